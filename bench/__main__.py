@@ -1,0 +1,126 @@
+"""Runs benches by name, prints their table and writes their results file."""
+
+import argparse
+import ast
+import importlib
+import os
+import pkgutil
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import bench
+from bench import Context
+from nearkv.results import Result, format_table, write_results
+
+_NOT_BENCHES = {"__main__", "report"}
+
+_DESCRIPTION = """\
+Measures what NearKV does on this machine, beside what else does the same, and
+compares the figures with the goals the project set itself. Without a NAME it
+lists the benches."""
+
+_EPILOG = """\
+examples:
+  ./nearkv bench                             list the benches
+  ./nearkv bench memory --json memory.json   run one and keep its results
+  ./nearkv report memory.json                turn results into a page with plots
+
+An interrupt (Ctrl-C) stops the bench and keeps what has been measured so far.
+
+exit status: 0 measured, whether goals are met or not; 1 a bench failed;
+2 wrong usage; 130 interrupted."""
+
+
+def list_benches() -> dict[str, str]:
+    """Every bench by name, with the first line of its docstring; imports none of them."""
+    benches = {}
+    for module in pkgutil.iter_modules(bench.__path__):
+        if module.name in _NOT_BENCHES or module.ispkg:
+            continue
+        source = Path(module.module_finder.path) / f"{module.name}.py"
+        docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+        benches[module.name] = docstring.partition("\n")[0]
+    return benches
+
+
+def run_benches(names: Sequence[str], context: Context) -> tuple[list[Result], int]:
+    """Runs benches in turn; gives what they measured, and the exit status.
+
+    A bench that raises is reported and the next one runs; an interrupt ends them all.
+    """
+    results: list[Result] = []
+    status = 0
+    for index, name in enumerate(names, start=1):
+        print(f"[{index}/{len(names)}] {name}", file=sys.stderr, flush=True)
+        try:
+            for result in importlib.import_module(f"bench.{name}").run(context):
+                results.append(result)
+        except KeyboardInterrupt:
+            print(f"interrupted in {name}; keeping {len(results)} results", file=sys.stderr)
+            return results, 130
+        except Exception:
+            traceback.print_exc()
+            print(f"bench {name} failed", file=sys.stderr)
+            status = 1
+    return results, status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line of `./nearkv bench`."""
+    parser = argparse.ArgumentParser(
+        prog="./nearkv bench",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="bench to run; see the list")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="results file to write (default: results/NAMES.json in the current folder)",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="URI",
+        default=os.environ.get("NEARKV_DEVICE", "cpu:"),
+        help="device to measure (default: $NEARKV_DEVICE, else cpu:)",
+    )
+    parser.add_argument("--long", action="store_true", help="larger sizes, more repeats: hours")
+    options = parser.parse_args(arguments)
+
+    benches = list_benches()
+    if not options.names:
+        print(_list_text(benches))
+        return 0
+    if unknown := [name for name in options.names if name not in benches]:
+        parser.error(f"no bench {', '.join(unknown)}; there are: {', '.join(benches)}")
+
+    results, status = run_benches(options.names, Context(options.device, options.long))
+    print(format_table(results))
+    if results:
+        path = options.json or Path("results") / f"{'+'.join(options.names)}.json"
+        write_results(path, results, {"benches": options.names})
+        print(f"\n{_goals_text(results)}\nwritten: {path}")
+    return status
+
+
+def _list_text(benches: Mapping[str, str]) -> str:
+    width = max(map(len, benches), default=0)
+    lines = [f"  {name.ljust(width)}  {line}" for name, line in benches.items()]
+    return "\n".join(["benches (./nearkv bench NAME...):", *lines])
+
+
+def _goals_text(results: Sequence[Result]) -> str:
+    judged = [result for result in results if result.met is not None]
+    if not judged:
+        return "no goals are set for these"
+    missed = [result.name for result in judged if not result.met]
+    text = f"{len(judged) - len(missed)} of {len(judged)} goals met"
+    return f"{text}; missed: {', '.join(missed)}" if missed else text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

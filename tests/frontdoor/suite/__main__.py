@@ -1,0 +1,106 @@
+"""The command line of `./nearkv test`."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from . import ctest, lint, pytests
+from .stage import BUILD, ROOT, SIZES, Options, Outcome
+
+_DESCRIPTION = """\
+Checks format and lint, runs the C++ tests by ctest and the Python tests by
+pytest, and ends with what was skipped and why, what only --long runs, and
+each program's own closing lines."""
+
+_EPILOG = """\
+A FILTER is a label of ctest, or a folder or file of Python tests, or the word
+lint. With filters, only what they name is run.
+
+examples:
+  ./nearkv test                         what continuous integration runs
+  ./nearkv test --quick                 under 3 minutes once built
+  ./nearkv test abi model               the contract's and the model's tests
+  ./nearkv test lint                    format and lint alone
+  ./nearkv test tests/frontdoor/test_results.py::test_round_trip
+
+exit status: 0 all passed; 1 something failed; 2 wrong usage; 130 interrupted."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the stages that were asked for; 0 when all of them passed."""
+    parser = argparse.ArgumentParser(
+        prog="./nearkv test",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
+        "--quick", action="store_const", dest="size", const="quick", help="the smallest size"
+    )
+    size.add_argument(
+        "--long", action="store_const", dest="size", const="long", help="everything: hours"
+    )
+    parser.add_argument("filters", nargs="*", metavar="FILTER", help="what to run (default: all)")
+    parsed = parser.parse_args(arguments)
+    jobs = int(os.environ.get("NEARKV_JOBS") or os.cpu_count() or 1)
+    options = Options(parsed.size or "default", tuple(parsed.filters), jobs)
+
+    if not (BUILD / "build.ninja").exists():
+        parser.error("nothing is built here; first: ./nearkv build")
+    registered = ctest.list_tests()
+    labels, paths = _resolve(parser, options.filters, registered)
+    stages = {
+        "lint": (not options.filters or "lint" in options.filters, lambda: lint.run(options)),
+        "ctest": (not options.filters or labels, lambda: ctest.run(options, registered, labels)),
+        "pytest": (not options.filters or paths, lambda: pytests.run(options, paths)),
+    }
+    start_s = time.monotonic()
+    outcomes = []
+    try:
+        for name, (wanted, run) in stages.items():
+            if wanted:
+                print(f"== {name}", flush=True)
+                outcomes.append(run())
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    _print_summary(options, outcomes, time.monotonic() - start_s)
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+def _resolve(
+    parser: argparse.ArgumentParser, filters: Sequence[str], registered: dict[str, set[str]]
+) -> tuple[list[str], list[str]]:
+    """Sorts filters into ctest labels and pytest paths; a word may be both, and must be one."""
+    known = set().union(*registered.values()) - set(SIZES)
+    labels = [word for word in filters if word in known]
+    paths = [path for word in filters if word != "lint" for path in pytests.find_paths(word)]
+    for word in filters:
+        if word != "lint" and word not in labels and not pytests.find_paths(word):
+            folders = sorted(path.name for path in (ROOT / "tests").iterdir() if path.is_dir())
+            choices = ", ".join(["lint", *sorted(known | set(folders))])
+            parser.error(f"nothing is called {word}; there are: {choices}, and paths of tests")
+    return labels, paths
+
+
+def _print_summary(options: Options, outcomes: Sequence[Outcome], seconds: float) -> None:
+    print(f"\n== summary of the {options.size} size, {seconds:.0f} s")
+    skipped = {test: why for outcome in outcomes for test, why in outcome.skipped.items()}
+    long_only = [test for outcome in outcomes for test in outcome.long_only]
+    for title, lines in (
+        ("skipped, and why:", [f"{test}: {why}" for test, why in skipped.items()]),
+        ("only --long runs:", long_only),
+    ):
+        if lines:
+            print("\n  ".join([title, *lines]))
+    for outcome in outcomes:
+        print("\n".join(outcome.closing))
+    failed = [outcome.name for outcome in outcomes if not outcome.ok]
+    print(f"FAILED: {', '.join(failed)}" if failed else "all passed", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""What the stages of the suite share: their outcome, and how they run programs."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = ROOT / "build" / "release"
+
+# Each size runs the tests marked with its own name and with those of the smaller sizes.
+SIZES = ("quick", "default", "long")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the person asked for. `filters` are the words that select tests."""
+
+    size: str = "default"
+    filters: tuple[str, ...] = ()
+    jobs: int = 1
+
+
+@dataclass
+class Outcome:
+    """What a stage found. `closing` are the last lines of the program that it ran."""
+
+    name: str
+    ok: bool
+    closing: list[str]
+    skipped: dict[str, str] = field(default_factory=dict)  # test to reason
+    long_only: list[str] = field(default_factory=list)
+
+
+def tool(name: str) -> str:
+    """The path of a program of the virtual environment."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def stream(command: Sequence[str]) -> tuple[int, list[str]]:
+    """Runs a program in the root, passing its output on as it comes; its status and its lines."""
+    output = bytearray()
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        while chunk := os.read(process.stdout.fileno(), 1 << 16):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            output += chunk
+    return process.returncode, output.decode(errors="replace").splitlines()

@@ -1,0 +1,254 @@
+"""./nearkv itself: its manual, and its set-up on machines made up of stand-in programs.
+
+Each test has a folder with a copy of the script and stand-ins for apt and its kin, so that
+nothing is installed on this machine.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ("setup", "build", "test", "bench", "report", "demo", "doctor", "help")
+COMMON_FLAGS = ("-j N", "--jobs N", "--device URI", "-h", "--help")
+FLAGS = {
+    "test": ("--quick", "--long", "FILTER"),
+    "bench": ("NAME", "--json FILE", "--device URI", "--long"),
+    "report": ("FILE", "-o HTML", "--output HTML"),
+    "doctor": ("--json",),
+    "build": ("PRESET",),
+}
+INSTALLED = "echo installed"
+NOT_INSTALLED = "exit 1"
+
+
+class Machine:
+    """A folder with the script, and a PATH whose first programs are stand-ins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "tree"
+        self.programs = folder / "programs"
+        self.log = folder / "calls"
+        self.root.mkdir()
+        self.programs.mkdir()
+        shutil.copy(ROOT / "nearkv", self.root)
+        (self.root / "requirements.txt").touch()
+        self.environment = os.environ | {
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
+            "CALLS": str(self.log),
+        }
+        for name in ("NEARKV_JOBS", "NEARKV_DEVICE", "NEARKV_NO_PACKAGES"):
+            self.environment.pop(name, None)
+        self.provide("id", "echo 0")
+        self.provide("sudo", "exit 1")
+        self.provide("apt-get", "exit 100")
+
+    def provide(self, name: str, body: str) -> None:
+        """Puts a program on the PATH that records its arguments and then runs `body`."""
+        path = self.programs / name
+        path.write_text(f'#!/bin/sh\necho "{name} $*" >> "$CALLS"\n{body}\n')
+        path.chmod(0o755)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.root / "nearkv", *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+        )
+
+    def calls(self, start: str) -> list[str]:
+        text = self.log.read_text() if self.log.exists() else ""
+        return [line for line in text.splitlines() if line.startswith(start)]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def nearkv(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ROOT / "nearkv", *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_page_of_the_manual_explains_every_flag(command: str):
+    if command == "demo" and find_spec("nearkv.demo") is None:
+        pytest.skip("the demo is not part of this tree")
+    page = nearkv(command, "--help")
+    assert page.returncode == 0, page.stderr
+    assert page.stdout.startswith("usage: ./nearkv")
+    for flag in (*FLAGS.get(command, ()), *COMMON_FLAGS):
+        assert flag in page.stdout
+    assert nearkv("help", command).stdout == page.stdout
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("arguments", [(), ("help",), ("--help",)])
+def test_help_names_every_command(arguments: tuple[str, ...]):
+    page = nearkv(*arguments)
+    assert page.returncode == 0
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} ", page.stdout, re.MULTILINE)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("tset",), "no command 'tset' (did you mean: test?); all of them: ./nearkv help"),
+        (("frobnicate",), "no command 'frobnicate'; all of them: ./nearkv help"),
+        (("help", "frobnicate"), "no command 'frobnicate'"),
+        (("build", "-j", "many"), "--jobs needs a number, not 'many'"),
+        (("build", "-j"), "--jobs needs a number"),
+        (("bench", "--device"), "--device needs a URI"),
+    ],
+)
+def test_wrong_usage_is_status_2_with_a_hint(arguments: tuple[str, ...], hint: str):
+    refusal = nearkv(*arguments)
+    assert refusal.returncode == 2
+    assert hint in refusal.stderr
+    assert refusal.stdout == ""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("user_id", [0, 1000])
+@pytest.mark.parametrize("command", ["setup", "build", "test", "report", "demo"])
+def test_without_rights_the_missing_packages_are_named(
+    machine: Machine, user_id: int, command: str
+):
+    machine.provide("id", f"echo {user_id}")
+    machine.provide("dpkg-query", 'case "$*" in *" git") echo installed ;; *) exit 1 ;; esac')
+    refusal = machine.run(command)
+    assert refusal.returncode == 1
+    missing = re.search(
+        r"packages are missing, and cannot be installed from here: (.*)", refusal.stderr
+    )
+    names = missing[1].split()
+    assert {"build-essential", "cmake", "libhwy-dev"} <= set(names)
+    assert "git" not in names
+    line = f"sudo apt-get update && sudo apt-get install --no-install-recommends {missing[1]}"
+    assert line in refusal.stderr
+    assert bool(machine.calls("apt-get")) == (user_id == 0)
+    assert not (machine.root / ".venv").exists()
+
+
+@pytest.mark.quick
+def test_a_system_without_apt_is_told_what_to_provide(machine: Machine):
+    (machine.programs / "apt-get").unlink()
+    for directory in os.environ["PATH"].split(":"):
+        for program in Path(directory).glob("*"):
+            link = machine.programs / program.name
+            if program.name != "apt-get" and not link.exists():
+                link.symlink_to(program)
+    machine.environment["PATH"] = str(machine.programs)
+    refusal = machine.run("setup")
+    assert refusal.returncode == 1
+    assert "there is no apt-get here" in refusal.stderr
+    assert "NEARKV_NO_PACKAGES=1: build-essential cmake" in refusal.stderr
+
+
+def test_what_is_done_is_not_done_again(machine: Machine):
+    machine.provide("dpkg-query", INSTALLED)
+    first = machine.run("setup")
+    assert first.returncode == 0, first.stderr
+    assert "installing Python packages: done" in first.stderr
+    assert machine.calls("apt-get") == []
+    second = machine.run("setup")
+    assert (second.returncode, second.stderr) == (0, "nearkv: everything is set up\n")
+
+    (machine.root / "requirements.txt").write_text("# changed\n")
+    third = machine.run("setup")
+    assert "installing Python packages: done" in third.stderr
+    assert "making .venv" not in third.stderr
+
+
+def test_only_what_is_missing_and_exists_is_installed(machine: Machine):
+    machine.provide(
+        "dpkg-query", 'case "$*" in *" git" | *" clang") echo installed ;; *) exit 1 ;; esac'
+    )
+    machine.provide("apt-get", "exit 0")
+    machine.provide(
+        "apt-cache",
+        """shift
+        for name; do
+          case $name in
+            libcxl-dev) ;;
+            lld) printf 'lld:\\n  Candidate: (none)\\n' ;;
+            chromium) printf 'chromium:\\n  Candidate: 2:1snap1-0ubuntu2\\n' ;;
+            *) printf '%s:\\n  Candidate: 1.0\\n' "$name" ;;
+          esac
+        done""",
+    )
+    done = machine.run("setup")
+    assert done.returncode == 0, done.stderr
+    update, required, optional = machine.calls("apt-get")
+    assert update == "apt-get update"
+    assert {"cmake", "libgmock-dev"} <= set(required.split())
+    assert {"verilator", "libdaxctl-dev"} <= set(optional.split())
+    installed = {*required.split(), *optional.split()}
+    assert installed.isdisjoint({"git", "clang", "libcxl-dev", "lld", "chromium"})
+
+
+def test_sudo_is_used_by_those_who_are_not_root(machine: Machine):
+    machine.provide("id", "echo 1000")
+    machine.provide("sudo", 'case "$1" in -n) exit 0 ;; *) exec "$@" ;; esac')
+    machine.provide("dpkg-query", NOT_INSTALLED)
+    machine.provide("apt-get", "exit 0")
+    done = machine.run("setup")
+    assert done.returncode == 0, done.stderr
+    assert machine.calls("sudo apt-get update")
+    assert all("DEBIAN_FRONTEND=noninteractive apt-get" in c for c in machine.calls("sudo env"))
+
+
+def test_a_failed_installation_of_python_packages_ends_the_call_and_is_tried_again(
+    machine: Machine,
+):
+    machine.provide("dpkg-query", INSTALLED)
+    machine.environment["PIP_NO_INDEX"] = "1"
+    (machine.root / "requirements.txt").write_text("no-such-package==1\n")
+    for _ in range(2):
+        refusal = machine.run("report")
+        assert refusal.returncode == 1
+        assert "installing Python packages: failed" in refusal.stderr
+        assert "no-such-package" in refusal.stderr
+
+
+def test_a_long_step_says_how_far_it_is(machine: Machine):
+    machine.provide("dpkg-query", NOT_INSTALLED)
+    machine.provide("apt-get", '[ "$1" != update ] || { echo reading 3; sleep 5.5; }; exit 100')
+    refusal = machine.run("setup")
+    assert "refreshing the package index: 5 s  reading 3" in refusal.stderr
+
+
+def test_an_interrupt_ends_the_step_and_leaves_nothing_running(machine: Machine):
+    machine.provide("dpkg-query", NOT_INSTALLED)
+    machine.provide("apt-get", 'echo $$ > "$CALLS.pid"; exec sleep 60')
+    process = subprocess.Popen(
+        [machine.root / "nearkv", "setup"],
+        env=machine.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    pid_file = Path(f"{machine.log}.pid")
+    deadline_s = time.monotonic() + 30
+    while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)

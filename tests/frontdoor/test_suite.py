@@ -1,0 +1,232 @@
+"""What ./nearkv test runs and says, tried on a small project of its own."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.frontdoor.suite import ctest
+from tests.frontdoor.suite.stage import ROOT, Options
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.25)
+project(sample LANGUAGES CXX)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+enable_testing()
+add_library(sample OBJECT host_lib/sample.cpp)
+function(add name command labels)
+  add_test(NAME ${name} COMMAND sh -c "${command}")
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77)
+endfunction()
+add(fast "echo fine" "quick;abi")
+add(usual "exit ${STATUS}" "default;abi")
+add(cardless "echo no card in this machine$<SEMICOLON> exit 77" "default;card")
+add(hours "exit 1" "long;card")
+"""
+SOURCE = '#include "sample.hpp"\n\nint twice(int number) { return kTwo * number; }\n'
+HEADER = "#pragma once\n\nconstexpr int kTwo = 2;\n"
+PYTHON_TESTS = '''"""Sample tests."""
+
+import pytest
+
+
+@pytest.mark.quick
+def test_fast():
+    pass
+
+
+def test_usual():
+    pytest.skip("no browser here")
+
+
+@pytest.mark.long
+def test_hours():
+    raise AssertionError
+'''
+
+
+class Project:
+    """A tree with the suite, one source, and tests of every size."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        ours = ROOT / "tests" / "frontdoor" / "suite"
+        shutil.copytree(ours, root / ours.relative_to(ROOT), ignore=lambda *_: {"__pycache__"})
+        for name in (".clang-format", ".clang-tidy"):
+            shutil.copy(ROOT / name, root)
+        settings = (ROOT / "pyproject.toml").read_text()
+        self.write("pyproject.toml", settings.replace('"build"', '"build", "tests/frontdoor"'))
+        self.write("CMakeLists.txt", CMAKE)
+        self.write("host_lib/sample.cpp", SOURCE)
+        self.write("host_lib/sample.hpp", HEADER)
+        self.write("tests/sample/test_sample.py", PYTHON_TESTS)
+        self.build()
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def build(self, status: int = 0) -> None:
+        folder = self.root / "build" / "release"
+        configure = ["cmake", "-G", "Ninja", "-S", self.root, "-B", folder, f"-DSTATUS={status}"]
+        for command in (configure, ["cmake", "--build", folder]):
+            subprocess.run(command, check=True, capture_output=True)
+
+    def test(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tests.frontdoor.suite", *arguments],
+            cwd=self.root,
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.root), "NEARKV_JOBS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+
+@pytest.fixture(scope="module")
+def built_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture
+def project(built_project: Project) -> Project:
+    """The sample project as it was made."""
+    built_project.write("host_lib/sample.cpp", SOURCE)
+    built_project.write("host_lib/sample.hpp", HEADER)
+    built_project.write("tests/sample/test_sample.py", PYTHON_TESTS)
+    built_project.build()
+    return built_project
+
+
+def _summary(run: subprocess.CompletedProcess[str]) -> str:
+    return run.stdout[run.stdout.index("== summary") :]
+
+
+def test_the_default_size_names_what_it_skips_and_what_only_long_runs(project: Project):
+    run = project.test()
+    summary = _summary(run)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "\n  cardless: no card in this machine\n" in summary
+    assert "test_usual: no browser here\n" in summary
+    long_only = summary[summary.index("only --long runs:") :]
+    assert "\n  hours\n" in long_only
+    assert "::test_hours\n" in long_only
+    assert "100% tests passed, 0 tests failed out of 3" in summary
+    assert "1 passed, 1 skipped, 1 deselected" in summary
+    assert summary.endswith("all passed\n")
+
+
+def test_the_quick_size_runs_only_what_is_marked_quick(project: Project):
+    summary = _summary(project.test("--quick"))
+    assert "0 tests failed out of 1" in summary
+    assert "1 passed, 2 deselected" in summary
+    assert "only --long runs" not in summary
+
+
+def test_the_long_size_runs_everything_and_fails_where_one_fails(project: Project):
+    run = project.test("--long")
+    summary = _summary(run)
+    assert run.returncode == 1
+    assert "1 tests failed out of 4" in summary
+    assert "4 - hours (Failed)" in summary
+    assert "1 failed, 1 passed, 1 skipped" in summary
+    assert summary.endswith("FAILED: ctest, pytest\n")
+
+
+def test_a_filter_selects_labels_and_folders(project: Project):
+    label = project.test("abi").stdout
+    assert "0 tests failed out of 2" in label
+    assert "== lint" not in label
+    assert "== pytest" not in label
+    folder = project.test("sample").stdout
+    assert "1 passed, 1 skipped" in folder
+    assert "== ctest" not in folder
+    both = project.test("card", "tests/sample/test_sample.py::test_fast").stdout
+    assert "0 tests failed out of 1" in both
+    assert "1 passed in" in both
+
+
+def test_an_unknown_filter_is_refused_with_those_there_are(project: Project):
+    run = project.test("nothing_like_it")
+    assert run.returncode == 2
+    assert "nothing is called nothing_like_it; there are: lint, abi, card" in run.stderr
+
+
+def test_a_failing_test_fails_the_suite(project: Project):
+    project.build(status=3)
+    run = project.test("abi")
+    assert run.returncode == 1
+    assert "2 - usual (Failed)" in _summary(run)
+
+
+def test_a_python_test_of_two_sizes_is_refused(project: Project):
+    project.write(
+        "tests/sample/test_sample.py",
+        PYTHON_TESTS.replace("@pytest.mark.quick", "@pytest.mark.quick\n@pytest.mark.long"),
+    )
+    run = project.test("sample")
+    assert run.returncode == 1
+    assert "marked ['long', 'quick']; at most one size" in run.stdout
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("labels", [{"abi"}, {"quick", "long", "abi"}])
+def test_a_registered_test_without_exactly_one_size_fails_the_stage(labels: set[str]):
+    outcome = ctest.run(Options(), {"sized": {"quick"}, "wrong": labels}, [])
+    assert not outcome.ok
+    assert outcome.closing[0].endswith(": wrong")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (
+            "[ RUN ] A.B\n/x/a.cpp:2: Skipped\nneeds\na card\n\n[  SKIPPED ] A.B (0 ms)\n",
+            "needs a card",
+        ),
+        ("looking\nno verilator here\n", "no verilator here"),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_skip_is_found_in_the_output(output: str, reason: str):
+    assert ctest.find_reason(output) == reason
+
+
+def test_a_source_is_linted_again_only_when_it_or_its_headers_change(project: Project):
+    project.test("lint")
+    again = project.test("lint")
+    assert again.returncode == 0, again.stdout
+    assert "clang-tidy: 0 files checked now, 0 left" in again.stdout
+    project.write("host_lib/sample.hpp", HEADER.replace("= 2", "= 3"))
+    project.build()
+    assert "clang-tidy: 1 files checked now" in project.test("lint").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "check"),
+    [
+        ("host_lib/sample.cpp", "int number", "int  number", "clang-format"),
+        ("host_lib/sample.cpp", "int twice", "int Twice", "clang-tidy"),
+        ("host_lib/sample.hpp", "kTwo = 2", "kTwo = 2, two = 2", "clang-tidy"),
+        (
+            "tests/sample/test_sample.py",
+            "import pytest",
+            "import os\n\nimport pytest",
+            "ruff check",
+        ),
+        ("tests/sample/test_sample.py", "    pass", "    pass;", "ruff format"),
+    ],
+)
+def test_each_check_finds_what_is_its_to_find(
+    project: Project, name: str, old: str, new: str, check: str
+):
+    text = (project.root / name).read_text()
+    project.write(name, text.replace(old, new))
+    project.build()
+    run = project.test("lint")
+    assert run.returncode == 1
+    assert check in run.stdout[run.stdout.index("format and lint: ") :].split(" failed")[0]
