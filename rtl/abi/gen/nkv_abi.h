@@ -1,0 +1,1436 @@
+/* Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit. */
+#ifndef NKV_ABI_H
+#define NKV_ABI_H
+
+#ifdef __KERNEL__
+#include <linux/errno.h>
+#include <linux/stddef.h>
+#include <linux/types.h>
+#else
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+/** IEEE 754 binary32; in the kernel, which has no floating point, its bits. */
+#ifdef __KERNEL__
+typedef uint32_t nkv_f32;
+#else
+typedef float nkv_f32;
+#endif
+
+#ifdef __cplusplus
+#define NKV_STATIC_ASSERT(condition, message) static_assert(condition, message)
+#else
+#define NKV_STATIC_ASSERT(condition, message) _Static_assert(condition, message)
+#endif
+#define NKV_ASSERT_BYTES(name, bytes) \
+  NKV_STATIC_ASSERT(sizeof(struct nkv_##name) == (bytes), "size of nkv_" #name)
+#define NKV_ASSERT_OFFSET(name, field, bytes) \
+  NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
+                    "offset of nkv_" #name "." #field)
+
+/** NearKV device contract, version 1.0. */
+#define NKV_ABI_ID 0x00564b5241454e01ull /**< Register ID. */
+#define NKV_ABI_MAJOR 1
+#define NKV_ABI_MINOR 0
+#define NKV_PAGE_MAGIC 0x504b564eu /**< Page header. */
+#define NKV_PAGE_VERSION 1
+
+/* Limits */
+#define NKV_PAGE_TOKENS 64 /**< [tokens] Tokens of one closed page. */
+/** [bytes] One memory burst: the grain in which a device reads and in which traffic is counted. */
+#define NKV_BURST_BYTES 64
+#define NKV_COMMAND_BYTES 64 /**< [bytes] Every command, and every slot of a ring. */
+/** [bytes] A page starts at a multiple of this; `page_entry.page` counts in it. */
+#define NKV_PAGE_GRAIN_BYTES 256
+/**
+ * [tokens] Longest page list of one command. Longer contexts take several commands, merged by (O,
+ * LSE).
+ */
+#define NKV_MAX_TOKENS 1048576
+/** [rows] Most query rows (query heads of a KV head, times new tokens) in one command. */
+#define NKV_MAX_GROUP 128
+/** [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels. */
+#define NKV_MAX_HEAD_DIM 576
+/**
+ * [midpoints] Largest group * tokens of a command that keeps midpoints: TOPK other than FULL and
+ * INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
+ */
+#define NKV_MAX_MIDPOINTS 16777216
+#define NKV_MAX_TOP_K 4096 /**< [tokens] Largest k of TOPK. */
+#define NKV_MAX_QUEUES 16 /**< [queues] Queue register blocks in the map. */
+#define NKV_MIN_RING_ENTRIES 16 /**< [entries] Smallest ring. */
+#define NKV_MAX_RING_ENTRIES 4096 /**< [entries] Largest ring. Ring sizes are powers of two. */
+#define NKV_EXCEPTIONS 16 /**< [entries] Room for DELTA4 exceptions in a page, per tensor. */
+/** [planes] Search planes stored for K: the top bits of the page-affine 8-bit code. */
+#define NKV_KEY_PLANES 4
+#define NKV_CODE_BASE_STEP 4 /**< [steps] A digest's base counts in this many quantisation steps. */
+#define NKV_POOL_MAGIC 1280723790 /**< First word of a pool: 'NKVL'. */
+#define NKV_POOL_VERSION 1 /**< Version of the pool's structures. */
+/** [bins] Bins over the 16-bit midpoint from which a threshold is taken. */
+#define NKV_HISTOGRAM_BINS 4096
+
+/* Number formats */
+/** Query element: signed integer, the head's largest exponent at the top. */
+#define NKV_QUERY_BITS 24
+/** Key element in the exact stage: signed integer, the list's largest exponent at the top. */
+#define NKV_KEY_BITS 27
+/** Value element: signed integer, the list's largest exponent at the top. */
+#define NKV_VALUE_BITS 25
+/** Plane-stage weight of one channel: query times quantisation step, rounded. */
+#define NKV_PLANE_WEIGHT_BITS 12
+#define NKV_PLANE_WEIGHT_SHIFT 32 /**< One plane weight is 2^this score units. */
+/** Stored midpoint of a token's score, saturating; -2^15 marks a masked token. */
+#define NKV_MIDPOINT_BITS 16
+#define NKV_LOGIT_FRACTION_BITS 16 /**< Fraction bits of a logit in base 2. */
+#define NKV_WEIGHT_BITS 18 /**< Softmax weight mantissa: 1.17, before its right shift. */
+/** Leading fraction bits that index the exp2 table; the rest interpolates. */
+#define NKV_EXP2_TABLE_BITS 6
+
+/** What a command does. */
+enum nkv_opcode {
+  NKV_OPCODE_NOP = 0, /**< Nothing; completes. */
+  NKV_OPCODE_APPEND = 1, /**< Build pages from K and V rows. */
+  NKV_OPCODE_READ = 2, /**< Give K or V rows back, exact or at plane precision. */
+  NKV_OPCODE_TOPK = 3, /**< Score a group of queries against a page list and return the best k. */
+  NKV_OPCODE_ATTEND = 4, /**< softmax(q K) V over a page list: (O, LSE). */
+  NKV_OPCODE_GATHER = 5, /**< Pack chosen K or V rows for the host. */
+  NKV_OPCODE_TRANSCODE = 6, /**< Rewrite pages with another codec. */
+  NKV_OPCODE_SCRUB = 7, /**< Verify every checksum of pages. */
+  NKV_OPCODE_ERASE = 8, /**< Wipe pages. */
+  NKV_OPCODE_COPY = 9, /**< Copy pages to other places. */
+};
+
+/**
+ * How a command ended. The errno is what the C API and the driver return, negated; the message is
+ * what a person reads.
+ */
+enum nkv_status {
+  NKV_STATUS_OK = 0, /**< done */
+  /** the opcode is unknown to this device; check that library and device have the same ABI */
+  NKV_STATUS_BAD_OPCODE = 1,
+  /** a command field is out of range; detail is the field's byte offset */
+  NKV_STATUS_BAD_FIELD = 2,
+  /** an address lies outside the queue's window; detail is the address */
+  NKV_STATUS_ADDRESS_FAULT = 3,
+  /**
+   * the page was freed or rewritten since its entry was made; detail is the entry's index; look the
+   * sequence up again
+   */
+  NKV_STATUS_STALE_PAGE = 4,
+  /** a page's shape or format does not fit the command; detail is the entry's index */
+  NKV_STATUS_BAD_PAGE = 5,
+  /**
+   * a page's checksum is wrong, so it was not used; detail is the entry's index; drop the sequence
+   * and recompute it
+   */
+  NKV_STATUS_CORRUPT = 6,
+  /** the memory reported poison; detail is the entry's index; drop the sequence and recompute it */
+  NKV_STATUS_POISON = 7,
+  /**
+   * these rows do not fit the compact row form; detail is the page's index; append it with row form
+   * RAW
+   */
+  NKV_STATUS_PAGE_OVERFLOW = 8,
+  NKV_STATUS_BAD_QUERY = 9, /**< the query holds a NaN or an infinity; detail is the row */
+  NKV_STATUS_UNSUPPORTED = 10, /**< this device does not offer the requested mode; read FEATURES */
+  /** a page is compressed; transcode it to codec NONE first; detail is the entry's index */
+  NKV_STATUS_COLD_PAGE = 11,
+  /** the device was reset while the command was in flight; submit it again */
+  NKV_STATUS_ABORTED = 12,
+  NKV_STATUS_INTERNAL = 13, /**< the device failed; read DEVICE_STATUS */
+  NKV_STATUS_NO_DEVICE = 64, /**< no such device, or it cannot be opened */
+  NKV_STATUS_BAD_URI = 65, /**< the device URI is malformed; see nearkv/device.hpp */
+  /** the device speaks another ABI; rebuild the library or update the device */
+  NKV_STATUS_BAD_ABI = 66,
+  NKV_STATUS_BAD_ARGUMENT = 67, /**< an argument is out of range */
+  NKV_STATUS_POOL_FULL = 68, /**< the pool has no free page; drop sequences or open a larger pool */
+  NKV_STATUS_NOT_FOUND = 69, /**< no such sequence */
+  NKV_STATUS_EXISTS = 70, /**< the sequence exists already */
+  NKV_STATUS_QUEUE_FULL = 71, /**< the queue is full; poll completions and submit again */
+  NKV_STATUS_TIMEOUT = 72, /**< the device did not answer in time */
+  /** the memory holds no NearKV pool, or one of another version; create it anew */
+  NKV_STATUS_BAD_POOL = 73,
+  NKV_STATUS_IO_ERROR = 74, /**< the operating system refused an operation on the pool's memory */
+  NKV_STATUS_OUT_OF_MEMORY = 75, /**< not enough memory */
+  NKV_STATUS_CODEC_ERROR = 76, /**< compressed data is damaged */
+};
+
+/** Element type of rows that the host hands over. */
+enum nkv_dtype {
+  NKV_DTYPE_BF16 = 0, /**< bfloat16. */
+  NKV_DTYPE_FP16 = 1, /**< IEEE binary16. */
+  NKV_DTYPE_FP32 = 2, /**< IEEE binary32; queries only. */
+  NKV_DTYPE_FP8_E4M3 = 3, /**< OCP FP8 E4M3FN: no infinities, NaN = S.1111.111. */
+  NKV_DTYPE_FP8_E5M2 = 4, /**< OCP FP8 E5M2. */
+  NKV_DTYPE_INT8 = 5, /**< Two's complement; the scale is the caller's. */
+};
+
+/** How a page stores the exact rows of a tensor. */
+enum nkv_row_form {
+  NKV_ROW_FORM_RAW = 0, /**< The source elements, unchanged. */
+  /**
+   * bf16 in 12 bits, lossless: a sign-and-mantissa byte and a 4-bit exponent below the channel's
+   * largest; 0 is zero or an exception.
+   */
+  NKV_ROW_FORM_DELTA4 = 1,
+  /** Not stored: no values, or values that are the leading channels of K (MLA). */
+  NKV_ROW_FORM_NONE = 2,
+};
+
+/** Compression of a page's payload. Only pages of codec NONE can be attended to. */
+enum nkv_codec {
+  NKV_CODEC_NONE = 0, /**< Attendable. */
+  /**
+   * Lossless bf16: search planes kept as they are, then each code's low nibble and just the bits
+   * that tell the value inside its cell.
+   */
+  NKV_CODEC_RESIDUAL = 1,
+  NKV_CODEC_PLANES_LZ4 = 2, /**< Lossless: exponent-delta bit planes, LZ4. */
+  NKV_CODEC_PLANES_ZSTD = 3, /**< Lossless: exponent-delta bit planes, ZSTD. */
+  NKV_CODEC_INT8 = 4, /**< Lossy: per channel for K, per token for V. */
+  NKV_CODEC_INT4 = 5, /**< Lossy: per channel for K, per token for V. */
+  /** Lossy: E4M3 with a power-of-two scale per channel for K, per token for V. */
+  NKV_CODEC_FP8 = 6,
+};
+
+/** How TOPK finds its tokens. */
+enum nkv_select {
+  NKV_SELECT_CERTIFIED = 0, /**< Sound bounds: the ids are those of a full scan. */
+  NKV_SELECT_STATISTICAL = 1, /**< z-sigma bounds on the plane residual. */
+  /** Every row read exactly: the reference that the others are compared with. */
+  NKV_SELECT_FULL = 2,
+  /**
+   * DSA lightning indexer: sum over heads of weight * relu(q k), one list for the whole group;
+   * every row is read.
+   */
+  NKV_SELECT_INDEXER = 3,
+};
+
+/** What ATTEND reads. */
+enum nkv_attend_mode {
+  NKV_ATTEND_MODE_DENSE = 0, /**< Every visible token exactly. */
+  /** The best k by midpoint exactly, all others at plane precision with their page's mean value. */
+  NKV_ATTEND_MODE_TAIL = 1,
+  /** As TAIL, then a random sample is read exactly until the measured error is within `error`. */
+  NKV_ATTEND_MODE_BOUNDED = 2,
+};
+
+/** Which rows READ and GATHER return. */
+enum nkv_tensor {
+  NKV_TENSOR_KEYS = 0, /**< K rows. */
+  NKV_TENSOR_VALUES = 1, /**< V rows. */
+  NKV_TENSOR_BOTH = 2, /**< All K rows, then all V rows. */
+};
+
+/** Life of a page slot. */
+enum nkv_page_state {
+  NKV_PAGE_STATE_FREE = 0, /**< Nothing to find here. */
+  NKV_PAGE_STATE_CLOSED = 1, /**< Holds PAGE_TOKENS tokens and never changes. */
+};
+
+/** State of a sequence record. */
+enum nkv_sequence_state {
+  NKV_SEQUENCE_STATE_FREE = 0, /**< Nobody's. */
+  NKV_SEQUENCE_STATE_ACTIVE = 1, /**< A sequence. */
+  NKV_SEQUENCE_STATE_DROPPED = 2, /**< Dropped, but forks share its pages. */
+};
+
+/** Options of ATTEND. */
+#define NKV_ATTEND_FLAG_OUTPUT_BF16 (1u << 0) /**< O is bf16; fp32 otherwise. */
+#define NKV_ATTEND_FLAG_LSE_BASE2 (1u << 1) /**< LSE is a base-2 logarithm; natural otherwise. */
+#define NKV_ATTEND_FLAG_ALL 0x3u
+
+/** Options of APPEND. */
+/** Each key row is followed by its fp32 scale (fp8 indexer keys). */
+#define NKV_APPEND_FLAG_KEY_SCALES (1u << 0)
+#define NKV_APPEND_FLAG_ALL 0x1u
+
+/** What a page carries besides its rows. */
+#define NKV_PAGE_FLAG_KEY_SCALES (1u << 0) /**< The KEY_SCALES array is present. */
+#define NKV_PAGE_FLAG_ALL 0x1u
+
+/** What a person should know of a result. */
+/**
+ * Tokens whose key holds a NaN or infinity took no part; values that are not finite counted as
+ * zero.
+ */
+#define NKV_COMPLETION_FLAG_NONFINITE (1u << 0)
+/** BOUNDED found a dense read cheaper and did it. */
+#define NKV_COMPLETION_FLAG_DENSE_FALLBACK (1u << 1)
+/** BOUNDED stopped at its byte cap; `bound` says what was reached. */
+#define NKV_COMPLETION_FLAG_CAPPED (1u << 2)
+#define NKV_COMPLETION_FLAG_ALL 0x7u
+
+/** FEATURES register. */
+#define NKV_FEATURE_TOPK (1ull << 0) /**< CERTIFIED, STATISTICAL and FULL selection. */
+#define NKV_FEATURE_INDEXER (1ull << 1) /**< DSA indexer selection. */
+#define NKV_FEATURE_ATTEND_TAIL (1ull << 2) /**< ATTEND mode TAIL. */
+#define NKV_FEATURE_ATTEND_BOUNDED (1ull << 3) /**< ATTEND mode BOUNDED. */
+#define NKV_FEATURE_TRANSCODE (1ull << 4) /**< All codecs. */
+#define NKV_FEATURE_TICKS (1ull << 5) /**< Completions carry device time. */
+#define NKV_FEATURE_ALL 0x3full
+
+/**
+ * One page of a sequence, as page lists name it. The host writes `page` and `generation` before
+ * APPEND, the device the exponents; entries may be copied freely (forks share pages).
+ */
+struct nkv_page_entry {
+  uint32_t page; /**< Page address in the window, in units of PAGE_GRAIN_BYTES. */
+  uint16_t generation; /**< Must equal the page header's. */
+  /** Largest biased bf16 exponent among the page's finite keys; 0 if all are zero. */
+  uint8_t k_exponent;
+  uint8_t v_exponent; /**< The same of the values. */
+};
+#define NKV_PAGE_ENTRY_BYTES 8
+NKV_ASSERT_BYTES(page_entry, 8);
+NKV_ASSERT_OFFSET(page_entry, page, 0);
+NKV_ASSERT_OFFSET(page_entry, generation, 4);
+NKV_ASSERT_OFFSET(page_entry, k_exponent, 6);
+NKV_ASSERT_OFFSET(page_entry, v_exponent, 7);
+
+/**
+ * Head of a page. The first 64 bytes are all that a plane scan reads. CRC32C (Castagnoli, initial
+ * value and final inversion all ones) per array and per header half.
+ */
+struct nkv_page_header {
+  uint32_t magic; /**< PAGE_MAGIC. */
+  uint16_t version; /**< Page layout version, PAGE_VERSION. */
+  uint8_t state; /**< Written last when a page is published. [a value of page_state] */
+  uint8_t flags; /**< What the page carries. [flags of page_flag] */
+  uint8_t k_form; /**< Form of the key rows. [a value of row_form] */
+  uint8_t v_form; /**< Form of the value rows. [a value of row_form] */
+  uint8_t dtype; /**< Source element type. [a value of dtype] */
+  uint8_t codec; /**< NONE, or how the payload is compressed. [a value of codec] */
+  uint16_t head_dim; /**< Channels of a key row. */
+  uint16_t value_dim; /**< Channels of a value row; 0 without values. */
+  /** Incremented each time the slot is used; entries of an earlier use are refused. */
+  uint16_t generation;
+  uint16_t tokens; /**< PAGE_TOKENS. */
+  uint8_t k_exponent; /**< As in the entry. */
+  uint8_t v_exponent; /**< As in the entry. */
+  /** Exponent e of the coarsest quantisation step: a channel's step is m * 2^(e - delta). */
+  int16_t k_step_exponent;
+  uint64_t nonfinite; /**< Bit t: the key of token t holds a NaN or infinity. */
+  uint32_t crc_k_digest; /**< CRC32C of K_DIGEST. */
+  uint32_t crc_k_plane[NKV_KEY_PLANES]; /**< CRC32C of K_PLANE0 to K_PLANE3. */
+  nkv_f32 v_residual; /**< Mean over tokens of |v - page mean|^2. */
+  uint32_t payload_bytes; /**< Bytes after the header that are in use. */
+  uint32_t crc_hot; /**< CRC32C of bytes 0 to 59. */
+  uint32_t crc_k_exponents; /**< CRC32C of K_EXPONENTS. */
+  uint32_t crc_k_rows; /**< CRC32C of K_ROWS. */
+  uint32_t crc_k_exceptions; /**< CRC32C of K_EXCEPTIONS. */
+  uint32_t crc_key_scales; /**< CRC32C of KEY_SCALES. */
+  uint32_t crc_v_sum; /**< CRC32C of V_SUM. */
+  uint32_t crc_v_exponents; /**< CRC32C of V_EXPONENTS. */
+  uint32_t crc_v_rows; /**< CRC32C of V_ROWS. */
+  /** CRC32C of V_EXCEPTIONS; for a compressed page, of the whole payload. */
+  uint32_t crc_v_exceptions;
+  uint64_t sequence_id; /**< Sequence that wrote the page. */
+  uint32_t first_token; /**< Position of the page's first token in that sequence. */
+  uint16_t layer; /**< Layer of the model. */
+  uint16_t kv_head; /**< KV head. */
+  uint16_t tenant; /**< Tenant of the queue that wrote it. */
+  uint8_t k_exceptions; /**< Entries used in K_EXCEPTIONS. */
+  uint8_t v_exceptions; /**< Entries used in V_EXCEPTIONS. */
+  uint32_t reserved[2]; /**< Zero. */
+  uint32_t crc_cold; /**< CRC32C of bytes 64 to 123. */
+};
+#define NKV_PAGE_HEADER_BYTES 128
+NKV_ASSERT_BYTES(page_header, 128);
+NKV_ASSERT_OFFSET(page_header, magic, 0);
+NKV_ASSERT_OFFSET(page_header, version, 4);
+NKV_ASSERT_OFFSET(page_header, state, 6);
+NKV_ASSERT_OFFSET(page_header, flags, 7);
+NKV_ASSERT_OFFSET(page_header, k_form, 8);
+NKV_ASSERT_OFFSET(page_header, v_form, 9);
+NKV_ASSERT_OFFSET(page_header, dtype, 10);
+NKV_ASSERT_OFFSET(page_header, codec, 11);
+NKV_ASSERT_OFFSET(page_header, head_dim, 12);
+NKV_ASSERT_OFFSET(page_header, value_dim, 14);
+NKV_ASSERT_OFFSET(page_header, generation, 16);
+NKV_ASSERT_OFFSET(page_header, tokens, 18);
+NKV_ASSERT_OFFSET(page_header, k_exponent, 20);
+NKV_ASSERT_OFFSET(page_header, v_exponent, 21);
+NKV_ASSERT_OFFSET(page_header, k_step_exponent, 22);
+NKV_ASSERT_OFFSET(page_header, nonfinite, 24);
+NKV_ASSERT_OFFSET(page_header, crc_k_digest, 32);
+NKV_ASSERT_OFFSET(page_header, crc_k_plane, 36);
+NKV_ASSERT_OFFSET(page_header, v_residual, 52);
+NKV_ASSERT_OFFSET(page_header, payload_bytes, 56);
+NKV_ASSERT_OFFSET(page_header, crc_hot, 60);
+NKV_ASSERT_OFFSET(page_header, crc_k_exponents, 64);
+NKV_ASSERT_OFFSET(page_header, crc_k_rows, 68);
+NKV_ASSERT_OFFSET(page_header, crc_k_exceptions, 72);
+NKV_ASSERT_OFFSET(page_header, crc_key_scales, 76);
+NKV_ASSERT_OFFSET(page_header, crc_v_sum, 80);
+NKV_ASSERT_OFFSET(page_header, crc_v_exponents, 84);
+NKV_ASSERT_OFFSET(page_header, crc_v_rows, 88);
+NKV_ASSERT_OFFSET(page_header, crc_v_exceptions, 92);
+NKV_ASSERT_OFFSET(page_header, sequence_id, 96);
+NKV_ASSERT_OFFSET(page_header, first_token, 104);
+NKV_ASSERT_OFFSET(page_header, layer, 108);
+NKV_ASSERT_OFFSET(page_header, kv_head, 110);
+NKV_ASSERT_OFFSET(page_header, tenant, 112);
+NKV_ASSERT_OFFSET(page_header, k_exceptions, 114);
+NKV_ASSERT_OFFSET(page_header, v_exceptions, 115);
+NKV_ASSERT_OFFSET(page_header, reserved, 116);
+NKV_ASSERT_OFFSET(page_header, crc_cold, 124);
+
+/**
+ * An element that DELTA4 cannot hold: smaller than 2^-14 of its channel's largest, or not finite.
+ * Scores and values count it as zero; READ and GATHER restore it.
+ */
+struct nkv_row_exception {
+  uint16_t element; /**< token * dim + channel. */
+  uint16_t bits; /**< The bf16 pattern. */
+};
+#define NKV_ROW_EXCEPTION_BYTES 4
+NKV_ASSERT_BYTES(row_exception, 4);
+NKV_ASSERT_OFFSET(row_exception, element, 0);
+NKV_ASSERT_OFFSET(row_exception, bits, 2);
+
+/**
+ * Build `tokens` / PAGE_TOKENS pages. All or nothing: on an error no entry and no published page
+ * has changed.
+ */
+struct nkv_append_command {
+  uint8_t opcode; /**< APPEND. */
+  uint8_t flags; /**< Options. [flags of append_flag] */
+  uint16_t tag; /**< Returned in the completion. */
+  uint16_t head_dim; /**< Channels of a key row. [16 to MAX_HEAD_DIM, a multiple of 16] */
+  /**
+   * Channels of a value row; with v_form NONE, the leading key channels that serve as values, or 0.
+   * [at most MAX_HEAD_DIM, a multiple of 16]
+   */
+  uint16_t value_dim;
+  uint32_t tokens; /**< Rows to take. [PAGE_TOKENS to MAX_TOKENS, a multiple of PAGE_TOKENS] */
+  /** Position of the first row in the sequence. [a multiple of PAGE_TOKENS] */
+  uint32_t first_token;
+  uint64_t keys; /**< First key row. */
+  uint64_t values; /**< First value row; 0 with v_form NONE. */
+  /** First page_entry; `page` and `generation` filled in by the host. [a multiple of 8] */
+  uint64_t page_list;
+  uint64_t sequence_id; /**< Written into the headers. */
+  uint16_t layer; /**< Written into the headers. */
+  uint16_t kv_head; /**< Written into the headers. */
+  uint32_t key_stride; /**< Bytes from one key row to the next. [at least 1] */
+  uint32_t value_stride; /**< Bytes from one value row to the next. */
+  uint8_t dtype; /**< Element type of the rows; not FP32. [a value of dtype] */
+  uint8_t k_form; /**< RAW or DELTA4 (bf16 only). [a value of row_form] */
+  uint8_t v_form; /**< RAW, DELTA4 (bf16 only) or NONE. [a value of row_form] */
+  uint8_t reserved; /**< Zero. */
+};
+#define NKV_APPEND_COMMAND_BYTES 64
+NKV_ASSERT_BYTES(append_command, 64);
+NKV_ASSERT_OFFSET(append_command, opcode, 0);
+NKV_ASSERT_OFFSET(append_command, flags, 1);
+NKV_ASSERT_OFFSET(append_command, tag, 2);
+NKV_ASSERT_OFFSET(append_command, head_dim, 4);
+NKV_ASSERT_OFFSET(append_command, value_dim, 6);
+NKV_ASSERT_OFFSET(append_command, tokens, 8);
+NKV_ASSERT_OFFSET(append_command, first_token, 12);
+NKV_ASSERT_OFFSET(append_command, keys, 16);
+NKV_ASSERT_OFFSET(append_command, values, 24);
+NKV_ASSERT_OFFSET(append_command, page_list, 32);
+NKV_ASSERT_OFFSET(append_command, sequence_id, 40);
+NKV_ASSERT_OFFSET(append_command, layer, 48);
+NKV_ASSERT_OFFSET(append_command, kv_head, 50);
+NKV_ASSERT_OFFSET(append_command, key_stride, 52);
+NKV_ASSERT_OFFSET(append_command, value_stride, 56);
+NKV_ASSERT_OFFSET(append_command, dtype, 60);
+NKV_ASSERT_OFFSET(append_command, k_form, 61);
+NKV_ASSERT_OFFSET(append_command, v_form, 62);
+NKV_ASSERT_OFFSET(append_command, reserved, 63);
+
+/**
+ * O = softmax(scale * q K) V and LSE per row over the visible tokens of a page list. Writes O
+ * [group][value_dim], LSE fp32 [group], bound fp32 [group]. A token t is visible if t < tokens and
+ * (window = 0 or t >= tokens - window or t < sinks).
+ */
+struct nkv_attend_command {
+  uint8_t opcode; /**< ATTEND. */
+  uint8_t flags; /**< Options. [flags of attend_flag] */
+  uint16_t tag; /**< Returned in the completion. */
+  uint16_t head_dim; /**< Channels of a query row. [16 to MAX_HEAD_DIM, a multiple of 16] */
+  uint16_t value_dim; /**< Channels of an output row. [16 to MAX_HEAD_DIM, a multiple of 16] */
+  /**
+   * Causal limit: tokens of the list that may be seen; 0 gives O = 0, LSE = -inf. [at most
+   * MAX_TOKENS]
+   */
+  uint32_t tokens;
+  uint32_t window; /**< Sliding window in tokens; 0 for none. */
+  uint64_t query; /**< Query rows [group][head_dim], contiguous. [a multiple of 4] */
+  uint64_t page_list; /**< First page_entry of ceil(tokens / PAGE_TOKENS). [a multiple of 8] */
+  /**
+   * Where O, LSE and bound go, one after the other, each starting at a multiple of 64 bytes. [a
+   * multiple of BURST_BYTES]
+   */
+  uint64_t result;
+  nkv_f32 scale; /**< Multiplies q k; finite and not zero. */
+  nkv_f32 soft_cap; /**< c > 0: logits become c * tanh(logit / c); 0 for none. */
+  uint8_t sinks; /**< First tokens that a window does not hide. */
+  uint8_t byte_cap; /**< BOUNDED: most bytes to read, in 1/256 of a dense read; 0 for no cap. */
+  uint16_t top_k; /**< TAIL: tokens per row to read exactly. [at most MAX_TOP_K] */
+  uint8_t mode; /**< What to read. [a value of attend_mode] */
+  uint8_t group; /**< Query rows. [1 to MAX_GROUP] */
+  uint8_t query_dtype; /**< BF16, FP16 or FP32. [a value of dtype] */
+  uint8_t z; /**< BOUNDED: standard deviations behind the bound, in sixteenths; 0 means 2. */
+  /** BOUNDED: wanted |O - exact| / |O| per row (Euclidean), above 0 and at most 1. */
+  nkv_f32 error;
+  uint32_t seed; /**< BOUNDED: seed of the sample; the same seed gives the same result. */
+};
+#define NKV_ATTEND_COMMAND_BYTES 64
+NKV_ASSERT_BYTES(attend_command, 64);
+NKV_ASSERT_OFFSET(attend_command, opcode, 0);
+NKV_ASSERT_OFFSET(attend_command, flags, 1);
+NKV_ASSERT_OFFSET(attend_command, tag, 2);
+NKV_ASSERT_OFFSET(attend_command, head_dim, 4);
+NKV_ASSERT_OFFSET(attend_command, value_dim, 6);
+NKV_ASSERT_OFFSET(attend_command, tokens, 8);
+NKV_ASSERT_OFFSET(attend_command, window, 12);
+NKV_ASSERT_OFFSET(attend_command, query, 16);
+NKV_ASSERT_OFFSET(attend_command, page_list, 24);
+NKV_ASSERT_OFFSET(attend_command, result, 32);
+NKV_ASSERT_OFFSET(attend_command, scale, 40);
+NKV_ASSERT_OFFSET(attend_command, soft_cap, 44);
+NKV_ASSERT_OFFSET(attend_command, sinks, 48);
+NKV_ASSERT_OFFSET(attend_command, byte_cap, 49);
+NKV_ASSERT_OFFSET(attend_command, top_k, 50);
+NKV_ASSERT_OFFSET(attend_command, mode, 52);
+NKV_ASSERT_OFFSET(attend_command, group, 53);
+NKV_ASSERT_OFFSET(attend_command, query_dtype, 54);
+NKV_ASSERT_OFFSET(attend_command, z, 55);
+NKV_ASSERT_OFFSET(attend_command, error, 56);
+NKV_ASSERT_OFFSET(attend_command, seed, 60);
+
+/**
+ * The best k tokens per row, by score descending, ties by index ascending. Writes ids u32
+ * [group][top_k], scores fp32 [group][top_k] (scale * q k), counts u32 [group]; INDEXER writes one
+ * row. Unused places hold id 2^32 - 1 and score -inf.
+ */
+struct nkv_topk_command {
+  uint8_t opcode; /**< TOPK. */
+  uint8_t flags; /**< Zero. [0] */
+  uint16_t tag; /**< Returned in the completion. */
+  uint16_t head_dim; /**< Channels of a query row. [16 to MAX_HEAD_DIM, a multiple of 16] */
+  uint16_t reserved; /**< Zero. */
+  uint32_t tokens; /**< As in ATTEND. [at most MAX_TOKENS] */
+  uint32_t window; /**< As in ATTEND. */
+  uint64_t query; /**< As in ATTEND. [a multiple of 4] */
+  uint64_t page_list; /**< As in ATTEND. [a multiple of 8] */
+  /**
+   * Where ids, scores and counts go, one after the other, each starting at a multiple of 64 bytes.
+   * [a multiple of BURST_BYTES]
+   */
+  uint64_t result;
+  nkv_f32 scale; /**< As in ATTEND. */
+  uint32_t reserved2; /**< Zero. */
+  uint8_t sinks; /**< As in ATTEND. */
+  uint8_t planes; /**< Planes that the scan streams; 0 means 2. [at most KEY_PLANES] */
+  uint16_t top_k; /**< Tokens wanted per row. [1 to MAX_TOP_K] */
+  uint8_t mode; /**< How to find them. [a value of select] */
+  uint8_t group; /**< Query rows. [1 to MAX_GROUP] */
+  uint8_t query_dtype; /**< BF16, FP16, FP32; INDEXER also FP8_E4M3. [a value of dtype] */
+  uint8_t z; /**< STATISTICAL: standard deviations, in sixteenths; 0 means 4. */
+  uint64_t weights; /**< INDEXER: fp32 weight per head. [a multiple of 4] */
+};
+#define NKV_TOPK_COMMAND_BYTES 64
+NKV_ASSERT_BYTES(topk_command, 64);
+NKV_ASSERT_OFFSET(topk_command, opcode, 0);
+NKV_ASSERT_OFFSET(topk_command, flags, 1);
+NKV_ASSERT_OFFSET(topk_command, tag, 2);
+NKV_ASSERT_OFFSET(topk_command, head_dim, 4);
+NKV_ASSERT_OFFSET(topk_command, reserved, 6);
+NKV_ASSERT_OFFSET(topk_command, tokens, 8);
+NKV_ASSERT_OFFSET(topk_command, window, 12);
+NKV_ASSERT_OFFSET(topk_command, query, 16);
+NKV_ASSERT_OFFSET(topk_command, page_list, 24);
+NKV_ASSERT_OFFSET(topk_command, result, 32);
+NKV_ASSERT_OFFSET(topk_command, scale, 40);
+NKV_ASSERT_OFFSET(topk_command, reserved2, 44);
+NKV_ASSERT_OFFSET(topk_command, sinks, 48);
+NKV_ASSERT_OFFSET(topk_command, planes, 49);
+NKV_ASSERT_OFFSET(topk_command, top_k, 50);
+NKV_ASSERT_OFFSET(topk_command, mode, 52);
+NKV_ASSERT_OFFSET(topk_command, group, 53);
+NKV_ASSERT_OFFSET(topk_command, query_dtype, 54);
+NKV_ASSERT_OFFSET(topk_command, z, 55);
+NKV_ASSERT_OFFSET(topk_command, weights, 56);
+
+/**
+ * Rows `first` to `first + count` of a page list, in the source dtype, each tensor's rows
+ * contiguous and starting at a multiple of 64 bytes.
+ */
+struct nkv_read_command {
+  uint8_t opcode; /**< READ. */
+  uint8_t flags; /**< Zero. [0] */
+  uint16_t tag; /**< Returned in the completion. */
+  uint8_t tensor; /**< Which rows. [a value of tensor] */
+  /**
+   * 0: exact. 1 to 4: keys as the midpoints of so many planes, in bf16; KEYS only. [at most
+   * KEY_PLANES]
+   */
+  uint8_t planes;
+  uint16_t reserved; /**< Zero. */
+  uint32_t first; /**< First token. [at most MAX_TOKENS] */
+  uint32_t count; /**< Tokens. [1 to MAX_TOKENS] */
+  uint64_t reserved2; /**< Zero. */
+  uint64_t page_list; /**< First page_entry of the list. [a multiple of 8] */
+  uint64_t result; /**< Where the rows go. [a multiple of BURST_BYTES] */
+  uint64_t reserved3[3]; /**< Zero. */
+};
+#define NKV_READ_COMMAND_BYTES 64
+NKV_ASSERT_BYTES(read_command, 64);
+NKV_ASSERT_OFFSET(read_command, opcode, 0);
+NKV_ASSERT_OFFSET(read_command, flags, 1);
+NKV_ASSERT_OFFSET(read_command, tag, 2);
+NKV_ASSERT_OFFSET(read_command, tensor, 4);
+NKV_ASSERT_OFFSET(read_command, planes, 5);
+NKV_ASSERT_OFFSET(read_command, reserved, 6);
+NKV_ASSERT_OFFSET(read_command, first, 8);
+NKV_ASSERT_OFFSET(read_command, count, 12);
+NKV_ASSERT_OFFSET(read_command, reserved2, 16);
+NKV_ASSERT_OFFSET(read_command, page_list, 24);
+NKV_ASSERT_OFFSET(read_command, result, 32);
+NKV_ASSERT_OFFSET(read_command, reserved3, 40);
+
+/** Rows of chosen tokens, in the order of `ids`, laid out as READ does. */
+struct nkv_gather_command {
+  uint8_t opcode; /**< GATHER. */
+  uint8_t flags; /**< Zero. [0] */
+  uint16_t tag; /**< Returned in the completion. */
+  uint8_t tensor; /**< Which rows. [a value of tensor] */
+  uint8_t reserved[3]; /**< Zero. */
+  uint32_t tokens; /**< Tokens of the list; an id at or above it is BAD_FIELD. [1 to MAX_TOKENS] */
+  uint32_t count; /**< Ids. [1 to MAX_TOKENS] */
+  uint64_t ids; /**< u32 token ids, any order, repeats allowed. [a multiple of 4] */
+  uint64_t page_list; /**< First page_entry of the list. [a multiple of 8] */
+  uint64_t result; /**< Where the rows go. [a multiple of BURST_BYTES] */
+  uint64_t reserved2[3]; /**< Zero. */
+};
+#define NKV_GATHER_COMMAND_BYTES 64
+NKV_ASSERT_BYTES(gather_command, 64);
+NKV_ASSERT_OFFSET(gather_command, opcode, 0);
+NKV_ASSERT_OFFSET(gather_command, flags, 1);
+NKV_ASSERT_OFFSET(gather_command, tag, 2);
+NKV_ASSERT_OFFSET(gather_command, tensor, 4);
+NKV_ASSERT_OFFSET(gather_command, reserved, 5);
+NKV_ASSERT_OFFSET(gather_command, tokens, 8);
+NKV_ASSERT_OFFSET(gather_command, count, 12);
+NKV_ASSERT_OFFSET(gather_command, ids, 16);
+NKV_ASSERT_OFFSET(gather_command, page_list, 24);
+NKV_ASSERT_OFFSET(gather_command, result, 32);
+NKV_ASSERT_OFFSET(gather_command, reserved2, 40);
+
+/**
+ * Whole pages: SCRUB and ERASE use `source`; TRANSCODE and COPY also `destination`, whose entries
+ * name the new places and generations and receive the exponents. TRANSCODE writes each new page's
+ * size in bytes (u32) to `result`; it stops at the first page that does not fit `slot_bytes`
+ * (PAGE_OVERFLOW). `count` of the completion says how many pages were done.
+ */
+struct nkv_pages_command {
+  uint8_t opcode; /**< TRANSCODE, SCRUB, ERASE or COPY. [TRANSCODE or SCRUB or ERASE or COPY] */
+  uint8_t flags; /**< Zero. [0] */
+  uint16_t tag; /**< Returned in the completion. */
+  uint8_t codec; /**< TRANSCODE: the new codec. [a value of codec] */
+  uint8_t reserved[3]; /**< Zero. */
+  uint32_t count; /**< Pages. [1 to MAX_TOKENS] */
+  uint32_t slot_bytes; /**< TRANSCODE: room at each destination. */
+  uint64_t source; /**< First page_entry. [a multiple of 8] */
+  uint64_t destination; /**< First page_entry of the new places. [a multiple of 8] */
+  uint64_t result; /**< TRANSCODE: sizes. [a multiple of 4] */
+  uint64_t reserved2[3]; /**< Zero. */
+};
+#define NKV_PAGES_COMMAND_BYTES 64
+NKV_ASSERT_BYTES(pages_command, 64);
+NKV_ASSERT_OFFSET(pages_command, opcode, 0);
+NKV_ASSERT_OFFSET(pages_command, flags, 1);
+NKV_ASSERT_OFFSET(pages_command, tag, 2);
+NKV_ASSERT_OFFSET(pages_command, codec, 4);
+NKV_ASSERT_OFFSET(pages_command, reserved, 5);
+NKV_ASSERT_OFFSET(pages_command, count, 8);
+NKV_ASSERT_OFFSET(pages_command, slot_bytes, 12);
+NKV_ASSERT_OFFSET(pages_command, source, 16);
+NKV_ASSERT_OFFSET(pages_command, destination, 24);
+NKV_ASSERT_OFFSET(pages_command, result, 32);
+NKV_ASSERT_OFFSET(pages_command, reserved2, 40);
+
+/**
+ * Posted to the completion ring. The device writes the first 32 bits last; a new entry is one whose
+ * `phase` equals the ring's current phase (1 in the first round, then alternating).
+ */
+struct nkv_completion {
+  uint16_t tag; /**< The command's. */
+  uint8_t status; /**< How it ended. [a value of status] */
+  uint8_t phase; /**< 0 or 1. */
+  uint32_t count; /**< Pages or rows done; tokens returned by TOPK over all rows. */
+  uint64_t detail; /**< What the status message refers to. */
+  /** Bursts read in order: headers, digests, planes, page sums, dense rows. */
+  uint32_t stream_bursts;
+  /** Bursts read to sharpen bounds: later planes and the digests read again for them. */
+  uint32_t refine_bursts;
+  uint32_t exact_bursts; /**< Bursts of key rows read for chosen tokens. */
+  uint32_t value_bursts; /**< Bursts of value rows read for chosen tokens. */
+  uint16_t sq_head; /**< Commands before this index have been fetched. */
+  uint8_t flags; /**< What to know of the result. [flags of completion_flag] */
+  uint8_t rounds; /**< BOUNDED: sampling rounds. */
+  nkv_f32 bound; /**< BOUNDED: largest error bound of the rows, relative to |O|. */
+  uint64_t ticks; /**< Device time spent, in 1/TICK_HZ; 0 without feature TICKS. */
+  uint64_t reserved[2]; /**< Zero. */
+};
+#define NKV_COMPLETION_BYTES 64
+NKV_ASSERT_BYTES(completion, 64);
+NKV_ASSERT_OFFSET(completion, tag, 0);
+NKV_ASSERT_OFFSET(completion, status, 2);
+NKV_ASSERT_OFFSET(completion, phase, 3);
+NKV_ASSERT_OFFSET(completion, count, 4);
+NKV_ASSERT_OFFSET(completion, detail, 8);
+NKV_ASSERT_OFFSET(completion, stream_bursts, 16);
+NKV_ASSERT_OFFSET(completion, refine_bursts, 20);
+NKV_ASSERT_OFFSET(completion, exact_bursts, 24);
+NKV_ASSERT_OFFSET(completion, value_bursts, 28);
+NKV_ASSERT_OFFSET(completion, sq_head, 32);
+NKV_ASSERT_OFFSET(completion, flags, 34);
+NKV_ASSERT_OFFSET(completion, rounds, 35);
+NKV_ASSERT_OFFSET(completion, bound, 36);
+NKV_ASSERT_OFFSET(completion, ticks, 40);
+NKV_ASSERT_OFFSET(completion, reserved, 48);
+
+/** First bytes of a pool. Written once, by whoever creates it. */
+struct nkv_pool_header {
+  uint32_t magic; /**< POOL_MAGIC. */
+  uint32_t version; /**< Version of all pool structures, POOL_VERSION. */
+  uint64_t total_bytes; /**< Memory that the pool manages, this header included. */
+  uint64_t sequences_at; /**< Offset of sequence_record [max_sequences]. */
+  uint64_t slabs_at; /**< Offset of slab_record [slabs]. */
+  uint64_t rings_at; /**< Offset of the queue's rings; contents do not survive. */
+  uint64_t lists_at; /**< Offset of page lists; rebuilt from page headers. */
+  uint64_t staging_at; /**< Offset of rows, queries and results on their way. */
+  uint64_t data_at; /**< Offset of the first slab. */
+  uint32_t max_sequences; /**< Records in the sequence table. */
+  uint32_t slab_bytes; /**< Size of a slab. */
+  uint32_t slabs; /**< Slabs from data_at on. */
+  uint16_t layers; /**< Shape of all sequences. */
+  uint16_t kv_heads; /**< KV heads of a layer. */
+  uint16_t head_dim; /**< Channels of a key row. */
+  uint16_t value_dim; /**< Channels of a value row. */
+  uint8_t dtype; /**< Element type of rows. [a value of dtype] */
+  uint8_t k_form; /**< Form that keys are stored in where they fit it. [a value of row_form] */
+  uint8_t v_form; /**< Form that values are stored in where they fit it. [a value of row_form] */
+  uint8_t reserved[37]; /**< Zero. */
+  uint32_t crc; /**< CRC32C of bytes 0 to 123. */
+};
+#define NKV_POOL_HEADER_BYTES 128
+NKV_ASSERT_BYTES(pool_header, 128);
+NKV_ASSERT_OFFSET(pool_header, magic, 0);
+NKV_ASSERT_OFFSET(pool_header, version, 4);
+NKV_ASSERT_OFFSET(pool_header, total_bytes, 8);
+NKV_ASSERT_OFFSET(pool_header, sequences_at, 16);
+NKV_ASSERT_OFFSET(pool_header, slabs_at, 24);
+NKV_ASSERT_OFFSET(pool_header, rings_at, 32);
+NKV_ASSERT_OFFSET(pool_header, lists_at, 40);
+NKV_ASSERT_OFFSET(pool_header, staging_at, 48);
+NKV_ASSERT_OFFSET(pool_header, data_at, 56);
+NKV_ASSERT_OFFSET(pool_header, max_sequences, 64);
+NKV_ASSERT_OFFSET(pool_header, slab_bytes, 68);
+NKV_ASSERT_OFFSET(pool_header, slabs, 72);
+NKV_ASSERT_OFFSET(pool_header, layers, 76);
+NKV_ASSERT_OFFSET(pool_header, kv_heads, 78);
+NKV_ASSERT_OFFSET(pool_header, head_dim, 80);
+NKV_ASSERT_OFFSET(pool_header, value_dim, 82);
+NKV_ASSERT_OFFSET(pool_header, dtype, 84);
+NKV_ASSERT_OFFSET(pool_header, k_form, 85);
+NKV_ASSERT_OFFSET(pool_header, v_form, 86);
+NKV_ASSERT_OFFSET(pool_header, reserved, 87);
+NKV_ASSERT_OFFSET(pool_header, crc, 124);
+
+/** One sequence. A free record is all zero; a dropped one stays while forks share its pages. */
+struct nkv_sequence_record {
+  uint64_t sequence_id; /**< The engine's number. */
+  uint64_t parent_id; /**< Sequence that this one was forked from, if fork_tokens > 0. */
+  uint32_t fork_tokens; /**< Tokens shared with the parent. */
+  uint32_t state; /**< Written last. [a value of sequence_state] */
+  uint32_t reserved; /**< Zero. */
+  uint32_t crc; /**< CRC32C of bytes 0 to 19: identity, not state. */
+};
+#define NKV_SEQUENCE_RECORD_BYTES 32
+NKV_ASSERT_BYTES(sequence_record, 32);
+NKV_ASSERT_OFFSET(sequence_record, sequence_id, 0);
+NKV_ASSERT_OFFSET(sequence_record, parent_id, 8);
+NKV_ASSERT_OFFSET(sequence_record, fork_tokens, 16);
+NKV_ASSERT_OFFSET(sequence_record, state, 20);
+NKV_ASSERT_OFFSET(sequence_record, reserved, 24);
+NKV_ASSERT_OFFSET(sequence_record, crc, 28);
+
+/** What a slab is cut into. */
+struct nkv_slab_record {
+  /** Size of its page slots; 0: not cut yet. A page can only start at a multiple of it. */
+  uint32_t slot_bytes;
+};
+#define NKV_SLAB_RECORD_BYTES 4
+NKV_ASSERT_BYTES(slab_record, 4);
+NKV_ASSERT_OFFSET(slab_record, slot_bytes, 0);
+
+/* Registers: byte offsets; 64-bit access only. Masks are in place. */
+#define NKV_REG_ID 0x0u /**< [ro] Read first: another value is another device. */
+/** [ro] Read second: a library opens a device of the same major number only. */
+#define NKV_REG_ABI 0x8u
+#define NKV_REG_ABI_MAJOR_SHIFT 0 /**< Incompatible changes. */
+#define NKV_REG_ABI_MAJOR_MASK 0xffffull
+#define NKV_REG_ABI_MINOR_SHIFT 16 /**< Additions. */
+#define NKV_REG_ABI_MINOR_MASK 0xffff0000ull
+#define NKV_REG_FEATURES 0x10u /**< [ro] What the device offers. */
+#define NKV_REG_MEMORY_BYTES 0x18u /**< [ro] Size of device memory. */
+#define NKV_REG_LIMITS 0x20u /**< [ro] This device's limits, at or below the contract's. */
+#define NKV_REG_LIMITS_QUEUES_SHIFT 0 /**< Queues. */
+#define NKV_REG_LIMITS_QUEUES_MASK 0xffull
+#define NKV_REG_LIMITS_GROUP_SHIFT 8 /**< Largest `group`. */
+#define NKV_REG_LIMITS_GROUP_MASK 0xff00ull
+#define NKV_REG_LIMITS_HEAD_DIM_SHIFT 16 /**< Largest `head_dim`. */
+#define NKV_REG_LIMITS_HEAD_DIM_MASK 0xffff0000ull
+#define NKV_REG_LIMITS_TOP_K_SHIFT 32 /**< Largest `top_k`. */
+#define NKV_REG_LIMITS_TOP_K_MASK 0xffff00000000ull
+#define NKV_REG_TICK_HZ 0x28u /**< [ro] Ticks per second in completions; 0 without feature TICKS. */
+#define NKV_REG_CONTROL 0x30u /**< [rw] Device control. */
+/** Write 1: abort what is in flight, disable all queues. Reads 0. */
+#define NKV_REG_CONTROL_RESET_SHIFT 0
+#define NKV_REG_CONTROL_RESET_MASK 0x1ull
+#define NKV_REG_DEVICE_STATUS 0x38u /**< [ro] Health. */
+#define NKV_REG_DEVICE_STATUS_READY_SHIFT 0 /**< Queues may be enabled. */
+#define NKV_REG_DEVICE_STATUS_READY_MASK 0x1ull
+#define NKV_REG_DEVICE_STATUS_FATAL_SHIFT 1 /**< The device has stopped; reset it. */
+#define NKV_REG_DEVICE_STATUS_FATAL_MASK 0x2ull
+/** [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled. */
+#define NKV_REG_SQ_BASE(i) (0x1000u + 0x80u * (i))
+#define NKV_REG_SQ_BASE_COUNT NKV_MAX_QUEUES
+#define NKV_REG_SQ_BASE_STRIDE 0x80u
+/** [rw] Completion ring in device memory; 64-byte aligned, zeroed by the host. */
+#define NKV_REG_CQ_BASE(i) (0x1008u + 0x80u * (i))
+#define NKV_REG_CQ_BASE_COUNT NKV_MAX_QUEUES
+#define NKV_REG_CQ_BASE_STRIDE 0x80u
+/** [rw] Entries of both rings, a power of two. */
+#define NKV_REG_RING_ENTRIES(i) (0x1010u + 0x80u * (i))
+#define NKV_REG_RING_ENTRIES_COUNT NKV_MAX_QUEUES
+#define NKV_REG_RING_ENTRIES_STRIDE 0x80u
+#define NKV_REG_QUEUE_CONTROL(i) (0x1018u + 0x80u * (i)) /**< [rw] Queue control. */
+#define NKV_REG_QUEUE_CONTROL_COUNT NKV_MAX_QUEUES
+#define NKV_REG_QUEUE_CONTROL_STRIDE 0x80u
+/** 0 to 1 starts the queue at index 0, phase 1; 1 to 0 stops it after the command in flight. */
+#define NKV_REG_QUEUE_CONTROL_ENABLE_SHIFT 0
+#define NKV_REG_QUEUE_CONTROL_ENABLE_MASK 0x1ull
+/** [rw] Submission doorbell: free-running count of commands written, modulo 2^16. */
+#define NKV_REG_SQ_TAIL(i) (0x1020u + 0x80u * (i))
+#define NKV_REG_SQ_TAIL_COUNT NKV_MAX_QUEUES
+#define NKV_REG_SQ_TAIL_STRIDE 0x80u
+/**
+ * [rw] Free-running count of completions consumed, modulo 2^16; the device never overwrites an
+ * unread one.
+ */
+#define NKV_REG_CQ_HEAD(i) (0x1028u + 0x80u * (i))
+#define NKV_REG_CQ_HEAD_COUNT NKV_MAX_QUEUES
+#define NKV_REG_CQ_HEAD_STRIDE 0x80u
+/**
+ * [rw] First byte of device memory that the queue's commands may touch; address 0 of the window.
+ */
+#define NKV_REG_WINDOW_BASE(i) (0x1030u + 0x80u * (i))
+#define NKV_REG_WINDOW_BASE_COUNT NKV_MAX_QUEUES
+#define NKV_REG_WINDOW_BASE_STRIDE 0x80u
+#define NKV_REG_WINDOW_BYTES(i) (0x1038u + 0x80u * (i)) /**< [rw] Size of the window. */
+#define NKV_REG_WINDOW_BYTES_COUNT NKV_MAX_QUEUES
+#define NKV_REG_WINDOW_BYTES_STRIDE 0x80u
+/** [rw] Tenant number written into page headers; a page of another tenant is BAD_PAGE. */
+#define NKV_REG_TENANT(i) (0x1040u + 0x80u * (i))
+#define NKV_REG_TENANT_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TENANT_STRIDE 0x80u
+#define NKV_REG_TENANT_NUMBER_SHIFT 0 /**< Tenant. */
+#define NKV_REG_TENANT_NUMBER_MASK 0xffffull
+#define NKV_REG_QUEUE_STATUS(i) (0x1048u + 0x80u * (i)) /**< [ro] Queue state. */
+#define NKV_REG_QUEUE_STATUS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_QUEUE_STATUS_STRIDE 0x80u
+#define NKV_REG_QUEUE_STATUS_RUNNING_SHIFT 0 /**< Enabled and accepted. */
+#define NKV_REG_QUEUE_STATUS_RUNNING_MASK 0x1ull
+/**
+ * Enabling failed: rings or window lie outside memory, or RING_ENTRIES is not a power of two within
+ * limits.
+ */
+#define NKV_REG_QUEUE_STATUS_REFUSED_SHIFT 1
+#define NKV_REG_QUEUE_STATUS_REFUSED_MASK 0x2ull
+#define NKV_REG_MAP_BYTES 0x1800u /**< Bytes that all registers span. */
+
+/* EUCLEAN is Linux's own; other C libraries get its number. */
+#ifdef EUCLEAN
+#define NKV_EUCLEAN EUCLEAN
+#else
+#define NKV_EUCLEAN 117
+#endif
+
+/** The errno of a status, positive; EPROTO for a status that this header does not know. */
+static inline int nkv_status_errno(uint8_t status) {
+  switch (status) {
+    case NKV_STATUS_OK:
+      return 0;
+    case NKV_STATUS_BAD_OPCODE:
+      return EINVAL;
+    case NKV_STATUS_BAD_FIELD:
+      return EINVAL;
+    case NKV_STATUS_ADDRESS_FAULT:
+      return EFAULT;
+    case NKV_STATUS_STALE_PAGE:
+      return ESTALE;
+    case NKV_STATUS_BAD_PAGE:
+      return EINVAL;
+    case NKV_STATUS_CORRUPT:
+      return EBADMSG;
+    case NKV_STATUS_POISON:
+      return EIO;
+    case NKV_STATUS_PAGE_OVERFLOW:
+      return EMSGSIZE;
+    case NKV_STATUS_BAD_QUERY:
+      return EDOM;
+    case NKV_STATUS_UNSUPPORTED:
+      return EOPNOTSUPP;
+    case NKV_STATUS_COLD_PAGE:
+      return NKV_EUCLEAN;
+    case NKV_STATUS_ABORTED:
+      return ECANCELED;
+    case NKV_STATUS_INTERNAL:
+      return EIO;
+    case NKV_STATUS_NO_DEVICE:
+      return ENODEV;
+    case NKV_STATUS_BAD_URI:
+      return EINVAL;
+    case NKV_STATUS_BAD_ABI:
+      return EPROTO;
+    case NKV_STATUS_BAD_ARGUMENT:
+      return EINVAL;
+    case NKV_STATUS_POOL_FULL:
+      return ENOSPC;
+    case NKV_STATUS_NOT_FOUND:
+      return ENOENT;
+    case NKV_STATUS_EXISTS:
+      return EEXIST;
+    case NKV_STATUS_QUEUE_FULL:
+      return EAGAIN;
+    case NKV_STATUS_TIMEOUT:
+      return ETIMEDOUT;
+    case NKV_STATUS_BAD_POOL:
+      return NKV_EUCLEAN;
+    case NKV_STATUS_IO_ERROR:
+      return EIO;
+    case NKV_STATUS_OUT_OF_MEMORY:
+      return ENOMEM;
+    case NKV_STATUS_CODEC_ERROR:
+      return EBADMSG;
+    default:
+      return EPROTO;
+  }
+}
+
+/** What a person should read about a status. Never null. */
+static inline const char *nkv_status_message(uint8_t status) {
+  switch (status) {
+    case NKV_STATUS_OK:
+      return "done";
+    case NKV_STATUS_BAD_OPCODE:
+      return "the opcode is unknown to this device; check that library and device have the same "
+             "ABI";
+    case NKV_STATUS_BAD_FIELD:
+      return "a command field is out of range; detail is the field's byte offset";
+    case NKV_STATUS_ADDRESS_FAULT:
+      return "an address lies outside the queue's window; detail is the address";
+    case NKV_STATUS_STALE_PAGE:
+      return "the page was freed or rewritten since its entry was made; detail is the entry's "
+             "index; look the sequence up again";
+    case NKV_STATUS_BAD_PAGE:
+      return "a page's shape or format does not fit the command; detail is the entry's index";
+    case NKV_STATUS_CORRUPT:
+      return "a page's checksum is wrong, so it was not used; detail is the entry's index; drop "
+             "the sequence and recompute it";
+    case NKV_STATUS_POISON:
+      return "the memory reported poison; detail is the entry's index; drop the sequence and "
+             "recompute it";
+    case NKV_STATUS_PAGE_OVERFLOW:
+      return "these rows do not fit the compact row form; detail is the page's index; append it "
+             "with row form RAW";
+    case NKV_STATUS_BAD_QUERY:
+      return "the query holds a NaN or an infinity; detail is the row";
+    case NKV_STATUS_UNSUPPORTED:
+      return "this device does not offer the requested mode; read FEATURES";
+    case NKV_STATUS_COLD_PAGE:
+      return "a page is compressed; transcode it to codec NONE first; detail is the entry's index";
+    case NKV_STATUS_ABORTED:
+      return "the device was reset while the command was in flight; submit it again";
+    case NKV_STATUS_INTERNAL:
+      return "the device failed; read DEVICE_STATUS";
+    case NKV_STATUS_NO_DEVICE:
+      return "no such device, or it cannot be opened";
+    case NKV_STATUS_BAD_URI:
+      return "the device URI is malformed; see nearkv/device.hpp";
+    case NKV_STATUS_BAD_ABI:
+      return "the device speaks another ABI; rebuild the library or update the device";
+    case NKV_STATUS_BAD_ARGUMENT:
+      return "an argument is out of range";
+    case NKV_STATUS_POOL_FULL:
+      return "the pool has no free page; drop sequences or open a larger pool";
+    case NKV_STATUS_NOT_FOUND:
+      return "no such sequence";
+    case NKV_STATUS_EXISTS:
+      return "the sequence exists already";
+    case NKV_STATUS_QUEUE_FULL:
+      return "the queue is full; poll completions and submit again";
+    case NKV_STATUS_TIMEOUT:
+      return "the device did not answer in time";
+    case NKV_STATUS_BAD_POOL:
+      return "the memory holds no NearKV pool, or one of another version; create it anew";
+    case NKV_STATUS_IO_ERROR:
+      return "the operating system refused an operation on the pool's memory";
+    case NKV_STATUS_OUT_OF_MEMORY:
+      return "not enough memory";
+    case NKV_STATUS_CODEC_ERROR:
+      return "compressed data is damaged";
+    default:
+      return "unknown status; check that library and device have the same ABI";
+  }
+}
+
+/** The name of a status as the contract writes it. Never null. */
+static inline const char *nkv_status_name(uint8_t status) {
+  switch (status) {
+    case NKV_STATUS_OK:
+      return "OK";
+    case NKV_STATUS_BAD_OPCODE:
+      return "BAD_OPCODE";
+    case NKV_STATUS_BAD_FIELD:
+      return "BAD_FIELD";
+    case NKV_STATUS_ADDRESS_FAULT:
+      return "ADDRESS_FAULT";
+    case NKV_STATUS_STALE_PAGE:
+      return "STALE_PAGE";
+    case NKV_STATUS_BAD_PAGE:
+      return "BAD_PAGE";
+    case NKV_STATUS_CORRUPT:
+      return "CORRUPT";
+    case NKV_STATUS_POISON:
+      return "POISON";
+    case NKV_STATUS_PAGE_OVERFLOW:
+      return "PAGE_OVERFLOW";
+    case NKV_STATUS_BAD_QUERY:
+      return "BAD_QUERY";
+    case NKV_STATUS_UNSUPPORTED:
+      return "UNSUPPORTED";
+    case NKV_STATUS_COLD_PAGE:
+      return "COLD_PAGE";
+    case NKV_STATUS_ABORTED:
+      return "ABORTED";
+    case NKV_STATUS_INTERNAL:
+      return "INTERNAL";
+    case NKV_STATUS_NO_DEVICE:
+      return "NO_DEVICE";
+    case NKV_STATUS_BAD_URI:
+      return "BAD_URI";
+    case NKV_STATUS_BAD_ABI:
+      return "BAD_ABI";
+    case NKV_STATUS_BAD_ARGUMENT:
+      return "BAD_ARGUMENT";
+    case NKV_STATUS_POOL_FULL:
+      return "POOL_FULL";
+    case NKV_STATUS_NOT_FOUND:
+      return "NOT_FOUND";
+    case NKV_STATUS_EXISTS:
+      return "EXISTS";
+    case NKV_STATUS_QUEUE_FULL:
+      return "QUEUE_FULL";
+    case NKV_STATUS_TIMEOUT:
+      return "TIMEOUT";
+    case NKV_STATUS_BAD_POOL:
+      return "BAD_POOL";
+    case NKV_STATUS_IO_ERROR:
+      return "IO_ERROR";
+    case NKV_STATUS_OUT_OF_MEMORY:
+      return "OUT_OF_MEMORY";
+    case NKV_STATUS_CODEC_ERROR:
+      return "CODEC_ERROR";
+    default:
+      return "UNKNOWN";
+  }
+}
+
+/** Bytes of one element; 0 for an unknown type. */
+static inline uint32_t nkv_element_bytes(uint8_t dtype) {
+  switch (dtype) {
+    case NKV_DTYPE_BF16:
+      return 2;
+    case NKV_DTYPE_FP16:
+      return 2;
+    case NKV_DTYPE_FP32:
+      return 4;
+    case NKV_DTYPE_FP8_E4M3:
+      return 1;
+    case NKV_DTYPE_FP8_E5M2:
+      return 1;
+    case NKV_DTYPE_INT8:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/** Bytes of one row of `dim` channels as a page stores it; 0 for an unknown form. */
+static inline uint32_t nkv_row_bytes(uint8_t form, uint8_t dtype, uint32_t dim) {
+  const uint32_t element_bytes = nkv_element_bytes(dtype);
+  switch (form) {
+    case NKV_ROW_FORM_RAW:
+      return dim * element_bytes;
+    case NKV_ROW_FORM_DELTA4:
+      return dim + dim / 2;
+    case NKV_ROW_FORM_NONE:
+      return 0;
+    default:
+      return 0;
+  }
+}
+
+/** The arrays of a page, in the order of their places. */
+enum nkv_page_array {
+  NKV_PAGE_ARRAY_K_DIGEST = 0,
+  NKV_PAGE_ARRAY_K_PLANE0 = 1,
+  NKV_PAGE_ARRAY_K_PLANE1 = 2,
+  NKV_PAGE_ARRAY_K_PLANE2 = 3,
+  NKV_PAGE_ARRAY_K_PLANE3 = 4,
+  NKV_PAGE_ARRAY_K_EXPONENTS = 5,
+  NKV_PAGE_ARRAY_K_ROWS = 6,
+  NKV_PAGE_ARRAY_K_EXCEPTIONS = 7,
+  NKV_PAGE_ARRAY_KEY_SCALES = 8,
+  NKV_PAGE_ARRAY_V_SUM = 9,
+  NKV_PAGE_ARRAY_V_EXPONENTS = 10,
+  NKV_PAGE_ARRAY_V_ROWS = 11,
+  NKV_PAGE_ARRAY_V_EXCEPTIONS = 12,
+};
+#define NKV_PAGE_ARRAY_COUNT 13
+
+/** The fields of a page header that decide its layout. */
+struct nkv_page_shape {
+  uint8_t k_form;
+  uint8_t v_form;
+  uint8_t dtype;
+  uint8_t flags;
+  uint16_t head_dim;
+  uint16_t value_dim;
+};
+
+/** Where the arrays lie, in bytes from the page's start; an absent one has 0 bytes. */
+struct nkv_page_layout {
+  uint32_t offset[NKV_PAGE_ARRAY_COUNT];
+  uint32_t bytes[NKV_PAGE_ARRAY_COUNT];
+  uint32_t total_bytes; /**< A multiple of NKV_PAGE_GRAIN_BYTES, header included. */
+};
+
+/** Lays out a page. Any shape gives a layout; whether it makes sense is not judged. */
+static inline void nkv_lay_out_page(const struct nkv_page_shape *shape,
+                                    struct nkv_page_layout *layout) {
+  const uint32_t head_dim = shape->head_dim;
+  const uint32_t value_dim = shape->value_dim;
+  const uint32_t k_row_bytes = nkv_row_bytes(shape->k_form, shape->dtype, head_dim);
+  const uint32_t v_row_bytes = nkv_row_bytes(shape->v_form, shape->dtype, value_dim);
+  uint32_t end = NKV_PAGE_HEADER_BYTES;
+  uint32_t i;
+
+  layout->bytes[NKV_PAGE_ARRAY_K_DIGEST] = 2 * head_dim;
+  layout->bytes[NKV_PAGE_ARRAY_K_PLANE0] = NKV_PAGE_TOKENS / 8 * head_dim;
+  layout->bytes[NKV_PAGE_ARRAY_K_PLANE1] = NKV_PAGE_TOKENS / 8 * head_dim;
+  layout->bytes[NKV_PAGE_ARRAY_K_PLANE2] = NKV_PAGE_TOKENS / 8 * head_dim;
+  layout->bytes[NKV_PAGE_ARRAY_K_PLANE3] = NKV_PAGE_TOKENS / 8 * head_dim;
+  layout->bytes[NKV_PAGE_ARRAY_K_EXPONENTS] = shape->k_form == NKV_ROW_FORM_DELTA4 ? head_dim : 0;
+  layout->bytes[NKV_PAGE_ARRAY_K_ROWS] = NKV_PAGE_TOKENS * k_row_bytes;
+  layout->bytes[NKV_PAGE_ARRAY_K_EXCEPTIONS] =
+      shape->k_form == NKV_ROW_FORM_DELTA4 ? 4 * NKV_EXCEPTIONS : 0;
+  layout->bytes[NKV_PAGE_ARRAY_KEY_SCALES] =
+      (shape->flags & NKV_PAGE_FLAG_KEY_SCALES) != 0 ? 4 * NKV_PAGE_TOKENS : 0;
+  layout->bytes[NKV_PAGE_ARRAY_V_SUM] = 4 * value_dim;
+  layout->bytes[NKV_PAGE_ARRAY_V_EXPONENTS] = shape->v_form == NKV_ROW_FORM_DELTA4 ? value_dim : 0;
+  layout->bytes[NKV_PAGE_ARRAY_V_ROWS] = NKV_PAGE_TOKENS * v_row_bytes;
+  layout->bytes[NKV_PAGE_ARRAY_V_EXCEPTIONS] =
+      shape->v_form == NKV_ROW_FORM_DELTA4 ? 4 * NKV_EXCEPTIONS : 0;
+
+  for (i = 0; i < NKV_PAGE_ARRAY_COUNT; ++i) {
+    layout->offset[i] = end;
+    end += (layout->bytes[i] + NKV_BURST_BYTES - 1) / NKV_BURST_BYTES * NKV_BURST_BYTES;
+  }
+  layout->total_bytes =
+      (end + NKV_PAGE_GRAIN_BYTES - 1) / NKV_PAGE_GRAIN_BYTES * NKV_PAGE_GRAIN_BYTES;
+}
+
+/** The answer of a checker that found its first bad field at a byte offset. */
+static inline uint8_t nkv_bad_field(uint64_t offset, uint64_t *detail) {
+  *detail = offset;
+  return NKV_STATUS_BAD_FIELD;
+}
+
+/** Checks each field of a nkv_append_command by itself: NKV_STATUS_OK, or
+ * NKV_STATUS_BAD_FIELD with the byte offset of the first bad field in `detail`. */
+static inline uint8_t nkv_check_append_command(const struct nkv_append_command *command,
+                                               uint64_t *detail) {
+  if (command->opcode != NKV_OPCODE_APPEND) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, opcode), detail);
+  }
+  if ((command->flags & ~NKV_APPEND_FLAG_ALL) != 0) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, flags), detail);
+  }
+  if (command->head_dim < 16u || command->head_dim > NKV_MAX_HEAD_DIM ||
+      command->head_dim % 16u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, head_dim), detail);
+  }
+  if (command->value_dim > NKV_MAX_HEAD_DIM || command->value_dim % 16u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, value_dim), detail);
+  }
+  if (command->tokens < NKV_PAGE_TOKENS || command->tokens > NKV_MAX_TOKENS ||
+      command->tokens % NKV_PAGE_TOKENS != 0) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, tokens), detail);
+  }
+  if (command->first_token % NKV_PAGE_TOKENS != 0) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, first_token), detail);
+  }
+  if (command->page_list % 8u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, page_list), detail);
+  }
+  if (command->key_stride < 1u) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, key_stride), detail);
+  }
+  if (command->dtype > NKV_DTYPE_INT8) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, dtype), detail);
+  }
+  if (command->k_form > NKV_ROW_FORM_NONE) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, k_form), detail);
+  }
+  if (command->v_form > NKV_ROW_FORM_NONE) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, v_form), detail);
+  }
+  if (command->reserved != 0) {
+    return nkv_bad_field(offsetof(struct nkv_append_command, reserved), detail);
+  }
+  *detail = 0;
+  return NKV_STATUS_OK;
+}
+
+/** Checks each field of a nkv_attend_command by itself: NKV_STATUS_OK, or
+ * NKV_STATUS_BAD_FIELD with the byte offset of the first bad field in `detail`. */
+static inline uint8_t nkv_check_attend_command(const struct nkv_attend_command *command,
+                                               uint64_t *detail) {
+  if (command->opcode != NKV_OPCODE_ATTEND) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, opcode), detail);
+  }
+  if ((command->flags & ~NKV_ATTEND_FLAG_ALL) != 0) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, flags), detail);
+  }
+  if (command->head_dim < 16u || command->head_dim > NKV_MAX_HEAD_DIM ||
+      command->head_dim % 16u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, head_dim), detail);
+  }
+  if (command->value_dim < 16u || command->value_dim > NKV_MAX_HEAD_DIM ||
+      command->value_dim % 16u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, value_dim), detail);
+  }
+  if (command->tokens > NKV_MAX_TOKENS) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, tokens), detail);
+  }
+  if (command->query % 4u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, query), detail);
+  }
+  if (command->page_list % 8u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, page_list), detail);
+  }
+  if (command->result % NKV_BURST_BYTES != 0) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, result), detail);
+  }
+  if (command->top_k > NKV_MAX_TOP_K) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, top_k), detail);
+  }
+  if (command->mode > NKV_ATTEND_MODE_BOUNDED) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, mode), detail);
+  }
+  if (command->group < 1u || command->group > NKV_MAX_GROUP) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, group), detail);
+  }
+  if (command->query_dtype > NKV_DTYPE_INT8) {
+    return nkv_bad_field(offsetof(struct nkv_attend_command, query_dtype), detail);
+  }
+  *detail = 0;
+  return NKV_STATUS_OK;
+}
+
+/** Checks each field of a nkv_topk_command by itself: NKV_STATUS_OK, or
+ * NKV_STATUS_BAD_FIELD with the byte offset of the first bad field in `detail`. */
+static inline uint8_t nkv_check_topk_command(const struct nkv_topk_command *command,
+                                             uint64_t *detail) {
+  if (command->opcode != NKV_OPCODE_TOPK) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, opcode), detail);
+  }
+  if (command->flags > 0u) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, flags), detail);
+  }
+  if (command->head_dim < 16u || command->head_dim > NKV_MAX_HEAD_DIM ||
+      command->head_dim % 16u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, head_dim), detail);
+  }
+  if (command->reserved != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, reserved), detail);
+  }
+  if (command->tokens > NKV_MAX_TOKENS) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, tokens), detail);
+  }
+  if (command->query % 4u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, query), detail);
+  }
+  if (command->page_list % 8u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, page_list), detail);
+  }
+  if (command->result % NKV_BURST_BYTES != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, result), detail);
+  }
+  if (command->reserved2 != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, reserved2), detail);
+  }
+  if (command->planes > NKV_KEY_PLANES) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, planes), detail);
+  }
+  if (command->top_k < 1u || command->top_k > NKV_MAX_TOP_K) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, top_k), detail);
+  }
+  if (command->mode > NKV_SELECT_INDEXER) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, mode), detail);
+  }
+  if (command->group < 1u || command->group > NKV_MAX_GROUP) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, group), detail);
+  }
+  if (command->query_dtype > NKV_DTYPE_INT8) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, query_dtype), detail);
+  }
+  if (command->weights % 4u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, weights), detail);
+  }
+  *detail = 0;
+  return NKV_STATUS_OK;
+}
+
+/** Checks each field of a nkv_read_command by itself: NKV_STATUS_OK, or
+ * NKV_STATUS_BAD_FIELD with the byte offset of the first bad field in `detail`. */
+static inline uint8_t nkv_check_read_command(const struct nkv_read_command *command,
+                                             uint64_t *detail) {
+  if (command->opcode != NKV_OPCODE_READ) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, opcode), detail);
+  }
+  if (command->flags > 0u) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, flags), detail);
+  }
+  if (command->tensor > NKV_TENSOR_BOTH) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, tensor), detail);
+  }
+  if (command->planes > NKV_KEY_PLANES) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, planes), detail);
+  }
+  if (command->reserved != 0) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, reserved), detail);
+  }
+  if (command->first > NKV_MAX_TOKENS) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, first), detail);
+  }
+  if (command->count < 1u || command->count > NKV_MAX_TOKENS) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, count), detail);
+  }
+  if (command->reserved2 != 0) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, reserved2), detail);
+  }
+  if (command->page_list % 8u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, page_list), detail);
+  }
+  if (command->result % NKV_BURST_BYTES != 0) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, result), detail);
+  }
+  if (command->reserved3[0] != 0 || command->reserved3[1] != 0 || command->reserved3[2] != 0) {
+    return nkv_bad_field(offsetof(struct nkv_read_command, reserved3), detail);
+  }
+  *detail = 0;
+  return NKV_STATUS_OK;
+}
+
+/** Checks each field of a nkv_gather_command by itself: NKV_STATUS_OK, or
+ * NKV_STATUS_BAD_FIELD with the byte offset of the first bad field in `detail`. */
+static inline uint8_t nkv_check_gather_command(const struct nkv_gather_command *command,
+                                               uint64_t *detail) {
+  if (command->opcode != NKV_OPCODE_GATHER) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, opcode), detail);
+  }
+  if (command->flags > 0u) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, flags), detail);
+  }
+  if (command->tensor > NKV_TENSOR_BOTH) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, tensor), detail);
+  }
+  if (command->reserved[0] != 0 || command->reserved[1] != 0 || command->reserved[2] != 0) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, reserved), detail);
+  }
+  if (command->tokens < 1u || command->tokens > NKV_MAX_TOKENS) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, tokens), detail);
+  }
+  if (command->count < 1u || command->count > NKV_MAX_TOKENS) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, count), detail);
+  }
+  if (command->ids % 4u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, ids), detail);
+  }
+  if (command->page_list % 8u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, page_list), detail);
+  }
+  if (command->result % NKV_BURST_BYTES != 0) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, result), detail);
+  }
+  if (command->reserved2[0] != 0 || command->reserved2[1] != 0 || command->reserved2[2] != 0) {
+    return nkv_bad_field(offsetof(struct nkv_gather_command, reserved2), detail);
+  }
+  *detail = 0;
+  return NKV_STATUS_OK;
+}
+
+/** Checks each field of a nkv_pages_command by itself: NKV_STATUS_OK, or
+ * NKV_STATUS_BAD_FIELD with the byte offset of the first bad field in `detail`. */
+static inline uint8_t nkv_check_pages_command(const struct nkv_pages_command *command,
+                                              uint64_t *detail) {
+  if (command->opcode != NKV_OPCODE_TRANSCODE && command->opcode != NKV_OPCODE_SCRUB &&
+      command->opcode != NKV_OPCODE_ERASE && command->opcode != NKV_OPCODE_COPY) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, opcode), detail);
+  }
+  if (command->flags > 0u) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, flags), detail);
+  }
+  if (command->codec > NKV_CODEC_FP8) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, codec), detail);
+  }
+  if (command->reserved[0] != 0 || command->reserved[1] != 0 || command->reserved[2] != 0) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, reserved), detail);
+  }
+  if (command->count < 1u || command->count > NKV_MAX_TOKENS) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, count), detail);
+  }
+  if (command->source % 8u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, source), detail);
+  }
+  if (command->destination % 8u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, destination), detail);
+  }
+  if (command->result % 4u != 0) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, result), detail);
+  }
+  if (command->reserved2[0] != 0 || command->reserved2[1] != 0 || command->reserved2[2] != 0) {
+    return nkv_bad_field(offsetof(struct nkv_pages_command, reserved2), detail);
+  }
+  *detail = 0;
+  return NKV_STATUS_OK;
+}
+
+#undef NKV_ASSERT_OFFSET
+#undef NKV_ASSERT_BYTES
+#undef NKV_STATIC_ASSERT
+
+#endif /* NKV_ABI_H */

@@ -1,0 +1,923 @@
+# Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
+"""NearKV device contract, version 1.0: constants and structures for Python."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+
+@dataclass(frozen=True)
+class Record:
+    """A structure in device memory: its `struct` format, size, and each field's byte offset."""
+
+    format: str
+    size_bytes: int
+    offsets: dict[str, int]
+
+
+class RegisterField(NamedTuple):
+    """Bits of a register."""
+
+    shift: int
+    bits: int
+
+    def get(self, register: int) -> int:
+        """The field's value in a register's value."""
+        return register >> self.shift & (1 << self.bits) - 1
+
+
+@dataclass(frozen=True)
+class RegisterArray:
+    """A register that repeats."""
+
+    offset: int
+    stride: int
+    count: int
+
+    def at(self, index: int) -> int:
+        """Byte offset of one of them; raises IndexError beyond the last."""
+        if not 0 <= index < self.count:
+            raise IndexError(f"register index {index} is not in 0..{self.count - 1}")
+        return self.offset + index * self.stride
+
+
+class StatusText(NamedTuple):
+    """What a status means: its errno, positive, and what a person should read."""
+
+    errno: int
+    message: str
+
+
+ABI_ID = 0x00564b5241454e01
+ABI_MAJOR = 1
+ABI_MINOR = 0
+PAGE_MAGIC = 0x504b564e
+PAGE_VERSION = 1
+
+# Limits
+# [tokens] Tokens of one closed page.
+PAGE_TOKENS = 64
+# [bytes] One memory burst: the grain in which a device reads and in which traffic is counted.
+BURST_BYTES = 64
+# [bytes] Every command, and every slot of a ring.
+COMMAND_BYTES = 64
+# [bytes] A page starts at a multiple of this; `page_entry.page` counts in it.
+PAGE_GRAIN_BYTES = 256
+# [tokens] Longest page list of one command. Longer contexts take several commands, merged by (O,
+# LSE).
+MAX_TOKENS = 1048576
+# [rows] Most query rows (query heads of a KV head, times new tokens) in one command.
+MAX_GROUP = 128
+# [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels.
+MAX_HEAD_DIM = 576
+# [midpoints] Largest group * tokens of a command that keeps midpoints: TOPK other than FULL and
+# INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
+MAX_MIDPOINTS = 16777216
+# [tokens] Largest k of TOPK.
+MAX_TOP_K = 4096
+# [queues] Queue register blocks in the map.
+MAX_QUEUES = 16
+# [entries] Smallest ring.
+MIN_RING_ENTRIES = 16
+# [entries] Largest ring. Ring sizes are powers of two.
+MAX_RING_ENTRIES = 4096
+# [entries] Room for DELTA4 exceptions in a page, per tensor.
+EXCEPTIONS = 16
+# [planes] Search planes stored for K: the top bits of the page-affine 8-bit code.
+KEY_PLANES = 4
+# [steps] A digest's base counts in this many quantisation steps.
+CODE_BASE_STEP = 4
+# First word of a pool: 'NKVL'.
+POOL_MAGIC = 1280723790
+# Version of the pool's structures.
+POOL_VERSION = 1
+# [bins] Bins over the 16-bit midpoint from which a threshold is taken.
+HISTOGRAM_BINS = 4096
+
+# Number formats
+# Query element: signed integer, the head's largest exponent at the top.
+QUERY_BITS = 24
+# Key element in the exact stage: signed integer, the list's largest exponent at the top.
+KEY_BITS = 27
+# Value element: signed integer, the list's largest exponent at the top.
+VALUE_BITS = 25
+# Plane-stage weight of one channel: query times quantisation step, rounded.
+PLANE_WEIGHT_BITS = 12
+# One plane weight is 2^this score units.
+PLANE_WEIGHT_SHIFT = 32
+# Stored midpoint of a token's score, saturating; -2^15 marks a masked token.
+MIDPOINT_BITS = 16
+# Fraction bits of a logit in base 2.
+LOGIT_FRACTION_BITS = 16
+# Softmax weight mantissa: 1.17, before its right shift.
+WEIGHT_BITS = 18
+# Leading fraction bits that index the exp2 table; the rest interpolates.
+EXP2_TABLE_BITS = 6
+
+
+class Opcode(IntEnum):
+    """What a command does."""
+
+    # Nothing; completes.
+    NOP = 0
+    # Build pages from K and V rows.
+    APPEND = 1
+    # Give K or V rows back, exact or at plane precision.
+    READ = 2
+    # Score a group of queries against a page list and return the best k.
+    TOPK = 3
+    # softmax(q K) V over a page list: (O, LSE).
+    ATTEND = 4
+    # Pack chosen K or V rows for the host.
+    GATHER = 5
+    # Rewrite pages with another codec.
+    TRANSCODE = 6
+    # Verify every checksum of pages.
+    SCRUB = 7
+    # Wipe pages.
+    ERASE = 8
+    # Copy pages to other places.
+    COPY = 9
+
+
+class Status(IntEnum):
+    """How a command ended. The errno is what the C API and the driver return, negated; the message
+    is what a person reads.
+    """
+
+    # done
+    OK = 0
+    # the opcode is unknown to this device; check that library and device have the same ABI
+    BAD_OPCODE = 1
+    # a command field is out of range; detail is the field's byte offset
+    BAD_FIELD = 2
+    # an address lies outside the queue's window; detail is the address
+    ADDRESS_FAULT = 3
+    # the page was freed or rewritten since its entry was made; detail is the entry's index; look
+    # the sequence up again
+    STALE_PAGE = 4
+    # a page's shape or format does not fit the command; detail is the entry's index
+    BAD_PAGE = 5
+    # a page's checksum is wrong, so it was not used; detail is the entry's index; drop the sequence
+    # and recompute it
+    CORRUPT = 6
+    # the memory reported poison; detail is the entry's index; drop the sequence and recompute it
+    POISON = 7
+    # these rows do not fit the compact row form; detail is the page's index; append it with row
+    # form RAW
+    PAGE_OVERFLOW = 8
+    # the query holds a NaN or an infinity; detail is the row
+    BAD_QUERY = 9
+    # this device does not offer the requested mode; read FEATURES
+    UNSUPPORTED = 10
+    # a page is compressed; transcode it to codec NONE first; detail is the entry's index
+    COLD_PAGE = 11
+    # the device was reset while the command was in flight; submit it again
+    ABORTED = 12
+    # the device failed; read DEVICE_STATUS
+    INTERNAL = 13
+    # no such device, or it cannot be opened
+    NO_DEVICE = 64
+    # the device URI is malformed; see nearkv/device.hpp
+    BAD_URI = 65
+    # the device speaks another ABI; rebuild the library or update the device
+    BAD_ABI = 66
+    # an argument is out of range
+    BAD_ARGUMENT = 67
+    # the pool has no free page; drop sequences or open a larger pool
+    POOL_FULL = 68
+    # no such sequence
+    NOT_FOUND = 69
+    # the sequence exists already
+    EXISTS = 70
+    # the queue is full; poll completions and submit again
+    QUEUE_FULL = 71
+    # the device did not answer in time
+    TIMEOUT = 72
+    # the memory holds no NearKV pool, or one of another version; create it anew
+    BAD_POOL = 73
+    # the operating system refused an operation on the pool's memory
+    IO_ERROR = 74
+    # not enough memory
+    OUT_OF_MEMORY = 75
+    # compressed data is damaged
+    CODEC_ERROR = 76
+
+
+class Dtype(IntEnum):
+    """Element type of rows that the host hands over."""
+
+    # bfloat16.
+    BF16 = 0
+    # IEEE binary16.
+    FP16 = 1
+    # IEEE binary32; queries only.
+    FP32 = 2
+    # OCP FP8 E4M3FN: no infinities, NaN = S.1111.111.
+    FP8_E4M3 = 3
+    # OCP FP8 E5M2.
+    FP8_E5M2 = 4
+    # Two's complement; the scale is the caller's.
+    INT8 = 5
+
+
+class RowForm(IntEnum):
+    """How a page stores the exact rows of a tensor."""
+
+    # The source elements, unchanged.
+    RAW = 0
+    # bf16 in 12 bits, lossless: a sign-and-mantissa byte and a 4-bit exponent below the channel's
+    # largest; 0 is zero or an exception.
+    DELTA4 = 1
+    # Not stored: no values, or values that are the leading channels of K (MLA).
+    NONE = 2
+
+
+class Codec(IntEnum):
+    """Compression of a page's payload. Only pages of codec NONE can be attended to."""
+
+    # Attendable.
+    NONE = 0
+    # Lossless bf16: search planes kept as they are, then each code's low nibble and just the bits
+    # that tell the value inside its cell.
+    RESIDUAL = 1
+    # Lossless: exponent-delta bit planes, LZ4.
+    PLANES_LZ4 = 2
+    # Lossless: exponent-delta bit planes, ZSTD.
+    PLANES_ZSTD = 3
+    # Lossy: per channel for K, per token for V.
+    INT8 = 4
+    # Lossy: per channel for K, per token for V.
+    INT4 = 5
+    # Lossy: E4M3 with a power-of-two scale per channel for K, per token for V.
+    FP8 = 6
+
+
+class Select(IntEnum):
+    """How TOPK finds its tokens."""
+
+    # Sound bounds: the ids are those of a full scan.
+    CERTIFIED = 0
+    # z-sigma bounds on the plane residual.
+    STATISTICAL = 1
+    # Every row read exactly: the reference that the others are compared with.
+    FULL = 2
+    # DSA lightning indexer: sum over heads of weight * relu(q k), one list for the whole group;
+    # every row is read.
+    INDEXER = 3
+
+
+class AttendMode(IntEnum):
+    """What ATTEND reads."""
+
+    # Every visible token exactly.
+    DENSE = 0
+    # The best k by midpoint exactly, all others at plane precision with their page's mean value.
+    TAIL = 1
+    # As TAIL, then a random sample is read exactly until the measured error is within `error`.
+    BOUNDED = 2
+
+
+class Tensor(IntEnum):
+    """Which rows READ and GATHER return."""
+
+    # K rows.
+    KEYS = 0
+    # V rows.
+    VALUES = 1
+    # All K rows, then all V rows.
+    BOTH = 2
+
+
+class PageState(IntEnum):
+    """Life of a page slot."""
+
+    # Nothing to find here.
+    FREE = 0
+    # Holds PAGE_TOKENS tokens and never changes.
+    CLOSED = 1
+
+
+class SequenceState(IntEnum):
+    """State of a sequence record."""
+
+    # Nobody's.
+    FREE = 0
+    # A sequence.
+    ACTIVE = 1
+    # Dropped, but forks share its pages.
+    DROPPED = 2
+
+
+class AttendFlag(IntFlag):
+    """Options of ATTEND."""
+
+    # O is bf16; fp32 otherwise.
+    OUTPUT_BF16 = 1 << 0
+    # LSE is a base-2 logarithm; natural otherwise.
+    LSE_BASE2 = 1 << 1
+
+
+class AppendFlag(IntFlag):
+    """Options of APPEND."""
+
+    # Each key row is followed by its fp32 scale (fp8 indexer keys).
+    KEY_SCALES = 1 << 0
+
+
+class PageFlag(IntFlag):
+    """What a page carries besides its rows."""
+
+    # The KEY_SCALES array is present.
+    KEY_SCALES = 1 << 0
+
+
+class CompletionFlag(IntFlag):
+    """What a person should know of a result."""
+
+    # Tokens whose key holds a NaN or infinity took no part; values that are not finite counted as
+    # zero.
+    NONFINITE = 1 << 0
+    # BOUNDED found a dense read cheaper and did it.
+    DENSE_FALLBACK = 1 << 1
+    # BOUNDED stopped at its byte cap; `bound` says what was reached.
+    CAPPED = 1 << 2
+
+
+class Feature(IntFlag):
+    """FEATURES register."""
+
+    # CERTIFIED, STATISTICAL and FULL selection.
+    TOPK = 1 << 0
+    # DSA indexer selection.
+    INDEXER = 1 << 1
+    # ATTEND mode TAIL.
+    ATTEND_TAIL = 1 << 2
+    # ATTEND mode BOUNDED.
+    ATTEND_BOUNDED = 1 << 3
+    # All codecs.
+    TRANSCODE = 1 << 4
+    # Completions carry device time.
+    TICKS = 1 << 5
+
+
+STATUS = {
+    Status.OK: StatusText(
+        0,
+        "done",
+    ),
+    Status.BAD_OPCODE: StatusText(
+        errno.EINVAL,
+        "the opcode is unknown to this device; check that library and device have the same ABI",
+    ),
+    Status.BAD_FIELD: StatusText(
+        errno.EINVAL,
+        "a command field is out of range; detail is the field's byte offset",
+    ),
+    Status.ADDRESS_FAULT: StatusText(
+        errno.EFAULT,
+        "an address lies outside the queue's window; detail is the address",
+    ),
+    Status.STALE_PAGE: StatusText(
+        errno.ESTALE,
+        "the page was freed or rewritten since its entry was made; detail is the entry's index; "
+        "look the sequence up again",
+    ),
+    Status.BAD_PAGE: StatusText(
+        errno.EINVAL,
+        "a page's shape or format does not fit the command; detail is the entry's index",
+    ),
+    Status.CORRUPT: StatusText(
+        errno.EBADMSG,
+        "a page's checksum is wrong, so it was not used; detail is the entry's index; drop the "
+        "sequence and recompute it",
+    ),
+    Status.POISON: StatusText(
+        errno.EIO,
+        "the memory reported poison; detail is the entry's index; drop the sequence and recompute "
+        "it",
+    ),
+    Status.PAGE_OVERFLOW: StatusText(
+        errno.EMSGSIZE,
+        "these rows do not fit the compact row form; detail is the page's index; append it with "
+        "row form RAW",
+    ),
+    Status.BAD_QUERY: StatusText(
+        errno.EDOM,
+        "the query holds a NaN or an infinity; detail is the row",
+    ),
+    Status.UNSUPPORTED: StatusText(
+        errno.EOPNOTSUPP,
+        "this device does not offer the requested mode; read FEATURES",
+    ),
+    Status.COLD_PAGE: StatusText(
+        errno.EUCLEAN,
+        "a page is compressed; transcode it to codec NONE first; detail is the entry's index",
+    ),
+    Status.ABORTED: StatusText(
+        errno.ECANCELED,
+        "the device was reset while the command was in flight; submit it again",
+    ),
+    Status.INTERNAL: StatusText(
+        errno.EIO,
+        "the device failed; read DEVICE_STATUS",
+    ),
+    Status.NO_DEVICE: StatusText(
+        errno.ENODEV,
+        "no such device, or it cannot be opened",
+    ),
+    Status.BAD_URI: StatusText(
+        errno.EINVAL,
+        "the device URI is malformed; see nearkv/device.hpp",
+    ),
+    Status.BAD_ABI: StatusText(
+        errno.EPROTO,
+        "the device speaks another ABI; rebuild the library or update the device",
+    ),
+    Status.BAD_ARGUMENT: StatusText(
+        errno.EINVAL,
+        "an argument is out of range",
+    ),
+    Status.POOL_FULL: StatusText(
+        errno.ENOSPC,
+        "the pool has no free page; drop sequences or open a larger pool",
+    ),
+    Status.NOT_FOUND: StatusText(
+        errno.ENOENT,
+        "no such sequence",
+    ),
+    Status.EXISTS: StatusText(
+        errno.EEXIST,
+        "the sequence exists already",
+    ),
+    Status.QUEUE_FULL: StatusText(
+        errno.EAGAIN,
+        "the queue is full; poll completions and submit again",
+    ),
+    Status.TIMEOUT: StatusText(
+        errno.ETIMEDOUT,
+        "the device did not answer in time",
+    ),
+    Status.BAD_POOL: StatusText(
+        errno.EUCLEAN,
+        "the memory holds no NearKV pool, or one of another version; create it anew",
+    ),
+    Status.IO_ERROR: StatusText(
+        errno.EIO,
+        "the operating system refused an operation on the pool's memory",
+    ),
+    Status.OUT_OF_MEMORY: StatusText(
+        errno.ENOMEM,
+        "not enough memory",
+    ),
+    Status.CODEC_ERROR: StatusText(
+        errno.EBADMSG,
+        "compressed data is damaged",
+    ),
+}
+
+# One page of a sequence, as page lists name it. The host writes `page` and `generation` before
+# APPEND, the device the exponents; entries may be copied freely (forks share pages).
+PAGE_ENTRY = Record(
+    "<IHBB",
+    8,
+    {
+        "page": 0,
+        "generation": 4,
+        "k_exponent": 6,
+        "v_exponent": 7,
+    },
+)
+
+# Head of a page. The first 64 bytes are all that a plane scan reads. CRC32C (Castagnoli, initial
+# value and final inversion all ones) per array and per header half.
+PAGE_HEADER = Record(
+    "<IHBBBBBBHHHHBBhQI4IfIIIIIIIIIIQIHHHBB2II",
+    128,
+    {
+        "magic": 0,
+        "version": 4,
+        "state": 6,
+        "flags": 7,
+        "k_form": 8,
+        "v_form": 9,
+        "dtype": 10,
+        "codec": 11,
+        "head_dim": 12,
+        "value_dim": 14,
+        "generation": 16,
+        "tokens": 18,
+        "k_exponent": 20,
+        "v_exponent": 21,
+        "k_step_exponent": 22,
+        "nonfinite": 24,
+        "crc_k_digest": 32,
+        "crc_k_plane": 36,
+        "v_residual": 52,
+        "payload_bytes": 56,
+        "crc_hot": 60,
+        "crc_k_exponents": 64,
+        "crc_k_rows": 68,
+        "crc_k_exceptions": 72,
+        "crc_key_scales": 76,
+        "crc_v_sum": 80,
+        "crc_v_exponents": 84,
+        "crc_v_rows": 88,
+        "crc_v_exceptions": 92,
+        "sequence_id": 96,
+        "first_token": 104,
+        "layer": 108,
+        "kv_head": 110,
+        "tenant": 112,
+        "k_exceptions": 114,
+        "v_exceptions": 115,
+        "reserved": 116,
+        "crc_cold": 124,
+    },
+)
+
+# An element that DELTA4 cannot hold: smaller than 2^-14 of its channel's largest, or not finite.
+# Scores and values count it as zero; READ and GATHER restore it.
+ROW_EXCEPTION = Record(
+    "<HH",
+    4,
+    {
+        "element": 0,
+        "bits": 2,
+    },
+)
+
+# Build `tokens` / PAGE_TOKENS pages. All or nothing: on an error no entry and no published page has
+# changed.
+APPEND_COMMAND = Record(
+    "<BBHHHIIQQQQHHIIBBBB",
+    64,
+    {
+        "opcode": 0,
+        "flags": 1,
+        "tag": 2,
+        "head_dim": 4,
+        "value_dim": 6,
+        "tokens": 8,
+        "first_token": 12,
+        "keys": 16,
+        "values": 24,
+        "page_list": 32,
+        "sequence_id": 40,
+        "layer": 48,
+        "kv_head": 50,
+        "key_stride": 52,
+        "value_stride": 56,
+        "dtype": 60,
+        "k_form": 61,
+        "v_form": 62,
+        "reserved": 63,
+    },
+)
+
+# O = softmax(scale * q K) V and LSE per row over the visible tokens of a page list. Writes O
+# [group][value_dim], LSE fp32 [group], bound fp32 [group]. A token t is visible if t < tokens and
+# (window = 0 or t >= tokens - window or t < sinks).
+ATTEND_COMMAND = Record(
+    "<BBHHHIIQQQffBBHBBBBfI",
+    64,
+    {
+        "opcode": 0,
+        "flags": 1,
+        "tag": 2,
+        "head_dim": 4,
+        "value_dim": 6,
+        "tokens": 8,
+        "window": 12,
+        "query": 16,
+        "page_list": 24,
+        "result": 32,
+        "scale": 40,
+        "soft_cap": 44,
+        "sinks": 48,
+        "byte_cap": 49,
+        "top_k": 50,
+        "mode": 52,
+        "group": 53,
+        "query_dtype": 54,
+        "z": 55,
+        "error": 56,
+        "seed": 60,
+    },
+)
+
+# The best k tokens per row, by score descending, ties by index ascending. Writes ids u32
+# [group][top_k], scores fp32 [group][top_k] (scale * q k), counts u32 [group]; INDEXER writes one
+# row. Unused places hold id 2^32 - 1 and score -inf.
+TOPK_COMMAND = Record(
+    "<BBHHHIIQQQfIBBHBBBBQ",
+    64,
+    {
+        "opcode": 0,
+        "flags": 1,
+        "tag": 2,
+        "head_dim": 4,
+        "reserved": 6,
+        "tokens": 8,
+        "window": 12,
+        "query": 16,
+        "page_list": 24,
+        "result": 32,
+        "scale": 40,
+        "reserved2": 44,
+        "sinks": 48,
+        "planes": 49,
+        "top_k": 50,
+        "mode": 52,
+        "group": 53,
+        "query_dtype": 54,
+        "z": 55,
+        "weights": 56,
+    },
+)
+
+# Rows `first` to `first + count` of a page list, in the source dtype, each tensor's rows contiguous
+# and starting at a multiple of 64 bytes.
+READ_COMMAND = Record(
+    "<BBHBBHIIQQQ3Q",
+    64,
+    {
+        "opcode": 0,
+        "flags": 1,
+        "tag": 2,
+        "tensor": 4,
+        "planes": 5,
+        "reserved": 6,
+        "first": 8,
+        "count": 12,
+        "reserved2": 16,
+        "page_list": 24,
+        "result": 32,
+        "reserved3": 40,
+    },
+)
+
+# Rows of chosen tokens, in the order of `ids`, laid out as READ does.
+GATHER_COMMAND = Record(
+    "<BBHB3BIIQQQ3Q",
+    64,
+    {
+        "opcode": 0,
+        "flags": 1,
+        "tag": 2,
+        "tensor": 4,
+        "reserved": 5,
+        "tokens": 8,
+        "count": 12,
+        "ids": 16,
+        "page_list": 24,
+        "result": 32,
+        "reserved2": 40,
+    },
+)
+
+# Whole pages: SCRUB and ERASE use `source`; TRANSCODE and COPY also `destination`, whose entries
+# name the new places and generations and receive the exponents. TRANSCODE writes each new page's
+# size in bytes (u32) to `result`; it stops at the first page that does not fit `slot_bytes`
+# (PAGE_OVERFLOW). `count` of the completion says how many pages were done.
+PAGES_COMMAND = Record(
+    "<BBHB3BIIQQQ3Q",
+    64,
+    {
+        "opcode": 0,
+        "flags": 1,
+        "tag": 2,
+        "codec": 4,
+        "reserved": 5,
+        "count": 8,
+        "slot_bytes": 12,
+        "source": 16,
+        "destination": 24,
+        "result": 32,
+        "reserved2": 40,
+    },
+)
+
+# Posted to the completion ring. The device writes the first 32 bits last; a new entry is one whose
+# `phase` equals the ring's current phase (1 in the first round, then alternating).
+COMPLETION = Record(
+    "<HBBIQIIIIHBBfQ2Q",
+    64,
+    {
+        "tag": 0,
+        "status": 2,
+        "phase": 3,
+        "count": 4,
+        "detail": 8,
+        "stream_bursts": 16,
+        "refine_bursts": 20,
+        "exact_bursts": 24,
+        "value_bursts": 28,
+        "sq_head": 32,
+        "flags": 34,
+        "rounds": 35,
+        "bound": 36,
+        "ticks": 40,
+        "reserved": 48,
+    },
+)
+
+# First bytes of a pool. Written once, by whoever creates it.
+POOL_HEADER = Record(
+    "<IIQQQQQQQIIIHHHHBBB37BI",
+    128,
+    {
+        "magic": 0,
+        "version": 4,
+        "total_bytes": 8,
+        "sequences_at": 16,
+        "slabs_at": 24,
+        "rings_at": 32,
+        "lists_at": 40,
+        "staging_at": 48,
+        "data_at": 56,
+        "max_sequences": 64,
+        "slab_bytes": 68,
+        "slabs": 72,
+        "layers": 76,
+        "kv_heads": 78,
+        "head_dim": 80,
+        "value_dim": 82,
+        "dtype": 84,
+        "k_form": 85,
+        "v_form": 86,
+        "reserved": 87,
+        "crc": 124,
+    },
+)
+
+# One sequence. A free record is all zero; a dropped one stays while forks share its pages.
+SEQUENCE_RECORD = Record(
+    "<QQIIII",
+    32,
+    {
+        "sequence_id": 0,
+        "parent_id": 8,
+        "fork_tokens": 16,
+        "state": 20,
+        "reserved": 24,
+        "crc": 28,
+    },
+)
+
+# What a slab is cut into.
+SLAB_RECORD = Record(
+    "<I",
+    4,
+    {
+        "slot_bytes": 0,
+    },
+)
+
+# Registers: byte offsets; 64-bit access only.
+# [ro] Read first: another value is another device.
+REG_ID = 0x0
+# [ro] Read second: a library opens a device of the same major number only.
+REG_ABI = 0x8
+REG_ABI_MAJOR = RegisterField(0, 16)
+REG_ABI_MINOR = RegisterField(16, 16)
+# [ro] What the device offers.
+REG_FEATURES = 0x10
+# [ro] Size of device memory.
+REG_MEMORY_BYTES = 0x18
+# [ro] This device's limits, at or below the contract's.
+REG_LIMITS = 0x20
+REG_LIMITS_QUEUES = RegisterField(0, 8)
+REG_LIMITS_GROUP = RegisterField(8, 8)
+REG_LIMITS_HEAD_DIM = RegisterField(16, 16)
+REG_LIMITS_TOP_K = RegisterField(32, 16)
+# [ro] Ticks per second in completions; 0 without feature TICKS.
+REG_TICK_HZ = 0x28
+# [rw] Device control.
+REG_CONTROL = 0x30
+REG_CONTROL_RESET = RegisterField(0, 1)
+# [ro] Health.
+REG_DEVICE_STATUS = 0x38
+REG_DEVICE_STATUS_READY = RegisterField(0, 1)
+REG_DEVICE_STATUS_FATAL = RegisterField(1, 1)
+# [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled.
+REG_SQ_BASE = RegisterArray(0x1000, 0x80, MAX_QUEUES)
+# [rw] Completion ring in device memory; 64-byte aligned, zeroed by the host.
+REG_CQ_BASE = RegisterArray(0x1008, 0x80, MAX_QUEUES)
+# [rw] Entries of both rings, a power of two.
+REG_RING_ENTRIES = RegisterArray(0x1010, 0x80, MAX_QUEUES)
+# [rw] Queue control.
+REG_QUEUE_CONTROL = RegisterArray(0x1018, 0x80, MAX_QUEUES)
+REG_QUEUE_CONTROL_ENABLE = RegisterField(0, 1)
+# [rw] Submission doorbell: free-running count of commands written, modulo 2^16.
+REG_SQ_TAIL = RegisterArray(0x1020, 0x80, MAX_QUEUES)
+# [rw] Free-running count of completions consumed, modulo 2^16; the device never overwrites an
+# unread one.
+REG_CQ_HEAD = RegisterArray(0x1028, 0x80, MAX_QUEUES)
+# [rw] First byte of device memory that the queue's commands may touch; address 0 of the window.
+REG_WINDOW_BASE = RegisterArray(0x1030, 0x80, MAX_QUEUES)
+# [rw] Size of the window.
+REG_WINDOW_BYTES = RegisterArray(0x1038, 0x80, MAX_QUEUES)
+# [rw] Tenant number written into page headers; a page of another tenant is BAD_PAGE.
+REG_TENANT = RegisterArray(0x1040, 0x80, MAX_QUEUES)
+REG_TENANT_NUMBER = RegisterField(0, 16)
+# [ro] Queue state.
+REG_QUEUE_STATUS = RegisterArray(0x1048, 0x80, MAX_QUEUES)
+REG_QUEUE_STATUS_RUNNING = RegisterField(0, 1)
+REG_QUEUE_STATUS_REFUSED = RegisterField(1, 1)
+REG_MAP_BYTES = 0x1800
+
+
+class PageArray(IntEnum):
+    """The arrays of a page, in order."""
+
+    K_DIGEST = 0
+    K_PLANE0 = 1
+    K_PLANE1 = 2
+    K_PLANE2 = 3
+    K_PLANE3 = 4
+    K_EXPONENTS = 5
+    K_ROWS = 6
+    K_EXCEPTIONS = 7
+    KEY_SCALES = 8
+    V_SUM = 9
+    V_EXPONENTS = 10
+    V_ROWS = 11
+    V_EXCEPTIONS = 12
+
+
+@dataclass(frozen=True)
+class PageShape:
+    """The fields of a page header that decide its layout."""
+
+    k_form: int
+    v_form: int
+    dtype: int
+    flags: int
+    head_dim: int
+    value_dim: int
+
+
+@dataclass(frozen=True)
+class PageLayout:
+    """Bytes from the page's start and sizes by PageArray; an absent array has 0 bytes."""
+
+    offset: tuple[int, ...]
+    bytes: tuple[int, ...]
+    total_bytes: int
+
+
+def element_bytes(dtype: int) -> int:
+    """Bytes of one element; 0 for an unknown type."""
+    sizes: dict[int, int] = {
+        Dtype.BF16: 2,
+        Dtype.FP16: 2,
+        Dtype.FP32: 4,
+        Dtype.FP8_E4M3: 1,
+        Dtype.FP8_E5M2: 1,
+        Dtype.INT8: 1,
+    }
+    return sizes.get(dtype, 0)
+
+
+def row_bytes(form: int, dtype: int, dim: int) -> int:
+    """Bytes of one row as a page stores it; 0 for an unknown form."""
+    if form == RowForm.RAW:
+        return dim * element_bytes(dtype)
+    if form == RowForm.DELTA4:
+        return dim + dim // 2
+    if form == RowForm.NONE:
+        return 0
+    return 0
+
+
+def page_layout(shape: PageShape) -> PageLayout:
+    """Any shape gives a layout; whether it makes sense is not judged."""
+    head_dim, value_dim = shape.head_dim, shape.value_dim
+    k_row_bytes = row_bytes(shape.k_form, shape.dtype, head_dim)
+    v_row_bytes = row_bytes(shape.v_form, shape.dtype, value_dim)
+    sizes = (
+        2 * head_dim,  # K_DIGEST
+        PAGE_TOKENS // 8 * head_dim,  # K_PLANE0
+        PAGE_TOKENS // 8 * head_dim,  # K_PLANE1
+        PAGE_TOKENS // 8 * head_dim,  # K_PLANE2
+        PAGE_TOKENS // 8 * head_dim,  # K_PLANE3
+        head_dim if shape.k_form == RowForm.DELTA4 else 0,  # K_EXPONENTS
+        PAGE_TOKENS * k_row_bytes,  # K_ROWS
+        4 * EXCEPTIONS if shape.k_form == RowForm.DELTA4 else 0,  # K_EXCEPTIONS
+        4 * PAGE_TOKENS if shape.flags & PageFlag.KEY_SCALES else 0,  # KEY_SCALES
+        4 * value_dim,  # V_SUM
+        value_dim if shape.v_form == RowForm.DELTA4 else 0,  # V_EXPONENTS
+        PAGE_TOKENS * v_row_bytes,  # V_ROWS
+        4 * EXCEPTIONS if shape.v_form == RowForm.DELTA4 else 0,  # V_EXCEPTIONS
+    )
+    offsets = []
+    end = PAGE_HEADER.size_bytes
+    for size in sizes:
+        offsets.append(end)
+        end += (size + BURST_BYTES - 1) // BURST_BYTES * BURST_BYTES
+    total_bytes = (end + PAGE_GRAIN_BYTES - 1) // PAGE_GRAIN_BYTES * PAGE_GRAIN_BYTES
+    return PageLayout(tuple(offsets), sizes, total_bytes)

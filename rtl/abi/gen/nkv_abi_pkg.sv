@@ -1,0 +1,1206 @@
+// Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
+//
+// NearKV device contract, version 1.0.
+// The first member of a packed struct is its most significant part, so members stand in reverse:
+// byte 0 of a structure in memory is bits 7:0 of the struct.
+
+package nkv_abi_pkg;
+
+  // A package offers more than any one of its users needs.
+  // verilator lint_off UNUSEDPARAM
+
+  localparam logic [63:0] AbiId = 64'h0056_4b52_4145_4e01;
+  localparam logic [15:0] AbiMajor = 16'd1;
+  localparam logic [15:0] AbiMinor = 16'd0;
+  localparam logic [31:0] PageMagic = 32'h504b_564e;
+  localparam logic [15:0] PageVersion = 16'd1;
+
+  // Limits
+  // [tokens] Tokens of one closed page.
+  localparam int unsigned PageTokens = 64;
+  // [bytes] One memory burst: the grain in which a device reads and in which traffic is counted.
+  localparam int unsigned BurstBytes = 64;
+  // [bytes] Every command, and every slot of a ring.
+  localparam int unsigned CommandBytes = 64;
+  // [bytes] A page starts at a multiple of this; `page_entry.page` counts in it.
+  localparam int unsigned PageGrainBytes = 256;
+  // [tokens] Longest page list of one command. Longer contexts take several commands, merged by (O,
+  // LSE).
+  localparam int unsigned MaxTokens = 1048576;
+  // [rows] Most query rows (query heads of a KV head, times new tokens) in one command.
+  localparam int unsigned MaxGroup = 128;
+  // [channels] Widest key row: an MLA latent of 512 plus its 64 rotary channels.
+  localparam int unsigned MaxHeadDim = 576;
+  // [midpoints] Largest group * tokens of a command that keeps midpoints: TOPK other than FULL and
+  // INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
+  localparam int unsigned MaxMidpoints = 16777216;
+  // [tokens] Largest k of TOPK.
+  localparam int unsigned MaxTopK = 4096;
+  // [queues] Queue register blocks in the map.
+  localparam int unsigned MaxQueues = 16;
+  // [entries] Smallest ring.
+  localparam int unsigned MinRingEntries = 16;
+  // [entries] Largest ring. Ring sizes are powers of two.
+  localparam int unsigned MaxRingEntries = 4096;
+  // [entries] Room for DELTA4 exceptions in a page, per tensor.
+  localparam int unsigned Exceptions = 16;
+  // [planes] Search planes stored for K: the top bits of the page-affine 8-bit code.
+  localparam int unsigned KeyPlanes = 4;
+  // [steps] A digest's base counts in this many quantisation steps.
+  localparam int unsigned CodeBaseStep = 4;
+  // First word of a pool: 'NKVL'.
+  localparam int unsigned PoolMagic = 1280723790;
+  // Version of the pool's structures.
+  localparam int unsigned PoolVersion = 1;
+  // [bins] Bins over the 16-bit midpoint from which a threshold is taken.
+  localparam int unsigned HistogramBins = 4096;
+
+  // Number formats
+  // Query element: signed integer, the head's largest exponent at the top.
+  localparam int unsigned QueryBits = 24;
+  // Key element in the exact stage: signed integer, the list's largest exponent at the top.
+  localparam int unsigned KeyBits = 27;
+  // Value element: signed integer, the list's largest exponent at the top.
+  localparam int unsigned ValueBits = 25;
+  // Plane-stage weight of one channel: query times quantisation step, rounded.
+  localparam int unsigned PlaneWeightBits = 12;
+  // One plane weight is 2^this score units.
+  localparam int unsigned PlaneWeightShift = 32;
+  // Stored midpoint of a token's score, saturating; -2^15 marks a masked token.
+  localparam int unsigned MidpointBits = 16;
+  // Fraction bits of a logit in base 2.
+  localparam int unsigned LogitFractionBits = 16;
+  // Softmax weight mantissa: 1.17, before its right shift.
+  localparam int unsigned WeightBits = 18;
+  // Leading fraction bits that index the exp2 table; the rest interpolates.
+  localparam int unsigned Exp2TableBits = 6;
+
+  // What a command does.
+  typedef enum logic [7:0] {
+    // Nothing; completes.
+    OpcodeNop = 8'd0,
+    // Build pages from K and V rows.
+    OpcodeAppend = 8'd1,
+    // Give K or V rows back, exact or at plane precision.
+    OpcodeRead = 8'd2,
+    // Score a group of queries against a page list and return the best k.
+    OpcodeTopk = 8'd3,
+    // softmax(q K) V over a page list: (O, LSE).
+    OpcodeAttend = 8'd4,
+    // Pack chosen K or V rows for the host.
+    OpcodeGather = 8'd5,
+    // Rewrite pages with another codec.
+    OpcodeTranscode = 8'd6,
+    // Verify every checksum of pages.
+    OpcodeScrub = 8'd7,
+    // Wipe pages.
+    OpcodeErase = 8'd8,
+    // Copy pages to other places.
+    OpcodeCopy = 8'd9
+  } opcode_e;
+
+  // How a command ended. The errno is what the C API and the driver return, negated; the message is
+  // what a person reads.
+  typedef enum logic [7:0] {
+    // done
+    StatusOk = 8'd0,
+    // the opcode is unknown to this device; check that library and device have the same ABI
+    StatusBadOpcode = 8'd1,
+    // a command field is out of range; detail is the field's byte offset
+    StatusBadField = 8'd2,
+    // an address lies outside the queue's window; detail is the address
+    StatusAddressFault = 8'd3,
+    // the page was freed or rewritten since its entry was made; detail is the entry's index; look
+    // the sequence up again
+    StatusStalePage = 8'd4,
+    // a page's shape or format does not fit the command; detail is the entry's index
+    StatusBadPage = 8'd5,
+    // a page's checksum is wrong, so it was not used; detail is the entry's index; drop the
+    // sequence and recompute it
+    StatusCorrupt = 8'd6,
+    // the memory reported poison; detail is the entry's index; drop the sequence and recompute it
+    StatusPoison = 8'd7,
+    // these rows do not fit the compact row form; detail is the page's index; append it with row
+    // form RAW
+    StatusPageOverflow = 8'd8,
+    // the query holds a NaN or an infinity; detail is the row
+    StatusBadQuery = 8'd9,
+    // this device does not offer the requested mode; read FEATURES
+    StatusUnsupported = 8'd10,
+    // a page is compressed; transcode it to codec NONE first; detail is the entry's index
+    StatusColdPage = 8'd11,
+    // the device was reset while the command was in flight; submit it again
+    StatusAborted = 8'd12,
+    // the device failed; read DEVICE_STATUS
+    StatusInternal = 8'd13,
+    // no such device, or it cannot be opened
+    StatusNoDevice = 8'd64,
+    // the device URI is malformed; see nearkv/device.hpp
+    StatusBadUri = 8'd65,
+    // the device speaks another ABI; rebuild the library or update the device
+    StatusBadAbi = 8'd66,
+    // an argument is out of range
+    StatusBadArgument = 8'd67,
+    // the pool has no free page; drop sequences or open a larger pool
+    StatusPoolFull = 8'd68,
+    // no such sequence
+    StatusNotFound = 8'd69,
+    // the sequence exists already
+    StatusExists = 8'd70,
+    // the queue is full; poll completions and submit again
+    StatusQueueFull = 8'd71,
+    // the device did not answer in time
+    StatusTimeout = 8'd72,
+    // the memory holds no NearKV pool, or one of another version; create it anew
+    StatusBadPool = 8'd73,
+    // the operating system refused an operation on the pool's memory
+    StatusIoError = 8'd74,
+    // not enough memory
+    StatusOutOfMemory = 8'd75,
+    // compressed data is damaged
+    StatusCodecError = 8'd76
+  } status_e;
+
+  // Element type of rows that the host hands over.
+  typedef enum logic [7:0] {
+    // bfloat16.
+    DtypeBf16 = 8'd0,
+    // IEEE binary16.
+    DtypeFp16 = 8'd1,
+    // IEEE binary32; queries only.
+    DtypeFp32 = 8'd2,
+    // OCP FP8 E4M3FN: no infinities, NaN = S.1111.111.
+    DtypeFp8E4m3 = 8'd3,
+    // OCP FP8 E5M2.
+    DtypeFp8E5m2 = 8'd4,
+    // Two's complement; the scale is the caller's.
+    DtypeInt8 = 8'd5
+  } dtype_e;
+
+  // How a page stores the exact rows of a tensor.
+  typedef enum logic [7:0] {
+    // The source elements, unchanged.
+    RowFormRaw = 8'd0,
+    // bf16 in 12 bits, lossless: a sign-and-mantissa byte and a 4-bit exponent below the channel's
+    // largest; 0 is zero or an exception.
+    RowFormDelta4 = 8'd1,
+    // Not stored: no values, or values that are the leading channels of K (MLA).
+    RowFormNone = 8'd2
+  } row_form_e;
+
+  // Compression of a page's payload. Only pages of codec NONE can be attended to.
+  typedef enum logic [7:0] {
+    // Attendable.
+    CodecNone = 8'd0,
+    // Lossless bf16: search planes kept as they are, then each code's low nibble and just the bits
+    // that tell the value inside its cell.
+    CodecResidual = 8'd1,
+    // Lossless: exponent-delta bit planes, LZ4.
+    CodecPlanesLz4 = 8'd2,
+    // Lossless: exponent-delta bit planes, ZSTD.
+    CodecPlanesZstd = 8'd3,
+    // Lossy: per channel for K, per token for V.
+    CodecInt8 = 8'd4,
+    // Lossy: per channel for K, per token for V.
+    CodecInt4 = 8'd5,
+    // Lossy: E4M3 with a power-of-two scale per channel for K, per token for V.
+    CodecFp8 = 8'd6
+  } codec_e;
+
+  // How TOPK finds its tokens.
+  typedef enum logic [7:0] {
+    // Sound bounds: the ids are those of a full scan.
+    SelectCertified = 8'd0,
+    // z-sigma bounds on the plane residual.
+    SelectStatistical = 8'd1,
+    // Every row read exactly: the reference that the others are compared with.
+    SelectFull = 8'd2,
+    // DSA lightning indexer: sum over heads of weight * relu(q k), one list for the whole group;
+    // every row is read.
+    SelectIndexer = 8'd3
+  } select_e;
+
+  // What ATTEND reads.
+  typedef enum logic [7:0] {
+    // Every visible token exactly.
+    AttendModeDense = 8'd0,
+    // The best k by midpoint exactly, all others at plane precision with their page's mean value.
+    AttendModeTail = 8'd1,
+    // As TAIL, then a random sample is read exactly until the measured error is within `error`.
+    AttendModeBounded = 8'd2
+  } attend_mode_e;
+
+  // Which rows READ and GATHER return.
+  typedef enum logic [7:0] {
+    // K rows.
+    TensorKeys = 8'd0,
+    // V rows.
+    TensorValues = 8'd1,
+    // All K rows, then all V rows.
+    TensorBoth = 8'd2
+  } tensor_e;
+
+  // Life of a page slot.
+  typedef enum logic [7:0] {
+    // Nothing to find here.
+    PageStateFree = 8'd0,
+    // Holds PAGE_TOKENS tokens and never changes.
+    PageStateClosed = 8'd1
+  } page_state_e;
+
+  // State of a sequence record.
+  typedef enum logic [31:0] {
+    // Nobody's.
+    SequenceStateFree = 32'd0,
+    // A sequence.
+    SequenceStateActive = 32'd1,
+    // Dropped, but forks share its pages.
+    SequenceStateDropped = 32'd2
+  } sequence_state_e;
+
+  // Options of ATTEND. Bit numbers, and the mask of all.
+  // O is bf16; fp32 otherwise.
+  localparam int unsigned AttendFlagOutputBf16 = 0;
+  // LSE is a base-2 logarithm; natural otherwise.
+  localparam int unsigned AttendFlagLseBase2 = 1;
+  localparam logic [7:0] AttendFlagAll = 8'h03;
+
+  // Options of APPEND. Bit numbers, and the mask of all.
+  // Each key row is followed by its fp32 scale (fp8 indexer keys).
+  localparam int unsigned AppendFlagKeyScales = 0;
+  localparam logic [7:0] AppendFlagAll = 8'h01;
+
+  // What a page carries besides its rows. Bit numbers, and the mask of all.
+  // The KEY_SCALES array is present.
+  localparam int unsigned PageFlagKeyScales = 0;
+  localparam logic [7:0] PageFlagAll = 8'h01;
+
+  // What a person should know of a result. Bit numbers, and the mask of all.
+  // Tokens whose key holds a NaN or infinity took no part; values that are not finite counted as
+  // zero.
+  localparam int unsigned CompletionFlagNonfinite = 0;
+  // BOUNDED found a dense read cheaper and did it.
+  localparam int unsigned CompletionFlagDenseFallback = 1;
+  // BOUNDED stopped at its byte cap; `bound` says what was reached.
+  localparam int unsigned CompletionFlagCapped = 2;
+  localparam logic [7:0] CompletionFlagAll = 8'h07;
+
+  // FEATURES register. Bit numbers, and the mask of all.
+  // CERTIFIED, STATISTICAL and FULL selection.
+  localparam int unsigned FeatureTopk = 0;
+  // DSA indexer selection.
+  localparam int unsigned FeatureIndexer = 1;
+  // ATTEND mode TAIL.
+  localparam int unsigned FeatureAttendTail = 2;
+  // ATTEND mode BOUNDED.
+  localparam int unsigned FeatureAttendBounded = 3;
+  // All codecs.
+  localparam int unsigned FeatureTranscode = 4;
+  // Completions carry device time.
+  localparam int unsigned FeatureTicks = 5;
+  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_003f;
+
+  // One page of a sequence, as page lists name it. The host writes `page` and `generation` before
+  // APPEND, the device the exponents; entries may be copied freely (forks share pages).
+  typedef struct packed {
+    // Byte 7. The same of the values.
+    logic [7:0] v_exponent;
+    // Byte 6. Largest biased bf16 exponent among the page's finite keys; 0 if all are zero.
+    logic [7:0] k_exponent;
+    // Byte 4. Must equal the page header's.
+    logic [15:0] generation;
+    // Byte 0. Page address in the window, in units of PAGE_GRAIN_BYTES.
+    logic [31:0] page;
+  } page_entry_t;
+  localparam int unsigned PageEntryBytes = 8;
+
+  // Head of a page. The first 64 bytes are all that a plane scan reads. CRC32C (Castagnoli, initial
+  // value and final inversion all ones) per array and per header half.
+  typedef struct packed {
+    // Byte 124. CRC32C of bytes 64 to 123.
+    logic [31:0] crc_cold;
+    // Byte 116. Zero.
+    logic [1:0][31:0] reserved;
+    // Byte 115. Entries used in V_EXCEPTIONS.
+    logic [7:0] v_exceptions;
+    // Byte 114. Entries used in K_EXCEPTIONS.
+    logic [7:0] k_exceptions;
+    // Byte 112. Tenant of the queue that wrote it.
+    logic [15:0] tenant;
+    // Byte 110. KV head.
+    logic [15:0] kv_head;
+    // Byte 108. Layer of the model.
+    logic [15:0] layer;
+    // Byte 104. Position of the page's first token in that sequence.
+    logic [31:0] first_token;
+    // Byte 96. Sequence that wrote the page.
+    logic [63:0] sequence_id;
+    // Byte 92. CRC32C of V_EXCEPTIONS; for a compressed page, of the whole payload.
+    logic [31:0] crc_v_exceptions;
+    // Byte 88. CRC32C of V_ROWS.
+    logic [31:0] crc_v_rows;
+    // Byte 84. CRC32C of V_EXPONENTS.
+    logic [31:0] crc_v_exponents;
+    // Byte 80. CRC32C of V_SUM.
+    logic [31:0] crc_v_sum;
+    // Byte 76. CRC32C of KEY_SCALES.
+    logic [31:0] crc_key_scales;
+    // Byte 72. CRC32C of K_EXCEPTIONS.
+    logic [31:0] crc_k_exceptions;
+    // Byte 68. CRC32C of K_ROWS.
+    logic [31:0] crc_k_rows;
+    // Byte 64. CRC32C of K_EXPONENTS.
+    logic [31:0] crc_k_exponents;
+    // Byte 60. CRC32C of bytes 0 to 59.
+    logic [31:0] crc_hot;
+    // Byte 56. Bytes after the header that are in use.
+    logic [31:0] payload_bytes;
+    // Byte 52. Mean over tokens of |v - page mean|^2.
+    logic [31:0] v_residual;
+    // Byte 36. CRC32C of K_PLANE0 to K_PLANE3.
+    logic [KeyPlanes-1:0][31:0] crc_k_plane;
+    // Byte 32. CRC32C of K_DIGEST.
+    logic [31:0] crc_k_digest;
+    // Byte 24. Bit t: the key of token t holds a NaN or infinity.
+    logic [63:0] nonfinite;
+    // Byte 22. Exponent e of the coarsest quantisation step: a channel's step is m * 2^(e - delta).
+    logic signed [15:0] k_step_exponent;
+    // Byte 21. As in the entry.
+    logic [7:0] v_exponent;
+    // Byte 20. As in the entry.
+    logic [7:0] k_exponent;
+    // Byte 18. PAGE_TOKENS.
+    logic [15:0] tokens;
+    // Byte 16. Incremented each time the slot is used; entries of an earlier use are refused.
+    logic [15:0] generation;
+    // Byte 14. Channels of a value row; 0 without values.
+    logic [15:0] value_dim;
+    // Byte 12. Channels of a key row.
+    logic [15:0] head_dim;
+    // Byte 11. NONE, or how the payload is compressed. [a value of codec]
+    codec_e codec;
+    // Byte 10. Source element type. [a value of dtype]
+    dtype_e dtype;
+    // Byte 9. Form of the value rows. [a value of row_form]
+    row_form_e v_form;
+    // Byte 8. Form of the key rows. [a value of row_form]
+    row_form_e k_form;
+    // Byte 7. What the page carries. [flags of page_flag]
+    logic [7:0] flags;
+    // Byte 6. Written last when a page is published. [a value of page_state]
+    page_state_e state;
+    // Byte 4. Page layout version, PAGE_VERSION.
+    logic [15:0] version;
+    // Byte 0. PAGE_MAGIC.
+    logic [31:0] magic;
+  } page_header_t;
+  localparam int unsigned PageHeaderBytes = 128;
+
+  // An element that DELTA4 cannot hold: smaller than 2^-14 of its channel's largest, or not finite.
+  // Scores and values count it as zero; READ and GATHER restore it.
+  typedef struct packed {
+    // Byte 2. The bf16 pattern.
+    logic [15:0] bits;
+    // Byte 0. token * dim + channel.
+    logic [15:0] element;
+  } row_exception_t;
+  localparam int unsigned RowExceptionBytes = 4;
+
+  // Build `tokens` / PAGE_TOKENS pages. All or nothing: on an error no entry and no published page
+  // has changed.
+  typedef struct packed {
+    // Byte 63. Zero.
+    logic [7:0] reserved;
+    // Byte 62. RAW, DELTA4 (bf16 only) or NONE. [a value of row_form]
+    row_form_e v_form;
+    // Byte 61. RAW or DELTA4 (bf16 only). [a value of row_form]
+    row_form_e k_form;
+    // Byte 60. Element type of the rows; not FP32. [a value of dtype]
+    dtype_e dtype;
+    // Byte 56. Bytes from one value row to the next.
+    logic [31:0] value_stride;
+    // Byte 52. Bytes from one key row to the next. [at least 1]
+    logic [31:0] key_stride;
+    // Byte 50. Written into the headers.
+    logic [15:0] kv_head;
+    // Byte 48. Written into the headers.
+    logic [15:0] layer;
+    // Byte 40. Written into the headers.
+    logic [63:0] sequence_id;
+    // Byte 32. First page_entry; `page` and `generation` filled in by the host. [a multiple of 8]
+    logic [63:0] page_list;
+    // Byte 24. First value row; 0 with v_form NONE.
+    logic [63:0] values;
+    // Byte 16. First key row.
+    logic [63:0] keys;
+    // Byte 12. Position of the first row in the sequence. [a multiple of PAGE_TOKENS]
+    logic [31:0] first_token;
+    // Byte 8. Rows to take. [PAGE_TOKENS to MAX_TOKENS, a multiple of PAGE_TOKENS]
+    logic [31:0] tokens;
+    // Byte 6. Channels of a value row; with v_form NONE, the leading key channels that serve as
+    // values, or 0. [at most MAX_HEAD_DIM, a multiple of 16]
+    logic [15:0] value_dim;
+    // Byte 4. Channels of a key row. [16 to MAX_HEAD_DIM, a multiple of 16]
+    logic [15:0] head_dim;
+    // Byte 2. Returned in the completion.
+    logic [15:0] tag;
+    // Byte 1. Options. [flags of append_flag]
+    logic [7:0] flags;
+    // Byte 0. APPEND.
+    opcode_e opcode;
+  } append_command_t;
+  localparam int unsigned AppendCommandBytes = 64;
+
+  // O = softmax(scale * q K) V and LSE per row over the visible tokens of a page list. Writes O
+  // [group][value_dim], LSE fp32 [group], bound fp32 [group]. A token t is visible if t < tokens
+  // and (window = 0 or t >= tokens - window or t < sinks).
+  typedef struct packed {
+    // Byte 60. BOUNDED: seed of the sample; the same seed gives the same result.
+    logic [31:0] seed;
+    // Byte 56. BOUNDED: wanted |O - exact| / |O| per row (Euclidean), above 0 and at most 1.
+    logic [31:0] error;
+    // Byte 55. BOUNDED: standard deviations behind the bound, in sixteenths; 0 means 2.
+    logic [7:0] z;
+    // Byte 54. BF16, FP16 or FP32. [a value of dtype]
+    dtype_e query_dtype;
+    // Byte 53. Query rows. [1 to MAX_GROUP]
+    logic [7:0] group;
+    // Byte 52. What to read. [a value of attend_mode]
+    attend_mode_e mode;
+    // Byte 50. TAIL: tokens per row to read exactly. [at most MAX_TOP_K]
+    logic [15:0] top_k;
+    // Byte 49. BOUNDED: most bytes to read, in 1/256 of a dense read; 0 for no cap.
+    logic [7:0] byte_cap;
+    // Byte 48. First tokens that a window does not hide.
+    logic [7:0] sinks;
+    // Byte 44. c > 0: logits become c * tanh(logit / c); 0 for none.
+    logic [31:0] soft_cap;
+    // Byte 40. Multiplies q k; finite and not zero.
+    logic [31:0] scale;
+    // Byte 32. Where O, LSE and bound go, one after the other, each starting at a multiple of 64
+    // bytes. [a multiple of BURST_BYTES]
+    logic [63:0] result;
+    // Byte 24. First page_entry of ceil(tokens / PAGE_TOKENS). [a multiple of 8]
+    logic [63:0] page_list;
+    // Byte 16. Query rows [group][head_dim], contiguous. [a multiple of 4]
+    logic [63:0] query;
+    // Byte 12. Sliding window in tokens; 0 for none.
+    logic [31:0] window;
+    // Byte 8. Causal limit: tokens of the list that may be seen; 0 gives O = 0, LSE = -inf. [at
+    // most MAX_TOKENS]
+    logic [31:0] tokens;
+    // Byte 6. Channels of an output row. [16 to MAX_HEAD_DIM, a multiple of 16]
+    logic [15:0] value_dim;
+    // Byte 4. Channels of a query row. [16 to MAX_HEAD_DIM, a multiple of 16]
+    logic [15:0] head_dim;
+    // Byte 2. Returned in the completion.
+    logic [15:0] tag;
+    // Byte 1. Options. [flags of attend_flag]
+    logic [7:0] flags;
+    // Byte 0. ATTEND.
+    opcode_e opcode;
+  } attend_command_t;
+  localparam int unsigned AttendCommandBytes = 64;
+
+  // The best k tokens per row, by score descending, ties by index ascending. Writes ids u32
+  // [group][top_k], scores fp32 [group][top_k] (scale * q k), counts u32 [group]; INDEXER writes
+  // one row. Unused places hold id 2^32 - 1 and score -inf.
+  typedef struct packed {
+    // Byte 56. INDEXER: fp32 weight per head. [a multiple of 4]
+    logic [63:0] weights;
+    // Byte 55. STATISTICAL: standard deviations, in sixteenths; 0 means 4.
+    logic [7:0] z;
+    // Byte 54. BF16, FP16, FP32; INDEXER also FP8_E4M3. [a value of dtype]
+    dtype_e query_dtype;
+    // Byte 53. Query rows. [1 to MAX_GROUP]
+    logic [7:0] group;
+    // Byte 52. How to find them. [a value of select]
+    select_e mode;
+    // Byte 50. Tokens wanted per row. [1 to MAX_TOP_K]
+    logic [15:0] top_k;
+    // Byte 49. Planes that the scan streams; 0 means 2. [at most KEY_PLANES]
+    logic [7:0] planes;
+    // Byte 48. As in ATTEND.
+    logic [7:0] sinks;
+    // Byte 44. Zero.
+    logic [31:0] reserved2;
+    // Byte 40. As in ATTEND.
+    logic [31:0] scale;
+    // Byte 32. Where ids, scores and counts go, one after the other, each starting at a multiple of
+    // 64 bytes. [a multiple of BURST_BYTES]
+    logic [63:0] result;
+    // Byte 24. As in ATTEND. [a multiple of 8]
+    logic [63:0] page_list;
+    // Byte 16. As in ATTEND. [a multiple of 4]
+    logic [63:0] query;
+    // Byte 12. As in ATTEND.
+    logic [31:0] window;
+    // Byte 8. As in ATTEND. [at most MAX_TOKENS]
+    logic [31:0] tokens;
+    // Byte 6. Zero.
+    logic [15:0] reserved;
+    // Byte 4. Channels of a query row. [16 to MAX_HEAD_DIM, a multiple of 16]
+    logic [15:0] head_dim;
+    // Byte 2. Returned in the completion.
+    logic [15:0] tag;
+    // Byte 1. Zero. [0]
+    logic [7:0] flags;
+    // Byte 0. TOPK.
+    opcode_e opcode;
+  } topk_command_t;
+  localparam int unsigned TopkCommandBytes = 64;
+
+  // Rows `first` to `first + count` of a page list, in the source dtype, each tensor's rows
+  // contiguous and starting at a multiple of 64 bytes.
+  typedef struct packed {
+    // Byte 40. Zero.
+    logic [2:0][63:0] reserved3;
+    // Byte 32. Where the rows go. [a multiple of BURST_BYTES]
+    logic [63:0] result;
+    // Byte 24. First page_entry of the list. [a multiple of 8]
+    logic [63:0] page_list;
+    // Byte 16. Zero.
+    logic [63:0] reserved2;
+    // Byte 12. Tokens. [1 to MAX_TOKENS]
+    logic [31:0] count;
+    // Byte 8. First token. [at most MAX_TOKENS]
+    logic [31:0] first;
+    // Byte 6. Zero.
+    logic [15:0] reserved;
+    // Byte 5. 0: exact. 1 to 4: keys as the midpoints of so many planes, in bf16; KEYS only. [at
+    // most KEY_PLANES]
+    logic [7:0] planes;
+    // Byte 4. Which rows. [a value of tensor]
+    tensor_e tensor;
+    // Byte 2. Returned in the completion.
+    logic [15:0] tag;
+    // Byte 1. Zero. [0]
+    logic [7:0] flags;
+    // Byte 0. READ.
+    opcode_e opcode;
+  } read_command_t;
+  localparam int unsigned ReadCommandBytes = 64;
+
+  // Rows of chosen tokens, in the order of `ids`, laid out as READ does.
+  typedef struct packed {
+    // Byte 40. Zero.
+    logic [2:0][63:0] reserved2;
+    // Byte 32. Where the rows go. [a multiple of BURST_BYTES]
+    logic [63:0] result;
+    // Byte 24. First page_entry of the list. [a multiple of 8]
+    logic [63:0] page_list;
+    // Byte 16. u32 token ids, any order, repeats allowed. [a multiple of 4]
+    logic [63:0] ids;
+    // Byte 12. Ids. [1 to MAX_TOKENS]
+    logic [31:0] count;
+    // Byte 8. Tokens of the list; an id at or above it is BAD_FIELD. [1 to MAX_TOKENS]
+    logic [31:0] tokens;
+    // Byte 5. Zero.
+    logic [2:0][7:0] reserved;
+    // Byte 4. Which rows. [a value of tensor]
+    tensor_e tensor;
+    // Byte 2. Returned in the completion.
+    logic [15:0] tag;
+    // Byte 1. Zero. [0]
+    logic [7:0] flags;
+    // Byte 0. GATHER.
+    opcode_e opcode;
+  } gather_command_t;
+  localparam int unsigned GatherCommandBytes = 64;
+
+  // Whole pages: SCRUB and ERASE use `source`; TRANSCODE and COPY also `destination`, whose entries
+  // name the new places and generations and receive the exponents. TRANSCODE writes each new page's
+  // size in bytes (u32) to `result`; it stops at the first page that does not fit `slot_bytes`
+  // (PAGE_OVERFLOW). `count` of the completion says how many pages were done.
+  typedef struct packed {
+    // Byte 40. Zero.
+    logic [2:0][63:0] reserved2;
+    // Byte 32. TRANSCODE: sizes. [a multiple of 4]
+    logic [63:0] result;
+    // Byte 24. First page_entry of the new places. [a multiple of 8]
+    logic [63:0] destination;
+    // Byte 16. First page_entry. [a multiple of 8]
+    logic [63:0] source;
+    // Byte 12. TRANSCODE: room at each destination.
+    logic [31:0] slot_bytes;
+    // Byte 8. Pages. [1 to MAX_TOKENS]
+    logic [31:0] count;
+    // Byte 5. Zero.
+    logic [2:0][7:0] reserved;
+    // Byte 4. TRANSCODE: the new codec. [a value of codec]
+    codec_e codec;
+    // Byte 2. Returned in the completion.
+    logic [15:0] tag;
+    // Byte 1. Zero. [0]
+    logic [7:0] flags;
+    // Byte 0. TRANSCODE, SCRUB, ERASE or COPY. [TRANSCODE or SCRUB or ERASE or COPY]
+    opcode_e opcode;
+  } pages_command_t;
+  localparam int unsigned PagesCommandBytes = 64;
+
+  // Posted to the completion ring. The device writes the first 32 bits last; a new entry is one
+  // whose `phase` equals the ring's current phase (1 in the first round, then alternating).
+  typedef struct packed {
+    // Byte 48. Zero.
+    logic [1:0][63:0] reserved;
+    // Byte 40. Device time spent, in 1/TICK_HZ; 0 without feature TICKS.
+    logic [63:0] ticks;
+    // Byte 36. BOUNDED: largest error bound of the rows, relative to |O|.
+    logic [31:0] bound;
+    // Byte 35. BOUNDED: sampling rounds.
+    logic [7:0] rounds;
+    // Byte 34. What to know of the result. [flags of completion_flag]
+    logic [7:0] flags;
+    // Byte 32. Commands before this index have been fetched.
+    logic [15:0] sq_head;
+    // Byte 28. Bursts of value rows read for chosen tokens.
+    logic [31:0] value_bursts;
+    // Byte 24. Bursts of key rows read for chosen tokens.
+    logic [31:0] exact_bursts;
+    // Byte 20. Bursts read to sharpen bounds: later planes and the digests read again for them.
+    logic [31:0] refine_bursts;
+    // Byte 16. Bursts read in order: headers, digests, planes, page sums, dense rows.
+    logic [31:0] stream_bursts;
+    // Byte 8. What the status message refers to.
+    logic [63:0] detail;
+    // Byte 4. Pages or rows done; tokens returned by TOPK over all rows.
+    logic [31:0] count;
+    // Byte 3. 0 or 1.
+    logic [7:0] phase;
+    // Byte 2. How it ended. [a value of status]
+    status_e status;
+    // Byte 0. The command's.
+    logic [15:0] tag;
+  } completion_t;
+  localparam int unsigned CompletionBytes = 64;
+
+  // First bytes of a pool. Written once, by whoever creates it.
+  typedef struct packed {
+    // Byte 124. CRC32C of bytes 0 to 123.
+    logic [31:0] crc;
+    // Byte 87. Zero.
+    logic [36:0][7:0] reserved;
+    // Byte 86. Form that values are stored in where they fit it. [a value of row_form]
+    row_form_e v_form;
+    // Byte 85. Form that keys are stored in where they fit it. [a value of row_form]
+    row_form_e k_form;
+    // Byte 84. Element type of rows. [a value of dtype]
+    dtype_e dtype;
+    // Byte 82. Channels of a value row.
+    logic [15:0] value_dim;
+    // Byte 80. Channels of a key row.
+    logic [15:0] head_dim;
+    // Byte 78. KV heads of a layer.
+    logic [15:0] kv_heads;
+    // Byte 76. Shape of all sequences.
+    logic [15:0] layers;
+    // Byte 72. Slabs from data_at on.
+    logic [31:0] slabs;
+    // Byte 68. Size of a slab.
+    logic [31:0] slab_bytes;
+    // Byte 64. Records in the sequence table.
+    logic [31:0] max_sequences;
+    // Byte 56. Offset of the first slab.
+    logic [63:0] data_at;
+    // Byte 48. Offset of rows, queries and results on their way.
+    logic [63:0] staging_at;
+    // Byte 40. Offset of page lists; rebuilt from page headers.
+    logic [63:0] lists_at;
+    // Byte 32. Offset of the queue's rings; contents do not survive.
+    logic [63:0] rings_at;
+    // Byte 24. Offset of slab_record [slabs].
+    logic [63:0] slabs_at;
+    // Byte 16. Offset of sequence_record [max_sequences].
+    logic [63:0] sequences_at;
+    // Byte 8. Memory that the pool manages, this header included.
+    logic [63:0] total_bytes;
+    // Byte 4. Version of all pool structures, POOL_VERSION.
+    logic [31:0] version;
+    // Byte 0. POOL_MAGIC.
+    logic [31:0] magic;
+  } pool_header_t;
+  localparam int unsigned PoolHeaderBytes = 128;
+
+  // One sequence. A free record is all zero; a dropped one stays while forks share its pages.
+  typedef struct packed {
+    // Byte 28. CRC32C of bytes 0 to 19: identity, not state.
+    logic [31:0] crc;
+    // Byte 24. Zero.
+    logic [31:0] reserved;
+    // Byte 20. Written last. [a value of sequence_state]
+    sequence_state_e state;
+    // Byte 16. Tokens shared with the parent.
+    logic [31:0] fork_tokens;
+    // Byte 8. Sequence that this one was forked from, if fork_tokens > 0.
+    logic [63:0] parent_id;
+    // Byte 0. The engine's number.
+    logic [63:0] sequence_id;
+  } sequence_record_t;
+  localparam int unsigned SequenceRecordBytes = 32;
+
+  // What a slab is cut into.
+  typedef struct packed {
+    // Byte 0. Size of its page slots; 0: not cut yet. A page can only start at a multiple of it.
+    logic [31:0] slot_bytes;
+  } slab_record_t;
+  localparam int unsigned SlabRecordBytes = 4;
+
+  // Registers: byte offsets; fields by lowest bit and width
+  // [ro] Read first: another value is another device.
+  localparam logic [31:0] RegId = 32'h0000_0000;
+  // [ro] Read second: a library opens a device of the same major number only.
+  localparam logic [31:0] RegAbi = 32'h0000_0008;
+  localparam int unsigned RegAbiMajorLsb = 0;
+  localparam int unsigned RegAbiMajorBits = 16;
+  localparam int unsigned RegAbiMinorLsb = 16;
+  localparam int unsigned RegAbiMinorBits = 16;
+  // [ro] What the device offers.
+  localparam logic [31:0] RegFeatures = 32'h0000_0010;
+  // [ro] Size of device memory.
+  localparam logic [31:0] RegMemoryBytes = 32'h0000_0018;
+  // [ro] This device's limits, at or below the contract's.
+  localparam logic [31:0] RegLimits = 32'h0000_0020;
+  localparam int unsigned RegLimitsQueuesLsb = 0;
+  localparam int unsigned RegLimitsQueuesBits = 8;
+  localparam int unsigned RegLimitsGroupLsb = 8;
+  localparam int unsigned RegLimitsGroupBits = 8;
+  localparam int unsigned RegLimitsHeadDimLsb = 16;
+  localparam int unsigned RegLimitsHeadDimBits = 16;
+  localparam int unsigned RegLimitsTopKLsb = 32;
+  localparam int unsigned RegLimitsTopKBits = 16;
+  // [ro] Ticks per second in completions; 0 without feature TICKS.
+  localparam logic [31:0] RegTickHz = 32'h0000_0028;
+  // [rw] Device control.
+  localparam logic [31:0] RegControl = 32'h0000_0030;
+  localparam int unsigned RegControlResetLsb = 0;
+  localparam int unsigned RegControlResetBits = 1;
+  // [ro] Health.
+  localparam logic [31:0] RegDeviceStatus = 32'h0000_0038;
+  localparam int unsigned RegDeviceStatusReadyLsb = 0;
+  localparam int unsigned RegDeviceStatusReadyBits = 1;
+  localparam int unsigned RegDeviceStatusFatalLsb = 1;
+  localparam int unsigned RegDeviceStatusFatalBits = 1;
+  // [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled.
+  localparam logic [31:0] RegSqBase = 32'h0000_1000;
+  localparam int unsigned RegSqBaseCount = MaxQueues;
+  localparam int unsigned RegSqBaseStride = 128;
+  // [rw] Completion ring in device memory; 64-byte aligned, zeroed by the host.
+  localparam logic [31:0] RegCqBase = 32'h0000_1008;
+  localparam int unsigned RegCqBaseCount = MaxQueues;
+  localparam int unsigned RegCqBaseStride = 128;
+  // [rw] Entries of both rings, a power of two.
+  localparam logic [31:0] RegRingEntries = 32'h0000_1010;
+  localparam int unsigned RegRingEntriesCount = MaxQueues;
+  localparam int unsigned RegRingEntriesStride = 128;
+  // [rw] Queue control.
+  localparam logic [31:0] RegQueueControl = 32'h0000_1018;
+  localparam int unsigned RegQueueControlCount = MaxQueues;
+  localparam int unsigned RegQueueControlStride = 128;
+  localparam int unsigned RegQueueControlEnableLsb = 0;
+  localparam int unsigned RegQueueControlEnableBits = 1;
+  // [rw] Submission doorbell: free-running count of commands written, modulo 2^16.
+  localparam logic [31:0] RegSqTail = 32'h0000_1020;
+  localparam int unsigned RegSqTailCount = MaxQueues;
+  localparam int unsigned RegSqTailStride = 128;
+  // [rw] Free-running count of completions consumed, modulo 2^16; the device never overwrites an
+  // unread one.
+  localparam logic [31:0] RegCqHead = 32'h0000_1028;
+  localparam int unsigned RegCqHeadCount = MaxQueues;
+  localparam int unsigned RegCqHeadStride = 128;
+  // [rw] First byte of device memory that the queue's commands may touch; address 0 of the window.
+  localparam logic [31:0] RegWindowBase = 32'h0000_1030;
+  localparam int unsigned RegWindowBaseCount = MaxQueues;
+  localparam int unsigned RegWindowBaseStride = 128;
+  // [rw] Size of the window.
+  localparam logic [31:0] RegWindowBytes = 32'h0000_1038;
+  localparam int unsigned RegWindowBytesCount = MaxQueues;
+  localparam int unsigned RegWindowBytesStride = 128;
+  // [rw] Tenant number written into page headers; a page of another tenant is BAD_PAGE.
+  localparam logic [31:0] RegTenant = 32'h0000_1040;
+  localparam int unsigned RegTenantCount = MaxQueues;
+  localparam int unsigned RegTenantStride = 128;
+  localparam int unsigned RegTenantNumberLsb = 0;
+  localparam int unsigned RegTenantNumberBits = 16;
+  // [ro] Queue state.
+  localparam logic [31:0] RegQueueStatus = 32'h0000_1048;
+  localparam int unsigned RegQueueStatusCount = MaxQueues;
+  localparam int unsigned RegQueueStatusStride = 128;
+  localparam int unsigned RegQueueStatusRunningLsb = 0;
+  localparam int unsigned RegQueueStatusRunningBits = 1;
+  localparam int unsigned RegQueueStatusRefusedLsb = 1;
+  localparam int unsigned RegQueueStatusRefusedBits = 1;
+  localparam int unsigned RegMapBytes = 6144;
+
+  // Fields of CONTROL
+  typedef struct packed {
+    logic reset;
+  } csr_control_t;
+
+  // Fields of QUEUE_CONTROL
+  typedef struct packed {
+    logic enable;
+  } csr_queue_control_t;
+
+  // Fields of TENANT
+  typedef struct packed {
+    logic [15:0] number;
+  } csr_tenant_t;
+
+  // Fields of LIMITS
+  typedef struct packed {
+    logic [15:0] top_k;
+    logic [15:0] head_dim;
+    logic [7:0] group;
+    logic [7:0] queues;
+  } csr_limits_t;
+
+  // Fields of DEVICE_STATUS
+  typedef struct packed {
+    logic fatal;
+    logic ready;
+  } csr_device_status_t;
+
+  // Fields of QUEUE_STATUS
+  typedef struct packed {
+    logic refused;
+    logic running;
+  } csr_queue_status_t;
+
+  // What software wrote; pulses are high for one cycle
+  typedef struct packed {
+    csr_control_t control;
+    logic [RegSqBaseCount-1:0][63:0] sq_base;
+    logic [RegCqBaseCount-1:0][63:0] cq_base;
+    logic [RegRingEntriesCount-1:0][63:0] ring_entries;
+    csr_queue_control_t [RegQueueControlCount-1:0] queue_control;
+    logic [RegSqTailCount-1:0][63:0] sq_tail;
+    logic [RegCqHeadCount-1:0][63:0] cq_head;
+    logic [RegWindowBaseCount-1:0][63:0] window_base;
+    logic [RegWindowBytesCount-1:0][63:0] window_bytes;
+    csr_tenant_t [RegTenantCount-1:0] tenant;
+  } csr_reg2hw_t;
+
+  // What software is to read
+  typedef struct packed {
+    logic [63:0] features;
+    logic [63:0] memory_bytes;
+    csr_limits_t limits;
+    logic [63:0] tick_hz;
+    csr_device_status_t device_status;
+    csr_queue_status_t [RegQueueStatusCount-1:0] queue_status;
+  } csr_hw2reg_t;
+
+  // Bytes of one element; 0 for an unknown type
+  function automatic logic [31:0] element_bytes(dtype_e dtype);
+    unique case (dtype)
+      DtypeBf16: return 32'd2;
+      DtypeFp16: return 32'd2;
+      DtypeFp32: return 32'd4;
+      DtypeFp8E4m3: return 32'd1;
+      DtypeFp8E5m2: return 32'd1;
+      DtypeInt8: return 32'd1;
+      default: return '0;
+    endcase
+  endfunction
+
+  // Bytes of one row as a page stores it; 0 for an unknown form
+  function automatic logic [31:0] row_bytes(row_form_e form, dtype_e dtype, logic [31:0] dim);
+    unique case (form)
+      RowFormRaw: return dim * element_bytes(dtype);
+      RowFormDelta4: return dim + dim / 2;
+      RowFormNone: return 0;
+      default: return '0;
+    endcase
+  endfunction
+
+  // The arrays of a page, in the order of their places
+  localparam int unsigned PageArrayKDigest = 0;
+  localparam int unsigned PageArrayKPlane0 = 1;
+  localparam int unsigned PageArrayKPlane1 = 2;
+  localparam int unsigned PageArrayKPlane2 = 3;
+  localparam int unsigned PageArrayKPlane3 = 4;
+  localparam int unsigned PageArrayKExponents = 5;
+  localparam int unsigned PageArrayKRows = 6;
+  localparam int unsigned PageArrayKExceptions = 7;
+  localparam int unsigned PageArrayKeyScales = 8;
+  localparam int unsigned PageArrayVSum = 9;
+  localparam int unsigned PageArrayVExponents = 10;
+  localparam int unsigned PageArrayVRows = 11;
+  localparam int unsigned PageArrayVExceptions = 12;
+  localparam int unsigned PageArrayCount = 13;
+
+  // The fields of a page header that decide its layout
+  typedef struct packed {
+    logic [15:0] value_dim;
+    logic [15:0] head_dim;
+    logic [7:0] flags;
+    dtype_e dtype;
+    row_form_e v_form;
+    row_form_e k_form;
+  } page_shape_t;
+
+  // Where the arrays lie, in bytes from the page's start; an absent one has 0 bytes
+  typedef struct packed {
+    logic [31:0] total_bytes;
+    logic [PageArrayCount-1:0][31:0] bytes;
+    logic [PageArrayCount-1:0][31:0] offset;
+  } page_layout_t;
+
+  // Lays out a page. Any shape gives a layout; whether it makes sense is not judged.
+  function automatic page_layout_t page_layout(page_shape_t shape);
+    logic [31:0] head_dim;
+    logic [31:0] value_dim;
+    logic [31:0] k_row_bytes;
+    logic [31:0] v_row_bytes;
+    logic [31:0] place;
+    page_layout_t layout;
+    head_dim = 32'(shape.head_dim);
+    value_dim = 32'(shape.value_dim);
+    k_row_bytes = row_bytes(shape.k_form, shape.dtype, head_dim);
+    v_row_bytes = row_bytes(shape.v_form, shape.dtype, value_dim);
+    layout.bytes[PageArrayKDigest] = 2 * head_dim;
+    layout.bytes[PageArrayKPlane0] = PageTokens / 8 * head_dim;
+    layout.bytes[PageArrayKPlane1] = PageTokens / 8 * head_dim;
+    layout.bytes[PageArrayKPlane2] = PageTokens / 8 * head_dim;
+    layout.bytes[PageArrayKPlane3] = PageTokens / 8 * head_dim;
+    layout.bytes[PageArrayKExponents] = shape.k_form == RowFormDelta4 ? head_dim : '0;
+    layout.bytes[PageArrayKRows] = PageTokens * k_row_bytes;
+    layout.bytes[PageArrayKExceptions] = shape.k_form == RowFormDelta4 ? 4 * Exceptions : '0;
+    layout.bytes[PageArrayKeyScales] = shape.flags[PageFlagKeyScales] ? 4 * PageTokens : '0;
+    layout.bytes[PageArrayVSum] = 4 * value_dim;
+    layout.bytes[PageArrayVExponents] = shape.v_form == RowFormDelta4 ? value_dim : '0;
+    layout.bytes[PageArrayVRows] = PageTokens * v_row_bytes;
+    layout.bytes[PageArrayVExceptions] = shape.v_form == RowFormDelta4 ? 4 * Exceptions : '0;
+    place = PageHeaderBytes;
+    for (int unsigned i = 0; i < PageArrayCount; i++) begin
+      layout.offset[i] = place;
+      place += (layout.bytes[i] + BurstBytes - 1) / BurstBytes * BurstBytes;
+    end
+    layout.total_bytes = (place + PageGrainBytes - 1) / PageGrainBytes * PageGrainBytes;
+    return layout;
+  endfunction
+
+  // A checker's answer: StatusOk, or StatusBadField and the byte offset of the first
+  // bad field
+  typedef struct packed {
+    logic [63:0] detail;
+    status_e status;
+  } check_t;
+
+  // A checker leaves alone the fields that may hold anything.
+  // verilator lint_off UNUSEDSIGNAL
+
+  // Checks each field of append_command_t by itself
+  function automatic check_t check_append_command(append_command_t command);
+    check_t result;
+    result.status = StatusBadField;
+    if (command.opcode != OpcodeAppend) begin
+      result.detail = 64'd0;
+    end else if ((command.flags & ~AppendFlagAll) != '0) begin
+      result.detail = 64'd1;
+    end else if (command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
+        command.head_dim % 16'd16 != '0) begin
+      result.detail = 64'd4;
+    end else if (command.value_dim > 16'(MaxHeadDim) || command.value_dim % 16'd16 != '0) begin
+      result.detail = 64'd6;
+    end else if (command.tokens < PageTokens || command.tokens > MaxTokens ||
+        command.tokens % PageTokens != '0) begin
+      result.detail = 64'd8;
+    end else if (command.first_token % PageTokens != '0) begin
+      result.detail = 64'd12;
+    end else if (command.page_list % 64'd8 != '0) begin
+      result.detail = 64'd32;
+    end else if (command.key_stride < 32'd1) begin
+      result.detail = 64'd52;
+    end else if (command.dtype > DtypeInt8) begin
+      result.detail = 64'd60;
+    end else if (command.k_form > RowFormNone) begin
+      result.detail = 64'd61;
+    end else if (command.v_form > RowFormNone) begin
+      result.detail = 64'd62;
+    end else if (command.reserved != '0) begin
+      result.detail = 64'd63;
+    end else begin
+      result.status = StatusOk;
+      result.detail = '0;
+    end
+    return result;
+  endfunction
+
+  // Checks each field of attend_command_t by itself
+  function automatic check_t check_attend_command(attend_command_t command);
+    check_t result;
+    result.status = StatusBadField;
+    if (command.opcode != OpcodeAttend) begin
+      result.detail = 64'd0;
+    end else if ((command.flags & ~AttendFlagAll) != '0) begin
+      result.detail = 64'd1;
+    end else if (command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
+        command.head_dim % 16'd16 != '0) begin
+      result.detail = 64'd4;
+    end else if (command.value_dim < 16'd16 || command.value_dim > 16'(MaxHeadDim) ||
+        command.value_dim % 16'd16 != '0) begin
+      result.detail = 64'd6;
+    end else if (command.tokens > MaxTokens) begin
+      result.detail = 64'd8;
+    end else if (command.query % 64'd4 != '0) begin
+      result.detail = 64'd16;
+    end else if (command.page_list % 64'd8 != '0) begin
+      result.detail = 64'd24;
+    end else if (command.result % 64'(BurstBytes) != '0) begin
+      result.detail = 64'd32;
+    end else if (command.top_k > 16'(MaxTopK)) begin
+      result.detail = 64'd50;
+    end else if (command.mode > AttendModeBounded) begin
+      result.detail = 64'd52;
+    end else if (command.group < 8'd1 || command.group > 8'(MaxGroup)) begin
+      result.detail = 64'd53;
+    end else if (command.query_dtype > DtypeInt8) begin
+      result.detail = 64'd54;
+    end else begin
+      result.status = StatusOk;
+      result.detail = '0;
+    end
+    return result;
+  endfunction
+
+  // Checks each field of topk_command_t by itself
+  function automatic check_t check_topk_command(topk_command_t command);
+    check_t result;
+    result.status = StatusBadField;
+    if (command.opcode != OpcodeTopk) begin
+      result.detail = 64'd0;
+    end else if (command.flags != '0) begin
+      result.detail = 64'd1;
+    end else if (command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
+        command.head_dim % 16'd16 != '0) begin
+      result.detail = 64'd4;
+    end else if (command.reserved != '0) begin
+      result.detail = 64'd6;
+    end else if (command.tokens > MaxTokens) begin
+      result.detail = 64'd8;
+    end else if (command.query % 64'd4 != '0) begin
+      result.detail = 64'd16;
+    end else if (command.page_list % 64'd8 != '0) begin
+      result.detail = 64'd24;
+    end else if (command.result % 64'(BurstBytes) != '0) begin
+      result.detail = 64'd32;
+    end else if (command.reserved2 != '0) begin
+      result.detail = 64'd44;
+    end else if (command.planes > 8'(KeyPlanes)) begin
+      result.detail = 64'd49;
+    end else if (command.top_k < 16'd1 || command.top_k > 16'(MaxTopK)) begin
+      result.detail = 64'd50;
+    end else if (command.mode > SelectIndexer) begin
+      result.detail = 64'd52;
+    end else if (command.group < 8'd1 || command.group > 8'(MaxGroup)) begin
+      result.detail = 64'd53;
+    end else if (command.query_dtype > DtypeInt8) begin
+      result.detail = 64'd54;
+    end else if (command.weights % 64'd4 != '0) begin
+      result.detail = 64'd56;
+    end else begin
+      result.status = StatusOk;
+      result.detail = '0;
+    end
+    return result;
+  endfunction
+
+  // Checks each field of read_command_t by itself
+  function automatic check_t check_read_command(read_command_t command);
+    check_t result;
+    result.status = StatusBadField;
+    if (command.opcode != OpcodeRead) begin
+      result.detail = 64'd0;
+    end else if (command.flags != '0) begin
+      result.detail = 64'd1;
+    end else if (command.tensor > TensorBoth) begin
+      result.detail = 64'd4;
+    end else if (command.planes > 8'(KeyPlanes)) begin
+      result.detail = 64'd5;
+    end else if (command.reserved != '0) begin
+      result.detail = 64'd6;
+    end else if (command.first > MaxTokens) begin
+      result.detail = 64'd8;
+    end else if (command.count < 32'd1 || command.count > MaxTokens) begin
+      result.detail = 64'd12;
+    end else if (command.reserved2 != '0) begin
+      result.detail = 64'd16;
+    end else if (command.page_list % 64'd8 != '0) begin
+      result.detail = 64'd24;
+    end else if (command.result % 64'(BurstBytes) != '0) begin
+      result.detail = 64'd32;
+    end else if (command.reserved3 != '0) begin
+      result.detail = 64'd40;
+    end else begin
+      result.status = StatusOk;
+      result.detail = '0;
+    end
+    return result;
+  endfunction
+
+  // Checks each field of gather_command_t by itself
+  function automatic check_t check_gather_command(gather_command_t command);
+    check_t result;
+    result.status = StatusBadField;
+    if (command.opcode != OpcodeGather) begin
+      result.detail = 64'd0;
+    end else if (command.flags != '0) begin
+      result.detail = 64'd1;
+    end else if (command.tensor > TensorBoth) begin
+      result.detail = 64'd4;
+    end else if (command.reserved != '0) begin
+      result.detail = 64'd5;
+    end else if (command.tokens < 32'd1 || command.tokens > MaxTokens) begin
+      result.detail = 64'd8;
+    end else if (command.count < 32'd1 || command.count > MaxTokens) begin
+      result.detail = 64'd12;
+    end else if (command.ids % 64'd4 != '0) begin
+      result.detail = 64'd16;
+    end else if (command.page_list % 64'd8 != '0) begin
+      result.detail = 64'd24;
+    end else if (command.result % 64'(BurstBytes) != '0) begin
+      result.detail = 64'd32;
+    end else if (command.reserved2 != '0) begin
+      result.detail = 64'd40;
+    end else begin
+      result.status = StatusOk;
+      result.detail = '0;
+    end
+    return result;
+  endfunction
+
+  // Checks each field of pages_command_t by itself
+  function automatic check_t check_pages_command(pages_command_t command);
+    check_t result;
+    result.status = StatusBadField;
+    if (!(command.opcode inside {OpcodeTranscode, OpcodeScrub, OpcodeErase, OpcodeCopy})) begin
+      result.detail = 64'd0;
+    end else if (command.flags != '0) begin
+      result.detail = 64'd1;
+    end else if (command.codec > CodecFp8) begin
+      result.detail = 64'd4;
+    end else if (command.reserved != '0) begin
+      result.detail = 64'd5;
+    end else if (command.count < 32'd1 || command.count > MaxTokens) begin
+      result.detail = 64'd8;
+    end else if (command.source % 64'd8 != '0) begin
+      result.detail = 64'd16;
+    end else if (command.destination % 64'd8 != '0) begin
+      result.detail = 64'd24;
+    end else if (command.result % 64'd4 != '0) begin
+      result.detail = 64'd32;
+    end else if (command.reserved2 != '0) begin
+      result.detail = 64'd40;
+    end else begin
+      result.status = StatusOk;
+      result.detail = '0;
+    end
+    return result;
+  endfunction
+
+  // verilator lint_on UNUSEDSIGNAL
+
+  // verilator lint_on UNUSEDPARAM
+
+endpackage

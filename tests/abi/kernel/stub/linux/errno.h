@@ -1,0 +1,19 @@
+/* Stands in for the kernel's header where no kernel headers are installed. */
+#define ENOENT 2
+#define EIO 5
+#define EAGAIN 11
+#define ENOMEM 12
+#define EFAULT 14
+#define EEXIST 17
+#define ENODEV 19
+#define EINVAL 22
+#define ENOSPC 28
+#define EDOM 33
+#define EPROTO 71
+#define EBADMSG 74
+#define EMSGSIZE 90
+#define EOPNOTSUPP 95
+#define ETIMEDOUT 110
+#define ESTALE 116
+#define EUCLEAN 117
+#define ECANCELED 125
