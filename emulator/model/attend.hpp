@@ -1,0 +1,62 @@
+// ATTEND's three modes behind one shape.
+#ifndef NEARKV_MODEL_ATTEND_HPP_
+#define NEARKV_MODEL_ATTEND_HPP_
+
+#include <cstdint>
+#include <vector>
+
+#include "domain.hpp"
+#include "logit.hpp"
+#include "nkv_abi.h"
+#include "page_list.hpp"
+#include "scan_input.hpp"
+#include "softmax.hpp"
+#include "traffic.hpp"
+#include "verdict.hpp"
+
+namespace nearkv::model {
+
+/// One ATTEND command, checked.
+struct AttendTask {
+  const Domain& domain;
+  const nkv_attend_command& command;
+  const ScanInput& input;
+  LogitScale scale;
+
+  [[nodiscard]] bool base2() const { return (command.flags & NKV_ATTEND_FLAG_LSE_BASE2) != 0; }
+};
+
+/// Results of one query row.
+struct AttendRow {
+  std::vector<float> output;  ///< O
+  float log_sum_exp;
+  float bound = 0.0f;  ///< Relative to |O|.
+};
+
+struct AttendAnswer {
+  Verdict verdict{};
+  std::vector<AttendRow> rows{};
+  Traffic traffic{};
+  uint8_t flags = 0;
+  uint8_t rounds = 0;
+};
+
+/// Section 4.
+AttendAnswer attend_dense(const AttendTask& task);
+
+/// Section 7.
+AttendAnswer attend_tail(const AttendTask& task);
+
+/// Section 8.
+AttendAnswer attend_bounded(const AttendTask& task);
+
+/// A row's result from its running softmax (4.1).
+AttendRow finish_row(const AttendTask& task, const RowSoftmax& softmax);
+
+/// The pages of a task's list that have a visible token, `streamed` verified.
+Verdict open_attend_pages(const AttendTask& task, std::vector<nkv_page_array> streamed,
+                          ListedPages* pages);
+
+}  // namespace nearkv::model
+
+#endif  // NEARKV_MODEL_ATTEND_HPP_

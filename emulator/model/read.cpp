@@ -1,0 +1,189 @@
+// READ and GATHER: stored rows back, exact or as midpoints of the leading planes.
+#include <array>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "commands.hpp"
+#include "page.hpp"
+#include "planes.hpp"
+#include "rounding.hpp"
+#include "rows.hpp"
+
+namespace nearkv::model {
+
+namespace {
+
+bool wants_keys(uint8_t tensor) { return tensor != NKV_TENSOR_VALUES; }
+bool wants_values(uint8_t tensor) { return tensor != NKV_TENSOR_KEYS; }
+
+// What READ and GATHER ask for, in common.
+struct RowRequest {
+  std::vector<uint32_t> tokens;
+  uint8_t tensor;
+  int planes;  // 0: exact.
+  uint64_t page_list;
+  uint64_t result;
+};
+
+// Arrays that a request uses are verified whole, since it returns what they hold.
+std::vector<nkv_page_array> used_arrays(const RowRequest& request, const Page& page) {
+  std::vector<nkv_page_array> arrays;
+  if (request.planes > 0) {
+    arrays.push_back(NKV_PAGE_ARRAY_K_DIGEST);
+    for (int plane = 0; plane < request.planes; ++plane) {
+      arrays.push_back(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
+    }
+    return arrays;
+  }
+  const bool values_are_keys = page.header().v_form == NKV_ROW_FORM_NONE;
+  if (wants_keys(request.tensor) || values_are_keys) {
+    arrays.insert(arrays.end(),
+                  {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_K_EXCEPTIONS});
+  }
+  if (wants_values(request.tensor)) {
+    arrays.insert(arrays.end(),
+                  {NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS, NKV_PAGE_ARRAY_V_EXCEPTIONS});
+  }
+  return arrays;
+}
+
+// Rows of one request must be alike, or they could not lie one after the other.
+bool agree(const nkv_page_header& a, const nkv_page_header& b) {
+  return a.dtype == b.dtype && a.head_dim == b.head_dim && a.value_dim == b.value_dim;
+}
+
+std::vector<std::byte> midpoint_row(const Page& page, uint32_t token, int planes) {
+  const auto cells = page_cells(page);
+  std::vector<uint16_t> row;
+  for (uint32_t channel = 0; channel < cells.size(); ++channel) {
+    int code = 0;
+    for (int plane = 1; plane <= planes; ++plane) {
+      if (plane_bit(page, plane, token, channel)) code |= 1 << (8 - plane);
+    }
+    const int middle =
+        (NKV_CODE_BASE_STEP * cells[channel].base + code + (1 << (7 - planes))) * cells[channel].m;
+    row.push_back(round_to_bf16(round_to_binary32(
+        middle < 0, static_cast<uint64_t>(std::abs(middle)), cells[channel].exponent)));
+  }
+  const auto bytes = std::as_bytes(std::span(row));
+  return {bytes.begin(), bytes.end()};
+}
+
+// The pages that a request touches, accepted and verified in list order.
+class TouchedPages {
+ public:
+  Verdict open(const Domain& domain, const RowRequest& request) {
+    uint32_t last_token = 0;
+    for (const uint32_t token : request.tokens) last_token = std::max(last_token, token);
+    const uint64_t count = uint64_t{last_token} / NKV_PAGE_TOKENS + 1;
+    const Verdict list = domain.window.check(request.page_list, count * sizeof(nkv_page_entry));
+    if (!list.ok()) return list;
+    const auto entries = domain.window.load<nkv_page_entry>(request.page_list, count);
+
+    std::vector<bool> is_touched(count);
+    for (const uint32_t token : request.tokens) is_touched[token / NKV_PAGE_TOKENS] = true;
+    pages_.resize(count);
+    for (size_t index = 0; index < count; ++index) {
+      if (!is_touched[index]) continue;
+      const Verdict verdict = open_page(domain, request, entries[index], index);
+      if (!verdict.ok()) return verdict;
+    }
+    return {};
+  }
+
+  [[nodiscard]] const Page& of_token(uint32_t token) const {
+    return pages_[token / NKV_PAGE_TOKENS];
+  }
+
+ private:
+  Verdict open_page(const Domain& domain, const RowRequest& request, const nkv_page_entry& entry,
+                    size_t index) {
+    Page page;
+    const Verdict accepted = Page::accept(domain, entry, index, {}, &page);
+    if (!accepted.ok()) return accepted;
+    const bool has_values = page.header().value_dim != 0;
+    if ((first_ && !agree(*first_, page.header())) ||
+        (wants_values(request.tensor) && !has_values)) {
+      return {NKV_STATUS_BAD_PAGE, index};
+    }
+    for (const nkv_page_array array : used_arrays(request, page)) {
+      if (!page.is_intact(array)) return {NKV_STATUS_CORRUPT, index};
+    }
+    first_ = page.header();
+    pages_[index] = page;
+    return {};
+  }
+
+  std::vector<Page> pages_;
+  std::optional<nkv_page_header> first_;
+};
+
+Outcome return_rows(const Domain& domain, const RowRequest& request) {
+  TouchedPages pages;
+  const Verdict opened = pages.open(domain, request);
+  if (!opened.ok()) return failure(opened);
+
+  std::vector<std::byte> keys;
+  std::vector<std::byte> values;
+  for (const uint32_t token : request.tokens) {
+    const Page& page = pages.of_token(token);
+    const uint32_t row = token % NKV_PAGE_TOKENS;
+    if (wants_keys(request.tensor)) {
+      const auto bytes =
+          request.planes > 0 ? midpoint_row(page, row, request.planes) : source_key_row(page, row);
+      keys.insert(keys.end(), bytes.begin(), bytes.end());
+    }
+    if (wants_values(request.tensor)) {
+      const auto bytes = source_value_row(page, row);
+      values.insert(values.end(), bytes.begin(), bytes.end());
+    }
+  }
+  const uint64_t values_offset = burst_aligned(keys.size());
+  const uint64_t end = values.empty() ? keys.size() : values_offset + values.size();
+  const Verdict place = domain.window.check(request.result, end);
+  if (!place.ok()) return failure(place);
+  domain.window.store<std::byte>(request.result, keys);
+  domain.window.store<std::byte>(request.result + values_offset, values);
+  return {.count = static_cast<uint32_t>(request.tokens.size())};
+}
+
+}  // namespace
+
+Outcome read(const Domain& domain, const nkv_read_command& command) {
+  Verdict verdict;
+  verdict.status = nkv_check_read_command(&command, &verdict.detail);
+  if (!verdict.ok()) return failure(verdict);
+  if (command.planes > 0 && command.tensor != NKV_TENSOR_KEYS) {
+    return failure(bad_field(offsetof(nkv_read_command, planes)));
+  }
+  if (uint64_t{command.first} + command.count > NKV_MAX_TOKENS) {
+    return failure(bad_field(offsetof(nkv_read_command, count)));
+  }
+  RowRequest request{.tokens = {},
+                     .tensor = command.tensor,
+                     .planes = command.planes,
+                     .page_list = command.page_list,
+                     .result = command.result};
+  for (uint32_t i = 0; i < command.count; ++i) request.tokens.push_back(command.first + i);
+  return return_rows(domain, request);
+}
+
+Outcome gather(const Domain& domain, const nkv_gather_command& command) {
+  Verdict verdict;
+  verdict.status = nkv_check_gather_command(&command, &verdict.detail);
+  if (!verdict.ok()) return failure(verdict);
+  verdict = domain.window.check(command.ids, uint64_t{command.count} * sizeof(uint32_t));
+  if (!verdict.ok()) return failure(verdict);
+  RowRequest request{.tokens = domain.window.load<uint32_t>(command.ids, command.count),
+                     .tensor = command.tensor,
+                     .planes = 0,
+                     .page_list = command.page_list,
+                     .result = command.result};
+  for (const uint32_t token : request.tokens) {
+    if (token >= command.tokens) return failure(bad_field(offsetof(nkv_gather_command, ids)));
+  }
+  return return_rows(domain, request);
+}
+
+}  // namespace nearkv::model

@@ -1,0 +1,124 @@
+#include "tail_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "number.hpp"
+#include "rows.hpp"
+
+namespace nearkv::model {
+
+namespace {
+
+constexpr TokenMask kAllTokens = ~TokenMask{0};
+
+}  // namespace
+
+Verdict TailState::scan(uint32_t top_k) {
+  const Verdict opened = open_attend_pages(*task_,
+                                           {NKV_PAGE_ARRAY_K_DIGEST, NKV_PAGE_ARRAY_K_PLANE0,
+                                            NKV_PAGE_ARRAY_K_PLANE1, NKV_PAGE_ARRAY_V_SUM},
+                                           &pages_);
+  if (!opened.ok()) return opened;
+  traffic_.stream += scan_bursts(pages_, kPlanes, /*page_sums=*/true);
+  hides_nonfinite_ = pages_.hides_nonfinite();
+  midpoints_.emplace(pages_, task_->input.query, task_->input.exponents.key, kPlanes);
+  exact_ = pages_.none();
+  take_midpoint_logits();
+  take_value_sums();
+  return read_exactly(first_exact_set(top_k));
+}
+
+TokenSet TailState::first_exact_set(uint32_t top_k) const {
+  TokenSet tokens = top_k > 0 ? midpoints_->best(top_k) : pages_.none();
+  for (size_t page = 0; page < pages_.size(); ++page) {
+    const TokenMask visible = pages_[page].visible;
+    if (visible != kAllTokens) tokens[page] = visible;
+    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+      for (size_t row = 0; row < rows(); ++row) {
+        if (has_token(visible, token) && midpoints_->is_saturated(row, page, token)) {
+          tokens[page] |= token_bit(token);
+        }
+      }
+    }
+  }
+  return tokens;
+}
+
+void TailState::take_midpoint_logits() {
+  logits_.assign(rows() * pages_.size() * NKV_PAGE_TOKENS, 0);
+  for (size_t row = 0; row < rows(); ++row) {
+    const int query_exponent = task_->input.query.exponent(row);
+    const int64_t unit = int64_t{1} << midpoints_->shift(row);
+    for (size_t page = 0; page < pages_.size(); ++page) {
+      for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        // A saturated token is read exactly; its midpoint says nothing and might not fit.
+        if (!has_token(pages_[page].visible, token) || midpoints_->is_saturated(row, page, token)) {
+          continue;
+        }
+        const int64_t units = midpoints_->at(row, page, token) * unit + midpoints_->reference(row);
+        logits_[slot(row, page, token)] =
+            task_->scale.logit(units * (int64_t{1} << NKV_PLANE_WEIGHT_SHIFT), query_exponent);
+      }
+    }
+  }
+}
+
+void TailState::take_value_sums() {
+  for (const ListedPage& listed : pages_) {
+    const auto stored = listed.page.array(NKV_PAGE_ARRAY_V_SUM);
+    const int shift = task_->input.exponents.value - listed.page.header().v_exponent;
+    std::vector<int64_t>& sums = rest_value_sums_.emplace_back();
+    for (size_t channel = 0; channel < task_->command.value_dim; ++channel) {
+      int32_t sum;
+      std::memcpy(&sum, stored.subspan(channel * sizeof(sum)).data(), sizeof(sum));
+      sums.push_back(floor_shift(int64_t{sum}, shift));
+    }
+  }
+}
+
+Verdict TailState::read_exactly(const TokenSet& tokens) {
+  constexpr std::array kArrays{NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS};
+  const Verdict verdict = pages_.rely_on(task_->domain, task_->input.entries, tokens, kArrays);
+  if (!verdict.ok()) return verdict;
+  traffic_.exact += key_row_bursts(pages_, tokens);
+  traffic_.value += value_row_bursts(pages_, tokens);
+  for (size_t page = 0; page < pages_.size(); ++page) {
+    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+      if (has_token(tokens[page], token)) take_token(page, token);
+    }
+  }
+  return {};
+}
+
+void TailState::take_token(size_t page, uint32_t token) {
+  const auto key = key_row(pages_[page].page, token, task_->input.exponents.key);
+  const ValueRow value = value_row(pages_[page].page, token, task_->input.exponents.value);
+  hides_nonfinite_ |= value.hides_nonfinite;
+  exact_[page] |= token_bit(token);
+  for (size_t row = 0; row < rows(); ++row) {
+    logits_[slot(row, page, token)] = exact_logit(row, key);
+  }
+  for (size_t c = 0; c < value.integers.size(); ++c) {
+    rest_value_sums_[page][c] -= value.integers[c];
+  }
+}
+
+int64_t TailState::exact_logit(size_t row, std::span<const int32_t> key) const {
+  const Query& query = task_->input.query;
+  return task_->scale.logit(exact_score(query.row(row), key), query.exponent(row));
+}
+
+int64_t TailState::largest_integer_part(size_t row) const {
+  int64_t largest = kNoReference;
+  for (size_t page = 0; page < pages_.size(); ++page) {
+    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+      if (!has_token(pages_[page].visible, token)) continue;
+      largest = std::max(largest, integer_part(logit(row, page, token)));
+    }
+  }
+  return largest;
+}
+
+}  // namespace nearkv::model

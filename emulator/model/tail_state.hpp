@@ -1,0 +1,91 @@
+// What TAIL and BOUNDED know of a list: an exact set of tokens, and plane precision for the others
+// (sections 7.1 to 7.3).
+#ifndef NEARKV_MODEL_TAIL_STATE_HPP_
+#define NEARKV_MODEL_TAIL_STATE_HPP_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "attend.hpp"
+#include "midpoints.hpp"
+#include "page_list.hpp"
+#include "traffic.hpp"
+
+namespace nearkv::model {
+
+class TailState {
+ public:
+  /// Streamed planes of both modes.
+  static constexpr int kPlanes = 2;
+
+  /// `task` must outlive the state.
+  explicit TailState(const AttendTask& task) : task_(&task) {}
+  TailState(const TailState&) = delete;
+  TailState& operator=(const TailState&) = delete;
+
+  /// Streams the list, then reads the exact set of 7.1: partly visible pages, saturated midpoints,
+  /// and the best `top_k` of every row.
+  Verdict scan(uint32_t top_k);
+
+  /// Reads key and value rows of `tokens`, all outside the exact set, which they join.
+  Verdict read_exactly(const TokenSet& tokens);
+
+  /// Bursts that read_exactly() would count.
+  [[nodiscard]] uint64_t read_bursts(const TokenSet& tokens) const {
+    return key_row_bursts(pages_, tokens) + value_row_bursts(pages_, tokens);
+  }
+
+  [[nodiscard]] const AttendTask& task() const { return *task_; }
+  [[nodiscard]] const ListedPages& pages() const { return pages_; }
+  [[nodiscard]] const Midpoints& midpoints() const { return *midpoints_; }
+  [[nodiscard]] const Traffic& traffic() const { return traffic_; }
+  [[nodiscard]] bool hides_nonfinite() const { return hides_nonfinite_; }
+  [[nodiscard]] size_t rows() const { return task_->input.query.rows(); }
+
+  [[nodiscard]] TokenMask exact(size_t page) const { return exact_[page]; }
+
+  /// Visible tokens of a page outside the exact set.
+  [[nodiscard]] TokenMask rest(size_t page) const { return pages_[page].visible & ~exact_[page]; }
+
+  /// V_c of a page: the sum of the values of its rest, at the list's exponent.
+  [[nodiscard]] std::span<const int64_t> rest_value_sum(size_t page) const {
+    return rest_value_sums_[page];
+  }
+
+  /// L of a visible token: from S in the exact set, else from its midpoint (7.2).
+  [[nodiscard]] int64_t logit(size_t row, size_t page, uint32_t token) const {
+    return logits_[slot(row, page, token)];
+  }
+
+  /// L of any token from its key row.
+  [[nodiscard]] int64_t exact_logit(size_t row, std::span<const int32_t> key) const;
+
+  /// The largest integer part of the logits of a row's visible tokens.
+  [[nodiscard]] int64_t largest_integer_part(size_t row) const;
+
+ private:
+  [[nodiscard]] size_t slot(size_t row, size_t page, uint32_t token) const {
+    return (row * pages_.size() + page) * NKV_PAGE_TOKENS + token;
+  }
+
+  [[nodiscard]] TokenSet first_exact_set(uint32_t top_k) const;
+  void take_midpoint_logits();
+  void take_value_sums();
+  void take_token(size_t page, uint32_t token);
+
+  const AttendTask* task_;
+  ListedPages pages_;
+  std::optional<Midpoints> midpoints_;
+  TokenSet exact_;
+  std::vector<int64_t> logits_;  // [row][page][token]
+  std::vector<std::vector<int64_t>> rest_value_sums_;
+  Traffic traffic_;
+  bool hides_nonfinite_ = false;
+};
+
+}  // namespace nearkv::model
+
+#endif  // NEARKV_MODEL_TAIL_STATE_HPP_
