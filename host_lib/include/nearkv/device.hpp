@@ -1,0 +1,59 @@
+// The one seam a backend implements: registers, memory, and a way to sleep.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "nearkv/api.h"
+#include "nearkv/status.hpp"
+
+namespace nearkv {
+
+/// One near-data device. The model, the RTL, CPU cores and hardware differ here and nowhere else.
+///
+/// Thread safety: read_csr, write_csr and wait may be called from several threads at once.
+/// memory() is shared with the device; what may be touched when is the contract of the queues.
+class NEARKV_API Device {
+ public:
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  virtual ~Device() = default;
+
+  /// Registers of rtl/abi/gen/nkv_abi.md: 64-bit accesses at multiples of 8. An unknown offset
+  /// reads as all ones and ignores writes.
+  virtual std::uint64_t read_csr(std::uint32_t offset) = 0;
+  virtual void write_csr(std::uint32_t offset, std::uint64_t value) = 0;
+
+  /// Device memory as the host sees it; stays mapped while the device lives.
+  virtual std::span<std::byte> memory() = 0;
+
+  /// Sleeps until a completion may have been posted since `*epoch` was last set by this call (start
+  /// with 0), so that none can slip in between looking and sleeping; in simulation, runs the clock.
+  /// kTimeout if nothing happened in time. May wake early.
+  virtual Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) = 0;
+};
+
+/// Opens a device by URI and checks its ID and ABI.
+///
+///   cpu:[PATH][?option&...]   this machine's cores work on memory near them
+///       memory=SIZE           device memory; default 1GiB, or the size of PATH
+///       threads=N             workers; default one per core of the node
+///       node=N                NUMA node of memory and workers; default any
+///       huge=on|off           ask for transparent huge pages; default on
+///     PATH: a DAX device (/dev/dax0.0) or a file, created with `memory` bytes if absent; the
+///     contents survive the process. Without PATH the memory is anonymous.
+///   model:[?memory=SIZE]      the bit-exact golden model (libnearkv_model.so)
+///   SCHEME:...                libnearkv_SCHEME.so beside this library or in NEARKV_PLUGIN_PATH
+///
+/// SIZE takes KiB, MiB, GiB, TiB. Errors: kBadUri, kNoDevice, kBadAbi, kOutOfMemory, kIoError;
+/// `reason`, if given, receives a line that says what to do.
+NEARKV_API Status open_device(std::string_view uri, std::unique_ptr<Device>* device,
+                              std::string* reason = nullptr);
+
+}  // namespace nearkv

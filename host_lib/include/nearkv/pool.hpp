@@ -1,0 +1,192 @@
+// Sequences of KV pages in a device's memory: what an engine talks to.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "nearkv/api.h"
+#include "nearkv/device.hpp"
+#include "nearkv/status.hpp"
+#include "nkv_abi.h"
+
+namespace nearkv {
+
+/// What all sequences of a pool look like.
+struct ModelShape {
+  std::uint16_t layers = 1;
+  std::uint16_t kv_heads = 1;
+  std::uint16_t head_dim = 128;
+  std::uint16_t value_dim = 128;
+  std::uint8_t dtype = NKV_DTYPE_BF16;
+  std::uint8_t k_form = NKV_ROW_FORM_DELTA4;  ///< RAW where dtype is not BF16.
+  std::uint8_t v_form = NKV_ROW_FORM_DELTA4;  ///< NONE: values are the leading key channels (MLA).
+
+  friend bool operator==(const ModelShape&, const ModelShape&) = default;
+};
+
+/// Rows of new tokens of one layer, in host memory: token t of head h starts at
+/// first + t * token_stride_bytes + h * head_stride_bytes.
+struct HostRows {
+  const std::byte* first = nullptr;
+  std::size_t token_stride_bytes = 0;
+  std::size_t head_stride_bytes = 0;
+};
+
+/// Which attention a caller wants; defaults are dense and exact.
+struct AttendOptions {
+  float scale = 1;
+  float soft_cap = 0;        ///< 0: none.
+  std::uint32_t tokens = 0;  ///< Causal limit; 0: all of the sequence.
+  std::uint32_t window = 0;  ///< Sliding window; 0: none.
+  std::uint8_t sinks = 0;    ///< First tokens that the window does not hide.
+  std::uint8_t mode = NKV_ATTEND_MODE_DENSE;
+  std::uint16_t top_k = 64;   ///< TAIL.
+  float error = 0.05F;        ///< BOUNDED.
+  std::uint32_t seed = 0;     ///< BOUNDED.
+  std::uint8_t byte_cap = 0;  ///< BOUNDED.
+  std::uint8_t z16 = 0;       ///< BOUNDED; 0: two standard deviations.
+};
+
+/// One (layer, KV head) of one sequence with the query rows that attend to it.
+struct AttendRequest {
+  std::uint64_t sequence = 0;
+  std::uint16_t layer = 0;
+  std::uint16_t kv_head = 0;
+  std::uint8_t query_dtype = NKV_DTYPE_BF16;
+  std::uint16_t rows = 1;            ///< Query heads of the KV head times new tokens.
+  std::span<const std::byte> query;  ///< [rows][head_dim].
+  std::span<float> output;           ///< [rows][value_dim].
+  std::span<float> lse;              ///< [rows], natural; -inf where nothing is visible.
+  std::span<float> bound;            ///< [rows], or empty.
+};
+
+/// What near-data work cost.
+struct NearStats {
+  std::uint64_t commands = 0;
+  std::uint64_t link_to_device_bytes = 0;    ///< Commands, queries, rows written.
+  std::uint64_t link_from_device_bytes = 0;  ///< Completions and results.
+  std::uint64_t stream_bytes = 0;            ///< Read near the data, by stage.
+  std::uint64_t refine_bytes = 0;
+  std::uint64_t exact_bytes = 0;
+  std::uint64_t value_bytes = 0;
+  std::uint64_t device_ticks = 0;
+  std::uint32_t nonfinite = 0;  ///< Commands that left tokens out for a NaN or infinity in a key.
+  std::uint32_t dense_fallbacks = 0;  ///< BOUNDED commands that read dense.
+};
+
+struct PoolUsage {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t page_bytes = 0;  ///< Held by pages, shared ones counted once.
+  std::uint64_t pages = 0;
+  std::uint64_t sequences = 0;
+};
+
+/// KV pages of many sequences on one device.
+///
+/// Tokens come in whole pages of 64; a sequence's open page stays with the engine. What append()
+/// has acknowledged on a pool over a file or DAX device is found again by open() after the process
+/// died, at whatever point. Thread safety: all calls; they run one at a time.
+class NEARKV_API Pool {
+ public:
+  struct Options {
+    ModelShape shape;
+    std::uint32_t max_sequences = 1024;
+    std::uint64_t staging_bytes =
+        0;  ///< Room for rows and queries on their way; 0: chosen by size.
+    std::chrono::milliseconds timeout{60000};  ///< Longest wait for one batch of commands.
+  };
+
+  /// Formats the device's memory; whatever it held is lost. kBadArgument if the shape or sizes make
+  /// no sense, kPoolFull if the memory is too small, `reason` says which.
+  static Status create(std::shared_ptr<Device> device, const Options& options,
+                       std::unique_ptr<Pool>* pool, std::string* reason = nullptr);
+
+  /// Takes up what create() and earlier work left. kBadPool if the memory holds none, or one of
+  /// another shape or version.
+  static Status open(std::shared_ptr<Device> device, const Options& options,
+                     std::unique_ptr<Pool>* pool, std::string* reason = nullptr);
+
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool();
+
+  [[nodiscard]] const ModelShape& shape() const;
+
+  /// kExists, or kPoolFull if there are max_sequences.
+  Status create_sequence(std::uint64_t sequence);
+
+  /// Makes `child` share the first `tokens` tokens (whole pages) of `parent` in all layers. No page
+  /// is copied; both may then append. kNotFound, kExists, kBadArgument.
+  Status fork(std::uint64_t parent, std::uint64_t child, std::uint32_t tokens);
+
+  /// Forgets a sequence; its pages are freed once no fork shares them.
+  Status drop(std::uint64_t sequence);
+
+  /// Adds `tokens` tokens, a multiple of 64, to one layer, all KV heads. kOk means that they are in
+  /// the pool and stay there; on any error nothing has changed. kPoolFull, kNotFound, kBadArgument.
+  Status append(std::uint64_t sequence, std::uint16_t layer, const HostRows& keys,
+                const HostRows& values, std::uint32_t tokens);
+
+  /// Tokens of a layer: those that every KV head has. kNotFound.
+  Status tokens(std::uint64_t sequence, std::uint16_t layer, std::uint32_t* tokens) const;
+
+  /// Runs a batch; requests go to the device together. On an error some outputs may have been
+  /// written.
+  Status attend(std::span<const AttendRequest> requests, const AttendOptions& options);
+
+  /// Best tokens of one (layer, KV head) per query row: ids and scores [rows][top_k], -1 and -inf
+  /// beyond counts[row].
+  struct TopKRequest {
+    std::uint64_t sequence = 0;
+    std::uint16_t layer = 0;
+    std::uint16_t kv_head = 0;
+    std::uint8_t query_dtype = NKV_DTYPE_BF16;
+    std::uint16_t rows = 1;
+    std::uint16_t top_k = 64;
+    std::uint8_t mode = NKV_SELECT_CERTIFIED;
+    std::uint8_t planes = 0;
+    std::uint8_t z16 = 0;
+    float scale = 1;
+    std::uint32_t tokens = 0;  ///< As in AttendOptions.
+    std::uint32_t window = 0;
+    std::uint8_t sinks = 0;
+    std::span<const std::byte> query;
+    std::span<std::uint32_t> ids;
+    std::span<float> scores;
+    std::span<std::uint32_t> counts;
+  };
+  Status top_k(const TopKRequest& request);
+
+  /// K and V rows of chosen tokens, in the pool's dtype, [ids.size()][dim]. An empty span is not
+  /// wanted.
+  Status gather(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+                std::span<const std::uint32_t> ids, std::span<std::byte> keys,
+                std::span<std::byte> values);
+
+  /// Rows [first, first + count) as gather() gives them.
+  Status read(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+              std::uint32_t first, std::uint32_t count, std::span<std::byte> keys,
+              std::span<std::byte> values);
+
+  /// Verifies every checksum of a sequence. kCorrupt names the page in last_error().
+  Status scrub(std::uint64_t sequence, std::uint64_t* pages);
+
+  /// A line about the last call that failed: sequence, layer, head, token, and what to do.
+  [[nodiscard]] std::string last_error() const;
+
+  [[nodiscard]] NearStats stats() const;
+  void reset_stats();
+  [[nodiscard]] PoolUsage usage() const;
+
+ private:
+  class Impl;
+  explicit Pool(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nearkv

@@ -1,0 +1,81 @@
+// Commands and completions: one submission ring and one completion ring in device memory.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "nearkv/api.h"
+#include "nearkv/device.hpp"
+#include "nearkv/status.hpp"
+#include "nkv_abi.h"
+
+namespace nearkv {
+
+/// One of a device's queues. A command is a 64-byte store into its ring and a doorbell; addresses
+/// in commands count from the start of the queue's window.
+///
+/// Thread safety: one thread at a time.
+class NEARKV_API Queue {
+ public:
+  struct Options {
+    unsigned index = 0;               ///< Which of the device's queues.
+    std::uint32_t ring_entries = 64;  ///< A power of two, 16 to 4096.
+    std::uint64_t rings_at = 0;       ///< Device address of both rings; ring_bytes() of them.
+    std::uint64_t window_base = 0;    ///< Device memory that commands may touch.
+    std::uint64_t window_bytes = 0;
+    std::uint16_t tenant = 0;
+  };
+
+  /// Bytes that two rings of `ring_entries` take.
+  [[nodiscard]] static constexpr std::uint64_t ring_bytes(std::uint32_t ring_entries) {
+    return 2ULL * ring_entries * NKV_COMMAND_BYTES;
+  }
+
+  /// Programs the queue's registers and enables it. `device` must outlive the queue. kBadArgument
+  /// if the device refuses the rings or the window.
+  static Status open(Device* device, const Options& options, std::unique_ptr<Queue>* queue);
+
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+  ~Queue();
+
+  /// Puts a command into the ring under a fresh tag (the command's own is ignored). It is not seen
+  /// by the device before ring(). kQueueFull if as many commands are in flight as the ring holds.
+  template <typename Command>
+  Status submit(const Command& command, std::uint16_t* tag) {
+    static_assert(sizeof(Command) == NKV_COMMAND_BYTES);
+    return submit_bytes(std::as_bytes(std::span(&command, 1)), tag);
+  }
+
+  /// Tells the device of all commands submitted so far.
+  void ring();
+
+  /// Takes completions that have arrived, at most completions.size(); returns how many.
+  std::size_t poll(std::span<nkv_completion> completions);
+
+  /// Sleeps until at least one completion can be polled. kTimeout if none comes in time.
+  Status wait(std::chrono::nanoseconds timeout);
+
+  /// Commands submitted and not yet polled.
+  [[nodiscard]] std::uint32_t in_flight() const { return in_flight_; }
+
+ private:
+  Queue(Device* device, const Options& options);
+
+  Status submit_bytes(std::span<const std::byte> command, std::uint16_t* tag);
+  [[nodiscard]] bool arrived() const;
+  [[nodiscard]] std::byte* submission(std::uint16_t index) const;
+  [[nodiscard]] std::byte* completion(std::uint16_t index) const;
+
+  Device* device_;
+  Options options_;
+  std::uint16_t tail_ = 0;    ///< Commands written, modulo 2^16.
+  std::uint16_t polled_ = 0;  ///< Completions taken, modulo 2^16.
+  std::uint32_t in_flight_ = 0;
+  std::uint64_t epoch_ = 0;
+};
+
+}  // namespace nearkv

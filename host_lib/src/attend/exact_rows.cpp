@@ -1,0 +1,59 @@
+#include "attend/exact_rows.hpp"
+
+#include <bit>
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kGrainPages = 8;
+
+/// Bursts of one page's chosen key rows and, in DELTA4, its channel exponents.
+std::uint64_t key_bursts(const RowSource& keys, std::uint64_t chosen) {
+  return row_bursts(chosen, keys.row_bytes) + (keys.is_delta4() ? bursts(keys.dim) : 0);
+}
+
+}  // namespace
+
+Outcome score_exactly(const PageList& list, std::span<const std::uint64_t> chosen,
+                      const ExactScorer& scorer, std::size_t dim, Workers* workers,
+                      ExactTokens* result, Traffic* traffic) {
+  // Places come first, so that workers can fill the result in any order.
+  std::vector<std::uint32_t> touched;
+  std::vector<std::size_t> place;
+  result->rows = scorer.rows();
+  result->tokens.clear();
+  for (std::size_t page = 0; page < chosen.size(); ++page) {
+    if (chosen[page] == 0) continue;
+    touched.push_back(static_cast<std::uint32_t>(page));
+    place.push_back(result->tokens.size());
+    for (std::uint64_t left = chosen[page]; left != 0; left &= left - 1) {
+      result->tokens.push_back(static_cast<std::uint32_t>(
+          page * NKV_PAGE_TOKENS + static_cast<std::size_t>(std::countr_zero(left))));
+    }
+  }
+  result->scores.resize(result->tokens.size() * result->rows);
+  std::vector<std::uint64_t> read(touched.size());
+  FirstFault fault;
+  workers->for_each(touched.size(), kGrainPages, [&](unsigned, std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end && !fault.precludes(touched[i]); ++i) {
+      PageView view;
+      Status status = list.open(touched[i], HeaderDepth::kRows, dim, 0, &view);
+      if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_K_EXPONENTS);
+      if (status != Status::kOk) {
+        fault.record(touched[i], status);
+        continue;
+      }
+      const RowSource keys = view.keys();
+      std::int64_t* scores = result->scores.data() + place[i] * result->rows;
+      for (std::uint64_t left = chosen[touched[i]]; left != 0; left &= left - 1) {
+        scorer.score(keys, static_cast<std::size_t>(std::countr_zero(left)), scores);
+        scores += result->rows;
+      }
+      read[i] = key_bursts(keys, chosen[touched[i]]);
+    }
+  });
+  for (const std::uint64_t count : read) traffic->exact += count;
+  return fault.outcome();
+}
+
+}  // namespace nearkv

@@ -1,0 +1,158 @@
+// TOPK modes that read every key row: FULL and INDEXER.
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "attend/scored_token.hpp"
+#include "attend/topk.hpp"
+
+namespace nearkv {
+namespace {
+
+/// Best tokens so far of some rankings; grows to a few times k between prunings.
+template <typename Score>
+class Rankings {
+ public:
+  Rankings(std::size_t count, std::size_t top_k) : best_(count), top_k_(top_k) {}
+
+  void add(std::size_t ranking, Score score, std::uint32_t token) {
+    std::vector<ScoredToken<Score>>& best = best_[ranking];
+    best.push_back({score, token});
+    if (best.size() >= 2 * top_k_ + 1024) keep_best(top_k_, &best);
+  }
+  void merge(const Rankings& other) {
+    for (std::size_t i = 0; i < best_.size(); ++i) {
+      for (const ScoredToken<Score>& scored : other.best_[i]) add(i, scored.score, scored.token);
+    }
+  }
+  std::vector<ScoredToken<Score>>& finish(std::size_t ranking) {
+    keep_best(top_k_, &best_[ranking]);
+    return best_[ranking];
+  }
+
+ private:
+  std::vector<std::vector<ScoredToken<Score>>> best_;
+  std::size_t top_k_;
+};
+
+/// Opens every page with a visible token, verifies its rows, and hands each token that takes part
+/// to `visit(member, view, token)`. `raw_only` refuses other row forms.
+Outcome visit_tokens(const PageList& list, const Visibility& visibility, std::size_t dim,
+                     bool raw_only, Workers* workers, TopKResult* result,
+                     const std::function<void(unsigned, const PageView&, std::size_t page,
+                                              std::size_t token)>& visit) {
+  std::vector<std::uint64_t> read(list.pages());
+  std::vector<std::uint8_t> left_out(list.pages());
+  FirstFault fault;
+  workers->for_each(list.pages(), 8, [&](unsigned member, std::size_t begin, std::size_t end) {
+    for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
+      const std::uint64_t mask = visibility.mask(page);
+      if (mask == 0) continue;
+      PageView view;
+      Status status = list.open(page, HeaderDepth::kRows, dim, 0, &view);
+      for (const nkv_page_array array :
+           {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_KEY_SCALES}) {
+        if (status == Status::kOk) status = view.verify(array);
+        if (status == Status::kOk) read[page] += bursts(view.bytes(array).size());
+      }
+      if (status == Status::kOk && raw_only && view.header().k_form != NKV_ROW_FORM_RAW) {
+        status = Status::kBadPage;
+      }
+      if (status != Status::kOk) {
+        fault.record(page, status);
+        continue;
+      }
+      read[page] += bursts(sizeof(nkv_page_header));
+      const std::uint64_t taking_part = mask & ~view.header().nonfinite;
+      left_out[page] = taking_part != mask;
+      for (std::uint64_t left = taking_part; left != 0; left &= left - 1) {
+        visit(member, view, page, static_cast<std::size_t>(std::countr_zero(left)));
+      }
+    }
+  });
+  result->traffic = {};
+  result->nonfinite = false;
+  for (std::size_t page = 0; page < list.pages(); ++page) {
+    result->traffic.stream += read[page];
+    result->nonfinite |= left_out[page] != 0;
+  }
+  return fault.outcome();
+}
+
+std::uint32_t position(std::size_t page, std::size_t token) {
+  return static_cast<std::uint32_t>(page * NKV_PAGE_TOKENS + token);
+}
+
+template <typename Score>
+Rankings<Score> merge_all(std::vector<Rankings<Score>>* parts) {
+  for (std::size_t i = 1; i < parts->size(); ++i) parts->front().merge((*parts)[i]);
+  return std::move(parts->front());
+}
+
+}  // namespace
+
+Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, const Query& query,
+                            std::size_t top_k, Workers* workers, TopKResult* result) {
+  const ExactScorer scorer(query, list.k_exponent());
+  std::vector<Rankings<std::int64_t>> parts(workers->size(), {query.rows(), top_k});
+  std::vector<std::vector<std::int64_t>> scores(workers->size(),
+                                                std::vector<std::int64_t>(query.rows()));
+  const Outcome outcome =
+      visit_tokens(list, visibility, query.dim(), false, workers, result,
+                   [&](unsigned member, const PageView& view, std::size_t page, std::size_t token) {
+                     scorer.score(view.keys(), token, scores[member].data());
+                     for (std::size_t row = 0; row < query.rows(); ++row) {
+                       parts[member].add(row, scores[member][row], position(page, token));
+                     }
+                   });
+  if (!outcome.ok()) return outcome;
+  Rankings<std::int64_t> all = merge_all(&parts);
+  result->rows.assign(query.rows(), {});
+  for (std::size_t row = 0; row < query.rows(); ++row) {
+    for (const ScoredToken<std::int64_t>& best : all.finish(row)) {
+      result->rows[row].push_back({best.token, static_cast<double>(best.score) * scorer.unit(row)});
+    }
+  }
+  return {};
+}
+
+Outcome select_by_indexer(const PageList& list, const Visibility& visibility, const Query& query,
+                          const std::vector<float>& weights, std::size_t top_k, Workers* workers,
+                          TopKResult* result) {
+  const ExactScorer scorer(query, list.k_exponent());
+  std::vector<Rankings<double>> parts(workers->size(), {1, top_k});
+  std::vector<std::vector<std::int64_t>> scores(workers->size(),
+                                                std::vector<std::int64_t>(query.rows()));
+  std::atomic<bool> overflowed{false};
+  const Outcome outcome = visit_tokens(
+      list, visibility, query.dim(), true, workers, result,
+      [&](unsigned member, const PageView& view, std::size_t page, std::size_t token) {
+        scorer.score(view.keys(), token, scores[member].data());
+        double sum = 0;
+        for (std::size_t row = 0; row < query.rows(); ++row) {
+          const double score = static_cast<double>(scores[member][row]) * scorer.unit(row);
+          sum += static_cast<double>(weights[row]) * std::max(0.0, score);
+        }
+        const bool scaled = (view.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
+        const double scale =
+            scaled ? static_cast<double>(view.data<float>(NKV_PAGE_ARRAY_KEY_SCALES)[token]) : 1.0;
+        const double total = scale * sum;
+        if (std::isfinite(total)) {
+          parts[member].add(0, total, position(page, token));
+        } else {
+          overflowed.store(true, std::memory_order_relaxed);
+        }
+      });
+  if (!outcome.ok()) return outcome;
+  Rankings<double> all = merge_all(&parts);
+  result->nonfinite |= overflowed.load(std::memory_order_relaxed);
+  result->rows.assign(1, {});
+  for (const ScoredToken<double>& best : all.finish(0)) {
+    result->rows[0].push_back({best.token, best.score});
+  }
+  return {};
+}
+
+}  // namespace nearkv

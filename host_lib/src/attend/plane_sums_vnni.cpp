@@ -1,0 +1,150 @@
+// Compiled for AVX-512 with VNNI whatever the rest of the library is compiled for, and entered only
+// where the processor has it. Includes nothing whose inline functions other files might share.
+#include "attend/plane_bits.hpp"
+
+#if defined(__AVX512VNNI__)
+
+#include <immintrin.h>
+
+namespace nearkv {
+namespace {
+
+/// 4 channels' bits of 16 tokens become 16 dwords of 4 bytes: entry i of the table has `value` in
+/// byte b where i has bit b.
+inline __m512i nibble_table(std::uint8_t value) {
+  alignas(64) std::uint32_t table[16];
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    table[i] = ((i & 1) | (i >> 1 & 1) << 8 | (i >> 2 & 1) << 16 | (i >> 3 & 1) << 24) * value;
+  }
+  return _mm512_load_si512(table);
+}
+
+/// Bits of 32 channels (dword `word` of each token's row) of 16 tokens.
+inline __m512i gather_word(const std::uint8_t* __restrict rows, std::size_t row_bytes,
+                           std::size_t word) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i offset = _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(row_bytes)));
+  return _mm512_i32gather_epi32(offset, rows + 4 * word, 1);
+}
+
+/// Adds kRows rows' sums over one group of 32 channels for 16 tokens. Weights are split into a
+/// signed high byte and a low nibble, w = 16 * high + low, so that byte dot products can take them.
+template <std::size_t kRows, unsigned kPlanes>
+inline void add_word(const __m512i* __restrict words, const __m512i* __restrict tables,
+                     const std::int32_t* __restrict high, const std::int32_t* __restrict low,
+                     std::size_t stride, __m512i* __restrict high_sums,
+                     __m512i* __restrict low_sums) {
+  for (int nibble = 0; nibble < 8; ++nibble) {
+    __m512i codes = _mm512_setzero_si512();
+    for (unsigned plane = 0; plane < kPlanes; ++plane) {
+      // The permutation looks at the low four bits of each index only.
+      const __m512i index = _mm512_srli_epi32(words[plane], static_cast<unsigned>(4 * nibble));
+      codes = _mm512_or_si512(codes, _mm512_permutexvar_epi32(index, tables[plane]));
+    }
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const std::size_t at = row * stride + static_cast<std::size_t>(nibble);
+      high_sums[row] = _mm512_dpbusd_epi32(high_sums[row], codes, _mm512_set1_epi32(high[at]));
+      low_sums[row] = _mm512_dpbusd_epi32(low_sums[row], codes, _mm512_set1_epi32(low[at]));
+    }
+  }
+}
+
+/// kRows rows of a whole page. `high` and `low` hold four channels' bytes per dword, [rows][dim /
+/// 4].
+template <std::size_t kRows, unsigned kPlanes>
+inline void plane_sums_rows(const PlaneBits& bits, const std::int32_t* __restrict high,
+                            const std::int32_t* __restrict low, std::size_t dim,
+                            std::int32_t* __restrict sums) {
+  __m512i tables[kPlanes];
+  for (unsigned plane = 0; plane < kPlanes; ++plane) {
+    tables[plane] = nibble_table(static_cast<std::uint8_t>(1U << (kPlanes - 1 - plane)));
+  }
+  for (std::size_t token = 0; token < NKV_PAGE_TOKENS; token += 16) {
+    __m512i high_sums[kRows];
+    __m512i low_sums[kRows];
+    for (std::size_t row = 0; row < kRows; ++row) {
+      high_sums[row] = low_sums[row] = _mm512_setzero_si512();
+    }
+    for (std::size_t word = 0; word < dim / 32; ++word) {
+      __m512i words[kPlanes];
+      for (unsigned plane = 0; plane < kPlanes; ++plane) {
+        words[plane] =
+            gather_word(bits.plane[plane] + token * bits.row_bytes, bits.row_bytes, word);
+      }
+      add_word<kRows, kPlanes>(words, tables, high + word * 8, low + word * 8, dim / 4, high_sums,
+                               low_sums);
+    }
+    for (std::size_t row = 0; row < kRows; ++row) {
+      _mm512_storeu_si512(sums + row * NKV_PAGE_TOKENS + token,
+                          _mm512_add_epi32(_mm512_slli_epi32(high_sums[row], 4), low_sums[row]));
+    }
+  }
+}
+
+template <unsigned kPlanes>
+void plane_sums_of(const PlaneBits& bits, const std::int16_t* __restrict weights, std::size_t rows,
+                   std::size_t dim, std::int32_t* __restrict sums) {
+  constexpr std::size_t kRowBlock = 4;
+  alignas(64) std::int8_t high[kRowBlock * NKV_MAX_HEAD_DIM];
+  alignas(64) std::int8_t low[kRowBlock * NKV_MAX_HEAD_DIM];
+  for (std::size_t row = 0; row < rows; row += kRowBlock) {
+    const std::size_t count = rows - row < kRowBlock ? rows - row : kRowBlock;
+    for (std::size_t i = 0; i < count * dim; ++i) {
+      high[i] = static_cast<std::int8_t>(weights[row * dim + i] >> 4);
+      low[i] = static_cast<std::int8_t>(weights[row * dim + i] & 15);
+    }
+    const auto* const high_words = reinterpret_cast<const std::int32_t*>(high);
+    const auto* const low_words = reinterpret_cast<const std::int32_t*>(low);
+    std::int32_t* const out = sums + row * NKV_PAGE_TOKENS;
+    switch (count) {
+      case 4:
+        plane_sums_rows<4, kPlanes>(bits, high_words, low_words, dim, out);
+        break;
+      case 3:
+        plane_sums_rows<3, kPlanes>(bits, high_words, low_words, dim, out);
+        break;
+      case 2:
+        plane_sums_rows<2, kPlanes>(bits, high_words, low_words, dim, out);
+        break;
+      default:
+        plane_sums_rows<1, kPlanes>(bits, high_words, low_words, dim, out);
+    }
+  }
+}
+
+}  // namespace
+
+bool has_plane_sums_vnni(std::size_t dim) {
+  return dim % 32 == 0 && __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("avx512bw");
+}
+
+void plane_sums_vnni(const PlaneBits& bits, unsigned planes, const std::int16_t* weights,
+                     std::size_t rows, std::size_t dim, std::int32_t* sums) {
+  switch (planes) {
+    case 1:
+      return plane_sums_of<1>(bits, weights, rows, dim, sums);
+    case 2:
+      return plane_sums_of<2>(bits, weights, rows, dim, sums);
+    case 3:
+      return plane_sums_of<3>(bits, weights, rows, dim, sums);
+    default:
+      return plane_sums_of<4>(bits, weights, rows, dim, sums);
+  }
+}
+
+}  // namespace nearkv
+
+#else
+
+namespace nearkv {
+
+bool has_plane_sums_vnni(std::size_t /*dim*/) { return false; }
+
+void plane_sums_vnni(const PlaneBits& /*bits*/, unsigned /*planes*/,
+                     const std::int16_t* /*weights*/, std::size_t /*rows*/, std::size_t /*dim*/,
+                     std::int32_t* /*sums*/) {}
+
+}  // namespace nearkv
+
+#endif

@@ -1,0 +1,222 @@
+#include "attend/planes.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attend/planes.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "attend/plane_bits.hpp"
+#include "attend/plane_sums-inl.h"
+
+#ifndef NEARKV_ATTEND_PLANES_ONCE
+#define NEARKV_ATTEND_PLANES_ONCE
+namespace nearkv {
+
+/// Channels of one digest as the fold uses them.
+struct DigestChannels {
+  std::int32_t m[NKV_MAX_HEAD_DIM];       ///< 8..15.
+  std::int32_t shift[NKV_MAX_HEAD_DIM];   ///< 32 - g, 16 or more.
+  std::int32_t centre[NKV_MAX_HEAD_DIM];  ///< 4 * base + 128.
+};
+
+inline PlaneBits plane_bits(const PageView& page) {
+  PlaneBits bits{};
+  for (unsigned plane = 0; plane < NKV_KEY_PLANES; ++plane) {
+    bits.plane[plane] =
+        page.data<std::uint8_t>(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
+  }
+  bits.row_bytes = page.header().head_dim / 8U;
+  return bits;
+}
+
+}  // namespace nearkv
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace nearkv {
+namespace HWY_NAMESPACE {
+
+using IntTag = hn::CappedTag<std::int32_t, 16>;
+
+void fold_row(const std::int32_t* HWY_RESTRICT query, const DigestChannels& digest, std::size_t dim,
+              std::int16_t* HWY_RESTRICT weights, RowFold* row) {
+  const IntTag d;
+  const hn::RebindToUnsigned<IntTag> du;
+  const hn::Rebind<std::int16_t, IntTag> d16;
+  const auto one = hn::Set(d, 1);
+  auto constant = hn::Zero(d);
+  auto sum = hn::Zero(d);
+  auto norm = hn::Zero(d);
+  auto remainder = hn::Zero(d);
+  auto squares = hn::Zero(d);
+  for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
+    const auto product = hn::Mul(hn::LoadU(d, query + c), hn::LoadU(d, digest.m + c));
+    const auto shift = hn::LoadU(d, digest.shift + c);
+    const auto centre = hn::LoadU(d, digest.centre + c);
+    // Rounded to nearest; from a shift of 29 on nothing is left of a 27-bit product.
+    const auto weight_shift = hn::Min(shift, hn::Set(d, 29));
+    const auto half = hn::Shl(one, hn::Sub(weight_shift, one));
+    const auto weight = hn::Shr(hn::Add(product, half), weight_shift);
+    const auto left = hn::Abs(hn::Sub(product, hn::Shl(weight, weight_shift)));
+    // In 2^-12 weight units, rounded up.
+    const auto grain = hn::Min(hn::Sub(shift, hn::Set(d, 12)), hn::Set(d, 28));
+    const auto part = hn::Shr(hn::Add(left, hn::Sub(hn::Shl(one, grain), one)), grain);
+    constant = hn::Add(constant, hn::Mul(weight, centre));
+    sum = hn::Add(sum, weight);
+    norm = hn::Add(norm, hn::Abs(weight));
+    remainder = hn::Add(remainder, hn::Mul(part, hn::Add(hn::Abs(centre), hn::Set(d, 128))));
+    squares = hn::Add(squares, hn::Mul(weight, weight));  // Modulo 2^32, as wanted.
+    hn::StoreU(hn::DemoteTo(d16, weight), d16, weights + c);
+  }
+  row->constant = hn::GetLane(hn::SumOfLanes(d, constant));
+  row->weight_sum = hn::GetLane(hn::SumOfLanes(d, sum));
+  row->weight_norm = hn::GetLane(hn::SumOfLanes(d, norm));
+  row->slack = ((hn::GetLane(hn::SumOfLanes(d, remainder)) + 4095) >> 12) + 4;
+  row->weight_squares = hn::GetLane(hn::SumOfLanes(du, hn::BitCast(du, squares)));
+}
+
+void fold_page_target(const Query& query, const DigestChannels& digest, PageFold* fold) {
+  for (std::size_t row = 0; row < query.rows(); ++row) {
+    fold_row(query.aligned(row).data(), digest, query.dim(),
+             fold->weights.data() + row * query.dim(), &fold->rows[row]);
+  }
+}
+
+void plane_sums_target(const PageFold& fold, const PageView& page, unsigned planes,
+                       std::int32_t* sums) {
+  plane_sums_generic(plane_bits(page), planes, fold.weights.data(), fold.rows.size(), fold.dim,
+                     sums);
+}
+
+MidpointRange store_midpoints_target(const RowFold& fold, const MidpointScale& scale,
+                                     unsigned planes, std::uint64_t visible,
+                                     const std::int32_t* HWY_RESTRICT sums,
+                                     std::int16_t* HWY_RESTRICT mids) {
+  const IntTag d;
+  const hn::Rebind<std::int16_t, IntTag> d16;
+  const std::int32_t origin = fold.midpoint(0, planes) - scale.reference;
+  const auto offset = hn::Set(d, origin);
+  const auto shift = hn::Set(d, static_cast<std::int32_t>(scale.shift));
+  const auto code_shift = hn::Set(d, static_cast<std::int32_t>(8 - planes));
+  const auto lowest = hn::Set(d, -kLargestMidpoint);
+  auto largest = hn::Set(d, kMaskedMidpoint);
+  auto least = hn::Set(d, kLargestMidpoint);
+  for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += hn::Lanes(d)) {
+    const auto midpoint = hn::Add(hn::Shl(hn::LoadU(d, sums + t), code_shift), offset);
+    auto mid = hn::Max(hn::Min(hn::Shr(midpoint, shift), hn::Set(d, kLargestMidpoint)), lowest);
+    least = hn::Min(least, mid);
+    if (visible != ~std::uint64_t{0}) {
+      const std::uint64_t from_here = visible >> t;
+      const auto* const bits = reinterpret_cast<const std::uint8_t*>(&from_here);
+      mid = hn::IfThenElse(hn::LoadMaskBits(d, bits), mid, hn::Set(d, kMaskedMidpoint));
+    }
+    largest = hn::Max(largest, mid);
+    hn::StoreU(hn::DemoteTo(d16, mid), d16, mids + t);
+  }
+  return {static_cast<std::int16_t>(hn::GetLane(hn::MinOfLanes(d, least))),
+          static_cast<std::int16_t>(hn::GetLane(hn::MaxOfLanes(d, largest)))};
+}
+
+std::uint64_t at_least_target(const std::int16_t* HWY_RESTRICT mids, std::int16_t threshold) {
+  const hn::CappedTag<std::int16_t, 32> d;
+  const auto bound = hn::Set(d, threshold);
+  std::uint64_t result = 0;
+  for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += hn::Lanes(d)) {
+    const auto mask = hn::Not(hn::Gt(bound, hn::LoadU(d, mids + t)));
+    if (hn::AllFalse(d, mask)) continue;
+    std::uint64_t bits = 0;
+    hn::StoreMaskBits(d, mask, reinterpret_cast<std::uint8_t*>(&bits));
+    result |= bits << t;
+  }
+  return result;
+}
+
+void token_plane_sums_target(const PageFold& fold, const PageView& page, unsigned plane,
+                             std::size_t token, std::int32_t* sums) {
+  HWY_ALIGN std::int16_t codes[NKV_MAX_HEAD_DIM];
+  PlaneBits bits = plane_bits(page);
+  bits.plane[0] = bits.plane[plane];
+  token_codes(bits, 1, token, fold.dim, codes);
+  for (std::size_t row = 0; row < fold.rows.size(); ++row) {
+    sums[row] = code_sum(codes, fold.weights.data() + row * fold.dim, fold.dim);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace nearkv
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nearkv {
+
+HWY_EXPORT(fold_page_target);
+HWY_EXPORT(plane_sums_target);
+HWY_EXPORT(token_plane_sums_target);
+HWY_EXPORT(store_midpoints_target);
+HWY_EXPORT(at_least_target);
+
+MidpointScale MidpointScale::from_reference(const RowFold& fold) {
+  const auto reach =
+      std::uint64_t{1024} * static_cast<std::uint64_t>(std::max(fold.weight_norm, 1));
+  const unsigned bits = static_cast<unsigned>(std::bit_width(reach));
+  return {fold.constant, bits > 15 ? bits - 15 : 0};
+}
+
+MidpointRange store_midpoints(const RowFold& fold, const MidpointScale& scale, unsigned planes,
+                              std::uint64_t visible, const std::int32_t* sums, std::int16_t* mids) {
+  return HWY_DYNAMIC_DISPATCH(store_midpoints_target)(fold, scale, planes, visible, sums, mids);
+}
+
+std::uint64_t at_least(const std::int16_t* mids, std::int16_t threshold) {
+  return HWY_DYNAMIC_DISPATCH(at_least_target)(mids, threshold);
+}
+
+std::int32_t RowFold::radius(unsigned planes, unsigned z16) const {
+  std::int32_t code_radius = (128 >> planes) * weight_norm;
+  if (z16 != 0) {
+    const double deviation = std::sqrt(static_cast<double>(weight_squares) / 12.0);
+    const double cell = static_cast<double>(256U >> planes);
+    const double bound = std::ceil(static_cast<double>(z16) / 16.0 * cell * deviation);
+    code_radius = static_cast<std::int32_t>(std::min<double>(bound, code_radius));
+  }
+  return code_radius + slack;
+}
+
+void fold_page(const Query& query, const PageView& page, int key_exponent, PageFold* fold) {
+  DigestChannels channels;
+  const auto* const digest = page.data<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
+  for (std::size_t c = 0; c < query.dim(); ++c) {
+    const std::uint32_t entry = digest[c];
+    const int g =
+        page.header().k_step_exponent - static_cast<int>(entry >> 11) - key_exponent + 152;
+    channels.m[c] = static_cast<std::int32_t>(8 + ((entry >> 8) & 7));
+    // A forged page may claim any exponent; its certificate is void, but shifts must stay defined.
+    channels.shift[c] = std::clamp(32 - g, 16, 1000);
+    channels.centre[c] = NKV_CODE_BASE_STEP * static_cast<std::int8_t>(entry & 0xFF) + 128;
+  }
+  fold->dim = query.dim();
+  fold->rows.resize(query.rows());
+  fold->weights.resize(query.rows() * query.dim());
+  HWY_DYNAMIC_DISPATCH(fold_page_target)(query, channels, fold);
+}
+
+void plane_sums(const PageFold& fold, const PageView& page, unsigned planes, std::int32_t* sums) {
+  if (has_plane_sums_vnni(fold.dim)) {
+    plane_sums_vnni(plane_bits(page), planes, fold.weights.data(), fold.rows.size(), fold.dim,
+                    sums);
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(plane_sums_target)(fold, page, planes, sums);
+}
+
+void token_plane_sums(const PageFold& fold, const PageView& page, unsigned plane, std::size_t token,
+                      std::int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(token_plane_sums_target)(fold, page, plane, token, sums);
+}
+
+}  // namespace nearkv
+#endif  // HWY_ONCE

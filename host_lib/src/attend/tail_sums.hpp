@@ -1,0 +1,82 @@
+// Attention from a set of exact tokens and page means for all others: TAIL's result, and what
+// BOUNDED starts from and corrects (ARITHMETIC.md 7).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "attend/attend.hpp"
+#include "attend/exact_rows.hpp"
+#include "attend/row_logits.hpp"
+#include "attend/sparse.hpp"
+#include "attend/traffic.hpp"
+
+namespace nearkv {
+
+/// Visible tokens of pages that are only partly visible or whose midpoints do not fit: always read
+/// exactly.
+void mark_unsafe(const PlaneScan& scan, std::span<std::uint64_t> exact);
+
+/// Grows as tokens become exact. All vectors of values are in kernel order.
+class TailSums {
+ public:
+  /// `context` and `request` must outlive this.
+  TailSums(const AttendContext& context, const AttendSpec& request);
+
+  /// Once context.scan has run: prepares logits and finds the shape of the values. kOk with dim() 0
+  /// if nothing is visible.
+  Outcome start();
+
+  /// Reads the key and value rows of `chosen` (a mask per page, none exact yet) and makes them
+  /// exact.
+  Outcome add_exact(std::span<const std::uint64_t> chosen, Traffic* traffic);
+
+  /// As add_exact, for tokens whose keys have been scored already.
+  Outcome add_scored(std::span<const std::uint64_t> chosen, const ExactTokens& tokens,
+                     Traffic* traffic);
+
+  /// Sums exact tokens and the page means of all others into `state`, and keeps weights(page, row).
+  /// Page sums are counted in `traffic` the first time.
+  Outcome summarise(SoftmaxState* state, Traffic* traffic);
+
+  /// Mean value of a page's tokens that are not exact, [dim()]. Verified when first summarised.
+  void mean_of(const PageView& page, std::size_t index, float* mean) const;
+
+  /// Opens a page that has passed the scan, for its values.
+  Status open(std::size_t page, PageView* view) const;
+
+  [[nodiscard]] std::size_t dim() const { return dim_; }
+  [[nodiscard]] std::size_t rows() const { return context_.query.rows(); }
+  /// Tokens of a page that take part and are not exact.
+  [[nodiscard]] std::uint64_t rest(std::size_t page) const {
+    return context_.scan->visible(page) & ~exact_[page];
+  }
+  [[nodiscard]] const RowLogits& logits(std::size_t row) const { return logits_[row]; }
+  [[nodiscard]] const ExactScorer& scorer() const { return scorer_; }
+  /// Weights of a page's inexact tokens against the last state's maximum.
+  [[nodiscard]] const WeightSums& weights(std::size_t page, std::size_t row) const {
+    return weights_[page * rows() + row];
+  }
+
+ private:
+  /// Sum of the values of a page's exact tokens; null if it has none.
+  [[nodiscard]] const float* exact_sum(std::size_t page) const;
+  [[nodiscard]] std::vector<float> references() const;
+
+  const AttendContext& context_;
+  const AttendSpec& request_;
+  std::vector<RowLogits> logits_;
+  ExactScorer scorer_;
+  std::size_t dim_ = 0;
+  std::vector<std::uint16_t> order_;  ///< Of the value rows.
+  std::vector<std::uint64_t> exact_;
+  SoftmaxState exact_state_;
+  std::vector<std::int32_t> sum_index_;  ///< Per page: which of exact_sums_, or -1.
+  std::vector<float> exact_sums_;
+  std::vector<WeightSums> weights_;  ///< [pages][rows].
+  bool counted_ = false;
+};
+
+}  // namespace nearkv

@@ -1,0 +1,188 @@
+#include "attend/topk.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "attend/scored_token.hpp"
+
+namespace nearkv {
+namespace {
+
+using Scored = ScoredToken<std::int64_t>;
+
+void append_row(const ExactTokens& tokens, std::size_t row, std::vector<Scored>* scored) {
+  for (std::size_t i = 0; i < tokens.tokens.size(); ++i) {
+    scored->push_back({tokens.scores[i * tokens.rows + row], tokens.tokens[i]});
+  }
+}
+
+/// The row's k-th largest score among `tokens`; the least possible one if there are fewer.
+std::int64_t kth_score(const ExactTokens& tokens, std::size_t row, std::size_t k) {
+  if (tokens.tokens.size() < k) return std::numeric_limits<std::int64_t>::min();
+  std::vector<std::int64_t> scores;
+  scores.reserve(tokens.tokens.size());
+  for (std::size_t i = 0; i < tokens.tokens.size(); ++i) {
+    scores.push_back(tokens.scores[i * tokens.rows + row]);
+  }
+  const auto nth = scores.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(scores.begin(), nth, scores.end(), std::greater<>());
+  return *nth;
+}
+
+/// Tokens whose upper bound reaches the threshold of some row.
+class Survivors {
+ public:
+  Survivors(const PlaneScan& scan, const ExactTokens& seeds, std::size_t top_k) : scan_(scan) {
+    for (std::size_t row = 0; row < scan.rows(); ++row) {
+      const std::int64_t tau = kth_score(seeds, row, top_k) >> NKV_PLANE_WEIGHT_SHIFT;
+      thresholds_.push_back((tau - scan.scale(row).reference) >> scan.scale(row).shift);
+    }
+  }
+
+  /// Alive tokens of a page once `planes` planes are known, among `candidates`.
+  [[nodiscard]] std::uint64_t alive(std::size_t page, unsigned planes,
+                                    std::uint64_t candidates) const {
+    std::uint64_t alive = 0;
+    for (std::size_t row = 0; row < scan_.rows(); ++row) {
+      const std::int64_t least = thresholds_[row] - scan_.radius(row, page, planes);
+      // A saturated midpoint is above any threshold.
+      const auto bound = static_cast<std::int16_t>(
+          std::clamp<std::int64_t>(least, kMaskedMidpoint + 1, kLargestMidpoint));
+      if (scan_.page_largest(row, page) < bound && planes == scan_.planes()) continue;
+      alive |= at_least(scan_.mids(row, page).data(), bound);
+    }
+    return alive & candidates;
+  }
+
+ private:
+  const PlaneScan& scan_;
+  std::vector<std::int64_t> thresholds_;
+};
+
+/// Tokens of the granules (5.4) that hold one of `tokens`.
+std::uint64_t granules_of(std::uint64_t tokens, unsigned granule_tokens) {
+  std::uint64_t result = 0;
+  for (unsigned first = 0; first < NKV_PAGE_TOKENS; first += granule_tokens) {
+    const std::uint64_t ones = granule_tokens == NKV_PAGE_TOKENS
+                                   ? ~std::uint64_t{0}
+                                   : (std::uint64_t{1} << granule_tokens) - 1;
+    if ((tokens & (ones << first)) != 0) result |= ones << first;
+  }
+  return result;
+}
+
+unsigned tokens_per_granule(std::size_t dim) {
+  constexpr unsigned kBurst = NKV_BURST_BYTES;
+  return kBurst / std::gcd(kBurst, static_cast<unsigned>(dim / 8));
+}
+
+/// Sharpens the midpoints of `tokens` of a page by plane number `planes` - 1 (5.2).
+void sharpen(const PageFold& fold, const PageView& view, unsigned planes, std::size_t page,
+             std::uint64_t tokens, PlaneScan* scan) {
+  std::vector<std::int32_t> sums(fold.rows.size());
+  for (; tokens != 0; tokens &= tokens - 1) {
+    const auto token = static_cast<std::size_t>(std::countr_zero(tokens));
+    token_plane_sums(fold, view, planes - 1, token, sums.data());
+    for (std::size_t row = 0; row < fold.rows.size(); ++row) {
+      std::int16_t& mid = scan->mids(row, page)[token];
+      if (mid == kLargestMidpoint) continue;
+      const std::int32_t difference = (128 >> planes) * (2 * sums[row] - fold.rows[row].weight_sum);
+      mid = static_cast<std::int16_t>(std::clamp(mid + (difference >> scan->scale(row).shift),
+                                                 -int{kLargestMidpoint}, int{kLargestMidpoint}));
+    }
+  }
+}
+
+/// Reads one more plane where it can matter; `alive` shrinks to what is left.
+Outcome refine(const PageList& list, const Query& query, const Survivors& survivors,
+               unsigned planes, Workers* workers, PlaneScan* scan,
+               std::vector<std::uint64_t>* alive, Traffic* traffic) {
+  const unsigned granule_tokens = tokens_per_granule(query.dim());
+  std::vector<std::uint64_t> read(alive->size());
+  FirstFault fault;
+  workers->for_each(alive->size(), 16, [&](unsigned, std::size_t begin, std::size_t end) {
+    PageFold fold;
+    for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
+      std::uint64_t& tokens = (*alive)[page];
+      if (tokens == 0) continue;
+      PageView view;
+      Status status = list.open(page, HeaderDepth::kScan, query.dim(), 0, &view);
+      if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_K_DIGEST);
+      if (status != Status::kOk) {
+        fault.record(page, status);
+        continue;
+      }
+      fold_page(query, view, list.k_exponent(), &fold);
+      sharpen(fold, view, planes, page, tokens, scan);
+      read[page] = bursts(2 * query.dim()) +
+                   row_bursts(granules_of(tokens, granule_tokens), query.dim() / 8);
+      tokens = survivors.alive(page, planes, tokens);
+    }
+  });
+  for (const std::uint64_t count : read) traffic->refine += count;
+  return fault.outcome();
+}
+
+void rank(const ExactScorer& scorer, const std::vector<const ExactTokens*>& parts,
+          std::size_t top_k, TopKResult* result) {
+  result->rows.resize(scorer.rows());
+  std::vector<Scored> scored;
+  for (std::size_t row = 0; row < scorer.rows(); ++row) {
+    scored.clear();
+    for (const ExactTokens* part : parts) append_row(*part, row, &scored);
+    keep_best(top_k, &scored);
+    result->rows[row].clear();
+    for (const Scored& best : scored) {
+      result->rows[row].push_back({best.token, static_cast<double>(best.score) * scorer.unit(row)});
+    }
+  }
+}
+
+}  // namespace
+
+Outcome select_by_planes(const PageList& list, const Visibility& visibility, const Query& query,
+                         const TopKSpec& request, Workers* workers, PlaneScan* scan,
+                         TopKResult* result) {
+  const ExactScorer scorer(query, list.k_exponent());
+  result->traffic = {};
+  const unsigned z16 = request.select == NKV_SELECT_STATISTICAL ? request.z16 : 0;
+  Outcome outcome = scan->run(list, visibility, query, request.planes, z16, workers);
+  if (!outcome.ok()) return outcome;
+  result->traffic += scan->traffic();
+  result->nonfinite = scan->nonfinite();
+
+  std::vector<std::uint64_t> seeds(list.pages());
+  const std::uint64_t wanted = 2 * std::uint64_t{request.top_k};
+  for (std::size_t row = 0; row < query.rows(); ++row) {
+    const std::int16_t threshold = scan->visible_tokens() <= wanted
+                                       ? std::int16_t{kMaskedMidpoint + 1}
+                                       : scan->threshold(row, wanted);
+    scan->mark(row, threshold, seeds);
+  }
+  ExactTokens seed_tokens;
+  outcome =
+      score_exactly(list, seeds, scorer, query.dim(), workers, &seed_tokens, &result->traffic);
+  if (!outcome.ok()) return outcome;
+
+  const Survivors survivors(*scan, seed_tokens, request.top_k);
+  std::vector<std::uint64_t> alive(list.pages());
+  for (std::size_t page = 0; page < list.pages(); ++page) {
+    const std::uint64_t candidates = scan->visible(page) & ~seeds[page];
+    if (candidates != 0) alive[page] = survivors.alive(page, request.planes, candidates);
+  }
+  for (unsigned planes = request.planes + 1; planes <= NKV_KEY_PLANES; ++planes) {
+    outcome = refine(list, query, survivors, planes, workers, scan, &alive, &result->traffic);
+    if (!outcome.ok()) return outcome;
+  }
+  ExactTokens survivor_tokens;
+  outcome =
+      score_exactly(list, alive, scorer, query.dim(), workers, &survivor_tokens, &result->traffic);
+  if (!outcome.ok()) return outcome;
+  rank(scorer, {&seed_tokens, &survivor_tokens}, request.top_k, result);
+  return {};
+}
+
+}  // namespace nearkv

@@ -1,0 +1,51 @@
+// TOPK: the best k tokens of a list for each query row (ARITHMETIC.md 6).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "attend/exact_rows.hpp"
+#include "attend/plane_scan.hpp"
+#include "attend/query.hpp"
+#include "attend/traffic.hpp"
+#include "device/workers.hpp"
+#include "page/page_list.hpp"
+
+namespace nearkv {
+
+struct TopKSpec {
+  std::uint8_t select = NKV_SELECT_CERTIFIED;
+  unsigned planes = 2;
+  unsigned z16 = 64;  ///< STATISTICAL only.
+  std::size_t top_k = 0;
+};
+
+/// One row's winners, best first.
+struct RankedToken {
+  std::uint32_t token = 0;
+  double score = 0;  ///< q k in real numbers, unscaled; INDEXER: the weighted sum.
+};
+
+struct TopKResult {
+  std::vector<std::vector<RankedToken>> rows;
+  Traffic traffic;
+  bool nonfinite = false;
+};
+
+/// CERTIFIED and STATISTICAL: two phases over the search planes. `scan` is a buffer kept between
+/// commands.
+Outcome select_by_planes(const PageList& list, const Visibility& visibility, const Query& query,
+                         const TopKSpec& request, Workers* workers, PlaneScan* scan,
+                         TopKResult* result);
+
+/// FULL: every visible key row is read exactly.
+Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, const Query& query,
+                            std::size_t top_k, Workers* workers, TopKResult* result);
+
+/// INDEXER: one ranking for the whole group, by the sum over rows of weight * relu(q k), times the
+/// key's scale. Every visible key row is read.
+Outcome select_by_indexer(const PageList& list, const Visibility& visibility, const Query& query,
+                          const std::vector<float>& weights, std::size_t top_k, Workers* workers,
+                          TopKResult* result);
+
+}  // namespace nearkv

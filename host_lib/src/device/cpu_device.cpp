@@ -1,0 +1,265 @@
+#include "device/cpu_device.hpp"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace nearkv {
+namespace {
+
+constexpr std::uint64_t kTicksPerSecond = 1'000'000'000;
+constexpr std::uint64_t kDefaultBytes = 1ULL << 30;
+constexpr std::uint64_t kUnknownRegister = ~std::uint64_t{0};
+constexpr std::uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER |
+                                    NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
+                                    NKV_FEATURE_TICKS;
+
+std::uint64_t limits() {
+  return (std::uint64_t{NKV_MAX_QUEUES} << NKV_REG_LIMITS_QUEUES_SHIFT) |
+         (std::uint64_t{NKV_MAX_GROUP} << NKV_REG_LIMITS_GROUP_SHIFT) |
+         (std::uint64_t{NKV_MAX_HEAD_DIM} << NKV_REG_LIMITS_HEAD_DIM_SHIFT) |
+         (std::uint64_t{NKV_MAX_TOP_K} << NKV_REG_LIMITS_TOP_K_SHIFT);
+}
+
+/// Fills Memory and Workers options from a URI; every option must be known.
+Status parse_options(DeviceUri* uri, Memory::Options* memory, Workers::Options* workers,
+                     std::string* reason) {
+  const auto refuse = [&](const std::string& why) {
+    *reason = "cpu: device: " + why;
+    return Status::kBadUri;
+  };
+  memory->path = uri->path;
+  const std::string size = uri->take("memory", "");
+  if (!size.empty() && parse_size(size, &memory->bytes) != Status::kOk) {
+    return refuse("memory=" + size + " is not a size like 512MiB");
+  }
+  if (size.empty() && memory->path.empty()) memory->bytes = kDefaultBytes;
+  std::uint64_t number = 0;
+  const std::string threads = uri->take("threads", "0");
+  if (parse_number(threads, &number) != Status::kOk || number > 1024) {
+    return refuse("threads=" + threads + " is not a number of threads");
+  }
+  workers->threads = static_cast<unsigned>(number);
+  if (const std::string node = uri->take("node", ""); !node.empty()) {
+    if (parse_number(node, &number) != Status::kOk || number > 1023) {
+      return refuse("node=" + node + " is not a NUMA node");
+    }
+    memory->node = workers->node = static_cast<int>(number);
+  }
+  const std::string huge = uri->take("huge", "on");
+  if (huge != "on" && huge != "off") return refuse("huge=" + huge + " is neither on nor off");
+  memory->huge = huge == "on";
+  if (!uri->options.empty()) {
+    return refuse("unknown option '" + uri->options.begin()->first +
+                  "'; known are memory, threads, node, huge");
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status CpuDevice::open(DeviceUri uri, std::unique_ptr<Device>* device, std::string* reason) {
+  Memory::Options memory_options;
+  Workers::Options worker_options;
+  Status status = parse_options(&uri, &memory_options, &worker_options, reason);
+  if (status != Status::kOk) return status;
+  Memory memory;
+  status = Memory::map(memory_options, &memory, reason);
+  if (status != Status::kOk) return status;
+  device->reset(new CpuDevice(std::move(memory), worker_options));
+  return Status::kOk;
+}
+
+CpuDevice::CpuDevice(Memory memory, const Workers::Options& workers)
+    : memory_(std::move(memory)), workers_(workers), engine_(&workers_) {
+  dispatcher_ = std::thread([this] { serve(); });
+}
+
+CpuDevice::~CpuDevice() {
+  stop_.store(true, std::memory_order_relaxed);
+  doorbells_.fetch_add(1, std::memory_order_release);
+  doorbells_.notify_one();
+  dispatcher_.join();
+}
+
+std::atomic<std::uint64_t>* CpuDevice::find_queue_register(std::uint32_t offset) {
+  const std::uint32_t first = NKV_REG_SQ_BASE(0);
+  if (offset < first || offset >= first + NKV_MAX_QUEUES * NKV_REG_SQ_BASE_STRIDE) return nullptr;
+  Queue& queue = queues_[(offset - first) / NKV_REG_SQ_BASE_STRIDE];
+  switch (first + (offset - first) % NKV_REG_SQ_BASE_STRIDE) {
+    case NKV_REG_SQ_BASE(0):
+      return &queue.sq_base;
+    case NKV_REG_CQ_BASE(0):
+      return &queue.cq_base;
+    case NKV_REG_RING_ENTRIES(0):
+      return &queue.ring_entries;
+    case NKV_REG_QUEUE_CONTROL(0):
+      return &queue.control;
+    case NKV_REG_SQ_TAIL(0):
+      return &queue.sq_tail;
+    case NKV_REG_CQ_HEAD(0):
+      return &queue.cq_head;
+    case NKV_REG_WINDOW_BASE(0):
+      return &queue.window_base;
+    case NKV_REG_WINDOW_BYTES(0):
+      return &queue.window_bytes;
+    case NKV_REG_TENANT(0):
+      return &queue.tenant;
+    case NKV_REG_QUEUE_STATUS(0):
+      return &queue.status;
+    default:
+      return nullptr;
+  }
+}
+
+std::uint64_t CpuDevice::read_csr(std::uint32_t offset) {
+  switch (offset) {
+    case NKV_REG_ID:
+      return NKV_ABI_ID;
+    case NKV_REG_ABI:
+      return (std::uint64_t{NKV_ABI_MAJOR} << NKV_REG_ABI_MAJOR_SHIFT) |
+             (std::uint64_t{NKV_ABI_MINOR} << NKV_REG_ABI_MINOR_SHIFT);
+    case NKV_REG_FEATURES:
+      return kFeatures;
+    case NKV_REG_MEMORY_BYTES:
+      return memory_.bytes().size();
+    case NKV_REG_LIMITS:
+      return limits();
+    case NKV_REG_TICK_HZ:
+      return kTicksPerSecond;
+    case NKV_REG_CONTROL:
+      return 0;
+    case NKV_REG_DEVICE_STATUS:
+      return NKV_REG_DEVICE_STATUS_READY_MASK;
+    default:
+      break;
+  }
+  const std::atomic<std::uint64_t>* const value = find_queue_register(offset);
+  return value != nullptr ? value->load(std::memory_order_acquire) : kUnknownRegister;
+}
+
+void CpuDevice::write_csr(std::uint32_t offset, std::uint64_t value) {
+  if (offset == NKV_REG_CONTROL) {
+    if ((value & NKV_REG_CONTROL_RESET_MASK) != 0) reset();
+    return;
+  }
+  std::atomic<std::uint64_t>* const target = find_queue_register(offset);
+  if (target == nullptr) return;
+  Queue& queue = queues_[(offset - NKV_REG_SQ_BASE(0)) / NKV_REG_SQ_BASE_STRIDE];
+  if (target == &queue.status) return;
+  target->store(value, std::memory_order_release);
+  if (target == &queue.control) {
+    set_enabled(&queue, (value & NKV_REG_QUEUE_CONTROL_ENABLE_MASK) != 0);
+  }
+  if (target == &queue.sq_tail || target == &queue.cq_head) {
+    doorbells_.fetch_add(1, std::memory_order_release);
+    doorbells_.notify_one();
+  }
+}
+
+void CpuDevice::set_enabled(Queue* queue, bool enabled) {
+  const std::scoped_lock lock(execution_);
+  if (!enabled) {
+    queue->status.store(0, std::memory_order_release);
+  } else if ((queue->status.load() & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) {
+    start(queue);
+  }
+}
+
+void CpuDevice::start(Queue* queue) {
+  const std::uint64_t entries = queue->ring_entries.load();
+  const Window all(memory_.bytes(), 0);
+  const bool sized = std::has_single_bit(entries) && entries >= NKV_MIN_RING_ENTRIES &&
+                     entries <= NKV_MAX_RING_ENTRIES;
+  const std::uint64_t ring_bytes = sized ? entries * NKV_COMMAND_BYTES : 0;
+  const std::span<std::byte> submissions = all.at(queue->sq_base.load(), ring_bytes);
+  const std::span<std::byte> completions = all.at(queue->cq_base.load(), ring_bytes);
+  const std::span<std::byte> window = all.at(queue->window_base.load(), queue->window_bytes.load());
+  const bool aligned = queue->sq_base.load() % NKV_BURST_BYTES == 0 &&
+                       queue->cq_base.load() % NKV_BURST_BYTES == 0 &&
+                       queue->window_base.load() % NKV_PAGE_GRAIN_BYTES == 0;
+  if (!aligned || submissions.empty() || completions.empty() || window.empty()) {
+    queue->status.store(NKV_REG_QUEUE_STATUS_REFUSED_MASK, std::memory_order_release);
+    return;
+  }
+  queue->submissions = submissions;
+  queue->completions = completions;
+  queue->window = Window(window, static_cast<std::uint16_t>(queue->tenant.load()));
+  queue->entries = static_cast<std::uint32_t>(entries);
+  queue->head = queue->posted = 0;
+  queue->sq_tail.store(0);
+  queue->cq_head.store(0);
+  queue->status.store(NKV_REG_QUEUE_STATUS_RUNNING_MASK, std::memory_order_release);
+}
+
+void CpuDevice::reset() {
+  const std::scoped_lock lock(execution_);
+  for (Queue& queue : queues_) {
+    queue.control.store(0);
+    queue.status.store(0, std::memory_order_release);
+  }
+}
+
+void CpuDevice::serve() {
+  workers_.pin_caller();
+  std::uint32_t seen = 0;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    seen = doorbells_.load(std::memory_order_acquire);
+    bool worked = false;
+    for (Queue& queue : queues_) worked |= serve_queue(&queue);
+    if (!worked) await_change(doorbells_, seen);
+  }
+}
+
+bool CpuDevice::serve_queue(Queue* queue) {
+  if ((queue->status.load(std::memory_order_acquire) & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) {
+    return false;
+  }
+  const std::scoped_lock lock(execution_);
+  if ((queue->status.load() & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) return false;
+  const auto tail = static_cast<std::uint16_t>(queue->sq_tail.load(std::memory_order_acquire));
+  const auto waiting = static_cast<std::uint16_t>(tail - queue->head);
+  const auto unread = static_cast<std::uint16_t>(
+      queue->posted - static_cast<std::uint16_t>(queue->cq_head.load(std::memory_order_acquire)));
+  // A tail that claims more than the ring holds is a host's mistake: wait for a sane one.
+  if (waiting == 0 || waiting > queue->entries || unread >= queue->entries) return false;
+  std::array<std::byte, NKV_COMMAND_BYTES> command;
+  std::memcpy(command.data(),
+              queue->submissions.data() + (queue->head % queue->entries) * command.size(),
+              command.size());
+  ++queue->head;
+  nkv_completion completion;
+  engine_.execute(command, queue->window, &completion);
+  post(queue, completion);
+  return true;
+}
+
+void CpuDevice::post(Queue* queue, nkv_completion completion) {
+  completion.sq_head = queue->head;
+  completion.phase = (queue->posted / queue->entries) % 2 == 0 ? 1 : 0;
+  std::byte* const entry =
+      queue->completions.data() + (queue->posted % queue->entries) * sizeof(completion);
+  std::uint32_t first_word = 0;
+  std::memcpy(&first_word, &completion, sizeof(first_word));
+  std::memcpy(entry + sizeof(first_word),
+              reinterpret_cast<const std::byte*>(&completion) + sizeof(first_word),
+              sizeof(completion) - sizeof(first_word));
+  std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(entry))
+      .store(first_word, std::memory_order_release);
+  ++queue->posted;
+  {
+    const std::scoped_lock lock(completed_mutex_);
+    ++completion_count_;
+  }
+  completed_.notify_all();
+}
+
+Status CpuDevice::wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(completed_mutex_);
+  const bool changed =
+      completed_.wait_for(lock, timeout, [&] { return completion_count_ != *epoch; });
+  *epoch = completion_count_;
+  return changed ? Status::kOk : Status::kTimeout;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,82 @@
+// `cpu:`: the cores of this machine as a near-data device.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "device/engine.hpp"
+#include "device/memory.hpp"
+#include "device/uri.hpp"
+#include "device/workers.hpp"
+#include "nearkv/device.hpp"
+
+namespace nearkv {
+
+/// Registers and rings of the contract over an Engine. One dispatcher thread, which is the first
+/// worker, takes commands from all queues in turn.
+class CpuDevice final : public Device {
+ public:
+  /// Consumes the URI's options.
+  static Status open(DeviceUri uri, std::unique_ptr<Device>* device, std::string* reason);
+
+  ~CpuDevice() override;
+
+  std::uint64_t read_csr(std::uint32_t offset) override;
+  void write_csr(std::uint32_t offset, std::uint64_t value) override;
+  std::span<std::byte> memory() override { return memory_.bytes(); }
+  Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override;
+
+ private:
+  /// Registers of one queue as the host writes them, and the dispatcher's place in its rings.
+  struct Queue {
+    std::atomic<std::uint64_t> sq_base{0};
+    std::atomic<std::uint64_t> cq_base{0};
+    std::atomic<std::uint64_t> ring_entries{0};
+    std::atomic<std::uint64_t> control{0};
+    std::atomic<std::uint64_t> sq_tail{0};
+    std::atomic<std::uint64_t> cq_head{0};
+    std::atomic<std::uint64_t> window_base{0};
+    std::atomic<std::uint64_t> window_bytes{0};
+    std::atomic<std::uint64_t> tenant{0};
+    std::atomic<std::uint64_t> status{0};
+
+    // The dispatcher's alone, under execution_.
+    std::span<std::byte> submissions;
+    std::span<std::byte> completions;
+    Window window;
+    std::uint32_t entries = 0;
+    std::uint16_t head = 0;    ///< Commands fetched, modulo 2^16.
+    std::uint16_t posted = 0;  ///< Completions posted, modulo 2^16.
+  };
+
+  CpuDevice(Memory memory, const Workers::Options& workers);
+
+  void serve();
+  bool serve_queue(Queue* queue);
+  void post(Queue* queue, nkv_completion completion);
+  void set_enabled(Queue* queue, bool enabled);
+  void start(Queue* queue);
+  void reset();
+  [[nodiscard]] std::atomic<std::uint64_t>* find_queue_register(std::uint32_t offset);
+
+  Memory memory_;
+  Workers workers_;
+  Engine engine_;
+  std::array<Queue, NKV_MAX_QUEUES> queues_;
+
+  std::mutex execution_;  ///< Held while a command runs and while queues start and stop.
+  std::atomic<std::uint32_t> doorbells_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex completed_mutex_;
+  std::condition_variable completed_;
+  std::uint64_t completion_count_ = 0;  ///< Under completed_mutex_.
+  std::thread dispatcher_;
+};
+
+}  // namespace nearkv

@@ -1,0 +1,53 @@
+#include "nearkv/device.hpp"
+
+#include <cstdio>
+#include <utility>
+
+#include "device/cpu_device.hpp"
+#include "device/plugin_device.hpp"
+#include "device/uri.hpp"
+#include "nkv_abi.h"
+
+namespace nearkv {
+namespace {
+
+/// Refuses a device that is none of ours, or of another major ABI.
+Status check_abi(Device* device, const std::string& uri, std::string* reason) {
+  const std::uint64_t id = device->read_csr(NKV_REG_ID);
+  if (id != NKV_ABI_ID) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "0x%016llx", static_cast<unsigned long long>(id));
+    *reason = uri + ": not a NearKV device (ID register reads " + text + ")";
+    return Status::kBadAbi;
+  }
+  const std::uint64_t abi = device->read_csr(NKV_REG_ABI);
+  const std::uint64_t major = (abi & NKV_REG_ABI_MAJOR_MASK) >> NKV_REG_ABI_MAJOR_SHIFT;
+  if (major != NKV_ABI_MAJOR) {
+    *reason = uri + ": the device speaks ABI " + std::to_string(major) + ", this library " +
+              std::to_string(NKV_ABI_MAJOR) + "; update the older of the two";
+    return Status::kBadAbi;
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status open_device(std::string_view uri, std::unique_ptr<Device>* device, std::string* reason) {
+  std::string ignored;
+  std::string& why = reason != nullptr ? *reason : ignored;
+  DeviceUri parsed;
+  Status status = parse_device_uri(uri, &parsed, &why);
+  if (status != Status::kOk) return status;
+  std::unique_ptr<Device> opened;
+  if (parsed.scheme == "cpu") {
+    status = CpuDevice::open(std::move(parsed), &opened, &why);
+  } else {
+    const std::string arguments(uri.substr(uri.find(':') + 1));
+    status = PluginDevice::open(parsed.scheme, arguments, &opened, &why);
+  }
+  if (status == Status::kOk) status = check_abi(opened.get(), std::string(uri), &why);
+  if (status == Status::kOk) *device = std::move(opened);
+  return status;
+}
+
+}  // namespace nearkv

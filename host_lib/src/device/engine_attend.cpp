@@ -1,0 +1,271 @@
+// ATTEND and TOPK: from command fields to the kernels, and results into the window.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numbers>
+
+#include "attend/topk.hpp"
+#include "device/engine.hpp"
+#include "page/elements.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::uint64_t kSectionBytes = NKV_BURST_BYTES;
+
+std::uint64_t section(std::uint64_t bytes) {
+  return (bytes + kSectionBytes - 1) / kSectionBytes * kSectionBytes;
+}
+
+Outcome bad_field(std::size_t offset) { return {Status::kBadField, offset}; }
+
+bool is_query_dtype(std::uint8_t dtype) {
+  return dtype == NKV_DTYPE_BF16 || dtype == NKV_DTYPE_FP16 || dtype == NKV_DTYPE_FP32;
+}
+
+bool is_scale(float scale) { return std::isfinite(scale) && scale != 0.0F; }
+
+bool keeps_too_many_midpoints(std::uint64_t group, std::uint64_t tokens) {
+  return group * tokens > NKV_MAX_MIDPOINTS;
+}
+
+void store_float(float value, std::byte* to) { std::memcpy(to, &value, sizeof(value)); }
+
+/// O, LSE and bound of one ATTEND, in the command's formats.
+class AttendOutput {
+ public:
+  AttendOutput(const nkv_attend_command& command, const Window& window)
+      : bf16_((command.flags & NKV_ATTEND_FLAG_OUTPUT_BF16) != 0),
+        base2_((command.flags & NKV_ATTEND_FLAG_LSE_BASE2) != 0),
+        rows_(command.group),
+        dim_(command.value_dim) {
+    const std::uint64_t output_bytes = section(rows_ * dim_ * element_bytes());
+    const std::uint64_t row_bytes = section(rows_ * sizeof(float));
+    bytes_ = window.at(command.result, output_bytes + 2 * row_bytes);
+    lse_at_ = output_bytes;
+    bound_at_ = output_bytes + row_bytes;
+  }
+
+  [[nodiscard]] bool fits() const { return !bytes_.empty(); }
+
+  void write(const AttendResult& result) {
+    const SoftmaxState& state = result.state;
+    const std::vector<std::uint16_t> order =
+        state.dim == 0 ? std::vector<std::uint16_t>() : kernel_order(state.dim);
+    for (std::size_t row = 0; row < rows_; ++row) {
+      const float sum = state.sum[row];
+      for (std::size_t channel = 0; channel < dim_; ++channel) {
+        store_output(row * dim_ + channel,
+                     sum > 0 ? state.values(row)[order[channel]] / sum : 0.0F);
+      }
+      const float lse2 =
+          sum > 0 ? state.maximum[row] + std::log2(sum) : -std::numeric_limits<float>::infinity();
+      store_float(base2_ ? lse2 : lse2 * std::numbers::ln2_v<float>,
+                  bytes_.data() + lse_at_ + row * sizeof(float));
+      store_float(result.bound.empty() ? 0.0F : result.bound[row],
+                  bytes_.data() + bound_at_ + row * sizeof(float));
+    }
+  }
+
+ private:
+  [[nodiscard]] std::size_t element_bytes() const { return bf16_ ? 2 : 4; }
+
+  void store_output(std::size_t index, float value) {
+    if (bf16_) {
+      const std::uint16_t bits = to_bf16(value);
+      std::memcpy(bytes_.data() + 2 * index, &bits, sizeof(bits));
+    } else {
+      store_float(value, bytes_.data() + 4 * index);
+    }
+  }
+
+  bool bf16_;
+  bool base2_;
+  std::size_t rows_;
+  std::size_t dim_;
+  std::span<std::byte> bytes_;
+  std::uint64_t lse_at_ = 0;
+  std::uint64_t bound_at_ = 0;
+};
+
+std::uint32_t saturate(std::uint64_t count) {
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(count, std::numeric_limits<std::uint32_t>::max()));
+}
+
+void report(const Traffic& traffic, bool nonfinite, nkv_completion* completion) {
+  completion->stream_bursts = saturate(traffic.stream);
+  completion->refine_bursts = saturate(traffic.refine);
+  completion->exact_bursts = saturate(traffic.exact);
+  completion->value_bursts = saturate(traffic.value);
+  if (nonfinite) completion->flags |= NKV_COMPLETION_FLAG_NONFINITE;
+}
+
+Outcome check_attend(const nkv_attend_command& command) {
+  using Command = nkv_attend_command;
+  if (!is_scale(command.scale)) return bad_field(offsetof(Command, scale));
+  if (!std::isfinite(command.soft_cap) || command.soft_cap < 0) {
+    return bad_field(offsetof(Command, soft_cap));
+  }
+  if (!is_query_dtype(command.query_dtype)) {
+    return bad_field(offsetof(Command, query_dtype));
+  }
+  if (command.mode != NKV_ATTEND_MODE_DENSE &&
+      keeps_too_many_midpoints(command.group, command.tokens)) {
+    return bad_field(offsetof(Command, tokens));
+  }
+  if (command.mode == NKV_ATTEND_MODE_BOUNDED && !(command.error > 0 && command.error <= 1)) {
+    return bad_field(offsetof(Command, error));
+  }
+  return {};
+}
+
+Outcome check_top_k(const nkv_topk_command& command) {
+  using Command = nkv_topk_command;
+  if (!is_scale(command.scale)) return bad_field(offsetof(Command, scale));
+  const bool indexer = command.mode == NKV_SELECT_INDEXER;
+  if (!is_query_dtype(command.query_dtype) &&
+      !(indexer && command.query_dtype == NKV_DTYPE_FP8_E4M3)) {
+    return bad_field(offsetof(Command, query_dtype));
+  }
+  if (!indexer && command.mode != NKV_SELECT_FULL &&
+      keeps_too_many_midpoints(command.group, command.tokens)) {
+    return bad_field(offsetof(Command, tokens));
+  }
+  return {};
+}
+
+/// ids, scores and counts of one TOPK.
+class TopKOutput {
+ public:
+  TopKOutput(const nkv_topk_command& command, const Window& window)
+      : rows_(command.mode == NKV_SELECT_INDEXER ? 1 : command.group), top_k_(command.top_k) {
+    const std::uint64_t table_bytes = section(rows_ * top_k_ * sizeof(std::uint32_t));
+    bytes_ = window.at(command.result, 2 * table_bytes + section(rows_ * sizeof(std::uint32_t)));
+    scores_at_ = table_bytes;
+    counts_at_ = 2 * table_bytes;
+  }
+
+  [[nodiscard]] bool fits() const { return !bytes_.empty(); }
+
+  /// Returns the number of tokens written over all rows.
+  std::uint32_t write(const TopKResult& result, double scale) {
+    std::uint32_t total = 0;
+    for (std::size_t row = 0; row < rows_; ++row) {
+      const std::vector<RankedToken>& best = result.rows[row];
+      for (std::size_t i = 0; i < top_k_; ++i) {
+        const std::size_t at = (row * top_k_ + i) * sizeof(std::uint32_t);
+        const bool present = i < best.size();
+        const std::uint32_t id = present ? best[i].token : ~std::uint32_t{0};
+        std::memcpy(bytes_.data() + at, &id, sizeof(id));
+        store_float(present ? static_cast<float>(best[i].score * scale)
+                            : -std::numeric_limits<float>::infinity(),
+                    bytes_.data() + scores_at_ + at);
+      }
+      const auto count = static_cast<std::uint32_t>(best.size());
+      std::memcpy(bytes_.data() + counts_at_ + row * sizeof(count), &count, sizeof(count));
+      total += count;
+    }
+    return total;
+  }
+
+ private:
+  std::size_t rows_;
+  std::size_t top_k_;
+  std::span<std::byte> bytes_;
+  std::uint64_t scores_at_ = 0;
+  std::uint64_t counts_at_ = 0;
+};
+
+}  // namespace
+
+Outcome Engine::attend(const nkv_attend_command& command, const Window& window,
+                       nkv_completion* completion) {
+  Outcome outcome = check_attend(command);
+  if (!outcome.ok()) return outcome;
+  AttendOutput output(command, window);
+  if (!output.fits()) return {Status::kAddressFault, command.result};
+  outcome =
+      query_.load(window, command.query, command.group, command.head_dim, command.query_dtype);
+  if (outcome.ok()) outcome = list_.load(window, command.page_list, command.tokens);
+  if (!outcome.ok()) return outcome;
+
+  const Visibility visibility{command.tokens, command.window, command.sinks};
+  AttendSpec request;
+  request.value_dim = command.value_dim;
+  request.scale = command.scale;
+  request.soft_cap = command.soft_cap;
+  request.top_k = command.top_k;
+  request.z16 = command.z == 0 ? 32U : command.z;
+  request.error = command.error;
+  request.byte_cap = command.byte_cap;
+  request.seed = command.seed;
+  const AttendContext context{list_, visibility, query_, workers_, &scratch_, &scan_};
+  AttendResult result;
+  switch (command.mode) {
+    case NKV_ATTEND_MODE_DENSE:
+      outcome = attend_dense(context, request, &result);
+      break;
+    case NKV_ATTEND_MODE_TAIL:
+      outcome = attend_tail(context, request, &result);
+      break;
+    default:
+      outcome = attend_bounded(context, request, &result);
+  }
+  if (!outcome.ok()) return outcome;
+  output.write(result);
+  report(result.traffic, result.nonfinite, completion);
+  if (result.dense_fallback) completion->flags |= NKV_COMPLETION_FLAG_DENSE_FALLBACK;
+  if (result.capped) completion->flags |= NKV_COMPLETION_FLAG_CAPPED;
+  completion->rounds = static_cast<std::uint8_t>(result.rounds);
+  completion->count = command.group;
+  for (const float bound : result.bound) completion->bound = std::max(completion->bound, bound);
+  return {};
+}
+
+Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
+                      nkv_completion* completion) {
+  Outcome outcome = check_top_k(command);
+  if (!outcome.ok()) return outcome;
+  TopKOutput output(command, window);
+  if (!output.fits()) return {Status::kAddressFault, command.result};
+  outcome =
+      query_.load(window, command.query, command.group, command.head_dim, command.query_dtype);
+  if (outcome.ok()) outcome = list_.load(window, command.page_list, command.tokens);
+  if (!outcome.ok()) return outcome;
+
+  const Visibility visibility{command.tokens, command.window, command.sinks};
+  TopKResult result;
+  switch (command.mode) {
+    case NKV_SELECT_FULL:
+      outcome = select_by_full_scan(list_, visibility, query_, command.top_k, workers_, &result);
+      break;
+    case NKV_SELECT_INDEXER: {
+      const std::span<std::byte> bytes = window.at(command.weights, command.group * sizeof(float));
+      if (bytes.empty()) return {Status::kAddressFault, command.weights};
+      std::vector<float> weights(command.group);
+      std::memcpy(weights.data(), bytes.data(), bytes.size());
+      for (std::size_t row = 0; row < weights.size(); ++row) {
+        if (!std::isfinite(weights[row])) return {Status::kBadQuery, row};
+      }
+      outcome =
+          select_by_indexer(list_, visibility, query_, weights, command.top_k, workers_, &result);
+      break;
+    }
+    default: {
+      TopKSpec request;
+      request.select = command.mode;
+      request.planes = command.planes == 0 ? 2U : command.planes;
+      request.z16 = command.z == 0 ? 64U : command.z;
+      request.top_k = command.top_k;
+      outcome = select_by_planes(list_, visibility, query_, request, workers_, &scan_, &result);
+    }
+  }
+  if (!outcome.ok()) return outcome;
+  completion->count = output.write(result, static_cast<double>(command.scale));
+  report(result.traffic, result.nonfinite, completion);
+  return {};
+}
+
+}  // namespace nearkv

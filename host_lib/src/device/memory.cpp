@@ -1,0 +1,126 @@
+#include "device/memory.hpp"
+
+#include <fcntl.h>
+#include <numa.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace nearkv {
+namespace {
+
+constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string system_error(const std::string& what) { return what + ": " + std::strerror(errno); }
+
+std::uint64_t round_up(std::uint64_t bytes) {
+  return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+}
+
+/// Size of a character device-dax, from sysfs; 0 if it is none.
+std::uint64_t dax_bytes(const struct stat& info) {
+  const std::string number =
+      std::to_string(major(info.st_rdev)) + ":" + std::to_string(minor(info.st_rdev));
+  std::ifstream size("/sys/dev/char/" + number + "/size");
+  std::uint64_t bytes = 0;
+  return size >> bytes ? bytes : 0;
+}
+
+/// Finds how many bytes to map of an open file, growing a regular file if asked to.
+Status size_of(int fd, const Memory::Options& options, std::uint64_t* bytes, std::string* reason) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0) {
+    *reason = system_error(options.path);
+    return Status::kIoError;
+  }
+  std::uint64_t present = 0;
+  if (S_ISCHR(info.st_mode)) {
+    present = dax_bytes(info);
+    if (present == 0 || options.bytes > present) {
+      *reason = options.path +
+                (present == 0 ? ": not a DAX device" : ": the DAX device is smaller than memory=");
+      return Status::kBadUri;
+    }
+  } else {
+    present = static_cast<std::uint64_t>(info.st_size);
+    const std::uint64_t wanted = round_up(options.bytes);
+    if (present < wanted) {
+      if (::posix_fallocate(fd, 0, static_cast<off_t>(wanted)) != 0) {
+        *reason = options.path + ": cannot reserve " + std::to_string(wanted) + " bytes on disk";
+        return Status::kIoError;
+      }
+      present = wanted;
+    }
+  }
+  *bytes = options.bytes != 0 ? round_up(options.bytes) : present / kHugePageBytes * kHugePageBytes;
+  if (*bytes == 0) {
+    *reason = options.path + ": empty; give memory=SIZE";
+    return Status::kBadUri;
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Memory::Memory(Memory&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Memory::~Memory() {
+  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
+}
+
+Status Memory::map(const Options& options, Memory* memory, std::string* reason) {
+  std::uint64_t bytes = round_up(options.bytes);
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  const FileDescriptor file(
+      options.path.empty() ? -1 : ::open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!options.path.empty()) {
+    if (file.get() < 0) {
+      *reason = system_error(options.path);
+      return Status::kIoError;
+    }
+    if (const Status status = size_of(file.get(), options, &bytes, reason); status != Status::kOk) {
+      return status;
+    }
+    flags = MAP_SHARED;
+  }
+  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
+  if (address == MAP_FAILED) {
+    *reason = system_error("mapping " + std::to_string(bytes) + " bytes of device memory");
+    return Status::kOutOfMemory;
+  }
+  if (options.huge) ::madvise(address, bytes, MADV_HUGEPAGE);
+  if (options.node >= 0 && numa_available() >= 0) {
+    numa_tonode_memory(address, bytes, options.node);
+  }
+  Memory mapped;
+  mapped.bytes_ = {static_cast<std::byte*>(address), bytes};
+  *memory = std::move(mapped);
+  return Status::kOk;
+}
+
+}  // namespace nearkv

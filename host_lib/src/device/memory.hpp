@@ -1,0 +1,37 @@
+// Device memory of software devices: anonymous pages, a file, or a DAX device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "nearkv/status.hpp"
+
+namespace nearkv {
+
+/// A mapping, unmapped on destruction. A file's or DAX device's contents outlive it.
+class Memory {
+ public:
+  struct Options {
+    std::string path;         ///< Empty: anonymous. A DAX device, or a file (created if absent).
+    std::uint64_t bytes = 0;  ///< 0: the size of what `path` names. Rounded up to whole huge pages.
+    int node = -1;            ///< NUMA node to prefer; -1: the kernel's choice.
+    bool huge = true;         ///< Ask for transparent huge pages.
+  };
+
+  Memory() = default;
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+  ~Memory();
+
+  /// kIoError, kOutOfMemory or kBadUri with a `reason` that says what to do.
+  static Status map(const Options& options, Memory* memory, std::string* reason);
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace nearkv

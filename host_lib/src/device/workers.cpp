@@ -1,0 +1,116 @@
+#include "device/workers.hpp"
+
+#include <numa.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "device/pause.hpp"
+
+namespace nearkv {
+namespace {
+
+/// Cores that this process may use, on `node` if it is one.
+std::vector<int> usable_cores(int node) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ::sched_getaffinity(0, sizeof(allowed), &allowed);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    const bool near = node < 0 || numa_available() < 0 || numa_node_of_cpu(core) == node;
+    if (CPU_ISSET(core, &allowed) && near) cores.push_back(core);
+  }
+  return cores;
+}
+
+void pin_to(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  ::sched_setaffinity(0, sizeof(set), &set);  // Best effort: a refusal costs speed, not results.
+}
+
+}  // namespace
+
+std::uint32_t await_change(const std::atomic<std::uint32_t>& value, std::uint32_t seen) {
+  constexpr int kSpins = 2000;
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (const std::uint32_t now = value.load(std::memory_order_acquire); now != seen) return now;
+    pause_core();
+  }
+  value.wait(seen, std::memory_order_acquire);
+  return value.load(std::memory_order_acquire);
+}
+
+Workers::Workers(const Options& options) : cores_(usable_cores(options.node)) {
+  if (cores_.empty()) cores_ = usable_cores(-1);
+  const unsigned members =
+      options.threads != 0 ? options.threads : static_cast<unsigned>(cores_.size());
+  for (unsigned member = 1; member < std::max(members, 1U); ++member) {
+    threads_.emplace_back([this, member] { serve(member); });
+  }
+}
+
+Workers::~Workers() {
+  stop_.store(true, std::memory_order_relaxed);
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Workers::pin_caller() const { pin_to(cores_.front()); }
+
+void Workers::serve(unsigned member) {
+  pin_to(cores_[member % cores_.size()]);
+  std::uint32_t seen = 0;
+  while (true) {
+    seen = await_change(round_, seen);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    attempt(member);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+  }
+}
+
+void Workers::attempt(unsigned member) {
+  try {
+    (*body_)(member);
+  } catch (...) {
+    const std::scoped_lock lock(failure_mutex_);
+    if (!failure_) failure_ = std::current_exception();
+  }
+}
+
+void Workers::run(const std::function<void(unsigned)>& body) {
+  if (threads_.empty()) {
+    body(0);
+    return;
+  }
+  body_ = &body;
+  running_.store(static_cast<std::uint32_t>(threads_.size()), std::memory_order_relaxed);
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
+  attempt(0);
+  for (std::uint32_t left = running_.load(std::memory_order_acquire); left != 0;) {
+    left = await_change(running_, left);
+  }
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void Workers::for_each(std::size_t count, std::size_t grain,
+                       const std::function<void(unsigned, std::size_t, std::size_t)>& body) {
+  if (count <= grain) {
+    if (count != 0) body(0, 0, count);
+    return;
+  }
+  std::atomic<std::size_t> next{0};
+  run([&](unsigned member) {
+    for (std::size_t begin = next.fetch_add(grain, std::memory_order_relaxed); begin < count;
+         begin = next.fetch_add(grain, std::memory_order_relaxed)) {
+      body(member, begin, std::min(begin + grain, count));
+    }
+  });
+}
+
+}  // namespace nearkv

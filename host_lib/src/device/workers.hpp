@@ -1,0 +1,63 @@
+// Threads of a software device, each pinned to one core near the memory it reads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace nearkv {
+
+/// A team that runs one function on all its members at a time. The caller of run() is member 0.
+///
+/// Thread safety: one caller of run() at a time.
+class Workers {
+ public:
+  struct Options {
+    unsigned threads = 0;  ///< Members, the caller included; 0: one per core that may be used.
+    int node = -1;         ///< NUMA node whose cores to use; -1: all that this process may use.
+  };
+
+  explicit Workers(const Options& options);
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers();
+
+  [[nodiscard]] unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
+
+  /// Pins the calling thread to member 0's core.
+  void pin_caller() const;
+
+  /// Runs body(member) on every member and returns when all are done. What a member throws, the
+  /// caller rethrows; of several, the first.
+  void run(const std::function<void(unsigned member)>& body);
+
+  /// Splits [0, count) into pieces of `grain` that members take as they become free.
+  /// body(member, begin, end); a count of one piece runs on the caller alone.
+  void for_each(
+      std::size_t count, std::size_t grain,
+      const std::function<void(unsigned member, std::size_t begin, std::size_t end)>& body);
+
+ private:
+  void serve(unsigned member);
+  void attempt(unsigned member);
+
+  std::vector<int> cores_;
+  std::vector<std::thread> threads_;
+  const std::function<void(unsigned)>* body_ = nullptr;
+  std::atomic<std::uint32_t> round_{0};
+  std::atomic<std::uint32_t> running_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex failure_mutex_;
+  std::exception_ptr failure_;
+};
+
+/// Waits until `value` differs from `seen`: spins for some tens of microseconds, since device work
+/// comes in bursts, then sleeps. Returns the new value.
+std::uint32_t await_change(const std::atomic<std::uint32_t>& value, std::uint32_t seen);
+
+}  // namespace nearkv

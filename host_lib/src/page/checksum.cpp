@@ -1,0 +1,15 @@
+#include "page/checksum.hpp"
+
+#include <isa-l/crc.h>
+
+namespace nearkv {
+
+std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  // ISA-L takes a mutable pointer and an int, and leaves both inversions to the caller. It only
+  // reads.
+  auto* const data =
+      const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));
+  return ~::crc32_iscsi(data, static_cast<int>(bytes.size()), ~0U);
+}
+
+}  // namespace nearkv

@@ -1,0 +1,56 @@
+// Scalar conversions between row elements and binary32, as emulator/model/ARITHMETIC.md section 1
+// takes them: subnormal binary32 numbers count as zero.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace nearkv {
+
+inline constexpr std::uint32_t kExponentMask = 0x7F800000U;
+
+[[nodiscard]] inline float flush_subnormal(float value) {
+  return (std::bit_cast<std::uint32_t>(value) & kExponentMask) == 0 ? std::copysign(0.0F, value)
+                                                                    : value;
+}
+
+[[nodiscard]] inline float from_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+/// Rounds to nearest even; NaN stays NaN.
+[[nodiscard]] inline std::uint16_t to_bf16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+}
+
+/// IEEE binary16.
+[[nodiscard]] inline float from_fp16(std::uint16_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1FU;
+  const std::uint32_t mantissa = bits & 0x3FFU;
+  if (exponent == 0x1F) return std::bit_cast<float>(sign | kExponentMask | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+  return sign != 0 ? -magnitude : magnitude;
+}
+
+/// OCP FP8 E4M3FN: bias 7, no infinities, NaN = S.1111.111.
+[[nodiscard]] inline float from_e4m3(std::uint8_t bits) {
+  const int exponent = (bits >> 3) & 0xF;
+  const int mantissa = bits & 0x7;
+  float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                  : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  if ((bits & 0x7F) == 0x7F) magnitude = std::bit_cast<float>(0x7FC00000U);
+  return std::copysign(magnitude, (bits & 0x80) != 0 ? -1.0F : 1.0F);
+}
+
+/// OCP FP8 E5M2: the upper byte of a binary16.
+[[nodiscard]] inline float from_e5m2(std::uint8_t bits) {
+  return from_fp16(static_cast<std::uint16_t>(bits << 8));
+}
+
+}  // namespace nearkv

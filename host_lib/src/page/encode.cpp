@@ -1,0 +1,270 @@
+#include "page/encode.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "page/checksum.hpp"
+#include "page/digest.hpp"
+#include "page/elements.hpp"
+#include "page/encode_kernels.hpp"
+#include "page/page_view.hpp"
+#include "page/row_source.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
+constexpr std::size_t kPublishBytes = 8;
+
+/// One tensor's rows in the forms that the steps need.
+struct Tensor {
+  std::size_t dim = 0;
+  std::vector<float> rows;              ///< [PAGE_TOKENS][dim], unusable elements zero.
+  std::vector<std::uint16_t> patterns;  ///< The bf16 source, for DELTA4.
+  std::vector<float> lowest, highest, magnitude;
+  std::uint64_t nonfinite = 0;
+  std::uint8_t exponent = 0;  ///< Largest biased exponent of a finite element.
+};
+
+std::uint8_t biased_exponent(float value) {
+  return static_cast<std::uint8_t>((std::bit_cast<std::uint32_t>(value) >> 23) & 0xFFU);
+}
+
+void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, bool keep_patterns,
+                 Tensor* tensor) {
+  tensor->dim = dim;
+  tensor->nonfinite = 0;
+  tensor->rows.resize(kTokens * dim);
+  RowSource rows;
+  rows.dtype = dtype;
+  rows.dim = dim;
+  rows.row_bytes = source.stride_bytes;
+  rows.rows = reinterpret_cast<const std::uint8_t*>(source.first);
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (!rows.decode(t, tensor->rows.data() + t * dim)) tensor->nonfinite |= std::uint64_t{1} << t;
+  }
+  if (keep_patterns) {
+    tensor->patterns.resize(kTokens * dim);
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      std::memcpy(tensor->patterns.data() + t * dim, rows.row(t), dim * sizeof(std::uint16_t));
+    }
+  }
+  tensor->lowest.resize(dim);
+  tensor->highest.resize(dim);
+  tensor->magnitude.resize(dim);
+  channel_ranges(tensor->rows.data(), dim, tensor->lowest.data(), tensor->highest.data(),
+                 tensor->magnitude.data());
+  tensor->exponent =
+      biased_exponent(*std::max_element(tensor->magnitude.begin(), tensor->magnitude.end()));
+}
+
+/// Places arrays in the slot and keeps their checksums.
+class ArrayWriter {
+ public:
+  ArrayWriter(const nkv_page_layout& layout, std::span<std::byte> slot)
+      : layout_(layout), slot_(slot) {}
+
+  template <typename T>
+  [[nodiscard]] T* at(nkv_page_array array) const {
+    return reinterpret_cast<T*>(slot_.data() + layout_.offset[array]);
+  }
+  [[nodiscard]] std::uint32_t checksum(nkv_page_array array) const {
+    return crc32c(slot_.subspan(layout_.offset[array], layout_.bytes[array]));
+  }
+
+ private:
+  const nkv_page_layout& layout_;
+  std::span<std::byte> slot_;
+};
+
+void write_search_arrays(const Tensor& keys, const ArrayWriter& writer, nkv_page_header* header) {
+  std::array<ChannelStep, NKV_MAX_HEAD_DIM> steps;
+  int page_exponent = -127;
+  bool any = false;
+  for (std::size_t c = 0; c < keys.dim; ++c) {
+    steps[c] = choose_step(keys.lowest[c], keys.highest[c]);
+    if (!steps[c].present) continue;
+    page_exponent = any ? std::max<int>(page_exponent, steps[c].s) : steps[c].s;
+    any = true;
+  }
+  std::array<float, NKV_MAX_HEAD_DIM> step_values;
+  std::array<std::int32_t, NKV_MAX_HEAD_DIM> bases;
+  auto* const digest = writer.at<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
+  for (std::size_t c = 0; c < keys.dim; ++c) {
+    digest[c] = digest_entry(page_exponent, keys.lowest[c], &steps[c]);
+    step_values[c] = static_cast<float>(steps[c].step());
+    bases[c] = NKV_CODE_BASE_STEP * steps[c].base;
+  }
+  std::uint8_t* const planes[NKV_KEY_PLANES] = {writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE0),
+                                                writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE1),
+                                                writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE2),
+                                                writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE3)};
+  pack_planes(keys.rows.data(), keys.dim, step_values.data(), bases.data(), planes);
+  header->k_step_exponent = static_cast<std::int16_t>(page_exponent);
+}
+
+/// Rows of one tensor with their exponents and exceptions. kPageOverflow if there are too many of
+/// these.
+Status write_rows(const Tensor& tensor, std::uint8_t form, const SourceRows& source,
+                  std::size_t row_bytes, std::uint8_t* rows, std::uint8_t* exponents,
+                  nkv_row_exception* exceptions, std::uint8_t* exception_count) {
+  if (form == NKV_ROW_FORM_RAW) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      std::memcpy(rows + t * row_bytes, source.first + t * source.stride_bytes, row_bytes);
+    }
+    return Status::kOk;
+  }
+  for (std::size_t c = 0; c < tensor.dim; ++c) {
+    exponents[c] =
+        static_cast<std::uint8_t>(std::max(biased_exponent(tensor.magnitude[c]) - 15, 0));
+  }
+  const std::size_t wanted = pack_delta4(tensor.patterns.data(), tensor.dim, exponents, rows);
+  if (wanted > NKV_EXCEPTIONS) return Status::kPageOverflow;
+  *exception_count = static_cast<std::uint8_t>(wanted);
+  for (std::size_t element = 0, left = wanted; left != 0; ++element) {
+    const std::uint16_t bits = tensor.patterns[element];
+    const int nibble = ((bits >> 7) & 0xFF) - exponents[element % tensor.dim];
+    if ((nibble >= 1 && nibble <= 15) || (bits & 0x7FFFU) == 0) continue;
+    exceptions->element = static_cast<std::uint16_t>(element);
+    exceptions->bits = bits;
+    ++exceptions;
+    --left;
+  }
+  return Status::kOk;
+}
+
+void write_value_sums(const Tensor& values, std::size_t stride, std::size_t dim,
+                      const ArrayWriter& writer, nkv_page_header* header) {
+  std::int64_t numerator = 0;
+  value_statistics(values.rows.data(), stride, dim, header->v_exponent,
+                   writer.at<std::int32_t>(NKV_PAGE_ARRAY_V_SUM), &numerator);
+  header->v_residual = static_cast<float>(
+      std::ldexp(static_cast<double>(numerator), 2 * (header->v_exponent - 141) - 12));
+}
+
+void fill_checksums(const ArrayWriter& writer, nkv_page_header* header) {
+  header->crc_k_digest = writer.checksum(NKV_PAGE_ARRAY_K_DIGEST);
+  for (unsigned plane = 0; plane < NKV_KEY_PLANES; ++plane) {
+    header->crc_k_plane[plane] =
+        writer.checksum(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
+  }
+  header->crc_k_exponents = writer.checksum(NKV_PAGE_ARRAY_K_EXPONENTS);
+  header->crc_k_rows = writer.checksum(NKV_PAGE_ARRAY_K_ROWS);
+  header->crc_k_exceptions = writer.checksum(NKV_PAGE_ARRAY_K_EXCEPTIONS);
+  header->crc_key_scales = writer.checksum(NKV_PAGE_ARRAY_KEY_SCALES);
+  header->crc_v_sum = writer.checksum(NKV_PAGE_ARRAY_V_SUM);
+  header->crc_v_exponents = writer.checksum(NKV_PAGE_ARRAY_V_EXPONENTS);
+  header->crc_v_rows = writer.checksum(NKV_PAGE_ARRAY_V_ROWS);
+  header->crc_v_exceptions = writer.checksum(NKV_PAGE_ARRAY_V_EXCEPTIONS);
+  header->crc_hot = hot_checksum(*header);
+  header->crc_cold = cold_checksum(*header);
+}
+
+nkv_page_header describe(const nkv_page_shape& shape, const PageIdentity& identity,
+                         std::uint32_t total_bytes) {
+  nkv_page_header header{};
+  header.magic = NKV_PAGE_MAGIC;
+  header.version = NKV_PAGE_VERSION;
+  header.state = NKV_PAGE_STATE_CLOSED;
+  header.flags = shape.flags;
+  header.k_form = shape.k_form;
+  header.v_form = shape.v_form;
+  header.dtype = shape.dtype;
+  header.codec = NKV_CODEC_NONE;
+  header.head_dim = shape.head_dim;
+  header.value_dim = shape.value_dim;
+  header.generation = identity.generation;
+  header.tokens = NKV_PAGE_TOKENS;
+  header.payload_bytes = total_bytes - static_cast<std::uint32_t>(sizeof(nkv_page_header));
+  header.sequence_id = identity.sequence;
+  header.first_token = identity.first_token;
+  header.layer = identity.layer;
+  header.kv_head = identity.kv_head;
+  header.tenant = identity.tenant;
+  return header;
+}
+
+std::atomic_ref<std::uint64_t> first_word(std::span<std::byte> slot) {
+  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(slot.data()));
+}
+
+}  // namespace
+
+Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const SourceRows& values,
+                   const PageIdentity& identity, std::span<std::byte> slot, nkv_page_entry* entry) {
+  nkv_page_layout layout{};
+  nkv_lay_out_page(&shape, &layout);
+  std::fill_n(slot.begin(), layout.total_bytes, std::byte{0});
+  const ArrayWriter writer(layout, slot);
+  nkv_page_header header = describe(shape, identity, layout.total_bytes);
+
+  thread_local Tensor key_tensor;
+  thread_local Tensor value_tensor;
+  load_tensor(keys, shape.dtype, shape.head_dim, shape.k_form == NKV_ROW_FORM_DELTA4, &key_tensor);
+  header.k_exponent = key_tensor.exponent;
+  header.nonfinite = key_tensor.nonfinite;
+  write_search_arrays(key_tensor, writer, &header);
+  Status status =
+      write_rows(key_tensor, shape.k_form, keys, layout.bytes[NKV_PAGE_ARRAY_K_ROWS] / kTokens,
+                 writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_ROWS),
+                 writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_EXPONENTS),
+                 writer.at<nkv_row_exception>(NKV_PAGE_ARRAY_K_EXCEPTIONS), &header.k_exceptions);
+  if (status != Status::kOk) return status;
+  if ((shape.flags & NKV_PAGE_FLAG_KEY_SCALES) != 0) {
+    const std::size_t row_bytes = nkv_row_bytes(NKV_ROW_FORM_RAW, shape.dtype, shape.head_dim);
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      std::memcpy(writer.at<std::byte>(NKV_PAGE_ARRAY_KEY_SCALES) + t * sizeof(float),
+                  keys.first + t * keys.stride_bytes + row_bytes, sizeof(float));
+    }
+  }
+
+  if (shape.v_form != NKV_ROW_FORM_NONE) {
+    load_tensor(values, shape.dtype, shape.value_dim, shape.v_form == NKV_ROW_FORM_DELTA4,
+                &value_tensor);
+    header.v_exponent = value_tensor.exponent;
+    status = write_rows(
+        value_tensor, shape.v_form, values, layout.bytes[NKV_PAGE_ARRAY_V_ROWS] / kTokens,
+        writer.at<std::uint8_t>(NKV_PAGE_ARRAY_V_ROWS),
+        writer.at<std::uint8_t>(NKV_PAGE_ARRAY_V_EXPONENTS),
+        writer.at<nkv_row_exception>(NKV_PAGE_ARRAY_V_EXCEPTIONS), &header.v_exceptions);
+    if (status != Status::kOk) return status;
+    write_value_sums(value_tensor, shape.value_dim, shape.value_dim, writer, &header);
+  } else if (shape.value_dim != 0) {
+    header.v_exponent = biased_exponent(*std::max_element(
+        key_tensor.magnitude.begin(), key_tensor.magnitude.begin() + shape.value_dim));
+    write_value_sums(key_tensor, shape.head_dim, shape.value_dim, writer, &header);
+  }
+  fill_checksums(writer, &header);
+  write_header(header, slot);
+  entry->k_exponent = header.k_exponent;
+  entry->v_exponent = header.v_exponent;
+  return Status::kOk;
+}
+
+void write_header(const nkv_page_header& header, std::span<std::byte> slot) {
+  std::memcpy(slot.data() + kPublishBytes,
+              reinterpret_cast<const std::byte*>(&header) + kPublishBytes,
+              sizeof(header) - kPublishBytes);
+}
+
+void publish_page(std::span<std::byte> slot, std::uint8_t flags) {
+  nkv_page_header header{};
+  header.magic = NKV_PAGE_MAGIC;
+  header.version = NKV_PAGE_VERSION;
+  header.state = NKV_PAGE_STATE_CLOSED;
+  header.flags = flags;
+  std::uint64_t word = 0;
+  std::memcpy(&word, &header, sizeof(word));
+  first_word(slot).store(word, std::memory_order_release);
+}
+
+void retract_page(std::span<std::byte> slot) {
+  first_word(slot).store(0, std::memory_order_release);
+}
+
+}  // namespace nearkv

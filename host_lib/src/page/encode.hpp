@@ -1,0 +1,45 @@
+// Builds a page from 64 K and V rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "nearkv/status.hpp"
+#include "nkv_abi.h"
+
+namespace nearkv {
+
+/// Rows as the host handed them over.
+struct SourceRows {
+  const std::byte* first = nullptr;
+  std::size_t stride_bytes = 0;
+};
+
+/// What a page says of itself besides its contents.
+struct PageIdentity {
+  std::uint64_t sequence = 0;
+  std::uint32_t first_token = 0;
+  std::uint16_t layer = 0;
+  std::uint16_t kv_head = 0;
+  std::uint16_t tenant = 0;
+  std::uint16_t generation = 0;
+};
+
+/// Writes everything but the header's first 8 bytes, which stay zero: nobody can find the page yet.
+/// `slot` holds at least the bytes that nkv_page_layout(shape) asks for and starts the page. Fills
+/// in the entry's exponents. kPageOverflow if DELTA4 cannot hold the rows.
+Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const SourceRows& values,
+                   const PageIdentity& identity, std::span<std::byte> slot, nkv_page_entry* entry);
+
+/// Writes all of a header but its first 8 bytes, which publish_page writes.
+void write_header(const nkv_page_header& header, std::span<std::byte> slot);
+
+/// Makes an encoded page visible: one 8-byte store, ordered after all that encode_page wrote.
+/// `flags` are the shape's.
+void publish_page(std::span<std::byte> slot, std::uint8_t flags);
+
+/// Makes a page unfindable, in the same way.
+void retract_page(std::span<std::byte> slot);
+
+}  // namespace nearkv

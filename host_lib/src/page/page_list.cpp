@@ -1,0 +1,34 @@
+#include "page/page_list.hpp"
+
+#include <cstring>
+
+namespace nearkv {
+
+Outcome PageList::load(const Window& window, std::uint64_t address, std::uint64_t tokens) {
+  window_ = window;
+  const std::uint64_t pages = (tokens + NKV_PAGE_TOKENS - 1) / NKV_PAGE_TOKENS;
+  entries_.clear();
+  k_exponent_ = v_exponent_ = 0;
+  if (pages == 0) return {};
+  const std::span<std::byte> bytes = window.at(address, pages * sizeof(nkv_page_entry));
+  if (bytes.empty()) return {Status::kAddressFault, address};
+  entries_.resize(pages);
+  std::memcpy(entries_.data(), bytes.data(), bytes.size());
+  for (const nkv_page_entry& entry : entries_) {
+    k_exponent_ = std::max<int>(k_exponent_, entry.k_exponent);
+    v_exponent_ = std::max<int>(v_exponent_, entry.v_exponent);
+  }
+  return {};
+}
+
+Status PageList::open(std::size_t page, HeaderDepth depth, std::size_t head_dim,
+                      std::size_t value_dim, PageView* view) const {
+  const Status status = open_any(page, depth, view);
+  if (status != Status::kOk) return status;
+  const nkv_page_header& header = view->header();
+  const bool fits =
+      header.head_dim == head_dim && (value_dim == 0 || header.value_dim == value_dim);
+  return fits ? Status::kOk : Status::kBadPage;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,116 @@
+#include "page/page_reader.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "page/digest.hpp"
+#include "page/elements.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::array kKeyArrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
+                                   NKV_PAGE_ARRAY_K_EXCEPTIONS};
+constexpr std::array kValueArrays = {NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS,
+                                     NKV_PAGE_ARRAY_V_EXCEPTIONS};
+
+void store(std::uint16_t bits, std::size_t channel, std::span<std::byte> out) {
+  std::memcpy(out.data() + 2 * channel, &bits, sizeof(bits));
+}
+
+void restore_row(const RowSource& source, std::size_t token, const nkv_row_exception* exceptions,
+                 std::size_t count, std::span<std::byte> out) {
+  if (!source.is_delta4()) {
+    std::memcpy(out.data(), source.row(token), out.size());
+    return;
+  }
+  const std::uint8_t* const row = source.row(token);
+  for (std::size_t channel = 0; channel < source.dim; ++channel) {
+    const unsigned nibble = (row[source.dim + channel / 2] >> (channel % 2 * 4)) & 0xFU;
+    const unsigned exponent = nibble == 0 ? 0 : source.exponents[channel] + nibble;
+    store(static_cast<std::uint16_t>((row[channel] >> 7 << 15) | (exponent << 7) |
+                                     (row[channel] & 0x7FU)),
+          channel, out);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t element = exceptions[i].element;
+    if (element / source.dim == token) store(exceptions[i].bits, element % source.dim, out);
+  }
+}
+
+Status verify_all(const PageView& view, std::span<const nkv_page_array> arrays) {
+  for (const nkv_page_array array : arrays) {
+    if (const Status status = view.verify(array); status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
+std::size_t exception_count(std::uint8_t stated) {
+  return stated < NKV_EXCEPTIONS ? stated : std::size_t{NKV_EXCEPTIONS};
+}
+
+}  // namespace
+
+Status PageReader::open(const PageList& list, std::size_t page, std::uint8_t tensor) {
+  Status status = list.open_any(page, HeaderDepth::kRows, &view_);
+  if (status != Status::kOk) return status;
+  const bool stored_values = view_.header().v_form != NKV_ROW_FORM_NONE;
+  if (tensor != NKV_TENSOR_KEYS && view_.header().value_dim == 0) return Status::kBadPage;
+  if (tensor != NKV_TENSOR_VALUES || !stored_values) status = verify_all(view_, kKeyArrays);
+  if (status == Status::kOk && tensor != NKV_TENSOR_KEYS && stored_values) {
+    status = verify_all(view_, kValueArrays);
+  }
+  return status;
+}
+
+std::size_t PageReader::key_bytes() const {
+  return std::size_t{nkv_element_bytes(view_.header().dtype)} * view_.header().head_dim;
+}
+
+std::size_t PageReader::value_bytes() const {
+  return std::size_t{nkv_element_bytes(view_.header().dtype)} * view_.header().value_dim;
+}
+
+void PageReader::read_key(std::size_t token, std::span<std::byte> out) const {
+  restore_row(view_.keys(), token, view_.data<nkv_row_exception>(NKV_PAGE_ARRAY_K_EXCEPTIONS),
+              exception_count(view_.header().k_exceptions), out);
+}
+
+void PageReader::read_value(std::size_t token, std::span<std::byte> out) const {
+  if (view_.header().v_form == NKV_ROW_FORM_NONE) {
+    std::array<std::byte, 2 * NKV_MAX_HEAD_DIM> key;
+    read_key(token, std::span(key).first(key_bytes()));
+    std::memcpy(out.data(), key.data(), out.size());
+    return;
+  }
+  restore_row(view_.values(), token, view_.data<nkv_row_exception>(NKV_PAGE_ARRAY_V_EXCEPTIONS),
+              exception_count(view_.header().v_exceptions), out);
+}
+
+Status PlaneReader::open(const PageList& list, std::size_t page, unsigned planes) {
+  planes_ = planes;
+  Status status = list.open_any(page, HeaderDepth::kScan, &view_);
+  if (status == Status::kOk) status = view_.verify(NKV_PAGE_ARRAY_K_DIGEST);
+  for (unsigned plane = 0; plane < planes && status == Status::kOk; ++plane) {
+    status = view_.verify(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
+  }
+  return status;
+}
+
+void PlaneReader::read_key(std::size_t token, std::uint16_t* out) const {
+  const auto* const digest = view_.data<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
+  for (std::size_t channel = 0; channel < dim(); ++channel) {
+    const ChannelStep step = step_of_entry(digest[channel], view_.header().k_step_exponent);
+    int code = 128 >> planes_;  // Half of what the unread bits could add.
+    for (unsigned plane = 0; plane < planes_; ++plane) {
+      const auto* const bits =
+          view_.data<std::uint8_t>(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
+      const unsigned bit = (bits[token * dim() / 8 + channel / 8] >> (channel % 8)) & 1U;
+      code += static_cast<int>(bit << (7 - plane));
+    }
+    const int cells = NKV_CODE_BASE_STEP * step.base + code;
+    out[channel] = to_bf16(static_cast<float>(cells * step.step()));
+  }
+}
+
+}  // namespace nearkv

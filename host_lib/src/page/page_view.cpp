@@ -1,0 +1,129 @@
+#include "page/page_view.hpp"
+
+#include <cstddef>
+#include <cstring>
+
+#include "page/checksum.hpp"
+
+namespace nearkv {
+namespace {
+
+/// A shape that the layout function and the kernels can handle, whatever the bytes said.
+bool is_sound(const nkv_page_header& header) {
+  const bool delta4 = header.k_form == NKV_ROW_FORM_DELTA4 || header.v_form == NKV_ROW_FORM_DELTA4;
+  const bool values_stored = header.v_form != NKV_ROW_FORM_NONE;
+  return header.head_dim >= 16 && header.head_dim <= NKV_MAX_HEAD_DIM &&
+         header.head_dim % 16 == 0 && header.value_dim <= NKV_MAX_HEAD_DIM &&
+         header.value_dim % 16 == 0 && header.tokens == NKV_PAGE_TOKENS &&
+         header.k_form <= NKV_ROW_FORM_DELTA4 && header.v_form <= NKV_ROW_FORM_NONE &&
+         header.dtype <= NKV_DTYPE_INT8 && header.dtype != NKV_DTYPE_FP32 &&
+         (!delta4 || header.dtype == NKV_DTYPE_BF16) &&
+         (values_stored ? header.value_dim > 0 : header.value_dim <= header.head_dim);
+}
+
+}  // namespace
+
+nkv_page_shape shape_of(const nkv_page_header& header) {
+  nkv_page_shape shape{};
+  shape.k_form = header.k_form;
+  shape.v_form = header.v_form;
+  shape.dtype = header.dtype;
+  shape.flags = header.flags;
+  shape.head_dim = header.head_dim;
+  shape.value_dim = header.value_dim;
+  return shape;
+}
+
+std::uint32_t stored_checksum(const nkv_page_header& header, nkv_page_array array) {
+  switch (array) {
+    case NKV_PAGE_ARRAY_K_DIGEST:
+      return header.crc_k_digest;
+    case NKV_PAGE_ARRAY_K_PLANE0:
+    case NKV_PAGE_ARRAY_K_PLANE1:
+    case NKV_PAGE_ARRAY_K_PLANE2:
+    case NKV_PAGE_ARRAY_K_PLANE3:
+      return header.crc_k_plane[array - NKV_PAGE_ARRAY_K_PLANE0];
+    case NKV_PAGE_ARRAY_K_EXPONENTS:
+      return header.crc_k_exponents;
+    case NKV_PAGE_ARRAY_K_ROWS:
+      return header.crc_k_rows;
+    case NKV_PAGE_ARRAY_K_EXCEPTIONS:
+      return header.crc_k_exceptions;
+    case NKV_PAGE_ARRAY_KEY_SCALES:
+      return header.crc_key_scales;
+    case NKV_PAGE_ARRAY_V_SUM:
+      return header.crc_v_sum;
+    case NKV_PAGE_ARRAY_V_EXPONENTS:
+      return header.crc_v_exponents;
+    case NKV_PAGE_ARRAY_V_ROWS:
+      return header.crc_v_rows;
+    default:
+      return header.crc_v_exceptions;
+  }
+}
+
+std::uint32_t hot_checksum(const nkv_page_header& header) {
+  return crc32c(std::as_bytes(std::span(&header, 1)).first(offsetof(nkv_page_header, crc_hot)));
+}
+
+std::uint32_t cold_checksum(const nkv_page_header& header) {
+  return crc32c(
+      std::as_bytes(std::span(&header, 1))
+          .subspan(NKV_BURST_BYTES, offsetof(nkv_page_header, crc_cold) - NKV_BURST_BYTES));
+}
+
+Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderDepth depth) {
+  const std::uint64_t address = std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
+  const std::span<std::byte> head = window.at(address, sizeof(header_));
+  if (head.empty()) return Status::kAddressFault;
+  std::memcpy(&header_, head.data(), sizeof(header_));
+  if (header_.magic == 0) return Status::kStalePage;  // Freed, and not used again.
+  if (header_.crc_hot != hot_checksum(header_) ||
+      (depth == HeaderDepth::kRows && header_.crc_cold != cold_checksum(header_))) {
+    return Status::kCorrupt;
+  }
+  if (header_.generation != entry.generation) return Status::kStalePage;
+  if (header_.state != NKV_PAGE_STATE_CLOSED) return Status::kStalePage;
+  if (header_.magic != NKV_PAGE_MAGIC || header_.version != NKV_PAGE_VERSION ||
+      !is_sound(header_) || header_.k_exponent != entry.k_exponent ||
+      header_.v_exponent != entry.v_exponent ||
+      (depth == HeaderDepth::kRows && header_.tenant != window.tenant())) {
+    return Status::kBadPage;
+  }
+  if (header_.codec != NKV_CODEC_NONE) return Status::kColdPage;
+  const nkv_page_shape shape = shape_of(header_);
+  nkv_lay_out_page(&shape, &layout_);
+  const std::span<std::byte> page = window.at(address, layout_.total_bytes);
+  if (page.empty()) return Status::kAddressFault;
+  page_ = page.data();
+  return Status::kOk;
+}
+
+Status PageView::verify(nkv_page_array array) const {
+  return crc32c(bytes(array)) == stored_checksum(header_, array) ? Status::kOk : Status::kCorrupt;
+}
+
+RowSource PageView::keys() const {
+  RowSource source;
+  source.form = header_.k_form;
+  source.dtype = header_.dtype;
+  source.dim = header_.head_dim;
+  source.row_bytes = layout_.bytes[NKV_PAGE_ARRAY_K_ROWS] / NKV_PAGE_TOKENS;
+  source.rows = data<std::uint8_t>(NKV_PAGE_ARRAY_K_ROWS);
+  source.exponents = data<std::uint8_t>(NKV_PAGE_ARRAY_K_EXPONENTS);
+  return source;
+}
+
+RowSource PageView::values() const {
+  if (header_.v_form == NKV_ROW_FORM_NONE) return keys();
+  RowSource source;
+  source.form = header_.v_form;
+  source.dtype = header_.dtype;
+  source.dim = header_.value_dim;
+  source.row_bytes = layout_.bytes[NKV_PAGE_ARRAY_V_ROWS] / NKV_PAGE_TOKENS;
+  source.rows = data<std::uint8_t>(NKV_PAGE_ARRAY_V_ROWS);
+  source.exponents = data<std::uint8_t>(NKV_PAGE_ARRAY_V_EXPONENTS);
+  return source;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,64 @@
+// A page of the pool, checked before anything of it is used.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "nearkv/status.hpp"
+#include "nkv_abi.h"
+#include "page/row_source.hpp"
+#include "page/window.hpp"
+
+namespace nearkv {
+
+/// How much of the header a reader relies on; more is checked the deeper it looks.
+enum class HeaderDepth {
+  kScan,  ///< First burst: digest and planes may be used.
+  kRows,  ///< Both bursts: rows, sums and identity may be used too.
+};
+
+/// A read-only view of one closed page. The header is a private copy, so that what has been checked
+/// cannot change under the reader; arrays are read in place, each after its checksum where it is
+/// streamed as a whole.
+class PageView {
+ public:
+  /// kAddressFault, kStalePage, kBadPage, kColdPage or kCorrupt. A view that did not open is
+  /// unusable.
+  Status open(const Window& window, const nkv_page_entry& entry, HeaderDepth depth);
+
+  [[nodiscard]] const nkv_page_header& header() const { return header_; }
+  [[nodiscard]] const std::byte* start() const { return page_; }
+
+  /// Compares an array with its checksum: kOk or kCorrupt.
+  [[nodiscard]] Status verify(nkv_page_array array) const;
+
+  [[nodiscard]] std::span<const std::byte> bytes(nkv_page_array array) const {
+    return {page_ + layout_.offset[array], layout_.bytes[array]};
+  }
+  template <typename T>
+  [[nodiscard]] const T* data(nkv_page_array array) const {
+    return reinterpret_cast<const T*>(page_ + layout_.offset[array]);
+  }
+
+  [[nodiscard]] RowSource keys() const;
+  /// With v_form NONE the leading key channels.
+  [[nodiscard]] RowSource values() const;
+
+ private:
+  const std::byte* page_ = nullptr;
+  nkv_page_header header_{};
+  nkv_page_layout layout_{};
+};
+
+/// Shape of a page as its header states it.
+[[nodiscard]] nkv_page_shape shape_of(const nkv_page_header& header);
+
+/// The checksum that the header keeps of an array.
+[[nodiscard]] std::uint32_t stored_checksum(const nkv_page_header& header, nkv_page_array array);
+
+/// Checksums of the header's halves: bytes 0 to 59, and 64 to 123.
+[[nodiscard]] std::uint32_t hot_checksum(const nkv_page_header& header);
+[[nodiscard]] std::uint32_t cold_checksum(const nkv_page_header& header);
+
+}  // namespace nearkv

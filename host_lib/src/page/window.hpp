@@ -1,0 +1,31 @@
+// The part of device memory that a queue's commands may touch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace nearkv {
+
+/// Every address of a command is an offset into its queue's window; this is the only place where
+/// one becomes a pointer. Copyable view.
+class Window {
+ public:
+  Window() = default;
+  Window(std::span<std::byte> bytes, std::uint16_t tenant) : bytes_(bytes), tenant_(tenant) {}
+
+  /// `bytes` bytes from `address`, or an empty span if any lies outside.
+  [[nodiscard]] std::span<std::byte> at(std::uint64_t address, std::uint64_t bytes) const {
+    if (address > bytes_.size() || bytes > bytes_.size() - address) return {};
+    return bytes_.subspan(address, bytes);
+  }
+
+  /// Tenant that the queue belongs to.
+  [[nodiscard]] std::uint16_t tenant() const { return tenant_; }
+
+ private:
+  std::span<std::byte> bytes_;
+  std::uint16_t tenant_ = 0;
+};
+
+}  // namespace nearkv

@@ -1,0 +1,136 @@
+// Inside a pool: sequences, their page lists, and the queue that serves them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nearkv/pool.hpp"
+#include "nearkv/queue.hpp"
+#include "pool/command_batch.hpp"
+#include "pool/list_allocator.hpp"
+#include "pool/slab_allocator.hpp"
+
+namespace nearkv {
+
+/// Pages of one (layer, KV head), and their copy in device memory that commands name.
+struct HeadList {
+  std::vector<nkv_page_entry> entries;
+  std::uint64_t address = 0;         ///< Of the copy.
+  std::uint64_t capacity_bytes = 0;  ///< Room there; 0: none yet.
+};
+
+struct Sequence {
+  std::size_t record = 0;  ///< Index in the sequence table.
+  std::uint64_t parent = 0;
+  std::uint32_t fork_tokens = 0;
+  bool dropped = false;         ///< Kept only while forks share its pages.
+  std::vector<HeadList> heads;  ///< [layers][kv_heads].
+};
+
+/// Where everything lies in a pool of some size and shape.
+struct PoolPlan {
+  nkv_pool_header header{};
+  std::uint64_t staging_bytes = 0;
+  std::uint64_t lists_bytes = 0;
+
+  /// kBadArgument or kPoolFull with a reason.
+  static Status make(std::uint64_t memory_bytes, const Pool::Options& options, PoolPlan* plan,
+                     std::string* reason);
+};
+
+class Pool::Impl {
+ public:
+  Impl(std::shared_ptr<Device> device, const Options& options, const PoolPlan& plan);
+
+  /// Opens the queue. Called once, before anything else.
+  Status start(std::string* reason);
+
+  /// Rebuilds all sequences from the sequence table and the page headers.
+  void recover();
+
+  Status create_sequence(std::uint64_t id);
+  Status fork(std::uint64_t parent, std::uint64_t child, std::uint32_t tokens);
+  Status drop(std::uint64_t id);
+  Status append(std::uint64_t id, std::uint16_t layer, const HostRows& keys, const HostRows& values,
+                std::uint32_t tokens);
+  Status tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens) const;
+  Status attend(std::span<const AttendRequest> requests, const AttendOptions& options);
+  Status top_k(const TopKRequest& request);
+  Status gather(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                std::span<const std::uint32_t> ids, std::span<std::byte> keys,
+                std::span<std::byte> values);
+  Status read(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head, std::uint32_t first,
+              std::uint32_t count, std::span<std::byte> keys, std::span<std::byte> values);
+  Status scrub(std::uint64_t id, std::uint64_t* pages);
+
+  [[nodiscard]] const ModelShape& shape() const { return options_.shape; }
+  [[nodiscard]] NearStats stats() const;
+  void reset_stats();
+  [[nodiscard]] PoolUsage usage() const;
+  [[nodiscard]] std::string last_error() const;
+
+ private:
+  /// A run of new pages of one KV head on its way into the pool.
+  struct HeadAppend;
+
+  // pool_sequences.cpp
+  [[nodiscard]] Sequence* find(std::uint64_t id);
+  [[nodiscard]] const Sequence* find(std::uint64_t id) const;
+  [[nodiscard]] HeadList* find_head(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head);
+  [[nodiscard]] std::optional<std::size_t> free_record() const;
+  void write_record(std::uint64_t id, const Sequence& sequence, std::uint32_t state);
+  void clear_record(const Sequence& sequence);
+  void release_sequence(std::uint64_t id);
+  void release_unshared();
+  void share(const nkv_page_entry& entry);
+  void unshare(const nkv_page_entry& entry);
+  bool extend_list(HeadList* list, std::span<const nkv_page_entry> entries);
+
+  // pool_append.cpp
+  Status append_head(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
+                     std::vector<nkv_page_entry>* entries);
+  Status append_staged(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
+                       std::vector<nkv_page_entry>* entries, std::size_t* overflow);
+
+  // pool_query.cpp
+  Status add_attend(const AttendRequest& request, const AttendOptions& options,
+                    std::uint64_t* result);
+  void take_result(const AttendRequest& request, std::uint64_t result);
+  /// Adds the command that puts rows [begin, begin + rows) of a request to `result`.
+  using AddRows =
+      std::function<Status(std::uint8_t tensor, const HeadList& list, std::uint32_t begin,
+                           std::uint32_t rows, std::uint64_t result)>;
+  Status copy_rows(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                   std::uint32_t count, std::span<std::byte> keys, std::span<std::byte> values,
+                   const AddRows& add);
+
+  Status run_batch();
+  Status fail(Status status, std::string what);
+  Status fail_completion(const nkv_completion& completion, const std::string& what);
+
+  std::shared_ptr<Device> device_;
+  Options options_;
+  PoolPlan plan_;
+  std::span<std::byte> memory_;
+  std::unique_ptr<Queue> queue_;
+  NearStats stats_;
+  std::unique_ptr<CommandBatch> batch_;
+  SlabAllocator slabs_;
+  ListAllocator lists_;
+  std::map<std::uint64_t, Sequence> sequences_;
+  std::vector<bool> records_;  ///< Which records of the sequence table are taken.
+  std::map<std::uint32_t, std::uint32_t>
+      shares_;  ///< Per page: lists that hold it, if more than one.
+  mutable std::mutex mutex_;
+  std::string last_error_;
+};
+
+}  // namespace nearkv

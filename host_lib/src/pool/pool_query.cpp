@@ -1,0 +1,287 @@
+// Commands that read sequences: ATTEND, TOPK, GATHER, READ, SCRUB.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "pool/pool_impl.hpp"
+
+namespace nearkv {
+namespace {
+
+std::uint64_t section(std::uint64_t bytes) {
+  return (bytes + NKV_BURST_BYTES - 1) / NKV_BURST_BYTES * NKV_BURST_BYTES;
+}
+
+std::string place(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
+  return "sequence " + std::to_string(sequence) + ", layer " + std::to_string(layer) +
+         ", KV head " + std::to_string(kv_head);
+}
+
+/// What a caller's causal limit means for a list of pages; false if it is beyond it.
+bool limit_tokens(const HeadList& list, std::uint32_t wanted, std::uint32_t* tokens) {
+  const auto present = static_cast<std::uint32_t>(list.entries.size() * NKV_PAGE_TOKENS);
+  *tokens = wanted == 0 ? present : wanted;
+  return *tokens <= present;
+}
+
+/// Results of one ATTEND in device memory.
+struct AttendLayout {
+  std::uint64_t lse = 0;
+  std::uint64_t bound = 0;
+  std::uint64_t bytes = 0;
+
+  AttendLayout(std::uint64_t rows, std::uint64_t value_dim)
+      : lse(section(rows * value_dim * sizeof(float))),
+        bound(lse + section(rows * sizeof(float))),
+        bytes(bound + section(rows * sizeof(float))) {}
+};
+
+}  // namespace
+
+Status Pool::Impl::add_attend(const AttendRequest& request, const AttendOptions& options,
+                              std::uint64_t* result) {
+  const ModelShape& shape = options_.shape;
+  const std::string what =
+      "attending to " + place(request.sequence, request.layer, request.kv_head);
+  const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
+  if (list == nullptr) return fail(Status::kNotFound, what);
+  nkv_attend_command command{};
+  const std::uint64_t query_bytes =
+      std::uint64_t{request.rows} *
+      nkv_row_bytes(NKV_ROW_FORM_RAW, request.query_dtype, shape.head_dim);
+  if (request.rows == 0 || request.rows > NKV_MAX_GROUP || request.query.size() != query_bytes ||
+      request.output.size() != std::size_t{request.rows} * shape.value_dim ||
+      request.lse.size() != request.rows ||
+      (!request.bound.empty() && request.bound.size() != request.rows) ||
+      !limit_tokens(*list, options.tokens, &command.tokens)) {
+    return fail(Status::kBadArgument, what);
+  }
+  const AttendLayout layout(request.rows, shape.value_dim);
+  if (!batch_->reserve(query_bytes, &command.query) || !batch_->reserve(layout.bytes, result)) {
+    return Status::kQueueFull;
+  }
+  batch_->write(command.query, request.query);
+  command.opcode = NKV_OPCODE_ATTEND;
+  command.head_dim = shape.head_dim;
+  command.value_dim = shape.value_dim;
+  command.window = options.window;
+  command.page_list = list->address;
+  command.result = *result;
+  command.scale = options.scale;
+  command.soft_cap = options.soft_cap;
+  command.sinks = options.sinks;
+  command.byte_cap = options.byte_cap;
+  command.top_k = options.top_k;
+  command.mode = options.mode;
+  command.group = static_cast<std::uint8_t>(request.rows);
+  command.query_dtype = request.query_dtype;
+  command.z = options.z16;
+  command.error = options.error;
+  command.seed = options.seed;
+  return batch_->add(command);
+}
+
+void Pool::Impl::take_result(const AttendRequest& request, std::uint64_t result) {
+  const AttendLayout layout(request.rows, options_.shape.value_dim);
+  batch_->read(result, std::as_writable_bytes(request.output));
+  batch_->read(result + layout.lse, std::as_writable_bytes(request.lse));
+  if (!request.bound.empty()) {
+    batch_->read(result + layout.bound, std::as_writable_bytes(request.bound));
+  }
+}
+
+Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendOptions& options) {
+  const std::scoped_lock lock(mutex_);
+  std::size_t done = 0;
+  std::vector<std::uint64_t> results;
+  while (done < requests.size()) {
+    batch_->clear();
+    results.clear();
+    Status status = Status::kOk;
+    while (done + results.size() < requests.size()) {
+      std::uint64_t result = 0;
+      status = add_attend(requests[done + results.size()], options, &result);
+      if (status != Status::kOk) break;
+      results.push_back(result);
+    }
+    // Full means: run what there is, then go on. A request that does not fit an empty batch never
+    // will.
+    const bool full = status == Status::kQueueFull;
+    if (full && results.empty()) return fail(status, "a request is larger than the staging area");
+    if (status != Status::kOk && !full) return status;
+    status = run_batch();
+    if (status != Status::kOk) return status;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const AttendRequest& request = requests[done + i];
+      const nkv_completion& completion = batch_->completions()[i];
+      if (completion.status != NKV_STATUS_OK) {
+        return fail_completion(
+            completion, "attending to " + place(request.sequence, request.layer, request.kv_head));
+      }
+      take_result(request, results[i]);
+    }
+    done += results.size();
+  }
+  return Status::kOk;
+}
+
+Status Pool::Impl::top_k(const TopKRequest& request) {
+  const std::scoped_lock lock(mutex_);
+  const ModelShape& shape = options_.shape;
+  const std::string what = "searching " + place(request.sequence, request.layer, request.kv_head);
+  const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
+  if (list == nullptr) return fail(Status::kNotFound, what);
+  nkv_topk_command command{};
+  const std::size_t places = std::size_t{request.rows} * request.top_k;
+  const std::uint64_t query_bytes =
+      std::uint64_t{request.rows} *
+      nkv_row_bytes(NKV_ROW_FORM_RAW, request.query_dtype, shape.head_dim);
+  if (request.rows == 0 || request.rows > NKV_MAX_GROUP || request.query.size() != query_bytes ||
+      request.mode == NKV_SELECT_INDEXER || request.ids.size() != places ||
+      request.scores.size() != places || request.counts.size() != request.rows ||
+      !limit_tokens(*list, request.tokens, &command.tokens)) {
+    return fail(Status::kBadArgument, what);
+  }
+  const std::uint64_t table_bytes = section(places * sizeof(std::uint32_t));
+  batch_->clear();
+  if (!batch_->reserve(query_bytes, &command.query) ||
+      !batch_->reserve(2 * table_bytes + section(request.rows * sizeof(std::uint32_t)),
+                       &command.result)) {
+    return fail(Status::kBadArgument, what + ": larger than the staging area");
+  }
+  batch_->write(command.query, request.query);
+  command.opcode = NKV_OPCODE_TOPK;
+  command.head_dim = shape.head_dim;
+  command.window = request.window;
+  command.page_list = list->address;
+  command.scale = request.scale;
+  command.sinks = request.sinks;
+  command.planes = request.planes;
+  command.top_k = request.top_k;
+  command.mode = request.mode;
+  command.group = static_cast<std::uint8_t>(request.rows);
+  command.query_dtype = request.query_dtype;
+  command.z = request.z16;
+  Status status = batch_->add(command);
+  if (status == Status::kOk) status = run_batch();
+  if (status != Status::kOk) return status;
+  const nkv_completion& completion = batch_->completions().front();
+  if (completion.status != NKV_STATUS_OK) return fail_completion(completion, what);
+  batch_->read(command.result, std::as_writable_bytes(request.ids));
+  batch_->read(command.result + table_bytes, std::as_writable_bytes(request.scores));
+  batch_->read(command.result + 2 * table_bytes, std::as_writable_bytes(request.counts));
+  return Status::kOk;
+}
+
+Status Pool::Impl::copy_rows(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                             std::uint32_t count, std::span<std::byte> keys,
+                             std::span<std::byte> values, const AddRows& add) {
+  const ModelShape& shape = options_.shape;
+  const std::string what = "reading " + place(id, layer, kv_head);
+  const HeadList* const list = find_head(id, layer, kv_head);
+  if (list == nullptr) return fail(Status::kNotFound, what);
+  const std::uint64_t key_bytes = nkv_row_bytes(NKV_ROW_FORM_RAW, shape.dtype, shape.head_dim);
+  const std::uint64_t value_bytes = nkv_row_bytes(NKV_ROW_FORM_RAW, shape.dtype, shape.value_dim);
+  if ((!keys.empty() && keys.size() != count * key_bytes) ||
+      (!values.empty() && values.size() != count * value_bytes)) {
+    return fail(Status::kBadArgument, what + ": a buffer has the wrong size");
+  }
+  // Half of the staging area for rows leaves room for whatever `add` stages itself.
+  const std::uint64_t most = std::max(key_bytes, value_bytes);
+  const auto run = static_cast<std::uint32_t>(plan_.staging_bytes / 2 / most);
+  for (const std::uint8_t tensor : {NKV_TENSOR_KEYS, NKV_TENSOR_VALUES}) {
+    const std::span<std::byte> out = tensor == NKV_TENSOR_KEYS ? keys : values;
+    const std::uint64_t row_bytes = tensor == NKV_TENSOR_KEYS ? key_bytes : value_bytes;
+    for (std::uint32_t begin = 0; begin < count && !out.empty(); begin += run) {
+      const std::uint32_t rows = std::min(run, count - begin);
+      std::uint64_t result = 0;
+      batch_->clear();
+      Status status = batch_->reserve(rows * row_bytes, &result) ? Status::kOk : Status::kInternal;
+      if (status == Status::kOk) status = add(tensor, *list, begin, rows, result);
+      if (status == Status::kOk) status = run_batch();
+      if (status != Status::kOk) return status;
+      const nkv_completion& completion = batch_->completions().front();
+      if (completion.status != NKV_STATUS_OK) return fail_completion(completion, what);
+      batch_->read(result, out.subspan(begin * row_bytes, rows * row_bytes));
+    }
+  }
+  return Status::kOk;
+}
+
+Status Pool::Impl::gather(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                          std::span<const std::uint32_t> ids, std::span<std::byte> keys,
+                          std::span<std::byte> values) {
+  const std::scoped_lock lock(mutex_);
+  return copy_rows(id, layer, kv_head, static_cast<std::uint32_t>(ids.size()), keys, values,
+                   [&](std::uint8_t tensor, const HeadList& list, std::uint32_t begin,
+                       std::uint32_t rows, std::uint64_t result) {
+                     nkv_gather_command command{};
+                     if (!batch_->reserve(rows * sizeof(std::uint32_t), &command.ids)) {
+                       return Status::kInternal;
+                     }
+                     batch_->write(command.ids, std::as_bytes(ids.subspan(begin, rows)));
+                     command.opcode = NKV_OPCODE_GATHER;
+                     command.tensor = tensor;
+                     command.tokens =
+                         static_cast<std::uint32_t>(list.entries.size() * NKV_PAGE_TOKENS);
+                     command.count = rows;
+                     command.page_list = list.address;
+                     command.result = result;
+                     return batch_->add(command);
+                   });
+}
+
+Status Pool::Impl::read(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                        std::uint32_t first, std::uint32_t count, std::span<std::byte> keys,
+                        std::span<std::byte> values) {
+  const std::scoped_lock lock(mutex_);
+  const HeadList* const list = find_head(id, layer, kv_head);
+  if (list != nullptr && std::uint64_t{first} + count > list->entries.size() * NKV_PAGE_TOKENS) {
+    return fail(Status::kBadArgument, "reading beyond the end of " + place(id, layer, kv_head));
+  }
+  return copy_rows(id, layer, kv_head, count, keys, values,
+                   [&](std::uint8_t tensor, const HeadList& of, std::uint32_t begin,
+                       std::uint32_t rows, std::uint64_t result) {
+                     nkv_read_command command{};
+                     command.opcode = NKV_OPCODE_READ;
+                     command.tensor = tensor;
+                     command.first = first + begin;
+                     command.count = rows;
+                     command.page_list = of.address;
+                     command.result = result;
+                     return batch_->add(command);
+                   });
+}
+
+Status Pool::Impl::scrub(std::uint64_t id, std::uint64_t* pages) {
+  const std::scoped_lock lock(mutex_);
+  *pages = 0;
+  const Sequence* const sequence = find(id);
+  if (sequence == nullptr)
+    return fail(Status::kNotFound, "scrubbing sequence " + std::to_string(id));
+  for (std::size_t i = 0; i < sequence->heads.size(); ++i) {
+    const HeadList& head = sequence->heads[i];
+    if (head.entries.empty()) continue;
+    batch_->clear();
+    nkv_pages_command command{};
+    command.opcode = NKV_OPCODE_SCRUB;
+    command.count = static_cast<std::uint32_t>(head.entries.size());
+    command.source = head.address;
+    Status status = batch_->add(command);
+    if (status == Status::kOk) status = run_batch();
+    if (status != Status::kOk) return status;
+    const nkv_completion& completion = batch_->completions().front();
+    *pages += completion.count;
+    if (completion.status != NKV_STATUS_OK) {
+      const std::uint16_t heads = options_.shape.kv_heads;
+      return fail_completion(completion,
+                             "scrubbing " + place(id, static_cast<std::uint16_t>(i / heads),
+                                                  static_cast<std::uint16_t>(i % heads)));
+    }
+  }
+  return Status::kOk;
+}
+
+}  // namespace nearkv

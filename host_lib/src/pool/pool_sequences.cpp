@@ -1,0 +1,193 @@
+// Sequences: creation, forks by shared pages, and their end.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "page/checksum.hpp"
+#include "pool/pool_impl.hpp"
+
+namespace nearkv {
+
+Sequence* Pool::Impl::find(std::uint64_t id) {
+  const auto found = sequences_.find(id);
+  return found == sequences_.end() || found->second.dropped ? nullptr : &found->second;
+}
+
+const Sequence* Pool::Impl::find(std::uint64_t id) const {
+  const auto found = sequences_.find(id);
+  return found == sequences_.end() || found->second.dropped ? nullptr : &found->second;
+}
+
+HeadList* Pool::Impl::find_head(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head) {
+  Sequence* const sequence = find(id);
+  const ModelShape& shape = options_.shape;
+  if (sequence == nullptr || layer >= shape.layers || kv_head >= shape.kv_heads) return nullptr;
+  return &sequence->heads[std::size_t{layer} * shape.kv_heads + kv_head];
+}
+
+std::optional<std::size_t> Pool::Impl::free_record() const {
+  const auto free = std::ranges::find(records_, false);
+  if (free == records_.end()) return std::nullopt;
+  return static_cast<std::size_t>(free - records_.begin());
+}
+
+void Pool::Impl::write_record(std::uint64_t id, const Sequence& sequence, std::uint32_t state) {
+  nkv_sequence_record record{};
+  record.sequence_id = id;
+  record.parent_id = sequence.parent;
+  record.fork_tokens = sequence.fork_tokens;
+  record.crc =
+      crc32c(std::as_bytes(std::span(&record, 1)).first(offsetof(nkv_sequence_record, state)));
+  std::byte* const place =
+      memory_.data() + plan_.header.sequences_at + sequence.record * sizeof(record);
+  // Identity first, state last: a record in between is a free one.
+  std::memcpy(place, &record, sizeof(record));
+  std::atomic_ref<std::uint32_t>(
+      *reinterpret_cast<std::uint32_t*>(place + offsetof(nkv_sequence_record, state)))
+      .store(state, std::memory_order_release);
+  records_[sequence.record] = true;
+}
+
+void Pool::Impl::clear_record(const Sequence& sequence) {
+  std::byte* const place =
+      memory_.data() + plan_.header.sequences_at + sequence.record * sizeof(nkv_sequence_record);
+  std::atomic_ref<std::uint32_t>(
+      *reinterpret_cast<std::uint32_t*>(place + offsetof(nkv_sequence_record, state)))
+      .store(NKV_SEQUENCE_STATE_FREE, std::memory_order_release);
+  records_[sequence.record] = false;
+}
+
+Status Pool::Impl::create_sequence(std::uint64_t id) {
+  const std::scoped_lock lock(mutex_);
+  const std::string what = "creating sequence " + std::to_string(id);
+  if (sequences_.contains(id)) return fail(Status::kExists, what);
+  const std::optional<std::size_t> record = free_record();
+  if (!record) return fail(Status::kPoolFull, what + " beyond max_sequences");
+  Sequence sequence;
+  sequence.record = *record;
+  sequence.heads.resize(std::size_t{options_.shape.layers} * options_.shape.kv_heads);
+  write_record(id, sequence, NKV_SEQUENCE_STATE_ACTIVE);
+  sequences_.emplace(id, std::move(sequence));
+  return Status::kOk;
+}
+
+void Pool::Impl::share(const nkv_page_entry& entry) {
+  ++shares_.try_emplace(entry.page, 1).first->second;
+}
+
+void Pool::Impl::unshare(const nkv_page_entry& entry) {
+  const auto shared = shares_.find(entry.page);
+  if (shared == shares_.end()) {
+    slabs_.release(entry.page);
+  } else if (--shared->second == 1) {
+    shares_.erase(shared);
+  }
+}
+
+bool Pool::Impl::extend_list(HeadList* list, std::span<const nkv_page_entry> entries) {
+  const std::size_t count = list->entries.size() + entries.size();
+  const std::uint64_t needed = count * sizeof(nkv_page_entry);
+  if (needed > list->capacity_bytes) {
+    std::uint64_t bytes = needed;
+    std::uint64_t address = 0;
+    if (!lists_.allocate(&bytes, &address)) return false;
+    std::memcpy(memory_.data() + address, list->entries.data(),
+                list->entries.size() * sizeof(nkv_page_entry));
+    if (list->capacity_bytes != 0) lists_.release(list->address, list->capacity_bytes);
+    list->address = address;
+    list->capacity_bytes = bytes;
+  }
+  std::memcpy(memory_.data() + list->address + list->entries.size() * sizeof(nkv_page_entry),
+              entries.data(), entries.size_bytes());
+  list->entries.insert(list->entries.end(), entries.begin(), entries.end());
+  return true;
+}
+
+Status Pool::Impl::fork(std::uint64_t parent, std::uint64_t child, std::uint32_t tokens) {
+  const std::scoped_lock lock(mutex_);
+  const std::string what = "forking sequence " + std::to_string(child) + " from " +
+                           std::to_string(parent) + " at token " + std::to_string(tokens);
+  const Sequence* const source = find(parent);
+  if (source == nullptr) return fail(Status::kNotFound, what);
+  if (sequences_.contains(child)) return fail(Status::kExists, what);
+  const std::size_t pages = tokens / NKV_PAGE_TOKENS;
+  const bool present = std::ranges::all_of(
+      source->heads, [&](const HeadList& head) { return head.entries.size() >= pages; });
+  if (tokens % NKV_PAGE_TOKENS != 0 || !present) {
+    return fail(Status::kBadArgument, what + ": not a whole number of pages that all layers have");
+  }
+  const std::optional<std::size_t> record = free_record();
+  if (!record) return fail(Status::kPoolFull, what + " beyond max_sequences");
+  Sequence sequence;
+  sequence.record = *record;
+  sequence.parent = parent;
+  sequence.fork_tokens = tokens;
+  sequence.heads.resize(source->heads.size());
+  for (std::size_t i = 0; i < source->heads.size(); ++i) {
+    if (extend_list(&sequence.heads[i], std::span(source->heads[i].entries).first(pages))) continue;
+    for (HeadList& head : sequence.heads) {
+      if (head.capacity_bytes != 0) lists_.release(head.address, head.capacity_bytes);
+    }
+    return fail(Status::kPoolFull, what + ": no room for page lists");
+  }
+  for (const HeadList& head : sequence.heads)
+    std::ranges::for_each(head.entries, [&](const auto& entry) { share(entry); });
+  write_record(child, sequence, NKV_SEQUENCE_STATE_ACTIVE);
+  sequences_.emplace(child, std::move(sequence));
+  return Status::kOk;
+}
+
+void Pool::Impl::release_sequence(std::uint64_t id) {
+  Sequence& sequence = sequences_.at(id);
+  for (HeadList& head : sequence.heads) {
+    for (const nkv_page_entry& entry : head.entries) unshare(entry);
+    if (head.capacity_bytes != 0) lists_.release(head.address, head.capacity_bytes);
+  }
+  sequence.heads.clear();
+  sequence.dropped = true;
+}
+
+void Pool::Impl::release_unshared() {
+  // A dropped sequence goes once nobody was forked from it; that may free its own parent in turn.
+  for (auto it = sequences_.begin(); it != sequences_.end();) {
+    const bool needed =
+        !it->second.dropped || std::ranges::any_of(sequences_, [&](const auto& other) {
+          return other.second.fork_tokens != 0 && other.second.parent == it->first;
+        });
+    if (needed) {
+      ++it;
+      continue;
+    }
+    clear_record(it->second);
+    sequences_.erase(it);
+    it = sequences_.begin();
+  }
+}
+
+Status Pool::Impl::drop(std::uint64_t id) {
+  const std::scoped_lock lock(mutex_);
+  const Sequence* const sequence = find(id);
+  if (sequence == nullptr) {
+    return fail(Status::kNotFound, "dropping sequence " + std::to_string(id));
+  }
+  // Recorded before the first page goes, so that a crash in between leaves no half of a sequence.
+  write_record(id, *sequence, NKV_SEQUENCE_STATE_DROPPED);
+  release_sequence(id);
+  release_unshared();
+  return Status::kOk;
+}
+
+Status Pool::Impl::tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens) const {
+  const std::scoped_lock lock(mutex_);
+  const Sequence* const sequence = find(id);
+  if (sequence == nullptr || layer >= options_.shape.layers) return Status::kNotFound;
+  const auto first = sequence->heads.begin() +
+                     static_cast<std::ptrdiff_t>(std::size_t{layer} * options_.shape.kv_heads);
+  const auto shortest = std::min_element(
+      first, first + options_.shape.kv_heads,
+      [](const HeadList& a, const HeadList& b) { return a.entries.size() < b.entries.size(); });
+  *tokens = static_cast<std::uint32_t>(shortest->entries.size() * NKV_PAGE_TOKENS);
+  return Status::kOk;
+}
+
+}  // namespace nearkv
