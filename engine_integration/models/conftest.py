@@ -1,0 +1,28 @@
+"""Fixtures of the model tests, and the path on which they find the package `training`."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+MODELS = Path(__file__).parent
+sys.path.insert(0, str(MODELS))
+
+MISSING = [name for name in ("torch", "transformers", "tokenizers") if find_spec(name) is None]
+
+collect_ignore_glob = ["tests/*"] if MISSING else []
+
+
+def pytest_report_header() -> str | None:
+    return f"model tests not collected, missing: {', '.join(MISSING)}" if MISSING else None
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    return MODELS / "recall_3m"
+
+
+@pytest.fixture(scope="session")
+def demo_document() -> str:
+    return (MODELS / "documents" / "postgresql-high-availability.txt").read_text(encoding="utf-8")
