@@ -3,6 +3,8 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "attend/scored_token.hpp"
@@ -15,38 +17,55 @@ namespace {
 template <typename Score>
 class Rankings {
  public:
-  Rankings(std::size_t count, std::size_t top_k) : best_(count), top_k_(top_k) {}
+  Rankings(std::size_t count, std::size_t top_k) : lists_(count), top_k_(top_k) {}
 
   void add(std::size_t ranking, Score score, std::uint32_t token) {
-    std::vector<ScoredToken<Score>>& best = best_[ranking];
-    best.push_back({score, token});
-    if (best.size() >= 2 * top_k_ + 1024) keep_best(top_k_, &best);
+    List& list = lists_[ranking];
+    if (score < list.least) return;
+    list.best.push_back({score, token});
+    if (list.best.size() < 2 * top_k_ + 1024) return;
+    keep_best(top_k_, &list.best);
+    if (list.best.size() == top_k_) list.least = list.best.back().score;
   }
   void merge(const Rankings& other) {
-    for (std::size_t i = 0; i < best_.size(); ++i) {
-      for (const ScoredToken<Score>& scored : other.best_[i]) add(i, scored.score, scored.token);
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      for (const ScoredToken<Score>& scored : other.lists_[i].best) {
+        add(i, scored.score, scored.token);
+      }
     }
   }
   std::vector<ScoredToken<Score>>& finish(std::size_t ranking) {
-    keep_best(top_k_, &best_[ranking]);
-    return best_[ranking];
+    keep_best(top_k_, &lists_[ranking].best);
+    return lists_[ranking].best;
   }
 
  private:
-  std::vector<std::vector<ScoredToken<Score>>> best_;
+  struct List {
+    std::vector<ScoredToken<Score>> best;
+    Score least = std::numeric_limits<Score>::lowest();  ///< Nothing below it can be chosen.
+  };
+  std::vector<List> lists_;
   std::size_t top_k_;
 };
 
-/// Opens every page with a visible token, verifies its rows, and hands each token that takes part
-/// to `visit(member, view, token)`. `raw_only` refuses other row forms.
-Outcome visit_tokens(const PageList& list, const Visibility& visibility, std::size_t dim,
-                     bool raw_only, Workers* workers, TopKResult* result,
-                     const std::function<void(unsigned, const PageView&, std::size_t page,
-                                              std::size_t token)>& visit) {
+/// One worker's exact scores of a page's tokens that take part, ascending.
+struct PageScores {
+  std::size_t page = 0;
+  std::uint64_t tokens = 0;
+  std::span<const std::int64_t> scores;  ///< [tokens][rows].
+};
+
+/// Opens every page with a visible token, verifies its rows, scores them and hands them to
+/// `visit(member, view, scores)`. `raw_only` refuses other row forms.
+Outcome visit_pages(
+    const PageList& list, const Visibility& visibility, std::size_t dim, const ExactScorer& scorer,
+    bool raw_only, Workers* workers, TopKResult* result,
+    const std::function<void(unsigned, const PageView&, const PageScores&)>& visit) {
   std::vector<std::uint64_t> read(list.pages());
   std::vector<std::uint8_t> left_out(list.pages());
   FirstFault fault;
   workers->for_each(list.pages(), 8, [&](unsigned member, std::size_t begin, std::size_t end) {
+    std::vector<std::int64_t> scores(NKV_PAGE_TOKENS * scorer.rows());
     for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
       const std::uint64_t mask = visibility.mask(page);
       if (mask == 0) continue;
@@ -67,9 +86,8 @@ Outcome visit_tokens(const PageList& list, const Visibility& visibility, std::si
       read[page] += bursts(sizeof(nkv_page_header));
       const std::uint64_t taking_part = mask & ~view.header().nonfinite;
       left_out[page] = taking_part != mask;
-      for (std::uint64_t left = taking_part; left != 0; left &= left - 1) {
-        visit(member, view, page, static_cast<std::size_t>(std::countr_zero(left)));
-      }
+      scorer.score(view.keys(), taking_part, scores.data());
+      visit(member, view, {page, taking_part, scores});
     }
   });
   result->traffic = {};
@@ -81,8 +99,15 @@ Outcome visit_tokens(const PageList& list, const Visibility& visibility, std::si
   return fault.outcome();
 }
 
-std::uint32_t position(std::size_t page, std::size_t token) {
-  return static_cast<std::uint32_t>(page * NKV_PAGE_TOKENS + token);
+/// Calls `use(token, index)` for each scored token of a page.
+template <typename Use>
+void for_each_token(const PageScores& page, Use use) {
+  std::size_t index = 0;
+  for (std::uint64_t left = page.tokens; left != 0; left &= left - 1, ++index) {
+    use(static_cast<std::uint32_t>(page.page * NKV_PAGE_TOKENS +
+                                   static_cast<std::size_t>(std::countr_zero(left))),
+        index);
+  }
 }
 
 template <typename Score>
@@ -97,16 +122,15 @@ Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, 
                             std::size_t top_k, Workers* workers, TopKResult* result) {
   const ExactScorer scorer(query, list.k_exponent());
   std::vector<Rankings<std::int64_t>> parts(workers->size(), {query.rows(), top_k});
-  std::vector<std::vector<std::int64_t>> scores(workers->size(),
-                                                std::vector<std::int64_t>(query.rows()));
   const Outcome outcome =
-      visit_tokens(list, visibility, query.dim(), false, workers, result,
-                   [&](unsigned member, const PageView& view, std::size_t page, std::size_t token) {
-                     scorer.score(view.keys(), token, scores[member].data());
-                     for (std::size_t row = 0; row < query.rows(); ++row) {
-                       parts[member].add(row, scores[member][row], position(page, token));
-                     }
-                   });
+      visit_pages(list, visibility, query.dim(), scorer, false, workers, result,
+                  [&](unsigned member, const PageView&, const PageScores& page) {
+                    for_each_token(page, [&](std::uint32_t token, std::size_t index) {
+                      for (std::size_t row = 0; row < query.rows(); ++row) {
+                        parts[member].add(row, page.scores[index * query.rows() + row], token);
+                      }
+                    });
+                  });
   if (!outcome.ok()) return outcome;
   Rankings<std::int64_t> all = merge_all(&parts);
   result->rows.assign(query.rows(), {});
@@ -123,27 +147,26 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
                           TopKResult* result) {
   const ExactScorer scorer(query, list.k_exponent());
   std::vector<Rankings<double>> parts(workers->size(), {1, top_k});
-  std::vector<std::vector<std::int64_t>> scores(workers->size(),
-                                                std::vector<std::int64_t>(query.rows()));
   std::atomic<bool> overflowed{false};
-  const Outcome outcome = visit_tokens(
-      list, visibility, query.dim(), true, workers, result,
-      [&](unsigned member, const PageView& view, std::size_t page, std::size_t token) {
-        scorer.score(view.keys(), token, scores[member].data());
-        double sum = 0;
-        for (std::size_t row = 0; row < query.rows(); ++row) {
-          const double score = static_cast<double>(scores[member][row]) * scorer.unit(row);
-          sum += static_cast<double>(weights[row]) * std::max(0.0, score);
-        }
+  const Outcome outcome = visit_pages(
+      list, visibility, query.dim(), scorer, true, workers, result,
+      [&](unsigned member, const PageView& view, const PageScores& page) {
         const bool scaled = (view.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
-        const double scale =
-            scaled ? static_cast<double>(view.data<float>(NKV_PAGE_ARRAY_KEY_SCALES)[token]) : 1.0;
-        const double total = scale * sum;
-        if (std::isfinite(total)) {
-          parts[member].add(0, total, position(page, token));
-        } else {
-          overflowed.store(true, std::memory_order_relaxed);
-        }
+        const auto* const scales = view.data<float>(NKV_PAGE_ARRAY_KEY_SCALES);
+        for_each_token(page, [&](std::uint32_t token, std::size_t index) {
+          double sum = 0;
+          for (std::size_t row = 0; row < query.rows(); ++row) {
+            const auto score = static_cast<double>(page.scores[index * query.rows() + row]);
+            sum += static_cast<double>(weights[row]) * std::max(0.0, score * scorer.unit(row));
+          }
+          const double scale = scaled ? static_cast<double>(scales[token % NKV_PAGE_TOKENS]) : 1.0;
+          const double total = scale * sum;
+          if (std::isfinite(total)) {
+            parts[member].add(0, total, token);
+          } else {
+            overflowed.store(true, std::memory_order_relaxed);
+          }
+        });
       });
   if (!outcome.ok()) return outcome;
   Rankings<double> all = merge_all(&parts);

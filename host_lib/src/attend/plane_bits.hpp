@@ -17,9 +17,10 @@ struct PlaneBits {
 /// Whether this machine and build have plane_sums_vnni for rows of `dim` channels.
 [[nodiscard]] bool has_plane_sums_vnni(std::size_t dim);
 
-/// sums[row * PAGE_TOKENS + token] = sum over channels of weight * (the code's top `planes` bits),
-/// of a page's 64 tokens. weights: [rows][dim], |w| < 2^11.
+/// sums[row * PAGE_TOKENS + token] = sum over channels of weight * j, j being the `planes` bits
+/// that bits.plane[0 .. planes) hold of a code, most significant first. Only the tokens of `wanted`
+/// are sure to be written. weights: [rows][dim], |w| < 2^11.
 void plane_sums_vnni(const PlaneBits& bits, unsigned planes, const std::int16_t* weights,
-                     std::size_t rows, std::size_t dim, std::int32_t* sums);
+                     std::size_t rows, std::size_t dim, std::uint64_t wanted, std::int32_t* sums);
 
 }  // namespace nearkv

@@ -64,6 +64,7 @@ class PlaneScan {
   [[nodiscard]] const Traffic& traffic() const { return traffic_; }
 
  private:
+  void fetch_ahead(std::size_t page) const;
   Status scan_page(std::size_t page, PageFold* fold, std::vector<std::int32_t>* sums);
 
   const PageList* list_ = nullptr;

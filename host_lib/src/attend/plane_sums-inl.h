@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -51,12 +52,14 @@ HWY_INLINE std::int32_t code_sum(const std::int16_t* HWY_RESTRICT codes,
   return hn::GetLane(hn::SumOfLanes(d32, hn::Add(even, odd)));
 }
 
-/// sums[row * PAGE_TOKENS + token] for tokens of a page, any dimension, any machine.
+/// What plane_sums_vnni gives, for any dimension on any machine.
 HWY_INLINE void plane_sums_generic(const PlaneBits& bits, unsigned planes,
                                    const std::int16_t* HWY_RESTRICT weights, std::size_t rows,
-                                   std::size_t dim, std::int32_t* HWY_RESTRICT sums) {
+                                   std::size_t dim, std::uint64_t wanted,
+                                   std::int32_t* HWY_RESTRICT sums) {
   HWY_ALIGN std::int16_t codes[NKV_MAX_HEAD_DIM];
-  for (std::size_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+  for (std::uint64_t left = wanted; left != 0; left &= left - 1) {
+    const auto token = static_cast<std::size_t>(std::countr_zero(left));
     token_codes(bits, planes, token, dim, codes);
     for (std::size_t row = 0; row < rows; ++row) {
       sums[row * NKV_PAGE_TOKENS + token] = code_sum(codes, weights + row * dim, dim);

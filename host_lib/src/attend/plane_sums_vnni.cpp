@@ -27,6 +27,38 @@ inline __m512i gather_word(const std::uint8_t* __restrict rows, std::size_t row_
   return _mm512_i32gather_epi32(offset, rows + 4 * word, 1);
 }
 
+constexpr std::size_t kMaxWords = NKV_MAX_HEAD_DIM / 32;
+
+/// All words of 16 tokens' rows. Rows of 128 channels, which are common, are transposed instead of
+/// gathered: lane 4 i + j then holds token 4 j + i.
+inline void load_words(const std::uint8_t* __restrict rows, std::size_t row_bytes,
+                       __m512i* __restrict words) {
+  if (row_bytes != 16) {
+    for (std::size_t word = 0; word < row_bytes / 4; ++word) {
+      words[word] = gather_word(rows, row_bytes, word);
+    }
+    return;
+  }
+  const __m512i a = _mm512_loadu_si512(rows);
+  const __m512i b = _mm512_loadu_si512(rows + 64);
+  const __m512i c = _mm512_loadu_si512(rows + 128);
+  const __m512i d = _mm512_loadu_si512(rows + 192);
+  const __m512i ab_low = _mm512_unpacklo_epi32(a, b);
+  const __m512i ab_high = _mm512_unpackhi_epi32(a, b);
+  const __m512i cd_low = _mm512_unpacklo_epi32(c, d);
+  const __m512i cd_high = _mm512_unpackhi_epi32(c, d);
+  words[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
+  words[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+  words[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+  words[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+}
+
+/// Sums in the order of load_words as sums in token order.
+inline __m512i in_token_order(__m512i sums, std::size_t row_bytes) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return row_bytes != 16 ? sums : _mm512_permutexvar_epi32(order, sums);
+}
+
 /// Adds kRows rows' sums over one group of 32 channels for 16 tokens. Weights are split into a
 /// signed high byte and a low nibble, w = 16 * high + low, so that byte dot products can take them.
 template <std::size_t kRows, unsigned kPlanes>
@@ -54,36 +86,39 @@ inline void add_word(const __m512i* __restrict words, const __m512i* __restrict 
 template <std::size_t kRows, unsigned kPlanes>
 inline void plane_sums_rows(const PlaneBits& bits, const std::int32_t* __restrict high,
                             const std::int32_t* __restrict low, std::size_t dim,
-                            std::int32_t* __restrict sums) {
+                            std::uint64_t wanted, std::int32_t* __restrict sums) {
   __m512i tables[kPlanes];
   for (unsigned plane = 0; plane < kPlanes; ++plane) {
     tables[plane] = nibble_table(static_cast<std::uint8_t>(1U << (kPlanes - 1 - plane)));
   }
   for (std::size_t token = 0; token < NKV_PAGE_TOKENS; token += 16) {
+    if ((wanted >> token & 0xFFFF) == 0) continue;
     __m512i high_sums[kRows];
     __m512i low_sums[kRows];
     for (std::size_t row = 0; row < kRows; ++row) {
       high_sums[row] = low_sums[row] = _mm512_setzero_si512();
     }
+    __m512i words[kPlanes][kMaxWords];
+    for (unsigned plane = 0; plane < kPlanes; ++plane) {
+      load_words(bits.plane[plane] + token * bits.row_bytes, bits.row_bytes, words[plane]);
+    }
     for (std::size_t word = 0; word < dim / 32; ++word) {
-      __m512i words[kPlanes];
-      for (unsigned plane = 0; plane < kPlanes; ++plane) {
-        words[plane] =
-            gather_word(bits.plane[plane] + token * bits.row_bytes, bits.row_bytes, word);
-      }
-      add_word<kRows, kPlanes>(words, tables, high + word * 8, low + word * 8, dim / 4, high_sums,
+      __m512i group[kPlanes];
+      for (unsigned plane = 0; plane < kPlanes; ++plane) group[plane] = words[plane][word];
+      add_word<kRows, kPlanes>(group, tables, high + word * 8, low + word * 8, dim / 4, high_sums,
                                low_sums);
     }
     for (std::size_t row = 0; row < kRows; ++row) {
+      const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high_sums[row], 4), low_sums[row]);
       _mm512_storeu_si512(sums + row * NKV_PAGE_TOKENS + token,
-                          _mm512_add_epi32(_mm512_slli_epi32(high_sums[row], 4), low_sums[row]));
+                          in_token_order(sum, bits.row_bytes));
     }
   }
 }
 
 template <unsigned kPlanes>
 void plane_sums_of(const PlaneBits& bits, const std::int16_t* __restrict weights, std::size_t rows,
-                   std::size_t dim, std::int32_t* __restrict sums) {
+                   std::size_t dim, std::uint64_t wanted, std::int32_t* __restrict sums) {
   constexpr std::size_t kRowBlock = 4;
   alignas(64) std::int8_t high[kRowBlock * NKV_MAX_HEAD_DIM];
   alignas(64) std::int8_t low[kRowBlock * NKV_MAX_HEAD_DIM];
@@ -98,16 +133,16 @@ void plane_sums_of(const PlaneBits& bits, const std::int16_t* __restrict weights
     std::int32_t* const out = sums + row * NKV_PAGE_TOKENS;
     switch (count) {
       case 4:
-        plane_sums_rows<4, kPlanes>(bits, high_words, low_words, dim, out);
+        plane_sums_rows<4, kPlanes>(bits, high_words, low_words, dim, wanted, out);
         break;
       case 3:
-        plane_sums_rows<3, kPlanes>(bits, high_words, low_words, dim, out);
+        plane_sums_rows<3, kPlanes>(bits, high_words, low_words, dim, wanted, out);
         break;
       case 2:
-        plane_sums_rows<2, kPlanes>(bits, high_words, low_words, dim, out);
+        plane_sums_rows<2, kPlanes>(bits, high_words, low_words, dim, wanted, out);
         break;
       default:
-        plane_sums_rows<1, kPlanes>(bits, high_words, low_words, dim, out);
+        plane_sums_rows<1, kPlanes>(bits, high_words, low_words, dim, wanted, out);
     }
   }
 }
@@ -120,16 +155,16 @@ bool has_plane_sums_vnni(std::size_t dim) {
 }
 
 void plane_sums_vnni(const PlaneBits& bits, unsigned planes, const std::int16_t* weights,
-                     std::size_t rows, std::size_t dim, std::int32_t* sums) {
+                     std::size_t rows, std::size_t dim, std::uint64_t wanted, std::int32_t* sums) {
   switch (planes) {
     case 1:
-      return plane_sums_of<1>(bits, weights, rows, dim, sums);
+      return plane_sums_of<1>(bits, weights, rows, dim, wanted, sums);
     case 2:
-      return plane_sums_of<2>(bits, weights, rows, dim, sums);
+      return plane_sums_of<2>(bits, weights, rows, dim, wanted, sums);
     case 3:
-      return plane_sums_of<3>(bits, weights, rows, dim, sums);
+      return plane_sums_of<3>(bits, weights, rows, dim, wanted, sums);
     default:
-      return plane_sums_of<4>(bits, weights, rows, dim, sums);
+      return plane_sums_of<4>(bits, weights, rows, dim, wanted, sums);
   }
 }
 
@@ -143,7 +178,7 @@ bool has_plane_sums_vnni(std::size_t /*dim*/) { return false; }
 
 void plane_sums_vnni(const PlaneBits& /*bits*/, unsigned /*planes*/,
                      const std::int16_t* /*weights*/, std::size_t /*rows*/, std::size_t /*dim*/,
-                     std::int32_t* /*sums*/) {}
+                     std::uint64_t /*wanted*/, std::int32_t* /*sums*/) {}
 
 }  // namespace nearkv
 

@@ -23,11 +23,11 @@ struct DigestChannels {
   std::int32_t centre[NKV_MAX_HEAD_DIM];  ///< 4 * base + 128.
 };
 
-inline PlaneBits plane_bits(const PageView& page) {
+inline PlaneBits plane_bits(const PageView& page, PlaneRange planes) {
   PlaneBits bits{};
-  for (unsigned plane = 0; plane < NKV_KEY_PLANES; ++plane) {
-    bits.plane[plane] =
-        page.data<std::uint8_t>(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
+  for (unsigned i = 0; i < planes.count; ++i) {
+    bits.plane[i] = page.data<std::uint8_t>(
+        static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + planes.first + i));
   }
   bits.row_bytes = page.header().head_dim / 8U;
   return bits;
@@ -41,6 +41,18 @@ namespace nearkv {
 namespace HWY_NAMESPACE {
 
 using IntTag = hn::CappedTag<std::int32_t, 16>;
+
+/// Plane-stage weights (5): the product with the step's mantissa, shifted and rounded to nearest.
+HWY_INLINE hn::Vec<IntTag> weigh(hn::Vec<IntTag> product, hn::Vec<IntTag> weight_shift) {
+  const IntTag d;
+  const auto half = hn::Shl(hn::Set(d, 1), hn::Sub(weight_shift, hn::Set(d, 1)));
+  return hn::Shr(hn::Add(product, half), weight_shift);
+}
+
+/// From a shift of 29 on nothing is left of a 27-bit product.
+HWY_INLINE hn::Vec<IntTag> weight_shift(hn::Vec<IntTag> shift) {
+  return hn::Min(shift, hn::Set(IntTag(), 29));
+}
 
 void fold_row(const std::int32_t* HWY_RESTRICT query, const DigestChannels& digest, std::size_t dim,
               std::int16_t* HWY_RESTRICT weights, RowFold* row) {
@@ -57,11 +69,8 @@ void fold_row(const std::int32_t* HWY_RESTRICT query, const DigestChannels& dige
     const auto product = hn::Mul(hn::LoadU(d, query + c), hn::LoadU(d, digest.m + c));
     const auto shift = hn::LoadU(d, digest.shift + c);
     const auto centre = hn::LoadU(d, digest.centre + c);
-    // Rounded to nearest; from a shift of 29 on nothing is left of a 27-bit product.
-    const auto weight_shift = hn::Min(shift, hn::Set(d, 29));
-    const auto half = hn::Shl(one, hn::Sub(weight_shift, one));
-    const auto weight = hn::Shr(hn::Add(product, half), weight_shift);
-    const auto left = hn::Abs(hn::Sub(product, hn::Shl(weight, weight_shift)));
+    const auto weight = weigh(product, weight_shift(shift));
+    const auto left = hn::Abs(hn::Sub(product, hn::Shl(weight, weight_shift(shift))));
     // In 2^-12 weight units, rounded up.
     const auto grain = hn::Min(hn::Sub(shift, hn::Set(d, 12)), hn::Set(d, 28));
     const auto part = hn::Shr(hn::Add(left, hn::Sub(hn::Shl(one, grain), one)), grain);
@@ -79,17 +88,54 @@ void fold_row(const std::int32_t* HWY_RESTRICT query, const DigestChannels& dige
   row->weight_squares = hn::GetLane(hn::SumOfLanes(du, hn::BitCast(du, squares)));
 }
 
-void fold_page_target(const Query& query, const DigestChannels& digest, PageFold* fold) {
-  for (std::size_t row = 0; row < query.rows(); ++row) {
-    fold_row(query.aligned(row).data(), digest, query.dim(),
-             fold->weights.data() + row * query.dim(), &fold->rows[row]);
+void weigh_row(const std::int32_t* HWY_RESTRICT query, const DigestChannels& digest,
+               std::size_t dim, std::int16_t* HWY_RESTRICT weights) {
+  const IntTag d;
+  const hn::Rebind<std::int16_t, IntTag> d16;
+  for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
+    const auto product = hn::Mul(hn::LoadU(d, query + c), hn::LoadU(d, digest.m + c));
+    const auto weight = weigh(product, weight_shift(hn::LoadU(d, digest.shift + c)));
+    hn::StoreU(hn::DemoteTo(d16, weight), d16, weights + c);
   }
 }
 
-void plane_sums_target(const PageFold& fold, const PageView& page, unsigned planes,
-                       std::int32_t* sums) {
-  plane_sums_generic(plane_bits(page), planes, fold.weights.data(), fold.rows.size(), fold.dim,
-                     sums);
+/// The digest's channels; `coarsest_shift` is 32 - g of a channel with delta 0.
+void unpack_digest(const std::uint16_t* HWY_RESTRICT digest, int coarsest_shift, std::size_t dim,
+                   DigestChannels* HWY_RESTRICT channels) {
+  const IntTag d;
+  const hn::Rebind<std::uint16_t, IntTag> d16;
+  for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
+    const auto entry = hn::PromoteTo(d, hn::LoadU(d16, digest + c));
+    const auto mantissa = hn::And(hn::ShiftRight<8>(entry), hn::Set(d, 7));
+    const auto base = hn::ShiftRight<24>(hn::ShiftLeft<24>(entry));
+    const auto shift = hn::Add(hn::ShiftRight<11>(entry), hn::Set(d, coarsest_shift));
+    hn::StoreU(hn::Add(mantissa, hn::Set(d, 8)), d, channels->m + c);
+    // A forged page may claim any exponent; its certificate is void, but shifts must stay defined.
+    hn::StoreU(hn::Max(hn::Min(shift, hn::Set(d, 1000)), hn::Set(d, 16)), d, channels->shift + c);
+    hn::StoreU(hn::Add(hn::ShiftLeft<2>(base), hn::Set(d, 128)), d, channels->centre + c);
+  }
+}
+static_assert(NKV_CODE_BASE_STEP == 4);
+
+void fold_page_target(const Query& query, const std::uint16_t* digest, int coarsest_shift,
+                      PageFold* fold) {
+  DigestChannels channels;
+  unpack_digest(digest, coarsest_shift, query.dim(), &channels);
+  const bool weights_only = fold->rows.empty();
+  for (std::size_t row = 0; row < query.rows(); ++row) {
+    std::int16_t* const weights = fold->weights.data() + row * query.dim();
+    if (weights_only) {
+      weigh_row(query.aligned(row).data(), channels, query.dim(), weights);
+    } else {
+      fold_row(query.aligned(row).data(), channels, query.dim(), weights, &fold->rows[row]);
+    }
+  }
+}
+
+void plane_sums_target(const PageFold& fold, const PageView& page, PlaneRange planes,
+                       std::uint64_t wanted, std::int32_t* sums) {
+  plane_sums_generic(plane_bits(page, planes), planes.count, fold.weights.data(),
+                     fold.weights.size() / fold.dim, fold.dim, wanted, sums);
 }
 
 MidpointRange store_midpoints_target(const RowFold& fold, const MidpointScale& scale,
@@ -135,14 +181,28 @@ std::uint64_t at_least_target(const std::int16_t* HWY_RESTRICT mids, std::int16_
   return result;
 }
 
-void token_plane_sums_target(const PageFold& fold, const PageView& page, unsigned plane,
-                             std::size_t token, std::int32_t* sums) {
-  HWY_ALIGN std::int16_t codes[NKV_MAX_HEAD_DIM];
-  PlaneBits bits = plane_bits(page);
-  bits.plane[0] = bits.plane[plane];
-  token_codes(bits, 1, token, fold.dim, codes);
-  for (std::size_t row = 0; row < fold.rows.size(); ++row) {
-    sums[row] = code_sum(codes, fold.weights.data() + row * fold.dim, fold.dim);
+void sharpen_midpoints_target(const RowFold& fold, const MidpointScale& scale, unsigned planes,
+                              std::uint64_t tokens, const std::int32_t* HWY_RESTRICT sums,
+                              std::int16_t* HWY_RESTRICT mids) {
+  const IntTag d;
+  const hn::Rebind<std::int16_t, IntTag> d16;
+  const auto weight_sum = hn::Set(d, fold.weight_sum);
+  const auto cell_shift = hn::Set(d, static_cast<std::int32_t>(7 - planes));
+  const auto shift = hn::Set(d, static_cast<std::int32_t>(scale.shift));
+  const auto largest = hn::Set(d, kLargestMidpoint);
+  const auto lowest = hn::Set(d, -kLargestMidpoint);
+  for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += hn::Lanes(d)) {
+    const std::uint64_t from_here = tokens >> t;
+    if ((from_here & ((std::uint64_t{1} << hn::Lanes(d)) - 1)) == 0) continue;
+    const auto mid = hn::PromoteTo(d, hn::LoadU(d16, mids + t));
+    const auto sum = hn::LoadU(d, sums + t);
+    const auto difference = hn::Shl(hn::Sub(hn::Add(sum, sum), weight_sum), cell_shift);
+    const auto moved = hn::Add(mid, hn::Shr(difference, shift));
+    const auto sharpened = hn::Max(hn::Min(moved, largest), lowest);
+    const auto open =
+        hn::And(hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&from_here)),
+                hn::Ne(mid, largest));
+    hn::StoreU(hn::DemoteTo(d16, hn::IfThenElse(open, sharpened, mid)), d16, mids + t);
   }
 }
 
@@ -155,7 +215,7 @@ namespace nearkv {
 
 HWY_EXPORT(fold_page_target);
 HWY_EXPORT(plane_sums_target);
-HWY_EXPORT(token_plane_sums_target);
+HWY_EXPORT(sharpen_midpoints_target);
 HWY_EXPORT(store_midpoints_target);
 HWY_EXPORT(at_least_target);
 
@@ -186,36 +246,41 @@ std::int32_t RowFold::radius(unsigned planes, unsigned z16) const {
   return code_radius + slack;
 }
 
-void fold_page(const Query& query, const PageView& page, int key_exponent, PageFold* fold) {
-  DigestChannels channels;
-  const auto* const digest = page.data<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
-  for (std::size_t c = 0; c < query.dim(); ++c) {
-    const std::uint32_t entry = digest[c];
-    const int g =
-        page.header().k_step_exponent - static_cast<int>(entry >> 11) - key_exponent + 152;
-    channels.m[c] = static_cast<std::int32_t>(8 + ((entry >> 8) & 7));
-    // A forged page may claim any exponent; its certificate is void, but shifts must stay defined.
-    channels.shift[c] = std::clamp(32 - g, 16, 1000);
-    channels.centre[c] = NKV_CODE_BASE_STEP * static_cast<std::int8_t>(entry & 0xFF) + 128;
-  }
+namespace {
+
+void fold_into(const Query& query, const PageView& page, int key_exponent, PageFold* fold) {
   fold->dim = query.dim();
-  fold->rows.resize(query.rows());
   fold->weights.resize(query.rows() * query.dim());
-  HWY_DYNAMIC_DISPATCH(fold_page_target)(query, channels, fold);
+  const int coarsest_shift = 32 - (page.header().k_step_exponent - key_exponent + 152);
+  HWY_DYNAMIC_DISPATCH(fold_page_target)
+  (query, page.data<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST), coarsest_shift, fold);
 }
 
-void plane_sums(const PageFold& fold, const PageView& page, unsigned planes, std::int32_t* sums) {
+}  // namespace
+
+void fold_page(const Query& query, const PageView& page, int key_exponent, PageFold* fold) {
+  fold->rows.resize(query.rows());
+  fold_into(query, page, key_exponent, fold);
+}
+
+void fold_weights(const Query& query, const PageView& page, int key_exponent, PageFold* fold) {
+  fold->rows.clear();
+  fold_into(query, page, key_exponent, fold);
+}
+
+void plane_sums(const PageFold& fold, const PageView& page, PlaneRange planes, std::uint64_t wanted,
+                std::int32_t* sums) {
   if (has_plane_sums_vnni(fold.dim)) {
-    plane_sums_vnni(plane_bits(page), planes, fold.weights.data(), fold.rows.size(), fold.dim,
-                    sums);
+    plane_sums_vnni(plane_bits(page, planes), planes.count, fold.weights.data(),
+                    fold.weights.size() / fold.dim, fold.dim, wanted, sums);
     return;
   }
-  HWY_DYNAMIC_DISPATCH(plane_sums_target)(fold, page, planes, sums);
+  HWY_DYNAMIC_DISPATCH(plane_sums_target)(fold, page, planes, wanted, sums);
 }
 
-void token_plane_sums(const PageFold& fold, const PageView& page, unsigned plane, std::size_t token,
-                      std::int32_t* sums) {
-  HWY_DYNAMIC_DISPATCH(token_plane_sums_target)(fold, page, plane, token, sums);
+void sharpen_midpoints(const RowFold& fold, const MidpointScale& scale, unsigned planes,
+                       std::uint64_t tokens, const std::int32_t* sums, std::int16_t* mids) {
+  HWY_DYNAMIC_DISPATCH(sharpen_midpoints_target)(fold, scale, planes, tokens, sums, mids);
 }
 
 }  // namespace nearkv

@@ -49,9 +49,19 @@ struct PageFold {
 /// Fills `fold` from the page's digest. `key_exponent` is the list's Ek.
 void fold_page(const Query& query, const PageView& page, int key_exponent, PageFold* fold);
 
-/// Sum over channels of w * j, j the code's top `planes` bits (0 .. 2^planes - 1):
-/// sums[row * PAGE_TOKENS + token].
-void plane_sums(const PageFold& fold, const PageView& page, unsigned planes, std::int32_t* sums);
+/// Fills the weights only, which is all that plane_sums() needs, and leaves `fold->rows` empty.
+void fold_weights(const Query& query, const PageView& page, int key_exponent, PageFold* fold);
+
+/// Some of a code's bits: `count` planes from plane `first` (0: the top bit) on.
+struct PlaneRange {
+  unsigned first = 0;
+  unsigned count = 0;
+};
+
+/// Sum over channels of w * j, j the bits that the planes hold of the code:
+/// sums[row * PAGE_TOKENS + token]. Only the tokens of `wanted` are sure to be written.
+void plane_sums(const PageFold& fold, const PageView& page, PlaneRange planes, std::uint64_t wanted,
+                std::int32_t* sums);
 
 /// Least and greatest midpoint of a page. `least` counts hidden tokens too.
 struct MidpointRange {
@@ -67,8 +77,9 @@ MidpointRange store_midpoints(const RowFold& fold, const MidpointScale& scale, u
 /// Bit t: mids[t] >= threshold, for the 64 tokens of a page.
 [[nodiscard]] std::uint64_t at_least(const std::int16_t* mids, std::int16_t threshold);
 
-/// Sum over channels of w where plane `plane` (0..3) has its bit set, for one token: sums[row].
-void token_plane_sums(const PageFold& fold, const PageView& page, unsigned plane, std::size_t token,
-                      std::int32_t* sums);
+/// Sharpens the midpoints of `tokens` of one row by plane number `planes` - 1 (5.2), whose sums are
+/// given as plane_sums() gives them.
+void sharpen_midpoints(const RowFold& fold, const MidpointScale& scale, unsigned planes,
+                       std::uint64_t tokens, const std::int32_t* sums, std::int16_t* mids);
 
 }  // namespace nearkv

@@ -90,6 +90,30 @@ HWY_INLINE void decode_delta4_row(const std::uint8_t* HWY_RESTRICT row,
   }
 }
 
+/// One row of plain bf16 in kernel order.
+HWY_INLINE void decode_bf16_row(const std::uint8_t* HWY_RESTRICT row, std::size_t dim,
+                                float* HWY_RESTRICT out) {
+  const hn::FixedTag<std::uint32_t, 4> d32;
+  const hn::RebindToFloat<decltype(d32)> df;
+  const auto exponent_mask = hn::Set(d32, 0x7F800000U);
+  const auto store = [&](auto bits, float* to) HWY_ATTR {
+    const auto exponent = hn::And(bits, exponent_mask);
+    const auto special = hn::Or(hn::Eq(exponent, hn::Zero(d32)), hn::Eq(exponent, exponent_mask));
+    hn::StoreU(hn::BitCast(df, hn::IfThenZeroElse(special, bits)), df, to);
+  };
+  const std::size_t whole = dim / chunk_channels() * chunk_channels();
+  for (std::size_t channel = 0; channel < dim; channel += kBlock) {
+    const std::size_t chunk = channel < whole ? chunk_channels() : kBlock;
+    float* const to = out + channel / chunk * chunk + channel % chunk / 4;
+    for (std::size_t half = 0; half < 2; ++half) {
+      const auto pairs =
+          hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(row + 2 * channel + half * kBlock));
+      store(hn::ShiftLeft<16>(pairs), to + 2 * half * (chunk / 4));
+      store(hn::And(pairs, hn::Set(d32, 0xFFFF0000U)), to + (2 * half + 1) * (chunk / 4));
+    }
+  }
+}
+
 /// Rows [first, first + count) of a tensor in kernel order, one after the other, `dim` floats each.
 /// Elements that are not finite or are subnormal come out as zero.
 HWY_INLINE void decode_rows(const RowSource& source, std::size_t first, std::size_t count,
@@ -100,7 +124,13 @@ HWY_INLINE void decode_rows(const RowSource& source, std::size_t first, std::siz
     }
     return;
   }
-  // Other forms are decoded channel by channel: they serve 8-bit and fp16 models and rare escapes.
+  if (source.dtype == NKV_DTYPE_BF16) {
+    for (std::size_t token = first; token < first + count; ++token, out += source.dim) {
+      decode_bf16_row(source.row(token), source.dim, out);
+    }
+    return;
+  }
+  // Other types are decoded channel by channel: they serve 8-bit and fp16 models.
   HWY_ALIGN float natural[NKV_MAX_HEAD_DIM];
   for (std::size_t token = first; token < first + count; ++token, out += source.dim) {
     source.decode(token, natural);

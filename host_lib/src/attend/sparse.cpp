@@ -53,6 +53,24 @@ void add_scaled_target(float weight, const float* HWY_RESTRICT values, std::size
   }
 }
 
+void page_mean_target(const std::int32_t* HWY_RESTRICT sums, std::size_t value_dim, float unit,
+                      const float* HWY_RESTRICT subtract, std::size_t tokens,
+                      std::span<const std::int32_t> channels, float* HWY_RESTRICT mean) {
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
+  const auto end = hn::Set(di, static_cast<std::int32_t>(value_dim));
+  const auto scale = hn::Set(d, unit);
+  const auto inverse = hn::Set(d, 1.0F / static_cast<float>(tokens));
+  for (std::size_t c = 0; c < channels.size(); c += hn::Lanes(d)) {
+    const auto channel = hn::LoadU(di, channels.data() + c);
+    const auto present = hn::Lt(channel, end);
+    const auto from = hn::IfThenElseZero(present, channel);
+    auto sum = hn::Mul(hn::ConvertTo(d, hn::GatherIndex(di, sums, from)), scale);
+    if (subtract != nullptr) sum = hn::Sub(sum, hn::LoadU(d, subtract + c));
+    hn::StoreU(hn::IfThenElseZero(hn::RebindMask(d, present), hn::Mul(sum, inverse)), d, mean + c);
+  }
+}
+
 void add_contributions_target(const float* HWY_RESTRICT weights, std::uint64_t mask, float mean,
                               float spread, float noise, float factor, float* HWY_RESTRICT own,
                               float* HWY_RESTRICT squares) {
@@ -135,6 +153,7 @@ namespace nearkv {
 HWY_EXPORT(weigh_midpoints_target);
 HWY_EXPORT(add_scaled_target);
 HWY_EXPORT(accumulate_token_target);
+HWY_EXPORT(page_mean_target);
 HWY_EXPORT(add_contributions_target);
 HWY_EXPORT(squared_distance_target);
 HWY_EXPORT(add_sample_target);
@@ -157,12 +176,8 @@ void accumulate_token(const RowSource& values, std::size_t token, std::span<cons
 }
 
 void page_mean(const std::int32_t* sums, std::size_t value_dim, float unit, const float* subtract,
-               std::size_t tokens, const std::uint16_t* order, std::size_t dim, float* mean) {
-  const float inverse = 1.0F / static_cast<float>(tokens);
-  if (value_dim < dim) std::fill_n(mean, dim, 0.0F);
-  for (std::size_t c = 0; c < value_dim; ++c) {
-    mean[order[c]] = (static_cast<float>(sums[c]) * unit - subtract[order[c]]) * inverse;
-  }
+               std::size_t tokens, std::span<const std::int32_t> channels, float* mean) {
+  HWY_DYNAMIC_DISPATCH(page_mean_target)(sums, value_dim, unit, subtract, tokens, channels, mean);
 }
 
 void add_contributions(const float* weights, std::uint64_t mask, float mean, float spread,

@@ -33,10 +33,10 @@ WeightSums weigh_midpoints(const std::int16_t* mids, std::uint64_t mask, const M
 void accumulate_token(const RowSource& values, std::size_t token, std::span<const float> weights,
                       float* accumulator, float* page_sum);
 
-/// mean[c] = (sums[c] * unit - subtract[c]) / tokens, in kernel order; `sums` are V_SUM in channel
-/// order. `dim` >= value_dim: channels beyond are zero.
+/// mean[i] = (sums[channels[i]] * unit - subtract[i]) / tokens; zero where channels[i] >=
+/// value_dim. `sums` are V_SUM in channel order; `subtract` may be null.
 void page_mean(const std::int32_t* sums, std::size_t value_dim, float unit, const float* subtract,
-               std::size_t tokens, const std::uint16_t* order, std::size_t dim, float* mean);
+               std::size_t tokens, std::span<const std::int32_t> channels, float* mean);
 
 /// squares[t] += factor * ((p_t - mean)^2 spread + p_t^2 noise) for the tokens of `mask`: what a
 /// token may add to a row's squared error (ARITHMETIC.md 8). own[t] is set to the added term.

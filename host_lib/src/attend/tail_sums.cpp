@@ -84,7 +84,9 @@ Outcome TailSums::start() {
     if (status != Status::kOk) return {status, page};
     dim_ = view.values().dim;
   }
-  order_ = kernel_order(dim_);
+  const std::vector<std::uint16_t> position = kernel_order(dim_);
+  channels_.resize(dim_);
+  for (std::size_t c = 0; c < dim_; ++c) channels_[position[c]] = static_cast<std::int32_t>(c);
   exact_state_.reset(rows(), dim_);
   weights_.assign(exact_.size() * rows(), {});
   return {};
@@ -170,12 +172,9 @@ std::vector<float> TailSums::references() const {
 }
 
 void TailSums::mean_of(const PageView& page, std::size_t index, float* mean) const {
-  static constexpr std::array<float, NKV_MAX_HEAD_DIM> kZeros{};
-  const float* const subtract = exact_sum(index);
   page_mean(page.data<std::int32_t>(NKV_PAGE_ARRAY_V_SUM), page.header().value_dim,
-            std::ldexp(1.0F, page.header().v_exponent - 150),
-            subtract != nullptr ? subtract : kZeros.data(),
-            static_cast<std::size_t>(std::popcount(rest(index))), order_.data(), dim_, mean);
+            std::ldexp(1.0F, page.header().v_exponent - 150), exact_sum(index),
+            static_cast<std::size_t>(std::popcount(rest(index))), channels_, mean);
 }
 
 Outcome TailSums::summarise(SoftmaxState* state, Traffic* traffic) {

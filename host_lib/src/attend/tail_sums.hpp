@@ -70,7 +70,7 @@ class TailSums {
   std::vector<RowLogits> logits_;
   ExactScorer scorer_;
   std::size_t dim_ = 0;
-  std::vector<std::uint16_t> order_;  ///< Of the value rows.
+  std::vector<std::int32_t> channels_;  ///< Of the value rows, in kernel order.
   std::vector<std::uint64_t> exact_;
   SoftmaxState exact_state_;
   std::vector<std::int32_t> sum_index_;  ///< Per page: which of exact_sums_, or -1.

@@ -79,23 +79,6 @@ unsigned tokens_per_granule(std::size_t dim) {
   return kBurst / std::gcd(kBurst, static_cast<unsigned>(dim / 8));
 }
 
-/// Sharpens the midpoints of `tokens` of a page by plane number `planes` - 1 (5.2).
-void sharpen(const PageFold& fold, const PageView& view, unsigned planes, std::size_t page,
-             std::uint64_t tokens, PlaneScan* scan) {
-  std::vector<std::int32_t> sums(fold.rows.size());
-  for (; tokens != 0; tokens &= tokens - 1) {
-    const auto token = static_cast<std::size_t>(std::countr_zero(tokens));
-    token_plane_sums(fold, view, planes - 1, token, sums.data());
-    for (std::size_t row = 0; row < fold.rows.size(); ++row) {
-      std::int16_t& mid = scan->mids(row, page)[token];
-      if (mid == kLargestMidpoint) continue;
-      const std::int32_t difference = (128 >> planes) * (2 * sums[row] - fold.rows[row].weight_sum);
-      mid = static_cast<std::int16_t>(std::clamp(mid + (difference >> scan->scale(row).shift),
-                                                 -int{kLargestMidpoint}, int{kLargestMidpoint}));
-    }
-  }
-}
-
 /// Reads one more plane where it can matter; `alive` shrinks to what is left.
 Outcome refine(const PageList& list, const Query& query, const Survivors& survivors,
                unsigned planes, Workers* workers, PlaneScan* scan,
@@ -105,6 +88,7 @@ Outcome refine(const PageList& list, const Query& query, const Survivors& surviv
   FirstFault fault;
   workers->for_each(alive->size(), 16, [&](unsigned, std::size_t begin, std::size_t end) {
     PageFold fold;
+    std::vector<std::int32_t> sums(query.rows() * NKV_PAGE_TOKENS);
     for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
       std::uint64_t& tokens = (*alive)[page];
       if (tokens == 0) continue;
@@ -115,8 +99,12 @@ Outcome refine(const PageList& list, const Query& query, const Survivors& surviv
         fault.record(page, status);
         continue;
       }
-      fold_page(query, view, list.k_exponent(), &fold);
-      sharpen(fold, view, planes, page, tokens, scan);
+      fold_weights(query, view, list.k_exponent(), &fold);
+      plane_sums(fold, view, {planes - 1, 1}, tokens, sums.data());
+      for (std::size_t row = 0; row < query.rows(); ++row) {
+        sharpen_midpoints(scan->fold(row, page), scan->scale(row), planes, tokens,
+                          sums.data() + row * NKV_PAGE_TOKENS, scan->mids(row, page).data());
+      }
       read[page] = bursts(2 * query.dim()) +
                    row_bursts(granules_of(tokens, granule_tokens), query.dim() / 8);
       tokens = survivors.alive(page, planes, tokens);
