@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "page/checksum.hpp"
@@ -24,8 +25,7 @@ constexpr std::size_t kPublishBytes = 8;
 /// One tensor's rows in the forms that the steps need.
 struct Tensor {
   std::size_t dim = 0;
-  std::vector<float> rows;              ///< [PAGE_TOKENS][dim], unusable elements zero.
-  std::vector<std::uint16_t> patterns;  ///< The bf16 source, for DELTA4.
+  std::vector<float> rows;  ///< [PAGE_TOKENS][dim], unusable elements zero.
   std::vector<float> lowest, highest, magnitude;
   std::uint64_t nonfinite = 0;
   std::uint8_t exponent = 0;  ///< Largest biased exponent of a finite element.
@@ -35,23 +35,23 @@ std::uint8_t biased_exponent(float value) {
   return static_cast<std::uint8_t>((std::bit_cast<std::uint32_t>(value) >> 23) & 0xFFU);
 }
 
-void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, bool keep_patterns,
-                 Tensor* tensor) {
+void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, Tensor* tensor) {
   tensor->dim = dim;
   tensor->nonfinite = 0;
   tensor->rows.resize(kTokens * dim);
-  RowSource rows;
-  rows.dtype = dtype;
-  rows.dim = dim;
-  rows.row_bytes = source.stride_bytes;
-  rows.rows = reinterpret_cast<const std::uint8_t*>(source.first);
-  for (std::size_t t = 0; t < kTokens; ++t) {
-    if (!rows.decode(t, tensor->rows.data() + t * dim)) tensor->nonfinite |= std::uint64_t{1} << t;
-  }
-  if (keep_patterns) {
-    tensor->patterns.resize(kTokens * dim);
+  const auto* const first = reinterpret_cast<const std::uint8_t*>(source.first);
+  if (dtype == NKV_DTYPE_BF16) {
+    tensor->nonfinite = load_bf16(first, source.stride_bytes, dim, tensor->rows.data());
+  } else {
+    RowSource rows;
+    rows.dtype = dtype;
+    rows.dim = dim;
+    rows.row_bytes = source.stride_bytes;
+    rows.rows = first;
     for (std::size_t t = 0; t < kTokens; ++t) {
-      std::memcpy(tensor->patterns.data() + t * dim, rows.row(t), dim * sizeof(std::uint16_t));
+      if (!rows.decode(t, tensor->rows.data() + t * dim)) {
+        tensor->nonfinite |= std::uint64_t{1} << t;
+      }
     }
   }
   tensor->lowest.resize(dim);
@@ -108,6 +108,21 @@ void write_search_arrays(const Tensor& keys, const ArrayWriter& writer, nkv_page
   header->k_step_exponent = static_cast<std::int16_t>(page_exponent);
 }
 
+/// Appends the exceptions of one bf16 row; returns where the next ones go.
+nkv_row_exception* list_exceptions(const std::uint8_t* row, std::size_t token, std::size_t dim,
+                                   const std::uint8_t* exponents, nkv_row_exception* exceptions) {
+  for (std::size_t channel = 0; channel < dim; ++channel) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, row + 2 * channel, sizeof(bits));
+    const int nibble = ((bits >> 7) & 0xFF) - exponents[channel];
+    if ((nibble >= 1 && nibble <= 15) || (bits & 0x7FFFU) == 0) continue;
+    exceptions->element = static_cast<std::uint16_t>(token * dim + channel);
+    exceptions->bits = bits;
+    ++exceptions;
+  }
+  return exceptions;
+}
+
 /// Rows of one tensor with their exponents and exceptions. kPageOverflow if there are too many of
 /// these.
 Status write_rows(const Tensor& tensor, std::uint8_t form, const SourceRows& source,
@@ -123,17 +138,16 @@ Status write_rows(const Tensor& tensor, std::uint8_t form, const SourceRows& sou
     exponents[c] =
         static_cast<std::uint8_t>(std::max(biased_exponent(tensor.magnitude[c]) - 15, 0));
   }
-  const std::size_t wanted = pack_delta4(tensor.patterns.data(), tensor.dim, exponents, rows);
-  if (wanted > NKV_EXCEPTIONS) return Status::kPageOverflow;
-  *exception_count = static_cast<std::uint8_t>(wanted);
-  for (std::size_t element = 0, left = wanted; left != 0; ++element) {
-    const std::uint16_t bits = tensor.patterns[element];
-    const int nibble = ((bits >> 7) & 0xFF) - exponents[element % tensor.dim];
-    if ((nibble >= 1 && nibble <= 15) || (bits & 0x7FFFU) == 0) continue;
-    exceptions->element = static_cast<std::uint16_t>(element);
-    exceptions->bits = bits;
-    ++exceptions;
-    --left;
+  const auto* const first = reinterpret_cast<const std::uint8_t*>(source.first);
+  std::array<std::uint16_t, kTokens> wanted;
+  pack_delta4(first, source.stride_bytes, tensor.dim, exponents, rows, wanted.data());
+  const std::size_t total = std::accumulate(wanted.begin(), wanted.end(), std::size_t{0});
+  if (total > NKV_EXCEPTIONS) return Status::kPageOverflow;
+  *exception_count = static_cast<std::uint8_t>(total);
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    if (wanted[t] == 0) continue;
+    exceptions =
+        list_exceptions(first + t * source.stride_bytes, t, tensor.dim, exponents, exceptions);
   }
   return Status::kOk;
 }
@@ -205,7 +219,7 @@ Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const So
 
   thread_local Tensor key_tensor;
   thread_local Tensor value_tensor;
-  load_tensor(keys, shape.dtype, shape.head_dim, shape.k_form == NKV_ROW_FORM_DELTA4, &key_tensor);
+  load_tensor(keys, shape.dtype, shape.head_dim, &key_tensor);
   header.k_exponent = key_tensor.exponent;
   header.nonfinite = key_tensor.nonfinite;
   write_search_arrays(key_tensor, writer, &header);
@@ -224,8 +238,7 @@ Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const So
   }
 
   if (shape.v_form != NKV_ROW_FORM_NONE) {
-    load_tensor(values, shape.dtype, shape.value_dim, shape.v_form == NKV_ROW_FORM_DELTA4,
-                &value_tensor);
+    load_tensor(values, shape.dtype, shape.value_dim, &value_tensor);
     header.v_exponent = value_tensor.exponent;
     status = write_rows(
         value_tensor, shape.v_form, values, layout.bytes[NKV_PAGE_ARRAY_V_ROWS] / kTokens,

@@ -19,6 +19,40 @@ using FloatTag = hn::CappedTag<float, 16>;
 using IntTag = hn::RebindToSigned<FloatTag>;
 constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 
+using PatternTag = hn::CappedTag<std::uint16_t, 16>;
+
+/// bf16 elements from channel `c` on; rows may start at any byte.
+HWY_INLINE hn::Vec<PatternTag> load_patterns(const std::uint8_t* HWY_RESTRICT row, std::size_t c) {
+  const PatternTag d;
+  return hn::BitCast(d, hn::LoadU(hn::Repartition<std::uint8_t, PatternTag>(), row + 2 * c));
+}
+
+std::uint64_t load_bf16_target(const std::uint8_t* HWY_RESTRICT source, std::size_t stride_bytes,
+                               std::size_t dim, float* HWY_RESTRICT rows) {
+  const PatternTag d;
+  const hn::Half<PatternTag> d_half;
+  const hn::Repartition<std::uint32_t, PatternTag> d32;
+  const hn::Repartition<float, PatternTag> df;
+  const auto exponent_mask = hn::Set(d, 0x7F80);
+  std::uint64_t nonfinite = 0;
+  for (std::size_t t = 0; t < kTokens; ++t, source += stride_bytes, rows += dim) {
+    bool all_finite = true;
+    for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
+      const auto bits = load_patterns(source, c);
+      const auto exponent = hn::And(bits, exponent_mask);
+      const auto special = hn::Eq(exponent, exponent_mask);
+      all_finite &= hn::AllFalse(d, special);
+      const auto usable = hn::IfThenZeroElse(hn::Or(special, hn::Eq(exponent, hn::Zero(d))), bits);
+      const auto low = hn::PromoteTo(d32, hn::LowerHalf(d_half, usable));
+      const auto high = hn::PromoteTo(d32, hn::UpperHalf(d_half, usable));
+      hn::StoreU(hn::BitCast(df, hn::ShiftLeft<16>(low)), df, rows + c);
+      hn::StoreU(hn::BitCast(df, hn::ShiftLeft<16>(high)), df, rows + c + hn::Lanes(df));
+    }
+    if (!all_finite) nonfinite |= std::uint64_t{1} << t;
+  }
+  return nonfinite;
+}
+
 void channel_ranges_target(const float* HWY_RESTRICT rows, std::size_t dim,
                            float* HWY_RESTRICT lowest, float* HWY_RESTRICT highest,
                            float* HWY_RESTRICT magnitude) {
@@ -83,24 +117,27 @@ void pack_planes_target(const float* HWY_RESTRICT rows, std::size_t dim,
   }
 }
 
-std::size_t pack_delta4_target(const std::uint16_t* HWY_RESTRICT rows, std::size_t dim,
-                               const std::uint8_t* HWY_RESTRICT exponents,
-                               std::uint8_t* HWY_RESTRICT out) {
-  const hn::CappedTag<std::uint16_t, 16> d;
+void pack_delta4_target(const std::uint8_t* HWY_RESTRICT source, std::size_t stride_bytes,
+                        std::size_t dim, const std::uint8_t* HWY_RESTRICT exponents,
+                        std::uint8_t* HWY_RESTRICT out, std::uint16_t* HWY_RESTRICT exceptions) {
+  const PatternTag d;
   const hn::RebindToSigned<decltype(d)> di;
   const hn::Rebind<std::uint8_t, decltype(d)> d8;
+  const hn::FixedTag<std::uint16_t, 8> d_pairs;
+  const hn::Repartition<std::uint8_t, decltype(d_pairs)> d8_pairs;
+  const hn::Rebind<std::uint8_t, decltype(d_pairs)> d8_packed;
   const auto sixteen = hn::Set(di, 16);
   HWY_ALIGN std::uint8_t nibbles[NKV_MAX_HEAD_DIM];
-  std::size_t exceptions = 0;
-  for (std::size_t t = 0; t < kTokens; ++t, out += dim + dim / 2) {
+  for (std::size_t t = 0; t < kTokens; ++t, source += stride_bytes, out += dim + dim / 2) {
+    std::size_t count = 0;
     for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
-      const auto bits = hn::LoadU(d, rows + t * dim + c);
+      const auto bits = load_patterns(source, c);
       const auto exponent = hn::And(hn::ShiftRight<7>(bits), hn::Set(d, 0xFF));
       const auto nibble = hn::Sub(hn::BitCast(di, exponent),
                                   hn::BitCast(di, hn::PromoteTo(d, hn::LoadU(d8, exponents + c))));
       const auto held = hn::And(hn::Gt(nibble, hn::Zero(di)), hn::Gt(sixteen, nibble));
       const auto is_zero = hn::Eq(hn::BitCast(di, hn::ShiftLeft<1>(bits)), hn::Zero(di));
-      exceptions += hn::CountTrue(di, hn::Not(hn::Or(held, is_zero)));
+      count += hn::CountTrue(di, hn::Not(hn::Or(held, is_zero)));
       const auto sign = hn::And(hn::ShiftRight<8>(bits), hn::Set(d, 0x80));
       const auto mantissa = hn::And(bits, hn::Set(d, 0x7F));
       // Zeros keep their sign; what an exception stands for leaves nothing here.
@@ -109,11 +146,15 @@ std::size_t pack_delta4_target(const std::uint16_t* HWY_RESTRICT rows, std::size
       hn::StoreU(hn::DemoteTo(d8, hn::Or(kept, fraction)), d8, out + c);
       hn::StoreU(hn::DemoteTo(d8, hn::IfThenElseZero(held, nibble)), d8, nibbles + c);
     }
-    for (std::size_t c = 0; c < dim; c += 2) {
-      out[dim + c / 2] = static_cast<std::uint8_t>(nibbles[c] | (nibbles[c + 1] << 4));
+    exceptions[t] = static_cast<std::uint16_t>(count);
+    for (std::size_t c = 0; c < dim; c += 16) {
+      const auto pair = hn::BitCast(d_pairs, hn::Load(d8_pairs, nibbles + c));
+      const auto byte = hn::And(hn::Or(pair, hn::ShiftRight<4>(pair)), hn::Set(d_pairs, 0xFF));
+      hn::StoreU(
+          hn::DemoteTo(d8_packed, hn::BitCast(hn::RebindToSigned<decltype(d_pairs)>(), byte)),
+          d8_packed, out + dim + c / 2);
     }
   }
-  return exceptions;
 }
 
 void value_statistics_target(const float* HWY_RESTRICT rows, std::size_t stride, std::size_t dim,
@@ -162,10 +203,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace nearkv {
 
+HWY_EXPORT(load_bf16_target);
 HWY_EXPORT(channel_ranges_target);
 HWY_EXPORT(pack_planes_target);
 HWY_EXPORT(pack_delta4_target);
 HWY_EXPORT(value_statistics_target);
+
+std::uint64_t load_bf16(const std::uint8_t* source, std::size_t stride_bytes, std::size_t dim,
+                        float* rows) {
+  return HWY_DYNAMIC_DISPATCH(load_bf16_target)(source, stride_bytes, dim, rows);
+}
 
 void channel_ranges(const float* rows, std::size_t dim, float* lowest, float* highest,
                     float* magnitude) {
@@ -177,9 +224,10 @@ void pack_planes(const float* rows, std::size_t dim, const float* step, const st
   HWY_DYNAMIC_DISPATCH(pack_planes_target)(rows, dim, step, base, planes);
 }
 
-std::size_t pack_delta4(const std::uint16_t* rows, std::size_t dim, const std::uint8_t* exponents,
-                        std::uint8_t* out) {
-  return HWY_DYNAMIC_DISPATCH(pack_delta4_target)(rows, dim, exponents, out);
+void pack_delta4(const std::uint8_t* source, std::size_t stride_bytes, std::size_t dim,
+                 const std::uint8_t* exponents, std::uint8_t* out, std::uint16_t* exceptions) {
+  HWY_DYNAMIC_DISPATCH(pack_delta4_target)
+  (source, stride_bytes, dim, exponents, out, exceptions);
 }
 
 void value_statistics(const float* rows, std::size_t stride, std::size_t dim, int exponent,

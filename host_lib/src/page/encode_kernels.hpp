@@ -9,6 +9,11 @@
 
 namespace nearkv {
 
+/// bf16 rows `stride_bytes` apart as binary32, with elements that are not finite or are subnormal
+/// zero. Returns the tokens that hold a NaN or an infinity.
+std::uint64_t load_bf16(const std::uint8_t* source, std::size_t stride_bytes, std::size_t dim,
+                        float* rows);
+
 /// Per channel: least, greatest, and largest magnitude.
 void channel_ranges(const float* rows, std::size_t dim, float* lowest, float* highest,
                     float* magnitude);
@@ -18,11 +23,11 @@ void channel_ranges(const float* rows, std::size_t dim, float* lowest, float* hi
 void pack_planes(const float* rows, std::size_t dim, const float* step, const std::int32_t* base,
                  std::uint8_t* const planes[4]);
 
-/// DELTA4 rows (2.2) of bf16 patterns `rows` [PAGE_TOKENS][dim]: sign-and-mantissa bytes, then
-/// nibbles. exponents[c] is the stored exponent x. Returns the number of elements that need an
-/// exception.
-std::size_t pack_delta4(const std::uint16_t* rows, std::size_t dim, const std::uint8_t* exponents,
-                        std::uint8_t* out);
+/// DELTA4 rows (2.2) of bf16 rows `stride_bytes` apart: sign-and-mantissa bytes, then nibbles.
+/// exponents[c] is the stored exponent x. exceptions[t] is the number of elements of token t that
+/// need an exception.
+void pack_delta4(const std::uint8_t* source, std::size_t stride_bytes, std::size_t dim,
+                 const std::uint8_t* exponents, std::uint8_t* out, std::uint16_t* exceptions);
 
 /// Sums of 2.3: sum[c] over the tokens of the value truncated at 2^(exponent - 150), and the
 /// numerator N.
