@@ -32,7 +32,8 @@ Outcome attend_dense(const AttendContext& context, const AttendSpec& request,
     std::uint64_t read = 0;
     bool nonfinite = false;
   };
-  const DenseQuery query = prepare_dense(context.query, request.scale, request.soft_cap);
+  const DenseQuery query =
+      prepare_dense(context.query, request.scale, request.soft_cap, context.list.k_exponent());
   std::vector<Part> parts(context.workers->size());
   FirstFault fault;
   context.workers->for_each(

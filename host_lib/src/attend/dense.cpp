@@ -13,6 +13,7 @@
 
 #include "attend/exp2-inl.h"
 #include "attend/rows-inl.h"
+#include "attend/scores_bf16.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace nearkv {
@@ -22,6 +23,7 @@ using FloatTag = hn::CappedTag<float, 16>;
 constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 constexpr std::size_t kTileTokens =
     16;  // Rows decoded at a time: they stay in the first-level cache.
+static_assert(kTileTokens == kBf16ScoreTokens);
 constexpr std::size_t kTokenBlock = 4;  // Tokens and rows whose sums stay in registers.
 constexpr std::size_t kRowBlock = 4;
 
@@ -181,10 +183,15 @@ void attend_page_target(const DenseQuery& query, const PageView& page, std::uint
   float* const tile = scratch->tile.get();
   float* const scores = scratch->scores.get();
   const RowSource keys = page.keys();
+  const bool bf16 = !query.bf16.empty() && has_bf16_scores(keys);
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
     fetch_ahead(next, page.bytes(NKV_PAGE_ARRAY_K_ROWS), page.start(), t / kTileTokens);
-    decode_rows(keys, t, kTileTokens, tile);
-    score_tile(tile, query, scores + t);
+    if (bf16) {
+      bf16_scores(keys, t, query.bf16.data(), query.rows, query.bf16_factor, scores + t);
+    } else {
+      decode_rows(keys, t, kTileTokens, tile);
+      score_tile(tile, query, scores + t);
+    }
   }
   for (std::size_t row = 0; row < query.rows; ++row) {
     weigh_row(query.soft_cap, visible, row, scores + row * kTokens, state);
@@ -233,12 +240,44 @@ std::vector<std::uint16_t> kernel_order(std::size_t dim) {
   return position;
 }
 
-DenseQuery prepare_dense(const Query& query, float scale, float soft_cap) {
+namespace {
+
+/// Whether sums of products with keys up to 2^(key_exponent - 126) neither overflow binary32 nor
+/// lose anything that `factor` would make visible.
+bool sums_are_safe(const Query& query, int key_exponent, float factor) {
+  constexpr int kLargestSum = 127 + 2 * 126;
+  constexpr int kMostTerms = 10;  // 2^10 > MAX_HEAD_DIM.
+  for (std::size_t row = 0; row < query.rows(); ++row) {
+    if (query.exponent(row) + key_exponent + kMostTerms > kLargestSum) return false;
+  }
+  return std::abs(factor) < 0x1p64F;
+}
+
+/// All rows as bf16; empty if that would change one.
+std::vector<std::uint16_t> arranged_bf16(const Query& query) {
+  std::vector<std::uint16_t> arranged(query.rows() * query.dim());
+  std::vector<std::uint16_t> row_bits(query.dim());
+  for (std::size_t row = 0; row < query.rows(); ++row) {
+    for (std::size_t channel = 0; channel < query.dim(); ++channel) {
+      const auto bits = std::bit_cast<std::uint32_t>(query.values(row)[channel]);
+      if ((bits & 0xFFFFU) != 0) return {};
+      row_bits[channel] = static_cast<std::uint16_t>(bits >> 16);
+    }
+    arrange_bf16_query(row_bits.data(), query.dim(), arranged.data() + row * query.dim());
+  }
+  return arranged;
+}
+
+}  // namespace
+
+DenseQuery prepare_dense(const Query& query, float scale, float soft_cap, int key_exponent) {
   constexpr auto kLog2E = static_cast<float>(std::numbers::log2e);
   DenseQuery dense;
   dense.rows = query.rows();
   dense.dim = query.dim();
   dense.soft_cap = soft_cap * kLog2E;
+  dense.bf16_factor = scale * kLog2E;
+  if (sums_are_safe(query, key_exponent, dense.bf16_factor)) dense.bf16 = arranged_bf16(query);
   dense.values = hwy::AllocateAligned<float>(dense.rows * dense.dim);
   const std::vector<std::uint16_t> position = kernel_order(dense.dim);
   for (std::size_t row = 0; row < dense.rows; ++row) {

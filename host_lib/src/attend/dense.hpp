@@ -19,6 +19,11 @@ struct DenseQuery {
   std::size_t dim = 0;
   float soft_cap = 0;  ///< Base 2; 0: none.
   hwy::AlignedFreeUniquePtr<float[]> values;
+
+  /// The rows as bf16, arranged for bf16_scores(), with what their scores are multiplied by to be
+  /// base-2 logits. Empty where bf16 cannot hold the rows, or their products not be summed safely.
+  std::vector<std::uint16_t> bf16;
+  float bf16_factor = 0;
 };
 
 /// Buffers of one worker, kept between commands.
@@ -30,8 +35,10 @@ struct DenseScratch {
   void reserve(std::size_t wanted_rows);
 };
 
-/// Prepares rows for attend_page. `scale` and `soft_cap` are the command's.
-[[nodiscard]] DenseQuery prepare_dense(const Query& query, float scale, float soft_cap);
+/// Prepares rows for attend_page. `scale` and `soft_cap` are the command's, `key_exponent` the
+/// list's.
+[[nodiscard]] DenseQuery prepare_dense(const Query& query, float scale, float soft_cap,
+                                       int key_exponent);
 
 /// Adds the tokens of `visible` (bit t: token t) to `state`, whose dim is the value rows' and whose
 /// channels are in kernel order. `next` is the page after this one, to be fetched ahead, or null.
