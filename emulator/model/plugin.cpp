@@ -95,11 +95,7 @@ constexpr nkv_device_plugin kPlugin{.version = NKV_DEVICE_PLUGIN_VERSION,
 
 }  // namespace
 
-// The table and the function that returns it share a name in C, which g++ takes for a mistake.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-extern "C" __attribute__((visibility("default"))) const struct nkv_device_plugin* nkv_device_plugin(
+extern "C" __attribute__((visibility("default"))) const struct nkv_device_plugin* nkv_plugin_entry(
     void) {
   return &kPlugin;
 }
-#pragma GCC diagnostic pop

@@ -26,7 +26,7 @@ const struct nkv_device_plugin* load() {
   void* const object = dlopen(NKV_MODEL_OBJECT, RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr) throw std::runtime_error(dlerror());
   using Entry = const struct nkv_device_plugin* (*)();
-  const auto entry = std::bit_cast<Entry>(dlsym(object, "nkv_device_plugin"));
+  const auto entry = std::bit_cast<Entry>(dlsym(object, "nkv_plugin_entry"));
   if (entry == nullptr) throw std::runtime_error(dlerror());
   return entry();
 }
