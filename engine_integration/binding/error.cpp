@@ -1,0 +1,31 @@
+#include "error.hpp"
+
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+
+namespace nearkv::python {
+
+void bind_error(nb::module_& module) {
+  nb::dict members;
+  members["status"] = nb::int_(int{NKV_STATUS_OK});
+  PyObject* const type = PyErr_NewExceptionWithDoc(
+      "_nearkv.Error",
+      "A device or pool refused or failed: `errno`, `strerror` (which says what to do), and\n"
+      "`status`, a value of `nearkv.Status`.",
+      PyExc_OSError, members.ptr());
+  if (type == nullptr) throw nb::python_error();
+  module.attr("Error") = nb::steal(type);
+}
+
+void check(Status status, const std::string& text) {
+  if (status == Status::kOk) return;
+  const std::string shown = text.empty() ? std::string(message(status)) : text;
+  const nb::object type = nb::module_::import_("_nearkv").attr("Error");
+  const nb::object error = type(-to_errno(status), shown);
+  error.attr("status") = static_cast<int>(status);
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw nb::python_error();
+}
+
+}  // namespace nearkv::python

@@ -1,0 +1,19 @@
+// Statuses as Python exceptions.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+
+#include "nearkv/status.hpp"
+
+namespace nearkv::python {
+
+/// Adds the exception class `Error` to the module.
+void bind_error(nanobind::module_& module);
+
+/// Raises `Error` with errno, `text` and the status's name, unless `status` is kOk. An empty text
+/// becomes the status's own message. Needs the GIL.
+void check(Status status, const std::string& text = {});
+
+}  // namespace nearkv::python

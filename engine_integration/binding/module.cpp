@@ -1,0 +1,14 @@
+// The extension module `_nearkv`: host_lib's public interface for the package `nearkv`.
+#include "module.hpp"
+
+#include <nanobind/nanobind.h>
+
+#include "error.hpp"
+
+// NOLINTNEXTLINE(readability-identifier-naming): the macro's own names.
+NB_MODULE(_nearkv, module) {
+  module.doc() = "Devices, pools and codecs of NearKV; use it through the package `nearkv`.";
+  nearkv::python::bind_error(module);
+  nearkv::python::bind_pool(module);
+  nearkv::python::bind_codecs(module);
+}

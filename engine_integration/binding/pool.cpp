@@ -1,0 +1,393 @@
+#include "nearkv/pool.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "arrays.hpp"
+#include "error.hpp"
+#include "module.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace nearkv::python {
+namespace {
+
+using Sequences = std::variant<std::uint64_t, std::vector<std::uint64_t>>;
+using Floats = nb::ndarray<nb::numpy, float>;
+using Ids = nb::ndarray<nb::numpy, std::uint32_t>;
+using Bounds = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
+
+/// Runs a call of the pool without the GIL and raises its error.
+template <typename Call>
+void run(Pool& pool, Call&& call) {
+  Status status = Status::kOk;
+  {
+    const nb::gil_scoped_release release;
+    status = call();
+  }
+  if (status != Status::kOk) check(status, pool.last_error());
+}
+
+std::shared_ptr<Device> open_by_uri(const std::string& uri) {
+  std::unique_ptr<Device> device;
+  std::string reason;
+  Status status = Status::kOk;
+  {
+    const nb::gil_scoped_release release;
+    status = open_device(uri, &device, &reason);
+  }
+  check(status, reason);
+  return device;
+}
+
+using Start = Status (*)(std::shared_ptr<Device>, const Pool::Options&, std::unique_ptr<Pool>*,
+                         std::string*);
+
+template <Start kStart>
+std::unique_ptr<Pool> start(std::shared_ptr<Device> device, std::uint16_t layers,
+                            std::uint16_t kv_heads, std::uint16_t head_dim,
+                            std::optional<std::uint16_t> value_dim, std::uint8_t dtype,
+                            std::optional<std::uint8_t> k_form, std::optional<std::uint8_t> v_form,
+                            std::uint32_t max_sequences, std::uint64_t staging_bytes,
+                            double timeout_s) {
+  const std::uint8_t form = dtype == NKV_DTYPE_BF16 ? NKV_ROW_FORM_DELTA4 : NKV_ROW_FORM_RAW;
+  Pool::Options options;
+  options.shape = {layers,
+                   kv_heads,
+                   head_dim,
+                   value_dim.value_or(head_dim),
+                   dtype,
+                   k_form.value_or(form),
+                   v_form.value_or(form)};
+  options.max_sequences = max_sequences;
+  options.staging_bytes = staging_bytes;
+  options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_s * 1e3));
+  std::unique_ptr<Pool> pool;
+  std::string reason;
+  Status status = Status::kOk;
+  {
+    const nb::gil_scoped_release release;
+    status = kStart(std::move(device), options, &pool, &reason);
+  }
+  check(status, reason);
+  return pool;
+}
+
+void append(Pool& pool, std::uint64_t sequence, std::uint16_t layer, const Array& keys,
+            const std::optional<Array>& values) {
+  const ModelShape& shape = pool.shape();
+  check_shape(keys, {shape.kv_heads, -1, shape.head_dim}, "keys");
+  const HostRows key_rows = host_rows(keys, shape.dtype, "keys");
+  const auto tokens = static_cast<std::uint32_t>(keys.shape(1));
+  HostRows value_rows;
+  if (values) {
+    check_shape(*values, {shape.kv_heads, tokens, shape.value_dim}, "values");
+    value_rows = host_rows(*values, shape.dtype, "values");
+  }
+  run(pool, [&] { return pool.append(sequence, layer, key_rows, value_rows, tokens); });
+}
+
+std::uint32_t tokens_of(Pool& pool, std::uint64_t sequence, std::uint16_t layer) {
+  std::uint32_t tokens = 0;
+  run(pool, [&] { return pool.tokens(sequence, layer, &tokens); });
+  return tokens;
+}
+
+/// Query rows that one command may carry.
+std::size_t rows_of_command(const AttendOptions& options, std::uint32_t tokens) {
+  if (options.mode == NKV_ATTEND_MODE_DENSE) return NKV_MAX_GROUP;
+  return std::clamp<std::size_t>(NKV_MAX_MIDPOINTS / std::max(tokens, 1U), 1, NKV_MAX_GROUP);
+}
+
+std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint16_t layer,
+                                  const Array& queries, float scale, std::uint8_t mode,
+                                  std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks,
+                                  float soft_cap, std::uint16_t top_k, float error,
+                                  std::uint32_t seed, std::uint8_t byte_cap, std::uint8_t z16,
+                                  std::uint16_t first_kv_head, const std::optional<Bounds>& bound) {
+  const ModelShape& shape = pool.shape();
+  const bool many = std::holds_alternative<std::vector<std::uint64_t>>(which);
+  const std::vector<std::uint64_t> sequences =
+      many ? std::get<1>(which) : std::vector<std::uint64_t>{std::get<0>(which)};
+  const auto batch = static_cast<std::int64_t>(sequences.size());
+  if (many) {
+    check_shape(queries, {batch, -1, -1, shape.head_dim}, "queries");
+  } else {
+    check_shape(queries, {-1, -1, shape.head_dim}, "queries");
+  }
+  const std::size_t heads = queries.shape(many ? 1 : 0);
+  const std::size_t rows = queries.shape(many ? 2 : 1);
+  if (first_kv_head + heads > shape.kv_heads) {
+    throw nb::value_error("queries: more KV heads than the pool has");
+  }
+  const std::uint8_t dtype = dtype_of(queries, shape.dtype, "queries");
+  const std::span<const std::byte> query = bytes_of(queries, "queries");
+  const std::size_t all_rows = sequences.size() * heads * rows;
+  if (bound && bound->size() != all_rows) {
+    throw nb::value_error("bound must have one element per query row");
+  }
+  const std::span<float> bounds = bound ? std::span(bound->data(), all_rows) : std::span<float>{};
+  Numpy<float> output = many ? Numpy<float>{sequences.size(), heads, rows, shape.value_dim}
+                             : Numpy<float>{heads, rows, shape.value_dim};
+  Numpy<float> lse = many ? Numpy<float>{sequences.size(), heads, rows} : Numpy<float>{heads, rows};
+
+  AttendOptions options;
+  options.scale = scale;
+  options.soft_cap = soft_cap;
+  options.tokens = tokens;
+  options.window = window;
+  options.sinks = sinks;
+  options.mode = mode;
+  options.top_k = top_k;
+  options.error = error;
+  options.seed = seed;
+  options.byte_cap = byte_cap;
+  options.z16 = z16;
+
+  std::vector<AttendRequest> requests;
+  const std::size_t query_bytes = shape.head_dim * element_bytes(dtype);
+  std::size_t row = 0;
+  for (const std::uint64_t sequence : sequences) {
+    const std::size_t run_rows = rows_of_command(options, tokens_of(pool, sequence, layer));
+    for (std::size_t head = 0; head < heads; ++head) {
+      for (std::size_t begin = 0; begin < rows; begin += run_rows) {
+        const std::size_t count = std::min(run_rows, rows - begin);
+        requests.push_back({
+            .sequence = sequence,
+            .layer = layer,
+            .kv_head = static_cast<std::uint16_t>(first_kv_head + head),
+            .query_dtype = dtype,
+            .rows = static_cast<std::uint16_t>(count),
+            .query = query.subspan(row * query_bytes, count * query_bytes),
+            .output = output.span().subspan(row * shape.value_dim, count * shape.value_dim),
+            .lse = lse.span().subspan(row, count),
+            .bound = bounds.empty() ? bounds : bounds.subspan(row, count),
+        });
+        row += count;
+      }
+    }
+  }
+  run(pool, [&] { return pool.attend(requests, options); });
+  return {output.release(), lse.release()};
+}
+
+std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint16_t layer,
+                                   std::uint16_t kv_head, const Array& queries, std::uint16_t k,
+                                   float scale, std::uint8_t mode, std::uint8_t planes,
+                                   std::uint8_t z16, std::uint32_t tokens, std::uint32_t window,
+                                   std::uint8_t sinks) {
+  const ModelShape& shape = pool.shape();
+  check_shape(queries, {-1, shape.head_dim}, "queries");
+  const std::size_t rows = queries.shape(0);
+  if (rows > NKV_MAX_GROUP) throw nb::value_error("queries: too many rows for one command");
+  Numpy<std::uint32_t> ids({rows, k});
+  Numpy<float> scores({rows, k});
+  Numpy<std::uint32_t> counts({rows});
+  const Pool::TopKRequest request{
+      .sequence = sequence,
+      .layer = layer,
+      .kv_head = kv_head,
+      .query_dtype = dtype_of(queries, shape.dtype, "queries"),
+      .rows = static_cast<std::uint16_t>(rows),
+      .top_k = k,
+      .mode = mode,
+      .planes = planes,
+      .z16 = z16,
+      .scale = scale,
+      .tokens = tokens,
+      .window = window,
+      .sinks = sinks,
+      .query = bytes_of(queries, "queries"),
+      .ids = ids.span(),
+      .scores = scores.span(),
+      .counts = counts.span(),
+  };
+  run(pool, [&] { return pool.top_k(request); });
+  return {ids.release(), scores.release(), counts.release()};
+}
+
+/// K and V rows [count, dim] that `fill` puts into the two buffers.
+template <typename Fill>
+std::tuple<Rows, Rows> rows_of(Pool& pool, std::size_t count, Fill&& fill) {
+  const ModelShape& shape = pool.shape();
+  std::span<std::byte> keys;
+  std::span<std::byte> values;
+  Rows key_rows = zero_rows({count, shape.head_dim}, shape.dtype, &keys);
+  Rows value_rows = zero_rows({count, shape.value_dim}, shape.dtype, &values);
+  run(pool, [&] { return fill(keys, values); });
+  return {std::move(key_rows), std::move(value_rows)};
+}
+
+std::tuple<Rows, Rows> gather(Pool& pool, std::uint64_t sequence, std::uint16_t layer,
+                              std::uint16_t kv_head, const std::vector<std::uint32_t>& ids) {
+  return rows_of(pool, ids.size(), [&](std::span<std::byte> keys, std::span<std::byte> values) {
+    return pool.gather(sequence, layer, kv_head, ids, keys, values);
+  });
+}
+
+std::tuple<Rows, Rows> read(Pool& pool, std::uint64_t sequence, std::uint16_t layer,
+                            std::uint16_t kv_head, std::uint32_t first, std::uint32_t count) {
+  return rows_of(pool, count, [&](std::span<std::byte> keys, std::span<std::byte> values) {
+    return pool.read(sequence, layer, kv_head, first, count, keys, values);
+  });
+}
+
+std::uint64_t scrub(Pool& pool, std::uint64_t sequence) {
+  std::uint64_t pages = 0;
+  run(pool, [&] { return pool.scrub(sequence, &pages); });
+  return pages;
+}
+
+std::uint64_t near_bytes(const NearStats& stats) {
+  return stats.stream_bytes + stats.refine_bytes + stats.exact_bytes + stats.value_bytes;
+}
+
+void bind_statistics(nb::module_& module) {
+  nb::class_<NearStats>(module, "NearStats", "What near-data work cost since reset_stats().")
+      .def_ro("commands", &NearStats::commands)
+      .def_ro("link_to_device_bytes", &NearStats::link_to_device_bytes,
+              "Commands, queries, rows written.")
+      .def_ro("link_from_device_bytes", &NearStats::link_from_device_bytes,
+              "Completions and results.")
+      .def_ro("stream_bytes", &NearStats::stream_bytes, "Read near the data: first pass.")
+      .def_ro("refine_bytes", &NearStats::refine_bytes, "Read near the data: refinement.")
+      .def_ro("exact_bytes", &NearStats::exact_bytes, "Read near the data: exact keys.")
+      .def_ro("value_bytes", &NearStats::value_bytes, "Read near the data: values.")
+      .def_prop_ro("near_bytes", &near_bytes, "Read near the data: all stages.")
+      .def_ro("device_ticks", &NearStats::device_ticks)
+      .def_ro("nonfinite", &NearStats::nonfinite,
+              "Commands that left tokens out for a NaN or infinity in a key.")
+      .def_ro("dense_fallbacks", &NearStats::dense_fallbacks, "BOUNDED commands that read dense.");
+  nb::class_<PoolUsage>(module, "PoolUsage", "What a pool holds.")
+      .def_ro("total_bytes", &PoolUsage::total_bytes)
+      .def_ro("page_bytes", &PoolUsage::page_bytes, "Held by pages, shared ones counted once.")
+      .def_ro("pages", &PoolUsage::pages)
+      .def_ro("sequences", &PoolUsage::sequences);
+}
+
+template <Start kStart>
+void bind_start(nb::class_<Pool>& pool, const char* name, const char* doc) {
+  const Pool::Options defaults;
+  pool.def_static(name, &start<kStart>, "device"_a, nb::kw_only(), "layers"_a, "kv_heads"_a,
+                  "head_dim"_a, "value_dim"_a = nb::none(),
+                  "dtype"_a = std::uint8_t{NKV_DTYPE_BF16}, "k_form"_a = nb::none(),
+                  "v_form"_a = nb::none(), "max_sequences"_a = defaults.max_sequences,
+                  "staging_bytes"_a = defaults.staging_bytes,
+                  "timeout_s"_a = std::chrono::duration<double>(defaults.timeout).count(), doc);
+}
+
+}  // namespace
+
+void bind_pool(nb::module_& module) {
+  const AttendOptions attend_defaults;
+  const Pool::TopKRequest top_k_defaults;
+  nb::class_<Device>(module, "Device",
+                     "A near-data device, by URI: 'cpu:', 'cpu:/dev/dax0.0', 'model:?memory=1GiB'\n"
+                     "(host_lib/include/nearkv/device.hpp has the syntax). It lives as long as\n"
+                     "its pools do.")
+      .def(nb::new_(&open_by_uri), "uri"_a);
+  bind_statistics(module);
+
+  nb::class_<Pool> pool(
+      module, "Pool",
+      "KV pages of many sequences on one device.\n\n"
+      "Arrays may come from any library that speaks DLPack (torch, numpy, jax); libraries without\n"
+      "bfloat16 hand it over as uint16. Tokens come in whole pages of 64. All calls may be made\n"
+      "from any thread and release the GIL. They raise Error for what device or pool refuse,\n"
+      "ValueError and TypeError for arrays of a wrong shape or type.");
+  bind_start<&Pool::create>(
+      pool, "create",
+      "Formats the device's memory; whatever it held is lost. `dtype` is a `Dtype`, the forms are\n"
+      "`RowForm`s: by default DELTA4 for bf16 and RAW for all else. v_form NONE: values are the\n"
+      "leading channels of the keys (MLA). staging_bytes 0: chosen by size.");
+  bind_start<&Pool::open>(
+      pool, "open",
+      "Takes up what `create` and earlier work left; the arguments are those of then.");
+  pool.def_prop_ro("layers", [](const Pool& self) { return self.shape().layers; })
+      .def_prop_ro("kv_heads", [](const Pool& self) { return self.shape().kv_heads; })
+      .def_prop_ro("head_dim", [](const Pool& self) { return self.shape().head_dim; })
+      .def_prop_ro("value_dim", [](const Pool& self) { return self.shape().value_dim; })
+      .def_prop_ro("dtype", [](const Pool& self) { return self.shape().dtype; })
+      .def_prop_ro("k_form", [](const Pool& self) { return self.shape().k_form; })
+      .def_prop_ro("v_form", [](const Pool& self) { return self.shape().v_form; })
+      .def(
+          "create_sequence",
+          [](Pool& self, std::uint64_t sequence) {
+            run(self, [&] { return self.create_sequence(sequence); });
+          },
+          "sequence"_a)
+      .def(
+          "fork",
+          [](Pool& self, std::uint64_t parent, std::uint64_t child, std::uint32_t tokens) {
+            run(self, [&] { return self.fork(parent, child, tokens); });
+          },
+          "parent"_a, "child"_a, "tokens"_a,
+          "Makes `child` share the first `tokens` tokens (whole pages) of `parent`; both may then\n"
+          "append.")
+      .def(
+          "drop",
+          [](Pool& self, std::uint64_t sequence) {
+            run(self, [&] { return self.drop(sequence); });
+          },
+          "sequence"_a, "Forgets a sequence; its pages are freed once no fork shares them.")
+      .def(
+          "append", &append, "sequence"_a, "layer"_a, "keys"_a, "values"_a = nb::none(),
+          "Adds tokens, a multiple of 64, to one layer: keys [kv_heads, tokens, head_dim] and\n"
+          "values [kv_heads, tokens, value_dim] in the pool's dtype, any strides of the first two\n"
+          "axes (transpose a [tokens, kv_heads, dim] array). On any error nothing has changed.")
+      .def("tokens", &tokens_of, "sequence"_a, "layer"_a, "Tokens of one layer.")
+      .def(
+          "attend", &attend, "sequence"_a, "layer"_a, "queries"_a, nb::kw_only(), "scale"_a,
+          "mode"_a = attend_defaults.mode, "tokens"_a = attend_defaults.tokens,
+          "window"_a = attend_defaults.window, "sinks"_a = attend_defaults.sinks,
+          "soft_cap"_a = attend_defaults.soft_cap, "top_k"_a = attend_defaults.top_k,
+          "error"_a.sig("0.05") = attend_defaults.error, "seed"_a = attend_defaults.seed,
+          "byte_cap"_a = attend_defaults.byte_cap, "z16"_a = attend_defaults.z16,
+          "first_kv_head"_a = std::uint16_t{0}, "bound"_a = nb::none(),
+          "Attention of one layer near the data: (O, LSE).\n\n"
+          "queries: [kv_heads, rows, head_dim], contiguous, of KV heads `first_kv_head` and on,\n"
+          "in bf16, fp16 or fp32; rows are the query heads of a KV head times new tokens. With a\n"
+          "list of sequences: [sequences, kv_heads, rows, head_dim].\n"
+          "O [..., rows, value_dim] fp32 is normalised, LSE [..., rows] fp32 is natural, -inf\n"
+          "(and O zero) where nothing is visible.\n\n"
+          "mode: an `AttendMode`: DENSE; TAIL with top_k; BOUNDED with error, seed, byte_cap (in\n"
+          "1/256 of a dense read, 0 none) and z16 (sixteenths of a standard deviation, 0: two).\n"
+          "tokens: causal limit, 0 for all. window: the last `window` tokens below it, 0 for all;\n"
+          "`sinks` first tokens stay visible. bound: float32 array that receives the error bound\n"
+          "of each row.")
+      .def("top_k", &top_k, "sequence"_a, "layer"_a, "kv_head"_a, "queries"_a, "k"_a, nb::kw_only(),
+           "scale"_a = top_k_defaults.scale, "mode"_a = top_k_defaults.mode,
+           "planes"_a = top_k_defaults.planes, "z16"_a = top_k_defaults.z16,
+           "tokens"_a = top_k_defaults.tokens, "window"_a = top_k_defaults.window,
+           "sinks"_a = top_k_defaults.sinks,
+           "The best k tokens of one KV head for each of queries [rows, head_dim]: ids uint32 and\n"
+           "scores fp32 [rows, k], counts uint32 [rows]. Beyond a row's count ids are 2**32 - 1\n"
+           "and scores -inf. mode: a `Select`.")
+      .def("gather", &gather, "sequence"_a, "layer"_a, "kv_head"_a, "ids"_a,
+           "K rows [ids, head_dim] and V rows [ids, value_dim] of chosen tokens, as uint16 for\n"
+           "elements of two bytes and uint8 for one.")
+      .def("read", &read, "sequence"_a, "layer"_a, "kv_head"_a, "first"_a, "count"_a,
+           "Rows [first, first + count) as `gather` gives them.")
+      .def("scrub", &scrub, "sequence"_a,
+           "Verifies every checksum of a sequence; gives the number of pages.")
+      .def("stats", &Pool::stats)
+      .def("reset_stats", &Pool::reset_stats)
+      .def("usage", &Pool::usage);
+}
+
+}  // namespace nearkv::python
