@@ -280,19 +280,24 @@ def read_results(path: Path) -> ResultFile:
     return ResultFile(results, document["date"], summary)
 
 
+# OpenMP's threads keep spinning for a while after their work, on the next call's cores.
+_PAUSE_S = 0.02
+
+
 def interleave(
     calls: Sequence[Callable[[], object]], *, repeat: int = 7, warmup: int = 1
 ) -> list[Samples]:
     """Times each call `repeat` times, in turn (A B C A B C), and gives their seconds.
 
-    Taking turns makes a drift of the machine fall on all alike. The first `warmup` rounds are
-    not counted.
+    Taking turns makes a drift of the machine fall on all alike; a pause before each keeps them
+    apart. The first `warmup` rounds are not counted.
     """
     if repeat < 1 or warmup < 0:
         raise ValueError("interleave: repeat must be at least 1, and warmup at least 0")
     readings: list[list[float]] = [[] for _ in calls]
     for round_index in range(warmup + repeat):
         for call, seconds in zip(calls, readings, strict=True):
+            time.sleep(_PAUSE_S)
             start_ns = time.perf_counter_ns()
             call()
             elapsed_ns = time.perf_counter_ns() - start_ns

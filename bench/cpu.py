@@ -1,0 +1,230 @@
+"""Attention, search and append on the processor's cores, beside torch, faiss and plain scans."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import faiss
+import numpy
+import torch
+import torch.nn.functional as functional
+
+from bench import Context
+from bench.bounded import measure_bounded
+from bench.data import KvSet, device_uri, pool_of
+from bench.data.synthetic import synthetic
+from bench.footprint import measure_footprint
+from nearkv.core import AttendMode, Pool, RowForm, Select
+from nearkv.results import Goal, Result, Samples, interleave
+
+_GROUPS = (4, 8)
+_TOP_K = 256
+_TAIL_K = 64
+_STREAM_BYTES = 1 << 29  # well past any last-level cache
+
+
+def run(context: Context) -> Iterator[Result]:
+    """Yields rates and bandwidths, each beside its peer, with all cores on both sides."""
+    torch.set_num_threads(os.cpu_count() or 1)
+    faiss.omp_set_num_threads(os.cpu_count() or 1)
+    bench = _CpuBench(context)
+    for tokens in (32768, 131072, 1048576) if context.long else (32768, 131072):
+        for rows in _GROUPS:
+            context.progress(f"attention over {tokens} tokens, {rows} query heads")
+            kv = synthetic(tokens, rows, groups=2)
+            yield from bench.attention(kv)
+            if tokens == 131072:
+                context.progress(f"top {_TOP_K} of {tokens} tokens, {rows} query heads")
+                yield from bench.search(kv)
+    context.progress("append")
+    yield from bench.append(synthetic(65536, 4, groups=1))
+    context.progress("attention to a given error")
+    yield from measure_bounded(context)
+    context.progress("resident memory")
+    yield measure_footprint(context.device)
+
+
+class _CpuBench:
+    def __init__(self, context: Context) -> None:
+        self._uri = device_uri(context.device, "1GiB" if not context.long else "2GiB")
+        self._repeat = 31 if context.long else 11
+        self._stream = torch.ones(_STREAM_BYTES // 8, dtype=torch.int64)
+
+    def attention(self, kv: KvSet) -> Iterator[Result]:
+        """Dense attention beside a plain read and torch; with tail beside dense."""
+        pool = pool_of(kv, self._uri)
+        queries = kv.queries[:1]
+        keys, values = kv.keys[None, None], kv.values[None, None]
+        dense = _Attend(pool, kv, mode=AttendMode.DENSE)
+        tail = _Attend(pool, kv, mode=AttendMode.TAIL, top_k=_TAIL_K)
+        stream, own, folded, with_tail = interleave(
+            [
+                self._stream.sum,
+                dense,
+                # The query heads of a KV head as the query length: torch's fastest form.
+                lambda: functional.scaled_dot_product_attention(queries[None], keys, values),
+                tail,
+            ],
+            repeat=self._repeat,
+        )
+        suffix = f"{kv.tokens // 1024}k_g{kv.queries.shape[1]}"
+        error = _relative_error(tail().output, dense().output)
+        yield self._result(
+            f"cpu/dense_bandwidth_{suffix}",
+            own.per_second(dense.near_bytes() / 1e9),
+            "GB/s",
+            peer="plain read",
+            beside=stream.per_second(_STREAM_BYTES / 1e9),
+            goal=Goal(">=", 0.85, of="ratio"),
+        )
+        yield self._rate(
+            f"cpu/dense_{suffix}",
+            own,
+            peer="torch SDPA",
+            beside=folded,
+            goal=Goal(">=", 3, of="ratio"),
+        )
+        yield self._rate(
+            f"cpu/tail{_TAIL_K}_{suffix}",
+            with_tail,
+            peer="dense",
+            beside=own,
+            goal=Goal(">=", 3, of="ratio") if kv.tokens == 131072 else None,
+            extra={
+                "relative_error": error,
+                "near_bytes": tail.near_bytes(),
+                "dense_near_bytes": dense.near_bytes(),
+            },
+        )
+
+    def search(self, kv: KvSet) -> Iterator[Result]:
+        """Exact top-k beside faiss and the full scan of plain bf16 rows."""
+        pool = pool_of(kv, self._uri)
+        plain = pool_of(kv, self._uri, k_form=RowForm.RAW, v_form=RowForm.RAW)
+        index = faiss.IndexFlatIP(kv.keys.shape[1])
+        index.add(kv.keys.float().numpy())
+        wanted = kv.queries[0].float().numpy()
+        certified = _Search(pool, kv, Select.CERTIFIED)
+        statistical = _Search(pool, kv, Select.STATISTICAL)
+        full = _Search(plain, kv, Select.FULL)
+        if not numpy.array_equal(certified().ids, full().ids):
+            raise AssertionError("certified ids differ from the full scan's")
+        recall = _recall(statistical().ids, full().ids)
+        faiss_time, full_time, certified_time, statistical_time = interleave(
+            [lambda: index.search(wanted, _TOP_K), full, certified, statistical],
+            repeat=self._repeat,
+        )
+        suffix = f"top{_TOP_K}_{kv.tokens // 1024}k_g{kv.queries.shape[1]}"
+        searches = {"certified": (certified, certified_time, 1.0)}
+        searches["statistical"] = (statistical, statistical_time, recall)
+        for name, (search, seconds, found) in searches.items():
+            byte_ratio = full.near_bytes() / search.near_bytes()
+            extra = {"recall": found, "near_bytes": search.near_bytes()}
+            yield self._rate(
+                f"cpu/{name}_{suffix}/faiss",
+                seconds,
+                peer="faiss IndexFlatIP",
+                beside=faiss_time,
+                goal=Goal(">=", 10, of="ratio") if name == "certified" else None,
+                extra=extra,
+            )
+            yield self._rate(
+                f"cpu/{name}_{suffix}/full_scan",
+                seconds,
+                peer="full scan of bf16 rows",
+                beside=full_time,
+                goal=Goal(">=", 2.5, of="ratio") if name == "certified" else None,
+                extra=extra | {"peer_near_bytes": full.near_bytes()},
+            )
+            yield Result(
+                name=f"cpu/{name}_{suffix}/byte_ratio_reached",
+                value=full_time.median / seconds.median / byte_ratio,
+                unit="of the byte ratio",
+                goal=Goal(">=", 0.8),
+                device=self._uri,
+                extra={"byte_ratio": byte_ratio, "time_ratio": full_time.median / seconds.median},
+            )
+
+    def append(self, kv: KvSet) -> Iterator[Result]:
+        """Encoding on one core, beside a copy of the same rows."""
+        source_bytes = 2 * kv.keys.nbytes
+        pool = pool_of(kv, device_uri(self._uri, "1GiB", threads=1))
+        keys, values = kv.keys[None], kv.values[None]
+        target = torch.empty_like(kv.keys)
+
+        def append() -> None:
+            pool.drop(1)
+            pool.create_sequence(1)
+            pool.append(1, 0, keys, values)
+
+        def copy() -> None:
+            target.copy_(kv.keys)
+            target.copy_(kv.values)
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        own, copied = interleave([append, copy], repeat=self._repeat)
+        torch.set_num_threads(threads)
+        yield self._result(
+            "cpu/append_1_core",
+            own.per_second(source_bytes / 1e9),
+            "GB/s",
+            peer="copy",
+            beside=copied.per_second(source_bytes / 1e9),
+            goal=Goal(">=", 1),
+            extra={"page_bytes_per_source_byte": pool.usage().page_bytes / source_bytes},
+        )
+
+    def _rate(self, name: str, own: Samples, *, beside: Samples, **fields: object) -> Result:
+        return self._result(name, own.per_second(1), "1/s", beside=beside.per_second(1), **fields)
+
+    def _result(self, name: str, samples: Samples, unit: str, **fields: object) -> Result:
+        return Result.of_samples(name, samples, unit, device=self._uri, **fields)
+
+
+class _Attend:
+    """One ATTEND to the first queries of a set."""
+
+    def __init__(self, pool: Pool, kv: KvSet, **options: int) -> None:
+        self._pool, self._kv, self._options = pool, kv, options
+
+    def __call__(self) -> "_Attend":
+        self.output, self.lse = self._pool.attend(
+            1, 0, self._kv.queries[:1], scale=self._kv.scale, **self._options
+        )
+        return self
+
+    def near_bytes(self) -> int:
+        """Bytes that one call reads near the data."""
+        return _near_bytes(self._pool, self)
+
+
+class _Search:
+    """One TOPK for the first queries of a set."""
+
+    def __init__(self, pool: Pool, kv: KvSet, mode: Select) -> None:
+        self._pool, self._kv, self._mode = pool, kv, mode
+
+    def __call__(self) -> "_Search":
+        self.ids, _, _ = self._pool.top_k(
+            1, 0, 0, self._kv.queries[0], _TOP_K, scale=self._kv.scale, mode=self._mode
+        )
+        return self
+
+    def near_bytes(self) -> int:
+        """Bytes that one call reads near the data."""
+        return _near_bytes(self._pool, self)
+
+
+def _near_bytes(pool: Pool, call: Callable[[], object]) -> int:
+    pool.reset_stats()
+    call()
+    return pool.stats().near_bytes
+
+
+def _relative_error(output: numpy.ndarray, exact: numpy.ndarray) -> float:
+    return float(numpy.linalg.norm(output - exact) / numpy.linalg.norm(exact))
+
+
+def _recall(ids: numpy.ndarray, exact: numpy.ndarray) -> float:
+    found = [len(set(row) & set(true)) for row, true in zip(ids, exact, strict=True)]
+    return sum(found) / exact.size
