@@ -112,20 +112,18 @@ BoundedAttention::Plan BoundedAttention::plan(double reads) const {
 /// Reads the tokens that matter most for sure, before any sampling.
 Outcome BoundedAttention::settle() {
   ContributionBins bins(sums_.rows());
-  Outcome outcome = model_.bin_contributions(targets_, &bins);
-  if (!outcome.ok()) return outcome;
+  model_.bin_contributions(targets_, &bins);
   const int lowest = bins.settled_from();
   if (plan(bins.count_from(lowest)) != Plan::kSample) return {};  // The next step decides.
   std::vector<std::uint64_t> chosen(context_.list.pages());
   model_.choose_from(lowest, chosen);
-  outcome = sums_.add_exact(chosen, &result_->traffic);
+  const Outcome outcome = sums_.add_exact(chosen, &result_->traffic);
   return outcome.ok() ? estimate() : outcome;
 }
 
 Outcome BoundedAttention::run_round(unsigned round, bool* done) {
   ContributionBins bins(sums_.rows());
-  Outcome outcome = model_.bin_contributions(targets_, &bins);
-  if (!outcome.ok()) return outcome;
+  model_.bin_contributions(targets_, &bins);
   const double budget = (kVarianceShare / z_) * (kVarianceShare / z_);
   const Inclusion inclusion = choose_inclusion(bins, budget);
   const Plan next = plan(expected_reads(bins, inclusion));
@@ -137,7 +135,7 @@ Outcome BoundedAttention::run_round(unsigned round, bool* done) {
     return {};
   }
   SampledCorrection correction(context_, sums_, model_, state_);
-  outcome = correction.draw(inclusion, request_.seed, round, &result_->traffic);
+  Outcome outcome = correction.draw(inclusion, request_.seed, round, &result_->traffic);
   if (!outcome.ok()) return outcome;
   result_->rounds = round + 1;
   finish(&correction);

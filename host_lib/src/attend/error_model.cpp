@@ -15,7 +15,7 @@ constexpr double kQuietShare = 0.25;
 
 }  // namespace
 
-ErrorModel::ErrorModel(const AttendContext& context, TailSums* sums)
+ErrorModel::ErrorModel(const AttendContext& context, const TailSums* sums)
     : context_(context), sums_(*sums) {}
 
 void ErrorModel::set_state(const SoftmaxState& state) {
@@ -34,35 +34,32 @@ void ErrorModel::set_state(const SoftmaxState& state) {
   }
 }
 
-Outcome ErrorModel::measure_pages(std::span<const double> targets) {
+void ErrorModel::measure_pages(std::span<const double> targets) {
   const std::size_t rows = sums_.rows();
   const std::size_t pages = context_.list.pages();
   factors_.resize(pages * rows);
   page_squares_.assign(pages, 0.0F);
-  FirstFault fault;
+  std::vector<double> cells(rows);     // Variance of a logit per sum of squared weights.
+  std::vector<double> inverses(rows);  // 1 / (Z * T)^2.
+  for (std::size_t row = 0; row < rows; ++row) {
+    const double cell = sums_.logits(row).per_score * std::ldexp(64.0, NKV_PLANE_WEIGHT_SHIFT) /
+                        std::numbers::log2e;
+    cells[row] = cell * cell / 12;
+    const double scale = totals_[row] * targets[row];
+    inverses[row] = scale > 0 ? 1 / (scale * scale) : 0;
+  }
   context_.workers->for_each(pages, kGrainPages, [&](unsigned, std::size_t begin, std::size_t end) {
-    const auto mean = hwy::AllocateAligned<float>(sums_.dim());
-    for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
+    for (std::size_t page = begin; page < end; ++page) {
       const std::uint64_t inexact = sums_.rest(page);
       if (inexact == 0) continue;
-      PageView view;
-      const Status status = sums_.open(page, &view);
-      if (status != Status::kOk) {
-        fault.record(page, status);
-        continue;
-      }
-      sums_.mean_of(view, page, mean.get());
       const auto tokens = static_cast<float>(std::popcount(inexact));
-      const float residual = view.header().v_residual;
+      const float residual = sums_.residual(page);
       for (std::size_t row = 0; row < rows; ++row) {
         const WeightSums& weights = sums_.weights(page, row);
-        const double cell = sums_.logits(row).per_score * std::ldexp(64.0, NKV_PLANE_WEIGHT_SHIFT) /
-                            std::numbers::log2e;
         const double variance =
-            cell * cell * static_cast<double>(context_.scan->fold(row, page).weight_squares) / 12;
-        const float distance = squared_distance(mean.get(), output(row).data(), sums_.dim());
-        const double scale = totals_[row] * targets[row];
-        const double factor = scale > 0 ? 1 / (scale * scale) : 0;
+            cells[row] * static_cast<double>(context_.scan->fold(row, page).weight_squares);
+        const float distance = squared_distance(sums_.mean(page), output(row).data(), sums_.dim());
+        const double factor = inverses[row];
         Factors& factors = factors_[page * rows + row];
         factors.mean = weights.sum / tokens;
         factors.spread = static_cast<float>(factor * static_cast<double>(residual));
@@ -73,7 +70,6 @@ Outcome ErrorModel::measure_pages(std::span<const double> targets) {
       }
     }
   });
-  return fault.outcome();
 }
 
 void ErrorModel::bin_page(std::size_t page, float floor, ContributionBins* bins) {
@@ -117,9 +113,8 @@ void ErrorModel::bin_page(std::size_t page, float floor, ContributionBins* bins)
   }
 }
 
-Outcome ErrorModel::bin_contributions(std::span<const double> targets, ContributionBins* bins) {
-  const Outcome outcome = measure_pages(targets);
-  if (!outcome.ok()) return outcome;
+void ErrorModel::bin_contributions(std::span<const double> targets, ContributionBins* bins) {
+  measure_pages(targets);
   const std::size_t pages = context_.list.pages();
   page_bins_.resize(pages);
   token_bins_.resize(pages * NKV_PAGE_TOKENS);
@@ -141,7 +136,6 @@ Outcome ErrorModel::bin_contributions(std::span<const double> targets, Contribut
                                }
                              });
   for (const ContributionBins& part : parts) bins->merge(part);
-  return {};
 }
 
 void ErrorModel::choose_from(int lowest, std::span<std::uint64_t> chosen) const {

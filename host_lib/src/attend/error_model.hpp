@@ -14,13 +14,13 @@ namespace nearkv {
 
 class ErrorModel {
  public:
-  ErrorModel(const AttendContext& context, TailSums* sums);
+  ErrorModel(const AttendContext& context, const TailSums* sums);
 
   /// Takes the outputs of a new state. Call after TailSums::summarise.
   void set_state(const SoftmaxState& state);
 
   /// Sorts every inexact token into a bin by its contribution relative to the rows' targets.
-  Outcome bin_contributions(std::span<const double> targets, ContributionBins* bins);
+  void bin_contributions(std::span<const double> targets, ContributionBins* bins);
 
   /// Marks the inexact tokens in bins from `lowest` up.
   void choose_from(int lowest, std::span<std::uint64_t> chosen) const;
@@ -44,11 +44,11 @@ class ErrorModel {
     float mean = 0;
   };
 
-  Outcome measure_pages(std::span<const double> targets);
+  void measure_pages(std::span<const double> targets);
   void bin_page(std::size_t page, float floor, ContributionBins* bins);
 
   const AttendContext& context_;
-  TailSums& sums_;
+  const TailSums& sums_;
   std::vector<float> outputs_;
   std::vector<double> norms_;
   std::vector<double> totals_;           ///< Z per row.

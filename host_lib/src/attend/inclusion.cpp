@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <numbers>
 
 namespace nearkv {
 namespace {
@@ -43,10 +45,14 @@ std::uint64_t mix(std::uint64_t value) {
 }  // namespace
 
 int ContributionBins::bin_of(float squared) {
-  if (!(squared > 0)) return 0;
+  if (!(squared >= std::numeric_limits<float>::min())) return 0;
+  if (std::isinf(squared)) return kBins - 1;
   // Half octaves of A^2 are quarter octaves of A.
-  const double quarters = std::floor(2.0 * std::log2(static_cast<double>(squared)));
-  return static_cast<int>(std::clamp(quarters - kLowestQuarter, 0.0, kBins - 1.0));
+  const auto bits = std::bit_cast<std::uint32_t>(squared);
+  const bool upper =
+      std::bit_cast<float>((bits & 0x7FFFFFU) | 0x3F800000U) >= std::numbers::sqrt2_v<float>;
+  const int quarters = 2 * (static_cast<int>(bits >> 23) - 127) + (upper ? 1 : 0);
+  return std::clamp(quarters - kLowestQuarter, 0, kBins - 1);
 }
 
 void ContributionBins::add(int bin, double count, std::span<const double> squares) {

@@ -14,14 +14,12 @@ constexpr std::size_t kGrainPages = 16;
 struct SampledCorrection::Part {
   hwy::AlignedFreeUniquePtr<float[]> vectors;  ///< Per row: correction, cross.
   std::vector<SampleSums> rows;
-  hwy::AlignedFreeUniquePtr<float[]> mean;
   hwy::AlignedFreeUniquePtr<float[]> value;
   Traffic traffic;
 
   Part(std::size_t count, std::size_t dim)
       : vectors(hwy::AllocateAligned<float>(2 * count * dim)),
         rows(count),
-        mean(hwy::AllocateAligned<float>(dim)),
         value(hwy::AllocateAligned<float>(dim)) {
     std::fill_n(vectors.get(), 2 * count * dim, 0.0F);
     for (std::size_t row = 0; row < count; ++row) {
@@ -78,7 +76,6 @@ Outcome SampledCorrection::accumulate(const Inclusion& inclusion, std::vector<Pa
             continue;
           }
           const RowSource values = view.values();
-          sums_.mean_of(view, page, part.mean.get());
           const auto inexact = static_cast<float>(std::popcount(sums_.rest(page)));
           std::size_t index = starts[page];
           for (std::uint64_t left = chosen_[page]; left != 0; left &= left - 1, ++index) {
@@ -96,7 +93,7 @@ Outcome SampledCorrection::accumulate(const Inclusion& inclusion, std::vector<Pa
                             state_.maximum[row]) *
                   inverse_total;
               const float mean_weight = sums_.weights(page, row).sum / inexact * inverse_total;
-              add_sample(part.value.get(), part.mean.get(), model_.output(row).data(), sums_.dim(),
+              add_sample(part.value.get(), sums_.mean(page), model_.output(row).data(), sums_.dim(),
                          weight - approximate, weight - mean_weight, static_cast<float>(1 / q),
                          static_cast<float>((1 - q) / (q * q)), &part.rows[row]);
             }

@@ -14,14 +14,12 @@ constexpr std::size_t kGrainPages = 16;
 struct Part {
   std::vector<float> sum;
   hwy::AlignedFreeUniquePtr<float[]> accumulator;
-  hwy::AlignedFreeUniquePtr<float[]> mean;
   std::vector<float> weights;
   Traffic traffic;
 
   Part(std::size_t rows, std::size_t dim)
       : sum(rows),
         accumulator(hwy::AllocateAligned<float>(rows * dim)),
-        mean(hwy::AllocateAligned<float>(dim)),
         weights(std::max<std::size_t>(rows, NKV_PAGE_TOKENS)) {
     std::fill_n(accumulator.get(), rows * dim, 0.0F);
   }
@@ -89,6 +87,9 @@ Outcome TailSums::start() {
   for (std::size_t c = 0; c < dim_; ++c) channels_[position[c]] = static_cast<std::int32_t>(c);
   exact_state_.reset(rows(), dim_);
   weights_.assign(exact_.size() * rows(), {});
+  means_ = hwy::AllocateAligned<float>(exact_.size() * dim_);
+  residuals_.assign(exact_.size(), 0.0F);
+  mean_of_.assign(exact_.size(), 0);
   return {};
 }
 
@@ -171,10 +172,22 @@ std::vector<float> TailSums::references() const {
   return references;
 }
 
-void TailSums::mean_of(const PageView& page, std::size_t index, float* mean) const {
-  page_mean(page.data<std::int32_t>(NKV_PAGE_ARRAY_V_SUM), page.header().value_dim,
-            std::ldexp(1.0F, page.header().v_exponent - 150), exact_sum(index),
-            static_cast<std::size_t>(std::popcount(rest(index))), channels_, mean);
+Status TailSums::refresh_mean(std::size_t page, Traffic* traffic) {
+  const std::uint64_t tokens = rest(page);
+  if (mean_of_[page] == tokens) return Status::kOk;
+  PageView view;
+  Status status = open(page, &view);
+  if (status == Status::kOk && mean_of_[page] == 0) {
+    status = view.verify(NKV_PAGE_ARRAY_V_SUM);
+    traffic->stream += bursts(view.bytes(NKV_PAGE_ARRAY_V_SUM).size());
+  }
+  if (status != Status::kOk) return status;
+  page_mean(view.data<std::int32_t>(NKV_PAGE_ARRAY_V_SUM), view.header().value_dim,
+            std::ldexp(1.0F, view.header().v_exponent - 150), exact_sum(page),
+            static_cast<std::size_t>(std::popcount(tokens)), channels_, means_.get() + page * dim_);
+  residuals_[page] = view.header().v_residual;
+  mean_of_[page] = tokens;
+  return Status::kOk;
 }
 
 Outcome TailSums::summarise(SoftmaxState* state, Traffic* traffic) {
@@ -189,26 +202,21 @@ Outcome TailSums::summarise(SoftmaxState* state, Traffic* traffic) {
         for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
           const std::uint64_t inexact = rest(page);
           if (inexact == 0) continue;
-          PageView view;
-          Status status = open(page, &view);
-          if (status == Status::kOk && !counted_) status = view.verify(NKV_PAGE_ARRAY_V_SUM);
+          const Status status = refresh_mean(page, &part.traffic);
           if (status != Status::kOk) {
             fault.record(page, status);
             continue;
           }
-          if (!counted_) part.traffic.stream += bursts(view.bytes(NKV_PAGE_ARRAY_V_SUM).size());
-          mean_of(view, page, part.mean.get());
           for (std::size_t row = 0; row < rows(); ++row) {
             WeightSums& weights = weights_[page * rows() + row];
             weights =
                 weigh_midpoints(context_.scan->mids(row, page).data(), inexact,
                                 logits_[row].midpoint, state->maximum[row], part.weights.data());
             part.sum[row] += weights.sum;
-            add_scaled(weights.sum, part.mean.get(), dim_, part.accumulator.get() + row * dim_);
+            add_scaled(weights.sum, mean(page), dim_, part.accumulator.get() + row * dim_);
           }
         }
       });
-  counted_ = true;
   add_parts(parts, state, traffic);
   return fault.outcome();
 }

@@ -2,6 +2,8 @@
 // BOUNDED starts from and corrects (ARITHMETIC.md 7).
 #pragma once
 
+#include <hwy/aligned_allocator.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -41,8 +43,10 @@ class TailSums {
   /// Page sums are counted in `traffic` the first time.
   Outcome summarise(SoftmaxState* state, Traffic* traffic);
 
-  /// Mean value of a page's tokens that are not exact, [dim()]. Verified when first summarised.
-  void mean_of(const PageView& page, std::size_t index, float* mean) const;
+  /// Mean value of a page's tokens that are not exact, [dim()], and the mean squared distance of
+  /// the page's values from theirs; as last summarised.
+  [[nodiscard]] const float* mean(std::size_t page) const { return means_.get() + page * dim_; }
+  [[nodiscard]] float residual(std::size_t page) const { return residuals_[page]; }
 
   /// Opens a page that has passed the scan, for its values.
   Status open(std::size_t page, PageView* view) const;
@@ -64,6 +68,8 @@ class TailSums {
   /// Sum of the values of a page's exact tokens; null if it has none.
   [[nodiscard]] const float* exact_sum(std::size_t page) const;
   [[nodiscard]] std::vector<float> references() const;
+  /// Brings a page's mean up to date, verifying and counting its sums the first time.
+  Status refresh_mean(std::size_t page, Traffic* traffic);
 
   const AttendContext& context_;
   const AttendSpec& request_;
@@ -75,8 +81,10 @@ class TailSums {
   SoftmaxState exact_state_;
   std::vector<std::int32_t> sum_index_;  ///< Per page: which of exact_sums_, or -1.
   std::vector<float> exact_sums_;
-  std::vector<WeightSums> weights_;  ///< [pages][rows].
-  bool counted_ = false;
+  std::vector<WeightSums> weights_;           ///< [pages][rows].
+  hwy::AlignedFreeUniquePtr<float[]> means_;  ///< [pages][dim].
+  std::vector<float> residuals_;
+  std::vector<std::uint64_t> mean_of_;  ///< Tokens that a page's mean was taken of; 0: none yet.
 };
 
 }  // namespace nearkv
