@@ -32,13 +32,12 @@ bool is_channel_count(uint32_t dim, uint32_t least) {
 bool has_known_fields(const nkv_page_header& header) {
   return header.magic == NKV_PAGE_MAGIC && header.version == NKV_PAGE_VERSION &&
          header.tokens == NKV_PAGE_TOKENS && header.codec <= NKV_CODEC_FP8 &&
-         (header.flags & ~NKV_PAGE_FLAG_ALL) == 0 && is_possible(shape_of(header));
+         (header.flags & ~NKV_PAGE_FLAG_ALL) == 0 && is_possible(shape_of(header)) &&
+         header.k_exceptions <= NKV_EXCEPTIONS && header.v_exceptions <= NKV_EXCEPTIONS;
 }
 
-bool has_possible_second_half(const nkv_page_header& header, uint16_t tenant) {
-  return header.tenant == tenant && header.k_exceptions <= NKV_EXCEPTIONS &&
-         header.v_exceptions <= NKV_EXCEPTIONS && header.reserved[0] == 0 &&
-         header.reserved[1] == 0;
+bool is_reserved_zero(const nkv_page_header& header) {
+  return header.reserved[0] == 0 && header.reserved[1] == 0;
 }
 
 uint64_t total_bytes(const nkv_page_header& header, const nkv_page_layout& layout) {
@@ -137,13 +136,12 @@ Verdict Page::accept(const Domain& domain, const nkv_page_entry& entry, uint64_t
   if (header.generation != entry.generation || header.state != NKV_PAGE_STATE_CLOSED) {
     return {NKV_STATUS_STALE_PAGE, index};
   }
-  if (!has_known_fields(header) || header.k_exponent != entry.k_exponent ||
-      header.v_exponent != entry.v_exponent) {
+  if (header.tenant != domain.tenant || !has_known_fields(header) ||
+      header.k_exponent != entry.k_exponent || header.v_exponent != entry.v_exponent) {
     return {NKV_STATUS_BAD_PAGE, index};
   }
-  if (acceptance.whole_header && !has_possible_second_half(header, domain.tenant)) {
-    return {NKV_STATUS_BAD_PAGE, index};
-  }
+  // Without its second half this holds too: it was read as zeros.
+  if (!is_reserved_zero(header)) return {NKV_STATUS_BAD_PAGE, index};
   if (header.codec != NKV_CODEC_NONE && !acceptance.any_codec) {
     return {NKV_STATUS_COLD_PAGE, index};
   }

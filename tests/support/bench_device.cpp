@@ -27,6 +27,10 @@ BenchDevice::BenchDevice(const std::string& uri) {
   options.window_base = kWindowBase;
   options.window_bytes = device_->memory().size() - kWindowBase;
   check(Queue::open(device_.get(), options, &queue_));
+  options.index = 1;
+  options.rings_at = Queue::ring_bytes(options.ring_entries);
+  options.tenant = 1;
+  check(Queue::open(device_.get(), options, &stranger_));
   window_ = device_->memory().subspan(kWindowBase);
 }
 
@@ -42,11 +46,11 @@ std::uint64_t BenchDevice::allocate(std::uint64_t bytes) {
   return address;
 }
 
-nkv_completion BenchDevice::finish(std::uint16_t tag) {
-  queue_->ring();
-  check(queue_->wait(std::chrono::seconds(120)));
+nkv_completion BenchDevice::finish(Queue& queue, std::uint16_t tag) {
+  queue.ring();
+  check(queue.wait(std::chrono::seconds(120)));
   nkv_completion completion{};
-  if (queue_->poll(std::span(&completion, 1)) != 1 || completion.tag != tag) {
+  if (queue.poll(std::span(&completion, 1)) != 1 || completion.tag != tag) {
     throw std::runtime_error("the device posted no completion of this command");
   }
   return completion;

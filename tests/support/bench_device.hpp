@@ -25,6 +25,8 @@ class BenchDevice {
 
   /// Room in the window, zeroed, at a multiple of a page grain.
   std::uint64_t allocate(std::uint64_t bytes);
+  /// All that has been allocated.
+  [[nodiscard]] std::span<std::byte> allocated() { return window_.first(next_); }
   /// Forgets all allocations.
   void clear() { next_ = 0; }
 
@@ -42,17 +44,29 @@ class BenchDevice {
   /// Submits one command and waits for its completion.
   template <typename Command>
   nkv_completion run(const Command& command) {
-    std::uint16_t tag = 0;
-    check(queue_->submit(command, &tag));
-    return finish(tag);
+    return run_on(*queue_, command);
+  }
+
+  /// The same through a second queue over the same window, of another tenant.
+  template <typename Command>
+  nkv_completion run_as_stranger(const Command& command) {
+    return run_on(*stranger_, command);
   }
 
  private:
   static void check(Status status);
-  nkv_completion finish(std::uint16_t tag);
+
+  template <typename Command>
+  static nkv_completion run_on(Queue& queue, const Command& command) {
+    std::uint16_t tag = 0;
+    check(queue.submit(command, &tag));
+    return finish(queue, tag);
+  }
+  static nkv_completion finish(Queue& queue, std::uint16_t tag);
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Queue> queue_;
+  std::unique_ptr<Queue> stranger_;
   std::span<std::byte> window_;
   std::uint64_t next_ = 0;
 };

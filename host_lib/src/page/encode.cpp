@@ -180,7 +180,7 @@ void fill_checksums(const ArrayWriter& writer, nkv_page_header* header) {
 }
 
 nkv_page_header describe(const nkv_page_shape& shape, const PageIdentity& identity,
-                         std::uint32_t total_bytes) {
+                         std::uint32_t payload_bytes) {
   nkv_page_header header{};
   header.magic = NKV_PAGE_MAGIC;
   header.version = NKV_PAGE_VERSION;
@@ -194,7 +194,7 @@ nkv_page_header describe(const nkv_page_shape& shape, const PageIdentity& identi
   header.value_dim = shape.value_dim;
   header.generation = identity.generation;
   header.tokens = NKV_PAGE_TOKENS;
-  header.payload_bytes = total_bytes - static_cast<std::uint32_t>(sizeof(nkv_page_header));
+  header.payload_bytes = payload_bytes;
   header.sequence_id = identity.sequence;
   header.first_token = identity.first_token;
   header.layer = identity.layer;
@@ -215,7 +215,7 @@ Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const So
   nkv_lay_out_page(&shape, &layout);
   std::fill_n(slot.begin(), layout.total_bytes, std::byte{0});
   const ArrayWriter writer(layout, slot);
-  nkv_page_header header = describe(shape, identity, layout.total_bytes);
+  nkv_page_header header = describe(shape, identity, payload_bytes(layout));
 
   thread_local Tensor key_tensor;
   thread_local Tensor value_tensor;

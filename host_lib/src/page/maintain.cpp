@@ -28,7 +28,7 @@ Status inspect_page(const Window& window, const nkv_page_entry& entry, nkv_page_
   const Status status = view.open(window, entry, HeaderDepth::kRows);
   if (status != Status::kOk && status != Status::kColdPage) return status;
   *header = view.header();
-  *bytes = sizeof(*header) + std::uint64_t{header->payload_bytes};
+  *bytes = page_bytes(*header);
   return window.at(address_of(entry), *bytes).empty() ? Status::kAddressFault : Status::kOk;
 }
 
@@ -52,10 +52,8 @@ Status erase_page(const Window& window, const nkv_page_entry& entry) {
   nkv_page_header header{};
   std::uint64_t bytes = 0;
   const Status status = inspect_page(window, entry, &header, &bytes);
-  // A damaged page may be wiped as well: as far as its header, all that can be believed.
-  if (status != Status::kOk && status != Status::kCorrupt) return status;
-  const std::span<std::byte> page =
-      window.at(address_of(entry), status == Status::kOk ? bytes : sizeof(header));
+  if (status != Status::kOk) return status;
+  const std::span<std::byte> page = window.at(address_of(entry), bytes);
   retract_page(page);
   std::ranges::fill(page, std::byte{0});
   return Status::kOk;

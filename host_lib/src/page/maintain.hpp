@@ -12,7 +12,8 @@ namespace nearkv {
 /// Verifies the header and every array of a page, attendable or compressed.
 Status scrub_page(const Window& window, const nkv_page_entry& entry);
 
-/// Makes the page unfindable, then zeroes all its bytes.
+/// Makes the page unfindable, then zeroes all its bytes. A damaged header does not say whose page
+/// it is, so such a page stays: kCorrupt.
 Status erase_page(const Window& window, const nkv_page_entry& entry);
 
 /// Copies a verified page to `destination->page` under destination's generation and fills in the

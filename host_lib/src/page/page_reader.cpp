@@ -45,10 +45,6 @@ Status verify_all(const PageView& view, std::span<const nkv_page_array> arrays) 
   return Status::kOk;
 }
 
-std::size_t exception_count(std::uint8_t stated) {
-  return stated < NKV_EXCEPTIONS ? stated : std::size_t{NKV_EXCEPTIONS};
-}
-
 }  // namespace
 
 Status PageReader::open(const PageList& list, std::size_t page, std::uint8_t tensor) {
@@ -73,7 +69,7 @@ std::size_t PageReader::value_bytes() const {
 
 void PageReader::read_key(std::size_t token, std::span<std::byte> out) const {
   restore_row(view_.keys(), token, view_.data<nkv_row_exception>(NKV_PAGE_ARRAY_K_EXCEPTIONS),
-              exception_count(view_.header().k_exceptions), out);
+              view_.header().k_exceptions, out);
 }
 
 void PageReader::read_value(std::size_t token, std::span<std::byte> out) const {
@@ -84,7 +80,7 @@ void PageReader::read_value(std::size_t token, std::span<std::byte> out) const {
     return;
   }
   restore_row(view_.values(), token, view_.data<nkv_row_exception>(NKV_PAGE_ARRAY_V_EXCEPTIONS),
-              exception_count(view_.header().v_exceptions), out);
+              view_.header().v_exceptions, out);
 }
 
 Status PlaneReader::open(const PageList& list, std::size_t page, unsigned planes) {

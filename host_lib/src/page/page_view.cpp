@@ -17,7 +17,9 @@ bool is_sound(const nkv_page_header& header) {
          header.value_dim % 16 == 0 && header.tokens == NKV_PAGE_TOKENS &&
          header.k_form <= NKV_ROW_FORM_DELTA4 && header.v_form <= NKV_ROW_FORM_NONE &&
          header.dtype <= NKV_DTYPE_INT8 && header.dtype != NKV_DTYPE_FP32 &&
-         (!delta4 || header.dtype == NKV_DTYPE_BF16) &&
+         (!delta4 || header.dtype == NKV_DTYPE_BF16) && header.codec <= NKV_CODEC_FP8 &&
+         (header.flags & ~NKV_PAGE_FLAG_ALL) == 0 && header.k_exceptions <= NKV_EXCEPTIONS &&
+         header.v_exceptions <= NKV_EXCEPTIONS &&
          (values_stored ? header.value_dim > 0 : header.value_dim <= header.head_dim);
 }
 
@@ -32,6 +34,25 @@ nkv_page_shape shape_of(const nkv_page_header& header) {
   shape.head_dim = header.head_dim;
   shape.value_dim = header.value_dim;
   return shape;
+}
+
+std::uint32_t payload_bytes(const nkv_page_layout& layout) {
+  std::uint32_t end = sizeof(nkv_page_header);
+  for (int array = 0; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+    if (layout.bytes[array] != 0) end = layout.offset[array] + layout.bytes[array];
+  }
+  return end - static_cast<std::uint32_t>(sizeof(nkv_page_header));
+}
+
+std::uint64_t page_bytes(const nkv_page_header& header) {
+  if (header.codec == NKV_CODEC_NONE) {
+    const nkv_page_shape shape = shape_of(header);
+    nkv_page_layout layout{};
+    nkv_lay_out_page(&shape, &layout);
+    return layout.total_bytes;
+  }
+  const std::uint64_t used = sizeof(header) + std::uint64_t{header.payload_bytes};
+  return (used + NKV_PAGE_GRAIN_BYTES - 1) / NKV_PAGE_GRAIN_BYTES * NKV_PAGE_GRAIN_BYTES;
 }
 
 std::uint32_t stored_checksum(const nkv_page_header& header, nkv_page_array array) {
@@ -85,9 +106,9 @@ Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderD
   if (header_.generation != entry.generation) return Status::kStalePage;
   if (header_.state != NKV_PAGE_STATE_CLOSED) return Status::kStalePage;
   if (header_.magic != NKV_PAGE_MAGIC || header_.version != NKV_PAGE_VERSION ||
-      !is_sound(header_) || header_.k_exponent != entry.k_exponent ||
-      header_.v_exponent != entry.v_exponent ||
-      (depth == HeaderDepth::kRows && header_.tenant != window.tenant())) {
+      header_.tenant != window.tenant() || !is_sound(header_) ||
+      header_.k_exponent != entry.k_exponent || header_.v_exponent != entry.v_exponent ||
+      (depth == HeaderDepth::kRows && (header_.reserved[0] | header_.reserved[1]) != 0)) {
     return Status::kBadPage;
   }
   if (header_.codec != NKV_CODEC_NONE) return Status::kColdPage;

@@ -14,7 +14,7 @@ namespace nearkv {
 
 /// How much of the header a reader relies on; more is checked the deeper it looks.
 enum class HeaderDepth {
-  kScan,  ///< First burst: digest and planes may be used.
+  kScan,  ///< First burst: digest and planes may be used; the tenant is its queue's.
   kRows,  ///< Both bursts: rows, sums and identity may be used too.
 };
 
@@ -53,6 +53,12 @@ class PageView {
 
 /// Shape of a page as its header states it.
 [[nodiscard]] nkv_page_shape shape_of(const nkv_page_header& header);
+
+/// Bytes from the header to the end of the last array.
+[[nodiscard]] std::uint32_t payload_bytes(const nkv_page_layout& layout);
+
+/// Size of a page, attendable or compressed, in whole grains.
+[[nodiscard]] std::uint64_t page_bytes(const nkv_page_header& header);
 
 /// The checksum that the header keeps of an array.
 [[nodiscard]] std::uint32_t stored_checksum(const nkv_page_header& header, nkv_page_array array);

@@ -291,8 +291,9 @@ NKV_ASSERT_OFFSET(page_entry, k_exponent, 6);
 NKV_ASSERT_OFFSET(page_entry, v_exponent, 7);
 
 /**
- * Head of a page. The first 64 bytes are all that a plane scan reads. CRC32C (Castagnoli, initial
- * value and final inversion all ones) per array and per header half.
+ * Head of a page. The first 64 bytes are all that a plane scan reads, the tenant among them:
+ * whoever touches a page sees whose it is. CRC32C (Castagnoli, initial value and final inversion
+ * all ones) per array and per header half.
  */
 struct nkv_page_header {
   uint32_t magic; /**< PAGE_MAGIC. */
@@ -316,7 +317,9 @@ struct nkv_page_header {
   uint32_t crc_k_digest; /**< CRC32C of K_DIGEST. */
   uint32_t crc_k_plane[NKV_KEY_PLANES]; /**< CRC32C of K_PLANE0 to K_PLANE3. */
   nkv_f32 v_residual; /**< Mean over tokens of |v - page mean|^2. */
-  uint32_t payload_bytes; /**< Bytes after the header that are in use. */
+  uint16_t tenant; /**< Tenant of the queue that wrote it. */
+  uint8_t k_exceptions; /**< Entries used in K_EXCEPTIONS. */
+  uint8_t v_exceptions; /**< Entries used in V_EXCEPTIONS. */
   uint32_t crc_hot; /**< CRC32C of bytes 0 to 59. */
   uint32_t crc_k_exponents; /**< CRC32C of K_EXPONENTS. */
   uint32_t crc_k_rows; /**< CRC32C of K_ROWS. */
@@ -331,9 +334,7 @@ struct nkv_page_header {
   uint32_t first_token; /**< Position of the page's first token in that sequence. */
   uint16_t layer; /**< Layer of the model. */
   uint16_t kv_head; /**< KV head. */
-  uint16_t tenant; /**< Tenant of the queue that wrote it. */
-  uint8_t k_exceptions; /**< Entries used in K_EXCEPTIONS. */
-  uint8_t v_exceptions; /**< Entries used in V_EXCEPTIONS. */
+  uint32_t payload_bytes; /**< Bytes after the header that are in use. */
   uint32_t reserved[2]; /**< Zero. */
   uint32_t crc_cold; /**< CRC32C of bytes 64 to 123. */
 };
@@ -358,7 +359,9 @@ NKV_ASSERT_OFFSET(page_header, nonfinite, 24);
 NKV_ASSERT_OFFSET(page_header, crc_k_digest, 32);
 NKV_ASSERT_OFFSET(page_header, crc_k_plane, 36);
 NKV_ASSERT_OFFSET(page_header, v_residual, 52);
-NKV_ASSERT_OFFSET(page_header, payload_bytes, 56);
+NKV_ASSERT_OFFSET(page_header, tenant, 56);
+NKV_ASSERT_OFFSET(page_header, k_exceptions, 58);
+NKV_ASSERT_OFFSET(page_header, v_exceptions, 59);
 NKV_ASSERT_OFFSET(page_header, crc_hot, 60);
 NKV_ASSERT_OFFSET(page_header, crc_k_exponents, 64);
 NKV_ASSERT_OFFSET(page_header, crc_k_rows, 68);
@@ -372,9 +375,7 @@ NKV_ASSERT_OFFSET(page_header, sequence_id, 96);
 NKV_ASSERT_OFFSET(page_header, first_token, 104);
 NKV_ASSERT_OFFSET(page_header, layer, 108);
 NKV_ASSERT_OFFSET(page_header, kv_head, 110);
-NKV_ASSERT_OFFSET(page_header, tenant, 112);
-NKV_ASSERT_OFFSET(page_header, k_exceptions, 114);
-NKV_ASSERT_OFFSET(page_header, v_exceptions, 115);
+NKV_ASSERT_OFFSET(page_header, payload_bytes, 112);
 NKV_ASSERT_OFFSET(page_header, reserved, 116);
 NKV_ASSERT_OFFSET(page_header, crc_cold, 124);
 

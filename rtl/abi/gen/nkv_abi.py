@@ -492,10 +492,11 @@ PAGE_ENTRY = Record(
     },
 )
 
-# Head of a page. The first 64 bytes are all that a plane scan reads. CRC32C (Castagnoli, initial
-# value and final inversion all ones) per array and per header half.
+# Head of a page. The first 64 bytes are all that a plane scan reads, the tenant among them: whoever
+# touches a page sees whose it is. CRC32C (Castagnoli, initial value and final inversion all ones)
+# per array and per header half.
 PAGE_HEADER = Record(
-    "<IHBBBBBBHHHHBBhQI4IfIIIIIIIIIIQIHHHBB2II",
+    "<IHBBBBBBHHHHBBhQI4IfHBBIIIIIIIIIQIHHI2II",
     128,
     {
         "magic": 0,
@@ -517,7 +518,9 @@ PAGE_HEADER = Record(
         "crc_k_digest": 32,
         "crc_k_plane": 36,
         "v_residual": 52,
-        "payload_bytes": 56,
+        "tenant": 56,
+        "k_exceptions": 58,
+        "v_exceptions": 59,
         "crc_hot": 60,
         "crc_k_exponents": 64,
         "crc_k_rows": 68,
@@ -531,9 +534,7 @@ PAGE_HEADER = Record(
         "first_token": 104,
         "layer": 108,
         "kv_head": 110,
-        "tenant": 112,
-        "k_exceptions": 114,
-        "v_exceptions": 115,
+        "payload_bytes": 112,
         "reserved": 116,
         "crc_cold": 124,
     },

@@ -314,19 +314,16 @@ package nkv_abi_pkg;
   } page_entry_t;
   localparam int unsigned PageEntryBytes = 8;
 
-  // Head of a page. The first 64 bytes are all that a plane scan reads. CRC32C (Castagnoli, initial
-  // value and final inversion all ones) per array and per header half.
+  // Head of a page. The first 64 bytes are all that a plane scan reads, the tenant among them:
+  // whoever touches a page sees whose it is. CRC32C (Castagnoli, initial value and final inversion
+  // all ones) per array and per header half.
   typedef struct packed {
     // Byte 124. CRC32C of bytes 64 to 123.
     logic [31:0] crc_cold;
     // Byte 116. Zero.
     logic [1:0][31:0] reserved;
-    // Byte 115. Entries used in V_EXCEPTIONS.
-    logic [7:0] v_exceptions;
-    // Byte 114. Entries used in K_EXCEPTIONS.
-    logic [7:0] k_exceptions;
-    // Byte 112. Tenant of the queue that wrote it.
-    logic [15:0] tenant;
+    // Byte 112. Bytes after the header that are in use.
+    logic [31:0] payload_bytes;
     // Byte 110. KV head.
     logic [15:0] kv_head;
     // Byte 108. Layer of the model.
@@ -353,8 +350,12 @@ package nkv_abi_pkg;
     logic [31:0] crc_k_exponents;
     // Byte 60. CRC32C of bytes 0 to 59.
     logic [31:0] crc_hot;
-    // Byte 56. Bytes after the header that are in use.
-    logic [31:0] payload_bytes;
+    // Byte 59. Entries used in V_EXCEPTIONS.
+    logic [7:0] v_exceptions;
+    // Byte 58. Entries used in K_EXCEPTIONS.
+    logic [7:0] k_exceptions;
+    // Byte 56. Tenant of the queue that wrote it.
+    logic [15:0] tenant;
     // Byte 52. Mean over tokens of |v - page mean|^2.
     logic [31:0] v_residual;
     // Byte 36. CRC32C of K_PLANE0 to K_PLANE3.

@@ -1,0 +1,94 @@
+#include "support/page_commands.hpp"
+
+#include <cstring>
+
+namespace nearkv::test {
+namespace {
+
+template <typename Command>
+PageCommand named(std::string name, const Command& command, bool whole_pages = false) {
+  PageCommand result{std::move(name), {}, whole_pages};
+  static_assert(sizeof(Command) == sizeof(result.bytes));
+  std::memcpy(result.bytes.data(), &command, sizeof(command));
+  return result;
+}
+
+std::uint64_t room_for_rows(BenchDevice* bench, const StoredList& list) {
+  return bench->allocate(2 * list.tokens * (list.head_dim + list.value_dim) + 2 * NKV_BURST_BYTES);
+}
+
+}  // namespace
+
+nkv_pages_command pages_command(const StoredList& list, std::uint8_t opcode,
+                                std::uint64_t destination) {
+  nkv_pages_command command{};
+  command.opcode = opcode;
+  command.count = static_cast<std::uint32_t>(list.pages());
+  command.source = list.page_list;
+  command.destination = destination;
+  return command;
+}
+
+std::uint64_t free_places(BenchDevice* bench, const StoredList& list, std::uint32_t slot_bytes,
+                          std::uint16_t generation) {
+  std::vector<nkv_page_entry> entries(list.pages());
+  for (nkv_page_entry& entry : entries) {
+    entry.page = static_cast<std::uint32_t>(bench->allocate(slot_bytes) / NKV_PAGE_GRAIN_BYTES);
+    entry.generation = generation;
+  }
+  return bench->store(std::span<const nkv_page_entry>(entries));
+}
+
+std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& list,
+                                       std::span<const std::uint16_t> queries) {
+  std::vector<PageCommand> commands;
+  for (const auto& [name, mode] : {std::pair{"ATTEND DENSE", NKV_ATTEND_MODE_DENSE},
+                                   {"ATTEND TAIL", NKV_ATTEND_MODE_TAIL},
+                                   {"ATTEND BOUNDED", NKV_ATTEND_MODE_BOUNDED}}) {
+    nkv_attend_command command = attend_command(bench, list, queries);
+    command.mode = static_cast<std::uint8_t>(mode);
+    command.top_k = mode == NKV_ATTEND_MODE_TAIL ? 8 : 0;
+    command.error = mode == NKV_ATTEND_MODE_BOUNDED ? 0.1F : 0.0F;
+    commands.push_back(named(name, command));
+  }
+  for (const auto& [name, mode] : {std::pair{"TOPK CERTIFIED", NKV_SELECT_CERTIFIED},
+                                   {"TOPK STATISTICAL", NKV_SELECT_STATISTICAL},
+                                   {"TOPK FULL", NKV_SELECT_FULL},
+                                   {"TOPK INDEXER", NKV_SELECT_INDEXER}}) {
+    nkv_topk_command command =
+        topk_command(bench, list, queries, 8, static_cast<std::uint8_t>(mode));
+    if (mode == NKV_SELECT_INDEXER) {
+      command.weights = bench->store(std::span<const float>(std::vector<float>(command.group, 1)));
+    }
+    commands.push_back(named(name, command));
+  }
+  nkv_read_command read{};
+  read.opcode = NKV_OPCODE_READ;
+  read.count = static_cast<std::uint32_t>(list.tokens);
+  read.page_list = list.page_list;
+  read.result = room_for_rows(bench, list);
+  read.tensor = NKV_TENSOR_BOTH;
+  commands.push_back(named("READ exact", read));
+  read.tensor = NKV_TENSOR_KEYS;
+  read.planes = 2;
+  commands.push_back(named("READ planes", read));
+
+  const std::vector<std::uint32_t> ids{0, static_cast<std::uint32_t>(list.tokens - 1)};
+  nkv_gather_command gather{};
+  gather.opcode = NKV_OPCODE_GATHER;
+  gather.tensor = NKV_TENSOR_BOTH;
+  gather.tokens = static_cast<std::uint32_t>(list.tokens);
+  gather.count = static_cast<std::uint32_t>(ids.size());
+  gather.ids = bench->store(std::span<const std::uint32_t>(ids));
+  gather.page_list = list.page_list;
+  gather.result = room_for_rows(bench, list);
+  commands.push_back(named("GATHER", gather));
+
+  commands.push_back(named("SCRUB", pages_command(list, NKV_OPCODE_SCRUB), true));
+  const std::uint64_t copies = free_places(bench, list, list.page_bytes, 9);
+  commands.push_back(named("COPY", pages_command(list, NKV_OPCODE_COPY, copies), true));
+  commands.push_back(named("ERASE", pages_command(list, NKV_OPCODE_ERASE), true));
+  return commands;
+}
+
+}  // namespace nearkv::test
