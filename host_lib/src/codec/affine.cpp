@@ -48,6 +48,7 @@ float flushed(std::uint16_t bits) {
   return from_bf16((bits & kBf16Exponent) == 0 ? std::uint16_t{0} : bits);
 }
 
+// Finite values only: to_bf16()'s care for NaN would cost a third of the decoder's speed.
 std::uint16_t to_flushed_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto rounded = static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);

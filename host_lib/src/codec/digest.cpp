@@ -54,19 +54,14 @@ int smallest_step(double low, double high) {
 
 }  // namespace
 
-std::int16_t key_digest(std::span<const std::uint16_t> rows, std::span<ChannelStep> steps) {
+std::int16_t smallest_steps(std::span<const float> low, std::span<const float> high,
+                            std::span<ChannelStep> steps) {
   const std::size_t dim = steps.size();
-  std::array<Range, kMaxBlockDim> ranges;
-  channel_ranges(rows, std::span(ranges).first(dim));
-
   constexpr int kNoStep = 0;
   std::array<int, kMaxBlockDim> numbers;
   int coarsest = kNoStep;
   for (std::size_t c = 0; c < dim; ++c) {
-    const Range& range = ranges[c];
-    numbers[c] = range.low == 0 && range.high == 0
-                     ? kNoStep
-                     : smallest_step(from_bf16(range.low), from_bf16(range.high));
+    numbers[c] = low[c] == 0 && high[c] == 0 ? kNoStep : smallest_step(low[c], high[c]);
     coarsest = std::max(coarsest, numbers[c]);
   }
 
@@ -75,11 +70,24 @@ std::int16_t key_digest(std::span<const std::uint16_t> rows, std::span<ChannelSt
   const int finest = (k_step_exponent - kMaxDelta + kStepExponentBias) << 3;
   for (std::size_t c = 0; c < dim; ++c) {
     const int number = std::max(numbers[c], finest);
-    steps[c].base = static_cast<std::int8_t>(base_for(from_bf16(ranges[c].low), step_size(number)));
+    steps[c].base = static_cast<std::int8_t>(base_for(low[c], step_size(number)));
     steps[c].mantissa = static_cast<std::uint8_t>(8 + (number & 7));
     steps[c].exponent = static_cast<std::int16_t>((number >> 3) - kStepExponentBias);
   }
   return static_cast<std::int16_t>(k_step_exponent);
+}
+
+std::int16_t key_digest(std::span<const std::uint16_t> rows, std::span<ChannelStep> steps) {
+  const std::size_t dim = steps.size();
+  std::array<Range, kMaxBlockDim> ranges;
+  channel_ranges(rows, std::span(ranges).first(dim));
+  std::array<float, kMaxBlockDim> low;
+  std::array<float, kMaxBlockDim> high;
+  for (std::size_t c = 0; c < dim; ++c) {
+    low[c] = from_bf16(ranges[c].low);
+    high[c] = from_bf16(ranges[c].high);
+  }
+  return smallest_steps(std::span(low).first(dim), std::span(high).first(dim), steps);
 }
 
 // floor(v / step) as a product with 1 / mantissa: a quotient that is not an integer differs from
@@ -109,14 +117,14 @@ void key_codes(std::span<const std::uint16_t> rows, std::span<const ChannelStep>
       const std::uint32_t sign = std::uint32_t{row[c] & std::uint32_t{kBf16Sign}} << 16;
       // Scaling by a power of two on the exponent field, so that no subnormal number arises.
       const auto scaled = static_cast<std::int32_t>(magnitude - exponent_shift[c]);
-      const bool usable = (exponent != 0) & (exponent != kBf16Exponent) & (scaled > kNegligible);
+      const bool normal = (exponent != 0) & (exponent != kBf16Exponent);
+      const bool usable = normal & (scaled > kNegligible);
       const std::uint32_t bounded = usable ? static_cast<std::uint32_t>(scaled) : kNegligible;
       const float quotient = std::bit_cast<float>(bounded | sign) * reciprocal[c];
       const std::int32_t nudged =
           static_cast<std::int32_t>(quotient + (kOffset + kNudge)) - kOffset;
-      const bool below_zero = (sign != 0) & (exponent != 0) & (nudged >= 0);
-      const std::int32_t code = (below_zero ? -1 : nudged) - first_cell[c];
-      row_codes[c] = static_cast<std::uint8_t>(exponent != kBf16Exponent ? code : 0);
+      const bool below_zero = (sign != 0) & normal & (nudged >= 0);
+      row_codes[c] = static_cast<std::uint8_t>((below_zero ? -1 : nudged) - first_cell[c]);
     }
   }
 }

@@ -2,6 +2,7 @@
 // and the 8-bit codes whose upper half are the search planes.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -22,16 +23,23 @@ struct ChannelStep {
   std::uint8_t mantissa = 8;  ///< 8..15.
   std::int16_t exponent = 0;
 
+  /// Width of a cell.
+  [[nodiscard]] double size() const { return std::ldexp(mantissa, exponent); }
+
   friend bool operator==(const ChannelStep&, const ChannelStep&) = default;
 };
 
-/// Finds the smallest steps that fit a block of bf16 keys, `rows` being [64][steps.size()], and
-/// returns the page's k_step_exponent. Channels without a step of their own, or with one too small
-/// to express, have the smallest that the digest can express.
+/// Finds the smallest step that holds [low, high] of each channel, all finite, and returns the
+/// page's k_step_exponent. Channels without a step of their own, or with one too small to express,
+/// have the smallest that the digest can express.
+std::int16_t smallest_steps(std::span<const float> low, std::span<const float> high,
+                            std::span<ChannelStep> steps);
+
+/// The same of a block of bf16 keys, `rows` being [64][steps.size()]; keys that are not finite
+/// count as zero.
 std::int16_t key_digest(std::span<const std::uint16_t> rows, std::span<ChannelStep> steps);
 
 /// Codes of all elements, `codes` being [64][steps.size()], with steps found by key_digest(rows).
-/// A key that is not finite has code 0.
 void key_codes(std::span<const std::uint16_t> rows, std::span<const ChannelStep> steps,
                std::span<std::uint8_t> codes);
 

@@ -10,8 +10,13 @@ inline constexpr std::uint16_t kBf16Exponent = 0x7F80;
 inline constexpr std::uint16_t kBf16Magnitude = 0x7FFF;
 inline constexpr std::uint16_t kBf16Sign = 0x8000;
 
-/// Least and greatest finite element, as bf16 patterns. Zeros and subnormals count as +0; without a
-/// finite element both are +0.
+/// A pattern that is not finite counts as zero.
+[[nodiscard]] constexpr std::uint16_t zero_unless_finite(std::uint16_t bits) {
+  return (bits & kBf16Exponent) == kBf16Exponent ? std::uint16_t{0} : bits;
+}
+
+/// Least and greatest element, as bf16 patterns. Zeros, subnormals and elements that are not finite
+/// count as +0.
 struct Range {
   std::uint16_t low = 0;
   std::uint16_t high = 0;

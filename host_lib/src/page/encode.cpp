@@ -9,8 +9,8 @@
 #include <numeric>
 #include <vector>
 
+#include "codec/digest.hpp"
 #include "page/checksum.hpp"
-#include "page/digest.hpp"
 #include "page/elements.hpp"
 #include "page/encode_kernels.hpp"
 #include "page/page_view.hpp"
@@ -83,21 +83,15 @@ class ArrayWriter {
 };
 
 void write_search_arrays(const Tensor& keys, const ArrayWriter& writer, nkv_page_header* header) {
-  std::array<ChannelStep, NKV_MAX_HEAD_DIM> steps;
-  int page_exponent = -127;
-  bool any = false;
-  for (std::size_t c = 0; c < keys.dim; ++c) {
-    steps[c] = choose_step(keys.lowest[c], keys.highest[c]);
-    if (!steps[c].present) continue;
-    page_exponent = any ? std::max<int>(page_exponent, steps[c].s) : steps[c].s;
-    any = true;
-  }
+  std::array<codec::ChannelStep, NKV_MAX_HEAD_DIM> steps;
+  header->k_step_exponent =
+      codec::smallest_steps(keys.lowest, keys.highest, std::span(steps).first(keys.dim));
   std::array<float, NKV_MAX_HEAD_DIM> step_values;
   std::array<std::int32_t, NKV_MAX_HEAD_DIM> bases;
   auto* const digest = writer.at<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
   for (std::size_t c = 0; c < keys.dim; ++c) {
-    digest[c] = digest_entry(page_exponent, keys.lowest[c], &steps[c]);
-    step_values[c] = static_cast<float>(steps[c].step());
+    digest[c] = codec::pack_step(steps[c], header->k_step_exponent);
+    step_values[c] = static_cast<float>(steps[c].size());
     bases[c] = NKV_CODE_BASE_STEP * steps[c].base;
   }
   std::uint8_t* const planes[NKV_KEY_PLANES] = {writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE0),
@@ -105,7 +99,6 @@ void write_search_arrays(const Tensor& keys, const ArrayWriter& writer, nkv_page
                                                 writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE2),
                                                 writer.at<std::uint8_t>(NKV_PAGE_ARRAY_K_PLANE3)};
   pack_planes(keys.rows.data(), keys.dim, step_values.data(), bases.data(), planes);
-  header->k_step_exponent = static_cast<std::int16_t>(page_exponent);
 }
 
 /// Appends the exceptions of one bf16 row; returns where the next ones go.

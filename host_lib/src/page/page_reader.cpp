@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "page/digest.hpp"
+#include "codec/digest.hpp"
 #include "page/elements.hpp"
 
 namespace nearkv {
@@ -96,7 +96,8 @@ Status PlaneReader::open(const PageList& list, std::size_t page, unsigned planes
 void PlaneReader::read_key(std::size_t token, std::uint16_t* out) const {
   const auto* const digest = view_.data<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
   for (std::size_t channel = 0; channel < dim(); ++channel) {
-    const ChannelStep step = step_of_entry(digest[channel], view_.header().k_step_exponent);
+    const codec::ChannelStep step =
+        codec::unpack_step(digest[channel], view_.header().k_step_exponent);
     int code = 128 >> planes_;  // Half of what the unread bits could add.
     for (unsigned plane = 0; plane < planes_; ++plane) {
       const auto* const bits =
@@ -105,7 +106,7 @@ void PlaneReader::read_key(std::size_t token, std::uint16_t* out) const {
       code += static_cast<int>(bit << (7 - plane));
     }
     const int cells = NKV_CODE_BASE_STEP * step.base + code;
-    out[channel] = to_bf16(static_cast<float>(cells * step.step()));
+    out[channel] = to_bf16(static_cast<float>(cells * step.size()));
   }
 }
 
