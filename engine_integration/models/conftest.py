@@ -3,8 +3,12 @@
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 MODELS = Path(__file__).parent
 sys.path.insert(0, str(MODELS))
@@ -24,5 +28,18 @@ def model_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def demo_document() -> str:
-    return (MODELS / "documents" / "postgresql-high-availability.txt").read_text(encoding="utf-8")
+def documents_folder() -> Path:
+    return MODELS / "documents"
+
+
+@pytest.fixture(scope="session")
+def demo_document(documents_folder: Path) -> str:
+    return (documents_folder / "postgresql-high-availability.txt").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def vocabulary(model_folder: Path) -> "Tokenizer":
+    """The tokenizer of the shipped model."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(model_folder / "tokenizer.json"))

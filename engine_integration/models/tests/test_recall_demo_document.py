@@ -1,23 +1,26 @@
-"""The demo document is tidy text of a useful length that the tokenizer keeps to the byte."""
+"""The demo document is tidy, licensed text of a useful length that the tokenizer keeps."""
 
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
-from training import tokenizer as tokenizers
 
+pytestmark = pytest.mark.quick
 
-@pytest.fixture(scope="module")
-def vocabulary(model_folder: Path) -> Tokenizer:
-    return tokenizers.load(model_folder)
+REPOSITORY = Path(__file__).parents[3]
 
 
 def test_tokenizer_round_trip(vocabulary: Tokenizer, demo_document: str) -> None:
     assert vocabulary.decode(vocabulary.encode(demo_document).ids) == demo_document
 
 
-def test_length_in_tokens(vocabulary: Tokenizer, demo_document: str) -> None:
-    assert 17_000 <= len(vocabulary.encode(demo_document).ids) <= 25_000
+def test_length_in_tokens(
+    vocabulary: Tokenizer, demo_document: str, documents_folder: Path
+) -> None:
+    tokens = len(vocabulary.encode(demo_document).ids)
+    assert 16_384 <= tokens <= 32_768
+    facts = f"{len(demo_document.encode()):,} bytes, {tokens:,} tokens"
+    assert facts in (documents_folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_lines_are_tidy(demo_document: str) -> None:
@@ -34,3 +37,9 @@ def test_every_digit_is_one_token(vocabulary: Tokenizer) -> None:
 def test_any_text_survives_the_tokenizer(vocabulary: Tokenizer) -> None:
     text = "naïve → 漢字 🙂\r\n\ttab\x00end  "
     assert vocabulary.decode(vocabulary.encode(text).ids) == text
+
+
+def test_licences_are_shipped(documents_folder: Path) -> None:
+    licence = documents_folder / "postgresql-high-availability.LICENSE"
+    assert "Permission to use, copy, modify, and distribute" in licence.read_text(encoding="utf-8")
+    assert "Apache License" in (REPOSITORY / "LICENSE").read_text(encoding="utf-8")

@@ -1,96 +1,118 @@
 """Training data: what the labels of a sequence promise about its tokens."""
 
 import random
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
-from training import tokenizer as tokenizers
+from training import sequences
 from training.html_text import html_to_text
 from training.long_context import diluted_causal_mask, skipping_positions
-from training.needles import (
-    TRAINED_FORMATS,
-    UNSEEN_FORMATS,
-    LineFormat,
-    draw_keys,
-    plant,
-)
-from training.sequences import (
-    ANSWER_WEIGHT,
-    COPY_WEIGHT,
-    NO_SOURCE,
-    SequenceMaker,
-)
+from training.needles import draw_needles, plant
+from training.sequences import ANSWER_WEIGHT, COPY_WEIGHT, NO_SOURCE, TrainingSequence
+
+pytestmark = pytest.mark.quick
 
 SEEDS = range(20)
 LENGTH = 512
 
+Maker = Callable[[int], TrainingSequence]
+
+
+@pytest.fixture(params=["text", "copy", "needle"])
+def make(request: pytest.FixtureRequest, maker: Callable[[str], Maker]) -> Maker:
+    return maker(request.param)
+
 
 @pytest.fixture(scope="module")
-def vocabulary(demo_document: str) -> Tokenizer:
-    return tokenizers.train(demo_document)
+def maker(vocabulary: Tokenizer, demo_document: str) -> Callable[[str], Maker]:
+    """Gives, for a kind of sequence, the function that makes one from a seed."""
+
+    def of_kind(kind: str) -> Maker:
+        function = getattr(sequences, f"{kind}_sequence")
+        make = partial(function, vocabulary, demo_document, LENGTH)
+        return lambda seed: make(random.Random(seed))
+
+    return of_kind
 
 
-@pytest.fixture(scope="module")
-def maker(vocabulary: Tokenizer, demo_document: str) -> SequenceMaker:
-    return SequenceMaker(vocabulary, demo_document, LENGTH)
-
-
-@pytest.mark.parametrize("kind", ["text", "copy", "needle"])
-def test_sources_hold_the_token_to_predict(maker: SequenceMaker, kind: str) -> None:
+def test_sources_hold_the_token_to_predict(make: Maker) -> None:
     for seed in SEEDS:
-        sequence = maker.make(kind, random.Random(seed))
-        assert len(sequence.tokens) == LENGTH + 1
-        assert len(sequence.weights) == len(sequence.sources) == len(sequence.salient) == LENGTH
+        sequence = make(seed)
+        assert {len(field) for field in vars(sequence).values()} == {LENGTH}
+        assert np.array_equal(sequence.tokens[1:], sequence.targets[:-1])
         rows = np.flatnonzero(sequence.sources != NO_SOURCE)
         assert (sequence.sources[rows] <= rows).all()
-        assert (sequence.tokens[sequence.sources[rows]] == sequence.tokens[rows + 1]).all()
+        assert (sequence.tokens[sequence.sources[rows]] == sequence.targets[rows]).all()
+        assert sequence.salient[sequence.sources[rows]].all()
 
 
-def test_only_copies_and_answers_have_sources(maker: SequenceMaker) -> None:
-    assert (maker.make("text", random.Random(0)).sources == NO_SOURCE).all()
-    copied = sum((maker.make("copy", random.Random(s)).weights == COPY_WEIGHT).sum() for s in SEEDS)
-    asked = [maker.make("needle", random.Random(seed)) for seed in SEEDS]
-    answered = sum((sequence.weights == ANSWER_WEIGHT).sum() for sequence in asked)
-    assert copied > 1000
-    assert answered > 500
-    for sequence in asked:
-        assert (sequence.weights[sequence.sources != NO_SOURCE] == ANSWER_WEIGHT).all()
+def test_same_seed_same_sequence(make: Maker) -> None:
+    assert np.array_equal(make(7).tokens, make(7).tokens)
+    assert not np.array_equal(make(7).tokens, make(8).tokens)
 
 
-def test_same_generator_same_sequence(maker: SequenceMaker) -> None:
-    first, second = (maker.make("needle", random.Random(7)) for _ in range(2))
-    assert np.array_equal(first.tokens, second.tokens)
+def test_text_repeats_nothing(maker: Callable[[str], Maker]) -> None:
+    assert (maker("text")(0).sources == NO_SOURCE).all()
 
 
-@pytest.mark.parametrize("line_format", (*TRAINED_FORMATS, *UNSEEN_FORMATS), ids=lambda f: f.name)
-def test_question_and_answer_make_the_line(line_format: LineFormat) -> None:
-    question = line_format.question("falcon")
-    assert not question.endswith(" ")
-    assert question + line_format.answer("falcon", "12345") == line_format.line("falcon", "12345")
-    assert "12345" not in question
+@pytest.mark.parametrize(("kind", "weight"), [("copy", COPY_WEIGHT), ("needle", ANSWER_WEIGHT)])
+def test_what_is_repeated_weighs_more(
+    maker: Callable[[str], Maker], kind: str, weight: float
+) -> None:
+    made = [maker(kind)(seed) for seed in SEEDS]
+    assert sum((sequence.sources != NO_SOURCE).sum() for sequence in made) > 500
+    for sequence in made:
+        heavy = sequence.weights == weight
+        assert (heavy >= (sequence.sources != NO_SOURCE)).all()
 
 
-def test_unseen_formats_are_unseen() -> None:
-    assert not {f.name for f in TRAINED_FORMATS} & {f.name for f in UNSEEN_FORMATS}
-    trained = {(f.opening, f.separator) for f in TRAINED_FORMATS}
-    assert not trained & {(f.opening, f.separator) for f in UNSEEN_FORMATS}
+def test_answers_are_the_values_and_nothing_else_of_a_needle_is_learnt(
+    maker: Callable[[str], Maker], vocabulary: Tokenizer
+) -> None:
+    count = 0
+    for seed in SEEDS:
+        sequence = maker("needle")(seed)
+        answered = vocabulary.decode(sequence.targets[sequence.weights == ANSWER_WEIGHT].tolist())
+        assert set(answered) <= set("0123456789;")
+        count += answered.count(";")
+        ignored = vocabulary.decode(sequence.targets[sequence.weights == 0].tolist())
+        assert ignored.count("@") >= answered.count(";")
+    assert count > 5 * len(SEEDS)
+
+
+def test_question_and_answer_make_the_line() -> None:
+    for needle in draw_needles(100, (4, 5, 6), random.Random(0)):
+        assert needle.line == f"@{needle.key}={needle.value};" == needle.question + needle.answer
+
+
+def test_keys_are_distinct() -> None:
+    assert len({needle.key for needle in draw_needles(200, (5,), random.Random(0))}) == 200
 
 
 def test_plant_keeps_the_text_and_finds_its_lines(demo_document: str) -> None:
-    lines = [f"@key{index}={index};" for index in range(30)]
-    planted, spans = plant(demo_document, lines, random.Random(3))
+    needles = draw_needles(30, (5,), random.Random(3))
+    lines = [needle.line for needle in needles]
+    planted, spans = plant(demo_document, needles, random.Random(3))
     assert [planted[start:end] for start, end in spans] == lines
     assert [line for line in planted.split("\n") if line not in lines] == demo_document.split("\n")
 
 
-def test_keys_are_distinct(demo_document: str) -> None:
-    assert len(set(draw_keys(random.Random(0), demo_document, 200))) == 200
+def test_plant_ends_an_unfinished_line() -> None:
+    (needle,) = draw_needles(1, (5,), random.Random(0))
+    assert plant("no line end", [needle], random.Random(0))[0] in (
+        f"{needle.line}\nno line end\n",
+        f"no line end\n{needle.line}\n",
+    )
 
 
-def test_positions_rise_and_stay_within_the_limit(maker: SequenceMaker) -> None:
-    tokens = maker.make("text", random.Random(0)).tokens[:-1]
+def test_positions_rise_jump_at_line_ends_and_stay_within_the_limit(
+    maker: Callable[[str], Maker],
+) -> None:
+    tokens = maker("text")(0).tokens
     line_end = int(np.bincount(tokens).argmax())
     ends = []
     for seed in range(200):

@@ -19,14 +19,6 @@ HELD_OUT_ONE_IN = 25
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Text that the model learns from, and text that it never sees."""
-
-    train: str
-    heldout: str
-
-
-@dataclass(frozen=True)
 class Page:
     """One documentation page; `name` is package/file and unique."""
 
@@ -46,14 +38,20 @@ class Page:
         return in_demo or int(self.rank[:8], 16) % HELD_OUT_ONE_IN == 0
 
 
-def load(folder: Path) -> Corpus:
-    """Reads the corpus from `folder`, building it from the packages the first time."""
+def train_path(folder: Path) -> Path:
+    """The text that a model learns from; builds the corpus in `folder` if it is not there."""
+    return _part(folder, "train")
+
+
+def heldout_path(folder: Path) -> Path:
+    """The text that a model never sees; builds the corpus in `folder` if it is not there."""
+    return _part(folder, "heldout")
+
+
+def _part(folder: Path, name: str) -> Path:
     if not (folder / "manifest.json").exists():
         build(folder)
-    return Corpus(
-        train=(folder / "train.txt").read_text(encoding="utf-8"),
-        heldout=(folder / "heldout.txt").read_text(encoding="utf-8"),
-    )
+    return folder / f"{name}.txt"
 
 
 def build(folder: Path) -> None:

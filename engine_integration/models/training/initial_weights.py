@@ -11,8 +11,7 @@ import math
 
 import torch
 from torch import nn
-
-from training.model import ModelConfig, RecallLlama
+from transformers import LlamaForCausalLM
 
 _CONSTANT_CHANNEL = 0
 _CONSTANT = 1.2
@@ -22,7 +21,7 @@ _EMBEDDING_STD = 0.15
 
 
 @torch.no_grad()
-def initialise(model: RecallLlama, seed: int) -> None:
+def initialise(model: LlamaForCausalLM, seed: int) -> None:
     """Fills a model with its starting weights."""
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
@@ -37,13 +36,13 @@ def initialise(model: RecallLlama, seed: int) -> None:
     _write_offset_heads(model)
 
 
-def _write_offset_heads(model: RecallLlama) -> None:
-    config: ModelConfig = model.config
+def _write_offset_heads(model: LlamaForCausalLM) -> None:
+    config = model.config
     model.model.embed_tokens.weight[:, _CONSTANT_CHANNEL] = _CONSTANT
     attention = model.model.layers[0].self_attn
     queries = attention.q_proj.weight.mul_(0.3)
     keys = attention.k_proj.weight.mul_(0.3)
-    frequencies = config.inverse_frequencies()[:_OFFSET_PAIRS].float()
+    frequencies = model.model.rotary_emb.inv_freq[:_OFFSET_PAIRS]
     half = config.head_dim // 2
     for head in range(config.num_key_value_heads):
         start = head * config.head_dim

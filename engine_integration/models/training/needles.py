@@ -1,114 +1,73 @@
-"""Needles: one-line facts (key, value) planted in a text, and the questions that ask for them.
+"""Needles: one-line facts planted in a text, and the questions that ask for them.
 
-A definition is one line of text. Its question repeats the line up to the value, without a trailing
-space, at the start of a new line; a model that recalls the needle continues with the value.
+A needle is the line `@key=12345;`. Its question is the line up to the value, at the start of a new
+line; a model that recalls the needle continues with the rest of the line.
 """
 
 import random
-import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_WORD = re.compile(r"\b[a-z]{4,9}\b")
-_WORD_SAMPLE_CHARS = 4_000
-
-
-@dataclass(frozen=True)
-class LineFormat:
-    """How a needle is written: `opening` key `separator` value `closing`."""
-
-    name: str
-    opening: str
-    separator: str
-    closing: str
-
-    def question(self, key: str) -> str:
-        """Text to end a prompt with (the prompt must end with a newline before it)."""
-        return f"{self.opening}{key}{self.separator}".rstrip(" ")
-
-    def answer(self, key: str, value: str) -> str:
-        """What follows the question in the definition, without the newline."""
-        return self.line(key, value)[len(self.question(key)) :]
-
-    def line(self, key: str, value: str) -> str:
-        """The definition, without the newline."""
-        return f"{self.opening}{key}{self.separator}{value}{self.closing}"
-
-
-TRAINED_FORMATS = (
-    LineFormat("assignment", "@", "=", ";"),
-    LineFormat("colon", "", ": ", ""),
-    LineFormat("json", '"', '": "', '",'),
-    LineFormat("sentence", "The code for ", " is ", "."),
-    LineFormat("table", "| ", " | ", " |"),
-    LineFormat("comment", "# ", " -> ", ""),
-)
-# Never seen in training: they show what carries over to a new way of writing a needle.
-UNSEEN_FORMATS = (
-    LineFormat("export", "export ", "=", ""),
-    LineFormat("room", "Room ", " has number ", "."),
-)
-
-# A trace follows definitions in the assignment format from key to key until the value is a number:
-# with @a=b; and @b=123; planted, the question "@a=>" is answered by "b=>123;".
-TRACE_ARROW = "=>"
+KEY_LETTERS = (4, 5, 6)
 
 
 @dataclass(frozen=True)
 class Needle:
-    """A fact: `value` is what a definition in `line_format` gives for `key`."""
+    """A fact: a key of lower-case letters and a value of digits."""
 
-    line_format: LineFormat
     key: str
     value: str
 
     @property
     def line(self) -> str:
-        """The definition, without the newline."""
-        return self.line_format.line(self.key, self.value)
+        """The definition, without the newlines around it."""
+        return self.question + self.answer
+
+    @property
+    def question(self) -> str:
+        """What to end a prompt with; a newline must stand before it."""
+        return f"@{self.key}="
+
+    @property
+    def answer(self) -> str:
+        """What follows the question."""
+        return f"{self.value};"
 
 
-def draw_key(rng: random.Random, text: str) -> str:
-    """A key: four to six random letters, or (as often) a word of the surrounding text."""
-    if rng.random() < 0.5:
-        start = rng.randrange(max(1, len(text) - _WORD_SAMPLE_CHARS))
-        words = _WORD.findall(text, start, start + _WORD_SAMPLE_CHARS)
-        if words:
-            return rng.choice(words)
-    return "".join(rng.choices(string.ascii_lowercase, k=rng.choice((4, 5, 6))))
-
-
-def draw_keys(rng: random.Random, text: str, count: int) -> list[str]:
-    """Distinct keys."""
+def draw_needles(count: int, digits: Sequence[int], rng: random.Random) -> list[Needle]:
+    """Needles with distinct random keys; a value has one of the given numbers of digits."""
     keys: dict[str, None] = {}
     while len(keys) < count:
-        keys[draw_key(rng, text)] = None
-    return list(keys)
+        keys["".join(rng.choices(string.ascii_lowercase, k=rng.choice(KEY_LETTERS)))] = None
+    return [Needle(key, "".join(rng.choices(string.digits, k=rng.choice(digits)))) for key in keys]
 
 
-def draw_number(rng: random.Random, digits: int) -> str:
-    """A value of the given number of random digits."""
-    return "".join(rng.choices(string.digits, k=digits))
+def plant(
+    text: str, needles: Sequence[Needle], rng: random.Random
+) -> tuple[str, list[tuple[int, int]]]:
+    """Inserts the lines of needles into a text, the i-th in the i-th of equal slices.
 
-
-def plant(text: str, lines: Sequence[str], rng: random.Random) -> tuple[str, list[tuple[int, int]]]:
-    """Inserts lines into a text, the i-th at a line start in the i-th of equal slices.
-
-    Returns the new text and the span (start, end) in characters of every planted line.
+    Every line goes between two lines of the text. Returns the new text, which ends with a newline,
+    and the span (start, end) in characters of every planted line.
     """
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
     copied = length = 0
-    for index, line in enumerate(lines):
-        wanted = int(len(text) * (index + rng.random()) / len(lines))
-        at = max(copied, text.find("\n", wanted) + 1)
-        before = text[copied:at]
-        if before and not before.endswith("\n"):
-            before += "\n"
-        pieces += [before, line, "\n"]
-        spans.append((length + len(before), length + len(before) + len(line)))
-        length += len(before) + len(line) + 1
-        copied = at
-    pieces.append(text[copied:])
+
+    def copy_until(end: int) -> None:
+        nonlocal copied, length
+        piece = text[copied:end]
+        if piece and not piece.endswith("\n"):
+            piece += "\n"
+        pieces.append(piece)
+        copied, length = end, length + len(piece)
+
+    for index, needle in enumerate(needles):
+        wanted = int(len(text) * (index + rng.random()) / len(needles))
+        copy_until(max(copied, text.find("\n", wanted) + 1))
+        spans.append((length, length + len(needle.line)))
+        pieces.append(needle.line + "\n")
+        length += len(needle.line) + 1
+    copy_until(len(text))
     return "".join(pieces), spans

@@ -6,11 +6,11 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 VOCAB_SIZE = 2048
-BOS, EOS, PAD = "<|bos|>", "<|eos|>", "<|pad|>"
-SPECIAL_TOKENS = (BOS, EOS, PAD)
+# Their token ids are 0, 1 and 2.
+SPECIAL_TOKENS = {"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": "<|pad|>"}
 
 # The merges settle on far less text than the corpus: pieces spread evenly over it are enough.
-_SAMPLE_PIECES = 200
+_SAMPLE_PIECES = 160
 _SAMPLE_PIECE_CHARS = 40_000
 
 
@@ -26,7 +26,7 @@ def train(text: str) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCAB_SIZE,
-        special_tokens=list(SPECIAL_TOKENS),
+        special_tokens=list(SPECIAL_TOKENS.values()),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -38,19 +38,11 @@ def train(text: str) -> Tokenizer:
 
 def save(tokenizer: Tokenizer, folder: Path, context_tokens: int) -> None:
     """Writes tokenizer.json and tokenizer_config.json as transformers expects them."""
-    folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": BOS,
-        "eos_token": EOS,
-        "pad_token": PAD,
+        **SPECIAL_TOKENS,
         "clean_up_tokenization_spaces": False,
         "model_max_length": context_tokens,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
-
-
-def load(folder: Path) -> Tokenizer:
-    """Reads tokenizer.json from a model folder."""
-    return Tokenizer.from_file(str(folder / "tokenizer.json"))
