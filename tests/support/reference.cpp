@@ -45,10 +45,12 @@ double max_norm_error(std::span<const float> a, std::span<const double> b) {
   double error = 0;
   double size = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
-    error = std::max(error, std::abs(static_cast<double>(a[i]) - b[i]));
+    const double difference = std::abs(static_cast<double>(a[i]) - b[i]);
+    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+    error = std::max(error, difference);
     size = std::max(size, std::abs(b[i]));
   }
-  return error / size;
+  return error == 0 ? 0 : error / size;
 }
 
 double relative_error(std::span<const float> a, std::span<const double> b) {
@@ -59,7 +61,7 @@ double relative_error(std::span<const float> a, std::span<const double> b) {
     error += difference * difference;
     size += b[i] * b[i];
   }
-  return std::sqrt(error / size);
+  return error == 0 ? 0 : std::sqrt(error / size);
 }
 
 }  // namespace nearkv::test

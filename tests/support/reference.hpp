@@ -35,7 +35,7 @@ std::vector<double> reference_logits(const KvData& data, std::span<const std::ui
 Attention reference_attention(const KvData& data, std::span<const std::uint16_t> query,
                               const AttentionOptions& options);
 
-/// Largest |a - b| divided by the largest |b|.
+/// Largest |a - b| divided by the largest |b|; infinite if an element of `a` is NaN.
 double max_norm_error(std::span<const float> a, std::span<const double> b);
 
 /// |a - b| / |b|, Euclidean.
