@@ -12,18 +12,15 @@ struct PageRows {
   std::vector<uint32_t> tokens;  // Visible tokens of the page.
   std::vector<std::vector<int32_t>> keys;
   std::vector<std::vector<int32_t>> values;
-  bool hides_nonfinite = false;
 };
 
 PageRows read_rows(const ListedPage& listed, const ListExponents& exponents) {
   PageRows rows;
   for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
     if (!has_token(listed.visible, token)) continue;
-    ValueRow value = value_row(listed.page, token, exponents.value);
     rows.tokens.push_back(token);
     rows.keys.push_back(key_row(listed.page, token, exponents.key));
-    rows.values.push_back(std::move(value.integers));
-    rows.hides_nonfinite |= value.hides_nonfinite;
+    rows.values.push_back(value_row(listed.page, token, exponents.value));
   }
   return rows;
 }
@@ -54,14 +51,12 @@ AttendAnswer attend_dense(const AttendTask& task) {
   answer.traffic.stream = dense_bursts(pages);
 
   std::vector<RowSoftmax> softmax(task.command.group, RowSoftmax(task.command.value_dim));
-  bool hides_nonfinite = pages.hides_nonfinite();
   for (const ListedPage& listed : pages) {
     const PageRows rows = read_rows(listed, task.input.exponents);
-    hides_nonfinite |= rows.hides_nonfinite;
     if (rows.tokens.empty()) continue;
     for (size_t row = 0; row < softmax.size(); ++row) add_page(task, rows, row, &softmax[row]);
   }
-  if (hides_nonfinite) answer.flags |= NKV_COMPLETION_FLAG_NONFINITE;
+  if (pages.hides_nonfinite()) answer.flags |= NKV_COMPLETION_FLAG_NONFINITE;
   for (const RowSoftmax& row : softmax) answer.rows.push_back(finish_row(task, row));
   return answer;
 }

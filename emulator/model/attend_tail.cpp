@@ -13,10 +13,10 @@ void add_exact_tokens(const TailState& state, std::vector<RowSoftmax>* softmax) 
   for (size_t page = 0; page < state.pages().size(); ++page) {
     for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
       if (!has_token(state.exact(page), token)) continue;
-      const ValueRow value =
+      const auto value =
           value_row(state.pages()[page].page, token, state.task().input.exponents.value);
       for (size_t row = 0; row < softmax->size(); ++row) {
-        (*softmax)[row].add(state.logit(row, page, token), value.integers);
+        (*softmax)[row].add(state.logit(row, page, token), value);
       }
     }
   }

@@ -18,7 +18,7 @@ std::vector<std::vector<double>> sampled_values(const TailState& state,
   std::vector<std::vector<double>> values;
   for (const SampledToken& sampled : sample) {
     const Page& page = state.pages()[sampled.page].page;
-    const auto integers = value_row(page, sampled.token, exponent).integers;
+    const auto integers = value_row(page, sampled.token, exponent);
     values.push_back(value_numbers(integers, exponent));
   }
   return values;

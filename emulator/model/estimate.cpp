@@ -108,7 +108,7 @@ void Estimate::take_outputs() {
   for (size_t page = 0; page < pages_.size(); ++page) {
     for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
       if (!has_token(state_->exact(page), token)) continue;
-      const auto integers = value_row(state_->pages()[page].page, token, exponent).integers;
+      const auto integers = value_row(state_->pages()[page].page, token, exponent);
       const auto value = value_numbers(integers, exponent);
       for (size_t row = 0; row < rows_.size(); ++row) add(row, weight(row, page, token), value);
     }

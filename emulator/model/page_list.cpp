@@ -14,6 +14,8 @@ bool fits(const Page& page, const PageDemand& demand) {
          !(demand.raw_keys && page.key_is_delta4());
 }
 
+bool stores_values(const Page& page) { return page.header().v_form != NKV_ROW_FORM_NONE; }
+
 Verdict verify(const Page& page, uint64_t index, std::span<const nkv_page_array> arrays) {
   for (const nkv_page_array array : arrays) {
     if (!page.is_intact(array)) return {NKV_STATUS_CORRUPT, index};
@@ -60,6 +62,10 @@ Verdict ListedPages::open(const Domain& domain, std::span<const nkv_page_entry> 
         Page::accept(domain, entries[index], index, {.whole_header = demand.whole_header}, &page);
     if (!accepted.ok()) return accepted;
     if (!fits(page, demand)) return {NKV_STATUS_BAD_PAGE, index};
+    if (demand.value_dim && !pages->pages_.empty() &&
+        stores_values(page) != stores_values(pages->pages_.front().page)) {
+      return {NKV_STATUS_BAD_PAGE, index};
+    }
     const Verdict verified = verify(page, index, demand.streamed);
     if (!verified.ok()) return verified;
     const TokenMask visible = in_sight & ~page.header().nonfinite;

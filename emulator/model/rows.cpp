@@ -99,15 +99,14 @@ std::vector<int32_t> key_row(const Page& page, uint32_t token, int list_exponent
   return integers;
 }
 
-ValueRow value_row(const Page& page, uint32_t token, int list_exponent) {
+std::vector<int32_t> value_row(const Page& page, uint32_t token, int list_exponent) {
   auto numbers = row_numbers(page, values_are_keys(page) ? keys_of(page) : values_of(page), token);
   numbers.resize(page.header().value_dim);
-  ValueRow row;
+  std::vector<int32_t> integers;
   for (const Number& element : numbers) {
-    row.integers.push_back(value_integer(element, list_exponent));
-    row.hides_nonfinite |= !element.finite;
+    integers.push_back(value_integer(element, list_exponent));
   }
-  return row;
+  return integers;
 }
 
 float key_scale(const Page& page, uint32_t token) {

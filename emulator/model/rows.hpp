@@ -14,13 +14,9 @@ namespace nearkv::model {
 /// k̄ of a token's key row (1.2); what DELTA4 or a NaN hides counts as zero (1.4).
 std::vector<int32_t> key_row(const Page& page, uint32_t token, int list_exponent);
 
-struct ValueRow {
-  std::vector<int32_t> integers;
-  bool hides_nonfinite = false;  ///< An element was not finite and counts as zero (1.4).
-};
-
-/// v̄ of a token's value row (1.3), or of the leading channels of its key row if v_form is NONE.
-ValueRow value_row(const Page& page, uint32_t token, int list_exponent);
+/// v̄ of a token's value row (1.3), or of the leading channels of its key row if v_form is NONE;
+/// what is not finite counts as zero (1.4).
+std::vector<int32_t> value_row(const Page& page, uint32_t token, int list_exponent);
 
 /// Key scale of a token; 1 without KEY_SCALES.
 float key_scale(const Page& page, uint32_t token);

@@ -16,18 +16,25 @@ constexpr TokenMask kAllTokens = ~TokenMask{0};
 }  // namespace
 
 Verdict TailState::scan(uint32_t top_k) {
-  const Verdict opened = open_attend_pages(*task_,
-                                           {NKV_PAGE_ARRAY_K_DIGEST, NKV_PAGE_ARRAY_K_PLANE0,
-                                            NKV_PAGE_ARRAY_K_PLANE1, NKV_PAGE_ARRAY_V_SUM},
-                                           &pages_);
+  const Verdict opened = open_attend_pages(
+      *task_, {NKV_PAGE_ARRAY_K_DIGEST, NKV_PAGE_ARRAY_K_PLANE0, NKV_PAGE_ARRAY_K_PLANE1}, &pages_);
   if (!opened.ok()) return opened;
-  traffic_.stream += scan_bursts(pages_, kPlanes, /*page_sums=*/true);
+  traffic_.stream += scan_bursts(pages_, kPlanes);
   hides_nonfinite_ = pages_.hides_nonfinite();
   midpoints_.emplace(pages_, task_->input.query, task_->input.exponents.key, kPlanes);
   exact_ = pages_.none();
   take_midpoint_logits();
   take_value_sums();
-  return read_exactly(first_exact_set(top_k));
+  const Verdict read = read_exactly(first_exact_set(top_k));
+  return read.ok() ? rely_on_page_sums() : read;
+}
+
+Verdict TailState::rely_on_page_sums() {
+  TokenSet rests;
+  for (size_t page = 0; page < pages_.size(); ++page) rests.push_back(rest(page));
+  traffic_.stream += page_sum_bursts(pages_, rests);
+  constexpr std::array kArrays{NKV_PAGE_ARRAY_V_SUM};
+  return pages_.rely_on(task_->domain, task_->input.entries, rests, kArrays);
 }
 
 TokenSet TailState::first_exact_set(uint32_t top_k) const {
@@ -94,15 +101,12 @@ Verdict TailState::read_exactly(const TokenSet& tokens) {
 
 void TailState::take_token(size_t page, uint32_t token) {
   const auto key = key_row(pages_[page].page, token, task_->input.exponents.key);
-  const ValueRow value = value_row(pages_[page].page, token, task_->input.exponents.value);
-  hides_nonfinite_ |= value.hides_nonfinite;
+  const auto value = value_row(pages_[page].page, token, task_->input.exponents.value);
   exact_[page] |= token_bit(token);
   for (size_t row = 0; row < rows(); ++row) {
     logits_[slot(row, page, token)] = exact_logit(row, key);
   }
-  for (size_t c = 0; c < value.integers.size(); ++c) {
-    rest_value_sums_[page][c] -= value.integers[c];
-  }
+  for (size_t c = 0; c < value.size(); ++c) rest_value_sums_[page][c] -= value[c];
 }
 
 int64_t TailState::exact_logit(size_t row, std::span<const int32_t> key) const {

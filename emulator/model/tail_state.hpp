@@ -74,6 +74,7 @@ class TailState {
   [[nodiscard]] TokenSet first_exact_set(uint32_t top_k) const;
   void take_midpoint_logits();
   void take_value_sums();
+  Verdict rely_on_page_sums();
   void take_token(size_t page, uint32_t token);
 
   const AttendTask* task_;

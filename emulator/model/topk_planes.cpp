@@ -73,7 +73,7 @@ class PlaneSearch {
     const Verdict opened = ListedPages::open(task_.domain, task_.input.entries,
                                              task_.input.visibility, demand, &pages_);
     if (!opened.ok()) return opened;
-    traffic_.stream += scan_bursts(pages_, scanned_planes_, /*page_sums=*/false);
+    traffic_.stream += scan_bursts(pages_, scanned_planes_);
     midpoints_.emplace(pages_, task_.input.query, task_.input.exponents.key, scanned_planes_);
     return {};
   }

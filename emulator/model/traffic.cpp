@@ -45,12 +45,19 @@ uint64_t row_bursts(TokenMask rows, uint64_t row_bytes) {
   return bursts;
 }
 
-uint64_t scan_bursts(const ListedPages& pages, int planes, bool page_sums) {
+uint64_t scan_bursts(const ListedPages& pages, int planes) {
   uint64_t bursts = 0;
   for (const ListedPage& listed : pages) {
     bursts += kScanHeaderBursts + array_bursts(listed.page, NKV_PAGE_ARRAY_K_DIGEST);
     bursts += static_cast<uint64_t>(planes) * array_bursts(listed.page, NKV_PAGE_ARRAY_K_PLANE0);
-    if (page_sums) bursts += array_bursts(listed.page, NKV_PAGE_ARRAY_V_SUM);
+  }
+  return bursts;
+}
+
+uint64_t page_sum_bursts(const ListedPages& pages, const TokenSet& rests) {
+  uint64_t bursts = 0;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    if (rests[i] != 0) bursts += array_bursts(pages[i].page, NKV_PAGE_ARRAY_V_SUM);
   }
   return bursts;
 }

@@ -23,8 +23,11 @@ uint64_t array_bursts(const Page& page, nkv_page_array array);
 /// Bursts that hold a wanted byte of an array of rows, all of `row_bytes`.
 uint64_t row_bursts(TokenMask rows, uint64_t row_bytes);
 
-/// A plane scan of all listed pages; `page_sums` adds V_SUM (TAIL and BOUNDED).
-uint64_t scan_bursts(const ListedPages& pages, int planes, bool page_sums);
+/// A plane scan of all listed pages.
+uint64_t scan_bursts(const ListedPages& pages, int planes);
+
+/// V_SUM of the pages that have tokens outside the exact set (TAIL and BOUNDED).
+uint64_t page_sum_bursts(const ListedPages& pages, const TokenSet& rests);
 
 /// DENSE's read of all listed pages.
 uint64_t dense_bursts(const ListedPages& pages);

@@ -252,10 +252,7 @@ enum nkv_sequence_state {
 #define NKV_PAGE_FLAG_ALL 0x1u
 
 /** What a person should know of a result. */
-/**
- * Tokens whose key holds a NaN or infinity took no part; values that are not finite counted as
- * zero.
- */
+/** Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part. */
 #define NKV_COMPLETION_FLAG_NONFINITE (1u << 0)
 /** BOUNDED found a dense read cheaper and did it. */
 #define NKV_COMPLETION_FLAG_DENSE_FALLBACK (1u << 1)
@@ -447,8 +444,9 @@ NKV_ASSERT_OFFSET(append_command, reserved, 63);
 
 /**
  * O = softmax(scale * q K) V and LSE per row over the visible tokens of a page list. Writes O
- * [group][value_dim], LSE fp32 [group], bound fp32 [group]. A token t is visible if t < tokens and
- * (window = 0 or t >= tokens - window or t < sinks).
+ * [group][value_dim], LSE fp32 [group], bound fp32 [group]. All pages of a list store values, or
+ * none does. A token t is visible if t < tokens and (window = 0 or t >= tokens - window or t <
+ * sinks).
  */
 struct nkv_attend_command {
   uint8_t opcode; /**< ATTEND. */

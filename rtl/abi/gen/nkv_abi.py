@@ -338,8 +338,7 @@ class PageFlag(IntFlag):
 class CompletionFlag(IntFlag):
     """What a person should know of a result."""
 
-    # Tokens whose key holds a NaN or infinity took no part; values that are not finite counted as
-    # zero.
+    # Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part.
     NONFINITE = 1 << 0
     # BOUNDED found a dense read cheaper and did it.
     DENSE_FALLBACK = 1 << 1
@@ -580,8 +579,9 @@ APPEND_COMMAND = Record(
 )
 
 # O = softmax(scale * q K) V and LSE per row over the visible tokens of a page list. Writes O
-# [group][value_dim], LSE fp32 [group], bound fp32 [group]. A token t is visible if t < tokens and
-# (window = 0 or t >= tokens - window or t < sinks).
+# [group][value_dim], LSE fp32 [group], bound fp32 [group]. All pages of a list store values, or
+# none does. A token t is visible if t < tokens and (window = 0 or t >= tokens - window or t <
+# sinks).
 ATTEND_COMMAND = Record(
     "<BBHHHIIQQQffBBHBBBBfI",
     64,

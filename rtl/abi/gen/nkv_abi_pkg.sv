@@ -276,8 +276,7 @@ package nkv_abi_pkg;
   localparam logic [7:0] PageFlagAll = 8'h01;
 
   // What a person should know of a result. Bit numbers, and the mask of all.
-  // Tokens whose key holds a NaN or infinity took no part; values that are not finite counted as
-  // zero.
+  // Tokens whose key (or key scale, where it is used) holds a NaN or infinity took no part.
   localparam int unsigned CompletionFlagNonfinite = 0;
   // BOUNDED found a dense read cheaper and did it.
   localparam int unsigned CompletionFlagDenseFallback = 1;
@@ -453,8 +452,9 @@ package nkv_abi_pkg;
   localparam int unsigned AppendCommandBytes = 64;
 
   // O = softmax(scale * q K) V and LSE per row over the visible tokens of a page list. Writes O
-  // [group][value_dim], LSE fp32 [group], bound fp32 [group]. A token t is visible if t < tokens
-  // and (window = 0 or t >= tokens - window or t < sinks).
+  // [group][value_dim], LSE fp32 [group], bound fp32 [group]. All pages of a list store values, or
+  // none does. A token t is visible if t < tokens and (window = 0 or t >= tokens - window or t <
+  // sinks).
   typedef struct packed {
     // Byte 60. BOUNDED: seed of the sample; the same seed gives the same result.
     logic [31:0] seed;
