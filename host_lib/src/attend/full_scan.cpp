@@ -71,13 +71,13 @@ Outcome visit_pages(
       if (mask == 0) continue;
       PageView view;
       Status status = list.open(page, HeaderDepth::kRows, dim, 0, &view);
+      if (status == Status::kOk && raw_only && view.header().k_form != NKV_ROW_FORM_RAW) {
+        status = Status::kBadPage;
+      }
       for (const nkv_page_array array :
            {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_KEY_SCALES}) {
         if (status == Status::kOk) status = view.verify(array);
         if (status == Status::kOk) read[page] += bursts(view.bytes(array).size());
-      }
-      if (status == Status::kOk && raw_only && view.header().k_form != NKV_ROW_FORM_RAW) {
-        status = Status::kBadPage;
       }
       if (status != Status::kOk) {
         fault.record(page, status);
@@ -147,7 +147,7 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
                           TopKResult* result) {
   const ExactScorer scorer(query, list.k_exponent());
   std::vector<Rankings<double>> parts(workers->size(), {1, top_k});
-  std::atomic<bool> overflowed{false};
+  std::atomic<bool> left_out{false};
   const Outcome outcome = visit_pages(
       list, visibility, query.dim(), scorer, true, workers, result,
       [&](unsigned member, const PageView& view, const PageScores& page) {
@@ -160,17 +160,17 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
             sum += static_cast<double>(weights[row]) * std::max(0.0, score * scorer.unit(row));
           }
           const double scale = scaled ? static_cast<double>(scales[token % NKV_PAGE_TOKENS]) : 1.0;
-          const double total = scale * sum;
-          if (std::isfinite(total)) {
-            parts[member].add(0, total, token);
+          // A key whose scale is not finite is no more a key than one whose channels are not.
+          if (std::isfinite(scale)) {
+            parts[member].add(0, scale * sum, token);
           } else {
-            overflowed.store(true, std::memory_order_relaxed);
+            left_out.store(true, std::memory_order_relaxed);
           }
         });
       });
   if (!outcome.ok()) return outcome;
   Rankings<double> all = merge_all(&parts);
-  result->nonfinite |= overflowed.load(std::memory_order_relaxed);
+  result->nonfinite |= left_out.load(std::memory_order_relaxed);
   result->rows.assign(1, {});
   for (const ScoredToken<double>& best : all.finish(0)) {
     result->rows[0].push_back({best.token, best.score});
