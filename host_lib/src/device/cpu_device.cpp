@@ -151,7 +151,7 @@ void CpuDevice::write_csr(std::uint32_t offset, std::uint64_t value) {
   if (target == &queue.control) {
     set_enabled(&queue, (value & NKV_REG_QUEUE_CONTROL_ENABLE_MASK) != 0);
   }
-  if (target == &queue.sq_tail || target == &queue.cq_head) {
+  if (target == &queue.sq_tail || target == &queue.cq_head || target == &queue.control) {
     doorbells_.fetch_add(1, std::memory_order_release);
     doorbells_.notify_one();
   }
@@ -187,8 +187,6 @@ void CpuDevice::start(Queue* queue) {
   queue->window = Window(window, static_cast<std::uint16_t>(queue->tenant.load()));
   queue->entries = static_cast<std::uint32_t>(entries);
   queue->head = queue->posted = 0;
-  queue->sq_tail.store(0);
-  queue->cq_head.store(0);
   queue->status.store(NKV_REG_QUEUE_STATUS_RUNNING_MASK, std::memory_order_release);
 }
 

@@ -6,6 +6,7 @@
 #include "device/cpu_device.hpp"
 #include "device/plugin_device.hpp"
 #include "device/uri.hpp"
+#include "edge.hpp"
 #include "nkv_abi.h"
 
 namespace nearkv {
@@ -30,24 +31,29 @@ Status check_abi(Device* device, const std::string& uri, std::string* reason) {
   return Status::kOk;
 }
 
-}  // namespace
-
-Status open_device(std::string_view uri, std::unique_ptr<Device>* device, std::string* reason) {
-  std::string ignored;
-  std::string& why = reason != nullptr ? *reason : ignored;
+Status open_any(std::string_view uri, std::unique_ptr<Device>* device, std::string* reason) {
   DeviceUri parsed;
-  Status status = parse_device_uri(uri, &parsed, &why);
+  Status status = parse_device_uri(uri, &parsed, reason);
   if (status != Status::kOk) return status;
   std::unique_ptr<Device> opened;
   if (parsed.scheme == "cpu") {
-    status = CpuDevice::open(std::move(parsed), &opened, &why);
+    status = CpuDevice::open(std::move(parsed), &opened, reason);
   } else {
     const std::string arguments(uri.substr(uri.find(':') + 1));
-    status = PluginDevice::open(parsed.scheme, arguments, &opened, &why);
+    status = PluginDevice::open(parsed.scheme, arguments, &opened, reason);
   }
-  if (status == Status::kOk) status = check_abi(opened.get(), std::string(uri), &why);
+  if (status == Status::kOk) status = check_abi(opened.get(), std::string(uri), reason);
   if (status == Status::kOk) *device = std::move(opened);
   return status;
+}
+
+}  // namespace
+
+Status open_device(std::string_view uri, std::unique_ptr<Device>* device, std::string* reason) {
+  return at_edge([&] {
+    std::string ignored;
+    return open_any(uri, device, reason != nullptr ? reason : &ignored);
+  });
 }
 
 }  // namespace nearkv

@@ -8,6 +8,20 @@ namespace nearkv {
 
 Engine::Engine(Workers* workers) : workers_(workers), scratch_(workers->size()) {}
 
+namespace {
+
+/// A NOP holds nothing but its tag.
+Outcome no_operation(std::span<const std::byte> command) {
+  constexpr std::size_t kTag = offsetof(nkv_attend_command, tag);
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    const bool is_tag = i >= kTag && i < kTag + sizeof(nkv_attend_command::tag);
+    if (!is_tag && command[i] != std::byte{0}) return {Status::kBadField, i};
+  }
+  return {};
+}
+
+}  // namespace
+
 template <typename Command>
 Outcome Engine::run(std::span<const std::byte> bytes,
                     std::uint8_t (*check)(const Command*, std::uint64_t*), Handler<Command> handler,
@@ -26,7 +40,7 @@ Outcome Engine::dispatch(std::span<const std::byte, NKV_COMMAND_BYTES> command,
                          const Window& window, nkv_completion* completion) {
   switch (static_cast<std::uint8_t>(command[0])) {
     case NKV_OPCODE_NOP:
-      return {};
+      return no_operation(command);
     case NKV_OPCODE_APPEND:
       return run(command, nkv_check_append_command, &Engine::append, window, completion);
     case NKV_OPCODE_READ:

@@ -24,13 +24,30 @@ bool is_query_dtype(std::uint8_t dtype) {
   return dtype == NKV_DTYPE_BF16 || dtype == NKV_DTYPE_FP16 || dtype == NKV_DTYPE_FP32;
 }
 
-bool is_scale(float scale) { return std::isfinite(scale) && scale != 0.0F; }
+/// A normal number: subnormals count as zero.
+bool is_scale(float scale) { return std::isnormal(scale); }
 
 bool keeps_too_many_midpoints(std::uint64_t group, std::uint64_t tokens) {
   return group * tokens > NKV_MAX_MIDPOINTS;
 }
 
 void store_float(float value, std::byte* to) { std::memcpy(to, &value, sizeof(value)); }
+
+/// Query rows and page list of an ATTEND or TOPK.
+template <typename Command>
+Outcome check_inputs(const Command& command, const Window& window) {
+  const std::uint64_t row_bytes =
+      nkv_row_bytes(NKV_ROW_FORM_RAW, command.query_dtype, command.head_dim);
+  if (!window.contains(command.query, command.group * row_bytes)) {
+    return {Status::kAddressFault, command.query};
+  }
+  const std::uint64_t pages =
+      (std::uint64_t{command.tokens} + NKV_PAGE_TOKENS - 1) / NKV_PAGE_TOKENS;
+  if (!window.contains(command.page_list, pages * sizeof(nkv_page_entry))) {
+    return {Status::kAddressFault, command.page_list};
+  }
+  return {};
+}
 
 /// O, LSE and bound of one ATTEND, in the command's formats.
 class AttendOutput {
@@ -42,7 +59,7 @@ class AttendOutput {
         dim_(command.value_dim) {
     const std::uint64_t output_bytes = section(rows_ * dim_ * element_bytes());
     const std::uint64_t row_bytes = section(rows_ * sizeof(float));
-    bytes_ = window.at(command.result, output_bytes + 2 * row_bytes);
+    bytes_ = window.at(command.result, output_bytes + row_bytes + rows_ * sizeof(float));
     lse_at_ = output_bytes;
     bound_at_ = output_bytes + row_bytes;
   }
@@ -104,16 +121,16 @@ void report(const Traffic& traffic, bool nonfinite, nkv_completion* completion) 
 
 Outcome check_attend(const nkv_attend_command& command) {
   using Command = nkv_attend_command;
+  if (command.mode != NKV_ATTEND_MODE_DENSE &&
+      keeps_too_many_midpoints(command.group, command.tokens)) {
+    return bad_field(offsetof(Command, tokens));
+  }
   if (!is_scale(command.scale)) return bad_field(offsetof(Command, scale));
   if (!std::isfinite(command.soft_cap) || command.soft_cap < 0) {
     return bad_field(offsetof(Command, soft_cap));
   }
   if (!is_query_dtype(command.query_dtype)) {
     return bad_field(offsetof(Command, query_dtype));
-  }
-  if (command.mode != NKV_ATTEND_MODE_DENSE &&
-      keeps_too_many_midpoints(command.group, command.tokens)) {
-    return bad_field(offsetof(Command, tokens));
   }
   if (command.mode == NKV_ATTEND_MODE_BOUNDED && !(command.error > 0 && command.error <= 1)) {
     return bad_field(offsetof(Command, error));
@@ -123,15 +140,15 @@ Outcome check_attend(const nkv_attend_command& command) {
 
 Outcome check_top_k(const nkv_topk_command& command) {
   using Command = nkv_topk_command;
-  if (!is_scale(command.scale)) return bad_field(offsetof(Command, scale));
   const bool indexer = command.mode == NKV_SELECT_INDEXER;
-  if (!is_query_dtype(command.query_dtype) &&
-      !(indexer && command.query_dtype == NKV_DTYPE_FP8_E4M3)) {
-    return bad_field(offsetof(Command, query_dtype));
-  }
   if (!indexer && command.mode != NKV_SELECT_FULL &&
       keeps_too_many_midpoints(command.group, command.tokens)) {
     return bad_field(offsetof(Command, tokens));
+  }
+  if (!is_scale(command.scale)) return bad_field(offsetof(Command, scale));
+  if (!is_query_dtype(command.query_dtype) &&
+      !(indexer && command.query_dtype == NKV_DTYPE_FP8_E4M3)) {
+    return bad_field(offsetof(Command, query_dtype));
   }
   return {};
 }
@@ -142,7 +159,7 @@ class TopKOutput {
   TopKOutput(const nkv_topk_command& command, const Window& window)
       : rows_(command.mode == NKV_SELECT_INDEXER ? 1 : command.group), top_k_(command.top_k) {
     const std::uint64_t table_bytes = section(rows_ * top_k_ * sizeof(std::uint32_t));
-    bytes_ = window.at(command.result, 2 * table_bytes + section(rows_ * sizeof(std::uint32_t)));
+    bytes_ = window.at(command.result, 2 * table_bytes + rows_ * sizeof(std::uint32_t));
     scores_at_ = table_bytes;
     counts_at_ = 2 * table_bytes;
   }
@@ -183,6 +200,7 @@ class TopKOutput {
 Outcome Engine::attend(const nkv_attend_command& command, const Window& window,
                        nkv_completion* completion) {
   Outcome outcome = check_attend(command);
+  if (outcome.ok()) outcome = check_inputs(command, window);
   if (!outcome.ok()) return outcome;
   AttendOutput output(command, window);
   if (!output.fits()) return {Status::kAddressFault, command.result};
@@ -192,6 +210,15 @@ Outcome Engine::attend(const nkv_attend_command& command, const Window& window,
   if (!outcome.ok()) return outcome;
 
   const Visibility visibility{command.tokens, command.window, command.sinks};
+  for (std::size_t page = 0; page < list_.pages(); ++page) {
+    if (visibility.mask(page) == 0) continue;
+    // The first page that is seen decides; if it is no page at all, the mode's own pass says so.
+    PageView first;
+    if (list_.open_any(page, HeaderDepth::kScan, &first) == Status::kOk) {
+      list_.demand_stored_values(first.header().v_form != NKV_ROW_FORM_NONE);
+    }
+    break;
+  }
   AttendSpec request;
   request.value_dim = command.value_dim;
   request.scale = command.scale;
@@ -227,7 +254,12 @@ Outcome Engine::attend(const nkv_attend_command& command, const Window& window,
 Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
                       nkv_completion* completion) {
   Outcome outcome = check_top_k(command);
+  if (outcome.ok()) outcome = check_inputs(command, window);
   if (!outcome.ok()) return outcome;
+  const bool indexer = command.mode == NKV_SELECT_INDEXER;
+  if (indexer && !window.contains(command.weights, command.group * sizeof(float))) {
+    return {Status::kAddressFault, command.weights};
+  }
   TopKOutput output(command, window);
   if (!output.fits()) return {Status::kAddressFault, command.result};
   outcome =
@@ -242,9 +274,8 @@ Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
       outcome = select_by_full_scan(list_, visibility, query_, command.top_k, workers_, &result);
       break;
     case NKV_SELECT_INDEXER: {
-      const std::span<std::byte> bytes = window.at(command.weights, command.group * sizeof(float));
-      if (bytes.empty()) return {Status::kAddressFault, command.weights};
       std::vector<float> weights(command.group);
+      const std::span<std::byte> bytes = window.at(command.weights, command.group * sizeof(float));
       std::memcpy(weights.data(), bytes.data(), bytes.size());
       for (std::size_t row = 0; row < weights.size(); ++row) {
         if (!std::isfinite(weights[row])) return {Status::kBadQuery, row};

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "device/engine.hpp"
@@ -21,27 +22,18 @@ std::uint64_t section(std::uint64_t bytes) {
 }
 
 /// Rules of APPEND that join several fields.
-Outcome check_append(const nkv_append_command& command, const nkv_page_shape& shape) {
+Outcome check_append(const nkv_append_command& command) {
   using Command = nkv_append_command;
-  const bool scaled = (shape.flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
-  const std::uint64_t key_bytes = nkv_row_bytes(NKV_ROW_FORM_RAW, command.dtype, command.head_dim) +
-                                  (scaled ? sizeof(float) : 0);
   const bool bf16 = command.dtype == NKV_DTYPE_BF16;
+  const bool fits = command.v_form == NKV_ROW_FORM_NONE ? command.value_dim <= command.head_dim
+                                                        : command.value_dim != 0;
+  if (!fits) return bad_field(offsetof(Command, value_dim));
   if (command.dtype == NKV_DTYPE_FP32) return bad_field(offsetof(Command, dtype));
   if (command.k_form == NKV_ROW_FORM_NONE || (command.k_form == NKV_ROW_FORM_DELTA4 && !bf16)) {
     return bad_field(offsetof(Command, k_form));
   }
   if (command.v_form == NKV_ROW_FORM_DELTA4 && !bf16) return bad_field(offsetof(Command, v_form));
-  if (command.key_stride < key_bytes) return bad_field(offsetof(Command, key_stride));
-  if (command.v_form == NKV_ROW_FORM_NONE) {
-    return command.value_dim > command.head_dim ? bad_field(offsetof(Command, value_dim))
-                                                : Outcome{};
-  }
-  if (command.value_dim == 0) return bad_field(offsetof(Command, value_dim));
-  const std::uint64_t value_bytes =
-      nkv_row_bytes(NKV_ROW_FORM_RAW, command.dtype, command.value_dim);
-  return command.value_stride < value_bytes ? bad_field(offsetof(Command, value_stride))
-                                            : Outcome{};
+  return {};
 }
 
 /// Rows [tokens] of `stride` bytes, the last one only `row_bytes` long.
@@ -60,87 +52,124 @@ struct RowOutput {
   }
 };
 
-/// Both tensors' outputs, sized by the first page that is read. Empty spans where nothing is
-/// wanted.
+/// Both tensors' outputs. Empty spans where nothing is wanted.
 struct ReadOutput {
   RowOutput keys;
   RowOutput values;
 
   /// False if it does not fit the window.
   bool place(const Window& window, std::uint64_t address, std::uint8_t tensor, std::size_t count,
-             const PageReader& page) {
-    std::uint64_t key_bytes = 0;
+             std::size_t key_bytes, std::size_t value_bytes) {
+    std::uint64_t values_at = address;
     if (tensor != NKV_TENSOR_VALUES) {
-      keys.row_bytes = page.key_bytes();
-      key_bytes = section(count * keys.row_bytes);
-      keys.bytes = window.at(address, count * keys.row_bytes);
+      keys = {window.at(address, count * key_bytes), key_bytes};
       if (keys.bytes.empty()) return false;
+      values_at += section(count * key_bytes);
     }
     if (tensor != NKV_TENSOR_KEYS) {
-      values.row_bytes = page.value_bytes();
-      values.bytes = window.at(address + key_bytes, count * values.row_bytes);
+      values = {window.at(values_at, count * value_bytes), value_bytes};
       if (values.bytes.empty()) return false;
     }
     return true;
   }
-
-  /// Whether a further page has rows of the same size.
-  [[nodiscard]] bool suits(const PageReader& page) const {
-    return (keys.bytes.empty() || keys.row_bytes == page.key_bytes()) &&
-           (values.bytes.empty() || values.row_bytes == page.value_bytes());
-  }
-
-  void copy(const PageReader& page, std::size_t token, std::size_t index) const {
-    if (!keys.bytes.empty()) page.read_key(token, keys.row(index));
-    if (!values.bytes.empty()) page.read_value(token, values.row(index));
-  }
 };
 
-/// Reads `tokens` of a list, in order, to `output`; consecutive tokens of a page open it once.
-Outcome copy_rows(const PageList& list, const Window& window, std::uint64_t output,
-                  std::uint8_t tensor, std::span<const std::uint32_t> tokens) {
-  ReadOutput out;
-  PageReader page;
-  std::size_t open_page = ~std::size_t{0};
-  for (std::size_t index = 0; index < tokens.size(); ++index) {
-    const std::size_t wanted = tokens[index] / NKV_PAGE_TOKENS;
-    if (wanted != open_page) {
-      const Status status = page.open(list, wanted, tensor);
-      if (status != Status::kOk) return {status, wanted};
-      if (index == 0 && !out.place(window, output, tensor, tokens.size(), page)) {
-        return {Status::kAddressFault, output};
-      }
-      if (!out.suits(page)) return {Status::kBadPage, wanted};
-      open_page = wanted;
+/// Opens the pages that `tokens` lie in, each once and in list order; the others stay unopened.
+/// All must have rows of the same kind. `Reader`: PageReader or PlaneReader.
+template <typename Reader>
+Outcome open_pages(const PageList& list, std::uint8_t selector,
+                   std::span<const std::uint32_t> tokens, std::vector<Reader>* pages) {
+  std::vector<bool> touched(list.pages());
+  for (const std::uint32_t token : tokens) touched[token / NKV_PAGE_TOKENS] = true;
+  pages->resize(list.pages());
+  const nkv_page_header* first = nullptr;
+  for (std::size_t index = 0; index < touched.size(); ++index) {
+    if (!touched[index]) continue;
+    Reader& page = (*pages)[index];
+    Status status = page.open(list, index, selector);
+    if (status != Status::kOk) return {status, index};
+    const nkv_page_header& header = page.header();
+    if (first == nullptr) first = &header;
+    if (header.dtype != first->dtype || header.head_dim != first->head_dim ||
+        header.value_dim != first->value_dim) {
+      return {Status::kBadPage, index};
     }
-    out.copy(page, tokens[index] % NKV_PAGE_TOKENS, index);
+    status = page.verify();
+    if (status != Status::kOk) return {status, index};
   }
   return {};
 }
 
-/// Keys at plane precision, as bf16.
-Outcome copy_plane_rows(const PageList& list, const Window& window,
-                        const nkv_read_command& command) {
-  PlaneReader page;
-  std::span<std::byte> out;
-  std::size_t dim = 0;
-  for (std::uint64_t index = 0; index < command.count; ++index) {
-    const std::uint64_t token = command.first + index;
-    const std::size_t wanted = token / NKV_PAGE_TOKENS;
-    if (index == 0 || token % NKV_PAGE_TOKENS == 0) {
-      const Status status = page.open(list, wanted, command.planes);
-      if (status != Status::kOk) return {status, wanted};
-      if (index == 0) {
-        dim = page.dim();
-        out = window.at(command.result, std::uint64_t{command.count} * dim * sizeof(std::uint16_t));
-        if (out.empty()) return {Status::kAddressFault, command.result};
-      }
-      if (page.dim() != dim) return {Status::kBadPage, wanted};
-    }
-    page.read_key(token % NKV_PAGE_TOKENS,
-                  reinterpret_cast<std::uint16_t*>(out.data()) + index * dim);
+/// Exact rows of `tokens` of a list, in order, to `output`; nothing is written on an error.
+Outcome copy_rows(const PageList& list, const Window& window, std::uint64_t output,
+                  std::uint8_t tensor, std::span<const std::uint32_t> tokens) {
+  std::vector<PageReader> pages;
+  const Outcome outcome = open_pages(list, tensor, tokens, &pages);
+  if (!outcome.ok()) return outcome;
+  const PageReader& first = pages[tokens.front() / NKV_PAGE_TOKENS];
+  ReadOutput out;
+  if (!out.place(window, output, tensor, tokens.size(), first.key_bytes(), first.value_bytes())) {
+    return {Status::kAddressFault, output};
+  }
+  for (std::size_t index = 0; index < tokens.size(); ++index) {
+    const PageReader& page = pages[tokens[index] / NKV_PAGE_TOKENS];
+    const std::size_t token = tokens[index] % NKV_PAGE_TOKENS;
+    if (tensor != NKV_TENSOR_VALUES) page.read_key(token, out.keys.row(index));
+    if (tensor != NKV_TENSOR_KEYS) page.read_value(token, out.values.row(index));
   }
   return {};
+}
+
+/// Keys of `tokens` at the precision of `planes` planes, as bf16.
+Outcome copy_plane_rows(const PageList& list, const Window& window, std::uint64_t output,
+                        std::uint8_t planes, std::span<const std::uint32_t> tokens) {
+  std::vector<PlaneReader> pages;
+  const Outcome outcome = open_pages(list, planes, tokens, &pages);
+  if (!outcome.ok()) return outcome;
+  const std::size_t dim = pages[tokens.front() / NKV_PAGE_TOKENS].header().head_dim;
+  ReadOutput out;
+  if (!out.place(window, output, NKV_TENSOR_KEYS, tokens.size(), dim * sizeof(std::uint16_t), 0)) {
+    return {Status::kAddressFault, output};
+  }
+  for (std::size_t index = 0; index < tokens.size(); ++index) {
+    pages[tokens[index] / NKV_PAGE_TOKENS].read_key(tokens[index] % NKV_PAGE_TOKENS,
+                                                    out.keys.row(index));
+  }
+  return {};
+}
+
+/// Whether a destination of COPY shares a byte with another place, up to the first page that cannot
+/// be copied.
+bool copies_overlap(const Window& window, std::span<const nkv_page_entry> sources,
+                    std::span<const nkv_page_entry> destinations) {
+  struct Range {
+    std::uint64_t begin;
+    std::uint64_t end;
+    bool is_destination;
+  };
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    nkv_page_header header{};
+    std::uint64_t bytes = 0;
+    const std::uint64_t from = std::uint64_t{sources[i].page} * NKV_PAGE_GRAIN_BYTES;
+    const std::uint64_t to = std::uint64_t{destinations[i].page} * NKV_PAGE_GRAIN_BYTES;
+    if (inspect_page(window, sources[i], &header, &bytes) != Status::kOk ||
+        !window.contains(to, bytes)) {
+      break;
+    }
+    ranges.push_back({from, from + bytes, false});
+    ranges.push_back({to, to + bytes, true});
+  }
+  std::ranges::sort(ranges, {}, &Range::begin);
+  std::uint64_t source_end = 0;
+  std::uint64_t destination_end = 0;
+  for (const Range& range : ranges) {
+    if (range.begin < destination_end) return true;
+    if (range.is_destination && range.begin < source_end) return true;
+    std::uint64_t& end = range.is_destination ? destination_end : source_end;
+    end = std::max(end, range.end);
+  }
+  return false;
 }
 
 }  // namespace
@@ -154,8 +183,7 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
   shape.flags = (command.flags & NKV_APPEND_FLAG_KEY_SCALES) != 0 ? NKV_PAGE_FLAG_KEY_SCALES : 0;
   shape.head_dim = command.head_dim;
   shape.value_dim = command.value_dim;
-  Outcome outcome = check_append(command, shape);
-  if (!outcome.ok()) return outcome;
+  if (const Outcome outcome = check_append(command); !outcome.ok()) return outcome;
 
   const std::size_t pages = command.tokens / NKV_PAGE_TOKENS;
   const std::uint64_t key_bytes = nkv_row_bytes(NKV_ROW_FORM_RAW, command.dtype, command.head_dim) +
@@ -222,13 +250,11 @@ Outcome Engine::read(const nkv_read_command& command, const Window& window,
   if (end > NKV_MAX_TOKENS) return bad_field(offsetof(nkv_read_command, count));
   Outcome outcome = list_.load(window, command.page_list, end);
   if (!outcome.ok()) return outcome;
-  if (command.planes != 0) {
-    outcome = copy_plane_rows(list_, window, command);
-  } else {
-    std::vector<std::uint32_t> tokens(command.count);
-    for (std::uint32_t i = 0; i < command.count; ++i) tokens[i] = command.first + i;
-    outcome = copy_rows(list_, window, command.result, command.tensor, tokens);
-  }
+  std::vector<std::uint32_t> tokens(command.count);
+  std::iota(tokens.begin(), tokens.end(), command.first);
+  outcome = command.planes != 0
+                ? copy_plane_rows(list_, window, command.result, command.planes, tokens)
+                : copy_rows(list_, window, command.result, command.tensor, tokens);
   if (outcome.ok()) completion->count = command.count;
   return outcome;
 }
@@ -240,10 +266,9 @@ Outcome Engine::gather(const nkv_gather_command& command, const Window& window,
   if (bytes.empty()) return {Status::kAddressFault, command.ids};
   std::vector<std::uint32_t> ids(command.count);
   std::memcpy(ids.data(), bytes.data(), bytes.size());
-  if (*std::ranges::max_element(ids) >= command.tokens) {
-    return bad_field(offsetof(nkv_gather_command, ids));
-  }
-  Outcome outcome = list_.load(window, command.page_list, command.tokens);
+  const std::uint32_t last = *std::ranges::max_element(ids);
+  if (last >= command.tokens) return bad_field(offsetof(nkv_gather_command, ids));
+  Outcome outcome = list_.load(window, command.page_list, std::uint64_t{last} + 1);
   if (outcome.ok()) outcome = copy_rows(list_, window, command.result, command.tensor, ids);
   if (outcome.ok()) completion->count = command.count;
   return outcome;
@@ -262,6 +287,9 @@ Outcome Engine::maintain(const nkv_pages_command& command, const Window& window,
     destination = window.at(command.destination, table_bytes);
     if (destination.empty()) return {Status::kAddressFault, command.destination};
     std::memcpy(targets.data(), destination.data(), destination.size());
+    if (copies_overlap(window, entries, targets)) {
+      return bad_field(offsetof(nkv_pages_command, destination));
+    }
   } else if (command.opcode == NKV_OPCODE_TRANSCODE) {
     return {Status::kUnsupported, 0};
   }

@@ -19,11 +19,13 @@ inline constexpr std::uint32_t kExponentMask = 0x7F800000U;
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// Rounds to nearest even; NaN stays NaN.
+/// Rounds to nearest even; NaN stays NaN, and a finite number finite.
 [[nodiscard]] inline std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
-  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+  const auto rounded = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+  const bool overflows = (rounded & 0x7FFFU) == 0x7F80U && std::isfinite(value);
+  return overflows ? static_cast<std::uint16_t>(rounded - 1) : rounded;
 }
 
 /// IEEE binary16.

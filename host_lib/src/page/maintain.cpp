@@ -60,18 +60,13 @@ Status erase_page(const Window& window, const nkv_page_entry& entry) {
 }
 
 Status copy_page(const Window& window, const nkv_page_entry& source, nkv_page_entry* destination) {
-  Status status = scrub_page(window, source);
-  if (status != Status::kOk) return status;
   nkv_page_header header{};
   std::uint64_t bytes = 0;
-  status = inspect_page(window, source, &header, &bytes);
+  const Status status = inspect_page(window, source, &header, &bytes);
   if (status != Status::kOk) return status;
   const std::span<std::byte> from = window.at(address_of(source), bytes);
   const std::span<std::byte> to = window.at(address_of(*destination), bytes);
   if (to.empty()) return Status::kAddressFault;
-  if (from.data() < to.data() + to.size() && to.data() < from.data() + from.size()) {
-    return Status::kBadPage;
-  }
   retract_page(to);
   header.generation = destination->generation;
   header.crc_hot = hot_checksum(header);

@@ -16,8 +16,8 @@ Status scrub_page(const Window& window, const nkv_page_entry& entry);
 /// it is, so such a page stays: kCorrupt.
 Status erase_page(const Window& window, const nkv_page_entry& entry);
 
-/// Copies a verified page to `destination->page` under destination's generation and fills in the
-/// exponents. kBadPage if the two places overlap.
+/// Copies a page to `destination->page`, which it must not overlap, under destination's generation
+/// and fills in the exponents. The payload's checksums go along, unverified.
 Status copy_page(const Window& window, const nkv_page_entry& source, nkv_page_entry* destination);
 
 /// Pages as TRANSCODE, SCRUB, ERASE and COPY meet them: compressed ones included. The whole page

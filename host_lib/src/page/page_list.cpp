@@ -9,6 +9,7 @@ Outcome PageList::load(const Window& window, std::uint64_t address, std::uint64_
   const std::uint64_t pages = (tokens + NKV_PAGE_TOKENS - 1) / NKV_PAGE_TOKENS;
   entries_.clear();
   k_exponent_ = v_exponent_ = 0;
+  stored_values_.reset();
   if (pages == 0) return {};
   const std::span<std::byte> bytes = window.at(address, pages * sizeof(nkv_page_entry));
   if (bytes.empty()) return {Status::kAddressFault, address};
@@ -26,8 +27,10 @@ Status PageList::open(std::size_t page, HeaderDepth depth, std::size_t head_dim,
   const Status status = open_any(page, depth, view);
   if (status != Status::kOk) return status;
   const nkv_page_header& header = view->header();
-  const bool fits =
-      header.head_dim == head_dim && (value_dim == 0 || header.value_dim == value_dim);
+  if (header.head_dim != head_dim) return Status::kBadPage;
+  if (value_dim == 0) return Status::kOk;
+  const bool stored = header.v_form != NKV_ROW_FORM_NONE;
+  const bool fits = header.value_dim == value_dim && stored == stored_values_.value_or(stored);
   return fits ? Status::kOk : Status::kBadPage;
 }
 

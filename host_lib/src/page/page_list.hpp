@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "nearkv/status.hpp"
@@ -96,8 +97,11 @@ class PageList {
     return view->open(window_, entries_[page], depth);
   }
 
-  /// Opens page `page` and refuses one whose rows do not have `head_dim` key channels and at least
-  /// `value_dim` value channels (0: do not care).
+  /// From now on, pages whose values are wanted must store values, or must not.
+  void demand_stored_values(bool stored) { stored_values_ = stored; }
+
+  /// Opens page `page` and refuses one whose rows do not have `head_dim` key channels and
+  /// `value_dim` value channels (0: do not care), stored as demanded.
   Status open(std::size_t page, HeaderDepth depth, std::size_t head_dim, std::size_t value_dim,
               PageView* view) const;
 
@@ -106,6 +110,7 @@ class PageList {
   std::vector<nkv_page_entry> entries_;
   int k_exponent_ = 0;
   int v_exponent_ = 0;
+  std::optional<bool> stored_values_;
 };
 
 }  // namespace nearkv

@@ -1,7 +1,10 @@
 #include "page/page_reader.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "codec/digest.hpp"
 #include "page/elements.hpp"
@@ -48,14 +51,19 @@ Status verify_all(const PageView& view, std::span<const nkv_page_array> arrays) 
 }  // namespace
 
 Status PageReader::open(const PageList& list, std::size_t page, std::uint8_t tensor) {
-  Status status = list.open_any(page, HeaderDepth::kRows, &view_);
+  tensor_ = tensor;
+  const Status status = list.open_any(page, HeaderDepth::kRows, &view_);
   if (status != Status::kOk) return status;
-  const bool stored_values = view_.header().v_form != NKV_ROW_FORM_NONE;
-  if (tensor != NKV_TENSOR_KEYS && view_.header().value_dim == 0) return Status::kBadPage;
-  if (tensor != NKV_TENSOR_VALUES || !stored_values) status = verify_all(view_, kKeyArrays);
-  if (status == Status::kOk && tensor != NKV_TENSOR_KEYS && stored_values) {
-    status = verify_all(view_, kValueArrays);
+  const bool has_values = header().value_dim != 0;
+  return tensor == NKV_TENSOR_KEYS || has_values ? Status::kOk : Status::kBadPage;
+}
+
+Status PageReader::verify() const {
+  Status status = Status::kOk;
+  if (tensor_ != NKV_TENSOR_VALUES || header().v_form == NKV_ROW_FORM_NONE) {
+    status = verify_all(view_, kKeyArrays);
   }
+  if (status == Status::kOk && tensor_ != NKV_TENSOR_KEYS) status = verify_all(view_, kValueArrays);
   return status;
 }
 
@@ -85,28 +93,35 @@ void PageReader::read_value(std::size_t token, std::span<std::byte> out) const {
 
 Status PlaneReader::open(const PageList& list, std::size_t page, unsigned planes) {
   planes_ = planes;
-  Status status = list.open_any(page, HeaderDepth::kScan, &view_);
-  if (status == Status::kOk) status = view_.verify(NKV_PAGE_ARRAY_K_DIGEST);
-  for (unsigned plane = 0; plane < planes && status == Status::kOk; ++plane) {
+  return list.open_any(page, HeaderDepth::kRows, &view_);
+}
+
+Status PlaneReader::verify() const {
+  Status status = view_.verify(NKV_PAGE_ARRAY_K_DIGEST);
+  for (unsigned plane = 0; plane < planes_ && status == Status::kOk; ++plane) {
     status = view_.verify(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
   }
   return status;
 }
 
-void PlaneReader::read_key(std::size_t token, std::uint16_t* out) const {
+void PlaneReader::read_key(std::size_t token, std::span<std::byte> out) const {
+  const std::size_t dim = header().head_dim;
   const auto* const digest = view_.data<std::uint16_t>(NKV_PAGE_ARRAY_K_DIGEST);
-  for (std::size_t channel = 0; channel < dim(); ++channel) {
+  for (std::size_t channel = 0; channel < dim; ++channel) {
     const codec::ChannelStep step =
         codec::unpack_step(digest[channel], view_.header().k_step_exponent);
     int code = 128 >> planes_;  // Half of what the unread bits could add.
     for (unsigned plane = 0; plane < planes_; ++plane) {
       const auto* const bits =
           view_.data<std::uint8_t>(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
-      const unsigned bit = (bits[token * dim() / 8 + channel / 8] >> (channel % 8)) & 1U;
+      const unsigned bit = (bits[token * dim / 8 + channel / 8] >> (channel % 8)) & 1U;
       code += static_cast<int>(bit << (7 - plane));
     }
     const int cells = NKV_CODE_BASE_STEP * step.base + code;
-    out[channel] = to_bf16(static_cast<float>(cells * step.size()));
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    const double middle = std::clamp(cells * step.size(), -kLargest, kLargest);
+    const bool underflows = std::abs(middle) < std::numeric_limits<float>::min();
+    store(underflows ? 0 : to_bf16(static_cast<float>(middle)), channel, out);
   }
 }
 

@@ -10,14 +10,17 @@
 
 namespace nearkv {
 
-/// One page opened for reading back. Every array that is used is verified on open.
+/// One page opened for reading back.
 class PageReader {
  public:
   /// `tensor`: KEYS, VALUES or BOTH of the contract. kBadPage if values are asked of a page
   /// without.
   Status open(const PageList& list, std::size_t page, std::uint8_t tensor);
 
-  [[nodiscard]] const PageView& view() const { return view_; }
+  /// Checks every array that the rows come from. Before the first row is read.
+  [[nodiscard]] Status verify() const;
+
+  [[nodiscard]] const nkv_page_header& header() const { return view_.header(); }
 
   /// Bytes of one row as read_key / read_value write it.
   [[nodiscard]] std::size_t key_bytes() const;
@@ -28,17 +31,21 @@ class PageReader {
 
  private:
   PageView view_;
+  std::uint8_t tensor_ = NKV_TENSOR_KEYS;
 };
 
-/// Opens a page for its search planes only, verified, and gives keys at plane precision.
+/// One page opened for its search planes: keys at plane precision.
 class PlaneReader {
  public:
   Status open(const PageList& list, std::size_t page, unsigned planes);
 
-  [[nodiscard]] std::size_t dim() const { return view_.header().head_dim; }
+  /// Checks the digest and the planes that are used. Before the first key is read.
+  [[nodiscard]] Status verify() const;
 
-  /// Midpoints of the key's cells after `planes` planes, rounded to bf16, [dim].
-  void read_key(std::size_t token, std::uint16_t* out) const;
+  [[nodiscard]] const nkv_page_header& header() const { return view_.header(); }
+
+  /// Midpoints of the key's cells after `planes` planes, rounded to bf16, [head_dim].
+  void read_key(std::size_t token, std::span<std::byte> out) const;
 
  private:
   PageView view_;

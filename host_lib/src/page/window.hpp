@@ -20,6 +20,11 @@ class Window {
     return bytes_.subspan(address, bytes);
   }
 
+  /// Whether the whole range lies inside; an empty one always does.
+  [[nodiscard]] bool contains(std::uint64_t address, std::uint64_t bytes) const {
+    return bytes == 0 || !at(address, bytes).empty();
+  }
+
   /// Tenant that the queue belongs to.
   [[nodiscard]] std::uint16_t tenant() const { return tenant_; }
 

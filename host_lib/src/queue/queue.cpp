@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "edge.hpp"
+
 namespace nearkv {
 
 Queue::Queue(Device* device, const Options& options) : device_(device), options_(options) {}
@@ -24,11 +26,16 @@ Status Queue::open(Device* device, const Options& options, std::unique_ptr<Queue
   device->write_csr(NKV_REG_WINDOW_BASE(i), options.window_base);
   device->write_csr(NKV_REG_WINDOW_BYTES(i), options.window_bytes);
   device->write_csr(NKV_REG_TENANT(i), options.tenant);
+  // What an earlier user of the queue left; enabling starts at index 0.
+  device->write_csr(NKV_REG_SQ_TAIL(i), 0);
+  device->write_csr(NKV_REG_CQ_HEAD(i), 0);
   device->write_csr(NKV_REG_QUEUE_CONTROL(i), NKV_REG_QUEUE_CONTROL_ENABLE_MASK);
   const std::uint64_t status = device->read_csr(NKV_REG_QUEUE_STATUS(i));
   if ((status & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) return Status::kBadArgument;
-  queue->reset(new Queue(device, options));
-  return Status::kOk;
+  return at_edge([&] {
+    queue->reset(new Queue(device, options));
+    return Status::kOk;
+  });
 }
 
 Queue::~Queue() { device_->write_csr(NKV_REG_QUEUE_CONTROL(options_.index), 0); }
