@@ -26,10 +26,6 @@ double uniform(Random& random, double low, double high) {
   return std::uniform_real_distribution<double>(low, high)(random);
 }
 
-uint32_t pick(Random& random, uint32_t low, uint32_t high) {
-  return std::uniform_int_distribution<uint32_t>(low, high)(random);
-}
-
 Rows make_rows(uint8_t dtype, uint32_t count, uint32_t dim,
                const std::function<double(uint32_t, uint32_t)>& number) {
   Rows rows{.dtype = dtype, .count = count, .dim = dim, .patterns = {}};

@@ -5,25 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <random>
 #include <span>
 #include <vector>
 
 #include "device.hpp"
-#include "elements.hpp"
+#include "support/elements.hpp"
+#include "support/seed.hpp"
 
 namespace nearkv::test {
-
-using Random = std::mt19937_64;
 
 /// A standard normal number.
 double normal(Random& random);
 
 /// A number in [low, high).
 double uniform(Random& random, double low, double high);
-
-/// A whole number in [low, high].
-uint32_t pick(Random& random, uint32_t low, uint32_t high);
 
 /// Rows of one tensor: patterns of a type, and their exact values.
 struct Rows {

@@ -23,15 +23,26 @@ struct AttentionOptions {
   }
 };
 
+/// Rows of one KV head as numbers, of whatever type they are.
+struct KvNumbers {
+  std::size_t tokens = 0;
+  std::size_t head_dim = 0;
+  std::size_t value_dim = 0;
+  std::vector<double> keys;    ///< [tokens][head_dim].
+  std::vector<double> values;  ///< [tokens][value_dim].
+};
+
+KvNumbers numbers_of(const KvData& data);
+
 struct Attention {
   std::vector<double> output;  ///< [value_dim].
   double lse = 0;              ///< Natural.
 };
 
-/// Logits of one query row, -inf for hidden tokens.
-std::vector<double> reference_logits(const KvData& data, std::span<const std::uint16_t> query,
-                                     const AttentionOptions& options);
-
+/// Attention of one query row. A key that holds a NaN or an infinity takes no part; a value that is
+/// not finite counts as zero.
+Attention reference_attention(const KvNumbers& data, std::span<const double> query,
+                              const AttentionOptions& options);
 Attention reference_attention(const KvData& data, std::span<const std::uint16_t> query,
                               const AttentionOptions& options);
 

@@ -1,6 +1,5 @@
 // Element types as the tests see them: patterns and their exact values.
-#ifndef NEARKV_TESTS_MODEL_ELEMENTS_HPP_
-#define NEARKV_TESTS_MODEL_ELEMENTS_HPP_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -22,5 +21,3 @@ std::vector<std::byte> to_bytes(uint8_t dtype, std::span<const uint32_t> pattern
 std::vector<uint32_t> from_bytes(uint8_t dtype, std::span<const std::byte> bytes);
 
 }  // namespace nearkv::test
-
-#endif  // NEARKV_TESTS_MODEL_ELEMENTS_HPP_

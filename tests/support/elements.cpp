@@ -1,4 +1,4 @@
-#include "elements.hpp"
+#include "support/elements.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,0 +1,291 @@
+// Whatever is wrong with a command, a page entry or a page: the same status, the same detail, and
+// the same memory afterwards.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "device_pair.hpp"
+#include "page.hpp"
+#include "support/page_commands.hpp"
+#include "support/seed.hpp"
+
+namespace nearkv::test {
+namespace {
+
+using CommandBytes = std::array<std::byte, NKV_COMMAND_BYTES>;
+
+constexpr std::size_t kTagAt = offsetof(nkv_append_command, tag);
+
+/// Three pages on both devices and every command that can be asked of them. After each command all
+/// is put back as it was.
+class ErrorParityTest : public testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  void SetUp() override {
+    const KvData data = make_kv(Shape::kTopics, 160, 64, 48, 5);
+    const std::vector<std::uint16_t> queries = make_queries(data, 3, 3.0, 6);
+    for (BenchDevice* const bench : {&pair_.subject(), &pair_.model()}) {
+      bench->allocate(4096);  // So that address 0 is no page.
+      list_ = append(bench, data, form(), form());
+      ASSERT_EQ(list_.completion.status, NKV_STATUS_OK);
+      commands_ = page_commands(bench, list_, queries);
+      // Two free places for pages of any shape, and zero rows behind them.
+      nkv_page_entry entries[2]{};
+      for (nkv_page_entry& entry : entries) {
+        entry.page = static_cast<std::uint32_t>(bench->allocate(200000) / NKV_PAGE_GRAIN_BYTES);
+      }
+      new_pages_ = bench->store(std::span<const nkv_page_entry>(entries));
+      source_ = bench->allocate(2ULL * NKV_PAGE_TOKENS * 128);
+    }
+    pair_.expect_same_memory();
+    const std::span<std::byte> window = pair_.model().window();
+    ASSERT_EQ(window.size(), pair_.subject().window().size());
+    before_.assign(window.begin(), window.end());
+    std::ranges::copy(before_, pair_.subject().window().begin());
+  }
+
+  [[nodiscard]] static std::uint8_t form() {
+    return static_cast<std::uint8_t>(std::get<1>(GetParam()));
+  }
+
+  void restore() {
+    std::ranges::copy(before_, pair_.subject().window().begin());
+    std::ranges::copy(before_, pair_.model().window().begin());
+  }
+
+  /// What is compared after a command that both ran. Results of ATTEND may differ in the last bits;
+  /// those that are written over their own source, or come from damaged rows, may say anything.
+  enum class Compare { kAll, kStatus };
+
+  void expect_same(const CommandBytes& command, Compare compare = Compare::kAll) {
+    const DevicePair::Completions done = pair_.run(command);
+    const bool attended = std::to_integer<int>(command[0]) == NKV_OPCODE_ATTEND;
+    if (done.model.status == NKV_STATUS_OK && (attended || compare == Compare::kStatus)) {
+      EXPECT_EQ(done.subject.status, done.model.status) << describe(done.subject);
+    } else {
+      EXPECT_EQ(describe(done.subject), describe(done.model));
+      EXPECT_TRUE(std::ranges::equal(pair_.subject().window(), pair_.model().window()))
+          << "memory differs after " << describe(done.model);
+    }
+    ++statuses_[done.model.status];
+    restore();
+  }
+
+  void expect_same_of_all() {
+    for (const PageCommand& command : commands_) {
+      SCOPED_TRACE(command.name);
+      expect_same(command.bytes);
+    }
+  }
+
+  /// Both devices' copy of a structure.
+  template <typename T, typename Change>
+  void change(std::uint64_t address, const Change& apply) {
+    apply(pair_.subject().at<T>(address));
+    apply(pair_.model().at<T>(address));
+  }
+
+  [[nodiscard]] std::uint64_t page_at(std::size_t index) {
+    const auto* const entry = pair_.model().at<nkv_page_entry>(list_.page_list) + index;
+    return std::uint64_t{entry->page} * NKV_PAGE_GRAIN_BYTES;
+  }
+
+  DevicePair pair_{std::get<0>(GetParam()), "2MiB"};
+  StoredList list_;
+  std::vector<PageCommand> commands_;
+  std::uint64_t new_pages_ = 0;
+  std::uint64_t source_ = 0;
+  std::vector<std::byte> before_;
+  std::map<int, int> statuses_;  ///< How often each status was seen.
+};
+
+/// Whether another value at a byte of a command may make it write over what it reads.
+bool moves_result(const CommandBytes& command, std::size_t at) {
+  constexpr std::size_t kAt = offsetof(nkv_read_command, result);
+  static_assert(offsetof(nkv_topk_command, result) == kAt &&
+                offsetof(nkv_gather_command, result) == kAt &&
+                offsetof(nkv_append_command, page_list) == kAt);
+  const bool appends = std::to_integer<int>(command[0]) == NKV_OPCODE_APPEND;
+  const std::size_t first = appends ? offsetof(nkv_append_command, keys) : kAt;
+  return at >= first && at < kAt + sizeof(std::uint64_t);
+}
+
+void flip(std::byte* byte, unsigned bit) { *byte ^= static_cast<std::byte>(1U << bit); }
+
+TEST_P(ErrorParityTest, AnyBitOfACommand) {
+  nkv_append_command append{};
+  append.opcode = NKV_OPCODE_APPEND;
+  append.head_dim = append.value_dim = 64;
+  append.tokens = 2 * NKV_PAGE_TOKENS;
+  append.key_stride = append.value_stride = 128;
+  append.k_form = append.v_form = form();
+  append.page_list = new_pages_;
+  append.keys = append.values = source_;
+  PageCommand appends{"APPEND", {}, false};
+  std::memcpy(appends.bytes.data(), &append, sizeof(append));
+  commands_.push_back(appends);
+  commands_.push_back({"NOP", {}, false});
+  for (const PageCommand& command : commands_) {
+    for (std::size_t at = 0; at < sizeof(CommandBytes); ++at) {
+      if (at == kTagAt || at == kTagAt + 1) continue;
+      for (unsigned bit = 0; bit < 8; ++bit) {
+        SCOPED_TRACE(command.name + ", byte " + std::to_string(at) + ", bit " +
+                     std::to_string(bit));
+        CommandBytes changed = command.bytes;
+        flip(&changed[at], bit);
+        expect_same(changed, moves_result(command.bytes, at) ? Compare::kStatus : Compare::kAll);
+      }
+    }
+    if (HasFailure()) break;
+  }
+  for (const int status : {NKV_STATUS_OK, NKV_STATUS_BAD_OPCODE, NKV_STATUS_BAD_FIELD,
+                           NKV_STATUS_ADDRESS_FAULT, NKV_STATUS_BAD_PAGE}) {
+    EXPECT_GT(statuses_[status], 0) << "status " << status << " was never seen";
+  }
+}
+
+TEST_P(ErrorParityTest, FieldsAtTheirLimits) {
+  constexpr std::array<std::uint16_t, 6> kLimits{0x0000, 0xFFFF, 0x7F80, 0x8000, 0x0010, 0x0240};
+  for (const PageCommand& command : commands_) {
+    for (std::size_t at = 4; at < sizeof(CommandBytes); at += 2) {
+      for (const std::uint16_t value : kLimits) {
+        SCOPED_TRACE(command.name + ", bytes at " + std::to_string(at) + " = " +
+                     std::to_string(value));
+        CommandBytes changed = command.bytes;
+        std::memcpy(&changed[at], &value, sizeof(value));
+        expect_same(changed, moves_result(command.bytes, at) ? Compare::kStatus : Compare::kAll);
+      }
+    }
+    if (HasFailure()) break;
+  }
+}
+
+TEST_P(ErrorParityTest, AnyBitOfAPageEntry) {
+  for (unsigned at = 0; at < 8 * sizeof(nkv_page_entry); ++at) {
+    SCOPED_TRACE("bit " + std::to_string(at));
+    for (const PageCommand& command : commands_) {
+      SCOPED_TRACE(command.name);
+      change<std::byte>(list_.page_list + sizeof(nkv_page_entry) + at / 8,
+                        [&](std::byte* byte) { flip(byte, at % 8); });
+      expect_same(command.bytes);
+    }
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(statuses_[NKV_STATUS_STALE_PAGE], 0);
+  EXPECT_GT(statuses_[NKV_STATUS_BAD_PAGE], 0);
+  EXPECT_GT(statuses_[NKV_STATUS_ADDRESS_FAULT], 0);
+}
+
+TEST_P(ErrorParityTest, AnyBitOfAHeader) {
+  for (unsigned at = 0; at < 8 * sizeof(nkv_page_header); ++at) {
+    SCOPED_TRACE("bit " + std::to_string(at % 8) + " of byte " + std::to_string(at / 8));
+    for (const PageCommand& command : commands_) {
+      SCOPED_TRACE(command.name);
+      change<std::byte>(page_at(1) + at / 8, [&](std::byte* byte) { flip(byte, at % 8); });
+      expect_same(command.bytes);
+    }
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 0);
+}
+
+TEST_P(ErrorParityTest, AnyBitOfAHeaderUnderItsChecksum) {
+  for (unsigned at = 0; at < 8 * sizeof(nkv_page_header); ++at) {
+    SCOPED_TRACE("bit " + std::to_string(at % 8) + " of byte " + std::to_string(at / 8));
+    for (const PageCommand& command : commands_) {
+      SCOPED_TRACE(command.name);
+      change<nkv_page_header>(page_at(1), [&](nkv_page_header* header) {
+        flip(reinterpret_cast<std::byte*>(header) + at / 8, at % 8);
+        model::seal(*header);
+      });
+      // A header that lies about its arrays gives nonsense wherever it is believed.
+      expect_same(command.bytes, Compare::kStatus);
+    }
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(statuses_[NKV_STATUS_BAD_PAGE], 0);
+  EXPECT_GT(statuses_[NKV_STATUS_COLD_PAGE], 0);
+}
+
+TEST_P(ErrorParityTest, BitsOfEveryArray) {
+  Random random = case_random(0);
+  nkv_page_header header{};
+  std::memcpy(&header, pair_.model().at<std::byte>(page_at(1)), sizeof(header));
+  const nkv_page_shape shape = model::shape_of(header);
+  nkv_page_layout layout{};
+  nkv_lay_out_page(&shape, &layout);
+  for (int array = 0; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+    if (layout.bytes[array] == 0) continue;
+    for (int round = 0; round < 12; ++round) {
+      const std::uint32_t at = layout.offset[array] + pick(random, 0, layout.bytes[array] - 1);
+      SCOPED_TRACE(case_name(0) + ", array " + std::to_string(array) + ", byte " +
+                   std::to_string(at));
+      for (const PageCommand& command : commands_) {
+        SCOPED_TRACE(command.name);
+        change<std::byte>(page_at(1) + at, [&](std::byte* byte) { flip(byte, round % 8); });
+        // Rows read here and there have the memory's own protection only.
+        const bool rows = array == NKV_PAGE_ARRAY_K_ROWS || array == NKV_PAGE_ARRAY_V_ROWS;
+        expect_same(command.bytes, rows ? Compare::kStatus : Compare::kAll);
+      }
+    }
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 0);
+}
+
+TEST_P(ErrorParityTest, QueriesAndWeightsThatAreNotFinite) {
+  constexpr std::array<std::uint16_t, 3> kPatterns{0x7FC0, 0x7F80, 0xFF80};
+  for (const PageCommand& command : commands_) {
+    const int opcode = std::to_integer<int>(command.bytes[0]);
+    if (opcode != NKV_OPCODE_ATTEND && opcode != NKV_OPCODE_TOPK) continue;
+    SCOPED_TRACE(command.name);
+    nkv_topk_command fields{};
+    std::memcpy(&fields, command.bytes.data(), sizeof(fields));
+    for (const std::uint16_t pattern : kPatterns) {
+      for (const std::uint32_t row : {0U, 2U}) {
+        change<std::uint16_t>(fields.query + 128 * row + 10,
+                              [&](std::uint16_t* element) { *element = pattern; });
+        expect_same(command.bytes);
+      }
+    }
+    if (fields.mode != NKV_SELECT_INDEXER || opcode != NKV_OPCODE_TOPK) continue;
+    change<float>(fields.weights + 4, [](float* weight) { *weight = std::nanf(""); });
+    expect_same(command.bytes);
+  }
+  EXPECT_GT(statuses_[NKV_STATUS_BAD_QUERY], 20);
+}
+
+TEST_P(ErrorParityTest, CopiesThatOverlap) {
+  for (const PageCommand& command : commands_) {
+    if (command.name != "COPY") continue;
+    nkv_pages_command fields{};
+    std::memcpy(&fields, command.bytes.data(), sizeof(fields));
+    const std::uint32_t pages[] = {static_cast<std::uint32_t>(page_at(0) / NKV_PAGE_GRAIN_BYTES),
+                                   static_cast<std::uint32_t>(page_at(2) / NKV_PAGE_GRAIN_BYTES), 1,
+                                   0xFFFFFFFF};
+    for (const std::uint32_t page : pages) {
+      for (const std::uint64_t index : {0U, 1U, 2U}) {
+        change<nkv_page_entry>(fields.destination + index * sizeof(nkv_page_entry),
+                               [&](nkv_page_entry* entry) { entry->page = page; });
+        expect_same(command.bytes);
+      }
+    }
+  }
+  EXPECT_GT(statuses_[NKV_STATUS_BAD_FIELD], 0);
+}
+
+std::string name_of(const testing::TestParamInfo<std::tuple<std::string, int>>& info) {
+  const std::string& uri = std::get<0>(info.param);
+  return uri.substr(0, uri.find(':')) +
+         (std::get<1>(info.param) == NKV_ROW_FORM_RAW ? "_raw" : "_delta4");
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ErrorParityTest,
+                         testing::Combine(testing::ValuesIn(subject_uris()),
+                                          testing::Values(NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4)),
+                         name_of);
+
+}  // namespace
+}  // namespace nearkv::test

@@ -1,0 +1,80 @@
+// TOPK: the same ids, scores and counts, and as many bursts in each stage.
+#include "sequences.hpp"
+
+namespace nearkv::test {
+namespace {
+
+constexpr std::uint32_t kMostTopK = 300;
+
+std::uint8_t random_query_dtype(std::uint8_t mode, Random& random) {
+  constexpr std::uint8_t kTypes[] = {NKV_DTYPE_BF16, NKV_DTYPE_FP16, NKV_DTYPE_FP32,
+                                     NKV_DTYPE_FP8_E4M3};
+  return kTypes[pick(random, 0, mode == NKV_SELECT_INDEXER ? 3 : 2)];
+}
+
+void expect_same_selection(DevicePair& pair, const ListOnBoth& list, std::uint8_t mode,
+                           Random& random) {
+  nkv_topk_command command{};
+  command.opcode = NKV_OPCODE_TOPK;
+  command.head_dim = list.shape.head_dim;
+  command.tokens = random() % 3 == 0 ? list.tokens : pick(random, 0, list.tokens);
+  command.window = random() % 3 == 0 ? pick(random, 1, list.tokens) : 0;
+  command.sinks = static_cast<std::uint8_t>(pick(random, 0, 8));
+  command.page_list = list.page_list;
+  command.scale = 0.125F * static_cast<float>(pick(random, 1, 16)) * (random() % 8 == 0 ? -1 : 1);
+  command.planes = static_cast<std::uint8_t>(pick(random, 0, NKV_KEY_PLANES));
+  command.z = static_cast<std::uint8_t>(random() % 2 == 0 ? 0 : pick(random, 1, 100));
+  constexpr std::uint16_t kCounts[] = {1, 7, 64, kMostTopK};
+  command.top_k = kCounts[pick(random, 0, 3)];
+  command.mode = mode;
+  command.group = static_cast<std::uint8_t>(pick(random, 1, 16));
+  command.query_dtype = random_query_dtype(mode, random);
+  command.query =
+      store_rows(pair, random_queries(list, command.query_dtype, command.group, random));
+  if (mode == NKV_SELECT_INDEXER) {
+    std::vector<float> weights(command.group);
+    std::normal_distribution<float> normal;
+    for (float& weight : weights) weight = normal(random);
+    command.weights = pair.store(std::span<const float>(weights));
+  }
+  command.result =
+      pair.allocate(std::uint64_t{command.group} * kMostTopK * 8 + 3 * NKV_BURST_BYTES * 16);
+  SCOPED_TRACE("mode " + std::to_string(mode) + ", tokens " + std::to_string(command.tokens) +
+               ", window " + std::to_string(command.window) + ", top_k " +
+               std::to_string(command.top_k) + ", group " + std::to_string(command.group) +
+               ", planes " + std::to_string(command.planes) + ", query dtype " +
+               std::to_string(command.query_dtype));
+  pair.expect_same(command);
+}
+
+TEST_P(ParityTest, SelectionsAreTheSame) {
+  DevicePair pair(GetParam());
+  std::uint32_t done = 0;
+  for (std::uint64_t number = 0; number < 150; ++number) {
+    Random random = case_random(number);
+    ListShape shape = random_shape(random, false);
+    const auto content = static_cast<Content>(number % 4);
+    // INDEXER takes RAW keys only; what it says to others is compared too, now and then.
+    const bool indexer = random() % 2 == 0;
+    if (indexer && random() % 8 != 0) shape.k_form = NKV_ROW_FORM_RAW;
+    SCOPED_TRACE(case_name(number) + ": " + shape.name() + ", content " +
+                 std::to_string(number % 4));
+    pair.clear();
+    const std::uint32_t pages = number % 10 == 0 ? 32 : pick(random, 1, 9);
+    const ListOnBoth list = append_to_both(pair, shape, pages, content, random);
+    if (list.completion.status != NKV_STATUS_OK) continue;
+    ++done;
+    for (const std::uint8_t mode :
+         {NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL, NKV_SELECT_FULL}) {
+      expect_same_selection(pair, list, mode, random);
+    }
+    if (indexer) expect_same_selection(pair, list, NKV_SELECT_INDEXER, random);
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(done, 75U) << "too few cases could be appended to say anything";
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ParityTest, testing::ValuesIn(subject_uris()), device_name);
+
+}  // namespace
+}  // namespace nearkv::test

@@ -1,0 +1,34 @@
+// Seeds of randomised tests: fixed unless NEARKV_TEST_SEED says otherwise, and told on failure.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+namespace nearkv::test {
+
+using Random = std::mt19937_64;
+
+inline std::uint64_t test_seed() {
+  const char* const chosen = std::getenv("NEARKV_TEST_SEED");
+  return chosen != nullptr ? std::strtoull(chosen, nullptr, 0) : 1;
+}
+
+/// The generator of one case of a test.
+inline Random case_random(std::uint64_t number) {
+  std::seed_seq sequence{test_seed(), number};
+  return Random(sequence);
+}
+
+/// For SCOPED_TRACE: how to come back to this case.
+inline std::string case_name(std::uint64_t number) {
+  return "case " + std::to_string(number) + " of NEARKV_TEST_SEED=" + std::to_string(test_seed());
+}
+
+/// A whole number in [low, high].
+inline std::uint32_t pick(Random& random, std::uint32_t low, std::uint32_t high) {
+  return std::uniform_int_distribution<std::uint32_t>(low, high)(random);
+}
+
+}  // namespace nearkv::test
