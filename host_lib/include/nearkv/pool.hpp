@@ -116,7 +116,8 @@ class NEARKV_API Pool {
 
   [[nodiscard]] const ModelShape& shape() const;
 
-  /// kExists, or kPoolFull if there are max_sequences.
+  /// kExists, also for the number of a dropped sequence while forks share its pages, or kPoolFull
+  /// if there are max_sequences.
   Status create_sequence(std::uint64_t sequence);
 
   /// Makes `child` share the first `tokens` tokens (whole pages) of `parent` in all layers. No page

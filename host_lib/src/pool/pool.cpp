@@ -41,6 +41,7 @@ Status check_shape(const ModelShape& shape, std::string* reason) {
   if (!bf16 && (shape.k_form == NKV_ROW_FORM_DELTA4 || shape.v_form == NKV_ROW_FORM_DELTA4)) {
     return refuse("row form DELTA4 holds bf16 only; use RAW");
   }
+  if (shape.v_form > NKV_ROW_FORM_NONE) return refuse("values are stored as RAW, DELTA4 or NONE");
   if (shape.v_form == NKV_ROW_FORM_NONE
           ? shape.value_dim > shape.head_dim
           : shape.value_dim < 16 || shape.value_dim > NKV_MAX_HEAD_DIM) {
