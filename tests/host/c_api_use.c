@@ -1,0 +1,201 @@
+/* Every function of nearkv.h, from C11: results, error numbers and the texts that go with them. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nearkv.h"
+
+enum { kTokens = 128, kDim = 64, kTopK = 4 };
+
+static char failure[512];
+
+/* Leaves the function with what did not hold. */
+#define CHECK(condition)                                                                  \
+  do {                                                                                    \
+    if (!(condition)) {                                                                   \
+      snprintf(failure, sizeof(failure), "line %d: %s [%s]", __LINE__, #condition, text); \
+      return failure;                                                                     \
+    }                                                                                     \
+  } while (0)
+
+static char text[256];
+static uint16_t keys[kTokens * kDim];
+static uint16_t values[kTokens * kDim];
+
+static uint16_t to_bf16(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return (uint16_t)(bits >> 16);
+}
+
+/* Token t has key t % 16 + 1 in channel t % kDim and value t in all channels. */
+static void fill_rows(void) {
+  memset(keys, 0, sizeof(keys));
+  for (int t = 0; t < kTokens; ++t) {
+    keys[t * kDim + t % kDim] = to_bf16((float)(t % 16 + 1));
+    for (int c = 0; c < kDim; ++c) values[t * kDim + c] = to_bf16((float)t);
+  }
+}
+
+static const char* use_device(const char* uri) {
+  struct nearkv_device* device = NULL;
+  CHECK(nearkv_device_open("nonsense", &device, text, sizeof(text)) == -EINVAL);
+  CHECK(device == NULL && strstr(text, "expected SCHEME:") != NULL);
+  char cut[8] = "xxxxxxx";
+  CHECK(nearkv_device_open("nonsense", &device, cut, sizeof(cut)) == -EINVAL);
+  CHECK(strlen(cut) == sizeof(cut) - 1);
+  CHECK(nearkv_device_open("nonsense", &device, NULL, 0) == -EINVAL);
+  CHECK(nearkv_device_open("nosuch:", &device, text, sizeof(text)) == -ENODEV);
+  CHECK(strstr(text, "libnearkv_nosuch.so") != NULL);
+  CHECK(nearkv_device_open(uri, &device, text, sizeof(text)) == 0);
+  nearkv_device_close(device);
+  nearkv_device_close(NULL);
+  nearkv_pool_close(NULL);
+  return NULL;
+}
+
+static const char* use_sequences(struct nearkv_pool* pool) {
+  const struct nearkv_rows key_rows = {keys, kDim * 2, 0};
+  const struct nearkv_rows value_rows = {values, kDim * 2, 0};
+  uint32_t tokens = 0;
+  CHECK(nearkv_create_sequence(pool, 1) == 0);
+  CHECK(nearkv_create_sequence(pool, 1) == -EEXIST);
+  nearkv_pool_last_error(pool, text, sizeof(text));
+  CHECK(strstr(text, "the sequence exists already") != NULL);
+  CHECK(nearkv_append(pool, 1, 0, &key_rows, &value_rows, kTokens) == 0);
+  CHECK(nearkv_append(pool, 1, 0, &key_rows, &value_rows, 63) == -EINVAL);
+  CHECK(nearkv_append(pool, 7, 0, &key_rows, &value_rows, 64) == -ENOENT);
+  nearkv_pool_last_error(pool, text, sizeof(text));
+  CHECK(strstr(text, "sequence 7") != NULL);
+  CHECK(nearkv_tokens(pool, 1, 0, &tokens) == 0 && tokens == kTokens);
+  CHECK(nearkv_tokens(pool, 7, 0, &tokens) == -ENOENT);
+  CHECK(nearkv_fork(pool, 1, 2, 64) == 0);
+  CHECK(nearkv_fork(pool, 7, 8, 0) == -ENOENT);
+  CHECK(nearkv_tokens(pool, 2, 0, &tokens) == 0 && tokens == 64);
+  struct nearkv_usage usage;
+  nearkv_pool_usage(pool, &usage);
+  CHECK(usage.sequences == 2 && usage.pages == 2 && usage.page_bytes > 0);
+  CHECK(usage.page_bytes < usage.total_bytes);
+  CHECK(nearkv_drop(pool, 2) == 0);
+  CHECK(nearkv_drop(pool, 2) == -ENOENT);
+  return NULL;
+}
+
+static const char* use_queries(struct nearkv_pool* pool) {
+  /* Looks for channel 5, where tokens 5 and 69 have a 6. */
+  uint16_t query[kDim] = {0};
+  query[5] = to_bf16(4.0F);
+  float output[kDim];
+  float lse = 0;
+  float bound = -1;
+  struct nearkv_attend_options options;
+  nearkv_attend_options_init(&options);
+  CHECK(options.scale == 1.0F && options.mode == NKV_ATTEND_MODE_DENSE);
+  struct nearkv_attend_request request = {.sequence = 1,
+                                          .rows = 1,
+                                          .query_dtype = NKV_DTYPE_BF16,
+                                          .query = query,
+                                          .output = output,
+                                          .lse = &lse,
+                                          .bound = &bound};
+  CHECK(nearkv_attend(pool, &request, 1, &options) == 0);
+  CHECK(fabsf(output[0] - 37.0F) < 0.2F && fabsf(output[kDim - 1] - 37.0F) < 0.2F);
+  CHECK(fabsf(lse - (24.0F + logf(2.0F))) < 1e-3F && bound == 0.0F);
+  request.bound = NULL;
+  options.tokens = 64;
+  CHECK(nearkv_attend(pool, &request, 1, &options) == 0);
+  CHECK(fabsf(output[0] - 5.0F) < 0.1F);
+  options.tokens = kTokens + 1;
+  CHECK(nearkv_attend(pool, &request, 1, &options) == -EINVAL);
+  CHECK(nearkv_attend(pool, &request, 0, &options) == 0);
+  options.tokens = 0;
+  query[6] = 0x7FC0;
+  CHECK(nearkv_attend(pool, &request, 1, &options) == -EDOM);
+  nearkv_pool_last_error(pool, text, sizeof(text));
+  CHECK(strstr(text, "NaN or an infinity") != NULL);
+  query[6] = 0;
+
+  uint32_t ids[kTopK];
+  float scores[kTopK];
+  uint32_t count = 0;
+  struct nearkv_top_k_request search = {.sequence = 1,
+                                        .rows = 1,
+                                        .top_k = kTopK,
+                                        .query_dtype = NKV_DTYPE_BF16,
+                                        .mode = NKV_SELECT_CERTIFIED,
+                                        .scale = 0.5F,
+                                        .query = query,
+                                        .ids = ids,
+                                        .scores = scores,
+                                        .counts = &count};
+  CHECK(nearkv_top_k(pool, &search) == 0);
+  CHECK(count == kTopK && ids[0] == 5 && ids[1] == 69 && ids[2] == 0);
+  CHECK(scores[0] == 12.0F && scores[1] == 12.0F && scores[2] == 0.0F);
+  search.mode = NKV_SELECT_INDEXER;
+  CHECK(nearkv_top_k(pool, &search) == -EINVAL);
+  return NULL;
+}
+
+static const char* use_rows(struct nearkv_pool* pool) {
+  uint16_t some_keys[2 * kDim];
+  uint16_t some_values[2 * kDim];
+  const uint32_t ids[2] = {100, 3};
+  CHECK(nearkv_gather(pool, 1, 0, 0, ids, 2, some_keys, some_values) == 0);
+  CHECK(memcmp(some_keys, keys + 100 * kDim, 2 * kDim) == 0);
+  CHECK(memcmp(some_values + kDim, values + 3 * kDim, 2 * kDim) == 0);
+  CHECK(nearkv_gather(pool, 1, 0, 0, ids, 2, NULL, some_values) == 0);
+  CHECK(nearkv_gather(pool, 7, 0, 0, ids, 2, some_keys, NULL) == -ENOENT);
+  CHECK(nearkv_read(pool, 1, 0, 0, 63, 2, some_keys, some_values) == 0);
+  CHECK(memcmp(some_keys, keys + 63 * kDim, sizeof(some_keys)) == 0);
+  CHECK(memcmp(some_values, values + 63 * kDim, sizeof(some_values)) == 0);
+  CHECK(nearkv_read(pool, 1, 0, 0, kTokens, 1, some_keys, NULL) == -EINVAL);
+  nearkv_pool_last_error(pool, text, sizeof(text));
+  CHECK(strstr(text, "beyond the end") != NULL);
+  uint64_t pages = 0;
+  CHECK(nearkv_scrub(pool, 1, &pages) == 0 && pages == 2);
+  CHECK(nearkv_scrub(pool, 7, &pages) == -ENOENT);
+  struct nearkv_stats stats;
+  nearkv_pool_stats(pool, &stats);
+  CHECK(stats.commands > 0 && stats.link_to_device_bytes > 0);
+  CHECK(stats.link_from_device_bytes > 0 && stats.nonfinite == 0 && stats.dense_fallbacks == 0);
+  return NULL;
+}
+
+static const char* use_pool(struct nearkv_device* device) {
+  struct nearkv_pool_options options;
+  nearkv_pool_options_init(&options);
+  CHECK(options.shape.head_dim == 128 && options.shape.dtype == NKV_DTYPE_BF16);
+  options.shape.head_dim = options.shape.value_dim = kDim;
+  struct nearkv_pool* pool = NULL;
+  CHECK(nearkv_pool_open(device, &options, &pool, text, sizeof(text)) == -EUCLEAN);
+  CHECK(pool == NULL && strstr(text, "holds no NearKV pool") != NULL);
+  options.shape.layers = 0;
+  CHECK(nearkv_pool_create(device, &options, &pool, text, sizeof(text)) == -EINVAL);
+  CHECK(strstr(text, "needs layers") != NULL);
+  options.shape.layers = 1;
+  CHECK(nearkv_pool_create(device, &options, &pool, text, sizeof(text)) == 0);
+  const char* failed = use_sequences(pool);
+  if (failed == NULL) failed = use_queries(pool);
+  if (failed == NULL) failed = use_rows(pool);
+  nearkv_pool_close(pool);
+  if (failed != NULL) return failed;
+  /* The memory remembers. */
+  CHECK(nearkv_pool_open(device, &options, &pool, text, sizeof(text)) == 0);
+  failed = use_rows(pool);
+  nearkv_pool_close(pool);
+  return failed;
+}
+
+const char* nearkv_c_api_use(const char* uri);
+
+const char* nearkv_c_api_use(const char* uri) {
+  fill_rows();
+  const char* failed = use_device(uri);
+  if (failed != NULL) return failed;
+  struct nearkv_device* device = NULL;
+  CHECK(nearkv_device_open(uri, &device, text, sizeof(text)) == 0);
+  failed = use_pool(device);
+  nearkv_device_close(device);
+  return failed;
+}

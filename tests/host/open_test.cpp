@@ -1,0 +1,187 @@
+// What cannot be opened says why, and what to do.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "support/layer_rows.hpp"
+#include "support/temporary_file.hpp"
+
+namespace nearkv::test {
+namespace {
+
+struct Refusal {
+  std::string uri;
+  Status status;
+  std::string reason;  ///< A part of it.
+};
+
+void expect_refused(const Refusal& refusal) {
+  SCOPED_TRACE(refusal.uri);
+  std::unique_ptr<Device> device;
+  std::string reason;
+  EXPECT_EQ(open_device(refusal.uri, &device, &reason), refusal.status);
+  EXPECT_EQ(device, nullptr);
+  EXPECT_NE(reason.find(refusal.reason), std::string::npos) << reason;
+  EXPECT_EQ(open_device(refusal.uri, &device), refusal.status) << "without a reason";
+}
+
+TEST(OpenTest, MalformedUrisAreRefused) {
+  for (const Refusal& refusal : {
+           Refusal{"", Status::kBadUri, "expected SCHEME:"},
+           {"cpu", Status::kBadUri, "expected SCHEME:"},
+           {":", Status::kBadUri, "expected SCHEME:"},
+           {"CPU:", Status::kBadUri, "lower-case"},
+           {"../x:", Status::kBadUri, "lower-case"},
+           {"cpu:?memory", Status::kBadUri, "key=value"},
+           {"cpu:?=1", Status::kBadUri, "key=value"},
+           {"cpu:?threads=1&threads=2", Status::kBadUri, "twice"},
+           {"cpu:?memory=1.5GiB", Status::kBadUri, "memory=1.5GiB"},
+           {"cpu:?memory=99999999TiB", Status::kBadUri, "not a size"},
+           {"cpu:?memory=-1", Status::kBadUri, "not a size"},
+           {"cpu:?threads=many", Status::kBadUri, "threads=many"},
+           {"cpu:?threads=100000", Status::kBadUri, "not a number of threads"},
+           {"cpu:?node=x", Status::kBadUri, "NUMA node"},
+           {"cpu:?huge=maybe", Status::kBadUri, "neither on nor off"},
+           {"cpu:?speed=11", Status::kBadUri, "unknown option 'speed'"},
+           {"cpu:/nonexistent/folder/file?memory=4MiB", Status::kIoError, "No such file"},
+           {"cpu:/dev/null?memory=4MiB", Status::kBadUri, "not a DAX device"},
+           {"model:?memory=64MB", Status::kNoDevice, "memory=SIZE"},
+           {"model:?threads=2", Status::kNoDevice, "memory=SIZE"},
+           {"nosuch:", Status::kNoDevice, "libnearkv_nosuch.so"},
+       }) {
+    expect_refused(refusal);
+  }
+}
+
+TEST(OpenTest, MemoryThatNobodyHasIsRefused) {
+  expect_refused({"cpu:?memory=9000000TiB", Status::kOutOfMemory, "device memory"});
+  expect_refused({"cpu:?memory=18446744073709551615", Status::kOutOfMemory, "device memory"});
+}
+
+TEST(OpenTest, AnEmptyFileNeedsASize) {
+  const TemporaryFile file("empty");
+  expect_refused({"cpu:" + file.path().string(), Status::kBadUri, "memory=SIZE"});
+}
+
+TEST(OpenTest, DevicesOfAnotherContractAreRefused) {
+  ASSERT_EQ(::setenv("NEARKV_PLUGIN_PATH", NEARKV_TEST_PLUGINS, 1), 0);
+  for (const Refusal& refusal : {
+           Refusal{"otherid:", Status::kBadAbi, "ID register reads 0x"},
+           {"otherabi:", Status::kBadAbi, "the device speaks ABI 99"},
+           {"otherversion:", Status::kNoDevice, "rebuild it"},
+           {"refuses:", Status::kNoDevice, "no card in the slot"},
+           {"notaplugin:", Status::kNoDevice, "libnearkv_notaplugin.so"},
+       }) {
+    expect_refused(refusal);
+  }
+  ::unsetenv("NEARKV_PLUGIN_PATH");
+}
+
+/// Opens the pool of a device over `file`.
+Status open_pool(const TemporaryFile& file, const Pool::Options& options, std::string* reason) {
+  std::unique_ptr<Device> device;
+  if (open_device(file.uri("8MiB"), &device, reason) != Status::kOk) return Status::kNoDevice;
+  std::unique_ptr<Pool> pool;
+  return Pool::open(std::move(device), options, &pool, reason);
+}
+
+class PoolFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::unique_ptr<Device> device;
+    std::string reason;
+    ASSERT_EQ(open_device(file_.uri("8MiB"), &device, &reason), Status::kOk) << reason;
+    std::unique_ptr<Pool> pool;
+    ASSERT_EQ(Pool::create(std::move(device), small_pool(), &pool, &reason), Status::kOk) << reason;
+  }
+
+  void overwrite(std::size_t at, char value) {
+    std::fstream file(file_.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(value);
+  }
+
+  void expect_refused_pool(const Pool::Options& options, const std::string& why) {
+    std::string reason;
+    EXPECT_EQ(open_pool(file_, options, &reason), Status::kBadPool);
+    EXPECT_NE(reason.find(why), std::string::npos) << reason;
+  }
+
+  TemporaryFile file_{"pool"};
+};
+
+TEST_F(PoolFileTest, OpensAgain) {
+  std::string reason;
+  EXPECT_EQ(open_pool(file_, small_pool(), &reason), Status::kOk) << reason;
+}
+
+TEST_F(PoolFileTest, ThatHoldsNoPoolIsRefused) {
+  overwrite(offsetof(nkv_pool_header, magic), 'X');
+  expect_refused_pool(small_pool(), "holds no NearKV pool");
+}
+
+TEST_F(PoolFileTest, OfAnotherVersionIsRefused) {
+  overwrite(offsetof(nkv_pool_header, version), 9);
+  expect_refused_pool(small_pool(), "version 9");
+}
+
+TEST_F(PoolFileTest, WithADamagedHeaderIsRefused) {
+  overwrite(offsetof(nkv_pool_header, kv_heads), 77);
+  expect_refused_pool(small_pool(), "damaged");
+}
+
+TEST_F(PoolFileTest, OfAnotherShapeIsRefused) {
+  Pool::Options options = small_pool();
+  options.shape.head_dim = 128;
+  expect_refused_pool(options, "another shape or size");
+}
+
+TEST_F(PoolFileTest, ThatWasTruncatedIsRefused) {
+  std::filesystem::resize_file(file_.path(), 4 << 20);
+  std::unique_ptr<Device> device;
+  std::string reason;
+  ASSERT_EQ(open_device("cpu:" + file_.path().string(), &device, &reason), Status::kOk) << reason;
+  std::unique_ptr<Pool> pool;
+  EXPECT_EQ(Pool::open(std::move(device), small_pool(), &pool, &reason), Status::kBadPool);
+  EXPECT_NE(reason.find("another shape or size"), std::string::npos) << reason;
+}
+
+TEST(PoolOptionsTest, ThatMakeNoSenseAreRefused) {
+  std::unique_ptr<Device> owned;
+  std::string reason;
+  ASSERT_EQ(open_device("cpu:?memory=8MiB&threads=1", &owned, &reason), Status::kOk) << reason;
+  const std::shared_ptr<Device> device = std::move(owned);
+  const auto create = [&](const auto& change) {
+    Pool::Options options = small_pool();
+    change(&options);
+    std::unique_ptr<Pool> pool;
+    reason.clear();
+    return Pool::create(device, options, &pool, &reason);
+  };
+  using Options = Pool::Options;
+  EXPECT_EQ(create([](Options*) {}), Status::kOk) << reason;
+  for (const auto& change :
+       {+[](Options* o) { o->shape.layers = 0; }, +[](Options* o) { o->shape.kv_heads = 0; },
+        +[](Options* o) { o->shape.head_dim = 8; }, +[](Options* o) { o->shape.head_dim = 592; },
+        +[](Options* o) { o->shape.value_dim = 24; }, +[](Options* o) { o->shape.value_dim = 0; },
+        +[](Options* o) { o->shape.dtype = NKV_DTYPE_FP32; },
+        +[](Options* o) { o->shape.dtype = NKV_DTYPE_FP16; },
+        +[](Options* o) { o->shape.dtype = 200; },
+        +[](Options* o) { o->shape.k_form = NKV_ROW_FORM_NONE; },
+        +[](Options* o) { o->shape.v_form = 17; }}) {
+    EXPECT_EQ(create(change), Status::kBadArgument);
+    EXPECT_NE(reason, "");
+  }
+  for (const auto& change : {+[](Options* o) { o->max_sequences = 0; },
+                             +[](Options* o) { o->max_sequences = 0xFFFFFFFF; },
+                             +[](Options* o) { o->staging_bytes = 1; },
+                             +[](Options* o) { o->staging_bytes = ~std::uint64_t{0} / 2; },
+                             +[](Options* o) { o->staging_bytes = ~std::uint64_t{0}; }}) {
+    EXPECT_EQ(create(change), Status::kPoolFull);
+    EXPECT_NE(reason.find("MiB"), std::string::npos) << reason;
+  }
+}
+
+}  // namespace
+}  // namespace nearkv::test
