@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nearkv/codec.hpp"
+#include "target.hpp"
 
 namespace nearkv {
 namespace {
@@ -43,8 +44,7 @@ void round_trip(Codec codec, const BlockShape& shape, std::span<const std::byte>
 }  // namespace
 }  // namespace nearkv
 
-// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer looks for this name.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace nearkv;
   if (size < kHeadBytes) return 0;
   constexpr std::array<std::uint16_t, 4> kDims{16, 48, 128, 576};
@@ -58,3 +58,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   round_trip(codec, shape, bytes, workspace);
   return 0;
 }
+
+namespace nearkv::test {
+
+const int kMutations = 60000;
+
+std::vector<std::vector<std::uint8_t>> corpus() {
+  std::vector<std::vector<std::uint8_t>> inputs;
+  for (std::uint8_t codec = 0; codec < 7; ++codec) {
+    for (std::uint8_t tensor = 0; tensor < 2; ++tensor) {
+      // Some bf16 rows with a block's head before them.
+      std::vector<std::uint8_t> input{codec, tensor, 0, 0};
+      for (std::uint32_t i = 0; i < 2048; ++i) {
+        input.push_back(static_cast<std::uint8_t>(i % 2 == 0 ? i * 37 : 0x3F));
+      }
+      inputs.push_back(input);
+    }
+  }
+  return inputs;
+}
+
+}  // namespace nearkv::test
