@@ -1,5 +1,4 @@
 // APPEND: rows to pages, all or nothing.
-#include <cstring>
 #include <vector>
 
 #include "commands.hpp"
@@ -98,15 +97,6 @@ PackedRows pack(const Window& window, const SourceTensor& source, uint64_t first
   return packed;
 }
 
-// State and with it the header last: a page that is seen half written is no page.
-void publish(const Window& window, const nkv_page_entry& entry, const BuiltPage& page) {
-  const auto place = window.at(uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES, page.bytes.size());
-  std::memset(place.data(), 0, NKV_PAGE_HEADER_BYTES);
-  std::memcpy(place.data() + NKV_PAGE_HEADER_BYTES, page.bytes.data() + NKV_PAGE_HEADER_BYTES,
-              page.bytes.size() - NKV_PAGE_HEADER_BYTES);
-  std::memcpy(place.data(), page.bytes.data(), NKV_PAGE_HEADER_BYTES);
-}
-
 Verdict check_addresses(const Domain& domain, const nkv_append_command& command) {
   const Verdict keys =
       domain.window.check(command.keys, key_source(command).span_bytes(command.tokens));
@@ -161,9 +151,7 @@ Outcome append(const Domain& domain, const nkv_append_command& command) {
   }
 
   for (uint32_t page = 0; page < pages; ++page) {
-    publish(domain.window, entries[page], built[page]);
-    entries[page].k_exponent = built[page].header.k_exponent;
-    entries[page].v_exponent = built[page].header.v_exponent;
+    publish(domain.window, built[page], &entries[page]);
   }
   domain.window.store<nkv_page_entry>(command.page_list, entries);
   return {.count = pages};

@@ -16,6 +16,7 @@ Outcome attend(const Domain& domain, const nkv_attend_command& command);
 Outcome scrub(const Domain& domain, const nkv_pages_command& command);
 Outcome erase(const Domain& domain, const nkv_pages_command& command);
 Outcome copy(const Domain& domain, const nkv_pages_command& command);
+Outcome transcode(const Domain& domain, const nkv_pages_command& command);
 
 }  // namespace nearkv::model
 

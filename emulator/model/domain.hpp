@@ -66,6 +66,11 @@ constexpr uint64_t burst_aligned(uint64_t bytes) {
   return (bytes + NKV_BURST_BYTES - 1) / NKV_BURST_BYTES * NKV_BURST_BYTES;
 }
 
+/// Rounds up to whole grains: what a page takes.
+constexpr uint64_t page_aligned(uint64_t bytes) {
+  return (bytes + NKV_PAGE_GRAIN_BYTES - 1) / NKV_PAGE_GRAIN_BYTES * NKV_PAGE_GRAIN_BYTES;
+}
+
 }  // namespace nearkv::model
 
 #endif  // NEARKV_MODEL_DOMAIN_HPP_

@@ -20,13 +20,6 @@ Outcome no_operation(const Command& command) {
   return {};
 }
 
-Outcome transcode(const nkv_pages_command& command) {
-  Verdict verdict;
-  verdict.status = nkv_check_pages_command(&command, &verdict.detail);
-  if (!verdict.ok()) return failure(verdict);
-  return failure({NKV_STATUS_UNSUPPORTED, 0});
-}
-
 }  // namespace
 
 uint8_t opcode_of(const Command& command) { return std::to_integer<uint8_t>(command[0]); }
@@ -52,7 +45,7 @@ Outcome execute(const Domain& domain, const Command& command) {
     case NKV_OPCODE_GATHER:
       return gather(domain, std::bit_cast<nkv_gather_command>(command));
     case NKV_OPCODE_TRANSCODE:
-      return transcode(std::bit_cast<nkv_pages_command>(command));
+      return transcode(domain, std::bit_cast<nkv_pages_command>(command));
     case NKV_OPCODE_SCRUB:
       return scrub(domain, std::bit_cast<nkv_pages_command>(command));
     case NKV_OPCODE_ERASE:

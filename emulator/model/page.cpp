@@ -42,8 +42,7 @@ bool is_reserved_zero(const nkv_page_header& header) {
 
 uint64_t total_bytes(const nkv_page_header& header, const nkv_page_layout& layout) {
   if (header.codec == NKV_CODEC_NONE) return layout.total_bytes;
-  const uint64_t used = uint64_t{NKV_PAGE_HEADER_BYTES} + header.payload_bytes;
-  return (used + NKV_PAGE_GRAIN_BYTES - 1) / NKV_PAGE_GRAIN_BYTES * NKV_PAGE_GRAIN_BYTES;
+  return page_aligned(uint64_t{NKV_PAGE_HEADER_BYTES} + header.payload_bytes);
 }
 
 }  // namespace

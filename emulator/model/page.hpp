@@ -30,7 +30,7 @@ uint32_t& stored_checksum(nkv_page_header& header, nkv_page_array array);
 /// How much of a page a command relies on when it accepts it.
 struct Acceptance {
   bool whole_header = true;  ///< Else only the first burst: all that a plane scan reads.
-  bool any_codec = false;    ///< Compressed pages too: SCRUB, ERASE and COPY.
+  bool any_codec = false;    ///< Compressed pages too: TRANSCODE, SCRUB, ERASE and COPY.
 };
 
 /// A page that passed acceptance. A view: valid as long as device memory is.

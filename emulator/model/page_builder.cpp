@@ -147,4 +147,14 @@ std::optional<BuiltPage> build_page(const nkv_page_header& identity, const Sourc
   return page.finish();
 }
 
+void publish(const Window& window, const BuiltPage& page, nkv_page_entry* entry) {
+  const auto place = window.at(uint64_t{entry->page} * NKV_PAGE_GRAIN_BYTES, page.bytes.size());
+  std::memset(place.data(), 0, NKV_PAGE_HEADER_BYTES);
+  std::memcpy(place.data() + NKV_PAGE_HEADER_BYTES, page.bytes.data() + NKV_PAGE_HEADER_BYTES,
+              page.bytes.size() - NKV_PAGE_HEADER_BYTES);
+  std::memcpy(place.data(), page.bytes.data(), NKV_PAGE_HEADER_BYTES);
+  entry->k_exponent = page.header.k_exponent;
+  entry->v_exponent = page.header.v_exponent;
+}
+
 }  // namespace nearkv::model

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "domain.hpp"
 #include "nkv_abi.h"
 
 namespace nearkv::model {
@@ -28,6 +29,10 @@ struct BuiltPage {
 /// `identity` holds the shape and the fields that the command and its queue decide; the rest of the
 /// header is filled in. Nothing if a tensor has more DELTA4 exceptions than fit.
 std::optional<BuiltPage> build_page(const nkv_page_header& identity, const SourceRows& rows);
+
+/// Writes a page to the place that its entry names, and its exponents to the entry. State and with
+/// it the header go last: a page that is seen half written is no page.
+void publish(const Window& window, const BuiltPage& page, nkv_page_entry* entry);
 
 }  // namespace nearkv::model
 

@@ -298,14 +298,5 @@ TEST(Opcode, UnknownOnesAreRefused) {
   }
 }
 
-TEST(Opcode, TranscodeIsUnsupportedAsItsFeatureBitSays) {
-  Device device("?memory=1MiB");
-  ASSERT_EQ(device.card().read_csr(NKV_REG_FEATURES) & NKV_FEATURE_TRANSCODE, 0u);
-  nkv_pages_command command{};
-  command.opcode = NKV_OPCODE_TRANSCODE;
-  command.count = 1;
-  EXPECT_EQ(device.run(command).status, NKV_STATUS_UNSUPPORTED);
-}
-
 }  // namespace
 }  // namespace nearkv::test

@@ -144,8 +144,9 @@ nkv_topk_command topk_command(BenchDevice* bench, const StoredList& list,
   command.top_k = top_k;
   command.mode = mode;
   command.group = static_cast<std::uint8_t>(queries.size() / list.head_dim);
-  command.result = bench->allocate(2 * section(command.group * top_k * sizeof(float)) +
-                                   section(command.group * sizeof(float)));
+  command.result =
+      bench->allocate(2 * section(std::uint64_t{command.group} * top_k * sizeof(float)) +
+                      section(command.group * sizeof(float)));
   return command;
 }
 

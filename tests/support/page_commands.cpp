@@ -29,6 +29,16 @@ nkv_pages_command pages_command(const StoredList& list, std::uint8_t opcode,
   return command;
 }
 
+nkv_pages_command transcode_command(BenchDevice* bench, const StoredList& list, std::uint8_t codec,
+                                    std::uint32_t slot_bytes, std::uint16_t generation) {
+  nkv_pages_command command =
+      pages_command(list, NKV_OPCODE_TRANSCODE, free_places(bench, list, slot_bytes, generation));
+  command.codec = codec;
+  command.slot_bytes = slot_bytes;
+  command.result = bench->allocate(list.pages() * sizeof(std::uint32_t));
+  return command;
+}
+
 std::uint64_t free_places(BenchDevice* bench, const StoredList& list, std::uint32_t slot_bytes,
                           std::uint16_t generation) {
   std::vector<nkv_page_entry> entries(list.pages());
@@ -87,6 +97,8 @@ std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& lis
   commands.push_back(named("SCRUB", pages_command(list, NKV_OPCODE_SCRUB), true));
   const std::uint64_t copies = free_places(bench, list, list.page_bytes, 9);
   commands.push_back(named("COPY", pages_command(list, NKV_OPCODE_COPY, copies), true));
+  commands.push_back(named(
+      "TRANSCODE", transcode_command(bench, list, NKV_CODEC_PLANES_LZ4, list.page_bytes, 9), true));
   commands.push_back(named("ERASE", pages_command(list, NKV_OPCODE_ERASE), true));
   return commands;
 }

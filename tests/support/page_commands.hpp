@@ -16,10 +16,14 @@ struct PageCommand {
   bool whole_pages = false;  ///< TRANSCODE, SCRUB, ERASE, COPY: also for compressed pages.
 };
 
-/// A command of SCRUB, ERASE, COPY or TRANSCODE over all pages of `list`; `destination` is the
-/// address of as many entries, or 0.
+/// A command of SCRUB, ERASE or COPY over all pages of `list`; `destination` is the address of as
+/// many entries, or 0.
 nkv_pages_command pages_command(const StoredList& list, std::uint8_t opcode,
                                 std::uint64_t destination = 0);
+
+/// TRANSCODE of all pages to free places of `slot_bytes`, under `generation`.
+nkv_pages_command transcode_command(BenchDevice* bench, const StoredList& list, std::uint8_t codec,
+                                    std::uint32_t slot_bytes, std::uint16_t generation);
 
 /// A list of as many entries as `list` has, naming free places of `slot_bytes` each.
 std::uint64_t free_places(BenchDevice* bench, const StoredList& list, std::uint32_t slot_bytes,

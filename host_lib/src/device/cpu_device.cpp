@@ -12,7 +12,7 @@ constexpr std::uint64_t kDefaultBytes = 1ULL << 30;
 constexpr std::uint64_t kUnknownRegister = ~std::uint64_t{0};
 constexpr std::uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER |
                                     NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
-                                    NKV_FEATURE_TICKS;
+                                    NKV_FEATURE_TRANSCODE | NKV_FEATURE_TICKS;
 
 std::uint64_t limits() {
   return (std::uint64_t{NKV_MAX_QUEUES} << NKV_REG_LIMITS_QUEUES_SHIFT) |

@@ -6,7 +6,8 @@
 
 namespace nearkv {
 
-Engine::Engine(Workers* workers) : workers_(workers), scratch_(workers->size()) {}
+Engine::Engine(Workers* workers)
+    : workers_(workers), scratch_(workers->size()), transcoders_(workers->size()) {}
 
 namespace {
 
@@ -51,11 +52,12 @@ Outcome Engine::dispatch(std::span<const std::byte, NKV_COMMAND_BYTES> command,
       return run(command, nkv_check_attend_command, &Engine::attend, window, completion);
     case NKV_OPCODE_GATHER:
       return run(command, nkv_check_gather_command, &Engine::gather, window, completion);
-    case NKV_OPCODE_TRANSCODE:
     case NKV_OPCODE_SCRUB:
     case NKV_OPCODE_ERASE:
-    case NKV_OPCODE_COPY:
       return run(command, nkv_check_pages_command, &Engine::maintain, window, completion);
+    case NKV_OPCODE_TRANSCODE:
+    case NKV_OPCODE_COPY:
+      return run(command, nkv_check_pages_command, &Engine::move, window, completion);
     default:
       return {Status::kBadOpcode, 0};
   }

@@ -10,6 +10,7 @@
 #include "device/workers.hpp"
 #include "nkv_abi.h"
 #include "page/page_list.hpp"
+#include "page/transcode.hpp"
 #include "page/window.hpp"
 
 namespace nearkv {
@@ -45,14 +46,18 @@ class Engine {
   Outcome read(const nkv_read_command& command, const Window& window, nkv_completion* completion);
   Outcome gather(const nkv_gather_command& command, const Window& window,
                  nkv_completion* completion);
+  /// SCRUB and ERASE.
   Outcome maintain(const nkv_pages_command& command, const Window& window,
                    nkv_completion* completion);
+  /// COPY and TRANSCODE.
+  Outcome move(const nkv_pages_command& command, const Window& window, nkv_completion* completion);
 
   Workers* workers_;
   PageList list_;
   Query query_;
   PlaneScan scan_;
   std::vector<DenseScratch> scratch_;
+  std::vector<Transcoder> transcoders_;  ///< One a worker.
 };
 
 }  // namespace nearkv

@@ -1,13 +1,11 @@
-// APPEND, READ, GATHER and the commands on whole pages.
+// APPEND, READ and GATHER.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "device/engine.hpp"
 #include "page/encode.hpp"
-#include "page/maintain.hpp"
 #include "page/page_reader.hpp"
 
 namespace nearkv {
@@ -138,40 +136,6 @@ Outcome copy_plane_rows(const PageList& list, const Window& window, std::uint64_
   return {};
 }
 
-/// Whether a destination of COPY shares a byte with another place, up to the first page that cannot
-/// be copied.
-bool copies_overlap(const Window& window, std::span<const nkv_page_entry> sources,
-                    std::span<const nkv_page_entry> destinations) {
-  struct Range {
-    std::uint64_t begin;
-    std::uint64_t end;
-    bool is_destination;
-  };
-  std::vector<Range> ranges;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    nkv_page_header header{};
-    std::uint64_t bytes = 0;
-    const std::uint64_t from = std::uint64_t{sources[i].page} * NKV_PAGE_GRAIN_BYTES;
-    const std::uint64_t to = std::uint64_t{destinations[i].page} * NKV_PAGE_GRAIN_BYTES;
-    if (inspect_page(window, sources[i], &header, &bytes) != Status::kOk ||
-        !window.contains(to, bytes)) {
-      break;
-    }
-    ranges.push_back({from, from + bytes, false});
-    ranges.push_back({to, to + bytes, true});
-  }
-  std::ranges::sort(ranges, {}, &Range::begin);
-  std::uint64_t source_end = 0;
-  std::uint64_t destination_end = 0;
-  for (const Range& range : ranges) {
-    if (range.begin < destination_end) return true;
-    if (range.is_destination && range.begin < source_end) return true;
-    std::uint64_t& end = range.is_destination ? destination_end : source_end;
-    end = std::max(end, range.end);
-  }
-  return false;
-}
-
 }  // namespace
 
 Outcome Engine::append(const nkv_append_command& command, const Window& window,
@@ -207,8 +171,7 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
   nkv_lay_out_page(&shape, &layout);
   std::vector<std::span<std::byte>> slots(pages);
   for (std::size_t page = 0; page < pages; ++page) {
-    slots[page] =
-        window.at(std::uint64_t{entries[page].page} * NKV_PAGE_GRAIN_BYTES, layout.total_bytes);
+    slots[page] = window.at(address_of(entries[page]), layout.total_bytes);
     if (slots[page].empty()) return {Status::kAddressFault, page};
   }
 
@@ -272,47 +235,6 @@ Outcome Engine::gather(const nkv_gather_command& command, const Window& window,
   if (outcome.ok()) outcome = copy_rows(list_, window, command.result, command.tensor, ids);
   if (outcome.ok()) completion->count = command.count;
   return outcome;
-}
-
-Outcome Engine::maintain(const nkv_pages_command& command, const Window& window,
-                         nkv_completion* completion) {
-  const std::uint64_t table_bytes = std::uint64_t{command.count} * sizeof(nkv_page_entry);
-  const std::span<std::byte> source = window.at(command.source, table_bytes);
-  if (source.empty()) return {Status::kAddressFault, command.source};
-  std::vector<nkv_page_entry> entries(command.count);
-  std::memcpy(entries.data(), source.data(), source.size());
-  std::span<std::byte> destination;
-  std::vector<nkv_page_entry> targets(command.count);
-  if (command.opcode == NKV_OPCODE_COPY) {
-    destination = window.at(command.destination, table_bytes);
-    if (destination.empty()) return {Status::kAddressFault, command.destination};
-    std::memcpy(targets.data(), destination.data(), destination.size());
-    if (copies_overlap(window, entries, targets)) {
-      return bad_field(offsetof(nkv_pages_command, destination));
-    }
-  } else if (command.opcode == NKV_OPCODE_TRANSCODE) {
-    return {Status::kUnsupported, 0};
-  }
-  for (std::uint32_t page = 0; page < command.count; ++page) {
-    Status status = Status::kOk;
-    switch (command.opcode) {
-      case NKV_OPCODE_SCRUB:
-        status = scrub_page(window, entries[page]);
-        break;
-      case NKV_OPCODE_ERASE:
-        status = erase_page(window, entries[page]);
-        break;
-      default:
-        status = copy_page(window, entries[page], &targets[page]);
-        if (status == Status::kOk) {
-          std::memcpy(destination.data() + page * sizeof(nkv_page_entry), &targets[page],
-                      sizeof(nkv_page_entry));
-        }
-    }
-    if (status != Status::kOk) return {status, page};
-    completion->count = page + 1;
-  }
-  return {};
 }
 
 }  // namespace nearkv

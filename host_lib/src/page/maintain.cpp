@@ -11,10 +11,6 @@
 namespace nearkv {
 namespace {
 
-std::uint64_t address_of(const nkv_page_entry& entry) {
-  return std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
-}
-
 Status verify_payload(std::span<const std::byte> page, const nkv_page_header& header) {
   const std::span<const std::byte> payload = page.subspan(sizeof(header), header.payload_bytes);
   return crc32c(payload) == header.crc_v_exceptions ? Status::kOk : Status::kCorrupt;
@@ -59,22 +55,25 @@ Status erase_page(const Window& window, const nkv_page_entry& entry) {
   return Status::kOk;
 }
 
-Status copy_page(const Window& window, const nkv_page_entry& source, nkv_page_entry* destination) {
+Status copy_page(const Window& window, MovedPage* page) {
+  Status status = scrub_page(window, page->source);
+  if (status != Status::kOk) return status;
   nkv_page_header header{};
   std::uint64_t bytes = 0;
-  const Status status = inspect_page(window, source, &header, &bytes);
+  status = inspect_page(window, page->source, &header, &bytes);
   if (status != Status::kOk) return status;
-  const std::span<std::byte> from = window.at(address_of(source), bytes);
-  const std::span<std::byte> to = window.at(address_of(*destination), bytes);
-  if (to.empty()) return Status::kAddressFault;
-  retract_page(to);
-  header.generation = destination->generation;
+  const std::span<std::byte> from = window.at(address_of(page->source), bytes);
+  if (page->slot.size() < bytes) return Status::kPageOverflow;
+  retract_page(page->slot);
+  header.generation = page->destination.generation;
   header.crc_hot = hot_checksum(header);
-  std::memcpy(to.data() + sizeof(header), from.data() + sizeof(header), bytes - sizeof(header));
-  write_header(header, to);
-  publish_page(to, header.flags);
-  destination->k_exponent = header.k_exponent;
-  destination->v_exponent = header.v_exponent;
+  std::memcpy(page->slot.data() + sizeof(header), from.data() + sizeof(header),
+              bytes - sizeof(header));
+  write_header(header, page->slot);
+  page->bytes = static_cast<std::uint32_t>(bytes);
+  page->flags = header.flags;
+  page->destination.k_exponent = header.k_exponent;
+  page->destination.v_exponent = header.v_exponent;
   return Status::kOk;
 }
 

@@ -1,7 +1,9 @@
 // Pages as wholes: verify, wipe, copy.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "nearkv/status.hpp"
 #include "nkv_abi.h"
@@ -16,9 +18,19 @@ Status scrub_page(const Window& window, const nkv_page_entry& entry);
 /// it is, so such a page stays: kCorrupt.
 Status erase_page(const Window& window, const nkv_page_entry& entry);
 
-/// Copies a page to `destination->page`, which it must not overlap, under destination's generation
-/// and fills in the exponents. The payload's checksums go along, unverified.
-Status copy_page(const Window& window, const nkv_page_entry& source, nkv_page_entry* destination);
+/// A page on its way to a new place.
+struct MovedPage {
+  nkv_page_entry source{};
+  nkv_page_entry destination{};  ///< Gets the exponents.
+  std::uint64_t source_bytes = 0;
+  std::span<std::byte> slot;  ///< The new place.
+  std::uint32_t bytes = 0;    ///< Of the new page.
+  std::uint8_t flags = 0;     ///< For publish_page().
+};
+
+/// Verifies the source and copies it to the slot, all but the first 8 bytes: nobody can find the
+/// page before publish_page(). The two places do not overlap.
+Status copy_page(const Window& window, MovedPage* page);
 
 /// Pages as TRANSCODE, SCRUB, ERASE and COPY meet them: compressed ones included. The whole page
 /// lies inside the window when this returns kOk; `bytes` is its size.

@@ -31,8 +31,9 @@ void restore_row(const RowSource& source, std::size_t token, const nkv_row_excep
   for (std::size_t channel = 0; channel < source.dim; ++channel) {
     const unsigned nibble = (row[source.dim + channel / 2] >> (channel % 2 * 4)) & 0xFU;
     const unsigned exponent = nibble == 0 ? 0 : source.exponents[channel] + nibble;
-    store(static_cast<std::uint16_t>((row[channel] >> 7 << 15) | (exponent << 7) |
-                                     (row[channel] & 0x7FU)),
+    const unsigned sign_mantissa = row[channel];
+    store(static_cast<std::uint16_t>((sign_mantissa >> 7 << 15) | (exponent << 7) |
+                                     (sign_mantissa & 0x7FU)),
           channel, out);
   }
   for (std::size_t i = 0; i < count; ++i) {
@@ -82,7 +83,7 @@ void PageReader::read_key(std::size_t token, std::span<std::byte> out) const {
 
 void PageReader::read_value(std::size_t token, std::span<std::byte> out) const {
   if (view_.header().v_form == NKV_ROW_FORM_NONE) {
-    std::array<std::byte, 2 * NKV_MAX_HEAD_DIM> key;
+    std::array<std::byte, NKV_MAX_HEAD_DIM * sizeof(std::uint16_t)> key;
     read_key(token, std::span(key).first(key_bytes()));
     std::memcpy(out.data(), key.data(), out.size());
     return;

@@ -13,6 +13,10 @@ namespace nearkv {
 /// One page opened for reading back.
 class PageReader {
  public:
+  PageReader() = default;
+  /// Reads a page that is open, and whose arrays have been verified.
+  explicit PageReader(const PageView& view) : view_(view) {}
+
   /// `tensor`: KEYS, VALUES or BOTH of the contract. kBadPage if values are asked of a page
   /// without.
   Status open(const PageList& list, std::size_t page, std::uint8_t tensor);

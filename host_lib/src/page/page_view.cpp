@@ -94,7 +94,7 @@ std::uint32_t cold_checksum(const nkv_page_header& header) {
 }
 
 Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderDepth depth) {
-  const std::uint64_t address = std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
+  const std::uint64_t address = address_of(entry);
   const std::span<std::byte> head = window.at(address, sizeof(header_));
   if (head.empty()) return Status::kAddressFault;
   std::memcpy(&header_, head.data(), sizeof(header_));

@@ -51,6 +51,11 @@ class PageView {
   nkv_page_layout layout_{};
 };
 
+/// Where an entry's page starts in the window.
+[[nodiscard]] constexpr std::uint64_t address_of(const nkv_page_entry& entry) {
+  return std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
+}
+
 /// Shape of a page as its header states it.
 [[nodiscard]] nkv_page_shape shape_of(const nkv_page_header& header);
 

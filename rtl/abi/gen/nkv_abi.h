@@ -183,8 +183,8 @@ enum nkv_row_form {
 enum nkv_codec {
   NKV_CODEC_NONE = 0, /**< Attendable. */
   /**
-   * Lossless bf16: search planes kept as they are, then each code's low nibble and just the bits
-   * that tell the value inside its cell.
+   * Lossless bf16 keys: search planes kept as they are, then each code's low nibble and just the
+   * bits that tell the value inside its cell. Values as in PLANES_LZ4.
    */
   NKV_CODEC_RESIDUAL = 1,
   NKV_CODEC_PLANES_LZ4 = 2, /**< Lossless: exponent-delta bit planes, LZ4. */
@@ -388,6 +388,26 @@ struct nkv_row_exception {
 NKV_ASSERT_BYTES(row_exception, 4);
 NKV_ASSERT_OFFSET(row_exception, element, 0);
 NKV_ASSERT_OFFSET(row_exception, bits, 2);
+
+/**
+ * Follows the header of a compressed page. Behind it come the K block, the V block unless v_form is
+ * NONE, and KEY_SCALES if flagged, each starting at a multiple of BURST_BYTES from the page's
+ * start; bytes between them are zero. A block is one tensor in the header's codec
+ * (host_lib/src/codec/FORMATS.md; with RESIDUAL, which is for keys, V is in PLANES_LZ4). In the
+ * header, payload_bytes reaches to the end of the last part, crc_v_exceptions covers them all, the
+ * other arrays' checksums are zero, and what else it says is what the source page said. The page's
+ * size is rounded up to PAGE_GRAIN_BYTES, with zeros.
+ */
+struct nkv_cold_payload {
+  uint32_t k_bytes; /**< Size of the K block. */
+  uint32_t v_bytes; /**< Size of the V block; 0 with v_form NONE. */
+  uint64_t reserved; /**< Zero. */
+};
+#define NKV_COLD_PAYLOAD_BYTES 16
+NKV_ASSERT_BYTES(cold_payload, 16);
+NKV_ASSERT_OFFSET(cold_payload, k_bytes, 0);
+NKV_ASSERT_OFFSET(cold_payload, v_bytes, 4);
+NKV_ASSERT_OFFSET(cold_payload, reserved, 8);
 
 /**
  * Build `tokens` / PAGE_TOKENS pages. All or nothing: on an error no entry and no published page
@@ -624,10 +644,16 @@ NKV_ASSERT_OFFSET(gather_command, result, 32);
 NKV_ASSERT_OFFSET(gather_command, reserved2, 40);
 
 /**
- * Whole pages: SCRUB and ERASE use `source`; TRANSCODE and COPY also `destination`, whose entries
- * name the new places and generations and receive the exponents. TRANSCODE writes each new page's
- * size in bytes (u32) to `result`; it stops at the first page that does not fit `slot_bytes`
- * (PAGE_OVERFLOW). `count` of the completion says how many pages were done.
+ * Whole pages, attendable or compressed: SCRUB and ERASE use `source`; TRANSCODE and COPY also
+ * `destination`, whose entries name the new places and generations and receive the exponents. These
+ * places overlap no source and each other not (BAD_FIELD); every checksum of a source is verified
+ * first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new page's size in
+ * bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a codec that does not
+ * take the rows (lossy ones and RESIDUAL: bf16; lossy ones: finite, below 2^126 for INT8 and INT4)
+ * BAD_PAGE, a damaged source CORRUPT. Codec NONE builds the page as APPEND does, in the source's
+ * row forms; rows that a lossy codec has changed so that DELTA4 cannot hold them become RAW, K and
+ * V both. A command stops at the first page that fails: those before it are done, as the
+ * completion's `count` says, and their sources stay.
  */
 struct nkv_pages_command {
   uint8_t opcode; /**< TRANSCODE, SCRUB, ERASE or COPY. [TRANSCODE or SCRUB or ERASE or COPY] */
@@ -636,7 +662,8 @@ struct nkv_pages_command {
   uint8_t codec; /**< TRANSCODE: the new codec. [a value of codec] */
   uint8_t reserved[3]; /**< Zero. */
   uint32_t count; /**< Pages. [1 to MAX_TOKENS] */
-  uint32_t slot_bytes; /**< TRANSCODE: room at each destination. */
+  /** TRANSCODE: room at each destination, all of it inside the window; 0 is BAD_FIELD. */
+  uint32_t slot_bytes;
   uint64_t source; /**< First page_entry. [a multiple of 8] */
   uint64_t destination; /**< First page_entry of the new places. [a multiple of 8] */
   uint64_t result; /**< TRANSCODE: sizes. [a multiple of 4] */

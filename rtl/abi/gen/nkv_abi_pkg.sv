@@ -192,8 +192,8 @@ package nkv_abi_pkg;
   typedef enum logic [7:0] {
     // Attendable.
     CodecNone = 8'd0,
-    // Lossless bf16: search planes kept as they are, then each code's low nibble and just the bits
-    // that tell the value inside its cell.
+    // Lossless bf16 keys: search planes kept as they are, then each code's low nibble and just the
+    // bits that tell the value inside its cell. Values as in PLANES_LZ4.
     CodecResidual = 8'd1,
     // Lossless: exponent-delta bit planes, LZ4.
     CodecPlanesLz4 = 8'd2,
@@ -406,6 +406,23 @@ package nkv_abi_pkg;
   } row_exception_t;
   localparam int unsigned RowExceptionBytes = 4;
 
+  // Follows the header of a compressed page. Behind it come the K block, the V block unless v_form
+  // is NONE, and KEY_SCALES if flagged, each starting at a multiple of BURST_BYTES from the page's
+  // start; bytes between them are zero. A block is one tensor in the header's codec
+  // (host_lib/src/codec/FORMATS.md; with RESIDUAL, which is for keys, V is in PLANES_LZ4). In the
+  // header, payload_bytes reaches to the end of the last part, crc_v_exceptions covers them all,
+  // the other arrays' checksums are zero, and what else it says is what the source page said. The
+  // page's size is rounded up to PAGE_GRAIN_BYTES, with zeros.
+  typedef struct packed {
+    // Byte 8. Zero.
+    logic [63:0] reserved;
+    // Byte 4. Size of the V block; 0 with v_form NONE.
+    logic [31:0] v_bytes;
+    // Byte 0. Size of the K block.
+    logic [31:0] k_bytes;
+  } cold_payload_t;
+  localparam int unsigned ColdPayloadBytes = 16;
+
   // Build `tokens` / PAGE_TOKENS pages. All or nothing: on an error no entry and no published page
   // has changed.
   typedef struct packed {
@@ -609,10 +626,16 @@ package nkv_abi_pkg;
   } gather_command_t;
   localparam int unsigned GatherCommandBytes = 64;
 
-  // Whole pages: SCRUB and ERASE use `source`; TRANSCODE and COPY also `destination`, whose entries
-  // name the new places and generations and receive the exponents. TRANSCODE writes each new page's
-  // size in bytes (u32) to `result`; it stops at the first page that does not fit `slot_bytes`
-  // (PAGE_OVERFLOW). `count` of the completion says how many pages were done.
+  // Whole pages, attendable or compressed: SCRUB and ERASE use `source`; TRANSCODE and COPY also
+  // `destination`, whose entries name the new places and generations and receive the exponents.
+  // These places overlap no source and each other not (BAD_FIELD); every checksum of a source is
+  // verified first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new
+  // page's size in bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a
+  // codec that does not take the rows (lossy ones and RESIDUAL: bf16; lossy ones: finite, below
+  // 2^126 for INT8 and INT4) BAD_PAGE, a damaged source CORRUPT. Codec NONE builds the page as
+  // APPEND does, in the source's row forms; rows that a lossy codec has changed so that DELTA4
+  // cannot hold them become RAW, K and V both. A command stops at the first page that fails: those
+  // before it are done, as the completion's `count` says, and their sources stay.
   typedef struct packed {
     // Byte 40. Zero.
     logic [2:0][63:0] reserved2;
@@ -622,7 +645,7 @@ package nkv_abi_pkg;
     logic [63:0] destination;
     // Byte 16. First page_entry. [a multiple of 8]
     logic [63:0] source;
-    // Byte 12. TRANSCODE: room at each destination.
+    // Byte 12. TRANSCODE: room at each destination, all of it inside the window; 0 is BAD_FIELD.
     logic [31:0] slot_bytes;
     // Byte 8. Pages. [1 to MAX_TOKENS]
     logic [31:0] count;
