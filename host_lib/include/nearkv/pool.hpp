@@ -173,6 +173,13 @@ class NEARKV_API Pool {
               std::uint32_t first, std::uint32_t count, std::span<std::byte> keys,
               std::span<std::byte> values);
 
+  /// Rewrites a sequence's pages, shared ones included, in a codec of the contract: cools them, or,
+  /// with NKV_CODEC_NONE, warms them. A compressed page cannot be read or attended to (kColdPage);
+  /// all else can be done with its sequence. usage() tells what it saves. Every page is always whole;
+  /// on an error those done so far stay done. kBadPage: the codec does not take the rows. kPoolFull:
+  /// slots of one size share a slab, so a pool needs free slabs to cool into.
+  Status transcode(std::uint64_t sequence, std::uint8_t codec);
+
   /// Verifies every checksum of a sequence. kCorrupt names the page in last_error().
   Status scrub(std::uint64_t sequence, std::uint64_t* pages);
 

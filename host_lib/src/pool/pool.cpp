@@ -52,19 +52,6 @@ Status check_shape(const ModelShape& shape, std::string* reason) {
   return Status::kOk;
 }
 
-std::uint32_t page_bytes(const ModelShape& shape, bool raw) {
-  nkv_page_shape page{};
-  page.k_form = raw ? std::uint8_t{NKV_ROW_FORM_RAW} : shape.k_form;
-  page.v_form =
-      raw && shape.v_form != NKV_ROW_FORM_NONE ? std::uint8_t{NKV_ROW_FORM_RAW} : shape.v_form;
-  page.dtype = shape.dtype;
-  page.head_dim = shape.head_dim;
-  page.value_dim = shape.value_dim;
-  struct nkv_page_layout layout{};
-  nkv_lay_out_page(&page, &layout);
-  return layout.total_bytes;
-}
-
 /// Whether a header in memory is one that this library and shape can take up.
 Status check_header(const nkv_pool_header& found, const nkv_pool_header& wanted,
                     std::string* reason) {
@@ -84,6 +71,19 @@ Status check_header(const nkv_pool_header& found, const nkv_pool_header& wanted,
 }
 
 }  // namespace
+
+std::uint32_t PoolPlan::page_bytes(const ModelShape& shape, bool raw) {
+  nkv_page_shape page{};
+  page.k_form = raw ? std::uint8_t{NKV_ROW_FORM_RAW} : shape.k_form;
+  page.v_form =
+      raw && shape.v_form != NKV_ROW_FORM_NONE ? std::uint8_t{NKV_ROW_FORM_RAW} : shape.v_form;
+  page.dtype = shape.dtype;
+  page.head_dim = shape.head_dim;
+  page.value_dim = shape.value_dim;
+  struct nkv_page_layout layout{};
+  nkv_lay_out_page(&page, &layout);
+  return layout.total_bytes;
+}
 
 Status PoolPlan::make(std::uint64_t memory_bytes, const Pool::Options& options, PoolPlan* plan,
                       std::string* reason) {
@@ -275,6 +275,9 @@ Status Pool::read(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_
                   std::uint32_t first, std::uint32_t count, std::span<std::byte> keys,
                   std::span<std::byte> values) {
   return at_edge([&] { return impl_->read(sequence, layer, kv_head, first, count, keys, values); });
+}
+Status Pool::transcode(std::uint64_t sequence, std::uint8_t codec) {
+  return at_edge([&] { return impl_->transcode(sequence, codec); });
 }
 Status Pool::scrub(std::uint64_t sequence, std::uint64_t* pages) {
   return at_edge([&] { return impl_->scrub(sequence, pages); });

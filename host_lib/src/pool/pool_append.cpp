@@ -12,18 +12,6 @@ std::uint8_t stored_form(const ModelShape& shape, bool raw, bool keys) {
   return raw && form == NKV_ROW_FORM_DELTA4 ? std::uint8_t{NKV_ROW_FORM_RAW} : form;
 }
 
-std::uint32_t page_bytes(const ModelShape& shape, bool raw) {
-  nkv_page_shape page{};
-  page.k_form = stored_form(shape, raw, true);
-  page.v_form = stored_form(shape, raw, false);
-  page.dtype = shape.dtype;
-  page.head_dim = shape.head_dim;
-  page.value_dim = shape.value_dim;
-  struct nkv_page_layout layout{};
-  nkv_lay_out_page(&page, &layout);
-  return layout.total_bytes;
-}
-
 }  // namespace
 
 struct Pool::Impl::HeadAppend {
@@ -97,7 +85,7 @@ Status Pool::Impl::append_staged(const HeadAppend& work, std::size_t begin, std:
 Status Pool::Impl::append_head(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
                                std::vector<nkv_page_entry>* entries) {
   const std::uint64_t source_bytes =
-      page_bytes(options_.shape, true) + std::uint64_t{2} * NKV_PAGE_GRAIN_BYTES;
+      PoolPlan::page_bytes(options_.shape, true) + std::uint64_t{2} * NKV_PAGE_GRAIN_BYTES;
   const std::size_t run = std::max<std::size_t>(plan_.staging_bytes / source_bytes, 1);
   while (begin < end) {
     const std::size_t stop = std::min(begin + run, end);
@@ -108,7 +96,7 @@ Status Pool::Impl::append_head(const HeadAppend& work, std::size_t begin, std::s
       const Status before = append_head(work, begin, overflow, false, entries);
       if (before != Status::kOk) return before;
       std::vector<Slot> slots;
-      if (!slabs_.allocate(page_bytes(options_.shape, true), 1, &slots)) {
+      if (!slabs_.allocate(PoolPlan::page_bytes(options_.shape, true), 1, &slots)) {
         return fail(Status::kPoolFull, "appending a page in raw form");
       }
       nkv_page_entry& entry = (*entries)[overflow];
@@ -148,7 +136,7 @@ Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows&
   }
 
   std::vector<Slot> slots;
-  if (!slabs_.allocate(page_bytes(shape, false), pages * shape.kv_heads, &slots)) {
+  if (!slabs_.allocate(PoolPlan::page_bytes(shape, false), pages * shape.kv_heads, &slots)) {
     return fail(Status::kPoolFull, what);
   }
   std::vector<std::vector<nkv_page_entry>> entries(shape.kv_heads);

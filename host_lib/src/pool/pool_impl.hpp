@@ -44,6 +44,9 @@ struct PoolPlan {
   /// kBadArgument or kPoolFull with a reason.
   static Status make(std::uint64_t memory_bytes, const Pool::Options& options, PoolPlan* plan,
                      std::string* reason);
+
+  /// Size of an attendable page; `raw`: with rows that DELTA4 does not hold.
+  static std::uint32_t page_bytes(const ModelShape& shape, bool raw);
 };
 
 class Pool::Impl {
@@ -70,6 +73,7 @@ class Pool::Impl {
   Status read(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head, std::uint32_t first,
               std::uint32_t count, std::span<std::byte> keys, std::span<std::byte> values);
   Status scrub(std::uint64_t id, std::uint64_t* pages);
+  Status transcode(std::uint64_t id, std::uint8_t codec);
 
   [[nodiscard]] const ModelShape& shape() const { return options_.shape; }
   [[nodiscard]] NearStats stats() const;
@@ -111,6 +115,14 @@ class Pool::Impl {
   Status copy_rows(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                    std::uint32_t count, std::span<std::byte> keys, std::span<std::byte> values,
                    const AddRows& add);
+
+  // pool_transcode.cpp
+  /// Moves pages of one (layer, KV head), all of them or none.
+  Status transcode_run(std::size_t head, std::span<const std::size_t> pages, std::uint8_t codec,
+                       Sequence* sequence);
+  /// Puts `entry` where lists name `old_page`, and frees that.
+  void replace_page(std::size_t head, std::size_t index, std::uint32_t old_page,
+                    const nkv_page_entry& entry);
 
   Status run_batch();
   Status fail(Status status, std::string what);
