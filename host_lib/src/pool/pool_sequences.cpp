@@ -91,14 +91,13 @@ bool Pool::Impl::extend_list(HeadList* list, std::span<const nkv_page_entry> ent
     std::uint64_t bytes = needed;
     std::uint64_t address = 0;
     if (!lists_.allocate(&bytes, &address)) return false;
-    std::memcpy(memory_.data() + address, list->entries.data(),
-                list->entries.size() * sizeof(nkv_page_entry));
+    std::ranges::copy(std::as_bytes(std::span(list->entries)), memory_.data() + address);
     if (list->capacity_bytes != 0) lists_.release(list->address, list->capacity_bytes);
     list->address = address;
     list->capacity_bytes = bytes;
   }
-  std::memcpy(memory_.data() + list->address + list->entries.size() * sizeof(nkv_page_entry),
-              entries.data(), entries.size_bytes());
+  std::ranges::copy(std::as_bytes(entries),
+                    memory_.data() + list->address + list->entries.size() * sizeof(nkv_page_entry));
   list->entries.insert(list->entries.end(), entries.begin(), entries.end());
   return true;
 }
