@@ -68,6 +68,17 @@ def test_dense_attention_is_exact(device: Device, form: RowForm, query_dtype: to
     assert_close(pool.attend(5, 0, queries, scale=SCALE), reference(queries, keys, values))
 
 
+@pytest.mark.parametrize("dim", [16, 48, 80, 128, 192, 576])
+def test_every_width_of_heads(device: Device, dim: int) -> None:
+    pool = Pool.create(device, layers=1, kv_heads=1, head_dim=dim)
+    pool.create_sequence(1)
+    torch.manual_seed(dim)
+    keys, values, queries = torch.randn(3, 1, 128, dim).to(torch.bfloat16)
+    pool.append(1, 0, keys, values)
+    scaled = queries * (DIM / dim) ** 0.5  # reference() divides by the root of DIM.
+    assert_close(pool.attend(1, 0, scaled, scale=SCALE), reference(scaled, keys, values))
+
+
 def test_fp16_rows_are_kept_raw(device: Device) -> None:
     pool = Pool.create(device, layers=1, kv_heads=HEADS, head_dim=DIM, dtype=Dtype.FP16)
     assert (pool.dtype, pool.k_form, pool.v_form) == (Dtype.FP16, RowForm.RAW, RowForm.RAW)

@@ -253,8 +253,9 @@ bool sums_are_safe(const Query& query, int key_exponent, float factor) {
   return std::abs(factor) < 0x1p64F;
 }
 
-/// All rows as bf16; empty if that would change one.
+/// All rows as bf16; empty if that would change one, or if bf16_scores() takes no such rows.
 std::vector<std::uint16_t> arranged_bf16(const Query& query) {
+  if (query.dim() % kBf16ScoreChannels != 0) return {};
   std::vector<std::uint16_t> arranged(query.rows() * query.dim());
   std::vector<std::uint16_t> row_bits(query.dim());
   for (std::size_t row = 0; row < query.rows(); ++row) {

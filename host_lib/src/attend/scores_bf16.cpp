@@ -9,7 +9,7 @@
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kChunk = 64;  // Channels that are decoded together.
+constexpr std::size_t kChunk = kBf16ScoreChannels;  // Channels that are decoded together.
 constexpr std::size_t kHalf = kChunk / 2;
 constexpr std::size_t kTokenBlock = 4;  // Tokens and rows whose sums stay in registers.
 constexpr std::size_t kRowBlock = 4;

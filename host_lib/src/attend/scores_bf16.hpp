@@ -11,10 +11,13 @@ namespace nearkv {
 /// Tokens that bf16_scores() takes at a time.
 inline constexpr std::size_t kBf16ScoreTokens = 16;
 
+/// Rows that it takes have a multiple of this many channels.
+inline constexpr std::size_t kBf16ScoreChannels = 64;
+
 /// Whether this machine and build have bf16_scores for these keys.
 [[nodiscard]] bool has_bf16_scores(const RowSource& keys);
 
-/// Puts a query row into the order in which bf16_scores() decodes keys.
+/// Puts a query row into the order in which bf16_scores() decodes keys; dim as above.
 void arrange_bf16_query(const std::uint16_t* row, std::size_t dim, std::uint16_t* arranged);
 
 /// scores[row * PAGE_TOKENS + i] = factor * (query row . key of token first + i), in binary32.
