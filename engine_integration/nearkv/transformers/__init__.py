@@ -1,0 +1,25 @@
+"""NearKV under Hugging Face transformers: the old part of the KV cache lives in a pool.
+
+Importing registers the attention implementation "nearkv". Any model that goes through
+transformers' attention interface and keeps one K and V per layer works unchanged.
+
+Example:
+    model.set_attn_implementation("nearkv")
+    cache = NearKVCache(make_pool(model.config, "cpu:", dtype=model.dtype))
+    model.generate(**inputs, past_key_values=cache)
+"""
+
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+
+from nearkv.transformers.attention import nearkv_attention_forward
+from nearkv.transformers.cache import NearKVCache
+from nearkv.transformers.far import FarAttention, make_pool
+
+ATTENTION = "nearkv"
+"""Name of the attention implementation."""
+
+AttentionInterface.register(ATTENTION, nearkv_attention_forward)
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+
+__all__ = ["ATTENTION", "FarAttention", "NearKVCache", "make_pool"]

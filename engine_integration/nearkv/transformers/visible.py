@@ -1,0 +1,56 @@
+"""What transformers' masks say about tokens that lie in the pool."""
+
+import torch
+
+ALL = 0
+"""Window by which a query sees every token of its sequence in the pool, as the device has it."""
+NONE = -1
+"""No token in the pool is seen."""
+
+
+def leading_pads(mask: torch.Tensor | None, batch: int, new_tokens: int) -> list[int]:
+    """How many of the new tokens of each row are padding, all of it on the left.
+
+    Raises ValueError for padding elsewhere.
+    """
+    if mask is None:
+        return [0] * batch
+    check_mask(mask)
+    # A token that does not see itself is padding.
+    real = mask[:, 0, :, -new_tokens:].diagonal(dim1=-2, dim2=-1)
+    pads = [int((~row).sum()) for row in real.expand(batch, -1)]
+    if any(bool(row[:count].any()) for row, count in zip(real, pads, strict=False)):
+        raise ValueError("padding must be on the left: tokenizer.padding_side = 'left'")
+    return pads
+
+
+def far_windows(
+    mask: torch.Tensor | None, starts: list[int], stored: list[int], queries: int
+) -> torch.Tensor:
+    """The window through which each query sees the pool: [batch, queries], ALL, NONE or tokens.
+
+    Row b's tokens in the pool are columns starts[b] and on, stored[b] of them. Raises ValueError
+    for a mask that hides others than the oldest of these.
+    """
+    windows = torch.full((len(stored), queries), ALL)
+    for row, (start, count) in enumerate(zip(starts, stored, strict=True)):
+        if mask is not None and count:
+            seen = mask[row, 0, :, start : start + count]
+            counts = seen.sum(-1)
+            oldest_hidden = torch.arange(count, device=mask.device) >= (count - counts)[:, None]
+            if not torch.equal(seen, oldest_hidden):
+                raise ValueError(
+                    "this attention mask hides tokens in the middle of what the pool holds; "
+                    "NearKV knows causal, sliding and chunked masks, with padding on the left"
+                )
+            windows[row] = counts.masked_fill(counts == 0, NONE).masked_fill(counts == count, ALL)
+    return windows
+
+
+def check_mask(mask: torch.Tensor) -> None:
+    """Raises ValueError for masks other than bool [batch, 1, queries, keys]."""
+    if mask.dtype != torch.bool or mask.ndim != 4 or mask.shape[1] != 1:
+        raise ValueError(
+            "NearKV takes masks of type bool, shape [batch, 1, queries, keys], True where seen; "
+            f"not {mask.dtype} {list(mask.shape)}"
+        )
