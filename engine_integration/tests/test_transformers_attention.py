@@ -246,8 +246,11 @@ def test_what_it_cannot_do_is_refused(cache: NearKVCache, pool: Pool) -> None:
         attend(cache, 1, s_aux=torch.zeros(2))
     other = NearKVCache(pool)
     rows = torch.randn(1, KV_HEADS, 10, DIM)
-    with pytest.raises(ValueError, match="make_pool"):
+    with pytest.raises(ValueError, match="rounded=True"):
         other.update(rows, rows, 0)
+    narrow = rows[..., :16].to(DTYPE)
+    with pytest.raises(ValueError, match="make_pool"):
+        other.update(narrow, narrow, 0)
     query = rows.to(DTYPE).requires_grad_()
     here = other.update(rows.to(DTYPE), rows.to(DTYPE), 0)
     with pytest.raises(RuntimeError, match="no_grad"):

@@ -171,6 +171,32 @@ def test_modes_come_close(far: FarAttention) -> None:
     assert 0 < difference < 0.1
 
 
+def test_a_float32_model_may_round_its_cache() -> None:
+    model = make_model(CONFIGS["llama, groups of 2"]).float()
+    tokens = random_tokens(1, 300)
+    steps = [250, *[1] * 50]
+    pool = make_pool(model.config, "cpu:?memory=64MiB", dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="rounded=True"):
+        run_logits(model, NearKVCache(pool), ATTENTION, tokens, steps)
+    near = run_logits(model, NearKVCache(pool, rounded=True), ATTENTION, tokens, steps)
+    plain = run_logits(model, DynamicCache(), "sdpa", tokens, steps)
+    difference = (near - plain).norm() / plain.norm()
+    assert 0 < difference < 0.02
+
+
+def test_a_prompt_may_come_from_another_cache() -> None:
+    model = make_model(CONFIGS["llama, groups of 2"], torch.float16)
+    tokens = random_tokens(1, 300)
+    prompt = DynamicCache()
+    run_logits(model, prompt, "sdpa", tokens[:, :290], [290])
+    cache = near_cache(model)
+    cache.take(prompt)
+    assert cache.pool.usage().pages > 0
+    near = run_logits(model, cache, ATTENTION, tokens[:, 290:], [1] * 10)
+    plain = run_logits(model, prompt, "sdpa", tokens[:, 290:], [1] * 10)
+    assert (near - plain).abs().max() < 0.02 * plain.abs().max()
+
+
 def test_without_a_cache_of_its_own_it_is_sdpa() -> None:
     model = make_model(CONFIGS["llama, groups of 2"])
     tokens = random_tokens(1, 100)
@@ -189,7 +215,7 @@ def test_another_attention_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("config", "dtype", "text"),
     [
-        (CONFIGS["llama, groups of 2"], torch.float32, "load the model so, not as torch.float32"),
+        (CONFIGS["llama, groups of 2"], torch.float32, "not torch.float32: load the model so"),
         (LlamaConfig(**SMALL | {"head_dim": 24}), torch.bfloat16, "head_dim is 24"),
         (LlamaConfig(**SMALL | {"head_dim": 592}), torch.bfloat16, "up to 576"),
         (

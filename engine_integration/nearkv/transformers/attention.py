@@ -41,6 +41,7 @@ def nearkv_attention_forward(
     if query.requires_grad:
         raise RuntimeError("NearKV attends without gradients: call under torch.no_grad()")
     if not any(layer.stored) and softcap is None:
+        key, value = key.to(query.dtype), value.to(query.dtype)
         output, _ = sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs
         )

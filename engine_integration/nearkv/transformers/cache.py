@@ -1,5 +1,6 @@
 """A transformers cache that keeps recent tokens here and moves whole old pages to a pool."""
 
+import copy
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -24,11 +25,19 @@ class NearKVLayer(CacheLayerMixin):
     is_croppable = True
     supports_early_init = False
 
-    def __init__(self, index: int, sequences: Sequences, window_tokens: int, far: FarAttention):
+    def __init__(
+        self,
+        index: int,
+        sequences: Sequences,
+        window_tokens: int,
+        far: FarAttention,
+        rounded: bool,
+    ) -> None:
         super().__init__()
         self.index = index
         self.window_tokens = window_tokens
         self.far = far
+        self.rounded = rounded
         self._sequences = sequences
         self.reset()
 
@@ -46,15 +55,22 @@ class NearKVLayer(CacheLayerMixin):
         """Takes dtype and batch from the first tokens."""
         batch, kv_heads, _, head_dim = key_states.shape
         pool = self.pool
-        given = (kv_heads, head_dim, value_states.shape[-1], key_states.dtype)
-        wanted = (pool.kv_heads, pool.head_dim, pool.value_dim, _TORCH_DTYPES[Dtype(pool.dtype)])
+        dtype = _TORCH_DTYPES[Dtype(pool.dtype)]
+        given = (kv_heads, head_dim, value_states.shape[-1])
+        wanted = (pool.kv_heads, pool.head_dim, pool.value_dim)
         if given != wanted:
             raise ValueError(
-                f"layer {self.index} has (kv_heads, head_dim, value_dim, dtype) = {given}, but the "
-                f"pool was made for {wanted}; use make_pool(model.config, dtype=model.dtype)"
+                f"layer {self.index} has (kv_heads, head_dim, value_dim) = {given}, but the pool "
+                f"was made for {wanted}; make it with make_pool(model.config)"
             )
-        self.dtype, self.device = key_states.dtype, key_states.device
-        self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
+        if key_states.dtype != dtype and not self.rounded:
+            raise ValueError(
+                f"the model works in {key_states.dtype}, the pool holds {dtype}: load it so, "
+                "or have K and V rounded: NearKVCache(pool, rounded=True)"
+            )
+        self.dtype, self.device = dtype, key_states.device
+        self.keys = key_states[:, :, :0].to(dtype)
+        self.values = value_states[:, :, :0].to(dtype)
         self.pads, self.stored = [0] * batch, [0] * batch
         if not self._sequences.ids:
             self._sequences.create(batch)
@@ -75,8 +91,8 @@ class NearKVLayer(CacheLayerMixin):
             raise ValueError(
                 f"the cache holds {len(self.stored)} sequences, the input {len(key_states)}"
             )
-        self.keys = torch.cat([self.keys, key_states.detach()], 2)
-        self.values = torch.cat([self.values, value_states.detach()], 2)
+        self.keys = torch.cat([self.keys, key_states.detach().to(self.dtype)], 2)
+        self.values = torch.cat([self.values, value_states.detach().to(self.dtype)], 2)
         self.length += key_states.shape[2]
         self._awaits_attention = True
         seen = self.keys.view_as(self.keys)
@@ -158,6 +174,13 @@ class NearKVLayer(CacheLayerMixin):
         self.pads: list[int] = []
         self.stored: list[int] = []
 
+    def fork(self, sequences: Sequences, far: FarAttention) -> "NearKVLayer":
+        """This layer over other sequences, which share its pages."""
+        other = copy.copy(self)
+        other._sequences, other.far = sequences, far
+        other.pads, other.stored = list(self.pads), list(self.stored)
+        return other
+
     def select_rows(self, rows: Sequence[int]) -> None:
         """Makes row i what row rows[i] was."""
         index = torch.tensor(rows, device=self.device)
@@ -205,23 +228,32 @@ class NearKVCache(Cache):
 
     The newest `window_tokens` tokens (up to a page more) stay here; whole pages of 64 tokens
     before them go to `pool`, and every later query goes to them. The pages are given back by
-    close(), or with the object; several caches may share a pool. A prompt is attended to plainly,
-    before its pages move. Batches, padding on the left, crop(), reset(), beams and copy.deepcopy
-    work; sequences that come from one share pages. Not thread-safe.
+    close(), at the end of a `with`, or with the object; several caches may share a pool. A prompt
+    is attended to plainly, before its pages move. Batches, padding on the left, crop(), reset(),
+    beams and copy.deepcopy work; sequences that come from one share pages. `rounded` lets a model
+    of another dtype, such as float32, keep K and V in the pool's. Not thread-safe.
     """
 
     def __init__(
-        self, pool: Pool, *, window_tokens: int = 128, far: FarAttention | None = None
+        self,
+        pool: Pool,
+        *,
+        window_tokens: int = 128,
+        far: FarAttention | None = None,
+        rounded: bool = False,
     ) -> None:
         if window_tokens < 1:
             raise ValueError(f"window_tokens is {window_tokens}; it must be at least 1")
-        self._start(Sequences(pool), window_tokens, far or FarAttention())
+        sequences, far = Sequences(pool), far or FarAttention()
+        layers = range(pool.layers)
+        self._own(
+            sequences, [NearKVLayer(i, sequences, window_tokens, far, rounded) for i in layers]
+        )
 
-    def _start(self, sequences: Sequences, window_tokens: int, far: FarAttention) -> None:
+    def _own(self, sequences: Sequences, layers: list[NearKVLayer]) -> None:
+        super().__init__(layers)
         self._sequences = sequences
         self._finalizer = weakref.finalize(self, drop_quietly, sequences)
-        layers = range(sequences.pool.layers)
-        super().__init__([NearKVLayer(i, sequences, window_tokens, far) for i in layers])
 
     @property
     def pool(self) -> Pool:
@@ -231,6 +263,12 @@ class NearKVCache(Cache):
     def close(self) -> None:
         """Gives all pages back to the pool."""
         self.reset()
+
+    def __enter__(self) -> "NearKVCache":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
 
     def reset(self) -> None:
         """Forgets all tokens."""
@@ -270,13 +308,18 @@ class NearKVCache(Cache):
         """Repeats each row of the batch."""
         self.batch_select_indices(torch.arange(len(self._sequences.ids)).repeat_interleave(repeats))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "NearKVCache":
+    def take(self, prompt: Cache) -> None:
+        """Takes up the tokens, none of them padding, that another cache holds after a prompt."""
+        for layer, source in zip(self.layers, prompt.layers, strict=True):
+            layer.update(source.keys, source.values)
+            layer.settle(None, source.keys.shape[2])
+
+    def fork(self, far: FarAttention | None = None) -> "NearKVCache":
         """A cache that goes on from here on its own; the pages so far are shared."""
-        copy = NearKVCache.__new__(NearKVCache)
-        first = self.layers[0]
-        stored = first.stored or [0] * len(self._sequences.ids)
-        copy._start(self._sequences.fork(stored), first.window_tokens, first.far)
-        for layer, own in zip(copy.layers, self.layers, strict=True):
-            state = {key: value for key, value in vars(own).items() if key != "_sequences"}
-            vars(layer).update(state, pads=list(own.pads), stored=list(own.stored))
-        return copy
+        other = NearKVCache.__new__(NearKVCache)
+        sequences = self._sequences.fork(self.layers[0].stored)
+        other._own(sequences, [layer.fork(sequences, far or layer.far) for layer in self.layers])
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "NearKVCache":
+        return self.fork()

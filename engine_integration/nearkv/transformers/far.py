@@ -47,12 +47,15 @@ def make_pool(
 ) -> Pool:
     """Formats a device for a model's K and V; what the device held is lost.
 
-    `dtype` is the model's. A sequence of a batch, or a beam, is one sequence of the pool. Raises
-    ValueError for a model that NearKV cannot hold, with what to do.
+    `dtype` is what K and V are kept in, as a rule the model's. A row of a batch, or a beam, is one
+    sequence of the pool. Raises ValueError for a model that does not fit, with what to do.
     """
     text = config.get_text_config(decoder=True)
     if dtype not in _DTYPES:
-        raise ValueError(f"a pool holds bfloat16 or float16; load the model so, not as {dtype}")
+        raise ValueError(
+            f"a pool holds bfloat16 or float16, not {dtype}: load the model so, or have K and V "
+            "rounded: make_pool(config, dtype=torch.bfloat16), NearKVCache(pool, rounded=True)"
+        )
     if others := set(getattr(text, "layer_types", None) or ()) - _LAYER_TYPES:
         raise ValueError(
             f"{text.model_type} has layers of {', '.join(sorted(others))}, which keep no K and V "
