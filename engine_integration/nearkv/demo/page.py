@@ -1,0 +1,140 @@
+"""The demo's page: texts side by side, plots and facts, in one file that loads nothing."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from nearkv.demo.figures import rate
+from nearkv.demo.runs import STAGES, Comparison
+from nearkv.results import format_number
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>NearKV demo</title>
+<link rel="icon" href="data:,">
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
+  color: #1b1f24; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
+dl {{ display: grid; grid-template-columns: max-content auto; gap: 0 1rem; }}
+dt {{ color: #57606a; }} dd, figure {{ margin: 0; }}
+.texts {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }}
+.texts h3 {{ font-size: 1rem; margin: 0; }}
+pre {{ background: #f6f8fa; padding: .75rem; white-space: pre-wrap; overflow-wrap: anywhere; }}
+</style>
+{scripts}
+</head>
+<body>
+<h1>NearKV demo</h1>
+<p>{lead}</p>
+<dl>{facts}</dl>
+<h2>What each run wrote after <code>{question}</code></h2>
+<div class="texts">{texts}</div>
+{plots}
+</body>
+</html>
+"""
+
+_LEAD = """\
+A model read a document in which the line <code>{needle}</code> was planted, and was asked for it at
+the end. The plain run attends on the host, over its own cache. The NearKV runs keep the newest
+tokens on the host and all others in the device: queries go down, partial outputs with their
+log-sum-exp come back. All figures were measured in this run."""
+
+
+def render_page(
+    summary: Mapping[str, Any], comparison: Comparison, facts: Mapping[str, str]
+) -> str:
+    """The whole page."""
+    from bokeh.embed import components
+    from bokeh.resources import Resources
+
+    script, divisions = components(_plots(comparison))
+    figures = [
+        f'<h2>{escape(title)}</h2>\n<figure class="plot">{division}</figure>'
+        for title, division in divisions.items()
+    ]
+    needle = summary["needle"]
+    texts = summary["texts"].items()
+    return _PAGE.format(
+        scripts=Resources(mode="inline", components=["bokeh"]).render_js(),
+        lead=_LEAD.format(needle=escape(needle)),
+        facts="".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items()
+        ),
+        question=escape(needle.partition("=")[0] + "="),
+        texts="".join(
+            f"<div><h3>{escape(name)}</h3><pre>{escape(text)}</pre></div>" for name, text in texts
+        ),
+        plots="\n".join([*figures, script]),
+    )
+
+
+def _plots(comparison: Comparison) -> dict[str, Any]:
+    near, plain = comparison.near, comparison.plain
+    full_bytes = comparison.full_scan_bytes(near[0])
+    link = {run.name: comparison.link_bytes_per_token(run) for run in near}
+    speed = {run.name: rate(run).median for run in (plain, *near)}
+    return {
+        "Bytes over the link per token (log scale)": _bars(
+            {"moving K and V": full_bytes, **link}, "bytes per token", logarithmic=True
+        ),
+        "Bytes read near the data per token": _stacks(comparison, full_bytes),
+        "Decoding speed": _bars(speed, "tokens per second (median)"),
+    }
+
+
+def _figure(names: Sequence[str], label: str, **options: Any) -> Any:
+    from bokeh.models import NumeralTickFormatter
+    from bokeh.plotting import figure
+
+    plot = figure(
+        y_range=list(reversed(names)),
+        height=90 + 40 * len(names),
+        sizing_mode="stretch_width",
+        toolbar_location=None,
+        tools="hover",
+        x_axis_label=label,
+        **options,
+    )
+    plot.xaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
+    plot.ygrid.grid_line_color = None
+    return plot
+
+
+def _bars(values: Mapping[str, float], label: str, logarithmic: bool = False) -> Any:
+    names = list(values)
+    axis = {"x_axis_type": "log"} if logarithmic else {}
+    plot = _figure(names, label, tooltips="@name: @text", **axis)
+    start = min(values.values()) / 2 if logarithmic else 0
+    data = {
+        "name": names,
+        "value": list(values.values()),
+        "text": [format_number(value) for value in values.values()],
+        "color": ["#afb8c1", *["#0969da"] * (len(names) - 1)],
+    }
+    plot.hbar(y="name", left=start, right="value", height=0.6, color="color", source=data)
+    plot.x_range.start = start
+    return plot
+
+
+def _stacks(comparison: Comparison, full_bytes: float) -> Any:
+    names = ["full scan, bf16", *(run.name for run in comparison.near)]
+    colors = ["#0969da", "#8250df", "#bf8700", "#1a7f37", "#afb8c1"]
+    data: dict[str, list[Any]] = {"name": names}
+    for stage in STAGES:
+        data[stage] = [0.0, *(run.per_token(stage) for run in comparison.near)]
+    data["all"] = [full_bytes, *[0.0] * len(comparison.near)]
+    plot = _figure(names, "bytes per token", tooltips="@name, $name: @$name{0,0}")
+    kinds = [*STAGES, "all"]
+    plot.hbar_stack(
+        kinds, y="name", height=0.6, color=colors, source=data, legend_label=[*STAGES, "full scan"]
+    )
+    plot.x_range.start = 0
+    plot.legend.orientation = "horizontal"
+    plot.add_layout(plot.legend[0], "above")
+    return plot
