@@ -197,6 +197,14 @@ def test_a_prompt_may_come_from_another_cache() -> None:
     assert (near - plain).abs().max() < 0.02 * plain.abs().max()
 
 
+def test_a_prompt_whose_cache_forgot_is_refused() -> None:
+    model = make_model(CONFIGS["mistral, one KV head, window 100"])
+    prompt = DynamicCache(config=model.config)
+    run_logits(model, prompt, "sdpa", random_tokens(1, 300), [300])
+    with pytest.raises(ValueError, match="forgotten"):
+        near_cache(model).take(prompt)
+
+
 def test_without_a_cache_of_its_own_it_is_sdpa() -> None:
     model = make_model(CONFIGS["llama, groups of 2"])
     tokens = random_tokens(1, 100)

@@ -111,7 +111,7 @@ def load_model(folder: Path, dtype: str) -> tuple[Any, Any]:
 def read_prompt(model: Any, tokens: Sequence[int]) -> tuple[DynamicCache, torch.Tensor]:
     """K and V of a prompt, and the logits after it."""
     model.set_attn_implementation("sdpa")
-    cache = RoundedCache(config=model.config)
+    cache = RoundedCache()  # Without the config it keeps all tokens of windowed layers too.
     with torch.no_grad():
         result = model(torch.tensor([tokens]), past_key_values=cache, logits_to_keep=1)
     return cache, result.logits[0, -1]

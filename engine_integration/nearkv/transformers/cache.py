@@ -309,8 +309,13 @@ class NearKVCache(Cache):
         self.batch_select_indices(torch.arange(len(self._sequences.ids)).repeat_interleave(repeats))
 
     def take(self, prompt: Cache) -> None:
-        """Takes up the tokens, none of them padding, that another cache holds after a prompt."""
+        """Takes up the tokens, none of them padding, that another cache holds after a prompt.
+
+        Raises ValueError if that cache kept but a sliding window of a layer.
+        """
         for layer, source in zip(self.layers, prompt.layers, strict=True):
+            if source.keys.shape[2] != source.get_seq_length():
+                raise ValueError("the prompt's cache has forgotten tokens; use DynamicCache()")
             layer.update(source.keys, source.values)
             layer.settle(None, source.keys.shape[2])
 
