@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from . import ctest, lint, pytests
+from . import ctest, lint, pytests, sanitizers
 from .stage import BUILD, ROOT, SIZES, Options, Outcome
 
 _DESCRIPTION = """\
 Checks format and lint, runs the C++ tests by ctest and the Python tests by
-pytest, and ends with what was skipped and why, what only --long runs, and
-each program's own closing lines."""
+pytest (with --long, the C++ tests under sanitizers too), and ends with what
+was skipped and why, what only --long runs, and each program's own closing
+lines."""
 
 _EPILOG = """\
 A FILTER is a label of ctest, or a folder or file of Python tests, or the word
@@ -56,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "lint": (not options.filters or "lint" in options.filters, lambda: lint.run(options)),
         "ctest": (not options.filters or labels, lambda: ctest.run(options, registered, labels)),
         "pytest": (not options.filters or paths, lambda: pytests.run(options, paths)),
+        "sanitizers": (
+            options.size == "long" and not options.filters,
+            lambda: sanitizers.run(options),
+        ),
     }
     start_s = time.monotonic()
     outcomes = []
