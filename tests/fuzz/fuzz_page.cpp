@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const nearkv::test::PageCommand& command : device.commands()) {
     device.restore();
     for (std::size_t at = 1; at + 2 < size; at += 3) {
-      const std::size_t offset = (data[at] | data[at + 1] << 8) % device.list().page_bytes;
+      const std::size_t offset = (data[at] + 256U * data[at + 1]) % device.list().page_bytes;
       rest[offset] = static_cast<std::byte>(data[at + 2]);
     }
     if (data[0] % 4 >= 1) {

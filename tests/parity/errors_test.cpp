@@ -218,7 +218,7 @@ TEST_P(ErrorParityTest, BitsOfEveryArray) {
   nkv_lay_out_page(&shape, &layout);
   for (int array = 0; array < NKV_PAGE_ARRAY_COUNT; ++array) {
     if (layout.bytes[array] == 0) continue;
-    for (int round = 0; round < 12; ++round) {
+    for (unsigned round = 0; round < 12; ++round) {
       const std::uint32_t at = layout.offset[array] + pick(random, 0, layout.bytes[array] - 1);
       SCOPED_TRACE(case_name(0) + ", array " + std::to_string(array) + ", byte " +
                    std::to_string(at));

@@ -29,11 +29,11 @@ void restore_row(const RowSource& source, std::size_t token, const nkv_row_excep
   }
   const std::uint8_t* const row = source.row(token);
   for (std::size_t channel = 0; channel < source.dim; ++channel) {
+    const unsigned sign_and_mantissa = row[channel];
     const unsigned nibble = (row[source.dim + channel / 2] >> (channel % 2 * 4)) & 0xFU;
     const unsigned exponent = nibble == 0 ? 0 : source.exponents[channel] + nibble;
-    const unsigned sign_mantissa = row[channel];
-    store(static_cast<std::uint16_t>((sign_mantissa >> 7 << 15) | (exponent << 7) |
-                                     (sign_mantissa & 0x7FU)),
+    store(static_cast<std::uint16_t>((sign_and_mantissa >> 7 << 15) | (exponent << 7) |
+                                     (sign_and_mantissa & 0x7FU)),
           channel, out);
   }
   for (std::size_t i = 0; i < count; ++i) {

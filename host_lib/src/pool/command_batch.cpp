@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace nearkv {
 
@@ -24,12 +23,12 @@ bool CommandBatch::reserve(std::uint64_t bytes, std::uint64_t* address) {
 }
 
 void CommandBatch::write(std::uint64_t address, std::span<const std::byte> bytes) {
-  std::memcpy(at(address), bytes.data(), bytes.size());
+  std::ranges::copy(bytes, at(address));
   stats_->link_to_device_bytes += bytes.size();
 }
 
 void CommandBatch::read(std::uint64_t address, std::span<std::byte> bytes) {
-  std::memcpy(bytes.data(), at(address), bytes.size());
+  std::copy_n(at(address), bytes.size(), bytes.begin());
   stats_->link_from_device_bytes += bytes.size();
 }
 
