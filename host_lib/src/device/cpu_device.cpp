@@ -200,9 +200,10 @@ void CpuDevice::reset() {
 
 void CpuDevice::serve() {
   workers_.pin_caller();
-  std::uint32_t seen = 0;
-  while (!stop_.load(std::memory_order_relaxed)) {
-    seen = doorbells_.load(std::memory_order_acquire);
+  while (true) {
+    // Before the question whether to stop: the destructor asks first and rings then.
+    const std::uint32_t seen = doorbells_.load(std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed)) return;
     bool worked = false;
     for (Queue& queue : queues_) worked |= serve_queue(&queue);
     if (!worked) await_change(doorbells_, seen);
