@@ -4,6 +4,7 @@
 #include "commands.hpp"
 #include "page.hpp"
 #include "page_builder.hpp"
+#include "places.hpp"
 
 namespace nearkv::model {
 
@@ -115,13 +116,21 @@ Verdict check_places(const Domain& domain, const nkv_append_command& command,
   const nkv_page_shape shape = shape_of(identity_of(domain, command, {}, 0));
   nkv_page_layout layout;
   nkv_lay_out_page(&shape, &layout);
+  const SourceTensor keys = key_source(command);
+  std::vector<Place> places = {
+      {keys.address, keys.address + keys.span_bytes(command.tokens), false}};
+  if (command.v_form != NKV_ROW_FORM_NONE) {
+    const SourceTensor values = value_source(command);
+    places.push_back({values.address, values.address + values.span_bytes(command.tokens), false});
+  }
   for (size_t page = 0; page < entries.size(); ++page) {
     const uint64_t address = uint64_t{entries[page].page} * NKV_PAGE_GRAIN_BYTES;
     if (!domain.window.contains(address, layout.total_bytes)) {
       return {NKV_STATUS_ADDRESS_FAULT, page};
     }
+    places.push_back({address, address + layout.total_bytes, true});
   }
-  return {};
+  return collide(places) ? bad_field(offsetof(nkv_append_command, page_list)) : Verdict{};
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // COPY and TRANSCODE: pages to other places.
-#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "commands.hpp"
 #include "page.hpp"
 #include "page_builder.hpp"
+#include "places.hpp"
 
 namespace nearkv::model {
 
@@ -24,31 +24,14 @@ struct Move {
   }
 };
 
-struct AddressRange {
-  uint64_t begin;
-  uint64_t end;
-  bool is_destination;
-};
-
-// Whether a destination shares a byte with any other place.
-bool overlap(const std::vector<Move>& moves) {
-  std::vector<AddressRange> ranges;
+std::vector<Place> places_of(const std::vector<Move>& moves) {
+  std::vector<Place> places;
   for (const Move& move : moves) {
     const uint64_t source = move.source.address();
-    ranges.push_back({source, source + move.source.bytes().size(), false});
-    ranges.push_back({move.address(), move.address() + move.room, true});
+    places.push_back({source, source + move.source.bytes().size(), false});
+    places.push_back({move.address(), move.address() + move.room, true});
   }
-  std::sort(ranges.begin(), ranges.end(),
-            [](const AddressRange& a, const AddressRange& b) { return a.begin < b.begin; });
-  uint64_t source_end = 0;
-  uint64_t destination_end = 0;
-  for (const AddressRange& range : ranges) {
-    if (range.begin < destination_end) return true;
-    if (range.is_destination && range.begin < source_end) return true;
-    uint64_t& end = range.is_destination ? destination_end : source_end;
-    end = std::max(end, range.end);
-  }
-  return false;
+  return places;
 }
 
 // Accepts the sources up to the first that fails; the verdict is that one's.
@@ -92,7 +75,8 @@ Outcome move_pages(const Domain& domain, const nkv_pages_command& command, const
   if (!checked.ok()) return failure(checked);
   std::vector<Move> moves;
   Verdict verdict = plan(domain, command, &moves);
-  if (overlap(moves)) return failure(bad_field(offsetof(nkv_pages_command, destination)));
+  if (collide(places_of(moves)))
+    return failure(bad_field(offsetof(nkv_pages_command, destination)));
 
   Outcome outcome;
   for (Move& move : moves) {

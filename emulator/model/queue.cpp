@@ -51,6 +51,7 @@ bool Queue::is_acceptable() const {
   const uint64_t ring_bytes = r.ring_entries * kCommandBytes;
   return r.sq_base % kCommandBytes == 0 && r.cq_base % kCommandBytes == 0 &&
          device.contains(r.sq_base, ring_bytes) && device.contains(r.cq_base, ring_bytes) &&
+         r.window_base % NKV_PAGE_GRAIN_BYTES == 0 && r.window_bytes > 0 &&
          device.contains(r.window_base, r.window_bytes);
 }
 

@@ -87,7 +87,7 @@ Outcome TailSums::start() {
   for (std::size_t c = 0; c < dim_; ++c) channels_[position[c]] = static_cast<std::int32_t>(c);
   exact_state_.reset(rows(), dim_);
   weights_.assign(exact_.size() * rows(), {});
-  means_ = hwy::AllocateAligned<float>(exact_.size() * dim_);
+  means_.resize(exact_.size() * dim_);
   residuals_.assign(exact_.size(), 0.0F);
   mean_of_.assign(exact_.size(), 0);
   return {};
@@ -184,7 +184,8 @@ Status TailSums::refresh_mean(std::size_t page, Traffic* traffic) {
   if (status != Status::kOk) return status;
   page_mean(view.data<std::int32_t>(NKV_PAGE_ARRAY_V_SUM), view.header().value_dim,
             std::ldexp(1.0F, view.header().v_exponent - 150), exact_sum(page),
-            static_cast<std::size_t>(std::popcount(tokens)), channels_, means_.get() + page * dim_);
+            static_cast<std::size_t>(std::popcount(tokens)), channels_,
+            means_.data() + page * dim_);
   residuals_[page] = view.header().v_residual;
   mean_of_[page] = tokens;
   return Status::kOk;

@@ -45,7 +45,7 @@ class TailSums {
 
   /// Mean value of a page's tokens that are not exact, [dim()], and the mean squared distance of
   /// the page's values from theirs; as last summarised.
-  [[nodiscard]] const float* mean(std::size_t page) const { return means_.get() + page * dim_; }
+  [[nodiscard]] const float* mean(std::size_t page) const { return means_.data() + page * dim_; }
   [[nodiscard]] float residual(std::size_t page) const { return residuals_[page]; }
 
   /// Opens a page that has passed the scan, for its values.
@@ -81,8 +81,8 @@ class TailSums {
   SoftmaxState exact_state_;
   std::vector<std::int32_t> sum_index_;  ///< Per page: which of exact_sums_, or -1.
   std::vector<float> exact_sums_;
-  std::vector<WeightSums> weights_;           ///< [pages][rows].
-  hwy::AlignedFreeUniquePtr<float[]> means_;  ///< [pages][dim].
+  std::vector<WeightSums> weights_;  ///< [pages][rows].
+  std::vector<float> means_;         ///< [pages][dim].
   std::vector<float> residuals_;
   std::vector<std::uint64_t> mean_of_;  ///< Tokens that a page's mean was taken of; 0: none yet.
 };

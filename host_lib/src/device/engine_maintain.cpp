@@ -1,11 +1,11 @@
 // SCRUB, ERASE, COPY and TRANSCODE: whole pages.
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "device/engine.hpp"
 #include "page/encode.hpp"
 #include "page/maintain.hpp"
+#include "page/places.hpp"
 
 namespace nearkv {
 namespace {
@@ -41,29 +41,15 @@ Outcome plan_moves(const nkv_pages_command& command, const Window& window,
   return {};
 }
 
-/// Whether a new place shares a byte with a source or another new place.
-bool overlap(std::span<const MovedPage> pages) {
-  struct Range {
-    std::uint64_t begin, end;
-    bool is_slot;
-  };
-  std::vector<Range> ranges;
+std::vector<Place> places_of(std::span<const MovedPage> pages) {
+  std::vector<Place> places;
   for (const MovedPage& page : pages) {
     const std::uint64_t source = address_of(page.source);
     const std::uint64_t slot = address_of(page.destination);
-    ranges.push_back({source, source + page.source_bytes, false});
-    ranges.push_back({slot, slot + page.slot.size(), true});
+    places.push_back({source, source + page.source_bytes, false});
+    places.push_back({slot, slot + page.slot.size(), true});
   }
-  std::ranges::sort(ranges, {}, &Range::begin);
-  std::uint64_t sources_end = 0;
-  std::uint64_t slots_end = 0;
-  for (const Range& range : ranges) {
-    // Sources may share: a page can be moved to several places.
-    if (range.begin < slots_end || (range.is_slot && range.begin < sources_end)) return true;
-    std::uint64_t& end = range.is_slot ? slots_end : sources_end;
-    end = std::max(end, range.end);
-  }
-  return false;
+  return places;
 }
 
 }  // namespace
@@ -104,7 +90,8 @@ Outcome Engine::move(const nkv_pages_command& command, const Window& window,
 
   std::vector<MovedPage> pages;
   const Outcome planned = plan_moves(command, window, sources, destinations, &pages);
-  if (overlap(pages)) return {Status::kBadField, offsetof(nkv_pages_command, destination)};
+  if (collide(places_of(pages)))
+    return {Status::kBadField, offsetof(nkv_pages_command, destination)};
   FirstFault fault;
   if (!planned.ok()) fault.record(planned.detail, planned.status);
   workers_->for_each(pages.size(), 1, [&](unsigned member, std::size_t begin, std::size_t end) {

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "device/engine.hpp"
 #include "page/encode.hpp"
 #include "page/page_reader.hpp"
+#include "page/places.hpp"
 
 namespace nearkv {
 namespace {
@@ -170,10 +172,15 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
   struct nkv_page_layout layout{};
   nkv_lay_out_page(&shape, &layout);
   std::vector<std::span<std::byte>> slots(pages);
+  std::vector<Place> places = {{command.keys, command.keys + keys.size(), false},
+                               {command.values, command.values + values.size(), false}};
   for (std::size_t page = 0; page < pages; ++page) {
     slots[page] = window.at(address_of(entries[page]), layout.total_bytes);
     if (slots[page].empty()) return {Status::kAddressFault, page};
+    places.push_back(
+        {address_of(entries[page]), address_of(entries[page]) + slots[page].size(), true});
   }
+  if (collide(std::move(places))) return bad_field(offsetof(nkv_append_command, page_list));
 
   FirstFault fault;
   workers_->for_each(pages, kGrainPages, [&](unsigned, std::size_t begin, std::size_t end) {

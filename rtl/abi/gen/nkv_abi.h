@@ -410,8 +410,9 @@ NKV_ASSERT_OFFSET(cold_payload, v_bytes, 4);
 NKV_ASSERT_OFFSET(cold_payload, reserved, 8);
 
 /**
- * Build `tokens` / PAGE_TOKENS pages. All or nothing: on an error no entry and no published page
- * has changed.
+ * Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
+ * from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on an
+ * error no entry has changed and no new page can be found; what its place held may be lost.
  */
 struct nkv_append_command {
   uint8_t opcode; /**< APPEND. */
@@ -858,7 +859,8 @@ NKV_ASSERT_OFFSET(slab_record, slot_bytes, 0);
 #define NKV_REG_CQ_HEAD_COUNT NKV_MAX_QUEUES
 #define NKV_REG_CQ_HEAD_STRIDE 0x80u
 /**
- * [rw] First byte of device memory that the queue's commands may touch; address 0 of the window.
+ * [rw] First byte of device memory that the queue's commands may touch, a multiple of
+ * PAGE_GRAIN_BYTES; address 0 of the window.
  */
 #define NKV_REG_WINDOW_BASE(i) (0x1030u + 0x80u * (i))
 #define NKV_REG_WINDOW_BASE_COUNT NKV_MAX_QUEUES
@@ -878,8 +880,8 @@ NKV_ASSERT_OFFSET(slab_record, slot_bytes, 0);
 #define NKV_REG_QUEUE_STATUS_RUNNING_SHIFT 0 /**< Enabled and accepted. */
 #define NKV_REG_QUEUE_STATUS_RUNNING_MASK 0x1ull
 /**
- * Enabling failed: rings or window lie outside memory, or RING_ENTRIES is not a power of two within
- * limits.
+ * Enabling failed: rings or window lie outside memory, the window is empty or begins off a page
+ * grain, or RING_ENTRIES is not a power of two within limits.
  */
 #define NKV_REG_QUEUE_STATUS_REFUSED_SHIFT 1
 #define NKV_REG_QUEUE_STATUS_REFUSED_MASK 0x2ull

@@ -567,8 +567,9 @@ COLD_PAYLOAD = Record(
     },
 )
 
-# Build `tokens` / PAGE_TOKENS pages. All or nothing: on an error no entry and no published page has
-# changed.
+# Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
+# from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on an
+# error no entry has changed and no new page can be found; what its place held may be lost.
 APPEND_COMMAND = Record(
     "<BBHHHIIQQQQHHIIBBBB",
     64,
@@ -841,7 +842,8 @@ REG_SQ_TAIL = RegisterArray(0x1020, 0x80, MAX_QUEUES)
 # [rw] Free-running count of completions consumed, modulo 2^16; the device never overwrites an
 # unread one.
 REG_CQ_HEAD = RegisterArray(0x1028, 0x80, MAX_QUEUES)
-# [rw] First byte of device memory that the queue's commands may touch; address 0 of the window.
+# [rw] First byte of device memory that the queue's commands may touch, a multiple of
+# PAGE_GRAIN_BYTES; address 0 of the window.
 REG_WINDOW_BASE = RegisterArray(0x1030, 0x80, MAX_QUEUES)
 # [rw] Size of the window.
 REG_WINDOW_BYTES = RegisterArray(0x1038, 0x80, MAX_QUEUES)

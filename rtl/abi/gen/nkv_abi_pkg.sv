@@ -423,8 +423,9 @@ package nkv_abi_pkg;
   } cold_payload_t;
   localparam int unsigned ColdPayloadBytes = 16;
 
-  // Build `tokens` / PAGE_TOKENS pages. All or nothing: on an error no entry and no published page
-  // has changed.
+  // Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
+  // from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on
+  // an error no entry has changed and no new page can be found; what its place held may be lost.
   typedef struct packed {
     // Byte 63. Zero.
     logic [7:0] reserved;
@@ -831,7 +832,8 @@ package nkv_abi_pkg;
   localparam logic [31:0] RegCqHead = 32'h0000_1028;
   localparam int unsigned RegCqHeadCount = MaxQueues;
   localparam int unsigned RegCqHeadStride = 128;
-  // [rw] First byte of device memory that the queue's commands may touch; address 0 of the window.
+  // [rw] First byte of device memory that the queue's commands may touch, a multiple of
+  // PAGE_GRAIN_BYTES; address 0 of the window.
   localparam logic [31:0] RegWindowBase = 32'h0000_1030;
   localparam int unsigned RegWindowBaseCount = MaxQueues;
   localparam int unsigned RegWindowBaseStride = 128;
