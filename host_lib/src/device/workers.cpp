@@ -68,8 +68,9 @@ void Workers::serve(unsigned member) {
   while (true) {
     seen = await_change(round_, seen);
     if (stop_.load(std::memory_order_relaxed)) return;
+    if (!enter()) continue;
     attempt(member);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    leave();
   }
 }
 
@@ -82,30 +83,41 @@ void Workers::attempt(unsigned member) {
   }
 }
 
-void Workers::run(const std::function<void(unsigned)>& body) {
-  if (threads_.empty()) {
-    body(0);
-    return;
+/// Joins the work at hand, unless it is done already.
+bool Workers::enter() {
+  std::uint32_t inside = inside_.load(std::memory_order_relaxed);
+  while ((inside & kClosed) == 0) {
+    if (inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire,
+                                      std::memory_order_relaxed)) {
+      return true;
+    }
   }
+  return false;
+}
+
+void Workers::leave() {
+  if (inside_.fetch_sub(1, std::memory_order_acq_rel) == kClosed + 1) inside_.notify_one();
+}
+
+void Workers::share(const std::function<void(unsigned)>& body) {
   body_ = &body;
-  running_.store(static_cast<std::uint32_t>(threads_.size()), std::memory_order_relaxed);
+  inside_.store(0, std::memory_order_release);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
   attempt(0);
-  for (std::uint32_t left = running_.load(std::memory_order_acquire); left != 0;) {
-    left = await_change(running_, left);
-  }
+  std::uint32_t inside = inside_.fetch_or(kClosed, std::memory_order_acq_rel) | kClosed;
+  while (inside != kClosed) inside = await_change(inside_, inside);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void Workers::for_each(std::size_t count, std::size_t grain,
                        const std::function<void(unsigned, std::size_t, std::size_t)>& body) {
-  if (count <= grain) {
+  if (count <= grain || threads_.empty()) {
     if (count != 0) body(0, 0, count);
     return;
   }
   std::atomic<std::size_t> next{0};
-  run([&](unsigned member) {
+  share([&](unsigned member) {
     for (std::size_t begin = next.fetch_add(grain, std::memory_order_relaxed); begin < count;
          begin = next.fetch_add(grain, std::memory_order_relaxed)) {
       body(member, begin, std::min(begin + grain, count));

@@ -12,9 +12,9 @@
 
 namespace nearkv {
 
-/// A team that runs one function on all its members at a time. The caller of run() is member 0.
+/// A team that shares out one piece of work at a time. The caller of for_each() is member 0.
 ///
-/// Thread safety: one caller of run() at a time.
+/// Thread safety: one caller of for_each() at a time.
 class Workers {
  public:
   struct Options {
@@ -32,25 +32,28 @@ class Workers {
   /// Pins the calling thread to member 0's core.
   void pin_caller() const;
 
-  /// Runs body(member) on every member and returns when all are done. What a member throws, the
-  /// caller rethrows; of several, the first.
-  void run(const std::function<void(unsigned member)>& body);
-
   /// Splits [0, count) into pieces of `grain` that members take as they become free.
-  /// body(member, begin, end); a count of one piece runs on the caller alone.
+  /// body(member, begin, end); a count of one piece runs on the caller alone. A member that has not
+  /// woken up when the work is done is not waited for. What a member throws, the caller rethrows;
+  /// of several, the first.
   void for_each(
       std::size_t count, std::size_t grain,
       const std::function<void(unsigned member, std::size_t begin, std::size_t end)>& body);
 
  private:
+  static constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;  ///< Nobody may enter.
+
   void serve(unsigned member);
   void attempt(unsigned member);
+  void share(const std::function<void(unsigned)>& body);
+  bool enter();
+  void leave();
 
   std::vector<int> cores_;
   std::vector<std::thread> threads_;
   const std::function<void(unsigned)>* body_ = nullptr;
   std::atomic<std::uint32_t> round_{0};
-  std::atomic<std::uint32_t> running_{0};
+  std::atomic<std::uint32_t> inside_{kClosed};  ///< Members besides the caller, and kClosed.
   std::atomic<bool> stop_{false};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
