@@ -166,16 +166,27 @@ void weigh_row(float soft_cap, std::uint64_t visible, std::size_t row, float* HW
   state->sum[row] += hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-/// Asks for one tile's share of an array of the next page, so that it arrives while this one is
-/// computed on.
-HWY_INLINE void fetch_ahead(const std::byte* next, std::span<const std::byte> array,
-                            const std::byte* page, std::size_t tile) {
-  if (next == nullptr) return;
-  const std::size_t share = array.size() / (kTokens / kTileTokens);
-  const std::byte* const from = next + (array.data() - page) + tile * share;
-  for (std::size_t offset = 0; offset < share; offset += NKV_BURST_BYTES) {
+/// Asks for bytes of the next page that lie where `here` lies in this one.
+HWY_INLINE void fetch(const std::byte* next, std::span<const std::byte> here,
+                      const std::byte* page) {
+  const std::byte* const from = next + (here.data() - page);
+  for (std::size_t offset = 0; offset < here.size(); offset += NKV_BURST_BYTES) {
     __builtin_prefetch(from + offset, 0, 2);
   }
+}
+
+/// Asks for one tile's share of a tensor of the next page, so that it arrives while this one is
+/// computed on; for what is looked at before the rows, with the first tile.
+HWY_INLINE void fetch_ahead(const std::byte* next, const PageView& page, nkv_page_array exponents,
+                            nkv_page_array rows, std::size_t tile) {
+  if (next == nullptr) return;
+  if (tile == 0) {
+    fetch(next, {page.start(), sizeof(nkv_page_header)}, page.start());
+    fetch(next, page.bytes(exponents), page.start());
+  }
+  const std::span<const std::byte> array = page.bytes(rows);
+  const std::size_t share = array.size() / (kTokens / kTileTokens);
+  fetch(next, array.subspan(tile * share, share), page.start());
 }
 
 void attend_page_target(const DenseQuery& query, const PageView& page, std::uint64_t visible,
@@ -185,7 +196,7 @@ void attend_page_target(const DenseQuery& query, const PageView& page, std::uint
   const RowSource keys = page.keys();
   const bool bf16 = !query.bf16.empty() && has_bf16_scores(keys);
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
-    fetch_ahead(next, page.bytes(NKV_PAGE_ARRAY_K_ROWS), page.start(), t / kTileTokens);
+    fetch_ahead(next, page, NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, t / kTileTokens);
     if (bf16) {
       bf16_scores(keys, t, query.bf16.data(), query.rows, query.bf16_factor, scores + t);
     } else {
@@ -198,7 +209,7 @@ void attend_page_target(const DenseQuery& query, const PageView& page, std::uint
   }
   const RowSource values = page.values();
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
-    fetch_ahead(next, page.bytes(NKV_PAGE_ARRAY_V_ROWS), page.start(), t / kTileTokens);
+    fetch_ahead(next, page, NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS, t / kTileTokens);
     decode_rows(values, t, kTileTokens, tile);
     std::size_t row = 0;
     for (; row + kRowBlock <= query.rows; row += kRowBlock) {
