@@ -19,23 +19,25 @@ inline __m512i nibble_table(std::uint8_t value) {
   return _mm512_load_si512(table);
 }
 
-/// Bits of 32 channels (dword `word` of each token's row) of 16 tokens.
-inline __m512i gather_word(const std::uint8_t* __restrict rows, std::size_t row_bytes,
-                           std::size_t word) {
-  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const __m512i offset = _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(row_bytes)));
-  return _mm512_i32gather_epi32(offset, rows + 4 * word, 1);
-}
-
+constexpr std::size_t kGroup = 16;  // Tokens whose sums fill a vector.
 constexpr std::size_t kMaxWords = NKV_MAX_HEAD_DIM / 32;
 
-/// All words of 16 tokens' rows. Rows of 128 channels, which are common, are transposed instead of
-/// gathered: lane 4 i + j then holds token 4 j + i.
+/// Bits of 32 channels (dword `word` of each token's row) of 16 tokens, `offsets` being their
+/// rows'.
+inline __m512i gather_word(const std::uint8_t* __restrict rows, __m512i offsets, std::size_t word) {
+  return _mm512_i32gather_epi32(offsets, rows + 4 * word, 1);
+}
+
+/// All words of 16 neighbouring tokens' rows. Rows of 128 channels, which are common, are
+/// transposed instead of gathered: lane 4 i + j then holds token 4 j + i.
 inline void load_words(const std::uint8_t* __restrict rows, std::size_t row_bytes,
                        __m512i* __restrict words) {
   if (row_bytes != 16) {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i offsets =
+        _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(row_bytes)));
     for (std::size_t word = 0; word < row_bytes / 4; ++word) {
-      words[word] = gather_word(rows, row_bytes, word);
+      words[word] = gather_word(rows, offsets, word);
     }
     return;
   }
@@ -59,60 +61,110 @@ inline __m512i in_token_order(__m512i sums, std::size_t row_bytes) {
   return row_bytes != 16 ? sums : _mm512_permutexvar_epi32(order, sums);
 }
 
-/// Adds kRows rows' sums over one group of 32 channels for 16 tokens. Weights are split into a
-/// signed high byte and a low nibble, w = 16 * high + low, so that byte dot products can take them.
+/// A row block's weights: high and low bytes, four channels' per dword, [rows][dim / 4].
+struct SplitWeights {
+  const std::int32_t* high;
+  const std::int32_t* low;
+  std::size_t dim;
+};
+
+/// Sums of kRows rows for 16 tokens, whose planes' words are given. Weights are split into a signed
+/// high byte and a low nibble, w = 16 * high + low, so that byte dot products can take them.
 template <std::size_t kRows, unsigned kPlanes>
-inline void add_word(const __m512i* __restrict words, const __m512i* __restrict tables,
-                     const std::int32_t* __restrict high, const std::int32_t* __restrict low,
-                     std::size_t stride, __m512i* __restrict high_sums,
-                     __m512i* __restrict low_sums) {
-  for (int nibble = 0; nibble < 8; ++nibble) {
-    __m512i codes = _mm512_setzero_si512();
-    for (unsigned plane = 0; plane < kPlanes; ++plane) {
-      // The permutation looks at the low four bits of each index only.
-      const __m512i index = _mm512_srli_epi32(words[plane], static_cast<unsigned>(4 * nibble));
-      codes = _mm512_or_si512(codes, _mm512_permutexvar_epi32(index, tables[plane]));
+inline void sum_group(const __m512i (*__restrict words)[kMaxWords],
+                      const __m512i* __restrict tables, const SplitWeights& weights,
+                      __m512i* __restrict sums) {
+  __m512i high_sums[kRows];
+  __m512i low_sums[kRows];
+  for (std::size_t row = 0; row < kRows; ++row) {
+    high_sums[row] = low_sums[row] = _mm512_setzero_si512();
+  }
+  for (std::size_t word = 0; word < weights.dim / 32; ++word) {
+    for (std::size_t nibble = 0; nibble < 8; ++nibble) {
+      __m512i codes = _mm512_setzero_si512();
+      for (unsigned plane = 0; plane < kPlanes; ++plane) {
+        // The permutation looks at the low four bits of each index only.
+        const __m512i index =
+            _mm512_srli_epi32(words[plane][word], static_cast<unsigned>(4 * nibble));
+        codes = _mm512_or_si512(codes, _mm512_permutexvar_epi32(index, tables[plane]));
+      }
+      for (std::size_t row = 0; row < kRows; ++row) {
+        const std::size_t at = row * weights.dim / 4 + word * 8 + nibble;
+        high_sums[row] =
+            _mm512_dpbusd_epi32(high_sums[row], codes, _mm512_set1_epi32(weights.high[at]));
+        low_sums[row] =
+            _mm512_dpbusd_epi32(low_sums[row], codes, _mm512_set1_epi32(weights.low[at]));
+      }
     }
+  }
+  for (std::size_t row = 0; row < kRows; ++row) {
+    sums[row] = _mm512_add_epi32(_mm512_slli_epi32(high_sums[row], 4), low_sums[row]);
+  }
+}
+
+template <std::size_t kRows, unsigned kPlanes>
+inline void sum_all_tokens(const PlaneBits& bits, const __m512i* __restrict tables,
+                           const SplitWeights& weights, std::int32_t* __restrict sums) {
+  for (std::size_t token = 0; token < NKV_PAGE_TOKENS; token += kGroup) {
+    __m512i words[kPlanes][kMaxWords];
+    for (unsigned plane = 0; plane < kPlanes; ++plane) {
+      load_words(bits.plane[plane] + token * bits.row_bytes, bits.row_bytes, words[plane]);
+    }
+    __m512i group[kRows];
+    sum_group<kRows, kPlanes>(words, tables, weights, group);
     for (std::size_t row = 0; row < kRows; ++row) {
-      const std::size_t at = row * stride + static_cast<std::size_t>(nibble);
-      high_sums[row] = _mm512_dpbusd_epi32(high_sums[row], codes, _mm512_set1_epi32(high[at]));
-      low_sums[row] = _mm512_dpbusd_epi32(low_sums[row], codes, _mm512_set1_epi32(low[at]));
+      _mm512_storeu_si512(sums + row * NKV_PAGE_TOKENS + token,
+                          in_token_order(group[row], bits.row_bytes));
     }
   }
 }
 
-/// kRows rows of a whole page. `high` and `low` hold four channels' bytes per dword, [rows][dim /
-/// 4].
+/// As sum_all_tokens for the tokens of `wanted`, which are brought together before and spread
+/// after.
 template <std::size_t kRows, unsigned kPlanes>
-inline void plane_sums_rows(const PlaneBits& bits, const std::int32_t* __restrict high,
-                            const std::int32_t* __restrict low, std::size_t dim,
+inline void sum_tokens(const PlaneBits& bits, const __m512i* __restrict tables,
+                       const SplitWeights& weights, std::uint64_t wanted,
+                       std::int32_t* __restrict sums) {
+  alignas(64) std::int32_t offsets[NKV_PAGE_TOKENS + kGroup] = {};
+  alignas(64) std::int32_t packed[kRows][NKV_PAGE_TOKENS + kGroup];
+  std::size_t count = 0;
+  for (std::uint64_t left = wanted; left != 0; left &= left - 1) {
+    offsets[count++] = __builtin_ctzll(left) * static_cast<std::int32_t>(bits.row_bytes);
+  }
+  for (std::size_t i = 0; i < count; i += kGroup) {
+    const __m512i from = _mm512_load_si512(offsets + i);
+    __m512i words[kPlanes][kMaxWords];
+    for (unsigned plane = 0; plane < kPlanes; ++plane) {
+      for (std::size_t word = 0; word < weights.dim / 32; ++word) {
+        words[plane][word] = gather_word(bits.plane[plane], from, word);
+      }
+    }
+    __m512i group[kRows];
+    sum_group<kRows, kPlanes>(words, tables, weights, group);
+    for (std::size_t row = 0; row < kRows; ++row) _mm512_store_si512(packed[row] + i, group[row]);
+  }
+  std::size_t taken = 0;
+  for (std::size_t token = 0; token < NKV_PAGE_TOKENS; token += kGroup) {
+    const auto here = static_cast<__mmask16>(wanted >> token);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      _mm512_storeu_si512(sums + row * NKV_PAGE_TOKENS + token,
+                          _mm512_maskz_expandloadu_epi32(here, packed[row] + taken));
+    }
+    taken += static_cast<std::size_t>(__builtin_popcount(here));
+  }
+}
+
+template <std::size_t kRows, unsigned kPlanes>
+inline void plane_sums_rows(const PlaneBits& bits, const SplitWeights& weights,
                             std::uint64_t wanted, std::int32_t* __restrict sums) {
   __m512i tables[kPlanes];
   for (unsigned plane = 0; plane < kPlanes; ++plane) {
     tables[plane] = nibble_table(static_cast<std::uint8_t>(1U << (kPlanes - 1 - plane)));
   }
-  for (std::size_t token = 0; token < NKV_PAGE_TOKENS; token += 16) {
-    if ((wanted >> token & 0xFFFF) == 0) continue;
-    __m512i high_sums[kRows];
-    __m512i low_sums[kRows];
-    for (std::size_t row = 0; row < kRows; ++row) {
-      high_sums[row] = low_sums[row] = _mm512_setzero_si512();
-    }
-    __m512i words[kPlanes][kMaxWords];
-    for (unsigned plane = 0; plane < kPlanes; ++plane) {
-      load_words(bits.plane[plane] + token * bits.row_bytes, bits.row_bytes, words[plane]);
-    }
-    for (std::size_t word = 0; word < dim / 32; ++word) {
-      __m512i group[kPlanes];
-      for (unsigned plane = 0; plane < kPlanes; ++plane) group[plane] = words[plane][word];
-      add_word<kRows, kPlanes>(group, tables, high + word * 8, low + word * 8, dim / 4, high_sums,
-                               low_sums);
-    }
-    for (std::size_t row = 0; row < kRows; ++row) {
-      const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high_sums[row], 4), low_sums[row]);
-      _mm512_storeu_si512(sums + row * NKV_PAGE_TOKENS + token,
-                          in_token_order(sum, bits.row_bytes));
-    }
+  if (__builtin_popcountll(wanted) > static_cast<int>(NKV_PAGE_TOKENS - kGroup)) {
+    sum_all_tokens<kRows, kPlanes>(bits, tables, weights, sums);
+  } else {
+    sum_tokens<kRows, kPlanes>(bits, tables, weights, wanted, sums);
   }
 }
 
@@ -128,21 +180,21 @@ void plane_sums_of(const PlaneBits& bits, const std::int16_t* __restrict weights
       high[i] = static_cast<std::int8_t>(weights[row * dim + i] >> 4);
       low[i] = static_cast<std::int8_t>(weights[row * dim + i] & 15);
     }
-    const auto* const high_words = reinterpret_cast<const std::int32_t*>(high);
-    const auto* const low_words = reinterpret_cast<const std::int32_t*>(low);
+    const SplitWeights split = {reinterpret_cast<const std::int32_t*>(high),
+                                reinterpret_cast<const std::int32_t*>(low), dim};
     std::int32_t* const out = sums + row * NKV_PAGE_TOKENS;
     switch (count) {
       case 4:
-        plane_sums_rows<4, kPlanes>(bits, high_words, low_words, dim, wanted, out);
+        plane_sums_rows<4, kPlanes>(bits, split, wanted, out);
         break;
       case 3:
-        plane_sums_rows<3, kPlanes>(bits, high_words, low_words, dim, wanted, out);
+        plane_sums_rows<3, kPlanes>(bits, split, wanted, out);
         break;
       case 2:
-        plane_sums_rows<2, kPlanes>(bits, high_words, low_words, dim, wanted, out);
+        plane_sums_rows<2, kPlanes>(bits, split, wanted, out);
         break;
       default:
-        plane_sums_rows<1, kPlanes>(bits, high_words, low_words, dim, wanted, out);
+        plane_sums_rows<1, kPlanes>(bits, split, wanted, out);
     }
   }
 }
