@@ -39,7 +39,7 @@ std::optional<Delta4> encode_delta4(std::span<const uint16_t> patterns, uint32_t
   for (uint32_t element = 0; element < NKV_PAGE_TOKENS * dim; ++element) {
     const uint32_t channel = element % dim;
     const uint16_t pattern = patterns[element];
-    const auto row = std::span(form.rows).subspan(element / dim * row_bytes, row_bytes);
+    const auto row = std::span(form.rows).subspan(size_t{element / dim} * row_bytes, row_bytes);
     const int nibble = exponent_of(pattern) - form.exponents[channel];
     const bool is_normal = exponent_of(pattern) != 0;
     if (is_normal && nibble >= 1 && nibble <= kLargestNibble) {

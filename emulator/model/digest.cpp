@@ -94,8 +94,9 @@ CodedKeys encode_digest(std::span<const Number> keys, uint32_t head_dim) {
         static_cast<uint16_t>((chosen.base & 0xff) | (chosen.m - 8) << 8 | delta << 11);
     for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
       const size_t element = size_t{token} * head_dim + channel;
-      coded.codes[element] = static_cast<uint8_t>(
-          cell_index(keys[element], chosen.m, chosen.exponent) - NKV_CODE_BASE_STEP * chosen.base);
+      coded.codes[element] =
+          static_cast<uint8_t>(cell_index(keys[element], chosen.m, chosen.exponent) -
+                               int64_t{NKV_CODE_BASE_STEP} * chosen.base);
     }
   }
   return coded;

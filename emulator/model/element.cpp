@@ -49,8 +49,9 @@ Number decode_element(uint8_t dtype, std::span<const std::byte> bytes) {
       return decode_small_float(bits, 4, 3);
     }
     case NKV_DTYPE_INT8: {
-      const int value = load<int8_t>(bytes);
-      return normalise(value < 0, static_cast<uint32_t>(value < 0 ? -value : value), 0);
+      const auto bits = load<uint8_t>(bytes);
+      const bool is_negative = bits >= 0x80;
+      return normalise(is_negative, is_negative ? 0x100U - bits : bits, 0);
     }
     default:
       return decode_binary32(load<uint32_t>(bytes));

@@ -96,7 +96,7 @@ int Midpoints::threshold(size_t row, uint64_t count) const {
 }
 
 TokenSet Midpoints::best(uint64_t count) const {
-  const TokenSet visible = pages_->visible();
+  TokenSet visible = pages_->visible();
   if (count_tokens(visible) <= count) return visible;
   TokenSet chosen = pages_->none();
   for (size_t row = 0; row < query_->rows(); ++row) {

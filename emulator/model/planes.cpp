@@ -71,7 +71,7 @@ PlaneWeights::PlaneWeights(std::span<const int32_t> query, std::span<const Chann
     constant_ += weight * centre;
     weight_sum_ += std::abs(weight);
     squares_ += weight * weight;
-    remainder += d * (128 + std::abs(centre));
+    remainder += Int128{d} * (128 + std::abs(centre));
   }
   remainder_ = ceiling_shift(remainder, kRemainderBits);
 }

@@ -103,6 +103,7 @@ std::vector<int32_t> value_row(const Page& page, uint32_t token, int list_expone
   auto numbers = row_numbers(page, values_are_keys(page) ? keys_of(page) : values_of(page), token);
   numbers.resize(page.header().value_dim);
   std::vector<int32_t> integers;
+  integers.reserve(numbers.size());
   for (const Number& element : numbers) {
     integers.push_back(value_integer(element, list_exponent));
   }

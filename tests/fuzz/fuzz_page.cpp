@@ -87,12 +87,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 
 namespace nearkv::test {
 
-const int kMutations = 4000;
+const int mutation_runs = 4000;
 
 std::vector<std::vector<std::uint8_t>> corpus() {
   std::vector<std::vector<std::uint8_t>> inputs;
   for (std::uint8_t seals = 0; seals < 3; ++seals) {
-    for (std::uint8_t byte = 0; byte < sizeof(nkv_page_header); byte += 2) {
+    constexpr std::uint8_t kHeaderBytes = sizeof(nkv_page_header);
+    for (std::uint8_t byte = 0; byte < kHeaderBytes; byte += 2) {
       inputs.push_back({seals, byte, 0, 0xFF});
     }
     inputs.push_back({seals, 0, 1, 0x55, 0, 3, 0x55, 0, 8, 0xFF, 0, 20, 0x80});

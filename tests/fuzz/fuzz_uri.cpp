@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 
 namespace nearkv::test {
 
-const int kMutations = 200000;
+const int mutation_runs = 200000;
 
 std::vector<std::vector<std::uint8_t>> corpus() {
   std::vector<std::vector<std::uint8_t>> inputs;

@@ -44,7 +44,7 @@ TEST(MutationTest, NoInputBreaksTheTarget) {
   }
   Random random = case_random(0);
   std::vector<std::uint8_t> input;
-  for (int run = 0; run < kMutations; ++run) {
+  for (int run = 0; run < mutation_runs; ++run) {
     // Mostly one step from a valid input, sometimes several.
     if (run % 4 != 3) input = valid[random() % valid.size()];
     mutate(&input, random);

@@ -15,6 +15,6 @@ namespace nearkv::test {
 std::vector<std::vector<std::uint8_t>> corpus();
 
 /// Runs that mutation_test.cpp makes, chosen so that they take a few seconds.
-extern const int kMutations;
+extern const int mutation_runs;
 
 }  // namespace nearkv::test

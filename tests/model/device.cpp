@@ -26,7 +26,7 @@ const struct nkv_device_plugin* load() {
   void* const object = dlopen(NKV_MODEL_OBJECT, RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr) throw std::runtime_error(dlerror());
   using Entry = const struct nkv_device_plugin* (*)();
-  const auto entry = std::bit_cast<Entry>(dlsym(object, "nkv_plugin_entry"));
+  const auto entry = reinterpret_cast<Entry>(dlsym(object, "nkv_plugin_entry"));
   if (entry == nullptr) throw std::runtime_error(dlerror());
   return entry();
 }
@@ -38,7 +38,7 @@ const struct nkv_device_plugin& Card::table() {
   return *table;
 }
 
-Card::Card(const std::string& arguments) {
+Card::Card(const std::string& arguments) : table_(table()) {
   std::array<char, 256> error{};
   device_ = table().open(arguments.c_str(), error.data(), error.size());
   if (device_ == nullptr) throw std::runtime_error(error.data());
@@ -47,7 +47,7 @@ Card::Card(const std::string& arguments) {
   memory_ = std::span(static_cast<std::byte*>(place), bytes);
 }
 
-Card::~Card() { table().close(device_); }
+Card::~Card() { table_.close(device_); }
 
 bool QueueDriver::enable() {
   const uint32_t n = setup_.number;

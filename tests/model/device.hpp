@@ -37,6 +37,7 @@ class Card {
   static const struct nkv_device_plugin& table();
 
  private:
+  const struct nkv_device_plugin& table_;
   void* device_;
   std::span<std::byte> memory_;
 };

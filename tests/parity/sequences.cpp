@@ -30,7 +30,6 @@ std::uint32_t special_pattern(std::uint8_t dtype, Random& random) {
 double largest_of(std::uint8_t dtype) {
   switch (dtype) {
     case NKV_DTYPE_FP16:
-      return 4.0;
     case NKV_DTYPE_FP8_E4M3:
     case NKV_DTYPE_FP8_E5M2:
       return 4.0;

@@ -175,9 +175,9 @@ class NEARKV_API Pool {
 
   /// Rewrites a sequence's pages, shared ones included, in a codec of the contract: cools them, or,
   /// with NKV_CODEC_NONE, warms them. A compressed page cannot be read or attended to (kColdPage);
-  /// all else can be done with its sequence. usage() tells what it saves. Every page is always whole;
-  /// on an error those done so far stay done. kBadPage: the codec does not take the rows. kPoolFull:
-  /// slots of one size share a slab, so a pool needs free slabs to cool into.
+  /// all else can be done with its sequence. usage() tells what it saves. Every page is always
+  /// whole; on an error those done so far stay done. kBadPage: the codec does not take the rows.
+  /// kPoolFull: slots of one size share a slab, so a pool needs free slabs to cool into.
   Status transcode(std::uint64_t sequence, std::uint8_t codec);
 
   /// Verifies every checksum of a sequence. kCorrupt names the page in last_error().

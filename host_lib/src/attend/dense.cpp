@@ -241,7 +241,7 @@ HWY_EXPORT(kernel_order_target);
 void DenseScratch::reserve(std::size_t wanted_rows) {
   if (wanted_rows <= rows) return;
   rows = wanted_rows;
-  tile = hwy::AllocateAligned<float>(16 * NKV_MAX_HEAD_DIM);
+  tile = hwy::AllocateAligned<float>(std::size_t{16} * NKV_MAX_HEAD_DIM);
   scores = hwy::AllocateAligned<float>(rows * NKV_PAGE_TOKENS);
 }
 

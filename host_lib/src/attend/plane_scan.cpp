@@ -30,8 +30,8 @@ std::uint64_t saturated_tokens(std::span<const std::int16_t> mids) {
 void PlaneScan::fetch_ahead(std::size_t page) const {
   const std::byte* const next = list_->peek(page);
   if (next == nullptr) return;
-  const std::size_t bytes =
-      sizeof(nkv_page_header) + 2 * query_->dim() + planes_ * (NKV_PAGE_TOKENS / 8) * query_->dim();
+  const std::size_t plane_bytes = NKV_PAGE_TOKENS / 8 * query_->dim();
+  const std::size_t bytes = sizeof(nkv_page_header) + 2 * query_->dim() + planes_ * plane_bytes;
   for (std::size_t offset = 0; offset < bytes; offset += NKV_BURST_BYTES) {
     __builtin_prefetch(next + offset, 0, 2);
   }

@@ -153,8 +153,10 @@ Outcome SampledCorrection::draw(const Inclusion& inclusion, std::uint32_t seed, 
                                   context_.workers, &tokens_, traffic);
   if (!outcome.ok()) return outcome;
   std::vector<Part> parts;
-  for (unsigned i = 0; i < context_.workers->size(); ++i)
+  parts.reserve(context_.workers->size());
+  for (unsigned i = 0; i < context_.workers->size(); ++i) {
     parts.emplace_back(sums_.rows(), sums_.dim());
+  }
   outcome = accumulate(inclusion, &parts, traffic);
   if (outcome.ok()) conclude(parts);
   return outcome;

@@ -27,6 +27,7 @@ struct Part {
 
 std::vector<Part> make_parts(unsigned workers, std::size_t rows, std::size_t dim) {
   std::vector<Part> parts;
+  parts.reserve(workers);
   for (unsigned i = 0; i < workers; ++i) parts.emplace_back(rows, dim);
   return parts;
 }

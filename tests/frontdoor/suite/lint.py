@@ -103,13 +103,14 @@ def _digests() -> dict[str, str]:
     database = BUILD / "compile_commands.json"
     if not database.exists():
         return {}
-    config = (ROOT / ".clang-tidy").read_bytes()
+    ours = set(_our_files())
+    config = b"".join(path.read_bytes() for path in sorted(ours) if path.name == ".clang-tidy")
     version = subprocess.run([tool("clang-tidy"), "--version"], capture_output=True).stdout
     included = _included_headers()
     digests = {}
     for entry in json.loads(database.read_text()):
         source = Path(entry["file"])
-        if not source.is_relative_to(ROOT) or source.is_relative_to(ROOT / "build"):
+        if source not in ours:
             continue
         arguments = shlex.split(entry["command"])
         target = arguments[arguments.index("-o") + 1]
