@@ -385,6 +385,14 @@ void bind_pool(nb::module_& module) {
            "Rows [first, first + count) as `gather` gives them.")
       .def("scrub", &scrub, "sequence"_a,
            "Verifies every checksum of a sequence; gives the number of pages.")
+      .def(
+          "transcode",
+          [](Pool& self, std::uint64_t sequence, std::uint8_t codec) {
+            run(self, [&] { return self.transcode(sequence, codec); });
+          },
+          "sequence"_a, "codec"_a,
+          "Cools a sequence's pages into a `Codec`, or warms them with Codec.NONE. While they are\n"
+          "compressed they cannot be read or attended to.")
       .def("stats", &Pool::stats)
       .def("reset_stats", &Pool::reset_stats)
       .def("usage", &Pool::usage);

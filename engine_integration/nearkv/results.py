@@ -281,41 +281,40 @@ def read_results(path: Path) -> ResultFile:
 
 
 # OpenMP's threads keep spinning for a while after their work, on the next call's cores.
-_PAUSE_S = 0.02
+_PAUSE_S = 0.01
 
 
-def interleave(
-    calls: Sequence[Callable[[], object]], *, repeat: int = 7, warmup: int = 1
-) -> list[Samples]:
+def interleave(calls: Sequence[Callable[[], object]], *, repeat: int = 7) -> list[Samples]:
     """Times each call `repeat` times, in turn (A B C A B C), and gives their seconds.
 
-    Taking turns makes a drift of the machine fall on all alike; a pause before each keeps them
-    apart. The first `warmup` rounds are not counted.
+    Taking turns makes a drift of the machine fall on all alike; a pause before each turn keeps
+    them apart. In its turn a call is made twice and the second one timed: as in a loop that makes
+    it all the time, with its threads awake.
     """
-    if repeat < 1 or warmup < 0:
-        raise ValueError("interleave: repeat must be at least 1, and warmup at least 0")
+    if repeat < 1:
+        raise ValueError("interleave: repeat must be at least 1")
     readings: list[list[float]] = [[] for _ in calls]
-    for round_index in range(warmup + repeat):
+    for _ in range(repeat):
         for call, seconds in zip(calls, readings, strict=True):
             time.sleep(_PAUSE_S)
+            call()
             start_ns = time.perf_counter_ns()
             call()
             elapsed_ns = time.perf_counter_ns() - start_ns
-            if round_index >= warmup:
-                seconds.append(max(elapsed_ns, 1) * 1e-9)
+            seconds.append(max(elapsed_ns, 1) * 1e-9)
     return [Samples(tuple(seconds)) for seconds in readings]
 
 
-def measure(call: Callable[[], object], *, repeat: int = 7, warmup: int = 1) -> Samples:
+def measure(call: Callable[[], object], *, repeat: int = 7) -> Samples:
     """Times one call; see `interleave`."""
-    return interleave([call], repeat=repeat, warmup=warmup)[0]
+    return interleave([call], repeat=repeat)[0]
 
 
 def compare(
-    first: Callable[[], object], second: Callable[[], object], *, repeat: int = 7, warmup: int = 1
+    first: Callable[[], object], second: Callable[[], object], *, repeat: int = 7
 ) -> tuple[Samples, Samples, float]:
     """Times two calls side by side (A B A B): both samples, and how often as fast the first is."""
-    a, b = interleave([first, second], repeat=repeat, warmup=warmup)
+    a, b = interleave([first, second], repeat=repeat)
     return a, b, b.median / a.median
 
 

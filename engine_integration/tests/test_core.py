@@ -227,6 +227,20 @@ def test_forks_share_pages_and_grow_apart(pool: Pool) -> None:
     assert (pool.usage().pages, pool.usage().sequences) == (0, 0)
 
 
+def test_a_sequence_is_cooled_and_warmed_without_loss(pool: Pool) -> None:
+    keys, values = random_rows()
+    pool.append(1, 0, keys, values)
+    warm_bytes = pool.usage().page_bytes
+    pool.transcode(1, Codec.PLANES_ZSTD)
+    assert pool.usage().page_bytes < warm_bytes
+    with pytest.raises(Error) as caught:
+        pool.read(1, 0, 0, 0, 1)
+    assert caught.value.status == Status.COLD_PAGE
+    pool.transcode(1, Codec.NONE)
+    stored_keys, _ = pool.read(1, 0, 0, 0, TOKENS)
+    assert (stored_keys == keys[0].view(torch.uint16).numpy()).all()
+
+
 def test_statistics_count_the_link_and_the_near_reads(pool: Pool) -> None:
     keys, values = random_rows()
     pool.append(1, 0, keys, values)

@@ -163,6 +163,10 @@ NEARKV_API int nearkv_read(struct nearkv_pool* pool, uint64_t sequence, uint16_t
 /* Verifies every checksum of a sequence; `pages` receives how many pages were found sound. */
 NEARKV_API int nearkv_scrub(struct nearkv_pool* pool, uint64_t sequence, uint64_t* pages);
 
+/* Cools a sequence's pages into a codec (enum nkv_codec), or warms them with NKV_CODEC_NONE. While
+ * they are compressed they cannot be read or attended to. */
+NEARKV_API int nearkv_transcode(struct nearkv_pool* pool, uint64_t sequence, uint8_t codec);
+
 /* A zero-terminated line about the last call on the pool that failed, cut to `bytes`. */
 NEARKV_API void nearkv_pool_last_error(struct nearkv_pool* pool, char* text, size_t bytes);
 NEARKV_API void nearkv_pool_stats(struct nearkv_pool* pool, struct nearkv_stats* stats);

@@ -155,6 +155,15 @@ static const char* use_rows(struct nearkv_pool* pool) {
   uint64_t pages = 0;
   CHECK(nearkv_scrub(pool, 1, &pages) == 0 && pages == 2);
   CHECK(nearkv_scrub(pool, 7, &pages) == -ENOENT);
+  struct nearkv_usage warm;
+  struct nearkv_usage cold;
+  nearkv_pool_usage(pool, &warm);
+  CHECK(nearkv_transcode(pool, 1, NKV_CODEC_PLANES_ZSTD) == 0);
+  nearkv_pool_usage(pool, &cold);
+  CHECK(cold.pages == warm.pages && cold.page_bytes < warm.page_bytes);
+  CHECK(nearkv_read(pool, 1, 0, 0, 0, 1, some_keys, NULL) == -EUCLEAN);
+  CHECK(nearkv_transcode(pool, 1, NKV_CODEC_NONE) == 0);
+  CHECK(nearkv_transcode(pool, 7, NKV_CODEC_NONE) == -ENOENT);
   struct nearkv_stats stats;
   nearkv_pool_stats(pool, &stats);
   CHECK(stats.commands > 0 && stats.link_to_device_bytes > 0);

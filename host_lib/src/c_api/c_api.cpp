@@ -254,6 +254,10 @@ int nearkv_scrub(nearkv_pool* pool, std::uint64_t sequence, std::uint64_t* pages
   return to_errno(pool->pool->scrub(sequence, pages));
 }
 
+int nearkv_transcode(nearkv_pool* pool, std::uint64_t sequence, std::uint8_t codec) {
+  return to_errno(pool->pool->transcode(sequence, codec));
+}
+
 void nearkv_pool_last_error(nearkv_pool* pool, char* text, std::size_t bytes) {
   nearkv::copy_text(pool->pool->last_error(), text, bytes);
 }

@@ -1,0 +1,43 @@
+"""The benches that ship run to their end, and what they count (not time) is as it should be."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nearkv.results import Result, read_results
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+
+
+def run_bench(name: str, folder: Path) -> list[Result]:
+    file = folder / "results.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", name, "--json", str(file)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(file.read_text())["results"]
+    return read_results(file).results
+
+
+@pytest.mark.default
+def test_codec_bench_meets_every_size_goal(tmp_path: Path) -> None:
+    results = run_bench("codec", tmp_path)
+    missed = [result.name for result in results if result.met is False]
+    assert not missed
+    assert {result.name for result in results if result.goal} >= {
+        "codec/document/k/residual/size",
+        "codec/document/k/planes_zstd/size",
+        "codec/document/v/planes_zstd/size",
+    }
+
+
+@pytest.mark.long
+def test_cpu_bench_keeps_its_bounds_and_its_memory(tmp_path: Path) -> None:
+    results = {result.name: result for result in run_bench("cpu", tmp_path)}
+    counted = [name for name in results if "bounded_misses" in name]
+    assert len(counted) == 6
+    assert all(results[name].met for name in [*counted, "cpu/resident_beyond_pool"])
+    assert sum(result.extra.get("queries", 0) for result in results.values()) >= 3 * 10_000
