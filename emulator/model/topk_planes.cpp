@@ -13,7 +13,6 @@ namespace nearkv::model {
 
 namespace {
 
-constexpr int kDefaultPlanes = 2;
 constexpr double kDefaultDeviations = 4.0;
 
 std::optional<double> deviations_of(const nkv_topk_command& command) {
@@ -27,7 +26,7 @@ class PlaneSearch {
   explicit PlaneSearch(const TopkTask& task)
       : task_(task),
         deviations_(deviations_of(task.command)),
-        scanned_planes_(task.command.planes == 0 ? kDefaultPlanes : task.command.planes),
+        scanned_planes_(task.command.planes == 0 ? int{NKV_TOPK_PLANES} : int{task.command.planes}),
         scored_(task.input.query.rows()) {}
 
   TopkAnswer run() {

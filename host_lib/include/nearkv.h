@@ -83,7 +83,7 @@ struct nearkv_top_k_request {
   uint16_t top_k;
   uint8_t query_dtype;
   uint8_t mode;   /* enum nkv_select; not INDEXER */
-  uint8_t planes; /* 0: two */
+  uint8_t planes; /* that the scan streams; 0: NKV_TOPK_PLANES */
   uint8_t z16;    /* STATISTICAL; 0: four standard deviations */
   uint8_t sinks;
   uint32_t tokens;

@@ -149,7 +149,7 @@ class NEARKV_API Pool {
     std::uint16_t rows = 1;
     std::uint16_t top_k = 64;
     std::uint8_t mode = NKV_SELECT_CERTIFIED;
-    std::uint8_t planes = 0;
+    std::uint8_t planes = 0;  ///< That the scan streams; 0: NKV_TOPK_PLANES.
     std::uint8_t z16 = 0;
     float scale = 1;
     std::uint32_t tokens = 0;  ///< As in AttendOptions.

@@ -287,7 +287,7 @@ Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
     default: {
       TopKSpec request;
       request.select = command.mode;
-      request.planes = command.planes == 0 ? 2U : command.planes;
+      request.planes = command.planes == 0 ? unsigned{NKV_TOPK_PLANES} : command.planes;
       request.z16 = command.z == 0 ? 64U : command.z;
       request.top_k = command.top_k;
       outcome = select_by_planes(list_, visibility, query_, request, workers_, &scan_, &result);

@@ -65,6 +65,11 @@ typedef float nkv_f32;
 #define NKV_EXCEPTIONS 16 /**< [entries] Room for DELTA4 exceptions in a page, per tensor. */
 /** [planes] Search planes stored for K: the top bits of the page-affine 8-bit code. */
 #define NKV_KEY_PLANES 4
+/**
+ * [planes] Planes that TOPK streams if the command does not say: the fewest certified bytes on real
+ * and synthetic keys.
+ */
+#define NKV_TOPK_PLANES 3
 #define NKV_CODE_BASE_STEP 4 /**< [steps] A digest's base counts in this many quantisation steps. */
 #define NKV_POOL_MAGIC 1280723790 /**< First word of a pool: 'NKVL'. */
 #define NKV_POOL_VERSION 1 /**< Version of the pool's structures. */
@@ -548,7 +553,7 @@ struct nkv_topk_command {
   nkv_f32 scale; /**< As in ATTEND. */
   uint32_t reserved2; /**< Zero. */
   uint8_t sinks; /**< As in ATTEND. */
-  uint8_t planes; /**< Planes that the scan streams; 0 means 2. [at most KEY_PLANES] */
+  uint8_t planes; /**< Planes that the scan streams; 0 means TOPK_PLANES. [at most KEY_PLANES] */
   uint16_t top_k; /**< Tokens wanted per row. [1 to MAX_TOP_K] */
   uint8_t mode; /**< How to find them. [a value of select] */
   uint8_t group; /**< Query rows. [1 to MAX_GROUP] */

@@ -88,6 +88,9 @@ MAX_RING_ENTRIES = 4096
 EXCEPTIONS = 16
 # [planes] Search planes stored for K: the top bits of the page-affine 8-bit code.
 KEY_PLANES = 4
+# [planes] Planes that TOPK streams if the command does not say: the fewest certified bytes on real
+# and synthetic keys.
+TOPK_PLANES = 3
 # [steps] A digest's base counts in this many quantisation steps.
 CODE_BASE_STEP = 4
 # First word of a pool: 'NKVL'.

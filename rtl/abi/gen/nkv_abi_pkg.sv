@@ -46,6 +46,9 @@ package nkv_abi_pkg;
   localparam int unsigned Exceptions = 16;
   // [planes] Search planes stored for K: the top bits of the page-affine 8-bit code.
   localparam int unsigned KeyPlanes = 4;
+  // [planes] Planes that TOPK streams if the command does not say: the fewest certified bytes on
+  // real and synthetic keys.
+  localparam int unsigned TopkPlanes = 3;
   // [steps] A digest's base counts in this many quantisation steps.
   localparam int unsigned CodeBaseStep = 4;
   // First word of a pool: 'NKVL'.
@@ -537,7 +540,7 @@ package nkv_abi_pkg;
     select_e mode;
     // Byte 50. Tokens wanted per row. [1 to MAX_TOP_K]
     logic [15:0] top_k;
-    // Byte 49. Planes that the scan streams; 0 means 2. [at most KEY_PLANES]
+    // Byte 49. Planes that the scan streams; 0 means TOPK_PLANES. [at most KEY_PLANES]
     logic [7:0] planes;
     // Byte 48. As in ATTEND.
     logic [7:0] sinks;
