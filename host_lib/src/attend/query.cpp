@@ -5,14 +5,11 @@
 #include <cmath>
 
 #include "nkv_abi.h"
+#include "page/elements.hpp"
 #include "page/row_source.hpp"
 
 namespace nearkv {
 namespace {
-
-int biased_exponent(float value) {
-  return static_cast<int>((std::bit_cast<std::uint32_t>(value) >> 23) & 0xFFU);
-}
 
 /// Sign and 24-bit significand, shifted right by 1 + (largest exponent - own).
 std::int32_t align(float value, int largest) {

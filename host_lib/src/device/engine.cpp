@@ -16,7 +16,7 @@ Outcome no_operation(std::span<const std::byte> command) {
   constexpr std::size_t kTag = offsetof(nkv_attend_command, tag);
   for (std::size_t i = 1; i < command.size(); ++i) {
     const bool is_tag = i >= kTag && i < kTag + sizeof(nkv_attend_command::tag);
-    if (!is_tag && command[i] != std::byte{0}) return {Status::kBadField, i};
+    if (!is_tag && command[i] != std::byte{0}) return bad_field(i);
   }
   return {};
 }

@@ -8,17 +8,10 @@
 #include "attend/topk.hpp"
 #include "device/engine.hpp"
 #include "page/elements.hpp"
+#include "round_up.hpp"
 
 namespace nearkv {
 namespace {
-
-constexpr std::uint64_t kSectionBytes = NKV_BURST_BYTES;
-
-std::uint64_t section(std::uint64_t bytes) {
-  return (bytes + kSectionBytes - 1) / kSectionBytes * kSectionBytes;
-}
-
-Outcome bad_field(std::size_t offset) { return {Status::kBadField, offset}; }
 
 bool is_query_dtype(std::uint8_t dtype) {
   return dtype == NKV_DTYPE_BF16 || dtype == NKV_DTYPE_FP16 || dtype == NKV_DTYPE_FP32;
@@ -57,8 +50,8 @@ class AttendOutput {
         base2_((command.flags & NKV_ATTEND_FLAG_LSE_BASE2) != 0),
         rows_(command.group),
         dim_(command.value_dim) {
-    const std::uint64_t output_bytes = section(rows_ * dim_ * element_bytes());
-    const std::uint64_t row_bytes = section(rows_ * sizeof(float));
+    const std::uint64_t output_bytes = whole_bursts(rows_ * dim_ * element_bytes());
+    const std::uint64_t row_bytes = whole_bursts(rows_ * sizeof(float));
     bytes_ = window.at(command.result, output_bytes + row_bytes + rows_ * sizeof(float));
     lse_at_ = output_bytes;
     bound_at_ = output_bytes + row_bytes;
@@ -158,7 +151,7 @@ class TopKOutput {
  public:
   TopKOutput(const nkv_topk_command& command, const Window& window)
       : rows_(command.mode == NKV_SELECT_INDEXER ? 1 : command.group), top_k_(command.top_k) {
-    const std::uint64_t table_bytes = section(rows_ * top_k_ * sizeof(std::uint32_t));
+    const std::uint64_t table_bytes = whole_bursts(rows_ * top_k_ * sizeof(std::uint32_t));
     bytes_ = window.at(command.result, 2 * table_bytes + rows_ * sizeof(std::uint32_t));
     scores_at_ = table_bytes;
     counts_at_ = 2 * table_bytes;

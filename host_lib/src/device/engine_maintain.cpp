@@ -73,7 +73,7 @@ Outcome Engine::move(const nkv_pages_command& command, const Window& window,
                      nkv_completion* completion) {
   const bool transcodes = command.opcode == NKV_OPCODE_TRANSCODE;
   if (transcodes && command.slot_bytes == 0) {
-    return {Status::kBadField, offsetof(nkv_pages_command, slot_bytes)};
+    return bad_field(offsetof(nkv_pages_command, slot_bytes));
   }
   std::vector<nkv_page_entry> sources;
   std::vector<nkv_page_entry> destinations;
@@ -90,8 +90,7 @@ Outcome Engine::move(const nkv_pages_command& command, const Window& window,
 
   std::vector<MovedPage> pages;
   const Outcome planned = plan_moves(command, window, sources, destinations, &pages);
-  if (collide(places_of(pages)))
-    return {Status::kBadField, offsetof(nkv_pages_command, destination)};
+  if (collide(places_of(pages))) return bad_field(offsetof(nkv_pages_command, destination));
   FirstFault fault;
   if (!planned.ok()) fault.record(planned.detail, planned.status);
   workers_->for_each(pages.size(), 1, [&](unsigned member, std::size_t begin, std::size_t end) {

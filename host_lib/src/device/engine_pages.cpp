@@ -9,17 +9,12 @@
 #include "page/encode.hpp"
 #include "page/page_reader.hpp"
 #include "page/places.hpp"
+#include "round_up.hpp"
 
 namespace nearkv {
 namespace {
 
 constexpr std::size_t kGrainPages = 4;
-
-Outcome bad_field(std::size_t offset) { return {Status::kBadField, offset}; }
-
-std::uint64_t section(std::uint64_t bytes) {
-  return (bytes + NKV_BURST_BYTES - 1) / NKV_BURST_BYTES * NKV_BURST_BYTES;
-}
 
 /// Rules of APPEND that join several fields.
 Outcome check_append(const nkv_append_command& command) {
@@ -64,7 +59,7 @@ struct ReadOutput {
     if (tensor != NKV_TENSOR_VALUES) {
       keys = {window.at(address, count * key_bytes), key_bytes};
       if (keys.bytes.empty()) return false;
-      values_at += section(count * key_bytes);
+      values_at += whole_bursts(count * key_bytes);
     }
     if (tensor != NKV_TENSOR_KEYS) {
       values = {window.at(values_at, count * value_bytes), value_bytes};

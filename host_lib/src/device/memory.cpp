@@ -12,6 +12,8 @@
 #include <fstream>
 #include <utility>
 
+#include "round_up.hpp"
+
 namespace nearkv {
 namespace {
 
@@ -32,10 +34,6 @@ class FileDescriptor {
 };
 
 std::string system_error(const std::string& what) { return what + ": " + std::strerror(errno); }
-
-std::uint64_t round_up(std::uint64_t bytes) {
-  return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-}
 
 /// Size of a character device-dax, from sysfs; 0 if it is none.
 std::uint64_t dax_bytes(const struct stat& info) {
@@ -63,7 +61,7 @@ Status size_of(int fd, const Memory::Options& options, std::uint64_t* bytes, std
     }
   } else {
     present = static_cast<std::uint64_t>(info.st_size);
-    const std::uint64_t wanted = round_up(options.bytes);
+    const std::uint64_t wanted = round_up(options.bytes, kHugePageBytes);
     if (present < wanted) {
       if (::posix_fallocate(fd, 0, static_cast<off_t>(wanted)) != 0) {
         *reason = options.path + ": cannot reserve " + std::to_string(wanted) + " bytes on disk";
@@ -72,7 +70,8 @@ Status size_of(int fd, const Memory::Options& options, std::uint64_t* bytes, std
       present = wanted;
     }
   }
-  *bytes = options.bytes != 0 ? round_up(options.bytes) : present / kHugePageBytes * kHugePageBytes;
+  *bytes = options.bytes != 0 ? round_up(options.bytes, kHugePageBytes)
+                              : present / kHugePageBytes * kHugePageBytes;
   if (*bytes == 0) {
     *reason = options.path + ": empty; give memory=SIZE";
     return Status::kBadUri;
@@ -94,7 +93,7 @@ Memory::~Memory() {
 }
 
 Status Memory::map(const Options& options, Memory* memory, std::string* reason) {
-  std::uint64_t bytes = round_up(options.bytes);
+  std::uint64_t bytes = round_up(options.bytes, kHugePageBytes);
   int flags = MAP_PRIVATE | MAP_ANONYMOUS;
   const FileDescriptor file(
       options.path.empty() ? -1 : ::open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

@@ -6,6 +6,7 @@
 #include "page/checksum.hpp"
 #include "page/encode.hpp"
 #include "page/page_view.hpp"
+#include "round_up.hpp"
 
 namespace nearkv {
 namespace {
@@ -13,11 +14,7 @@ namespace {
 constexpr std::size_t kPayloadAt = sizeof(nkv_page_header);
 constexpr std::size_t kScalesBytes = NKV_PAGE_TOKENS * sizeof(float);
 
-constexpr std::size_t align(std::size_t bytes) {
-  return (bytes + NKV_BURST_BYTES - 1) / NKV_BURST_BYTES * NKV_BURST_BYTES;
-}
-
-constexpr std::size_t kKeysAt = align(kPayloadAt + sizeof(nkv_cold_payload));
+constexpr std::size_t kKeysAt = whole_bursts(kPayloadAt + sizeof(nkv_cold_payload));
 
 bool has_values(const nkv_page_header& header) { return header.v_form != NKV_ROW_FORM_NONE; }
 bool has_scales(const nkv_page_header& header) {
@@ -27,8 +24,8 @@ bool has_scales(const nkv_page_header& header) {
 /// Where the parts behind the K block start, and where the last one ends.
 struct Places {
   Places(const nkv_page_header& header, const nkv_cold_payload& payload)
-      : values(align(kKeysAt + payload.k_bytes)),
-        scales(has_values(header) ? align(values + payload.v_bytes) : values),
+      : values(whole_bursts(kKeysAt + payload.k_bytes)),
+        scales(has_values(header) ? whole_bursts(values + payload.v_bytes) : values),
         end(has_scales(header)   ? scales + kScalesBytes
             : has_values(header) ? values + payload.v_bytes
                                  : kKeysAt + payload.k_bytes) {}

@@ -10,6 +10,10 @@ namespace nearkv {
 
 inline constexpr std::uint32_t kExponentMask = 0x7F800000U;
 
+[[nodiscard]] inline int biased_exponent(float value) {
+  return static_cast<int>((std::bit_cast<std::uint32_t>(value) & kExponentMask) >> 23);
+}
+
 [[nodiscard]] inline float flush_subnormal(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponentMask) == 0 ? std::copysign(0.0F, value)
                                                                     : value;

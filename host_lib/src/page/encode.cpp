@@ -31,10 +31,6 @@ struct Tensor {
   std::uint8_t exponent = 0;  ///< Largest biased exponent of a finite element.
 };
 
-std::uint8_t biased_exponent(float value) {
-  return static_cast<std::uint8_t>((std::bit_cast<std::uint32_t>(value) >> 23) & 0xFFU);
-}
-
 void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, Tensor* tensor) {
   tensor->dim = dim;
   tensor->nonfinite = 0;
@@ -59,8 +55,8 @@ void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, 
   tensor->magnitude.resize(dim);
   channel_ranges(tensor->rows.data(), dim, tensor->lowest.data(), tensor->highest.data(),
                  tensor->magnitude.data());
-  tensor->exponent =
-      biased_exponent(*std::max_element(tensor->magnitude.begin(), tensor->magnitude.end()));
+  tensor->exponent = static_cast<std::uint8_t>(
+      biased_exponent(*std::max_element(tensor->magnitude.begin(), tensor->magnitude.end())));
 }
 
 /// Places arrays in the slot and keeps their checksums.
@@ -241,8 +237,8 @@ Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const So
     if (status != Status::kOk) return status;
     write_value_sums(value_tensor, shape.value_dim, shape.value_dim, writer, &header);
   } else if (shape.value_dim != 0) {
-    header.v_exponent = biased_exponent(*std::max_element(
-        key_tensor.magnitude.begin(), key_tensor.magnitude.begin() + shape.value_dim));
+    header.v_exponent = static_cast<std::uint8_t>(biased_exponent(*std::max_element(
+        key_tensor.magnitude.begin(), key_tensor.magnitude.begin() + shape.value_dim)));
     write_value_sums(key_tensor, shape.head_dim, shape.value_dim, writer, &header);
   }
   fill_checksums(writer, &header);

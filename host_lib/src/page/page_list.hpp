@@ -23,6 +23,9 @@ struct [[nodiscard]] Outcome {
   [[nodiscard]] bool ok() const { return status == Status::kOk; }
 };
 
+/// The outcome of a command whose field at `offset` cannot be.
+[[nodiscard]] inline Outcome bad_field(std::size_t offset) { return {Status::kBadField, offset}; }
+
 /// Collects failures from several threads and keeps the one of the lowest index, so that what a
 /// command reports does not depend on timing.
 class FirstFault {

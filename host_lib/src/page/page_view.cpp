@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "page/checksum.hpp"
+#include "round_up.hpp"
 
 namespace nearkv {
 namespace {
@@ -52,7 +53,7 @@ std::uint64_t page_bytes(const nkv_page_header& header) {
     return layout.total_bytes;
   }
   const std::uint64_t used = sizeof(header) + std::uint64_t{header.payload_bytes};
-  return (used + NKV_PAGE_GRAIN_BYTES - 1) / NKV_PAGE_GRAIN_BYTES * NKV_PAGE_GRAIN_BYTES;
+  return round_up(used, NKV_PAGE_GRAIN_BYTES);
 }
 
 std::uint32_t stored_checksum(const nkv_page_header& header, nkv_page_array array) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "round_up.hpp"
+
 namespace nearkv {
 
 CommandBatch::CommandBatch(Queue* queue, std::span<std::byte> memory, std::uint64_t begin,
@@ -17,8 +19,7 @@ CommandBatch::CommandBatch(Queue* queue, std::span<std::byte> memory, std::uint6
 bool CommandBatch::reserve(std::uint64_t bytes, std::uint64_t* address) {
   if (bytes > end_ - next_) return false;
   *address = next_;
-  next_ +=
-      std::min((bytes + NKV_BURST_BYTES - 1) / NKV_BURST_BYTES * NKV_BURST_BYTES, end_ - next_);
+  next_ += std::min(whole_bursts(bytes), end_ - next_);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include "edge.hpp"
 #include "page/checksum.hpp"
 #include "pool/pool_impl.hpp"
+#include "round_up.hpp"
 
 namespace nearkv {
 namespace {
@@ -17,9 +18,7 @@ constexpr std::uint64_t kAlignment = 4096;
 constexpr std::uint64_t kListShare = 256;  // One byte in so many holds page lists.
 constexpr std::uint64_t kStagingShare = 16;
 
-std::uint64_t align(std::uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+std::uint64_t align(std::uint64_t bytes) { return round_up(bytes, kAlignment); }
 
 std::uint32_t header_checksum(const nkv_pool_header& header) {
   return crc32c(std::as_bytes(std::span(&header, 1)).first(offsetof(nkv_pool_header, crc)));

@@ -6,13 +6,10 @@
 #include <limits>
 
 #include "pool/pool_impl.hpp"
+#include "round_up.hpp"
 
 namespace nearkv {
 namespace {
-
-std::uint64_t section(std::uint64_t bytes) {
-  return (bytes + NKV_BURST_BYTES - 1) / NKV_BURST_BYTES * NKV_BURST_BYTES;
-}
 
 std::string place(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
   return "sequence " + std::to_string(sequence) + ", layer " + std::to_string(layer) +
@@ -33,9 +30,9 @@ struct AttendLayout {
   std::uint64_t bytes = 0;
 
   AttendLayout(std::uint64_t rows, std::uint64_t value_dim)
-      : lse(section(rows * value_dim * sizeof(float))),
-        bound(lse + section(rows * sizeof(float))),
-        bytes(bound + section(rows * sizeof(float))) {}
+      : lse(whole_bursts(rows * value_dim * sizeof(float))),
+        bound(lse + whole_bursts(rows * sizeof(float))),
+        bytes(bound + whole_bursts(rows * sizeof(float))) {}
 };
 
 }  // namespace
@@ -144,10 +141,10 @@ Status Pool::Impl::top_k(const TopKRequest& request) {
       !limit_tokens(*list, request.tokens, &command.tokens)) {
     return fail(Status::kBadArgument, what);
   }
-  const std::uint64_t table_bytes = section(places * sizeof(std::uint32_t));
+  const std::uint64_t table_bytes = whole_bursts(places * sizeof(std::uint32_t));
   batch_->clear();
   if (!batch_->reserve(query_bytes, &command.query) ||
-      !batch_->reserve(2 * table_bytes + section(request.rows * sizeof(std::uint32_t)),
+      !batch_->reserve(2 * table_bytes + whole_bursts(request.rows * sizeof(std::uint32_t)),
                        &command.result)) {
     return fail(Status::kBadArgument, what + ": larger than the staging area");
   }

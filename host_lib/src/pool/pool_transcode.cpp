@@ -3,16 +3,13 @@
 #include <cstring>
 
 #include "pool/pool_impl.hpp"
+#include "round_up.hpp"
 
 namespace nearkv {
 namespace {
 
 /// Compressed pages differ in size; their slots come in so many sizes up to an attendable page's.
 constexpr std::uint32_t kSlotSizes = 8;
-
-std::uint32_t round_up(std::uint32_t bytes, std::uint32_t grain) {
-  return (bytes + grain - 1) / grain * grain;
-}
 
 }  // namespace
 
@@ -62,10 +59,11 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> 
   batch_->read(command.destination, std::as_writable_bytes(std::span(staged)));
   std::size_t placed = 0;
   for (std::vector<Slot> slot; placed < count; ++placed) {
-    const std::uint32_t grain = codec == NKV_CODEC_NONE
+    const std::uint64_t grain = codec == NKV_CODEC_NONE
                                     ? NKV_PAGE_GRAIN_BYTES
                                     : round_up(page_bytes / kSlotSizes, NKV_PAGE_GRAIN_BYTES);
-    if (!slabs_.allocate(round_up(sizes[placed], grain), 1, &slot)) break;
+    const auto slot_bytes = static_cast<std::uint32_t>(round_up(sizes[placed], grain));
+    if (!slabs_.allocate(slot_bytes, 1, &slot)) break;
     new_entries[placed].page = slot.front().page;
     new_entries[placed].generation = slot.front().generation;
   }
