@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from nearkv.html import html_page
 from nearkv.results import Result, ResultError, ResultFile, format_number, read_results
 
 _DESCRIPTION = """\
@@ -27,39 +28,20 @@ examples:
 exit status: 0 written; 1 a file cannot be read, or is not a results file;
 2 wrong usage."""
 
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>NearKV results</title>
-<link rel="icon" href="data:,">
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
-  color: #1b1f24; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
-dl {{ display: grid; grid-template-columns: max-content auto; gap: 0 1rem; }}
-dt {{ color: #57606a; }} dd, figure {{ margin: 0; }}
-.wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; }} th {{ text-align: left; font-weight: 600; }}
-th, td {{ padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #d0d7de; white-space: nowrap; }}
-.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
-.met {{ color: #1a7f37; }} .missed {{ color: #cf222e; font-weight: 600; }}
-</style>
-{scripts}
-</head>
-<body>
-<h1>NearKV results</h1>
+_STYLE = """\
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; } th { text-align: left; font-weight: 600; }
+th, td { padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #d0d7de; white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+.met { color: #1a7f37; } .missed { color: #cf222e; font-weight: 600; }"""
+
+_BODY = """\
 <dl>{facts}</dl>
 <h2>Figures</h2>
 <div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>
 {rows}
 </tbody></table></div>
-{plots}
-</body>
-</html>
-"""
+{plots}"""
 
 _HEADS = ("name", "value", "unit", "min", "max", "peer value", "peer", "ratio", "goal", "met")
 _NUMBERS = {"value", "min", "max", "peer value", "ratio"}
@@ -70,13 +52,13 @@ def render_page(files: Sequence[ResultFile]) -> str:
     """The whole page for the results of some files, in their order."""
     results = [result for file in files for result in file.results]
     scripts, plots = _render_plots(results)
-    return _PAGE.format(
-        scripts=scripts,
+    body = _BODY.format(
         facts=_render_facts(files, results),
         heads="".join(f'<th class="{_column_class(head)}">{head}</th>' for head in _HEADS),
         rows="\n".join(_render_row(result) for result in results),
         plots=plots,
     )
+    return html_page("NearKV results", body, style=_STYLE, scripts=scripts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

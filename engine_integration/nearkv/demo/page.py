@@ -6,38 +6,20 @@ from typing import Any
 
 from nearkv.demo.figures import rate
 from nearkv.demo.runs import STAGES, Comparison
+from nearkv.html import html_page
 from nearkv.results import format_number
 
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>NearKV demo</title>
-<link rel="icon" href="data:,">
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
-  color: #1b1f24; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
-dl {{ display: grid; grid-template-columns: max-content auto; gap: 0 1rem; }}
-dt {{ color: #57606a; }} dd, figure {{ margin: 0; }}
-.texts {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }}
-.texts h3 {{ font-size: 1rem; margin: 0; }}
-pre {{ background: #f6f8fa; padding: .75rem; white-space: pre-wrap; overflow-wrap: anywhere; }}
-</style>
-{scripts}
-</head>
-<body>
-<h1>NearKV demo</h1>
+_STYLE = """\
+.texts { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }
+.texts h3 { font-size: 1rem; margin: 0; }
+pre { background: #f6f8fa; padding: .75rem; white-space: pre-wrap; overflow-wrap: anywhere; }"""
+
+_BODY = """\
 <p>{lead}</p>
 <dl>{facts}</dl>
 <h2>What each run wrote after <code>{question}</code></h2>
 <div class="texts">{texts}</div>
-{plots}
-</body>
-</html>
-"""
+{plots}"""
 
 _LEAD = """\
 A model read a document in which the line <code>{needle}</code> was planted, and was asked for it at
@@ -60,8 +42,7 @@ def render_page(
     ]
     needle = summary["needle"]
     texts = summary["texts"].items()
-    return _PAGE.format(
-        scripts=Resources(mode="inline", components=["bokeh"]).render_js(),
+    body = _BODY.format(
         lead=_LEAD.format(needle=escape(needle)),
         facts="".join(
             f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items()
@@ -72,6 +53,8 @@ def render_page(
         ),
         plots="\n".join([*figures, script]),
     )
+    scripts = Resources(mode="inline", components=["bokeh"]).render_js()
+    return html_page("NearKV demo", body, style=_STYLE, scripts=scripts)
 
 
 def _plots(comparison: Comparison) -> dict[str, Any]:
