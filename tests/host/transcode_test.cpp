@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "nearkv/codec.hpp"
+#include "support/checksum.hpp"
 #include "support/devices.hpp"
 #include "support/page_commands.hpp"
 #include "support/page_source.hpp"
@@ -18,15 +19,6 @@ constexpr std::uint8_t kForms[] = {NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4};
 constexpr std::uint8_t kLossless[] = {NKV_CODEC_RESIDUAL, NKV_CODEC_PLANES_LZ4,
                                       NKV_CODEC_PLANES_ZSTD};
 constexpr std::uint8_t kLossy[] = {NKV_CODEC_INT8, NKV_CODEC_INT4, NKV_CODEC_FP8};
-
-std::uint32_t crc32c(std::span<const std::byte> bytes) {
-  std::uint32_t crc = ~0U;
-  for (const std::byte byte : bytes) {
-    crc ^= std::to_integer<std::uint32_t>(byte);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? 0x82F63B78U : 0U);
-  }
-  return ~crc;
-}
 
 /// A list that TRANSCODE has written.
 struct Transcoded {
@@ -165,9 +157,9 @@ TEST_P(TranscodeTest, LaysAPageOutAsTheContractSays) {
     EXPECT_TRUE(std::all_of(page.begin() + static_cast<std::ptrdiff_t>(end), page.end(),
                             [](std::byte byte) { return byte == std::byte{0}; }));
     const std::span<const std::byte> bytes(page);
-    EXPECT_EQ(header.crc_v_exceptions, crc32c(bytes.subspan(128, end - 128)));
-    EXPECT_EQ(header.crc_hot, crc32c(bytes.first(60)));
-    EXPECT_EQ(header.crc_cold, crc32c(bytes.subspan(64, 60)));
+    EXPECT_EQ(header.crc_v_exceptions, checksum(bytes.subspan(128, end - 128)));
+    EXPECT_EQ(header.crc_hot, checksum(bytes.first(60)));
+    EXPECT_EQ(header.crc_cold, checksum(bytes.subspan(64, 60)));
 
     // What the header says besides is what the source's said.
     expected.codec = NKV_CODEC_RESIDUAL;
@@ -393,9 +385,9 @@ TEST_P(TranscodeTest, AForgedPayloadIsCorrupt) {
     const auto page = page_at(&bench_, cold.list.page_list, 0, cold.sizes[0]);
     auto* const header = reinterpret_cast<nkv_page_header*>(page.data());
     forge(header, page);
-    header->crc_v_exceptions = crc32c(page.subspan(128, header->payload_bytes));
-    header->crc_hot = crc32c(page.first(60));
-    header->crc_cold = crc32c(page.subspan(64, 60));
+    header->crc_v_exceptions = checksum(page.subspan(128, header->payload_bytes));
+    header->crc_hot = checksum(page.first(60));
+    header->crc_cold = checksum(page.subspan(64, 60));
     const nkv_completion completion =
         transcode(&bench_, cold.list, NKV_CODEC_NONE, roomy(list)).completion;
     EXPECT_EQ(completion.status, NKV_STATUS_CORRUPT) << name;

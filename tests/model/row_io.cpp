@@ -1,5 +1,7 @@
 #include "row_io.hpp"
 
+#include "support/checksum.hpp"
+
 namespace nearkv::test {
 
 nkv_read_command read_command(const Sequence& sequence, uint8_t tensor, uint32_t first,
@@ -65,17 +67,6 @@ std::vector<nkv_page_entry> read_entries(const Device& device, const Sequence& s
 
 nkv_page_header read_header(const Device& device, const nkv_page_entry& entry) {
   return device.read<nkv_page_header>(uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES, 1)[0];
-}
-
-uint32_t checksum(std::span<const std::byte> bytes) {
-  uint32_t remainder = ~uint32_t{0};
-  for (const std::byte byte : bytes) {
-    remainder ^= std::to_integer<uint32_t>(byte);
-    for (int bit = 0; bit < 8; ++bit) {
-      remainder = (remainder & 1) != 0 ? remainder >> 1 ^ 0x82f63b78u : remainder >> 1;
-    }
-  }
-  return ~remainder;
 }
 
 void forge_header(Device& device, const nkv_page_entry& entry,

@@ -39,9 +39,6 @@ std::vector<std::byte> read_array(const Device& device, const nkv_page_entry& en
 void forge_header(Device& device, const nkv_page_entry& entry,
                   const std::function<void(nkv_page_header&)>& change);
 
-/// CRC32C, bit by bit.
-uint32_t checksum(std::span<const std::byte> bytes);
-
 /// Layout of the page that a header describes.
 nkv_page_layout layout_of(const nkv_page_header& header);
 
