@@ -23,8 +23,8 @@ TEST(Status, SpeaksInWords) {
   EXPECT_STREQ(nkv_status_name(NKV_STATUS_STALE_PAGE), "STALE_PAGE");
   EXPECT_STREQ(nkv_status_message(NKV_STATUS_OK), "done");
   EXPECT_STREQ(nkv_status_message(NKV_STATUS_CORRUPT),
-               "a page's checksum is wrong, so it was not used; detail is the entry's index; drop "
-               "the sequence and recompute it");
+               "a checksum is wrong, so the page or object was not used; detail is the entry's index; "
+               "drop the sequence or object and recompute it");
 }
 
 TEST(Status, AnUnknownOneIsAnErrorWithAText) {

@@ -62,7 +62,7 @@ static const char* use_sequences(struct nearkv_pool* pool) {
   CHECK(nearkv_create_sequence(pool, 1) == 0);
   CHECK(nearkv_create_sequence(pool, 1) == -EEXIST);
   nearkv_pool_last_error(pool, text, sizeof(text));
-  CHECK(strstr(text, "the sequence exists already") != NULL);
+  CHECK(strstr(text, "it exists already") != NULL);
   CHECK(nearkv_append(pool, 1, 0, &key_rows, &value_rows, kTokens) == 0);
   CHECK(nearkv_append(pool, 1, 0, &key_rows, &value_rows, 63) == -EINVAL);
   CHECK(nearkv_append(pool, 7, 0, &key_rows, &value_rows, 64) == -ENOENT);

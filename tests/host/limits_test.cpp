@@ -79,7 +79,7 @@ TEST_P(LimitsTest, AFullPoolLosesNothingAndHasRoomAgainAfterADrop) {
     ASSERT_LT(tokens[sequence], 100000U) << "the pool never fills";
   }
   ASSERT_EQ(status, Status::kPoolFull);
-  EXPECT_NE(pool_->last_error().find("no free page"), std::string::npos) << pool_->last_error();
+  EXPECT_NE(pool_->last_error().find("no room left"), std::string::npos) << pool_->last_error();
   for (const auto& [sequence, count] : tokens) {
     std::uint32_t present = 0;
     ASSERT_EQ(pool_->tokens(sequence, 0, &present), Status::kOk);

@@ -169,12 +169,11 @@ TEST(PoolOptionsTest, ThatMakeNoSenseAreRefused) {
         +[](Options* o) { o->shape.dtype = NKV_DTYPE_FP16; },
         +[](Options* o) { o->shape.dtype = 200; },
         +[](Options* o) { o->shape.k_form = NKV_ROW_FORM_NONE; },
-        +[](Options* o) { o->shape.v_form = 17; }}) {
+        +[](Options* o) { o->shape.v_form = 17; }, +[](Options* o) { o->max_sequences = 0; }}) {
     EXPECT_EQ(create(change), Status::kBadArgument);
     EXPECT_NE(reason, "");
   }
-  for (const auto& change : {+[](Options* o) { o->max_sequences = 0; },
-                             +[](Options* o) { o->max_sequences = 0xFFFFFFFF; },
+  for (const auto& change : {+[](Options* o) { o->max_sequences = 0xFFFFFFFF; },
                              +[](Options* o) { o->staging_bytes = 1; },
                              +[](Options* o) { o->staging_bytes = ~std::uint64_t{0} / 2; },
                              +[](Options* o) { o->staging_bytes = ~std::uint64_t{0}; }}) {

@@ -14,6 +14,13 @@
 
 namespace nearkv {
 
+/// What a device's memory keeps.
+enum class Durability : std::uint8_t {
+  kNone,     ///< Gone with the process.
+  kProcess,  ///< Outlives the process: a file's page cache.
+  kPower,    ///< Outlives the loss of power, once written back: DAX.
+};
+
 /// One near-data device. The model, the RTL, CPU cores and hardware differ here and nowhere else.
 ///
 /// Thread safety: read_csr, write_csr and wait may be called from several threads at once.
@@ -33,6 +40,9 @@ class NEARKV_API Device {
   /// Device memory as the host sees it; stays mapped while the device lives.
   virtual std::span<std::byte> memory() = 0;
 
+  /// What memory() keeps when this process, or the machine, goes down.
+  [[nodiscard]] virtual Durability durability() const { return Durability::kNone; }
+
   /// Sleeps until a completion may have been posted since `*epoch` was last set by this call (start
   /// with 0), so that none can slip in between looking and sleeping; in simulation, runs the clock.
   /// kTimeout if nothing happened in time. May wake early.
@@ -47,7 +57,8 @@ class NEARKV_API Device {
 ///       node=N                NUMA node of memory and workers; default any
 ///       huge=on|off           ask for transparent huge pages; default on
 ///     PATH: a DAX device (/dev/dax0.0) or a file, created with `memory` bytes if absent; the
-///     contents survive the process. Without PATH the memory is anonymous.
+///     contents survive the process and, on a DAX device or file system, the loss of power.
+///     Without PATH the memory is anonymous.
 ///   model:[?memory=SIZE]      the bit-exact golden model (libnearkv_model.so)
 ///   SCHEME:...                libnearkv_SCHEME.so beside this library or in NEARKV_PLUGIN_PATH
 ///

@@ -95,8 +95,9 @@ class NEARKV_API Pool {
   struct Options {
     ModelShape shape;
     std::uint32_t max_sequences = 1024;
-    std::uint64_t staging_bytes =
-        0;  ///< Room for rows and queries on their way; 0: chosen by size.
+    std::uint32_t max_objects = 0;     ///< Of the object store in the same memory; 0: none.
+    std::uint32_t max_namespaces = 0;  ///< Of its keys.
+    std::uint64_t staging_bytes = 0;   ///< For rows and queries on their way; 0: chosen by size.
     std::chrono::milliseconds timeout{60000};  ///< Longest wait for one batch of commands.
   };
 

@@ -30,6 +30,7 @@ class CpuDevice final : public Device {
   std::uint64_t read_csr(std::uint32_t offset) override;
   void write_csr(std::uint32_t offset, std::uint64_t value) override;
   std::span<std::byte> memory() override { return memory_.bytes(); }
+  [[nodiscard]] Durability durability() const override { return memory_.durability(); }
   Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override;
 
  private:

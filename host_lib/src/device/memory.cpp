@@ -81,10 +81,12 @@ Status size_of(int fd, const Memory::Options& options, std::uint64_t* bytes, std
 
 }  // namespace
 
-Memory::Memory(Memory&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+Memory::Memory(Memory&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), durability_(other.durability_) {}
 
 Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(durability_, other.durability_);
   return *this;
 }
 
@@ -107,7 +109,17 @@ Status Memory::map(const Options& options, Memory* memory, std::string* reason) 
     }
     flags = MAP_SHARED;
   }
-  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
+  // Only DAX takes MAP_SYNC: its mapping is the memory itself, with no page cache in between.
+  void* address = MAP_FAILED;
+  Durability durability = Durability::kNone;
+  if (!options.path.empty()) {
+    address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC,
+                     file.get(), 0);
+    durability = address != MAP_FAILED ? Durability::kPower : Durability::kProcess;
+  }
+  if (address == MAP_FAILED) {
+    address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
+  }
   if (address == MAP_FAILED) {
     *reason = system_error("mapping " + std::to_string(bytes) + " bytes of device memory");
     return Status::kOutOfMemory;
@@ -118,6 +130,7 @@ Status Memory::map(const Options& options, Memory* memory, std::string* reason) 
   }
   Memory mapped;
   mapped.bytes_ = {static_cast<std::byte*>(address), bytes};
+  mapped.durability_ = durability;
   *memory = std::move(mapped);
   return Status::kOk;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "nearkv/device.hpp"
 #include "nearkv/status.hpp"
 
 namespace nearkv {
@@ -29,9 +30,11 @@ class Memory {
   static Status map(const Options& options, Memory* memory, std::string* reason);
 
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] Durability durability() const { return durability_; }
 
  private:
   std::span<std::byte> bytes_;
+  Durability durability_ = Durability::kNone;
 };
 
 }  // namespace nearkv

@@ -16,6 +16,7 @@
 #include "nearkv/queue.hpp"
 #include "pool/command_batch.hpp"
 #include "pool/list_allocator.hpp"
+#include "pool/pool_memory.hpp"
 #include "pool/slab_allocator.hpp"
 
 namespace nearkv {
@@ -35,23 +36,10 @@ struct Sequence {
   std::vector<HeadList> heads;  ///< [layers][kv_heads].
 };
 
-/// Where everything lies in a pool of some size and shape.
-struct PoolPlan {
-  nkv_pool_header header{};
-  std::uint64_t staging_bytes = 0;
-  std::uint64_t lists_bytes = 0;
-
-  /// kBadArgument or kPoolFull with a reason.
-  static Status make(std::uint64_t memory_bytes, const Pool::Options& options, PoolPlan* plan,
-                     std::string* reason);
-
-  /// Size of an attendable page; `raw`: with rows that DELTA4 does not hold.
-  static std::uint32_t page_bytes(const ModelShape& shape, bool raw);
-};
-
 class Pool::Impl {
  public:
-  Impl(std::shared_ptr<Device> device, const Options& options, const PoolPlan& plan);
+  Impl(std::shared_ptr<Device> device, const Options& options, const PoolPlan& plan,
+       std::shared_ptr<PoolMemory> pool);
 
   /// Opens the queue. Called once, before anything else.
   Status start(std::string* reason);
@@ -131,6 +119,7 @@ class Pool::Impl {
   std::shared_ptr<Device> device_;
   Options options_;
   PoolPlan plan_;
+  std::shared_ptr<PoolMemory> pool_;
   std::span<std::byte> memory_;
   std::unique_ptr<Queue> queue_;
   NearStats stats_;

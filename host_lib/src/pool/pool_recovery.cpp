@@ -120,6 +120,7 @@ void Pool::Impl::recover() {
     if (!kept.contains(page))
       retract_page(memory_.subspan(std::uint64_t{page} * NKV_PAGE_GRAIN_BYTES, 8));
   });
+  slabs_.give_back_empty();
   release_unshared();
 }
 

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
-#include "nkv_abi.h"
+#include "persist/persistence.hpp"
+#include "pool/slab_table.hpp"
 
 namespace nearkv {
 
@@ -17,13 +19,12 @@ struct Slot {
   std::uint16_t generation = 0;  ///< Of its present use.
 };
 
-/// Cuts slabs into slots of one size each. What a slab is cut into is recorded in device memory, so
-/// that a restart finds headers where pages can start and nowhere else; all other state is kept
-/// here and rebuilt.
+/// Cuts slabs into slots of one size each. What a slab is cut into stands in the slab table; all
+/// other state is kept here and rebuilt. Slabs without pages go back to the table.
 class SlabAllocator {
  public:
-  /// `memory` is all of the pool; the slab records in it are taken as they are.
-  SlabAllocator(std::span<std::byte> memory, const nkv_pool_header& header);
+  /// `memory` is all of the pool; slabs that the table says hold pages are taken over.
+  SlabAllocator(std::span<std::byte> memory, SlabTable* table, Persistence* persistence);
 
   /// `count` slots of at least `bytes`, or none: false if there is no room.
   [[nodiscard]] bool allocate(std::uint32_t bytes, std::size_t count, std::vector<Slot>* slots);
@@ -34,12 +35,16 @@ class SlabAllocator {
   /// During recovery: takes a slot whose page is to be kept.
   void adopt(std::uint32_t page);
 
+  /// After recovery: gives back the slabs of which nothing was kept.
+  void give_back_empty();
+
   /// Calls visit(page, slot_bytes) for every slot there is.
   template <typename Visit>
   void for_each_slot(Visit visit) const {
-    for (std::size_t slab = 0; slab < slabs_.size(); ++slab) {
-      const std::uint32_t bytes = slabs_[slab].slot_bytes;
-      for (std::size_t slot = 0; slot < slots_in(bytes); ++slot) visit(page_of(slab, slot), bytes);
+    for (const auto& [index, slab] : slabs_) {
+      for (std::size_t slot = 0; slot < slab.taken.size(); ++slot) {
+        visit(page_of(index, slot), slab.slot_bytes);
+      }
     }
   }
 
@@ -57,22 +62,19 @@ class SlabAllocator {
     std::size_t slot = 0;
   };
 
-  [[nodiscard]] std::size_t slots_in(std::uint32_t slot_bytes) const {
-    return slot_bytes == 0 ? 0 : slab_bytes_ / slot_bytes;
-  }
   [[nodiscard]] std::uint32_t page_of(std::size_t slab, std::size_t slot) const;
   [[nodiscard]] Place place_of(std::uint32_t page) const;
+  [[nodiscard]] std::span<std::byte> slot_at(std::uint32_t page) const;
   [[nodiscard]] bool find_free(std::uint32_t slot_bytes, Place* place);
   bool cut_slab(std::uint32_t slot_bytes);
   void take(const Place& place);
+  void retract(std::uint32_t page);
 
   std::span<std::byte> memory_;
-  std::uint64_t records_at_;
-  std::uint64_t data_at_;
-  std::uint32_t slab_bytes_;
-  std::vector<Slab> slabs_;
-  std::map<std::uint32_t, std::size_t>
-      search_from_;  ///< Per slot size: slabs before this are full.
+  SlabTable* table_;
+  Persistence* persistence_;
+  std::map<std::size_t, Slab> slabs_;                         ///< By index in the table.
+  std::map<std::uint32_t, std::set<std::size_t>> with_room_;  ///< Per slot size.
   std::uint64_t used_bytes_ = 0;
   std::uint64_t used_slots_ = 0;
 };

@@ -72,7 +72,24 @@ typedef float nkv_f32;
 #define NKV_TOPK_PLANES 3
 #define NKV_CODE_BASE_STEP 4 /**< [steps] A digest's base counts in this many quantisation steps. */
 #define NKV_POOL_MAGIC 1280723790 /**< First word of a pool: 'NKVL'. */
-#define NKV_POOL_VERSION 1 /**< Version of the pool's structures. */
+#define NKV_POOL_RING_ENTRIES 64 /**< [entries] Entries of the rings of a pool's queue. */
+#define NKV_POOL_VERSION 2 /**< Version of the pool's structures. */
+/** `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it. */
+#define NKV_SLAB_OF_OBJECTS 1
+/** [bytes] Space for objects is counted in these, from the start of the pool. */
+#define NKV_OBJECT_GRAIN_BYTES 4096
+#define NKV_MAX_OBJECT_BYTES 67108864 /**< [bytes] Largest object. */
+/** [bytes] Keys up to this long are kept as they are; of a longer one, its SHA-256. */
+#define NKV_OBJECT_KEY_BYTES 32
+/** [parts] Most parts (layers) of an object, each with a checksum of its own. */
+#define NKV_MAX_OBJECT_PARTS 1024
+#define NKV_RECORD_EXTENTS 5 /**< [extents] Extents that fit an object's record. */
+/**
+ * [extents] Most extents of an object; beyond RECORD_EXTENTS they are listed in a grain of their
+ * own.
+ */
+#define NKV_MAX_OBJECT_EXTENTS 511
+#define NKV_NAMESPACE_TEXT_BYTES 208 /**< [bytes] Room for a namespace's name for people. */
 /** [bins] Bins over the 16-bit midpoint from which a threshold is taken. */
 #define NKV_HISTOGRAM_BINS 4096
 
@@ -127,11 +144,14 @@ enum nkv_status {
   /** a page's shape or format does not fit the command; detail is the entry's index */
   NKV_STATUS_BAD_PAGE = 5,
   /**
-   * a page's checksum is wrong, so it was not used; detail is the entry's index; drop the sequence
-   * and recompute it
+   * a checksum is wrong, so the page or object was not used; detail is the entry's index; drop the
+   * sequence or object and recompute it
    */
   NKV_STATUS_CORRUPT = 6,
-  /** the memory reported poison; detail is the entry's index; drop the sequence and recompute it */
+  /**
+   * the memory reported poison; detail is the entry's index; drop the sequence or object and
+   * recompute it
+   */
   NKV_STATUS_POISON = 7,
   /**
    * these rows do not fit the compact row form; detail is the page's index; append it with row form
@@ -150,9 +170,10 @@ enum nkv_status {
   /** the device speaks another ABI; rebuild the library or update the device */
   NKV_STATUS_BAD_ABI = 66,
   NKV_STATUS_BAD_ARGUMENT = 67, /**< an argument is out of range */
-  NKV_STATUS_POOL_FULL = 68, /**< the pool has no free page; drop sequences or open a larger pool */
-  NKV_STATUS_NOT_FOUND = 69, /**< no such sequence */
-  NKV_STATUS_EXISTS = 70, /**< the sequence exists already */
+  /** the pool has no room left that may be used; drop or unpin something, or open a larger pool */
+  NKV_STATUS_POOL_FULL = 68,
+  NKV_STATUS_NOT_FOUND = 69, /**< no such sequence, object or namespace */
+  NKV_STATUS_EXISTS = 70, /**< it exists already */
   NKV_STATUS_QUEUE_FULL = 71, /**< the queue is full; poll completions and submit again */
   NKV_STATUS_TIMEOUT = 72, /**< the device did not answer in time */
   /** the memory holds no NearKV pool, or one of another version; create it anew */
@@ -160,6 +181,11 @@ enum nkv_status {
   NKV_STATUS_IO_ERROR = 74, /**< the operating system refused an operation on the pool's memory */
   NKV_STATUS_OUT_OF_MEMORY = 75, /**< not enough memory */
   NKV_STATUS_CODEC_ERROR = 76, /**< compressed data is damaged */
+  NKV_STATUS_CANCELLED = 77, /**< the job was cancelled before this item began */
+  NKV_STATUS_BUSY = 78, /**< the object is leased or being written; try again when that is over */
+  /** the tenant's quota is used up by objects that cannot be evicted; unpin some or raise it */
+  NKV_STATUS_QUOTA = 79,
+  NKV_STATUS_DENIED = 80, /**< this client may not do that; see the permissions of its tenant */
 };
 
 /** Element type of rows that the host hands over. */
@@ -241,6 +267,19 @@ enum nkv_sequence_state {
   NKV_SEQUENCE_STATE_ACTIVE = 1, /**< A sequence. */
   NKV_SEQUENCE_STATE_DROPPED = 2, /**< Dropped, but forks share its pages. */
 };
+
+/** State of an object's or a namespace's record. */
+enum nkv_object_state {
+  NKV_OBJECT_STATE_FREE = 0, /**< Nobody's. */
+  NKV_OBJECT_STATE_LIVE = 1, /**< Complete, and there until deleted. */
+  /** Its bytes could not be read or failed their checksum; never given out again. */
+  NKV_OBJECT_STATE_POISONED = 2,
+};
+
+/** How an object is stored. */
+/** After the payload stands a CRC32C for each part, and `payload_crc` is of those. */
+#define NKV_OBJECT_FLAG_PARTS (1u << 0)
+#define NKV_OBJECT_FLAG_ALL 0x1u
 
 /** Options of ATTEND. */
 #define NKV_ATTEND_FLAG_OUTPUT_BF16 (1u << 0) /**< O is bf16; fp32 otherwise. */
@@ -730,7 +769,10 @@ NKV_ASSERT_OFFSET(completion, bound, 36);
 NKV_ASSERT_OFFSET(completion, ticks, 40);
 NKV_ASSERT_OFFSET(completion, reserved, 48);
 
-/** First bytes of a pool. Written once, by whoever creates it. */
+/**
+ * First bytes of a pool. Written once, by whoever creates it. Without layers it is a pool of
+ * objects only.
+ */
 struct nkv_pool_header {
   uint32_t magic; /**< POOL_MAGIC. */
   uint32_t version; /**< Version of all pool structures, POOL_VERSION. */
@@ -741,6 +783,11 @@ struct nkv_pool_header {
   uint64_t lists_at; /**< Offset of page lists; rebuilt from page headers. */
   uint64_t staging_at; /**< Offset of rows, queries and results on their way. */
   uint64_t data_at; /**< Offset of the first slab. */
+  uint64_t namespaces_at; /**< Offset of namespace_record [max_namespaces]. */
+  uint64_t objects_at; /**< Offset of object_record [max_objects]. */
+  uint64_t seed; /**< Random; seeds fingerprints of keys, so that no client can make two collide. */
+  uint32_t max_namespaces; /**< Records in the namespace table. */
+  uint32_t max_objects; /**< Records in the object table; 0: a pool of sequences only. */
   uint32_t max_sequences; /**< Records in the sequence table. */
   uint32_t slab_bytes; /**< Size of a slab. */
   uint32_t slabs; /**< Slabs from data_at on. */
@@ -751,7 +798,7 @@ struct nkv_pool_header {
   uint8_t dtype; /**< Element type of rows. [a value of dtype] */
   uint8_t k_form; /**< Form that keys are stored in where they fit it. [a value of row_form] */
   uint8_t v_form; /**< Form that values are stored in where they fit it. [a value of row_form] */
-  uint8_t reserved[37]; /**< Zero. */
+  uint8_t reserved[5]; /**< Zero. */
   uint32_t crc; /**< CRC32C of bytes 0 to 123. */
 };
 #define NKV_POOL_HEADER_BYTES 128
@@ -765,17 +812,22 @@ NKV_ASSERT_OFFSET(pool_header, rings_at, 32);
 NKV_ASSERT_OFFSET(pool_header, lists_at, 40);
 NKV_ASSERT_OFFSET(pool_header, staging_at, 48);
 NKV_ASSERT_OFFSET(pool_header, data_at, 56);
-NKV_ASSERT_OFFSET(pool_header, max_sequences, 64);
-NKV_ASSERT_OFFSET(pool_header, slab_bytes, 68);
-NKV_ASSERT_OFFSET(pool_header, slabs, 72);
-NKV_ASSERT_OFFSET(pool_header, layers, 76);
-NKV_ASSERT_OFFSET(pool_header, kv_heads, 78);
-NKV_ASSERT_OFFSET(pool_header, head_dim, 80);
-NKV_ASSERT_OFFSET(pool_header, value_dim, 82);
-NKV_ASSERT_OFFSET(pool_header, dtype, 84);
-NKV_ASSERT_OFFSET(pool_header, k_form, 85);
-NKV_ASSERT_OFFSET(pool_header, v_form, 86);
-NKV_ASSERT_OFFSET(pool_header, reserved, 87);
+NKV_ASSERT_OFFSET(pool_header, namespaces_at, 64);
+NKV_ASSERT_OFFSET(pool_header, objects_at, 72);
+NKV_ASSERT_OFFSET(pool_header, seed, 80);
+NKV_ASSERT_OFFSET(pool_header, max_namespaces, 88);
+NKV_ASSERT_OFFSET(pool_header, max_objects, 92);
+NKV_ASSERT_OFFSET(pool_header, max_sequences, 96);
+NKV_ASSERT_OFFSET(pool_header, slab_bytes, 100);
+NKV_ASSERT_OFFSET(pool_header, slabs, 104);
+NKV_ASSERT_OFFSET(pool_header, layers, 108);
+NKV_ASSERT_OFFSET(pool_header, kv_heads, 110);
+NKV_ASSERT_OFFSET(pool_header, head_dim, 112);
+NKV_ASSERT_OFFSET(pool_header, value_dim, 114);
+NKV_ASSERT_OFFSET(pool_header, dtype, 116);
+NKV_ASSERT_OFFSET(pool_header, k_form, 117);
+NKV_ASSERT_OFFSET(pool_header, v_form, 118);
+NKV_ASSERT_OFFSET(pool_header, reserved, 119);
 NKV_ASSERT_OFFSET(pool_header, crc, 124);
 
 /** One sequence. A free record is all zero; a dropped one stays while forks share its pages. */
@@ -798,12 +850,102 @@ NKV_ASSERT_OFFSET(sequence_record, crc, 28);
 
 /** What a slab is cut into. */
 struct nkv_slab_record {
-  /** Size of its page slots; 0: not cut yet. A page can only start at a multiple of it. */
+  /**
+   * Size of its page slots: a page can only start at a multiple of it; 0: free; SLAB_OF_OBJECTS.
+   */
   uint32_t slot_bytes;
 };
 #define NKV_SLAB_RECORD_BYTES 4
 NKV_ASSERT_BYTES(slab_record, 4);
 NKV_ASSERT_OFFSET(slab_record, slot_bytes, 0);
+
+/**
+ * Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is its
+ * place in the table.
+ */
+struct nkv_namespace_record {
+  uint32_t state; /**< Written last, in one 8-byte store with `crc`. [a value of object_state] */
+  uint32_t crc; /**< CRC32C of all that follows. */
+  uint16_t tenant; /**< Whose it is. */
+  uint16_t reserved; /**< Zero. */
+  uint32_t text_bytes; /**< Length of `text`. [at most NAMESPACE_TEXT_BYTES] */
+  uint8_t digest[32]; /**< SHA-256 of everything that makes the namespace, the salt included. */
+  /** For people: model, dtype, layout, rank and group, in UTF-8. Never the salt. */
+  uint8_t text[NKV_NAMESPACE_TEXT_BYTES];
+};
+#define NKV_NAMESPACE_RECORD_BYTES 256
+NKV_ASSERT_BYTES(namespace_record, 256);
+NKV_ASSERT_OFFSET(namespace_record, state, 0);
+NKV_ASSERT_OFFSET(namespace_record, crc, 4);
+NKV_ASSERT_OFFSET(namespace_record, tenant, 8);
+NKV_ASSERT_OFFSET(namespace_record, reserved, 10);
+NKV_ASSERT_OFFSET(namespace_record, text_bytes, 12);
+NKV_ASSERT_OFFSET(namespace_record, digest, 16);
+NKV_ASSERT_OFFSET(namespace_record, text, 48);
+
+/** A run of grains. */
+struct nkv_object_extent {
+  uint32_t first_grain; /**< Counted from the start of the pool. */
+  uint32_t grains; /**< At least 1. */
+};
+#define NKV_OBJECT_EXTENT_BYTES 8
+NKV_ASSERT_BYTES(object_extent, 8);
+NKV_ASSERT_OFFSET(object_extent, first_grain, 0);
+NKV_ASSERT_OFFSET(object_extent, grains, 4);
+
+/**
+ * One object. The payload is durable before the record, and the record before its state; a free
+ * record is any whose state is FREE.
+ */
+struct nkv_object_record {
+  uint32_t state; /**< Written last, in one 8-byte store with `crc`. [a value of object_state] */
+  uint32_t crc; /**< CRC32C of all that follows. */
+  /** Counts what the pool has ever published; of two records with one key the later is right. */
+  uint64_t generation;
+  uint32_t namespace_number; /**< Index in the namespace table. */
+  uint32_t bytes; /**< Length of the payload. [at most MAX_OBJECT_BYTES] */
+  uint8_t key[NKV_OBJECT_KEY_BYTES]; /**< The key, or its SHA-256. */
+  uint32_t payload_crc; /**< CRC32C of the payload, or of its parts' checksums. */
+  uint8_t key_bytes; /**< Length of the key; 0: `key` is a SHA-256. [at most OBJECT_KEY_BYTES] */
+  uint8_t flags; /**< How it is stored. [flags of object_flag] */
+  /**
+   * How many. More than RECORD_EXTENTS are listed in the one grain that the record then names; the
+   * list ends with its CRC32C. [at most MAX_OBJECT_EXTENTS]
+   */
+  uint16_t extents;
+  uint64_t parent; /**< Fingerprint of the block before it in its prefix; 0: none. */
+  uint32_t created_s; /**< When it was published, in seconds since 1970. */
+  uint32_t expires_s; /**< When it may go, in seconds since 1970; 0: never by age. */
+  /**
+   * Equal parts (layers) that are written, read and checked alone; 0 or 1: none. The last may be
+   * shorter. [at most MAX_OBJECT_PARTS]
+   */
+  uint16_t parts;
+  uint16_t tenant; /**< The namespace's. */
+  uint32_t grains; /**< That its extents hold together, the list's own not counted. */
+  uint32_t extent_first[NKV_RECORD_EXTENTS]; /**< First grain of each extent. */
+  uint32_t extent_grains[NKV_RECORD_EXTENTS]; /**< Grains of each extent. */
+};
+#define NKV_OBJECT_RECORD_BYTES 128
+NKV_ASSERT_BYTES(object_record, 128);
+NKV_ASSERT_OFFSET(object_record, state, 0);
+NKV_ASSERT_OFFSET(object_record, crc, 4);
+NKV_ASSERT_OFFSET(object_record, generation, 8);
+NKV_ASSERT_OFFSET(object_record, namespace_number, 16);
+NKV_ASSERT_OFFSET(object_record, bytes, 20);
+NKV_ASSERT_OFFSET(object_record, key, 24);
+NKV_ASSERT_OFFSET(object_record, payload_crc, 56);
+NKV_ASSERT_OFFSET(object_record, key_bytes, 60);
+NKV_ASSERT_OFFSET(object_record, flags, 61);
+NKV_ASSERT_OFFSET(object_record, extents, 62);
+NKV_ASSERT_OFFSET(object_record, parent, 64);
+NKV_ASSERT_OFFSET(object_record, created_s, 72);
+NKV_ASSERT_OFFSET(object_record, expires_s, 76);
+NKV_ASSERT_OFFSET(object_record, parts, 80);
+NKV_ASSERT_OFFSET(object_record, tenant, 82);
+NKV_ASSERT_OFFSET(object_record, grains, 84);
+NKV_ASSERT_OFFSET(object_record, extent_first, 88);
+NKV_ASSERT_OFFSET(object_record, extent_grains, 108);
 
 /* Registers: byte offsets; 64-bit access only. Masks are in place. */
 #define NKV_REG_ID 0x0u /**< [ro] Read first: another value is another device. */
@@ -956,6 +1098,14 @@ static inline int nkv_status_errno(uint8_t status) {
       return ENOMEM;
     case NKV_STATUS_CODEC_ERROR:
       return EBADMSG;
+    case NKV_STATUS_CANCELLED:
+      return ECANCELED;
+    case NKV_STATUS_BUSY:
+      return EBUSY;
+    case NKV_STATUS_QUOTA:
+      return EDQUOT;
+    case NKV_STATUS_DENIED:
+      return EACCES;
     default:
       return EPROTO;
   }
@@ -979,11 +1129,11 @@ static inline const char *nkv_status_message(uint8_t status) {
     case NKV_STATUS_BAD_PAGE:
       return "a page's shape or format does not fit the command; detail is the entry's index";
     case NKV_STATUS_CORRUPT:
-      return "a page's checksum is wrong, so it was not used; detail is the entry's index; drop "
-             "the sequence and recompute it";
+      return "a checksum is wrong, so the page or object was not used; detail is the entry's "
+             "index; drop the sequence or object and recompute it";
     case NKV_STATUS_POISON:
-      return "the memory reported poison; detail is the entry's index; drop the sequence and "
-             "recompute it";
+      return "the memory reported poison; detail is the entry's index; drop the sequence or "
+             "object and recompute it";
     case NKV_STATUS_PAGE_OVERFLOW:
       return "these rows do not fit the compact row form; detail is the page's index; append it "
              "with row form RAW";
@@ -1006,11 +1156,12 @@ static inline const char *nkv_status_message(uint8_t status) {
     case NKV_STATUS_BAD_ARGUMENT:
       return "an argument is out of range";
     case NKV_STATUS_POOL_FULL:
-      return "the pool has no free page; drop sequences or open a larger pool";
+      return "the pool has no room left that may be used; drop or unpin something, or open a "
+             "larger pool";
     case NKV_STATUS_NOT_FOUND:
-      return "no such sequence";
+      return "no such sequence, object or namespace";
     case NKV_STATUS_EXISTS:
-      return "the sequence exists already";
+      return "it exists already";
     case NKV_STATUS_QUEUE_FULL:
       return "the queue is full; poll completions and submit again";
     case NKV_STATUS_TIMEOUT:
@@ -1023,6 +1174,15 @@ static inline const char *nkv_status_message(uint8_t status) {
       return "not enough memory";
     case NKV_STATUS_CODEC_ERROR:
       return "compressed data is damaged";
+    case NKV_STATUS_CANCELLED:
+      return "the job was cancelled before this item began";
+    case NKV_STATUS_BUSY:
+      return "the object is leased or being written; try again when that is over";
+    case NKV_STATUS_QUOTA:
+      return "the tenant's quota is used up by objects that cannot be evicted; unpin some or "
+             "raise it";
+    case NKV_STATUS_DENIED:
+      return "this client may not do that; see the permissions of its tenant";
     default:
       return "unknown status; check that library and device have the same ABI";
   }
@@ -1085,6 +1245,14 @@ static inline const char *nkv_status_name(uint8_t status) {
       return "OUT_OF_MEMORY";
     case NKV_STATUS_CODEC_ERROR:
       return "CODEC_ERROR";
+    case NKV_STATUS_CANCELLED:
+      return "CANCELLED";
+    case NKV_STATUS_BUSY:
+      return "BUSY";
+    case NKV_STATUS_QUOTA:
+      return "QUOTA";
+    case NKV_STATUS_DENIED:
+      return "DENIED";
     default:
       return "UNKNOWN";
   }

@@ -95,8 +95,27 @@ TOPK_PLANES = 3
 CODE_BASE_STEP = 4
 # First word of a pool: 'NKVL'.
 POOL_MAGIC = 1280723790
+# [entries] Entries of the rings of a pool's queue.
+POOL_RING_ENTRIES = 64
 # Version of the pool's structures.
-POOL_VERSION = 1
+POOL_VERSION = 2
+# `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
+SLAB_OF_OBJECTS = 1
+# [bytes] Space for objects is counted in these, from the start of the pool.
+OBJECT_GRAIN_BYTES = 4096
+# [bytes] Largest object.
+MAX_OBJECT_BYTES = 67108864
+# [bytes] Keys up to this long are kept as they are; of a longer one, its SHA-256.
+OBJECT_KEY_BYTES = 32
+# [parts] Most parts (layers) of an object, each with a checksum of its own.
+MAX_OBJECT_PARTS = 1024
+# [extents] Extents that fit an object's record.
+RECORD_EXTENTS = 5
+# [extents] Most extents of an object; beyond RECORD_EXTENTS they are listed in a grain of their
+# own.
+MAX_OBJECT_EXTENTS = 511
+# [bytes] Room for a namespace's name for people.
+NAMESPACE_TEXT_BYTES = 208
 # [bins] Bins over the 16-bit midpoint from which a threshold is taken.
 HISTOGRAM_BINS = 4096
 
@@ -164,10 +183,11 @@ class Status(IntEnum):
     STALE_PAGE = 4
     # a page's shape or format does not fit the command; detail is the entry's index
     BAD_PAGE = 5
-    # a page's checksum is wrong, so it was not used; detail is the entry's index; drop the sequence
-    # and recompute it
+    # a checksum is wrong, so the page or object was not used; detail is the entry's index; drop the
+    # sequence or object and recompute it
     CORRUPT = 6
-    # the memory reported poison; detail is the entry's index; drop the sequence and recompute it
+    # the memory reported poison; detail is the entry's index; drop the sequence or object and
+    # recompute it
     POISON = 7
     # these rows do not fit the compact row form; detail is the page's index; append it with row
     # form RAW
@@ -190,11 +210,11 @@ class Status(IntEnum):
     BAD_ABI = 66
     # an argument is out of range
     BAD_ARGUMENT = 67
-    # the pool has no free page; drop sequences or open a larger pool
+    # the pool has no room left that may be used; drop or unpin something, or open a larger pool
     POOL_FULL = 68
-    # no such sequence
+    # no such sequence, object or namespace
     NOT_FOUND = 69
-    # the sequence exists already
+    # it exists already
     EXISTS = 70
     # the queue is full; poll completions and submit again
     QUEUE_FULL = 71
@@ -208,6 +228,14 @@ class Status(IntEnum):
     OUT_OF_MEMORY = 75
     # compressed data is damaged
     CODEC_ERROR = 76
+    # the job was cancelled before this item began
+    CANCELLED = 77
+    # the object is leased or being written; try again when that is over
+    BUSY = 78
+    # the tenant's quota is used up by objects that cannot be evicted; unpin some or raise it
+    QUOTA = 79
+    # this client may not do that; see the permissions of its tenant
+    DENIED = 80
 
 
 class Dtype(IntEnum):
@@ -315,6 +343,24 @@ class SequenceState(IntEnum):
     DROPPED = 2
 
 
+class ObjectState(IntEnum):
+    """State of an object's or a namespace's record."""
+
+    # Nobody's.
+    FREE = 0
+    # Complete, and there until deleted.
+    LIVE = 1
+    # Its bytes could not be read or failed their checksum; never given out again.
+    POISONED = 2
+
+
+class ObjectFlag(IntFlag):
+    """How an object is stored."""
+
+    # After the payload stands a CRC32C for each part, and `payload_crc` is of those.
+    PARTS = 1 << 0
+
+
 class AttendFlag(IntFlag):
     """Options of ATTEND."""
 
@@ -394,13 +440,13 @@ STATUS = {
     ),
     Status.CORRUPT: StatusText(
         errno.EBADMSG,
-        "a page's checksum is wrong, so it was not used; detail is the entry's index; drop the "
-        "sequence and recompute it",
+        "a checksum is wrong, so the page or object was not used; detail is the entry's index; "
+        "drop the sequence or object and recompute it",
     ),
     Status.POISON: StatusText(
         errno.EIO,
-        "the memory reported poison; detail is the entry's index; drop the sequence and recompute "
-        "it",
+        "the memory reported poison; detail is the entry's index; drop the sequence or object and "
+        "recompute it",
     ),
     Status.PAGE_OVERFLOW: StatusText(
         errno.EMSGSIZE,
@@ -445,15 +491,16 @@ STATUS = {
     ),
     Status.POOL_FULL: StatusText(
         errno.ENOSPC,
-        "the pool has no free page; drop sequences or open a larger pool",
+        "the pool has no room left that may be used; drop or unpin something, or open a larger "
+        "pool",
     ),
     Status.NOT_FOUND: StatusText(
         errno.ENOENT,
-        "no such sequence",
+        "no such sequence, object or namespace",
     ),
     Status.EXISTS: StatusText(
         errno.EEXIST,
-        "the sequence exists already",
+        "it exists already",
     ),
     Status.QUEUE_FULL: StatusText(
         errno.EAGAIN,
@@ -478,6 +525,22 @@ STATUS = {
     Status.CODEC_ERROR: StatusText(
         errno.EBADMSG,
         "compressed data is damaged",
+    ),
+    Status.CANCELLED: StatusText(
+        errno.ECANCELED,
+        "the job was cancelled before this item began",
+    ),
+    Status.BUSY: StatusText(
+        errno.EBUSY,
+        "the object is leased or being written; try again when that is over",
+    ),
+    Status.QUOTA: StatusText(
+        errno.EDQUOT,
+        "the tenant's quota is used up by objects that cannot be evicted; unpin some or raise it",
+    ),
+    Status.DENIED: StatusText(
+        errno.EACCES,
+        "this client may not do that; see the permissions of its tenant",
     ),
 }
 
@@ -753,9 +816,10 @@ COMPLETION = Record(
     },
 )
 
-# First bytes of a pool. Written once, by whoever creates it.
+# First bytes of a pool. Written once, by whoever creates it. Without layers it is a pool of objects
+# only.
 POOL_HEADER = Record(
-    "<IIQQQQQQQIIIHHHHBBB37BI",
+    "<IIQQQQQQQQQQIIIIIHHHHBBB5BI",
     128,
     {
         "magic": 0,
@@ -767,17 +831,22 @@ POOL_HEADER = Record(
         "lists_at": 40,
         "staging_at": 48,
         "data_at": 56,
-        "max_sequences": 64,
-        "slab_bytes": 68,
-        "slabs": 72,
-        "layers": 76,
-        "kv_heads": 78,
-        "head_dim": 80,
-        "value_dim": 82,
-        "dtype": 84,
-        "k_form": 85,
-        "v_form": 86,
-        "reserved": 87,
+        "namespaces_at": 64,
+        "objects_at": 72,
+        "seed": 80,
+        "max_namespaces": 88,
+        "max_objects": 92,
+        "max_sequences": 96,
+        "slab_bytes": 100,
+        "slabs": 104,
+        "layers": 108,
+        "kv_heads": 110,
+        "head_dim": 112,
+        "value_dim": 114,
+        "dtype": 116,
+        "k_form": 117,
+        "v_form": 118,
+        "reserved": 119,
         "crc": 124,
     },
 )
@@ -802,6 +871,59 @@ SLAB_RECORD = Record(
     4,
     {
         "slot_bytes": 0,
+    },
+)
+
+# Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is its
+# place in the table.
+NAMESPACE_RECORD = Record(
+    "<IIHHI32B208B",
+    256,
+    {
+        "state": 0,
+        "crc": 4,
+        "tenant": 8,
+        "reserved": 10,
+        "text_bytes": 12,
+        "digest": 16,
+        "text": 48,
+    },
+)
+
+# A run of grains.
+OBJECT_EXTENT = Record(
+    "<II",
+    8,
+    {
+        "first_grain": 0,
+        "grains": 4,
+    },
+)
+
+# One object. The payload is durable before the record, and the record before its state; a free
+# record is any whose state is FREE.
+OBJECT_RECORD = Record(
+    "<IIQII32BIBBHQIIHHI5I5I",
+    128,
+    {
+        "state": 0,
+        "crc": 4,
+        "generation": 8,
+        "namespace_number": 16,
+        "bytes": 20,
+        "key": 24,
+        "payload_crc": 56,
+        "key_bytes": 60,
+        "flags": 61,
+        "extents": 62,
+        "parent": 64,
+        "created_s": 72,
+        "expires_s": 76,
+        "parts": 80,
+        "tenant": 82,
+        "grains": 84,
+        "extent_first": 88,
+        "extent_grains": 108,
     },
 )
 

@@ -53,8 +53,27 @@ package nkv_abi_pkg;
   localparam int unsigned CodeBaseStep = 4;
   // First word of a pool: 'NKVL'.
   localparam int unsigned PoolMagic = 1280723790;
+  // [entries] Entries of the rings of a pool's queue.
+  localparam int unsigned PoolRingEntries = 64;
   // Version of the pool's structures.
-  localparam int unsigned PoolVersion = 1;
+  localparam int unsigned PoolVersion = 2;
+  // `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
+  localparam int unsigned SlabOfObjects = 1;
+  // [bytes] Space for objects is counted in these, from the start of the pool.
+  localparam int unsigned ObjectGrainBytes = 4096;
+  // [bytes] Largest object.
+  localparam int unsigned MaxObjectBytes = 67108864;
+  // [bytes] Keys up to this long are kept as they are; of a longer one, its SHA-256.
+  localparam int unsigned ObjectKeyBytes = 32;
+  // [parts] Most parts (layers) of an object, each with a checksum of its own.
+  localparam int unsigned MaxObjectParts = 1024;
+  // [extents] Extents that fit an object's record.
+  localparam int unsigned RecordExtents = 5;
+  // [extents] Most extents of an object; beyond RECORD_EXTENTS they are listed in a grain of their
+  // own.
+  localparam int unsigned MaxObjectExtents = 511;
+  // [bytes] Room for a namespace's name for people.
+  localparam int unsigned NamespaceTextBytes = 208;
   // [bins] Bins over the 16-bit midpoint from which a threshold is taken.
   localparam int unsigned HistogramBins = 4096;
 
@@ -118,10 +137,11 @@ package nkv_abi_pkg;
     StatusStalePage = 8'd4,
     // a page's shape or format does not fit the command; detail is the entry's index
     StatusBadPage = 8'd5,
-    // a page's checksum is wrong, so it was not used; detail is the entry's index; drop the
-    // sequence and recompute it
+    // a checksum is wrong, so the page or object was not used; detail is the entry's index; drop
+    // the sequence or object and recompute it
     StatusCorrupt = 8'd6,
-    // the memory reported poison; detail is the entry's index; drop the sequence and recompute it
+    // the memory reported poison; detail is the entry's index; drop the sequence or object and
+    // recompute it
     StatusPoison = 8'd7,
     // these rows do not fit the compact row form; detail is the page's index; append it with row
     // form RAW
@@ -144,11 +164,11 @@ package nkv_abi_pkg;
     StatusBadAbi = 8'd66,
     // an argument is out of range
     StatusBadArgument = 8'd67,
-    // the pool has no free page; drop sequences or open a larger pool
+    // the pool has no room left that may be used; drop or unpin something, or open a larger pool
     StatusPoolFull = 8'd68,
-    // no such sequence
+    // no such sequence, object or namespace
     StatusNotFound = 8'd69,
-    // the sequence exists already
+    // it exists already
     StatusExists = 8'd70,
     // the queue is full; poll completions and submit again
     StatusQueueFull = 8'd71,
@@ -161,7 +181,15 @@ package nkv_abi_pkg;
     // not enough memory
     StatusOutOfMemory = 8'd75,
     // compressed data is damaged
-    StatusCodecError = 8'd76
+    StatusCodecError = 8'd76,
+    // the job was cancelled before this item began
+    StatusCancelled = 8'd77,
+    // the object is leased or being written; try again when that is over
+    StatusBusy = 8'd78,
+    // the tenant's quota is used up by objects that cannot be evicted; unpin some or raise it
+    StatusQuota = 8'd79,
+    // this client may not do that; see the permissions of its tenant
+    StatusDenied = 8'd80
   } status_e;
 
   // Element type of rows that the host hands over.
@@ -260,6 +288,21 @@ package nkv_abi_pkg;
     // Dropped, but forks share its pages.
     SequenceStateDropped = 32'd2
   } sequence_state_e;
+
+  // State of an object's or a namespace's record.
+  typedef enum logic [31:0] {
+    // Nobody's.
+    ObjectStateFree = 32'd0,
+    // Complete, and there until deleted.
+    ObjectStateLive = 32'd1,
+    // Its bytes could not be read or failed their checksum; never given out again.
+    ObjectStatePoisoned = 32'd2
+  } object_state_e;
+
+  // How an object is stored. Bit numbers, and the mask of all.
+  // After the payload stands a CRC32C for each part, and `payload_crc` is of those.
+  localparam int unsigned ObjectFlagParts = 0;
+  localparam logic [7:0] ObjectFlagAll = 8'h01;
 
   // Options of ATTEND. Bit numbers, and the mask of all.
   // O is bf16; fp32 otherwise.
@@ -702,32 +745,43 @@ package nkv_abi_pkg;
   } completion_t;
   localparam int unsigned CompletionBytes = 64;
 
-  // First bytes of a pool. Written once, by whoever creates it.
+  // First bytes of a pool. Written once, by whoever creates it. Without layers it is a pool of
+  // objects only.
   typedef struct packed {
     // Byte 124. CRC32C of bytes 0 to 123.
     logic [31:0] crc;
-    // Byte 87. Zero.
-    logic [36:0][7:0] reserved;
-    // Byte 86. Form that values are stored in where they fit it. [a value of row_form]
+    // Byte 119. Zero.
+    logic [4:0][7:0] reserved;
+    // Byte 118. Form that values are stored in where they fit it. [a value of row_form]
     row_form_e v_form;
-    // Byte 85. Form that keys are stored in where they fit it. [a value of row_form]
+    // Byte 117. Form that keys are stored in where they fit it. [a value of row_form]
     row_form_e k_form;
-    // Byte 84. Element type of rows. [a value of dtype]
+    // Byte 116. Element type of rows. [a value of dtype]
     dtype_e dtype;
-    // Byte 82. Channels of a value row.
+    // Byte 114. Channels of a value row.
     logic [15:0] value_dim;
-    // Byte 80. Channels of a key row.
+    // Byte 112. Channels of a key row.
     logic [15:0] head_dim;
-    // Byte 78. KV heads of a layer.
+    // Byte 110. KV heads of a layer.
     logic [15:0] kv_heads;
-    // Byte 76. Shape of all sequences.
+    // Byte 108. Shape of all sequences.
     logic [15:0] layers;
-    // Byte 72. Slabs from data_at on.
+    // Byte 104. Slabs from data_at on.
     logic [31:0] slabs;
-    // Byte 68. Size of a slab.
+    // Byte 100. Size of a slab.
     logic [31:0] slab_bytes;
-    // Byte 64. Records in the sequence table.
+    // Byte 96. Records in the sequence table.
     logic [31:0] max_sequences;
+    // Byte 92. Records in the object table; 0: a pool of sequences only.
+    logic [31:0] max_objects;
+    // Byte 88. Records in the namespace table.
+    logic [31:0] max_namespaces;
+    // Byte 80. Random; seeds fingerprints of keys, so that no client can make two collide.
+    logic [63:0] seed;
+    // Byte 72. Offset of object_record [max_objects].
+    logic [63:0] objects_at;
+    // Byte 64. Offset of namespace_record [max_namespaces].
+    logic [63:0] namespaces_at;
     // Byte 56. Offset of the first slab.
     logic [63:0] data_at;
     // Byte 48. Offset of rows, queries and results on their way.
@@ -768,10 +822,85 @@ package nkv_abi_pkg;
 
   // What a slab is cut into.
   typedef struct packed {
-    // Byte 0. Size of its page slots; 0: not cut yet. A page can only start at a multiple of it.
+    // Byte 0. Size of its page slots: a page can only start at a multiple of it; 0: free;
+    // SLAB_OF_OBJECTS.
     logic [31:0] slot_bytes;
   } slab_record_t;
   localparam int unsigned SlabRecordBytes = 4;
+
+  // Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is its
+  // place in the table.
+  typedef struct packed {
+    // Byte 48. For people: model, dtype, layout, rank and group, in UTF-8. Never the salt.
+    logic [NamespaceTextBytes-1:0][7:0] text;
+    // Byte 16. SHA-256 of everything that makes the namespace, the salt included.
+    logic [31:0][7:0] digest;
+    // Byte 12. Length of `text`. [at most NAMESPACE_TEXT_BYTES]
+    logic [31:0] text_bytes;
+    // Byte 10. Zero.
+    logic [15:0] reserved;
+    // Byte 8. Whose it is.
+    logic [15:0] tenant;
+    // Byte 4. CRC32C of all that follows.
+    logic [31:0] crc;
+    // Byte 0. Written last, in one 8-byte store with `crc`. [a value of object_state]
+    object_state_e state;
+  } namespace_record_t;
+  localparam int unsigned NamespaceRecordBytes = 256;
+
+  // A run of grains.
+  typedef struct packed {
+    // Byte 4. At least 1.
+    logic [31:0] grains;
+    // Byte 0. Counted from the start of the pool.
+    logic [31:0] first_grain;
+  } object_extent_t;
+  localparam int unsigned ObjectExtentBytes = 8;
+
+  // One object. The payload is durable before the record, and the record before its state; a free
+  // record is any whose state is FREE.
+  typedef struct packed {
+    // Byte 108. Grains of each extent.
+    logic [RecordExtents-1:0][31:0] extent_grains;
+    // Byte 88. First grain of each extent.
+    logic [RecordExtents-1:0][31:0] extent_first;
+    // Byte 84. That its extents hold together, the list's own not counted.
+    logic [31:0] grains;
+    // Byte 82. The namespace's.
+    logic [15:0] tenant;
+    // Byte 80. Equal parts (layers) that are written, read and checked alone; 0 or 1: none. The
+    // last may be shorter. [at most MAX_OBJECT_PARTS]
+    logic [15:0] parts;
+    // Byte 76. When it may go, in seconds since 1970; 0: never by age.
+    logic [31:0] expires_s;
+    // Byte 72. When it was published, in seconds since 1970.
+    logic [31:0] created_s;
+    // Byte 64. Fingerprint of the block before it in its prefix; 0: none.
+    logic [63:0] parent;
+    // Byte 62. How many. More than RECORD_EXTENTS are listed in the one grain that the record then
+    // names; the list ends with its CRC32C. [at most MAX_OBJECT_EXTENTS]
+    logic [15:0] extents;
+    // Byte 61. How it is stored. [flags of object_flag]
+    logic [7:0] flags;
+    // Byte 60. Length of the key; 0: `key` is a SHA-256. [at most OBJECT_KEY_BYTES]
+    logic [7:0] key_bytes;
+    // Byte 56. CRC32C of the payload, or of its parts' checksums.
+    logic [31:0] payload_crc;
+    // Byte 24. The key, or its SHA-256.
+    logic [ObjectKeyBytes-1:0][7:0] key;
+    // Byte 20. Length of the payload. [at most MAX_OBJECT_BYTES]
+    logic [31:0] bytes;
+    // Byte 16. Index in the namespace table.
+    logic [31:0] namespace_number;
+    // Byte 8. Counts what the pool has ever published; of two records with one key the later is
+    // right.
+    logic [63:0] generation;
+    // Byte 4. CRC32C of all that follows.
+    logic [31:0] crc;
+    // Byte 0. Written last, in one 8-byte store with `crc`. [a value of object_state]
+    object_state_e state;
+  } object_record_t;
+  localparam int unsigned ObjectRecordBytes = 128;
 
   // Registers: byte offsets; fields by lowest bit and width
   // [ro] Read first: another value is another device.

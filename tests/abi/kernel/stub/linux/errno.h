@@ -3,7 +3,9 @@
 #define EIO 5
 #define EAGAIN 11
 #define ENOMEM 12
+#define EACCES 13
 #define EFAULT 14
+#define EBUSY 16
 #define EEXIST 17
 #define ENODEV 19
 #define EINVAL 22
@@ -16,4 +18,5 @@
 #define ETIMEDOUT 110
 #define ESTALE 116
 #define EUCLEAN 117
+#define EDQUOT 122
 #define ECANCELED 125

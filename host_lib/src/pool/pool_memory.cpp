@@ -1,0 +1,106 @@
+#include "pool/pool_memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "page/checksum.hpp"
+
+namespace nearkv {
+namespace {
+
+std::uint32_t header_checksum(const nkv_pool_header& header) {
+  return crc32c(std::as_bytes(std::span(&header, 1)).first(offsetof(nkv_pool_header, crc)));
+}
+
+/// Reads the header that memory holds, if it is one of this library's format.
+Status read_header(std::span<const std::byte> memory, nkv_pool_header* header,
+                   std::string* reason) {
+  if (memory.size() >= sizeof(*header)) std::memcpy(header, memory.data(), sizeof(*header));
+  if (header->magic != NKV_POOL_MAGIC) {
+    *reason = "the memory holds no NearKV pool; create one";
+  } else if (header->version != NKV_POOL_VERSION) {
+    *reason = "the pool was made by version " + std::to_string(header->version) +
+              " of this library's format; create it anew";
+  } else if (header->crc != header_checksum(*header)) {
+    *reason = "the pool's header is damaged; create it anew";
+  } else {
+    return Status::kOk;
+  }
+  return Status::kBadPool;
+}
+
+/// The plan's header as a pool with this seed carries it.
+nkv_pool_header with_seed(nkv_pool_header header, std::uint64_t seed) {
+  header.seed = seed;
+  header.crc = header_checksum(header);
+  return header;
+}
+
+std::uint64_t random_seed() {
+  std::random_device entropy;
+  return (std::uint64_t{entropy()} << 32) | entropy();
+}
+
+}  // namespace
+
+PoolMemory::PoolMemory(Source source, const nkv_pool_header& header)
+    : source_(std::move(source)),
+      header_(header),
+      slabs_(source_.bytes, header, source_.persistence.get()) {}
+
+Status PoolMemory::create(Source source, const PoolPlan& plan, std::shared_ptr<PoolMemory>* pool) {
+  const nkv_pool_header header = with_seed(plan.header, random_seed());
+  Persistence& persistence = *source.persistence;
+  const auto clear = [&](std::uint64_t begin, std::uint64_t end) {
+    const std::span<std::byte> part = source.bytes.subspan(begin, end - begin);
+    std::ranges::fill(part, std::byte{0});
+    persistence.write_back(part);
+  };
+  // The header goes first and comes last: a half-made pool is none.
+  clear(0, sizeof(header));
+  persistence.fence();
+  clear(header.sequences_at, header.rings_at);
+  clear(header.namespaces_at, header.data_at);
+  persistence.fence();
+  std::memcpy(source.bytes.data(), &header, sizeof(header));
+  persistence.write_back(source.bytes.first(sizeof(header)));
+  persistence.fence();
+  pool->reset(new PoolMemory(std::move(source), header));
+  return Status::kOk;
+}
+
+Status PoolMemory::open(Source source, const PoolPlan& plan, std::shared_ptr<PoolMemory>* pool,
+                        std::string* reason) {
+  nkv_pool_header found{};
+  const Status status = read_header(source.bytes, &found, reason);
+  if (status != Status::kOk) return status;
+  const nkv_pool_header wanted = with_seed(plan.header, found.seed);
+  if (std::memcmp(&found, &wanted, sizeof(found)) != 0) {
+    *reason = "the pool has another shape or size; open it with what it was created with";
+    return Status::kBadPool;
+  }
+  pool->reset(new PoolMemory(std::move(source), found));
+  return Status::kOk;
+}
+
+Status PoolMemory::open(Source source, std::shared_ptr<PoolMemory>* pool, std::string* reason) {
+  nkv_pool_header found{};
+  Status status = read_header(source.bytes, &found, reason);
+  if (status != Status::kOk) return status;
+  // Every place follows from a few numbers; a header of which that is not true is a forgery.
+  Pool::Options options;
+  options.shape = {found.layers, found.kv_heads, found.head_dim, found.value_dim,
+                   found.dtype,  found.k_form,   found.v_form};
+  options.max_sequences = found.max_sequences;
+  options.max_objects = found.max_objects;
+  options.max_namespaces = found.max_namespaces;
+  if (found.layers != 0) options.staging_bytes = found.namespaces_at - found.staging_at;
+  PoolPlan plan;
+  status = PoolPlan::make(source.bytes.size(), options, &plan, reason);
+  if (status != Status::kOk) return Status::kBadPool;
+  return open(std::move(source), plan, pool, reason);
+}
+
+}  // namespace nearkv
