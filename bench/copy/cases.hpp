@@ -1,0 +1,21 @@
+// What the bench measures, one function per source.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "rounds.hpp"
+
+namespace nearkv::bench {
+
+struct Options {
+  std::size_t working_set_bytes = std::size_t{512} << 20;  ///< Of sources, and of targets.
+  std::vector<std::size_t> object_bytes;
+  std::vector<unsigned> threads;
+};
+
+/// Copies into and out of a pool beside memcpy.
+void compare_copies(const Options& options, Report* report);
+
+}  // namespace nearkv::bench

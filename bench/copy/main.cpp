@@ -1,0 +1,54 @@
+// nearkv_copy_bench: what the object tier's bytes cost to move, beside what else moves them.
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+
+#include "cases.hpp"
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app("Rates of the object tier's copies, each beside its peer in the same run.");
+  nearkv::bench::Options options;
+  std::string json_path;
+  int rounds = 9;
+  std::size_t working_set_mib = options.working_set_bytes >> 20;
+  std::vector<std::size_t> object_kib = {4, 64, 256, 1024, 2048, 65536};
+  options.threads = {1, 2};
+  app.add_option("--json", json_path, "Write the results to this file");
+  app.add_option("--rounds", rounds, "Measured runs of each contender")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--working-set-mib", working_set_mib, "Sources, and as much again of targets")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--object-kib", object_kib, "Sizes of objects")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "Numbers of threads")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  options.working_set_bytes = working_set_mib << 20;
+  for (const std::size_t kib : object_kib) options.object_bytes.push_back(kib << 10);
+
+  nearkv::bench::Report report(rounds);
+  nearkv::bench::compare_copies(options, &report);
+  if (json_path.empty()) return 0;
+  std::ofstream file(json_path);
+  file << nlohmann::json{{"results", report.results()}}.dump(2) << '\n';
+  if (file.good()) return 0;
+  std::cerr << json_path << ": cannot be written\n";
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
