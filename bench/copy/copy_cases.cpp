@@ -4,6 +4,7 @@
 #include "arena.hpp"
 #include "cases.hpp"
 #include "media/checked_copy.hpp"
+#include "media/guarded.hpp"
 #include "page/checksum.hpp"
 
 namespace nearkv::bench {
@@ -32,6 +33,14 @@ constexpr Way kWays[] = {
        const std::uint32_t crc = copy_in(to, from, 0);
        copy_fence();
        return crc;
+     }},
+    {"copy_in with checksum, guarded",
+     [](std::span<std::byte> to, std::span<const std::byte> from) {
+       std::uint32_t crc = 0;
+       std::uintptr_t fault = 0;
+       const Status status = guarded(to, [&] { crc = copy_in(to, from, 0); }, &fault);
+       copy_fence();
+       return status == Status::kOk ? crc : 0;
      }},
     {"copy_in",
      [](std::span<std::byte> to, std::span<const std::byte> from) {
@@ -64,6 +73,7 @@ void compare_copies(const Options& options, Report* report) {
       *std::max_element(options.object_bytes.begin(), options.object_bytes.end());
   Arena source(options.working_set_bytes + largest, 1);
   Arena target(options.working_set_bytes + largest, 2);
+  const SigbusHandler handler;
   std::atomic<std::uint32_t> sums{0};  // so that no sum is dropped
   for (const unsigned threads : options.threads) {
     for (const std::size_t misaligned : {std::size_t{0}, kMisaligned}) {
