@@ -1,5 +1,6 @@
 // nearkv_copy_bench: what the object tier's bytes cost to move, beside what else moves them.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -28,12 +29,28 @@ int run(int argc, char** argv) {
   app.add_option("--threads", options.threads, "Numbers of threads")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  std::vector<std::string> groups = {"copy", "file"};
+  app.add_option("--groups", groups, "What to measure")
+      ->check(CLI::IsMember({"copy", "file"}))
+      ->capture_default_str();
+  std::size_t file_mib = options.file_bytes >> 20;
+  options.directory = std::filesystem::temp_directory_path();
+  app.add_option("--directory", options.directory, "Where the file of blocks is made")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  app.add_option("--file-mib", file_mib, "Its size")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   options.working_set_bytes = working_set_mib << 20;
+  options.file_bytes = file_mib << 20;
   for (const std::size_t kib : object_kib) options.object_bytes.push_back(kib << 10);
 
   nearkv::bench::Report report(rounds);
-  nearkv::bench::compare_copies(options, &report);
+  for (const std::string& group : groups) {
+    if (group == "copy") nearkv::bench::compare_copies(options, &report);
+    if (group == "file") nearkv::bench::compare_files(options, &report);
+  }
   if (json_path.empty()) return 0;
   std::ofstream file(json_path);
   file << nlohmann::json{{"results", report.results()}}.dump(2) << '\n';
