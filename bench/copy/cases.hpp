@@ -23,4 +23,7 @@ void compare_copies(const Options& options, Report* report);
 /// Batches of reads and of writes on a file of blocks, beside one sequential stream of 1 MiB calls.
 void compare_files(const Options& options, Report* report);
 
+/// Sealing, opening and wiping beside plain copies.
+void compare_seals(const Options& options, Report* report);
+
 }  // namespace nearkv::bench

@@ -29,9 +29,9 @@ int run(int argc, char** argv) {
   app.add_option("--threads", options.threads, "Numbers of threads")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  std::vector<std::string> groups = {"copy", "file"};
+  std::vector<std::string> groups = {"copy", "seal", "file"};
   app.add_option("--groups", groups, "What to measure")
-      ->check(CLI::IsMember({"copy", "file"}))
+      ->check(CLI::IsMember({"copy", "seal", "file"}))
       ->capture_default_str();
   std::size_t file_mib = options.file_bytes >> 20;
   options.directory = std::filesystem::temp_directory_path();
@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   nearkv::bench::Report report(rounds);
   for (const std::string& group : groups) {
     if (group == "copy") nearkv::bench::compare_copies(options, &report);
+    if (group == "seal") nearkv::bench::compare_seals(options, &report);
     if (group == "file") nearkv::bench::compare_files(options, &report);
   }
   if (json_path.empty()) return 0;
