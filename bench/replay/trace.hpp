@@ -1,0 +1,31 @@
+// Request traces: which blocks each request's prompt is made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nearkv::replay {
+
+/// Requests in order. Blocks are numbered from 0 in the order of their first appearance.
+struct Trace {
+  std::vector<std::uint32_t> blocks;    ///< Of all requests, one after another.
+  std::vector<std::size_t> ends{};      ///< Of each request: where its blocks end.
+  std::vector<std::uint64_t> hash_ids;  ///< By block: the trace's own number for it.
+
+  [[nodiscard]] std::size_t requests() const { return ends.size(); }
+  [[nodiscard]] std::span<const std::uint32_t> request(std::size_t index) const {
+    const std::size_t begin = index == 0 ? 0 : ends[index - 1];
+    return std::span(blocks).subspan(begin, ends[index] - begin);
+  }
+};
+
+/// Reads Mooncake's format: a JSON object a line, whose `hash_ids` are the prompt's blocks in
+/// order, equal ids meaning equal prefixes. Blank lines are skipped. False, with `reason` naming
+/// the line, if a line is something else or there is none.
+[[nodiscard]] bool read_trace(std::istream& input, Trace* trace, std::string* reason);
+
+}  // namespace nearkv::replay

@@ -1,0 +1,136 @@
+#include "policy/listed_policy.hpp"
+
+namespace nearkv {
+namespace {
+
+// A chain's blocks may come interleaved with other requests' blocks: as long as the parent is this
+// much younger than an average object, the child does not lose by lying behind it.
+constexpr std::uint64_t kJustBeforeShare = 8;
+
+constexpr std::size_t kParkedLooks = 4;
+constexpr std::size_t kLastLooks = 1024;
+
+}  // namespace
+
+void ListedPolicy::insert(const Entry& entry) {
+  if (entry.id >= objects_.size()) objects_.resize(std::size_t{entry.id} + 1);
+  Object& object = objects_[entry.id];
+  object = Object();
+  object.fingerprint = entry.fingerprint;
+  object.bytes = entry.bytes;
+  if (entry.parent != entry.id && is_known(entry.parent)) object.parent = entry.parent;
+  bytes_ += entry.bytes;
+  clock_ += entry.bytes;
+  on_insert(entry.id);
+}
+
+void ListedPolicy::hit(ObjectId id) {
+  clock_ += objects_[id].bytes;
+  on_hit(id);
+}
+
+void ListedPolicy::erase(ObjectId id, Removal removal) {
+  Object& object = objects_[id];
+  // A parked parent that waited for this child alone is due.
+  if (is_known(object.parent) && objects_[object.parent].parked) {
+    unlink(&parked_, object.parent);
+    link_oldest(&parked_, object.parent);
+  }
+  const Object gone = object;
+  bytes_ -= gone.bytes;
+  leave_list(id);
+  on_erase(gone, removal);
+}
+
+std::optional<ObjectId> ListedPolicy::victim(const Evictable& evictable) {
+  if (const auto found = look_at_parked(kParkedLooks, evictable)) return found;
+  for (ObjectId id = candidate(); id != kNoObject; id = candidate()) {
+    if (evictable(id)) return id;
+    park(id);
+  }
+  return look_at_parked(kLastLooks, evictable);
+}
+
+std::optional<ObjectId> ListedPolicy::look_at_parked(std::size_t looks,
+                                                     const Evictable& evictable) {
+  const ObjectId last = parked_.newest;
+  for (; looks > 0 && parked_.oldest != kNoObject; --looks) {
+    const ObjectId id = parked_.oldest;
+    if (evictable(id)) return id;
+    if (id == last) break;
+    unlink(&parked_, id);
+    link_newest(&parked_, id);
+  }
+  return std::nullopt;
+}
+
+void ListedPolicy::place_newest(ObjectId id, std::uint8_t list) {
+  leave_list(id);
+  join_list(id, list);
+  link_newest(&lists_[list].ends, id);
+}
+
+void ListedPolicy::place(ObjectId id, std::uint8_t list) {
+  Object& child = objects_[id];
+  const ObjectId front = is_known(child.parent) ? child.parent : id;
+  Object& parent = objects_[front];
+  const std::uint64_t just_before = bytes_ / kJustBeforeShare + child.bytes;
+  if (front == id || parent.list != list || parent.parked ||
+      clock_ - parent.placed_at > just_before) {
+    return place_newest(id, list);
+  }
+  leave_list(id);
+  join_list(id, list);
+  child.newer = front;
+  child.older = parent.older;
+  (parent.older != kNoObject ? objects_[parent.older].newer : lists_[list].ends.oldest) = id;
+  parent.older = id;
+}
+
+void ListedPolicy::join_list(ObjectId id, std::uint8_t list) {
+  Object& object = objects_[id];
+  object.list = list;
+  object.placed_at = clock_;
+  lists_[list].bytes += object.bytes;
+}
+
+void ListedPolicy::link_newest(Ends* ends, ObjectId id) {
+  Object& object = objects_[id];
+  object.newer = kNoObject;
+  object.older = ends->newest;
+  (ends->newest != kNoObject ? objects_[ends->newest].newer : ends->oldest) = id;
+  ends->newest = id;
+}
+
+void ListedPolicy::link_oldest(Ends* ends, ObjectId id) {
+  Object& object = objects_[id];
+  object.older = kNoObject;
+  object.newer = ends->oldest;
+  (ends->oldest != kNoObject ? objects_[ends->oldest].older : ends->newest) = id;
+  ends->oldest = id;
+}
+
+void ListedPolicy::unlink(Ends* ends, ObjectId id) {
+  Object& object = objects_[id];
+  (object.newer != kNoObject ? objects_[object.newer].older : ends->newest) = object.older;
+  (object.older != kNoObject ? objects_[object.older].newer : ends->oldest) = object.newer;
+  object.newer = object.older = kNoObject;
+}
+
+void ListedPolicy::leave_list(ObjectId id) {
+  Object& object = objects_[id];
+  if (object.list == kNoList) return;
+  unlink(&ends_of(object), id);
+  lists_[object.list].bytes -= object.bytes;
+  object.list = kNoList;
+  object.parked = false;
+}
+
+void ListedPolicy::park(ObjectId id) {
+  Object& object = objects_[id];
+  unlink(&lists_[object.list].ends, id);
+  object.parked = true;
+  link_newest(&parked_, id);
+}
+
+}  // namespace nearkv

@@ -1,0 +1,213 @@
+// What every policy promises, whatever its order.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "support/seed.hpp"
+#include "tier.hpp"
+
+namespace nearkv::test {
+namespace {
+
+class EvictionContractTest : public testing::TestWithParam<std::string> {};
+
+struct Known {
+  std::uint32_t bytes = 0;
+  ObjectId parent = kNoObject;
+  bool held = false;
+};
+
+TEST_P(EvictionContractTest, HoldsThroughRandomOperations) {
+  for (std::uint64_t number = 0; number < 4; ++number) {
+    SCOPED_TRACE(case_name(number));
+    Random random = case_random(number);
+    const auto policy = shipped_policy(GetParam(), 1U << 20);
+    std::map<ObjectId, Known> known;
+    std::uint64_t bytes = 0;
+    // The more are held, the harder it is to find one that may leave.
+    const std::uint32_t held_percent = pick(random, 0, 95);
+    for (int operation = 0; operation < 100000; ++operation) {
+      const ObjectId id = pick(random, 0, 799);
+      const auto at = known.find(id);
+      if (at == known.end()) {
+        Known fresh;
+        fresh.bytes = pick(random, 1, 4096);
+        fresh.parent = random() % 2 == 0 ? pick(random, 0, 799) : kNoObject;
+        fresh.held = pick(random, 1, 100) <= held_percent;
+        policy->insert({id, random() % 2000, fresh.bytes, fresh.parent});
+        bytes += fresh.bytes;
+        known[id] = fresh;
+      } else if (random() % 8 == 0) {
+        at->second.held = !at->second.held;
+      } else if (random() % 2 == 0) {
+        policy->hit(id);
+      } else if (random() % 8 == 0) {
+        bytes -= at->second.bytes;
+        known.erase(at);
+        policy->erase(id, Removal::kDeleted);
+      }
+      ASSERT_EQ(policy->bytes(), bytes);
+      if (bytes <= 1U << 20 && random() % 16 != 0) continue;
+      const auto victim = policy->victim([&](ObjectId asked) {
+        EXPECT_TRUE(known.contains(asked));
+        return !known[asked].held;
+      });
+      if (!victim) {
+        for (const auto& [other, what] : known) ASSERT_TRUE(what.held) << other;
+        continue;
+      }
+      ASSERT_TRUE(known.contains(*victim));
+      ASSERT_FALSE(known[*victim].held);
+      if (random() % 4 == 0) continue;  // A store may fail to evict what it asked for.
+      bytes -= known[*victim].bytes;
+      known.erase(*victim);
+      policy->erase(*victim, Removal::kEvicted);
+    }
+  }
+}
+
+TEST_P(EvictionContractTest, EvictsEveryObjectOnceAndThenNone) {
+  const auto policy = shipped_policy(GetParam(), 1000);
+  for (ObjectId id = 0; id < 1000; ++id) policy->insert({id, id, 1});
+  for (ObjectId id = 0; id < 1000; id += 3) policy->hit(id);
+  std::set<ObjectId> gone;
+  while (const auto victim = policy->victim(any_object)) {
+    ASSERT_TRUE(gone.insert(*victim).second);
+    policy->erase(*victim, Removal::kEvicted);
+  }
+  EXPECT_EQ(gone.size(), 1000U);
+  EXPECT_EQ(policy->bytes(), 0U);
+}
+
+TEST_P(EvictionContractTest, TailOfAChainLeavesBeforeItsHead) {
+  const auto policy = shipped_policy(GetParam(), 1000);
+  for (ObjectId id = 0; id < 100; ++id) {
+    policy->insert({id, id, 10, id == 0 ? kNoObject : id - 1});
+  }
+  for (ObjectId tail = 100; tail-- > 0;) {
+    ASSERT_EQ(policy->victim(any_object), tail);
+    policy->erase(tail, Removal::kEvicted);
+  }
+}
+
+TEST_P(EvictionContractTest, PassesOverParentsWhileTheirChildrenLive) {
+  SCOPED_TRACE(case_name(0));
+  Random random = case_random(0);
+  const auto policy = shipped_policy(GetParam(), 1000);
+  std::map<ObjectId, ObjectId> parent_of;
+  std::map<ObjectId, int> children;
+  for (ObjectId id = 0; id < 1000; ++id) {
+    const ObjectId parent = id < 10 ? kNoObject : pick(random, 0, id - 1);
+    policy->insert({id, id, 1, parent});
+    parent_of[id] = parent;
+    ++children[parent];
+  }
+  for (std::size_t left = 1000; left > 0; --left) {
+    const auto leaf = policy->victim([&](ObjectId id) { return children[id] == 0; });
+    ASSERT_TRUE(leaf);
+    ASSERT_EQ(children[*leaf], 0);
+    --children[parent_of[*leaf]];
+    policy->erase(*leaf, Removal::kEvicted);
+  }
+}
+
+TEST_P(EvictionContractTest, AsksAboutHeldObjectsAFewTimesEach) {
+  constexpr ObjectId kHeld = 50000;
+  constexpr ObjectId kFree = 50000;
+  const auto policy = shipped_policy(GetParam(), kHeld + kFree);
+  // Held ones are the oldest, where each search begins.
+  for (ObjectId id = 0; id < kHeld + kFree; ++id) policy->insert({id, id, 1});
+  std::size_t asked = 0;
+  const auto evictable = [&](ObjectId id) {
+    ++asked;
+    return id >= kHeld;
+  };
+  for (ObjectId evicted = 0; evicted < kFree; ++evicted) {
+    const auto victim = policy->victim(evictable);
+    ASSERT_TRUE(victim);
+    policy->erase(*victim, Removal::kEvicted);
+  }
+  EXPECT_LE(asked, kHeld + 6 * kFree);
+  asked = 0;
+  EXPECT_FALSE(policy->victim(evictable));
+  EXPECT_LE(asked, 2048U) << "all are held, which it knows already";
+}
+
+TEST_P(EvictionContractTest, FindsWhatIsReleased) {
+  const auto policy = shipped_policy(GetParam(), 5000);
+  for (ObjectId id = 0; id < 5000; ++id) policy->insert({id, id, 1});
+  EXPECT_FALSE(policy->victim([](ObjectId) { return false; }));
+  const auto only = [](ObjectId id) { return id == 4321; };
+  std::optional<ObjectId> victim;
+  for (int calls = 0; calls < 10 && !victim; ++calls) victim = policy->victim(only);
+  EXPECT_EQ(victim, 4321U);
+}
+
+TEST_P(EvictionContractTest, ForgetsDeletedObjects) {
+  const auto policy = shipped_policy(GetParam(), 100);
+  for (std::uint64_t round = 0; round < 100; ++round) {
+    for (ObjectId id = 0; id < 50; ++id) policy->insert({id, round * 50 + id, 2});
+    for (ObjectId id = 0; id < 50; ++id) policy->erase(id, Removal::kDeleted);
+  }
+  EXPECT_EQ(policy->bytes(), 0U);
+  EXPECT_FALSE(policy->victim(any_object));
+}
+
+std::vector<std::string> shipped_names() {
+  std::vector<std::string> names;
+  for (const auto& named : shipped_eviction_policies()) names.push_back(named.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, EvictionContractTest, testing::ValuesIn(shipped_names()),
+                         [](const auto& policy) { return policy.param; });
+
+TEST(EvictionPolicyNamesTest, UnknownNameIsRefusedWithTheKnownOnes) {
+  std::unique_ptr<EvictionPolicy> policy;
+  std::string reason;
+  EXPECT_EQ(make_eviction_policy("mru", 1, {}, &policy, &reason), Status::kBadArgument);
+  EXPECT_EQ(reason, "no eviction policy 'mru'; there are: lru, lfu, arc, s3fifo, chain_lhd");
+  EXPECT_EQ(make_eviction_policy("lru", 0, {}, &policy, &reason), Status::kBadArgument);
+}
+
+/// Evicts what came last.
+class NewestFirst final : public EvictionPolicy {
+ public:
+  void insert(const Entry& entry) override { entries_.push_back(entry); }
+  void hit(ObjectId /*id*/) override {}
+  void erase(ObjectId id, Removal /*removal*/) override {
+    std::erase_if(entries_, [id](const Entry& entry) { return entry.id == id; });
+  }
+  std::optional<ObjectId> victim(const Evictable& evictable) override {
+    for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+      if (evictable(entry->id)) return entry->id;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::uint64_t bytes() const override {
+    std::uint64_t sum = 0;
+    for (const Entry& entry : entries_) sum += entry.bytes;
+    return sum;
+  }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+TEST(EvictionPolicyNamesTest, UsersOwnPolicyComesFirst) {
+  const std::vector<NamedEvictionPolicy> own = {
+      {"lru", [](std::uint64_t) { return std::make_unique<NewestFirst>(); }},
+      {"none", [](std::uint64_t) { return nullptr; }}};
+  std::unique_ptr<EvictionPolicy> policy;
+  std::string reason;
+  ASSERT_EQ(make_eviction_policy("lru", 100, own, &policy, &reason), Status::kOk);
+  for (ObjectId id = 0; id < 3; ++id) policy->insert({id, id, 1});
+  EXPECT_EQ(policy->victim(any_object), 2U);
+  EXPECT_EQ(make_eviction_policy("none", 100, own, &policy, &reason), Status::kBadArgument);
+  EXPECT_EQ(reason, "the factory of eviction policy 'none' made none");
+}
+
+}  // namespace
+}  // namespace nearkv::test

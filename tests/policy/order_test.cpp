@@ -1,0 +1,240 @@
+// Each textbook policy evicts what a plain reading of its paper evicts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "support/seed.hpp"
+#include "tier.hpp"
+
+namespace nearkv::test {
+namespace {
+
+constexpr std::uint64_t kCapacityBytes = 4000;
+constexpr int kOperations = 100000;
+
+/// Sizes go with the key, so that they are the same when it comes back.
+std::uint32_t bytes_of(Key key) { return 1 + static_cast<std::uint32_t>(key * 7919 % 100); }
+
+/// Some keys often, most now and then, with phases in which other keys are the frequent ones.
+Key random_key(Random& random, int operation) {
+  const Key phase = static_cast<Key>(operation / 10000) * 50;
+  switch (random() % 4) {
+    case 0:
+      return phase + pick(random, 0, 20);
+    case 1:
+      return phase + pick(random, 0, 150);
+    case 2:
+      return static_cast<Key>(1000 + operation);
+    default:
+      return pick(random, 0, 600);
+  }
+}
+
+/// Keys from the newest to the oldest, with their bytes.
+struct Order {
+  std::list<Key> keys;
+
+  [[nodiscard]] bool has(Key key) const {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  }
+  [[nodiscard]] std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const Key key : keys) sum += bytes_of(key);
+    return sum;
+  }
+  Key take_oldest() {
+    const Key key = keys.back();
+    keys.pop_back();
+    return key;
+  }
+};
+
+struct LruReference {
+  Order order;
+
+  std::vector<Key> use(Key key) {
+    std::vector<Key> evicted;
+    if (order.has(key)) {
+      order.keys.remove(key);
+    } else {
+      while (order.bytes() + bytes_of(key) > kCapacityBytes) evicted.push_back(order.take_oldest());
+    }
+    order.keys.push_front(key);
+    return evicted;
+  }
+  void remove(Key key) { order.keys.remove(key); }
+};
+
+struct LfuReference {
+  struct Held {
+    std::uint64_t uses = 0;
+    std::uint64_t rank = 0;
+    std::uint64_t when = 0;
+  };
+  std::map<Key, Held> held;
+  std::uint64_t used_bytes = 0;
+  std::uint64_t age = 0;
+  std::uint64_t now = 0;
+
+  std::vector<Key> use(Key key) {
+    std::vector<Key> evicted;
+    while (!held.contains(key) && used_bytes + bytes_of(key) > kCapacityBytes) {
+      const auto least = std::min_element(held.begin(), held.end(), [](auto& a, auto& b) {
+        return std::pair(a.second.rank, a.second.when) < std::pair(b.second.rank, b.second.when);
+      });
+      age = least->second.rank;
+      evicted.push_back(least->first);
+      remove(least->first);
+    }
+    if (!held.contains(key)) used_bytes += bytes_of(key);
+    Held& it = held[key];
+    it.uses = std::min<std::uint64_t>(it.uses + 1, 63);
+    it.rank = age + it.uses;
+    it.when = ++now;
+    return evicted;
+  }
+  void remove(Key key) {
+    used_bytes -= bytes_of(key);
+    held.erase(key);
+  }
+};
+
+struct ArcReference {
+  Order t1, t2, b1, b2;
+  double p = 0;
+
+  std::vector<Key> use(Key key) {
+    std::vector<Key> evicted;
+    if (t1.has(key) || t2.has(key)) {
+      remove(key);
+      t2.keys.push_front(key);
+      return evicted;
+    }
+    while (t1.bytes() + t2.bytes() + bytes_of(key) > kCapacityBytes) {
+      const bool from_t1 = t2.keys.empty() || static_cast<double>(t1.bytes()) > p;
+      const Key victim = from_t1 ? t1.take_oldest() : t2.take_oldest();
+      (from_t1 ? b1 : b2).keys.push_front(victim);
+      evicted.push_back(victim);
+    }
+    const auto ratio = [](const Order& a, const Order& b) {
+      return std::max(1.0, static_cast<double>(a.bytes()) / static_cast<double>(b.bytes()));
+    };
+    if (b1.has(key)) {
+      p = std::min<double>(kCapacityBytes, p + std::floor(bytes_of(key) * ratio(b2, b1)));
+      b1.keys.remove(key);
+      t2.keys.push_front(key);
+    } else if (b2.has(key)) {
+      p = std::max(0.0, p - std::floor(bytes_of(key) * ratio(b1, b2)));
+      b2.keys.remove(key);
+      t2.keys.push_front(key);
+    } else {
+      t1.keys.push_front(key);
+    }
+    while (t1.bytes() + b1.bytes() > kCapacityBytes) b1.take_oldest();
+    while (t1.bytes() + t2.bytes() + b1.bytes() + b2.bytes() > 2 * kCapacityBytes) b2.take_oldest();
+    return evicted;
+  }
+  void remove(Key key) {
+    t1.keys.remove(key);
+    t2.keys.remove(key);
+  }
+};
+
+struct S3FifoReference {
+  Order small, main, ghosts;
+  std::map<Key, int> uses;
+
+  std::vector<Key> use(Key key) {
+    std::vector<Key> evicted;
+    if (small.has(key) || main.has(key)) {
+      uses[key] = std::min(uses[key] + 1, 3);
+      return evicted;
+    }
+    while (small.bytes() + main.bytes() + bytes_of(key) > kCapacityBytes) {
+      if (main.keys.empty() || small.bytes() >= kCapacityBytes / 4) {
+        const Key oldest = small.take_oldest();
+        if (uses[oldest] > 0) {
+          uses[oldest] = 0;
+          main.keys.push_front(oldest);
+          continue;
+        }
+        ghosts.keys.push_front(oldest);
+        while (ghosts.bytes() > 2 * kCapacityBytes) ghosts.take_oldest();
+        evicted.push_back(oldest);
+      } else {
+        const Key oldest = main.take_oldest();
+        if (uses[oldest]-- > 0) {
+          main.keys.push_front(oldest);
+          continue;
+        }
+        evicted.push_back(oldest);
+      }
+    }
+    uses[key] = 0;
+    const bool known = ghosts.has(key);
+    ghosts.keys.remove(key);
+    (known ? main : small).keys.push_front(key);
+    return evicted;
+  }
+  void remove(Key key) {
+    small.keys.remove(key);
+    main.keys.remove(key);
+  }
+};
+
+template <typename Reference>
+void expect_same_victims(std::string_view policy) {
+  SCOPED_TRACE(case_name(1));
+  Random random = case_random(1);
+  Tier tier(policy, kCapacityBytes);
+  Reference reference;
+  std::size_t evictions = 0;
+  std::size_t deletions = 0;
+  for (int operation = 0; operation < kOperations; ++operation) {
+    const Key key = random_key(random, operation);
+    if (random() % 64 == 0 && tier.holds(key)) {
+      tier.remove(key, Removal::kDeleted);
+      reference.remove(key);
+      ++deletions;
+      continue;
+    }
+    const std::vector<Key> evicted = tier.use(key, bytes_of(key));
+    ASSERT_EQ(evicted, reference.use(key)) << "operation " << operation;
+    evictions += evicted.size();
+  }
+  EXPECT_GT(evictions, 10000U);
+  EXPECT_GT(deletions, 100U);
+}
+
+TEST(EvictionOrderTest, LruEvictsTheLeastRecentlyUsed) { expect_same_victims<LruReference>("lru"); }
+TEST(EvictionOrderTest, LfuCountsUsesAndAges) { expect_same_victims<LfuReference>("lfu"); }
+TEST(EvictionOrderTest, ArcDoesWhatItsPaperSays) { expect_same_victims<ArcReference>("arc"); }
+TEST(EvictionOrderTest, S3FifoDoesWhatItsPaperSays) {
+  expect_same_victims<S3FifoReference>("s3fifo");
+}
+
+TEST(EvictionOrderTest, S3FifoLetsOneHitWondersLeaveFirst) {
+  Tier tier("s3fifo", 100);
+  for (Key key = 0; key < 70; ++key) tier.use(key, 1);
+  for (Key key = 0; key < 70; ++key) tier.use(key, 1);
+  for (Key wonder = 1000; wonder < 5000; ++wonder) {
+    for (const Key evicted : tier.use(wonder, 1)) EXPECT_GE(evicted, 1000U);
+  }
+}
+
+TEST(EvictionOrderTest, LfuKeepsWhatIsUsedMoreUntilItHasAged) {
+  Tier tier("lfu", 10);
+  for (int use = 0; use < 5; ++use) tier.use(0, 1);
+  std::size_t survived = 0;
+  while (tier.holds(0)) tier.use(1000 + survived++, 1);
+  // Nine others fill the tier, and each round of them raises the age by one.
+  EXPECT_GT(survived, 9U * 3);
+  EXPECT_LT(survived, 9U * 6);
+}
+
+}  // namespace
+}  // namespace nearkv::test
