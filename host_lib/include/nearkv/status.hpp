@@ -38,6 +38,10 @@ enum class [[nodiscard]] Status : std::uint8_t {
   kIoError = NKV_STATUS_IO_ERROR,
   kOutOfMemory = NKV_STATUS_OUT_OF_MEMORY,
   kCodecError = NKV_STATUS_CODEC_ERROR,
+  kCancelled = NKV_STATUS_CANCELLED,
+  kBusy = NKV_STATUS_BUSY,
+  kQuota = NKV_STATUS_QUOTA,
+  kDenied = NKV_STATUS_DENIED,
 };
 
 /// One line for a person: what happened and what to do.

@@ -4,11 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include "device/memory_uri.hpp"
+
 namespace nearkv {
 namespace {
 
 constexpr std::uint64_t kTicksPerSecond = 1'000'000'000;
-constexpr std::uint64_t kDefaultBytes = 1ULL << 30;
 constexpr std::uint64_t kUnknownRegister = ~std::uint64_t{0};
 constexpr std::uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER |
                                     NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
@@ -24,36 +25,16 @@ std::uint64_t limits() {
 /// Fills Memory and Workers options from a URI; every option must be known.
 Status parse_options(DeviceUri* uri, Memory::Options* memory, Workers::Options* workers,
                      std::string* reason) {
-  const auto refuse = [&](const std::string& why) {
-    *reason = "cpu: device: " + why;
-    return Status::kBadUri;
-  };
-  memory->path = uri->path;
-  const std::string size = uri->take("memory", "");
-  if (!size.empty() && parse_size(size, &memory->bytes) != Status::kOk) {
-    return refuse("memory=" + size + " is not a size like 512MiB");
-  }
-  if (size.empty() && memory->path.empty()) memory->bytes = kDefaultBytes;
-  std::uint64_t number = 0;
+  const Status status = take_memory_options(uri, memory, reason);
+  if (status != Status::kOk) return status;
+  workers->node = memory->node;
   const std::string threads = uri->take("threads", "0");
+  std::uint64_t number = 0;
   if (parse_number(threads, &number) != Status::kOk || number > 1024) {
-    return refuse("threads=" + threads + " is not a number of threads");
+    return refuse_uri("threads=" + threads + " is not a number of threads", reason);
   }
   workers->threads = static_cast<unsigned>(number);
-  if (const std::string node = uri->take("node", ""); !node.empty()) {
-    if (parse_number(node, &number) != Status::kOk || number > 1023) {
-      return refuse("node=" + node + " is not a NUMA node");
-    }
-    memory->node = workers->node = static_cast<int>(number);
-  }
-  const std::string huge = uri->take("huge", "on");
-  if (huge != "on" && huge != "off") return refuse("huge=" + huge + " is neither on nor off");
-  memory->huge = huge == "on";
-  if (!uri->options.empty()) {
-    return refuse("unknown option '" + uri->options.begin()->first +
-                  "'; known are memory, threads, node, huge");
-  }
-  return Status::kOk;
+  return refuse_unknown_options(*uri, "memory, threads, node, huge", reason);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class SlabSource {
 /// Thread safety: every call from any thread; one lock.
 class ExtentAllocator {
  public:
-  static constexpr std::size_t kMostExtents = 512;  ///< Of one object.
+  static constexpr std::size_t kMostExtents = 511;  ///< Of one object.
   static constexpr std::size_t kInlineExtents = 5;  ///< That an object's record holds.
 
   struct Geometry {

@@ -12,12 +12,9 @@
 #include <vector>
 
 #include "nearkv/status.hpp"
+#include "object/object_id.hpp"
 
 namespace nearkv {
-
-/// Index of an object's record: dense, and used again after the object is erased.
-using ObjectId = std::uint32_t;
-inline constexpr ObjectId kNoObject = std::numeric_limits<ObjectId>::max();
 
 /// An object that never expires.
 inline constexpr std::uint64_t kNeverExpires = std::numeric_limits<std::uint64_t>::max();

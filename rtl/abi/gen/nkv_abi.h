@@ -89,6 +89,10 @@ typedef float nkv_f32;
  * own.
  */
 #define NKV_MAX_OBJECT_EXTENTS 511
+/**
+ * [bytes] Where in its grain the checksum of a list of extents stands, over all bytes before it.
+ */
+#define NKV_EXTENT_LIST_CRC_AT 4092
 #define NKV_NAMESPACE_TEXT_BYTES 208 /**< [bytes] Room for a namespace's name for people. */
 /** [bins] Bins over the 16-bit midpoint from which a threshold is taken. */
 #define NKV_HISTOGRAM_BINS 4096
@@ -279,7 +283,9 @@ enum nkv_object_state {
 /** How an object is stored. */
 /** After the payload stands a CRC32C for each part, and `payload_crc` is of those. */
 #define NKV_OBJECT_FLAG_PARTS (1u << 0)
-#define NKV_OBJECT_FLAG_ALL 0x1u
+/** A block of a prefix: `parent` is the one before it, 0 for the first. */
+#define NKV_OBJECT_FLAG_CHAINED (1u << 1)
+#define NKV_OBJECT_FLAG_ALL 0x3u
 
 /** Options of ATTEND. */
 #define NKV_ATTEND_FLAG_OUTPUT_BF16 (1u << 0) /**< O is bf16; fp32 otherwise. */

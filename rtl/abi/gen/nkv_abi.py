@@ -114,6 +114,8 @@ RECORD_EXTENTS = 5
 # [extents] Most extents of an object; beyond RECORD_EXTENTS they are listed in a grain of their
 # own.
 MAX_OBJECT_EXTENTS = 511
+# [bytes] Where in its grain the checksum of a list of extents stands, over all bytes before it.
+EXTENT_LIST_CRC_AT = 4092
 # [bytes] Room for a namespace's name for people.
 NAMESPACE_TEXT_BYTES = 208
 # [bins] Bins over the 16-bit midpoint from which a threshold is taken.
@@ -359,6 +361,8 @@ class ObjectFlag(IntFlag):
 
     # After the payload stands a CRC32C for each part, and `payload_crc` is of those.
     PARTS = 1 << 0
+    # A block of a prefix: `parent` is the one before it, 0 for the first.
+    CHAINED = 1 << 1
 
 
 class AttendFlag(IntFlag):

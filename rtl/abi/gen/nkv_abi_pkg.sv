@@ -72,6 +72,8 @@ package nkv_abi_pkg;
   // [extents] Most extents of an object; beyond RECORD_EXTENTS they are listed in a grain of their
   // own.
   localparam int unsigned MaxObjectExtents = 511;
+  // [bytes] Where in its grain the checksum of a list of extents stands, over all bytes before it.
+  localparam int unsigned ExtentListCrcAt = 4092;
   // [bytes] Room for a namespace's name for people.
   localparam int unsigned NamespaceTextBytes = 208;
   // [bins] Bins over the 16-bit midpoint from which a threshold is taken.
@@ -302,7 +304,9 @@ package nkv_abi_pkg;
   // How an object is stored. Bit numbers, and the mask of all.
   // After the payload stands a CRC32C for each part, and `payload_crc` is of those.
   localparam int unsigned ObjectFlagParts = 0;
-  localparam logic [7:0] ObjectFlagAll = 8'h01;
+  // A block of a prefix: `parent` is the one before it, 0 for the first.
+  localparam int unsigned ObjectFlagChained = 1;
+  localparam logic [7:0] ObjectFlagAll = 8'h03;
 
   // Options of ATTEND. Bit numbers, and the mask of all.
   // O is bf16; fp32 otherwise.

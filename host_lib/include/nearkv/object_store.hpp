@@ -1,0 +1,178 @@
+// KV blocks as opaque objects: what a serving engine's tier interface asks for.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nearkv/api.h"
+#include "nearkv/status.hpp"
+#include "nkv_abi.h"
+
+namespace nearkv {
+
+/// Who shares keys. Blocks are found only under the very namespace that they were stored in, so
+/// engines, ranks and salts never mix.
+struct Namespace {
+  std::uint16_t tenant = 0;
+  std::string model;
+  std::string dtype;
+  std::string layout;
+  std::uint32_t rank = 0;
+  std::uint32_t group = 0;
+  std::string salt;  ///< Secret: only a digest of it is kept.
+};
+
+/// An engine's hash of a block, of any length from 1 byte on.
+using Key = std::span<const std::byte>;
+
+/// One object of a job. Segments are gone through in order, as if they were one run of bytes.
+struct ObjectItem {
+  Key key;
+  std::span<const std::span<const std::byte>> source;  ///< kSet.
+  std::span<const std::span<std::byte>> target;        ///< kGet; may be larger than the object.
+  std::uint16_t first_part = 0;                        ///< kGet, of an object that has parts.
+  std::uint16_t part_count = 0;                        ///< 0: all of it.
+};
+
+enum class JobKind : std::uint8_t {
+  kGet,     ///< Copies objects out, each verified.
+  kSet,     ///< Copies objects in; each is there, whole, once its status is kOk.
+  kErase,   ///< Deletes objects; kBusy for leased ones.
+  kExists,  ///< kOk or kNotFound for each key.
+};
+
+/// A batch. Keys and lists of segments are copied by submit(); the memory that segments name stays
+/// the caller's and must live until the job is over.
+struct Job {
+  JobKind kind = JobKind::kGet;
+  std::uint32_t namespace_number = 0;
+  std::span<const ObjectItem> items;
+
+  // kSet only.
+  bool chain = false;           ///< Item i + 1 is the block after item i in one prefix.
+  Key parent;                   ///< With chain: the block before item 0; empty: none.
+  bool overwrite = false;       ///< Replace what is there; else an existing object counts as set.
+  std::uint16_t parts = 0;      ///< Equal parts (layers) that can be read alone; 0: none.
+  std::chrono::seconds age{0};  ///< May go when older; 0: never by age.
+};
+
+using JobId = std::uint64_t;
+
+/// How a job ended.
+struct JobResult {
+  JobId id = 0;
+  std::vector<Status> items;                ///< One each, in order.
+  std::vector<std::uint32_t> object_bytes;  ///< kGet: what was copied; else 0.
+
+  [[nodiscard]] NEARKV_API bool all_ok() const;
+};
+
+using LeaseId = std::uint64_t;
+
+struct ObjectStoreStats {
+  std::uint64_t total_bytes = 0;  ///< That objects and pages can use.
+  std::uint64_t used_bytes = 0;   ///< Held by objects, rounding included.
+  std::uint64_t object_bytes = 0;
+  std::uint64_t objects = 0;
+  std::uint64_t namespaces = 0;
+  std::uint64_t leases = 0;
+  std::uint64_t sets = 0;  ///< Objects stored.
+  std::uint64_t set_bytes = 0;
+  std::uint64_t hits = 0;  ///< Objects given out.
+  std::uint64_t get_bytes = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t expirations = 0;
+  std::uint64_t corruptions = 0;  ///< Checksums that failed, each once.
+  std::uint64_t recovered = 0;    ///< Objects found when the store was opened.
+  std::uint64_t torn = 0;         ///< Records that open() dropped as never finished or damaged.
+  std::uint64_t moved = 0;        ///< Objects that compaction moved.
+  std::uint64_t quarantined = 0;  ///< Objects whose memory is not used again: it reported poison.
+};
+
+/// Objects of 1 byte to 64 MiB in a pool's memory, found by key.
+///
+/// What a job has acknowledged with kOk survives what the memory survives (Durability) and is never
+/// returned torn: a checksum is verified on every read. An object whose checksum fails, or whose
+/// memory reports poison, is gone from then on. When room runs short, objects that nobody has
+/// leased are evicted, those of a tenant over its quota first.
+///
+/// Thread safety: all calls.
+class NEARKV_API ObjectStore {
+ public:
+  struct Options {
+    std::uint32_t max_objects = 0;  ///< 0: one for every 64 KiB of memory.
+    std::uint32_t max_namespaces = 1024;
+    unsigned workers = 1;          ///< Threads that run jobs; whoever waits for a job helps.
+    std::string eviction = "lru";  ///< A policy's name; see host_lib/src/policy.
+    std::chrono::milliseconds patience{0};  ///< How long a set waits for leases to free room.
+  };
+
+  /// Formats memory of a device URI ("cpu:PATH?memory=8GiB"; without PATH nothing survives).
+  static Status create(const std::string& uri, const Options& options,
+                       std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
+
+  /// Takes up what create() and earlier work left; sizes come from the pool itself. kBadPool.
+  static Status open(const std::string& uri, const Options& options,
+                     std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
+
+  ObjectStore() = default;
+  ObjectStore(const ObjectStore&) = delete;
+  ObjectStore& operator=(const ObjectStore&) = delete;
+  virtual ~ObjectStore() = default;
+
+  /// The namespace's number, for jobs; made if it is new. kPoolFull beyond max_namespaces,
+  /// kBadArgument if the texts are too long.
+  virtual Status open_namespace(const Namespace& name, std::uint32_t* number) = 0;
+
+  /// Hands a job to the workers. kBadArgument if it makes no sense as a whole; what is wrong with
+  /// one item is that item's status.
+  virtual Status submit(const Job& job, JobId* id) = 0;
+
+  /// Readable while drain() has something to give. Owned by the store.
+  [[nodiscard]] virtual int event_fd() const = 0;
+
+  /// Jobs that are over, each reported once.
+  virtual std::vector<JobResult> drain() = 0;
+
+  /// Waits for one job, working on it meanwhile; drain() will not report it. kNotFound if it was
+  /// reported already, kTimeout.
+  virtual Status wait(JobId id, std::chrono::nanoseconds timeout, JobResult* result) = 0;
+
+  /// Items that have not begun end with kCancelled; those being copied are finished. kNotFound if
+  /// the job is over.
+  virtual Status cancel(JobId id) = 0;
+
+  /// Runs a job on the calling thread.
+  virtual Status run(const Job& job, JobResult* result) = 0;
+
+  /// How many keys from the first on are there; `present`, if not empty, tells it for each.
+  virtual std::size_t exists(std::uint32_t namespace_number, std::span<const Key> keys,
+                             std::span<bool> present = {}) = 0;
+
+  /// Length of the longest stored prefix of a chain of blocks (Job::chain).
+  virtual std::size_t match_prefix(std::uint32_t namespace_number, std::span<const Key> chain) = 0;
+
+  /// Marks objects as used now.
+  virtual void touch(std::uint32_t namespace_number, std::span<const Key> keys) = 0;
+
+  /// Keeps those of the keys that are there from being evicted, erased or moved until unpin() or
+  /// `duration` from now; `statuses` is one for each key. A lease without any key is none: id 0.
+  virtual LeaseId pin(std::uint32_t namespace_number, std::span<const Key> keys,
+                      std::chrono::nanoseconds duration, std::span<Status> statuses) = 0;
+
+  /// kNotFound if the lease has ended.
+  virtual Status unpin(LeaseId lease) = 0;
+
+  /// Most bytes that a tenant's objects may hold; evicts what is over it.
+  virtual Status set_quota(std::uint16_t tenant, std::uint64_t bytes) = 0;
+
+  [[nodiscard]] virtual ObjectStoreStats stats() const = 0;
+};
+
+}  // namespace nearkv

@@ -1,0 +1,229 @@
+#include "object/job_queue.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "edge.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kMostJobs = 4096;  // Then submitters have to drain.
+
+// A chunk is one worker's at a time: large enough to share fences, small enough to share a job.
+constexpr std::size_t kChunkItems = 16;
+
+std::vector<std::byte> copy_of(Key key) { return {key.begin(), key.end()}; }
+
+}  // namespace
+
+bool JobResult::all_ok() const {
+  return std::ranges::all_of(items, [](Status status) { return status == Status::kOk; });
+}
+
+Status check_job(const Objects& objects, const Job& job) {
+  if (job.kind > JobKind::kExists || !objects.has_namespace(job.namespace_number)) {
+    return Status::kBadArgument;
+  }
+  const bool set_only =
+      job.chain || !job.parent.empty() || job.overwrite || job.parts != 0 || job.age.count() != 0;
+  return set_only && job.kind != JobKind::kSet ? Status::kBadArgument : Status::kOk;
+}
+
+void run_items(Objects* objects, const Job& job, std::size_t first, std::size_t count,
+               JobResult* result) {
+  const std::span<const ObjectItem> items = job.items.subspan(first, count);
+  const std::span<Status> statuses = std::span(result->items).subspan(first, count);
+  switch (job.kind) {
+    case JobKind::kGet:
+      objects->get(job.namespace_number, items, statuses,
+                   std::span(result->object_bytes).subspan(first, count));
+      break;
+    case JobKind::kSet: {
+      SetOptions options;
+      options.namespace_number = job.namespace_number;
+      options.chain = job.chain;
+      options.parent = first == 0 ? job.parent : job.items[first - 1].key;
+      options.overwrite = job.overwrite;
+      options.parts = job.parts;
+      options.age = job.age;
+      objects->set(options, items, statuses);
+      break;
+    }
+    case JobKind::kErase:
+      objects->erase(job.namespace_number, items, statuses);
+      break;
+    case JobKind::kExists: {
+      std::vector<Key> keys;
+      for (const ObjectItem& item : items) keys.push_back(item.key);
+      const auto present = std::make_unique<bool[]>(count);
+      objects->exists(job.namespace_number, keys, {present.get(), count});
+      for (std::size_t i = 0; i < count; ++i) {
+        statuses[i] = present[i] ? Status::kOk : Status::kNotFound;
+      }
+      break;
+    }
+  }
+}
+
+/// A job with its own copies of keys and lists of segments.
+struct JobQueue::Pending {
+  explicit Pending(const Job& submitted) : job(submitted), parent(copy_of(submitted.parent)) {
+    for (const ObjectItem& item : submitted.items) {
+      keys.push_back(copy_of(item.key));
+      sources.emplace_back(item.source.begin(), item.source.end());
+      targets.emplace_back(item.target.begin(), item.target.end());
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      ObjectItem item = submitted.items[i];
+      item.key = keys[i];
+      item.source = sources[i];
+      item.target = targets[i];
+      items.push_back(item);
+    }
+    job.items = items;
+    job.parent = parent;
+    result.items.resize(items.size(), Status::kOk);
+    result.object_bytes.resize(items.size(), 0);
+  }
+
+  Job job;
+  JobResult result;
+  std::vector<std::byte> parent;
+  std::vector<std::vector<std::byte>> keys;
+  std::vector<std::vector<std::span<const std::byte>>> sources;
+  std::vector<std::vector<std::span<std::byte>>> targets;
+  std::vector<ObjectItem> items;
+  std::atomic<std::size_t> next{0};  ///< Items before it have been taken.
+  std::size_t over = 0;              ///< Items that are, under the queue's mutex.
+};
+
+JobQueue::JobQueue(Objects* objects, unsigned workers)
+    : objects_(objects), event_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  for (unsigned i = 0; i < std::max(workers, 1U); ++i) workers_.emplace_back([this] { work(); });
+}
+
+JobQueue::~JobQueue() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  ::close(event_fd_);
+}
+
+Status JobQueue::submit(const Job& job, JobId* id) {
+  if (const Status status = check_job(*objects_, job); status != Status::kOk) return status;
+  auto pending = std::make_shared<Pending>(job);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (pending_.size() >= kMostJobs) return Status::kQueueFull;
+    *id = pending->result.id = next_++;
+    pending_.emplace(*id, pending);
+    if (!pending->items.empty()) queue_.push_back(pending);
+  }
+  work_.notify_one();
+  if (pending->items.empty()) finish_items(pending.get(), 0);
+  return Status::kOk;
+}
+
+void JobQueue::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+    if (stop_) return;
+    const std::shared_ptr<Pending> pending = queue_.front();
+    lock.unlock();
+    const bool more = run_chunk(pending.get());
+    lock.lock();
+    if (!more && !queue_.empty() && queue_.front() == pending) queue_.pop_front();
+  }
+}
+
+bool JobQueue::run_chunk(Pending* pending) {
+  const std::size_t items = pending->items.size();
+  const std::size_t first = pending->next.fetch_add(kChunkItems);
+  if (first >= items) return false;
+  const std::size_t count = std::min(kChunkItems, items - first);
+  const Status status = at_edge([&] {
+    run_items(objects_, pending->job, first, count, &pending->result);
+    return Status::kOk;
+  });
+  if (status != Status::kOk) {
+    std::ranges::fill(std::span(pending->result.items).subspan(first, count), status);
+  }
+  finish_items(pending, count);
+  return true;
+}
+
+void JobQueue::finish_items(Pending* pending, std::size_t count) {
+  {
+    const std::scoped_lock lock(mutex_);
+    pending->over += count;
+    if (pending->over != pending->items.size()) return;
+    done_.push_back(pending->result.id);
+  }
+  const std::uint64_t one = 1;
+  // It can only fail by being readable already, more often than anybody counts.
+  [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof(one));
+  finished_.notify_all();
+}
+
+std::vector<JobResult> JobQueue::drain() {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto read = ::read(event_fd_, &count, sizeof(count));
+  std::vector<JobResult> results;
+  for (const JobId id : done_) {
+    const auto found = pending_.find(id);
+    results.push_back(std::move(found->second->result));
+    pending_.erase(found);
+  }
+  done_.clear();
+  return results;
+}
+
+Status JobQueue::wait(JobId id, std::chrono::nanoseconds timeout, JobResult* result) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::unique_lock lock(mutex_);
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return Status::kNotFound;
+  const std::shared_ptr<Pending> pending = found->second;
+  lock.unlock();
+  while (std::chrono::steady_clock::now() < deadline && run_chunk(pending.get())) {
+  }
+  lock.lock();
+  const auto is_over = [&] { return std::ranges::find(done_, id) != done_.end(); };
+  const auto is_reported = [&] { return !pending_.contains(id); };
+  if (!finished_.wait_until(lock, deadline, [&] { return is_over() || is_reported(); })) {
+    return Status::kTimeout;
+  }
+  if (is_reported()) return Status::kNotFound;
+  *result = std::move(pending->result);
+  std::erase(done_, id);
+  pending_.erase(id);
+  return Status::kOk;
+}
+
+Status JobQueue::cancel(JobId id) {
+  std::shared_ptr<Pending> pending;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = pending_.find(id);
+    if (found == pending_.end() || found->second->over == found->second->items.size()) {
+      return Status::kNotFound;
+    }
+    pending = found->second;
+  }
+  const std::size_t items = pending->items.size();
+  const std::size_t first = std::min(pending->next.exchange(items), items);
+  std::fill(pending->result.items.begin() + static_cast<std::ptrdiff_t>(first),
+            pending->result.items.end(), Status::kCancelled);
+  if (first < items) finish_items(pending.get(), items - first);
+  return Status::kOk;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,152 @@
+#include "object/local_store.hpp"
+
+#include "device/memory_uri.hpp"
+#include "edge.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::uint64_t kBytesPerObject = 64 << 10;
+
+/// Memory that a device URI names, mapped for a pool.
+Status map_memory(const std::string& text, PoolMemory::Source* source, std::string* reason) {
+  DeviceUri uri;
+  Status status = parse_device_uri(text, &uri, reason);
+  if (status != Status::kOk) return status;
+  if (uri.scheme != "cpu") {
+    return refuse_uri("objects live in memory of this machine, not in '" + text + "'", reason);
+  }
+  Memory::Options options;
+  status = take_memory_options(&uri, &options, reason);
+  if (status == Status::kOk) status = refuse_unknown_options(uri, "memory, node, huge", reason);
+  auto memory = std::make_shared<Memory>();
+  if (status == Status::kOk) status = Memory::map(options, memory.get(), reason);
+  if (status != Status::kOk) return status;
+  source->bytes = memory->bytes();
+  source->persistence = Persistence::make(memory->durability());
+  source->owner = std::move(memory);
+  return Status::kOk;
+}
+
+/// Opens an object store over memory, made a pool by `take_up`.
+template <typename TakeUp>
+Status open_store(const std::string& uri, const ObjectStore::Options& options,
+                  std::unique_ptr<ObjectStore>* store, std::string* reason, TakeUp take_up) {
+  return at_edge([&] {
+    std::string ignored;
+    std::string& why = reason != nullptr ? *reason : ignored;
+    PoolMemory::Source source;
+    Status status = map_memory(uri, &source, &why);
+    std::shared_ptr<PoolMemory> pool;
+    if (status == Status::kOk) status = take_up(std::move(source), &pool, &why);
+    if (status != Status::kOk) return status;
+    return LocalStore::open(std::move(pool), options, store, &why);
+  });
+}
+
+}  // namespace
+
+Status ObjectStore::create(const std::string& uri, const Options& options,
+                           std::unique_ptr<ObjectStore>* store, std::string* reason) {
+  const auto format = [&](PoolMemory::Source source, std::shared_ptr<PoolMemory>* pool,
+                          std::string* why) {
+    Pool::Options pool_options;
+    pool_options.shape.layers = 0;
+    pool_options.max_namespaces = options.max_namespaces;
+    pool_options.max_objects =
+        options.max_objects != 0
+            ? options.max_objects
+            : static_cast<std::uint32_t>(source.bytes.size() / kBytesPerObject);
+    PoolPlan plan;
+    const Status status = PoolPlan::make(source.bytes.size(), pool_options, &plan, why);
+    return status == Status::kOk ? PoolMemory::create(std::move(source), plan, pool) : status;
+  };
+  return open_store(uri, options, store, reason, format);
+}
+
+Status ObjectStore::open(const std::string& uri, const Options& options,
+                         std::unique_ptr<ObjectStore>* store, std::string* reason) {
+  const auto take_up = [](PoolMemory::Source source, std::shared_ptr<PoolMemory>* pool,
+                          std::string* why) {
+    return PoolMemory::open(std::move(source), pool, why);
+  };
+  return open_store(uri, options, store, reason, take_up);
+}
+
+Status LocalStore::open(std::shared_ptr<PoolMemory> pool, const Options& options,
+                        std::unique_ptr<ObjectStore>* store, std::string* reason) {
+  if (pool->header().max_objects == 0) {
+    *reason = "the pool was made without room for objects";
+    return Status::kBadPool;
+  }
+  TenantOptions tenants;
+  tenants.policy = options.eviction;
+  tenants.capacity_bytes = std::uint64_t{pool->header().slabs} * pool->header().slab_bytes;
+  Status status = Tenants::check(tenants, reason);
+  if (status != Status::kOk) return status;
+  auto payload = std::make_unique<MemoryPayload>(pool->bytes(), &pool->persistence());
+  auto objects = std::make_unique<Objects>(std::move(pool), std::move(payload), std::move(tenants),
+                                           options.patience);
+  status = objects->recover();
+  if (status != Status::kOk) return status;
+  store->reset(new LocalStore(std::move(objects), options.workers));
+  return Status::kOk;
+}
+
+Status LocalStore::open_namespace(const Namespace& name, std::uint32_t* number) {
+  return at_edge([&] { return objects_->open_namespace(name, number); });
+}
+
+Status LocalStore::submit(const Job& job, JobId* id) {
+  return at_edge([&] { return jobs_.submit(job, id); });
+}
+
+std::vector<JobResult> LocalStore::drain() { return jobs_.drain(); }
+
+Status LocalStore::wait(JobId id, std::chrono::nanoseconds timeout, JobResult* result) {
+  return at_edge([&] { return jobs_.wait(id, timeout, result); });
+}
+
+Status LocalStore::cancel(JobId id) {
+  return at_edge([&] { return jobs_.cancel(id); });
+}
+
+Status LocalStore::run(const Job& job, JobResult* result) {
+  return at_edge([&] {
+    const Status status = check_job(*objects_, job);
+    if (status != Status::kOk) return status;
+    result->id = 0;
+    result->items.assign(job.items.size(), Status::kOk);
+    result->object_bytes.assign(job.items.size(), 0);
+    run_items(objects_.get(), job, 0, job.items.size(), result);
+    return Status::kOk;
+  });
+}
+
+std::size_t LocalStore::exists(std::uint32_t namespace_number, std::span<const Key> keys,
+                               std::span<bool> present) {
+  return objects_->exists(namespace_number, keys, present);
+}
+
+std::size_t LocalStore::match_prefix(std::uint32_t namespace_number, std::span<const Key> chain) {
+  return objects_->match_prefix(namespace_number, chain);
+}
+
+void LocalStore::touch(std::uint32_t namespace_number, std::span<const Key> keys) {
+  objects_->touch(namespace_number, keys);
+}
+
+LeaseId LocalStore::pin(std::uint32_t namespace_number, std::span<const Key> keys,
+                        std::chrono::nanoseconds duration, std::span<Status> statuses) {
+  return objects_->pin(namespace_number, keys, duration, statuses);
+}
+
+Status LocalStore::unpin(LeaseId lease) { return objects_->unpin(lease); }
+
+Status LocalStore::set_quota(std::uint16_t tenant, std::uint64_t bytes) {
+  return at_edge([&] { return objects_->set_quota(tenant, bytes); });
+}
+
+ObjectStoreStats LocalStore::stats() const { return objects_->stats(); }
+
+}  // namespace nearkv

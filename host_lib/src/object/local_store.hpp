@@ -1,0 +1,45 @@
+// An object store in this process.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nearkv/object_store.hpp"
+#include "object/job_queue.hpp"
+#include "object/objects.hpp"
+
+namespace nearkv {
+
+/// Objects of a pool and the threads that work on them.
+class LocalStore final : public ObjectStore {
+ public:
+  /// Takes up the objects in `pool`, which may hold sequences too.
+  static Status open(std::shared_ptr<PoolMemory> pool, const Options& options,
+                     std::unique_ptr<ObjectStore>* store, std::string* reason);
+
+  Status open_namespace(const Namespace& name, std::uint32_t* number) override;
+  Status submit(const Job& job, JobId* id) override;
+  [[nodiscard]] int event_fd() const override { return jobs_.event_fd(); }
+  std::vector<JobResult> drain() override;
+  Status wait(JobId id, std::chrono::nanoseconds timeout, JobResult* result) override;
+  Status cancel(JobId id) override;
+  Status run(const Job& job, JobResult* result) override;
+  std::size_t exists(std::uint32_t namespace_number, std::span<const Key> keys,
+                     std::span<bool> present) override;
+  std::size_t match_prefix(std::uint32_t namespace_number, std::span<const Key> chain) override;
+  void touch(std::uint32_t namespace_number, std::span<const Key> keys) override;
+  LeaseId pin(std::uint32_t namespace_number, std::span<const Key> keys,
+              std::chrono::nanoseconds duration, std::span<Status> statuses) override;
+  Status unpin(LeaseId lease) override;
+  Status set_quota(std::uint16_t tenant, std::uint64_t bytes) override;
+  [[nodiscard]] ObjectStoreStats stats() const override;
+
+ private:
+  LocalStore(std::unique_ptr<Objects> objects, unsigned workers)
+      : objects_(std::move(objects)), jobs_(objects_.get(), workers) {}
+
+  std::unique_ptr<Objects> objects_;
+  JobQueue jobs_;
+};
+
+}  // namespace nearkv

@@ -1,0 +1,111 @@
+#include "object/namespace_table.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "object/object_key.hpp"
+#include "page/checksum.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kBody = offsetof(nkv_namespace_record, tenant);
+
+std::uint32_t body_checksum(const nkv_namespace_record& record) {
+  return crc32c(std::as_bytes(std::span(&record, 1)).subspan(kBody));
+}
+
+/// All fields, each preceded by its length, so that no two namespaces have one encoding.
+std::string encode(const Namespace& name) {
+  std::string text;
+  const auto add = [&](const std::string& field) {
+    text += std::to_string(field.size()) + ":" + field + ",";
+  };
+  add(std::to_string(name.tenant));
+  add(name.model);
+  add(name.dtype);
+  add(name.layout);
+  add(std::to_string(name.rank));
+  add(std::to_string(name.group));
+  add(name.salt);
+  return text;
+}
+
+std::string describe(const Namespace& name) {
+  return name.model + " " + name.dtype + " " + name.layout + " rank " + std::to_string(name.rank) +
+         " group " + std::to_string(name.group);
+}
+
+}  // namespace
+
+NamespaceTable::NamespaceTable(PoolMemory* pool) : pool_(pool) {
+  for (std::uint32_t number = 0; number < pool_->header().max_namespaces; ++number) {
+    nkv_namespace_record record{};
+    std::memcpy(&record, place(number), sizeof(record));
+    if (record.state != NKV_OBJECT_STATE_LIVE || record.crc != body_checksum(record)) continue;
+    Digest digest;
+    std::ranges::copy(record.digest, digest.begin());
+    if (numbers_.emplace(digest, number).second) tenants_.emplace(number, record.tenant);
+  }
+}
+
+std::byte* NamespaceTable::place(std::uint32_t number) const {
+  return pool_->bytes().data() + pool_->header().namespaces_at +
+         std::size_t{number} * sizeof(nkv_namespace_record);
+}
+
+Status NamespaceTable::open(const Namespace& name, std::uint32_t* number) {
+  const std::string text = describe(name);
+  if (text.size() > NKV_NAMESPACE_TEXT_BYTES) return Status::kBadArgument;
+  const std::string identity = encode(name);
+  const Digest digest = sha256(std::as_bytes(std::span(identity)));
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = numbers_.find(digest); found != numbers_.end()) {
+    *number = found->second;
+    return Status::kOk;
+  }
+  std::uint32_t free = 0;
+  while (tenants_.contains(free)) ++free;
+  if (free >= pool_->header().max_namespaces) return Status::kPoolFull;
+
+  nkv_namespace_record record{};
+  record.tenant = name.tenant;
+  record.text_bytes = static_cast<std::uint32_t>(text.size());
+  std::ranges::copy(digest, record.digest);
+  std::ranges::copy(text, record.text);
+  Persistence& persistence = pool_->persistence();
+  std::memcpy(place(free) + kBody, std::as_bytes(std::span(&record, 1)).data() + kBody,
+              sizeof(record) - kBody);
+  persistence.write_back({place(free) + kBody, sizeof(record) - kBody});
+  persistence.fence();
+  persistence.publish(place(free),
+                      NKV_OBJECT_STATE_LIVE | std::uint64_t{body_checksum(record)} << 32);
+  persistence.fence();
+  numbers_.emplace(digest, free);
+  tenants_.emplace(free, name.tenant);
+  *number = free;
+  return Status::kOk;
+}
+
+std::optional<std::uint16_t> NamespaceTable::tenant(std::uint32_t number) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = tenants_.find(number);
+  if (found == tenants_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string NamespaceTable::text(std::uint32_t number) const {
+  if (!tenant(number)) return {};
+  nkv_namespace_record record{};
+  std::memcpy(&record, place(number), sizeof(record));
+  const std::size_t bytes =
+      std::min<std::size_t>(record.text_bytes, std::size_t{NKV_NAMESPACE_TEXT_BYTES});
+  return {reinterpret_cast<const char*>(record.text), bytes};
+}
+
+std::size_t NamespaceTable::size() const {
+  const std::scoped_lock lock(mutex_);
+  return tenants_.size();
+}
+
+}  // namespace nearkv

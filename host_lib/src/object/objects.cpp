@@ -1,0 +1,146 @@
+#include "object/objects.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "object/fingerprint.hpp"
+
+namespace nearkv {
+namespace {
+
+ExtentAllocator::Geometry geometry_of(const nkv_pool_header& header) {
+  return {static_cast<std::uint32_t>(header.data_at / NKV_OBJECT_GRAIN_BYTES),
+          header.slab_bytes / NKV_OBJECT_GRAIN_BYTES, header.slabs};
+}
+
+constexpr std::size_t kBatch = 64;
+
+}  // namespace
+
+Objects::Objects(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload,
+                 TenantOptions tenants, std::chrono::milliseconds patience)
+    : pool_(std::move(pool)),
+      persistence_(&pool_->persistence()),
+      payload_(std::move(payload)),
+      patience_(patience),
+      records_(pool_.get()),
+      namespaces_(pool_.get()),
+      states_(records_.size()),
+      slabs_(&pool_->slabs()),
+      extents_(geometry_of(pool_->header()), &slabs_),
+      tenants_(std::move(tenants)) {}
+
+std::uint64_t Objects::fingerprint_of(std::uint32_t namespace_number, const StoredKey& key) const {
+  return fingerprint(pool_->header().seed, namespace_number, key.significant());
+}
+
+std::size_t Objects::exists(std::uint32_t namespace_number, std::span<const Key> keys,
+                            std::span<bool> present) const {
+  std::size_t leading = 0;
+  bool unbroken = true;
+  std::vector<StoredKey> stored;
+  std::array<std::uint64_t, kBatch> fingerprints;
+  std::array<std::uint32_t, kBatch> found;
+  for (std::size_t begin = 0; begin < keys.size() && (unbroken || !present.empty());
+       begin += kBatch) {
+    const std::span<const Key> batch = keys.subspan(begin, std::min(kBatch, keys.size() - begin));
+    stored.clear();
+    for (const Key& key : batch) stored.emplace_back(key);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      fingerprints[i] = fingerprint_of(namespace_number, stored[i]);
+    }
+    index_.find_batch(
+        std::span(fingerprints).first(batch.size()), [&](ObjectId id) { records_.prefetch(id); },
+        [&](std::size_t i, ObjectId id) { return records_.holds(id, stored[i], namespace_number); },
+        std::span(found).first(batch.size()));
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const bool here = found[i] != FlatIndex::kNoRecord;
+      unbroken = unbroken && here;
+      if (unbroken) ++leading;
+      if (!present.empty()) present[begin + i] = here;
+    }
+  }
+  return leading;
+}
+
+std::size_t Objects::match_prefix(std::uint32_t namespace_number,
+                                  std::span<const Key> chain) const {
+  std::vector<std::uint64_t> fingerprints;
+  fingerprints.reserve(chain.size());
+  for (const Key& key : chain) {
+    fingerprints.push_back(fingerprint_of(namespace_number, StoredKey(key)));
+  }
+  std::vector<std::uint32_t> records(chain.size());
+  return tree_.longest_match(fingerprints, records);
+}
+
+void Objects::touch(std::uint32_t namespace_number, std::span<const Key> keys) {
+  const std::scoped_lock lock(space_);
+  for (const Key& name : keys) {
+    const StoredKey key(name);
+    const std::optional<ObjectId> id =
+        index_.find(fingerprint_of(namespace_number, key), matcher(namespace_number, key));
+    if (id && states_[*id].known) tenants_.at(states_[*id].tenant).evictor->hit(*id);
+  }
+}
+
+LeaseId Objects::pin(std::uint32_t namespace_number, std::span<const Key> keys,
+                     std::chrono::nanoseconds duration, std::span<Status> statuses) {
+  end_expired_leases();
+  std::vector<ObjectId> held;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const StoredKey key(keys[i]);
+    const auto lease = [&](ObjectId id) {
+      if (!records_.holds(id, key, namespace_number)) return false;
+      states_.lease(id);
+      held.push_back(id);
+      return true;
+    };
+    const bool found = index_.find(fingerprint_of(namespace_number, key), lease).has_value();
+    statuses[i] = found ? Status::kOk : Status::kNotFound;
+  }
+  if (held.empty()) return 0;
+  return leases_.add(std::move(held), Leases::Clock::now() + duration);
+}
+
+Status Objects::unpin(LeaseId lease) {
+  end_expired_leases();
+  const std::optional<std::vector<ObjectId>> held = leases_.end(lease);
+  if (!held) return Status::kNotFound;
+  end_leases(*held);
+  return Status::kOk;
+}
+
+void Objects::end_leases(std::span<const ObjectId> held) {
+  for (const ObjectId id : held) {
+    if (states_.end_lease(id)) free_retired(id);
+  }
+}
+
+void Objects::end_expired_leases() { end_leases(leases_.end_expired(Leases::Clock::now())); }
+
+ObjectStoreStats Objects::stats() const {
+  ObjectStoreStats stats;
+  const nkv_pool_header& header = pool_->header();
+  stats.total_bytes = std::uint64_t{header.slabs} * header.slab_bytes;
+  stats.used_bytes = extents_.usage().used_grains * NKV_OBJECT_GRAIN_BYTES;
+  stats.namespaces = namespaces_.size();
+  stats.leases = leases_.size();
+  stats.objects = counters_.objects;
+  stats.object_bytes = counters_.object_bytes;
+  stats.sets = counters_.sets;
+  stats.set_bytes = counters_.set_bytes;
+  stats.hits = counters_.hits;
+  stats.get_bytes = counters_.get_bytes;
+  stats.misses = counters_.misses;
+  stats.evictions = counters_.evictions;
+  stats.expirations = counters_.expirations;
+  stats.corruptions = counters_.corruptions;
+  stats.recovered = counters_.recovered;
+  stats.torn = counters_.torn;
+  stats.moved = counters_.moved;
+  stats.quarantined = counters_.quarantined;
+  return stats;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,170 @@
+// All objects of one pool: what the jobs of an ObjectStore do.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "media/guarded.hpp"
+#include "nearkv/object_store.hpp"
+#include "object/extent_allocator.hpp"
+#include "object/flat_index.hpp"
+#include "object/leases.hpp"
+#include "object/namespace_table.hpp"
+#include "object/object_key.hpp"
+#include "object/object_slabs.hpp"
+#include "object/object_states.hpp"
+#include "object/payload.hpp"
+#include "object/prefix_tree.hpp"
+#include "object/record_table.hpp"
+#include "object/store_counters.hpp"
+#include "object/tenants.hpp"
+#include "pool/pool_memory.hpp"
+
+namespace nearkv {
+
+/// How the objects of one kSet job are stored; as Job's.
+struct SetOptions {
+  std::uint32_t namespace_number = 0;
+  bool chain = false;
+  Key parent;
+  bool overwrite = false;
+  std::uint16_t parts = 0;
+  std::chrono::seconds age{0};
+};
+
+/// Records are the truth; index, prefix tree, extents and policies are views of them, made anew by
+/// recover(). An object goes through:
+///
+///   record taken, room reserved -> payload copied -> record written | fence |
+///   record published | fence | -> found by others, acknowledged
+///
+///   taken out of the views -> record unpublished | fence | -> once unused, room and record free
+///
+/// Locks, in the order in which they may be taken: space_, then a shard of the index or the tree.
+///
+/// Thread safety: all calls but recover(). Batches share fences, so larger ones are faster.
+class Objects {
+ public:
+  /// `patience`: how long a set waits for leases to end where room is short.
+  Objects(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload, TenantOptions tenants,
+          std::chrono::milliseconds patience);
+
+  /// Finds what earlier work left. Called once, before anything else.
+  Status recover();
+
+  Status open_namespace(const Namespace& name, std::uint32_t* number) {
+    return namespaces_.open(name, number);
+  }
+  [[nodiscard]] bool has_namespace(std::uint32_t number) const {
+    return namespaces_.tenant(number).has_value();
+  }
+
+  /// One status, and for get() one size, for each item.
+  void set(const SetOptions& options, std::span<const ObjectItem> items,
+           std::span<Status> statuses);
+  void get(std::uint32_t namespace_number, std::span<const ObjectItem> items,
+           std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
+  void erase(std::uint32_t namespace_number, std::span<const ObjectItem> items,
+             std::span<Status> statuses);
+
+  // As ObjectStore's.
+  std::size_t exists(std::uint32_t namespace_number, std::span<const Key> keys,
+                     std::span<bool> present) const;
+  std::size_t match_prefix(std::uint32_t namespace_number, std::span<const Key> chain) const;
+  void touch(std::uint32_t namespace_number, std::span<const Key> keys);
+  LeaseId pin(std::uint32_t namespace_number, std::span<const Key> keys,
+              std::chrono::nanoseconds duration, std::span<Status> statuses);
+  Status unpin(LeaseId lease);
+  Status set_quota(std::uint16_t tenant, std::uint64_t bytes);
+  [[nodiscard]] ObjectStoreStats stats() const;
+
+ private:
+  /// A new object on its way in.
+  struct Incoming {
+    explicit Incoming(Key name) : key(name) {}
+
+    std::size_t item = 0;
+    StoredKey key;
+    std::uint64_t fingerprint = 0;
+    ObjectId id = kNoObject;
+    nkv_object_record record{};
+    std::vector<Extent> extents;
+    bool has_list = false;  ///< The last extent is for the list of the others.
+  };
+
+  [[nodiscard]] std::uint64_t fingerprint_of(std::uint32_t namespace_number,
+                                             const StoredKey& key) const;
+  /// Whether an object has this key, for the index to ask. The key must outlive it.
+  [[nodiscard]] auto matcher(std::uint32_t namespace_number, const StoredKey& key) const {
+    return [this, namespace_number, &key](ObjectId id) {
+      return records_.holds(id, key, namespace_number);
+    };
+  }
+
+  // objects_set.cpp
+  Status begin(const SetOptions& options, const ObjectItem& item, Incoming* incoming);
+  Status copy_in(const ObjectItem& item, Incoming* incoming);
+  void commit(bool overwrite, std::span<Incoming> group, std::span<Status> statuses);
+  void abandon(const Incoming& incoming);
+
+  // objects_get.cpp
+  /// Finds an object and keeps its number and room from being used again until end_use().
+  [[nodiscard]] std::optional<ObjectId> use(std::uint32_t namespace_number, const StoredKey& key);
+  void end_use(ObjectId id);
+  void hit(ObjectId id);
+  Status copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* bytes);
+  void poison(ObjectId id, Status why);
+
+  void end_leases(std::span<const ObjectId> held);
+  void end_expired_leases();
+
+  // objects_space.cpp; all but reserve() and free_retired() under space_
+  Status reserve(Incoming* incoming);
+  [[nodiscard]] bool allocate(Incoming* incoming);
+  /// Evicts until `bytes` are free or nothing can go; gives what was freed.
+  std::uint64_t evict(std::uint16_t tenant, std::uint64_t bytes);
+  /// Makes an object findable.
+  void make_known(ObjectId id, const nkv_object_record& record);
+  /// Takes an object out of all views, its record untouched. False: it was not in them, or
+  /// `only_unused` and somebody uses it.
+  bool forget(ObjectId id, Removal removal, bool only_unused = false);
+  /// Frees the records of forgotten objects, and their room once nobody uses them.
+  void unpublish(std::span<const ObjectId> ids);
+  void free_space(ObjectId id, std::span<const Extent> extents);
+  void free_retired(ObjectId id);
+
+  // objects_recovery.cpp
+  struct Found;
+  [[nodiscard]] bool adopt(ObjectId id, const nkv_object_record& record);
+
+  std::shared_ptr<PoolMemory> pool_;
+  Persistence* persistence_;
+  SigbusHandler sigbus_;
+  std::unique_ptr<Payload> payload_;
+  std::chrono::milliseconds patience_;
+  RecordTable records_;
+  NamespaceTable namespaces_;
+  ObjectStates states_;
+  FlatIndex index_;
+  PrefixTree tree_;
+  Leases leases_;
+  mutable StoreCounters counters_;
+  std::atomic<std::uint64_t> generation_{0};
+
+  mutable std::mutex space_;  ///< Over all that follows.
+  ObjectSlabs slabs_;
+  ExtentAllocator extents_;
+  Tenants tenants_;
+  std::map<ObjectId, std::vector<Extent>> retired_;  ///< Gone, but in use.
+};
+
+}  // namespace nearkv

@@ -1,0 +1,119 @@
+// Objects on their way out, and those that are told to go.
+#include <algorithm>
+
+#include "object/extent_list.hpp"
+#include "object/objects.hpp"
+#include "object/part_range.hpp"
+
+namespace nearkv {
+
+std::optional<ObjectId> Objects::use(std::uint32_t namespace_number, const StoredKey& key) {
+  return index_.find(fingerprint_of(namespace_number, key), [&](ObjectId id) {
+    if (!records_.holds(id, key, namespace_number)) return false;
+    states_.use(id);
+    return true;
+  });
+}
+
+void Objects::end_use(ObjectId id) {
+  if (states_.end_use(id)) free_retired(id);
+}
+
+void Objects::hit(ObjectId id) {
+  const std::scoped_lock lock(space_);
+  if (states_[id].known) tenants_.at(states_[id].tenant).evictor->hit(id);
+}
+
+Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* bytes) {
+  nkv_object_record record{};
+  std::vector<Extent> extents;
+  Status status = records_.read(id, &record);
+  if (status == Status::kOk) status = read_extents(*pool_, record, &extents);
+  if (status != Status::kOk) return status == Status::kNotFound ? Status::kCorrupt : status;
+
+  const std::uint32_t parts = std::max<std::uint32_t>(record.parts, 1);
+  const std::uint32_t count = item.part_count == 0 ? parts : item.part_count;
+  if (std::uint32_t{item.first_part} + count > parts) return Status::kBadArgument;
+  TargetCursor target(item.target);
+  const PartRange wanted = part_range(record, item.first_part, count);
+  if (target.remaining_bytes() < wanted.bytes) return Status::kBadArgument;
+  std::uint32_t crc = 0;
+  if (record.parts == 0) {
+    status = payload_->read(extents, 0, record.bytes, &target, &crc);
+    if (status == Status::kOk && crc != record.payload_crc) status = Status::kCorrupt;
+  } else {
+    std::vector<std::uint32_t> checksums(record.parts);
+    std::span<std::byte> trailer = std::as_writable_bytes(std::span(checksums));
+    TargetCursor trailer_target(std::span(&trailer, 1));
+    status = payload_->read(extents, record.bytes, trailer.size(), &trailer_target, &crc);
+    if (status == Status::kOk && crc != record.payload_crc) status = Status::kCorrupt;
+    for (std::uint32_t part = item.first_part;
+         part < item.first_part + count && status == Status::kOk; ++part) {
+      const PartRange range = part_range(record, part, 1);
+      crc = 0;
+      status = payload_->read(extents, range.offset, range.bytes, &target, &crc);
+      if (status == Status::kOk && crc != checksums[part]) status = Status::kCorrupt;
+    }
+  }
+  if (status == Status::kOk) *bytes = static_cast<std::uint32_t>(wanted.bytes);
+  return status;
+}
+
+void Objects::get(std::uint32_t namespace_number, std::span<const ObjectItem> items,
+                  std::span<Status> statuses, std::span<std::uint32_t> object_bytes) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::optional<ObjectId> id = use(namespace_number, StoredKey(items[i].key));
+    object_bytes[i] = 0;
+    if (!id) {
+      statuses[i] = Status::kNotFound;
+      StoreCounters::add(counters_.misses, 1);
+      continue;
+    }
+    statuses[i] = copy_out(*id, items[i], &object_bytes[i]);
+    if (statuses[i] == Status::kOk) {
+      hit(*id);
+      StoreCounters::add(counters_.hits, 1);
+      StoreCounters::add(counters_.get_bytes, object_bytes[i]);
+    } else if (statuses[i] != Status::kBadArgument) {
+      poison(*id, statuses[i]);
+    }
+    end_use(*id);
+  }
+}
+
+void Objects::erase(std::uint32_t namespace_number, std::span<const ObjectItem> items,
+                    std::span<Status> statuses) {
+  const std::scoped_lock lock(space_);
+  std::vector<ObjectId> gone;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const StoredKey key(items[i].key);
+    const std::optional<ObjectId> id =
+        index_.find(fingerprint_of(namespace_number, key), matcher(namespace_number, key));
+    if (!id) {
+      statuses[i] = Status::kNotFound;
+    } else if (states_.leased(*id)) {
+      statuses[i] = Status::kBusy;
+    } else {
+      forget(*id, Removal::kDeleted);
+      gone.push_back(*id);
+      statuses[i] = Status::kOk;
+    }
+  }
+  unpublish(gone);
+}
+
+void Objects::poison(ObjectId id, Status why) {
+  const std::scoped_lock lock(space_);
+  if (!forget(id, Removal::kDeleted)) return;  // Somebody else was first.
+  if (why == Status::kPoison) {
+    // Its memory is not used again: the record stays to say so.
+    records_.publish(id, NKV_OBJECT_STATE_POISONED);
+    persistence_->fence();
+    StoreCounters::add(counters_.quarantined, 1);
+  } else {
+    StoreCounters::add(counters_.corruptions, 1);
+    unpublish(std::span(&id, 1));
+  }
+}
+
+}  // namespace nearkv

@@ -1,0 +1,195 @@
+// Objects on their way in.
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "object/extent_list.hpp"
+#include "object/objects.hpp"
+#include "object/part_range.hpp"
+#include "round_up.hpp"
+
+namespace nearkv {
+namespace {
+
+// A group shares two fences, and holds room that others cannot evict meanwhile.
+constexpr std::size_t kGroupObjects = 32;
+constexpr std::uint64_t kGroupBytes = 16 << 20;
+
+std::uint32_t now_s() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(since).count());
+}
+
+bool is_full(Status status) { return status == Status::kPoolFull || status == Status::kQuota; }
+
+/// Sleeps a little; false if it is late.
+bool wait_until(std::chrono::steady_clock::time_point deadline) {
+  if (std::chrono::steady_clock::now() >= deadline) return false;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return true;
+}
+
+}  // namespace
+
+Status Objects::begin(const SetOptions& options, const ObjectItem& item, Incoming* incoming) {
+  const std::uint64_t bytes = SourceCursor(item.source).remaining_bytes();
+  if (item.key.empty() || bytes == 0 || bytes > NKV_MAX_OBJECT_BYTES ||
+      options.parts > NKV_MAX_OBJECT_PARTS || options.parts > bytes) {
+    return Status::kBadArgument;
+  }
+  nkv_object_record& record = incoming->record;
+  record.bytes = static_cast<std::uint32_t>(bytes);
+  record.namespace_number = options.namespace_number;
+  std::ranges::copy(incoming->key.bytes, record.key);
+  record.key_bytes = incoming->key.length;
+  record.created_s = now_s();
+  record.expires_s =
+      options.age.count() > 0
+          ? static_cast<std::uint32_t>(std::min<std::int64_t>(
+                record.created_s + options.age.count(), std::numeric_limits<std::uint32_t>::max()))
+          : 0;
+  std::uint64_t stored_bytes = bytes;
+  if (options.parts > 1) {
+    record.flags |= NKV_OBJECT_FLAG_PARTS;
+    record.parts = options.parts;
+    stored_bytes += std::uint64_t{options.parts} * sizeof(std::uint32_t);
+  }
+  record.grains = static_cast<std::uint32_t>(round_up(stored_bytes, NKV_OBJECT_GRAIN_BYTES) /
+                                             NKV_OBJECT_GRAIN_BYTES);
+  record.tenant = *namespaces_.tenant(options.namespace_number);
+  return reserve(incoming);
+}
+
+Status Objects::copy_in(const ObjectItem& item, Incoming* incoming) {
+  nkv_object_record& record = incoming->record;
+  SourceCursor source(item.source);
+  if (record.parts == 0) {
+    return payload_->write(incoming->extents, 0, record.bytes, &source, &record.payload_crc);
+  }
+  std::vector<std::uint32_t> checksums(record.parts);
+  for (std::uint32_t part = 0; part < record.parts; ++part) {
+    const PartRange range = part_range(record, part, 1);
+    const Status status =
+        payload_->write(incoming->extents, range.offset, range.bytes, &source, &checksums[part]);
+    if (status != Status::kOk) return status;
+  }
+  const std::span<const std::byte> trailer = std::as_bytes(std::span(checksums));
+  SourceCursor trailer_source(std::span(&trailer, 1));
+  return payload_->write(incoming->extents, record.bytes, trailer.size(), &trailer_source,
+                         &record.payload_crc);
+}
+
+void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
+                  std::span<Status> statuses) {
+  std::vector<Incoming> group;
+  std::uint64_t group_bytes = 0;
+  const auto commit_group = [&] {
+    commit(options.overwrite, group, statuses);
+    group.clear();
+    group_bytes = 0;
+  };
+  std::uint64_t parent = options.chain && !options.parent.empty()
+                             ? fingerprint_of(options.namespace_number, StoredKey(options.parent))
+                             : 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    Incoming incoming(items[i].key);
+    incoming.item = i;
+    incoming.fingerprint = fingerprint_of(options.namespace_number, incoming.key);
+    if (options.chain) {
+      incoming.record.flags |= NKV_OBJECT_FLAG_CHAINED;
+      incoming.record.parent = parent;
+      parent = incoming.fingerprint;
+    }
+    if (!options.overwrite) {
+      if (const auto found = use(options.namespace_number, incoming.key)) {
+        hit(*found);
+        end_use(*found);
+        statuses[i] = Status::kOk;
+        continue;
+      }
+    }
+    statuses[i] = begin(options, items[i], &incoming);
+    if (is_full(statuses[i])) {
+      // What this job has stored so far may have to make room for what comes, like all else.
+      if (!group.empty()) commit_group();
+      const auto deadline = std::chrono::steady_clock::now() + patience_;
+      do {
+        statuses[i] = begin(options, items[i], &incoming);
+      } while (is_full(statuses[i]) && wait_until(deadline));
+    }
+    if (statuses[i] != Status::kOk) continue;
+    statuses[i] = copy_in(items[i], &incoming);
+    if (statuses[i] != Status::kOk) {
+      abandon(incoming);
+      continue;
+    }
+    group_bytes += incoming.record.bytes;
+    group.push_back(std::move(incoming));
+    if (group.size() == kGroupObjects || group_bytes >= kGroupBytes) commit_group();
+  }
+  if (!group.empty()) commit_group();
+}
+
+void Objects::commit(bool overwrite, std::span<Incoming> group, std::span<Status> statuses) {
+  for (Incoming& incoming : group) {
+    incoming.record.generation = generation_.fetch_add(1) + 1;
+    write_extents(pool_.get(), incoming.extents, incoming.has_list, &incoming.record);
+    records_.write(incoming.id, incoming.record);
+  }
+  persistence_->fence();
+  for (const Incoming& incoming : group) records_.publish(incoming.id, NKV_OBJECT_STATE_LIVE);
+  persistence_->fence();
+
+  const std::scoped_lock lock(space_);
+  std::vector<ObjectId> superseded;
+  for (const Incoming& incoming : group) {
+    const nkv_object_record& record = incoming.record;
+    statuses[incoming.item] = Status::kOk;
+    StoreCounters::add(counters_.sets, 1);
+    StoreCounters::add(counters_.set_bytes, record.bytes);
+    const auto same_key = matcher(record.namespace_number, incoming.key);
+    if (const auto other = index_.insert(incoming.fingerprint, incoming.id, same_key)) {
+      // Somebody else has stored the key meanwhile, or it is to be replaced.
+      if (!overwrite || states_.leased(*other)) {
+        if (overwrite) statuses[incoming.item] = Status::kBusy;
+        superseded.push_back(incoming.id);
+        continue;
+      }
+      forget(*other, Removal::kDeleted);
+      superseded.push_back(*other);
+      (void)index_.insert(incoming.fingerprint, incoming.id, same_key);
+    }
+    make_known(incoming.id, record);
+  }
+  unpublish(superseded);
+}
+
+void Objects::make_known(ObjectId id, const nkv_object_record& record) {
+  ObjectState& state = states_[id];
+  Entry entry;
+  entry.id = id;
+  entry.fingerprint = state.fingerprint;
+  entry.bytes = state.grains * NKV_OBJECT_GRAIN_BYTES;
+  if (record.expires_s != 0) entry.expires_s = record.expires_s;
+  if ((record.flags & NKV_OBJECT_FLAG_CHAINED) != 0) {
+    PrefixTree::Block block{state.fingerprint, std::nullopt, id};
+    if (record.parent != 0) {
+      block.parent = record.parent;
+      entry.parent = tree_.find(record.parent).value_or(kNoObject);
+    }
+    // Refused: the key's prefix is another one than before. It is found by its key alone.
+    state.chained = tree_.insert(block);
+  }
+  tenants_.at(state.tenant).evictor->insert(entry);
+  state.known = true;
+  StoreCounters::add(counters_.objects, 1);
+  StoreCounters::add(counters_.object_bytes, record.bytes);
+}
+
+void Objects::abandon(const Incoming& incoming) {
+  const std::scoped_lock lock(space_);
+  free_space(incoming.id, incoming.extents);
+}
+
+}  // namespace nearkv

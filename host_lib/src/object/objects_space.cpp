@@ -1,0 +1,145 @@
+// Room for objects: reserving it, and freeing it by eviction.
+#include <algorithm>
+
+#include "object/extent_list.hpp"
+#include "object/objects.hpp"
+
+namespace nearkv {
+namespace {
+
+std::uint64_t now_s() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(since).count());
+}
+
+}  // namespace
+
+Status Objects::reserve(Incoming* incoming) {
+  const nkv_object_record& record = incoming->record;
+  const std::uint64_t bytes = std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
+  end_expired_leases();
+  const std::scoped_lock lock(space_);
+  Tenants::Tenant& owner = tenants_.at(record.tenant);
+  if (bytes > owner.quota_bytes) return Status::kQuota;
+  while (owner.used_bytes + bytes > owner.quota_bytes) {
+    if (evict(record.tenant, owner.used_bytes + bytes - owner.quota_bytes) == 0) {
+      return Status::kQuota;
+    }
+  }
+  std::optional<ObjectId> id = records_.take();
+  while (!id || !allocate(incoming)) {
+    const std::optional<std::uint16_t> largest = tenants_.largest();
+    if (!largest || evict(*largest, bytes) == 0) {
+      if (id) records_.release(*id);
+      return Status::kPoolFull;
+    }
+    if (!id) id = records_.take();
+  }
+  incoming->id = *id;
+  ObjectState& state = states_[*id];
+  state.fingerprint = incoming->fingerprint;
+  state.grains = record.grains;
+  state.bytes = record.bytes;
+  state.tenant = record.tenant;
+  state.chained = false;
+  owner.used_bytes += bytes;
+  return Status::kOk;
+}
+
+bool Objects::allocate(Incoming* incoming) {
+  if (!extents_.allocate(incoming->record.grains, &incoming->extents)) return false;
+  incoming->has_list = incoming->extents.size() > NKV_RECORD_EXTENTS;
+  if (!incoming->has_list) return true;
+  std::vector<Extent> list;
+  if (extents_.allocate(1, &list)) {
+    incoming->extents.push_back(list.front());
+    return true;
+  }
+  (void)extents_.release(incoming->extents);
+  incoming->extents.clear();
+  return false;
+}
+
+std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes) {
+  std::vector<ObjectId> victims;
+  std::uint64_t freed_bytes = 0;
+  Evictor& evictor = *tenants_.at(tenant).evictor;
+  const std::uint64_t clock_s = now_s();
+  const auto evictable = [&](ObjectId id) { return !states_.in_use(id); };
+  while (freed_bytes < bytes) {
+    std::optional<ObjectId> victim = evictor.expired(clock_s, evictable);
+    const bool expired = victim.has_value();
+    if (!expired) victim = evictor.victim(clock_s, evictable);
+    if (!victim) break;
+    // A reader may have come in between: then the next one goes, and this one stays known.
+    if (!forget(*victim, Removal::kEvicted, true)) continue;
+    StoreCounters::add(expired ? counters_.expirations : counters_.evictions, 1);
+    freed_bytes += std::uint64_t{states_[*victim].grains} * NKV_OBJECT_GRAIN_BYTES;
+    victims.push_back(*victim);
+  }
+  unpublish(victims);
+  return freed_bytes;
+}
+
+bool Objects::forget(ObjectId id, Removal removal, bool only_unused) {
+  ObjectState& state = states_[id];
+  const auto erased = index_.erase(state.fingerprint, [&](ObjectId found) {
+    return found == id && !(only_unused && states_.in_use(id));
+  });
+  if (!erased) return false;
+  if (state.chained) tree_.erase(state.fingerprint);
+  tenants_.at(state.tenant).evictor->erase(id, removal);
+  state.known = false;
+  counters_.objects.fetch_sub(1, std::memory_order_relaxed);
+  counters_.object_bytes.fetch_sub(state.bytes, std::memory_order_relaxed);
+  return true;
+}
+
+void Objects::unpublish(std::span<const ObjectId> ids) {
+  if (ids.empty()) return;
+  std::vector<std::vector<Extent>> extents(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    nkv_object_record record{};
+    Status status = records_.read(ids[i], &record);
+    if (status == Status::kOk) status = read_extents(*pool_, record, &extents[i]);
+    // What a damaged record held is not known; the next open() finds it free.
+    if (status != Status::kOk) extents[i].clear();
+    records_.publish(ids[i], NKV_OBJECT_STATE_FREE);
+  }
+  persistence_->fence();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (states_.retire(ids[i])) {
+      free_space(ids[i], extents[i]);
+    } else {
+      retired_.emplace(ids[i], std::move(extents[i]));
+    }
+  }
+}
+
+void Objects::free_space(ObjectId id, std::span<const Extent> extents) {
+  const ObjectState& state = states_[id];
+  (void)extents_.release(extents);
+  tenants_.at(state.tenant).used_bytes -= std::uint64_t{state.grains} * NKV_OBJECT_GRAIN_BYTES;
+  states_.reset(id);
+  records_.release(id);
+}
+
+void Objects::free_retired(ObjectId id) {
+  const std::scoped_lock lock(space_);
+  const auto found = retired_.find(id);
+  if (found == retired_.end()) return;  // Quarantined.
+  const std::vector<Extent> extents = std::move(found->second);
+  retired_.erase(found);
+  free_space(id, extents);
+}
+
+Status Objects::set_quota(std::uint16_t tenant, std::uint64_t bytes) {
+  const std::scoped_lock lock(space_);
+  Tenants::Tenant& owner = tenants_.at(tenant);
+  owner.quota_bytes = bytes;
+  if (owner.used_bytes > bytes) (void)evict(tenant, owner.used_bytes - bytes);
+  return Status::kOk;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,35 @@
+#include "object/tenants.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace nearkv {
+
+Status Tenants::check(const TenantOptions& options, std::string* reason) {
+  std::unique_ptr<EvictionPolicy> policy;
+  return make_eviction_policy(options.policy, options.capacity_bytes, options.own_policies, &policy,
+                              reason);
+}
+
+Tenants::Tenant& Tenants::at(std::uint16_t number) {
+  Tenant& tenant = tenants_[number];
+  if (tenant.evictor == nullptr) {
+    std::unique_ptr<EvictionPolicy> policy;
+    std::string reason;
+    if (make_eviction_policy(options_.policy, options_.capacity_bytes, options_.own_policies,
+                             &policy, &reason) != Status::kOk) {
+      throw std::runtime_error(reason);
+    }
+    tenant.evictor = std::make_unique<Evictor>(std::move(policy));
+  }
+  return tenant;
+}
+
+std::optional<std::uint16_t> Tenants::largest() const {
+  const auto found = std::ranges::max_element(
+      tenants_, {}, [](const auto& tenant) { return tenant.second.used_bytes; });
+  if (found == tenants_.end() || found->second.used_bytes == 0) return std::nullopt;
+  return found->first;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,47 @@
+// Tenants of a pool: what each holds, may hold, and gives up first.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/evictor.hpp"
+
+namespace nearkv {
+
+struct TenantOptions {
+  std::string policy = "lru";
+  std::vector<NamedEvictionPolicy> own_policies;
+  std::uint64_t capacity_bytes = 0;  ///< Of the pool.
+};
+
+/// Thread safety: one thread at a time.
+class Tenants {
+ public:
+  struct Tenant {
+    std::uint64_t quota_bytes = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t used_bytes = 0;
+    std::unique_ptr<Evictor> evictor;
+  };
+
+  /// The policy's name has been checked with check().
+  explicit Tenants(TenantOptions options) : options_(std::move(options)) {}
+
+  /// kBadArgument with a reason if there is no such policy.
+  static Status check(const TenantOptions& options, std::string* reason);
+
+  [[nodiscard]] Tenant& at(std::uint16_t number);
+
+  /// Who holds the most; nothing if nobody holds anything.
+  [[nodiscard]] std::optional<std::uint16_t> largest() const;
+
+ private:
+  TenantOptions options_;
+  std::map<std::uint16_t, Tenant> tenants_;
+};
+
+}  // namespace nearkv

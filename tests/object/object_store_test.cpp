@@ -1,0 +1,499 @@
+// The object store from its user's side.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "support/objects.hpp"
+#include "support/temporary_file.hpp"
+
+namespace nearkv::test {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+
+Namespace engine(const std::string& model = "llama") {
+  Namespace name;
+  name.tenant = 1;
+  name.model = model;
+  name.dtype = "bf16";
+  name.layout = "LBHNC";
+  return name;
+}
+
+class ObjectStoreTest : public testing::Test {
+ protected:
+  void SetUp() override { make("64MiB"); }
+
+  void make(const std::string& memory, const std::string& eviction = "lru") {
+    store_.reset();
+    ObjectStore::Options options;
+    options.eviction = eviction;
+    std::string reason;
+    ASSERT_EQ(ObjectStore::create("cpu:?memory=" + memory, options, &store_, &reason), Status::kOk)
+        << reason;
+    ASSERT_EQ(store_->open_namespace(engine(), &space_), Status::kOk);
+  }
+
+  std::unique_ptr<ObjectStore> store_;
+  std::uint32_t space_ = 0;
+};
+
+TEST_F(ObjectStoreTest, GivesBackWhatWasSetAtAnySize) {
+  const std::size_t sizes[] = {1,    63,        4095,       4096,    4097,
+                               6000, 64 * kKiB, 512 * kKiB, 3000001, 16 * 1024 * kKiB};
+  for (const std::size_t bytes : sizes) {
+    const Bytes data = contents(bytes, bytes);
+    ASSERT_EQ(set(store_.get(), space_, key_of(bytes), data), Status::kOk) << bytes;
+  }
+  for (const std::size_t bytes : sizes) {
+    Bytes found;
+    ASSERT_EQ(get(store_.get(), space_, key_of(bytes), &found, bytes), Status::kOk) << bytes;
+    EXPECT_EQ(found, contents(bytes, bytes));
+  }
+}
+
+TEST_F(ObjectStoreTest, TakesKeysOfAnyLengthAndTellsThemApart) {
+  const std::string long_key(1000, 'x');
+  const std::vector<std::string> keys = {"a",
+                                         std::string("a\0", 2),
+                                         long_key,
+                                         long_key + "y",
+                                         std::string(32, 'x'),
+                                         std::string(31, 'x')};
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_EQ(set(store_.get(), space_, bytes_of(keys[i]), contents(i, 100)), Status::kOk);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    Bytes found;
+    ASSERT_EQ(get(store_.get(), space_, bytes_of(keys[i]), &found), Status::kOk);
+    EXPECT_EQ(found, contents(i, 100)) << i;
+  }
+}
+
+TEST_F(ObjectStoreTest, GathersFromAndScattersToPiecesOfHostMemory) {
+  const Bytes data = contents(3, 300000);
+  std::vector<std::span<const std::byte>> source;
+  for (std::size_t at = 0, step = 1; at < data.size(); at += step, step = step * 3 % 9973 + 1) {
+    source.push_back(std::span(data).subspan(at, std::min(step, data.size() - at)));
+  }
+  Bytes found(data.size());
+  std::vector<std::span<std::byte>> target;
+  for (std::size_t at = 0; at < found.size(); at += 777) {
+    target.push_back(std::span(found).subspan(at, std::min<std::size_t>(777, found.size() - at)));
+  }
+  const Bytes key = key_of(1);
+  ObjectItem item;
+  item.key = key;
+  item.source = source;
+  item.target = target;
+  Job job;
+  job.kind = JobKind::kSet;
+  job.namespace_number = space_;
+  job.items = std::span(&item, 1);
+  JobResult result;
+  ASSERT_EQ(store_->run(job, &result), Status::kOk);
+  ASSERT_TRUE(result.all_ok());
+  job.kind = JobKind::kGet;
+  ASSERT_EQ(store_->run(job, &result), Status::kOk);
+  ASSERT_TRUE(result.all_ok());
+  EXPECT_EQ(result.object_bytes[0], data.size());
+  EXPECT_EQ(found, data);
+}
+
+TEST_F(ObjectStoreTest, NamespacesThatDifferInAnythingShareNoKeys) {
+  std::vector<Namespace> names(8, engine());
+  names[1].tenant = 2;
+  names[2].model = "qwen";
+  names[3].dtype = "fp8";
+  names[4].layout = "BLHNC";
+  names[5].rank = 1;
+  names[6].group = 1;
+  names[7].salt = "secret";
+  std::vector<std::uint32_t> numbers(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    ASSERT_EQ(store_->open_namespace(names[i], &numbers[i]), Status::kOk);
+    ASSERT_EQ(set(store_.get(), numbers[i], key_of(1), contents(i, 5000)), Status::kOk);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Bytes found;
+    ASSERT_EQ(get(store_.get(), numbers[i], key_of(1), &found), Status::kOk);
+    EXPECT_EQ(found, contents(i, 5000)) << i;
+    std::uint32_t again = 0;
+    ASSERT_EQ(store_->open_namespace(names[i], &again), Status::kOk);
+    EXPECT_EQ(again, numbers[i]);
+  }
+}
+
+TEST_F(ObjectStoreTest, AnExistingObjectStaysUnlessItIsToBeOverwritten) {
+  ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(1, 9000)), Status::kOk);
+  ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(2, 5000)), Status::kOk);
+  Bytes found;
+  ASSERT_EQ(get(store_.get(), space_, key_of(1), &found), Status::kOk);
+  EXPECT_EQ(found, contents(1, 9000));
+  Job job;
+  job.overwrite = true;
+  ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(2, 5000), job), Status::kOk);
+  ASSERT_EQ(get(store_.get(), space_, key_of(1), &found), Status::kOk);
+  EXPECT_EQ(found, contents(2, 5000));
+  EXPECT_EQ(store_->stats().objects, 1U);
+  EXPECT_EQ(store_->stats().used_bytes, 8192U);
+}
+
+TEST_F(ObjectStoreTest, LayersOfAnObjectAreReadAlone) {
+  constexpr std::size_t kBytes = 100001;
+  const Bytes data = contents(4, kBytes);
+  Job job;
+  job.parts = 8;
+  ASSERT_EQ(set(store_.get(), space_, key_of(1), data, job), Status::kOk);
+  const std::size_t part_bytes = (kBytes + 7) / 8;
+  for (std::uint16_t part = 0; part < 8; ++part) {
+    Bytes found;
+    ASSERT_EQ(get(store_.get(), space_, key_of(1), &found, part_bytes, part, 1), Status::kOk);
+    const auto begin = data.begin() + static_cast<std::ptrdiff_t>(part * part_bytes);
+    const auto end = data.begin() + static_cast<std::ptrdiff_t>(
+                                        std::min<std::size_t>((part + 1) * part_bytes, kBytes));
+    EXPECT_EQ(found, Bytes(begin, end)) << part;
+  }
+  Bytes found;
+  EXPECT_EQ(get(store_.get(), space_, key_of(1), &found), Status::kOk);
+  EXPECT_EQ(found, data);
+  EXPECT_EQ(get(store_.get(), space_, key_of(1), &found, kBytes, 7, 2), Status::kBadArgument);
+}
+
+TEST_F(ObjectStoreTest, ErasedObjectsAreGoneAndTheirRoomIsFree) {
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 50000)), Status::kOk);
+  }
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(erase(store_.get(), space_, key_of(i)), Status::kOk);
+    EXPECT_EQ(erase(store_.get(), space_, key_of(i)), Status::kNotFound);
+    Bytes found;
+    EXPECT_EQ(get(store_.get(), space_, key_of(i), &found), Status::kNotFound);
+  }
+  EXPECT_EQ(store_->stats().used_bytes, 0U);
+  EXPECT_EQ(store_->stats().objects, 0U);
+}
+
+TEST_F(ObjectStoreTest, TellsHowManyKeysFromTheFirstOnAreThere) {
+  std::vector<Bytes> names;
+  for (std::uint64_t i = 0; i < 200; ++i) names.push_back(key_of(i));
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    if (i == 150) continue;
+    ASSERT_EQ(set(store_.get(), space_, names[i], contents(i, 64)), Status::kOk);
+  }
+  const std::vector<Key> keys(names.begin(), names.end());
+  EXPECT_EQ(store_->exists(space_, keys), 150U);
+  const auto present = std::make_unique<bool[]>(keys.size());
+  EXPECT_EQ(store_->exists(space_, keys, {present.get(), keys.size()}), 150U);
+  for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(present[i], i != 150) << i;
+  EXPECT_EQ(store_->exists(space_, std::span(keys).subspan(150)), 0U);
+}
+
+TEST_F(ObjectStoreTest, FindsTheLongestStoredPrefixOfAChain) {
+  std::vector<Bytes> names;
+  for (std::uint64_t i = 0; i < 100; ++i) names.push_back(key_of(i));
+  const std::vector<Key> keys(names.begin(), names.end());
+  const Bytes data = contents(1, 256);
+  const std::span<const std::byte> source(data);
+  const auto set_chain = [&](std::size_t first, std::size_t count, Key parent) {
+    std::vector<ObjectItem> items(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      items[i].key = keys[first + i];
+      items[i].source = std::span(&source, 1);
+    }
+    Job job;
+    job.kind = JobKind::kSet;
+    job.namespace_number = space_;
+    job.items = items;
+    job.chain = true;
+    job.parent = parent;
+    JobResult result;
+    ASSERT_EQ(store_->run(job, &result), Status::kOk);
+    ASSERT_TRUE(result.all_ok());
+  };
+  set_chain(0, 40, {});
+  EXPECT_EQ(store_->match_prefix(space_, keys), 40U);
+  set_chain(40, 60, keys[39]);
+  EXPECT_EQ(store_->match_prefix(space_, keys), 100U);
+  ASSERT_EQ(erase(store_.get(), space_, names[70]), Status::kOk);
+  EXPECT_EQ(store_->match_prefix(space_, keys), 70U);
+  ASSERT_EQ(erase(store_.get(), space_, names[0]), Status::kOk);
+  EXPECT_EQ(store_->match_prefix(space_, keys), 0U);
+}
+
+TEST_F(ObjectStoreTest, JobsRunBehindTheCallerAndAreReportedOnce) {
+  constexpr std::size_t kJobs = 20;
+  constexpr std::size_t kItems = 40;
+  std::vector<Bytes> data;
+  std::vector<Bytes> names;
+  for (std::uint64_t i = 0; i < kJobs * kItems; ++i) {
+    data.push_back(contents(i, 3000 + i));
+    names.push_back(key_of(i));
+  }
+  std::vector<JobId> ids;
+  for (std::size_t j = 0; j < kJobs; ++j) {
+    std::vector<std::span<const std::byte>> sources(kItems);
+    std::vector<ObjectItem> items(kItems);
+    for (std::size_t i = 0; i < kItems; ++i) {
+      sources[i] = data[j * kItems + i];
+      items[i].key = names[j * kItems + i];
+      items[i].source = std::span(&sources[i], 1);
+    }
+    Job job;
+    job.kind = JobKind::kSet;
+    job.namespace_number = space_;
+    job.items = items;
+    JobId id = 0;
+    ASSERT_EQ(store_->submit(job, &id), Status::kOk);
+    ids.push_back(id);
+  }
+  std::vector<JobId> reported;
+  while (reported.size() < kJobs) {
+    pollfd ready{store_->event_fd(), POLLIN, 0};
+    ASSERT_EQ(::poll(&ready, 1, 10000), 1) << "no job was reported for 10 s";
+    for (const JobResult& result : store_->drain()) {
+      EXPECT_TRUE(result.all_ok());
+      EXPECT_EQ(result.items.size(), kItems);
+      reported.push_back(result.id);
+    }
+  }
+  std::ranges::sort(reported);
+  EXPECT_EQ(reported, ids);
+  EXPECT_TRUE(store_->drain().empty());
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    Bytes found;
+    ASSERT_EQ(get(store_.get(), space_, names[i], &found), Status::kOk);
+    EXPECT_EQ(found, data[i]);
+  }
+}
+
+TEST_F(ObjectStoreTest, ACancelledJobIsWholeInEveryItemThatItBegan) {
+  const Bytes data = contents(1, 1 << 20);
+  std::vector<Bytes> names;
+  for (std::uint64_t i = 0; i < 48; ++i) names.push_back(key_of(i));
+  const std::span<const std::byte> source(data);
+  std::vector<ObjectItem> items(names.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i].key = names[i];
+    items[i].source = std::span(&source, 1);
+  }
+  Job job;
+  job.kind = JobKind::kSet;
+  job.namespace_number = space_;
+  job.items = items;
+  JobId id = 0;
+  ASSERT_EQ(store_->submit(job, &id), Status::kOk);
+  const Status cancelled = store_->cancel(id);
+  JobResult result;
+  ASSERT_EQ(store_->wait(id, std::chrono::seconds(10), &result), Status::kOk);
+  EXPECT_TRUE(cancelled == Status::kOk || cancelled == Status::kNotFound);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    Bytes found;
+    const Status status = get(store_.get(), space_, names[i], &found);
+    if (result.items[i] == Status::kOk) {
+      EXPECT_EQ(status, Status::kOk);
+      EXPECT_EQ(found, data);
+    } else {
+      EXPECT_EQ(result.items[i], Status::kCancelled);
+      EXPECT_EQ(status, Status::kNotFound);
+    }
+  }
+  EXPECT_EQ(store_->cancel(id), Status::kNotFound);
+}
+
+TEST_F(ObjectStoreTest, PartOfABatchMayFail) {
+  const Bytes data = contents(1, 5000);
+  ASSERT_EQ(set(store_.get(), space_, key_of(1), data), Status::kOk);
+  Bytes found(5000);
+  Bytes small(10);
+  const std::span<std::byte> targets[] = {found, found, small};
+  const Bytes names[] = {key_of(1), key_of(2), key_of(1)};
+  ObjectItem items[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    items[i].key = names[i];
+    items[i].target = std::span(&targets[i], 1);
+  }
+  Job job;
+  job.namespace_number = space_;
+  job.items = items;
+  JobResult result;
+  ASSERT_EQ(store_->run(job, &result), Status::kOk);
+  EXPECT_EQ(result.items, (std::vector{Status::kOk, Status::kNotFound, Status::kBadArgument}));
+  EXPECT_EQ(result.object_bytes, (std::vector<std::uint32_t>{5000, 0, 0}));
+  EXPECT_FALSE(result.all_ok());
+}
+
+TEST_F(ObjectStoreTest, RefusesJobsThatMakeNoSense) {
+  Job job;
+  job.namespace_number = 77;
+  JobId id = 0;
+  EXPECT_EQ(store_->submit(job, &id), Status::kBadArgument) << "a namespace that nobody opened";
+  job.namespace_number = space_;
+  job.chain = true;
+  EXPECT_EQ(store_->submit(job, &id), Status::kBadArgument) << "a chain of gets";
+  EXPECT_EQ(set(store_.get(), space_, {}, contents(1, 10)), Status::kBadArgument) << "no key";
+  EXPECT_EQ(set(store_.get(), space_, key_of(1), {}), Status::kBadArgument) << "no bytes";
+  Job parts;
+  parts.parts = 2000;
+  EXPECT_EQ(set(store_.get(), space_, key_of(1), contents(1, 4000), parts), Status::kBadArgument);
+  Namespace name = engine();
+  name.model = std::string(300, 'm');
+  std::uint32_t number = 0;
+  EXPECT_EQ(store_->open_namespace(name, &number), Status::kBadArgument);
+}
+
+TEST_F(ObjectStoreTest, AFullStoreEvictsWhatWasUsedLongestAgo) {
+  constexpr std::uint64_t kObjects = 400;  // Of 256 KiB: 100 MiB in 64.
+  for (std::uint64_t i = 0; i < kObjects; ++i) {
+    ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 256 * kKiB)), Status::kOk) << i;
+    if (i >= 10) {
+      Bytes found;
+      ASSERT_EQ(get(store_.get(), space_, key_of(3), &found), Status::kOk) << i;
+    }
+  }
+  EXPECT_TRUE(exists(store_.get(), space_, key_of(3)));
+  EXPECT_FALSE(exists(store_.get(), space_, key_of(0)));
+  EXPECT_TRUE(exists(store_.get(), space_, key_of(kObjects - 1)));
+  const ObjectStoreStats stats = store_->stats();
+  EXPECT_EQ(stats.evictions, kObjects - stats.objects);
+  EXPECT_GT(stats.used_bytes, stats.total_bytes * 95 / 100);
+}
+
+TEST_F(ObjectStoreTest, LeasedObjectsStayUntilTheLeaseEnds) {
+  std::vector<Bytes> names;
+  for (std::uint64_t i = 0; i < 400; ++i) names.push_back(key_of(i));
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(set(store_.get(), space_, names[i], contents(i, 256 * kKiB)), Status::kOk);
+  }
+  const Key held[] = {names[0], names[1], names[399]};
+  Status statuses[3];
+  const LeaseId lease = store_->pin(space_, held, std::chrono::hours(1), statuses);
+  ASSERT_NE(lease, 0U);
+  EXPECT_EQ(statuses[0], Status::kOk);
+  EXPECT_EQ(statuses[2], Status::kNotFound);
+  const Key also[] = {names[2]};
+  ASSERT_NE(store_->pin(space_, also, std::chrono::nanoseconds(1), statuses), 0U);
+  EXPECT_EQ(erase(store_.get(), space_, names[0]), Status::kBusy);
+  for (std::uint64_t i = 4; i < 400; ++i) {
+    ASSERT_EQ(set(store_.get(), space_, names[i], contents(i, 256 * kKiB)), Status::kOk);
+  }
+  EXPECT_TRUE(exists(store_.get(), space_, names[0]));
+  EXPECT_TRUE(exists(store_.get(), space_, names[1]));
+  EXPECT_FALSE(exists(store_.get(), space_, names[2])) << "its lease was over at once";
+  EXPECT_EQ(store_->unpin(lease), Status::kOk);
+  EXPECT_EQ(store_->unpin(lease), Status::kNotFound);
+  EXPECT_EQ(erase(store_.get(), space_, names[0]), Status::kOk);
+  EXPECT_EQ(store_->stats().leases, 0U);
+}
+
+TEST_F(ObjectStoreTest, AStoreFullOfLeasedObjectsSaysSoAndLosesNothing) {
+  std::vector<LeaseId> leases;
+  std::uint64_t stored = 0;
+  Status status = Status::kOk;
+  for (; status == Status::kOk && stored < 1000; ++stored) {
+    const Bytes name = key_of(stored);
+    status = set(store_.get(), space_, name, contents(stored, 512 * kKiB));
+    if (status != Status::kOk) break;
+    const Key keys[] = {name};
+    Status held[1];
+    leases.push_back(store_->pin(space_, keys, std::chrono::hours(1), held));
+  }
+  EXPECT_EQ(status, Status::kPoolFull);
+  for (std::uint64_t i = 0; i < stored; ++i) {
+    Bytes found;
+    ASSERT_EQ(get(store_.get(), space_, key_of(i), &found), Status::kOk);
+    ASSERT_EQ(found, contents(i, 512 * kKiB));
+  }
+  ASSERT_EQ(store_->unpin(leases[0]), Status::kOk);
+  EXPECT_EQ(set(store_.get(), space_, key_of(5000), contents(1, 512 * kKiB)), Status::kOk);
+}
+
+TEST_F(ObjectStoreTest, ATenantOverItsQuotaEvictsItsOwnObjects) {
+  Namespace other = engine();
+  other.tenant = 2;
+  std::uint32_t others = 0;
+  ASSERT_EQ(store_->open_namespace(other, &others), Status::kOk);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    ASSERT_EQ(set(store_.get(), others, key_of(i), contents(i, 1 << 20)), Status::kOk);
+  }
+  ASSERT_EQ(store_->set_quota(1, 4 << 20), Status::kOk);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 1 << 20)), Status::kOk);
+  }
+  EXPECT_EQ(store_->stats().objects, 8U + 4U);
+  for (std::uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(exists(store_.get(), others, key_of(i)));
+  EXPECT_EQ(set(store_.get(), space_, key_of(99), contents(1, 5 << 20)), Status::kQuota);
+  ASSERT_EQ(store_->set_quota(2, 1 << 20), Status::kOk);
+  EXPECT_EQ(store_->stats().objects, 1U + 4U);
+}
+
+TEST_F(ObjectStoreTest, ThreadsMayShareIt) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Random random = case_random(t);
+      for (int step = 0; step < 400; ++step) {
+        const std::uint64_t object = pick(random, 0, 300);
+        const std::size_t bytes = 1000 + object * 1000;
+        Bytes found;
+        switch (pick(random, 0, 3)) {
+          case 0:
+            if (set(store_.get(), space_, key_of(object), contents(object, bytes)) != Status::kOk) {
+              ++wrong;
+            }
+            break;
+          case 1:
+            (void)erase(store_.get(), space_, key_of(object));
+            break;
+          default:
+            const Status status = get(store_.get(), space_, key_of(object), &found);
+            if (status == Status::kOk ? found != contents(object, bytes)
+                                      : status != Status::kNotFound) {
+              ++wrong;
+            }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ObjectStoreFileTest, FindsEverythingAgainAfterItWasClosed) {
+  const TemporaryFile file("objects");
+  const std::string uri = "cpu:" + file.path().string() + "?memory=32MiB&huge=off";
+  std::unique_ptr<ObjectStore> store;
+  std::string reason;
+  ASSERT_EQ(ObjectStore::open(uri, {}, &store, &reason), Status::kBadPool);
+  ASSERT_EQ(ObjectStore::create(uri, {}, &store, &reason), Status::kOk) << reason;
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(engine(), &space), Status::kOk);
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    ASSERT_EQ(set(store.get(), space, key_of(i), contents(i, 1000 * i + 1)), Status::kOk);
+  }
+  for (std::uint64_t i = 0; i < 50; i += 7) {
+    ASSERT_EQ(erase(store.get(), space, key_of(i)), Status::kOk);
+  }
+  const std::uint64_t used_bytes = store->stats().used_bytes;
+  store.reset();
+  ASSERT_EQ(ObjectStore::open(uri, {}, &store, &reason), Status::kOk) << reason;
+  std::uint32_t again = 99;
+  ASSERT_EQ(store->open_namespace(engine(), &again), Status::kOk);
+  EXPECT_EQ(again, space);
+  EXPECT_EQ(store->stats().used_bytes, used_bytes);
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    Bytes found;
+    const Status status = get(store.get(), space, key_of(i), &found);
+    ASSERT_EQ(status, i % 7 == 0 ? Status::kNotFound : Status::kOk);
+    if (status == Status::kOk) {
+      EXPECT_EQ(found, contents(i, 1000 * i + 1));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nearkv::test

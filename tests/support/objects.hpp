@@ -1,0 +1,97 @@
+// Objects for tests: keys, contents that follow from a seed, and jobs in one call.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nearkv/object_store.hpp"
+#include "support/seed.hpp"
+
+namespace nearkv::test {
+
+using Bytes = std::vector<std::byte>;
+
+/// The bytes of a text.
+inline Bytes bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// A key like an engine's: 32 bytes that follow from a number.
+inline Bytes key_of(std::uint64_t number) {
+  Random random(number * 7919 + 1);
+  Bytes key(32);
+  for (std::byte& byte : key) byte = static_cast<std::byte>(random());
+  return key;
+}
+
+/// Contents that follow from a seed.
+inline Bytes contents(std::uint64_t seed, std::size_t bytes) {
+  Bytes data(bytes);
+  std::uint64_t state = seed * 0x9E3779B97F4A7C15 + 1;
+  for (std::byte& byte : data) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    byte = static_cast<std::byte>(state >> 56);
+  }
+  return data;
+}
+
+/// Sets one object; options as in Job.
+inline Status set(ObjectStore* store, std::uint32_t space, const Bytes& key, const Bytes& data,
+                  Job job = {}) {
+  const std::span<const std::byte> source(data);
+  ObjectItem item;
+  item.key = key;
+  item.source = std::span(&source, 1);
+  job.kind = JobKind::kSet;
+  job.namespace_number = space;
+  job.items = std::span(&item, 1);
+  JobResult result;
+  const Status status = store->run(job, &result);
+  return status == Status::kOk ? result.items[0] : status;
+}
+
+/// Gets one object of at most `room` bytes.
+inline Status get(ObjectStore* store, std::uint32_t space, const Bytes& key, Bytes* data,
+                  std::size_t room = 1 << 20, std::uint16_t first_part = 0,
+                  std::uint16_t part_count = 0) {
+  data->resize(room);
+  const std::span<std::byte> target(*data);
+  ObjectItem item;
+  item.key = key;
+  item.target = std::span(&target, 1);
+  item.first_part = first_part;
+  item.part_count = part_count;
+  Job job;
+  job.namespace_number = space;
+  job.items = std::span(&item, 1);
+  JobResult result;
+  const Status status = store->run(job, &result);
+  if (status != Status::kOk) return status;
+  data->resize(result.object_bytes[0]);
+  return result.items[0];
+}
+
+inline Status erase(ObjectStore* store, std::uint32_t space, const Bytes& key) {
+  ObjectItem item;
+  item.key = key;
+  Job job;
+  job.kind = JobKind::kErase;
+  job.namespace_number = space;
+  job.items = std::span(&item, 1);
+  JobResult result;
+  const Status status = store->run(job, &result);
+  return status == Status::kOk ? result.items[0] : status;
+}
+
+inline bool exists(ObjectStore* store, std::uint32_t space, const Bytes& key) {
+  const Key keys[] = {key};
+  return store->exists(space, keys) == 1;
+}
+
+}  // namespace nearkv::test
