@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <barrier>
@@ -228,6 +229,14 @@ TEST(GuardedTest, OtherFaultsGoToTheHandlerThatWasThere) {
   ::sigaction(SIGBUS, &original, nullptr);
 }
 
+/// Sends this thread a SIGBUS that nothing has raised, whatever address it names.
+void send_bus_error(std::byte* named) {
+  siginfo_t info{};
+  info.si_code = SI_QUEUE;
+  info.si_addr = named;
+  ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), SIGBUS, &info);
+}
+
 using GuardedDeathTest = testing::Test;
 
 TEST(GuardedDeathTest, AFaultOutsideEndsTheProcessAsBefore) {
@@ -261,6 +270,13 @@ TEST(GuardedDeathTest, AFaultOutsideEndsTheProcessAsBefore) {
       {
         const SigbusHandler handler;
         static_cast<void>(guarded(mapping.span(), [] { ::raise(SIGBUS); }, &fault));
+      },
+      bus_error, "");
+  EXPECT_EXIT(
+      {
+        const SigbusHandler handler;
+        static_cast<void>(
+            guarded(mapping.span(), [&] { send_bus_error(&mapping.span()[kPageBytes]); }, &fault));
       },
       bus_error, "");
   EXPECT_EXIT(

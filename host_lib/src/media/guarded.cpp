@@ -101,7 +101,6 @@ GuardedFrame* GuardedFrame::catch_fault(std::uintptr_t address) noexcept {
   for (GuardedFrame* frame = innermost; frame != nullptr; frame = frame->outer_) {
     if (address < frame->begin_ || address >= frame->end_) continue;
     frame->fault_address_ = address;
-    innermost = frame;
     return frame;
   }
   return nullptr;

@@ -37,8 +37,8 @@ class GuardedFrame {
 
   [[nodiscard]] std::uintptr_t fault_address() const { return fault_address_; }
 
-  /// The innermost frame of the calling thread whose mapping holds `address`, made the innermost
-  /// of all; nullptr if there is none. Async-signal-safe.
+  /// The innermost frame of the calling thread whose mapping holds `address`, which it notes;
+  /// nullptr if there is none. Async-signal-safe.
   static GuardedFrame* catch_fault(std::uintptr_t address) noexcept;
 
   sigjmp_buf jump;
