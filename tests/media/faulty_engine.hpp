@@ -5,11 +5,14 @@
 #include <cerrno>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "media/block_engine.hpp"
+#include "media/block_file.hpp"
+#include "round_up.hpp"
 
 namespace nearkv::test {
 
@@ -18,7 +21,8 @@ struct Fault {
   enum Kind { kNone, kError, kShort, kHold };
   Kind kind = kNone;
   int system_error = 0;   ///< kError: nothing is transferred.
-  std::size_t bytes = 0;  ///< kShort: no more than this is transferred.
+  std::size_t bytes = 0;  ///< kShort: no more than this is said to be transferred, and is, but for
+                          ///< the rest of a block: devices take whole ones.
 };
 
 /// The test's hand on an engine that a BlockFile owns.
@@ -49,7 +53,9 @@ class FaultyEngine final : public BlockEngine {
     } else {
       BlockTransfer passed = transfer;
       if (fault.kind == Fault::kShort) {
-        passed.memory = passed.memory.first(std::min(fault.bytes, passed.memory.size()));
+        const std::size_t whole = round_up(fault.bytes, kBlockBytes);
+        passed.memory = passed.memory.first(std::min(whole, passed.memory.size()));
+        claims_[transfer.id] = static_cast<std::int64_t>(fault.bytes);
       }
       inner_->start(passed);
     }
@@ -63,7 +69,15 @@ class FaultyEngine final : public BlockEngine {
     for (; count < results.size() && !ready_.empty(); ready_.pop_front()) {
       results[count++] = ready_.front();
     }
-    if (count == 0) count = inner_->reap(results, timeout);
+    if (count == 0) {
+      count = inner_->reap(results, timeout);
+      for (BlockResult& result : results.first(count)) {
+        const auto claim = claims_.find(result.id);
+        if (claim == claims_.end()) continue;
+        result.bytes = std::min(result.bytes, claim->second);
+        claims_.erase(claim);
+      }
+    }
     control_->in_flight -= count;
     return count;
   }
@@ -81,6 +95,7 @@ class FaultyEngine final : public BlockEngine {
   std::shared_ptr<FaultControl> control_;
   std::deque<BlockResult> ready_;
   std::vector<BlockTransfer> held_;
+  std::map<std::uint32_t, std::int64_t> claims_;  ///< The most that a transfer may have brought.
 };
 
 }  // namespace nearkv::test

@@ -101,8 +101,10 @@ Status BlockFile::reserve(const BlockFileOptions& options, std::string* reason) 
   // Holes too, should somebody have made the file without us.
   const int error = ::posix_fallocate(fd_, 0, static_cast<off_t>(bytes_));
   if (error == 0) return Status::kOk;
-  *reason =
-      path_ + ": cannot reserve " + std::to_string(bytes_) + " bytes: " + std::strerror(error);
+  // Some file systems keep what they found before they ran out.
+  const bool given_back = ::ftruncate(fd_, info.st_size) == 0;
+  *reason = path_ + ": cannot reserve " + std::to_string(bytes_) +
+            " bytes: " + std::strerror(error) + (given_back ? "" : "; the file has grown");
   return block_status(error);
 }
 
