@@ -1,6 +1,7 @@
 // nearkv_replay: request traces against eviction policies.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -151,13 +152,10 @@ int run(Options options) {
   return output ? 0 : fail(1, "cannot write " + options.json);
 }
 
-}  // namespace
-}  // namespace nearkv::replay
-
-int main(int argc, char** argv) {
-  nearkv::replay::Options options;
-  CLI::App app(nearkv::replay::kDescription, "nearkv_replay");
-  app.footer(nearkv::replay::kEpilog);
+int parse_and_run(int argc, char** argv) {
+  Options options;
+  CLI::App app(kDescription, "nearkv_replay");
+  app.footer(kEpilog);
   app.add_option("TRACE", options.traces, "files of requests")->required();
   app.add_option("--policy", options.policies, "policies by name; all that ship by default")
       ->delimiter(',');
@@ -176,5 +174,17 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  return nearkv::replay::run(std::move(options));
+  return run(std::move(options));
+}
+
+}  // namespace
+}  // namespace nearkv::replay
+
+int main(int argc, char** argv) {
+  try {
+    return nearkv::replay::parse_and_run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "nearkv_replay: %s\n", error.what());
+    return 1;
+  }
 }

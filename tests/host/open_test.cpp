@@ -96,10 +96,16 @@ class PoolFileTest : public testing::Test {
     ASSERT_EQ(Pool::create(std::move(device), small_pool(), &pool, &reason), Status::kOk) << reason;
   }
 
-  void overwrite(std::size_t at, char value) {
+  void overwrite_byte(std::size_t at, char value) {
     std::fstream file(file_.path(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(at));
     file.put(value);
+  }
+
+  /// Changes a byte in both copies of the header.
+  void overwrite(std::size_t at, char value) {
+    overwrite_byte(at, value);
+    overwrite_byte(NKV_POOL_HEADER_COPY_AT + at, value);
   }
 
   void expect_refused_pool(const Pool::Options& options, const std::string& why) {
@@ -129,6 +135,15 @@ TEST_F(PoolFileTest, OfAnotherVersionIsRefused) {
 TEST_F(PoolFileTest, WithADamagedHeaderIsRefused) {
   overwrite(offsetof(nkv_pool_header, kv_heads), 77);
   expect_refused_pool(small_pool(), "damaged");
+}
+
+TEST_F(PoolFileTest, WithOneWholeHeaderOpens) {
+  std::string reason;
+  overwrite_byte(offsetof(nkv_pool_header, magic), 'X');
+  EXPECT_EQ(open_pool(file_, small_pool(), &reason), Status::kOk) << reason;
+  overwrite_byte(offsetof(nkv_pool_header, magic), 'N');
+  overwrite_byte(offsetof(nkv_pool_header, seed), 77);
+  EXPECT_EQ(open_pool(file_, small_pool(), &reason), Status::kOk) << reason;
 }
 
 TEST_F(PoolFileTest, OfAnotherShapeIsRefused) {

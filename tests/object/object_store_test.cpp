@@ -430,6 +430,78 @@ TEST_F(ObjectStoreTest, ATenantOverItsQuotaEvictsItsOwnObjects) {
   EXPECT_EQ(store_->stats().objects, 1U + 4U);
 }
 
+TEST_F(ObjectStoreTest, ListsWhatItHolds) {
+  ASSERT_EQ(set(store_.get(), space_, bytes_of("short"), contents(1, 5000)), Status::kOk);
+  Job job;
+  job.parts = 4;
+  ASSERT_EQ(set(store_.get(), space_, bytes_of(std::string(99, 'k')), contents(2, 70000), job),
+            Status::kOk);
+  const std::vector<NamespaceInfo> namespaces = store_->namespaces();
+  ASSERT_EQ(namespaces.size(), 1U);
+  EXPECT_EQ(namespaces[0].text, "llama bf16 LBHNC rank 0 group 0");
+  const std::vector<ObjectInfo> all = store_->list(0, 100);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].key, bytes_of("short"));
+  EXPECT_EQ(all[0].bytes, 5000U);
+  EXPECT_TRUE(all[1].key_is_digest);
+  EXPECT_EQ(all[1].parts, 4U);
+  EXPECT_LT(all[0].generation, all[1].generation);
+  EXPECT_EQ(store_->list(0, 1).size(), 1U);
+  EXPECT_EQ(store_->list(all[1].number, 100).size(), 1U);
+}
+
+TEST_F(ObjectStoreTest, DefragmentingMovesObjectsTogetherAndLeavesLeasedOnesAlone) {
+  // Every third object stays: slabs are a third full.
+  for (std::uint64_t i = 0; i < 120; ++i) {
+    ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 100000)), Status::kOk);
+  }
+  for (std::uint64_t i = 0; i < 120; ++i) {
+    if (i % 3 == 0) continue;
+    ASSERT_EQ(erase(store_.get(), space_, key_of(i)), Status::kOk);
+  }
+  const Bytes held = key_of(60);
+  const Key keys[] = {held};
+  Status statuses[1];
+  const LeaseId lease = store_->pin(space_, keys, std::chrono::hours(1), statuses);
+  const std::vector<ObjectInfo> before = store_->list(0, 1000);
+  std::uint64_t moved_bytes = 1;
+  for (int round = 0; round < 100 && moved_bytes != 0; ++round) {
+    ASSERT_EQ(store_->defragment(64 << 20, &moved_bytes), Status::kOk);
+  }
+  EXPECT_EQ(moved_bytes, 0U) << "it never ends";
+  EXPECT_GT(store_->stats().moved, 10U);
+  const auto generation = [](const std::vector<ObjectInfo>& infos, const Bytes& key) {
+    const auto found = std::ranges::find(infos, key, &ObjectInfo::key);
+    return found == infos.end() ? 0 : found->generation;
+  };
+  EXPECT_EQ(generation(store_->list(0, 1000), held), generation(before, held));
+  EXPECT_EQ(store_->unpin(lease), Status::kOk);
+  EXPECT_EQ(store_->stats().used_bytes, 40U * 102400U);
+  for (std::uint64_t i = 0; i < 120; ++i) {
+    Bytes found;
+    const Status status = get(store_.get(), space_, key_of(i), &found);
+    ASSERT_EQ(status, i % 3 == 0 ? Status::kOk : Status::kNotFound) << i;
+    ASSERT_TRUE(status != Status::kOk || found == contents(i, 100000)) << i;
+  }
+}
+
+TEST_F(ObjectStoreTest, VerifyingReadsEverything) {
+  std::uint64_t bytes = 0;
+  for (std::uint64_t i = 1; i <= 50; ++i) {
+    Job job;
+    job.parts = static_cast<std::uint16_t>(i % 4);
+    ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 20000 * i), job), Status::kOk);
+    bytes += 20000 * i;
+  }
+  VerifyProgress progress;
+  do {
+    ASSERT_EQ(store_->verify(progress.next, 64, &progress), Status::kOk);
+  } while (progress.next != 0);
+  EXPECT_EQ(progress.objects, 50U);
+  EXPECT_EQ(progress.bytes, bytes);
+  EXPECT_EQ(progress.damaged, 0U);
+}
+
 TEST_F(ObjectStoreTest, ThreadsMayShareIt) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};

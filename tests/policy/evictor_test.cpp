@@ -73,6 +73,17 @@ TEST(EvictorTest, HeldExpiredObjectsAreAskedAboutBoundedly) {
   EXPECT_LE(calls, kObjects / 64 + 1);
 }
 
+TEST(EvictorTest, AHeldExpiredObjectIsAskedAboutOnceACall) {
+  Evictor evictor = lru_evictor();
+  for (ObjectId id = 0; id < 3; ++id) evictor.insert({.id = id, .bytes = 1, .expires_s = 100});
+  for (int call = 0; call < 5; ++call) {
+    std::set<ObjectId> asked;
+    const auto hold = [&](ObjectId id) { return !asked.insert(id).second; };
+    EXPECT_EQ(evictor.expired(100, hold), std::nullopt);
+    EXPECT_EQ(asked.size(), 3U);
+  }
+}
+
 TEST(EvictorTest, AgreesWithAScanOfAllExpiries) {
   SCOPED_TRACE(case_name(0));
   Random random = case_random(0);
@@ -92,6 +103,8 @@ TEST(EvictorTest, AgreesWithAScanOfAllExpiries) {
     } else if (random() % 4 == 0) {
       evictor.hit(id);
     } else if (random() % 4 == 0) {
+      evictor.erase(id, Removal::kDeleted);
+      expires.erase(id);
       held.erase(id);
     }
     // The clock ticks, and now and then jumps to anywhere.

@@ -1,33 +1,50 @@
 // nearkv_replay as its users run it.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "support/temporary_file.hpp"
 
 namespace nearkv::test {
 namespace {
 
-struct Run {
+struct Ended {
   int status = -1;
   std::string output;
 };
 
-Run replay(const std::string& arguments) {
-  Run run;
-  FILE* const pipe = ::popen((NEARKV_REPLAY " " + arguments + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return run;
-  char buffer[4096];
-  for (std::size_t got; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) {
-    run.output.append(buffer, got);
+Ended replay(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), NEARKV_REPLAY);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  Ended ended;
+  int pipe[2];
+  if (::pipe(pipe) != 0) return ended;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(pipe[1], STDOUT_FILENO);
+    ::dup2(pipe[1], STDERR_FILENO);
+    ::close(pipe[0]);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
   }
-  const int status = ::pclose(pipe);
-  if (WIFEXITED(status)) run.status = WEXITSTATUS(status);
-  return run;
+  ::close(pipe[1]);
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(pipe[0], buffer, sizeof(buffer))) > 0;) {
+    ended.output.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(pipe[0]);
+  int status = 0;
+  if (::waitpid(child, &status, 0) == child && WIFEXITED(status)) {
+    ended.status = WEXITSTATUS(status);
+  }
+  return ended;
 }
 
 class ReplayCommandTest : public testing::Test {
@@ -42,8 +59,8 @@ class ReplayCommandTest : public testing::Test {
 };
 
 TEST_F(ReplayCommandTest, WritesEveryRowAsJson) {
-  const Run run = replay(trace_.path().string() + " --policy lru,arc --capacity 2 100% --json " +
-                         json_.path().string());
+  const Ended run = replay(
+      {trace_.path(), "--policy", "lru,arc", "--capacity", "2", "100%", "--json", json_.path()});
   ASSERT_EQ(run.status, 0) << run.output;
   std::ifstream input(json_.path());
   const auto rows = nlohmann::json::parse(input);
@@ -67,22 +84,19 @@ TEST_F(ReplayCommandTest, WritesEveryRowAsJson) {
 
 TEST_F(ReplayCommandTest, TellsWhatIsWrong) {
   const std::string trace = trace_.path().string();
-  Run run = replay("");
-  EXPECT_EQ(run.status, 2);
-  run = replay(trace + " --policy mru");
+  EXPECT_EQ(replay({}).status, 2);
+  Ended run = replay({trace, "--capacity", "2", "--policy", "mru"});
   EXPECT_EQ(run.status, 2);
   EXPECT_NE(run.output.find("no eviction policy 'mru'"), std::string::npos) << run.output;
-  run = replay(trace + " --capacity lots");
+  run = replay({trace, "--capacity", "lots"});
   EXPECT_EQ(run.status, 2);
   EXPECT_NE(run.output.find("'lots'"), std::string::npos) << run.output;
-  run = replay(trace + " --block-bytes 1KiB");
-  EXPECT_EQ(run.status, 2);
-  run = replay(trace + ".absent");
+  EXPECT_EQ(replay({trace, "--block-bytes", "1KiB"}).status, 2);
+  run = replay({trace + ".absent"});
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.output.find("cannot read"), std::string::npos) << run.output;
-  run = replay(trace + " --capacity 2 --json " + trace + "/results.json");
-  EXPECT_EQ(run.status, 1);
-  EXPECT_EQ(replay("--help").status, 0);
+  EXPECT_EQ(replay({trace, "--capacity", "2", "--json", trace + "/results.json"}).status, 1);
+  EXPECT_EQ(replay({"--help"}).status, 0);
 }
 
 }  // namespace

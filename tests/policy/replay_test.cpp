@@ -109,7 +109,7 @@ TEST(ReplayTest, NoPolicyBeatsBeladyAndAllReachTheBoundWithRoom) {
     test::Random random = test::case_random(number);
     const Trace trace = trace_of(random_requests(random, 300, 1000));
     for (const auto& named : shipped_eviction_policies()) {
-      for (const std::uint64_t capacity : {1, 10, 50, 300}) {
+      for (const std::uint64_t capacity : {1U, 10U, 50U, 300U}) {
         const auto policy = test::shipped_policy(named.name, capacity * 4096);
         const Outcome outcome = replay(trace, policy.get(), capacity, 4096);
         EXPECT_LE(outcome.prefix_hits, belady(trace, capacity).prefix_hits) << named.name;
@@ -123,7 +123,6 @@ TEST(ReplayTest, NoPolicyBeatsBeladyAndAllReachTheBoundWithRoom) {
 }
 
 TEST(ReplayTest, ABlockBehindAMissingOneIsNoHit) {
-  // Two blocks of room. 1-2-3 leaves the head out last, so 2 and 3 are lost for 1 and 9.
   const Trace trace = trace_of({{1, 2}, {7}, {1, 2}, {1, 2}});
   const auto policy = test::shipped_policy("lru", 2 * 4096);
   const Outcome outcome = replay(trace, policy.get(), 2, 4096);

@@ -27,11 +27,16 @@ inline std::unique_ptr<EvictionPolicy> shipped_policy(std::string_view name,
 
 inline bool any_object(ObjectId /*id*/) { return true; }
 
-/// Evicts before it inserts, as a store must; freed records are used again, the last one first.
+/// Evicts before it inserts, as a store must.
 class Tier {
  public:
-  Tier(std::string_view policy, std::uint64_t capacity_bytes)
-      : policy_(shipped_policy(policy, capacity_bytes)), capacity_bytes_(capacity_bytes) {}
+  /// Freed records are used again, the last one first, or never.
+  enum class Records : std::uint8_t { kUsedAgain, kUsedOnce };
+
+  Tier(std::string_view policy, std::uint64_t capacity_bytes, Records records = Records::kUsedAgain)
+      : policy_(shipped_policy(policy, capacity_bytes)),
+        capacity_bytes_(capacity_bytes),
+        records_(records) {}
 
   /// Uses the key, storing it if it is not held; returns the keys evicted for it, in order.
   std::vector<Key> use(Key key, std::uint32_t bytes, Key parent = kNoKey) {
@@ -68,7 +73,7 @@ class Tier {
   void remove(Key key, Removal removal) {
     const auto held = id_of_.find(key);
     policy_->erase(held->second, removal);
-    free_.push_back(held->second);
+    if (records_ == Records::kUsedAgain) free_.push_back(held->second);
     id_of_.erase(held);
   }
 
@@ -81,6 +86,7 @@ class Tier {
  private:
   std::unique_ptr<EvictionPolicy> policy_;
   std::uint64_t capacity_bytes_;
+  Records records_;
   std::map<Key, ObjectId> id_of_;
   std::vector<Key> key_of_;
   std::vector<ObjectId> free_;

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,9 +36,10 @@ inline Bytes key_of(std::uint64_t number) {
 inline Bytes contents(std::uint64_t seed, std::size_t bytes) {
   Bytes data(bytes);
   std::uint64_t state = seed * 0x9E3779B97F4A7C15 + 1;
-  for (std::byte& byte : data) {
+  for (std::size_t at = 0; at < bytes; at += sizeof(state)) {
     state = state * 6364136223846793005 + 1442695040888963407;
-    byte = static_cast<std::byte>(state >> 56);
+    const std::uint64_t word = state ^ (state >> 29);
+    std::memcpy(&data[at], &word, std::min(sizeof(word), bytes - at));
   }
   return data;
 }

@@ -74,6 +74,37 @@ struct JobResult {
 
 using LeaseId = std::uint64_t;
 
+/// What a namespace's record says.
+struct NamespaceInfo {
+  std::uint32_t number = 0;
+  std::uint16_t tenant = 0;
+  std::string text;  ///< Model, dtype, layout, rank and group; not the salt.
+};
+
+/// What an object's record says.
+struct ObjectInfo {
+  std::uint32_t number = 0;  ///< Of the record; orders list().
+  std::uint32_t namespace_number = 0;
+  std::uint16_t tenant = 0;
+  std::vector<std::byte> key;  ///< Or its SHA-256.
+  bool key_is_digest = false;
+  bool leased = false;
+  std::uint32_t bytes = 0;
+  std::uint16_t parts = 0;
+  std::uint16_t extents = 0;
+  std::uint64_t generation = 0;
+  std::uint32_t created_s = 0;  ///< Since 1970.
+  std::uint32_t expires_s = 0;  ///< 0: never by age.
+};
+
+/// What one step of verify() found.
+struct VerifyProgress {
+  std::uint32_t next = 0;  ///< Where the next step goes on; 0 again: all has been seen.
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t damaged = 0;  ///< Objects that are gone since.
+};
+
 struct ObjectStoreStats {
   std::uint64_t total_bytes = 0;  ///< That objects and pages can use.
   std::uint64_t used_bytes = 0;   ///< Held by objects, rounding included.
@@ -109,7 +140,7 @@ class NEARKV_API ObjectStore {
     std::uint32_t max_objects = 0;  ///< 0: one for every 64 KiB of memory.
     std::uint32_t max_namespaces = 1024;
     unsigned workers = 1;          ///< Threads that run jobs; whoever waits for a job helps.
-    std::string eviction = "lru";  ///< A policy's name; see host_lib/src/policy.
+    std::string eviction = "chain_lhd";  ///< lru, lfu, arc, s3fifo or chain_lhd.
     std::chrono::milliseconds patience{0};  ///< How long a set waits for leases to free room.
   };
 
@@ -173,6 +204,19 @@ class NEARKV_API ObjectStore {
   virtual Status set_quota(std::uint16_t tenant, std::uint64_t bytes) = 0;
 
   [[nodiscard]] virtual ObjectStoreStats stats() const = 0;
+
+  [[nodiscard]] virtual std::vector<NamespaceInfo> namespaces() const = 0;
+
+  /// Up to `most` objects from record `first` on, in the order of their records.
+  virtual std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const = 0;
+
+  /// Reads up to `most` records' objects from `first` on and checks every byte. What is damaged is
+  /// gone from then on, as if a get had found it.
+  virtual Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) = 0;
+
+  /// Moves objects together so that slabs become free, up to about `most_bytes`; leased ones stay.
+  /// 0 `moved_bytes`: nothing is to be gained.
+  virtual Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) = 0;
 };
 
 }  // namespace nearkv

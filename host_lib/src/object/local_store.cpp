@@ -149,4 +149,24 @@ Status LocalStore::set_quota(std::uint16_t tenant, std::uint64_t bytes) {
 
 ObjectStoreStats LocalStore::stats() const { return objects_->stats(); }
 
+std::vector<NamespaceInfo> LocalStore::namespaces() const { return objects_->namespaces(); }
+
+std::vector<ObjectInfo> LocalStore::list(std::uint32_t first, std::size_t most) const {
+  return objects_->list(first, most);
+}
+
+Status LocalStore::verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) {
+  return at_edge([&] {
+    objects_->verify(first, most, progress);
+    return Status::kOk;
+  });
+}
+
+Status LocalStore::defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) {
+  return at_edge([&] {
+    objects_->defragment(most_bytes, moved_bytes);
+    return Status::kOk;
+  });
+}
+
 }  // namespace nearkv

@@ -33,6 +33,10 @@ class LocalStore final : public ObjectStore {
   Status unpin(LeaseId lease) override;
   Status set_quota(std::uint16_t tenant, std::uint64_t bytes) override;
   [[nodiscard]] ObjectStoreStats stats() const override;
+  [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
+  std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;
+  Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;
+  Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) override;
 
  private:
   LocalStore(std::unique_ptr<Objects> objects, unsigned workers)

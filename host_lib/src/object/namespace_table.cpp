@@ -41,17 +41,40 @@ std::string describe(const Namespace& name) {
 NamespaceTable::NamespaceTable(PoolMemory* pool) : pool_(pool) {
   for (std::uint32_t number = 0; number < pool_->header().max_namespaces; ++number) {
     nkv_namespace_record record{};
-    std::memcpy(&record, place(number), sizeof(record));
-    if (record.state != NKV_OBJECT_STATE_LIVE || record.crc != body_checksum(record)) continue;
+    if (!read(number, &record)) continue;
     Digest digest;
     std::ranges::copy(record.digest, digest.begin());
     if (numbers_.emplace(digest, number).second) tenants_.emplace(number, record.tenant);
   }
 }
 
-std::byte* NamespaceTable::place(std::uint32_t number) const {
+std::byte* NamespaceTable::place(std::uint32_t number, std::uint32_t copy) const {
+  const std::size_t index = std::size_t{copy} * pool_->header().max_namespaces + number;
   return pool_->bytes().data() + pool_->header().namespaces_at +
-         std::size_t{number} * sizeof(nkv_namespace_record);
+         index * sizeof(nkv_namespace_record);
+}
+
+bool NamespaceTable::read(std::uint32_t number, nkv_namespace_record* record) const {
+  for (std::uint32_t copy = 0; copy < kCopies; ++copy) {
+    std::memcpy(record, place(number, copy), sizeof(*record));
+    if (record->state == NKV_OBJECT_STATE_LIVE && record->crc == body_checksum(*record)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void NamespaceTable::write(std::uint32_t number, const nkv_namespace_record& record) {
+  Persistence& persistence = pool_->persistence();
+  for (std::uint32_t copy = 0; copy < kCopies; ++copy) {
+    std::byte* const body = place(number, copy) + kBody;
+    std::memcpy(body, std::as_bytes(std::span(&record, 1)).data() + kBody, sizeof(record) - kBody);
+    persistence.write_back({body, sizeof(record) - kBody});
+    persistence.fence();
+    persistence.publish(place(number, copy),
+                        NKV_OBJECT_STATE_LIVE | std::uint64_t{body_checksum(record)} << 32);
+    persistence.fence();
+  }
 }
 
 Status NamespaceTable::open(const Namespace& name, std::uint32_t* number) {
@@ -73,14 +96,7 @@ Status NamespaceTable::open(const Namespace& name, std::uint32_t* number) {
   record.text_bytes = static_cast<std::uint32_t>(text.size());
   std::ranges::copy(digest, record.digest);
   std::ranges::copy(text, record.text);
-  Persistence& persistence = pool_->persistence();
-  std::memcpy(place(free) + kBody, std::as_bytes(std::span(&record, 1)).data() + kBody,
-              sizeof(record) - kBody);
-  persistence.write_back({place(free) + kBody, sizeof(record) - kBody});
-  persistence.fence();
-  persistence.publish(place(free),
-                      NKV_OBJECT_STATE_LIVE | std::uint64_t{body_checksum(record)} << 32);
-  persistence.fence();
+  write(free, record);
   numbers_.emplace(digest, free);
   tenants_.emplace(free, name.tenant);
   *number = free;
@@ -94,13 +110,17 @@ std::optional<std::uint16_t> NamespaceTable::tenant(std::uint32_t number) const 
   return found->second;
 }
 
-std::string NamespaceTable::text(std::uint32_t number) const {
-  if (!tenant(number)) return {};
-  nkv_namespace_record record{};
-  std::memcpy(&record, place(number), sizeof(record));
-  const std::size_t bytes =
-      std::min<std::size_t>(record.text_bytes, std::size_t{NKV_NAMESPACE_TEXT_BYTES});
-  return {reinterpret_cast<const char*>(record.text), bytes};
+std::vector<NamespaceInfo> NamespaceTable::list() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<NamespaceInfo> infos;
+  for (const auto& [number, owner] : tenants_) {
+    nkv_namespace_record record{};
+    if (!read(number, &record)) continue;
+    const std::size_t bytes =
+        std::min<std::size_t>(record.text_bytes, std::size_t{NKV_NAMESPACE_TEXT_BYTES});
+    infos.push_back({number, owner, {reinterpret_cast<const char*>(record.text), bytes}});
+  }
+  return infos;
 }
 
 std::size_t NamespaceTable::size() const {

@@ -1,12 +1,13 @@
 // Namespaces in a pool's memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <string>
+#include <vector>
 
 #include "nearkv/object_store.hpp"
 #include "pool/pool_memory.hpp"
@@ -25,15 +26,20 @@ class NamespaceTable {
   /// Whose a namespace is; nothing if there is no such number.
   [[nodiscard]] std::optional<std::uint16_t> tenant(std::uint32_t number) const;
 
-  /// What the record says of it to people; empty if there is no such number.
-  [[nodiscard]] std::string text(std::uint32_t number) const;
+  /// All of them, in the order of their numbers.
+  [[nodiscard]] std::vector<NamespaceInfo> list() const;
 
   [[nodiscard]] std::size_t size() const;
 
  private:
   using Digest = std::array<std::uint8_t, 32>;
 
-  [[nodiscard]] std::byte* place(std::uint32_t number) const;
+  static constexpr std::uint32_t kCopies = 2;  // Each would take all its objects along.
+
+  [[nodiscard]] std::byte* place(std::uint32_t number, std::uint32_t copy) const;
+  /// Reads either copy of a record; false if neither is whole.
+  bool read(std::uint32_t number, nkv_namespace_record* record) const;
+  void write(std::uint32_t number, const nkv_namespace_record& record);
 
   PoolMemory* pool_;
   mutable std::mutex mutex_;

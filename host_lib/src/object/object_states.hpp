@@ -10,10 +10,9 @@
 
 namespace nearkv {
 
-/// One object's state in this process. 32 bytes.
+/// One object's state in this process. 24 bytes.
 struct ObjectState {
   std::uint64_t fingerprint = 0;
-  std::uint64_t parent = 0;  ///< Fingerprint of the block before it; 0: none.
   std::atomic<std::uint32_t> users{0};
   std::uint32_t grains = 0;
   std::uint32_t bytes = 0;

@@ -86,6 +86,10 @@ class Objects {
   Status unpin(LeaseId lease);
   Status set_quota(std::uint16_t tenant, std::uint64_t bytes);
   [[nodiscard]] ObjectStoreStats stats() const;
+  [[nodiscard]] std::vector<NamespaceInfo> namespaces() const { return namespaces_.list(); }
+  [[nodiscard]] std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const;
+  void verify(std::uint32_t first, std::size_t most, VerifyProgress* progress);
+  void defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes);
 
  private:
   /// A new object on its way in.
@@ -129,11 +133,15 @@ class Objects {
 
   // objects_space.cpp; all but reserve() and free_retired() under space_
   Status reserve(Incoming* incoming);
-  [[nodiscard]] bool allocate(Incoming* incoming);
+  [[nodiscard]] bool allocate(Incoming* incoming, ExtentAllocator::Reach reach);
+  /// Charges what allocate() and a record took to the tenant.
+  void occupy(const Incoming& incoming);
   /// Evicts until `bytes` are free or nothing can go; gives what was freed.
   std::uint64_t evict(std::uint16_t tenant, std::uint64_t bytes);
-  /// Makes an object findable.
-  void make_known(ObjectId id, const nkv_object_record& record);
+  /// Puts an object that the index holds into the other views.
+  void enlist(ObjectId id, const nkv_object_record& record);
+  /// Takes it out of them.
+  void withdraw(ObjectId id, Removal removal);
   /// Takes an object out of all views, its record untouched. False: it was not in them, or
   /// `only_unused` and somebody uses it.
   bool forget(ObjectId id, Removal removal, bool only_unused = false);
@@ -141,6 +149,13 @@ class Objects {
   void unpublish(std::span<const ObjectId> ids);
   void free_space(ObjectId id, std::span<const Extent> extents);
   void free_retired(ObjectId id);
+
+  // objects_maintain.cpp
+  [[nodiscard]] bool use_known(ObjectId id, bool even_in_use);
+  Status copy_payload(const nkv_object_record& record, std::span<const Extent> from,
+                      std::span<const Extent> to);
+  bool move(ObjectId id, const nkv_object_record& record, std::span<const Extent> from);
+  [[nodiscard]] std::vector<std::uint32_t> close_sparse_slabs(std::uint64_t most_bytes);
 
   // objects_recovery.cpp
   struct Found;

@@ -14,11 +14,12 @@ struct Objects::Found {
 
 bool Objects::adopt(ObjectId id, const nkv_object_record& record) {
   std::vector<Extent> extents;
-  const bool sane = record.bytes != 0 && record.bytes <= NKV_MAX_OBJECT_BYTES &&
-                    record.parts <= NKV_MAX_OBJECT_PARTS &&
-                    record.key_bytes <= NKV_OBJECT_KEY_BYTES && record.parts != 1 &&
-                    ((record.flags & NKV_OBJECT_FLAG_PARTS) != 0) == (record.parts > 1) &&
-                    namespaces_.tenant(record.namespace_number) == record.tenant;
+  const bool sane =
+      (record.state == NKV_OBJECT_STATE_LIVE || record.state == NKV_OBJECT_STATE_POISONED) &&
+      record.bytes != 0 && record.bytes <= NKV_MAX_OBJECT_BYTES &&
+      record.parts <= NKV_MAX_OBJECT_PARTS && record.key_bytes <= NKV_OBJECT_KEY_BYTES &&
+      record.parts != 1 && ((record.flags & NKV_OBJECT_FLAG_PARTS) != 0) == (record.parts > 1) &&
+      namespaces_.tenant(record.namespace_number) == record.tenant;
   const std::uint64_t stored_bytes =
       std::uint64_t{record.bytes} + std::uint64_t{record.parts} * sizeof(std::uint32_t);
   if (!sane || stored_bytes > std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES ||
@@ -84,7 +85,7 @@ Status Objects::recover() {
       superseded.push_back(*older);
       (void)index_.insert(fingerprint, object.id, same_key);
     }
-    make_known(object.id, record);
+    enlist(object.id, record);
   }
   unpublish(superseded);
   counters_.recovered = counters_.objects.load();

@@ -160,31 +160,9 @@ void Objects::commit(bool overwrite, std::span<Incoming> group, std::span<Status
       superseded.push_back(*other);
       (void)index_.insert(incoming.fingerprint, incoming.id, same_key);
     }
-    make_known(incoming.id, record);
+    enlist(incoming.id, record);
   }
   unpublish(superseded);
-}
-
-void Objects::make_known(ObjectId id, const nkv_object_record& record) {
-  ObjectState& state = states_[id];
-  Entry entry;
-  entry.id = id;
-  entry.fingerprint = state.fingerprint;
-  entry.bytes = state.grains * NKV_OBJECT_GRAIN_BYTES;
-  if (record.expires_s != 0) entry.expires_s = record.expires_s;
-  if ((record.flags & NKV_OBJECT_FLAG_CHAINED) != 0) {
-    PrefixTree::Block block{state.fingerprint, std::nullopt, id};
-    if (record.parent != 0) {
-      block.parent = record.parent;
-      entry.parent = tree_.find(record.parent).value_or(kNoObject);
-    }
-    // Refused: the key's prefix is another one than before. It is found by its key alone.
-    state.chained = tree_.insert(block);
-  }
-  tenants_.at(state.tenant).evictor->insert(entry);
-  state.known = true;
-  StoreCounters::add(counters_.objects, 1);
-  StoreCounters::add(counters_.object_bytes, record.bytes);
 }
 
 void Objects::abandon(const Incoming& incoming) {

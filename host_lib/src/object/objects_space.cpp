@@ -28,7 +28,7 @@ Status Objects::reserve(Incoming* incoming) {
     }
   }
   std::optional<ObjectId> id = records_.take();
-  while (!id || !allocate(incoming)) {
+  while (!id || !allocate(incoming, ExtentAllocator::Reach::kAnySlab)) {
     const std::optional<std::uint16_t> largest = tenants_.largest();
     if (!largest || evict(*largest, bytes) == 0) {
       if (id) records_.release(*id);
@@ -37,22 +37,26 @@ Status Objects::reserve(Incoming* incoming) {
     if (!id) id = records_.take();
   }
   incoming->id = *id;
-  ObjectState& state = states_[*id];
-  state.fingerprint = incoming->fingerprint;
-  state.grains = record.grains;
-  state.bytes = record.bytes;
-  state.tenant = record.tenant;
-  state.chained = false;
-  owner.used_bytes += bytes;
+  occupy(*incoming);
   return Status::kOk;
 }
 
-bool Objects::allocate(Incoming* incoming) {
-  if (!extents_.allocate(incoming->record.grains, &incoming->extents)) return false;
+void Objects::occupy(const Incoming& incoming) {
+  ObjectState& state = states_[incoming.id];
+  state.fingerprint = incoming.fingerprint;
+  state.grains = incoming.record.grains;
+  state.bytes = incoming.record.bytes;
+  state.tenant = incoming.record.tenant;
+  state.chained = false;
+  tenants_.at(state.tenant).used_bytes += std::uint64_t{state.grains} * NKV_OBJECT_GRAIN_BYTES;
+}
+
+bool Objects::allocate(Incoming* incoming, ExtentAllocator::Reach reach) {
+  if (!extents_.allocate(incoming->record.grains, &incoming->extents, reach)) return false;
   incoming->has_list = incoming->extents.size() > NKV_RECORD_EXTENTS;
   if (!incoming->has_list) return true;
   std::vector<Extent> list;
-  if (extents_.allocate(1, &list)) {
+  if (extents_.allocate(1, &list, reach)) {
     incoming->extents.push_back(list.front());
     return true;
   }
@@ -83,17 +87,43 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes) {
 }
 
 bool Objects::forget(ObjectId id, Removal removal, bool only_unused) {
-  ObjectState& state = states_[id];
-  const auto erased = index_.erase(state.fingerprint, [&](ObjectId found) {
+  const auto erased = index_.erase(states_[id].fingerprint, [&](ObjectId found) {
     return found == id && !(only_unused && states_.in_use(id));
   });
   if (!erased) return false;
+  withdraw(id, removal);
+  return true;
+}
+
+void Objects::enlist(ObjectId id, const nkv_object_record& record) {
+  ObjectState& state = states_[id];
+  Entry entry;
+  entry.id = id;
+  entry.fingerprint = state.fingerprint;
+  entry.bytes = state.grains * NKV_OBJECT_GRAIN_BYTES;
+  if (record.expires_s != 0) entry.expires_s = record.expires_s;
+  if ((record.flags & NKV_OBJECT_FLAG_CHAINED) != 0) {
+    PrefixTree::Block block{state.fingerprint, std::nullopt, id};
+    if (record.parent != 0) {
+      block.parent = record.parent;
+      entry.parent = tree_.find(record.parent).value_or(kNoObject);
+    }
+    // Refused: the key's prefix is another one than before. It is found by its key alone.
+    state.chained = tree_.insert(block);
+  }
+  tenants_.at(state.tenant).evictor->insert(entry);
+  state.known = true;
+  StoreCounters::add(counters_.objects, 1);
+  StoreCounters::add(counters_.object_bytes, record.bytes);
+}
+
+void Objects::withdraw(ObjectId id, Removal removal) {
+  ObjectState& state = states_[id];
   if (state.chained) tree_.erase(state.fingerprint);
   tenants_.at(state.tenant).evictor->erase(id, removal);
   state.known = false;
   counters_.objects.fetch_sub(1, std::memory_order_relaxed);
   counters_.object_bytes.fetch_sub(state.bytes, std::memory_order_relaxed);
-  return true;
 }
 
 void Objects::unpublish(std::span<const ObjectId> ids) {

@@ -4,13 +4,12 @@
 
 namespace nearkv {
 
-const std::vector<NamedEvictionPolicy>& shipped_eviction_policies() {
-  static const std::vector<NamedEvictionPolicy> kShipped = {{"lru", make_lru},
-                                                            {"lfu", make_lfu},
-                                                            {"arc", make_arc},
-                                                            {"s3fifo", make_s3fifo},
-                                                            {"chain_lhd", make_chain_lhd}};
-  return kShipped;
+std::vector<NamedEvictionPolicy> shipped_eviction_policies() {
+  return {{"lru", make_lru},
+          {"lfu", make_lfu},
+          {"arc", make_arc},
+          {"s3fifo", make_s3fifo},
+          {"chain_lhd", make_chain_lhd}};
 }
 
 Status make_eviction_policy(std::string_view name, std::uint64_t capacity_bytes,
@@ -21,8 +20,8 @@ Status make_eviction_policy(std::string_view name, std::uint64_t capacity_bytes,
     return Status::kBadArgument;
   }
   std::string known;
-  const std::span<const NamedEvictionPolicy> shipped = shipped_eviction_policies();
-  for (const auto table : {own, shipped}) {
+  const std::vector<NamedEvictionPolicy> shipped = shipped_eviction_policies();
+  for (const auto table : {own, std::span(shipped)}) {
     for (const NamedEvictionPolicy& named : table) {
       known += (known.empty() ? "" : ", ") + named.name;
       if (named.name != name) continue;

@@ -77,7 +77,7 @@ struct NamedEvictionPolicy {
 };
 
 /// The policies that ship: lru, lfu, arc, s3fifo, chain_lhd.
-[[nodiscard]] const std::vector<NamedEvictionPolicy>& shipped_eviction_policies();
+[[nodiscard]] std::vector<NamedEvictionPolicy> shipped_eviction_policies();
 
 /// Makes the policy of that name; one of `own` comes before one that ships. kBadArgument with a
 /// `reason` that lists the names if there is none, if its factory makes nothing, or for no bytes.

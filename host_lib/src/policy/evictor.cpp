@@ -43,10 +43,13 @@ std::optional<ObjectId> Evictor::expired(std::uint64_t now_s, const Evictable& e
   const auto is_due = [&](auto at) { return at != expiries_.end() && at->first <= now_s; };
   if (!is_due(expiries_.begin())) return std::nullopt;
   auto at = expiries_.upper_bound(looked_at_);
-  for (std::size_t looks = 0; looks < kLooks; ++looks, ++at) {
-    if (!is_due(at)) at = expiries_.begin();
+  if (!is_due(at)) at = expiries_.begin();
+  const auto start = at;
+  for (std::size_t looks = 0; looks < kLooks; ++looks) {
     if (evictable(at->second)) return at->second;
     looked_at_ = *at;
+    if (!is_due(++at)) at = expiries_.begin();
+    if (at == start) break;
   }
   return std::nullopt;
 }

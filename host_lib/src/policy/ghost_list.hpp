@@ -17,8 +17,8 @@ struct Ghost {
   std::uint8_t uses = 0;
 };
 
-/// Ghosts in the order of their eviction, found by fingerprint: 40 bytes each. Operations take
-/// constant time, amortised where the table grows.
+/// Ghosts in the order of their eviction, found by fingerprint: 32 bytes each and 8 to 16 of
+/// the table. Operations take constant time, amortised where the table grows.
 class GhostList {
  public:
   /// Adds the newest ghost, in place of one with the same fingerprint, which it returns.

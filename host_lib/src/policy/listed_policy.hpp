@@ -37,6 +37,7 @@ class ListedPolicy : public EvictionPolicy {
     std::uint8_t traits = 0;  ///< For the derived policy.
     bool parked = false;
   };
+  static_assert(sizeof(Object) == 40);
   static constexpr std::uint8_t kNoList = 0xff;
 
   explicit ListedPolicy(std::size_t lists) : lists_(lists) {}

@@ -12,11 +12,11 @@ namespace nearkv {
 /// the best rate of hits that keeping one for some time from now on promises (its Gittins index).
 ///
 /// An object waits from its last use until it is reused, given up, or withdrawn. Those that still
-/// wait count for as long as they have waited (as in the Kaplan-Meier estimate), so what is learned
-/// does not hang on how long ghosts are remembered. Time is the clock of bytes used, in spans of a
+/// wait count for as long as they have waited, as in the Kaplan-Meier estimate: so a class is known
+/// long before its unused objects are given up. Time is the clock of bytes used, in spans of a
 /// 32nd of the capacity; all else is weighted by bytes.
 ///
-/// 4.7 KiB a class. Operations take constant time, amortised over the bytes used.
+/// 4.8 KiB a class. Operations take constant time, amortised over the bytes used.
 class ReuseDensity {
  public:
   ReuseDensity(std::size_t classes, std::uint64_t capacity_bytes);

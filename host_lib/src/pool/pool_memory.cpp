@@ -14,20 +14,31 @@ std::uint32_t header_checksum(const nkv_pool_header& header) {
   return crc32c(std::as_bytes(std::span(&header, 1)).first(offsetof(nkv_pool_header, crc)));
 }
 
-/// Reads the header that memory holds, if it is one of this library's format.
+/// Why a header is none of this library's; empty if it is one.
+std::string fault_of(const nkv_pool_header& header) {
+  if (header.magic != NKV_POOL_MAGIC) return "the memory holds no NearKV pool; create one";
+  if (header.version != NKV_POOL_VERSION) {
+    return "the pool was made by version " + std::to_string(header.version) +
+           " of this library's format; create it anew";
+  }
+  if (header.crc != header_checksum(header)) return "the pool's header is damaged; create it anew";
+  return {};
+}
+
+/// Reads the header that memory holds: its first copy, or the second if that one is no header.
 Status read_header(std::span<const std::byte> memory, nkv_pool_header* header,
                    std::string* reason) {
-  if (memory.size() >= sizeof(*header)) std::memcpy(header, memory.data(), sizeof(*header));
-  if (header->magic != NKV_POOL_MAGIC) {
-    *reason = "the memory holds no NearKV pool; create one";
-  } else if (header->version != NKV_POOL_VERSION) {
-    *reason = "the pool was made by version " + std::to_string(header->version) +
-              " of this library's format; create it anew";
-  } else if (header->crc != header_checksum(*header)) {
-    *reason = "the pool's header is damaged; create it anew";
-  } else {
-    return Status::kOk;
+  std::string first_fault;
+  for (const std::size_t at : {std::size_t{0}, std::size_t{NKV_POOL_HEADER_COPY_AT}}) {
+    *header = {};
+    if (memory.size() >= at + sizeof(*header)) {
+      std::memcpy(header, memory.data() + at, sizeof(*header));
+    }
+    const std::string fault = fault_of(*header);
+    if (fault.empty()) return Status::kOk;
+    if (first_fault.empty()) first_fault = fault;
   }
+  *reason = first_fault;
   return Status::kBadPool;
 }
 
@@ -59,13 +70,15 @@ Status PoolMemory::create(Source source, const PoolPlan& plan, std::shared_ptr<P
     persistence.write_back(part);
   };
   // The header goes first and comes last: a half-made pool is none.
-  clear(0, sizeof(header));
+  clear(0, NKV_POOL_HEADER_COPY_AT + sizeof(header));
   persistence.fence();
   clear(header.sequences_at, header.rings_at);
   clear(header.namespaces_at, header.data_at);
   persistence.fence();
-  std::memcpy(source.bytes.data(), &header, sizeof(header));
-  persistence.write_back(source.bytes.first(sizeof(header)));
+  for (const std::size_t at : {std::size_t{0}, std::size_t{NKV_POOL_HEADER_COPY_AT}}) {
+    std::memcpy(source.bytes.data() + at, &header, sizeof(header));
+    persistence.write_back(source.bytes.subspan(at, sizeof(header)));
+  }
   persistence.fence();
   pool->reset(new PoolMemory(std::move(source), header));
   return Status::kOk;

@@ -101,7 +101,7 @@ Status PoolPlan::make(std::uint64_t memory_bytes, const Pool::Options& options, 
   header.rings_at = place(sequences ? Queue::ring_bytes(NKV_POOL_RING_ENTRIES) : 0);
   header.lists_at = place(plan->lists_bytes);
   header.staging_at = place(plan->staging_bytes);
-  header.namespaces_at = place(std::uint64_t{header.max_namespaces} * sizeof(nkv_namespace_record));
+  header.namespaces_at = place(2 * std::uint64_t{header.max_namespaces} * sizeof(nkv_namespace_record));
   header.objects_at = place(std::uint64_t{header.max_objects} * sizeof(nkv_object_record));
   header.data_at = at;
   if (plan->staging_bytes < least_staging || at + header.slab_bytes > memory_bytes) {

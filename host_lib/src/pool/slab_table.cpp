@@ -1,10 +1,26 @@
 #include "pool/slab_table.hpp"
 
-#include <atomic>
 #include <cstring>
+
+#include "page/checksum.hpp"
 
 namespace nearkv {
 namespace {
+
+std::uint64_t word_of(std::uint32_t use) {
+  return use | std::uint64_t{crc32c(std::as_bytes(std::span(&use, 1)))} << 32;
+}
+
+/// What a record says; of two whole copies, the first.
+std::uint32_t read_use(const std::byte* record) {
+  std::uint64_t words[2];
+  std::memcpy(words, record, sizeof(words));
+  for (const std::uint64_t word : words) {
+    const auto use = static_cast<std::uint32_t>(word);
+    if (word == word_of(use)) return use;
+  }
+  return 0;
+}
 
 /// A use that no pool writes counts as free: what such a slab holds is lost, not misread.
 bool is_use(std::uint32_t use, std::uint32_t slab_bytes) {
@@ -23,9 +39,9 @@ SlabTable::SlabTable(std::span<std::byte> memory, const nkv_pool_header& header,
       persistence_(persistence),
       uses_(header.slabs) {
   for (std::size_t i = uses_.size(); i-- > 0;) {
-    nkv_slab_record record{};
-    std::memcpy(&record, memory_.data() + records_at_ + i * sizeof(record), sizeof(record));
-    uses_[i] = is_use(record.slot_bytes, slab_bytes_) ? record.slot_bytes : 0;
+    const std::uint32_t use =
+        read_use(memory_.data() + records_at_ + i * sizeof(nkv_slab_record));
+    uses_[i] = is_use(use, slab_bytes_) ? use : 0;
     if (uses_[i] == 0) free_.push_back(static_cast<std::uint32_t>(i));
   }
 }
@@ -45,10 +61,10 @@ std::optional<std::size_t> SlabTable::reserve() {
 
 void SlabTable::write(std::size_t slab, std::uint32_t use) {
   std::byte* const place = memory_.data() + records_at_ + slab * sizeof(nkv_slab_record);
-  std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(place))
-      .store(use, std::memory_order_release);
-  persistence_->write_back({place, sizeof(use)});
-  persistence_->fence();
+  for (const std::size_t copy : {std::size_t{0}, offsetof(nkv_slab_record, copy_slot_bytes)}) {
+    persistence_->publish(place + copy, word_of(use));
+    persistence_->fence();
+  }
 }
 
 void SlabTable::record(std::size_t slab, std::uint32_t use) {

@@ -73,6 +73,8 @@ typedef float nkv_f32;
 #define NKV_CODE_BASE_STEP 4 /**< [steps] A digest's base counts in this many quantisation steps. */
 #define NKV_POOL_MAGIC 1280723790 /**< First word of a pool: 'NKVL'. */
 #define NKV_POOL_RING_ENTRIES 64 /**< [entries] Entries of the rings of a pool's queue. */
+/** [bytes] Where the second copy of a pool's header starts. */
+#define NKV_POOL_HEADER_COPY_AT 2048
 #define NKV_POOL_VERSION 2 /**< Version of the pool's structures. */
 /** `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it. */
 #define NKV_SLAB_OF_OBJECTS 1
@@ -776,8 +778,8 @@ NKV_ASSERT_OFFSET(completion, ticks, 40);
 NKV_ASSERT_OFFSET(completion, reserved, 48);
 
 /**
- * First bytes of a pool. Written once, by whoever creates it. Without layers it is a pool of
- * objects only.
+ * First bytes of a pool, and again at POOL_HEADER_COPY_AT. Written once, by whoever creates it.
+ * Without layers it is a pool of objects only.
  */
 struct nkv_pool_header {
   uint32_t magic; /**< POOL_MAGIC. */
@@ -789,7 +791,8 @@ struct nkv_pool_header {
   uint64_t lists_at; /**< Offset of page lists; rebuilt from page headers. */
   uint64_t staging_at; /**< Offset of rows, queries and results on their way. */
   uint64_t data_at; /**< Offset of the first slab. */
-  uint64_t namespaces_at; /**< Offset of namespace_record [max_namespaces]. */
+  /** Offset of namespace_record [2][max_namespaces]: two copies, the first written first. */
+  uint64_t namespaces_at;
   uint64_t objects_at; /**< Offset of object_record [max_objects]. */
   uint64_t seed; /**< Random; seeds fingerprints of keys, so that no client can make two collide. */
   uint32_t max_namespaces; /**< Records in the namespace table. */
@@ -854,16 +857,25 @@ NKV_ASSERT_OFFSET(sequence_record, state, 20);
 NKV_ASSERT_OFFSET(sequence_record, reserved, 24);
 NKV_ASSERT_OFFSET(sequence_record, crc, 28);
 
-/** What a slab is cut into. */
+/**
+ * What a slab is cut into, twice: a copy whose checksum is wrong does not count. The first copy is
+ * written first.
+ */
 struct nkv_slab_record {
   /**
    * Size of its page slots: a page can only start at a multiple of it; 0: free; SLAB_OF_OBJECTS.
    */
   uint32_t slot_bytes;
+  uint32_t crc; /**< CRC32C of `slot_bytes`. */
+  uint32_t copy_slot_bytes; /**< As `slot_bytes`. */
+  uint32_t copy_crc; /**< CRC32C of `copy_slot_bytes`. */
 };
-#define NKV_SLAB_RECORD_BYTES 4
-NKV_ASSERT_BYTES(slab_record, 4);
+#define NKV_SLAB_RECORD_BYTES 16
+NKV_ASSERT_BYTES(slab_record, 16);
 NKV_ASSERT_OFFSET(slab_record, slot_bytes, 0);
+NKV_ASSERT_OFFSET(slab_record, crc, 4);
+NKV_ASSERT_OFFSET(slab_record, copy_slot_bytes, 8);
+NKV_ASSERT_OFFSET(slab_record, copy_crc, 12);
 
 /**
  * Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is its

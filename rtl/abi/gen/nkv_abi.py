@@ -97,6 +97,8 @@ CODE_BASE_STEP = 4
 POOL_MAGIC = 1280723790
 # [entries] Entries of the rings of a pool's queue.
 POOL_RING_ENTRIES = 64
+# [bytes] Where the second copy of a pool's header starts.
+POOL_HEADER_COPY_AT = 2048
 # Version of the pool's structures.
 POOL_VERSION = 2
 # `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
@@ -820,8 +822,8 @@ COMPLETION = Record(
     },
 )
 
-# First bytes of a pool. Written once, by whoever creates it. Without layers it is a pool of objects
-# only.
+# First bytes of a pool, and again at POOL_HEADER_COPY_AT. Written once, by whoever creates it.
+# Without layers it is a pool of objects only.
 POOL_HEADER = Record(
     "<IIQQQQQQQQQQIIIIIHHHHBBB5BI",
     128,
@@ -869,12 +871,16 @@ SEQUENCE_RECORD = Record(
     },
 )
 
-# What a slab is cut into.
+# What a slab is cut into, twice: a copy whose checksum is wrong does not count. The first copy is
+# written first.
 SLAB_RECORD = Record(
-    "<I",
-    4,
+    "<IIII",
+    16,
     {
         "slot_bytes": 0,
+        "crc": 4,
+        "copy_slot_bytes": 8,
+        "copy_crc": 12,
     },
 )
 

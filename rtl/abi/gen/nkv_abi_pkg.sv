@@ -55,6 +55,8 @@ package nkv_abi_pkg;
   localparam int unsigned PoolMagic = 1280723790;
   // [entries] Entries of the rings of a pool's queue.
   localparam int unsigned PoolRingEntries = 64;
+  // [bytes] Where the second copy of a pool's header starts.
+  localparam int unsigned PoolHeaderCopyAt = 2048;
   // Version of the pool's structures.
   localparam int unsigned PoolVersion = 2;
   // `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
@@ -749,8 +751,8 @@ package nkv_abi_pkg;
   } completion_t;
   localparam int unsigned CompletionBytes = 64;
 
-  // First bytes of a pool. Written once, by whoever creates it. Without layers it is a pool of
-  // objects only.
+  // First bytes of a pool, and again at POOL_HEADER_COPY_AT. Written once, by whoever creates it.
+  // Without layers it is a pool of objects only.
   typedef struct packed {
     // Byte 124. CRC32C of bytes 0 to 123.
     logic [31:0] crc;
@@ -784,7 +786,7 @@ package nkv_abi_pkg;
     logic [63:0] seed;
     // Byte 72. Offset of object_record [max_objects].
     logic [63:0] objects_at;
-    // Byte 64. Offset of namespace_record [max_namespaces].
+    // Byte 64. Offset of namespace_record [2][max_namespaces]: two copies, the first written first.
     logic [63:0] namespaces_at;
     // Byte 56. Offset of the first slab.
     logic [63:0] data_at;
@@ -824,13 +826,20 @@ package nkv_abi_pkg;
   } sequence_record_t;
   localparam int unsigned SequenceRecordBytes = 32;
 
-  // What a slab is cut into.
+  // What a slab is cut into, twice: a copy whose checksum is wrong does not count. The first copy
+  // is written first.
   typedef struct packed {
+    // Byte 12. CRC32C of `copy_slot_bytes`.
+    logic [31:0] copy_crc;
+    // Byte 8. As `slot_bytes`.
+    logic [31:0] copy_slot_bytes;
+    // Byte 4. CRC32C of `slot_bytes`.
+    logic [31:0] crc;
     // Byte 0. Size of its page slots: a page can only start at a multiple of it; 0: free;
     // SLAB_OF_OBJECTS.
     logic [31:0] slot_bytes;
   } slab_record_t;
-  localparam int unsigned SlabRecordBytes = 4;
+  localparam int unsigned SlabRecordBytes = 16;
 
   // Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is its
   // place in the table.

@@ -1,0 +1,170 @@
+// Looking at objects, verifying them, and moving them together.
+#include <algorithm>
+
+#include "object/extent_list.hpp"
+#include "object/objects.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kScratchBytes = 256 << 10;
+constexpr std::size_t kSlabsAtOnce = 16;  // One scan over all records finds the objects of so many.
+
+}  // namespace
+
+std::vector<ObjectInfo> Objects::list(std::uint32_t first, std::size_t most) const {
+  std::vector<ObjectInfo> infos;
+  nkv_object_record record{};
+  for (std::size_t id = first; id < records_.size() && infos.size() < most; ++id) {
+    const auto number = static_cast<ObjectId>(id);
+    if (records_.read(number, &record) != Status::kOk) continue;
+    if (record.state != NKV_OBJECT_STATE_LIVE) continue;
+    ObjectInfo info;
+    info.number = number;
+    info.namespace_number = record.namespace_number;
+    info.tenant = record.tenant;
+    info.key_is_digest = record.key_bytes == 0;
+    const auto key = std::as_bytes(std::span(record.key));
+    const std::size_t key_bytes = info.key_is_digest ? key.size() : record.key_bytes;
+    info.key.assign(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(key_bytes));
+    info.leased = states_.leased(number);
+    info.bytes = record.bytes;
+    info.parts = record.parts;
+    info.extents = record.extents;
+    info.generation = record.generation;
+    info.created_s = record.created_s;
+    info.expires_s = record.expires_s;
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+bool Objects::use_known(ObjectId id, bool even_in_use) {
+  const std::scoped_lock lock(space_);
+  if (!states_[id].known || (!even_in_use && states_.in_use(id))) return false;
+  states_.use(id);
+  return true;
+}
+
+void Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) {
+  std::vector<std::byte> scratch(kScratchBytes);
+  // The same memory over and over: only the checksum matters.
+  const std::vector<std::span<std::byte>> target(NKV_MAX_OBJECT_BYTES / kScratchBytes, scratch);
+  ObjectItem item;
+  item.target = target;
+  const std::size_t end = std::min<std::size_t>(std::size_t{first} + most, records_.size());
+  for (std::size_t record = first; record < end; ++record) {
+    const auto id = static_cast<ObjectId>(record);
+    if (!use_known(id, true)) continue;
+    std::uint32_t bytes = 0;
+    const Status status = copy_out(id, item, &bytes);
+    if (status != Status::kOk) {
+      poison(id, status);
+      ++progress->damaged;
+    }
+    end_use(id);
+    ++progress->objects;
+    progress->bytes += bytes;
+  }
+  progress->next = end == records_.size() ? 0 : static_cast<std::uint32_t>(end);
+}
+
+Status Objects::copy_payload(const nkv_object_record& record, std::span<const Extent> from,
+                             std::span<const Extent> to) {
+  std::vector<std::byte> scratch(kScratchBytes);
+  const std::uint64_t bytes =
+      std::uint64_t{record.bytes} + std::uint64_t{record.parts} * sizeof(std::uint32_t);
+  for (std::uint64_t at = 0; at < bytes; at += kScratchBytes) {
+    const std::uint64_t piece = std::min<std::uint64_t>(kScratchBytes, bytes - at);
+    const std::span<std::byte> space = std::span(scratch).first(piece);
+    const std::span<const std::byte> data = space;
+    TargetCursor target(std::span(&space, 1));
+    SourceCursor source(std::span(&data, 1));
+    std::uint32_t ignored = 0;  // Its own checksum goes with it, and is verified when it is read.
+    Status status = payload_->read(from, at, piece, &target, &ignored);
+    if (status == Status::kOk) status = payload_->write(to, at, piece, &source, &ignored);
+    if (status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
+bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const Extent> from) {
+  Incoming incoming{Key()};
+  incoming.record = record;
+  incoming.fingerprint = states_[id].fingerprint;
+  {
+    const std::scoped_lock lock(space_);
+    const std::optional<ObjectId> place = records_.take();
+    if (!place) return false;
+    if (!allocate(&incoming, ExtentAllocator::Reach::kOwnSlabs)) {
+      records_.release(*place);
+      return false;
+    }
+    incoming.id = *place;
+    occupy(incoming);
+  }
+  if (const Status status = copy_payload(record, from, incoming.extents); status != Status::kOk) {
+    abandon(incoming);
+    poison(id, status);
+    return false;
+  }
+  incoming.record.generation = generation_.fetch_add(1) + 1;
+  write_extents(pool_.get(), incoming.extents, incoming.has_list, &incoming.record);
+  records_.write(incoming.id, incoming.record);
+  persistence_->fence();
+  records_.publish(incoming.id, NKV_OBJECT_STATE_LIVE);
+  persistence_->fence();
+
+  const std::scoped_lock lock(space_);
+  const auto is_old = [&](ObjectId found) { return found == id && !states_.leased(id); };
+  if (!states_[id].known || !index_.replace(incoming.fingerprint, incoming.id, is_old)) {
+    unpublish(std::span(&incoming.id, 1));
+    return false;
+  }
+  withdraw(id, Removal::kDeleted);
+  enlist(incoming.id, incoming.record);
+  unpublish(std::span(&id, 1));
+  StoreCounters::add(counters_.moved, 1);
+  return true;
+}
+
+std::vector<std::uint32_t> Objects::close_sparse_slabs(std::uint64_t most_bytes) {
+  const std::scoped_lock lock(space_);
+  std::vector<std::uint32_t> slabs;
+  const std::size_t most =
+      std::clamp<std::size_t>(most_bytes / pool_->slabs().slab_bytes(), 1, kSlabsAtOnce);
+  while (slabs.size() < most) {
+    const std::optional<std::uint32_t> slab = extents_.sparsest_slab();
+    if (!slab || !extents_.close_slab(*slab)) break;
+    slabs.push_back(*slab);
+  }
+  return slabs;
+}
+
+void Objects::defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) {
+  *moved_bytes = 0;
+  const std::vector<std::uint32_t> slabs = close_sparse_slabs(most_bytes);
+  if (slabs.empty()) return;
+  const auto is_closed = [&](const Extent& extent) {
+    // Neighbouring slabs may hold one extent together.
+    const std::uint32_t last = extents_.slab_of(extent.first_grain + extent.grains - 1);
+    return std::ranges::any_of(slabs, [&](std::uint32_t slab) {
+      return slab >= extents_.slab_of(extent.first_grain) && slab <= last;
+    });
+  };
+  nkv_object_record record{};
+  std::vector<Extent> extents;
+  for (ObjectId id = 0; id < records_.size(); ++id) {
+    if (!use_known(id, false)) continue;
+    if (records_.read(id, &record) == Status::kOk &&
+        read_extents(*pool_, record, &extents) == Status::kOk &&
+        std::ranges::any_of(extents, is_closed) && move(id, record, extents)) {
+      *moved_bytes += std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
+    }
+    end_use(id);
+  }
+  // Slabs that held something that could not move are used again.
+  for (const std::uint32_t slab : slabs) (void)extents_.reopen_slab(slab);
+}
+
+}  // namespace nearkv

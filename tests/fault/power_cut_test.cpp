@@ -1,0 +1,101 @@
+// The power fails at every moment at which it could matter: nothing acknowledged is lost.
+#include "fault/power_cut.hpp"
+
+#include <gtest/gtest.h>
+
+#include "fault/store_world.hpp"
+#include "support/fault_report.hpp"
+
+namespace nearkv::test {
+namespace {
+
+#ifdef NEARKV_TEST_LONG
+constexpr std::uint64_t kImages = 60000;
+#else
+constexpr std::uint64_t kImages = 3000;
+#endif
+
+struct Verdict {
+  std::uint64_t images = 0;
+  std::uint64_t failures = 0;
+  std::string first_failure;
+};
+
+/// Opens what a crash left, and judges it.
+std::optional<std::string> judge(std::vector<std::byte> image, const Held& before,
+                                 const Held& after, const Done* done, Random& random) {
+  std::string wrong;
+  std::unique_ptr<ObjectStore> store = open_world(image, &wrong);
+  if (store == nullptr) return wrong;
+  const Held found = look(store.get(), &wrong);
+  if (!wrong.empty()) return wrong;
+  if (auto difference = compare(found, before, after, done)) return difference;
+  // It goes on working, and what it does then is found again too.
+  if (random() % 8 != 0) return std::nullopt;
+  run_step(store.get(), random_step(random));
+  const Held more = look(store.get(), &wrong);
+  store.reset();
+  store = open_world(image, &wrong);
+  if (store == nullptr) return wrong;
+  const Held again = look(store.get(), &wrong);
+  return wrong.empty() ? compare(again, more, more) : wrong;
+}
+
+Verdict cut_power(std::uint64_t images, PowerCut::Defect defect) {
+  Verdict verdict;
+  Random random = case_random(0);
+  std::vector<std::byte> memory(kWorldBytes);
+  auto owned = std::make_unique<PowerCut>(memory, defect);
+  PowerCut& power = *owned;
+  const std::unique_ptr<ObjectStore> store = create_world(memory, std::move(owned));
+  std::string wrong;
+  Held before = look(store.get(), &wrong);
+  while (verdict.images < images && verdict.failures == 0) {
+    std::vector<std::vector<std::byte>> left;
+    power.on_event([&] {
+      // Large objects have many events; a few images of each step stand for the rest.
+      if (random() % 4 != 0) return;
+      const auto kind = static_cast<PowerCut::Image>(random() % 3);
+      left.push_back(power.image(kind, random));
+    });
+    const Done done = run_step(store.get(), random_step(random));
+    power.on_event(nullptr);
+    // What was acknowledged has to be there even if the power fails right away.
+    left.push_back(power.image(PowerCut::Image::kOnlyFenced, random));
+    const Held after = look(store.get(), &wrong);
+    EXPECT_EQ(wrong, "");
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const bool acknowledged = i + 1 == left.size();
+      const auto failure = acknowledged ? judge(std::move(left[i]), after, after, nullptr, random)
+                                        : judge(std::move(left[i]), before, after, &done, random);
+      ++verdict.images;
+      if (!failure) continue;
+      ++verdict.failures;
+      if (verdict.first_failure.empty()) verdict.first_failure = *failure;
+    }
+    before = after;
+  }
+  return verdict;
+}
+
+TEST(PowerCutTest, LosesNothingThatWasAcknowledgedAndTearsNothing) {
+  const Verdict verdict = cut_power(kImages, PowerCut::Defect::kNone);
+  EXPECT_EQ(verdict.failures, 0U) << verdict.first_failure << "; " << case_name(0);
+  report_fault("power cut at a persistence point", verdict.images,
+               verdict.images - verdict.failures, verdict.failures);
+}
+
+TEST(PowerCutTest, ATestOfThisKindNoticesAMissingWriteBack) {
+  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kForgetsWriteBack).failures, 0U);
+}
+
+TEST(PowerCutTest, ATestOfThisKindNoticesAPayloadThatStaysInTheCaches) {
+  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kForgetsStreamed).failures, 0U);
+}
+
+TEST(PowerCutTest, ATestOfThisKindNoticesAMissingFence) {
+  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kForgetsFence).failures, 0U);
+}
+
+}  // namespace
+}  // namespace nearkv::test
