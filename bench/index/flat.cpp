@@ -1,7 +1,12 @@
 // The flat index: single finds, batches, threads, latencies, memory, loading.
+#include <sys/mman.h>
+
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <random>
 #include <thread>
 #include <unordered_map>
@@ -27,6 +32,27 @@ Record record_of(std::uint64_t number) {
   return record;
 }
 
+/// Records in huge pages, as a pool has them.
+class Records {
+ public:
+  explicit Records(std::size_t count) : records_(nullptr, &std::free) {
+    constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+    const std::size_t bytes =
+        (count * sizeof(Record) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+    void* const memory = std::aligned_alloc(kHugePageBytes, bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    ::madvise(memory, bytes, MADV_HUGEPAGE);
+    records_.reset(static_cast<Record*>(memory));
+    for (std::uint64_t i = 0; i < count; ++i) records_.get()[i] = record_of(i);
+  }
+  [[nodiscard]] const Record& operator[](std::size_t record) const {
+    return records_.get()[record];
+  }
+
+ private:
+  std::unique_ptr<Record, decltype(&std::free)> records_;
+};
+
 /// What everyone would write first.
 class MutexMap {
  public:
@@ -49,12 +75,11 @@ class MutexMap {
 
 class FlatBench {
  public:
-  FlatBench(const Options& options, Report* report) : options_(options), report_(*report) {
-    records_.reserve(options.keys);
+  FlatBench(const Options& options, Report* report)
+      : options_(options), report_(*report), records_(options.keys) {
     entries_.reserve(options.keys);
     for (std::uint64_t i = 0; i < options.keys; ++i) {
-      records_.push_back(record_of(i));
-      entries_.push_back({fingerprint(1, 1, records_.back().key), static_cast<std::uint32_t>(i)});
+      entries_.push_back({fingerprint(1, 1, records_[i].key), static_cast<std::uint32_t>(i)});
     }
   }
 
@@ -194,7 +219,7 @@ class FlatBench {
 
   const Options& options_;
   Report& report_;
-  std::vector<Record> records_;
+  Records records_;
   std::vector<FlatIndex::Entry> entries_;
   FlatIndex index_;
   MutexMap peer_;

@@ -229,7 +229,52 @@ INSTANTIATE_TEST_SUITE_P(, ExtentAllocatorTest,
                            return "SlabsOf" + std::to_string(tested.param.slab_grains);
                          });
 
+TEST(GrainBitmapTest, FindsRunsAsABruteForceSearchDoes) {
+  for (std::uint64_t number = 0; number < 200; ++number) {
+    SCOPED_TRACE(case_name(number));
+    Random random = case_random(number);
+    std::array<std::uint64_t, 4> words{};
+    GrainBitmap bitmap(words);
+    std::array<bool, 256> taken{};
+    for (int step = 0; step < 20; ++step) {
+      const std::uint32_t first = pick(random, 0, 255);
+      const std::uint32_t grains = pick(random, 1, 256 - first);
+      const bool to = random() % 3 != 0;
+      const auto range = std::span(taken).subspan(first, grains);
+      ASSERT_EQ(bitmap.all(to, first, grains), std::ranges::count(range, to) == grains);
+      bitmap.set(to, first, grains > 70 ? 1 : grains);
+      std::ranges::fill(range.first(grains > 70 ? 1 : grains), to);
+      std::vector<FreeRun> runs;
+      for (std::uint32_t i = 0; i < taken.size(); ++i) {
+        if (taken[i]) continue;
+        if (i == 0 || taken[i - 1]) runs.push_back({i, 0});
+        ++runs.back().grains;
+      }
+      std::ranges::stable_sort(runs, {}, &FreeRun::grains);
+      const std::uint32_t longest = runs.empty() ? 0 : runs.back().grains;
+      ASSERT_EQ(bitmap.longest().grains, longest);
+      ASSERT_TRUE(longest == 0 || bitmap.all(false, bitmap.longest().first, longest));
+      const std::uint32_t wanted = pick(random, 1, 64);
+      const auto fits = std::ranges::lower_bound(runs, wanted, {}, &FreeRun::grains);
+      const FreeRun expected = fits != runs.end() ? *fits : FreeRun{};
+      ASSERT_EQ(bitmap.fitting(wanted).first, expected.first);
+      ASSERT_EQ(bitmap.fitting(wanted).grains, expected.grains);
+    }
+  }
+}
+
 constexpr Geometry kPool{512, 512, 64};
+
+TEST(ExtentAllocatorUseTest, AdoptsOnlyUntilAdoptionIsFinished) {
+  SlabList slabs(64, nullptr);
+  slabs.remove(3);
+  ExtentAllocator allocator(kPool, &slabs);
+  ASSERT_TRUE(allocator.adopt_slab(3));
+  ASSERT_TRUE(allocator.adopt(Extents{{4 * 512, 8}}));
+  allocator.finish_adoption();
+  EXPECT_FALSE(allocator.adopt(Extents{{4 * 512 + 8, 8}}));
+  EXPECT_EQ(allocator.usage().used_grains, 8);
+}
 
 TEST(ExtentAllocatorUseTest, NeighbouringSlabsMakeOneExtent) {
   Random random = case_random(0);

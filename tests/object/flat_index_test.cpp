@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -138,6 +139,26 @@ TEST(FlatIndexUseTest, KeepsWhatMatchRefusesToErase) {
   EXPECT_EQ(index.find(3, any), 9);
   EXPECT_EQ(index.erase(3, any), 9);
   EXPECT_EQ(index.find(3, any), std::nullopt);
+}
+
+TEST(FlatIndexUseTest, EraseWaitsForTheFindThatIsMatching) {
+  FlatIndex index;
+  ASSERT_EQ(index.insert(3, 9, [](std::uint32_t) { return false; }), std::nullopt);
+  std::atomic<bool> erasing{false};
+  std::atomic<bool> erased{false};
+  std::thread eraser;
+  const auto match = [&](std::uint32_t) {
+    eraser = std::thread([&] {
+      erasing = true;
+      EXPECT_EQ(index.erase(3, [&](std::uint32_t) { return erased = true; }), 9);
+    });
+    while (!erasing) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return !erased;
+  };
+  EXPECT_EQ(index.find(3, match), 9);
+  eraser.join();
+  EXPECT_EQ(index.size(), 0);
 }
 
 TEST(FlatIndexUseTest, NoRecordIsErasedWhileItIsBeingMatched) {

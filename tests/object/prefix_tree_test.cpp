@@ -238,6 +238,18 @@ TEST(PrefixTreeUseTest, OneBlockMayHaveVeryManyChildren) {
   EXPECT_EQ(tree.usage().runs, 1);
 }
 
+TEST(PrefixTreeUseTest, NoRunGrowsBeyondItsBound) {
+  constexpr std::size_t kBlocks = 3 * PrefixRuns::kMostBlocks;
+  const Chain chain = chain_of(0, kBlocks);
+  PrefixTree grown;
+  ASSERT_TRUE(insert_chain(&grown, std::nullopt, chain));
+  EXPECT_EQ(grown.usage().runs, 3);
+  PrefixTree joined;
+  for (std::size_t i = kBlocks; i-- > 1;) ASSERT_TRUE(joined.insert({chain[i], chain[i - 1], 0}));
+  EXPECT_GE(joined.usage().runs, 3);
+  EXPECT_LE(joined.usage().runs, 6);
+}
+
 TEST(PrefixTreeUseTest, TakesNoMoreMemoryThanItStates) {
   constexpr std::uint64_t kChains = 1500;
   constexpr std::size_t kBlocks = 100;

@@ -192,6 +192,7 @@ bool ExtentAllocator::place_rest(std::uint32_t grains, bool any_slab,
       begin_slab(grains, extents)) {
     return true;
   }
+  extents->reserve(kMostExtents);
   return gather(grains, kMostExtents, extents);
 }
 
@@ -199,8 +200,8 @@ bool ExtentAllocator::allocate(std::uint32_t grains, std::vector<Extent>* extent
   extents->clear();
   if (grains == 0) return false;
   const bool any_slab = reach == Reach::kAnySlab;
-  // All memory that is needed below, so that nothing can fail between a grain and its extent.
-  extents->reserve(std::max(grains / geometry_.slab_grains + kInlineExtents, kMostExtents));
+  // Here and below, so that nothing can fail between a grain and its extent.
+  extents->reserve(grains / geometry_.slab_grains + 2 * kInlineExtents);
   const std::lock_guard lock(mutex_);
   std::uint32_t left = grains;
   while (any_slab && left >= geometry_.slab_grains) {
