@@ -1,6 +1,8 @@
 // What the index bench measures, and how.
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -47,6 +49,20 @@ double seconds(Work work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Of the calling thread's processor time, for work that waits for nobody: other programs on the
+/// machine take no part of it.
+template <typename Work>
+double cpu_seconds(Work work) {
+  const auto now = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double begin = now();
+  work();
+  return now() - begin;
 }
 
 inline double median(std::vector<double> values) {
