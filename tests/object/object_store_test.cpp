@@ -23,25 +23,32 @@ Namespace engine(const std::string& model = "llama") {
   return name;
 }
 
-class ObjectStoreTest : public testing::Test {
+/// Where a store lives; suites run on all of them.
+class ObjectStoreTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { make("64MiB"); }
 
-  void make(const std::string& memory, const std::string& eviction = "lru") {
+  void make(const std::string& memory) {
     store_.reset();
     ObjectStore::Options options;
-    options.eviction = eviction;
+    options.eviction = "lru";
     std::string reason;
-    ASSERT_EQ(ObjectStore::create("cpu:?memory=" + memory, options, &store_, &reason), Status::kOk)
-        << reason;
+    const std::string uri = GetParam() == "file"
+                                ? "file:" + file_.path().string() + "?memory=" + memory
+                                : "cpu:?memory=" + memory;
+    ASSERT_EQ(ObjectStore::create(uri, options, &store_, &reason), Status::kOk) << reason;
     ASSERT_EQ(store_->open_namespace(engine(), &space_), Status::kOk);
   }
 
+  TemporaryFile file_{"object_store"};
   std::unique_ptr<ObjectStore> store_;
   std::uint32_t space_ = 0;
 };
 
-TEST_F(ObjectStoreTest, GivesBackWhatWasSetAtAnySize) {
+INSTANTIATE_TEST_SUITE_P(In, ObjectStoreTest, testing::Values("memory", "file"),
+                         [](const auto& place) { return place.param; });
+
+TEST_P(ObjectStoreTest, GivesBackWhatWasSetAtAnySize) {
   const std::size_t sizes[] = {1,    63,        4095,       4096,    4097,
                                6000, 64 * kKiB, 512 * kKiB, 3000001, 16 * 1024 * kKiB};
   for (const std::size_t bytes : sizes) {
@@ -55,7 +62,7 @@ TEST_F(ObjectStoreTest, GivesBackWhatWasSetAtAnySize) {
   }
 }
 
-TEST_F(ObjectStoreTest, TakesKeysOfAnyLengthAndTellsThemApart) {
+TEST_P(ObjectStoreTest, TakesKeysOfAnyLengthAndTellsThemApart) {
   const std::string long_key(1000, 'x');
   const std::vector<std::string> keys = {"a",
                                          std::string("a\0", 2),
@@ -73,7 +80,7 @@ TEST_F(ObjectStoreTest, TakesKeysOfAnyLengthAndTellsThemApart) {
   }
 }
 
-TEST_F(ObjectStoreTest, GathersFromAndScattersToPiecesOfHostMemory) {
+TEST_P(ObjectStoreTest, GathersFromAndScattersToPiecesOfHostMemory) {
   const Bytes data = contents(3, 300000);
   std::vector<std::span<const std::byte>> source;
   for (std::size_t at = 0, step = 1; at < data.size(); at += step, step = step * 3 % 9973 + 1) {
@@ -103,7 +110,7 @@ TEST_F(ObjectStoreTest, GathersFromAndScattersToPiecesOfHostMemory) {
   EXPECT_EQ(found, data);
 }
 
-TEST_F(ObjectStoreTest, NamespacesThatDifferInAnythingShareNoKeys) {
+TEST_P(ObjectStoreTest, NamespacesThatDifferInAnythingShareNoKeys) {
   std::vector<Namespace> names(8, engine());
   names[1].tenant = 2;
   names[2].model = "qwen";
@@ -127,7 +134,7 @@ TEST_F(ObjectStoreTest, NamespacesThatDifferInAnythingShareNoKeys) {
   }
 }
 
-TEST_F(ObjectStoreTest, AnExistingObjectStaysUnlessItIsToBeOverwritten) {
+TEST_P(ObjectStoreTest, AnExistingObjectStaysUnlessItIsToBeOverwritten) {
   ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(1, 9000)), Status::kOk);
   ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(2, 5000)), Status::kOk);
   Bytes found;
@@ -142,7 +149,7 @@ TEST_F(ObjectStoreTest, AnExistingObjectStaysUnlessItIsToBeOverwritten) {
   EXPECT_EQ(store_->stats().used_bytes, 8192U);
 }
 
-TEST_F(ObjectStoreTest, LayersOfAnObjectAreReadAlone) {
+TEST_P(ObjectStoreTest, LayersOfAnObjectAreReadAlone) {
   constexpr std::size_t kBytes = 100001;
   const Bytes data = contents(4, kBytes);
   Job job;
@@ -163,7 +170,7 @@ TEST_F(ObjectStoreTest, LayersOfAnObjectAreReadAlone) {
   EXPECT_EQ(get(store_.get(), space_, key_of(1), &found, kBytes, 7, 2), Status::kBadArgument);
 }
 
-TEST_F(ObjectStoreTest, ErasedObjectsAreGoneAndTheirRoomIsFree) {
+TEST_P(ObjectStoreTest, ErasedObjectsAreGoneAndTheirRoomIsFree) {
   for (std::uint64_t i = 0; i < 10; ++i) {
     ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 50000)), Status::kOk);
   }
@@ -177,7 +184,7 @@ TEST_F(ObjectStoreTest, ErasedObjectsAreGoneAndTheirRoomIsFree) {
   EXPECT_EQ(store_->stats().objects, 0U);
 }
 
-TEST_F(ObjectStoreTest, TellsHowManyKeysFromTheFirstOnAreThere) {
+TEST_P(ObjectStoreTest, TellsHowManyKeysFromTheFirstOnAreThere) {
   std::vector<Bytes> names;
   for (std::uint64_t i = 0; i < 200; ++i) names.push_back(key_of(i));
   for (std::uint64_t i = 0; i < 200; ++i) {
@@ -192,7 +199,7 @@ TEST_F(ObjectStoreTest, TellsHowManyKeysFromTheFirstOnAreThere) {
   EXPECT_EQ(store_->exists(space_, std::span(keys).subspan(150)), 0U);
 }
 
-TEST_F(ObjectStoreTest, FindsTheLongestStoredPrefixOfAChain) {
+TEST_P(ObjectStoreTest, FindsTheLongestStoredPrefixOfAChain) {
   std::vector<Bytes> names;
   for (std::uint64_t i = 0; i < 100; ++i) names.push_back(key_of(i));
   const std::vector<Key> keys(names.begin(), names.end());
@@ -224,7 +231,7 @@ TEST_F(ObjectStoreTest, FindsTheLongestStoredPrefixOfAChain) {
   EXPECT_EQ(store_->match_prefix(space_, keys), 0U);
 }
 
-TEST_F(ObjectStoreTest, JobsRunBehindTheCallerAndAreReportedOnce) {
+TEST_P(ObjectStoreTest, JobsRunBehindTheCallerAndAreReportedOnce) {
   constexpr std::size_t kJobs = 20;
   constexpr std::size_t kItems = 40;
   std::vector<Bytes> data;
@@ -270,7 +277,7 @@ TEST_F(ObjectStoreTest, JobsRunBehindTheCallerAndAreReportedOnce) {
   }
 }
 
-TEST_F(ObjectStoreTest, ACancelledJobIsWholeInEveryItemThatItBegan) {
+TEST_P(ObjectStoreTest, ACancelledJobIsWholeInEveryItemThatItBegan) {
   const Bytes data = contents(1, 1 << 20);
   std::vector<Bytes> names;
   for (std::uint64_t i = 0; i < 48; ++i) names.push_back(key_of(i));
@@ -304,7 +311,7 @@ TEST_F(ObjectStoreTest, ACancelledJobIsWholeInEveryItemThatItBegan) {
   EXPECT_EQ(store_->cancel(id), Status::kNotFound);
 }
 
-TEST_F(ObjectStoreTest, PartOfABatchMayFail) {
+TEST_P(ObjectStoreTest, PartOfABatchMayFail) {
   const Bytes data = contents(1, 5000);
   ASSERT_EQ(set(store_.get(), space_, key_of(1), data), Status::kOk);
   Bytes found(5000);
@@ -326,7 +333,7 @@ TEST_F(ObjectStoreTest, PartOfABatchMayFail) {
   EXPECT_FALSE(result.all_ok());
 }
 
-TEST_F(ObjectStoreTest, RefusesJobsThatMakeNoSense) {
+TEST_P(ObjectStoreTest, RefusesJobsThatMakeNoSense) {
   Job job;
   job.namespace_number = 77;
   JobId id = 0;
@@ -345,7 +352,7 @@ TEST_F(ObjectStoreTest, RefusesJobsThatMakeNoSense) {
   EXPECT_EQ(store_->open_namespace(name, &number), Status::kBadArgument);
 }
 
-TEST_F(ObjectStoreTest, AFullStoreEvictsWhatWasUsedLongestAgo) {
+TEST_P(ObjectStoreTest, AFullStoreEvictsWhatWasUsedLongestAgo) {
   constexpr std::uint64_t kObjects = 400;  // Of 256 KiB: 100 MiB in 64.
   for (std::uint64_t i = 0; i < kObjects; ++i) {
     ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 256 * kKiB)), Status::kOk) << i;
@@ -362,7 +369,7 @@ TEST_F(ObjectStoreTest, AFullStoreEvictsWhatWasUsedLongestAgo) {
   EXPECT_GT(stats.used_bytes, stats.total_bytes * 95 / 100);
 }
 
-TEST_F(ObjectStoreTest, LeasedObjectsStayUntilTheLeaseEnds) {
+TEST_P(ObjectStoreTest, LeasedObjectsStayUntilTheLeaseEnds) {
   std::vector<Bytes> names;
   for (std::uint64_t i = 0; i < 400; ++i) names.push_back(key_of(i));
   for (std::uint64_t i = 0; i < 4; ++i) {
@@ -389,7 +396,7 @@ TEST_F(ObjectStoreTest, LeasedObjectsStayUntilTheLeaseEnds) {
   EXPECT_EQ(store_->stats().leases, 0U);
 }
 
-TEST_F(ObjectStoreTest, AStoreFullOfLeasedObjectsSaysSoAndLosesNothing) {
+TEST_P(ObjectStoreTest, AStoreFullOfLeasedObjectsSaysSoAndLosesNothing) {
   std::vector<LeaseId> leases;
   std::uint64_t stored = 0;
   Status status = Status::kOk;
@@ -411,7 +418,7 @@ TEST_F(ObjectStoreTest, AStoreFullOfLeasedObjectsSaysSoAndLosesNothing) {
   EXPECT_EQ(set(store_.get(), space_, key_of(5000), contents(1, 512 * kKiB)), Status::kOk);
 }
 
-TEST_F(ObjectStoreTest, ATenantOverItsQuotaEvictsItsOwnObjects) {
+TEST_P(ObjectStoreTest, ATenantOverItsQuotaEvictsItsOwnObjects) {
   Namespace other = engine();
   other.tenant = 2;
   std::uint32_t others = 0;
@@ -430,7 +437,7 @@ TEST_F(ObjectStoreTest, ATenantOverItsQuotaEvictsItsOwnObjects) {
   EXPECT_EQ(store_->stats().objects, 1U + 4U);
 }
 
-TEST_F(ObjectStoreTest, ListsWhatItHolds) {
+TEST_P(ObjectStoreTest, ListsWhatItHolds) {
   ASSERT_EQ(set(store_.get(), space_, bytes_of("short"), contents(1, 5000)), Status::kOk);
   Job job;
   job.parts = 4;
@@ -450,7 +457,7 @@ TEST_F(ObjectStoreTest, ListsWhatItHolds) {
   EXPECT_EQ(store_->list(all[1].number, 100).size(), 1U);
 }
 
-TEST_F(ObjectStoreTest, DefragmentingMovesObjectsTogetherAndLeavesLeasedOnesAlone) {
+TEST_P(ObjectStoreTest, DefragmentingMovesObjectsTogetherAndLeavesLeasedOnesAlone) {
   // Every third object stays: slabs are a third full.
   for (std::uint64_t i = 0; i < 120; ++i) {
     ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 100000)), Status::kOk);
@@ -485,7 +492,7 @@ TEST_F(ObjectStoreTest, DefragmentingMovesObjectsTogetherAndLeavesLeasedOnesAlon
   }
 }
 
-TEST_F(ObjectStoreTest, VerifyingReadsEverything) {
+TEST_P(ObjectStoreTest, VerifyingReadsEverything) {
   std::uint64_t bytes = 0;
   for (std::uint64_t i = 1; i <= 50; ++i) {
     Job job;
@@ -502,7 +509,7 @@ TEST_F(ObjectStoreTest, VerifyingReadsEverything) {
   EXPECT_EQ(progress.damaged, 0U);
 }
 
-TEST_F(ObjectStoreTest, ThreadsMayShareIt) {
+TEST_P(ObjectStoreTest, ThreadsMayShareIt) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (std::uint64_t t = 0; t < 4; ++t) {
@@ -535,9 +542,14 @@ TEST_F(ObjectStoreTest, ThreadsMayShareIt) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(ObjectStoreFileTest, FindsEverythingAgainAfterItWasClosed) {
+class ReopenedStoreTest : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(In, ReopenedStoreTest, testing::Values("cpu", "file"),
+                         [](const auto& place) { return place.param; });
+
+TEST_P(ReopenedStoreTest, FindsEverythingAgainAfterItWasClosed) {
   const TemporaryFile file("objects");
-  const std::string uri = "cpu:" + file.path().string() + "?memory=32MiB&huge=off";
+  const std::string uri = GetParam() + ":" + file.path().string() + "?memory=32MiB&huge=off";
   std::unique_ptr<ObjectStore> store;
   std::string reason;
   ASSERT_EQ(ObjectStore::open(uri, {}, &store, &reason), Status::kBadPool);

@@ -144,7 +144,13 @@ class NEARKV_API ObjectStore {
     std::chrono::milliseconds patience{0};  ///< How long a set waits for leases to free room.
   };
 
-  /// Formats memory of a device URI ("cpu:PATH?memory=8GiB"; without PATH nothing survives).
+  /// Formats what a URI names:
+  ///
+  ///   cpu:[PATH]?memory=SIZE   memory of this machine, as of open_device(): DRAM, a file in the
+  ///                            page cache, DAX; without PATH nothing survives
+  ///   file:PATH?memory=SIZE    a file on NVMe, read and written past the page cache
+  ///
+  /// kBadUri, kIoError, kPoolFull, kBadArgument, and in `reason` what to do.
   static Status create(const std::string& uri, const Options& options,
                        std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
 

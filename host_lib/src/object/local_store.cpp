@@ -2,45 +2,64 @@
 
 #include "device/memory_uri.hpp"
 #include "edge.hpp"
+#include "object/block_payload.hpp"
+#include "object/memory_payload.hpp"
 
 namespace nearkv {
 namespace {
 
 constexpr std::uint64_t kBytesPerObject = 64 << 10;
 
-/// Memory that a device URI names, mapped for a pool.
-Status map_memory(const std::string& text, PoolMemory::Source* source, std::string* reason) {
+/// Where a store's URI says that it lives.
+struct Place {
+  PoolMemory::Source memory;
+  bool is_file = false;  ///< Payload goes past the page cache; all else is mapped.
+  BlockFileOptions file;
+};
+
+/// Maps what a URI names.
+Status map_place(const std::string& text, Place* place, std::string* reason) {
   DeviceUri uri;
   Status status = parse_device_uri(text, &uri, reason);
   if (status != Status::kOk) return status;
-  if (uri.scheme != "cpu") {
-    return refuse_uri("objects live in memory of this machine, not in '" + text + "'", reason);
+  place->is_file = uri.scheme == "file";
+  if ((uri.scheme != "cpu" && !place->is_file) || (place->is_file && uri.path.empty())) {
+    *reason =
+        "a store lives in cpu:[PATH]?memory=SIZE or file:PATH?memory=SIZE, not in '" + text + "'";
+    return Status::kBadUri;
   }
   Memory::Options options;
   status = take_memory_options(&uri, &options, reason);
   if (status == Status::kOk) status = refuse_unknown_options(uri, "memory, node, huge", reason);
   auto memory = std::make_shared<Memory>();
+  if (place->is_file) options.huge = false;
   if (status == Status::kOk) status = Memory::map(options, memory.get(), reason);
   if (status != Status::kOk) return status;
-  source->bytes = memory->bytes();
-  source->persistence = Persistence::make(memory->durability());
-  source->owner = std::move(memory);
+  place->file.path = options.path;
+  place->file.create = false;
+  place->memory.bytes = memory->bytes();
+  place->memory.persistence = Persistence::make(memory->durability());
+  place->memory.owner = std::move(memory);
   return Status::kOk;
 }
 
-/// Opens an object store over memory, made a pool by `take_up`.
+/// Opens an object store in a place, made a pool by `take_up`.
 template <typename TakeUp>
 Status open_store(const std::string& uri, const ObjectStore::Options& options,
                   std::unique_ptr<ObjectStore>* store, std::string* reason, TakeUp take_up) {
   return at_edge([&] {
     std::string ignored;
     std::string& why = reason != nullptr ? *reason : ignored;
-    PoolMemory::Source source;
-    Status status = map_memory(uri, &source, &why);
+    Place place;
+    Status status = map_place(uri, &place, &why);
     std::shared_ptr<PoolMemory> pool;
-    if (status == Status::kOk) status = take_up(std::move(source), &pool, &why);
+    if (status == Status::kOk) status = take_up(std::move(place.memory), &pool, &why);
     if (status != Status::kOk) return status;
-    return LocalStore::open(std::move(pool), options, store, &why);
+    if (!place.is_file) return LocalStore::open(std::move(pool), options, store, &why);
+    std::unique_ptr<BlockPayload> payload;
+    status = BlockPayload::open(place.file, &payload, &why);
+    if (status != Status::kOk) return status;
+    return LocalStore::open(std::move(pool), std::move(payload), options, store, &why);
   });
 }
 
@@ -75,6 +94,13 @@ Status ObjectStore::open(const std::string& uri, const Options& options,
 
 Status LocalStore::open(std::shared_ptr<PoolMemory> pool, const Options& options,
                         std::unique_ptr<ObjectStore>* store, std::string* reason) {
+  auto payload = std::make_unique<MemoryPayload>(pool->bytes(), &pool->persistence());
+  return open(std::move(pool), std::move(payload), options, store, reason);
+}
+
+Status LocalStore::open(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload,
+                        const Options& options, std::unique_ptr<ObjectStore>* store,
+                        std::string* reason) {
   if (pool->header().max_objects == 0) {
     *reason = "the pool was made without room for objects";
     return Status::kBadPool;
@@ -84,7 +110,6 @@ Status LocalStore::open(std::shared_ptr<PoolMemory> pool, const Options& options
   tenants.capacity_bytes = std::uint64_t{pool->header().slabs} * pool->header().slab_bytes;
   Status status = Tenants::check(tenants, reason);
   if (status != Status::kOk) return status;
-  auto payload = std::make_unique<MemoryPayload>(pool->bytes(), &pool->persistence());
   auto objects = std::make_unique<Objects>(std::move(pool), std::move(payload), std::move(tenants),
                                            options.patience);
   status = objects->recover();

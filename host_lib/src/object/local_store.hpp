@@ -17,6 +17,11 @@ class LocalStore final : public ObjectStore {
   static Status open(std::shared_ptr<PoolMemory> pool, const Options& options,
                      std::unique_ptr<ObjectStore>* store, std::string* reason);
 
+  /// The same with payload elsewhere than in the pool's memory.
+  static Status open(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload,
+                     const Options& options, std::unique_ptr<ObjectStore>* store,
+                     std::string* reason);
+
   Status open_namespace(const Namespace& name, std::uint32_t* number) override;
   Status submit(const Job& job, JobId* id) override;
   [[nodiscard]] int event_fd() const override { return jobs_.event_fd(); }

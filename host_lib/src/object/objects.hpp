@@ -118,7 +118,7 @@ class Objects {
   Status begin(const SetOptions& options, const ObjectItem& item, Incoming* incoming);
   Status copy_in(const ObjectItem& item, Incoming* incoming);
   void commit(bool overwrite, std::span<Incoming> group, std::span<Status> statuses);
-  void abandon(const Incoming& incoming);
+  void abandon(const Incoming& incoming, Status why);
 
   // objects_get.cpp
   /// Finds an object and keeps its number and room from being used again until end_use().
@@ -152,8 +152,8 @@ class Objects {
 
   // objects_maintain.cpp
   [[nodiscard]] bool use_known(ObjectId id, bool even_in_use);
-  Status copy_payload(const nkv_object_record& record, std::span<const Extent> from,
-                      std::span<const Extent> to);
+  /// Reads all that `from` holds of an object, and writes it and its extents anew.
+  Status copy_payload(std::span<const Extent> from, Incoming* incoming);
   bool move(ObjectId id, const nkv_object_record& record, std::span<const Extent> from);
   [[nodiscard]] std::vector<std::uint32_t> close_sparse_slabs(std::uint64_t most_bytes);
 

@@ -28,7 +28,8 @@ Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* byt
   nkv_object_record record{};
   std::vector<Extent> extents;
   Status status = records_.read(id, &record);
-  if (status == Status::kOk) status = read_extents(*pool_, record, &extents);
+  if (status == Status::kOk)
+    status = read_extents(pool_->header(), payload_.get(), record, &extents);
   if (status != Status::kOk) return status == Status::kNotFound ? Status::kCorrupt : status;
 
   const std::uint32_t parts = std::max<std::uint32_t>(record.parts, 1);

@@ -69,23 +69,21 @@ void Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* prog
   progress->next = end == records_.size() ? 0 : static_cast<std::uint32_t>(end);
 }
 
-Status Objects::copy_payload(const nkv_object_record& record, std::span<const Extent> from,
-                             std::span<const Extent> to) {
-  std::vector<std::byte> scratch(kScratchBytes);
-  const std::uint64_t bytes =
-      std::uint64_t{record.bytes} + std::uint64_t{record.parts} * sizeof(std::uint32_t);
-  for (std::uint64_t at = 0; at < bytes; at += kScratchBytes) {
-    const std::uint64_t piece = std::min<std::uint64_t>(kScratchBytes, bytes - at);
-    const std::span<std::byte> space = std::span(scratch).first(piece);
-    const std::span<const std::byte> data = space;
-    TargetCursor target(std::span(&space, 1));
-    SourceCursor source(std::span(&data, 1));
-    std::uint32_t ignored = 0;  // Its own checksum goes with it, and is verified when it is read.
-    Status status = payload_->read(from, at, piece, &target, &ignored);
-    if (status == Status::kOk) status = payload_->write(to, at, piece, &source, &ignored);
-    if (status != Status::kOk) return status;
-  }
-  return Status::kOk;
+Status Objects::copy_payload(std::span<const Extent> from, Incoming* incoming) {
+  nkv_object_record& record = incoming->record;
+  std::vector<std::byte> scratch(std::uint64_t{record.bytes} +
+                                 std::uint64_t{record.parts} * sizeof(std::uint32_t));
+  const std::span<std::byte> space(scratch);
+  const std::span<const std::byte> data(scratch);
+  TargetCursor target(std::span(&space, 1));
+  SourceCursor source(std::span(&data, 1));
+  std::uint32_t ignored = 0;  // Its own checksum goes with it, and is verified when it is read.
+  const PayloadPiece piece{data.size(), &source, &ignored};
+  Status status = payload_->read(from, 0, data.size(), &target, &ignored);
+  if (status != Status::kOk) return status;
+  status = payload_->write(incoming->extents, 0, std::span(&piece, 1));
+  if (status != Status::kOk) return status == Status::kPoison ? Status::kIoError : status;
+  return write_extents(payload_.get(), incoming->extents, incoming->has_list, &record);
 }
 
 bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const Extent> from) {
@@ -103,13 +101,12 @@ bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const
     incoming.id = *place;
     occupy(incoming);
   }
-  if (const Status status = copy_payload(record, from, incoming.extents); status != Status::kOk) {
-    abandon(incoming);
-    poison(id, status);
+  if (const Status status = copy_payload(from, &incoming); status != Status::kOk) {
+    abandon(incoming, status);
+    if (status == Status::kPoison) poison(id, status);
     return false;
   }
   incoming.record.generation = generation_.fetch_add(1) + 1;
-  write_extents(pool_.get(), incoming.extents, incoming.has_list, &incoming.record);
   records_.write(incoming.id, incoming.record);
   persistence_->fence();
   records_.publish(incoming.id, NKV_OBJECT_STATE_LIVE);
@@ -157,7 +154,7 @@ void Objects::defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) {
   for (ObjectId id = 0; id < records_.size(); ++id) {
     if (!use_known(id, false)) continue;
     if (records_.read(id, &record) == Status::kOk &&
-        read_extents(*pool_, record, &extents) == Status::kOk &&
+        read_extents(pool_->header(), payload_.get(), record, &extents) == Status::kOk &&
         std::ranges::any_of(extents, is_closed) && move(id, record, extents)) {
       *moved_bytes += std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
     }

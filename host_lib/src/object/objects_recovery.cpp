@@ -23,7 +23,8 @@ bool Objects::adopt(ObjectId id, const nkv_object_record& record) {
   const std::uint64_t stored_bytes =
       std::uint64_t{record.bytes} + std::uint64_t{record.parts} * sizeof(std::uint32_t);
   if (!sane || stored_bytes > std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES ||
-      read_extents(*pool_, record, &extents) != Status::kOk || !extents_.adopt(extents)) {
+      read_extents(pool_->header(), payload_.get(), record, &extents) != Status::kOk ||
+      !extents_.adopt(extents)) {
     return false;
   }
   ObjectState& state = states_[id];

@@ -64,20 +64,24 @@ Status Objects::begin(const SetOptions& options, const ObjectItem& item, Incomin
 Status Objects::copy_in(const ObjectItem& item, Incoming* incoming) {
   nkv_object_record& record = incoming->record;
   SourceCursor source(item.source);
+  Status status = Status::kOk;
   if (record.parts == 0) {
-    return payload_->write(incoming->extents, 0, record.bytes, &source, &record.payload_crc);
+    const PayloadPiece piece{record.bytes, &source, &record.payload_crc};
+    status = payload_->write(incoming->extents, 0, std::span(&piece, 1));
+  } else {
+    // Behind the parts stand their checksums, which are known once they have been copied.
+    std::vector<std::uint32_t> checksums(record.parts);
+    const std::span<const std::byte> trailer = std::as_bytes(std::span(checksums));
+    SourceCursor trailer_source(std::span(&trailer, 1));
+    std::vector<PayloadPiece> pieces;
+    for (std::uint32_t part = 0; part < record.parts; ++part) {
+      pieces.push_back({part_range(record, part, 1).bytes, &source, &checksums[part]});
+    }
+    pieces.push_back({trailer.size(), &trailer_source, &record.payload_crc});
+    status = payload_->write(incoming->extents, 0, pieces);
   }
-  std::vector<std::uint32_t> checksums(record.parts);
-  for (std::uint32_t part = 0; part < record.parts; ++part) {
-    const PartRange range = part_range(record, part, 1);
-    const Status status =
-        payload_->write(incoming->extents, range.offset, range.bytes, &source, &checksums[part]);
-    if (status != Status::kOk) return status;
-  }
-  const std::span<const std::byte> trailer = std::as_bytes(std::span(checksums));
-  SourceCursor trailer_source(std::span(&trailer, 1));
-  return payload_->write(incoming->extents, record.bytes, trailer.size(), &trailer_source,
-                         &record.payload_crc);
+  if (status != Status::kOk) return status;
+  return write_extents(payload_.get(), incoming->extents, incoming->has_list, &record);
 }
 
 void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
@@ -121,7 +125,7 @@ void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
     if (statuses[i] != Status::kOk) continue;
     statuses[i] = copy_in(items[i], &incoming);
     if (statuses[i] != Status::kOk) {
-      abandon(incoming);
+      abandon(incoming, statuses[i]);
       continue;
     }
     group_bytes += incoming.record.bytes;
@@ -134,7 +138,6 @@ void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
 void Objects::commit(bool overwrite, std::span<Incoming> group, std::span<Status> statuses) {
   for (Incoming& incoming : group) {
     incoming.record.generation = generation_.fetch_add(1) + 1;
-    write_extents(pool_.get(), incoming.extents, incoming.has_list, &incoming.record);
     records_.write(incoming.id, incoming.record);
   }
   persistence_->fence();
@@ -165,9 +168,12 @@ void Objects::commit(bool overwrite, std::span<Incoming> group, std::span<Status
   unpublish(superseded);
 }
 
-void Objects::abandon(const Incoming& incoming) {
+void Objects::abandon(const Incoming& incoming, Status why) {
   const std::scoped_lock lock(space_);
-  free_space(incoming.id, incoming.extents);
+  // Bytes that are still on their way must not meet another object: the room is lost until the
+  // pool is opened again.
+  const bool in_flight = why == Status::kTimeout;
+  free_space(incoming.id, in_flight ? std::span<const Extent>() : incoming.extents);
 }
 
 }  // namespace nearkv

@@ -8,9 +8,15 @@
 #include "media/segments.hpp"
 #include "nearkv/status.hpp"
 #include "object/extent_allocator.hpp"
-#include "persist/persistence.hpp"
 
 namespace nearkv {
+
+/// Bytes on their way into extents. They are taken when their turn comes, not before.
+struct PayloadPiece {
+  std::uint64_t bytes = 0;
+  SourceCursor* source = nullptr;
+  std::uint32_t* crc = nullptr;  ///< Continued over the bytes.
+};
 
 /// Space of a tier, addressed by extents. Extents are the caller's own while it writes; several
 /// may read them. Thread safety: all calls.
@@ -21,31 +27,16 @@ class Payload {
   Payload& operator=(const Payload&) = delete;
   virtual ~Payload() = default;
 
-  /// Copies `bytes` of the source to byte `offset` of the extents and continues `crc` over them.
-  /// Durable after the pool's next fence.
-  virtual Status write(std::span<const Extent> extents, std::uint64_t offset, std::uint64_t bytes,
-                       SourceCursor* source, std::uint32_t* crc) = 0;
+  /// Copies pieces one behind the other, from byte `offset` of the extents on. Durable after the
+  /// pool's next fence. kPoolFull, kIoError, kPoison; kTimeout: the extents may still change, and
+  /// are not to be used again. kUnsupported: this medium takes only what starts a grain.
+  virtual Status write(std::span<const Extent> extents, std::uint64_t offset,
+                       std::span<const PayloadPiece> pieces) = 0;
 
   /// Copies `bytes` from byte `offset` of the extents to the target and continues `crc` over them.
-  /// kPoison: the memory could not be read.
+  /// kPoison: the medium could not give them.
   virtual Status read(std::span<const Extent> extents, std::uint64_t offset, std::uint64_t bytes,
                       TargetCursor* target, std::uint32_t* crc) = 0;
-};
-
-/// Payload in a pool's own memory.
-class MemoryPayload final : public Payload {
- public:
-  MemoryPayload(std::span<std::byte> memory, Persistence* persistence)
-      : memory_(memory), persistence_(persistence) {}
-
-  Status write(std::span<const Extent> extents, std::uint64_t offset, std::uint64_t bytes,
-               SourceCursor* source, std::uint32_t* crc) override;
-  Status read(std::span<const Extent> extents, std::uint64_t offset, std::uint64_t bytes,
-              TargetCursor* target, std::uint32_t* crc) override;
-
- private:
-  std::span<std::byte> memory_;
-  Persistence* persistence_;
 };
 
 }  // namespace nearkv
