@@ -1,6 +1,7 @@
 // KV blocks as opaque objects: what a serving engine's tier interface asks for.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,8 @@ struct ObjectItem {
   std::span<const std::span<std::byte>> target;        ///< kGet; may be larger than the object.
   std::uint16_t first_part = 0;                        ///< kGet, of an object that has parts.
   std::uint16_t part_count = 0;                        ///< 0: all of it.
+  bool key_is_digest = false;    ///< The key is ObjectInfo's, of an object with a long one.
+  std::uint64_t generation = 0;  ///< kGet, kErase: only if it is this one; 0: whichever.
 };
 
 enum class JobKind : std::uint8_t {
@@ -52,6 +55,7 @@ struct Job {
   JobKind kind = JobKind::kGet;
   std::uint32_t namespace_number = 0;
   std::span<const ObjectItem> items;
+  bool quiet = false;  ///< kGet: no use that eviction or statistics should see.
 
   // kSet only.
   bool chain = false;           ///< Item i + 1 is the block after item i in one prefix.
@@ -78,7 +82,8 @@ using LeaseId = std::uint64_t;
 struct NamespaceInfo {
   std::uint32_t number = 0;
   std::uint16_t tenant = 0;
-  std::string text;  ///< Model, dtype, layout, rank and group; not the salt.
+  std::string text;                       ///< Model, dtype, layout, rank and group; not the salt.
+  std::array<std::uint8_t, 32> digest{};  ///< Of all that makes it, the salt included.
 };
 
 /// What an object's record says.
@@ -123,7 +128,19 @@ struct ObjectStoreStats {
   std::uint64_t recovered = 0;    ///< Objects found when the store was opened.
   std::uint64_t torn = 0;         ///< Records that open() dropped as never finished or damaged.
   std::uint64_t moved = 0;        ///< Objects that compaction moved.
+  std::uint64_t promotions = 0;   ///< Objects copied to the first of several tiers.
+  std::uint64_t demotions = 0;    ///< Objects handed down to the next one.
   std::uint64_t quarantined = 0;  ///< Objects whose memory is not used again: it reported poison.
+};
+
+/// How tiers work together.
+struct StackOptions {
+  double high_watermark = 0.9;  ///< Of a tier's room; above it, its coldest objects go down,
+  double low_watermark = 0.8;   ///< until this is reached.
+  unsigned promote_after = 2;   ///< Lately found below so often, an object is copied to the top.
+  bool write_through = false;   ///< Sets go to all tiers at once, not only when they are cold.
+  std::chrono::milliseconds patience{1000};  ///< How long a set waits for others to go down.
+  unsigned workers = 1;
 };
 
 /// Objects of 1 byte to 64 MiB in a pool's memory, found by key.
@@ -139,7 +156,7 @@ class NEARKV_API ObjectStore {
   struct Options {
     std::uint32_t max_objects = 0;  ///< 0: one for every 64 KiB of memory.
     std::uint32_t max_namespaces = 1024;
-    unsigned workers = 1;          ///< Threads that run jobs; whoever waits for a job helps.
+    unsigned workers = 1;                ///< Threads that run jobs; whoever waits for a job helps.
     std::string eviction = "chain_lhd";  ///< lru, lfu, arc, s3fifo or chain_lhd.
     std::chrono::milliseconds patience{0};  ///< How long a set waits for leases to free room.
   };
@@ -158,6 +175,10 @@ class NEARKV_API ObjectStore {
   static Status open(const std::string& uri, const Options& options,
                      std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
 
+  /// Puts stores on top of each other, the fastest first, and makes them one.
+  static Status stack(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options,
+                      std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
+
   ObjectStore() = default;
   ObjectStore(const ObjectStore&) = delete;
   ObjectStore& operator=(const ObjectStore&) = delete;
@@ -166,6 +187,9 @@ class NEARKV_API ObjectStore {
   /// The namespace's number, for jobs; made if it is new. kPoolFull beyond max_namespaces,
   /// kBadArgument if the texts are too long.
   virtual Status open_namespace(const Namespace& name, std::uint32_t* number) = 0;
+
+  /// The same for a namespace of another store, of which no more is known.
+  virtual Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) = 0;
 
   /// Hands a job to the workers. kBadArgument if it makes no sense as a whole; what is wrong with
   /// one item is that item's status.
@@ -211,10 +235,16 @@ class NEARKV_API ObjectStore {
 
   [[nodiscard]] virtual ObjectStoreStats stats() const = 0;
 
+  /// One for each tier, the fastest first.
+  [[nodiscard]] virtual std::vector<ObjectStoreStats> tier_stats() const { return {stats()}; }
+
   [[nodiscard]] virtual std::vector<NamespaceInfo> namespaces() const = 0;
 
   /// Up to `most` objects from record `first` on, in the order of their records.
   virtual std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const = 0;
+
+  /// Objects that would be evicted next, about `bytes` of them, the first one first. They stay.
+  virtual std::vector<ObjectInfo> coldest(std::uint64_t bytes) = 0;
 
   /// Reads up to `most` records' objects from `first` on and checks every byte. What is damaged is
   /// gone from then on, as if a get had found it.

@@ -19,55 +19,6 @@ std::vector<std::byte> copy_of(Key key) { return {key.begin(), key.end()}; }
 
 }  // namespace
 
-bool JobResult::all_ok() const {
-  return std::ranges::all_of(items, [](Status status) { return status == Status::kOk; });
-}
-
-Status check_job(const Objects& objects, const Job& job) {
-  if (job.kind > JobKind::kExists || !objects.has_namespace(job.namespace_number)) {
-    return Status::kBadArgument;
-  }
-  const bool set_only =
-      job.chain || !job.parent.empty() || job.overwrite || job.parts != 0 || job.age.count() != 0;
-  return set_only && job.kind != JobKind::kSet ? Status::kBadArgument : Status::kOk;
-}
-
-void run_items(Objects* objects, const Job& job, std::size_t first, std::size_t count,
-               JobResult* result) {
-  const std::span<const ObjectItem> items = job.items.subspan(first, count);
-  const std::span<Status> statuses = std::span(result->items).subspan(first, count);
-  switch (job.kind) {
-    case JobKind::kGet:
-      objects->get(job.namespace_number, items, statuses,
-                   std::span(result->object_bytes).subspan(first, count));
-      break;
-    case JobKind::kSet: {
-      SetOptions options;
-      options.namespace_number = job.namespace_number;
-      options.chain = job.chain;
-      options.parent = first == 0 ? job.parent : job.items[first - 1].key;
-      options.overwrite = job.overwrite;
-      options.parts = job.parts;
-      options.age = job.age;
-      objects->set(options, items, statuses);
-      break;
-    }
-    case JobKind::kErase:
-      objects->erase(job.namespace_number, items, statuses);
-      break;
-    case JobKind::kExists: {
-      std::vector<Key> keys;
-      for (const ObjectItem& item : items) keys.push_back(item.key);
-      const auto present = std::make_unique<bool[]>(count);
-      objects->exists(job.namespace_number, keys, {present.get(), count});
-      for (std::size_t i = 0; i < count; ++i) {
-        statuses[i] = present[i] ? Status::kOk : Status::kNotFound;
-      }
-      break;
-    }
-  }
-}
-
 /// A job with its own copies of keys and lists of segments.
 struct JobQueue::Pending {
   explicit Pending(const Job& submitted) : job(submitted), parent(copy_of(submitted.parent)) {
@@ -100,8 +51,8 @@ struct JobQueue::Pending {
   std::size_t over = 0;              ///< Items that are, under the queue's mutex.
 };
 
-JobQueue::JobQueue(Objects* objects, unsigned workers)
-    : objects_(objects), event_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+JobQueue::JobQueue(Runner run, unsigned workers)
+    : run_(std::move(run)), event_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   for (unsigned i = 0; i < std::max(workers, 1U); ++i) workers_.emplace_back([this] { work(); });
 }
 
@@ -116,7 +67,6 @@ JobQueue::~JobQueue() {
 }
 
 Status JobQueue::submit(const Job& job, JobId* id) {
-  if (const Status status = check_job(*objects_, job); status != Status::kOk) return status;
   auto pending = std::make_shared<Pending>(job);
   {
     const std::scoped_lock lock(mutex_);
@@ -149,7 +99,7 @@ bool JobQueue::run_chunk(Pending* pending) {
   if (first >= items) return false;
   const std::size_t count = std::min(kChunkItems, items - first);
   const Status status = at_edge([&] {
-    run_items(objects_, pending->job, first, count, &pending->result);
+    run_(pending->job, first, count, &pending->result);
     return Status::kOk;
   });
   if (status != Status::kOk) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,29 +14,25 @@
 #include <vector>
 
 #include "nearkv/object_store.hpp"
-#include "object/objects.hpp"
 
 namespace nearkv {
-
-/// Runs a part of a job, items [first, first + count), on the calling thread.
-void run_items(Objects* objects, const Job& job, std::size_t first, std::size_t count,
-               JobResult* result);
-
-/// kBadArgument if a job makes no sense as a whole.
-[[nodiscard]] Status check_job(const Objects& objects, const Job& job);
 
 /// Jobs in the order of their submission, each cut into chunks that workers, and whoever waits for
 /// the job, take one after the other. Thread safety: all calls.
 class JobQueue {
  public:
-  JobQueue(Objects* objects, unsigned workers);
+  /// Does items [first, first + count) of a job, on the calling thread.
+  using Runner =
+      std::function<void(const Job& job, std::size_t first, std::size_t count, JobResult* result)>;
+
+  JobQueue(Runner run, unsigned workers);
   JobQueue(const JobQueue&) = delete;
   JobQueue& operator=(const JobQueue&) = delete;
 
   /// Finishes the chunks that are being run, and drops the rest.
   ~JobQueue();
 
-  // As ObjectStore's.
+  // As ObjectStore's; jobs have been checked as a whole.
   Status submit(const Job& job, JobId* id);
   [[nodiscard]] int event_fd() const { return event_fd_; }
   std::vector<JobResult> drain();
@@ -49,7 +46,7 @@ class JobQueue {
   [[nodiscard]] bool run_chunk(Pending* pending);
   void finish_items(Pending* pending, std::size_t count);
 
-  Objects* objects_;
+  Runner run_;
   int event_fd_;
   std::mutex mutex_;
   std::condition_variable work_;      ///< Jobs have come, or it is over.

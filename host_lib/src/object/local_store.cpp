@@ -4,6 +4,7 @@
 #include "edge.hpp"
 #include "object/block_payload.hpp"
 #include "object/memory_payload.hpp"
+#include "object/object_jobs.hpp"
 
 namespace nearkv {
 namespace {
@@ -118,12 +119,29 @@ Status LocalStore::open(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payloa
   return Status::kOk;
 }
 
+LocalStore::LocalStore(std::unique_ptr<Objects> objects, unsigned workers)
+    : objects_(std::move(objects)),
+      jobs_([this](const Job& job, std::size_t first, std::size_t count,
+                   JobResult* result) { run_items(objects_.get(), job, first, count, result); },
+            workers) {}
+
+Status LocalStore::check(const Job& job) const {
+  return objects_->has_namespace(job.namespace_number) ? check_job(job) : Status::kBadArgument;
+}
+
 Status LocalStore::open_namespace(const Namespace& name, std::uint32_t* number) {
   return at_edge([&] { return objects_->open_namespace(name, number); });
 }
 
+Status LocalStore::adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) {
+  return at_edge([&] { return objects_->adopt_namespace(info, number); });
+}
+
 Status LocalStore::submit(const Job& job, JobId* id) {
-  return at_edge([&] { return jobs_.submit(job, id); });
+  return at_edge([&] {
+    const Status status = check(job);
+    return status == Status::kOk ? jobs_.submit(job, id) : status;
+  });
 }
 
 std::vector<JobResult> LocalStore::drain() { return jobs_.drain(); }
@@ -138,11 +156,9 @@ Status LocalStore::cancel(JobId id) {
 
 Status LocalStore::run(const Job& job, JobResult* result) {
   return at_edge([&] {
-    const Status status = check_job(*objects_, job);
+    const Status status = check(job);
     if (status != Status::kOk) return status;
-    result->id = 0;
-    result->items.assign(job.items.size(), Status::kOk);
-    result->object_bytes.assign(job.items.size(), 0);
+    prepare_result(job, result);
     run_items(objects_.get(), job, 0, job.items.size(), result);
     return Status::kOk;
   });
@@ -175,6 +191,10 @@ Status LocalStore::set_quota(std::uint16_t tenant, std::uint64_t bytes) {
 ObjectStoreStats LocalStore::stats() const { return objects_->stats(); }
 
 std::vector<NamespaceInfo> LocalStore::namespaces() const { return objects_->namespaces(); }
+
+std::vector<ObjectInfo> LocalStore::coldest(std::uint64_t bytes) {
+  return objects_->coldest(bytes);
+}
 
 std::vector<ObjectInfo> LocalStore::list(std::uint32_t first, std::size_t most) const {
   return objects_->list(first, most);

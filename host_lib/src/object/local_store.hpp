@@ -23,6 +23,7 @@ class LocalStore final : public ObjectStore {
                      std::string* reason);
 
   Status open_namespace(const Namespace& name, std::uint32_t* number) override;
+  Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) override;
   Status submit(const Job& job, JobId* id) override;
   [[nodiscard]] int event_fd() const override { return jobs_.event_fd(); }
   std::vector<JobResult> drain() override;
@@ -39,13 +40,15 @@ class LocalStore final : public ObjectStore {
   Status set_quota(std::uint16_t tenant, std::uint64_t bytes) override;
   [[nodiscard]] ObjectStoreStats stats() const override;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
+  std::vector<ObjectInfo> coldest(std::uint64_t bytes) override;
   std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;
   Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;
   Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) override;
 
  private:
-  LocalStore(std::unique_ptr<Objects> objects, unsigned workers)
-      : objects_(std::move(objects)), jobs_(objects_.get(), workers) {}
+  LocalStore(std::unique_ptr<Objects> objects, unsigned workers);
+
+  [[nodiscard]] Status check(const Job& job) const;
 
   std::unique_ptr<Objects> objects_;
   JobQueue jobs_;

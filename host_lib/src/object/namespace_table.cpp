@@ -78,12 +78,18 @@ void NamespaceTable::write(std::uint32_t number, const nkv_namespace_record& rec
 }
 
 Status NamespaceTable::open(const Namespace& name, std::uint32_t* number) {
-  const std::string text = describe(name);
-  if (text.size() > NKV_NAMESPACE_TEXT_BYTES) return Status::kBadArgument;
+  NamespaceInfo info;
+  info.tenant = name.tenant;
+  info.text = describe(name);
   const std::string identity = encode(name);
-  const Digest digest = sha256(std::as_bytes(std::span(identity)));
+  info.digest = sha256(std::as_bytes(std::span(identity)));
+  return adopt(info, number);
+}
+
+Status NamespaceTable::adopt(const NamespaceInfo& info, std::uint32_t* number) {
+  if (info.text.size() > NKV_NAMESPACE_TEXT_BYTES) return Status::kBadArgument;
   const std::scoped_lock lock(mutex_);
-  if (const auto found = numbers_.find(digest); found != numbers_.end()) {
+  if (const auto found = numbers_.find(info.digest); found != numbers_.end()) {
     *number = found->second;
     return Status::kOk;
   }
@@ -92,13 +98,13 @@ Status NamespaceTable::open(const Namespace& name, std::uint32_t* number) {
   if (free >= pool_->header().max_namespaces) return Status::kPoolFull;
 
   nkv_namespace_record record{};
-  record.tenant = name.tenant;
-  record.text_bytes = static_cast<std::uint32_t>(text.size());
-  std::ranges::copy(digest, record.digest);
-  std::ranges::copy(text, record.text);
+  record.tenant = info.tenant;
+  record.text_bytes = static_cast<std::uint32_t>(info.text.size());
+  std::ranges::copy(info.digest, record.digest);
+  std::ranges::copy(info.text, record.text);
   write(free, record);
-  numbers_.emplace(digest, free);
-  tenants_.emplace(free, name.tenant);
+  numbers_.emplace(info.digest, free);
+  tenants_.emplace(free, info.tenant);
   *number = free;
   return Status::kOk;
 }
@@ -118,7 +124,9 @@ std::vector<NamespaceInfo> NamespaceTable::list() const {
     if (!read(number, &record)) continue;
     const std::size_t bytes =
         std::min<std::size_t>(record.text_bytes, std::size_t{NKV_NAMESPACE_TEXT_BYTES});
-    infos.push_back({number, owner, {reinterpret_cast<const char*>(record.text), bytes}});
+    NamespaceInfo info{number, owner, {reinterpret_cast<const char*>(record.text), bytes}, {}};
+    std::ranges::copy(record.digest, info.digest.begin());
+    infos.push_back(std::move(info));
   }
   return infos;
 }

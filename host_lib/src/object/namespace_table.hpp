@@ -23,6 +23,9 @@ class NamespaceTable {
   /// ObjectStore::open_namespace.
   Status open(const Namespace& name, std::uint32_t* number);
 
+  /// ObjectStore::adopt_namespace.
+  Status adopt(const NamespaceInfo& info, std::uint32_t* number);
+
   /// Whose a namespace is; nothing if there is no such number.
   [[nodiscard]] std::optional<std::uint16_t> tenant(std::uint32_t number) const;
 

@@ -12,7 +12,15 @@ std::array<std::uint8_t, 32> sha256(std::span<const std::byte> bytes) {
   return digest;
 }
 
-StoredKey::StoredKey(std::span<const std::byte> key) {
+StoredKey::StoredKey(const ObjectItem& item) : StoredKey(item.key) {
+  if (item.key_is_digest) length = 0;
+}
+
+StoredKey::StoredKey(const nkv_object_record& record) : length(record.key_bytes) {
+  std::memcpy(bytes.data(), record.key, bytes.size());
+}
+
+StoredKey::StoredKey(Key key) {
   if (key.size() > bytes.size()) {
     bytes = sha256(key);
     return;

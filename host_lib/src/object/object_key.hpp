@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "nkv_abi.h"
+#include "nearkv/object_store.hpp"
 
 namespace nearkv {
 
@@ -16,7 +16,9 @@ struct StoredKey {
   std::array<std::uint8_t, NKV_OBJECT_KEY_BYTES> bytes{};
   std::uint8_t length = 0;
 
-  explicit StoredKey(std::span<const std::byte> key);
+  explicit StoredKey(Key key);
+  explicit StoredKey(const ObjectItem& item);
+  explicit StoredKey(const nkv_object_record& record);
 
   /// The bytes that tell it from others of its length.
   [[nodiscard]] std::span<const std::byte> significant() const {

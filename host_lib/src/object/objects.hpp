@@ -64,6 +64,9 @@ class Objects {
   Status open_namespace(const Namespace& name, std::uint32_t* number) {
     return namespaces_.open(name, number);
   }
+  Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) {
+    return namespaces_.adopt(info, number);
+  }
   [[nodiscard]] bool has_namespace(std::uint32_t number) const {
     return namespaces_.tenant(number).has_value();
   }
@@ -71,7 +74,7 @@ class Objects {
   /// One status, and for get() one size, for each item.
   void set(const SetOptions& options, std::span<const ObjectItem> items,
            std::span<Status> statuses);
-  void get(std::uint32_t namespace_number, std::span<const ObjectItem> items,
+  void get(std::uint32_t namespace_number, bool quiet, std::span<const ObjectItem> items,
            std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
   void erase(std::uint32_t namespace_number, std::span<const ObjectItem> items,
              std::span<Status> statuses);
@@ -88,13 +91,14 @@ class Objects {
   [[nodiscard]] ObjectStoreStats stats() const;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const { return namespaces_.list(); }
   [[nodiscard]] std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const;
+  [[nodiscard]] std::vector<ObjectInfo> coldest(std::uint64_t bytes);
   void verify(std::uint32_t first, std::size_t most, VerifyProgress* progress);
   void defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes);
 
  private:
   /// A new object on its way in.
   struct Incoming {
-    explicit Incoming(Key name) : key(name) {}
+    explicit Incoming(const StoredKey& name) : key(name) {}
 
     std::size_t item = 0;
     StoredKey key;
@@ -151,6 +155,8 @@ class Objects {
   void free_retired(ObjectId id);
 
   // objects_maintain.cpp
+  /// What a record says; nothing if it is not that of an object.
+  [[nodiscard]] std::optional<ObjectInfo> describe(ObjectId id) const;
   [[nodiscard]] bool use_known(ObjectId id, bool even_in_use);
   /// Reads all that `from` holds of an object, and writes it and its extents anew.
   Status copy_payload(std::span<const Extent> from, Incoming* incoming);

@@ -6,6 +6,12 @@
 #include "object/part_range.hpp"
 
 namespace nearkv {
+namespace {
+
+/// Whether an object that could not be read is to go.
+bool is_damage(Status status) { return status == Status::kCorrupt || status == Status::kPoison; }
+
+}  // namespace
 
 std::optional<ObjectId> Objects::use(std::uint32_t namespace_number, const StoredKey& key) {
   return index_.find(fingerprint_of(namespace_number, key), [&](ObjectId id) {
@@ -31,6 +37,7 @@ Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* byt
   if (status == Status::kOk)
     status = read_extents(pool_->header(), payload_.get(), record, &extents);
   if (status != Status::kOk) return status == Status::kNotFound ? Status::kCorrupt : status;
+  if (item.generation != 0 && item.generation != record.generation) return Status::kNotFound;
 
   const std::uint32_t parts = std::max<std::uint32_t>(record.parts, 1);
   const std::uint32_t count = item.part_count == 0 ? parts : item.part_count;
@@ -60,22 +67,22 @@ Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* byt
   return status;
 }
 
-void Objects::get(std::uint32_t namespace_number, std::span<const ObjectItem> items,
+void Objects::get(std::uint32_t namespace_number, bool quiet, std::span<const ObjectItem> items,
                   std::span<Status> statuses, std::span<std::uint32_t> object_bytes) {
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::optional<ObjectId> id = use(namespace_number, StoredKey(items[i].key));
+    const std::optional<ObjectId> id = use(namespace_number, StoredKey(items[i]));
     object_bytes[i] = 0;
     if (!id) {
       statuses[i] = Status::kNotFound;
-      StoreCounters::add(counters_.misses, 1);
+      if (!quiet) StoreCounters::add(counters_.misses, 1);
       continue;
     }
     statuses[i] = copy_out(*id, items[i], &object_bytes[i]);
-    if (statuses[i] == Status::kOk) {
+    if (statuses[i] == Status::kOk && !quiet) {
       hit(*id);
       StoreCounters::add(counters_.hits, 1);
       StoreCounters::add(counters_.get_bytes, object_bytes[i]);
-    } else if (statuses[i] != Status::kBadArgument) {
+    } else if (is_damage(statuses[i])) {
       poison(*id, statuses[i]);
     }
     end_use(*id);
@@ -87,10 +94,14 @@ void Objects::erase(std::uint32_t namespace_number, std::span<const ObjectItem> 
   const std::scoped_lock lock(space_);
   std::vector<ObjectId> gone;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const StoredKey key(items[i].key);
+    const StoredKey key(items[i]);
     const std::optional<ObjectId> id =
         index_.find(fingerprint_of(namespace_number, key), matcher(namespace_number, key));
-    if (!id) {
+    nkv_object_record record{};
+    const bool another =
+        id && items[i].generation != 0 &&
+        (records_.read(*id, &record) != Status::kOk || record.generation != items[i].generation);
+    if (!id || another) {
       statuses[i] = Status::kNotFound;
     } else if (states_.leased(*id)) {
       statuses[i] = Status::kBusy;

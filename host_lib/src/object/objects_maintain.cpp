@@ -1,8 +1,10 @@
 // Looking at objects, verifying them, and moving them together.
 #include <algorithm>
+#include <set>
 
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
+#include "object/wall_clock.hpp"
 
 namespace nearkv {
 namespace {
@@ -12,29 +14,52 @@ constexpr std::size_t kSlabsAtOnce = 16;  // One scan over all records finds the
 
 }  // namespace
 
+std::optional<ObjectInfo> Objects::describe(ObjectId id) const {
+  nkv_object_record record{};
+  if (records_.read(id, &record) != Status::kOk || record.state != NKV_OBJECT_STATE_LIVE) {
+    return std::nullopt;
+  }
+  ObjectInfo info;
+  info.number = id;
+  info.namespace_number = record.namespace_number;
+  info.tenant = record.tenant;
+  info.key_is_digest = record.key_bytes == 0;
+  const auto key = std::as_bytes(std::span(record.key));
+  const std::size_t key_bytes = info.key_is_digest ? key.size() : record.key_bytes;
+  info.key.assign(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(key_bytes));
+  info.leased = states_.leased(id);
+  info.bytes = record.bytes;
+  info.parts = record.parts;
+  info.extents = record.extents;
+  info.generation = record.generation;
+  info.created_s = record.created_s;
+  info.expires_s = record.expires_s;
+  return info;
+}
+
 std::vector<ObjectInfo> Objects::list(std::uint32_t first, std::size_t most) const {
   std::vector<ObjectInfo> infos;
-  nkv_object_record record{};
   for (std::size_t id = first; id < records_.size() && infos.size() < most; ++id) {
-    const auto number = static_cast<ObjectId>(id);
-    if (records_.read(number, &record) != Status::kOk) continue;
-    if (record.state != NKV_OBJECT_STATE_LIVE) continue;
-    ObjectInfo info;
-    info.number = number;
-    info.namespace_number = record.namespace_number;
-    info.tenant = record.tenant;
-    info.key_is_digest = record.key_bytes == 0;
-    const auto key = std::as_bytes(std::span(record.key));
-    const std::size_t key_bytes = info.key_is_digest ? key.size() : record.key_bytes;
-    info.key.assign(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(key_bytes));
-    info.leased = states_.leased(number);
-    info.bytes = record.bytes;
-    info.parts = record.parts;
-    info.extents = record.extents;
-    info.generation = record.generation;
-    info.created_s = record.created_s;
-    info.expires_s = record.expires_s;
-    infos.push_back(std::move(info));
+    std::optional<ObjectInfo> info = describe(static_cast<ObjectId>(id));
+    if (info) infos.push_back(std::move(*info));
+  }
+  return infos;
+}
+
+std::vector<ObjectInfo> Objects::coldest(std::uint64_t bytes) {
+  end_expired_leases();
+  const std::scoped_lock lock(space_);
+  std::vector<ObjectInfo> infos;
+  const std::optional<std::uint16_t> tenant = tenants_.largest();
+  if (!tenant) return infos;
+  std::set<ObjectId> seen;
+  const auto evictable = [&](ObjectId id) { return !states_.in_use(id) && !seen.contains(id); };
+  for (std::uint64_t found_bytes = 0; found_bytes < bytes;) {
+    const std::optional<ObjectId> id = tenants_.at(*tenant).evictor->victim(now_s(), evictable);
+    if (!id) break;
+    seen.insert(*id);
+    found_bytes += std::uint64_t{states_[*id].grains} * NKV_OBJECT_GRAIN_BYTES;
+    if (std::optional<ObjectInfo> info = describe(*id)) infos.push_back(std::move(*info));
   }
   return infos;
 }
@@ -87,7 +112,7 @@ Status Objects::copy_payload(std::span<const Extent> from, Incoming* incoming) {
 }
 
 bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const Extent> from) {
-  Incoming incoming{Key()};
+  Incoming incoming{StoredKey(Key())};
   incoming.record = record;
   incoming.fingerprint = states_[id].fingerprint;
   {

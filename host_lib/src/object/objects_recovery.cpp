@@ -28,10 +28,7 @@ bool Objects::adopt(ObjectId id, const nkv_object_record& record) {
     return false;
   }
   ObjectState& state = states_[id];
-  StoredKey key({});
-  std::ranges::copy(record.key, key.bytes.begin());
-  key.length = record.key_bytes;
-  state.fingerprint = fingerprint_of(record.namespace_number, key);
+  state.fingerprint = fingerprint_of(record.namespace_number, StoredKey(record));
   state.grains = record.grains;
   state.bytes = record.bytes;
   state.tenant = record.tenant;
@@ -76,9 +73,7 @@ Status Objects::recover() {
   std::vector<ObjectId> superseded;
   for (const Found& object : found) {
     if (records_.read(object.id, &record) != Status::kOk) continue;
-    StoredKey key({});
-    std::ranges::copy(record.key, key.bytes.begin());
-    key.length = record.key_bytes;
+    const StoredKey key(record);
     const auto same_key = matcher(record.namespace_number, key);
     const std::uint64_t fingerprint = states_[object.id].fingerprint;
     if (const auto older = index_.insert(fingerprint, object.id, same_key)) {

@@ -6,6 +6,7 @@
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
 #include "object/part_range.hpp"
+#include "object/wall_clock.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
@@ -14,12 +15,6 @@ namespace {
 // A group shares two fences, and holds room that others cannot evict meanwhile.
 constexpr std::size_t kGroupObjects = 32;
 constexpr std::uint64_t kGroupBytes = 16 << 20;
-
-std::uint32_t now_s() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint32_t>(
-      std::chrono::duration_cast<std::chrono::seconds>(since).count());
-}
 
 bool is_full(Status status) { return status == Status::kPoolFull || status == Status::kQuota; }
 
@@ -43,7 +38,7 @@ Status Objects::begin(const SetOptions& options, const ObjectItem& item, Incomin
   record.namespace_number = options.namespace_number;
   std::ranges::copy(incoming->key.bytes, record.key);
   record.key_bytes = incoming->key.length;
-  record.created_s = now_s();
+  record.created_s = static_cast<std::uint32_t>(now_s());
   record.expires_s =
       options.age.count() > 0
           ? static_cast<std::uint32_t>(std::min<std::int64_t>(
@@ -97,7 +92,7 @@ void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
                              ? fingerprint_of(options.namespace_number, StoredKey(options.parent))
                              : 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    Incoming incoming(items[i].key);
+    Incoming incoming{StoredKey(items[i])};
     incoming.item = i;
     incoming.fingerprint = fingerprint_of(options.namespace_number, incoming.key);
     if (options.chain) {

@@ -3,18 +3,9 @@
 
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
+#include "object/wall_clock.hpp"
 
 namespace nearkv {
-namespace {
-
-std::uint64_t now_s() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::seconds>(since).count());
-}
-
-}  // namespace
-
 Status Objects::reserve(Incoming* incoming) {
   const nkv_object_record& record = incoming->record;
   const std::uint64_t bytes = std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;

@@ -1,0 +1,80 @@
+// Tiers on top of each other: fast and small above slow and large.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "nearkv/object_store.hpp"
+#include "object/hotness.hpp"
+#include "object/job_queue.hpp"
+#include "object/tier_mover.hpp"
+
+namespace nearkv {
+
+/// Objects are set in the first tier and found in any. A tier that fills up hands its coldest
+/// objects down (TierMover); an object that is found below often enough is copied to the first.
+///
+/// An object may be in several tiers at once, always with the same contents: what replaces or
+/// erases it does so from the last tier up, so that no older copy can outlive a newer one.
+class StackedStore final : public ObjectStore {
+ public:
+  static Status open(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options,
+                     std::unique_ptr<ObjectStore>* store, std::string* reason);
+
+  Status open_namespace(const Namespace& name, std::uint32_t* number) override;
+  Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) override;
+  Status submit(const Job& job, JobId* id) override;
+  [[nodiscard]] int event_fd() const override { return jobs_.event_fd(); }
+  std::vector<JobResult> drain() override { return jobs_.drain(); }
+  Status wait(JobId id, std::chrono::nanoseconds timeout, JobResult* result) override;
+  Status cancel(JobId id) override;
+  Status run(const Job& job, JobResult* result) override;
+  std::size_t exists(std::uint32_t namespace_number, std::span<const Key> keys,
+                     std::span<bool> present) override;
+  std::size_t match_prefix(std::uint32_t namespace_number, std::span<const Key> chain) override;
+  void touch(std::uint32_t namespace_number, std::span<const Key> keys) override;
+  LeaseId pin(std::uint32_t namespace_number, std::span<const Key> keys,
+              std::chrono::nanoseconds duration, std::span<Status> statuses) override;
+  Status unpin(LeaseId lease) override;
+  Status set_quota(std::uint16_t tenant, std::uint64_t bytes) override;
+  /// The first tier's, with what all tiers hold and what moved between them.
+  [[nodiscard]] ObjectStoreStats stats() const override;
+  [[nodiscard]] std::vector<ObjectStoreStats> tier_stats() const override;
+  [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
+  std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;
+  std::vector<ObjectInfo> coldest(std::uint64_t bytes) override;
+  Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;
+  Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) override;
+
+ private:
+  StackedStore(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options);
+
+  void run_items(const Job& job, std::size_t first, std::size_t count, JobResult* result);
+  void get(const Job& job, std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
+  void set(const Job& job, std::span<Status> statuses);
+  void erase(const Job& job, std::span<Status> statuses);
+  /// Copies what was just found in `tier` to the first one.
+  void promote(const Job& job, const ObjectItem& item, std::uint32_t bytes, std::size_t tier);
+  /// The job with the tier's number of its namespace.
+  [[nodiscard]] Job for_tier(Job job, std::size_t tier) const;
+
+  std::vector<std::unique_ptr<ObjectStore>> tiers_;
+  StackOptions options_;
+  TierNumbers numbers_;
+  Hotness hotness_;
+  /// Held by whoever erases or replaces objects and by whoever moves them, so that no copy comes
+  /// back after it was erased.
+  std::mutex order_;
+  std::mutex leases_mutex_;
+  std::map<LeaseId, std::vector<LeaseId>> leases_;  ///< By tier.
+  LeaseId next_lease_ = 1;
+  std::atomic<std::uint64_t> promotions_{0};
+  JobQueue jobs_;
+  TierMover mover_;  ///< Last: it stops before what it uses goes.
+};
+
+}  // namespace nearkv

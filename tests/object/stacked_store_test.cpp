@@ -1,0 +1,196 @@
+// Tiers on top of each other.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "support/objects.hpp"
+#include "support/temporary_file.hpp"
+
+namespace nearkv::test {
+namespace {
+
+constexpr std::size_t kObjectBytes = 256 << 10;
+
+class StackedStoreTest : public testing::Test {
+ protected:
+  void SetUp() override { open(true, {}); }
+
+  void open(bool create, StackOptions options, const std::string& upper_bytes = "16MiB") {
+    stack_.reset();
+    std::vector<std::unique_ptr<ObjectStore>> tiers(2);
+    std::string reason;
+    ASSERT_EQ(ObjectStore::create("cpu:?memory=" + upper_bytes, {}, &tiers[0], &reason),
+              Status::kOk)
+        << reason;
+    const std::string below = "file:" + file_.path().string() + "?memory=128MiB";
+    ASSERT_EQ(create ? ObjectStore::create(below, {}, &tiers[1], &reason)
+                     : ObjectStore::open(below, {}, &tiers[1], &reason),
+              Status::kOk)
+        << reason;
+    ASSERT_EQ(ObjectStore::stack(std::move(tiers), options, &stack_, &reason), Status::kOk)
+        << reason;
+    Namespace name;
+    name.model = "model";
+    ASSERT_EQ(stack_->open_namespace(name, &space_), Status::kOk);
+  }
+
+  void set_many(std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t i = first; i < first + count; ++i) {
+      ASSERT_EQ(set(stack_.get(), space_, key_of(i), contents(i, kObjectBytes)), Status::kOk);
+    }
+  }
+
+  TemporaryFile file_{"stacked_store"};
+  std::unique_ptr<ObjectStore> stack_;
+  std::uint32_t space_ = 0;
+};
+
+TEST_F(StackedStoreTest, HoldsMoreThanItsFirstTierAndLosesNothing) {
+  set_many(0, 256);  // 64 MiB above 16.
+  for (std::uint64_t i = 0; i < 256; ++i) {
+    Bytes found;
+    ASSERT_EQ(get(stack_.get(), space_, key_of(i), &found), Status::kOk) << i;
+    ASSERT_EQ(found, contents(i, kObjectBytes)) << i;
+  }
+  EXPECT_GT(stack_->stats().demotions, 150U);
+  EXPECT_EQ(stack_->stats().evictions, 0U);
+  EXPECT_EQ(stack_->tier_stats().size(), 2U);
+}
+
+TEST_F(StackedStoreTest, FindsPrefixesThatLieInSeveralTiers) {
+  std::vector<Bytes> names;
+  for (std::uint64_t i = 0; i < 200; ++i) names.push_back(key_of(i));
+  const std::vector<Key> keys(names.begin(), names.end());
+  Job job;
+  job.chain = true;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    job.parent = i == 0 ? Key() : keys[i - 1];
+    ASSERT_EQ(set(stack_.get(), space_, names[i], contents(i, kObjectBytes), job), Status::kOk);
+  }
+  EXPECT_EQ(stack_->match_prefix(space_, keys), 200U);
+  EXPECT_EQ(stack_->exists(space_, keys), 200U);
+  ASSERT_EQ(erase(stack_.get(), space_, names[120]), Status::kOk);
+  EXPECT_EQ(stack_->match_prefix(space_, keys), 120U);
+}
+
+TEST_F(StackedStoreTest, WhatIsAskedForAgainComesBackUp) {
+  set_many(0, 256);
+  Bytes found;
+  const std::uint64_t promoted = stack_->stats().promotions;
+  for (int use = 0; use < 3; ++use) {
+    ASSERT_EQ(get(stack_.get(), space_, key_of(0), &found), Status::kOk);
+  }
+  EXPECT_EQ(stack_->stats().promotions, promoted + 1);
+}
+
+TEST_F(StackedStoreTest, NoOlderCopySurvivesANewerOneOrAnErasure) {
+  set_many(0, 256);
+  Job overwrite;
+  overwrite.overwrite = true;
+  for (std::uint64_t i = 0; i < 256; i += 5) {
+    ASSERT_EQ(set(stack_.get(), space_, key_of(i), contents(1000 + i, 5000), overwrite),
+              Status::kOk);
+  }
+  for (std::uint64_t i = 1; i < 256; i += 5) {
+    ASSERT_EQ(erase(stack_.get(), space_, key_of(i)), Status::kOk);
+  }
+  set_many(300, 100);  // Pushes all of them down.
+  for (std::uint64_t i = 0; i < 256; ++i) {
+    Bytes found;
+    const Status status = get(stack_.get(), space_, key_of(i), &found);
+    ASSERT_EQ(status, i % 5 == 1 ? Status::kNotFound : Status::kOk) << i;
+    if (status != Status::kOk) continue;
+    ASSERT_EQ(found, i % 5 == 0 ? contents(1000 + i, 5000) : contents(i, kObjectBytes)) << i;
+  }
+}
+
+TEST_F(StackedStoreTest, KeysLongerThanARecordHoldsMoveDownToo) {
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    ASSERT_EQ(set(stack_.get(), space_, bytes_of(std::string(100, 'k') + std::to_string(i)),
+                  contents(i, kObjectBytes)),
+              Status::kOk);
+  }
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    Bytes found;
+    ASSERT_EQ(
+        get(stack_.get(), space_, bytes_of(std::string(100, 'k') + std::to_string(i)), &found),
+        Status::kOk)
+        << i;
+    ASSERT_EQ(found, contents(i, kObjectBytes));
+  }
+}
+
+TEST_F(StackedStoreTest, WrittenThroughItSurvivesTheLossOfItsFirstTier) {
+  StackOptions options;
+  options.write_through = true;
+  open(true, options);
+  set_many(0, 100);
+  open(false, options);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    Bytes found;
+    ASSERT_EQ(get(stack_.get(), space_, key_of(i), &found), Status::kOk) << i;
+    ASSERT_EQ(found, contents(i, kObjectBytes));
+  }
+}
+
+TEST_F(StackedStoreTest, LeasedObjectsStayWhereTheyAre) {
+  set_many(0, 10);
+  std::vector<Bytes> names;
+  for (std::uint64_t i = 0; i < 10; ++i) names.push_back(key_of(i));
+  const std::vector<Key> keys(names.begin(), names.end());
+  std::vector<Status> statuses(keys.size());
+  const LeaseId lease = stack_->pin(space_, keys, std::chrono::hours(1), statuses);
+  ASSERT_NE(lease, 0U);
+  set_many(100, 150);
+  std::uint64_t above = 0;
+  for (const ObjectInfo& info : stack_->list(0, 100000)) {
+    if (info.leased) above += (info.number >> 28) == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(above, 10U);
+  EXPECT_EQ(erase(stack_.get(), space_, names[0]), Status::kBusy);
+  EXPECT_EQ(stack_->unpin(lease), Status::kOk);
+  EXPECT_EQ(stack_->unpin(lease), Status::kNotFound);
+}
+
+TEST_F(StackedStoreTest, ThreadsReadAndWriteWhileObjectsMove) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      Random random = case_random(t);
+      for (int step = 0; step < 300; ++step) {
+        const std::uint64_t object = pick(random, 0, 200);
+        Bytes found;
+        if (pick(random, 0, 1) == 0) {
+          wrong += set(stack_.get(), space_, key_of(object), contents(object, kObjectBytes)) !=
+                   Status::kOk;
+        } else {
+          const Status status = get(stack_.get(), space_, key_of(object), &found);
+          wrong += status == Status::kOk ? found != contents(object, kObjectBytes)
+                                         : status != Status::kNotFound;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(StackTest, RefusesOptionsThatMakeNoSense) {
+  std::unique_ptr<ObjectStore> stack;
+  std::string reason;
+  EXPECT_EQ(ObjectStore::stack({}, {}, &stack, &reason), Status::kBadArgument);
+  for (const auto& [high, low] : {std::pair(0.5, 0.6), std::pair(1.5, 0.5), std::pair(0.9, 0.0)}) {
+    std::vector<std::unique_ptr<ObjectStore>> tiers(2);
+    for (auto& tier : tiers) {
+      ASSERT_EQ(ObjectStore::create("cpu:?memory=4MiB", {}, &tier, &reason), Status::kOk);
+    }
+    StackOptions options;
+    options.high_watermark = high;
+    options.low_watermark = low;
+    EXPECT_EQ(ObjectStore::stack(std::move(tiers), options, &stack, &reason), Status::kBadArgument);
+  }
+}
+
+}  // namespace
+}  // namespace nearkv::test
