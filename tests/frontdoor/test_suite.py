@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nearkv.results import read_results
 from tests.frontdoor.suite import ctest
 from tests.frontdoor.suite.stage import ROOT, Options
 
@@ -21,11 +22,12 @@ function(add name command labels)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77)
 endfunction()
 add(fast "echo fine" "quick;abi")
-add(usual "exit ${STATUS}" "default;abi")
+add(usual "cat ${CMAKE_SOURCE_DIR}/said.txt$<SEMICOLON> exit ${STATUS}" "default;abi")
 add(cardless "echo no card in this machine$<SEMICOLON> exit 77" "default;card")
 add(hours "exit 1" "long;card")
 """
 SOURCE = '#include "sample.hpp"\n\nint twice(int number) { return kTwo * number; }\n'
+SAID = 'FAULT {"fault": "bit flip", "tried": 1200, "survived": 1199, "lost_objects": 1}\n'
 HEADER = "#pragma once\n\nconstexpr int kTwo = 2;\n"
 PYTHON_TESTS = '''"""Sample tests."""
 
@@ -59,6 +61,7 @@ class Project:
         settings = (ROOT / "pyproject.toml").read_text()
         self.write("pyproject.toml", settings.replace('"build"', '"build", "tests/frontdoor"'))
         self.write("CMakeLists.txt", CMAKE)
+        self.write("said.txt", SAID)
         self.write("host_lib/sample.cpp", SOURCE)
         self.write("host_lib/sample.hpp", HEADER)
         self.write("tests/sample/test_sample.py", PYTHON_TESTS)
@@ -79,7 +82,11 @@ class Project:
         return subprocess.run(
             [sys.executable, "-m", "tests.frontdoor.suite", *arguments],
             cwd=self.root,
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.root), "NEARKV_JOBS": "1"},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "PYTHONPATH": f"{self.root}:{ROOT / 'engine_integration'}",
+                "NEARKV_JOBS": "1",
+            },
             capture_output=True,
             text=True,
             timeout=120,
@@ -117,6 +124,14 @@ def test_the_default_size_names_what_it_skips_and_what_only_long_runs(project: P
     assert "100% tests passed, 0 tests failed out of 3" in summary
     assert "1 passed, 1 skipped, 1 deselected" in summary
     assert summary.endswith("all passed\n")
+
+
+def test_faults_make_a_table_and_a_results_file(project: Project):
+    summary = _summary(project.test())
+    assert "fault     tried  survived  lost\nbit flip  1,200     1,199     1\n" in summary
+    (result,) = read_results(project.root / "results" / "fault.json").results
+    assert (result.name, result.value, result.met) == ("fault/bit_flip", 1, False)
+    assert result.extra == {"fault": "bit flip", "tried": 1200, "survived": 1199}
 
 
 def test_the_quick_size_runs_only_what_is_marked_quick(project: Project):

@@ -5,6 +5,7 @@ import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
 
+from . import faults
 from .stage import BUILD, SIZES, Options, Outcome, stream
 
 _JUNIT = BUILD / "ctest.xml"
@@ -47,7 +48,7 @@ def run(options: Options, tests: dict[str, set[str]], labels: list[str]) -> Outc
         command += ["--label-regex", _any_of(labels)]
     status, lines = stream(command)
     outcome.ok = status == 0
-    outcome.closing = _closing_lines(lines)
+    outcome.closing = _closing_lines(lines) + faults.record(_JUNIT, {"size": options.size})
     outcome.skipped = _skipped()
     return outcome
 
