@@ -3,7 +3,9 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <numeric>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "support/objects.hpp"
@@ -509,6 +511,81 @@ TEST_P(ObjectStoreTest, VerifyingReadsEverything) {
   EXPECT_EQ(progress.damaged, 0U);
 }
 
+/// Sets parts [first, first + count) of an object of 8 parts.
+Status set_parts(ObjectStore* store, std::uint32_t space, const Bytes& key, const Bytes& data,
+                 std::uint16_t first, std::uint16_t count) {
+  const std::size_t part_bytes = (data.size() + 7) / 8;
+  const std::size_t begin = first * part_bytes;
+  const std::size_t end = std::min<std::size_t>((first + count) * part_bytes, data.size());
+  const std::span<const std::byte> source = std::span(data).subspan(begin, end - begin);
+  ObjectItem item;
+  item.key = key;
+  item.source = std::span(&source, 1);
+  item.first_part = first;
+  item.part_count = count;
+  Job job;
+  job.kind = JobKind::kSetParts;
+  job.namespace_number = space;
+  job.items = std::span(&item, 1);
+  job.parts = 8;
+  job.object_bytes = static_cast<std::uint32_t>(data.size());
+  JobResult result;
+  const Status status = store->run(job, &result);
+  return status == Status::kOk ? result.items[0] : status;
+}
+
+TEST_P(ObjectStoreTest, AnObjectThatComesInPartsIsSeenOnceItIsWhole) {
+  const Bytes data = contents(5, 8 * 8192);  // Whole blocks, as files of blocks want them.
+  constexpr std::uint16_t kOrder[] = {3, 0, 7, 1, 6, 4, 2};
+  for (const std::uint16_t part : kOrder) {
+    ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, part, 1), Status::kOk);
+    EXPECT_FALSE(exists(store_.get(), space_, key_of(1)));
+  }
+  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 5, 1), Status::kOk);
+  Bytes found;
+  ASSERT_EQ(get(store_.get(), space_, key_of(1), &found), Status::kOk);
+  EXPECT_EQ(found, data);
+  ASSERT_EQ(get(store_.get(), space_, key_of(1), &found, 8192, 6, 1), Status::kOk);
+  EXPECT_TRUE(std::equal(found.begin(), found.end(), data.begin() + 6 * 8192));
+  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), data, 5, 1), Status::kOk)
+      << "an object that is there counts as set";
+}
+
+TEST_P(ObjectStoreTest, AnObjectOfWhichPartsAreMissingIsForgottenWhenErased) {
+  const Bytes data = contents(5, 8 * 8192);
+  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 0, 4), Status::kOk);
+  EXPECT_GT(store_->stats().used_bytes, 0U);
+  EXPECT_EQ(erase(store_.get(), space_, key_of(1)), Status::kOk);
+  EXPECT_EQ(store_->stats().used_bytes, 0U);
+  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 4, 4), Status::kOk);
+  EXPECT_FALSE(exists(store_.get(), space_, key_of(1)));
+  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), contents(1, 80), 0, 1), Status::kBadArgument)
+      << "of another size than the parts that have come";
+  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), data, 7, 2), Status::kBadArgument);
+}
+
+TEST_P(ObjectStoreTest, TellsWhatHasChanged) {
+  ASSERT_EQ(store_->watch(1000), Status::kOk);
+  ASSERT_EQ(set(store_.get(), space_, bytes_of("a"), contents(1, 5000)), Status::kOk);
+  ASSERT_EQ(set(store_.get(), space_, bytes_of("a"), contents(1, 5000)), Status::kOk);
+  ASSERT_EQ(erase(store_.get(), space_, bytes_of("a")), Status::kOk);
+  std::uint64_t missed = 99;
+  const std::vector<StoreEvent> events = store_->take_events(&missed);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].kind, StoreEvent::Kind::kStored);
+  EXPECT_EQ(events[0].bytes, 5000U);
+  EXPECT_EQ(events[1].kind, StoreEvent::Kind::kErased);
+  EXPECT_EQ(events[1].key, bytes_of("a"));
+  EXPECT_EQ(missed, 0U);
+  ASSERT_EQ(store_->watch(10), Status::kOk);
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 512 * kKiB)), Status::kOk);
+  }
+  const std::vector<StoreEvent> last = store_->take_events(&missed);
+  EXPECT_EQ(last.size(), 10U);
+  EXPECT_EQ(missed + 10, 300 + store_->stats().evictions);
+}
+
 TEST_P(ObjectStoreTest, ThreadsMayShareIt) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
@@ -540,6 +617,13 @@ TEST_P(ObjectStoreTest, ThreadsMayShareIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+/// Whether a file holds a text anywhere.
+bool file_holds(const std::filesystem::path& path, const std::string& text) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return all.find(text) != std::string::npos;
 }
 
 class ReopenedStoreTest : public testing::TestWithParam<std::string> {};
@@ -577,6 +661,27 @@ TEST_P(ReopenedStoreTest, FindsEverythingAgainAfterItWasClosed) {
       EXPECT_EQ(found, contents(i, 1000 * i + 1));
     }
   }
+}
+
+TEST_P(ReopenedStoreTest, WhatATenantWantsWipedIsGoneFromTheMediumWithTheObject) {
+  const TemporaryFile file("wiped");
+  const std::string uri = GetParam() + ":" + file.path().string() + "?memory=32MiB&huge=off";
+  std::unique_ptr<ObjectStore> store;
+  ASSERT_EQ(ObjectStore::create(uri, {}, &store), Status::kOk);
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(engine(), &space), Status::kOk);
+  const std::string kept = "what nobody asked to be wiped";
+  const std::string secret = "the prompt that nobody else may read";
+  ASSERT_EQ(set(store.get(), space, key_of(1), bytes_of(kept)), Status::kOk);
+  ASSERT_EQ(store->set_wipe(1, true), Status::kOk);
+  ASSERT_EQ(set(store.get(), space, key_of(2), bytes_of(secret)), Status::kOk);
+  EXPECT_TRUE(file_holds(file.path(), secret));
+  ASSERT_EQ(erase(store.get(), space, key_of(1)), Status::kOk);
+  ASSERT_EQ(erase(store.get(), space, key_of(2)), Status::kOk);
+  EXPECT_EQ(store->stats().used_bytes, 0U);
+  store.reset();
+  EXPECT_TRUE(file_holds(file.path(), kept)) << "the test would not see what is there";
+  EXPECT_FALSE(file_holds(file.path(), secret));
 }
 
 }  // namespace

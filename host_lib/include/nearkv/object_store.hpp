@@ -36,17 +36,20 @@ struct ObjectItem {
   Key key;
   std::span<const std::span<const std::byte>> source;  ///< kSet.
   std::span<const std::span<std::byte>> target;        ///< kGet; may be larger than the object.
-  std::uint16_t first_part = 0;                        ///< kGet, of an object that has parts.
+  std::uint16_t first_part = 0;                        ///< kGet, kSetParts.
   std::uint16_t part_count = 0;                        ///< 0: all of it.
   bool key_is_digest = false;    ///< The key is ObjectInfo's, of an object with a long one.
   std::uint64_t generation = 0;  ///< kGet, kErase: only if it is this one; 0: whichever.
 };
 
 enum class JobKind : std::uint8_t {
-  kGet,     ///< Copies objects out, each verified.
-  kSet,     ///< Copies objects in; each is there, whole, once its status is kOk.
-  kErase,   ///< Deletes objects; kBusy for leased ones.
-  kExists,  ///< kOk or kNotFound for each key.
+  kGet,       ///< Copies objects out, each verified.
+  kSet,       ///< Copies objects in; each is there, whole, once its status is kOk.
+  kErase,     ///< Deletes objects; kBusy for leased ones.
+  kExists,    ///< kOk or kNotFound for each key.
+  kSetParts,  ///< Copies parts (layers) of objects in, in any order and by any number of jobs; each
+              ///< object is there, whole, once its last part is kOk, and not before. Until then
+              ///< erasing it forgets the parts that have come.
 };
 
 /// A batch. Keys and lists of segments are copied by submit(); the memory that segments name stays
@@ -57,12 +60,13 @@ struct Job {
   std::span<const ObjectItem> items;
   bool quiet = false;  ///< kGet: no use that eviction or statistics should see.
 
-  // kSet only.
-  bool chain = false;           ///< Item i + 1 is the block after item i in one prefix.
-  Key parent;                   ///< With chain: the block before item 0; empty: none.
-  bool overwrite = false;       ///< Replace what is there; else an existing object counts as set.
-  std::uint16_t parts = 0;      ///< Equal parts (layers) that can be read alone; 0: none.
-  std::chrono::seconds age{0};  ///< May go when older; 0: never by age.
+  // kSet and kSetParts only.
+  bool chain = false;       ///< Item i + 1 is the block after item i in one prefix.
+  Key parent;               ///< With chain: the block before item 0; empty: none.
+  bool overwrite = false;   ///< Replace what is there; else an existing object counts as set.
+  std::uint16_t parts = 0;  ///< Equal parts (layers) that can be read alone; 0: none.
+  std::uint32_t object_bytes = 0;  ///< kSetParts: of a whole object.
+  std::chrono::seconds age{0};     ///< May go when older; 0: never by age.
 };
 
 using JobId = std::uint64_t;
@@ -143,6 +147,16 @@ struct StackOptions {
   unsigned workers = 1;
 };
 
+/// A change of what is there.
+struct StoreEvent {
+  enum class Kind : std::uint8_t { kStored, kEvicted, kErased, kDamaged };
+  Kind kind = Kind::kStored;
+  std::uint32_t namespace_number = 0;
+  std::uint32_t bytes = 0;
+  std::vector<std::byte> key;  ///< Or its SHA-256.
+  bool key_is_digest = false;
+};
+
 /// Objects of 1 byte to 64 MiB in a pool's memory, found by key.
 ///
 /// What a job has acknowledged with kOk survives what the memory survives (Durability) and is never
@@ -189,7 +203,7 @@ class NEARKV_API ObjectStore {
   virtual Status open_namespace(const Namespace& name, std::uint32_t* number) = 0;
 
   /// The same for a namespace of another store, of which no more is known.
-  virtual Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) = 0;
+  virtual Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number);
 
   /// Hands a job to the workers. kBadArgument if it makes no sense as a whole; what is wrong with
   /// one item is that item's status.
@@ -233,6 +247,15 @@ class NEARKV_API ObjectStore {
   /// Most bytes that a tenant's objects may hold; evicts what is over it.
   virtual Status set_quota(std::uint16_t tenant, std::uint64_t bytes) = 0;
 
+  /// Whether bytes of a tenant's objects that are stored from now on are wiped when they go.
+  virtual Status set_wipe(std::uint16_t tenant, bool wipe);
+
+  /// From now on keeps the last `most` changes for take_events(); 0: none.
+  virtual Status watch(std::size_t most);
+
+  /// Changes since the last call, in their order; `missed`: how many more there were than fit.
+  virtual std::vector<StoreEvent> take_events(std::uint64_t* missed);
+
   [[nodiscard]] virtual ObjectStoreStats stats() const = 0;
 
   /// One for each tier, the fastest first.
@@ -244,7 +267,7 @@ class NEARKV_API ObjectStore {
   virtual std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const = 0;
 
   /// Objects that would be evicted next, about `bytes` of them, the first one first. They stay.
-  virtual std::vector<ObjectInfo> coldest(std::uint64_t bytes) = 0;
+  virtual std::vector<ObjectInfo> coldest(std::uint64_t bytes);
 
   /// Reads up to `most` records' objects from `first` on and checks every byte. What is damaged is
   /// gone from then on, as if a get had found it.

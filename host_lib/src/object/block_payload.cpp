@@ -97,6 +97,20 @@ Status BlockPayload::write(std::span<const Extent> extents, std::uint64_t offset
   return status;
 }
 
+Status BlockPayload::wipe(std::span<const Extent> extents) {
+  std::unique_ptr<Lane> lane;
+  Status status = take_lane(&lane);
+  if (status != Status::kOk) return status;
+  std::memset(lane->staging.get(), 0, kStagingBytes);
+  const std::uint64_t end = bytes_of(extents);
+  for (std::uint64_t at = 0; at < end && status == Status::kOk; at += kStagingBytes) {
+    status = transfer(lane.get(), BlockOperation::kWrite, extents, at,
+                      std::min<std::uint64_t>(kStagingBytes, end - at));
+  }
+  give_back(std::move(lane));
+  return status;
+}
+
 Status BlockPayload::read(std::span<const Extent> extents, std::uint64_t offset,
                           std::uint64_t bytes, TargetCursor* target, std::uint32_t* crc) {
   std::unique_ptr<Lane> lane;

@@ -11,6 +11,13 @@
 
 namespace nearkv {
 
+/// Bytes of room in all of the extents.
+[[nodiscard]] inline std::uint64_t bytes_of(std::span<const Extent> extents) {
+  std::uint64_t grains = 0;
+  for (const Extent& extent : extents) grains += extent.grains;
+  return grains * NKV_OBJECT_GRAIN_BYTES;
+}
+
 /// Calls visit(address, bytes) for the runs that bytes [offset, offset + bytes) of the extents lie
 /// in, until one is not kOk. Addresses count from the start of the pool. kBadArgument if the
 /// extents end before that.

@@ -66,6 +66,17 @@ Status open_store(const std::string& uri, const ObjectStore::Options& options,
 
 }  // namespace
 
+Status ObjectStore::adopt_namespace(const NamespaceInfo&, std::uint32_t*) {
+  return Status::kUnsupported;
+}
+std::vector<ObjectInfo> ObjectStore::coldest(std::uint64_t) { return {}; }
+Status ObjectStore::set_wipe(std::uint16_t, bool) { return Status::kUnsupported; }
+Status ObjectStore::watch(std::size_t) { return Status::kUnsupported; }
+std::vector<StoreEvent> ObjectStore::take_events(std::uint64_t* missed) {
+  *missed = 0;
+  return {};
+}
+
 Status ObjectStore::create(const std::string& uri, const Options& options,
                            std::unique_ptr<ObjectStore>* store, std::string* reason) {
   const auto format = [&](PoolMemory::Source source, std::shared_ptr<PoolMemory>* pool,
@@ -186,6 +197,22 @@ Status LocalStore::unpin(LeaseId lease) { return objects_->unpin(lease); }
 
 Status LocalStore::set_quota(std::uint16_t tenant, std::uint64_t bytes) {
   return at_edge([&] { return objects_->set_quota(tenant, bytes); });
+}
+
+Status LocalStore::set_wipe(std::uint16_t tenant, bool wipe) {
+  return at_edge([&] {
+    objects_->set_wipe(tenant, wipe);
+    return Status::kOk;
+  });
+}
+
+Status LocalStore::watch(std::size_t most) {
+  objects_->watch(most);
+  return Status::kOk;
+}
+
+std::vector<StoreEvent> LocalStore::take_events(std::uint64_t* missed) {
+  return objects_->take_events(missed);
 }
 
 ObjectStoreStats LocalStore::stats() const { return objects_->stats(); }

@@ -38,6 +38,9 @@ class LocalStore final : public ObjectStore {
               std::chrono::nanoseconds duration, std::span<Status> statuses) override;
   Status unpin(LeaseId lease) override;
   Status set_quota(std::uint16_t tenant, std::uint64_t bytes) override;
+  Status set_wipe(std::uint16_t tenant, bool wipe) override;
+  Status watch(std::size_t most) override;
+  std::vector<StoreEvent> take_events(std::uint64_t* missed) override;
   [[nodiscard]] ObjectStoreStats stats() const override;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
   std::vector<ObjectInfo> coldest(std::uint64_t bytes) override;

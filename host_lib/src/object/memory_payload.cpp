@@ -2,6 +2,7 @@
 
 #include "media/checked_copy.hpp"
 #include "media/guarded.hpp"
+#include "media/wipe.hpp"
 #include "object/extent_runs.hpp"
 
 namespace nearkv {
@@ -26,6 +27,16 @@ Status MemoryPayload::write(std::span<const Extent> extents, std::uint64_t offse
     offset += piece.bytes;
   }
   return Status::kOk;
+}
+
+Status MemoryPayload::wipe(std::span<const Extent> extents) {
+  return for_each_run(extents, 0, bytes_of(extents), [&](std::uint64_t address, std::uint64_t run) {
+    const std::span<std::byte> place = memory_.subspan(address, run);
+    std::uintptr_t fault = 0;
+    const Status status = guarded(memory_, [&] { nearkv::wipe(place); }, &fault);
+    persistence_->streamed(place);
+    return status;
+  });
 }
 
 Status MemoryPayload::read(std::span<const Extent> extents, std::uint64_t offset,

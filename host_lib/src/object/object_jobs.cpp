@@ -4,16 +4,33 @@
 #include <memory>
 
 namespace nearkv {
+namespace {
+
+/// How items from `first` on are stored.
+SetOptions set_options(const Job& job, std::size_t first) {
+  SetOptions options;
+  options.namespace_number = job.namespace_number;
+  options.chain = job.chain;
+  options.parent = first == 0 ? job.parent : job.items[first - 1].key;
+  options.overwrite = job.overwrite;
+  options.parts = job.parts;
+  options.object_bytes = job.object_bytes;
+  options.age = job.age;
+  return options;
+}
+
+}  // namespace
 
 bool JobResult::all_ok() const {
   return std::ranges::all_of(items, [](Status status) { return status == Status::kOk; });
 }
 
 Status check_job(const Job& job) {
-  if (job.kind > JobKind::kExists) return Status::kBadArgument;
-  const bool set_only =
-      job.chain || !job.parent.empty() || job.overwrite || job.parts != 0 || job.age.count() != 0;
-  return set_only && job.kind != JobKind::kSet ? Status::kBadArgument : Status::kOk;
+  if (job.kind > JobKind::kSetParts) return Status::kBadArgument;
+  const bool sets = job.kind == JobKind::kSet || job.kind == JobKind::kSetParts;
+  const bool set_only = job.chain || !job.parent.empty() || job.overwrite || job.parts != 0 ||
+                        job.age.count() != 0 || job.object_bytes != 0;
+  return set_only && !sets ? Status::kBadArgument : Status::kOk;
 }
 
 void run_items(Objects* objects, const Job& job, std::size_t first, std::size_t count,
@@ -25,17 +42,12 @@ void run_items(Objects* objects, const Job& job, std::size_t first, std::size_t 
       objects->get(job.namespace_number, job.quiet, items, statuses,
                    std::span(result->object_bytes).subspan(first, count));
       break;
-    case JobKind::kSet: {
-      SetOptions options;
-      options.namespace_number = job.namespace_number;
-      options.chain = job.chain;
-      options.parent = first == 0 ? job.parent : job.items[first - 1].key;
-      options.overwrite = job.overwrite;
-      options.parts = job.parts;
-      options.age = job.age;
-      objects->set(options, items, statuses);
+    case JobKind::kSet:
+      objects->set(set_options(job, first), items, statuses);
       break;
-    }
+    case JobKind::kSetParts:
+      objects->set_parts(set_options(job, first), items, statuses);
+      break;
     case JobKind::kErase:
       objects->erase(job.namespace_number, items, statuses);
       break;

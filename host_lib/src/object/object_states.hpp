@@ -19,6 +19,7 @@ struct ObjectState {
   std::uint16_t tenant = 0;
   bool known = false;    ///< Is in the index and its tenant's policy.
   bool chained = false;  ///< Is in the prefix tree.
+  bool wipe = false;     ///< Its bytes are wiped when it goes.
 };
 
 /// Counts users of objects: readers, and leases. An object that is retired gets no new users, and

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,7 @@ struct SetOptions {
   Key parent;
   bool overwrite = false;
   std::uint16_t parts = 0;
+  std::uint32_t object_bytes = 0;
   std::chrono::seconds age{0};
 };
 
@@ -74,6 +76,8 @@ class Objects {
   /// One status, and for get() one size, for each item.
   void set(const SetOptions& options, std::span<const ObjectItem> items,
            std::span<Status> statuses);
+  void set_parts(const SetOptions& options, std::span<const ObjectItem> items,
+                 std::span<Status> statuses);
   void get(std::uint32_t namespace_number, bool quiet, std::span<const ObjectItem> items,
            std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
   void erase(std::uint32_t namespace_number, std::span<const ObjectItem> items,
@@ -88,6 +92,9 @@ class Objects {
               std::chrono::nanoseconds duration, std::span<Status> statuses);
   Status unpin(LeaseId lease);
   Status set_quota(std::uint16_t tenant, std::uint64_t bytes);
+  void set_wipe(std::uint16_t tenant, bool wipe);
+  void watch(std::size_t most);
+  std::vector<StoreEvent> take_events(std::uint64_t* missed);
   [[nodiscard]] ObjectStoreStats stats() const;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const { return namespaces_.list(); }
   [[nodiscard]] std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const;
@@ -119,10 +126,22 @@ class Objects {
   }
 
   // objects_set.cpp
-  Status begin(const SetOptions& options, const ObjectItem& item, Incoming* incoming);
+  Status begin(const SetOptions& options, std::uint64_t bytes, Incoming* incoming);
+  /// The same, and waits for room as long as patience lasts.
+  Status begin_patiently(const SetOptions& options, std::uint64_t bytes, Incoming* incoming);
   Status copy_in(const ObjectItem& item, Incoming* incoming);
   void commit(bool overwrite, std::span<Incoming> group, std::span<Status> statuses);
   void abandon(const Incoming& incoming, Status why);
+
+  // objects_set_parts.cpp
+  struct Partial;
+  using PartialName = std::pair<std::uint32_t, std::array<std::uint8_t, NKV_OBJECT_KEY_BYTES + 1>>;
+  [[nodiscard]] static PartialName name_of(std::uint32_t namespace_number, const StoredKey& key);
+  Status set_part(const SetOptions& options, const ObjectItem& item);
+  Status join(const SetOptions& options, const StoredKey& key, std::shared_ptr<Partial>* partial);
+  Status finish(const SetOptions& options, Partial* partial);
+  bool drop_partial(std::uint32_t namespace_number, const StoredKey& key);
+  void drop_stale_partials();
 
   // objects_get.cpp
   /// Finds an object and keeps its number and room from being used again until end_use().
@@ -145,10 +164,11 @@ class Objects {
   /// Puts an object that the index holds into the other views.
   void enlist(ObjectId id, const nkv_object_record& record);
   /// Takes it out of them.
-  void withdraw(ObjectId id, Removal removal);
+  void withdraw(ObjectId id, StoreEvent::Kind why);
+  void tell(StoreEvent::Kind kind, ObjectId id);
   /// Takes an object out of all views, its record untouched. False: it was not in them, or
   /// `only_unused` and somebody uses it.
-  bool forget(ObjectId id, Removal removal, bool only_unused = false);
+  bool forget(ObjectId id, StoreEvent::Kind why, bool only_unused = false);
   /// Frees the records of forgotten objects, and their room once nobody uses them.
   void unpublish(std::span<const ObjectId> ids);
   void free_space(ObjectId id, std::span<const Extent> extents);
@@ -186,6 +206,12 @@ class Objects {
   ExtentAllocator extents_;
   Tenants tenants_;
   std::map<ObjectId, std::vector<Extent>> retired_;  ///< Gone, but in use.
+  std::deque<StoreEvent> events_;
+  std::size_t most_events_ = 0;
+  std::uint64_t missed_events_ = 0;
+
+  std::mutex partials_mutex_;
+  std::map<PartialName, std::shared_ptr<Partial>> partials_;
 };
 
 }  // namespace nearkv

@@ -91,6 +91,11 @@ void Objects::get(std::uint32_t namespace_number, bool quiet, std::span<const Ob
 
 void Objects::erase(std::uint32_t namespace_number, std::span<const ObjectItem> items,
                     std::span<Status> statuses) {
+  // Those that are coming in parts first: their locks come before space_.
+  std::vector<bool> begun(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    begun[i] = drop_partial(namespace_number, StoredKey(items[i]));
+  }
   const std::scoped_lock lock(space_);
   std::vector<ObjectId> gone;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -102,11 +107,11 @@ void Objects::erase(std::uint32_t namespace_number, std::span<const ObjectItem> 
         id && items[i].generation != 0 &&
         (records_.read(*id, &record) != Status::kOk || record.generation != items[i].generation);
     if (!id || another) {
-      statuses[i] = Status::kNotFound;
+      statuses[i] = begun[i] ? Status::kOk : Status::kNotFound;
     } else if (states_.leased(*id)) {
       statuses[i] = Status::kBusy;
     } else {
-      forget(*id, Removal::kDeleted);
+      forget(*id, StoreEvent::Kind::kErased);
       gone.push_back(*id);
       statuses[i] = Status::kOk;
     }
@@ -116,7 +121,7 @@ void Objects::erase(std::uint32_t namespace_number, std::span<const ObjectItem> 
 
 void Objects::poison(ObjectId id, Status why) {
   const std::scoped_lock lock(space_);
-  if (!forget(id, Removal::kDeleted)) return;  // Somebody else was first.
+  if (!forget(id, StoreEvent::Kind::kDamaged)) return;  // Somebody else was first.
   if (why == Status::kPoison) {
     // Its memory is not used again: the record stays to say so.
     records_.publish(id, NKV_OBJECT_STATE_POISONED);

@@ -143,7 +143,7 @@ bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const
     unpublish(std::span(&incoming.id, 1));
     return false;
   }
-  withdraw(id, Removal::kDeleted);
+  withdraw(id, StoreEvent::Kind::kErased);
   enlist(incoming.id, incoming.record);
   unpublish(std::span(&id, 1));
   StoreCounters::add(counters_.moved, 1);

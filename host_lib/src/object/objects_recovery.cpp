@@ -15,7 +15,8 @@ struct Objects::Found {
 bool Objects::adopt(ObjectId id, const nkv_object_record& record) {
   std::vector<Extent> extents;
   const bool sane =
-      (record.state == NKV_OBJECT_STATE_LIVE || record.state == NKV_OBJECT_STATE_POISONED) &&
+      (record.state == NKV_OBJECT_STATE_LIVE || record.state == NKV_OBJECT_STATE_POISONED ||
+       record.state == NKV_OBJECT_STATE_DOOMED) &&
       record.bytes != 0 && record.bytes <= NKV_MAX_OBJECT_BYTES &&
       record.parts <= NKV_MAX_OBJECT_PARTS && record.key_bytes <= NKV_OBJECT_KEY_BYTES &&
       record.parts != 1 && ((record.flags & NKV_OBJECT_FLAG_PARTS) != 0) == (record.parts > 1) &&
@@ -32,6 +33,7 @@ bool Objects::adopt(ObjectId id, const nkv_object_record& record) {
   state.grains = record.grains;
   state.bytes = record.bytes;
   state.tenant = record.tenant;
+  state.wipe = (record.flags & NKV_OBJECT_FLAG_WIPE) != 0;
   tenants_.at(record.tenant).used_bytes += std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
   return true;
 }
@@ -46,6 +48,7 @@ Status Objects::recover() {
   }
   std::vector<bool> used(records_.size());
   std::vector<Found> found;
+  std::vector<ObjectId> doomed;
   nkv_object_record record{};
   for (ObjectId id = 0; id < records_.size(); ++id) {
     const Status status = records_.read(id, &record);
@@ -62,10 +65,19 @@ Status Objects::recover() {
     used[id] = true;
     generation_ = std::max(generation_.load(), record.generation);
     if (record.state == NKV_OBJECT_STATE_LIVE) found.push_back({record.generation, id});
+    if (record.state == NKV_OBJECT_STATE_DOOMED) doomed.push_back(id);
     if (record.state == NKV_OBJECT_STATE_POISONED) StoreCounters::add(counters_.quarantined, 1);
   }
   extents_.finish_adoption();
   records_.release_unused(used);
+
+  for (const ObjectId id : doomed) {
+    std::vector<Extent> extents;
+    if (records_.read(id, &record) == Status::kOk &&
+        read_extents(pool_->header(), payload_.get(), record, &extents) == Status::kOk) {
+      free_space(id, extents);
+    }
+  }
 
   // In the order in which they were published, so that policies see the oldest first; of two
   // records with one key the later is right.
@@ -77,7 +89,7 @@ Status Objects::recover() {
     const auto same_key = matcher(record.namespace_number, key);
     const std::uint64_t fingerprint = states_[object.id].fingerprint;
     if (const auto older = index_.insert(fingerprint, object.id, same_key)) {
-      forget(*older, Removal::kDeleted);
+      forget(*older, StoreEvent::Kind::kErased);
       superseded.push_back(*older);
       (void)index_.insert(fingerprint, object.id, same_key);
     }

@@ -27,10 +27,9 @@ bool wait_until(std::chrono::steady_clock::time_point deadline) {
 
 }  // namespace
 
-Status Objects::begin(const SetOptions& options, const ObjectItem& item, Incoming* incoming) {
-  const std::uint64_t bytes = SourceCursor(item.source).remaining_bytes();
-  if (item.key.empty() || bytes == 0 || bytes > NKV_MAX_OBJECT_BYTES ||
-      options.parts > NKV_MAX_OBJECT_PARTS || options.parts > bytes) {
+Status Objects::begin(const SetOptions& options, std::uint64_t bytes, Incoming* incoming) {
+  if (bytes == 0 || bytes > NKV_MAX_OBJECT_BYTES || options.parts > NKV_MAX_OBJECT_PARTS ||
+      options.parts > bytes) {
     return Status::kBadArgument;
   }
   nkv_object_record& record = incoming->record;
@@ -54,6 +53,16 @@ Status Objects::begin(const SetOptions& options, const ObjectItem& item, Incomin
                                              NKV_OBJECT_GRAIN_BYTES);
   record.tenant = *namespaces_.tenant(options.namespace_number);
   return reserve(incoming);
+}
+
+Status Objects::begin_patiently(const SetOptions& options, std::uint64_t bytes,
+                                Incoming* incoming) {
+  const auto deadline = std::chrono::steady_clock::now() + patience_;
+  Status status = Status::kOk;
+  do {
+    status = begin(options, bytes, incoming);
+  } while (is_full(status) && wait_until(deadline));
+  return status;
 }
 
 Status Objects::copy_in(const ObjectItem& item, Incoming* incoming) {
@@ -108,14 +117,12 @@ void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
         continue;
       }
     }
-    statuses[i] = begin(options, items[i], &incoming);
+    const std::uint64_t bytes = SourceCursor(items[i].source).remaining_bytes();
+    statuses[i] = items[i].key.empty() ? Status::kBadArgument : begin(options, bytes, &incoming);
     if (is_full(statuses[i])) {
       // What this job has stored so far may have to make room for what comes, like all else.
       if (!group.empty()) commit_group();
-      const auto deadline = std::chrono::steady_clock::now() + patience_;
-      do {
-        statuses[i] = begin(options, items[i], &incoming);
-      } while (is_full(statuses[i]) && wait_until(deadline));
+      statuses[i] = begin_patiently(options, bytes, &incoming);
     }
     if (statuses[i] != Status::kOk) continue;
     statuses[i] = copy_in(items[i], &incoming);
@@ -154,11 +161,12 @@ void Objects::commit(bool overwrite, std::span<Incoming> group, std::span<Status
         superseded.push_back(incoming.id);
         continue;
       }
-      forget(*other, Removal::kDeleted);
+      forget(*other, StoreEvent::Kind::kErased);
       superseded.push_back(*other);
       (void)index_.insert(incoming.fingerprint, incoming.id, same_key);
     }
     enlist(incoming.id, record);
+    tell(StoreEvent::Kind::kStored, incoming.id);
   }
   unpublish(superseded);
 }

@@ -1,5 +1,7 @@
 // Room for objects: reserving it, and freeing it by eviction.
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
@@ -10,8 +12,10 @@ Status Objects::reserve(Incoming* incoming) {
   const nkv_object_record& record = incoming->record;
   const std::uint64_t bytes = std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
   end_expired_leases();
+  drop_stale_partials();
   const std::scoped_lock lock(space_);
   Tenants::Tenant& owner = tenants_.at(record.tenant);
+  if (owner.wipe) incoming->record.flags |= NKV_OBJECT_FLAG_WIPE;
   if (bytes > owner.quota_bytes) return Status::kQuota;
   while (owner.used_bytes + bytes > owner.quota_bytes) {
     if (evict(record.tenant, owner.used_bytes + bytes - owner.quota_bytes) == 0) {
@@ -39,6 +43,7 @@ void Objects::occupy(const Incoming& incoming) {
   state.bytes = incoming.record.bytes;
   state.tenant = incoming.record.tenant;
   state.chained = false;
+  state.wipe = (incoming.record.flags & NKV_OBJECT_FLAG_WIPE) != 0;
   tenants_.at(state.tenant).used_bytes += std::uint64_t{state.grains} * NKV_OBJECT_GRAIN_BYTES;
 }
 
@@ -68,7 +73,7 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes) {
     if (!expired) victim = evictor.victim(clock_s, evictable);
     if (!victim) break;
     // A reader may have come in between: then the next one goes, and this one stays known.
-    if (!forget(*victim, Removal::kEvicted, true)) continue;
+    if (!forget(*victim, StoreEvent::Kind::kEvicted, true)) continue;
     StoreCounters::add(expired ? counters_.expirations : counters_.evictions, 1);
     freed_bytes += std::uint64_t{states_[*victim].grains} * NKV_OBJECT_GRAIN_BYTES;
     victims.push_back(*victim);
@@ -77,13 +82,25 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes) {
   return freed_bytes;
 }
 
-bool Objects::forget(ObjectId id, Removal removal, bool only_unused) {
+bool Objects::forget(ObjectId id, StoreEvent::Kind why, bool only_unused) {
   const auto erased = index_.erase(states_[id].fingerprint, [&](ObjectId found) {
     return found == id && !(only_unused && states_.in_use(id));
   });
   if (!erased) return false;
-  withdraw(id, removal);
+  tell(why, id);
+  withdraw(id, why);
   return true;
+}
+
+void Objects::tell(StoreEvent::Kind kind, ObjectId id) {
+  if (most_events_ == 0) return;
+  const std::optional<ObjectInfo> info = describe(id);
+  if (!info) return;
+  if (events_.size() == most_events_) {
+    events_.pop_front();
+    ++missed_events_;
+  }
+  events_.push_back({kind, info->namespace_number, info->bytes, info->key, info->key_is_digest});
 }
 
 void Objects::enlist(ObjectId id, const nkv_object_record& record) {
@@ -108,8 +125,9 @@ void Objects::enlist(ObjectId id, const nkv_object_record& record) {
   StoreCounters::add(counters_.object_bytes, record.bytes);
 }
 
-void Objects::withdraw(ObjectId id, Removal removal) {
+void Objects::withdraw(ObjectId id, StoreEvent::Kind why) {
   ObjectState& state = states_[id];
+  const Removal removal = why == StoreEvent::Kind::kEvicted ? Removal::kEvicted : Removal::kDeleted;
   if (state.chained) tree_.erase(state.fingerprint);
   tenants_.at(state.tenant).evictor->erase(id, removal);
   state.known = false;
@@ -127,7 +145,8 @@ void Objects::unpublish(std::span<const ObjectId> ids) {
       status = read_extents(pool_->header(), payload_.get(), record, &extents[i]);
     // What a damaged record held is not known; the next open() finds it free.
     if (status != Status::kOk) extents[i].clear();
-    records_.publish(ids[i], NKV_OBJECT_STATE_FREE);
+    records_.publish(ids[i],
+                     states_[ids[i]].wipe ? NKV_OBJECT_STATE_DOOMED : NKV_OBJECT_STATE_FREE);
   }
   persistence_->fence();
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -140,7 +159,15 @@ void Objects::unpublish(std::span<const ObjectId> ids) {
 }
 
 void Objects::free_space(ObjectId id, std::span<const Extent> extents) {
-  const ObjectState& state = states_[id];
+  ObjectState& state = states_[id];
+  if (state.wipe) {
+    // A medium that cannot be written keeps the room, and the record says why.
+    if (payload_->wipe(extents) != Status::kOk) return;
+    persistence_->fence();
+    records_.publish(id, NKV_OBJECT_STATE_FREE);
+    persistence_->fence();
+    state.wipe = false;
+  }
   (void)extents_.release(extents);
   tenants_.at(state.tenant).used_bytes -= std::uint64_t{state.grains} * NKV_OBJECT_GRAIN_BYTES;
   states_.reset(id);
@@ -154,6 +181,27 @@ void Objects::free_retired(ObjectId id) {
   const std::vector<Extent> extents = std::move(found->second);
   retired_.erase(found);
   free_space(id, extents);
+}
+
+void Objects::set_wipe(std::uint16_t tenant, bool wipe) {
+  const std::scoped_lock lock(space_);
+  tenants_.at(tenant).wipe = wipe;
+}
+
+void Objects::watch(std::size_t most) {
+  const std::scoped_lock lock(space_);
+  most_events_ = most;
+  events_.clear();
+  missed_events_ = 0;
+}
+
+std::vector<StoreEvent> Objects::take_events(std::uint64_t* missed) {
+  const std::scoped_lock lock(space_);
+  std::vector<StoreEvent> events(std::make_move_iterator(events_.begin()),
+                                 std::make_move_iterator(events_.end()));
+  events_.clear();
+  *missed = std::exchange(missed_events_, 0);
+  return events;
 }
 
 Status Objects::set_quota(std::uint16_t tenant, std::uint64_t bytes) {

@@ -33,6 +33,9 @@ class Payload {
   virtual Status write(std::span<const Extent> extents, std::uint64_t offset,
                        std::span<const PayloadPiece> pieces) = 0;
 
+  /// Overwrites all of the extents with zeros; durable after the pool's next fence.
+  virtual Status wipe(std::span<const Extent> extents) = 0;
+
   /// Copies `bytes` from byte `offset` of the extents to the target and continues `crc` over them.
   /// kPoison: the medium could not give them.
   virtual Status read(std::span<const Extent> extents, std::uint64_t offset, std::uint64_t bytes,

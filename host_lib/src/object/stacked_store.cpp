@@ -133,6 +133,14 @@ void StackedStore::run_items(const Job& job, std::size_t first, std::size_t coun
     case JobKind::kSet:
       set(part, statuses);
       break;
+    case JobKind::kSetParts: {
+      JobResult first_tier;
+      const Status status = tiers_.front()->run(part, &first_tier);
+      for (std::size_t i = 0; i < count; ++i) {
+        statuses[i] = status == Status::kOk ? first_tier.items[i] : status;
+      }
+      break;
+    }
     case JobKind::kErase:
       erase(part, statuses);
       break;

@@ -25,6 +25,7 @@ class Tenants {
   struct Tenant {
     std::uint64_t quota_bytes = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t used_bytes = 0;
+    bool wipe = false;
     std::unique_ptr<Evictor> evictor;
   };
 

@@ -278,16 +278,18 @@ enum nkv_sequence_state {
 enum nkv_object_state {
   NKV_OBJECT_STATE_FREE = 0, /**< Nobody's. */
   NKV_OBJECT_STATE_LIVE = 1, /**< Complete, and there until deleted. */
-  /** Its bytes could not be read or failed their checksum; never given out again. */
+  /** Its memory could not be read; never given out or used again. */
   NKV_OBJECT_STATE_POISONED = 2,
+  NKV_OBJECT_STATE_DOOMED = 3, /**< Deleted; its bytes are wiped before its room is used again. */
 };
 
 /** How an object is stored. */
 /** After the payload stands a CRC32C for each part, and `payload_crc` is of those. */
 #define NKV_OBJECT_FLAG_PARTS (1u << 0)
+#define NKV_OBJECT_FLAG_WIPE (1u << 2) /**< Its bytes are wiped when it goes. */
 /** A block of a prefix: `parent` is the one before it, 0 for the first. */
 #define NKV_OBJECT_FLAG_CHAINED (1u << 1)
-#define NKV_OBJECT_FLAG_ALL 0x3u
+#define NKV_OBJECT_FLAG_ALL 0x7u
 
 /** Options of ATTEND. */
 #define NKV_ATTEND_FLAG_OUTPUT_BF16 (1u << 0) /**< O is bf16; fp32 otherwise. */

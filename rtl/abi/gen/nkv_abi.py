@@ -354,8 +354,10 @@ class ObjectState(IntEnum):
     FREE = 0
     # Complete, and there until deleted.
     LIVE = 1
-    # Its bytes could not be read or failed their checksum; never given out again.
+    # Its memory could not be read; never given out or used again.
     POISONED = 2
+    # Deleted; its bytes are wiped before its room is used again.
+    DOOMED = 3
 
 
 class ObjectFlag(IntFlag):
@@ -363,6 +365,8 @@ class ObjectFlag(IntFlag):
 
     # After the payload stands a CRC32C for each part, and `payload_crc` is of those.
     PARTS = 1 << 0
+    # Its bytes are wiped when it goes.
+    WIPE = 1 << 2
     # A block of a prefix: `parent` is the one before it, 0 for the first.
     CHAINED = 1 << 1
 

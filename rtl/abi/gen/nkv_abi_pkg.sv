@@ -299,16 +299,20 @@ package nkv_abi_pkg;
     ObjectStateFree = 32'd0,
     // Complete, and there until deleted.
     ObjectStateLive = 32'd1,
-    // Its bytes could not be read or failed their checksum; never given out again.
-    ObjectStatePoisoned = 32'd2
+    // Its memory could not be read; never given out or used again.
+    ObjectStatePoisoned = 32'd2,
+    // Deleted; its bytes are wiped before its room is used again.
+    ObjectStateDoomed = 32'd3
   } object_state_e;
 
   // How an object is stored. Bit numbers, and the mask of all.
   // After the payload stands a CRC32C for each part, and `payload_crc` is of those.
   localparam int unsigned ObjectFlagParts = 0;
+  // Its bytes are wiped when it goes.
+  localparam int unsigned ObjectFlagWipe = 2;
   // A block of a prefix: `parent` is the one before it, 0 for the first.
   localparam int unsigned ObjectFlagChained = 1;
-  localparam logic [7:0] ObjectFlagAll = 8'h03;
+  localparam logic [7:0] ObjectFlagAll = 8'h07;
 
   // Options of ATTEND. Bit numbers, and the mask of all.
   // O is bf16; fp32 otherwise.
