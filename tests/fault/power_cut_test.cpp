@@ -12,7 +12,7 @@ namespace {
 #ifdef NEARKV_TEST_LONG
 constexpr std::uint64_t kImages = 60000;
 #else
-constexpr std::uint64_t kImages = 3000;
+constexpr std::uint64_t kImages = 1500;
 #endif
 
 struct Verdict {
