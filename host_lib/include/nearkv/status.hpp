@@ -42,6 +42,8 @@ enum class [[nodiscard]] Status : std::uint8_t {
   kBusy = NKV_STATUS_BUSY,
   kQuota = NKV_STATUS_QUOTA,
   kDenied = NKV_STATUS_DENIED,
+  kFenced = NKV_STATUS_FENCED,
+  kNotYet = NKV_STATUS_NOT_YET,
 };
 
 /// One line for a person: what happened and what to do.

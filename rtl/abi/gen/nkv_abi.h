@@ -96,6 +96,8 @@ typedef float nkv_f32;
  */
 #define NKV_EXTENT_LIST_CRC_AT 4092
 #define NKV_NAMESPACE_TEXT_BYTES 208 /**< [bytes] Room for a namespace's name for people. */
+#define NKV_SHARE_MAGIC 1398164302 /**< First word of a shared region: 'NKVS'. */
+#define NKV_SHARE_VERSION 1 /**< Version of the shared structures. */
 /** [bins] Bins over the 16-bit midpoint from which a threshold is taken. */
 #define NKV_HISTOGRAM_BINS 4096
 
@@ -192,6 +194,9 @@ enum nkv_status {
   /** the tenant's quota is used up by objects that cannot be evicted; unpin some or raise it */
   NKV_STATUS_QUOTA = 79,
   NKV_STATUS_DENIED = 80, /**< this client may not do that; see the permissions of its tenant */
+  /** the other hosts hold this one for dead; drop its objects and join again */
+  NKV_STATUS_FENCED = 88,
+  NKV_STATUS_NOT_YET = 89, /**< other hosts have not answered yet; poll and call again */
 };
 
 /** Element type of rows that the host hands over. */
@@ -281,6 +286,30 @@ enum nkv_object_state {
   /** Its memory could not be read; never given out or used again. */
   NKV_OBJECT_STATE_POISONED = 2,
   NKV_OBJECT_STATE_DOOMED = 3, /**< Deleted; its bytes are wiped before its room is used again. */
+};
+
+/** What an entry of a host's log says. */
+enum nkv_share_entry_kind {
+  /** An object, or the next version of a mutable one, can be read. */
+  NKV_SHARE_ENTRY_KIND_PUBLISH = 1,
+  /** An object is gone; its extents are reused once nobody can be reading them. */
+  NKV_SHARE_ENTRY_KIND_REMOVE = 2,
+  NKV_SHARE_ENTRY_KIND_TRANSFER = 3, /**< Extents belong to another host from here on. */
+};
+
+/** What one host asks of another, or answers. */
+enum nkv_share_message_kind {
+  NKV_SHARE_MESSAGE_KIND_READ = 1, /**< To the home: let me read the object until further notice. */
+  /** To the home: let me write the next version, of `length` bytes. */
+  NKV_SHARE_MESSAGE_KIND_WRITE = 2,
+  NKV_SHARE_MESSAGE_KIND_GRANT_READ = 3, /**< From the home: `version` is valid until INVALIDATE. */
+  /** From the home: nobody reads the object; write `version` to `first_extent`. */
+  NKV_SHARE_MESSAGE_KIND_GRANT_WRITE = 4,
+  NKV_SHARE_MESSAGE_KIND_INVALIDATE = 5, /**< From the home: stop reading. */
+  NKV_SHARE_MESSAGE_KIND_INVALIDATED = 6, /**< To the home: I have stopped. */
+  NKV_SHARE_MESSAGE_KIND_WRITTEN = 7, /**< To the home: `version` is in memory; publish it. */
+  NKV_SHARE_MESSAGE_KIND_DONE = 8, /**< From the home: `version` is published. */
+  NKV_SHARE_MESSAGE_KIND_ASK = 9, /**< To a neighbour: lend me `length` extents. */
 };
 
 /** How an object is stored. */
@@ -967,6 +996,172 @@ NKV_ASSERT_OFFSET(object_record, grains, 84);
 NKV_ASSERT_OFFSET(object_record, extent_first, 88);
 NKV_ASSERT_OFFSET(object_record, extent_grains, 108);
 
+/** First bytes of a shared region. Written once, by whoever creates it. */
+struct nkv_share_header {
+  uint32_t magic; /**< SHARE_MAGIC. */
+  uint32_t version; /**< Version of all shared structures, SHARE_VERSION. */
+  uint64_t total_bytes; /**< All of the region, this header included. */
+  uint64_t extents_at; /**< Offset of the first extent. */
+  uint32_t extents; /**< Extents of the region. */
+  uint32_t extent_bytes; /**< A power of two, BURST_BYTES at least. */
+  uint32_t log_entries; /**< Entries of one log. */
+  uint16_t hosts; /**< Hosts that the region has room for. */
+  uint16_t leases; /**< Entries of a host's lease table. */
+  uint16_t messages; /**< Slots of a mailbox. */
+  uint16_t reserved; /**< Zero. */
+  uint32_t reserved2[4]; /**< Zero. */
+  uint32_t crc; /**< CRC32C of bytes 0 to 59. */
+};
+#define NKV_SHARE_HEADER_BYTES 64
+NKV_ASSERT_BYTES(share_header, 64);
+NKV_ASSERT_OFFSET(share_header, magic, 0);
+NKV_ASSERT_OFFSET(share_header, version, 4);
+NKV_ASSERT_OFFSET(share_header, total_bytes, 8);
+NKV_ASSERT_OFFSET(share_header, extents_at, 16);
+NKV_ASSERT_OFFSET(share_header, extents, 24);
+NKV_ASSERT_OFFSET(share_header, extent_bytes, 28);
+NKV_ASSERT_OFFSET(share_header, log_entries, 32);
+NKV_ASSERT_OFFSET(share_header, hosts, 36);
+NKV_ASSERT_OFFSET(share_header, leases, 38);
+NKV_ASSERT_OFFSET(share_header, messages, 40);
+NKV_ASSERT_OFFSET(share_header, reserved, 42);
+NKV_ASSERT_OFFSET(share_header, reserved2, 44);
+NKV_ASSERT_OFFSET(share_header, crc, 60);
+
+/**
+ * What a host says of itself and of its log. Two copies, written in turn, so that one is always
+ * whole; the larger heartbeat counts.
+ */
+struct nkv_share_host_line {
+  uint32_t epoch; /**< The host's incarnation. */
+  uint32_t free_extents; /**< Extents that it could use or lend at once. */
+  uint64_t heartbeat; /**< Grows with each writing. */
+  uint64_t head; /**< Number of the last published log entry. */
+  uint64_t tail; /**< Entries up to this number are no longer needed and may be overwritten. */
+  uint64_t view_revision; /**< Revision of the membership that the host acts on. */
+  uint32_t reserved[5]; /**< Zero. */
+  uint32_t crc; /**< CRC32C of bytes 0 to 59. */
+};
+#define NKV_SHARE_HOST_LINE_BYTES 64
+NKV_ASSERT_BYTES(share_host_line, 64);
+NKV_ASSERT_OFFSET(share_host_line, epoch, 0);
+NKV_ASSERT_OFFSET(share_host_line, free_extents, 4);
+NKV_ASSERT_OFFSET(share_host_line, heartbeat, 8);
+NKV_ASSERT_OFFSET(share_host_line, head, 16);
+NKV_ASSERT_OFFSET(share_host_line, tail, 24);
+NKV_ASSERT_OFFSET(share_host_line, view_revision, 32);
+NKV_ASSERT_OFFSET(share_host_line, reserved, 40);
+NKV_ASSERT_OFFSET(share_host_line, crc, 60);
+
+/**
+ * One entry of a host's log. The first publisher's host, epoch and number name an object for good,
+ * whoever owns it later.
+ */
+struct nkv_share_entry {
+  uint64_t number; /**< From 1; entry s stands in slot s modulo log_entries. */
+  uint32_t epoch; /**< Of the log's host. */
+  uint8_t kind; /**< What it says. [a value of share_entry_kind] */
+  uint8_t reserved; /**< Zero. */
+  uint16_t host; /**< First publisher; TRANSFER: the new owner. */
+  uint64_t key_low; /**< Key. */
+  uint64_t key_high; /**< Key. */
+  uint64_t origin_number; /**< Of the first publication. */
+  uint32_t origin_epoch; /**< Of the first publication. */
+  uint32_t first_extent; /**< Place. */
+  uint32_t length; /**< Bytes of the object; TRANSFER: extents. */
+  uint32_t payload_crc; /**< CRC32C of the object's bytes. */
+  uint32_t version; /**< 0: immutable, else from 1 on; TRANSFER: grows with each change of owner. */
+  uint32_t crc; /**< CRC32C of bytes 0 to 59. */
+};
+#define NKV_SHARE_ENTRY_BYTES 64
+NKV_ASSERT_BYTES(share_entry, 64);
+NKV_ASSERT_OFFSET(share_entry, number, 0);
+NKV_ASSERT_OFFSET(share_entry, epoch, 8);
+NKV_ASSERT_OFFSET(share_entry, kind, 12);
+NKV_ASSERT_OFFSET(share_entry, reserved, 13);
+NKV_ASSERT_OFFSET(share_entry, host, 14);
+NKV_ASSERT_OFFSET(share_entry, key_low, 16);
+NKV_ASSERT_OFFSET(share_entry, key_high, 24);
+NKV_ASSERT_OFFSET(share_entry, origin_number, 32);
+NKV_ASSERT_OFFSET(share_entry, origin_epoch, 40);
+NKV_ASSERT_OFFSET(share_entry, first_extent, 44);
+NKV_ASSERT_OFFSET(share_entry, length, 48);
+NKV_ASSERT_OFFSET(share_entry, payload_crc, 52);
+NKV_ASSERT_OFFSET(share_entry, version, 56);
+NKV_ASSERT_OFFSET(share_entry, crc, 60);
+
+/**
+ * What one host has taken of another's log and mailbox. Reads of anything that the log ended up to
+ * here have ended too, but for those in the lease table.
+ */
+struct nkv_share_ack {
+  uint32_t reader_epoch; /**< Of the host that writes this. */
+  uint32_t owner_epoch; /**< Of the host whose log it is. */
+  uint64_t log_number; /**< Entries taken. */
+  uint64_t messages_taken; /**< Messages taken. */
+  uint32_t reserved[9]; /**< Zero. */
+  uint32_t crc; /**< CRC32C of bytes 0 to 59. */
+};
+#define NKV_SHARE_ACK_BYTES 64
+NKV_ASSERT_BYTES(share_ack, 64);
+NKV_ASSERT_OFFSET(share_ack, reader_epoch, 0);
+NKV_ASSERT_OFFSET(share_ack, owner_epoch, 4);
+NKV_ASSERT_OFFSET(share_ack, log_number, 8);
+NKV_ASSERT_OFFSET(share_ack, messages_taken, 16);
+NKV_ASSERT_OFFSET(share_ack, reserved, 24);
+NKV_ASSERT_OFFSET(share_ack, crc, 60);
+
+/** Extents that a host still reads although their object has ended. */
+struct nkv_share_lease {
+  uint32_t epoch; /**< Of the reading host. */
+  uint32_t first_extent; /**< Place. */
+  uint32_t extents; /**< Length; 0: none. */
+  uint32_t reserved[12]; /**< Zero. */
+  uint32_t crc; /**< CRC32C of bytes 0 to 59. */
+};
+#define NKV_SHARE_LEASE_BYTES 64
+NKV_ASSERT_BYTES(share_lease, 64);
+NKV_ASSERT_OFFSET(share_lease, epoch, 0);
+NKV_ASSERT_OFFSET(share_lease, first_extent, 4);
+NKV_ASSERT_OFFSET(share_lease, extents, 8);
+NKV_ASSERT_OFFSET(share_lease, reserved, 12);
+NKV_ASSERT_OFFSET(share_lease, crc, 60);
+
+/** One message from one host to another. */
+struct nkv_share_message {
+  /** From 1 between two incarnations; message s stands in slot s modulo messages. */
+  uint64_t number;
+  uint32_t from_epoch; /**< Incarnation of the sender. */
+  uint32_t to_epoch; /**< Incarnation that it is meant for. */
+  uint64_t origin_number; /**< Of the object, as in its log entry. */
+  uint32_t origin_epoch; /**< Of the object. */
+  uint16_t origin_host; /**< Of the object. */
+  uint8_t kind; /**< What it says. [a value of share_message_kind] */
+  uint8_t reserved; /**< Zero. */
+  uint32_t version; /**< Of the object. */
+  uint32_t first_extent; /**< Place of that version. */
+  uint32_t length; /**< Its bytes; ASK: extents. */
+  uint32_t payload_crc; /**< CRC32C of its bytes. */
+  uint32_t reserved2[3]; /**< Zero. */
+  uint32_t crc; /**< CRC32C of bytes 0 to 59. */
+};
+#define NKV_SHARE_MESSAGE_BYTES 64
+NKV_ASSERT_BYTES(share_message, 64);
+NKV_ASSERT_OFFSET(share_message, number, 0);
+NKV_ASSERT_OFFSET(share_message, from_epoch, 8);
+NKV_ASSERT_OFFSET(share_message, to_epoch, 12);
+NKV_ASSERT_OFFSET(share_message, origin_number, 16);
+NKV_ASSERT_OFFSET(share_message, origin_epoch, 24);
+NKV_ASSERT_OFFSET(share_message, origin_host, 28);
+NKV_ASSERT_OFFSET(share_message, kind, 30);
+NKV_ASSERT_OFFSET(share_message, reserved, 31);
+NKV_ASSERT_OFFSET(share_message, version, 32);
+NKV_ASSERT_OFFSET(share_message, first_extent, 36);
+NKV_ASSERT_OFFSET(share_message, length, 40);
+NKV_ASSERT_OFFSET(share_message, payload_crc, 44);
+NKV_ASSERT_OFFSET(share_message, reserved2, 48);
+NKV_ASSERT_OFFSET(share_message, crc, 60);
+
 /* Registers: byte offsets; 64-bit access only. Masks are in place. */
 #define NKV_REG_ID 0x0u /**< [ro] Read first: another value is another device. */
 /** [ro] Read second: a library opens a device of the same major number only. */
@@ -1126,6 +1321,10 @@ static inline int nkv_status_errno(uint8_t status) {
       return EDQUOT;
     case NKV_STATUS_DENIED:
       return EACCES;
+    case NKV_STATUS_FENCED:
+      return ESTALE;
+    case NKV_STATUS_NOT_YET:
+      return EAGAIN;
     default:
       return EPROTO;
   }
@@ -1203,6 +1402,10 @@ static inline const char *nkv_status_message(uint8_t status) {
              "raise it";
     case NKV_STATUS_DENIED:
       return "this client may not do that; see the permissions of its tenant";
+    case NKV_STATUS_FENCED:
+      return "the other hosts hold this one for dead; drop its objects and join again";
+    case NKV_STATUS_NOT_YET:
+      return "other hosts have not answered yet; poll and call again";
     default:
       return "unknown status; check that library and device have the same ABI";
   }
@@ -1273,6 +1476,10 @@ static inline const char *nkv_status_name(uint8_t status) {
       return "QUOTA";
     case NKV_STATUS_DENIED:
       return "DENIED";
+    case NKV_STATUS_FENCED:
+      return "FENCED";
+    case NKV_STATUS_NOT_YET:
+      return "NOT_YET";
     default:
       return "UNKNOWN";
   }

@@ -120,6 +120,10 @@ MAX_OBJECT_EXTENTS = 511
 EXTENT_LIST_CRC_AT = 4092
 # [bytes] Room for a namespace's name for people.
 NAMESPACE_TEXT_BYTES = 208
+# First word of a shared region: 'NKVS'.
+SHARE_MAGIC = 1398164302
+# Version of the shared structures.
+SHARE_VERSION = 1
 # [bins] Bins over the 16-bit midpoint from which a threshold is taken.
 HISTOGRAM_BINS = 4096
 
@@ -240,6 +244,10 @@ class Status(IntEnum):
     QUOTA = 79
     # this client may not do that; see the permissions of its tenant
     DENIED = 80
+    # the other hosts hold this one for dead; drop its objects and join again
+    FENCED = 88
+    # other hosts have not answered yet; poll and call again
+    NOT_YET = 89
 
 
 class Dtype(IntEnum):
@@ -358,6 +366,40 @@ class ObjectState(IntEnum):
     POISONED = 2
     # Deleted; its bytes are wiped before its room is used again.
     DOOMED = 3
+
+
+class ShareEntryKind(IntEnum):
+    """What an entry of a host's log says."""
+
+    # An object, or the next version of a mutable one, can be read.
+    PUBLISH = 1
+    # An object is gone; its extents are reused once nobody can be reading them.
+    REMOVE = 2
+    # Extents belong to another host from here on.
+    TRANSFER = 3
+
+
+class ShareMessageKind(IntEnum):
+    """What one host asks of another, or answers."""
+
+    # To the home: let me read the object until further notice.
+    READ = 1
+    # To the home: let me write the next version, of `length` bytes.
+    WRITE = 2
+    # From the home: `version` is valid until INVALIDATE.
+    GRANT_READ = 3
+    # From the home: nobody reads the object; write `version` to `first_extent`.
+    GRANT_WRITE = 4
+    # From the home: stop reading.
+    INVALIDATE = 5
+    # To the home: I have stopped.
+    INVALIDATED = 6
+    # To the home: `version` is in memory; publish it.
+    WRITTEN = 7
+    # From the home: `version` is published.
+    DONE = 8
+    # To a neighbour: lend me `length` extents.
+    ASK = 9
 
 
 class ObjectFlag(IntFlag):
@@ -551,6 +593,14 @@ STATUS = {
     Status.DENIED: StatusText(
         errno.EACCES,
         "this client may not do that; see the permissions of its tenant",
+    ),
+    Status.FENCED: StatusText(
+        errno.ESTALE,
+        "the other hosts hold this one for dead; drop its objects and join again",
+    ),
+    Status.NOT_YET: StatusText(
+        errno.EAGAIN,
+        "other hosts have not answered yet; poll and call again",
     ),
 }
 
@@ -938,6 +988,117 @@ OBJECT_RECORD = Record(
         "grains": 84,
         "extent_first": 88,
         "extent_grains": 108,
+    },
+)
+
+# First bytes of a shared region. Written once, by whoever creates it.
+SHARE_HEADER = Record(
+    "<IIQQIIIHHHH4II",
+    64,
+    {
+        "magic": 0,
+        "version": 4,
+        "total_bytes": 8,
+        "extents_at": 16,
+        "extents": 24,
+        "extent_bytes": 28,
+        "log_entries": 32,
+        "hosts": 36,
+        "leases": 38,
+        "messages": 40,
+        "reserved": 42,
+        "reserved2": 44,
+        "crc": 60,
+    },
+)
+
+# What a host says of itself and of its log. Two copies, written in turn, so that one is always
+# whole; the larger heartbeat counts.
+SHARE_HOST_LINE = Record(
+    "<IIQQQQ5II",
+    64,
+    {
+        "epoch": 0,
+        "free_extents": 4,
+        "heartbeat": 8,
+        "head": 16,
+        "tail": 24,
+        "view_revision": 32,
+        "reserved": 40,
+        "crc": 60,
+    },
+)
+
+# One entry of a host's log. The first publisher's host, epoch and number name an object for good,
+# whoever owns it later.
+SHARE_ENTRY = Record(
+    "<QIBBHQQQIIIIII",
+    64,
+    {
+        "number": 0,
+        "epoch": 8,
+        "kind": 12,
+        "reserved": 13,
+        "host": 14,
+        "key_low": 16,
+        "key_high": 24,
+        "origin_number": 32,
+        "origin_epoch": 40,
+        "first_extent": 44,
+        "length": 48,
+        "payload_crc": 52,
+        "version": 56,
+        "crc": 60,
+    },
+)
+
+# What one host has taken of another's log and mailbox. Reads of anything that the log ended up to
+# here have ended too, but for those in the lease table.
+SHARE_ACK = Record(
+    "<IIQQ9II",
+    64,
+    {
+        "reader_epoch": 0,
+        "owner_epoch": 4,
+        "log_number": 8,
+        "messages_taken": 16,
+        "reserved": 24,
+        "crc": 60,
+    },
+)
+
+# Extents that a host still reads although their object has ended.
+SHARE_LEASE = Record(
+    "<III12II",
+    64,
+    {
+        "epoch": 0,
+        "first_extent": 4,
+        "extents": 8,
+        "reserved": 12,
+        "crc": 60,
+    },
+)
+
+# One message from one host to another.
+SHARE_MESSAGE = Record(
+    "<QIIQIHBBIIII3II",
+    64,
+    {
+        "number": 0,
+        "from_epoch": 8,
+        "to_epoch": 12,
+        "origin_number": 16,
+        "origin_epoch": 24,
+        "origin_host": 28,
+        "kind": 30,
+        "reserved": 31,
+        "version": 32,
+        "first_extent": 36,
+        "length": 40,
+        "payload_crc": 44,
+        "reserved2": 48,
+        "crc": 60,
     },
 )
 

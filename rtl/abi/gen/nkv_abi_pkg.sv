@@ -78,6 +78,10 @@ package nkv_abi_pkg;
   localparam int unsigned ExtentListCrcAt = 4092;
   // [bytes] Room for a namespace's name for people.
   localparam int unsigned NamespaceTextBytes = 208;
+  // First word of a shared region: 'NKVS'.
+  localparam int unsigned ShareMagic = 1398164302;
+  // Version of the shared structures.
+  localparam int unsigned ShareVersion = 1;
   // [bins] Bins over the 16-bit midpoint from which a threshold is taken.
   localparam int unsigned HistogramBins = 4096;
 
@@ -193,7 +197,11 @@ package nkv_abi_pkg;
     // the tenant's quota is used up by objects that cannot be evicted; unpin some or raise it
     StatusQuota = 8'd79,
     // this client may not do that; see the permissions of its tenant
-    StatusDenied = 8'd80
+    StatusDenied = 8'd80,
+    // the other hosts hold this one for dead; drop its objects and join again
+    StatusFenced = 8'd88,
+    // other hosts have not answered yet; poll and call again
+    StatusNotYet = 8'd89
   } status_e;
 
   // Element type of rows that the host hands over.
@@ -304,6 +312,38 @@ package nkv_abi_pkg;
     // Deleted; its bytes are wiped before its room is used again.
     ObjectStateDoomed = 32'd3
   } object_state_e;
+
+  // What an entry of a host's log says.
+  typedef enum logic [7:0] {
+    // An object, or the next version of a mutable one, can be read.
+    ShareEntryKindPublish = 8'd1,
+    // An object is gone; its extents are reused once nobody can be reading them.
+    ShareEntryKindRemove = 8'd2,
+    // Extents belong to another host from here on.
+    ShareEntryKindTransfer = 8'd3
+  } share_entry_kind_e;
+
+  // What one host asks of another, or answers.
+  typedef enum logic [7:0] {
+    // To the home: let me read the object until further notice.
+    ShareMessageKindRead = 8'd1,
+    // To the home: let me write the next version, of `length` bytes.
+    ShareMessageKindWrite = 8'd2,
+    // From the home: `version` is valid until INVALIDATE.
+    ShareMessageKindGrantRead = 8'd3,
+    // From the home: nobody reads the object; write `version` to `first_extent`.
+    ShareMessageKindGrantWrite = 8'd4,
+    // From the home: stop reading.
+    ShareMessageKindInvalidate = 8'd5,
+    // To the home: I have stopped.
+    ShareMessageKindInvalidated = 8'd6,
+    // To the home: `version` is in memory; publish it.
+    ShareMessageKindWritten = 8'd7,
+    // From the home: `version` is published.
+    ShareMessageKindDone = 8'd8,
+    // To a neighbour: lend me `length` extents.
+    ShareMessageKindAsk = 8'd9
+  } share_message_kind_e;
 
   // How an object is stored. Bit numbers, and the mask of all.
   // After the payload stands a CRC32C for each part, and `payload_crc` is of those.
@@ -918,6 +958,159 @@ package nkv_abi_pkg;
     object_state_e state;
   } object_record_t;
   localparam int unsigned ObjectRecordBytes = 128;
+
+  // First bytes of a shared region. Written once, by whoever creates it.
+  typedef struct packed {
+    // Byte 60. CRC32C of bytes 0 to 59.
+    logic [31:0] crc;
+    // Byte 44. Zero.
+    logic [3:0][31:0] reserved2;
+    // Byte 42. Zero.
+    logic [15:0] reserved;
+    // Byte 40. Slots of a mailbox.
+    logic [15:0] messages;
+    // Byte 38. Entries of a host's lease table.
+    logic [15:0] leases;
+    // Byte 36. Hosts that the region has room for.
+    logic [15:0] hosts;
+    // Byte 32. Entries of one log.
+    logic [31:0] log_entries;
+    // Byte 28. A power of two, BURST_BYTES at least.
+    logic [31:0] extent_bytes;
+    // Byte 24. Extents of the region.
+    logic [31:0] extents;
+    // Byte 16. Offset of the first extent.
+    logic [63:0] extents_at;
+    // Byte 8. All of the region, this header included.
+    logic [63:0] total_bytes;
+    // Byte 4. Version of all shared structures, SHARE_VERSION.
+    logic [31:0] version;
+    // Byte 0. SHARE_MAGIC.
+    logic [31:0] magic;
+  } share_header_t;
+  localparam int unsigned ShareHeaderBytes = 64;
+
+  // What a host says of itself and of its log. Two copies, written in turn, so that one is always
+  // whole; the larger heartbeat counts.
+  typedef struct packed {
+    // Byte 60. CRC32C of bytes 0 to 59.
+    logic [31:0] crc;
+    // Byte 40. Zero.
+    logic [4:0][31:0] reserved;
+    // Byte 32. Revision of the membership that the host acts on.
+    logic [63:0] view_revision;
+    // Byte 24. Entries up to this number are no longer needed and may be overwritten.
+    logic [63:0] tail;
+    // Byte 16. Number of the last published log entry.
+    logic [63:0] head;
+    // Byte 8. Grows with each writing.
+    logic [63:0] heartbeat;
+    // Byte 4. Extents that it could use or lend at once.
+    logic [31:0] free_extents;
+    // Byte 0. The host's incarnation.
+    logic [31:0] epoch;
+  } share_host_line_t;
+  localparam int unsigned ShareHostLineBytes = 64;
+
+  // One entry of a host's log. The first publisher's host, epoch and number name an object for
+  // good, whoever owns it later.
+  typedef struct packed {
+    // Byte 60. CRC32C of bytes 0 to 59.
+    logic [31:0] crc;
+    // Byte 56. 0: immutable, else from 1 on; TRANSFER: grows with each change of owner.
+    logic [31:0] version;
+    // Byte 52. CRC32C of the object's bytes.
+    logic [31:0] payload_crc;
+    // Byte 48. Bytes of the object; TRANSFER: extents.
+    logic [31:0] length;
+    // Byte 44. Place.
+    logic [31:0] first_extent;
+    // Byte 40. Of the first publication.
+    logic [31:0] origin_epoch;
+    // Byte 32. Of the first publication.
+    logic [63:0] origin_number;
+    // Byte 24. Key.
+    logic [63:0] key_high;
+    // Byte 16. Key.
+    logic [63:0] key_low;
+    // Byte 14. First publisher; TRANSFER: the new owner.
+    logic [15:0] host;
+    // Byte 13. Zero.
+    logic [7:0] reserved;
+    // Byte 12. What it says. [a value of share_entry_kind]
+    share_entry_kind_e kind;
+    // Byte 8. Of the log's host.
+    logic [31:0] epoch;
+    // Byte 0. From 1; entry s stands in slot s modulo log_entries.
+    logic [63:0] number;
+  } share_entry_t;
+  localparam int unsigned ShareEntryBytes = 64;
+
+  // What one host has taken of another's log and mailbox. Reads of anything that the log ended up
+  // to here have ended too, but for those in the lease table.
+  typedef struct packed {
+    // Byte 60. CRC32C of bytes 0 to 59.
+    logic [31:0] crc;
+    // Byte 24. Zero.
+    logic [8:0][31:0] reserved;
+    // Byte 16. Messages taken.
+    logic [63:0] messages_taken;
+    // Byte 8. Entries taken.
+    logic [63:0] log_number;
+    // Byte 4. Of the host whose log it is.
+    logic [31:0] owner_epoch;
+    // Byte 0. Of the host that writes this.
+    logic [31:0] reader_epoch;
+  } share_ack_t;
+  localparam int unsigned ShareAckBytes = 64;
+
+  // Extents that a host still reads although their object has ended.
+  typedef struct packed {
+    // Byte 60. CRC32C of bytes 0 to 59.
+    logic [31:0] crc;
+    // Byte 12. Zero.
+    logic [11:0][31:0] reserved;
+    // Byte 8. Length; 0: none.
+    logic [31:0] extents;
+    // Byte 4. Place.
+    logic [31:0] first_extent;
+    // Byte 0. Of the reading host.
+    logic [31:0] epoch;
+  } share_lease_t;
+  localparam int unsigned ShareLeaseBytes = 64;
+
+  // One message from one host to another.
+  typedef struct packed {
+    // Byte 60. CRC32C of bytes 0 to 59.
+    logic [31:0] crc;
+    // Byte 48. Zero.
+    logic [2:0][31:0] reserved2;
+    // Byte 44. CRC32C of its bytes.
+    logic [31:0] payload_crc;
+    // Byte 40. Its bytes; ASK: extents.
+    logic [31:0] length;
+    // Byte 36. Place of that version.
+    logic [31:0] first_extent;
+    // Byte 32. Of the object.
+    logic [31:0] version;
+    // Byte 31. Zero.
+    logic [7:0] reserved;
+    // Byte 30. What it says. [a value of share_message_kind]
+    share_message_kind_e kind;
+    // Byte 28. Of the object.
+    logic [15:0] origin_host;
+    // Byte 24. Of the object.
+    logic [31:0] origin_epoch;
+    // Byte 16. Of the object, as in its log entry.
+    logic [63:0] origin_number;
+    // Byte 12. Incarnation that it is meant for.
+    logic [31:0] to_epoch;
+    // Byte 8. Incarnation of the sender.
+    logic [31:0] from_epoch;
+    // Byte 0. From 1 between two incarnations; message s stands in slot s modulo messages.
+    logic [63:0] number;
+  } share_message_t;
+  localparam int unsigned ShareMessageBytes = 64;
 
   // Registers: byte offsets; fields by lowest bit and width
   // [ro] Read first: another value is another device.
