@@ -331,11 +331,35 @@ TEST_P(ObjectStoreTest, PartOfABatchMayFail) {
   JobResult result;
   ASSERT_EQ(store_->run(job, &result), Status::kOk);
   EXPECT_EQ(result.items, (std::vector{Status::kOk, Status::kNotFound, Status::kBadArgument}));
-  EXPECT_EQ(result.object_bytes, (std::vector<std::uint32_t>{5000, 0, 0}));
+  EXPECT_EQ(result.object_bytes, (std::vector<std::uint32_t>{5000, 0, 5000}));
   EXPECT_FALSE(result.all_ok());
 }
 
 TEST_P(ObjectStoreTest, RefusesJobsThatMakeNoSense) {
+TEST_F(ObjectStoreTest, AGetWithoutATargetAsksForTheSizeAndCountsAsNoUse) {
+  Job parts;
+  parts.parts = 4;
+  ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(1, 10001), parts), Status::kOk);
+  const Bytes names[] = {key_of(1), key_of(1), key_of(1), key_of(2)};
+  ObjectItem items[4];
+  for (std::size_t i = 0; i < 4; ++i) items[i].key = names[i];
+  items[1].first_part = 3;
+  items[1].part_count = 1;
+  items[2].first_part = 3;
+  items[2].part_count = 2;
+  Job job;
+  job.namespace_number = space_;
+  job.items = items;
+  JobResult result;
+  ASSERT_EQ(store_->run(job, &result), Status::kOk);
+  EXPECT_EQ(result.items, (std::vector{Status::kBadArgument, Status::kBadArgument,
+                                       Status::kBadArgument, Status::kNotFound}));
+  EXPECT_EQ(result.object_bytes, (std::vector<std::uint32_t>{10001, 2498, 0, 0}));
+  EXPECT_EQ(store_->stats().hits, 0U);
+  EXPECT_EQ(store_->stats().corruptions, 0U);
+}
+
+TEST_F(ObjectStoreTest, RefusesJobsThatMakeNoSense) {
   Job job;
   job.namespace_number = 77;
   JobId id = 0;

@@ -37,6 +37,8 @@ struct ObjectItem {
   std::span<const std::span<const std::byte>> source;  ///< kSet.
   std::span<const std::span<std::byte>> target;        ///< kGet; may be larger than the object.
   std::uint16_t first_part = 0;                        ///< kGet, kSetParts.
+  std::span<const std::span<std::byte>> target;        ///< kGet; kBadArgument if it is too small.
+  std::uint16_t first_part = 0;                        ///< kGet, of an object that has parts.
   std::uint16_t part_count = 0;                        ///< 0: all of it.
   bool key_is_digest = false;    ///< The key is ObjectInfo's, of an object with a long one.
   std::uint64_t generation = 0;  ///< kGet, kErase: only if it is this one; 0: whichever.
@@ -75,7 +77,9 @@ using JobId = std::uint64_t;
 struct JobResult {
   JobId id = 0;
   std::vector<Status> items;                ///< One each, in order.
-  std::vector<std::uint32_t> object_bytes;  ///< kGet: what was copied; else 0.
+  /// kGet: what was copied or, if the target was too small (none at all asks so), what it has to
+  /// hold; else 0.
+  std::vector<std::uint32_t> object_bytes;
 
   [[nodiscard]] NEARKV_API bool all_ok() const;
 };

@@ -44,6 +44,7 @@ Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* byt
   if (std::uint32_t{item.first_part} + count > parts) return Status::kBadArgument;
   TargetCursor target(item.target);
   const PartRange wanted = part_range(record, item.first_part, count);
+  *bytes = static_cast<std::uint32_t>(wanted.bytes);
   if (target.remaining_bytes() < wanted.bytes) return Status::kBadArgument;
   std::uint32_t crc = 0;
   if (record.parts == 0) {
@@ -63,7 +64,7 @@ Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* byt
       if (status == Status::kOk && crc != checksums[part]) status = Status::kCorrupt;
     }
   }
-  if (status == Status::kOk) *bytes = static_cast<std::uint32_t>(wanted.bytes);
+  if (status != Status::kOk) *bytes = 0;
   return status;
 }
 
