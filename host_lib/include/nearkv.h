@@ -1,4 +1,4 @@
-/* The C API: devices and pools for callers that are not C++.
+/* The C API: devices and pools for callers that are not C++. Objects by key: nearkv_store.h.
  *
  * Every function returns 0 or a negative errno; where many mistakes share one errno, the text from
  * `reason` or nearkv_pool_last_error() tells them apart. Structures say what `nearkv/pool.hpp` says

@@ -1,12 +1,11 @@
 // nearkv.h over the C++ library.
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "c_api/report.hpp"
 #include "edge.hpp"
 #include "nearkv.h"
 #include "nearkv/device.hpp"
@@ -22,27 +21,6 @@ struct nearkv_pool {
 
 namespace nearkv {
 namespace {
-
-void copy_text(const std::string& text, char* out, std::size_t bytes) {
-  if (out == nullptr || bytes == 0) return;
-  const std::size_t length = std::min(text.size(), bytes - 1);
-  std::memcpy(out, text.data(), length);
-  out[length] = '\0';
-}
-
-/// Runs `body(&why)`, hands its reason out on failure, and returns a negative errno.
-template <typename Body>
-int report(char* reason, std::size_t reason_bytes, Body&& body) noexcept {
-  const Status status = at_edge([&] {
-    std::string why;
-    const Status inner = body(&why);
-    if (inner != Status::kOk) {
-      copy_text(why.empty() ? std::string(message(inner)) : why, reason, reason_bytes);
-    }
-    return inner;
-  });
-  return to_errno(status);
-}
 
 std::size_t element_bytes(std::uint8_t dtype) { return nkv_element_bytes(dtype); }
 
