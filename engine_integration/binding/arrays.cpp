@@ -88,13 +88,7 @@ HostRows host_rows(const Array& array, std::uint8_t dtype, const char* name) {
 }
 
 std::span<const std::byte> bytes_of(const Array& array, const char* name) {
-  std::int64_t stride = 1;
-  for (std::size_t axis = array.ndim(); axis-- > 0;) {
-    if (array.shape(axis) > 1 && array.stride(axis) != stride) {
-      throw nb::value_error((std::string(name) + " must be contiguous; copy it").c_str());
-    }
-    stride *= static_cast<std::int64_t>(array.shape(axis));
-  }
+  check_contiguous(array, name);
   return {static_cast<const std::byte*>(array.data()), array.nbytes()};
 }
 

@@ -34,6 +34,18 @@ void check_shape(const Array& array, std::initializer_list<std::int64_t> shape, 
 /// last axis must be contiguous, and no stride negative.
 [[nodiscard]] HostRows host_rows(const Array& array, std::uint8_t dtype, const char* name);
 
+/// Raises ValueError unless the array is C-contiguous.
+template <typename AnyArray>
+void check_contiguous(const AnyArray& array, const char* name) {
+  std::int64_t stride = 1;
+  for (std::size_t axis = array.ndim(); axis-- > 0;) {
+    if (array.shape(axis) > 1 && array.stride(axis) != stride) {
+      throw nanobind::value_error((std::string(name) + " must be contiguous; copy it").c_str());
+    }
+    stride *= static_cast<std::int64_t>(array.shape(axis));
+  }
+}
+
 /// The bytes of a C-contiguous array.
 [[nodiscard]] std::span<const std::byte> bytes_of(const Array& array, const char* name);
 

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace nearkv::python {
 
@@ -16,6 +17,13 @@ void bind_error(nb::module_& module) {
       PyExc_OSError, members.ptr());
   if (type == nullptr) throw nb::python_error();
   module.attr("Error") = nb::steal(type);
+  module.def(
+      "check",
+      [](std::uint8_t status, const std::string& text) {
+        check(static_cast<Status>(status), text);
+      },
+      "status"_a, "text"_a = "",
+      "Raises Error for a `Status` other than OK, with `text` or the status's own message.");
 }
 
 void check(Status status, const std::string& text) {

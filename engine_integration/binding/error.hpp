@@ -9,7 +9,7 @@
 
 namespace nearkv::python {
 
-/// Adds the exception class `Error` to the module.
+/// Adds the exception class `Error`, and `check` which raises it, to the module.
 void bind_error(nanobind::module_& module);
 
 /// Raises `Error` with errno, `text` and the status's name, unless `status` is kOk. An empty text

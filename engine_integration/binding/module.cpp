@@ -7,8 +7,11 @@
 
 // NOLINTNEXTLINE(readability-identifier-naming): the macro's own names.
 NB_MODULE(_nearkv, module) {
-  module.doc() = "Devices, pools and codecs of NearKV; use it through the package `nearkv`.";
+  module.doc() =
+      "Devices, pools, object stores and codecs of NearKV; use it through the package `nearkv`.";
   nearkv::python::bind_error(module);
   nearkv::python::bind_pool(module);
   nearkv::python::bind_codecs(module);
+  nearkv::python::bind_store_records(module);
+  nearkv::python::bind_store(module);
 }

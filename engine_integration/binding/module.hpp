@@ -8,6 +8,12 @@ namespace nearkv::python {
 /// Device, Pool, NearStats, PoolUsage.
 void bind_pool(nanobind::module_& module);
 
+/// ObjectStore, JobKind.
+void bind_store(nanobind::module_& module);
+
+/// ObjectStoreStats, NamespaceInfo, ObjectInfo, VerifyProgress.
+void bind_store_records(nanobind::module_& module);
+
 /// encode_block, decode_block, codec_supports.
 void bind_codecs(nanobind::module_& module);
 

@@ -1,0 +1,256 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "error.hpp"
+#include "module.hpp"
+#include "nearkv/object_store.hpp"
+#include "open_store.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace nearkv::python {
+namespace {
+
+using std::chrono::nanoseconds;
+
+nanoseconds duration_of(double seconds, const char* name) {
+  constexpr double kMost = 1e9;
+  if (!(seconds >= 0 && seconds <= kMost)) {
+    throw nb::value_error((std::string(name) + " must be 0 to 1e9 seconds").c_str());
+  }
+  return nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+}
+
+/// Any ObjectStore, until close(). Thread safety: all calls, with the GIL.
+class Store {
+ public:
+  explicit Store(std::unique_ptr<ObjectStore> store)
+      : open_(std::make_shared<OpenStore>(std::move(store))) {}
+
+  void close() {
+    std::shared_ptr<OpenStore> closing = std::exchange(open_, nullptr);
+    freely([&] { closing.reset(); });
+  }
+
+  [[nodiscard]] bool closed() const { return open_ == nullptr; }
+
+  /// The store, which stays open while the pointer lives. Raises ValueError after close().
+  [[nodiscard]] std::shared_ptr<OpenStore> use() const {
+    if (open_ == nullptr) throw nb::value_error("the store is closed");
+    return open_;
+  }
+
+  /// What `call(store)` gives, without the GIL.
+  template <typename Call>
+  auto ask(Call call) const -> decltype(call(std::declval<ObjectStore&>())) {
+    const std::shared_ptr<OpenStore> open = use();
+    return freely([&] { return call(**open); });
+  }
+
+ private:
+  std::shared_ptr<OpenStore> open_;
+};
+
+using Start = Status (*)(const std::string&, const ObjectStore::Options&,
+                         std::unique_ptr<ObjectStore>*, std::string*);
+
+template <Start kStart>
+std::unique_ptr<Store> start(const std::string& uri, std::uint32_t max_objects,
+                             std::uint32_t max_namespaces, unsigned workers,
+                             const std::string& eviction, double patience_s) {
+  ObjectStore::Options options;
+  options.max_objects = max_objects;
+  options.max_namespaces = max_namespaces;
+  options.workers = workers;
+  options.eviction = eviction;
+  options.patience =
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration_of(patience_s, "patience_s"));
+  std::unique_ptr<ObjectStore> store;
+  std::string reason;
+  check(freely([&] { return kStart(uri, options, &store, &reason); }), reason);
+  return std::make_unique<Store>(std::move(store));
+}
+
+std::uint32_t open_namespace(const Store& self, std::uint16_t tenant, const std::string& model,
+                             const std::string& dtype, const std::string& layout,
+                             std::uint32_t rank, std::uint32_t group, const nb::bytes& salt) {
+  const Namespace name{
+      tenant, model, dtype, layout, rank, group, std::string(salt.c_str(), salt.size())};
+  std::uint32_t number = 0;
+  check(self.ask([&](ObjectStore& store) { return store.open_namespace(name, &number); }));
+  return number;
+}
+
+template <bool kSubmit>
+nb::tuple transfer(const Store& self, JobKind kind, std::uint32_t space, nb::handle keys,
+                   nb::handle memory, std::uint16_t first_part, std::uint16_t part_count,
+                   bool chain, const nb::bytes& parent, bool overwrite, std::uint16_t parts,
+                   std::uint32_t age_s) {
+  const std::shared_ptr<OpenStore> open = self.use();
+  Job options;
+  options.kind = kind;
+  options.namespace_number = space;
+  options.chain = chain;
+  options.parent = {static_cast<const std::byte*>(parent.data()), parent.size()};
+  options.overwrite = overwrite;
+  options.parts = parts;
+  options.age = std::chrono::seconds(age_s);
+  Transfer made(options, keys, memory, first_part, part_count);
+  if (kind == JobKind::kGet && memory.is_none()) made.make_room(&**open);
+  return kSubmit ? open->submit(std::move(made)) : open->run(made);
+}
+
+std::optional<nb::tuple> wait(const Store& self, JobId id, std::optional<double> timeout_s) {
+  std::optional<nanoseconds> timeout;
+  if (timeout_s) timeout = duration_of(*timeout_s, "timeout");
+  return self.use()->wait(id, timeout);
+}
+
+/// Whether `status` is kOk; false for kNotFound, Error for all else.
+bool found(Status status) {
+  if (status != Status::kNotFound) check(status);
+  return status == Status::kOk;
+}
+
+std::size_t exists(const Store& self, std::uint32_t space, nb::handle keys) {
+  const Keys names(keys);
+  return self.ask([&](ObjectStore& store) { return store.exists(space, names.span()); });
+}
+
+std::vector<bool> present(const Store& self, std::uint32_t space, nb::handle keys) {
+  const Keys names(keys);
+  const std::size_t count = names.span().size();
+  const auto flags = std::make_unique<bool[]>(count);
+  self.ask(
+      [&](ObjectStore& store) { return store.exists(space, names.span(), {flags.get(), count}); });
+  return std::vector<bool>(flags.get(), flags.get() + count);
+}
+
+std::size_t match_prefix(const Store& self, std::uint32_t space, nb::handle chain) {
+  const Keys names(chain);
+  return self.ask([&](ObjectStore& store) { return store.match_prefix(space, names.span()); });
+}
+
+void touch(const Store& self, std::uint32_t space, nb::handle keys) {
+  const Keys names(keys);
+  self.ask([&](ObjectStore& store) { store.touch(space, names.span()); });
+}
+
+std::tuple<LeaseId, nb::bytes> pin(const Store& self, std::uint32_t space, nb::handle keys,
+                                   double duration_s) {
+  const Keys names(keys);
+  const nanoseconds duration = duration_of(duration_s, "duration_s");
+  std::vector<Status> statuses(names.span().size(), Status::kOk);
+  const LeaseId lease = self.ask(
+      [&](ObjectStore& store) { return store.pin(space, names.span(), duration, statuses); });
+  return {lease, nb::bytes(statuses.data(), statuses.size())};
+}
+
+VerifyProgress verify(const Store& self, std::uint32_t first, std::uint32_t most) {
+  VerifyProgress progress;
+  check(self.ask([&](ObjectStore& store) { return store.verify(first, most, &progress); }));
+  return progress;
+}
+
+std::uint64_t defragment(const Store& self, std::uint64_t most_bytes) {
+  std::uint64_t moved_bytes = 0;
+  check(self.ask([&](ObjectStore& store) { return store.defragment(most_bytes, &moved_bytes); }));
+  return moved_bytes;
+}
+
+template <Start kStart>
+void bind_start(nb::class_<Store>& store, const char* name, const char* doc) {
+  const ObjectStore::Options defaults;
+  store.def_static(name, &start<kStart>, "uri"_a, nb::kw_only(),
+                   "max_objects"_a = defaults.max_objects,
+                   "max_namespaces"_a = defaults.max_namespaces, "workers"_a = defaults.workers,
+                   "eviction"_a = defaults.eviction,
+                   "patience_s"_a = std::chrono::duration<double>(defaults.patience).count(), doc);
+}
+
+template <bool kSubmit>
+void bind_transfer(nb::class_<Store>& store, const char* name, const char* doc) {
+  store.def(name, &transfer<kSubmit>, "kind"_a, "space"_a, "keys"_a, "memory"_a.none() = nb::none(),
+            nb::kw_only(), "first_part"_a = 0, "part_count"_a = 0, "chain"_a = false,
+            "parent"_a = nb::bytes(""), "overwrite"_a = false, "parts"_a = 0, "age_s"_a = 0, doc);
+}
+
+}  // namespace
+
+void bind_store(nb::module_& module) {
+  nb::enum_<JobKind>(module, "JobKind", "What a job does.")
+      .value("GET", JobKind::kGet)
+      .value("SET", JobKind::kSet)
+      .value("ERASE", JobKind::kErase)
+      .value("EXISTS", JobKind::kExists);
+  nb::class_<Store> type(module, "ObjectStore", "What nearkv.store.ObjectStore wraps; use that.");
+  bind_start<&ObjectStore::create>(type, "create", "Formats memory of a device URI.");
+  bind_start<&ObjectStore::open>(type, "open", "Takes up what earlier work left there.");
+  bind_transfer<false>(type, "run", "Runs a job: (statuses, object_bytes, fresh memory).");
+  bind_transfer<true>(type, "submit", "Hands a job to the workers: (id, fresh memory).");
+  type.def("close", &Store::close, "Drops jobs that have not begun. Again: does nothing.")
+      .def_prop_ro("closed", &Store::closed)
+      .def("open_namespace", &open_namespace, "tenant"_a, "model"_a, "dtype"_a, "layout"_a,
+           "rank"_a, "group"_a, "salt"_a)
+      .def("wait", &wait, "id"_a, "timeout"_a.none(),
+           "(statuses, object_bytes), or None if it takes longer. Error NOT_FOUND if the job was\n"
+           "reported already.")
+      .def(
+          "drain", [](const Store& self) { return self.use()->drain(); },
+          "[(id, (statuses, object_bytes))] of jobs that are over, each reported once.")
+      .def(
+          "cancel",
+          [](const Store& self, JobId id) {
+            return found(self.ask([&](ObjectStore& store) { return store.cancel(id); }));
+          },
+          "id"_a, "False: it is over.")
+      .def_prop_ro("event_fd", [](const Store& self) { return (**self.use()).event_fd(); })
+      .def("exists", &exists, "space"_a, "keys"_a)
+      .def("present", &present, "space"_a, "keys"_a)
+      .def("match_prefix", &match_prefix, "space"_a, "chain"_a)
+      .def("touch", &touch, "space"_a, "keys"_a)
+      .def("pin", &pin, "space"_a, "keys"_a, "duration_s"_a, "(lease, statuses).")
+      .def(
+          "unpin",
+          [](const Store& self, LeaseId lease) {
+            return found(self.ask([&](ObjectStore& store) { return store.unpin(lease); }));
+          },
+          "lease"_a, "False: it had ended.")
+      .def(
+          "set_quota",
+          [](const Store& self, std::uint16_t tenant, std::uint64_t bytes) {
+            check(self.ask([&](ObjectStore& store) { return store.set_quota(tenant, bytes); }));
+          },
+          "tenant"_a, "bytes"_a)
+      .def("stats",
+           [](const Store& self) {
+             return self.ask([](ObjectStore& store) { return store.stats(); });
+           })
+      .def("namespaces",
+           [](const Store& self) {
+             return self.ask([](ObjectStore& store) { return store.namespaces(); });
+           })
+      .def(
+          "objects",
+          [](const Store& self, std::uint32_t first, std::uint32_t most) {
+            return self.ask([&](ObjectStore& store) { return store.list(first, most); });
+          },
+          "first"_a, "most"_a)
+      .def("verify", &verify, "first"_a, "most"_a)
+      .def("defragment", &defragment, "most_bytes"_a);
+}
+
+}  // namespace nearkv::python

@@ -1,0 +1,290 @@
+"""Jobs of an object store: how they end, how threads and event loops wait for them."""
+
+import asyncio
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import _nearkv
+from nkv_abi import STATUS, Status
+
+__all__ = ["Job", "Jobs", "Result"]
+
+
+class Result:
+    """How a job ended, item by item, in the order of its keys.
+
+    `object_bytes`: of a get, what was copied or what too small a target has to hold; else 0.
+    `buffers`: of a get into fresh memory, a bytearray for each object or None; else None.
+    """
+
+    __slots__ = ("_statuses", "buffers", "keys", "object_bytes")
+
+    def __init__(
+        self,
+        keys: list[bytes],
+        statuses: bytes,
+        object_bytes: list[int],
+        memory: list[bytearray | None] | None,
+    ) -> None:
+        self.keys = keys
+        self.object_bytes = object_bytes
+        self.buffers = memory
+        self._statuses = statuses
+        if memory is not None:
+            for i, buffer in enumerate(memory):
+                if buffer is not None and statuses[i]:
+                    memory[i] = None
+                elif buffer is not None:
+                    del buffer[object_bytes[i] :]  # A smaller object may have come meanwhile.
+
+    @property
+    def statuses(self) -> list[Status]:
+        """One for each item."""
+        return [Status(status) for status in self._statuses]
+
+    @property
+    def bitmap(self) -> list[bool]:
+        """Whether each item is OK."""
+        return [not status for status in self._statuses]
+
+    @property
+    def all_ok(self) -> bool:
+        """Whether every item is OK."""
+        return not any(self._statuses)
+
+    @property
+    def leading(self) -> int:
+        """How many items from the first on are OK."""
+        return next((i for i, status in enumerate(self._statuses) if status), len(self._statuses))
+
+    def check(self) -> "Result":
+        """This result, if every item is OK. Else raises Error for the first that is not."""
+        first = self.leading
+        if first < len(self._statuses):
+            status = self._statuses[first]
+            text = f"key {self.keys[first].hex()[:64]}: {STATUS[Status(status)].message}"
+            _nearkv.check(status, text)
+        return self
+
+    def __len__(self) -> int:
+        return len(self._statuses)
+
+    def __repr__(self) -> str:
+        return f"<Result: {self.bitmap.count(True)} of {len(self)} OK>"
+
+
+class Job:
+    """A batch on its way. Buffers that it names are held until it was reported.
+
+    It is reported by whatever tells first that it is over: wait(), done(), awaiting it, or
+    ObjectStore.drain(). Thread safety: all calls.
+    """
+
+    def __init__(
+        self, jobs: "Jobs", number: int, keys: list[bytes], memory: list[bytearray | None] | None
+    ) -> None:
+        self.id = number
+        self._jobs = jobs
+        self._keys = keys
+        self._memory = memory
+        self._over = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+        self._result: Result | None = None
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """Waits, and works on the job meanwhile. Error TIMEOUT after `timeout` seconds."""
+        if not self._over.is_set() and not self._jobs.wait(self, timeout):
+            _nearkv.check(Status.TIMEOUT, f"job {self.id} is not over after {timeout} s")
+        return self._report()
+
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self._over.is_set() or self._jobs.wait(self, 0)
+
+    def cancel(self) -> bool:
+        """Ends items that have not begun, as CANCELLED; False if the job is over.
+
+        Those being copied are finished: buffers are in use until the job is over.
+        """
+        return not self._over.is_set() and self._jobs.cancel(self)
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        """The result. To cancel whoever awaits it cancels the job, and waits until it is over."""
+        return self._finish().__await__()
+
+    async def _finish(self) -> Result:
+        await self._jobs.until_over(self, cancel=True)
+        return self._report()
+
+    def _report(self) -> Result:
+        assert self._result is not None
+        self._jobs.forget(self)
+        return self._result
+
+    def _end(self, statuses: bytes, object_bytes: list[int]) -> None:
+        self._result = Result(self._keys, statuses, object_bytes, self._memory)
+        self._over.set()
+
+
+class Jobs:
+    """The jobs of one store, by their numbers, until they are over.
+
+    Results reach their jobs through whichever thread asks the store first. Event loops listen to
+    the store's event fd while something in them awaits a job, so any number of loops and threads
+    may share a store.
+    """
+
+    def __init__(self, core: _nearkv.ObjectStore) -> None:
+        self._core = core
+        self._lock = threading.Lock()
+        self._in_flight: dict[int, Job] = {}
+        # Over, but nobody was told; whoever dropped the job does not want to be.
+        self._unreported: weakref.WeakValueDictionary[int, Job] = weakref.WeakValueDictionary()
+        # Of each loop that listens: its descriptor, and how many in it await something.
+        self._listeners: dict[asyncio.AbstractEventLoop, tuple[int, int]] = {}
+        self._closed = False
+        weakref.finalize(self, core.close)
+
+    def submit(
+        self,
+        kind: _nearkv.JobKind,
+        space: int,
+        keys: list[bytes],
+        memory: list[Any] | None,
+        options: dict[str, Any],
+    ) -> Job:
+        """Hands a job to the store's workers."""
+        with self._lock:  # collect() finds the job even if it is over at once.
+            if self._closed:
+                raise ValueError("the store is closed")
+            number, fresh = self._core.submit(kind, space, keys, memory, **options)
+            job = self._in_flight[number] = Job(self, number, keys, fresh)
+        return job
+
+    async def submit_async(self, *arguments: Any) -> Job:
+        """As submit(), but waits while the queue is full."""
+        while True:
+            try:
+                return self.submit(*arguments)
+            except _nearkv.Error as error:
+                if error.status != Status.QUEUE_FULL:
+                    raise
+            with self._lock:
+                oldest = next(iter(self._in_flight.values()), None)
+            if oldest is not None:
+                await self.until_over(oldest, cancel=False)
+
+    def collect(self) -> None:
+        """Tells jobs that they are over."""
+        for number, outcome in self._core.drain():
+            self._end(number, outcome, reported=False)
+
+    def drain(self) -> list[Job]:
+        """Jobs that are over and were not reported, in the order in which they ended."""
+        self.collect()
+        with self._lock:
+            jobs = list(self._unreported.values())
+            self._unreported.clear()
+        return jobs
+
+    def wait(self, job: Job, timeout: float | None) -> bool:
+        """Whether a job was over within `timeout` seconds."""
+        try:
+            outcome = self._core.wait(job.id, timeout)
+        except (_nearkv.Error, ValueError) as error:
+            if job._over.is_set():  # close() was faster.
+                return True
+            if getattr(error, "status", None) != Status.NOT_FOUND:
+                raise
+            job._over.wait()  # Another thread has its result and is about to end it.
+            return True
+        if outcome is None:
+            return False
+        self._end(job.id, outcome, reported=True)
+        return True
+
+    def cancel(self, job: Job) -> bool:
+        """As Job.cancel()."""
+        return self._core.cancel(job.id)
+
+    def forget(self, job: Job) -> None:
+        """Keeps drain() from giving a job."""
+        with self._lock:
+            self._unreported.pop(job.id, None)
+
+    async def until_over(self, job: Job, *, cancel: bool) -> None:
+        """Waits for a job in the running loop; with `cancel`, cancels it rather than leave it."""
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # The loop was closed meanwhile.
+                loop.call_soon_threadsafe(over.set_result, None)
+
+        with self._lock:
+            if job._over.is_set():
+                return
+            job._callbacks.append(tell)
+        cancelled: asyncio.CancelledError | None = None
+        with self._listening(loop):
+            while not over.done():
+                try:
+                    await asyncio.wait([over])
+                except asyncio.CancelledError as error:
+                    if not cancel:
+                        raise
+                    cancelled = error
+                    job.cancel()
+        if cancelled is not None:
+            raise cancelled
+
+    def close(self) -> None:
+        """Cancels what has not begun, ends all jobs, closes the store."""
+        with self._lock:
+            self._closed = True
+            jobs = list(self._in_flight.values())
+        try:
+            for job in jobs:
+                job.cancel()
+            for job in jobs:
+                if not job._over.is_set():
+                    self.wait(job, None)
+        finally:
+            self._core.close()
+
+    def _end(self, number: int, outcome: tuple[bytes, list[int]], *, reported: bool) -> None:
+        with self._lock:
+            job = self._in_flight.pop(number)
+            job._end(*outcome)
+            callbacks, job._callbacks = job._callbacks, []
+            if not reported:
+                self._unreported[number] = job
+        for tell in callbacks:
+            tell()
+
+    def _heard(self) -> None:
+        with contextlib.suppress(ValueError):  # The store was closed meanwhile.
+            self.collect()
+
+    @contextlib.contextmanager
+    def _listening(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        # Only the loop's own thread touches its entry.
+        if loop not in self._listeners:
+            # Its own descriptor, so that none is taken away from under a loop by close().
+            self._listeners[loop] = os.dup(self._core.event_fd), 0
+            loop.add_reader(self._listeners[loop][0], self._heard)
+        descriptor, waiting = self._listeners[loop]
+        self._listeners[loop] = descriptor, waiting + 1
+        try:
+            yield
+        finally:
+            descriptor, waiting = self._listeners.pop(loop)
+            if waiting > 1:
+                self._listeners[loop] = descriptor, waiting - 1
+            else:
+                loop.remove_reader(descriptor)
+                os.close(descriptor)

@@ -1,0 +1,120 @@
+"""An object store as a whole: how it is opened, watched and looked after."""
+
+from collections.abc import Iterator
+from typing import Self, TypedDict, Unpack
+
+import _nearkv
+from _nearkv import NamespaceInfo, ObjectInfo, ObjectStoreStats, VerifyProgress
+
+from nearkv.store.jobs import Job, Jobs
+from nearkv.store.namespace import Namespace
+
+__all__ = ["ObjectStore"]
+
+
+class StoreOptions(TypedDict, total=False):
+    """How a store is opened.
+
+    `workers`: threads that run jobs. `eviction`: lru, lfu, arc, s3fifo or chain_lhd. `patience_s`:
+    how long a set waits for leases to free room. `max_objects` 0: one for every 64 KiB. The last
+    two are fixed by create().
+    """
+
+    workers: int
+    eviction: str
+    patience_s: float
+    max_objects: int
+    max_namespaces: int
+
+
+class ObjectStore:
+    """Objects of 1 byte to 64 MiB in the memory of a device URI. A context manager.
+
+    Without a PATH in "cpu:PATH?memory=8GiB" nothing survives; in a file all that was acknowledged
+    survives the process, on a DAX device loss of power too.
+    """
+
+    def __init__(self, core: _nearkv.ObjectStore) -> None:
+        """Wraps a store of the extension, however it was opened."""
+        self._core = core
+        self._jobs = Jobs(core)
+
+    @classmethod
+    def create(cls, uri: str, **options: Unpack[StoreOptions]) -> Self:
+        """Formats memory; whatever it held is lost."""
+        return cls(_nearkv.ObjectStore.create(uri, **options))
+
+    @classmethod
+    def open(cls, uri: str, **options: Unpack[StoreOptions]) -> Self:
+        """Takes up what create() and earlier work left. Error BAD_POOL if there is nothing."""
+        return cls(_nearkv.ObjectStore.open(uri, **options))
+
+    def namespace(
+        self,
+        model: str = "",
+        dtype: str = "",
+        layout: str = "",
+        *,
+        tenant: int = 0,
+        rank: int = 0,
+        group: int = 0,
+        salt: bytes = b"",
+    ) -> Namespace:
+        """Who shares keys; made if it is new. Of the salt only a digest is kept."""
+        arguments = (tenant, model, dtype, layout, rank, group, salt)
+        return Namespace(self._core, self._jobs, self._core.open_namespace(*arguments))
+
+    def drain(self) -> list[Job]:
+        """Jobs that are over and were not reported otherwise, each once; dropped ones never.
+
+        For loops of one's own that poll event_fd; not beside code that awaits jobs of this store,
+        which keeps event_fd quiet.
+        """
+        return self._jobs.drain()
+
+    @property
+    def event_fd(self) -> int:
+        """Readable while drain() has something to give."""
+        return self._core.event_fd
+
+    def set_quota(self, tenant: int, most_bytes: int) -> None:
+        """Most bytes that a tenant's objects may hold; evicts what is over it."""
+        self._core.set_quota(tenant, most_bytes)
+
+    def stats(self) -> ObjectStoreStats:
+        """What the store holds and has done since it was opened."""
+        return self._core.stats()
+
+    def namespaces(self) -> list[NamespaceInfo]:
+        """All namespaces."""
+        return self._core.namespaces()
+
+    def objects(self) -> Iterator[ObjectInfo]:
+        """All objects, in the order of their records."""
+        first = 0
+        while infos := self._core.objects(first, 1024):
+            yield from infos
+            first = infos[-1].number + 1
+
+    def verify(self, first: int = 0, most: int = 2**32 - 1) -> VerifyProgress:
+        """Checks every byte of the objects of `most` records; damaged ones are gone afterwards."""
+        return self._core.verify(first, most)
+
+    def defragment(self, most_bytes: int = 2**63) -> int:
+        """Moves objects together; gives the bytes moved, 0 when nothing is to be gained."""
+        return self._core.defragment(most_bytes)
+
+    def close(self) -> None:
+        """Cancels items that have not begun, finishes the others, closes. Again: does nothing."""
+        self._jobs.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._core.closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
