@@ -5,14 +5,9 @@ namespace nb = nanobind;
 namespace nearkv::python {
 namespace {
 
-constexpr const char* kName = "the memory of an object";
-
 template <typename AnyArray>
-std::span<std::byte> host_bytes(const AnyArray& array) {
-  if (array.device_type() != nb::device::cpu::value) {
-    throw nb::type_error("the memory of an object must be in this host; copy the tensor to it");
-  }
-  check_contiguous(array, kName);
+std::span<std::byte> bytes_in(const AnyArray& array) {
+  check_contiguous(array, "the memory of an object");
   void* const data = const_cast<void*>(static_cast<const void*>(array.data()));
   return {static_cast<std::byte*>(data), array.nbytes()};
 }
@@ -40,8 +35,8 @@ LentMemory::LentMemory(nb::handle object, Access access) {
     throw nb::value_error((type + " lends no " + wanted + " memory: " + why).c_str());
   }
   throw nb::type_error((type +
-                        " lends no memory; give what has the buffer protocol or DLPack (bytes, "
-                        "numpy arrays, detached tensors), or a list of such pieces")
+                        " lends no memory; give what has the buffer protocol or, in this host, "
+                        "DLPack (bytes, numpy arrays, CPU tensors), or a list of such pieces")
                            .c_str());
 }
 
@@ -57,10 +52,10 @@ bool LentMemory::take_buffer(nb::handle object, Access access) {
 bool LentMemory::take_array(nb::handle object, Access access) {
   if (access == Access::kWrite) {
     if (!nb::try_cast(object, writable_, false)) return false;
-    bytes_ = host_bytes(writable_);
+    bytes_ = bytes_in(writable_);
   } else {
     if (!nb::try_cast(object, readable_, false)) return false;
-    bytes_ = host_bytes(readable_);
+    bytes_ = bytes_in(readable_);
   }
   return true;
 }

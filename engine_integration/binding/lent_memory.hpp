@@ -41,8 +41,8 @@ class LentMemory {
   [[nodiscard]] bool take_array(nanobind::handle object, Access access);
 
   std::unique_ptr<Py_buffer, Release> view_;
-  Array readable_;
-  nanobind::ndarray<> writable_;
+  nanobind::ndarray<nanobind::ro, nanobind::device::cpu> readable_;
+  nanobind::ndarray<nanobind::device::cpu> writable_;
   std::span<std::byte> bytes_;
 };
 
