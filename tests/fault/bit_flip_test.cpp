@@ -18,11 +18,12 @@ constexpr std::uint64_t kTrials = 800;
 
 struct World {
   std::vector<std::byte> memory;
-  Held held;
+  nkv_pool_header header{};  ///< As it was before any bit flipped.
+  Held held{};
 };
 
 World make_world() {
-  World world{std::vector<std::byte>(kWorldBytes), {}};
+  World world{std::vector<std::byte>(kWorldBytes)};
   const auto store = create_world(world.memory, Persistence::make(Durability::kNone));
   Random random = case_random(0);
   for (int step = 0; step < 60; ++step) run_step(store.get(), random_step(random));
@@ -30,13 +31,13 @@ World make_world() {
   world.held = look(store.get(), &wrong);
   EXPECT_EQ(wrong, "");
   EXPECT_GT(world.held.size(), 10U);
+  std::memcpy(&world.header, world.memory.data(), sizeof(world.header));
   return world;
 }
 
 /// Where to flip: anywhere, or in one of the places on which much depends.
 std::size_t place(const World& world, Random& random) {
-  nkv_pool_header header{};
-  std::memcpy(&header, world.memory.data(), sizeof(header));
+  const nkv_pool_header& header = world.header;
   const auto in = [&](std::uint64_t begin, std::uint64_t bytes) {
     return begin + random() % bytes;
   };
