@@ -277,7 +277,9 @@ void bind_statistics(nb::module_& module) {
       .def_ro("total_bytes", &PoolUsage::total_bytes)
       .def_ro("page_bytes", &PoolUsage::page_bytes, "Held by pages, shared ones counted once.")
       .def_ro("pages", &PoolUsage::pages)
-      .def_ro("sequences", &PoolUsage::sequences);
+      .def_ro("sequences", &PoolUsage::sequences)
+      .def_ro("damaged_pages", &PoolUsage::damaged_pages,
+              "That open() found: gone, with what followed them in their sequences.");
 }
 
 template <Start kStart>

@@ -113,6 +113,7 @@ struct nearkv_usage {
   uint64_t page_bytes;
   uint64_t pages;
   uint64_t sequences;
+  uint64_t damaged_pages;
 };
 
 /* Opens a device by URI ("cpu:", "model:?memory=256MiB"; nearkv/device.hpp has the syntax).

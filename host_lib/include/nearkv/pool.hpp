@@ -83,13 +83,16 @@ struct PoolUsage {
   std::uint64_t page_bytes = 0;  ///< Held by pages, shared ones counted once.
   std::uint64_t pages = 0;
   std::uint64_t sequences = 0;
+  std::uint64_t damaged_pages = 0;  ///< That open() found: gone, with what followed in sequences.
 };
 
 /// KV pages of many sequences on one device.
 ///
-/// Tokens come in whole pages of 64; a sequence's open page stays with the engine. What append()
-/// has acknowledged on a pool over a file or DAX device is found again by open() after the process
-/// died, at whatever point. Thread safety: all calls; they run one at a time.
+/// Tokens come in whole pages of 64; a sequence's open page stays with the engine. Whatever a call
+/// has acknowledged with kOk is found again by open(): on a pool over a file after the process died
+/// at whatever point, on a DAX device also after the power failed. Of a call that was not
+/// acknowledged open() finds all or nothing, but of append() and transcode() it may find the first
+/// pages. Thread safety: all calls; they run one at a time.
 class NEARKV_API Pool {
  public:
   struct Options {
@@ -192,6 +195,7 @@ class NEARKV_API Pool {
   [[nodiscard]] PoolUsage usage() const;
 
  private:
+  friend struct PoolAccess;
   class Impl;
   explicit Pool(std::unique_ptr<Impl> impl);
 

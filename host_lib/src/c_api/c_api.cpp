@@ -250,5 +250,5 @@ void nearkv_pool_stats(nearkv_pool* pool, nearkv_stats* stats) {
 
 void nearkv_pool_usage(nearkv_pool* pool, nearkv_usage* usage) {
   const nearkv::PoolUsage now = pool->pool->usage();
-  *usage = {now.total_bytes, now.page_bytes, now.pages, now.sequences};
+  *usage = {now.total_bytes, now.page_bytes, now.pages, now.sequences, now.damaged_pages};
 }

@@ -44,15 +44,20 @@ Status CpuDevice::open(DeviceUri uri, std::unique_ptr<Device>* device, std::stri
   Workers::Options worker_options;
   Status status = parse_options(&uri, &memory_options, &worker_options, reason);
   if (status != Status::kOk) return status;
-  Memory memory;
-  status = Memory::map(memory_options, &memory, reason);
+  auto memory = std::make_shared<Memory>();
+  status = Memory::map(memory_options, memory.get(), reason);
   if (status != Status::kOk) return status;
-  device->reset(new CpuDevice(std::move(memory), worker_options));
+  Backing backing;
+  backing.bytes = memory->bytes();
+  backing.durability = memory->durability();
+  backing.persistence = Persistence::make(backing.durability);
+  backing.owner = std::move(memory);
+  *device = std::make_unique<CpuDevice>(std::move(backing), worker_options);
   return Status::kOk;
 }
 
-CpuDevice::CpuDevice(Memory memory, const Workers::Options& workers)
-    : memory_(std::move(memory)), workers_(workers), engine_(&workers_) {
+CpuDevice::CpuDevice(Backing backing, const Workers::Options& workers)
+    : backing_(std::move(backing)), workers_(workers), engine_(&workers_) {
   dispatcher_ = std::thread([this] { serve(); });
 }
 
@@ -103,7 +108,7 @@ std::uint64_t CpuDevice::read_csr(std::uint32_t offset) {
     case NKV_REG_FEATURES:
       return kFeatures;
     case NKV_REG_MEMORY_BYTES:
-      return memory_.bytes().size();
+      return backing_.bytes.size();
     case NKV_REG_LIMITS:
       return limits();
     case NKV_REG_TICK_HZ:
@@ -149,7 +154,7 @@ void CpuDevice::set_enabled(Queue* queue, bool enabled) {
 
 void CpuDevice::start(Queue* queue) {
   const std::uint64_t entries = queue->ring_entries.load();
-  const Window all(memory_.bytes(), 0);
+  const Window all(backing_.bytes, 0, backing_.persistence.get());
   const bool sized = std::has_single_bit(entries) && entries >= NKV_MIN_RING_ENTRIES &&
                      entries <= NKV_MAX_RING_ENTRIES;
   const std::uint64_t ring_bytes = sized ? entries * NKV_COMMAND_BYTES : 0;
@@ -165,7 +170,8 @@ void CpuDevice::start(Queue* queue) {
   }
   queue->submissions = submissions;
   queue->completions = completions;
-  queue->window = Window(window, static_cast<std::uint16_t>(queue->tenant.load()));
+  queue->window =
+      Window(window, static_cast<std::uint16_t>(queue->tenant.load()), backing_.persistence.get());
   queue->entries = static_cast<std::uint32_t>(entries);
   queue->head = queue->posted = 0;
   queue->status.store(NKV_REG_QUEUE_STATUS_RUNNING_MASK, std::memory_order_release);

@@ -7,14 +7,15 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 
 #include "device/engine.hpp"
-#include "device/memory.hpp"
 #include "device/uri.hpp"
 #include "device/workers.hpp"
 #include "nearkv/device.hpp"
+#include "persist/persistence.hpp"
 
 namespace nearkv {
 
@@ -22,15 +23,25 @@ namespace nearkv {
 /// worker, takes commands from all queues in turn.
 class CpuDevice final : public Device {
  public:
+  /// Memory to work on, what keeps it mapped, and how stores to it become durable.
+  struct Backing {
+    std::span<std::byte> bytes;
+    std::shared_ptr<void> owner;
+    std::unique_ptr<Persistence> persistence;
+    Durability durability = Durability::kNone;
+  };
+
   /// Consumes the URI's options.
   static Status open(DeviceUri uri, std::unique_ptr<Device>* device, std::string* reason);
+
+  CpuDevice(Backing backing, const Workers::Options& workers);
 
   ~CpuDevice() override;
 
   std::uint64_t read_csr(std::uint32_t offset) override;
   void write_csr(std::uint32_t offset, std::uint64_t value) override;
-  std::span<std::byte> memory() override { return memory_.bytes(); }
-  [[nodiscard]] Durability durability() const override { return memory_.durability(); }
+  std::span<std::byte> memory() override { return backing_.bytes; }
+  [[nodiscard]] Durability durability() const override { return backing_.durability; }
   Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override;
 
  private:
@@ -56,8 +67,6 @@ class CpuDevice final : public Device {
     std::uint16_t posted = 0;  ///< Completions posted, modulo 2^16.
   };
 
-  CpuDevice(Memory memory, const Workers::Options& workers);
-
   void serve();
   bool serve_queue(Queue* queue);
   void post(Queue* queue, nkv_completion completion);
@@ -66,7 +75,7 @@ class CpuDevice final : public Device {
   void reset();
   [[nodiscard]] std::atomic<std::uint64_t>* find_queue_register(std::uint32_t offset);
 
-  Memory memory_;
+  Backing backing_;
   Workers workers_;
   Engine engine_;
   std::array<Queue, NKV_MAX_QUEUES> queues_;

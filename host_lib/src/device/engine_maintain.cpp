@@ -60,13 +60,15 @@ Outcome Engine::maintain(const nkv_pages_command& command, const Window& window,
   if (!load_entries(window, command.source, command.count, &entries)) {
     return {Status::kAddressFault, command.source};
   }
-  for (std::uint32_t page = 0; page < command.count; ++page) {
+  Outcome outcome;
+  for (std::uint32_t page = 0; page < command.count && outcome.ok(); ++page) {
     const Status status = command.opcode == NKV_OPCODE_SCRUB ? scrub_page(window, entries[page])
                                                              : erase_page(window, entries[page]);
-    if (status != Status::kOk) return {status, page};
-    completion->count = page + 1;
+    outcome = {status, status == Status::kOk ? 0 : page};
+    if (outcome.ok()) completion->count = page + 1;
   }
-  return {};
+  window.persistence().fence();
+  return outcome;
 }
 
 Outcome Engine::move(const nkv_pages_command& command, const Window& window,
@@ -91,6 +93,7 @@ Outcome Engine::move(const nkv_pages_command& command, const Window& window,
   std::vector<MovedPage> pages;
   const Outcome planned = plan_moves(command, window, sources, destinations, &pages);
   if (collide(places_of(pages))) return bad_field(offsetof(nkv_pages_command, destination));
+  Persistence& persistence = window.persistence();
   FirstFault fault;
   if (!planned.ok()) fault.record(planned.detail, planned.status);
   workers_->for_each(pages.size(), 1, [&](unsigned member, std::size_t begin, std::size_t end) {
@@ -99,20 +102,23 @@ Outcome Engine::move(const nkv_pages_command& command, const Window& window,
                                 ? transcoders_[member].transcode(window, command.codec, &pages[i])
                                 : copy_page(window, &pages[i]);
       if (status != Status::kOk) fault.record(i, status);
+      persistence.write_back(pages[i].slot.first(pages[i].bytes));
     }
+    persistence.fence();  // Of what this member wrote.
   });
   const Outcome outcome = fault.outcome();
   const std::size_t done = outcome.ok() ? pages.size() : outcome.detail;
   const std::span<std::byte> table =
       window.at(command.destination, command.count * sizeof(nkv_page_entry));
   for (std::size_t i = 0; i < done; ++i) {
-    publish_page(pages[i].slot, pages[i].flags);
+    publish_page(pages[i].slot, pages[i].flags, &persistence);
     std::memcpy(table.data() + i * sizeof(nkv_page_entry), &pages[i].destination,
                 sizeof(nkv_page_entry));
     if (transcodes) {
       std::memcpy(sizes.data() + i * sizeof(std::uint32_t), &pages[i].bytes, sizeof(std::uint32_t));
     }
   }
+  persistence.fence();
   completion->count = static_cast<std::uint32_t>(done);
   return outcome;
 }

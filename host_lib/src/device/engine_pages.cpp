@@ -177,6 +177,7 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
   }
   if (collide(std::move(places))) return bad_field(offsetof(nkv_append_command, page_list));
 
+  Persistence& persistence = window.persistence();
   FirstFault fault;
   workers_->for_each(pages, kGrainPages, [&](unsigned, std::size_t begin, std::size_t end) {
     for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
@@ -193,14 +194,18 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
       const SourceRows value_rows{
           stores_values ? values.data() + first * command.value_stride : nullptr,
           command.value_stride};
+      vacate_slot(slots[page], &persistence);
       const Status status =
           encode_page(shape, key_rows, value_rows, identity, slots[page], &entries[page]);
       if (status != Status::kOk) fault.record(page, status);
+      persistence.write_back(slots[page]);
     }
+    persistence.fence();  // Of what this member wrote.
   });
   if (fault.any()) return fault.outcome();
-  // All pages are complete before the first can be found.
-  for (std::size_t page = 0; page < pages; ++page) publish_page(slots[page], shape.flags);
+  // All pages are complete and durable before the first can be found.
+  for (const std::span<std::byte> slot : slots) publish_page(slot, shape.flags, &persistence);
+  persistence.fence();
   std::memcpy(table.data(), entries.data(), table.size());
   completion->count = static_cast<std::uint32_t>(pages);
   return {};

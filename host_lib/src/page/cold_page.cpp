@@ -114,8 +114,8 @@ Status ColdPageCodec::encode_block(std::uint8_t codec, const BlockShape& shape,
   return device_status(status, Status::kBadPage);
 }
 
-Status ColdPageCodec::pack(const PageRows& rows, nkv_page_header* header,
-                           std::span<std::byte> slot) {
+Status ColdPageCodec::pack(const PageRows& rows, nkv_page_header* header, std::span<std::byte> slot,
+                           Persistence* persistence) {
   nkv_cold_payload payload{};
   Status status =
       encode_block(header->codec, key_shape(*header), rows.keys, &key_block_, &payload.k_bytes);
@@ -129,7 +129,7 @@ Status ColdPageCodec::pack(const PageRows& rows, nkv_page_header* header,
   const std::size_t total = page_bytes(*header);
   if (total > slot.size()) return Status::kPageOverflow;
 
-  retract_page(slot);
+  vacate_slot(slot, persistence);
   place(slot, kPayloadAt, std::as_bytes(std::span(&payload, 1)), kKeysAt);
   place(slot, kKeysAt, std::span(key_block_).first(payload.k_bytes), places.values);
   if (has_values(*header)) {

@@ -9,6 +9,7 @@
 #include "nearkv/codec.hpp"
 #include "nearkv/status.hpp"
 #include "nkv_abi.h"
+#include "persist/persistence.hpp"
 
 namespace nearkv {
 
@@ -32,7 +33,8 @@ class ColdPageCodec {
   /// Writes a compressed page to the slot, all but its first 8 bytes. `header` is the source's with
   /// the new generation and codec; sizes and checksums are filled in. kBadPage if the codec does
   /// not take the rows, kPageOverflow if the page is larger than the slot.
-  Status pack(const PageRows& rows, nkv_page_header* header, std::span<std::byte> slot);
+  Status pack(const PageRows& rows, nkv_page_header* header, std::span<std::byte> slot,
+              Persistence* persistence);
 
  private:
   Status encode_block(std::uint8_t codec, const BlockShape& shape, std::span<const std::byte> rows,

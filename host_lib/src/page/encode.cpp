@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -192,10 +191,6 @@ nkv_page_header describe(const nkv_page_shape& shape, const PageIdentity& identi
   return header;
 }
 
-std::atomic_ref<std::uint64_t> first_word(std::span<std::byte> slot) {
-  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(slot.data()));
-}
-
 }  // namespace
 
 Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const SourceRows& values,
@@ -254,7 +249,7 @@ void write_header(const nkv_page_header& header, std::span<std::byte> slot) {
               sizeof(header) - kPublishBytes);
 }
 
-void publish_page(std::span<std::byte> slot, std::uint8_t flags) {
+void publish_page(std::span<std::byte> slot, std::uint8_t flags, Persistence* persistence) {
   nkv_page_header header{};
   header.magic = NKV_PAGE_MAGIC;
   header.version = NKV_PAGE_VERSION;
@@ -262,11 +257,19 @@ void publish_page(std::span<std::byte> slot, std::uint8_t flags) {
   header.flags = flags;
   std::uint64_t word = 0;
   std::memcpy(&word, &header, sizeof(word));
-  first_word(slot).store(word, std::memory_order_release);
+  persistence->publish(slot.data(), word);
 }
 
-void retract_page(std::span<std::byte> slot) {
-  first_word(slot).store(0, std::memory_order_release);
+void retract_page(std::span<std::byte> slot, Persistence* persistence) {
+  persistence->publish(slot.data(), 0);
+}
+
+void vacate_slot(std::span<std::byte> slot, Persistence* persistence) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, slot.data(), sizeof(word));
+  if (word == 0) return;
+  retract_page(slot, persistence);
+  persistence->fence();
 }
 
 }  // namespace nearkv

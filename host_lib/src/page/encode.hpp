@@ -7,6 +7,7 @@
 
 #include "nearkv/status.hpp"
 #include "nkv_abi.h"
+#include "persist/persistence.hpp"
 
 namespace nearkv {
 
@@ -35,11 +36,14 @@ Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const So
 /// Writes all of a header but its first 8 bytes, which publish_page writes.
 void write_header(const nkv_page_header& header, std::span<std::byte> slot);
 
-/// Makes an encoded page visible: one 8-byte store, ordered after all that encode_page wrote.
-/// `flags` are the shape's.
-void publish_page(std::span<std::byte> slot, std::uint8_t flags);
+/// Makes an encoded page visible: one 8-byte store, ordered after all that encode_page wrote, which
+/// has to be durable by now. Durable itself at the next fence. `flags` are the shape's.
+void publish_page(std::span<std::byte> slot, std::uint8_t flags, Persistence* persistence);
 
 /// Makes a page unfindable, in the same way.
-void retract_page(std::span<std::byte> slot);
+void retract_page(std::span<std::byte> slot, Persistence* persistence);
+
+/// Makes what a slot may hold unfindable before the first byte of it changes, durably.
+void vacate_slot(std::span<std::byte> slot, Persistence* persistence);
 
 }  // namespace nearkv

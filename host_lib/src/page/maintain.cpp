@@ -50,8 +50,9 @@ Status erase_page(const Window& window, const nkv_page_entry& entry) {
   const Status status = inspect_page(window, entry, &header, &bytes);
   if (status != Status::kOk) return status;
   const std::span<std::byte> page = window.at(address_of(entry), bytes);
-  retract_page(page);
+  vacate_slot(page, &window.persistence());
   std::ranges::fill(page, std::byte{0});
+  window.persistence().write_back(page);
   return Status::kOk;
 }
 
@@ -64,7 +65,7 @@ Status copy_page(const Window& window, MovedPage* page) {
   if (status != Status::kOk) return status;
   const std::span<std::byte> from = window.at(address_of(page->source), bytes);
   if (page->slot.size() < bytes) return Status::kPageOverflow;
-  retract_page(page->slot);
+  vacate_slot(page->slot, &window.persistence());
   header.generation = page->destination.generation;
   header.crc_hot = hot_checksum(header);
   std::memcpy(page->slot.data() + sizeof(header), from.data() + sizeof(header),

@@ -14,8 +14,8 @@ namespace nearkv {
 /// Verifies the header and every array of a page, attendable or compressed.
 Status scrub_page(const Window& window, const nkv_page_entry& entry);
 
-/// Makes the page unfindable, then zeroes all its bytes. A damaged header does not say whose page
-/// it is, so such a page stays: kCorrupt.
+/// Makes the page unfindable, then zeroes all its bytes, durably at the next fence. A damaged
+/// header does not say whose page it is, so such a page stays: kCorrupt.
 Status erase_page(const Window& window, const nkv_page_entry& entry);
 
 /// A page on its way to a new place.

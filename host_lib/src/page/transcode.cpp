@@ -34,7 +34,8 @@ Status Transcoder::read_rows(const Window& window, const nkv_page_entry& entry,
   return Status::kOk;
 }
 
-Status Transcoder::write_attendable(const nkv_page_header& header, MovedPage* page) {
+Status Transcoder::write_attendable(const nkv_page_header& header, Persistence* persistence,
+                                    MovedPage* page) {
   const std::size_t row_bytes = rows_.keys.size() / NKV_PAGE_TOKENS;
   SourceRows keys{rows_.keys.data(), row_bytes};
   if (!rows_.scales.empty()) {
@@ -56,6 +57,7 @@ Status Transcoder::write_attendable(const nkv_page_header& header, MovedPage* pa
     nkv_lay_out_page(&wanted, &layout);
     if (layout.total_bytes > page->slot.size()) return Status::kPageOverflow;
     page->bytes = layout.total_bytes;
+    vacate_slot(page->slot, persistence);
     return encode_page(wanted, keys, values, identity, page->slot, &page->destination);
   };
   const Status status = encode_as(shape);
@@ -66,11 +68,12 @@ Status Transcoder::write_attendable(const nkv_page_header& header, MovedPage* pa
   return encode_as(shape);
 }
 
-Status Transcoder::write_cold(const nkv_page_header& header, std::uint8_t codec, MovedPage* page) {
+Status Transcoder::write_cold(const nkv_page_header& header, std::uint8_t codec,
+                              Persistence* persistence, MovedPage* page) {
   nkv_page_header written = header;
   written.generation = page->destination.generation;
   written.codec = codec;
-  const Status status = cold_.pack(rows_, &written, page->slot);
+  const Status status = cold_.pack(rows_, &written, page->slot, persistence);
   if (status != Status::kOk) return status;
   page->bytes = static_cast<std::uint32_t>(page_bytes(written));
   page->destination.k_exponent = written.k_exponent;
@@ -83,7 +86,9 @@ Status Transcoder::transcode(const Window& window, std::uint8_t codec, MovedPage
   const Status status = read_rows(window, page->source, &header);
   if (status != Status::kOk) return status;
   page->flags = header.flags;
-  return codec == NKV_CODEC_NONE ? write_attendable(header, page) : write_cold(header, codec, page);
+  Persistence* const persistence = &window.persistence();
+  return codec == NKV_CODEC_NONE ? write_attendable(header, persistence, page)
+                                 : write_cold(header, codec, persistence, page);
 }
 
 }  // namespace nearkv

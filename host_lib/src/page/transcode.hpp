@@ -22,8 +22,9 @@ class Transcoder {
 
  private:
   Status read_rows(const Window& window, const nkv_page_entry& entry, nkv_page_header* header);
-  Status write_attendable(const nkv_page_header& header, MovedPage* page);
-  Status write_cold(const nkv_page_header& header, std::uint8_t codec, MovedPage* page);
+  Status write_attendable(const nkv_page_header& header, Persistence* persistence, MovedPage* page);
+  Status write_cold(const nkv_page_header& header, std::uint8_t codec, Persistence* persistence,
+                    MovedPage* page);
 
   ColdPageCodec cold_;
   PageRows rows_;

@@ -5,14 +5,17 @@
 #include <cstdint>
 #include <span>
 
+#include "persist/persistence.hpp"
+
 namespace nearkv {
 
 /// Every address of a command is an offset into its queue's window; this is the only place where
-/// one becomes a pointer. Copyable view.
+/// one becomes a pointer. Copyable view; knows how stores to the memory become durable.
 class Window {
  public:
   Window() = default;
-  Window(std::span<std::byte> bytes, std::uint16_t tenant) : bytes_(bytes), tenant_(tenant) {}
+  Window(std::span<std::byte> bytes, std::uint16_t tenant, Persistence* persistence)
+      : bytes_(bytes), tenant_(tenant), persistence_(persistence) {}
 
   /// `bytes` bytes from `address`, or an empty span if any lies outside.
   [[nodiscard]] std::span<std::byte> at(std::uint64_t address, std::uint64_t bytes) const {
@@ -28,9 +31,13 @@ class Window {
   /// Tenant that the queue belongs to.
   [[nodiscard]] std::uint16_t tenant() const { return tenant_; }
 
+  /// Of the memory; not for a window made from nothing.
+  [[nodiscard]] Persistence& persistence() const { return *persistence_; }
+
  private:
   std::span<std::byte> bytes_;
   std::uint16_t tenant_ = 0;
+  Persistence* persistence_ = nullptr;
 };
 
 }  // namespace nearkv

@@ -3,12 +3,24 @@
 #include <utility>
 
 #include "edge.hpp"
+#include "pool/pool_access.hpp"
 #include "pool/pool_impl.hpp"
 
 namespace nearkv {
 
 Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Pool::~Pool() = default;
+
+Status PoolAccess::open(std::shared_ptr<Device> device, const Pool::Options& options,
+                        const PoolPlan& plan, std::shared_ptr<PoolMemory> memory,
+                        std::unique_ptr<Pool>* pool, std::string* reason) {
+  auto impl = std::make_unique<Pool::Impl>(std::move(device), options, plan, std::move(memory));
+  const Status status = impl->start(reason);
+  if (status != Status::kOk) return status;
+  impl->recover();
+  pool->reset(new Pool(std::move(impl)));
+  return Status::kOk;
+}
 
 namespace {
 
@@ -39,10 +51,7 @@ Status Pool::create(std::shared_ptr<Device> device, const Options& options,
     std::shared_ptr<PoolMemory> memory;
     status = PoolMemory::create(memory_of(device), plan, &memory);
     if (status != Status::kOk) return status;
-    auto impl = std::make_unique<Impl>(std::move(device), options, plan, std::move(memory));
-    status = impl->start(&why);
-    if (status == Status::kOk) pool->reset(new Pool(std::move(impl)));
-    return status;
+    return PoolAccess::open(std::move(device), options, plan, std::move(memory), pool, &why);
   });
 }
 
@@ -57,12 +66,7 @@ Status Pool::open(std::shared_ptr<Device> device, const Options& options,
     std::shared_ptr<PoolMemory> memory;
     status = PoolMemory::open(memory_of(device), plan, &memory, &why);
     if (status != Status::kOk) return status;
-    auto impl = std::make_unique<Impl>(std::move(device), options, plan, std::move(memory));
-    status = impl->start(&why);
-    if (status != Status::kOk) return status;
-    impl->recover();
-    pool->reset(new Pool(std::move(impl)));
-    return Status::kOk;
+    return PoolAccess::open(std::move(device), options, plan, std::move(memory), pool, &why);
   });
 }
 
@@ -75,13 +79,14 @@ Pool::Impl::Impl(std::shared_ptr<Device> device, const Options& options, const P
       memory_(pool_->bytes()),
       slabs_(memory_, &pool_->slabs(), &pool_->persistence()),
       lists_(plan.header.lists_at, plan.lists_bytes),
-      records_(options.max_sequences) {}
+      table_(memory_, pool_->header(), &pool_->persistence()) {}
 
 Status Pool::Impl::start(std::string* reason) {
   Queue::Options options;
   options.ring_entries = NKV_POOL_RING_ENTRIES;
   options.rings_at = plan_.header.rings_at;
   options.window_bytes = memory_.size();
+  options.tenant = kTenant;
   const Status status = Queue::open(device_.get(), options, &queue_);
   if (status != Status::kOk) {
     *reason = "the device refused its queue";
@@ -123,6 +128,7 @@ PoolUsage Pool::Impl::usage() const {
   usage.total_bytes = plan_.header.total_bytes;
   usage.page_bytes = slabs_.used_bytes();
   usage.pages = slabs_.used_slots();
+  usage.damaged_pages = damaged_pages_;
   for (const auto& [id, sequence] : sequences_) usage.sequences += sequence.dropped ? 0 : 1;
   return usage;
 }

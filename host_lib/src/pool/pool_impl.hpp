@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nearkv/pool.hpp"
@@ -17,6 +18,7 @@
 #include "pool/command_batch.hpp"
 #include "pool/list_allocator.hpp"
 #include "pool/pool_memory.hpp"
+#include "pool/sequence_table.hpp"
 #include "pool/slab_allocator.hpp"
 
 namespace nearkv {
@@ -44,7 +46,8 @@ class Pool::Impl {
   /// Opens the queue. Called once, before anything else.
   Status start(std::string* reason);
 
-  /// Rebuilds all sequences from the sequence table and the page headers.
+  /// Rebuilds all sequences from the sequence table and the page headers. Called once, after
+  /// start().
   void recover();
 
   Status create_sequence(std::uint64_t id);
@@ -72,19 +75,37 @@ class Pool::Impl {
  private:
   /// A run of new pages of one KV head on its way into the pool.
   struct HeadAppend;
+  /// Page entries [layers * kv_heads] of one sequence.
+  using Lists = std::vector<std::vector<nkv_page_entry>>;
+  /// Per sequence: the pages that say they are its own, by head and number.
+  using FoundPages =
+      std::map<std::uint64_t, std::map<std::pair<std::size_t, std::size_t>, nkv_page_entry>>;
+
+  static constexpr std::uint16_t kTenant = 0;
 
   // pool_sequences.cpp
   [[nodiscard]] Sequence* find(std::uint64_t id);
   [[nodiscard]] const Sequence* find(std::uint64_t id) const;
   [[nodiscard]] HeadList* find_head(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head);
-  [[nodiscard]] std::optional<std::size_t> free_record() const;
   void write_record(std::uint64_t id, const Sequence& sequence, std::uint32_t state);
-  void clear_record(const Sequence& sequence);
   void release_sequence(std::uint64_t id);
   void release_unshared();
   void share(const nkv_page_entry& entry);
   void unshare(const nkv_page_entry& entry);
   bool extend_list(HeadList* list, std::span<const nkv_page_entry> entries);
+  [[nodiscard]] std::size_t head_count() const {
+    return std::size_t{options_.shape.layers} * options_.shape.kv_heads;
+  }
+
+  // pool_recovery.cpp
+  void take_up_records();
+  /// Reads a slot's header; false if it is no published page of this pool's shape.
+  bool read_header(std::uint32_t page, std::uint32_t slot_bytes, nkv_page_header* header);
+  [[nodiscard]] FoundPages find_pages();
+  /// The lists of a sequence whose parent's are in `complete`.
+  Lists rebuild_lists(std::uint64_t id, const FoundPages& found,
+                      const std::map<std::uint64_t, Lists>& complete);
+  std::map<std::uint64_t, Lists> rebuild_all_lists(const FoundPages& found);
 
   // pool_append.cpp
   Status append_head(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
@@ -127,7 +148,8 @@ class Pool::Impl {
   SlabAllocator slabs_;
   ListAllocator lists_;
   std::map<std::uint64_t, Sequence> sequences_;
-  std::vector<bool> records_;  ///< Which records of the sequence table are taken.
+  SequenceTable table_;
+  std::uint64_t damaged_pages_ = 0;  ///< Found by recover().
   std::map<std::uint32_t, std::uint32_t>
       shares_;  ///< Per page: lists that hold it, if more than one.
   mutable std::mutex mutex_;

@@ -70,6 +70,11 @@ Status PoolPlan::make(std::uint64_t memory_bytes, const Pool::Options& options, 
     *reason = "a pool needs room for one sequence, or for one object and its namespace";
     return Status::kBadArgument;
   }
+  if (options.staging_bytes > memory_bytes) {
+    *reason = "a staging area must fit the pool's memory of " + std::to_string(memory_bytes >> 20) +
+              " MiB";
+    return Status::kPoolFull;
+  }
   *plan = {};
   nkv_pool_header& header = plan->header;
   header.magic = NKV_POOL_MAGIC;
@@ -96,12 +101,14 @@ Status PoolPlan::make(std::uint64_t memory_bytes, const Pool::Options& options, 
     at = align(at + bytes);
     return begin;
   };
-  header.sequences_at = place(std::uint64_t{header.max_sequences} * sizeof(nkv_sequence_record));
+  header.sequences_at =
+      place(2 * std::uint64_t{header.max_sequences} * sizeof(nkv_sequence_record));
   header.slabs_at = place(memory_bytes / header.slab_bytes * sizeof(nkv_slab_record));
   header.rings_at = place(sequences ? Queue::ring_bytes(NKV_POOL_RING_ENTRIES) : 0);
   header.lists_at = place(plan->lists_bytes);
   header.staging_at = place(plan->staging_bytes);
-  header.namespaces_at = place(2 * std::uint64_t{header.max_namespaces} * sizeof(nkv_namespace_record));
+  header.namespaces_at =
+      place(2 * std::uint64_t{header.max_namespaces} * sizeof(nkv_namespace_record));
   header.objects_at = place(std::uint64_t{header.max_objects} * sizeof(nkv_object_record));
   header.data_at = at;
   if (plan->staging_bytes < least_staging || at + header.slab_bytes > memory_bytes) {

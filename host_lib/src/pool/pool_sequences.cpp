@@ -1,9 +1,6 @@
 // Sequences: creation, forks by shared pages, and their end.
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 
-#include "page/checksum.hpp"
 #include "pool/pool_impl.hpp"
 
 namespace nearkv {
@@ -25,47 +22,24 @@ HeadList* Pool::Impl::find_head(std::uint64_t id, std::uint16_t layer, std::uint
   return &sequence->heads[std::size_t{layer} * shape.kv_heads + kv_head];
 }
 
-std::optional<std::size_t> Pool::Impl::free_record() const {
-  const auto free = std::ranges::find(records_, false);
-  if (free == records_.end()) return std::nullopt;
-  return static_cast<std::size_t>(free - records_.begin());
-}
-
 void Pool::Impl::write_record(std::uint64_t id, const Sequence& sequence, std::uint32_t state) {
   nkv_sequence_record record{};
+  record.state = state;
   record.sequence_id = id;
   record.parent_id = sequence.parent;
   record.fork_tokens = sequence.fork_tokens;
-  record.crc =
-      crc32c(std::as_bytes(std::span(&record, 1)).first(offsetof(nkv_sequence_record, state)));
-  std::byte* const place =
-      memory_.data() + plan_.header.sequences_at + sequence.record * sizeof(record);
-  // Identity first, state last: a record in between is a free one.
-  std::memcpy(place, &record, sizeof(record));
-  std::atomic_ref<std::uint32_t>(
-      *reinterpret_cast<std::uint32_t*>(place + offsetof(nkv_sequence_record, state)))
-      .store(state, std::memory_order_release);
-  records_[sequence.record] = true;
-}
-
-void Pool::Impl::clear_record(const Sequence& sequence) {
-  std::byte* const place =
-      memory_.data() + plan_.header.sequences_at + sequence.record * sizeof(nkv_sequence_record);
-  std::atomic_ref<std::uint32_t>(
-      *reinterpret_cast<std::uint32_t*>(place + offsetof(nkv_sequence_record, state)))
-      .store(NKV_SEQUENCE_STATE_FREE, std::memory_order_release);
-  records_[sequence.record] = false;
+  table_.write(sequence.record, record);
 }
 
 Status Pool::Impl::create_sequence(std::uint64_t id) {
   const std::scoped_lock lock(mutex_);
   const std::string what = "creating sequence " + std::to_string(id);
   if (sequences_.contains(id)) return fail(Status::kExists, what);
-  const std::optional<std::size_t> record = free_record();
+  const std::optional<std::size_t> record = table_.find_free();
   if (!record) return fail(Status::kPoolFull, what + " beyond max_sequences");
   Sequence sequence;
   sequence.record = *record;
-  sequence.heads.resize(std::size_t{options_.shape.layers} * options_.shape.kv_heads);
+  sequence.heads.resize(head_count());
   write_record(id, sequence, NKV_SEQUENCE_STATE_ACTIVE);
   sequences_.emplace(id, std::move(sequence));
   return Status::kOk;
@@ -115,7 +89,7 @@ Status Pool::Impl::fork(std::uint64_t parent, std::uint64_t child, std::uint32_t
   if (tokens % NKV_PAGE_TOKENS != 0 || !present) {
     return fail(Status::kBadArgument, what + ": not a whole number of pages that all layers have");
   }
-  const std::optional<std::size_t> record = free_record();
+  const std::optional<std::size_t> record = table_.find_free();
   if (!record) return fail(Status::kPoolFull, what + " beyond max_sequences");
   Sequence sequence;
   sequence.record = *record;
@@ -148,18 +122,21 @@ void Pool::Impl::release_sequence(std::uint64_t id) {
 
 void Pool::Impl::release_unshared() {
   // A dropped sequence goes once nobody was forked from it; that may free its own parent in turn.
-  for (auto it = sequences_.begin(); it != sequences_.end();) {
-    const bool needed =
-        !it->second.dropped || std::ranges::any_of(sequences_, [&](const auto& other) {
-          return other.second.fork_tokens != 0 && other.second.parent == it->first;
-        });
-    if (needed) {
-      ++it;
-      continue;
-    }
-    clear_record(it->second);
-    sequences_.erase(it);
-    it = sequences_.begin();
+  std::map<std::uint64_t, std::size_t> children;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence.fork_tokens != 0) ++children[sequence.parent];
+  }
+  std::vector<std::uint64_t> unneeded;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence.dropped && !children.contains(id)) unneeded.push_back(id);
+  }
+  while (!unneeded.empty()) {
+    const auto gone = sequences_.extract(unneeded.back());
+    unneeded.pop_back();
+    table_.clear(gone.mapped().record);
+    if (gone.mapped().fork_tokens == 0 || --children[gone.mapped().parent] != 0) continue;
+    const auto parent = sequences_.find(gone.mapped().parent);
+    if (parent != sequences_.end() && parent->second.dropped) unneeded.push_back(parent->first);
   }
 }
 

@@ -34,10 +34,7 @@ std::span<std::byte> SlabAllocator::slot_at(std::uint32_t page) const {
   return memory_.subspan(std::uint64_t{page} * NKV_PAGE_GRAIN_BYTES, sizeof(nkv_page_header));
 }
 
-void SlabAllocator::retract(std::uint32_t page) {
-  retract_page(slot_at(page));
-  persistence_->write_back(slot_at(page).first(sizeof(std::uint64_t)));
-}
+void SlabAllocator::retract(std::uint32_t page) { retract_page(slot_at(page), persistence_); }
 
 bool SlabAllocator::cut_slab(std::uint32_t slot_bytes) {
   const std::optional<std::size_t> index = table_->reserve();
@@ -110,7 +107,19 @@ void SlabAllocator::release(std::uint32_t page) {
 
 void SlabAllocator::adopt(std::uint32_t page) { take(place_of(page)); }
 
-void SlabAllocator::give_back_empty() {
+void SlabAllocator::finish_adoption() {
+  for (const auto& [index, slab] : slabs_) {
+    for (std::size_t slot = 0; slot < slab.taken.size(); ++slot) {
+      const std::span<std::byte> place = slot_at(page_of(index, slot));
+      if (slab.taken[slot]) {
+        // Published by a process that may have died before it wrote that back.
+        persistence_->write_back(place.first(sizeof(std::uint64_t)));
+      } else {
+        retract_page(place, persistence_);
+      }
+    }
+  }
+  persistence_->fence();
   for (auto it = slabs_.begin(); it != slabs_.end();) {
     if (it->second.used != 0) {
       ++it;

@@ -35,8 +35,9 @@ class SlabAllocator {
   /// During recovery: takes a slot whose page is to be kept.
   void adopt(std::uint32_t page);
 
-  /// After recovery: gives back the slabs of which nothing was kept.
-  void give_back_empty();
+  /// After recovery: makes unfindable what was not adopted, and gives back the slabs of which
+  /// nothing was. All that is durable, and the adopted pages are, when it returns.
+  void finish_adoption();
 
   /// Calls visit(page, slot_bytes) for every slot there is.
   template <typename Visit>

@@ -1,5 +1,7 @@
 #include "pool/slab_table.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "page/checksum.hpp"
@@ -9,17 +11,6 @@ namespace {
 
 std::uint64_t word_of(std::uint32_t use) {
   return use | std::uint64_t{crc32c(std::as_bytes(std::span(&use, 1)))} << 32;
-}
-
-/// What a record says; of two whole copies, the first.
-std::uint32_t read_use(const std::byte* record) {
-  std::uint64_t words[2];
-  std::memcpy(words, record, sizeof(words));
-  for (const std::uint64_t word : words) {
-    const auto use = static_cast<std::uint32_t>(word);
-    if (word == word_of(use)) return use;
-  }
-  return 0;
 }
 
 /// A use that no pool writes counts as free: what such a slab holds is lost, not misread.
@@ -39,11 +30,25 @@ SlabTable::SlabTable(std::span<std::byte> memory, const nkv_pool_header& header,
       persistence_(persistence),
       uses_(header.slabs) {
   for (std::size_t i = uses_.size(); i-- > 0;) {
-    const std::uint32_t use =
-        read_use(memory_.data() + records_at_ + i * sizeof(nkv_slab_record));
-    uses_[i] = is_use(use, slab_bytes_) ? use : 0;
+    uses_[i] = take_up(i);
     if (uses_[i] == 0) free_.push_back(static_cast<std::uint32_t>(i));
   }
+  // A process that died may have left stores in the caches, and its successor builds on them.
+  persistence_->write_back(memory_.subspan(records_at_, uses_.size() * sizeof(nkv_slab_record)));
+  persistence_->fence();
+}
+
+/// What a record says; of two whole copies, the first.
+std::uint32_t SlabTable::take_up(std::size_t slab) {
+  std::array<std::uint64_t, 2> words{};
+  std::memcpy(words.data(), memory_.data() + records_at_ + slab * sizeof(nkv_slab_record),
+              sizeof(words));
+  const auto whole = std::ranges::find_if(
+      words, [](std::uint64_t word) { return word == word_of(static_cast<std::uint32_t>(word)); });
+  std::uint32_t use = whole == words.end() ? 0 : static_cast<std::uint32_t>(*whole);
+  if (!is_use(use, slab_bytes_)) use = 0;
+  if (words[0] != words[1]) write(slab, use);
+  return use;
 }
 
 std::uint32_t SlabTable::use(std::size_t slab) const {

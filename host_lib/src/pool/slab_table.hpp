@@ -19,7 +19,8 @@ namespace nearkv {
 /// Thread safety: all calls; a slab is used by whoever reserved it.
 class SlabTable {
  public:
-  /// Takes the records in `memory` as they are.
+  /// Takes up the records in `memory`; where only one copy is whole, that is the other's from now
+  /// on. What it goes by is durable when it returns.
   SlabTable(std::span<std::byte> memory, const nkv_pool_header& header, Persistence* persistence);
 
   [[nodiscard]] std::size_t size() const { return uses_.size(); }
@@ -45,6 +46,7 @@ class SlabTable {
   [[nodiscard]] std::size_t free_slabs() const;
 
  private:
+  [[nodiscard]] std::uint32_t take_up(std::size_t slab);
   void write(std::size_t slab, std::uint32_t use);
 
   std::span<std::byte> memory_;

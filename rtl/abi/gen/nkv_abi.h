@@ -75,7 +75,7 @@ typedef float nkv_f32;
 #define NKV_POOL_RING_ENTRIES 64 /**< [entries] Entries of the rings of a pool's queue. */
 /** [bytes] Where the second copy of a pool's header starts. */
 #define NKV_POOL_HEADER_COPY_AT 2048
-#define NKV_POOL_VERSION 2 /**< Version of the pool's structures. */
+#define NKV_POOL_VERSION 3 /**< Version of the pool's structures. */
 /** `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it. */
 #define NKV_SLAB_OF_OBJECTS 1
 /** [bytes] Space for objects is counted in these, from the start of the pool. */
@@ -495,7 +495,10 @@ NKV_ASSERT_OFFSET(cold_payload, reserved, 8);
 /**
  * Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
  * from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on an
- * error no entry has changed and no new page can be found; what its place held may be lost.
+ * error no entry has changed and no new page can be found; what its place held may be lost. The
+ * completion means that the pages are durable where the memory is: neither the end of a process
+ * nor, on memory that outlives it, the loss of power undoes them. At no moment can a page be found
+ * whose bytes are not durable.
  */
 struct nkv_append_command {
   uint8_t opcode; /**< APPEND. */
@@ -737,7 +740,9 @@ NKV_ASSERT_OFFSET(gather_command, reserved2, 40);
  * BAD_PAGE, a damaged source CORRUPT. Codec NONE builds the page as APPEND does, in the source's
  * row forms; rows that a lossy codec has changed so that DELTA4 cannot hold them become RAW, K and
  * V both. A command stops at the first page that fails: those before it are done, as the
- * completion's `count` says, and their sources stay.
+ * completion's `count` says, and their sources stay; what the others' new places held may be lost.
+ * The completion means that what was done is durable where the memory is, as with APPEND: new pages
+ * of TRANSCODE and COPY, and the zeros of ERASE.
  */
 struct nkv_pages_command {
   uint8_t opcode; /**< TRANSCODE, SCRUB, ERASE or COPY. [TRANSCODE or SCRUB or ERASE or COPY] */
@@ -816,7 +821,8 @@ struct nkv_pool_header {
   uint32_t magic; /**< POOL_MAGIC. */
   uint32_t version; /**< Version of all pool structures, POOL_VERSION. */
   uint64_t total_bytes; /**< Memory that the pool manages, this header included. */
-  uint64_t sequences_at; /**< Offset of sequence_record [max_sequences]. */
+  /** Offset of sequence_record [2][max_sequences]: two copies, the first written first. */
+  uint64_t sequences_at;
   uint64_t slabs_at; /**< Offset of slab_record [slabs]. */
   uint64_t rings_at; /**< Offset of the queue's rings; contents do not survive. */
   uint64_t lists_at; /**< Offset of page lists; rebuilt from page headers. */
@@ -870,23 +876,27 @@ NKV_ASSERT_OFFSET(pool_header, v_form, 118);
 NKV_ASSERT_OFFSET(pool_header, reserved, 119);
 NKV_ASSERT_OFFSET(pool_header, crc, 124);
 
-/** One sequence. A free record is all zero; a dropped one stays while forks share its pages. */
+/**
+ * One sequence, kept twice: a copy whose checksum is wrong does not count, and of two whole copies
+ * the first is right. No whole copy means FREE. A dropped sequence stays while forks share its
+ * pages.
+ */
 struct nkv_sequence_record {
+  uint32_t state; /**< Written last, in one 8-byte store with `crc`. [a value of sequence_state] */
+  uint32_t crc; /**< CRC32C of `state` and of all that follows. */
   uint64_t sequence_id; /**< The engine's number. */
   uint64_t parent_id; /**< Sequence that this one was forked from, if fork_tokens > 0. */
   uint32_t fork_tokens; /**< Tokens shared with the parent. */
-  uint32_t state; /**< Written last. [a value of sequence_state] */
   uint32_t reserved; /**< Zero. */
-  uint32_t crc; /**< CRC32C of bytes 0 to 19: identity, not state. */
 };
 #define NKV_SEQUENCE_RECORD_BYTES 32
 NKV_ASSERT_BYTES(sequence_record, 32);
-NKV_ASSERT_OFFSET(sequence_record, sequence_id, 0);
-NKV_ASSERT_OFFSET(sequence_record, parent_id, 8);
-NKV_ASSERT_OFFSET(sequence_record, fork_tokens, 16);
-NKV_ASSERT_OFFSET(sequence_record, state, 20);
-NKV_ASSERT_OFFSET(sequence_record, reserved, 24);
-NKV_ASSERT_OFFSET(sequence_record, crc, 28);
+NKV_ASSERT_OFFSET(sequence_record, state, 0);
+NKV_ASSERT_OFFSET(sequence_record, crc, 4);
+NKV_ASSERT_OFFSET(sequence_record, sequence_id, 8);
+NKV_ASSERT_OFFSET(sequence_record, parent_id, 16);
+NKV_ASSERT_OFFSET(sequence_record, fork_tokens, 24);
+NKV_ASSERT_OFFSET(sequence_record, reserved, 28);
 
 /**
  * What a slab is cut into, twice: a copy whose checksum is wrong does not count. The first copy is

@@ -100,7 +100,7 @@ POOL_RING_ENTRIES = 64
 # [bytes] Where the second copy of a pool's header starts.
 POOL_HEADER_COPY_AT = 2048
 # Version of the pool's structures.
-POOL_VERSION = 2
+POOL_VERSION = 3
 # `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
 SLAB_OF_OBJECTS = 1
 # [bytes] Space for objects is counted in these, from the start of the pool.
@@ -695,7 +695,10 @@ COLD_PAYLOAD = Record(
 
 # Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
 # from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on an
-# error no entry has changed and no new page can be found; what its place held may be lost.
+# error no entry has changed and no new page can be found; what its place held may be lost. The
+# completion means that the pages are durable where the memory is: neither the end of a process nor,
+# on memory that outlives it, the loss of power undoes them. At no moment can a page be found whose
+# bytes are not durable.
 APPEND_COMMAND = Record(
     "<BBHHHIIQQQQHHIIBBBB",
     64,
@@ -833,7 +836,9 @@ GATHER_COMMAND = Record(
 # BAD_PAGE, a damaged source CORRUPT. Codec NONE builds the page as APPEND does, in the source's row
 # forms; rows that a lossy codec has changed so that DELTA4 cannot hold them become RAW, K and V
 # both. A command stops at the first page that fails: those before it are done, as the completion's
-# `count` says, and their sources stay.
+# `count` says, and their sources stay; what the others' new places held may be lost. The completion
+# means that what was done is durable where the memory is, as with APPEND: new pages of TRANSCODE
+# and COPY, and the zeros of ERASE.
 PAGES_COMMAND = Record(
     "<BBHB3BIIQQQ3Q",
     64,
@@ -911,17 +916,19 @@ POOL_HEADER = Record(
     },
 )
 
-# One sequence. A free record is all zero; a dropped one stays while forks share its pages.
+# One sequence, kept twice: a copy whose checksum is wrong does not count, and of two whole copies
+# the first is right. No whole copy means FREE. A dropped sequence stays while forks share its
+# pages.
 SEQUENCE_RECORD = Record(
-    "<QQIIII",
+    "<IIQQII",
     32,
     {
-        "sequence_id": 0,
-        "parent_id": 8,
-        "fork_tokens": 16,
-        "state": 20,
-        "reserved": 24,
-        "crc": 28,
+        "state": 0,
+        "crc": 4,
+        "sequence_id": 8,
+        "parent_id": 16,
+        "fork_tokens": 24,
+        "reserved": 28,
     },
 )
 

@@ -58,7 +58,7 @@ package nkv_abi_pkg;
   // [bytes] Where the second copy of a pool's header starts.
   localparam int unsigned PoolHeaderCopyAt = 2048;
   // Version of the pool's structures.
-  localparam int unsigned PoolVersion = 2;
+  localparam int unsigned PoolVersion = 3;
   // `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
   localparam int unsigned SlabOfObjects = 1;
   // [bytes] Space for objects is counted in these, from the start of the pool.
@@ -522,6 +522,9 @@ package nkv_abi_pkg;
   // Build `tokens` / PAGE_TOKENS pages. The pages' places overlap neither each other nor the bytes
   // from the first row to the last (BAD_FIELD, detail = offset of `page_list`). All or nothing: on
   // an error no entry has changed and no new page can be found; what its place held may be lost.
+  // The completion means that the pages are durable where the memory is: neither the end of a
+  // process nor, on memory that outlives it, the loss of power undoes them. At no moment can a page
+  // be found whose bytes are not durable.
   typedef struct packed {
     // Byte 63. Zero.
     logic [7:0] reserved;
@@ -732,7 +735,9 @@ package nkv_abi_pkg;
   // 2^126 for INT8 and INT4) BAD_PAGE, a damaged source CORRUPT. Codec NONE builds the page as
   // APPEND does, in the source's row forms; rows that a lossy codec has changed so that DELTA4
   // cannot hold them become RAW, K and V both. A command stops at the first page that fails: those
-  // before it are done, as the completion's `count` says, and their sources stay.
+  // before it are done, as the completion's `count` says, and their sources stay; what the others'
+  // new places held may be lost. The completion means that what was done is durable where the
+  // memory is, as with APPEND: new pages of TRANSCODE and COPY, and the zeros of ERASE.
   typedef struct packed {
     // Byte 40. Zero.
     logic [2:0][63:0] reserved2;
@@ -842,7 +847,7 @@ package nkv_abi_pkg;
     logic [63:0] rings_at;
     // Byte 24. Offset of slab_record [slabs].
     logic [63:0] slabs_at;
-    // Byte 16. Offset of sequence_record [max_sequences].
+    // Byte 16. Offset of sequence_record [2][max_sequences]: two copies, the first written first.
     logic [63:0] sequences_at;
     // Byte 8. Memory that the pool manages, this header included.
     logic [63:0] total_bytes;
@@ -853,20 +858,22 @@ package nkv_abi_pkg;
   } pool_header_t;
   localparam int unsigned PoolHeaderBytes = 128;
 
-  // One sequence. A free record is all zero; a dropped one stays while forks share its pages.
+  // One sequence, kept twice: a copy whose checksum is wrong does not count, and of two whole
+  // copies the first is right. No whole copy means FREE. A dropped sequence stays while forks share
+  // its pages.
   typedef struct packed {
-    // Byte 28. CRC32C of bytes 0 to 19: identity, not state.
-    logic [31:0] crc;
-    // Byte 24. Zero.
+    // Byte 28. Zero.
     logic [31:0] reserved;
-    // Byte 20. Written last. [a value of sequence_state]
-    sequence_state_e state;
-    // Byte 16. Tokens shared with the parent.
+    // Byte 24. Tokens shared with the parent.
     logic [31:0] fork_tokens;
-    // Byte 8. Sequence that this one was forked from, if fork_tokens > 0.
+    // Byte 16. Sequence that this one was forked from, if fork_tokens > 0.
     logic [63:0] parent_id;
-    // Byte 0. The engine's number.
+    // Byte 8. The engine's number.
     logic [63:0] sequence_id;
+    // Byte 4. CRC32C of `state` and of all that follows.
+    logic [31:0] crc;
+    // Byte 0. Written last, in one 8-byte store with `crc`. [a value of sequence_state]
+    sequence_state_e state;
   } sequence_record_t;
   localparam int unsigned SequenceRecordBytes = 32;
 
