@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "persist/persistence.hpp"
@@ -17,13 +20,19 @@ namespace nearkv::test {
 /// fence) it can tell what a crash at that moment may leave: processors may write lines back at
 /// will, in any order, so each word that differs is old or new, unless a fence has made it new.
 ///
-/// A deliberate defect shows that tests notice it. Thread safety: one thread at a time.
+/// A deliberate defect shows that tests notice it. Thread safety: one thread at a time; a fence
+/// covers what its own thread wrote back.
 class PowerCut final : public Persistence {
  public:
   enum class Defect : std::uint8_t { kNone, kForgetsWriteBack, kForgetsStreamed, kForgetsFence };
 
   explicit PowerCut(std::span<std::byte> memory, Defect defect = Defect::kNone)
-      : memory_(memory), durable_(memory.begin(), memory.end()), defect_(defect) {}
+      : PowerCut(memory, {memory.begin(), memory.end()}, defect) {}
+
+  /// Over memory that a process which died has changed beyond what is durable.
+  PowerCut(std::span<std::byte> memory, std::vector<std::byte> durable,
+           Defect defect = Defect::kNone)
+      : memory_(memory), durable_(std::move(durable)), defect_(defect) {}
 
   void write_back(std::span<const std::byte> bytes) noexcept override {
     if (defect_ != Defect::kForgetsWriteBack) add_pending(bytes);
@@ -35,8 +44,9 @@ class PowerCut final : public Persistence {
   }
   void fence() noexcept override {
     if (defect_ != Defect::kForgetsFence) {
-      for (const std::size_t line : pending_) copy_line(line);
-      pending_.clear();
+      std::set<std::size_t>& lines = pending_[std::this_thread::get_id()];
+      for (const std::size_t line : lines) copy_line(line);
+      lines.clear();
     }
     tell();
   }
@@ -70,8 +80,9 @@ class PowerCut final : public Persistence {
   void add_pending(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
     const auto first = static_cast<std::size_t>(bytes.data() - memory_.data());
+    std::set<std::size_t>& lines = pending_[std::this_thread::get_id()];
     for (std::size_t line = first / kLine; line <= (first + bytes.size() - 1) / kLine; ++line) {
-      pending_.insert(line);
+      lines.insert(line);
     }
   }
   void copy_line(std::size_t line) {
@@ -83,7 +94,7 @@ class PowerCut final : public Persistence {
 
   std::span<std::byte> memory_;
   std::vector<std::byte> durable_;
-  std::set<std::size_t> pending_;
+  std::map<std::thread::id, std::set<std::size_t>> pending_;  ///< Lines that a fence will cover.
   std::function<void()> listener_;
   Defect defect_;
 };
