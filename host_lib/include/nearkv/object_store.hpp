@@ -35,10 +35,8 @@ using Key = std::span<const std::byte>;
 struct ObjectItem {
   Key key;
   std::span<const std::span<const std::byte>> source;  ///< kSet.
-  std::span<const std::span<std::byte>> target;        ///< kGet; may be larger than the object.
-  std::uint16_t first_part = 0;                        ///< kGet, kSetParts.
   std::span<const std::span<std::byte>> target;        ///< kGet; kBadArgument if it is too small.
-  std::uint16_t first_part = 0;                        ///< kGet, of an object that has parts.
+  std::uint16_t first_part = 0;                        ///< kGet, kSetParts.
   std::uint16_t part_count = 0;                        ///< 0: all of it.
   bool key_is_digest = false;    ///< The key is ObjectInfo's, of an object with a long one.
   std::uint64_t generation = 0;  ///< kGet, kErase: only if it is this one; 0: whichever.
