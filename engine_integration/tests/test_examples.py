@@ -1,5 +1,6 @@
 """The examples, run as their readers run them."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 def run(name: str, *arguments: str) -> str:
     command = [sys.executable, EXAMPLES / name, *arguments]
-    environment = {"PYTHONPATH": ":".join(sys.path)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

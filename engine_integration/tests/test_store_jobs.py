@@ -225,7 +225,11 @@ def test_what_was_acknowledged_survives_a_kill_in_mid_work(tmp_path) -> None:
     # Room for all 5000: nothing is evicted.
     uri = f"cpu:{tmp_path / 'blocks'}?memory=256MiB&huge=off"
     for acknowledged in (1, 30, 300):
-        child = subprocess.Popen([sys.executable, "-c", CHILD, uri], stdout=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, uri],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+        )
         with child:
             seen = [int(child.stdout.readline()) for _ in range(acknowledged)]
             child.kill()
