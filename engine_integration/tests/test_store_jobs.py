@@ -203,6 +203,35 @@ def test_other_threads_run_meanwhile(blocks: Namespace) -> None:
     assert "begin other end" in " ".join(events)
 
 
+def python(script: str, *arguments: str) -> subprocess.Popen:
+    """A process that finds the package where this one does."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+LEAVER = """
+from nearkv.store import ObjectStore
+store = ObjectStore.create("cpu:?memory=64MiB", workers=2)
+blocks = store.namespace()
+target = [bytearray(1 << 20) for _ in range(40)]
+keys = [b"%d" % i for i in range(40)]
+blocks.set(keys, target).check()
+jobs = [blocks.submit_get(keys, target) for _ in range(20)]
+"""
+
+
+@pytest.mark.parametrize("end", ["", "import sys; sys.exit(0)", "del store, blocks, jobs, target"])
+def test_a_process_may_end_in_mid_work(end: str) -> None:
+    with python(LEAVER + end) as child:
+        assert child.communicate() == ("", None)
+    assert child.returncode == 0
+
+
 CHILD = """
 import itertools, select, sys, time
 from nearkv.store import ObjectStore
@@ -225,15 +254,10 @@ def test_what_was_acknowledged_survives_a_kill_in_mid_work(tmp_path) -> None:
     # Room for all 5000: nothing is evicted.
     uri = f"cpu:{tmp_path / 'blocks'}?memory=256MiB&huge=off"
     for acknowledged in (1, 30, 300):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, uri],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.PIPE,
-        )
-        with child:
+        with python(CHILD, uri) as child:
             seen = [int(child.stdout.readline()) for _ in range(acknowledged)]
             child.kill()
-            seen += [int(line) for line in child.stdout.read().split(b"\n")[:-1]]
+            seen += [int(line) for line in child.stdout.read().split("\n")[:-1]]
         assert child.returncode == -signal.SIGKILL
         with ObjectStore.open(uri) as store:
             blocks = store.namespace("llama")

@@ -214,7 +214,9 @@ class Namespace:
         result = self.get(key)
         if result.statuses[0] == Status.NOT_FOUND:
             raise KeyError(key)
-        return result.check().buffers[0]
+        [buffer] = result.check().buffers or []
+        assert buffer is not None
+        return buffer
 
     def __setitem__(self, key: bytes, source: Memory) -> None:
         self.set(key, source, overwrite=True).check()
