@@ -324,7 +324,7 @@ def test_other_threads_run_meanwhile(pool: Pool) -> None:
             lambda pool: pool.append(1, 0, *random_rows(64 * 2000)),
             Status.POOL_FULL,
             errno.ENOSPC,
-            "drop sequences",
+            "drop or unpin something",
         ),
         (
             lambda pool: pool.attend(1, 0, random_queries() * torch.nan, scale=SCALE),
