@@ -183,10 +183,22 @@ TEST_P(ObjectStoreTest, ErasedObjectsAreGoneAndTheirRoomIsFree) {
     EXPECT_EQ(get(store_.get(), space_, key_of(i), &found), Status::kNotFound);
   }
   EXPECT_EQ(store_->stats().used_bytes, 0U);
+  EXPECT_EQ(store_->stats().slab_bytes, 0U);
   EXPECT_EQ(store_->stats().objects, 0U);
 }
 
 TEST_P(ObjectStoreTest, TellsHowManyKeysFromTheFirstOnAreThere) {
+TEST_F(ObjectStoreTest, ASlabCountsWholeFromItsFirstObjectOn) {
+  ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(1, 5000)), Status::kOk);
+  const std::uint64_t slab_bytes = store_->stats().slab_bytes;
+  EXPECT_GT(slab_bytes, store_->stats().used_bytes);
+  ASSERT_EQ(set(store_.get(), space_, key_of(2), contents(2, 5000)), Status::kOk);
+  EXPECT_EQ(store_->stats().slab_bytes, slab_bytes);
+  ASSERT_EQ(set(store_.get(), space_, key_of(3), contents(3, slab_bytes)), Status::kOk);
+  EXPECT_EQ(store_->stats().slab_bytes, 2 * slab_bytes);
+}
+
+TEST_F(ObjectStoreTest, TellsHowManyKeysFromTheFirstOnAreThere) {
   std::vector<Bytes> names;
   for (std::uint64_t i = 0; i < 200; ++i) names.push_back(key_of(i));
   for (std::uint64_t i = 0; i < 200; ++i) {

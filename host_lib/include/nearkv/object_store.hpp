@@ -118,6 +118,7 @@ struct VerifyProgress {
 
 struct ObjectStoreStats {
   std::uint64_t total_bytes = 0;  ///< That objects and pages can use.
+  std::uint64_t slab_bytes = 0;   ///< Of slabs that objects have begun: what pages cannot use.
   std::uint64_t used_bytes = 0;   ///< Held by objects, rounding included.
   std::uint64_t object_bytes = 0;
   std::uint64_t objects = 0;

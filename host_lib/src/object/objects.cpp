@@ -123,7 +123,9 @@ ObjectStoreStats Objects::stats() const {
   ObjectStoreStats stats;
   const nkv_pool_header& header = pool_->header();
   stats.total_bytes = std::uint64_t{header.slabs} * header.slab_bytes;
-  stats.used_bytes = extents_.usage().used_grains * NKV_OBJECT_GRAIN_BYTES;
+  const ExtentAllocator::Usage usage = extents_.usage();
+  stats.slab_bytes = usage.owned_grains * NKV_OBJECT_GRAIN_BYTES;
+  stats.used_bytes = usage.used_grains * NKV_OBJECT_GRAIN_BYTES;
   stats.namespaces = namespaces_.size();
   stats.leases = leases_.size();
   stats.objects = counters_.objects;
