@@ -30,6 +30,9 @@ bool read_trace(std::istream& input, Trace* trace, std::string* reason) {
       return false;
     }
     trace->ends.push_back(trace->blocks.size());
+    const auto arrival = request.find("timestamp");
+    const bool is_timed = arrival != request.end() && arrival->is_number_unsigned();
+    trace->arrivals_ms.push_back(is_timed ? arrival->get<std::uint64_t>() : 0);
   }
   if (!trace->blocks.empty()) return true;
   *reason = "no request with blocks";

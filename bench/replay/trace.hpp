@@ -15,6 +15,8 @@ struct Trace {
   std::vector<std::uint32_t> blocks;    ///< Of all requests, one after another.
   std::vector<std::size_t> ends{};      ///< Of each request: where its blocks end.
   std::vector<std::uint64_t> hash_ids;  ///< By block: the trace's own number for it.
+  /// Of each request; 0 where the trace does not say.
+  std::vector<std::uint64_t> arrivals_ms{};
 
   [[nodiscard]] std::size_t requests() const { return ends.size(); }
   [[nodiscard]] std::span<const std::uint32_t> request(std::size_t index) const {
@@ -24,8 +26,8 @@ struct Trace {
 };
 
 /// Reads Mooncake's format: a JSON object a line, whose `hash_ids` are the prompt's blocks in
-/// order, equal ids meaning equal prefixes. Blank lines are skipped. False, with `reason` naming
-/// the line, if a line is something else or there is none.
+/// order, equal ids meaning equal prefixes, and whose `timestamp` is in milliseconds. Blank lines
+/// are skipped. False, with `reason` naming the line, if a line is something else or there is none.
 [[nodiscard]] bool read_trace(std::istream& input, Trace* trace, std::string* reason);
 
 }  // namespace nearkv::replay

@@ -146,7 +146,7 @@ TEST(ReplayTest, ARequestLargerThanTheTierIsServed) {
 
 TEST(TraceTest, NumbersBlocksByFirstAppearance) {
   std::stringstream lines(
-      "{\"timestamp\": 0, \"hash_ids\": [70, 5]}\n\n"
+      "{\"timestamp\": 1500, \"hash_ids\": [70, 5]}\n\n"
       "{\"hash_ids\": []}\r\n{\"hash_ids\": [5, 18446744073709551615]}");
   Trace trace;
   std::string reason;
@@ -155,6 +155,7 @@ TEST(TraceTest, NumbersBlocksByFirstAppearance) {
   EXPECT_EQ(trace.blocks, (std::vector<std::uint32_t>{0, 1, 1, 2}));
   EXPECT_EQ(trace.hash_ids, (std::vector<std::uint64_t>{70, 5, 18446744073709551615U}));
   EXPECT_TRUE(trace.request(1).empty());
+  EXPECT_EQ(trace.arrivals_ms, (std::vector<std::uint64_t>{1500, 0, 0}));
 }
 
 TEST(TraceTest, NamesTheLineThatIsNoRequest) {
