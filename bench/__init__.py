@@ -7,14 +7,18 @@ The first line of the module's docstring is its line in the list of benches.
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a bench is told: the device to measure, and whether it may take hours."""
+    """What a bench is told: the device to measure, how long it may take, and what it may use."""
 
     device: str = "cpu:"
-    long: bool = False
+    long: bool = False  # it may take hours
+    tiny: bool = False  # sizes at which it only shows that it runs, for tests
+    traces: Path | None = None  # a folder of request traces
+    install_peers: bool = False  # what it compares with may be installed
     _start_s: float = field(default_factory=time.monotonic)
 
     def progress(self, text: str) -> None:

@@ -89,6 +89,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="device to measure (default: $NEARKV_DEVICE, else cpu:)",
     )
     parser.add_argument("--long", action="store_true", help="larger sizes, more repeats: hours")
+    parser.add_argument("--tiny", action="store_true", help="sizes at which figures mean nothing")
+    parser.add_argument(
+        "--traces",
+        type=Path,
+        metavar="DIR",
+        help="request traces, for the benches that replay them",
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="install what a bench compares with into build/peers"
+    )
     options = parser.parse_args(arguments)
 
     benches = list_benches()
@@ -98,7 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := [name for name in options.names if name not in benches]:
         parser.error(f"no bench {', '.join(unknown)}; there are: {', '.join(benches)}")
 
-    results, status = run_benches(options.names, Context(options.device, options.long))
+    context = Context(
+        options.device, options.long, options.tiny, options.traces, install_peers=options.peers
+    )
+    results, status = run_benches(options.names, context)
     print(format_table(results))
     if results:
         path = options.json or Path("results") / f"{'+'.join(options.names)}.json"

@@ -1,0 +1,200 @@
+"""Other stores of KV blocks, as contenders that move the same objects in turns with ours.
+
+Each runs in a process of its own, in an environment of its own under build/peers where it is a
+Python package, since their pins conflict with ours and with each other's. README.md has the orders.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).resolve().parent
+_ENVIRONMENTS = Path(os.environ.get("NEARKV_PEERS", _HERE.parent.parent / "build" / "peers"))
+
+
+class PeerError(RuntimeError):
+    """A contender that cannot be started, or that failed at an order."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another store: where it keeps objects, and what it takes to run it."""
+
+    name: str
+    title: str
+    place: str  # "memory", "shared" (a file in shared memory) or "disk"
+    boundary: str  # what lies between the caller and the store
+    environment: str
+    requirements: tuple[str, ...]
+    command: tuple[str, ...]  # a worker here, and its first arguments
+    program: str = ""  # that a distribution's package of the same purpose brings
+    package: str = ""
+
+    @property
+    def python(self) -> Path:
+        """The interpreter that its worker runs in."""
+        return _ENVIRONMENTS / self.environment / "bin" / "python"
+
+    @property
+    def _stamp(self) -> Path:
+        return _ENVIRONMENTS / self.environment / "requirements.txt"
+
+    @property
+    def _pins(self) -> str:
+        return "".join(f"{requirement}\n" for requirement in self.requirements)
+
+    def absence(self) -> str:
+        """Why it cannot run here and what mends that; empty if it can."""
+        if self.program and not shutil.which(self.program):
+            return f"no {self.program} here; apt-get install {self.package}"
+        if not self._stamp.exists() or self._stamp.read_text(encoding="utf-8") != self._pins:
+            return "not installed; ./nearkv bench tier --peers installs it"
+        return ""
+
+    def install(self) -> None:
+        """Makes its environment. Raises PeerError with the last line that pip said."""
+        if not self.absence() or (self.program and not shutil.which(self.program)):
+            return
+        folder = _ENVIRONMENTS / self.environment
+        install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        for command in (
+            (sys.executable, "-m", "venv", "--clear", str(folder)),
+            (str(self.python), *install, *self.requirements),
+        ):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                lines = (done.stderr or done.stdout).strip().splitlines()
+                raise PeerError(lines[-1] if lines else f"{command[0]}: {done.returncode}")
+        self._stamp.write_text(self._pins, encoding="utf-8")
+
+    def start(self, objects: int, object_bytes: int, batch: int, folder: Path) -> "Contender":
+        """A process that holds so many objects and takes orders."""
+        worker, *arguments = self.command
+        sizes = ("--objects", str(objects), "--object-bytes", str(object_bytes))
+        places = ("--batch", str(batch), "--folder", str(folder))
+        command = [str(self.python), str(_HERE / worker), *arguments, *sizes, *places]
+        return Contender(self.title, command)
+
+
+class Contender:
+    """A process that moves objects on orders. Use it in a `with`."""
+
+    def __init__(self, title: str, command: Sequence[str]) -> None:
+        self.title = title
+        # One thread each, as ours; what they print beside replies matters only when they fail.
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment.pop("PYTHONPATH", None)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        self._answer("start")
+
+    def order(self, what: str) -> dict[str, Any]:
+        """Gives an order and waits for the reply. Raises PeerError."""
+        assert self._process.stdin is not None
+        try:
+            print(what, file=self._process.stdin, flush=True)
+        except OSError as error:
+            raise PeerError(f"{self.title}: gone before {what}") from error
+        return self._answer(what)
+
+    def _answer(self, what: str) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            raise PeerError(f"{self.title}: failed at {what}, status {self._process.returncode}")
+        reply = json.loads(line)
+        if "error" in reply:
+            raise PeerError(f"{self.title}: {reply['error']}")
+        return reply
+
+    def __enter__(self) -> "Contender":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(OSError):  # it has failed already, and the failure is on its way
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+_LMCACHE = ("lmcache==0.5.6",)
+
+PEERS = (
+    Peer(
+        name="lmcache_cpu",
+        title="LMCache 0.5.6, local CPU",
+        place="memory",
+        boundary="in the caller's process",
+        environment="lmcache",
+        requirements=_LMCACHE,
+        command=("lmcache_worker.py", "cpu"),
+    ),
+    Peer(
+        name="lmcache_dax",
+        title="LMCache 0.5.6, DAX on a file in shared memory",
+        place="shared",
+        boundary="in the caller's process",
+        environment="lmcache",
+        requirements=_LMCACHE,
+        command=("lmcache_worker.py", "dax"),
+    ),
+    Peer(
+        name="lmcache_disk",
+        title="LMCache 0.5.6, local disk, not synced",
+        place="disk",
+        boundary="in the caller's process",
+        environment="lmcache",
+        requirements=_LMCACHE,
+        command=("lmcache_worker.py", "disk"),
+    ),
+    Peer(
+        name="mooncake",
+        title="Mooncake store 0.3.13, local segment",
+        place="memory",
+        boundary="segment in the caller's process, master over TCP",
+        environment="mooncake",
+        requirements=("mooncake-transfer-engine-non-cuda==0.3.13.post1",),
+        command=("mooncake_worker.py",),
+    ),
+    Peer(
+        name="redis",
+        title="Redis",
+        place="memory",
+        boundary="a server on a Unix socket",
+        environment="redis",
+        requirements=("redis==8.1.0", "hiredis==3.5.0"),
+        command=("redis_worker.py",),
+        program="redis-server",
+        package="redis-server",
+    ),
+    Peer(
+        name="memcached",
+        title="memcached, 1 thread",
+        place="memory",
+        boundary="a server on a Unix socket",
+        environment="memcached",
+        requirements=("pymemcache==4.0.0",),
+        command=("memcached_worker.py",),
+        program="memcached",
+        package="memcached",
+    ),
+)

@@ -1,0 +1,219 @@
+"""Objects: set, get, lookups, restart, fragmentation, replay; beside memcpy and other stores."""
+
+import importlib.util
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import Context
+from bench.peers.compare import compare_with_peers
+from nearkv.results import Goal, Result, Samples
+
+_COPY = Goal(">=", 0.90, of="ratio")
+_PLAIN_COPY = Goal(">=", 0.97, of="ratio")
+_EXISTS_RATE = Goal(">=", 2e6)
+_EXISTS_P99 = Goal("<", 5000)
+_PREFIX_P99 = Goal("<", 10_000)
+_RESTART = Goal("<", 2)
+_LOST = Goal("<", 5)
+
+_SIZES_KIB = ("256", "512", "1024", "2048")
+_RESTART_OBJECTS = 1_000_000
+_INDEX_KEYS = 10_000_000
+
+
+def run(context: Context) -> Iterator[Result]:
+    """Yields what one caller sees of the store, and the peers' figures from the same turns."""
+    programs = _Programs(context)
+    yield from _copies(context, programs)
+    yield from _lookups(context, programs)
+    yield from _index(context, programs)
+    yield from compare_with_peers(context, programs.path("tier"))
+    traces = sorted(context.traces.glob("*.jsonl")) if context.traces else []
+    if not traces:
+        where = f"no *.jsonl in {context.traces}" if context.traces else "--traces DIR has them"
+        context.progress(f"left out: replay and fragmentation, which need request traces; {where}")
+        return
+    yield from _fragmentation(context, programs, traces)
+    yield from _hits(context, programs, traces)
+    yield from _paced(context, programs, traces)
+
+
+class _Programs:
+    """The executables that measure, from the build that this Python's binding comes from."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        binding = importlib.util.find_spec("_nearkv")
+        if binding is None or binding.origin is None:
+            raise FileNotFoundError("nothing is built; ./nearkv build")
+        self._folder = Path(binding.origin).parents[1] / "bench"
+
+    def path(self, name: str) -> Path:
+        """Of nearkv_NAME_bench, or nearkv_replay."""
+        program = "nearkv_replay" if name == "replay" else f"nearkv_{name}_bench"
+        return self._folder / name / program
+
+    def run(self, name: str, *arguments: str | Path) -> Any:
+        """What the program writes with --json. What it says goes to the person who waits."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "rows.json"
+            command = [str(self.path(name)), "--json", str(file), *map(str, arguments)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                said = 0.0
+                for line in process.stdout:
+                    if time.monotonic() - said > 2:
+                        self._context.progress(" ".join(line.split()))
+                        said = time.monotonic()
+            if process.returncode:
+                raise subprocess.CalledProcessError(process.returncode, command)
+            return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _row(row: dict[str, Any], goal: Goal | None = None, **fields: Any) -> Result:
+    """A row of nearkv_tier_bench as a result."""
+    if "peer" in row:
+        fields |= {"peer": row["peer"], "beside": Samples(tuple(row["peer_readings"]))}
+    return Result.of_samples(
+        f"tier/{row['name']}",
+        Samples(tuple(row["readings"])),
+        row["unit"],
+        goal=goal,
+        extra=row["extra"],
+        **fields,
+    )
+
+
+def _copies(context: Context, programs: _Programs) -> Iterator[Result]:
+    context.progress("set and get beside memcpy")
+    rounds = "1" if context.tiny else "51" if context.long else "15"
+    sizes = ("256",) if context.tiny else _SIZES_KIB
+    working_set = ("--working-set-mib", "4" if context.tiny else "512", "--rounds", rounds)
+    document = programs.run("tier", "copies", *working_set, "--object-kib", *sizes)
+    for row in document["rows"]:
+        yield _row(row, _COPY if row["name"].endswith(("/run", "_batch")) else None)
+    context.progress("copies without a checksum")
+    groups = ("--groups", "copy", "--threads", "1")
+    document = programs.run("copy", *working_set, *groups, "--object-kib", *sizes)
+    for row in document["results"]:
+        _, size, _, alignment, way = row["name"].split("/")
+        if way not in ("copy_in", "copy_out") or alignment != "aligned":
+            continue
+        yield Result(
+            name=f"tier/copies/{way}_without_checksum/{size}",
+            value=row["median"],
+            unit=row["unit"],
+            median=row["median"],
+            minimum=row["min"],
+            maximum=row["max"],
+            peer=row["peer"],
+            peer_value=row["peer_median"],
+            goal=_PLAIN_COPY,
+            extra=row["extra"],
+        )
+
+
+def _lookups(context: Context, programs: _Programs) -> Iterator[Result]:
+    objects = 2000 if context.tiny else _RESTART_OBJECTS
+    context.progress(f"filling a store with {objects:,} objects")
+    goals = {
+        "exists/rate": _EXISTS_RATE,
+        "exists/rate_absent": _EXISTS_RATE,
+        "exists/call_p99": _EXISTS_P99,
+        "exists/call_absent_p99": _EXISTS_P99,
+        "prefix/match_p99": _PREFIX_P99,
+    }
+    rounds = "1" if context.tiny else "5"
+    document = programs.run("tier", "lookups", "--objects", str(objects), "--rounds", rounds)
+    for row in document["rows"]:
+        goal = goals.get(row["name"])
+        if row["name"] == "restart" and row["extra"]["objects"] >= _RESTART_OBJECTS:
+            goal = _RESTART  # where there was no room for as many, the figure proves nothing
+        yield _row(row, goal)
+
+
+def _index(context: Context, programs: _Programs) -> Iterator[Result]:
+    """The indexes of a store that is larger than a machine's memory may be."""
+    keys = 20_000 if context.tiny else _INDEX_KEYS
+    context.progress(f"indexes of {keys:,} keys")
+    goals = {"find_batch": _EXISTS_RATE, "find_p99": _EXISTS_P99}
+    goals |= {"find": _EXISTS_RATE, "longest_match_p99": _PREFIX_P99}
+    repeats = "1" if context.tiny else "3"
+    document = programs.run(
+        "index", "--keys", str(keys), "--repeats", repeats, "--only", "flat", "prefix"
+    )
+    told: set[str] = set()
+    for figure in document["results"]:
+        goal = goals.get(figure["name"].rpartition("/")[2])
+        if goal is None or figure["name"] in told:
+            continue  # its second peer is told by nearkv_index_bench alone
+        told.add(figure["name"])
+        peer_value = figure["peer_value"] or None
+        yield Result(
+            name=f"tier/{figure['name']}",
+            value=figure["value"],
+            unit=figure["unit"],
+            peer=figure["peer"] if peer_value else None,
+            peer_value=peer_value,
+            goal=goal,
+            extra={"keys": keys},
+        )
+
+
+def _fragmentation(
+    context: Context, programs: _Programs, traces: Sequence[Path]
+) -> Iterator[Result]:
+    context.progress("24 simulated hours of blocks of four models")
+    thin = "8" if context.long else "32"
+    hours = "1" if context.tiny else "24"
+    scale = "1024" if context.tiny else "64"
+    document = programs.run(
+        "tier", "fragmentation", *traces, "--hours", hours, "--thin", thin, "--scale", scale
+    )
+    for row in document["rows"]:
+        is_judged = not context.tiny and "compacted/at_end" in row["name"]
+        yield _row(row, _LOST if is_judged else None)
+
+
+def _hits(context: Context, programs: _Programs, traces: Sequence[Path]) -> Iterator[Result]:
+    """Hit rates of each policy without bytes, as shares of an endless cache's."""
+    context.progress("hit rates of each eviction policy")
+    capacities = ("50%",) if context.tiny else ("1%", "5%", "20%")
+    rows = programs.run("replay", *traces, "--capacity", ",".join(capacities))
+    best = {
+        (row["trace"], row["capacity_blocks"]): row["prefix_hits"] / row["bound"]
+        for row in rows
+        if row["policy"] == "belady"
+    }
+    for row in rows:
+        place = row["trace"], row["capacity_blocks"]
+        if row["policy"] == "belady":
+            continue
+        share = row["capacity_blocks"] / row["unique_blocks"]
+        yield Result(
+            name=f"tier/hits/{row['trace']}/{share:.0%}/{row['policy']}".replace("%", "pct"),
+            value=row["prefix_hits"] / row["bound"],
+            unit="of the endless cache's",
+            peer="Belady, who knows the future" if best[place] else None,
+            peer_value=best[place] or None,
+            extra={key: row[key] for key in ("capacity_blocks", "bound", "blocks", "evictions")},
+        )
+
+
+def _paced(context: Context, programs: _Programs, traces: Sequence[Path]) -> Iterator[Result]:
+    """Whether a store of real bytes keeps up with 50 times the traces' pace."""
+    policies = ("lru", "lfu", "arc", "s3fifo", "chain_lhd") if context.long else ("chain_lhd",)
+    requests, speed = ("50", "100000") if context.tiny else ("0", "50")
+    context.progress(f"traces at {speed} times their pace")
+    block_bytes = "4096" if context.tiny else str(256 << 10)
+    document = programs.run(
+        *("tier", "replay", *traces, "--speed", speed, "--requests", requests),
+        *("--block-bytes", block_bytes, "--policy", *policies),
+    )
+    for row in document["rows"]:
+        yield _row(row)
