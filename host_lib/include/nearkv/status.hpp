@@ -44,6 +44,7 @@ enum class [[nodiscard]] Status : std::uint8_t {
   kDenied = NKV_STATUS_DENIED,
   kFenced = NKV_STATUS_FENCED,
   kNotYet = NKV_STATUS_NOT_YET,
+  kNoDaemon = NKV_STATUS_NO_DAEMON,
 };
 
 /// One line for a person: what happened and what to do.

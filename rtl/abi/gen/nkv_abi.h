@@ -98,6 +98,16 @@ typedef float nkv_f32;
 #define NKV_NAMESPACE_TEXT_BYTES 208 /**< [bytes] Room for a namespace's name for people. */
 #define NKV_SHARE_MAGIC 1398164302 /**< First word of a shared region: 'NKVS'. */
 #define NKV_SHARE_VERSION 1 /**< Version of the shared structures. */
+/** First word of each message between a daemon and its clients: 'NVKD'. */
+#define NKV_DAEMON_MAGIC 1145787982
+/** Version of all that a daemon and its clients share. Both refuse another. */
+#define NKV_DAEMON_VERSION 1
+/** [entries] Entries of a client's rings: most requests that it may have in flight. */
+#define NKV_DAEMON_RING_ENTRIES 256
+#define NKV_DAEMON_REASON_BYTES 384 /**< [bytes] Room for why a client was refused. */
+#define NKV_DAEMON_NAME_BYTES 32 /**< [bytes] Room for a tenant's name. */
+/** [regions] Most regions of memory of one client, its window's data area among them. */
+#define NKV_DAEMON_MAX_REGIONS 64
 /** [bins] Bins over the 16-bit midpoint from which a threshold is taken. */
 #define NKV_HISTOGRAM_BINS 4096
 
@@ -194,6 +204,8 @@ enum nkv_status {
   /** the tenant's quota is used up by objects that cannot be evicted; unpin some or raise it */
   NKV_STATUS_QUOTA = 79,
   NKV_STATUS_DENIED = 80, /**< this client may not do that; see the permissions of its tenant */
+  /** the daemon does not answer; start `nearkv serve`, or wait for its restart and try again */
+  NKV_STATUS_NO_DAEMON = 81,
   /** the other hosts hold this one for dead; drop its objects and join again */
   NKV_STATUS_FENCED = 88,
   NKV_STATUS_NOT_YET = 89, /**< other hosts have not answered yet; poll and call again */
@@ -288,6 +300,57 @@ enum nkv_object_state {
   NKV_OBJECT_STATE_DOOMED = 3, /**< Deleted; its bytes are wiped before its room is used again. */
 };
 
+/**
+ * What a client asks of a daemon. Jobs, which can be cancelled, come first; the others are answered
+ * at once.
+ */
+enum nkv_daemon_operation {
+  NKV_DAEMON_OPERATION_GET = 0, /**< Job: copies objects out. */
+  NKV_DAEMON_OPERATION_SET = 1, /**< Job: copies objects in. */
+  NKV_DAEMON_OPERATION_ERASE = 2, /**< Job: deletes objects. */
+  NKV_DAEMON_OPERATION_EXISTS = 3, /**< Job: OK or NOT_FOUND for each key. */
+  NKV_DAEMON_OPERATION_CANCEL = 16, /**< Ends the job whose tag is `argument`. */
+  /**
+   * Which keys are there: `value` of the completion counts them from the first on; one byte each to
+   * the result.
+   */
+  NKV_DAEMON_OPERATION_LOOK_UP = 17,
+  /** Length of the longest stored prefix of a chain of keys, as `value`. */
+  NKV_DAEMON_OPERATION_MATCH_PREFIX = 18,
+  NKV_DAEMON_OPERATION_TOUCH = 19, /**< Marks objects as used. */
+  /** Leases objects for `argument` ns: the lease is `value`; one status each to the result. */
+  NKV_DAEMON_OPERATION_PIN = 20,
+  NKV_DAEMON_OPERATION_UNPIN = 21, /**< Ends the lease `argument`. */
+  /** The request is a daemon_namespace; its number is `value`. */
+  NKV_DAEMON_OPERATION_OPEN_NAMESPACE = 22,
+  NKV_DAEMON_OPERATION_SET_QUOTA = 23, /**< Tenant `number` may hold `argument` bytes. */
+  NKV_DAEMON_OPERATION_STATS = 24, /**< A daemon_store_stats to the result. */
+  /** daemon_namespace_info [`count`] to the result, from the `number`-th on. */
+  NKV_DAEMON_OPERATION_NAMESPACES = 25,
+  /** daemon_object_info [`count`] to the result, from record `number` on. */
+  NKV_DAEMON_OPERATION_LIST = 26,
+  /**
+   * Checks up to `items` records from record `number` on: a daemon_verify_progress to the result.
+   */
+  NKV_DAEMON_OPERATION_VERIFY = 27,
+  /** Moves up to about `argument` bytes; what it moved is `value`. */
+  NKV_DAEMON_OPERATION_DEFRAGMENT = 28,
+  /** daemon_tenant_info [`count`] to the result, from the `number`-th on. */
+  NKV_DAEMON_OPERATION_TENANTS = 29,
+  /** daemon_client_info [`count`] to the result, from the `number`-th on. */
+  NKV_DAEMON_OPERATION_CLIENTS = 30,
+};
+
+/** What a message on a daemon's socket is. */
+enum nkv_daemon_message {
+  NKV_DAEMON_MESSAGE_HELLO = 1, /**< The client's first. */
+  NKV_DAEMON_MESSAGE_WELCOME = 2, /**< The daemon's answer to it. */
+  /** The client brings a memfd, sealed against shrinking, as a region. */
+  NKV_DAEMON_MESSAGE_REGISTER = 3,
+  NKV_DAEMON_MESSAGE_UNREGISTER = 4, /**< The client takes a region back. */
+  NKV_DAEMON_MESSAGE_REPLY = 5, /**< The daemon's answer to both. */
+};
+
 /** What an entry of a host's log says. */
 enum nkv_share_entry_kind {
   /** An object, or the next version of a mutable one, can be read. */
@@ -311,6 +374,13 @@ enum nkv_share_message_kind {
   NKV_SHARE_MESSAGE_KIND_DONE = 8, /**< From the home: `version` is published. */
   NKV_SHARE_MESSAGE_KIND_ASK = 9, /**< To a neighbour: lend me `length` extents. */
 };
+
+/** Options of a submission. */
+#define NKV_DAEMON_FLAG_CHAIN (1u << 0) /**< SET: each item is the block after the one before it. */
+#define NKV_DAEMON_FLAG_OVERWRITE (1u << 1) /**< SET: replace what is there. */
+/** The completion makes the client's descriptor readable, whether it sleeps or not. */
+#define NKV_DAEMON_FLAG_NOTIFY (1u << 2)
+#define NKV_DAEMON_FLAG_ALL 0x7u
 
 /** How an object is stored. */
 /** After the payload stands a CRC32C for each part, and `payload_crc` is of those. */
@@ -1172,6 +1242,428 @@ NKV_ASSERT_OFFSET(share_message, payload_crc, 44);
 NKV_ASSERT_OFFSET(share_message, reserved2, 48);
 NKV_ASSERT_OFFSET(share_message, crc, 60);
 
+/** Opens a connection. */
+struct nkv_daemon_hello {
+  uint32_t magic; /**< DAEMON_MAGIC. */
+  uint32_t message; /**< HELLO. [a value of daemon_message] */
+  uint32_t version; /**< DAEMON_VERSION. */
+  uint32_t reserved; /**< Zero. */
+  /** Wanted size of the window's data area; the daemon gives at most what it is configured to. */
+  uint64_t data_bytes;
+  uint64_t reserved2[5]; /**< Zero. */
+};
+#define NKV_DAEMON_HELLO_BYTES 64
+NKV_ASSERT_BYTES(daemon_hello, 64);
+NKV_ASSERT_OFFSET(daemon_hello, magic, 0);
+NKV_ASSERT_OFFSET(daemon_hello, message, 4);
+NKV_ASSERT_OFFSET(daemon_hello, version, 8);
+NKV_ASSERT_OFFSET(daemon_hello, reserved, 12);
+NKV_ASSERT_OFFSET(daemon_hello, data_bytes, 16);
+NKV_ASSERT_OFFSET(daemon_hello, reserved2, 24);
+
+/**
+ * Answers a hello. With status OK it carries three descriptors: the window, a memfd that cannot
+ * change its size; the end of a pipe that the client writes a byte to when the daemon sleeps; and
+ * the end of one that it reads when it sleeps itself.
+ */
+struct nkv_daemon_welcome {
+  uint32_t magic; /**< DAEMON_MAGIC. */
+  uint32_t message; /**< WELCOME. [a value of daemon_message] */
+  uint32_t version; /**< DAEMON_VERSION. */
+  /**
+   * OK; BAD_ABI, DENIED, QUEUE_FULL or OUT_OF_MEMORY, and the connection ends. [a value of status]
+   */
+  uint8_t status;
+  uint8_t reserved[3]; /**< Zero. */
+  uint64_t window_bytes; /**< Size of the window. It begins with a daemon_ring_state. */
+  uint64_t submissions_at; /**< Offset of daemon_submission [DAEMON_RING_ENTRIES]. */
+  uint64_t completions_at; /**< Offset of daemon_completion [DAEMON_RING_ENTRIES]. */
+  uint64_t requests_at; /**< Offset of the request area. */
+  uint64_t request_area_bytes; /**< Size of the request area. */
+  uint64_t data_at; /**< Offset of the data area, region 0. */
+  uint64_t data_bytes; /**< Size of the data area. */
+  uint64_t reserved2[7]; /**< Zero. */
+  /** For people, in UTF-8: why not, and what to do. Padded with zeros. */
+  uint8_t reason[NKV_DAEMON_REASON_BYTES];
+};
+#define NKV_DAEMON_WELCOME_BYTES 512
+NKV_ASSERT_BYTES(daemon_welcome, 512);
+NKV_ASSERT_OFFSET(daemon_welcome, magic, 0);
+NKV_ASSERT_OFFSET(daemon_welcome, message, 4);
+NKV_ASSERT_OFFSET(daemon_welcome, version, 8);
+NKV_ASSERT_OFFSET(daemon_welcome, status, 12);
+NKV_ASSERT_OFFSET(daemon_welcome, reserved, 13);
+NKV_ASSERT_OFFSET(daemon_welcome, window_bytes, 16);
+NKV_ASSERT_OFFSET(daemon_welcome, submissions_at, 24);
+NKV_ASSERT_OFFSET(daemon_welcome, completions_at, 32);
+NKV_ASSERT_OFFSET(daemon_welcome, requests_at, 40);
+NKV_ASSERT_OFFSET(daemon_welcome, request_area_bytes, 48);
+NKV_ASSERT_OFFSET(daemon_welcome, data_at, 56);
+NKV_ASSERT_OFFSET(daemon_welcome, data_bytes, 64);
+NKV_ASSERT_OFFSET(daemon_welcome, reserved2, 72);
+NKV_ASSERT_OFFSET(daemon_welcome, reason, 128);
+
+/** REGISTER (with one descriptor), UNREGISTER, and the daemon's REPLY to them. */
+struct nkv_daemon_region {
+  uint32_t magic; /**< DAEMON_MAGIC. */
+  uint32_t message; /**< REGISTER, UNREGISTER or REPLY. [a value of daemon_message] */
+  uint32_t region; /**< UNREGISTER: which; REPLY: the new region's number. */
+  uint8_t status; /**< REPLY: how it ended. [a value of status] */
+  uint8_t reserved[3]; /**< Zero. */
+  /** REGISTER: where in the memfd the region begins, a multiple of the page size. */
+  uint64_t offset;
+  uint64_t bytes; /**< REGISTER: its size. */
+  uint64_t reserved2[4]; /**< Zero. */
+};
+#define NKV_DAEMON_REGION_BYTES 64
+NKV_ASSERT_BYTES(daemon_region, 64);
+NKV_ASSERT_OFFSET(daemon_region, magic, 0);
+NKV_ASSERT_OFFSET(daemon_region, message, 4);
+NKV_ASSERT_OFFSET(daemon_region, region, 8);
+NKV_ASSERT_OFFSET(daemon_region, status, 12);
+NKV_ASSERT_OFFSET(daemon_region, reserved, 13);
+NKV_ASSERT_OFFSET(daemon_region, offset, 16);
+NKV_ASSERT_OFFSET(daemon_region, bytes, 24);
+NKV_ASSERT_OFFSET(daemon_region, reserved2, 32);
+
+/** First bytes of a window; one cache line for each way. */
+struct nkv_daemon_ring_state {
+  uint32_t submission_tail; /**< The client's: free-running count of submissions written. */
+  uint32_t reserved[15]; /**< Zero. */
+  uint32_t completion_head; /**< The client's: free-running count of completions consumed. */
+  /** The client's: not 0 while a completion must make its descriptor readable. */
+  uint32_t client_sleeps;
+  uint32_t reserved2[14]; /**< Zero. */
+  /** The daemon's: not 0 while a submission must be followed by a byte in its pipe. */
+  uint32_t daemon_sleeps;
+  uint32_t reserved3[15]; /**< Zero. */
+};
+#define NKV_DAEMON_RING_STATE_BYTES 192
+NKV_ASSERT_BYTES(daemon_ring_state, 192);
+NKV_ASSERT_OFFSET(daemon_ring_state, submission_tail, 0);
+NKV_ASSERT_OFFSET(daemon_ring_state, reserved, 4);
+NKV_ASSERT_OFFSET(daemon_ring_state, completion_head, 64);
+NKV_ASSERT_OFFSET(daemon_ring_state, client_sleeps, 68);
+NKV_ASSERT_OFFSET(daemon_ring_state, reserved2, 72);
+NKV_ASSERT_OFFSET(daemon_ring_state, daemon_sleeps, 128);
+NKV_ASSERT_OFFSET(daemon_ring_state, reserved3, 132);
+
+/**
+ * One request. Keys, segments and texts stand in the request area, and results go there; a request
+ * and its result are the daemon's until the completion.
+ */
+struct nkv_daemon_submission {
+  uint8_t operation; /**< What to do. [a value of daemon_operation] */
+  uint8_t flags; /**< Options. [flags of daemon_flag] */
+  uint16_t parts; /**< SET: parts of each object. [at most MAX_OBJECT_PARTS] */
+  uint32_t number; /**< A namespace; or what the operation says. */
+  uint64_t tag; /**< Returned in the completion. */
+  uint32_t request_at; /**< Offset of the request in the request area, a multiple of 8. */
+  /**
+   * Size of the request. A job: daemon_item [items], then daemon_segment, then keys; with keys
+   * alone: daemon_key [items], then keys.
+   */
+  uint32_t request_bytes;
+  uint32_t result_at; /**< Offset of the result in the request area, a multiple of 8. */
+  /**
+   * Room for the result. A job: u32 [items], the sizes of what GET copied, then u8 [items],
+   * statuses.
+   */
+  uint32_t result_bytes;
+  uint32_t items; /**< Items or keys. */
+  /** SET with CHAIN: offset in the request of the key before the first item's. */
+  uint32_t parent_at;
+  uint32_t parent_bytes; /**< Its length; 0: none. */
+  uint32_t reserved; /**< Zero. */
+  /** SET: seconds after which objects may go, 0: never; or what the operation says. */
+  uint64_t argument;
+  uint64_t reserved2; /**< Zero. */
+};
+#define NKV_DAEMON_SUBMISSION_BYTES 64
+NKV_ASSERT_BYTES(daemon_submission, 64);
+NKV_ASSERT_OFFSET(daemon_submission, operation, 0);
+NKV_ASSERT_OFFSET(daemon_submission, flags, 1);
+NKV_ASSERT_OFFSET(daemon_submission, parts, 2);
+NKV_ASSERT_OFFSET(daemon_submission, number, 4);
+NKV_ASSERT_OFFSET(daemon_submission, tag, 8);
+NKV_ASSERT_OFFSET(daemon_submission, request_at, 16);
+NKV_ASSERT_OFFSET(daemon_submission, request_bytes, 20);
+NKV_ASSERT_OFFSET(daemon_submission, result_at, 24);
+NKV_ASSERT_OFFSET(daemon_submission, result_bytes, 28);
+NKV_ASSERT_OFFSET(daemon_submission, items, 32);
+NKV_ASSERT_OFFSET(daemon_submission, parent_at, 36);
+NKV_ASSERT_OFFSET(daemon_submission, parent_bytes, 40);
+NKV_ASSERT_OFFSET(daemon_submission, reserved, 44);
+NKV_ASSERT_OFFSET(daemon_submission, argument, 48);
+NKV_ASSERT_OFFSET(daemon_submission, reserved2, 56);
+
+/**
+ * The answer to one submission. The daemon writes the first 64 bits last; a new entry is one whose
+ * `phase` equals the ring's current phase (1 in the first round, then alternating).
+ */
+struct nkv_daemon_completion {
+  uint8_t phase; /**< 0 or 1. */
+  uint8_t status; /**< How the request ended as a whole. [a value of status] */
+  uint16_t reserved; /**< Zero. */
+  uint32_t count; /**< Structures in the result. */
+  uint64_t tag; /**< The submission's. */
+  uint64_t value; /**< What the operation says. */
+  uint64_t reserved2; /**< Zero. */
+};
+#define NKV_DAEMON_COMPLETION_BYTES 32
+NKV_ASSERT_BYTES(daemon_completion, 32);
+NKV_ASSERT_OFFSET(daemon_completion, phase, 0);
+NKV_ASSERT_OFFSET(daemon_completion, status, 1);
+NKV_ASSERT_OFFSET(daemon_completion, reserved, 2);
+NKV_ASSERT_OFFSET(daemon_completion, count, 4);
+NKV_ASSERT_OFFSET(daemon_completion, tag, 8);
+NKV_ASSERT_OFFSET(daemon_completion, value, 16);
+NKV_ASSERT_OFFSET(daemon_completion, reserved2, 24);
+
+/** One object of a job. Offsets count from the start of the request. */
+struct nkv_daemon_item {
+  uint32_t key_at; /**< Offset of the key. */
+  uint32_t key_bytes; /**< Its length. */
+  uint32_t first_segment; /**< Index of its first segment in the request. */
+  uint32_t segments; /**< How many. */
+  uint16_t first_part; /**< GET: first part wanted. */
+  uint16_t part_count; /**< GET: parts wanted; 0: all of the object. */
+  uint32_t reserved; /**< Zero. */
+};
+#define NKV_DAEMON_ITEM_BYTES 24
+NKV_ASSERT_BYTES(daemon_item, 24);
+NKV_ASSERT_OFFSET(daemon_item, key_at, 0);
+NKV_ASSERT_OFFSET(daemon_item, key_bytes, 4);
+NKV_ASSERT_OFFSET(daemon_item, first_segment, 8);
+NKV_ASSERT_OFFSET(daemon_item, segments, 12);
+NKV_ASSERT_OFFSET(daemon_item, first_part, 16);
+NKV_ASSERT_OFFSET(daemon_item, part_count, 18);
+NKV_ASSERT_OFFSET(daemon_item, reserved, 20);
+
+/** A run of bytes in a region. */
+struct nkv_daemon_segment {
+  uint64_t offset; /**< From the region's start. */
+  uint32_t bytes; /**< Length. */
+  uint32_t region; /**< 0: the window's data area; else as registered. */
+};
+#define NKV_DAEMON_SEGMENT_BYTES 16
+NKV_ASSERT_BYTES(daemon_segment, 16);
+NKV_ASSERT_OFFSET(daemon_segment, offset, 0);
+NKV_ASSERT_OFFSET(daemon_segment, bytes, 8);
+NKV_ASSERT_OFFSET(daemon_segment, region, 12);
+
+/** A key in a request without segments. */
+struct nkv_daemon_key {
+  uint32_t key_at; /**< Offset of the key in the request. */
+  uint32_t key_bytes; /**< Its length. */
+};
+#define NKV_DAEMON_KEY_BYTES 8
+NKV_ASSERT_BYTES(daemon_key, 8);
+NKV_ASSERT_OFFSET(daemon_key, key_at, 0);
+NKV_ASSERT_OFFSET(daemon_key, key_bytes, 4);
+
+/** Names a namespace. The texts follow, one after the other: model, dtype, layout, salt. */
+struct nkv_daemon_namespace {
+  uint16_t tenant; /**< Whose it is. */
+  uint16_t reserved; /**< Zero. */
+  uint32_t rank; /**< Part of the name. */
+  uint32_t group; /**< Part of the name. */
+  uint32_t model_bytes; /**< Length of the text. */
+  uint32_t dtype_bytes; /**< Length of the text. */
+  uint32_t layout_bytes; /**< Length of the text. */
+  uint32_t salt_bytes; /**< Length of the text. */
+  uint32_t reserved2; /**< Zero. */
+};
+#define NKV_DAEMON_NAMESPACE_BYTES 32
+NKV_ASSERT_BYTES(daemon_namespace, 32);
+NKV_ASSERT_OFFSET(daemon_namespace, tenant, 0);
+NKV_ASSERT_OFFSET(daemon_namespace, reserved, 2);
+NKV_ASSERT_OFFSET(daemon_namespace, rank, 4);
+NKV_ASSERT_OFFSET(daemon_namespace, group, 8);
+NKV_ASSERT_OFFSET(daemon_namespace, model_bytes, 12);
+NKV_ASSERT_OFFSET(daemon_namespace, dtype_bytes, 16);
+NKV_ASSERT_OFFSET(daemon_namespace, layout_bytes, 20);
+NKV_ASSERT_OFFSET(daemon_namespace, salt_bytes, 24);
+NKV_ASSERT_OFFSET(daemon_namespace, reserved2, 28);
+
+/** A namespace, as its record tells it. */
+struct nkv_daemon_namespace_info {
+  uint32_t number; /**< Of the namespace. */
+  uint16_t tenant; /**< Whose it is. */
+  uint16_t reserved; /**< Zero. */
+  uint32_t text_bytes; /**< Length of `text`. [at most NAMESPACE_TEXT_BYTES] */
+  uint32_t reserved2; /**< Zero. */
+  uint8_t text[NKV_NAMESPACE_TEXT_BYTES]; /**< For people. */
+};
+#define NKV_DAEMON_NAMESPACE_INFO_BYTES 224
+NKV_ASSERT_BYTES(daemon_namespace_info, 224);
+NKV_ASSERT_OFFSET(daemon_namespace_info, number, 0);
+NKV_ASSERT_OFFSET(daemon_namespace_info, tenant, 4);
+NKV_ASSERT_OFFSET(daemon_namespace_info, reserved, 6);
+NKV_ASSERT_OFFSET(daemon_namespace_info, text_bytes, 8);
+NKV_ASSERT_OFFSET(daemon_namespace_info, reserved2, 12);
+NKV_ASSERT_OFFSET(daemon_namespace_info, text, 16);
+
+/** An object, as its record tells it. */
+struct nkv_daemon_object_info {
+  uint32_t number; /**< Of the record. */
+  uint32_t namespace_number; /**< Where its key counts. */
+  uint32_t bytes; /**< Length of the payload. */
+  uint16_t tenant; /**< Whose it is. */
+  uint16_t parts; /**< Parts that can be read alone. */
+  uint64_t generation; /**< Orders all that the pool has published. */
+  uint32_t created_s; /**< In seconds since 1970. */
+  uint32_t expires_s; /**< In seconds since 1970; 0: never by age. */
+  uint16_t extents; /**< Pieces that it lies in. */
+  uint8_t key_bytes; /**< Length of `key`. [at most OBJECT_KEY_BYTES] */
+  uint8_t key_is_digest; /**< 1: `key` is a SHA-256. */
+  uint8_t leased; /**< 1: somebody keeps it. */
+  uint8_t reserved[3]; /**< Zero. */
+  uint8_t key[NKV_OBJECT_KEY_BYTES]; /**< The key, or its SHA-256. */
+  uint64_t reserved2; /**< Zero. */
+};
+#define NKV_DAEMON_OBJECT_INFO_BYTES 80
+NKV_ASSERT_BYTES(daemon_object_info, 80);
+NKV_ASSERT_OFFSET(daemon_object_info, number, 0);
+NKV_ASSERT_OFFSET(daemon_object_info, namespace_number, 4);
+NKV_ASSERT_OFFSET(daemon_object_info, bytes, 8);
+NKV_ASSERT_OFFSET(daemon_object_info, tenant, 12);
+NKV_ASSERT_OFFSET(daemon_object_info, parts, 14);
+NKV_ASSERT_OFFSET(daemon_object_info, generation, 16);
+NKV_ASSERT_OFFSET(daemon_object_info, created_s, 24);
+NKV_ASSERT_OFFSET(daemon_object_info, expires_s, 28);
+NKV_ASSERT_OFFSET(daemon_object_info, extents, 32);
+NKV_ASSERT_OFFSET(daemon_object_info, key_bytes, 34);
+NKV_ASSERT_OFFSET(daemon_object_info, key_is_digest, 35);
+NKV_ASSERT_OFFSET(daemon_object_info, leased, 36);
+NKV_ASSERT_OFFSET(daemon_object_info, reserved, 37);
+NKV_ASSERT_OFFSET(daemon_object_info, key, 40);
+NKV_ASSERT_OFFSET(daemon_object_info, reserved2, 72);
+
+/** What a step of VERIFY found. */
+struct nkv_daemon_verify_progress {
+  uint32_t next; /**< Record where the next step goes on; 0: all has been seen. */
+  uint32_t reserved; /**< Zero. */
+  uint64_t objects; /**< Objects read. */
+  uint64_t bytes; /**< Their bytes. */
+  uint64_t damaged; /**< Objects that are gone since. */
+};
+#define NKV_DAEMON_VERIFY_PROGRESS_BYTES 32
+NKV_ASSERT_BYTES(daemon_verify_progress, 32);
+NKV_ASSERT_OFFSET(daemon_verify_progress, next, 0);
+NKV_ASSERT_OFFSET(daemon_verify_progress, reserved, 4);
+NKV_ASSERT_OFFSET(daemon_verify_progress, objects, 8);
+NKV_ASSERT_OFFSET(daemon_verify_progress, bytes, 16);
+NKV_ASSERT_OFFSET(daemon_verify_progress, damaged, 24);
+
+/** What a tenant holds, and what its clients have done since the daemon began. */
+struct nkv_daemon_tenant_info {
+  uint16_t number; /**< Of the tenant. */
+  uint16_t reserved; /**< Zero. */
+  uint32_t clients; /**< Connected now. */
+  uint64_t used_bytes; /**< Held by objects, rounding included. */
+  uint64_t quota_bytes; /**< Most that it may hold; all ones: no limit. */
+  uint64_t sets; /**< Objects stored. */
+  uint64_t set_bytes; /**< Their bytes. */
+  uint64_t hits; /**< Objects given out. */
+  uint64_t get_bytes; /**< Their bytes. */
+  uint64_t misses; /**< Objects that were not there. */
+  uint64_t denials; /**< Requests refused for want of permission. */
+  uint8_t name[NKV_DAEMON_NAME_BYTES]; /**< In UTF-8, padded with zeros. */
+  uint64_t reserved2[3]; /**< Zero. */
+};
+#define NKV_DAEMON_TENANT_INFO_BYTES 128
+NKV_ASSERT_BYTES(daemon_tenant_info, 128);
+NKV_ASSERT_OFFSET(daemon_tenant_info, number, 0);
+NKV_ASSERT_OFFSET(daemon_tenant_info, reserved, 2);
+NKV_ASSERT_OFFSET(daemon_tenant_info, clients, 4);
+NKV_ASSERT_OFFSET(daemon_tenant_info, used_bytes, 8);
+NKV_ASSERT_OFFSET(daemon_tenant_info, quota_bytes, 16);
+NKV_ASSERT_OFFSET(daemon_tenant_info, sets, 24);
+NKV_ASSERT_OFFSET(daemon_tenant_info, set_bytes, 32);
+NKV_ASSERT_OFFSET(daemon_tenant_info, hits, 40);
+NKV_ASSERT_OFFSET(daemon_tenant_info, get_bytes, 48);
+NKV_ASSERT_OFFSET(daemon_tenant_info, misses, 56);
+NKV_ASSERT_OFFSET(daemon_tenant_info, denials, 64);
+NKV_ASSERT_OFFSET(daemon_tenant_info, name, 72);
+NKV_ASSERT_OFFSET(daemon_tenant_info, reserved2, 104);
+
+/** A client that is connected. */
+struct nkv_daemon_client_info {
+  uint32_t process_id; /**< Its process. */
+  uint32_t user_id; /**< Who runs it. */
+  uint16_t tenant; /**< The first that it may use. */
+  uint16_t reserved; /**< Zero. */
+  uint32_t leases; /**< That it holds. */
+  uint32_t queued_jobs; /**< Not yet over. */
+  uint32_t regions; /**< Of memory, its data area among them. */
+  uint64_t requests; /**< Answered so far. */
+  uint64_t copied_bytes; /**< In and out. */
+  uint64_t connected_s; /**< Since 1970. */
+  uint64_t reserved2[2]; /**< Zero. */
+};
+#define NKV_DAEMON_CLIENT_INFO_BYTES 64
+NKV_ASSERT_BYTES(daemon_client_info, 64);
+NKV_ASSERT_OFFSET(daemon_client_info, process_id, 0);
+NKV_ASSERT_OFFSET(daemon_client_info, user_id, 4);
+NKV_ASSERT_OFFSET(daemon_client_info, tenant, 8);
+NKV_ASSERT_OFFSET(daemon_client_info, reserved, 10);
+NKV_ASSERT_OFFSET(daemon_client_info, leases, 12);
+NKV_ASSERT_OFFSET(daemon_client_info, queued_jobs, 16);
+NKV_ASSERT_OFFSET(daemon_client_info, regions, 20);
+NKV_ASSERT_OFFSET(daemon_client_info, requests, 24);
+NKV_ASSERT_OFFSET(daemon_client_info, copied_bytes, 32);
+NKV_ASSERT_OFFSET(daemon_client_info, connected_s, 40);
+NKV_ASSERT_OFFSET(daemon_client_info, reserved2, 48);
+
+/** Counters of the whole store, as the library's ObjectStoreStats explains them. */
+struct nkv_daemon_store_stats {
+  uint64_t total_bytes; /**< As ObjectStoreStats::total_bytes. */
+  uint64_t used_bytes; /**< As ObjectStoreStats::used_bytes. */
+  uint64_t object_bytes; /**< As ObjectStoreStats::object_bytes. */
+  uint64_t objects; /**< As ObjectStoreStats::objects. */
+  uint64_t namespaces; /**< As ObjectStoreStats::namespaces. */
+  uint64_t leases; /**< As ObjectStoreStats::leases. */
+  uint64_t sets; /**< As ObjectStoreStats::sets. */
+  uint64_t set_bytes; /**< As ObjectStoreStats::set_bytes. */
+  uint64_t hits; /**< As ObjectStoreStats::hits. */
+  uint64_t get_bytes; /**< As ObjectStoreStats::get_bytes. */
+  uint64_t misses; /**< As ObjectStoreStats::misses. */
+  uint64_t evictions; /**< As ObjectStoreStats::evictions. */
+  uint64_t expirations; /**< As ObjectStoreStats::expirations. */
+  uint64_t corruptions; /**< As ObjectStoreStats::corruptions. */
+  uint64_t recovered; /**< As ObjectStoreStats::recovered. */
+  uint64_t torn; /**< As ObjectStoreStats::torn. */
+  uint64_t moved; /**< As ObjectStoreStats::moved. */
+  uint64_t quarantined; /**< As ObjectStoreStats::quarantined. */
+  uint64_t scrubbed_bytes; /**< Verified in the background since the daemon began. */
+  uint64_t clients; /**< Connected now. */
+  uint64_t reserved[4]; /**< Zero. */
+};
+#define NKV_DAEMON_STORE_STATS_BYTES 192
+NKV_ASSERT_BYTES(daemon_store_stats, 192);
+NKV_ASSERT_OFFSET(daemon_store_stats, total_bytes, 0);
+NKV_ASSERT_OFFSET(daemon_store_stats, used_bytes, 8);
+NKV_ASSERT_OFFSET(daemon_store_stats, object_bytes, 16);
+NKV_ASSERT_OFFSET(daemon_store_stats, objects, 24);
+NKV_ASSERT_OFFSET(daemon_store_stats, namespaces, 32);
+NKV_ASSERT_OFFSET(daemon_store_stats, leases, 40);
+NKV_ASSERT_OFFSET(daemon_store_stats, sets, 48);
+NKV_ASSERT_OFFSET(daemon_store_stats, set_bytes, 56);
+NKV_ASSERT_OFFSET(daemon_store_stats, hits, 64);
+NKV_ASSERT_OFFSET(daemon_store_stats, get_bytes, 72);
+NKV_ASSERT_OFFSET(daemon_store_stats, misses, 80);
+NKV_ASSERT_OFFSET(daemon_store_stats, evictions, 88);
+NKV_ASSERT_OFFSET(daemon_store_stats, expirations, 96);
+NKV_ASSERT_OFFSET(daemon_store_stats, corruptions, 104);
+NKV_ASSERT_OFFSET(daemon_store_stats, recovered, 112);
+NKV_ASSERT_OFFSET(daemon_store_stats, torn, 120);
+NKV_ASSERT_OFFSET(daemon_store_stats, moved, 128);
+NKV_ASSERT_OFFSET(daemon_store_stats, quarantined, 136);
+NKV_ASSERT_OFFSET(daemon_store_stats, scrubbed_bytes, 144);
+NKV_ASSERT_OFFSET(daemon_store_stats, clients, 152);
+NKV_ASSERT_OFFSET(daemon_store_stats, reserved, 160);
+
 /* Registers: byte offsets; 64-bit access only. Masks are in place. */
 #define NKV_REG_ID 0x0u /**< [ro] Read first: another value is another device. */
 /** [ro] Read second: a library opens a device of the same major number only. */
@@ -1331,6 +1823,8 @@ static inline int nkv_status_errno(uint8_t status) {
       return EDQUOT;
     case NKV_STATUS_DENIED:
       return EACCES;
+    case NKV_STATUS_NO_DAEMON:
+      return ECONNREFUSED;
     case NKV_STATUS_FENCED:
       return ESTALE;
     case NKV_STATUS_NOT_YET:
@@ -1412,6 +1906,9 @@ static inline const char *nkv_status_message(uint8_t status) {
              "raise it";
     case NKV_STATUS_DENIED:
       return "this client may not do that; see the permissions of its tenant";
+    case NKV_STATUS_NO_DAEMON:
+      return "the daemon does not answer; start `nearkv serve`, or wait for its restart and try "
+             "again";
     case NKV_STATUS_FENCED:
       return "the other hosts hold this one for dead; drop its objects and join again";
     case NKV_STATUS_NOT_YET:
@@ -1486,6 +1983,8 @@ static inline const char *nkv_status_name(uint8_t status) {
       return "QUOTA";
     case NKV_STATUS_DENIED:
       return "DENIED";
+    case NKV_STATUS_NO_DAEMON:
+      return "NO_DAEMON";
     case NKV_STATUS_FENCED:
       return "FENCED";
     case NKV_STATUS_NOT_YET:

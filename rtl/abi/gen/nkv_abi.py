@@ -124,6 +124,18 @@ NAMESPACE_TEXT_BYTES = 208
 SHARE_MAGIC = 1398164302
 # Version of the shared structures.
 SHARE_VERSION = 1
+# First word of each message between a daemon and its clients: 'NVKD'.
+DAEMON_MAGIC = 1145787982
+# Version of all that a daemon and its clients share. Both refuse another.
+DAEMON_VERSION = 1
+# [entries] Entries of a client's rings: most requests that it may have in flight.
+DAEMON_RING_ENTRIES = 256
+# [bytes] Room for why a client was refused.
+DAEMON_REASON_BYTES = 384
+# [bytes] Room for a tenant's name.
+DAEMON_NAME_BYTES = 32
+# [regions] Most regions of memory of one client, its window's data area among them.
+DAEMON_MAX_REGIONS = 64
 # [bins] Bins over the 16-bit midpoint from which a threshold is taken.
 HISTOGRAM_BINS = 4096
 
@@ -244,6 +256,8 @@ class Status(IntEnum):
     QUOTA = 79
     # this client may not do that; see the permissions of its tenant
     DENIED = 80
+    # the daemon does not answer; start `nearkv serve`, or wait for its restart and try again
+    NO_DAEMON = 81
     # the other hosts hold this one for dead; drop its objects and join again
     FENCED = 88
     # other hosts have not answered yet; poll and call again
@@ -368,6 +382,67 @@ class ObjectState(IntEnum):
     DOOMED = 3
 
 
+class DaemonOperation(IntEnum):
+    """What a client asks of a daemon. Jobs, which can be cancelled, come first; the others are
+    answered at once.
+    """
+
+    # Job: copies objects out.
+    GET = 0
+    # Job: copies objects in.
+    SET = 1
+    # Job: deletes objects.
+    ERASE = 2
+    # Job: OK or NOT_FOUND for each key.
+    EXISTS = 3
+    # Ends the job whose tag is `argument`.
+    CANCEL = 16
+    # Which keys are there: `value` of the completion counts them from the first on; one byte each
+    # to the result.
+    LOOK_UP = 17
+    # Length of the longest stored prefix of a chain of keys, as `value`.
+    MATCH_PREFIX = 18
+    # Marks objects as used.
+    TOUCH = 19
+    # Leases objects for `argument` ns: the lease is `value`; one status each to the result.
+    PIN = 20
+    # Ends the lease `argument`.
+    UNPIN = 21
+    # The request is a daemon_namespace; its number is `value`.
+    OPEN_NAMESPACE = 22
+    # Tenant `number` may hold `argument` bytes.
+    SET_QUOTA = 23
+    # A daemon_store_stats to the result.
+    STATS = 24
+    # daemon_namespace_info [`count`] to the result, from the `number`-th on.
+    NAMESPACES = 25
+    # daemon_object_info [`count`] to the result, from record `number` on.
+    LIST = 26
+    # Checks up to `items` records from record `number` on: a daemon_verify_progress to the result.
+    VERIFY = 27
+    # Moves up to about `argument` bytes; what it moved is `value`.
+    DEFRAGMENT = 28
+    # daemon_tenant_info [`count`] to the result, from the `number`-th on.
+    TENANTS = 29
+    # daemon_client_info [`count`] to the result, from the `number`-th on.
+    CLIENTS = 30
+
+
+class DaemonMessage(IntEnum):
+    """What a message on a daemon's socket is."""
+
+    # The client's first.
+    HELLO = 1
+    # The daemon's answer to it.
+    WELCOME = 2
+    # The client brings a memfd, sealed against shrinking, as a region.
+    REGISTER = 3
+    # The client takes a region back.
+    UNREGISTER = 4
+    # The daemon's answer to both.
+    REPLY = 5
+
+
 class ShareEntryKind(IntEnum):
     """What an entry of a host's log says."""
 
@@ -400,6 +475,17 @@ class ShareMessageKind(IntEnum):
     DONE = 8
     # To a neighbour: lend me `length` extents.
     ASK = 9
+
+
+class DaemonFlag(IntFlag):
+    """Options of a submission."""
+
+    # SET: each item is the block after the one before it.
+    CHAIN = 1 << 0
+    # SET: replace what is there.
+    OVERWRITE = 1 << 1
+    # The completion makes the client's descriptor readable, whether it sleeps or not.
+    NOTIFY = 1 << 2
 
 
 class ObjectFlag(IntFlag):
@@ -593,6 +679,10 @@ STATUS = {
     Status.DENIED: StatusText(
         errno.EACCES,
         "this client may not do that; see the permissions of its tenant",
+    ),
+    Status.NO_DAEMON: StatusText(
+        errno.ECONNREFUSED,
+        "the daemon does not answer; start `nearkv serve`, or wait for its restart and try again",
     ),
     Status.FENCED: StatusText(
         errno.ESTALE,
@@ -1106,6 +1196,287 @@ SHARE_MESSAGE = Record(
         "payload_crc": 44,
         "reserved2": 48,
         "crc": 60,
+    },
+)
+
+# Opens a connection.
+DAEMON_HELLO = Record(
+    "<IIIIQ5Q",
+    64,
+    {
+        "magic": 0,
+        "message": 4,
+        "version": 8,
+        "reserved": 12,
+        "data_bytes": 16,
+        "reserved2": 24,
+    },
+)
+
+# Answers a hello. With status OK it carries three descriptors: the window, a memfd that cannot
+# change its size; the end of a pipe that the client writes a byte to when the daemon sleeps; and
+# the end of one that it reads when it sleeps itself.
+DAEMON_WELCOME = Record(
+    "<IIIB3BQQQQQQQ7Q384B",
+    512,
+    {
+        "magic": 0,
+        "message": 4,
+        "version": 8,
+        "status": 12,
+        "reserved": 13,
+        "window_bytes": 16,
+        "submissions_at": 24,
+        "completions_at": 32,
+        "requests_at": 40,
+        "request_area_bytes": 48,
+        "data_at": 56,
+        "data_bytes": 64,
+        "reserved2": 72,
+        "reason": 128,
+    },
+)
+
+# REGISTER (with one descriptor), UNREGISTER, and the daemon's REPLY to them.
+DAEMON_REGION = Record(
+    "<IIIB3BQQ4Q",
+    64,
+    {
+        "magic": 0,
+        "message": 4,
+        "region": 8,
+        "status": 12,
+        "reserved": 13,
+        "offset": 16,
+        "bytes": 24,
+        "reserved2": 32,
+    },
+)
+
+# First bytes of a window; one cache line for each way.
+DAEMON_RING_STATE = Record(
+    "<I15III14II15I",
+    192,
+    {
+        "submission_tail": 0,
+        "reserved": 4,
+        "completion_head": 64,
+        "client_sleeps": 68,
+        "reserved2": 72,
+        "daemon_sleeps": 128,
+        "reserved3": 132,
+    },
+)
+
+# One request. Keys, segments and texts stand in the request area, and results go there; a request
+# and its result are the daemon's until the completion.
+DAEMON_SUBMISSION = Record(
+    "<BBHIQIIIIIIIIQQ",
+    64,
+    {
+        "operation": 0,
+        "flags": 1,
+        "parts": 2,
+        "number": 4,
+        "tag": 8,
+        "request_at": 16,
+        "request_bytes": 20,
+        "result_at": 24,
+        "result_bytes": 28,
+        "items": 32,
+        "parent_at": 36,
+        "parent_bytes": 40,
+        "reserved": 44,
+        "argument": 48,
+        "reserved2": 56,
+    },
+)
+
+# The answer to one submission. The daemon writes the first 64 bits last; a new entry is one whose
+# `phase` equals the ring's current phase (1 in the first round, then alternating).
+DAEMON_COMPLETION = Record(
+    "<BBHIQQQ",
+    32,
+    {
+        "phase": 0,
+        "status": 1,
+        "reserved": 2,
+        "count": 4,
+        "tag": 8,
+        "value": 16,
+        "reserved2": 24,
+    },
+)
+
+# One object of a job. Offsets count from the start of the request.
+DAEMON_ITEM = Record(
+    "<IIIIHHI",
+    24,
+    {
+        "key_at": 0,
+        "key_bytes": 4,
+        "first_segment": 8,
+        "segments": 12,
+        "first_part": 16,
+        "part_count": 18,
+        "reserved": 20,
+    },
+)
+
+# A run of bytes in a region.
+DAEMON_SEGMENT = Record(
+    "<QII",
+    16,
+    {
+        "offset": 0,
+        "bytes": 8,
+        "region": 12,
+    },
+)
+
+# A key in a request without segments.
+DAEMON_KEY = Record(
+    "<II",
+    8,
+    {
+        "key_at": 0,
+        "key_bytes": 4,
+    },
+)
+
+# Names a namespace. The texts follow, one after the other: model, dtype, layout, salt.
+DAEMON_NAMESPACE = Record(
+    "<HHIIIIIII",
+    32,
+    {
+        "tenant": 0,
+        "reserved": 2,
+        "rank": 4,
+        "group": 8,
+        "model_bytes": 12,
+        "dtype_bytes": 16,
+        "layout_bytes": 20,
+        "salt_bytes": 24,
+        "reserved2": 28,
+    },
+)
+
+# A namespace, as its record tells it.
+DAEMON_NAMESPACE_INFO = Record(
+    "<IHHII208B",
+    224,
+    {
+        "number": 0,
+        "tenant": 4,
+        "reserved": 6,
+        "text_bytes": 8,
+        "reserved2": 12,
+        "text": 16,
+    },
+)
+
+# An object, as its record tells it.
+DAEMON_OBJECT_INFO = Record(
+    "<IIIHHQIIHBBB3B32BQ",
+    80,
+    {
+        "number": 0,
+        "namespace_number": 4,
+        "bytes": 8,
+        "tenant": 12,
+        "parts": 14,
+        "generation": 16,
+        "created_s": 24,
+        "expires_s": 28,
+        "extents": 32,
+        "key_bytes": 34,
+        "key_is_digest": 35,
+        "leased": 36,
+        "reserved": 37,
+        "key": 40,
+        "reserved2": 72,
+    },
+)
+
+# What a step of VERIFY found.
+DAEMON_VERIFY_PROGRESS = Record(
+    "<IIQQQ",
+    32,
+    {
+        "next": 0,
+        "reserved": 4,
+        "objects": 8,
+        "bytes": 16,
+        "damaged": 24,
+    },
+)
+
+# What a tenant holds, and what its clients have done since the daemon began.
+DAEMON_TENANT_INFO = Record(
+    "<HHIQQQQQQQQ32B3Q",
+    128,
+    {
+        "number": 0,
+        "reserved": 2,
+        "clients": 4,
+        "used_bytes": 8,
+        "quota_bytes": 16,
+        "sets": 24,
+        "set_bytes": 32,
+        "hits": 40,
+        "get_bytes": 48,
+        "misses": 56,
+        "denials": 64,
+        "name": 72,
+        "reserved2": 104,
+    },
+)
+
+# A client that is connected.
+DAEMON_CLIENT_INFO = Record(
+    "<IIHHIIIQQQ2Q",
+    64,
+    {
+        "process_id": 0,
+        "user_id": 4,
+        "tenant": 8,
+        "reserved": 10,
+        "leases": 12,
+        "queued_jobs": 16,
+        "regions": 20,
+        "requests": 24,
+        "copied_bytes": 32,
+        "connected_s": 40,
+        "reserved2": 48,
+    },
+)
+
+# Counters of the whole store, as the library's ObjectStoreStats explains them.
+DAEMON_STORE_STATS = Record(
+    "<QQQQQQQQQQQQQQQQQQQQ4Q",
+    192,
+    {
+        "total_bytes": 0,
+        "used_bytes": 8,
+        "object_bytes": 16,
+        "objects": 24,
+        "namespaces": 32,
+        "leases": 40,
+        "sets": 48,
+        "set_bytes": 56,
+        "hits": 64,
+        "get_bytes": 72,
+        "misses": 80,
+        "evictions": 88,
+        "expirations": 96,
+        "corruptions": 104,
+        "recovered": 112,
+        "torn": 120,
+        "moved": 128,
+        "quarantined": 136,
+        "scrubbed_bytes": 144,
+        "clients": 152,
+        "reserved": 160,
     },
 )
 

@@ -82,6 +82,18 @@ package nkv_abi_pkg;
   localparam int unsigned ShareMagic = 1398164302;
   // Version of the shared structures.
   localparam int unsigned ShareVersion = 1;
+  // First word of each message between a daemon and its clients: 'NVKD'.
+  localparam int unsigned DaemonMagic = 1145787982;
+  // Version of all that a daemon and its clients share. Both refuse another.
+  localparam int unsigned DaemonVersion = 1;
+  // [entries] Entries of a client's rings: most requests that it may have in flight.
+  localparam int unsigned DaemonRingEntries = 256;
+  // [bytes] Room for why a client was refused.
+  localparam int unsigned DaemonReasonBytes = 384;
+  // [bytes] Room for a tenant's name.
+  localparam int unsigned DaemonNameBytes = 32;
+  // [regions] Most regions of memory of one client, its window's data area among them.
+  localparam int unsigned DaemonMaxRegions = 64;
   // [bins] Bins over the 16-bit midpoint from which a threshold is taken.
   localparam int unsigned HistogramBins = 4096;
 
@@ -198,6 +210,8 @@ package nkv_abi_pkg;
     StatusQuota = 8'd79,
     // this client may not do that; see the permissions of its tenant
     StatusDenied = 8'd80,
+    // the daemon does not answer; start `nearkv serve`, or wait for its restart and try again
+    StatusNoDaemon = 8'd81,
     // the other hosts hold this one for dead; drop its objects and join again
     StatusFenced = 8'd88,
     // other hosts have not answered yet; poll and call again
@@ -313,6 +327,64 @@ package nkv_abi_pkg;
     ObjectStateDoomed = 32'd3
   } object_state_e;
 
+  // What a client asks of a daemon. Jobs, which can be cancelled, come first; the others are
+  // answered at once.
+  typedef enum logic [7:0] {
+    // Job: copies objects out.
+    DaemonOperationGet = 8'd0,
+    // Job: copies objects in.
+    DaemonOperationSet = 8'd1,
+    // Job: deletes objects.
+    DaemonOperationErase = 8'd2,
+    // Job: OK or NOT_FOUND for each key.
+    DaemonOperationExists = 8'd3,
+    // Ends the job whose tag is `argument`.
+    DaemonOperationCancel = 8'd16,
+    // Which keys are there: `value` of the completion counts them from the first on; one byte each
+    // to the result.
+    DaemonOperationLookUp = 8'd17,
+    // Length of the longest stored prefix of a chain of keys, as `value`.
+    DaemonOperationMatchPrefix = 8'd18,
+    // Marks objects as used.
+    DaemonOperationTouch = 8'd19,
+    // Leases objects for `argument` ns: the lease is `value`; one status each to the result.
+    DaemonOperationPin = 8'd20,
+    // Ends the lease `argument`.
+    DaemonOperationUnpin = 8'd21,
+    // The request is a daemon_namespace; its number is `value`.
+    DaemonOperationOpenNamespace = 8'd22,
+    // Tenant `number` may hold `argument` bytes.
+    DaemonOperationSetQuota = 8'd23,
+    // A daemon_store_stats to the result.
+    DaemonOperationStats = 8'd24,
+    // daemon_namespace_info [`count`] to the result, from the `number`-th on.
+    DaemonOperationNamespaces = 8'd25,
+    // daemon_object_info [`count`] to the result, from record `number` on.
+    DaemonOperationList = 8'd26,
+    // Checks up to `items` records from record `number` on: a daemon_verify_progress to the result.
+    DaemonOperationVerify = 8'd27,
+    // Moves up to about `argument` bytes; what it moved is `value`.
+    DaemonOperationDefragment = 8'd28,
+    // daemon_tenant_info [`count`] to the result, from the `number`-th on.
+    DaemonOperationTenants = 8'd29,
+    // daemon_client_info [`count`] to the result, from the `number`-th on.
+    DaemonOperationClients = 8'd30
+  } daemon_operation_e;
+
+  // What a message on a daemon's socket is.
+  typedef enum logic [31:0] {
+    // The client's first.
+    DaemonMessageHello = 32'd1,
+    // The daemon's answer to it.
+    DaemonMessageWelcome = 32'd2,
+    // The client brings a memfd, sealed against shrinking, as a region.
+    DaemonMessageRegister = 32'd3,
+    // The client takes a region back.
+    DaemonMessageUnregister = 32'd4,
+    // The daemon's answer to both.
+    DaemonMessageReply = 32'd5
+  } daemon_message_e;
+
   // What an entry of a host's log says.
   typedef enum logic [7:0] {
     // An object, or the next version of a mutable one, can be read.
@@ -344,6 +416,15 @@ package nkv_abi_pkg;
     // To a neighbour: lend me `length` extents.
     ShareMessageKindAsk = 8'd9
   } share_message_kind_e;
+
+  // Options of a submission. Bit numbers, and the mask of all.
+  // SET: each item is the block after the one before it.
+  localparam int unsigned DaemonFlagChain = 0;
+  // SET: replace what is there.
+  localparam int unsigned DaemonFlagOverwrite = 1;
+  // The completion makes the client's descriptor readable, whether it sleeps or not.
+  localparam int unsigned DaemonFlagNotify = 2;
+  localparam logic [7:0] DaemonFlagAll = 8'h07;
 
   // How an object is stored. Bit numbers, and the mask of all.
   // After the payload stands a CRC32C for each part, and `payload_crc` is of those.
@@ -1118,6 +1199,392 @@ package nkv_abi_pkg;
     logic [63:0] number;
   } share_message_t;
   localparam int unsigned ShareMessageBytes = 64;
+
+  // Opens a connection.
+  typedef struct packed {
+    // Byte 24. Zero.
+    logic [4:0][63:0] reserved2;
+    // Byte 16. Wanted size of the window's data area; the daemon gives at most what it is
+    // configured to.
+    logic [63:0] data_bytes;
+    // Byte 12. Zero.
+    logic [31:0] reserved;
+    // Byte 8. DAEMON_VERSION.
+    logic [31:0] version;
+    // Byte 4. HELLO. [a value of daemon_message]
+    daemon_message_e message;
+    // Byte 0. DAEMON_MAGIC.
+    logic [31:0] magic;
+  } daemon_hello_t;
+  localparam int unsigned DaemonHelloBytes = 64;
+
+  // Answers a hello. With status OK it carries three descriptors: the window, a memfd that cannot
+  // change its size; the end of a pipe that the client writes a byte to when the daemon sleeps; and
+  // the end of one that it reads when it sleeps itself.
+  typedef struct packed {
+    // Byte 128. For people, in UTF-8: why not, and what to do. Padded with zeros.
+    logic [DaemonReasonBytes-1:0][7:0] reason;
+    // Byte 72. Zero.
+    logic [6:0][63:0] reserved2;
+    // Byte 64. Size of the data area.
+    logic [63:0] data_bytes;
+    // Byte 56. Offset of the data area, region 0.
+    logic [63:0] data_at;
+    // Byte 48. Size of the request area.
+    logic [63:0] request_area_bytes;
+    // Byte 40. Offset of the request area.
+    logic [63:0] requests_at;
+    // Byte 32. Offset of daemon_completion [DAEMON_RING_ENTRIES].
+    logic [63:0] completions_at;
+    // Byte 24. Offset of daemon_submission [DAEMON_RING_ENTRIES].
+    logic [63:0] submissions_at;
+    // Byte 16. Size of the window. It begins with a daemon_ring_state.
+    logic [63:0] window_bytes;
+    // Byte 13. Zero.
+    logic [2:0][7:0] reserved;
+    // Byte 12. OK; BAD_ABI, DENIED, QUEUE_FULL or OUT_OF_MEMORY, and the connection ends. [a value
+    // of status]
+    status_e status;
+    // Byte 8. DAEMON_VERSION.
+    logic [31:0] version;
+    // Byte 4. WELCOME. [a value of daemon_message]
+    daemon_message_e message;
+    // Byte 0. DAEMON_MAGIC.
+    logic [31:0] magic;
+  } daemon_welcome_t;
+  localparam int unsigned DaemonWelcomeBytes = 512;
+
+  // REGISTER (with one descriptor), UNREGISTER, and the daemon's REPLY to them.
+  typedef struct packed {
+    // Byte 32. Zero.
+    logic [3:0][63:0] reserved2;
+    // Byte 24. REGISTER: its size.
+    logic [63:0] bytes;
+    // Byte 16. REGISTER: where in the memfd the region begins, a multiple of the page size.
+    logic [63:0] offset;
+    // Byte 13. Zero.
+    logic [2:0][7:0] reserved;
+    // Byte 12. REPLY: how it ended. [a value of status]
+    status_e status;
+    // Byte 8. UNREGISTER: which; REPLY: the new region's number.
+    logic [31:0] region;
+    // Byte 4. REGISTER, UNREGISTER or REPLY. [a value of daemon_message]
+    daemon_message_e message;
+    // Byte 0. DAEMON_MAGIC.
+    logic [31:0] magic;
+  } daemon_region_t;
+  localparam int unsigned DaemonRegionBytes = 64;
+
+  // First bytes of a window; one cache line for each way.
+  typedef struct packed {
+    // Byte 132. Zero.
+    logic [14:0][31:0] reserved3;
+    // Byte 128. The daemon's: not 0 while a submission must be followed by a byte in its pipe.
+    logic [31:0] daemon_sleeps;
+    // Byte 72. Zero.
+    logic [13:0][31:0] reserved2;
+    // Byte 68. The client's: not 0 while a completion must make its descriptor readable.
+    logic [31:0] client_sleeps;
+    // Byte 64. The client's: free-running count of completions consumed.
+    logic [31:0] completion_head;
+    // Byte 4. Zero.
+    logic [14:0][31:0] reserved;
+    // Byte 0. The client's: free-running count of submissions written.
+    logic [31:0] submission_tail;
+  } daemon_ring_state_t;
+  localparam int unsigned DaemonRingStateBytes = 192;
+
+  // One request. Keys, segments and texts stand in the request area, and results go there; a
+  // request and its result are the daemon's until the completion.
+  typedef struct packed {
+    // Byte 56. Zero.
+    logic [63:0] reserved2;
+    // Byte 48. SET: seconds after which objects may go, 0: never; or what the operation says.
+    logic [63:0] argument;
+    // Byte 44. Zero.
+    logic [31:0] reserved;
+    // Byte 40. Its length; 0: none.
+    logic [31:0] parent_bytes;
+    // Byte 36. SET with CHAIN: offset in the request of the key before the first item's.
+    logic [31:0] parent_at;
+    // Byte 32. Items or keys.
+    logic [31:0] items;
+    // Byte 28. Room for the result. A job: u32 [items], the sizes of what GET copied, then u8
+    // [items], statuses.
+    logic [31:0] result_bytes;
+    // Byte 24. Offset of the result in the request area, a multiple of 8.
+    logic [31:0] result_at;
+    // Byte 20. Size of the request. A job: daemon_item [items], then daemon_segment, then keys;
+    // with keys alone: daemon_key [items], then keys.
+    logic [31:0] request_bytes;
+    // Byte 16. Offset of the request in the request area, a multiple of 8.
+    logic [31:0] request_at;
+    // Byte 8. Returned in the completion.
+    logic [63:0] tag;
+    // Byte 4. A namespace; or what the operation says.
+    logic [31:0] number;
+    // Byte 2. SET: parts of each object. [at most MAX_OBJECT_PARTS]
+    logic [15:0] parts;
+    // Byte 1. Options. [flags of daemon_flag]
+    logic [7:0] flags;
+    // Byte 0. What to do. [a value of daemon_operation]
+    daemon_operation_e operation;
+  } daemon_submission_t;
+  localparam int unsigned DaemonSubmissionBytes = 64;
+
+  // The answer to one submission. The daemon writes the first 64 bits last; a new entry is one
+  // whose `phase` equals the ring's current phase (1 in the first round, then alternating).
+  typedef struct packed {
+    // Byte 24. Zero.
+    logic [63:0] reserved2;
+    // Byte 16. What the operation says.
+    logic [63:0] value;
+    // Byte 8. The submission's.
+    logic [63:0] tag;
+    // Byte 4. Structures in the result.
+    logic [31:0] count;
+    // Byte 2. Zero.
+    logic [15:0] reserved;
+    // Byte 1. How the request ended as a whole. [a value of status]
+    status_e status;
+    // Byte 0. 0 or 1.
+    logic [7:0] phase;
+  } daemon_completion_t;
+  localparam int unsigned DaemonCompletionBytes = 32;
+
+  // One object of a job. Offsets count from the start of the request.
+  typedef struct packed {
+    // Byte 20. Zero.
+    logic [31:0] reserved;
+    // Byte 18. GET: parts wanted; 0: all of the object.
+    logic [15:0] part_count;
+    // Byte 16. GET: first part wanted.
+    logic [15:0] first_part;
+    // Byte 12. How many.
+    logic [31:0] segments;
+    // Byte 8. Index of its first segment in the request.
+    logic [31:0] first_segment;
+    // Byte 4. Its length.
+    logic [31:0] key_bytes;
+    // Byte 0. Offset of the key.
+    logic [31:0] key_at;
+  } daemon_item_t;
+  localparam int unsigned DaemonItemBytes = 24;
+
+  // A run of bytes in a region.
+  typedef struct packed {
+    // Byte 12. 0: the window's data area; else as registered.
+    logic [31:0] region;
+    // Byte 8. Length.
+    logic [31:0] bytes;
+    // Byte 0. From the region's start.
+    logic [63:0] offset;
+  } daemon_segment_t;
+  localparam int unsigned DaemonSegmentBytes = 16;
+
+  // A key in a request without segments.
+  typedef struct packed {
+    // Byte 4. Its length.
+    logic [31:0] key_bytes;
+    // Byte 0. Offset of the key in the request.
+    logic [31:0] key_at;
+  } daemon_key_t;
+  localparam int unsigned DaemonKeyBytes = 8;
+
+  // Names a namespace. The texts follow, one after the other: model, dtype, layout, salt.
+  typedef struct packed {
+    // Byte 28. Zero.
+    logic [31:0] reserved2;
+    // Byte 24. Length of the text.
+    logic [31:0] salt_bytes;
+    // Byte 20. Length of the text.
+    logic [31:0] layout_bytes;
+    // Byte 16. Length of the text.
+    logic [31:0] dtype_bytes;
+    // Byte 12. Length of the text.
+    logic [31:0] model_bytes;
+    // Byte 8. Part of the name.
+    logic [31:0] group;
+    // Byte 4. Part of the name.
+    logic [31:0] rank;
+    // Byte 2. Zero.
+    logic [15:0] reserved;
+    // Byte 0. Whose it is.
+    logic [15:0] tenant;
+  } daemon_namespace_t;
+  localparam int unsigned DaemonNamespaceBytes = 32;
+
+  // A namespace, as its record tells it.
+  typedef struct packed {
+    // Byte 16. For people.
+    logic [NamespaceTextBytes-1:0][7:0] text;
+    // Byte 12. Zero.
+    logic [31:0] reserved2;
+    // Byte 8. Length of `text`. [at most NAMESPACE_TEXT_BYTES]
+    logic [31:0] text_bytes;
+    // Byte 6. Zero.
+    logic [15:0] reserved;
+    // Byte 4. Whose it is.
+    logic [15:0] tenant;
+    // Byte 0. Of the namespace.
+    logic [31:0] number;
+  } daemon_namespace_info_t;
+  localparam int unsigned DaemonNamespaceInfoBytes = 224;
+
+  // An object, as its record tells it.
+  typedef struct packed {
+    // Byte 72. Zero.
+    logic [63:0] reserved2;
+    // Byte 40. The key, or its SHA-256.
+    logic [ObjectKeyBytes-1:0][7:0] key;
+    // Byte 37. Zero.
+    logic [2:0][7:0] reserved;
+    // Byte 36. 1: somebody keeps it.
+    logic [7:0] leased;
+    // Byte 35. 1: `key` is a SHA-256.
+    logic [7:0] key_is_digest;
+    // Byte 34. Length of `key`. [at most OBJECT_KEY_BYTES]
+    logic [7:0] key_bytes;
+    // Byte 32. Pieces that it lies in.
+    logic [15:0] extents;
+    // Byte 28. In seconds since 1970; 0: never by age.
+    logic [31:0] expires_s;
+    // Byte 24. In seconds since 1970.
+    logic [31:0] created_s;
+    // Byte 16. Orders all that the pool has published.
+    logic [63:0] generation;
+    // Byte 14. Parts that can be read alone.
+    logic [15:0] parts;
+    // Byte 12. Whose it is.
+    logic [15:0] tenant;
+    // Byte 8. Length of the payload.
+    logic [31:0] bytes;
+    // Byte 4. Where its key counts.
+    logic [31:0] namespace_number;
+    // Byte 0. Of the record.
+    logic [31:0] number;
+  } daemon_object_info_t;
+  localparam int unsigned DaemonObjectInfoBytes = 80;
+
+  // What a step of VERIFY found.
+  typedef struct packed {
+    // Byte 24. Objects that are gone since.
+    logic [63:0] damaged;
+    // Byte 16. Their bytes.
+    logic [63:0] bytes;
+    // Byte 8. Objects read.
+    logic [63:0] objects;
+    // Byte 4. Zero.
+    logic [31:0] reserved;
+    // Byte 0. Record where the next step goes on; 0: all has been seen.
+    logic [31:0] next;
+  } daemon_verify_progress_t;
+  localparam int unsigned DaemonVerifyProgressBytes = 32;
+
+  // What a tenant holds, and what its clients have done since the daemon began.
+  typedef struct packed {
+    // Byte 104. Zero.
+    logic [2:0][63:0] reserved2;
+    // Byte 72. In UTF-8, padded with zeros.
+    logic [DaemonNameBytes-1:0][7:0] name;
+    // Byte 64. Requests refused for want of permission.
+    logic [63:0] denials;
+    // Byte 56. Objects that were not there.
+    logic [63:0] misses;
+    // Byte 48. Their bytes.
+    logic [63:0] get_bytes;
+    // Byte 40. Objects given out.
+    logic [63:0] hits;
+    // Byte 32. Their bytes.
+    logic [63:0] set_bytes;
+    // Byte 24. Objects stored.
+    logic [63:0] sets;
+    // Byte 16. Most that it may hold; all ones: no limit.
+    logic [63:0] quota_bytes;
+    // Byte 8. Held by objects, rounding included.
+    logic [63:0] used_bytes;
+    // Byte 4. Connected now.
+    logic [31:0] clients;
+    // Byte 2. Zero.
+    logic [15:0] reserved;
+    // Byte 0. Of the tenant.
+    logic [15:0] number;
+  } daemon_tenant_info_t;
+  localparam int unsigned DaemonTenantInfoBytes = 128;
+
+  // A client that is connected.
+  typedef struct packed {
+    // Byte 48. Zero.
+    logic [1:0][63:0] reserved2;
+    // Byte 40. Since 1970.
+    logic [63:0] connected_s;
+    // Byte 32. In and out.
+    logic [63:0] copied_bytes;
+    // Byte 24. Answered so far.
+    logic [63:0] requests;
+    // Byte 20. Of memory, its data area among them.
+    logic [31:0] regions;
+    // Byte 16. Not yet over.
+    logic [31:0] queued_jobs;
+    // Byte 12. That it holds.
+    logic [31:0] leases;
+    // Byte 10. Zero.
+    logic [15:0] reserved;
+    // Byte 8. The first that it may use.
+    logic [15:0] tenant;
+    // Byte 4. Who runs it.
+    logic [31:0] user_id;
+    // Byte 0. Its process.
+    logic [31:0] process_id;
+  } daemon_client_info_t;
+  localparam int unsigned DaemonClientInfoBytes = 64;
+
+  // Counters of the whole store, as the library's ObjectStoreStats explains them.
+  typedef struct packed {
+    // Byte 160. Zero.
+    logic [3:0][63:0] reserved;
+    // Byte 152. Connected now.
+    logic [63:0] clients;
+    // Byte 144. Verified in the background since the daemon began.
+    logic [63:0] scrubbed_bytes;
+    // Byte 136. As ObjectStoreStats::quarantined.
+    logic [63:0] quarantined;
+    // Byte 128. As ObjectStoreStats::moved.
+    logic [63:0] moved;
+    // Byte 120. As ObjectStoreStats::torn.
+    logic [63:0] torn;
+    // Byte 112. As ObjectStoreStats::recovered.
+    logic [63:0] recovered;
+    // Byte 104. As ObjectStoreStats::corruptions.
+    logic [63:0] corruptions;
+    // Byte 96. As ObjectStoreStats::expirations.
+    logic [63:0] expirations;
+    // Byte 88. As ObjectStoreStats::evictions.
+    logic [63:0] evictions;
+    // Byte 80. As ObjectStoreStats::misses.
+    logic [63:0] misses;
+    // Byte 72. As ObjectStoreStats::get_bytes.
+    logic [63:0] get_bytes;
+    // Byte 64. As ObjectStoreStats::hits.
+    logic [63:0] hits;
+    // Byte 56. As ObjectStoreStats::set_bytes.
+    logic [63:0] set_bytes;
+    // Byte 48. As ObjectStoreStats::sets.
+    logic [63:0] sets;
+    // Byte 40. As ObjectStoreStats::leases.
+    logic [63:0] leases;
+    // Byte 32. As ObjectStoreStats::namespaces.
+    logic [63:0] namespaces;
+    // Byte 24. As ObjectStoreStats::objects.
+    logic [63:0] objects;
+    // Byte 16. As ObjectStoreStats::object_bytes.
+    logic [63:0] object_bytes;
+    // Byte 8. As ObjectStoreStats::used_bytes.
+    logic [63:0] used_bytes;
+    // Byte 0. As ObjectStoreStats::total_bytes.
+    logic [63:0] total_bytes;
+  } daemon_store_stats_t;
+  localparam int unsigned DaemonStoreStatsBytes = 192;
 
   // Registers: byte offsets; fields by lowest bit and width
   // [ro] Read first: another value is another device.
