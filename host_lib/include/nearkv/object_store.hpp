@@ -116,6 +116,13 @@ struct VerifyProgress {
   std::uint64_t damaged = 0;  ///< Objects that are gone since.
 };
 
+/// What a tenant holds.
+struct TenantUsage {
+  std::uint16_t tenant = 0;
+  std::uint64_t used_bytes = 0;   ///< Rounding included.
+  std::uint64_t quota_bytes = 0;  ///< Largest number: no limit.
+};
+
 struct ObjectStoreStats {
   std::uint64_t total_bytes = 0;  ///< That objects and pages can use.
   std::uint64_t slab_bytes = 0;   ///< Of slabs that objects have begun: what pages cannot use.
@@ -195,6 +202,23 @@ class NEARKV_API ObjectStore {
   /// Puts stores on top of each other, the fastest first, and makes them one.
   static Status stack(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options,
                       std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
+  struct ClientOptions {
+    /// Memory to share with the daemon: one half for allocate(), the other to carry the bytes of
+    /// segments that lie elsewhere, and so the largest object that such segments can hold. The
+    /// daemon gives at most what it is configured to.
+    std::uint64_t window_bytes = 128ULL << 20;
+    std::chrono::milliseconds patience{5000};  ///< How long a daemon's restart is waited for.
+  };
+
+  /// A store that a daemon owns (nearkv serve). kNoDaemon, kDenied, kBadAbi, kQueueFull.
+  ///
+  /// It is used like one in this process, with what the daemon's configuration permits (kDenied).
+  /// Calls for administrators find nothing without that permission. When the daemon dies, jobs in
+  /// flight end with kAborted and leases are gone; the next call waits for its restart, opens the
+  /// namespaces again and goes on, or ends with kNoDaemon where it can say so. A process made by
+  /// fork() must connect by itself.
+  static Status connect(const std::string& socket_path, const ClientOptions& options,
+                        std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
 
   ObjectStore() = default;
   ObjectStore(const ObjectStore&) = delete;
@@ -279,6 +303,24 @@ class NEARKV_API ObjectStore {
   /// Moves objects together so that slabs become free, up to about `most_bytes`; leased ones stay.
   /// 0 `moved_bytes`: nothing is to be gained.
   virtual Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) = 0;
+
+  /// Tenants that have objects, or a quota.
+  [[nodiscard]] virtual std::vector<TenantUsage> tenants() const = 0;
+
+  /// Memory that jobs copy from and to directly, wherever the store is; to be given back by
+  /// release() as a whole, or with the store. kOutOfMemory.
+  virtual Status allocate(std::size_t bytes, std::span<std::byte>* memory) = 0;
+
+  /// No job may use it any more. kBadArgument if allocate() did not give it.
+  virtual Status release(std::span<std::byte> memory) = 0;
+
+  /// Makes a shared mapping of a memfd, from byte `offset` on, such memory. For a store in another
+  /// process the memfd must be sealed against shrinking (F_SEAL_SHRINK) and begin at a page; it
+  /// may be closed then, the mapping must stay. kBadArgument, kQuota, kQueueFull.
+  virtual Status register_memory(std::span<std::byte> mapping, int memfd, std::uint64_t offset) = 0;
+
+  /// kNotFound if it is not registered; kBusy while jobs are in flight.
+  virtual Status unregister_memory(std::span<std::byte> mapping) = 0;
 };
 
 }  // namespace nearkv

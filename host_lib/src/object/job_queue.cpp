@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "edge.hpp"
+#include "object/owned_job.hpp"
 
 namespace nearkv {
 namespace {
@@ -15,38 +16,18 @@ constexpr std::size_t kMostJobs = 4096;  // Then submitters have to drain.
 // A chunk is one worker's at a time: large enough to share fences, small enough to share a job.
 constexpr std::size_t kChunkItems = 16;
 
-std::vector<std::byte> copy_of(Key key) { return {key.begin(), key.end()}; }
-
 }  // namespace
 
-/// A job with its own copies of keys and lists of segments.
+/// A job with its own copies of keys and lists of segments, and what has come of it.
 struct JobQueue::Pending {
-  explicit Pending(const Job& submitted) : job(submitted), parent(copy_of(submitted.parent)) {
-    for (const ObjectItem& item : submitted.items) {
-      keys.push_back(copy_of(item.key));
-      sources.emplace_back(item.source.begin(), item.source.end());
-      targets.emplace_back(item.target.begin(), item.target.end());
-    }
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      ObjectItem item = submitted.items[i];
-      item.key = keys[i];
-      item.source = sources[i];
-      item.target = targets[i];
-      items.push_back(item);
-    }
-    job.items = items;
-    job.parent = parent;
-    result.items.resize(items.size(), Status::kOk);
-    result.object_bytes.resize(items.size(), 0);
+  explicit Pending(const Job& submitted) : owned(submitted) {
+    result.items.resize(job().items.size(), Status::kOk);
+    result.object_bytes.resize(job().items.size(), 0);
   }
+  [[nodiscard]] const Job& job() const { return owned.job(); }
 
-  Job job;
+  OwnedJob owned;
   JobResult result;
-  std::vector<std::byte> parent;
-  std::vector<std::vector<std::byte>> keys;
-  std::vector<std::vector<std::span<const std::byte>>> sources;
-  std::vector<std::vector<std::span<std::byte>>> targets;
-  std::vector<ObjectItem> items;
   std::atomic<std::size_t> next{0};  ///< Items before it have been taken.
   std::size_t over = 0;              ///< Items that are, under the queue's mutex.
 };
@@ -73,10 +54,10 @@ Status JobQueue::submit(const Job& job, JobId* id) {
     if (pending_.size() >= kMostJobs) return Status::kQueueFull;
     *id = pending->result.id = next_++;
     pending_.emplace(*id, pending);
-    if (!pending->items.empty()) queue_.push_back(pending);
+    if (!pending->job().items.empty()) queue_.push_back(pending);
   }
   work_.notify_one();
-  if (pending->items.empty()) finish_items(pending.get(), 0);
+  if (pending->job().items.empty()) finish_items(pending.get(), 0);
   return Status::kOk;
 }
 
@@ -94,12 +75,12 @@ void JobQueue::work() {
 }
 
 bool JobQueue::run_chunk(Pending* pending) {
-  const std::size_t items = pending->items.size();
+  const std::size_t items = pending->job().items.size();
   const std::size_t first = pending->next.fetch_add(kChunkItems);
   if (first >= items) return false;
   const std::size_t count = std::min(kChunkItems, items - first);
   const Status status = at_edge([&] {
-    run_(pending->job, first, count, &pending->result);
+    run_(pending->job(), first, count, &pending->result);
     return Status::kOk;
   });
   if (status != Status::kOk) {
@@ -113,7 +94,7 @@ void JobQueue::finish_items(Pending* pending, std::size_t count) {
   {
     const std::scoped_lock lock(mutex_);
     pending->over += count;
-    if (pending->over != pending->items.size()) return;
+    if (pending->over != pending->job().items.size()) return;
     done_.push_back(pending->result.id);
   }
   const std::uint64_t one = 1;
@@ -163,12 +144,12 @@ Status JobQueue::cancel(JobId id) {
   {
     const std::scoped_lock lock(mutex_);
     const auto found = pending_.find(id);
-    if (found == pending_.end() || found->second->over == found->second->items.size()) {
+    if (found == pending_.end() || found->second->over == found->second->job().items.size()) {
       return Status::kNotFound;
     }
     pending = found->second;
   }
-  const std::size_t items = pending->items.size();
+  const std::size_t items = pending->job().items.size();
   const std::size_t first = std::min(pending->next.exchange(items), items);
   std::fill(pending->result.items.begin() + static_cast<std::ptrdiff_t>(first),
             pending->result.items.end(), Status::kCancelled);

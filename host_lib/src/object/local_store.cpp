@@ -241,4 +241,42 @@ Status LocalStore::defragment(std::uint64_t most_bytes, std::uint64_t* moved_byt
   });
 }
 
+std::vector<TenantUsage> LocalStore::tenants() const { return objects_->tenants(); }
+
+Status LocalStore::allocate(std::size_t bytes, std::span<std::byte>* memory) {
+  return at_edge([&] {
+    if (bytes == 0) return Status::kBadArgument;
+    Memory::Options options;
+    options.bytes = bytes;
+    Memory lent;
+    std::string reason;
+    const Status status = Memory::map(options, &lent, &reason);
+    if (status != Status::kOk) return status;
+    *memory = lent.bytes().first(bytes);
+    const std::scoped_lock lock(memory_mutex_);
+    lent_.emplace(memory->data(), std::move(lent));
+    return Status::kOk;
+  });
+}
+
+Status LocalStore::release(std::span<std::byte> memory) {
+  const std::scoped_lock lock(memory_mutex_);
+  return lent_.erase(memory.data()) != 0 ? Status::kOk : Status::kBadArgument;
+}
+
+Status LocalStore::register_memory(std::span<std::byte> mapping, int /*memfd*/,
+                                   std::uint64_t /*offset*/) {
+  return at_edge([&] {
+    if (mapping.empty()) return Status::kBadArgument;
+    const std::scoped_lock lock(memory_mutex_);
+    registered_.emplace(mapping.data(), mapping.size());
+    return Status::kOk;
+  });
+}
+
+Status LocalStore::unregister_memory(std::span<std::byte> mapping) {
+  const std::scoped_lock lock(memory_mutex_);
+  return registered_.erase(mapping.data()) != 0 ? Status::kOk : Status::kNotFound;
+}
+
 }  // namespace nearkv

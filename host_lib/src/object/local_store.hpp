@@ -1,9 +1,12 @@
 // An object store in this process.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
+#include "device/memory.hpp"
 #include "nearkv/object_store.hpp"
 #include "object/job_queue.hpp"
 #include "object/objects.hpp"
@@ -47,6 +50,12 @@ class LocalStore final : public ObjectStore {
   std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;
   Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;
   Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) override;
+  [[nodiscard]] std::vector<TenantUsage> tenants() const override;
+  Status allocate(std::size_t bytes, std::span<std::byte>* memory) override;
+  Status release(std::span<std::byte> memory) override;
+  // All memory of this process is as near as any other.
+  Status register_memory(std::span<std::byte> mapping, int memfd, std::uint64_t offset) override;
+  Status unregister_memory(std::span<std::byte> mapping) override;
 
  private:
   LocalStore(std::unique_ptr<Objects> objects, unsigned workers);
@@ -55,6 +64,9 @@ class LocalStore final : public ObjectStore {
 
   std::unique_ptr<Objects> objects_;
   JobQueue jobs_;
+  std::mutex memory_mutex_;
+  std::map<std::byte*, Memory> lent_;
+  std::map<std::byte*, std::size_t> registered_;
 };
 
 }  // namespace nearkv

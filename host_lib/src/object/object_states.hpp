@@ -35,7 +35,15 @@ class ObjectStates {
   [[nodiscard]] const ObjectState& operator[](ObjectId id) const { return states_[id]; }
 
   void use(ObjectId id) { states_[id].users.fetch_add(kReader, std::memory_order_acquire); }
-  void lease(ObjectId id) { states_[id].users.fetch_add(kLease, std::memory_order_acquire); }
+  /// False if the object has as many leases as can be counted.
+  [[nodiscard]] bool lease(ObjectId id) {
+    std::uint32_t users = states_[id].users.load(std::memory_order_relaxed);
+    do {
+      if (users % kReader / kLease == kReader / kLease - 1) return false;
+    } while (
+        !states_[id].users.compare_exchange_weak(users, users + kLease, std::memory_order_acquire));
+    return true;
+  }
 
   /// True: the object was retired and this was its last use; the caller reclaims it.
   [[nodiscard]] bool end_use(ObjectId id) { return end(id, kReader); }

@@ -90,14 +90,14 @@ LeaseId Objects::pin(std::uint32_t namespace_number, std::span<const Key> keys,
   std::vector<ObjectId> held;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const StoredKey key(keys[i]);
+    statuses[i] = Status::kNotFound;
     const auto lease = [&](ObjectId id) {
       if (!records_.holds(id, key, namespace_number)) return false;
-      states_.lease(id);
-      held.push_back(id);
+      statuses[i] = states_.lease(id) ? Status::kOk : Status::kBusy;
+      if (statuses[i] == Status::kOk) held.push_back(id);
       return true;
     };
-    const bool found = index_.find(fingerprint_of(namespace_number, key), lease).has_value();
-    statuses[i] = found ? Status::kOk : Status::kNotFound;
+    (void)index_.find(fingerprint_of(namespace_number, key), lease);
   }
   if (held.empty()) return 0;
   return leases_.add(std::move(held), Leases::Clock::now() + duration);

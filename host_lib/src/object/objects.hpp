@@ -101,6 +101,7 @@ class Objects {
   [[nodiscard]] std::vector<ObjectInfo> coldest(std::uint64_t bytes);
   void verify(std::uint32_t first, std::size_t most, VerifyProgress* progress);
   void defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes);
+  [[nodiscard]] std::vector<TenantUsage> tenants() const;
 
  private:
   /// A new object on its way in.

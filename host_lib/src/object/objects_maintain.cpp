@@ -64,6 +64,11 @@ std::vector<ObjectInfo> Objects::coldest(std::uint64_t bytes) {
   return infos;
 }
 
+std::vector<TenantUsage> Objects::tenants() const {
+  const std::scoped_lock lock(space_);
+  return tenants_.usages();
+}
+
 bool Objects::use_known(ObjectId id, bool even_in_use) {
   const std::scoped_lock lock(space_);
   if (!states_[id].known || (!even_in_use && states_.in_use(id))) return false;

@@ -25,6 +25,14 @@ Tenants::Tenant& Tenants::at(std::uint16_t number) {
   return tenant;
 }
 
+std::vector<TenantUsage> Tenants::usages() const {
+  std::vector<TenantUsage> usages;
+  for (const auto& [number, tenant] : tenants_) {
+    usages.push_back({number, tenant.used_bytes, tenant.quota_bytes});
+  }
+  return usages;
+}
+
 std::optional<std::uint16_t> Tenants::largest() const {
   const auto found = std::ranges::max_element(
       tenants_, {}, [](const auto& tenant) { return tenant.second.used_bytes; });

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "nearkv/object_store.hpp"
 #include "policy/evictor.hpp"
 
 namespace nearkv {
@@ -36,6 +37,8 @@ class Tenants {
   static Status check(const TenantOptions& options, std::string* reason);
 
   [[nodiscard]] Tenant& at(std::uint16_t number);
+
+  [[nodiscard]] std::vector<TenantUsage> usages() const;
 
   /// Who holds the most; nothing if nobody holds anything.
   [[nodiscard]] std::optional<std::uint16_t> largest() const;
