@@ -1,0 +1,102 @@
+#include "cli/command.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iostream>
+
+namespace nearkv::cli {
+
+void add_socket_option(CLI::App* command, std::string* path) {
+  *path = kDefaultSocket;
+  command->add_option("--socket", *path, "The daemon's socket")
+      ->envname("NEARKV_SOCKET")
+      ->capture_default_str();
+}
+
+std::unique_ptr<DaemonStore> connect(const std::string& socket_path) {
+  ObjectStore::ClientOptions options;
+  options.window_bytes = 0;
+  options.patience = {};
+  std::unique_ptr<DaemonClient> client;
+  std::string reason;
+  if (DaemonClient::connect(socket_path, options, &client, &reason) != Status::kOk) {
+    throw Failure{reason};
+  }
+  return std::make_unique<DaemonStore>(std::move(client));
+}
+
+void require(Status status, const std::string& what) {
+  if (status == Status::kOk) return;
+  if (status == Status::kDenied) {
+    throw Failure{what + ": the daemon gives that only to administrators; add \"admin\" to the " +
+                  "permissions of a [[tenant]] that names you"};
+  }
+  throw Failure{what + ": " + std::string(message(status))};
+}
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text.data();
+}
+
+std::string count_text(std::uint64_t count) {
+  const std::string digits = std::to_string(count);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i != 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string hex_text(std::span<const std::byte> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    text += kDigits[std::to_integer<unsigned>(byte) & 15];
+  }
+  return text;
+}
+
+std::string padded_text(std::span<const std::uint8_t> bytes) {
+  const auto end = std::ranges::find(bytes, std::uint8_t{0});
+  return {bytes.begin(), end};
+}
+
+void print_table(const std::vector<std::string>& headings,
+                 const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const std::string& heading : headings) widths.push_back(heading.size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  const auto print = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      const bool number = !row[i].empty() && row[i].front() >= '0' && row[i].front() <= '9';
+      line += i == 0 ? "" : "  ";
+      line += number ? padding + row[i] : row[i] + padding;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::cout << line << '\n';
+  };
+  print(headings);
+  for (const auto& row : rows) print(row);
+}
+
+void print_json(const nlohmann::ordered_json& value) {
+  std::cout << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace nearkv::cli

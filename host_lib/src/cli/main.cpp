@@ -1,0 +1,36 @@
+// The product executable: a daemon, and tools for it and for pools.
+#include <iostream>
+
+#include "cli/command.hpp"
+
+int main(int count, char** words) {
+  CLI::App app("NearKV: KV blocks kept near the memory that holds them.", "nearkv");
+  app.require_subcommand(1);
+  app.footer(
+      "EXIT STATUS\n"
+      "  0  done\n"
+      "  1  failed; standard error says why and what to do\n"
+      "  2  wrong usage or configuration\n"
+      "  3  done, and damage was found\n\n"
+      "nearkv COMMAND --help explains a command.");
+  int exit = nearkv::cli::kDone;
+  nearkv::cli::add_serve(&app, &exit);
+  nearkv::cli::add_stat(&app, &exit);
+  nearkv::cli::add_ls(&app, &exit);
+  nearkv::cli::add_top(&app, &exit);
+  nearkv::cli::add_inspect(&app, &exit);
+  nearkv::cli::add_verify(&app, &exit);
+  nearkv::cli::add_defrag(&app, &exit);
+  try {
+    app.parse(count, words);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? nearkv::cli::kDone : nearkv::cli::kUsage;
+  } catch (const nearkv::cli::Failure& failure) {
+    std::cerr << "nearkv: " << failure.text << '\n';
+    return failure.exit;
+  } catch (const std::exception& error) {
+    std::cerr << "nearkv: " << error.what() << '\n';
+    return nearkv::cli::kFailed;
+  }
+  return exit;
+}

@@ -1,0 +1,182 @@
+#include "daemon/client/connection.hpp"
+
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <ctime>
+
+#include "daemon/wire/spin.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::chrono::seconds kAnswerTime{10};
+
+/// Whether a part lies within the window, as the daemon's welcome claims.
+bool is_sound(const WindowLayout& layout) {
+  const WindowLayout own = WindowLayout::make(layout.request_area_bytes, layout.data_bytes);
+  return layout.submissions_at == own.submissions_at &&
+         layout.completions_at == own.completions_at && layout.requests_at == own.requests_at &&
+         layout.request_area_bytes == own.request_area_bytes && layout.data_at == own.data_at &&
+         layout.data_bytes == own.data_bytes && layout.window_bytes == own.window_bytes;
+}
+
+}  // namespace
+
+Status Connection::open(const std::string& path, std::uint64_t data_bytes,
+                        std::unique_ptr<Connection>* connection, std::string* reason) {
+  std::unique_ptr<Connection> made(new Connection);
+  Status status = PacketSocket::connect(path, &made->socket_, reason);
+  if (status != Status::kOk) return status;
+  nkv_daemon_hello hello{};
+  hello.magic = NKV_DAEMON_MAGIC;
+  hello.message = NKV_DAEMON_MESSAGE_HELLO;
+  hello.version = NKV_DAEMON_VERSION;
+  hello.data_bytes = data_bytes;
+  nkv_daemon_welcome welcome{};
+  std::vector<FileDescriptor> fds;
+  status = made->socket_.send(bytes_of_message(hello));
+  if (status == Status::kOk) {
+    status = made->socket_.receive(writable_message(&welcome), &fds, kAnswerTime);
+  }
+  if (status != Status::kOk || welcome.magic != NKV_DAEMON_MAGIC) {
+    *reason = path + ": whoever listens there did not answer like a NearKV daemon";
+    return Status::kNoDaemon;
+  }
+  status = static_cast<Status>(welcome.status);
+  if (status != Status::kOk) {
+    const auto* const text = reinterpret_cast<const char*>(welcome.reason);
+    *reason = path + ": " + std::string(text, ::strnlen(text, sizeof(welcome.reason)));
+    return status;
+  }
+  made->layout_ = {welcome.submissions_at,     welcome.completions_at, welcome.requests_at,
+                   welcome.request_area_bytes, welcome.data_at,        welcome.data_bytes,
+                   welcome.window_bytes};
+  if (fds.size() != 3 || welcome.version != NKV_DAEMON_VERSION || !is_sound(made->layout_)) {
+    *reason = path + ": the daemon is of another version; use the library of the same release";
+    return Status::kBadAbi;
+  }
+  made->window_fd_ = std::move(fds[0]);
+  made->wake_daemon_ = std::move(fds[1]);
+  made->woken_ = std::move(fds[2]);
+  made->memory_ = std::make_shared<SharedMemory>();
+  status = SharedMemory::map_foreign(made->window_fd_.get(), 0, welcome.window_bytes,
+                                     made->memory_.get());
+  if (status != Status::kOk) {
+    *reason = path + ": the window of " + std::to_string(welcome.window_bytes) +
+              " bytes cannot be mapped; ask for a smaller one";
+    return status;
+  }
+  made->view_ = WindowView::make(made->memory_->bytes(), made->layout_);
+  *connection = std::move(made);
+  return Status::kOk;
+}
+
+void Connection::submit(const nkv_daemon_submission& submission) {
+  std::memcpy(&view_.submissions[tail_ % NKV_DAEMON_RING_ENTRIES], &submission, sizeof(submission));
+  ++tail_;
+  shared_word(view_.state->submission_tail).store(tail_, std::memory_order_release);
+  // Against a daemon that looks at the ring for the last time and then sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (shared_word(view_.state->daemon_sleeps).load(std::memory_order_relaxed) == 0) return;
+  // A full pipe wakes as well; a dead daemon is noticed elsewhere. A signal must not come of it.
+  sigset_t broken_pipe;
+  sigset_t before;
+  ::sigemptyset(&broken_pipe);
+  ::sigaddset(&broken_pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+  const bool broken = ::write(wake_daemon_.get(), "", 1) < 0 && errno == EPIPE;
+  if (broken) {
+    const timespec now{};
+    ::sigtimedwait(&broken_pipe, nullptr, &now);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+bool Connection::is_new(std::uint32_t head) const {
+  const bool odd_round = head / NKV_DAEMON_RING_ENTRIES % 2 == 0;
+  auto* const word =
+      reinterpret_cast<std::uint64_t*>(&view_.completions[head % NKV_DAEMON_RING_ENTRIES]);
+  const std::uint64_t first = std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
+  return ((first & 1) != 0) == odd_round;
+}
+
+bool Connection::take(nkv_daemon_completion* completion) {
+  if (!is_new(head_)) return false;
+  std::memcpy(completion, &view_.completions[head_ % NKV_DAEMON_RING_ENTRIES], sizeof(*completion));
+  ++head_;
+  shared_word(view_.state->completion_head).store(head_, std::memory_order_release);
+  return true;
+}
+
+Status Connection::await(std::uint32_t head, Clock::time_point deadline) {
+  if (spin_until([&] { return is_new(head); })) return Status::kOk;
+  shared_word(view_.state->client_sleeps).store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  Status status = Status::kOk;
+  while (status == Status::kOk && !is_new(head)) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    const int timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+    std::array<pollfd, 2> ready = {{{woken_.get(), POLLIN, 0}, {socket_.fd(), POLLRDHUP, 0}}};
+    ::poll(ready.data(), ready.size(), timeout_ms);
+    if ((ready[0].revents & POLLIN) != 0) {
+      clear();
+    } else if ((ready[0].revents | ready[1].revents) != 0) {
+      // What was answered before it died still counts.
+      status = is_new(head) ? Status::kOk : Status::kNoDaemon;
+    } else if (Clock::now() >= deadline) {
+      status = Status::kTimeout;
+    }
+  }
+  shared_word(view_.state->client_sleeps).store(0, std::memory_order_relaxed);
+  return status;
+}
+
+void Connection::clear() const {
+  std::array<char, 512> bytes;
+  while (::read(woken_.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size())) {
+  }
+}
+
+bool Connection::is_alive() const {
+  pollfd gone{socket_.fd(), POLLRDHUP, 0};
+  return ::poll(&gone, 1, 0) == 0;
+}
+
+Status Connection::exchange(const nkv_daemon_region& request, int fd, nkv_daemon_region* reply) {
+  const std::span<const int> fds = fd >= 0 ? std::span(&fd, 1) : std::span<const int>();
+  Status status = socket_.send(bytes_of_message(request), fds);
+  std::vector<FileDescriptor> none;
+  if (status == Status::kOk) {
+    // Wakes a daemon that sleeps, or is found by one that works.
+    status = socket_.receive(writable_message(reply), &none, kAnswerTime);
+  }
+  return status == Status::kOk ? static_cast<Status>(reply->status) : Status::kNoDaemon;
+}
+
+Status Connection::register_region(int memfd, std::uint64_t offset, std::uint64_t bytes,
+                                   std::uint32_t* region) {
+  nkv_daemon_region request{};
+  request.magic = NKV_DAEMON_MAGIC;
+  request.message = NKV_DAEMON_MESSAGE_REGISTER;
+  request.offset = offset;
+  request.bytes = bytes;
+  nkv_daemon_region reply{};
+  const Status status = exchange(request, memfd, &reply);
+  if (status == Status::kOk) *region = reply.region;
+  return status;
+}
+
+Status Connection::unregister_region(std::uint32_t region) {
+  nkv_daemon_region request{};
+  request.magic = NKV_DAEMON_MAGIC;
+  request.message = NKV_DAEMON_MESSAGE_UNREGISTER;
+  request.region = region;
+  nkv_daemon_region reply{};
+  return exchange(request, -1, &reply);
+}
+
+}  // namespace nearkv

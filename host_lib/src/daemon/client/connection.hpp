@@ -1,0 +1,72 @@
+// One life of a daemon, as a client sees it: a socket, a window and its rings.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "daemon/wire/packet_socket.hpp"
+#include "daemon/wire/shared_memory.hpp"
+#include "daemon/wire/window.hpp"
+#include "nearkv/status.hpp"
+
+namespace nearkv {
+
+/// Thread safety: await() beside one other call; else one thread at a time.
+class Connection {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Asks for a window with a data area of up to `data_bytes`. kNoDaemon, kDenied, kBadAbi,
+  /// kQueueFull, kOutOfMemory with a reason.
+  static Status open(const std::string& path, std::uint64_t data_bytes,
+                     std::unique_ptr<Connection>* connection, std::string* reason);
+
+  [[nodiscard]] const WindowView& window() const { return view_; }
+  [[nodiscard]] const WindowLayout& layout() const { return layout_; }
+  [[nodiscard]] const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
+  [[nodiscard]] int window_fd() const { return window_fd_.get(); }
+
+  /// Puts a request on the ring, on which the caller has seen to there being room.
+  void submit(const nkv_daemon_submission& submission);
+
+  /// The next completion, if there is one.
+  bool take(nkv_daemon_completion* completion);
+
+  /// Completions taken so far, for await().
+  [[nodiscard]] std::uint32_t head() const { return head_; }
+
+  /// Sleeps until there is a completion after `head`. kTimeout; kNoDaemon if there will be none.
+  Status await(std::uint32_t head, Clock::time_point deadline);
+
+  /// Readable when a request with NKV_DAEMON_FLAG_NOTIFY was answered, until clear().
+  [[nodiscard]] int notify_fd() const { return woken_.get(); }
+  void clear() const;
+
+  /// Has an event (EPOLLRDHUP) once the daemon is gone.
+  [[nodiscard]] int socket_fd() const { return socket_.fd(); }
+  [[nodiscard]] bool is_alive() const;
+
+  /// Tells the daemon of memory, or to forget it.
+  Status register_region(int memfd, std::uint64_t offset, std::uint64_t bytes,
+                         std::uint32_t* region);
+  Status unregister_region(std::uint32_t region);
+
+ private:
+  Connection() = default;
+
+  [[nodiscard]] bool is_new(std::uint32_t head) const;
+  Status exchange(const nkv_daemon_region& request, int fd, nkv_daemon_region* reply);
+
+  PacketSocket socket_;
+  FileDescriptor window_fd_;
+  FileDescriptor wake_daemon_;
+  FileDescriptor woken_;
+  std::shared_ptr<SharedMemory> memory_;
+  WindowLayout layout_;
+  WindowView view_;
+  std::uint32_t tail_ = 0;  ///< Submissions written.
+  std::uint32_t head_ = 0;
+};
+
+}  // namespace nearkv

@@ -1,0 +1,400 @@
+#include "daemon/client/daemon_client.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "round_up.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kMostJobs = 4096;  // Then submitters have to drain, as in this process.
+
+void signal_event(int fd) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(fd, &one, sizeof(one));
+}
+
+DaemonClient::Clock::time_point deadline_of(std::chrono::nanoseconds timeout) {
+  constexpr std::chrono::hours kForever{24 * 365};
+  return DaemonClient::Clock::now() + std::min<std::chrono::nanoseconds>(timeout, kForever);
+}
+
+}  // namespace
+
+DaemonClient::Flight* DaemonClient::take_flight(std::uint64_t request_bytes,
+                                                std::uint64_t result_bytes,
+                                                std::uint64_t carried_bytes) {
+  if (free_flights_.empty()) return nullptr;
+  const std::uint64_t whole_request = round_up(request_bytes, sizeof(std::uint64_t));
+  const std::uint64_t bytes = whole_request + round_up(result_bytes, sizeof(std::uint64_t));
+  const auto request_at = requests_.take(bytes);
+  if (!request_at) return nullptr;
+  const auto carried_at = memory_->carrier().take(carried_bytes);
+  if (!carried_at) {
+    requests_.give_back(*request_at, bytes);
+    return nullptr;
+  }
+  Flight& flight = flights_[free_flights_.back()];
+  flight = Flight();
+  flight.tag = next_tag_++ << 32 | free_flights_.back();
+  free_flights_.pop_back();
+  flight.request_at = *request_at;
+  flight.request_bytes = bytes;
+  flight.result_at = *request_at + whole_request;
+  flight.result_bytes = result_bytes;
+  flight.carried_at = *carried_at;
+  return &flight;
+}
+
+void DaemonClient::end_flight(Flight* flight) {
+  requests_.give_back(flight->request_at, flight->request_bytes);
+  memory_->carrier().give_back(flight->carried_at, flight->piece.carried_bytes);
+  free_flights_.push_back(static_cast<std::uint32_t>(flight - flights_.data()));
+  flight->tag = 0;
+}
+
+void DaemonClient::send(Flight* flight, nkv_daemon_submission* submission) {
+  submission->tag = flight->tag;
+  submission->request_at = static_cast<std::uint32_t>(flight->request_at);
+  submission->request_bytes = static_cast<std::uint32_t>(flight->result_at - flight->request_at);
+  submission->result_at = static_cast<std::uint32_t>(flight->result_at);
+  submission->result_bytes = static_cast<std::uint32_t>(flight->result_bytes);
+  connection_->submit(*submission);
+}
+
+bool DaemonClient::send_piece(ClientJob* job) {
+  Piece piece = plan_piece(job->job, job->next, *memory_);
+  const bool possible = piece.request_bytes + piece.result_bytes <= requests_.bytes() &&
+                        piece.carried_bytes <= memory_->carrier().bytes();
+  if (!possible) {
+    // One item alone, and larger than all the room there is.
+    job->result.items[job->next] = Status::kBadArgument;
+    ++job->next;
+    advance(job, 1);
+    return true;
+  }
+  Flight* const flight = take_flight(piece.request_bytes, piece.result_bytes, piece.carried_bytes);
+  if (flight == nullptr) return false;
+  flight->job = job;
+  flight->piece = piece;
+  nkv_daemon_submission submission{};
+  write_piece(job->job, piece, *memory_,
+              connection_->window().requests.subspan(flight->request_at, piece.request_bytes),
+              memory_->carried(flight->carried_at, piece.carried_bytes), flight->carried_at,
+              &submission);
+  submission.number = namespaces_.at(job->job.namespace_number).number;
+  if (job->owned) submission.flags |= NKV_DAEMON_FLAG_NOTIFY;
+  job->next += piece.count;
+  send(flight, &submission);
+  return true;
+}
+
+void DaemonClient::send_pieces() {
+  while (!unsent_.empty()) {
+    ClientJob* const job = unsent_.front();
+    while (job->next < job->result.items.size()) {
+      if (!send_piece(job)) return;
+    }
+    unsent_.pop_front();
+  }
+}
+
+void DaemonClient::advance(ClientJob* job, std::size_t items) {
+  job->over += items;
+  if (!job->is_over() || !job->owned) return;
+  done_.push_back(job->result.id);
+  signal_event(ready_.get());
+}
+
+void DaemonClient::fail_rest(ClientJob* job, Status status) {
+  const std::size_t left = job->result.items.size() - job->next;
+  if (left == 0) return;
+  std::fill(job->result.items.end() - static_cast<std::ptrdiff_t>(left), job->result.items.end(),
+            status);
+  job->next = job->result.items.size();
+  std::erase(unsent_, job);
+  advance(job, left);
+}
+
+void DaemonClient::take_completions() {
+  nkv_daemon_completion completion;
+  bool any = false;
+  while (connection_ && connection_->take(&completion)) {
+    const std::uint64_t index = completion.tag & 0xFFFFFFFF;
+    if (index < flights_.size() && flights_[index].tag == completion.tag) {
+      land(&flights_[index], completion);
+    }
+    any = true;
+  }
+  if (any && !unsent_.empty()) send_pieces();
+}
+
+void DaemonClient::land(Flight* flight, const nkv_daemon_completion& completion) {
+  const auto status = static_cast<Status>(completion.status);
+  const std::span<const std::byte> result =
+      connection_->window().requests.subspan(flight->result_at, flight->result_bytes);
+  if (flight->reply != nullptr) {
+    Reply& reply = *flight->reply;
+    reply.status = status;
+    reply.value = completion.value;
+    reply.count = completion.count;
+    reply.result.assign(result.begin(), result.end());
+    flight->is_over = true;
+    return;
+  }
+  ClientJob* const job = flight->job;
+  const Piece piece = flight->piece;
+  if (status == Status::kOk) {
+    read_piece(job->job, piece, *memory_, result,
+               memory_->carried(flight->carried_at, piece.carried_bytes), &job->result);
+  } else {
+    std::fill_n(job->result.items.begin() + static_cast<std::ptrdiff_t>(piece.first), piece.count,
+                status);
+  }
+  end_flight(flight);
+  advance(job, piece.count);
+}
+
+template <typename Over>
+Status DaemonClient::wait_until(Lock& lock, Clock::time_point deadline, Over over) {
+  while (true) {
+    take_completions();
+    if (over()) return Status::kOk;
+    if (!connection_) return Status::kNoDaemon;
+    if (looking_) {
+      if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && !over()) {
+        return Status::kTimeout;
+      }
+      continue;
+    }
+    looking_ = true;
+    const std::shared_ptr<Connection> connection = connection_;
+    const std::uint32_t head = connection->head();
+    lock.unlock();
+    const Status status = connection->await(head, deadline);
+    lock.lock();
+    looking_ = false;
+    take_completions();
+    if (status == Status::kNoDaemon && connection == connection_) lose_connection();
+    changed_.notify_all();
+    if (status == Status::kTimeout && !over()) return status;
+  }
+}
+
+Status DaemonClient::check(const Job& job) const {
+  if (job.kind > JobKind::kExists || !namespaces_.contains(job.namespace_number)) {
+    return Status::kBadArgument;
+  }
+  const bool set_only =
+      job.chain || !job.parent.empty() || job.overwrite || job.parts != 0 || job.age.count() != 0;
+  if (set_only && job.kind != JobKind::kSet) return Status::kBadArgument;
+  return job.parts > NKV_MAX_OBJECT_PARTS ? Status::kBadArgument : Status::kOk;
+}
+
+Status DaemonClient::submit(const Job& job, JobId* id) {
+  auto owned = std::make_unique<OwnedJob>(job);
+  Lock lock(mutex_);
+  Status status = check(job);
+  if (status == Status::kOk) status = ensure_connected(lock);
+  if (status != Status::kOk) return status;
+  if (jobs_.size() >= kMostJobs) return Status::kQueueFull;
+  auto made = std::make_unique<ClientJob>(owned->job());
+  made->owned = std::move(owned);
+  ClientJob* const raw = made.get();
+  *id = raw->result.id = next_job_++;
+  jobs_.emplace(*id, std::move(made));
+  if (raw->is_over()) {
+    advance(raw, 0);
+    return Status::kOk;
+  }
+  unsent_.push_back(raw);
+  take_completions();
+  send_pieces();
+  return Status::kOk;
+}
+
+Status DaemonClient::run(const Job& job, JobResult* result) {
+  Lock lock(mutex_);
+  Status status = check(job);
+  if (status == Status::kOk) status = ensure_connected(lock);
+  if (status != Status::kOk) return status;
+  ClientJob own(job);
+  if (!own.is_over()) {
+    unsent_.push_back(&own);
+    send_pieces();
+    // Over it is in any case: done, or aborted with the connection.
+    (void)wait_until(lock, Clock::time_point::max(), [&] { return own.is_over(); });
+  }
+  *result = std::move(own.result);
+  return Status::kOk;
+}
+
+std::vector<JobResult> DaemonClient::drain() {
+  Lock lock(mutex_);
+  if (connection_) {
+    connection_->clear();
+    const bool alive = connection_->is_alive();
+    take_completions();
+    if (!alive) {
+      lose_connection();
+      changed_.notify_all();
+    }
+  }
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto read = ::read(ready_.get(), &count, sizeof(count));
+  std::vector<JobResult> results;
+  for (const JobId id : done_) {
+    const auto found = jobs_.find(id);
+    results.push_back(std::move(found->second->result));
+    jobs_.erase(found);
+  }
+  done_.clear();
+  return results;
+}
+
+Status DaemonClient::wait(JobId id, std::chrono::nanoseconds timeout, JobResult* result) {
+  Lock lock(mutex_);
+  const auto is_known = [&] { return jobs_.contains(id); };
+  const Status status = wait_until(lock, deadline_of(timeout), [&] {
+    const auto found = jobs_.find(id);
+    return found == jobs_.end() || found->second->is_over();
+  });
+  if (!is_known()) return Status::kNotFound;
+  if (status == Status::kTimeout) return status;
+  const auto found = jobs_.find(id);
+  *result = std::move(found->second->result);
+  std::erase(done_, id);
+  jobs_.erase(found);
+  return Status::kOk;
+}
+
+Status DaemonClient::cancel(JobId id) {
+  Lock lock(mutex_);
+  take_completions();
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || found->second->is_over()) return Status::kNotFound;
+  ClientJob* const job = found->second.get();
+  fail_rest(job, Status::kCancelled);
+  std::vector<std::uint64_t> tags;
+  for (const Flight& flight : flights_) {
+    if (flight.tag != 0 && flight.job == job) tags.push_back(flight.tag);
+  }
+  Call call;
+  call.operation = NKV_DAEMON_OPERATION_CANCEL;
+  for (const std::uint64_t tag : tags) {
+    call.argument = tag;
+    if (connection_) (void)call_once(lock, call);
+  }
+  return Status::kOk;
+}
+
+bool DaemonClient::fits(std::size_t keys, std::uint64_t key_bytes) const {
+  return keys * (sizeof(nkv_daemon_key) + 1) + key_bytes + 64 <= requests_.bytes() / 2;
+}
+
+Reply DaemonClient::call(const Call& wanted) {
+  Lock lock(mutex_);
+  Reply reply;
+  constexpr int kAttempts = 2;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    reply = Reply();
+    reply.status = ensure_connected(lock);
+    if (reply.status != Status::kOk) return reply;
+    if (wanted.life != 0 && wanted.life != life_) {
+      reply.status = Status::kNotFound;
+      return reply;
+    }
+    Call call = wanted;
+    if (!call.keys.empty()) {
+      const auto found = namespaces_.find(call.number);
+      if (found == namespaces_.end()) {
+        reply.status = Status::kBadArgument;
+        return reply;
+      }
+      call.number = found->second.number;
+    }
+    const std::uint64_t life = life_;
+    reply = call_once(lock, call);
+    reply.life = life;
+    if (reply.status != Status::kNoDaemon) break;
+  }
+  return reply;
+}
+
+Reply DaemonClient::call_once(Lock& lock, const Call& call) {
+  Reply reply;
+  std::uint64_t request_bytes = call.head.size() + call.keys.size() * sizeof(nkv_daemon_key);
+  for (const Key& key : call.keys) request_bytes += key.size();
+  if (request_bytes + call.result_bytes + 2 * sizeof(std::uint64_t) > requests_.bytes()) {
+    reply.status = Status::kBadArgument;
+    return reply;
+  }
+  Flight* flight = nullptr;
+  reply.status = wait_until(lock, Clock::time_point::max(), [&] {
+    flight = connection_ ? take_flight(request_bytes, call.result_bytes, 0) : nullptr;
+    return flight != nullptr;
+  });
+  if (reply.status != Status::kOk) return reply;
+  flight->reply = &reply;
+  std::byte* const request = connection_->window().requests.data() + flight->request_at;
+  if (!call.head.empty()) std::memcpy(request, call.head.data(), call.head.size());
+  std::uint64_t key_at = call.head.size() + call.keys.size() * sizeof(nkv_daemon_key);
+  for (std::size_t i = 0; i < call.keys.size(); ++i) {
+    const nkv_daemon_key wire = {static_cast<std::uint32_t>(key_at),
+                                 static_cast<std::uint32_t>(call.keys[i].size())};
+    std::memcpy(request + i * sizeof(wire), &wire, sizeof(wire));
+    if (!call.keys[i].empty()) {
+      std::memcpy(request + key_at, call.keys[i].data(), call.keys[i].size());
+    }
+    key_at += call.keys[i].size();
+  }
+  nkv_daemon_submission submission{};
+  submission.operation = call.operation;
+  submission.number = call.number;
+  submission.items = call.keys.empty() ? call.items : static_cast<std::uint32_t>(call.keys.size());
+  submission.argument = call.argument;
+  send(flight, &submission);
+  const std::uint64_t tag = flight->tag;
+  const auto is_over = [&] { return flight->tag != tag || flight->is_over; };
+  (void)wait_until(lock, Clock::time_point::max(), is_over);
+  // A connection that was lost has ended all flights, and said so in the replies.
+  if (flight->tag == tag) {
+    end_flight(flight);
+    if (!unsent_.empty()) send_pieces();
+    changed_.notify_all();
+  }
+  return reply;
+}
+
+Status DaemonClient::allocate(std::size_t bytes, std::span<std::byte>* memory) {
+  const std::scoped_lock lock(mutex_);
+  return memory_->allocate(bytes, memory);
+}
+
+Status DaemonClient::release(std::span<std::byte> memory) {
+  const std::scoped_lock lock(mutex_);
+  return memory_->release(memory);
+}
+
+Status DaemonClient::register_memory(std::span<std::byte> mapping, int memfd,
+                                     std::uint64_t offset) {
+  Lock lock(mutex_);
+  const Status status = ensure_connected(lock);
+  if (status != Status::kOk) return status;
+  const Status added = memory_->add(connection_.get(), memfd, offset, mapping);
+  // An answer that came too late would be taken for the next one's.
+  if (added == Status::kNoDaemon) lose_connection();
+  return added;
+}
+
+Status DaemonClient::unregister_memory(std::span<std::byte> mapping) {
+  Lock lock(mutex_);
+  const Status status = ensure_connected(lock);
+  if (status != Status::kOk) return status;
+  const Status removed = memory_->remove(connection_.get(), mapping);
+  if (removed == Status::kNoDaemon) lose_connection();
+  return removed;
+}
+
+}  // namespace nearkv

@@ -1,0 +1,179 @@
+// How a client finds its daemon, and finds it again.
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "daemon/client/daemon_client.hpp"
+#include "edge.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kLongestPause{200};
+
+std::vector<std::byte> encode(const Namespace& name) {
+  nkv_daemon_namespace wire{};
+  wire.tenant = name.tenant;
+  wire.rank = name.rank;
+  wire.group = name.group;
+  wire.model_bytes = static_cast<std::uint32_t>(name.model.size());
+  wire.dtype_bytes = static_cast<std::uint32_t>(name.dtype.size());
+  wire.layout_bytes = static_cast<std::uint32_t>(name.layout.size());
+  wire.salt_bytes = static_cast<std::uint32_t>(name.salt.size());
+  const std::string texts = name.model + name.dtype + name.layout + name.salt;
+  std::vector<std::byte> bytes(sizeof(wire) + texts.size());
+  std::memcpy(bytes.data(), &wire, sizeof(wire));
+  std::memcpy(bytes.data() + sizeof(wire), texts.data(), texts.size());
+  return bytes;
+}
+
+}  // namespace
+
+DaemonClient::DaemonClient(std::string path, const ObjectStore::ClientOptions& options)
+    : path_(std::move(path)),
+      options_(options),
+      events_(::epoll_create1(EPOLL_CLOEXEC)),
+      ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  watch(ready_.get(), EPOLLIN);
+}
+
+DaemonClient::~DaemonClient() = default;
+
+void DaemonClient::watch(int fd, std::uint32_t events) const {
+  epoll_event event{};
+  event.events = events;
+  ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+Status DaemonClient::connect(const std::string& path, const ObjectStore::ClientOptions& options,
+                             std::unique_ptr<DaemonClient>* client, std::string* reason) {
+  std::unique_ptr<DaemonClient> made(new DaemonClient(path, options));
+  std::unique_ptr<Connection> connection;
+  const Status status = Connection::open(path, options.window_bytes, &connection, reason);
+  if (status != Status::kOk) return status;
+  made->memory_ = std::make_unique<ClientMemory>(*connection);
+  const Status attached = made->attach(std::move(connection));
+  if (attached == Status::kOk) *client = std::move(made);
+  return attached;
+}
+
+Status DaemonClient::attach(std::unique_ptr<Connection> connection) {
+  requests_ = RangeAllocator(connection->layout().request_area_bytes);
+  memory_->reset_carrier();
+  flights_.assign(NKV_DAEMON_RING_ENTRIES, Flight());
+  free_flights_.clear();
+  for (std::uint32_t i = NKV_DAEMON_RING_ENTRIES; i-- > 0;) free_flights_.push_back(i);
+  connection_ = std::move(connection);
+  watch(connection_->notify_fd(), EPOLLIN);
+  watch(connection_->socket_fd(), EPOLLRDHUP);
+  ++life_;
+  expects_daemon_ = true;
+  return Status::kOk;
+}
+
+void DaemonClient::lose_connection() {
+  if (!connection_) return;
+  // Whoever still waits for the ring keeps it; nobody is to be woken by it any more.
+  for (const int fd : {connection_->notify_fd(), connection_->socket_fd()}) {
+    ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  }
+  connection_.reset();
+  while (!unsent_.empty()) fail_rest(unsent_.front(), Status::kAborted);
+  for (Flight& flight : flights_) {
+    if (flight.tag == 0) continue;
+    if (flight.reply != nullptr && !flight.is_over) flight.reply->status = Status::kNoDaemon;
+    if (flight.job != nullptr) {
+      std::fill_n(
+          flight.job->result.items.begin() + static_cast<std::ptrdiff_t>(flight.piece.first),
+          flight.piece.count, Status::kAborted);
+      advance(flight.job, flight.piece.count);
+    }
+    flight.tag = 0;
+  }
+}
+
+Status DaemonClient::ensure_connected(Lock& lock) {
+  if (connection_) return Status::kOk;
+  const Clock::time_point deadline = Clock::now() + options_.patience;
+  std::chrono::milliseconds pause = kFirstPause;
+  while (!connection_) {
+    const Status status = at_edge([&] { return reconnect(); });
+    if (status == Status::kOk) break;
+    // Once it was waited for in vain, calls fail at once until it is there.
+    const bool late = !expects_daemon_ || Clock::now() + pause > deadline;
+    if (status != Status::kNoDaemon || late) {
+      expects_daemon_ = status != Status::kNoDaemon;
+      return status;
+    }
+    lock.unlock();
+    std::this_thread::sleep_for(pause);
+    lock.lock();
+    pause = std::min(pause * 2, kLongestPause);
+  }
+  return Status::kOk;
+}
+
+Status DaemonClient::reconnect() {
+  std::string reason;
+  std::unique_ptr<Connection> connection;
+  Status status = Connection::open(path_, 0, &connection, &reason);
+  if (status == Status::kOk) status = memory_->attach(connection.get());
+  if (status == Status::kOk) status = attach(std::move(connection));
+  if (status == Status::kOk) status = open_again();
+  if (status != Status::kOk) lose_connection();
+  return status;
+}
+
+Status DaemonClient::open_again() {
+  for (auto& [number, opened] : namespaces_) {
+    const std::vector<std::byte> request = encode(opened.name);
+    nkv_daemon_submission submission{};
+    submission.operation = NKV_DAEMON_OPERATION_OPEN_NAMESPACE;
+    Flight* const flight = take_flight(request.size(), 0, 0);
+    Reply reply;
+    flight->reply = &reply;
+    std::ranges::copy(request, connection_->window().requests.begin() +
+                                   static_cast<std::ptrdiff_t>(flight->request_at));
+    send(flight, &submission);
+    Status status = Status::kOk;
+    // Nobody else can have sent anything yet, so the mutex may be kept.
+    while (!flight->is_over && status == Status::kOk) {
+      status = connection_->await(connection_->head(), Clock::now() + std::chrono::seconds(10));
+      take_completions();
+    }
+    if (flight->is_over) status = reply.status;
+    end_flight(flight);
+    if (status != Status::kOk) return status;
+    opened.number = static_cast<std::uint32_t>(reply.value);
+  }
+  return Status::kOk;
+}
+
+Status DaemonClient::open_namespace(const Namespace& name, std::uint32_t* number) {
+  const std::vector<std::byte> request = encode(name);
+  Call call;
+  call.operation = NKV_DAEMON_OPERATION_OPEN_NAMESPACE;
+  call.head = request;
+  const Reply reply = this->call(call);
+  if (reply.status != Status::kOk) return reply.status;
+  const auto current = static_cast<std::uint32_t>(reply.value);
+  const std::scoped_lock lock(mutex_);
+  const auto same = std::ranges::find_if(
+      namespaces_, [&](const auto& known) { return known.second.number == current; });
+  if (same != namespaces_.end()) {
+    *number = same->first;
+    return Status::kOk;
+  }
+  // Another pool may have given the number to another namespace before.
+  std::uint32_t known = current;
+  while (namespaces_.contains(known)) ++known;
+  namespaces_.emplace(known, Opened{name, current});
+  *number = known;
+  return Status::kOk;
+}
+
+}  // namespace nearkv

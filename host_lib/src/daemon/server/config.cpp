@@ -1,0 +1,174 @@
+#include "daemon/server/config.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "daemon/server/config_table.hpp"
+#include "edge.hpp"
+#include "policy/eviction_policy.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kMost = 1ULL << 46;  // 64 TiB.
+
+void take_pool(ConfigTable table, ServerConfig* config) {
+  table.take("path", &config->pool.path, "the path of a file or a DAX device");
+  if (config->pool.path.find('?') != std::string::npos) {
+    table.refuse("path", "a path without a question mark is allowed");
+  }
+  table.take_size("size", &config->pool.size_bytes, 4 * kMiB, kMost);
+  std::uint64_t number = config->pool.max_objects;
+  table.take("max_objects", &number, 16, 1ULL << 31);
+  config->pool.max_objects = static_cast<std::uint32_t>(number);
+  number = config->pool.max_namespaces;
+  table.take("max_namespaces", &number, 1, 1 << 20);
+  config->pool.max_namespaces = static_cast<std::uint32_t>(number);
+  table.take("huge_pages", &config->pool.huge_pages);
+  table.done();
+}
+
+void take_socket(ConfigTable table, ServerConfig* config) {
+  table.take("path", &config->socket.path, "the path of a Unix socket");
+  table.take_mode("mode", &config->socket.mode);
+  table.done();
+}
+
+void take_clients(ConfigTable table, ServerConfig* config) {
+  std::uint64_t most = config->clients.max;
+  table.take("max", &most, 1, 4096);
+  config->clients.max = static_cast<std::uint32_t>(most);
+  table.take_size("window", &config->clients.window_bytes, kMiB, 1ULL << 40);
+  table.take_size("registered", &config->clients.registered_bytes, 0, kMost);
+  table.done();
+}
+
+void take_log(ConfigTable table, ServerConfig* config) {
+  auto level = static_cast<std::size_t>(config->log.level);
+  table.take_choice("level", {"debug", "info", "warning", "error"}, &level);
+  config->log.level = static_cast<LogLevel>(level);
+  auto form = static_cast<std::size_t>(config->log.form);
+  table.take_choice("form", {"text", "json"}, &form);
+  config->log.form = static_cast<LogForm>(form);
+  table.done();
+}
+
+void take_metrics(ConfigTable table, ServerConfig* config) {
+  table.take("address", &config->metrics.address, "an IP address to listen at");
+  if (table.has("port")) {
+    std::uint64_t port = 0;
+    table.take("port", &port, 0, 65535);
+    config->metrics.port = static_cast<std::uint16_t>(port);
+  }
+  table.done();
+}
+
+TenantConfig take_tenant(ConfigTable table) {
+  TenantConfig tenant;
+  if (!table.has("number"))
+    table.refuse("number", "is missing; a number from 0 to 65535 is needed");
+  std::uint64_t number = 0;
+  table.take("number", &number, 0, 65535);
+  tenant.number = static_cast<std::uint16_t>(number);
+  tenant.name = "tenant-" + std::to_string(number);
+  table.take("name", &tenant.name, "a text");
+  if (tenant.name.size() > NKV_DAEMON_NAME_BYTES) {
+    table.refuse("name", "at most " + std::to_string(NKV_DAEMON_NAME_BYTES) + " bytes are allowed");
+  }
+  table.take_numbers("uids", &tenant.uids);
+  table.take_numbers("gids", &tenant.gids);
+  if (tenant.uids.empty() && tenant.gids.empty()) {
+    table.refuse("uids", "nobody may use this tenant; name users in uids or groups in gids");
+  }
+  if (table.has("quota")) {
+    std::uint64_t quota_bytes = 0;
+    table.take_size("quota", &quota_bytes, 1, kMost);
+    tenant.quota_bytes = quota_bytes;
+  }
+  std::optional<std::set<std::size_t>> permissions;
+  table.take_choices("permissions", {"read", "write", "erase", "admin"}, &permissions);
+  if (permissions) {
+    tenant.permissions = 0;
+    for (const std::size_t index : *permissions) {
+      tenant.permissions = static_cast<std::uint8_t>(tenant.permissions | 1U << index);
+    }
+  }
+  if (table.has("max_clients")) {
+    std::uint64_t most = 0;
+    table.take("max_clients", &most, 1, 4096);
+    tenant.max_clients = static_cast<std::uint32_t>(most);
+  }
+  table.done();
+  return tenant;
+}
+
+void take_tenants(ConfigTable& root, ServerConfig* config) {
+  for (ConfigTable& table : root.tables("tenant")) {
+    const TenantConfig tenant = take_tenant(table);
+    if (std::ranges::find(config->tenants, tenant.number, &TenantConfig::number) !=
+        config->tenants.end()) {
+      table.refuse("number", "tenant " + std::to_string(tenant.number) + " is there already");
+    }
+    if (std::ranges::find(config->tenants, tenant.name, &TenantConfig::name) !=
+        config->tenants.end()) {
+      table.refuse("name", "another tenant has it already");
+    }
+    config->tenants.push_back(tenant);
+  }
+}
+
+void take_all(ConfigTable root, ServerConfig* config) {
+  if (auto table = root.table("pool")) take_pool(*table, config);
+  if (auto table = root.table("socket")) take_socket(*table, config);
+  if (auto table = root.table("clients")) take_clients(*table, config);
+  if (auto table = root.table("log")) take_log(*table, config);
+  if (auto table = root.table("metrics")) take_metrics(*table, config);
+  take_tenants(root, config);
+  std::uint64_t number = config->workers;
+  root.take("workers", &number, 0, 1024);
+  config->workers = static_cast<unsigned>(number);
+  number = static_cast<std::uint64_t>(config->patience.count());
+  root.take("patience_ms", &number, 0, 600000);
+  config->patience = std::chrono::milliseconds(number);
+  root.take_size("scrub_rate", &config->scrub_bytes_per_s, 0, kMost);
+  root.take("eviction", &config->eviction, "the name of an eviction policy");
+  std::unique_ptr<EvictionPolicy> policy;
+  std::string why;
+  if (make_eviction_policy(config->eviction, kMiB, {}, &policy, &why) != Status::kOk) {
+    root.refuse("eviction", why);
+  }
+  root.done();
+}
+
+}  // namespace
+
+Status parse_config(const std::string& text, const std::string& file, ServerConfig* config,
+                    std::string* reason) {
+  return at_edge([&] {
+    try {
+      const toml::table root = toml::parse(text, file);
+      take_all(ConfigTable(file, "", root), config);
+      return Status::kOk;
+    } catch (const toml::parse_error& error) {
+      *reason = file + ":" + std::to_string(error.source().begin.line) + ": " +
+                std::string(error.description());
+    } catch (const ConfigError& error) {
+      *reason = error.what();
+    }
+    return Status::kBadArgument;
+  });
+}
+
+Status read_config(const std::string& file, ServerConfig* config, std::string* reason) {
+  std::ifstream input(file);
+  if (!input) {
+    *reason = file + ": cannot be read; name a configuration file";
+    return Status::kIoError;
+  }
+  const std::string text{std::istreambuf_iterator<char>(input), {}};
+  return parse_config(text, file, config, reason);
+}
+
+}  // namespace nearkv

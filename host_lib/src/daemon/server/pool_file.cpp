@@ -1,0 +1,135 @@
+#include "daemon/server/pool_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/wire/file_descriptor.hpp"
+#include "object/extent_list.hpp"
+#include "object/part_range.hpp"
+#include "page/checksum.hpp"
+
+namespace nearkv {
+namespace {
+
+/// Unmaps a pool that was mapped here.
+struct Mapping {
+  explicit Mapping(std::span<std::byte> mapped) : bytes(mapped) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { ::munmap(bytes.data(), bytes.size()); }
+
+  std::span<std::byte> bytes;
+};
+
+std::uint64_t size_of(int fd) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0) return 0;
+  if (S_ISREG(info.st_mode)) return static_cast<std::uint64_t>(info.st_size);
+  const off_t end = ::lseek(fd, 0, SEEK_END);
+  return end > 0 ? static_cast<std::uint64_t>(end) : 0;
+}
+
+/// All that an object's extents hold, as far as `bytes` goes.
+Status read_stored(const PoolMemory& pool, std::span<const Extent> extents,
+                   std::vector<std::byte>* bytes) {
+  std::size_t at = 0;
+  for (const Extent& extent : extents) {
+    const std::size_t run = std::min<std::size_t>(
+        bytes->size() - at, std::size_t{extent.grains} * NKV_OBJECT_GRAIN_BYTES);
+    const std::span<const std::byte> place =
+        pool.bytes().subspan(std::size_t{extent.first_grain} * NKV_OBJECT_GRAIN_BYTES, run);
+    std::uintptr_t fault = 0;
+    const auto copy = [&] { std::memcpy(bytes->data() + at, place.data(), run); };
+    if (const Status status = guarded(place, copy, &fault); status != Status::kOk) return status;
+    at += run;
+  }
+  return at == bytes->size() ? Status::kOk : Status::kCorrupt;
+}
+
+}  // namespace
+
+bool PoolFile::is_blank(const std::string& path) {
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return errno == ENOENT;
+  // Both copies of a header, and more: a file of somebody else's may begin with a few zeros.
+  constexpr std::size_t kLookBytes = 64 << 10;
+  static_assert(kLookBytes >= NKV_POOL_HEADER_COPY_AT + sizeof(nkv_pool_header));
+  std::vector<char> head(kLookBytes);
+  const ssize_t bytes = ::pread(fd.get(), head.data(), head.size(), 0);
+  if (bytes < 0) {
+    // A device-dax cannot be read, only mapped, in huge pages.
+    constexpr std::size_t kHugePageBytes = 2 << 20;
+    void* const mapped = ::mmap(nullptr, kHugePageBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (mapped == MAP_FAILED) return false;
+    std::memcpy(head.data(), mapped, head.size());
+    ::munmap(mapped, kHugePageBytes);
+  }
+  return std::ranges::all_of(head, [](char byte) { return byte == 0; });
+}
+
+Status PoolFile::open(const std::string& path, std::unique_ptr<PoolFile>* file,
+                      std::string* reason) {
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::uint64_t bytes = fd ? size_of(fd.get()) : 0;
+  if (!fd || bytes == 0) {
+    *reason = path + ": " + (fd ? "is empty" : std::strerror(errno)) + "; name a pool's file";
+    return Status::kIoError;
+  }
+  std::unique_ptr<PoolFile> made(new PoolFile);
+  made->served_ = ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0;
+  void* const address = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (address == MAP_FAILED) {
+    *reason = path + ": " + std::strerror(errno);
+    return Status::kIoError;
+  }
+  auto mapping = std::make_shared<Mapping>(std::span(static_cast<std::byte*>(address), bytes));
+  PoolMemory::Source source;
+  source.bytes = mapping->bytes;
+  source.persistence = Persistence::make(Durability::kNone);
+  source.owner = mapping;
+  const Status status = PoolMemory::open(std::move(source), &made->pool_, reason);
+  if (status != Status::kOk) {
+    *reason = path + ": " + *reason;
+    return status;
+  }
+  made->namespaces_ = std::make_unique<NamespaceTable>(made->pool_.get());
+  made->records_ = std::make_unique<RecordTable>(made->pool_.get());
+  *file = std::move(made);
+  return Status::kOk;
+}
+
+Status PoolFile::extents(const nkv_object_record& record, std::vector<Extent>* extents) const {
+  return read_extents(*pool_, record, extents);
+}
+
+Status PoolFile::verify(const nkv_object_record& record) const {
+  std::vector<Extent> extents;
+  Status status = read_extents(*pool_, record, &extents);
+  if (status != Status::kOk) return status;
+  const std::size_t trailer_bytes = record.parts * sizeof(std::uint32_t);
+  std::vector<std::byte> stored(record.bytes + trailer_bytes);
+  status = read_stored(*pool_, extents, &stored);
+  if (status != Status::kOk) return status;
+  const std::span<const std::byte> bytes(stored);
+  if (record.parts == 0) {
+    return crc32c(bytes) == record.payload_crc ? Status::kOk : Status::kCorrupt;
+  }
+  // The parts' checksums follow the payload; the record's is theirs.
+  const std::span<const std::byte> trailer = bytes.subspan(record.bytes);
+  if (crc32c(trailer) != record.payload_crc) return Status::kCorrupt;
+  for (std::uint32_t part = 0; part < record.parts; ++part) {
+    std::uint32_t crc = 0;
+    std::memcpy(&crc, trailer.data() + part * sizeof(crc), sizeof(crc));
+    const PartRange range = part_range(record, part, 1);
+    if (crc32c(bytes.subspan(range.offset, range.bytes)) != crc) return Status::kCorrupt;
+  }
+  return Status::kOk;
+}
+
+}  // namespace nearkv

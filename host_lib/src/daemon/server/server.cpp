@@ -1,0 +1,198 @@
+#include "daemon/server/server.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/server/pool_file.hpp"
+#include "edge.hpp"
+
+namespace nearkv {
+namespace {
+
+// Connections that are not welcome, or not yet, besides those that are.
+constexpr std::size_t kSpareThreads = 64;
+
+/// Three descriptors a client are more than most shells allow.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+unsigned copiers(const ServerConfig& config) {
+  return config.workers != 0 ? config.workers : std::max(std::thread::hardware_concurrency(), 1U);
+}
+
+ServerConfig with_default_tenant(ServerConfig config) {
+  if (config.tenants.empty()) {
+    TenantConfig own;
+    own.name = "default";
+    own.uids = {::geteuid()};
+    own.permissions = kMayRead | kMayWrite | kMayErase | kMayAdminister;
+    config.tenants.push_back(own);
+  }
+  return config;
+}
+
+void signal_event(int fd) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(fd, &one, sizeof(one));
+}
+
+}  // namespace
+
+Server::Server(const ServerConfig& config)
+    : config_(with_default_tenant(config)),
+      log_(config.log.level, config.log.form),
+      tenants_(config_.tenants),
+      copying_(copiers(config)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Status Server::start(const ServerConfig& config, std::unique_ptr<Server>* server,
+                     std::string* reason) {
+  return at_edge([&] {
+    raise_descriptor_limit();
+    std::unique_ptr<Server> made(new Server(config));
+    Status status = made->open_pool(reason);
+    if (status != Status::kOk) return status;
+    made->apply_quotas();
+    SessionContext& session = made->environment_.session;
+    session.store = made->store_.get();
+    session.tenants = &made->tenants_;
+    session.clients = &made->clients_;
+    session.counters = &made->counters_;
+    session.copying = &made->copying_;
+    made->environment_.config = &made->config_;
+    made->environment_.log = &made->log_;
+    made->environment_.connected = &made->connected_;
+    made->environment_.finished = [fd = made->wake_.get()] { signal_event(fd); };
+    if (config.metrics.port) {
+      status = MetricsServer::start(config.metrics.address, *config.metrics.port, session,
+                                    &made->metrics_, reason);
+      if (status != Status::kOk) return status;
+    }
+    status = listen_at(config.socket.path, config.socket.mode, &made->listener_, reason);
+    if (status != Status::kOk) return status;
+    made->janitor_ = std::make_unique<Janitor>(session.store, config.scrub_bytes_per_s,
+                                               session.counters, &made->log_);
+    made->accepting_ = std::thread([raw = made.get()] { raw->accept_clients(); });
+    const ObjectStoreStats stats = made->store_->stats();
+    made->log_.info("serving", {{"socket", config.socket.path},
+                                {"pool", config.pool.path},
+                                {"pool_bytes", stats.total_bytes},
+                                {"objects", stats.objects},
+                                {"torn", stats.torn},
+                                {"metrics_port", std::uint64_t{made->metrics_port()}}});
+    *server = std::move(made);
+    return Status::kOk;
+  });
+}
+
+Server::~Server() {
+  stop_ = true;
+  signal_event(wake_.get());
+  if (accepting_.joinable()) accepting_.join();
+  // All at once: each then finishes what it is doing while the others do.
+  for (ClientThread& thread : threads_) thread.stop();
+  threads_.clear();
+  janitor_.reset();
+  metrics_.reset();
+  if (listener_) ::unlink(config_.socket.path.c_str());
+  log_.info("stopped", {{"objects", store_ != nullptr ? store_->stats().objects : 0}});
+}
+
+Status Server::open_pool(std::string* reason) {
+  if (const Status status = lock_pool(reason); status != Status::kOk) return status;
+  ObjectStore::Options options;
+  options.max_objects = config_.pool.max_objects;
+  options.max_namespaces = config_.pool.max_namespaces;
+  options.eviction = config_.eviction;
+  options.patience = config_.patience;
+  std::string uri = "cpu:" + config_.pool.path + (config_.pool.huge_pages ? "?" : "?huge=off&");
+  const std::string sized = uri + "memory=" + std::to_string(config_.pool.size_bytes);
+  const bool is_new = config_.pool.path.empty() || PoolFile::is_blank(config_.pool.path);
+  if (!is_new) {
+    uri.pop_back();
+    return ObjectStore::open(uri, options, &store_, reason);
+  }
+  if (config_.pool.size_bytes == 0) {
+    *reason = "a new pool needs a size; set pool.size";
+    return Status::kBadArgument;
+  }
+  return ObjectStore::create(sized, options, &store_, reason);
+}
+
+Status Server::lock_pool(std::string* reason) {
+  const std::string& path = config_.pool.path;
+  if (path.empty()) return Status::kOk;
+  pool_lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!pool_lock_) {
+    *reason = path + ": " + std::strerror(errno) + "; set pool.path to a file that can be written";
+    return Status::kIoError;
+  }
+  if (::flock(pool_lock_.get(), LOCK_EX | LOCK_NB) == 0) return Status::kOk;
+  *reason = path + ": another daemon serves this pool; stop it or choose another";
+  return Status::kBusy;
+}
+
+void Server::apply_quotas() {
+  for (const TenantConfig& tenant : config_.tenants) {
+    const std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+    (void)store_->set_quota(tenant.number, tenant.quota_bytes.value_or(none));
+  }
+}
+
+void Server::reload(const ServerConfig& config) {
+  for (TenantConfig& tenant : config_.tenants) {
+    const auto found = std::ranges::find(config.tenants, tenant.number, &TenantConfig::number);
+    if (found != config.tenants.end()) tenant.quota_bytes = found->quota_bytes;
+  }
+  apply_quotas();
+  log_.set_level(config.log.level);
+  log_.info("reloaded");
+}
+
+void Server::accept_clients() {
+  while (!stop_) {
+    const bool full = threads_.size() >= config_.clients.max + kSpareThreads;
+    std::array<pollfd, 2> ready = {
+        {{wake_.get(), POLLIN, 0}, {listener_.get(), static_cast<short>(full ? 0 : POLLIN), 0}}};
+    ::poll(ready.data(), ready.size(), -1);
+    if ((ready[0].revents & POLLIN) != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const auto read = ::read(wake_.get(), &count, sizeof(count));
+      join_finished();
+    }
+    if ((ready[1].revents & POLLIN) != 0 && !accept_one()) {
+      log_.error("no client can be accepted", {{"reason", std::string(std::strerror(errno))}});
+      // Out of descriptors or threads; some come free when a client goes.
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+}
+
+bool Server::accept_one() {
+  FileDescriptor fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd) return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
+  return at_edge([&] {
+           threads_.emplace_back(environment_, PacketSocket(std::move(fd)));
+           return Status::kOk;
+         }) == Status::kOk;
+}
+
+void Server::join_finished() {
+  threads_.remove_if([](const ClientThread& thread) { return thread.is_finished(); });
+}
+
+}  // namespace nearkv

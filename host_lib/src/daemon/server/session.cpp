@@ -1,0 +1,255 @@
+#include "daemon/server/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "edge.hpp"
+
+namespace nearkv {
+namespace {
+
+// A chunk is what a dead client's job may still cost, and how long an urgent call waits.
+constexpr std::size_t kChunkItems = 16;
+constexpr std::uint64_t kChunkBytes = 16 << 20;
+
+constexpr std::size_t kCallsBetweenChunks = 64;
+constexpr std::size_t kSpareJobs = 8;
+
+std::uint64_t bytes_of_item(const ObjectItem& item) {
+  std::uint64_t bytes = 0;
+  for (const auto& segment : item.source) bytes += segment.size();
+  for (const auto& segment : item.target) bytes += segment.size();
+  return bytes;
+}
+
+Permission needed_by(JobKind kind) {
+  switch (kind) {
+    case JobKind::kSet:
+      return kMayWrite;
+    case JobKind::kErase:
+      return kMayErase;
+    default:
+      return kMayRead;
+  }
+}
+
+void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
+  counter.fetch_add(amount, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Session::Session(const SessionContext& context, std::vector<Grant> grants, ClientStatus* client,
+                 const WindowView& window, Regions* regions)
+    : context_(context),
+      grants_(std::move(grants)),
+      client_(client),
+      window_(window),
+      regions_(regions) {
+  spare_.reserve(kSpareJobs);
+}
+
+Session::~Session() {
+  for (const auto& [lease, deadline] : leases_) (void)context_.store->unpin(lease);
+}
+
+bool Session::has_work() const {
+  return !jobs_.empty() ||
+         shared_word(window_.state->submission_tail).load(std::memory_order_acquire) != head_;
+}
+
+void Session::announce_sleep(bool sleeps) {
+  shared_word(window_.state->daemon_sleeps).store(sleeps ? 1 : 0, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+bool Session::take_submission(nkv_daemon_submission* submission) {
+  const std::uint32_t written =
+      shared_word(window_.state->submission_tail).load(std::memory_order_acquire) - head_;
+  if (written == 0) return false;
+  const std::uint32_t consumed =
+      shared_word(window_.state->completion_head).load(std::memory_order_acquire);
+  // Each submission needs a completion entry that nobody has to wait for.
+  if (written > NKV_DAEMON_RING_ENTRIES || head_ + 1 - consumed > NKV_DAEMON_RING_ENTRIES) {
+    break_off("more requests in flight than its completion ring has entries");
+    return false;
+  }
+  std::memcpy(submission, &window_.submissions[head_ % NKV_DAEMON_RING_ENTRIES],
+              sizeof(*submission));
+  ++head_;
+  return true;
+}
+
+Session::Step Session::step() {
+  bool worked = false;
+  nkv_daemon_submission submission;
+  for (std::size_t i = 0; i < kCallsBetweenChunks && take_submission(&submission); ++i) {
+    const Status status = at_edge([&] {
+      handle(submission);
+      return Status::kOk;
+    });
+    if (status != Status::kOk) complete(submission, {status});
+    worked = true;
+    if (!fault_.empty()) break;
+  }
+  if (!fault_.empty()) return Step::kBroken;
+  if (!jobs_.empty()) {
+    run_chunk();
+    worked = true;
+  }
+  return worked ? Step::kWorked : Step::kIdle;
+}
+
+void Session::handle(const nkv_daemon_submission& submission) {
+  add(client_->requests, 1);
+  if (submission.operation <= NKV_DAEMON_OPERATION_EXISTS) {
+    queue_job(submission);
+    return;
+  }
+  call_.submission = submission;
+  Status status = copy_request(window_.requests, &call_);
+  complete(submission, status == Status::kOk ? call(call_) : Answer{status});
+}
+
+void Session::queue_job(const nkv_daemon_submission& submission) {
+  std::unique_ptr<QueuedJob> job;
+  if (spare_.empty()) {
+    job = std::make_unique<QueuedJob>();
+  } else {
+    job = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  // Requests of a client that keeps to its area do not overlap; others would cost memory here.
+  const std::uint64_t bytes = std::uint64_t{submission.request_bytes} + submission.result_bytes;
+  if (queued_bytes_ + bytes > window_.requests.size()) {
+    break_off("requests that overlap");
+    return;
+  }
+  job->request.submission = submission;
+  Status status = copy_request(window_.requests, &job->request);
+  if (status == Status::kOk) status = parse_job(*regions_, job.get());
+  if (status == Status::kOk) status = check(submission.number, needed_by(job->job.kind));
+  if (status != Status::kOk) {
+    complete(submission, {status});
+    return;
+  }
+  job->next = 0;
+  job->result.items.assign(submission.items, Status::kOk);
+  job->result.object_bytes.assign(submission.items, 0);
+  job->counters = namespaces_.at(submission.number).counters;
+  job->begin = Clock::now();
+  jobs_.push_back(std::move(job));
+  queued_bytes_ += bytes;
+  client_->queued_jobs.store(static_cast<std::uint32_t>(jobs_.size()), std::memory_order_relaxed);
+}
+
+void Session::run_chunk() {
+  QueuedJob& job = *jobs_.front();
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
+  while (job.next + count < job.items.size() && count < kChunkItems && bytes < kChunkBytes) {
+    bytes += bytes_of_item(job.items[job.next + count]);
+    ++count;
+  }
+  if (count != 0) {
+    Job chunk = job.job;
+    chunk.items = std::span(job.items).subspan(job.next, count);
+    if (chunk.chain && job.next != 0) chunk.parent = job.items[job.next - 1].key;
+    context_.copying->acquire();
+    const Status status = context_.store->run(chunk, &chunk_);
+    context_.copying->release();
+    if (status != Status::kOk) {
+      chunk_.items.assign(count, status);
+      chunk_.object_bytes.assign(count, 0);
+    }
+    std::ranges::copy(chunk_.items,
+                      job.result.items.begin() + static_cast<std::ptrdiff_t>(job.next));
+    std::ranges::copy(chunk_.object_bytes,
+                      job.result.object_bytes.begin() + static_cast<std::ptrdiff_t>(job.next));
+    this->count(job, chunk_);
+    job.next += count;
+  }
+  if (job.next == job.items.size()) finish_job(0);
+}
+
+void Session::count(const QueuedJob& job, const JobResult& chunk) {
+  TenantCounters& counters = *job.counters;
+  std::uint64_t done = 0;
+  std::uint64_t done_bytes = 0;
+  std::uint64_t missing = 0;
+  for (std::size_t i = 0; i < chunk.items.size(); ++i) {
+    missing += chunk.items[i] == Status::kNotFound ? 1 : 0;
+    if (chunk.items[i] != Status::kOk) continue;
+    ++done;
+    done_bytes += job.job.kind == JobKind::kGet ? chunk.object_bytes[i]
+                                                : bytes_of_item(job.items[job.next + i]);
+  }
+  if (job.job.kind == JobKind::kGet) {
+    add(counters.hits, done);
+    add(counters.get_bytes, done_bytes);
+    add(counters.misses, missing);
+  } else if (job.job.kind == JobKind::kSet) {
+    add(counters.sets, done);
+    add(counters.set_bytes, done_bytes);
+  }
+  add(client_->copied_bytes, done_bytes);
+}
+
+void Session::finish_job(std::size_t index) {
+  const auto place = jobs_.begin() + static_cast<std::ptrdiff_t>(index);
+  std::unique_ptr<QueuedJob> job = std::move(*place);
+  jobs_.erase(place);
+  client_->queued_jobs.store(static_cast<std::uint32_t>(jobs_.size()), std::memory_order_relaxed);
+  const nkv_daemon_submission& submission = job->request.submission;
+  queued_bytes_ -= std::uint64_t{submission.request_bytes} + submission.result_bytes;
+  const std::size_t sizes_bytes = job->result.object_bytes.size() * sizeof(std::uint32_t);
+  std::byte* const result = window_.requests.data() + submission.result_at;
+  if (!job->result.items.empty()) {
+    std::memcpy(result, job->result.object_bytes.data(), sizes_bytes);
+    std::memcpy(result + sizes_bytes, job->result.items.data(), job->result.items.size());
+  }
+  context_.counters->jobs[static_cast<std::size_t>(job->job.kind)].add(Clock::now() - job->begin);
+  complete(submission, {});
+  if (spare_.size() < kSpareJobs) spare_.push_back(std::move(job));
+}
+
+void Session::complete(const nkv_daemon_submission& submission, const Answer& answer) {
+  nkv_daemon_completion completion{};
+  const std::uint32_t round = tail_ / NKV_DAEMON_RING_ENTRIES;
+  completion.phase = static_cast<std::uint8_t>(round % 2 == 0);
+  completion.status = static_cast<std::uint8_t>(answer.status);
+  completion.count = answer.count;
+  completion.tag = submission.tag;
+  completion.value = answer.value;
+  auto* const place =
+      reinterpret_cast<std::byte*>(&window_.completions[tail_ % NKV_DAEMON_RING_ENTRIES]);
+  ++tail_;
+  const auto bytes = std::as_bytes(std::span(&completion, 1));
+  std::uint64_t first = 0;
+  std::memcpy(&first, bytes.data(), sizeof(first));
+  std::memcpy(place + sizeof(first), bytes.data() + sizeof(first), bytes.size() - sizeof(first));
+  std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(place))
+      .store(first, std::memory_order_release);
+  // Against a client that looks at the ring for the last time and then sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  wake_ = wake_ || (submission.flags & NKV_DAEMON_FLAG_NOTIFY) != 0 ||
+          shared_word(window_.state->client_sleeps).load(std::memory_order_relaxed) != 0;
+}
+
+Status Session::check(std::uint32_t namespace_number, Permission permission) {
+  const auto found = namespaces_.find(namespace_number);
+  if (found == namespaces_.end()) return Status::kBadArgument;
+  if ((found->second.permissions & permission) != 0) return Status::kOk;
+  add(found->second.counters->denials, 1);
+  return Status::kDenied;
+}
+
+Status Session::check_admin() {
+  for (const Grant& grant : grants_) {
+    if ((grant.permissions & kMayAdminister) != 0) return Status::kOk;
+  }
+  add(grants_.front().counters->denials, 1);
+  return Status::kDenied;
+}
+
+}  // namespace nearkv
