@@ -42,8 +42,9 @@ std::uint64_t mixed(std::uint64_t number) {
 }
 
 struct Losses {
-  std::vector<double> percent;           ///< Of slabs, each sample.
-  std::vector<double> rounding_percent;  ///< The part of it that is rounding to grains.
+  std::vector<double> percent;              ///< Of slabs, each sample.
+  std::vector<double> rounding_percent;     ///< The part of it that is rounding to grains.
+  std::vector<double> compacted_percent{};  ///< As the first, once compacted.
 };
 
 class Day {
@@ -73,7 +74,10 @@ class Day {
       expire(request.arrival_ms);
       while (request.arrival_ms >= sample_at_ms) {
         sample();
-        if (compact) compact_all();
+        if (compact) {
+          compact_all();
+          losses_.compacted_percent.push_back(lost_percent());
+        }
         sample_at_ms += kMsPerSample;
       }
       if (is_kept(request)) serve(request);
@@ -250,6 +254,12 @@ void measure_fragmentation(const TraceOptions& options, Rows* rows) {
                .extra = extra});
     rows->add(
         {.name = group + "at_end", .unit = "%", .readings = {day.lost_percent()}, .extra = extra});
+    if (!losses.compacted_percent.empty()) {
+      rows->add({.name = group + "lost_once_compacted",
+                 .unit = "%",
+                 .readings = losses.compacted_percent,
+                 .extra = extra});
+    }
     day.compact_all();
     rows->add({.name = group + "at_end_compacted",
                .unit = "%",

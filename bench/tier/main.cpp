@@ -62,7 +62,9 @@ int parse_and_run(int argc, char** argv) {
   TraceOptions traces;
   command = app.add_subcommand("fragmentation", "What slabs lose over simulated hours");
   add_trace_options(command, &traces);
-  command->add_option("--hours", traces.hours, "Simulated")->capture_default_str();
+  command->add_option("--hours", traces.hours, "Simulated")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--scale", traces.scale, "Objects have 1/SCALE of a block's bytes")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

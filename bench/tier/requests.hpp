@@ -35,7 +35,12 @@ struct Request {
 class RequestStream {
  public:
   explicit RequestStream(const std::vector<std::string>& paths) {
-    for (const std::string& path : paths) sources_.push_back({load_trace(path)});
+    for (const std::string& path : paths) {
+      sources_.push_back({load_trace(path)});
+      if (sources_.back().trace.arrivals_ms.back() == 0) {
+        throw std::runtime_error(path + ": its requests have no timestamps");
+      }
+    }
   }
 
   Request next() {
