@@ -1636,9 +1636,12 @@ struct nkv_daemon_store_stats {
   uint64_t torn; /**< As ObjectStoreStats::torn. */
   uint64_t moved; /**< As ObjectStoreStats::moved. */
   uint64_t quarantined; /**< As ObjectStoreStats::quarantined. */
+  uint64_t demotions; /**< As ObjectStoreStats::demotions. */
+  uint64_t promotions; /**< As ObjectStoreStats::promotions. */
+  uint64_t slab_bytes; /**< As ObjectStoreStats::slab_bytes. */
   uint64_t scrubbed_bytes; /**< Verified in the background since the daemon began. */
   uint64_t clients; /**< Connected now. */
-  uint64_t reserved[4]; /**< Zero. */
+  uint64_t reserved; /**< Zero. */
 };
 #define NKV_DAEMON_STORE_STATS_BYTES 192
 NKV_ASSERT_BYTES(daemon_store_stats, 192);
@@ -1660,9 +1663,12 @@ NKV_ASSERT_OFFSET(daemon_store_stats, recovered, 112);
 NKV_ASSERT_OFFSET(daemon_store_stats, torn, 120);
 NKV_ASSERT_OFFSET(daemon_store_stats, moved, 128);
 NKV_ASSERT_OFFSET(daemon_store_stats, quarantined, 136);
-NKV_ASSERT_OFFSET(daemon_store_stats, scrubbed_bytes, 144);
-NKV_ASSERT_OFFSET(daemon_store_stats, clients, 152);
-NKV_ASSERT_OFFSET(daemon_store_stats, reserved, 160);
+NKV_ASSERT_OFFSET(daemon_store_stats, demotions, 144);
+NKV_ASSERT_OFFSET(daemon_store_stats, promotions, 152);
+NKV_ASSERT_OFFSET(daemon_store_stats, slab_bytes, 160);
+NKV_ASSERT_OFFSET(daemon_store_stats, scrubbed_bytes, 168);
+NKV_ASSERT_OFFSET(daemon_store_stats, clients, 176);
+NKV_ASSERT_OFFSET(daemon_store_stats, reserved, 184);
 
 /* Registers: byte offsets; 64-bit access only. Masks are in place. */
 #define NKV_REG_ID 0x0u /**< [ro] Read first: another value is another device. */

@@ -1453,7 +1453,7 @@ DAEMON_CLIENT_INFO = Record(
 
 # Counters of the whole store, as the library's ObjectStoreStats explains them.
 DAEMON_STORE_STATS = Record(
-    "<QQQQQQQQQQQQQQQQQQQQ4Q",
+    "<QQQQQQQQQQQQQQQQQQQQQQQQ",
     192,
     {
         "total_bytes": 0,
@@ -1474,9 +1474,12 @@ DAEMON_STORE_STATS = Record(
         "torn": 120,
         "moved": 128,
         "quarantined": 136,
-        "scrubbed_bytes": 144,
-        "clients": 152,
-        "reserved": 160,
+        "demotions": 144,
+        "promotions": 152,
+        "slab_bytes": 160,
+        "scrubbed_bytes": 168,
+        "clients": 176,
+        "reserved": 184,
     },
 )
 

@@ -1541,12 +1541,18 @@ package nkv_abi_pkg;
 
   // Counters of the whole store, as the library's ObjectStoreStats explains them.
   typedef struct packed {
-    // Byte 160. Zero.
-    logic [3:0][63:0] reserved;
-    // Byte 152. Connected now.
+    // Byte 184. Zero.
+    logic [63:0] reserved;
+    // Byte 176. Connected now.
     logic [63:0] clients;
-    // Byte 144. Verified in the background since the daemon began.
+    // Byte 168. Verified in the background since the daemon began.
     logic [63:0] scrubbed_bytes;
+    // Byte 160. As ObjectStoreStats::slab_bytes.
+    logic [63:0] slab_bytes;
+    // Byte 152. As ObjectStoreStats::promotions.
+    logic [63:0] promotions;
+    // Byte 144. As ObjectStoreStats::demotions.
+    logic [63:0] demotions;
     // Byte 136. As ObjectStoreStats::quarantined.
     logic [63:0] quarantined;
     // Byte 128. As ObjectStoreStats::moved.

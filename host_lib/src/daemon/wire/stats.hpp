@@ -11,7 +11,7 @@ namespace nearkv {
 
 /// Each counter in both structures.
 inline constexpr std::array<
-    std::pair<std::uint64_t ObjectStoreStats::*, std::uint64_t nkv_daemon_store_stats::*>, 18>
+    std::pair<std::uint64_t ObjectStoreStats::*, std::uint64_t nkv_daemon_store_stats::*>, 21>
     kStoreCounters = {{
         {&ObjectStoreStats::total_bytes, &nkv_daemon_store_stats::total_bytes},
         {&ObjectStoreStats::used_bytes, &nkv_daemon_store_stats::used_bytes},
@@ -31,6 +31,9 @@ inline constexpr std::array<
         {&ObjectStoreStats::torn, &nkv_daemon_store_stats::torn},
         {&ObjectStoreStats::moved, &nkv_daemon_store_stats::moved},
         {&ObjectStoreStats::quarantined, &nkv_daemon_store_stats::quarantined},
+        {&ObjectStoreStats::slab_bytes, &nkv_daemon_store_stats::slab_bytes},
+        {&ObjectStoreStats::promotions, &nkv_daemon_store_stats::promotions},
+        {&ObjectStoreStats::demotions, &nkv_daemon_store_stats::demotions},
     }};
 static_assert(sizeof(ObjectStoreStats) == kStoreCounters.size() * sizeof(std::uint64_t));
 
