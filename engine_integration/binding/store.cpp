@@ -84,6 +84,19 @@ std::unique_ptr<Store> start(const std::string& uri, std::uint32_t max_objects,
   return std::make_unique<Store>(std::move(store));
 }
 
+std::unique_ptr<Store> connect(const std::string& socket_path, std::uint64_t window_bytes,
+                               double patience_s) {
+  ObjectStore::ClientOptions options;
+  options.window_bytes = window_bytes;
+  options.patience =
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration_of(patience_s, "patience_s"));
+  std::unique_ptr<ObjectStore> store;
+  std::string reason;
+  check(freely([&] { return ObjectStore::connect(socket_path, options, &store, &reason); }),
+        reason);
+  return std::make_unique<Store>(std::move(store));
+}
+
 std::uint32_t open_namespace(const Store& self, std::uint16_t tenant, const std::string& model,
                              const std::string& dtype, const std::string& layout,
                              std::uint32_t rank, std::uint32_t group, const nb::bytes& salt) {
@@ -199,6 +212,11 @@ void bind_store(nb::module_& module) {
   nb::class_<Store> type(module, "ObjectStore", "What nearkv.store.ObjectStore wraps; use that.");
   bind_start<&ObjectStore::create>(type, "create", "Formats memory of a device URI.");
   bind_start<&ObjectStore::open>(type, "open", "Takes up what earlier work left there.");
+  const ObjectStore::ClientOptions client;
+  type.def_static("connect", &connect, "socket_path"_a, nb::kw_only(),
+                  "window_bytes"_a = client.window_bytes,
+                  "patience_s"_a = std::chrono::duration<double>(client.patience).count(),
+                  "A store that a daemon owns.");
   bind_transfer<false>(type, "run", "Runs a job: (statuses, object_bytes, fresh memory).");
   bind_transfer<true>(type, "submit", "Hands a job to the workers: (id, fresh memory).");
   type.def("close", &Store::close, "Drops jobs that have not begun. Again: does nothing.")

@@ -22,9 +22,10 @@ TEST(Status, HasTheErrnoOfTheContract) {
 TEST(Status, SpeaksInWords) {
   EXPECT_STREQ(nkv_status_name(NKV_STATUS_STALE_PAGE), "STALE_PAGE");
   EXPECT_STREQ(nkv_status_message(NKV_STATUS_OK), "done");
-  EXPECT_STREQ(nkv_status_message(NKV_STATUS_CORRUPT),
-               "a checksum is wrong, so the page or object was not used; detail is the entry's index; "
-               "drop the sequence or object and recompute it");
+  EXPECT_STREQ(
+      nkv_status_message(NKV_STATUS_CORRUPT),
+      "a checksum is wrong, so the page or object was not used; detail is the entry's index; "
+      "drop the sequence or object and recompute it");
 }
 
 TEST(Status, AnUnknownOneIsAnErrorWithAText) {

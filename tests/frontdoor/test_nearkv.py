@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("setup", "build", "test", "bench", "report", "demo", "doctor", "help")
+TOOLS = ("serve", "stat", "ls", "top", "inspect", "verify", "defrag")
+COMMANDS = ("setup", "build", "test", "bench", "report", "demo", "doctor", "help", *TOOLS)
 COMMON_FLAGS = ("-j N", "--jobs N", "--device URI", "-h", "--help")
 FLAGS = {
     "test": ("--quick", "--long", "FILTER"),
@@ -106,7 +107,7 @@ def test_help_names_every_command(arguments: tuple[str, ...]):
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (("tset",), "no command 'tset' (did you mean: test?); all of them: ./nearkv help"),
+        (("tset",), "no command 'tset' (did you mean: test top?); all of them: ./nearkv help"),
         (("frobnicate",), "no command 'frobnicate'; all of them: ./nearkv help"),
         (("help", "frobnicate"), "no command 'frobnicate'"),
         (("build", "-j", "many"), "--jobs needs a number, not 'many'"),
@@ -209,6 +210,20 @@ def test_sudo_is_used_by_those_who_are_not_root(machine: Machine):
     assert done.returncode == 0, done.stderr
     assert machine.calls("sudo apt-get update")
     assert all("DEBIAN_FRONTEND=noninteractive apt-get" in c for c in machine.calls("sudo env"))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_tools_are_built_and_passed_on(machine: Machine, tool: str):
+    machine.provide("dpkg-query", INSTALLED)
+    machine.provide("cmake", "exit 0")
+    (machine.root / "CMakePresets.json").touch()
+    executable = machine.root / "build/release/bin/nearkv"
+    executable.parent.mkdir(parents=True)
+    executable.write_text("#!/bin/sh\necho tool $*; exit 3\n")
+    executable.chmod(0o755)
+    done = machine.run(tool, "pool", "--json")
+    assert (done.returncode, done.stdout) == (3, f"tool {tool} pool --json\n"), done.stderr
+    assert any("--target nearkv_cli" in call for call in machine.calls("cmake --build"))
 
 
 def test_a_failed_installation_of_python_packages_ends_the_call_and_is_tried_again(

@@ -49,6 +49,20 @@ class ObjectStore:
         """Takes up what create() and earlier work left. Error BAD_POOL if there is nothing."""
         return cls(_nearkv.ObjectStore.open(uri, **options))
 
+    @classmethod
+    def connect(
+        cls, socket_path: str, *, window_bytes: int = 128 << 20, patience_s: float = 5
+    ) -> Self:
+        """A store that a daemon (`nearkv serve`) owns. Error NO_DAEMON if it does not answer.
+
+        `window_bytes` of memory are shared with it; its restart is waited for `patience_s`.
+        """
+        return cls(
+            _nearkv.ObjectStore.connect(
+                socket_path, window_bytes=window_bytes, patience_s=patience_s
+            )
+        )
+
     def namespace(
         self,
         model: str = "",

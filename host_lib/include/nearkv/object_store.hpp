@@ -74,7 +74,7 @@ using JobId = std::uint64_t;
 /// How a job ended.
 struct JobResult {
   JobId id = 0;
-  std::vector<Status> items;                ///< One each, in order.
+  std::vector<Status> items;  ///< One each, in order.
   /// kGet: what was copied or, if the target was too small (none at all asks so), what it has to
   /// hold; else 0.
   std::vector<std::uint32_t> object_bytes;

@@ -20,7 +20,8 @@ class Hotness {
   unsigned count(std::uint32_t namespace_number, Key key) {
     const std::string_view text(reinterpret_cast<const char*>(key.data()), key.size());
     const std::size_t slot =
-        (std::hash<std::string_view>{}(text) ^ namespace_number * 0x9E3779B1U) % kSlots;
+        (std::hash<std::string_view>{}(text) ^ std::size_t{namespace_number} * 0x9E3779B1U) %
+        kSlots;
     if (counted_.fetch_add(1, std::memory_order_relaxed) % kHalveAfter == kHalveAfter - 1) halve();
     return counters_[slot].fetch_add(1, std::memory_order_relaxed) + 1U;
   }

@@ -26,7 +26,10 @@ Status map_place(const std::string& text, Place* place, std::string* reason) {
   place->is_file = uri.scheme == "file";
   if ((uri.scheme != "cpu" && !place->is_file) || (place->is_file && uri.path.empty())) {
     *reason =
-        "a store lives in cpu:[PATH]?memory=SIZE or file:PATH?memory=SIZE, not in '" + text + "'";
+        "a store lives in memory of this machine (cpu:[PATH]?memory=SIZE) or in a file past the "
+        "page "
+        "cache (file:PATH?memory=SIZE), not in '" +
+        text + "'";
     return Status::kBadUri;
   }
   Memory::Options options;

@@ -78,6 +78,7 @@ Status Objects::copy_in(const ObjectItem& item, Incoming* incoming) {
     const std::span<const std::byte> trailer = std::as_bytes(std::span(checksums));
     SourceCursor trailer_source(std::span(&trailer, 1));
     std::vector<PayloadPiece> pieces;
+    pieces.reserve(record.parts + std::size_t{1});
     for (std::uint32_t part = 0; part < record.parts; ++part) {
       pieces.push_back({part_range(record, part, 1).bytes, &source, &checksums[part]});
     }

@@ -146,6 +146,7 @@ void StackedStore::run_items(const Job& job, std::size_t first, std::size_t coun
       break;
     case JobKind::kExists: {
       std::vector<Key> keys;
+      keys.reserve(count);
       for (const ObjectItem& item : part.items) keys.push_back(item.key);
       const auto present = std::make_unique<bool[]>(count);
       exists(job.namespace_number, keys, {present.get(), count});
@@ -163,6 +164,7 @@ void StackedStore::get(const Job& job, std::span<Status> statuses,
   for (std::size_t i = 0; i < missing.size(); ++i) missing[i] = i;
   for (std::size_t tier = 0; tier < tiers_.size() && !missing.empty(); ++tier) {
     std::vector<ObjectItem> items;
+    items.reserve(missing.size());
     for (const std::size_t i : missing) items.push_back(job.items[i]);
     Job part = for_tier(job, tier);
     part.items = items;
@@ -355,6 +357,7 @@ ObjectStoreStats StackedStore::stats() const {
 
 std::vector<ObjectStoreStats> StackedStore::tier_stats() const {
   std::vector<ObjectStoreStats> stats;
+  stats.reserve(tiers_.size());
   for (const auto& tier : tiers_) stats.push_back(tier->stats());
   return stats;
 }
@@ -401,6 +404,22 @@ Status StackedStore::defragment(std::uint64_t most_bytes, std::uint64_t* moved_b
     if (status != Status::kOk) return status;
   }
   return Status::kOk;
+}
+
+std::vector<TenantUsage> StackedStore::tenants() const {
+  std::map<std::uint16_t, TenantUsage> all;
+  for (const auto& tier : tiers_) {
+    for (const TenantUsage& usage : tier->tenants()) {
+      TenantUsage& sum = all[usage.tenant];
+      sum.tenant = usage.tenant;
+      sum.used_bytes += usage.used_bytes;
+      sum.quota_bytes = usage.quota_bytes;
+    }
+  }
+  std::vector<TenantUsage> usages;
+  usages.reserve(all.size());
+  for (const auto& [tenant, usage] : all) usages.push_back(usage);
+  return usages;
 }
 
 }  // namespace nearkv

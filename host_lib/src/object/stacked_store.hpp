@@ -49,6 +49,19 @@ class StackedStore final : public ObjectStore {
   std::vector<ObjectInfo> coldest(std::uint64_t bytes) override;
   Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;
   Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) override;
+  /// What each holds in all tiers; quotas are the last one's.
+  [[nodiscard]] std::vector<TenantUsage> tenants() const override;
+  // Memory is the first tier's to lend.
+  Status allocate(std::size_t bytes, std::span<std::byte>* memory) override {
+    return tiers_.front()->allocate(bytes, memory);
+  }
+  Status release(std::span<std::byte> memory) override { return tiers_.front()->release(memory); }
+  Status register_memory(std::span<std::byte> mapping, int memfd, std::uint64_t offset) override {
+    return tiers_.front()->register_memory(mapping, memfd, offset);
+  }
+  Status unregister_memory(std::span<std::byte> mapping) override {
+    return tiers_.front()->unregister_memory(mapping);
+  }
 
  private:
   StackedStore(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options);

@@ -27,6 +27,7 @@ Tenants::Tenant& Tenants::at(std::uint16_t number) {
 
 std::vector<TenantUsage> Tenants::usages() const {
   std::vector<TenantUsage> usages;
+  usages.reserve(tenants_.size());
   for (const auto& [number, tenant] : tenants_) {
     usages.push_back({number, tenant.used_bytes, tenant.quota_bytes});
   }

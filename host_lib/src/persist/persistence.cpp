@@ -46,7 +46,7 @@ class LinePersistence final : public Persistence {
     const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) & ~(kLineBytes - 1);
     const auto end = reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size();
     for (std::uintptr_t line = begin; line < end; line += kLineBytes) {
-      write_back_line_(reinterpret_cast<void*>(line));
+      write_back_line_(reinterpret_cast<void*>(line));  // NOLINT(performance-no-int-to-ptr)
     }
   }
   void streamed(std::span<const std::byte>) noexcept override {}

@@ -1,7 +1,6 @@
 // Taking a pool up again: pages say whose they are, the sequence table says who there is.
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 #include <set>
 
 #include "page/maintain.hpp"
@@ -105,15 +104,14 @@ std::map<std::uint64_t, Pool::Impl::Lists> Pool::Impl::rebuild_all_lists(const F
   for (const auto& [id, sequence] : sequences_) {
     // A child's list starts with its parent's, so the oldest ancestor comes first. One that is its
     // own ancestor, which takes tampering, finds nothing to share.
-    line.clear();
     for (auto at = sequences_.find(id);
          at != sequences_.end() && complete.try_emplace(at->first, head_count()).second;) {
       line.push_back(at->first);
       if (at->second.fork_tokens == 0) break;
       at = sequences_.find(at->second.parent);
     }
-    for (const std::uint64_t next : line | std::views::reverse) {
-      complete[next] = rebuild_lists(next, found, complete);
+    for (; !line.empty(); line.pop_back()) {
+      complete[line.back()] = rebuild_lists(line.back(), found, complete);
     }
   }
   return complete;

@@ -33,9 +33,6 @@ SequenceTable::SequenceTable(std::span<std::byte> memory, const nkv_pool_header&
       persistence_(persistence),
       records_(header.max_sequences) {
   for (std::size_t index = 0; index < records_.size(); ++index) take_up(index);
-  // A process that died may have left stores in the caches, and its successor builds on them.
-  persistence_->write_back(table_);
-  persistence_->fence();
 }
 
 std::span<std::byte> SequenceTable::place(std::size_t index, std::size_t copy) const {
@@ -50,6 +47,7 @@ void SequenceTable::take_up(std::size_t index) {
   }
   const auto whole = std::ranges::find_if(copies, is_whole);
   if (whole != copies.end()) records_[index] = *whole;
+  // Where they differ, the first may be in the caches only, left there by a process that died.
   if (!std::ranges::equal(place(index, 0), place(index, 1))) write(index, records_[index]);
 }
 

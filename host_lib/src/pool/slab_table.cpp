@@ -33,9 +33,6 @@ SlabTable::SlabTable(std::span<std::byte> memory, const nkv_pool_header& header,
     uses_[i] = take_up(i);
     if (uses_[i] == 0) free_.push_back(static_cast<std::uint32_t>(i));
   }
-  // A process that died may have left stores in the caches, and its successor builds on them.
-  persistence_->write_back(memory_.subspan(records_at_, uses_.size() * sizeof(nkv_slab_record)));
-  persistence_->fence();
 }
 
 /// What a record says; of two whole copies, the first.
@@ -47,6 +44,7 @@ std::uint32_t SlabTable::take_up(std::size_t slab) {
       words, [](std::uint64_t word) { return word == word_of(static_cast<std::uint32_t>(word)); });
   std::uint32_t use = whole == words.end() ? 0 : static_cast<std::uint32_t>(*whole);
   if (!is_use(use, slab_bytes_)) use = 0;
+  // Where they differ, the first may be in the caches only, left there by a process that died.
   if (words[0] != words[1]) write(slab, use);
   return use;
 }

@@ -309,6 +309,7 @@ enum nkv_daemon_operation {
   NKV_DAEMON_OPERATION_SET = 1, /**< Job: copies objects in. */
   NKV_DAEMON_OPERATION_ERASE = 2, /**< Job: deletes objects. */
   NKV_DAEMON_OPERATION_EXISTS = 3, /**< Job: OK or NOT_FOUND for each key. */
+  NKV_DAEMON_OPERATION_SET_PARTS = 4, /**< Job: copies parts of objects in. */
   NKV_DAEMON_OPERATION_CANCEL = 16, /**< Ends the job whose tag is `argument`. */
   /**
    * Which keys are there: `value` of the completion counts them from the first on; one byte each to
@@ -337,6 +338,8 @@ enum nkv_daemon_operation {
   NKV_DAEMON_OPERATION_DEFRAGMENT = 28,
   /** daemon_tenant_info [`count`] to the result, from the `number`-th on. */
   NKV_DAEMON_OPERATION_TENANTS = 29,
+  /** Tenant `number`: whether (`argument`) what is stored from now on is wiped when it goes. */
+  NKV_DAEMON_OPERATION_SET_WIPE = 31,
   /** daemon_client_info [`count`] to the result, from the `number`-th on. */
   NKV_DAEMON_OPERATION_CLIENTS = 30,
 };
@@ -378,9 +381,10 @@ enum nkv_share_message_kind {
 /** Options of a submission. */
 #define NKV_DAEMON_FLAG_CHAIN (1u << 0) /**< SET: each item is the block after the one before it. */
 #define NKV_DAEMON_FLAG_OVERWRITE (1u << 1) /**< SET: replace what is there. */
+#define NKV_DAEMON_FLAG_QUIET (1u << 3) /**< GET: no use that eviction or statistics should see. */
 /** The completion makes the client's descriptor readable, whether it sleeps or not. */
 #define NKV_DAEMON_FLAG_NOTIFY (1u << 2)
-#define NKV_DAEMON_FLAG_ALL 0x7u
+#define NKV_DAEMON_FLAG_ALL 0xfu
 
 /** How an object is stored. */
 /** After the payload stands a CRC32C for each part, and `payload_crc` is of those. */
@@ -1371,10 +1375,10 @@ struct nkv_daemon_submission {
    */
   uint32_t result_bytes;
   uint32_t items; /**< Items or keys. */
-  /** SET with CHAIN: offset in the request of the key before the first item's. */
+  /** SET, SET_PARTS with CHAIN: offset in the request of the key before the first item's. */
   uint32_t parent_at;
   uint32_t parent_bytes; /**< Its length; 0: none. */
-  uint32_t reserved; /**< Zero. */
+  uint32_t object_bytes; /**< SET_PARTS: size of a whole object. */
   /** SET: seconds after which objects may go, 0: never; or what the operation says. */
   uint64_t argument;
   uint64_t reserved2; /**< Zero. */
@@ -1393,7 +1397,7 @@ NKV_ASSERT_OFFSET(daemon_submission, result_bytes, 28);
 NKV_ASSERT_OFFSET(daemon_submission, items, 32);
 NKV_ASSERT_OFFSET(daemon_submission, parent_at, 36);
 NKV_ASSERT_OFFSET(daemon_submission, parent_bytes, 40);
-NKV_ASSERT_OFFSET(daemon_submission, reserved, 44);
+NKV_ASSERT_OFFSET(daemon_submission, object_bytes, 44);
 NKV_ASSERT_OFFSET(daemon_submission, argument, 48);
 NKV_ASSERT_OFFSET(daemon_submission, reserved2, 56);
 
@@ -1426,19 +1430,23 @@ struct nkv_daemon_item {
   uint32_t key_bytes; /**< Its length. */
   uint32_t first_segment; /**< Index of its first segment in the request. */
   uint32_t segments; /**< How many. */
-  uint16_t first_part; /**< GET: first part wanted. */
-  uint16_t part_count; /**< GET: parts wanted; 0: all of the object. */
-  uint32_t reserved; /**< Zero. */
+  uint16_t first_part; /**< GET, SET_PARTS: first part. */
+  uint16_t part_count; /**< GET, SET_PARTS: parts; 0: all of the object. */
+  uint8_t key_is_digest; /**< 1: the key is the SHA-256 that a record has in place of a long one. */
+  uint8_t reserved[3]; /**< Zero. */
+  uint64_t generation; /**< GET, ERASE: only if the object is this one; 0: whichever. */
 };
-#define NKV_DAEMON_ITEM_BYTES 24
-NKV_ASSERT_BYTES(daemon_item, 24);
+#define NKV_DAEMON_ITEM_BYTES 32
+NKV_ASSERT_BYTES(daemon_item, 32);
 NKV_ASSERT_OFFSET(daemon_item, key_at, 0);
 NKV_ASSERT_OFFSET(daemon_item, key_bytes, 4);
 NKV_ASSERT_OFFSET(daemon_item, first_segment, 8);
 NKV_ASSERT_OFFSET(daemon_item, segments, 12);
 NKV_ASSERT_OFFSET(daemon_item, first_part, 16);
 NKV_ASSERT_OFFSET(daemon_item, part_count, 18);
-NKV_ASSERT_OFFSET(daemon_item, reserved, 20);
+NKV_ASSERT_OFFSET(daemon_item, key_is_digest, 20);
+NKV_ASSERT_OFFSET(daemon_item, reserved, 21);
+NKV_ASSERT_OFFSET(daemon_item, generation, 24);
 
 /** A run of bytes in a region. */
 struct nkv_daemon_segment {

@@ -395,6 +395,8 @@ class DaemonOperation(IntEnum):
     ERASE = 2
     # Job: OK or NOT_FOUND for each key.
     EXISTS = 3
+    # Job: copies parts of objects in.
+    SET_PARTS = 4
     # Ends the job whose tag is `argument`.
     CANCEL = 16
     # Which keys are there: `value` of the completion counts them from the first on; one byte each
@@ -424,6 +426,8 @@ class DaemonOperation(IntEnum):
     DEFRAGMENT = 28
     # daemon_tenant_info [`count`] to the result, from the `number`-th on.
     TENANTS = 29
+    # Tenant `number`: whether (`argument`) what is stored from now on is wiped when it goes.
+    SET_WIPE = 31
     # daemon_client_info [`count`] to the result, from the `number`-th on.
     CLIENTS = 30
 
@@ -484,6 +488,8 @@ class DaemonFlag(IntFlag):
     CHAIN = 1 << 0
     # SET: replace what is there.
     OVERWRITE = 1 << 1
+    # GET: no use that eviction or statistics should see.
+    QUIET = 1 << 3
     # The completion makes the client's descriptor readable, whether it sleeps or not.
     NOTIFY = 1 << 2
 
@@ -1286,7 +1292,7 @@ DAEMON_SUBMISSION = Record(
         "items": 32,
         "parent_at": 36,
         "parent_bytes": 40,
-        "reserved": 44,
+        "object_bytes": 44,
         "argument": 48,
         "reserved2": 56,
     },
@@ -1310,8 +1316,8 @@ DAEMON_COMPLETION = Record(
 
 # One object of a job. Offsets count from the start of the request.
 DAEMON_ITEM = Record(
-    "<IIIIHHI",
-    24,
+    "<IIIIHHB3BQ",
+    32,
     {
         "key_at": 0,
         "key_bytes": 4,
@@ -1319,7 +1325,9 @@ DAEMON_ITEM = Record(
         "segments": 12,
         "first_part": 16,
         "part_count": 18,
-        "reserved": 20,
+        "key_is_digest": 20,
+        "reserved": 21,
+        "generation": 24,
     },
 )
 

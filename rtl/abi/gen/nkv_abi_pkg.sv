@@ -338,6 +338,8 @@ package nkv_abi_pkg;
     DaemonOperationErase = 8'd2,
     // Job: OK or NOT_FOUND for each key.
     DaemonOperationExists = 8'd3,
+    // Job: copies parts of objects in.
+    DaemonOperationSetParts = 8'd4,
     // Ends the job whose tag is `argument`.
     DaemonOperationCancel = 8'd16,
     // Which keys are there: `value` of the completion counts them from the first on; one byte each
@@ -367,6 +369,8 @@ package nkv_abi_pkg;
     DaemonOperationDefragment = 8'd28,
     // daemon_tenant_info [`count`] to the result, from the `number`-th on.
     DaemonOperationTenants = 8'd29,
+    // Tenant `number`: whether (`argument`) what is stored from now on is wiped when it goes.
+    DaemonOperationSetWipe = 8'd31,
     // daemon_client_info [`count`] to the result, from the `number`-th on.
     DaemonOperationClients = 8'd30
   } daemon_operation_e;
@@ -422,9 +426,11 @@ package nkv_abi_pkg;
   localparam int unsigned DaemonFlagChain = 0;
   // SET: replace what is there.
   localparam int unsigned DaemonFlagOverwrite = 1;
+  // GET: no use that eviction or statistics should see.
+  localparam int unsigned DaemonFlagQuiet = 3;
   // The completion makes the client's descriptor readable, whether it sleeps or not.
   localparam int unsigned DaemonFlagNotify = 2;
-  localparam logic [7:0] DaemonFlagAll = 8'h07;
+  localparam logic [7:0] DaemonFlagAll = 8'h0f;
 
   // How an object is stored. Bit numbers, and the mask of all.
   // After the payload stands a CRC32C for each part, and `payload_crc` is of those.
@@ -1301,11 +1307,11 @@ package nkv_abi_pkg;
     logic [63:0] reserved2;
     // Byte 48. SET: seconds after which objects may go, 0: never; or what the operation says.
     logic [63:0] argument;
-    // Byte 44. Zero.
-    logic [31:0] reserved;
+    // Byte 44. SET_PARTS: size of a whole object.
+    logic [31:0] object_bytes;
     // Byte 40. Its length; 0: none.
     logic [31:0] parent_bytes;
-    // Byte 36. SET with CHAIN: offset in the request of the key before the first item's.
+    // Byte 36. SET, SET_PARTS with CHAIN: offset in the request of the key before the first item's.
     logic [31:0] parent_at;
     // Byte 32. Items or keys.
     logic [31:0] items;
@@ -1354,11 +1360,15 @@ package nkv_abi_pkg;
 
   // One object of a job. Offsets count from the start of the request.
   typedef struct packed {
-    // Byte 20. Zero.
-    logic [31:0] reserved;
-    // Byte 18. GET: parts wanted; 0: all of the object.
+    // Byte 24. GET, ERASE: only if the object is this one; 0: whichever.
+    logic [63:0] generation;
+    // Byte 21. Zero.
+    logic [2:0][7:0] reserved;
+    // Byte 20. 1: the key is the SHA-256 that a record has in place of a long one.
+    logic [7:0] key_is_digest;
+    // Byte 18. GET, SET_PARTS: parts; 0: all of the object.
     logic [15:0] part_count;
-    // Byte 16. GET: first part wanted.
+    // Byte 16. GET, SET_PARTS: first part.
     logic [15:0] first_part;
     // Byte 12. How many.
     logic [31:0] segments;
@@ -1369,7 +1379,7 @@ package nkv_abi_pkg;
     // Byte 0. Offset of the key.
     logic [31:0] key_at;
   } daemon_item_t;
-  localparam int unsigned DaemonItemBytes = 24;
+  localparam int unsigned DaemonItemBytes = 32;
 
   // A run of bytes in a region.
   typedef struct packed {

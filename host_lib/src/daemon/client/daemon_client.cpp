@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "object/object_jobs.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
@@ -127,7 +128,9 @@ void DaemonClient::take_completions() {
     }
     any = true;
   }
-  if (any && !unsent_.empty()) send_pieces();
+  if (!any) return;
+  heard_ = Clock::now();
+  if (!unsent_.empty()) send_pieces();
 }
 
 void DaemonClient::land(Flight* flight, const nkv_daemon_completion& completion) {
@@ -145,6 +148,10 @@ void DaemonClient::land(Flight* flight, const nkv_daemon_completion& completion)
   }
   ClientJob* const job = flight->job;
   const Piece piece = flight->piece;
+  if (job == nullptr) {
+    end_flight(flight);
+    return;
+  }
   if (status == Status::kOk) {
     read_piece(job->job, piece, *memory_, result,
                memory_->carried(flight->carried_at, piece.carried_bytes), &job->result);
@@ -183,13 +190,9 @@ Status DaemonClient::wait_until(Lock& lock, Clock::time_point deadline, Over ove
 }
 
 Status DaemonClient::check(const Job& job) const {
-  if (job.kind > JobKind::kExists || !namespaces_.contains(job.namespace_number)) {
-    return Status::kBadArgument;
-  }
-  const bool set_only =
-      job.chain || !job.parent.empty() || job.overwrite || job.parts != 0 || job.age.count() != 0;
-  if (set_only && job.kind != JobKind::kSet) return Status::kBadArgument;
-  return job.parts > NKV_MAX_OBJECT_PARTS ? Status::kBadArgument : Status::kOk;
+  if (!namespaces_.contains(job.namespace_number)) return Status::kBadArgument;
+  if (job.parts > NKV_MAX_OBJECT_PARTS) return Status::kBadArgument;
+  return check_job(job);
 }
 
 Status DaemonClient::submit(const Job& job, JobId* id) {
@@ -214,12 +217,31 @@ Status DaemonClient::submit(const Job& job, JobId* id) {
   return Status::kOk;
 }
 
+/// What is still known of a job on the stack when its caller leaves: nothing, unless memory ran out
+/// on the way. The daemon's answers to it then find nobody.
+struct DaemonClient::Abandon {
+  DaemonClient* client;
+  ClientJob* job;
+
+  Abandon(DaemonClient* of, ClientJob* abandoned) : client(of), job(abandoned) {}
+  Abandon(const Abandon&) = delete;
+  Abandon& operator=(const Abandon&) = delete;
+  ~Abandon() {
+    if (job->is_over()) return;
+    std::erase(client->unsent_, job);
+    for (Flight& flight : client->flights_) {
+      if (flight.tag != 0 && flight.job == job) flight.job = nullptr;
+    }
+  }
+};
+
 Status DaemonClient::run(const Job& job, JobResult* result) {
   Lock lock(mutex_);
   Status status = check(job);
   if (status == Status::kOk) status = ensure_connected(lock);
   if (status != Status::kOk) return status;
   ClientJob own(job);
+  const Abandon abandon{this, &own};
   if (!own.is_over()) {
     unsent_.push_back(&own);
     send_pieces();

@@ -91,6 +91,7 @@ class DaemonClient {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  struct Abandon;
 
   /// What a submission is for, from when it is sent to when its completion is taken.
   struct Flight {
@@ -152,6 +153,7 @@ class DaemonClient {
   std::deque<JobId> done_;
   JobId next_job_ = 1;
   std::uint64_t life_ = 0;
+  Clock::time_point heard_;     ///< When the daemon last answered.
   bool expects_daemon_ = true;  ///< False after it has been looked for in vain.
 
   struct Opened {

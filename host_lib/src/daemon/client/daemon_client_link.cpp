@@ -15,6 +15,9 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPause{5};
 constexpr std::chrono::milliseconds kLongestPause{200};
 
+// How long after its last answer a daemon counts as alive without asking the kernel.
+constexpr std::chrono::milliseconds kTrustTime{1};
+
 std::vector<std::byte> encode(const Namespace& name) {
   nkv_daemon_namespace wire{};
   wire.tenant = name.tenant;
@@ -97,6 +100,11 @@ void DaemonClient::lose_connection() {
 }
 
 Status DaemonClient::ensure_connected(Lock& lock) {
+  if (connection_ && Clock::now() - heard_ > kTrustTime && !connection_->is_alive()) {
+    take_completions();
+    lose_connection();
+    changed_.notify_all();
+  }
   if (connection_) return Status::kOk;
   const Clock::time_point deadline = Clock::now() + options_.patience;
   std::chrono::milliseconds pause = kFirstPause;

@@ -185,6 +185,14 @@ Status DaemonStore::set_quota(std::uint16_t tenant, std::uint64_t bytes) {
   return client_->call(call).status;
 }
 
+Status DaemonStore::set_wipe(std::uint16_t tenant, bool wipe) {
+  Call call;
+  call.operation = NKV_DAEMON_OPERATION_SET_WIPE;
+  call.number = tenant;
+  call.argument = wipe ? 1 : 0;
+  return client_->call(call).status;
+}
+
 Status DaemonStore::store_stats(nkv_daemon_store_stats* stats) const {
   Call call;
   call.operation = NKV_DAEMON_OPERATION_STATS;

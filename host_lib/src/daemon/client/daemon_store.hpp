@@ -30,6 +30,7 @@ class DaemonStore final : public ObjectStore {
               std::chrono::nanoseconds duration, std::span<Status> statuses) override;
   Status unpin(LeaseId lease) override;
   Status set_quota(std::uint16_t tenant, std::uint64_t bytes) override;
+  Status set_wipe(std::uint16_t tenant, bool wipe) override;
   [[nodiscard]] ObjectStoreStats stats() const override;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
   std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;

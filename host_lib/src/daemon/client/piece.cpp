@@ -36,11 +36,15 @@ std::uint64_t visit_segments(const Segments& segments, bool cut, const ClientMem
   return round_up(carried, kCarriedAlignment);
 }
 
+bool brings_bytes(const Job& job) {
+  return job.kind == JobKind::kSet || job.kind == JobKind::kSetParts;
+}
+
 /// The same for whichever list the job's kind uses.
 template <typename Visit>
 std::uint64_t visit_item(const Job& job, const ObjectItem& item, const ClientMemory& memory,
                          Visit visit) {
-  if (job.kind == JobKind::kSet) return visit_segments(item.source, false, memory, visit);
+  if (brings_bytes(job)) return visit_segments(item.source, false, memory, visit);
   if (job.kind == JobKind::kGet) return visit_segments(item.target, true, memory, visit);
   return 0;
 }
@@ -99,6 +103,8 @@ void write_piece(const Job& job, const Piece& piece, const ClientMemory& memory,
     wire.first_segment = segments;
     wire.first_part = item.first_part;
     wire.part_count = item.part_count;
+    wire.key_is_digest = item.key_is_digest ? 1 : 0;
+    wire.generation = item.generation;
     nkv_daemon_segment segment{};
     bool last_carried = false;
     const auto put_segment = [&] {
@@ -110,7 +116,7 @@ void write_piece(const Job& job, const Piece& piece, const ClientMemory& memory,
         visit_item(job, item, memory, [&](auto bytes, const auto& place, std::uint64_t offset) {
           // Carried neighbours are one segment.
           if (last_carried && place) put_segment();
-          if (!place && job.kind == JobKind::kSet) {
+          if (!place && brings_bytes(job)) {
             std::memcpy(carried.data() + carried_before + offset, bytes.data(), bytes.size());
           }
           if (last_carried && !place) {
@@ -132,8 +138,10 @@ void write_piece(const Job& job, const Piece& piece, const ClientMemory& memory,
   submission->operation = static_cast<std::uint8_t>(job.kind);
   submission->number = job.namespace_number;
   submission->items = static_cast<std::uint32_t>(piece.count);
-  if (job.kind != JobKind::kSet) return;
+  if (job.quiet) submission->flags = NKV_DAEMON_FLAG_QUIET;
+  if (!brings_bytes(job)) return;
   submission->parts = job.parts;
+  submission->object_bytes = job.object_bytes;
   submission->argument = static_cast<std::uint64_t>(std::max<std::int64_t>(job.age.count(), 0));
   submission->flags = static_cast<std::uint8_t>((job.chain ? NKV_DAEMON_FLAG_CHAIN : 0U) |
                                                 (job.overwrite ? NKV_DAEMON_FLAG_OVERWRITE : 0U));

@@ -131,7 +131,7 @@ MetricFamily job_durations(const ServerCounters& counters) {
   MetricFamily made =
       family("nearkv_job_duration_seconds",
              "Time of jobs from being taken from the ring to being over.", MetricType::Histogram);
-  constexpr const char* kKinds[] = {"get", "set", "erase", "exists"};
+  constexpr const char* kKinds[] = {"get", "set", "erase", "exists", "set_parts"};
   for (std::size_t kind = 0; kind < counters.jobs.size(); ++kind) {
     const DurationHistogram& durations = counters.jobs[kind];
     ClientMetric metric;

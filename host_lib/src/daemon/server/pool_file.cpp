@@ -99,18 +99,20 @@ Status PoolFile::open(const std::string& path, std::unique_ptr<PoolFile>* file,
     return status;
   }
   made->namespaces_ = std::make_unique<NamespaceTable>(made->pool_.get());
+  made->payload_ =
+      std::make_unique<MemoryPayload>(made->pool_->bytes(), &made->pool_->persistence());
   made->records_ = std::make_unique<RecordTable>(made->pool_.get());
   *file = std::move(made);
   return Status::kOk;
 }
 
 Status PoolFile::extents(const nkv_object_record& record, std::vector<Extent>* extents) const {
-  return read_extents(*pool_, record, extents);
+  return read_extents(pool_->header(), payload_.get(), record, extents);
 }
 
 Status PoolFile::verify(const nkv_object_record& record) const {
   std::vector<Extent> extents;
-  Status status = read_extents(*pool_, record, &extents);
+  Status status = read_extents(pool_->header(), payload_.get(), record, &extents);
   if (status != Status::kOk) return status;
   const std::size_t trailer_bytes = record.parts * sizeof(std::uint32_t);
   std::vector<std::byte> stored(record.bytes + trailer_bytes);

@@ -9,6 +9,7 @@
 
 #include "media/guarded.hpp"
 #include "object/extent_allocator.hpp"
+#include "object/memory_payload.hpp"
 #include "object/namespace_table.hpp"
 #include "object/record_table.hpp"
 #include "pool/pool_memory.hpp"
@@ -49,6 +50,7 @@ class PoolFile {
   std::shared_ptr<PoolMemory> pool_;
   std::unique_ptr<NamespaceTable> namespaces_;
   std::unique_ptr<RecordTable> records_;
+  std::unique_ptr<MemoryPayload> payload_;
   bool served_ = false;
 };
 

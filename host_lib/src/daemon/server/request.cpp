@@ -47,16 +47,16 @@ bool take_segments(const Regions& regions, const Request& request, std::uint64_t
 
 }  // namespace
 
-Status copy_request(std::span<const std::byte> area, Request* request) {
+bool lies_in(std::span<const std::byte> area, const nkv_daemon_submission& submission) {
+  return submission.request_at % 8 == 0 && submission.result_at % 8 == 0 &&
+         lies_in(submission.request_at, submission.request_bytes, area.size()) &&
+         lies_in(submission.result_at, submission.result_bytes, area.size());
+}
+
+void copy_request(std::span<const std::byte> area, Request* request) {
   const nkv_daemon_submission& submission = request->submission;
-  if (submission.request_at % 8 != 0 || submission.result_at % 8 != 0 ||
-      !lies_in(submission.request_at, submission.request_bytes, area.size()) ||
-      !lies_in(submission.result_at, submission.result_bytes, area.size())) {
-    return Status::kBadArgument;
-  }
   const auto bytes = area.subspan(submission.request_at, submission.request_bytes);
   request->bytes.assign(bytes.begin(), bytes.end());
-  return Status::kOk;
 }
 
 Status parse_job(const Regions& regions, RequestedJob* requested) {
@@ -70,7 +70,8 @@ Status parse_job(const Regions& regions, RequestedJob* requested) {
   requested->items.clear();
   requested->sources.clear();
   requested->targets.clear();
-  const bool is_set = submission.operation == NKV_DAEMON_OPERATION_SET;
+  const bool is_set = submission.operation == NKV_DAEMON_OPERATION_SET ||
+                      submission.operation == NKV_DAEMON_OPERATION_SET_PARTS;
   const bool is_get = submission.operation == NKV_DAEMON_OPERATION_GET;
   if ((is_set && !take_segments(regions, request, items_bytes, &requested->sources)) ||
       (is_get && !take_segments(regions, request, items_bytes, &requested->targets))) {
@@ -87,6 +88,8 @@ Status parse_job(const Regions& regions, RequestedJob* requested) {
     }
     item.first_part = wire.first_part;
     item.part_count = wire.part_count;
+    item.key_is_digest = wire.key_is_digest != 0;
+    item.generation = wire.generation;
     requested->items.push_back(item);
   }
   Job& job = requested->job;
@@ -94,6 +97,7 @@ Status parse_job(const Regions& regions, RequestedJob* requested) {
   job.kind = static_cast<JobKind>(submission.operation);
   job.namespace_number = submission.number;
   job.items = requested->items;
+  job.quiet = is_get && (submission.flags & NKV_DAEMON_FLAG_QUIET) != 0;
   if (!is_set) return Status::kOk;
   if (!take_bytes(request, submission.parent_at, submission.parent_bytes, &job.parent)) {
     return Status::kBadArgument;
@@ -101,6 +105,7 @@ Status parse_job(const Regions& regions, RequestedJob* requested) {
   job.chain = (submission.flags & NKV_DAEMON_FLAG_CHAIN) != 0;
   job.overwrite = (submission.flags & NKV_DAEMON_FLAG_OVERWRITE) != 0;
   job.parts = submission.parts;
+  job.object_bytes = submission.object_bytes;
   // As many seconds as a record can hold; more is never.
   constexpr std::uint64_t kMostSeconds = 0xFFFFFFFF;
   job.age = std::chrono::seconds(std::min(submission.argument, kMostSeconds));

@@ -18,9 +18,12 @@ struct Request {
   std::vector<std::byte> bytes;
 };
 
-/// Copies the bytes that `request->submission` names out of the request area, each once.
-/// kBadArgument, with nothing copied, if they or the result do not lie in it.
-Status copy_request(std::span<const std::byte> area, Request* request);
+/// Whether a submission's request and result lie in the request area.
+[[nodiscard]] bool lies_in(std::span<const std::byte> area,
+                           const nkv_daemon_submission& submission);
+
+/// Copies the bytes that `request->submission` names, which lie in the area, each once.
+void copy_request(std::span<const std::byte> area, Request* request);
 
 /// A job as the store takes it, over a request's own bytes.
 struct RequestedJob {

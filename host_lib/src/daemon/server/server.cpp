@@ -108,8 +108,9 @@ Server::~Server() {
   threads_.clear();
   janitor_.reset();
   metrics_.reset();
-  if (listener_) ::unlink(config_.socket.path.c_str());
-  log_.info("stopped", {{"objects", store_ != nullptr ? store_->stats().objects : 0}});
+  if (!listener_) return;  // It never began.
+  ::unlink(config_.socket.path.c_str());
+  log_.info("stopped", {{"objects", store_->stats().objects}});
 }
 
 Status Server::open_pool(std::string* reason) {

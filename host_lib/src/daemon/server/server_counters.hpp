@@ -40,7 +40,7 @@ struct ServerCounters {
   std::atomic<std::uint64_t> protocol_errors{0};  ///< Clients cut off for breaking the protocol.
   std::atomic<std::uint64_t> scrubbed_bytes{0};
   std::atomic<std::uint64_t> scrub_damaged{0};
-  std::array<DurationHistogram, 4> jobs;  ///< By JobKind: from being taken to being over.
+  std::array<DurationHistogram, 5> jobs;  ///< By JobKind: from being taken to being over.
 };
 
 }  // namespace nearkv

@@ -25,6 +25,7 @@ std::uint64_t bytes_of_item(const ObjectItem& item) {
 Permission needed_by(JobKind kind) {
   switch (kind) {
     case JobKind::kSet:
+    case JobKind::kSetParts:
       return kMayWrite;
     case JobKind::kErase:
       return kMayErase;
@@ -102,22 +103,23 @@ Session::Step Session::step() {
 
 void Session::handle(const nkv_daemon_submission& submission) {
   add(client_->requests, 1);
-  if (submission.operation <= NKV_DAEMON_OPERATION_EXISTS) {
+  if (submission.operation <= NKV_DAEMON_OPERATION_SET_PARTS) {
     queue_job(submission);
     return;
   }
+  if (!lies_in(window_.requests, submission)) {
+    complete(submission, {Status::kBadArgument});
+    return;
+  }
   call_.submission = submission;
-  Status status = copy_request(window_.requests, &call_);
-  complete(submission, status == Status::kOk ? call(call_) : Answer{status});
+  copy_request(window_.requests, &call_);
+  complete(submission, call(call_));
 }
 
 void Session::queue_job(const nkv_daemon_submission& submission) {
-  std::unique_ptr<QueuedJob> job;
-  if (spare_.empty()) {
-    job = std::make_unique<QueuedJob>();
-  } else {
-    job = std::move(spare_.back());
-    spare_.pop_back();
+  if (!lies_in(window_.requests, submission)) {
+    complete(submission, {Status::kBadArgument});
+    return;
   }
   // Requests of a client that keeps to its area do not overlap; others would cost memory here.
   const std::uint64_t bytes = std::uint64_t{submission.request_bytes} + submission.result_bytes;
@@ -125,9 +127,16 @@ void Session::queue_job(const nkv_daemon_submission& submission) {
     break_off("requests that overlap");
     return;
   }
+  std::unique_ptr<QueuedJob> job;
+  if (spare_.empty()) {
+    job = std::make_unique<QueuedJob>();
+  } else {
+    job = std::move(spare_.back());
+    spare_.pop_back();
+  }
   job->request.submission = submission;
-  Status status = copy_request(window_.requests, &job->request);
-  if (status == Status::kOk) status = parse_job(*regions_, job.get());
+  copy_request(window_.requests, &job->request);
+  Status status = parse_job(*regions_, job.get());
   if (status == Status::kOk) status = check(submission.number, needed_by(job->job.kind));
   if (status != Status::kOk) {
     complete(submission, {status});
@@ -188,8 +197,8 @@ void Session::count(const QueuedJob& job, const JobResult& chunk) {
     add(counters.hits, done);
     add(counters.get_bytes, done_bytes);
     add(counters.misses, missing);
-  } else if (job.job.kind == JobKind::kSet) {
-    add(counters.sets, done);
+  } else if (job.job.kind == JobKind::kSet || job.job.kind == JobKind::kSetParts) {
+    if (job.job.kind == JobKind::kSet) add(counters.sets, done);
     add(counters.set_bytes, done_bytes);
   }
   add(client_->copied_bytes, done_bytes);

@@ -122,7 +122,7 @@ Session::Answer Session::call(const Request& request) {
       break;
   }
   if (submission.operation < NKV_DAEMON_OPERATION_SET_QUOTA ||
-      submission.operation > NKV_DAEMON_OPERATION_CLIENTS) {
+      submission.operation > NKV_DAEMON_OPERATION_SET_WIPE) {
     return {Status::kBadOpcode};
   }
   const Status status = check_admin();
@@ -225,6 +225,10 @@ Session::Answer Session::administer(const Request& request) {
     case NKV_DAEMON_OPERATION_SET_QUOTA:
       if (submission.number > 0xFFFF) return {Status::kBadArgument};
       return {store.set_quota(static_cast<std::uint16_t>(submission.number), submission.argument)};
+    case NKV_DAEMON_OPERATION_SET_WIPE:
+      if (submission.number > 0xFFFF) return {Status::kBadArgument};
+      return {
+          store.set_wipe(static_cast<std::uint16_t>(submission.number), submission.argument != 0)};
     case NKV_DAEMON_OPERATION_STATS: {
       nkv_daemon_store_stats wire = to_wire(store.stats());
       wire.scrubbed_bytes = context_.counters->scrubbed_bytes;

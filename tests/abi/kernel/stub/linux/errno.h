@@ -16,6 +16,7 @@
 #define EMSGSIZE 90
 #define EOPNOTSUPP 95
 #define ETIMEDOUT 110
+#define ECONNREFUSED 111
 #define ESTALE 116
 #define EUCLEAN 117
 #define EDQUOT 122

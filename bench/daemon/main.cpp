@@ -1,0 +1,56 @@
+// nearkv_daemon_bench: what it costs that a pool is another process's.
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+
+#include "cases.hpp"
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app("Latencies and rates through a daemon, beside a store in this process and memcpy.");
+  nearkv::bench::Options options;
+  std::string json_path;
+  std::size_t working_set_mib = options.working_set_bytes >> 20;
+  app.add_option("--json", json_path, "Write the results to this file");
+  app.add_option("--rounds", options.rounds, "Measured runs of each contender")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--calls", options.calls, "Calls of a round of latencies")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--working-set-mib", working_set_mib, "Objects together")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  options.working_set_bytes = working_set_mib << 20;
+  const std::uint64_t pool_bytes = 2 * options.working_set_bytes + (128ULL << 20);
+
+  nearkv::bench::ChildDaemon child(pool_bytes);
+  nearkv::bench::Contestant local =
+      nearkv::bench::local_contestant(pool_bytes, options.window_bytes);
+  nearkv::bench::Contestant daemon =
+      nearkv::bench::daemon_contestant(child.socket(), options.window_bytes);
+  nlohmann::json results = nlohmann::json::array();
+  nearkv::bench::compare_latencies(options, &local, &daemon, &results);
+  nearkv::bench::Report report(options.rounds);
+  nearkv::bench::compare_rates(options, &local, &daemon, &report);
+  for (const auto& result : report.results()) results.push_back(result);
+  if (json_path.empty()) return 0;
+  std::ofstream file(json_path);
+  file << nlohmann::json{{"results", results}}.dump(2) << '\n';
+  if (file.good()) return 0;
+  std::cerr << json_path << ": cannot be written\n";
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,252 @@
+// The tools, end to end: `nearkv` with a daemon, and with a pool that nobody serves; metrics.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <regex>
+#include <set>
+
+#include "daemon_process.hpp"
+#include "support/objects.hpp"
+
+namespace nearkv::test {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Output {
+  int exit = -1;
+  std::string text;  ///< Standard output and error.
+};
+
+Output nearkv(const std::string& arguments) {
+  const std::string command = std::string(NEARKV_EXECUTABLE) + " " + arguments + " 2>&1";
+  Output output;
+  FILE* const pipe = ::popen(command.c_str(), "r");
+  std::array<char, 4096> buffer;
+  while (const std::size_t bytes = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+    output.text.append(buffer.data(), bytes);
+  }
+  const int status = ::pclose(pipe);
+  output.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return output;
+}
+
+Json json_of(const std::string& arguments, int exit = 0) {
+  const Output output = nearkv(arguments);
+  EXPECT_EQ(output.exit, exit) << output.text;
+  return Json::parse(output.text, nullptr, false);
+}
+
+/// The body of GET /metrics.
+std::string scrape(std::uint16_t port) {
+  const FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const std::string request = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+  EXPECT_EQ(::write(fd.get(), request.data(), request.size()),
+            static_cast<ssize_t>(request.size()));
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (ssize_t bytes; (bytes = ::read(fd.get(), buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<std::size_t>(bytes));
+  }
+  return text;
+}
+
+class ToolsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    store_ = connect_to(daemon_.socket());
+    ASSERT_EQ(store_->open_namespace(namespace_of(1, "llama"), &space_), Status::kOk);
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 10000)), Status::kOk);
+    }
+    Bytes found;
+    ASSERT_EQ(get(store_.get(), space_, key_of(1), &found), Status::kOk);
+    ASSERT_EQ(get(store_.get(), space_, key_of(999), &found), Status::kNotFound);
+  }
+
+  [[nodiscard]] std::string socket() const { return " --socket " + daemon_.socket() + " "; }
+
+  DaemonProcess daemon_{"scrub_rate = 0"};
+  std::unique_ptr<ObjectStore> store_;
+  std::uint32_t space_ = 0;
+};
+
+TEST_F(ToolsTest, StatTellsWhatIsThereAndWhoDidWhat) {
+  const Json stat = json_of("stat --json" + socket());
+  EXPECT_EQ(stat["store"]["objects"], 10);
+  EXPECT_EQ(stat["store"]["hits"], 1);
+  EXPECT_EQ(stat["store"]["misses"], 1);
+  EXPECT_EQ(stat["tenants"][0]["name"], "tenant-1");
+  EXPECT_EQ(stat["tenants"][0]["sets"], 10);
+  EXPECT_EQ(stat["tenants"][0]["set_bytes"], 100000);
+  EXPECT_EQ(stat["tenants"][0]["quota_bytes"], nullptr);
+  EXPECT_EQ(stat["tenants"][1]["sets"], 0);
+  EXPECT_EQ(stat["clients"].size(), 2U);
+  const Output text = nearkv("stat" + socket());
+  EXPECT_NE(text.text.find("10 objects"), std::string::npos) << text.text;
+}
+
+TEST_F(ToolsTest, LsListsNamespacesAndObjects) {
+  const Json namespaces = json_of("ls --json" + socket());
+  ASSERT_EQ(namespaces.size(), 1U);
+  EXPECT_EQ(namespaces[0]["tenant"], 1);
+  EXPECT_NE(namespaces[0]["text"].get<std::string>().find("llama"), std::string::npos);
+  const Json objects = json_of("ls " + std::to_string(space_) + " --json" + socket());
+  ASSERT_EQ(objects.size(), 10U);
+  EXPECT_EQ(objects[0]["bytes"], 10000);
+  EXPECT_EQ(objects[0]["key"].get<std::string>().size(), 64U);
+  EXPECT_EQ(json_of("ls 0 --limit 3 --json" + socket()).size(), 3U);
+  const Output missing = nearkv("ls 77" + socket());
+  EXPECT_EQ(missing.exit, 1);
+  EXPECT_NE(missing.text.find("there is no namespace 77"), std::string::npos);
+}
+
+TEST_F(ToolsTest, TopTellsRatesWithoutATerminalToo) {
+  const Json top = json_of("top --count 1 --interval 0.1 --json" + socket());
+  EXPECT_EQ(top["store"]["objects"], 10);
+  EXPECT_EQ(top["rates"].size(), 2U);
+  EXPECT_EQ(top["rates"][0]["hit_ratio"], 0.5);
+  const Output text = nearkv("top --count 2 --interval 0.1" + socket());
+  EXPECT_EQ(text.exit, 0);
+  EXPECT_NE(text.text.find("tenant-1"), std::string::npos) << text.text;
+}
+
+TEST_F(ToolsTest, VerifyAndDefragWorkByTheDaemon) {
+  const Json verified = json_of("verify --json" + socket());
+  EXPECT_EQ(verified["objects"], 10);
+  EXPECT_EQ(verified["bytes"], 100000);
+  EXPECT_EQ(verified["damaged"], 0);
+  EXPECT_EQ(json_of("defrag --json" + socket())["moved_bytes"], 0);
+  EXPECT_EQ(nearkv("defrag --most lots" + socket()).exit, 2);
+}
+
+TEST_F(ToolsTest, APoolThatNobodyServesCanBeInspectedAndVerified) {
+  EXPECT_EQ(nearkv("verify --pool " + daemon_.pool()).exit, 1) << "it is served";
+  EXPECT_EQ(json_of("inspect --json " + daemon_.pool())["served"], true);
+  EXPECT_EQ(daemon_.end(SIGTERM), 0);
+  Json inspected = json_of("inspect --json " + daemon_.pool());
+  EXPECT_EQ(inspected["served"], false);
+  EXPECT_EQ(inspected["records"]["live"], 10);
+  EXPECT_TRUE(inspected["records"]["damaged"].empty());
+  EXPECT_EQ(inspected["namespaces"][0]["objects"], 10);
+  EXPECT_EQ(inspected["namespaces"][0]["bytes"], 100000);
+  EXPECT_EQ(inspected["slab_map"].get<std::string>().size(), inspected["header"]["slabs"]);
+  EXPECT_EQ(json_of("verify --json --pool " + daemon_.pool())["damaged"], 0);
+
+  // A flipped byte in an object's payload, and one in a record.
+  const auto flip = [&](std::uint64_t at) {
+    std::fstream file(daemon_.pool(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(byte ^ 1));
+  };
+  const std::uint64_t records_at = inspected["tables"]["objects_at"];
+  nkv_object_record record{};
+  std::ifstream file(daemon_.pool(), std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(records_at));
+  file.read(reinterpret_cast<char*>(&record), sizeof(record));
+  ASSERT_EQ(record.state, NKV_OBJECT_STATE_LIVE);
+  flip(std::uint64_t{record.extent_first[0]} * NKV_OBJECT_GRAIN_BYTES + 5);
+  flip(records_at + sizeof(record) + offsetof(nkv_object_record, key));
+  inspected = json_of("inspect --json " + daemon_.pool(), 3);
+  EXPECT_EQ(inspected["records"]["damaged"], Json::array({1}));
+  const Json verified = json_of("verify --json --pool " + daemon_.pool(), 3);
+  EXPECT_EQ(verified["damaged_records"], Json::array({0, 1}));
+  // It was only looked at: the daemon finds both and drops them.
+  daemon_.start();
+  EXPECT_EQ(json_of("verify --json" + socket(), 3)["damaged"], 1);
+  EXPECT_EQ(json_of("stat --json" + socket())["store"]["torn"], 1);
+  EXPECT_EQ(json_of("stat --json" + socket())["store"]["objects"], 8);
+}
+
+TEST_F(ToolsTest, EveryCommandExplainsItself) {
+  for (const std::string command : {"serve", "stat", "ls", "top", "inspect", "verify", "defrag"}) {
+    const Output help = nearkv(command + " --help");
+    EXPECT_EQ(help.exit, 0);
+    for (const char* const part : {"DESCRIPTION", "EXAMPLES", "EXIT STATUS"}) {
+      EXPECT_NE(help.text.find(part), std::string::npos) << command << " lacks " << part;
+    }
+  }
+}
+
+TEST_F(ToolsTest, ErrorsSayWhatToDo) {
+  const Output none = nearkv("stat --socket /nowhere/at/all");
+  EXPECT_EQ(none.exit, 1);
+  EXPECT_NE(none.text.find("start the daemon"), std::string::npos) << none.text;
+  EXPECT_EQ(nearkv("frobnicate").exit, 2);
+  EXPECT_EQ(nearkv("stat --frobnicate").exit, 2);
+  EXPECT_EQ(nearkv("inspect /dev/null").exit, 1);
+  EXPECT_EQ(nearkv("serve").exit, 2);
+  EXPECT_EQ(nearkv("serve --config /nowhere").exit, 2);
+  EXPECT_EQ(nearkv("serve --pool /tmp/x --size many").exit, 2);
+}
+
+TEST_F(ToolsTest, CheckConfigChecksAndNoMore) {
+  const Output right = nearkv("serve --check-config --config " + daemon_.config());
+  EXPECT_EQ(right.exit, 0) << right.text;
+  std::ofstream(daemon_.config(), std::ios::app) << "\nnumbre = 5\n";
+  const Output wrong = nearkv("serve --check-config --config " + daemon_.config());
+  EXPECT_EQ(wrong.exit, 2);
+  EXPECT_NE(wrong.text.find("tenant.numbre"), std::string::npos) << wrong.text;
+}
+
+TEST_F(ToolsTest, AReloadTakesQuotasAndTheLevelOfTheLog) {
+  std::ofstream(daemon_.config(), std::ios::app) << "\nquota = \"4MiB\"\n";  // Of tenant 2.
+  ::kill(daemon_.process(), SIGHUP);
+  ASSERT_TRUE(eventually([&] { return daemon_.event("reloaded").has_value(); }));
+  const Json tenants = json_of("stat --json" + socket())["tenants"];
+  EXPECT_EQ(tenants[0]["quota_bytes"], nullptr);
+  EXPECT_EQ(tenants[1]["quota_bytes"], 4 << 20);
+}
+
+TEST_F(ToolsTest, MetricsFollowPrometheusConventions) {
+  const std::uint16_t port = daemon_.event("serving")->at("metrics_port");
+  const std::string body = scrape(port);
+  EXPECT_NE(body.find("\nnearkv_objects 10\n"), std::string::npos) << body;
+  EXPECT_NE(body.find("\nnearkv_tenant_sets_total{tenant=\"tenant-1\"} 10\n"), std::string::npos);
+  EXPECT_NE(body.find("\nnearkv_job_duration_seconds_count{kind=\"set\"} 10\n"), std::string::npos);
+  const std::regex type("# TYPE (nearkv_[a-z_]+) ([a-z]+)");
+  std::size_t families = 0;
+  for (auto found = std::sregex_iterator(body.begin(), body.end(), type);
+       found != std::sregex_iterator(); ++found, ++families) {
+    const std::string name = (*found)[1];
+    const bool is_counter = (*found)[2] == "counter";
+    EXPECT_EQ(is_counter, name.ends_with("_total")) << name;
+    EXPECT_NE(body.find("# HELP " + name + " "), std::string::npos) << name;
+  }
+  EXPECT_GT(families, 30U);
+}
+
+TEST_F(ToolsTest, TheDashboardNamesOnlyMetricsThatThereAre) {
+  const std::string body = scrape(daemon_.event("serving")->at("metrics_port"));
+  std::ifstream file(NEARKV_SHARE "/grafana.json");
+  const Json dashboard = Json::parse(file);
+  const std::regex name("nearkv_[a-z_]+");
+  std::set<std::string> named;
+  for (const Json& panel : dashboard["panels"]) {
+    for (const Json& target : panel.value("targets", Json::array())) {
+      const std::string expression = target["expr"];
+      for (auto found = std::sregex_iterator(expression.begin(), expression.end(), name);
+           found != std::sregex_iterator(); ++found) {
+        named.insert(found->str());
+      }
+    }
+  }
+  EXPECT_GT(named.size(), 15U);
+  for (const std::string& metric : named) {
+    EXPECT_TRUE(body.find("\n" + metric + " ") != std::string::npos ||
+                body.find("\n" + metric + "{") != std::string::npos)
+        << metric;
+  }
+}
+
+}  // namespace
+}  // namespace nearkv::test
