@@ -15,6 +15,8 @@ constexpr std::uint64_t kImages = 24000;
 constexpr std::uint64_t kImages = 1200;
 #endif
 
+constexpr std::size_t kImagesOfStep = 4;
+
 struct Verdict {
   std::uint64_t images = 0;
   std::uint64_t failures = 0;
@@ -47,11 +49,12 @@ std::optional<std::string> judge(const Remains& remains, const Sequences& before
                                  const Sequences& after, const SequenceStep* step, Random& random) {
   const PoolMemoryBytes memory(remains.memory);
   Sequences left;
+  Sequences again;
   if (remains.durable.empty()) {
     auto failure = judge_memory(memory.bytes(), {}, before, after, step, random, &left);
     if (failure || random() % 4 != 0) return failure;
     // What it did since is found again too.
-    return judge_memory(memory.bytes(), {}, left, left, nullptr, random, &left);
+    return judge_memory(memory.bytes(), {}, left, left, nullptr, random, &again);
   }
   // The successor of a process that died builds on what that one had not written back. Then the
   // power fails.
@@ -61,7 +64,7 @@ std::optional<std::string> judge(const Remains& remains, const Sequences& before
     return failure;
   }
   const PoolMemoryBytes later(power.image(PowerCut::Image::kOnlyFenced, random));
-  return judge_memory(later.bytes(), {}, left, left, nullptr, random, &left);
+  return judge_memory(later.bytes(), {}, left, left, nullptr, random, &again);
 }
 
 enum class Who : std::uint8_t { kBoth, kHost, kDevice };
@@ -87,9 +90,15 @@ Verdict cut_power(std::uint64_t images, PowerCut::Defect defect, Who careful = W
       }
       return result;
     };
+    std::uint64_t events = 0;
     power.on_event([&] {
-      // A slab's slots are many events; a few images of each step stand for the rest.
-      if (random() % 4 == 0) left.push_back(remains(static_cast<PowerCut::Image>(random() % 3)));
+      // Steps differ much in their events: of each as many are chosen, all with the same chance.
+      const std::uint64_t place = random() % ++events;
+      if (left.size() < kImagesOfStep) {
+        left.push_back(remains(static_cast<PowerCut::Image>(random() % 3)));
+      } else if (place < kImagesOfStep) {
+        left[place] = remains(static_cast<PowerCut::Image>(random() % 3));
+      }
     });
     const SequenceStep step = random_step(before, random);
     const Status status = run_step(pool.get(), step);
