@@ -70,24 +70,33 @@ void copy_part(std::byte* to, std::span<const std::byte> from, bool write_back) 
   if (write_back) hwy::FlushCacheline(to);
 }
 
+/// Reads every byte of `from` once: who shares it may change it meanwhile, and the checksum has to
+/// be that of what was stored.
 std::uint32_t stream_checked(std::byte* to, std::span<const std::byte> from, std::uint32_t crc,
                              bool write_back) {
+  alignas(kLineBytes) std::array<std::byte, kFoldBlockBytes> held;
   std::uint32_t state = ~crc;
   Run run{to, from};
   std::byte* target = nullptr;
-  auto piece = run.take(bytes_to_line(to, from.size()), &target);
-  state = extend(state, piece);
-  copy_part(target, piece, write_back);
-  piece = run.take(down_to(run.from.size(), kFoldBlockBytes), &target);
-  if (!piece.empty()) {
-    state = copy_fold()(target, piece.data(), piece.size(), state, StoreKind::kStream);
+  const auto take_held = [&](std::size_t bytes) {
+    const std::span<const std::byte> piece = run.take(bytes, &target);
+    std::ranges::copy(piece, held.begin());
+    // Not from the source again, however well the compiler knows that they are the same.
+    asm volatile("" : : "r"(held.data()) : "memory");
+    const std::span<const std::byte> once = std::span(held).first(piece.size());
+    state = extend(state, once);
+    return once;
+  };
+  const auto head = take_held(bytes_to_line(to, from.size()));
+  copy_part(target, head, write_back);
+  const auto blocks = run.take(down_to(run.from.size(), kFoldBlockBytes), &target);
+  if (!blocks.empty()) {
+    state = copy_fold()(target, blocks.data(), blocks.size(), state, StoreKind::kStream);
   }
-  piece = run.take(down_to(run.from.size(), kLineBytes), &target);
-  state = extend(state, piece);
-  stream_lines(target, piece.data(), piece.size());
-  piece = run.take(run.from.size(), &target);
-  state = extend(state, piece);
-  copy_part(target, piece, write_back);
+  const auto lines = take_held(down_to(run.from.size(), kLineBytes));
+  stream_lines(target, lines.data(), lines.size());
+  const auto rest = take_held(run.from.size());
+  copy_part(target, rest, write_back);
   return ~state;
 }
 

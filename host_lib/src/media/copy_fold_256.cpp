@@ -18,7 +18,10 @@ struct Vector256 {
   static constexpr std::size_t kRegisters = 8;
 
   static Register load(const std::byte* from) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    __m256i data = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    // Stored and folded as it was read: the source may change before it could be read again.
+    asm("" : "+x"(data));
+    return data;
   }
   template <StoreKind kStores>
   static void store(Register data, std::byte* to) {
