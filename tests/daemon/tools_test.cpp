@@ -23,6 +23,7 @@ struct Output {
 Output nearkv(const std::string& arguments) {
   const std::string command = std::string(NEARKV_EXECUTABLE) + " " + arguments + " 2>&1";
   Output output;
+  // NOLINTNEXTLINE(bugprone-command-processor): the tools are what shells run.
   FILE* const pipe = ::popen(command.c_str(), "r");
   std::array<char, 4096> buffer;
   while (const std::size_t bytes = std::fread(buffer.data(), 1, buffer.size(), pipe)) {

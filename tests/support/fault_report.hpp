@@ -11,8 +11,8 @@ namespace nearkv::test {
 inline void report_fault(const std::string& fault, std::uint64_t tried, std::uint64_t survived,
                          std::uint64_t lost_objects) {
   std::cout << "FAULT {\"fault\": \"" << fault << "\", \"tried\": " << tried
-            << ", \"survived\": " << survived << ", \"lost_objects\": " << lost_objects << "}"
-            << std::endl;
+            << ", \"survived\": " << survived << ", \"lost_objects\": " << lost_objects << "}\n"
+            << std::flush;
 }
 
 }  // namespace nearkv::test

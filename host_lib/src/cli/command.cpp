@@ -76,6 +76,7 @@ std::string padded_text(std::span<const std::uint8_t> bytes) {
 void print_table(const std::vector<std::string>& headings,
                  const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
+  widths.reserve(headings.size());
   for (const std::string& heading : headings) widths.push_back(heading.size());
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());

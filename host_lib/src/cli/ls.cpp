@@ -37,6 +37,7 @@ void list_namespaces(const std::vector<NamespaceInfo>& infos, bool json) {
     return;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(infos.size());
   for (const NamespaceInfo& info : infos) {
     rows.push_back({std::to_string(info.number), std::to_string(info.tenant), info.text});
   }
@@ -62,6 +63,7 @@ void print_objects(const std::vector<ObjectInfo>& infos, bool json) {
     return;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(infos.size());
   for (const ObjectInfo& info : infos) {
     rows.push_back({std::to_string(info.number), size_text(info.bytes), std::to_string(info.parts),
                     std::to_string(info.extents), info.leased ? "yes" : "no",

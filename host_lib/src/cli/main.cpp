@@ -3,16 +3,20 @@
 
 #include "cli/command.hpp"
 
-int main(int count, char** words) {
+namespace {
+
+constexpr const char* kFooter =
+    "EXIT STATUS\n"
+    "  0  done\n"
+    "  1  failed; standard error says why and what to do\n"
+    "  2  wrong usage or configuration\n"
+    "  3  done, and damage was found\n\n"
+    "nearkv COMMAND --help explains a command.";
+
+int run(int count, char** words) {
   CLI::App app("NearKV: KV blocks kept near the memory that holds them.", "nearkv");
   app.require_subcommand(1);
-  app.footer(
-      "EXIT STATUS\n"
-      "  0  done\n"
-      "  1  failed; standard error says why and what to do\n"
-      "  2  wrong usage or configuration\n"
-      "  3  done, and damage was found\n\n"
-      "nearkv COMMAND --help explains a command.");
+  app.footer(kFooter);
   int exit = nearkv::cli::kDone;
   nearkv::cli::add_serve(&app, &exit);
   nearkv::cli::add_stat(&app, &exit);
@@ -25,6 +29,15 @@ int main(int count, char** words) {
     app.parse(count, words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? nearkv::cli::kDone : nearkv::cli::kUsage;
+  }
+  return exit;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    return run(count, words);
   } catch (const nearkv::cli::Failure& failure) {
     std::cerr << "nearkv: " << failure.text << '\n';
     return failure.exit;
@@ -32,5 +45,4 @@ int main(int count, char** words) {
     std::cerr << "nearkv: " << error.what() << '\n';
     return nearkv::cli::kFailed;
   }
-  return exit;
 }

@@ -158,10 +158,10 @@ void watch(const Options& options) {
     if (screen) {
       screen->show(lines_of(before, after));
     } else if (options.json) {
-      std::cout << json_of(before, after).dump() << std::endl;
+      std::cout << json_of(before, after).dump() << '\n' << std::flush;
     } else {
       for (const std::string& line : lines_of(before, after)) std::cout << line << '\n';
-      std::cout << std::endl;
+      std::cout << '\n' << std::flush;
     }
     before = std::move(after);
   }

@@ -285,6 +285,7 @@ std::vector<TenantUsage> DaemonStore::tenants() const {
   std::vector<nkv_daemon_tenant_info> infos;
   (void)tenant_infos(&infos);
   std::vector<TenantUsage> usages;
+  usages.reserve(infos.size());
   for (const nkv_daemon_tenant_info& info : infos) {
     usages.push_back({info.number, info.used_bytes, info.quota_bytes});
   }

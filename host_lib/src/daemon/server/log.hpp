@@ -12,7 +12,7 @@
 #include "nearkv/status.hpp"
 
 namespace spdlog {
-class logger;
+class logger;  // NOLINT(readability-identifier-naming): its own name.
 }
 
 namespace nearkv {
