@@ -2,8 +2,7 @@
 
 #include "arena.hpp"
 #include "cases.hpp"
-#include "media/checked_copy.hpp"
-#include "media/sealer.hpp"
+#include "media/sealed_streams.hpp"
 #include "media/wipe.hpp"
 
 namespace nearkv::bench {
@@ -33,7 +32,7 @@ void compare_seals(const Options& options, Report* report) {
   for (const std::size_t object_bytes : options.object_bytes) {
     const std::size_t objects = set_bytes / object_bytes;
     const auto order = shuffled(objects, 1);
-    std::vector<SealTag> tags(objects);
+    std::vector<nkv_object_seal> seals(objects);
     const auto at = [object_bytes](Arena& arena, std::size_t object) {
       return arena.span().subspan(object * object_bytes, object_bytes);
     };
@@ -51,11 +50,10 @@ void compare_seals(const Options& options, Report* report) {
            for (const std::size_t object : order) {
              const std::span<const std::byte> segments[] = {at(host, object)};
              SourceCursor from(segments);
-             std::uint32_t sum = 0;
-             check(sealer->seal({.generation = object, .part = 0, .identity = {}}, &from,
-                                at(pool, object), &tags[object], &sum));
+             SealingSource source(sealer.get(), &from, {}, object_bytes, &seals[object]);
+             crc += source.give(at(pool, object), 0);
              copy_fence();
-             crc += sum;
+             check(source.status());
            }
          }},
         {"open",  // what the contender before has sealed
@@ -63,8 +61,9 @@ void compare_seals(const Options& options, Report* report) {
            for (const std::size_t object : order) {
              const std::span<std::byte> segments[] = {at(host, object)};
              TargetCursor to(segments);
-             check(sealer->open({.generation = object, .part = 0, .identity = {}}, at(pool, object),
-                                tags[object], &to));
+             OpeningSink sink(sealer.get(), &to, {}, seals[object]);
+             crc += sink.take(at(pool, object), 0);
+             check(sink.finish());
            }
          }},
         {"wipe",

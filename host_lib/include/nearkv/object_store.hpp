@@ -183,6 +183,11 @@ class NEARKV_API ObjectStore {
     unsigned workers = 1;                ///< Threads that run jobs; whoever waits for a job helps.
     std::string eviction = "chain_lhd";  ///< lru, lfu, arc, s3fifo or chain_lhd.
     std::chrono::milliseconds patience{0};  ///< How long a set waits for leases to free room.
+    /// A file of 32 random bytes that only its owner may read. With it objects are encrypted on
+    /// their way in (XAES-256-GCM, a key for each tenant); keys and sizes stay readable. Without it,
+    /// or with another one, gets of such objects end with kDenied, and the objects stay. Empty:
+    /// objects are stored as they come.
+    std::string seal_key_file;
   };
 
   /// Formats what a URI names:

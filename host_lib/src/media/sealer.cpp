@@ -1,54 +1,26 @@
 #include "media/sealer.hpp"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <ranges>
 
 #include "edge.hpp"
-#include "media/checked_copy.hpp"
 
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kNonceBytes = 12;
-constexpr std::size_t kOpenBytes = std::size_t{1} << 20;  // at a time: OpenSSL counts in int
+constexpr std::size_t kPrefixBytes = 12;                  // Of the nonce: chooses the part's key.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // OpenSSL counts in int.
 
 const unsigned char* in(std::span<const std::byte> bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
-unsigned char* out(std::span<std::byte> bytes) {
-  return reinterpret_cast<unsigned char*>(bytes.data());
-}
 
-/// Little-endian, on any machine.
-std::array<unsigned char, kNonceBytes> nonce_of(const SealedAs& as) {
-  std::array<unsigned char, kNonceBytes> nonce{};
-  for (std::size_t i = 0; i < 8; ++i) {
-    nonce[i] = static_cast<unsigned char>(as.generation >> (8 * i));
-  }
-  for (std::size_t i = 0; i < 4; ++i) {
-    nonce[8 + i] = static_cast<unsigned char>(as.part >> (8 * i));
-  }
-  return nonce;
-}
-
-/// Sets the nonce and takes in the identity; the key is the one that the context has.
-bool begin(EVP_CIPHER_CTX* context, const SealedAs& as) {
-  int ignored = 0;
-  return ::EVP_CipherInit_ex2(context, nullptr, nullptr, nonce_of(as).data(), -1, nullptr) == 1 &&
-         (as.identity.empty() || ::EVP_CipherUpdate(context, nullptr, &ignored, in(as.identity),
-                                                    static_cast<int>(as.identity.size())) == 1);
-}
-
-bool update(EVP_CIPHER_CTX* context, std::span<const std::byte> from, std::byte* to) {
-  int written = 0;
-  return ::EVP_CipherUpdate(context, reinterpret_cast<unsigned char*>(to), &written, in(from),
-                            static_cast<int>(from.size())) == 1;
-}
-
-bool finish(EVP_CIPHER_CTX* context) {
-  unsigned char nothing[16];
-  int written = 0;
-  return ::EVP_CipherFinal_ex(context, nothing, &written) == 1;
-}
+/// Expects that OpenSSL gives 1.
+Status done(int result) { return result == 1 ? Status::kOk : Status::kInternal; }
 
 }  // namespace
 
@@ -62,73 +34,93 @@ Status Sealer::create(const SecretKey& key, std::unique_ptr<Sealer>* sealer) {
   return at_edge([&] {
     if (key.empty()) return Status::kBadArgument;
     std::unique_ptr<Sealer> created(new Sealer);
-    const std::unique_ptr<EVP_CIPHER, decltype(&::EVP_CIPHER_free)> cipher(
-        ::EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr), &::EVP_CIPHER_free);
-    if (cipher == nullptr) return Status::kUnsupported;
-    for (const bool encrypts : {true, false}) {
-      Context& context = encrypts ? created->encrypt_ : created->decrypt_;
-      context.reset(::EVP_CIPHER_CTX_new());
-      if (context == nullptr) return Status::kOutOfMemory;
-      if (::EVP_CipherInit_ex2(context.get(), cipher.get(), in(key.bytes()), nullptr,
-                               encrypts ? 1 : 0, nullptr) != 1) {
-        return Status::kInternal;
-      }
+    using Cipher = std::unique_ptr<EVP_CIPHER, decltype(&::EVP_CIPHER_free)>;
+    const Cipher block(::EVP_CIPHER_fetch(nullptr, "AES-256-ECB", nullptr), &::EVP_CIPHER_free);
+    const Cipher part(::EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr), &::EVP_CIPHER_free);
+    if (block == nullptr || part == nullptr) return Status::kUnsupported;
+    created->derive_.reset(::EVP_CIPHER_CTX_new());
+    created->part_.reset(::EVP_CIPHER_CTX_new());
+    if (created->derive_ == nullptr || created->part_ == nullptr) return Status::kOutOfMemory;
+    Block& mask = created->mask_;
+    int written = 0;
+    if (::EVP_EncryptInit_ex2(created->derive_.get(), block.get(), in(key.bytes()), nullptr,
+                              nullptr) != 1 ||
+        ::EVP_CIPHER_CTX_set_padding(created->derive_.get(), 0) != 1 ||
+        ::EVP_EncryptUpdate(created->derive_.get(), mask.data(), &written, mask.data(),
+                            static_cast<int>(mask.size())) != 1 ||
+        ::EVP_CipherInit_ex2(created->part_.get(), part.get(), nullptr, nullptr, 1, nullptr) != 1) {
+      return Status::kInternal;
     }
+    // Doubled in the field of 2^128, without a branch on what is secret.
+    unsigned carry = 0;
+    for (unsigned char& byte : std::views::reverse(mask)) {
+      const unsigned doubled = unsigned{byte} << 1U | carry;
+      byte = static_cast<unsigned char>(doubled);
+      carry = doubled >> 8U;
+    }
+    mask.back() = static_cast<unsigned char>(mask.back() ^ 0x87U * carry);
     *sealer = std::move(created);
     return Status::kOk;
   });
 }
 
-Status Sealer::seal(const SealedAs& as, SourceCursor* from, std::span<std::byte> to_pool,
-                    SealTag* tag, std::uint32_t* crc) {
-  if (from->remaining_bytes() < to_pool.size()) return Status::kBadArgument;
-  if (!begin(encrypt_.get(), as)) return Status::kInternal;
-  std::uint32_t sum = 0;
-  while (!to_pool.empty()) {
-    // Ciphertext stays in a first-level cache until it is stored past all of them.
-    const std::size_t bytes = std::min(to_pool.size(), staging_.size());
-    for (std::size_t at = 0; at < bytes;) {
-      const std::span<const std::byte> piece = from->next(bytes - at);
-      if (!update(encrypt_.get(), piece, staging_.data() + at)) return Status::kInternal;
-      at += piece.size();
+Status Sealer::make_nonce(SealNonce* nonce) {
+  return done(::RAND_bytes(reinterpret_cast<unsigned char*>(nonce->data()),
+                           static_cast<int>(nonce->size())));
+}
+
+Status Sealer::begin(Direction direction, const SealNonce& nonce,
+                     std::span<const std::byte> identity) {
+  // The part's key: CMAC of (1, "X", the nonce's prefix) and of (2, ...), which are one block each.
+  std::array<unsigned char, 2 * std::tuple_size_v<Block>> key{};
+  for (std::size_t half = 0; half < 2; ++half) {
+    unsigned char* const block = key.data() + half * mask_.size();
+    block[1] = static_cast<unsigned char>(half + 1);
+    block[2] = 'X';
+    std::copy_n(in(nonce), kPrefixBytes, block + mask_.size() - kPrefixBytes);
+    for (std::size_t i = 0; i < mask_.size(); ++i) block[i] ^= mask_[i];
+  }
+  int ignored = 0;
+  const bool begun =
+      ::EVP_EncryptUpdate(derive_.get(), key.data(), &ignored, key.data(),
+                          static_cast<int>(key.size())) == 1 &&
+      ::EVP_CipherInit_ex2(part_.get(), nullptr, key.data(), in(nonce) + kPrefixBytes,
+                           direction == Direction::kSeal ? 1 : 0, nullptr) == 1 &&
+      (identity.empty() || ::EVP_CipherUpdate(part_.get(), nullptr, &ignored, in(identity),
+                                              static_cast<int>(identity.size())) == 1);
+  ::OPENSSL_cleanse(key.data(), key.size());
+  return begun ? Status::kOk : Status::kInternal;
+}
+
+Status Sealer::update(std::span<const std::byte> from, std::byte* to) {
+  while (!from.empty()) {
+    const std::span<const std::byte> some = from.first(std::min(from.size(), kMostBytes));
+    int written = 0;
+    if (::EVP_CipherUpdate(part_.get(), reinterpret_cast<unsigned char*>(to), &written, in(some),
+                           static_cast<int>(some.size())) != 1) {
+      return Status::kInternal;
     }
-    sum = copy_in(to_pool, std::span(staging_).first(bytes), sum);
-    to_pool = to_pool.subspan(bytes);
+    from = from.subspan(some.size());
+    to += some.size();
   }
-  if (!finish(encrypt_.get()) ||
-      ::EVP_CIPHER_CTX_ctrl(encrypt_.get(), EVP_CTRL_AEAD_GET_TAG, static_cast<int>(tag->size()),
-                            out(*tag)) != 1) {
-    return Status::kInternal;
-  }
-  *crc = sum;
   return Status::kOk;
 }
 
-Status Sealer::open(const SealedAs& as, std::span<const std::byte> from_pool, const SealTag& tag,
-                    TargetCursor* to) {
-  if (to->remaining_bytes() < from_pool.size()) return Status::kBadArgument;
-  if (!begin(decrypt_.get(), as)) return Status::kInternal;
-  TargetCursor written = *to;
-  std::span<const std::byte> rest = from_pool;
-  bool genuine = true;
-  while (genuine && !rest.empty()) {
-    const std::span<std::byte> piece = to->next(std::min(rest.size(), kOpenBytes));
-    genuine = update(decrypt_.get(), rest.first(piece.size()), piece.data());
-    rest = rest.subspan(piece.size());
-  }
+Status Sealer::finish(SealTag* tag) {
+  Block nothing;
+  int written = 0;
+  if (::EVP_CipherFinal_ex(part_.get(), nothing.data(), &written) != 1) return Status::kInternal;
+  return done(::EVP_CIPHER_CTX_ctrl(part_.get(), EVP_CTRL_AEAD_GET_TAG,
+                                    static_cast<int>(tag->size()), tag->data()));
+}
+
+bool Sealer::matches(const SealTag& tag) {
   SealTag expected = tag;
-  genuine = genuine &&
-            ::EVP_CIPHER_CTX_ctrl(decrypt_.get(), EVP_CTRL_AEAD_SET_TAG,
-                                  static_cast<int>(expected.size()), out(expected)) == 1 &&
-            finish(decrypt_.get());
-  if (genuine) return Status::kOk;
-  // Nobody reads what nobody vouches for.
-  for (std::size_t left = from_pool.size(); left != 0;) {
-    const std::span<std::byte> piece = written.next(left);
-    std::ranges::fill(piece, std::byte{0});
-    left -= piece.size();
-  }
-  return Status::kCorrupt;
+  Block nothing;
+  int written = 0;
+  return ::EVP_CIPHER_CTX_ctrl(part_.get(), EVP_CTRL_AEAD_SET_TAG,
+                               static_cast<int>(expected.size()), expected.data()) == 1 &&
+         ::EVP_CipherFinal_ex(part_.get(), nothing.data(), &written) == 1;
 }
 
 }  // namespace nearkv

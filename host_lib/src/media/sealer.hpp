@@ -1,4 +1,4 @@
-// Objects that only their tenant can read: AES-256-GCM between host memory and the pool.
+// Parts of objects that only their tenant can read: XAES-256-GCM (C2SP), with OpenSSL's AES.
 #pragma once
 
 #include <array>
@@ -8,62 +8,64 @@
 #include <span>
 
 #include "media/secret_key.hpp"
-#include "media/segments.hpp"
 #include "nearkv/status.hpp"
+#include "nkv_abi.h"
 
 struct evp_cipher_ctx_st;
 
 namespace nearkv {
 
-/// What a part of an object is sealed as; opening it takes the same.
-struct SealedAs {
-  /// Of the object, never used again in its pool: with `part`, the 96 bits of the nonce.
-  std::uint64_t generation = 0;
-  std::uint32_t part = 0;
-  /// Of the record: authenticated, not stored. An object moved under another name does not open.
-  std::span<const std::byte> identity;
-};
+/// 192 bits: random ones never meet (2^80 parts of one key for a chance of 2^-32), so nobody has to
+/// count parts over restarts.
+using SealNonce = std::array<std::byte, NKV_SEAL_NONCE_BYTES>;
+using SealTag = std::array<std::byte, NKV_SEAL_TAG_BYTES>;
 
-using SealTag = std::array<std::byte, 16>;
-
-/// Seals and opens with one key. For one thread at a time; make one for each worker. OpenSSL's
-/// expanded key lives in its heap, which is not locked, and is wiped with the sealer.
-///
-/// A fault that ends seal() or open() inside guarded() leaves the sealer usable; what open() had
-/// written until then is vouched for by nobody, and the caller wipes it.
+/// Seals and opens parts with one key, one at a time. For one thread at a time. OpenSSL's expanded
+/// keys live in its heap, which is not locked, and are wiped with the sealer.
 class Sealer {
  public:
-  /// kBadArgument if the key is empty, kUnsupported if OpenSSL lacks the cipher.
+  enum class Direction : std::uint8_t { kSeal, kOpen };
+
+  /// kBadArgument if the key is empty, kUnsupported if OpenSSL lacks the ciphers.
   static Status create(const SecretKey& key, std::unique_ptr<Sealer>* sealer);
+
+  /// kInternal if the system has no randomness.
+  static Status make_nonce(SealNonce* nonce);
 
   Sealer(const Sealer&) = delete;
   Sealer& operator=(const Sealer&) = delete;
   ~Sealer();
 
-  /// Fills `to_pool` with ciphertext of the cursor's next bytes, as copy_in() stores: the caller
-  /// calls copy_fence(). `crc` is the CRC32C of the ciphertext, which a scrub without keys can
-  /// verify. kBadArgument if the cursor holds less.
-  Status seal(const SealedAs& as, SourceCursor* from, std::span<std::byte> to_pool, SealTag* tag,
-              std::uint32_t* crc);
+  /// Begins a part; one that was not finished is forgotten. `identity` is authenticated, not
+  /// stored: a part stored under another name does not open. kInternal.
+  Status begin(Direction direction, const SealNonce& nonce, std::span<const std::byte> identity);
 
-  /// Fills the cursor's next bytes with the plaintext of `from_pool`. kCorrupt, and what was
-  /// written is zero, if key, nonce, identity, tag or any byte is not what was sealed; kBadArgument
-  /// if the cursor has less room.
-  Status open(const SealedAs& as, std::span<const std::byte> from_pool, const SealTag& tag,
-              TargetCursor* to);
+  /// The part's next bytes, sealed or opened; `to` has as much room. What is opened is vouched for
+  /// by nobody before matches(). kInternal.
+  Status update(std::span<const std::byte> from, std::byte* to);
+
+  /// The tag of what was sealed. kInternal.
+  Status finish(SealTag* tag);
+
+  /// Whether what was opened is what was sealed: key, nonce, identity, every byte, and this tag.
+  [[nodiscard]] bool matches(const SealTag& tag);
+
+  /// For whoever moves bytes through the sealer.
+  [[nodiscard]] std::span<std::byte> staging() { return staging_; }
 
  private:
   struct FreeContext {
     void operator()(evp_cipher_ctx_st* context) const;
   };
   using Context = std::unique_ptr<evp_cipher_ctx_st, FreeContext>;
-  static constexpr std::size_t kStagingBytes = std::size_t{16} << 10;
+  using Block = std::array<unsigned char, 16>;
 
   Sealer() = default;
 
-  Context encrypt_;
-  Context decrypt_;
-  alignas(64) std::array<std::byte, kStagingBytes> staging_;
+  Context derive_;  ///< AES-256 with the tenant's key, which gives the key of each part.
+  Context part_;
+  Block mask_{};  ///< K1 of CMAC (NIST SP 800-38B).
+  alignas(64) std::array<std::byte, std::size_t{16} << 10> staging_;  // In a first-level cache.
 };
 
 }  // namespace nearkv

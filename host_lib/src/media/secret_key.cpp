@@ -20,7 +20,6 @@
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kLeastIdentityBytes = 16;
 constexpr std::string_view kPurpose = "nearkv sealed objects 1";
 
 /// A page of its own: locks and dump flags are those of pages.
@@ -104,10 +103,9 @@ Status SecretKey::load(const std::string& path, SecretKey* key, std::string* rea
   });
 }
 
-Status SecretKey::derive(const SecretKey& master, std::span<const std::byte> pool_identity,
-                         std::string_view tenant, SecretKey* key) {
+Status SecretKey::derive(const SecretKey& master, std::string_view tenant, SecretKey* key) {
   return at_edge([&] {
-    if (master.empty() || pool_identity.size() < kLeastIdentityBytes) return Status::kBadArgument;
+    if (master.empty()) return Status::kBadArgument;
     const std::string info = std::string(kPurpose) + '\0' + std::string(tenant);
     const std::unique_ptr<EVP_KDF, decltype(&::EVP_KDF_free)> hkdf(
         ::EVP_KDF_fetch(nullptr, "HKDF", nullptr), &::EVP_KDF_free);
@@ -117,7 +115,6 @@ Status SecretKey::derive(const SecretKey& master, std::span<const std::byte> poo
     const OSSL_PARAM parameters[] = {
         ::OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
         octets(OSSL_KDF_PARAM_KEY, master.bytes_.data(), master.bytes_.size()),
-        octets(OSSL_KDF_PARAM_SALT, pool_identity.data(), pool_identity.size()),
         octets(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
         ::OSSL_PARAM_construct_end(),
     };

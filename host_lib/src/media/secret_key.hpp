@@ -31,11 +31,9 @@ class SecretKey {
   /// if it is not.
   static Status load(const std::string& path, SecretKey* key, std::string* reason);
 
-  /// The key of one tenant in one pool: HKDF-SHA256 of the master key. `pool_identity` is at least
-  /// 16 bytes, random and new whenever the pool is made anew, because generations then start again
-  /// and a nonce must never meet the same key twice. kBadArgument if it is shorter.
-  static Status derive(const SecretKey& master, std::span<const std::byte> pool_identity,
-                       std::string_view tenant, SecretKey* key);
+  /// The key of one tenant: HKDF-SHA256 (RFC 5869) of the master key, without salt. kBadArgument if
+  /// that is empty.
+  static Status derive(const SecretKey& master, std::string_view tenant, SecretKey* key);
 
   [[nodiscard]] bool empty() const { return bytes_.empty(); }
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "media/checked_copy.hpp"
 #include "object/extent_runs.hpp"
 #include "round_up.hpp"
 
@@ -86,7 +85,7 @@ Status BlockPayload::write(std::span<const Extent> extents, std::uint64_t offset
   for (const PayloadPiece& piece : pieces) {
     for (std::uint64_t left = piece.bytes; left > 0 && status == Status::kOk;) {
       const std::size_t run = std::min<std::uint64_t>(left, kStagingBytes - staged);
-      *piece.crc = gather_in(staging.subspan(staged, run), piece.source, *piece.crc);
+      *piece.crc = piece.source->give(staging.subspan(staged, run), *piece.crc);
       staged += run;
       left -= run;
       if (staged == kStagingBytes) flush();
@@ -112,7 +111,7 @@ Status BlockPayload::wipe(std::span<const Extent> extents) {
 }
 
 Status BlockPayload::read(std::span<const Extent> extents, std::uint64_t offset,
-                          std::uint64_t bytes, TargetCursor* target, std::uint32_t* crc) {
+                          std::uint64_t bytes, ByteSink* sink, std::uint32_t* crc) {
   std::unique_ptr<Lane> lane;
   Status status = take_lane(&lane);
   if (status != Status::kOk) return status;
@@ -123,7 +122,7 @@ Status BlockPayload::read(std::span<const Extent> extents, std::uint64_t offset,
     status = transfer(lane.get(), BlockOperation::kRead, extents, offset - before,
                       round_up(before + run, kBlockBytes));
     if (status != Status::kOk) break;
-    *crc = scatter_out(target, staging.subspan(before, run), *crc);
+    *crc = sink->take(staging.subspan(before, run), *crc);
     offset += run;
     bytes -= run;
   }

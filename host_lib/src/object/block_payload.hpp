@@ -26,7 +26,7 @@ class BlockPayload final : public Payload {
                std::span<const PayloadPiece> pieces) override;
   Status wipe(std::span<const Extent> extents) override;
   Status read(std::span<const Extent> extents, std::uint64_t offset, std::uint64_t bytes,
-              TargetCursor* target, std::uint32_t* crc) override;
+              ByteSink* sink, std::uint32_t* crc) override;
 
  private:
   struct FreeMemory {

@@ -30,8 +30,9 @@ Status read_list(Payload* payload, const nkv_object_record& record, const Extent
   ListGrain list;
   std::span<std::byte> space(list);
   TargetCursor target(std::span(&space, 1));
+  SegmentSink sink(&target);
   std::uint32_t ignored = 0;
-  const Status status = payload->read(std::span(&place, 1), 0, list.size(), &target, &ignored);
+  const Status status = payload->read(std::span(&place, 1), 0, list.size(), &sink, &ignored);
   if (status != Status::kOk) return status;
   std::uint32_t crc = 0;
   std::memcpy(&crc, list.data() + NKV_EXTENT_LIST_CRC_AT, sizeof(crc));
@@ -90,7 +91,8 @@ Status write_extents(Payload* payload, const std::vector<Extent>& extents, bool 
   const std::uint32_t crc = checksum(list);
   std::memcpy(list.data() + NKV_EXTENT_LIST_CRC_AT, &crc, sizeof(crc));
   const std::span<const std::byte> data(list);
-  SourceCursor source(std::span(&data, 1));
+  SourceCursor cursor(std::span(&data, 1));
+  SegmentSource source(&cursor);
   std::uint32_t ignored = 0;
   const PayloadPiece piece{data.size(), &source, &ignored};
   return payload->write(std::span(&extents.back(), 1), 0, std::span(&piece, 1));

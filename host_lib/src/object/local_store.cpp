@@ -125,8 +125,15 @@ Status LocalStore::open(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payloa
   tenants.capacity_bytes = std::uint64_t{pool->header().slabs} * pool->header().slab_bytes;
   Status status = Tenants::check(tenants, reason);
   if (status != Status::kOk) return status;
-  auto objects = std::make_unique<Objects>(std::move(pool), std::move(payload), std::move(tenants),
-                                           options.patience);
+  std::unique_ptr<Seals> seals;
+  if (!options.seal_key_file.empty()) {
+    SecretKey master;
+    status = SecretKey::load(options.seal_key_file, &master, reason);
+    if (status != Status::kOk) return status;
+    seals = std::make_unique<Seals>(std::move(master));
+  }
+  auto objects = std::make_unique<Objects>(std::move(pool), std::move(payload), std::move(seals),
+                                           std::move(tenants), options.patience);
   status = objects->recover();
   if (status != Status::kOk) return status;
   store->reset(new LocalStore(std::move(objects), options.workers));

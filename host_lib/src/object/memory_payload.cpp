@@ -1,6 +1,5 @@
 #include "object/memory_payload.hpp"
 
-#include "media/checked_copy.hpp"
 #include "media/guarded.hpp"
 #include "media/wipe.hpp"
 #include "object/extent_runs.hpp"
@@ -13,8 +12,8 @@ Status MemoryPayload::write(std::span<const Extent> extents, std::uint64_t offse
     const auto copy = [&](std::uint64_t address, std::uint64_t run) {
       const std::span<std::byte> place = memory_.subspan(address, run);
       std::uintptr_t fault = 0;
-      const Status status = guarded(
-          memory_, [&] { *piece.crc = gather_in(place, piece.source, *piece.crc); }, &fault);
+      const Status status =
+          guarded(memory_, [&] { *piece.crc = piece.source->give(place, *piece.crc); }, &fault);
       if constexpr (kCopyInReachesMemory) {
         persistence_->streamed(place);
       } else {
@@ -40,11 +39,11 @@ Status MemoryPayload::wipe(std::span<const Extent> extents) {
 }
 
 Status MemoryPayload::read(std::span<const Extent> extents, std::uint64_t offset,
-                           std::uint64_t bytes, TargetCursor* target, std::uint32_t* crc) {
+                           std::uint64_t bytes, ByteSink* sink, std::uint32_t* crc) {
   return for_each_run(extents, offset, bytes, [&](std::uint64_t address, std::uint64_t run) {
     const std::span<const std::byte> place = memory_.subspan(address, run);
     std::uintptr_t fault = 0;
-    return guarded(memory_, [&] { *crc = scatter_out(target, place, *crc); }, &fault);
+    return guarded(memory_, [&] { *crc = sink->take(place, *crc); }, &fault);
   });
 }
 

@@ -16,7 +16,7 @@ class MemoryPayload final : public Payload {
                std::span<const PayloadPiece> pieces) override;
   Status wipe(std::span<const Extent> extents) override;
   Status read(std::span<const Extent> extents, std::uint64_t offset, std::uint64_t bytes,
-              TargetCursor* target, std::uint32_t* crc) override;
+              ByteSink* sink, std::uint32_t* crc) override;
 
  private:
   std::span<std::byte> memory_;

@@ -42,9 +42,10 @@ NamespaceTable::NamespaceTable(PoolMemory* pool) : pool_(pool) {
   for (std::uint32_t number = 0; number < pool_->header().max_namespaces; ++number) {
     nkv_namespace_record record{};
     if (!read(number, &record)) continue;
-    Digest digest;
+    NamespaceDigest digest;
     std::ranges::copy(record.digest, digest.begin());
-    if (numbers_.emplace(digest, number).second) tenants_.emplace(number, record.tenant);
+    if (numbers_.emplace(digest, number).second)
+      known_.emplace(number, Known{record.tenant, digest});
   }
 }
 
@@ -94,7 +95,7 @@ Status NamespaceTable::adopt(const NamespaceInfo& info, std::uint32_t* number) {
     return Status::kOk;
   }
   std::uint32_t free = 0;
-  while (tenants_.contains(free)) ++free;
+  while (known_.contains(free)) ++free;
   if (free >= pool_->header().max_namespaces) return Status::kPoolFull;
 
   nkv_namespace_record record{};
@@ -104,27 +105,35 @@ Status NamespaceTable::adopt(const NamespaceInfo& info, std::uint32_t* number) {
   std::ranges::copy(info.text, record.text);
   write(free, record);
   numbers_.emplace(info.digest, free);
-  tenants_.emplace(free, info.tenant);
+  known_.emplace(free, Known{info.tenant, info.digest});
   *number = free;
   return Status::kOk;
 }
 
 std::optional<std::uint16_t> NamespaceTable::tenant(std::uint32_t number) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = tenants_.find(number);
-  if (found == tenants_.end()) return std::nullopt;
-  return found->second;
+  const auto found = known_.find(number);
+  if (found == known_.end()) return std::nullopt;
+  return found->second.tenant;
+}
+
+std::optional<NamespaceDigest> NamespaceTable::digest(std::uint32_t number) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = known_.find(number);
+  if (found == known_.end()) return std::nullopt;
+  return found->second.digest;
 }
 
 std::vector<NamespaceInfo> NamespaceTable::list() const {
   const std::scoped_lock lock(mutex_);
   std::vector<NamespaceInfo> infos;
-  for (const auto& [number, owner] : tenants_) {
+  for (const auto& [number, known] : known_) {
     nkv_namespace_record record{};
     if (!read(number, &record)) continue;
     const std::size_t bytes =
         std::min<std::size_t>(record.text_bytes, std::size_t{NKV_NAMESPACE_TEXT_BYTES});
-    NamespaceInfo info{number, owner, {reinterpret_cast<const char*>(record.text), bytes}, {}};
+    NamespaceInfo info{
+        number, known.tenant, {reinterpret_cast<const char*>(record.text), bytes}, {}};
     std::ranges::copy(record.digest, info.digest.begin());
     infos.push_back(std::move(info));
   }
@@ -133,7 +142,7 @@ std::vector<NamespaceInfo> NamespaceTable::list() const {
 
 std::size_t NamespaceTable::size() const {
   const std::scoped_lock lock(mutex_);
-  return tenants_.size();
+  return known_.size();
 }
 
 }  // namespace nearkv

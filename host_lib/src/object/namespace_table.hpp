@@ -14,6 +14,8 @@
 
 namespace nearkv {
 
+using NamespaceDigest = decltype(NamespaceInfo::digest);
+
 /// Numbers namespaces, and keeps the numbers over restarts. Thread safety: all calls.
 class NamespaceTable {
  public:
@@ -29,13 +31,19 @@ class NamespaceTable {
   /// Whose a namespace is; nothing if there is no such number.
   [[nodiscard]] std::optional<std::uint16_t> tenant(std::uint32_t number) const;
 
+  /// NamespaceInfo::digest; nothing if there is no such number.
+  [[nodiscard]] std::optional<NamespaceDigest> digest(std::uint32_t number) const;
+
   /// All of them, in the order of their numbers.
   [[nodiscard]] std::vector<NamespaceInfo> list() const;
 
   [[nodiscard]] std::size_t size() const;
 
  private:
-  using Digest = std::array<std::uint8_t, 32>;
+  struct Known {
+    std::uint16_t tenant = 0;
+    NamespaceDigest digest{};
+  };
 
   static constexpr std::uint32_t kCopies = 2;  // Each would take all its objects along.
 
@@ -46,8 +54,8 @@ class NamespaceTable {
 
   PoolMemory* pool_;
   mutable std::mutex mutex_;
-  std::map<Digest, std::uint32_t> numbers_;
-  std::map<std::uint32_t, std::uint16_t> tenants_;
+  std::map<NamespaceDigest, std::uint32_t> numbers_;
+  std::map<std::uint32_t, Known> known_;
 };
 
 }  // namespace nearkv

@@ -18,13 +18,15 @@ constexpr std::size_t kBatch = 64;
 }  // namespace
 
 Objects::Objects(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload,
-                 TenantOptions tenants, std::chrono::milliseconds patience)
+                 std::unique_ptr<Seals> seals, TenantOptions tenants,
+                 std::chrono::milliseconds patience)
     : pool_(std::move(pool)),
       persistence_(&pool_->persistence()),
       payload_(std::move(payload)),
       patience_(patience),
       records_(pool_.get()),
       namespaces_(pool_.get()),
+      parts_(payload_.get(), &namespaces_, std::move(seals)),
       states_(records_.size()),
       slabs_(&pool_->slabs()),
       extents_(geometry_of(pool_->header()), &slabs_),

@@ -27,6 +27,7 @@
 #include "object/prefix_tree.hpp"
 #include "object/record_table.hpp"
 #include "object/store_counters.hpp"
+#include "object/stored_parts.hpp"
 #include "object/tenants.hpp"
 #include "pool/pool_memory.hpp"
 
@@ -56,9 +57,10 @@ struct SetOptions {
 /// Thread safety: all calls but recover(). Batches share fences, so larger ones are faster.
 class Objects {
  public:
-  /// `patience`: how long a set waits for leases to end where room is short.
-  Objects(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload, TenantOptions tenants,
-          std::chrono::milliseconds patience);
+  /// `seals`: null to store plain. `patience`: how long a set waits for leases to end where room is
+  /// short.
+  Objects(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload,
+          std::unique_ptr<Seals> seals, TenantOptions tenants, std::chrono::milliseconds patience);
 
   /// Finds what earlier work left. Called once, before anything else.
   Status recover();
@@ -149,6 +151,8 @@ class Objects {
   [[nodiscard]] std::optional<ObjectId> use(std::uint32_t namespace_number, const StoredKey& key);
   void end_use(ObjectId id);
   void hit(ObjectId id);
+  /// The record of an object that the index holds, and where it lies. kCorrupt, kPoison.
+  Status load(ObjectId id, nkv_object_record* record, std::vector<Extent>* extents) const;
   Status copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* bytes);
   void poison(ObjectId id, Status why);
 
@@ -195,6 +199,7 @@ class Objects {
   std::chrono::milliseconds patience_;
   RecordTable records_;
   NamespaceTable namespaces_;
+  StoredParts parts_;
   ObjectStates states_;
   FlatIndex index_;
   PrefixTree tree_;

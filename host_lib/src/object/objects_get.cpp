@@ -30,13 +30,19 @@ void Objects::hit(ObjectId id) {
   if (states_[id].known) tenants_.at(states_[id].tenant).evictor->hit(id);
 }
 
+Status Objects::load(ObjectId id, nkv_object_record* record, std::vector<Extent>* extents) const {
+  Status status = records_.read(id, record);
+  if (status == Status::kOk) {
+    status = read_extents(pool_->header(), payload_.get(), *record, extents);
+  }
+  return status == Status::kNotFound ? Status::kCorrupt : status;
+}
+
 Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* bytes) {
   nkv_object_record record{};
   std::vector<Extent> extents;
-  Status status = records_.read(id, &record);
-  if (status == Status::kOk)
-    status = read_extents(pool_->header(), payload_.get(), record, &extents);
-  if (status != Status::kOk) return status == Status::kNotFound ? Status::kCorrupt : status;
+  Status status = load(id, &record, &extents);
+  if (status != Status::kOk) return status;
   if (item.generation != 0 && item.generation != record.generation) return Status::kNotFound;
 
   const std::uint32_t parts = std::max<std::uint32_t>(record.parts, 1);
@@ -46,24 +52,7 @@ Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* byt
   const PartRange wanted = part_range(record, item.first_part, count);
   *bytes = static_cast<std::uint32_t>(wanted.bytes);
   if (target.remaining_bytes() < wanted.bytes) return Status::kBadArgument;
-  std::uint32_t crc = 0;
-  if (record.parts == 0) {
-    status = payload_->read(extents, 0, record.bytes, &target, &crc);
-    if (status == Status::kOk && crc != record.payload_crc) status = Status::kCorrupt;
-  } else {
-    std::vector<std::uint32_t> checksums(record.parts);
-    std::span<std::byte> trailer = std::as_writable_bytes(std::span(checksums));
-    TargetCursor trailer_target(std::span(&trailer, 1));
-    status = payload_->read(extents, record.bytes, trailer.size(), &trailer_target, &crc);
-    if (status == Status::kOk && crc != record.payload_crc) status = Status::kCorrupt;
-    for (std::uint32_t part = item.first_part;
-         part < item.first_part + count && status == Status::kOk; ++part) {
-      const PartRange range = part_range(record, part, 1);
-      crc = 0;
-      status = payload_->read(extents, range.offset, range.bytes, &target, &crc);
-      if (status == Status::kOk && crc != checksums[part]) status = Status::kCorrupt;
-    }
-  }
+  status = parts_.read(extents, record, item.first_part, count, &target);
   if (status != Status::kOk) *bytes = 0;
   return status;
 }

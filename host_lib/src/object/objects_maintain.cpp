@@ -9,7 +9,6 @@
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kScratchBytes = 256 << 10;
 constexpr std::size_t kSlabsAtOnce = 16;  // One scan over all records finds the objects of so many.
 
 }  // namespace
@@ -77,39 +76,38 @@ bool Objects::use_known(ObjectId id, bool even_in_use) {
 }
 
 void Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) {
-  std::vector<std::byte> scratch(kScratchBytes);
-  // The same memory over and over: only the checksum matters.
-  const std::vector<std::span<std::byte>> target(NKV_MAX_OBJECT_BYTES / kScratchBytes, scratch);
-  ObjectItem item;
-  item.target = target;
   const std::size_t end = std::min<std::size_t>(std::size_t{first} + most, records_.size());
   for (std::size_t record = first; record < end; ++record) {
     const auto id = static_cast<ObjectId>(record);
     if (!use_known(id, true)) continue;
-    std::uint32_t bytes = 0;
-    const Status status = copy_out(id, item, &bytes);
-    if (status != Status::kOk) {
+    nkv_object_record found{};
+    std::vector<Extent> extents;
+    Status status = load(id, &found, &extents);
+    if (status == Status::kOk) status = parts_.verify(extents, found);
+    if (status == Status::kOk) {
+      progress->bytes += found.bytes;
+    } else {
       poison(id, status);
       ++progress->damaged;
     }
     end_use(id);
     ++progress->objects;
-    progress->bytes += bytes;
   }
   progress->next = end == records_.size() ? 0 : static_cast<std::uint32_t>(end);
 }
 
 Status Objects::copy_payload(std::span<const Extent> from, Incoming* incoming) {
   nkv_object_record& record = incoming->record;
-  std::vector<std::byte> scratch(std::uint64_t{record.bytes} +
-                                 std::uint64_t{record.parts} * sizeof(std::uint32_t));
+  std::vector<std::byte> scratch(record.bytes + trailer_bytes(record));
   const std::span<std::byte> space(scratch);
   const std::span<const std::byte> data(scratch);
   TargetCursor target(std::span(&space, 1));
-  SourceCursor source(std::span(&data, 1));
+  SegmentSink sink(&target);
+  SourceCursor cursor(std::span(&data, 1));
+  SegmentSource source(&cursor);
   std::uint32_t ignored = 0;  // Its own checksum goes with it, and is verified when it is read.
   const PayloadPiece piece{data.size(), &source, &ignored};
-  Status status = payload_->read(from, 0, data.size(), &target, &ignored);
+  Status status = payload_->read(from, 0, data.size(), &sink, &ignored);
   if (status != Status::kOk) return status;
   status = payload_->write(incoming->extents, 0, std::span(&piece, 1));
   if (status != Status::kOk) return status == Status::kPoison ? Status::kIoError : status;

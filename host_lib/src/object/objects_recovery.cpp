@@ -17,12 +17,12 @@ bool Objects::adopt(ObjectId id, const nkv_object_record& record) {
   const bool sane =
       (record.state == NKV_OBJECT_STATE_LIVE || record.state == NKV_OBJECT_STATE_POISONED ||
        record.state == NKV_OBJECT_STATE_DOOMED) &&
-      record.bytes != 0 && record.bytes <= NKV_MAX_OBJECT_BYTES &&
-      record.parts <= NKV_MAX_OBJECT_PARTS && record.key_bytes <= NKV_OBJECT_KEY_BYTES &&
-      record.parts != 1 && ((record.flags & NKV_OBJECT_FLAG_PARTS) != 0) == (record.parts > 1) &&
+      (record.flags & ~NKV_OBJECT_FLAG_ALL) == 0 && record.bytes != 0 &&
+      record.bytes <= NKV_MAX_OBJECT_BYTES && record.parts <= NKV_MAX_OBJECT_PARTS &&
+      record.key_bytes <= NKV_OBJECT_KEY_BYTES && record.parts != 1 &&
+      ((record.flags & NKV_OBJECT_FLAG_PARTS) != 0) == (record.parts > 1) &&
       namespaces_.tenant(record.namespace_number) == record.tenant;
-  const std::uint64_t stored_bytes =
-      std::uint64_t{record.bytes} + std::uint64_t{record.parts} * sizeof(std::uint32_t);
+  const std::uint64_t stored_bytes = record.bytes + trailer_bytes(record);
   if (!sane || stored_bytes > std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES ||
       read_extents(pool_->header(), payload_.get(), record, &extents) != Status::kOk ||
       !extents_.adopt(extents)) {

@@ -5,7 +5,6 @@
 
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
-#include "object/part_range.hpp"
 #include "object/wall_clock.hpp"
 #include "round_up.hpp"
 
@@ -43,14 +42,13 @@ Status Objects::begin(const SetOptions& options, std::uint64_t bytes, Incoming* 
           ? static_cast<std::uint32_t>(std::min<std::int64_t>(
                 record.created_s + options.age.count(), std::numeric_limits<std::uint32_t>::max()))
           : 0;
-  std::uint64_t stored_bytes = bytes;
   if (options.parts > 1) {
     record.flags |= NKV_OBJECT_FLAG_PARTS;
     record.parts = options.parts;
-    stored_bytes += std::uint64_t{options.parts} * sizeof(std::uint32_t);
   }
-  record.grains = static_cast<std::uint32_t>(round_up(stored_bytes, NKV_OBJECT_GRAIN_BYTES) /
-                                             NKV_OBJECT_GRAIN_BYTES);
+  if (parts_.seals_new()) record.flags |= NKV_OBJECT_FLAG_SEALED;
+  record.grains = static_cast<std::uint32_t>(
+      round_up(bytes + trailer_bytes(record), NKV_OBJECT_GRAIN_BYTES) / NKV_OBJECT_GRAIN_BYTES);
   record.tenant = *namespaces_.tenant(options.namespace_number);
   return reserve(incoming);
 }
@@ -68,23 +66,7 @@ Status Objects::begin_patiently(const SetOptions& options, std::uint64_t bytes,
 Status Objects::copy_in(const ObjectItem& item, Incoming* incoming) {
   nkv_object_record& record = incoming->record;
   SourceCursor source(item.source);
-  Status status = Status::kOk;
-  if (record.parts == 0) {
-    const PayloadPiece piece{record.bytes, &source, &record.payload_crc};
-    status = payload_->write(incoming->extents, 0, std::span(&piece, 1));
-  } else {
-    // Behind the parts stand their checksums, which are known once they have been copied.
-    std::vector<std::uint32_t> checksums(record.parts);
-    const std::span<const std::byte> trailer = std::as_bytes(std::span(checksums));
-    SourceCursor trailer_source(std::span(&trailer, 1));
-    std::vector<PayloadPiece> pieces;
-    pieces.reserve(record.parts + std::size_t{1});
-    for (std::uint32_t part = 0; part < record.parts; ++part) {
-      pieces.push_back({part_range(record, part, 1).bytes, &source, &checksums[part]});
-    }
-    pieces.push_back({trailer.size(), &trailer_source, &record.payload_crc});
-    status = payload_->write(incoming->extents, 0, pieces);
-  }
+  const Status status = parts_.write(incoming->extents, &source, &record);
   if (status != Status::kOk) return status;
   return write_extents(payload_.get(), incoming->extents, incoming->has_list, &record);
 }

@@ -23,7 +23,7 @@ struct Objects::Partial {
   Incoming incoming;
   Status status = Status::kBusy;  ///< Of its beginning; kBusy: not begun.
   std::vector<Part> parts;
-  std::vector<std::uint32_t> checksums;
+  std::vector<std::byte> trailer;
   bool dropped = false;  ///< Erased, given up or whole: nothing may be added.
   std::chrono::steady_clock::time_point last_part = std::chrono::steady_clock::now();
 };
@@ -52,7 +52,7 @@ Status Objects::join(const SetOptions& options, const StoredKey& key,
     begun.status = begin_patiently(options, options.object_bytes, &begun.incoming);
     if (begun.status == Status::kOk) {
       begun.parts.resize(options.parts, Partial::Part::kAbsent);
-      begun.checksums.resize(options.parts);
+      begun.trailer.resize(trailer_bytes(begun.incoming.record));
     } else {
       begun.dropped = true;
       const std::scoped_lock all(partials_mutex_);
@@ -91,13 +91,11 @@ Status Objects::set_part(const SetOptions& options, const ObjectItem& item) {
       if (partial->parts[part] == Partial::Part::kOnItsWay) return Status::kBusy;
       partial->parts[part] = Partial::Part::kOnItsWay;
     }
-    const PartRange range = part_range(record, part, 1);
-    std::uint32_t crc = 0;
-    const PayloadPiece piece{range.bytes, &source, &crc};
+    const std::size_t entry_bytes = trailer_entry_bytes(record);
     const Status status =
-        payload_->write(partial->incoming.extents, range.offset, std::span(&piece, 1));
+        parts_.write_part(partial->incoming.extents, record, part, &source,
+                          std::span(partial->trailer).subspan(part * entry_bytes, entry_bytes));
     const std::scoped_lock lock(partial->mutex);
-    partial->checksums[part] = crc;
     partial->parts[part] = status == Status::kOk ? Partial::Part::kHere : Partial::Part::kAbsent;
     const bool writing =
         std::ranges::find(partial->parts, Partial::Part::kOnItsWay) != partial->parts.end();
@@ -120,10 +118,7 @@ Status Objects::finish(const SetOptions& options, Partial* partial) {
     const std::scoped_lock lock(partials_mutex_);
     partials_.erase(name_of(options.namespace_number, incoming.key));
   }
-  const std::span<const std::byte> trailer = std::as_bytes(std::span(partial->checksums));
-  SourceCursor source(std::span(&trailer, 1));
-  const PayloadPiece piece{trailer.size(), &source, &incoming.record.payload_crc};
-  Status status = payload_->write(incoming.extents, incoming.record.bytes, std::span(&piece, 1));
+  Status status = parts_.write_trailer(incoming.extents, partial->trailer, &incoming.record);
   if (status == Status::kOk) {
     status = write_extents(payload_.get(), incoming.extents, incoming.has_list, &incoming.record);
   }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "media/segments.hpp"
+#include "media/byte_streams.hpp"
 #include "nearkv/status.hpp"
 #include "object/extent_allocator.hpp"
 
@@ -14,7 +14,7 @@ namespace nearkv {
 /// Bytes on their way into extents. They are taken when their turn comes, not before.
 struct PayloadPiece {
   std::uint64_t bytes = 0;
-  SourceCursor* source = nullptr;
+  ByteSource* source = nullptr;
   std::uint32_t* crc = nullptr;  ///< Continued over the bytes.
 };
 
@@ -36,10 +36,10 @@ class Payload {
   /// Overwrites all of the extents with zeros; durable after the pool's next fence.
   virtual Status wipe(std::span<const Extent> extents) = 0;
 
-  /// Copies `bytes` from byte `offset` of the extents to the target and continues `crc` over them.
+  /// Gives `bytes` from byte `offset` of the extents to the sink and continues `crc` over them.
   /// kPoison: the medium could not give them.
   virtual Status read(std::span<const Extent> extents, std::uint64_t offset, std::uint64_t bytes,
-                      TargetCursor* target, std::uint32_t* crc) = 0;
+                      ByteSink* sink, std::uint32_t* crc) = 0;
 };
 
 }  // namespace nearkv

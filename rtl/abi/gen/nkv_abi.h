@@ -75,7 +75,7 @@ typedef float nkv_f32;
 #define NKV_POOL_RING_ENTRIES 64 /**< [entries] Entries of the rings of a pool's queue. */
 /** [bytes] Where the second copy of a pool's header starts. */
 #define NKV_POOL_HEADER_COPY_AT 2048
-#define NKV_POOL_VERSION 3 /**< Version of the pool's structures. */
+#define NKV_POOL_VERSION 4 /**< Version of the pool's structures. */
 /** `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it. */
 #define NKV_SLAB_OF_OBJECTS 1
 /** [bytes] Space for objects is counted in these, from the start of the pool. */
@@ -83,6 +83,8 @@ typedef float nkv_f32;
 #define NKV_MAX_OBJECT_BYTES 67108864 /**< [bytes] Largest object. */
 /** [bytes] Keys up to this long are kept as they are; of a longer one, its SHA-256. */
 #define NKV_OBJECT_KEY_BYTES 32
+#define NKV_SEAL_NONCE_BYTES 24 /**< [bytes] Nonce of a sealed part. */
+#define NKV_SEAL_TAG_BYTES 16 /**< [bytes] Authentication tag of a sealed part. */
 /** [parts] Most parts (layers) of an object, each with a checksum of its own. */
 #define NKV_MAX_OBJECT_PARTS 1024
 #define NKV_RECORD_EXTENTS 5 /**< [extents] Extents that fit an object's record. */
@@ -389,10 +391,15 @@ enum nkv_share_message_kind {
 /** How an object is stored. */
 /** After the payload stands a CRC32C for each part, and `payload_crc` is of those. */
 #define NKV_OBJECT_FLAG_PARTS (1u << 0)
-#define NKV_OBJECT_FLAG_WIPE (1u << 2) /**< Its bytes are wiped when it goes. */
 /** A block of a prefix: `parent` is the one before it, 0 for the first. */
 #define NKV_OBJECT_FLAG_CHAINED (1u << 1)
-#define NKV_OBJECT_FLAG_ALL 0x7u
+#define NKV_OBJECT_FLAG_WIPE (1u << 2) /**< Its bytes are wiped when it goes. */
+/**
+ * The payload is encrypted: after it stands an object_seal for each part, or one, and `payload_crc`
+ * is of those.
+ */
+#define NKV_OBJECT_FLAG_SEALED (1u << 3)
+#define NKV_OBJECT_FLAG_ALL 0xfu
 
 /** Options of ATTEND. */
 #define NKV_ATTEND_FLAG_OUTPUT_BF16 (1u << 0) /**< O is bf16; fp32 otherwise. */
@@ -1027,6 +1034,24 @@ NKV_ASSERT_OFFSET(object_extent, first_grain, 0);
 NKV_ASSERT_OFFSET(object_extent, grains, 4);
 
 /**
+ * What one part of a sealed object takes to be opened, beside the tenant's key: XAES-256-GCM. It
+ * authenticates the namespace's digest, the record's `key`, `key_bytes`, `parts` and `bytes`, and
+ * the part's number (32 bits).
+ */
+struct nkv_object_seal {
+  uint8_t nonce[NKV_SEAL_NONCE_BYTES]; /**< Random. */
+  uint8_t tag[NKV_SEAL_TAG_BYTES]; /**< Of the ciphertext and what is authenticated. */
+  uint32_t crc; /**< CRC32C of the ciphertext, which can be verified without the key. */
+  uint32_t reserved; /**< Zero. */
+};
+#define NKV_OBJECT_SEAL_BYTES 48
+NKV_ASSERT_BYTES(object_seal, 48);
+NKV_ASSERT_OFFSET(object_seal, nonce, 0);
+NKV_ASSERT_OFFSET(object_seal, tag, 24);
+NKV_ASSERT_OFFSET(object_seal, crc, 40);
+NKV_ASSERT_OFFSET(object_seal, reserved, 44);
+
+/**
  * One object. The payload is durable before the record, and the record before its state; a free
  * record is any whose state is FREE.
  */
@@ -1038,7 +1063,7 @@ struct nkv_object_record {
   uint32_t namespace_number; /**< Index in the namespace table. */
   uint32_t bytes; /**< Length of the payload. [at most MAX_OBJECT_BYTES] */
   uint8_t key[NKV_OBJECT_KEY_BYTES]; /**< The key, or its SHA-256. */
-  uint32_t payload_crc; /**< CRC32C of the payload, or of its parts' checksums. */
+  uint32_t payload_crc; /**< CRC32C of the payload, or of what stands behind it. */
   uint8_t key_bytes; /**< Length of the key; 0: `key` is a SHA-256. [at most OBJECT_KEY_BYTES] */
   uint8_t flags; /**< How it is stored. [flags of object_flag] */
   /**

@@ -100,7 +100,7 @@ POOL_RING_ENTRIES = 64
 # [bytes] Where the second copy of a pool's header starts.
 POOL_HEADER_COPY_AT = 2048
 # Version of the pool's structures.
-POOL_VERSION = 3
+POOL_VERSION = 4
 # `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
 SLAB_OF_OBJECTS = 1
 # [bytes] Space for objects is counted in these, from the start of the pool.
@@ -109,6 +109,10 @@ OBJECT_GRAIN_BYTES = 4096
 MAX_OBJECT_BYTES = 67108864
 # [bytes] Keys up to this long are kept as they are; of a longer one, its SHA-256.
 OBJECT_KEY_BYTES = 32
+# [bytes] Nonce of a sealed part.
+SEAL_NONCE_BYTES = 24
+# [bytes] Authentication tag of a sealed part.
+SEAL_TAG_BYTES = 16
 # [parts] Most parts (layers) of an object, each with a checksum of its own.
 MAX_OBJECT_PARTS = 1024
 # [extents] Extents that fit an object's record.
@@ -499,10 +503,13 @@ class ObjectFlag(IntFlag):
 
     # After the payload stands a CRC32C for each part, and `payload_crc` is of those.
     PARTS = 1 << 0
-    # Its bytes are wiped when it goes.
-    WIPE = 1 << 2
     # A block of a prefix: `parent` is the one before it, 0 for the first.
     CHAINED = 1 << 1
+    # Its bytes are wiped when it goes.
+    WIPE = 1 << 2
+    # The payload is encrypted: after it stands an object_seal for each part, or one, and
+    # `payload_crc` is of those.
+    SEALED = 1 << 3
 
 
 class AttendFlag(IntFlag):
@@ -1064,6 +1071,20 @@ OBJECT_EXTENT = Record(
     {
         "first_grain": 0,
         "grains": 4,
+    },
+)
+
+# What one part of a sealed object takes to be opened, beside the tenant's key: XAES-256-GCM. It
+# authenticates the namespace's digest, the record's `key`, `key_bytes`, `parts` and `bytes`, and
+# the part's number (32 bits).
+OBJECT_SEAL = Record(
+    "<24B16BII",
+    48,
+    {
+        "nonce": 0,
+        "tag": 24,
+        "crc": 40,
+        "reserved": 44,
     },
 )
 

@@ -58,7 +58,7 @@ package nkv_abi_pkg;
   // [bytes] Where the second copy of a pool's header starts.
   localparam int unsigned PoolHeaderCopyAt = 2048;
   // Version of the pool's structures.
-  localparam int unsigned PoolVersion = 3;
+  localparam int unsigned PoolVersion = 4;
   // `slab_record.slot_bytes` of a slab that holds objects: no page is ever looked for in it.
   localparam int unsigned SlabOfObjects = 1;
   // [bytes] Space for objects is counted in these, from the start of the pool.
@@ -67,6 +67,10 @@ package nkv_abi_pkg;
   localparam int unsigned MaxObjectBytes = 67108864;
   // [bytes] Keys up to this long are kept as they are; of a longer one, its SHA-256.
   localparam int unsigned ObjectKeyBytes = 32;
+  // [bytes] Nonce of a sealed part.
+  localparam int unsigned SealNonceBytes = 24;
+  // [bytes] Authentication tag of a sealed part.
+  localparam int unsigned SealTagBytes = 16;
   // [parts] Most parts (layers) of an object, each with a checksum of its own.
   localparam int unsigned MaxObjectParts = 1024;
   // [extents] Extents that fit an object's record.
@@ -435,11 +439,14 @@ package nkv_abi_pkg;
   // How an object is stored. Bit numbers, and the mask of all.
   // After the payload stands a CRC32C for each part, and `payload_crc` is of those.
   localparam int unsigned ObjectFlagParts = 0;
-  // Its bytes are wiped when it goes.
-  localparam int unsigned ObjectFlagWipe = 2;
   // A block of a prefix: `parent` is the one before it, 0 for the first.
   localparam int unsigned ObjectFlagChained = 1;
-  localparam logic [7:0] ObjectFlagAll = 8'h07;
+  // Its bytes are wiped when it goes.
+  localparam int unsigned ObjectFlagWipe = 2;
+  // The payload is encrypted: after it stands an object_seal for each part, or one, and
+  // `payload_crc` is of those.
+  localparam int unsigned ObjectFlagSealed = 3;
+  localparam logic [7:0] ObjectFlagAll = 8'h0f;
 
   // Options of ATTEND. Bit numbers, and the mask of all.
   // O is bf16; fp32 otherwise.
@@ -1008,6 +1015,21 @@ package nkv_abi_pkg;
   } object_extent_t;
   localparam int unsigned ObjectExtentBytes = 8;
 
+  // What one part of a sealed object takes to be opened, beside the tenant's key: XAES-256-GCM. It
+  // authenticates the namespace's digest, the record's `key`, `key_bytes`, `parts` and `bytes`, and
+  // the part's number (32 bits).
+  typedef struct packed {
+    // Byte 44. Zero.
+    logic [31:0] reserved;
+    // Byte 40. CRC32C of the ciphertext, which can be verified without the key.
+    logic [31:0] crc;
+    // Byte 24. Of the ciphertext and what is authenticated.
+    logic [SealTagBytes-1:0][7:0] tag;
+    // Byte 0. Random.
+    logic [SealNonceBytes-1:0][7:0] nonce;
+  } object_seal_t;
+  localparam int unsigned ObjectSealBytes = 48;
+
   // One object. The payload is durable before the record, and the record before its state; a free
   // record is any whose state is FREE.
   typedef struct packed {
@@ -1035,7 +1057,7 @@ package nkv_abi_pkg;
     logic [7:0] flags;
     // Byte 60. Length of the key; 0: `key` is a SHA-256. [at most OBJECT_KEY_BYTES]
     logic [7:0] key_bytes;
-    // Byte 56. CRC32C of the payload, or of its parts' checksums.
+    // Byte 56. CRC32C of the payload, or of what stands behind it.
     logic [31:0] payload_crc;
     // Byte 24. The key, or its SHA-256.
     logic [ObjectKeyBytes-1:0][7:0] key;
