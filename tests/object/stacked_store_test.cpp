@@ -57,6 +57,80 @@ TEST_F(StackedStoreTest, HoldsMoreThanItsFirstTierAndLosesNothing) {
   EXPECT_EQ(stack_->tier_stats().size(), 2U);
 }
 
+TEST_F(StackedStoreTest, GrainsOfSmallObjectsDoNotMakeTheFirstTierForget) {
+  // A record and 4 KiB each, whatever they hold: the first tier has records for 256.
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_EQ(set(stack_.get(), space_, key_of(i), contents(i, 10)), Status::kOk);
+  }
+  EXPECT_EQ(stack_->stats().evictions, 0U);
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(exists(stack_.get(), space_, key_of(i))) << i;
+  }
+}
+
+TEST_F(StackedStoreTest, SetsOfManyThreadsAtOnceLoseNothing) {
+  constexpr std::uint64_t kThreads = 4;
+  constexpr std::uint64_t kEach = 64;
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([this, thread] { set_many(thread * kEach, kEach); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(stack_->stats().evictions, 0U);
+  for (std::uint64_t i = 0; i < kThreads * kEach; ++i) {
+    ASSERT_TRUE(exists(stack_.get(), space_, key_of(i))) << i;
+  }
+}
+
+TEST_F(StackedStoreTest, WhatMayAgeKeepsItsAgeBelow) {
+  Job job;
+  job.age = std::chrono::seconds(1000);
+  ASSERT_EQ(set(stack_.get(), space_, key_of(1000), contents(1, kObjectBytes), job), Status::kOk);
+  set_many(0, 128);
+  ASSERT_GT(stack_->tier_stats()[1].objects, 0U);
+  bool found = false;
+  for (const ObjectInfo& info : stack_->list(0, 1000)) {
+    if (info.expires_s == 0) continue;
+    found = true;
+    EXPECT_NE(info.number >> 28U, 0U) << "it is still above";
+    EXPECT_NEAR(info.expires_s - info.created_s, 1000, 30);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(StackedStoreTest, TellsWhatChangesInEachTier) {
+  ASSERT_EQ(stack_->watch(1000), Status::kOk);
+  set_many(0, 128);
+  std::uint64_t missed = 0;
+  std::size_t stored_above = 0;
+  std::size_t handed_down = 0;
+  for (const StoreEvent& event : stack_->take_events(&missed)) {
+    EXPECT_EQ(event.namespace_number, space_);
+    if (event.kind != StoreEvent::Kind::kStored) continue;
+    ++(event.tier == 0 ? stored_above : handed_down);
+  }
+  EXPECT_EQ(missed, 0U);
+  EXPECT_EQ(stored_above, 128U);
+  EXPECT_GT(handed_down, 50U);
+}
+
+TEST_F(StackedStoreTest, SaysHowMuchATargetHasToHoldWhereverTheObjectIs) {
+  set_many(0, 128);
+  for (std::uint64_t i = 0; i < 128; ++i) {
+    const Bytes key = key_of(i);
+    ObjectItem item;
+    item.key = key;
+    Job job;
+    job.namespace_number = space_;
+    job.items = std::span(&item, 1);
+    JobResult result;
+    ASSERT_EQ(stack_->run(job, &result), Status::kOk);
+    EXPECT_EQ(result.items[0], Status::kBadArgument);
+    EXPECT_EQ(result.object_bytes[0], kObjectBytes) << i;
+  }
+}
+
 TEST_F(StackedStoreTest, FindsPrefixesThatLieInSeveralTiers) {
   std::vector<Bytes> names;
   for (std::uint64_t i = 0; i < 200; ++i) names.push_back(key_of(i));

@@ -61,10 +61,11 @@ struct Job {
   bool quiet = false;  ///< kGet: no use that eviction or statistics should see.
 
   // kSet and kSetParts only.
-  bool chain = false;       ///< Item i + 1 is the block after item i in one prefix.
-  Key parent;               ///< With chain: the block before item 0; empty: none.
-  bool overwrite = false;   ///< Replace what is there; else an existing object counts as set.
-  std::uint16_t parts = 0;  ///< Equal parts (layers) that can be read alone; 0: none.
+  bool chain = false;      ///< Item i + 1 is the block after item i in one prefix.
+  Key parent;              ///< With chain: the block before item 0; empty: none.
+  bool overwrite = false;  ///< Replace what is there; else an existing object counts as set.
+  bool evict = true;  ///< Others may have to make room; else kPoolFull, unless some are expired.
+  std::uint16_t parts = 0;         ///< Equal parts (layers) that can be read alone; 0: none.
   std::uint32_t object_bytes = 0;  ///< kSetParts: of a whole object.
   std::chrono::seconds age{0};     ///< May go when older; 0: never by age.
 };
@@ -161,6 +162,7 @@ struct StackOptions {
 struct StoreEvent {
   enum class Kind : std::uint8_t { kStored, kEvicted, kErased, kDamaged };
   Kind kind = Kind::kStored;
+  std::uint8_t tier = 0;  ///< In a stack, of which tiers tell for themselves: 0 is the fastest.
   std::uint32_t namespace_number = 0;
   std::uint32_t bytes = 0;
   std::vector<std::byte> key;  ///< Or its SHA-256.
@@ -184,8 +186,8 @@ class NEARKV_API ObjectStore {
     std::string eviction = "chain_lhd";  ///< lru, lfu, arc, s3fifo or chain_lhd.
     std::chrono::milliseconds patience{0};  ///< How long a set waits for leases to free room.
     /// A file of 32 random bytes that only its owner may read. With it objects are encrypted on
-    /// their way in (XAES-256-GCM, a key for each tenant); keys and sizes stay readable. Without it,
-    /// or with another one, gets of such objects end with kDenied, and the objects stay. Empty:
+    /// their way in (XAES-256-GCM, a key for each tenant); keys and sizes stay readable. Without
+    /// it, or with another one, gets of such objects end with kDenied, and the objects stay. Empty:
     /// objects are stored as they come.
     std::string seal_key_file;
   };
@@ -276,7 +278,8 @@ class NEARKV_API ObjectStore {
   /// kNotFound if the lease has ended.
   virtual Status unpin(LeaseId lease) = 0;
 
-  /// Most bytes that a tenant's objects may hold; evicts what is over it.
+  /// Most bytes that a tenant's objects may hold; evicts what is over it. In a stack it is the last
+  /// tier's: what is above has to fit there sooner or later.
   virtual Status set_quota(std::uint16_t tenant, std::uint64_t bytes) = 0;
 
   /// Whether bytes of a tenant's objects that are stored from now on are wiped when they go.
@@ -285,7 +288,8 @@ class NEARKV_API ObjectStore {
   /// From now on keeps the last `most` changes for take_events(); 0: none.
   virtual Status watch(std::size_t most);
 
-  /// Changes since the last call, in their order; `missed`: how many more there were than fit.
+  /// Changes since the last call, in their order in each tier; `missed`: how many more there were
+  /// than fit.
   virtual std::vector<StoreEvent> take_events(std::uint64_t* missed);
 
   [[nodiscard]] virtual ObjectStoreStats stats() const = 0;

@@ -13,6 +13,7 @@ SetOptions set_options(const Job& job, std::size_t first) {
   options.chain = job.chain;
   options.parent = first == 0 ? job.parent : job.items[first - 1].key;
   options.overwrite = job.overwrite;
+  options.evict = job.evict;
   options.parts = job.parts;
   options.object_bytes = job.object_bytes;
   options.age = job.age;
@@ -28,8 +29,8 @@ bool JobResult::all_ok() const {
 Status check_job(const Job& job) {
   if (job.kind > JobKind::kSetParts) return Status::kBadArgument;
   const bool sets = job.kind == JobKind::kSet || job.kind == JobKind::kSetParts;
-  const bool set_only = job.chain || !job.parent.empty() || job.overwrite || job.parts != 0 ||
-                        job.age.count() != 0 || job.object_bytes != 0;
+  const bool set_only = job.chain || !job.parent.empty() || job.overwrite || !job.evict ||
+                        job.parts != 0 || job.age.count() != 0 || job.object_bytes != 0;
   return set_only && !sets ? Status::kBadArgument : Status::kOk;
 }
 

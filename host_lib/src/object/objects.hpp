@@ -39,6 +39,7 @@ struct SetOptions {
   bool chain = false;
   Key parent;
   bool overwrite = false;
+  bool evict = true;
   std::uint16_t parts = 0;
   std::uint32_t object_bytes = 0;
   std::chrono::seconds age{0};
@@ -160,12 +161,13 @@ class Objects {
   void end_expired_leases();
 
   // objects_space.cpp; all but reserve() and free_retired() under space_
-  Status reserve(Incoming* incoming);
+  Status reserve(bool may_evict, Incoming* incoming);
   [[nodiscard]] bool allocate(Incoming* incoming, ExtentAllocator::Reach reach);
   /// Charges what allocate() and a record took to the tenant.
   void occupy(const Incoming& incoming);
-  /// Evicts until `bytes` are free or nothing can go; gives what was freed.
-  std::uint64_t evict(std::uint16_t tenant, std::uint64_t bytes);
+  /// Evicts, or only what is expired, until `bytes` are free or nothing can go; gives what was
+  /// freed.
+  std::uint64_t evict(std::uint16_t tenant, std::uint64_t bytes, bool only_expired = false);
   /// Puts an object that the index holds into the other views.
   void enlist(ObjectId id, const nkv_object_record& record);
   /// Takes it out of them.

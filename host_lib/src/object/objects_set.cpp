@@ -50,7 +50,7 @@ Status Objects::begin(const SetOptions& options, std::uint64_t bytes, Incoming* 
   record.grains = static_cast<std::uint32_t>(
       round_up(bytes + trailer_bytes(record), NKV_OBJECT_GRAIN_BYTES) / NKV_OBJECT_GRAIN_BYTES);
   record.tenant = *namespaces_.tenant(options.namespace_number);
-  return reserve(incoming);
+  return reserve(options.evict, incoming);
 }
 
 Status Objects::begin_patiently(const SetOptions& options, std::uint64_t bytes,

@@ -8,7 +8,7 @@
 #include "object/wall_clock.hpp"
 
 namespace nearkv {
-Status Objects::reserve(Incoming* incoming) {
+Status Objects::reserve(bool may_evict, Incoming* incoming) {
   const nkv_object_record& record = incoming->record;
   const std::uint64_t bytes = std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
   end_expired_leases();
@@ -18,14 +18,14 @@ Status Objects::reserve(Incoming* incoming) {
   if (owner.wipe) incoming->record.flags |= NKV_OBJECT_FLAG_WIPE;
   if (bytes > owner.quota_bytes) return Status::kQuota;
   while (owner.used_bytes + bytes > owner.quota_bytes) {
-    if (evict(record.tenant, owner.used_bytes + bytes - owner.quota_bytes) == 0) {
+    if (evict(record.tenant, owner.used_bytes + bytes - owner.quota_bytes, !may_evict) == 0) {
       return Status::kQuota;
     }
   }
   std::optional<ObjectId> id = records_.take();
   while (!id || !allocate(incoming, ExtentAllocator::Reach::kAnySlab)) {
     const std::optional<std::uint16_t> largest = tenants_.largest();
-    if (!largest || evict(*largest, bytes) == 0) {
+    if (!largest || evict(*largest, bytes, !may_evict) == 0) {
       if (id) records_.release(*id);
       return Status::kPoolFull;
     }
@@ -61,7 +61,7 @@ bool Objects::allocate(Incoming* incoming, ExtentAllocator::Reach reach) {
   return false;
 }
 
-std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes) {
+std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes, bool only_expired) {
   std::vector<ObjectId> victims;
   std::uint64_t freed_bytes = 0;
   Evictor& evictor = *tenants_.at(tenant).evictor;
@@ -70,7 +70,7 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes) {
   while (freed_bytes < bytes) {
     std::optional<ObjectId> victim = evictor.expired(clock_s, evictable);
     const bool expired = victim.has_value();
-    if (!expired) victim = evictor.victim(clock_s, evictable);
+    if (!expired && !only_expired) victim = evictor.victim(clock_s, evictable);
     if (!victim) break;
     // A reader may have come in between: then the next one goes, and this one stays known.
     if (!forget(*victim, StoreEvent::Kind::kEvicted, true)) continue;
@@ -100,7 +100,7 @@ void Objects::tell(StoreEvent::Kind kind, ObjectId id) {
     events_.pop_front();
     ++missed_events_;
   }
-  events_.push_back({kind, info->namespace_number, info->bytes, info->key, info->key_is_digest});
+  events_.push_back({kind, 0, info->namespace_number, info->bytes, info->key, info->key_is_digest});
 }
 
 void Objects::enlist(ObjectId id, const nkv_object_record& record) {

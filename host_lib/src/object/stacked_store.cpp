@@ -1,6 +1,7 @@
 #include "object/stacked_store.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "edge.hpp"
 #include "media/segments.hpp"
@@ -12,6 +13,8 @@ namespace {
 // In the numbers of a stack's records, the tier stands above the record.
 constexpr unsigned kTierShift = 28;
 constexpr std::uint32_t kRecordMask = (1U << kTierShift) - 1;
+// How often a set asks again whether there is room.
+constexpr std::chrono::microseconds kPoll{200};
 
 }  // namespace
 
@@ -133,14 +136,9 @@ void StackedStore::run_items(const Job& job, std::size_t first, std::size_t coun
     case JobKind::kSet:
       set(part, statuses);
       break;
-    case JobKind::kSetParts: {
-      JobResult first_tier;
-      const Status status = tiers_.front()->run(part, &first_tier);
-      for (std::size_t i = 0; i < count; ++i) {
-        statuses[i] = status == Status::kOk ? first_tier.items[i] : status;
-      }
+    case JobKind::kSetParts:
+      set_parts(part, statuses);
       break;
-    }
     case JobKind::kErase:
       erase(part, statuses);
       break;
@@ -174,8 +172,8 @@ void StackedStore::get(const Job& job, std::span<Status> statuses,
     for (std::size_t k = 0; k < missing.size(); ++k) {
       const std::size_t i = missing[k];
       statuses[i] = status == Status::kOk ? result.items[k] : status;
+      if (status == Status::kOk) object_bytes[i] = result.object_bytes[k];
       if (statuses[i] == Status::kOk) {
-        object_bytes[i] = result.object_bytes[k];
         if (tier != 0 && !job.quiet) promote(job, job.items[i], object_bytes[i], tier);
       } else if (statuses[i] != Status::kBadArgument) {
         // Also what is damaged here may be whole below.
@@ -207,42 +205,103 @@ void StackedStore::promote(const Job& job, const ObjectItem& item, std::uint32_t
   const std::scoped_lock lock(order_);
   const Key keys[] = {item.key};
   if (tiers_[tier]->exists(for_tier(job, tier).namespace_number, keys) == 0) return;
+  set.evict = false;
   if (tiers_.front()->run(set, &result) == Status::kOk && result.all_ok()) ++promotions_;
 }
 
+void StackedStore::erase_in(std::size_t first, std::size_t end, const Job& job) {
+  for (std::size_t tier = end; tier-- > first;) {
+    Job erase;
+    erase.kind = JobKind::kErase;
+    erase.namespace_number = for_tier(job, tier).namespace_number;
+    erase.items = job.items;
+    JobResult result;
+    (void)tiers_[tier]->run(erase, &result);
+  }
+}
+
+bool StackedStore::may_evict(const Job& job, std::size_t tier) const {
+  return job.evict && tier + 1 == tiers_.size();
+}
+
+void StackedStore::run_in(std::size_t tier, Job job, bool evict, std::span<Status> statuses) {
+  job = for_tier(std::move(job), tier);
+  job.evict = evict;
+  JobResult result;
+  const Status status = tiers_[tier]->run(job, &result);
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    statuses[i] = status == Status::kOk ? result.items[i] : status;
+  }
+}
+
 void StackedStore::set(const Job& job, std::span<Status> statuses) {
-  std::uint64_t bytes = 0;
-  for (const ObjectItem& item : job.items) bytes += SourceCursor(item.source).remaining_bytes();
-  mover_.wait_for_room(bytes);
+  std::vector<Status> below(statuses.size(), Status::kPoolFull);
   std::unique_lock lock(order_, std::defer_lock);
   if (job.overwrite) {
     lock.lock();
     // No older copy may be left below a newer one.
-    for (std::size_t tier = tiers_.size(); tier-- > 1;) {
-      Job erase;
-      erase.kind = JobKind::kErase;
-      erase.namespace_number = for_tier(job, tier).namespace_number;
-      erase.items = job.items;
-      JobResult result;
-      (void)tiers_[tier]->run(erase, &result);
-    }
+    erase_in(1, tiers_.size(), job);
   }
-  const std::size_t copies = options_.write_through ? tiers_.size() : 1;
-  for (std::size_t tier = copies; tier-- > 0;) {
-    JobResult result;
-    const Status status = tiers_[tier]->run(for_tier(job, tier), &result);
-    for (std::size_t i = 0; i < statuses.size(); ++i) {
-      statuses[i] = status == Status::kOk ? result.items[i] : status;
-    }
+  for (std::size_t tier = tiers_.size(); tier-- > 1 && options_.write_through;) {
+    run_in(tier, job, may_evict(job, tier), below);
   }
-  // What the first tier has no room for goes to the next one that has.
+  run_in(0, job, false, statuses);
+  if (lock.owns_lock()) lock.unlock();
+  const auto deadline = Clock::now() + options_.patience;
   for (std::size_t i = 0; i < statuses.size(); ++i) {
-    for (std::size_t tier = 1; tier < tiers_.size() && statuses[i] == Status::kPoolFull; ++tier) {
-      Job one = for_tier(job, tier);
-      one.items = job.items.subspan(i, 1);
-      if (job.chain && i != 0) one.parent = job.items[i - 1].key;
-      JobResult result;
-      if (tiers_[tier]->run(one, &result) == Status::kOk) statuses[i] = result.items.front();
+    if (statuses[i] != Status::kPoolFull) continue;
+    Job one = job;
+    one.items = job.items.subspan(i, 1);
+    if (job.chain && i != 0) one.parent = job.items[i - 1].key;
+    // Written through, it is where it has to be.
+    set_where_there_is_room(one, below[i] == Status::kOk ? Clock::now() : deadline, &statuses[i]);
+  }
+}
+
+void StackedStore::set_where_there_is_room(const Job& job, Clock::time_point deadline,
+                                           Status* status) {
+  const auto set_in = [&](std::size_t tier, bool evict) {
+    std::unique_lock lock(order_, std::defer_lock);
+    if (job.overwrite) {
+      lock.lock();
+      erase_in(tier + 1, tiers_.size(), job);
+    }
+    run_in(tier, job, evict, std::span(status, 1));
+    // An older copy above would be found first.
+    if (job.overwrite && *status == Status::kOk) erase_in(0, tier, job);
+  };
+  while (*status == Status::kPoolFull && Clock::now() < deadline) {
+    mover_.wake();
+    std::this_thread::sleep_for(kPoll);
+    set_in(0, false);
+  }
+  for (std::size_t tier = 1; tier < tiers_.size() && *status == Status::kPoolFull; ++tier) {
+    set_in(tier, may_evict(job, tier));
+  }
+  // All below is leased: what is above and is not cannot go down.
+  if (*status == Status::kPoolFull && job.evict) set_in(0, true);
+}
+
+void StackedStore::set_parts(const Job& job, std::span<Status> statuses) {
+  // All parts go to the first tier: in two of them an object would never be whole.
+  std::unique_lock lock(order_, std::defer_lock);
+  if (job.overwrite) {
+    lock.lock();
+    erase_in(1, tiers_.size(), job);
+  }
+  run_in(0, job, false, statuses);
+  if (lock.owns_lock()) lock.unlock();
+  const auto deadline = Clock::now() + options_.patience;
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    Job one = job;
+    one.items = job.items.subspan(i, 1);
+    while (statuses[i] == Status::kPoolFull && Clock::now() < deadline) {
+      mover_.wake();
+      std::this_thread::sleep_for(kPoll);
+      run_in(0, one, false, statuses.subspan(i, 1));
+    }
+    if (statuses[i] == Status::kPoolFull && job.evict) {
+      run_in(0, one, true, statuses.subspan(i, 1));
     }
   }
 }
@@ -332,6 +391,37 @@ Status StackedStore::unpin(LeaseId lease) {
 
 Status StackedStore::set_quota(std::uint16_t tenant, std::uint64_t bytes) {
   return tiers_.back()->set_quota(tenant, bytes);
+}
+
+Status StackedStore::set_wipe(std::uint16_t tenant, bool wipe) {
+  for (const auto& tier : tiers_) {
+    if (const Status status = tier->set_wipe(tenant, wipe); status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
+Status StackedStore::watch(std::size_t most) {
+  for (const auto& tier : tiers_) {
+    if (const Status status = tier->watch(most); status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
+std::vector<StoreEvent> StackedStore::take_events(std::uint64_t* missed) {
+  *missed = 0;
+  std::vector<StoreEvent> all;
+  for (std::size_t tier = 0; tier < tiers_.size(); ++tier) {
+    std::uint64_t missed_here = 0;
+    for (StoreEvent& event : tiers_[tier]->take_events(&missed_here)) {
+      const auto number = numbers_.in_stack(event.namespace_number, tier);
+      if (!number) continue;
+      event.namespace_number = *number;
+      event.tier = static_cast<std::uint8_t>(tier);
+      all.push_back(std::move(event));
+    }
+    *missed += missed_here;
+  }
+  return all;
 }
 
 ObjectStoreStats StackedStore::stats() const {

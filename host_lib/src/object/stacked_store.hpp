@@ -41,6 +41,9 @@ class StackedStore final : public ObjectStore {
               std::chrono::nanoseconds duration, std::span<Status> statuses) override;
   Status unpin(LeaseId lease) override;
   Status set_quota(std::uint16_t tenant, std::uint64_t bytes) override;
+  Status set_wipe(std::uint16_t tenant, bool wipe) override;
+  Status watch(std::size_t most) override;
+  std::vector<StoreEvent> take_events(std::uint64_t* missed) override;
   /// The first tier's, with what all tiers hold and what moved between them.
   [[nodiscard]] ObjectStoreStats stats() const override;
   [[nodiscard]] std::vector<ObjectStoreStats> tier_stats() const override;
@@ -64,11 +67,23 @@ class StackedStore final : public ObjectStore {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   StackedStore(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options);
 
   void run_items(const Job& job, std::size_t first, std::size_t count, JobResult* result);
   void get(const Job& job, std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
   void set(const Job& job, std::span<Status> statuses);
+  /// One object: in the first tier as soon as others went down, after the deadline in the next one
+  /// that has room.
+  void set_where_there_is_room(const Job& job, Clock::time_point deadline, Status* status);
+  void set_parts(const Job& job, std::span<Status> statuses);
+  /// Only the last tier loses what has to make room; the others hand it down.
+  [[nodiscard]] bool may_evict(const Job& job, std::size_t tier) const;
+  /// A job that sets, in one tier.
+  void run_in(std::size_t tier, Job job, bool evict, std::span<Status> statuses);
+  /// Erases a job's objects in tiers [first, end).
+  void erase_in(std::size_t first, std::size_t end, const Job& job);
   void erase(const Job& job, std::span<Status> statuses);
   /// Copies what was just found in `tier` to the first one.
   void promote(const Job& job, const ObjectItem& item, std::uint32_t bytes, std::size_t tier);

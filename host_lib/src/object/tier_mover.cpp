@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::uint64_t kBatchBytes = 8 << 20;
 constexpr std::chrono::milliseconds kPeriod{20};
-constexpr std::chrono::microseconds kPoll{200};
 
 }  // namespace
 
@@ -47,19 +46,12 @@ TierMover::~TierMover() {
   thread_.join();
 }
 
-void TierMover::wait_for_room(std::uint64_t bytes) {
-  const auto deadline = std::chrono::steady_clock::now() + options_.patience;
-  while (true) {
-    const ObjectStoreStats stats = tiers_.front()->stats();
-    if (stats.used_bytes + bytes <= stats.total_bytes) return;
-    {
-      const std::scoped_lock lock(mutex_);
-      woken_ = true;
-    }
-    wake_.notify_one();
-    if (std::chrono::steady_clock::now() >= deadline) return;
-    std::this_thread::sleep_for(kPoll);
+void TierMover::wake() {
+  {
+    const std::scoped_lock lock(mutex_);
+    woken_ = true;
   }
+  wake_.notify_one();
 }
 
 bool TierMover::is_above(std::size_t tier, double watermark) const {
@@ -71,10 +63,12 @@ void TierMover::work() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     wake_.wait_for(lock, kPeriod, [this] { return stop_ || woken_; });
-    woken_ = false;
+    const bool wanted = std::exchange(woken_, false);
     for (std::size_t tier = 0; tier + 1 < tiers_.size() && !stop_; ++tier) {
       lock.unlock();
-      bool stop = !is_above(tier, options_.high_watermark);
+      // Whoever asks for room found none: there may be less than the watermark tells.
+      const bool first = wanted && tier == 0;
+      bool stop = !is_above(tier, options_.high_watermark) && !(first && demote(tier));
       while (!stop && is_above(tier, options_.low_watermark) && demote(tier)) {
         const std::scoped_lock relock(mutex_);
         stop = stop_;
@@ -107,25 +101,28 @@ bool TierMover::demote_one(std::size_t tier, const ObjectInfo& info) {
   item.generation = info.generation;
   item.target = std::span(&target, 1);
   item.source = std::span(&source, 1);
-  Job job;
-  job.items = std::span(&item, 1);
-  JobResult result;
-  const auto run = [&](std::size_t where, JobKind kind, std::uint32_t its_number) {
+  const auto run = [&](std::size_t where, JobKind kind, std::uint32_t its_number, Job job = {}) {
     job.kind = kind;
     job.namespace_number = its_number;
+    job.items = std::span(&item, 1);
+    JobResult result;
     return tiers_[where]->run(job, &result) == Status::kOk && result.all_ok();
   };
+  const std::int64_t now_s = std::chrono::duration_cast<std::chrono::seconds>(
+                                 std::chrono::system_clock::now().time_since_epoch())
+                                 .count();
+  if (info.expires_s != 0 && info.expires_s <= now_s) return false;  // Goes where it is.
   // Nobody erases or replaces it between these three.
   const std::scoped_lock lock(*order_);
-  job.quiet = true;
-  if (!run(tier, JobKind::kGet, info.namespace_number)) return false;
-  job.quiet = false;
-  job.overwrite = true;
-  job.parts = info.parts;
-  // What the tier below has no room for is lost to this one's eviction, as without a stack.
-  if (!run(tier + 1, JobKind::kSet, *numbers_->in_tier(*number, tier + 1))) return false;
-  job.overwrite = false;
-  job.parts = 0;
+  Job get;
+  get.quiet = true;
+  if (!run(tier, JobKind::kGet, info.namespace_number, get)) return false;
+  Job set;
+  set.overwrite = true;
+  set.parts = info.parts;
+  if (info.expires_s != 0) set.age = std::chrono::seconds(info.expires_s - now_s);
+  set.evict = tier + 2 == tiers_.size();
+  if (!run(tier + 1, JobKind::kSet, *numbers_->in_tier(*number, tier + 1), set)) return false;
   return run(tier, JobKind::kErase, info.namespace_number);
 }
 

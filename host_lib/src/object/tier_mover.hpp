@@ -46,9 +46,8 @@ class TierMover {
   TierMover& operator=(const TierMover&) = delete;
   ~TierMover();
 
-  /// Waits, for as long as the options say, until the first tier has room for `bytes` without
-  /// evicting what was not handed down yet.
-  void wait_for_room(std::uint64_t bytes);
+  /// Somebody waits for room in the first tier.
+  void wake();
 
   [[nodiscard]] std::uint64_t demotions() const { return demotions_; }
 
