@@ -38,6 +38,9 @@ class OpenStore {
 
   [[nodiscard]] ObjectStore& operator*() const { return *store_; }
 
+  /// The store, which this has no longer. Raises ValueError while jobs are in flight.
+  [[nodiscard]] std::unique_ptr<ObjectStore> give_up();
+
   /// (statuses, object_bytes, fresh memory).
   [[nodiscard]] nanobind::tuple run(const Transfer& transfer);
 

@@ -53,6 +53,15 @@ class Store {
     return open_;
   }
 
+  /// The store itself; this is closed from then on. Raises ValueError if it is closed or at work.
+  [[nodiscard]] std::unique_ptr<ObjectStore> give_up() {
+    const std::shared_ptr<OpenStore> open = use();
+    if (open.use_count() > 2) throw nb::value_error("the store is at work");
+    std::unique_ptr<ObjectStore> store = open->give_up();
+    open_.reset();
+    return store;
+  }
+
   /// What `call(store)` gives, without the GIL.
   template <typename Call>
   auto ask(Call call) const -> decltype(call(std::declval<ObjectStore&>())) {
@@ -70,8 +79,10 @@ using Start = Status (*)(const std::string&, const ObjectStore::Options&,
 template <Start kStart>
 std::unique_ptr<Store> start(const std::string& uri, std::uint32_t max_objects,
                              std::uint32_t max_namespaces, unsigned workers,
-                             const std::string& eviction, double patience_s) {
+                             const std::string& eviction, double patience_s,
+                             const std::string& seal_key_file) {
   ObjectStore::Options options;
+  options.seal_key_file = seal_key_file;
   options.max_objects = max_objects;
   options.max_namespaces = max_namespaces;
   options.workers = workers;
@@ -97,6 +108,31 @@ std::unique_ptr<Store> connect(const std::string& socket_path, std::uint64_t win
   return std::make_unique<Store>(std::move(store));
 }
 
+std::unique_ptr<Store> stack(const std::vector<Store*>& tiers, double high_watermark,
+                             double low_watermark, unsigned promote_after, bool write_through,
+                             double patience_s, unsigned workers) {
+  StackOptions options;
+  options.high_watermark = high_watermark;
+  options.low_watermark = low_watermark;
+  options.promote_after = promote_after;
+  options.write_through = write_through;
+  options.patience =
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration_of(patience_s, "patience_s"));
+  options.workers = workers;
+  std::vector<std::unique_ptr<ObjectStore>> owned;
+  owned.reserve(tiers.size());
+  for (Store* const tier : tiers) owned.push_back(tier->give_up());
+  std::unique_ptr<ObjectStore> store;
+  std::string reason;
+  check(freely([&] {
+          const Status status = ObjectStore::stack(std::move(owned), options, &store, &reason);
+          owned.clear();
+          return status;
+        }),
+        reason);
+  return std::make_unique<Store>(std::move(store));
+}
+
 std::uint32_t open_namespace(const Store& self, std::uint16_t tenant, const std::string& model,
                              const std::string& dtype, const std::string& layout,
                              std::uint32_t rank, std::uint32_t group, const nb::bytes& salt) {
@@ -111,7 +147,7 @@ template <bool kSubmit>
 nb::tuple transfer(const Store& self, JobKind kind, std::uint32_t space, nb::handle keys,
                    nb::handle memory, std::uint16_t first_part, std::uint16_t part_count,
                    bool chain, const nb::bytes& parent, bool overwrite, std::uint16_t parts,
-                   std::uint32_t age_s) {
+                   std::uint32_t age_s, std::uint32_t object_bytes, bool quiet) {
   const std::shared_ptr<OpenStore> open = self.use();
   Job options;
   options.kind = kind;
@@ -121,6 +157,8 @@ nb::tuple transfer(const Store& self, JobKind kind, std::uint32_t space, nb::han
   options.overwrite = overwrite;
   options.parts = parts;
   options.age = std::chrono::seconds(age_s);
+  options.object_bytes = object_bytes;
+  options.quiet = quiet;
   Transfer made(options, keys, memory, first_part, part_count);
   if (kind == JobKind::kGet && memory.is_none()) made.make_room(&**open);
   return kSubmit ? open->submit(std::move(made)) : open->run(made);
@@ -191,14 +229,16 @@ void bind_start(nb::class_<Store>& store, const char* name, const char* doc) {
                    "max_objects"_a = defaults.max_objects,
                    "max_namespaces"_a = defaults.max_namespaces, "workers"_a = defaults.workers,
                    "eviction"_a = defaults.eviction,
-                   "patience_s"_a = std::chrono::duration<double>(defaults.patience).count(), doc);
+                   "patience_s"_a = std::chrono::duration<double>(defaults.patience).count(),
+                   "seal_key_file"_a = "", doc);
 }
 
 template <bool kSubmit>
 void bind_transfer(nb::class_<Store>& store, const char* name, const char* doc) {
   store.def(name, &transfer<kSubmit>, "kind"_a, "space"_a, "keys"_a, "memory"_a.none() = nb::none(),
             nb::kw_only(), "first_part"_a = 0, "part_count"_a = 0, "chain"_a = false,
-            "parent"_a = nb::bytes(""), "overwrite"_a = false, "parts"_a = 0, "age_s"_a = 0, doc);
+            "parent"_a = nb::bytes(""), "overwrite"_a = false, "parts"_a = 0, "age_s"_a = 0,
+            "object_bytes"_a = 0, "quiet"_a = false, doc);
 }
 
 }  // namespace
@@ -208,7 +248,8 @@ void bind_store(nb::module_& module) {
       .value("GET", JobKind::kGet)
       .value("SET", JobKind::kSet)
       .value("ERASE", JobKind::kErase)
-      .value("EXISTS", JobKind::kExists);
+      .value("EXISTS", JobKind::kExists)
+      .value("SET_PARTS", JobKind::kSetParts);
   nb::class_<Store> type(module, "ObjectStore", "What nearkv.store.ObjectStore wraps; use that.");
   bind_start<&ObjectStore::create>(type, "create", "Formats memory of a device URI.");
   bind_start<&ObjectStore::open>(type, "open", "Takes up what earlier work left there.");
@@ -217,6 +258,13 @@ void bind_store(nb::module_& module) {
                   "window_bytes"_a = client.window_bytes,
                   "patience_s"_a = std::chrono::duration<double>(client.patience).count(),
                   "A store that a daemon owns.");
+  const StackOptions tiers;
+  type.def_static("stack", &stack, "tiers"_a, nb::kw_only(),
+                  "high_watermark"_a = tiers.high_watermark,
+                  "low_watermark"_a = tiers.low_watermark, "promote_after"_a = tiers.promote_after,
+                  "write_through"_a = tiers.write_through,
+                  "patience_s"_a = std::chrono::duration<double>(tiers.patience).count(),
+                  "workers"_a = tiers.workers, "Stores on top of each other, the fastest first.");
   bind_transfer<false>(type, "run", "Runs a job: (statuses, object_bytes, fresh memory).");
   bind_transfer<true>(type, "submit", "Hands a job to the workers: (id, fresh memory).");
   type.def("close", &Store::close, "Drops jobs that have not begun. Again: does nothing.")
@@ -253,6 +301,31 @@ void bind_store(nb::module_& module) {
             check(self.ask([&](ObjectStore& store) { return store.set_quota(tenant, bytes); }));
           },
           "tenant"_a, "bytes"_a)
+      .def(
+          "set_wipe",
+          [](const Store& self, std::uint16_t tenant, bool wipe) {
+            check(self.ask([&](ObjectStore& store) { return store.set_wipe(tenant, wipe); }));
+          },
+          "tenant"_a, "wipe"_a)
+      .def(
+          "watch",
+          [](const Store& self, std::size_t most) {
+            check(self.ask([&](ObjectStore& store) { return store.watch(most); }));
+          },
+          "most"_a)
+      .def(
+          "take_events",
+          [](const Store& self) {
+            std::uint64_t missed = 0;
+            std::vector<StoreEvent> events =
+                self.ask([&](ObjectStore& store) { return store.take_events(&missed); });
+            return std::tuple(std::move(events), missed);
+          },
+          "(events since the last call, how many more there were).")
+      .def("tier_stats",
+           [](const Store& self) {
+             return self.ask([](ObjectStore& store) { return store.tier_stats(); });
+           })
       .def("stats",
            [](const Store& self) {
              return self.ask([](ObjectStore& store) { return store.stats(); });

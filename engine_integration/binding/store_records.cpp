@@ -10,7 +10,10 @@ namespace nb = nanobind;
 namespace nearkv::python {
 namespace {
 
-nb::bytes key_of(const ObjectInfo& info) { return nb::bytes(info.key.data(), info.key.size()); }
+template <typename Record>
+nb::bytes key_of(const Record& record) {
+  return nb::bytes(record.key.data(), record.key.size());
+}
 
 }  // namespace
 
@@ -18,6 +21,7 @@ void bind_store_records(nb::module_& module) {
   using Stats = ObjectStoreStats;
   nb::class_<Stats>(module, "ObjectStoreStats", "What a store holds and has done since it opened.")
       .def_ro("total_bytes", &Stats::total_bytes, "That objects and pages can use.")
+      .def_ro("slab_bytes", &Stats::slab_bytes, "Begun by objects: what pages cannot use.")
       .def_ro("used_bytes", &Stats::used_bytes, "Held by objects, rounding included.")
       .def_ro("object_bytes", &Stats::object_bytes)
       .def_ro("objects", &Stats::objects)
@@ -34,6 +38,8 @@ void bind_store_records(nb::module_& module) {
       .def_ro("recovered", &Stats::recovered, "Objects found when the store was opened.")
       .def_ro("torn", &Stats::torn, "Records dropped then, never finished or damaged.")
       .def_ro("moved", &Stats::moved, "Objects that compaction moved.")
+      .def_ro("promotions", &Stats::promotions, "Objects copied to the first of several tiers.")
+      .def_ro("demotions", &Stats::demotions, "Objects handed down to the next one.")
       .def_ro("quarantined", &Stats::quarantined, "Objects whose memory reported poison.");
   nb::class_<NamespaceInfo>(module, "NamespaceInfo", "What a namespace's record says.")
       .def_ro("number", &NamespaceInfo::number)
@@ -43,7 +49,7 @@ void bind_store_records(nb::module_& module) {
       .def_ro("number", &ObjectInfo::number, "Of the record; orders lists.")
       .def_ro("namespace_number", &ObjectInfo::namespace_number)
       .def_ro("tenant", &ObjectInfo::tenant)
-      .def_prop_ro("key", &key_of, "The key, or the SHA-256 of a longer one.")
+      .def_prop_ro("key", &key_of<ObjectInfo>, "The key, or the SHA-256 of a longer one.")
       .def_ro("key_is_digest", &ObjectInfo::key_is_digest)
       .def_ro("leased", &ObjectInfo::leased)
       .def_ro("bytes", &ObjectInfo::bytes)
@@ -52,6 +58,18 @@ void bind_store_records(nb::module_& module) {
       .def_ro("generation", &ObjectInfo::generation)
       .def_ro("created_s", &ObjectInfo::created_s, "Since 1970.")
       .def_ro("expires_s", &ObjectInfo::expires_s, "0: never by age.");
+  nb::enum_<StoreEvent::Kind>(module, "StoreEventKind", "What happened to an object.")
+      .value("STORED", StoreEvent::Kind::kStored)
+      .value("EVICTED", StoreEvent::Kind::kEvicted)
+      .value("ERASED", StoreEvent::Kind::kErased)
+      .value("DAMAGED", StoreEvent::Kind::kDamaged);
+  nb::class_<StoreEvent>(module, "StoreEvent", "A change of what is there.")
+      .def_ro("kind", &StoreEvent::kind)
+      .def_ro("tier", &StoreEvent::tier, "In a stack: 0 is the fastest.")
+      .def_ro("namespace_number", &StoreEvent::namespace_number)
+      .def_ro("bytes", &StoreEvent::bytes)
+      .def_prop_ro("key", &key_of<StoreEvent>, "The key, or the SHA-256 of a longer one.")
+      .def_ro("key_is_digest", &StoreEvent::key_is_digest);
   nb::class_<VerifyProgress>(module, "VerifyProgress", "What one step of verifying found.")
       .def_ro("next", &VerifyProgress::next, "Where the next step goes on; 0: all has been seen.")
       .def_ro("objects", &VerifyProgress::objects)

@@ -61,7 +61,7 @@ void Transfer::take_memory(nb::handle piece, Item* item) {
     }
     return;
   }
-  const bool reads = job_.kind == JobKind::kSet;
+  const bool reads = job_.kind == JobKind::kSet || job_.kind == JobKind::kSetParts;
   memory_.emplace_back(piece, reads ? Access::kRead : Access::kWrite);
   if (reads) {
     item->source.push_back(memory_.back().bytes());

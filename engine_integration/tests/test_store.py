@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 store_module = pytest.importorskip("nearkv.store", exc_type=ImportError)
-from nearkv.store import MAX_OBJECT_BYTES, Error, Namespace, ObjectStore, Status  # noqa: E402
+from nearkv.store import (  # noqa: E402
+    MAX_OBJECT_BYTES,
+    Error,
+    Namespace,
+    ObjectStore,
+    Status,
+    StoreEventKind,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -233,6 +240,67 @@ def test_layers_are_read_alone(blocks: Namespace) -> None:
         assert result.all_ok
         assert (targets[i] == data[:, i]).all()
     assert blocks.get(keys, first_part=7, part_count=2).statuses == [Status.BAD_ARGUMENT] * 3
+
+
+def test_layers_are_stored_alone_and_seen_together(blocks: Namespace) -> None:
+    keys, layers = keys_of(2), 4
+    data = [contents(i, layers * 1000) for i in range(2)]
+    options = {"parts": layers, "object_bytes": layers * 1000, "part_count": 1}
+    for part in (2, 0, 3, 1):
+        assert blocks.exists(keys) == 0
+        sources = [memoryview(block)[part * 1000 : (part + 1) * 1000] for block in data]
+        blocks.set_parts(keys, sources, first_part=part, **options).check()
+    assert blocks.get(keys, quiet=True).check().buffers == data
+
+
+def test_changes_are_told(store: ObjectStore, blocks: Namespace) -> None:
+    store.watch(2)
+    for key in (b"a", b"b"):
+        blocks[key] = b"1234"
+    del blocks[b"a"]
+    events, missed = store.take_events()
+    assert [(event.kind, event.key, event.bytes) for event in events] == [
+        (StoreEventKind.STORED, b"b", 4),
+        (StoreEventKind.ERASED, b"a", 4),
+    ]
+    assert missed == 1
+    assert store.take_events() == ([], 0)
+
+
+def test_stores_on_top_of_each_other_are_one(tmp_path) -> None:
+    fast = ObjectStore.create("cpu:?memory=8MiB")
+    slow = ObjectStore.create(f"file:{tmp_path / 'slow'}?memory=64MiB")
+    with ObjectStore.stack([fast, slow], patience_s=10) as store:
+        assert fast.closed and slow.closed
+        blocks = store.namespace("llama")
+        keys, data = keys_of(40), [contents(i, 500_000) for i in range(40)]
+        for key, block in zip(keys, data, strict=True):
+            blocks[key] = block
+        assert blocks.exists(keys) == 40
+        assert blocks.get(keys).check().buffers == data
+        assert store.stats().demotions > 0
+        assert store.stats().evictions == 0
+        assert [tier.objects > 0 for tier in store.tier_stats()] == [True, True]
+    with ObjectStore.create("cpu:?memory=8MiB") as busy:
+        job = busy.namespace().submit_set(b"key", b"value")
+        with pytest.raises(ValueError, match="jobs in flight"):
+            ObjectStore.stack([busy])
+        assert job.wait().all_ok
+
+
+def test_a_store_at_rest_needs_its_key(tmp_path) -> None:
+    uri = f"cpu:{tmp_path / 'blocks'}?memory=16MiB&huge=off"
+    key_file = tmp_path / "key"
+    key_file.touch(mode=0o600)
+    key_file.write_bytes(contents(1, 32))
+    with ObjectStore.create(uri, seal_key_file=str(key_file)) as store:
+        store.namespace()[b"key"] = b"secret"
+        store.set_wipe(0, True)
+    assert b"secret" not in (tmp_path / "blocks").read_bytes()
+    with ObjectStore.open(uri) as store:
+        assert store.namespace().get(b"key").statuses == [Status.DENIED]
+    with ObjectStore.open(uri, seal_key_file=str(key_file)) as store:
+        assert store.namespace()[b"key"] == b"secret"
 
 
 def test_a_store_in_a_file_is_found_again(tmp_path) -> None:

@@ -29,6 +29,23 @@ struct nearkv_store_options {
   uint32_t workers;     /* threads that run jobs; whoever waits for a job helps */
   uint32_t patience_ms; /* how long a set waits for leases to free room */
   const char* eviction; /* lru, lfu, arc, s3fifo or chain_lhd */
+  const char*
+      seal_key_file; /* 32 random bytes, mode 0600: objects are encrypted; null: they are not */
+};
+
+/* How stores on top of each other work together. */
+struct nearkv_stack_options {
+  double high_watermark;  /* of a tier's room; above it, its coldest objects go down, */
+  double low_watermark;   /* until this is reached */
+  uint32_t promote_after; /* lately found below so often, an object is copied to the top */
+  uint8_t write_through;  /* sets go to all tiers at once, not only when they are cold */
+  uint32_t patience_ms;   /* how long a set waits for others to go down */
+  uint32_t workers;
+};
+
+struct nearkv_client_options {
+  uint64_t window_bytes; /* memory to share with the daemon */
+  uint32_t patience_ms;  /* how long its restart is waited for */
 };
 
 struct nearkv_namespace {
@@ -46,17 +63,20 @@ struct nearkv_namespace {
 struct nearkv_item {
   const void* key;
   size_t key_bytes;
-  const struct iovec* segments; /* SET reads them, GET writes them */
+  const struct iovec* segments; /* SET and SET_PARTS read them, GET writes them */
   size_t segment_count;
-  uint16_t first_part; /* GET, of an object that has parts */
+  uint16_t first_part; /* GET, of an object that has parts, and SET_PARTS */
   uint16_t part_count; /* 0: all of it */
+  uint64_t generation; /* GET, ERASE: only if it is this one; 0: whichever */
 };
 
 enum nearkv_job_kind {
-  NEARKV_JOB_GET = 0,    /* copies objects out, each verified */
-  NEARKV_JOB_SET = 1,    /* copies objects in; each is there, whole, once its status is OK */
-  NEARKV_JOB_ERASE = 2,  /* deletes objects; BUSY for leased ones */
-  NEARKV_JOB_EXISTS = 3, /* OK or NOT_FOUND for each key */
+  NEARKV_JOB_GET = 0,       /* copies objects out, each verified */
+  NEARKV_JOB_SET = 1,       /* copies objects in; each is there, whole, once its status is OK */
+  NEARKV_JOB_ERASE = 2,     /* deletes objects; BUSY for leased ones */
+  NEARKV_JOB_EXISTS = 3,    /* OK or NOT_FOUND for each key */
+  NEARKV_JOB_SET_PARTS = 4, /* copies parts (layers) in, in any order, by any number of jobs; an
+                             * object is there, whole, once its last part is OK, and not before */
 };
 
 /* A batch. Keys and lists of segments are copied; the memory that segments name stays the caller's
@@ -66,13 +86,15 @@ struct nearkv_job {
   uint32_t namespace_number;
   const struct nearkv_item* items;
   size_t item_count;
-  /* SET only */
+  uint8_t quiet; /* GET: no use that eviction or statistics should see */
+  /* SET and SET_PARTS only */
   const void* parent; /* with chain: the key of the block before item 0; null: none */
   size_t parent_bytes;
-  uint8_t chain;     /* item i + 1 is the block after item i in one prefix */
-  uint8_t overwrite; /* replace what is there; else an existing object counts as set */
-  uint16_t parts;    /* equal parts (layers) that can be read alone; 0: none */
-  uint32_t age_s;    /* may go when older; 0: never by age */
+  uint8_t chain;         /* item i + 1 is the block after item i in one prefix */
+  uint8_t overwrite;     /* replace what is there; else an existing object counts as set */
+  uint16_t parts;        /* equal parts (layers) that can be read alone; 0: none */
+  uint32_t age_s;        /* may go when older; 0: never by age */
+  uint32_t object_bytes; /* SET_PARTS: of a whole object */
 };
 
 /* How a job ended. */
@@ -121,8 +143,34 @@ struct nearkv_verify_progress {
   uint64_t damaged; /* objects that are gone since */
 };
 
+enum nearkv_event_kind {
+  NEARKV_EVENT_STORED = 0,
+  NEARKV_EVENT_EVICTED = 1,
+  NEARKV_EVENT_ERASED = 2,
+  NEARKV_EVENT_DAMAGED = 3,
+};
+
+/* A change of what is there. */
+struct nearkv_event {
+  uint8_t kind; /* enum nearkv_event_kind */
+  uint8_t key_bytes;
+  uint8_t key_is_digest; /* `key` is the SHA-256 of a longer key */
+  uint8_t tier;          /* in a stack; 0 is the fastest */
+  uint32_t namespace_number;
+  uint32_t bytes;
+  uint8_t key[NKV_OBJECT_KEY_BYTES];
+};
+
+/* What take_events gives; nearkv_events_free() ends it. */
+struct nearkv_events {
+  size_t count;
+  const struct nearkv_event* events;
+  uint64_t missed; /* how many more there were than fit */
+};
+
 struct nearkv_object_stats {
   uint64_t total_bytes;
+  uint64_t slab_bytes; /* begun by objects: what pages cannot use */
   uint64_t used_bytes; /* held by objects, rounding included */
   uint64_t object_bytes;
   uint64_t objects;
@@ -139,6 +187,8 @@ struct nearkv_object_stats {
   uint64_t recovered;
   uint64_t torn;
   uint64_t moved;
+  uint64_t promotions; /* copied to the first of several tiers */
+  uint64_t demotions;  /* handed down to the next one */
   uint64_t quarantined;
 };
 
@@ -150,6 +200,19 @@ NEARKV_API int nearkv_store_create(const char* uri, const struct nearkv_store_op
                                    struct nearkv_store** store, char* reason, size_t reason_bytes);
 NEARKV_API int nearkv_store_open(const char* uri, const struct nearkv_store_options* options,
                                  struct nearkv_store** store, char* reason, size_t reason_bytes);
+
+/* A store that a daemon owns (nearkv serve), used like one in this process. */
+NEARKV_API void nearkv_client_options_init(struct nearkv_client_options* options);
+NEARKV_API int nearkv_store_connect(const char* socket_path,
+                                    const struct nearkv_client_options* options,
+                                    struct nearkv_store** store, char* reason, size_t reason_bytes);
+
+/* Puts stores on top of each other, the fastest first, and makes them one. They are the new store's
+ * from then on, also if it fails. */
+NEARKV_API void nearkv_stack_options_init(struct nearkv_stack_options* options);
+NEARKV_API int nearkv_store_stack(struct nearkv_store* const* tiers, size_t tier_count,
+                                  const struct nearkv_stack_options* options,
+                                  struct nearkv_store** store, char* reason, size_t reason_bytes);
 
 /* Finishes the items that are being copied and drops the jobs that are not over. */
 NEARKV_API void nearkv_store_close(struct nearkv_store* store);
@@ -215,6 +278,21 @@ NEARKV_API int nearkv_store_unpin(struct nearkv_store* store, uint64_t lease);
 
 /* Most bytes that a tenant's objects may hold; evicts what is over it. */
 NEARKV_API int nearkv_store_set_quota(struct nearkv_store* store, uint16_t tenant, uint64_t bytes);
+
+/* Whether bytes of a tenant's objects that are stored from now on are wiped when they go. */
+NEARKV_API int nearkv_store_set_wipe(struct nearkv_store* store, uint16_t tenant, uint8_t wipe);
+
+/* From now on keeps the last `most` changes for take_events; 0: none. */
+NEARKV_API int nearkv_store_watch(struct nearkv_store* store, size_t most);
+
+/* Changes since the last call, in their order. */
+NEARKV_API int nearkv_store_take_events(struct nearkv_store* store, struct nearkv_events* events);
+NEARKV_API void nearkv_events_free(struct nearkv_events* events);
+
+/* One for each tier, the fastest first: the first `room`; `count` is how many there are. */
+NEARKV_API int nearkv_store_tier_stats(const struct nearkv_store* store,
+                                       struct nearkv_object_stats* stats, size_t room,
+                                       size_t* count);
 
 NEARKV_API int nearkv_store_stats(const struct nearkv_store* store,
                                   struct nearkv_object_stats* stats);

@@ -218,6 +218,98 @@ static const char* use_maintenance(struct nearkv_store* store) {
 
 const char* nearkv_store_c_use(const char* uri);
 
+/* Halves of a block, the second one first. */
+static const char* use_parts(struct nearkv_store* store, uint32_t space) {
+  struct nearkv_job_results results;
+  struct iovec half = {NULL, kBlockBytes / 2};
+  struct nearkv_item item;
+  memset(&item, 0, sizeof(item));
+  item.key = "in parts";
+  item.key_bytes = 8;
+  item.segments = &half;
+  item.segment_count = 1;
+  item.part_count = 1;
+  struct nearkv_job job = job_of(NEARKV_JOB_SET_PARTS, space, 1);
+  job.items = &item;
+  job.parts = 2;
+  job.object_bytes = kBlockBytes;
+  for (uint16_t part = 2; part-- > 0;) {
+    size_t leading = 9;
+    const struct iovec key = {(void*)item.key, item.key_bytes};
+    CHECK(nearkv_store_exists(store, space, &key, 1, &leading, NULL) == 0 && leading == 0);
+    item.first_part = part;
+    half.iov_base = blocks[3] + part * (kBlockBytes / 2);
+    CHECK(nearkv_store_run(store, &job, &results) == 0 && results.results[0].ok_count == 1);
+    nearkv_job_results_free(&results);
+  }
+  struct iovec whole = {found[3], kBlockBytes};
+  memset(found[3], 0, kBlockBytes);
+  item.segments = &whole;
+  item.first_part = item.part_count = 0;
+  job = job_of(NEARKV_JOB_GET, space, 1);
+  job.items = &item;
+  job.quiet = 1;
+  CHECK(nearkv_store_run(store, &job, &results) == 0 && results.results[0].ok_count == 1);
+  nearkv_job_results_free(&results);
+  CHECK(memcmp(found[3], blocks[3], kBlockBytes) == 0);
+  job.kind = NEARKV_JOB_ERASE;
+  item.generation = 1;
+  CHECK(nearkv_store_run(store, &job, &results) == 0);
+  CHECK(results.results[0].statuses[0] == NKV_STATUS_NOT_FOUND);
+  nearkv_job_results_free(&results);
+  return NULL;
+}
+
+static const char* use_events(struct nearkv_store* store, uint32_t space) {
+  struct nearkv_events events;
+  CHECK(nearkv_store_watch(store, 1) == 0);
+  const char* failed = use_parts(store, space);
+  if (failed != NULL) return failed;
+  struct nearkv_job_results results;
+  struct nearkv_item item;
+  memset(&item, 0, sizeof(item));
+  item.key = "in parts";
+  item.key_bytes = 8;
+  struct nearkv_job job = job_of(NEARKV_JOB_ERASE, space, 1);
+  job.items = &item;
+  CHECK(nearkv_store_set_wipe(store, 3, 1) == 0);
+  CHECK(nearkv_store_run(store, &job, &results) == 0 && results.results[0].ok_count == 1);
+  nearkv_job_results_free(&results);
+  CHECK(nearkv_store_take_events(store, &events) == 0);
+  CHECK(events.count == 1 && events.missed == 1);
+  CHECK(events.events[0].kind == NEARKV_EVENT_ERASED && events.events[0].bytes == kBlockBytes);
+  CHECK(events.events[0].key_bytes == 8 && memcmp(events.events[0].key, "in parts", 8) == 0);
+  nearkv_events_free(&events);
+  CHECK(events.count == 0 && events.events == NULL);
+  return NULL;
+}
+
+static const char* use_stack(void) {
+  struct nearkv_store_options options;
+  nearkv_store_options_init(&options);
+  struct nearkv_store* tiers[2] = {NULL, NULL};
+  for (int i = 0; i < 2; ++i) {
+    CHECK(nearkv_store_create("cpu:?memory=8MiB", &options, &tiers[i], text, sizeof(text)) == 0);
+  }
+  struct nearkv_stack_options stack_options;
+  nearkv_stack_options_init(&stack_options);
+  CHECK(stack_options.promote_after == 2 && stack_options.workers == 1);
+  struct nearkv_store* store = NULL;
+  CHECK(nearkv_store_stack(tiers, 2, &stack_options, &store, text, sizeof(text)) == 0);
+  struct nearkv_object_stats stats[3];
+  size_t count = 0;
+  CHECK(nearkv_store_tier_stats(store, stats, 3, &count) == 0 && count == 2);
+  CHECK(stats[0].total_bytes != 0 && stats[1].total_bytes == stats[0].total_bytes);
+  nearkv_store_close(store);
+
+  struct nearkv_client_options client;
+  nearkv_client_options_init(&client);
+  client.patience_ms = 0;
+  CHECK(nearkv_store_connect("/nobody/listens", &client, &store, text, sizeof(text)) ==
+        -ECONNREFUSED);
+  return NULL;
+}
+
 const char* nearkv_store_c_use(const char* uri) {
   fill_blocks();
   struct nearkv_store_options options;
@@ -247,7 +339,9 @@ const char* nearkv_store_c_use(const char* uri) {
   const char* failed = use_set_and_get(store, space);
   if (failed == NULL) failed = use_queries(store, space);
   if (failed == NULL) failed = use_jobs(store, space);
+  if (failed == NULL) failed = use_events(store, space);
   if (failed == NULL) failed = use_maintenance(store);
+  if (failed == NULL) failed = use_stack();
   nearkv_store_close(store);
   nearkv_store_close(NULL);
   if (failed != NULL) return failed;

@@ -17,7 +17,14 @@ What is wrong with one item is that item's status in the Result; Error is raised
 with a whole call. All calls may be made from any thread and any event loop, and release the GIL.
 """
 
-from _nearkv import NamespaceInfo, ObjectInfo, ObjectStoreStats, VerifyProgress
+from _nearkv import (
+    NamespaceInfo,
+    ObjectInfo,
+    ObjectStoreStats,
+    StoreEvent,
+    StoreEventKind,
+    VerifyProgress,
+)
 from nkv_abi import MAX_OBJECT_BYTES, MAX_OBJECT_PARTS, Status
 
 from nearkv.core import Error
@@ -38,5 +45,7 @@ __all__ = [
     "ObjectStoreStats",
     "Result",
     "Status",
+    "StoreEvent",
+    "StoreEventKind",
     "VerifyProgress",
 ]

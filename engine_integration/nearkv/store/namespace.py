@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Required, Self, TypeAlias, TypedDict, Unpack
 
 import _nearkv
 from _nearkv import JobKind
@@ -43,11 +43,26 @@ class SetOptions(TypedDict, total=False):
     age_s: int
 
 
+class PartOptions(SetOptions):
+    """How parts of objects are stored, beside `parts`, of which there are at least two.
+
+    `object_bytes`: of a whole object. `part_count` parts from `first_part` on come now; 0: all.
+    """
+
+    object_bytes: Required[int]
+    first_part: int
+    part_count: int
+
+
 class PartRange(TypedDict, total=False):
-    """Which parts of each object to get; `part_count` 0: all of it."""
+    """Which parts of each object to get; `part_count` 0: all of it.
+
+    `quiet`: eviction and statistics do not see it.
+    """
 
     first_part: int
     part_count: int
+    quiet: bool
 
 
 class Lease:
@@ -94,6 +109,27 @@ class Namespace:
     ) -> Result:
         """As set(), awaited."""
         return await self._await(JobKind.SET, keys, sources, options)
+
+    def set_parts(
+        self, keys: KeyList, sources: MemoryList, **options: Unpack[PartOptions]
+    ) -> Result:
+        """Stores parts (layers) of objects, in any order, by any number of calls.
+
+        Each object is there, whole, once its last part is OK, and not before.
+        """
+        return self._run(JobKind.SET_PARTS, keys, sources, options)
+
+    def submit_set_parts(
+        self, keys: KeyList, sources: MemoryList, **options: Unpack[PartOptions]
+    ) -> Job:
+        """As set_parts(), as a job."""
+        return self._jobs.submit(*self._job(JobKind.SET_PARTS, keys, sources, options))
+
+    async def set_parts_async(
+        self, keys: KeyList, sources: MemoryList, **options: Unpack[PartOptions]
+    ) -> Result:
+        """As set_parts(), awaited."""
+        return await self._await(JobKind.SET_PARTS, keys, sources, options)
 
     def get(
         self, keys: KeyList, targets: MemoryList | None = None, **parts: Unpack[PartRange]

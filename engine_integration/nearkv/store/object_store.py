@@ -1,10 +1,10 @@
 """An object store as a whole: how it is opened, watched and looked after."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self, TypedDict, Unpack
 
 import _nearkv
-from _nearkv import NamespaceInfo, ObjectInfo, ObjectStoreStats, VerifyProgress
+from _nearkv import NamespaceInfo, ObjectInfo, ObjectStoreStats, StoreEvent, VerifyProgress
 
 from nearkv.store.jobs import Job, Jobs
 from nearkv.store.namespace import Namespace
@@ -16,15 +16,34 @@ class StoreOptions(TypedDict, total=False):
     """How a store is opened.
 
     `workers`: threads that run jobs. `eviction`: lru, lfu, arc, s3fifo or chain_lhd. `patience_s`:
-    how long a set waits for leases to free room. `max_objects` 0: one for every 64 KiB. The last
-    two are fixed by create().
+    how long a set waits for leases to free room. `seal_key_file`: a file of 32 random bytes that
+    only its owner may read; objects are encrypted with it. `max_objects` 0: one for every 64 KiB.
+    The last two are fixed by create().
     """
 
     workers: int
     eviction: str
     patience_s: float
+    seal_key_file: str
     max_objects: int
     max_namespaces: int
+
+
+class StackOptions(TypedDict, total=False):
+    """How tiers work together.
+
+    Above `high_watermark` of a tier's room its coldest objects go down, until `low_watermark` is
+    reached. Lately found below `promote_after` times, an object is copied to the top. With
+    `write_through` sets go to all tiers at once. `patience_s`: how long a set waits for others to
+    go down.
+    """
+
+    high_watermark: float
+    low_watermark: float
+    promote_after: int
+    write_through: bool
+    patience_s: float
+    workers: int
 
 
 class ObjectStore:
@@ -63,6 +82,14 @@ class ObjectStore:
             )
         )
 
+    @classmethod
+    def stack(cls, tiers: Sequence["ObjectStore"], **options: Unpack[StackOptions]) -> Self:
+        """Puts stores on top of each other, the fastest first, and makes them one.
+
+        They are closed as stores of their own. ValueError if one of them has jobs in flight.
+        """
+        return cls(_nearkv.ObjectStore.stack([tier._core for tier in tiers], **options))
+
     def namespace(
         self,
         model: str = "",
@@ -94,6 +121,22 @@ class ObjectStore:
     def set_quota(self, tenant: int, most_bytes: int) -> None:
         """Most bytes that a tenant's objects may hold; evicts what is over it."""
         self._core.set_quota(tenant, most_bytes)
+
+    def set_wipe(self, tenant: int, wipe: bool) -> None:
+        """Whether bytes of a tenant's objects stored from now on are wiped when they go."""
+        self._core.set_wipe(tenant, wipe)
+
+    def watch(self, most: int) -> None:
+        """From now on keeps the last `most` changes for take_events(); 0: none."""
+        self._core.watch(most)
+
+    def take_events(self) -> tuple[list[StoreEvent], int]:
+        """Changes since the last call, in their order, and how many more there were than fit."""
+        return self._core.take_events()
+
+    def tier_stats(self) -> list[ObjectStoreStats]:
+        """One for each tier, the fastest first."""
+        return self._core.tier_stats()
 
     def stats(self) -> ObjectStoreStats:
         """What the store holds and has done since it was opened."""

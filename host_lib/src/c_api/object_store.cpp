@@ -39,11 +39,20 @@ int make_store(MakeStore make, const char* uri, const nearkv_store_options* opti
     converted.workers = options->workers;
     converted.eviction = text_of(options->eviction);
     converted.patience = std::chrono::milliseconds(options->patience_ms);
+    converted.seal_key_file = text_of(options->seal_key_file);
     auto made = std::make_unique<nearkv_store>();
     const Status status = make(uri, converted, &made->store, why);
     if (status == Status::kOk) *store = made.release();
     return status;
   });
+}
+
+nearkv_object_stats stats_of(const ObjectStoreStats& now) {
+  return {now.total_bytes, now.slab_bytes, now.used_bytes, now.object_bytes, now.objects,
+          now.namespaces,  now.leases,     now.sets,       now.set_bytes,    now.hits,
+          now.get_bytes,   now.misses,     now.evictions,  now.expirations,  now.corruptions,
+          now.recovered,   now.torn,       now.moved,      now.promotions,   now.demotions,
+          now.quarantined};
 }
 
 nearkv_object_info info_of(const ObjectInfo& object) {
@@ -64,6 +73,18 @@ nearkv_object_info info_of(const ObjectInfo& object) {
   return info;
 }
 
+nearkv_event event_of(const StoreEvent& event) {
+  nearkv_event shown{};
+  shown.kind = static_cast<std::uint8_t>(event.kind);
+  shown.key_bytes = static_cast<std::uint8_t>(event.key.size());
+  shown.key_is_digest = event.key_is_digest ? 1 : 0;
+  shown.tier = event.tier;
+  shown.namespace_number = event.namespace_number;
+  shown.bytes = event.bytes;
+  std::ranges::copy(event.key, reinterpret_cast<std::byte*>(shown.key));
+  return shown;
+}
+
 }  // namespace
 }  // namespace nearkv
 
@@ -81,6 +102,21 @@ void nearkv_store_options_init(nearkv_store_options* options) {
   options->eviction = "chain_lhd";
 }
 
+void nearkv_client_options_init(nearkv_client_options* options) {
+  const nearkv::ObjectStore::ClientOptions defaults;
+  *options = {defaults.window_bytes, static_cast<std::uint32_t>(defaults.patience.count())};
+}
+
+void nearkv_stack_options_init(nearkv_stack_options* options) {
+  const nearkv::StackOptions defaults;
+  *options = {defaults.high_watermark,
+              defaults.low_watermark,
+              defaults.promote_after,
+              defaults.write_through,
+              static_cast<std::uint32_t>(defaults.patience.count()),
+              defaults.workers};
+}
+
 int nearkv_store_create(const char* uri, const nearkv_store_options* options, nearkv_store** store,
                         char* reason, std::size_t reason_bytes) {
   return nearkv::make_store(nearkv::ObjectStore::create, uri, options, store, reason, reason_bytes);
@@ -89,6 +125,43 @@ int nearkv_store_create(const char* uri, const nearkv_store_options* options, ne
 int nearkv_store_open(const char* uri, const nearkv_store_options* options, nearkv_store** store,
                       char* reason, std::size_t reason_bytes) {
   return nearkv::make_store(nearkv::ObjectStore::open, uri, options, store, reason, reason_bytes);
+}
+
+int nearkv_store_connect(const char* socket_path, const nearkv_client_options* options,
+                         nearkv_store** store, char* reason, std::size_t reason_bytes) {
+  return nearkv::report(reason, reason_bytes, [&](std::string* why) {
+    nearkv::ObjectStore::ClientOptions converted;
+    converted.window_bytes = options->window_bytes;
+    converted.patience = std::chrono::milliseconds(options->patience_ms);
+    auto made = std::make_unique<nearkv_store>();
+    const Status status = nearkv::ObjectStore::connect(socket_path, converted, &made->store, why);
+    if (status == Status::kOk) *store = made.release();
+    return status;
+  });
+}
+
+int nearkv_store_stack(nearkv_store* const* tiers, std::size_t tier_count,
+                       const nearkv_stack_options* options, nearkv_store** store, char* reason,
+                       std::size_t reason_bytes) {
+  return nearkv::report(reason, reason_bytes, [&](std::string* why) {
+    std::vector<std::unique_ptr<nearkv::ObjectStore>> owned;
+    for (nearkv_store* const tier : std::span(tiers, tier_count)) {
+      owned.push_back(std::move(tier->store));
+      delete tier;
+    }
+    nearkv::StackOptions converted;
+    converted.high_watermark = options->high_watermark;
+    converted.low_watermark = options->low_watermark;
+    converted.promote_after = options->promote_after;
+    converted.write_through = options->write_through != 0;
+    converted.patience = std::chrono::milliseconds(options->patience_ms);
+    converted.workers = options->workers;
+    auto made = std::make_unique<nearkv_store>();
+    const Status status =
+        nearkv::ObjectStore::stack(std::move(owned), converted, &made->store, why);
+    if (status == Status::kOk) *store = made.release();
+    return status;
+  });
 }
 
 void nearkv_store_close(nearkv_store* store) { delete store; }
@@ -163,13 +236,45 @@ int nearkv_store_set_quota(nearkv_store* store, std::uint16_t tenant, std::uint6
   return to_errno(store->store->set_quota(tenant, bytes));
 }
 
+int nearkv_store_set_wipe(nearkv_store* store, std::uint16_t tenant, std::uint8_t wipe) {
+  return to_errno(store->store->set_wipe(tenant, wipe != 0));
+}
+
+int nearkv_store_watch(nearkv_store* store, std::size_t most) {
+  return to_errno(at_edge([&] { return store->store->watch(most); }));
+}
+
+int nearkv_store_take_events(nearkv_store* store, nearkv_events* events) {
+  *events = {};
+  return to_errno(at_edge([&] {
+    const std::vector<nearkv::StoreEvent> taken = store->store->take_events(&events->missed);
+    auto shown = std::make_unique<nearkv_event[]>(taken.size());
+    std::ranges::transform(taken, shown.get(), nearkv::event_of);
+    events->count = taken.size();
+    events->events = shown.release();
+    return Status::kOk;
+  }));
+}
+
+void nearkv_events_free(nearkv_events* events) {
+  delete[] events->events;
+  *events = {};
+}
+
 int nearkv_store_stats(const nearkv_store* store, nearkv_object_stats* stats) {
   return to_errno(at_edge([&] {
-    const nearkv::ObjectStoreStats now = store->store->stats();
-    *stats = {now.total_bytes, now.used_bytes, now.object_bytes, now.objects,     now.namespaces,
-              now.leases,      now.sets,       now.set_bytes,    now.hits,        now.get_bytes,
-              now.misses,      now.evictions,  now.expirations,  now.corruptions, now.recovered,
-              now.torn,        now.moved,      now.quarantined};
+    *stats = nearkv::stats_of(store->store->stats());
+    return Status::kOk;
+  }));
+}
+
+int nearkv_store_tier_stats(const nearkv_store* store, nearkv_object_stats* stats, std::size_t room,
+                            std::size_t* count) {
+  return to_errno(at_edge([&] {
+    const std::vector<nearkv::ObjectStoreStats> tiers = store->store->tier_stats();
+    *count = tiers.size();
+    std::ranges::transform(std::span(tiers).first(std::min(room, tiers.size())), stats,
+                           nearkv::stats_of);
     return Status::kOk;
   }));
 }

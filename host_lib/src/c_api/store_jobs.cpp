@@ -23,6 +23,9 @@ class ConvertedJob {
     job_.overwrite = job.overwrite != 0;
     job_.parts = job.parts;
     job_.age = std::chrono::seconds(job.age_s);
+    job_.quiet = job.quiet != 0;
+    job_.object_bytes = job.object_bytes;
+    const bool reads = job_.kind == JobKind::kSet || job_.kind == JobKind::kSetParts;
     const std::span items(job.items, job.item_count);
     sources_.resize(items.size());
     targets_.resize(items.size());
@@ -30,14 +33,14 @@ class ConvertedJob {
       const nearkv_item& item = items[i];
       for (const iovec& segment : std::span(item.segments, item.segment_count)) {
         const std::span bytes(static_cast<std::byte*>(segment.iov_base), segment.iov_len);
-        if (job_.kind == JobKind::kSet) {
+        if (reads) {
           sources_[i].push_back(bytes);
         } else {
           targets_[i].push_back(bytes);
         }
       }
       items_.push_back({key_of(item.key, item.key_bytes), sources_[i], targets_[i], item.first_part,
-                        item.part_count});
+                        item.part_count, false, item.generation});
     }
     job_.items = items_;
   }
