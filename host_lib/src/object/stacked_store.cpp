@@ -225,7 +225,7 @@ bool StackedStore::may_evict(const Job& job, std::size_t tier) const {
 }
 
 void StackedStore::run_in(std::size_t tier, Job job, bool evict, std::span<Status> statuses) {
-  job = for_tier(std::move(job), tier);
+  job = for_tier(job, tier);
   job.evict = evict;
   JobResult result;
   const Status status = tiers_[tier]->run(job, &result);
