@@ -6,7 +6,7 @@
 namespace nearkv {
 namespace {
 
-constexpr std::uint64_t kBatchBytes = 8 << 20;
+constexpr std::uint64_t kMostBatchBytes = 8 << 20;
 constexpr std::chrono::milliseconds kPeriod{20};
 
 }  // namespace
@@ -80,7 +80,11 @@ void TierMover::work() {
 
 bool TierMover::demote(std::size_t tier) {
   bool moved = false;
-  for (const ObjectInfo& info : tiers_[tier]->coldest(kBatchBytes)) {
+  const double between_watermarks = (options_.high_watermark - options_.low_watermark) *
+                                    static_cast<double>(tiers_[tier]->stats().total_bytes);
+  const auto batch_bytes =
+      std::min(kMostBatchBytes, static_cast<std::uint64_t>(between_watermarks));
+  for (const ObjectInfo& info : tiers_[tier]->coldest(batch_bytes)) {
     if (demote_one(tier, info)) {
       ++demotions_;
       moved = true;
