@@ -51,13 +51,13 @@ double seconds(Work work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Of the calling thread's processor time, for work that waits for nobody: other programs on the
-/// machine take no part of it.
+/// Of the calling thread's processor time, or the process's, for work that waits for nobody: other
+/// programs on the machine take no part of it.
 template <typename Work>
-double cpu_seconds(Work work) {
-  const auto now = [] {
+double cpu_seconds(Work work, clockid_t clock = CLOCK_THREAD_CPUTIME_ID) {
+  const auto now = [clock] {
     timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    ::clock_gettime(clock, &time);
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   };
   const double begin = now();

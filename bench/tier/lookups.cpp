@@ -179,7 +179,8 @@ class LookupBench {
     for (unsigned round = 0; round < options_.rounds; ++round) {
       store_.reset();
       cpu_seconds.push_back(bench::cpu_seconds(
-          [&] { seconds.push_back(bench::seconds([&] { store_ = open_store(uri_); })); }));
+          [&] { seconds.push_back(bench::seconds([&] { store_ = open_store(uri_); })); },
+          CLOCK_PROCESS_CPUTIME_ID));
       if (store_->stats().recovered != options_.objects) {
         throw std::runtime_error("a restart lost objects");
       }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -107,6 +108,34 @@ TEST_P(FlatIndexTest, FindsAllThatWasLoadedAndNothingElse) {
     ASSERT_EQ(records[key], expected) << key;
     const auto found = index.find(GetParam().of(key), is_key(keys, key));
     ASSERT_EQ(found.value_or(FlatIndex::kNoRecord), expected) << key;
+  }
+}
+
+TEST_P(FlatIndexTest, LoadKeepsTheLastRecordOfAKeyAndGivesBackTheOthers) {
+  constexpr Key kKeys = 300;
+  std::vector<Key> keys;
+  std::vector<FlatIndex::Entry> entries;
+  for (std::uint32_t record = 0; record < 2 * kKeys; ++record) {
+    // The first third of the keys four times, the others once.
+    keys.push_back(record < kKeys ? record : record % (kKeys / 3));
+    entries.push_back({GetParam().of(keys.back()), record});
+  }
+  std::vector<std::uint32_t> earlier;
+  for (std::uint32_t record = 0; record < 2 * kKeys; ++record) {
+    if (std::find(keys.begin() + record + 1, keys.end(), keys[record]) != keys.end()) {
+      earlier.push_back(record);
+    }
+  }
+  FlatIndex index;
+  std::vector<std::uint32_t> replaced = index.load(
+      entries, [&](std::uint32_t one, std::uint32_t other) { return keys[one] == keys[other]; });
+  std::ranges::sort(replaced);
+  EXPECT_EQ(replaced, earlier);
+  EXPECT_EQ(index.size(), kKeys);
+  for (Key key = 0; key < kKeys; ++key) {
+    const auto last = std::find(keys.rbegin(), keys.rend(), key);
+    const auto found = index.find(GetParam().of(key), is_key(keys, key));
+    ASSERT_EQ(found, static_cast<std::uint32_t>(keys.rend() - last) - 1) << key;
   }
 }
 

@@ -4,7 +4,8 @@
 
 namespace nearkv {
 
-void FlatIndex::load(std::span<const Entry> entries) {
+std::vector<std::uint32_t> FlatIndex::load(std::span<const Entry> entries,
+                                           const SameKey& same_key) {
   struct Loaded {
     std::uint32_t tag;
     std::uint32_t record;
@@ -14,11 +15,22 @@ void FlatIndex::load(std::span<const Entry> entries) {
       [](const Entry& entry, std::uint32_t) {
         return Loaded{FingerprintTable::tag(entry.fingerprint), entry.record};
       });
+  std::vector<std::uint32_t> replaced;
   for (std::size_t i = 0; i < kShards; ++i) {
     FingerprintTable& table = shards_[i].table;
-    table.reserve(table.size() + order.of(i).size());
-    for (const Loaded& loaded : order.of(i)) table.insert(loaded.tag, loaded.record);
+    table.reserve(order.of(i).size());
+    for (const Loaded& loaded : order.of(i)) {
+      std::uint32_t* const earlier = table.find(loaded.tag, [&](std::uint32_t record) {
+        return same_key && same_key(record, loaded.record);
+      });
+      if (earlier != nullptr) {
+        replaced.push_back(std::exchange(*earlier, loaded.record));
+      } else {
+        table.insert(loaded.tag, loaded.record);
+      }
+    }
   }
+  return replaced;
 }
 
 std::size_t FlatIndex::size() const {

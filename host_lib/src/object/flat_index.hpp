@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "object/fingerprint_table.hpp"
 #include "object/shared_mutex.hpp"
@@ -38,8 +40,12 @@ class FlatIndex {
 
   FlatIndex() : shards_(std::make_unique<Shard[]>(kShards)) {}
 
-  /// Adds many records of keys that differ, none of them indexed yet. Not beside other calls.
-  void load(std::span<const Entry> entries);
+  /// Whether two records, of which the fingerprints' low halves are equal, are of one key.
+  using SameKey = std::function<bool(std::uint32_t, std::uint32_t)>;
+
+  /// Adds many records to an empty index. Of those of one key, the last; the others are returned.
+  /// Without `same_key` all keys differ. Not beside other calls.
+  std::vector<std::uint32_t> load(std::span<const Entry> entries, const SameKey& same_key = {});
 
   /// Asks for the memory that a search starts in.
   void prefetch(std::uint64_t fingerprint) const {

@@ -192,7 +192,18 @@ class Objects {
 
   // objects_recovery.cpp
   struct Found;
-  [[nodiscard]] bool adopt(ObjectId id, const nkv_object_record& record);
+  struct Scan;
+  /// Whether a record could be one of this library's: its numbers fit each other.
+  [[nodiscard]] bool is_sane(const nkv_object_record& record) const;
+  /// Reads records, and makes durable what they say.
+  void scan(Scan* scan);
+  [[nodiscard]] std::vector<Scan> scan_all();
+  /// Takes the room of what was found, and frees what is torn or doomed. Gives the objects.
+  [[nodiscard]] std::vector<Found> adopt(std::span<Scan> scans);
+  /// Puts objects into the index, the latest of each key. The others are taken out and given.
+  [[nodiscard]] std::vector<ObjectId> index(std::vector<Found>* objects);
+  /// Puts objects into all other views.
+  void enlist_all(std::span<const Found> objects);
 
   std::shared_ptr<PoolMemory> pool_;
   Persistence* persistence_;

@@ -44,9 +44,9 @@ class PrefixTree {
   /// parent descends from it. After std::bad_alloc the tree must be built anew.
   [[nodiscard]] bool insert(const Block& block);
 
-  /// As many inserts into an empty tree, in a third of the time. Returns how many blocks were
-  /// refused: repeated ones, and those that descend from themselves.
-  [[nodiscard]] std::size_t load(std::span<const Block> blocks);
+  /// As many inserts into an empty tree, in a third of the time. Returns the places in `blocks` of
+  /// those that were refused: repeated ones, and those that descend from themselves.
+  [[nodiscard]] std::vector<std::uint32_t> load(std::span<const Block> blocks);
 
   /// Removes a block and returns its record; what descends from it stays. None: it is not there.
   std::optional<std::uint32_t> erase(std::uint64_t fingerprint);

@@ -11,8 +11,9 @@ class PrefixTreeLoad {
   PrefixTreeLoad(PrefixTree* tree, std::span<const PrefixTree::Block> blocks)
       : tree_(*tree), blocks_(blocks), links_(blocks.size()) {}
 
-  /// How many blocks were refused.
-  [[nodiscard]] std::size_t run();
+  void run();
+  /// Places of the blocks that no run has taken.
+  [[nodiscard]] std::vector<std::uint32_t> refused() const;
 
  private:
   static constexpr std::uint32_t kNone = PrefixRuns::kNone;
@@ -121,7 +122,7 @@ void PrefixTreeLoad::point_to_runs(FingerprintTable* table, std::span<const Name
   table->for_each([&](std::uint32_t& value) { value = links_[named[value].block].run; });
 }
 
-std::size_t PrefixTreeLoad::run() {
+void PrefixTreeLoad::run() {
   const Order names = order_by([](const PrefixTree::Block& block) { return block.fingerprint; });
   {
     const Order parents = order_by(
@@ -147,12 +148,21 @@ std::size_t PrefixTreeLoad::run() {
     // Cannot fail: the parent is not there, or only as a hole before another orphan.
     (void)tree_.place_under({links_[orphan].run, 0}, blocks_[orphan].parent);
   }
-  return blocks_.size() - tree_.blocks_;
 }
 
-std::size_t PrefixTree::load(std::span<const Block> blocks) {
+std::vector<std::uint32_t> PrefixTreeLoad::refused() const {
+  std::vector<std::uint32_t> blocks;
+  for (std::uint32_t block = 0; block < links_.size(); ++block) {
+    if (!PrefixRuns::is_run(links_[block].run)) blocks.push_back(block);
+  }
+  return blocks;
+}
+
+std::vector<std::uint32_t> PrefixTree::load(std::span<const Block> blocks) {
   const auto lock = lock_.write();
-  return PrefixTreeLoad(this, blocks).run();
+  PrefixTreeLoad loading(this, blocks);
+  loading.run();
+  return loading.refused();
 }
 
 }  // namespace nearkv
