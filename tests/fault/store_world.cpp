@@ -63,9 +63,10 @@ std::unique_ptr<ObjectStore> create_world(std::span<std::byte> memory,
   return open_store(std::move(pool));
 }
 
-std::unique_ptr<ObjectStore> open_world(std::span<std::byte> memory, std::string* reason) {
+std::unique_ptr<ObjectStore> open_world(std::span<std::byte> memory, std::string* reason,
+                                        std::unique_ptr<Persistence> persistence) {
   std::shared_ptr<PoolMemory> pool;
-  PoolMemory::Source source{memory, nullptr, Persistence::make(Durability::kProcess)};
+  PoolMemory::Source source{memory, nullptr, std::move(persistence)};
   if (PoolMemory::open(std::move(source), &pool, reason) != Status::kOk) return nullptr;
   return open_store(std::move(pool));
 }

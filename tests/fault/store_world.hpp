@@ -29,7 +29,9 @@ std::unique_ptr<ObjectStore> create_world(std::span<std::byte> memory,
                                           std::unique_ptr<Persistence> persistence);
 
 /// Opens a store over what is there; nullptr with a reason if it is none.
-std::unique_ptr<ObjectStore> open_world(std::span<std::byte> memory, std::string* reason);
+std::unique_ptr<ObjectStore> open_world(
+    std::span<std::byte> memory, std::string* reason,
+    std::unique_ptr<Persistence> persistence = Persistence::make(Durability::kProcess));
 
 /// One piece of random work.
 struct Step {

@@ -41,11 +41,12 @@ std::string describe(const Namespace& name) {
 NamespaceTable::NamespaceTable(PoolMemory* pool) : pool_(pool) {
   for (std::uint32_t number = 0; number < pool_->header().max_namespaces; ++number) {
     nkv_namespace_record record{};
-    if (!read(number, &record)) continue;
+    if (!take_up(number, &record)) continue;
     NamespaceDigest digest;
     std::ranges::copy(record.digest, digest.begin());
-    if (numbers_.emplace(digest, number).second)
+    if (numbers_.emplace(digest, number).second) {
       known_.emplace(number, Known{record.tenant, digest});
+    }
   }
 }
 
@@ -63,6 +64,15 @@ bool NamespaceTable::read(std::uint32_t number, nkv_namespace_record* record) co
     }
   }
   return false;
+}
+
+/// The first copy may be in the caches only, left there by a process that died before its fence.
+bool NamespaceTable::take_up(std::uint32_t number, nkv_namespace_record* record) {
+  if (!read(number, record)) return false;
+  if (std::memcmp(place(number, 0), place(number, 1), sizeof(*record)) != 0) {
+    write(number, *record);
+  }
+  return true;
 }
 
 void NamespaceTable::write(std::uint32_t number, const nkv_namespace_record& record) {

@@ -50,6 +50,8 @@ class NamespaceTable {
   [[nodiscard]] std::byte* place(std::uint32_t number, std::uint32_t copy) const;
   /// Reads either copy of a record; false if neither is whole.
   bool read(std::uint32_t number, nkv_namespace_record* record) const;
+  /// The same at the start: what it gives is durable, in both copies, when it returns.
+  bool take_up(std::uint32_t number, nkv_namespace_record* record);
   void write(std::uint32_t number, const nkv_namespace_record& record);
 
   PoolMemory* pool_;

@@ -67,6 +67,8 @@ void Objects::scan(Scan* scan) {
       scan->poisoned.push_back(id);
       continue;
     }
+    // Who was here before may have died between this word and the fence behind it.
+    records_.write_back_state(id);
     if (status == Status::kNotFound) continue;
     if (record.namespace_number != space) {
       space = record.namespace_number;
@@ -88,6 +90,7 @@ void Objects::scan(Scan* scan) {
                            static_cast<std::uint16_t>(extents.size()), record.flags,
                            static_cast<std::uint8_t>(record.state)});
   }
+  persistence_->fence();
 }
 
 std::vector<Objects::Scan> Objects::scan_all() {

@@ -70,6 +70,10 @@ void RecordTable::write(ObjectId id, const nkv_object_record& record) {
   persistence_->write_back({place(id) + kBody, body.size()});
 }
 
+void RecordTable::write_back_state(ObjectId id) const {
+  persistence_->write_back({place(id), sizeof(std::uint64_t)});
+}
+
 void RecordTable::publish(ObjectId id, std::uint32_t state) {
   const std::uint64_t crc = state == NKV_OBJECT_STATE_FREE ? 0 : body_checksum(place(id));
   persistence_->publish(place(id), state | crc << 32);

@@ -46,6 +46,9 @@ class RecordTable {
   /// Writes all but state and checksum.
   void write(ObjectId id, const nkv_object_record& record);
 
+  /// Starts to write back the word that says what the record is, as it stands.
+  void write_back_state(ObjectId id) const;
+
   /// Makes what was written findable, or unfindable (FREE), in one store. Durable at the next
   /// fence.
   void publish(ObjectId id, std::uint32_t state);
