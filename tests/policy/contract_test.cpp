@@ -166,6 +166,83 @@ TEST_P(EvictionContractTest, ForgetsDeletedObjects) {
   EXPECT_FALSE(policy->victim(any_object));
 }
 
+TEST_P(EvictionContractTest, ARenamedObjectKeepsItsPlace) {
+  constexpr ObjectId kNames = 300;
+  constexpr std::uint64_t kCapacityBytes = kNames * 256;
+  for (std::uint64_t number = 0; number < 4; ++number) {
+    SCOPED_TRACE(case_name(number));
+    Random random = case_random(number);
+    // The same objects by names that stay, and by ids of which some change.
+    const auto plain = shipped_policy(GetParam(), kCapacityBytes);
+    const auto renaming = shipped_policy(GetParam(), kCapacityBytes);
+    std::vector<ObjectId> id_of(kNames);
+    std::map<ObjectId, ObjectId> name_of;
+    std::map<ObjectId, std::set<ObjectId>> children;  // By name.
+    std::vector<bool> held(kNames);
+    ObjectId next = 0;
+    std::size_t renamed = 0;
+    std::size_t evicted = 0;
+    const auto forget = [&](ObjectId name, Removal removal) {
+      plain->erase(name, removal);
+      renaming->erase(id_of[name], removal);
+      name_of.erase(id_of[name]);
+    };
+    for (ObjectId name = 0; evicted < 2 * kNames; ++name) {
+      while (plain->bytes() + 512 > kCapacityBytes) {
+        const auto victim = plain->victim([&](ObjectId asked) { return !held[asked]; });
+        const auto same = renaming->victim([&](ObjectId id) { return !held[name_of.at(id)]; });
+        ASSERT_EQ(victim.has_value(), same.has_value());
+        if (!victim) {
+          held.assign(held.size(), false);
+          continue;
+        }
+        ASSERT_EQ(name_of.at(*same), *victim) << evicted << " evicted before";
+        forget(*victim, Removal::kEvicted);
+        ++evicted;
+      }
+      // A name stands for one object only: what comes back to a policy has another.
+      id_of.resize(std::max<std::size_t>(id_of.size(), name + 1));
+      held.resize(id_of.size());
+      held[name] = random() % 8 == 0;
+      id_of[name] = next++;
+      name_of[id_of[name]] = name;
+      Entry entry{name, random() % 1000, pick(random, 1, 512)};
+      const ObjectId parent = name == 0 ? 0 : name - std::min(name, pick(random, 1, 9));
+      if (random() % 2 == 0 && name_of.contains(id_of[parent]) && name_of[id_of[parent]] == parent) {
+        entry.parent = parent;
+        children[parent].insert(name);
+      }
+      plain->insert(entry);
+      entry.id = id_of[name];
+      if (entry.parent != kNoObject) entry.parent = id_of[parent];
+      renaming->insert(entry);
+      for (int operation = 0; operation < 4; ++operation) {
+        const auto known = std::next(name_of.begin(), pick(random, 0, static_cast<std::uint32_t>(
+                                                                          name_of.size() - 1)));
+        const ObjectId other = known->second;
+        if (random() % 2 == 0) {
+          plain->hit(other);
+          renaming->hit(id_of[other]);
+          continue;
+        }
+        std::vector<ObjectId> its_children;
+        for (const ObjectId child : children[other]) {
+          if (name_of.contains(id_of[child]) && name_of[id_of[child]] == child) {
+            its_children.push_back(id_of[child]);
+          }
+        }
+        renaming->rename(id_of[other], next, its_children);
+        name_of.erase(id_of[other]);
+        id_of[other] = next++;
+        name_of[id_of[other]] = other;
+        ++renamed;
+      }
+      ASSERT_EQ(renaming->bytes(), plain->bytes());
+    }
+    EXPECT_GT(renamed, 500U);
+  }
+}
+
 std::vector<std::string> shipped_names() {
   std::vector<std::string> names;
   for (const auto& named : shipped_eviction_policies()) names.push_back(named.name);
@@ -190,6 +267,11 @@ class NewestFirst final : public EvictionPolicy {
   void hit(ObjectId /*id*/) override {}
   void erase(ObjectId id, Removal /*removal*/) override {
     std::erase_if(entries_, [id](const Entry& entry) { return entry.id == id; });
+  }
+  void rename(ObjectId from, ObjectId to, std::span<const ObjectId> /*children*/) override {
+    for (Entry& entry : entries_) {
+      if (entry.id == from) entry.id = to;
+    }
   }
   std::optional<ObjectId> victim(const Evictable& evictable) override {
     for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {

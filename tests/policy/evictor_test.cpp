@@ -50,6 +50,19 @@ TEST(EvictorTest, AReusedIdHasItsOwnExpiryOnly) {
   EXPECT_EQ(evictor.expired(300, any_object), 1U);
 }
 
+TEST(EvictorTest, ARenamedObjectKeepsItsExpiry) {
+  Evictor evictor = lru_evictor();
+  evictor.insert({.id = 0, .bytes = 1, .expires_s = 100});
+  evictor.insert({.id = 1, .bytes = 1});
+  evictor.rename(0, 7, {});
+  evictor.rename(1, 0, {});
+  EXPECT_EQ(evictor.expired(99, any_object), std::nullopt);
+  EXPECT_EQ(evictor.expired(100, any_object), 7U);
+  evictor.erase(7, Removal::kEvicted);
+  EXPECT_EQ(evictor.expired(1000, any_object), std::nullopt);
+  EXPECT_EQ(evictor.victim(1000, any_object), 0U);
+}
+
 TEST(EvictorTest, HeldExpiredObjectsAreAskedAboutBoundedly) {
   Evictor evictor = lru_evictor();
   constexpr ObjectId kObjects = 10000;

@@ -37,8 +37,9 @@ using Evictable = std::function<bool(ObjectId)>;
 /// The order in which the objects of one tenant leave. Operations take amortised constant time.
 ///
 /// Blocks of a chain are best told head before tail; a policy may use Entry::parent to let tails
-/// leave before heads. std::bad_alloc may pass through insert and erase: an object that insert did
-/// not take is unknown to the policy, one that erase was told of is gone from it.
+/// leave before heads. std::bad_alloc may pass through insert, erase and rename: an object that insert
+/// did not take is unknown to the policy, one that erase was told of is gone from it, one that was
+/// not renamed has its old id.
 ///
 /// Thread safety: one thread at a time.
 class EvictionPolicy {
@@ -56,6 +57,10 @@ class EvictionPolicy {
 
   /// A known object is gone.
   virtual void erase(ObjectId id, Removal removal) = 0;
+
+  /// A known object has another id from now on, which must not be known; its place stays.
+  /// `children`: those that were told that it is their parent.
+  virtual void rename(ObjectId from, ObjectId to, std::span<const ObjectId> children) = 0;
 
   /// The object that should leave next, of those that `evictable` lets go; it stays known until it
   /// is erased. None if no object may leave, or if none was found among the 1,024 looked at last

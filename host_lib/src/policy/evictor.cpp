@@ -10,11 +10,7 @@ constexpr std::size_t kLooks = 64;
 }  // namespace
 
 void Evictor::insert(const Entry& entry) {
-  if (entry.expires_s != kNeverExpires) {
-    if (entry.id >= expires_s_.size()) expires_s_.resize(std::size_t{entry.id} + 1, kNeverExpires);
-    expiries_.emplace(entry.expires_s, entry.id);
-    expires_s_[entry.id] = entry.expires_s;
-  }
+  note_expiry(entry.id, entry.expires_s);
   try {
     policy_->insert(entry);
   } catch (...) {
@@ -26,6 +22,24 @@ void Evictor::insert(const Entry& entry) {
 void Evictor::erase(ObjectId id, Removal removal) {
   forget_expiry(id);
   policy_->erase(id, removal);
+}
+
+void Evictor::rename(ObjectId from, ObjectId to, std::span<const ObjectId> children) {
+  note_expiry(to, from < expires_s_.size() ? expires_s_[from] : kNeverExpires);
+  try {
+    policy_->rename(from, to, children);
+  } catch (...) {
+    forget_expiry(to);
+    throw;
+  }
+  forget_expiry(from);
+}
+
+void Evictor::note_expiry(ObjectId id, std::uint64_t expires_s) {
+  if (expires_s == kNeverExpires) return;
+  if (id >= expires_s_.size()) expires_s_.resize(std::size_t{id} + 1, kNeverExpires);
+  expiries_.emplace(expires_s, id);
+  expires_s_[id] = expires_s;
 }
 
 void Evictor::forget_expiry(ObjectId id) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ class Evictor {
   void insert(const Entry& entry);
   void hit(ObjectId id) { policy_->hit(id); }
   void erase(ObjectId id, Removal removal);
+  void rename(ObjectId from, ObjectId to, std::span<const ObjectId> children);
   [[nodiscard]] std::uint64_t bytes() const { return policy_->bytes(); }
 
   /// An expired object that may leave, or else the policy's victim.
@@ -40,6 +42,7 @@ class Evictor {
  private:
   using Expiry = std::pair<std::uint64_t, ObjectId>;
 
+  void note_expiry(ObjectId id, std::uint64_t expires_s);
   void forget_expiry(ObjectId id);
 
   std::unique_ptr<EvictionPolicy> policy_;

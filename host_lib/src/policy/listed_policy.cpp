@@ -1,5 +1,7 @@
 #include "policy/listed_policy.hpp"
 
+#include <utility>
+
 namespace nearkv {
 namespace {
 
@@ -40,6 +42,17 @@ void ListedPolicy::erase(ObjectId id, Removal removal) {
   bytes_ -= gone.bytes;
   leave_list(id);
   on_erase(gone, removal);
+}
+
+void ListedPolicy::rename(ObjectId from, ObjectId to, std::span<const ObjectId> children) {
+  if (to >= objects_.size()) objects_.resize(std::size_t{to} + 1);
+  const Object& object = objects_[to] = std::exchange(objects_[from], Object());
+  Ends& ends = ends_of(object);
+  (object.newer != kNoObject ? objects_[object.newer].older : ends.newest) = to;
+  (object.older != kNoObject ? objects_[object.older].newer : ends.oldest) = to;
+  for (const ObjectId child : children) {
+    if (is_known(child) && objects_[child].parent == from) objects_[child].parent = to;
+  }
 }
 
 std::optional<ObjectId> ListedPolicy::victim(const Evictable& evictable) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "policy/eviction_policy.hpp"
@@ -21,6 +22,7 @@ class ListedPolicy : public EvictionPolicy {
   void insert(const Entry& entry) final;
   void hit(ObjectId id) final;
   void erase(ObjectId id, Removal removal) final;
+  void rename(ObjectId from, ObjectId to, std::span<const ObjectId> children) final;
   [[nodiscard]] std::optional<ObjectId> victim(const Evictable& evictable) final;
   [[nodiscard]] std::uint64_t bytes() const final { return bytes_; }
 
