@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -190,6 +191,8 @@ class NEARKV_API ObjectStore {
     /// it, or with another one, gets of such objects end with kDenied, and the objects stay. Empty:
     /// objects are stored as they come.
     std::string seal_key_file;
+    /// The time of day by which objects age, asked from any thread; none: the system's.
+    std::function<std::chrono::system_clock::time_point()> clock;
   };
 
   /// Formats what a URI names:

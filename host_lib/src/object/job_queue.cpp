@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "edge.hpp"
+#include "object/deadline.hpp"
 #include "object/owned_job.hpp"
 
 namespace nearkv {
@@ -118,7 +119,7 @@ std::vector<JobResult> JobQueue::drain() {
 }
 
 Status JobQueue::wait(JobId id, std::chrono::nanoseconds timeout, JobResult* result) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = deadline_after(timeout);
   std::unique_lock lock(mutex_);
   const auto found = pending_.find(id);
   if (found == pending_.end()) return Status::kNotFound;

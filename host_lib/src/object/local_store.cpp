@@ -133,7 +133,7 @@ Status LocalStore::open(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payloa
     seals = std::make_unique<Seals>(std::move(master));
   }
   auto objects = std::make_unique<Objects>(std::move(pool), std::move(payload), std::move(seals),
-                                           std::move(tenants), options.patience);
+                                           std::move(tenants), options.patience, options.clock);
   status = objects->recover();
   if (status != Status::kOk) return status;
   store->reset(new LocalStore(std::move(objects), options.workers));

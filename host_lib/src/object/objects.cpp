@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "object/deadline.hpp"
 #include "object/fingerprint.hpp"
 
 namespace nearkv {
@@ -19,11 +20,12 @@ constexpr std::size_t kBatch = 64;
 
 Objects::Objects(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload,
                  std::unique_ptr<Seals> seals, TenantOptions tenants,
-                 std::chrono::milliseconds patience)
+                 std::chrono::milliseconds patience, WallClock clock)
     : pool_(std::move(pool)),
       persistence_(&pool_->persistence()),
       payload_(std::move(payload)),
       patience_(patience),
+      clock_(clock ? std::move(clock) : std::chrono::system_clock::now),
       records_(pool_.get()),
       namespaces_(pool_.get()),
       parts_(payload_.get(), &namespaces_, std::move(seals)),
@@ -102,7 +104,7 @@ LeaseId Objects::pin(std::uint32_t namespace_number, std::span<const Key> keys,
     (void)index_.find(fingerprint_of(namespace_number, key), lease);
   }
   if (held.empty()) return 0;
-  return leases_.add(std::move(held), Leases::Clock::now() + duration);
+  return leases_.add(std::move(held), deadline_after(duration));
 }
 
 Status Objects::unpin(LeaseId lease) {

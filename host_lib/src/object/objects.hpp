@@ -29,6 +29,7 @@
 #include "object/store_counters.hpp"
 #include "object/stored_parts.hpp"
 #include "object/tenants.hpp"
+#include "object/wall_clock.hpp"
 #include "pool/pool_memory.hpp"
 
 namespace nearkv {
@@ -61,7 +62,8 @@ class Objects {
   /// `seals`: null to store plain. `patience`: how long a set waits for leases to end where room is
   /// short.
   Objects(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payload> payload,
-          std::unique_ptr<Seals> seals, TenantOptions tenants, std::chrono::milliseconds patience);
+          std::unique_ptr<Seals> seals, TenantOptions tenants, std::chrono::milliseconds patience,
+          WallClock clock);
 
   /// Finds what earlier work left. Called once, before anything else.
   Status recover();
@@ -160,6 +162,9 @@ class Objects {
   void end_leases(std::span<const ObjectId> held);
   void end_expired_leases();
 
+  /// The time by which objects age.
+  [[nodiscard]] std::uint64_t now_s() const { return record_seconds(clock_()); }
+
   // objects_space.cpp; all but reserve() and free_retired() under space_
   Status reserve(bool may_evict, Incoming* incoming);
   [[nodiscard]] bool allocate(Incoming* incoming, ExtentAllocator::Reach reach);
@@ -210,6 +215,7 @@ class Objects {
   SigbusHandler sigbus_;
   std::unique_ptr<Payload> payload_;
   std::chrono::milliseconds patience_;
+  WallClock clock_;
   RecordTable records_;
   NamespaceTable namespaces_;
   StoredParts parts_;

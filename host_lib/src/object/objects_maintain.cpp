@@ -4,7 +4,6 @@
 
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
-#include "object/wall_clock.hpp"
 
 namespace nearkv {
 namespace {

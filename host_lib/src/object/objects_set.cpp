@@ -3,9 +3,9 @@
 #include <limits>
 #include <thread>
 
+#include "object/deadline.hpp"
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
-#include "object/wall_clock.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
@@ -37,11 +37,12 @@ Status Objects::begin(const SetOptions& options, std::uint64_t bytes, Incoming* 
   std::ranges::copy(incoming->key.bytes, record.key);
   record.key_bytes = incoming->key.length;
   record.created_s = static_cast<std::uint32_t>(now_s());
-  record.expires_s =
-      options.age.count() > 0
-          ? static_cast<std::uint32_t>(std::min<std::int64_t>(
-                record.created_s + options.age.count(), std::numeric_limits<std::uint32_t>::max()))
-          : 0;
+  record.expires_s = options.age.count() > 0
+                         ? static_cast<std::uint32_t>(std::min<std::int64_t>(
+                               options.age.count(),
+                               std::numeric_limits<std::uint32_t>::max() - record.created_s)) +
+                               record.created_s
+                         : 0;
   if (options.parts > 1) {
     record.flags |= NKV_OBJECT_FLAG_PARTS;
     record.parts = options.parts;
@@ -55,7 +56,7 @@ Status Objects::begin(const SetOptions& options, std::uint64_t bytes, Incoming* 
 
 Status Objects::begin_patiently(const SetOptions& options, std::uint64_t bytes,
                                 Incoming* incoming) {
-  const auto deadline = std::chrono::steady_clock::now() + patience_;
+  const auto deadline = deadline_after(patience_);
   Status status = Status::kOk;
   do {
     status = begin(options, bytes, incoming);

@@ -5,7 +5,6 @@
 
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
-#include "object/wall_clock.hpp"
 
 namespace nearkv {
 Status Objects::reserve(bool may_evict, Incoming* incoming) {

@@ -5,6 +5,7 @@
 
 #include "edge.hpp"
 #include "media/segments.hpp"
+#include "object/deadline.hpp"
 #include "object/object_jobs.hpp"
 
 namespace nearkv {
@@ -247,7 +248,7 @@ void StackedStore::set(const Job& job, std::span<Status> statuses) {
   }
   run_in(0, job, false, statuses);
   if (lock.owns_lock()) lock.unlock();
-  const auto deadline = Clock::now() + options_.patience;
+  const auto deadline = deadline_after(options_.patience);
   for (std::size_t i = 0; i < statuses.size(); ++i) {
     if (statuses[i] != Status::kPoolFull) continue;
     Job one = job;
@@ -291,7 +292,7 @@ void StackedStore::set_parts(const Job& job, std::span<Status> statuses) {
   }
   run_in(0, job, false, statuses);
   if (lock.owns_lock()) lock.unlock();
-  const auto deadline = Clock::now() + options_.patience;
+  const auto deadline = deadline_after(options_.patience);
   for (std::size_t i = 0; i < statuses.size(); ++i) {
     Job one = job;
     one.items = job.items.subspan(i, 1);
