@@ -16,6 +16,7 @@ struct StoredKey {
   std::array<std::uint8_t, NKV_OBJECT_KEY_BYTES> bytes{};
   std::uint8_t length = 0;
 
+  StoredKey() = default;
   explicit StoredKey(Key key);
   explicit StoredKey(const ObjectItem& item);
   explicit StoredKey(const nkv_object_record& record);

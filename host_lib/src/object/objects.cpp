@@ -14,7 +14,7 @@ ExtentAllocator::Geometry geometry_of(const nkv_pool_header& header) {
           header.slab_bytes / NKV_OBJECT_GRAIN_BYTES, header.slabs};
 }
 
-constexpr std::size_t kBatch = 64;
+constexpr std::size_t kBatch = 16;  // As many as FlatIndex searches at once.
 
 }  // namespace
 
@@ -42,15 +42,14 @@ std::size_t Objects::exists(std::uint32_t namespace_number, std::span<const Key>
                             std::span<bool> present) const {
   std::size_t leading = 0;
   bool unbroken = true;
-  std::vector<StoredKey> stored;
+  std::array<StoredKey, kBatch> stored;
   std::array<std::uint64_t, kBatch> fingerprints;
   std::array<std::uint32_t, kBatch> found;
   for (std::size_t begin = 0; begin < keys.size() && (unbroken || !present.empty());
        begin += kBatch) {
     const std::span<const Key> batch = keys.subspan(begin, std::min(kBatch, keys.size() - begin));
-    stored.clear();
-    for (const Key& key : batch) stored.emplace_back(key);
     for (std::size_t i = 0; i < batch.size(); ++i) {
+      stored[i] = StoredKey(batch[i]);
       fingerprints[i] = fingerprint_of(namespace_number, stored[i]);
     }
     index_.find_batch(
@@ -75,7 +74,16 @@ std::size_t Objects::match_prefix(std::uint32_t namespace_number,
     fingerprints.push_back(fingerprint_of(namespace_number, StoredKey(key)));
   }
   std::vector<std::uint32_t> records(chain.size());
-  return tree_.longest_match(fingerprints, records);
+  std::size_t matched = 0;
+  // The last block's key stands for all before it. While the tree is held, its record stays.
+  tree_.longest_match(fingerprints, records, [&](std::span<const std::uint32_t> found) {
+    matched = found.size();
+    while (matched > 0 &&
+           !records_.holds(found[matched - 1], StoredKey(chain[matched - 1]), namespace_number)) {
+      --matched;
+    }
+  });
+  return matched;
 }
 
 void Objects::touch(std::uint32_t namespace_number, std::span<const Key> keys) {
