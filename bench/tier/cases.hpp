@@ -36,6 +36,7 @@ struct TraceOptions {
   std::uint32_t scale = 64;  ///< Objects have 1/scale of the bytes of a block of 512 tokens.
   unsigned thin = 32;        ///< One conversation of so many.
   unsigned hours = 24;
+  double day_speed = 2000;          ///< Simulated hours pass at most so many times as fast.
   std::uint64_t most_requests = 0;  ///< Of each trace; 0: all.
   double speed = 50;
   std::vector<std::string> policies{"chain_lhd"};

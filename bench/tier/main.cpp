@@ -71,6 +71,9 @@ int parse_and_run(int argc, char** argv) {
   command->add_option("--thin", traces.thin, "One conversation of so many")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_option("--day-speed", traces.day_speed, "Times as fast as a day, at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->callback([&] { measure_fragmentation(traces, &rows); });
 
   command = app.add_subcommand("replay", "Requests at a multiple of their pace");

@@ -28,7 +28,9 @@ std::uint64_t seed_for(std::uint64_t key, Random& random) {
 std::unique_ptr<ObjectStore> open_store(std::shared_ptr<PoolMemory> pool) {
   std::unique_ptr<ObjectStore> store;
   std::string reason;
-  if (LocalStore::open(std::move(pool), {}, &store, &reason) != Status::kOk) {
+  ObjectStore::Options options;
+  options.defragment_above = 0;  // What happens when is the test's alone.
+  if (LocalStore::open(std::move(pool), options, &store, &reason) != Status::kOk) {
     throw std::runtime_error(reason);
   }
   for (std::uint32_t space = 0; space < kWorldSpaces; ++space) {

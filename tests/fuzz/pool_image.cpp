@@ -55,7 +55,9 @@ std::unique_ptr<Pool> open_sequences(std::shared_ptr<PoolMemory> memory) {
 std::unique_ptr<ObjectStore> open_objects(std::shared_ptr<PoolMemory> memory) {
   std::unique_ptr<ObjectStore> store;
   std::string reason;
-  const Status status = LocalStore::open(std::move(memory), {}, &store, &reason);
+  ObjectStore::Options options;
+  options.defragment_above = 0;  // What happens when is the input's alone.
+  const Status status = LocalStore::open(std::move(memory), options, &store, &reason);
   return status == Status::kOk ? std::move(store) : nullptr;
 }
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -30,10 +31,12 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { make("64MiB"); }
 
-  void make(const std::string& memory) {
+  /// By default nothing moves but what a test moves.
+  void make(const std::string& memory, double defragment_above = 0) {
     store_.reset();
     ObjectStore::Options options;
     options.eviction = "lru";
+    options.defragment_above = defragment_above;
     std::string reason;
     const std::string uri = GetParam() == "file"
                                 ? "file:" + file_.path().string() + "?memory=" + memory
@@ -61,6 +64,26 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
     StackOptions stack;
     stack.patience = std::chrono::milliseconds(10);
     ASSERT_EQ(ObjectStore::stack(std::move(tiers), stack, &store_, &reason), Status::kOk) << reason;
+  }
+
+  /// Leaves every third of so many objects: slabs are a third full.
+  void make_sparse(std::uint64_t objects) {
+    for (std::uint64_t i = 0; i < objects; ++i) {
+      ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 100000)), Status::kOk);
+    }
+    for (std::uint64_t i = 0; i < objects; ++i) {
+      if (i % 3 == 0) continue;
+      ASSERT_EQ(erase(store_.get(), space_, key_of(i)), Status::kOk);
+    }
+  }
+
+  void expect_every_third(std::uint64_t objects) {
+    for (std::uint64_t i = 0; i < objects; ++i) {
+      Bytes found;
+      const Status status = get(store_.get(), space_, key_of(i), &found);
+      ASSERT_EQ(status, i % 3 == 0 ? Status::kOk : Status::kNotFound) << i;
+      ASSERT_TRUE(status != Status::kOk || found == contents(i, 100000)) << i;
+    }
   }
 
   TemporaryFile file_{"object_store"};
@@ -519,14 +542,7 @@ TEST_P(ObjectStoreTest, ListsWhatItHolds) {
 }
 
 TEST_P(ObjectStoreTest, DefragmentingMovesObjectsTogetherAndLeavesLeasedOnesAlone) {
-  // Every third object stays: slabs are a third full.
-  for (std::uint64_t i = 0; i < 120; ++i) {
-    ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 100000)), Status::kOk);
-  }
-  for (std::uint64_t i = 0; i < 120; ++i) {
-    if (i % 3 == 0) continue;
-    ASSERT_EQ(erase(store_.get(), space_, key_of(i)), Status::kOk);
-  }
+  make_sparse(120);
   const Bytes held = key_of(60);
   const Key keys[] = {held};
   Status statuses[1];
@@ -545,12 +561,103 @@ TEST_P(ObjectStoreTest, DefragmentingMovesObjectsTogetherAndLeavesLeasedOnesAlon
   EXPECT_EQ(generation(store_->list(0, 1000), held), generation(before, held));
   EXPECT_EQ(store_->unpin(lease), Status::kOk);
   EXPECT_EQ(store_->stats().used_bytes, 40U * 102400U);
-  for (std::uint64_t i = 0; i < 120; ++i) {
-    Bytes found;
-    const Status status = get(store_.get(), space_, key_of(i), &found);
-    ASSERT_EQ(status, i % 3 == 0 ? Status::kOk : Status::kNotFound) << i;
-    ASSERT_TRUE(status != Status::kOk || found == contents(i, 100000)) << i;
+  expect_every_third(120);
+}
+
+TEST_P(ObjectStoreTest, WhatWasMovedIsEvictedInItsOldTurn) {
+  make_sparse(120);
+  std::uint64_t moved_bytes = 1;
+  while (moved_bytes != 0) {
+    ASSERT_EQ(store_->defragment(64 << 20, &moved_bytes), Status::kOk);
   }
+  ASSERT_GT(store_->stats().moved, 10U);
+  ASSERT_EQ(store_->watch(10000), Status::kOk);
+  for (std::uint64_t i = 1000; store_->stats().evictions < 40; ++i) {
+    ASSERT_EQ(set(store_.get(), space_, key_of(i), contents(i, 100000)), Status::kOk);
+  }
+  std::uint64_t missed = 0;
+  std::uint64_t turn = 0;
+  for (const StoreEvent& event : store_->take_events(&missed)) {
+    if (event.kind != StoreEvent::Kind::kEvicted || turn == 120) continue;
+    ASSERT_EQ(event.key, key_of(turn)) << turn;
+    turn += 3;
+  }
+  EXPECT_EQ(turn, 120U);
+}
+
+TEST_P(ObjectStoreTest, MovedBlocksStayInTheirChain) {
+  constexpr std::uint64_t kBlocks = 60;
+  std::vector<Bytes> names;
+  for (std::uint64_t i = 0; i < kBlocks; ++i) names.push_back(key_of(i));
+  const std::vector<Key> chain(names.begin(), names.end());
+  Job job;
+  job.chain = true;
+  for (std::uint64_t i = 0; i < kBlocks; ++i) {
+    job.parent = i == 0 ? Key() : chain[i - 1];
+    ASSERT_EQ(set(store_.get(), space_, names[i], contents(i, 100000), job), Status::kOk);
+    ASSERT_EQ(set(store_.get(), space_, key_of(1000 + i), contents(i, 200000)), Status::kOk);
+  }
+  for (std::uint64_t i = 0; i < kBlocks; ++i) {
+    ASSERT_EQ(erase(store_.get(), space_, key_of(1000 + i)), Status::kOk);
+  }
+  std::uint64_t moved_bytes = 1;
+  while (moved_bytes != 0) {
+    ASSERT_EQ(store_->defragment(64 << 20, &moved_bytes), Status::kOk);
+  }
+  ASSERT_GT(store_->stats().moved, 10U);
+  EXPECT_EQ(store_->match_prefix(space_, chain), kBlocks);
+  ASSERT_EQ(erase(store_.get(), space_, names[40]), Status::kOk);
+  EXPECT_EQ(store_->match_prefix(space_, chain), 40U);
+}
+
+TEST_P(ObjectStoreTest, MovesObjectsTogetherByItselfAndThenRests) {
+  make("64MiB", 0.04);
+  make_sparse(300);
+  const auto lost = [&] {
+    const ObjectStoreStats stats = store_->stats();
+    return static_cast<double>(stats.slab_bytes - stats.object_bytes);
+  };
+  // It looks after each slab's worth that has come or gone, and wins back whole slabs.
+  const double bound = 0.04 * static_cast<double>(store_->stats().slab_bytes) + 2 * (2 << 20);
+  for (int wait = 0; wait < 2000 && lost() > bound; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_LE(lost(), bound);
+  EXPECT_GT(store_->stats().moved, 10U);
+  expect_every_third(300);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const std::uint64_t moved = store_->stats().moved;
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(store_->stats().moved, moved) << "nothing has come or gone";
+}
+
+TEST_P(ObjectStoreTest, ReadersAndWritersMayWorkWhileItMovesObjects) {
+  make("64MiB", 0.001);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      Random random = case_random(t);
+      for (int step = 0; step < 600; ++step) {
+        const std::uint64_t object = pick(random, 0, 400);
+        const std::size_t bytes = 1000 + object % 50 * 4000;
+        Bytes found;
+        Status status = Status::kOk;
+        if (random() % 2 == 0) {
+          status = set(store_.get(), space_, key_of(object), contents(object, bytes));
+        } else if (random() % 2 == 0) {
+          (void)erase(store_.get(), space_, key_of(object));
+        } else {
+          status = get(store_.get(), space_, key_of(object), &found);
+          if (status == Status::kOk && found != contents(object, bytes)) ++wrong;
+          if (status == Status::kNotFound) status = Status::kOk;
+        }
+        if (status != Status::kOk) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_P(ObjectStoreTest, VerifyingReadsEverything) {
@@ -719,6 +826,31 @@ TEST_P(ReopenedStoreTest, FindsEverythingAgainAfterItWasClosed) {
     ASSERT_EQ(status, i % 7 == 0 ? Status::kNotFound : Status::kOk);
     if (status == Status::kOk) {
       EXPECT_EQ(found, contents(i, 1000 * i + 1));
+    }
+  }
+}
+
+TEST_P(ReopenedStoreTest, MayBeClosedWhileItMovesObjects) {
+  const TemporaryFile file("compacted");
+  const std::string uri = GetParam() + ":" + file.path().string() + "?memory=32MiB&huge=off";
+  std::unique_ptr<ObjectStore> store;
+  ASSERT_EQ(ObjectStore::create(uri, {}, &store), Status::kOk);
+  std::uint32_t space = 0;
+  for (std::uint64_t round = 0; round < 5; ++round) {
+    ASSERT_EQ(store->open_namespace(engine(), &space), Status::kOk);
+    for (std::uint64_t i = 0; i < 150; ++i) {
+      ASSERT_EQ(set(store.get(), space, key_of(i), contents(i, 100000)), Status::kOk);
+    }
+    for (std::uint64_t i = 0; i < 150; ++i) {
+      if (i % 3 != round % 3) (void)erase(store.get(), space, key_of(i));
+    }
+    store.reset();
+    ASSERT_EQ(ObjectStore::open(uri, {}, &store), Status::kOk);
+    EXPECT_EQ(store->stats().torn, 0U);
+    for (std::uint64_t i = round % 3; i < 150; i += 3) {
+      Bytes found;
+      ASSERT_EQ(get(store.get(), space, key_of(i), &found), Status::kOk) << i;
+      ASSERT_EQ(found, contents(i, 100000)) << i;
     }
   }
 }

@@ -191,6 +191,9 @@ class NEARKV_API ObjectStore {
     /// it, or with another one, gets of such objects end with kDenied, and the objects stay. Empty:
     /// objects are stored as they come.
     std::string seal_key_file;
+    /// The share of the slabs that objects have begun which may be lost before a thread of the
+    /// store moves objects together, as defragment() does. 0 or less: only defragment() does.
+    double defragment_above = 0.04;
     /// The time of day by which objects age, asked from any thread; none: the system's.
     std::function<std::chrono::system_clock::time_point()> clock;
   };
@@ -312,8 +315,9 @@ class NEARKV_API ObjectStore {
   /// gone from then on, as if a get had found it.
   virtual Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) = 0;
 
-  /// Moves objects together so that slabs become free, up to about `most_bytes`; leased ones stay.
-  /// 0 `moved_bytes`: nothing is to be gained.
+  /// Moves objects together so that slabs become free, up to about `most_bytes`; those that are
+  /// leased or being read stay. 0 `moved_bytes`: nothing is to be gained. Options::defragment_above
+  /// lets the store do so by itself.
   virtual Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) = 0;
 
   /// Tenants that have objects, or a quota.

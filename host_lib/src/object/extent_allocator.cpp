@@ -251,12 +251,18 @@ ExtentAllocator::Usage ExtentAllocator::usage() const {
   return {owned_slabs_, owned_slabs_ * geometry_.slab_grains, used_grains_};
 }
 
-std::optional<std::uint32_t> ExtentAllocator::sparsest_slab() const {
+std::optional<std::uint32_t> ExtentAllocator::sparsest_slab(std::uint64_t pending_grains) const {
   const std::lock_guard lock(mutex_);
   const std::optional<std::uint32_t> used = by_used_.least(0);
   if (!used) return std::nullopt;
   const std::uint64_t free_elsewhere = open_free_grains_ - (geometry_.slab_grains - *used);
-  return free_elsewhere >= *used ? std::optional(by_used_.first(*used)) : std::nullopt;
+  return free_elsewhere >= *used + pending_grains ? std::optional(by_used_.first(*used))
+                                                  : std::nullopt;
+}
+
+std::uint32_t ExtentAllocator::used_grains(std::uint32_t slab) const {
+  const std::lock_guard lock(mutex_);
+  return slabs_[slab].used;
 }
 
 bool ExtentAllocator::close_slab(std::uint32_t slab) {

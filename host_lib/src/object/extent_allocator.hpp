@@ -87,8 +87,11 @@ class ExtentAllocator {
   [[nodiscard]] Usage usage() const;
 
   /// The slab with the fewest taken grains of those that are open, if the others have room for
-  /// them: moving its objects frees a slab. None: there is nothing to gain.
-  [[nodiscard]] std::optional<std::uint32_t> sparsest_slab() const;
+  /// them and for `pending_grains` of closed ones: moving its objects frees a slab. None: there is
+  /// nothing to gain.
+  [[nodiscard]] std::optional<std::uint32_t> sparsest_slab(std::uint64_t pending_grains = 0) const;
+  /// Of one slab.
+  [[nodiscard]] std::uint32_t used_grains(std::uint32_t slab) const;
   /// Keeps allocate out of a slab while it is being emptied; its last release returns it to the
   /// source. False: it is not open.
   [[nodiscard]] bool close_slab(std::uint32_t slab);

@@ -136,15 +136,17 @@ Status LocalStore::open(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payloa
                                            std::move(tenants), options.patience, options.clock);
   status = objects->recover();
   if (status != Status::kOk) return status;
-  store->reset(new LocalStore(std::move(objects), options.workers));
+  store->reset(new LocalStore(std::move(objects), options));
   return Status::kOk;
 }
 
-LocalStore::LocalStore(std::unique_ptr<Objects> objects, unsigned workers)
+LocalStore::LocalStore(std::unique_ptr<Objects> objects, const Options& options)
     : objects_(std::move(objects)),
       jobs_([this](const Job& job, std::size_t first, std::size_t count,
                    JobResult* result) { run_items(objects_.get(), job, first, count, result); },
-            workers) {}
+            options.workers) {
+  if (options.defragment_above > 0) compactor_.emplace(objects_.get(), options.defragment_above);
+}
 
 Status LocalStore::check(const Job& job) const {
   return objects_->has_namespace(job.namespace_number) ? check_job(job) : Status::kBadArgument;

@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "device/memory.hpp"
 #include "nearkv/object_store.hpp"
+#include "object/compactor.hpp"
 #include "object/job_queue.hpp"
 #include "object/objects.hpp"
 
@@ -58,12 +60,13 @@ class LocalStore final : public ObjectStore {
   Status unregister_memory(std::span<std::byte> mapping) override;
 
  private:
-  LocalStore(std::unique_ptr<Objects> objects, unsigned workers);
+  LocalStore(std::unique_ptr<Objects> objects, const Options& options);
 
   [[nodiscard]] Status check(const Job& job) const;
 
   std::unique_ptr<Objects> objects_;
-  JobQueue jobs_;
+  std::optional<Compactor> compactor_;
+  JobQueue jobs_;  ///< Its jobs tell the compactor what comes and goes.
   std::mutex memory_mutex_;
   std::map<std::byte*, Memory> lent_;
   std::map<std::byte*, std::size_t> registered_;

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -105,7 +107,16 @@ class Objects {
   [[nodiscard]] std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const;
   [[nodiscard]] std::vector<ObjectInfo> coldest(std::uint64_t bytes);
   void verify(std::uint32_t first, std::size_t most, VerifyProgress* progress);
-  void defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes);
+  /// As ObjectStore's. Tells how many slabs it has emptied. Until told to stop, too: then it ends
+  /// after the object in hand.
+  std::size_t defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes,
+                         const std::stop_token& stop = {});
+  /// Bytes of slabs that are lost beside objects' bytes beyond `share` of the slabs; 0 also if
+  /// defragment() could not win back a good part of that, a slab at least.
+  [[nodiscard]] std::uint64_t sparse_bytes(double share) const;
+  /// Calls `tell` whenever room of so large a share of the slabs, or one slab, has been given out
+  /// or freed, whatever defragment() does. It must not call back. Once, before anything else.
+  void on_churn(double share, std::function<void()> tell);
   [[nodiscard]] std::vector<TenantUsage> tenants() const;
 
  private:
@@ -185,15 +196,23 @@ class Objects {
   void unpublish(std::span<const ObjectId> ids);
   void free_space(ObjectId id, std::span<const Extent> extents);
   void free_retired(ObjectId id);
+  void count_churn(std::uint64_t bytes);
 
   // objects_maintain.cpp
   /// What a record says; nothing if it is not that of an object.
   [[nodiscard]] std::optional<ObjectInfo> describe(ObjectId id) const;
-  [[nodiscard]] bool use_known(ObjectId id, bool even_in_use);
+  [[nodiscard]] bool use_known(ObjectId id);
   /// Reads all that `from` holds of an object, and writes it and its extents anew.
   Status copy_payload(std::span<const Extent> from, Incoming* incoming);
   bool move(ObjectId id, const nkv_object_record& record, std::span<const Extent> from);
+  /// Puts one record in the place of another in all views but the index.
+  void rename(ObjectId from, ObjectId to);
   [[nodiscard]] std::vector<std::uint32_t> close_sparse_slabs(std::uint64_t most_bytes);
+  [[nodiscard]] bool any_in(std::span<const std::uint32_t> slabs,
+                            std::span<const Extent> extents) const;
+  /// Those of some records' objects that may have room in `slabs`, each in use by the caller.
+  [[nodiscard]] std::vector<ObjectId> use_movable(ObjectId first, std::size_t count,
+                                                  std::span<const std::uint32_t> slabs);
 
   // objects_recovery.cpp
   struct Found;
@@ -234,6 +253,9 @@ class Objects {
   std::deque<StoreEvent> events_;
   std::size_t most_events_ = 0;
   std::uint64_t missed_events_ = 0;
+  std::function<void()> tell_churn_;
+  double churn_share_ = 0;
+  std::uint64_t churned_bytes_ = 0;  ///< Since it was told of.
 
   std::mutex partials_mutex_;
   std::map<PartialName, std::shared_ptr<Partial>> partials_;

@@ -9,6 +9,10 @@ namespace nearkv {
 namespace {
 
 constexpr std::size_t kSlabsAtOnce = 16;  // One scan over all records finds the objects of so many.
+constexpr std::size_t kRecordsAtOnce = 256;  // Looked at while others wait for room.
+
+// Where rounding alone loses all that is bearable, one of so many parts of that may be lost beside.
+constexpr std::uint64_t kWorthMoving = 4;
 
 }  // namespace
 
@@ -67,9 +71,9 @@ std::vector<TenantUsage> Objects::tenants() const {
   return tenants_.usages();
 }
 
-bool Objects::use_known(ObjectId id, bool even_in_use) {
+bool Objects::use_known(ObjectId id) {
   const std::scoped_lock lock(space_);
-  if (!states_[id].known || (!even_in_use && states_.in_use(id))) return false;
+  if (!states_[id].known) return false;
   states_.use(id);
   return true;
 }
@@ -78,7 +82,7 @@ void Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* prog
   const std::size_t end = std::min<std::size_t>(std::size_t{first} + most, records_.size());
   for (std::size_t record = first; record < end; ++record) {
     const auto id = static_cast<ObjectId>(record);
-    if (!use_known(id, true)) continue;
+    if (!use_known(id)) continue;
     nkv_object_record found{};
     std::vector<Extent> extents;
     Status status = load(id, &found, &extents);
@@ -145,11 +149,23 @@ bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const
     unpublish(std::span(&incoming.id, 1));
     return false;
   }
-  withdraw(id, StoreEvent::Kind::kErased);
-  enlist(incoming.id, incoming.record);
+  rename(id, incoming.id);
   unpublish(std::span(&id, 1));
   StoreCounters::add(counters_.moved, 1);
   return true;
+}
+
+void Objects::rename(ObjectId from, ObjectId to) {
+  ObjectState& before = states_[from];
+  ObjectState& after = states_[to];
+  std::vector<std::uint32_t> children;
+  if (before.chained) {
+    children = tree_.children_of(before.fingerprint);
+    after.chained = tree_.replace(before.fingerprint, from, to);
+  }
+  tenants_.at(before.tenant).evictor->rename(from, to, children);
+  before.known = before.chained = false;
+  after.known = true;
 }
 
 std::vector<std::uint32_t> Objects::close_sparse_slabs(std::uint64_t most_bytes) {
@@ -157,38 +173,83 @@ std::vector<std::uint32_t> Objects::close_sparse_slabs(std::uint64_t most_bytes)
   std::vector<std::uint32_t> slabs;
   const std::size_t most =
       std::clamp<std::size_t>(most_bytes / pool_->slabs().slab_bytes(), 1, kSlabsAtOnce);
+  std::uint64_t pending_grains = 0;
   while (slabs.size() < most) {
-    const std::optional<std::uint32_t> slab = extents_.sparsest_slab();
-    if (!slab || !extents_.close_slab(*slab)) break;
+    const std::optional<std::uint32_t> slab = extents_.sparsest_slab(pending_grains);
+    if (!slab) break;
+    pending_grains += extents_.used_grains(*slab);
+    if (!extents_.close_slab(*slab)) break;
     slabs.push_back(*slab);
   }
   return slabs;
 }
 
-void Objects::defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) {
+bool Objects::any_in(std::span<const std::uint32_t> slabs, std::span<const Extent> extents) const {
+  return std::ranges::any_of(extents, [&](const Extent& extent) {
+    // Neighbouring slabs may hold one extent together.
+    const std::uint32_t first = extents_.slab_of(extent.first_grain);
+    const std::uint32_t last = extents_.slab_of(extent.first_grain + extent.grains - 1);
+    return std::ranges::any_of(slabs,
+                               [&](std::uint32_t slab) { return slab >= first && slab <= last; });
+  });
+}
+
+std::vector<ObjectId> Objects::use_movable(ObjectId first, std::size_t count,
+                                           std::span<const std::uint32_t> slabs) {
+  std::vector<ObjectId> movable;
+  nkv_object_record record{};
+  const std::size_t end = std::min(first + count, records_.size());
+  const std::scoped_lock lock(space_);
+  for (ObjectId id = first; id < end; ++id) {
+    if (!states_[id].known || states_.in_use(id) || records_.read(id, &record) != Status::kOk) {
+      continue;
+    }
+    bool may_be_in = record.extents > NKV_RECORD_EXTENTS;  // It takes more reading to know.
+    for (std::size_t i = 0; i < record.extents && !may_be_in; ++i) {
+      const Extent extent{record.extent_first[i], record.extent_grains[i]};
+      may_be_in = any_in(slabs, std::span(&extent, 1));
+    }
+    if (!may_be_in) continue;
+    movable.push_back(id);
+    states_.use(id);
+  }
+  return movable;
+}
+
+std::size_t Objects::defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes,
+                                const std::stop_token& stop) {
   *moved_bytes = 0;
   const std::vector<std::uint32_t> slabs = close_sparse_slabs(most_bytes);
-  if (slabs.empty()) return;
-  const auto is_closed = [&](const Extent& extent) {
-    // Neighbouring slabs may hold one extent together.
-    const std::uint32_t last = extents_.slab_of(extent.first_grain + extent.grains - 1);
-    return std::ranges::any_of(slabs, [&](std::uint32_t slab) {
-      return slab >= extents_.slab_of(extent.first_grain) && slab <= last;
-    });
-  };
   nkv_object_record record{};
   std::vector<Extent> extents;
-  for (ObjectId id = 0; id < records_.size(); ++id) {
-    if (!use_known(id, false)) continue;
-    if (records_.read(id, &record) == Status::kOk &&
-        read_extents(pool_->header(), payload_.get(), record, &extents) == Status::kOk &&
-        std::ranges::any_of(extents, is_closed) && move(id, record, extents)) {
-      *moved_bytes += std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
+  for (ObjectId first = 0; first < records_.size() && !slabs.empty() && !stop.stop_requested();
+       first += kRecordsAtOnce) {
+    for (const ObjectId id : use_movable(first, kRecordsAtOnce, slabs)) {
+      if (!stop.stop_requested() && records_.read(id, &record) == Status::kOk &&
+          read_extents(pool_->header(), payload_.get(), record, &extents) == Status::kOk &&
+          any_in(slabs, extents) && move(id, record, extents)) {
+        *moved_bytes += std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
+      }
+      end_use(id);
     }
-    end_use(id);
   }
   // Slabs that held something that could not move are used again.
-  for (const std::uint32_t slab : slabs) (void)extents_.reopen_slab(slab);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      slabs, [&](std::uint32_t slab) { return !extents_.reopen_slab(slab); }));
+}
+
+std::uint64_t Objects::sparse_bytes(double share) const {
+  const ExtentAllocator::Usage usage = extents_.usage();
+  const std::uint64_t slab_bytes = usage.owned_grains * NKV_OBJECT_GRAIN_BYTES;
+  const std::uint64_t spare_bytes =
+      (usage.owned_grains - usage.used_grains) * NKV_OBJECT_GRAIN_BYTES;
+  const std::uint64_t object_bytes = std::min<std::uint64_t>(counters_.object_bytes, slab_bytes);
+  const auto bearable_bytes = static_cast<std::uint64_t>(share * static_cast<double>(slab_bytes));
+  const std::uint64_t lost_bytes = slab_bytes - object_bytes;
+  // Rounding loses room too, which moving does not win back.
+  const bool worth_moving =
+      spare_bytes >= pool_->slabs().slab_bytes() && spare_bytes > bearable_bytes / kWorthMoving;
+  return worth_moving && lost_bytes > bearable_bytes ? lost_bytes - bearable_bytes : 0;
 }
 
 }  // namespace nearkv

@@ -32,7 +32,24 @@ Status Objects::reserve(bool may_evict, Incoming* incoming) {
   }
   incoming->id = *id;
   occupy(*incoming);
+  count_churn(bytes);
   return Status::kOk;
+}
+
+void Objects::on_churn(double share, std::function<void()> tell) {
+  const std::scoped_lock lock(space_);
+  churn_share_ = share;
+  tell_churn_ = std::move(tell);
+}
+
+void Objects::count_churn(std::uint64_t bytes) {
+  churned_bytes_ += bytes;
+  if (!tell_churn_ || churned_bytes_ < pool_->slabs().slab_bytes()) return;
+  const auto owned_bytes =
+      static_cast<double>(extents_.usage().owned_grains * NKV_OBJECT_GRAIN_BYTES);
+  if (static_cast<double>(churned_bytes_) < churn_share_ * owned_bytes) return;
+  churned_bytes_ = 0;
+  tell_churn_();
 }
 
 void Objects::occupy(const Incoming& incoming) {
@@ -88,6 +105,7 @@ bool Objects::forget(ObjectId id, StoreEvent::Kind why, bool only_unused) {
   if (!erased) return false;
   tell(why, id);
   withdraw(id, why);
+  count_churn(std::uint64_t{states_[id].grains} * NKV_OBJECT_GRAIN_BYTES);
   return true;
 }
 

@@ -219,6 +219,16 @@ void PrefixTree::trim(std::uint32_t run) {
   if (PrefixRuns::is_run(run)) merge_child(run);
 }
 
+bool PrefixTree::replace(std::uint64_t fingerprint, std::uint32_t from, std::uint32_t to) {
+  const auto lock = lock_.write();
+  const std::optional<Place> place = locate(fingerprint);
+  if (!place || from == kNoRecord) return false;
+  std::uint32_t& record = PrefixRuns::records(runs_[place->run])[place->offset];
+  if (record != from) return false;
+  record = to;
+  return true;
+}
+
 std::optional<std::uint32_t> PrefixTree::erase(std::uint64_t fingerprint) {
   const auto lock = lock_.write();
   const std::optional<Place> place = locate(fingerprint);
@@ -247,6 +257,26 @@ std::size_t PrefixTree::children(std::uint64_t fingerprint) const {
   if (!place) return 0;
   const PrefixRuns::Run& run = runs_[place->run];
   return place->offset + 1 < run.count ? 1 : run.children;
+}
+
+std::vector<std::uint32_t> PrefixTree::children_of(std::uint64_t fingerprint) const {
+  std::vector<std::uint32_t> found;
+  const auto lock = lock_.read();
+  const std::optional<Place> place = locate(fingerprint);
+  if (!place) return found;
+  const auto add = [&](std::uint32_t run, std::size_t offset) {
+    const std::uint32_t record = PrefixRuns::records(runs_[run])[offset];
+    if (record != kNoRecord) found.push_back(record);
+  };
+  if (place->offset + 1 < runs_[place->run].count) {
+    add(place->run, place->offset + 1);
+    return found;
+  }
+  for (std::uint32_t run = runs_[place->run].first_child; PrefixRuns::is_run(run);
+       run = runs_[run].next_sibling) {
+    add(run, 0);
+  }
+  return found;
 }
 
 std::vector<std::uint32_t> PrefixTree::descendants(std::uint64_t fingerprint) const {

@@ -48,6 +48,9 @@ class PrefixTree {
   /// those that were refused: repeated ones, and those that descend from themselves.
   [[nodiscard]] std::vector<std::uint32_t> load(std::span<const Block> blocks);
 
+  /// Puts one record in the place of another. False: the block is not here with that one.
+  bool replace(std::uint64_t fingerprint, std::uint32_t from, std::uint32_t to);
+
   /// Removes a block and returns its record; what descends from it stays. None: it is not there.
   std::optional<std::uint32_t> erase(std::uint64_t fingerprint);
 
@@ -71,6 +74,9 @@ class PrefixTree {
   /// Direct children that are here or have descendants that are. 0: a leaf, or unknown. Evict
   /// leaves first: blocks behind a hole can no longer be matched from the front.
   [[nodiscard]] std::size_t children(std::uint64_t fingerprint) const;
+
+  /// Records of the direct children that are here.
+  [[nodiscard]] std::vector<std::uint32_t> children_of(std::uint64_t fingerprint) const;
 
   /// Records of all that descends from a block, not its own, parents before their children.
   [[nodiscard]] std::vector<std::uint32_t> descendants(std::uint64_t fingerprint) const;

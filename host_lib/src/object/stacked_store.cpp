@@ -430,12 +430,14 @@ ObjectStoreStats StackedStore::stats() const {
   for (std::size_t tier = 1; tier < tiers_.size(); ++tier) {
     const ObjectStoreStats stats = tiers_[tier]->stats();
     all.total_bytes += stats.total_bytes;
+    all.slab_bytes += stats.slab_bytes;
     all.used_bytes += stats.used_bytes;
     all.object_bytes += stats.object_bytes;
     all.objects += stats.objects;
     all.hits += stats.hits;
     all.get_bytes += stats.get_bytes;
     all.evictions += stats.evictions;
+    all.moved += stats.moved;
     all.corruptions += stats.corruptions;
     all.quarantined += stats.quarantined;
   }
