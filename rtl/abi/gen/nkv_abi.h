@@ -340,10 +340,29 @@ enum nkv_daemon_operation {
   NKV_DAEMON_OPERATION_DEFRAGMENT = 28,
   /** daemon_tenant_info [`count`] to the result, from the `number`-th on. */
   NKV_DAEMON_OPERATION_TENANTS = 29,
-  /** Tenant `number`: whether (`argument`) what is stored from now on is wiped when it goes. */
-  NKV_DAEMON_OPERATION_SET_WIPE = 31,
   /** daemon_client_info [`count`] to the result, from the `number`-th on. */
   NKV_DAEMON_OPERATION_CLIENTS = 30,
+  /** Tenant `number`: whether (`argument`) what is stored from now on is wiped when it goes. */
+  NKV_DAEMON_OPERATION_SET_WIPE = 31,
+  /** daemon_store_stats [`count`] to the result, one for each tier, the fastest first. */
+  NKV_DAEMON_OPERATION_TIER_STATS = 32,
+  /**
+   * daemon_object_info [`count`] to the result: what would be evicted next, about `argument` bytes
+   * of it.
+   */
+  NKV_DAEMON_OPERATION_COLDEST = 33,
+  /** The request is a daemon_namespace_info of whichever store; its number here is `value`. */
+  NKV_DAEMON_OPERATION_ADOPT_NAMESPACE = 34,
+  /**
+   * From now on keeps the last `argument` changes in namespaces that the client has opened; an
+   * administrator's, in all. 0: none.
+   */
+  NKV_DAEMON_OPERATION_WATCH = 35,
+  /**
+   * daemon_event [`count`] to the result, the oldest first; `value`: how many more there were than
+   * fit.
+   */
+  NKV_DAEMON_OPERATION_TAKE_EVENTS = 36,
 };
 
 /** What a message on a daemon's socket is. */
@@ -354,6 +373,14 @@ enum nkv_daemon_message {
   NKV_DAEMON_MESSAGE_REGISTER = 3,
   NKV_DAEMON_MESSAGE_UNREGISTER = 4, /**< The client takes a region back. */
   NKV_DAEMON_MESSAGE_REPLY = 5, /**< The daemon's answer to both. */
+};
+
+/** What has become of an object. */
+enum nkv_store_event {
+  NKV_STORE_EVENT_STORED = 0, /**< It is there. */
+  NKV_STORE_EVENT_EVICTED = 1, /**< It had to make room, or was too old. */
+  NKV_STORE_EVENT_ERASED = 2, /**< A client erased it. */
+  NKV_STORE_EVENT_DAMAGED = 3, /**< Its checksum failed, or its memory reported poison. */
 };
 
 /** What an entry of a host's log says. */
@@ -383,9 +410,9 @@ enum nkv_share_message_kind {
 /** Options of a submission. */
 #define NKV_DAEMON_FLAG_CHAIN (1u << 0) /**< SET: each item is the block after the one before it. */
 #define NKV_DAEMON_FLAG_OVERWRITE (1u << 1) /**< SET: replace what is there. */
-#define NKV_DAEMON_FLAG_QUIET (1u << 3) /**< GET: no use that eviction or statistics should see. */
 /** The completion makes the client's descriptor readable, whether it sleeps or not. */
 #define NKV_DAEMON_FLAG_NOTIFY (1u << 2)
+#define NKV_DAEMON_FLAG_QUIET (1u << 3) /**< GET: no use that eviction or statistics should see. */
 #define NKV_DAEMON_FLAG_ALL 0xfu
 
 /** How an object is stored. */
@@ -1526,16 +1553,18 @@ struct nkv_daemon_namespace_info {
   uint16_t reserved; /**< Zero. */
   uint32_t text_bytes; /**< Length of `text`. [at most NAMESPACE_TEXT_BYTES] */
   uint32_t reserved2; /**< Zero. */
+  uint8_t digest[32]; /**< Of all that makes the namespace, the salt included. */
   uint8_t text[NKV_NAMESPACE_TEXT_BYTES]; /**< For people. */
 };
-#define NKV_DAEMON_NAMESPACE_INFO_BYTES 224
-NKV_ASSERT_BYTES(daemon_namespace_info, 224);
+#define NKV_DAEMON_NAMESPACE_INFO_BYTES 256
+NKV_ASSERT_BYTES(daemon_namespace_info, 256);
 NKV_ASSERT_OFFSET(daemon_namespace_info, number, 0);
 NKV_ASSERT_OFFSET(daemon_namespace_info, tenant, 4);
 NKV_ASSERT_OFFSET(daemon_namespace_info, reserved, 6);
 NKV_ASSERT_OFFSET(daemon_namespace_info, text_bytes, 8);
 NKV_ASSERT_OFFSET(daemon_namespace_info, reserved2, 12);
-NKV_ASSERT_OFFSET(daemon_namespace_info, text, 16);
+NKV_ASSERT_OFFSET(daemon_namespace_info, digest, 16);
+NKV_ASSERT_OFFSET(daemon_namespace_info, text, 48);
 
 /** An object, as its record tells it. */
 struct nkv_daemon_object_info {
@@ -1572,6 +1601,28 @@ NKV_ASSERT_OFFSET(daemon_object_info, leased, 36);
 NKV_ASSERT_OFFSET(daemon_object_info, reserved, 37);
 NKV_ASSERT_OFFSET(daemon_object_info, key, 40);
 NKV_ASSERT_OFFSET(daemon_object_info, reserved2, 72);
+
+/** A change of what is there. */
+struct nkv_daemon_event {
+  uint8_t kind; /**< What has changed. [a value of store_event] */
+  uint8_t key_bytes; /**< Length of `key`. [at most OBJECT_KEY_BYTES] */
+  uint8_t key_is_digest; /**< 1: `key` is a SHA-256. */
+  uint8_t reserved; /**< Zero. */
+  uint32_t namespace_number; /**< Where the key counts. */
+  uint32_t bytes; /**< Length of the payload. */
+  uint32_t reserved2; /**< Zero. */
+  uint8_t key[NKV_OBJECT_KEY_BYTES]; /**< The key, or its SHA-256. */
+};
+#define NKV_DAEMON_EVENT_BYTES 48
+NKV_ASSERT_BYTES(daemon_event, 48);
+NKV_ASSERT_OFFSET(daemon_event, kind, 0);
+NKV_ASSERT_OFFSET(daemon_event, key_bytes, 1);
+NKV_ASSERT_OFFSET(daemon_event, key_is_digest, 2);
+NKV_ASSERT_OFFSET(daemon_event, reserved, 3);
+NKV_ASSERT_OFFSET(daemon_event, namespace_number, 4);
+NKV_ASSERT_OFFSET(daemon_event, bytes, 8);
+NKV_ASSERT_OFFSET(daemon_event, reserved2, 12);
+NKV_ASSERT_OFFSET(daemon_event, key, 16);
 
 /** What a step of VERIFY found. */
 struct nkv_daemon_verify_progress {

@@ -430,10 +430,23 @@ class DaemonOperation(IntEnum):
     DEFRAGMENT = 28
     # daemon_tenant_info [`count`] to the result, from the `number`-th on.
     TENANTS = 29
-    # Tenant `number`: whether (`argument`) what is stored from now on is wiped when it goes.
-    SET_WIPE = 31
     # daemon_client_info [`count`] to the result, from the `number`-th on.
     CLIENTS = 30
+    # Tenant `number`: whether (`argument`) what is stored from now on is wiped when it goes.
+    SET_WIPE = 31
+    # daemon_store_stats [`count`] to the result, one for each tier, the fastest first.
+    TIER_STATS = 32
+    # daemon_object_info [`count`] to the result: what would be evicted next, about `argument` bytes
+    # of it.
+    COLDEST = 33
+    # The request is a daemon_namespace_info of whichever store; its number here is `value`.
+    ADOPT_NAMESPACE = 34
+    # From now on keeps the last `argument` changes in namespaces that the client has opened; an
+    # administrator's, in all. 0: none.
+    WATCH = 35
+    # daemon_event [`count`] to the result, the oldest first; `value`: how many more there were than
+    # fit.
+    TAKE_EVENTS = 36
 
 
 class DaemonMessage(IntEnum):
@@ -449,6 +462,19 @@ class DaemonMessage(IntEnum):
     UNREGISTER = 4
     # The daemon's answer to both.
     REPLY = 5
+
+
+class StoreEvent(IntEnum):
+    """What has become of an object."""
+
+    # It is there.
+    STORED = 0
+    # It had to make room, or was too old.
+    EVICTED = 1
+    # A client erased it.
+    ERASED = 2
+    # Its checksum failed, or its memory reported poison.
+    DAMAGED = 3
 
 
 class ShareEntryKind(IntEnum):
@@ -492,10 +518,10 @@ class DaemonFlag(IntFlag):
     CHAIN = 1 << 0
     # SET: replace what is there.
     OVERWRITE = 1 << 1
-    # GET: no use that eviction or statistics should see.
-    QUIET = 1 << 3
     # The completion makes the client's descriptor readable, whether it sleeps or not.
     NOTIFY = 1 << 2
+    # GET: no use that eviction or statistics should see.
+    QUIET = 1 << 3
 
 
 class ObjectFlag(IntFlag):
@@ -1392,15 +1418,16 @@ DAEMON_NAMESPACE = Record(
 
 # A namespace, as its record tells it.
 DAEMON_NAMESPACE_INFO = Record(
-    "<IHHII208B",
-    224,
+    "<IHHII32B208B",
+    256,
     {
         "number": 0,
         "tenant": 4,
         "reserved": 6,
         "text_bytes": 8,
         "reserved2": 12,
-        "text": 16,
+        "digest": 16,
+        "text": 48,
     },
 )
 
@@ -1424,6 +1451,22 @@ DAEMON_OBJECT_INFO = Record(
         "reserved": 37,
         "key": 40,
         "reserved2": 72,
+    },
+)
+
+# A change of what is there.
+DAEMON_EVENT = Record(
+    "<BBBBIII32B",
+    48,
+    {
+        "kind": 0,
+        "key_bytes": 1,
+        "key_is_digest": 2,
+        "reserved": 3,
+        "namespace_number": 4,
+        "bytes": 8,
+        "reserved2": 12,
+        "key": 16,
     },
 )
 

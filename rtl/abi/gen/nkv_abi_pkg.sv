@@ -373,10 +373,23 @@ package nkv_abi_pkg;
     DaemonOperationDefragment = 8'd28,
     // daemon_tenant_info [`count`] to the result, from the `number`-th on.
     DaemonOperationTenants = 8'd29,
+    // daemon_client_info [`count`] to the result, from the `number`-th on.
+    DaemonOperationClients = 8'd30,
     // Tenant `number`: whether (`argument`) what is stored from now on is wiped when it goes.
     DaemonOperationSetWipe = 8'd31,
-    // daemon_client_info [`count`] to the result, from the `number`-th on.
-    DaemonOperationClients = 8'd30
+    // daemon_store_stats [`count`] to the result, one for each tier, the fastest first.
+    DaemonOperationTierStats = 8'd32,
+    // daemon_object_info [`count`] to the result: what would be evicted next, about `argument`
+    // bytes of it.
+    DaemonOperationColdest = 8'd33,
+    // The request is a daemon_namespace_info of whichever store; its number here is `value`.
+    DaemonOperationAdoptNamespace = 8'd34,
+    // From now on keeps the last `argument` changes in namespaces that the client has opened; an
+    // administrator's, in all. 0: none.
+    DaemonOperationWatch = 8'd35,
+    // daemon_event [`count`] to the result, the oldest first; `value`: how many more there were
+    // than fit.
+    DaemonOperationTakeEvents = 8'd36
   } daemon_operation_e;
 
   // What a message on a daemon's socket is.
@@ -392,6 +405,18 @@ package nkv_abi_pkg;
     // The daemon's answer to both.
     DaemonMessageReply = 32'd5
   } daemon_message_e;
+
+  // What has become of an object.
+  typedef enum logic [7:0] {
+    // It is there.
+    StoreEventStored = 8'd0,
+    // It had to make room, or was too old.
+    StoreEventEvicted = 8'd1,
+    // A client erased it.
+    StoreEventErased = 8'd2,
+    // Its checksum failed, or its memory reported poison.
+    StoreEventDamaged = 8'd3
+  } store_event_e;
 
   // What an entry of a host's log says.
   typedef enum logic [7:0] {
@@ -430,10 +455,10 @@ package nkv_abi_pkg;
   localparam int unsigned DaemonFlagChain = 0;
   // SET: replace what is there.
   localparam int unsigned DaemonFlagOverwrite = 1;
-  // GET: no use that eviction or statistics should see.
-  localparam int unsigned DaemonFlagQuiet = 3;
   // The completion makes the client's descriptor readable, whether it sleeps or not.
   localparam int unsigned DaemonFlagNotify = 2;
+  // GET: no use that eviction or statistics should see.
+  localparam int unsigned DaemonFlagQuiet = 3;
   localparam logic [7:0] DaemonFlagAll = 8'h0f;
 
   // How an object is stored. Bit numbers, and the mask of all.
@@ -1448,8 +1473,10 @@ package nkv_abi_pkg;
 
   // A namespace, as its record tells it.
   typedef struct packed {
-    // Byte 16. For people.
+    // Byte 48. For people.
     logic [NamespaceTextBytes-1:0][7:0] text;
+    // Byte 16. Of all that makes the namespace, the salt included.
+    logic [31:0][7:0] digest;
     // Byte 12. Zero.
     logic [31:0] reserved2;
     // Byte 8. Length of `text`. [at most NAMESPACE_TEXT_BYTES]
@@ -1461,7 +1488,7 @@ package nkv_abi_pkg;
     // Byte 0. Of the namespace.
     logic [31:0] number;
   } daemon_namespace_info_t;
-  localparam int unsigned DaemonNamespaceInfoBytes = 224;
+  localparam int unsigned DaemonNamespaceInfoBytes = 256;
 
   // An object, as its record tells it.
   typedef struct packed {
@@ -1497,6 +1524,27 @@ package nkv_abi_pkg;
     logic [31:0] number;
   } daemon_object_info_t;
   localparam int unsigned DaemonObjectInfoBytes = 80;
+
+  // A change of what is there.
+  typedef struct packed {
+    // Byte 16. The key, or its SHA-256.
+    logic [ObjectKeyBytes-1:0][7:0] key;
+    // Byte 12. Zero.
+    logic [31:0] reserved2;
+    // Byte 8. Length of the payload.
+    logic [31:0] bytes;
+    // Byte 4. Where the key counts.
+    logic [31:0] namespace_number;
+    // Byte 3. Zero.
+    logic [7:0] reserved;
+    // Byte 2. 1: `key` is a SHA-256.
+    logic [7:0] key_is_digest;
+    // Byte 1. Length of `key`. [at most OBJECT_KEY_BYTES]
+    logic [7:0] key_bytes;
+    // Byte 0. What has changed. [a value of store_event]
+    store_event_e kind;
+  } daemon_event_t;
+  localparam int unsigned DaemonEventBytes = 48;
 
   // What a step of VERIFY found.
   typedef struct packed {
