@@ -189,23 +189,25 @@ void StackedStore::promote(const Job& job, const ObjectItem& item, std::uint32_t
                            std::size_t tier) {
   if (item.part_count != 0) return;  // The rest of it is not at hand.
   if (hotness_.count(job.namespace_number, item.key) < options_.promote_after) return;
-  std::vector<std::span<const std::byte>> source;
-  for (const std::span<std::byte> segment : item.target) {
-    const std::size_t taken = std::min<std::size_t>(segment.size(), bytes);
-    source.push_back(segment.first(taken));
-    bytes -= static_cast<std::uint32_t>(taken);
-  }
+  // Read again: what was copied to the target is the caller's, who may have changed it by now.
+  std::vector<std::byte> contents(bytes);
+  const std::span<std::byte> target(contents);
+  const std::span<const std::byte> source(contents);
   ObjectItem copy;
   copy.key = item.key;
-  copy.source = source;
+  copy.key_is_digest = item.key_is_digest;
+  copy.target = std::span(&target, 1);
+  copy.source = std::span(&source, 1);
+  Job get = for_tier(job, tier);
+  get.items = std::span(&copy, 1);
+  get.quiet = true;
   Job set;
   set.kind = JobKind::kSet;
   set.namespace_number = job.namespace_number;
   set.items = std::span(&copy, 1);
   JobResult result;
   const std::scoped_lock lock(order_);
-  const Key keys[] = {item.key};
-  if (tiers_[tier]->exists(for_tier(job, tier).namespace_number, keys) == 0) return;
+  if (tiers_[tier]->run(get, &result) != Status::kOk || !result.all_ok()) return;
   set.evict = false;
   if (tiers_.front()->run(set, &result) == Status::kOk && result.all_ok()) ++promotions_;
 }
