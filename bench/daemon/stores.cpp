@@ -25,7 +25,7 @@ std::filesystem::path make_folder() {
   ::sigaddset(&signals, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ServerConfig config;
-  config.pool.size_bytes = pool_bytes;
+  config.pools[0].size_bytes = pool_bytes;
   config.socket.path = socket;
   config.clients.window_bytes = 1ULL << 32;
   config.scrub_bytes_per_s = 0;

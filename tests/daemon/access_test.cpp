@@ -176,6 +176,69 @@ TEST_F(AccessTest, ATenantMayHaveOnlySoManyClients) {
       [&] { return ObjectStore::connect(folder_.file("socket"), {}, &third) == Status::kOk; }));
 }
 
+TEST_F(AccessTest, ATenantFillsTheTableOfNamespacesNoFurtherThanItsShare) {
+  ServerConfig config = small_config(folder_);
+  config.pools[0].max_namespaces = 16;
+  config.pools[0].path = folder_.file("pool");
+  server_ = start_server(config);
+  auto store = connect_to(config.socket.path);
+  const auto open = [&](std::uint16_t tenant, int model) {
+    std::uint32_t number = 0;
+    return store->open_namespace(namespace_of(tenant, std::to_string(model)), &number);
+  };
+  for (int model = 0; model < 8; ++model) ASSERT_EQ(open(1, model), Status::kOk);
+  EXPECT_EQ(open(1, 8), Status::kQuota);
+  for (int model = 0; model < 8; ++model) EXPECT_EQ(open(1, model), Status::kOk) << "it is there";
+  for (int model = 0; model < 8; ++model) ASSERT_EQ(open(2, model), Status::kOk);
+  // What is there counts after a restart too, and another limit can be set.
+  server_.reset();
+  config.tenants[0].max_namespaces = 5;
+  server_ = start_server(config);
+  EXPECT_EQ(open(1, 7), Status::kOk);
+  EXPECT_EQ(open(1, 8), Status::kQuota);
+}
+
+TEST_F(AccessTest, AnAdministratorAdoptsNamespacesAndUsesThemAsHeMay) {
+  TenantConfig others = own_tenant(2);
+  others.uids = {::geteuid() + 1};
+  const auto admin = start({own_tenant(1, kMayRead | kMayAdminister), others});
+  // Of another store, which only its namespaces' digests are known of.
+  std::unique_ptr<ObjectStore> other;
+  ASSERT_EQ(ObjectStore::create("cpu:?memory=16MiB", {}, &other), Status::kOk);
+  std::uint32_t number = 0;
+  Namespace name = namespace_of(2, "llama");
+  name.salt = "secret";
+  ASSERT_EQ(other->open_namespace(name, &number), Status::kOk);
+  const NamespaceInfo info = other->namespaces().at(0);
+  std::uint32_t adopted = 0;
+  ASSERT_EQ(admin->adopt_namespace(info, &adopted), Status::kOk);
+  const std::vector<NamespaceInfo> listed = admin->namespaces();
+  ASSERT_EQ(listed.size(), 1U);
+  EXPECT_EQ(listed[0].digest, info.digest);
+  EXPECT_EQ(listed[0].tenant, 2);
+  EXPECT_EQ(listed[0].text, info.text);
+  Bytes found;
+  EXPECT_EQ(get(admin.get(), adopted, key_of(1), &found), Status::kNotFound);
+  EXPECT_EQ(set(admin.get(), adopted, key_of(1), contents(1, 100)), Status::kDenied);
+  std::uint32_t opened = 0;
+  EXPECT_EQ(admin->open_namespace(name, &opened), Status::kDenied) << "it is not his tenant";
+  NamespaceInfo too_long = info;
+  too_long.text.assign(1000, 'x');
+  EXPECT_EQ(admin->adopt_namespace(too_long, &adopted), Status::kBadArgument);
+}
+
+TEST_F(AccessTest, OnlyAdministratorsAdoptAndAskForTiersAndWhatIsColdest) {
+  const auto store = start({own_tenant(1, kMayRead | kMayWrite | kMayErase)});
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  ASSERT_EQ(set(store.get(), space, key_of(1), contents(1, 100)), Status::kOk);
+  EXPECT_TRUE(store->tier_stats().empty());
+  EXPECT_TRUE(store->coldest(1 << 20).empty());
+  NamespaceInfo info;
+  info.tenant = 1;
+  EXPECT_EQ(store->adopt_namespace(info, &space), Status::kDenied);
+}
+
 TEST_F(AccessTest, AClientsLeasesEndWithIt) {
   const auto store = start({own_tenant(1)});
   auto holder = connect_to(folder_.file("socket"));

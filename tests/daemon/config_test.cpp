@@ -41,6 +41,7 @@ TEST(ConfigTest, EverythingCanBeSet) {
     quota = "8GiB"
     permissions = ["read", "admin"]
     max_clients = 5
+    max_namespaces = 9
     [[tenant]]
     number = 8
     gids = [3000]
@@ -52,11 +53,11 @@ TEST(ConfigTest, EverythingCanBeSet) {
   EXPECT_EQ(config.eviction, "s3fifo");
   EXPECT_EQ(config.patience.count(), 250);
   EXPECT_EQ(config.scrub_bytes_per_s, 16U << 20);
-  EXPECT_EQ(config.pool.path, "/dev/dax0.0");
-  EXPECT_EQ(config.pool.size_bytes, 64ULL << 30);
-  EXPECT_EQ(config.pool.max_objects, 1000000U);
-  EXPECT_EQ(config.pool.max_namespaces, 77U);
-  EXPECT_FALSE(config.pool.huge_pages);
+  EXPECT_EQ(config.pools[0].path, "/dev/dax0.0");
+  EXPECT_EQ(config.pools[0].size_bytes, 64ULL << 30);
+  EXPECT_EQ(config.pools[0].max_objects, 1000000U);
+  EXPECT_EQ(config.pools[0].max_namespaces, 77U);
+  EXPECT_FALSE(config.pools[0].huge_pages);
   EXPECT_EQ(config.socket.path, "/tmp/socket");
   EXPECT_EQ(config.socket.mode, 0600U);
   EXPECT_EQ(config.clients.max, 12U);
@@ -75,7 +76,40 @@ TEST(ConfigTest, EverythingCanBeSet) {
   EXPECT_EQ(tenant.quota_bytes, 8ULL << 30);
   EXPECT_EQ(tenant.permissions, kMayRead | kMayAdminister);
   EXPECT_EQ(tenant.max_clients, 5U);
+  EXPECT_EQ(tenant.max_namespaces, 9U);
   EXPECT_EQ(config.tenants[1].permissions, kMayRead | kMayWrite | kMayErase);
+}
+
+TEST(ConfigTest, SeveralPoolsAreTiersFastFirst) {
+  ServerConfig config;
+  std::string reason;
+  ASSERT_EQ(parse_config(R"(
+    [[pool]]
+    size = "8GiB"
+    [[pool]]
+    device = "file"
+    path = "/mnt/nvme/pool"
+    size = "1TiB"
+    [stack]
+    high_watermark = 0.95
+    low_watermark = 0.5
+    promote_after = 3
+    write_through = true
+    patience_ms = 20
+  )",
+                         "file", &config, &reason),
+            Status::kOk)
+      << reason;
+  ASSERT_EQ(config.pools.size(), 2U);
+  EXPECT_FALSE(config.pools[0].is_file);
+  EXPECT_EQ(config.pools[0].size_bytes, 8ULL << 30);
+  EXPECT_TRUE(config.pools[1].is_file);
+  EXPECT_EQ(config.pools[1].path, "/mnt/nvme/pool");
+  EXPECT_EQ(config.stack.high_watermark, 0.95);
+  EXPECT_EQ(config.stack.low_watermark, 0.5);
+  EXPECT_EQ(config.stack.promote_after, 3U);
+  EXPECT_TRUE(config.stack.write_through);
+  EXPECT_EQ(config.stack.patience.count(), 20);
 }
 
 TEST(ConfigTest, TheShippedFileIsRight) {
@@ -122,6 +156,18 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"PathEmpty", "[pool]\npath = \"\"", "nearkv.toml:2: pool.path: ", "a file"},
         Mistake{"PathQuestion", "[pool]\npath = \"a?b\"",
                 "nearkv.toml:2: pool.path: ", "question mark"},
+        Mistake{"Device", "[pool]\ndevice = \"nvme\"", "nearkv.toml:2: pool.device: ", "\"file\""},
+        Mistake{"FileWithoutPath", "[pool]\ndevice = \"file\"",
+                "nearkv.toml:1: pool.path: ", "missing"},
+        Mistake{"SamePath", "[[pool]]\npath = \"a\"\n[[pool]]\npath = \"a\"",
+                "nearkv.toml:4: pool.path: ", "another pool"},
+        Mistake{"StackOfOne", "[stack]\npromote_after = 2", "nearkv.toml:1: stack: ", "[[pool]]"},
+        Mistake{"Watermark", "[[pool]]\n[[pool]]\n[stack]\nhigh_watermark = 1.5",
+                "nearkv.toml:4: stack.high_watermark: ", "from 0.01 to 1"},
+        Mistake{"Watermarks", "[[pool]]\n[[pool]]\n[stack]\nlow_watermark = 0.9",
+                "nearkv.toml:4: stack.low_watermark: ", "less than"},
+        Mistake{"Promote", "[[pool]]\n[[pool]]\n[stack]\npromote_after = 0",
+                "nearkv.toml:4: stack.promote_after: ", "from 1"},
         Mistake{"HugePages", "[pool]\nhuge_pages = 1",
                 "nearkv.toml:2: pool.huge_pages: ", "true or false"},
         Mistake{"Mode", "[socket]\nmode = \"0999\"", "nearkv.toml:2: socket.mode: ", "\"0660\""},
@@ -134,6 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"NoNumber", "[[tenant]]\nuids = [1]", "nearkv.toml:1: tenant.number: ", "missing"},
         Mistake{"Number", "[[tenant]]\nnumber = 65536", "nearkv.toml:2: tenant.number: ", "65535"},
         Mistake{"NobodysTenant", "[[tenant]]\nnumber = 1", "nearkv.toml:1: tenant.uids: ", "gids"},
+        Mistake{"Namespaces", "[[tenant]]\nnumber = 1\nuids = [1]\nmax_namespaces = 0",
+                "nearkv.toml:4: tenant.max_namespaces: ", "from 1"},
         Mistake{"Uids", "[[tenant]]\nnumber = 1\nuids = 5",
                 "nearkv.toml:3: tenant.uids: ", "a list"},
         Mistake{"UidText", "[[tenant]]\nnumber = 1\nuids = [\"a\"]",

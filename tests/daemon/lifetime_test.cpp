@@ -7,7 +7,8 @@
 #include <set>
 #include <thread>
 
-#include "daemon_process.hpp"
+#include "server_fixture.hpp"
+#include "support/daemon_process.hpp"
 #include "support/objects.hpp"
 #include "support/seed.hpp"
 
@@ -371,14 +372,14 @@ TEST(LifetimeTest, AClientThatDoesNotReadHoldsUpNobody) {
 TEST(LifetimeTest, TwoDaemonsDoNotServeOnePool) {
   DaemonProcess daemon;
   ServerConfig config;
-  config.pool.path = daemon.pool();
+  config.pools[0].path = daemon.pool();
   config.socket.path = daemon.socket() + "2";
   std::unique_ptr<Server> second;
   std::string reason;
   EXPECT_EQ(Server::start(config, &second, &reason), Status::kBusy);
   EXPECT_NE(reason.find("another daemon"), std::string::npos) << reason;
-  config.pool.path.clear();
-  config.pool.size_bytes = 16 << 20;
+  config.pools[0].path.clear();
+  config.pools[0].size_bytes = 16 << 20;
   config.socket.path = daemon.socket();
   EXPECT_EQ(Server::start(config, &second, &reason), Status::kBusy);
   EXPECT_EQ(daemon.end(SIGTERM), 0);

@@ -7,7 +7,8 @@
 #include <regex>
 #include <set>
 
-#include "daemon_process.hpp"
+#include "server_fixture.hpp"
+#include "support/daemon_process.hpp"
 #include "support/objects.hpp"
 
 namespace nearkv::test {
@@ -92,6 +93,27 @@ TEST_F(ToolsTest, StatTellsWhatIsThereAndWhoDidWhat) {
   EXPECT_EQ(stat["clients"].size(), 2U);
   const Output text = nearkv("stat" + socket());
   EXPECT_NE(text.text.find("10 objects"), std::string::npos) << text.text;
+}
+
+TEST(TieredToolsTest, StatAndMetricsTellOfEachTier) {
+  const DaemonProcess daemon("scrub_rate = 0", [](const TemporaryFolder& folder) {
+    return "[[pool]]\nsize = \"16MiB\"\n[[pool]]\ndevice = \"file\"\npath = \"" +
+           folder.file("pool") + "\"\nsize = \"64MiB\"\n";
+  });
+  const auto store = connect_to(daemon.socket());
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  ASSERT_EQ(set(store.get(), space, key_of(1), contents(1, 10000)), Status::kOk);
+  const Json stat = json_of("stat --json --socket " + daemon.socket());
+  ASSERT_EQ(stat["tiers"].size(), 2U);
+  EXPECT_EQ(stat["tiers"][0]["objects"], 1);
+  EXPECT_EQ(stat["tiers"][1]["objects"], 0);
+  EXPECT_EQ(stat["store"]["demotions"], 0);
+  const Output text = nearkv("stat --socket " + daemon.socket());
+  EXPECT_NE(text.text.find("TIER"), std::string::npos) << text.text;
+  const std::string body = scrape(daemon.event("serving")->at("metrics_port"));
+  EXPECT_NE(body.find("\nnearkv_objects{tier=\"0\"} 1\n"), std::string::npos) << body;
+  EXPECT_NE(body.find("\nnearkv_objects{tier=\"1\"} 0\n"), std::string::npos) << body;
 }
 
 TEST_F(ToolsTest, LsListsNamespacesAndObjects) {

@@ -11,6 +11,8 @@
 namespace nearkv::test {
 namespace {
 
+const std::map<std::uint16_t, std::uint32_t> kMostNamespaces = {{0, 100}};
+
 /// A store and a window, with what a session needs; no sockets.
 class SmallDaemon {
  public:
@@ -20,17 +22,26 @@ class SmallDaemon {
         tenants_({tenant()}),
         grants_(tenants_.grants_of(self())) {
     if (ObjectStore::create("cpu:?memory=8MiB&huge=off", {}, &store_) != Status::kOk) std::abort();
+    namespaces_ = std::make_unique<NamespaceShares>(store_.get(), kMostNamespaces);
+    events_ = std::make_unique<EventHub>(store_.get());
     view_ = WindowView::make(memory_, layout_);
   }
 
-  /// One client's life: the input is its submissions, and what stands in its request area.
+  /// One client's life. The input is how many submissions it sends, those, and what stands in its
+  /// request area.
   void run(const std::uint8_t* data, std::size_t size) {
     std::memset(memory_.data(), 0, layout_.requests_at);
     Regions regions(view_.data, 0);
     ClientStatus status;
-    SessionContext context{store_.get(), &tenants_, &clients_, &counters_, &copying_};
+    SessionContext context{store_.get(),  &tenants_,  &clients_, namespaces_.get(),
+                           events_.get(), &counters_, &copying_};
     Session session(context, grants_, &status, view_, &regions);
-    const std::size_t submissions = std::min<std::size_t>(size / sizeof(nkv_daemon_submission), 8);
+    const std::size_t wanted = size != 0 ? data[0] % 9 : 0;
+    if (size != 0) {
+      ++data;
+      --size;
+    }
+    const std::size_t submissions = std::min(wanted, size / sizeof(nkv_daemon_submission));
     const std::size_t head = submissions * sizeof(nkv_daemon_submission);
     if (size != 0) {
       std::memcpy(view_.submissions.data(), data, head);
@@ -69,6 +80,8 @@ class SmallDaemon {
   ServerCounters counters_;
   std::counting_semaphore<> copying_{1};
   std::unique_ptr<ObjectStore> store_;
+  std::unique_ptr<NamespaceShares> namespaces_;
+  std::unique_ptr<EventHub> events_;
   WindowView view_;
 };
 
@@ -88,7 +101,8 @@ nkv_daemon_submission submission_of(std::uint8_t operation) {
 
 }  // namespace
 
-const int mutation_runs = 60000;
+const char* const mutation_fault = "mutated submissions of a client";
+const int mutation_runs = 600000;
 
 /// Opens a namespace, then does one of everything with one object.
 std::vector<std::vector<std::uint8_t>> corpus() {
@@ -96,7 +110,7 @@ std::vector<std::vector<std::uint8_t>> corpus() {
   constexpr std::uint32_t kNameAt = 0;
   constexpr std::uint32_t kJobAt = sizeof(nkv_daemon_namespace);
   constexpr std::uint32_t kKeysAt = kJobAt + 64;
-  for (std::uint8_t operation = 0; operation <= NKV_DAEMON_OPERATION_SET_WIPE; ++operation) {
+  for (std::uint8_t operation = 0; operation <= NKV_DAEMON_OPERATION_TAKE_EVENTS; ++operation) {
     std::vector<std::uint8_t> input;
     nkv_daemon_submission open = submission_of(NKV_DAEMON_OPERATION_OPEN_NAMESPACE);
     open.request_at = kNameAt;
@@ -109,8 +123,12 @@ std::vector<std::vector<std::uint8_t>> corpus() {
     const bool is_job = operation <= NKV_DAEMON_OPERATION_SET_PARTS;
     last.request_at = is_job ? kJobAt : kKeysAt;
     last.request_bytes = is_job ? 56 : 16;
+    if (operation == NKV_DAEMON_OPERATION_ADOPT_NAMESPACE) {
+      last.request_bytes = sizeof(nkv_daemon_namespace_info);
+    }
     last.items = 1;
     last.argument = 1000;
+    input.push_back(3);
     put(&input, open);
     put(&input, set);
     put(&input, last);

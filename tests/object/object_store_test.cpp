@@ -9,6 +9,7 @@
 #include <iterator>
 #include <thread>
 
+#include "support/daemon_process.hpp"
 #include "support/objects.hpp"
 #include "support/temporary_file.hpp"
 
@@ -26,7 +27,7 @@ Namespace engine(const std::string& model = "llama") {
   return name;
 }
 
-/// Where a store lives; suites run on all of them.
+/// Where a store lives; suites run on all of them. A daemon's keeps all that the others promise.
 class ObjectStoreTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { make("64MiB"); }
@@ -34,6 +35,18 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
   /// By default nothing moves but what a test moves.
   void make(const std::string& memory, double defragment_above = 0) {
     store_.reset();
+    if (GetParam() == "daemon") {
+      daemon_.emplace("scrub_rate = 0",
+                      [&](const auto&) { return "[pool]\nsize = \"" + memory + "\"\n"; });
+      store_ = connect_to(daemon_->socket(), 128 << 20);
+    } else {
+      make_here(memory);
+    }
+    ASSERT_NE(store_, nullptr);
+    ASSERT_EQ(store_->open_namespace(engine(), &space_), Status::kOk);
+  }
+
+  void make_here(const std::string& memory) {
     ObjectStore::Options options;
     options.eviction = "lru";
     options.defragment_above = defragment_above;
@@ -44,7 +57,6 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
     if (GetParam() == "sealed") options.seal_key_file = key_file();
     ASSERT_EQ(ObjectStore::create(uri, options, &store_, &reason), Status::kOk) << reason;
     if (GetParam() == "stack") put_on_top(options);
-    ASSERT_EQ(store_->open_namespace(engine(), &space_), Status::kOk);
   }
 
   [[nodiscard]] std::string key_file() const {
@@ -88,11 +100,13 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
 
   TemporaryFile file_{"object_store"};
   TemporaryFile key_{"object_store_key"};
+  std::optional<DaemonProcess> daemon_;
   std::unique_ptr<ObjectStore> store_;
   std::uint32_t space_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(In, ObjectStoreTest, testing::Values("memory", "file", "sealed", "stack"),
+INSTANTIATE_TEST_SUITE_P(In, ObjectStoreTest,
+                         testing::Values("memory", "file", "sealed", "stack", "daemon"),
                          [](const auto& place) { return place.param; });
 
 TEST_P(ObjectStoreTest, GivesBackWhatWasSetAtAnySize) {

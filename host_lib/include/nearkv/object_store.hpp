@@ -110,7 +110,7 @@ struct ObjectInfo {
   std::uint32_t expires_s = 0;  ///< 0: never by age.
 };
 
-/// What one step of verify() found.
+/// What verify() found: each step adds to the counts.
 struct VerifyProgress {
   std::uint32_t next = 0;  ///< Where the next step goes on; 0 again: all has been seen.
   std::uint64_t objects = 0;
@@ -226,7 +226,8 @@ class NEARKV_API ObjectStore {
   /// A store that a daemon owns (nearkv serve). kNoDaemon, kDenied, kBadAbi, kQueueFull.
   ///
   /// It is used like one in this process, with what the daemon's configuration permits (kDenied).
-  /// Calls for administrators find nothing without that permission. When the daemon dies, jobs in
+  /// Calls for administrators find nothing without that permission; nor does anybody else see
+  /// events of namespaces that he has not opened. When the daemon dies, jobs in
   /// flight end with kAborted and leases are gone; the next call waits for its restart, opens the
   /// namespaces again and goes on, or ends with kNoDaemon where it can say so. A process made by
   /// fork() must connect by itself.

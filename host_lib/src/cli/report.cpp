@@ -28,7 +28,20 @@ Json to_json(const nkv_daemon_store_stats& stats) {
           {"torn", stats.torn},
           {"moved", stats.moved},
           {"quarantined", stats.quarantined},
+          {"promotions", stats.promotions},
+          {"demotions", stats.demotions},
           {"scrubbed_bytes", stats.scrubbed_bytes}};
+}
+
+Json tier_to_json(const nkv_daemon_store_stats& stats) {
+  return {{"total_bytes", stats.total_bytes},
+          {"used_bytes", stats.used_bytes},
+          {"objects", stats.objects},
+          {"sets", stats.sets},
+          {"hits", stats.hits},
+          {"misses", stats.misses},
+          {"evictions", stats.evictions},
+          {"corruptions", stats.corruptions}};
 }
 
 Json to_json(const nkv_daemon_tenant_info& tenant) {
@@ -57,14 +70,18 @@ Json to_json(const nkv_daemon_client_info& client) {
 Report read_report(const DaemonStore& store) {
   Report report;
   require(store.store_stats(&report.stats), "counters");
+  require(store.tier_infos(&report.tiers), "tiers");
   require(store.tenant_infos(&report.tenants), "tenants");
   require(store.client_infos(&report.clients), "clients");
   return report;
 }
 
 Json to_json(const Report& report) {
-  Json json = {
-      {"store", to_json(report.stats)}, {"tenants", Json::array()}, {"clients", Json::array()}};
+  Json json = {{"store", to_json(report.stats)},
+               {"tiers", Json::array()},
+               {"tenants", Json::array()},
+               {"clients", Json::array()}};
+  for (const auto& tier : report.tiers) json["tiers"].push_back(tier_to_json(tier));
   for (const auto& tenant : report.tenants) json["tenants"].push_back(to_json(tenant));
   for (const auto& client : report.clients) json["clients"].push_back(to_json(client));
   return json;

@@ -10,6 +10,7 @@ namespace nearkv::cli {
 
 struct Report {
   nkv_daemon_store_stats stats{};
+  std::vector<nkv_daemon_store_stats> tiers;  ///< The fastest first.
   std::vector<nkv_daemon_tenant_info> tenants;
   std::vector<nkv_daemon_client_info> clients;
 };

@@ -44,8 +44,13 @@ ServerConfig read(const Options& options) {
   if (!options.config.empty() && read_config(options.config, &config, &reason) != Status::kOk) {
     throw Failure{reason, kUsage};
   }
-  if (!options.pool.empty()) config.pool.path = options.pool;
-  if (!options.size.empty() && parse_size(options.size, &config.pool.size_bytes) != Status::kOk) {
+  const bool names_pool = !options.pool.empty() || !options.size.empty();
+  if (names_pool && config.pools.size() > 1) {
+    throw Failure{"--pool and --size are for one pool; the file has several", kUsage};
+  }
+  PoolConfig& pool = config.pools.front();
+  if (!options.pool.empty()) pool.path = options.pool;
+  if (!options.size.empty() && parse_size(options.size, &pool.size_bytes) != Status::kOk) {
     throw Failure{"--size: '" + options.size + "' is no size; give one like 64GiB", kUsage};
   }
   if (!options.socket.empty()) config.socket.path = options.socket;
@@ -59,7 +64,7 @@ ServerConfig read(const Options& options) {
     config.log.form = options.log_form == "json" ? LogForm::kJson : LogForm::kText;
   }
   if (options.metrics_port) config.metrics.port = options.metrics_port;
-  if (config.pool.path.empty() && config.pool.size_bytes == 0) {
+  if (pool.path.empty() && pool.size_bytes == 0) {
     throw Failure{"no pool is named; give --pool PATH and --size SIZE, or set them in a file",
                   kUsage};
   }

@@ -10,13 +10,30 @@ namespace {
 
 constexpr const char* kFooter =
     "DESCRIPTION\n"
-    "  What a daemon's pool holds, what was done with it, and what each tenant has of both.\n"
+    "  What a daemon's pool holds, what was done with it, what of it in each of several tiers, "
+    "and\n"
+    "  what each tenant has of both.\n"
     "  Needs the permission admin. Counters of the store begin with the daemon.\n\n"
     "EXAMPLES\n"
     "  nearkv stat\n"
     "  nearkv stat --json | jq .store.hits\n\n"
     "EXIT STATUS\n"
     "  0  done; 1  no daemon, or no permission; 2  wrong usage\n";
+
+/// Each of several tiers, the fastest first, and what moved between them.
+void print_tiers(const Report& report) {
+  if (report.tiers.size() < 2) return;
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t tier = 0; tier < report.tiers.size(); ++tier) {
+    const nkv_daemon_store_stats& stats = report.tiers[tier];
+    rows.push_back({std::to_string(tier), size_text(stats.used_bytes), size_text(stats.total_bytes),
+                    count_text(stats.objects), count_text(stats.sets), count_text(stats.hits),
+                    count_text(stats.misses), count_text(stats.evictions)});
+  }
+  print_table({"TIER", "USED", "SIZE", "OBJECTS", "SETS", "HITS", "MISSES", "EVICTED"}, rows);
+  std::cout << count_text(report.stats.promotions) << " copied up, "
+            << count_text(report.stats.demotions) << " handed down\n\n";
+}
 
 void print_text(const Report& report) {
   const nkv_daemon_store_stats& stats = report.stats;
@@ -35,6 +52,7 @@ void print_text(const Report& report) {
             << "restart   " << count_text(stats.recovered) << " objects found, "
             << count_text(stats.torn) << " records dropped\n"
             << "clients   " << count_text(stats.clients) << "\n\n";
+  print_tiers(report);
   std::vector<std::vector<std::string>> rows;
   for (const nkv_daemon_tenant_info& tenant : report.tenants) {
     const bool limited = tenant.quota_bytes != std::numeric_limits<std::uint64_t>::max();

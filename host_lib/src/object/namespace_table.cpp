@@ -31,12 +31,17 @@ std::string encode(const Namespace& name) {
   return text;
 }
 
-std::string describe(const Namespace& name) {
-  return name.model + " " + name.dtype + " " + name.layout + " rank " + std::to_string(name.rank) +
-         " group " + std::to_string(name.group);
-}
-
 }  // namespace
+
+NamespaceInfo NamespaceTable::describe(const Namespace& name) {
+  NamespaceInfo info;
+  info.tenant = name.tenant;
+  info.text = name.model + " " + name.dtype + " " + name.layout + " rank " +
+              std::to_string(name.rank) + " group " + std::to_string(name.group);
+  const std::string identity = encode(name);
+  info.digest = sha256(std::as_bytes(std::span(identity)));
+  return info;
+}
 
 NamespaceTable::NamespaceTable(PoolMemory* pool) : pool_(pool) {
   for (std::uint32_t number = 0; number < pool_->header().max_namespaces; ++number) {
@@ -89,12 +94,7 @@ void NamespaceTable::write(std::uint32_t number, const nkv_namespace_record& rec
 }
 
 Status NamespaceTable::open(const Namespace& name, std::uint32_t* number) {
-  NamespaceInfo info;
-  info.tenant = name.tenant;
-  info.text = describe(name);
-  const std::string identity = encode(name);
-  info.digest = sha256(std::as_bytes(std::span(identity)));
-  return adopt(info, number);
+  return adopt(describe(name), number);
 }
 
 Status NamespaceTable::adopt(const NamespaceInfo& info, std::uint32_t* number) {

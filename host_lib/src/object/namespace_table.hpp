@@ -22,6 +22,9 @@ class NamespaceTable {
   /// Takes up the whole records in `pool`.
   explicit NamespaceTable(PoolMemory* pool);
 
+  /// What a namespace's record will say; without a number, which only a table gives.
+  [[nodiscard]] static NamespaceInfo describe(const Namespace& name);
+
   /// ObjectStore::open_namespace.
   Status open(const Namespace& name, std::uint32_t* number);
 

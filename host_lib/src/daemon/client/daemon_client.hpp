@@ -71,6 +71,9 @@ class DaemonClient {
 
   // As ObjectStore's.
   Status open_namespace(const Namespace& name, std::uint32_t* number);
+  Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number);
+  Status watch(std::size_t most);
+  std::vector<StoreEvent> take_events(std::uint64_t* missed);
   Status submit(const Job& job, JobId* id);
   Status run(const Job& job, JobResult* result);
   [[nodiscard]] int event_fd() const { return events_.get(); }
@@ -115,6 +118,11 @@ class DaemonClient {
   Status reconnect();
   void lose_connection();
   Status open_again();
+  /// Sends a call and waits for the answer, on a connection that nobody else uses yet.
+  [[nodiscard]] Reply call_first(std::uint8_t operation, std::span<const std::byte> head,
+                                 std::uint64_t argument);
+  Status open_by(std::uint8_t operation, std::vector<std::byte> request, std::uint32_t* number);
+  void take_events(const Reply& reply, std::vector<StoreEvent>* events) const;
   void watch(int fd, std::uint32_t events) const;
 
   // All under the mutex.
@@ -156,11 +164,15 @@ class DaemonClient {
   Clock::time_point heard_;     ///< When the daemon last answered.
   bool expects_daemon_ = true;  ///< False after it has been looked for in vain.
 
+  /// How a namespace was opened, to be opened again.
   struct Opened {
-    Namespace name;
+    std::uint8_t operation = 0;
+    std::vector<std::byte> request;
     std::uint32_t number = 0;  ///< As this daemon knows it.
   };
   std::map<std::uint32_t, Opened> namespaces_;  ///< By the numbers that callers know.
+  std::size_t watched_ = 0;                     ///< Changes that the daemon keeps.
+  std::uint64_t lost_watches_ = 0;              ///< Daemons that died with changes not taken.
 };
 
 }  // namespace nearkv

@@ -136,35 +136,58 @@ Status DaemonClient::reconnect() {
   return status;
 }
 
+Reply DaemonClient::call_first(std::uint8_t operation, std::span<const std::byte> head,
+                               std::uint64_t argument) {
+  nkv_daemon_submission submission{};
+  submission.operation = operation;
+  submission.argument = argument;
+  Flight* const flight = take_flight(head.size(), 0, 0);
+  Reply reply;
+  flight->reply = &reply;
+  std::ranges::copy(head, connection_->window().requests.begin() +
+                              static_cast<std::ptrdiff_t>(flight->request_at));
+  send(flight, &submission);
+  Status status = Status::kOk;
+  // Nobody else can have sent anything yet, so the mutex may be kept.
+  while (!flight->is_over && status == Status::kOk) {
+    status = connection_->await(connection_->head(), Clock::now() + std::chrono::seconds(10));
+    take_completions();
+  }
+  if (!flight->is_over) reply.status = status;
+  end_flight(flight);
+  return reply;
+}
+
 Status DaemonClient::open_again() {
   for (auto& [number, opened] : namespaces_) {
-    const std::vector<std::byte> request = encode(opened.name);
-    nkv_daemon_submission submission{};
-    submission.operation = NKV_DAEMON_OPERATION_OPEN_NAMESPACE;
-    Flight* const flight = take_flight(request.size(), 0, 0);
-    Reply reply;
-    flight->reply = &reply;
-    std::ranges::copy(request, connection_->window().requests.begin() +
-                                   static_cast<std::ptrdiff_t>(flight->request_at));
-    send(flight, &submission);
-    Status status = Status::kOk;
-    // Nobody else can have sent anything yet, so the mutex may be kept.
-    while (!flight->is_over && status == Status::kOk) {
-      status = connection_->await(connection_->head(), Clock::now() + std::chrono::seconds(10));
-      take_completions();
-    }
-    if (flight->is_over) status = reply.status;
-    end_flight(flight);
-    if (status != Status::kOk) return status;
+    const Reply reply = call_first(opened.operation, opened.request, 0);
+    if (reply.status != Status::kOk) return reply.status;
     opened.number = static_cast<std::uint32_t>(reply.value);
   }
-  return Status::kOk;
+  if (watched_ == 0) return Status::kOk;
+  ++lost_watches_;
+  return call_first(NKV_DAEMON_OPERATION_WATCH, {}, watched_).status;
 }
 
 Status DaemonClient::open_namespace(const Namespace& name, std::uint32_t* number) {
-  const std::vector<std::byte> request = encode(name);
+  return open_by(NKV_DAEMON_OPERATION_OPEN_NAMESPACE, encode(name), number);
+}
+
+Status DaemonClient::adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) {
+  nkv_daemon_namespace_info wire{};
+  if (info.text.size() > sizeof(wire.text)) return Status::kBadArgument;
+  wire.tenant = info.tenant;
+  wire.text_bytes = static_cast<std::uint32_t>(info.text.size());
+  std::ranges::copy(info.digest, wire.digest);
+  std::ranges::copy(info.text, wire.text);
+  const auto bytes = std::as_bytes(std::span(&wire, 1));
+  return open_by(NKV_DAEMON_OPERATION_ADOPT_NAMESPACE, {bytes.begin(), bytes.end()}, number);
+}
+
+Status DaemonClient::open_by(std::uint8_t operation, std::vector<std::byte> request,
+                             std::uint32_t* number) {
   Call call;
-  call.operation = NKV_DAEMON_OPERATION_OPEN_NAMESPACE;
+  call.operation = operation;
   call.head = request;
   const Reply reply = this->call(call);
   if (reply.status != Status::kOk) return reply.status;
@@ -179,9 +202,61 @@ Status DaemonClient::open_namespace(const Namespace& name, std::uint32_t* number
   // Another pool may have given the number to another namespace before.
   std::uint32_t known = current;
   while (namespaces_.contains(known)) ++known;
-  namespaces_.emplace(known, Opened{name, current});
+  namespaces_.emplace(known, Opened{operation, std::move(request), current});
   *number = known;
   return Status::kOk;
+}
+
+Status DaemonClient::watch(std::size_t most) {
+  Call call;
+  call.operation = NKV_DAEMON_OPERATION_WATCH;
+  call.argument = most;
+  const Reply reply = this->call(call);
+  if (reply.status != Status::kOk) return reply.status;
+  const std::scoped_lock lock(mutex_);
+  watched_ = most;
+  lost_watches_ = 0;
+  return Status::kOk;
+}
+
+std::vector<StoreEvent> DaemonClient::take_events(std::uint64_t* missed) {
+  constexpr std::size_t kEventsAtATime = 1024;
+  Call call;
+  call.operation = NKV_DAEMON_OPERATION_TAKE_EVENTS;
+  call.result_bytes = kEventsAtATime * sizeof(nkv_daemon_event);
+  std::vector<StoreEvent> events;
+  *missed = 0;
+  Reply reply;
+  do {
+    reply = this->call(call);
+    if (reply.status != Status::kOk) break;
+    *missed += reply.value;
+    take_events(reply, &events);
+  } while (reply.count == kEventsAtATime);
+  const std::scoped_lock lock(mutex_);
+  *missed += std::exchange(lost_watches_, 0);
+  return events;
+}
+
+void DaemonClient::take_events(const Reply& reply, std::vector<StoreEvent>* events) const {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t i = 0; (i + 1) * sizeof(nkv_daemon_event) <= reply.result.size(); ++i) {
+    if (i == reply.count) break;
+    nkv_daemon_event wire{};
+    std::memcpy(&wire, reply.result.data() + i * sizeof(wire), sizeof(wire));
+    StoreEvent event;
+    event.kind = static_cast<StoreEvent::Kind>(wire.kind);
+    event.bytes = wire.bytes;
+    event.key_is_digest = wire.key_is_digest != 0;
+    const auto key = std::as_bytes(std::span(wire.key))
+                         .first(std::min<std::size_t>(wire.key_bytes, sizeof(wire.key)));
+    event.key.assign(key.begin(), key.end());
+    const auto known = std::ranges::find_if(namespaces_, [&](const auto& opened) {
+      return opened.second.number == wire.namespace_number;
+    });
+    event.namespace_number = known != namespaces_.end() ? known->first : wire.namespace_number;
+    events->push_back(std::move(event));
+  }
 }
 
 }  // namespace nearkv

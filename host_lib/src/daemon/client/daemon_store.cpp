@@ -89,6 +89,10 @@ Status DaemonStore::open_namespace(const Namespace& name, std::uint32_t* number)
   return at_edge([&] { return client_->open_namespace(name, number); });
 }
 
+Status DaemonStore::adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) {
+  return at_edge([&] { return client_->adopt_namespace(info, number); });
+}
+
 Status DaemonStore::submit(const Job& job, JobId* id) {
   return at_edge([&] { return client_->submit(job, id); });
 }
@@ -208,13 +212,36 @@ ObjectStoreStats DaemonStore::stats() const {
   return nearkv::from_wire(wire);
 }
 
+Status DaemonStore::tier_infos(std::vector<nkv_daemon_store_stats>* tiers) const {
+  return fetch_all(client_.get(), NKV_DAEMON_OPERATION_TIER_STATS, tiers);
+}
+
+std::vector<ObjectStoreStats> DaemonStore::tier_stats() const {
+  std::vector<nkv_daemon_store_stats> tiers;
+  (void)tier_infos(&tiers);
+  std::vector<ObjectStoreStats> stats;
+  stats.reserve(tiers.size());
+  for (const nkv_daemon_store_stats& wire : tiers) stats.push_back(nearkv::from_wire(wire));
+  return stats;
+}
+
+Status DaemonStore::watch(std::size_t most) {
+  return at_edge([&] { return client_->watch(most); });
+}
+
+std::vector<StoreEvent> DaemonStore::take_events(std::uint64_t* missed) {
+  return client_->take_events(missed);
+}
+
 Status DaemonStore::namespace_infos(std::vector<NamespaceInfo>* infos) const {
   std::vector<nkv_daemon_namespace_info> all;
   const Status status = fetch_all(client_.get(), NKV_DAEMON_OPERATION_NAMESPACES, &all);
   for (const nkv_daemon_namespace_info& wire : all) {
     const std::size_t bytes = std::min<std::size_t>(wire.text_bytes, sizeof(wire.text));
-    infos->push_back(
-        {wire.number, wire.tenant, std::string(reinterpret_cast<const char*>(wire.text), bytes)});
+    NamespaceInfo info{
+        wire.number, wire.tenant, std::string(reinterpret_cast<const char*>(wire.text), bytes), {}};
+    std::ranges::copy(wire.digest, info.digest.begin());
+    infos->push_back(std::move(info));
   }
   return status;
 }
@@ -250,6 +277,20 @@ std::vector<ObjectInfo> DaemonStore::list(std::uint32_t first, std::size_t most)
   return infos;
 }
 
+std::vector<ObjectInfo> DaemonStore::coldest(std::uint64_t bytes) {
+  constexpr std::size_t kMostColdest = 16384;
+  Call call;
+  call.operation = NKV_DAEMON_OPERATION_COLDEST;
+  call.argument = bytes;
+  call.result_bytes = kMostColdest * sizeof(nkv_daemon_object_info);
+  std::vector<nkv_daemon_object_info> wires;
+  append_all(client_->call(call), &wires);
+  std::vector<ObjectInfo> infos;
+  infos.reserve(wires.size());
+  for (const nkv_daemon_object_info& wire : wires) infos.push_back(from_wire(wire));
+  return infos;
+}
+
 Status DaemonStore::verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) {
   Call call;
   call.operation = NKV_DAEMON_OPERATION_VERIFY;
@@ -260,7 +301,10 @@ Status DaemonStore::verify(std::uint32_t first, std::size_t most, VerifyProgress
   if (reply.status != Status::kOk) return reply.status;
   nkv_daemon_verify_progress wire{};
   std::memcpy(&wire, reply.result.data(), sizeof(wire));
-  *progress = {wire.next, wire.objects, wire.bytes, wire.damaged};
+  progress->next = wire.next;
+  progress->objects += wire.objects;
+  progress->bytes += wire.bytes;
+  progress->damaged += wire.damaged;
   return Status::kOk;
 }
 

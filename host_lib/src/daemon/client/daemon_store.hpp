@@ -16,6 +16,7 @@ class DaemonStore final : public ObjectStore {
   explicit DaemonStore(std::unique_ptr<DaemonClient> client) : client_(std::move(client)) {}
 
   Status open_namespace(const Namespace& name, std::uint32_t* number) override;
+  Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) override;
   Status submit(const Job& job, JobId* id) override;
   [[nodiscard]] int event_fd() const override { return client_->event_fd(); }
   std::vector<JobResult> drain() override { return client_->drain(); }
@@ -31,9 +32,13 @@ class DaemonStore final : public ObjectStore {
   Status unpin(LeaseId lease) override;
   Status set_quota(std::uint16_t tenant, std::uint64_t bytes) override;
   Status set_wipe(std::uint16_t tenant, bool wipe) override;
+  Status watch(std::size_t most) override;
+  std::vector<StoreEvent> take_events(std::uint64_t* missed) override;
   [[nodiscard]] ObjectStoreStats stats() const override;
+  [[nodiscard]] std::vector<ObjectStoreStats> tier_stats() const override;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
   std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;
+  std::vector<ObjectInfo> coldest(std::uint64_t bytes) override;
   Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;
   Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) override;
   [[nodiscard]] std::vector<TenantUsage> tenants() const override;
@@ -46,6 +51,7 @@ class DaemonStore final : public ObjectStore {
   Status tenant_infos(std::vector<nkv_daemon_tenant_info>* infos) const;
   Status client_infos(std::vector<nkv_daemon_client_info>* infos) const;
   Status store_stats(nkv_daemon_store_stats* stats) const;
+  Status tier_infos(std::vector<nkv_daemon_store_stats>* tiers) const;
   Status namespace_infos(std::vector<NamespaceInfo>* infos) const;
   Status object_infos(std::uint32_t first, std::size_t most, std::vector<ObjectInfo>* infos) const;
 

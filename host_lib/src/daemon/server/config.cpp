@@ -14,19 +14,58 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kMost = 1ULL << 46;  // 64 TiB.
 
-void take_pool(ConfigTable table, ServerConfig* config) {
-  table.take("path", &config->pool.path, "the path of a file or a DAX device");
-  if (config->pool.path.find('?') != std::string::npos) {
+PoolConfig take_pool(ConfigTable table) {
+  PoolConfig pool;
+  std::size_t device = 0;
+  table.take_choice("device", {"cpu", "file"}, &device);
+  pool.is_file = device == 1;
+  table.take("path", &pool.path, "the path of a file or a DAX device");
+  if (pool.path.find('?') != std::string::npos) {
     table.refuse("path", "a path without a question mark is allowed");
   }
-  table.take_size("size", &config->pool.size_bytes, 4 * kMiB, kMost);
-  std::uint64_t number = config->pool.max_objects;
+  if (pool.is_file && pool.path.empty()) {
+    table.refuse("path", "is missing; the path of a file is needed");
+  }
+  table.take_size("size", &pool.size_bytes, 4 * kMiB, kMost);
+  std::uint64_t number = pool.max_objects;
   table.take("max_objects", &number, 16, 1ULL << 31);
-  config->pool.max_objects = static_cast<std::uint32_t>(number);
-  number = config->pool.max_namespaces;
+  pool.max_objects = static_cast<std::uint32_t>(number);
+  number = pool.max_namespaces;
   table.take("max_namespaces", &number, 1, 1 << 20);
-  config->pool.max_namespaces = static_cast<std::uint32_t>(number);
-  table.take("huge_pages", &config->pool.huge_pages);
+  pool.max_namespaces = static_cast<std::uint32_t>(number);
+  table.take("huge_pages", &pool.huge_pages);
+  table.done();
+  return pool;
+}
+
+void take_pools(ConfigTable& root, ServerConfig* config) {
+  std::vector<ConfigTable> tables = root.table_or_tables("pool");
+  if (tables.empty()) return;
+  config->pools.clear();
+  for (ConfigTable& table : tables) {
+    const PoolConfig pool = take_pool(table);
+    const auto same = std::ranges::find(config->pools, pool.path, &PoolConfig::path);
+    if (!pool.path.empty() && same != config->pools.end()) {
+      table.refuse("path", "another pool has it already");
+    }
+    config->pools.push_back(pool);
+  }
+}
+
+void take_stack(ConfigTable table, ServerConfig* config) {
+  StackOptions& stack = config->stack;
+  table.take("high_watermark", &stack.high_watermark, 0.01, 1.0);
+  table.take("low_watermark", &stack.low_watermark, 0.01, 1.0);
+  if (stack.low_watermark >= stack.high_watermark) {
+    table.refuse("low_watermark", "less than high_watermark is allowed");
+  }
+  std::uint64_t number = stack.promote_after;
+  table.take("promote_after", &number, 1, 1000);
+  stack.promote_after = static_cast<unsigned>(number);
+  table.take("write_through", &stack.write_through);
+  number = static_cast<std::uint64_t>(stack.patience.count());
+  table.take("patience_ms", &number, 0, 600000);
+  stack.patience = std::chrono::milliseconds(number);
   table.done();
 }
 
@@ -100,6 +139,11 @@ TenantConfig take_tenant(ConfigTable table) {
     table.take("max_clients", &most, 1, 4096);
     tenant.max_clients = static_cast<std::uint32_t>(most);
   }
+  if (table.has("max_namespaces")) {
+    std::uint64_t most = 0;
+    table.take("max_namespaces", &most, 1, 1 << 20);
+    tenant.max_namespaces = static_cast<std::uint32_t>(most);
+  }
   table.done();
   return tenant;
 }
@@ -120,7 +164,11 @@ void take_tenants(ConfigTable& root, ServerConfig* config) {
 }
 
 void take_all(ConfigTable root, ServerConfig* config) {
-  if (auto table = root.table("pool")) take_pool(*table, config);
+  take_pools(root, config);
+  if (auto table = root.table("stack")) {
+    if (config->pools.size() < 2) root.refuse("stack", "only several [[pool]] have it");
+    take_stack(*table, config);
+  }
   if (auto table = root.table("socket")) take_socket(*table, config);
   if (auto table = root.table("clients")) take_clients(*table, config);
   if (auto table = root.table("log")) take_log(*table, config);

@@ -9,19 +9,25 @@
 
 #include "daemon/server/log.hpp"
 #include "daemon/server/tenants.hpp"
+#include "nearkv/object_store.hpp"
 #include "nearkv/status.hpp"
 
 namespace nearkv {
 
-/// Every setting, with what it is when nobody sets it. README.md has them as a file.
+/// Where objects live.
+struct PoolConfig {
+  bool is_file = false;           ///< Read and written past the page cache, not mapped.
+  std::string path;               ///< A file or a DAX device; empty: memory that does not survive.
+  std::uint64_t size_bytes = 0;   ///< Of a new pool; 0: all of a DAX device.
+  std::uint32_t max_objects = 0;  ///< Of a new pool; 0: one for every 64 KiB.
+  std::uint32_t max_namespaces = 1024;
+  bool huge_pages = true;
+};
+
+/// Every setting, with what it is when nobody sets it. share/nearkv.toml has them as a file.
 struct ServerConfig {
-  struct {
-    std::string path;              ///< A file or a DAX device; empty: memory that does not survive.
-    std::uint64_t size_bytes = 0;  ///< Of a new pool; 0: all of a DAX device.
-    std::uint32_t max_objects = 0;  ///< Of a new pool; 0: one for every 64 KiB.
-    std::uint32_t max_namespaces = 1024;
-    bool huge_pages = true;
-  } pool;
+  std::vector<PoolConfig> pools{PoolConfig()};  ///< At least one; several: tiers, fast first.
+  StackOptions stack;                           ///< Of several pools.
   struct {
     std::string path = "/run/nearkv/nearkv.sock";
     std::uint32_t mode = 0660;

@@ -1,6 +1,7 @@
 #include "daemon/server/config_table.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "device/uri.hpp"
 
@@ -71,6 +72,18 @@ void ConfigTable::take(std::string_view key, bool* value) {
 void ConfigTable::take(std::string_view key, std::uint64_t* value, std::uint64_t low,
                        std::uint64_t high) {
   if (const toml::node* const node = find(key)) *value = number(key, *node, low, high);
+}
+
+void ConfigTable::take(std::string_view key, double* value, double low, double high) {
+  const toml::node* const node = find(key);
+  if (node == nullptr) return;
+  const auto number = node->value<double>();
+  if (!number || !(*number >= low && *number <= high)) {
+    std::ostringstream text;
+    text << "a number from " << low << " to " << high << " is allowed";
+    refuse(key, text.str());
+  }
+  *value = *number;
 }
 
 void ConfigTable::take_size(std::string_view key, std::uint64_t* bytes, std::uint64_t low,
@@ -145,6 +158,12 @@ std::vector<ConfigTable> ConfigTable::tables(std::string_view key) {
     refuse(key, "tables are allowed: [[" + std::string(key) + "]]");
   }
   return found;
+}
+
+std::vector<ConfigTable> ConfigTable::table_or_tables(std::string_view key) {
+  const toml::node* const node = table_->get(key);
+  if (node == nullptr || !node->is_table()) return tables(key);
+  return {*table(key)};
 }
 
 void ConfigTable::done() const {

@@ -35,6 +35,7 @@ class ConfigTable {
   void take(std::string_view key, std::string* value, std::string_view allowed);
   void take(std::string_view key, bool* value);
   void take(std::string_view key, std::uint64_t* value, std::uint64_t low, std::uint64_t high);
+  void take(std::string_view key, double* value, double low, double high);
   /// "64MiB" or a number of bytes.
   void take_size(std::string_view key, std::uint64_t* bytes, std::uint64_t low, std::uint64_t high);
   /// "0660": octal.
@@ -51,6 +52,8 @@ class ConfigTable {
   [[nodiscard]] std::optional<ConfigTable> table(std::string_view key);
   /// The tables of [[key]].
   [[nodiscard]] std::vector<ConfigTable> tables(std::string_view key);
+  /// The one of [key], or those of [[key]].
+  [[nodiscard]] std::vector<ConfigTable> table_or_tables(std::string_view key);
 
   /// Refuses keys that were not asked for.
   void done() const;

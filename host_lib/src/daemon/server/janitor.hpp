@@ -1,4 +1,5 @@
-// What a daemon does when nobody asks: looks for damage, and lets leases run out.
+// What a daemon does when nobody asks: looks for damage, lets leases run out, and keeps what
+// clients watch from being too much for the store.
 #pragma once
 
 #include <condition_variable>
@@ -7,8 +8,7 @@
 #include <thread>
 
 #include "daemon/server/log.hpp"
-#include "daemon/server/server_counters.hpp"
-#include "nearkv/object_store.hpp"
+#include "daemon/server/session.hpp"
 
 namespace nearkv {
 
@@ -16,8 +16,7 @@ namespace nearkv {
 /// must outlive it.
 class Janitor {
  public:
-  Janitor(ObjectStore* store, std::uint64_t scrub_bytes_per_s, ServerCounters* counters,
-          const Log* log);
+  Janitor(const SessionContext& context, std::uint64_t scrub_bytes_per_s, const Log* log);
   Janitor(const Janitor&) = delete;
   Janitor& operator=(const Janitor&) = delete;
 
@@ -29,9 +28,8 @@ class Janitor {
   /// Reads an object; gives how long its bytes may take.
   [[nodiscard]] std::chrono::nanoseconds scrub();
 
-  ObjectStore* store_;
+  SessionContext context_;
   std::uint64_t scrub_bytes_per_s_;
-  ServerCounters* counters_;
   const Log* log_;
   std::uint32_t next_ = 0;
   std::mutex mutex_;

@@ -77,6 +77,25 @@ constexpr StoreMetric kStoreMetrics[] = {
      MetricType::Gauge, &Stats::torn},
 };
 
+/// Of several tiers, each for itself: 0 is the fastest.
+void add_store(const ObjectStore& store, std::vector<MetricFamily>* all) {
+  const std::vector<ObjectStoreStats> tiers = store.tier_stats();
+  for (const StoreMetric& metric : kStoreMetrics) {
+    MetricFamily made = family(metric.name, metric.help, metric.type);
+    for (std::size_t tier = 0; tier < tiers.size(); ++tier) {
+      std::vector<ClientMetric::Label> labels;
+      if (tiers.size() > 1) labels.push_back({"tier", std::to_string(tier)});
+      add(&made, static_cast<double>(tiers[tier].*metric.counter), labels);
+    }
+    all->push_back(std::move(made));
+  }
+  const ObjectStoreStats stats = store.stats();
+  all->push_back(single("nearkv_promotions_total", "Objects copied to the fastest tier.",
+                        MetricType::Counter, stats.promotions));
+  all->push_back(single("nearkv_demotions_total", "Objects handed down to the next tier.",
+                        MetricType::Counter, stats.demotions));
+}
+
 void add_tenants(const SessionContext& context, std::vector<MetricFamily>* all) {
   MetricFamily clients =
       family("nearkv_tenant_clients", "Clients connected, by tenant.", MetricType::Gauge);
@@ -155,10 +174,7 @@ MetricFamily job_durations(const ServerCounters& counters) {
 
 std::vector<MetricFamily> Metrics::Collect() const {
   std::vector<MetricFamily> all;
-  const ObjectStoreStats stats = context_.store->stats();
-  for (const StoreMetric& metric : kStoreMetrics) {
-    all.push_back(single(metric.name, metric.help, metric.type, stats.*metric.counter));
-  }
+  add_store(*context_.store, &all);
   const ServerCounters& counters = *context_.counters;
   all.push_back(single("nearkv_clients", "Clients connected.", MetricType::Gauge,
                        context_.clients->all().size()));

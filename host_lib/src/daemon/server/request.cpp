@@ -1,5 +1,6 @@
 #include "daemon/server/request.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -141,6 +142,16 @@ Status parse_namespace(const Request& request, Namespace* name) {
   const bool whole = take(wire.model_bytes, &name->model) && take(wire.dtype_bytes, &name->dtype) &&
                      take(wire.layout_bytes, &name->layout) && take(wire.salt_bytes, &name->salt);
   return whole ? Status::kOk : Status::kBadArgument;
+}
+
+Status parse_namespace_info(const Request& request, NamespaceInfo* info) {
+  if (request.bytes.size() < sizeof(nkv_daemon_namespace_info)) return Status::kBadArgument;
+  const auto wire = read_at<nkv_daemon_namespace_info>(request, 0);
+  if (wire.text_bytes > sizeof(wire.text)) return Status::kBadArgument;
+  info->tenant = wire.tenant;
+  info->text.assign(reinterpret_cast<const char*>(wire.text), wire.text_bytes);
+  std::ranges::copy(wire.digest, info->digest.begin());
+  return Status::kOk;
 }
 
 }  // namespace nearkv

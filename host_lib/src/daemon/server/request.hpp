@@ -44,6 +44,9 @@ Status parse_keys(const Request& request, std::vector<Key>* keys);
 /// Takes the name out of an OPEN_NAMESPACE. kBadArgument.
 Status parse_namespace(const Request& request, Namespace* name);
 
+/// Takes the namespace out of an ADOPT_NAMESPACE. kBadArgument.
+Status parse_namespace_info(const Request& request, NamespaceInfo* info);
+
 /// Bytes that the results of a job of `items` take: sizes, then statuses.
 [[nodiscard]] constexpr std::uint64_t job_result_bytes(std::uint64_t items) {
   return items * (sizeof(std::uint32_t) + sizeof(std::uint8_t));

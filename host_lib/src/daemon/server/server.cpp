@@ -45,6 +45,14 @@ ServerConfig with_default_tenant(ServerConfig config) {
   return config;
 }
 
+std::string pool_names(const ServerConfig& config) {
+  std::string names;
+  for (const PoolConfig& pool : config.pools) {
+    names += (names.empty() ? "" : ", ") + (pool.path.empty() ? "memory" : pool.path);
+  }
+  return names;
+}
+
 void signal_event(int fd) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(fd, &one, sizeof(one));
@@ -71,6 +79,10 @@ Status Server::start(const ServerConfig& config, std::unique_ptr<Server>* server
     session.store = made->store_.get();
     session.tenants = &made->tenants_;
     session.clients = &made->clients_;
+    made->namespaces_ = std::make_unique<NamespaceShares>(session.store, made->namespace_limits());
+    made->events_ = std::make_unique<EventHub>(session.store);
+    session.namespaces = made->namespaces_.get();
+    session.events = made->events_.get();
     session.counters = &made->counters_;
     session.copying = &made->copying_;
     made->environment_.config = &made->config_;
@@ -84,12 +96,11 @@ Status Server::start(const ServerConfig& config, std::unique_ptr<Server>* server
     }
     status = listen_at(config.socket.path, config.socket.mode, &made->listener_, reason);
     if (status != Status::kOk) return status;
-    made->janitor_ = std::make_unique<Janitor>(session.store, config.scrub_bytes_per_s,
-                                               session.counters, &made->log_);
+    made->janitor_ = std::make_unique<Janitor>(session, config.scrub_bytes_per_s, &made->log_);
     made->accepting_ = std::thread([raw = made.get()] { raw->accept_clients(); });
     const ObjectStoreStats stats = made->store_->stats();
     made->log_.info("serving", {{"socket", config.socket.path},
-                                {"pool", config.pool.path},
+                                {"pool", pool_names(config)},
                                 {"pool_bytes", stats.total_bytes},
                                 {"objects", stats.objects},
                                 {"torn", stats.torn},
@@ -114,37 +125,69 @@ Server::~Server() {
 }
 
 Status Server::open_pool(std::string* reason) {
-  if (const Status status = lock_pool(reason); status != Status::kOk) return status;
+  std::vector<std::unique_ptr<ObjectStore>> tiers;
+  for (const PoolConfig& pool : config_.pools) {
+    std::unique_ptr<ObjectStore> tier;
+    const Status status = open_tier(pool, &tier, reason);
+    if (status != Status::kOk) return status;
+    tiers.push_back(std::move(tier));
+  }
+  if (tiers.size() == 1) {
+    store_ = std::move(tiers.front());
+    return Status::kOk;
+  }
+  return ObjectStore::stack(std::move(tiers), config_.stack, &store_, reason);
+}
+
+Status Server::open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* tier,
+                         std::string* reason) {
+  if (!pool.path.empty()) {
+    const Status status = lock_pool(pool.path, reason);
+    if (status != Status::kOk) return status;
+  }
   ObjectStore::Options options;
-  options.max_objects = config_.pool.max_objects;
-  options.max_namespaces = config_.pool.max_namespaces;
+  options.max_objects = pool.max_objects;
+  options.max_namespaces = pool.max_namespaces;
   options.eviction = config_.eviction;
   options.patience = config_.patience;
-  std::string uri = "cpu:" + config_.pool.path + (config_.pool.huge_pages ? "?" : "?huge=off&");
-  const std::string sized = uri + "memory=" + std::to_string(config_.pool.size_bytes);
-  const bool is_new = config_.pool.path.empty() || PoolFile::is_blank(config_.pool.path);
+  const std::string uri = (pool.is_file ? "file:" : "cpu:") + pool.path;
+  const std::string huge = pool.is_file || pool.huge_pages ? "" : "huge=off";
+  const bool is_new = pool.path.empty() || PoolFile::is_blank(pool.path);
   if (!is_new) {
-    uri.pop_back();
-    return ObjectStore::open(uri, options, &store_, reason);
+    return ObjectStore::open(huge.empty() ? uri : uri + "?" + huge, options, tier, reason);
   }
-  if (config_.pool.size_bytes == 0) {
+  if (pool.size_bytes == 0) {
     *reason = "a new pool needs a size; set pool.size";
     return Status::kBadArgument;
   }
-  return ObjectStore::create(sized, options, &store_, reason);
+  return ObjectStore::create(
+      uri + "?memory=" + std::to_string(pool.size_bytes) + (huge.empty() ? "" : "&" + huge),
+      options, tier, reason);
 }
 
-Status Server::lock_pool(std::string* reason) {
-  const std::string& path = config_.pool.path;
-  if (path.empty()) return Status::kOk;
-  pool_lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!pool_lock_) {
+Status Server::lock_pool(const std::string& path, std::string* reason) {
+  FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) {
     *reason = path + ": " + std::strerror(errno) + "; set pool.path to a file that can be written";
     return Status::kIoError;
   }
-  if (::flock(pool_lock_.get(), LOCK_EX | LOCK_NB) == 0) return Status::kOk;
-  *reason = path + ": another daemon serves this pool; stop it or choose another";
-  return Status::kBusy;
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    *reason = path + ": another daemon serves this pool; stop it or choose another";
+    return Status::kBusy;
+  }
+  pool_locks_.push_back(std::move(lock));
+  return Status::kOk;
+}
+
+std::map<std::uint16_t, std::uint32_t> Server::namespace_limits() const {
+  const auto least = std::ranges::min_element(config_.pools, {}, &PoolConfig::max_namespaces);
+  const auto share =
+      std::max(least->max_namespaces / static_cast<std::uint32_t>(config_.tenants.size()), 1U);
+  std::map<std::uint16_t, std::uint32_t> most;
+  for (const TenantConfig& tenant : config_.tenants) {
+    most[tenant.number] = tenant.max_namespaces.value_or(share);
+  }
+  return most;
 }
 
 void Server::apply_quotas() {

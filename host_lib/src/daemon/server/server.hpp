@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <list>
+#include <map>
 #include <memory>
 #include <semaphore>
 #include <string>
@@ -39,7 +40,9 @@ class Server {
   explicit Server(const ServerConfig& config);
 
   Status open_pool(std::string* reason);
-  Status lock_pool(std::string* reason);
+  Status open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* tier, std::string* reason);
+  Status lock_pool(const std::string& path, std::string* reason);
+  [[nodiscard]] std::map<std::uint16_t, std::uint32_t> namespace_limits() const;
   void apply_quotas();
   void accept_clients();
   [[nodiscard]] bool accept_one();
@@ -51,10 +54,12 @@ class Server {
   ClientList clients_;
   ServerCounters counters_;
   std::counting_semaphore<> copying_;
-  FileDescriptor pool_lock_;
+  std::vector<FileDescriptor> pool_locks_;
   FileDescriptor listener_;
   FileDescriptor wake_;  ///< Of the accepting thread.
   std::unique_ptr<ObjectStore> store_;
+  std::unique_ptr<NamespaceShares> namespaces_;
+  std::unique_ptr<EventHub> events_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<Janitor> janitor_;
   ClientEnvironment environment_;

@@ -48,9 +48,11 @@ Session::Session(const SessionContext& context, std::vector<Grant> grants, Clien
       window_(window),
       regions_(regions) {
   spare_.reserve(kSpareJobs);
+  watcher_.sees_all = is_administrator();
 }
 
 Session::~Session() {
+  (void)context_.events->watch(&watcher_, 0);
   for (const auto& [lease, deadline] : leases_) (void)context_.store->unpin(lease);
 }
 
@@ -253,10 +255,13 @@ Status Session::check(std::uint32_t namespace_number, Permission permission) {
   return Status::kDenied;
 }
 
+bool Session::is_administrator() const {
+  return std::ranges::any_of(
+      grants_, [](const Grant& grant) { return (grant.permissions & kMayAdminister) != 0; });
+}
+
 Status Session::check_admin() {
-  for (const Grant& grant : grants_) {
-    if ((grant.permissions & kMayAdminister) != 0) return Status::kOk;
-  }
+  if (is_administrator()) return Status::kOk;
   add(grants_.front().counters->denials, 1);
   return Status::kDenied;
 }

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "daemon/server/clients.hpp"
+#include "daemon/server/event_hub.hpp"
+#include "daemon/server/namespace_shares.hpp"
 #include "daemon/server/regions.hpp"
 #include "daemon/server/request.hpp"
 #include "daemon/server/server_counters.hpp"
@@ -25,6 +27,8 @@ struct SessionContext {
   ObjectStore* store = nullptr;
   ServerTenants* tenants = nullptr;
   ClientList* clients = nullptr;
+  NamespaceShares* namespaces = nullptr;
+  EventHub* events = nullptr;
   ServerCounters* counters = nullptr;
   std::counting_semaphore<>* copying = nullptr;  ///< As many sessions as may copy at a time.
 };
@@ -42,7 +46,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Ends the client's leases; jobs that are not over are dropped.
+  /// Ends the client's leases and what it watches; jobs that are not over are dropped.
   ~Session();
 
   enum class Step : std::uint8_t {
@@ -94,6 +98,7 @@ class Session {
 
   /// kOk if the client may do that to a namespace that it has opened; counts refusals.
   Status check(std::uint32_t namespace_number, Permission permission);
+  [[nodiscard]] bool is_administrator() const;
   Status check_admin();
 
   // session_calls.cpp
@@ -105,9 +110,15 @@ class Session {
   Answer pin(const Request& request);
   Answer unpin(LeaseId lease);
   Answer open_namespace(const Request& request);
-  Answer administer(const Request& request);
+  void add_namespace(std::uint32_t number, const Grant& grant);
+  Answer watch(std::uint64_t most);
+  Answer take_events(const Request& request);
   [[nodiscard]] std::span<std::byte> result_of(const Request& request) const;
   void forget_expired_leases();
+
+  // session_admin.cpp
+  Answer administer(const Request& request);
+  Answer adopt_namespace(const Request& request);
 
   SessionContext context_;
   std::vector<Grant> grants_;
@@ -118,6 +129,7 @@ class Session {
   std::uint32_t tail_ = 0;  ///< Completions written.
   std::uint64_t queued_bytes_ = 0;
   std::map<std::uint32_t, Grant> namespaces_;  ///< That the client has opened.
+  EventWatcher watcher_;
   std::map<LeaseId, Clock::time_point> leases_;
   std::deque<std::unique_ptr<QueuedJob>> jobs_;
   std::vector<std::unique_ptr<QueuedJob>> spare_;  ///< Memory of jobs that are over.

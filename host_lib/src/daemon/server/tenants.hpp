@@ -30,6 +30,7 @@ struct TenantConfig {
   std::optional<std::uint64_t> quota_bytes;
   std::uint8_t permissions = kMayRead | kMayWrite | kMayErase;
   std::optional<std::uint32_t> max_clients;
+  std::optional<std::uint32_t> max_namespaces;  ///< None: an equal share of what the pool holds.
 };
 
 /// What the clients of one tenant have done. Counted by many threads.

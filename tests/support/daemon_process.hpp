@@ -6,21 +6,31 @@
 #include <sys/wait.h>
 
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
-#include "server_fixture.hpp"
+#include "support/clients.hpp"
+#include "support/eventually.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace nearkv::test {
 
-/// A daemon over a file of its own, whose pool survives it.
+/// A daemon over files of its own, which survive it. Tenants 1 and 2 are the tester's.
 class DaemonProcess {
  public:
-  explicit DaemonProcess(const std::string& settings = "") {
+  /// The part of a configuration that says where objects live.
+  using Pools = std::function<std::string(const TemporaryFolder& folder)>;
+
+  static std::string one_pool(const TemporaryFolder& folder) {
+    return "[pool]\npath = \"" + folder.file("pool") + "\"\nsize = \"64MiB\"\nhuge_pages = false\n";
+  }
+
+  explicit DaemonProcess(const std::string& settings = "", const Pools& pools = one_pool) {
     std::ofstream config(folder_.file("config"));
-    config << settings << "\n[pool]\npath = \"" << folder_.file("pool")
-           << "\"\nsize = \"64MiB\"\nhuge_pages = false\n[socket]\npath = \"" << socket()
+    config << settings << '\n'
+           << pools(folder_) << "[socket]\npath = \"" << socket()
            << "\"\n[log]\nform = \"json\"\n[metrics]\nport = 0\n";
     for (const int number : {1, 2}) {
       config << "[[tenant]]\nnumber = " << number << "\nname = \"tenant-" << number
