@@ -1,9 +1,17 @@
 #include "daemon/server/metrics.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
+#include <sys/socket.h>
 
+#include <atomic>
+#include <chrono>
 #include <limits>
+#include <thread>
+
+#include "daemon/wire/file_descriptor.hpp"
 
 namespace nearkv {
 namespace {
@@ -170,6 +178,24 @@ MetricFamily job_durations(const ServerCounters& counters) {
   return made;
 }
 
+/// Connects and goes away again.
+void knock(const std::string& address, std::uint16_t port) {
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(port);
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(port);
+  const bool is_four = ::inet_pton(AF_INET, address.c_str(), &four.sin_addr) == 1;
+  if (!is_four) ::inet_pton(AF_INET6, address.c_str(), &six.sin6_addr);
+  const FileDescriptor fd(
+      ::socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto* const to =
+      is_four ? reinterpret_cast<sockaddr*>(&four) : reinterpret_cast<sockaddr*>(&six);
+  [[maybe_unused]] const int connected =
+      ::connect(fd.get(), to, is_four ? sizeof(four) : sizeof(six));
+}
+
 }  // namespace
 
 std::vector<MetricFamily> Metrics::Collect() const {
@@ -208,10 +234,24 @@ Status MetricsServer::start(const std::string& address, std::uint16_t port,
     return Status::kIoError;
   }
   made->port_ = static_cast<std::uint16_t>(made->exposer_->GetListeningPorts().front());
+  made->address_ = address;
   *server = std::move(made);
   return Status::kOk;
 }
 
-MetricsServer::~MetricsServer() = default;
+MetricsServer::~MetricsServer() {
+  if (port_ == 0) return;
+  // The library's thread sees that it shall end when somebody connects, or else after two seconds.
+  std::atomic<bool> ended{false};
+  std::thread ending([&] {
+    exposer_.reset();
+    ended = true;
+  });
+  while (!ended) {
+    knock(address_, port_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ending.join();
+}
 
 }  // namespace nearkv

@@ -33,6 +33,8 @@ class MetricsServer {
   /// kIoError with a reason if address and port cannot be had. Port 0: the kernel's choice.
   static Status start(const std::string& address, std::uint16_t port, const SessionContext& context,
                       std::unique_ptr<MetricsServer>* server, std::string* reason);
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
   ~MetricsServer();
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
@@ -42,6 +44,7 @@ class MetricsServer {
 
   std::shared_ptr<Metrics> metrics_;
   std::unique_ptr<prometheus::Exposer> exposer_;
+  std::string address_;
   std::uint16_t port_ = 0;
 };
 
