@@ -89,9 +89,10 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-void compare_latencies(const Options& options, Contestant* local, Contestant* daemon,
-                       nlohmann::json* results) {
-  std::printf("latency                 in process          daemon              it adds\n");
+void compare_latencies(const Options& options, const std::string& where, Contestant* local,
+                       Contestant* daemon, nlohmann::json* results) {
+  std::printf("latency, %s\n", where.c_str());
+  std::printf("                        in process          daemon              it adds\n");
   std::printf(
       "                        median     p99      median     p99      median     p99 us\n");
   for (const Batch& batch : kBatches) {
@@ -113,7 +114,7 @@ void compare_latencies(const Options& options, Contestant* local, Contestant* da
     for (const auto& column : columns) std::printf("%10.2f", median(column));
     std::printf("\n");
     const auto [least, most] = std::ranges::minmax_element(columns[4]);
-    results->push_back({{"name", std::string("daemon/adds/") + batch.name},
+    results->push_back({{"name", "daemon/adds/" + where + "/" + batch.name},
                         {"unit", "us"},
                         {"median", median(columns[4])},
                         {"min", *least},

@@ -32,7 +32,11 @@ int run(int argc, char** argv) {
   nearkv::bench::Contestant daemon =
       nearkv::bench::daemon_contestant(child.socket(), options.window_bytes);
   nlohmann::json results = nlohmann::json::array();
-  nearkv::bench::compare_latencies(options, &local, &daemon, &results);
+  {
+    const nearkv::bench::OwnCores apart(child.process());
+    nearkv::bench::compare_latencies(options, "own_cores", &local, &daemon, &results);
+  }
+  nearkv::bench::compare_latencies(options, "any_core", &local, &daemon, &results);
   nearkv::bench::Report report(options.rounds);
   nearkv::bench::compare_rates(options, &local, &daemon, &report);
   for (const auto& result : report.results()) results.push_back(result);

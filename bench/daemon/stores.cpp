@@ -39,7 +39,34 @@ std::filesystem::path make_folder() {
   ::_exit(0);
 }
 
+/// All threads of a process.
+void pin(pid_t process, const cpu_set_t& cores) {
+  const std::filesystem::path tasks = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    ::sched_setaffinity(std::stoi(task.path().filename().string()), sizeof(cores), &cores);
+  }
+}
+
 }  // namespace
+
+OwnCores::OwnCores(pid_t child) : child_(child) {
+  ::sched_getaffinity(0, sizeof(all_), &all_);
+  if (CPU_COUNT(&all_) < 2) return;
+  int first = 0;
+  while (!CPU_ISSET(first, &all_)) ++first;
+  cpu_set_t others = all_;
+  CPU_CLR(first, &others);
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(first, &own);
+  pin(::getpid(), own);
+  pin(child_, others);
+}
+
+OwnCores::~OwnCores() {
+  pin(::getpid(), all_);
+  pin(child_, all_);
+}
 
 ChildDaemon::ChildDaemon(std::uint64_t pool_bytes) : folder_(make_folder()) {
   process_ = ::fork();

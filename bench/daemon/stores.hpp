@@ -1,6 +1,7 @@
 // The two stores that are compared: one in this process, one behind a daemon in another.
 #pragma once
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -20,6 +21,20 @@ struct Options {
   int calls = 4000;  ///< Of which latencies are taken, in one round.
 };
 
+/// Gives this process and the daemon's child cores of their own while it lives: this one the first
+/// that it may use, the child the others. Of one core both have the same.
+class OwnCores {
+ public:
+  explicit OwnCores(pid_t child);
+  OwnCores(const OwnCores&) = delete;
+  OwnCores& operator=(const OwnCores&) = delete;
+  ~OwnCores();
+
+ private:
+  pid_t child_;
+  cpu_set_t all_{};
+};
+
 /// A daemon in a child process, over memory of its own; gone with its owner.
 class ChildDaemon {
  public:
@@ -29,6 +44,7 @@ class ChildDaemon {
   ChildDaemon& operator=(const ChildDaemon&) = delete;
   ~ChildDaemon();
 
+  [[nodiscard]] pid_t process() const { return process_; }
   [[nodiscard]] std::string socket() const { return (folder_ / "socket").string(); }
 
  private:

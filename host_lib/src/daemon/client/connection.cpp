@@ -8,8 +8,6 @@
 #include <cstring>
 #include <ctime>
 
-#include "daemon/wire/spin.hpp"
-
 namespace nearkv {
 namespace {
 
@@ -113,7 +111,7 @@ bool Connection::take(nkv_daemon_completion* completion) {
 }
 
 Status Connection::await(std::uint32_t head, Clock::time_point deadline) {
-  if (spin_until([&] { return is_new(head); })) return Status::kOk;
+  if (spinner_.until([&] { return is_new(head); })) return Status::kOk;
   shared_word(view_.state->client_sleeps).store(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   Status status = Status::kOk;

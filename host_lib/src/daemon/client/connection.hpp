@@ -7,6 +7,7 @@
 
 #include "daemon/wire/packet_socket.hpp"
 #include "daemon/wire/shared_memory.hpp"
+#include "daemon/wire/spin.hpp"
 #include "daemon/wire/window.hpp"
 #include "nearkv/status.hpp"
 
@@ -67,6 +68,7 @@ class Connection {
   WindowView view_;
   std::uint32_t tail_ = 0;  ///< Submissions written.
   std::uint32_t head_ = 0;
+  Spinner spinner_;
 };
 
 }  // namespace nearkv

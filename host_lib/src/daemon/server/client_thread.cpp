@@ -210,6 +210,7 @@ void ClientThread::serve_welcomed(const nkv_daemon_hello& hello, const std::vect
 std::string ClientThread::run(Session* session, Regions* regions, ClientStatus* client,
                               int wake_client, int woken) {
   Clock::time_point socket_read = Clock::now();
+  Spinner spinner;
   while (!stop_) {
     const Session::Step step = session->step();
     if (session->take_wake()) write_byte(wake_client);
@@ -219,7 +220,8 @@ std::string ClientThread::run(Session* session, Regions* regions, ClientStatus* 
       socket_read = now;
       if (!read_socket(session, regions, client)) break;
     }
-    if (step == Session::Step::kWorked || spin_until([&] { return session->has_work(); })) continue;
+    if (step == Session::Step::kWorked || spinner.until([&] { return session->has_work(); }))
+      continue;
     session->announce_sleep(true);
     if (!session->has_work()) {
       std::array<pollfd, 2> ready = {{{socket_.fd(), POLLIN, 0}, {woken, POLLIN, 0}}};

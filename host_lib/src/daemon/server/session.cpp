@@ -9,7 +9,7 @@ namespace nearkv {
 namespace {
 
 // A chunk is what a dead client's job may still cost, and how long an urgent call waits.
-constexpr std::size_t kChunkItems = 16;
+constexpr std::size_t kChunkItems = 64;
 constexpr std::uint64_t kChunkBytes = 16 << 20;
 
 constexpr std::size_t kCallsBetweenChunks = 64;

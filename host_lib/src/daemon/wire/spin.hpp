@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "device/pause.hpp"
@@ -12,21 +13,37 @@ namespace nearkv {
 /// How long either side looks at a ring before it sleeps. Waking a thread takes longer than that.
 inline constexpr std::chrono::microseconds kSpinTime{50};
 
-/// Looks until `ready()` or kSpinTime is over; true if it is ready. After a while, whoever else
-/// wants the core gets it: on a busy machine that may be the other side.
-template <typename Ready>
-bool spin_until(Ready ready) {
-  constexpr int kLooksWithoutYielding = 100;
-  for (int look = 0; look < kLooksWithoutYielding; ++look) {
-    if (ready()) return true;
-    pause_core();
+/// Looks for what the other side writes; after some looks it offers the core to others between
+/// them, for on a busy machine the other side may need this very one. How many looks come first it
+/// learns: an answer after one offer says that the other side was waiting for the core, an answer
+/// after several that it has another and that offers only cost time. Not thread safe.
+class Spinner {
+ public:
+  /// Until `ready()` or kSpinTime is over; true if it is ready.
+  template <typename Ready>
+  bool until(Ready ready) {
+    for (int look = 0; look < looks_; ++look) {
+      if (ready()) return true;
+      pause_core();
+    }
+    const auto end = std::chrono::steady_clock::now() + kSpinTime;
+    int offers = 0;
+    do {
+      ::sched_yield();
+      ++offers;
+      if (ready()) {
+        looks_ = offers == 1 ? std::max(looks_ / 2, kLeastLooks) : std::min(looks_ * 2, kMostLooks);
+        return true;
+      }
+    } while (std::chrono::steady_clock::now() < end);
+    return false;
   }
-  const auto end = std::chrono::steady_clock::now() + kSpinTime;
-  do {
-    if (ready()) return true;
-    ::sched_yield();
-  } while (std::chrono::steady_clock::now() < end);
-  return ready();
-}
+
+ private:
+  static constexpr int kLeastLooks = 16;
+  static constexpr int kMostLooks = 1024;  // About 20 us.
+
+  int looks_ = 128;
+};
 
 }  // namespace nearkv
