@@ -1,10 +1,13 @@
 // Clients that break the protocol, on purpose or not: the daemon goes on for the others.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <thread>
 
 #include "hostile_client.hpp"
+#include "support/fault_report.hpp"
 #include "support/objects.hpp"
 #include "support/seed.hpp"
 
@@ -188,6 +191,46 @@ TEST_F(HostileTest, NonsenseOnTheSocketIsCutOff) {
   ASSERT_EQ(socket.send(Bytes(7)), Status::kOk);
   EXPECT_EQ(socket.receive(writable_message(&welcome), &fds, std::chrono::seconds(20)),
             Status::kNoDaemon);
+}
+
+TEST_F(HostileTest, RandomMessagesOnTheSocketDoNoHarm) {
+  constexpr std::uint64_t kMessages = 3000;
+  std::uint64_t survived = 0;
+  PacketSocket socket;
+  for (std::uint64_t message = 0; message < kMessages; ++message) {
+    SCOPED_TRACE(case_name(message));
+    Random random = case_random(message);
+    if (!socket || pick(random, 0, 3) == 0) {
+      socket = raw();
+      if (pick(random, 0, 2) != 0) (void)socket.send(bytes_of_message(hello()));
+    }
+    // A hello or a region, mostly changed, of any length, with any descriptors.
+    nkv_daemon_region region{};
+    region.magic = NKV_DAEMON_MAGIC;
+    region.message = pick(random, 0, 5);
+    region.region = pick(random, 0, 3);
+    region.bytes = std::uint64_t{1} << pick(random, 0, 63);
+    const nkv_daemon_hello first = hello();
+    const auto valid = pick(random, 0, 1) == 0 ? bytes_of_message(region) : bytes_of_message(first);
+    Bytes bytes(valid.begin(), valid.end());
+    for (std::uint32_t change = pick(random, 0, 3); change != 0; --change) {
+      bytes[pick(random, 0, static_cast<std::uint32_t>(bytes.size()) - 1)] =
+          static_cast<std::byte>(random());
+    }
+    if (pick(random, 0, 4) == 0) bytes.resize(pick(random, 1, 5000));
+    const FileDescriptor file(::memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (pick(random, 0, 1) == 0) (void)::ftruncate(file.get(), 1 << pick(random, 0, 24));
+    if (pick(random, 0, 1) == 0) (void)::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK);
+    const int fds[] = {file.get(), STDIN_FILENO, socket.fd()};
+    if (socket.send(bytes, std::span(fds).first(pick(random, 0, 3))) != Status::kOk) {
+      socket = PacketSocket();
+    }
+    Bytes found;
+    const Status status = get(store_.get(), space_, key_of(1), &found);
+    if (status == Status::kOk && found == contents(1, 10000)) ++survived;
+  }
+  EXPECT_EQ(survived, kMessages);
+  report_fault("hostile socket messages", kMessages, survived, kMessages - survived);
 }
 
 TEST_F(HostileTest, WhoClosesItsEndsOfThePipesIsOnlyItsOwnTrouble) {

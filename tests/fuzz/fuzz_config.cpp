@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 
 namespace nearkv::test {
 
+const char* const mutation_fault = "mutated configuration of a daemon";
 const int mutation_runs = 20000;
 
 std::vector<std::vector<std::uint8_t>> corpus() {
@@ -25,6 +26,8 @@ std::vector<std::vector<std::uint8_t>> corpus() {
   for (const std::string_view text :
        {"workers = 3\neviction = \"lru\"\nscrub_rate = \"1MiB\"\n",
         "[pool]\npath = \"/p\"\nsize = \"64GiB\"\n[socket]\nmode = \"0600\"\n",
+        "[[pool]]\nsize = \"8MiB\"\n[[pool]]\ndevice = \"file\"\npath = \"/p\"\n"
+        "[stack]\nhigh_watermark = 0.9\nlow_watermark = 0.5\npromote_after = 1\n",
         "[[tenant]]\nnumber = 7\nname = \"x\"\nuids = [1, 2]\nquota = 5\n"
         "permissions = [\"read\", \"admin\"]\n",
         "[log]\nlevel = \"info\"\nform = \"json\"\n[metrics]\nport = 1\naddress = \"::1\"\n"}) {

@@ -87,6 +87,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 
 namespace nearkv::test {
 
+const char* const mutation_fault = "mutated page";
 const int mutation_runs = 4000;
 
 std::vector<std::vector<std::uint8_t>> corpus() {

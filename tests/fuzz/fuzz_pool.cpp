@@ -199,6 +199,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 
 namespace nearkv::test {
 
+const char* const mutation_fault = "mutated pool: index scan and recovery";
 const int mutation_runs = 1200;
 
 std::vector<std::vector<std::uint8_t>> corpus() {

@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 
 namespace nearkv::test {
 
+const char* const mutation_fault = "mutated device URI";
 const int mutation_runs = 200000;
 
 std::vector<std::vector<std::uint8_t>> corpus() {

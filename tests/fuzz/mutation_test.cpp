@@ -1,6 +1,7 @@
 // Drives a fuzz target without libFuzzer: valid inputs, mutated a fixed number of times.
 #include <gtest/gtest.h>
 
+#include "support/fault_report.hpp"
 #include "support/seed.hpp"
 #include "target.hpp"
 
@@ -50,6 +51,9 @@ TEST(MutationTest, NoInputBreaksTheTarget) {
     mutate(&input, random);
     LLVMFuzzerTestOneInput(input.data(), input.size());
   }
+  // A target that sees harm ends the process.
+  const auto runs = static_cast<std::uint64_t>(mutation_runs);
+  report_fault(mutation_fault, runs, runs, 0);
 }
 
 }  // namespace

@@ -14,6 +14,9 @@ namespace nearkv::test {
 /// Valid inputs to start from.
 std::vector<std::vector<std::uint8_t>> corpus();
 
+/// What the inputs are, for the table of faults.
+extern const char* const mutation_fault;
+
 /// Runs that mutation_test.cpp makes, chosen so that they take a few seconds.
 extern const int mutation_runs;
 
