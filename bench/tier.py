@@ -1,4 +1,4 @@
-"""Objects: set, get, lookups, restart, fragmentation, replay; beside memcpy and other stores."""
+"""Objects: set, get, lookups, restart, daemon, fragmentation, replay; beside memcpy and others."""
 
 import importlib.util
 import json
@@ -20,6 +20,7 @@ _EXISTS_P99 = Goal("<", 5000)
 _PREFIX_P99 = Goal("<", 10_000)
 _RESTART = Goal("<", 2)
 _LOST = Goal("<", 5)
+_DAEMON_ADDS = Goal("<", 3)
 
 _SIZES_KIB = ("256", "512", "1024", "2048")
 _RESTART_OBJECTS = 1_000_000
@@ -32,6 +33,7 @@ def run(context: Context) -> Iterator[Result]:
     yield from _copies(context, programs)
     yield from _lookups(context, programs)
     yield from _index(context, programs)
+    yield from _daemon(context, programs)
     yield from compare_with_peers(context, programs.path("tier"))
     traces = sorted(context.traces.glob("*.jsonl")) if context.traces else []
     if not traces:
@@ -89,6 +91,22 @@ def _row(row: dict[str, Any], goal: Goal | None = None, **fields: Any) -> Result
     )
 
 
+def _summary(name: str, row: dict[str, Any], goal: Goal | None) -> Result:
+    """A row of a program that sums its readings up itself as a result."""
+    return Result(
+        name=f"tier/{name}",
+        value=row["median"],
+        unit=row["unit"],
+        median=row["median"],
+        minimum=row["min"],
+        maximum=row["max"],
+        peer=row.get("peer"),
+        peer_value=row.get("peer_median"),
+        goal=goal,
+        extra=row["extra"],
+    )
+
+
 def _copies(context: Context, programs: _Programs) -> Iterator[Result]:
     context.progress("set and get beside memcpy")
     rounds = "1" if context.tiny else "51" if context.long else "15"
@@ -104,18 +122,7 @@ def _copies(context: Context, programs: _Programs) -> Iterator[Result]:
         _, size, _, alignment, way = row["name"].split("/")
         if way not in ("copy_in", "copy_out") or alignment != "aligned":
             continue
-        yield Result(
-            name=f"tier/copies/{way}_without_checksum/{size}",
-            value=row["median"],
-            unit=row["unit"],
-            median=row["median"],
-            minimum=row["min"],
-            maximum=row["max"],
-            peer=row["peer"],
-            peer_value=row["peer_median"],
-            goal=_PLAIN_COPY,
-            extra=row["extra"],
-        )
+        yield _summary(f"copies/{way}_without_checksum/{size}", row, _PLAIN_COPY)
 
 
 def _lookups(context: Context, programs: _Programs) -> Iterator[Result]:
@@ -163,6 +170,19 @@ def _index(context: Context, programs: _Programs) -> Iterator[Result]:
             goal=goal,
             extra={"keys": keys},
         )
+
+
+def _daemon(context: Context, programs: _Programs) -> Iterator[Result]:
+    """What it costs that the pool is another process's."""
+    context.progress("batches and large objects through a daemon")
+    tiny = ("--rounds", "1", "--calls", "100", "--working-set-mib", "16")
+    document = programs.run("daemon", *(tiny if context.tiny else ("--rounds", "9")))
+    for row in document["results"]:
+        if row["unit"] == "us":
+            # Two processes on one core take turns, and that is the scheduler's figure, not ours.
+            yield _summary(row["name"], row, _DAEMON_ADDS if "/own_cores/" in row["name"] else None)
+        elif (place := row["name"].partition("/daemon, "))[1]:
+            yield _summary(f"{place[0]}/{place[2].replace(' ', '_')}", row, _COPY)
 
 
 def _fragmentation(

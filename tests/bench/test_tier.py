@@ -78,6 +78,8 @@ def test_the_bench_measures_each_part_and_counts_a_trace_right(tmp_path: Path) -
         assert any(name.startswith(f"tier/{prefix}") for name in results), prefix
     for name in ("index/flat/find_batch", "fragmentation/compacted/at_end"):
         assert f"tier/{name}" in results
+    assert results["tier/daemon/adds/own_cores/get/1x4KiB"].goal is not None
+    assert results["tier/daemon/set/256KiB/8_a_job"].peer == "memcpy"
     assert all(result.value > 0 for result in results.values() if result.unit == "GB/s")
     replayed = results["tier/replay/chat/chain_lhd/hits_of_bound"]
     assert replayed.extra["bound"] == replayed.extra["prefix_hits"] == _BOUND
