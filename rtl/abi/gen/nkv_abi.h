@@ -110,6 +110,15 @@ typedef float nkv_f32;
 #define NKV_DAEMON_NAME_BYTES 32 /**< [bytes] Room for a tenant's name. */
 /** [regions] Most regions of memory of one client, its window's data area among them. */
 #define NKV_DAEMON_MAX_REGIONS 64
+/** First word of each message between stores of two machines: 'NVKR'. */
+#define NKV_REMOTE_MAGIC 1380669006
+#define NKV_REMOTE_VERSION 1 /**< Version of all that the two share. Both refuse another. */
+#define NKV_REMOTE_MAX_RUNS 64 /**< [runs] Most runs of bytes that one message carries. */
+/** [messages] How far a message may be ahead of the first one that has not landed yet. */
+#define NKV_REMOTE_MAX_UNLANDED 8192
+/** [bytes] Random bytes that each side contributes to a proof. */
+#define NKV_REMOTE_NONCE_BYTES 32
+#define NKV_REMOTE_PROOF_BYTES 32 /**< [bytes] HMAC-SHA256. */
 /** [bins] Bins over the 16-bit midpoint from which a threshold is taken. */
 #define NKV_HISTOGRAM_BINS 4096
 
@@ -381,6 +390,23 @@ enum nkv_store_event {
   NKV_STORE_EVENT_EVICTED = 1, /**< It had to make room, or was too old. */
   NKV_STORE_EVENT_ERASED = 2, /**< A client erased it. */
   NKV_STORE_EVENT_DAMAGED = 3, /**< Its checksum failed, or its memory reported poison. */
+};
+
+/**
+ * What an active message between stores of two machines is. The first four open a connection, in
+ * this order.
+ */
+enum nkv_remote_kind {
+  NKV_REMOTE_KIND_HELLO = 1, /**< The client's first: its nonce. */
+  NKV_REMOTE_KIND_CHALLENGE = 2, /**< The server's nonce. */
+  NKV_REMOTE_KIND_PROOF = 3, /**< The client proves that it knows the secret. */
+  NKV_REMOTE_KIND_WELCOME = 4, /**< The server's answer, with its own proof. */
+  /** Bytes for the other side's data area: daemon_segment [`runs`] follow in the header. */
+  NKV_REMOTE_KIND_DATA = 5,
+  /** A daemon_submission follows in the header; the request is the message's data. */
+  NKV_REMOTE_KIND_SUBMISSION = 6,
+  /** A daemon_completion follows in the header; the result is the message's data. */
+  NKV_REMOTE_KIND_COMPLETION = 7,
 };
 
 /** What an entry of a host's log says. */
@@ -1753,6 +1779,60 @@ NKV_ASSERT_OFFSET(daemon_store_stats, slab_bytes, 160);
 NKV_ASSERT_OFFSET(daemon_store_stats, scrubbed_bytes, 168);
 NKV_ASSERT_OFFSET(daemon_store_stats, clients, 176);
 NKV_ASSERT_OFFSET(daemon_store_stats, reserved, 184);
+
+/** HELLO, CHALLENGE, PROOF and WELCOME. */
+struct nkv_remote_hello {
+  uint32_t magic; /**< REMOTE_MAGIC. */
+  uint32_t kind; /**< HELLO to WELCOME. [a value of remote_kind] */
+  uint32_t version; /**< REMOTE_VERSION. */
+  /** WELCOME: OK; BAD_ABI or DENIED, and the connection ends. [a value of status] */
+  uint8_t status;
+  uint8_t reserved[3]; /**< Zero. */
+  uint64_t request_area_bytes; /**< WELCOME: size of the window's request area. */
+  /** HELLO: wanted size of the window's data area; WELCOME: what the server gives, at most that. */
+  uint64_t data_bytes;
+  uint8_t nonce[NKV_REMOTE_NONCE_BYTES]; /**< HELLO, CHALLENGE: random. */
+  /** PROOF, WELCOME: HMAC-SHA256 over the sender's role and both nonces, with the secret as key. */
+  uint8_t proof[NKV_REMOTE_PROOF_BYTES];
+  /** WELCOME: for people, in UTF-8: why not. Padded with zeros. */
+  uint8_t reason[NKV_DAEMON_REASON_BYTES];
+  uint64_t reserved2[4]; /**< Zero. */
+};
+#define NKV_REMOTE_HELLO_BYTES 512
+NKV_ASSERT_BYTES(remote_hello, 512);
+NKV_ASSERT_OFFSET(remote_hello, magic, 0);
+NKV_ASSERT_OFFSET(remote_hello, kind, 4);
+NKV_ASSERT_OFFSET(remote_hello, version, 8);
+NKV_ASSERT_OFFSET(remote_hello, status, 12);
+NKV_ASSERT_OFFSET(remote_hello, reserved, 13);
+NKV_ASSERT_OFFSET(remote_hello, request_area_bytes, 16);
+NKV_ASSERT_OFFSET(remote_hello, data_bytes, 24);
+NKV_ASSERT_OFFSET(remote_hello, nonce, 32);
+NKV_ASSERT_OFFSET(remote_hello, proof, 64);
+NKV_ASSERT_OFFSET(remote_hello, reason, 96);
+NKV_ASSERT_OFFSET(remote_hello, reserved2, 480);
+
+/** Opens the header of every message after the first four. */
+struct nkv_remote_message {
+  uint32_t magic; /**< REMOTE_MAGIC. */
+  uint32_t kind; /**< DATA, SUBMISSION or COMPLETION. [a value of remote_kind] */
+  /** HMAC-SHA256 over both nonces: never sent before it is used, and of this connection alone. */
+  uint8_t session[NKV_REMOTE_PROOF_BYTES];
+  /** Counts this way's messages from 0 on; each takes effect after all before it. */
+  uint64_t number;
+  uint32_t runs; /**< DATA: how many. [at most REMOTE_MAX_RUNS] */
+  uint32_t checksum; /**< CRC32C of the header with this field zero, then of the message's data. */
+  uint64_t reserved; /**< Zero. */
+};
+#define NKV_REMOTE_MESSAGE_BYTES 64
+NKV_ASSERT_BYTES(remote_message, 64);
+NKV_ASSERT_OFFSET(remote_message, magic, 0);
+NKV_ASSERT_OFFSET(remote_message, kind, 4);
+NKV_ASSERT_OFFSET(remote_message, session, 8);
+NKV_ASSERT_OFFSET(remote_message, number, 40);
+NKV_ASSERT_OFFSET(remote_message, runs, 48);
+NKV_ASSERT_OFFSET(remote_message, checksum, 52);
+NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 
 /* Registers: byte offsets; 64-bit access only. Masks are in place. */
 #define NKV_REG_ID 0x0u /**< [ro] Read first: another value is another device. */

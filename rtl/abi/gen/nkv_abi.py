@@ -140,6 +140,18 @@ DAEMON_REASON_BYTES = 384
 DAEMON_NAME_BYTES = 32
 # [regions] Most regions of memory of one client, its window's data area among them.
 DAEMON_MAX_REGIONS = 64
+# First word of each message between stores of two machines: 'NVKR'.
+REMOTE_MAGIC = 1380669006
+# Version of all that the two share. Both refuse another.
+REMOTE_VERSION = 1
+# [runs] Most runs of bytes that one message carries.
+REMOTE_MAX_RUNS = 64
+# [messages] How far a message may be ahead of the first one that has not landed yet.
+REMOTE_MAX_UNLANDED = 8192
+# [bytes] Random bytes that each side contributes to a proof.
+REMOTE_NONCE_BYTES = 32
+# [bytes] HMAC-SHA256.
+REMOTE_PROOF_BYTES = 32
 # [bins] Bins over the 16-bit midpoint from which a threshold is taken.
 HISTOGRAM_BINS = 4096
 
@@ -475,6 +487,27 @@ class StoreEvent(IntEnum):
     ERASED = 2
     # Its checksum failed, or its memory reported poison.
     DAMAGED = 3
+
+
+class RemoteKind(IntEnum):
+    """What an active message between stores of two machines is. The first four open a connection,
+    in this order.
+    """
+
+    # The client's first: its nonce.
+    HELLO = 1
+    # The server's nonce.
+    CHALLENGE = 2
+    # The client proves that it knows the secret.
+    PROOF = 3
+    # The server's answer, with its own proof.
+    WELCOME = 4
+    # Bytes for the other side's data area: daemon_segment [`runs`] follow in the header.
+    DATA = 5
+    # A daemon_submission follows in the header; the request is the message's data.
+    SUBMISSION = 6
+    # A daemon_completion follows in the header; the result is the message's data.
+    COMPLETION = 7
 
 
 class ShareEntryKind(IntEnum):
@@ -1552,6 +1585,40 @@ DAEMON_STORE_STATS = Record(
         "scrubbed_bytes": 168,
         "clients": 176,
         "reserved": 184,
+    },
+)
+
+# HELLO, CHALLENGE, PROOF and WELCOME.
+REMOTE_HELLO = Record(
+    "<IIIB3BQQ32B32B384B4Q",
+    512,
+    {
+        "magic": 0,
+        "kind": 4,
+        "version": 8,
+        "status": 12,
+        "reserved": 13,
+        "request_area_bytes": 16,
+        "data_bytes": 24,
+        "nonce": 32,
+        "proof": 64,
+        "reason": 96,
+        "reserved2": 480,
+    },
+)
+
+# Opens the header of every message after the first four.
+REMOTE_MESSAGE = Record(
+    "<II32BQIIQ",
+    64,
+    {
+        "magic": 0,
+        "kind": 4,
+        "session": 8,
+        "number": 40,
+        "runs": 48,
+        "checksum": 52,
+        "reserved": 56,
     },
 )
 

@@ -98,6 +98,18 @@ package nkv_abi_pkg;
   localparam int unsigned DaemonNameBytes = 32;
   // [regions] Most regions of memory of one client, its window's data area among them.
   localparam int unsigned DaemonMaxRegions = 64;
+  // First word of each message between stores of two machines: 'NVKR'.
+  localparam int unsigned RemoteMagic = 1380669006;
+  // Version of all that the two share. Both refuse another.
+  localparam int unsigned RemoteVersion = 1;
+  // [runs] Most runs of bytes that one message carries.
+  localparam int unsigned RemoteMaxRuns = 64;
+  // [messages] How far a message may be ahead of the first one that has not landed yet.
+  localparam int unsigned RemoteMaxUnlanded = 8192;
+  // [bytes] Random bytes that each side contributes to a proof.
+  localparam int unsigned RemoteNonceBytes = 32;
+  // [bytes] HMAC-SHA256.
+  localparam int unsigned RemoteProofBytes = 32;
   // [bins] Bins over the 16-bit midpoint from which a threshold is taken.
   localparam int unsigned HistogramBins = 4096;
 
@@ -417,6 +429,25 @@ package nkv_abi_pkg;
     // Its checksum failed, or its memory reported poison.
     StoreEventDamaged = 8'd3
   } store_event_e;
+
+  // What an active message between stores of two machines is. The first four open a connection, in
+  // this order.
+  typedef enum logic [31:0] {
+    // The client's first: its nonce.
+    RemoteKindHello = 32'd1,
+    // The server's nonce.
+    RemoteKindChallenge = 32'd2,
+    // The client proves that it knows the secret.
+    RemoteKindProof = 32'd3,
+    // The server's answer, with its own proof.
+    RemoteKindWelcome = 32'd4,
+    // Bytes for the other side's data area: daemon_segment [`runs`] follow in the header.
+    RemoteKindData = 32'd5,
+    // A daemon_submission follows in the header; the request is the message's data.
+    RemoteKindSubmission = 32'd6,
+    // A daemon_completion follows in the header; the result is the message's data.
+    RemoteKindCompletion = 32'd7
+  } remote_kind_e;
 
   // What an entry of a host's log says.
   typedef enum logic [7:0] {
@@ -1671,6 +1702,55 @@ package nkv_abi_pkg;
     logic [63:0] total_bytes;
   } daemon_store_stats_t;
   localparam int unsigned DaemonStoreStatsBytes = 192;
+
+  // HELLO, CHALLENGE, PROOF and WELCOME.
+  typedef struct packed {
+    // Byte 480. Zero.
+    logic [3:0][63:0] reserved2;
+    // Byte 96. WELCOME: for people, in UTF-8: why not. Padded with zeros.
+    logic [DaemonReasonBytes-1:0][7:0] reason;
+    // Byte 64. PROOF, WELCOME: HMAC-SHA256 over the sender's role and both nonces, with the secret
+    // as key.
+    logic [RemoteProofBytes-1:0][7:0] proof;
+    // Byte 32. HELLO, CHALLENGE: random.
+    logic [RemoteNonceBytes-1:0][7:0] nonce;
+    // Byte 24. HELLO: wanted size of the window's data area; WELCOME: what the server gives, at
+    // most that.
+    logic [63:0] data_bytes;
+    // Byte 16. WELCOME: size of the window's request area.
+    logic [63:0] request_area_bytes;
+    // Byte 13. Zero.
+    logic [2:0][7:0] reserved;
+    // Byte 12. WELCOME: OK; BAD_ABI or DENIED, and the connection ends. [a value of status]
+    status_e status;
+    // Byte 8. REMOTE_VERSION.
+    logic [31:0] version;
+    // Byte 4. HELLO to WELCOME. [a value of remote_kind]
+    remote_kind_e kind;
+    // Byte 0. REMOTE_MAGIC.
+    logic [31:0] magic;
+  } remote_hello_t;
+  localparam int unsigned RemoteHelloBytes = 512;
+
+  // Opens the header of every message after the first four.
+  typedef struct packed {
+    // Byte 56. Zero.
+    logic [63:0] reserved;
+    // Byte 52. CRC32C of the header with this field zero, then of the message's data.
+    logic [31:0] checksum;
+    // Byte 48. DATA: how many. [at most REMOTE_MAX_RUNS]
+    logic [31:0] runs;
+    // Byte 40. Counts this way's messages from 0 on; each takes effect after all before it.
+    logic [63:0] number;
+    // Byte 8. HMAC-SHA256 over both nonces: never sent before it is used, and of this connection
+    // alone.
+    logic [RemoteProofBytes-1:0][7:0] session;
+    // Byte 4. DATA, SUBMISSION or COMPLETION. [a value of remote_kind]
+    remote_kind_e kind;
+    // Byte 0. REMOTE_MAGIC.
+    logic [31:0] magic;
+  } remote_message_t;
+  localparam int unsigned RemoteMessageBytes = 64;
 
   // Registers: byte offsets; fields by lowest bit and width
   // [ro] Read first: another value is another device.
