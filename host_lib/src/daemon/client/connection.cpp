@@ -24,10 +24,10 @@ bool is_sound(const WindowLayout& layout) {
 
 }  // namespace
 
-Status Connection::open(const std::string& path, std::uint64_t data_bytes,
+Status Connection::open(const DaemonPlace& place, std::uint64_t data_bytes,
                         std::unique_ptr<Connection>* connection, std::string* reason) {
   std::unique_ptr<Connection> made(new Connection);
-  Status status = PacketSocket::connect(path, &made->socket_, reason);
+  Status status = place.dial(&made->socket_, reason);
   if (status != Status::kOk) return status;
   nkv_daemon_hello hello{};
   hello.magic = NKV_DAEMON_MAGIC;
@@ -41,20 +41,21 @@ Status Connection::open(const std::string& path, std::uint64_t data_bytes,
     status = made->socket_.receive(writable_message(&welcome), &fds, kAnswerTime);
   }
   if (status != Status::kOk || welcome.magic != NKV_DAEMON_MAGIC) {
-    *reason = path + ": whoever listens there did not answer like a NearKV daemon";
+    *reason = place.name + ": whoever listens there did not answer like a NearKV daemon";
     return Status::kNoDaemon;
   }
   status = static_cast<Status>(welcome.status);
   if (status != Status::kOk) {
     const auto* const text = reinterpret_cast<const char*>(welcome.reason);
-    *reason = path + ": " + std::string(text, ::strnlen(text, sizeof(welcome.reason)));
+    *reason = place.name + ": " + std::string(text, ::strnlen(text, sizeof(welcome.reason)));
     return status;
   }
   made->layout_ = {welcome.submissions_at,     welcome.completions_at, welcome.requests_at,
                    welcome.request_area_bytes, welcome.data_at,        welcome.data_bytes,
                    welcome.window_bytes};
   if (fds.size() != 3 || welcome.version != NKV_DAEMON_VERSION || !is_sound(made->layout_)) {
-    *reason = path + ": the daemon is of another version; use the library of the same release";
+    *reason =
+        place.name + ": the daemon is of another version; use the library of the same release";
     return Status::kBadAbi;
   }
   made->window_fd_ = std::move(fds[0]);
@@ -64,7 +65,7 @@ Status Connection::open(const std::string& path, std::uint64_t data_bytes,
   status = SharedMemory::map_foreign(made->window_fd_.get(), 0, welcome.window_bytes,
                                      made->memory_.get());
   if (status != Status::kOk) {
-    *reason = path + ": the window of " + std::to_string(welcome.window_bytes) +
+    *reason = place.name + ": the window of " + std::to_string(welcome.window_bytes) +
               " bytes cannot be mapped; ask for a smaller one";
     return status;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,23 @@
 
 namespace nearkv {
 
+/// Where a daemon is, or what stands for one.
+struct DaemonPlace {
+  /// Gives a socket at whose other end it listens; kNoDaemon, kDenied, ... with a reason.
+  using Dial = std::function<Status(PacketSocket* socket, std::string* reason)>;
+
+  /// At a Unix socket.
+  DaemonPlace(const std::string& path)  // NOLINT(google-explicit-constructor): a path names one.
+      : name(path), dial([path](PacketSocket* socket, std::string* reason) {
+          return PacketSocket::connect(path, socket, reason);
+        }) {}
+  DaemonPlace(std::string its_name, Dial its_dial)
+      : name(std::move(its_name)), dial(std::move(its_dial)) {}
+
+  std::string name;  ///< For reasons.
+  Dial dial;
+};
+
 /// Thread safety: await() beside one other call; else one thread at a time.
 class Connection {
  public:
@@ -20,7 +38,7 @@ class Connection {
 
   /// Asks for a window with a data area of up to `data_bytes`. kNoDaemon, kDenied, kBadAbi,
   /// kQueueFull, kOutOfMemory with a reason.
-  static Status open(const std::string& path, std::uint64_t data_bytes,
+  static Status open(const DaemonPlace& place, std::uint64_t data_bytes,
                      std::unique_ptr<Connection>* connection, std::string* reason);
 
   [[nodiscard]] const WindowView& window() const { return view_; }

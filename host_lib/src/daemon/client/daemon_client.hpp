@@ -65,7 +65,7 @@ class DaemonClient {
  public:
   using Clock = std::chrono::steady_clock;
 
-  static Status connect(const std::string& path, const ObjectStore::ClientOptions& options,
+  static Status connect(const DaemonPlace& place, const ObjectStore::ClientOptions& options,
                         std::unique_ptr<DaemonClient>* client, std::string* reason);
   ~DaemonClient();
 
@@ -110,7 +110,7 @@ class DaemonClient {
     bool is_over = false;
   };
 
-  DaemonClient(std::string path, const ObjectStore::ClientOptions& options);
+  DaemonClient(DaemonPlace place, const ObjectStore::ClientOptions& options);
 
   // daemon_client_link.cpp: connections
   Status attach(std::unique_ptr<Connection> connection);
@@ -142,7 +142,7 @@ class DaemonClient {
   template <typename Over>
   Status wait_until(Lock& lock, Clock::time_point deadline, Over over);
 
-  std::string path_;
+  DaemonPlace place_;
   ObjectStore::ClientOptions options_;
   FileDescriptor events_;  ///< An epoll of what may make drain() worth a call.
   FileDescriptor ready_;   ///< An eventfd: jobs are over.

@@ -36,8 +36,8 @@ std::vector<std::byte> encode(const Namespace& name) {
 
 }  // namespace
 
-DaemonClient::DaemonClient(std::string path, const ObjectStore::ClientOptions& options)
-    : path_(std::move(path)),
+DaemonClient::DaemonClient(DaemonPlace place, const ObjectStore::ClientOptions& options)
+    : place_(std::move(place)),
       options_(options),
       events_(::epoll_create1(EPOLL_CLOEXEC)),
       ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -52,11 +52,11 @@ void DaemonClient::watch(int fd, std::uint32_t events) const {
   ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event);
 }
 
-Status DaemonClient::connect(const std::string& path, const ObjectStore::ClientOptions& options,
+Status DaemonClient::connect(const DaemonPlace& place, const ObjectStore::ClientOptions& options,
                              std::unique_ptr<DaemonClient>* client, std::string* reason) {
-  std::unique_ptr<DaemonClient> made(new DaemonClient(path, options));
+  std::unique_ptr<DaemonClient> made(new DaemonClient(place, options));
   std::unique_ptr<Connection> connection;
-  const Status status = Connection::open(path, options.window_bytes, &connection, reason);
+  const Status status = Connection::open(place, options.window_bytes, &connection, reason);
   if (status != Status::kOk) return status;
   made->memory_ = std::make_unique<ClientMemory>(*connection);
   const Status attached = made->attach(std::move(connection));
@@ -128,7 +128,7 @@ Status DaemonClient::ensure_connected(Lock& lock) {
 Status DaemonClient::reconnect() {
   std::string reason;
   std::unique_ptr<Connection> connection;
-  Status status = Connection::open(path_, 0, &connection, &reason);
+  Status status = Connection::open(place_, 0, &connection, &reason);
   if (status == Status::kOk) status = memory_->attach(connection.get());
   if (status == Status::kOk) status = attach(std::move(connection));
   if (status == Status::kOk) status = open_again();
