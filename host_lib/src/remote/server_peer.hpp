@@ -1,0 +1,103 @@
+// A store on another machine that uses ours: its connection, its window, its session.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/server/session.hpp"
+#include "daemon/wire/file_descriptor.hpp"
+#include "remote/mirror.hpp"
+#include "remote/rings.hpp"
+
+namespace nearkv {
+
+/// What peers may do and how much they get.
+struct PeerTerms {
+  std::vector<std::byte> secret;
+  std::vector<Grant> grants;       ///< Of whoever knows the secret.
+  std::uint64_t window_bytes = 0;  ///< Most of a peer's data area.
+};
+
+/// Serves a peer from its request to connect to its end, whichever way that comes, by a thread and
+/// in memory that are the peer's own. Until it has proved that it knows the secret it gets nothing
+/// but a nonce, and only for a short while.
+class ServerPeer final : public LinkReceiver, public Mirror::Owner {
+ public:
+  /// `terms` and what the session needs outlive this.
+  ServerPeer(const SessionContext& session, const PeerTerms* terms, const UcxContext& context,
+             ucp_conn_request_h request, std::function<void()> finished);
+  ServerPeer(const ServerPeer&) = delete;
+  ServerPeer& operator=(const ServerPeer&) = delete;
+
+  /// Stops and waits; the chunk that is being run is finished.
+  ~ServerPeer() override;
+
+  [[nodiscard]] bool is_finished() const { return finished_; }
+  [[nodiscard]] bool is_welcome() const { return welcome_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// What a completion is for.
+  struct InFlight {
+    nkv_daemon_submission submission{};
+    std::vector<std::vector<Run>> runs;  ///< Of each item that is to be sent.
+  };
+
+  /// All that a peer gets once it is welcome.
+  struct Served {
+    Served(const SessionContext& context, const PeerTerms& terms, const WindowLayout& layout,
+           SharedMemory memory, ClientStatus* client, const Proof& session, Mirror::Owner* owner);
+
+    SharedMemory window;
+    WindowView view;
+    Regions regions;
+    ClientRings rings;
+    Mirror mirror;
+    Session session;
+    std::map<std::uint64_t, InFlight> in_flight;
+  };
+
+  // LinkReceiver
+  std::optional<Runs> place(std::span<const std::byte> header, std::size_t bytes) override;
+  void landed(std::span<const std::byte> header, const Runs& data) override;
+  // Mirror::Owner
+  std::optional<std::span<std::byte>> place_of(const Entry& entry, std::size_t bytes) override;
+  void take(const Entry& entry) override;
+
+  void serve(ucp_conn_request_h request);
+  void run();
+  void sleep();
+  void greet(std::span<const std::byte> header);
+  Status welcome(const nkv_remote_hello& proof, nkv_remote_hello* answer);
+  void send_hello(const nkv_remote_hello& hello);
+  void answer();
+
+  SessionContext context_;
+  const PeerTerms* terms_;
+  UcxContext ucx_;
+  std::function<void()> finished_call_;
+  FileDescriptor wake_;
+  std::shared_ptr<ClientStatus> client_;
+  std::uint64_t data_bytes_ = 0;
+  std::optional<Nonce> client_nonce_;
+  Nonce nonce_{};
+  bool refused_ = false;
+  Clock::time_point begin_ = Clock::now();
+  std::unique_ptr<Served> served_;
+  std::unique_ptr<Link> link_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> welcome_{false};
+  std::atomic<bool> finished_{false};
+  std::thread thread_;
+};
+
+}  // namespace nearkv
