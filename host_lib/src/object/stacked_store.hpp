@@ -19,7 +19,9 @@ namespace nearkv {
 /// objects down (TierMover); an object that is found below often enough is copied to the first.
 ///
 /// An object may be in several tiers at once, always with the same contents: what replaces or
-/// erases it does so from the last tier up, so that no older copy can outlive a newer one.
+/// erases it does so from the last tier up, so that no older copy can outlive a newer one. Where a
+/// tier below cannot be reached (it may be on another machine), nothing is erased or replaced, and
+/// all else goes on without it.
 class StackedStore final : public ObjectStore {
  public:
   static Status open(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options,
@@ -82,8 +84,8 @@ class StackedStore final : public ObjectStore {
   [[nodiscard]] bool may_evict(const Job& job, std::size_t tier) const;
   /// A job that sets, in one tier.
   void run_in(std::size_t tier, Job job, bool evict, std::span<Status> statuses);
-  /// Erases a job's objects in tiers [first, end).
-  void erase_in(std::size_t first, std::size_t end, const Job& job);
+  /// Erases a job's objects in tiers [first, end). What says that a tier was not reached.
+  Status erase_in(std::size_t first, std::size_t end, const Job& job);
   void erase(const Job& job, std::span<Status> statuses);
   /// Copies what was just found in `tier` to the first one.
   void promote(const Job& job, const ObjectItem& item, std::uint32_t bytes, std::size_t tier);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "object/object_jobs.hpp"
+
 namespace nearkv {
 namespace {
 
@@ -88,6 +90,8 @@ bool TierMover::demote(std::size_t tier) {
     if (demote_one(tier, info)) {
       ++demotions_;
       moved = true;
+    } else if (is_cut_off_) {
+      break;
     }
   }
   return moved;
@@ -110,7 +114,9 @@ bool TierMover::demote_one(std::size_t tier, const ObjectInfo& info) {
     job.namespace_number = its_number;
     job.items = std::span(&item, 1);
     JobResult result;
-    return tiers_[where]->run(job, &result) == Status::kOk && result.all_ok();
+    const Status status = tiers_[where]->run(job, &result);
+    if (where > tier) is_cut_off_ = is_away(status == Status::kOk ? result.items[0] : status);
+    return status == Status::kOk && result.all_ok();
   };
   const std::int64_t now_s = std::chrono::duration_cast<std::chrono::seconds>(
                                  std::chrono::system_clock::now().time_since_epoch())

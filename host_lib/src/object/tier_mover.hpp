@@ -49,6 +49,9 @@ class TierMover {
   /// Somebody waits for room in the first tier.
   void wake();
 
+  /// Whether the last hand-down found nobody below: who waits for one waits in vain.
+  [[nodiscard]] bool is_cut_off() const { return is_cut_off_; }
+
   [[nodiscard]] std::uint64_t demotions() const { return demotions_; }
 
  private:
@@ -63,6 +66,7 @@ class TierMover {
   const TierNumbers* numbers_;
   std::mutex* order_;
   std::atomic<std::uint64_t> demotions_{0};
+  std::atomic<bool> is_cut_off_{false};  ///< The last hand-down found nobody below.
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
