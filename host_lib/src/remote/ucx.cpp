@@ -17,6 +17,8 @@ Status make_context(const std::string& transports, UcxContext* context, std::str
   ucs_status_t status = ::ucp_config_read(nullptr, nullptr, &config);
   if (status == UCS_OK) {
     status = ::ucp_config_modify(config, "KEEPALIVE_INTERVAL", kKeepAlive);
+    // A server that is started anew takes its port again.
+    if (status == UCS_OK) status = ::ucp_config_modify(config, "CM_REUSEADDR", "y");
     if (status == UCS_OK && !transports.empty()) {
       status = ::ucp_config_modify(config, "TLS", transports.c_str());
     }
