@@ -32,14 +32,20 @@ void refuse(Status status, const std::string& why, nkv_remote_hello* answer) {
 }  // namespace
 
 ServerPeer::Served::Served(const SessionContext& context, const PeerTerms& terms,
-                           const WindowLayout& layout, SharedMemory memory, ClientStatus* client,
-                           const Proof& session_proof, Mirror::Owner* owner)
-    : window(std::move(memory)),
+                           const WindowLayout& layout, SharedMemory memory, int memfd,
+                           ClientStatus* client, const Proof& session_proof, Mirror::Owner* owner)
+    : store(context.store),
+      window(std::move(memory)),
       view(WindowView::make(window.bytes(), layout)),
       regions(view.data, 0),
       rings(view),
       mirror(session_proof, view.data, NKV_REMOTE_KIND_SUBMISSION, owner),
-      session(context, terms.grants, client, view, &regions) {}
+      session(context, terms.grants, client, view, &regions) {
+  // A store in another process then needs no copy more; without that it carries the bytes.
+  if (!view.data.empty()) (void)store->register_memory(view.data, memfd, layout.data_at);
+}
+
+ServerPeer::Served::~Served() { (void)store->unregister_memory(view.data); }
 
 ServerPeer::ServerPeer(const SessionContext& session, const PeerTerms* terms,
                        const UcxContext& context, ucp_conn_request_h request,
@@ -173,8 +179,8 @@ Status ServerPeer::welcome(const nkv_remote_hello& proof, nkv_remote_hello* answ
   client_ = std::make_shared<ClientStatus>();
   client_->tenant = terms_->grants.front().tenant;
   client_->connected_s = now_s();
-  served_ = std::make_unique<Served>(context_, *terms_, layout, std::move(window), client_.get(),
-                                     proofs.session, this);
+  served_ = std::make_unique<Served>(context_, *terms_, layout, std::move(window), fd.get(),
+                                     client_.get(), proofs.session, this);
   context_.clients->add(client_);
   terms_->grants.front().counters->clients.fetch_add(1);
   context_.counters->connections.fetch_add(1);

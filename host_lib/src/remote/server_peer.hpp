@@ -55,7 +55,13 @@ class ServerPeer final : public LinkReceiver, public Mirror::Owner {
   /// All that a peer gets once it is welcome.
   struct Served {
     Served(const SessionContext& context, const PeerTerms& terms, const WindowLayout& layout,
-           SharedMemory memory, ClientStatus* client, const Proof& session, Mirror::Owner* owner);
+           SharedMemory memory, int memfd, ClientStatus* client, const Proof& session,
+           Mirror::Owner* owner);
+    ~Served();
+    Served(const Served&) = delete;
+    Served& operator=(const Served&) = delete;
+
+    ObjectStore* store;
 
     SharedMemory window;
     WindowView view;
