@@ -36,8 +36,10 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
   void make(const std::string& memory, double defragment_above = 0) {
     store_.reset();
     if (GetParam() == "daemon") {
-      daemon_.emplace("scrub_rate = 0",
-                      [&](const auto&) { return "[pool]\nsize = \"" + memory + "\"\n"; });
+      daemon_.emplace("scrub_rate = 0\neviction = \"lru\"", [&](const auto&) {
+        return "[pool]\nsize = \"" + memory +
+               "\"\ndefragment_above = " + std::to_string(defragment_above) + "\n";
+      });
       store_ = connect_to(daemon_->socket(), 128 << 20);
     } else {
       make_here(memory);

@@ -309,6 +309,9 @@ class NEARKV_API ObjectStore {
   /// Up to `most` objects from record `first` on, in the order of their records.
   virtual std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const = 0;
 
+  /// What one object's record says. kNotFound.
+  virtual Status describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) = 0;
+
   /// Objects that would be evicted next, about `bytes` of them, the first one first. They stay.
   virtual std::vector<ObjectInfo> coldest(std::uint64_t bytes);
 

@@ -231,6 +231,10 @@ ObjectStoreStats LocalStore::stats() const { return objects_->stats(); }
 
 std::vector<NamespaceInfo> LocalStore::namespaces() const { return objects_->namespaces(); }
 
+Status LocalStore::describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) {
+  return at_edge([&] { return objects_->describe(namespace_number, key, info); });
+}
+
 std::vector<ObjectInfo> LocalStore::coldest(std::uint64_t bytes) {
   return objects_->coldest(bytes);
 }

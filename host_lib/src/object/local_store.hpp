@@ -48,6 +48,7 @@ class LocalStore final : public ObjectStore {
   std::vector<StoreEvent> take_events(std::uint64_t* missed) override;
   [[nodiscard]] ObjectStoreStats stats() const override;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
+  Status describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) override;
   std::vector<ObjectInfo> coldest(std::uint64_t bytes) override;
   std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;
   Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;

@@ -105,6 +105,7 @@ class Objects {
   [[nodiscard]] ObjectStoreStats stats() const;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const { return namespaces_.list(); }
   [[nodiscard]] std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const;
+  Status describe(std::uint32_t namespace_number, Key key, ObjectInfo* info);
   [[nodiscard]] std::vector<ObjectInfo> coldest(std::uint64_t bytes);
   void verify(std::uint32_t first, std::size_t most, VerifyProgress* progress);
   /// As ObjectStore's. Tells how many slabs it has emptied. Until told to stop, too: then it ends

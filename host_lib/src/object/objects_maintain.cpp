@@ -39,6 +39,16 @@ std::optional<ObjectInfo> Objects::describe(ObjectId id) const {
   return info;
 }
 
+Status Objects::describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) {
+  const std::optional<ObjectId> id = use(namespace_number, StoredKey(key));
+  if (!id) return Status::kNotFound;
+  std::optional<ObjectInfo> found = describe(*id);
+  end_use(*id);
+  if (!found) return Status::kNotFound;
+  *info = std::move(*found);
+  return Status::kOk;
+}
+
 std::vector<ObjectInfo> Objects::list(std::uint32_t first, std::size_t most) const {
   std::vector<ObjectInfo> infos;
   for (std::size_t id = first; id < records_.size() && infos.size() < most; ++id) {

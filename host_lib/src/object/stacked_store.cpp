@@ -182,7 +182,7 @@ void StackedStore::get(const Job& job, std::span<Status> statuses,
       statuses[i] = status == Status::kOk ? result.items[k] : status;
       if (status == Status::kOk) object_bytes[i] = result.object_bytes[k];
       if (statuses[i] == Status::kOk) {
-        if (tier != 0 && !job.quiet) promote(job, job.items[i], object_bytes[i], tier);
+        if (tier != 0 && !job.quiet) promote(job, job.items[i], tier);
       } else if (statuses[i] != Status::kBadArgument) {
         // Also what is damaged here may be whole below.
         still_missing.push_back(i);
@@ -192,30 +192,36 @@ void StackedStore::get(const Job& job, std::span<Status> statuses,
   }
 }
 
-void StackedStore::promote(const Job& job, const ObjectItem& item, std::uint32_t bytes,
-                           std::size_t tier) {
-  if (item.part_count != 0) return;  // The rest of it is not at hand.
+void StackedStore::promote(const Job& job, const ObjectItem& item, std::size_t tier) {
+  if (item.key_is_digest) return;
   if (hotness_.count(job.namespace_number, item.key) < options_.promote_after) return;
+  Job get = for_tier(job, tier);
+  // Nobody erases or replaces it meanwhile.
+  const std::scoped_lock lock(order_);
+  ObjectInfo info;
+  if (tiers_[tier]->describe(get.namespace_number, item.key, &info) != Status::kOk) return;
   // Read again: what was copied to the target is the caller's, who may have changed it by now.
-  std::vector<std::byte> contents(bytes);
+  std::vector<std::byte> contents(info.bytes);
   const std::span<std::byte> target(contents);
   const std::span<const std::byte> source(contents);
   ObjectItem copy;
   copy.key = item.key;
-  copy.key_is_digest = item.key_is_digest;
+  copy.generation = info.generation;
   copy.target = std::span(&target, 1);
   copy.source = std::span(&source, 1);
-  Job get = for_tier(job, tier);
   get.items = std::span(&copy, 1);
   get.quiet = true;
   Job set;
   set.kind = JobKind::kSet;
   set.namespace_number = job.namespace_number;
-  set.items = std::span(&copy, 1);
-  JobResult result;
-  const std::scoped_lock lock(order_);
-  if (tiers_[tier]->run(get, &result) != Status::kOk || !result.all_ok()) return;
+  set.items = get.items;
   set.evict = false;
+  set.parts = info.parts;
+  const auto age = remaining_age(info);
+  if (!age) return;
+  set.age = *age;
+  JobResult result;
+  if (tiers_[tier]->run(get, &result) != Status::kOk || !result.all_ok()) return;
   if (tiers_.front()->run(set, &result) == Status::kOk && result.all_ok()) ++promotions_;
 }
 
@@ -482,6 +488,20 @@ std::vector<ObjectStoreStats> StackedStore::tier_stats() const {
 }
 
 std::vector<NamespaceInfo> StackedStore::namespaces() const { return tiers_.front()->namespaces(); }
+
+Status StackedStore::describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) {
+  Status status = Status::kNotFound;
+  for (std::uint32_t tier = 0; tier < tiers_.size(); ++tier) {
+    const auto number = numbers_.in_tier(namespace_number, tier);
+    if (!number) continue;
+    status = tiers_[tier]->describe(*number, key, info);
+    if (status != Status::kOk) continue;
+    info->namespace_number = namespace_number;
+    info->number |= tier << kTierShift;
+    break;
+  }
+  return status;
+}
 
 std::vector<ObjectInfo> StackedStore::coldest(std::uint64_t bytes) {
   return tiers_.back()->coldest(bytes);

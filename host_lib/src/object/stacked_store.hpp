@@ -51,6 +51,7 @@ class StackedStore final : public ObjectStore {
   [[nodiscard]] std::vector<ObjectStoreStats> tier_stats() const override;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
   std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;
+  Status describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) override;
   std::vector<ObjectInfo> coldest(std::uint64_t bytes) override;
   Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;
   Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) override;
@@ -87,8 +88,8 @@ class StackedStore final : public ObjectStore {
   /// Erases a job's objects in tiers [first, end). What says that a tier was not reached.
   Status erase_in(std::size_t first, std::size_t end, const Job& job);
   void erase(const Job& job, std::span<Status> statuses);
-  /// Copies what was just found in `tier` to the first one.
-  void promote(const Job& job, const ObjectItem& item, std::uint32_t bytes, std::size_t tier);
+  /// Copies what was just found in `tier` to the first one, if it is asked for often.
+  void promote(const Job& job, const ObjectItem& item, std::size_t tier);
   /// The job with the tier's number of its namespace.
   [[nodiscard]] Job for_tier(Job job, std::size_t tier) const;
 

@@ -33,6 +33,16 @@ std::optional<std::uint32_t> TierNumbers::in_stack(std::uint32_t number, std::si
   return found->first;
 }
 
+std::optional<std::chrono::seconds> remaining_age(const ObjectInfo& info) {
+  if (info.expires_s == 0) return std::chrono::seconds(0);
+  const std::chrono::seconds left =
+      std::chrono::seconds(info.expires_s) -
+      std::chrono::duration_cast<std::chrono::seconds>(
+          std::chrono::system_clock::now().time_since_epoch());
+  if (left.count() <= 0) return std::nullopt;
+  return left;
+}
+
 TierMover::TierMover(std::span<const std::unique_ptr<ObjectStore>> tiers,
                      const StackOptions& options, const TierNumbers* numbers, std::mutex* order)
     : tiers_(tiers), options_(options), numbers_(numbers), order_(order), thread_([this] {
@@ -118,10 +128,8 @@ bool TierMover::demote_one(std::size_t tier, const ObjectInfo& info) {
     if (where > tier) is_cut_off_ = is_away(status == Status::kOk ? result.items[0] : status);
     return status == Status::kOk && result.all_ok();
   };
-  const std::int64_t now_s = std::chrono::duration_cast<std::chrono::seconds>(
-                                 std::chrono::system_clock::now().time_since_epoch())
-                                 .count();
-  if (info.expires_s != 0 && info.expires_s <= now_s) return false;  // Goes where it is.
+  const auto age = remaining_age(info);
+  if (!age) return false;  // It goes where it is.
   // Nobody erases or replaces it between these three.
   const std::scoped_lock lock(*order_);
   Job get;
@@ -130,7 +138,7 @@ bool TierMover::demote_one(std::size_t tier, const ObjectInfo& info) {
   Job set;
   set.overwrite = true;
   set.parts = info.parts;
-  if (info.expires_s != 0) set.age = std::chrono::seconds(info.expires_s - now_s);
+  set.age = *age;
   set.evict = tier + 2 == tiers_.size();
   if (!run(tier + 1, JobKind::kSet, *numbers_->in_tier(*number, tier + 1), set)) return false;
   return run(tier, JobKind::kErase, info.namespace_number);

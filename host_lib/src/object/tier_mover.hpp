@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,10 @@ class TierNumbers {
   mutable std::mutex mutex_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> numbers_;
 };
+
+/// How long an object may stay yet: what a copy of it may be. Nothing if its time is over; 0: it
+/// never leaves by age.
+[[nodiscard]] std::optional<std::chrono::seconds> remaining_age(const ObjectInfo& info);
 
 /// One thread that watches the tiers but the last. Where more than the high watermark of a tier is
 /// used, it copies the coldest objects to the tier below, batch by batch, and then erases them,

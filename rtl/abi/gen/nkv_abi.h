@@ -372,6 +372,8 @@ enum nkv_daemon_operation {
    * fit.
    */
   NKV_DAEMON_OPERATION_TAKE_EVENTS = 36,
+  /** daemon_object_info of the one key to the result. */
+  NKV_DAEMON_OPERATION_DESCRIBE_OBJECT = 37,
 };
 
 /** What a message on a daemon's socket is. */
@@ -439,7 +441,8 @@ enum nkv_share_message_kind {
 /** The completion makes the client's descriptor readable, whether it sleeps or not. */
 #define NKV_DAEMON_FLAG_NOTIFY (1u << 2)
 #define NKV_DAEMON_FLAG_QUIET (1u << 3) /**< GET: no use that eviction or statistics should see. */
-#define NKV_DAEMON_FLAG_ALL 0xfu
+#define NKV_DAEMON_FLAG_KEEP (1u << 4) /**< SET: nobody has to make room. */
+#define NKV_DAEMON_FLAG_ALL 0x1fu
 
 /** How an object is stored. */
 /** After the payload stands a CRC32C for each part, and `payload_crc` is of those. */
@@ -1633,7 +1636,7 @@ struct nkv_daemon_event {
   uint8_t kind; /**< What has changed. [a value of store_event] */
   uint8_t key_bytes; /**< Length of `key`. [at most OBJECT_KEY_BYTES] */
   uint8_t key_is_digest; /**< 1: `key` is a SHA-256. */
-  uint8_t reserved; /**< Zero. */
+  uint8_t tier; /**< Where, in a store of several tiers: 0 is the fastest. */
   uint32_t namespace_number; /**< Where the key counts. */
   uint32_t bytes; /**< Length of the payload. */
   uint32_t reserved2; /**< Zero. */
@@ -1644,7 +1647,7 @@ NKV_ASSERT_BYTES(daemon_event, 48);
 NKV_ASSERT_OFFSET(daemon_event, kind, 0);
 NKV_ASSERT_OFFSET(daemon_event, key_bytes, 1);
 NKV_ASSERT_OFFSET(daemon_event, key_is_digest, 2);
-NKV_ASSERT_OFFSET(daemon_event, reserved, 3);
+NKV_ASSERT_OFFSET(daemon_event, tier, 3);
 NKV_ASSERT_OFFSET(daemon_event, namespace_number, 4);
 NKV_ASSERT_OFFSET(daemon_event, bytes, 8);
 NKV_ASSERT_OFFSET(daemon_event, reserved2, 12);

@@ -459,6 +459,8 @@ class DaemonOperation(IntEnum):
     # daemon_event [`count`] to the result, the oldest first; `value`: how many more there were than
     # fit.
     TAKE_EVENTS = 36
+    # daemon_object_info of the one key to the result.
+    DESCRIBE_OBJECT = 37
 
 
 class DaemonMessage(IntEnum):
@@ -555,6 +557,8 @@ class DaemonFlag(IntFlag):
     NOTIFY = 1 << 2
     # GET: no use that eviction or statistics should see.
     QUIET = 1 << 3
+    # SET: nobody has to make room.
+    KEEP = 1 << 4
 
 
 class ObjectFlag(IntFlag):
@@ -1495,7 +1499,7 @@ DAEMON_EVENT = Record(
         "kind": 0,
         "key_bytes": 1,
         "key_is_digest": 2,
-        "reserved": 3,
+        "tier": 3,
         "namespace_number": 4,
         "bytes": 8,
         "reserved2": 12,

@@ -401,7 +401,9 @@ package nkv_abi_pkg;
     DaemonOperationWatch = 8'd35,
     // daemon_event [`count`] to the result, the oldest first; `value`: how many more there were
     // than fit.
-    DaemonOperationTakeEvents = 8'd36
+    DaemonOperationTakeEvents = 8'd36,
+    // daemon_object_info of the one key to the result.
+    DaemonOperationDescribeObject = 8'd37
   } daemon_operation_e;
 
   // What a message on a daemon's socket is.
@@ -490,7 +492,9 @@ package nkv_abi_pkg;
   localparam int unsigned DaemonFlagNotify = 2;
   // GET: no use that eviction or statistics should see.
   localparam int unsigned DaemonFlagQuiet = 3;
-  localparam logic [7:0] DaemonFlagAll = 8'h0f;
+  // SET: nobody has to make room.
+  localparam int unsigned DaemonFlagKeep = 4;
+  localparam logic [7:0] DaemonFlagAll = 8'h1f;
 
   // How an object is stored. Bit numbers, and the mask of all.
   // After the payload stands a CRC32C for each part, and `payload_crc` is of those.
@@ -1566,8 +1570,8 @@ package nkv_abi_pkg;
     logic [31:0] bytes;
     // Byte 4. Where the key counts.
     logic [31:0] namespace_number;
-    // Byte 3. Zero.
-    logic [7:0] reserved;
+    // Byte 3. Where, in a store of several tiers: 0 is the fastest.
+    logic [7:0] tier;
     // Byte 2. 1: `key` is a SHA-256.
     logic [7:0] key_is_digest;
     // Byte 1. Length of `key`. [at most OBJECT_KEY_BYTES]

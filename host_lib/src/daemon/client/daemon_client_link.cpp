@@ -246,6 +246,7 @@ void DaemonClient::take_events(const Reply& reply, std::vector<StoreEvent>* even
     std::memcpy(&wire, reply.result.data() + i * sizeof(wire), sizeof(wire));
     StoreEvent event;
     event.kind = static_cast<StoreEvent::Kind>(wire.kind);
+    event.tier = wire.tier;
     event.bytes = wire.bytes;
     event.key_is_digest = wire.key_is_digest != 0;
     const auto key = std::as_bytes(std::span(wire.key))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/wire/object_info.hpp"
 #include "daemon/wire/stats.hpp"
 #include "edge.hpp"
 
@@ -50,25 +51,6 @@ Status fetch_all(DaemonClient* client, std::uint8_t operation, std::vector<Struc
     append_all(reply, all);
     if (reply.count < kInfosAtATime) return Status::kOk;
   }
-}
-
-ObjectInfo from_wire(const nkv_daemon_object_info& wire) {
-  ObjectInfo info;
-  info.number = wire.number;
-  info.namespace_number = wire.namespace_number;
-  info.tenant = wire.tenant;
-  const auto key = std::as_bytes(std::span(wire.key))
-                       .first(std::min<std::size_t>(wire.key_bytes, sizeof(wire.key)));
-  info.key.assign(key.begin(), key.end());
-  info.key_is_digest = wire.key_is_digest != 0;
-  info.leased = wire.leased != 0;
-  info.bytes = wire.bytes;
-  info.parts = wire.parts;
-  info.extents = wire.extents;
-  info.generation = wire.generation;
-  info.created_s = wire.created_s;
-  info.expires_s = wire.expires_s;
-  return info;
 }
 
 }  // namespace
@@ -130,6 +112,21 @@ std::size_t DaemonStore::exists(std::uint32_t namespace_number, std::span<const 
     done += some.size();
   }
   return leading;
+}
+
+Status DaemonStore::describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) {
+  Call call;
+  call.operation = NKV_DAEMON_OPERATION_DESCRIBE_OBJECT;
+  call.number = namespace_number;
+  call.keys = std::span(&key, 1);
+  call.result_bytes = sizeof(nkv_daemon_object_info);
+  const Reply reply = client_->call(call);
+  if (reply.status != Status::kOk) return reply.status;
+  nkv_daemon_object_info wire{};
+  std::memcpy(&wire, reply.result.data(), sizeof(wire));
+  *info = from_wire(wire);
+  info->namespace_number = namespace_number;
+  return Status::kOk;
 }
 
 std::size_t DaemonStore::match_prefix(std::uint32_t namespace_number, std::span<const Key> chain) {

@@ -38,6 +38,7 @@ class DaemonStore final : public ObjectStore {
   [[nodiscard]] std::vector<ObjectStoreStats> tier_stats() const override;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const override;
   std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const override;
+  Status describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) override;
   std::vector<ObjectInfo> coldest(std::uint64_t bytes) override;
   Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) override;
   Status defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) override;

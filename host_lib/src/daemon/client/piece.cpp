@@ -144,7 +144,8 @@ void write_piece(const Job& job, const Piece& piece, const ClientMemory& memory,
   submission->object_bytes = job.object_bytes;
   submission->argument = static_cast<std::uint64_t>(std::max<std::int64_t>(job.age.count(), 0));
   submission->flags = static_cast<std::uint8_t>((job.chain ? NKV_DAEMON_FLAG_CHAIN : 0U) |
-                                                (job.overwrite ? NKV_DAEMON_FLAG_OVERWRITE : 0U));
+                                                (job.overwrite ? NKV_DAEMON_FLAG_OVERWRITE : 0U) |
+                                                (job.evict ? 0U : NKV_DAEMON_FLAG_KEEP));
   put_key(parent_of(job, piece.first), &submission->parent_at, &submission->parent_bytes);
 }
 

@@ -34,6 +34,8 @@ PoolConfig take_pool(ConfigTable table) {
   table.take("max_namespaces", &number, 1, 1 << 20);
   pool.max_namespaces = static_cast<std::uint32_t>(number);
   table.take("huge_pages", &pool.huge_pages);
+  table.take("seal_key_file", &pool.seal_key_file, "the path of a file of 32 random bytes");
+  table.take("defragment_above", &pool.defragment_above, 0.0, 1.0);
   table.done();
   return pool;
 }

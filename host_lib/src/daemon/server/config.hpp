@@ -22,6 +22,8 @@ struct PoolConfig {
   std::uint32_t max_objects = 0;  ///< Of a new pool; 0: one for every 64 KiB.
   std::uint32_t max_namespaces = 1024;
   bool huge_pages = true;
+  std::string seal_key_file;       ///< Objects are encrypted with it; empty: they are not.
+  double defragment_above = ObjectStore::Options().defragment_above;
 };
 
 /// Every setting, with what it is when nobody sets it. share/nearkv.toml has them as a file.
@@ -38,7 +40,7 @@ struct ServerConfig {
     std::uint64_t registered_bytes = 64ULL << 30;  ///< Most that one client may register.
   } clients;
   unsigned workers = 0;  ///< Clients that copy at a time; 0: one for each core.
-  std::string eviction = "lru";
+  std::string eviction = ObjectStore::Options().eviction;
   std::chrono::milliseconds patience{0};
   std::uint64_t scrub_bytes_per_s = 32ULL << 20;  ///< 0: none.
   struct {

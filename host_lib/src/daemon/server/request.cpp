@@ -105,6 +105,7 @@ Status parse_job(const Regions& regions, RequestedJob* requested) {
   }
   job.chain = (submission.flags & NKV_DAEMON_FLAG_CHAIN) != 0;
   job.overwrite = (submission.flags & NKV_DAEMON_FLAG_OVERWRITE) != 0;
+  job.evict = (submission.flags & NKV_DAEMON_FLAG_KEEP) == 0;
   job.parts = submission.parts;
   job.object_bytes = submission.object_bytes;
   // As many seconds as a record can hold; more is never.

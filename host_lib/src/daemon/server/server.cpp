@@ -150,6 +150,8 @@ Status Server::open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* t
   options.max_namespaces = pool.max_namespaces;
   options.eviction = config_.eviction;
   options.patience = config_.patience;
+  options.seal_key_file = pool.seal_key_file;
+  options.defragment_above = pool.defragment_above;
   const std::string uri = (pool.is_file ? "file:" : "cpu:") + pool.path;
   const std::string huge = pool.is_file || pool.huge_pages ? "" : "huge=off";
   const bool is_new = pool.path.empty() || PoolFile::is_blank(pool.path);

@@ -105,6 +105,7 @@ class Session {
   Answer call(const Request& request);
   Answer cancel(std::uint64_t tag);
   Answer look_up(const Request& request);
+  Answer describe(const Request& request);
   Answer match_prefix(const Request& request);
   Answer touch(const Request& request);
   Answer pin(const Request& request);

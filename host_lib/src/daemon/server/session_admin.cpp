@@ -4,6 +4,7 @@
 
 #include "daemon/server/results.hpp"
 #include "daemon/server/session.hpp"
+#include "daemon/wire/object_info.hpp"
 #include "daemon/wire/stats.hpp"
 
 namespace nearkv {
@@ -20,24 +21,6 @@ nkv_daemon_namespace_info to_wire(const NamespaceInfo& info) {
       static_cast<std::uint32_t>(std::min<std::size_t>(info.text.size(), sizeof(wire.text)));
   std::ranges::copy(info.digest, wire.digest);
   std::memcpy(wire.text, info.text.data(), wire.text_bytes);
-  return wire;
-}
-
-nkv_daemon_object_info to_wire(const ObjectInfo& info) {
-  nkv_daemon_object_info wire{};
-  wire.number = info.number;
-  wire.namespace_number = info.namespace_number;
-  wire.bytes = info.bytes;
-  wire.tenant = info.tenant;
-  wire.parts = info.parts;
-  wire.generation = info.generation;
-  wire.created_s = info.created_s;
-  wire.expires_s = info.expires_s;
-  wire.extents = info.extents;
-  wire.key_bytes = static_cast<std::uint8_t>(std::min(info.key.size(), sizeof(wire.key)));
-  wire.key_is_digest = info.key_is_digest ? 1 : 0;
-  wire.leased = info.leased ? 1 : 0;
-  std::memcpy(wire.key, info.key.data(), wire.key_bytes);
   return wire;
 }
 
@@ -81,6 +64,7 @@ Session::Answer Session::administer(const Request& request) {
   const std::span<std::byte> result = result_of(request);
   ObjectStore& store = *context_.store;
   const auto as_wire = [](const auto& info) { return to_wire(info); };
+  const auto object_as_wire = [](const ObjectInfo& info) { return nearkv::to_wire(info); };
   switch (submission.operation) {
     case NKV_DAEMON_OPERATION_SET_QUOTA:
       if (submission.number > 0xFFFF) return {Status::kBadArgument};
@@ -104,7 +88,7 @@ Session::Answer Session::administer(const Request& request) {
           std::min<std::size_t>(submission.items, result.size() / sizeof(nkv_daemon_object_info));
       return {
           Status::kOk, 0,
-          put_all<nkv_daemon_object_info>(result, store.list(submission.number, most), 0, as_wire)};
+          put_all<nkv_daemon_object_info>(result, store.list(submission.number, most), 0, object_as_wire)};
     }
     case NKV_DAEMON_OPERATION_VERIFY: {
       VerifyProgress progress;
@@ -141,7 +125,7 @@ Session::Answer Session::administer(const Request& request) {
     case NKV_DAEMON_OPERATION_COLDEST:
       return {
           Status::kOk, 0,
-          put_all<nkv_daemon_object_info>(result, store.coldest(submission.argument), 0, as_wire)};
+          put_all<nkv_daemon_object_info>(result, store.coldest(submission.argument), 0, object_as_wire)};
     case NKV_DAEMON_OPERATION_ADOPT_NAMESPACE:
       return adopt_namespace(request);
     default:  // CLIENTS

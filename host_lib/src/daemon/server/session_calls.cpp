@@ -4,6 +4,7 @@
 
 #include "daemon/server/results.hpp"
 #include "daemon/server/session.hpp"
+#include "daemon/wire/object_info.hpp"
 
 namespace nearkv {
 namespace {
@@ -24,6 +25,8 @@ Session::Answer Session::call(const Request& request) {
       return cancel(submission.argument);
     case NKV_DAEMON_OPERATION_LOOK_UP:
       return look_up(request);
+    case NKV_DAEMON_OPERATION_DESCRIBE_OBJECT:
+      return describe(request);
     case NKV_DAEMON_OPERATION_MATCH_PREFIX:
       return match_prefix(request);
     case NKV_DAEMON_OPERATION_TOUCH:
@@ -75,6 +78,16 @@ Session::Answer Session::look_up(const Request& request) {
                                                      {present.get(), each ? keys_.size() : 0});
   for (std::size_t i = 0; each && i < keys_.size(); ++i) result[i] = std::byte{present[i]};
   return {Status::kOk, leading};
+}
+
+Session::Answer Session::describe(const Request& request) {
+  Status status = check(request.submission.number, kMayRead);
+  if (status == Status::kOk) status = parse_keys(request, &keys_);
+  if (status == Status::kOk && keys_.size() != 1) status = Status::kBadArgument;
+  if (status != Status::kOk) return {status};
+  ObjectInfo info;
+  status = context_.store->describe(request.submission.number, keys_.front(), &info);
+  return {status == Status::kOk ? put(result_of(request), to_wire(info)) : status};
 }
 
 Session::Answer Session::match_prefix(const Request& request) {
@@ -155,6 +168,7 @@ Session::Answer Session::take_events(const Request& request) {
     wire.kind = static_cast<std::uint8_t>(event.kind);
     wire.key_bytes = static_cast<std::uint8_t>(std::min(event.key.size(), sizeof(wire.key)));
     wire.key_is_digest = event.key_is_digest ? 1 : 0;
+    wire.tier = event.tier;
     wire.namespace_number = event.namespace_number;
     wire.bytes = event.bytes;
     std::memcpy(wire.key, event.key.data(), wire.key_bytes);
