@@ -165,6 +165,8 @@ class Objects {
   /// Finds an object and keeps its number and room from being used again until end_use().
   [[nodiscard]] std::optional<ObjectId> use(std::uint32_t namespace_number, const StoredKey& key);
   void end_use(ObjectId id);
+  /// Whether an object in use is still what its key stands for.
+  [[nodiscard]] bool is_indexed(ObjectId id) const;
   void hit(ObjectId id);
   /// The record of an object that the index holds, and where it lies. kCorrupt, kPoison.
   Status load(ObjectId id, nkv_object_record* record, std::vector<Extent>* extents) const;

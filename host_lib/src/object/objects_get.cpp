@@ -21,6 +21,11 @@ std::optional<ObjectId> Objects::use(std::uint32_t namespace_number, const Store
   });
 }
 
+bool Objects::is_indexed(ObjectId id) const {
+  return index_.find(states_[id].fingerprint, [&](ObjectId found) { return found == id; })
+      .has_value();
+}
+
 void Objects::end_use(ObjectId id) {
   if (states_.end_use(id)) free_retired(id);
 }
@@ -60,14 +65,21 @@ Status Objects::copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* byt
 void Objects::get(std::uint32_t namespace_number, bool quiet, std::span<const ObjectItem> items,
                   std::span<Status> statuses, std::span<std::uint32_t> object_bytes) {
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::optional<ObjectId> id = use(namespace_number, StoredKey(items[i]));
+    const StoredKey key(items[i]);
+    std::optional<ObjectId> id = use(namespace_number, key);
     object_bytes[i] = 0;
+    while (id) {
+      statuses[i] = copy_out(*id, items[i], &object_bytes[i]);
+      if (statuses[i] != Status::kCorrupt || is_indexed(*id)) break;
+      // Moved, replaced or erased just then: the key's object is another, or none.
+      end_use(*id);
+      id = use(namespace_number, key);
+    }
     if (!id) {
       statuses[i] = Status::kNotFound;
       if (!quiet) StoreCounters::add(counters_.misses, 1);
       continue;
     }
-    statuses[i] = copy_out(*id, items[i], &object_bytes[i]);
     if (statuses[i] == Status::kOk && !quiet) {
       hit(*id);
       StoreCounters::add(counters_.hits, 1);

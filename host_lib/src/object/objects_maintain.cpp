@@ -99,7 +99,7 @@ void Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* prog
     if (status == Status::kOk) status = parts_.verify(extents, found);
     if (status == Status::kOk) {
       progress->bytes += found.bytes;
-    } else {
+    } else if (is_indexed(id)) {
       poison(id, status);
       ++progress->damaged;
     }

@@ -1,5 +1,6 @@
 #include "object/record_table.hpp"
 
+#include <atomic>
 #include <cstring>
 
 #include "media/guarded.hpp"
@@ -46,8 +47,16 @@ void RecordTable::release_unused(const std::vector<bool>& used) {
 Status RecordTable::read(ObjectId id, nkv_object_record* record) const {
   const std::span<const std::byte> found(place(id), sizeof(*record));
   std::uintptr_t fault = 0;
-  const Status status =
-      guarded(found, [&] { std::memcpy(record, found.data(), found.size()); }, &fault);
+  // The first word may be published meanwhile; what is behind it, only while nobody uses it.
+  const auto copy = [&] {
+    auto& word = *reinterpret_cast<std::uint64_t*>(place(id));
+    const std::uint64_t published =
+        std::atomic_ref<std::uint64_t>(word).load(std::memory_order_acquire);
+    std::memcpy(record, &published, sizeof(published));
+    std::memcpy(reinterpret_cast<std::byte*>(record) + kBody, found.data() + kBody,
+                found.size() - kBody);
+  };
+  const Status status = guarded(found, copy, &fault);
   if (status != Status::kOk) return status;
   if (record->state == NKV_OBJECT_STATE_FREE) return Status::kNotFound;
   const bool whole = record->crc == body_checksum(reinterpret_cast<const std::byte*>(record));
