@@ -67,8 +67,6 @@ void Objects::scan(Scan* scan) {
       scan->poisoned.push_back(id);
       continue;
     }
-    // Who was here before may have died between this word and the fence behind it.
-    records_.write_back_state(id);
     if (status == Status::kNotFound) continue;
     if (record.namespace_number != space) {
       space = record.namespace_number;
@@ -90,6 +88,8 @@ void Objects::scan(Scan* scan) {
                            static_cast<std::uint16_t>(extents.size()), record.flags,
                            static_cast<std::uint8_t>(record.state)});
   }
+  // Who was here before may have died between a record's first word and the fence behind it.
+  records_.write_back(scan->begin, scan->end);
   persistence_->fence();
 }
 

@@ -79,8 +79,8 @@ void RecordTable::write(ObjectId id, const nkv_object_record& record) {
   persistence_->write_back({place(id) + kBody, body.size()});
 }
 
-void RecordTable::write_back_state(ObjectId id) const {
-  persistence_->write_back({place(id), sizeof(std::uint64_t)});
+void RecordTable::write_back(ObjectId begin, ObjectId end) const {
+  persistence_->write_back({place(begin), place(end)});
 }
 
 void RecordTable::publish(ObjectId id, std::uint32_t state) {

@@ -46,8 +46,8 @@ class RecordTable {
   /// Writes all but state and checksum.
   void write(ObjectId id, const nkv_object_record& record);
 
-  /// Starts to write back the word that says what the record is, as it stands.
-  void write_back_state(ObjectId id) const;
+  /// Starts to write back the records from `begin` to `end`, as they stand.
+  void write_back(ObjectId begin, ObjectId end) const;
 
   /// Makes what was written findable, or unfindable (FREE), in one store. Durable at the next
   /// fence.
