@@ -246,11 +246,8 @@ TEST_P(RemoteStackTest, NothingIsErasedOrReplacedThatCouldComeBack) {
   EXPECT_TRUE(status == Status::kNotFound || found == contents(77, 5000)) << message(status);
 }
 
-constexpr auto kName = [](const auto& tested) {
-  return tested.param == "tcp" ? "Tcp" : "SharedMemory";
-};
-INSTANTIATE_TEST_SUITE_P(Transports, RemoteFailureTest, testing::Values("tcp", "tcp,shm"), kName);
-INSTANTIATE_TEST_SUITE_P(Transports, RemoteStackTest, testing::Values("tcp", "tcp,shm"), kName);
+INSTANTIATE_TEST_SUITE_P(Transports, RemoteFailureTest, testing::Values("tcp"));
+INSTANTIATE_TEST_SUITE_P(Transports, RemoteStackTest, testing::Values("tcp"));
 
 }  // namespace
 }  // namespace nearkv::test

@@ -60,7 +60,7 @@ int serve(std::span<char*> arguments) {
     std::cerr << reason << "\n";
     return 1;
   }
-  std::cout << server->port() << std::endl;
+  std::cout << server->port() << "\n" << std::flush;
   std::array<char, 64> bytes;
   while (::read(STDIN_FILENO, bytes.data(), bytes.size()) > 0) {
   }

@@ -1,4 +1,4 @@
-// A store on another machine, used like one of our own: two processes, by TCP and by shared memory.
+// A store on another machine, used like one of our own: two processes, by TCP.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -230,10 +230,7 @@ TEST_P(RemoteStoreTest, AServerThatIsAskedToEndsByItself) {
   EXPECT_EQ(server_.finish(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, RemoteStoreTest, testing::Values("tcp", "tcp,shm"),
-                         [](const auto& tested) {
-                           return tested.param == "tcp" ? "Tcp" : "SharedMemory";
-                         });
+INSTANTIATE_TEST_SUITE_P(Transports, RemoteStoreTest, testing::Values("tcp"));
 
 }  // namespace
 }  // namespace nearkv::test

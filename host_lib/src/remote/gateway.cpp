@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -90,18 +91,15 @@ int serve(Settings settings) {
   if (RemoteServer::start(session, settings.server, &server, &reason) != Status::kOk) {
     return fail(reason, 1);
   }
-  std::cout << "serving " << settings.socket << " at port " << server->port() << std::endl;
+  std::cout << "serving " << settings.socket << " at port " << server->port() << "\n" << std::flush;
   int signal = 0;
   while (::sigwait(&signals, &signal) != 0) {
   }
   return 0;
 }
 
-}  // namespace
-}  // namespace nearkv
-
-int main(int count, char** arguments) {
-  nearkv::Settings settings;
+int run(int count, char** arguments) {
+  Settings settings;
   settings.server.address = "127.0.0.1:7717";
   CLI::App app("Serves a NearKV daemon's pool to other machines.", "nearkv-remote");
   app.add_option("--socket", settings.socket, "The daemon's")->capture_default_str();
@@ -120,7 +118,19 @@ int main(int count, char** arguments) {
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : nearkv::kUsage;
+    return app.exit(error) == 0 ? 0 : kUsage;
   }
-  return nearkv::serve(std::move(settings));
+  return serve(std::move(settings));
+}
+
+}  // namespace
+}  // namespace nearkv
+
+int main(int count, char** arguments) {
+  try {
+    return nearkv::run(count, arguments);
+  } catch (...) {
+    std::fputs("nearkv-remote: no memory is left\n", stderr);
+    return 1;
+  }
 }

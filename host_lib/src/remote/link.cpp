@@ -124,7 +124,7 @@ void Link::land(std::span<const std::byte> header, const Runs& data) {
   if (landed != Status::kOk) break_off("no memory for a message");
 }
 
-void Link::send(std::vector<std::byte> header, ConstRuns data) {
+void Link::send(std::vector<std::byte> header, const ConstRuns& data) {
   if (!fault_.empty()) return;
   Operation* const operation = begin(std::move(header));
   for (const auto& run : data) {

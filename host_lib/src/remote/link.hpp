@@ -52,7 +52,7 @@ class Link {
   ~Link();
 
   /// Sends a header, of up to 2 KiB, and data that must stay as it is until the peer has it.
-  void send(std::vector<std::byte> header, ConstRuns data);
+  void send(std::vector<std::byte> header, const ConstRuns& data);
 
   /// Does what there is to do; false if there was nothing.
   bool progress();

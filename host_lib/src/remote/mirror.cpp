@@ -28,7 +28,7 @@ std::size_t bytes_of_entry(std::uint32_t kind) {
 }  // namespace
 
 void Mirror::send(Link* link, nkv_remote_message message, std::span<const std::byte> rest,
-                  ConstRuns data) {
+                  const ConstRuns& data) {
   message.magic = NKV_REMOTE_MAGIC;
   std::ranges::copy(session_, message.session);
   message.number = sent_++;
@@ -37,7 +37,7 @@ void Mirror::send(Link* link, nkv_remote_message message, std::span<const std::b
   std::ranges::copy(rest, header.begin() + sizeof(message));
   message.checksum = checksum_of(header, data);
   std::memcpy(header.data(), &message, sizeof(message));
-  link->send(std::move(header), std::move(data));
+  link->send(std::move(header), data);
 }
 
 std::uint64_t Mirror::messages_for(std::span<const Run> runs) {
@@ -55,7 +55,7 @@ void Mirror::send_data(Link* link, std::span<const Run> runs) {
     nkv_remote_message message{};
     message.kind = NKV_REMOTE_KIND_DATA;
     message.runs = static_cast<std::uint32_t>(segments.size());
-    send(link, message, std::as_bytes(std::span(segments)), std::move(data));
+    send(link, message, std::as_bytes(std::span(segments)), data);
     segments.clear();
     data.clear();
     bytes = 0;

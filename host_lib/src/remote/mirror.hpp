@@ -62,7 +62,7 @@ class Mirror {
  private:
   [[nodiscard]] std::optional<nkv_remote_message> check(std::span<const std::byte> header) const;
   void send(Link* link, nkv_remote_message message, std::span<const std::byte> rest,
-            ConstRuns data);
+            const ConstRuns& data);
 
   Proof session_;
   std::span<std::byte> data_;
