@@ -80,8 +80,9 @@ template <Start kStart>
 std::unique_ptr<Store> start(const std::string& uri, std::uint32_t max_objects,
                              std::uint32_t max_namespaces, unsigned workers,
                              const std::string& eviction, double patience_s,
-                             const std::string& seal_key_file) {
+                             const std::string& seal_key_file, double defragment_above) {
   ObjectStore::Options options;
+  options.defragment_above = defragment_above;
   options.seal_key_file = seal_key_file;
   options.max_objects = max_objects;
   options.max_namespaces = max_namespaces;
@@ -146,8 +147,9 @@ std::uint32_t open_namespace(const Store& self, std::uint16_t tenant, const std:
 template <bool kSubmit>
 nb::tuple transfer(const Store& self, JobKind kind, std::uint32_t space, nb::handle keys,
                    nb::handle memory, std::uint16_t first_part, std::uint16_t part_count,
-                   bool chain, const nb::bytes& parent, bool overwrite, std::uint16_t parts,
-                   std::uint32_t age_s, std::uint32_t object_bytes, bool quiet) {
+                   bool chain, const nb::bytes& parent, bool overwrite, bool evict,
+                   std::uint16_t parts, std::uint32_t age_s, std::uint32_t object_bytes,
+                   bool quiet) {
   const std::shared_ptr<OpenStore> open = self.use();
   Job options;
   options.kind = kind;
@@ -155,6 +157,7 @@ nb::tuple transfer(const Store& self, JobKind kind, std::uint32_t space, nb::han
   options.chain = chain;
   options.parent = {static_cast<const std::byte*>(parent.data()), parent.size()};
   options.overwrite = overwrite;
+  options.evict = evict;
   options.parts = parts;
   options.age = std::chrono::seconds(age_s);
   options.object_bytes = object_bytes;
@@ -230,15 +233,15 @@ void bind_start(nb::class_<Store>& store, const char* name, const char* doc) {
                    "max_namespaces"_a = defaults.max_namespaces, "workers"_a = defaults.workers,
                    "eviction"_a = defaults.eviction,
                    "patience_s"_a = std::chrono::duration<double>(defaults.patience).count(),
-                   "seal_key_file"_a = "", doc);
+                   "seal_key_file"_a = "", "defragment_above"_a = defaults.defragment_above, doc);
 }
 
 template <bool kSubmit>
 void bind_transfer(nb::class_<Store>& store, const char* name, const char* doc) {
   store.def(name, &transfer<kSubmit>, "kind"_a, "space"_a, "keys"_a, "memory"_a.none() = nb::none(),
             nb::kw_only(), "first_part"_a = 0, "part_count"_a = 0, "chain"_a = false,
-            "parent"_a = nb::bytes(""), "overwrite"_a = false, "parts"_a = 0, "age_s"_a = 0,
-            "object_bytes"_a = 0, "quiet"_a = false, doc);
+            "parent"_a = nb::bytes(""), "overwrite"_a = false, "evict"_a = true, "parts"_a = 0,
+            "age_s"_a = 0, "object_bytes"_a = 0, "quiet"_a = false, doc);
 }
 
 }  // namespace
@@ -334,6 +337,16 @@ void bind_store(nb::module_& module) {
            [](const Store& self) {
              return self.ask([](ObjectStore& store) { return store.namespaces(); });
            })
+      .def(
+          "describe",
+          [](const Store& self, std::uint32_t space, const nb::bytes& key) {
+            ObjectInfo info;
+            const Key name(static_cast<const std::byte*>(key.data()), key.size());
+            const bool here = found(
+                self.ask([&](ObjectStore& store) { return store.describe(space, name, &info); }));
+            return here ? std::optional(info) : std::nullopt;
+          },
+          "space"_a, "key"_a, "What the object's record says; None if there is none.")
       .def(
           "objects",
           [](const Store& self, std::uint32_t first, std::uint32_t most) {

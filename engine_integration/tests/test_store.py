@@ -250,6 +250,9 @@ def test_layers_are_stored_alone_and_seen_together(blocks: Namespace) -> None:
         assert blocks.exists(keys) == 0
         sources = [memoryview(block)[part * 1000 : (part + 1) * 1000] for block in data]
         blocks.set_parts(keys, sources, first_part=part, **options).check()
+    found = blocks.describe(keys[1])
+    assert (found.parts, found.bytes) == (layers, layers * 1000)
+    assert blocks.describe(b"nothing") is None
     assert blocks.get(keys, quiet=True).check().buffers == data
 
 

@@ -26,9 +26,10 @@ struct nearkv_store;
 struct nearkv_store_options {
   uint32_t max_objects; /* 0: one for every 64 KiB of memory */
   uint32_t max_namespaces;
-  uint32_t workers;     /* threads that run jobs; whoever waits for a job helps */
-  uint32_t patience_ms; /* how long a set waits for leases to free room */
-  const char* eviction; /* lru, lfu, arc, s3fifo or chain_lhd */
+  uint32_t workers;        /* threads that run jobs; whoever waits for a job helps */
+  uint32_t patience_ms;    /* how long a set waits for leases to free room */
+  const char* eviction;    /* lru, lfu, arc, s3fifo or chain_lhd */
+  double defragment_above; /* share of begun slabs that may be lost before objects move; 0: never */
   const char*
       seal_key_file; /* 32 random bytes, mode 0600: objects are encrypted; null: they are not */
 };
@@ -92,6 +93,7 @@ struct nearkv_job {
   size_t parent_bytes;
   uint8_t chain;         /* item i + 1 is the block after item i in one prefix */
   uint8_t overwrite;     /* replace what is there; else an existing object counts as set */
+  uint8_t keep;          /* nobody has to make room: SET ends with POOL_FULL instead */
   uint16_t parts;        /* equal parts (layers) that can be read alone; 0: none */
   uint32_t age_s;        /* may go when older; 0: never by age */
   uint32_t object_bytes; /* SET_PARTS: of a whole object */
@@ -301,6 +303,11 @@ NEARKV_API int nearkv_store_stats(const struct nearkv_store* store,
 NEARKV_API int nearkv_store_namespaces(const struct nearkv_store* store,
                                        struct nearkv_namespace_info* infos, size_t room,
                                        size_t* count);
+
+/* What one object's record says. -ENOENT. */
+NEARKV_API int nearkv_store_describe(struct nearkv_store* store, uint32_t namespace_number,
+                                     const void* key, size_t key_bytes,
+                                     struct nearkv_object_info* info);
 
 /* Up to `room` objects from record `first` on, in the order of their records; `count`: how many. */
 NEARKV_API int nearkv_store_list(const struct nearkv_store* store, uint32_t first,

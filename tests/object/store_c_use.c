@@ -252,6 +252,10 @@ static const char* use_parts(struct nearkv_store* store, uint32_t space) {
   CHECK(nearkv_store_run(store, &job, &results) == 0 && results.results[0].ok_count == 1);
   nearkv_job_results_free(&results);
   CHECK(memcmp(found[3], blocks[3], kBlockBytes) == 0);
+  struct nearkv_object_info info;
+  CHECK(nearkv_store_describe(store, space, item.key, item.key_bytes, &info) == 0);
+  CHECK(info.parts == 2 && info.bytes == kBlockBytes && info.namespace_number == space);
+  CHECK(nearkv_store_describe(store, space, "nothing", 7, &info) == -ENOENT);
   job.kind = NEARKV_JOB_ERASE;
   item.generation = 1;
   CHECK(nearkv_store_run(store, &job, &results) == 0);

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Required, Self, TypeAlias, TypedDict, Unpack
 
 import _nearkv
-from _nearkv import JobKind
+from _nearkv import JobKind, ObjectInfo
 from nkv_abi import Status
 
 from nearkv.store.jobs import Job, Jobs, Result
@@ -33,12 +33,14 @@ class SetOptions(TypedDict, total=False):
 
     `chain`: each key is the block after the one before it in one prefix, and the first is the one
     after `parent`. `overwrite`: replace what is there; else an existing object counts as set.
+    `evict`: others may have to make room; else POOL_FULL.
     `parts`: equal parts (layers) that can be read alone. `age_s`: they may go when older.
     """
 
     chain: bool
     parent: bytes
     overwrite: bool
+    evict: bool
     parts: int
     age_s: int
 
@@ -234,6 +236,10 @@ class Namespace:
     def match_prefix(self, chain: KeyList) -> int:
         """Length of the longest stored prefix of a chain of blocks (set() with `chain`)."""
         return self._core.match_prefix(self.number, _names(chain))
+
+    def describe(self, key: bytes) -> ObjectInfo | None:
+        """What an object's record says; None if there is none."""
+        return self._core.describe(self.number, key)
 
     def touch(self, keys: KeyList) -> None:
         """Marks objects as used now."""

@@ -39,6 +39,7 @@ int make_store(MakeStore make, const char* uri, const nearkv_store_options* opti
     converted.workers = options->workers;
     converted.eviction = text_of(options->eviction);
     converted.patience = std::chrono::milliseconds(options->patience_ms);
+    converted.defragment_above = options->defragment_above;
     converted.seal_key_file = text_of(options->seal_key_file);
     auto made = std::make_unique<nearkv_store>();
     const Status status = make(uri, converted, &made->store, why);
@@ -100,6 +101,7 @@ void nearkv_store_options_init(nearkv_store_options* options) {
   options->workers = defaults.workers;
   options->patience_ms = static_cast<std::uint32_t>(defaults.patience.count());
   options->eviction = "chain_lhd";
+  options->defragment_above = defaults.defragment_above;
 }
 
 void nearkv_client_options_init(nearkv_client_options* options) {
@@ -290,6 +292,17 @@ int nearkv_store_namespaces(const nearkv_store* store, nearkv_namespace_info* in
       nearkv::copy_text(all[i].text, infos[i].text, sizeof(infos[i].text));
     }
     return Status::kOk;
+  }));
+}
+
+int nearkv_store_describe(nearkv_store* store, std::uint32_t namespace_number, const void* key,
+                          std::size_t key_bytes, nearkv_object_info* info) {
+  return to_errno(at_edge([&] {
+    nearkv::ObjectInfo found;
+    const Status status =
+        store->store->describe(namespace_number, nearkv::key_of(key, key_bytes), &found);
+    if (status == Status::kOk) *info = nearkv::info_of(found);
+    return status;
   }));
 }
 

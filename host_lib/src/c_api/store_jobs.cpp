@@ -21,6 +21,7 @@ class ConvertedJob {
     job_.chain = job.chain != 0;
     job_.parent = key_of(job.parent, job.parent_bytes);
     job_.overwrite = job.overwrite != 0;
+    job_.evict = job.keep == 0;
     job_.parts = job.parts;
     job_.age = std::chrono::seconds(job.age_s);
     job_.quiet = job.quiet != 0;
