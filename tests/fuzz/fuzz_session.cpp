@@ -11,8 +11,6 @@
 namespace nearkv::test {
 namespace {
 
-const std::map<std::uint16_t, std::uint32_t> kMostNamespaces = {{0, 100}};
-
 /// A store and a window, with what a session needs; no sockets.
 class SmallDaemon {
  public:
@@ -22,7 +20,8 @@ class SmallDaemon {
         tenants_({tenant()}),
         grants_(tenants_.grants_of(self())) {
     if (ObjectStore::create("cpu:?memory=8MiB&huge=off", {}, &store_) != Status::kOk) std::abort();
-    namespaces_ = std::make_unique<NamespaceShares>(store_.get(), kMostNamespaces);
+    const std::map<std::uint16_t, std::uint32_t> most = {{0, 100}};
+    namespaces_ = std::make_unique<NamespaceShares>(store_.get(), most);
     events_ = std::make_unique<EventHub>(store_.get());
     view_ = WindowView::make(memory_, layout_);
   }
