@@ -20,6 +20,15 @@ class HostileClient {
   [[nodiscard]] Connection& connection() { return *connection_; }
   [[nodiscard]] const WindowView& window() { return connection_->window(); }
 
+  /// The same window once more, elsewhere in this process: for threads that change it meanwhile,
+  /// which is what is wanted and no race that tools should tell of.
+  WindowView map_again() {
+    const WindowLayout& layout = connection_->layout();
+    EXPECT_EQ(SharedMemory::map(connection_->window_fd(), 0, layout.window_bytes, &again_),
+              Status::kOk);
+    return WindowView::make(again_.bytes(), layout);
+  }
+
   /// Sends a submission as it is; the completion, or nothing if it was cut off.
   std::optional<nkv_daemon_completion> ask(const nkv_daemon_submission& submission) {
     connection_->submit(submission);
@@ -68,6 +77,7 @@ class HostileClient {
 
  private:
   std::unique_ptr<Connection> connection_;
+  SharedMemory again_;
 };
 
 }  // namespace nearkv::test

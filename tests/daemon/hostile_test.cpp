@@ -282,11 +282,12 @@ TEST_F(HostileTest, RequestsThatChangeWhileTheyAreReadDoNoHarm) {
   HostileClient client(config_.socket.path);
   const std::uint32_t number = client.open_namespace();
   std::atomic<bool> stop{false};
+  const WindowView window = client.map_again();
   // Writes to everything that the client may write to, as fast as it can.
   std::thread changer([&] {
     Random random = case_random(7);
-    const std::span<std::byte> requests = client.window().requests.first(64);
-    const auto submissions = std::as_writable_bytes(client.window().submissions);
+    const std::span<std::byte> requests = window.requests.first(64);
+    const auto submissions = std::as_writable_bytes(window.submissions);
     while (!stop) {
       const std::size_t at = pick(random, 0, 63);
       std::atomic_ref(reinterpret_cast<std::uint8_t&>(requests[at]))
@@ -315,10 +316,11 @@ TEST_F(HostileTest, DataThatChangesWhileItIsCopiedIsWhateverItWasButWhole) {
   HostileClient client(config_.socket.path);
   const std::uint32_t number = client.open_namespace();
   std::atomic<bool> stop{false};
+  const WindowView window = client.map_again();
   std::thread changer([&] {
     Random random = case_random(8);
     while (!stop) {
-      std::atomic_ref(reinterpret_cast<std::uint8_t&>(client.window().data[pick(random, 0, 99999)]))
+      std::atomic_ref(reinterpret_cast<std::uint8_t&>(window.data[pick(random, 0, 99999)]))
           .store(static_cast<std::uint8_t>(random()), std::memory_order_relaxed);
     }
   });
