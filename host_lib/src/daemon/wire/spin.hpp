@@ -10,8 +10,9 @@
 
 namespace nearkv {
 
-/// How long either side looks at a ring before it sleeps. Waking a thread takes longer than that.
-inline constexpr std::chrono::microseconds kSpinTime{50};
+/// How long either side looks at a ring before it sleeps: jobs of a few MiB end within it, and
+/// waking a core that has gone idle costs a quarter of that.
+inline constexpr std::chrono::microseconds kSpinTime{200};
 
 /// Looks for what the other side writes; after some looks it offers the core to others between
 /// them, for on a busy machine the other side may need this very one. How many looks come first it
