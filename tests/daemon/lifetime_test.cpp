@@ -309,6 +309,9 @@ TEST(LifetimeTest, JobsInFlightEndWithAbortedAndAreReported) {
   ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
   // Stopped, it finishes nothing: all is in flight when it dies.
   ::kill(daemon.process(), SIGSTOP);
+  int stopped = 0;
+  ASSERT_EQ(::waitpid(daemon.process(), &stopped, WUNTRACED), daemon.process());
+  ASSERT_TRUE(WIFSTOPPED(stopped));
   const Bytes data = contents(1, 100000);
   const Bytes key = key_of(1);
   const std::span<const std::byte> source(data);
