@@ -1,4 +1,4 @@
-"""Objects: set, get, lookups, restart, daemon, fragmentation, replay; beside memcpy and others."""
+"""Objects: set, get, lookups, restart, daemon, remote, traces; beside memcpy, UCX and others."""
 
 import importlib.util
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 from bench import Context
 from bench.peers.compare import compare_with_peers
+from bench.ucx import am_bandwidth
 from nearkv.results import Goal, Result, Samples
 
 _COPY = Goal(">=", 0.90, of="ratio")
@@ -34,6 +35,7 @@ def run(context: Context) -> Iterator[Result]:
     yield from _lookups(context, programs)
     yield from _index(context, programs)
     yield from _daemon(context, programs)
+    yield from _remote(context, programs)
     yield from compare_with_peers(context, programs.path("tier"))
     traces = sorted(context.traces.glob("*.jsonl")) if context.traces else []
     if not traces:
@@ -183,6 +185,32 @@ def _daemon(context: Context, programs: _Programs) -> Iterator[Result]:
             yield _summary(row["name"], row, _DAEMON_ADDS if "/own_cores/" in row["name"] else None)
         elif (place := row["name"].partition("/daemon, "))[1]:
             yield _summary(f"{place[0]}/{place[2].replace(' ', '_')}", row, _COPY)
+
+
+def _remote(context: Context, programs: _Programs) -> Iterator[Result]:
+    """Large objects in a store on another machine, played by another process, over TCP."""
+    context.progress("large objects through UCX")
+    sizes = ("--working-set-mib", "16" if context.tiny else "64")
+    rounds = ("--rounds", "1" if context.tiny else "5")
+    document = programs.run("remote", "--transports", "tcp", *sizes, *rounds)
+    for row in document["results"]:
+        name, is_ours, batch = row["name"].partition("/remote, ")
+        if not is_ours:
+            continue
+        size_bytes = row["extra"]["object_bytes"]
+        messages = (16 << 20 if context.tiny else 1 << 30) // size_bytes
+        bandwidth = am_bandwidth(size_bytes, messages, "tcp")
+        yield Result(
+            name=f"tier/{name}/{batch.replace(' ', '_')}",
+            value=row["median"],
+            unit=row["unit"],
+            median=row["median"],
+            minimum=row["min"],
+            maximum=row["max"],
+            peer="ucx_perftest's active messages" if bandwidth else None,
+            peer_value=bandwidth / 1e9 if bandwidth else None,
+            extra=row["extra"],
+        )
 
 
 def _fragmentation(

@@ -13,7 +13,13 @@ namespace nearkv::bench {
 void compare_latencies(const Options& options, const std::string& where, Contestant* local,
                        Contestant* daemon, nlohmann::json* results);
 
-/// Rates of large objects beside memcpy.
-void compare_rates(const Options& options, Contestant* local, Contestant* daemon, Report* report);
+struct NamedContestant {
+  std::string name;
+  Contestant* contestant;
+};
+
+/// Rates of large objects beside memcpy; `name` begins the results' names.
+void compare_rates(const Options& options, const std::string& name,
+                   const std::vector<NamedContestant>& contestants, Report* report);
 
 }  // namespace nearkv::bench

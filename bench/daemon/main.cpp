@@ -38,7 +38,8 @@ int run(int argc, char** argv) {
   }
   nearkv::bench::compare_latencies(options, "any_core", &local, &daemon, &results);
   nearkv::bench::Report report(options.rounds);
-  nearkv::bench::compare_rates(options, &local, &daemon, &report);
+  nearkv::bench::compare_rates(options, "daemon", {{"in process", &local}, {"daemon", &daemon}},
+                               &report);
   for (const auto& result : report.results()) results.push_back(result);
   if (json_path.empty()) return 0;
   std::ofstream file(json_path);

@@ -33,7 +33,8 @@ void transfer_all(Contestant* contestant, JobKind kind,
 
 }  // namespace
 
-void compare_rates(const Options& options, Contestant* local, Contestant* daemon, Report* report) {
+void compare_rates(const Options& options, const std::string& name,
+                   const std::vector<NamedContestant>& contestants, Report* report) {
   // What memcpy moves: between memory as large as the objects' and as the window.
   std::vector<std::byte> arena(options.working_set_bytes, std::byte{2});
   std::vector<std::byte> window(options.window_bytes, std::byte{3});
@@ -57,14 +58,15 @@ void compare_rates(const Options& options, Contestant* local, Contestant* daemon
       std::vector<Contender> contenders = {{"memcpy", copy}};
       for (const std::size_t batch : {1, 8}) {
         const std::string suffix = ", " + std::to_string(batch) + " a job";
-        contenders.push_back(
-            {"in process" + suffix, [&, batch] { transfer_all(local, kind, keys, bytes, batch); }});
-        contenders.push_back(
-            {"daemon" + suffix, [&, batch] { transfer_all(daemon, kind, keys, bytes, batch); }});
+        for (const NamedContestant& each : contestants) {
+          contenders.push_back({each.name + suffix, [&, batch] {
+                                  transfer_all(each.contestant, kind, keys, bytes, batch);
+                                }});
+        }
       }
       Comparison comparison;
-      comparison.name = std::string("daemon/") + (kind == JobKind::kSet ? "set/" : "get/") +
-                        std::to_string(kib) + "KiB";
+      comparison.name =
+          name + (kind == JobKind::kSet ? "/set/" : "/get/") + std::to_string(kib) + "KiB";
       comparison.bytes = objects * bytes;
       comparison.extra = {{"object_bytes", bytes},
                           {"working_set_bytes", options.working_set_bytes}};
@@ -76,9 +78,9 @@ void compare_rates(const Options& options, Contestant* local, Contestant* daemon
       Job job;
       job.kind = JobKind::kErase;
       job.items = std::span(&item, 1);
-      for (Contestant* const contestant : {local, daemon}) {
-        job.namespace_number = contestant->space;
-        run(contestant, job);
+      for (const NamedContestant& each : contestants) {
+        job.namespace_number = each.contestant->space;
+        run(each.contestant, job);
       }
     }
   }

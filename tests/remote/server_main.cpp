@@ -43,9 +43,13 @@ int serve(std::span<char*> arguments) {
   ServerCounters counters;
   std::counting_semaphore<> copying(2);
   SessionContext session;
+  NamespaceShares namespaces(store.get(), {});
+  EventHub events(store.get());
   session.store = store.get();
   session.tenants = &tenants;
   session.clients = &clients;
+  session.namespaces = &namespaces;
+  session.events = &events;
   session.counters = &counters;
   session.copying = &copying;
   RemoteServerOptions options;

@@ -200,6 +200,7 @@ void Bridge::landed(std::span<const std::byte> header, const Runs& data) {
 
 void Bridge::serve() {
   if (!welcome_client()) return;
+  Spinner spinner;
   Clock::time_point socket_read = Clock::now();
   while (!stop_ && link_->fault().empty() && !is_late()) {
     bool worked = link_->progress();
@@ -212,7 +213,7 @@ void Bridge::serve() {
     const auto has_work = [&] {
       return link_->progress() || (!held_ && local_->rings.has_submission());
     };
-    if (worked || spin_until(has_work)) continue;
+    if (worked || spinner.until(has_work)) continue;
     sleep();
     socket_read = {};
   }

@@ -82,9 +82,13 @@ int serve(Settings settings) {
   ServerCounters counters;
   std::counting_semaphore<> copying(std::max(std::thread::hardware_concurrency(), 1U));
   SessionContext session;
+  NamespaceShares namespaces(store.get(), {});  // The daemon has limits of its own.
+  EventHub events(store.get());
   session.store = store.get();
   session.tenants = &tenants;
   session.clients = &clients;
+  session.namespaces = &namespaces;
+  session.events = &events;
   session.counters = &counters;
   session.copying = &copying;
   std::unique_ptr<RemoteServer> server;

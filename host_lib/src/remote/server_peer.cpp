@@ -85,6 +85,7 @@ void ServerPeer::serve(ucp_conn_request_h request) {
 }
 
 void ServerPeer::run() {
+  Spinner spinner;
   while (!stop_ && link_->fault().empty()) {
     bool worked = link_->progress();
     if (served_) {
@@ -99,7 +100,7 @@ void ServerPeer::run() {
     } else if (Clock::now() - begin_ > kHelloTime) {
       return;
     }
-    if (!worked && !spin_until([&] { return link_->progress(); })) sleep();
+    if (!worked && !spinner.until([&] { return link_->progress(); })) sleep();
   }
 }
 
