@@ -42,13 +42,13 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
       });
       store_ = connect_to(daemon_->socket(), 128 << 20);
     } else {
-      make_here(memory);
+      make_here(memory, defragment_above);
     }
     ASSERT_NE(store_, nullptr);
     ASSERT_EQ(store_->open_namespace(engine(), &space_), Status::kOk);
   }
 
-  void make_here(const std::string& memory) {
+  void make_here(const std::string& memory, double defragment_above) {
     ObjectStore::Options options;
     options.eviction = "lru";
     options.defragment_above = defragment_above;
