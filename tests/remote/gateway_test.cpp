@@ -3,8 +3,9 @@
 
 #include <fstream>
 
-#include "daemon/daemon_process.hpp"
+#include "daemon/wire/file_descriptor.hpp"
 #include "remote/remote_store.hpp"
+#include "support/daemon_process.hpp"
 #include "support/objects.hpp"
 
 namespace nearkv::test {

@@ -17,7 +17,7 @@ Status NamespaceShares::open(const Namespace& name, std::uint32_t* number) {
   if (most != most_.end() && known.size() >= most->second && !known.contains(info.digest)) {
     return Status::kQuota;
   }
-  const Status status = store_->adopt_namespace(info, number);
+  const Status status = store_->open_namespace(name, number);
   if (status == Status::kOk) known.insert(info.digest);
   return status;
 }
