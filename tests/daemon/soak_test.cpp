@@ -21,7 +21,7 @@ constexpr std::uint64_t kNothing = 0;
 
 std::chrono::seconds duration() {
   const char* const seconds = std::getenv("NEARKV_SOAK_SECONDS");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 3600);
+  return std::chrono::seconds(seconds != nullptr ? std::strtol(seconds, nullptr, 10) : 3600);
 }
 
 /// What version `version` of an object holds.

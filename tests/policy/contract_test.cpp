@@ -208,7 +208,8 @@ TEST_P(EvictionContractTest, ARenamedObjectKeepsItsPlace) {
       name_of[id_of[name]] = name;
       Entry entry{name, random() % 1000, pick(random, 1, 512)};
       const ObjectId parent = name == 0 ? 0 : name - std::min(name, pick(random, 1, 9));
-      if (random() % 2 == 0 && name_of.contains(id_of[parent]) && name_of[id_of[parent]] == parent) {
+      if (random() % 2 == 0 && name_of.contains(id_of[parent]) &&
+          name_of[id_of[parent]] == parent) {
         entry.parent = parent;
         children[parent].insert(name);
       }
@@ -217,8 +218,8 @@ TEST_P(EvictionContractTest, ARenamedObjectKeepsItsPlace) {
       if (entry.parent != kNoObject) entry.parent = id_of[parent];
       renaming->insert(entry);
       for (int operation = 0; operation < 4; ++operation) {
-        const auto known = std::next(name_of.begin(), pick(random, 0, static_cast<std::uint32_t>(
-                                                                          name_of.size() - 1)));
+        const auto known = std::next(
+            name_of.begin(), pick(random, 0, static_cast<std::uint32_t>(name_of.size() - 1)));
         const ObjectId other = known->second;
         if (random() % 2 == 0) {
           plain->hit(other);

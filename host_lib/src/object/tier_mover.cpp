@@ -35,10 +35,9 @@ std::optional<std::uint32_t> TierNumbers::in_stack(std::uint32_t number, std::si
 
 std::optional<std::chrono::seconds> remaining_age(const ObjectInfo& info) {
   if (info.expires_s == 0) return std::chrono::seconds(0);
-  const std::chrono::seconds left =
-      std::chrono::seconds(info.expires_s) -
-      std::chrono::duration_cast<std::chrono::seconds>(
-          std::chrono::system_clock::now().time_since_epoch());
+  const std::chrono::seconds left = std::chrono::seconds(info.expires_s) -
+                                    std::chrono::duration_cast<std::chrono::seconds>(
+                                        std::chrono::system_clock::now().time_since_epoch());
   if (left.count() <= 0) return std::nullopt;
   return left;
 }

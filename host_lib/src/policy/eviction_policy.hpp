@@ -37,9 +37,9 @@ using Evictable = std::function<bool(ObjectId)>;
 /// The order in which the objects of one tenant leave. Operations take amortised constant time.
 ///
 /// Blocks of a chain are best told head before tail; a policy may use Entry::parent to let tails
-/// leave before heads. std::bad_alloc may pass through insert, erase and rename: an object that insert
-/// did not take is unknown to the policy, one that erase was told of is gone from it, one that was
-/// not renamed has its old id.
+/// leave before heads. std::bad_alloc may pass through insert, erase and rename: an object that
+/// insert did not take is unknown to the policy, one that erase was told of is gone from it, one
+/// that was not renamed has its old id.
 ///
 /// Thread safety: one thread at a time.
 class EvictionPolicy {

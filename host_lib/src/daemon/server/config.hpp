@@ -22,7 +22,7 @@ struct PoolConfig {
   std::uint32_t max_objects = 0;  ///< Of a new pool; 0: one for every 64 KiB.
   std::uint32_t max_namespaces = 1024;
   bool huge_pages = true;
-  std::string seal_key_file;       ///< Objects are encrypted with it; empty: they are not.
+  std::string seal_key_file;  ///< Objects are encrypted with it; empty: they are not.
   double defragment_above = ObjectStore::Options().defragment_above;
 };
 

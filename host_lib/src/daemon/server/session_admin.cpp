@@ -86,9 +86,9 @@ Session::Answer Session::administer(const Request& request) {
     case NKV_DAEMON_OPERATION_LIST: {
       const std::size_t most =
           std::min<std::size_t>(submission.items, result.size() / sizeof(nkv_daemon_object_info));
-      return {
-          Status::kOk, 0,
-          put_all<nkv_daemon_object_info>(result, store.list(submission.number, most), 0, object_as_wire)};
+      return {Status::kOk, 0,
+              put_all<nkv_daemon_object_info>(result, store.list(submission.number, most), 0,
+                                              object_as_wire)};
     }
     case NKV_DAEMON_OPERATION_VERIFY: {
       VerifyProgress progress;
@@ -123,9 +123,9 @@ Session::Answer Session::administer(const Request& request) {
                                               stats_as_wire)};
     }
     case NKV_DAEMON_OPERATION_COLDEST:
-      return {
-          Status::kOk, 0,
-          put_all<nkv_daemon_object_info>(result, store.coldest(submission.argument), 0, object_as_wire)};
+      return {Status::kOk, 0,
+              put_all<nkv_daemon_object_info>(result, store.coldest(submission.argument), 0,
+                                              object_as_wire)};
     case NKV_DAEMON_OPERATION_ADOPT_NAMESPACE:
       return adopt_namespace(request);
     default:  // CLIENTS
