@@ -76,6 +76,12 @@ class StackedStore final : public ObjectStore {
 
   void run_items(const Job& job, std::size_t first, std::size_t count, JobResult* result);
   void get(const Job& job, std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
+  /// Copies what was just found in `tier` to the first one, if it is asked for often.
+  void promote(const Job& job, const ObjectItem& item, std::size_t tier);
+  /// The job with the tier's number of its namespace.
+  [[nodiscard]] Job for_tier(Job job, std::size_t tier) const;
+
+  // stacked_store_set.cpp
   void set(const Job& job, std::span<Status> statuses);
   /// One object: in the first tier as soon as others went down, after the deadline in the next one
   /// that has room.
@@ -88,10 +94,6 @@ class StackedStore final : public ObjectStore {
   /// Erases a job's objects in tiers [first, end). What says that a tier was not reached.
   Status erase_in(std::size_t first, std::size_t end, const Job& job);
   void erase(const Job& job, std::span<Status> statuses);
-  /// Copies what was just found in `tier` to the first one, if it is asked for often.
-  void promote(const Job& job, const ObjectItem& item, std::size_t tier);
-  /// The job with the tier's number of its namespace.
-  [[nodiscard]] Job for_tier(Job job, std::size_t tier) const;
 
   std::vector<std::unique_ptr<ObjectStore>> tiers_;
   StackOptions options_;
