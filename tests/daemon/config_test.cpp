@@ -20,6 +20,8 @@ TEST(ConfigTest, EverythingCanBeSet) {
     max_objects = 1000000
     max_namespaces = 77
     huge_pages = false
+    seal_key_file = "/etc/nearkv/key"
+    defragment_above = 0.1
     [socket]
     path = "/tmp/socket"
     mode = "0600"
@@ -58,6 +60,8 @@ TEST(ConfigTest, EverythingCanBeSet) {
   EXPECT_EQ(config.pools[0].max_objects, 1000000U);
   EXPECT_EQ(config.pools[0].max_namespaces, 77U);
   EXPECT_FALSE(config.pools[0].huge_pages);
+  EXPECT_EQ(config.pools[0].seal_key_file, "/etc/nearkv/key");
+  EXPECT_EQ(config.pools[0].defragment_above, 0.1);
   EXPECT_EQ(config.socket.path, "/tmp/socket");
   EXPECT_EQ(config.socket.mode, 0600U);
   EXPECT_EQ(config.clients.max, 12U);

@@ -1,4 +1,8 @@
-// A daemon over files past the page cache, and over tiers.
+// A daemon over files past the page cache, sealed ones too, and over tiers.
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -26,6 +30,13 @@ std::string two_lasting_tiers(const TemporaryFolder& folder) {
   return "[[pool]]\npath = \"" + folder.file("upper") +
          "\"\nhuge_pages = false\nsize = \"16MiB\"\n[[pool]]\ndevice = \"file\"\npath = \"" +
          folder.file("pool") + "\"\nsize = \"128MiB\"\n";
+}
+
+/// Objects are encrypted on their way to the file.
+std::string sealed_pool(const TemporaryFolder& folder) {
+  std::ofstream(folder.file("key"), std::ios::binary) << std::string(32, 'k');
+  ::chmod(folder.file("key").c_str(), 0600);
+  return file_pool(folder) + "seal_key_file = \"" + folder.file("key") + "\"\n";
 }
 
 struct Served {
@@ -63,6 +74,20 @@ TEST(TiersTest, AFilePastThePageCacheKeepsAllOverKillsOfTheDaemon) {
   VerifyProgress progress;
   ASSERT_EQ(served.store->verify(0, 16, &progress), Status::kOk);
   EXPECT_EQ(progress.damaged, 0U);
+}
+
+TEST(TiersTest, WhatIsSealedIsNotInTheFileAndComesBackAfterAKill) {
+  Served served(sealed_pool);
+  const std::string secret = "the prompt that no thief of the file may read";
+  ASSERT_EQ(set(served.store.get(), served.space, key_of(1), bytes_of(secret)), Status::kOk);
+  EXPECT_EQ(served.daemon.end(SIGKILL), -SIGKILL);
+  std::ifstream file(served.daemon.pool(), std::ios::binary);
+  const std::string medium((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(medium.find(secret), std::string::npos);
+  served.daemon.start();
+  Bytes found;
+  ASSERT_EQ(get(served.store.get(), served.space, key_of(1), &found), Status::kOk);
+  EXPECT_EQ(found, bytes_of(secret));
 }
 
 TEST(TiersTest, AStackHoldsMoreThanItsFirstTierAndTellsOfEach) {
