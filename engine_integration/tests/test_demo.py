@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -199,7 +198,6 @@ def test_ctrl_c_ends_it_cleanly(demo_inputs: Path) -> None:
         for line in process.stderr:
             if "moving K and V" in line:
                 break
-        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130

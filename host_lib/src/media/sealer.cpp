@@ -5,7 +5,6 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "edge.hpp"
 
@@ -53,9 +52,9 @@ Status Sealer::create(const SecretKey& key, std::unique_ptr<Sealer>* sealer) {
     }
     // Doubled in the field of 2^128, without a branch on what is secret.
     unsigned carry = 0;
-    for (unsigned char& byte : std::views::reverse(mask)) {
-      const unsigned doubled = unsigned{byte} << 1U | carry;
-      byte = static_cast<unsigned char>(doubled);
+    for (std::size_t i = mask.size(); i-- > 0;) {
+      const unsigned doubled = unsigned{mask[i]} << 1U | carry;
+      mask[i] = static_cast<unsigned char>(doubled);
       carry = doubled >> 8U;
     }
     mask.back() = static_cast<unsigned char>(mask.back() ^ 0x87U * carry);
