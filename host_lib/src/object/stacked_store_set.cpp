@@ -81,8 +81,9 @@ void StackedStore::set_where_there_is_room(const Job& job, Clock::time_point dea
                                            Status* status) {
   const auto set_in = [&](std::size_t tier, bool evict) {
     std::unique_lock lock(order_, std::defer_lock);
+    // What the mover has in its hands nobody can evict.
+    if (job.overwrite || evict) lock.lock();
     if (job.overwrite) {
-      lock.lock();
       *status = erase_in(tier + 1, tiers_.size(), job);
       if (*status != Status::kOk) return;
     }
@@ -125,6 +126,7 @@ void StackedStore::set_parts(const Job& job, std::span<Status> statuses) {
       run_in(0, one, false, statuses.subspan(i, 1));
     }
     if (statuses[i] == Status::kPoolFull && job.evict) {
+      const std::scoped_lock no_move(order_);
       run_in(0, one, true, statuses.subspan(i, 1));
     }
   }
