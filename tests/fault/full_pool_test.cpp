@@ -113,7 +113,7 @@ TEST_P(FullPoolTest, FilledToTheLastGrainItRefusesAndLosesNothing) {
   EXPECT_EQ(store_->stats().used_bytes, store_->stats().total_bytes);
   const std::uint64_t lost = lost_of(store_.get(), space_, kept_);
   EXPECT_EQ(lost, 0U);
-  report_fault("full pool", kTries, lost == 0 ? refused : 0, lost);
+  report_fault("full pool, " + GetParam(), kTries, lost == 0 ? refused : 0, lost);
   // Leases end, and it goes on.
   for (const LeaseId lease : leases_) EXPECT_EQ(store_->unpin(lease), Status::kOk);
   EXPECT_EQ(set(store_.get(), space_, key_of(200000), contents(1, 1 << 20)), Status::kOk);
