@@ -38,10 +38,11 @@ void compare_rates(const Options& options, const std::string& name,
   // What memcpy moves: between memory as large as the objects' and as the window.
   std::vector<std::byte> arena(options.working_set_bytes, std::byte{2});
   std::vector<std::byte> window(options.window_bytes, std::byte{3});
-  for (const std::size_t kib : {256, 1024, 2048}) {
+  for (const std::size_t kib : {256UL, 1024UL, 2048UL}) {
     const std::size_t bytes = kib << 10;
     const std::size_t objects = options.working_set_bytes / bytes;
     std::vector<std::vector<std::byte>> keys;
+    keys.reserve(objects);
     for (std::size_t i = 0; i < objects; ++i) keys.push_back(key_of(bytes + i));
     for (const JobKind kind : {JobKind::kSet, JobKind::kGet}) {
       const auto copy = [&] {
@@ -56,7 +57,7 @@ void compare_rates(const Options& options, const std::string& name,
         }
       };
       std::vector<Contender> contenders = {{"memcpy", copy}};
-      for (const std::size_t batch : {1, 8}) {
+      for (const std::size_t batch : {1UL, 8UL}) {
         const std::string suffix = ", " + std::to_string(batch) + " a job";
         for (const NamedContestant& each : contestants) {
           contenders.push_back({each.name + suffix, [&, batch] {

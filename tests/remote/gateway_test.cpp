@@ -11,7 +11,7 @@
 namespace nearkv::test {
 namespace {
 
-const std::string kGatewaySecret = "sixteen bytes at least";
+constexpr const char* kGatewaySecret = "sixteen bytes at least";
 
 /// nearkv-remote; it shows its port on its output.
 class Gateway {

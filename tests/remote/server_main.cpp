@@ -34,7 +34,7 @@ int serve(std::span<char*> arguments) {
     return 1;
   }
   std::vector<TenantConfig> configs(3);
-  for (std::uint16_t i = 0; i < configs.size(); ++i) {
+  for (std::size_t i = 0; i < configs.size(); ++i) {
     configs[i].number = static_cast<std::uint16_t>(i + 1);
     configs[i].permissions = kMayRead | kMayWrite | kMayErase | kMayAdminister;
   }

@@ -19,7 +19,7 @@
 
 namespace nearkv::test {
 
-inline const std::string kSecret = "a secret of sixteen bytes or more";
+inline constexpr const char* kSecret = "a secret of sixteen bytes or more";
 
 /// tests/remote/server_main.cpp over a pool that survives it.
 class ServerProcess {
@@ -42,7 +42,7 @@ class ServerProcess {
       ::dup2(input[0], STDIN_FILENO);
       ::dup2(output[1], STDOUT_FILENO);
       ::execl(NEARKV_REMOTE_SERVER, "remote_test_server", pool_.path().c_str(), address().c_str(),
-              kSecret.c_str(), transports_.c_str(), nullptr);
+              kSecret, transports_.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(input[0]);
