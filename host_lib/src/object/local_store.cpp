@@ -27,8 +27,7 @@ Status map_place(const std::string& text, Place* place, std::string* reason) {
   if ((uri.scheme != "cpu" && !place->is_file) || (place->is_file && uri.path.empty())) {
     *reason =
         "a store lives in memory of this machine (cpu:[PATH]?memory=SIZE) or in a file past the "
-        "page "
-        "cache (file:PATH?memory=SIZE), not in '" +
+        "page cache (file:PATH?memory=SIZE), not in '" +
         text + "'";
     return Status::kBadUri;
   }

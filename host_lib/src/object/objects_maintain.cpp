@@ -235,8 +235,7 @@ std::size_t Objects::defragment(std::uint64_t most_bytes, std::uint64_t* moved_b
   for (ObjectId first = 0; first < records_.size() && !slabs.empty() && !stop.stop_requested();
        first += kRecordsAtOnce) {
     for (const ObjectId id : use_movable(first, kRecordsAtOnce, slabs)) {
-      if (!stop.stop_requested() && records_.read(id, &record) == Status::kOk &&
-          read_extents(pool_->header(), payload_.get(), record, &extents) == Status::kOk &&
+      if (!stop.stop_requested() && load(id, &record, &extents) == Status::kOk &&
           any_in(slabs, extents) && move(id, record, extents)) {
         *moved_bytes += std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
       }

@@ -157,11 +157,8 @@ void Objects::unpublish(std::span<const ObjectId> ids) {
   std::vector<std::vector<Extent>> extents(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     nkv_object_record record{};
-    Status status = records_.read(ids[i], &record);
-    if (status == Status::kOk)
-      status = read_extents(pool_->header(), payload_.get(), record, &extents[i]);
     // What a damaged record held is not known; the next open() finds it free.
-    if (status != Status::kOk) extents[i].clear();
+    if (load(ids[i], &record, &extents[i]) != Status::kOk) extents[i].clear();
     records_.publish(ids[i],
                      states_[ids[i]].wipe ? NKV_OBJECT_STATE_DOOMED : NKV_OBJECT_STATE_FREE);
   }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "media/sealed_streams.hpp"
-#include "object/part_range.hpp"
 
 namespace nearkv {
 namespace {
@@ -164,18 +163,21 @@ Status StoredParts::read_trailer(std::span<const Extent> extents, const nkv_obje
   const std::span<std::byte> space(*trailer);
   TargetCursor cursor(std::span(&space, 1));
   SegmentSink sink(&cursor);
+  return read_checked(extents, {record.bytes, trailer->size()}, record.payload_crc, &sink);
+}
+
+Status StoredParts::read_checked(std::span<const Extent> extents, const PartRange& range,
+                                 std::uint32_t expected, ByteSink* sink) {
   std::uint32_t crc = 0;
-  const Status status = payload_->read(extents, record.bytes, trailer->size(), &sink, &crc);
-  return status == Status::kOk && crc != record.payload_crc ? Status::kCorrupt : status;
+  const Status status = payload_->read(extents, range.offset, range.bytes, sink, &crc);
+  return status == Status::kOk && crc != expected ? Status::kCorrupt : status;
 }
 
 Status StoredParts::read(std::span<const Extent> extents, const nkv_object_record& record,
                          std::uint32_t first, std::uint32_t count, TargetCursor* to) {
   SegmentSink plain(to);
   if (entries(record) == 0) {
-    std::uint32_t crc = 0;
-    const Status status = payload_->read(extents, 0, record.bytes, &plain, &crc);
-    return status == Status::kOk && crc != record.payload_crc ? Status::kCorrupt : status;
+    return read_checked(extents, {0, record.bytes}, record.payload_crc, &plain);
   }
   std::vector<std::byte> trailer;
   Status status = read_trailer(extents, record, &trailer);
@@ -188,10 +190,9 @@ Status StoredParts::read(std::span<const Extent> extents, const nkv_object_recor
   for (std::uint32_t part = first; part < first + count && status == Status::kOk; ++part) {
     const PartRange range = part_range(record, part, 1);
     const std::byte* const entry = trailer.data() + part * trailer_entry_bytes(record);
-    std::uint32_t crc = 0;
+    const std::uint32_t expected = checksum_in(record, entry);
     if (!sealed(record)) {
-      status = payload_->read(extents, range.offset, range.bytes, &plain, &crc);
-      if (status == Status::kOk && crc != checksum_in(record, entry)) status = Status::kCorrupt;
+      status = read_checked(extents, range, expected, &plain);
       continue;
     }
     if (range.bytes == 0) continue;  // Was never sealed.
@@ -199,8 +200,7 @@ Status StoredParts::read(std::span<const Extent> extents, const nkv_object_recor
     std::memcpy(&seal, entry, sizeof(seal));
     const PartIdentity identity = identity_of(digest, record, part);
     OpeningSink opened(loan.get(), to, identity, seal);
-    status = payload_->read(extents, range.offset, range.bytes, &opened, &crc);
-    if (status == Status::kOk && crc != seal.crc) status = Status::kCorrupt;
+    status = read_checked(extents, range, expected, &opened);
     if (status == Status::kOk) {
       status = opened.finish();
     } else {
@@ -212,19 +212,14 @@ Status StoredParts::read(std::span<const Extent> extents, const nkv_object_recor
 
 Status StoredParts::verify(std::span<const Extent> extents, const nkv_object_record& record) {
   ChecksumSink sink;
-  std::uint32_t crc = 0;
   if (entries(record) == 0) {
-    const Status status = payload_->read(extents, 0, record.bytes, &sink, &crc);
-    return status == Status::kOk && crc != record.payload_crc ? Status::kCorrupt : status;
+    return read_checked(extents, {0, record.bytes}, record.payload_crc, &sink);
   }
   std::vector<std::byte> trailer;
   Status status = read_trailer(extents, record, &trailer);
   for (std::uint32_t part = 0; part < entries(record) && status == Status::kOk; ++part) {
-    const PartRange range = part_range(record, part, 1);
     const std::byte* const entry = trailer.data() + part * trailer_entry_bytes(record);
-    crc = 0;
-    status = payload_->read(extents, range.offset, range.bytes, &sink, &crc);
-    if (status == Status::kOk && crc != checksum_in(record, entry)) status = Status::kCorrupt;
+    status = read_checked(extents, part_range(record, part, 1), checksum_in(record, entry), &sink);
   }
   return status;
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "object/namespace_table.hpp"
+#include "object/part_range.hpp"
 #include "object/payload.hpp"
 #include "object/seals.hpp"
 
@@ -50,8 +51,9 @@ class StoredParts {
   Status verify(std::span<const Extent> extents, const nkv_object_record& record);
 
  private:
-  class Writer;
-
+  /// Gives a range to the sink; kCorrupt if its checksum is another.
+  Status read_checked(std::span<const Extent> extents, const PartRange& range,
+                      std::uint32_t expected, ByteSink* sink);
   Status read_trailer(std::span<const Extent> extents, const nkv_object_record& record,
                       std::vector<std::byte>* trailer);
   Status lend(const nkv_object_record& record, Seals::Loan* loan) const;
