@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "daemon/wire/spin.hpp"
+#include "daemon/wire/wake_pipe.hpp"
 #include "edge.hpp"
 #include "remote/address.hpp"
 
@@ -20,14 +21,6 @@ namespace {
 
 constexpr std::chrono::seconds kClientTime{10};
 constexpr std::chrono::microseconds kSocketPeriod{500};  // While there is work.
-
-bool make_pipe(FileDescriptor* read, FileDescriptor* write) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
-  *read = FileDescriptor(ends[0]);
-  *write = FileDescriptor(ends[1]);
-  return true;
-}
 
 bool same_file(int left, int right) {
   struct stat of_left{};
@@ -237,39 +230,33 @@ bool Bridge::welcome_client() {
     return false;
   }
   local_ = std::make_unique<Local>(layout, std::move(window));
-  FileDescriptor wake_us;
-  FileDescriptor client_woken;
-  if (!make_pipe(&local_->woken, &wake_us) || !make_pipe(&client_woken, &local_->wake_client)) {
-    return false;
-  }
-  nkv_daemon_welcome welcome{};
-  welcome.magic = NKV_DAEMON_MAGIC;
-  welcome.message = NKV_DAEMON_MESSAGE_WELCOME;
-  welcome.version = NKV_DAEMON_VERSION;
-  welcome.status = NKV_STATUS_OK;
-  welcome.window_bytes = layout.window_bytes;
-  welcome.submissions_at = layout.submissions_at;
-  welcome.completions_at = layout.completions_at;
-  welcome.requests_at = layout.requests_at;
-  welcome.request_area_bytes = layout.request_area_bytes;
-  welcome.data_at = layout.data_at;
-  welcome.data_bytes = layout.data_bytes;
-  const int fds[] = {fd.get(), wake_us.get(), client_woken.get()};
-  return socket_.send(bytes_of_message(welcome), fds) == Status::kOk;
+  WakePipe to_us;
+  WakePipe to_client;
+  if (!WakePipe::make(&to_us) || !WakePipe::make(&to_client)) return false;
+  local_->woken = std::move(to_us.read);
+  local_->wake_client = std::move(to_client.write);
+  const int fds[] = {fd.get(), to_us.write.get(), to_client.read.get()};
+  return socket_.send(bytes_of_message(welcome_to(layout)), fds) == Status::kOk;
 }
 
 bool Bridge::take_submissions() {
   bool any = false;
-  while (held_ || local_->rings.has_submission()) {
-    const nkv_daemon_submission submission = held_ ? *held_ : local_->rings.take();
+  nkv_daemon_submission submission{};
+  while (true) {
+    if (held_) {
+      submission = *held_;
+    } else if (const auto taken = local_->rings.take(&submission);
+               taken != DaemonRings::Taken::kOne) {
+      if (taken == DaemonRings::Taken::kOverrun) link_->break_off("the client overruns its rings");
+      return any;
+    }
     held_.reset();
     if (!send(submission)) {
       held_ = submission;
-      break;
+      return any;
     }
     any = true;
   }
-  return any;
 }
 
 bool Bridge::send(const nkv_daemon_submission& submission) {
@@ -319,8 +306,7 @@ void Bridge::take(const Entry& entry) {
   unanswered_ -= found->second.messages;
   in_flight_.erase(found);
   if (!local_->rings.put(completion, notify)) return;
-  // A full pipe wakes as well.
-  [[maybe_unused]] const auto written = ::write(local_->wake_client.get(), "", 1);
+  wake_pipe(local_->wake_client.get());
 }
 
 bool Bridge::is_late() const {
@@ -339,10 +325,7 @@ void Bridge::sleep() {
                                     {socket_.fd(), POLLIN, 0},
                                     {stop_fd_.get(), POLLIN, 0}}};
     ::poll(ready.data(), ready.size(), timeout_ms);
-    std::array<char, 512> bytes;
-    while (::read(local_->woken.get(), bytes.data(), bytes.size()) ==
-           static_cast<ssize_t>(bytes.size())) {
-    }
+    empty_pipe(local_->woken.get());
   }
   local_->rings.announce_sleep(false);
 }

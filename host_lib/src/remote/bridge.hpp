@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "daemon/wire/packet_socket.hpp"
+#include "daemon/wire/rings.hpp"
 #include "daemon/wire/shared_memory.hpp"
 #include "remote/mirror.hpp"
 #include "remote/remote_store.hpp"
-#include "remote/rings.hpp"
 
 namespace nearkv {
 

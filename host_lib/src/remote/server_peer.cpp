@@ -225,7 +225,7 @@ void ServerPeer::take(const Entry& entry) {
     // What makes no sense is the session's to refuse.
     if (runs) flight.runs = std::move(*runs);
   }
-  served_->rings.put(submission);
+  (void)served_->rings.put(submission);
   served_->in_flight.emplace(submission.tag, std::move(flight));
 }
 

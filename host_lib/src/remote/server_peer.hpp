@@ -14,8 +14,8 @@
 
 #include "daemon/server/session.hpp"
 #include "daemon/wire/file_descriptor.hpp"
+#include "daemon/wire/rings.hpp"
 #include "remote/mirror.hpp"
-#include "remote/rings.hpp"
 
 namespace nearkv {
 

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "daemon/wire/wake_pipe.hpp"
+
 namespace nearkv {
 namespace {
 
@@ -70,17 +72,13 @@ Status Connection::open(const DaemonPlace& place, std::uint64_t data_bytes,
     return status;
   }
   made->view_ = WindowView::make(made->memory_->bytes(), made->layout_);
+  made->rings_ = ClientRings(made->view_);
   *connection = std::move(made);
   return Status::kOk;
 }
 
 void Connection::submit(const nkv_daemon_submission& submission) {
-  std::memcpy(&view_.submissions[tail_ % NKV_DAEMON_RING_ENTRIES], &submission, sizeof(submission));
-  ++tail_;
-  shared_word(view_.state->submission_tail).store(tail_, std::memory_order_release);
-  // Against a daemon that looks at the ring for the last time and then sleeps.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (shared_word(view_.state->daemon_sleeps).load(std::memory_order_relaxed) == 0) return;
+  if (!rings_.put(submission)) return;
   // A full pipe wakes as well; a dead daemon is noticed elsewhere. A signal must not come of it.
   sigset_t broken_pipe;
   sigset_t before;
@@ -95,28 +93,11 @@ void Connection::submit(const nkv_daemon_submission& submission) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-bool Connection::is_new(std::uint32_t head) const {
-  const bool odd_round = head / NKV_DAEMON_RING_ENTRIES % 2 == 0;
-  auto* const word =
-      reinterpret_cast<std::uint64_t*>(&view_.completions[head % NKV_DAEMON_RING_ENTRIES]);
-  const std::uint64_t first = std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
-  return ((first & 1) != 0) == odd_round;
-}
-
-bool Connection::take(nkv_daemon_completion* completion) {
-  if (!is_new(head_)) return false;
-  std::memcpy(completion, &view_.completions[head_ % NKV_DAEMON_RING_ENTRIES], sizeof(*completion));
-  ++head_;
-  shared_word(view_.state->completion_head).store(head_, std::memory_order_release);
-  return true;
-}
-
 Status Connection::await(std::uint32_t head, Clock::time_point deadline) {
-  if (spinner_.until([&] { return is_new(head); })) return Status::kOk;
-  shared_word(view_.state->client_sleeps).store(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (spinner_.until([&] { return rings_.is_new(head); })) return Status::kOk;
+  rings_.announce_sleep(true);
   Status status = Status::kOk;
-  while (status == Status::kOk && !is_new(head)) {
+  while (status == Status::kOk && !rings_.is_new(head)) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     const int timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
     std::array<pollfd, 2> ready = {{{woken_.get(), POLLIN, 0}, {socket_.fd(), POLLRDHUP, 0}}};
@@ -125,20 +106,16 @@ Status Connection::await(std::uint32_t head, Clock::time_point deadline) {
       clear();
     } else if ((ready[0].revents | ready[1].revents) != 0) {
       // What was answered before it died still counts.
-      status = is_new(head) ? Status::kOk : Status::kNoDaemon;
+      status = rings_.is_new(head) ? Status::kOk : Status::kNoDaemon;
     } else if (Clock::now() >= deadline) {
       status = Status::kTimeout;
     }
   }
-  shared_word(view_.state->client_sleeps).store(0, std::memory_order_relaxed);
+  rings_.announce_sleep(false);
   return status;
 }
 
-void Connection::clear() const {
-  std::array<char, 512> bytes;
-  while (::read(woken_.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size())) {
-  }
-}
+void Connection::clear() const { empty_pipe(woken_.get()); }
 
 bool Connection::is_alive() const {
   pollfd gone{socket_.fd(), POLLRDHUP, 0};

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "daemon/wire/packet_socket.hpp"
+#include "daemon/wire/rings.hpp"
 #include "daemon/wire/shared_memory.hpp"
 #include "daemon/wire/spin.hpp"
 #include "daemon/wire/window.hpp"
@@ -50,10 +51,10 @@ class Connection {
   void submit(const nkv_daemon_submission& submission);
 
   /// The next completion, if there is one.
-  bool take(nkv_daemon_completion* completion);
+  bool take(nkv_daemon_completion* completion) { return rings_.take(completion); }
 
   /// Completions taken so far, for await().
-  [[nodiscard]] std::uint32_t head() const { return head_; }
+  [[nodiscard]] std::uint32_t head() const { return rings_.head(); }
 
   /// Sleeps until there is a completion after `head`. kTimeout; kNoDaemon if there will be none.
   Status await(std::uint32_t head, Clock::time_point deadline);
@@ -74,7 +75,6 @@ class Connection {
  private:
   Connection() = default;
 
-  [[nodiscard]] bool is_new(std::uint32_t head) const;
   Status exchange(const nkv_daemon_region& request, int fd, nkv_daemon_region* reply);
 
   PacketSocket socket_;
@@ -84,8 +84,7 @@ class Connection {
   std::shared_ptr<SharedMemory> memory_;
   WindowLayout layout_;
   WindowView view_;
-  std::uint32_t tail_ = 0;  ///< Submissions written.
-  std::uint32_t head_ = 0;
+  ClientRings rings_;
   Spinner spinner_;
 };
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "daemon/wire/spin.hpp"
+#include "daemon/wire/wake_pipe.hpp"
 #include "edge.hpp"
 
 namespace nearkv {
@@ -20,40 +21,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kHelloTime{2};
 constexpr std::chrono::microseconds kSocketPeriod{500};  // While there is work.
 constexpr std::uint64_t kRequestAreaBytes = 4 << 20;
-
-struct Pipe {
-  FileDescriptor read;
-  FileDescriptor write;
-};
-
-bool make_pipe(Pipe* pipe) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
-  pipe->read = FileDescriptor(ends[0]);
-  pipe->write = FileDescriptor(ends[1]);
-  return true;
-}
-
-void write_byte(int fd) {
-  // A full pipe is readable already.
-  [[maybe_unused]] const auto written = ::write(fd, "", 1);
-}
-
-void empty(int fd) {
-  std::array<char, 512> bytes;
-  while (::read(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size())) {
-  }
-}
-
-nkv_daemon_welcome welcome_with(Status status, const std::string& reason) {
-  nkv_daemon_welcome welcome{};
-  welcome.magic = NKV_DAEMON_MAGIC;
-  welcome.message = NKV_DAEMON_MESSAGE_WELCOME;
-  welcome.version = NKV_DAEMON_VERSION;
-  welcome.status = static_cast<std::uint8_t>(status);
-  std::memcpy(welcome.reason, reason.data(), std::min(reason.size(), sizeof(welcome.reason)));
-  return welcome;
-}
 
 std::uint64_t now_s() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(
@@ -106,7 +73,10 @@ Status ClientThread::receive_hello(nkv_daemon_hello* hello) {
 }
 
 void ClientThread::refuse(Status status, const std::string& why) {
-  (void)socket_.send(bytes_of_message(welcome_with(status, why)));
+  nkv_daemon_welcome refusal = welcome_to({});
+  refusal.status = static_cast<std::uint8_t>(status);
+  std::memcpy(refusal.reason, why.data(), std::min(why.size(), sizeof(refusal.reason)));
+  (void)socket_.send(bytes_of_message(refusal));
   environment_.session.counters->refused.fetch_add(1);
   environment_.log->warning("client refused", {{"process", std::uint64_t(peer_.process)},
                                                {"user", std::uint64_t{peer_.user}},
@@ -150,10 +120,10 @@ void ClientThread::serve_welcomed(const nkv_daemon_hello& hello, const std::vect
       kRequestAreaBytes, std::min(hello.data_bytes, environment_.config->clients.window_bytes));
   FileDescriptor window_fd;
   SharedMemory window;
-  Pipe to_daemon;
-  Pipe to_client;
+  WakePipe to_daemon;
+  WakePipe to_client;
   Status status = SharedMemory::create(layout.window_bytes, &window_fd, &window);
-  if (status == Status::kOk && (!make_pipe(&to_daemon) || !make_pipe(&to_client))) {
+  if (status == Status::kOk && (!WakePipe::make(&to_daemon) || !WakePipe::make(&to_client))) {
     status = Status::kOutOfMemory;
   }
   if (status != Status::kOk) {
@@ -161,14 +131,7 @@ void ClientThread::serve_welcomed(const nkv_daemon_hello& hello, const std::vect
     return;
   }
   const WindowView view = WindowView::make(window.bytes(), layout);
-  nkv_daemon_welcome welcome = welcome_with(Status::kOk, "");
-  welcome.window_bytes = layout.window_bytes;
-  welcome.submissions_at = layout.submissions_at;
-  welcome.completions_at = layout.completions_at;
-  welcome.requests_at = layout.requests_at;
-  welcome.request_area_bytes = layout.request_area_bytes;
-  welcome.data_at = layout.data_at;
-  welcome.data_bytes = layout.data_bytes;
+  const nkv_daemon_welcome welcome = welcome_to(layout);
   const int fds[] = {window_fd.get(), to_daemon.write.get(), to_client.read.get()};
   if (socket_.send(bytes_of_message(welcome), fds) != Status::kOk) return;
   // What stays open here are the daemon's own ends.
@@ -213,7 +176,7 @@ std::string ClientThread::run(Session* session, Regions* regions, ClientStatus* 
   Spinner spinner;
   while (!stop_) {
     const Session::Step step = session->step();
-    if (session->take_wake()) write_byte(wake_client);
+    if (session->take_wake()) wake_pipe(wake_client);
     if (step == Session::Step::kBroken) return session->fault();
     const Clock::time_point now = Clock::now();
     if (now - socket_read > kSocketPeriod) {
@@ -227,7 +190,7 @@ std::string ClientThread::run(Session* session, Regions* regions, ClientStatus* 
       std::array<pollfd, 2> ready = {{{socket_.fd(), POLLIN, 0}, {woken, POLLIN, 0}}};
       ::poll(ready.data(), ready.size(), -1);
       if ((ready[1].revents & POLLHUP) != 0) break;
-      if (ready[1].revents != 0) empty(woken);
+      if (ready[1].revents != 0) empty_pipe(woken);
       socket_read = {};
     }
     session->announce_sleep(false);

@@ -46,6 +46,7 @@ Session::Session(const SessionContext& context, std::vector<Grant> grants, Clien
       grants_(std::move(grants)),
       client_(client),
       window_(window),
+      rings_(window),
       regions_(regions) {
   spare_.reserve(kSpareJobs);
   watcher_.sees_all = is_administrator();
@@ -56,31 +57,14 @@ Session::~Session() {
   for (const auto& [lease, deadline] : leases_) (void)context_.store->unpin(lease);
 }
 
-bool Session::has_work() const {
-  return !jobs_.empty() ||
-         shared_word(window_.state->submission_tail).load(std::memory_order_acquire) != head_;
-}
-
-void Session::announce_sleep(bool sleeps) {
-  shared_word(window_.state->daemon_sleeps).store(sleeps ? 1 : 0, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-}
+bool Session::has_work() const { return !jobs_.empty() || rings_.has_submission(); }
 
 bool Session::take_submission(nkv_daemon_submission* submission) {
-  const std::uint32_t written =
-      shared_word(window_.state->submission_tail).load(std::memory_order_acquire) - head_;
-  if (written == 0) return false;
-  const std::uint32_t consumed =
-      shared_word(window_.state->completion_head).load(std::memory_order_acquire);
-  // Each submission needs a completion entry that nobody has to wait for.
-  if (written > NKV_DAEMON_RING_ENTRIES || head_ + 1 - consumed > NKV_DAEMON_RING_ENTRIES) {
+  const DaemonRings::Taken taken = rings_.take(submission);
+  if (taken == DaemonRings::Taken::kOverrun) {
     break_off("more requests in flight than its completion ring has entries");
-    return false;
   }
-  std::memcpy(submission, &window_.submissions[head_ % NKV_DAEMON_RING_ENTRIES],
-              sizeof(*submission));
-  ++head_;
-  return true;
+  return taken == DaemonRings::Taken::kOne;
 }
 
 Session::Step Session::step() {
@@ -226,25 +210,12 @@ void Session::finish_job(std::size_t index) {
 
 void Session::complete(const nkv_daemon_submission& submission, const Answer& answer) {
   nkv_daemon_completion completion{};
-  const std::uint32_t round = tail_ / NKV_DAEMON_RING_ENTRIES;
-  completion.phase = static_cast<std::uint8_t>(round % 2 == 0);
   completion.status = static_cast<std::uint8_t>(answer.status);
   completion.count = answer.count;
   completion.tag = submission.tag;
   completion.value = answer.value;
-  auto* const place =
-      reinterpret_cast<std::byte*>(&window_.completions[tail_ % NKV_DAEMON_RING_ENTRIES]);
-  ++tail_;
-  const auto bytes = std::as_bytes(std::span(&completion, 1));
-  std::uint64_t first = 0;
-  std::memcpy(&first, bytes.data(), sizeof(first));
-  std::memcpy(place + sizeof(first), bytes.data() + sizeof(first), bytes.size() - sizeof(first));
-  std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(place))
-      .store(first, std::memory_order_release);
-  // Against a client that looks at the ring for the last time and then sleeps.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  wake_ = wake_ || (submission.flags & NKV_DAEMON_FLAG_NOTIFY) != 0 ||
-          shared_word(window_.state->client_sleeps).load(std::memory_order_relaxed) != 0;
+  const bool notify = (submission.flags & NKV_DAEMON_FLAG_NOTIFY) != 0;
+  wake_ = rings_.put(completion, notify) || wake_;
 }
 
 Status Session::check(std::uint32_t namespace_number, Permission permission) {

@@ -17,6 +17,7 @@
 #include "daemon/server/request.hpp"
 #include "daemon/server/server_counters.hpp"
 #include "daemon/server/tenants.hpp"
+#include "daemon/wire/rings.hpp"
 #include "daemon/wire/window.hpp"
 #include "nearkv/object_store.hpp"
 
@@ -65,7 +66,7 @@ class Session {
   [[nodiscard]] bool is_quiet() const { return jobs_.empty(); }
 
   /// While true, the client announces submissions by its descriptor.
-  void announce_sleep(bool sleeps);
+  void announce_sleep(bool sleeps) { rings_.announce_sleep(sleeps); }
 
   /// Whether the client is to be woken for completions since the last call.
   [[nodiscard]] bool take_wake() { return std::exchange(wake_, false); }
@@ -125,9 +126,8 @@ class Session {
   std::vector<Grant> grants_;
   ClientStatus* client_;
   WindowView window_;
+  DaemonRings rings_;
   Regions* regions_;
-  std::uint32_t head_ = 0;  ///< Submissions taken.
-  std::uint32_t tail_ = 0;  ///< Completions written.
   std::uint64_t queued_bytes_ = 0;
   std::map<std::uint32_t, Grant> namespaces_;  ///< That the client has opened.
   EventWatcher watcher_;

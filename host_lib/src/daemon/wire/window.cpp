@@ -39,4 +39,20 @@ WindowView WindowView::make(std::span<std::byte> window, const WindowLayout& lay
   return view;
 }
 
+nkv_daemon_welcome welcome_to(const WindowLayout& layout) {
+  nkv_daemon_welcome welcome{};
+  welcome.magic = NKV_DAEMON_MAGIC;
+  welcome.message = NKV_DAEMON_MESSAGE_WELCOME;
+  welcome.version = NKV_DAEMON_VERSION;
+  welcome.status = NKV_STATUS_OK;
+  welcome.window_bytes = layout.window_bytes;
+  welcome.submissions_at = layout.submissions_at;
+  welcome.completions_at = layout.completions_at;
+  welcome.requests_at = layout.requests_at;
+  welcome.request_area_bytes = layout.request_area_bytes;
+  welcome.data_at = layout.data_at;
+  welcome.data_bytes = layout.data_bytes;
+  return welcome;
+}
+
 }  // namespace nearkv

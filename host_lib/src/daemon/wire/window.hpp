@@ -23,6 +23,9 @@ struct WindowLayout {
   static WindowLayout make(std::uint64_t request_area_bytes, std::uint64_t data_bytes);
 };
 
+/// A daemon's answer to a hello that it grants; whoever refuses changes `status` and adds a reason.
+[[nodiscard]] nkv_daemon_welcome welcome_to(const WindowLayout& layout);
+
 /// A word that the other side may be writing.
 [[nodiscard]] inline std::atomic_ref<std::uint32_t> shared_word(std::uint32_t& word) {
   return std::atomic_ref<std::uint32_t>(word);
