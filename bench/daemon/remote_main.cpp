@@ -6,10 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
-#include <semaphore>
 #include <stdexcept>
 
 #include "cases.hpp"
+#include "daemon/server/session_host.hpp"
 #include "remote/remote_server.hpp"
 #include "remote/remote_store.hpp"
 
@@ -24,20 +24,7 @@ std::vector<std::byte> secret() { return std::vector<std::byte>(32, std::byte{7}
   bench::Contestant local = bench::local_contestant(pool_bytes, 1);
   TenantConfig tenant;
   tenant.permissions = kMayRead | kMayWrite | kMayErase;
-  ServerTenants tenants({tenant});
-  ClientList clients;
-  NamespaceShares namespaces(local.store.get(), {});
-  EventHub events(local.store.get());
-  ServerCounters counters;
-  std::counting_semaphore<> copying(2);
-  SessionContext session;
-  session.store = local.store.get();
-  session.tenants = &tenants;
-  session.clients = &clients;
-  session.namespaces = &namespaces;
-  session.events = &events;
-  session.counters = &counters;
-  session.copying = &copying;
+  SessionHost sessions(local.store.get(), {tenant}, {}, 2);
   RemoteServerOptions options;
   options.address = "127.0.0.1:0";
   options.secret = secret();
@@ -46,7 +33,7 @@ std::vector<std::byte> secret() { return std::vector<std::byte>(32, std::byte{7}
   options.transports = transports;
   std::unique_ptr<RemoteServer> server;
   std::string reason;
-  if (RemoteServer::start(session, options, &server, &reason) != Status::kOk) ::_exit(1);
+  if (RemoteServer::start(sessions.context(), options, &server, &reason) != Status::kOk) ::_exit(1);
   const std::uint16_t port = server->port();
   if (::write(pipe, &port, sizeof(port)) != sizeof(port)) ::_exit(1);
   while (true) ::pause();

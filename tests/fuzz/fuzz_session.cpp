@@ -5,7 +5,7 @@
 #include <cstring>
 #include <semaphore>
 
-#include "daemon/server/session.hpp"
+#include "daemon/server/session_host.hpp"
 #include "target.hpp"
 
 namespace nearkv::test {
@@ -14,15 +14,11 @@ namespace {
 /// A store and a window, with what a session needs; no sockets.
 class SmallDaemon {
  public:
-  SmallDaemon()
-      : layout_(WindowLayout::make(64 << 10, 64 << 10)),
-        memory_(layout_.window_bytes),
-        tenants_({tenant()}),
-        grants_(tenants_.grants_of(self())) {
+  SmallDaemon() : layout_(WindowLayout::make(64 << 10, 64 << 10)), memory_(layout_.window_bytes) {
     if (ObjectStore::create("cpu:?memory=8MiB&huge=off", {}, &store_) != Status::kOk) std::abort();
     const std::map<std::uint16_t, std::uint32_t> most = {{0, 100}};
-    namespaces_ = std::make_unique<NamespaceShares>(store_.get(), most);
-    events_ = std::make_unique<EventHub>(store_.get());
+    sessions_ = std::make_unique<SessionHost>(store_.get(), std::vector{tenant()}, most, 1);
+    grants_ = sessions_->context().tenants->grants_of(self());
     view_ = WindowView::make(memory_, layout_);
   }
 
@@ -32,9 +28,7 @@ class SmallDaemon {
     std::memset(memory_.data(), 0, layout_.requests_at);
     Regions regions(view_.data, 0);
     ClientStatus status;
-    SessionContext context{store_.get(),  &tenants_,  &clients_, namespaces_.get(),
-                           events_.get(), &counters_, &copying_};
-    Session session(context, grants_, &status, view_, &regions);
+    Session session(sessions_->context(), grants_, &status, view_, &regions);
     const std::size_t wanted = size != 0 ? data[0] % 9 : 0;
     if (size != 0) {
       ++data;
@@ -73,14 +67,9 @@ class SmallDaemon {
 
   WindowLayout layout_;
   std::vector<std::byte> memory_;
-  ServerTenants tenants_;
-  std::vector<Grant> grants_;
-  ClientList clients_;
-  ServerCounters counters_;
-  std::counting_semaphore<> copying_{1};
   std::unique_ptr<ObjectStore> store_;
-  std::unique_ptr<NamespaceShares> namespaces_;
-  std::unique_ptr<EventHub> events_;
+  std::unique_ptr<SessionHost> sessions_;
+  std::vector<Grant> grants_;
   WindowView view_;
 };
 

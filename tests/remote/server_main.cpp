@@ -9,9 +9,9 @@
 #include <array>
 #include <filesystem>
 #include <iostream>
-#include <semaphore>
 #include <span>
 
+#include "daemon/server/session_host.hpp"
 #include "nearkv/object_store.hpp"
 #include "remote/remote_server.hpp"
 
@@ -38,20 +38,7 @@ int serve(std::span<char*> arguments) {
     configs[i].number = static_cast<std::uint16_t>(i + 1);
     configs[i].permissions = kMayRead | kMayWrite | kMayErase | kMayAdminister;
   }
-  ServerTenants tenants(configs);
-  ClientList clients;
-  ServerCounters counters;
-  std::counting_semaphore<> copying(2);
-  SessionContext session;
-  NamespaceShares namespaces(store.get(), {});
-  EventHub events(store.get());
-  session.store = store.get();
-  session.tenants = &tenants;
-  session.clients = &clients;
-  session.namespaces = &namespaces;
-  session.events = &events;
-  session.counters = &counters;
-  session.copying = &copying;
+  SessionHost sessions(store.get(), configs, {}, 2);
   RemoteServerOptions options;
   options.address = arguments[2];
   const auto secret = std::as_bytes(std::span(std::string_view(arguments[3])));
@@ -60,7 +47,7 @@ int serve(std::span<char*> arguments) {
   options.tenants = {1, 2};
   options.max_peers = 8;
   std::unique_ptr<RemoteServer> server;
-  if (RemoteServer::start(session, options, &server, &reason) != Status::kOk) {
+  if (RemoteServer::start(sessions.context(), options, &server, &reason) != Status::kOk) {
     std::cerr << reason << "\n";
     return 1;
   }

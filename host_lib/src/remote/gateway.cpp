@@ -10,9 +10,9 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <semaphore>
 #include <thread>
 
+#include "daemon/server/session_host.hpp"
 #include "device/uri.hpp"
 #include "nearkv/object_store.hpp"
 #include "remote/remote_server.hpp"
@@ -77,22 +77,11 @@ int serve(Settings settings) {
   if (ObjectStore::connect(settings.socket, client, &store, &reason) != Status::kOk) {
     return fail(reason, 1);
   }
-  ServerTenants tenants(tenants_of(settings.server));
-  ClientList clients;
-  ServerCounters counters;
-  std::counting_semaphore<> copying(std::max(std::thread::hardware_concurrency(), 1U));
-  SessionContext session;
-  NamespaceShares namespaces(store.get(), {});  // The daemon has limits of its own.
-  EventHub events(store.get());
-  session.store = store.get();
-  session.tenants = &tenants;
-  session.clients = &clients;
-  session.namespaces = &namespaces;
-  session.events = &events;
-  session.counters = &counters;
-  session.copying = &copying;
+  // Of namespaces the daemon has limits of its own.
+  SessionHost sessions(store.get(), tenants_of(settings.server), {},
+                       std::max(std::thread::hardware_concurrency(), 1U));
   std::unique_ptr<RemoteServer> server;
-  if (RemoteServer::start(session, settings.server, &server, &reason) != Status::kOk) {
+  if (RemoteServer::start(sessions.context(), settings.server, &server, &reason) != Status::kOk) {
     return fail(reason, 1);
   }
   std::cout << "serving " << settings.socket << " at port " << server->port() << "\n" << std::flush;

@@ -1,6 +1,5 @@
 #include "daemon/server/client_thread.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>

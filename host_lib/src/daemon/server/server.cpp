@@ -63,8 +63,6 @@ void signal_event(int fd) {
 Server::Server(const ServerConfig& config)
     : config_(with_default_tenant(config)),
       log_(config.log.level, config.log.form),
-      tenants_(config_.tenants),
-      copying_(copiers(config)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Status Server::start(const ServerConfig& config, std::unique_ptr<Server>* server,
@@ -75,16 +73,10 @@ Status Server::start(const ServerConfig& config, std::unique_ptr<Server>* server
     Status status = made->open_pool(reason);
     if (status != Status::kOk) return status;
     made->apply_quotas();
-    SessionContext& session = made->environment_.session;
-    session.store = made->store_.get();
-    session.tenants = &made->tenants_;
-    session.clients = &made->clients_;
-    made->namespaces_ = std::make_unique<NamespaceShares>(session.store, made->namespace_limits());
-    made->events_ = std::make_unique<EventHub>(session.store);
-    session.namespaces = made->namespaces_.get();
-    session.events = made->events_.get();
-    session.counters = &made->counters_;
-    session.copying = &made->copying_;
+    made->sessions_ = std::make_unique<SessionHost>(made->store_.get(), made->config_.tenants,
+                                                    made->namespace_limits(), copiers(config));
+    const SessionContext& session = made->sessions_->context();
+    made->environment_.session = session;
     made->environment_.config = &made->config_;
     made->environment_.log = &made->log_;
     made->environment_.connected = &made->connected_;

@@ -5,13 +5,13 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <semaphore>
 #include <string>
 #include <thread>
 
 #include "daemon/server/client_thread.hpp"
 #include "daemon/server/janitor.hpp"
 #include "daemon/server/metrics.hpp"
+#include "daemon/server/session_host.hpp"
 
 namespace nearkv {
 
@@ -50,16 +50,11 @@ class Server {
 
   ServerConfig config_;
   Log log_;
-  ServerTenants tenants_;
-  ClientList clients_;
-  ServerCounters counters_;
-  std::counting_semaphore<> copying_;
   std::vector<FileDescriptor> pool_locks_;
   FileDescriptor listener_;
   FileDescriptor wake_;  ///< Of the accepting thread.
   std::unique_ptr<ObjectStore> store_;
-  std::unique_ptr<NamespaceShares> namespaces_;
-  std::unique_ptr<EventHub> events_;
+  std::unique_ptr<SessionHost> sessions_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<Janitor> janitor_;
   ClientEnvironment environment_;
