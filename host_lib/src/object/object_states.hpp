@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "nkv_abi.h"
 #include "object/object_id.hpp"
 
 namespace nearkv {
@@ -20,6 +21,15 @@ struct ObjectState {
   bool known = false;    ///< Is in the index and its tenant's policy.
   bool chained = false;  ///< Is in the prefix tree.
   bool wipe = false;     ///< Its bytes are wiped when it goes.
+
+  /// Takes over what does not change as long as the object is there.
+  void set(std::uint64_t its_fingerprint, const nkv_object_record& record) {
+    fingerprint = its_fingerprint;
+    grains = record.grains;
+    bytes = record.bytes;
+    tenant = record.tenant;
+    wipe = (record.flags & NKV_OBJECT_FLAG_WIPE) != 0;
+  }
 };
 
 /// Counts users of objects: readers, and leases. An object that is retired gets no new users, and

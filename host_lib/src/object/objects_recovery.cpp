@@ -77,12 +77,7 @@ void Objects::scan(Scan* scan) {
       scan->torn.push_back(id);
       continue;
     }
-    ObjectState& state = states_[id];
-    state.fingerprint = fingerprint_of(record.namespace_number, StoredKey(record));
-    state.grains = record.grains;
-    state.bytes = record.bytes;
-    state.tenant = record.tenant;
-    state.wipe = (record.flags & NKV_OBJECT_FLAG_WIPE) != 0;
+    states_[id].set(fingerprint_of(record.namespace_number, StoredKey(record)), record);
     scan->extents.insert(scan->extents.end(), extents.begin(), extents.end());
     scan->found.push_back({record.generation, record.parent, id, record.expires_s,
                            static_cast<std::uint16_t>(extents.size()), record.flags,

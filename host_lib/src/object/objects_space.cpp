@@ -54,12 +54,8 @@ void Objects::count_churn(std::uint64_t bytes) {
 
 void Objects::occupy(const Incoming& incoming) {
   ObjectState& state = states_[incoming.id];
-  state.fingerprint = incoming.fingerprint;
-  state.grains = incoming.record.grains;
-  state.bytes = incoming.record.bytes;
-  state.tenant = incoming.record.tenant;
+  state.set(incoming.fingerprint, incoming.record);
   state.chained = false;
-  state.wipe = (incoming.record.flags & NKV_OBJECT_FLAG_WIPE) != 0;
   tenants_.at(state.tenant).used_bytes += std::uint64_t{state.grains} * NKV_OBJECT_GRAIN_BYTES;
 }
 

@@ -176,34 +176,17 @@ void StackedStore::get(const Job& job, std::span<Status> statuses,
 void StackedStore::promote(const Job& job, const ObjectItem& item, std::size_t tier) {
   if (item.key_is_digest) return;
   if (hotness_.count(job.namespace_number, item.key) < options_.promote_after) return;
-  Job get = for_tier(job, tier);
-  // Nobody erases or replaces it meanwhile.
+  ObjectStore* const below = tiers_[tier].get();
   const std::scoped_lock lock(order_);
   ObjectInfo info;
-  if (tiers_[tier]->describe(get.namespace_number, item.key, &info) != Status::kOk) return;
+  const Status status = below->describe(for_tier(job, tier).namespace_number, item.key, &info);
+  if (status != Status::kOk) return;
   // Read again: what was copied to the target is the caller's, who may have changed it by now.
-  std::vector<std::byte> contents(info.bytes);
-  const std::span<std::byte> target(contents);
-  const std::span<const std::byte> source(contents);
-  ObjectItem copy;
-  copy.key = item.key;
-  copy.generation = info.generation;
-  copy.target = std::span(&target, 1);
-  copy.source = std::span(&source, 1);
-  get.items = std::span(&copy, 1);
-  get.quiet = true;
-  Job set;
-  set.kind = JobKind::kSet;
-  set.namespace_number = job.namespace_number;
-  set.items = get.items;
-  set.evict = false;
-  set.parts = info.parts;
-  const auto age = remaining_age(info);
-  if (!age) return;
-  set.age = *age;
-  JobResult result;
-  if (tiers_[tier]->run(get, &result) != Status::kOk || !result.all_ok()) return;
-  if (tiers_.front()->run(set, &result) == Status::kOk && result.all_ok()) ++promotions_;
+  TierCopy copy(info);
+  if (copy.read(below) == Status::kOk &&
+      copy.write(tiers_.front().get(), job.namespace_number, false, false) == Status::kOk) {
+    ++promotions_;
+  }
 }
 
 std::size_t StackedStore::exists(std::uint32_t namespace_number, std::span<const Key> keys,

@@ -87,6 +87,13 @@ class StackedStore final : public ObjectStore {
   /// that has room.
   void set_where_there_is_room(const Job& job, Clock::time_point deadline, Status* status);
   void set_parts(const Job& job, std::span<Status> statuses);
+  /// For a job that overwrites: takes the lock and erases what is below the first tier. False: a
+  /// tier was not reached, and the statuses say so.
+  [[nodiscard]] bool begin_overwrite(const Job& job, std::unique_lock<std::mutex>* order,
+                                     std::span<Status> statuses);
+  /// True after a while in which others may have gone down, if `status` says that the first tier is
+  /// full and it is worth to try again.
+  [[nodiscard]] bool wait_for_room(Status status, Clock::time_point deadline);
   /// Only the last tier loses what has to make room; the others hand it down.
   [[nodiscard]] bool may_evict(const Job& job, std::size_t tier) const;
   /// A job that sets, in one tier.

@@ -49,17 +49,27 @@ void StackedStore::run_in(std::size_t tier, Job job, bool evict, std::span<Statu
   }
 }
 
+bool StackedStore::begin_overwrite(const Job& job, std::unique_lock<std::mutex>* order,
+                                   std::span<Status> statuses) {
+  if (!job.overwrite) return true;
+  order->lock();
+  // No older copy may be left below a newer one.
+  const Status status = erase_in(1, tiers_.size(), job);
+  if (status != Status::kOk) std::ranges::fill(statuses, status);
+  return status == Status::kOk;
+}
+
+bool StackedStore::wait_for_room(Status status, Clock::time_point deadline) {
+  if (status != Status::kPoolFull || mover_.is_cut_off() || Clock::now() >= deadline) return false;
+  mover_.wake();
+  std::this_thread::sleep_for(kPoll);
+  return true;
+}
+
 void StackedStore::set(const Job& job, std::span<Status> statuses) {
   std::vector<Status> below(statuses.size(), Status::kPoolFull);
   std::unique_lock lock(order_, std::defer_lock);
-  if (job.overwrite) {
-    lock.lock();
-    // No older copy may be left below a newer one.
-    if (const Status status = erase_in(1, tiers_.size(), job); status != Status::kOk) {
-      std::ranges::fill(statuses, status);
-      return;
-    }
-  }
+  if (!begin_overwrite(job, &lock, statuses)) return;
   for (std::size_t tier = tiers_.size(); tier-- > 1 && options_.write_through;) {
     run_in(tier, job, may_evict(job, tier), below);
   }
@@ -91,11 +101,7 @@ void StackedStore::set_where_there_is_room(const Job& job, Clock::time_point dea
     // An older copy above would be found first.
     if (job.overwrite && *status == Status::kOk) *status = erase_in(0, tier, job);
   };
-  while (*status == Status::kPoolFull && !mover_.is_cut_off() && Clock::now() < deadline) {
-    mover_.wake();
-    std::this_thread::sleep_for(kPoll);
-    set_in(0, false);
-  }
+  while (wait_for_room(*status, deadline)) set_in(0, false);
   for (std::size_t tier = 1; tier < tiers_.size() && *status == Status::kPoolFull; ++tier) {
     set_in(tier, may_evict(job, tier));
     if (is_away(*status)) *status = Status::kPoolFull;
@@ -107,24 +113,14 @@ void StackedStore::set_where_there_is_room(const Job& job, Clock::time_point dea
 void StackedStore::set_parts(const Job& job, std::span<Status> statuses) {
   // All parts go to the first tier: in two of them an object would never be whole.
   std::unique_lock lock(order_, std::defer_lock);
-  if (job.overwrite) {
-    lock.lock();
-    if (const Status status = erase_in(1, tiers_.size(), job); status != Status::kOk) {
-      std::ranges::fill(statuses, status);
-      return;
-    }
-  }
+  if (!begin_overwrite(job, &lock, statuses)) return;
   run_in(0, job, false, statuses);
   if (lock.owns_lock()) lock.unlock();
   const auto deadline = deadline_after(options_.patience);
   for (std::size_t i = 0; i < statuses.size(); ++i) {
     Job one = job;
     one.items = job.items.subspan(i, 1);
-    while (statuses[i] == Status::kPoolFull && !mover_.is_cut_off() && Clock::now() < deadline) {
-      mover_.wake();
-      std::this_thread::sleep_for(kPoll);
-      run_in(0, one, false, statuses.subspan(i, 1));
-    }
+    while (wait_for_room(statuses[i], deadline)) run_in(0, one, false, statuses.subspan(i, 1));
     if (statuses[i] == Status::kPoolFull && job.evict) {
       const std::scoped_lock no_move(order_);
       run_in(0, one, true, statuses.subspan(i, 1));

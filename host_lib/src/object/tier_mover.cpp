@@ -33,13 +33,52 @@ std::optional<std::uint32_t> TierNumbers::in_stack(std::uint32_t number, std::si
   return found->first;
 }
 
-std::optional<std::chrono::seconds> remaining_age(const ObjectInfo& info) {
-  if (info.expires_s == 0) return std::chrono::seconds(0);
-  const std::chrono::seconds left = std::chrono::seconds(info.expires_s) -
-                                    std::chrono::duration_cast<std::chrono::seconds>(
-                                        std::chrono::system_clock::now().time_since_epoch());
-  if (left.count() <= 0) return std::nullopt;
-  return left;
+Status TierCopy::run(ObjectStore* store, Job job) {
+  const std::span<std::byte> target(contents_);
+  const std::span<const std::byte> source(contents_);
+  ObjectItem item;
+  item.key = info_.key;
+  item.key_is_digest = info_.key_is_digest;
+  item.generation = info_.generation;
+  item.target = std::span(&target, 1);
+  item.source = std::span(&source, 1);
+  job.items = std::span(&item, 1);
+  JobResult result;
+  const Status status = store->run(job, &result);
+  return status == Status::kOk ? result.items.front() : status;
+}
+
+Status TierCopy::read(ObjectStore* from) {
+  if (info_.expires_s != 0) {
+    age_ = std::chrono::seconds(info_.expires_s) -
+           std::chrono::duration_cast<std::chrono::seconds>(
+               std::chrono::system_clock::now().time_since_epoch());
+    if (age_.count() <= 0) return Status::kNotFound;
+  }
+  contents_.resize(info_.bytes);
+  Job job;
+  job.namespace_number = info_.namespace_number;
+  job.quiet = true;
+  return run(from, job);
+}
+
+Status TierCopy::write(ObjectStore* to, std::uint32_t namespace_number, bool overwrite,
+                       bool evict) {
+  Job job;
+  job.kind = JobKind::kSet;
+  job.namespace_number = namespace_number;
+  job.overwrite = overwrite;
+  job.evict = evict;
+  job.parts = info_.parts;
+  job.age = age_;
+  return run(to, job);
+}
+
+Status TierCopy::erase(ObjectStore* from) {
+  Job job;
+  job.kind = JobKind::kErase;
+  job.namespace_number = info_.namespace_number;
+  return run(from, job);
 }
 
 TierMover::TierMover(std::span<const std::unique_ptr<ObjectStore>> tiers,
@@ -109,38 +148,14 @@ bool TierMover::demote(std::size_t tier) {
 bool TierMover::demote_one(std::size_t tier, const ObjectInfo& info) {
   const auto number = numbers_->in_stack(info.namespace_number, tier);
   if (!number) return false;
-  std::vector<std::byte> data(info.bytes);
-  const std::span<std::byte> target(data);
-  const std::span<const std::byte> source(data);
-  ObjectItem item;
-  item.key = info.key;
-  item.key_is_digest = info.key_is_digest;
-  item.generation = info.generation;
-  item.target = std::span(&target, 1);
-  item.source = std::span(&source, 1);
-  const auto run = [&](std::size_t where, JobKind kind, std::uint32_t its_number, Job job = {}) {
-    job.kind = kind;
-    job.namespace_number = its_number;
-    job.items = std::span(&item, 1);
-    JobResult result;
-    const Status status = tiers_[where]->run(job, &result);
-    if (where > tier) is_cut_off_ = is_away(status == Status::kOk ? result.items[0] : status);
-    return status == Status::kOk && result.all_ok();
-  };
-  const auto age = remaining_age(info);
-  if (!age) return false;  // It goes where it is.
-  // Nobody erases or replaces it between these three.
   const std::scoped_lock lock(*order_);
-  Job get;
-  get.quiet = true;
-  if (!run(tier, JobKind::kGet, info.namespace_number, get)) return false;
-  Job set;
-  set.overwrite = true;
-  set.parts = info.parts;
-  set.age = *age;
-  set.evict = tier + 2 == tiers_.size();
-  if (!run(tier + 1, JobKind::kSet, *numbers_->in_tier(*number, tier + 1), set)) return false;
-  return run(tier, JobKind::kErase, info.namespace_number);
+  TierCopy copy(info);
+  if (copy.read(tiers_[tier].get()) != Status::kOk) return false;
+  const bool is_last = tier + 2 == tiers_.size();
+  const Status below =
+      copy.write(tiers_[tier + 1].get(), *numbers_->in_tier(*number, tier + 1), true, is_last);
+  is_cut_off_ = is_away(below);
+  return below == Status::kOk && copy.erase(tiers_[tier].get()) == Status::kOk;
 }
 
 }  // namespace nearkv

@@ -35,9 +35,29 @@ class TierNumbers {
   std::map<std::uint32_t, std::vector<std::uint32_t>> numbers_;
 };
 
-/// How long an object may stay yet: what a copy of it may be. Nothing if its time is over; 0: it
-/// never leaves by age.
-[[nodiscard]] std::optional<std::chrono::seconds> remaining_age(const ObjectInfo& info);
+/// One object on its way from a tier to another. Whoever copies sees to it that nobody erases or
+/// replaces it meanwhile.
+class TierCopy {
+ public:
+  explicit TierCopy(const ObjectInfo& info) : info_(info) {}
+
+  /// Reads it, unseen by eviction and statistics, if it is still the one that was described. What
+  /// is past its age is not copied: kNotFound.
+  Status read(ObjectStore* from);
+
+  /// Stores what was read, with its parts and the age that is left to it.
+  Status write(ObjectStore* to, std::uint32_t namespace_number, bool overwrite, bool evict);
+
+  /// Takes it away from where it was read.
+  Status erase(ObjectStore* from);
+
+ private:
+  Status run(ObjectStore* store, Job job);
+
+  const ObjectInfo& info_;
+  std::chrono::seconds age_{0};
+  std::vector<std::byte> contents_;
+};
 
 /// One thread that watches the tiers but the last. Where more than the high watermark of a tier is
 /// used, it copies the coldest objects to the tier below, batch by batch, and then erases them,
