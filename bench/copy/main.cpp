@@ -1,7 +1,6 @@
 // nearkv_copy_bench: what the object tier's bytes cost to move, beside what else moves them.
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "cases.hpp"
@@ -52,12 +51,7 @@ int run(int argc, char** argv) {
     if (group == "seal") nearkv::bench::compare_seals(options, &report);
     if (group == "file") nearkv::bench::compare_files(options, &report);
   }
-  if (json_path.empty()) return 0;
-  std::ofstream file(json_path);
-  file << nlohmann::json{{"results", report.results()}}.dump(2) << '\n';
-  if (file.good()) return 0;
-  std::cerr << json_path << ": cannot be written\n";
-  return 1;
+  return nearkv::bench::save_results(json_path, report.results());
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <iostream>
 #include <latch>
 #include <thread>
 
@@ -58,6 +60,15 @@ void Report::compare(const Comparison& comparison, const std::vector<Contender>&
     results_.push_back(std::move(result));
   }
   std::fflush(stdout);
+}
+
+int save_results(const std::string& path, const nlohmann::json& results) {
+  if (path.empty()) return 0;
+  std::ofstream file(path);
+  file << nlohmann::json{{"results", results}}.dump(2) << '\n';
+  if (file.good()) return 0;
+  std::cerr << path << ": cannot be written\n";
+  return 1;
 }
 
 void on_threads(unsigned threads, const std::function<void(unsigned)>& body) {

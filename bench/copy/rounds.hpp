@@ -38,6 +38,9 @@ class Report {
   nlohmann::json results_ = nlohmann::json::array();
 };
 
+/// Writes results as JSON; without a path, nothing. The program's exit status.
+[[nodiscard]] int save_results(const std::string& path, const nlohmann::json& results);
+
 /// Calls body(thread) on `threads` threads at once and waits for all.
 void on_threads(unsigned threads, const std::function<void(unsigned)>& body);
 

@@ -1,6 +1,5 @@
 // nearkv_daemon_bench: what it costs that a pool is another process's.
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
 
 #include "cases.hpp"
@@ -41,12 +40,7 @@ int run(int argc, char** argv) {
   nearkv::bench::compare_rates(options, "daemon", {{"in process", &local}, {"daemon", &daemon}},
                                &report);
   for (const auto& result : report.results()) results.push_back(result);
-  if (json_path.empty()) return 0;
-  std::ofstream file(json_path);
-  file << nlohmann::json{{"results", results}}.dump(2) << '\n';
-  if (file.good()) return 0;
-  std::cerr << json_path << ": cannot be written\n";
-  return 1;
+  return nearkv::bench::save_results(json_path, results);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
 #include <stdexcept>
 
@@ -83,12 +82,7 @@ int run(int argc, char** argv) {
   remote.store.reset();
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  if (json_path.empty()) return 0;
-  std::ofstream file(json_path);
-  file << nlohmann::json{{"results", report.results()}}.dump(2) << '\n';
-  if (file.good()) return 0;
-  std::cerr << json_path << ": cannot be written\n";
-  return 1;
+  return bench::save_results(json_path, report.results());
 }
 
 }  // namespace

@@ -693,57 +693,35 @@ TEST_P(ObjectStoreTest, VerifyingReadsEverything) {
   EXPECT_EQ(progress.damaged, 0U);
 }
 
-/// Sets parts [first, first + count) of an object of 8 parts.
-Status set_parts(ObjectStore* store, std::uint32_t space, const Bytes& key, const Bytes& data,
-                 std::uint16_t first, std::uint16_t count) {
-  const std::size_t part_bytes = (data.size() + 7) / 8;
-  const std::size_t begin = first * part_bytes;
-  const std::size_t end = std::min<std::size_t>((first + count) * part_bytes, data.size());
-  const std::span<const std::byte> source = std::span(data).subspan(begin, end - begin);
-  ObjectItem item;
-  item.key = key;
-  item.source = std::span(&source, 1);
-  item.first_part = first;
-  item.part_count = count;
-  Job job;
-  job.kind = JobKind::kSetParts;
-  job.namespace_number = space;
-  job.items = std::span(&item, 1);
-  job.parts = 8;
-  job.object_bytes = static_cast<std::uint32_t>(data.size());
-  JobResult result;
-  const Status status = store->run(job, &result);
-  return status == Status::kOk ? result.items[0] : status;
-}
-
 TEST_P(ObjectStoreTest, AnObjectThatComesInPartsIsSeenOnceItIsWhole) {
   const Bytes data = contents(5, 8 * 8192);  // Whole blocks, as files of blocks want them.
   constexpr std::uint16_t kOrder[] = {3, 0, 7, 1, 6, 4, 2};
   for (const std::uint16_t part : kOrder) {
-    ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, part, 1), Status::kOk);
+    ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 8, part, 1), Status::kOk);
     EXPECT_FALSE(exists(store_.get(), space_, key_of(1)));
   }
-  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 5, 1), Status::kOk);
+  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 8, 5, 1), Status::kOk);
   Bytes found;
   ASSERT_EQ(get(store_.get(), space_, key_of(1), &found), Status::kOk);
   EXPECT_EQ(found, data);
   ASSERT_EQ(get(store_.get(), space_, key_of(1), &found, 8192, 6, 1), Status::kOk);
   EXPECT_TRUE(std::equal(found.begin(), found.end(), data.begin() + 6 * 8192));
-  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), data, 5, 1), Status::kOk)
+  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), data, 8, 5, 1), Status::kOk)
       << "an object that is there counts as set";
 }
 
 TEST_P(ObjectStoreTest, AnObjectOfWhichPartsAreMissingIsForgottenWhenErased) {
   const Bytes data = contents(5, 8 * 8192);
-  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 0, 4), Status::kOk);
+  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 8, 0, 4), Status::kOk);
   EXPECT_GT(store_->stats().used_bytes, 0U);
   EXPECT_EQ(erase(store_.get(), space_, key_of(1)), Status::kOk);
   EXPECT_EQ(store_->stats().used_bytes, 0U);
-  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 4, 4), Status::kOk);
+  ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 8, 4, 4), Status::kOk);
   EXPECT_FALSE(exists(store_.get(), space_, key_of(1)));
-  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), contents(1, 80), 0, 1), Status::kBadArgument)
+  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), contents(1, 80), 8, 0, 1),
+            Status::kBadArgument)
       << "of another size than the parts that have come";
-  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), data, 7, 2), Status::kBadArgument);
+  EXPECT_EQ(set_parts(store_.get(), space_, key_of(1), data, 8, 7, 2), Status::kBadArgument);
 }
 
 TEST_P(ObjectStoreTest, TellsWhatHasChanged) {

@@ -129,22 +129,7 @@ TEST_P(SealedStoreTest, MorePartsThanBytesAreFine) {
 TEST_P(SealedStoreTest, PartsThatComeOneByOneAreSealed) {
   const Bytes data = contents(1, 4 * 4096);
   for (std::uint16_t part = 0; part < 4; ++part) {
-    const std::span<const std::byte> source = std::span(data).subspan(part * 4096, 4096);
-    const Bytes key = key_of(1);
-    ObjectItem item;
-    item.key = key;
-    item.source = std::span(&source, 1);
-    item.first_part = part;
-    item.part_count = 1;
-    Job job;
-    job.kind = JobKind::kSetParts;
-    job.namespace_number = space_;
-    job.items = std::span(&item, 1);
-    job.parts = 4;
-    job.object_bytes = static_cast<std::uint32_t>(data.size());
-    JobResult result;
-    ASSERT_EQ(store_->run(job, &result), Status::kOk);
-    ASSERT_EQ(result.items[0], Status::kOk);
+    ASSERT_EQ(set_parts(store_.get(), space_, key_of(1), data, 4, part, 1), Status::kOk);
   }
   ASSERT_NO_FATAL_FAILURE(reopen(options(key_)));
   Bytes found;

@@ -14,6 +14,7 @@
 
 #include "daemon/wire/file_descriptor.hpp"
 #include "remote/remote_store.hpp"
+#include "support/eventually.hpp"
 #include "support/objects.hpp"
 #include "support/temporary_file.hpp"
 
@@ -115,17 +116,6 @@ inline std::uint32_t open_space(ObjectStore* store, std::uint16_t tenant = 1) {
   std::uint32_t number = 0;
   EXPECT_EQ(store->open_namespace(name, &number), Status::kOk);
   return number;
-}
-
-/// Until `done()`; false if it takes longer than any machine needs.
-template <typename Done>
-bool eventually(Done done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
 }
 
 }  // namespace nearkv::test

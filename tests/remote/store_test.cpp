@@ -168,21 +168,7 @@ TEST_P(RemoteStoreTest, ReadsAndWritesParts) {
   const Bytes data = contents(3, kBytes);
   const Bytes key = key_of(3);
   for (std::uint16_t part = kParts; part-- > 0;) {
-    const std::span<const std::byte> source = std::span(data).subspan(part * 30'000U, 30'000);
-    ObjectItem item;
-    item.key = key;
-    item.source = std::span(&source, 1);
-    item.first_part = part;
-    item.part_count = 1;
-    Job job;
-    job.kind = JobKind::kSetParts;
-    job.namespace_number = space_;
-    job.items = std::span(&item, 1);
-    job.parts = kParts;
-    job.object_bytes = kBytes;
-    JobResult result;
-    ASSERT_EQ(store_->run(job, &result), Status::kOk);
-    ASSERT_TRUE(result.all_ok()) << part;
+    ASSERT_EQ(set_parts(store_.get(), space_, key, data, kParts, part, 1), Status::kOk) << part;
     EXPECT_EQ(exists(store_.get(), space_, key), part == 0);
   }
   Bytes found;

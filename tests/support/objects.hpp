@@ -44,6 +44,18 @@ inline Bytes contents(std::uint64_t seed, std::size_t bytes) {
   return data;
 }
 
+/// Runs a job of one item; `bytes`: what it says of the object's size.
+inline Status run_one(ObjectStore* store, std::uint32_t space, const ObjectItem& item, Job job,
+                      std::uint32_t* bytes = nullptr) {
+  job.namespace_number = space;
+  job.items = std::span(&item, 1);
+  JobResult result;
+  const Status status = store->run(job, &result);
+  if (status != Status::kOk) return status;
+  if (bytes != nullptr) *bytes = result.object_bytes[0];
+  return result.items[0];
+}
+
 /// Sets one object; options as in Job.
 inline Status set(ObjectStore* store, std::uint32_t space, const Bytes& key, const Bytes& data,
                   Job job = {}) {
@@ -52,11 +64,27 @@ inline Status set(ObjectStore* store, std::uint32_t space, const Bytes& key, con
   item.key = key;
   item.source = std::span(&source, 1);
   job.kind = JobKind::kSet;
-  job.namespace_number = space;
-  job.items = std::span(&item, 1);
-  JobResult result;
-  const Status status = store->run(job, &result);
-  return status == Status::kOk ? result.items[0] : status;
+  return run_one(store, space, item, job);
+}
+
+/// Sets parts [first, first + count) of an object of `parts`.
+inline Status set_parts(ObjectStore* store, std::uint32_t space, const Bytes& key,
+                        const Bytes& data, std::uint16_t parts, std::uint16_t first,
+                        std::uint16_t count) {
+  const std::size_t part_bytes = (data.size() + parts - 1) / parts;
+  const std::size_t begin = first * part_bytes;
+  const std::size_t end = std::min<std::size_t>((first + count) * part_bytes, data.size());
+  const std::span<const std::byte> source = std::span(data).subspan(begin, end - begin);
+  ObjectItem item;
+  item.key = key;
+  item.source = std::span(&source, 1);
+  item.first_part = first;
+  item.part_count = count;
+  Job job;
+  job.kind = JobKind::kSetParts;
+  job.parts = parts;
+  job.object_bytes = static_cast<std::uint32_t>(data.size());
+  return run_one(store, space, item, job);
 }
 
 /// Gets one object of at most `room` bytes.
@@ -70,14 +98,10 @@ inline Status get(ObjectStore* store, std::uint32_t space, const Bytes& key, Byt
   item.target = std::span(&target, 1);
   item.first_part = first_part;
   item.part_count = part_count;
-  Job job;
-  job.namespace_number = space;
-  job.items = std::span(&item, 1);
-  JobResult result;
-  const Status status = store->run(job, &result);
-  if (status != Status::kOk) return status;
-  data->resize(result.object_bytes[0]);
-  return result.items[0];
+  auto bytes = static_cast<std::uint32_t>(room);
+  const Status status = run_one(store, space, item, {}, &bytes);
+  data->resize(bytes);
+  return status;
 }
 
 inline Status erase(ObjectStore* store, std::uint32_t space, const Bytes& key) {
@@ -85,11 +109,7 @@ inline Status erase(ObjectStore* store, std::uint32_t space, const Bytes& key) {
   item.key = key;
   Job job;
   job.kind = JobKind::kErase;
-  job.namespace_number = space;
-  job.items = std::span(&item, 1);
-  JobResult result;
-  const Status status = store->run(job, &result);
-  return status == Status::kOk ? result.items[0] : status;
+  return run_one(store, space, item, job);
 }
 
 inline bool exists(ObjectStore* store, std::uint32_t space, const Bytes& key) {
