@@ -1,0 +1,52 @@
+// First in, first out, any payload type. Valid/ready on both sides; data appear at the output one
+// cycle after they were taken, and stay until taken. A full FIFO takes nothing, even while it gives.
+
+module nkv_fifo #(
+  parameter type T = logic [7:0],
+  parameter int unsigned Depth = 4,  // A power of two, 2 at least.
+  localparam int unsigned IndexBits = $clog2(Depth)
+) (
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic clear_i,              // Empties it; what comes in this cycle is lost too.
+
+  input  logic in_valid_i,
+  output logic in_ready_o,
+  input  T     in_data_i,
+
+  output logic out_valid_o,
+  input  logic out_ready_i,
+  output T     out_data_o,
+
+  output logic [IndexBits:0] used_o  // Entries held.
+);
+
+  T memory[Depth];
+  logic [IndexBits:0] write_q, read_q;
+
+  wire push = in_valid_i && in_ready_o;
+  wire pop = out_valid_o && out_ready_i;
+
+  assign used_o = write_q - read_q;
+  assign in_ready_o = !used_o[IndexBits];
+  assign out_valid_o = used_o != '0;
+  assign out_data_o = memory[read_q[IndexBits-1:0]];
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      write_q <= '0;
+      read_q <= '0;
+    end else if (clear_i) begin
+      write_q <= '0;
+      read_q <= '0;
+    end else begin
+      if (push) write_q <= write_q + 1'b1;
+      if (pop) read_q <= read_q + 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (push) memory[write_q[IndexBits-1:0]] <= in_data_i;
+  end
+
+endmodule

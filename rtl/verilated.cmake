@@ -1,0 +1,27 @@
+# Verilated modules as libraries, for whoever simulates RTL. Sets NEARKV_VERILATOR_MISSING to the
+# reason where there is no Verilator, and to nothing where there is.
+set(NEARKV_VERILATOR_MISSING "")
+if(NEARKV_RTL STREQUAL "OFF")
+  set(NEARKV_VERILATOR_MISSING "NEARKV_RTL is OFF")
+else()
+  find_package(verilator QUIET HINTS $ENV{VERILATOR_ROOT})
+  if(NOT verilator_FOUND)
+    set(NEARKV_VERILATOR_MISSING "Verilator not found (install verilator)")
+    if(NEARKV_RTL STREQUAL "ON")
+      message(FATAL_ERROR "NEARKV_RTL is ON: ${NEARKV_VERILATOR_MISSING}")
+    endif()
+  endif()
+endif()
+
+# nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [PARAMETERS <name>=<value>...])
+# A static library with class V<module>; packages come first among the sources.
+function(nearkv_verilated_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP" "SOURCES;PARAMETERS")
+  list(TRANSFORM ARG_PARAMETERS PREPEND "-G")
+  add_library(${target} STATIC)
+  verilate(${target} PREFIX V${ARG_TOP} SOURCES ${ARG_SOURCES}
+    VERILATOR_ARGS -Wall -O3 --x-assign fast --x-initial fast --top-module ${ARG_TOP}
+                   ${ARG_PARAMETERS})
+  get_target_property(includes ${target} INCLUDE_DIRECTORIES)
+  target_include_directories(${target} SYSTEM INTERFACE ${includes})
+endfunction()

@@ -1,0 +1,75 @@
+// A Verilated module under a clock: what every test of tests/rtl begins with.
+#pragma once
+
+#include <verilated.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "support/seed.hpp"
+
+namespace nearkv::rtl_test {
+
+/// Holds one instance of a Verilated module that has ports clk_i and rst_ni, in its own context.
+template <typename Module>
+class Simulation {
+ public:
+  Simulation() : module_(std::make_unique<Module>(&context_)) {}
+  ~Simulation() { module_->final(); }
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  Module* operator->() { return module_.get(); }
+  Module& operator*() { return *module_; }
+
+  /// Settles combinational outputs after inputs were set.
+  void settle() { module_->eval(); }
+
+  /// One rising edge. Inputs that were set before take effect; outputs are settled after.
+  void tick() {
+    module_->clk_i = 0;
+    module_->eval();
+    module_->clk_i = 1;
+    module_->eval();
+    ++cycles_;
+  }
+
+  void ticks(unsigned count) {
+    while (count-- > 0) tick();
+  }
+
+  /// Holds reset for two cycles.
+  void reset() {
+    module_->rst_ni = 0;
+    ticks(2);
+    module_->rst_ni = 1;
+    settle();
+  }
+
+  /// Ticks until `done` holds; false after `limit` cycles without.
+  [[nodiscard]] bool tick_until(const std::function<bool()>& done, unsigned limit) {
+    for (unsigned i = 0; i < limit; ++i) {
+      settle();
+      if (done()) return true;
+      tick();
+    }
+    settle();
+    return done();
+  }
+
+  [[nodiscard]] std::uint64_t cycles() const { return cycles_; }
+
+ private:
+  VerilatedContext context_;
+  std::unique_ptr<Module> module_;
+  std::uint64_t cycles_ = 0;
+};
+
+/// How often a side of a handshake is willing, of 8: streams are tested at each of these.
+inline constexpr unsigned kPaces[] = {8, 5, 1};
+
+/// Whether a side that is willing `pace` times of 8 is willing now.
+inline bool is_willing(test::Random& random, unsigned pace) { return random() % 8 < pace; }
+
+}  // namespace nearkv::rtl_test
