@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <bit>
 #include <optional>
 
 #include "nkv_abi.h"
@@ -12,10 +13,13 @@ namespace {
 
 constexpr uint64_t kNoRegister = ~uint64_t{0};
 
+constexpr uint64_t kMaxTokensLog2 = std::bit_width(uint32_t{NKV_MAX_TOKENS}) - 1;
+
 constexpr uint64_t kLimits = uint64_t{NKV_MAX_QUEUES} << NKV_REG_LIMITS_QUEUES_SHIFT |
                              uint64_t{NKV_MAX_GROUP} << NKV_REG_LIMITS_GROUP_SHIFT |
                              uint64_t{NKV_MAX_HEAD_DIM} << NKV_REG_LIMITS_HEAD_DIM_SHIFT |
-                             uint64_t{NKV_MAX_TOP_K} << NKV_REG_LIMITS_TOP_K_SHIFT;
+                             uint64_t{NKV_MAX_TOP_K} << NKV_REG_LIMITS_TOP_K_SHIFT |
+                             kMaxTokensLog2 << NKV_REG_LIMITS_TOKENS_LOG2_SHIFT;
 
 constexpr uint64_t kAbi = uint64_t{NKV_ABI_MAJOR} << NKV_REG_ABI_MAJOR_SHIFT |
                           uint64_t{NKV_ABI_MINOR} << NKV_REG_ABI_MINOR_SHIFT;

@@ -202,7 +202,7 @@ REPLACEMENTS = {
     "register field overflow": (
         '{ name = "TOP_K", bits = 16, doc',
         '{ name = "TOP_K", bits = 33, doc',
-        ["register.LIMITS", "65 bits, 1 more"],
+        ["register.LIMITS", "73 bits, 9 more"],
     ),
     "register overlap": (
         'name = "LIMITS"\noffset = 0x020',

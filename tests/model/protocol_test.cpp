@@ -74,6 +74,7 @@ TEST(Registers, SayWhatTheDeviceIs) {
   EXPECT_EQ(limits >> NKV_REG_LIMITS_GROUP_SHIFT & 0xff, uint64_t{NKV_MAX_GROUP});
   EXPECT_EQ(limits >> NKV_REG_LIMITS_HEAD_DIM_SHIFT & 0xffff, uint64_t{NKV_MAX_HEAD_DIM});
   EXPECT_EQ(limits >> NKV_REG_LIMITS_TOP_K_SHIFT & 0xffff, uint64_t{NKV_MAX_TOP_K});
+  EXPECT_EQ(1ULL << (limits >> NKV_REG_LIMITS_TOKENS_LOG2_SHIFT & 0xff), uint64_t{NKV_MAX_TOKENS});
   EXPECT_EQ(card.read_csr(NKV_REG_FEATURES) & NKV_FEATURE_TICKS, 0u);
 }
 

@@ -15,11 +15,14 @@ constexpr std::uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER |
                                     NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
                                     NKV_FEATURE_TRANSCODE | NKV_FEATURE_TICKS;
 
+constexpr std::uint64_t kMaxTokensLog2 = std::bit_width(std::uint32_t{NKV_MAX_TOKENS}) - 1;
+
 std::uint64_t limits() {
   return (std::uint64_t{NKV_MAX_QUEUES} << NKV_REG_LIMITS_QUEUES_SHIFT) |
          (std::uint64_t{NKV_MAX_GROUP} << NKV_REG_LIMITS_GROUP_SHIFT) |
          (std::uint64_t{NKV_MAX_HEAD_DIM} << NKV_REG_LIMITS_HEAD_DIM_SHIFT) |
-         (std::uint64_t{NKV_MAX_TOP_K} << NKV_REG_LIMITS_TOP_K_SHIFT);
+         (std::uint64_t{NKV_MAX_TOP_K} << NKV_REG_LIMITS_TOP_K_SHIFT) |
+         (kMaxTokensLog2 << NKV_REG_LIMITS_TOKENS_LOG2_SHIFT);
 }
 
 /// Fills Memory and Workers options from a URI; every option must be known.

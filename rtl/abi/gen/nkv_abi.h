@@ -1847,7 +1847,11 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_ABI_MINOR_MASK 0xffff0000ull
 #define NKV_REG_FEATURES 0x10u /**< [ro] What the device offers. */
 #define NKV_REG_MEMORY_BYTES 0x18u /**< [ro] Size of device memory. */
-#define NKV_REG_LIMITS 0x20u /**< [ro] This device's limits, at or below the contract's. */
+/**
+ * [ro] This device's limits, at or below the contract's. A command beyond one is BAD_FIELD, detail
+ * = offset of the field.
+ */
+#define NKV_REG_LIMITS 0x20u
 #define NKV_REG_LIMITS_QUEUES_SHIFT 0 /**< Queues. */
 #define NKV_REG_LIMITS_QUEUES_MASK 0xffull
 #define NKV_REG_LIMITS_GROUP_SHIFT 8 /**< Largest `group`. */
@@ -1856,6 +1860,9 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_LIMITS_HEAD_DIM_MASK 0xffff0000ull
 #define NKV_REG_LIMITS_TOP_K_SHIFT 32 /**< Largest `top_k`. */
 #define NKV_REG_LIMITS_TOP_K_MASK 0xffff00000000ull
+/** Longest page list that TOPK and ATTEND take, in tokens, as a power of two. */
+#define NKV_REG_LIMITS_TOKENS_LOG2_SHIFT 48
+#define NKV_REG_LIMITS_TOKENS_LOG2_MASK 0xff000000000000ull
 #define NKV_REG_TICK_HZ 0x28u /**< [ro] Ticks per second in completions; 0 without feature TICKS. */
 #define NKV_REG_CONTROL 0x30u /**< [rw] Device control. */
 /** Write 1: abort what is in flight, disable all queues. Reads 0. */

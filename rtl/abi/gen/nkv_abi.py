@@ -1637,12 +1637,14 @@ REG_ABI_MINOR = RegisterField(16, 16)
 REG_FEATURES = 0x10
 # [ro] Size of device memory.
 REG_MEMORY_BYTES = 0x18
-# [ro] This device's limits, at or below the contract's.
+# [ro] This device's limits, at or below the contract's. A command beyond one is BAD_FIELD, detail =
+# offset of the field.
 REG_LIMITS = 0x20
 REG_LIMITS_QUEUES = RegisterField(0, 8)
 REG_LIMITS_GROUP = RegisterField(8, 8)
 REG_LIMITS_HEAD_DIM = RegisterField(16, 16)
 REG_LIMITS_TOP_K = RegisterField(32, 16)
+REG_LIMITS_TOKENS_LOG2 = RegisterField(48, 8)
 # [ro] Ticks per second in completions; 0 without feature TICKS.
 REG_TICK_HZ = 0x28
 # [rw] Device control.

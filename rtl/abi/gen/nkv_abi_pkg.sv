@@ -1769,7 +1769,8 @@ package nkv_abi_pkg;
   localparam logic [31:0] RegFeatures = 32'h0000_0010;
   // [ro] Size of device memory.
   localparam logic [31:0] RegMemoryBytes = 32'h0000_0018;
-  // [ro] This device's limits, at or below the contract's.
+  // [ro] This device's limits, at or below the contract's. A command beyond one is BAD_FIELD,
+  // detail = offset of the field.
   localparam logic [31:0] RegLimits = 32'h0000_0020;
   localparam int unsigned RegLimitsQueuesLsb = 0;
   localparam int unsigned RegLimitsQueuesBits = 8;
@@ -1779,6 +1780,8 @@ package nkv_abi_pkg;
   localparam int unsigned RegLimitsHeadDimBits = 16;
   localparam int unsigned RegLimitsTopKLsb = 32;
   localparam int unsigned RegLimitsTopKBits = 16;
+  localparam int unsigned RegLimitsTokensLog2Lsb = 48;
+  localparam int unsigned RegLimitsTokensLog2Bits = 8;
   // [ro] Ticks per second in completions; 0 without feature TICKS.
   localparam logic [31:0] RegTickHz = 32'h0000_0028;
   // [rw] Device control.
@@ -1860,6 +1863,7 @@ package nkv_abi_pkg;
 
   // Fields of LIMITS
   typedef struct packed {
+    logic [7:0] tokens_log2;
     logic [15:0] top_k;
     logic [15:0] head_dim;
     logic [7:0] group;

@@ -51,6 +51,7 @@ module nkv_csr
       RegFeatures: rdata = hw2reg_i.features;
       RegMemoryBytes: rdata = hw2reg_i.memory_bytes;
       RegLimits: rdata = 64'({
+        hw2reg_i.limits.tokens_log2,
         hw2reg_i.limits.top_k,
         hw2reg_i.limits.head_dim,
         hw2reg_i.limits.group,
