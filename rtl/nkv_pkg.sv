@@ -17,21 +17,178 @@ package nkv_pkg;
   localparam int unsigned ExactLanes = 32;
   // Tokens whose plane bits the plane stage takes per cycle.
   localparam int unsigned PlaneTokens = 4;
-  // Longest page list.
+  // Longest page list that is kept on chip.
   localparam int unsigned ListPages = 512;
+  localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
+  // Memory bursts that an engine may have in flight.
+  localparam int unsigned Outstanding = 128;
 
-  // ---- Memory ---------------------------------------------------------------------------
+  // ---- Memory: AXI4 as the CXL IP's slices have it, and what units ask of it -----------------
   localparam int unsigned BurstBits = BurstBytes * 8;
   typedef logic [BurstBits-1:0] burst_t;
-  // Byte address in device memory, as the memory controllers take it.
+  // Byte address in device memory.
   localparam int unsigned AddressBits = 52;
   typedef logic [AddressBits-1:0] address_t;
+  localparam int unsigned AxiIdBits = 12;
+  typedef logic [AxiIdBits-1:0] axi_id_t;
 
-  // ---- Verdicts -------------------------------------------------------------------------
+  typedef struct packed {
+    axi_id_t    id;
+    address_t   addr;
+    logic [9:0] len;     // Beats - 1.
+  } axi_ar_t;
+
+  typedef struct packed {
+    axi_id_t    id;
+    logic       error;   // resp is SLVERR or DECERR.
+    logic       poison;  // user
+    logic       last;
+    burst_t     data;
+  } axi_r_t;
+
+  // Writes are single beats: address and data of one burst travel together.
+  typedef struct packed {
+    axi_id_t               id;
+    address_t              addr;
+    logic [BurstBytes-1:0] strb;
+    logic                  poison;
+    burst_t                data;
+  } axi_w_t;
+
+  typedef struct packed {
+    axi_id_t id;
+    logic    error;
+  } axi_b_t;
+
+  // What a queue's commands may touch: addresses of commands are offsets into its window.
+  typedef struct packed {
+    logic [15:0] tenant;
+    address_t    window_bytes;
+    address_t    window_base;
+  } domain_t;
+
+  // Who takes the bursts of a read.
+  typedef enum logic [2:0] {
+    SinkList,    // Page entries.
+    SinkQuery,   // Query rows.
+    SinkHeader,  // Page headers.
+    SinkArray    // Arrays of pages.
+  } sink_e;
+
+  // What travels with a read and comes back with each of its bursts.
+  typedef struct packed {
+    logic [6:0]                   last_bytes;  // Bytes that count of the last burst, 1 to 64.
+    logic [$clog2(PageTokens)-1:0] token;      // Rows and granules: the first token.
+    logic                         whole;       // A whole array, which has a checksum.
+    logic [3:0]                   array;       // PageArray*.
+    sink_e                        sink;
+  } read_tag_t;
+
+  typedef logic [25:0] burst_count_t;
+
+  // A read of whole bursts. `address` is an offset into the window, at a multiple of 64 bytes.
+  typedef struct packed {
+    read_tag_t   tag;
+    burst_count_t bursts;  // At least 1.
+    logic [63:0] address;
+  } read_request_t;
+
+  // One burst of a read, in the order of the requests.
+  typedef struct packed {
+    logic      fault;    // The read lay outside the window: no data, and no further bursts of it.
+    logic      poison;   // The memory says that the data are not to be used.
+    logic      first;    // Of its request.
+    logic      last;
+    read_tag_t tag;
+    burst_t    data;
+  } read_beat_t;
+
+  // A write within one burst, at an offset into the window.
+  typedef struct packed {
+    logic [63:0]           address;  // A multiple of 64.
+    logic [BurstBytes-1:0] strobes;
+    burst_t                data;
+  } write_request_t;
+
+  // ---- Commands ---------------------------------------------------------------------------
   typedef struct packed {
     status_e     status;
     logic [63:0] detail;
   } verdict_t;
+
+  localparam verdict_t VerdictOk = '{status: StatusOk, detail: '0};
+
+  typedef struct packed {
+    domain_t      domain;
+    logic [511:0] command;
+  } engine_command_t;
+
+  // What a command reports in its completion.
+  typedef struct packed {
+    logic [7:0]  flags;
+    logic [31:0] value_bursts;
+    logic [31:0] exact_bursts;
+    logic [31:0] refine_bursts;
+    logic [31:0] stream_bursts;
+    logic [31:0] count;
+    verdict_t    verdict;
+  } outcome_t;
+
+  // Reads of the traffic counters of ARITHMETIC.md section 9.
+  typedef enum logic [2:0] {
+    CountNone,
+    CountStream,
+    CountRefine,
+    CountExact,
+    CountValue
+  } traffic_e;
+
+  // ---- Pages --------------------------------------------------------------------------------
+  // Bit t: token t of a page.
+  typedef logic [PageTokens-1:0] token_mask_t;
+  // A page's place in the list of its command, and in the part of it that is on chip.
+  typedef logic [$clog2(MaxTokens)-1:0] list_index_t;
+  localparam int unsigned PageIndexBits = $clog2(ListPages);
+  typedef logic [PageIndexBits-1:0] page_index_t;
+
+  // A page that a pass goes to, and which of its tokens it is for.
+  typedef struct packed {
+    page_index_t page;
+    token_mask_t tokens;
+  } visit_t;
+
+  // What a page must be to serve a command.
+  typedef struct packed {
+    logic        whole_header;  // Else the first burst, which is all that a plane scan reads.
+    logic        any_codec;     // Compressed pages too.
+    logic        keys;          // `head_dim` must fit,
+    logic        values;        // `value_dim` too, and all pages store values or none does.
+    logic [15:0] head_dim;
+    logic [15:0] value_dim;
+  } demand_t;
+
+  // A page that was judged. Unless the verdict is OK, only `page` and `verdict` hold.
+  typedef struct packed {
+    visit_t       visit;
+    verdict_t     verdict;
+    logic [63:0]  address;      // Offset into the window.
+    page_header_t header;       // Its second half is zero unless the whole header was demanded.
+    logic [31:0]  total_bytes;
+    logic [PageArrayCount-1:0][31:0] offset;  // Of each array in the page,
+    logic [PageArrayCount-1:0][31:0] bytes;   // and its size.
+  } page_record_t;
+
+  // What a pass reads of the pages that it goes to.
+  typedef struct packed {
+    logic [PageArrayCount-1:0] whole;       // Arrays, ascending, each verified.
+    logic                      compressed;  // Of compressed pages the payload instead.
+  } plan_t;
+
+  // A page of a pass that cannot be used, by its index in the command's list.
+  typedef struct packed {
+    status_e     status;
+    list_index_t index;
+  } page_failure_t;
 
   // verilator lint_on UNUSEDPARAM
 

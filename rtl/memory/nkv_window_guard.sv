@@ -1,0 +1,31 @@
+// The only way from an address of a command to one of device memory: a range of bursts at an offset
+// into the queue's window becomes an address, and lies inside or is refused. A window whose size is
+// no multiple of a burst ends with the burst that holds its last byte. Combinational.
+
+module nkv_window_guard
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+(
+  input  domain_t     domain_i,
+  input  logic [63:0] offset_i,   // Of the first burst; its low 6 bits are not looked at.
+  input  burst_count_t bursts_i,
+
+  output logic        inside_o,   // All bursts lie in the window.
+  output address_t    address_o   // Of the first; the window's base if they do not.
+);
+
+  localparam int unsigned OffsetBits = $clog2(BurstBytes);
+
+  wire [63:0] window_bursts =
+      (64'(domain_i.window_bytes) + 64'(BurstBytes) - 64'd1) >> OffsetBits;
+  wire [63:0] first_burst = offset_i >> OffsetBits;
+  wire [63:0] bursts = 64'(bursts_i);
+
+  assign inside_o = bursts <= window_bursts && first_burst <= window_bursts - bursts;
+  assign address_o = domain_i.window_base +
+      (inside_o ? address_t'({first_burst[AddressBits-OffsetBits-1:0], OffsetBits'(0)}) : '0);
+
+  // The domain names a tenant too.
+  wire unused_tenant = ^domain_i.tenant;
+
+endmodule

@@ -1,0 +1,127 @@
+// The part of a command's page list that is on chip: up to ListPages entries, read from memory once,
+// so that nothing that the host writes there later has an effect. Knows the largest exponents of
+// the entries that it holds (ARITHMETIC.md 1.2 and 1.3).
+//
+// Entries start anywhere at a multiple of 8 bytes: entry i lies in bank (i + skip) % 8 of a memory of
+// bursts. A look-up answers in the next cycle.
+
+module nkv_page_list
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+(
+  input  logic          clk_i,
+  input  logic          rst_ni,
+
+  input  logic          load_i,          // Begins a list of `entries_i` entries.
+  input  logic [63:0]   address_i,       // Offset into the window.
+  input  logic [PageIndexBits:0] entries_i,
+  output logic          loaded_o,        // All entries have come.
+  output logic          poisoned_o,      // Some came with poison.
+
+  output logic          request_valid_o,
+  input  logic          request_ready_i,
+  output read_request_t request_o,
+  input  logic          beat_valid_i,    // Beats for SinkList; always taken.
+  input  read_beat_t    beat_i,
+
+  input  page_index_t   page_i,
+  output page_entry_t   entry_o,         // Of `page_i` in the cycle before.
+  output logic [7:0]    k_exponent_o,
+  output logic [7:0]    v_exponent_o
+);
+
+  localparam int unsigned EntriesPerBurst = BurstBytes / PageEntryBytes;
+  localparam int unsigned Bursts = ListPages / EntriesPerBurst + 1;
+  localparam int unsigned BurstIndexBits = $clog2(Bursts);
+
+  burst_t memory[Bursts];
+
+  logic                   asks_q, loading_q, poisoned_q;
+  logic [63:0]            address_q;
+  logic [2:0]             skip_q;
+  logic [PageIndexBits:0] entries_q;
+  logic [BurstIndexBits-1:0] burst_q;
+
+  // One burst more than ListPages / 8 holds the last entries of a list that begins inside a burst.
+  wire [PageIndexBits+1:0] places = (PageIndexBits + 2)'(entries_q) + (PageIndexBits + 2)'(skip_q);
+  wire [PageIndexBits+1:0] bursts = (places + (PageIndexBits + 2)'(EntriesPerBurst - 1)) >>
+      $clog2(EntriesPerBurst);
+
+  assign request_valid_o = asks_q;
+  assign request_o = '{
+      tag: '{sink: SinkList, array: '0, whole: 1'b0, token: '0, last_bytes: 7'(BurstBytes)},
+      bursts: burst_count_t'(bursts),
+      address: address_q
+  };
+  assign loaded_o = !asks_q && !loading_q;
+  assign poisoned_o = poisoned_q;
+
+  // ---- Largest exponents of a burst's entries ----
+  logic [7:0] k_largest, v_largest;
+  always_comb begin
+    k_largest = k_exponent_o;
+    v_largest = v_exponent_o;
+    for (int unsigned i = 0; i < EntriesPerBurst; i++) begin
+      // Of an entry only the exponents count here.
+      // verilator lint_off UNUSEDSIGNAL
+      automatic page_entry_t entry = page_entry_t'(beat_i.data[64*i+:64]);
+      // verilator lint_on UNUSEDSIGNAL
+      automatic logic [PageIndexBits+1:0] place =
+          {(PageIndexBits + 2 - 3)'(burst_q), 3'(i)} - (PageIndexBits + 2)'(skip_q);
+      if (place < (PageIndexBits + 2)'(entries_q)) begin
+        if (entry.k_exponent > k_largest) k_largest = entry.k_exponent;
+        if (entry.v_exponent > v_largest) v_largest = entry.v_exponent;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      asks_q <= 1'b0;
+      loading_q <= 1'b0;
+      poisoned_q <= 1'b0;
+      address_q <= '0;
+      skip_q <= '0;
+      entries_q <= '0;
+      burst_q <= '0;
+      k_exponent_o <= '0;
+      v_exponent_o <= '0;
+    end else if (load_i) begin
+      asks_q <= entries_i != '0;
+      loading_q <= entries_i != '0;
+      poisoned_q <= 1'b0;
+      address_q <= address_i;
+      skip_q <= address_i[5:3];
+      entries_q <= entries_i;
+      burst_q <= '0;
+      k_exponent_o <= '0;
+      v_exponent_o <= '0;
+    end else begin
+      if (request_valid_o && request_ready_i) asks_q <= 1'b0;
+      if (beat_valid_i) begin
+        burst_q <= burst_q + 1'b1;
+        k_exponent_o <= k_largest;
+        v_exponent_o <= v_largest;
+        poisoned_q <= poisoned_q || beat_i.poison;
+        if (beat_i.last) loading_q <= 1'b0;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (beat_valid_i) memory[burst_q] <= beat_i.data;
+  end
+
+  // ---- Look-up ----
+  wire [PageIndexBits:0] place = {1'b0, page_i} + (PageIndexBits + 1)'(skip_q);
+  burst_t     row_q;
+  logic [2:0] column_q;
+  always_ff @(posedge clk_i) begin
+    row_q <= memory[BurstIndexBits'(place >> 3)];
+    column_q <= place[2:0];
+  end
+  assign entry_o = page_entry_t'(row_q[64*column_q+:64]);
+
+  wire unused_beat = ^{beat_i.fault, beat_i.first, beat_i.tag};
+
+endmodule

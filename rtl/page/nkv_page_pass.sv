@@ -1,0 +1,203 @@
+// One pass over the pages of a list: visits, headers ahead of their use, judgement, bodies or
+// erasure, and checksums of what streams by.
+//
+//   visits --> header_fetch --> page_accept --> page_stream --> requests; array_verify <-- beats
+//                                           `-> page_eraser --> writes
+//
+// The pass ends when everything that it asked for has come and was verified. The failing page of the
+// lowest index is kept; from the first failure on no further page is begun, what is under way ends.
+
+module nkv_page_pass
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+(
+  input  logic           clk_i,
+  input  logic           rst_ni,
+  input  logic           clear_i,         // Before each command.
+
+  input  domain_t        domain_i,
+  input  demand_t        demand_i,
+  input  plan_t          plan_i,
+  input  logic           erase_i,         // Erase pages, one after the other, instead of reading them.
+  input  list_index_t    first_index_i,   // Of the page list's part on chip.
+
+  input  logic           visit_valid_i,
+  output logic           visit_ready_o,
+  input  visit_t         visit_i,
+  input  logic           visits_end_i,    // No more visits will come.
+  output page_index_t    page_o,          // Look-up in the page list.
+  input  page_entry_t    entry_i,
+
+  output logic           request_valid_o,
+  input  logic           request_ready_i,
+  output read_request_t  request_o,
+  input  logic           header_valid_i,  // Beats for SinkHeader.
+  output logic           header_ready_o,
+  input  logic           array_taken_i,   // Beats for SinkArray, as their user takes them.
+  input  read_beat_t     beat_i,
+
+  output logic           write_valid_o,
+  input  logic           write_ready_i,
+  output write_request_t write_o,
+
+  output logic           done_o,
+  output logic           failed_o,
+  output page_failure_t  failure_o
+);
+
+  // ---- Headers, fetched and judged ----
+  logic          header_request_valid, header_request_ready;
+  read_request_t header_request;
+  logic          pending_valid, pending_ready;
+  visit_t        pending_visit;
+  page_entry_t   pending_entry;
+  logic          released, headers_idle, fetch_ready;
+
+  assign visit_ready_o = failed_o || fetch_ready;
+
+  nkv_header_fetch u_fetch (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .whole_header_i (demand_i.whole_header),
+    .serial_i       (erase_i),
+    .visit_valid_i  (visit_valid_i && !failed_o),
+    .visit_ready_o  (fetch_ready),
+    .visit_i,
+    .page_o,
+    .entry_i,
+    .request_valid_o(header_request_valid),
+    .request_ready_i(header_request_ready),
+    .request_o      (header_request),
+    .pending_valid_o(pending_valid),
+    .pending_ready_i(pending_ready),
+    .pending_visit_o(pending_visit),
+    .pending_entry_o(pending_entry),
+    .released_i     (released),
+    .idle_o         (headers_idle)
+  );
+
+  logic         record_valid, record_ready;
+  page_record_t record;
+
+  nkv_page_accept u_accept (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .domain_i,
+    .demand_i,
+    .first_index_i,
+    .pending_valid_i(pending_valid),
+    .pending_ready_o(pending_ready),
+    .pending_visit_i(pending_visit),
+    .pending_entry_i(pending_entry),
+    .beat_valid_i   (header_valid_i),
+    .beat_ready_o   (header_ready_o),
+    .beat_i,
+    .record_valid_o (record_valid),
+    .record_ready_i (record_ready),
+    .record_o       (record)
+  );
+
+  // ---- Bodies ----
+  wire  refused = record.verdict.status != StatusOk;
+  wire  drop = refused || failed_o;
+  logic stream_ready, erase_ready;
+  logic stream_request_valid, stream_request_ready;
+  read_request_t stream_request;
+  logic        expect_valid, expect_ready, expect_nothing;
+  logic [31:0] expect_crc;
+  list_index_t expect_index;
+
+  assign record_ready = drop || (erase_i ? erase_ready : stream_ready);
+  assign released = record_valid && record_ready;
+
+  nkv_page_stream u_stream (
+    .clk_i,
+    .rst_ni,
+    .clear_i         (clear_i || drop),
+    .plan_i,
+    .first_index_i,
+    .record_valid_i  (record_valid && !drop && !erase_i),
+    .record_ready_o  (stream_ready),
+    .record_i        (record),
+    .request_valid_o (stream_request_valid),
+    .request_ready_i (stream_request_ready),
+    .request_o       (stream_request),
+    .expect_valid_o  (expect_valid),
+    .expect_ready_i  (expect_ready),
+    .expect_nothing_o(expect_nothing),
+    .expect_crc_o    (expect_crc),
+    .expect_index_o  (expect_index)
+  );
+
+  nkv_page_eraser u_eraser (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .record_valid_i(record_valid && !drop && erase_i),
+    .record_ready_o(erase_ready),
+    .record_i      (record),
+    .write_valid_o,
+    .write_ready_i,
+    .write_o
+  );
+
+  // Headers go first: they are few, and everything waits for them.
+  assign request_valid_o = header_request_valid || stream_request_valid;
+  assign request_o = header_request_valid ? header_request : stream_request;
+  assign header_request_ready = request_ready_i;
+  assign stream_request_ready = request_ready_i && !header_request_valid;
+
+  // ---- Checksums ----
+  logic          wrong, verify_idle;
+  page_failure_t wrong_page;
+
+  nkv_array_verify u_verify (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .expect_valid_i  (expect_valid),
+    .expect_ready_o  (expect_ready),
+    .expect_nothing_i(expect_nothing),
+    .expect_crc_i    (expect_crc),
+    .expect_index_i  (expect_index),
+    .beat_valid_i    (array_taken_i && beat_i.tag.whole),
+    .beat_i,
+    .failed_o        (wrong),
+    .failure_o       (wrong_page),
+    .idle_o          (verify_idle)
+  );
+
+  // ---- The first failing page, and the end ----
+  wire refuses = record_valid && refused && !failed_o;
+  wire page_failure_t refused_page = '{
+      status: record.verdict.status,
+      index: list_index_t'(record.verdict.detail)
+  };
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      failed_o <= 1'b0;
+      failure_o <= '0;
+    end else if (clear_i) begin
+      failed_o <= 1'b0;
+    end else if (wrong && (!failed_o || wrong_page.index < failure_o.index)) begin
+      // An array of a page that was accepted before any page was refused.
+      failed_o <= 1'b1;
+      failure_o <= wrong_page;
+    end else if (refuses) begin
+      failed_o <= 1'b1;
+      failure_o <= refused_page;
+    end
+  end
+
+  // A verdict of the checksums follows the last of them by one cycle.
+  logic settled_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) settled_q <= 1'b0;
+    else settled_q <= verify_idle && headers_idle && visits_end_i && !clear_i;
+  end
+  assign done_o = settled_q && verify_idle && headers_idle && visits_end_i;
+
+endmodule
