@@ -25,3 +25,14 @@ function(nearkv_verilated_library target)
   get_target_property(includes ${target} INCLUDE_DIRECTORIES)
   target_include_directories(${target} SYSTEM INTERFACE ${includes})
 endfunction()
+
+# NEARKV_RTL_SOURCES: everything below nkv_top, packages first.
+file(GLOB_RECURSE NEARKV_RTL_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/nkv_*.sv)
+list(FILTER NEARKV_RTL_SOURCES EXCLUDE REGEX "/rtl/(formal|syn)/")
+set(packages ${NEARKV_RTL_SOURCES})
+list(FILTER packages INCLUDE REGEX "_pkg\\.sv$")
+list(FILTER NEARKV_RTL_SOURCES EXCLUDE REGEX "_pkg\\.sv$")
+list(REMOVE_ITEM packages ${CMAKE_CURRENT_LIST_DIR}/abi/gen/nkv_abi_pkg.sv
+  ${CMAKE_CURRENT_LIST_DIR}/nkv_pkg.sv)
+list(PREPEND NEARKV_RTL_SOURCES ${CMAKE_CURRENT_LIST_DIR}/abi/gen/nkv_abi_pkg.sv
+  ${CMAKE_CURRENT_LIST_DIR}/nkv_pkg.sv ${packages})

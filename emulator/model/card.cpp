@@ -1,7 +1,5 @@
 #include "card.hpp"
 
-#include <sys/mman.h>
-
 #include <bit>
 #include <optional>
 
@@ -65,16 +63,6 @@ uint64_t* stored_register(QueueRegisters& registers, uint32_t base_offset) {
 }
 
 }  // namespace
-
-std::unique_ptr<DeviceMemory> DeviceMemory::allocate(size_t bytes) {
-  void* const place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (place == MAP_FAILED) return nullptr;
-  return std::unique_ptr<DeviceMemory>(
-      new DeviceMemory(std::span(static_cast<std::byte*>(place), bytes)));
-}
-
-DeviceMemory::~DeviceMemory() { munmap(bytes_.data(), bytes_.size()); }
 
 Card::Card(std::unique_ptr<DeviceMemory> memory)
     : memory_(std::move(memory)), queues_(NKV_MAX_QUEUES, Queue(memory_->bytes())) {}

@@ -12,25 +12,11 @@
 #include <vector>
 
 #include "queue.hpp"
+#include "support/device_memory.hpp"
 
 namespace nearkv::model {
 
-/// Device memory: zeroed, and taken from the system page by page as it is touched.
-class DeviceMemory {
- public:
-  /// Null if the system does not grant the size.
-  static std::unique_ptr<DeviceMemory> allocate(size_t bytes);
-  ~DeviceMemory();
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-
-  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
-
- private:
-  explicit DeviceMemory(std::span<std::byte> bytes) : bytes_(bytes) {}
-
-  std::span<std::byte> bytes_;
-};
+using emulator::DeviceMemory;
 
 /// Commands execute inside the register write that makes them due: a doorbell, room in the
 /// completion ring, or the enabling of a queue. wait() may run in another thread.

@@ -1,7 +1,6 @@
 // The model as a device that is loaded by URI: model:?memory=64MiB.
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -16,36 +15,11 @@ namespace {
 using nearkv::model::Card;
 using nearkv::model::DeviceMemory;
 
-constexpr size_t kDefaultMemoryBytes = size_t{256} << 20;
-constexpr size_t kMemoryGrainBytes = 4096;
-
-// "64MiB" → bytes; a whole, positive number of 4 KiB pages.
-std::optional<size_t> parse_size(std::string_view text) {
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return std::nullopt;
-  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
-  int shift = 0;
-  if (unit == "KiB") {
-    shift = 10;
-  } else if (unit == "MiB") {
-    shift = 20;
-  } else if (unit == "GiB") {
-    shift = 30;
-  } else if (!unit.empty()) {
-    return std::nullopt;
-  }
-  const size_t bytes = number << shift;
-  const bool overflows = bytes >> shift != number;
-  if (overflows || bytes == 0 || bytes % kMemoryGrainBytes != 0) return std::nullopt;
-  return bytes;
-}
-
 std::optional<size_t> parse_arguments(std::string_view arguments) {
   constexpr std::string_view kMemory = "?memory=";
-  if (arguments.empty()) return kDefaultMemoryBytes;
+  if (arguments.empty()) return nearkv::emulator::kDefaultMemoryBytes;
   if (!arguments.starts_with(kMemory)) return std::nullopt;
-  return parse_size(arguments.substr(kMemory.size()));
+  return nearkv::emulator::parse_memory_size(arguments.substr(kMemory.size()));
 }
 
 Card* card_of(void* device) { return static_cast<Card*>(device); }

@@ -1,0 +1,106 @@
+// Device memory behind the engine's AXI port: answers reads late and in any order, takes writes,
+// and can be told to misbehave.
+#ifndef NEARKV_EMULATOR_AXI_MEMORY_HPP_
+#define NEARKV_EMULATOR_AXI_MEMORY_HPP_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace nearkv::emulator {
+
+/// How memory answers. Times are in cycles of the engine's clock.
+struct MemoryTiming {
+  unsigned latency_cycles = 60;  ///< From a read's address to its first beat, at the least.
+  unsigned jitter_cycles = 0;    ///< Added to it, at random up to this much; reads overtake.
+  std::uint64_t seed = 1;
+};
+
+/// What goes wrong. Addresses are device addresses of bursts.
+struct MemoryFaults {
+  std::set<std::uint64_t> poisoned;  ///< Bursts that come with poison.
+  std::uint64_t drop_read = 0;       ///< If not 0: this many-th read gets no answer.
+  std::uint64_t drop_write = 0;      ///< If not 0: this many-th write is never acknowledged.
+};
+
+using Burst = std::array<std::uint32_t, 16>;
+
+/// One slice's memory. Each cycle: offer what the engine asks for, take what it is to see.
+class AxiMemory {
+ public:
+  struct Read {
+    std::uint16_t id;
+    std::uint64_t address;
+    unsigned beats;
+  };
+  struct ReadBeat {
+    std::uint16_t id;
+    bool last;
+    bool poison;
+    bool error;  ///< Outside memory.
+    Burst data;
+  };
+  struct Write {
+    std::uint16_t id;
+    std::uint64_t address;
+    std::uint64_t strobes;
+    Burst data;
+  };
+  struct Answer {
+    std::uint16_t id;
+    bool error;
+  };
+
+  AxiMemory(std::span<std::byte> bytes, MemoryTiming timing);
+
+  void set_faults(MemoryFaults faults) { faults_ = std::move(faults); }
+
+  [[nodiscard]] bool takes_reads() const { return reads_.size() < kQueuedReads; }
+  void read(const Read& read);
+  void write(const Write& write);
+
+  /// The beat of this cycle, if there is one. Beats of one read come one after the other.
+  bool next_beat(ReadBeat* beat);
+  /// The write that memory has now, if there is one.
+  bool next_answer(Answer* answer);
+
+  void advance() { ++now_; }
+  [[nodiscard]] std::uint64_t beats_read() const { return beats_read_; }
+  [[nodiscard]] std::uint64_t reads() const { return reads_taken_; }
+  [[nodiscard]] std::uint64_t first_read_at() const { return first_read_at_; }
+
+ private:
+  static constexpr std::size_t kQueuedReads = 256;
+  struct QueuedRead {
+    Read read;
+    std::uint64_t ready_at;
+    unsigned done = 0;
+  };
+  struct QueuedWrite {
+    Write write;
+    std::uint64_t ready_at;
+  };
+
+  void apply(const Write& write);
+
+  std::span<std::byte> bytes_;
+  MemoryTiming timing_;
+  MemoryFaults faults_;
+  std::mt19937_64 random_;
+  std::uint64_t now_ = 0;
+  std::deque<QueuedRead> reads_;
+  std::deque<QueuedWrite> writes_;
+  std::uint64_t beats_read_ = 0;
+  std::uint64_t reads_taken_ = 0;
+  std::uint64_t writes_taken_ = 0;
+  std::uint64_t first_read_at_ = 0;
+};
+
+}  // namespace nearkv::emulator
+
+#endif  // NEARKV_EMULATOR_AXI_MEMORY_HPP_

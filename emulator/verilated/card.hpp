@@ -1,0 +1,62 @@
+// The Verilated engine as a card: registers, memory, a clock.
+#ifndef NEARKV_EMULATOR_VERILATED_CARD_HPP_
+#define NEARKV_EMULATOR_VERILATED_CARD_HPP_
+
+#include <verilated.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "support/device_memory.hpp"
+#include "verilated/axi_memory.hpp"
+
+class Vnkv_top_flat;
+
+namespace nearkv::emulator {
+
+/// The clock runs in register accesses, for as long as their effect takes, and in wait(). Calls may
+/// come from two threads.
+class VerilatedCard {
+ public:
+  VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming timing);
+  ~VerilatedCard();
+  VerilatedCard(const VerilatedCard&) = delete;
+  VerilatedCard& operator=(const VerilatedCard&) = delete;
+
+  /// Reads a register; all ones where there is none.
+  std::uint64_t read_csr(std::uint32_t offset);
+  /// Writes a register; ignored where there is none that can be written.
+  void write_csr(std::uint32_t offset, std::uint64_t value);
+  [[nodiscard]] std::span<std::byte> memory() const { return memory_->bytes(); }
+
+  /// Runs the clock until a completion is posted that no call has reported yet; false after
+  /// `timeout`.
+  bool wait(std::chrono::nanoseconds timeout);
+
+  void set_faults(MemoryFaults faults);
+
+  [[nodiscard]] std::uint64_t cycles() const { return cycles_; }
+  [[nodiscard]] const AxiMemory& axi() const { return axi_; }
+
+ private:
+  void tick();
+  void access(bool writes, std::uint32_t offset, std::uint64_t value);
+
+  std::mutex mutex_;
+  std::unique_ptr<DeviceMemory> memory_;
+  AxiMemory axi_;
+  VerilatedContext context_;
+  std::unique_ptr<Vnkv_top_flat> top_;
+  std::uint64_t cycles_ = 0;
+  std::uint64_t quiet_cycles_ = 0;  // Since memory was last used.
+  std::uint64_t posted_ = 0;
+  std::uint64_t reported_ = 0;
+};
+
+}  // namespace nearkv::emulator
+
+#endif  // NEARKV_EMULATOR_VERILATED_CARD_HPP_

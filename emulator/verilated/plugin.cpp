@@ -1,0 +1,113 @@
+// The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "nearkv/device_plugin.h"
+#include "verilated/card.hpp"
+
+namespace {
+
+using nearkv::emulator::DeviceMemory;
+using nearkv::emulator::MemoryTiming;
+using nearkv::emulator::VerilatedCard;
+
+struct Options {
+  size_t memory_bytes = nearkv::emulator::kDefaultMemoryBytes;
+  MemoryTiming timing;
+};
+
+template <typename Number>
+bool parse_number(std::string_view text, Number* number) {
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && rest == end;
+}
+
+bool parse_option(std::string_view option, Options* options) {
+  const size_t equals = option.find('=');
+  if (equals == std::string_view::npos) return false;
+  const std::string_view name = option.substr(0, equals);
+  const std::string_view value = option.substr(equals + 1);
+  if (name == "memory") {
+    const auto bytes = nearkv::emulator::parse_memory_size(value);
+    if (bytes) options->memory_bytes = *bytes;
+    return bytes.has_value();
+  }
+  if (name == "latency") return parse_number(value, &options->timing.latency_cycles);
+  if (name == "jitter") return parse_number(value, &options->timing.jitter_cycles);
+  if (name == "seed") return parse_number(value, &options->timing.seed);
+  return false;
+}
+
+std::optional<Options> parse_arguments(std::string_view arguments) {
+  Options options;
+  if (arguments.empty()) return options;
+  if (arguments.front() != '?') return std::nullopt;
+  arguments.remove_prefix(1);
+  while (!arguments.empty()) {
+    const size_t end = std::min(arguments.find('&'), arguments.size());
+    if (!parse_option(arguments.substr(0, end), &options)) return std::nullopt;
+    arguments.remove_prefix(std::min(end + 1, arguments.size()));
+  }
+  return options;
+}
+
+VerilatedCard* card_of(void* device) { return static_cast<VerilatedCard*>(device); }
+
+void* open(const char* arguments, char* error, size_t error_bytes) {
+  const auto options = parse_arguments(arguments);
+  if (!options) {
+    std::snprintf(error, error_bytes,
+                  "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), latency=CYCLES, "
+                  "jitter=CYCLES, seed=NUMBER, joined by &; not \"%s\"",
+                  arguments);
+    return nullptr;
+  }
+  auto memory = DeviceMemory::allocate(options->memory_bytes);
+  if (memory == nullptr) {
+    std::snprintf(error, error_bytes, "rtl: cannot allocate %zu bytes of device memory",
+                  options->memory_bytes);
+    return nullptr;
+  }
+  return std::make_unique<VerilatedCard>(std::move(memory), options->timing).release();
+}
+
+void close(void* device) { const std::unique_ptr<VerilatedCard> closed(card_of(device)); }
+
+uint64_t read_csr(void* device, uint32_t offset) { return card_of(device)->read_csr(offset); }
+
+void write_csr(void* device, uint32_t offset, uint64_t value) {
+  card_of(device)->write_csr(offset, value);
+}
+
+void* memory(void* device, size_t* bytes) {
+  const auto place = card_of(device)->memory();
+  *bytes = place.size();
+  return place.data();
+}
+
+int wait(void* device, int64_t timeout_ns) {
+  const std::chrono::nanoseconds timeout(std::max<int64_t>(timeout_ns, 0));
+  return card_of(device)->wait(timeout) ? 0 : -ETIMEDOUT;
+}
+
+constexpr nkv_device_plugin kPlugin{.version = NKV_DEVICE_PLUGIN_VERSION,
+                                    .open = open,
+                                    .close = close,
+                                    .read_csr = read_csr,
+                                    .write_csr = write_csr,
+                                    .memory = memory,
+                                    .wait = wait};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const struct nkv_device_plugin* nkv_plugin_entry(
+    void) {
+  return &kPlugin;
+}
