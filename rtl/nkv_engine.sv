@@ -286,7 +286,10 @@ module nkv_engine
         StDispatch: begin
           outcome_q <= '0;
           outcome_q.verdict <= verdict;
-          state_q <= verdict.status == StatusOk && opcode != OpcodeNop ? StRun : StOutcome;
+          state_q <= dispatch && is_maintenance ? StRun : StOutcome;
+          if (dispatch && opcode inside {OpcodeTopk, OpcodeAttend}) begin
+            outcome_q.verdict.status <= StatusUnsupported;
+          end
         end
         StRun: begin
           if (maintained) begin

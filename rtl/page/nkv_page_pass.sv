@@ -46,6 +46,11 @@ module nkv_page_pass
 );
 
   // ---- Headers, fetched and judged ----
+  // Room for every header under way, so that none holds up the bodies that come behind it.
+  localparam int unsigned HeadersAhead = 4;
+  logic       waiting_valid, waiting_ready;
+  read_beat_t waiting;
+  logic [$clog2(2*HeadersAhead):0] unused_waiting;
   logic          header_request_valid, header_request_ready;
   read_request_t header_request;
   logic          pending_valid, pending_ready;
@@ -55,7 +60,9 @@ module nkv_page_pass
 
   assign visit_ready_o = failed_o || fetch_ready;
 
-  nkv_header_fetch u_fetch (
+  nkv_header_fetch #(
+    .Ahead(HeadersAhead)
+  ) u_fetch (
     .clk_i,
     .rst_ni,
     .clear_i,
@@ -77,6 +84,22 @@ module nkv_page_pass
     .idle_o         (headers_idle)
   );
 
+  nkv_fifo #(
+    .T(read_beat_t),
+    .Depth(2 * HeadersAhead)
+  ) u_headers (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (header_valid_i),
+    .in_ready_o (header_ready_o),
+    .in_data_i  (beat_i),
+    .out_valid_o(waiting_valid),
+    .out_ready_i(waiting_ready),
+    .out_data_o (waiting),
+    .used_o     (unused_waiting)
+  );
+
   logic         record_valid, record_ready;
   page_record_t record;
 
@@ -91,9 +114,9 @@ module nkv_page_pass
     .pending_ready_o(pending_ready),
     .pending_visit_i(pending_visit),
     .pending_entry_i(pending_entry),
-    .beat_valid_i   (header_valid_i),
-    .beat_ready_o   (header_ready_o),
-    .beat_i,
+    .beat_valid_i   (waiting_valid),
+    .beat_ready_o   (waiting_ready),
+    .beat_i         (waiting),
     .record_valid_o (record_valid),
     .record_ready_i (record_ready),
     .record_o       (record)

@@ -38,7 +38,37 @@ std::string describe(const nkv_completion& completion) {
 }
 
 DevicePair::DevicePair(const std::string& subject, const std::string& memory)
-    : subject_(with_memory(subject, memory)), model_("model:?memory=" + memory) {}
+    : subject_(with_memory(subject, memory)),
+      model_("model:?memory=" + memory),
+      limits_(subject_.device().read_csr(NKV_REG_LIMITS)) {}
+
+bool DevicePair::is_offered(std::span<const std::byte> command, const Completions& done) {
+  if (done.subject.status == done.model.status) return true;
+  if (done.subject.status == NKV_STATUS_BAD_OPCODE ||
+      done.subject.status == NKV_STATUS_UNSUPPORTED) {
+    return false;
+  }
+  // TOPK and ATTEND have the fields that LIMITS bounds at the same places.
+  nkv_attend_command fields{};
+  std::memcpy(&fields, command.data(), sizeof(fields));
+  const auto limit = [this](unsigned shift, std::uint64_t mask) { return limits_ >> shift & mask; };
+  const std::uint64_t dim = limit(NKV_REG_LIMITS_HEAD_DIM_SHIFT, 0xFFFF);
+  const std::uint64_t group = limit(NKV_REG_LIMITS_GROUP_SHIFT, 0xFF);
+  const std::uint64_t tokens = 1ULL << limit(NKV_REG_LIMITS_TOKENS_LOG2_SHIFT, 0xFF);
+  if (done.subject.status != NKV_STATUS_BAD_FIELD) return true;
+  switch (done.subject.detail) {
+    case offsetof(nkv_attend_command, head_dim):
+      return fields.head_dim <= dim;
+    case offsetof(nkv_attend_command, value_dim):
+      return fields.value_dim <= dim;
+    case offsetof(nkv_attend_command, tokens):
+      return fields.tokens <= tokens;
+    case offsetof(nkv_attend_command, group):
+      return fields.group <= group;
+    default:
+      return true;
+  }
+}
 
 std::uint64_t DevicePair::allocate(std::uint64_t bytes) {
   subject_.allocate(bytes);

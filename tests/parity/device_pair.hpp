@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,10 +46,22 @@ class DevicePair {
     nkv_completion subject{};
     nkv_completion model{};
   };
+  /// Runs on both. A subject may not offer a command, its mode, or its size: it says so as the
+  /// contract wants it, the model runs alone, and the subject gets its memory and its completion.
   template <typename Command>
   Completions run(const Command& command) {
-    return {subject_.run(command), model_.run(command)};
+    static_assert(sizeof(Command) == NKV_COMMAND_BYTES);
+    const Completions done{subject_.run(command), model_.run(command)};
+    ++commands_;
+    if (is_offered(std::as_bytes(std::span<const Command, 1>(&command, 1)), done)) return done;
+    ++not_offered_;
+    std::ranges::copy(model_.window(), subject_.window().begin());
+    return {done.model, done.model};
   }
+
+  /// Commands that were run so far, and those of them that the subject does not offer.
+  [[nodiscard]] std::uint64_t commands() const { return commands_; }
+  [[nodiscard]] std::uint64_t not_offered() const { return not_offered_; }
 
   /// Runs on both and expects the same completion and the same bytes in all of the allocated
   /// memory.
@@ -62,8 +76,13 @@ class DevicePair {
   void expect_same_memory();
 
  private:
+  [[nodiscard]] bool is_offered(std::span<const std::byte> command, const Completions& done);
+
   BenchDevice subject_;
   BenchDevice model_;
+  std::uint64_t limits_;  ///< LIMITS of the subject.
+  std::uint64_t commands_ = 0;
+  std::uint64_t not_offered_ = 0;
 };
 
 /// A suite over all devices but the model.
