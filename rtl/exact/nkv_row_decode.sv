@@ -1,0 +1,267 @@
+// Stored rows to integers: ARITHMETIC.md sections 1.2 to 1.4, 32 channels per cycle.
+//
+// A row comes as its description and its bursts; rows come out in order, word by word. A word
+// starts in a cycle with issue_i (the credit of whoever takes words) if a row is complete, and is
+// at the output 10 cycles later. A burst is taken per cycle: RAW bf16 of 128 channels gives a word
+// per burst, DELTA4 four words per three bursts. Channels from used_dim on are zero.
+//
+// The channel exponents of DELTA4 are loaded before, into one of two banks; a row says which.
+
+module nkv_row_decode
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_exact_pkg::*;
+#(
+  parameter int unsigned TagBits = 8
+) (
+  input  logic               clk_i,
+  input  logic               rst_ni,
+  input  logic               clear_i,             // Forgets all rows.
+
+  input  row_format_t        format_i,            // Held while not idle_o.
+
+  input  logic               exponents_valid_i,   // A burst of K_EXPONENTS or V_EXPONENTS.
+  input  logic               exponents_bank_i,
+  input  logic               exponents_burst_i,   // Which one.
+  input  burst_t             exponents_i,
+
+  input  logic               row_valid_i,
+  output logic               row_ready_o,
+  input  logic [TagBits-1:0] row_tag_i,
+  input  logic               row_last_i,          // Of the pass; comes out with its last word.
+  input  logic               row_bank_i,
+  input  logic [2:0]         row_start_i,         // Where in its first burst, in 8 bytes.
+  input  logic               row_shared_i,        // That burst came with the row before.
+
+  input  logic               burst_valid_i,
+  output logic               burst_ready_o,
+  input  burst_t             burst_i,
+
+  input  logic               issue_i,
+  output logic               word_valid_o,
+  output logic [TagBits-1:0] word_tag_o,
+  output word_index_t        word_index_o,
+  output logic               word_last_o,         // Of its row.
+  output logic               word_pass_last_o,    // Of the pass.
+  output key_t               word_o[ExactLanes],
+  output logic               idle_o
+);
+
+  localparam int unsigned Banks = 8;
+  localparam int unsigned Latency = 10;
+  localparam int unsigned MaxBytes = 2 * Channels;
+
+  typedef struct packed {
+    logic [TagBits-1:0] tag;
+    logic               pass_last;
+    logic               last;
+    word_index_t        index;
+  } side_t;
+
+  // ---- Rows side by side -------------------------------------------------------------------------
+  logic is_delta4, is_wide;
+  logic [5:0] granules;
+  logic stored_valid, stored_last, stored_bank, start, row_pop, buffer_idle;
+  logic [TagBits-1:0] stored_tag;
+  word_index_t next_q, last_index;
+  logic [3:0] nibble_pair;  // Of granules, from the row's start: 32 nibbles.
+  logic [1:0] first_place;
+  logic [63:0] first[Banks];
+  logic [63:0] second[Banks];
+
+  assign is_delta4 = format_i.form == RowFormDelta4;
+  assign is_wide = format_i.dtype == DtypeBf16 || format_i.dtype == DtypeFp16;
+  always_comb begin
+    if (is_delta4) granules = 6'(format_i.stored_dim[7:4]) * 6'd3;
+    else if (is_wide) granules = {format_i.stored_dim[7:4], 2'd0};
+    else granules = {1'b0, format_i.stored_dim[7:4], 1'b0};
+  end
+
+  assign start = issue_i && stored_valid;
+  assign last_index = word_index_t'((format_i.used_dim - 1'b1) >> $clog2(ExactLanes));
+  assign row_pop = start && next_q == last_index;
+  assign first_place = (is_delta4 || !is_wide) ? 2'(next_q[1]) : next_q;
+  assign nibble_pair = format_i.stored_dim[7:4] + 4'(next_q);
+
+  nkv_row_buffer #(
+    .TagBits (TagBits + 2),
+    .MaxBytes(MaxBytes)
+  ) u_buffer (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .granules_i   (granules),
+    .row_valid_i,
+    .row_ready_o,
+    .row_start_i,
+    .row_shared_i,
+    .row_tag_i    ({row_tag_i, row_last_i, row_bank_i}),
+    .burst_valid_i,
+    .burst_ready_o,
+    .burst_i,
+    .row_valid_o  (stored_valid),
+    .row_pop_i    (row_pop),
+    .row_tag_o    ({stored_tag, stored_last, stored_bank}),
+    .idle_o       (buffer_idle),
+    .read_i       (start),
+    .read_first_i (first_place),
+    .read_second_i(nibble_pair[3:2]),
+    .first_o      (first),
+    .second_o     (second)
+  );
+
+  // ---- Channel exponents ---------------------------------------------------------------------------
+  logic [63:0] exponents[Banks];
+
+  for (genvar b = 0; b < Banks; b++) begin : gen_exponents
+    logic [63:0] cells[4];
+    always_ff @(posedge clk_i) begin
+      if (exponents_valid_i) begin
+        cells[{exponents_bank_i, exponents_burst_i}] <= exponents_i[64*b+:64];
+      end
+      if (start) exponents[b] <= cells[{stored_bank, next_q[1]}];
+    end
+  end
+
+  // ---- What goes along ------------------------------------------------------------------------------
+  logic [Latency-1:0] valid_q;  // [i]: i + 1 cycles after the start.
+  side_t side_q[Latency];
+
+  always_ff @(posedge clk_i) begin
+    if (start) begin
+      side_q[0] <= '{tag: stored_tag, pass_last: stored_last && row_pop, last: row_pop,
+                     index: next_q};
+    end
+    for (int unsigned i = 1; i < Latency; i++) if (valid_q[i-1]) side_q[i] <= side_q[i-1];
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      valid_q <= '0;
+      next_q <= '0;
+    end else if (clear_i) begin
+      valid_q <= '0;
+      next_q <= '0;
+    end else begin
+      valid_q <= {valid_q[Latency-2:0], start};
+      if (start) next_q <= row_pop ? '0 : next_q + 1'b1;
+    end
+  end
+
+  assign idle_o = buffer_idle && valid_q == '0;
+  assign word_valid_o = valid_q[Latency-1];
+  assign word_tag_o = side_q[Latency-1].tag;
+  assign word_pass_last_o = side_q[Latency-1].pass_last;
+  assign word_last_o = side_q[Latency-1].last;
+  assign word_index_o = side_q[Latency-1].index;
+
+  // ---- Elements of a word, and DELTA4's as bf16 --------------------------------------------------------
+  logic [1:0] pair_q;
+  logic [15:0] raw_q[ExactLanes];      // The element, or DELTA4's sign and mantissa.
+  logic [3:0] nibble_q[ExactLanes];
+  exponent_t channel_q[ExactLanes];
+  logic hidden_q;                      // The word's second half.
+  logic [31:0] element_q[ExactLanes];
+
+  function automatic logic [15:0] delta4_pattern(logic [7:0] low, logic [3:0] nibble,
+                                                 exponent_t channel);
+    logic [8:0] sum = 9'(channel) + 9'(nibble);
+    exponent_t exponent = sum[8] ? '1 : sum[7:0];
+    return nibble == '0 ? '0 : {low[7], exponent, low[6:0]};
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    if (start) pair_q <= nibble_pair[1:0];
+    if (valid_q[0]) begin
+      for (int unsigned i = 0; i < ExactLanes; i++) begin
+        automatic logic [2:0] bank = {side_q[0].index[0], 2'(i / 8)};
+        raw_q[i] <= (is_wide && !is_delta4) ? first[3'(i/4)][16*(i%4)+:16]
+                                            : 16'(first[bank][8*(i%8)+:8]);
+        nibble_q[i] <= second[{pair_q, 1'(i / 16)}][4*(i%16)+:4];
+        channel_q[i] <= exponents[bank][8*(i%8)+:8];
+      end
+      // used_dim is an odd number of chunks and this is its last one.
+      hidden_q <= format_i.used_dim[4] && side_q[0].last;
+    end
+    if (valid_q[1]) begin
+      for (int unsigned i = 0; i < ExactLanes; i++) begin
+        element_q[i] <= is_delta4
+            ? 32'(delta4_pattern(raw_q[i][7:0], nibble_q[i], channel_q[i])) : 32'(raw_q[i]);
+        if (hidden_q && i >= ChunkChannels) element_q[i] <= '0;
+      end
+    end
+  end
+
+  // ---- Numbers, then integers -----------------------------------------------------------------------------
+  logic number_valid;
+  logic [ExactLanes-1:0] negative, finite;
+  exponent_t exponent[ExactLanes];
+  significand_t significand[ExactLanes];
+
+  nkv_number_decode #(
+    .Lanes   (ExactLanes),
+    .Binary32(1'b0)
+  ) u_decode (
+    .clk_i,
+    .rst_ni,
+    .valid_i      (valid_q[2]),
+    .dtype_i      (is_delta4 ? DtypeBf16 : format_i.dtype),
+    .element_i    (element_q),
+    .valid_o      (number_valid),
+    .negative_o   (negative),
+    .finite_o     (finite),
+    .exponent_o   (exponent),
+    .significand_o(significand)
+  );
+
+  // m << 2, whose low bits no stored type has.
+  localparam int unsigned MagnitudeBits = SignificandBits + 2;
+  typedef logic [MagnitudeBits-1:0] magnitude_t;
+  logic [4:0] distance_q[ExactLanes];
+  logic [2:0] fine_q[ExactLanes];
+  logic [ExactLanes-1:0] distance_negative_q, coarse_negative_q, shifted_negative_q;
+  magnitude_t distance_magnitude_q[ExactLanes];
+  magnitude_t coarse_q[ExactLanes];
+  magnitude_t shifted_q[ExactLanes];
+
+  // An honest page has no exponent above the list's; a forged one must not shift the other way.
+  function automatic logic [4:0] distance_of(exponent_t top, exponent_t own);
+    logic [8:0] difference = 9'(top) - 9'(own);
+    if (difference[8]) return '0;
+    return difference[7:5] != '0 ? '1 : difference[4:0];
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    if (number_valid) begin
+      for (int unsigned i = 0; i < ExactLanes; i++) begin
+        distance_q[i] <= distance_of(format_i.list_exponent, exponent[i]);
+        distance_magnitude_q[i] <= {significand[i], 2'd0};
+      end
+      distance_negative_q <= negative;
+    end
+    if (valid_q[6]) begin
+      for (int unsigned i = 0; i < ExactLanes; i++) begin
+        coarse_q[i] <= distance_magnitude_q[i] >> {distance_q[i][4:3], 3'd0};
+        fine_q[i] <= distance_q[i][2:0];
+      end
+      coarse_negative_q <= distance_negative_q;
+    end
+    if (valid_q[7]) begin
+      for (int unsigned i = 0; i < ExactLanes; i++) shifted_q[i] <= coarse_q[i] >> fine_q[i];
+      shifted_negative_q <= coarse_negative_q;
+    end
+    if (valid_q[8]) begin
+      for (int unsigned i = 0; i < ExactLanes; i++) begin
+        // v is k two bits further down.
+        automatic key_t integer_part = format_i.values ? key_t'(shifted_q[i][MagnitudeBits-1:2])
+                                                        : key_t'(shifted_q[i]);
+        word_o[i] <= shifted_negative_q[i] ? -integer_part : integer_part;
+      end
+    end
+  end
+
+  // Elements that are not finite have significand 0, which is all that matters here.
+  logic unused_finite;
+  assign unused_finite = &{1'b0, finite};
+
+endmodule
