@@ -79,6 +79,7 @@ package nkv_pkg;
   typedef struct packed {
     logic [6:0]                   last_bytes;  // Bytes that count of the last burst, 1 to 64.
     logic [$clog2(PageTokens)-1:0] token;      // Rows and granules: the first token.
+    logic                         keys_too;    // Key rows that are the page's values, too.
     logic                         whole;       // A whole array, which has a checksum.
     logic [3:0]                   array;       // PageArray*.
     sink_e                        sink;
@@ -177,6 +178,17 @@ package nkv_pkg;
     logic [PageArrayCount-1:0][31:0] offset;  // Of each array in the page,
     logic [PageArrayCount-1:0][31:0] bytes;   // and its size.
   } page_record_t;
+
+  // A page whose body has been asked for, as whoever takes its bursts must know it.
+  typedef struct packed {
+    page_index_t        page;
+    token_mask_t        visible;   // In sight, and the key is finite.
+    row_form_e          k_form;
+    row_form_e          v_form;
+    dtype_e             dtype;
+    logic signed [15:0] k_step_exponent;
+    logic [7:0]         v_exponent;
+  } page_body_t;
 
   // What a pass reads of the pages that it goes to.
   typedef struct packed {

@@ -38,6 +38,7 @@ module nkv_row_decode
   input  burst_t             burst_i,
 
   input  logic               issue_i,
+  output logic               issued_last_o,       // In this cycle a row's last word starts.
   output logic               word_valid_o,
   output logic [TagBits-1:0] word_tag_o,
   output word_index_t        word_index_o,
@@ -80,6 +81,7 @@ module nkv_row_decode
   assign start = issue_i && stored_valid;
   assign last_index = word_index_t'((format_i.used_dim - 1'b1) >> $clog2(ExactLanes));
   assign row_pop = start && next_q == last_index;
+  assign issued_last_o = row_pop;
   assign first_place = (is_delta4 || !is_wide) ? 2'(next_q[1]) : next_q;
   assign nibble_pair = format_i.stored_dim[7:4] + 4'(next_q);
 

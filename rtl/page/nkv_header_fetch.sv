@@ -54,13 +54,7 @@ module nkv_header_fetch
   logic        fresh_q;  // The entry stands at the list's output in the first cycle only.
   wire page_entry_t entry = fresh_q ? entry_i : entry_q;
   assign request_o = '{
-      tag: '{
-          sink: SinkHeader,
-          array: '0,
-          whole: 1'b0,
-          token: '0,
-          last_bytes: 7'(BurstBytes)
-      },
+      tag: '{sink: SinkHeader, last_bytes: 7'(BurstBytes), default: '0},
       bursts: whole_header_i ? burst_count_t'(PageHeaderBytes / BurstBytes) : burst_count_t'(1),
       address: 64'(entry.page) * PageGrainBytes
   };

@@ -49,7 +49,7 @@ module nkv_page_list
 
   assign request_valid_o = asks_q;
   assign request_o = '{
-      tag: '{sink: SinkList, array: '0, whole: 1'b0, token: '0, last_bytes: 7'(BurstBytes)},
+      tag: '{sink: SinkList, last_bytes: 7'(BurstBytes), default: '0},
       bursts: burst_count_t'(bursts),
       address: address_q
   };

@@ -1,6 +1,7 @@
 // Asks for the bodies of pages that were accepted, by the plan of the pass: arrays whole, in the order
 // in which they lie, each with a checksum to expect. An array that a page does not have is expected
-// to have the checksum of nothing. One request per cycle.
+// to have the checksum of nothing. One request per cycle. Before its first array a page's body is
+// announced to whoever takes its bursts.
 
 module nkv_page_stream
   import nkv_abi_pkg::*;
@@ -15,6 +16,10 @@ module nkv_page_stream
   input  logic          record_valid_i,  // Pages whose verdict is OK.
   output logic          record_ready_o,  // All of its body has been asked for.
   input  page_record_t  record_i,
+
+  output logic          body_valid_o,
+  input  logic          body_ready_i,
+  output page_body_t    body_o,
 
   output logic          request_valid_o,
   input  logic          request_ready_i,
@@ -62,7 +67,19 @@ module nkv_page_stream
     if (is_compressed) expect_crc_o = header.crc_v_exceptions;
   end
 
-  wire needed = record_valid_i && wanted;
+  logic announced_q;
+  assign body_valid_o = record_valid_i && !announced_q;
+  assign body_o = '{
+      page: record_i.visit.page,
+      visible: record_i.visit.tokens & ~header.nonfinite,
+      k_form: header.k_form,
+      v_form: header.v_form,
+      dtype: header.dtype,
+      k_step_exponent: header.k_step_exponent,
+      v_exponent: header.v_exponent
+  };
+
+  wire needed = record_valid_i && announced_q && wanted;
   assign request_valid_o = needed && !nothing && expect_ready_i;
   assign expect_valid_o = needed && (nothing || request_ready_i);
   assign expect_nothing_o = nothing;
@@ -71,6 +88,7 @@ module nkv_page_stream
       tag: '{
           sink: SinkArray,
           array: array_q,
+          keys_too: header.v_form == RowFormNone,
           whole: 1'b1,
           token: '0,
           last_bytes: rest == '0 ? 7'(BurstBytes) : 7'(rest)
@@ -79,15 +97,22 @@ module nkv_page_stream
       address: record_i.address + 64'(offset)
   };
 
-  wire step = record_valid_i && (!wanted || (expect_valid_o && expect_ready_i));
+  wire step = record_valid_i && announced_q && (!wanted || (expect_valid_o && expect_ready_i));
   assign record_ready_o = step && last_array;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) array_q <= '0;
-    else if (clear_i || record_ready_o) array_q <= '0;
-    else if (step) array_q <= array_q + 1'b1;
+    if (!rst_ni) begin
+      array_q <= '0;
+      announced_q <= 1'b0;
+    end else if (clear_i || record_ready_o) begin
+      array_q <= '0;
+      announced_q <= 1'b0;
+    end else begin
+      if (step) array_q <= array_q + 1'b1;
+      if (body_valid_o && body_ready_i) announced_q <= 1'b1;
+    end
   end
 
-  wire unused = ^{record_i.visit.tokens, record_i.verdict, record_i.total_bytes, header};
+  wire unused = ^{record_i.verdict, record_i.total_bytes, header};
 
 endmodule
