@@ -1,7 +1,9 @@
 // One engine: takes a checked command at a time, reads pages through its own reorder buffer, writes
 // results, and gives an outcome once memory has them all.
 //
-//   command --> command_check --> maintenance  --> page_list, page_pass --> reader, writer --> AXI
+//   command --> command_check --> maintenance | scan_input, attend
+//                                     |  page_list, page_pass, key_scores
+//                                     `--> reader, writer --> AXI
 //
 // A command that makes no progress for `WatchdogCycles` ends with INTERNAL, and the engine takes no
 // other until it is cleared: whatever memory does, nothing hangs.
@@ -9,6 +11,7 @@
 module nkv_engine
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
+  import nkv_exact_pkg::*;
 #(
   parameter logic [2:0] Client = '0,
   parameter int unsigned WatchdogCycles = 65536
@@ -66,19 +69,17 @@ module nkv_engine
     .verdict_o(verdict)
   );
 
+  wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
+  wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
+
   // ---- SCRUB and ERASE ----
-  wire      is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
-  logic     maintained;
-  outcome_t maintenance_outcome;
-  logic          load, loaded, poisoned;
-  logic [63:0]   list_address;
-  logic [PageIndexBits:0] list_entries;
-  logic          pass_start, pass_done, pass_failed, erase;
-  logic [31:0]   pass_tokens;
-  list_index_t   first_index;
-  demand_t       demand;
-  plan_t         plan;
+  logic        maintained, maintenance_load, maintenance_start;
+  outcome_t    maintenance_outcome;
+  list_load_t  maintenance_list;
+  pass_setup_t maintenance_pass;
+  logic          loaded, poisoned, pass_done, pass_failed, pass_nonfinite;
   page_failure_t pass_failure;
+  logic [31:0]   pass_bursts;
 
   nkv_maintenance u_maintenance (
     .clk_i,
@@ -88,37 +89,77 @@ module nkv_engine
     .command_i     (pages_command_t'(command_q.command)),
     .done_o        (maintained),
     .outcome_o     (maintenance_outcome),
-    .load_o        (load),
-    .address_o     (list_address),
-    .entries_o     (list_entries),
+    .load_o        (maintenance_load),
+    .list_o        (maintenance_list),
     .loaded_i      (loaded),
     .poisoned_i    (poisoned),
-    .pass_start_o  (pass_start),
-    .pass_tokens_o (pass_tokens),
-    .first_index_o (first_index),
-    .demand_o      (demand),
-    .plan_o        (plan),
-    .erase_o       (erase),
+    .pass_start_o  (maintenance_start),
+    .pass_o        (maintenance_pass),
     .pass_done_i   (pass_done),
     .pass_failed_i (pass_failed),
     .pass_failure_i(pass_failure)
   );
 
+  // ---- Query and page list of TOPK and ATTEND, whose fields for them stand at the same places ----
+  wire attend_command_t attend = attend_command_t'(command_q.command);
+  logic        scan_ready, scan_load;
+  verdict_t    scan_verdict;
+  list_load_t  scan_list;
+  exponent_t   query_exponent[Rows];
+  logic        query_request_valid, query_request_ready, query_beat_ready;
+  read_request_t query_request;
+  logic        query_valid;
+  row_index_t  query_row;
+  word_index_t query_word;
+  query_t      query[ExactLanes];
+  logic        beat_valid, beat_ready;
+  read_beat_t  beat;
+
+  nkv_scan_input u_scan_input (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i         (dispatch && is_scan),
+    .query_i         (attend.query),
+    .page_list_i     (attend.page_list),
+    .tokens_i        (attend.tokens),
+    .head_dim_i      (attend.head_dim),
+    .group_i         (attend.group),
+    .query_dtype_i   (attend.query_dtype),
+    .done_o          (scan_ready),
+    .verdict_o       (scan_verdict),
+    .query_exponent_o(query_exponent),
+    .request_valid_o (query_request_valid),
+    .request_ready_i (query_request_ready),
+    .request_o       (query_request),
+    .beat_valid_i    (beat_valid && beat.tag.sink == SinkQuery),
+    .beat_ready_o    (query_beat_ready),
+    .beat_i          (beat),
+    .query_valid_o   (query_valid),
+    .query_row_o     (query_row),
+    .query_word_o    (query_word),
+    .query_o         (query),
+    .load_o          (scan_load),
+    .list_o          (scan_list),
+    .loaded_i        (loaded),
+    .poisoned_i      (poisoned)
+  );
+  wire scan_goes_on = scan_ready && scan_verdict.status == StatusOk;
+
   // ---- Page list and passes ----
   logic          list_request_valid, list_request_ready;
   read_request_t list_request;
-  logic          beat_valid, beat_ready;
-  read_beat_t    beat;
   page_index_t   page;
   page_entry_t   entry;
-  logic [7:0]    unused_k_exponent, unused_v_exponent;
+  exponent_t     key_exponent, value_exponent;
+  wire list_load_t list = is_maintenance ? maintenance_list : scan_list;
 
   nkv_page_list u_list (
     .clk_i,
     .rst_ni,
-    .load_i         (load),
-    .address_i      (list_address),
-    .entries_i      (list_entries),
+    .load_i         (maintenance_load || scan_load),
+    .address_i      (list.address),
+    .entries_i      (list.entries),
     .loaded_o       (loaded),
     .poisoned_o     (poisoned),
     .request_valid_o(list_request_valid),
@@ -128,21 +169,24 @@ module nkv_engine
     .beat_i         (beat),
     .page_i         (page),
     .entry_o        (entry),
-    .k_exponent_o   (unused_k_exponent),
-    .v_exponent_o   (unused_v_exponent)
+    .k_exponent_o   (key_exponent),
+    .v_exponent_o   (value_exponent)
   );
 
-  logic   visit_valid, visit_ready, visits_end;
-  visit_t visit;
+  logic        attend_start;
+  pass_setup_t attend_pass;
+  wire pass_setup_t pass = is_maintenance ? maintenance_pass : attend_pass;
+  logic        visit_valid, visit_ready, visits_end;
+  visit_t      visit;
 
   nkv_visible_pages u_visits (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .start_i      (pass_start),
-    .tokens_i     (pass_tokens),
-    .window_i     ('0),
-    .sinks_i      ('0),
+    .start_i      (maintenance_start || attend_start),
+    .tokens_i     (pass.tokens),
+    .window_i     (pass.window),
+    .sinks_i      (pass.sinks),
     .done_o       (visits_end),
     .visit_valid_o(visit_valid),
     .visit_ready_i(visit_ready && may_visit),
@@ -151,51 +195,146 @@ module nkv_engine
 
   logic           pass_request_valid, pass_request_ready;
   read_request_t  pass_request;
-  logic           header_ready;
-  logic           write_valid, write_ready, writer_idle;
-  write_request_t write;
+  logic           header_ready, body_valid, body_ready;
+  page_body_t     body;
+  logic           erase_valid, erase_ready, writer_idle;
+  write_request_t erase_write;
 
   // What an erased page was is seen only once memory has the zeros.
-  wire may_visit = !erase || writer_idle;
+  wire may_visit = !pass.erase || writer_idle;
 
   nkv_page_pass u_pass (
     .clk_i,
     .rst_ni,
     .clear_i        (clear_i || dispatch),
     .domain_i       (command_q.domain),
-    .demand_i       (demand),
-    .plan_i         (plan),
-    .erase_i        (erase),
-    .first_index_i  (first_index),
+    .demand_i       (pass.demand),
+    .plan_i         (pass.plan),
+    .erase_i        (pass.erase),
+    .first_index_i  (pass.first_index),
     .visit_valid_i  (visit_valid && may_visit),
     .visit_ready_o  (visit_ready),
     .visit_i        (visit),
     .visits_end_i   (visits_end),
     .page_o         (page),
     .entry_i        (entry),
+    .body_valid_o   (body_valid),
+    .body_ready_i   (is_maintenance || body_ready),
+    .body_o         (body),
     .request_valid_o(pass_request_valid),
     .request_ready_i(pass_request_ready),
     .request_o      (pass_request),
     .header_valid_i (beat_valid && beat.tag.sink == SinkHeader),
     .header_ready_o (header_ready),
-    .array_taken_i  (beat_valid && beat.tag.sink == SinkArray),
+    .array_taken_i  (beat_valid && beat_ready && beat.tag.sink == SinkArray),
     .beat_i         (beat),
-    .write_valid_o  (write_valid),
-    .write_ready_i  (write_ready),
-    .write_o        (write),
+    .write_valid_o  (erase_valid),
+    .write_ready_i  (erase_ready),
+    .write_o        (erase_write),
     .done_o         (pass_done),
+    .bursts_o       (pass_bursts),
+    .nonfinite_o    (pass_nonfinite),
     .failed_o       (pass_failed),
     .failure_o      (pass_failure)
   );
 
+  // ---- Where bursts of arrays go: those of key rows that are values too, to both users at once ----
+  wire is_array = beat_valid && beat.tag.sink == SinkArray && is_scan;
+  wire is_key_exponents = beat.tag.array == 4'(PageArrayKExponents);
+  wire is_key_rows = beat.tag.array == 4'(PageArrayKRows);
+  wire for_values = beat.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows)} ||
+      ((is_key_exponents || is_key_rows) && beat.tag.keys_too);
+  logic rows_ready, values_ready;
+  wire  key_side_ready = !is_key_rows || rows_ready;
+  wire  value_side_ready = !for_values || values_ready;
+  wire  array_ready = !is_scan || (key_side_ready && value_side_ready);
+
+  // ---- Exact scores ----
+  logic      page_valid, page_ready, score_valid, score_ready, score_last;
+  row_form_e page_form;
+  dtype_e    page_dtype;
+  logic [$clog2(PageTokens)-1:0] score_token;
+  score_t    score[Rows];
+
+  nkv_key_scores u_scores (
+    .clk_i,
+    .rst_ni,
+    .clear_i          (clear_i || dispatch),
+    .query_valid_i    (query_valid),
+    .query_row_i      (query_row),
+    .query_word_i     (query_word),
+    .query_i          (query),
+    .key_exponent_i   (key_exponent),
+    .head_dim_i       (dim_t'(attend.head_dim)),
+    .page_valid_i     (page_valid),
+    .page_ready_o     (page_ready),
+    .page_form_i      (page_form),
+    .page_dtype_i     (page_dtype),
+    .page_rows_i      ('1),
+    .exponents_valid_i(is_array && is_key_exponents && value_side_ready),
+    .rows_valid_i     (is_array && is_key_rows && value_side_ready),
+    .rows_ready_o     (rows_ready),
+    .beat_i           (beat),
+    .score_valid_o    (score_valid),
+    .score_ready_i    (score_ready),
+    .score_token_o    (score_token),
+    .score_last_o     (score_last),
+    .score_o          (score)
+  );
+
+  // ---- ATTEND ----
+  logic           attended, attend_write_valid, attend_write_ready;
+  outcome_t       attend_outcome;
+  write_request_t attend_write;
+
+  nkv_attend u_attend (
+    .clk_i,
+    .rst_ni,
+    .clear_i         (clear_i || dispatch),
+    .start_i         (scan_goes_on && opcode == OpcodeAttend),
+    .command_i       (attend),
+    .query_exponent_i(query_exponent),
+    .key_exponent_i  (key_exponent),
+    .value_exponent_i(value_exponent),
+    .done_o          (attended),
+    .outcome_o       (attend_outcome),
+    .pass_start_o    (attend_start),
+    .pass_o          (attend_pass),
+    .pass_done_i     (pass_done),
+    .pass_failed_i   (pass_failed),
+    .pass_failure_i  (pass_failure),
+    .pass_bursts_i   (pass_bursts),
+    .pass_nonfinite_i(pass_nonfinite),
+    .body_valid_i    (body_valid && !is_maintenance),
+    .body_ready_o    (body_ready),
+    .body_i          (body),
+    .page_valid_o    (page_valid),
+    .page_ready_i    (page_ready),
+    .page_form_o     (page_form),
+    .page_dtype_o    (page_dtype),
+    .score_valid_i   (score_valid),
+    .score_ready_o   (score_ready),
+    .score_token_i   (score_token),
+    .score_last_i    (score_last),
+    .score_i         (score),
+    .beat_valid_i    (is_array && for_values && key_side_ready),
+    .beat_ready_o    (values_ready),
+    .beat_i          (beat),
+    .write_valid_o   (attend_write_valid),
+    .write_ready_i   (attend_write_ready),
+    .write_o         (attend_write)
+  );
+
   // ---- Memory ----
-  wire request_valid = list_request_valid || pass_request_valid;
-  wire read_request_t request = list_request_valid ? list_request : pass_request;
+  wire request_valid = list_request_valid || query_request_valid || pass_request_valid;
+  wire read_request_t request =
+      list_request_valid ? list_request : query_request_valid ? query_request : pass_request;
   logic     request_ready, read_inside, write_inside, unused_reader_idle;
   address_t read_address, write_address;
 
   assign list_request_ready = request_ready;
-  assign pass_request_ready = request_ready && !list_request_valid;
+  assign query_request_ready = request_ready && !list_request_valid;
+  assign pass_request_ready = request_ready && !list_request_valid && !query_request_valid;
 
   nkv_window_guard u_read_guard (
     .domain_i (command_q.domain),
@@ -205,7 +344,14 @@ module nkv_engine
     .address_o(read_address)
   );
 
-  assign beat_ready = beat.tag.sink == SinkHeader ? header_ready : 1'b1;
+  always_comb begin
+    unique case (beat.tag.sink)
+      SinkHeader: beat_ready = header_ready;
+      SinkQuery: beat_ready = query_beat_ready;
+      SinkArray: beat_ready = array_ready;
+      default: beat_ready = 1'b1;
+    endcase
+  end
 
   nkv_reader #(
     .Client(Client)
@@ -230,6 +376,12 @@ module nkv_engine
     .r_i
   );
   logic unused_r_ready;
+
+  wire write_valid = erase_valid || attend_write_valid;
+  wire write_request_t write = erase_valid ? erase_write : attend_write;
+  logic write_ready;
+  assign erase_ready = write_ready;
+  assign attend_write_ready = write_ready && !erase_valid;
 
   nkv_window_guard u_write_guard (
     .domain_i (command_q.domain),
@@ -286,14 +438,20 @@ module nkv_engine
         StDispatch: begin
           outcome_q <= '0;
           outcome_q.verdict <= verdict;
-          state_q <= dispatch && is_maintenance ? StRun : StOutcome;
-          if (dispatch && opcode inside {OpcodeTopk, OpcodeAttend}) begin
-            outcome_q.verdict.status <= StatusUnsupported;
-          end
+          state_q <= dispatch && (is_maintenance || opcode == OpcodeAttend) ? StRun : StOutcome;
+          if (dispatch && opcode == OpcodeTopk) outcome_q.verdict.status <= StatusUnsupported;
         end
         StRun: begin
           if (maintained) begin
             outcome_q <= maintenance_outcome;
+            state_q <= StFlush;
+          end
+          if (attended) begin
+            outcome_q <= attend_outcome;
+            state_q <= StFlush;
+          end
+          if (scan_ready && !scan_goes_on) begin
+            outcome_q.verdict <= scan_verdict;
             state_q <= StFlush;
           end
         end

@@ -196,6 +196,23 @@ package nkv_pkg;
     logic                      compressed;  // Of compressed pages the payload instead.
   } plan_t;
 
+  // Entries of a page list that are to be brought on chip.
+  typedef struct packed {
+    logic [63:0]            address;
+    logic [PageIndexBits:0] entries;
+  } list_load_t;
+
+  // A pass over the pages on chip that have a token in sight.
+  typedef struct packed {
+    logic [31:0] tokens;
+    logic [31:0] window;
+    logic [7:0]  sinks;
+    list_index_t first_index;  // Of the first page on chip, in the command's list.
+    demand_t     demand;
+    plan_t       plan;
+    logic        erase;
+  } pass_setup_t;
+
   // A page of a pass that cannot be used, by its index in the command's list.
   typedef struct packed {
     status_e     status;

@@ -14,20 +14,13 @@ module nkv_maintenance
   output logic           done_o,        // For one cycle.
   output outcome_t       outcome_o,
 
-  // The page list.
   output logic           load_o,
-  output logic [63:0]    address_o,
-  output logic [PageIndexBits:0] entries_o,
+  output list_load_t     list_o,
   input  logic           loaded_i,
   input  logic           poisoned_i,
 
-  // A pass over the loaded part.
   output logic           pass_start_o,
-  output logic [31:0]    pass_tokens_o,
-  output list_index_t    first_index_o,
-  output demand_t        demand_o,
-  output plan_t          plan_o,
-  output logic           erase_o,
+  output pass_setup_t    pass_o,
   input  logic           pass_done_i,
   input  logic           pass_failed_i,
   input  page_failure_t  pass_failure_i
@@ -48,14 +41,20 @@ module nkv_maintenance
   wire [31:0] part = rest > ListPages ? ListPages : rest;
 
   assign load_o = state_q == StLoad;
-  assign address_o = command_i.source + 64'(begun_q) * 64'(PageEntryBytes);
-  assign entries_o = (PageIndexBits + 1)'(part);
+  assign list_o = '{
+      address: command_i.source + 64'(begun_q) * 64'(PageEntryBytes),
+      entries: (PageIndexBits + 1)'(part)
+  };
   assign pass_start_o = state_q == StStart;
-  assign pass_tokens_o = part * PageTokens;
-  assign first_index_o = list_index_t'(begun_q);
-  assign erase_o = command_i.opcode == OpcodeErase;
-  assign demand_o = '{whole_header: 1'b1, any_codec: 1'b1, default: '0};
-  assign plan_o = '{whole: '1, compressed: 1'b1};
+  assign pass_o = '{
+      tokens: part * PageTokens,
+      window: '0,
+      sinks: '0,
+      first_index: list_index_t'(begun_q),
+      demand: '{whole_header: 1'b1, any_codec: 1'b1, default: '0},
+      plan: '{whole: '1, compressed: 1'b1},
+      erase: command_i.opcode == OpcodeErase
+  };
 
   function automatic outcome_t ended(status_e status, logic [31:0] pages_done);
     automatic outcome_t outcome = '0;

@@ -28,6 +28,10 @@ module nkv_page_pass
   output page_index_t    page_o,          // Look-up in the page list.
   input  page_entry_t    entry_i,
 
+  output logic           body_valid_o,    // Pages whose bursts will come, in order.
+  input  logic           body_ready_i,
+  output page_body_t     body_o,
+
   output logic           request_valid_o,
   input  logic           request_ready_i,
   output read_request_t  request_o,
@@ -41,6 +45,8 @@ module nkv_page_pass
   output write_request_t write_o,
 
   output logic           done_o,
+  output logic [31:0]    bursts_o,        // Of headers and arrays of the pages so far.
+  output logic           nonfinite_o,     // A token in sight has a key that is not finite.
   output logic           failed_o,
   output page_failure_t  failure_o
 );
@@ -124,7 +130,9 @@ module nkv_page_pass
 
   // ---- Bodies ----
   wire  refused = record.verdict.status != StatusOk;
-  wire  drop = refused || failed_o;
+  // A body that was announced comes whole: its user waits for it.
+  logic begun;
+  wire  drop = refused || (failed_o && !begun);
   logic stream_ready, erase_ready;
   logic stream_request_valid, stream_request_ready;
   read_request_t stream_request;
@@ -138,12 +146,18 @@ module nkv_page_pass
   nkv_page_stream u_stream (
     .clk_i,
     .rst_ni,
-    .clear_i         (clear_i || drop),
+    .clear_i,
+    .begun_o         (begun),
+    .header_bursts_i (demand_i.whole_header ? 2'd2 : 2'd1),
     .plan_i,
     .first_index_i,
     .record_valid_i  (record_valid && !drop && !erase_i),
     .record_ready_o  (stream_ready),
     .record_i        (record),
+    .body_valid_o,
+    .body_ready_i,
+    .body_o,
+    .bursts_o,
     .request_valid_o (stream_request_valid),
     .request_ready_i (stream_request_ready),
     .request_o       (stream_request),
@@ -212,6 +226,14 @@ module nkv_page_pass
     end else if (refuses) begin
       failed_o <= 1'b1;
       failure_o <= refused_page;
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) nonfinite_o <= 1'b0;
+    else if (clear_i) nonfinite_o <= 1'b0;
+    else if (released && !drop && (record.visit.tokens & record.header.nonfinite) != '0) begin
+      nonfinite_o <= 1'b1;
     end
   end
 

@@ -11,11 +11,15 @@ module nkv_page_stream
   input  logic          rst_ni,
   input  logic          clear_i,
   input  plan_t         plan_i,
+  input  logic [1:0]    header_bursts_i,  // That were read of each page.
   input  list_index_t   first_index_i,   // Of the page list's part on chip.
 
   input  logic          record_valid_i,  // Pages whose verdict is OK.
   output logic          record_ready_o,  // All of its body has been asked for.
   input  page_record_t  record_i,
+
+  output logic          begun_o,         // The record's body has been announced.
+  output logic [31:0]   bursts_o,        // Of headers and arrays, since clear_i.
 
   output logic          body_valid_o,
   input  logic          body_ready_i,
@@ -68,6 +72,7 @@ module nkv_page_stream
   end
 
   logic announced_q;
+  assign begun_o = announced_q;
   assign body_valid_o = record_valid_i && !announced_q;
   assign body_o = '{
       page: record_i.visit.page,
@@ -110,6 +115,17 @@ module nkv_page_stream
     end else begin
       if (step) array_q <= array_q + 1'b1;
       if (body_valid_o && body_ready_i) announced_q <= 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      bursts_o <= '0;
+    end else if (clear_i) begin
+      bursts_o <= '0;
+    end else begin
+      if (body_valid_o && body_ready_i) bursts_o <= bursts_o + 32'(header_bursts_i);
+      if (request_valid_o && request_ready_i) bursts_o <= bursts_o + 32'(request_o.bursts);
     end
   end
 

@@ -1,0 +1,334 @@
+// ATTEND DENSE: every visible token exactly, one pass over the pages (ARITHMETIC.md section 4).
+//
+//   bursts --> key_scores --> attend_logits --> attend_values <-- bursts
+//                                                    `--> attend_result --> writes
+//
+// Begins when the query rows and the page list are on chip. A page that fails ends the command with
+// its verdict once the pass is over; nothing is written then.
+
+module nkv_attend
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_exact_pkg::*;
+  import nkv_attend_pkg::*;
+(
+  input  logic            clk_i,
+  input  logic            rst_ni,
+  input  logic            clear_i,          // Before each command.
+
+  input  logic            start_i,
+  input  attend_command_t command_i,        // Checked; held until done, as all that follows.
+  input  exponent_t       query_exponent_i[Rows],
+  input  exponent_t       key_exponent_i,   // Ek
+  input  exponent_t       value_exponent_i, // Ev
+  output logic            done_o,           // For one cycle.
+  output outcome_t        outcome_o,
+
+  output logic            pass_start_o,
+  output pass_setup_t     pass_o,
+  input  logic            pass_done_i,
+  input  logic            pass_failed_i,
+  input  page_failure_t   pass_failure_i,
+  input  logic [31:0]     pass_bursts_i,
+  input  logic            pass_nonfinite_i,
+
+  input  logic            body_valid_i,
+  output logic            body_ready_o,
+  input  page_body_t      body_i,
+
+  // Rows to score, and their scores (nkv_key_scores).
+  output logic            page_valid_o,
+  input  logic            page_ready_i,
+  output row_form_e       page_form_o,
+  output dtype_e          page_dtype_o,
+  input  logic            score_valid_i,
+  output logic            score_ready_o,
+  input  logic [$clog2(PageTokens)-1:0] score_token_i,
+  input  logic            score_last_i,
+  input  score_t          score_i[Rows],
+
+  input  logic            beat_valid_i,     // Bursts of values.
+  output logic            beat_ready_o,
+  input  read_beat_t      beat_i,
+
+  output logic            write_valid_o,
+  input  logic            write_ready_i,
+  output write_request_t  write_o
+);
+
+  typedef enum logic [2:0] {
+    StIdle,
+    StSetup,     // The logits' scale.
+    StStart,
+    StPass,
+    StValues,    // Until the last page's values have been added.
+    StResult,
+    StWrite
+  } state_e;
+
+  state_e       state_q;
+  logic         setup_done, written;
+  logit_scale_t scale;
+
+  nkv_logit_setup u_setup (
+    .clk_i,
+    .rst_ni,
+    .start_i       (start_i),
+    .scale_i       (command_i.scale),
+    .soft_cap_i    (command_i.soft_cap),
+    .key_exponent_i,
+    .done_o        (setup_done),
+    .scale_o       (scale)
+  );
+
+  // ---- Pages go to the scorer, to the logits and to the values, in order ----
+  logic       to_scores_valid, to_scores_ready, to_logits_valid, to_logits_ready;
+  logic       to_values_ready, to_values_valid;
+  page_body_t to_scores, to_logits, to_values;
+  logic [2:0] scores_ready_all;
+  logic [3:0] unused_scores_used, unused_logits_used, unused_values_used;
+
+  assign body_ready_o = &scores_ready_all;
+  wire body_taken = body_valid_i && body_ready_o;
+
+  nkv_fifo #(
+    .T(page_body_t),
+    .Depth(8)
+  ) u_to_scores (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (body_taken),
+    .in_ready_o (scores_ready_all[0]),
+    .in_data_i  (body_i),
+    .out_valid_o(to_scores_valid),
+    .out_ready_i(to_scores_ready),
+    .out_data_o (to_scores),
+    .used_o     (unused_scores_used)
+  );
+  nkv_fifo #(
+    .T(page_body_t),
+    .Depth(8)
+  ) u_to_logits (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (body_taken),
+    .in_ready_o (scores_ready_all[1]),
+    .in_data_i  (body_i),
+    .out_valid_o(to_logits_valid),
+    .out_ready_i(to_logits_ready),
+    .out_data_o (to_logits),
+    .used_o     (unused_logits_used)
+  );
+  nkv_fifo #(
+    .T(page_body_t),
+    .Depth(8)
+  ) u_to_values (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (body_taken),
+    .in_ready_o (scores_ready_all[2]),
+    .in_data_i  (body_i),
+    .out_valid_o(to_values_valid),
+    .out_ready_i(to_values_ready),
+    .out_data_o (to_values),
+    .used_o     (unused_values_used)
+  );
+
+  assign page_valid_o = to_scores_valid;
+  assign to_scores_ready = page_ready_i;
+  assign page_form_o = to_scores.k_form;
+  assign page_dtype_o = to_scores.dtype;
+
+  logic       logits_valid, logits_ready, logits_bank, logits_idle;
+  logic [5:0] raise[Rows];
+  reference_t reference[Rows];
+  logic [$clog2(PageTokens):0] read;
+  logit_t     logit[Rows];
+
+  nkv_attend_logits u_logits (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .scale_i         (scale),
+    .query_exponent_i,
+    .page_valid_i    (to_logits_valid),
+    .page_ready_o    (to_logits_ready),
+    .page_visible_i  (to_logits.visible),
+    .score_valid_i,
+    .score_ready_o,
+    .score_token_i,
+    .score_last_i,
+    .score_i,
+    .done_valid_o    (logits_valid),
+    .done_ready_i    (logits_ready),
+    .done_bank_o     (logits_bank),
+    .done_raise_o    (raise),
+    .done_reference_o(reference),
+    .release_i       (to_values_ready),
+    .read_i          (read),
+    .logit_o         (logit),
+    .idle_o          (logits_idle)
+  );
+
+  // ---- A page whose logits are complete, until its values have been added ----
+  logic       ready_page_q, ready_bank_q;
+  logic [5:0] raise_q[Rows];
+  reference_t reference_q[Rows];
+  assign logits_ready = !ready_page_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) ready_page_q <= 1'b0;
+    else if (clear_i || to_values_ready) ready_page_q <= 1'b0;
+    else if (logits_valid) ready_page_q <= 1'b1;
+  end
+  always_ff @(posedge clk_i) begin
+    if (logits_valid && logits_ready) ready_bank_q <= logits_bank;
+    for (int unsigned r = 0; r < Rows; r++) begin
+      if (logits_valid && logits_ready) begin
+        raise_q[r] <= raise[r];
+        reference_q[r] <= reference[r];
+      end else if (clear_i) begin
+        reference_q[r] <= NoReference;
+      end
+    end
+  end
+
+  logic       values_idle, read_valid, acc_valid;
+  row_index_t read_row;
+  logic [$clog2(Channels)-1:0] read_channel;
+  sum_t       acc;
+  sum_t       z[Rows];
+
+  nkv_attend_values u_values (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .value_exponent_i,
+    .head_dim_i         (dim_t'(command_i.head_dim)),
+    .value_dim_i        (dim_t'(command_i.value_dim)),
+    .page_valid_i       (ready_page_q && to_values_valid),
+    .page_ready_o       (to_values_ready),
+    .page_i             (to_values),
+    .page_bank_i        (ready_bank_q),
+    .page_raise_i       (raise_q),
+    .page_reference_i   (reference_q),
+    .read_o             (read),
+    .logit_i            (logit),
+    .beat_valid_i,
+    .beat_ready_o,
+    .beat_is_exponents_i(beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)}),
+    .beat_i,
+    .idle_o             (values_idle),
+    .read_valid_i       (read_valid),
+    .read_row_i         (read_row),
+    .read_channel_i     (read_channel),
+    .acc_valid_o        (acc_valid),
+    .acc_o              (acc),
+    .z_o                (z)
+  );
+
+  nkv_attend_result u_result (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i         (state_q == StResult),
+    .address_i       (command_i.result),
+    .rows_i          (group_t'(command_i.group)),
+    .value_dim_i     (dim_t'(command_i.value_dim)),
+    .bf16_i          (command_i.flags[AttendFlagOutputBf16]),
+    .base2_i         (command_i.flags[AttendFlagLseBase2]),
+    .value_exponent_i,
+    .reference_i     (reference_q),
+    .z_i             (z),
+    .done_o          (written),
+    .read_valid_o    (read_valid),
+    .read_row_o      (read_row),
+    .read_channel_o  (read_channel),
+    .acc_valid_i     (acc_valid),
+    .acc_i           (acc),
+    .write_valid_o,
+    .write_ready_i,
+    .write_o
+  );
+
+  // ---- The command ----
+  logic [PageArrayCount-1:0] arrays;
+  always_comb begin
+    arrays = '0;
+    arrays[PageArrayKExponents] = 1'b1;
+    arrays[PageArrayKRows] = 1'b1;
+    arrays[PageArrayVExponents] = 1'b1;
+    arrays[PageArrayVRows] = 1'b1;
+  end
+
+  assign pass_start_o = state_q == StStart;
+  assign pass_o = '{
+      tokens: command_i.tokens,
+      window: command_i.window,
+      sinks: command_i.sinks,
+      first_index: '0,
+      demand: '{
+          whole_header: 1'b1,
+          any_codec: 1'b0,
+          keys: 1'b1,
+          values: 1'b1,
+          head_dim: command_i.head_dim,
+          value_dim: command_i.value_dim
+      },
+      plan: '{whole: arrays, compressed: 1'b0},
+      erase: 1'b0
+  };
+
+  wire pages_done = !to_scores_valid && !to_logits_valid && !to_values_valid && !ready_page_q &&
+      logits_idle && values_idle;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      done_o <= 1'b0;
+      outcome_o <= '0;
+    end else if (clear_i) begin
+      state_q <= StIdle;
+      done_o <= 1'b0;
+    end else begin
+      done_o <= 1'b0;
+      unique case (state_q)
+        StIdle: if (start_i) state_q <= StSetup;
+        StSetup: if (setup_done) state_q <= StStart;
+        StStart: state_q <= StPass;
+        StPass: if (pass_done_i) state_q <= StValues;
+        StValues: begin
+          if (pages_done) begin
+            outcome_o <= '0;
+            state_q <= pass_failed_i ? StIdle : StResult;
+            done_o <= pass_failed_i;
+            if (pass_failed_i) begin
+              outcome_o.verdict <= '{
+                  status: pass_failure_i.status,
+                  detail: 64'(pass_failure_i.index)
+              };
+            end else begin
+              outcome_o.count <= 32'(command_i.group);
+              outcome_o.stream_bursts <= pass_bursts_i;
+              outcome_o.flags[CompletionFlagNonfinite] <= pass_nonfinite_i;
+            end
+          end
+        end
+        StResult: state_q <= StWrite;
+        StWrite: begin
+          if (written) begin
+            state_q <= StIdle;
+            done_o <= 1'b1;
+          end
+        end
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  wire unused = ^{command_i, to_scores, to_logits};
+
+endmodule

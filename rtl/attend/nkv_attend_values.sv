@@ -1,0 +1,275 @@
+// The value side of ATTEND DENSE (ARITHMETIC.md section 4): raises the sums to a page's references,
+// turns its logits into weights, and adds its value rows under them.
+//
+// Bursts of a page's values come while its keys are still being scored, so they wait in a queue of
+// `Depth` bursts, which holds all key rows of a page whose values are its keys. A row of a token that
+// is not visible has weights of zero.
+
+module nkv_attend_values
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_exact_pkg::*;
+  import nkv_attend_pkg::*;
+#(
+  parameter int unsigned Depth = 512,
+  localparam int unsigned TokenBits = $clog2(PageTokens),
+  localparam int unsigned ChannelBits = $clog2(Channels)
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+  input  logic                   clear_i,            // Before each command, while idle_o.
+
+  input  exponent_t              value_exponent_i,   // Ev; held during a command, as the dims are.
+  input  dim_t                   head_dim_i,
+  input  dim_t                   value_dim_i,
+
+  input  logic                   page_valid_i,       // Its logits are complete.
+  output logic                   page_ready_o,       // All of its values have been added.
+  input  page_body_t             page_i,
+  input  logic                   page_bank_i,
+  input  logic [5:0]             page_raise_i[Rows],
+  input  reference_t             page_reference_i[Rows],
+  output logic [TokenBits:0]     read_o,             // Of logits.
+  input  logit_t                 logit_i[Rows],
+
+  input  logic                   beat_valid_i,       // Exponents and rows of values.
+  output logic                   beat_ready_o,
+  input  logic                   beat_is_exponents_i,
+  input  read_beat_t             beat_i,
+
+  output logic                   idle_o,
+  input  logic                   read_valid_i,       // Sums, while idle_o.
+  input  row_index_t             read_row_i,
+  input  logic [ChannelBits-1:0] read_channel_i,
+  output logic                   acc_valid_o,
+  output sum_t                   acc_o,
+  output sum_t                   z_o[Rows]
+);
+
+  typedef enum logic [1:0] {
+    StPage,
+    StRaise,
+    StRaised,
+    StRows
+  } state_e;
+
+  state_e state_q;
+
+  // ---- Bursts that wait ----
+  typedef struct packed {
+    logic   is_exponents;
+    logic   first;
+    logic   last;
+    burst_t data;
+  } waiting_t;
+
+  logic     waiting_valid, waiting_pop, burst_ready;
+  waiting_t waiting;
+  logic [$clog2(Depth):0] unused_used;
+
+  nkv_fifo #(
+    .T(waiting_t),
+    .Depth(Depth)
+  ) u_waiting (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (beat_valid_i),
+    .in_ready_o (beat_ready_o),
+    .in_data_i  ('{
+        is_exponents: beat_is_exponents_i,
+        first: beat_i.first,
+        last: beat_i.last,
+        data: beat_i.data
+    }),
+    .out_valid_o(waiting_valid),
+    .out_ready_i(waiting_pop),
+    .out_data_o (waiting),
+    .used_o     (unused_used)
+  );
+
+  wire takes_exponents = waiting_valid && waiting.is_exponents;
+  assign waiting_pop = takes_exponents || (waiting_valid && burst_ready);
+
+  // ---- Rows to values ----
+  wire values_are_keys = page_i.v_form == RowFormNone;
+  wire row_format_t format = '{
+      values: 1'b1,
+      list_exponent: value_exponent_i,
+      used_dim: value_dim_i,
+      stored_dim: values_are_keys ? head_dim_i : value_dim_i,
+      dtype: page_i.dtype,
+      form: values_are_keys ? page_i.k_form : page_i.v_form
+  };
+  wire is_delta4 = format.form == RowFormDelta4;
+  wire [5:0] chunks = 6'(format.stored_dim[7:4]);
+  wire [5:0] granules = is_delta4 ? chunks * 6'd3 :
+      6'(chunks << $clog2(ChunkChannels / 8)) * 6'(element_bytes(page_i.dtype));
+
+  row_format_t format_q;
+  logic places_ready, row_valid, row_ready, row_last, row_shared, described_q;
+  logic [TokenBits-1:0] row;
+  logic [2:0] row_start, unused_row_bursts;
+  logic [7:0] unused_row_burst;
+
+  nkv_row_places u_places (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .valid_i     (state_q == StRows && !described_q),
+    .ready_o     (places_ready),
+    .rows_i      ('1),
+    .granules_i  (granules),
+    .row_valid_o (row_valid),
+    .row_ready_i (row_ready),
+    .row_o       (row),
+    .row_last_o  (row_last),
+    .row_start_o (row_start),
+    .row_shared_o(row_shared),
+    .row_burst_o (unused_row_burst),
+    .row_bursts_o(unused_row_bursts)
+  );
+
+  logic arriving_bank_q, used_bank_q;
+  logic issued_last, word_valid, word_last, unused_pass_last, decoder_idle;
+  logic [TokenBits:0] word_tag;
+  word_index_t word_index;
+  key_t word[ExactLanes];
+  logic [4:0] weighted_q;  // Rows whose weights wait, less those that have begun.
+
+  nkv_row_decode #(
+    .TagBits(TokenBits + 1)
+  ) u_decode (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .format_i         (format_q),
+    .exponents_valid_i(takes_exponents),
+    .exponents_bank_i (arriving_bank_q),
+    .exponents_burst_i(!waiting.first),
+    .exponents_i      (waiting.data),
+    .row_valid_i      (row_valid),
+    .row_ready_o      (row_ready),
+    .row_tag_i        ({row_last, row}),
+    .row_last_i       (1'b0),
+    .row_bank_i       (used_bank_q),
+    .row_start_i      (row_start),
+    .row_shared_i     (row_shared),
+    .burst_valid_i    (waiting_valid && !waiting.is_exponents),
+    .burst_ready_o    (burst_ready),
+    .burst_i          (waiting.data),
+    .issue_i          (weighted_q != '0),
+    .issued_last_o    (issued_last),
+    .word_valid_o     (word_valid),
+    .word_tag_o       (word_tag),
+    .word_index_o     (word_index),
+    .word_last_o      (word_last),
+    .word_pass_last_o (unused_pass_last),
+    .word_o           (word),
+    .idle_o           (decoder_idle)
+  );
+
+  // ---- Weights ----
+  logic   weights_start, weight_pop;
+  logic   weights_pushed;
+  weight_t weight[Rows];
+  shift_t  shift[Rows];
+  units_t  units[Rows];
+
+  nkv_page_weights u_weights (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i    (weights_start),
+    .visible_i  (page_i.visible),
+    .bank_i     (page_bank_i),
+    .reference_i(page_reference_i),
+    .read_o,
+    .logit_i,
+    .pushed_o   (weights_pushed),
+    .pop_i      (weight_pop),
+    .weight_o   (weight),
+    .shift_o    (shift),
+    .units_o    (units)
+  );
+
+  // ---- Sums ----
+  logic   sums_ready, sums_idle, raise_any;
+  value_t value[ExactLanes];
+
+  always_comb begin
+    raise_any = 1'b0;
+    for (int unsigned r = 0; r < Rows; r++) raise_any |= page_raise_i[r] != '0;
+    for (int unsigned i = 0; i < ExactLanes; i++) value[i] = value_t'(word[i]);
+  end
+
+  nkv_value_sum u_sums (
+    .clk_i,
+    .rst_ni,
+    .last_word_i   (word_index_t'((value_dim_i - 1'b1) >> $clog2(ExactLanes))),
+    .clear_i,
+    .ready_o       (sums_ready),
+    .idle_o        (sums_idle),
+    .raise_valid_i (state_q == StRaise),
+    .raise_i       (page_raise_i),
+    .word_valid_i  (word_valid),
+    .word_index_i  (word_index),
+    .word_i        (value),
+    .weight_i      (weight),
+    .shift_i       (shift),
+    .units_i       (units),
+    .read_valid_i,
+    .read_row_i,
+    .read_channel_i,
+    .acc_valid_o,
+    .acc_o,
+    .z_o
+  );
+
+  assign weight_pop = word_valid && word_last;
+  assign weights_start = state_q == StPage && page_valid_i;
+  wire ends = word_valid && word_last && word_tag[TokenBits];
+  assign page_ready_o = state_q == StRows && ends;
+  assign idle_o = state_q == StPage && !page_valid_i && sums_idle;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q <= StPage;
+      format_q <= '0;
+      described_q <= 1'b0;
+      arriving_bank_q <= 1'b0;
+      used_bank_q <= 1'b0;
+      weighted_q <= '0;
+    end else if (clear_i) begin
+      state_q <= StPage;
+      described_q <= 1'b0;
+      arriving_bank_q <= 1'b0;
+      used_bank_q <= 1'b0;
+      weighted_q <= '0;
+    end else begin
+      if (takes_exponents && waiting.last) arriving_bank_q <= !arriving_bank_q;
+      weighted_q <= weighted_q + 5'(weights_pushed) - 5'(issued_last);
+      if (places_ready) described_q <= 1'b1;
+      unique case (state_q)
+        StPage: begin
+          format_q <= format;
+          described_q <= 1'b0;
+          if (page_valid_i) state_q <= raise_any ? StRaise : StRows;
+        end
+        StRaise: if (sums_ready) state_q <= StRaised;
+        StRaised: if (sums_ready) state_q <= StRows;
+        StRows: begin
+          if (ends) begin
+            state_q <= StPage;
+            if (is_delta4) used_bank_q <= !used_bank_q;
+          end
+        end
+        default: state_q <= StPage;
+      endcase
+    end
+  end
+
+  wire unused = ^{page_i.page, page_i.k_step_exponent, page_i.v_exponent, beat_i.fault,
+                  beat_i.poison, beat_i.tag, decoder_idle, word_tag[TokenBits-1:0]};
+
+endmodule

@@ -1,0 +1,152 @@
+// What TOPK and ATTEND read before anything else: the query rows, which it broadcasts as integers, then
+// the page list. Rows that are not finite end the command: BAD_QUERY, detail = the first such row.
+
+module nkv_scan_input
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_exact_pkg::*;
+(
+  input  logic          clk_i,
+  input  logic          rst_ni,
+  input  logic          clear_i,
+
+  input  logic          start_i,          // The rest is held until done_o.
+  input  logic [63:0]   query_i,          // Offsets into the window.
+  input  logic [63:0]   page_list_i,
+  input  logic [31:0]   tokens_i,
+  input  logic [15:0]   head_dim_i,
+  input  logic [7:0]    group_i,
+  input  dtype_e        query_dtype_i,
+  output logic          done_o,           // For one cycle.
+  output verdict_t      verdict_o,
+  output exponent_t     query_exponent_o[Rows],
+
+  output logic          request_valid_o,
+  input  logic          request_ready_i,
+  output read_request_t request_o,
+  input  logic          beat_valid_i,     // Beats for SinkQuery.
+  output logic          beat_ready_o,
+  input  read_beat_t    beat_i,
+
+  output logic          query_valid_o,    // Broadcast.
+  output row_index_t    query_row_o,
+  output word_index_t   query_word_o,
+  output query_t        query_o[ExactLanes],
+
+  output logic          load_o,
+  output list_load_t    list_o,
+  input  logic          loaded_i,
+  input  logic          poisoned_i
+);
+
+  typedef enum logic [2:0] {
+    StIdle,
+    StAsk,
+    StQuery,
+    StLoad,
+    StLoading
+  } state_e;
+
+  state_e state_q;
+  logic   poison_q;
+
+  wire [31:0] query_bytes = 32'(group_i) * 32'(head_dim_i) * element_bytes(query_dtype_i);
+  wire [31:0] in_bytes = query_bytes + 32'(query_i[5:0]);
+  wire [15:0] in_bursts = 16'((in_bytes + 32'd63) >> 6);
+  wire [15:0] out_bursts = 16'((query_bytes + 32'd63) >> 6);
+
+  assign request_valid_o = state_q == StAsk;
+  assign request_o = '{
+      tag: '{sink: SinkQuery, last_bytes: 7'(BurstBytes), default: '0},
+      bursts: burst_count_t'(in_bursts),
+      address: query_i
+  };
+
+  logic   aligned_valid, aligned_ready, decoded, bad;
+  burst_t aligned;
+  row_index_t bad_row;
+
+  nkv_burst_align u_align (
+    .clk_i,
+    .rst_ni,
+    .start_i     (start_i),
+    .offset_i    (query_i[5:2]),
+    .in_bursts_i (in_bursts),
+    .out_bursts_i(out_bursts),
+    .in_valid_i  (beat_valid_i),
+    .in_ready_o  (beat_ready_o),
+    .in_i        (beat_i.data),
+    .out_valid_o (aligned_valid),
+    .out_ready_i (aligned_ready),
+    .out_o       (aligned)
+  );
+
+  nkv_query_decode u_decode (
+    .clk_i,
+    .rst_ni,
+    .start_i      (start_i),
+    .dtype_i      (query_dtype_i),
+    .group_i      (group_t'(group_i)),
+    .head_dim_i   (dim_t'(head_dim_i)),
+    .burst_valid_i(aligned_valid),
+    .burst_ready_o(aligned_ready),
+    .burst_i      (aligned),
+    .done_o       (decoded),
+    .bad_o        (bad),
+    .bad_row_o    (bad_row),
+    .exponent_o   (query_exponent_o),
+    .query_valid_o,
+    .query_row_o,
+    .query_word_o,
+    .query_o
+  );
+
+  assign load_o = state_q == StLoad;
+  assign list_o = '{
+      address: page_list_i,
+      entries: (PageIndexBits + 1)'((tokens_i + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens))
+  };
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      poison_q <= 1'b0;
+      done_o <= 1'b0;
+      verdict_o <= VerdictOk;
+    end else if (clear_i) begin
+      state_q <= StIdle;
+      done_o <= 1'b0;
+    end else begin
+      done_o <= 1'b0;
+      if (beat_valid_i && beat_ready_o && beat_i.poison) poison_q <= 1'b1;
+      unique case (state_q)
+        StIdle: begin
+          poison_q <= 1'b0;
+          verdict_o <= VerdictOk;
+          if (start_i) state_q <= StAsk;
+        end
+        StAsk: if (request_ready_i) state_q <= StQuery;
+        StQuery: begin
+          if (decoded) begin
+            state_q <= bad || poison_q ? StIdle : StLoad;
+            done_o <= bad || poison_q;
+            if (bad) verdict_o <= '{status: StatusBadQuery, detail: 64'(bad_row)};
+            if (poison_q) verdict_o <= '{status: StatusPoison, detail: '0};
+          end
+        end
+        StLoad: state_q <= StLoading;
+        StLoading: begin
+          if (loaded_i) begin
+            state_q <= StIdle;
+            done_o <= 1'b1;
+            if (poisoned_i) verdict_o <= '{status: StatusPoison, detail: '0};
+          end
+        end
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  wire unused_beat = ^{beat_i.fault, beat_i.first, beat_i.last, beat_i.tag};
+
+endmodule
