@@ -119,7 +119,7 @@ module nkv_engine
     .clk_i,
     .rst_ni,
     .clear_i,
-    .start_i         (dispatch && is_scan),
+    .start_i         (dispatch && opcode == OpcodeAttend),
     .query_i         (attend.query),
     .page_list_i     (attend.page_list),
     .tokens_i        (attend.tokens),

@@ -20,8 +20,9 @@ function(nearkv_verilated_library target)
   list(TRANSFORM ARG_PARAMETERS PREPEND "-G")
   add_library(${target} STATIC)
   verilate(${target} PREFIX V${ARG_TOP} SOURCES ${ARG_SOURCES}
-    VERILATOR_ARGS -Wall -O3 --x-assign fast --x-initial fast --top-module ${ARG_TOP}
-                   ${ARG_PARAMETERS})
+    VERILATOR_ARGS -Wall -O3 --x-assign fast --x-initial fast --output-split 4000
+                   --output-split-cfuncs 400 --top-module ${ARG_TOP} ${ARG_PARAMETERS}
+    OPT_SLOW -O0 OPT_FAST -O2)
   get_target_property(includes ${target} INCLUDE_DIRECTORIES)
   target_include_directories(${target} SYSTEM INTERFACE ${includes})
 endfunction()

@@ -30,6 +30,7 @@ module nkv_row_decode_bench
   output logic               burst_ready_o,
   input  burst_t             burst_i,
   input  logic               issue_i,
+  output logic              issued_last_o,
   output logic               word_valid_o,
   output logic [TagBits-1:0] word_tag_o,
   output word_index_t        word_index_o,

@@ -1,0 +1,184 @@
+// Streams of random commands on a device that promises the model's bits: after each command the
+// same completion and the same bytes in all of memory, results of ATTEND included.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "sequences.hpp"
+#include "support/elements.hpp"
+
+namespace nearkv::test {
+namespace {
+
+/// NEARKV_PARITY_COMMANDS, or what a run that does not say otherwise has time for.
+std::uint64_t wanted_commands() {
+  const char* const chosen = std::getenv("NEARKV_PARITY_COMMANDS");
+  return chosen != nullptr ? std::strtoull(chosen, nullptr, 0) : 1000;
+}
+
+/// Devices whose arithmetic is the model's to the bit.
+std::vector<std::string> exact_uris() {
+  std::vector<std::string> uris = subject_uris();
+  std::erase_if(uris, [](const std::string& uri) { return !uri.starts_with("rtl:"); });
+#ifdef NEARKV_HAS_RTL
+  if (uris.empty()) {
+    uris = {"rtl:?latency=60", "rtl:?latency=7&jitter=90&seed=3"};
+  }
+#endif
+  return uris;
+}
+
+/// A command as bytes, with a name to print.
+struct StreamCommand {
+  std::string name;
+  nkv_attend_command bytes{};
+
+  template <typename Command>
+  void set(const Command& command) {
+    static_assert(sizeof(Command) == sizeof(bytes));
+    std::memcpy(&bytes, &command, sizeof(bytes));
+  }
+};
+
+class Stream {
+ public:
+  Stream(DevicePair& pair, std::uint64_t number) : pair_(pair), random_(case_random(number)) {}
+
+  /// Pages for the commands that follow; false if these rows could not be appended.
+  bool append() {
+    constexpr Content kContents[] = {Content::kNormal, Content::kSpecials, Content::kZeros,
+                                     Content::kEqual, Content::kWild};
+    shape_ = random_shape(random_, random_() % 4 != 0);
+    shape_.head_dim = std::min<std::uint16_t>(shape_.head_dim, kMostChannels);
+    shape_.value_dim = std::min<std::uint16_t>(shape_.value_dim, kMostChannels);
+    const std::uint32_t pages = random_() % 12 == 0 ? pick(random_, 16, 40) : pick(random_, 1, 6);
+    pair_.clear();
+    list_ = append_to_both(pair_, shape_, pages, kContents[pick(random_, 0, 4)], random_);
+    return list_.completion.status == NKV_STATUS_OK;
+  }
+
+  StreamCommand next() {
+    switch (pick(random_, 0, 9)) {
+      case 0:
+        return scrub();
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+        return attend();
+      default:
+        return topk();
+    }
+  }
+
+  [[nodiscard]] std::string name() const { return shape_.name(); }
+
+ private:
+  static constexpr std::uint16_t kMostChannels = 128;
+  static constexpr std::uint32_t kMostTopK = 300;
+
+  StreamCommand scrub() {
+    nkv_pages_command command{};
+    command.opcode = NKV_OPCODE_SCRUB;
+    command.source = list_.page_list;
+    command.count = pick(random_, 1, list_.pages());
+    StreamCommand stream{.name = "SCRUB"};
+    stream.set(command);
+    return stream;
+  }
+
+  template <typename Command>
+  void set_scan(Command* command) {
+    command->head_dim = shape_.head_dim;
+    command->tokens = random_() % 3 == 0 ? list_.tokens : pick(random_, 0, list_.tokens);
+    command->window = random_() % 3 == 0 ? pick(random_, 1, list_.tokens) : 0;
+    command->sinks = static_cast<std::uint8_t>(pick(random_, 0, 80));
+    command->page_list = list_.page_list;
+    command->group = static_cast<std::uint8_t>(pick(random_, 1, 8));
+    constexpr std::uint8_t kTypes[] = {NKV_DTYPE_BF16, NKV_DTYPE_FP16, NKV_DTYPE_FP32};
+    command->query_dtype = kTypes[pick(random_, 0, 2)];
+    const Rows queries = random_queries(list_, command->query_dtype, command->group, random_);
+    // Now and then not at the start of a burst.
+    const std::uint64_t skip = random_() % 4 == 0 ? 4ULL * pick(random_, 1, 15) : 0;
+    command->query = pair_.allocate(queries.patterns.size() * 4 + 64) + skip;
+    pair_.write(command->query, to_bytes(queries.dtype, queries.patterns));
+    command->scale =
+        0.125F * static_cast<float>(pick(random_, 1, 16)) * (random_() % 8 == 0 ? -1 : 1);
+  }
+
+  StreamCommand attend() {
+    nkv_attend_command command{};
+    command.opcode = NKV_OPCODE_ATTEND;
+    set_scan(&command);
+    command.flags = static_cast<std::uint8_t>(random_() & NKV_ATTEND_FLAG_ALL);
+    command.value_dim = shape_.value_dim;
+    command.soft_cap = random_() % 4 == 0 ? 0.5F * static_cast<float>(pick(random_, 1, 40)) : 0.0F;
+    constexpr std::uint16_t kCounts[] = {0, 8, 64, 256};
+    command.top_k = kCounts[pick(random_, 0, 3)];
+    command.mode = random_() % 2 == 0 ? NKV_ATTEND_MODE_TAIL : NKV_ATTEND_MODE_DENSE;
+    command.result = pair_.allocate(std::uint64_t{command.group} * kMostChannels * 4 + 512);
+    StreamCommand stream{.name = "ATTEND mode " + std::to_string(command.mode)};
+    stream.set(command);
+    return stream;
+  }
+
+  StreamCommand topk() {
+    nkv_topk_command command{};
+    command.opcode = NKV_OPCODE_TOPK;
+    set_scan(&command);
+    command.planes = static_cast<std::uint8_t>(pick(random_, 0, NKV_KEY_PLANES));
+    command.z = static_cast<std::uint8_t>(random_() % 2 == 0 ? 0 : pick(random_, 1, 100));
+    constexpr std::uint16_t kCounts[] = {1, 7, 64, kMostTopK};
+    command.top_k = kCounts[pick(random_, 0, 3)];
+    command.mode = static_cast<std::uint8_t>(pick(random_, 0, 2));
+    command.result = pair_.allocate(std::uint64_t{command.group} * kMostTopK * 8 + 4096);
+    StreamCommand stream{.name = "TOPK mode " + std::to_string(command.mode)};
+    stream.set(command);
+    return stream;
+  }
+
+  DevicePair& pair_;
+  Random random_;
+  ListShape shape_;
+  ListOnBoth list_;
+};
+
+std::string exact_name(const testing::TestParamInfo<std::string>& info) {
+  return "rtl_" + std::to_string(info.index);
+}
+
+class StreamParityTest : public testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StreamParityTest);
+
+TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
+  constexpr unsigned kCommandsPerList = 8;
+  DevicePair pair(GetParam(), "8MiB");
+  std::map<std::string, std::uint64_t> compared;
+  std::uint64_t commands = 0;
+  for (std::uint64_t number = 0; commands < wanted_commands() && !HasFailure(); ++number) {
+    Stream stream(pair, 5000 + number);
+    if (!stream.append()) continue;
+    SCOPED_TRACE(case_name(5000 + number) + ": " + stream.name());
+    for (unsigned i = 0; i < kCommandsPerList && !HasFailure(); ++i) {
+      const StreamCommand command = stream.next();
+      SCOPED_TRACE("command " + std::to_string(i) + ", " + command.name);
+      const std::uint64_t not_offered = pair.not_offered();
+      pair.expect_same(command.bytes);
+      ++commands;
+      if (pair.not_offered() == not_offered) ++compared[command.name];
+    }
+  }
+  for (const auto& [name, count] : compared) {
+    std::printf("  %s: %llu commands alike\n", name.c_str(),
+                static_cast<unsigned long long>(count));
+  }
+  EXPECT_GT(compared["SCRUB"], 0U);
+  EXPECT_GT(compared["ATTEND mode 0"], 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, StreamParityTest, testing::ValuesIn(exact_uris()), exact_name);
+
+}  // namespace
+}  // namespace nearkv::test
