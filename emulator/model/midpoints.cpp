@@ -113,9 +113,9 @@ TokenSet Midpoints::best(uint64_t count) const {
 }
 
 int64_t Midpoints::stored_radius(size_t row, size_t page, int planes,
-                                 std::optional<double> deviations) const {
+                                 std::optional<uint32_t> sixteenths) const {
   const int64_t scaled =
-      floor_shift(radius(radius_terms(row, page), planes, deviations), shift(row));
+      floor_shift(radius(radius_terms(row, page), planes, sixteenths), shift(row));
   return std::min<int64_t>(scaled + 2 + (planes - scanned_planes_), 65535);
 }
 

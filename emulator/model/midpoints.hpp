@@ -51,7 +51,7 @@ class Midpoints {
 
   /// Section 5.1: the radius of a row and page in midpoint units after `planes` planes.
   [[nodiscard]] int64_t stored_radius(size_t row, size_t page, int planes,
-                                      std::optional<double> deviations) const;
+                                      std::optional<uint32_t> sixteenths) const;
 
   /// Weights of every row against a page's digest.
   [[nodiscard]] std::vector<PlaneWeights> weights_of(size_t page) const;

@@ -1,7 +1,6 @@
 #include "planes.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,6 +15,18 @@ constexpr int64_t kTruncationSlack = 4;  // Covers the truncation of k̄ and q̄
 
 // ceil(value / 2^n), value >= 0.
 int64_t ceiling_shift(Int128 value, int n) { return static_cast<int64_t>(-floor_shift(-value, n)); }
+
+// The least B >= 0 with 3072 · B² >= z² · Σ w² · 4^(8 − L), z in sixteenths.
+int64_t likely_uncertainty(int64_t squares, int planes, uint32_t sixteenths) {
+  const Int128 wanted = Int128{sixteenths} * sixteenths * squares << 2 * (8 - planes);
+  const auto falls_short = [wanted](int64_t b) { return 3072 * Int128{b} * b < wanted; };
+  if (!falls_short(0)) return 0;
+  int64_t largest_below = 0;
+  for (int64_t bit = int64_t{1} << 31; bit != 0; bit >>= 1) {
+    if (falls_short(largest_below + bit)) largest_below += bit;
+  }
+  return largest_below + 1;
+}
 
 }  // namespace
 
@@ -91,13 +102,10 @@ int64_t PlaneWeights::step_of_plane(const Page& page, int plane, uint32_t token)
   return sum * (int64_t{1} << (7 - plane));
 }
 
-int64_t radius(const RadiusTerms& terms, int planes, std::optional<double> deviations) {
+int64_t radius(const RadiusTerms& terms, int planes, std::optional<uint32_t> sixteenths) {
   int64_t uncertainty = (int64_t{1} << (7 - planes)) * terms.weight_sum;
-  if (deviations) {
-    const double cell = std::ldexp(1.0, 8 - planes);
-    const double likely =
-        std::ceil(*deviations * cell * std::sqrt(static_cast<double>(terms.squares) / 12.0));
-    uncertainty = std::min(uncertainty, static_cast<int64_t>(likely));
+  if (sixteenths) {
+    uncertainty = std::min(uncertainty, likely_uncertainty(terms.squares, planes, *sixteenths));
   }
   return uncertainty + terms.remainder + kTruncationSlack;
 }

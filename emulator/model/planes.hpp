@@ -62,9 +62,9 @@ struct RadiusTerms {
   int64_t remainder;
 };
 
-/// The radius after `planes` planes, in weight units. CERTIFIED leaves out `deviations`;
-/// STATISTICAL states how many standard deviations of the code residual to allow.
-int64_t radius(const RadiusTerms& terms, int planes, std::optional<double> deviations);
+/// The radius after `planes` planes, in weight units. CERTIFIED leaves out `sixteenths`;
+/// STATISTICAL states how many sixteenths of the code residual's standard deviation to allow.
+int64_t radius(const RadiusTerms& terms, int planes, std::optional<uint32_t> sixteenths);
 
 }  // namespace nearkv::model
 

@@ -13,11 +13,11 @@ namespace nearkv::model {
 
 namespace {
 
-constexpr double kDefaultDeviations = 4.0;
+constexpr uint32_t kDefaultSixteenths = 64;  // Of a standard deviation.
 
-std::optional<double> deviations_of(const nkv_topk_command& command) {
+std::optional<uint32_t> sixteenths_of(const nkv_topk_command& command) {
   if (command.mode == NKV_SELECT_CERTIFIED) return std::nullopt;
-  return command.z == 0 ? kDefaultDeviations : command.z / 16.0;
+  return command.z == 0 ? kDefaultSixteenths : command.z;
 }
 
 // One command on its way; reads are shared by all rows, decisions are per row.
@@ -25,7 +25,7 @@ class PlaneSearch {
  public:
   explicit PlaneSearch(const TopkTask& task)
       : task_(task),
-        deviations_(deviations_of(task.command)),
+        sixteenths_(sixteenths_of(task.command)),
         scanned_planes_(task.command.planes == 0 ? int{NKV_TOPK_PLANES} : int{task.command.planes}),
         scored_(task.input.query.rows()) {}
 
@@ -115,7 +115,7 @@ class PlaneSearch {
       if ((*alive)[page] == 0) continue;
       TokenMask kept = 0;
       for (size_t row = 0; row < scored_.size(); ++row) {
-        const int64_t radius = midpoints_->stored_radius(row, page, planes, deviations_);
+        const int64_t radius = midpoints_->stored_radius(row, page, planes, sixteenths_);
         for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
           const int32_t midpoint = midpoints_->at(row, page, token);
           if (midpoint == kMidpointLimit || midpoint + radius >= thresholds_[row]) {
@@ -138,7 +138,7 @@ class PlaneSearch {
   }
 
   const TopkTask& task_;
-  std::optional<double> deviations_;
+  std::optional<uint32_t> sixteenths_;
   int scanned_planes_;
   ListedPages pages_;
   std::optional<Midpoints> midpoints_;

@@ -238,10 +238,13 @@ std::uint64_t at_least(const std::int16_t* mids, std::int16_t threshold) {
 std::int32_t RowFold::radius(unsigned planes, unsigned z16) const {
   std::int32_t code_radius = (128 >> planes) * weight_norm;
   if (z16 != 0) {
-    const double deviation = std::sqrt(static_cast<double>(weight_squares) / 12.0);
-    const double cell = static_cast<double>(256U >> planes);
-    const double bound = std::ceil(static_cast<double>(z16) / 16.0 * cell * deviation);
-    code_radius = static_cast<std::int32_t>(std::min<double>(bound, code_radius));
+    // The least bound with 3072 bound^2 >= wanted: binary64's root is off by one at most.
+    const std::uint64_t wanted = std::uint64_t{z16} * z16 * weight_squares << 2 * (8 - planes);
+    auto bound = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(wanted) / 3072.0));
+    while (3072 * bound * bound < wanted) ++bound;
+    while (bound > 0 && 3072 * (bound - 1) * (bound - 1) >= wanted) --bound;
+    code_radius = static_cast<std::int32_t>(
+        std::min<std::uint64_t>(bound, static_cast<std::uint64_t>(code_radius)));
   }
   return code_radius + slack;
 }
