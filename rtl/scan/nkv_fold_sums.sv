@@ -1,0 +1,196 @@
+// Sums over a page's channels for 4 rows, from 8 channels per cycle: sum of w, of |w|, of w^2, and
+// of d times the channel's spread (ARITHMETIC.md, section 5).
+//
+// What began with begins_i and ended with last_i stands at the outputs 7 cycles after last_i, until
+// the next half ends. Without keep_terms_i only the sum of w is kept up.
+
+module nkv_fold_sums
+  import nkv_scan_pkg::*;
+(
+  input  logic        clk_i,
+  input  logic        rst_ni,
+  input  logic        valid_i,
+  input  logic        begins_i,
+  input  logic        last_i,
+  input  logic        keep_terms_i,
+  input  weight_t     weight_i[HalfRows][FoldLanes],
+  input  logic [11:0] distance_i[HalfRows][FoldLanes],  // At most 2,048
+  input  logic [7:0]  spread_i[FoldLanes],              // 32..191
+  output sum_t        sum_o[HalfRows],
+  output norm_t       norm_o[HalfRows],
+  output squares_t    squares_o[HalfRows],
+  output logic [25:0] slack_o[HalfRows]
+);
+
+  localparam int unsigned Stages = 6;
+
+  // Squares of 6 bits: |w| = 64 h + l, w^2 = 2^12 h^2 + 2^7 h l + l^2, and the outer two do not
+  // overlap. Small tables and one adder are a fifth of a multiplier.
+  typedef logic [63:0][11:0] square_table_t;
+  function automatic square_table_t make_squares();
+    square_table_t squares;
+    for (int i = 0; i < 64; i++) squares[i] = 12'(i * i);
+    return squares;
+  endfunction
+  localparam square_table_t Squares = make_squares();
+
+  // x * y for a few bits of y, without a multiplier block.
+  function automatic logic [13:0] times2(logic [11:0] x, logic [1:0] y);
+    return (y[0] ? 14'(x) : 14'd0) + (y[1] ? 14'({x, 1'b0}) : 14'd0);
+  endfunction
+
+  logic [Stages:0] valid, last;
+  logic [Stages-1:0] begins;
+  logic [Stages:1] valid_q, last_q;
+  logic [Stages-1:1] begins_q;
+  assign valid = {valid_q, valid_i};
+  assign begins = {begins_q, begins_i};
+  assign last = {last_q, last_i};
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      valid_q <= '0;
+      begins_q <= '0;
+      last_q <= '0;
+    end else begin
+      valid_q <= valid[Stages-1:0];
+      begins_q <= begins[Stages-2:0];
+      last_q <= last[Stages-1:0];
+    end
+  end
+
+  // Sum of w and W: three adders deep, then accumulated.
+  logic [10:0] magnitude_1[HalfRows][FoldLanes];
+  logic signed [13:0] sums_1[HalfRows][2];
+  logic signed [14:0] sum_2[HalfRows];
+  logic [12:0] norms_2[HalfRows][2];
+  logic [13:0] norm_3[HalfRows];
+  sum_t sum_q[HalfRows];
+  norm_t norm_q[HalfRows];
+
+  always_ff @(posedge clk_i) begin
+    if (valid[0]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int i = 0; i < 2; i++) begin
+          sums_1[r][i] <= (14'(weight_i[r][4*i]) + 14'(weight_i[r][4*i+1])) +
+                          (14'(weight_i[r][4*i+2]) + 14'(weight_i[r][4*i+3]));
+        end
+        for (int k = 0; k < int'(FoldLanes); k++) begin
+          magnitude_1[r][k] <= weight_i[r][k][11] ? -weight_i[r][k][10:0] : weight_i[r][k][10:0];
+        end
+      end
+    end
+    if (valid[1]) for (int r = 0; r < int'(HalfRows); r++) sum_2[r] <= 15'(sums_1[r][0]) + 15'(sums_1[r][1]);
+    if (valid[2]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        sum_q[r] <= (begins[2] ? '0 : sum_q[r]) + sum_t'(sum_2[r]);
+      end
+    end
+    if (valid[1] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int i = 0; i < 2; i++) begin
+          norms_2[r][i] <= (13'(magnitude_1[r][4*i]) + 13'(magnitude_1[r][4*i+1])) +
+                           (13'(magnitude_1[r][4*i+2]) + 13'(magnitude_1[r][4*i+3]));
+        end
+      end
+    end
+    if (valid[2] && keep_terms_i) for (int r = 0; r < int'(HalfRows); r++) norm_3[r] <= 14'(norms_2[r][0]) + 14'(norms_2[r][1]);
+    if (valid[3] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        norm_q[r] <= (begins[3] ? '0 : norm_q[r]) + norm_t'(norm_3[r]);
+      end
+    end
+  end
+
+  // Squares.
+  logic [21:0] outer_2[HalfRows][FoldLanes], square_3[HalfRows][FoldLanes];
+  logic [10:0] inner_2[HalfRows][FoldLanes];
+  logic [23:0] squares_4[HalfRows][2];
+  logic [24:0] square_5[HalfRows];
+  squares_t squares_q[HalfRows];
+
+  always_ff @(posedge clk_i) begin
+    if (valid[1] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int k = 0; k < int'(FoldLanes); k++) begin
+          logic [5:0] low;
+          logic [4:0] high;
+          {high, low} = magnitude_1[r][k];
+          outer_2[r][k] <= {Squares[{1'b0, high}][9:0], Squares[low]};
+          inner_2[r][k] <= (11'(times2({6'b0, low}, high[1:0])) +
+                            (11'(times2({6'b0, low}, high[3:2])) << 2)) +
+                           (high[4] ? {1'b0, low, 4'b0} : 11'd0);
+        end
+      end
+    end
+    if (valid[2] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int k = 0; k < int'(FoldLanes); k++) begin
+          square_3[r][k] <= outer_2[r][k] + {4'b0, inner_2[r][k], 7'b0};
+        end
+      end
+    end
+    if (valid[3] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int i = 0; i < 2; i++) begin
+          squares_4[r][i] <= (24'(square_3[r][4*i]) + 24'(square_3[r][4*i+1])) +
+                             (24'(square_3[r][4*i+2]) + 24'(square_3[r][4*i+3]));
+        end
+      end
+    end
+    if (valid[4] && keep_terms_i) for (int r = 0; r < int'(HalfRows); r++) square_5[r] <= 25'(squares_4[r][0]) + 25'(squares_4[r][1]);
+    if (valid[5] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        squares_q[r] <= (begins[5] ? '0 : squares_q[r]) + squares_t'(square_5[r]);
+      end
+    end
+  end
+
+  // Distance times spread.
+  logic [13:0] parts_1[HalfRows][FoldLanes][4];
+  logic [19:0] slack_2[HalfRows][FoldLanes];
+  logic [21:0] slacks_3[HalfRows][2];
+  logic [22:0] slack_4[HalfRows];
+  logic [25:0] slack_q[HalfRows];
+
+  always_ff @(posedge clk_i) begin
+    if (valid[0] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int k = 0; k < int'(FoldLanes); k++) begin
+          for (int i = 0; i < 4; i++) parts_1[r][k][i] <= times2(distance_i[r][k], spread_i[k][2*i+:2]);
+        end
+      end
+    end
+    if (valid[1] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int k = 0; k < int'(FoldLanes); k++) begin
+          slack_2[r][k] <= (20'(parts_1[r][k][0]) + {4'b0, parts_1[r][k][1], 2'b0}) +
+                           ({2'b0, parts_1[r][k][2], 4'b0} + {parts_1[r][k][3], 6'b0});
+        end
+      end
+    end
+    if (valid[2] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int i = 0; i < 2; i++) begin
+          slacks_3[r][i] <= (22'(slack_2[r][4*i]) + 22'(slack_2[r][4*i+1])) +
+                            (22'(slack_2[r][4*i+2]) + 22'(slack_2[r][4*i+3]));
+        end
+      end
+    end
+    if (valid[3] && keep_terms_i) for (int r = 0; r < int'(HalfRows); r++) slack_4[r] <= 23'(slacks_3[r][0]) + 23'(slacks_3[r][1]);
+    if (valid[4] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        slack_q[r] <= (begins[4] ? '0 : slack_q[r]) + 26'(slack_4[r]);
+      end
+    end
+  end
+
+  // Copies of whole sums; the next half may begin behind them.
+  always_ff @(posedge clk_i) begin
+    if (valid[3] && last[3]) sum_o <= sum_q;
+    if (valid[4] && last[4]) norm_o <= norm_q;
+    if (valid[5] && last[5]) slack_o <= slack_q;
+    if (valid[6] && last[6]) squares_o <= squares_q;
+  end
+
+endmodule
