@@ -1,0 +1,53 @@
+// Midpoints of a list: 8 rows x 16 tokens wide, so that a pass takes 16 tokens per cycle. Written
+// 4 tokens of 4 rows at a time. Reading takes one cycle; of what is not asked for, the output stays.
+
+module nkv_midpoint_memory
+  import nkv_pkg::*;
+  import nkv_scan_pkg::*;
+(
+  input  logic clk_i,
+
+  input  logic      write_i,
+  input  page_t     write_page_i,
+  input  quad_t     write_quad_i,
+  input  logic      write_half_i,
+  input  midpoint_t write_data_i[HalfRows][PlaneTokens],
+
+  // Word `word` of a page: all of it, or one quad of one half of the rows.
+  input  logic       read_all_i,
+  input  logic       read_quad_i,
+  input  page_t      read_page_i,
+  input  logic [1:0] read_word_i,
+  input  logic [1:0] read_part_i,
+  input  logic       read_half_i,
+  output midpoint_t  read_data_o[Rows][ScanTokens]
+);
+
+  localparam int unsigned Depth = ListPages * PageWords;
+  wire [PageBits+1:0] write_at = {write_page_i, write_quad_i[QuadBits-1:2]};
+  wire [PageBits+1:0] read_at = {read_page_i, read_word_i};
+
+  for (genvar r = 0; r < Rows; r++) begin : gen_rows
+    for (genvar q = 0; q < WordQuads; q++) begin : gen_quads
+      logic [63:0] words[Depth];
+      logic [63:0] read_q;
+      wire [63:0] written = {write_data_i[r%HalfRows][3], write_data_i[r%HalfRows][2],
+                             write_data_i[r%HalfRows][1], write_data_i[r%HalfRows][0]};
+      always_ff @(posedge clk_i) begin
+        if (write_i && write_half_i == 1'(r / HalfRows) && write_quad_i[1:0] == 2'(q)) begin
+          words[write_at] <= written;
+        end
+      end
+      always_ff @(posedge clk_i) begin
+        if (read_all_i ||
+            (read_quad_i && read_half_i == 1'(r / HalfRows) && read_part_i == 2'(q))) begin
+          read_q <= words[read_at];
+        end
+      end
+      for (genvar t = 0; t < PlaneTokens; t++) begin : gen_tokens
+        assign read_data_o[r][q*PlaneTokens+t] = read_q[16*t+:16];
+      end
+    end
+  end
+
+endmodule

@@ -1,0 +1,171 @@
+// Makes midpoints (ARITHMETIC.md, 5.1) out of plane sums and stores them; or sharpens those that
+// are stored by one more plane (5.2). 4 tokens of 4 rows per cycle, so a beat takes 2 cycles.
+//
+// A midpoint is written 7 cycles after its sums have left the queue.
+
+module nkv_midpoints
+  import nkv_pkg::*;
+  import nkv_scan_pkg::*;
+(
+  input  logic    clk_i,
+  input  logic    rst_ni,
+
+  input  logic    refining_i,
+  input  planes_t planes_i,          // L0, or the plane that refines
+  input  shift_t  shift_i[Rows],
+
+  // Beats whose sums are whole, and what belongs to their pages.
+  input  logic     beat_valid_i,
+  output logic     beat_ready_o,
+  input  beat_t    beat_i,
+  input  page_t    page_i[Slots],
+  input  tokens_t  tokens_i[Slots],  // Visible, or alive
+
+  // Sums and offsets of half the rows; there in the next cycle.
+  output logic     read_o,
+  output logic     read_half_o,
+  input  partial_t sum_i[HalfRows][PlaneTokens],
+  input  offset_t  offset_i[HalfRows],
+
+  // The memory.
+  output logic       fetch_o,
+  output page_t      fetch_page_o,
+  output quad_t      fetch_quad_o,
+  output logic       fetch_half_o,
+  input  midpoint_t  stored_i[Rows][ScanTokens],
+  output logic       write_o,
+  output page_t      write_page_o,
+  output quad_t      write_quad_o,
+  output logic       write_half_o,
+  output midpoint_t  write_data_o[HalfRows][PlaneTokens],
+  output logic       write_visible_o[PlaneTokens],
+  output logic       page_done_o     // With the last write of a page
+);
+
+  localparam int unsigned Stages = 6;
+  localparam logic signed [21:0] Limit = 22'sd32767;
+  typedef struct packed {
+    logic  half;
+    logic  last;
+    page_t page;
+    quad_t quad;
+    logic [PlaneTokens-1:0] tokens;
+  } stage_t;
+
+  // ---- Which half of the rows -------------------------------------------------------------
+  logic half_q;
+  assign read_o = beat_valid_i;
+  assign read_half_o = half_q;
+  assign beat_ready_o = half_q;
+
+  logic [Stages:1] valid_q;
+  stage_t stage[1:Stages];
+  wire tokens_t tokens = tokens_i[beat_i.slot];
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      half_q <= 1'b0;
+      valid_q <= '0;
+    end else begin
+      if (beat_valid_i) half_q <= !half_q;
+      valid_q <= {valid_q[Stages-1:1], beat_valid_i};
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (beat_valid_i) begin
+      stage[1] <= '{half: half_q, last: beat_i.last && half_q, page: page_i[beat_i.slot],
+                    quad: beat_i.quad, tokens: tokens[{beat_i.quad, 2'b0}+:PlaneTokens]};
+    end
+    for (int i = 2; i <= int'(Stages); i++) if (valid_q[i-1]) stage[i] <= stage[i-1];
+  end
+
+  // ---- offset + sum * 2^(8 - L), shifted right by X --------------------------------------
+  // A value that would leave 21 bits is far beyond the midpoints' limit, so it may stick there.
+  offset_t value_2[HalfRows][PlaneTokens];
+  logic signed [20:0] coarse_3[HalfRows][PlaneTokens], fine_4[HalfRows][PlaneTokens];
+  midpoint_t result_6[HalfRows][PlaneTokens];
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q[1]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int t = 0; t < int'(PlaneTokens); t++) begin
+          value_2[r][t] <= offset_i[r] + (offset_t'(sum_i[r][t]) <<< (4'd8 - 4'(planes_i)));
+        end
+      end
+    end
+    if (valid_q[2]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        logic [1:0] shift;
+        shift = stage[2].half ? shift_i[r+int'(HalfRows)][3:2] : shift_i[r][3:2];
+        for (int t = 0; t < int'(PlaneTokens); t++) begin
+          offset_t shifted;
+          shifted = value_2[r][t] >>> {shift, 2'b0};
+          coarse_3[r][t] <= shifted[29:20] == {10{shifted[29]}}
+              ? shifted[20:0] : {shifted[29], {20{!shifted[29]}}};
+        end
+      end
+    end
+    if (valid_q[3]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        logic [1:0] shift;
+        shift = stage[3].half ? shift_i[r+int'(HalfRows)][1:0] : shift_i[r][1:0];
+        for (int t = 0; t < int'(PlaneTokens); t++) fine_4[r][t] <= coarse_3[r][t] >>> shift;
+      end
+    end
+  end
+
+  // ---- What is stored, where it is wanted -------------------------------------------------
+  assign fetch_o = valid_q[3] && refining_i;
+  assign fetch_page_o = stage[3].page;
+  assign fetch_quad_o = stage[3].quad;
+  assign fetch_half_o = stage[3].half;
+
+  midpoint_t stored_5[HalfRows][PlaneTokens];
+  logic signed [21:0] sum_5[HalfRows][PlaneTokens];
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q[4]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int t = 0; t < int'(PlaneTokens); t++) begin
+          midpoint_t stored;
+          stored = '0;
+          if (refining_i) begin
+            stored = stored_i[r+(stage[4].half?int'(HalfRows):0)][4*int'(stage[4].quad[1:0])+t];
+          end
+          stored_5[r][t] <= stored;
+          sum_5[r][t] <= 22'(fine_4[r][t]) + 22'(stored);
+        end
+      end
+    end
+    if (valid_q[5]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int t = 0; t < int'(PlaneTokens); t++) begin
+          if (refining_i && (!stage[5].tokens[t] || stored_5[r][t] == 16'sh7fff)) begin
+            result_6[r][t] <= stored_5[r][t];
+          end else if (!stage[5].tokens[t]) begin
+            result_6[r][t] <= 16'sh8000;
+          end else begin
+            result_6[r][t] <= sum_5[r][t] > Limit ? 16'sh7fff :
+                              sum_5[r][t] < -Limit ? 16'sh8001 : sum_5[r][t][15:0];
+          end
+        end
+      end
+    end
+  end
+
+  assign write_o = valid_q[6];
+  assign write_page_o = stage[6].page;
+  assign write_quad_o = stage[6].quad;
+  assign write_half_o = stage[6].half;
+  assign write_data_o = result_6;
+  assign page_done_o = valid_q[6] && stage[6].last;
+  for (genvar t = 0; t < PlaneTokens; t++) begin : gen_visible
+    assign write_visible_o[t] = stage[6].tokens[t];
+  end
+
+  // verilator lint_off UNUSEDSIGNAL
+  wire unused = &{1'b0, beat_i};
+  // verilator lint_on UNUSEDSIGNAL
+
+endmodule
