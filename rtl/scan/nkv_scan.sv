@@ -1,0 +1,489 @@
+// The plane stage of the engine (ARITHMETIC.md, sections 5 to 5.4, steps 1 to 3 of section 6): scans
+// pages into stored midpoints, finds thresholds, tells which tokens to read, sharpens what is left.
+//
+// One operation at a time: op_ready_o is high again when it is done. A command is OpStart (with the
+// query at any time after it), OpScan, and then whatever it needs in any order. Cycles:
+//   OpStart      66; it waits up to 340 cycles for the one before (4,200 after reset)
+//   OpScan       per page the largest of its bursts, 32, and 16 * L0; about 90 at the ends
+//   OpThreshold  140
+//   OpBest/Alive 4 a page with tokens, 1 without; 8 at the end
+//   OpFreeze     12
+//   OpRefine     per page the larger of its bursts and 32; about 90 at the ends
+//   query        4 a beat (one row, 32 channels)
+//
+// What OpScan and OpRefine read comes as page records, one a page, and as one stream of bursts. A
+// page's digest comes at least one and at most two pages before its planes (or granules), so that
+// the weights and tables of the next pages are made while the planes of one pass.
+
+module nkv_scan
+  import nkv_pkg::*;
+  import nkv_scan_pkg::*;
+#(
+  localparam int unsigned QueryBits = nkv_abi_pkg::QueryBits,
+  localparam int unsigned WordBits = $clog2(Words)
+) (
+  input  logic clk_i,
+  input  logic rst_ni,
+
+  input  logic   op_valid_i,
+  output logic   op_ready_o,
+  input  op_t    op_i,
+  input  logic   tau_known_i[Rows],  // With OpFreeze: there are top_k seeds,
+  input  score_t tau_score_i[Rows],  // and this is the score of the top_k-th best
+
+  // The query, after OpStart: integers of 32 channels of a row, zero from head_dim on.
+  input  logic                                   query_valid_i,
+  output logic                                   query_ready_o,
+  input  row_t                                   query_row_i,
+  input  logic [WordBits-1:0]                    query_word_i,
+  input  logic [WordChannels-1:0][QueryBits-1:0] query_data_i,
+
+  // OpScan and OpRefine.
+  input  logic         record_valid_i,
+  output logic         record_ready_o,
+  input  page_record_t record_i,
+  input  logic         burst_valid_i,
+  output logic         burst_ready_o,
+  input  burst_t       burst_data_i,
+  input  burst_tag_t   burst_tag_i,
+
+  // OpBest and OpAlive: tokens to choose from, and those chosen.
+  input  logic         choose_valid_i,
+  output logic         choose_ready_o,
+  input  page_tokens_t choose_i,
+  output logic         chosen_valid_o,
+  input  logic         chosen_ready_i,
+  output page_tokens_t chosen_o,
+
+  // Of the last OpThreshold, OpFreeze and OpScan.
+  output bin_t      threshold_o[Rows],
+  output midpoint_t tau_o[Rows],
+  output constant_t reference_o[Rows],
+  output shift_t    shift_o[Rows],
+
+  // While no operation runs: a word of midpoints, 16 tokens of all rows, in the next cycle.
+  input  logic       read_i,
+  input  page_t      read_page_i,
+  input  logic [1:0] read_word_i,
+  output midpoint_t  midpoint_o[Rows][ScanTokens]
+);
+
+  localparam int unsigned SlicerCycles = 3;
+  localparam int unsigned TableCycles = 5;
+  localparam int unsigned DrainCycles = 8;  // From a page's last midpoint to its place in a bin
+
+  // ---- Operations -------------------------------------------------------------------------
+  logic              running_q, started_q;
+  op_e               op_q;
+  settings_t         settings_q;
+  planes_t           planes_q;
+  logic [PageBits:0] records_left_q, pages_left_q;
+  logic [3:0]        drain_q;
+  logic threshold_ready, clearing, walking, tau_busy, radius_busy, page_done, op_done;
+  wire streams = op_q == OpScan || op_q == OpRefine;
+  wire chooses = op_q == OpBest || op_q == OpAlive;
+  wire refining = op_q == OpRefine;
+  wire op_accept = op_valid_i && op_ready_o;
+  wire starts = op_accept && op_i.op == OpStart;
+  wire chosen = chosen_valid_o && chosen_ready_i;
+  assign op_ready_o = !running_q && (op_i.op != OpStart || threshold_ready);
+
+  always_comb begin
+    unique case (op_q)
+      OpStart: op_done = !clearing;
+      OpThreshold: op_done = !walking;
+      OpFreeze: op_done = !tau_busy;
+      OpBest, OpAlive: op_done = pages_left_q == '0;
+      default: op_done = pages_left_q == '0 && drain_q == '0 && !radius_busy;
+    endcase
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      running_q <= 1'b0;
+      started_q <= 1'b0;
+      op_q <= OpStart;
+      settings_q <= '0;
+      planes_q <= '0;
+      records_left_q <= '0;
+      pages_left_q <= '0;
+      drain_q <= '0;
+    end else begin
+      started_q <= op_accept;
+      if (op_accept) begin
+        running_q <= 1'b1;
+        op_q <= op_i.op;
+        if (starts) settings_q <= op_i.settings;
+        planes_q <= op_i.op == OpScan ? settings_q.planes : op_i.planes;
+        records_left_q <= op_i.op == OpScan || op_i.op == OpRefine ? op_i.pages : '0;
+        pages_left_q <= op_i.pages;
+        drain_q <= '0;
+      end else if (running_q) begin
+        if (op_done && !started_q) running_q <= 1'b0;
+        if (record_valid_i && record_ready_o) records_left_q <= records_left_q - 1'b1;
+        if (page_done || (chooses && chosen)) pages_left_q <= pages_left_q - 1'b1;
+        if (page_done) drain_q <= 4'(DrainCycles);
+        else if (drain_q != '0) drain_q <= drain_q - 1'b1;
+      end
+    end
+  end
+
+  // ---- Pages between fold and midpoints ---------------------------------------------------
+  slot_t             slot_q;         // Of the next page
+  logic [SlotBits:0] slots_used_q;
+  page_t             page_of[Slots];
+  tokens_t           tokens_of[Slots];
+  logic              first_of[Slots];
+  logic fold_ready;
+  wire record_room = running_q && streams && records_left_q != '0 &&
+                     slots_used_q != (SlotBits + 1)'(Slots);
+  wire record_accept = record_valid_i && record_ready_o;
+  assign record_ready_o = record_room && fold_ready;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      slot_q <= '0;
+      slots_used_q <= '0;
+    end else begin
+      if (record_accept) slot_q <= slot_q + 1'b1;
+      slots_used_q <= slots_used_q + (SlotBits + 1)'(record_accept) - (SlotBits + 1)'(page_done);
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (record_accept) begin
+      page_of[slot_q] <= record_i.page;
+      tokens_of[slot_q] <= record_i.tokens;
+      first_of[slot_q] <= record_i.first;
+    end
+  end
+
+  // ---- Digests to weights and terms -------------------------------------------------------
+  logic digest_ready, slicer_ready;
+  assign burst_ready_o = burst_tag_i.kind == BurstDigest ? digest_ready : slicer_ready;
+
+  logic half_room, half_begins, weight_valid, weight_half, weight_last, weight_bank;
+  logic [WordBits-1:0] weight_word;
+  logic [1:0] weight_step;
+  weight_t weight[HalfRows][FoldLanes];
+  logic terms_valid;
+  row_terms_t terms;
+
+  nkv_fold u_fold (
+    .clk_i,
+    .rst_ni,
+    .key_exponent_i(settings_q.key_exponent),
+    .words_i(3'((settings_q.blocks + 4'd1) >> 1)),
+    .keep_terms_i(!refining),
+    .query_valid_i,
+    .query_ready_o,
+    .query_row_i,
+    .query_word_i,
+    .query_data_i,
+    .digest_valid_i(burst_valid_i && burst_tag_i.kind == BurstDigest),
+    .digest_ready_o(digest_ready),
+    .digest_data_i(burst_data_i),
+    .page_valid_i(record_valid_i && record_room),
+    .page_ready_o(fold_ready),
+    .page_slot_i(slot_q),
+    .page_step_exponent_i(record_i.step_exponent),
+    .half_room_i(half_room),
+    .half_begins_o(half_begins),
+    .weight_valid_o(weight_valid),
+    .weight_half_o(weight_half),
+    .weight_word_o(weight_word),
+    .weight_step_o(weight_step),
+    .weight_last_o(weight_last),
+    .weight_o(weight),
+    .terms_valid_o(terms_valid),
+    .terms_o(terms)
+  );
+
+  // ---- Bursts to beats --------------------------------------------------------------------
+  // Pages whose beats have begun and whose midpoints are not all made: two at most, for which there
+  // is room behind the tables.
+  logic tables_ready, tables_bank, page_open_q, begun, begun_last;
+  logic [1:0] pages_begun_q;
+  slot_t beat_slot_q;
+  wire go = tables_ready && (page_open_q || pages_begun_q != 2'd2);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      page_open_q <= 1'b0;
+      pages_begun_q <= '0;
+      beat_slot_q <= '0;
+    end else begin
+      if (begun) page_open_q <= !begun_last;
+      if (begun && begun_last) beat_slot_q <= beat_slot_q + 1'b1;
+      pages_begun_q <= pages_begun_q + 2'(begun && !page_open_q) - 2'(page_done);
+    end
+  end
+
+  logic beat_valid, beat_last;
+  logic [Channels-1:0] beat_bits[PlaneTokens];
+  planes_t beat_plane;
+  quad_t beat_quad;
+
+  nkv_token_slicer u_slicer (
+    .clk_i,
+    .rst_ni,
+    .blocks_i(settings_q.blocks),
+    .burst_valid_i(burst_valid_i && burst_tag_i.kind == BurstPlane),
+    .burst_ready_o(slicer_ready),
+    .burst_data_i,
+    .burst_tag_i,
+    .go_i(go),
+    .begun_o(begun),
+    .begun_last_o(begun_last),
+    .beat_valid_o(beat_valid),
+    .beat_bits_o(beat_bits),
+    .beat_plane_o(beat_plane),
+    .beat_quad_o(beat_quad),
+    .beat_last_o(beat_last)
+  );
+
+  // Slot and table bank of beats in the slicer, then what goes along with those in the tables.
+  slot_t slicer_slot_q[SlicerCycles];
+  logic slicer_bank_q[SlicerCycles];
+  beat_t table_beat_q[TableCycles];
+  logic [1:0] free_q;
+  wire beat_t beat = '{slot: slicer_slot_q[SlicerCycles-1], quad: beat_quad,
+                       begins: refining || beat_plane == 3'd1,
+                       completes: refining || beat_plane == planes_q, last: beat_last};
+
+  always_ff @(posedge clk_i) begin
+    slicer_slot_q[0] <= beat_slot_q;
+    slicer_bank_q[0] <= tables_bank;
+    for (int i = 1; i < int'(SlicerCycles); i++) begin
+      slicer_slot_q[i] <= slicer_slot_q[i-1];
+      slicer_bank_q[i] <= slicer_bank_q[i-1];
+    end
+    table_beat_q[0] <= beat;
+    for (int i = 1; i < int'(TableCycles); i++) table_beat_q[i] <= table_beat_q[i-1];
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) free_q <= '0;
+    else free_q <= {free_q[0], beat_valid && beat_last};
+  end
+
+  // ---- Tables and sums --------------------------------------------------------------------
+  logic step_valid, step_bank, step_half, step_adds;
+  logic [1:0] step_channel;
+  logic [3:0] step_entry;
+
+  nkv_table_loader u_loader (
+    .clk_i,
+    .rst_ni,
+    .half_room_o(half_room),
+    .half_begins_i(half_begins),
+    .half_whole_i(weight_valid && weight_last),
+    .weight_bank_o(weight_bank),
+    .step_valid_o(step_valid),
+    .step_bank_o(step_bank),
+    .step_half_o(step_half),
+    .step_channel_o(step_channel),
+    .step_adds_o(step_adds),
+    .step_entry_o(step_entry),
+    .page_ready_o(tables_ready),
+    .page_bank_o(tables_bank),
+    .page_done_i(begun && begun_last),
+    .page_free_i(free_q[1])
+  );
+
+  logic [HalfRows-1:0] pair_valid;
+  sum_t sum[Rows][PlaneTokens];
+  for (genvar p = 0; p < HalfRows; p++) begin : gen_pairs
+    sum_t pair_sum[2][PlaneTokens];
+    nkv_plane_tables u_tables (
+      .clk_i,
+      .rst_ni,
+      .weight_valid_i(weight_valid),
+      .weight_bank_i(weight_bank),
+      .weight_half_i(weight_half),
+      .weight_word_i(weight_word),
+      .weight_step_i(weight_step),
+      .weight_i(weight[p]),
+      .step_valid_i(step_valid),
+      .step_bank_i(step_bank),
+      .step_half_i(step_half),
+      .step_channel_i(step_channel),
+      .step_adds_i(step_adds),
+      .step_entry_i(step_entry),
+      .beat_valid_i(beat_valid),
+      .beat_bank_i(slicer_bank_q[SlicerCycles-1]),
+      .beat_bits_i(beat_bits),
+      .sum_valid_o(pair_valid[p]),
+      .sum_o(pair_sum)
+    );
+    for (genvar t = 0; t < PlaneTokens; t++) begin : gen_tokens
+      assign sum[p][t] = pair_sum[0][t];
+      assign sum[p+HalfRows][t] = pair_sum[1][t];
+    end
+  end
+
+  logic whole_valid, whole_ready, whole_half;
+  beat_t whole_beat;
+  logic whole_read;
+  partial_t whole_sum[HalfRows][PlaneTokens];
+  offset_t offset[HalfRows];
+
+  nkv_plane_sums u_sums (
+    .clk_i,
+    .rst_ni,
+    .valid_i(pair_valid[0]),
+    .beat_i(table_beat_q[TableCycles-1]),
+    .sum_i(sum),
+    .out_valid_o(whole_valid),
+    .out_ready_i(whole_ready),
+    .out_beat_o(whole_beat),
+    .read_i(whole_read),
+    .read_half_i(whole_half),
+    .read_beat_i(whole_beat),
+    .read_sum_o(whole_sum)
+  );
+
+  nkv_row_scales u_scales (
+    .clk_i,
+    .rst_ni,
+    .refining_i(refining),
+    .planes_i(planes_q),
+    .terms_valid_i(terms_valid),
+    .terms_first_i(first_of[terms.slot]),
+    .terms_i(terms),
+    .reference_o,
+    .shift_o,
+    .read_i(whole_read),
+    .read_half_i(whole_half),
+    .read_slot_i(whole_beat.slot),
+    .offset_o(offset)
+  );
+
+  // ---- Midpoints --------------------------------------------------------------------------
+  logic fetch, fetch_half, write, write_half, pass_fetch;
+  page_t fetch_page, write_page, pass_page;
+  quad_t fetch_quad, write_quad;
+  logic [1:0] pass_word;
+  midpoint_t write_data[HalfRows][PlaneTokens];
+  logic write_visible[PlaneTokens];
+
+  nkv_midpoints u_midpoints (
+    .clk_i,
+    .rst_ni,
+    .refining_i(refining),
+    .planes_i(planes_q),
+    .shift_i(shift_o),
+    .beat_valid_i(whole_valid),
+    .beat_ready_o(whole_ready),
+    .beat_i(whole_beat),
+    .page_i(page_of),
+    .tokens_i(tokens_of),
+    .read_o(whole_read),
+    .read_half_o(whole_half),
+    .sum_i(whole_sum),
+    .offset_i(offset),
+    .fetch_o(fetch),
+    .fetch_page_o(fetch_page),
+    .fetch_quad_o(fetch_quad),
+    .fetch_half_o(fetch_half),
+    .stored_i(midpoint_o),
+    .write_o(write),
+    .write_page_o(write_page),
+    .write_quad_o(write_quad),
+    .write_half_o(write_half),
+    .write_data_o(write_data),
+    .write_visible_o(write_visible),
+    .page_done_o(page_done)
+  );
+
+  nkv_midpoint_memory u_memory (
+    .clk_i,
+    .write_i(write),
+    .write_page_i(write_page),
+    .write_quad_i(write_quad),
+    .write_half_i(write_half),
+    .write_data_i(write_data),
+    .read_all_i(pass_fetch || (read_i && !running_q)),
+    .read_quad_i(fetch),
+    .read_page_i(pass_fetch ? pass_page : fetch ? fetch_page : read_page_i),
+    .read_word_i(pass_fetch ? pass_word : fetch ? fetch_quad[QuadBits-1:2] : read_word_i),
+    .read_part_i(fetch_quad[1:0]),
+    .read_half_i(fetch_half),
+    .read_data_o(midpoint_o)
+  );
+
+  // ---- Thresholds, radii and passes -------------------------------------------------------
+  logic radius_fetch;
+  page_t radius_page;
+  radius_t radius[Rows];
+
+  nkv_threshold u_threshold (
+    .clk_i,
+    .rst_ni,
+    .start_i(starts),
+    .ready_o(threshold_ready),
+    .clearing_o(clearing),
+    .valid_i(write && !refining),
+    .half_i(write_half),
+    .midpoint_i(write_data),
+    .visible_i(write_visible),
+    .walk_i(op_accept && op_i.op == OpThreshold),
+    .count_i(op_i.count),
+    .walking_o(walking),
+    .threshold_o
+  );
+
+  nkv_radius u_radius (
+    .clk_i,
+    .rst_ni,
+    .settings_i(settings_q),
+    .terms_valid_i(terms_valid && !refining),
+    .terms_i(terms),
+    .terms_page_i(page_of[terms.slot]),
+    .shift_i(shift_o),
+    .busy_o(radius_busy),
+    .read_i(radius_fetch),
+    .read_page_i(radius_page),
+    .read_planes_i(planes_q),
+    .radius_o(radius)
+  );
+
+  nkv_tau u_tau (
+    .clk_i,
+    .rst_ni,
+    .start_i(op_accept && op_i.op == OpFreeze),
+    .busy_o(tau_busy),
+    .known_i(tau_known_i),
+    .score_i(tau_score_i),
+    .reference_i(reference_o),
+    .shift_i(shift_o),
+    .tau_o
+  );
+
+  logic pass_ready;
+  assign choose_ready_o = running_q && chooses && pass_ready;
+  nkv_midpoint_scan u_pass (
+    .clk_i,
+    .rst_ni,
+    .alive_i(op_q == OpAlive),
+    .rows_i(settings_q.rows),
+    .threshold_i(threshold_o),
+    .tau_i(tau_o),
+    .in_valid_i(choose_valid_i && running_q && chooses),
+    .in_ready_o(pass_ready),
+    .in_i(choose_i),
+    .out_valid_o(chosen_valid_o),
+    .out_ready_i(chosen_ready_i),
+    .out_o(chosen_o),
+    .fetch_o(pass_fetch),
+    .fetch_page_o(pass_page),
+    .fetch_word_o(pass_word),
+    .midpoint_i(midpoint_o),
+    .radius_fetch_o(radius_fetch),
+    .radius_page_o(radius_page),
+    .radius_i(radius)
+  );
+
+  // verilator lint_off UNUSEDSIGNAL
+  wire unused = &{1'b0, pair_valid};
+  // verilator lint_on UNUSEDSIGNAL
+
+endmodule

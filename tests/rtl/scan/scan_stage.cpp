@@ -1,0 +1,286 @@
+#include "scan_stage.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace nearkv::rtl_test {
+
+namespace {
+
+enum Op : unsigned { kStart, kScan, kThreshold, kBest, kFreeze, kAlive, kRefine };
+constexpr unsigned kPatience = 200000;
+
+}  // namespace
+
+void ScanStage::cycle() {
+  Simulation<Vnkv_scan_bench>& m = module_;
+  m->record_valid_i = !records_.empty() && is_willing(random_, pace_.records);
+  if (!records_.empty()) {
+    const Record& record = records_.front();
+    m->record_page_i = static_cast<std::uint16_t>(record.page);
+    m->record_tokens_i = record.tokens;
+    m->record_step_exponent_i = static_cast<std::uint16_t>(record.step_exponent);
+    m->record_first_i = record.first;
+  }
+  m->burst_valid_i = !bursts_.empty() && is_willing(random_, pace_.bursts);
+  if (!bursts_.empty()) {
+    const Burst& burst = bursts_.front();
+    std::memcpy(m->burst_data_i.data(), burst.data.data(), sizeof(burst.data));
+    m->burst_is_plane_i = burst.is_plane;
+    m->burst_plane_i = static_cast<std::uint8_t>(burst.plane);
+    m->burst_quad_i = static_cast<std::uint8_t>(burst.quad);
+    m->burst_last_i = burst.last;
+  }
+  m->choose_valid_i = !to_choose_.empty() && is_willing(random_, pace_.records);
+  if (!to_choose_.empty()) {
+    m->choose_page_i = static_cast<std::uint16_t>(to_choose_.front().first);
+    m->choose_tokens_i = to_choose_.front().second;
+  }
+  m->chosen_ready_i = is_willing(random_, pace_.chosen);
+  m.settle();
+  const bool takes_record = m->record_valid_i && m->record_ready_o;
+  const bool takes_burst = m->burst_valid_i && m->burst_ready_o;
+  const bool takes_choice = m->choose_valid_i && m->choose_ready_o;
+  if (m->chosen_valid_o && m->chosen_ready_i) {
+    chosen_.emplace_back(m->chosen_page_o, m->chosen_tokens_o);
+  }
+  m.tick();
+  if (takes_record) records_.pop_front();
+  if (takes_choice) to_choose_.pop_front();
+  if (takes_burst) {
+    bursts_.pop_front();
+    ++op_bursts_;
+  }
+}
+
+void ScanStage::issue(unsigned op, unsigned pages, unsigned planes, unsigned count) {
+  module_->op_i = static_cast<std::uint8_t>(op);
+  module_->op_pages_i = static_cast<std::uint16_t>(pages);
+  module_->op_planes_i = static_cast<std::uint8_t>(planes);
+  module_->op_count_i = static_cast<std::uint16_t>(count);
+  module_->op_valid_i = 1;
+  if (!module_.tick_until([&] { return module_->op_ready_o; }, kPatience)) {
+    throw std::runtime_error("the stage does not take an operation");
+  }
+  op_start_ = module_.cycles();
+  op_bursts_ = 0;
+  module_.tick();
+  module_->op_valid_i = 0;
+}
+
+void ScanStage::finish() {
+  for (unsigned i = 0; i < kPatience; ++i) {
+    module_.settle();
+    if (module_->op_ready_o) {
+      op_cycles_ = module_.cycles() - op_start_;
+      return;
+    }
+    cycle();
+  }
+  throw std::runtime_error("operation " + std::to_string(module_->op_i) + " does not end, " +
+                           std::to_string(records_.size()) + " records and " +
+                           std::to_string(bursts_.size()) + " bursts left");
+}
+
+void ScanStage::start(const ScanList& list, const ScanSettings& settings) {
+  list_ = &list;
+  settings_ = settings;
+  module_->op_rows_i = static_cast<std::uint8_t>(settings.rows);
+  module_->op_blocks_i = static_cast<std::uint8_t>(list.head_dim() / 16);
+  module_->op_scan_planes_i = static_cast<std::uint8_t>(settings.planes);
+  module_->op_statistical_i = settings.statistical;
+  module_->op_z_i = static_cast<std::uint8_t>(settings.z);
+  module_->op_key_exponent_i = static_cast<std::uint8_t>(list.key_exponent());
+  issue(kStart, 0, 0, 0);
+  const unsigned words = (list.head_dim() + 31) / 32;
+  for (unsigned row = 0; row < kRows; ++row) {
+    for (unsigned word = 0; word < words; ++word) {
+      std::array<std::uint32_t, 24> data{};
+      for (unsigned c = 0; c < 32 && word * 32 + c < list.head_dim(); ++c) {
+        const auto element = static_cast<std::uint32_t>(list.query().row(row)[word * 32 + c]);
+        for (unsigned bit = 0; bit < 24; ++bit) {
+          data[(24 * c + bit) / 32] |= (element >> bit & 1) << (24 * c + bit) % 32;
+        }
+      }
+      module_->query_row_i = static_cast<std::uint8_t>(row);
+      module_->query_word_i = static_cast<std::uint8_t>(word);
+      std::memcpy(module_->query_data_i.data(), data.data(), sizeof(data));
+      module_->query_valid_i = 1;
+      if (!module_.tick_until([&] { return module_->query_ready_o; }, 8)) {
+        throw std::runtime_error("the stage does not take the query");
+      }
+      module_.tick();
+      module_->query_valid_i = 0;
+      if (!is_willing(random_, pace_.records)) module_.tick();
+    }
+  }
+  finish();
+}
+
+void ScanStage::push_array(std::size_t page, nkv_page_array array, std::size_t first,
+                           std::size_t bursts, const Burst& tag) {
+  const auto bytes = list_->pages()[page].page.array(array);
+  for (std::size_t i = 0; i < bursts; ++i) {
+    Burst burst = tag;
+    burst.last = tag.last && i + 1 == bursts;
+    // Bytes behind an array are anything.
+    for (auto& word : burst.data) word = static_cast<std::uint32_t>(random_());
+    const std::size_t at = (first + i) * NKV_BURST_BYTES;
+    const auto part = bytes.subspan(at, std::min<std::size_t>(NKV_BURST_BYTES, bytes.size() - at));
+    std::memcpy(burst.data.data(), part.data(), part.size());
+    bursts_.push_back(burst);
+  }
+}
+
+void ScanStage::push_digest(std::size_t page) {
+  push_array(page, NKV_PAGE_ARRAY_K_DIGEST, 0, (list_->head_dim() + 31) / 32,
+             {.data = {}, .is_plane = false, .plane = 0, .quad = 0, .last = false});
+}
+
+void ScanStage::queue_scan() {
+  const model::ListedPages& pages = list_->pages();
+  const unsigned granule = 64 / std::gcd(64U, list_->head_dim() / 8);
+  const unsigned granule_bursts = granule * list_->head_dim() / 8 / NKV_BURST_BYTES;
+  for (std::size_t page = 0; page < pages.size() + pace_.digests_ahead; ++page) {
+    if (page < pages.size()) {
+      records_.push_back({.page = static_cast<std::uint32_t>(page),
+                          .tokens = pages[page].visible,
+                          .step_exponent = pages[page].page.header().k_step_exponent,
+                          .first = page == 0});
+      push_digest(page);
+    }
+    if (page < pace_.digests_ahead) continue;
+    const std::size_t scanned = page - pace_.digests_ahead;
+    for (unsigned plane = 1; plane <= settings_.planes; ++plane) {
+      for (unsigned token = 0; token < NKV_PAGE_TOKENS; token += granule) {
+        push_array(scanned, static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane - 1),
+                   token / granule * granule_bursts, granule_bursts,
+                   {.data = {},
+                    .is_plane = true,
+                    .plane = plane,
+                    .quad = token / 4,
+                    .last = plane == settings_.planes && token + granule == NKV_PAGE_TOKENS});
+      }
+    }
+  }
+}
+
+void ScanStage::scan() {
+  queue_scan();
+  issue(kScan, static_cast<unsigned>(list_->pages().size()), 0, 0);
+  finish();
+}
+
+void ScanStage::begin_scan_only(unsigned cycles) {
+  queue_scan();
+  issue(kScan, static_cast<unsigned>(list_->pages().size()), 0, 0);
+  for (unsigned i = 0; i < cycles; ++i) cycle();
+  records_.clear();
+  bursts_.clear();
+  module_->record_valid_i = 0;
+  module_->burst_valid_i = 0;
+}
+
+void ScanStage::refine(const model::TokenSet& alive, unsigned plane) {
+  const unsigned granule = 64 / std::gcd(64U, list_->head_dim() / 8);
+  const unsigned granule_bursts = granule * list_->head_dim() / 8 / NKV_BURST_BYTES;
+  std::vector<std::size_t> touched;
+  for (std::size_t page = 0; page < alive.size(); ++page) {
+    if (alive[page] != 0) touched.push_back(page);
+  }
+  for (std::size_t i = 0; i < touched.size() + pace_.digests_ahead; ++i) {
+    if (i < touched.size()) {
+      records_.push_back({.page = static_cast<std::uint32_t>(touched[i]),
+                          .tokens = alive[touched[i]],
+                          .step_exponent = list_->pages()[touched[i]].page.header().k_step_exponent,
+                          .first = false});
+      push_digest(touched[i]);
+    }
+    if (i < pace_.digests_ahead) continue;
+    const std::size_t page = touched[i - pace_.digests_ahead];
+    const auto in_granule = [&](unsigned token) {
+      const model::TokenMask ones =
+          granule == 64 ? ~model::TokenMask{0} : (model::TokenMask{1} << granule) - 1;
+      return (alive[page] >> token & ones) != 0;
+    };
+    unsigned last = 0;
+    for (unsigned token = 0; token < NKV_PAGE_TOKENS; token += granule) {
+      if (in_granule(token)) last = token;
+    }
+    for (unsigned token = 0; token < NKV_PAGE_TOKENS; token += granule) {
+      if (!in_granule(token)) continue;
+      push_array(
+          page, static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane - 1),
+          token / granule * granule_bursts, granule_bursts,
+          {.data = {}, .is_plane = true, .plane = plane, .quad = token / 4, .last = token == last});
+    }
+  }
+  issue(kRefine, static_cast<unsigned>(touched.size()), plane, 0);
+  finish();
+}
+
+std::array<int, kRows> ScanStage::thresholds(unsigned count) {
+  issue(kThreshold, 0, 0, count);
+  finish();
+  std::array<int, kRows> thresholds;
+  for (std::size_t row = 0; row < kRows; ++row) thresholds[row] = module_->threshold_o[row];
+  return thresholds;
+}
+
+model::TokenSet ScanStage::choose(unsigned op, const model::TokenSet& among, unsigned planes) {
+  for (std::size_t page = 0; page < among.size(); ++page) {
+    to_choose_.emplace_back(static_cast<std::uint32_t>(page), among[page]);
+  }
+  chosen_.clear();
+  issue(op, static_cast<unsigned>(among.size()), planes, 0);
+  finish();
+  model::TokenSet chosen;
+  for (std::size_t page = 0; page < chosen_.size(); ++page) {
+    EXPECT_EQ(chosen_[page].first, page);
+    chosen.push_back(chosen_[page].second);
+  }
+  EXPECT_EQ(chosen.size(), among.size());
+  return chosen;
+}
+
+model::TokenSet ScanStage::best(const model::TokenSet& among) { return choose(kBest, among, 0); }
+
+model::TokenSet ScanStage::alive(const model::TokenSet& among, unsigned planes) {
+  return choose(kAlive, among, planes);
+}
+
+std::array<int, kRows> ScanStage::freeze(const std::array<std::int64_t, kRows>& tau) {
+  for (std::size_t row = 0; row < kRows; ++row) {
+    module_->tau_known_i[row] = tau[row] != std::numeric_limits<std::int64_t>::min();
+    module_->tau_score_i[row] = static_cast<std::uint64_t>(tau[row]);
+  }
+  issue(kFreeze, 0, 0, 0);
+  finish();
+  std::array<int, kRows> frozen;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    frozen[row] = static_cast<std::int16_t>(module_->tau_o[row]);
+  }
+  return frozen;
+}
+
+std::int16_t ScanStage::midpoint(std::size_t row, std::size_t page, std::uint32_t token) {
+  module_->read_i = 1;
+  module_->read_page_i = static_cast<std::uint16_t>(page);
+  module_->read_word_i = static_cast<std::uint8_t>(token / 16);
+  module_.tick();
+  module_->read_i = 0;
+  return static_cast<std::int16_t>(module_->midpoint_o[row][token % 16]);
+}
+
+std::int64_t ScanStage::reference(std::size_t row) {
+  const std::uint32_t stored = module_->reference_o[row];
+  return static_cast<std::int32_t>(stored << 3) >> 3;
+}
+
+int ScanStage::shift(std::size_t row) { return module_->shift_o[row]; }
+
+}  // namespace nearkv::rtl_test

@@ -1,0 +1,221 @@
+// The plane stage against the model: midpoints, thresholds, what is read and what is sharpened, bit
+// for bit, for every width of key and every kind of page.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "number.hpp"
+#include "planes.hpp"
+#include "scan_stage.hpp"
+
+namespace nearkv::rtl_test {
+namespace {
+
+using model::Midpoints;
+using model::TokenSet;
+
+std::optional<std::uint32_t> sixteenths_of(const ScanSettings& settings) {
+  return settings.statistical ? std::optional<std::uint32_t>(settings.z) : std::nullopt;
+}
+
+void expect_same_midpoints(ScanStage& stage, const Midpoints& expected, const ScanList& list,
+                           unsigned rows) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    ASSERT_EQ(stage.reference(row), expected.reference(row)) << "row " << row;
+    ASSERT_EQ(stage.shift(row), expected.shift(row)) << "row " << row;
+  }
+  for (std::size_t page = 0; page < list.pages().size(); ++page) {
+    for (std::uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+      for (std::size_t row = 0; row < rows; ++row) {
+        ASSERT_EQ(stage.midpoint(row, page, token), expected.at(row, page, token))
+            << "row " << row << " page " << page << " token " << token;
+      }
+    }
+  }
+}
+
+// Step 1 of section 6, and BEST for `count` tokens. The model's best() counts all rows.
+TokenSet expected_best(const Midpoints& midpoints, const ScanList& list, unsigned rows,
+                       unsigned count) {
+  TokenSet best = list.pages().none();
+  for (std::size_t row = 0; row < rows; ++row) {
+    const int least = midpoints.threshold(row, count);
+    for (std::size_t page = 0; page < best.size(); ++page) {
+      for (std::uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        if ((midpoints.at(row, page, token) + 32768) >> 4 >= least) {
+          best[page] |= model::token_bit(token);
+        }
+      }
+      best[page] &= list.pages()[page].visible;
+    }
+  }
+  return best;
+}
+
+// Step 3 of section 6.
+TokenSet expected_alive(const Midpoints& midpoints, const TokenSet& among,
+                        const std::array<int, kRows>& tau, const ScanSettings& settings,
+                        int planes) {
+  TokenSet alive = among;
+  for (std::size_t page = 0; page < among.size(); ++page) {
+    model::TokenMask kept = 0;
+    for (std::size_t row = 0; row < settings.rows; ++row) {
+      const auto radius = midpoints.stored_radius(row, page, planes, sixteenths_of(settings));
+      for (std::uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        const int midpoint = midpoints.at(row, page, token);
+        if (midpoint == model::kMidpointLimit || midpoint + radius >= tau[row]) {
+          kept |= model::token_bit(token);
+        }
+      }
+    }
+    alive[page] &= kept;
+  }
+  return alive;
+}
+
+int expected_tau(const Midpoints& midpoints, std::size_t row, std::int64_t tau) {
+  const std::int64_t above =
+      model::floor_shift(tau, NKV_PLANE_WEIGHT_SHIFT) - midpoints.reference(row);
+  return static_cast<int>(std::clamp<std::int64_t>(model::floor_shift(above, midpoints.shift(row)),
+                                                   -model::kMidpointLimit, model::kMidpointLimit));
+}
+
+// The score of the k-th best seed of a row, as step 2 has it.
+std::int64_t kth_score(const ScanList& list, const TokenSet& seeds, std::size_t row,
+                       std::size_t k) {
+  std::vector<std::int64_t> scores;
+  for (std::size_t page = 0; page < seeds.size(); ++page) {
+    for (std::uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+      if (model::has_token(seeds[page], token)) scores.push_back(list.score(row, page, token));
+    }
+  }
+  if (scores.size() < k) return std::numeric_limits<std::int64_t>::min();
+  std::nth_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(k) - 1,
+                   scores.end(), std::greater<>());
+  return scores[k - 1];
+}
+
+// A whole TOPK up to what is read in the end.
+void search(ScanStage& stage, const ScanList& list, const ScanSettings& settings, unsigned top_k,
+            test::Random& random) {
+  stage.start(list, settings);
+  stage.scan();
+  Midpoints expected(list.pages(), list.query(), list.key_exponent(),
+                     static_cast<int>(settings.planes));
+  expect_same_midpoints(stage, expected, list, settings.rows);
+  if (testing::Test::HasFatalFailure()) return;
+
+  for (const unsigned count : {2 * top_k, 1U, 8192U}) {
+    const auto thresholds = stage.thresholds(count);
+    for (std::size_t row = 0; row < settings.rows; ++row) {
+      ASSERT_EQ(thresholds[row], expected.threshold(row, count)) << "row " << row << " n " << count;
+    }
+  }
+  stage.thresholds(2 * top_k);
+  const TokenSet seeds = stage.best(list.pages().visible());
+  ASSERT_EQ(seeds, expected_best(expected, list, settings.rows, 2 * top_k));
+
+  std::array<std::int64_t, kRows> tau{};
+  for (std::size_t row = 0; row < kRows; ++row) {
+    switch (test::pick(random, 0, 9)) {
+      case 0:
+        tau[row] = std::numeric_limits<std::int64_t>::min();
+        break;
+      case 1:
+        tau[row] = static_cast<std::int64_t>(random()) >> 4;
+        break;
+      default:
+        tau[row] = kth_score(list, seeds, row, top_k);
+    }
+  }
+  const auto frozen = stage.freeze(tau);
+  for (std::size_t row = 0; row < settings.rows; ++row) {
+    ASSERT_EQ(frozen[row], expected_tau(expected, row, tau[row])) << "row " << row;
+  }
+
+  TokenSet among = list.pages().visible();
+  for (std::size_t page = 0; page < among.size(); ++page) among[page] &= ~seeds[page];
+  TokenSet alive =
+      expected_alive(expected, among, frozen, settings, static_cast<int>(settings.planes));
+  ASSERT_EQ(stage.alive(among, settings.planes), alive);
+  for (unsigned plane = settings.planes + 1; plane <= NKV_KEY_PLANES; ++plane) {
+    // Now and then most of them are left out, so that granules and pages are skipped.
+    if (random() % 2 == 0) {
+      for (auto& tokens : alive) tokens &= random() & random() & random();
+    }
+    stage.refine(alive, plane);
+    for (std::size_t page = 0; page < alive.size(); ++page) {
+      if (alive[page] == 0) continue;
+      const auto weights = expected.weights_of(page);
+      for (std::uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        if (!model::has_token(alive[page], token)) continue;
+        expected.sharpen(page, token, static_cast<int>(plane), weights);
+      }
+    }
+    expect_same_midpoints(stage, expected, list, settings.rows);
+    if (testing::Test::HasFatalFailure()) return;
+    const TokenSet still =
+        expected_alive(expected, alive, frozen, settings, static_cast<int>(plane));
+    ASSERT_EQ(stage.alive(alive, plane), still) << "plane " << plane;
+    alive = still;
+  }
+}
+
+TEST(ScanTest, SearchesEveryWidthOfKey) {
+  ScanStage stage(1);
+  for (std::uint32_t head_dim = 16; head_dim <= 128; head_dim += 16) {
+    SCOPED_TRACE("head_dim " + std::to_string(head_dim));
+    test::Random random = test::case_random(head_dim);
+    const ScanList list({.head_dim = head_dim, .pages = 5}, random);
+    search(stage, list, {.planes = 1 + head_dim / 16 % 4}, 10, random);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(ScanTest, SearchesWhateverThePagesHold) {
+  constexpr std::array kKinds{Keys::kNormal, Keys::kBiased, Keys::kAnyBits, Keys::kForged,
+                              Keys::kZero};
+  ScanStage stage(2);
+  for (unsigned i = 0; i < 60; ++i) {
+    SCOPED_TRACE(test::case_name(i));
+    test::Random random = test::case_random(i);
+    const std::uint32_t pages = test::pick(random, 1, 9);
+    const std::uint32_t tokens = test::pick(random, pages * 64 - 63, pages * 64);
+    const std::uint32_t window = random() % 2 == 0 ? 0 : test::pick(random, 1, tokens);
+    const ScanList list(
+        {.head_dim = 16 * test::pick(random, 1, 8),
+         .pages = pages,
+         .keys = kKinds[i % kKinds.size()],
+         .visibility = {.tokens = tokens, .window = window, .sinks = test::pick(random, 0, 8)}},
+        random);
+    stage.set_pace({.bursts = kPaces[random() % 3],
+                    .records = kPaces[random() % 3],
+                    .chosen = kPaces[random() % 3],
+                    .digests_ahead = test::pick(random, 0, 2)});
+    search(stage, list,
+           {.rows = test::pick(random, 1, kRows),
+            .planes = test::pick(random, 1, NKV_KEY_PLANES),
+            .statistical = random() % 2 == 0,
+            .z = test::pick(random, 1, 255)},
+           test::pick(random, 1, 40), random);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(ScanTest, ForgetsAScanThatAResetCutsOff) {
+  test::Random random = test::case_random(3);
+  const ScanList list({.pages = 6}, random);
+  ScanStage stage(3);
+  for (const unsigned cycles : {1U, 40U, 111U, 160U}) {
+    stage.start(list, {});
+    stage.begin_scan_only(cycles);
+    stage.reset();
+    search(stage, list, {}, 8, random);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace nearkv::rtl_test
