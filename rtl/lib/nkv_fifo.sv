@@ -21,7 +21,7 @@ module nkv_fifo #(
   output logic [IndexBits:0] used_o  // Entries held.
 );
 
-  T memory[Depth];
+  (* ram_style = "distributed" *) T memory[Depth];
   logic [IndexBits:0] write_q, read_q;
 
   wire push = in_valid_i && in_ready_o;
