@@ -36,7 +36,7 @@ module nkv_histogram
 
   // 0: address. 1, 2: memory output, twice registered. 3: written. 4, 5: what the word in 2 may have
   // missed.
-  word_t words[Bins];
+  (* ram_style = "block" *) word_t words[Bins];
   word_t word_1, word_2, new_3, new_4, new_5;
   logic [4:1] valid_q;
   bin_t bin_1, bin_2, bin_3, bin_4;

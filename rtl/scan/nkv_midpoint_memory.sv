@@ -29,7 +29,7 @@ module nkv_midpoint_memory
 
   for (genvar r = 0; r < Rows; r++) begin : gen_rows
     for (genvar q = 0; q < WordQuads; q++) begin : gen_quads
-      logic [63:0] words[Depth];
+      (* ram_style = "block" *) logic [63:0] words[Depth];
       logic [63:0] read_q;
       wire [63:0] written = {write_data_i[r%HalfRows][3], write_data_i[r%HalfRows][2],
                              write_data_i[r%HalfRows][1], write_data_i[r%HalfRows][0]};

@@ -182,7 +182,7 @@ module nkv_radius
   end
 
   for (genvar r = 0; r < Rows; r++) begin : gen_rows
-    radius_t radii[4*ListPages];
+    (* ram_style = "block" *) radius_t radii[4*ListPages];
     always_ff @(posedge clk_i) begin
       if (valid_4 && row_4 == row_t'(r)) radii[{page_4, 2'(planes_4 - 1'b1)}] <= radius_4;
     end

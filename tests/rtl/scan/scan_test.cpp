@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <limits>
 #include <optional>
 
@@ -202,6 +204,36 @@ TEST(ScanTest, SearchesWhateverThePagesHold) {
            test::pick(random, 1, 40), random);
     if (HasFatalFailure()) return;
   }
+}
+
+// A digest and two planes of 128 channels are 36 bursts, more than the 32 cycles that a page takes
+// in each part of the stage.
+TEST(ScanTest, TakesABurstPerCycle) {
+  constexpr unsigned kPages = 256;
+  constexpr unsigned kEnds = 100;  // Until the first page has tables, and after the last one.
+  for (unsigned planes = 1; planes <= NKV_KEY_PLANES; ++planes) {
+    test::Random random = test::case_random(planes);
+    const ScanList list({.pages = kPages}, random);
+    ScanStage stage(planes);
+    stage.start(list, {.planes = planes, .statistical = true});
+    const auto begin = std::chrono::steady_clock::now();
+    stage.scan();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    const unsigned bursts = kPages * (4 + 16 * planes);
+    ASSERT_EQ(stage.op_bursts(), bursts);
+    std::printf("%u planes: %.2f cycles a page of %u bursts; simulated at %.0f kHz\n", planes,
+                static_cast<double>(stage.op_cycles()) / kPages, bursts / kPages,
+                static_cast<double>(stage.op_cycles()) / time.count() / 1000);
+    EXPECT_LE(stage.op_cycles(), std::max(bursts, kPages * 32) * 51 / 50 + kEnds);
+    EXPECT_GE(stage.op_cycles(), bursts);
+  }
+}
+
+TEST(ScanTest, HoldsTheLongestList) {
+  test::Random random = test::case_random(5);
+  const ScanList list({.pages = 512}, random);
+  ScanStage stage(5);
+  search(stage, list, {.planes = 3}, 4096, random);
 }
 
 TEST(ScanTest, ForgetsAScanThatAResetCutsOff) {
