@@ -34,9 +34,14 @@ module nkv_fold_sums
   endfunction
   localparam square_table_t Squares = make_squares();
 
-  // x * y for a few bits of y, without a multiplier block.
-  function automatic logic [13:0] times2(logic [11:0] x, logic [1:0] y);
-    return (y[0] ? 14'(x) : 14'd0) + (y[1] ? 14'({x, 1'b0}) : 14'd0);
+  // x times 2 bits, without a multiplier block.
+  function automatic logic [12:0] multiple(logic [11:0] x, logic [12:0] triple, logic [1:0] y);
+    unique case (y)
+      2'd0: return '0;
+      2'd1: return {1'b0, x};
+      2'd2: return {x, 1'b0};
+      default: return triple;
+    endcase
   endfunction
 
   logic [Stages:0] valid, last;
@@ -115,10 +120,12 @@ module nkv_fold_sums
         for (int k = 0; k < int'(FoldLanes); k++) begin
           logic [5:0] low;
           logic [4:0] high;
+          logic [6:0] triple;
           {high, low} = magnitude_1[r][k];
           outer_2[r][k] <= {Squares[{1'b0, high}][9:0], Squares[low]};
-          inner_2[r][k] <= (11'(times2({6'b0, low}, high[1:0])) +
-                            (11'(times2({6'b0, low}, high[3:2])) << 2)) +
+          triple = {1'b0, low} + {low, 1'b0};
+          inner_2[r][k] <= (11'(multiple({6'b0, low}, {6'b0, triple}, high[1:0])) +
+                            (11'(multiple({6'b0, low}, {6'b0, triple}, high[3:2])) << 2)) +
                            (high[4] ? {1'b0, low, 4'b0} : 11'd0);
         end
       end
@@ -146,38 +153,50 @@ module nkv_fold_sums
     end
   end
 
-  // Distance times spread.
-  logic [13:0] parts_1[HalfRows][FoldLanes][4];
-  logic [19:0] slack_2[HalfRows][FoldLanes];
-  logic [21:0] slacks_3[HalfRows][2];
+  // Distance times spread, 2 bits of the spread at a time; each pair of bits is summed over the
+  // channels before their weights come in.
+  logic [11:0] distance_1[HalfRows][FoldLanes];
+  logic [12:0] triple_1[HalfRows][FoldLanes];
+  logic [7:0] spread_1[FoldLanes];
+  logic [14:0] parts_2[HalfRows][4][2];
+  logic [15:0] part_3[HalfRows][4];
   logic [22:0] slack_4[HalfRows];
   logic [25:0] slack_q[HalfRows];
 
   always_ff @(posedge clk_i) begin
     if (valid[0] && keep_terms_i) begin
+      spread_1 <= spread_i;
+      distance_1 <= distance_i;
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int k = 0; k < int'(FoldLanes); k++) begin
-          for (int i = 0; i < 4; i++) parts_1[r][k][i] <= times2(distance_i[r][k], spread_i[k][2*i+:2]);
+          triple_1[r][k] <= {1'b0, distance_i[r][k]} + {distance_i[r][k], 1'b0};
         end
       end
     end
     if (valid[1] && keep_terms_i) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
-        for (int k = 0; k < int'(FoldLanes); k++) begin
-          slack_2[r][k] <= (20'(parts_1[r][k][0]) + {4'b0, parts_1[r][k][1], 2'b0}) +
-                           ({2'b0, parts_1[r][k][2], 4'b0} + {parts_1[r][k][3], 6'b0});
+        for (int i = 0; i < 4; i++) begin
+          for (int h = 0; h < 2; h++) begin
+            logic [12:0] part[4];
+            for (int k = 0; k < 4; k++) begin
+              part[k] = multiple(distance_1[r][4*h+k], triple_1[r][4*h+k], spread_1[4*h+k][2*i+:2]);
+            end
+            parts_2[r][i][h] <= (15'(part[0]) + 15'(part[1])) + (15'(part[2]) + 15'(part[3]));
+          end
         end
       end
     end
     if (valid[2] && keep_terms_i) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
-        for (int i = 0; i < 2; i++) begin
-          slacks_3[r][i] <= (22'(slack_2[r][4*i]) + 22'(slack_2[r][4*i+1])) +
-                            (22'(slack_2[r][4*i+2]) + 22'(slack_2[r][4*i+3]));
-        end
+        for (int i = 0; i < 4; i++) part_3[r][i] <= 16'(parts_2[r][i][0]) + 16'(parts_2[r][i][1]);
       end
     end
-    if (valid[3] && keep_terms_i) for (int r = 0; r < int'(HalfRows); r++) slack_4[r] <= 23'(slacks_3[r][0]) + 23'(slacks_3[r][1]);
+    if (valid[3] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        slack_4[r] <= ({7'b0, part_3[r][0]} + {5'b0, part_3[r][1], 2'b0}) +
+                      ({3'b0, part_3[r][2], 4'b0} + {1'b0, part_3[r][3], 6'b0});
+      end
+    end
     if (valid[4] && keep_terms_i) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         slack_q[r] <= (begins[4] ? '0 : slack_q[r]) + 26'(slack_4[r]);

@@ -43,7 +43,6 @@ module nkv_midpoints
 );
 
   localparam int unsigned Stages = 6;
-  localparam logic signed [21:0] Limit = 22'sd32767;
   typedef struct packed {
     logic  half;
     logic  last;
@@ -51,6 +50,11 @@ module nkv_midpoints
     quad_t quad;
     logic [PlaneTokens-1:0] tokens;
   } stage_t;
+
+  function automatic midpoint_t clamped(logic signed [21:0] value);
+    if (value[21:15] != {7{value[21]}}) return value[21] ? 16'sh8001 : 16'sh7fff;
+    return value[15:0] == 16'sh8000 ? 16'sh8001 : value[15:0];
+  endfunction
 
   // ---- Which half of the rows -------------------------------------------------------------
   logic half_q;
@@ -146,8 +150,7 @@ module nkv_midpoints
           end else if (!stage[5].tokens[t]) begin
             result_6[r][t] <= 16'sh8000;
           end else begin
-            result_6[r][t] <= sum_5[r][t] > Limit ? 16'sh7fff :
-                              sum_5[r][t] < -Limit ? 16'sh8001 : sum_5[r][t][15:0];
+            result_6[r][t] <= clamped(sum_5[r][t]);
           end
         end
       end
