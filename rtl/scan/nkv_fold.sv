@@ -2,7 +2,7 @@
 // constant K, sum of w, W = sum of |w|, sum of w^2, and the remainder's part of the radius.
 //
 // 8 channels of 4 rows per cycle, rows 0..3 of all channels first: 32 cycles a page.
-// Weights leave 6 cycles after they were begun, a half's terms 15..18 cycles after its last
+// Weights leave 7 cycles after they were begun, a half's terms 16..19 cycles after its last
 // channels, one row per cycle.
 
 module nkv_fold
@@ -68,13 +68,13 @@ module nkv_fold
 
   // ---- Digest bursts of up to four pages --------------------------------------------------
   (* ram_style = "distributed" *) burst_t digests[DigestBursts];
-  logic [DigestBits:0] digest_write_q, digest_base_q;
-  wire [DigestBits:0] digests_held = digest_write_q - digest_base_q;
-  assign digest_ready_o = !digests_held[DigestBits];
+  logic [DigestBits-1:0] digest_write_q, digest_read_q, digest_base_q;
+  logic [DigestBits:0] digests_held_q;  // From the page in progress on
+  assign digest_ready_o = !digests_held_q[DigestBits];
   wire digest_push = digest_valid_i && digest_ready_o;
 
   always_ff @(posedge clk_i) begin
-    if (digest_push) digests[digest_write_q[DigestBits-1:0]] <= digest_data_i;
+    if (digest_push) digests[digest_write_q] <= digest_data_i;
   end
 
   // ---- Which channels and rows ------------------------------------------------------------
@@ -87,12 +87,13 @@ module nkv_fold
   wire [WordBits-1:0]  word = words_done_q[WordBits-1:0];
   wire                 last_step = step_q == 2'd3 && words_done_q + 1'b1 == words_i;
   wire                 half_start = words_done_q == '0 && step_q == '0;
-  wire digest_there = {{(DigestBits - 2) {1'b0}}, words_done_q} < digests_held;
+  wire digest_there = {{(DigestBits - 2) {1'b0}}, words_done_q} < digests_held_q;
   wire issue = running_q && digest_there && (!half_start || half_room_i) &&
                (!last_step || since_q == 4'(LeastCycles - 1));
   wire half_last = issue && last_step;
+  wire page_last = half_last && half_q;
   assign half_begins_o = issue && half_start;
-  assign page_ready_o = !running_q || (half_last && half_q);
+  assign page_ready_o = !running_q || page_last;
   wire page_start = page_valid_i && page_ready_o;
 
   // w = q m 2^(g - 32) with fraction bits 32 - g in 16..100; from 40 on w = 0 and d is 0 or 1, so
@@ -110,23 +111,33 @@ module nkv_fold
       slot_q <= '0;
       base_shift_q <= '0;
       digest_write_q <= '0;
+      digest_read_q <= '0;
       digest_base_q <= '0;
+      digests_held_q <= '0;
     end else begin
+      digests_held_q <= digests_held_q + (DigestBits + 1)'(digest_push) -
+                        (page_last ? (DigestBits + 1)'(words_i) : '0);
       if (digest_push) digest_write_q <= digest_write_q + 1'b1;
       if (half_last) since_q <= '0;
       else if (since_q != 4'(LeastCycles - 1)) since_q <= since_q + 1'b1;
       if (running_q) begin
         if (issue) begin
           step_q <= step_q + 1'b1;
-          if (step_q == 2'd3) words_done_q <= words_done_q + 1'b1;
+          if (step_q == 2'd3) begin
+            words_done_q <= words_done_q + 1'b1;
+            digest_read_q <= digest_read_q + 1'b1;
+          end
         end
         if (half_last) begin
           half_q <= !half_q;
           words_done_q <= '0;
           step_q <= '0;
+          // The second half reads the page's digest again.
           if (half_q) begin
             running_q <= 1'b0;
-            digest_base_q <= digest_base_q + (DigestBits + 1)'(words_i);
+            digest_base_q <= digest_read_q + 1'b1;
+          end else begin
+            digest_read_q <= digest_base_q;
           end
         end
       end
@@ -147,24 +158,24 @@ module nkv_fold
     logic  last;
     slot_t slot;
   } stage_t;
-  logic [Stages:1] valid_q;
-  stage_t stage[1:Stages];
-  logic [WordBits-1:0] word_q[1:6];
-  logic [1:0] step_of_q[1:6];
+  logic [Stages:0] valid_q;
+  stage_t stage[0:Stages];
+  logic [WordBits-1:0] word_q[0:6];
+  logic [1:0] step_of_q[0:6];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) valid_q <= '0;
-    else valid_q <= {valid_q[Stages-1:1], issue};
+    else valid_q <= {valid_q[Stages-1:0], issue};
   end
 
   always_ff @(posedge clk_i) begin
     if (issue) begin
-      stage[1] <= '{half: half_q, begins: half_start, last: half_last, slot: slot_q};
-      word_q[1] <= word;
-      step_of_q[1] <= step_q;
+      stage[0] <= '{half: half_q, begins: half_start, last: half_last, slot: slot_q};
+      word_q[0] <= word;
+      step_of_q[0] <= step_q;
     end
-    for (int i = 2; i <= int'(Stages); i++) if (valid_q[i-1]) stage[i] <= stage[i-1];
-    for (int i = 2; i <= 6; i++) begin
+    for (int i = 1; i <= int'(Stages); i++) if (valid_q[i-1]) stage[i] <= stage[i-1];
+    for (int i = 1; i <= 6; i++) begin
       if (valid_q[i-1]) begin
         word_q[i] <= word_q[i-1];
         step_of_q[i] <= step_of_q[i-1];
@@ -172,7 +183,9 @@ module nkv_fold
     end
   end
 
-  // 1: digest entries and query elements.
+  // 0: digest entries. 1: what they say, and query elements.
+  logic [15:0] entry_0[FoldLanes];
+  logic signed [6:0] base_shift_0;
   logic [2:0] factor_1[FoldLanes];
   logic [4:0] shift_1[FoldLanes], shift_2[FoldLanes], shift_3[FoldLanes];
   logic [2:0] shift_4[FoldLanes];
@@ -180,21 +193,25 @@ module nkv_fold
   logic signed [8:0] centre_4[FoldLanes], centre_5[FoldLanes], centre_6[FoldLanes];
   logic [7:0] spread_6[FoldLanes];
   logic signed [QueryBits-1:0] query_1[HalfRows][FoldLanes];
-  wire burst_t digest = digests[DigestBits'(digest_base_q + (DigestBits + 1)'(words_done_q))];
-  wire [4:0] query_at = {half_q, word, step_q};
+  wire burst_t digest = digests[digest_read_q];
+  wire [4:0] query_at = {stage[0].half, word_q[0], step_of_q[0]};
 
   always_ff @(posedge clk_i) begin
     if (issue) begin
+      base_shift_0 <= base_shift_q;
       for (int k = 0; k < int'(FoldLanes); k++) begin
         logic [FoldSteps-1:0][15:0] entries;
-        logic [15:0] entry;
-        logic signed [6:0] shift;
         entries = digest[64*k+:64];
-        entry = entries[step_q];
-        factor_1[k] <= entry[10:8];
-        shift = base_shift_q + signed'({2'b0, entry[15:11]});
+        entry_0[k] <= entries[step_q];
+      end
+    end
+    if (valid_q[0]) begin
+      for (int k = 0; k < int'(FoldLanes); k++) begin
+        logic signed [6:0] shift;
+        factor_1[k] <= entry_0[k][10:8];
+        shift = base_shift_0 + signed'({2'b0, entry_0[k][15:11]});
         shift_1[k] <= shift < 0 ? 5'd0 : shift > 24 ? 5'd24 : shift[4:0];
-        centre_1[k] <= 9'(signed'(entry[7:0])) + 9'sd32;
+        centre_1[k] <= 9'(signed'(entry_0[k][7:0])) + 9'sd32;
       end
     end
   end
@@ -208,14 +225,15 @@ module nkv_fold
           elements[{query_row_i[RowBits-1], query_word_i, query_step_q}] <=
               arriving[query_step_q];
         end
-        if (issue) query_1[r][k] <= elements[query_at];
+        if (valid_q[0]) query_1[r][k] <= elements[query_at];
       end
     end
   end
 
   // 2, 3: q m. 4, 5: its bits from 2^-12 w on, and whether there are others.
-  logic signed [QueryBits+1:0] low_2[HalfRows][FoldLanes];
-  logic signed [QueryBits+3:0] high_2[HalfRows][FoldLanes];
+  logic [2:0] factor_2[FoldLanes];
+  logic signed [QueryBits-1:0] query_2[HalfRows][FoldLanes];
+  logic signed [QueryBits+1:0] triple_2[HalfRows][FoldLanes];
   logic signed [QueryBits+3:0] product_3[HalfRows][FoldLanes];
   logic signed [QueryBits-1:0] coarse_4[HalfRows][FoldLanes], fixed_5[HalfRows][FoldLanes];
   logic sticky_4[HalfRows][FoldLanes], sticky_5[HalfRows][FoldLanes];
@@ -223,13 +241,12 @@ module nkv_fold
   always_ff @(posedge clk_i) begin
     if (valid_q[1]) begin
       for (int k = 0; k < int'(FoldLanes); k++) begin
+        factor_2[k] <= factor_1[k];
         shift_2[k] <= shift_1[k];
         centre_2[k] <= centre_1[k];
         for (int r = 0; r < int'(HalfRows); r++) begin
-          low_2[r][k] <= (factor_1[k][0] ? (QueryBits + 2)'(query_1[r][k]) : '0) +
-                         (factor_1[k][1] ? (QueryBits + 2)'(query_1[r][k]) <<< 1 : '0);
-          high_2[r][k] <= ((QueryBits + 4)'(query_1[r][k]) <<< 3) +
-                          (factor_1[k][2] ? (QueryBits + 4)'(query_1[r][k]) <<< 2 : '0);
+          query_2[r][k] <= query_1[r][k];
+          triple_2[r][k] <= (QueryBits + 2)'(query_1[r][k]) + ((QueryBits + 2)'(query_1[r][k]) <<< 1);
         end
       end
     end
@@ -238,7 +255,18 @@ module nkv_fold
         shift_3[k] <= shift_2[k];
         centre_3[k] <= centre_2[k];
         for (int r = 0; r < int'(HalfRows); r++) begin
-          product_3[r][k] <= high_2[r][k] + (QueryBits + 4)'(low_2[r][k]);
+          // m = 8 or 12, and 0..3.
+          logic signed [QueryBits+3:0] single, triple, high, low;
+          single = (QueryBits + 4)'(query_2[r][k]);
+          triple = (QueryBits + 4)'(triple_2[r][k]);
+          high = factor_2[k][2] ? triple <<< 2 : single <<< 3;
+          unique case (factor_2[k][1:0])
+            2'd0: low = '0;
+            2'd1: low = single;
+            2'd2: low = single <<< 1;
+            default: low = triple;
+          endcase
+          product_3[r][k] <= high + low;
         end
       end
     end

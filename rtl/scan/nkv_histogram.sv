@@ -37,20 +37,20 @@ module nkv_histogram
   // 0: address. 1, 2: memory output, twice registered. 3: written. 4, 5: what the word in 2 may have
   // missed.
   (* ram_style = "block" *) word_t words[Bins];
-  word_t word_1, word_2, new_3, new_4, new_5;
+  word_t word_1, word_2, new_3;
+  logic [13:0] new_4, new_5;
   logic [4:1] valid_q;
   bin_t bin_1, bin_2, bin_3, bin_4;
   logic counts_1, counts_2, forget_1, forget_2;
   logic [2:0] hits_2;  // The bin of 2 is that of 3, 4, 5
-  word_t old_2;
-  wire [13:0] kept_2 = old_2.stamp == stamp_i && !forget_2 ? old_2.count : '0;
+  logic [13:0] kept_2;
   wire bin_t address = read_i ? read_bin_i : bin_i;
 
   always_comb begin
-    old_2 = word_2;
-    if (hits_2[0]) old_2 = new_3;
-    else if (hits_2[1]) old_2 = new_4;
-    else if (hits_2[2]) old_2 = new_5;
+    kept_2 = word_2.stamp == stamp_i && !forget_2 ? word_2.count : '0;
+    if (hits_2[0]) kept_2 = new_3.count;
+    else if (hits_2[1]) kept_2 = new_4;
+    else if (hits_2[2]) kept_2 = new_5;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -87,7 +87,7 @@ module nkv_histogram
     end
     if (valid_q[3]) begin
       bin_4 <= bin_3;
-      new_4 <= new_3;
+      new_4 <= new_3.count;
     end
     if (valid_q[4]) new_5 <= new_4;
     if (read_2) count_o <= word_2.stamp == stamp_i ? word_2.count : '0;

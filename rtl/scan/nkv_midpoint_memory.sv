@@ -1,5 +1,5 @@
 // Midpoints of a list: 8 rows x 16 tokens wide, so that a pass takes 16 tokens per cycle. Written
-// 4 tokens of 4 rows at a time. Reading takes one cycle; of what is not asked for, the output stays.
+// 4 tokens of 4 rows at a time. Reading takes two cycles; of what is not asked for, the output stays.
 
 module nkv_midpoint_memory
   import nkv_pkg::*;
@@ -30,7 +30,10 @@ module nkv_midpoint_memory
   for (genvar r = 0; r < Rows; r++) begin : gen_rows
     for (genvar q = 0; q < WordQuads; q++) begin : gen_quads
       (* ram_style = "block" *) logic [63:0] words[Depth];
-      logic [63:0] read_q;
+      logic [63:0] read_1, read_2;
+      logic reads_1;
+      wire reads = read_all_i ||
+          (read_quad_i && read_half_i == 1'(r / HalfRows) && read_part_i == 2'(q));
       wire [63:0] written = {write_data_i[r%HalfRows][3], write_data_i[r%HalfRows][2],
                              write_data_i[r%HalfRows][1], write_data_i[r%HalfRows][0]};
       always_ff @(posedge clk_i) begin
@@ -39,13 +42,12 @@ module nkv_midpoint_memory
         end
       end
       always_ff @(posedge clk_i) begin
-        if (read_all_i ||
-            (read_quad_i && read_half_i == 1'(r / HalfRows) && read_part_i == 2'(q))) begin
-          read_q <= words[read_at];
-        end
+        reads_1 <= reads;
+        if (reads) read_1 <= words[read_at];
+        if (reads_1) read_2 <= read_1;
       end
       for (genvar t = 0; t < PlaneTokens; t++) begin : gen_tokens
-        assign read_data_o[r][q*PlaneTokens+t] = read_q[16*t+:16];
+        assign read_data_o[r][q*PlaneTokens+t] = read_2[16*t+:16];
       end
     end
   end

@@ -3,7 +3,7 @@
 //
 // BEST compares with the lower edge of bin T. ALIVE compares with tau16 - radius: a midpoint of
 // +32767 passes by itself, as tau16 is at most 32767. 4 cycles a page, 1 for a page without tokens;
-// a page's answer comes 8 cycles after it, in order.
+// a page's answer comes 9 cycles after it, in order.
 
 module nkv_midpoint_scan
   import nkv_abi_pkg::*;
@@ -42,6 +42,10 @@ module nkv_midpoint_scan
     logic       last;
   } stage_t;
 
+  // Of the word whose address was given 1..4 cycles ago; its midpoints are there after 2.
+  logic [4:1] valid_q;
+  stage_t stage_1, stage_2, stage_3, stage_4;
+
   // ---- Words to fetch ---------------------------------------------------------------------
   logic running_q;
   page_tokens_t current_q;
@@ -73,7 +77,7 @@ module nkv_midpoint_scan
   // ---- The row's least midpoints, for the page whose first word is fetched ----------------
   midpoint_t least_q[Rows];
   always_ff @(posedge clk_i) begin
-    if (running_q && word_q == '0) begin
+    if (valid_q[1] && stage_1.word == '0) begin
       for (int r = 0; r < int'(Rows); r++) begin
         logic signed [17:0] bound;
         bound = 18'(tau_i[r]) - signed'({2'b0, radius_i[r]});
@@ -84,17 +88,15 @@ module nkv_midpoint_scan
   end
 
   // ---- Comparison, 16 tokens per cycle ----------------------------------------------------
-  logic [3:1] valid_q;
-  stage_t stage_1, stage_2, stage_3;
-  logic [Rows-1:0] reaches_2[ScanTokens];
-  logic [ScanTokens-1:0] reaches_3;
+  logic [Rows-1:0] reaches_3[ScanTokens];
+  logic [ScanTokens-1:0] reaches_4;
   logic [PageTokens-ScanTokens-1:0] before_q;
   page_tokens_t answer;
-  assign answer = '{page: stage_3.page, tokens: {reaches_3, before_q} & stage_3.tokens};
+  assign answer = '{page: stage_4.page, tokens: {reaches_4, before_q} & stage_4.tokens};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) valid_q <= '0;
-    else valid_q <= {valid_q[2:1], running_q};
+    else valid_q <= {valid_q[3:1], running_q};
   end
 
   always_ff @(posedge clk_i) begin
@@ -103,19 +105,22 @@ module nkv_midpoint_scan
     end
     if (valid_q[1]) begin
       stage_2 <= stage_1;
-      if (stage_1.tokens != '0) begin
+    end
+    if (valid_q[2]) begin
+      stage_3 <= stage_2;
+      if (stage_2.tokens != '0) begin
         for (int t = 0; t < int'(ScanTokens); t++) begin
           for (int r = 0; r < int'(Rows); r++) begin
-            reaches_2[t][r] <= midpoint_i[r][t] >= least_q[r] && (RowBits + 1)'(r) < rows_i;
+            reaches_3[t][r] <= midpoint_i[r][t] >= least_q[r] && (RowBits + 1)'(r) < rows_i;
           end
         end
       end
     end
-    if (valid_q[2]) begin
-      stage_3 <= stage_2;
-      for (int t = 0; t < int'(ScanTokens); t++) reaches_3[t] <= |reaches_2[t];
+    if (valid_q[3]) begin
+      stage_4 <= stage_3;
+      for (int t = 0; t < int'(ScanTokens); t++) reaches_4[t] <= |reaches_3[t];
     end
-    if (valid_q[3]) before_q <= {reaches_3, before_q[PageTokens-ScanTokens-1:ScanTokens]};
+    if (valid_q[4]) before_q <= {reaches_4, before_q[PageTokens-ScanTokens-1:ScanTokens]};
   end
 
   logic answers_ready;
@@ -127,7 +132,7 @@ module nkv_midpoint_scan
     .clk_i,
     .rst_ni,
     .clear_i(1'b0),
-    .in_valid_i(valid_q[3] && stage_3.last),
+    .in_valid_i(valid_q[4] && stage_4.last),
     .in_ready_o(answers_ready),
     .in_data_i(answer),
     .out_valid_o,
@@ -137,7 +142,7 @@ module nkv_midpoint_scan
   );
 
   // verilator lint_off UNUSEDSIGNAL
-  wire unused = &{1'b0, answers_ready, answers_held, stage_3.word};
+  wire unused = &{1'b0, answers_ready, answers_held, stage_4.word};
   // verilator lint_on UNUSEDSIGNAL
 
 endmodule

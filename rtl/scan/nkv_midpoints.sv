@@ -120,25 +120,32 @@ module nkv_midpoints
   end
 
   // ---- What is stored, where it is wanted -------------------------------------------------
-  assign fetch_o = valid_q[3] && refining_i;
-  assign fetch_page_o = stage[3].page;
-  assign fetch_quad_o = stage[3].quad;
-  assign fetch_half_o = stage[3].half;
+  assign fetch_o = valid_q[1] && refining_i;
+  assign fetch_page_o = stage[1].page;
+  assign fetch_quad_o = stage[1].quad;
+  assign fetch_half_o = stage[1].half;
 
-  midpoint_t stored_5[HalfRows][PlaneTokens];
+  midpoint_t stored_4[HalfRows][PlaneTokens], stored_5[HalfRows][PlaneTokens];
   logic signed [21:0] sum_5[HalfRows][PlaneTokens];
 
   always_ff @(posedge clk_i) begin
-    if (valid_q[4]) begin
+    if (valid_q[3]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          midpoint_t stored;
-          stored = '0;
-          if (refining_i) begin
-            stored = stored_i[r+(stage[4].half?int'(HalfRows):0)][4*int'(stage[4].quad[1:0])+t];
+          midpoint_t parts[WordQuads];
+          for (int q = 0; q < int'(WordQuads); q++) begin
+            parts[q] = stage[3].half ? stored_i[r+int'(HalfRows)][int'(PlaneTokens)*q+t]
+                                     : stored_i[r][int'(PlaneTokens)*q+t];
           end
-          stored_5[r][t] <= stored;
-          sum_5[r][t] <= 22'(fine_4[r][t]) + 22'(stored);
+          stored_4[r][t] <= refining_i ? parts[stage[3].quad[1:0]] : '0;
+        end
+      end
+    end
+    if (valid_q[4]) begin
+      stored_5 <= stored_4;
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        for (int t = 0; t < int'(PlaneTokens); t++) begin
+          sum_5[r][t] <= 22'(fine_4[r][t]) + 22'(stored_4[r][t]);
         end
       end
     end

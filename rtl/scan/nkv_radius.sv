@@ -1,7 +1,7 @@
 // Stored radii (ARITHMETIC.md, 5.1) of every page and row for plane counts L0..4.
 //
 // With B the bound for one plane, min(64 W, B_1), the bound for L planes is B / 2^(L-1) rounded up,
-// in both modes. A row of terms takes 5 - L0 cycles, in STATISTICAL after its root (28 cycles); up to
+// in both modes. A row of terms takes 5 - L0 cycles, in STATISTICAL after its root (29 cycles); up to
 // 8 rows wait. Reading takes one cycle.
 
 module nkv_radius
@@ -35,21 +35,33 @@ module nkv_radius
 
   // ---- Roots, one unit a row --------------------------------------------------------------
   logic [15:0] z_square_q;
-  logic [ProductBits-1:0] product_1;
-  logic valid_1;
-  row_t row_1;
+  logic [31:0] low_1;
+  logic [28:0] high_1;
+  logic [ProductBits-1:0] product_2;
+  logic product_valid_1, product_valid_2;
+  row_t product_row_1, product_row_2;
   logic [Rows-1:0] root_valid;
   logic [BoundBits-1:0] root[Rows];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) valid_1 <= 1'b0;
-    else valid_1 <= terms_valid_i && settings_i.statistical;
+    if (!rst_ni) begin
+      product_valid_1 <= 1'b0;
+      product_valid_2 <= 1'b0;
+    end else begin
+      product_valid_1 <= terms_valid_i && settings_i.statistical;
+      product_valid_2 <= product_valid_1;
+    end
   end
   always_ff @(posedge clk_i) begin
     z_square_q <= settings_i.z * settings_i.z;
     if (terms_valid_i && settings_i.statistical) begin
-      product_1 <= z_square_q * terms_i.squares;
-      row_1 <= terms_i.row;
+      low_1 <= z_square_q * terms_i.squares[15:0];
+      high_1 <= z_square_q * terms_i.squares[28:16];
+      product_row_1 <= terms_i.row;
+    end
+    if (product_valid_1) begin
+      product_2 <= {13'b0, low_1} + {high_1, 16'b0};
+      product_row_2 <= product_row_1;
     end
   end
 
@@ -57,8 +69,8 @@ module nkv_radius
     nkv_radius_root u_root (
       .clk_i,
       .rst_ni,
-      .valid_i(valid_1 && row_1 == row_t'(r)),
-      .m_i(product_1),
+      .valid_i(product_valid_2 && product_row_2 == row_t'(r)),
+      .m_i(product_2),
       .valid_o(root_valid[r]),
       .bound_o(root[r])
     );
@@ -121,10 +133,12 @@ module nkv_radius
   logic [BoundBits-1:0] bound_q;
   wire [BoundBits-1:0] sound = {1'b0, waiting.norm, 6'b0};
 
-  logic valid_2, valid_3, valid_4;
-  page_t page_2, page_3, page_4;
-  row_t row_2, row_3, row_4;
-  planes_t planes_2, planes_3, planes_4;
+  logic valid_1, valid_2, valid_3, valid_4;
+  page_t page_1, page_2, page_3, page_4;
+  row_t row_1, row_2, row_3, row_4;
+  planes_t planes_1, planes_2, planes_3, planes_4;
+  logic [BoundBits-1:0] rounded_1;
+  slack_t slack_1;
   logic [BoundBits-1:0] radius_2, radius_3;
   logic [1:0] fine_3;
   radius_t radius_4;
@@ -134,17 +148,19 @@ module nkv_radius
   wire [BoundBits:0] stored_3 =
       {1'b0, shifted_3} + (BoundBits + 1)'(3'd2) + (BoundBits + 1)'(further_3);
 
-  assign busy_o = waiting_valid || looping_q || valid_2 || valid_3 || valid_4;
+  assign busy_o = waiting_valid || looping_q || valid_1 || valid_2 || valid_3 || valid_4;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       looping_q <= 1'b0;
+      valid_1 <= 1'b0;
       valid_2 <= 1'b0;
       valid_3 <= 1'b0;
       valid_4 <= 1'b0;
     end else begin
       looping_q <= take || (looping_q && !loop_ends);
-      valid_2 <= looping_q;
+      valid_1 <= looping_q;
+      valid_2 <= valid_1;
       valid_3 <= valid_2;
       valid_4 <= valid_3;
     end
@@ -161,10 +177,17 @@ module nkv_radius
       planes_q <= planes_q + 1'b1;
     end
     if (looping_q) begin
-      page_2 <= page_q;
-      row_2 <= row_q;
-      planes_2 <= planes_q;
-      radius_2 <= ((bound_q + rounding) >> (planes_q - 1'b1)) + BoundBits'(slack_q) + BoundBits'(4);
+      page_1 <= page_q;
+      row_1 <= row_q;
+      planes_1 <= planes_q;
+      rounded_1 <= bound_q + rounding;
+      slack_1 <= slack_q + 16'd4;
+    end
+    if (valid_1) begin
+      page_2 <= page_1;
+      row_2 <= row_1;
+      planes_2 <= planes_1;
+      radius_2 <= (rounded_1 >> (planes_1 - 1'b1)) + BoundBits'(slack_1);
     end
     if (valid_2) begin
       page_3 <= page_2;

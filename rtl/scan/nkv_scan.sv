@@ -25,6 +25,9 @@ module nkv_scan
   input  logic clk_i,
   input  logic rst_ni,
 
+  // Ends the operation that runs; the next one is an OpStart. What comes meanwhile is lost.
+  input  logic   abort_i,
+
   input  logic   op_valid_i,
   output logic   op_ready_o,
   input  op_t    op_i,
@@ -61,7 +64,7 @@ module nkv_scan
   output constant_t reference_o[Rows],
   output shift_t    shift_o[Rows],
 
-  // While no operation runs: a word of midpoints, 16 tokens of all rows, in the next cycle.
+  // While no operation runs: a word of midpoints, 16 tokens of all rows, two cycles later.
   input  logic       read_i,
   input  page_t      read_page_i,
   input  logic [1:0] read_word_i,
@@ -73,6 +76,16 @@ module nkv_scan
   localparam int unsigned DrainCycles = 8;  // From a page's last midpoint to its place in a bin
 
   // ---- Operations -------------------------------------------------------------------------
+  // An abort is a reset of all but the histograms, whose bins would have to be cleared one by one;
+  // OpStart makes those invalid anyway.
+  logic abort_q;
+  wire run_rst_n = rst_ni && !abort_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) abort_q <= 1'b0;
+    else abort_q <= abort_i;
+  end
+
   logic              running_q, started_q;
   op_e               op_q;
   settings_t         settings_q;
@@ -86,7 +99,7 @@ module nkv_scan
   wire op_accept = op_valid_i && op_ready_o;
   wire starts = op_accept && op_i.op == OpStart;
   wire chosen = chosen_valid_o && chosen_ready_i;
-  assign op_ready_o = !running_q && (op_i.op != OpStart || threshold_ready);
+  assign op_ready_o = !running_q && !abort_q && (op_i.op != OpStart || threshold_ready);
 
   always_comb begin
     unique case (op_q)
@@ -98,8 +111,8 @@ module nkv_scan
     endcase
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
+  always_ff @(posedge clk_i or negedge run_rst_n) begin
+    if (!run_rst_n) begin
       running_q <= 1'b0;
       started_q <= 1'b0;
       op_q <= OpStart;
@@ -140,8 +153,8 @@ module nkv_scan
   wire record_accept = record_valid_i && record_ready_o;
   assign record_ready_o = record_room && fold_ready;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
+  always_ff @(posedge clk_i or negedge run_rst_n) begin
+    if (!run_rst_n) begin
       slot_q <= '0;
       slots_used_q <= '0;
     end else begin
@@ -170,7 +183,7 @@ module nkv_scan
 
   nkv_fold u_fold (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .key_exponent_i(settings_q.key_exponent),
     .words_i(3'((settings_q.blocks + 4'd1) >> 1)),
     .keep_terms_i(!refining),
@@ -206,8 +219,8 @@ module nkv_scan
   slot_t beat_slot_q;
   wire go = tables_ready && (page_open_q || pages_begun_q != 2'd2);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
+  always_ff @(posedge clk_i or negedge run_rst_n) begin
+    if (!run_rst_n) begin
       page_open_q <= 1'b0;
       pages_begun_q <= '0;
       beat_slot_q <= '0;
@@ -225,7 +238,7 @@ module nkv_scan
 
   nkv_token_slicer u_slicer (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .blocks_i(settings_q.blocks),
     .burst_valid_i(burst_valid_i && burst_tag_i.kind == BurstPlane),
     .burst_ready_o(slicer_ready),
@@ -260,8 +273,8 @@ module nkv_scan
     table_beat_q[0] <= beat;
     for (int i = 1; i < int'(TableCycles); i++) table_beat_q[i] <= table_beat_q[i-1];
   end
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) free_q <= '0;
+  always_ff @(posedge clk_i or negedge run_rst_n) begin
+    if (!run_rst_n) free_q <= '0;
     else free_q <= {free_q[0], beat_valid && beat_last};
   end
 
@@ -272,7 +285,7 @@ module nkv_scan
 
   nkv_table_loader u_loader (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .half_room_o(half_room),
     .half_begins_i(half_begins),
     .half_whole_i(weight_valid && weight_last),
@@ -295,7 +308,7 @@ module nkv_scan
     sum_t pair_sum[2][PlaneTokens];
     nkv_plane_tables u_tables (
       .clk_i,
-      .rst_ni,
+      .rst_ni(run_rst_n),
       .weight_valid_i(weight_valid),
       .weight_bank_i(weight_bank),
       .weight_half_i(weight_half),
@@ -328,7 +341,7 @@ module nkv_scan
 
   nkv_plane_sums u_sums (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .valid_i(pair_valid[0]),
     .beat_i(table_beat_q[TableCycles-1]),
     .sum_i(sum),
@@ -343,7 +356,7 @@ module nkv_scan
 
   nkv_row_scales u_scales (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .refining_i(refining),
     .planes_i(planes_q),
     .terms_valid_i(terms_valid),
@@ -367,7 +380,7 @@ module nkv_scan
 
   nkv_midpoints u_midpoints (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .refining_i(refining),
     .planes_i(planes_q),
     .shift_i(shift_o),
@@ -433,7 +446,7 @@ module nkv_scan
 
   nkv_radius u_radius (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .settings_i(settings_q),
     .terms_valid_i(terms_valid && !refining),
     .terms_i(terms),
@@ -448,7 +461,7 @@ module nkv_scan
 
   nkv_tau u_tau (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .start_i(op_accept && op_i.op == OpFreeze),
     .busy_o(tau_busy),
     .known_i(tau_known_i),
@@ -462,7 +475,7 @@ module nkv_scan
   assign choose_ready_o = running_q && chooses && pass_ready;
   nkv_midpoint_scan u_pass (
     .clk_i,
-    .rst_ni,
+    .rst_ni(run_rst_n),
     .alive_i(op_q == OpAlive),
     .rows_i(settings_q.rows),
     .threshold_i(threshold_o),

@@ -6,6 +6,7 @@ module nkv_scan_bench
   input  logic clk_i,
   input  logic rst_ni,
 
+  input  logic        abort_i,
   input  logic        op_valid_i,
   output logic        op_ready_o,
   input  logic [2:0]  op_i,

@@ -42,6 +42,7 @@ std::vector<std::uint16_t> key_patterns(const ListShape& shape, std::uint32_t pa
         if (test::pick(random, 0, 4095) != 0) {
           patterns[i] = static_cast<std::uint16_t>((patterns[i] & 0x8fff) | 0x3000);
         }
+        if (test::pick(random, 0, 511) == 0) patterns[i] |= 0x7f80;
         break;
       default:
         patterns[i] = to_bf16(sizes[c] * (normal(random) + means[c]));

@@ -185,6 +185,14 @@ void ScanStage::begin_scan_only(unsigned cycles) {
   module_->burst_valid_i = 0;
 }
 
+void ScanStage::abort() {
+  module_->abort_i = 1;
+  module_.tick();
+  module_->abort_i = 0;
+  module_.tick();
+  EXPECT_TRUE(module_->op_ready_o || module_->op_i == kStart);
+}
+
 void ScanStage::refine(const model::TokenSet& alive, unsigned plane) {
   const unsigned granule = 64 / std::gcd(64U, list_->head_dim() / 8);
   const unsigned granule_bursts = granule * list_->head_dim() / 8 / NKV_BURST_BYTES;
@@ -273,6 +281,7 @@ std::int16_t ScanStage::midpoint(std::size_t row, std::size_t page, std::uint32_
   module_->read_word_i = static_cast<std::uint8_t>(token / 16);
   module_.tick();
   module_->read_i = 0;
+  module_.tick();
   return static_cast<std::int16_t>(module_->midpoint_o[row][token % 16]);
 }
 

@@ -67,6 +67,7 @@ class ScanStage {
   [[nodiscard]] std::uint64_t cycles() const { return module_.cycles(); }
 
   void reset() { module_.reset(); }
+  void abort();
   /// Begins a scan and leaves it after some cycles.
   void begin_scan_only(unsigned cycles);
 
