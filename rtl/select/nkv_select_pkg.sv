@@ -1,0 +1,29 @@
+// What the modules of the selector share. A candidate is a token of the list and its exact score S
+// (ARITHMETIC.md 1.5); candidates rank by score descending, then token ascending.
+
+package nkv_select_pkg;
+
+  localparam int unsigned ScoreBits = 60;
+  localparam int unsigned TokenBits = 20;
+  localparam int unsigned BinBits = 12;  // Bins of 5.3.
+  // A score less the row's reference, biased: see nkv_score_bin.
+  localparam int unsigned WordBits = 64;
+
+  typedef logic signed [ScoreBits-1:0] score_t;
+  typedef logic [TokenBits-1:0] token_t;
+  typedef logic [BinBits-1:0] bin_t;
+  typedef logic [WordBits-1:0] word_t;
+
+  typedef enum logic [1:0] {
+    SelectStart,   // Forgets all and begins with k, reference and shift.
+    SelectRank,    // Asks for the k-th best score so far.
+    SelectFinish   // Asks for the best k in order.
+  } select_command_e;
+
+  function automatic logic ranks_before(score_t score, token_t token, score_t other_score,
+                                        token_t other_token);
+    return {!score[ScoreBits-1], score[ScoreBits-2:0], ~token} >
+           {!other_score[ScoreBits-1], other_score[ScoreBits-2:0], ~other_token};
+  endfunction
+
+endpackage

@@ -1,0 +1,392 @@
+// nkv_select against the model's ranking: whatever the order and distribution of the scores.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "Vnkv_select.h"
+#include "ranking.hpp"
+#include "simulation.hpp"
+
+namespace nearkv::rtl_test {
+namespace {
+
+using Candidate = model::ScoredToken<std::int64_t>;
+using Candidates = std::vector<Candidate>;
+
+constexpr unsigned kEntries = NEARKV_SELECT_ENTRIES;
+constexpr unsigned kLargestK = kEntries / 2;
+constexpr std::int64_t kLargestScore = (std::int64_t{1} << 59) - 1;
+constexpr std::uint64_t kScoreMask = (std::uint64_t{1} << 60) - 1;
+constexpr unsigned kLimit = 1'000'000;  // Cycles until a test gives up.
+
+enum Command : std::uint8_t { kStart, kRank, kFinish };
+
+// Where bins lie among the scores: reference and shift of a row (ARITHMETIC.md 5.1).
+struct Binning {
+  std::int32_t reference = 0;
+  unsigned shift = 0;
+};
+
+// What a row answered, and how long it took.
+struct Rank {
+  std::optional<std::int64_t> score;
+  std::uint64_t cycles = 0;
+};
+
+struct Result {
+  Candidates best;
+  std::uint64_t cut_cycles = 0;
+  std::uint64_t all_cycles = 0;
+};
+
+class Row {
+ public:
+  explicit Row(std::uint64_t number = 0) : random_(test::case_random(number)) { row_.reset(); }
+
+  void start(unsigned k, Binning binning) {
+    row_->k_i = static_cast<std::remove_reference_t<decltype(row_->k_i)>>(k);
+    row_->reference_i = static_cast<std::uint32_t>(binning.reference) & 0x7fffffff;
+    row_->shift_i = static_cast<std::uint8_t>(binning.shift);
+    command(kStart);
+  }
+
+  // Offers candidates `pace` times of 8.
+  void feed(const Candidates& candidates, unsigned pace = 8) {
+    for (const Candidate& candidate : candidates) {
+      while (!is_willing(random_, pace)) row_.tick();
+      row_->in_valid_i = 1;
+      row_->in_score_i = static_cast<std::uint64_t>(candidate.score) & kScoreMask;
+      row_->in_token_i = candidate.token;
+      ASSERT_TRUE(row_.tick_until([&] { return row_->in_ready_o != 0; }, kLimit));
+      row_.tick();
+      row_->in_valid_i = 0;
+    }
+  }
+
+  // Offers a candidate every so many cycles, later where it has to wait.
+  void feed_every(unsigned period, const Candidates& candidates) {
+    std::uint64_t due = row_.cycles();
+    for (const Candidate& candidate : candidates) {
+      while (row_.cycles() < due) row_.tick();
+      feed({candidate});
+      due = std::max(due + period, row_.cycles());
+    }
+  }
+
+  Rank rank() {
+    command(kRank);
+    const std::uint64_t begin = row_.cycles();
+    EXPECT_TRUE(row_.tick_until([&] { return row_->answer_valid_o != 0; }, kLimit));
+    Rank answer{.score = std::nullopt, .cycles = row_.cycles() - begin};
+    if (row_->answer_found_o) answer.score = signed_score(row_->answer_score_o);
+    return answer;
+  }
+
+  Result finish(unsigned pace = 8) {
+    Result result;
+    command(kFinish);
+    const std::uint64_t begin = row_.cycles();
+    EXPECT_TRUE(row_.tick_until([&] { return row_->answer_valid_o != 0; }, kLimit));
+    result.cut_cycles = row_.cycles() - begin;
+    const unsigned count = row_->answer_count_o;
+    row_.tick();
+    while (result.best.size() < count) {
+      row_->out_ready_i = is_willing(random_, pace);
+      row_.settle();
+      if (row_->out_valid_o && row_->out_ready_i) {
+        result.best.push_back(
+            {.score = signed_score(row_->out_score_o), .token = row_->out_token_o});
+        EXPECT_EQ(row_->out_last_o, result.best.size() == count);
+      }
+      row_.tick();
+      if (row_.cycles() - begin > kLimit) {
+        ADD_FAILURE() << "results stop";
+        break;
+      }
+    }
+    row_->out_ready_i = 0;
+    result.all_cycles = row_.cycles() - begin;
+    return result;
+  }
+
+  void reset() { row_.reset(); }
+  [[nodiscard]] std::uint64_t cycles() const { return row_.cycles(); }
+  test::Random& random() { return random_; }
+
+ private:
+  static std::int64_t signed_score(std::uint64_t bits) {
+    return static_cast<std::int64_t>(bits << 4) >> 4;
+  }
+
+  void command(Command command) {
+    row_->command_i = command;
+    row_->command_valid_i = 1;
+    ASSERT_TRUE(row_.tick_until([&] { return row_->command_ready_o != 0; }, kLimit));
+    row_.tick();
+    row_->command_valid_i = 0;
+  }
+
+  Simulation<Vnkv_select> row_;
+  test::Random random_;
+};
+
+bool operator==(const Candidate& a, const Candidate& b) {
+  return a.score == b.score && a.token == b.token;
+}
+
+void expect_best(const Result& result, const Candidates& candidates, unsigned k) {
+  const Candidates expected = model::best_tokens(candidates, k);
+  ASSERT_EQ(result.best.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_TRUE(result.best[i] == expected[i])
+        << "place " << i << ": score " << result.best[i].score << " token " << result.best[i].token
+        << " instead of " << expected[i].score << ", " << expected[i].token;
+  }
+}
+
+std::optional<std::int64_t> best_score(const Candidates& candidates, unsigned k) {
+  const Candidates best = model::best_tokens(candidates, k);
+  if (best.size() < k) return std::nullopt;
+  return best.back().score;
+}
+
+// Distributions of scores, with the binning that a row would have for them or a useless one.
+struct Pattern {
+  const char* name;
+  Binning binning;
+  std::int64_t (*score)(test::Random& random, std::int64_t i, std::int64_t count);
+};
+
+std::int64_t within(test::Random& random, std::int64_t half_range) {
+  return std::uniform_int_distribution<std::int64_t>(-half_range, half_range)(random);
+}
+
+constexpr Pattern kPatterns[] = {
+    {"uniform",
+     {.reference = 0, .shift = 12},
+     [](test::Random& random, std::int64_t, std::int64_t) {
+       return within(random, kLargestScore);
+     }},
+    {"bell",
+     {.reference = 1000, .shift = 9},
+     [](test::Random& random, std::int64_t, std::int64_t) {
+       std::int64_t sum = 0;
+       for (int i = 0; i < 8; ++i) sum += within(random, std::int64_t{1} << 50);
+       return sum;
+     }},
+    {"ascending",
+     {.reference = 0, .shift = 10},
+     [](test::Random& random, std::int64_t i, std::int64_t count) {
+       return (i - count / 2) * (kLargestScore / count) + within(random, 1000);
+     }},
+    {"descending",
+     {.reference = -7, .shift = 10},
+     [](test::Random& random, std::int64_t i, std::int64_t count) {
+       return (count / 2 - i) * (kLargestScore / count) + within(random, 1000);
+     }},
+    {"all equal",
+     {.reference = 0, .shift = 3},
+     [](test::Random&, std::int64_t, std::int64_t) { return std::int64_t{-123456789}; }},
+    {"two values",
+     {.reference = 0, .shift = 3},
+     [](test::Random& random, std::int64_t, std::int64_t) {
+       return random() % 4 == 0 ? std::int64_t{1} << 50 : -(std::int64_t{1} << 50);
+     }},
+    {"ascending in one bin",
+     {.reference = 5, .shift = 20},
+     [](test::Random&, std::int64_t i, std::int64_t) { return i * 77; }},
+    {"ascending in the lowest bin",
+     {.reference = 1 << 29, .shift = 0},
+     [](test::Random&, std::int64_t i, std::int64_t) { return -kLargestScore + i; }},
+    {"ascending in the highest bin",
+     {.reference = -(1 << 29), .shift = 0},
+     [](test::Random&, std::int64_t i, std::int64_t) { return kLargestScore - 100'000'000 + i; }},
+    {"around a power of two",
+     {.reference = 0, .shift = 0},
+     [](test::Random& random, std::int64_t, std::int64_t) { return within(random, 300); }},
+    {"extremes",
+     {.reference = 0, .shift = 63},
+     [](test::Random& random, std::int64_t, std::int64_t) {
+       return random() % 2 == 0 ? kLargestScore : -kLargestScore - static_cast<int>(random() % 2);
+     }},
+    {"differs in the last bit only",
+     {.reference = 3, .shift = 63},
+     [](test::Random& random, std::int64_t, std::int64_t) {
+       return static_cast<std::int64_t>(random() % 2);
+     }},
+};
+
+// Tokens in a random order, as far as a list may have them.
+Candidates candidates_of(const Pattern& pattern, test::Random& random, unsigned count) {
+  std::vector<std::uint32_t> tokens(std::max(count, 1U << 16));
+  std::iota(tokens.begin(), tokens.end(), random() % 2 == 0 ? 0U : (1U << 20) - (1U << 16));
+  if (tokens.size() > 1U << 16) std::iota(tokens.begin(), tokens.end(), 0U);
+  if (random() % 2 == 0) std::shuffle(tokens.begin(), tokens.end(), random);
+  Candidates candidates;
+  for (unsigned i = 0; i < count; ++i) {
+    candidates.push_back({.score = pattern.score(random, i, count), .token = tokens[i]});
+  }
+  return candidates;
+}
+
+class SelectTest : public testing::TestWithParam<Pattern> {};
+
+TEST_P(SelectTest, FindsTheBestInOrder) {
+  unsigned number = 0;
+  for (const unsigned k : {1U, 2U, 5U, kLargestK / 8, kLargestK - 1, kLargestK}) {
+    for (const unsigned count : {k - 1, k, k + 1, 2 * k + 3, kEntries + 1, 3 * kEntries}) {
+      SCOPED_TRACE(testing::Message() << "k " << k << " of " << count);
+      Row row(++number);
+      const Candidates candidates = candidates_of(GetParam(), row.random(), count);
+      row.start(k, GetParam().binning);
+      row.feed(candidates);
+      expect_best(row.finish(number % 3 == 0 ? 5 : 8), candidates, k);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(SelectTest, TellsTheRankWheneverAsked) {
+  Row row(1);
+  constexpr unsigned kChosen = kLargestK / 4;
+  const Candidates candidates = candidates_of(GetParam(), row.random(), 2 * kEntries);
+  row.start(kChosen, GetParam().binning);
+  Candidates given;
+  for (std::size_t next = 0; next < candidates.size();) {
+    const std::size_t some =
+        std::min<std::size_t>(row.random()() % (kEntries / 2), candidates.size() - next);
+    const auto begin = candidates.begin() + static_cast<std::ptrdiff_t>(next);
+    const Candidates fresh(begin, begin + static_cast<std::ptrdiff_t>(some));
+    row.feed(fresh, next % 2 == 0 ? 8 : 3);
+    given.insert(given.end(), fresh.begin(), fresh.end());
+    next += some;
+    ASSERT_EQ(row.rank().score, best_score(given, kChosen)) << "after " << given.size();
+  }
+  expect_best(row.finish(), given, kChosen);
+}
+
+INSTANTIATE_TEST_SUITE_P(Patterns, SelectTest, testing::ValuesIn(kPatterns),
+                         [](const auto& pattern) {
+                           std::string name = pattern.param.name;
+                           std::replace(name.begin(), name.end(), ' ', '_');
+                           return name;
+                         });
+
+TEST(SelectRowTest, ServesQueryAfterQuery) {
+  Row row(1);
+  for (unsigned query = 0; query < 8; ++query) {
+    const Pattern& pattern = kPatterns[query % std::size(kPatterns)];
+    const unsigned k = test::pick(row.random(), 1, kLargestK);
+    const Candidates candidates =
+        candidates_of(pattern, row.random(), test::pick(row.random(), 0, 2 * kEntries));
+    SCOPED_TRACE(testing::Message() << pattern.name << ": k " << k << " of " << candidates.size());
+    row.start(k, pattern.binning);
+    row.feed(candidates);
+    expect_best(row.finish(), candidates, k);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(SelectRowTest, AnIdleRowFindsNothing) {
+  Row row;
+  EXPECT_EQ(row.rank().score, std::nullopt);
+  EXPECT_TRUE(row.finish().best.empty());
+  row.start(3, {});
+  EXPECT_EQ(row.rank().score, std::nullopt);
+  EXPECT_TRUE(row.finish().best.empty());
+}
+
+// What an earlier query left in the store ranks above all that comes.
+TEST(SelectRowTest, FewCandidatesAfterManyBetterOnes) {
+  Row row(1);
+  for (unsigned count = 1; count < 40; ++count) {
+    Candidates high = candidates_of(kPatterns[0], row.random(), kLargestK);
+    for (Candidate& candidate : high) candidate.score = kLargestScore - candidate.token;
+    row.start(kLargestK, {});
+    row.feed(high);
+    expect_best(row.finish(), high, kLargestK);
+    const Candidates low = candidates_of(kPatterns[4], row.random(), count);
+    row.start(kLargestK, {});
+    row.feed(low);
+    expect_best(row.finish(), low, kLargestK);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(SelectRowTest, StartAndResetForgetWhatCame) {
+  Row row(1);
+  const Candidates high = candidates_of(kPatterns[0], row.random(), kEntries);
+  Candidates low = high;
+  for (Candidate& candidate : low) candidate.score = candidate.score / 4 - kLargestScore / 2;
+  row.start(kLargestK, kPatterns[0].binning);
+  row.feed(high);
+  row.start(7, kPatterns[0].binning);
+  row.feed(low);
+  expect_best(row.finish(), low, 7);
+
+  row.start(kLargestK, kPatterns[0].binning);
+  row.feed(high);
+  row.reset();
+  row.start(9, kPatterns[0].binning);
+  row.feed(low);
+  expect_best(row.finish(), low, 9);
+}
+
+// The costs that the header of nkv_select states, without and with passes.
+TEST(SelectRowTest, ACutCostsItsPasses) {
+  for (const unsigned count : {kLargestK, kLargestK + 1, kLargestK + kLargestK / 2}) {
+    Row row(1);
+    const Candidates equal = candidates_of(kPatterns[4], row.random(), count);
+    row.start(kLargestK, kPatterns[4].binning);
+    row.feed(equal);
+    const unsigned passes = count == kLargestK ? 0 : 4;
+    const std::uint64_t cycles = row.rank().cycles;
+    EXPECT_LE(cycles, passes * (count + 280) + count + 25);
+    EXPECT_GE(cycles, count);
+  }
+}
+
+// A full scan: a token's score every 4 cycles, and a threshold that keeps up with it.
+TEST(SelectRowTest, AScanHardlyWaits) {
+  constexpr unsigned kTokens = 4 * kEntries;
+  for (const unsigned k : {kLargestK / 16, kLargestK / 2, kLargestK}) {
+    Row row(1);
+    const Candidates candidates = candidates_of(kPatterns[1], row.random(), kTokens);
+    row.start(k, kPatterns[1].binning);
+    const std::uint64_t begin = row.cycles();
+    row.feed_every(4, candidates);
+    const std::uint64_t cycles = row.cycles() - begin;
+    std::printf("k %u of %u: %.3f cycles per token\n", k, kTokens,
+                static_cast<double>(cycles) / kTokens);
+    EXPECT_LT(cycles, kTokens * 4 * 3 / 2);
+    expect_best(row.finish(), candidates, k);
+  }
+}
+
+TEST(SelectRowTest, CostDoesNotGrowWithK) {
+  for (const unsigned k : {kLargestK / 64, kLargestK / 8, kLargestK / 2, kLargestK}) {
+    Row row(1);
+    const Candidates candidates = candidates_of(kPatterns[1], row.random(), kEntries - 20);
+    row.start(k, kPatterns[1].binning);
+    row.feed(candidates, 2);
+    const Rank rank = row.rank();
+    EXPECT_EQ(rank.score, best_score(candidates, k));
+    // One pass for the digits and one for the cut over what is stored, at most kEntries - 16.
+    EXPECT_LT(rank.cycles, 2U * kEntries + 9000);
+    const Result result = row.finish();
+    std::printf("k %u of %zu: rank %lu cycles, then finish: cut %lu, all %lu\n", k,
+                candidates.size(), static_cast<unsigned long>(rank.cycles),
+                static_cast<unsigned long>(result.cut_cycles),
+                static_cast<unsigned long>(result.all_cycles));
+  }
+}
+
+}  // namespace
+}  // namespace nearkv::rtl_test
