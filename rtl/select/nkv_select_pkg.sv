@@ -9,6 +9,11 @@ package nkv_select_pkg;
   // A score less the row's reference, biased: see nkv_score_bin.
   localparam int unsigned WordBits = 64;
 
+  // Cycles from a score to its binary32 number.
+  // verilator lint_off UNUSEDPARAM
+  localparam int unsigned ScoreFloatLatency = 14;
+  // verilator lint_on UNUSEDPARAM
+
   typedef logic signed [ScoreBits-1:0] score_t;
   typedef logic [TokenBits-1:0] token_t;
   typedef logic [BinBits-1:0] bin_t;
