@@ -6,7 +6,7 @@ package nkv_attend_pkg;
   // verilator lint_off UNUSEDPARAM
 
   localparam int unsigned LogitBits = 48;         // |L| < 2^47, 16 fraction bits.
-  localparam int unsigned FactorBits = 25;        // |C| < 2^24
+  localparam int unsigned LogitFactorBits = 25;   // |C| < 2^24
   localparam int unsigned PowerBits = 11;         // e_s + b + Ek - 411, with Eq or without.
   localparam int unsigned CapBits = 41;           // K, at most 2^40.
   localparam int unsigned ReferenceBits = 32;     // M
@@ -16,7 +16,7 @@ package nkv_attend_pkg;
   localparam int unsigned SumBits = 64;           // z and acc
 
   typedef logic signed [LogitBits-1:0] logit_t;
-  typedef logic signed [FactorBits-1:0] factor_t;
+  typedef logic signed [LogitFactorBits-1:0] logit_factor_t;
   typedef logic signed [PowerBits-1:0] power_t;
   typedef logic [CapBits-1:0] cap_t;
   typedef logic signed [ReferenceBits-1:0] reference_t;
@@ -31,10 +31,10 @@ package nkv_attend_pkg;
 
   // What all logits of a command share: sections 3.1 and 3.3.
   typedef struct packed {
-    logic    capped;
-    cap_t    cap;     // K, at least 1 if capped.
-    power_t  power;   // e_s + b + Ek - 411; adding Eq makes X.
-    factor_t factor;  // C
+    logic          capped;
+    cap_t          cap;     // K, at least 1 if capped.
+    power_t        power;   // e_s + b + Ek - 411; adding Eq makes X.
+    logit_factor_t factor;  // C
   } logit_scale_t;
 
   // verilator lint_on UNUSEDPARAM

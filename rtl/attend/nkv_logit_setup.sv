@@ -64,7 +64,7 @@ module nkv_logit_setup
 
   always_ff @(posedge clk_i) begin
     if (state_q == TakeScale) begin
-      automatic factor_t magnitude = factor_t'(product_q >> (carries ? 24 : 23));
+      automatic logit_factor_t magnitude = logit_factor_t'(product_q >> (carries ? 24 : 23));
       // A subnormal scale counts as zero.
       if (scale_exponent == '0) magnitude = '0;
       scale_q.factor <= scale_i[31] ? -magnitude : magnitude;

@@ -20,6 +20,10 @@ package nkv_exact_pkg;
   localparam int unsigned ExponentBits = 8;       // As in binary32, biased.
   localparam int unsigned SignificandBits = 24;
   localparam int unsigned ScoreBits = 60;         // |S| < 2^59.
+  // The multipliers of the exact stage: all rows by all lanes of a word.
+  localparam int unsigned Products = Rows * ExactLanes;
+  localparam int unsigned FactorBits = 35;        // What keys and values are multiplied by.
+  localparam int unsigned ProductBits = KeyBits + FactorBits;
 
   typedef logic [WordBits-1:0] word_index_t;
   typedef logic [RowIndexBits-1:0] row_index_t;
@@ -29,6 +33,8 @@ package nkv_exact_pkg;
   typedef logic signed [KeyBits-1:0] key_t;       // Of k (1.2); v (1.3) fits too.
   typedef logic signed [ValueBits-1:0] value_t;   // Of v.
   typedef logic signed [ScoreBits-1:0] score_t;
+  typedef logic signed [FactorBits-1:0] factor_t;
+  typedef logic signed [ProductBits-1:0] product_t;  // [row * ExactLanes + lane]
   typedef logic [$clog2(Channels+1)-1:0] dim_t;   // A multiple of ChunkChannels.
   typedef logic [$clog2(Rows+1)-1:0] group_t;
 

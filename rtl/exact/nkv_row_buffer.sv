@@ -103,7 +103,8 @@ module nkv_row_buffer
     end
   end
 
-  // Bank b takes the burst's granule b + start. Those that wrap belong to the place before.
+  // Bank b takes the burst's granule b + start. Those that wrap belong to the place before; before
+  // the first place there is the last number a place can have, which lies beyond every row.
   for (genvar b = 0; b < Banks; b++) begin : gen_bank
     logic [63:0] cells[Slots*Places];
     logic wraps, writes;
@@ -111,8 +112,7 @@ module nkv_row_buffer
 
     assign wraps = 4'(b) + 4'(held_start_q) >= 4'd8;
     assign place = held_index_q - burst_index_t'(wraps);
-    assign writes = held_valid_q && !(wraps && held_index_q == '0) &&
-                    8'({place, 3'(b)}) < 8'(granules_i);
+    assign writes = held_valid_q && 8'({place, 3'(b)}) < 8'(granules_i);
 
     always_ff @(posedge clk_i) begin
       if (writes) cells[{held_slot_q, place[PlaceBits-1:0]}] <= held_q[3'(b) + held_start_q];

@@ -148,6 +148,25 @@ TEST(LogitTest, AnyScale) {
   }
 }
 
+// With this significand C is 2^23, so that logits are scores shifted: also those that lie at the
+// limits of 48 bits.
+TEST(LogitTest, PowersOfTwoUpToTheLimits) {
+  constexpr float kPowerOfTwo = 11629081.0f;
+  Logit logit;
+  for (const float scale : {kPowerOfTwo, -kPowerOfTwo}) {
+    logit.set({std::ldexp(scale, -24), 0.0f, 130});
+    for (int bit = 24; bit < 59; ++bit) {
+      for (int exponent = 80; exponent < 200; ++exponent) {
+        const std::int64_t score = std::int64_t{1} << bit;
+        logit.send(score, exponent);
+        logit.send(-score, exponent);
+        if (HasFatalFailure()) return;
+      }
+    }
+    logit.drain();
+  }
+}
+
 TEST(LogitTest, UsualSoftCaps) {
   test::Random random = test::case_random(2);
   Logit logit;
