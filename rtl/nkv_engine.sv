@@ -12,6 +12,7 @@ module nkv_engine
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
+  import nkv_attend_pkg::*;
 #(
   parameter logic [2:0] Client = '0,
   parameter int unsigned WatchdogCycles = 65536
@@ -249,6 +250,66 @@ module nkv_engine
   wire  value_side_ready = !for_values || values_ready;
   wire  array_ready = !is_scan || (key_side_ready && value_side_ready);
 
+  // ---- The exact stage: keys first, values in the cycles that they leave ----
+  localparam int unsigned TokenBits = $clog2(PageTokens);
+  logic        key_wants, key_valid, key_last, value_wants, value_valid, value_last;
+  logic [TokenBits:0] key_tag, dot_tag;
+  word_index_t key_index, value_index, value_last_word;
+  key_t        key[ExactLanes];
+  key_t        value[ExactLanes];
+  key_t        word[ExactLanes];
+  logic        dot_valid;
+  score_t      dot[Rows];
+  weight_t     weight[Rows];
+  shift_t      shift[Rows];
+  units_t      units[Rows];
+  logic        raise_valid, sums_ready, sums_idle, sum_read, acc_valid;
+  logic [5:0]  raise[Rows];
+  row_index_t  sum_row;
+  logic [$clog2(Channels)-1:0] sum_channel;
+  sum_t        acc;
+  sum_t        z[Rows];
+
+  // Both decoders take as long, so that words never meet.
+  always_comb begin
+    for (int unsigned i = 0; i < ExactLanes; i++) word[i] = value_valid ? value[i] : key[i];
+  end
+
+  nkv_exact_stage #(
+    .TagBits(TokenBits + 1)
+  ) u_exact (
+    .clk_i,
+    .rst_ni,
+    .query_valid_i       (query_valid),
+    .query_row_i         (query_row),
+    .query_word_i        (query_word),
+    .query_i             (query),
+    .word_valid_i        (key_valid || value_valid),
+    .word_is_value_i     (value_valid),
+    .word_tag_i          (key_tag),
+    .word_index_i        (value_valid ? value_index : key_index),
+    .word_last_i         (value_valid ? value_last : key_last),
+    .word_i              (word),
+    .score_valid_o       (dot_valid),
+    .score_tag_o         (dot_tag),
+    .score_o             (dot),
+    .value_last_word_i   (value_last_word),
+    .value_ready_o       (sums_ready),
+    .value_idle_o        (sums_idle),
+    .value_clear_i       (dispatch),
+    .value_raise_valid_i (raise_valid),
+    .value_raise_i       (raise),
+    .value_weight_i      (weight),
+    .value_shift_i       (shift),
+    .value_units_i       (units),
+    .value_read_valid_i  (sum_read),
+    .value_read_row_i    (sum_row),
+    .value_read_channel_i(sum_channel),
+    .value_acc_valid_o   (acc_valid),
+    .value_acc_o         (acc),
+    .value_z_o           (z)
+  );
+
   // ---- Exact scores ----
   logic      page_valid, page_ready, score_valid, score_ready, score_last;
   row_form_e page_form;
@@ -260,10 +321,6 @@ module nkv_engine
     .clk_i,
     .rst_ni,
     .clear_i          (clear_i || dispatch),
-    .query_valid_i    (query_valid),
-    .query_row_i      (query_row),
-    .query_word_i     (query_word),
-    .query_i          (query),
     .key_exponent_i   (key_exponent),
     .head_dim_i       (dim_t'(attend.head_dim)),
     .page_valid_i     (page_valid),
@@ -275,6 +332,16 @@ module nkv_engine
     .rows_valid_i     (is_array && is_key_rows && value_side_ready),
     .rows_ready_o     (rows_ready),
     .beat_i           (beat),
+    .wants_o          (key_wants),
+    .grant_i          (1'b1),
+    .word_valid_o     (key_valid),
+    .word_tag_o       (key_tag),
+    .word_index_o     (key_index),
+    .word_last_o      (key_last),
+    .word_o           (key),
+    .dot_valid_i      (dot_valid),
+    .dot_tag_i        (dot_tag),
+    .dot_i            (dot),
     .score_valid_o    (score_valid),
     .score_ready_i    (score_ready),
     .score_token_o    (score_token),
@@ -320,6 +387,26 @@ module nkv_engine
     .beat_valid_i    (is_array && for_values && key_side_ready),
     .beat_ready_o    (values_ready),
     .beat_i          (beat),
+    .wants_o         (value_wants),
+    .grant_i         (!key_wants),
+    .word_valid_o    (value_valid),
+    .word_index_o    (value_index),
+    .word_last_o     (value_last),
+    .word_o          (value),
+    .last_word_o     (value_last_word),
+    .weight_o        (weight),
+    .shift_o         (shift),
+    .units_o         (units),
+    .raise_valid_o   (raise_valid),
+    .raise_o         (raise),
+    .sums_ready_i    (sums_ready),
+    .sums_idle_i     (sums_idle),
+    .read_valid_o    (sum_read),
+    .read_row_o      (sum_row),
+    .read_channel_o  (sum_channel),
+    .acc_valid_i     (acc_valid),
+    .acc_i           (acc),
+    .z_i             (z),
     .write_valid_o   (attend_write_valid),
     .write_ready_i   (attend_write_ready),
     .write_o         (attend_write)

@@ -52,7 +52,7 @@ def array(name: str, bits: int, values: list[int]) -> str:
     if min(values) < 0 or max(values) >= 2**bits:
         raise ValueError(f"{name} does not fit {bits} bits")
     lines = [f"  localparam logic [{bits - 1}:0] {name}[{len(values)}] = '{{"]
-    per_line = 8
+    per_line = 6
     for start in range(0, len(values), per_line):
         row = ", ".join(f"{bits}'d{value}" for value in values[start : start + per_line])
         lines.append(f"    {row}" + ("," if start + per_line < len(values) else ""))

@@ -51,6 +51,28 @@ module nkv_attend
   output logic            beat_ready_o,
   input  read_beat_t      beat_i,
 
+  // The exact stage: words of values, and the sums.
+  output logic            wants_o,
+  input  logic            grant_i,
+  output logic            word_valid_o,
+  output word_index_t     word_index_o,
+  output logic            word_last_o,
+  output key_t            word_o[ExactLanes],
+  output word_index_t     last_word_o,
+  output weight_t         weight_o[Rows],
+  output shift_t          shift_o[Rows],
+  output units_t          units_o[Rows],
+  output logic            raise_valid_o,
+  output logic [5:0]      raise_o[Rows],
+  input  logic            sums_ready_i,
+  input  logic            sums_idle_i,
+  output logic            read_valid_o,
+  output row_index_t      read_row_o,
+  output logic [$clog2(Channels)-1:0] read_channel_o,
+  input  logic            acc_valid_i,
+  input  sum_t            acc_i,
+  input  sum_t            z_i[Rows],
+
   output logic            write_valid_o,
   input  logic            write_ready_i,
   output write_request_t  write_o
@@ -196,11 +218,7 @@ module nkv_attend
     end
   end
 
-  logic       values_idle, read_valid, acc_valid;
-  row_index_t read_row;
-  logic [$clog2(Channels)-1:0] read_channel;
-  sum_t       acc;
-  sum_t       z[Rows];
+  logic       values_idle;
 
   nkv_attend_values u_values (
     .clk_i,
@@ -221,13 +239,21 @@ module nkv_attend
     .beat_ready_o,
     .beat_is_exponents_i(beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)}),
     .beat_i,
-    .idle_o             (values_idle),
-    .read_valid_i       (read_valid),
-    .read_row_i         (read_row),
-    .read_channel_i     (read_channel),
-    .acc_valid_o        (acc_valid),
-    .acc_o              (acc),
-    .z_o                (z)
+    .wants_o,
+    .grant_i,
+    .word_valid_o,
+    .word_index_o,
+    .word_last_o,
+    .word_o,
+    .last_word_o,
+    .weight_o,
+    .shift_o,
+    .units_o,
+    .raise_valid_o,
+    .raise_o,
+    .sums_ready_i,
+    .sums_idle_i,
+    .idle_o             (values_idle)
   );
 
   nkv_attend_result u_result (
@@ -242,13 +268,13 @@ module nkv_attend
     .base2_i         (command_i.flags[AttendFlagLseBase2]),
     .value_exponent_i,
     .reference_i     (reference_q),
-    .z_i             (z),
+    .z_i,
     .done_o          (written),
-    .read_valid_o    (read_valid),
-    .read_row_o      (read_row),
-    .read_channel_o  (read_channel),
-    .acc_valid_i     (acc_valid),
-    .acc_i           (acc),
+    .read_valid_o,
+    .read_row_o,
+    .read_channel_o,
+    .acc_valid_i,
+    .acc_i,
     .write_valid_o,
     .write_ready_i,
     .write_o

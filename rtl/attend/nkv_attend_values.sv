@@ -1,5 +1,5 @@
 // The value side of ATTEND DENSE (ARITHMETIC.md section 4): raises the sums to a page's references,
-// turns its logits into weights, and adds its value rows under them.
+// turns its logits into weights, and has nkv_exact_stage add its value rows under them.
 //
 // Bursts of a page's values come while its keys are still being scored, so they wait in a queue of
 // `Depth` bursts, which holds all key rows of a page whose values are its keys. A row of a token that
@@ -12,8 +12,7 @@ module nkv_attend_values
   import nkv_attend_pkg::*;
 #(
   parameter int unsigned Depth = 512,
-  localparam int unsigned TokenBits = $clog2(PageTokens),
-  localparam int unsigned ChannelBits = $clog2(Channels)
+  localparam int unsigned TokenBits = $clog2(PageTokens)
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
@@ -37,13 +36,23 @@ module nkv_attend_values
   input  logic                   beat_is_exponents_i,
   input  read_beat_t             beat_i,
 
-  output logic                   idle_o,
-  input  logic                   read_valid_i,       // Sums, while idle_o.
-  input  row_index_t             read_row_i,
-  input  logic [ChannelBits-1:0] read_channel_i,
-  output logic                   acc_valid_o,
-  output sum_t                   acc_o,
-  output sum_t                   z_o[Rows]
+  // Words go to the exact stage in cycles that it grants, with their weights.
+  output logic                   wants_o,
+  input  logic                   grant_i,
+  output logic                   word_valid_o,
+  output word_index_t            word_index_o,
+  output logic                   word_last_o,
+  output key_t                   word_o[ExactLanes],
+  output word_index_t            last_word_o,
+  output weight_t                weight_o[Rows],
+  output shift_t                 shift_o[Rows],
+  output units_t                 units_o[Rows],
+  output logic                   raise_valid_o,
+  output logic [5:0]             raise_o[Rows],
+  input  logic                   sums_ready_i,
+  input  logic                   sums_idle_i,
+
+  output logic                   idle_o
 );
 
   typedef enum logic [1:0] {
@@ -131,10 +140,8 @@ module nkv_attend_values
   );
 
   logic arriving_bank_q, used_bank_q;
-  logic issued_last, word_valid, word_last, unused_pass_last, decoder_idle;
+  logic issued_last, row_stored, unused_pass_last, decoder_idle;
   logic [TokenBits:0] word_tag;
-  word_index_t word_index;
-  key_t word[ExactLanes];
   logic [4:0] weighted_q;  // Rows whose weights wait, less those that have begun.
 
   nkv_row_decode #(
@@ -158,23 +165,23 @@ module nkv_attend_values
     .burst_valid_i    (waiting_valid && !waiting.is_exponents),
     .burst_ready_o    (burst_ready),
     .burst_i          (waiting.data),
-    .issue_i          (weighted_q != '0),
+    .issue_i          (wants_o && grant_i),
+    .wants_o          (row_stored),
     .issued_last_o    (issued_last),
-    .word_valid_o     (word_valid),
+    .word_valid_o,
     .word_tag_o       (word_tag),
-    .word_index_o     (word_index),
-    .word_last_o      (word_last),
+    .word_index_o,
+    .word_last_o,
     .word_pass_last_o (unused_pass_last),
-    .word_o           (word),
+    .word_o,
     .idle_o           (decoder_idle)
   );
+
+  assign wants_o = row_stored && weighted_q != '0;
 
   // ---- Weights ----
   logic   weights_start, weight_pop;
   logic   weights_pushed;
-  weight_t weight[Rows];
-  shift_t  shift[Rows];
-  units_t  units[Rows];
 
   nkv_page_weights u_weights (
     .clk_i,
@@ -188,49 +195,26 @@ module nkv_attend_values
     .logit_i,
     .pushed_o   (weights_pushed),
     .pop_i      (weight_pop),
-    .weight_o   (weight),
-    .shift_o    (shift),
-    .units_o    (units)
+    .weight_o,
+    .shift_o,
+    .units_o
   );
 
   // ---- Sums ----
-  logic   sums_ready, sums_idle, raise_any;
-  value_t value[ExactLanes];
-
+  logic raise_any;
   always_comb begin
     raise_any = 1'b0;
     for (int unsigned r = 0; r < Rows; r++) raise_any |= page_raise_i[r] != '0;
-    for (int unsigned i = 0; i < ExactLanes; i++) value[i] = value_t'(word[i]);
   end
+  assign raise_valid_o = state_q == StRaise;
+  assign raise_o = page_raise_i;
+  assign last_word_o = word_index_t'((value_dim_i - 1'b1) >> $clog2(ExactLanes));
 
-  nkv_value_sum u_sums (
-    .clk_i,
-    .rst_ni,
-    .last_word_i   (word_index_t'((value_dim_i - 1'b1) >> $clog2(ExactLanes))),
-    .clear_i,
-    .ready_o       (sums_ready),
-    .idle_o        (sums_idle),
-    .raise_valid_i (state_q == StRaise),
-    .raise_i       (page_raise_i),
-    .word_valid_i  (word_valid),
-    .word_index_i  (word_index),
-    .word_i        (value),
-    .weight_i      (weight),
-    .shift_i       (shift),
-    .units_i       (units),
-    .read_valid_i,
-    .read_row_i,
-    .read_channel_i,
-    .acc_valid_o,
-    .acc_o,
-    .z_o
-  );
-
-  assign weight_pop = word_valid && word_last;
+  assign weight_pop = word_valid_o && word_last_o;
   assign weights_start = state_q == StPage && page_valid_i;
-  wire ends = word_valid && word_last && word_tag[TokenBits];
+  wire ends = word_valid_o && word_last_o && word_tag[TokenBits];
   assign page_ready_o = state_q == StRows && ends;
-  assign idle_o = state_q == StPage && !page_valid_i && sums_idle;
+  assign idle_o = state_q == StPage && !page_valid_i && sums_idle_i;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -256,8 +240,8 @@ module nkv_attend_values
           described_q <= 1'b0;
           if (page_valid_i) state_q <= raise_any ? StRaise : StRows;
         end
-        StRaise: if (sums_ready) state_q <= StRaised;
-        StRaised: if (sums_ready) state_q <= StRows;
+        StRaise: if (sums_ready_i) state_q <= StRaised;
+        StRaised: if (sums_ready_i) state_q <= StRows;
         StRows: begin
           if (ends) begin
             state_q <= StPage;

@@ -1,6 +1,6 @@
-// The exact stage: scores of keys (ARITHMETIC.md section 1.5) and softmax sums of values (section 4),
-// with one array of multipliers for both. Takes a word of a key or of a value per cycle, mixed as
-// they come.
+// The exact stage: scores of keys (ARITHMETIC.md section 1.5) and softmax sums of values (section
+// 4), with one array of multipliers for both. Takes a word of a key or of a value per cycle, mixed
+// as they come.
 //
 // Scores of a key are at the output 10 cycles after its last word. Values are taken only with
 // value_ready_o; see nkv_value_sum, which has all ports whose names begin with value_.

@@ -1,5 +1,5 @@
 // The log-sum-exp of a row from M and z: ARITHMETIC.md section 4.1. One at a time, a bit per cycle:
-// done_o is high for one cycle, at most 170 cycles after start_i, and result_o stands from then
+// done_o is high for one cycle, at most 175 cycles after start_i, and result_o stands from then
 // until the next start. Without tokens (z = 0) it is minus infinity.
 
 module nkv_log_sum_exp
@@ -43,6 +43,7 @@ module nkv_log_sum_exp
     Multiply,      // By ln 2, from its lowest bit.
     Magnitude,
     Normalise,
+    Judge,         // Whether to round up.
     Round,
     Pack
   } state_e;
@@ -56,17 +57,18 @@ module nkv_log_sum_exp
   log_t log2_q, log_q;
   logic [4:0] step_q;
   logic [FractionBits:0] rounded_q;
-  logic negative_q;
+  logic negative_q, rounds_up_q;
   logic [TableBits-1:0] index;
   logic [RestBits-1:0] rest;
   log_t whole;
   log_sum_t partial;
-  logic normal;
+  logic normal, shifted;
 
   // Bits below the leading one.
   assign index = number_q[62-:TableBits];
   assign rest = number_q[62-TableBits-:RestBits];
   assign normal = number_q[63];
+  assign shifted = normal || bits_q == '0;
   assign whole = log_t'(reference_i) + log_t'(bits_q) + WholeOffset;
   assign partial = log_sum_t'(log_q) + (Ln2[step_q] ? log_sum_t'(log2_q) : '0);
 
@@ -79,7 +81,7 @@ module nkv_log_sum_exp
         log_q <= '0;
       end
       NormaliseZ, Normalise: begin
-        if (!normal) begin
+        if (!shifted) begin
           number_q <= number_q << 1;
           bits_q <= bits_q - 1'b1;
         end
@@ -100,10 +102,9 @@ module nkv_log_sum_exp
         negative_q <= log_q < 0;
         bits_q <= 7'd64;
       end
-      Round: begin
-        rounded_q <= (FractionBits + 1)'(number_q[63-:FractionBits]) +
-            (FractionBits + 1)'(number_q[39] && (number_q[38:0] != '0 || number_q[40]));
-      end
+      Judge: rounds_up_q <= number_q[39] && (number_q[38:0] != '0 || number_q[40]);
+      Round: rounded_q <= (FractionBits + 1)'(number_q[63-:FractionBits]) +
+                          (FractionBits + 1)'(rounds_up_q);
       Pack: begin
         if (z_i == '0) result_o <= MinusInfinity;
         else if (!normal) result_o <= '0;
@@ -124,13 +125,14 @@ module nkv_log_sum_exp
       done_o <= state_q == Pack;
       unique case (state_q)
         Idle: if (start_i) state_q <= NormaliseZ;
-        NormaliseZ: if (normal || number_q == '0) state_q <= ReadTable;
+        NormaliseZ: if (shifted) state_q <= ReadTable;
         ReadTable: state_q <= Interpolate;
         Interpolate: state_q <= Assemble;
         Assemble: state_q <= Multiply;
         Multiply: if (base2_i || step_q == '1) state_q <= Magnitude;
         Magnitude: state_q <= Normalise;
-        Normalise: if (normal || number_q == '0) state_q <= Round;
+        Normalise: if (shifted) state_q <= Judge;
+        Judge: state_q <= Round;
         Round: state_q <= Pack;
         Pack: state_q <= Idle;
         default: state_q <= Idle;

@@ -1,4 +1,4 @@
-// Scores to logits: ARITHMETIC.md sections 3.2 and 3.3. One score per cycle, its logit 36 cycles
+// Scores to logits: ARITHMETIC.md sections 3.2 and 3.3. One score per cycle, its logit 37 cycles
 // later. The scale comes from nkv_logit_setup and is held while scores are on their way.
 
 module nkv_logit
@@ -22,7 +22,7 @@ module nkv_logit
   output logit_t             logit_o            // L
 );
 
-  localparam int unsigned LinearLatency = 8;
+  localparam int unsigned LinearLatency = 9;
   localparam int unsigned SoftCapLatency = 28;
   localparam int unsigned ScoreShift = 24;
   localparam int unsigned TopBits = ScoreBits - ScoreShift;  // Of t.
@@ -33,6 +33,8 @@ module nkv_logit
 
   typedef logic signed [TopBits-1:0] top_t;
   typedef logic [63:0] wide_t;
+
+  localparam wide_t BeyondLimit = '1 << LimitBits;
 
   // How t C moves: a rotation to the right, and which bits are then its own. The others are copies
   // of the sign, or zeros below it.
@@ -70,10 +72,15 @@ module nkv_logit
   logic [2:0] fine_q;
   wide_t coarse_own_q, rotated_own_q;  // Bits that are the number's own.
   rest_t coarse_rest_q, rotated_rest_q;
-  wide_t shifted_q, spilled_q;         // Bits that left at the top, where they differ from the sign.
+  wide_t shifted_q;
+  wide_t spilled_q;                    // Bits that left at the top, where they are not the sign.
   logic shifted_negative_q, shifted_overflows_q;
   logit_t value_q;
-  logic value_negative_q, value_saturates_q;
+  logic value_negative_q, value_overflows_q;
+  // Of quarters of the bits: something spilled or stands above the limit, something below it.
+  logic [3:0] value_beyond_q, value_below_q;
+  logit_t late_value_q;
+  logic late_negative_q, late_saturates_q;
   logit_t linear_q;
 
   always_ff @(posedge clk_i) begin
@@ -93,7 +100,8 @@ module nkv_logit
     if (valid_q[2]) begin
       coarse_q <= 64'({product_q, product_q} >> {product_move_q.rotate[5:3], 3'd0});
       fine_q <= product_move_q.rotate[2:0];
-      coarse_own_q <= product_move_q.left ? '1 << product_move_q.others : '1 >> product_move_q.others;
+      coarse_own_q <= product_move_q.left ? '1 << product_move_q.others
+                                          : '1 >> product_move_q.others;
       coarse_rest_q <= '{overflows: product_move_q.too_far && product_q != '0,
                          left: product_move_q.left, negative: product_q[63]};
     end
@@ -111,16 +119,26 @@ module nkv_logit
     end
     if (valid_q[5]) begin
       automatic wide_t sign = {64{shifted_negative_q}};
+      automatic wide_t beyond = spilled_q | ((shifted_q ^ sign) & BeyondLimit);
+      automatic wide_t below = shifted_q & ~BeyondLimit;
       value_q <= logit_t'(shifted_q);
       value_negative_q <= shifted_negative_q;
-      // -2^47 saturates too.
-      value_saturates_q <= shifted_overflows_q || spilled_q != '0 ||
-                           (shifted_q ^ sign) >> LimitBits != '0 ||
-                           (shifted_negative_q && shifted_q[LimitBits-1:0] == '0);
+      value_overflows_q <= shifted_overflows_q;
+      for (int unsigned i = 0; i < 4; i++) begin
+        value_beyond_q[i] <= beyond[16*i+:16] != '0;
+        value_below_q[i] <= below[16*i+:16] != '0;
+      end
     end
     if (valid_q[6]) begin
-      if (value_saturates_q) linear_q <= value_negative_q ? -LogitLimit : LogitLimit;
-      else linear_q <= value_q;
+      late_value_q <= value_q;
+      late_negative_q <= value_negative_q;
+      // -2^47 saturates too.
+      late_saturates_q <= value_overflows_q || value_beyond_q != '0 ||
+                          (value_negative_q && value_below_q == '0);
+    end
+    if (valid_q[7]) begin
+      if (late_saturates_q) linear_q <= late_negative_q ? -LogitLimit : LogitLimit;
+      else linear_q <= late_value_q;
     end
   end
 

@@ -1,6 +1,6 @@
 // What all logits of a command share: ARITHMETIC.md sections 3.1 and 3.3. Takes the scale and the
-// soft cap as binary32 patterns, and Ek; done_o is high for one cycle, up to 58 cycles after start_i,
-// and scale_o stands from then until the next start.
+// soft cap as binary32 patterns, and Ek; done_o is high for one cycle, up to 58 cycles after
+// start_i, and scale_o stands from then until the next start.
 
 module nkv_logit_setup
   import nkv_exact_pkg::*;
@@ -51,7 +51,8 @@ module nkv_logit_setup
   // b of section 3.1.
   assign carries = product_q[2*SignificandBits-1];
   // P is above 2^46 always.
-  assign cap_overflows = cap_exponent >= exponent_t'(CapPower) || product_q > product_t'(LargestCap);
+  assign cap_overflows = cap_exponent >= exponent_t'(CapPower) ||
+                         product_q > product_t'(LargestCap);
   assign cap_distance = exponent_t'(CapPower) - cap_exponent;
 
   always_ff @(posedge clk_i) begin

@@ -1,5 +1,5 @@
 // Sums to outputs: the quotient of ARITHMETIC.md section 4.1, as binary32 or bf16. One per cycle,
-// 42 cycles later at the output. Without tokens (z = 0) it is 0.
+// 43 cycles later at the output. Without tokens (z = 0) it is 0.
 
 module nkv_result
   import nkv_exact_pkg::*;
@@ -25,8 +25,8 @@ module nkv_result
 
   localparam int unsigned TopBits = 32;
   localparam int unsigned QuotientBits = 33;
-  localparam int unsigned TopLatency = 4;
-  localparam int unsigned Latency = 42;
+  localparam int unsigned TopLatency = 5;
+  localparam int unsigned Latency = 43;
   localparam logic [30:0] Largest = 31'h7f7f_ffff;
   localparam logic [30:0] Infinity = 31'h7f80_0000;
 
@@ -54,7 +54,7 @@ module nkv_result
     .data_o(tag_o)
   );
 
-  // ---- Leading bits ------------------------------------------------------------------------------
+  // ---- Leading bits -----------------------------------------------------------------------------
   logic [SumBits-1:0] acc_magnitude_q, z_q;
   logic negative_q, negative;
   top_t acc_top, z_top;
@@ -95,9 +95,9 @@ module nkv_result
     .data_o(negative)
   );
 
-  // ---- Q = floor(A * 2^32 / Z): division without restoring, a bit per stage ---------------------------
-  // A remainder below zero is made good by adding in the next stage; bits are those of the restoring
-  // division.
+  // ---- Q = floor(A * 2^32 / Z): division without restoring, a bit per stage ---------------------
+  // A remainder below zero is made good by adding in the next stage; the bits are those of the
+  // restoring division.
   remainder_t remainder_q[QuotientBits];
   top_t divisor_q[QuotientBits];
   quotient_t quotient_q[QuotientBits];
@@ -121,7 +121,7 @@ module nkv_result
     end
   end
 
-  // ---- Sign, exponent, and whether there is anything ----------------------------------------------------
+  // ---- Sign, exponent, and whether there is anything --------------------------------------------
   localparam int unsigned AfterTops = 1 + TopLatency;
   localparam int unsigned AfterQuotient = AfterTops + QuotientBits;
 
@@ -143,7 +143,7 @@ module nkv_result
     .data_o(side)
   );
 
-  // ---- Rounding ------------------------------------------------------------------------------------------
+  // ---- Rounding ---------------------------------------------------------------------------------
   quotient_t quotient;
   significand_t kept_q;
   logic rounds_up_q;

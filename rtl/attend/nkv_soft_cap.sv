@@ -1,5 +1,5 @@
-// Soft cap of logits: ARITHMETIC.md section 3.3. One logit per cycle, 28 cycles later at the output;
-// without a cap it comes out as it went in. The cap is held while logits are on their way.
+// Soft cap of logits: ARITHMETIC.md section 3.3. One logit per cycle, 28 cycles later at the
+// output; without a cap it comes out as it went in. The cap is held while logits are on their way.
 
 module nkv_soft_cap
   import nkv_attend_pkg::*;
@@ -27,7 +27,7 @@ module nkv_soft_cap
 
   typedef logic [LogitBits-2:0] magnitude_t;
   typedef logic [RatioBits-1:0] ratio_t;
-  typedef logic [CapBits:0] partial_t;
+  typedef logic signed [CapBits+1:0] remainder_t;
   typedef logic [TanhBits-1:0] tanh_t;
   typedef logic [63:0] product_t;  // K <= 2^40 and T < 2^24.
 
@@ -41,11 +41,12 @@ module nkv_soft_cap
     else valid_q <= {valid_q[Latency-2:0], valid_i};
   end
 
-  // ---- Ratio: |L| * 2^16 / K by restoring division, a bit per stage -----------------------------
-  // |L| >> 3 is the first remainder; the three bits below it come down in the first three steps, and
-  // zeros after them. A first remainder from K on means a ratio of 2^19 or more.
+  // ---- Ratio: |L| * 2^16 / K by division without restoring, a bit per stage ---------------------
+  // |L| >> 3 is the first remainder; the three bits below it come down in the first three steps,
+  // and zeros after them. A remainder below zero is made good by adding in the next step. A first
+  // remainder from K on means a ratio of 2^19 or more.
   magnitude_t magnitude_q;
-  cap_t remainder_q[RatioBits+1];
+  remainder_t remainder_q[RatioBits+1];
   logic [2:0] dividend_q[RatioBits+1];
   ratio_t ratio_q[RatioBits+1];
   logic [RatioBits:0] saturated_q;
@@ -55,24 +56,25 @@ module nkv_soft_cap
       magnitude_q <= logit_i < 0 ? magnitude_t'(-logit_i) : magnitude_t'(logit_i);
     end
     if (active[0]) begin
-      remainder_q[0] <= CapBits'(magnitude_q >> 3);
+      remainder_q[0] <= remainder_t'({1'b0, cap_t'(magnitude_q >> 3)});
       dividend_q[0] <= magnitude_q[2:0];
       ratio_q[0] <= '0;
       saturated_q[0] <= (magnitude_q >> 3) >= magnitude_t'(cap_i);
     end
     for (int unsigned i = 0; i < RatioBits; i++) begin
       if (active[i+1]) begin
-        automatic partial_t shifted = {remainder_q[i], dividend_q[i][2]};
-        automatic logic fits = shifted >= partial_t'(cap_i);
-        remainder_q[i+1] <= fits ? CapBits'(shifted - partial_t'(cap_i)) : CapBits'(shifted);
+        automatic remainder_t divisor = remainder_t'({1'b0, cap_i});
+        automatic remainder_t next = {remainder_q[i][CapBits:0], dividend_q[i][2]} +
+                                     (remainder_q[i] < 0 ? divisor : -divisor);
+        remainder_q[i+1] <= next;
         dividend_q[i+1] <= dividend_q[i] << 1;
-        ratio_q[i+1] <= {ratio_q[i][RatioBits-2:0], fits};
+        ratio_q[i+1] <= {ratio_q[i][RatioBits-2:0], !next[CapBits+1]};
         saturated_q[i+1] <= saturated_q[i];
       end
     end
   end
 
-  // ---- K * tanh of it ----------------------------------------------------------------------------
+  // ---- K * tanh of it ---------------------------------------------------------------------------
   ratio_t ratio;
   tanh_t base_q, base_late_q, tanh_q;
   logic [SlopeBits-1:0] slope_q;

@@ -3,13 +3,13 @@
 //
 // A token comes as words, each with the token's weights; the value itself goes to the multipliers,
 // whose right factors leave here a cycle after the word and whose products come back 5 cycles after
-// it. (w v) >> n is taken as (v (w << s)) >> (n + s), with s in 0..16 such that n + s is 16, 32 or 48:
-// the multiplier does the fine part of the shift.
+// it. (w v) >> n is taken as (v (w << s)) >> (n + s), with s in 0..16 such that n + s is 16, 32 or
+// 48: the multiplier does the fine part of the shift.
 //
 // A raise by d (z and acc >>= d, per row) and a clear wait for the words before them and then pass
 // over all words, a raise shifting by 4 or by 1 in each pass; nothing is taken meanwhile: 8 cycles
-// and at most 18 passes. Sums are read while idle, 3 cycles after read_valid_i. After reset they are
-// noise until a clear.
+// and at most 18 passes. Sums are read while idle, 3 cycles after read_valid_i. After reset they
+// are noise until a clear.
 
 module nkv_value_sum
   import nkv_pkg::*;
@@ -82,7 +82,7 @@ module nkv_value_sum
     endcase
   endfunction
 
-  // ---- Order -----------------------------------------------------------------------------------
+  // ---- Order ------------------------------------------------------------------------------------
   state_e state_q;
   logic [Latency-1:0] valid_q;     // [i]: i + 1 cycles after a word was taken.
   logic [5:0] remaining_q[Rows];   // Of a raise.
@@ -135,7 +135,7 @@ module nkv_value_sum
     end
   end
 
-  // ---- Factors of the multipliers, and what their products add -----------------------------------
+  // ---- Factors of the multipliers, and what their products add ----------------------------------
   word_index_t index_q[Latency];
   coarse_t coarse_q[ProductLatency][Rows];
   term_t term_q[Products];
@@ -161,7 +161,9 @@ module nkv_value_sum
       end
       index_q[0] <= word_index_i;
     end
-    for (int unsigned i = 1; i < ProductLatency; i++) if (valid_q[i-1]) coarse_q[i] <= coarse_q[i-1];
+    for (int unsigned i = 1; i < ProductLatency; i++) begin
+      if (valid_q[i-1]) coarse_q[i] <= coarse_q[i-1];
+    end
     for (int unsigned i = 1; i < Latency; i++) if (valid_q[i-1]) index_q[i] <= index_q[i-1];
     if (valid_q[ProductLatency-1]) begin
       for (int unsigned row = 0; row < Rows; row++) begin
@@ -177,7 +179,7 @@ module nkv_value_sum
     end
   end
 
-  // ---- Sums --------------------------------------------------------------------------------------
+  // ---- Sums -------------------------------------------------------------------------------------
   // One cycle reads, shifts, adds and writes, so that the same word may come in every cycle.
   logic writes;
   word_index_t place, read_word_q;
@@ -215,7 +217,7 @@ module nkv_value_sum
 
   assign z_o = z_q;
 
-  // ---- Read-out: sixteen of the places, then the one ------------------------------------------------
+  // ---- Read-out: sixteen of the places, then the one --------------------------------------------
   localparam int unsigned Halves = 2 * Rows;
   logic [2:0] read_valid_q;
   logic [$clog2(Halves)-1:0] read_half_q, selected_half_q;

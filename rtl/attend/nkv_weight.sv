@@ -1,4 +1,5 @@
-// Logits to softmax weights: ARITHMETIC.md section 3.4. One per cycle, 5 cycles later at the output.
+// Logits to softmax weights: ARITHMETIC.md section 3.4. One per cycle, 5 cycles later at the
+// output.
 //
 // A weight is w * 2^(-17 - n). One that is zero (n > 42) comes out as w = 0, n = 0, units = 0.
 

@@ -42,7 +42,7 @@ package nkv_exact_pkg;
   typedef struct packed {
     logic      values;         // v instead of k.
     exponent_t list_exponent;  // Ek or Ev.
-    dim_t      used_dim;       // Leading channels that come out: stored_dim or, with v_form NONE, less.
+    dim_t      used_dim;       // Leading channels that come out; fewer with v_form NONE.
     dim_t      stored_dim;
     dtype_e    dtype;          // Of RAW rows; not fp32.
     row_form_e form;           // RAW or DELTA4.

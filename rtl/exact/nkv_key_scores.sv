@@ -1,5 +1,5 @@
-// Exact scores of the key rows that stream by, page after page: decodes rows, multiplies them with
-// the query rows, and queues S of each row in order (ARITHMETIC.md 1.2 and 1.5).
+// Exact scores of the key rows that stream by, page after page: decodes rows, has nkv_exact_stage
+// multiply them with the query rows, and queues S of each row in order (ARITHMETIC.md 1.2 and 1.5).
 //
 // A page says which of its rows come and how they are stored, before their bursts; pages of another
 // format wait until the rows before them are through. A page's channel exponents come before its rows.
@@ -15,11 +15,6 @@ module nkv_key_scores
   input  logic                 rst_ni,
   input  logic                 clear_i,
 
-  input  logic                 query_valid_i,   // Broadcast of nkv_query_decode.
-  input  row_index_t           query_row_i,
-  input  word_index_t          query_word_i,
-  input  query_t               query_i[ExactLanes],
-
   input  exponent_t            key_exponent_i,  // Ek; with head_dim_i held during a command.
   input  dim_t                 head_dim_i,
 
@@ -33,6 +28,18 @@ module nkv_key_scores
   input  logic                 rows_valid_i,       // Bursts of K_ROWS.
   output logic                 rows_ready_o,
   input  read_beat_t           beat_i,
+
+  // Words go to the exact stage in cycles that it grants, and come back as scores in their order.
+  output logic                 wants_o,
+  input  logic                 grant_i,
+  output logic                 word_valid_o,
+  output logic [TokenBits:0]   word_tag_o,
+  output word_index_t          word_index_o,
+  output logic                 word_last_o,
+  output key_t                 word_o[ExactLanes],
+  input  logic                 dot_valid_i,
+  input  logic [TokenBits:0]   dot_tag_i,
+  input  score_t               dot_i[Rows],
 
   output logic                 score_valid_o,
   input  logic                 score_ready_i,
@@ -105,12 +112,8 @@ module nkv_key_scores
 
   // ---- Rows to scores ----
   logic [6:0] credits_q;  // Places of the queue that no row under way will take.
-  logic issued_last, word_valid, word_last, unused_pass_last;
-  logic [TagBits-1:0] word_tag, dot_tag;
-  word_index_t word_index;
-  key_t   word[ExactLanes];
-  logic   dot_valid;
-  score_t dot[Rows];
+  logic issued_last, row_stored, unused_pass_last;
+  assign wants_o = row_stored && credits_q != '0;
 
   nkv_row_decode #(
     .TagBits(TagBits)
@@ -133,34 +136,16 @@ module nkv_key_scores
     .burst_valid_i    (rows_valid_i),
     .burst_ready_o    (rows_ready_o),
     .burst_i          (beat_i.data),
-    .issue_i          (credits_q != '0),
+    .issue_i          (wants_o && grant_i),
+    .wants_o          (row_stored),
     .issued_last_o    (issued_last),
-    .word_valid_o     (word_valid),
-    .word_tag_o       (word_tag),
-    .word_index_o     (word_index),
-    .word_last_o      (word_last),
+    .word_valid_o,
+    .word_tag_o,
+    .word_index_o,
+    .word_last_o,
     .word_pass_last_o (unused_pass_last),
-    .word_o           (word),
+    .word_o,
     .idle_o           (decoder_idle)
-  );
-
-  nkv_exact_dot #(
-    .TagBits(TagBits)
-  ) u_dot (
-    .clk_i,
-    .rst_ni,
-    .query_valid_i,
-    .query_row_i,
-    .query_word_i,
-    .query_i,
-    .word_valid_i (word_valid),
-    .word_tag_i   (word_tag),
-    .word_index_i (word_index),
-    .word_last_i  (word_last),
-    .word_i       (word),
-    .score_valid_o(dot_valid),
-    .score_tag_o  (dot_tag),
-    .score_o      (dot)
   );
 
   // ---- Queue: one narrow memory per query row ----
@@ -174,11 +159,11 @@ module nkv_key_scores
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
     score_t memory[Queue];
-    always_ff @(posedge clk_i) if (dot_valid) memory[write_q] <= dot[r];
+    always_ff @(posedge clk_i) if (dot_valid_i) memory[write_q] <= dot_i[r];
     assign score_o[r] = memory[read_q];
   end
 
-  always_ff @(posedge clk_i) if (dot_valid) tags[write_q] <= dot_tag;
+  always_ff @(posedge clk_i) if (dot_valid_i) tags[write_q] <= dot_tag_i;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -192,9 +177,9 @@ module nkv_key_scores
       used_q <= '0;
       credits_q <= 7'(Queue);
     end else begin
-      if (dot_valid) write_q <= write_q + 1'b1;
+      if (dot_valid_i) write_q <= write_q + 1'b1;
       if (pop) read_q <= read_q + 1'b1;
-      used_q <= used_q + 7'(dot_valid) - 7'(pop);
+      used_q <= used_q + 7'(dot_valid_i) - 7'(pop);
       credits_q <= credits_q + 7'(pop) - 7'(issued_last);
     end
   end

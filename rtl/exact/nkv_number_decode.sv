@@ -25,7 +25,7 @@ module nkv_number_decode
   output significand_t significand_o[Lanes]
 );
 
-  localparam int unsigned HighBits = 11;  // As many as the widest small type has, hidden bit included.
+  localparam int unsigned HighBits = 11;  // The widest small type's, hidden bit included.
   localparam int unsigned LowBits = SignificandBits - HighBits;
 
   // An element as sign, `high` and `low` bits of a significand that may have leading zeros, and the
@@ -38,7 +38,8 @@ module nkv_number_decode
     logic [LowBits-1:0]  low;
   } fields_t;
 
-  // Exponent of a small type whose top significand bit is set, less its exponent field (at least 1).
+  // Exponent of a small type whose top significand bit is set, less its exponent field, 1 at
+  // least.
   localparam exponent_t Fp16Offset = 8'd112;
   localparam exponent_t E5m2Offset = 8'd112;
   localparam exponent_t E4m3Offset = 8'd120;

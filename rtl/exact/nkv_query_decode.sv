@@ -61,7 +61,7 @@ module nkv_query_decode
 
   state_e state_q;
 
-  // ---- Bursts to chunks -----------------------------------------------------------------------
+  // ---- Bursts to chunks -------------------------------------------------------------------------
   logic burst_held_q;
   burst_t burst_q;      // The next chunk in the low bits.
   logic [1:0] left_q;   // Chunks in it, less one.
@@ -121,7 +121,7 @@ module nkv_query_decode
     end
   end
 
-  // ---- Chunks to Numbers, buffered; the largest exponent of each row -----------------------------
+  // ---- Chunks to Numbers, buffered; the largest exponent of each row ----------------------------
   logic number_valid;
   logic [Lanes-1:0] negative, finite;
   exponent_t exponent[Lanes];
@@ -149,9 +149,10 @@ module nkv_query_decode
   // Largest of four groups of lanes, then of all; then against the row's.
   localparam int unsigned Groups = 4;
   logic group_valid_q, chunk_valid_q;
-  row_index_t group_row_q, chunk_row_q;
+  place_t group_place_q, chunk_place_q;
   exponent_t group_top_q[Groups];
   exponent_t chunk_top_q;
+  exponent_t running_q, running;  // Largest of the row so far.
   exponent_t top_q[Rows];
   logic bad_q;
   row_index_t bad_row_q;
@@ -168,19 +169,22 @@ module nkv_query_decode
         group_top_q[i] <= larger(larger(exponent[4*i], exponent[4*i+1]),
                                  larger(exponent[4*i+2], exponent[4*i+3]));
       end
-      group_row_q <= number_place.row;
+      group_place_q <= number_place;
     end
     if (group_valid_q) begin
       chunk_top_q <= larger(larger(group_top_q[0], group_top_q[1]),
                             larger(group_top_q[2], group_top_q[3]));
-      chunk_row_q <= group_row_q;
+      chunk_place_q <= group_place_q;
     end
     if (start_i) begin
       for (int unsigned i = 0; i < Rows; i++) top_q[i] <= '0;
-    end else if (chunk_valid_q && chunk_top_q > top_q[chunk_row_q]) begin
-      top_q[chunk_row_q] <= chunk_top_q;
+    end else if (chunk_valid_q) begin
+      running_q <= running;
+      top_q[chunk_place_q.row] <= running;
     end
   end
+
+  assign running = chunk_place_q.chunk == '0 ? chunk_top_q : larger(chunk_top_q, running_q);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -200,10 +204,11 @@ module nkv_query_decode
     end
   end
 
-  // ---- Numbers to integers -----------------------------------------------------------------------
+  // ---- Numbers to integers ----------------------------------------------------------------------
   place_t send_q;
   logic sending;
   number_t read_q[Lanes];
+  exponent_t read_top_q;
   place_t stage_place_q[ShiftLatency];
   logic [ShiftLatency-1:0] stage_valid_q;
   logic read_hidden_q, aligned_hidden_q;
@@ -226,13 +231,14 @@ module nkv_query_decode
 
   // q = ±(m >> (1 + Eq - e)); from 24 on nothing is left of m.
   function automatic logic [4:0] distance_of(exponent_t top, exponent_t own);
-    exponent_t difference = top - own;
-    return difference > 8'd23 ? 5'd24 : 5'(difference) + 5'd1;
+    logic [ExponentBits:0] distance = 9'(top) - 9'(own) + 9'd1;
+    return distance > 9'd24 ? 5'd24 : 5'(distance);
   endfunction
 
   always_ff @(posedge clk_i) begin
     if (sending) begin
       stage_place_q[0] <= send_q;
+      read_top_q <= top_q[send_q.row];
       read_hidden_q <= group_t'(send_q.row) >= group_i || send_q.chunk > last_chunk;
     end
     for (int unsigned i = 1; i < ShiftLatency; i++) begin
@@ -241,7 +247,7 @@ module nkv_query_decode
     if (stage_valid_q[0]) begin
       aligned_hidden_q <= read_hidden_q;
       for (int unsigned i = 0; i < Lanes; i++) begin
-        distance_q[i] <= distance_of(top_q[stage_place_q[0].row], read_q[i].exponent);
+        distance_q[i] <= distance_of(read_top_q, read_q[i].exponent);
         aligned_q[i] <= read_q[i].significand;
         aligned_negative_q[i] <= read_q[i].negative;
       end
@@ -270,7 +276,7 @@ module nkv_query_decode
   assign query_word_o = stage_place_q[4].chunk[ChunkBits-1:1];
   assign exponent_o = top_q;
 
-  // ---- Order ----------------------------------------------------------------------------------------
+  // ---- Order ------------------------------------------------------------------------------------
   logic [DecodeLatency-1:0] decode_busy_q;  // A chunk entered the decoder within as many cycles.
   logic decoder_empty, last_sent;
 

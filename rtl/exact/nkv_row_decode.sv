@@ -38,6 +38,7 @@ module nkv_row_decode
   input  burst_t             burst_i,
 
   input  logic               issue_i,
+  output logic               wants_o,             // A row is complete.
   output logic               issued_last_o,       // In this cycle a row's last word starts.
   output logic               word_valid_o,
   output logic [TagBits-1:0] word_tag_o,
@@ -59,7 +60,7 @@ module nkv_row_decode
     word_index_t        index;
   } side_t;
 
-  // ---- Rows side by side -------------------------------------------------------------------------
+  // ---- Rows side by side ------------------------------------------------------------------------
   logic is_delta4, is_wide;
   logic [5:0] granules;
   logic stored_valid, stored_last, stored_bank, start, row_pop, buffer_idle;
@@ -82,6 +83,7 @@ module nkv_row_decode
   assign last_index = word_index_t'((format_i.used_dim - 1'b1) >> $clog2(ExactLanes));
   assign row_pop = start && next_q == last_index;
   assign issued_last_o = row_pop;
+  assign wants_o = stored_valid;
   assign first_place = (is_delta4 || !is_wide) ? 2'(next_q[1]) : next_q;
   assign nibble_pair = format_i.stored_dim[7:4] + 4'(next_q);
 
@@ -112,7 +114,7 @@ module nkv_row_decode
     .second_o     (second)
   );
 
-  // ---- Channel exponents ---------------------------------------------------------------------------
+  // ---- Channel exponents ------------------------------------------------------------------------
   logic [63:0] exponents[Banks];
 
   for (genvar b = 0; b < Banks; b++) begin : gen_exponents
@@ -125,7 +127,7 @@ module nkv_row_decode
     end
   end
 
-  // ---- What goes along ------------------------------------------------------------------------------
+  // ---- What goes along --------------------------------------------------------------------------
   logic [Latency-1:0] valid_q;  // [i]: i + 1 cycles after the start.
   side_t side_q[Latency];
 
@@ -157,7 +159,7 @@ module nkv_row_decode
   assign word_last_o = side_q[Latency-1].last;
   assign word_index_o = side_q[Latency-1].index;
 
-  // ---- Elements of a word, and DELTA4's as bf16 --------------------------------------------------------
+  // ---- Elements of a word, and DELTA4's as bf16 -------------------------------------------------
   logic [1:0] pair_q;
   logic [15:0] raw_q[ExactLanes];      // The element, or DELTA4's sign and mantissa.
   logic [3:0] nibble_q[ExactLanes];
@@ -194,7 +196,7 @@ module nkv_row_decode
     end
   end
 
-  // ---- Numbers, then integers -----------------------------------------------------------------------------
+  // ---- Numbers, then integers -------------------------------------------------------------------
   logic number_valid;
   logic [ExactLanes-1:0] negative, finite;
   exponent_t exponent[ExactLanes];

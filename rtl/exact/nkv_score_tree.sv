@@ -1,5 +1,5 @@
-// Sums products into exact scores: S = sum of q k, ARITHMETIC.md section 1.5. A word of products per
-// cycle; the scores of a key are at the output 5 cycles after its last word.
+// Sums products into exact scores: S = sum of q k, ARITHMETIC.md section 1.5. A word of products
+// per cycle; the scores of a key are at the output 5 cycles after its last word.
 
 module nkv_score_tree
   import nkv_pkg::*;

@@ -1,5 +1,5 @@
 // The 32 leading bits of a number, from its highest set bit on, and how many bits it has. One per
-// cycle, 4 cycles later at the output. Shorter numbers are filled up with zeros; 0 has 0 bits.
+// cycle, 5 cycles later at the output. Shorter numbers are filled up with zeros; 0 has 0 bits.
 
 module nkv_top_bits (
   input  logic        clk_i,
@@ -12,12 +12,12 @@ module nkv_top_bits (
   output logic [6:0]  bits_o
 );
 
-  logic [2:0] valid_q;  // [i]: i + 1 cycles after valid_i.
+  logic [3:0] valid_q;  // [i]: i + 1 cycles after valid_i.
 
-  logic [63:0] number_q;
+  logic [63:0] number_q, counted_q;
   logic [7:0] set_q;             // Bytes that are not zero.
   logic [39:0] bytes_q, late_bytes_q;  // From the highest such byte on.
-  logic [3:0] byte_count_q, late_byte_count_q;
+  logic [3:0] count_q, byte_count_q, late_byte_count_q;
   logic [2:0] zeros_q;           // Leading ones of it.
 
   function automatic logic [3:0] bytes_of(logic [7:0] set);
@@ -36,16 +36,19 @@ module nkv_top_bits (
       for (int unsigned i = 0; i < 8; i++) set_q[i] <= number_i[8*i+:8] != '0;
     end
     if (valid_q[0]) begin
-      automatic logic [3:0] count = bytes_of(set_q);
-      bytes_q <= 40'({number_q, 40'd0} >> {count, 3'd0});
-      byte_count_q <= count;
+      counted_q <= number_q;
+      count_q <= bytes_of(set_q);
     end
     if (valid_q[1]) begin
+      bytes_q <= 40'({counted_q, 40'd0} >> {count_q, 3'd0});
+      byte_count_q <= count_q;
+    end
+    if (valid_q[2]) begin
       zeros_q <= leading_zeros(bytes_q[39:32]);
       late_bytes_q <= bytes_q;
       late_byte_count_q <= byte_count_q;
     end
-    if (valid_q[2]) begin
+    if (valid_q[3]) begin
       top_o <= 32'(late_bytes_q << zeros_q >> 8);
       bits_o <= late_byte_count_q == '0 ? '0 : {late_byte_count_q, 3'd0} - 7'(zeros_q);
     end
@@ -53,7 +56,7 @@ module nkv_top_bits (
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) valid_q <= '0;
-    else valid_q <= {valid_q[1:0], valid_i};
+    else valid_q <= {valid_q[2:0], valid_i};
   end
 
 endmodule

@@ -11,7 +11,7 @@
 namespace nearkv::rtl_test {
 namespace {
 
-constexpr unsigned kLongest = 170;
+constexpr unsigned kLongest = 175;
 
 class LogSumExp : public Simulation<Vnkv_log_sum_exp> {
  public:

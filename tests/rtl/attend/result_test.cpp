@@ -13,7 +13,7 @@
 namespace nearkv::rtl_test {
 namespace {
 
-constexpr unsigned kLatency = 42;
+constexpr unsigned kLatency = 43;
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 
 class Result : public Simulation<Vnkv_result> {

@@ -225,7 +225,7 @@ TEST(QueryDecodeTest, ResetInFlight) {
   test::Random random = test::case_random(14);
   Decoder decoder;
   const Rows rows = random_rows(random, NKV_DTYPE_BF16, kRows, 128);
-  for (const unsigned cycles : {1, 5, 20, 40, 60, 80}) {
+  for (const unsigned cycles : {1U, 5U, 20U, 40U, 60U, 80U}) {
     decoder.begin(rows);
     decoder->burst_valid_i = 1;
     decoder.ticks(cycles);
