@@ -252,7 +252,7 @@ module nkv_engine
 
   // ---- The exact stage: keys first, values in the cycles that they leave ----
   localparam int unsigned TokenBits = $clog2(PageTokens);
-  logic        key_wants, key_valid, key_last, value_wants, value_valid, value_last;
+  logic        key_wants, key_valid, key_last, value_valid, value_last;
   logic [TokenBits:0] key_tag, dot_tag;
   word_index_t key_index, value_index, value_last_word;
   key_t        key[ExactLanes];
@@ -387,7 +387,6 @@ module nkv_engine
     .beat_valid_i    (is_array && for_values && key_side_ready),
     .beat_ready_o    (values_ready),
     .beat_i          (beat),
-    .wants_o         (value_wants),
     .grant_i         (!key_wants),
     .word_valid_o    (value_valid),
     .word_index_o    (value_index),

@@ -52,7 +52,6 @@ module nkv_attend
   input  read_beat_t      beat_i,
 
   // The exact stage: words of values, and the sums.
-  output logic            wants_o,
   input  logic            grant_i,
   output logic            word_valid_o,
   output word_index_t     word_index_o,
@@ -239,7 +238,6 @@ module nkv_attend
     .beat_ready_o,
     .beat_is_exponents_i(beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)}),
     .beat_i,
-    .wants_o,
     .grant_i,
     .word_valid_o,
     .word_index_o,

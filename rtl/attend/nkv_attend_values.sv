@@ -37,7 +37,6 @@ module nkv_attend_values
   input  read_beat_t             beat_i,
 
   // Words go to the exact stage in cycles that it grants, with their weights.
-  output logic                   wants_o,
   input  logic                   grant_i,
   output logic                   word_valid_o,
   output word_index_t            word_index_o,
@@ -140,7 +139,7 @@ module nkv_attend_values
   );
 
   logic arriving_bank_q, used_bank_q;
-  logic issued_last, row_stored, unused_pass_last, decoder_idle;
+  logic issued_last, unused_row_stored, unused_pass_last, decoder_idle;
   logic [TokenBits:0] word_tag;
   logic [4:0] weighted_q;  // Rows whose weights wait, less those that have begun.
 
@@ -165,8 +164,8 @@ module nkv_attend_values
     .burst_valid_i    (waiting_valid && !waiting.is_exponents),
     .burst_ready_o    (burst_ready),
     .burst_i          (waiting.data),
-    .issue_i          (wants_o && grant_i),
-    .wants_o          (row_stored),
+    .issue_i          (weighted_q != '0 && grant_i),
+    .wants_o          (unused_row_stored),
     .issued_last_o    (issued_last),
     .word_valid_o,
     .word_tag_o       (word_tag),
@@ -176,8 +175,6 @@ module nkv_attend_values
     .word_o,
     .idle_o           (decoder_idle)
   );
-
-  assign wants_o = row_stored && weighted_q != '0;
 
   // ---- Weights ----
   logic   weights_start, weight_pop;

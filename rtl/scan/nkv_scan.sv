@@ -44,7 +44,7 @@ module nkv_scan
   // OpScan and OpRefine.
   input  logic         record_valid_i,
   output logic         record_ready_o,
-  input  page_record_t record_i,
+  input  scan_page_t record_i,
   input  logic         burst_valid_i,
   output logic         burst_ready_o,
   input  burst_t       burst_data_i,

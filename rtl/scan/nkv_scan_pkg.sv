@@ -73,7 +73,7 @@ package nkv_scan_pkg;
     tokens_t            tokens;         // SCAN: visible; REFINE: alive
     logic signed [15:0] step_exponent;  // k_step_exponent
     logic               first;          // SCAN: the reference of 5.1
-  } page_record_t;
+  } scan_page_t;
 
   typedef enum logic [0:0] {
     BurstDigest,

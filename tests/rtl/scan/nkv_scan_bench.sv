@@ -63,7 +63,7 @@ module nkv_scan_bench
 );
 
   op_t op;
-  page_record_t record;
+  scan_page_t record;
   burst_tag_t tag;
   page_tokens_t choose, chosen;
   score_t tau_score[Rows];
