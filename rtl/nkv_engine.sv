@@ -1,7 +1,7 @@
 // One engine: takes a checked command at a time, reads pages through its own reorder buffer, writes
 // results, and gives an outcome once memory has them all.
 //
-//   command --> command_check --> maintenance | scan_input, attend
+//   command --> command_check --> maintenance | scan_input --> topk | attend
 //                                     |  page_list, page_pass, key_scores
 //                                     `--> reader, writer --> AXI
 //
@@ -15,7 +15,7 @@ module nkv_engine
   import nkv_attend_pkg::*;
 #(
   parameter logic [2:0] Client = '0,
-  parameter int unsigned WatchdogCycles = 65536
+  parameter int unsigned WatchdogCycles = 262144
 ) (
   input  logic            clk_i,
   input  logic            rst_ni,
@@ -120,7 +120,7 @@ module nkv_engine
     .clk_i,
     .rst_ni,
     .clear_i,
-    .start_i         (dispatch && opcode == OpcodeAttend),
+    .start_i         (dispatch && is_scan),
     .query_i         (attend.query),
     .page_list_i     (attend.page_list),
     .tokens_i        (attend.tokens),
@@ -168,23 +168,28 @@ module nkv_engine
     .request_o      (list_request),
     .beat_valid_i   (beat_valid && beat.tag.sink == SinkList),
     .beat_i         (beat),
-    .page_i         (page),
+    .page_i         (refining ? refined_page : page),
     .entry_o        (entry),
     .k_exponent_o   (key_exponent),
     .v_exponent_o   (value_exponent)
   );
 
-  logic        attend_start;
-  pass_setup_t attend_pass;
-  wire pass_setup_t pass = is_maintenance ? maintenance_pass : attend_pass;
+  wire         is_topk = opcode == OpcodeTopk;
+  logic        attend_start, topk_start, topk_clear, topk_visits, topk_visit_valid;
+  logic        topk_visits_end, refining;
+  pass_setup_t attend_pass, topk_pass;
+  wire pass_setup_t pass =
+      is_maintenance ? maintenance_pass : is_topk ? topk_pass : attend_pass;
   logic        visit_valid, visit_ready, visits_end;
-  visit_t      visit;
+  visit_t      visit, topk_visit;
+  page_index_t refined_page, scanned_page;
+  logic [31:0] scanned_crc;
 
   nkv_visible_pages u_visits (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .start_i      (maintenance_start || attend_start),
+    .start_i      (maintenance_start || attend_start || topk_start),
     .tokens_i     (pass.tokens),
     .window_i     (pass.window),
     .sinks_i      (pass.sinks),
@@ -196,7 +201,7 @@ module nkv_engine
 
   logic           pass_request_valid, pass_request_ready;
   read_request_t  pass_request;
-  logic           header_ready, body_valid, body_ready;
+  logic           header_ready, body_valid, body_ready, topk_body_ready;
   page_body_t     body;
   logic           erase_valid, erase_ready, writer_idle;
   write_request_t erase_write;
@@ -207,27 +212,29 @@ module nkv_engine
   nkv_page_pass u_pass (
     .clk_i,
     .rst_ni,
-    .clear_i        (clear_i || dispatch),
+    .clear_i        (clear_i || dispatch || topk_clear),
     .domain_i       (command_q.domain),
     .demand_i       (pass.demand),
     .plan_i         (pass.plan),
     .erase_i        (pass.erase),
     .first_index_i  (pass.first_index),
-    .visit_valid_i  (visit_valid && may_visit),
+    .visit_valid_i  (topk_visits ? topk_visit_valid : visit_valid && may_visit),
     .visit_ready_o  (visit_ready),
-    .visit_i        (visit),
-    .visits_end_i   (visits_end),
+    .visit_i        (topk_visits ? topk_visit : visit),
+    .visits_end_i   (topk_visits ? topk_visits_end : visits_end),
     .page_o         (page),
     .entry_i        (entry),
+    .scanned_page_o (scanned_page),
+    .scanned_crc_i  (scanned_crc),
     .body_valid_o   (body_valid),
-    .body_ready_i   (is_maintenance || body_ready),
+    .body_ready_i   (is_maintenance || (is_topk ? topk_body_ready : body_ready)),
     .body_o         (body),
     .request_valid_o(pass_request_valid),
     .request_ready_i(pass_request_ready),
     .request_o      (pass_request),
     .header_valid_i (beat_valid && beat.tag.sink == SinkHeader),
     .header_ready_o (header_ready),
-    .array_taken_i  (beat_valid && beat_ready && beat.tag.sink == SinkArray),
+    .array_taken_i  (beat_valid && beat_ready && beat.tag.sink == SinkArray && !refining),
     .beat_i         (beat),
     .write_valid_o  (erase_valid),
     .write_ready_i  (erase_ready),
@@ -243,12 +250,15 @@ module nkv_engine
   wire is_array = beat_valid && beat.tag.sink == SinkArray && is_scan;
   wire is_key_exponents = beat.tag.array == 4'(PageArrayKExponents);
   wire is_key_rows = beat.tag.array == 4'(PageArrayKRows);
-  wire for_values = beat.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows)} ||
-      ((is_key_exponents || is_key_rows) && beat.tag.keys_too);
-  logic rows_ready, values_ready;
+  wire for_planes = beat.tag.array <= 4'(PageArrayKPlane3);
+  wire for_values = !is_topk &&
+      (beat.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows)} ||
+       ((is_key_exponents || is_key_rows) && beat.tag.keys_too));
+  logic rows_ready, values_ready, planes_ready;
   wire  key_side_ready = !is_key_rows || rows_ready;
   wire  value_side_ready = !for_values || values_ready;
-  wire  array_ready = !is_scan || (key_side_ready && value_side_ready);
+  wire  array_ready =
+      !is_scan || (for_planes ? planes_ready : key_side_ready && value_side_ready);
 
   // ---- The exact stage: keys first, values in the cycles that they leave ----
   localparam int unsigned TokenBits = $clog2(PageTokens);
@@ -311,9 +321,12 @@ module nkv_engine
   );
 
   // ---- Exact scores ----
-  logic      page_valid, page_ready, score_valid, score_ready, score_last;
-  row_form_e page_form;
-  dtype_e    page_dtype;
+  logic      page_ready, score_valid, score_last, attend_scores_ready, topk_scores_ready;
+  logic      attend_page_valid, topk_page_valid;
+  row_form_e attend_page_form;
+  dtype_e    attend_page_dtype;
+  page_body_t topk_page;
+  token_mask_t topk_rows;
   logic [$clog2(PageTokens)-1:0] score_token;
   score_t    score[Rows];
 
@@ -323,11 +336,11 @@ module nkv_engine
     .clear_i          (clear_i || dispatch),
     .key_exponent_i   (key_exponent),
     .head_dim_i       (dim_t'(attend.head_dim)),
-    .page_valid_i     (page_valid),
+    .page_valid_i     (is_topk ? topk_page_valid : attend_page_valid),
     .page_ready_o     (page_ready),
-    .page_form_i      (page_form),
-    .page_dtype_i     (page_dtype),
-    .page_rows_i      ('1),
+    .page_form_i      (is_topk ? topk_page.k_form : attend_page_form),
+    .page_dtype_i     (is_topk ? topk_page.dtype : attend_page_dtype),
+    .page_rows_i      (is_topk ? topk_rows : '1),
     .exponents_valid_i(is_array && is_key_exponents && value_side_ready),
     .rows_valid_i     (is_array && is_key_rows && value_side_ready),
     .rows_ready_o     (rows_ready),
@@ -343,7 +356,7 @@ module nkv_engine
     .dot_tag_i        (dot_tag),
     .dot_i            (dot),
     .score_valid_o    (score_valid),
-    .score_ready_i    (score_ready),
+    .score_ready_i    (is_topk ? topk_scores_ready : attend_scores_ready),
     .score_token_o    (score_token),
     .score_last_o     (score_last),
     .score_o          (score)
@@ -372,15 +385,15 @@ module nkv_engine
     .pass_failure_i  (pass_failure),
     .pass_bursts_i   (pass_bursts),
     .pass_nonfinite_i(pass_nonfinite),
-    .body_valid_i    (body_valid && !is_maintenance),
+    .body_valid_i    (body_valid && is_scan && !is_topk),
     .body_ready_o    (body_ready),
     .body_i          (body),
-    .page_valid_o    (page_valid),
-    .page_ready_i    (page_ready),
-    .page_form_o     (page_form),
-    .page_dtype_o    (page_dtype),
-    .score_valid_i   (score_valid),
-    .score_ready_o   (score_ready),
+    .page_valid_o    (attend_page_valid),
+    .page_ready_i    (page_ready && !is_topk),
+    .page_form_o     (attend_page_form),
+    .page_dtype_o    (attend_page_dtype),
+    .score_valid_i   (score_valid && !is_topk),
+    .score_ready_o   (attend_scores_ready),
     .score_token_i   (score_token),
     .score_last_i    (score_last),
     .score_i         (score),
@@ -411,16 +424,80 @@ module nkv_engine
     .write_o         (attend_write)
   );
 
+  // ---- TOPK ----
+  logic           ranked, topk_write_valid, topk_write_ready;
+  logic           refine_request_valid, refine_request_ready;
+  read_request_t  refine_request;
+  outcome_t       topk_outcome;
+  write_request_t topk_write;
+
+  nkv_topk u_topk (
+    .clk_i,
+    .rst_ni,
+    .clear_i         (clear_i || dispatch),
+    .query_valid_i   (query_valid),
+    .query_row_i     (query_row),
+    .query_word_i    (query_word),
+    .query_i         (query),
+    .start_i         (scan_goes_on && is_topk),
+    .command_i       (topk_command_t'(command_q.command)),
+    .query_exponent_i(query_exponent),
+    .key_exponent_i  (key_exponent),
+    .done_o          (ranked),
+    .outcome_o       (topk_outcome),
+    .pass_start_o    (topk_start),
+    .pass_clear_o    (topk_clear),
+    .pass_o          (topk_pass),
+    .visits_o        (topk_visits),
+    .visit_valid_o   (topk_visit_valid),
+    .visit_ready_i   (visit_ready),
+    .visit_o         (topk_visit),
+    .visits_end_o    (topk_visits_end),
+    .pass_done_i     (pass_done),
+    .pass_failed_i   (pass_failed),
+    .pass_failure_i  (pass_failure),
+    .pass_bursts_i   (pass_bursts),
+    .pass_nonfinite_i(pass_nonfinite),
+    .scanned_page_i  (scanned_page),
+    .scanned_crc_o   (scanned_crc),
+    .body_valid_i    (body_valid && is_topk),
+    .body_ready_o    (topk_body_ready),
+    .body_i          (body),
+    .refining_o      (refining),
+    .entry_page_o    (refined_page),
+    .entry_i         (entry),
+    .request_valid_o (refine_request_valid),
+    .request_ready_i (refine_request_ready),
+    .request_o       (refine_request),
+    .beat_valid_i    (is_array && for_planes),
+    .beat_ready_o    (planes_ready),
+    .beat_i          (beat),
+    .page_valid_o    (topk_page_valid),
+    .page_ready_i    (page_ready && is_topk),
+    .page_o          (topk_page),
+    .page_rows_o     (topk_rows),
+    .score_valid_i   (score_valid && is_topk),
+    .score_ready_o   (topk_scores_ready),
+    .score_token_i   (score_token),
+    .score_last_i    (score_last),
+    .score_i         (score),
+    .write_valid_o   (topk_write_valid),
+    .write_ready_i   (topk_write_ready),
+    .write_o         (topk_write)
+  );
+
   // ---- Memory ----
-  wire request_valid = list_request_valid || query_request_valid || pass_request_valid;
-  wire read_request_t request =
-      list_request_valid ? list_request : query_request_valid ? query_request : pass_request;
+  wire request_valid =
+      list_request_valid || query_request_valid || pass_request_valid || refine_request_valid;
+  wire read_request_t request = list_request_valid ? list_request :
+      query_request_valid ? query_request : pass_request_valid ? pass_request : refine_request;
   logic     request_ready, read_inside, write_inside, unused_reader_idle;
   address_t read_address, write_address;
 
   assign list_request_ready = request_ready;
   assign query_request_ready = request_ready && !list_request_valid;
   assign pass_request_ready = request_ready && !list_request_valid && !query_request_valid;
+  assign refine_request_ready = pass_request_ready && !pass_request_valid;
 
   nkv_window_guard u_read_guard (
     .domain_i (command_q.domain),
@@ -463,11 +540,13 @@ module nkv_engine
   );
   logic unused_r_ready;
 
-  wire write_valid = erase_valid || attend_write_valid;
-  wire write_request_t write = erase_valid ? erase_write : attend_write;
+  wire write_valid = erase_valid || attend_write_valid || topk_write_valid;
+  wire write_request_t write =
+      erase_valid ? erase_write : attend_write_valid ? attend_write : topk_write;
   logic write_ready;
   assign erase_ready = write_ready;
   assign attend_write_ready = write_ready && !erase_valid;
+  assign topk_write_ready = write_ready && !erase_valid && !attend_write_valid;
 
   nkv_window_guard u_write_guard (
     .domain_i (command_q.domain),
@@ -495,6 +574,8 @@ module nkv_engine
     .b_valid_i,
     .b_i
   );
+
+  wire unused_page = ^topk_page;
 
   // ---- The command ----
   localparam int unsigned WatchdogBits = $clog2(WatchdogCycles) + 1;
@@ -524,8 +605,7 @@ module nkv_engine
         StDispatch: begin
           outcome_q <= '0;
           outcome_q.verdict <= verdict;
-          state_q <= dispatch && (is_maintenance || opcode == OpcodeAttend) ? StRun : StOutcome;
-          if (dispatch && opcode == OpcodeTopk) outcome_q.verdict.status <= StatusUnsupported;
+          state_q <= dispatch && (is_maintenance || is_scan) ? StRun : StOutcome;
         end
         StRun: begin
           if (maintained) begin
@@ -534,6 +614,10 @@ module nkv_engine
           end
           if (attended) begin
             outcome_q <= attend_outcome;
+            state_q <= StFlush;
+          end
+          if (ranked) begin
+            outcome_q <= topk_outcome;
             state_q <= StFlush;
           end
           if (scan_ready && !scan_goes_on) begin

@@ -19,6 +19,7 @@ package nkv_pkg;
   localparam int unsigned PlaneTokens = 4;
   // Longest page list that is kept on chip.
   localparam int unsigned ListPages = 512;
+  localparam int unsigned PageIndexBits = $clog2(ListPages);
   localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
   // Memory bursts that an engine may have in flight.
   localparam int unsigned Outstanding = 128;
@@ -79,6 +80,8 @@ package nkv_pkg;
   typedef struct packed {
     logic [6:0]                   last_bytes;  // Bytes that count of the last burst, 1 to 64.
     logic [$clog2(PageTokens)-1:0] token;      // Rows and granules: the first token.
+    logic [PageIndexBits-1:0]     page;        // Of the list on chip.
+    logic                         page_last;   // The last read of its page in this pass.
     logic                         keys_too;    // Key rows that are the page's values, too.
     logic                         whole;       // A whole array, which has a checksum.
     logic [3:0]                   array;       // PageArray*.
@@ -149,7 +152,6 @@ package nkv_pkg;
   typedef logic [PageTokens-1:0] token_mask_t;
   // A page's place in the list of its command, and in the part of it that is on chip.
   typedef logic [$clog2(MaxTokens)-1:0] list_index_t;
-  localparam int unsigned PageIndexBits = $clog2(ListPages);
   typedef logic [PageIndexBits-1:0] page_index_t;
 
   // A page that a pass goes to, and which of its tokens it is for.
@@ -182,7 +184,9 @@ package nkv_pkg;
   // A page whose body has been asked for, as whoever takes its bursts must know it.
   typedef struct packed {
     page_index_t        page;
-    token_mask_t        visible;   // In sight, and the key is finite.
+    token_mask_t        tokens;     // The visit's,
+    token_mask_t        nonfinite;  // and those whose key is not finite.
+    logic [31:0]        crc_hot;
     row_form_e          k_form;
     row_form_e          v_form;
     dtype_e             dtype;
@@ -194,6 +198,9 @@ package nkv_pkg;
   typedef struct packed {
     logic [PageArrayCount-1:0] whole;       // Arrays, ascending, each verified.
     logic                      compressed;  // Of compressed pages the payload instead.
+    logic                      rows;        // After the arrays, the key rows of the visit's tokens.
+    logic                      scan;        // Instead: digests, and planes a page later.
+    logic [2:0]                planes;      // That a scan reads.
   } plan_t;
 
   // Entries of a page list that are to be brought on chip.

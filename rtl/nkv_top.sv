@@ -9,7 +9,7 @@ module nkv_top
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
 #(
-  parameter int unsigned WatchdogCycles = 65536,
+  parameter int unsigned WatchdogCycles = 262144,
   parameter logic [63:0] ClockHz = 64'd400_000_000
 ) (
   input  logic        clk_i,
@@ -49,6 +49,7 @@ module nkv_top
     hw2reg = '0;
     hw2reg.memory_bytes = memory_bytes_i;
     hw2reg.features[FeatureTicks] = 1'b1;
+    hw2reg.features[FeatureTopk] = 1'b1;
     hw2reg.limits = '{
         queues: 8'(MaxQueues),
         group: 8'(Rows),

@@ -4,7 +4,7 @@ module nkv_top_flat
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
 #(
-  parameter int unsigned WatchdogCycles = 65536
+  parameter int unsigned WatchdogCycles = 262144
 ) (
   input  logic         clk_i,
   input  logic         rst_ni,

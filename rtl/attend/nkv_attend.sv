@@ -177,7 +177,7 @@ module nkv_attend
     .query_exponent_i,
     .page_valid_i    (to_logits_valid),
     .page_ready_o    (to_logits_ready),
-    .page_visible_i  (to_logits.visible),
+    .page_visible_i  (to_logits.tokens & ~to_logits.nonfinite),
     .score_valid_i,
     .score_ready_o,
     .score_token_i,
@@ -302,7 +302,7 @@ module nkv_attend
           head_dim: command_i.head_dim,
           value_dim: command_i.value_dim
       },
-      plan: '{whole: arrays, compressed: 1'b0},
+      plan: '{whole: arrays, default: '0},
       erase: 1'b0
   };
 

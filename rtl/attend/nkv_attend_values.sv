@@ -185,7 +185,7 @@ module nkv_attend_values
     .rst_ni,
     .clear_i,
     .start_i    (weights_start),
-    .visible_i  (page_i.visible),
+    .visible_i  (page_i.tokens & ~page_i.nonfinite),
     .bank_i     (page_bank_i),
     .reference_i(page_reference_i),
     .read_o,
@@ -250,7 +250,7 @@ module nkv_attend_values
     end
   end
 
-  wire unused = ^{page_i.page, page_i.k_step_exponent, page_i.v_exponent, beat_i.fault,
+  wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, page_i.v_exponent, beat_i.fault,
                   beat_i.poison, beat_i.tag, decoder_idle, word_tag[TokenBits-1:0]};
 
 endmodule

@@ -20,6 +20,11 @@ module nkv_page_accept
   input  visit_t       pending_visit_i,
   input  page_entry_t  pending_entry_i,
 
+  // What was scanned must be what is read now: the checksum that the header's first half had then.
+  input  logic         was_scanned_i,
+  output page_index_t  scanned_page_o,
+  input  logic [31:0]  scanned_crc_i,  // Of `scanned_page_o`, some cycles later.
+
   input  logic         beat_valid_i,  // Beats for SinkHeader.
   output logic         beat_ready_o,
   input  read_beat_t   beat_i,
@@ -150,9 +155,12 @@ module nkv_page_accept
                  (demand_i.values && header_q.value_dim != demand_i.value_dim) ||
                  (demand_i.values && any_before_q && stores_values != stores_values_q)) begin
       status = StatusBadPage;
+    end else if (was_scanned_i && header_q.crc_hot != scanned_crc_i) begin
+      status = StatusStalePage;
     end
   end
 
+  assign scanned_page_o = pending_visit_i.page;
   page_record_t record_q;
   assign record_o = record_q;
   assign record_valid_o = state_q == StRecord;

@@ -28,6 +28,9 @@ module nkv_page_pass
   output page_index_t    page_o,          // Look-up in the page list.
   input  page_entry_t    entry_i,
 
+  output page_index_t    scanned_page_o,  // With plan.rows: its header's checksum when scanned.
+  input  logic [31:0]    scanned_crc_i,
+
   output logic           body_valid_o,    // Pages whose bursts will come, in order.
   input  logic           body_ready_i,
   output page_body_t     body_o,
@@ -120,6 +123,9 @@ module nkv_page_pass
     .pending_ready_o(pending_ready),
     .pending_visit_i(pending_visit),
     .pending_entry_i(pending_entry),
+    .was_scanned_i  (plan_i.rows),
+    .scanned_page_o,
+    .scanned_crc_i,
     .beat_valid_i   (waiting_valid),
     .beat_ready_o   (waiting_ready),
     .beat_i         (waiting),
@@ -133,39 +139,71 @@ module nkv_page_pass
   // A body that was announced comes whole: its user waits for it.
   logic begun;
   wire  drop = refused || (failed_o && !begun);
-  logic stream_ready, erase_ready;
-  logic stream_request_valid, stream_request_ready;
-  read_request_t stream_request;
-  logic        expect_valid, expect_ready, expect_nothing;
-  logic [31:0] expect_crc;
-  list_index_t expect_index;
+  wire  to_stream = record_valid && !drop && !erase_i && !plan_i.scan;
+  wire  to_scan = record_valid && !drop && !erase_i && plan_i.scan;
+  logic stream_ready, scan_ready, erase_ready, stream_begun, scan_begun, scan_idle;
+  logic stream_body_valid, scan_body_valid;
+  logic stream_request_valid, scan_request_valid, body_request_valid, body_request_ready;
+  read_request_t stream_request, scan_request;
+  logic        stream_expects, scan_expects, expect_ready, expect_nothing;
+  logic [31:0] stream_crc, scan_crc, stream_bursts, scan_bursts;
+  list_index_t stream_index, scan_index;
 
-  assign record_ready = drop || (erase_i ? erase_ready : stream_ready);
+  assign begun = plan_i.scan ? scan_begun : stream_begun;
+  assign record_ready = drop ||
+      (erase_i ? erase_ready : plan_i.scan ? scan_ready : stream_ready);
   assign released = record_valid && record_ready;
+  assign body_valid_o = stream_body_valid || scan_body_valid;
+  assign bursts_o = plan_i.scan ? scan_bursts : stream_bursts;
+  assign body_request_valid = stream_request_valid || scan_request_valid;
 
   nkv_page_stream u_stream (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .begun_o         (begun),
-    .header_bursts_i (demand_i.whole_header ? 2'd2 : 2'd1),
+    .begun_o         (stream_begun),
+    .header_bursts_i (plan_i.rows ? 2'd0 : demand_i.whole_header ? 2'd2 : 2'd1),
     .plan_i,
     .first_index_i,
-    .record_valid_i  (record_valid && !drop && !erase_i),
+    .record_valid_i  (to_stream),
     .record_ready_o  (stream_ready),
     .record_i        (record),
-    .body_valid_o,
+    .body_valid_o    (stream_body_valid),
     .body_ready_i,
     .body_o,
-    .bursts_o,
+    .bursts_o        (stream_bursts),
     .request_valid_o (stream_request_valid),
-    .request_ready_i (stream_request_ready),
+    .request_ready_i (body_request_ready),
     .request_o       (stream_request),
-    .expect_valid_o  (expect_valid),
+    .expect_valid_o  (stream_expects),
     .expect_ready_i  (expect_ready),
     .expect_nothing_o(expect_nothing),
-    .expect_crc_o    (expect_crc),
-    .expect_index_o  (expect_index)
+    .expect_crc_o    (stream_crc),
+    .expect_index_o  (stream_index)
+  );
+
+  nkv_scan_stream u_scan (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .planes_i       (plan_i.planes),
+    .first_index_i,
+    .flush_i        (visits_end_i && headers_idle),
+    .record_valid_i (to_scan),
+    .record_ready_o (scan_ready),
+    .record_i       (record),
+    .begun_o        (scan_begun),
+    .idle_o         (scan_idle),
+    .bursts_o       (scan_bursts),
+    .body_valid_o   (scan_body_valid),
+    .body_ready_i,
+    .request_valid_o(scan_request_valid),
+    .request_ready_i(body_request_ready),
+    .request_o      (scan_request),
+    .expect_valid_o (scan_expects),
+    .expect_ready_i (expect_ready),
+    .expect_crc_o   (scan_crc),
+    .expect_index_o (scan_index)
   );
 
   nkv_page_eraser u_eraser (
@@ -181,10 +219,11 @@ module nkv_page_pass
   );
 
   // Headers go first: they are few, and everything waits for them.
-  assign request_valid_o = header_request_valid || stream_request_valid;
-  assign request_o = header_request_valid ? header_request : stream_request;
+  assign request_valid_o = header_request_valid || body_request_valid;
+  assign request_o = header_request_valid ? header_request :
+      plan_i.scan ? scan_request : stream_request;
   assign header_request_ready = request_ready_i;
-  assign stream_request_ready = request_ready_i && !header_request_valid;
+  assign body_request_ready = request_ready_i && !header_request_valid;
 
   // ---- Checksums ----
   logic          wrong, verify_idle;
@@ -194,11 +233,11 @@ module nkv_page_pass
     .clk_i,
     .rst_ni,
     .clear_i,
-    .expect_valid_i  (expect_valid),
+    .expect_valid_i  (stream_expects || scan_expects),
     .expect_ready_o  (expect_ready),
-    .expect_nothing_i(expect_nothing),
-    .expect_crc_i    (expect_crc),
-    .expect_index_i  (expect_index),
+    .expect_nothing_i(expect_nothing && !plan_i.scan),
+    .expect_crc_i    (plan_i.scan ? scan_crc : stream_crc),
+    .expect_index_i  (plan_i.scan ? scan_index : stream_index),
     .beat_valid_i    (array_taken_i && beat_i.tag.whole),
     .beat_i,
     .failed_o        (wrong),
@@ -213,6 +252,13 @@ module nkv_page_pass
       index: list_index_t'(record.verdict.detail)
   };
 
+  // Rows have no checksum, but may come with poison.
+  wire poisoned = array_taken_i && !beat_i.tag.whole && beat_i.poison;
+  wire page_failure_t poisoned_page = '{
+      status: StatusPoison,
+      index: first_index_i + list_index_t'(beat_i.tag.page)
+  };
+
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       failed_o <= 1'b0;
@@ -223,6 +269,9 @@ module nkv_page_pass
       // An array of a page that was accepted before any page was refused.
       failed_o <= 1'b1;
       failure_o <= wrong_page;
+    end else if (poisoned && (!failed_o || poisoned_page.index < failure_o.index)) begin
+      failed_o <= 1'b1;
+      failure_o <= poisoned_page;
     end else if (refuses) begin
       failed_o <= 1'b1;
       failure_o <= refused_page;
@@ -237,12 +286,25 @@ module nkv_page_pass
     end
   end
 
+  // Rows that have been asked for and have not come.
+  logic [15:0] rows_due_q;
+  wire rows_asked = request_valid_o && request_ready_i && request_o.tag.sink == SinkArray &&
+      !request_o.tag.whole;
+  wire rows_came = array_taken_i && !beat_i.tag.whole && beat_i.last;
+  wire rows_due = rows_due_q != '0;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) rows_due_q <= '0;
+    else if (clear_i) rows_due_q <= '0;
+    else rows_due_q <= rows_due_q + 16'(rows_asked) - 16'(rows_came);
+  end
+
   // A verdict of the checksums follows the last of them by one cycle.
   logic settled_q;
+  wire  all_idle = verify_idle && headers_idle && visits_end_i && scan_idle && !rows_due;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) settled_q <= 1'b0;
-    else settled_q <= verify_idle && headers_idle && visits_end_i && !clear_i;
+    else settled_q <= all_idle && !clear_i;
   end
-  assign done_o = settled_q && verify_idle && headers_idle && visits_end_i;
+  assign done_o = settled_q && all_idle;
 
 endmodule

@@ -2,6 +2,9 @@
 // in which they lie, each with a checksum to expect. An array that a page does not have is expected
 // to have the checksum of nothing. One request per cycle. Before its first array a page's body is
 // announced to whoever takes its bursts.
+//
+// With `plan.rows` the arrays are followed by the key rows of the visit's tokens, which have no
+// checksum of their own.
 
 module nkv_page_stream
   import nkv_abi_pkg::*;
@@ -71,12 +74,42 @@ module nkv_page_stream
     if (is_compressed) expect_crc_o = header.crc_v_exceptions;
   end
 
+  // ---- Chosen rows, after the arrays ----
+  logic       arrays_done_q, row_valid, rows_ready, unused_row_last, unused_row_shared;
+  logic [$clog2(PageTokens)-1:0] row;
+  logic [2:0] row_bursts, unused_row_start;
+  logic [7:0] row_burst;
+  wire [31:0] k_row_bytes = row_bytes(header.k_form, header.dtype, 32'(header.head_dim));
+  wire        rows_now = record_valid_i && arrays_done_q;
+  wire        row_needs_read = row_valid && row_bursts != '0;
+  wire        row_done = row_valid && (request_ready_i || row_bursts == '0);
+
+  nkv_row_places u_rows (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .valid_i     (rows_now),
+    .ready_o     (rows_ready),
+    .rows_i      (record_i.visit.tokens),
+    .granules_i  (k_row_bytes[8:3]),
+    .row_valid_o (row_valid),
+    .row_ready_i (row_done),
+    .row_o       (row),
+    .row_last_o  (unused_row_last),
+    .row_start_o (unused_row_start),
+    .row_shared_o(unused_row_shared),
+    .row_burst_o (row_burst),
+    .row_bursts_o(row_bursts)
+  );
+
   logic announced_q;
   assign begun_o = announced_q;
   assign body_valid_o = record_valid_i && !announced_q;
   assign body_o = '{
       page: record_i.visit.page,
-      visible: record_i.visit.tokens & ~header.nonfinite,
+      tokens: record_i.visit.tokens,
+      nonfinite: header.nonfinite,
+      crc_hot: header.crc_hot,
       k_form: header.k_form,
       v_form: header.v_form,
       dtype: header.dtype,
@@ -84,36 +117,52 @@ module nkv_page_stream
       v_exponent: header.v_exponent
   };
 
-  wire needed = record_valid_i && announced_q && wanted;
-  assign request_valid_o = needed && !nothing && expect_ready_i;
+  wire needed = record_valid_i && announced_q && !arrays_done_q && wanted;
+  assign request_valid_o = row_needs_read || (needed && !nothing && expect_ready_i);
   assign expect_valid_o = needed && (nothing || request_ready_i);
   assign expect_nothing_o = nothing;
   assign expect_index_o = first_index_i + list_index_t'(record_i.visit.page);
-  assign request_o = '{
-      tag: '{
-          sink: SinkArray,
-          array: array_q,
-          keys_too: header.v_form == RowFormNone,
-          whole: 1'b1,
-          token: '0,
-          last_bytes: rest == '0 ? 7'(BurstBytes) : 7'(rest)
-      },
-      bursts: burst_count_t'((33'(bytes) + 33'(BurstBytes) - 33'd1) >> $clog2(BurstBytes)),
-      address: record_i.address + 64'(offset)
-  };
+  always_comb begin
+    request_o.tag = '{
+        sink: SinkArray,
+        array: array_q,
+        whole: 1'b1,
+        page: record_i.visit.page,
+        page_last: 1'b0,
+        keys_too: header.v_form == RowFormNone,
+        token: '0,
+        last_bytes: rest == '0 ? 7'(BurstBytes) : 7'(rest)
+    };
+    request_o.bursts =
+        burst_count_t'((33'(bytes) + 33'(BurstBytes) - 33'd1) >> $clog2(BurstBytes));
+    request_o.address = record_i.address + 64'(offset);
+    if (rows_now) begin
+      request_o.tag.array = array_t'(PageArrayKRows);
+      request_o.tag.whole = 1'b0;
+      request_o.tag.token = row;
+      request_o.tag.last_bytes = 7'(BurstBytes);
+      request_o.bursts = burst_count_t'(row_bursts);
+      request_o.address = record_i.address + 64'(record_i.offset[PageArrayKRows]) +
+          64'({row_burst, 6'b0});
+    end
+  end
 
-  wire step = record_valid_i && announced_q && (!wanted || (expect_valid_o && expect_ready_i));
-  assign record_ready_o = step && last_array;
+  wire step = record_valid_i && announced_q && !arrays_done_q &&
+      (!wanted || (expect_valid_o && expect_ready_i));
+  assign record_ready_o = rows_now ? rows_ready : step && last_array && !plan_i.rows;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       array_q <= '0;
       announced_q <= 1'b0;
+      arrays_done_q <= 1'b0;
     end else if (clear_i || record_ready_o) begin
       array_q <= '0;
       announced_q <= 1'b0;
+      arrays_done_q <= 1'b0;
     end else begin
       if (step) array_q <= array_q + 1'b1;
+      if (step && last_array) arrays_done_q <= 1'b1;
       if (body_valid_o && body_ready_i) announced_q <= 1'b1;
     end
   end
@@ -129,6 +178,6 @@ module nkv_page_stream
     end
   end
 
-  wire unused = ^{record_i.verdict, record_i.total_bytes, header};
+  wire unused = ^{plan_i.scan, plan_i.planes, k_row_bytes, record_i.verdict, record_i.total_bytes, header};
 
 endmodule

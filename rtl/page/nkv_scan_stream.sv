@@ -1,0 +1,138 @@
+// Asks for what a plane scan reads of accepted pages: the digest of each page, then the planes of the
+// page before it, so that a page's weights are made while planes of another pass (nkv_scan). The last
+// page's planes follow when `flush_i` says that no page comes any more.
+
+module nkv_scan_stream
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+(
+  input  logic          clk_i,
+  input  logic          rst_ni,
+  input  logic          clear_i,
+  input  logic [2:0]    planes_i,         // 1 to KeyPlanes.
+  input  list_index_t   first_index_i,
+  input  logic          flush_i,
+
+  input  logic          record_valid_i,   // Pages whose verdict is OK.
+  output logic          record_ready_o,
+  input  page_record_t  record_i,
+  output logic          begun_o,          // The record's body has been announced.
+  output logic          idle_o,           // No planes are left to be asked for.
+  output logic [31:0]   bursts_o,         // Of headers, digests and planes, since clear_i.
+
+  output logic          body_valid_o,
+  input  logic          body_ready_i,
+
+  output logic          request_valid_o,
+  input  logic          request_ready_i,
+  output read_request_t request_o,
+
+  output logic          expect_valid_o,
+  input  logic          expect_ready_i,
+  output logic [31:0]   expect_crc_o,
+  output list_index_t   expect_index_o
+);
+
+  // What the planes of the page before still need.
+  typedef struct packed {
+    page_index_t                page;
+    logic [63:0]                address;
+    logic [KeyPlanes-1:0][31:0] crc;
+    logic [31:0]                offset;  // Of the first plane.
+    logic [31:0]                bytes;   // Of each.
+  } before_t;
+
+  typedef enum logic [1:0] {
+    StAnnounce,
+    StDigest,
+    StPlanes   // Of the page before.
+  } state_e;
+
+  state_e     state_q;
+  before_t    before_q;
+  logic       any_before_q;
+  logic [2:0] plane_q;
+
+  wire page_header_t header = record_i.header;
+  wire in_planes = state_q == StPlanes;
+  wire last_plane = plane_q + 3'd1 == planes_i;
+  wire [31:0] digest_rest = record_i.bytes[PageArrayKDigest] % BurstBytes;
+  wire [31:0] bytes = in_planes ? before_q.bytes : record_i.bytes[PageArrayKDigest];
+
+  assign body_valid_o = state_q == StAnnounce && record_valid_i;
+  assign begun_o = state_q != StAnnounce;
+  assign idle_o = !any_before_q && state_q == StAnnounce;
+
+  wire needed = (state_q == StDigest && record_valid_i) || (in_planes && any_before_q);
+  assign request_valid_o = needed && expect_ready_i;
+  assign expect_valid_o = needed && request_ready_i;
+  wire step = needed && request_ready_i && expect_ready_i;
+
+  assign expect_crc_o = in_planes ? before_q.crc[plane_q[1:0]] : header.crc_k_digest;
+  assign expect_index_o = first_index_i +
+      list_index_t'(request_o.tag.page);
+  assign request_o = '{
+      tag: '{
+          sink: SinkArray,
+          array: in_planes ? 4'(PageArrayKPlane0) + 4'(plane_q) : 4'(PageArrayKDigest),
+          whole: 1'b1,
+          page: in_planes ? before_q.page : record_i.visit.page,
+          page_last: in_planes && last_plane,
+          keys_too: 1'b0,
+          token: '0,
+          last_bytes: in_planes || digest_rest == '0 ? 7'(BurstBytes) : 7'(digest_rest)
+      },
+      bursts: burst_count_t'((bytes + 32'(BurstBytes) - 32'd1) >> $clog2(BurstBytes)),
+      address: in_planes ? before_q.address + 64'(before_q.offset) +
+          64'(before_q.bytes) * 64'(plane_q) : record_i.address +
+          64'(record_i.offset[PageArrayKDigest])
+  };
+
+  // The record stays until the planes of the page before it have been asked for.
+  wire planes_end = in_planes && (!any_before_q || (step && last_plane));
+  assign record_ready_o = planes_end && record_valid_i;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q <= StAnnounce;
+      before_q <= '0;
+      any_before_q <= 1'b0;
+      plane_q <= '0;
+      bursts_o <= '0;
+    end else if (clear_i) begin
+      state_q <= StAnnounce;
+      any_before_q <= 1'b0;
+      plane_q <= '0;
+      bursts_o <= '0;
+    end else begin
+      // A scan reads the first half of each header.
+      if (body_valid_o && body_ready_i) bursts_o <= bursts_o + 32'd1;
+      if (step) bursts_o <= bursts_o + 32'(request_o.bursts);
+      if (step && in_planes) plane_q <= last_plane ? '0 : plane_q + 3'd1;
+      unique case (state_q)
+        StAnnounce: begin
+          if (body_valid_o && body_ready_i) state_q <= StDigest;
+          else if (flush_i && any_before_q && !record_valid_i) state_q <= StPlanes;
+        end
+        StDigest: if (step) state_q <= StPlanes;
+        StPlanes: begin
+          if (planes_end) begin
+            state_q <= StAnnounce;
+            any_before_q <= record_valid_i;
+            before_q <= '{
+                page: record_i.visit.page,
+                address: record_i.address,
+                crc: header.crc_k_plane,
+                offset: record_i.offset[PageArrayKPlane0],
+                bytes: record_i.bytes[PageArrayKPlane0]
+            };
+          end
+        end
+        default: state_q <= StAnnounce;
+      endcase
+    end
+  end
+
+  wire unused = ^{record_i, header};
+
+endmodule

@@ -1,0 +1,169 @@
+// Asks for what sharpens midpoints (ARITHMETIC.md 5.2 and 5.4): of each page with tokens alive its
+// digest again, and of one plane the granules that hold such a token. A page's digest comes before the
+// granules of the page before it, as nkv_scan wants it. Pages were accepted when they were scanned.
+
+module nkv_refine_stream
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_scan_pkg::*;
+(
+  input  logic          clk_i,
+  input  logic          rst_ni,
+  input  logic          clear_i,
+
+  input  logic [15:0]   head_dim_i,       // Held, as the plane: 1 to KeyPlanes.
+  input  planes_t       plane_i,
+  input  logic          flush_i,          // No page comes any more.
+
+  input  logic          page_valid_i,     // With tokens alive.
+  output logic          page_ready_o,
+  input  visit_t        page_i,
+  input  page_entry_t   entry_i,          // Of the page, a cycle after it came.
+  input  logic signed [15:0] step_exponent_i,  // As the entry.
+
+  output logic          record_valid_o,   // To nkv_scan.
+  input  logic          record_ready_i,
+  output scan_page_t    record_o,
+
+  output logic          request_valid_o,
+  input  logic          request_ready_i,
+  output read_request_t request_o,
+  output logic [31:0]   bursts_o,         // Since clear_i.
+  output logic          idle_o
+);
+
+  localparam int unsigned TokenBits = $clog2(PageTokens);
+
+  typedef struct packed {
+    visit_t             visit;
+    logic [63:0]        address;
+    logic signed [15:0] step_exponent;
+  } refined_t;
+
+  typedef enum logic [2:0] {
+    StPage,
+    StLookUp,
+    StRecord,
+    StDigest,
+    StGranules   // Of the page before.
+  } state_e;
+
+  // Tokens of a granule as a power of two: the least number whose bits fill whole bursts.
+  function automatic logic [2:0] granule_log2(logic [2:0] chunks);
+    // head_dim / 16 is odd, or has one, two or three factors of two.
+    if (chunks[0]) return 3'd5;
+    if (chunks[1]) return 3'd4;
+    if (chunks[2]) return 3'd3;
+    return 3'd2;
+  endfunction
+
+  state_e      state_q;
+  refined_t before_q, now_q;
+  logic        any_before_q;
+  token_mask_t asked_q;   // Tokens of granules that are done with.
+  wire [2:0]   log2 = granule_log2(head_dim_i[6:4]);
+  wire [31:0]  digest_bytes = 32'(head_dim_i) * 32'd2;
+  wire [31:0]  digest_padded = (digest_bytes + 32'd63) & ~32'd63;
+  wire [31:0]  plane_bytes = 32'(head_dim_i) * 32'(PageTokens / 8);
+  wire [25:0]  granule_bursts = burst_count_t'((32'(head_dim_i) << log2) >> 9);
+
+  wire token_mask_t left = before_q.visit.tokens & ~asked_q;
+  logic [TokenBits-1:0] token;
+  always_comb begin
+    token = '0;
+    for (int i = int'(PageTokens) - 1; i >= 0; i--) if (left[i]) token = TokenBits'(i);
+  end
+  wire [TokenBits-1:0] first = (token >> log2) << log2;
+  wire token_mask_t granule = ~({PageTokens{1'b1}} << (7'd1 << log2)) << first;
+  wire last_granule = (left & ~granule) == '0;
+
+  wire step = request_valid_o && request_ready_i;
+  wire granules_end = !any_before_q || (step && last_granule);
+  wire [63:0] plane_at = before_q.address + 64'(PageHeaderBytes) + 64'(digest_padded) +
+      64'(plane_bytes) * (64'(plane_i) - 64'd1);
+
+  assign page_ready_o = state_q == StLookUp;
+  assign record_valid_o = state_q == StRecord;
+  assign record_o = '{
+      page: page_t'(now_q.visit.page),
+      tokens: now_q.visit.tokens,
+      step_exponent: now_q.step_exponent,
+      first: 1'b0
+  };
+  assign request_valid_o = state_q == StDigest || (state_q == StGranules && any_before_q);
+  always_comb begin
+    request_o.tag = '{
+        sink: SinkArray,
+        array: 4'(PageArrayKDigest),
+        whole: 1'b0,
+        page: now_q.visit.page,
+        page_last: 1'b0,
+        keys_too: 1'b0,
+        token: '0,
+        last_bytes: 7'(BurstBytes)
+    };
+    request_o.bursts = burst_count_t'(digest_padded >> 6);
+    request_o.address = now_q.address + 64'(PageHeaderBytes);
+    if (state_q == StGranules) begin
+      request_o.tag.array = 4'(PageArrayKPlane0) + 4'(plane_i) - 4'd1;
+      request_o.tag.page = before_q.visit.page;
+      request_o.tag.page_last = last_granule;
+      request_o.tag.token = first;
+      request_o.bursts = granule_bursts;
+      request_o.address = plane_at + 64'((32'(first) * 32'(head_dim_i)) >> 3);
+    end
+  end
+  assign idle_o = state_q == StPage && !any_before_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q <= StPage;
+      before_q <= '0;
+      now_q <= '0;
+      any_before_q <= 1'b0;
+      asked_q <= '0;
+      bursts_o <= '0;
+    end else if (clear_i) begin
+      state_q <= StPage;
+      any_before_q <= 1'b0;
+      asked_q <= '0;
+      bursts_o <= '0;
+    end else begin
+      if (step) bursts_o <= bursts_o + 32'(request_o.bursts);
+      unique case (state_q)
+        StPage: begin
+          now_q.visit <= page_i;
+          if (page_valid_i) state_q <= StLookUp;
+          else if (flush_i && any_before_q) state_q <= StGranules;
+        end
+        StLookUp: begin
+          now_q.address <= 64'(entry_i.page) * 64'(PageGrainBytes);
+          now_q.step_exponent <= step_exponent_i;
+          state_q <= StRecord;
+        end
+        StRecord: if (record_ready_i) state_q <= StDigest;
+        StDigest: if (step) state_q <= StGranules;
+        StGranules: begin
+          if (step) asked_q <= asked_q | granule;
+          if (granules_end) begin
+            state_q <= StPage;
+            asked_q <= '0;
+            before_q <= now_q;
+            any_before_q <= !flush_now;
+          end
+        end
+        default: state_q <= StPage;
+      endcase
+    end
+  end
+
+  // The page before was the last: nothing has come since.
+  logic flush_now;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) flush_now <= 1'b0;
+    else if (state_q == StPage) flush_now <= !page_valid_i;
+  end
+
+  wire unused = ^{entry_i, before_q.step_exponent};
+
+endmodule

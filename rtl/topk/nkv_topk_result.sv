@@ -1,0 +1,227 @@
+// Writes what TOPK returns: ids [rows][top_k], scores [rows][top_k] as binary32, counts [rows], each part
+// from a burst boundary on. Rows give their tokens in order; places that are left hold no token and a
+// score of minus infinity (ARITHMETIC.md section 6).
+
+module nkv_topk_result
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_exact_pkg::*;
+(
+  input  logic           clk_i,
+  input  logic           rst_ni,
+  input  logic           clear_i,
+
+  input  logic           start_i,            // All that follows is held until done_o.
+  input  logic [63:0]    address_i,
+  input  group_t         rows_i,
+  input  logic [15:0]    top_k_i,
+  input  logic [31:0]    scale_i,
+  input  exponent_t      query_exponent_i[Rows],
+  input  exponent_t      key_exponent_i,
+  input  logic [15:0]    count_i[Rows],      // Tokens that a row gives.
+  output logic           done_o,             // For one cycle: everything has been handed on.
+
+  output row_index_t     row_o,              // Whose token is wanted.
+  input  logic           token_valid_i,
+  output logic           token_ready_o,
+  input  logic [19:0]    token_i,
+  input  score_t         token_score_i,
+
+  output logic           write_valid_o,
+  input  logic           write_ready_i,
+  output write_request_t write_o
+);
+
+  localparam logic [31:0] NoToken = 32'hffff_ffff;
+  localparam logic [31:0] MinusInfinity = 32'hff80_0000;
+
+  typedef enum logic [1:0] {
+    StIdle,
+    StTokens,
+    StScores,  // Until the last score has been written.
+    StCounts
+  } state_e;
+
+  state_e      state_q;
+  row_index_t  row_q;
+  logic [15:0] place_q;
+  wire last_place = place_q + 16'd1 == top_k_i;
+  wire last_row = group_t'(row_q) + 1'b1 == rows_i;
+  wire found = place_q < count_i[row_q];
+
+  assign row_o = row_q;
+
+  // ---- Scores, queued so that no conversion ever waits ----
+  typedef struct packed {
+    logic        last;
+    logic [31:0] score;
+  } score_word_t;
+  localparam int unsigned Queue = 32;
+  logic        convert_valid, queued_valid, scores_ready, unused_queue_ready;
+  logic [31:0] converted;
+  score_word_t queued;
+  logic [$clog2(Queue):0] queued_used, under_way_q;
+  logic        last_fed;
+
+  nkv_score_float u_float (
+    .clk_i,
+    .rst_ni,
+    .valid_i         (convert_valid),
+    .score_i         (token_score_i),
+    .query_exponent_i(query_exponent_i[row_q]),
+    .key_exponent_i,
+    .scale_i,
+    .valid_o         (converted_valid),
+    .float_o         (converted)
+  );
+  logic converted_valid;
+
+  // A place without a token goes the same way, so that order stays: what it is travels beside.
+  localparam int unsigned Latency = nkv_select_pkg::ScoreFloatLatency;
+  typedef struct packed {
+    logic valid;
+    logic found;
+    logic last;
+  } side_t;
+  side_t side_q[Latency];
+
+  logic ids_ready, counts_ready_unused;
+  wire  has_room = queued_used + under_way_q < ($clog2(Queue) + 1)'(Queue - 2);
+  wire  step = state_q == StTokens && ids_ready && has_room && (!found || token_valid_i);
+  assign token_ready_o = step && found;
+  assign convert_valid = step;
+  assign last_fed = last_place && last_row;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      for (int unsigned i = 0; i < Latency; i++) side_q[i] <= '0;
+    end else begin
+      side_q[0] <= '{valid: step, found: found, last: last_fed};
+      for (int unsigned i = 1; i < Latency; i++) side_q[i] <= side_q[i-1];
+    end
+  end
+
+  wire side_t side = side_q[Latency-1];
+  nkv_fifo #(
+    .T(score_word_t),
+    .Depth(Queue)
+  ) u_queue (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (side.valid),
+    .in_ready_o (unused_queue_ready),
+    .in_data_i  ('{last: side.last, score: side.found ? converted : MinusInfinity}),
+    .out_valid_o(queued_valid),
+    .out_ready_i(scores_ready),
+    .out_data_o (queued),
+    .used_o     (queued_used)
+  );
+
+  // ---- Three streams of words ----
+  wire [63:0] table_bytes = (64'(rows_i) * 64'(top_k_i) * 64'd4 + 64'd63) & ~64'd63;
+  logic       ids_idle, scores_idle, counts_idle;
+  logic       ids_valid, scores_valid, counts_valid;
+  write_request_t ids_write, scores_write, counts_write;
+
+  nkv_word_packer u_ids (
+    .clk_i,
+    .rst_ni,
+    .start_i      (start_i),
+    .address_i    (address_i),
+    .idle_o       (ids_idle),
+    .word_valid_i (step),
+    .word_ready_o (ids_ready),
+    .word_i       (found ? 32'(token_i) : NoToken),
+    .word_last_i  (last_fed),
+    .write_valid_o(ids_valid),
+    .write_ready_i(write_ready_i),
+    .write_o      (ids_write)
+  );
+
+  nkv_word_packer u_scores (
+    .clk_i,
+    .rst_ni,
+    .start_i      (start_i),
+    .address_i    (address_i + table_bytes),
+    .idle_o       (scores_idle),
+    .word_valid_i (queued_valid),
+    .word_ready_o (scores_ready),
+    .word_i       (queued.score),
+    .word_last_i  (queued.last),
+    .write_valid_o(scores_valid),
+    .write_ready_i(write_ready_i && !ids_valid),
+    .write_o      (scores_write)
+  );
+
+  nkv_word_packer u_counts (
+    .clk_i,
+    .rst_ni,
+    .start_i      (start_i),
+    .address_i    (address_i + 2 * table_bytes),
+    .idle_o       (counts_idle),
+    .word_valid_i (state_q == StCounts && counts_left_q),
+    .word_ready_o (counts_ready_unused),
+    .word_i       (32'(count_i[row_q])),
+    .word_last_i  (last_row),
+    .write_valid_o(counts_valid),
+    .write_ready_i(write_ready_i && !ids_valid && !scores_valid),
+    .write_o      (counts_write)
+  );
+  logic counts_left_q;
+
+  assign write_valid_o = ids_valid || scores_valid || counts_valid;
+  assign write_o = ids_valid ? ids_write : scores_valid ? scores_write : counts_write;
+
+  wire scores_done = queued_used == '0 && under_way_q == '0 && ids_idle && scores_idle;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      row_q <= '0;
+      place_q <= '0;
+      under_way_q <= '0;
+      counts_left_q <= 1'b0;
+      done_o <= 1'b0;
+    end else if (clear_i) begin
+      state_q <= StIdle;
+      under_way_q <= '0;
+      done_o <= 1'b0;
+    end else begin
+      done_o <= 1'b0;
+      under_way_q <= under_way_q + ($clog2(Queue) + 1)'(step) -
+          ($clog2(Queue) + 1)'(side.valid);
+      unique case (state_q)
+        StIdle: begin
+          row_q <= '0;
+          place_q <= '0;
+          if (start_i) state_q <= StTokens;
+        end
+        StTokens: begin
+          if (step) begin
+            place_q <= last_place ? '0 : place_q + 16'd1;
+            if (last_place) row_q <= last_row ? '0 : row_q + 1'b1;
+            if (last_fed) state_q <= StScores;
+          end
+        end
+        StScores: begin
+          counts_left_q <= 1'b1;
+          if (scores_done) state_q <= StCounts;
+        end
+        StCounts: begin
+          if (counts_left_q) begin
+            row_q <= row_q + 1'b1;
+            if (last_row) counts_left_q <= 1'b0;
+          end else if (counts_idle) begin
+            state_q <= StIdle;
+            done_o <= 1'b1;
+          end
+        end
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  wire unused = converted_valid;
+
+endmodule
