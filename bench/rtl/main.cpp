@@ -1,0 +1,141 @@
+// nearkv_rtl_bench: cycles of commands on the Verilated engine, beside the bursts that they read.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+
+#include "copy/rounds.hpp"
+#include "support/bench_device.hpp"
+#include "support/page_commands.hpp"
+
+namespace nearkv {
+namespace {
+
+using test::BenchDevice;
+using test::StoredList;
+
+struct Options {
+  std::string device = "rtl:?memory=64MiB&latency=60";
+  std::uint32_t tokens = 32768;
+  std::string json;
+};
+
+/// A list on the engine, built by the golden model and carried over.
+struct Bench {
+  BenchDevice model{"model:?memory=64MiB"};
+  BenchDevice engine;
+  StoredList list;
+  test::KvData data;
+
+  Bench(const std::string& uri, std::uint32_t tokens, std::uint8_t form) : engine(uri) {
+    data = test::make_kv(test::Shape::kTopics, tokens, 128, 128, 7);
+    model.allocate(4096);  // So that address 0 is no page.
+    list = test::append(&model, data, form, form);
+  }
+
+  /// Runs a command that was prepared in the model's memory.
+  template <typename Command>
+  nkv_completion run(const Command& command) {
+    std::ranges::copy(model.window(), engine.window().begin());
+    return engine.run(command);
+  }
+};
+
+class Table {
+ public:
+  template <typename Command>
+  void measure(const std::string& name, Bench& bench, const Command& command) {
+    const auto begin = std::chrono::steady_clock::now();
+    const nkv_completion done = bench.run(command);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (done.status != NKV_STATUS_OK) {
+      std::cerr << name << ": " << nkv_status_message(done.status) << '\n';
+      failed_ = true;
+      return;
+    }
+    const std::uint64_t bursts = std::uint64_t{done.stream_bursts} + done.refine_bursts +
+                                 done.exact_bursts + done.value_bursts;
+    add(name, done.ticks, bursts, seconds);
+  }
+
+  void add(const std::string& name, std::uint64_t cycles, std::uint64_t bursts, double seconds) {
+    std::printf(
+        "%-34s %9llu cycles %9llu bursts  %5.3f cycles/burst  %7.0f k cycles/s\n", name.c_str(),
+        static_cast<unsigned long long>(cycles), static_cast<unsigned long long>(bursts),
+        static_cast<double>(cycles) / static_cast<double>(std::max<std::uint64_t>(bursts, 1)),
+        static_cast<double>(cycles) / seconds / 1000);
+    std::fflush(stdout);
+    results_.push_back(
+        {{"name", name}, {"cycles", cycles}, {"bursts", bursts}, {"seconds", seconds}});
+  }
+
+  [[nodiscard]] const nlohmann::json& results() const { return results_; }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  nlohmann::json results_ = nlohmann::json::array();
+  bool failed_ = false;
+};
+
+void measure_form(const Options& options, std::uint8_t form, const std::string& name,
+                  Table* table) {
+  constexpr std::uint16_t kTopK = 256;
+  Bench bench(options.device, options.tokens, form);
+  const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
+  nkv_topk_command topk =
+      test::topk_command(&bench.model, bench.list, queries, kTopK, NKV_SELECT_FULL);
+  table->measure(name + "/topk_full", bench, topk);
+  topk.mode = NKV_SELECT_CERTIFIED;
+  table->measure(name + "/topk_certified", bench, topk);
+  topk.mode = NKV_SELECT_STATISTICAL;
+  topk.planes = 2;
+  table->measure(name + "/topk_statistical", bench, topk);
+  const nkv_attend_command attend = test::attend_command(&bench.model, bench.list, queries);
+  table->measure(name + "/attend_dense", bench, attend);
+  nkv_pages_command scrub = test::pages_command(bench.list, NKV_OPCODE_SCRUB);
+  const std::uint64_t page_bursts = bench.list.page_bytes / NKV_BURST_BYTES;
+  const auto begin = std::chrono::steady_clock::now();
+  const nkv_completion done = bench.run(scrub);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (done.status == NKV_STATUS_OK) {
+    table->add(name + "/scrub", done.ticks, page_bursts * bench.list.pages(), seconds);
+  }
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Cycles of commands on the Verilated engine, beside the bursts that they read."};
+  app.add_option("--device", options.device, "An rtl: URI")->capture_default_str();
+  app.add_option("--tokens", options.tokens, "Tokens of a list")->capture_default_str();
+  app.add_option("--json", options.json, "Where to write the results");
+  CLI11_PARSE(app, argc, argv);
+  Table table;
+  {
+    Bench small(options.device, 256, NKV_ROW_FORM_RAW);
+    table.measure("nop", small, nkv_append_command{});
+    const std::vector<std::uint16_t> queries = test::make_queries(small.data, 8, 3.0, 11);
+    table.measure("small/topk_certified", small,
+                  test::topk_command(&small.model, small.list, queries, 16, NKV_SELECT_CERTIFIED));
+    table.measure("small/attend_dense", small,
+                  test::attend_command(&small.model, small.list, queries));
+  }
+  measure_form(options, NKV_ROW_FORM_RAW, "raw", &table);
+  measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table);
+  const int status = bench::save_results(options.json, table.results());
+  return table.failed() ? 1 : status;
+}
+
+}  // namespace
+}  // namespace nearkv
+
+int main(int argc, char** argv) {
+  try {
+    return nearkv::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "nearkv_rtl_bench: " << error.what() << '\n';
+    return 1;
+  }
+}
