@@ -70,8 +70,37 @@ module nkv_engine
     .verdict_o(verdict)
   );
 
+  // ---- Clocks of the units that a command does not always need ----
+  // A plane stage and selectors clear their memories for about 4,300 cycles after their use.
+  localparam int unsigned ClearCycles = 4500;
+  wire  busy = state_q != StIdle || clear_i;
+  logic topk_clk, attend_clk, exact_clk;
+
+  nkv_idle_clock #(
+    .HoldCycles(ClearCycles)
+  ) u_topk_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((busy && is_topk) || clear_i),
+    .clk_o (topk_clk)
+  );
+  nkv_idle_clock u_attend_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((busy && is_scan && !is_topk) || clear_i),
+    .clk_o (attend_clk)
+  );
+  nkv_idle_clock u_exact_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((busy && is_scan && !(is_topk && no_rows)) || clear_i),
+    .clk_o (exact_clk)
+  );
+  logic no_rows;
+
   wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
   wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
+  wire is_topk = opcode == OpcodeTopk;
 
   // ---- SCRUB and ERASE ----
   logic        maintained, maintenance_load, maintenance_start;
@@ -174,7 +203,6 @@ module nkv_engine
     .v_exponent_o   (value_exponent)
   );
 
-  wire         is_topk = opcode == OpcodeTopk;
   logic        attend_start, topk_start, topk_clear, topk_visits, topk_visit_valid;
   logic        topk_visits_end, refining;
   pass_setup_t attend_pass, topk_pass;
@@ -288,7 +316,7 @@ module nkv_engine
   nkv_exact_stage #(
     .TagBits(TokenBits + 1)
   ) u_exact (
-    .clk_i,
+    .clk_i               (exact_clk),
     .rst_ni,
     .query_valid_i       (query_valid),
     .query_row_i         (query_row),
@@ -331,7 +359,7 @@ module nkv_engine
   score_t    score[Rows];
 
   nkv_key_scores u_scores (
-    .clk_i,
+    .clk_i               (exact_clk),
     .rst_ni,
     .clear_i          (clear_i || dispatch),
     .key_exponent_i   (key_exponent),
@@ -368,7 +396,7 @@ module nkv_engine
   write_request_t attend_write;
 
   nkv_attend u_attend (
-    .clk_i,
+    .clk_i               (attend_clk),
     .rst_ni,
     .clear_i         (clear_i || dispatch),
     .start_i         (scan_goes_on && opcode == OpcodeAttend),
@@ -432,7 +460,7 @@ module nkv_engine
   write_request_t topk_write;
 
   nkv_topk u_topk (
-    .clk_i,
+    .clk_i               (topk_clk),
     .rst_ni,
     .clear_i         (clear_i || dispatch),
     .query_valid_i   (query_valid),
@@ -463,6 +491,7 @@ module nkv_engine
     .body_valid_i    (body_valid && is_topk),
     .body_ready_o    (topk_body_ready),
     .body_i          (body),
+    .no_rows_o       (no_rows),
     .refining_o      (refining),
     .entry_page_o    (refined_page),
     .entry_i         (entry),

@@ -57,7 +57,7 @@ module nkv_log_sum_exp
   log_t log2_q, log_q;
   logic [4:0] step_q;
   logic [FractionBits:0] rounded_q;
-  logic negative_q, rounds_up_q;
+  logic negative_q, rounds_up_q, empty_q;
   logic [TableBits-1:0] index;
   logic [RestBits-1:0] rest;
   log_t whole;
@@ -102,11 +102,14 @@ module nkv_log_sum_exp
         negative_q <= log_q < 0;
         bits_q <= 7'd64;
       end
-      Judge: rounds_up_q <= number_q[39] && (number_q[38:0] != '0 || number_q[40]);
+      Judge: begin
+        rounds_up_q <= number_q[39] && (number_q[38:0] != '0 || number_q[40]);
+        empty_q <= z_i == '0;
+      end
       Round: rounded_q <= (FractionBits + 1)'(number_q[63-:FractionBits]) +
                           (FractionBits + 1)'(rounds_up_q);
       Pack: begin
-        if (z_i == '0) result_o <= MinusInfinity;
+        if (empty_q) result_o <= MinusInfinity;
         else if (!normal) result_o <= '0;
         else begin
           result_o <= {negative_q, PointExponent + 8'(bits_q) + 8'(rounded_q[FractionBits]),

@@ -131,7 +131,20 @@ module nkv_result
     power_t exponent;  // Biased, of a quotient of 32 bits.
   } side_t;
 
-  side_t side, rounded_side_q, carried_side_q;
+  // What the exponent means, if the significand carries in rounding and if not.
+  typedef struct packed {
+    exponent_t exponent;
+    logic      underflows;
+    logic      overflows;
+  } range_t;
+
+  function automatic range_t range_of(power_t exponent);
+    return '{exponent: exponent[7:0], underflows: exponent <= 0, overflows: exponent >= 10'sd255};
+  endfunction
+
+  side_t side, rounded_side_q;
+  range_t plain_q, carrying_q;
+  logic carried_zero_q, carried_negative_q;
 
   nkv_delay #(
     .Width ($bits(side_t)),
@@ -165,14 +178,16 @@ module nkv_result
     end
     if (valid_q[AfterQuotient]) begin
       carried_q <= (SignificandBits + 1)'(kept_q) + (SignificandBits + 1)'(rounds_up_q);
-      carried_side_q <= rounded_side_q;
+      plain_q <= range_of(rounded_side_q.exponent);
+      carrying_q <= range_of(rounded_side_q.exponent + 1'b1);
+      carried_zero_q <= rounded_side_q.zero;
+      carried_negative_q <= rounded_side_q.negative;
     end
     if (valid_q[AfterQuotient+1]) begin
-      automatic power_t exponent = carried_side_q.exponent +
-                                   power_t'(carried_q[SignificandBits]);
-      if (carried_side_q.zero || exponent <= 0) binary32_q <= '0;
-      else if (exponent >= 10'sd255) binary32_q <= {carried_side_q.negative, Largest};
-      else binary32_q <= {carried_side_q.negative, exponent[7:0], carried_q[22:0]};
+      automatic range_t range = carried_q[SignificandBits] ? carrying_q : plain_q;
+      if (carried_zero_q || range.underflows) binary32_q <= '0;
+      else if (range.overflows) binary32_q <= {carried_negative_q, Largest};
+      else binary32_q <= {carried_negative_q, range.exponent, carried_q[22:0]};
     end
     if (valid_q[AfterQuotient+2]) begin
       automatic logic [30:0] magnitude = binary32_q[30:0] + 31'h7fff + 31'(binary32_q[16]);

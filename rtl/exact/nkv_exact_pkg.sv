@@ -38,6 +38,13 @@ package nkv_exact_pkg;
   typedef logic [$clog2(Channels+1)-1:0] dim_t;   // A multiple of ChunkChannels.
   typedef logic [$clog2(Rows+1)-1:0] group_t;
 
+  // A finite element: ±significand * 2^(exponent - 150).
+  typedef struct packed {
+    logic         negative;
+    exponent_t    exponent;
+    significand_t significand;
+  } number_t;
+
   // How the stored rows of a pass read. Held while rows of the pass are on their way.
   typedef struct packed {
     logic      values;         // v instead of k.

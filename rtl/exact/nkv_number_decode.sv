@@ -1,4 +1,4 @@
-// Elements of any type as Numbers: ARITHMETIC.md section 1. Lanes elements per cycle, latency 3.
+// Elements of any type as Numbers: ARITHMETIC.md section 1. Lanes elements per cycle, latency 4.
 //
 // A Number is ±significand * 2^(exponent - 150), significand in [2^23, 2^24); zeros, binary32
 // subnormals and what is not finite have significand and exponent 0. Small floats and integers are
@@ -28,85 +28,73 @@ module nkv_number_decode
   localparam int unsigned HighBits = 11;  // The widest small type's, hidden bit included.
   localparam int unsigned LowBits = SignificandBits - HighBits;
 
-  // An element as sign, `high` and `low` bits of a significand that may have leading zeros, and the
-  // exponent that it has if there are none.
+  typedef logic [HighBits-2:0] fraction_t;  // Without the hidden bit, from the top.
+  typedef logic [LowBits-1:0] low_t;
+
+  // An element's fields, at the same places for all types; an integer as its low byte in `field`.
+  typedef struct packed {
+    logic      negative;
+    exponent_t field;
+    fraction_t fraction;
+    low_t      low;
+  } fields_t;
+
+  // The same as a number whose significand may have leading zeros; the exponent is what it would
+  // have without.
   typedef struct packed {
     logic                negative;
     logic                finite;
     exponent_t           exponent;
     logic [HighBits-1:0] high;
-    logic [LowBits-1:0]  low;
-  } fields_t;
+    low_t                low;
+  } scaled_t;
 
-  // Exponent of a small type whose top significand bit is set, less its exponent field, 1 at
-  // least.
-  localparam exponent_t Fp16Offset = 8'd112;
-  localparam exponent_t E5m2Offset = 8'd112;
-  localparam exponent_t E4m3Offset = 8'd120;
+  // What the types differ in: the exponent of a number with field 1, less 1, and the field of what
+  // is not finite.
+  localparam exponent_t FiveBitOffset = 8'd112;
+  localparam exponent_t FourBitOffset = 8'd120;
   localparam exponent_t Int8Exponent = 8'd134;
-
-  function automatic fields_t wide_fields(logic [31:0] bits);
-    fields_t fields;
-    fields.negative = bits[31];
-    fields.finite = bits[30:23] != '1;
-    fields.exponent = bits[30:23];
-    {fields.high, fields.low} = {1'b1, bits[22:0]};
-    if (bits[30:23] == '0 || !fields.finite) {fields.high, fields.low} = '0;
-    return fields;
-  endfunction
-
-  function automatic fields_t fp16_fields(logic [15:0] bits);
-    logic subnormal = bits[14:10] == '0;
-    fields_t fields;
-    fields.negative = bits[15];
-    fields.finite = bits[14:10] != '1;
-    fields.exponent = Fp16Offset + 8'({bits[14:11], bits[10] | subnormal});
-    fields.high = fields.finite ? {!subnormal, bits[9:0]} : '0;
-    fields.low = '0;
-    return fields;
-  endfunction
-
-  function automatic fields_t e5m2_fields(logic [7:0] bits);
-    logic subnormal = bits[6:2] == '0;
-    fields_t fields;
-    fields.negative = bits[7];
-    fields.finite = bits[6:2] != '1;
-    fields.exponent = E5m2Offset + 8'({bits[6:3], bits[2] | subnormal});
-    fields.high = fields.finite ? {!subnormal, bits[1:0], 8'd0} : '0;
-    fields.low = '0;
-    return fields;
-  endfunction
-
-  function automatic fields_t e4m3_fields(logic [7:0] bits);
-    logic subnormal = bits[6:3] == '0;
-    fields_t fields;
-    fields.negative = bits[7];
-    fields.finite = bits[6:0] != '1;
-    fields.exponent = E4m3Offset + 8'({bits[6:4], bits[3] | subnormal});
-    fields.high = fields.finite ? {!subnormal, bits[2:0], 7'd0} : '0;
-    fields.low = '0;
-    return fields;
-  endfunction
-
-  function automatic fields_t int8_fields(logic [7:0] bits);
-    fields_t fields;
-    fields.negative = bits[7];
-    fields.finite = 1'b1;
-    fields.exponent = Int8Exponent;
-    fields.high = {bits[7] ? -bits : bits, 3'd0};
-    fields.low = '0;
-    return fields;
-  endfunction
 
   function automatic fields_t fields_of(dtype_e dtype, logic [31:0] bits);
     unique case (dtype)
-      DtypeBf16: return wide_fields({bits[15:0], 16'd0});
-      DtypeFp16: return fp16_fields(bits[15:0]);
-      DtypeFp8E5m2: return e5m2_fields(bits[7:0]);
-      DtypeFp8E4m3: return e4m3_fields(bits[7:0]);
-      DtypeInt8: return int8_fields(bits[7:0]);
-      default: return wide_fields(Binary32 ? bits : '0);
+      DtypeBf16: return {bits[15:0], 16'd0};
+      DtypeFp16: return {bits[15], 3'd0, bits[14:0], low_t'(0)};
+      DtypeFp8E5m2: return {bits[7], 3'd0, bits[6:0], 8'd0, low_t'(0)};
+      DtypeFp8E4m3: return {bits[7], 4'd0, bits[6:0], 7'd0, low_t'(0)};
+      DtypeInt8: return {bits[7], bits[7:0], fraction_t'(0), low_t'(0)};
+      default: return Binary32 ? bits : '0;
     endcase
+  endfunction
+
+  function automatic scaled_t scaled_of(dtype_e dtype, fields_t fields);
+    logic normal = fields.field != '0;
+    scaled_t scaled;
+    scaled.negative = fields.negative;
+    scaled.high = {normal, fields.fraction};
+    scaled.low = fields.low;
+    unique case (dtype)
+      DtypeFp16, DtypeFp8E5m2: begin
+        scaled.finite = fields.field[4:0] != '1;
+        scaled.exponent = FiveBitOffset + {fields.field[7:1], fields.field[0] | !normal};
+      end
+      DtypeFp8E4m3: begin
+        scaled.finite = {fields.field[3:0], fields.fraction[HighBits-2-:3]} != '1;
+        scaled.exponent = FourBitOffset + {fields.field[7:1], fields.field[0] | !normal};
+      end
+      DtypeInt8: begin
+        scaled.finite = 1'b1;
+        scaled.exponent = Int8Exponent;
+        scaled.high = {fields.negative ? -fields.field : fields.field, 3'd0};
+      end
+      default: begin
+        scaled.finite = fields.field != '1;
+        scaled.exponent = fields.field;
+        // Its subnormals count as zero.
+        if (!normal) {scaled.high, scaled.low} = '0;
+      end
+    endcase
+    if (!scaled.finite) {scaled.high, scaled.low} = '0;
+    return scaled;
   endfunction
 
   function automatic logic [3:0] leading_zeros(logic [HighBits-1:0] bits);
@@ -114,22 +102,28 @@ module nkv_number_decode
     return 4'(HighBits);
   endfunction
 
-  logic split_valid_q, counted_valid_q;
-  fields_t split_q[Lanes];
-  fields_t counted_q[Lanes];
+  logic [3:0] valid_q;  // [i]: i + 1 cycles after valid_i.
+  dtype_e dtype_q;
+  fields_t fields_q[Lanes];
+  scaled_t scaled_q[Lanes];
+  scaled_t counted_q[Lanes];
   logic [3:0] zeros_q[Lanes];
 
   always_ff @(posedge clk_i) begin
     if (valid_i) begin
-      for (int unsigned i = 0; i < Lanes; i++) split_q[i] <= fields_of(dtype_i, element_i[i]);
+      dtype_q <= dtype_i;
+      for (int unsigned i = 0; i < Lanes; i++) fields_q[i] <= fields_of(dtype_i, element_i[i]);
     end
-    if (split_valid_q) begin
+    if (valid_q[0]) begin
+      for (int unsigned i = 0; i < Lanes; i++) scaled_q[i] <= scaled_of(dtype_q, fields_q[i]);
+    end
+    if (valid_q[1]) begin
       for (int unsigned i = 0; i < Lanes; i++) begin
-        counted_q[i] <= split_q[i];
-        zeros_q[i] <= leading_zeros(split_q[i].high);
+        counted_q[i] <= scaled_q[i];
+        zeros_q[i] <= leading_zeros(scaled_q[i].high);
       end
     end
-    if (counted_valid_q) begin
+    if (valid_q[2]) begin
       for (int unsigned i = 0; i < Lanes; i++) begin
         negative_o[i] <= counted_q[i].negative;
         finite_o[i] <= counted_q[i].finite;
@@ -141,15 +135,10 @@ module nkv_number_decode
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      split_valid_q <= 1'b0;
-      counted_valid_q <= 1'b0;
-      valid_o <= 1'b0;
-    end else begin
-      split_valid_q <= valid_i;
-      counted_valid_q <= split_valid_q;
-      valid_o <= counted_valid_q;
-    end
+    if (!rst_ni) valid_q <= '0;
+    else valid_q <= {valid_q[2:0], valid_i};
   end
+
+  assign valid_o = valid_q[3];
 
 endmodule

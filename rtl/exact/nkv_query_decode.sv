@@ -37,7 +37,7 @@ module nkv_query_decode
 );
 
   localparam int unsigned Lanes = ChunkChannels;
-  localparam int unsigned DecodeLatency = 3;
+  localparam int unsigned DecodeLatency = 4;
   localparam int unsigned ShiftLatency = 5;  // From the buffer to query_o.
   localparam int unsigned PlaceBits = RowIndexBits + ChunkBits;
 
@@ -46,12 +46,6 @@ module nkv_query_decode
     row_index_t row;
     chunk_t     chunk;
   } place_t;
-  typedef struct packed {
-    logic         negative;
-    exponent_t    exponent;
-    significand_t significand;
-  } number_t;
-
   typedef enum logic [1:0] {
     Idle,
     Take,   // Chunks go to the decoder.
@@ -66,27 +60,32 @@ module nkv_query_decode
   burst_t burst_q;      // The next chunk in the low bits.
   logic [1:0] left_q;   // Chunks in it, less one.
   place_t take_q;       // Place of the next chunk.
-  logic [1:0] burst_chunks;  // Less one.
-  chunk_t last_chunk;        // Of a row.
+  // From start_i on.
+  logic [1:0] burst_chunks_q;  // Less one.
+  chunk_t last_chunk_q;        // Of a row.
+  row_index_t last_row_q;
   logic row_ends, rows_end;
   logic [31:0] element[Lanes];
 
-  assign last_chunk = chunk_t'((head_dim_i >> $clog2(ChunkChannels)) - 1'b1);
-  assign row_ends = take_q.chunk == last_chunk;
-  assign rows_end = row_ends && group_t'(take_q.row) == group_i - 1'b1;
+  assign row_ends = take_q.chunk == last_chunk_q;
+  assign rows_end = row_ends && take_q.row == last_row_q;
   assign burst_ready_o = state_q == Take && (!burst_held_q || (left_q == '0 && !rows_end));
 
-  always_comb begin
-    unique case (dtype_i)
-      DtypeFp32: burst_chunks = 2'd0;
-      DtypeBf16, DtypeFp16: burst_chunks = 2'd1;
-      default: burst_chunks = 2'd3;
-    endcase
+  always_ff @(posedge clk_i) begin
+    if (start_i) begin
+      last_chunk_q <= chunk_t'((head_dim_i >> $clog2(ChunkChannels)) - 1'b1);
+      last_row_q <= row_index_t'(group_i - 1'b1);
+      unique case (dtype_i)
+        DtypeFp32: burst_chunks_q <= 2'd0;
+        DtypeBf16, DtypeFp16: burst_chunks_q <= 2'd1;
+        default: burst_chunks_q <= 2'd3;
+      endcase
+    end
   end
 
   always_comb begin
     for (int unsigned i = 0; i < Lanes; i++) begin
-      unique case (burst_chunks)
+      unique case (burst_chunks_q)
         2'd0: element[i] = burst_q[32*i+:32];
         2'd1: element[i] = 32'(burst_q[16*i+:16]);
         default: element[i] = 32'(burst_q[8*i+:8]);
@@ -97,9 +96,9 @@ module nkv_query_decode
   always_ff @(posedge clk_i) begin
     if (burst_ready_o && burst_valid_i) begin
       burst_q <= burst_i;
-      left_q <= burst_chunks;
+      left_q <= burst_chunks_q;
     end else if (burst_held_q) begin
-      burst_q <= burst_chunks == 2'd1 ? burst_q >> 256 : burst_q >> 128;
+      burst_q <= burst_chunks_q == 2'd1 ? burst_q >> 256 : burst_q >> 128;
       left_q <= left_q - 1'b1;
     end
   end
@@ -146,11 +145,13 @@ module nkv_query_decode
 
   assign number_place = decode_place_q[DecodeLatency-1];
 
-  // Largest of four groups of lanes, then of all; then against the row's.
-  localparam int unsigned Groups = 4;
-  logic group_valid_q, chunk_valid_q;
-  place_t group_place_q, chunk_place_q;
-  exponent_t group_top_q[Groups];
+  // Largest of pairs of lanes, of fours, of eights, of the chunk; then of the row so far.
+  localparam int unsigned TreeLatency = 4;
+  logic [TreeLatency-1:0] tree_valid_q;
+  place_t tree_place_q[TreeLatency];
+  exponent_t pair_q[Lanes/2];
+  exponent_t four_q[Lanes/4];
+  exponent_t eight_q[Lanes/8];
   exponent_t chunk_top_q;
   exponent_t running_q, running;  // Largest of the row so far.
   exponent_t top_q[Rows];
@@ -164,37 +165,42 @@ module nkv_query_decode
   always_ff @(posedge clk_i) begin
     decode_place_q[0] <= take_q;
     for (int unsigned i = 1; i < DecodeLatency; i++) decode_place_q[i] <= decode_place_q[i-1];
+    tree_place_q[0] <= number_place;
+    for (int unsigned i = 1; i < TreeLatency; i++) tree_place_q[i] <= tree_place_q[i-1];
     if (number_valid) begin
-      for (int unsigned i = 0; i < Groups; i++) begin
-        group_top_q[i] <= larger(larger(exponent[4*i], exponent[4*i+1]),
-                                 larger(exponent[4*i+2], exponent[4*i+3]));
+      for (int unsigned i = 0; i < Lanes / 2; i++) begin
+        pair_q[i] <= larger(exponent[2*i], exponent[2*i+1]);
       end
-      group_place_q <= number_place;
     end
-    if (group_valid_q) begin
-      chunk_top_q <= larger(larger(group_top_q[0], group_top_q[1]),
-                            larger(group_top_q[2], group_top_q[3]));
-      chunk_place_q <= group_place_q;
+    if (tree_valid_q[0]) begin
+      for (int unsigned i = 0; i < Lanes / 4; i++) begin
+        four_q[i] <= larger(pair_q[2*i], pair_q[2*i+1]);
+      end
     end
+    if (tree_valid_q[1]) begin
+      for (int unsigned i = 0; i < Lanes / 8; i++) begin
+        eight_q[i] <= larger(four_q[2*i], four_q[2*i+1]);
+      end
+    end
+    if (tree_valid_q[2]) chunk_top_q <= larger(eight_q[0], eight_q[1]);
     if (start_i) begin
       for (int unsigned i = 0; i < Rows; i++) top_q[i] <= '0;
-    end else if (chunk_valid_q) begin
+    end else if (tree_valid_q[TreeLatency-1]) begin
       running_q <= running;
-      top_q[chunk_place_q.row] <= running;
+      top_q[tree_place_q[TreeLatency-1].row] <= running;
     end
   end
 
-  assign running = chunk_place_q.chunk == '0 ? chunk_top_q : larger(chunk_top_q, running_q);
+  assign running = tree_place_q[TreeLatency-1].chunk == '0 ? chunk_top_q
+                                                          : larger(chunk_top_q, running_q);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      group_valid_q <= 1'b0;
-      chunk_valid_q <= 1'b0;
+      tree_valid_q <= '0;
       bad_q <= 1'b0;
       bad_row_q <= '0;
     end else begin
-      group_valid_q <= number_valid;
-      chunk_valid_q <= group_valid_q;
+      tree_valid_q <= {tree_valid_q[TreeLatency-2:0], number_valid};
       if (start_i) begin
         bad_q <= 1'b0;
       end else if (number_valid && finite != '1 && !bad_q) begin
@@ -211,13 +217,9 @@ module nkv_query_decode
   exponent_t read_top_q;
   place_t stage_place_q[ShiftLatency];
   logic [ShiftLatency-1:0] stage_valid_q;
-  logic read_hidden_q, aligned_hidden_q;
-  logic [4:0] distance_q[Lanes];
-  logic [2:0] fine_q[Lanes];
-  logic [Lanes-1:0] aligned_negative_q, coarse_negative_q, shifted_negative_q;
-  significand_t aligned_q[Lanes];
-  significand_t coarse_q[Lanes];
-  significand_t shifted_q[Lanes];
+  logic read_hidden_q;
+  query_t aligned[Lanes];
+  query_t low_q[Lanes];  // The first chunk of a word.
 
   assign sending = state_q == Send;
 
@@ -229,45 +231,32 @@ module nkv_query_decode
     end
   end
 
-  // q = ±(m >> (1 + Eq - e)); from 24 on nothing is left of m.
-  function automatic logic [4:0] distance_of(exponent_t top, exponent_t own);
-    logic [ExponentBits:0] distance = 9'(top) - 9'(own) + 9'd1;
-    return distance > 9'd24 ? 5'd24 : 5'(distance);
-  endfunction
+  nkv_query_align u_align (
+    .clk_i,
+    .rst_ni,
+    .valid_i (stage_valid_q[0]),
+    .hidden_i(read_hidden_q),
+    .top_i   (read_top_q),
+    .number_i(read_q),
+    .query_o (aligned)
+  );
 
   always_ff @(posedge clk_i) begin
     if (sending) begin
       stage_place_q[0] <= send_q;
       read_top_q <= top_q[send_q.row];
-      read_hidden_q <= group_t'(send_q.row) >= group_i || send_q.chunk > last_chunk;
+      read_hidden_q <= send_q.row > last_row_q || send_q.chunk > last_chunk_q;
     end
     for (int unsigned i = 1; i < ShiftLatency; i++) begin
       if (stage_valid_q[i-1]) stage_place_q[i] <= stage_place_q[i-1];
     end
-    if (stage_valid_q[0]) begin
-      aligned_hidden_q <= read_hidden_q;
-      for (int unsigned i = 0; i < Lanes; i++) begin
-        distance_q[i] <= distance_of(read_top_q, read_q[i].exponent);
-        aligned_q[i] <= read_q[i].significand;
-        aligned_negative_q[i] <= read_q[i].negative;
-      end
-    end
-    if (stage_valid_q[1]) begin
-      for (int unsigned i = 0; i < Lanes; i++) begin
-        coarse_q[i] <= aligned_hidden_q ? '0 : aligned_q[i] >> {distance_q[i][4:3], 3'd0};
-        fine_q[i] <= distance_q[i][2:0];
-      end
-      coarse_negative_q <= aligned_negative_q;
-    end
-    if (stage_valid_q[2]) begin
-      for (int unsigned i = 0; i < Lanes; i++) shifted_q[i] <= coarse_q[i] >> fine_q[i];
-      shifted_negative_q <= coarse_negative_q;
-    end
-    if (stage_valid_q[3]) begin
-      for (int unsigned i = 0; i < Lanes; i++) begin
-        query_o[{stage_place_q[3].chunk[0], 4'(i)}] <=
-            shifted_negative_q[i] ? -query_t'(shifted_q[i]) : query_t'(shifted_q[i]);
-      end
+    if (stage_valid_q[4] && !stage_place_q[4].chunk[0]) low_q <= aligned;
+  end
+
+  always_comb begin
+    for (int unsigned i = 0; i < Lanes; i++) begin
+      query_o[i] = low_q[i];
+      query_o[Lanes+i] = aligned[i];
     end
   end
 
@@ -280,8 +269,8 @@ module nkv_query_decode
   logic [DecodeLatency-1:0] decode_busy_q;  // A chunk entered the decoder within as many cycles.
   logic decoder_empty, last_sent;
 
-  assign decoder_empty = !decode_busy_q[DecodeLatency-1] && !number_valid && !group_valid_q &&
-                         !chunk_valid_q;
+  assign decoder_empty = !decode_busy_q[DecodeLatency-1] && !number_valid &&
+                         tree_valid_q == '0;
   assign last_sent = query_valid_o && stage_place_q[4] == '1;
   assign done_o = last_sent || (state_q == Drain && decoder_empty && bad_q);
   assign bad_o = bad_q;

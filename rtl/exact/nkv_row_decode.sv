@@ -2,7 +2,7 @@
 //
 // A row comes as its description and its bursts; rows come out in order, word by word. A word
 // starts in a cycle with issue_i (the credit of whoever takes words) if a row is complete, and is
-// at the output 10 cycles later. A burst is taken per cycle: RAW bf16 of 128 channels gives a word
+// at the output 11 cycles later. A burst is taken per cycle: RAW bf16 of 128 channels gives a word
 // per burst, DELTA4 four words per three bursts. Channels from used_dim on are zero.
 //
 // The channel exponents of DELTA4 are loaded before, into one of two banks; a row says which.
@@ -18,7 +18,7 @@ module nkv_row_decode
   input  logic               rst_ni,
   input  logic               clear_i,             // Forgets all rows.
 
-  input  row_format_t        format_i,            // Held while not idle_o.
+  input  row_format_t        format_i,            // Held while not idle_o, and in the cycle before.
 
   input  logic               exponents_valid_i,   // A burst of K_EXPONENTS or V_EXPONENTS.
   input  logic               exponents_bank_i,
@@ -50,7 +50,7 @@ module nkv_row_decode
 );
 
   localparam int unsigned Banks = 8;
-  localparam int unsigned Latency = 10;
+  localparam int unsigned Latency = 11;
   localparam int unsigned MaxBytes = 2 * Channels;
 
   typedef struct packed {
@@ -61,31 +61,39 @@ module nkv_row_decode
   } side_t;
 
   // ---- Rows side by side ------------------------------------------------------------------------
-  logic is_delta4, is_wide;
-  logic [5:0] granules;
+  // Of the format, and a cycle behind it.
+  logic is_delta4_q, is_wide_q;
+  logic [5:0] granules_q;
+  logic [3:0] stored_chunks_q;
+  word_index_t last_index_q;
   logic stored_valid, stored_last, stored_bank, start, row_pop, buffer_idle;
   logic [TagBits-1:0] stored_tag;
-  word_index_t next_q, last_index;
+  word_index_t next_q;
   logic [3:0] nibble_pair;  // Of granules, from the row's start: 32 nibbles.
   logic [1:0] first_place;
   logic [63:0] first[Banks];
   logic [63:0] second[Banks];
 
-  assign is_delta4 = format_i.form == RowFormDelta4;
-  assign is_wide = format_i.dtype == DtypeBf16 || format_i.dtype == DtypeFp16;
-  always_comb begin
-    if (is_delta4) granules = 6'(format_i.stored_dim[7:4]) * 6'd3;
-    else if (is_wide) granules = {format_i.stored_dim[7:4], 2'd0};
-    else granules = {1'b0, format_i.stored_dim[7:4], 1'b0};
+  always_ff @(posedge clk_i) begin
+    is_delta4_q <= format_i.form == RowFormDelta4;
+    is_wide_q <= format_i.form != RowFormDelta4 &&
+                 (format_i.dtype == DtypeBf16 || format_i.dtype == DtypeFp16);
+    stored_chunks_q <= format_i.stored_dim[7:4];
+    last_index_q <= word_index_t'((format_i.used_dim - 1'b1) >> $clog2(ExactLanes));
+    if (format_i.form == RowFormDelta4) granules_q <= 6'(format_i.stored_dim[7:4]) * 6'd3;
+    else if (format_i.dtype == DtypeBf16 || format_i.dtype == DtypeFp16) begin
+      granules_q <= {format_i.stored_dim[7:4], 2'd0};
+    end else begin
+      granules_q <= {1'b0, format_i.stored_dim[7:4], 1'b0};
+    end
   end
 
   assign start = issue_i && stored_valid;
-  assign last_index = word_index_t'((format_i.used_dim - 1'b1) >> $clog2(ExactLanes));
-  assign row_pop = start && next_q == last_index;
+  assign row_pop = start && next_q == last_index_q;
   assign issued_last_o = row_pop;
   assign wants_o = stored_valid;
-  assign first_place = (is_delta4 || !is_wide) ? 2'(next_q[1]) : next_q;
-  assign nibble_pair = format_i.stored_dim[7:4] + 4'(next_q);
+  assign first_place = is_wide_q ? next_q : 2'(next_q[1]);
+  assign nibble_pair = stored_chunks_q + 4'(next_q);
 
   nkv_row_buffer #(
     .TagBits (TagBits + 2),
@@ -94,7 +102,7 @@ module nkv_row_decode
     .clk_i,
     .rst_ni,
     .clear_i,
-    .granules_i   (granules),
+    .granules_i   (granules_q),
     .row_valid_i,
     .row_ready_o,
     .row_start_i,
@@ -179,7 +187,7 @@ module nkv_row_decode
     if (valid_q[0]) begin
       for (int unsigned i = 0; i < ExactLanes; i++) begin
         automatic logic [2:0] bank = {side_q[0].index[0], 2'(i / 8)};
-        raw_q[i] <= (is_wide && !is_delta4) ? first[3'(i/4)][16*(i%4)+:16]
+        raw_q[i] <= is_wide_q ? first[3'(i/4)][16*(i%4)+:16]
                                             : 16'(first[bank][8*(i%8)+:8]);
         nibble_q[i] <= second[{pair_q, 1'(i / 16)}][4*(i%16)+:4];
         channel_q[i] <= exponents[bank][8*(i%8)+:8];
@@ -189,7 +197,7 @@ module nkv_row_decode
     end
     if (valid_q[1]) begin
       for (int unsigned i = 0; i < ExactLanes; i++) begin
-        element_q[i] <= is_delta4
+        element_q[i] <= is_delta4_q
             ? 32'(delta4_pattern(raw_q[i][7:0], nibble_q[i], channel_q[i])) : 32'(raw_q[i]);
         if (hidden_q && i >= ChunkChannels) element_q[i] <= '0;
       end
@@ -209,7 +217,7 @@ module nkv_row_decode
     .clk_i,
     .rst_ni,
     .valid_i      (valid_q[2]),
-    .dtype_i      (is_delta4 ? DtypeBf16 : format_i.dtype),
+    .dtype_i      (is_delta4_q ? DtypeBf16 : format_i.dtype),
     .element_i    (element_q),
     .valid_o      (number_valid),
     .negative_o   (negative),
@@ -243,18 +251,18 @@ module nkv_row_decode
       end
       distance_negative_q <= negative;
     end
-    if (valid_q[6]) begin
+    if (valid_q[7]) begin
       for (int unsigned i = 0; i < ExactLanes; i++) begin
         coarse_q[i] <= distance_magnitude_q[i] >> {distance_q[i][4:3], 3'd0};
         fine_q[i] <= distance_q[i][2:0];
       end
       coarse_negative_q <= distance_negative_q;
     end
-    if (valid_q[7]) begin
+    if (valid_q[8]) begin
       for (int unsigned i = 0; i < ExactLanes; i++) shifted_q[i] <= coarse_q[i] >> fine_q[i];
       shifted_negative_q <= coarse_negative_q;
     end
-    if (valid_q[8]) begin
+    if (valid_q[9]) begin
       for (int unsigned i = 0; i < ExactLanes; i++) begin
         // v is k two bits further down.
         automatic key_t integer_part = format_i.values ? key_t'(shifted_q[i][MagnitudeBits-1:2])

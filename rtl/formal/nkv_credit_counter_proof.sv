@@ -1,5 +1,5 @@
-// What nkv_credit_counter promises: what is free and what is taken always add up to Limit as long as
-// nobody gives back more than was taken, nothing is taken that is not there, and the count stays
+// What nkv_credit_counter promises: what is free and what is taken always add up to Limit as long
+// as nobody gives back more than was taken, nothing is taken that is not there, and the count stays
 // within 0 .. Limit whatever is given.
 
 module nkv_credit_counter_proof #(
@@ -51,7 +51,7 @@ module nkv_credit_counter_proof #(
     if (rst_n) begin
       a_never_above_limit : assert (wide_t'(free) <= wide_t'(Limit));
       a_never_below_zero : assert (!take || take_amount_i <= free);
-      a_refuses_only_what_is_not_there : assert (take_ready == (wide_t'(take_amount_i) <= wide_t'(free)));
+      a_gives_what_is_there : assert (take_ready == (wide_t'(take_amount_i) <= wide_t'(free)));
       if (is_honest) a_adds_up : assert (wide_t'(free) + taken == wide_t'(Limit));
       a_tells_excess : assert (excess == !is_honest);
     end

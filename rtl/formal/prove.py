@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Proves the harnesses of proofs.toml for all inputs and all time, and breaks their mutants.
 
-    prove.py              every proof
-    prove.py fifo skid    these proofs
-    prove.py --list       the names
+    prove.py                    every proof
+    prove.py fifo round_robin   these proofs
+    prove.py --list             the names
 
 A proof is a harness, a module <top> with free inputs and immediate assertions, in <top>.sv. Yosys
 turns it and its sources into an AIGER file; ABC's pdr (property directed reachability) finds an

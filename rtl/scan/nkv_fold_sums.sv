@@ -85,7 +85,11 @@ module nkv_fold_sums
         end
       end
     end
-    if (valid[1]) for (int r = 0; r < int'(HalfRows); r++) sum_2[r] <= 15'(sums_1[r][0]) + 15'(sums_1[r][1]);
+    if (valid[1]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        sum_2[r] <= 15'(sums_1[r][0]) + 15'(sums_1[r][1]);
+      end
+    end
     if (valid[2]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         sum_q[r] <= (begins[2] ? '0 : sum_q[r]) + sum_t'(sum_2[r]);
@@ -99,7 +103,11 @@ module nkv_fold_sums
         end
       end
     end
-    if (valid[2] && keep_terms_i) for (int r = 0; r < int'(HalfRows); r++) norm_3[r] <= 14'(norms_2[r][0]) + 14'(norms_2[r][1]);
+    if (valid[2] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        norm_3[r] <= 14'(norms_2[r][0]) + 14'(norms_2[r][1]);
+      end
+    end
     if (valid[3] && keep_terms_i) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         norm_q[r] <= (begins[3] ? '0 : norm_q[r]) + norm_t'(norm_3[r]);
@@ -120,12 +128,12 @@ module nkv_fold_sums
         for (int k = 0; k < int'(FoldLanes); k++) begin
           logic [5:0] low;
           logic [4:0] high;
-          logic [6:0] triple;
+          logic [7:0] triple;
           {high, low} = magnitude_1[r][k];
           outer_2[r][k] <= {Squares[{1'b0, high}][9:0], Squares[low]};
-          triple = {1'b0, low} + {low, 1'b0};
-          inner_2[r][k] <= (11'(multiple({6'b0, low}, {6'b0, triple}, high[1:0])) +
-                            (11'(multiple({6'b0, low}, {6'b0, triple}, high[3:2])) << 2)) +
+          triple = {2'b0, low} + {1'b0, low, 1'b0};
+          inner_2[r][k] <= (11'(multiple({6'b0, low}, {5'b0, triple}, high[1:0])) +
+                            (11'(multiple({6'b0, low}, {5'b0, triple}, high[3:2])) << 2)) +
                            (high[4] ? {1'b0, low, 4'b0} : 11'd0);
         end
       end
@@ -145,7 +153,11 @@ module nkv_fold_sums
         end
       end
     end
-    if (valid[4] && keep_terms_i) for (int r = 0; r < int'(HalfRows); r++) square_5[r] <= 25'(squares_4[r][0]) + 25'(squares_4[r][1]);
+    if (valid[4] && keep_terms_i) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        square_5[r] <= 25'(squares_4[r][0]) + 25'(squares_4[r][1]);
+      end
+    end
     if (valid[5] && keep_terms_i) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         squares_q[r] <= (begins[5] ? '0 : squares_q[r]) + squares_t'(square_5[r]);

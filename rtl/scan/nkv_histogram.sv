@@ -1,6 +1,6 @@
-// One lane of a row's histogram: 4,096 bins that are told from those of earlier commands by a stamp,
-// and 64 coarse bins that are cleared. One token per cycle, or one bin made fit for this command
-// (count nothing), also where the same bin comes again and again.
+// One lane of a row's histogram: 4,096 bins that are told from those of earlier commands by a
+// stamp, and 64 coarse bins that are cleared. One token per cycle, or one bin made fit for this
+// command (count nothing), also where the same bin comes again and again.
 //
 // Counts of bins stick at 16,383, which is beyond any count that is asked for.
 
@@ -34,8 +34,8 @@ module nkv_histogram
     logic [13:0] count;
   } word_t;
 
-  // 0: address. 1, 2: memory output, twice registered. 3: written. 4, 5: what the word in 2 may have
-  // missed.
+  // 0: address. 1, 2: memory output, twice registered. 3: written. 4, 5: what the word in 2 may
+  // have missed.
   (* ram_style = "block" *) word_t words[Bins];
   word_t word_1, word_2, new_3;
   logic [13:0] new_4, new_5;

@@ -1,5 +1,5 @@
-// Midpoints of a list: 8 rows x 16 tokens wide, so that a pass takes 16 tokens per cycle. Written
-// 4 tokens of 4 rows at a time. Reading takes two cycles; of what is not asked for, the output stays.
+// Midpoints of a list: 8 rows x 16 tokens wide, so that a pass takes 16 tokens per cycle. Written 4
+// tokens of 4 rows at a time. Reading takes two cycles; of what is not asked for, the output stays.
 
 module nkv_midpoint_memory
   import nkv_pkg::*;

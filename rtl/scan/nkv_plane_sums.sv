@@ -1,6 +1,6 @@
 // Adds up the planes of a token for all rows: after planes 1..L, the sum of w times the code's
-// leading L bits as an integer (Horner's rule: planes come in order). Whole sums wait in a queue for
-// their midpoints.
+// leading L bits as an integer (Horner's rule: planes come in order). Whole sums wait in a queue
+// for their midpoints.
 //
 // One beat per cycle. A beat that completes its tokens is in the queue 2 cycles later; there is
 // room for all beats of 2 pages, which the pages in use are told apart by their slots' low bit.

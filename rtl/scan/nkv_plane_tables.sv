@@ -1,6 +1,6 @@
 // Distributed arithmetic for rows Pair and Pair + 4: sums of w over the set bits of 4 tokens, up to
-// 128 channels (ARITHMETIC.md, section 5). 4 channels select one of 16 sums that were loaded before;
-// tables of two pages lie side by side in the same memories.
+// 128 channels (ARITHMETIC.md, section 5). 4 channels select one of 16 sums that were loaded
+// before; tables of two pages lie side by side in the same memories.
 //
 // Sums leave 5 cycles after their beat, one beat per cycle.
 

@@ -1,8 +1,8 @@
 // Stored radii (ARITHMETIC.md, 5.1) of every page and row for plane counts L0..4.
 //
 // With B the bound for one plane, min(64 W, B_1), the bound for L planes is B / 2^(L-1) rounded up,
-// in both modes. A row of terms takes 5 - L0 cycles, in STATISTICAL after its root (29 cycles); up to
-// 8 rows wait. Reading takes one cycle.
+// in both modes. A row of terms takes 5 - L0 cycles, in STATISTICAL after its root (29 cycles); up
+// to 8 rows wait. Reading takes one cycle.
 
 module nkv_radius
   import nkv_pkg::*;
@@ -125,7 +125,8 @@ module nkv_radius
   logic    looping_q;
   planes_t planes_q;
   wire     loop_ends = looping_q && planes_q == 3'd4;
-  assign take = waiting_valid && (root_there || !settings_i.statistical) && (!looping_q || loop_ends);
+  assign take = waiting_valid && (root_there || !settings_i.statistical) &&
+                (!looping_q || loop_ends);
 
   page_t  page_q;
   row_t   row_q;

@@ -1,10 +1,10 @@
 // What a row's midpoints are stored in (ARITHMETIC.md, 5.1): the reference and the shift X, taken
 // from the first page of a scan; and per page and row the offset that its plane sums are added to.
 //
-// SCAN: offset = K - ref - (128 - 2^(7-L0)) * sum of w, so that a midpoint less its reference is the
-// offset plus the Horner sum times 2^(8-L0). REFINE: offset = -2^(7-L) * sum of w, so that what plane
-// L adds is the offset plus the sum over its set bits times 2^(8-L).
-// Terms to offset: 3 cycles, a row per cycle.
+// SCAN: offset = K - ref - (128 - 2^(7-L0)) * sum of w, so that a midpoint less its reference is
+// the offset plus the Horner sum times 2^(8-L0). REFINE: offset = -2^(7-L) * sum of w, so that what
+// plane L adds is the offset plus the sum over its set bits times 2^(8-L). Terms to offset: 3
+// cycles, a row per cycle.
 
 module nkv_row_scales
   import nkv_pkg::*;

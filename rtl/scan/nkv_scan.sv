@@ -1,5 +1,6 @@
-// The plane stage of the engine (ARITHMETIC.md, sections 5 to 5.4, steps 1 to 3 of section 6): scans
-// pages into stored midpoints, finds thresholds, tells which tokens to read, sharpens what is left.
+// The plane stage of the engine (ARITHMETIC.md, sections 5 to 5.4, steps 1 to 3 of section 6):
+// scans pages into stored midpoints, finds thresholds, tells which tokens to read, sharpens what is
+// left.
 //
 // One operation at a time: op_ready_o is high again when it is done. A command is OpStart (with the
 // query at any time after it), OpScan, and then whatever it needs in any order. Cycles:
@@ -12,8 +13,8 @@
 //   query        4 a beat (one row, 32 channels)
 //
 // What OpScan and OpRefine read comes as page records, one a page, and as one stream of bursts. A
-// page's digest comes at least one and at most two pages before its planes (or granules), so that
-// the weights and tables of the next pages are made while the planes of one pass.
+// page's digest should come two pages before its planes (or granules), so that the weights and
+// tables of the next pages are made while the planes of one pass; three pages is the most.
 
 module nkv_scan
   import nkv_pkg::*;

@@ -80,8 +80,8 @@ package nkv_scan_pkg;
     BurstPlane
   } burst_kind_e;
 
-  // Bursts of K_DIGEST and of planes. Within a page the digest comes first, planes and granules in
-  // order; a page's digest comes before the planes of the page before the last, or later.
+  // Bursts of K_DIGEST and of planes. A page's digest comes before its planes, by three pages at
+  // most; planes 1..L0 come one after the other, each from its first token on.
   typedef struct packed {
     burst_kind_e kind;
     planes_t     plane;  // 1..4

@@ -1,5 +1,5 @@
-// The frozen thresholds (ARITHMETIC.md, section 6, step 2): tau16 of every row from the score of its
-// top_k-th best seed, in the units of stored midpoints. A row per cycle, 11 cycles in all.
+// The frozen thresholds (ARITHMETIC.md, section 6, step 2): tau16 of every row from the score of
+// its top_k-th best seed, in the units of stored midpoints. A row per cycle, 11 cycles in all.
 
 module nkv_tau
   import nkv_pkg::*;

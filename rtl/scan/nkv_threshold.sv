@@ -1,9 +1,9 @@
-// Thresholds of all rows (ARITHMETIC.md, 5.3): histograms that fill while midpoints are written, and
-// a walk from the top that takes 142 cycles whatever n is.
+// Thresholds of all rows (ARITHMETIC.md, 5.3): histograms that fill while midpoints are written,
+// and a walk from the top that takes 142 cycles whatever n is.
 //
-// Of each row 4 tokens come every other cycle, so two lanes take one per cycle. Bins carry the stamp
-// of their command; each command refreshes some of them in free cycles, so that none lives until
-// its stamp comes round again.
+// Of each row 4 tokens come every other cycle, so two lanes take one per cycle. Bins carry the
+// stamp of their command; each command refreshes some of them in free cycles, so that none lives
+// until its stamp comes round again.
 
 module nkv_threshold
   import nkv_pkg::*;
@@ -12,8 +12,8 @@ module nkv_threshold
   input  logic      clk_i,
   input  logic      rst_ni,
 
-  // A new command. Ready again 300 free cycles later (4,200 after reset); midpoints may come as soon
-  // as the coarse bins are clear, 64 cycles later.
+  // A new command. Ready again 300 free cycles later (4,200 after reset); midpoints may come as
+  // soon as the coarse bins are clear, 64 cycles later.
   input  logic      start_i,
   output logic      ready_o,
   output logic      clearing_o,

@@ -2,9 +2,9 @@
 // head_dim / 8 bytes, so a beat takes `blocks` units of 8 bytes out of the 8 of a burst, often
 // across two bursts. What follows a beat's channels is zero.
 //
-// A beat leaves 3 cycles after its burst (the latter of two) was taken. At 128 channels one burst is
-// one beat. Granules (5.4) begin and end at burst boundaries, so the first token is taken from the
-// tag of the burst that begins one.
+// A beat leaves 3 cycles after its burst (the latter of two) was taken. At 128 channels one burst
+// is one beat. Granules (5.4) begin and end at burst boundaries, so the first token is taken from
+// the tag of the burst that begins one.
 
 module nkv_token_slicer
   import nkv_pkg::*;

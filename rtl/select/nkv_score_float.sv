@@ -121,7 +121,7 @@ module nkv_score_float
     end
   end
 
-  // ---- 11..13: to 24 bits, a half and a rest; below the normal numbers further down --------------
+  // ---- 11..13: to 24 bits, a half and a rest; below the normal numbers further down ------------
   logic [25:0] short_q[3];
   logic [4:0] down_q[2];
   wire exponent_t below = exponent_t'(1) - exponent_q[9];
@@ -150,7 +150,7 @@ module nkv_score_float
     end
   end
 
-  // ---- 14: rounded and put together --------------------------------------------------------------
+  // ---- 14: rounded and put together ------------------------------------------------------------
   // The significand's top bit adds one to the exponent field, as does a carry into it.
   wire up_14 = short_q[2][1] && (short_q[2][2] || short_q[2][0]);
   wire is_normal = exponent_q[12] > 0;

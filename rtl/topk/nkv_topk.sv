@@ -54,6 +54,8 @@ module nkv_topk
   output logic           body_ready_o,
   input  page_body_t     body_i,
 
+  output logic           no_rows_o,         // For now no row is scored.
+
   // Refining goes past the passes: entries are looked up, bursts asked for.
   output logic           refining_o,
   output page_index_t    entry_page_o,
@@ -229,8 +231,20 @@ module nkv_topk
       first: first_page_q
   };
 
-  nkv_scan u_scan (
+  // Its histograms are cleared after its last operation of a command.
+  logic scan_clk;
+  nkv_idle_clock #(
+    .HoldCycles(4500)
+  ) u_scan_clock (
     .clk_i,
+    .rst_ni,
+    .busy_i((state_q != StIdle && !is_full && !past_planes) || clear_i),
+    .clk_o (scan_clk)
+  );
+  wire past_planes = state_q inside {StLeft, StFinish, StResult, StWrite, StDone};
+
+  nkv_scan u_scan (
+    .clk_i         (scan_clk),
     .rst_ni,
     .abort_i       (aborts),
     .op_valid_i    (op_valid),
@@ -327,6 +341,8 @@ module nkv_topk
   );
   assign entry_page_o = feed.page;
   assign refining_o = is_refine;
+  assign no_rows_o = state_q inside {StScanOp, StScan, StSelect, StThreshold, StRank, StFreeze, StAlive,
+                                     StRefine, StFinish, StResult, StWrite};
 
   // Bursts that refining has asked for and that have not come, and whether one came with poison.
   logic [11:0] refine_due_q;

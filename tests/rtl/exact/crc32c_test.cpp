@@ -106,7 +106,7 @@ TEST(Crc32cTest, ZerosAndOnes) {
   test::Random random = test::case_random(9);
   Crc crc;
   for (const int value : {0, 0xff}) {
-    for (const size_t length : {1, 63, 64, 65, 128, 16384}) {
+    for (const size_t length : {1U, 63U, 64U, 65U, 128U, 16384U}) {
       crc.send(std::vector<std::byte>(length, static_cast<std::byte>(value)), random, 8);
     }
   }

@@ -15,7 +15,7 @@ namespace nearkv::rtl_test {
 namespace {
 
 constexpr unsigned kLanes = 32;
-constexpr unsigned kLatency = 3;
+constexpr unsigned kLatency = 4;
 
 struct Beat {
   std::uint64_t cycle;

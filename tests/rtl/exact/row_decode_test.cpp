@@ -17,7 +17,7 @@ namespace nearkv::rtl_test {
 namespace {
 
 constexpr unsigned kLanes = 32;
-constexpr unsigned kLatency = 10;
+constexpr unsigned kLatency = 11;
 
 struct Format {
   std::uint8_t form = NKV_ROW_FORM_RAW;
@@ -82,6 +82,7 @@ class Decoder : public Simulation<Vnkv_row_decode_bench> {
     (*this)->used_dim_i = static_cast<std::uint8_t>(format.used_dim);
     (*this)->values_i = format.values;
     (*this)->list_exponent_i = static_cast<std::uint8_t>(format.list_exponent);
+    tick();
   }
 
   void load_exponents(unsigned bank, const Page& page) {

@@ -189,9 +189,12 @@ void search(ScanStage& stage, const ScanList& list, const ScanSettings& settings
       expected_alive(expected, among, frozen, settings, static_cast<int>(settings.planes));
   ASSERT_EQ(stage.alive(among, settings.planes), alive);
   for (unsigned plane = settings.planes + 1; plane <= NKV_KEY_PLANES; ++plane) {
-    // Now and then most of them are left out, so that granules and pages are skipped.
-    if (random() % 2 == 0) {
-      for (auto& tokens : alive) tokens &= random() & random() & random();
+    // Now and then most of them are left out, so that granules and pages are skipped; and seeds
+    // come along, for among others no midpoint is at its upper limit.
+    const auto kind = random() % 4;
+    for (std::size_t page = 0; page < alive.size(); ++page) {
+      if (kind == 0) alive[page] &= random() & random() & random();
+      if (kind == 1) alive[page] |= list.pages()[page].visible & random();
     }
     stage.refine(alive, plane);
     for (std::size_t page = 0; page < alive.size(); ++page) {
@@ -244,7 +247,7 @@ TEST(ScanTest, SearchesWhateverThePagesHold) {
     stage.set_pace({.bursts = kPaces[random() % 3],
                     .records = kPaces[random() % 3],
                     .chosen = kPaces[random() % 3],
-                    .digests_ahead = test::pick(random, 0, 2)});
+                    .digests_ahead = test::pick(random, 0, 3)});
     search(stage, list,
            {.rows = test::pick(random, 1, kRows),
             .planes = test::pick(random, 1, NKV_KEY_PLANES),
@@ -284,6 +287,32 @@ TEST(ScanTest, TakesABurstPerCycle) {
     EXPECT_LE(stage.op_cycles(), std::max(bursts, kPages * 32) * 51 / 50 + kEnds);
     EXPECT_GE(stage.op_cycles(), bursts);
   }
+}
+
+TEST(ScanTest, TakesTheCyclesItSays) {
+  constexpr unsigned kPages = 64;
+  constexpr unsigned kEnds = 100;
+  test::Random random = test::case_random(6);
+  const ScanList list({.pages = kPages}, random);
+  ScanStage stage(6);
+  stage.start(list, {});
+  stage.scan();
+  stage.thresholds(8192);
+  EXPECT_LE(stage.op_cycles(), 142U);
+  stage.thresholds(1);
+  EXPECT_LE(stage.op_cycles(), 142U);
+  TokenSet some = list.pages().visible();
+  stage.best(some);
+  EXPECT_LE(stage.op_cycles(), 4 * kPages + 12);
+  stage.freeze({});
+  EXPECT_LE(stage.op_cycles(), 14U);
+  for (std::size_t page = 0; page < kPages; page += 2) some[page] = 0;
+  stage.alive(some, 2);
+  EXPECT_LE(stage.op_cycles(), 4 * kPages / 2 + kPages / 2 + 12);
+  stage.refine(list.pages().visible(), 3);
+  EXPECT_LE(stage.op_cycles(), 33 * kPages + kEnds);
+  stage.refine(some, 4);
+  EXPECT_LE(stage.op_cycles(), 33 * kPages / 2 + kEnds);
 }
 
 TEST(ScanTest, HoldsTheLongestList) {

@@ -1,0 +1,408 @@
+// nkv_lz4_decode against liblz4: the same bytes, and the same blocks refused.
+#include <gtest/gtest.h>
+#include <lz4.h>
+#include <lz4hc.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "Vnkv_lz4_decode.h"
+#include "blocks.hpp"
+#include "simulation.hpp"
+
+namespace nearkv::rtl_test {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr std::size_t kBurst = 64;
+constexpr std::size_t kLargest = 65536;
+
+// What a block expands to by the format's description; nothing if it is none of that size.
+struct Reference {
+  std::optional<Bytes> plain;
+  bool has_offset_zero = false;  // The format forbids it; liblz4 lets it pass.
+};
+
+Reference decode_plainly(const Bytes& block, std::size_t size) {
+  Reference result;
+  Bytes plain;
+  std::size_t at = 0;
+  const auto length = [&](std::size_t nibble) -> std::optional<std::size_t> {
+    std::size_t sum = nibble;
+    if (nibble < 15) return sum;
+    for (std::uint8_t byte = 255; byte == 255; ++at) {
+      if (at == block.size()) return std::nullopt;
+      byte = block[at];
+      sum += byte;
+    }
+    return sum;
+  };
+  while (at < block.size()) {
+    const std::uint8_t token = block[at++];
+    const auto literals = length(token >> 4);
+    if (!literals || *literals > block.size() - at || *literals > size - plain.size())
+      return result;
+    const auto begin = block.begin() + static_cast<std::ptrdiff_t>(at);
+    plain.insert(plain.end(), begin, begin + static_cast<std::ptrdiff_t>(*literals));
+    at += *literals;
+    if (at == block.size()) {
+      if (plain.size() == size) result.plain = plain;
+      return result;
+    }
+    if (plain.size() + 12 > size || at + 2 > block.size()) return result;
+    const std::size_t offset = block[at] + 256U * block[at + 1];
+    at += 2;
+    const auto copied = length(token & 15);
+    if (offset == 0) result.has_offset_zero = true;
+    if (!copied || offset == 0 || offset > plain.size()) return result;
+    if (plain.size() + *copied + 4 + 5 > size) return result;
+    for (std::size_t i = 0; i < *copied + 4; ++i) plain.push_back(plain[plain.size() - offset]);
+  }
+  return result;
+}
+
+Reference decode_by_liblz4(const Bytes& block, std::size_t size) {
+  Reference result = decode_plainly(block, size);
+  Bytes plain(size + 1);
+  const int written = LZ4_decompress_safe(reinterpret_cast<const char*>(block.data()),
+                                          reinterpret_cast<char*>(plain.data()),
+                                          static_cast<int>(block.size()), static_cast<int>(size));
+  plain.resize(size);
+  const bool is_good = written == static_cast<int>(size);
+  if (!result.has_offset_zero) {
+    EXPECT_EQ(is_good, result.plain.has_value()) << "the plain decoder and liblz4 disagree";
+    if (is_good && result.plain) {
+      EXPECT_EQ(plain, *result.plain);
+    }
+  }
+  return result;
+}
+
+class Lz4DecodeTest : public testing::Test {
+ protected:
+  Lz4DecodeTest() : random_(test::case_random(1)) { module_.reset(); }
+
+  struct Decoded {
+    std::optional<Bytes> plain;
+    std::uint64_t cycles = 0;
+  };
+
+  // Decodes a block that begins at byte `skip` of its first burst.
+  Decoded decode(const Bytes& block, std::size_t size, unsigned skip = 0, unsigned in_pace = 8,
+                 unsigned out_pace = 8) {
+    Bytes input(skip, 0xa5);
+    input.insert(input.end(), block.begin(), block.end());
+    if (block.empty()) input.clear();
+    input.resize((input.size() + kBurst - 1) / kBurst * kBurst, 0x5a);
+
+    EXPECT_TRUE(module_.tick_until([&] { return module_->start_ready_o != 0; }, 10));
+    module_->start_valid_i = 1;
+    module_->skip_i = static_cast<std::uint8_t>(skip);
+    module_->in_bytes_i = static_cast<std::uint32_t>(block.size());
+    module_->plain_bytes_i = static_cast<std::uint32_t>(size);
+    module_.tick();
+    module_->start_valid_i = 0;
+
+    Decoded result;
+    Bytes plain;
+    bool has_ended = false;
+    std::size_t next = 0;
+    const std::uint64_t begin = module_.cycles();
+    const std::uint64_t limit = 1000 + 16 * (input.size() + size);
+    for (;;) {
+      module_->in_valid_i = next < input.size() && is_willing(random_, in_pace);
+      if (module_->in_valid_i) std::memcpy(&module_->in_data_i, &input[next], kBurst);
+      module_->out_ready_i = is_willing(random_, out_pace);
+      module_.settle();
+      if (module_->in_valid_i && module_->in_ready_o) next += kBurst;
+      if (module_->out_valid_o && module_->out_ready_i) {
+        std::array<std::uint8_t, kBurst> burst;
+        std::memcpy(burst.data(), &module_->out_data_o, kBurst);
+        EXPECT_FALSE(has_ended);
+        has_ended = module_->out_last_o;
+        EXPECT_EQ(module_->out_bytes_o, std::min(kBurst, size - plain.size()));
+        plain.insert(plain.end(), burst.begin(), burst.begin() + module_->out_bytes_o);
+        EXPECT_TRUE(std::all_of(burst.begin() + module_->out_bytes_o, burst.end(),
+                                [](std::uint8_t byte) { return byte == 0; }));
+      }
+      if (module_->done_o) break;
+      module_.tick();
+      if (module_.cycles() - begin > limit) {
+        ADD_FAILURE() << "it hangs";
+        break;
+      }
+    }
+    result.cycles = module_.cycles() - begin;
+    EXPECT_EQ(next, input.size()) << "bursts that were not taken";
+    if (!module_->error_o) {
+      EXPECT_EQ(has_ended, size > 0);
+      result.plain = plain;
+    } else {
+      EXPECT_FALSE(has_ended);
+    }
+    module_->in_valid_i = 0;
+    module_->out_ready_i = 0;
+    module_.tick();
+    return result;
+  }
+
+  // Decodes it as liblz4 does.
+  void expect_same(const Bytes& block, std::size_t size, unsigned skip = 0, unsigned in_pace = 8,
+                   unsigned out_pace = 8) {
+    const Reference expected = decode_by_liblz4(block, size);
+    const Decoded decoded = decode(block, size, skip, in_pace, out_pace);
+    ASSERT_EQ(decoded.plain.has_value(), expected.plain.has_value());
+    if (!expected.plain) return;
+    ASSERT_EQ(decoded.plain->size(), expected.plain->size());
+    const auto [is, should] =
+        std::mismatch(decoded.plain->begin(), decoded.plain->end(), expected.plain->begin());
+    ASSERT_TRUE(is == decoded.plain->end()) << "byte " << is - decoded.plain->begin() << ": "
+                                            << int{*is} << " instead of " << int{*should};
+  }
+
+  Simulation<Vnkv_lz4_decode> module_;
+  test::Random random_;
+};
+
+Bytes compress(const Bytes& plain, bool tries_hard = false) {
+  Bytes block(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(plain.size()))));
+  const auto* const source = reinterpret_cast<const char*>(plain.data());
+  auto* const target = reinterpret_cast<char*>(block.data());
+  const int size = static_cast<int>(plain.size());
+  const int room = static_cast<int>(block.size());
+  const int written = tries_hard ? LZ4_compress_HC(source, target, size, room, LZ4HC_CLEVEL_MAX)
+                                 : LZ4_compress_default(source, target, size, room);
+  block.resize(static_cast<std::size_t>(written));
+  return block;
+}
+
+// Data of some kind: the more `sameness`, the longer and nearer the matches.
+Bytes some_data(test::Random& random, std::size_t size, unsigned sameness) {
+  Bytes data;
+  while (data.size() < size) {
+    if (!data.empty() && test::pick(random, 0, 7) < sameness) {
+      const std::size_t reach = test::pick(random, 0, 1) == 0 ? 40 : data.size();
+      const std::size_t offset = 1 + random() % std::min<std::size_t>({reach, data.size(), 65535});
+      for (std::size_t left = test::pick(random, 4, 80); left > 0; --left) {
+        data.push_back(data[data.size() - offset]);
+      }
+    } else {
+      for (std::size_t left = test::pick(random, 1, 40); left > 0; --left) {
+        data.push_back(static_cast<std::uint8_t>(random()));
+      }
+    }
+  }
+  data.resize(size);
+  return data;
+}
+
+TEST_F(Lz4DecodeTest, RoundTripsOfEverySizeAndSkip) {
+  for (unsigned i = 0; i < 600; ++i) {
+    const std::size_t size = i < 150 ? i + 1 : test::pick(random_, 1, 5000);
+    const Bytes plain = some_data(random_, size, i % 8);
+    SCOPED_TRACE(testing::Message() << "round " << i << " of " << size);
+    expect_same(compress(plain, i % 2 == 0), size, i % 64, kPaces[i % 3], kPaces[i / 3 % 3]);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(Lz4DecodeTest, LongBlocksReachBack64KiB) {
+  for (unsigned sameness = 0; sameness < 8; ++sameness) {
+    const Bytes plain = some_data(random_, kLargest, sameness);
+    expect_same(compress(plain, true), kLargest, sameness * 9);
+    if (HasFailure()) return;
+  }
+  // The first and the last bytes alike, as far apart as an offset tells.
+  Bytes ends = some_data(random_, kLargest, 0);
+  std::copy_n(ends.begin(), 200, ends.end() - 201);
+  expect_same(compress(ends, true), kLargest);
+  std::copy_n(ends.begin() + 1, 200, ends.end() - 200);
+  expect_same(compress(ends, true), kLargest);
+}
+
+// What follows a nibble of 15.
+void put_length(Bytes& block, std::size_t rest) {
+  for (; rest >= 255; rest -= 255) block.push_back(255);
+  block.push_back(static_cast<std::uint8_t>(rest));
+}
+
+// A block of one match of this offset and length between literals, `tail` of them (at most 14)
+// behind it.
+Bytes block_of_match(std::size_t offset, std::size_t length, std::size_t literals,
+                     std::size_t tail = 8) {
+  Bytes block;
+  block.push_back(static_cast<std::uint8_t>(std::min<std::size_t>(literals, 15) << 4 |
+                                            std::min<std::size_t>(length - 4, 15)));
+  if (literals >= 15) put_length(block, literals - 15);
+  for (std::size_t i = 0; i < literals; ++i) block.push_back(static_cast<std::uint8_t>(7 * i + 1));
+  block.push_back(static_cast<std::uint8_t>(offset));
+  block.push_back(static_cast<std::uint8_t>(offset >> 8));
+  if (length - 4 >= 15) put_length(block, length - 4 - 15);
+  block.push_back(static_cast<std::uint8_t>(tail << 4));
+  for (std::size_t i = 0; i < tail; ++i) block.push_back(static_cast<std::uint8_t>(0xf0 + i));
+  return block;
+}
+
+TEST_F(Lz4DecodeTest, EveryOffsetAndPhase) {
+  for (std::size_t offset = 0; offset <= 90; ++offset) {
+    for (const std::size_t literals : {offset - 1, offset, offset + 1, offset + 13}) {
+      if (literals > 1000) continue;
+      for (const std::size_t length : {4U, 5U, 15U, 18U, 19U, 40U, 300U}) {
+        SCOPED_TRACE(testing::Message() << offset << ", " << length << " after " << literals);
+        expect_same(block_of_match(offset, length, literals), literals + length + 8);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(Lz4DecodeTest, RefusesWhatDoesNotEndAsBlocksEnd) {
+  for (std::size_t size = 20; size < 60; ++size) {
+    const Bytes good = block_of_match(3, 20, 6);
+    expect_same(good, size);
+    for (std::size_t cut = 0; cut <= good.size(); ++cut) {
+      expect_same(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(cut)), size);
+    }
+    if (HasFailure()) return;
+  }
+  // The last match: how long it is, how many literals follow.
+  for (const std::size_t length : {4U, 5U, 6U, 7U, 8U, 9U, 12U, 19U, 300U}) {
+    for (std::size_t tail = 0; tail < 15; ++tail) {
+      for (const std::size_t literals : {1U, 10U, 14U, 20U}) {
+        expect_same(block_of_match(1, length, literals, tail), literals + length + tail);
+      }
+    }
+  }
+  expect_same({}, 0);
+  expect_same({}, 5);
+  expect_same({0}, 0);
+  expect_same({0}, 1);
+  expect_same({0x10, 7}, 1);
+}
+
+// Lengths at which a counter of 16, 17 or 18 bits would begin again.
+TEST_F(Lz4DecodeTest, RefusesLengthsBeyondTheBlock) {
+  for (const unsigned bits : {16U, 17U, 18U, 19U}) {
+    const std::size_t around = std::size_t{1} << bits;
+    Bytes literals{0xf0};
+    put_length(literals, around + 30 - 15);
+    literals.resize(literals.size() + 30, 7);
+    expect_same(literals, 30);
+    Bytes match{0x1f, 9, 1, 0};
+    put_length(match, around + 40 - 19);
+    match.insert(match.end(), {0x50, 1, 2, 3, 4, 5});
+    expect_same(match, 1 + 40 + 5);
+  }
+}
+
+TEST_F(Lz4DecodeTest, TruncatedAndDamagedBlocks) {
+  for (unsigned i = 0; i < 6000; ++i) {
+    const std::size_t size = test::pick(random_, 1, 700);
+    Bytes block = compress(some_data(random_, size, i % 8), i % 3 == 0);
+    if (i % 4 == 0) block.resize(random_() % block.size());
+    for (unsigned hit = i % 5; hit > 0 && !block.empty(); --hit) {
+      const std::uint8_t values[] = {0, 1, 255, static_cast<std::uint8_t>(random_())};
+      block[random_() % block.size()] = values[random_() % 4];
+    }
+    const std::size_t claimed = i % 7 == 0 ? test::pick(random_, 0, 900) : size;
+    SCOPED_TRACE(testing::Message() << "round " << i);
+    expect_same(block, claimed, i % 64, kPaces[i % 3], kPaces[i / 3 % 3]);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(Lz4DecodeTest, NoiseNeverHangs) {
+  for (unsigned i = 0; i < 4000; ++i) {
+    Bytes block(test::pick(random_, 0, 300));
+    for (std::uint8_t& byte : block) {
+      byte = static_cast<std::uint8_t>(i % 2 == 0 ? random_() : random_() & random_() & random_());
+    }
+    expect_same(block, test::pick(random_, 0, 2000), i % 64);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(Lz4DecodeTest, ResetInFlight) {
+  const Bytes plain = some_data(random_, 3000, 4);
+  module_->start_valid_i = 1;
+  module_->in_bytes_i = 1000;
+  module_->plain_bytes_i = 3000;
+  module_->in_valid_i = 1;
+  module_.ticks(20);
+  module_->start_valid_i = 0;
+  module_->in_valid_i = 0;
+  module_.reset();
+  expect_same(compress(plain), plain.size());
+}
+
+// The compressed sections of pages (FORMATS.md, PLANES_LZ4), where they lie in their blocks.
+TEST_F(Lz4DecodeTest, SectionsOfPages) {
+  constexpr std::size_t kDim = 128;
+  // References, the upper four bits of exponents, the lower four, sign, seven bits of mantissa.
+  constexpr std::size_t kSections = 14;
+  const BlockShape shape{.tensor = Tensor::kKeys, .dtype = RowDtype::kBf16, .dim = kDim};
+  for (const test::Distribution distribution : test::kDistributions) {
+    const auto rows = test::to_rows(shape, test::make_block(distribution, kDim, 1));
+    const auto encoded = test::encode_block(Codec::kPlanesLz4, shape, rows);
+    std::array<std::uint16_t, kSections> sizes;
+    std::memcpy(sizes.data(), encoded.data(), sizeof(sizes));
+    std::size_t begin = sizeof(sizes);
+    std::uint64_t bytes = 0;
+    std::uint64_t cycles = 0;
+    for (std::size_t section = 0; section < kSections; ++section) {
+      const std::size_t plain_size = section == 0 ? kDim : section == 1 ? 32 * kDim : 8 * kDim;
+      const std::size_t size = sizes[section];
+      if (size > 0 && size < plain_size) {
+        Bytes block(size);
+        std::memcpy(block.data(), &encoded[begin], size);
+        const Reference expected = decode_by_liblz4(block, plain_size);
+        const Decoded decoded = decode(block, plain_size, begin % kBurst);
+        ASSERT_TRUE(decoded.plain.has_value());
+        ASSERT_EQ(decoded.plain, expected.plain);
+        bytes += plain_size;
+        cycles += decoded.cycles;
+      }
+      begin += size;
+    }
+    ASSERT_EQ(begin, encoded.size());
+    if (bytes > 0) {
+      std::printf("%s: %lu bytes of %zu, %.1f per cycle\n",
+                  std::string(test::name(distribution)).c_str(), static_cast<unsigned long>(bytes),
+                  rows.size(), static_cast<double>(bytes) / static_cast<double>(cycles));
+    }
+  }
+}
+
+TEST_F(Lz4DecodeTest, Speed) {
+  const auto tell = [&](const char* name, const Bytes& plain) {
+    const Bytes block = compress(plain, true);
+    const Decoded decoded = decode(block, plain.size());
+    EXPECT_EQ(decoded.plain, plain);
+    const double rate = static_cast<double>(plain.size()) / static_cast<double>(decoded.cycles);
+    std::printf("%s: %zu of %zu bytes, %.1f bytes per cycle\n", name, block.size(), plain.size(),
+                rate);
+    return rate;
+  };
+  EXPECT_GT(tell("noise", some_data(random_, kLargest, 0)), 15);
+  EXPECT_GT(tell("zeros", Bytes(kLargest, 0)), 15);
+  Bytes nines(kLargest);
+  for (std::size_t i = 0; i < nines.size(); ++i) nines[i] = static_cast<std::uint8_t>(i % 9);
+  EXPECT_GT(tell("period 9", nines), 8.5);
+  EXPECT_GT(tell("some matches", some_data(random_, kLargest, 2)), 8);
+  EXPECT_GT(tell("many matches", some_data(random_, kLargest, 6)), 8);
+  // A plane of exponents' low bits: skewed, hardly repeated.
+  Bytes plane(8 * 576);
+  for (std::uint8_t& byte : plane) {
+    byte = static_cast<std::uint8_t>(random_() & random_() & random_());
+  }
+  tell("sparse plane", plane);
+}
+
+}  // namespace
+}  // namespace nearkv::rtl_test
