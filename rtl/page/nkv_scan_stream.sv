@@ -1,6 +1,6 @@
 // Asks for what a plane scan reads of accepted pages: the digest of each page, then the planes of the
-// page before it, so that a page's weights are made while planes of another pass (nkv_scan). The last
-// page's planes follow when `flush_i` says that no page comes any more.
+// page two before it, so that a page's weights and tables are made while planes of others pass
+// (nkv_scan). The last planes follow when `flush_i` says that no page comes any more.
 
 module nkv_scan_stream
   import nkv_abi_pkg::*;
@@ -33,7 +33,7 @@ module nkv_scan_stream
   output list_index_t   expect_index_o
 );
 
-  // What the planes of the page before still need.
+  // What planes that are still to be read need.
   typedef struct packed {
     page_index_t                page;
     logic [63:0]                address;
@@ -45,12 +45,13 @@ module nkv_scan_stream
   typedef enum logic [1:0] {
     StAnnounce,
     StDigest,
-    StPlanes   // Of the page before.
+    StPlanes   // Of the oldest page.
   } state_e;
 
   state_e     state_q;
-  before_t    before_q;
-  logic       any_before_q;
+  before_t    before_q;   // The oldest page whose planes are due,
+  before_t    next_q;     // and the one after it.
+  logic [1:0] due_q;      // How many there are.
   logic [2:0] plane_q;
 
   wire page_header_t header = record_i.header;
@@ -61,12 +62,22 @@ module nkv_scan_stream
 
   assign body_valid_o = state_q == StAnnounce && record_valid_i;
   assign begun_o = state_q != StAnnounce;
-  assign idle_o = !any_before_q && state_q == StAnnounce;
+  assign idle_o = due_q == '0 && state_q == StAnnounce;
 
-  wire needed = (state_q == StDigest && record_valid_i) || (in_planes && any_before_q);
+  // A new page makes room for itself; the last ones go by themselves.
+  wire planes_now = record_valid_i ? due_q == 2'd2 : due_q != '0;
+  wire needed = (state_q == StDigest && record_valid_i) || (in_planes && planes_now);
   assign request_valid_o = needed && expect_ready_i;
   assign expect_valid_o = needed && request_ready_i;
   wire step = needed && request_ready_i && expect_ready_i;
+
+  wire before_t now = '{
+      page: record_i.visit.page,
+      address: record_i.address,
+      crc: header.crc_k_plane,
+      offset: record_i.offset[PageArrayKPlane0],
+      bytes: record_i.bytes[PageArrayKPlane0]
+  };
 
   assign expect_crc_o = in_planes ? before_q.crc[plane_q[1:0]] : header.crc_k_digest;
   assign expect_index_o = first_index_i +
@@ -88,20 +99,21 @@ module nkv_scan_stream
           64'(record_i.offset[PageArrayKDigest])
   };
 
-  // The record stays until the planes of the page before it have been asked for.
-  wire planes_end = in_planes && (!any_before_q || (step && last_plane));
+  // The record stays until then.
+  wire planes_end = in_planes && (!planes_now || (step && last_plane));
   assign record_ready_o = planes_end && record_valid_i;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StAnnounce;
       before_q <= '0;
-      any_before_q <= 1'b0;
+      next_q <= '0;
+      due_q <= '0;
       plane_q <= '0;
       bursts_o <= '0;
     end else if (clear_i) begin
       state_q <= StAnnounce;
-      any_before_q <= 1'b0;
+      due_q <= '0;
       plane_q <= '0;
       bursts_o <= '0;
     end else begin
@@ -112,20 +124,16 @@ module nkv_scan_stream
       unique case (state_q)
         StAnnounce: begin
           if (body_valid_o && body_ready_i) state_q <= StDigest;
-          else if (flush_i && any_before_q && !record_valid_i) state_q <= StPlanes;
+          else if (flush_i && due_q != '0 && !record_valid_i) state_q <= StPlanes;
         end
         StDigest: if (step) state_q <= StPlanes;
         StPlanes: begin
           if (planes_end) begin
             state_q <= StAnnounce;
-            any_before_q <= record_valid_i;
-            before_q <= '{
-                page: record_i.visit.page,
-                address: record_i.address,
-                crc: header.crc_k_plane,
-                offset: record_i.offset[PageArrayKPlane0],
-                bytes: record_i.bytes[PageArrayKPlane0]
-            };
+            due_q <= due_q + 2'(record_valid_i) - 2'(planes_now);
+            if (planes_now) before_q <= next_q;
+            if (record_valid_i && due_q - 2'(planes_now) == '0) before_q <= now;
+            if (record_valid_i && due_q - 2'(planes_now) == 2'd1) next_q <= now;
           end
         end
         default: state_q <= StAnnounce;

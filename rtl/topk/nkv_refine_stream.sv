@@ -1,6 +1,6 @@
 // Asks for what sharpens midpoints (ARITHMETIC.md 5.2 and 5.4): of each page with tokens alive its
 // digest again, and of one plane the granules that hold such a token. A page's digest comes before the
-// granules of the page before it, as nkv_scan wants it. Pages were accepted when they were scanned.
+// granules of the page two before it, as nkv_scan wants it. Pages were accepted when they were scanned.
 
 module nkv_refine_stream
   import nkv_abi_pkg::*;
@@ -45,7 +45,7 @@ module nkv_refine_stream
     StLookUp,
     StRecord,
     StDigest,
-    StGranules   // Of the page before.
+    StGranules   // Of the oldest page.
   } state_e;
 
   // Tokens of a granule as a power of two: the least number whose bits fill whole bursts.
@@ -58,8 +58,11 @@ module nkv_refine_stream
   endfunction
 
   state_e      state_q;
-  refined_t before_q, now_q;
-  logic        any_before_q;
+  refined_t    before_q;  // The oldest page whose granules are due,
+  refined_t    next_q;    // the one after it,
+  refined_t    now_q;     // and the one that has come.
+  logic [1:0]  due_q;     // How many are due.
+  logic        fresh_q;   // now_q is not among them yet.
   token_mask_t asked_q;   // Tokens of granules that are done with.
   wire [2:0]   log2 = granule_log2(head_dim_i[6:4]);
   wire [31:0]  digest_bytes = 32'(head_dim_i) * 32'd2;
@@ -78,7 +81,9 @@ module nkv_refine_stream
   wire last_granule = (left & ~granule) == '0;
 
   wire step = request_valid_o && request_ready_i;
-  wire granules_end = !any_before_q || (step && last_granule);
+  // A new page makes room for itself; the last ones go by themselves.
+  wire granules_now = fresh_q ? due_q == 2'd2 : due_q != '0;
+  wire granules_end = !granules_now || (step && last_granule);
   wire [63:0] plane_at = before_q.address + 64'(PageHeaderBytes) + 64'(digest_padded) +
       64'(plane_bytes) * (64'(plane_i) - 64'd1);
 
@@ -90,7 +95,7 @@ module nkv_refine_stream
       step_exponent: now_q.step_exponent,
       first: 1'b0
   };
-  assign request_valid_o = state_q == StDigest || (state_q == StGranules && any_before_q);
+  assign request_valid_o = state_q == StDigest || (state_q == StGranules && granules_now);
   always_comb begin
     request_o.tag = '{
         sink: SinkArray,
@@ -113,19 +118,22 @@ module nkv_refine_stream
       request_o.address = plane_at + 64'((32'(first) * 32'(head_dim_i)) >> 3);
     end
   end
-  assign idle_o = state_q == StPage && !any_before_q;
+  assign idle_o = state_q == StPage && due_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StPage;
       before_q <= '0;
+      next_q <= '0;
       now_q <= '0;
-      any_before_q <= 1'b0;
+      due_q <= '0;
+      fresh_q <= 1'b0;
       asked_q <= '0;
       bursts_o <= '0;
     end else if (clear_i) begin
       state_q <= StPage;
-      any_before_q <= 1'b0;
+      due_q <= '0;
+      fresh_q <= 1'b0;
       asked_q <= '0;
       bursts_o <= '0;
     end else begin
@@ -134,7 +142,8 @@ module nkv_refine_stream
         StPage: begin
           now_q.visit <= page_i;
           if (page_valid_i) state_q <= StLookUp;
-          else if (flush_i && any_before_q) state_q <= StGranules;
+          else if (flush_i && due_q != '0) state_q <= StGranules;
+          fresh_q <= page_valid_i;
         end
         StLookUp: begin
           now_q.address <= 64'(entry_i.page) * 64'(PageGrainBytes);
@@ -148,8 +157,10 @@ module nkv_refine_stream
           if (granules_end) begin
             state_q <= StPage;
             asked_q <= '0;
-            before_q <= now_q;
-            any_before_q <= !flush_now;
+            due_q <= due_q + 2'(fresh_q) - 2'(granules_now);
+            if (granules_now) before_q <= next_q;
+            if (fresh_q && due_q - 2'(granules_now) == '0) before_q <= now_q;
+            if (fresh_q && due_q - 2'(granules_now) == 2'd1) next_q <= now_q;
           end
         end
         default: state_q <= StPage;
@@ -157,13 +168,6 @@ module nkv_refine_stream
     end
   end
 
-  // The page before was the last: nothing has come since.
-  logic flush_now;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) flush_now <= 1'b0;
-    else if (state_q == StPage) flush_now <= !page_valid_i;
-  end
-
-  wire unused = ^{entry_i, before_q.step_exponent};
+  wire unused = ^{entry_i, before_q.step_exponent, next_q.step_exponent};
 
 endmodule

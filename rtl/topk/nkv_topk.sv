@@ -90,7 +90,7 @@ module nkv_topk
     StStart,       // The plane stage is told what holds for the command.
     StScanOp,
     StScan,
-    StSelect,      // Selectors begin.
+    StSelect,      // Selectors begin; in FULL only if no row has begun them.
     StThreshold,
     StBest,        // The best 2k midpoints, and their rows.
     StRank,        // The k-th best score of each row.
@@ -243,6 +243,26 @@ module nkv_topk
   );
   wire past_planes = state_q inside {StLeft, StFinish, StResult, StWrite, StDone};
 
+  // Records wait here, so that digests are asked for long before their page is taken up.
+  logic waiting_valid, waiting_pop;
+  logic [2:0] unused_waiting_used;
+  scan_page_t waiting;
+  nkv_fifo #(
+    .T(scan_page_t),
+    .Depth(4)
+  ) u_records (
+    .clk_i,
+    .rst_ni,
+    .clear_i    (clear_i || aborts),
+    .in_valid_i (scan_record_valid || refine_record_valid),
+    .in_ready_o (scan_record_ready),
+    .in_data_i  (in_scan ? scan_record : refine_record),
+    .out_valid_o(waiting_valid),
+    .out_ready_i(waiting_pop),
+    .out_data_o (waiting),
+    .used_o     (unused_waiting_used)
+  );
+
   nkv_scan u_scan (
     .clk_i         (scan_clk),
     .rst_ni,
@@ -257,9 +277,9 @@ module nkv_topk
     .query_row_i   (query_out.row),
     .query_word_i  (query_out.word),
     .query_data_i  (query_out.data),
-    .record_valid_i(scan_record_valid || refine_record_valid),
-    .record_ready_o(scan_record_ready),
-    .record_i      (in_scan ? scan_record : refine_record),
+    .record_valid_i(waiting_valid),
+    .record_ready_o(waiting_pop),
+    .record_i      (waiting),
     .burst_valid_i (beat_valid_i && !pass_failed_i),
     .burst_ready_o (scan_burst_ready),
     .burst_data_i  (beat_i.data),
@@ -449,11 +469,32 @@ module nkv_topk
 
   wire is_candidate = scored_body.tokens[score_token_i] && !scored_body.nonfinite[score_token_i];
   wire in_ready_all = &(select_in_ready | ~in_use);
-  assign score_ready_o = bodies_valid && (!is_candidate || in_ready_all);
+  assign score_ready_o =
+      bodies_valid && (!is_candidate || (in_ready_all && (!is_full || full_started_q)));
   wire score_taken = score_valid_i && score_ready_o;
   assign bodies_pop = score_taken && score_last_i;
   wire nkv_select_pkg::token_t token_id = nkv_select_pkg::token_t'({scored_body.page, score_token_i});
   wire selects_idle = &(select_ready | ~in_use);
+
+  // FULL knows no midpoints, so its bins are laid by the first token's scores: the largest of them
+  // falls 128 bins from the reference.
+  logic full_started_q;
+  wire  full_start = is_full && state_q inside {StFull, StScores} && bodies_valid &&
+      score_valid_i && is_candidate && selects_idle && !full_started_q;
+  localparam int unsigned FirstBits = 11;
+  logic [ScoreBits-1:PlaneWeightShift] first_magnitude;
+  logic [5:0] first_shift;
+  always_comb begin
+    first_magnitude = '0;
+    for (int unsigned r = 0; r < Rows; r++) begin
+      first_magnitude |= score_i[r][ScoreBits-1:PlaneWeightShift] ^
+          {(ScoreBits - PlaneWeightShift) {score_i[r][ScoreBits-1]}};
+    end
+    first_shift = '0;
+    for (int unsigned i = FirstBits; i < ScoreBits - PlaneWeightShift; i++) begin
+      if (first_magnitude[PlaneWeightShift+i]) first_shift = 6'(i - FirstBits + 1);
+    end
+  end
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
     logic answer_valid, answer_found, unused_out_last;
@@ -468,9 +509,9 @@ module nkv_topk
       .command_ready_o(select_ready[r]),
       .command_i      (select),
       .k_i            (top_k[12:0]),
-      // FULL knows no midpoints: bins of the whole range of scores.
-      .reference_i    (is_full ? '0 : 31'(reference[r])),
-      .shift_i        (is_full ? 6'd12 : 6'(shift[r])),
+      .reference_i    (is_full ? 31'(signed'(score_i[r][ScoreBits-1:PlaneWeightShift])) :
+                       31'(reference[r])),
+      .shift_i        (is_full ? first_shift : 6'(shift[r])),
       .in_valid_i     (score_taken && is_candidate && in_use[r]),
       .in_ready_o     (select_in_ready[r]),
       .in_score_i     (score_i[r]),
@@ -603,8 +644,8 @@ module nkv_topk
   wire select_now = state_q inside {StSelect, StRank, StFinish};
   wire can_begin = (!op_now || op_ready) && (!select_now || selects_idle);
 
-  assign select_valid = begins && selects_idle && select_now;
-  assign select = state_q == StSelect ? nkv_select_pkg::SelectStart :
+  assign select_valid = full_start || (begins && selects_idle && select_now);
+  assign select = state_q inside {StSelect, StFull, StScores} ? nkv_select_pkg::SelectStart :
       state_q == StRank ? nkv_select_pkg::SelectRank : nkv_select_pkg::SelectFinish;
   wire answered = begun_q && &answered_q;
   assign aborts = state_q == StFail && begins;
@@ -626,6 +667,7 @@ module nkv_topk
       picked_q <= '0;
       first_page_q <= 1'b0;
       started_q <= 1'b0;
+      full_started_q <= 1'b0;
       outcome_q <= '0;
       done_o <= 1'b0;
     end else if (clear_i) begin
@@ -640,6 +682,7 @@ module nkv_topk
         first_page_q <= 1'b0;
         visible_q <= visible_q + (ListTokensLog2 + 1)'(visible_now);
       end
+      if (full_start) full_started_q <= 1'b1;
       if (picked_taken) begin
         picked_q <= picked_q + 1'b1;
         if (state_q == StAlive && picked.tokens != '0) alive_pages_q <= alive_pages_q + 1'b1;
@@ -652,7 +695,8 @@ module nkv_topk
           first_page_q <= 1'b1;
           planes_q <= scan_planes;
           pages_q <= pages_in_sight(command_i.tokens, command_i.window, command_i.sinks);
-          if (start_i) state_q <= is_full ? StSelect : StStart;
+          full_started_q <= 1'b0;
+          if (start_i) state_q <= is_full ? StFull : StStart;
         end
         StStart: begin
           if (begins && op_ready) started_q <= 1'b1;
@@ -670,8 +714,7 @@ module nkv_topk
         StSelect: begin
           all_seeds_q <= visible_q <= (ListTokensLog2 + 1)'(seeds_wanted);
           if (select_valid) begin
-            if (is_full) go_to(StFull);
-            else if (visible_q == '0) go_to(StFinish);
+            if (visible_q == '0) go_to(StFinish);
             else if (visible_q <= (ListTokensLog2 + 1)'(seeds_wanted)) go_to(StBest);
             else go_to(StThreshold);
           end
@@ -685,7 +728,10 @@ module nkv_topk
           end
         end
         StScores: begin
-          if (scores_over) go_to(pass_failed_i ? StFail : after_scores_q);
+          if (scores_over) begin
+            go_to(pass_failed_i ? StFail :
+                  is_full ? (full_started_q ? StFinish : StSelect) : after_scores_q);
+          end
         end
         StRank: if (answered) go_to(StFreeze);
         StFreeze: if (op_over) go_to(StAlive);
@@ -710,7 +756,6 @@ module nkv_topk
           end
         end
         StFull: begin
-          after_scores_q <= StFinish;
           if (begun_q && pass_done_i) begin
             outcome_q.stream_bursts <= pass_bursts_i;
             outcome_q.flags[CompletionFlagNonfinite] <= pass_nonfinite_i;
