@@ -1,16 +1,12 @@
 """Objects: set, get, lookups, restart, daemon, remote, traces; beside memcpy, UCX and others."""
 
-import importlib.util
-import json
-import subprocess
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench import Context
 from bench.peers.compare import compare_with_peers
+from bench.programs import Programs
 from bench.ucx import am_bandwidth
 from nearkv.results import Goal, Result, Samples
 
@@ -30,7 +26,7 @@ _INDEX_KEYS = 10_000_000
 
 def run(context: Context) -> Iterator[Result]:
     """Yields what one caller sees of the store, and the peers' figures from the same turns."""
-    programs = _Programs(context)
+    programs = Programs(context)
     yield from _copies(context, programs)
     yield from _lookups(context, programs)
     yield from _index(context, programs)
@@ -45,38 +41,6 @@ def run(context: Context) -> Iterator[Result]:
     yield from _fragmentation(context, programs, traces)
     yield from _hits(context, programs, traces)
     yield from _paced(context, programs, traces)
-
-
-class _Programs:
-    """The executables that measure, from the build that this Python's binding comes from."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        binding = importlib.util.find_spec("_nearkv")
-        if binding is None or binding.origin is None:
-            raise FileNotFoundError("nothing is built; ./nearkv build")
-        self._folder = Path(binding.origin).parents[1] / "bench"
-
-    def path(self, name: str) -> Path:
-        """Of nearkv_NAME_bench, or nearkv_replay."""
-        program = "nearkv_replay" if name == "replay" else f"nearkv_{name}_bench"
-        return self._folder / name / program
-
-    def run(self, name: str, *arguments: str | Path) -> Any:
-        """What the program writes with --json. What it says goes to the person who waits."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "rows.json"
-            command = [str(self.path(name)), "--json", str(file), *map(str, arguments)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-                assert process.stdout is not None
-                said = 0.0
-                for line in process.stdout:
-                    if time.monotonic() - said > 2:
-                        self._context.progress(" ".join(line.split()))
-                        said = time.monotonic()
-            if process.returncode:
-                raise subprocess.CalledProcessError(process.returncode, command)
-            return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _row(row: dict[str, Any], goal: Goal | None = None, **fields: Any) -> Result:
@@ -109,7 +73,7 @@ def _summary(name: str, row: dict[str, Any], goal: Goal | None) -> Result:
     )
 
 
-def _copies(context: Context, programs: _Programs) -> Iterator[Result]:
+def _copies(context: Context, programs: Programs) -> Iterator[Result]:
     context.progress("set and get beside memcpy")
     rounds = "1" if context.tiny else "51" if context.long else "15"
     sizes = ("256",) if context.tiny else _SIZES_KIB
@@ -127,7 +91,7 @@ def _copies(context: Context, programs: _Programs) -> Iterator[Result]:
         yield _summary(f"copies/{way}_without_checksum/{size}", row, _PLAIN_COPY)
 
 
-def _lookups(context: Context, programs: _Programs) -> Iterator[Result]:
+def _lookups(context: Context, programs: Programs) -> Iterator[Result]:
     objects = 2000 if context.tiny else _RESTART_OBJECTS
     context.progress(f"filling a store with {objects:,} objects")
     goals = {
@@ -146,7 +110,7 @@ def _lookups(context: Context, programs: _Programs) -> Iterator[Result]:
         yield _row(row, goal)
 
 
-def _index(context: Context, programs: _Programs) -> Iterator[Result]:
+def _index(context: Context, programs: Programs) -> Iterator[Result]:
     """The indexes of a store that is larger than a machine's memory may be."""
     keys = 20_000 if context.tiny else _INDEX_KEYS
     context.progress(f"indexes of {keys:,} keys")
@@ -174,7 +138,7 @@ def _index(context: Context, programs: _Programs) -> Iterator[Result]:
         )
 
 
-def _daemon(context: Context, programs: _Programs) -> Iterator[Result]:
+def _daemon(context: Context, programs: Programs) -> Iterator[Result]:
     """What it costs that the pool is another process's."""
     context.progress("batches and large objects through a daemon")
     tiny = ("--rounds", "1", "--calls", "100", "--working-set-mib", "16")
@@ -187,7 +151,7 @@ def _daemon(context: Context, programs: _Programs) -> Iterator[Result]:
             yield _summary(f"{place[0]}/{place[2].replace(' ', '_')}", row, _COPY)
 
 
-def _remote(context: Context, programs: _Programs) -> Iterator[Result]:
+def _remote(context: Context, programs: Programs) -> Iterator[Result]:
     """Large objects in a store on another machine, played by another process, over TCP."""
     context.progress("large objects through UCX")
     sizes = ("--working-set-mib", "16" if context.tiny else "64")
@@ -214,7 +178,7 @@ def _remote(context: Context, programs: _Programs) -> Iterator[Result]:
 
 
 def _fragmentation(
-    context: Context, programs: _Programs, traces: Sequence[Path]
+    context: Context, programs: Programs, traces: Sequence[Path]
 ) -> Iterator[Result]:
     context.progress("24 simulated hours of blocks of four models")
     thin = "8" if context.long else "32"
@@ -231,7 +195,7 @@ def _fragmentation(
         yield _row(row, _LOST if is_judged else None)
 
 
-def _hits(context: Context, programs: _Programs, traces: Sequence[Path]) -> Iterator[Result]:
+def _hits(context: Context, programs: Programs, traces: Sequence[Path]) -> Iterator[Result]:
     """Hit rates of each policy without bytes, as shares of an endless cache's."""
     context.progress("hit rates of each eviction policy")
     capacities = ("50%",) if context.tiny else ("1%", "5%", "20%")
@@ -256,7 +220,7 @@ def _hits(context: Context, programs: _Programs, traces: Sequence[Path]) -> Iter
         )
 
 
-def _paced(context: Context, programs: _Programs, traces: Sequence[Path]) -> Iterator[Result]:
+def _paced(context: Context, programs: Programs, traces: Sequence[Path]) -> Iterator[Result]:
     """Whether a store of real bytes keeps up with 50 times the traces' pace."""
     policies = ("lru", "lfu", "arc", "s3fifo", "chain_lhd") if context.long else ("chain_lhd",)
     requests, speed = ("50", "100000") if context.tiny else ("0", "50")

@@ -75,6 +75,7 @@ module nkv_engine
   localparam int unsigned ClearCycles = 4500;
   wire  busy = state_q != StIdle || clear_i;
   logic topk_clk, attend_clk, exact_clk;
+  logic no_rows;  // TOPK scores no row for now.
 
   nkv_idle_clock #(
     .HoldCycles(ClearCycles)
@@ -96,7 +97,6 @@ module nkv_engine
     .busy_i((busy && is_scan && !(is_topk && no_rows)) || clear_i),
     .clk_o (exact_clk)
   );
-  logic no_rows;
 
   wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
   wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};

@@ -1,4 +1,6 @@
 // The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
+// Faults can be asked for: poison=ADDRESS of a burst in device memory, drop_read=N: the N-th read
+// gets no answer.
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -14,12 +16,14 @@
 namespace {
 
 using nearkv::emulator::DeviceMemory;
+using nearkv::emulator::MemoryFaults;
 using nearkv::emulator::MemoryTiming;
 using nearkv::emulator::VerilatedCard;
 
 struct Options {
   size_t memory_bytes = nearkv::emulator::kDefaultMemoryBytes;
   MemoryTiming timing;
+  MemoryFaults faults;
 };
 
 template <typename Number>
@@ -42,6 +46,13 @@ bool parse_option(std::string_view option, Options* options) {
   if (name == "latency") return parse_number(value, &options->timing.latency_cycles);
   if (name == "jitter") return parse_number(value, &options->timing.jitter_cycles);
   if (name == "seed") return parse_number(value, &options->timing.seed);
+  if (name == "drop_read") return parse_number(value, &options->faults.drop_read);
+  if (name == "poison") {
+    std::uint64_t address = 0;
+    const bool is_number = parse_number(value, &address);
+    options->faults.poisoned.insert(address);
+    return is_number;
+  }
   return false;
 }
 
@@ -65,7 +76,8 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   if (!options) {
     std::snprintf(error, error_bytes,
                   "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), latency=CYCLES, "
-                  "jitter=CYCLES, seed=NUMBER, joined by &; not \"%s\"",
+                  "jitter=CYCLES, seed=NUMBER, poison=ADDRESS, drop_read=NUMBER, joined by &; not "
+                  "\"%s\"",
                   arguments);
     return nullptr;
   }
@@ -75,7 +87,9 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
                   options->memory_bytes);
     return nullptr;
   }
-  return std::make_unique<VerilatedCard>(std::move(memory), options->timing).release();
+  auto card = std::make_unique<VerilatedCard>(std::move(memory), options->timing);
+  card->set_faults(options->faults);
+  return card.release();
 }
 
 void close(void* device) { const std::unique_ptr<VerilatedCard> closed(card_of(device)); }
