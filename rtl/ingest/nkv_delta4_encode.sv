@@ -1,5 +1,5 @@
-// Rows of bf16 to DELTA4: ARITHMETIC.md section 2.2. A word of ExactLanes elements per cycle, always
-// taken; words come out of the second pass 5 cycles later.
+// Rows of bf16 to DELTA4: ARITHMETIC.md section 2.2. A word of ExactLanes elements per cycle,
+// always taken; words come out of the second pass 5 cycles later.
 //
 // A tensor is two passes over PageTokens rows of words, row after row: the first finds the channel
 // exponents, the second encodes. The second may follow the first without a gap. Exceptions are
