@@ -23,7 +23,7 @@ module nkv_chmu
   parameter int unsigned SketchWords = 32_768,
   parameter int unsigned TagBits = Sketch != 0 ? 5 : 16,
   parameter int unsigned ClockKhz = 400_000,
-  parameter logic [3:0]  MsiNumber = 4'd0
+  parameter int unsigned MsiNumber = 0
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -58,7 +58,7 @@ module nkv_chmu
     epoch_type: 2'd0,
     level_interrupt: 1'b1,
     overflow_interrupt: 1'b1,
-    msi_number: MsiNumber,
+    msi_number: 4'(MsiNumber),
     default: '0
   };
   localparam cap1_t Capability1 = '{

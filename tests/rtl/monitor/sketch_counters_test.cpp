@@ -1,0 +1,244 @@
+// nkv_chmu_sketch against the same sketch in C++, and the sketch against exact counts: how much
+// more than the truth it says on a Zipf stream.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "Vnkv_chmu_sketch.h"
+#include "simulation.hpp"
+
+namespace nearkv::rtl_test {
+namespace {
+
+constexpr unsigned kUnitBits = 22;
+constexpr unsigned kRows = 4;
+constexpr unsigned kPlaceBits = 15;
+constexpr unsigned kLargest = (1U << 14U) - 1;
+constexpr unsigned kLatency = 6;
+
+struct Hot {
+  unsigned unit;
+  unsigned count;
+  bool operator==(const Hot&) const = default;
+};
+
+/// What the module promises, one access at a time.
+class Sketch {
+ public:
+  Sketch() {
+    for (unsigned row = 0; row < kRows; ++row) {
+      for (unsigned place = 0; place < kPlaceBits; ++place) {
+        std::uint64_t z = (row * 64 + place + 1) * 0x9e3779b97f4a7c15U;
+        z = (z ^ z >> 30U) * 0xbf58476d1ce4e5b9U;
+        z = (z ^ z >> 27U) * 0x94d049bb133111ebU;
+        masks_.at(row).at(place) = (z ^ z >> 31U) & ((1U << kUnitBits) - 1);
+      }
+    }
+    clear();
+  }
+
+  void clear() {
+    for (auto& row : cells_) row.assign(1U << kPlaceBits, {});
+  }
+
+  std::optional<Hot> access(unsigned unit, unsigned threshold) {
+    const unsigned least = estimate(unit);
+    bool known = true;
+    for (unsigned row = 0; row < kRows; ++row) {
+      Cell& cell = cell_of(row, unit);
+      known &= cell.mark;
+      if (cell.count == least && cell.count < kLargest) ++cell.count;
+      if (least + 1 >= threshold) cell.mark = true;
+    }
+    if (least + 1 < threshold || known) return std::nullopt;
+    return Hot{unit, std::min(least + 1, kLargest)};
+  }
+
+  [[nodiscard]] unsigned estimate(unsigned unit) {
+    unsigned least = kLargest;
+    for (unsigned row = 0; row < kRows; ++row) least = std::min(least, cell_of(row, unit).count);
+    return least;
+  }
+
+ private:
+  struct Cell {
+    unsigned count = 0;
+    bool mark = false;
+  };
+
+  Cell& cell_of(unsigned row, unsigned unit) {
+    unsigned place = 0;
+    for (unsigned i = 0; i < kPlaceBits; ++i) {
+      place |= static_cast<unsigned>(std::popcount(masks_.at(row).at(i) & unit) & 1) << i;
+    }
+    return cells_.at(row).at(place);
+  }
+
+  std::array<std::array<std::uint64_t, kPlaceBits>, kRows> masks_{};
+  std::array<std::vector<Cell>, kRows> cells_;
+};
+
+class SketchCountersTest : public testing::Test {
+ protected:
+  SketchCountersTest() {
+    counters_->valid_i = 0;
+    counters_->clear_i = 0;
+    counters_->epoch_i = 0;
+    counters_->threshold_i = 4;
+    counters_.reset();
+    wait();
+  }
+
+  void cycle(std::optional<unsigned> unit, bool epoch = false) {
+    counters_->valid_i = unit.has_value();
+    counters_->unit_i = unit.value_or(0);
+    counters_->epoch_i = epoch;
+    expected_.push_back(std::nullopt);
+    if (unit && !counters_->busy_o) {
+      expected_.back() = sketch_.access(*unit, counters_->threshold_i);
+    }
+    if (epoch) sketch_.clear();
+    counters_.tick();
+    if (expected_.size() < kLatency) return;
+    const std::optional<Hot> hot = expected_.front();
+    expected_.pop_front();
+    ASSERT_EQ(counters_->hot_valid_o, hot.has_value());
+    if (!hot) return;
+    ASSERT_EQ(counters_->hot_unit_o, hot->unit);
+    ASSERT_EQ(counters_->hot_count_o, hot->count);
+    hot_.push_back(*hot);
+  }
+
+  void drain() {
+    for (unsigned i = 0; i < 16; ++i) cycle(std::nullopt);
+  }
+
+  void wait() {
+    while (counters_->busy_o) cycle(std::nullopt);
+  }
+
+  void set_threshold(unsigned threshold) {
+    drain();
+    counters_->threshold_i = static_cast<std::uint16_t>(threshold);
+    cycle(std::nullopt);
+  }
+
+  Simulation<Vnkv_chmu_sketch> counters_;
+  Sketch sketch_;
+  std::deque<std::optional<Hot>> expected_;
+  std::vector<Hot> hot_;
+};
+
+TEST_F(SketchCountersTest, CountsTwoAccessesAtAnyDistance) {
+  set_threshold(2);
+  for (unsigned distance = 1; distance < 10; ++distance) {
+    cycle(77 + distance);
+    for (unsigned i = 1; i < distance; ++i) cycle(std::nullopt);
+    cycle(77 + distance);
+    drain();
+    ASSERT_EQ(hot_.size(), distance);
+    EXPECT_EQ(hot_.back(), (Hot{77 + distance, 2}));
+  }
+}
+
+TEST_F(SketchCountersTest, MatchesTheSketchAtEveryPaceThroughEpochs) {
+  for (unsigned number = 0; number < 6; ++number) {
+    SCOPED_TRACE(test::case_name(number));
+    test::Random random = test::case_random(number);
+    set_threshold(1 + number * 3);
+    const unsigned span = 1U << (1 + 3 * number);
+    for (unsigned i = 0; i < 40'000; ++i) {
+      std::optional<unsigned> unit;
+      // Now and then the same unit once more, so that accesses meet under way.
+      if (is_willing(random, kPaces[number % 3])) {
+        unit = static_cast<unsigned>(random() % span * 2654435761U % (1U << kUnitBits));
+      }
+      cycle(unit, random() % 4000 == 0);
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(hot_.size(), 100U);
+}
+
+TEST_F(SketchCountersTest, SticksAtItsLargestCount) {
+  set_threshold(kLargest);
+  for (unsigned i = 0; i < 20'000; ++i) cycle(5);
+  drain();
+  EXPECT_EQ(hot_, (std::vector<Hot>{{5, kLargest}}));
+  EXPECT_EQ(sketch_.estimate(5), kLargest);
+}
+
+// A million accesses to 2**20 units with weights 1 / rank: a fifth of the units is touched.
+TEST_F(SketchCountersTest, SaysLittleMoreThanTheTruthOnAZipfStream) {
+  constexpr unsigned kSpan = 1U << 20U;
+  constexpr unsigned kAccesses = 1'000'000;
+  constexpr unsigned kThreshold = 64;
+  std::vector<double> sums(kSpan);
+  double sum = 0;
+  for (unsigned i = 0; i < kSpan; ++i) sums[i] = sum += 1.0 / (i + 1);
+
+  set_threshold(kThreshold);
+  test::Random random = test::case_random(100);
+  std::uniform_real_distribution<double> uniform(0, sum);
+  std::unordered_map<unsigned, unsigned> exact;
+  for (unsigned i = 0; i < kAccesses; ++i) {
+    const auto rank = static_cast<unsigned>(
+        std::lower_bound(sums.begin(), sums.end(), uniform(random)) - sums.begin());
+    // Ranks are scattered over the units.
+    const unsigned unit = rank * 2654435761U % (1U << kUnitBits);
+    ++exact[unit];
+    cycle(unit);
+    if (HasFatalFailure()) return;
+  }
+  drain();
+
+  // Never less than the truth, and how much more.
+  std::uint64_t excess = 0;
+  unsigned largest = 0;
+  unsigned over = 0;
+  unsigned hot = 0;
+  std::uint64_t hot_excess = 0;
+  for (const auto& [unit, count] : exact) {
+    const unsigned truth = std::min(count, kLargest);
+    const unsigned estimate = sketch_.estimate(unit);
+    ASSERT_GE(estimate, truth);
+    excess += estimate - truth;
+    largest = std::max(largest, estimate - truth);
+    over += estimate > truth ? 1U : 0U;
+    if (count >= kThreshold) {
+      ++hot;
+      hot_excess += estimate - truth;
+    }
+  }
+  unsigned false_hot = 0;
+  std::unordered_set<unsigned> listed;
+  for (const Hot& entry : hot_) {
+    listed.insert(entry.unit);
+    false_hot += exact.at(entry.unit) < kThreshold ? 1U : 0U;
+  }
+  unsigned missed = 0;
+  for (const auto& [unit, count] : exact) {
+    missed += count >= kThreshold && !listed.contains(unit) ? 1U : 0U;
+  }
+  const double mean = static_cast<double>(excess) / static_cast<double>(exact.size());
+  RecordProperty("units", static_cast<int>(exact.size()));
+  RecordProperty("mean_overestimate_milli", static_cast<int>(mean * 1000));
+  RecordProperty("largest_overestimate", static_cast<int>(largest));
+  std::printf(
+      "%zu units touched, %u too high, mean overestimate %.3f, largest %u; %u hot (mean "
+      "overestimate %.3f), %zu listed, %u of them falsely, %u missed\n",
+      exact.size(), over, mean, largest, hot,
+      static_cast<double>(hot_excess) / static_cast<double>(hot), hot_.size(), false_hot, missed);
+  EXPECT_EQ(hot_.size(), listed.size());  // Each once
+}
+
+}  // namespace
+}  // namespace nearkv::rtl_test
