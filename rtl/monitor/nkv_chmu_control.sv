@@ -1,6 +1,6 @@
-// Enable, disable and reset of the unit. What the host wants stands in CONF0 (enable_i) or was asked
-// for by a write (reset_i); operation_o says what of it is still to be done, from the cycle after
-// the write on.
+// Enable, disable and reset of the unit. What the host wants stands in CONF0 (enable_i) or was
+// asked for by a write (reset_i); operation_o says what of it is still to be done, from the cycle
+// after the write on.
 //
 //   enable   waits for a sweep of the counters, then counts from zero. A configuration that the
 //            unit has no capability for is refused: refuse_o clears CONF0.enable.
@@ -52,7 +52,8 @@ module nkv_chmu_control
   always_comb begin
     operation_o = OperationNone;
     if (reset_q || state_q == StateReset) operation_o = OperationReset;
-    else if (state_q == StateDrain || (state_q == StateOn && !enable_i)) operation_o = OperationDisable;
+    else if (state_q == StateDrain) operation_o = OperationDisable;
+    else if (state_q == StateOn && !enable_i) operation_o = OperationDisable;
     else if (state_q == StateOff && enable_i) operation_o = OperationEnable;
   end
 

@@ -2,9 +2,9 @@
 // chip (CounterWidth + TagBits bits a unit). One access per cycle, whatever its unit.
 //
 // A unit is hot with its access number threshold_i of an epoch: once an epoch, as counts stick at
-// their largest. With restart_i (always-on mode) its counter begins again at zero, so that it is hot
-// with every further threshold_i accesses. The access that made it hot comes out 3 cycles after it
-// came in. Accesses while busy_o are not counted (nkv_chmu_sweep).
+// their largest. With restart_i (always-on mode) its counter begins again at zero, so that it is
+// hot with every further threshold_i accesses. The access that made it hot comes out 3 cycles after
+// it came in. Accesses while busy_o are not counted (nkv_chmu_sweep).
 
 module nkv_chmu_exact
   import nkv_chmu_pkg::*;

@@ -1,6 +1,6 @@
 // What is counted of the host's accesses: those of the kinds that are tracked, to blocks of 256 MiB
-// whose bit is set in the range bitmap, and of these one of 2**down_sampling. A counted access comes
-// out as the number of its unit, 3 cycles after it came in.
+// whose bit is set in the range bitmap, and of these one of 2**down_sampling. A counted access
+// comes out as the number of its unit, 3 cycles after it came in.
 //
 // Down-sampling takes the last of each 2**n accesses that pass the rest; randomized, each of them
 // with probability 2**-n, by a xorshift generator that steps with each.
@@ -23,7 +23,8 @@ module nkv_chmu_filter
 
   input  logic    enabled_i,
   input  logic    start_i,                  // Down-sampling begins with its first of 2**n.
-  input  filter_t filter_i,                 // Changes only while nothing is under way, as the bitmap.
+  input  filter_t filter_i,                 // Changes only while nothing is under way,
+                                            // as the bitmap.
 
   // The bitmap, a word at a time; it reads at once.
   input  logic                      range_write_i,
@@ -101,7 +102,9 @@ module nkv_chmu_filter
     if (keep_1) begin
       unit_2 <= address_1[MemoryBits-1:UnitLog2];
       for (int i = 1; i < UnitSizes; i++) begin
-        if (filter_i.unit_log2 == 6'(UnitLog2 + i)) unit_2 <= UnitBits'(address_1 >> (UnitLog2 + i));
+        if (filter_i.unit_log2 == 6'(UnitLog2 + i)) begin
+          unit_2 <= UnitBits'(address_1 >> (UnitLog2 + i));
+        end
       end
     end
     if (keep_2) unit_3 <= unit_2;

@@ -14,7 +14,7 @@ module nkv_chmu_list
 ) (
   input  logic clk_i,
   input  logic rst_ni,
-  input  logic clear_i,                   // HEAD and TAIL become 0; what comes in this cycle is lost.
+  input  logic clear_i,                   // HEAD and TAIL become 0; what comes now is lost.
 
   input  logic                valid_i,
   input  logic [UnitBits-1:0] unit_i,

@@ -3,7 +3,7 @@
 // not part of the contract in rtl/abi.
 //
 // Registers are 64 bits at multiples of 8. A block is a common part and its instances; ours has
-// one, so offsets below count from the block, and those that CAP2 and CAP3 report from the instance.
+// one. Offsets below count from the block, those that CAP2 and CAP3 report from the instance.
 
 package nkv_chmu_pkg;
 

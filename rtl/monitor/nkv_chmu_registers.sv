@@ -1,16 +1,17 @@
 // The registers of a CHMU block with one instance (nkv_chmu_pkg), behind a 64-bit bus without wait
-// states: `req_i` with the word's offset in `addr_i` (its low three bits do not count) and, to write,
-// `we_i`, `wdata_i` and a strobe per byte; the next cycle has the answer. HEAD and TAIL are two
-// registers of 16 bits in one word, told apart by their strobes.
+// states: `req_i` with the word's offset in `addr_i` (its low three bits do not count) and, to
+// write, `we_i`, `wdata_i` and a strobe per byte; the next cycle has the answer. HEAD and TAIL are
+// two registers of 16 bits in one word, told apart by their strobes.
 //
-// Offsets without a register read 0; writes to them, to what is read-only and to the hot list change
-// nothing. While the unit is enabled or has an operation in progress, its configuration stays as it
-// is: of CONF0 only enable, reset and the interrupts can be written, of CONF1 and the bitmap nothing.
+// Offsets without a register read 0; writes to them, to what is read-only and to the hot list
+// change nothing. While the unit is enabled or has an operation in progress, its configuration
+// stays as it is: of CONF0 only enable, reset and the interrupts can be written, of CONF1 and the
+// bitmap nothing.
 //
-// STATUS.overflow remembers that an entry was lost, STATUS.level that the list held more entries than
-// CONF2 says; writing 1 clears them, unless an entry is lost that very cycle. Where the list is still
-// too full the level bit comes back the next cycle. interrupt_o is high for one cycle when a bit
-// whose interrupt is enabled becomes set.
+// STATUS.overflow remembers that an entry was lost, STATUS.level that the list held more entries
+// than CONF2 says; writing 1 clears them, unless an entry is lost that very cycle. Where the list
+// is still too full the level bit comes back the next cycle. interrupt_o is high for one cycle when
+// a bit whose interrupt is enabled becomes set.
 
 module nkv_chmu_registers
   import nkv_chmu_pkg::*;
@@ -205,7 +206,8 @@ module nkv_chmu_registers
   end
 
   assign enable_o = conf0_q.enable;
-  assign config_valid_o = kind_valid && unit_valid && sampling_valid && mode_valid && threshold_valid;
+  assign config_valid_o = kind_valid && unit_valid && sampling_valid && mode_valid &&
+                          threshold_valid;
   // A threshold of nothing is that of one access.
   assign threshold_o = conf0_q.hotness_threshold == '0 ? count_t'(1)
                                                        : count_t'(conf0_q.hotness_threshold);

@@ -1,12 +1,13 @@
 // Counters in a sketch, for memories of any size: four rows of counters, a unit's place in each by
-// a hash of its own; its estimate is the least of its four. One access per cycle, whatever its unit.
+// a hash of its own; its estimate is the least of its four. One access per cycle, of any unit.
 //
 // Conservative update: an access raises only those of its counters that hold the least. So an
 // estimate is never less than the count (until it sticks at 2**CountBits - 1), and more only where
-// other units share all places of the unit: the tests state by how much. A unit whose estimate has reached
-// threshold_i is hot at its next access, once an epoch: a mark beside each counter says that a unit
-// with this place was reported, and a unit with four marks is not reported again. (Marks of other
-// units may hide one, as seldom as four others share its four places.)
+// other units share all places of the unit (by how much: tests/rtl/monitor/README.md).
+//
+// A unit whose estimate has reached threshold_i is hot at its next access, once an epoch: a mark
+// beside each counter says that a unit with this place was reported, and a unit with four marks is
+// not reported again. Marks of other units hide one as seldom as others share its four places.
 //
 // The access that made a unit hot comes out 6 cycles after it came in, with the estimate. There is
 // no always-on mode: a restart would take counts from other units. Accesses while busy_o are not
@@ -154,7 +155,8 @@ module nkv_chmu_sketch
       for (int r = 0; r < Rows; r++) begin
         count_3[r] <= word_2[r].tag == tag_2 ? word_2[r].count : '0;
         mark_3[r] <= word_2[r].tag == tag_2 && word_2[r].mark;
-        hits_3[r] <= {valid_q[5] && place_5[r] == place_2[r], valid_q[4] && place_4[r] == place_2[r],
+        hits_3[r] <= {valid_q[5] && place_5[r] == place_2[r],
+                      valid_q[4] && place_4[r] == place_2[r],
                       valid_q[3] && place_3[r] == place_2[r]};
       end
     end

@@ -15,7 +15,7 @@ module nkv_chmu_sweep #(
   input  logic rst_ni,
 
   input  logic clear_i,                    // Forget everything.
-  input  logic epoch_i,                    // An epoch begins; accesses of this cycle are of the old one.
+  input  logic epoch_i,                    // An epoch begins with the next cycle's accesses.
 
   output logic [TagBits-1:0]  tag_o,
   output logic                busy_o,
@@ -50,8 +50,8 @@ module nkv_chmu_sweep #(
         end
       end
       if (epoch_i) tag_q <= tag_q + 1'b1;
-      if (clear_i || (epoch_i && tag_q == '1)) begin
-        tag_q <= '0;
+      // Nothing is counted during a sweep, so that tags may then repeat without another.
+      if (!busy_q && (clear_i || (epoch_i && tag_q == '1))) begin
         address_q <= '0;
         drain_q <= DrainBits'(DrainCycles);
         busy_q <= 1'b1;

@@ -113,9 +113,8 @@ TEST_F(ExactCountersTest, MatchesPlainCountingInEveryMode) {
       cycle(unit, number % 2 == 0 && random() % (number == 0 ? 3 : 300) == 0);
       if (HasFatalFailure()) return;
     }
-    EXPECT_GT(hot_, 0U);
-    hot_ = 0;
   }
+  EXPECT_GT(hot_, 1000U);
 }
 
 TEST_F(ExactCountersTest, LargestThresholdIsReachedOnce) {
