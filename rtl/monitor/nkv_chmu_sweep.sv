@@ -49,8 +49,9 @@ module nkv_chmu_sweep #(
           busy_q <= address_q != WordBits'(Words - 1);
         end
       end
-      if (epoch_i) tag_q <= tag_q + 1'b1;
-      // Nothing is counted during a sweep, so that tags may then repeat without another.
+      // Nothing is counted during a sweep: epochs need no tags of their own then.
+      if (busy_q) tag_q <= '0;
+      else if (epoch_i) tag_q <= tag_q + 1'b1;
       if (!busy_q && (clear_i || (epoch_i && tag_q == '1))) begin
         address_q <= '0;
         drain_q <= DrainBits'(DrainCycles);

@@ -251,9 +251,9 @@ TEST_P(SketchExcessTest, NeverSaysLessAndLittleMoreThanTheTruth) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Zipf, SketchExcessTest,
-                         testing::Values(Stream{1.0, 1'000'000, 4.0, 0.05, 0},
-                                         Stream{0.8, 1'000'000, 4.0, 0.05, 0},
-                                         Stream{0.8, 4'000'000, 4.0, 0.05, 0}));
+                         testing::Values(Stream{1.0, 1'000'000, 3.5, 0.01, 0},
+                                         Stream{0.8, 1'000'000, 8.0, 0.02, 0},
+                                         Stream{0.8, 2'000'000, 17.0, 0.1, 8}));
 
 }  // namespace
 }  // namespace nearkv::rtl_test
