@@ -41,7 +41,6 @@ module nkv_chmu_filter
 );
 
   typedef logic [MemoryBits-1:0] address_t;
-  typedef logic [MemoryBits-BlockLog2:0] block_t;  // One bit more, so that it is never empty
 
   logic [63:0] ranges_q[RangeWords];
   assign range_data_o = ranges_q[range_index_i];
@@ -54,8 +53,8 @@ module nkv_chmu_filter
     end
   end
 
-  wire block_t block = block_t'(access_i.dpa[MemoryBits-1:0] >> BlockLog2);
-  wire in_memory = access_i.dpa >> BlockLog2 < dpa_t'(Blocks);
+  wire dpa_t block = access_i.dpa >> BlockLog2;
+  wire in_memory = block < dpa_t'(Blocks);
   wire [RangeIndexBits-1:0] word = RangeIndexBits'(block >> 6);
 
   // 1: kind and memory known, bitmap word read. 2: range known, unit known. 3: sampled.

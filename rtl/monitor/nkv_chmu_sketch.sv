@@ -3,7 +3,7 @@
 //
 // Conservative update: an access raises only those of its counters that hold the least. So an
 // estimate is never less than the count (until it sticks at 2**CountBits - 1), and more only where
-// other units share all places of the unit (by how much: tests/rtl/monitor/README.md).
+// other units share all places of the unit (README.md has by how much).
 //
 // A unit whose estimate has reached threshold_i is hot at its next access, once an epoch: a mark
 // beside each counter says that a unit with this place was reported, and a unit with four marks is

@@ -177,7 +177,8 @@ TEST_F(SketchCountersTest, SticksAtItsLargestCount) {
 }
 
 // A stream of accesses to 2**20 units, unit of rank r with weight r**-exponent, and by how much the
-// sketch may say more than the truth about it. README.md has what was measured.
+// sketch may say more than the truth about it. rtl/monitor/README.md has what was
+// measured.
 struct Stream {
   double exponent;
   unsigned accesses;
