@@ -37,8 +37,10 @@ class ExactCountersTest : public testing::Test {
     expected_.push_back(std::nullopt);
     if (unit && !counters_->busy_o) {
       unsigned& count = counts_[*unit];
-      if (count < 0xffff && ++count == counters_->threshold_i) {
-        expected_.back() = *unit;
+      const bool sticks = count == 0xffff;
+      if (!sticks) ++count;
+      if (!sticks && count == counters_->threshold_i) {
+        expected_.back() = unit;
         if (counters_->restart_i) count = 0;
       }
     }

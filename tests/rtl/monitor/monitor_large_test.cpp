@@ -40,7 +40,7 @@ TEST(MonitorLargeTest, ListsHotUnitsOfRangesInEachWordOfTheBitmap) {
   unit.write(kRanges + 8, std::uint64_t{1} << 63U);
   EXPECT_EQ(unit.read(kRanges + 8), std::uint64_t{1} << 63U);
   unit.start({.unit_log2 = 12}, 2);
-  for (const std::uint64_t block : {0, 1, 63, 64, 126, 127}) {
+  for (const std::uint64_t block : {0U, 1U, 63U, 64U, 126U, 127U}) {
     unit.accesses(block * kBlock + 5 * kUnit, 4);
   }
   unit.drain();

@@ -304,7 +304,7 @@ TEST(MonitorFilterTest, RandomizedDownSamplingCountsThatPartOfAPeriodicStream) {
   }
   EXPECT_EQ(unit.status() & kOverflow, 0U);
   // 1,024 +- 30 (one deviation) are expected of each.
-  for (const unsigned count : counts) EXPECT_NEAR(count, kAccesses / 64, 150);
+  for (const unsigned count : counts) EXPECT_NEAR(count, kAccesses / 64.0, 150);
 }
 
 TEST(MonitorEpochTest, AUnitIsListedWhenItReachesTheThresholdOnceAnEpoch) {
