@@ -14,7 +14,7 @@
 #include "support/device_memory.hpp"
 #include "verilated/axi_memory.hpp"
 
-class Vnkv_top_flat;
+class Vnkv_top_flat;  // NOLINT(readability-identifier-naming): Verilator's name.
 
 namespace nearkv::emulator {
 

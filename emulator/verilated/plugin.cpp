@@ -28,9 +28,8 @@ struct Options {
 
 template <typename Number>
 bool parse_number(std::string_view text, Number* number) {
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, *number);
-  return error == std::errc() && rest == end;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && rest == text.data() + text.size();
 }
 
 bool parse_option(std::string_view option, Options* options) {
