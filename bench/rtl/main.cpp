@@ -44,8 +44,10 @@ struct Bench {
 
 class Table {
  public:
+  /// `bursts`: what the command reads, where its completion does not count it.
   template <typename Command>
-  void measure(const std::string& name, Bench& bench, const Command& command) {
+  void measure(const std::string& name, Bench& bench, const Command& command,
+               std::uint64_t bursts = 0) {
     const auto begin = std::chrono::steady_clock::now();
     const nkv_completion done = bench.run(command);
     const double seconds =
@@ -55,11 +57,15 @@ class Table {
       failed_ = true;
       return;
     }
-    const std::uint64_t bursts = std::uint64_t{done.stream_bursts} + done.refine_bursts +
-                                 done.exact_bursts + done.value_bursts;
+    bursts += std::uint64_t{done.stream_bursts} + done.refine_bursts + done.exact_bursts +
+              done.value_bursts;
     add(name, done.ticks, bursts, seconds);
   }
 
+  [[nodiscard]] const nlohmann::json& results() const { return results_; }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
   void add(const std::string& name, std::uint64_t cycles, std::uint64_t bursts, double seconds) {
     std::printf(
         "%-34s %9llu cycles %9llu bursts  %5.3f cycles/burst  %7.0f k cycles/s\n", name.c_str(),
@@ -71,10 +77,6 @@ class Table {
         {{"name", name}, {"cycles", cycles}, {"bursts", bursts}, {"seconds", seconds}});
   }
 
-  [[nodiscard]] const nlohmann::json& results() const { return results_; }
-  [[nodiscard]] bool failed() const { return failed_; }
-
- private:
   nlohmann::json results_ = nlohmann::json::array();
   bool failed_ = false;
 };
@@ -94,15 +96,9 @@ void measure_form(const Options& options, std::uint8_t form, const std::string& 
   table->measure(name + "/topk_statistical", bench, topk);
   const nkv_attend_command attend = test::attend_command(&bench.model, bench.list, queries);
   table->measure(name + "/attend_dense", bench, attend);
-  nkv_pages_command scrub = test::pages_command(bench.list, NKV_OPCODE_SCRUB);
   const std::uint64_t page_bursts = bench.list.page_bytes / NKV_BURST_BYTES;
-  const auto begin = std::chrono::steady_clock::now();
-  const nkv_completion done = bench.run(scrub);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (done.status == NKV_STATUS_OK) {
-    table->add(name + "/scrub", done.ticks, page_bursts * bench.list.pages(), seconds);
-  }
+  table->measure(name + "/scrub", bench, test::pages_command(bench.list, NKV_OPCODE_SCRUB),
+                 page_bursts * bench.list.pages());
 }
 
 int run(int argc, char** argv) {

@@ -10,7 +10,6 @@
 #include <random>
 #include <set>
 #include <span>
-#include <vector>
 
 namespace nearkv::emulator {
 
@@ -25,7 +24,6 @@ struct MemoryTiming {
 struct MemoryFaults {
   std::set<std::uint64_t> poisoned;  ///< Bursts that come with poison.
   std::uint64_t drop_read = 0;       ///< If not 0: this many-th read gets no answer.
-  std::uint64_t drop_write = 0;      ///< If not 0: this many-th write is never acknowledged.
 };
 
 using Burst = std::array<std::uint32_t, 16>;
@@ -70,9 +68,6 @@ class AxiMemory {
   bool next_answer(Answer* answer);
 
   void advance() { ++now_; }
-  [[nodiscard]] std::uint64_t beats_read() const { return beats_read_; }
-  [[nodiscard]] std::uint64_t reads() const { return reads_taken_; }
-  [[nodiscard]] std::uint64_t first_read_at() const { return first_read_at_; }
 
  private:
   static constexpr std::size_t kQueuedReads = 256;
@@ -95,10 +90,7 @@ class AxiMemory {
   std::uint64_t now_ = 0;
   std::deque<QueuedRead> reads_;
   std::deque<QueuedWrite> writes_;
-  std::uint64_t beats_read_ = 0;
   std::uint64_t reads_taken_ = 0;
-  std::uint64_t writes_taken_ = 0;
-  std::uint64_t first_read_at_ = 0;
 };
 
 }  // namespace nearkv::emulator

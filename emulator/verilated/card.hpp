@@ -39,9 +39,6 @@ class VerilatedCard {
 
   void set_faults(MemoryFaults faults);
 
-  [[nodiscard]] std::uint64_t cycles() const { return cycles_; }
-  [[nodiscard]] const AxiMemory& axi() const { return axi_; }
-
  private:
   void tick();
   void access(bool writes, std::uint32_t offset, std::uint64_t value);
@@ -51,7 +48,6 @@ class VerilatedCard {
   AxiMemory axi_;
   VerilatedContext context_;
   std::unique_ptr<Vnkv_top_flat> top_;
-  std::uint64_t cycles_ = 0;
   std::uint64_t quiet_cycles_ = 0;  // Since memory was last used.
   std::uint64_t posted_ = 0;
   std::uint64_t reported_ = 0;

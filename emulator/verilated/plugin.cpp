@@ -2,20 +2,17 @@
 // Faults can be asked for: poison=ADDRESS of a burst in device memory, drop_read=N: the N-th read
 // gets no answer.
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string_view>
 
-#include "nearkv/device_plugin.h"
+#include "support/device_plugin.hpp"
 #include "verilated/card.hpp"
 
 namespace {
 
-using nearkv::emulator::DeviceMemory;
 using nearkv::emulator::MemoryFaults;
 using nearkv::emulator::MemoryTiming;
 using nearkv::emulator::VerilatedCard;
@@ -68,8 +65,6 @@ std::optional<Options> parse_arguments(std::string_view arguments) {
   return options;
 }
 
-VerilatedCard* card_of(void* device) { return static_cast<VerilatedCard*>(device); }
-
 void* open(const char* arguments, char* error, size_t error_bytes) {
   const auto options = parse_arguments(arguments);
   if (!options) {
@@ -80,43 +75,15 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
                   arguments);
     return nullptr;
   }
-  auto memory = DeviceMemory::allocate(options->memory_bytes);
-  if (memory == nullptr) {
-    std::snprintf(error, error_bytes, "rtl: cannot allocate %zu bytes of device memory",
-                  options->memory_bytes);
-    return nullptr;
-  }
+  auto memory =
+      nearkv::emulator::allocate_memory("rtl", options->memory_bytes, {error, error_bytes});
+  if (memory == nullptr) return nullptr;
   auto card = std::make_unique<VerilatedCard>(std::move(memory), options->timing);
   card->set_faults(options->faults);
   return card.release();
 }
 
-void close(void* device) { const std::unique_ptr<VerilatedCard> closed(card_of(device)); }
-
-uint64_t read_csr(void* device, uint32_t offset) { return card_of(device)->read_csr(offset); }
-
-void write_csr(void* device, uint32_t offset, uint64_t value) {
-  card_of(device)->write_csr(offset, value);
-}
-
-void* memory(void* device, size_t* bytes) {
-  const auto place = card_of(device)->memory();
-  *bytes = place.size();
-  return place.data();
-}
-
-int wait(void* device, int64_t timeout_ns) {
-  const std::chrono::nanoseconds timeout(std::max<int64_t>(timeout_ns, 0));
-  return card_of(device)->wait(timeout) ? 0 : -ETIMEDOUT;
-}
-
-constexpr nkv_device_plugin kPlugin{.version = NKV_DEVICE_PLUGIN_VERSION,
-                                    .open = open,
-                                    .close = close,
-                                    .read_csr = read_csr,
-                                    .write_csr = write_csr,
-                                    .memory = memory,
-                                    .wait = wait};
+constexpr nkv_device_plugin kPlugin = nearkv::emulator::plugin_of<VerilatedCard>(open);
 
 }  // namespace
 

@@ -1,0 +1,63 @@
+// The table of nearkv/device_plugin.h for a card: whatever has read_csr, write_csr, memory and
+// wait.
+#ifndef NEARKV_EMULATOR_DEVICE_PLUGIN_HPP_
+#define NEARKV_EMULATOR_DEVICE_PLUGIN_HPP_
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+
+#include "nearkv/device_plugin.h"
+#include "support/device_memory.hpp"
+
+namespace nearkv::emulator {
+
+/// Where an open() puts its one-line reason.
+struct OpenError {
+  char* text;
+  size_t bytes;
+};
+
+/// Memory of a device of scheme `scheme`; null with the reason told if the system does not grant
+/// it.
+inline std::unique_ptr<DeviceMemory> allocate_memory(const char* scheme, size_t bytes,
+                                                     OpenError error) {
+  auto memory = DeviceMemory::allocate(bytes);
+  if (memory == nullptr) {
+    std::snprintf(error.text, error.bytes, "%s: cannot allocate %zu bytes of device memory", scheme,
+                  bytes);
+  }
+  return memory;
+}
+
+/// The table of a plug-in whose devices are Cards that `open` makes.
+template <typename Card>
+constexpr nkv_device_plugin plugin_of(void* (*open)(const char*, char*, size_t)) {
+  return {
+      .version = NKV_DEVICE_PLUGIN_VERSION,
+      .open = open,
+      .close = [](void* device) { const std::unique_ptr<Card> closed(static_cast<Card*>(device)); },
+      .read_csr = [](void* device, uint32_t offset) -> uint64_t {
+        return static_cast<Card*>(device)->read_csr(offset);
+      },
+      .write_csr = [](void* device, uint32_t offset,
+                      uint64_t value) { static_cast<Card*>(device)->write_csr(offset, value); },
+      .memory = [](void* device, size_t* bytes) -> void* {
+        const std::span<std::byte> place = static_cast<Card*>(device)->memory();
+        *bytes = place.size();
+        return place.data();
+      },
+      .wait = [](void* device, int64_t timeout_ns) -> int {
+        const std::chrono::nanoseconds timeout(std::max<int64_t>(timeout_ns, 0));
+        return static_cast<Card*>(device)->wait(timeout) ? 0 : -ETIMEDOUT;
+      }};
+}
+
+}  // namespace nearkv::emulator
+
+#endif  // NEARKV_EMULATOR_DEVICE_PLUGIN_HPP_
