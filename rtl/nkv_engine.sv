@@ -71,9 +71,7 @@ module nkv_engine
   );
 
   // ---- Clocks of the units that a command does not always need ----
-  // A plane stage and selectors clear their memories for about 4,300 cycles after their use.
-  localparam int unsigned ClearCycles = 4500;
-  wire  busy = state_q != StIdle || clear_i;
+  wire  busy = state_q != StIdle;
   logic topk_clk, attend_clk, exact_clk;
   logic no_rows;  // TOPK scores no row for now.
 
@@ -209,6 +207,7 @@ module nkv_engine
   wire pass_setup_t pass =
       is_maintenance ? maintenance_pass : is_topk ? topk_pass : attend_pass;
   logic        visit_valid, visit_ready, visits_end;
+  logic [PageIndexBits:0] unused_pages;
   visit_t      visit, topk_visit;
   page_index_t refined_page, scanned_page;
   logic [31:0] scanned_crc;
@@ -221,6 +220,7 @@ module nkv_engine
     .tokens_i     (pass.tokens),
     .window_i     (pass.window),
     .sinks_i      (pass.sinks),
+    .pages_o      (unused_pages),
     .done_o       (visits_end),
     .visit_valid_o(visit_valid),
     .visit_ready_i(visit_ready && may_visit),
@@ -359,7 +359,7 @@ module nkv_engine
   score_t    score[Rows];
 
   nkv_key_scores u_scores (
-    .clk_i               (exact_clk),
+    .clk_i            (exact_clk),
     .rst_ni,
     .clear_i          (clear_i || dispatch),
     .key_exponent_i   (key_exponent),
@@ -374,7 +374,6 @@ module nkv_engine
     .rows_ready_o     (rows_ready),
     .beat_i           (beat),
     .wants_o          (key_wants),
-    .grant_i          (1'b1),
     .word_valid_o     (key_valid),
     .word_tag_o       (key_tag),
     .word_index_o     (key_index),
@@ -396,7 +395,7 @@ module nkv_engine
   write_request_t attend_write;
 
   nkv_attend u_attend (
-    .clk_i               (attend_clk),
+    .clk_i           (attend_clk),
     .rst_ni,
     .clear_i         (clear_i || dispatch),
     .start_i         (scan_goes_on && opcode == OpcodeAttend),
@@ -460,7 +459,7 @@ module nkv_engine
   write_request_t topk_write;
 
   nkv_topk u_topk (
-    .clk_i               (topk_clk),
+    .clk_i           (topk_clk),
     .rst_ni,
     .clear_i         (clear_i || dispatch),
     .query_valid_i   (query_valid),
@@ -520,7 +519,7 @@ module nkv_engine
       list_request_valid || query_request_valid || pass_request_valid || refine_request_valid;
   wire read_request_t request = list_request_valid ? list_request :
       query_request_valid ? query_request : pass_request_valid ? pass_request : refine_request;
-  logic     request_ready, read_inside, write_inside, unused_reader_idle;
+  logic     request_ready, read_inside, write_inside;
   address_t read_address, write_address;
 
   assign list_request_ready = request_ready;
@@ -559,7 +558,6 @@ module nkv_engine
     .beat_valid_o   (beat_valid),
     .beat_ready_i   (beat_ready),
     .beat_o         (beat),
-    .idle_o         (unused_reader_idle),
     .ar_valid_o,
     .ar_ready_i,
     .ar_o,

@@ -21,6 +21,8 @@ package nkv_pkg;
   localparam int unsigned ListPages = 512;
   localparam int unsigned PageIndexBits = $clog2(ListPages);
   localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
+  // How long a plane stage and selectors clear their memories after their use, at the most.
+  localparam int unsigned ClearCycles = 4500;
   // Memory bursts that an engine may have in flight.
   localparam int unsigned Outstanding = 128;
 
@@ -90,6 +92,11 @@ package nkv_pkg;
 
   typedef logic [25:0] burst_count_t;
 
+  // Bursts that hold so many bytes.
+  function automatic burst_count_t bursts_of(logic [31:0] bytes);
+    return burst_count_t'((33'(bytes) + 33'(BurstBytes) - 33'd1) >> $clog2(BurstBytes));
+  endfunction
+
   // A read of whole bursts. `address` is an offset into the window, at a multiple of 64 bytes.
   typedef struct packed {
     read_tag_t   tag;
@@ -138,18 +145,25 @@ package nkv_pkg;
     verdict_t    verdict;
   } outcome_t;
 
-  // Reads of the traffic counters of ARITHMETIC.md section 9.
-  typedef enum logic [2:0] {
-    CountNone,
-    CountStream,
-    CountRefine,
-    CountExact,
-    CountValue
-  } traffic_e;
-
   // ---- Pages --------------------------------------------------------------------------------
   // Bit t: token t of a page.
   typedef logic [PageTokens-1:0] token_mask_t;
+  // ARITHMETIC.md 5.4: tokens of a granule, as a power of two, and its bursts. head_dim / 16 is odd,
+  // or has one, two or three factors of two.
+  // verilator lint_off UNUSEDSIGNAL
+  function automatic logic [2:0] granule_log2(logic [15:0] head_dim);
+  // verilator lint_on UNUSEDSIGNAL
+    unique casez (head_dim[6:4])
+      3'b??1: return 3'd5;
+      3'b?10: return 3'd4;
+      3'b100: return 3'd3;
+      default: return 3'd2;
+    endcase
+  endfunction
+  function automatic logic [3:0] granule_bursts(logic [15:0] head_dim);
+    return 4'((32'(head_dim) << granule_log2(head_dim)) / BurstBits);
+  endfunction
+
   // A page's place in the list of its command, and in the part of it that is on chip.
   typedef logic [$clog2(MaxTokens)-1:0] list_index_t;
   typedef logic [PageIndexBits-1:0] page_index_t;
@@ -191,7 +205,6 @@ package nkv_pkg;
     row_form_e          v_form;
     dtype_e             dtype;
     logic signed [15:0] k_step_exponent;
-    logic [7:0]         v_exponent;
   } page_body_t;
 
   // What a pass reads of the pages that it goes to.

@@ -109,60 +109,25 @@ module nkv_attend_values
       dtype: page_i.dtype,
       form: values_are_keys ? page_i.k_form : page_i.v_form
   };
-  wire is_delta4 = format.form == RowFormDelta4;
-  wire [5:0] chunks = 6'(format.stored_dim[7:4]);
-  wire [5:0] granules = is_delta4 ? chunks * 6'd3 :
-      6'(chunks << $clog2(ChunkChannels / 8)) * 6'(element_bytes(page_i.dtype));
 
-  row_format_t format_q;
-  logic places_ready, row_valid, row_ready, row_last, row_shared, described_q;
-  logic [TokenBits-1:0] row;
-  logic [2:0] row_start, unused_row_bursts;
-  logic [7:0] unused_row_burst;
-
-  nkv_row_places u_places (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .valid_i     (state_q == StRows && !described_q),
-    .ready_o     (places_ready),
-    .rows_i      ('1),
-    .granules_i  (granules),
-    .row_valid_o (row_valid),
-    .row_ready_i (row_ready),
-    .row_o       (row),
-    .row_last_o  (row_last),
-    .row_start_o (row_start),
-    .row_shared_o(row_shared),
-    .row_burst_o (unused_row_burst),
-    .row_bursts_o(unused_row_bursts)
-  );
-
-  logic arriving_bank_q, used_bank_q;
-  logic issued_last, unused_row_stored, unused_pass_last, decoder_idle;
+  logic described, described_q;
+  logic issued_last, unused_row_stored;
   logic [TokenBits:0] word_tag;
   logic [4:0] weighted_q;  // Rows whose weights wait, less those that have begun.
 
-  nkv_row_decode #(
-    .TagBits(TokenBits + 1)
-  ) u_decode (
+  nkv_page_rows u_rows (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .format_i         (format_q),
+    .page_valid_i     (state_q == StRows && !described_q),
+    .page_ready_o     (described),
+    .page_format_i    (format),
+    .page_rows_i      ('1),
     .exponents_valid_i(takes_exponents),
-    .exponents_bank_i (arriving_bank_q),
-    .exponents_burst_i(!waiting.first),
-    .exponents_i      (waiting.data),
-    .row_valid_i      (row_valid),
-    .row_ready_o      (row_ready),
-    .row_tag_i        ({row_last, row}),
-    .row_last_i       (1'b0),
-    .row_bank_i       (used_bank_q),
-    .row_start_i      (row_start),
-    .row_shared_i     (row_shared),
-    .burst_valid_i    (waiting_valid && !waiting.is_exponents),
-    .burst_ready_o    (burst_ready),
+    .rows_valid_i     (waiting_valid && !waiting.is_exponents),
+    .rows_ready_o     (burst_ready),
+    .first_i          (waiting.first),
+    .last_i           (waiting.last),
     .burst_i          (waiting.data),
     .issue_i          (weighted_q != '0 && grant_i),
     .wants_o          (unused_row_stored),
@@ -171,9 +136,7 @@ module nkv_attend_values
     .word_tag_o       (word_tag),
     .word_index_o,
     .word_last_o,
-    .word_pass_last_o (unused_pass_last),
-    .word_o,
-    .idle_o           (decoder_idle)
+    .word_o
   );
 
   // ---- Weights ----
@@ -216,41 +179,29 @@ module nkv_attend_values
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StPage;
-      format_q <= '0;
       described_q <= 1'b0;
-      arriving_bank_q <= 1'b0;
-      used_bank_q <= 1'b0;
       weighted_q <= '0;
     end else if (clear_i) begin
       state_q <= StPage;
       described_q <= 1'b0;
-      arriving_bank_q <= 1'b0;
-      used_bank_q <= 1'b0;
       weighted_q <= '0;
     end else begin
-      if (takes_exponents && waiting.last) arriving_bank_q <= !arriving_bank_q;
       weighted_q <= weighted_q + 5'(weights_pushed) - 5'(issued_last);
-      if (places_ready) described_q <= 1'b1;
+      if (described) described_q <= 1'b1;
       unique case (state_q)
         StPage: begin
-          format_q <= format;
           described_q <= 1'b0;
           if (page_valid_i) state_q <= raise_any ? StRaise : StRows;
         end
         StRaise: if (sums_ready_i) state_q <= StRaised;
         StRaised: if (sums_ready_i) state_q <= StRows;
-        StRows: begin
-          if (ends) begin
-            state_q <= StPage;
-            if (is_delta4) used_bank_q <= !used_bank_q;
-          end
-        end
+        StRows: if (ends) state_q <= StPage;
         default: state_q <= StPage;
       endcase
     end
   end
 
-  wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, page_i.v_exponent, beat_i.fault,
-                  beat_i.poison, beat_i.tag, decoder_idle, word_tag[TokenBits-1:0]};
+  wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, beat_i.fault, beat_i.poison,
+                  beat_i.tag, word_tag[TokenBits-1:0]};
 
 endmodule

@@ -52,8 +52,8 @@ module nkv_scan_input
 
   wire [31:0] query_bytes = 32'(group_i) * 32'(head_dim_i) * element_bytes(query_dtype_i);
   wire [31:0] in_bytes = query_bytes + 32'(query_i[5:0]);
-  wire [15:0] in_bursts = 16'((in_bytes + 32'd63) >> 6);
-  wire [15:0] out_bursts = 16'((query_bytes + 32'd63) >> 6);
+  wire [15:0] in_bursts = 16'(bursts_of(in_bytes));
+  wire [15:0] out_bursts = 16'(bursts_of(query_bytes));
 
   assign request_valid_o = state_q == StAsk;
   assign request_o = '{

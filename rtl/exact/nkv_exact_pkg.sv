@@ -55,6 +55,11 @@ package nkv_exact_pkg;
     row_form_e form;           // RAW or DELTA4.
   } row_format_t;
 
+  // Granules of 8 bytes of a stored row.
+  function automatic logic [5:0] row_granules(row_form_e form, dtype_e dtype, dim_t dim);
+    return 6'(row_bytes(form, dtype, 32'(dim)) >> 3);
+  endfunction
+
   // verilator lint_on UNUSEDPARAM
 
 endpackage

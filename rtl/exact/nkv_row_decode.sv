@@ -80,12 +80,7 @@ module nkv_row_decode
                  (format_i.dtype == DtypeBf16 || format_i.dtype == DtypeFp16);
     stored_chunks_q <= format_i.stored_dim[7:4];
     last_index_q <= word_index_t'((format_i.used_dim - 1'b1) >> $clog2(ExactLanes));
-    if (format_i.form == RowFormDelta4) granules_q <= 6'(format_i.stored_dim[7:4]) * 6'd3;
-    else if (format_i.dtype == DtypeBf16 || format_i.dtype == DtypeFp16) begin
-      granules_q <= {format_i.stored_dim[7:4], 2'd0};
-    end else begin
-      granules_q <= {1'b0, format_i.stored_dim[7:4], 1'b0};
-    end
+    granules_q <= row_granules(format_i.form, format_i.dtype, format_i.stored_dim);
   end
 
   assign start = issue_i && stored_valid;

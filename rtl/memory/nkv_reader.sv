@@ -27,7 +27,6 @@ module nkv_reader
   output logic          beat_valid_o,
   input  logic          beat_ready_i,
   output read_beat_t    beat_o,
-  output logic          idle_o,         // Nothing asked for that has not been given out.
 
   output logic          ar_valid_o,
   input  logic          ar_ready_i,
@@ -246,8 +245,6 @@ module nkv_reader
     .out_data_o (beat_o),
     .used_o     (out_used)
   );
-
-  assign idle_o = !busy_q && held_q == '0 && waiting == '0;
 
   // The guard has made an address of it.
   wire unused_offset = ^request_i.address;

@@ -113,8 +113,7 @@ module nkv_page_stream
       k_form: header.k_form,
       v_form: header.v_form,
       dtype: header.dtype,
-      k_step_exponent: header.k_step_exponent,
-      v_exponent: header.v_exponent
+      k_step_exponent: header.k_step_exponent
   };
 
   wire needed = record_valid_i && announced_q && !arrays_done_q && wanted;
@@ -133,8 +132,7 @@ module nkv_page_stream
         token: '0,
         last_bytes: rest == '0 ? 7'(BurstBytes) : 7'(rest)
     };
-    request_o.bursts =
-        burst_count_t'((33'(bytes) + 33'(BurstBytes) - 33'd1) >> $clog2(BurstBytes));
+    request_o.bursts = bursts_of(bytes);
     request_o.address = record_i.address + 64'(offset);
     if (rows_now) begin
       request_o.tag.array = array_t'(PageArrayKRows);

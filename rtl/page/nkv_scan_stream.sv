@@ -40,7 +40,7 @@ module nkv_scan_stream
     logic [KeyPlanes-1:0][31:0] crc;
     logic [31:0]                offset;  // Of the first plane.
     logic [31:0]                bytes;   // Of each.
-  } before_t;
+  } due_t;
 
   typedef enum logic [1:0] {
     StAnnounce,
@@ -49,29 +49,28 @@ module nkv_scan_stream
   } state_e;
 
   state_e     state_q;
-  before_t    before_q;   // The oldest page whose planes are due,
-  before_t    next_q;     // and the one after it.
-  logic [1:0] due_q;      // How many there are.
+  due_t       oldest;  // The oldest page whose planes are due.
+  logic [2:0] due;     // How many there are.
   logic [2:0] plane_q;
 
   wire page_header_t header = record_i.header;
   wire in_planes = state_q == StPlanes;
   wire last_plane = plane_q + 3'd1 == planes_i;
   wire [31:0] digest_rest = record_i.bytes[PageArrayKDigest] % BurstBytes;
-  wire [31:0] bytes = in_planes ? before_q.bytes : record_i.bytes[PageArrayKDigest];
+  wire [31:0] bytes = in_planes ? oldest.bytes : record_i.bytes[PageArrayKDigest];
 
   assign body_valid_o = state_q == StAnnounce && record_valid_i;
   assign begun_o = state_q != StAnnounce;
-  assign idle_o = due_q == '0 && state_q == StAnnounce;
+  assign idle_o = due == '0 && state_q == StAnnounce;
 
   // A new page makes room for itself; the last ones go by themselves.
-  wire planes_now = record_valid_i ? due_q == 2'd2 : due_q != '0;
+  wire planes_now = record_valid_i ? due == 3'd2 : due != '0;
   wire needed = (state_q == StDigest && record_valid_i) || (in_planes && planes_now);
   assign request_valid_o = needed && expect_ready_i;
   assign expect_valid_o = needed && request_ready_i;
   wire step = needed && request_ready_i && expect_ready_i;
 
-  wire before_t now = '{
+  wire due_t now = '{
       page: record_i.visit.page,
       address: record_i.address,
       crc: header.crc_k_plane,
@@ -79,23 +78,22 @@ module nkv_scan_stream
       bytes: record_i.bytes[PageArrayKPlane0]
   };
 
-  assign expect_crc_o = in_planes ? before_q.crc[plane_q[1:0]] : header.crc_k_digest;
-  assign expect_index_o = first_index_i +
-      list_index_t'(request_o.tag.page);
+  assign expect_crc_o = in_planes ? oldest.crc[plane_q[1:0]] : header.crc_k_digest;
+  assign expect_index_o = first_index_i + list_index_t'(request_o.tag.page);
   assign request_o = '{
       tag: '{
           sink: SinkArray,
           array: in_planes ? 4'(PageArrayKPlane0) + 4'(plane_q) : 4'(PageArrayKDigest),
           whole: 1'b1,
-          page: in_planes ? before_q.page : record_i.visit.page,
+          page: in_planes ? oldest.page : record_i.visit.page,
           page_last: in_planes && last_plane,
           keys_too: 1'b0,
           token: '0,
           last_bytes: in_planes || digest_rest == '0 ? 7'(BurstBytes) : 7'(digest_rest)
       },
-      bursts: burst_count_t'((bytes + 32'(BurstBytes) - 32'd1) >> $clog2(BurstBytes)),
-      address: in_planes ? before_q.address + 64'(before_q.offset) +
-          64'(before_q.bytes) * 64'(plane_q) : record_i.address +
+      bursts: bursts_of(bytes),
+      address: in_planes ? oldest.address + 64'(oldest.offset) +
+          64'(oldest.bytes) * 64'(plane_q) : record_i.address +
           64'(record_i.offset[PageArrayKDigest])
   };
 
@@ -103,17 +101,30 @@ module nkv_scan_stream
   wire planes_end = in_planes && (!planes_now || (step && last_plane));
   assign record_ready_o = planes_end && record_valid_i;
 
+  logic unused_due_valid, unused_due_ready;
+  nkv_fifo #(
+    .T(due_t),
+    .Depth(4)
+  ) u_due (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (record_ready_o),
+    .in_ready_o (unused_due_ready),
+    .in_data_i  (now),
+    .out_valid_o(unused_due_valid),
+    .out_ready_i(planes_end && planes_now),
+    .out_data_o (oldest),
+    .used_o     (due)
+  );
+
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StAnnounce;
-      before_q <= '0;
-      next_q <= '0;
-      due_q <= '0;
       plane_q <= '0;
       bursts_o <= '0;
     end else if (clear_i) begin
       state_q <= StAnnounce;
-      due_q <= '0;
       plane_q <= '0;
       bursts_o <= '0;
     end else begin
@@ -124,18 +135,10 @@ module nkv_scan_stream
       unique case (state_q)
         StAnnounce: begin
           if (body_valid_o && body_ready_i) state_q <= StDigest;
-          else if (flush_i && due_q != '0 && !record_valid_i) state_q <= StPlanes;
+          else if (flush_i && due != '0 && !record_valid_i) state_q <= StPlanes;
         end
         StDigest: if (step) state_q <= StPlanes;
-        StPlanes: begin
-          if (planes_end) begin
-            state_q <= StAnnounce;
-            due_q <= due_q + 2'(record_valid_i) - 2'(planes_now);
-            if (planes_now) before_q <= next_q;
-            if (record_valid_i && due_q - 2'(planes_now) == '0) before_q <= now;
-            if (record_valid_i && due_q - 2'(planes_now) == 2'd1) next_q <= now;
-          end
-        end
+        StPlanes: if (planes_end) state_q <= StAnnounce;
         default: state_q <= StAnnounce;
       endcase
     end

@@ -15,6 +15,7 @@ module nkv_visible_pages
   input  logic [31:0] window_i,
   input  logic [7:0]  sinks_i,
   output logic        done_o,         // All visits have been taken.
+  output logic [PageIndexBits:0] pages_o,  // In sight by these inputs; combinational.
 
   output logic        visit_valid_o,
   input  logic        visit_ready_i,
@@ -30,6 +31,14 @@ module nkv_visible_pages
     if (distance >= count_t'(PageTokens)) return '1;
     return ~({PageTokens{1'b1}} << distance[$clog2(PageTokens)-1:0]);
   endfunction
+
+  // How many pages that are: those with a token of the window, and those of the sinks before them.
+  wire [31:0] all_pages = (tokens_i + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens);
+  wire [31:0] first_page = (tokens_i - window_i) >> $clog2(PageTokens);
+  wire [31:0] sink_pages = (32'(sinks_i) + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens);
+  wire        all_in_window = window_i == '0 || window_i >= tokens_i;
+  assign pages_o = (PageIndexBits + 1)'(all_in_window ? all_pages :
+      all_pages - first_page + (sink_pages < first_page ? sink_pages : first_page));
 
   logic   busy_q;
   count_t tokens_q, first_in_window_q, sinks_q, first_q;
@@ -55,7 +64,7 @@ module nkv_visible_pages
       busy_q <= 1'b1;
       tokens_q <= count_t'(tokens_i);
       first_in_window_q <=
-          window_i == '0 || window_i >= tokens_i ? '0 : count_t'(tokens_i - window_i);
+          all_in_window ? '0 : count_t'(tokens_i - window_i);
       sinks_q <= count_t'(sinks_i);
       first_q <= '0;
     end else begin

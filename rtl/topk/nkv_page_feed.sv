@@ -22,7 +22,8 @@ module nkv_page_feed
   output logic        valid_o,
   input  logic        ready_i,
   output visit_t      visit_o,
-  output logic        done_o
+  output logic        done_o,
+  output logic [PageIndexBits:0] pages_o  // That will come; follows the rule's inputs at once.
 );
 
   logic   seen, looked_up_q, pages_done;
@@ -36,6 +37,7 @@ module nkv_page_feed
     .tokens_i,
     .window_i,
     .sinks_i,
+    .pages_o,
     .done_o       (pages_done),
     .visit_valid_o(seen),
     .visit_ready_i(valid_o && ready_i),

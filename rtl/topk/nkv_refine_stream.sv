@@ -48,29 +48,18 @@ module nkv_refine_stream
     StGranules   // Of the oldest page.
   } state_e;
 
-  // Tokens of a granule as a power of two: the least number whose bits fill whole bursts.
-  function automatic logic [2:0] granule_log2(logic [2:0] chunks);
-    // head_dim / 16 is odd, or has one, two or three factors of two.
-    if (chunks[0]) return 3'd5;
-    if (chunks[1]) return 3'd4;
-    if (chunks[2]) return 3'd3;
-    return 3'd2;
-  endfunction
-
   state_e      state_q;
-  refined_t    before_q;  // The oldest page whose granules are due,
-  refined_t    next_q;    // the one after it,
-  refined_t    now_q;     // and the one that has come.
-  logic [1:0]  due_q;     // How many are due.
-  logic        fresh_q;   // now_q is not among them yet.
+  refined_t    oldest;    // The oldest page whose granules are due.
+  logic [2:0]  due;       // How many are due.
+  refined_t    now_q;     // The page that has come,
+  logic        fresh_q;   // and is not among them yet.
   token_mask_t asked_q;   // Tokens of granules that are done with.
-  wire [2:0]   log2 = granule_log2(head_dim_i[6:4]);
+  wire [2:0]   log2 = granule_log2(head_dim_i);
   wire [31:0]  digest_bytes = 32'(head_dim_i) * 32'd2;
-  wire [31:0]  digest_padded = (digest_bytes + 32'd63) & ~32'd63;
+  wire burst_count_t digest_bursts = bursts_of(digest_bytes);
   wire [31:0]  plane_bytes = 32'(head_dim_i) * 32'(PageTokens / 8);
-  wire [25:0]  granule_bursts = burst_count_t'((32'(head_dim_i) << log2) >> 9);
 
-  wire token_mask_t left = before_q.visit.tokens & ~asked_q;
+  wire token_mask_t left = oldest.visit.tokens & ~asked_q;
   logic [TokenBits-1:0] token;
   always_comb begin
     token = '0;
@@ -82,10 +71,28 @@ module nkv_refine_stream
 
   wire step = request_valid_o && request_ready_i;
   // A new page makes room for itself; the last ones go by themselves.
-  wire granules_now = fresh_q ? due_q == 2'd2 : due_q != '0;
+  wire granules_now = fresh_q ? due == 3'd2 : due != '0;
   wire granules_end = !granules_now || (step && last_granule);
-  wire [63:0] plane_at = before_q.address + 64'(PageHeaderBytes) + 64'(digest_padded) +
+  wire [63:0] plane_at = oldest.address + 64'(PageHeaderBytes) + 64'({digest_bursts, 6'b0}) +
       64'(plane_bytes) * (64'(plane_i) - 64'd1);
+
+  wire granules_done = state_q == StGranules && granules_end;
+  logic unused_due_valid, unused_due_ready;
+  nkv_fifo #(
+    .T(refined_t),
+    .Depth(4)
+  ) u_due (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (granules_done && fresh_q),
+    .in_ready_o (unused_due_ready),
+    .in_data_i  (now_q),
+    .out_valid_o(unused_due_valid),
+    .out_ready_i(granules_done && granules_now),
+    .out_data_o (oldest),
+    .used_o     (due)
+  );
 
   assign page_ready_o = state_q == StLookUp;
   assign record_valid_o = state_q == StRecord;
@@ -107,32 +114,28 @@ module nkv_refine_stream
         token: '0,
         last_bytes: 7'(BurstBytes)
     };
-    request_o.bursts = burst_count_t'(digest_padded >> 6);
+    request_o.bursts = digest_bursts;
     request_o.address = now_q.address + 64'(PageHeaderBytes);
     if (state_q == StGranules) begin
       request_o.tag.array = 4'(PageArrayKPlane0) + 4'(plane_i) - 4'd1;
-      request_o.tag.page = before_q.visit.page;
+      request_o.tag.page = oldest.visit.page;
       request_o.tag.page_last = last_granule;
       request_o.tag.token = first;
-      request_o.bursts = granule_bursts;
+      request_o.bursts = burst_count_t'(granule_bursts(head_dim_i));
       request_o.address = plane_at + 64'((32'(first) * 32'(head_dim_i)) >> 3);
     end
   end
-  assign idle_o = state_q == StPage && due_q == '0;
+  assign idle_o = state_q == StPage && due == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StPage;
-      before_q <= '0;
-      next_q <= '0;
       now_q <= '0;
-      due_q <= '0;
       fresh_q <= 1'b0;
       asked_q <= '0;
       bursts_o <= '0;
     end else if (clear_i) begin
       state_q <= StPage;
-      due_q <= '0;
       fresh_q <= 1'b0;
       asked_q <= '0;
       bursts_o <= '0;
@@ -142,7 +145,7 @@ module nkv_refine_stream
         StPage: begin
           now_q.visit <= page_i;
           if (page_valid_i) state_q <= StLookUp;
-          else if (flush_i && due_q != '0) state_q <= StGranules;
+          else if (flush_i && due != '0) state_q <= StGranules;
           fresh_q <= page_valid_i;
         end
         StLookUp: begin
@@ -157,10 +160,6 @@ module nkv_refine_stream
           if (granules_end) begin
             state_q <= StPage;
             asked_q <= '0;
-            due_q <= due_q + 2'(fresh_q) - 2'(granules_now);
-            if (granules_now) before_q <= next_q;
-            if (fresh_q && due_q - 2'(granules_now) == '0) before_q <= now_q;
-            if (fresh_q && due_q - 2'(granules_now) == 2'd1) next_q <= now_q;
           end
         end
         default: state_q <= StPage;
@@ -168,6 +167,6 @@ module nkv_refine_stream
     end
   end
 
-  wire unused = ^{entry_i, before_q.step_exponent, next_q.step_exponent};
+  wire unused = ^{entry_i, oldest.step_exponent};
 
 endmodule

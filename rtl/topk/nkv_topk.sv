@@ -112,7 +112,7 @@ module nkv_topk
   planes_t planes_q;      // That midpoints have.
   logic    all_seeds_q;
   logic [ListTokensLog2:0] visible_q;
-  logic [PageIndexBits:0]  alive_pages_q;
+  logic [PageIndexBits:0]  alive_pages;
   outcome_t outcome_q;
 
   wire is_full = command_i.mode == SelectFull;
@@ -120,19 +120,6 @@ module nkv_topk
       command_i.planes == '0 ? planes_t'(TopkPlanes) : planes_t'(command_i.planes);
   wire [15:0] top_k = command_i.top_k;
   wire [13:0] seeds_wanted = 14'(top_k) << 1;
-
-  // ---- Pages in sight, counted by the rule of nkv_visible_pages ----
-  function automatic logic [PageIndexBits:0] pages_in_sight(logic [31:0] tokens,
-                                                            logic [31:0] window,
-                                                            logic [7:0] sinks);
-    automatic logic [31:0] all = (tokens + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens);
-    automatic logic [31:0] first = (tokens - window) >> $clog2(PageTokens);
-    automatic logic [31:0] sink_pages = (32'(sinks) + 32'(PageTokens) - 32'd1) >>
-        $clog2(PageTokens);
-    if (window == '0 || window >= tokens) return (PageIndexBits + 1)'(all);
-    return (PageIndexBits + 1)'(all - first + (sink_pages < first ? sink_pages : first));
-  endfunction
-  logic [PageIndexBits:0] pages_q;
 
   // ---- The query waits for the plane stage's start ----
   typedef struct packed {
@@ -169,6 +156,7 @@ module nkv_topk
   logic        feed_start, feed_valid, feed_ready, feed_done, set_write;
   visit_t      feed, set_tokens;
   page_index_t feed_page;
+  logic [PageIndexBits:0] pages;  // In sight.
   token_mask_t visible, set;
   logic signed [15:0] step_exponent;
 
@@ -188,7 +176,8 @@ module nkv_topk
     .valid_o       (feed_valid),
     .ready_i       (feed_ready),
     .visit_o       (feed),
-    .done_o        (feed_done)
+    .done_o        (feed_done),
+    .pages_o       (pages)
   );
 
   nkv_page_set u_set (
@@ -234,7 +223,7 @@ module nkv_topk
   // Its histograms are cleared after its last operation of a command.
   logic scan_clk;
   nkv_idle_clock #(
-    .HoldCycles(4500)
+    .HoldCycles(ClearCycles)
   ) u_scan_clock (
     .clk_i,
     .rst_ni,
@@ -303,9 +292,6 @@ module nkv_topk
   assign beat_ready_o = scan_burst_ready || pass_failed_i;
 
   // Which granule a burst of a plane belongs to.
-  wire [2:0] granule_log2 = command_i.head_dim[4] ? 3'd5 : command_i.head_dim[5] ? 3'd4 :
-      command_i.head_dim[6] ? 3'd3 : 3'd2;
-  wire [3:0] granule_bursts = 4'((32'(command_i.head_dim) << granule_log2) >> 9);
   localparam int unsigned TokenBits = $clog2(PageTokens);
   logic [TokenBits-1:0] token_q;
   logic [3:0] burst_q;
@@ -323,9 +309,9 @@ module nkv_topk
       token_q <= '0;
       burst_q <= '0;
     end else if (beat_valid_i && beat_ready_o) begin
-      if (burst + 4'd1 == granule_bursts) begin
+      if (burst + 4'd1 == granule_bursts(command_i.head_dim)) begin
         burst_q <= '0;
-        token_q <= token + (TokenBits'(1) << granule_log2);
+        token_q <= token + (TokenBits'(1) << granule_log2(command_i.head_dim));
       end else begin
         burst_q <= burst + 4'd1;
         token_q <= token;
@@ -407,7 +393,7 @@ module nkv_topk
   assign set_tokens = picked;
 
   logic [PageIndexBits:0] picked_q;
-  wire all_picked = picked_q == pages_q;
+  wire all_picked = picked_q == pages;
   assign visits_o = state_q inside {StBest, StLeft};
   assign visit_valid_o = visits_o && picked_valid && picked.tokens != '0;
   assign visit_o = picked;
@@ -626,7 +612,7 @@ module nkv_topk
         z: command_i.z == '0 ? 8'd64 : command_i.z,
         key_exponent: key_exponent_i
     };
-    op.pages = is_refine ? alive_pages_q : pages_q;
+    op.pages = is_refine ? alive_pages : pages;
     op.planes = is_refine ? planes_q + 3'd1 : planes_q;
     op.count = seeds_wanted;
     unique case (state_q)
@@ -662,8 +648,7 @@ module nkv_topk
       planes_q <= '0;
       all_seeds_q <= 1'b0;
       visible_q <= '0;
-      alive_pages_q <= '0;
-      pages_q <= '0;
+      alive_pages <= '0;
       picked_q <= '0;
       first_page_q <= 1'b0;
       started_q <= 1'b0;
@@ -685,7 +670,7 @@ module nkv_topk
       if (full_start) full_started_q <= 1'b1;
       if (picked_taken) begin
         picked_q <= picked_q + 1'b1;
-        if (state_q == StAlive && picked.tokens != '0) alive_pages_q <= alive_pages_q + 1'b1;
+        if (state_q == StAlive && picked.tokens != '0) alive_pages <= alive_pages + 1'b1;
       end
       unique case (state_q)
         StIdle: begin
@@ -694,13 +679,12 @@ module nkv_topk
           visible_q <= '0;
           first_page_q <= 1'b1;
           planes_q <= scan_planes;
-          pages_q <= pages_in_sight(command_i.tokens, command_i.window, command_i.sinks);
           full_started_q <= 1'b0;
           if (start_i) state_q <= is_full ? StFull : StStart;
         end
         StStart: begin
           if (begins && op_ready) started_q <= 1'b1;
-          if (op_over && !query_out_valid) go_to(pages_q == '0 ? StSelect : StScanOp);
+          if (op_over && !query_out_valid) go_to(pages == '0 ? StSelect : StScanOp);
         end
         StScanOp: if (begins && op_ready) go_to(StScan);
         StScan: begin
@@ -737,7 +721,7 @@ module nkv_topk
         StFreeze: if (op_over) go_to(StAlive);
         StAlive: begin
           if (op_over && all_picked) begin
-            if (alive_pages_q == '0) go_to(StFinish);
+            if (alive_pages == '0) go_to(StFinish);
             else go_to(planes_q == planes_t'(KeyPlanes) ? StLeft : StRefine);
           end
         end
@@ -788,7 +772,7 @@ module nkv_topk
     state_q <= state;
     begun_q <= 1'b0;
     picked_q <= '0;
-    if (state == StAlive) alive_pages_q <= '0;
+    if (state == StAlive) alive_pages <= '0;
   endtask
 
   assign outcome_o = outcome_q;

@@ -56,7 +56,9 @@ class Stream {
     const std::uint32_t pages = random_() % 12 == 0 ? pick(random_, 16, 40) : pick(random_, 1, 6);
     pair_.clear();
     list_ = append_to_both(pair_, shape_, pages, kContents[pick(random_, 0, 4)], random_);
-    return list_.completion.status == NKV_STATUS_OK;
+    if (list_.completion.status != NKV_STATUS_OK) return false;
+    if (random_() % 3 == 0) mix_in_other_forms();
+    return true;
   }
 
   StreamCommand next() {
@@ -78,6 +80,30 @@ class Stream {
  private:
   static constexpr std::uint16_t kMostChannels = 128;
   static constexpr std::uint32_t kMostTopK = 300;
+
+  /// Lets pages of other forms and types alternate with those that are there.
+  void mix_in_other_forms() {
+    ListShape other = random_shape(random_, true);
+    other.head_dim = shape_.head_dim;
+    other.value_dim = shape_.value_dim;
+    if (shape_.v_form == NKV_ROW_FORM_NONE || other.v_form == NKV_ROW_FORM_NONE) {
+      other.v_form = shape_.v_form;
+    }
+    if (other.dtype != NKV_DTYPE_BF16 && other.v_form == NKV_ROW_FORM_DELTA4) {
+      other.v_form = NKV_ROW_FORM_RAW;
+    }
+    const ListOnBoth others =
+        append_to_both(pair_, other, list_.pages(), Content::kNormal, random_);
+    if (others.completion.status != NKV_STATUS_OK) return;
+    std::vector<nkv_page_entry> entries;
+    for (std::uint32_t page = 0; page < list_.pages(); ++page) {
+      for (const std::uint64_t from : {list_.page_list, others.page_list}) {
+        entries.push_back(pair_.model().at<nkv_page_entry>(from)[page]);
+      }
+    }
+    list_.page_list = pair_.store(std::span<const nkv_page_entry>(entries));
+    list_.tokens *= 2;
+  }
 
   StreamCommand scrub() {
     nkv_pages_command command{};
