@@ -514,25 +514,36 @@ module nkv_engine
     .write_o         (topk_write)
   );
 
-  // ---- Memory ----
-  wire request_valid =
-      list_request_valid || query_request_valid || pass_request_valid || refine_request_valid;
-  wire read_request_t request = list_request_valid ? list_request :
-      query_request_valid ? query_request : pass_request_valid ? pass_request : refine_request;
-  logic     request_ready, read_inside, write_inside;
-  address_t read_address, write_address;
-
-  assign list_request_ready = request_ready;
-  assign query_request_ready = request_ready && !list_request_valid;
-  assign pass_request_ready = request_ready && !list_request_valid && !query_request_valid;
-  assign refine_request_ready = pass_request_ready && !pass_request_valid;
-
-  nkv_window_guard u_read_guard (
-    .domain_i (command_q.domain),
-    .offset_i (request.address),
-    .bursts_i (request.bursts),
-    .inside_o (read_inside),
-    .address_o(read_address)
+  // ---- Memory, for whom everything else waits first ----
+  nkv_engine_memory #(
+    .Client(Client)
+  ) u_memory (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .domain_i     (command_q.domain),
+    .read_valid_i ({refine_request_valid, pass_request_valid, query_request_valid,
+                    list_request_valid}),
+    .read_ready_o ({refine_request_ready, pass_request_ready, query_request_ready,
+                    list_request_ready}),
+    .read_i       ({refine_request, pass_request, query_request, list_request}),
+    .beat_valid_o (beat_valid),
+    .beat_ready_i (beat_ready),
+    .beat_o       (beat),
+    .write_valid_i({topk_write_valid, attend_write_valid, erase_valid}),
+    .write_ready_o({topk_write_ready, attend_write_ready, erase_ready}),
+    .write_i      ({topk_write, attend_write, erase_write}),
+    .writes_done_o(writer_idle),
+    .ar_valid_o,
+    .ar_ready_i,
+    .ar_o,
+    .r_valid_i,
+    .r_i,
+    .w_valid_o,
+    .w_ready_i,
+    .w_o,
+    .b_valid_i,
+    .b_i
   );
 
   always_comb begin
@@ -543,64 +554,6 @@ module nkv_engine
       default: beat_ready = 1'b1;
     endcase
   end
-
-  nkv_reader #(
-    .Client(Client)
-  ) u_reader (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .request_valid_i(request_valid),
-    .request_ready_o(request_ready),
-    .request_i      (request),
-    .fault_i        (!read_inside),
-    .address_i      (read_address),
-    .beat_valid_o   (beat_valid),
-    .beat_ready_i   (beat_ready),
-    .beat_o         (beat),
-    .ar_valid_o,
-    .ar_ready_i,
-    .ar_o,
-    .r_valid_i,
-    .r_ready_o      (unused_r_ready),
-    .r_i
-  );
-  logic unused_r_ready;
-
-  wire write_valid = erase_valid || attend_write_valid || topk_write_valid;
-  wire write_request_t write =
-      erase_valid ? erase_write : attend_write_valid ? attend_write : topk_write;
-  logic write_ready;
-  assign erase_ready = write_ready;
-  assign attend_write_ready = write_ready && !erase_valid;
-  assign topk_write_ready = write_ready && !erase_valid && !attend_write_valid;
-
-  nkv_window_guard u_write_guard (
-    .domain_i (command_q.domain),
-    .offset_i (write.address),
-    .bursts_i (burst_count_t'(1)),
-    .inside_o (write_inside),
-    .address_o(write_address)
-  );
-
-  nkv_writer #(
-    .Client(Client)
-  ) u_writer (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .request_valid_i(write_valid),
-    .request_ready_o(write_ready),
-    .request_i      (write),
-    .inside_i       (write_inside),
-    .address_i      (write_address),
-    .idle_o         (writer_idle),
-    .w_valid_o,
-    .w_ready_i,
-    .w_o,
-    .b_valid_i,
-    .b_i
-  );
 
   wire unused_page = ^topk_page;
 
