@@ -38,25 +38,23 @@ module nkv_attend_result
   typedef enum logic [2:0] {
     StIdle,
     StOutputs,   // Reads sums, divides, packs.
-    StSums,      // One LSE at a time.
-    StLse,
-    StBound
+    StSums,      // The log-sum-exps, once there are all of them.
+    StBounds,
+    StDrain
   } state_e;
 
-  state_e state_q;
+  state_e     state_q;
+  row_index_t row_q;
+  wire last_row = group_t'(row_q) + 1'b1 == rows_i;
 
   // ---- Sums are read a few at a time, so that no quotient ever waits for memory ----
-  localparam int unsigned Room = 4;    // Bursts that may wait to be written.
-  localparam int unsigned InFlight = 48;
-  row_index_t row_q;
+  localparam int unsigned Queue = 64;  // Words that may be on their way to memory.
+  localparam int unsigned CountBits = $clog2(Queue) + 1;
   logic [ChannelBits-1:0] channel_q;
-  logic       reading_q;
-  logic [5:0] in_flight_q;
-  logic [$clog2(2*Room):0] packed_used;
+  logic                   reading_q;
+  logic [CountBits-1:0]   in_flight_q, queued_used;
   wire last_channel = dim_t'(channel_q) + 1'b1 == value_dim_i;
-  wire last_row = group_t'(row_q) + 1'b1 == rows_i;
-  wire read = reading_q && in_flight_q < 6'(InFlight) &&
-      packed_used <= ($clog2(2*Room) + 1)'(Room);
+  wire read = reading_q && in_flight_q + queued_used < CountBits'(Queue);
 
   assign read_valid_o = read;
   assign read_row_o = row_q;
@@ -104,87 +102,103 @@ module nkv_attend_result
     .output_o(quotient)
   );
 
-  // ---- Words into bursts ----
-  localparam int unsigned Words = BurstBytes / 4;
-  logic [31:0] word_q[Words];
-  logic [15:0] low_q;          // The first bf16 of a word.
-  logic        half_q;
-  logic [$clog2(Words):0] filled_q;
-
-  wire        element_valid = state_q == StOutputs ? quotient_valid : sum_done;
-  wire        element_last = state_q == StOutputs ? quotient_last : last_row;
-  wire [31:0] element = state_q == StOutputs ? quotient : lse;
-  wire        is_half = bf16_i && state_q == StOutputs;
-  wire        word_done = element_valid && (!is_half || half_q || element_last);
-  wire [31:0] word = !is_half ? element : half_q ? {element[15:0], low_q} : {16'b0, element[15:0]};
-  wire        burst_done = word_done && (element_last || filled_q == ($clog2(Words) + 1)'(Words - 1));
-  wire        odd_end = is_half && element_last && !half_q;
-
-  typedef struct packed {
-    logic [6:0] bytes;
-    burst_t     data;
-  } burst_out_t;
-  burst_out_t packed_in, packed_out;
-  logic packed_valid, packed_pop, unused_packed_ready;
-
-  always_comb begin
-    packed_in = '0;
-    for (int unsigned i = 0; i < Words; i++) begin
-      if (($clog2(Words) + 1)'(i) < filled_q) packed_in.data[32*i+:32] = word_q[i];
-      else if (($clog2(Words) + 1)'(i) == filled_q) packed_in.data[32*i+:32] = word;
-    end
-    packed_in.bytes = {filled_q, 2'b0} + (odd_end ? 7'd2 : 7'd4);
-  end
-
-  nkv_fifo #(
-    .T(burst_out_t),
-    .Depth(2 * Room)
-  ) u_packed (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .in_valid_i (burst_done),
-    .in_ready_o (unused_packed_ready),
-    .in_data_i  (packed_in),
-    .out_valid_o(packed_valid),
-    .out_ready_i(packed_pop),
-    .out_data_o (packed_out),
-    .used_o     (packed_used)
-  );
-
-  // ---- Log-sum-exps ----
-  logic        sum_start, sum_done;
-  logic [31:0] lse;
+  // ---- Log-sum-exps, meanwhile ----
+  logic        sum_start_q, sum_done, sums_done_q;
+  row_index_t  sum_row_q;
+  logic [31:0] sum;
+  logic [31:0] sum_q[Rows];
   nkv_log_sum_exp u_lse (
     .clk_i,
     .rst_ni,
-    .start_i    (sum_start),
+    .start_i    (sum_start_q),
     .base2_i,
-    .reference_i(reference_i[row_q]),
-    .z_i        (z_i[row_q]),
+    .reference_i(reference_i[sum_row_q]),
+    .z_i        (z_i[sum_row_q]),
     .done_o     (sum_done),
-    .result_o   (lse)
+    .result_o   (sum)
   );
-  assign sum_start = state_q == StSums;
+  wire last_sum = group_t'(sum_row_q) + 1'b1 == rows_i;
 
-  // ---- Writes ----
-  logic [63:0] address_q;
-  wire  bound_write = state_q == StBound && !packed_valid;
-  wire [6:0] bound_bytes = {1'b0, 6'(rows_i) << 2};
-  wire [6:0] bytes = bound_write ? bound_bytes : packed_out.bytes;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      sum_start_q <= 1'b0;
+      sums_done_q <= 1'b0;
+      sum_row_q <= '0;
+    end else if (start_i) begin
+      sum_start_q <= 1'b1;
+      sums_done_q <= 1'b0;
+      sum_row_q <= '0;
+    end else begin
+      sum_start_q <= sum_done && !last_sum;
+      if (sum_done) begin
+        sums_done_q <= last_sum;
+        sum_row_q <= sum_row_q + 1'b1;
+      end
+    end
+  end
+  always_ff @(posedge clk_i) if (sum_done) sum_q[sum_row_q] <= sum;
 
-  assign write_valid_o = packed_valid || bound_write;
-  assign packed_pop = write_ready_i;
-  assign write_o = '{
-      address: address_q,
-      strobes: ~({BurstBytes{1'b1}} << bytes),
-      data: bound_write ? '0 : packed_out.data
-  };
-  wire wrote = write_valid_o && write_ready_i;
+  // ---- Words: an output, two in bf16 (rows are even), a sum or a bound ----
+  typedef struct packed {
+    logic        last;  // Of its part.
+    logic [31:0] word;
+  } word_t;
+  word_t       word, queued;
+  logic        word_valid, queued_valid, queued_ready, words_ready, packer_idle;
+  logic        half_q;  // The first bf16 of a word has come.
+  logic [15:0] low_q;
+
+  always_comb begin
+    unique case (state_q)
+      StOutputs: begin
+        word_valid = quotient_valid && (!bf16_i || half_q);
+        word = '{last: quotient_last, word: bf16_i ? {quotient[15:0], low_q} : quotient};
+      end
+      StSums: begin
+        word_valid = sums_done_q;
+        word = '{last: last_row, word: sum_q[row_q]};
+      end
+      default: begin
+        word_valid = state_q == StBounds;
+        word = '{last: last_row, word: '0};
+      end
+    endcase
+  end
+  wire word_taken = word_valid && words_ready;
+
+  nkv_fifo #(
+    .T(word_t),
+    .Depth(Queue)
+  ) u_words (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (word_valid),
+    .in_ready_o (words_ready),
+    .in_data_i  (word),
+    .out_valid_o(queued_valid),
+    .out_ready_i(queued_ready),
+    .out_data_o (queued),
+    .used_o     (queued_used)
+  );
+
+  nkv_word_packer u_packer (
+    .clk_i,
+    .rst_ni,
+    .start_i,
+    .address_i,
+    .idle_o       (packer_idle),
+    .word_valid_i (queued_valid),
+    .word_ready_o (queued_ready),
+    .word_i       (queued.word),
+    .word_last_i  (queued.last),
+    .write_valid_o,
+    .write_ready_i,
+    .write_o
+  );
 
   always_ff @(posedge clk_i) begin
-    if (element_valid && is_half && !half_q) low_q <= element[15:0];
-    if (word_done) word_q[filled_q[$clog2(Words)-1:0]] <= word;
+    if (quotient_valid) low_q <= quotient[15:0];
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -195,52 +209,40 @@ module nkv_attend_result
       reading_q <= 1'b0;
       in_flight_q <= '0;
       half_q <= 1'b0;
-      filled_q <= '0;
-      address_q <= '0;
       done_o <= 1'b0;
     end else if (clear_i) begin
       state_q <= StIdle;
       reading_q <= 1'b0;
       in_flight_q <= '0;
       half_q <= 1'b0;
-      filled_q <= '0;
       done_o <= 1'b0;
     end else begin
       done_o <= 1'b0;
-      if (state_q == StOutputs) in_flight_q <= in_flight_q + 6'(read) - 6'(quotient_valid);
-      if (element_valid) half_q <= is_half && !half_q && !element_last;
-      if (word_done) filled_q <= burst_done ? '0 : filled_q + 1'b1;
-      if (wrote) address_q <= address_q + 64'(BurstBytes);
+      in_flight_q <= in_flight_q + CountBits'(read) - CountBits'(quotient_valid);
+      if (quotient_valid && bf16_i) half_q <= !half_q;
       if (read) begin
         channel_q <= last_channel ? '0 : channel_q + 1'b1;
-        if (last_channel) row_q <= row_q + 1'b1;
+        if (last_channel) row_q <= last_row ? '0 : row_q + 1'b1;
         if (last_channel && last_row) reading_q <= 1'b0;
       end
       unique case (state_q)
         StIdle: begin
           row_q <= '0;
           channel_q <= '0;
-          address_q <= address_i;
           if (start_i) begin
             state_q <= StOutputs;
             reading_q <= 1'b1;
           end
         end
-        StOutputs: begin
-          if (quotient_valid && quotient_last) begin
-            state_q <= StSums;
-            row_q <= '0;
+        StOutputs: if (word_taken && quotient_last) state_q <= StSums;
+        StSums, StBounds: begin
+          if (word_taken) begin
+            row_q <= last_row ? '0 : row_q + 1'b1;
+            if (last_row) state_q <= state_q == StSums ? StBounds : StDrain;
           end
         end
-        StSums: state_q <= StLse;
-        StLse: begin
-          if (sum_done) begin
-            state_q <= last_row ? StBound : StSums;
-            row_q <= row_q + 1'b1;
-          end
-        end
-        StBound: begin
-          if (bound_write && write_ready_i) begin
+        StDrain: begin
+          if (!queued_valid && packer_idle) begin
             state_q <= StIdle;
             done_o <= 1'b1;
           end

@@ -1,6 +1,6 @@
-// 32-bit words, one after the other from an address on, as writes of bursts. A word per cycle, but
-// for the cycle in which a full burst is handed on. The burst of the last word is written as far as it
-// is filled.
+// 32-bit words, one after the other from an address on, as writes of bursts: a word per cycle while
+// memory takes bursts at once. A last word ends its burst, which is written as far as it is filled; the
+// next word begins the next burst.
 
 module nkv_word_packer
   import nkv_abi_pkg::*;
@@ -11,7 +11,7 @@ module nkv_word_packer
 
   input  logic           start_i,
   input  logic [63:0]    address_i,      // A multiple of 64.
-  output logic           idle_o,         // Every word that came has been handed on, up to a last.
+  output logic           idle_o,         // Nothing is held: with the last word, all has been handed on.
 
   input  logic           word_valid_i,
   output logic           word_ready_o,
@@ -32,7 +32,8 @@ module nkv_word_packer
   logic [63:0]        address_q;
 
   wire take = word_valid_i && word_ready_o;
-  assign word_ready_o = !full_q;
+  wire [IndexBits-1:0] place = full_q ? '0 : filled_q[IndexBits-1:0];
+  assign word_ready_o = !full_q || write_ready_i;
   assign write_valid_o = full_q;
   assign idle_o = filled_q == '0;
 
@@ -53,18 +54,21 @@ module nkv_word_packer
       filled_q <= '0;
       full_q <= 1'b0;
       address_q <= address_i;
-    end else if (take) begin
-      filled_q <= filled_q + 1'b1;
-      full_q <= word_last_i || filled_q == (IndexBits + 1)'(Words - 1);
-    end else if (write_valid_o && write_ready_i) begin
-      filled_q <= '0;
-      full_q <= 1'b0;
-      address_q <= address_q + 64'(BurstBytes);
+    end else begin
+      if (full_q && write_ready_i) begin
+        filled_q <= '0;
+        full_q <= 1'b0;
+        address_q <= address_q + 64'(BurstBytes);
+      end
+      if (take) begin
+        filled_q <= (IndexBits + 1)'(place) + 1'b1;
+        full_q <= word_last_i || place == IndexBits'(Words - 1);
+      end
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (take) word_q[filled_q[IndexBits-1:0]] <= word_i;
+    if (take) word_q[place] <= word_i;
   end
 
 endmodule

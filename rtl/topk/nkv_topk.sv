@@ -11,11 +11,8 @@ module nkv_topk
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_scan_pkg::op_t;
-  import nkv_scan_pkg::op_e;
   import nkv_scan_pkg::planes_t;
   import nkv_scan_pkg::scan_page_t;
-  import nkv_scan_pkg::burst_tag_t;
-  import nkv_scan_pkg::page_tokens_t;
 (
   input  logic           clk_i,
   input  logic           rst_ni,
@@ -110,6 +107,7 @@ module nkv_topk
   state_e  state_q, after_scores_q;
   logic    begun_q;       // What the state starts has been started.
   planes_t planes_q;      // That midpoints have.
+  logic    started_q;     // The plane stage has been told.
   logic    all_seeds_q;
   logic [ListTokensLog2:0] visible_q;
   logic [PageIndexBits:0]  alive_pages;
@@ -120,37 +118,6 @@ module nkv_topk
       command_i.planes == '0 ? planes_t'(TopkPlanes) : planes_t'(command_i.planes);
   wire [15:0] top_k = command_i.top_k;
   wire [13:0] seeds_wanted = 14'(top_k) << 1;
-
-  // ---- The query waits for the plane stage's start ----
-  typedef struct packed {
-    row_index_t  row;
-    word_index_t word;
-    logic [ExactLanes-1:0][QueryBits-1:0] data;
-  } query_word_t;
-  query_word_t query_in, query_out;
-  logic query_out_valid, query_out_ready, unused_query_ready;
-  logic [$clog2(Rows*RowWords):0] unused_query_used;
-  always_comb begin
-    query_in.row = query_row_i;
-    query_in.word = query_word_i;
-    for (int unsigned i = 0; i < ExactLanes; i++) query_in.data[i] = query_i[i];
-  end
-  nkv_fifo #(
-    .T(query_word_t),
-    .Depth(Rows * RowWords)
-  ) u_query (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .in_valid_i (query_valid_i && !is_full),
-    .in_ready_o (unused_query_ready),
-    .in_data_i  (query_in),
-    .out_valid_o(query_out_valid),
-    .out_ready_i(query_out_ready && started_q),
-    .out_data_o (query_out),
-    .used_o     (unused_query_used)
-  );
-  logic started_q;  // OpStart has been taken.
 
   // ---- Sets of tokens ----
   logic        feed_start, feed_valid, feed_ready, feed_done, set_write;
@@ -202,15 +169,11 @@ module nkv_topk
   logic scan_record_valid, scan_record_ready, refine_record_valid;
   scan_page_t refine_record;
   logic scan_burst_ready;
-  burst_tag_t burst_tag;
   logic choose_valid, choose_ready, chosen_valid, chosen_ready;
-  page_tokens_t chosen;
-  nkv_scan_pkg::bin_t unused_threshold[Rows];
-  nkv_scan_pkg::midpoint_t unused_tau[Rows];
+  visit_t chosen;
   nkv_scan_pkg::constant_t reference[Rows];
   nkv_scan_pkg::shift_t shift[Rows];
-  nkv_scan_pkg::midpoint_t unused_midpoint[Rows][nkv_scan_pkg::ScanTokens];
-  logic first_page_q;
+  logic first_page_q, query_taken;
 
   wire in_scan = state_q == StScan;
   wire scan_page_t scan_record = '{
@@ -219,105 +182,43 @@ module nkv_topk
       step_exponent: body_i.k_step_exponent,
       first: first_page_q
   };
-
-  // Its histograms are cleared after its last operation of a command.
-  logic scan_clk;
-  nkv_idle_clock #(
-    .HoldCycles(ClearCycles)
-  ) u_scan_clock (
-    .clk_i,
-    .rst_ni,
-    .busy_i((state_q != StIdle && !is_full && !past_planes) || clear_i),
-    .clk_o (scan_clk)
-  );
   wire past_planes = state_q inside {StLeft, StFinish, StResult, StWrite, StDone};
 
-  // Records wait here, so that digests are asked for long before their page is taken up.
-  logic waiting_valid, waiting_pop;
-  logic [2:0] unused_waiting_used;
-  scan_page_t waiting;
-  nkv_fifo #(
-    .T(scan_page_t),
-    .Depth(4)
-  ) u_records (
+  nkv_plane_search u_search (
     .clk_i,
     .rst_ni,
-    .clear_i    (clear_i || aborts),
-    .in_valid_i (scan_record_valid || refine_record_valid),
-    .in_ready_o (scan_record_ready),
-    .in_data_i  (in_scan ? scan_record : refine_record),
-    .out_valid_o(waiting_valid),
-    .out_ready_i(waiting_pop),
-    .out_data_o (waiting),
-    .used_o     (unused_waiting_used)
-  );
-
-  nkv_scan u_scan (
-    .clk_i         (scan_clk),
-    .rst_ni,
+    .clear_i,
+    .needed_i      (state_q != StIdle && !is_full && !past_planes),
     .abort_i       (aborts),
+    .head_dim_i    (command_i.head_dim),
+    .query_valid_i (query_valid_i && !is_full),
+    .query_row_i,
+    .query_word_i,
+    .query_i,
+    .started_i     (started_q),
+    .query_taken_o (query_taken),
     .op_valid_i    (op_valid),
     .op_ready_o    (op_ready),
     .op_i          (op),
     .tau_known_i   (tau_known),
     .tau_score_i   (tau_score),
-    .query_valid_i (query_out_valid && started_q),
-    .query_ready_o (query_out_ready),
-    .query_row_i   (query_out.row),
-    .query_word_i  (query_out.word),
-    .query_data_i  (query_out.data),
-    .record_valid_i(waiting_valid),
-    .record_ready_o(waiting_pop),
-    .record_i      (waiting),
-    .burst_valid_i (beat_valid_i && !pass_failed_i),
-    .burst_ready_o (scan_burst_ready),
-    .burst_data_i  (beat_i.data),
-    .burst_tag_i   (burst_tag),
-    .choose_valid_i(choose_valid),
-    .choose_ready_o(choose_ready),
-    .choose_i      ('{page: feed.page, tokens: feed.tokens}),
-    .chosen_valid_o(chosen_valid),
-    .chosen_ready_i(chosen_ready),
-    .chosen_o      (chosen),
-    .threshold_o   (unused_threshold),
-    .tau_o         (unused_tau),
     .reference_o   (reference),
     .shift_o       (shift),
-    .read_i        (1'b0),
-    .read_page_i   ('0),
-    .read_word_i   ('0),
-    .midpoint_o    (unused_midpoint)
+    .record_valid_i(scan_record_valid || refine_record_valid),
+    .record_ready_o(scan_record_ready),
+    .record_i      (in_scan ? scan_record : refine_record),
+    .beat_valid_i  (beat_valid_i && !pass_failed_i),
+    .beat_ready_o  (scan_burst_ready),
+    .beat_i,
+    .choose_valid_i(choose_valid),
+    .choose_ready_o(choose_ready),
+    .choose_i      (feed),
+    .chosen_valid_o(chosen_valid),
+    .chosen_ready_i(chosen_ready),
+    .chosen_o      (chosen)
   );
   // A pass that failed is drained.
   assign beat_ready_o = scan_burst_ready || pass_failed_i;
-
-  // Which granule a burst of a plane belongs to.
-  localparam int unsigned TokenBits = $clog2(PageTokens);
-  logic [TokenBits-1:0] token_q;
-  logic [3:0] burst_q;
-  wire [TokenBits-1:0] token = beat_i.first ? beat_i.tag.token : token_q;
-  wire [3:0] burst = beat_i.first ? '0 : burst_q;
-  wire is_plane = beat_i.tag.array != 4'(PageArrayKDigest);
-  assign burst_tag = '{
-      kind: is_plane ? nkv_scan_pkg::BurstPlane : nkv_scan_pkg::BurstDigest,
-      plane: is_plane ? planes_t'(beat_i.tag.array - 4'(PageArrayKPlane0)) + 3'd1 : '0,
-      quad: nkv_scan_pkg::quad_t'(token >> $clog2(PlaneTokens)),
-      last: beat_i.last && beat_i.tag.page_last
-  };
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      token_q <= '0;
-      burst_q <= '0;
-    end else if (beat_valid_i && beat_ready_o) begin
-      if (burst + 4'd1 == granule_bursts(command_i.head_dim)) begin
-        burst_q <= '0;
-        token_q <= token + (TokenBits'(1) << granule_log2(command_i.head_dim));
-      end else begin
-        burst_q <= burst + 4'd1;
-        token_q <= token;
-      end
-    end
-  end
 
   // ---- Refining ----
   logic refine_ready, refine_idle;
@@ -376,7 +277,7 @@ module nkv_topk
   // ---- Masks from the feed, through the plane stage or past it ----
   wire through_scan = (state_q == StBest && !all_seeds_q) || state_q == StAlive;
   wire past_scan = (state_q == StBest && all_seeds_q) || state_q == StLeft;
-  wire visit_t picked = past_scan ? feed : '{page: chosen.page, tokens: chosen.tokens};
+  wire visit_t picked = past_scan ? feed : chosen;
   wire picked_valid = past_scan ? feed_valid && begun_q : chosen_valid;
   wire picked_ready = state_q == StAlive || picked.tokens == '0 || visit_ready_i;
   wire picked_taken = picked_valid && picked_ready;
@@ -443,99 +344,53 @@ module nkv_topk
     .used_o     (bodies_used)
   );
 
-  // ---- Selectors, one for each row in use ----
-  logic select_valid;
+  // ---- Candidates to the selectors ----
+  logic select_valid, selects_ready, full_started, all_answered, candidate_ready, out_valid;
   nkv_select_pkg::select_command_e select;
-  logic [Rows-1:0] select_ready, select_in_ready, answered_q, out_valid, in_use;
-  score_t out_score[Rows];
-  nkv_select_pkg::token_t out_token[Rows];
-  logic [15:0] count_q[Rows];
-  row_index_t result_row;
-  logic result_pop;
+  nkv_select_pkg::token_t out_token;
+  score_t      out_score;
+  logic [15:0] count[Rows];
+  row_index_t  result_row;
+  logic        result_pop;
 
   wire is_candidate = scored_body.tokens[score_token_i] && !scored_body.nonfinite[score_token_i];
-  wire in_ready_all = &(select_in_ready | ~in_use);
-  assign score_ready_o =
-      bodies_valid && (!is_candidate || (in_ready_all && (!is_full || full_started_q)));
-  wire score_taken = score_valid_i && score_ready_o;
-  assign bodies_pop = score_taken && score_last_i;
-  wire nkv_select_pkg::token_t token_id = nkv_select_pkg::token_t'({scored_body.page, score_token_i});
-  wire selects_idle = &(select_ready | ~in_use);
+  assign score_ready_o = bodies_valid && (!is_candidate || candidate_ready);
+  assign bodies_pop = score_valid_i && score_ready_o && score_last_i;
 
-  // FULL knows no midpoints, so its bins are laid by the first token's scores: the largest of them
-  // falls 128 bins from the reference.
-  logic full_started_q;
-  wire  full_start = is_full && state_q inside {StFull, StScores} && bodies_valid &&
-      score_valid_i && is_candidate && selects_idle && !full_started_q;
-  localparam int unsigned FirstBits = 11;
-  logic [ScoreBits-1:PlaneWeightShift] first_magnitude;
-  logic [5:0] first_shift;
-  always_comb begin
-    first_magnitude = '0;
-    for (int unsigned r = 0; r < Rows; r++) begin
-      first_magnitude |= score_i[r][ScoreBits-1:PlaneWeightShift] ^
-          {(ScoreBits - PlaneWeightShift) {score_i[r][ScoreBits-1]}};
-    end
-    first_shift = '0;
-    for (int unsigned i = FirstBits; i < ScoreBits - PlaneWeightShift; i++) begin
-      if (first_magnitude[PlaneWeightShift+i]) first_shift = 6'(i - FirstBits + 1);
-    end
-  end
-
-  for (genvar r = 0; r < int'(Rows); r++) begin : g_row
-    logic answer_valid, answer_found, unused_out_last;
-    score_t answer_score;
-    logic [13:0] answer_count;
-    assign in_use[r] = group_t'(r) < group_t'(command_i.group);
-
-    nkv_select u_select (
-      .clk_i,
-      .rst_ni,
-      .command_valid_i(select_valid && in_use[r]),
-      .command_ready_o(select_ready[r]),
-      .command_i      (select),
-      .k_i            (top_k[12:0]),
-      .reference_i    (is_full ? 31'(signed'(score_i[r][ScoreBits-1:PlaneWeightShift])) :
-                       31'(reference[r])),
-      .shift_i        (is_full ? first_shift : 6'(shift[r])),
-      .in_valid_i     (score_taken && is_candidate && in_use[r]),
-      .in_ready_o     (select_in_ready[r]),
-      .in_score_i     (score_i[r]),
-      .in_token_i     (token_id),
-      .answer_valid_o (answer_valid),
-      .answer_found_o (answer_found),
-      .answer_score_o (answer_score),
-      .answer_count_o (answer_count),
-      .out_valid_o    (out_valid[r]),
-      .out_ready_i    (result_pop && result_row == row_index_t'(r)),
-      .out_last_o     (unused_out_last),
-      .out_score_o    (out_score[r]),
-      .out_token_o    (out_token[r])
-    );
-
-    always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) begin
-        answered_q[r] <= 1'b0;
-        tau_known[r] <= 1'b0;
-        tau_score[r] <= '0;
-        count_q[r] <= '0;
-      end else if (select_valid) begin
-        answered_q[r] <= !in_use[r];
-      end else if (answer_valid) begin
-        answered_q[r] <= 1'b1;
-        tau_known[r] <= answer_found;
-        tau_score[r] <= answer_score;
-        count_q[r] <= 16'(answer_count);
-      end
-    end
-  end
+  nkv_rank_rows u_rank (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .rows_i           (group_t'(command_i.group)),
+    .k_i              (top_k[12:0]),
+    .own_bins_i       (is_full),
+    .reference_i      (reference),
+    .shift_i          (shift),
+    .command_valid_i  (select_valid),
+    .command_ready_o  (selects_ready),
+    .command_i        (select),
+    .started_o        (full_started),
+    .answered_o       (all_answered),
+    .found_o          (tau_known),
+    .score_o          (tau_score),
+    .count_o          (count),
+    .candidate_valid_i(score_valid_i && bodies_valid && is_candidate),
+    .candidate_ready_o(candidate_ready),
+    .candidate_i      (nkv_select_pkg::token_t'({scored_body.page, score_token_i})),
+    .candidate_score_i(score_i),
+    .out_row_i        (result_row),
+    .out_valid_o      (out_valid),
+    .out_ready_i      (result_pop),
+    .out_token_o      (out_token),
+    .out_score_o      (out_score)
+  );
 
   // ---- Results ----
   logic written;
   logic [31:0] found;
   always_comb begin
     found = '0;
-    for (int unsigned r = 0; r < Rows; r++) if (in_use[r]) found += 32'(count_q[r]);
+    for (int unsigned r = 0; r < Rows; r++) if (group_t'(r) < group_t'(command_i.group)) found += 32'(count[r]);
   end
 
   nkv_topk_result u_result (
@@ -549,13 +404,13 @@ module nkv_topk
     .scale_i         (command_i.scale),
     .query_exponent_i,
     .key_exponent_i,
-    .count_i         (count_q),
+    .count_i         (count),
     .done_o          (written),
     .row_o           (result_row),
-    .token_valid_i   (out_valid[result_row]),
+    .token_valid_i   (out_valid),
     .token_ready_o   (result_pop),
-    .token_i         (out_token[result_row]),
-    .token_score_i   (out_score[result_row]),
+    .token_i         (out_token),
+    .token_score_i   (out_score),
     .write_valid_o,
     .write_ready_i,
     .write_o
@@ -628,12 +483,12 @@ module nkv_topk
   end
   // An operation begins together with its feed.
   wire select_now = state_q inside {StSelect, StRank, StFinish};
-  wire can_begin = (!op_now || op_ready) && (!select_now || selects_idle);
+  wire can_begin = (!op_now || op_ready) && (!select_now || selects_ready);
 
-  assign select_valid = full_start || (begins && selects_idle && select_now);
-  assign select = state_q inside {StSelect, StFull, StScores} ? nkv_select_pkg::SelectStart :
+  assign select_valid = begins && select_now;
+  assign select = state_q == StSelect ? nkv_select_pkg::SelectStart :
       state_q == StRank ? nkv_select_pkg::SelectRank : nkv_select_pkg::SelectFinish;
-  wire answered = begun_q && &answered_q;
+  wire answered = begun_q && all_answered;
   assign aborts = state_q == StFail && begins;
 
   wire scores_over = !page_valid_o && bodies_used == '0;
@@ -652,7 +507,6 @@ module nkv_topk
       picked_q <= '0;
       first_page_q <= 1'b0;
       started_q <= 1'b0;
-      full_started_q <= 1'b0;
       outcome_q <= '0;
       done_o <= 1'b0;
     end else if (clear_i) begin
@@ -667,7 +521,6 @@ module nkv_topk
         first_page_q <= 1'b0;
         visible_q <= visible_q + (ListTokensLog2 + 1)'(visible_now);
       end
-      if (full_start) full_started_q <= 1'b1;
       if (picked_taken) begin
         picked_q <= picked_q + 1'b1;
         if (state_q == StAlive && picked.tokens != '0) alive_pages <= alive_pages + 1'b1;
@@ -679,12 +532,11 @@ module nkv_topk
           visible_q <= '0;
           first_page_q <= 1'b1;
           planes_q <= scan_planes;
-          full_started_q <= 1'b0;
           if (start_i) state_q <= is_full ? StFull : StStart;
         end
         StStart: begin
           if (begins && op_ready) started_q <= 1'b1;
-          if (op_over && !query_out_valid) go_to(pages == '0 ? StSelect : StScanOp);
+          if (op_over && query_taken) go_to(pages == '0 ? StSelect : StScanOp);
         end
         StScanOp: if (begins && op_ready) go_to(StScan);
         StScan: begin
@@ -697,7 +549,7 @@ module nkv_topk
         end
         StSelect: begin
           all_seeds_q <= visible_q <= (ListTokensLog2 + 1)'(seeds_wanted);
-          if (select_valid) begin
+          if (select_valid && selects_ready) begin
             if (visible_q == '0) go_to(StFinish);
             else if (visible_q <= (ListTokensLog2 + 1)'(seeds_wanted)) go_to(StBest);
             else go_to(StThreshold);
@@ -714,7 +566,7 @@ module nkv_topk
         StScores: begin
           if (scores_over) begin
             go_to(pass_failed_i ? StFail :
-                  is_full ? (full_started_q ? StFinish : StSelect) : after_scores_q);
+                  is_full ? (full_started ? StFinish : StSelect) : after_scores_q);
           end
         end
         StRank: if (answered) go_to(StFreeze);
@@ -777,6 +629,6 @@ module nkv_topk
 
   assign outcome_o = outcome_q;
 
-  wire unused = ^{command_i, beat_i.fault, scored_body};
+  wire unused = ^{command_i, scored_body};
 
 endmodule

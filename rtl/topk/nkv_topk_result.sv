@@ -38,8 +38,8 @@ module nkv_topk_result
   typedef enum logic [1:0] {
     StIdle,
     StTokens,
-    StScores,  // Until the last score has been written.
-    StCounts
+    StCounts,
+    StDrain
   } state_e;
 
   state_e      state_q;
@@ -51,15 +51,15 @@ module nkv_topk_result
 
   assign row_o = row_q;
 
-  // ---- Scores, queued so that no conversion ever waits ----
+  // ---- Scores, queued so that no conversion ever waits, then counts ----
   typedef struct packed {
-    logic        last;
-    logic [31:0] score;
-  } score_word_t;
+    logic        last;  // Of its part.
+    logic [31:0] word;
+  } word_t;
   localparam int unsigned Queue = 32;
   logic        convert_valid, queued_valid, scores_ready, unused_queue_ready;
   logic [31:0] converted;
-  score_word_t queued;
+  word_t       queued;
   logic [$clog2(Queue):0] queued_used, under_way_q;
   logic        last_fed;
 
@@ -85,7 +85,7 @@ module nkv_topk_result
   } side_t;
   side_t side_q[Latency];
 
-  logic ids_ready, counts_ready_unused;
+  logic ids_ready;
   wire  has_room = queued_used + under_way_q < ($clog2(Queue) + 1)'(Queue - 2);
   wire  step = state_q == StTokens && ids_ready && has_room && (!found || token_valid_i);
   assign token_ready_o = step && found;
@@ -102,27 +102,28 @@ module nkv_topk_result
   end
 
   wire side_t side = side_q[Latency-1];
+  wire counts_now = state_q == StCounts && under_way_q == '0 && has_room;
   nkv_fifo #(
-    .T(score_word_t),
+    .T(word_t),
     .Depth(Queue)
   ) u_queue (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .in_valid_i (side.valid),
+    .in_valid_i (side.valid || counts_now),
     .in_ready_o (unused_queue_ready),
-    .in_data_i  ('{last: side.last, score: side.found ? converted : MinusInfinity}),
+    .in_data_i  (counts_now ? '{last: last_row, word: 32'(count_i[row_q])} :
+                 '{last: side.last, word: side.found ? converted : MinusInfinity}),
     .out_valid_o(queued_valid),
     .out_ready_i(scores_ready),
     .out_data_o (queued),
     .used_o     (queued_used)
   );
 
-  // ---- Three streams of words ----
+  // ---- Two streams of words: ids; scores, with counts behind them ----
   wire [63:0] table_bytes = (64'(rows_i) * 64'(top_k_i) * 64'd4 + 64'd63) & ~64'd63;
-  logic       ids_idle, scores_idle, counts_idle;
-  logic       ids_valid, scores_valid, counts_valid;
-  write_request_t ids_write, scores_write, counts_write;
+  logic       ids_idle, scores_idle, ids_valid, scores_valid;
+  write_request_t ids_write, scores_write;
 
   nkv_word_packer u_ids (
     .clk_i,
@@ -147,33 +148,17 @@ module nkv_topk_result
     .idle_o       (scores_idle),
     .word_valid_i (queued_valid),
     .word_ready_o (scores_ready),
-    .word_i       (queued.score),
+    .word_i       (queued.word),
     .word_last_i  (queued.last),
     .write_valid_o(scores_valid),
     .write_ready_i(write_ready_i && !ids_valid),
     .write_o      (scores_write)
   );
 
-  nkv_word_packer u_counts (
-    .clk_i,
-    .rst_ni,
-    .start_i      (start_i),
-    .address_i    (address_i + 2 * table_bytes),
-    .idle_o       (counts_idle),
-    .word_valid_i (state_q == StCounts && counts_left_q),
-    .word_ready_o (counts_ready_unused),
-    .word_i       (32'(count_i[row_q])),
-    .word_last_i  (last_row),
-    .write_valid_o(counts_valid),
-    .write_ready_i(write_ready_i && !ids_valid && !scores_valid),
-    .write_o      (counts_write)
-  );
-  logic counts_left_q;
+  assign write_valid_o = ids_valid || scores_valid;
+  assign write_o = ids_valid ? ids_write : scores_write;
 
-  assign write_valid_o = ids_valid || scores_valid || counts_valid;
-  assign write_o = ids_valid ? ids_write : scores_valid ? scores_write : counts_write;
-
-  wire scores_done = queued_used == '0 && under_way_q == '0 && ids_idle && scores_idle;
+  wire written = queued_used == '0 && ids_idle && scores_idle;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -181,7 +166,6 @@ module nkv_topk_result
       row_q <= '0;
       place_q <= '0;
       under_way_q <= '0;
-      counts_left_q <= 1'b0;
       done_o <= 1'b0;
     end else if (clear_i) begin
       state_q <= StIdle;
@@ -201,18 +185,17 @@ module nkv_topk_result
           if (step) begin
             place_q <= last_place ? '0 : place_q + 16'd1;
             if (last_place) row_q <= last_row ? '0 : row_q + 1'b1;
-            if (last_fed) state_q <= StScores;
+            if (last_fed) state_q <= StCounts;
           end
         end
-        StScores: begin
-          counts_left_q <= 1'b1;
-          if (scores_done) state_q <= StCounts;
-        end
         StCounts: begin
-          if (counts_left_q) begin
+          if (counts_now) begin
             row_q <= row_q + 1'b1;
-            if (last_row) counts_left_q <= 1'b0;
-          end else if (counts_idle) begin
+            if (last_row) state_q <= StDrain;
+          end
+        end
+        StDrain: begin
+          if (written) begin
             state_q <= StIdle;
             done_o <= 1'b1;
           end

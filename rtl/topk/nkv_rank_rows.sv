@@ -1,0 +1,133 @@
+// The selectors of TOPK, one for each query row in use, which take every candidate together: starts
+// them, asks all for their k-th best score or for their best k, and keeps the answers.
+//
+// With `own_bins_i` (FULL, which knows no midpoints) the first candidate starts the rows, and its scores
+// lay their bins: the largest of them falls 128 bins from the reference.
+
+module nkv_rank_rows
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_exact_pkg::*;
+  import nkv_select_pkg::select_command_e;
+  import nkv_select_pkg::token_t;
+(
+  input  logic            clk_i,
+  input  logic            rst_ni,
+  input  logic            clear_i,           // Before each command.
+
+  input  group_t          rows_i,            // In use; held during a command, as the next two are.
+  input  logic [12:0]     k_i,
+  input  logic            own_bins_i,
+  input  nkv_scan_pkg::constant_t reference_i[Rows],
+  input  nkv_scan_pkg::shift_t    shift_i[Rows],
+
+  input  logic            command_valid_i,   // Taken with command_ready_o.
+  output logic            command_ready_o,
+  input  select_command_e command_i,
+  output logic            started_o,         // With own bins: by the first candidate.
+  output logic            answered_o,        // All rows, since the last command.
+  output logic            found_o[Rows],     // Rank: k candidates have come,
+  output score_t          score_o[Rows],     // and this is the k-th best score.
+  output logic [15:0]     count_o[Rows],     // Finish: tokens that follow.
+
+  input  logic            candidate_valid_i,
+  output logic            candidate_ready_o,
+  input  token_t          candidate_i,
+  input  score_t          candidate_score_i[Rows],
+
+  input  row_index_t      out_row_i,         // Whose best tokens are taken.
+  output logic            out_valid_o,
+  input  logic            out_ready_i,
+  output token_t          out_token_o,
+  output score_t          out_score_o
+);
+
+  logic [Rows-1:0] in_use, ready, in_ready, answered_q, out_valid;
+  score_t          out_score[Rows];
+  token_t          out_token[Rows];
+  logic            started_q;
+
+  assign started_o = started_q;
+  assign answered_o = &answered_q;
+  assign command_ready_o = &(ready | ~in_use);
+  assign out_valid_o = out_valid[out_row_i];
+  assign out_token_o = out_token[out_row_i];
+  assign out_score_o = out_score[out_row_i];
+
+  // ---- Bins laid by the first candidate ----
+  localparam int unsigned FirstBits = 11;
+  wire starts = own_bins_i && candidate_valid_i && command_ready_o && !started_q;
+  logic [ScoreBits-1:PlaneWeightShift] magnitude;
+  logic [5:0] first_shift;
+  always_comb begin
+    magnitude = '0;
+    for (int unsigned r = 0; r < Rows; r++) begin
+      magnitude |= candidate_score_i[r][ScoreBits-1:PlaneWeightShift] ^
+          {(ScoreBits - PlaneWeightShift) {candidate_score_i[r][ScoreBits-1]}};
+    end
+    first_shift = '0;
+    for (int unsigned i = FirstBits; i < ScoreBits - PlaneWeightShift; i++) begin
+      if (magnitude[PlaneWeightShift+i]) first_shift = 6'(i - FirstBits + 1);
+    end
+  end
+
+  wire taken = starts || (command_valid_i && command_ready_o);
+  wire select_command_e command = starts ? nkv_select_pkg::SelectStart : command_i;
+  assign candidate_ready_o = &(in_ready | ~in_use) && (!own_bins_i || started_q);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) started_q <= 1'b0;
+    else if (clear_i) started_q <= 1'b0;
+    else if (starts) started_q <= 1'b1;
+  end
+
+  for (genvar r = 0; r < int'(Rows); r++) begin : g_row
+    logic answer_valid, answer_found, unused_out_last;
+    score_t answer_score;
+    logic [13:0] answer_count;
+    assign in_use[r] = group_t'(r) < rows_i;
+
+    nkv_select u_select (
+      .clk_i,
+      .rst_ni,
+      .command_valid_i(taken && in_use[r]),
+      .command_ready_o(ready[r]),
+      .command_i      (command),
+      .k_i,
+      .reference_i    (own_bins_i ?
+                       31'(signed'(candidate_score_i[r][ScoreBits-1:PlaneWeightShift])) :
+                       31'(reference_i[r])),
+      .shift_i        (own_bins_i ? first_shift : 6'(shift_i[r])),
+      .in_valid_i     (candidate_valid_i && candidate_ready_o && in_use[r]),
+      .in_ready_o     (in_ready[r]),
+      .in_score_i     (candidate_score_i[r]),
+      .in_token_i     (candidate_i),
+      .answer_valid_o (answer_valid),
+      .answer_found_o (answer_found),
+      .answer_score_o (answer_score),
+      .answer_count_o (answer_count),
+      .out_valid_o    (out_valid[r]),
+      .out_ready_i    (out_ready_i && out_row_i == row_index_t'(r)),
+      .out_last_o     (unused_out_last),
+      .out_score_o    (out_score[r]),
+      .out_token_o    (out_token[r])
+    );
+
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) begin
+        answered_q[r] <= 1'b0;
+        found_o[r] <= 1'b0;
+        score_o[r] <= '0;
+        count_o[r] <= '0;
+      end else if (taken) begin
+        answered_q[r] <= !in_use[r];
+      end else if (answer_valid) begin
+        answered_q[r] <= 1'b1;
+        found_o[r] <= answer_found;
+        score_o[r] <= answer_score;
+        count_o[r] <= 16'(answer_count);
+      end
+    end
+  end
+
+endmodule
