@@ -95,10 +95,11 @@ AttendRow finish_row(const AttendTask& task, const RowSoftmax& softmax) {
           .log_sum_exp = softmax.log_sum_exp(task.base2())};
 }
 
-Verdict open_attend_pages(const AttendTask& task, std::vector<nkv_page_array> streamed,
-                          ListedPages* pages) {
+Verdict open_attend_pages(const AttendTask& task, bool whole_header,
+                          std::vector<nkv_page_array> streamed, ListedPages* pages) {
   const PageDemand demand{.head_dim = task.command.head_dim,
                           .value_dim = task.command.value_dim,
+                          .whole_header = whole_header,
                           .streamed = std::move(streamed)};
   return ListedPages::open(task.domain, task.input.entries, task.input.visibility, demand, pages);
 }

@@ -53,9 +53,10 @@ AttendAnswer attend_bounded(const AttendTask& task);
 /// A row's result from its running softmax (4.1).
 AttendRow finish_row(const AttendTask& task, const RowSoftmax& softmax);
 
-/// The pages of a task's list that have a visible token, `streamed` verified.
-Verdict open_attend_pages(const AttendTask& task, std::vector<nkv_page_array> streamed,
-                          ListedPages* pages);
+/// The pages of a task's list that have a visible token, `streamed` verified. A scan reads the
+/// first half of headers only.
+Verdict open_attend_pages(const AttendTask& task, bool whole_header,
+                          std::vector<nkv_page_array> streamed, ListedPages* pages);
 
 }  // namespace nearkv::model
 

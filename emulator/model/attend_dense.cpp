@@ -35,7 +35,9 @@ void add_page(const AttendTask& task, const PageRows& rows, size_t query_row, Ro
     largest = std::max(largest, integer_part(logits.back()));
   }
   softmax->raise_reference(largest);
-  for (size_t i = 0; i < logits.size(); ++i) softmax->add(logits[i], rows.values[i]);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    softmax->add(weight_of(logits[i], softmax->reference()), rows.values[i]);
+  }
 }
 
 }  // namespace
@@ -43,7 +45,7 @@ void add_page(const AttendTask& task, const PageRows& rows, size_t query_row, Ro
 AttendAnswer attend_dense(const AttendTask& task) {
   AttendAnswer answer;
   ListedPages pages;
-  answer.verdict = open_attend_pages(task,
+  answer.verdict = open_attend_pages(task, true,
                                      {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
                                       NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS},
                                      &pages);

@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "logit.hpp"
+#include "number.hpp"
 #include "rounding.hpp"
 #include "tables.hpp"
 
@@ -18,20 +18,16 @@ struct TopBits {
   int power;
 };
 
-TopBits top_bits(Int128 magnitude) {
-  const auto high = static_cast<uint64_t>(magnitude >> 64);
-  const auto low = static_cast<uint64_t>(magnitude);
-  const int bits = static_cast<int>(high != 0 ? 64 + std::bit_width(high) : std::bit_width(low));
-  const int power = bits - 32;
-  const Int128 top = power >= 0 ? magnitude >> power : magnitude * (Int128{1} << -power);
-  return {static_cast<uint64_t>(top), power};
+TopBits top_bits(uint64_t magnitude) {
+  const int power = static_cast<int>(std::bit_width(magnitude)) - 32;
+  return {power >= 0 ? magnitude >> power : magnitude << -power, power};
 }
 
 // acc / z · 2^(Ev − 126) (4.1).
-float quotient(Int128 acc, int64_t z, int value_exponent) {
+float quotient(int64_t acc, int64_t z, int value_exponent) {
   if (acc == 0) return 0.0f;
-  const TopBits a = top_bits(acc < 0 ? -acc : acc);
-  const TopBits d = top_bits(z);
+  const TopBits a = top_bits(static_cast<uint64_t>(acc < 0 ? -acc : acc));
+  const TopBits d = top_bits(static_cast<uint64_t>(z));
   const uint64_t q = (a.top << 32) / d.top;
   return round_to_binary32(acc < 0, q, a.power - d.power - 32 + value_exponent - 126);
 }
@@ -51,23 +47,15 @@ void RowSoftmax::raise_reference(int64_t largest_integer_part) {
   const int64_t raised = std::max(reference_, largest_integer_part);
   const int distance = static_cast<int>(std::min<int64_t>(raised - reference_, 63));
   z_ = floor_shift(z_, distance);
-  for (Int128& sum : acc_) sum = floor_shift(sum, distance);
+  for (int64_t& sum : acc_) sum = floor_shift(sum, distance);
   reference_ = raised;
 }
 
-void RowSoftmax::add(int64_t logit, std::span<const int32_t> value) {
-  const Weight weight = weight_of(logit, reference_);
+void RowSoftmax::add(const Weight& weight, std::span<const int32_t> value) {
   if (weight.is_zero()) return;
   z_ += weight.units();
   for (size_t c = 0; c < acc_.size(); ++c) {
     acc_[c] += floor_shift(weight.mantissa * value[c], static_cast<int>(weight.shift));
-  }
-}
-
-void RowSoftmax::add_rest(int64_t weight, std::span<const int64_t> value_sum, int64_t reciprocal) {
-  z_ += weight;
-  for (size_t c = 0; c < acc_.size(); ++c) {
-    acc_[c] += floor_shift(Int128{weight >> 12} * value_sum[c] * reciprocal, 28);
   }
 }
 

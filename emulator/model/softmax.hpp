@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "number.hpp"
+#include "logit.hpp"
 
 namespace nearkv::model {
 
@@ -18,16 +19,15 @@ inline constexpr int64_t kNoReference = -(int64_t{1} << 31) + 1;
 class RowSoftmax {
  public:
   explicit RowSoftmax(size_t value_dim) : acc_(value_dim) {}
+  RowSoftmax(int64_t reference, int64_t z, std::vector<int64_t> acc)
+      : reference_(reference), z_(z), acc_(std::move(acc)) {}
 
   /// Raises the reference to the largest of itself and integer_part(logit) of all logits that are
   /// about to be added.
   void raise_reference(int64_t largest_integer_part);
 
-  /// Adds a token.
-  void add(int64_t logit, std::span<const int32_t> value);
-
-  /// Adds all tokens of a page that are not read (7.3): `weight` is P, `value_sum` V_c.
-  void add_rest(int64_t weight, std::span<const int64_t> value_sum, int64_t reciprocal);
+  /// Adds a token, whose weight is against reference().
+  void add(const Weight& weight, std::span<const int32_t> value);
 
   /// Whether a token was added.
   [[nodiscard]] bool has_tokens() const { return z_ != 0; }
@@ -41,8 +41,8 @@ class RowSoftmax {
 
  private:
   int64_t reference_ = kNoReference;
-  int64_t z_ = 0;            // Units of 2^−41.
-  std::vector<Int128> acc_;  // Units of 2^(Ev − 167). Honest pages leave it within 64 bits.
+  int64_t z_ = 0;             // Units of 2^−41.
+  std::vector<int64_t> acc_;  // Units of 2^(Ev − 167).
 };
 
 }  // namespace nearkv::model

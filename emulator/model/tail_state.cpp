@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "midpoint_logits.hpp"
 #include "number.hpp"
 #include "rows.hpp"
 
@@ -17,7 +18,8 @@ constexpr TokenMask kAllTokens = ~TokenMask{0};
 
 Verdict TailState::scan(uint32_t top_k) {
   const Verdict opened = open_attend_pages(
-      *task_, {NKV_PAGE_ARRAY_K_DIGEST, NKV_PAGE_ARRAY_K_PLANE0, NKV_PAGE_ARRAY_K_PLANE1}, &pages_);
+      *task_, false, {NKV_PAGE_ARRAY_K_DIGEST, NKV_PAGE_ARRAY_K_PLANE0, NKV_PAGE_ARRAY_K_PLANE1},
+      &pages_);
   if (!opened.ok()) return opened;
   traffic_.stream += scan_bursts(pages_, kPlanes);
   hides_nonfinite_ = pages_.hides_nonfinite();
@@ -25,16 +27,27 @@ Verdict TailState::scan(uint32_t top_k) {
   exact_ = pages_.none();
   take_midpoint_logits();
   take_value_sums();
-  const Verdict read = read_exactly(first_exact_set(top_k));
-  return read.ok() ? rely_on_page_sums() : read;
+  const TokenSet exact = first_exact_set(top_k);
+  const Verdict relied = rely_on_pages(exact);
+  return relied.ok() ? read_exactly(exact) : relied;
 }
 
-Verdict TailState::rely_on_page_sums() {
-  TokenSet rests;
-  for (size_t page = 0; page < pages_.size(); ++page) rests.push_back(rest(page));
+Verdict TailState::rely_on_pages(const TokenSet& exact) {
+  TokenSet rests = pages_.none();
+  for (size_t page = 0; page < pages_.size(); ++page) {
+    std::vector<nkv_page_array> arrays;
+    if (exact[page] != 0) {
+      arrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS};
+    }
+    rests[page] = pages_[page].visible & ~exact[page];
+    if (rests[page] != 0) arrays.push_back(NKV_PAGE_ARRAY_V_SUM);
+    TokenSet only = pages_.none();
+    only[page] = pages_[page].visible;
+    const Verdict verdict = pages_.rely_on(task_->domain, task_->input.entries, only, arrays);
+    if (!verdict.ok()) return verdict;
+  }
   traffic_.stream += page_sum_bursts(pages_, rests);
-  constexpr std::array kArrays{NKV_PAGE_ARRAY_V_SUM};
-  return pages_.rely_on(task_->domain, task_->input.entries, rests, kArrays);
+  return {};
 }
 
 TokenSet TailState::first_exact_set(uint32_t top_k) const {
@@ -55,18 +68,19 @@ TokenSet TailState::first_exact_set(uint32_t top_k) const {
 
 void TailState::take_midpoint_logits() {
   logits_.assign(rows() * pages_.size() * NKV_PAGE_TOKENS, 0);
+  midpoint_references_.assign(rows(), kNoReference);
   for (size_t row = 0; row < rows(); ++row) {
-    const int query_exponent = task_->input.query.exponent(row);
-    const int64_t unit = int64_t{1} << midpoints_->shift(row);
+    const MidpointLogits logits(task_->scale, task_->input.query.exponent(row),
+                                midpoints_->reference(row), midpoints_->shift(row));
     for (size_t page = 0; page < pages_.size(); ++page) {
       for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-        // A saturated token is read exactly; its midpoint says nothing and might not fit.
+        // A saturated token is read exactly: its midpoint says nothing.
         if (!has_token(pages_[page].visible, token) || midpoints_->is_saturated(row, page, token)) {
           continue;
         }
-        const int64_t units = midpoints_->at(row, page, token) * unit + midpoints_->reference(row);
-        logits_[slot(row, page, token)] =
-            task_->scale.logit(units * (int64_t{1} << NKV_PLANE_WEIGHT_SHIFT), query_exponent);
+        const int64_t logit = logits.at(midpoints_->at(row, page, token));
+        logits_[slot(row, page, token)] = logit;
+        midpoint_references_[row] = std::max(midpoint_references_[row], integer_part(logit));
       }
     }
   }

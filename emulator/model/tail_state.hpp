@@ -1,5 +1,5 @@
 // What TAIL and BOUNDED know of a list: an exact set of tokens, and plane precision for the others
-// (sections 7.1 to 7.3).
+// (sections 7.1 to 7.4).
 #ifndef NEARKV_MODEL_TAIL_STATE_HPP_
 #define NEARKV_MODEL_TAIL_STATE_HPP_
 
@@ -66,6 +66,9 @@ class TailState {
   /// The largest integer part of the logits of a row's visible tokens.
   [[nodiscard]] int64_t largest_integer_part(size_t row) const;
 
+  /// The same of logits from midpoints alone, those that are not saturated (7.3).
+  [[nodiscard]] int64_t midpoint_reference(size_t row) const { return midpoint_references_[row]; }
+
  private:
   [[nodiscard]] size_t slot(size_t row, size_t page, uint32_t token) const {
     return (row * pages_.size() + page) * NKV_PAGE_TOKENS + token;
@@ -74,7 +77,7 @@ class TailState {
   [[nodiscard]] TokenSet first_exact_set(uint32_t top_k) const;
   void take_midpoint_logits();
   void take_value_sums();
-  Verdict rely_on_page_sums();
+  Verdict rely_on_pages(const TokenSet& exact);
   void take_token(size_t page, uint32_t token);
 
   const AttendTask* task_;
@@ -82,6 +85,7 @@ class TailState {
   std::optional<Midpoints> midpoints_;
   TokenSet exact_;
   std::vector<int64_t> logits_;  // [row][page][token]
+  std::vector<int64_t> midpoint_references_;
   std::vector<std::vector<int64_t>> rest_value_sums_;
   Traffic traffic_;
   bool hides_nonfinite_ = false;

@@ -227,7 +227,7 @@ void attend(std::uint8_t form, unsigned dim, unsigned group) {
       distances[row] = softmax[row].reference() - before;
       for (unsigned token = 0; token < kTokens; ++token) {
         weights[token][row] = model::weight_of(logits[token], softmax[row].reference());
-        softmax[row].add(logits[token], values.integers[token]);
+        softmax[row].add(weights[token][row], values.integers[token]);
       }
     }
     chain.raise(distances);
