@@ -20,6 +20,7 @@ _GOALS = {
     "attend_dense": _STREAM,
     "topk_certified": _SELECTION,
     "topk_statistical": _SELECTION,
+    "attend_tail": _SELECTION,
 }
 
 

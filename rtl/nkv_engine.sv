@@ -80,7 +80,7 @@ module nkv_engine
   ) u_topk_clock (
     .clk_i,
     .rst_ni,
-    .busy_i((busy && is_topk) || clear_i),
+    .busy_i((busy && searches) || clear_i),
     .clk_o (topk_clk)
   );
   nkv_idle_clock u_attend_clock (
@@ -92,13 +92,15 @@ module nkv_engine
   nkv_idle_clock u_exact_clock (
     .clk_i,
     .rst_ni,
-    .busy_i((busy && is_scan && !(is_topk && no_rows)) || clear_i),
+    .busy_i((busy && is_scan && !(searches && no_rows)) || clear_i),
     .clk_o (exact_clk)
   );
 
   wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
   wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
   wire is_topk = opcode == OpcodeTopk;
+  wire is_tail = opcode == OpcodeAttend && attend.mode == AttendModeTail;
+  wire searches = is_topk || is_tail;       // nkv_topk goes over the pages.
 
   // ---- SCRUB and ERASE ----
   logic        maintained, maintenance_load, maintenance_start;
@@ -107,7 +109,7 @@ module nkv_engine
   pass_setup_t maintenance_pass;
   logic          loaded, poisoned, pass_done, pass_failed, pass_nonfinite;
   page_failure_t pass_failure;
-  logic [31:0]   pass_bursts;
+  logic [31:0]   pass_bursts, pass_value_bursts, pass_sum_bursts;
 
   nkv_maintenance u_maintenance (
     .clk_i,
@@ -205,7 +207,7 @@ module nkv_engine
   logic        topk_visits_end, refining;
   pass_setup_t attend_pass, topk_pass;
   wire pass_setup_t pass =
-      is_maintenance ? maintenance_pass : is_topk ? topk_pass : attend_pass;
+      is_maintenance ? maintenance_pass : searches ? topk_pass : attend_pass;
   logic        visit_valid, visit_ready, visits_end;
   logic [PageIndexBits:0] unused_pages;
   visit_t      visit, topk_visit;
@@ -255,7 +257,7 @@ module nkv_engine
     .scanned_page_o (scanned_page),
     .scanned_crc_i  (scanned_crc),
     .body_valid_o   (body_valid),
-    .body_ready_i   (is_maintenance || (is_topk ? topk_body_ready : body_ready)),
+    .body_ready_i   (is_maintenance || (is_topk || scans ? topk_body_ready : body_ready)),
     .body_o         (body),
     .request_valid_o(pass_request_valid),
     .request_ready_i(pass_request_ready),
@@ -269,6 +271,8 @@ module nkv_engine
     .write_o        (erase_write),
     .done_o         (pass_done),
     .bursts_o       (pass_bursts),
+    .value_bursts_o (pass_value_bursts),
+    .sum_bursts_o   (pass_sum_bursts),
     .nonfinite_o    (pass_nonfinite),
     .failed_o       (pass_failed),
     .failure_o      (pass_failure)
@@ -280,7 +284,7 @@ module nkv_engine
   wire is_key_rows = beat.tag.array == 4'(PageArrayKRows);
   wire for_planes = beat.tag.array <= 4'(PageArrayKPlane3);
   wire for_values = !is_topk &&
-      (beat.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows)} ||
+      (beat.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows), 4'(PageArrayVSum)} ||
        ((is_key_exponents || is_key_rows) && beat.tag.keys_too));
   logic rows_ready, values_ready, planes_ready;
   wire  key_side_ready = !is_key_rows || rows_ready;
@@ -352,6 +356,7 @@ module nkv_engine
   logic      page_ready, score_valid, score_last, attend_scores_ready, topk_scores_ready;
   logic      attend_page_valid, topk_page_valid;
   row_form_e attend_page_form;
+  token_mask_t attend_rows;
   dtype_e    attend_page_dtype;
   page_body_t topk_page;
   token_mask_t topk_rows;
@@ -368,7 +373,7 @@ module nkv_engine
     .page_ready_o     (page_ready),
     .page_form_i      (is_topk ? topk_page.k_form : attend_page_form),
     .page_dtype_i     (is_topk ? topk_page.dtype : attend_page_dtype),
-    .page_rows_i      (is_topk ? topk_rows : '1),
+    .page_rows_i      (is_topk ? topk_rows : attend_rows),
     .exponents_valid_i(is_array && is_key_exponents && value_side_ready),
     .rows_valid_i     (is_array && is_key_rows && value_side_ready),
     .rows_ready_o     (rows_ready),
@@ -391,7 +396,17 @@ module nkv_engine
 
   // ---- ATTEND ----
   logic           attended, attend_write_valid, attend_write_ready;
-  outcome_t       attend_outcome;
+  outcome_t       attend_outcome, topk_outcome;
+  // Between the plane search and what it leaves to ATTEND TAIL.
+  logic           ranked, scans, ranged, tables_built, rest_valid, rest_ready;
+  logic           midpoint_read, midpoint_ready;
+  visit_t         rest;
+  page_index_t    midpoint_page;
+  logic [1:0]     midpoint_word;
+  nkv_scan_pkg::constant_t scan_reference[Rows];
+  nkv_scan_pkg::shift_t    scan_shift[Rows];
+  nkv_scan_pkg::midpoint_t highest[Rows], lowest[Rows];
+  nkv_scan_pkg::midpoint_t midpoint[Rows][nkv_scan_pkg::ScanTokens];
   write_request_t attend_write;
 
   nkv_attend u_attend (
@@ -412,13 +427,30 @@ module nkv_engine
     .pass_failure_i  (pass_failure),
     .pass_bursts_i   (pass_bursts),
     .pass_nonfinite_i(pass_nonfinite),
-    .body_valid_i    (body_valid && is_scan && !is_topk),
+    .searched_i      (ranked && is_tail),
+    .search_outcome_i(topk_outcome),
+    .midpoints_any_i (ranged),
+    .reference_i     (scan_reference),
+    .scan_shift_i    (scan_shift),
+    .highest_i       (highest),
+    .lowest_i        (lowest),
+    .tables_built_o  (tables_built),
+    .rest_valid_i    (rest_valid),
+    .rest_ready_o    (rest_ready),
+    .rest_i          (rest),
+    .midpoint_read_o (midpoint_read),
+    .midpoint_ready_i(midpoint_ready),
+    .midpoint_page_o (midpoint_page),
+    .midpoint_word_o (midpoint_word),
+    .midpoint_i      (midpoint),
+    .body_valid_i    (body_valid && is_scan && !is_topk && !scans),
     .body_ready_o    (body_ready),
     .body_i          (body),
     .page_valid_o    (attend_page_valid),
     .page_ready_i    (page_ready && !is_topk),
     .page_form_o     (attend_page_form),
     .page_dtype_o    (attend_page_dtype),
+    .page_rows_o     (attend_rows),
     .score_valid_i   (score_valid && !is_topk),
     .score_ready_o   (attend_scores_ready),
     .score_token_i   (score_token),
@@ -452,10 +484,9 @@ module nkv_engine
   );
 
   // ---- TOPK ----
-  logic           ranked, topk_write_valid, topk_write_ready;
+  logic           topk_write_valid, topk_write_ready;
   logic           refine_request_valid, refine_request_ready;
   read_request_t  refine_request;
-  outcome_t       topk_outcome;
   write_request_t topk_write;
 
   nkv_topk u_topk (
@@ -466,8 +497,10 @@ module nkv_engine
     .query_row_i     (query_row),
     .query_word_i    (query_word),
     .query_i         (query),
-    .start_i         (scan_goes_on && is_topk),
+    .start_i         (scan_goes_on && searches),
     .command_i       (topk_command_t'(command_q.command)),
+    .tail_i          (is_tail),
+    .value_dim_i     (attend.value_dim),
     .query_exponent_i(query_exponent),
     .key_exponent_i  (key_exponent),
     .done_o          (ranked),
@@ -484,12 +517,15 @@ module nkv_engine
     .pass_failed_i   (pass_failed),
     .pass_failure_i  (pass_failure),
     .pass_bursts_i   (pass_bursts),
+    .pass_value_bursts_i(pass_value_bursts),
+    .pass_sum_bursts_i(pass_sum_bursts),
     .pass_nonfinite_i(pass_nonfinite),
     .scanned_page_i  (scanned_page),
     .scanned_crc_o   (scanned_crc),
-    .body_valid_i    (body_valid && is_topk),
+    .body_valid_i    (body_valid && (is_topk || scans)),
     .body_ready_o    (topk_body_ready),
     .body_i          (body),
+    .scans_o         (scans),
     .no_rows_o       (no_rows),
     .refining_o      (refining),
     .entry_page_o    (refined_page),
@@ -500,6 +536,20 @@ module nkv_engine
     .beat_valid_i    (is_array && for_planes),
     .beat_ready_o    (planes_ready),
     .beat_i          (beat),
+    .ranged_o        (ranged),
+    .reference_o     (scan_reference),
+    .shift_o         (scan_shift),
+    .highest_o       (highest),
+    .lowest_o        (lowest),
+    .visits_wait_i   (!tables_built),
+    .rest_valid_o    (rest_valid),
+    .rest_ready_i    (rest_ready),
+    .rest_o          (rest),
+    .read_i          (midpoint_read),
+    .read_ready_o    (midpoint_ready),
+    .read_page_i     (midpoint_page),
+    .read_word_i     (midpoint_word),
+    .midpoint_o      (midpoint),
     .page_valid_o    (topk_page_valid),
     .page_ready_i    (page_ready && is_topk),
     .page_o          (topk_page),
@@ -596,7 +646,7 @@ module nkv_engine
             outcome_q <= attend_outcome;
             state_q <= StFlush;
           end
-          if (ranked) begin
+          if (ranked && is_topk) begin
             outcome_q <= topk_outcome;
             state_q <= StFlush;
           end

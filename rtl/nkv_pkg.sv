@@ -23,6 +23,8 @@ package nkv_pkg;
   localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
   // How long a plane stage and selectors clear their memories after their use, at the most.
   localparam int unsigned ClearCycles = 4500;
+  // Pages whose bodies may be on their way: with few bursts of each, a memory's latency needs many.
+  localparam int unsigned PagesAhead = 32;
   // Memory bursts that an engine may have in flight.
   localparam int unsigned Outstanding = 128;
 
@@ -172,6 +174,7 @@ package nkv_pkg;
   typedef struct packed {
     page_index_t page;
     token_mask_t tokens;
+    logic        sums;    // The others count by their sums.
   } visit_t;
 
   // What a page must be to serve a command.
@@ -200,6 +203,8 @@ package nkv_pkg;
     page_index_t        page;
     token_mask_t        tokens;     // The visit's,
     token_mask_t        nonfinite;  // and those whose key is not finite.
+    logic               sums;       // The visit's.
+    logic [7:0]         v_exponent;
     logic [31:0]        crc_hot;
     row_form_e          k_form;
     row_form_e          v_form;
@@ -211,7 +216,8 @@ package nkv_pkg;
   typedef struct packed {
     logic [PageArrayCount-1:0] whole;       // Arrays, ascending, each verified.
     logic                      compressed;  // Of compressed pages the payload instead.
-    logic                      rows;        // After the arrays, the key rows of the visit's tokens.
+    logic                      rows;        // After the arrays, the key rows of the visit's tokens,
+    logic                      value_rows;  // their value rows, and sums where they count.
     logic                      scan;        // Instead: digests, and planes a page later.
     logic [2:0]                planes;      // That a scan reads.
   } plan_t;

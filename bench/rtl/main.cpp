@@ -94,8 +94,11 @@ void measure_form(const Options& options, std::uint8_t form, const std::string& 
   topk.mode = NKV_SELECT_STATISTICAL;
   topk.planes = 2;
   table->measure(name + "/topk_statistical", bench, topk);
-  const nkv_attend_command attend = test::attend_command(&bench.model, bench.list, queries);
+  nkv_attend_command attend = test::attend_command(&bench.model, bench.list, queries);
   table->measure(name + "/attend_dense", bench, attend);
+  attend.mode = NKV_ATTEND_MODE_TAIL;
+  attend.top_k = 64;
+  table->measure(name + "/attend_tail", bench, attend);
   const std::uint64_t page_bursts = bench.list.page_bytes / NKV_BURST_BYTES;
   table->measure(name + "/scrub", bench, test::pages_command(bench.list, NKV_OPCODE_SCRUB),
                  page_bursts * bench.list.pages());

@@ -1,7 +1,9 @@
-// ATTEND DENSE: every visible token exactly, one pass over the pages (ARITHMETIC.md section 4).
+// ATTEND, modes DENSE and TAIL (ARITHMETIC.md sections 4 and 7). DENSE: every visible token exactly, one
+// pass over the pages. TAIL: nkv_topk scans and makes the visits; of what is not read, midpoints give the
+// weights and page sums the values.
 //
 //   bursts --> key_scores --> attend_logits --> attend_values <-- bursts
-//                                                    `--> attend_result --> writes
+//        midpoints --> tail_rest --^                 `--> attend_result --> writes
 //
 // Begins when the query rows and the page list are on chip. A page that fails ends the command with
 // its verdict once the pass is over; nothing is written then.
@@ -11,6 +13,10 @@ module nkv_attend
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
+  import nkv_tail_pkg::rest_weight_t;
+  import nkv_tail_pkg::TailAnswers;
+  import nkv_scan_pkg::midpoint_t;
+  import nkv_scan_pkg::ScanTokens;
 (
   input  logic            clk_i,
   input  logic            rst_ni,
@@ -32,6 +38,24 @@ module nkv_attend
   input  logic [31:0]     pass_bursts_i,
   input  logic            pass_nonfinite_i,
 
+  // TAIL: the plane search, whose end comes with its outcome.
+  input  logic            searched_i,
+  input  outcome_t        search_outcome_i,
+  input  logic            midpoints_any_i,  // Midpoints have come.
+  input  nkv_scan_pkg::constant_t reference_i[Rows],
+  input  nkv_scan_pkg::shift_t    scan_shift_i[Rows],
+  input  midpoint_t       highest_i[Rows],
+  input  midpoint_t       lowest_i[Rows],
+  output logic            tables_built_o,
+  input  logic            rest_valid_i,     // Pages with tokens that are not read: those tokens.
+  output logic            rest_ready_o,
+  input  visit_t          rest_i,
+  output logic            midpoint_read_o,
+  input  logic            midpoint_ready_i,
+  output page_index_t     midpoint_page_o,
+  output logic [1:0]      midpoint_word_o,
+  input  midpoint_t       midpoint_i[Rows][ScanTokens],
+
   input  logic            body_valid_i,
   output logic            body_ready_o,
   input  page_body_t      body_i,
@@ -41,6 +65,7 @@ module nkv_attend
   input  logic            page_ready_i,
   output row_form_e       page_form_o,
   output dtype_e          page_dtype_o,
+  output token_mask_t     page_rows_o,
   input  logic            score_valid_i,
   output logic            score_ready_o,
   input  logic [$clog2(PageTokens)-1:0] score_token_i,
@@ -80,7 +105,7 @@ module nkv_attend
   typedef enum logic [2:0] {
     StIdle,
     StSetup,     // The logits' scale.
-    StStart,
+    StStart,     // TAIL: until there are midpoints, whose logits tables then give.
     StPass,
     StValues,    // Until the last page's values have been added.
     StResult,
@@ -88,7 +113,8 @@ module nkv_attend
   } state_e;
 
   state_e       state_q;
-  logic         setup_done, written;
+  logic         setup_done, written, searched_q;
+  outcome_t     search_q;
   logit_scale_t scale;
 
   nkv_logit_setup u_setup (
@@ -107,19 +133,20 @@ module nkv_attend
   logic       to_values_ready, to_values_valid;
   page_body_t to_scores, to_logits, to_values;
   logic [2:0] scores_ready_all;
-  logic [3:0] unused_scores_used, unused_logits_used, unused_values_used;
+  logic [$clog2(PagesAhead):0] unused_scores_used, unused_logits_used, unused_values_used;
 
   assign body_ready_o = &scores_ready_all;
   wire body_taken = body_valid_i && body_ready_o;
+  wire is_tail = command_i.mode == AttendModeTail;
 
   nkv_fifo #(
     .T(page_body_t),
-    .Depth(8)
+    .Depth(PagesAhead)
   ) u_to_scores (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .in_valid_i (body_taken),
+    .in_valid_i (body_taken && (!is_tail || body_i.tokens != '0)),
     .in_ready_o (scores_ready_all[0]),
     .in_data_i  (body_i),
     .out_valid_o(to_scores_valid),
@@ -129,7 +156,7 @@ module nkv_attend
   );
   nkv_fifo #(
     .T(page_body_t),
-    .Depth(8)
+    .Depth(PagesAhead)
   ) u_to_logits (
     .clk_i,
     .rst_ni,
@@ -144,7 +171,7 @@ module nkv_attend
   );
   nkv_fifo #(
     .T(page_body_t),
-    .Depth(8)
+    .Depth(PagesAhead)
   ) u_to_values (
     .clk_i,
     .rst_ni,
@@ -162,12 +189,64 @@ module nkv_attend
   assign to_scores_ready = page_ready_i;
   assign page_form_o = to_scores.k_form;
   assign page_dtype_o = to_scores.dtype;
+  assign page_rows_o = is_tail ? to_scores.tokens : '1;
 
-  logic       logits_valid, logits_ready, logits_bank, logits_idle;
+  // ---- What is not read ----
+  logic tables_started_q;
+  wire starts_tables = state_q == StStart && is_tail && midpoints_any_i;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) tables_started_q <= 1'b0;
+    else if (clear_i) tables_started_q <= 1'b0;
+    else if (starts_tables) tables_started_q <= 1'b1;
+  end
+
+  localparam int unsigned Units = 2;
+  logic         table_score_valid, table_logit_valid, rest_taken, rest_valid;
+  logic [1:0]   table_score_phase, table_logit_phase;
+  score_t       table_score[Units];
+  logit_t       table_logit[Units];
+  logic [$clog2(TailAnswers):0] rests;
+  rest_weight_t [Rows-1:0] rest;
+
+  nkv_tail_rest #(
+    .Units(Units)
+  ) u_rest (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i      (starts_tables),
+    .rows_i       (group_t'(command_i.group)),
+    .reference_i,
+    .shift_i      (scan_shift_i),
+    .score_valid_o(table_score_valid),
+    .score_phase_o(table_score_phase),
+    .score_o      (table_score),
+    .logit_valid_i(table_logit_valid),
+    .logit_phase_i(table_logit_phase),
+    .logit_i      (table_logit),
+    .built_o      (tables_built_o),
+    .highest_i,
+    .lowest_i,
+    .page_valid_i (rest_valid_i),
+    .page_ready_o (rest_ready_o),
+    .page_i       (rest_i),
+    .read_o       (midpoint_read_o),
+    .read_ready_i (midpoint_ready_i),
+    .read_page_o  (midpoint_page_o),
+    .read_word_o  (midpoint_word_o),
+    .midpoint_i,
+    .rest_valid_o (rest_valid),
+    .rest_ready_i (rest_taken),
+    .rest_o       (rest),
+    .rests_o      (rests)
+  );
+
+  // ---- Logits and references ----
+  logic       logits_valid, logits_ready, logits_idle, take, take_rest;
   logic [5:0] raise[Rows];
   reference_t reference[Rows];
-  logic [$clog2(PageTokens):0] read;
   logit_t     logit[Rows];
+  weight_t    rest_weight[Rows];
 
   nkv_attend_logits u_logits (
     .clk_i,
@@ -175,27 +254,39 @@ module nkv_attend
     .clear_i,
     .scale_i         (scale),
     .query_exponent_i,
+    .other_valid_i   (table_score_valid),
+    .other_phase_i   (table_score_phase),
+    .other_score_i   (table_score),
+    .other_valid_o   (table_logit_valid),
+    .other_phase_o   (table_logit_phase),
+    .other_logit_o   (table_logit),
     .page_valid_i    (to_logits_valid),
     .page_ready_o    (to_logits_ready),
+    .page_scored_i   (!is_tail || to_logits.tokens != '0),
     .page_visible_i  (to_logits.tokens & ~to_logits.nonfinite),
+    .page_rest_i     (to_logits.sums),
     .score_valid_i,
     .score_ready_o,
     .score_token_i,
     .score_last_i,
     .score_i,
+    .rests_i         (rests),
+    .rest_ready_o    (rest_taken),
+    .rest_i          (rest),
     .done_valid_o    (logits_valid),
     .done_ready_i    (logits_ready),
-    .done_bank_o     (logits_bank),
     .done_raise_o    (raise),
     .done_reference_o(reference),
+    .take_i          (take),
     .release_i       (to_values_ready),
-    .read_i          (read),
     .logit_o         (logit),
+    .take_rest_i     (take_rest),
+    .rest_weight_o   (rest_weight),
     .idle_o          (logits_idle)
   );
 
   // ---- A page whose logits are complete, until its values have been added ----
-  logic       ready_page_q, ready_bank_q;
+  logic       ready_page_q;
   logic [5:0] raise_q[Rows];
   reference_t reference_q[Rows];
   assign logits_ready = !ready_page_q;
@@ -206,7 +297,6 @@ module nkv_attend
     else if (logits_valid) ready_page_q <= 1'b1;
   end
   always_ff @(posedge clk_i) begin
-    if (logits_valid && logits_ready) ready_bank_q <= logits_bank;
     for (int unsigned r = 0; r < Rows; r++) begin
       if (logits_valid && logits_ready) begin
         raise_q[r] <= raise[r];
@@ -226,17 +316,18 @@ module nkv_attend
     .value_exponent_i,
     .head_dim_i         (dim_t'(command_i.head_dim)),
     .value_dim_i        (dim_t'(command_i.value_dim)),
+    .chosen_i           (is_tail),
     .page_valid_i       (ready_page_q && to_values_valid),
     .page_ready_o       (to_values_ready),
     .page_i             (to_values),
-    .page_bank_i        (ready_bank_q),
     .page_raise_i       (raise_q),
     .page_reference_i   (reference_q),
-    .read_o             (read),
+    .take_o             (take),
     .logit_i            (logit),
+    .take_rest_o        (take_rest),
+    .rest_weight_i      (rest_weight),
     .beat_valid_i,
     .beat_ready_o,
-    .beat_is_exponents_i(beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)}),
     .beat_i,
     .grant_i,
     .word_valid_o,
@@ -288,7 +379,7 @@ module nkv_attend
     arrays[PageArrayVRows] = 1'b1;
   end
 
-  assign pass_start_o = state_q == StStart;
+  assign pass_start_o = state_q == StStart && !is_tail;
   assign pass_o = '{
       tokens: command_i.tokens,
       window: command_i.window,
@@ -306,7 +397,10 @@ module nkv_attend
       erase: 1'b0
   };
 
-  wire pages_done = !to_scores_valid && !to_logits_valid && !to_values_valid && !ready_page_q &&
+  wire passed = is_tail ? searched_q : pass_done_i;
+  wire failed = is_tail ? search_q.verdict.status != StatusOk : pass_failed_i;
+  wire tables_under_way = tables_started_q && !tables_built_o;
+  wire pages_done = !tables_under_way && !to_scores_valid && !to_logits_valid && !to_values_valid && !ready_page_q &&
       logits_idle && values_idle;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -314,22 +408,32 @@ module nkv_attend
       state_q <= StIdle;
       done_o <= 1'b0;
       outcome_o <= '0;
+      searched_q <= 1'b0;
+      search_q <= '0;
     end else if (clear_i) begin
       state_q <= StIdle;
       done_o <= 1'b0;
+      searched_q <= 1'b0;
     end else begin
       done_o <= 1'b0;
+      if (searched_i) begin
+        searched_q <= 1'b1;
+        search_q <= search_outcome_i;
+      end
       unique case (state_q)
         StIdle: if (start_i) state_q <= StSetup;
         StSetup: if (setup_done) state_q <= StStart;
-        StStart: state_q <= StPass;
-        StPass: if (pass_done_i) state_q <= StValues;
+        StStart: if (!is_tail || midpoints_any_i || searched_q) state_q <= StPass;
+        StPass: if (passed) state_q <= StValues;
         StValues: begin
           if (pages_done) begin
             outcome_o <= '0;
-            state_q <= pass_failed_i ? StIdle : StResult;
-            done_o <= pass_failed_i;
-            if (pass_failed_i) begin
+            state_q <= failed ? StIdle : StResult;
+            done_o <= failed;
+            if (is_tail) begin
+              outcome_o <= search_q;
+              if (!failed) outcome_o.count <= 32'(command_i.group);
+            end else if (failed) begin
               outcome_o.verdict <= '{
                   status: pass_failure_i.status,
                   detail: 64'(pass_failure_i.index)
@@ -353,6 +457,6 @@ module nkv_attend
     end
   end
 
-  wire unused = ^{command_i, to_scores, to_logits};
+  wire unused = ^{command_i, to_scores, to_logits, rest_valid};
 
 endmodule

@@ -1,16 +1,22 @@
-// The key side of ATTEND DENSE (ARITHMETIC.md section 4): turns the scores of a page into logits,
-// keeps those of two pages, and says when a page is complete and what its references are.
+// The key side of ATTEND (ARITHMETIC.md sections 4 and 7): turns the scores of pages into logits, adds
+// to a page what its unread tokens weigh together, and says what a page's references are.
 //
-// Two logits per cycle: four cycles for a visible token, one for another. Pages are handed on in
-// order; the value side reads logits and releases the page's bank when it is through.
+// Two logits per cycle: four cycles for a visible token, one for another, two for a page. Logits wait
+// in a queue, in the order of their tokens, the one of a page's rest last. While no page is here, it makes
+// logits of any scores.
 
 module nkv_attend_logits
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
+  import nkv_tail_pkg::rest_weight_t;
+  import nkv_tail_pkg::TailAnswers;
 #(
-  localparam int unsigned TokenBits = $clog2(PageTokens)
+  localparam int unsigned TokenBits = $clog2(PageTokens),
+  localparam int unsigned Units = 2,
+  localparam int unsigned Phases = Rows / Units,
+  localparam int unsigned PhaseBits = $clog2(Phases)
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
@@ -19,9 +25,19 @@ module nkv_attend_logits
   input  logit_scale_t         scale_i,           // Held during a command, as the exponents are.
   input  exponent_t            query_exponent_i[Rows],
 
+  // Scores of rows phase * Units + 0, 1, ... while no page is here; their logits in order.
+  input  logic                 other_valid_i,
+  input  logic [PhaseBits-1:0] other_phase_i,
+  input  score_t               other_score_i[Units],
+  output logic                 other_valid_o,
+  output logic [PhaseBits-1:0] other_phase_o,
+  output logit_t               other_logit_o[Units],
+
   input  logic                 page_valid_i,      // In the order in which their scores come.
   output logic                 page_ready_o,
-  input  token_mask_t          page_visible_i,
+  input  logic                 page_scored_i,     // Scores of it come,
+  input  token_mask_t          page_visible_i,    // of which these tokens' count.
+  input  logic                 page_rest_i,       // It has a rest.
 
   input  logic                 score_valid_i,
   output logic                 score_ready_o,
@@ -29,150 +45,243 @@ module nkv_attend_logits
   input  logic                 score_last_i,      // Of its page.
   input  score_t               score_i[Rows],
 
+  input  logic [$clog2(TailAnswers):0] rests_i,           // Rests that are there; of the oldest one:
+  output logic                 rest_ready_o,
+  input  rest_weight_t [Rows-1:0] rest_i,
+
   output logic                 done_valid_o,      // A page's logits are complete.
   input  logic                 done_ready_i,
-  output logic                 done_bank_o,
   output logic [5:0]           done_raise_o[Rows],      // By how much M has grown.
   output reference_t           done_reference_o[Rows],  // M with this page.
-  input  logic                 release_i,         // The value side is through with the oldest page.
 
-  input  logic [TokenBits:0]   read_i,            // Bank and token; the logits follow by a cycle.
-  output logit_t               logit_o[Rows],
+  input  logic                 take_i,            // The oldest token's logits are done with,
+  input  logic                 release_i,         // or all of its page's: only then others take their places.
+  output logit_t               logit_o[Rows],     // Of the oldest token, a cycle behind.
+  input  logic                 take_rest_i,       // The oldest rest's weights are done with.
+  output weight_t              rest_weight_o[Rows],
   output logic                 idle_o
 );
 
-  localparam int unsigned Units = 2;
-  localparam int unsigned Phases = Rows / Units;
-  localparam int unsigned PhaseBits = $clog2(Phases);
   typedef logic [PhaseBits-1:0] phase_t;
-  localparam int unsigned TagBits = 1 + TokenBits + PhaseBits;
+  localparam int unsigned Queue = 4 * PageTokens;
+  localparam int unsigned QueueBits = $clog2(Queue);
+  localparam int unsigned Pages = 8;  // That may be complete or on their way there.
+  localparam int unsigned PageBits = $clog2(Pages);
+
+  typedef struct packed {
+    logic   other;
+    logic   page_end;  // Behind the last logits of a page; no logit itself.
+    logic   rest;      // It has a rest,
+    logic   counts;    // or visible tokens.
+    phase_t phase;
+  } tag_t;
 
   typedef enum logic [1:0] {
     StPage,
     StTokens,
-    StDrain,
-    StDone
+    StEnd
   } state_e;
 
   state_e state_q;
   phase_t phase_q;
-  logic   bank_q;
-  logic [1:0] banks_used_q;
-  logic [6:0] under_way_q;
-  reference_t before_q[Rows];  // M before this page.
-  reference_t largest_q[Rows];
-  logic       any_before_q;
+  logic [QueueBits:0] room_q;       // Places of the queue that nothing will take.
+  logic [QueueBits:0] taken_q;      // Of the page that is not released yet.
+  logic [PageBits:0]  pages_q;
+  logic [$clog2(TailAnswers):0] rests_due_q;  // Of pages whose end is on its way.
 
   wire visible = page_visible_i[score_token_i];
-  wire feeds = state_q == StTokens && score_valid_i && visible;
-  assign score_ready_o = state_q == StTokens && (!visible || phase_q == '1);
+  wire feeds = state_q == StTokens && score_valid_i && visible && room_q != '0;
+  assign score_ready_o = state_q == StTokens && (!visible || (feeds && phase_q == '1));
+  wire ends = state_q == StEnd && pages_q != (PageBits + 1)'(Pages) &&
+      (!page_rest_i || (rests_i > rests_due_q && room_q != '0));
+  assign page_ready_o = ends;
 
   // ---- Logits ----
   logic   logit_valid[Units];
-  logic [TagBits-1:0] logit_tag[Units];
+  tag_t   tag[Units];
   logit_t logit[Units];
+  wire tag_t tag_in = other_valid_i
+      ? '{other: 1'b1, phase: other_phase_i, default: '0}
+      : '{other: 1'b0, page_end: ends, rest: page_rest_i,
+          counts: page_rest_i || page_visible_i != '0, phase: phase_q};
 
   for (genvar u = 0; u < int'(Units); u++) begin : g_unit
-    wire row_index_t row = {phase_q, 1'(u)};
+    wire row_index_t row = {other_valid_i ? other_phase_i : phase_q, 1'(u)};
     nkv_logit #(
-      .TagBits(TagBits)
+      .TagBits($bits(tag_t))
     ) u_logit (
       .clk_i,
       .rst_ni,
       .scale_i,
-      .valid_i         (feeds),
-      .tag_i           ({bank_q, score_token_i, phase_q}),
-      .score_i         (score_i[row]),
+      .valid_i         (feeds || ends || other_valid_i),
+      .tag_i           (tag_in),
+      .score_i         (other_valid_i ? other_score_i[u] : score_i[row]),
       .query_exponent_i(query_exponent_i[row]),
       .valid_o         (logit_valid[u]),
-      .tag_o           (logit_tag[u]),
+      .tag_o           (tag[u]),
       .logit_o         (logit[u])
     );
   end
 
-  wire phase_t logit_phase = logit_tag[0][PhaseBits-1:0];
-  wire [TokenBits:0] logit_place = logit_tag[0][TagBits-1:PhaseBits];
+  assign other_valid_o = logit_valid[0] && tag[0].other;
+  assign other_phase_o = tag[0].phase;
+  assign other_logit_o = logit;
+
+  // ---- The queue: one narrow memory per row ----
+  wire logit_comes = logit_valid[0] && !tag[0].other && !tag[0].page_end;
+  wire page_ends = logit_valid[0] && tag[0].page_end;
+  wire rest_comes = page_ends && tag[0].rest;
+  logic [QueueBits-1:0] write_q, read_q;
+  assign rest_ready_o = rest_comes;
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
-    logit_t memory[2*PageTokens];
-    logit_t read_q;
+    logit_t memory[Queue];
+    logit_t logit_q;
+    wire logit_t rest = {rest_i[r].whole, LogitFractionBits'(0)};
     always_ff @(posedge clk_i) begin
-      if (logit_valid[0] && logit_phase == phase_t'(r / Units)) begin
-        memory[logit_place] <= logit[r%Units];
+      if (rest_comes || (logit_comes && tag[0].phase == phase_t'(r / Units))) begin
+        memory[write_q] <= rest_comes ? rest : logit[r%Units];
       end
-      read_q <= memory[read_i];
+      logit_q <= memory[read_q];
     end
-    assign logit_o[r] = read_q;
+    assign logit_o[r] = logit_q;
   end
 
+  typedef weight_t [Rows-1:0] rest_weights_t;
+  rest_weights_t weights_in, weights_out;
+  logic unused_weights_ready, unused_weights_valid;
+  logic [PageBits+1:0] unused_weights_used;
+  always_comb begin
+    for (int unsigned r = 0; r < Rows; r++) begin
+      weights_in[r] = rest_i[r].weight;
+      rest_weight_o[r] = weights_out[r];
+    end
+  end
+  nkv_fifo #(
+    .T(rest_weights_t),
+    .Depth(2 * Pages)
+  ) u_weights (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (rest_comes),
+    .in_ready_o (unused_weights_ready),
+    .in_data_i  (weights_in),
+    .out_valid_o(unused_weights_valid),
+    .out_ready_i(take_rest_i),
+    .out_data_o (weights_out),
+    .used_o     (unused_weights_used)
+  );
+
   // ---- References ----
+  typedef struct packed {
+    logic [5:0] raise;
+    reference_t raised_to;
+  } done_t;
+  typedef done_t [Rows-1:0] done_page_t;
+
   function automatic logic [5:0] distance(reference_t from, reference_t to);
     automatic logic [ReferenceBits:0] difference = (ReferenceBits + 1)'(to) -
         (ReferenceBits + 1)'(from);
     return difference > (ReferenceBits + 1)'(63) ? 6'd63 : difference[5:0];
   endfunction
 
+  reference_t before_q[Rows];   // M before this page.
+  reference_t largest_q[Rows];
+  logic       any_before_q, ended_q, ended_counts_q;
+  done_page_t done_in, done_out;
+
   always_ff @(posedge clk_i) begin
     for (int unsigned r = 0; r < Rows; r++) begin
-      automatic reference_t whole = reference_t'(logit[r%Units] >>> LogitFractionBits);
-      if (clear_i) begin
-        before_q[r] <= NoReference;
-        largest_q[r] <= NoReference;
-      end else if (done_valid_o && done_ready_i) begin
-        before_q[r] <= largest_q[r];
-      end else if (logit_valid[0] && logit_phase == phase_t'(r / Units) && whole > largest_q[r]) begin
-        largest_q[r] <= whole;
-      end
+      automatic reference_t whole = rest_comes ? rest_i[r].whole
+          : reference_t'(logit[r%Units] >>> LogitFractionBits);
+      automatic logic comes = rest_comes ||
+          (logit_comes && tag[0].phase == phase_t'(r / Units));
+      if (clear_i) largest_q[r] <= NoReference;
+      else if (comes && whole > largest_q[r]) largest_q[r] <= whole;
+      if (clear_i) before_q[r] <= NoReference;
+      else if (ended_q) before_q[r] <= largest_q[r];
     end
+    ended_counts_q <= tag[0].counts;
   end
 
   always_comb begin
     for (int unsigned r = 0; r < Rows; r++) begin
-      done_reference_o[r] = largest_q[r];
       // Before the first token there is nothing to raise.
-      done_raise_o[r] = any_before_q ? distance(before_q[r], largest_q[r]) : '0;
+      done_in[r] = '{
+          raise: any_before_q ? distance(before_q[r], largest_q[r]) : '0,
+          raised_to: largest_q[r]
+      };
+      done_raise_o[r] = done_out[r].raise;
+      done_reference_o[r] = done_out[r].raised_to;
     end
   end
-  assign done_valid_o = state_q == StDone;
-  assign done_bank_o = bank_q;
-  assign page_ready_o = done_valid_o && done_ready_i;
-  assign idle_o = state_q == StPage && !page_valid_i && banks_used_q == '0;
+
+  logic unused_done_ready;
+  logic [PageBits:0] unused_done_used;
+  nkv_fifo #(
+    .T(done_page_t),
+    .Depth(Pages)
+  ) u_done (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (ended_q),
+    .in_ready_o (unused_done_ready),
+    .in_data_i  (done_in),
+    .out_valid_o(done_valid_o),
+    .out_ready_i(done_ready_i),
+    .out_data_o (done_out),
+    .used_o     (unused_done_used)
+  );
+  wire done_taken = done_valid_o && done_ready_i;
+  assign idle_o = state_q == StPage && !page_valid_i && pages_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StPage;
       phase_q <= '0;
-      bank_q <= 1'b0;
-      banks_used_q <= '0;
-      under_way_q <= '0;
+      room_q <= (QueueBits + 1)'(Queue);
+      taken_q <= '0;
+      pages_q <= '0;
+      rests_due_q <= '0;
+      write_q <= '0;
+      read_q <= '0;
       any_before_q <= 1'b0;
+      ended_q <= 1'b0;
     end else if (clear_i) begin
       state_q <= StPage;
       phase_q <= '0;
-      bank_q <= 1'b0;
-      banks_used_q <= '0;
-      under_way_q <= '0;
+      room_q <= (QueueBits + 1)'(Queue);
+      taken_q <= '0;
+      pages_q <= '0;
+      rests_due_q <= '0;
+      write_q <= '0;
+      read_q <= '0;
       any_before_q <= 1'b0;
+      ended_q <= 1'b0;
     end else begin
-      banks_used_q <= banks_used_q + 2'(page_ready_o) - 2'(release_i);
-      under_way_q <= under_way_q + 7'(feeds) - 7'(logit_valid[0]);
       if (feeds) phase_q <= phase_q + 1'b1;
+      // Scores that wait for a whole page have what to do while its successor's values begin.
+      taken_q <= release_i ? '0 : taken_q + (QueueBits + 1)'(take_i);
+      room_q <= room_q + (release_i ? taken_q : '0) -
+          (QueueBits + 1)'((feeds && phase_q == '1) || (ends && page_rest_i));
+      pages_q <= pages_q + (PageBits + 1)'(ends) - (PageBits + 1)'(done_taken);
+      rests_due_q <= rests_due_q + ($clog2(TailAnswers) + 1)'(ends && page_rest_i) -
+          ($clog2(TailAnswers) + 1)'(rest_comes);
+      if (rest_comes || (logit_comes && tag[0].phase == '1)) write_q <= write_q + 1'b1;
+      if (take_i) read_q <= read_q + 1'b1;
+      ended_q <= page_ends;
+      if (ended_q && ended_counts_q) any_before_q <= 1'b1;
       unique case (state_q)
-        StPage: if (page_valid_i && banks_used_q != 2'd2) state_q <= StTokens;
-        StTokens: if (score_valid_i && score_ready_o && score_last_i) state_q <= StDrain;
-        StDrain: if (under_way_q == '0) state_q <= StDone;
-        StDone: begin
-          if (done_ready_i) begin
-            state_q <= StPage;
-            bank_q <= !bank_q;
-            if (page_visible_i != '0) any_before_q <= 1'b1;
-          end
-        end
+        StPage: if (page_valid_i) state_q <= page_scored_i ? StTokens : StEnd;
+        StTokens: if (score_valid_i && score_ready_o && score_last_i) state_q <= StEnd;
+        StEnd: if (ends) state_q <= StPage;
         default: state_q <= StPage;
       endcase
     end
   end
 
-  wire unused_units = logit_valid[1] ^ (^logit_tag[1]);
+  wire unused_units = logit_valid[1] ^ (^tag[1]);
 
 endmodule

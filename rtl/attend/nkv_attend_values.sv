@@ -1,5 +1,6 @@
-// The value side of ATTEND DENSE (ARITHMETIC.md section 4): raises the sums to a page's references,
-// turns its logits into weights, and has nkv_exact_stage add its value rows under them.
+// The value side of ATTEND (ARITHMETIC.md sections 4 and 7): raises the sums to a page's references,
+// turns its logits into weights, and has nkv_exact_stage add its value rows under them, then the mean of
+// those that are not read.
 //
 // Bursts of a page's values come while its keys are still being scored, so they wait in a queue of
 // `Depth` bursts, which holds all key rows of a page whose values are its keys. A row of a token that
@@ -21,19 +22,20 @@ module nkv_attend_values
   input  exponent_t              value_exponent_i,   // Ev; held during a command, as the dims are.
   input  dim_t                   head_dim_i,
   input  dim_t                   value_dim_i,
+  input  logic                   chosen_i,           // Rows come of a page's tokens only, not of all.
 
   input  logic                   page_valid_i,       // Its logits are complete.
   output logic                   page_ready_o,       // All of its values have been added.
   input  page_body_t             page_i,
-  input  logic                   page_bank_i,
   input  logic [5:0]             page_raise_i[Rows],
   input  reference_t             page_reference_i[Rows],
-  output logic [TokenBits:0]     read_o,             // Of logits.
+  output logic                   take_o,             // Logits, and weights of rests (nkv_attend_logits).
   input  logit_t                 logit_i[Rows],
+  output logic                   take_rest_o,
+  input  weight_t                rest_weight_i[Rows],
 
-  input  logic                   beat_valid_i,       // Exponents and rows of values.
+  input  logic                   beat_valid_i,       // Exponents and rows of values; V_SUM after them.
   output logic                   beat_ready_o,
-  input  logic                   beat_is_exponents_i,
   input  read_beat_t             beat_i,
 
   // Words go to the exact stage in cycles that it grants, with their weights.
@@ -54,11 +56,12 @@ module nkv_attend_values
   output logic                   idle_o
 );
 
-  typedef enum logic [1:0] {
+  typedef enum logic [2:0] {
     StPage,
     StRaise,
     StRaised,
-    StRows
+    StRows,
+    StMean
   } state_e;
 
   state_e state_q;
@@ -66,6 +69,7 @@ module nkv_attend_values
   // ---- Bursts that wait ----
   typedef struct packed {
     logic   is_exponents;
+    logic   is_sums;
     logic   first;
     logic   last;
     burst_t data;
@@ -85,7 +89,8 @@ module nkv_attend_values
     .in_valid_i (beat_valid_i),
     .in_ready_o (beat_ready_o),
     .in_data_i  ('{
-        is_exponents: beat_is_exponents_i,
+        is_exponents: beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)},
+        is_sums: beat_i.tag.array == 4'(PageArrayVSum),
         first: beat_i.first,
         last: beat_i.last,
         data: beat_i.data
@@ -96,8 +101,11 @@ module nkv_attend_values
     .used_o     (unused_used)
   );
 
+  wire is_row = waiting_valid && !waiting.is_exponents && !waiting.is_sums;
   wire takes_exponents = waiting_valid && waiting.is_exponents;
-  assign waiting_pop = takes_exponents || (waiting_valid && burst_ready);
+  logic sums_wanted;
+  wire takes_sums = waiting_valid && waiting.is_sums && state_q == StMean && sums_wanted;
+  assign waiting_pop = takes_exponents || takes_sums || (is_row && burst_ready);
 
   // ---- Rows to values ----
   wire values_are_keys = page_i.v_form == RowFormNone;
@@ -111,9 +119,12 @@ module nkv_attend_values
   };
 
   logic described, described_q;
-  logic issued_last, unused_row_stored;
+  logic issued_last, unused_row_stored, row_valid, row_word_last;
+  word_index_t row_index;
+  key_t        row_word[ExactLanes];
   logic [TokenBits:0] word_tag;
   logic [4:0] weighted_q;  // Rows whose weights wait, less those that have begun.
+  wire any_rows = !chosen_i || page_i.tokens != '0;
 
   nkv_page_rows u_rows (
     .clk_i,
@@ -122,22 +133,92 @@ module nkv_attend_values
     .page_valid_i     (state_q == StRows && !described_q),
     .page_ready_o     (described),
     .page_format_i    (format),
-    .page_rows_i      ('1),
+    .page_rows_i      (chosen_i ? page_i.tokens : '1),
     .exponents_valid_i(takes_exponents),
-    .rows_valid_i     (waiting_valid && !waiting.is_exponents),
+    .rows_valid_i     (is_row),
     .rows_ready_o     (burst_ready),
     .first_i          (waiting.first),
     .last_i           (waiting.last),
     .burst_i          (waiting.data),
-    .issue_i          (weighted_q != '0 && grant_i),
+    .issue_i          (state_q != StMean && weighted_q != '0 && grant_i),
     .wants_o          (unused_row_stored),
     .issued_last_o    (issued_last),
-    .word_valid_o,
+    .word_valid_o     (row_valid),
     .word_tag_o       (word_tag),
-    .word_index_o,
-    .word_last_o,
-    .word_o
+    .word_index_o     (row_index),
+    .word_last_o      (row_word_last),
+    .word_o           (row_word)
   );
+
+  // ---- The mean of the rest, in words that take as long as those of rows ----
+  localparam int unsigned WordLatency = 11;
+  typedef struct packed {
+    logic        valid;
+    logic        bank;
+    logic        last;
+    word_index_t index;
+  } mean_word_t;
+
+  logic        mean_bank_q;
+  logic [WordBits:0] mean_words, mean_issued_q;
+  logic [3:0]  means_due_q;           // Words that were issued and are not out.
+  mean_word_t  mean_read;
+  logic        mean_valid_q, mean_last_q;
+  word_index_t mean_index_q;
+  key_t        mean_word[ExactLanes];
+  wire mean_issue = state_q == StMean && mean_words > mean_issued_q &&
+      weighted_q != '0 && grant_i;
+  wire mean_word_t mean_word_now = '{
+      valid: mean_issue,
+      bank: mean_bank_q,
+      last: word_index_t'(mean_issued_q) == last_word_o,
+      index: word_index_t'(mean_issued_q)
+  };
+  wire mean_issued_last = mean_issue && mean_word_now.last;
+
+  nkv_tail_mean u_mean (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .begin_i        (state_q == StPage && page_valid_i),
+    .tokens_i       (7'($countones(~page_i.tokens))),
+    .list_exponent_i(value_exponent_i),
+    .page_exponent_i(page_i.v_exponent),
+    .value_dim_i,
+    .exact_valid_i  (row_valid && page_i.sums),
+    .exact_index_i  (row_index),
+    .exact_i        (row_word),
+    .sum_valid_i    (waiting_valid && waiting.is_sums && state_q == StMean),
+    .sum_ready_o    (sums_wanted),
+    .sum_i          (waiting.data),
+    .bank_i         (mean_bank_q),
+    .words_o        (mean_words),
+    .read_i         (mean_read.index),
+    .read_bank_i    (mean_read.bank),
+    .word_o         (mean_word)
+  );
+
+  nkv_delay #(
+    .Width ($bits(mean_word_t)),
+    .Cycles(WordLatency - 1)
+  ) u_mean_delay (
+    .clk_i,
+    .data_i(mean_word_now),
+    .data_o(mean_read)
+  );
+
+  always_ff @(posedge clk_i) begin
+    mean_last_q <= mean_read.last;
+    mean_index_q <= mean_read.index;
+  end
+  assign word_valid_o = row_valid || mean_valid_q;
+  assign word_index_o = mean_valid_q ? mean_index_q : row_index;
+  assign word_last_o = mean_valid_q ? mean_last_q : row_word_last;
+  always_comb begin
+    for (int unsigned i = 0; i < ExactLanes; i++) begin
+      word_o[i] = mean_valid_q ? mean_word[i] : row_word[i];
+    end
+  end
 
   // ---- Weights ----
   logic   weights_start, weight_pop;
@@ -148,11 +229,14 @@ module nkv_attend_values
     .rst_ni,
     .clear_i,
     .start_i    (weights_start),
+    .rows_i     (chosen_i ? page_i.tokens : '1),
     .visible_i  (page_i.tokens & ~page_i.nonfinite),
-    .bank_i     (page_bank_i),
+    .rest_i     (page_i.sums),
     .reference_i(page_reference_i),
-    .read_o,
+    .take_o,
     .logit_i,
+    .take_rest_o,
+    .rest_weight_i,
     .pushed_o   (weights_pushed),
     .pop_i      (weight_pop),
     .weight_o,
@@ -166,36 +250,51 @@ module nkv_attend_values
     raise_any = 1'b0;
     for (int unsigned r = 0; r < Rows; r++) raise_any |= page_raise_i[r] != '0;
   end
-  assign raise_valid_o = state_q == StRaise;
+  // Not before the words of the page before have come to the sums.
+  assign raise_valid_o = state_q == StRaise && means_due_q == '0;
   assign raise_o = page_raise_i;
   assign last_word_o = word_index_t'((value_dim_i - 1'b1) >> $clog2(ExactLanes));
 
   assign weight_pop = word_valid_o && word_last_o;
   assign weights_start = state_q == StPage && page_valid_i;
-  wire ends = word_valid_o && word_last_o && word_tag[TokenBits];
-  assign page_ready_o = state_q == StRows && ends;
-  assign idle_o = state_q == StPage && !page_valid_i && sums_idle_i;
+  wire rows_end = row_valid && row_word_last && word_tag[TokenBits];
+  assign page_ready_o = state_q == StMean ? mean_issued_last : rows_end && !page_i.sums;
+  assign idle_o = state_q == StPage && !page_valid_i && means_due_q == '0 && sums_idle_i;
+  wire state_e after_raise = any_rows ? StRows : StMean;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StPage;
       described_q <= 1'b0;
       weighted_q <= '0;
+      mean_bank_q <= 1'b0;
+      mean_issued_q <= '0;
+      means_due_q <= '0;
+      mean_valid_q <= 1'b0;
     end else if (clear_i) begin
       state_q <= StPage;
       described_q <= 1'b0;
       weighted_q <= '0;
+      mean_bank_q <= 1'b0;
+      mean_issued_q <= '0;
+      means_due_q <= '0;
+      mean_valid_q <= 1'b0;
     end else begin
-      weighted_q <= weighted_q + 5'(weights_pushed) - 5'(issued_last);
+      weighted_q <= weighted_q + 5'(weights_pushed) - 5'(issued_last || mean_issued_last);
       if (described) described_q <= 1'b1;
+      mean_valid_q <= mean_read.valid;
+      means_due_q <= means_due_q + 4'(mean_issue) - 4'(mean_valid_q);
+      mean_issued_q <= mean_issued_last ? '0 : mean_issued_q + (WordBits + 1)'(mean_issue);
+      if (mean_issued_last) mean_bank_q <= !mean_bank_q;
       unique case (state_q)
         StPage: begin
           described_q <= 1'b0;
-          if (page_valid_i) state_q <= raise_any ? StRaise : StRows;
+          if (page_valid_i) state_q <= raise_any ? StRaise : after_raise;
         end
-        StRaise: if (sums_ready_i) state_q <= StRaised;
-        StRaised: if (sums_ready_i) state_q <= StRows;
-        StRows: if (ends) state_q <= StPage;
+        StRaise: if (raise_valid_o && sums_ready_i) state_q <= StRaised;
+        StRaised: if (sums_ready_i) state_q <= after_raise;
+        StRows: if (rows_end) state_q <= page_i.sums ? StMean : StPage;
+        StMean: if (mean_issued_last) state_q <= StPage;
         default: state_q <= StPage;
       endcase
     end

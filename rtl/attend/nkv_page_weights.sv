@@ -1,25 +1,26 @@
-// Weights of a page's tokens, in order, ahead of their values: reads the logits of all rows of a
-// token, turns two a cycle into weights (ARITHMETIC.md 3.4), and queues them token by token. A token
-// that is not visible has weights of zero and takes one cycle instead of four.
+// Weights of a page's tokens, in order, ahead of their values: takes the logits of all rows of a
+// token, turns two a cycle into weights (ARITHMETIC.md 3.4), and queues them token by token, those of the
+// page's rest last. A token that is not visible has weights of zero and takes one cycle instead of four.
 
 module nkv_page_weights
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_attend_pkg::*;
-#(
-  localparam int unsigned TokenBits = $clog2(PageTokens)
-) (
+(
   input  logic               clk_i,
   input  logic               rst_ni,
   input  logic               clear_i,
 
   input  logic               start_i,          // A page; the rest is held until its last weights.
-  input  token_mask_t        visible_i,
-  input  logic               bank_i,
+  input  token_mask_t        rows_i,           // Tokens that get weights,
+  input  token_mask_t        visible_i,        // and those of them that have logits.
+  input  logic               rest_i,           // It has a rest.
   input  reference_t         reference_i[Rows],
 
-  output logic [TokenBits:0] read_o,           // Bank and token; the logits follow by a cycle.
-  input  logit_t             logit_i[Rows],
+  output logic               take_o,           // The oldest token's logits are done with.
+  input  logit_t             logit_i[Rows],    // Of the oldest token, a cycle behind.
+  output logic               take_rest_o,
+  input  weight_t            rest_weight_i[Rows],
 
   output logic               pushed_o,         // One more token has its weights.
   input  logic               pop_i,            // The oldest token's values have been added.
@@ -41,46 +42,52 @@ module nkv_page_weights
     phase_t phase;
   } step_t;
 
-  logic busy_q;
-  logic [TokenBits-1:0] token_q;
-  phase_t phase_q;
-  logic [QueueBits:0] begun_q;  // Tokens in the queue or on their way there.
+  token_mask_t left_q;              // Tokens of the page that have no weights yet,
+  logic        rest_left_q;         // and its rest.
+  phase_t      phase_q;
+  logic [QueueBits:0] begun_q;      // Tokens in the queue or on their way there.
 
-  wire hidden = !visible_i[token_q];
+  wire token_mask_t token = left_q & (~left_q + 1'b1);
+  wire tokens_left = left_q != '0;
+  wire hidden = tokens_left && (token & visible_i) == '0;
   wire may_begin = phase_q != '0 || begun_q < (QueueBits + 1)'(Queue);
-  wire go = busy_q && may_begin;
+  wire go = (tokens_left || rest_left_q) && may_begin;
   wire last_phase = hidden || phase_q == '1;
-  assign read_o = {bank_i, token_q};
+  assign take_o = go && last_phase && !hidden;
 
-  logic  fed_q;
+  logic  fed_q, fed_rest_q;
   step_t step_q;
+  // The weights of a rest go along with its logits, which are a cycle behind.
+  assign take_rest_o = fed_q && fed_rest_q && step_q.last;
+
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      busy_q <= 1'b0;
-      token_q <= '0;
+      left_q <= '0;
+      rest_left_q <= 1'b0;
       phase_q <= '0;
       begun_q <= '0;
       fed_q <= 1'b0;
+      fed_rest_q <= 1'b0;
       step_q <= '0;
     end else if (clear_i) begin
-      busy_q <= 1'b0;
+      left_q <= '0;
+      rest_left_q <= 1'b0;
       phase_q <= '0;
       begun_q <= '0;
       fed_q <= 1'b0;
     end else begin
       fed_q <= go;
+      fed_rest_q <= !tokens_left;
       step_q <= '{hidden: hidden, last: last_phase, phase: phase_q};
       begun_q <= begun_q + (QueueBits + 1)'(go && phase_q == '0) - (QueueBits + 1)'(pop_i);
       if (start_i) begin
-        busy_q <= 1'b1;
-        token_q <= '0;
+        left_q <= rows_i;
+        rest_left_q <= rest_i;
         phase_q <= '0;
       end else if (go) begin
         phase_q <= last_phase ? '0 : phase_q + 1'b1;
-        if (last_phase) begin
-          token_q <= token_q + 1'b1;
-          if (token_q == '1) busy_q <= 1'b0;
-        end
+        if (last_phase && tokens_left) left_q <= left_q & ~token;
+        if (last_phase && !tokens_left) rest_left_q <= 1'b0;
       end
     end
   end
@@ -98,15 +105,17 @@ module nkv_page_weights
     ) u_weight (
       .clk_i,
       .rst_ni,
-      .valid_i    (fed_q),
-      .tag_i      (step_q),
-      .logit_i    (logit_i[{step_q.phase, 1'(u)}]),
-      .reference_i(reference_i[{step_q.phase, 1'(u)}]),
-      .valid_o    (valid[u]),
-      .tag_o      (step[u]),
-      .weight_o   (weight[u]),
-      .shift_o    (shift[u]),
-      .units_o    (units[u])
+      .valid_i       (fed_q),
+      .tag_i         (step_q),
+      .logit_i       (logit_i[{step_q.phase, 1'(u)}]),
+      .reference_i   (reference_i[{step_q.phase, 1'(u)}]),
+      .given_i       (fed_rest_q),
+      .given_weight_i(rest_weight_i[{step_q.phase, 1'(u)}]),
+      .valid_o       (valid[u]),
+      .tag_o         (step[u]),
+      .weight_o      (weight[u]),
+      .shift_o       (shift[u]),
+      .units_o       (units[u])
     );
   end
 

@@ -1,7 +1,8 @@
 // Logits to softmax weights: ARITHMETIC.md section 3.4. One per cycle, 5 cycles later at the
 // output.
 //
-// A weight is w * 2^(-17 - n). One that is zero (n > 42) comes out as w = 0, n = 0, units = 0.
+// A weight is w * 2^(-17 - n). One that is zero (n > 42) comes out as w = 0, n = 0, units = 0. Where w
+// is given, only the integer part of L counts.
 
 module nkv_weight
   import nkv_attend_pkg::*;
@@ -16,6 +17,8 @@ module nkv_weight
   input  logic [TagBits-1:0] tag_i,
   input  logit_t             logit_i,      // L
   input  reference_t         reference_i,  // M, at least floor(L / 2^16).
+  input  logic               given_i,
+  input  weight_t            given_weight_i,
 
   output logic               valid_o,
   output logic [TagBits-1:0] tag_o,
@@ -39,7 +42,8 @@ module nkv_weight
   logic [SlopeBits-1:0] slope_q;
   logic [RestBits-1:0] rest_q;
   logic [SlopeBits+RestBits-1:0] rise_q;
-  logic zero_q;
+  logic zero_q, given_q, given_late_q;
+  weight_t given_weight_q, given_weight_late_q;
   shift_t shift_q, weight_shift_q, coarse_shift_q;
   weight_t weight_q, coarse_weight_q;
   units_t coarse_q;
@@ -51,15 +55,21 @@ module nkv_weight
       base_q <= Exp2Base[logit_i[RestBits+:IndexBits]];
       slope_q <= Exp2Slope[logit_i[RestBits+:IndexBits]];
       rest_q <= logit_i[RestBits-1:0];
+      given_q <= given_i;
+      given_weight_q <= given_weight_i;
     end
     if (valid_q[0]) begin
       zero_q <= distance_q > (ReferenceBits + 1)'(LargestShift);
       shift_q <= shift_t'(distance_q);
       rise_q <= slope_q * rest_q;
       base_late_q <= base_q;
+      given_late_q <= given_q;
+      given_weight_late_q <= given_weight_q;
     end
     if (valid_q[1]) begin
-      weight_q <= zero_q ? '0 : {1'b1, base_late_q} + weight_t'(rise_q >> RestBits);
+      if (zero_q) weight_q <= '0;
+      else if (given_late_q) weight_q <= given_weight_late_q;
+      else weight_q <= {1'b1, base_late_q} + weight_t'(rise_q >> RestBits);
       weight_shift_q <= zero_q ? '0 : shift_q;
     end
     if (valid_q[2]) begin

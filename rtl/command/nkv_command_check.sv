@@ -94,7 +94,7 @@ module nkv_command_check
     if (command.soft_cap[30:23] == '1 || (command.soft_cap[31] && command.soft_cap[30:0] != '0)) begin
       return bad_field(64'd44);
     end
-    if (command.mode != AttendModeDense) return unsupported();
+    if (!(command.mode inside {AttendModeDense, AttendModeTail})) return unsupported();
     if (!(command.query_dtype inside {DtypeBf16, DtypeFp16, DtypeFp32})) return bad_field(64'd54);
     verdict = check_scan(window, command.query, command.page_list, command.group,
                          command.head_dim, command.query_dtype, command.tokens);

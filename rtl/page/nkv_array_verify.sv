@@ -6,7 +6,7 @@ module nkv_array_verify
   import nkv_pkg::*;
   import nkv_abi_pkg::*;
 #(
-  parameter int unsigned Depth = 32       // Arrays that may be on their way.
+  parameter int unsigned Depth = 64       // Arrays that may be on their way.
 ) (
   input  logic          clk_i,
   input  logic          rst_ni,

@@ -1,7 +1,7 @@
 // Judges the header of each visited page in the order of the contract's statuses: is it there, are its
 // checksums right, is it what its entry names and this tenant's, can it serve the command, and does
 // all of it lie in the window. Headers come in the order of `pending`; a record follows each by about
-// ten cycles (the checksums' latency and the layout's), one page at a time.
+// ten cycles (the checksums' latency and the layout's). The next one is judged while a record waits.
 
 module nkv_page_accept
   import nkv_abi_pkg::*;
@@ -41,8 +41,7 @@ module nkv_page_accept
     StCold,    // Waits for the second.
     StSums,    // Waits for checksums.
     StLayout,
-    StJudge,
-    StRecord   // Until the record is taken.
+    StJudge    // Until the record before it has been taken.
   } state_e;
 
   state_e       state_q;
@@ -67,7 +66,7 @@ module nkv_page_accept
   );
 
   assign beat_ready_o = state_q == StHot ? pending_valid_i : state_q == StCold;
-  assign pending_ready_o = state_q == StRecord && record_ready_i;
+  assign pending_ready_o = judges;
 
   // ---- What a header must say, whatever the command ----
   function automatic logic is_channel_count(logic [15:0] dim);
@@ -163,7 +162,9 @@ module nkv_page_accept
   assign scanned_page_o = pending_visit_i.page;
   page_record_t record_q;
   assign record_o = record_q;
-  assign record_valid_o = state_q == StRecord;
+  logic record_valid_q;
+  wire judges = state_q == StJudge && (!record_valid_q || record_ready_i);
+  assign record_valid_o = record_valid_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -173,12 +174,16 @@ module nkv_page_accept
       hot_intact_q <= 1'b0;
       cold_intact_q <= 1'b0;
       sums_due_q <= 1'b0;
+      record_valid_q <= 1'b0;
       any_before_q <= 1'b0;
       stores_values_q <= 1'b0;
     end else if (clear_i) begin
       state_q <= StHot;
+      record_valid_q <= 1'b0;
       any_before_q <= 1'b0;
     end else begin
+      if (judges) record_valid_q <= 1'b1;
+      else if (record_ready_i) record_valid_q <= 1'b0;
       if (sum_valid) begin
         // The first half's sum is in the shift between the two beats, at the latest.
         sums_due_q <= 1'b0;
@@ -206,13 +211,14 @@ module nkv_page_accept
         StSums: if (sum_valid && !sums_due_q) state_q <= StLayout;
         StLayout: state_q <= StJudge;
         StJudge: begin
-          state_q <= StRecord;
-          if (status == StatusOk) begin
-            any_before_q <= 1'b1;
-            if (!any_before_q) stores_values_q <= stores_values;
+          if (judges) begin
+            state_q <= StHot;
+            if (status == StatusOk) begin
+              any_before_q <= 1'b1;
+              if (!any_before_q) stores_values_q <= stores_values;
+            end
           end
         end
-        StRecord: if (record_ready_i) state_q <= StHot;
         default: state_q <= StHot;
       endcase
     end
@@ -227,7 +233,7 @@ module nkv_page_accept
           (32'(PageHeaderBytes) + header_q.payload_bytes + 32'(PageGrainBytes) - 32'd1) &
           ~(32'(PageGrainBytes) - 32'd1);
     end
-    if (state_q == StJudge) begin
+    if (judges) begin
       record_q <= '{
           visit: pending_visit_i,
           verdict: '{status: status, detail: 64'(index)},

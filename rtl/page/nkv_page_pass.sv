@@ -49,6 +49,8 @@ module nkv_page_pass
 
   output logic           done_o,
   output logic [31:0]    bursts_o,        // Of headers and arrays of the pages so far.
+  output logic [31:0]    value_bursts_o,  // With plan.value_rows: of values,
+  output logic [31:0]    sum_bursts_o,    // and of sums.
   output logic           nonfinite_o,     // A token in sight has a key that is not finite.
   output logic           failed_o,
   output page_failure_t  failure_o
@@ -56,7 +58,7 @@ module nkv_page_pass
 
   // ---- Headers, fetched and judged ----
   // Room for every header under way, so that none holds up the bodies that come behind it.
-  localparam int unsigned HeadersAhead = 4;
+  localparam int unsigned HeadersAhead = PagesAhead / 2;
   logic       waiting_valid, waiting_ready;
   read_beat_t waiting;
   logic [$clog2(2*HeadersAhead):0] unused_waiting;
@@ -172,6 +174,8 @@ module nkv_page_pass
     .body_ready_i,
     .body_o,
     .bursts_o        (stream_bursts),
+    .value_bursts_o,
+    .sum_bursts_o,
     .request_valid_o (stream_request_valid),
     .request_ready_i (body_request_ready),
     .request_o       (stream_request),

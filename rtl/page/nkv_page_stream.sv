@@ -4,7 +4,8 @@
 // announced to whoever takes its bursts.
 //
 // With `plan.rows` the arrays are followed by the key rows of the visit's tokens, which have no
-// checksum of their own.
+// checksum of their own; with `plan.value_rows` by their value rows too, and by V_SUM if the visit wants
+// sums, while a visit without tokens wants none of the arrays.
 
 module nkv_page_stream
   import nkv_abi_pkg::*;
@@ -23,6 +24,8 @@ module nkv_page_stream
 
   output logic          begun_o,         // The record's body has been announced.
   output logic [31:0]   bursts_o,        // Of headers and arrays, since clear_i.
+  output logic [31:0]   value_bursts_o,  // With plan.value_rows those of values apart,
+  output logic [31:0]   sum_bursts_o,    // and of sums.
 
   output logic          body_valid_o,
   input  logic          body_ready_i,
@@ -42,20 +45,39 @@ module nkv_page_stream
 
   typedef logic [3:0] array_t;
 
-  array_t array_q;
+  typedef enum logic [1:0] {
+    StArrays,
+    StKeyRows,
+    StValueRows,
+    StSums
+  } state_e;
+
+  state_e state_q;
   wire page_header_t header = record_i.header;
   wire is_compressed = header.codec != CodecNone;
-  wire reads_payload = is_compressed && plan_i.compressed;
-  wire wanted = is_compressed ? reads_payload : plan_i.whole[array_q];
+  wire any_rows = record_i.visit.tokens != '0;
 
-  wire [31:0] bytes = is_compressed ? header.payload_bytes : record_i.bytes[array_q];
-  wire [31:0] offset = is_compressed ? 32'(PageHeaderBytes) : record_i.offset[array_q];
+  // ---- Arrays, ascending; a compressed payload counts as one ----
+  logic [PageArrayCount-1:0] done_q;  // Arrays that have been asked for.
+  logic [PageArrayCount-1:0] wanted, left;
+  array_t array;
+  always_comb begin
+    wanted = is_compressed ? PageArrayCount'(plan_i.compressed)
+        : plan_i.value_rows && !any_rows ? '0 : plan_i.whole;
+    left = wanted & ~done_q;
+    array = '0;
+    for (int i = int'(PageArrayCount) - 1; i >= 0; i--) if (left[i]) array = array_t'(i);
+    if (state_q == StSums) array = array_t'(PageArrayVSum);
+  end
+  wire no_array_left = (left & (left - 1'b1)) == '0;  // But this one, if there is one.
+
+  wire [31:0] bytes = is_compressed ? header.payload_bytes : record_i.bytes[array];
+  wire [31:0] offset = is_compressed ? 32'(PageHeaderBytes) : record_i.offset[array];
   wire [31:0] rest = bytes % BurstBytes;
   wire nothing = bytes == '0;
-  wire last_array = is_compressed || array_q == array_t'(PageArrayCount - 1);
 
   always_comb begin
-    unique case (32'(array_q))
+    unique case (32'(array))
       PageArrayKDigest: expect_crc_o = header.crc_k_digest;
       PageArrayKPlane0: expect_crc_o = header.crc_k_plane[0];
       PageArrayKPlane1: expect_crc_o = header.crc_k_plane[1];
@@ -75,14 +97,18 @@ module nkv_page_stream
   end
 
   // ---- Chosen rows, after the arrays ----
-  logic       arrays_done_q, row_valid, rows_ready, unused_row_last, unused_row_shared;
+  logic       row_valid, rows_ready, unused_row_last, unused_row_shared;
   logic [$clog2(PageTokens)-1:0] row;
   logic [2:0] row_bursts, unused_row_start;
   logic [7:0] row_burst;
-  wire [31:0] k_row_bytes = row_bytes(header.k_form, header.dtype, 32'(header.head_dim));
-  wire        rows_now = record_valid_i && arrays_done_q;
+  wire        of_values = state_q == StValueRows;
+  wire [31:0] one_row_bytes = of_values
+      ? row_bytes(header.v_form, header.dtype, 32'(header.value_dim))
+      : row_bytes(header.k_form, header.dtype, 32'(header.head_dim));
+  wire        rows_now = record_valid_i && (state_q == StKeyRows || of_values);
   wire        row_needs_read = row_valid && row_bursts != '0;
   wire        row_done = row_valid && (request_ready_i || row_bursts == '0);
+  wire array_t rows_array = of_values ? array_t'(PageArrayVRows) : array_t'(PageArrayKRows);
 
   nkv_row_places u_rows (
     .clk_i,
@@ -91,7 +117,7 @@ module nkv_page_stream
     .valid_i     (rows_now),
     .ready_o     (rows_ready),
     .rows_i      (record_i.visit.tokens),
-    .granules_i  (k_row_bytes[8:3]),
+    .granules_i  (one_row_bytes[8:3]),
     .row_valid_o (row_valid),
     .row_ready_i (row_done),
     .row_o       (row),
@@ -109,6 +135,8 @@ module nkv_page_stream
       page: record_i.visit.page,
       tokens: record_i.visit.tokens,
       nonfinite: header.nonfinite,
+      sums: record_i.visit.sums,
+      v_exponent: header.v_exponent,
       crc_hot: header.crc_hot,
       k_form: header.k_form,
       v_form: header.v_form,
@@ -116,7 +144,8 @@ module nkv_page_stream
       k_step_exponent: header.k_step_exponent
   };
 
-  wire needed = record_valid_i && announced_q && !arrays_done_q && wanted;
+  wire needed = record_valid_i && announced_q &&
+      (state_q == StSums || (state_q == StArrays && left != '0));
   assign request_valid_o = row_needs_read || (needed && !nothing && expect_ready_i);
   assign expect_valid_o = needed && (nothing || request_ready_i);
   assign expect_nothing_o = nothing;
@@ -124,7 +153,7 @@ module nkv_page_stream
   always_comb begin
     request_o.tag = '{
         sink: SinkArray,
-        array: array_q,
+        array: array,
         whole: 1'b1,
         page: record_i.visit.page,
         page_last: 1'b0,
@@ -135,47 +164,75 @@ module nkv_page_stream
     request_o.bursts = bursts_of(bytes);
     request_o.address = record_i.address + 64'(offset);
     if (rows_now) begin
-      request_o.tag.array = array_t'(PageArrayKRows);
+      request_o.tag.array = rows_array;
       request_o.tag.whole = 1'b0;
       request_o.tag.token = row;
       request_o.tag.last_bytes = 7'(BurstBytes);
       request_o.bursts = burst_count_t'(row_bursts);
-      request_o.address = record_i.address + 64'(record_i.offset[PageArrayKRows]) +
+      request_o.address = record_i.address + 64'(record_i.offset[rows_array]) +
           64'({row_burst, 6'b0});
     end
   end
 
-  wire step = record_valid_i && announced_q && !arrays_done_q &&
-      (!wanted || (expect_valid_o && expect_ready_i));
-  assign record_ready_o = rows_now ? rows_ready : step && last_array && !plan_i.rows;
+  // ---- One after the other ----
+  wire asked = expect_valid_o && expect_ready_i;
+  wire arrays_end = announced_q && (left == '0 || (asked && no_array_left));
+  wire reads_values = plan_i.value_rows && header.v_form != RowFormNone;
+  logic step;
+  state_e next;
+  always_comb begin
+    unique case (state_q)
+      StArrays: step = record_valid_i && arrays_end;
+      StSums: step = asked;
+      default: step = rows_now && rows_ready;
+    endcase
+    // After the arrays come rows, if there are any, after those sums.
+    if (state_q == StArrays && plan_i.rows && any_rows) next = StKeyRows;
+    else if (state_q == StKeyRows && reads_values) next = StValueRows;
+    else if (state_q != StSums && record_i.visit.sums) next = StSums;
+    else next = StArrays;
+  end
+  assign record_ready_o = step && next == StArrays;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      array_q <= '0;
+      state_q <= StArrays;
+      done_q <= '0;
       announced_q <= 1'b0;
-      arrays_done_q <= 1'b0;
     end else if (clear_i || record_ready_o) begin
-      array_q <= '0;
+      state_q <= StArrays;
+      done_q <= '0;
       announced_q <= 1'b0;
-      arrays_done_q <= 1'b0;
     end else begin
-      if (step) array_q <= array_q + 1'b1;
-      if (step && last_array) arrays_done_q <= 1'b1;
+      if (step) state_q <= next;
+      if (asked && state_q == StArrays) done_q[array] <= 1'b1;
       if (body_valid_o && body_ready_i) announced_q <= 1'b1;
     end
   end
 
+  wire counts_as_value = plan_i.value_rows &&
+      request_o.tag.array inside {array_t'(PageArrayVExponents), array_t'(PageArrayVRows)};
+  wire counts_as_sum = plan_i.value_rows && request_o.tag.array == array_t'(PageArrayVSum);
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       bursts_o <= '0;
+      value_bursts_o <= '0;
+      sum_bursts_o <= '0;
     end else if (clear_i) begin
       bursts_o <= '0;
+      value_bursts_o <= '0;
+      sum_bursts_o <= '0;
     end else begin
       if (body_valid_o && body_ready_i) bursts_o <= bursts_o + 32'(header_bursts_i);
-      if (request_valid_o && request_ready_i) bursts_o <= bursts_o + 32'(request_o.bursts);
+      if (request_valid_o && request_ready_i) begin
+        if (counts_as_value) value_bursts_o <= value_bursts_o + 32'(request_o.bursts);
+        else if (counts_as_sum) sum_bursts_o <= sum_bursts_o + 32'(request_o.bursts);
+        else bursts_o <= bursts_o + 32'(request_o.bursts);
+      end
     end
   end
 
-  wire unused = ^{plan_i.scan, plan_i.planes, k_row_bytes, record_i.verdict, record_i.total_bytes, header};
+  wire unused = ^{plan_i.scan, plan_i.planes, one_row_bytes, record_i.verdict, record_i.total_bytes,
+                  header};
 
 endmodule

@@ -48,7 +48,11 @@ module nkv_visible_pages
   wire step = busy_q && !at_end && (in_sight == '0 || visit_ready_i);
 
   assign visit_valid_o = busy_q && !at_end && in_sight != '0;
-  assign visit_o = '{page: page_index_t'(first_q >> $clog2(PageTokens)), tokens: in_sight};
+  assign visit_o = '{
+      page: page_index_t'(first_q >> $clog2(PageTokens)),
+      tokens: in_sight,
+      sums: 1'b0
+  };
   assign done_o = !busy_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -1,9 +1,10 @@
 // One pass over stored midpoints: of each page that comes, the tokens whose midpoint is at least
 // its row's threshold in some row (ARITHMETIC.md, section 6), among those that came with it.
 //
-// BEST compares with the lower edge of bin T. ALIVE compares with tau16 - radius: a midpoint of
-// +32767 passes by itself, as tau16 is at most 32767. 4 cycles a page, 1 for a page without tokens;
-// a page's answer comes 9 cycles after it, in order.
+// BEST compares with the lower edge of bin T; for a tail (section 7) saturated midpoints pass too, and
+// all tokens of a page of which not all came. ALIVE compares with tau16 - radius: a midpoint of +32767
+// passes by itself, as tau16 is at most 32767. 4 cycles a page, 1 for a page without tokens; a page's
+// answer comes 9 cycles after it, in order.
 
 module nkv_midpoint_scan
   import nkv_abi_pkg::*;
@@ -14,6 +15,8 @@ module nkv_midpoint_scan
   input  logic      rst_ni,
 
   input  logic      alive_i,            // ALIVE, else BEST
+  input  logic      tail_i,
+  input  logic      no_best_i,          // A tail of saturated midpoints alone.
   input  logic [RowBits:0] rows_i,      // Rows that count
   input  bin_t      threshold_i[Rows],
   input  midpoint_t tau_i[Rows],
@@ -81,7 +84,8 @@ module nkv_midpoint_scan
       for (int r = 0; r < int'(Rows); r++) begin
         logic signed [17:0] bound;
         bound = 18'(tau_i[r]) - signed'({2'b0, radius_i[r]});
-        if (!alive_i) least_q[r] <= {~threshold_i[r][11], threshold_i[r][10:0], 4'b0};
+        if (no_best_i) least_q[r] <= 16'sh7fff;
+        else if (!alive_i) least_q[r] <= {~threshold_i[r][11], threshold_i[r][10:0], 4'b0};
         else least_q[r] <= bound < -18'sd32768 ? 16'sh8000 : bound[15:0];
       end
     end
@@ -92,7 +96,9 @@ module nkv_midpoint_scan
   logic [ScanTokens-1:0] reaches_4;
   logic [PageTokens-ScanTokens-1:0] before_q;
   page_tokens_t answer;
-  assign answer = '{page: stage_4.page, tokens: {reaches_4, before_q} & stage_4.tokens};
+  wire whole = tail_i && stage_4.tokens != '1;
+  wire tokens_t answered = stage_4.tokens & ({PageTokens{whole}} | {reaches_4, before_q});
+  assign answer = '{page: stage_4.page, tokens: answered, rest: answered != stage_4.tokens};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) valid_q <= '0;
@@ -111,7 +117,8 @@ module nkv_midpoint_scan
       if (stage_2.tokens != '0) begin
         for (int t = 0; t < int'(ScanTokens); t++) begin
           for (int r = 0; r < int'(Rows); r++) begin
-            reaches_3[t][r] <= midpoint_i[r][t] >= least_q[r] && (RowBits + 1)'(r) < rows_i;
+            reaches_3[t][r] <= (RowBits + 1)'(r) < rows_i && (midpoint_i[r][t] >= least_q[r] ||
+                                (tail_i && midpoint_i[r][t] == -16'sh7fff));
           end
         end
       end
@@ -142,7 +149,7 @@ module nkv_midpoint_scan
   );
 
   // verilator lint_off UNUSEDSIGNAL
-  wire unused = &{1'b0, answers_ready, answers_held, stage_4.word};
+  wire unused = &{1'b0, answers_ready, answers_held, stage_4.word, current_q.rest};
   // verilator lint_on UNUSEDSIGNAL
 
 endmodule

@@ -65,8 +65,14 @@ module nkv_scan
   output constant_t reference_o[Rows],
   output shift_t    shift_o[Rows],
 
-  // While no operation runs: a word of midpoints, 16 tokens of all rows, two cycles later.
+  // What midpoints a tail's reference comes from, since OpStart.
+  output logic      ranged_o,
+  output midpoint_t highest_o[Rows],
+  output midpoint_t lowest_o[Rows],
+
+  // A word of midpoints, 16 tokens of all rows, two cycles after the read is granted, for a cycle.
   input  logic       read_i,
+  output logic       read_ready_o,
   input  page_t      read_page_i,
   input  logic [1:0] read_word_i,
   output midpoint_t  midpoint_o[Rows][ScanTokens]
@@ -408,6 +414,21 @@ module nkv_scan
     .page_done_o(page_done)
   );
 
+  assign read_ready_o = !pass_fetch && !fetch;
+
+  nkv_midpoint_range u_range (
+    .clk_i,
+    .rst_ni(run_rst_n),
+    .clear_i(starts),
+    .valid_i(write),
+    .half_i(write_half),
+    .midpoint_i(write_data),
+    .visible_i(write_visible),
+    .any_o(ranged_o),
+    .highest_o,
+    .lowest_o
+  );
+
   nkv_midpoint_memory u_memory (
     .clk_i,
     .write_i(write),
@@ -415,7 +436,7 @@ module nkv_scan
     .write_quad_i(write_quad),
     .write_half_i(write_half),
     .write_data_i(write_data),
-    .read_all_i(pass_fetch || (read_i && !running_q)),
+    .read_all_i(pass_fetch || (read_i && read_ready_o)),
     .read_quad_i(fetch),
     .read_page_i(pass_fetch ? pass_page : fetch ? fetch_page : read_page_i),
     .read_word_i(pass_fetch ? pass_word : fetch ? fetch_quad[QuadBits-1:2] : read_word_i),
@@ -478,6 +499,8 @@ module nkv_scan
     .clk_i,
     .rst_ni(run_rst_n),
     .alive_i(op_q == OpAlive),
+    .tail_i(settings_q.tail),
+    .no_best_i(settings_q.no_best),
     .rows_i(settings_q.rows),
     .threshold_i(threshold_o),
     .tau_i(tau_o),

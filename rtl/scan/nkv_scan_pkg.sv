@@ -65,6 +65,8 @@ package nkv_scan_pkg;
     logic       statistical;   // Radius by z, else certified
     logic [7:0] z;             // Sixteenths of a standard deviation, not 0
     logic [7:0] key_exponent;  // Ek
+    logic       tail;          // BEST gives saturated tokens too, pages that come in part whole,
+    logic       no_best;       // and nothing else.
   } settings_t;
 
   // A page of SCAN or REFINE, in the order in which its bursts come.
@@ -93,6 +95,7 @@ package nkv_scan_pkg;
   typedef struct packed {
     page_t   page;
     tokens_t tokens;
+    logic    rest;    // Given: some that were taken are not among them.
   } page_tokens_t;
 
   typedef enum logic [2:0] {

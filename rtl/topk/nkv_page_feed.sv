@@ -47,6 +47,7 @@ module nkv_page_feed
   assign page_o = seen_visit.page;
   assign valid_o = looked_up_q;
   assign visit_o.page = seen_visit.page;
+  assign visit_o.sums = 1'b0;
   assign visit_o.tokens = take_set_i && take_visible_i ? visible_i & ~set_i :
       take_set_i ? set_i : visible_i;
   assign done_o = pages_done;
@@ -57,6 +58,6 @@ module nkv_page_feed
     else looked_up_q <= seen && !(valid_o && ready_i);
   end
 
-  wire unused_tokens = ^seen_visit.tokens;
+  wire unused_visit = ^{seen_visit.tokens, seen_visit.sums};
 
 endmodule

@@ -38,6 +38,6 @@ module nkv_page_set
     crc_hot_o <= crc_hot[crc_page_i];
   end
 
-  wire unused_body = ^body_i;
+  wire unused = ^{body_i, set_tokens_i.sums};
 
 endmodule

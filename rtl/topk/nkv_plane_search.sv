@@ -10,6 +10,8 @@ module nkv_plane_search
   import nkv_scan_pkg::scan_page_t;
   import nkv_scan_pkg::burst_tag_t;
   import nkv_scan_pkg::page_tokens_t;
+  import nkv_scan_pkg::midpoint_t;
+  import nkv_scan_pkg::ScanTokens;
 (
   input  logic          clk_i,
   input  logic          rst_ni,
@@ -32,6 +34,14 @@ module nkv_plane_search
   input  score_t        tau_score_i[Rows],
   output nkv_scan_pkg::constant_t reference_o[Rows],
   output nkv_scan_pkg::shift_t    shift_o[Rows],
+  output logic          ranged_o,          // Midpoints have come; those that are not saturated:
+  output midpoint_t     highest_o[Rows],
+  output midpoint_t     lowest_o[Rows],
+  input  logic          read_i,            // Words of midpoints (nkv_scan).
+  output logic          read_ready_o,
+  input  page_index_t   read_page_i,
+  input  logic [1:0]    read_word_i,
+  output midpoint_t     midpoint_o[Rows][ScanTokens],
 
   input  logic          record_valid_i,
   output logic          record_ready_o,
@@ -141,9 +151,8 @@ module nkv_plane_search
 
   page_tokens_t chosen;
   nkv_scan_pkg::bin_t unused_threshold[Rows];
-  nkv_scan_pkg::midpoint_t unused_tau[Rows];
-  nkv_scan_pkg::midpoint_t unused_midpoint[Rows][nkv_scan_pkg::ScanTokens];
-  assign chosen_o = '{page: chosen.page, tokens: chosen.tokens};
+  midpoint_t unused_tau[Rows];
+  assign chosen_o = '{page: chosen.page, tokens: chosen.tokens, sums: chosen.rest};
 
   nkv_scan u_scan (
     .clk_i         (scan_clk),
@@ -168,7 +177,7 @@ module nkv_plane_search
     .burst_tag_i   (burst_tag),
     .choose_valid_i,
     .choose_ready_o,
-    .choose_i      ('{page: choose_i.page, tokens: choose_i.tokens}),
+    .choose_i      ('{page: choose_i.page, tokens: choose_i.tokens, rest: 1'b0}),
     .chosen_valid_o,
     .chosen_ready_i,
     .chosen_o      (chosen),
@@ -176,12 +185,16 @@ module nkv_plane_search
     .tau_o         (unused_tau),
     .reference_o,
     .shift_o,
-    .read_i        (1'b0),
-    .read_page_i   ('0),
-    .read_word_i   ('0),
-    .midpoint_o    (unused_midpoint)
+    .ranged_o,
+    .highest_o,
+    .lowest_o,
+    .read_i,
+    .read_ready_o,
+    .read_page_i,
+    .read_word_i,
+    .midpoint_o
   );
 
-  wire unused_beat = ^{beat_i.fault, beat_i.poison};
+  wire unused = ^{beat_i.fault, beat_i.poison, choose_i.sums};
 
 endmodule

@@ -5,6 +5,9 @@
 //
 // FULL reads every visible row and ranks. Begins when the query rows and the page list are on chip. A
 // page that fails ends the command with its verdict once the pass is over; nothing is written then.
+//
+// For ATTEND TAIL (section 7), whose command has its fields at the same places, it scans and visits the
+// pages with their exact tokens, and leaves the rest to nkv_attend.
 
 module nkv_topk
   import nkv_abi_pkg::*;
@@ -13,6 +16,8 @@ module nkv_topk
   import nkv_scan_pkg::op_t;
   import nkv_scan_pkg::planes_t;
   import nkv_scan_pkg::scan_page_t;
+  import nkv_scan_pkg::midpoint_t;
+  import nkv_scan_pkg::ScanTokens;
 (
   input  logic           clk_i,
   input  logic           rst_ni,
@@ -25,6 +30,8 @@ module nkv_topk
 
   input  logic           start_i,
   input  topk_command_t  command_i,         // Checked; held until done, as all that follows.
+  input  logic           tail_i,            // It is an ATTEND TAIL,
+  input  logic [15:0]    value_dim_i,       // with this many channels of values.
   input  exponent_t      query_exponent_i[Rows],
   input  exponent_t      key_exponent_i,    // Ek
   output logic           done_o,            // For one cycle.
@@ -43,6 +50,8 @@ module nkv_topk
   input  logic           pass_failed_i,
   input  page_failure_t  pass_failure_i,
   input  logic [31:0]    pass_bursts_i,
+  input  logic [31:0]    pass_value_bursts_i,
+  input  logic [31:0]    pass_sum_bursts_i,
   input  logic           pass_nonfinite_i,
   input  page_index_t    scanned_page_i,
   output logic [31:0]    scanned_crc_o,
@@ -51,6 +60,7 @@ module nkv_topk
   output logic           body_ready_o,
   input  page_body_t     body_i,
 
+  output logic           scans_o,           // Bodies are those of a scan.
   output logic           no_rows_o,         // For now no row is scored.
 
   // Refining goes past the passes: entries are looked up, bursts asked for.
@@ -65,6 +75,22 @@ module nkv_topk
   input  logic           beat_valid_i,
   output logic           beat_ready_o,
   input  read_beat_t     beat_i,
+
+  // TAIL: what nkv_attend takes of the midpoints, and pages with tokens that are not read.
+  output logic           ranged_o,
+  output nkv_scan_pkg::constant_t reference_o[Rows],
+  output nkv_scan_pkg::shift_t    shift_o[Rows],
+  output midpoint_t      highest_o[Rows],
+  output midpoint_t      lowest_o[Rows],
+  input  logic           visits_wait_i,     // No visit yet.
+  output logic           rest_valid_o,
+  input  logic           rest_ready_i,
+  output visit_t         rest_o,
+  input  logic           read_i,
+  output logic           read_ready_o,
+  input  page_index_t    read_page_i,
+  input  logic [1:0]     read_word_i,
+  output midpoint_t      midpoint_o[Rows][ScanTokens],
 
   // Rows to score, and their scores (nkv_key_scores).
   output logic           page_valid_o,
@@ -87,6 +113,7 @@ module nkv_topk
     StStart,       // The plane stage is told what holds for the command.
     StScanOp,
     StScan,
+    StTail,        // TAIL: until visits may be made.
     StSelect,      // Selectors begin; in FULL only if no row has begun them.
     StThreshold,
     StBest,        // The best 2k midpoints, and their rows.
@@ -113,11 +140,12 @@ module nkv_topk
   logic [PageIndexBits:0]  alive_pages;
   outcome_t outcome_q;
 
-  wire is_full = command_i.mode == SelectFull;
-  wire planes_t scan_planes =
+  localparam planes_t TailPlanes = 3'd2;
+  wire is_full = !tail_i && command_i.mode == SelectFull;
+  wire planes_t scan_planes = tail_i ? TailPlanes :
       command_i.planes == '0 ? planes_t'(TopkPlanes) : planes_t'(command_i.planes);
   wire [15:0] top_k = command_i.top_k;
-  wire [13:0] seeds_wanted = 14'(top_k) << 1;
+  wire [13:0] seeds_wanted = tail_i ? 14'(top_k) : 14'(top_k) << 1;
 
   // ---- Sets of tokens ----
   logic        feed_start, feed_valid, feed_ready, feed_done, set_write;
@@ -204,6 +232,14 @@ module nkv_topk
     .tau_score_i   (tau_score),
     .reference_o   (reference),
     .shift_o       (shift),
+    .ranged_o,
+    .highest_o,
+    .lowest_o,
+    .read_i,
+    .read_ready_o,
+    .read_page_i,
+    .read_word_i,
+    .midpoint_o,
     .record_valid_i(scan_record_valid || refine_record_valid),
     .record_ready_o(scan_record_ready),
     .record_i      (in_scan ? scan_record : refine_record),
@@ -217,6 +253,8 @@ module nkv_topk
     .chosen_ready_i(chosen_ready),
     .chosen_o      (chosen)
   );
+  assign reference_o = reference;
+  assign shift_o = shift;
   // A pass that failed is drained.
   assign beat_ready_o = scan_burst_ready || pass_failed_i;
 
@@ -248,7 +286,8 @@ module nkv_topk
   );
   assign entry_page_o = feed.page;
   assign refining_o = is_refine;
-  assign no_rows_o = state_q inside {StScanOp, StScan, StSelect, StThreshold, StRank, StFreeze, StAlive,
+  assign scans_o = in_scan;
+  assign no_rows_o = state_q inside {StScanOp, StScan, StTail, StSelect, StThreshold, StRank, StFreeze, StAlive,
                                      StRefine, StFinish, StResult, StWrite};
 
   // Bursts that refining has asked for and that have not come, and whether one came with poison.
@@ -279,8 +318,13 @@ module nkv_topk
   wire past_scan = (state_q == StBest && all_seeds_q) || state_q == StLeft;
   wire visit_t picked = past_scan ? feed : chosen;
   wire picked_valid = past_scan ? feed_valid && begun_q : chosen_valid;
-  wire picked_ready = state_q == StAlive || picked.tokens == '0 || visit_ready_i;
+  // A visit and the tokens that it leaves go together.
+  wire is_visit = picked.tokens != '0 || (tail_i && picked.sums);
+  wire rest_waits = tail_i && picked.sums && !rest_ready_i;
+  wire picked_ready = state_q == StAlive || !is_visit || (visit_ready_i && !rest_waits);
   wire picked_taken = picked_valid && picked_ready;
+  assign rest_valid_o = visits_o && picked_valid && tail_i && picked.sums && visit_ready_i;
+  assign rest_o = '{page: picked.page, tokens: ~picked.tokens, sums: 1'b1};
 
   assign choose_valid = through_scan && begun_q && feed_valid;
   assign chosen_ready = picked_ready;
@@ -296,15 +340,15 @@ module nkv_topk
   logic [PageIndexBits:0] picked_q;
   wire all_picked = picked_q == pages;
   assign visits_o = state_q inside {StBest, StLeft};
-  assign visit_valid_o = visits_o && picked_valid && picked.tokens != '0;
-  assign visit_o = picked;
+  assign visit_valid_o = visits_o && picked_valid && is_visit && !rest_waits;
+  assign visit_o = '{page: picked.page, tokens: picked.tokens, sums: tail_i && picked.sums};
   assign visits_end_o = begun_q && all_picked;
 
   // ---- Bodies: of a scan to the plane stage, of rows to the scorer ----
   logic bodies_valid, bodies_pop, bodies_ready;
   page_body_t scored_body;
   logic page_fifo_ready;
-  logic [3:0] unused_page_used, bodies_used;
+  logic [$clog2(PagesAhead):0] unused_page_used, bodies_used;
   wire rows_pass = state_q inside {StBest, StLeft, StFull};
 
   assign body_ready_o = rows_pass ? page_fifo_ready && bodies_ready : in_scan && scan_record_ready;
@@ -313,12 +357,12 @@ module nkv_topk
 
   nkv_fifo #(
     .T(page_body_t),
-    .Depth(8)
+    .Depth(PagesAhead)
   ) u_pages (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .in_valid_i (rows_body),
+    .in_valid_i (rows_body && !tail_i),
     .in_ready_o (page_fifo_ready),
     .in_data_i  (body_i),
     .out_valid_o(page_valid_o),
@@ -330,12 +374,12 @@ module nkv_topk
 
   nkv_fifo #(
     .T(page_body_t),
-    .Depth(8)
+    .Depth(PagesAhead)
   ) u_bodies (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .in_valid_i (rows_body),
+    .in_valid_i (rows_body && !tail_i),
     .in_ready_o (bodies_ready),
     .in_data_i  (body_i),
     .out_valid_o(bodies_valid),
@@ -417,13 +461,15 @@ module nkv_topk
   );
 
   // ---- What each state starts ----
-  logic [PageArrayCount-1:0] exponents_only, full_arrays;
+  logic [PageArrayCount-1:0] exponents_only, full_arrays, tail_arrays;
   always_comb begin
     exponents_only = '0;
     exponents_only[PageArrayKExponents] = 1'b1;
     full_arrays = exponents_only;
     full_arrays[PageArrayKRows] = 1'b1;
     full_arrays[PageArrayKeyScales] = 1'b1;
+    tail_arrays = exponents_only;
+    tail_arrays[PageArrayVExponents] = 1'b1;
   end
 
   wire passes = state_q inside {StScan, StFull, StBest, StLeft};
@@ -439,14 +485,15 @@ module nkv_topk
           whole_header: !in_scan,
           any_codec: 1'b0,
           keys: in_scan || state_q == StFull,
-          values: 1'b0,
+          values: tail_i && in_scan,
           head_dim: command_i.head_dim,
-          value_dim: '0
+          value_dim: value_dim_i
       },
       plan: '{
-          whole: state_q == StFull ? full_arrays : exponents_only,
+          whole: state_q == StFull ? full_arrays : tail_i ? tail_arrays : exponents_only,
           compressed: 1'b0,
           rows: state_q inside {StBest, StLeft},
+          value_rows: tail_i,
           scan: in_scan,
           planes: scan_planes
       },
@@ -463,9 +510,11 @@ module nkv_topk
         rows: group_t'(command_i.group),
         blocks: command_i.head_dim[7:4],
         planes: scan_planes,
-        statistical: command_i.mode == SelectStatistical,
+        statistical: !tail_i && command_i.mode == SelectStatistical,
         z: command_i.z == '0 ? 8'd64 : command_i.z,
-        key_exponent: key_exponent_i
+        key_exponent: key_exponent_i,
+        tail: tail_i,
+        no_best: tail_i && top_k == '0
     };
     op.pages = is_refine ? alive_pages : pages;
     op.planes = is_refine ? planes_q + 3'd1 : planes_q;
@@ -536,7 +585,7 @@ module nkv_topk
         end
         StStart: begin
           if (begins && op_ready) started_q <= 1'b1;
-          if (op_over && query_taken) go_to(pages == '0 ? StSelect : StScanOp);
+          if (op_over && query_taken) go_to(pages != '0 ? StScanOp : tail_i ? StDone : StSelect);
         end
         StScanOp: if (begins && op_ready) go_to(StScan);
         StScan: begin
@@ -544,7 +593,7 @@ module nkv_topk
             outcome_q.stream_bursts <= pass_bursts_i;
             outcome_q.flags[CompletionFlagNonfinite] <= pass_nonfinite_i;
             if (pass_failed_i) go_to(StFail);
-            else if (op_ready) go_to(StSelect);
+            else if (op_ready) go_to(tail_i ? StTail : StSelect);
           end
         end
         StSelect: begin
@@ -555,12 +604,25 @@ module nkv_topk
             else go_to(StThreshold);
           end
         end
+        StTail: begin
+          all_seeds_q <= visible_q <= (ListTokensLog2 + 1)'(seeds_wanted);
+          if (visible_q == '0) go_to(StDone);
+          else if (!visits_wait_i) begin
+            go_to(top_k == '0 || visible_q <= (ListTokensLog2 + 1)'(seeds_wanted) ? StBest
+                                                                                  : StThreshold);
+          end
+        end
         StThreshold: if (op_over) go_to(StBest);
         StBest: begin
           after_scores_q <= all_seeds_q ? StFinish : StRank;
           if (begun_q && pass_done_i && (all_seeds_q || op_ready)) begin
             outcome_q.exact_bursts <= pass_bursts_i;
             go_to(StScores);
+            if (tail_i) begin
+              outcome_q.value_bursts <= pass_value_bursts_i;
+              outcome_q.stream_bursts <= outcome_q.stream_bursts + pass_sum_bursts_i;
+              go_to(pass_failed_i ? StFail : StDone);
+            end
           end
         end
         StScores: begin

@@ -16,6 +16,8 @@ module nkv_scan_bench
   input  logic        op_statistical_i,
   input  logic [7:0]  op_z_i,
   input  logic [7:0]  op_key_exponent_i,
+  input  logic        op_tail_i,
+  input  logic        op_no_best_i,
   input  logic [9:0]  op_pages_i,
   input  logic [2:0]  op_planes_i,
   input  logic [13:0] op_count_i,
@@ -50,13 +52,19 @@ module nkv_scan_bench
   input  logic        chosen_ready_i,
   output logic [8:0]  chosen_page_o,
   output logic [63:0] chosen_tokens_o,
+  output logic        chosen_rest_o,
 
   output logic [11:0] threshold_o[Rows],
   output logic [15:0] tau_o[Rows],
   output logic [28:0] reference_o[Rows],
   output logic [3:0]  shift_o[Rows],
 
+  output logic        ranged_o,
+  output logic [15:0] highest_o[Rows],
+  output logic [15:0] lowest_o[Rows],
+
   input  logic        read_i,
+  output logic        read_ready_o,
   input  logic [8:0]  read_page_i,
   input  logic [1:0]  read_word_i,
   output logic [15:0] midpoint_o[Rows][ScanTokens]
@@ -67,14 +75,15 @@ module nkv_scan_bench
   burst_tag_t tag;
   page_tokens_t choose, chosen;
   score_t tau_score[Rows];
-  midpoint_t tau[Rows];
+  midpoint_t tau[Rows], highest[Rows], lowest[Rows];
   constant_t reference[Rows];
   midpoint_t midpoint[Rows][ScanTokens];
 
   always_comb begin
     op.op = op_e'(op_i);
     op.settings = '{rows: op_rows_i, blocks: op_blocks_i, planes: op_scan_planes_i,
-                    statistical: op_statistical_i, z: op_z_i, key_exponent: op_key_exponent_i};
+                    statistical: op_statistical_i, z: op_z_i, key_exponent: op_key_exponent_i,
+                    tail: op_tail_i, no_best: op_no_best_i};
     op.pages = op_pages_i;
     op.planes = op_planes_i;
     op.count = op_count_i;
@@ -82,13 +91,16 @@ module nkv_scan_bench
                step_exponent: record_step_exponent_i, first: record_first_i};
     tag = '{kind: burst_is_plane_i ? BurstPlane : BurstDigest, plane: burst_plane_i,
             quad: burst_quad_i, last: burst_last_i};
-    choose = '{page: choose_page_i, tokens: choose_tokens_i};
+    choose = '{page: choose_page_i, tokens: choose_tokens_i, rest: 1'b0};
     for (int r = 0; r < int'(Rows); r++) tau_score[r] = tau_score_i[r][59:0];
   end
   assign chosen_page_o = chosen.page;
   assign chosen_tokens_o = chosen.tokens;
+  assign chosen_rest_o = chosen.rest;
   for (genvar r = 0; r < Rows; r++) begin : gen_rows
     assign tau_o[r] = tau[r];
+    assign highest_o[r] = highest[r];
+    assign lowest_o[r] = lowest[r];
     assign reference_o[r] = reference[r];
     for (genvar t = 0; t < ScanTokens; t++) begin : gen_tokens
       assign midpoint_o[r][t] = midpoint[r][t];
@@ -105,6 +117,8 @@ module nkv_scan_bench
     .tau_o(tau),
     .reference_o(reference),
     .midpoint_o(midpoint),
+    .highest_o(highest),
+    .lowest_o(lowest),
     .*
   );
 
