@@ -135,7 +135,7 @@ module nkv_attend_logits
   assign rest_ready_o = rest_comes;
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
-    logit_t memory[Queue];
+    (* ram_style = "block" *) logit_t memory[Queue];
     logit_t logit_q;
     wire logit_t rest = {rest_i[r].whole, LogitFractionBits'(0)};
     always_ff @(posedge clk_i) begin

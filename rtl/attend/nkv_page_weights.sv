@@ -124,9 +124,9 @@ module nkv_page_weights
   assign pushed_o = valid[0] && step[0].last;
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
-    weight_t weights[Queue];
-    shift_t  shifts[Queue];
-    units_t  unit_sums[Queue];
+    (* ram_style = "distributed" *) weight_t weights[Queue];
+    (* ram_style = "distributed" *) shift_t  shifts[Queue];
+    (* ram_style = "distributed" *) units_t  unit_sums[Queue];
     always_ff @(posedge clk_i) begin
       if (valid[0] && (step[0].hidden || step[0].phase == phase_t'(r / Units))) begin
         weights[write_q] <= step[0].hidden ? '0 : weight[r%Units];

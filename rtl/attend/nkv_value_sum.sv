@@ -194,7 +194,7 @@ module nkv_value_sum
 
   for (genvar row = 0; row < Rows; row++) begin : gen_row
     for (genvar lane = 0; lane < ExactLanes; lane++) begin : gen_lane
-      sum_t cells[RowWords];
+      (* ram_style = "distributed" *) sum_t cells[RowWords];
       assign old[row*ExactLanes+lane] = cells[place];
       always_ff @(posedge clk_i) begin
         if (writes) begin

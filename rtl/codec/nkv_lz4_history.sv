@@ -119,7 +119,7 @@ module nkv_lz4_history (
   // ---- Third cycle: written -------------------------------------------------------------------
   wire writes = goes && write_valid_q;
   for (genvar b = 0; b < 16; ++b) begin : gen_bank
-    logic [7:0] memory[2**LineBits];
+    (* ram_style = "block" *) logic [7:0] memory[2**LineBits];
     logic [7:0] memory_q;
     wire line_t source_line = source[15:4] + line_t'({1'b0, source[3:0]} > 5'(b));
     wire line_t target_line = write_line_q[b];

@@ -86,14 +86,14 @@ module nkv_key_scores
   // ---- Queue: one narrow memory per query row ----
   logic [5:0] write_q, read_q;
   logic [6:0] used_q;
-  logic [TagBits-1:0] tags[Queue];
+  (* ram_style = "distributed" *) logic [TagBits-1:0] tags[Queue];
   wire pop = score_valid_o && score_ready_i;
 
   assign score_valid_o = used_q != '0;
   assign {score_last_o, score_token_o} = tags[read_q];
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
-    score_t memory[Queue];
+    (* ram_style = "distributed" *) score_t memory[Queue];
     always_ff @(posedge clk_i) if (dot_valid_i) memory[write_q] <= dot_i[r];
     assign score_o[r] = memory[read_q];
   end

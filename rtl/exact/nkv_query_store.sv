@@ -19,7 +19,7 @@ module nkv_query_store
 
   for (genvar row = 0; row < Rows; row++) begin : gen_row
     for (genvar lane = 0; lane < ExactLanes; lane++) begin : gen_lane
-      query_t cells[RowWords];
+      (* ram_style = "distributed" *) query_t cells[RowWords];
       always_ff @(posedge clk_i) begin
         if (write_i && row_i == row_index_t'(row)) cells[word_i] <= query_i[lane];
         if (read_i) query_o[row*ExactLanes+lane] <= cells[read_word_i];

@@ -66,7 +66,7 @@ module nkv_row_buffer
   logic [2:0] held_start_q;
   logic [SlotBits-1:0] held_slot_q;
   logic [63:0] held_q[Banks];
-  logic [TagBits-1:0] tags[Slots];
+  (* ram_style = "distributed" *) logic [TagBits-1:0] tags[Slots];
 
   always_ff @(posedge clk_i) begin
     if (take) begin
@@ -106,7 +106,7 @@ module nkv_row_buffer
   // Bank b takes the burst's granule b + start. Those that wrap belong to the place before; before
   // the first place there is the last number a place can have, which lies beyond every row.
   for (genvar b = 0; b < Banks; b++) begin : gen_bank
-    logic [63:0] cells[Slots*Places];
+    (* ram_style = "distributed" *) logic [63:0] cells[Slots*Places];
     logic wraps, writes;
     burst_index_t place;
 

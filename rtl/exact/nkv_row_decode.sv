@@ -121,7 +121,7 @@ module nkv_row_decode
   logic [63:0] exponents[Banks];
 
   for (genvar b = 0; b < Banks; b++) begin : gen_exponents
-    logic [63:0] cells[4];
+    (* ram_style = "distributed" *) logic [63:0] cells[4];
     always_ff @(posedge clk_i) begin
       if (exponents_valid_i) begin
         cells[{exponents_bank_i, exponents_burst_i}] <= exponents_i[64*b+:64];

@@ -98,7 +98,7 @@ module nkv_delta4_encode
   exponent_t largest_q[ExactLanes];  // Beside word_q[1]; of the rows so far.
 
   for (genvar i = 0; i < ExactLanes; i++) begin : gen_largest
-    exponent_t cells[RowWords];
+    (* ram_style = "distributed" *) exponent_t cells[RowWords];
     exponent_t largest;
 
     always_comb begin
@@ -159,8 +159,8 @@ module nkv_delta4_encode
   // Words that have some wait here. One more than Exceptions of them is an overflow, so that the
   // queue need not be longer; what comes after an overflow does not matter.
   logic [15:0] queue_words[Exceptions][ExactLanes];
-  lanes_t queue_lanes[Exceptions];
-  logic [RowBits+WordBits-1:0] queue_places[Exceptions];
+  (* ram_style = "distributed" *) lanes_t queue_lanes[Exceptions];
+  (* ram_style = "distributed" *) logic [RowBits+WordBits-1:0] queue_places[Exceptions];
   logic [QueueBits:0] write_q, read_q;
   logic picking_q, ended_q, overflow_q, done_q;
   lanes_t rest_q;                  // Exceptions of the word under way.

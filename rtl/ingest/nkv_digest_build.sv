@@ -118,9 +118,9 @@ module nkv_digest_build
   end
 
   for (genvar i = 0; i < ExactLanes; i++) begin : gen_channels
-    order_t low_cells[RowWords];
-    order_t high_cells[RowWords];
-    cells_t step_cells[RowWords];
+    (* ram_style = "distributed" *) order_t low_cells[RowWords];
+    (* ram_style = "distributed" *) order_t high_cells[RowWords];
+    (* ram_style = "distributed" *) cells_t step_cells[RowWords];
 
     wire order_t order = order_of(word_q[i]);
     wire is_first = word_place_q.row == '0;
@@ -204,8 +204,8 @@ module nkv_digest_build
 
   // What a digest word says beside the base waits until that is known.
   for (genvar i = 0; i < ExactLanes; i++) begin : gen_digest
-    logic [7:0] delta_cells[RowWords];  // delta, m - 8
-    logic [5:0] base_cells[RowWords];   // As much of it as codes need.
+    (* ram_style = "distributed" *) logic [7:0] delta_cells[RowWords];  // delta, m - 8
+    (* ram_style = "distributed" *) logic [5:0] base_cells[RowWords];   // As codes need.
     wire is_fine = !feed_cells_q[i].exists || feed_cells_q[i].step < finest;
     wire [4:0] delta = 5'(coarsest_q - feed_cells_q[i].step);
     wire [7:0] base = index[i][9:2];

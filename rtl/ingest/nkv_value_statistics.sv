@@ -202,8 +202,8 @@ module nkv_value_statistics
   assign read_index = squaring_q ? square_index_q : tag_q[4].index;
 
   for (genvar i = 0; i < ExactLanes; i++) begin : gen_sums
-    sum_t sums[RowWords];
-    coarse_sum_t coarse_sums[RowWords];
+    (* ram_style = "distributed" *) sum_t sums[RowWords];
+    (* ram_style = "distributed" *) coarse_sum_t coarse_sums[RowWords];
     wire sum_t sum = sums[read_index];
     wire coarse_sum_t coarse_sum = coarse_sums[read_index];
 

@@ -120,7 +120,7 @@ module nkv_reader
     logic   poison;
     burst_t data;
   } stored_t;
-  stored_t store[Slots];
+  (* ram_style = "block" *) stored_t store[Slots];
   logic [Slots-1:0] filled_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

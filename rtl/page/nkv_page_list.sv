@@ -34,7 +34,7 @@ module nkv_page_list
   localparam int unsigned Bursts = ListPages / EntriesPerBurst + 1;
   localparam int unsigned BurstIndexBits = $clog2(Bursts);
 
-  burst_t memory[Bursts];
+  (* ram_style = "block" *) burst_t memory[Bursts];
 
   logic                   asks_q, loading_q, poisoned_q;
   logic [63:0]            address_q;

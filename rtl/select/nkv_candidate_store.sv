@@ -23,8 +23,8 @@ module nkv_candidate_store
   input  token_t               write_token_i
 );
 
-  score_t scores[Entries];
-  token_t tokens[Entries];
+  (* ram_style = "block" *) score_t scores[Entries];
+  (* ram_style = "block" *) token_t tokens[Entries];
   score_t fetched_score_q;
   token_t fetched_token_q;
   logic [1:0] valid_q;

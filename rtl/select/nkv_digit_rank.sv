@@ -27,7 +27,7 @@ module nkv_digit_rank #(
   output count_t members_o
 );
 
-  count_t counts[2**DigitBits];
+  (* ram_style = "block" *) count_t counts[2**DigitBits];
   count_t read_q;
 
   logic valid_q;           // A member whose digit's count is being read.

@@ -26,9 +26,9 @@ module nkv_run_queue
 
   localparam int unsigned IndexBits = 3;
 
-  score_t scores[2**IndexBits];
-  token_t tokens[2**IndexBits];
-  logic [1:0] marks[2**IndexBits];
+  (* ram_style = "distributed" *) score_t scores[2**IndexBits];
+  (* ram_style = "distributed" *) token_t tokens[2**IndexBits];
+  (* ram_style = "distributed" *) logic [1:0] marks[2**IndexBits];
   logic [IndexBits:0] write_q, read_q;
   logic head_valid_q;
 

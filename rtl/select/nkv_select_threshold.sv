@@ -37,7 +37,7 @@ module nkv_select_threshold
   input  count_t set_count_i
 );
 
-  count_t counts[2**BinBits];
+  (* ram_style = "block" *) count_t counts[2**BinBits];
   count_t read_q;
 
   logic clearing_q;

@@ -20,10 +20,10 @@ module nkv_page_set
   output logic [31:0]        crc_hot_o
 );
 
-  token_mask_t        visible[ListPages];
-  token_mask_t        set[ListPages];
-  logic signed [15:0] step_exponent[ListPages];
-  logic [31:0]        crc_hot[ListPages];
+  (* ram_style = "block" *) token_mask_t        visible[ListPages];
+  (* ram_style = "block" *) token_mask_t        set[ListPages];
+  (* ram_style = "block" *) logic signed [15:0] step_exponent[ListPages];
+  (* ram_style = "block" *) logic [31:0]        crc_hot[ListPages];
 
   always_ff @(posedge clk_i) begin
     if (scanned_i) begin
