@@ -16,16 +16,20 @@ module nkv_window_guard
 
   localparam int unsigned OffsetBits = $clog2(BurstBytes);
 
-  wire [63:0] window_bursts =
-      (64'(domain_i.window_bytes) + 64'(BurstBytes) - 64'd1) >> OffsetBits;
-  wire [63:0] first_burst = offset_i >> OffsetBits;
-  wire [63:0] bursts = 64'(bursts_i);
+  localparam int unsigned BurstIndexBits = 64 - OffsetBits;
 
-  assign inside_o = bursts <= window_bursts && first_burst <= window_bursts - bursts;
-  assign address_o = domain_i.window_base +
-      (inside_o ? address_t'({first_burst[AddressBits-OffsetBits-1:0], OffsetBits'(0)}) : '0);
+  wire [63:0] window_end = 64'(domain_i.window_bytes) + 64'(BurstBytes) - 64'd1;
+  wire [BurstIndexBits-1:0] window_bursts = window_end[63:OffsetBits];
+  wire [BurstIndexBits-1:0] first_burst = offset_i[63:OffsetBits];
+  wire [BurstIndexBits:0] end_burst = {1'b0, first_burst} + (BurstIndexBits + 1)'(bursts_i);
+  // Beside the comparison, not behind it.
+  wire address_t address = domain_i.window_base +
+      {first_burst[AddressBits-OffsetBits-1:0], OffsetBits'(0)};
+
+  assign inside_o = end_burst <= {1'b0, window_bursts};
+  assign address_o = inside_o ? address : domain_i.window_base;
 
   // The domain names a tenant too.
-  wire unused_tenant = ^domain_i.tenant;
+  wire unused = ^{domain_i.tenant, offset_i[OffsetBits-1:0], window_end[OffsetBits-1:0]};
 
 endmodule
