@@ -56,6 +56,12 @@ module nkv_engine
   logic            fatal_q;
   verdict_t        verdict;
   wire opcode_e    opcode = opcode_e'(command_q.command[7:0]);
+  wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
+  wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
+  wire is_topk = opcode == OpcodeTopk;
+  wire attend_command_t attend = attend_command_t'(command_q.command);
+  wire is_tail = opcode == OpcodeAttend && attend.mode == AttendModeTail;
+  wire searches = is_topk || is_tail;       // nkv_topk goes over the pages.
   wire             dispatch = state_q == StDispatch && verdict.status == StatusOk;
 
   assign command_ready_o = state_q == StIdle && !fatal_q;
@@ -96,12 +102,6 @@ module nkv_engine
     .clk_o (exact_clk)
   );
 
-  wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
-  wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
-  wire is_topk = opcode == OpcodeTopk;
-  wire is_tail = opcode == OpcodeAttend && attend.mode == AttendModeTail;
-  wire searches = is_topk || is_tail;       // nkv_topk goes over the pages.
-
   // ---- SCRUB and ERASE ----
   logic        maintained, maintenance_load, maintenance_start;
   outcome_t    maintenance_outcome;
@@ -131,7 +131,6 @@ module nkv_engine
   );
 
   // ---- Query and page list of TOPK and ATTEND, whose fields for them stand at the same places ----
-  wire attend_command_t attend = attend_command_t'(command_q.command);
   logic        scan_ready, scan_load;
   verdict_t    scan_verdict;
   list_load_t  scan_list;
@@ -179,7 +178,8 @@ module nkv_engine
   // ---- Page list and passes ----
   logic          list_request_valid, list_request_ready;
   read_request_t list_request;
-  page_index_t   page;
+  logic          refining;  // TOPK reads entries of pages that it has seen before.
+  page_index_t   page, refined_page;
   page_entry_t   entry;
   exponent_t     key_exponent, value_exponent;
   wire list_load_t list = is_maintenance ? maintenance_list : scan_list;
@@ -204,15 +204,18 @@ module nkv_engine
   );
 
   logic        attend_start, topk_start, topk_clear, topk_visits, topk_visit_valid;
-  logic        topk_visits_end, refining;
+  logic        topk_visits_end;
   pass_setup_t attend_pass, topk_pass;
   wire pass_setup_t pass =
       is_maintenance ? maintenance_pass : searches ? topk_pass : attend_pass;
   logic        visit_valid, visit_ready, visits_end;
   logic [PageIndexBits:0] unused_pages;
   visit_t      visit, topk_visit;
-  page_index_t refined_page, scanned_page;
+  page_index_t scanned_page;
   logic [31:0] scanned_crc;
+  // What an erased page was is seen only once memory has the zeros.
+  logic        writer_idle;
+  wire may_visit = !pass.erase || writer_idle;
 
   nkv_visible_pages u_visits (
     .clk_i,
@@ -233,11 +236,8 @@ module nkv_engine
   read_request_t  pass_request;
   logic           header_ready, body_valid, body_ready, topk_body_ready;
   page_body_t     body;
-  logic           erase_valid, erase_ready, writer_idle;
+  logic           erase_valid, erase_ready;
   write_request_t erase_write;
-
-  // What an erased page was is seen only once memory has the zeros.
-  wire may_visit = !pass.erase || writer_idle;
 
   nkv_page_pass u_pass (
     .clk_i,

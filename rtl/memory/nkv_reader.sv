@@ -141,6 +141,11 @@ module nkv_reader
   logic run_valid;
   logic [5:0] unused_runs;
   run_t run;
+  beats_t given_q;  // Beats of the run that have been given.
+  wire given_last = given_q + 5'd1 == run.beats;
+  logic [2:0] waiting;  // Beats on their way out.
+  wire give = run_valid && (run.fault || filled_q[give_q]) && waiting < 3'd4;
+
   nkv_fifo #(
     .T(run_t),
     .Depth(32)
@@ -162,11 +167,6 @@ module nkv_reader
     .out_data_o (run),
     .used_o     (unused_runs)
   );
-
-  beats_t given_q;  // Beats of the run that have been given.
-  wire given_last = given_q + 5'd1 == run.beats;
-  logic [2:0] waiting;  // Beats on their way out.
-  wire give = run_valid && (run.fault || filled_q[give_q]) && waiting < 3'd4;
 
   typedef struct packed {
     logic      fault;

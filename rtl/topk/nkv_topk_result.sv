@@ -57,7 +57,7 @@ module nkv_topk_result
     logic [31:0] word;
   } word_t;
   localparam int unsigned Queue = 32;
-  logic        convert_valid, queued_valid, scores_ready, unused_queue_ready;
+  logic        convert_valid, converted_valid, queued_valid, scores_ready, unused_queue_ready;
   logic [31:0] converted;
   word_t       queued;
   logic [$clog2(Queue):0] queued_used, under_way_q;
@@ -74,7 +74,6 @@ module nkv_topk_result
     .valid_o         (converted_valid),
     .float_o         (converted)
   );
-  logic converted_valid;
 
   // A place without a token goes the same way, so that order stays: what it is travels beside.
   localparam int unsigned Latency = nkv_select_pkg::ScoreFloatLatency;
