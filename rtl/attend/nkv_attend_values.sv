@@ -81,7 +81,8 @@ module nkv_attend_values
 
   nkv_fifo #(
     .T(waiting_t),
-    .Depth(Depth)
+    .Depth(Depth),
+    .Block(1'b1)
   ) u_waiting (
     .clk_i,
     .rst_ni,

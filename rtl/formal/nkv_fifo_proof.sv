@@ -4,6 +4,7 @@
 
 module nkv_fifo_proof #(
   parameter int unsigned Depth = 4,
+  parameter bit Block = 1'b0,
   localparam int unsigned LevelBits = $clog2(Depth) + 1
 ) (
   input logic       clk_i,
@@ -23,7 +24,8 @@ module nkv_fifo_proof #(
 
   nkv_fifo #(
     .T(logic [3:0]),
-    .Depth(Depth)
+    .Depth(Depth),
+    .Block(Block)
   ) u_dut (
     .clk_i,
     .rst_ni(rst_n),

@@ -4,6 +4,7 @@
 module nkv_fifo #(
   parameter type T = logic [7:0],
   parameter int unsigned Depth = 4,  // A power of two, 2 at least.
+  parameter bit Block = 1'b0,        // Deep ones: in block memory.
   localparam int unsigned IndexBits = $clog2(Depth)
 ) (
   input  logic clk_i,
@@ -21,7 +22,6 @@ module nkv_fifo #(
   output logic [IndexBits:0] used_o  // Entries held.
 );
 
-  (* ram_style = "distributed" *) T memory[Depth];
   logic [IndexBits:0] write_q, read_q;
 
   wire push = in_valid_i && in_ready_o;
@@ -30,7 +30,6 @@ module nkv_fifo #(
   assign used_o = write_q - read_q;
   assign in_ready_o = !used_o[IndexBits];
   assign out_valid_o = used_o != '0;
-  assign out_data_o = memory[read_q[IndexBits-1:0]];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -45,8 +44,28 @@ module nkv_fifo #(
     end
   end
 
-  always_ff @(posedge clk_i) begin
-    if (push) memory[write_q[IndexBits-1:0]] <= in_data_i;
+  if (Block) begin : gen_block
+    (* ram_style = "block" *) T memory[Depth];
+    wire [IndexBits-1:0] next = read_q[IndexBits-1:0] + 1'b1;
+    T read_data_q, passed_q;  // The oldest entry; passed_q if it came too late to be read.
+    logic passes_q;
+    // What comes in this cycle is the oldest entry in the next.
+    wire passes = push && used_o == (IndexBits + 1)'(pop);
+
+    always_ff @(posedge clk_i) begin
+      if (push) memory[write_q[IndexBits-1:0]] <= in_data_i;
+      if (pop) read_data_q <= memory[next];
+      if (passes) passed_q <= in_data_i;
+      if (passes || pop) passes_q <= passes;
+    end
+    assign out_data_o = passes_q ? passed_q : read_data_q;
+  end else begin : gen_distributed
+    (* ram_style = "distributed" *) T memory[Depth];
+
+    always_ff @(posedge clk_i) begin
+      if (push) memory[write_q[IndexBits-1:0]] <= in_data_i;
+    end
+    assign out_data_o = memory[read_q[IndexBits-1:0]];
   end
 
 endmodule
