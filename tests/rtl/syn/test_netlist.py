@@ -184,7 +184,7 @@ def test_the_slice_is_the_sum_of_its_blocks_and_says_what_is_missing() -> None:
     )  # fmt: skip
     area = netlist.AreaCount(10, 1, 5, 0, 1, 0.5, 0)._asdict()
     path = {"levels": 5, "chains": 1, "start": "a_q", "end": "b_q"}
-    figures = {"area": area, "deepest": path, "most_chains": path, "beyond": {"b_q": path}}
+    figures = {"area": area, "deepest": path, "most_chains": path, "beyond": 1, "worst": [path]}
     blocks = {name: {"xcup": figures} for name in ("one", "two", "apart")}
     total, missing = area_table.slice_sum(blocks, table)
     assert (total["lut"], total["lut_ram"], total["bram36"], missing) == (30, 3, 1.5, ["unknown"])
