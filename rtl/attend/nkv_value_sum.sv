@@ -1,5 +1,5 @@
 // The running softmax sums of Rows query rows: z and acc of ARITHMETIC.md section 4. 32 channels of
-// a value per cycle; the sums are exact, in 64 bits of two's complement.
+// a value per cycle; the sums are exact: 64 bits of two's complement, of which acc needs 58.
 //
 // A token comes as words, each with the token's weights; the value itself goes to the multipliers,
 // whose right factors leave here a cycle after the word and whose products come back 5 cycles after
@@ -47,12 +47,15 @@ module nkv_value_sum
 
   localparam int unsigned LaneBits = $clog2(ExactLanes);
   localparam int unsigned TermBits = nkv_abi_pkg::ValueBits + nkv_abi_pkg::WeightBits;
+  // Of a sum over a list, each of whose tokens counts once, and which raises only make smaller.
+  localparam int unsigned KeptBits = TermBits + ListTokensLog2;
   localparam int unsigned CoarseStep = 16;
   localparam int unsigned ProductLatency = 5;
   localparam int unsigned Latency = 6;  // Of a word, until it is in the sums.
 
   typedef logic [1:0] coarse_t;         // (n + s) / CoarseStep
   typedef logic signed [TermBits-1:0] term_t;
+  typedef logic signed [KeptBits-1:0] kept_t;
 
   typedef enum logic [1:0] {
     Take,
@@ -144,6 +147,11 @@ module nkv_value_sum
     return shift == '0 ? 2'd1 : 2'((7'(shift) + 7'(CoarseStep - 1)) / 7'(CoarseStep));
   endfunction
 
+  // s, 0 to 16, without waiting for (n + s) / CoarseStep.
+  function automatic logic [4:0] fine_of(shift_t shift);
+    return {shift == '0, -shift[3:0]};
+  endfunction
+
   function automatic term_t term_of(product_t product, coarse_t coarse);
     unique case (coarse)
       2'd3: return term_t'(product >>> (3 * CoarseStep));
@@ -155,9 +163,8 @@ module nkv_value_sum
   always_ff @(posedge clk_i) begin
     if (take) begin
       for (int unsigned i = 0; i < Rows; i++) begin
-        automatic coarse_t coarse = coarse_of(shift_i[i]);
-        factor_o[i] <= factor_t'(weight_i[i]) << 5'({coarse, 4'd0} - shift_i[i]);
-        coarse_q[0][i] <= coarse;
+        factor_o[i] <= factor_t'(weight_i[i]) << fine_of(shift_i[i]);
+        coarse_q[0][i] <= coarse_of(shift_i[i]);
       end
       index_q[0] <= word_index_i;
     end
@@ -183,7 +190,7 @@ module nkv_value_sum
   // One cycle reads, shifts, adds and writes, so that the same word may come in every cycle.
   logic writes;
   word_index_t place, read_word_q;
-  sum_t old[Products];
+  kept_t old[Products];
 
   assign writes = valid_q[Latency-1] || state_q == Pass;
 
@@ -194,12 +201,13 @@ module nkv_value_sum
 
   for (genvar row = 0; row < Rows; row++) begin : gen_row
     for (genvar lane = 0; lane < ExactLanes; lane++) begin : gen_lane
-      (* ram_style = "distributed" *) sum_t cells[RowWords];
+      (* ram_style = "distributed" *) kept_t cells[RowWords];
       assign old[row*ExactLanes+lane] = cells[place];
+      // The term first: as the carry's plain operand it leaves the shift to the LUT of the sum.
       always_ff @(posedge clk_i) begin
         if (writes) begin
-          cells[place] <= stepped(old[row*ExactLanes+lane], step_q[row]) +
-                          sum_t'(term_q[row*ExactLanes+lane]);
+          cells[place] <= kept_t'(term_q[row*ExactLanes+lane]) +
+                          kept_t'(stepped(sum_t'(old[row*ExactLanes+lane]), step_q[row]));
         end
       end
     end
@@ -222,7 +230,7 @@ module nkv_value_sum
   logic [2:0] read_valid_q;
   logic [$clog2(Halves)-1:0] read_half_q, selected_half_q;
   logic [LaneBits-2:0] read_lane_q;
-  sum_t selected_q[Halves];
+  kept_t selected_q[Halves];
 
   always_ff @(posedge clk_i) begin
     if (read_valid_i) begin
@@ -234,7 +242,7 @@ module nkv_value_sum
       for (int unsigned i = 0; i < Halves; i++) selected_q[i] <= old[{4'(i), read_lane_q}];
       selected_half_q <= read_half_q;
     end
-    if (read_valid_q[1]) acc_o <= selected_q[selected_half_q];
+    if (read_valid_q[1]) acc_o <= sum_t'(selected_q[selected_half_q]);
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

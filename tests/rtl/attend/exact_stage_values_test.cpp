@@ -38,6 +38,21 @@ TEST(ExactStageValuesTest, EveryShiftOfTheLargestProducts) {
   }
 }
 
+TEST(ExactStageValuesTest, LongestListOfTheLargestProducts) {
+  constexpr unsigned kListTokens = 32768;
+  test::Random random = test::case_random(4);
+  for (const std::int32_t value : {kLargestValue, -kLargestValue}) {
+    ExactStage stage(1);
+    Weights weights;
+    weights.fill({.mantissa = (1 << 18) - 1, .shift = 0});
+    for (unsigned i = 0; i < kListTokens; ++i) {
+      stage.value(weights, Integers(stage.value_channels(), value));
+    }
+    stage.run(random, 8);
+    stage.check_sums();
+  }
+}
+
 TEST(ExactStageValuesTest, RaisesBetweenTokens) {
   for (unsigned words = 1; words <= kWords; ++words) {
     test::Random random = test::case_random(words);
