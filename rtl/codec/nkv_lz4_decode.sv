@@ -13,7 +13,9 @@
 // its token, offset and up to 13 literals together, and one for up to 16 bytes of its match; with
 // more literals, one cycle for the token, one for the offset; a byte of a length, a cycle.
 
-module nkv_lz4_decode (
+module nkv_lz4_decode
+  import nkv_lz_pkg::*;
+(
   input  logic         clk_i,
   input  logic         rst_ni,
 
@@ -107,7 +109,7 @@ module nkv_lz4_decode (
   logic [4:0] chunk_count;
   logic [7:0] chunk_bytes[16];
 
-  nkv_lz4_history u_history (
+  nkv_lz_history u_history (
     .clk_i, .rst_ni,
     .begin_i(starts), .cancel_i(failed_q),
     .chunk_valid_i(chunk_valid && !stall), .stall_o(stall),
@@ -117,22 +119,6 @@ module nkv_lz4_decode (
     .flush_i(flush),
     .out_valid_o, .out_ready_i, .out_data_o
   );
-
-  // Largest multiple of a short offset that a cycle copies.
-  function automatic logic [4:0] stride(logic [15:0] offset);
-    if (offset[15:4] != '0) return 5'd16;
-    unique case (offset[3:0])
-      4'd1, 4'd2, 4'd4, 4'd8: return 5'd16;
-      4'd3, 4'd5, 4'd15: return 5'd15;
-      4'd6, 4'd12: return 5'd12;
-      4'd7, 4'd14: return 5'd14;
-      4'd9: return 5'd9;
-      4'd10: return 5'd10;
-      4'd11: return 5'd11;
-      4'd13: return 5'd13;
-      default: return 5'd16;
-    endcase
-  endfunction
 
   // ---- What the present bytes say -------------------------------------------------------------
   wire [3:0] literal_nibble = held_q[0][7:4];
@@ -148,7 +134,7 @@ module nkv_lz4_decode (
                             : wanted > literal_room_q || wanted_in > in_room_q;
   wire is_match_wrong = offset_q == '0 || size_t'(offset_q) > written_q ||
                         room_t'(length_q) > match_room_q;
-  wire [4:0] match_stride = stride(offset_q);
+  wire [4:0] match_stride = stride_of(offset_q);
 
   // Literals are handed on even where the block turns out to be wrong, and cancelled then.
   logic fails;

@@ -18,69 +18,34 @@ module nkv_lz4_window (
   input  logic [4:0]   take_i
 );
 
-  // Two lines of 16 bytes, filled in turn.
-  logic [7:0] line_q[32];
-  logic [1:0] full_q;
-  logic [4:0] place_q;       // Of the next byte, in both lines.
-  logic fill_q;              // The line that is filled next.
-
-  logic [7:0] burst_q[64];
+  logic [127:0] burst_q[4];
   logic burst_valid_q;
   logic [1:0] word_q;        // The burst's next 16 bytes.
   logic [1:0] first_word_q;  // Where the first burst begins.
+  logic line_ready;
 
-  wire is_other_full = full_q[!place_q[4]];
-  always_comb begin
-    if (!full_q[place_q[4]]) count_o = '0;
-    else if (is_other_full || place_q[3:0] == '0) count_o = 5'd16;
-    else count_o = 5'd16 - {1'b0, place_q[3:0]};
-  end
+  nkv_byte_window u_window (
+    .clk_i, .rst_ni,
+    .begin_i, .skip_i(skip_i[3:0]),
+    .in_valid_i(burst_valid_q), .in_ready_o(line_ready), .in_data_i(burst_q[word_q]),
+    .bytes_o, .count_o, .take_i
+  );
 
-  // Turned by the place, a bit of it at a time.
-  logic [7:0] by_16[31];
-  logic [7:0] by_8[23];
-  logic [7:0] by_4[19];
-  logic [7:0] by_2[17];
-  always_comb begin
-    for (int unsigned i = 0; i < 31; ++i) by_16[i] = line_q[{place_q[4], 4'b0}^5'(i)];
-    for (int unsigned i = 0; i < 23; ++i) by_8[i] = by_16[place_q[3]?i+8 : i];
-    for (int unsigned i = 0; i < 19; ++i) by_4[i] = by_8[place_q[2]?i+4 : i];
-    for (int unsigned i = 0; i < 17; ++i) by_2[i] = by_4[place_q[1]?i+2 : i];
-    for (int unsigned i = 0; i < 16; ++i) bytes_o[i] = by_2[place_q[0]?i+1 : i];
-  end
-
-  wire [4:0] next_place = place_q + take_i;
-  wire leaves = next_place[4] != place_q[4];  // The line of place_q is used up.
-  logic [1:0] kept;
-  always_comb begin
-    kept = full_q;
-    if (leaves) kept[place_q[4]] = 1'b0;
-  end
-  wire fills = burst_valid_q && !kept[fill_q];
+  wire fills = burst_valid_q && line_ready;
   wire is_last_word = word_q == 2'd3;
 
   assign in_ready_o = !begin_i && (!burst_valid_q || (fills && is_last_word));
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      full_q <= '0;
-      place_q <= '0;
-      fill_q <= 1'b0;
       burst_valid_q <= 1'b0;
       word_q <= '0;
       first_word_q <= '0;
     end else if (begin_i) begin
-      full_q <= '0;
-      place_q <= {1'b0, skip_i[3:0]};
-      fill_q <= 1'b0;
       burst_valid_q <= 1'b0;
       first_word_q <= skip_i[5:4];
     end else begin
-      place_q <= next_place;
-      full_q <= kept;
       if (fills) begin
-        full_q[fill_q] <= 1'b1;
-        fill_q <= !fill_q;
         word_q <= word_q + 1'b1;
         if (is_last_word) burst_valid_q <= 1'b0;
       end
@@ -93,11 +58,8 @@ module nkv_lz4_window (
   end
 
   always_ff @(posedge clk_i) begin
-    if (fills) begin
-      for (int unsigned i = 0; i < 16; ++i) line_q[{fill_q, 4'(i)}] <= burst_q[{word_q, 4'(i)}];
-    end
     if (in_valid_i && in_ready_o) begin
-      for (int unsigned i = 0; i < 64; ++i) burst_q[i] <= in_data_i[8*i+:8];
+      for (int unsigned i = 0; i < 4; ++i) burst_q[i] <= in_data_i[128*i+:128];
     end
   end
 

@@ -13,15 +13,10 @@
 
 #include "Vnkv_lz4_decode.h"
 #include "blocks.hpp"
-#include "simulation.hpp"
+#include "decoder_bench.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
-
-using Bytes = std::vector<std::uint8_t>;
-
-constexpr std::size_t kBurst = 64;
-constexpr std::size_t kLargest = 65536;
 
 // What a block expands to by the format's description; nothing if it is none of that size.
 struct Reference {
@@ -86,77 +81,13 @@ Reference decode_by_liblz4(const Bytes& block, std::size_t size) {
 
 class Lz4DecodeTest : public testing::Test {
  protected:
-  Lz4DecodeTest() : random_(test::case_random(1)) { module_.reset(); }
-
-  struct Decoded {
-    std::optional<Bytes> plain;
-    std::uint64_t cycles = 0;
-  };
-
-  // Decodes a block that begins at byte `skip` of its first burst.
-  Decoded decode(const Bytes& block, std::size_t size, unsigned skip = 0, unsigned in_pace = 8,
-                 unsigned out_pace = 8) {
-    Bytes input(skip, 0xa5);
-    input.insert(input.end(), block.begin(), block.end());
-    if (block.empty()) input.clear();
-    input.resize((input.size() + kBurst - 1) / kBurst * kBurst, 0x5a);
-
-    EXPECT_TRUE(module_.tick_until([&] { return module_->start_ready_o != 0; }, 10));
-    module_->start_valid_i = 1;
-    module_->skip_i = static_cast<std::uint8_t>(skip);
-    module_->in_bytes_i = static_cast<std::uint32_t>(block.size());
-    module_->plain_bytes_i = static_cast<std::uint32_t>(size);
-    module_.tick();
-    module_->start_valid_i = 0;
-
-    Decoded result;
-    Bytes plain;
-    bool has_ended = false;
-    std::size_t next = 0;
-    const std::uint64_t begin = module_.cycles();
-    const std::uint64_t limit = 1000 + 16 * (input.size() + size);
-    for (;;) {
-      module_->in_valid_i = next < input.size() && is_willing(random_, in_pace);
-      if (module_->in_valid_i) std::memcpy(&module_->in_data_i, &input[next], kBurst);
-      module_->out_ready_i = is_willing(random_, out_pace);
-      module_.settle();
-      if (module_->in_valid_i && module_->in_ready_o) next += kBurst;
-      if (module_->out_valid_o && module_->out_ready_i) {
-        std::array<std::uint8_t, kBurst> burst;
-        std::memcpy(burst.data(), &module_->out_data_o, kBurst);
-        EXPECT_FALSE(has_ended);
-        has_ended = module_->out_last_o;
-        EXPECT_EQ(module_->out_bytes_o, std::min(kBurst, size - plain.size()));
-        plain.insert(plain.end(), burst.begin(), burst.begin() + module_->out_bytes_o);
-        EXPECT_TRUE(std::all_of(burst.begin() + module_->out_bytes_o, burst.end(),
-                                [](std::uint8_t byte) { return byte == 0; }));
-      }
-      if (module_->done_o) break;
-      module_.tick();
-      if (module_.cycles() - begin > limit) {
-        ADD_FAILURE() << "it hangs";
-        break;
-      }
-    }
-    result.cycles = module_.cycles() - begin;
-    EXPECT_EQ(next, input.size()) << "bursts that were not taken";
-    if (!module_->error_o) {
-      EXPECT_EQ(has_ended, size > 0);
-      result.plain = plain;
-    } else {
-      EXPECT_FALSE(has_ended);
-    }
-    module_->in_valid_i = 0;
-    module_->out_ready_i = 0;
-    module_.tick();
-    return result;
-  }
+  using Bench = DecoderBench<Vnkv_lz4_decode>;
 
   // Decodes it as liblz4 does.
   void expect_same(const Bytes& block, std::size_t size, unsigned skip = 0, unsigned in_pace = 8,
                    unsigned out_pace = 8) {
     const Reference expected = decode_by_liblz4(block, size);
-    const Decoded decoded = decode(block, size, skip, in_pace, out_pace);
+    const Bench::Decoded decoded = bench_.decode(block, size, skip, in_pace, out_pace);
     ASSERT_EQ(decoded.plain.has_value(), expected.plain.has_value());
     if (!expected.plain) return;
     ASSERT_EQ(decoded.plain->size(), expected.plain->size());
@@ -166,8 +97,8 @@ class Lz4DecodeTest : public testing::Test {
                                             << int{*is} << " instead of " << int{*should};
   }
 
-  Simulation<Vnkv_lz4_decode> module_;
-  test::Random random_;
+  Bench bench_;
+  test::Random random_ = test::case_random(1);
 };
 
 Bytes compress(const Bytes& plain, bool tries_hard = false) {
@@ -180,26 +111,6 @@ Bytes compress(const Bytes& plain, bool tries_hard = false) {
                                  : LZ4_compress_default(source, target, size, room);
   block.resize(static_cast<std::size_t>(written));
   return block;
-}
-
-// Data of some kind: the more `sameness`, the longer and nearer the matches.
-Bytes some_data(test::Random& random, std::size_t size, unsigned sameness) {
-  Bytes data;
-  while (data.size() < size) {
-    if (!data.empty() && test::pick(random, 0, 7) < sameness) {
-      const std::size_t reach = test::pick(random, 0, 1) == 0 ? 40 : data.size();
-      const std::size_t offset = 1 + random() % std::min<std::size_t>({reach, data.size(), 65535});
-      for (std::size_t left = test::pick(random, 4, 80); left > 0; --left) {
-        data.push_back(data[data.size() - offset]);
-      }
-    } else {
-      for (std::size_t left = test::pick(random, 1, 40); left > 0; --left) {
-        data.push_back(static_cast<std::uint8_t>(random()));
-      }
-    }
-  }
-  data.resize(size);
-  return data;
 }
 
 TEST_F(Lz4DecodeTest, RoundTripsOfEverySizeAndSkip) {
@@ -330,15 +241,11 @@ TEST_F(Lz4DecodeTest, NoiseNeverHangs) {
 
 TEST_F(Lz4DecodeTest, ResetInFlight) {
   const Bytes plain = some_data(random_, 3000, 4);
-  module_->start_valid_i = 1;
-  module_->in_bytes_i = 1000;
-  module_->plain_bytes_i = 3000;
-  module_->in_valid_i = 1;
-  module_.ticks(20);
-  module_->start_valid_i = 0;
-  module_->in_valid_i = 0;
-  module_.reset();
-  expect_same(compress(plain), plain.size());
+  const Bytes block = compress(plain);
+  for (const unsigned cycles : {1U, 20U, 100U}) {
+    bench_.abandon(block, plain.size(), cycles);
+    expect_same(block, plain.size());
+  }
 }
 
 // The compressed sections of pages (FORMATS.md, PLANES_LZ4), where they lie in their blocks.
@@ -362,7 +269,7 @@ TEST_F(Lz4DecodeTest, SectionsOfPages) {
         Bytes block(size);
         std::memcpy(block.data(), &encoded[begin], size);
         const Reference expected = decode_by_liblz4(block, plain_size);
-        const Decoded decoded = decode(block, plain_size, begin % kBurst);
+        const Bench::Decoded decoded = bench_.decode(block, plain_size, begin % kBurst);
         ASSERT_TRUE(decoded.plain.has_value());
         ASSERT_EQ(decoded.plain, expected.plain);
         bytes += plain_size;
@@ -382,7 +289,7 @@ TEST_F(Lz4DecodeTest, SectionsOfPages) {
 TEST_F(Lz4DecodeTest, Speed) {
   const auto tell = [&](const char* name, const Bytes& plain) {
     const Bytes block = compress(plain, true);
-    const Decoded decoded = decode(block, plain.size());
+    const Bench::Decoded decoded = bench_.decode(block, plain.size());
     EXPECT_EQ(decoded.plain, plain);
     const double rate = static_cast<double>(plain.size()) / static_cast<double>(decoded.cycles);
     std::printf("%s: %zu of %zu bytes, %.1f bytes per cycle\n", name, block.size(), plain.size(),

@@ -1,12 +1,12 @@
-// What an LZ4 decoder has written, as far back as a match can reach, and copies from it. A chunk
-// is up to 16 bytes that are appended: given ones, or those that stand offset_i before the place
-// where they go, repeated where the offset is shorter than the chunk. One chunk per cycle, of any
-// offset: what is under way is taken from where it is.
+// What a decoder of an LZ format has written, as far back as a match can reach, and copies from it.
+// A chunk is up to 16 bytes that are appended: given ones, or those that stand offset_i before the
+// place where they go, repeated where the offset is shorter than the chunk. One chunk per cycle, of
+// any offset: what is under way is taken from where it is.
 // A full burst of 64 bytes goes out as soon as it is complete. While it cannot, stall_o stands: no
 // chunk is taken then. flush_i sends what is left, when busy_o has fallen.
 // Two cycles from chunk to memory; 16 memories of a byte, 4,096 deep.
 
-module nkv_lz4_history (
+module nkv_lz_history (
   input  logic         clk_i,
   input  logic         rst_ni,
   input  logic         begin_i,        // Forgets all; output that waits is dropped.
@@ -14,8 +14,7 @@ module nkv_lz4_history (
 
   input  logic         chunk_valid_i,
   output logic         stall_o,
-  input  logic [4:0]   chunk_count_i,  // 1..16; of a match with offset below 16, at most the
-                                       // largest multiple of the offset that is not above 16.
+  input  logic [4:0]   chunk_count_i,  // 1..16; of a match at most stride_of(offset).
   input  logic         chunk_is_match_i,
   input  logic [7:0]   chunk_bytes_i[16],
   input  logic [15:0]  chunk_offset_i, // 1..65535
