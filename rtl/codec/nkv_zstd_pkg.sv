@@ -92,7 +92,11 @@ package nkv_zstd_pkg;
     return (18'd1 << (code - 6'd36)) + 18'd3;
   endfunction
 
-  // Last symbol, and log of the states, of the predefined tables; and the largest allowed log.
+  // Last symbol, and log of the states, of the predefined tables.
+  function automatic logic [3:0] predefined_log(table_e which);
+    return which == Offsets ? 4'd5 : 4'd6;
+  endfunction
+
   function automatic logic [5:0] last_symbol(table_e which);
     unique case (which)
       LiteralLengths: return 6'd35;
@@ -120,6 +124,57 @@ package nkv_zstd_pkg;
         return (symbol inside {[6'd3 : 6'd8]}) ? 11'sd2 : 11'sd1;
       end
     endcase
+  endfunction
+
+  // The predefined tables as nkv_zstd_fse_table would build them.
+  localparam int unsigned PredefinedStates = 64;
+  typedef fse_entry_t [PredefinedStates-1:0] predefined_t;
+  function automatic predefined_t predefined_table(table_e which);
+    predefined_t entries;
+    logic [PredefinedStates-1:0][5:0] symbols;
+    logic [PredefinedStates-1:0][6:0] numbers;   // Of the next state of each symbol.
+    logic [6:0] states, high, place, step, number;
+    logic [3:0] bits;
+    fse_count_t count;
+    states = 7'd1 << predefined_log(which);
+    step = (states >> 1) + (states >> 3) + 7'd3;
+    high = states - 7'd1;
+    place = '0;
+    entries = '0;
+    symbols = '0;
+    numbers = '0;
+    for (int unsigned s = 0; s < PredefinedStates; ++s) begin
+      if (6'(s) <= last_symbol(which)) begin
+        count = predefined_count(which, 6'(s));
+        numbers[s] = count[10] ? 7'd1 : 7'(count);
+        if (count[10]) begin
+          symbols[high[5:0]] = 6'(s);
+          high = high - 7'd1;
+        end
+      end
+    end
+    for (int unsigned s = 0; s < PredefinedStates; ++s) begin
+      for (int unsigned i = 0; i < 4; ++i) begin
+        count = predefined_count(which, 6'(s));
+        if (6'(s) <= last_symbol(which) && !count[10] && 11'(i) < count) begin
+          symbols[place[5:0]] = 6'(s);
+          place = (place + step) & (states - 7'd1);
+          for (int unsigned k = 0; k < 4; ++k) begin
+            if (place > high) place = (place + step) & (states - 7'd1);
+          end
+        end
+      end
+    end
+    for (int unsigned u = 0; u < PredefinedStates; ++u) begin
+      if (7'(u) < states) begin
+        number = numbers[symbols[u]];
+        numbers[symbols[u]] = number + 7'd1;
+        bits = predefined_log(which);
+        for (int unsigned k = 1; k < 7; ++k) if (number[k]) bits = predefined_log(which) - 4'(k);
+        entries[u] = '{symbols[u], bits, fse_state_t'((9'(number) << bits) - 9'(states))};
+      end
+    end
+    return entries;
   endfunction
 
 endpackage

@@ -1,5 +1,6 @@
 // Reads the head of a block's sequences section (RFC 8878, 3.1.1.3.2.1): their number, and the
-// three FSE tables that they are coded with, which it builds and holds.
+// three FSE tables that they are coded with. It builds and holds them; the predefined ones are
+// constants.
 //
 // After begin_i it takes bytes from a window. done_o stands for one cycle, with sequences_o; with
 // some, the tables are ready then. error_o does instead.
@@ -28,13 +29,13 @@ module nkv_zstd_tables
 );
 
   typedef enum logic [3:0] {
-    Idle, Number, Modes, Table, Predefined, Described, Next, Wait, Done
+    Idle, Number, Modes, Table, Described, Next, Wait, Done
   } state_e;
   state_e state_q;
   table_e which_q;
   logic [5:0] mode_bits_q;                 // The present table's on top.
   logic has_tables_q;
-  logic [5:0] symbol_q;
+  logic [Tables-1:0] is_predefined_q;
   wire table_mode_e mode = table_mode_e'(mode_bits_q[5:4]);
 
   logic [3:0] max_log;
@@ -61,32 +62,27 @@ module nkv_zstd_tables
 
   // ---- The table at hand is given its counts ---------------------------------------------------
   wire gives_rle = state_q == Table && mode == TableRle && valid_i;
-  wire begins_predefined = state_q == Table && mode == TablePredefined;
-  wire gives_predefined = state_q == Predefined;
-  wire ends_predefined = gives_predefined && symbol_q == last_symbol(which_q);
-  logic [5:0] symbol;
-  fse_count_t share;
-  logic [3:0] new_log;
-  always_comb begin
-    symbol = gives_rle ? bytes_i[0][5:0] : gives_predefined ? symbol_q : count_symbol;
-    share = gives_predefined ? predefined_count(which_q, symbol_q) : count;
-    if (begins_predefined) new_log = which_q == Offsets ? 4'd5 : 4'd6;
-    else new_log = gives_rle ? 4'd0 : log;
-  end
+  wire [5:0] symbol = gives_rle ? bytes_i[0][5:0] : count_symbol;
+  wire [3:0] new_log = gives_rle ? 4'd0 : log;
 
   logic [Tables-1:0] ready;
   for (genvar t = 0; t < Tables; ++t) begin : gen_table
     localparam int unsigned MaxLog = t == 1 ? 8 : 9;
+    localparam predefined_t Predefined = predefined_table(table_e'(t));
     wire is_it = which_q == table_e'(t);
+    logic [3:0] built_log;
+    fse_entry_t built, predefined_q;
     nkv_zstd_fse_table #(.MaxLog(MaxLog)) u_table (
       .clk_i, .rst_ni,
-      .begin_i(is_it && (log_valid || begins_predefined || gives_rle)),
-      .log_i(new_log), .is_rle_i(gives_rle),
-      .count_valid_i(is_it && (count_valid || gives_predefined)),
-      .symbol_i(symbol), .count_i(share), .end_i(is_it && (counts_done || ends_predefined)),
-      .ready_o(ready[t]), .log_o(log_o[t]),
-      .read_i, .state_i(state_i[t][MaxLog-1:0]), .entry_o(entry_o[t])
+      .begin_i(is_it && (log_valid || gives_rle)), .log_i(new_log), .is_rle_i(gives_rle),
+      .count_valid_i(is_it && count_valid), .symbol_i(symbol), .count_i(count),
+      .end_i(is_it && counts_done),
+      .ready_o(ready[t]), .log_o(built_log),
+      .read_i, .state_i(state_i[t][MaxLog-1:0]), .entry_o(built)
     );
+    always_ff @(posedge clk_i) if (read_i) predefined_q <= Predefined[state_i[t][5:0]];
+    assign log_o[t] = is_predefined_q[t] ? predefined_log(table_e'(t)) : built_log;
+    assign entry_o[t] = is_predefined_q[t] ? predefined_q : built;
   end
 
   wire is_long = bytes_i[0][7];
@@ -118,7 +114,7 @@ module nkv_zstd_tables
       which_q <= LiteralLengths;
       mode_bits_q <= '0;
       has_tables_q <= 1'b0;
-      symbol_q <= '0;
+      is_predefined_q <= '0;
       sequences_o <= '0;
     end else begin
       unique case (state_q)
@@ -135,17 +131,12 @@ module nkv_zstd_tables
           if (valid_i) state_q <= Table;
         end
         Table: begin
-          symbol_q <= '0;
+          if (mode != TableRepeated) is_predefined_q[which_q] <= mode == TablePredefined;
           unique case (mode)
-            TablePredefined: state_q <= Predefined;
             TableRle: if (valid_i) state_q <= Next;
             TableDescribed: state_q <= Described;
             default: state_q <= Next;
           endcase
-        end
-        Predefined: begin
-          symbol_q <= symbol_q + 1'b1;
-          if (ends_predefined) state_q <= Next;
         end
         Described: if (counts_done) state_q <= Next;
         Next: begin
@@ -155,7 +146,7 @@ module nkv_zstd_tables
         end
         Wait: begin
           has_tables_q <= 1'b1;
-          if (ready == '1) state_q <= Done;
+          if ((ready | is_predefined_q) == '1) state_q <= Done;
         end
         default: state_q <= Idle;
       endcase
