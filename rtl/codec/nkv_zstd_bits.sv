@@ -33,7 +33,7 @@ module nkv_zstd_bits
 
   logic word_valid, shifts;
   logic [Word-1:0] word;
-  nkv_zstd_words #(.Width(Word), .Downwards(1)) u_words (
+  nkv_word_reader #(.Width(Word), .Downwards(1)) u_words (
     .clk_i, .rst_ni, .begin_i, .place_i(last),
     .request_o, .request_line_o, .grant_i, .line_i,
     .valid_o(word_valid), .ready_i(shifts), .word_o(word)

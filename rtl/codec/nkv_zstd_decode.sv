@@ -82,7 +82,7 @@ module nkv_zstd_decode
   logic seeks, line_valid, line_ready;
   place_t seek_place;
   logic [127:0] forward_line;
-  nkv_zstd_words #(.Width(128), .Downwards(0)) u_lines (
+  nkv_word_reader #(.Width(128), .Downwards(0)) u_lines (
     .clk_i, .rst_ni, .begin_i(seeks), .place_i(seek_place),
     .request_o(request[ForwardReader]), .request_line_o(request_line[ForwardReader]),
     .grant_i(grant[ForwardReader]), .line_i(line),

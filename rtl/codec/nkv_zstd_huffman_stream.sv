@@ -45,7 +45,7 @@ module nkv_zstd_huffman_stream
 
   logic word_valid, word_ready;
   group_t word;
-  nkv_zstd_words #(.Width(Group), .Downwards(1)) u_words (
+  nkv_word_reader #(.Width(Group), .Downwards(1)) u_words (
     .clk_i, .rst_ni, .begin_i, .place_i(end_i - 1'b1),
     .request_o, .request_line_o, .grant_i, .line_i,
     .valid_o(word_valid), .ready_i(word_ready), .word_o(word)

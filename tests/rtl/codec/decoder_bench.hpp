@@ -1,4 +1,4 @@
-// What the decoders of rtl/codec have in common: how they are driven, and data to compress.
+// How the decoders of rtl/codec are driven.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,14 +10,10 @@
 #include <optional>
 #include <vector>
 
+#include "codec_data.hpp"
 #include "simulation.hpp"
 
 namespace nearkv::rtl_test {
-
-using Bytes = std::vector<std::uint8_t>;
-
-inline constexpr std::size_t kBurst = 64;
-inline constexpr std::size_t kLargest = 65536;
 
 /// A decoder with the ports of nkv_lz4_decode.
 template <typename Module>
@@ -114,25 +110,5 @@ class DecoderBench {
   Simulation<Module> module_;
   test::Random random_ = test::case_random(2);
 };
-
-/// Data of some kind: the more `sameness`, the longer and nearer the matches.
-inline Bytes some_data(test::Random& random, std::size_t size, unsigned sameness) {
-  Bytes data;
-  while (data.size() < size) {
-    if (!data.empty() && test::pick(random, 0, 7) < sameness) {
-      const std::size_t reach = test::pick(random, 0, 1) == 0 ? 40 : data.size();
-      const std::size_t offset = 1 + random() % std::min<std::size_t>({reach, data.size(), 65535});
-      for (std::size_t left = test::pick(random, 4, 80); left > 0; --left) {
-        data.push_back(data[data.size() - offset]);
-      }
-    } else {
-      for (std::size_t left = test::pick(random, 1, 40); left > 0; --left) {
-        data.push_back(static_cast<std::uint8_t>(random()));
-      }
-    }
-  }
-  data.resize(size);
-  return data;
-}
 
 }  // namespace nearkv::rtl_test

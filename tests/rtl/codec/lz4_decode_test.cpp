@@ -13,6 +13,7 @@
 
 #include "Vnkv_lz4_decode.h"
 #include "blocks.hpp"
+#include "codec_data.hpp"
 #include "decoder_bench.hpp"
 
 namespace nearkv::rtl_test {

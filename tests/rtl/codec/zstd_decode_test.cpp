@@ -16,6 +16,7 @@
 
 #include "Vnkv_zstd_decode.h"
 #include "blocks.hpp"
+#include "codec_data.hpp"
 #include "decoder_bench.hpp"
 #include "zstd_reference.hpp"
 
@@ -103,62 +104,6 @@ class ZstdDecodeTest : public testing::Test {
   std::size_t refused_ = 0;
   std::size_t refused_alone_ = 0;  // By us, not by libzstd.
 };
-
-// Bytes of which few are frequent: the higher `skew`, the fewer.
-Bytes skewed_data(test::Random& random, std::size_t size, unsigned skew) {
-  Bytes data(size);
-  for (std::uint8_t& byte : data) {
-    byte = 255;
-    for (unsigned i = 0; i <= skew; ++i) byte &= static_cast<std::uint8_t>(random());
-  }
-  return data;
-}
-
-// Words of a small language.
-Bytes text(test::Random& random, std::size_t size) {
-  std::vector<std::string> words;
-  for (unsigned i = 0; i < 800; ++i) {
-    std::string word;
-    for (unsigned left = test::pick(random, 1, 9); left > 0; --left) {
-      word += "etaoinshrdlucmfwypvbgk"[std::min(random() % 22, random() % 22)];
-    }
-    words.push_back(word + " ");
-  }
-  Bytes data;
-  while (data.size() < size) {
-    const std::string& word = words[std::min({random() % 800, random() % 800, random() % 800})];
-    data.insert(data.end(), word.begin(), word.end());
-  }
-  data.resize(size);
-  return data;
-}
-
-// Records of 16 bytes, two of which change.
-Bytes records(test::Random& random, std::size_t size) {
-  Bytes data(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    data[i] = static_cast<std::uint8_t>(i % 16 < 2 ? random() : i % 16);
-  }
-  return data;
-}
-
-Bytes data_of_kind(test::Random& random, std::size_t size, unsigned kind) {
-  switch (kind % 5) {
-    case 0:
-      return some_data(random, size, kind / 5 % 8);
-    case 1:
-      return skewed_data(random, size, kind / 5 % 4);
-    case 2:
-      return text(random, size);
-    case 3:
-      return records(random, size);
-    default: {
-      Bytes data = skewed_data(random, size, 0);
-      for (std::uint8_t& byte : data) byte = static_cast<std::uint8_t>(byte % 7);
-      return data;
-    }
-  }
-}
 
 TEST_F(ZstdDecodeTest, RoundTripsOfEverySizeAndSkip) {
   for (unsigned i = 0; i < 600; ++i) {

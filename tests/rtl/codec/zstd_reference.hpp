@@ -2,15 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
+
+#include "codec_data.hpp"
 
 namespace nearkv::rtl_test {
-
-using Bytes = std::vector<std::uint8_t>;
 
 /// What a frame is made of, by name, and how often: blocks, literals, tables.
 using ZstdParts = std::map<std::string, std::size_t>;

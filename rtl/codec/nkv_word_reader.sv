@@ -1,20 +1,19 @@
-// One reader of nkv_zstd_source: words of Width bits of the frame, one after the other, upwards or
-// downwards. After begin_i the first word is the one in which byte place_i lies; what was under way
-// is dropped. Lines are asked for ahead of their use, up to four.
+// Words of Width bits, one after the other, upwards or downwards, from a memory of lines of 16 bytes
+// that gives a line two cycles after its grant. After begin_i the first word is the one in which
+// byte place_i lies; what was under way is dropped. Lines are asked for ahead of their use, up to
+// four.
 
-module nkv_zstd_words
-  import nkv_zstd_pkg::*;
-#(
+module nkv_word_reader #(
   parameter int unsigned Width = 16,  // 16, 32, 64 or 128.
   parameter bit Downwards = 1
 ) (
   input  logic             clk_i,
   input  logic             rst_ni,
   input  logic             begin_i,
-  input  place_t           place_i,
+  input  logic [17:0]      place_i,
 
   output logic             request_o,
-  output line_t            request_line_o,
+  output logic [13:0]      request_line_o,
   input  logic             grant_i,
   input  logic [127:0]     line_i,
 
@@ -29,7 +28,7 @@ module nkv_zstd_words
   localparam int unsigned ByteBits = $clog2(Width / 8);
 
   logic reads_q;
-  line_t line_q;
+  logic [13:0] line_q;
   logic [2:0] held_q;      // Lines that were asked for and are not used up.
   logic [1:0] coming_q;    // Granted one cycle ago, two cycles ago.
   logic [IndexBits-1:0] index_q;
