@@ -2,6 +2,9 @@
 // top, while valid_o; take_i moves on. After begin_i the stream is the size_i bytes that end before
 // end_i. Its last byte's highest set bit is the mark behind its first bit.
 //
+// window_o, place_o: where bits_o come from, for who takes bits from elsewhere: place_o bits of the
+// window are taken.
+//
 // left_o: bits that are left, from valid_o on; below zero where more were taken than there were.
 // has_no_mark_o: the last byte is zero; nothing else holds then.
 
@@ -24,6 +27,8 @@ module nkv_zstd_bits
   output logic              valid_o,
   output logic [Peek-1:0]   bits_o,
   input  logic [5:0]        take_i,         // At most Peek; 0 unless valid_o.
+  output logic [127:0]      window_o,
+  output logic [5:0]        place_o,
   output logic signed [21:0] left_o,
   output logic              has_no_mark_o
 );
@@ -59,8 +64,9 @@ module nkv_zstd_bits
   assign shifts = state_q == First || (state_q == Serve && (!next_valid_q || leaves));
 
   assign valid_o = state_q == Serve && next_valid_q && !place_q[6];
-  wire [2*Word-1:0] both = {now_q, next_q};
-  assign bits_o = Peek'({both << place_q[5:0]} >> (2 * Word - Peek));
+  assign window_o = {now_q, next_q};
+  assign place_o = place_q[5:0];
+  assign bits_o = Peek'({window_o << place_o} >> (2 * Word - Peek));
 
   always_ff @(posedge clk_i) begin
     if (state_q == First) now_q <= word;

@@ -13,7 +13,7 @@
 // all is through. After an error a part of the bytes may have left already, none with out_last_o.
 //
 // Speed, while bursts come and are taken: Huffman-coded literals 8 per cycle in four streams, or 64
-// bits of code, and 2 in one stream; plain and repeated ones 16. A sequence takes 3 cycles, or one
+// bits of code, and 2 in one stream; plain and repeated ones 16. A sequence takes 2 cycles, or one
 // for up to 16 bytes each of its literals and its match if that is more. A Huffman tree takes about
 // a cycle per symbol and 200; an FSE table two cycles per state and two per symbol, while
 // literals are decoded.
@@ -100,6 +100,8 @@ module nkv_zstd_decode
   // ---- Bits of FSE-coded weights, then of sequences --------------------------------------------
   logic bits_valid, has_no_mark, tree_bits_begin, tree_turn_q;
   logic [47:0] bits;
+  logic [127:0] bits_window;
+  logic [5:0] bits_place;
   logic [5:0] tree_bits_take, sequence_bits_take;
   logic signed [21:0] bits_left;
   place_t tree_bits_end, block_end_q;
@@ -114,7 +116,7 @@ module nkv_zstd_decode
     .grant_i(grant[StateReader]), .line_i(line),
     .valid_o(bits_valid), .bits_o(bits),
     .take_i(tree_turn_q ? tree_bits_take : sequence_bits_take),
-    .left_o(bits_left), .has_no_mark_o(has_no_mark)
+    .window_o(bits_window), .place_o(bits_place), .left_o(bits_left), .has_no_mark_o(has_no_mark)
   );
 
   // ---- Blocks ----------------------------------------------------------------------------------
@@ -174,7 +176,8 @@ module nkv_zstd_decode
   nkv_zstd_sequences u_sequences (
     .clk_i, .rst_ni,
     .forget_i(starts), .begin_i(sequences_begin), .cancel_i(cancels), .sequences_i(sequences),
-    .bits_valid_i(bits_valid && !tree_turn_q), .bits_i(bits), .bits_take_o(sequence_bits_take),
+    .bits_valid_i(bits_valid && !tree_turn_q), .bits_i(bits), .bits_window_i(bits_window),
+    .bits_place_i(bits_place), .bits_take_o(sequence_bits_take),
     .bits_left_i(bits_left), .bits_has_no_mark_i(has_no_mark),
     .read_o(table_read), .state_o(table_state), .log_i(table_log), .entry_i(table_entry),
     .ready_i(steps_ready), .valid_o(sequence_valid), .sequence_o(decoded),

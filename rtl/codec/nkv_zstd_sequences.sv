@@ -1,5 +1,5 @@
 // Decodes the sequences of a block: from three FSE tables and a stream of bits that is read from its
-// end, literal and match lengths and offsets, repeated offsets resolved. A sequence in three
+// end, literal and match lengths and offsets, repeated offsets resolved. A sequence in two
 // cycles.
 //
 // begin_i when the tables are ready and nkv_zstd_bits has begun; repeated offsets are kept from
@@ -20,6 +20,8 @@ module nkv_zstd_sequences
   // A nkv_zstd_bits of 48.
   input  logic        bits_valid_i,
   input  logic [47:0] bits_i,
+  input  logic [127:0] bits_window_i,
+  input  logic [5:0]  bits_place_i,
   output logic [5:0]  bits_take_o,
   input  logic signed [21:0] bits_left_i,
   input  logic        bits_has_no_mark_i,
@@ -36,53 +38,55 @@ module nkv_zstd_sequences
   output logic        error_o
 );
 
-  // States: their first bits, and each sequence in turn: Lengths takes the bits of offset and
-  // lengths, States those of the next states, which Lookup finds.
-  typedef enum logic [2:0] {Idle, First, FirstLookup, Lengths, States, Lookup, End} state_e;
+  // First finds where the first states' bits end, States takes bits of states and looks these up,
+  // Lengths takes the bits of offset and lengths and finds where those of the next states end.
+  typedef enum logic [2:0] {Idle, First, States, Lengths, End} state_e;
   state_e state_q;
   logic [16:0] left_q;                     // Sequences, the present one too.
   wire is_last = left_q == 17'd1;
+  wire is_first = state_q == First;
 
   // ---- Next states -----------------------------------------------------------------------------
-  fse_state_t base_q[Tables];
-  logic [3:0] bits_q[Tables];
-  logic [25:0] state_bits_q;               // Literal lengths on top, then match lengths, offsets.
-  logic is_first_q;
-
+  // The bits of a state end at a place of the window as it is one cycle later.
+  logic [5:0] lengths_bits;                // That go before them.
+  wire [5:0] taken = bits_place_i + lengths_bits;
   logic [3:0] wanted[Tables];
+  logic [6:0] end_of[Tables];
+  logic [5:0] state_bits;
   always_comb begin
-    for (int unsigned t = 0; t < Tables; ++t) begin
-      wanted[t] = state_q == First ? log_i[t] : entry_i[t].bits;
-    end
+    for (int unsigned t = 0; t < Tables; ++t) wanted[t] = is_first ? log_i[t] : entry_i[t].bits;
+    state_bits = 6'(wanted[0]) + 6'(wanted[1]) + 6'(wanted[2]);
+    // Literal lengths come first, then match lengths; of the first states, offsets.
+    end_of[LiteralLengths] = {1'b0, taken} + 7'(wanted[LiteralLengths]);
+    end_of[MatchLengths] = end_of[LiteralLengths] + 7'(wanted[MatchLengths]) +
+                           (is_first ? 7'(wanted[Offsets]) : 7'd0);
+    end_of[Offsets] = end_of[LiteralLengths] + 7'(wanted[Offsets]) +
+                      (is_first ? 7'd0 : 7'(wanted[MatchLengths]));
   end
-  wire [5:0] state_bits = 6'(wanted[0]) + 6'(wanted[1]) + 6'(wanted[2]);
 
-  // The first states come in another order: offsets before match lengths.
-  wire table_e second = is_first_q ? Offsets : MatchLengths;
-  wire table_e third = is_first_q ? MatchLengths : Offsets;
-  wire [25:0] behind_first = state_bits_q << bits_q[LiteralLengths];
-  wire [8:0] behind_second = 9'({behind_first << bits_q[second]} >> 17);
-  function automatic fse_state_t high_bits(logic [8:0] bits, logic [3:0] count);
-    return bits >> (4'd9 - count);
-  endfunction
-  always_comb begin
-    state_o[LiteralLengths] =
-        base_q[LiteralLengths] + high_bits(state_bits_q[25:17], bits_q[LiteralLengths]);
-    state_o[second] = base_q[second] + high_bits(behind_first[25:17], bits_q[second]);
-    state_o[third] = base_q[third] + high_bits(behind_second, bits_q[third]);
-  end
-  assign read_o = state_q == FirstLookup || state_q == Lookup;
-
+  fse_state_t base_q[Tables], mask_q[Tables];
+  logic [6:0] end_q[Tables];
+  logic [5:0] state_bits_q;
+  wire finds_ends = (is_first && bits_valid_i) || takes_lengths;
   always_ff @(posedge clk_i) begin
-    if ((state_q == First || state_q == States) && bits_valid_i) begin
-      state_bits_q <= bits_i[47-:26];
-      is_first_q <= state_q == First;
+    if (finds_ends) begin
+      state_bits_q <= state_bits;
       for (int unsigned t = 0; t < Tables; ++t) begin
-        bits_q[t] <= wanted[t];
-        base_q[t] <= state_q == First ? '0 : entry_i[t].base;
+        end_q[t] <= end_of[t];
+        base_q[t] <= is_first ? '0 : entry_i[t].base;
+        mask_q[t] <= ~({MaxTableLog{1'b1}} << wanted[t]);
       end
     end
   end
+
+  // A state's base has zeros where its bits go.
+  always_comb begin
+    for (int unsigned t = 0; t < Tables; ++t) begin
+      state_o[t] = base_q[t] |
+                   (fse_state_t'(bits_window_i >> (8'd128 - {1'b0, end_q[t]})) & mask_q[t]);
+    end
+  end
+  assign read_o = state_q == States && bits_valid_i;
 
   // ---- Bits ------------------------------------------------------------------------------------
   wire [5:0] offset_code = entry_i[Offsets].symbol;
@@ -90,12 +94,11 @@ module nkv_zstd_sequences
   wire [4:0] match_extra = match_bits(entry_i[MatchLengths].symbol);
   wire is_offset_wrong = offset_code > 6'd16;
   wire takes_lengths = state_q == Lengths && bits_valid_i && ready_i;
+  assign lengths_bits = is_first ? '0 : offset_code + 6'(match_extra) + 6'(literal_extra);
   always_comb begin
     bits_take_o = '0;
-    if (bits_valid_i) begin
-      if (takes_lengths) bits_take_o = offset_code + 6'(match_extra) + 6'(literal_extra);
-      if (state_q == First || (state_q == States && !is_last)) bits_take_o = state_bits;
-    end
+    if (takes_lengths) bits_take_o = lengths_bits;
+    if (read_o) bits_take_o = state_bits_q;
   end
 
   assign done_o = state_q == End && bits_left_i == '0 && !is_busy;
@@ -114,16 +117,13 @@ module nkv_zstd_sequences
           left_q <= sequences_i;
           if (begin_i) state_q <= First;
         end
-        First: if (bits_valid_i) state_q <= FirstLookup;
-        FirstLookup: state_q <= Lengths;
-        Lengths: if (takes_lengths) state_q <= States;
-        States: begin
-          if (is_last) state_q <= End;
-          else if (bits_valid_i) state_q <= Lookup;
-        end
-        Lookup: begin
-          left_q <= left_q - 1'b1;
-          state_q <= Lengths;
+        First: if (bits_valid_i) state_q <= States;
+        States: if (bits_valid_i) state_q <= Lengths;
+        Lengths: begin
+          if (takes_lengths) begin
+            left_q <= left_q - 1'b1;
+            state_q <= is_last ? End : States;
+          end
         end
         default: if (done_o) state_q <= Idle;
       endcase
