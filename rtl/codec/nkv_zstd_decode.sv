@@ -14,9 +14,9 @@
 //
 // Speed, while bursts come and are taken: Huffman-coded literals 8 per cycle in four streams, or 64
 // bits of code, and 2 in one stream; plain and repeated ones 16. A sequence takes 2 cycles, or one
-// for up to 16 bytes each of its literals and its match if that is more. A Huffman tree takes about
-// a cycle per symbol and 200; an FSE table two cycles per state and two per symbol, while
-// literals are decoded.
+// for up to 16 bytes each of its literals and its match if that is more. Before the first literal, a
+// Huffman tree takes about a cycle per two symbols and 130; beside literals, an FSE table two
+// cycles per state and two per symbol.
 
 module nkv_zstd_decode
   import nkv_zstd_pkg::*;
@@ -143,8 +143,9 @@ module nkv_zstd_decode
     .valid_i(enough), .bytes_i(bytes[0:5]), .place_i(place_q), .take_o(literals_take),
     .seek_o(literals_seek), .seek_place_o(literals_seek_place),
     .bits_begin_o(tree_bits_begin), .bits_end_o(tree_bits_end), .bits_size_o(tree_bits_size),
-    .bits_valid_i(bits_valid && tree_turn_q), .bits_i(bits[47-:6]), .bits_take_o(tree_bits_take),
-    .bits_left_i(bits_left), .bits_has_no_mark_i(has_no_mark),
+    .bits_valid_i(bits_valid && tree_turn_q), .bits_window_i(bits_window),
+    .bits_place_i(bits_place), .bits_take_o(tree_bits_take), .bits_left_i(bits_left),
+    .bits_has_no_mark_i(has_no_mark),
     .request_o(request[Streams-1:0]), .request_line_o(stream_line), .grant_i(grant[Streams-1:0]),
     .line_i(line),
     .done_o(literals_done), .error_o(literals_error), .is_plain_o(literals_plain),

@@ -19,10 +19,10 @@ module nkv_zstd_huffman_stream
 
   input  code_bound_t bound_i[MaxCodeBits+1],  // Of nkv_zstd_tree, held.
   input  logic [3:0]  max_bits_i,
-  input  logic        write_i,
-  input  logic [3:0]  weight_i,
-  input  logic [SymbolsLog2-1:0] index_i,
-  input  logic [SymbolsLog2-1:0] symbol_i,
+  input  logic        write_i[2],
+  input  logic [3:0]  weight_i[2],
+  input  logic [SymbolsLog2-1:0] index_i[2],
+  input  logic [SymbolsLog2-1:0] symbol_i[2],
 
   output logic        request_o,           // To nkv_zstd_source.
   output line_t       request_line_o,
@@ -219,11 +219,12 @@ module nkv_zstd_huffman_stream
 
   logic [7:0] symbols[4096];
   logic [7:0] symbol_q[2];
-  wire [11:0] first_address = write_i ? {weight_i, index_i} : address_q[0];
-  always_ff @(posedge clk_i) begin
-    if (write_i) symbols[first_address] <= symbol_i;
-    symbol_q[0] <= symbols[first_address];
-    symbol_q[1] <= symbols[address_q[1]];
+  for (genvar k = 0; k < 2; ++k) begin : gen_port
+    wire [11:0] address = write_i[k] ? {weight_i[k], index_i[k]} : address_q[k];
+    always_ff @(posedge clk_i) begin
+      if (write_i[k]) symbols[address] <= symbol_i[k];
+      symbol_q[k] <= symbols[address];
+    end
   end
 
   assign valid_o = valid_q[3];

@@ -18,10 +18,10 @@ module nkv_zstd_literals
 
   input  code_bound_t bound_i[MaxCodeBits+1],
   input  logic [3:0]  max_bits_i,
-  input  logic        write_i,
-  input  logic [3:0]  weight_i,
-  input  logic [SymbolsLog2-1:0] index_i,
-  input  logic [SymbolsLog2-1:0] symbol_i,
+  input  logic        write_i[2],
+  input  logic [3:0]  weight_i[2],
+  input  logic [SymbolsLog2-1:0] index_i[2],
+  input  logic [SymbolsLog2-1:0] symbol_i[2],
 
   output logic [Streams-1:0] request_o,
   output line_t       request_line_o[Streams],

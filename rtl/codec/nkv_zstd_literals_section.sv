@@ -29,7 +29,8 @@ module nkv_zstd_literals_section
   output place_t      bits_end_o,
   output size_t       bits_size_o,
   input  logic        bits_valid_i,
-  input  logic [5:0]  bits_i,
+  input  logic [127:0] bits_window_i,
+  input  logic [5:0]  bits_place_i,
   output logic [5:0]  bits_take_o,
   input  logic signed [21:0] bits_left_i,
   input  logic        bits_has_no_mark_i,
@@ -116,17 +117,17 @@ module nkv_zstd_literals_section
                         (is_form_coded && head_literals_q < (is_single_q ? 20'd1 : 20'd6));
 
   // ---- Tree ------------------------------------------------------------------------------------
-  logic tree_done, tree_error, write;
+  logic tree_done, tree_error, write[2];
   logic [1:0] tree_take;
-  logic [3:0] weight, max_bits;
-  logic [SymbolsLog2-1:0] index, symbol;
+  logic [3:0] weight[2], max_bits;
+  logic [SymbolsLog2-1:0] index[2], symbol[2];
   code_bound_t bound[MaxCodeBits+1];
   place_t tree_end;
   nkv_zstd_tree u_tree (
     .clk_i, .rst_ni, .begin_i(state_q == Sizes && form_q == Coded), .cancel_i,
     .valid_i(valid_i && state_q == Tree), .bytes_i(bytes_i[0:2]), .place_i, .take_o(tree_take),
-    .bits_begin_o, .bits_end_o, .bits_size_o, .bits_valid_i, .bits_i, .bits_take_o, .bits_left_i,
-    .bits_has_no_mark_i,
+    .bits_begin_o, .bits_end_o, .bits_size_o, .bits_valid_i, .bits_window_i, .bits_place_i,
+    .bits_take_o, .bits_left_i, .bits_has_no_mark_i,
     .write_o(write), .weight_o(weight), .index_o(index), .symbol_o(symbol),
     .bound_o(bound), .max_bits_o(max_bits),
     .end_o(tree_end), .done_o(tree_done), .error_o(tree_error)

@@ -1,6 +1,6 @@
 // Reads the description of a Huffman tree (RFC 8878, 4.2.1), weights as they are or FSE-coded, and
-// makes of it what decoders of streams need: the symbols of each weight in order, written one by
-// one, and the smallest code word of each length. A weight per cycle; coded ones follow the
+// makes of it what decoders of streams need: the symbols of each weight in order, written two at a
+// time, and the smallest code word of each length. Two weights per cycle; coded ones follow the
 // description of their table, about two cycles per count and state.
 //
 // After begin_i it takes the description from a window of bytes that stands at place_i. done_o stands
@@ -25,15 +25,16 @@ module nkv_zstd_tree
   output place_t      bits_end_o,
   output size_t       bits_size_o,
   input  logic        bits_valid_i,
-  input  logic [5:0]  bits_i,
+  input  logic [127:0] bits_window_i,
+  input  logic [5:0]  bits_place_i,
   output logic [5:0]  bits_take_o,
   input  logic signed [21:0] bits_left_i,
   input  logic        bits_has_no_mark_i,
 
-  output logic        write_o,             // Symbol `symbol_o` is number index_o of its weight.
-  output logic [3:0]  weight_o,
-  output logic [SymbolsLog2-1:0] index_o,
-  output logic [SymbolsLog2-1:0] symbol_o,
+  output logic        write_o[2],          // Symbol `symbol_o` is number index_o of its weight.
+  output logic [3:0]  weight_o[2],
+  output logic [SymbolsLog2-1:0] index_o[2],
+  output logic [SymbolsLog2-1:0] symbol_o[2],
   output code_bound_t bound_o[MaxCodeBits+1],  // By length; [0] is unused.
   output logic [3:0]  max_bits_o,
 
@@ -51,17 +52,17 @@ module nkv_zstd_tree
   state_e state_q;
   place_t end_q;
   logic [7:0] weights_left_q;        // Given ones.
-  logic low_half_q;
   assign end_o = end_q;
 
   // ---- The table of coded weights -------------------------------------------------------------
   logic [1:0] counts_take;
-  logic log_valid, count_valid, counts_done, counts_error, table_ready, steps;
-  logic [3:0] log, table_log;
+  logic log_valid, count_valid, counts_done, counts_error, steps;
+  logic table_ready[2];
+  logic [3:0] log, table_log[2];
   logic [5:0] count_symbol;
   fse_count_t count;
-  fse_entry_t entry;
-  logic [MaxLog-1:0] next_state;
+  fse_entry_t entry[2];
+  logic [MaxLog-1:0] next_state[2];
 
   nkv_zstd_fse_counts u_counts (
     .clk_i, .rst_ni,
@@ -72,78 +73,108 @@ module nkv_zstd_tree
     .done_o(counts_done), .error_o(counts_error)
   );
 
-  nkv_zstd_fse_table #(.MaxLog(MaxLog)) u_table (
-    .clk_i, .rst_ni,
-    .begin_i(log_valid), .log_i(log), .is_rle_i(1'b0),
-    .count_valid_i(count_valid), .symbol_i(count_symbol), .count_i(count), .end_i(counts_done),
-    .ready_o(table_ready), .log_o(table_log),
-    .read_i(steps), .state_i(next_state), .entry_o(entry)
-  );
+  // The same table for each of the two states.
+  for (genvar k = 0; k < 2; ++k) begin : gen_table
+    nkv_zstd_fse_table #(.MaxLog(MaxLog)) u_table (
+      .clk_i, .rst_ni,
+      .begin_i(log_valid), .log_i(log), .is_rle_i(1'b0),
+      .count_valid_i(count_valid), .symbol_i(count_symbol), .count_i(count), .end_i(counts_done),
+      .ready_o(table_ready[k]), .log_o(table_log[k]),
+      .read_i(steps), .state_i(next_state[k]), .entry_o(entry[k])
+    );
+  end
 
-  // ---- Coded weights: two states in turn, a step of one of them per cycle ----------------------
-  // A step takes the bits for its state's successor, which is looked up in the step after it and
-  // there in the second after it. The first two steps take the states themselves.
+  // ---- Coded weights: a step of both states per cycle --------------------------------------------
+  // The first step only looks at the bits, the second takes the states themselves.
   logic [1:0] started_q;
+  logic [2*MaxLog-1:0] ahead_q;            // The next bits.
+  wire has_bits = started_q != 2'd0;
   wire has_entry = started_q == 2'd2;
-  assign steps = (state_q == Decode && bits_valid_i) || state_q == Last;
-  wire [3:0] step_bits = has_entry ? entry.bits : table_log;
-  logic [3:0] taken_q;
-  logic [5:0] taken_bits_q;
-  logic [MaxLog-1:0] base_q;
-  assign next_state = base_q + MaxLog'(taken_bits_q >> (4'd6 - taken_q));
-  assign bits_take_o = state_q == Decode && bits_valid_i ? {2'b0, step_bits} : '0;
-  wire runs_out = bits_left_i < $signed({18'b0, step_bits});
+  assign steps = state_q == Decode && bits_valid_i;
+  logic [3:0] step_bits[2];
+  logic [5:0] both_bits;
+  always_comb begin
+    for (int unsigned k = 0; k < 2; ++k) begin
+      step_bits[k] = !has_bits ? 4'd0 : has_entry ? entry[k].bits : table_log[k];
+    end
+    both_bits = 6'(step_bits[0]) + 6'(step_bits[1]);
+  end
+  wire [MaxLog-1:0] behind_first = MaxLog'({ahead_q << step_bits[0]} >> MaxLog);
+  function automatic logic [MaxLog-1:0] high_bits(logic [MaxLog-1:0] bits, logic [3:0] used);
+    return bits >> (4'(MaxLog) - used);
+  endfunction
+  // A state's base has zeros where its bits go.
+  assign next_state[0] = (has_entry ? entry[0].base[MaxLog-1:0] : '0) |
+                         high_bits(ahead_q[2*MaxLog-1-:MaxLog], step_bits[0]);
+  assign next_state[1] = (has_entry ? entry[1].base[MaxLog-1:0] : '0) |
+                         high_bits(behind_first, step_bits[1]);
+  assign bits_take_o = steps ? both_bits : '0;
+  wire [6:0] next_place = {1'b0, bits_place_i} + {1'b0, both_bits};
+  wire first_runs_out = bits_left_i < $signed({18'b0, step_bits[0]});
+  wire second_runs_out = bits_left_i < $signed({16'b0, both_bits});
 
-  assign bits_begin_o = state_q == Build && table_ready;
+  always_ff @(posedge clk_i) begin
+    if (steps) ahead_q <= (2 * MaxLog)'({bits_window_i << next_place} >> (128 - 2 * MaxLog));
+  end
+
+  assign bits_begin_o = state_q == Build && table_ready[0];
   assign bits_end_o = end_q;
   assign bits_size_o = end_q - place_i;
 
-  always_ff @(posedge clk_i) begin
-    if (steps) begin
-      taken_q <= step_bits;
-      taken_bits_q <= bits_i;
-      base_q <= has_entry ? entry.base[MaxLog-1:0] : '0;
+  // ---- Weights as they come -------------------------------------------------------------------
+  logic weight_valid_q[2];
+  logic [3:0] weight_q[2];
+  logic [SymbolsLog2:0] symbol_q;          // Of weight_q[0].
+  logic [SymbolsLog2:0] count_q[MaxCodeBits+1];
+  logic [17:0] total_q;                    // Of 2^(weight - 1).
+
+  wire gives_direct = state_q == Direct && valid_i;
+  wire gives_pair = gives_direct ? weights_left_q != 8'd1 : steps && has_entry;
+  wire gives_coded = (steps && has_entry) || state_q == Last;
+  logic [3:0] implied_q;
+
+  function automatic logic [10:0] share_of(logic [3:0] weight);
+    return 11'((12'd1 << weight) >> 1);
+  endfunction
+
+  logic is_weight_wrong;
+  always_comb begin
+    is_weight_wrong = weight_valid_q[0] && symbol_q[SymbolsLog2];
+    for (int unsigned k = 0; k < 2; ++k) begin
+      write_o[k] = weight_valid_q[k] && weight_q[k] != '0;
+      weight_o[k] = weight_q[k];
+      symbol_o[k] = symbol_q[SymbolsLog2-1:0] + SymbolsLog2'(k);
+      index_o[k] = count_q[weight_q[k]][SymbolsLog2-1:0] +
+                   SymbolsLog2'(k == 1 && weight_q[0] == weight_q[1]);
+      if (weight_valid_q[k] && weight_q[k] > 4'(MaxCodeBits)) is_weight_wrong = 1'b1;
     end
   end
 
-  // ---- Weights as they come -------------------------------------------------------------------
-  logic weight_valid_q;
-  logic [3:0] weight_q;
-  logic [SymbolsLog2:0] symbol_q;    // Of weight_q.
-  logic [SymbolsLog2:0] count_q[MaxCodeBits+1];
-  logic [17:0] total_q;              // Of 2^(weight - 1).
-
-  wire gives_direct = state_q == Direct && valid_i;
-  wire gives_coded = steps && has_entry;
-  logic [3:0] implied_q;
-
-  assign write_o = weight_valid_q && weight_q != '0;
-  assign weight_o = weight_q;
-  assign index_o = count_q[weight_q][SymbolsLog2-1:0];
-  assign symbol_o = symbol_q[SymbolsLog2-1:0];
-  wire is_weight_wrong = weight_valid_q && (weight_q > 4'(MaxCodeBits) || symbol_q[SymbolsLog2]);
+  always_ff @(posedge clk_i) begin
+    if (gives_direct) weight_q <= '{bytes_i[0][7:4], bytes_i[0][3:0]};
+    else if (gives_coded) weight_q <= '{entry[0].symbol[3:0], entry[1].symbol[3:0]};
+    else weight_q[0] <= implied_q;
+  end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      weight_valid_q <= 1'b0;
-      weight_q <= '0;
+      weight_valid_q <= '{default: 1'b0};
       symbol_q <= '0;
       total_q <= '0;
       for (int unsigned w = 0; w <= MaxCodeBits; ++w) count_q[w] <= '0;
     end else begin
-      weight_valid_q <= gives_direct || gives_coded || state_q == Implied;
-      if (gives_direct) weight_q <= low_half_q ? bytes_i[0][3:0] : bytes_i[0][7:4];
-      else if (gives_coded) weight_q <= entry.symbol[3:0];
-      else weight_q <= implied_q;
+      weight_valid_q <= '{gives_direct || gives_coded || state_q == Implied, gives_pair};
       if (begin_i) begin
         symbol_q <= '0;
         total_q <= '0;
         for (int unsigned w = 0; w <= MaxCodeBits; ++w) count_q[w] <= '0;
-      end else if (weight_valid_q) begin
-        symbol_q <= symbol_q + 1'b1;
-        if (weight_q != '0 && weight_q <= 4'(MaxCodeBits)) begin
-          total_q <= total_q + (18'd1 << (weight_q - 4'd1));
-          count_q[weight_q] <= count_q[weight_q] + 1'b1;
+      end else begin
+        symbol_q <= symbol_q + 9'(weight_valid_q[0]) + 9'(weight_valid_q[1]);
+        total_q <= total_q + (weight_valid_q[0] ? 18'(share_of(weight_q[0])) : '0) +
+                   (weight_valid_q[1] ? 18'(share_of(weight_q[1])) : '0);
+        for (int unsigned w = 1; w <= MaxCodeBits; ++w) begin
+          count_q[w] <= count_q[w] + 9'(weight_valid_q[0] && weight_q[0] == 4'(w)) +
+                        9'(weight_valid_q[1] && weight_q[1] == 4'(w));
         end
       end
     end
@@ -177,7 +208,7 @@ module nkv_zstd_tree
   assign done_o = state_q == Done;
   always_comb begin
     unique case (state_q)
-      Direct: take_o = {1'b0, valid_i && (low_half_q || weights_left_q == 8'd1)};
+      Direct: take_o = {1'b0, valid_i};
       Size: take_o = {1'b0, valid_i};
       Counts: take_o = counts_take;
       default: take_o = '0;
@@ -185,7 +216,7 @@ module nkv_zstd_tree
     error_o = is_weight_wrong || counts_error;
     unique case (state_q)
       Size: if (valid_i && bytes_i[0] == '0) error_o = 1'b1;
-      Build: if (table_ready && place_i >= end_q) error_o = 1'b1;
+      Build: if (table_ready[0] && place_i >= end_q) error_o = 1'b1;
       Decode: if (bits_has_no_mark_i || (steps && has_entry && bits_left_i[21])) error_o = 1'b1;
       Rest: if (is_too_deep || is_rest_wrong) error_o = 1'b1;
       Bounds: if (count_q[1][SymbolsLog2:1] == '0) error_o = 1'b1;
@@ -198,7 +229,6 @@ module nkv_zstd_tree
       state_q <= Idle;
       end_q <= '0;
       weights_left_q <= '0;
-      low_half_q <= 1'b0;
       started_q <= '0;
       implied_q <= '0;
       total_bits_q <= '0;
@@ -208,7 +238,6 @@ module nkv_zstd_tree
       unique case (state_q)
         Idle: if (begin_i) state_q <= Size;
         Size: begin
-          low_half_q <= 1'b0;
           started_q <= '0;
           weights_left_q <= bytes_i[0] - 8'd127;
           if (bytes_i[0][7]) end_q <= place_i + 18'd1 + 18'(bytes_i[0][6:1]) + 18'd1;
@@ -217,17 +246,17 @@ module nkv_zstd_tree
         end
         Direct: begin
           if (valid_i) begin
-            low_half_q <= !low_half_q;
-            weights_left_q <= weights_left_q - 1'b1;
-            if (weights_left_q == 8'd1) state_q <= Settle;
+            weights_left_q <= weights_left_q - 8'd2;
+            if (weights_left_q <= 8'd2) state_q <= Settle;
           end
         end
         Counts: if (counts_done) state_q <= Build;
-        Build: if (table_ready) state_q <= Decode;
+        Build: if (table_ready[0]) state_q <= Decode;
         Decode: begin
           if (steps) begin
             if (!has_entry) started_q <= started_q + 1'b1;
-            else if (runs_out) state_q <= Last;
+            else if (first_runs_out) state_q <= Settle;
+            else if (second_runs_out) state_q <= Last;
           end
         end
         Last: state_q <= Settle;
