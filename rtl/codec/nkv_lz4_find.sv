@@ -2,8 +2,8 @@
 // before, as its table of the last place of each hash remembers, it takes as many as are alike.
 //
 // Two places are looked up per cycle, and remembered, until one matches; the more miss in a row,
-// the more are passed over, up to 14 of 16. A match then takes some 8 cycles and one per 16 bytes of
-// it. Sequences leave in order, the last one without a match.
+// the more are passed over, up to 14 of 16. A match then takes some 6 cycles and two per 16 bytes
+// of it, or one per 16 bytes and 12 if it is longer than some 48. Sequences leave in order, the last one without a match.
 //
 // The table is not cleared: what it remembers of earlier blocks is taken for a match only if it is
 // one here. So which matches are found, not whether they are, depends on earlier blocks.
@@ -39,10 +39,13 @@ module nkv_lz4_find #(
     logic [15:0] place;
   } entry_t;
 
-  typedef enum logic [2:0] {Idle, Seek, Scan, Compare, Give, GiveLast} state_e;
+  typedef enum logic [2:0] {Idle, Seek, Scan, Compare, Give, Skip, GiveLast} state_e;
   state_e state_q;
   logic [16:0] place_q;            // Of the bytes in the window.
   logic [16:0] anchor_q;           // Where the literals begin.
+  logic [16:0] target_q;           // Where the search goes on behind a match, and how far that is:
+  logic [16:0] distance_q;
+  logic is_far_q;                  // behind the bytes at hand, or before them.
   logic [7:0] misses_q;
   logic [16:0] last_start_q;       // Of a match, and where it ends at the latest.
   logic [16:0] last_end_q;
@@ -80,9 +83,17 @@ module nkv_lz4_find #(
   endfunction
 
   wire is_past_end = is_short_q || place_q > last_start_q;
-  wire looks = state_q == Scan && there == 5'd16 && !is_past_end && !hit_q;
+  wire looks = state_q == Scan && !is_past_end &&
+               (there == 5'd16 || (there >= 5'd5 && misses_q[7:5] == '0));
   wire [4:0] step = {misses_q[7:5], 1'b0} + 5'd2;
-  assign take = looks ? step : '0;
+  wire skips = state_q == Skip || (state_q == Give && ready_i && !is_far_q);
+  wire [4:0] skipped = distance_q < 17'd16 ? distance_q[4:0] : 5'd16;
+  always_comb begin
+    take = '0;
+    if (looks) take = step;
+    else if (skips) take = skipped < there ? skipped : there;
+  end
+  wire arrives = distance_q == 17'(take);
 
   logic [31:0] key[2];
   logic [HashBits-1:0] hash[2];
@@ -126,13 +137,15 @@ module nkv_lz4_find #(
     end
   end
 
-  logic hit_q;
+  wire hits = is_hit != '0;
+  logic is_begun_q;                        // The first cycle of comparing.
   logic [16:0] match_place_q, source_q;    // As far as they are compared, from then on.
 
   // ---- As many as are alike --------------------------------------------------------------------
   logic [2:0] comparing_q;                 // Read one, two cycles ago; counted.
   logic [4:0] alike_q;
-  logic [16:0] match_bytes_q, room_q, offset_q, start_q;
+  logic [16:0] match_bytes_q, room_q, start_q;
+  logic [15:0] offset_q;
   logic [4:0] alike;
   always_comb begin
     alike = 5'd16;
@@ -143,6 +156,8 @@ module nkv_lz4_find #(
   wire is_over = comparing_q[2] && (alike_q != 5'd16 || is_full);
   wire [16:0] whole = is_full ? room_q : longer;
   wire is_match = whole >= 17'd4;
+  wire [16:0] target = start_q + (is_match ? whole : 17'd1);
+  wire [16:0] distance = target - place_q;
 
   assign place_o[0] = compares ? match_place_q[15:0] : {line_index[11:0], 4'd0};
   assign place_o[1] = source_q[15:0];
@@ -153,22 +168,24 @@ module nkv_lz4_find #(
   assign place_of_literals_o = anchor_q;
   assign literals_o = (is_last_o ? end_i : start_q) - anchor_q;
   assign match_bytes_o = match_bytes_q;
-  assign offset_o = offset_q[15:0];
+  assign offset_o = offset_q;
 
   always_ff @(posedge clk_i) begin
     alike_q <= alike;
     if (!compares) begin
       match_bytes_q <= state_q == Give ? match_bytes_q : '0;
-      if (is_hit[0] || is_hit[1]) begin
+      if (hits) begin
         match_place_q <= is_hit[0] ? looked_place_q : looked_place_q + 17'd1;
         source_q <= {1'b0, is_hit[0] ? entry_q[0].place : entry_q[1].place};
       end
-      start_q <= hit_q ? match_place_q : start_q;
-      room_q <= hit_q ? last_end_q - match_place_q : room_q;
-      offset_q <= hit_q ? match_place_q - source_q : offset_q;
     end else begin
       match_place_q <= match_place_q + 17'd16;
       source_q <= source_q + 17'd16;
+      if (!is_begun_q) begin
+        start_q <= match_place_q;
+        room_q <= last_end_q - match_place_q;
+        offset_q <= 16'(match_place_q - source_q);
+      end
       if (comparing_q[2]) match_bytes_q <= whole;
     end
   end
@@ -184,14 +201,18 @@ module nkv_lz4_find #(
       is_short_q <= 1'b0;
       looked_q <= 1'b0;
       looked_both_q <= 1'b0;
-      hit_q <= 1'b0;
+      target_q <= '0;
+      distance_q <= '0;
+      is_far_q <= 1'b0;
+      is_begun_q <= 1'b0;
       comparing_q <= '0;
     end else begin
-      looked_q <= looks && is_hit == '0;
+      looked_q <= looks && !hits;
       looked_both_q <= has_both;
-      hit_q <= is_hit != '0;
+      is_begun_q <= compares;
       comparing_q <= compares ? {comparing_q[1:0], 1'b1} : '0;
       place_q <= place_q + 17'(take);
+      distance_q <= distance_q - 17'(take);
       unique case (state_q)
         Idle: begin
           place_q <= first_i;
@@ -205,22 +226,31 @@ module nkv_lz4_find #(
         Seek: state_q <= Scan;
         Scan: begin
           if (looks && misses_q != '1) misses_q <= misses_q + 1'b1;
-          if (hit_q) state_q <= Compare;
+          if (hits) state_q <= Compare;
           else if (is_past_end && !looked_q) state_q <= GiveLast;
         end
         Compare: begin
           if (is_over) begin
-            place_q <= is_match ? start_q + whole : start_q + 17'd1;
-            state_q <= is_match ? Give : Seek;
+            target_q <= target;
+            distance_q <= distance;
+            is_far_q <= distance > 17'd48;   // Or below zero.
+            if (is_match) begin
+              state_q <= Give;
+            end else begin
+              place_q <= target;
+              state_q <= Seek;
+            end
           end
         end
         Give: begin
           if (ready_i) begin
-            anchor_q <= place_q;
+            anchor_q <= target_q;
             misses_q <= '0;
-            state_q <= Seek;
+            if (is_far_q) place_q <= target_q;
+            state_q <= is_far_q ? Seek : arrives ? Scan : Skip;
           end
         end
+        Skip: if (arrives) state_q <= Scan;
         GiveLast: if (ready_i) state_q <= Idle;
         default: state_q <= Idle;
       endcase
