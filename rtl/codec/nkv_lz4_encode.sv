@@ -89,7 +89,7 @@ module nkv_lz4_encode #(
   always_comb begin
     for (int unsigned i = 0; i < 16; ++i) read_line[8*i+:8] = read[1][i];
   end
-  logic chunk_valid, stall, is_written, history_busy, out_valid, flush;
+  logic chunk_valid, stall, is_written, history_busy, flush;
   logic [4:0] chunk_count;
   logic [7:0] chunk_bytes[16];
   nkv_lz4_emit u_emit (
@@ -110,17 +110,15 @@ module nkv_lz4_encode #(
     .chunk_count_i(chunk_count), .chunk_is_match_i(1'b0), .chunk_bytes_i(chunk_bytes),
     .chunk_offset_i('0),
     .busy_o(history_busy), .flush_i(flush),
-    .out_valid_o(out_valid), .out_ready_i(out_ready_i && !holds_out), .out_data_o
+    .out_valid_o, .out_ready_i, .out_data_o
   );
 
-  // ---- What leaves -----------------------------------------------------------------------------
+  // ---- What leaves: the last burst some cycles after the last chunk, and so after Encode ----------
   wire [16:0] out_left = written_q - out_q;
   wire has_ended = state_q == Drain || state_q == Flush;
   wire is_out_last = out_left <= 17'd64;
-  wire holds_out = is_out_last && !has_ended;
   wire is_drained = state_q == Drain && !history_busy;
   assign flush = is_drained && written_q[5:0] != '0;
-  assign out_valid_o = out_valid && !holds_out;
   assign out_last_o = is_out_last && has_ended;
   assign out_bytes_o = is_out_last ? out_left[6:0] : 7'd64;
   assign done_o = state_q == Finish;

@@ -78,8 +78,8 @@ module nkv_lz4_find #(
   // ---- Two places are looked up ----------------------------------------------------------------
   // Hash and tag together are the four bytes.
   function automatic logic [HashBits-1:0] hash_of(logic [31:0] key);
-    return key[HashBits-1:0] ^ key[2*HashBits-1-:HashBits] ^
-           HashBits'({key[27:24], key[31:24]});
+    return key[HashBits-1:0] ^
+           HashBits'({key[31:HashBits] * TagBits'(32'h9e375)} >> (TagBits - HashBits));
   endfunction
 
   wire is_past_end = is_short_q || place_q > last_start_q;
@@ -107,7 +107,7 @@ module nkv_lz4_find #(
   wire has_both = hash[0] != hash[1] && place_q != last_start_q;
 
   entry_t entry_q[2];
-  entry_t table_memory[2**HashBits];
+  (* ram_style = "block" *) entry_t table_memory[2**HashBits];
   always_ff @(posedge clk_i) begin
     if (looks) begin
       entry_q[0] <= table_memory[hash[0]];

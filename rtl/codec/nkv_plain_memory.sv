@@ -19,7 +19,7 @@ module nkv_plain_memory (
   logic [5:0] place_q[2];
 
   for (genvar b = 0; b < Banks; ++b) begin : gen_bank
-    logic [127:0] memory[1024];
+    (* ram_style = "block" *) logic [127:0] memory[1024];
     logic [9:0] row[2];
     always_comb begin
       for (int unsigned r = 0; r < 2; ++r) begin

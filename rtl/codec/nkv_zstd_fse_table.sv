@@ -57,7 +57,7 @@ module nkv_zstd_fse_table
   end
 
   // ---- The symbol of each state ---------------------------------------------------------------
-  logic [5:0] symbols[2**MaxLog];
+  (* ram_style = "distributed" *) logic [5:0] symbols[2**MaxLog];
   logic [5:0] symbol_q;            // Of the state place_q of the cycle before.
   wire takes_place = phase_q == Spread && place_q <= high_q && spread_q.count != '0;
   wire writes_symbol = takes_place || (count_valid_i && is_lone);
@@ -68,7 +68,7 @@ module nkv_zstd_fse_table
   end
 
   // ---- Numbers of the states of a symbol ------------------------------------------------------
-  logic [MaxLog:0] next_number[64];
+  (* ram_style = "distributed" *) logic [MaxLog:0] next_number[64];
   logic numbers_q, numbered_q;
   state_t state_q, numbered_state_q;
   logic [5:0] numbered_symbol_q;
@@ -93,7 +93,7 @@ module nkv_zstd_fse_table
   wire [3:0] entry_bits = log_q - number_bits;
   wire state_t entry_base = state_t'((number_q << entry_bits) - ((MaxLog + 1)'(1) << log_q));
 
-  fse_entry_t entries[2**MaxLog];
+  (* ram_style = "block" *) fse_entry_t entries[2**MaxLog];
   wire writes_rle = begin_i && is_rle_i;
   wire fse_entry_t new_entry =
       writes_rle ? '{symbol: symbol_i, default: '0}

@@ -217,7 +217,7 @@ module nkv_zstd_huffman_stream
     end
   end
 
-  logic [7:0] symbols[4096];
+  (* ram_style = "block" *) logic [7:0] symbols[4096];
   logic [7:0] symbol_q[2];
   for (genvar k = 0; k < 2; ++k) begin : gen_port
     wire [11:0] address = write_i[k] ? {weight_i[k], index_i[k]} : address_q[k];

@@ -92,7 +92,7 @@ module nkv_zstd_literals
       end
     end
 
-    logic [127:0] memory[2**LineBits];
+    (* ram_style = "block" *) logic [127:0] memory[2**LineBits];
     always_ff @(posedge clk_i) begin
       if (writes_q) memory[written_q[s][LineBits-1:0]] <= line;
       if (reads) read_q[s] <= memory[read_line_q];

@@ -69,7 +69,7 @@ module nkv_zstd_source
   logic [1:0] bank_q;
   logic [127:0] bank_line_q[4];
   for (genvar b = 0; b < 4; ++b) begin : gen_bank
-    logic [127:0] memory[2**AddressBits];
+    (* ram_style = "block" *) logic [127:0] memory[2**AddressBits];
     always_ff @(posedge clk_i) begin
       if (takes) memory[written_q[AddressBits-1:0]] <= in_data_i[128*b+:128];
       if (is_granted) bank_line_q[b] <= memory[line[2+:AddressBits]];
