@@ -44,11 +44,10 @@ module nkv_zstd_decode
   output logic         error_o         // With done_o.
 );
 
-  localparam logic [31:0] Magic = 32'hfd2fb528;
   localparam logic [20:0] MaxBlock = 21'd65472;  // Compressed: what nkv_zstd_source holds.
 
   typedef enum logic [4:0] {
-    Idle, FrameHead, FrameFields, BlockHead, BlockSize, BlockByte, Literals, ToTables, HeadOfTables,
+    Idle, FrameHead, BlockHead, BlockSize, BlockByte, Literals, ToTables, HeadOfTables,
     AfterTables, ToSequences, Sequences, ToLiterals, LastLiterals, Run, AfterBlock, Drain, Flush,
     Finish
   } state_e;
@@ -200,6 +199,11 @@ module nkv_zstd_decode
     else given_count = is_compressed ? literal_count : 5'd16;
   end
 
+  size_t out_left_q;                   // Bytes that have not left.
+  wire has_ended = state_q inside {Drain, Flush};
+  wire is_out_last = out_left_q <= 18'd64;
+  // The last burst waits for the frame's end.
+  wire holds_out = is_out_last && !has_ended;
   logic block_done, execute_failed, history_busy, flush, out_valid;
   size_t plain_left, plain_q;
   wire ends_block = state_q == LastLiterals && steps_ready;
@@ -217,56 +221,31 @@ module nkv_zstd_decode
     .out_valid_o(out_valid), .out_ready_i(out_ready_i && !holds_out), .out_data_o
   );
 
-  // ---- Control ---------------------------------------------------------------------------------
-  logic [1:0] content_form_q;
-  logic is_single_q;
-  wire [3:0] window_bytes = is_single_q ? 4'd0 : 4'd1;
-  logic [3:0] content_bytes;
-  logic [63:0] content;
-  always_comb begin
-    logic [7:0] field[8];
-    for (int unsigned i = 0; i < 8; ++i) field[i] = is_single_q ? bytes[i] : bytes[i+1];
-    unique case (content_form_q)
-      2'd0: begin
-        content_bytes = is_single_q ? 4'd1 : 4'd0;
-        content = is_single_q ? 64'(field[0]) : 64'(plain_q);
-      end
-      2'd1: begin
-        content_bytes = 4'd2;
-        content = 64'({field[1], field[0]}) + 64'd256;
-      end
-      2'd2: begin
-        content_bytes = 4'd4;
-        content = 64'({field[3], field[2], field[1], field[0]});
-      end
-      default: begin
-        content_bytes = 4'd8;
-        content = {field[7], field[6], field[5], field[4], field[3], field[2], field[1], field[0]};
-      end
-    endcase
+  logic is_block_done_q;
+  wire is_block_done = block_done || is_block_done_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) is_block_done_q <= 1'b0;
+    else is_block_done_q <= state_q == Run && is_block_done;
   end
+
+  // ---- Control ---------------------------------------------------------------------------------
+  logic head_done, head_error;
+  logic [3:0] head_take;
+  nkv_zstd_frame_head u_head (
+    .clk_i, .rst_ni, .begin_i(starts), .cancel_i(cancels), .plain_i(plain_q),
+    .valid_i(enough), .bytes_i(bytes[0:8]), .take_o(head_take), .done_o(head_done),
+    .error_o(head_error)
+  );
 
   wire [21:0] block_end = {4'd0, place_q} + {1'b0, block_q == RleBlock ? 21'd1 : block_size_q};
 
   logic fails;
   always_comb begin
     take = '0;
-    fails = literals_error || tables_error || sequences_error || execute_failed || streams_failed;
+    fails = head_error || literals_error || tables_error || sequences_error || execute_failed ||
+            streams_failed;
     unique case (state_q)
-      FrameHead: begin
-        if (enough) begin
-          take = 5'd5;
-          // A reserved bit, a checksum, a dictionary.
-          if ({bytes[3], bytes[2], bytes[1], bytes[0]} != Magic) fails = 1'b1;
-          if (bytes[4][3:0] != '0) fails = 1'b1;
-        end
-      end
-      FrameFields: begin
-        if (enough) begin
-          take = 5'(window_bytes) + 5'(content_bytes);
-          if (content != 64'(plain_q) || (!is_single_q && bytes[0][7:3] > 5'd21)) fails = 1'b1;
-        end
-      end
+      FrameHead: take = 5'(head_take);
       BlockHead: if (enough) take = 5'd3;
       BlockSize: begin
         if (block_end > {4'd0, end_q} || block_q == ReservedBlock ||
@@ -306,12 +285,7 @@ module nkv_zstd_decode
     endcase
   end
 
-  size_t out_left_q;                   // Bytes that have not left.
   wire is_drained = state_q == Drain && !history_busy && has_all;
-  wire has_ended = state_q inside {Drain, Flush};
-  wire is_out_last = out_left_q <= 18'd64;
-  // The last burst waits for the frame's end.
-  wire holds_out = is_out_last && !has_ended;
   assign flush = is_drained && !failed_q && plain_q[5:0] != '0;
   assign out_valid_o = out_valid && !holds_out;
   assign out_last_o = is_out_last && has_ended && !failed_q;
@@ -333,8 +307,6 @@ module nkv_zstd_decode
       block_size_q <= '0;
       block_byte_q <= '0;
       plain_q <= '0;
-      content_form_q <= '0;
-      is_single_q <= 1'b0;
       out_left_q <= '0;
     end else begin
       if (out_valid_o && out_ready_i) out_left_q <= out_left_q - size_t'(out_bytes_o);
@@ -342,18 +314,12 @@ module nkv_zstd_decode
       unique case (state_q)
         Idle: begin
           if (start_valid_i) state_q <= FrameHead;
-          failed_q <= 1'b0;
           end_q <= place_t'(skip_i) + place_t'(in_bytes_i);
           floor_q <= '0;
           plain_q <= size_t'(plain_bytes_i);
           out_left_q <= size_t'(plain_bytes_i);
         end
-        FrameHead: begin
-          content_form_q <= bytes[4][7:6];
-          is_single_q <= bytes[4][5];
-          if (enough) state_q <= FrameFields;
-        end
-        FrameFields: if (enough) state_q <= BlockHead;
+        FrameHead: if (head_done) state_q <= BlockHead;
         BlockHead: begin
           is_last_q <= bytes[0][0];
           block_q <= block_e'(bytes[0][2:1]);
@@ -394,20 +360,16 @@ module nkv_zstd_decode
         end
         Drain: if (is_drained) state_q <= failed_q ? Finish : Flush;
         Flush: if (!history_busy && !flush) state_q <= Finish;
-        default: state_q <= Idle;
+        default: begin
+          failed_q <= 1'b0;
+          state_q <= Idle;
+        end
       endcase
       if (fails) begin
         failed_q <= 1'b1;
         state_q <= Drain;
       end
     end
-  end
-
-  logic is_block_done_q;
-  wire is_block_done = block_done || is_block_done_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) is_block_done_q <= 1'b0;
-    else is_block_done_q <= state_q == Run && is_block_done;
   end
 
 endmodule

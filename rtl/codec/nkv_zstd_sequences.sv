@@ -45,6 +45,7 @@ module nkv_zstd_sequences
   logic [16:0] left_q;                     // Sequences, the present one too.
   wire is_last = left_q == 17'd1;
   wire is_first = state_q == First;
+  wire takes_lengths = state_q == Lengths && bits_valid_i && ready_i;
 
   // ---- Next states -----------------------------------------------------------------------------
   // The bits of a state end at a place of the window as it is one cycle later.
@@ -93,7 +94,6 @@ module nkv_zstd_sequences
   wire [4:0] literal_extra = literal_bits(entry_i[LiteralLengths].symbol);
   wire [4:0] match_extra = match_bits(entry_i[MatchLengths].symbol);
   wire is_offset_wrong = offset_code > 6'd16;
-  wire takes_lengths = state_q == Lengths && bits_valid_i && ready_i;
   assign lengths_bits = is_first ? '0 : offset_code + 6'(match_extra) + 6'(literal_extra);
   always_comb begin
     bits_take_o = '0;
@@ -101,6 +101,9 @@ module nkv_zstd_sequences
     if (read_o) bits_take_o = state_bits_q;
   end
 
+  logic [2:0] valid_q;                     // Sequences on their way.
+  wire is_busy = valid_q != '0;
+  logic is_zero_offset;
   assign done_o = state_q == End && bits_left_i == '0 && !is_busy;
   assign error_o = state_q != Idle &&
                    (bits_has_no_mark_i || (bits_valid_i && bits_left_i[21]) ||
@@ -132,8 +135,6 @@ module nkv_zstd_sequences
   end
 
   // ---- What the extra bits say: offset, match length, literals, one after the other -------------
-  logic [2:0] valid_q;
-  wire is_busy = valid_q != '0;
   logic [47:0] extra_q;
   logic [31:0] late_extra_q;
   logic [15:0] last_extra_q;
@@ -173,7 +174,7 @@ module nkv_zstd_sequences
   wire [1:0] chosen = late_offset_q[1:0] - 2'(has_literals);
   wire [16:0] again = chosen == 2'd3 ? repeat_q[0] - 1'b1 : repeat_q[chosen];
   wire [16:0] offset = is_new ? 17'(late_offset_q - 18'd3) : again;
-  wire is_zero_offset = valid_q[2] && offset == '0;
+  assign is_zero_offset = valid_q[2] && offset == '0;
 
   assign valid_o = valid_q[2];
   assign sequence_o = '{literals, match_q, offset};
