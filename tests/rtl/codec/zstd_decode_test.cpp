@@ -220,6 +220,8 @@ TEST_F(ZstdDecodeTest, PlainBlocksAndBlocksOfOneByte) {
                at + 64 == kLargest);
   }
   expect_round_trip(noise, many.frame(), 63);
+  expect_same(many.frame(), kLargest, 17, 8, 1);
+  expect_same(many.frame(), kLargest, 17, 1, 8);
   expect_round_trip(noise, FrameWriter().block(0, kLargest, noise).frame(), 63);
 }
 
@@ -245,6 +247,24 @@ TEST_F(ZstdDecodeTest, LiteralsOfEveryHead) {
     }
   }
   EXPECT_GT(taken_, 20U);
+}
+
+// What is held of the frame is just enough, wherever the block begins.
+TEST_F(ZstdDecodeTest, LargestCompressedBlocks) {
+  for (const std::size_t literals : {65467U, 65468U, 65469U}) {
+    Bytes block{static_cast<std::uint8_t>(0x0C | (literals << 4 & 0xF0)),
+                static_cast<std::uint8_t>(literals >> 4),
+                static_cast<std::uint8_t>(literals >> 12)};
+    const Bytes noise = some_data(random_, literals, 0);
+    block.insert(block.end(), noise.begin(), noise.end());
+    block.push_back(0);
+    for (const unsigned skip : {0U, 1U, 40U, 55U, 63U}) {
+      FrameWriter frame;
+      frame.block(1, 60, {3}, false).compressed(block, false).block(0, 3, {1, 2, 3});
+      expect_same(frame.frame(), 60 + literals + 3, skip, kPaces[skip % 3], kPaces[skip / 3 % 3]);
+    }
+  }
+  EXPECT_EQ(taken_, 10U);
 }
 
 // Huffman-coded literals without sequences, two blocks, the second by the first one's tree.
