@@ -11,7 +11,7 @@
 // written beside that.
 
 module nkv_lz4_encode #(
-  parameter int unsigned HashBits = 12
+  parameter int unsigned HashBits = 13
 ) (
   input  logic         clk_i,
   input  logic         rst_ni,

@@ -9,7 +9,7 @@
 // one here. So which matches are found, not whether they are, depends on earlier blocks.
 
 module nkv_lz4_find #(
-  parameter int unsigned HashBits = 12
+  parameter int unsigned HashBits = 13
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
