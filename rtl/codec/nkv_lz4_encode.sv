@@ -2,13 +2,13 @@
 // ends are those that the format asks for.
 //
 // The bytes begin at byte skip_i of the first burst after start and lie without gaps; all bursts
-// that they touch are taken and no others. The block leaves in bursts of 64, the last filled up with
-// zeros (out_last_o; out_bytes_o of it count). done_o stands for one cycle when all is through, with
-// the block's size.
+// that they touch are taken and no others. The block leaves in bursts of 64, the last filled up
+// with zeros (out_last_o; out_bytes_o of it count). done_o stands for one cycle when all is
+// through, with the block's size.
 //
-// Speed: bursts are taken first, one per cycle; then 2 bytes without a match per cycle, 16 after
-// many; some 11 cycles for a match, and one per 16 bytes of it (nkv_lz4_find). Sequences are
-// written beside that.
+// Speed: bursts are taken first, one per cycle; then the search goes 2 bytes per cycle, 16 after
+// many without a match, and takes some 7 cycles for a match (nkv_lz4_find). Sequences are written
+// beside that.
 
 module nkv_lz4_encode #(
   parameter int unsigned HashBits = 13
@@ -113,7 +113,7 @@ module nkv_lz4_encode #(
     .out_valid_o, .out_ready_i, .out_data_o
   );
 
-  // ---- What leaves: the last burst some cycles after the last chunk, and so after Encode ----------
+  // ---- What leaves: the last burst some cycles after the last chunk, and so after Encode ------
   wire [16:0] out_left = written_q - out_q;
   wire has_ended = state_q == Drain || state_q == Flush;
   wire is_out_last = out_left <= 17'd64;

@@ -3,7 +3,8 @@
 //
 // Two places are looked up per cycle, and remembered, until one matches; the more miss in a row,
 // the more are passed over, up to 14 of 16. A match then takes some 6 cycles and two per 16 bytes
-// of it, or one per 16 bytes and 12 if it is longer than some 48. Sequences leave in order, the last one without a match.
+// of it, or one per 16 bytes and 12 if it is longer than some 48. Sequences leave in order, the
+// last one without a match.
 //
 // The table is not cleared: what it remembers of earlier blocks is taken for a match only if it is
 // one here. So which matches are found, not whether they are, depends on earlier blocks.
@@ -32,8 +33,9 @@ module nkv_lz4_find #(
 );
 
   localparam int unsigned TagBits = 32 - HashBits;
-  localparam logic [16:0] MatchLimit = 17'd12;    // Of the format: the last match begins so far from
-  localparam logic [16:0] LastLiterals = 17'd5;   // the end, and so many literals follow it.
+  // Of the format: the last match begins so far from the end, and so many literals follow it.
+  localparam logic [16:0] MatchLimit = 17'd12;
+  localparam logic [16:0] LastLiterals = 17'd5;
   typedef struct packed {
     logic [TagBits-1:0] tag;
     logic [15:0] place;

@@ -2,8 +2,8 @@
 
 package nkv_lz_pkg;
 
-  // Bytes of a match that nkv_lz_history copies in a cycle: 16, or the largest multiple of a shorter
-  // offset that is not above 16.
+  // Bytes of a match that nkv_lz_history copies in a cycle: 16, or the largest multiple of a
+  // shorter offset that is not above 16.
   function automatic logic [4:0] stride_of(logic [15:0] offset);
     if (offset[15:4] != '0) return 5'd16;
     unique case (offset[3:0])

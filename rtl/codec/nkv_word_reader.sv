@@ -1,7 +1,7 @@
-// Words of Width bits, one after the other, upwards or downwards, from a memory of lines of 16 bytes
-// that gives a line two cycles after its grant. After begin_i the first word is the one in which
-// byte place_i lies; what was under way is dropped. Lines are asked for ahead of their use, up to
-// four.
+// Words of Width bits, one after the other, upwards or downwards, from a memory of lines of 16
+// bytes that gives a line two cycles after its grant. After begin_i the first word is the one in
+// which byte place_i lies; what was under way is dropped. Lines are asked for ahead of their use,
+// up to four.
 
 module nkv_word_reader #(
   parameter int unsigned Width = 16,  // 16, 32, 64 or 128.

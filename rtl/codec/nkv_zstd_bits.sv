@@ -1,6 +1,6 @@
-// The bits of a stream that is read from its end: bits_o are the next Peek of them, the first at the
-// top, while valid_o; take_i moves on. After begin_i the stream is the size_i bytes that end before
-// end_i. Its last byte's highest set bit is the mark behind its first bit.
+// The bits of a stream that is read from its end: bits_o are the next Peek of them, the first at
+// the top, while valid_o; take_i moves on. After begin_i the stream is the size_i bytes that end
+// before end_i. Its last byte's highest set bit is the mark behind its first bit.
 //
 // window_o, place_o: where bits_o come from, for who takes bits from elsewhere: place_o bits of the
 // window are taken.

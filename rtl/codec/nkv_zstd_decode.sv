@@ -1,11 +1,12 @@
 // Decodes a ZSTD frame (RFC 8878) of at most 64 KiB of content, to exactly plain_bytes_i bytes. All
-// kinds of blocks, literals and tables are taken, whatever window the frame says. It makes the bytes
-// of a frame that libzstd makes, or ends with error_o. Whatever comes in, it ends.
+// kinds of blocks, literals and tables are taken, whatever window the frame says. It makes the
+// bytes of a frame that libzstd makes, or ends with error_o. Whatever comes in, it ends.
 //
 // Refused, though libzstd takes them: a checksum; a dictionary's id, even zero; what is not one
 // frame (skippable ones, several, or none); a compressed block of more than 65,472 bytes; Huffman
-// codes of 12 bits; and what the RFC calls corrupted but libzstd 1.5.4 lets pass: bits of a
-// stream that are left over or missing, an offset of zero, reserved bits.
+// codes of 12 bits; and what the RFC calls corrupted but libzstd 1.5.4 lets pass: bits of a stream
+// that are left over or missing, an offset of zero, reserved bits, Huffman-coded literals or a long
+// number of sequences that are none.
 //
 // The frame begins at byte skip_i of the first burst after start and lies without gaps. All bursts
 // that it touches are taken and no others, after an error too. Bytes leave in bursts of 64, the
@@ -14,8 +15,8 @@
 //
 // Speed, while bursts come and are taken: Huffman-coded literals 8 per cycle in four streams, or 64
 // bits of code, and 2 in one stream; plain and repeated ones 16. A sequence takes 2 cycles, or one
-// for up to 16 bytes each of its literals and its match if that is more. Before the first literal, a
-// Huffman tree takes about a cycle per two symbols and 130; beside literals, an FSE table two
+// for up to 16 bytes each of its literals and its match if that is more. Before the first literal,
+// a Huffman tree takes about a cycle per two symbols and 130; beside literals, an FSE table two
 // cycles per state and two per symbol.
 
 module nkv_zstd_decode

@@ -1,7 +1,7 @@
-// Reads a frame's head (RFC 8878, 3.1.1.1) from a window of bytes: magic, descriptor, window, content
-// size. done_o stands for one cycle when its bytes have been taken; error_o does instead where it is
-// no frame, or one with a checksum or a dictionary's id, or of another size than plain_i. The
-// window may be anything up to 2^31 and more: content is small.
+// Reads a frame's head (RFC 8878, 3.1.1.1) from a window of bytes: magic, descriptor, window,
+// content size. done_o stands for one cycle when its bytes have been taken; error_o does instead
+// where it is no frame, or one with a checksum or a dictionary's id, or of another size than
+// plain_i. The window may be anything up to 2^31 and more: content is small.
 
 module nkv_zstd_frame_head
   import nkv_zstd_pkg::*;

@@ -1,6 +1,6 @@
 // Reads the description of an FSE table (RFC 8878, 4.1.1) from a window of bytes: the log of its
-// states, and the counts of the symbols that have some, in order. A count in two cycles, two bits of
-// a run of absent symbols in two.
+// states, and the counts of the symbols that have some, in order. A count in two cycles, two bits
+// of a run of absent symbols in two.
 //
 // done_o stands for one cycle, when all bytes of the description have been taken. error_o does
 // instead where it is none: too large a log, a symbol above the last, or more states than there

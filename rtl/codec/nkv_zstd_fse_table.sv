@@ -2,9 +2,9 @@
 // mean: the entry of state_i at read_i, a cycle later, until the next read.
 //
 // begin_i with the log of the number of states; then the counts that are not zero, by symbol
-// ascending, their sum (-1 counting 1) that number; end_i behind the last. Or begin_i with is_rle_i:
-// one state, of that symbol. ready_o from then on until the next begin_i. A cycle per state to
-// spread the symbols, one to number them.
+// ascending, their sum (-1 counting 1) that number; end_i behind the last. Or begin_i with
+// is_rle_i: one state, of that symbol. ready_o from then on until the next begin_i. A cycle per
+// state to spread the symbols, one to number them.
 
 module nkv_zstd_fse_table
   import nkv_zstd_pkg::*;

@@ -1,6 +1,6 @@
 // Decodes the Huffman-coded literals of a block, in one stream or in four side by side, and gives
-// them in order, up to 16 per cycle, as far as they are there: bytes_o, count_o of them; take_i moves
-// on. Four memories of 16 KiB.
+// them in order, up to 16 per cycle, as far as they are there: bytes_o, count_o of them; take_i
+// moves on. Four memories of 16 KiB.
 //
 // begin_i with what the streams are; then literals come, from the first stream's on. failed_o
 // stands where a stream was found wrong, done_o when all were found right, until the next begin_i.
@@ -12,7 +12,7 @@ module nkv_zstd_literals
   input  logic        rst_ni,
   input  logic        begin_i,
   input  logic        is_single_i,
-  input  size_t       literals_i,          // At most 65,536; single: 1,023. Four streams: at least 6.
+  input  size_t       literals_i,          // At most 65,536; in four streams at least 6.
   input  place_t      end_i[Streams],      // Behind the last byte of each stream.
   input  size_t       size_i[Streams],
 

@@ -1,4 +1,5 @@
-// What the parts of the ZSTD decoder share: places, tables of RFC 8878, and what passes between them.
+// What the parts of the ZSTD decoder share: places, tables of RFC 8878, and what passes between
+// them.
 
 package nkv_zstd_pkg;
 
@@ -41,8 +42,8 @@ package nkv_zstd_pkg;
   typedef enum logic [1:0] {LiteralLengths = 2'd0, Offsets = 2'd1, MatchLengths = 2'd2} table_e;
   localparam int unsigned Tables = 3;
 
-  // The smallest code word of each length, to the left of MaxCodeBits bits; 2048 where there is none
-  // and none shorter. Lengths from 1 on.
+  // The smallest code word of each length, to the left of MaxCodeBits bits; 2048 where there is
+  // none and none shorter. Lengths from 1 on.
   typedef logic [MaxCodeBits:0] code_bound_t;
 
   typedef struct packed {

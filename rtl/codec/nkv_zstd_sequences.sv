@@ -1,11 +1,11 @@
-// Decodes the sequences of a block: from three FSE tables and a stream of bits that is read from its
-// end, literal and match lengths and offsets, repeated offsets resolved. A sequence in two
+// Decodes the sequences of a block: from three FSE tables and a stream of bits that is read from
+// its end, literal and match lengths and offsets, repeated offsets resolved. A sequence in two
 // cycles.
 //
 // begin_i when the tables are ready and nkv_zstd_bits has begun; repeated offsets are kept from
-// block to block, and are the format's first ones after forget_i. done_o stands for one cycle, after
-// the last sequence; error_o does instead where the bits are not exactly what the
-// sequences take, or an offset is zero or above 2^17 - 4.
+// block to block, and are the format's first ones after forget_i. done_o stands for one cycle,
+// after the last sequence; error_o does instead where the bits are not exactly what the sequences
+// take, or an offset is zero or above 2^17 - 4.
 
 module nkv_zstd_sequences
   import nkv_zstd_pkg::*;
@@ -157,7 +157,8 @@ module nkv_zstd_sequences
     late_extra_q <= 32'({extra_q << offset_code_q} >> 16);
     match_code_q[1] <= match_code_q[0];
     literal_code_q[1] <= literal_code_q[0];
-    match_q <= match_base(match_code_q[1]) + extra_of(late_extra_q[31-:16], match_bits(match_code_q[1]));
+    match_q <= match_base(match_code_q[1]) +
+               extra_of(late_extra_q[31-:16], match_bits(match_code_q[1]));
     last_extra_q <= 16'({late_extra_q << match_bits(match_code_q[1])} >> 16);
     late_offset_q <= offset_q;
     literal_code_q[2] <= literal_code_q[1];

@@ -3,9 +3,9 @@
 // time, and the smallest code word of each length. Two weights per cycle; coded ones follow the
 // description of their table, about two cycles per count and state.
 //
-// After begin_i it takes the description from a window of bytes that stands at place_i. done_o stands
-// for one cycle; error_o does instead where there is no such tree, or one of more than 11 bits.
-// The description then ends before end_o, wherever the window stands.
+// After begin_i it takes the description from a window of bytes that stands at place_i. done_o
+// stands for one cycle; error_o does instead where there is no such tree, or one of more than 11
+// bits. The description then ends before end_o, wherever the window stands.
 
 module nkv_zstd_tree
   import nkv_zstd_pkg::*;
@@ -84,7 +84,7 @@ module nkv_zstd_tree
     );
   end
 
-  // ---- Coded weights: a step of both states per cycle --------------------------------------------
+  // ---- Coded weights: a step of both states per cycle ------------------------------------------
   // The first step only looks at the bits, the second takes the states themselves.
   logic [1:0] started_q;
   logic [2*MaxLog-1:0] ahead_q;            // The next bits.
