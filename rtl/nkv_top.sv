@@ -1,14 +1,18 @@
-// The near-data engine of one memory slice: registers and queues on the host's side, an AXI port to
-// memory on the other.
+// The near-data engine between the CXL IP and its memory: registers, queues and one engine, and the
+// inline path on which the host's accesses pass them.
 //
 //   CSR bus --> nkv_csr --> nkv_queues --> nkv_engine
 //                               |              |
-//                               `- nkv_axi_mux ´ --> memory
+//                               `- nkv_axi_mux ´
+//                                       |
+//   host's ports, one a slice --> nkv_inline --> memory, one port a slice
 
 module nkv_top
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
+  import nkv_inline_pkg::*;
 #(
+  parameter int unsigned Slices = 1,       // Of memory: 1, 2 or 4.
   parameter int unsigned WatchdogCycles = 262144,
   parameter logic [63:0] ClockHz = 64'd400_000_000
 ) (
@@ -26,18 +30,39 @@ module nkv_top
   input  logic [63:0] memory_bytes_i,
   output logic [MaxQueues-1:0] posted_o,   // A pulse for each completion in memory.
 
-  output logic        ar_valid_o,
-  input  logic        ar_ready_i,
-  output axi_ar_t     ar_o,
-  input  logic        r_valid_i,
-  output logic        r_ready_o,
-  input  axi_r_t      r_i,
-  output logic        w_valid_o,
-  input  logic        w_ready_i,
-  output axi_w_t      w_o,
-  input  logic        b_valid_i,
-  output logic        b_ready_o,
-  input  axi_b_t      b_i
+  // The host's accesses to device memory, as the CXL IP divides them among slices (nkv_inline).
+  input  logic      [Slices-1:0] host_ar_valid_i,
+  output logic      [Slices-1:0] host_ar_ready_o,
+  input  access_t   [Slices-1:0] host_ar_i,
+  output logic      [Slices-1:0] host_r_valid_o,
+  input  logic      [Slices-1:0] host_r_ready_i,
+  output access_r_t [Slices-1:0] host_r_o,
+  input  logic      [Slices-1:0] host_aw_valid_i,
+  output logic      [Slices-1:0] host_aw_ready_o,
+  input  access_t   [Slices-1:0] host_aw_i,
+  input  logic      [Slices-1:0] host_w_valid_i,
+  output logic      [Slices-1:0] host_w_ready_o,
+  input  access_w_t [Slices-1:0] host_w_i,
+  output logic      [Slices-1:0] host_b_valid_o,
+  input  logic      [Slices-1:0] host_b_ready_i,
+  output axi_b_t    [Slices-1:0] host_b_o,
+  output dev_load_e [Slices-1:0] load_o,   // DevLoad
+
+  output logic           [Slices-1:0] memory_ar_valid_o,
+  input  logic           [Slices-1:0] memory_ar_ready_i,
+  output memory_access_t [Slices-1:0] memory_ar_o,
+  input  logic           [Slices-1:0] memory_r_valid_i,
+  output logic           [Slices-1:0] memory_r_ready_o,
+  input  memory_r_t      [Slices-1:0] memory_r_i,
+  output logic           [Slices-1:0] memory_aw_valid_o,
+  input  logic           [Slices-1:0] memory_aw_ready_i,
+  output memory_access_t [Slices-1:0] memory_aw_o,
+  output logic           [Slices-1:0] memory_w_valid_o,
+  input  logic           [Slices-1:0] memory_w_ready_i,
+  output access_w_t      [Slices-1:0] memory_w_o,
+  input  logic           [Slices-1:0] memory_b_valid_i,
+  output logic           [Slices-1:0] memory_b_ready_o,
+  input  memory_b_t      [Slices-1:0] memory_b_i
 );
 
   csr_reg2hw_t reg2hw;
@@ -142,6 +167,14 @@ module nkv_top
     .b_i            (b)
   );
 
+  // ---- Near-data's way to memory ----
+  logic near_ar_valid, near_ar_ready, near_r_valid, near_w_valid, near_w_ready, near_b_valid;
+  logic unused_r_ready, unused_b_ready;  // Answers are taken at once.
+  axi_ar_t near_ar;
+  axi_r_t  near_r;
+  axi_w_t  near_w;
+  axi_b_t  near_b;
+
   nkv_axi_mux #(
     .Users(2),
     .Clients({QueuesClient, EngineClient})
@@ -158,18 +191,81 @@ module nkv_top
     .w_i       (w),
     .b_valid_o (b_valid),
     .b_o       (b),
-    .ar_valid_o,
-    .ar_ready_i,
-    .ar_o,
-    .r_valid_i,
-    .r_ready_o,
-    .r_i,
-    .w_valid_o,
-    .w_ready_i,
-    .w_o,
-    .b_valid_i,
-    .b_ready_o,
-    .b_i
+    .ar_valid_o(near_ar_valid),
+    .ar_ready_i(near_ar_ready),
+    .ar_o      (near_ar),
+    .r_valid_i (near_r_valid),
+    .r_ready_o (unused_r_ready),
+    .r_i       (near_r),
+    .w_valid_o (near_w_valid),
+    .w_ready_i (near_w_ready),
+    .w_o       (near_w),
+    .b_valid_i (near_b_valid),
+    .b_ready_o (unused_b_ready),
+    .b_i       (near_b)
+  );
+
+  // The contract has no registers for these yet.
+  localparam inline_control_t Control = '{
+      share: 4'd4,
+      age_cycles: age_t'(64),
+      near_least: depth_t'(16),
+      read_limit: depth_t'(72),   // A memory 60 cycles away, and some.
+      write_limit: depth_t'(72),
+      optimal: depth_t'(32),
+      overload: depth_t'(96)
+  };
+  doorbell_t [Slices-1:0] unused_doorbells;  // SQ_TAIL is the doorbell.
+
+  nkv_inline #(
+    .Slices(Slices)
+  ) u_inline (
+    .clk_i,
+    .rst_ni,
+    .control_i      (Control),
+    .doorbells_i    ('0),
+    .host_ar_valid_i,
+    .host_ar_ready_o,
+    .host_ar_i,
+    .host_r_valid_o,
+    .host_r_ready_i,
+    .host_r_o,
+    .host_aw_valid_i,
+    .host_aw_ready_o,
+    .host_aw_i,
+    .host_w_valid_i,
+    .host_w_ready_o,
+    .host_w_i,
+    .host_b_valid_o,
+    .host_b_ready_i,
+    .host_b_o,
+    .load_o,
+    .doorbell_o     (unused_doorbells),
+    .near_ar_valid_i(near_ar_valid),
+    .near_ar_ready_o(near_ar_ready),
+    .near_ar_i      (near_ar),
+    .near_r_valid_o (near_r_valid),
+    .near_r_o       (near_r),
+    .near_w_valid_i (near_w_valid),
+    .near_w_ready_o (near_w_ready),
+    .near_w_i       (near_w),
+    .near_b_valid_o (near_b_valid),
+    .near_b_o       (near_b),
+    .memory_ar_valid_o,
+    .memory_ar_ready_i,
+    .memory_ar_o,
+    .memory_r_valid_i,
+    .memory_r_ready_o,
+    .memory_r_i,
+    .memory_aw_valid_o,
+    .memory_aw_ready_i,
+    .memory_aw_o,
+    .memory_w_valid_o,
+    .memory_w_ready_i,
+    .memory_w_o,
+    .memory_b_valid_i,
+    .memory_b_ready_o,
+    .memory_b_i
   );
 
 endmodule

@@ -26,25 +26,18 @@ void AxiMemory::read(const Read& read) {
 }
 
 bool AxiMemory::next_beat(ReadBeat* beat) {
-  // A read that has begun goes on; else the oldest of those that are ready.
-  auto chosen = reads_.end();
-  for (auto it = reads_.begin(); it != reads_.end(); ++it) {
-    if (it->done > 0) {
-      chosen = it;
-      break;
-    }
-    if (chosen == reads_.end() && it->ready_at <= now_) chosen = it;
-    if (timing_.jitter_cycles == 0) break;
-  }
-  if (chosen == reads_.end()) return false;
-  const std::uint64_t address = chosen->read.address + chosen->done * kBurstBytes;
+  // The oldest of those that are ready. Without jitter none overtakes.
+  const auto last =
+      timing_.jitter_cycles == 0 && !reads_.empty() ? reads_.begin() + 1 : reads_.end();
+  const auto chosen = std::find_if(
+      reads_.begin(), last, [this](const QueuedRead& read) { return read.ready_at <= now_; });
+  if (chosen == last) return false;
+  const std::uint64_t address = chosen->read.address;
   beat->id = chosen->read.id;
   beat->poison = faults_.poisoned.contains(address);
   beat->error = address > bytes_.size() - kBurstBytes;
   if (!beat->error) std::memcpy(beat->data.data(), bytes_.data() + address, kBurstBytes);
-  ++chosen->done;
-  beat->last = chosen->done == chosen->read.beats;
-  if (beat->last) reads_.erase(chosen);
+  reads_.erase(chosen);
   return true;
 }
 

@@ -28,17 +28,16 @@ struct MemoryFaults {
 
 using Burst = std::array<std::uint32_t, 16>;
 
-/// One slice's memory. Each cycle: offer what the engine asks for, take what it is to see.
+/// One slice's memory; every access is one burst. Each cycle: offer what is asked for, take what is
+/// to be seen.
 class AxiMemory {
  public:
   struct Read {
     std::uint16_t id;
     std::uint64_t address;
-    unsigned beats;
   };
   struct ReadBeat {
     std::uint16_t id;
-    bool last;
     bool poison;
     bool error;  ///< Outside memory.
     Burst data;
@@ -62,7 +61,7 @@ class AxiMemory {
   void read(const Read& read);
   void write(const Write& write);
 
-  /// The beat of this cycle, if there is one. Beats of one read come one after the other.
+  /// The beat of this cycle, if there is one.
   bool next_beat(ReadBeat* beat);
   /// The write that memory has now, if there is one.
   bool next_answer(Answer* answer);
@@ -74,7 +73,6 @@ class AxiMemory {
   struct QueuedRead {
     Read read;
     std::uint64_t ready_at;
-    unsigned done = 0;
   };
   struct QueuedWrite {
     Write write;

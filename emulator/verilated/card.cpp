@@ -26,6 +26,9 @@ VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming 
   top_->memory_bytes_i = memory_->bytes().size();
   top_->ar_ready_i = 1;
   top_->w_ready_i = 1;
+  top_->host_r_ready_i = 1;
+  top_->host_b_ready_i = 1;
+  top_->host_w_strb_i = ~std::uint64_t{0};
   top_->rst_ni = 0;
   tick();
   tick();
@@ -41,7 +44,6 @@ void VerilatedCard::tick() {
   top.r_valid_i = axi_.next_beat(&beat);
   if (top.r_valid_i) {
     top.r_id_i = beat.id;
-    top.r_last_i = beat.last;
     top.r_poison_i = beat.poison;
     top.r_error_i = beat.error;
     std::ranges::copy(beat.data, top.r_data_i.data());
@@ -53,11 +55,13 @@ void VerilatedCard::tick() {
     top.b_error_i = answer.error;
   }
   top.ar_ready_i = axi_.takes_reads();
+  if (host_) offer_host_accesses();
   top.clk_i = 0;
   top.eval();
+  if (host_) take_host_answers();
   const bool reads = top.ar_valid_o && top.ar_ready_i;
   if (reads) {
-    axi_.read({.id = top.ar_id_o, .address = top.ar_addr_o, .beats = top.ar_len_o + 1U});
+    axi_.read({.id = top.ar_id_o, .address = top.ar_addr_o});
   }
   const bool writes = top.w_valid_o && top.w_ready_i;
   if (writes) {
@@ -72,6 +76,36 @@ void VerilatedCard::tick() {
   const bool is_quiet = !reads && !writes && !top.r_valid_i && !top.b_valid_i;
   quiet_cycles_ = is_quiet ? quiet_cycles_ + 1 : 0;
   posted_ += static_cast<unsigned>(std::popcount(unsigned{top.posted_o}));
+}
+
+void VerilatedCard::offer_host_accesses() {
+  Vnkv_top_flat& top = *top_;
+  const HostTraffic::Access* const read = host_->next_read();
+  top.host_ar_valid_i = read != nullptr;
+  if (read != nullptr) {
+    top.host_ar_id_i = read->id;
+    top.host_ar_addr_i = read->address;
+  }
+  const HostTraffic::Access* const write = host_->next_write();
+  top.host_w_valid_i = write != nullptr;
+  if (write != nullptr) {
+    top.host_w_id_i = write->id;
+    top.host_w_addr_i = write->address;
+    std::ranges::copy(write->data, top.host_w_data_i.data());
+  }
+}
+
+void VerilatedCard::take_host_answers() {
+  const Vnkv_top_flat& top = *top_;
+  if (top.host_ar_valid_i && top.host_ar_ready_o) host_->read_taken();
+  if (top.host_w_valid_i && top.host_w_ready_o) host_->write_taken();
+  if (top.host_r_valid_o) {
+    Burst data;
+    std::copy_n(top.host_r_data_o.data(), data.size(), data.begin());
+    host_->read_answered(top.host_r_id_o, data, top.host_r_error_o || top.host_r_poison_o);
+  }
+  if (top.host_b_valid_o) host_->write_answered(top.host_b_id_o, top.host_b_error_o);
+  host_->advance();
 }
 
 void VerilatedCard::access(bool writes, std::uint32_t offset, std::uint64_t value) {
@@ -117,6 +151,11 @@ bool VerilatedCard::wait(std::chrono::nanoseconds timeout) {
 void VerilatedCard::set_faults(MemoryFaults faults) {
   const std::scoped_lock lock(mutex_);
   axi_.set_faults(std::move(faults));
+}
+
+void VerilatedCard::add_host_traffic(HostLoad load) {
+  const std::scoped_lock lock(mutex_);
+  host_.emplace(memory_->bytes(), load);
 }
 
 }  // namespace nearkv::emulator

@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "support/device_memory.hpp"
 #include "verilated/axi_memory.hpp"
+#include "verilated/host_traffic.hpp"
 
 class Vnkv_top_flat;  // NOLINT(readability-identifier-naming): Verilator's name.
 
@@ -38,14 +40,19 @@ class VerilatedCard {
   bool wait(std::chrono::nanoseconds timeout);
 
   void set_faults(MemoryFaults faults);
+  /// From now on the host accesses memory beside the engine; see HostTraffic for where.
+  void add_host_traffic(HostLoad load);
 
  private:
   void tick();
+  void offer_host_accesses();
+  void take_host_answers();
   void access(bool writes, std::uint32_t offset, std::uint64_t value);
 
   std::mutex mutex_;
   std::unique_ptr<DeviceMemory> memory_;
   AxiMemory axi_;
+  std::optional<HostTraffic> host_;
   VerilatedContext context_;
   std::unique_ptr<Vnkv_top_flat> top_;
   std::uint64_t quiet_cycles_ = 0;  // Since memory was last used.

@@ -1,4 +1,5 @@
 // The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
+// host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
 // Faults can be asked for: poison=ADDRESS of a burst in device memory, drop_read=N: the N-th read
 // gets no answer.
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 namespace {
 
+using nearkv::emulator::HostLoad;
 using nearkv::emulator::MemoryFaults;
 using nearkv::emulator::MemoryTiming;
 using nearkv::emulator::VerilatedCard;
@@ -21,6 +23,7 @@ struct Options {
   size_t memory_bytes = nearkv::emulator::kDefaultMemoryBytes;
   MemoryTiming timing;
   MemoryFaults faults;
+  HostLoad host;
 };
 
 template <typename Number>
@@ -42,6 +45,7 @@ bool parse_option(std::string_view option, Options* options) {
   if (name == "latency") return parse_number(value, &options->timing.latency_cycles);
   if (name == "jitter") return parse_number(value, &options->timing.jitter_cycles);
   if (name == "seed") return parse_number(value, &options->timing.seed);
+  if (name == "host") return parse_number(value, &options->host.read_percent);
   if (name == "drop_read") return parse_number(value, &options->faults.drop_read);
   if (name == "poison") {
     std::uint64_t address = 0;
@@ -66,12 +70,12 @@ std::optional<Options> parse_arguments(std::string_view arguments) {
 }
 
 void* open(const char* arguments, char* error, size_t error_bytes) {
-  const auto options = parse_arguments(arguments);
+  auto options = parse_arguments(arguments);
   if (!options) {
     std::snprintf(error, error_bytes,
                   "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), latency=CYCLES, "
-                  "jitter=CYCLES, seed=NUMBER, poison=ADDRESS, drop_read=NUMBER, joined by &; not "
-                  "\"%s\"",
+                  "jitter=CYCLES, seed=NUMBER, host=PERCENT, poison=ADDRESS, drop_read=NUMBER, "
+                  "joined by &; not \"%s\"",
                   arguments);
     return nullptr;
   }
@@ -80,6 +84,10 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   if (memory == nullptr) return nullptr;
   auto card = std::make_unique<VerilatedCard>(std::move(memory), options->timing);
   card->set_faults(options->faults);
+  if (options->host.read_percent != 0) {
+    options->host.seed = options->timing.seed;
+    card->add_host_traffic(options->host);
+  }
   return card.release();
 }
 

@@ -78,8 +78,8 @@ TEST_F(RtlFaultsTest, PoisonThatIsNotReadIsNotSeen) {
 }
 
 TEST_F(RtlFaultsTest, AReadWithoutAnswerEndsTheCommandAndTheDeviceSaysSo) {
-  // The first read fetches the command; the second is the query's, the sixth in the pages.
-  for (const char* const fault : {"drop_read=2", "drop_read=6"}) {
+  // The first burst read is the command; the second is the query's, the twentieth in the pages.
+  for (const char* const fault : {"drop_read=2", "drop_read=20"}) {
     EXPECT_EQ(run_with(fault, topk_).status, NKV_STATUS_INTERNAL) << fault;
     EXPECT_TRUE(is_fatal_) << fault;
   }

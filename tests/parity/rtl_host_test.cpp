@@ -1,0 +1,70 @@
+// The engine beside a host that uses the same memory: commands leave the model's bits, and the host
+// reads what it wrote.
+#include <numeric>
+
+#include "device_pair.hpp"
+#include "support/kv_data.hpp"
+#include "support/page_commands.hpp"
+#include "verilated/host_traffic.hpp"
+
+namespace nearkv::test {
+namespace {
+
+using emulator::HostRecord;
+
+class RtlHostTest : public testing::TestWithParam<std::string> {
+ protected:
+  RtlHostTest() {
+    const KvData data = make_kv(Shape::kTopics, 4 * NKV_PAGE_TOKENS, 128, 128, 5);
+    model_.allocate(4096);
+    list_ = append(&model_, data);
+    queries_ = make_queries(data, 3, 3.0, 6);
+    std::ranges::copy(model_.allocated(), engine_.window().begin());
+  }
+
+  template <typename Command>
+  void expect_same(const Command& command) {
+    std::ranges::copy(model_.allocated(), engine_.window().begin());
+    const nkv_completion done = engine_.run(command);
+    EXPECT_EQ(describe(done), describe(model_.run(command)));
+    EXPECT_TRUE(
+        std::ranges::equal(model_.allocated(), engine_.window().first(model_.allocated().size())));
+  }
+
+  [[nodiscard]] HostRecord record() {
+    HostRecord record{};
+    const std::span<std::byte> memory = engine_.device().memory();
+    std::ranges::copy(memory.last(sizeof(record)),
+                      std::as_writable_bytes(std::span(&record, 1)).begin());
+    return record;
+  }
+
+  BenchDevice model_{"model:?memory=4MiB"};
+  BenchDevice engine_{"rtl:?memory=4MiB&" + GetParam()};
+  StoredList list_;
+  std::vector<std::uint16_t> queries_;
+};
+
+TEST_P(RtlHostTest, CommandsAndHostSeeTheirOwn) {
+  for (const std::uint8_t mode : {NKV_SELECT_FULL, NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL}) {
+    nkv_topk_command topk = topk_command(&model_, list_, queries_, 16, mode);
+    topk.planes = mode == NKV_SELECT_STATISTICAL ? 2 : 0;
+    expect_same(topk);
+  }
+  expect_same(attend_command(&model_, list_, queries_));
+  expect_same(pages_command(list_, NKV_OPCODE_SCRUB));
+  const HostRecord host = record();
+  EXPECT_EQ(host.wrong, 0U);
+  EXPECT_GT(host.reads, 2000U);
+  const std::uint64_t counted =
+      std::accumulate(host.cycles.begin(), host.cycles.end(), std::uint64_t{0});
+  EXPECT_EQ(counted, host.reads);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loads, RtlHostTest,
+                         testing::Values("latency=60&host=25", "latency=60&host=75",
+                                         "latency=7&jitter=90&host=40&seed=3"),
+                         [](const auto& test) { return std::to_string(test.index); });
+
+}  // namespace
+}  // namespace nearkv::test
