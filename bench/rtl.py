@@ -37,6 +37,8 @@ def run(context: Context) -> Iterator[Result]:
 
 def _result(row: dict[str, Any]) -> Result:
     bursts = row["bursts"]
+    extra = {"simulated_cycles_per_s": round(row["cycles"] / row["seconds"])}
+    extra |= {key: row[key] for key in ("host_p50", "host_p99") if key in row}
     measured = row["name"].startswith(("raw/", "delta4/"))
     return Result(
         name=f"rtl/{row['name']}",
@@ -46,7 +48,7 @@ def _result(row: dict[str, Any]) -> Result:
         peer_value=bursts if bursts else None,
         goal=_GOALS[row["name"].split("/")[1]] if measured else None,
         device="rtl:",
-        extra={"simulated_cycles_per_s": round(row["cycles"] / row["seconds"])},
+        extra=extra,
     )
 
 

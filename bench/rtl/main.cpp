@@ -8,10 +8,12 @@
 #include "copy/rounds.hpp"
 #include "support/bench_device.hpp"
 #include "support/page_commands.hpp"
+#include "verilated/host_traffic.hpp"
 
 namespace nearkv {
 namespace {
 
+using emulator::HostRecord;
 using test::BenchDevice;
 using test::StoredList;
 
@@ -37,8 +39,16 @@ struct Bench {
   /// Runs a command that was prepared in the model's memory.
   template <typename Command>
   nkv_completion run(const Command& command) {
-    std::ranges::copy(model.window(), engine.window().begin());
+    std::ranges::copy(model.allocated(), engine.window().begin());
     return engine.run(command);
+  }
+
+  /// What the host saw, on a device that has one.
+  [[nodiscard]] HostRecord host() {
+    HostRecord record{};
+    std::ranges::copy(engine.device().memory().last(sizeof(record)),
+                      std::as_writable_bytes(std::span(&record, 1)).begin());
+    return record;
   }
 };
 
@@ -62,10 +72,32 @@ class Table {
     add(name, done.ticks, bursts, seconds);
   }
 
+  /// Adds the host's latencies to the last row.
+  void add_host(const std::string& name, const HostRecord& host) {
+    if (host.wrong != 0 || host.reads == 0) {
+      std::cerr << name << ": the host read " << host.wrong << " wrong of " << host.reads << '\n';
+      failed_ = true;
+      return;
+    }
+    const unsigned p50 = percentile(host, 50);
+    const unsigned p99 = percentile(host, 99);
+    std::printf("%-34s host reads: p50 %u, p99 %u cycles\n", name.c_str(), p50, p99);
+    results_.back().update({{"host_p50", p50}, {"host_p99", p99}});
+  }
+
   [[nodiscard]] const nlohmann::json& results() const { return results_; }
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
+  static unsigned percentile(const HostRecord& host, unsigned percent) {
+    std::uint64_t below = 0;
+    for (unsigned cycles = 0; cycles < host.cycles.size(); ++cycles) {
+      below += host.cycles.at(cycles);
+      if (below * 100 >= host.reads * percent) return cycles;
+    }
+    return static_cast<unsigned>(host.cycles.size());
+  }
+
   void add(const std::string& name, std::uint64_t cycles, std::uint64_t bursts, double seconds) {
     std::printf(
         "%-34s %9llu cycles %9llu bursts  %5.3f cycles/burst  %7.0f k cycles/s\n", name.c_str(),
@@ -104,6 +136,17 @@ void measure_form(const Options& options, std::uint8_t form, const std::string& 
                  page_bursts * bench.list.pages());
 }
 
+/// A search while the host reads in so many of 100 cycles.
+void measure_beside_host(const Options& options, unsigned percent, Table* table) {
+  const std::string name = "host_" + std::to_string(percent) + "/topk_certified";
+  Bench bench(options.device + "&host=" + std::to_string(percent), options.tokens,
+              NKV_ROW_FORM_RAW);
+  const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
+  table->measure(name, bench,
+                 test::topk_command(&bench.model, bench.list, queries, 256, NKV_SELECT_CERTIFIED));
+  if (!table->failed()) table->add_host(name, bench.host());
+}
+
 int run(int argc, char** argv) {
   Options options;
   CLI::App app{"Cycles of commands on the Verilated engine, beside the bursts that they read."};
@@ -123,6 +166,8 @@ int run(int argc, char** argv) {
   }
   measure_form(options, NKV_ROW_FORM_RAW, "raw", &table);
   measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table);
+  measure_beside_host(options, 25, &table);
+  measure_beside_host(options, 50, &table);
   const int status = bench::save_results(options.json, table.results());
   return table.failed() ? 1 : status;
 }
