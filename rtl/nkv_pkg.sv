@@ -77,7 +77,8 @@ package nkv_pkg;
     SinkList,    // Page entries.
     SinkQuery,   // Query rows.
     SinkHeader,  // Page headers.
-    SinkArray    // Arrays of pages.
+    SinkArray,   // Arrays of pages.
+    SinkRows     // Source rows of APPEND.
   } sink_e;
 
   // What travels with a read and comes back with each of its bursts.

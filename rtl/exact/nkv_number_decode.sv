@@ -98,7 +98,7 @@ module nkv_number_decode
   endfunction
 
   function automatic logic [3:0] leading_zeros(logic [HighBits-1:0] bits);
-    for (int unsigned i = 0; i < HighBits; i++) if (bits[HighBits-1-i]) return 4'(i);
+    for (int unsigned n = 0; n < HighBits; n++) if (bits[HighBits-1-n]) return 4'(n);
     return 4'(HighBits);
   endfunction
 

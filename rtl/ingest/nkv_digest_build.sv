@@ -43,7 +43,6 @@ module nkv_digest_build
   output token_mask_t           nonfinite_o
 );
 
-  localparam int unsigned TokenBits = $clog2(PageTokens);
   localparam int unsigned LaneBits = $clog2(ExactLanes);
   localparam int unsigned FeedLatency = 5;
   // k_step_exponent of a page of zeros, as a step_t.

@@ -1,4 +1,5 @@
-// What passes between the modules that build a page's digest: ARITHMETIC.md section 2.1.
+// What passes between the modules that build a page. Most of it is about the digest: ARITHMETIC.md
+// section 2.1.
 //
 // A channel's cells are m * 2^s wide. With E the largest exponent of the channel, no s outside
 // E - 140 .. E - 136 can be the smallest that fits (nkv_digest_step says why), so that exponents of
@@ -6,6 +7,8 @@
 
 package nkv_ingest_pkg;
 
+  import nkv_pkg::*;
+  import nkv_abi_pkg::*;
   import nkv_exact_pkg::*;
 
   // A package offers more than any one of its users needs.
@@ -46,7 +49,29 @@ package nkv_ingest_pkg;
     step_t       step;
   } cells_t;
 
+  // An element of a source row as it came, in the low bits.
+  typedef logic [15:0] element_t;
+  // A tensor of a page is PageTokens rows of up to RowWords words.
+  localparam int unsigned TokenBits = $clog2(PageTokens);
+  typedef logic [TokenBits-1:0] token_t;
+  // Rows of elements are counted in granules where they are stored.
+  localparam int unsigned GranuleBytes = 8;
+  localparam int unsigned BurstGranules = BurstBytes / GranuleBytes;
+  typedef logic [8*GranuleBytes-1:0] granule_t;
+  typedef logic [$clog2(BurstGranules+1)-1:0] granule_count_t;
+
   // verilator lint_on UNUSEDPARAM
+
+  // Bytes of a source row, without and with what follows the elements.
+  function automatic logic [31:0] source_row_bytes(dtype_e dtype, logic [15:0] dim, logic scaled);
+    return 32'(dim) * element_bytes(dtype) + (scaled ? 32'd4 : 32'd0);
+  endfunction
+
+  // Bytes from the first byte of `tokens` source rows to the last.
+  function automatic logic [63:0] source_span(logic [31:0] tokens, logic [31:0] stride,
+                                              logic [31:0] row);
+    return (64'(tokens) - 64'd1) * 64'(stride) + 64'(row);
+  endfunction
 
   function automatic order_t order_of(key_number_t key);
     order_t order = {1'b1, key.exponent, key.fraction};

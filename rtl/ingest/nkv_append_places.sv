@@ -1,0 +1,154 @@
+// Judges where an APPEND wants its pages: every page in the window (ADDRESS_FAULT, detail = the
+// first that is not), and no page on another one or on a source row (BAD_FIELD, detail = offset of
+// `page_list`). An entry takes 5 cycles and one more for every Lanes entries before it.
+
+module nkv_append_places
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_ingest_pkg::*;
+(
+  input  logic            clk_i,
+  input  logic            rst_ni,
+  input  logic            clear_i,
+
+  input  logic            start_i,        // The rest is held until done_o.
+  input  append_command_t command_i,
+  input  address_t        window_bytes_i,
+  input  logic [31:0]     page_bytes_i,
+  input  logic [PageIndexBits:0] pages_i,
+  output logic            done_o,         // For one cycle.
+  output verdict_t        verdict_o,
+
+  output page_index_t     page_o,         // To look up; the entry follows by one cycle.
+  input  page_entry_t     entry_i
+);
+
+  localparam int unsigned Lanes = 16;
+  localparam int unsigned LaneBits = $clog2(Lanes);
+  localparam int unsigned GroupBits = PageIndexBits - LaneBits;
+  localparam int unsigned GrainBits = $clog2(PageGrainBytes);
+  localparam int unsigned PageListOffset = 32;  // In the command.
+
+  typedef logic [31:0] grain_t;       // Place of a page.
+  typedef logic [53:0] place_t;       // Of a byte that may lie beyond every window.
+  typedef logic [GroupBits-1:0] group_t;
+
+  typedef enum logic [2:0] {
+    StIdle,
+    StLook,
+    StTake,
+    StBounds,   // Where the page ends.
+    StJudge,    // Window and sources,
+    StCompare,  // the entries before, Lanes at a time.
+    StKeep,
+    StDone
+  } state_e;
+
+  state_e      state_q;
+  page_index_t index_q;
+  grain_t      grain_q;
+  place_t      begin_q, end_q;
+  place_t      keys_end_q, values_end_q;
+  group_t      group_q;
+  logic        collides_q;
+  logic [Lanes-1:0] meets;
+
+  wire has_values = command_i.v_form != RowFormNone;
+  wire [31:0] key_row = source_row_bytes(
+      command_i.dtype, command_i.head_dim, command_i.flags[AppendFlagKeyScales]);
+  wire [31:0] value_row = source_row_bytes(command_i.dtype, command_i.value_dim, 1'b0);
+  wire [31:0] page_grains = page_bytes_i >> GrainBits;
+
+  function automatic logic overlap(place_t a_begin, place_t a_end, place_t b_begin, place_t b_end);
+    return a_begin < b_end && b_begin < a_end;
+  endfunction
+
+  // ---- Places of the entries before ----
+  // Two pages meet if they begin less than a page apart.
+  wire [33:0] reach = 34'(grain_q) + 34'(page_grains) - 34'd1;
+  wire [33:0] twice = (34'(page_grains) << 1) - 34'd2;
+
+  for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
+    grain_t grains[ListPages/Lanes];
+    wire grain_t other = grains[group_q];
+
+    always_ff @(posedge clk_i) begin
+      if (state_q == StKeep && index_q[LaneBits-1:0] == LaneBits'(l)) begin
+        grains[index_q[PageIndexBits-1:LaneBits]] <= grain_q;
+      end
+    end
+    assign meets[l] = {group_q, LaneBits'(l)} < index_q && reach - 34'(other) <= twice;
+  end
+
+  assign page_o = index_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      {state_q, index_q, grain_q, begin_q, end_q, keys_end_q, values_end_q} <= '0;
+      {group_q, collides_q, done_o} <= '0;
+      verdict_o <= VerdictOk;
+    end else if (clear_i) begin
+      state_q <= StIdle;
+      done_o <= 1'b0;
+    end else begin
+      done_o <= 1'b0;
+      unique case (state_q)
+        StIdle: begin
+          index_q <= '0;
+          collides_q <= 1'b0;
+          verdict_o <= VerdictOk;
+          keys_end_q <= place_t'(command_i.keys +
+                                 source_span(command_i.tokens, command_i.key_stride, key_row));
+          values_end_q <= place_t'(
+              command_i.values + source_span(command_i.tokens, command_i.value_stride, value_row));
+          if (start_i) state_q <= StLook;
+        end
+        StLook: state_q <= StTake;
+        StTake: begin
+          grain_q <= entry_i.page;
+          begin_q <= place_t'(entry_i.page) << GrainBits;
+          group_q <= '0;
+          state_q <= StBounds;
+        end
+        StBounds: begin
+          end_q <= begin_q + place_t'(page_bytes_i);
+          state_q <= StJudge;
+        end
+        StJudge: begin
+          state_q <= collides_q || index_q == '0 ? StKeep : StCompare;
+          if (overlap(begin_q, end_q, place_t'(command_i.keys), keys_end_q) ||
+              (has_values &&
+               overlap(begin_q, end_q, place_t'(command_i.values), values_end_q))) begin
+            collides_q <= 1'b1;
+          end
+          if (end_q > place_t'(window_bytes_i)) begin
+            verdict_o <= '{status: StatusAddressFault, detail: 64'(index_q)};
+            state_q <= StDone;
+          end
+        end
+        StCompare: begin
+          group_q <= group_q + 1'b1;
+          if (meets != '0) collides_q <= 1'b1;
+          if (group_q == index_q[PageIndexBits-1:LaneBits]) state_q <= StKeep;
+        end
+        StKeep: begin
+          index_q <= index_q + 1'b1;
+          state_q <= StLook;
+          if ((PageIndexBits + 1)'(index_q) + 1'b1 == pages_i) begin
+            if (collides_q) begin
+              verdict_o <= '{status: StatusBadField, detail: 64'(PageListOffset)};
+            end
+            state_q <= StDone;
+          end
+        end
+        default: begin
+          state_q <= StIdle;
+          done_o <= 1'b1;
+        end
+      endcase
+    end
+  end
+
+  wire unused = ^{command_i, entry_i};
+
+endmodule
