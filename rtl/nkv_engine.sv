@@ -1,7 +1,7 @@
 // One engine: takes a checked command at a time, reads pages through its own reorder buffer, writes
 // results, and gives an outcome once memory has them all.
 //
-//   command --> command_check --> maintenance | scan_input --> topk | attend
+//   command --> command_check --> maintenance | append | scan_input --> topk | attend
 //                                     |  page_list, page_pass, key_scores
 //                                     `--> reader, writer --> AXI
 //
@@ -57,6 +57,7 @@ module nkv_engine
   verdict_t        verdict;
   wire opcode_e    opcode = opcode_e'(command_q.command[7:0]);
   wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
+  wire is_append = opcode == OpcodeAppend;
   wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
   wire is_topk = opcode == OpcodeTopk;
   wire attend_command_t attend = attend_command_t'(command_q.command);
@@ -78,7 +79,7 @@ module nkv_engine
 
   // ---- Clocks of the units that a command does not always need ----
   wire  busy = state_q != StIdle;
-  logic topk_clk, attend_clk, exact_clk;
+  logic topk_clk, attend_clk, append_clk, exact_clk;
   logic no_rows;  // TOPK scores no row for now.
 
   nkv_idle_clock #(
@@ -94,6 +95,12 @@ module nkv_engine
     .rst_ni,
     .busy_i((busy && is_scan && !is_topk) || clear_i),
     .clk_o (attend_clk)
+  );
+  nkv_idle_clock u_append_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((busy && is_append) || clear_i),
+    .clk_o (append_clk)
   );
   nkv_idle_clock u_exact_clock (
     .clk_i,
@@ -130,6 +137,46 @@ module nkv_engine
     .pass_failure_i(pass_failure)
   );
 
+  // ---- APPEND ----
+  logic           appended, append_load, append_beat_ready;
+  logic           append_request_valid, append_request_ready;
+  logic           append_write_valid, append_write_ready, writer_idle;
+  outcome_t       append_outcome;
+  list_load_t     append_list;
+  page_index_t    append_page;
+  page_entry_t    entry;
+  read_request_t  append_request;
+  write_request_t append_write;
+  logic           beat_valid, beat_ready;
+  read_beat_t     beat;
+
+  nkv_append u_append (
+    .clk_i          (append_clk),
+    .rst_ni,
+    .clear_i,
+    .start_i        (dispatch && is_append),
+    .command_i      (append_command_t'(command_q.command)),
+    .domain_i       (command_q.domain),
+    .done_o         (appended),
+    .outcome_o      (append_outcome),
+    .load_o         (append_load),
+    .list_o         (append_list),
+    .loaded_i       (loaded),
+    .poisoned_i     (poisoned),
+    .page_o         (append_page),
+    .entry_i        (entry),
+    .request_valid_o(append_request_valid),
+    .request_ready_i(append_request_ready),
+    .request_o      (append_request),
+    .beat_valid_i   (beat_valid && beat.tag.sink == SinkRows),
+    .beat_ready_o   (append_beat_ready),
+    .beat_i         (beat),
+    .write_valid_o  (append_write_valid),
+    .write_ready_i  (append_write_ready),
+    .write_o        (append_write),
+    .writes_done_i  (writer_idle)
+  );
+
   // ---- Query and page list of TOPK and ATTEND, whose fields for them stand at the same places ----
   logic        scan_ready, scan_load;
   verdict_t    scan_verdict;
@@ -141,8 +188,6 @@ module nkv_engine
   row_index_t  query_row;
   word_index_t query_word;
   query_t      query[ExactLanes];
-  logic        beat_valid, beat_ready;
-  read_beat_t  beat;
 
   nkv_scan_input u_scan_input (
     .clk_i,
@@ -180,14 +225,13 @@ module nkv_engine
   read_request_t list_request;
   logic          refining;  // TOPK reads entries of pages that it has seen before.
   page_index_t   page, refined_page;
-  page_entry_t   entry;
   exponent_t     key_exponent, value_exponent;
-  wire list_load_t list = is_maintenance ? maintenance_list : scan_list;
+  wire list_load_t list = is_maintenance ? maintenance_list : is_append ? append_list : scan_list;
 
   nkv_page_list u_list (
     .clk_i,
     .rst_ni,
-    .load_i         (maintenance_load || scan_load),
+    .load_i         (maintenance_load || append_load || scan_load),
     .address_i      (list.address),
     .entries_i      (list.entries),
     .loaded_o       (loaded),
@@ -197,7 +241,7 @@ module nkv_engine
     .request_o      (list_request),
     .beat_valid_i   (beat_valid && beat.tag.sink == SinkList),
     .beat_i         (beat),
-    .page_i         (refining ? refined_page : page),
+    .page_i         (is_append ? append_page : refining ? refined_page : page),
     .entry_o        (entry),
     .k_exponent_o   (key_exponent),
     .v_exponent_o   (value_exponent)
@@ -214,7 +258,6 @@ module nkv_engine
   page_index_t scanned_page;
   logic [31:0] scanned_crc;
   // What an erased page was is seen only once memory has the zeros.
-  logic        writer_idle;
   wire may_visit = !pass.erase || writer_idle;
 
   nkv_visible_pages u_visits (
@@ -566,23 +609,25 @@ module nkv_engine
 
   // ---- Memory, for whom everything else waits first ----
   nkv_engine_memory #(
+    .Readers(5),
+    .Writers(4),
     .Client(Client)
   ) u_memory (
     .clk_i,
     .rst_ni,
     .clear_i,
     .domain_i     (command_q.domain),
-    .read_valid_i ({refine_request_valid, pass_request_valid, query_request_valid,
-                    list_request_valid}),
-    .read_ready_o ({refine_request_ready, pass_request_ready, query_request_ready,
-                    list_request_ready}),
-    .read_i       ({refine_request, pass_request, query_request, list_request}),
+    .read_valid_i ({append_request_valid, refine_request_valid, pass_request_valid,
+                    query_request_valid, list_request_valid}),
+    .read_ready_o ({append_request_ready, refine_request_ready, pass_request_ready,
+                    query_request_ready, list_request_ready}),
+    .read_i       ({append_request, refine_request, pass_request, query_request, list_request}),
     .beat_valid_o (beat_valid),
     .beat_ready_i (beat_ready),
     .beat_o       (beat),
-    .write_valid_i({topk_write_valid, attend_write_valid, erase_valid}),
-    .write_ready_o({topk_write_ready, attend_write_ready, erase_ready}),
-    .write_i      ({topk_write, attend_write, erase_write}),
+    .write_valid_i({append_write_valid, topk_write_valid, attend_write_valid, erase_valid}),
+    .write_ready_o({append_write_ready, topk_write_ready, attend_write_ready, erase_ready}),
+    .write_i      ({append_write, topk_write, attend_write, erase_write}),
     .writes_done_o(writer_idle),
     .ar_valid_o,
     .ar_ready_i,
@@ -601,6 +646,7 @@ module nkv_engine
       SinkHeader: beat_ready = header_ready;
       SinkQuery: beat_ready = query_beat_ready;
       SinkArray: beat_ready = array_ready;
+      SinkRows: beat_ready = append_beat_ready;
       default: beat_ready = 1'b1;
     endcase
   end
@@ -635,11 +681,15 @@ module nkv_engine
         StDispatch: begin
           outcome_q <= '0;
           outcome_q.verdict <= verdict;
-          state_q <= dispatch && (is_maintenance || is_scan) ? StRun : StOutcome;
+          state_q <= dispatch && (is_maintenance || is_append || is_scan) ? StRun : StOutcome;
         end
         StRun: begin
           if (maintained) begin
             outcome_q <= maintenance_outcome;
+            state_q <= StFlush;
+          end
+          if (appended) begin
+            outcome_q <= append_outcome;
             state_q <= StFlush;
           end
           if (attended) begin

@@ -5,6 +5,7 @@
 module nkv_command_check
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
+  import nkv_ingest_pkg::*;
 (
   input  logic            clk_i,
   input  logic            valid_i,
@@ -47,6 +48,39 @@ module nkv_command_check
     automatic check_t fields = check_pages_command(command);
     if (fields.status != StatusOk) return '{status: fields.status, detail: fields.detail};
     return in_window(window, command.source, 64'(command.count) * PageEntryBytes);
+  endfunction
+
+  // Limits last: what they refuse, others may take.
+  function automatic verdict_t check_append(address_t window, append_command_t command);
+    automatic check_t fields = check_append_command(command);
+    automatic logic has_values = command.v_form != RowFormNone;
+    automatic logic is_bf16 = command.dtype == DtypeBf16;
+    automatic logic [31:0] key_row = source_row_bytes(
+        command.dtype, command.head_dim, command.flags[AppendFlagKeyScales]);
+    automatic logic [31:0] value_row = source_row_bytes(command.dtype, command.value_dim, 1'b0);
+    automatic verdict_t verdict;
+    if (fields.status != StatusOk) return '{status: fields.status, detail: fields.detail};
+    if (has_values ? command.value_dim == '0 : command.value_dim > command.head_dim) begin
+      return bad_field(64'd6);
+    end
+    if (command.dtype == DtypeFp32) return bad_field(64'd60);
+    if (command.k_form == RowFormNone || (command.k_form == RowFormDelta4 && !is_bf16)) begin
+      return bad_field(64'd61);
+    end
+    if (command.v_form == RowFormDelta4 && !is_bf16) return bad_field(64'd62);
+    if (command.head_dim > 16'(Channels)) return bad_field(64'd4);
+    if (command.value_dim > 16'(Channels)) return bad_field(64'd6);
+    if (command.tokens > ListPages * PageTokens) return bad_field(64'd8);
+    verdict = in_window(window, command.keys,
+                        source_span(command.tokens, command.key_stride, key_row));
+    if (verdict.status != StatusOk) return verdict;
+    if (has_values) begin
+      verdict = in_window(window, command.values,
+                          source_span(command.tokens, command.value_stride, value_row));
+      if (verdict.status != StatusOk) return verdict;
+    end
+    return in_window(window, command.page_list,
+                     64'(command.tokens) / 64'(PageTokens) * PageEntryBytes);
   endfunction
 
   // Query and page list, in this order.
@@ -109,6 +143,8 @@ module nkv_command_check
         OpcodeNop: verdict_o <= check_nop(command_i.command);
         OpcodeScrub, OpcodeErase:
         verdict_o <= check_pages(command_i.domain.window_bytes, pages_command_t'(command_i.command));
+        OpcodeAppend:
+        verdict_o <= check_append(command_i.domain.window_bytes, append_command_t'(command_i.command));
         OpcodeTopk: verdict_o <= check_topk(command_i.domain.window_bytes, topk_command_t'(command_i.command));
         OpcodeAttend:
         verdict_o <= check_attend(command_i.domain.window_bytes, attend_command_t'(command_i.command));

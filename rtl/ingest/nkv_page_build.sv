@@ -48,13 +48,14 @@ module nkv_page_build
   localparam int unsigned ArrayBits = $clog2(PageArrayCount);
   localparam int unsigned CountBits = $clog2(Exceptions + 1);
   localparam int unsigned LaneBits = $clog2(ExactLanes);
-  localparam int unsigned PlaneBursts = PageTokens * Channels / BurstBits;
+  localparam int unsigned PlaneBits = $clog2(KeyPlanes);
+  localparam int unsigned PlaneIndexBits = $clog2(PageTokens * Channels / BurstBits);
+  localparam int unsigned SumIndexBits = $clog2(4 * Channels / BurstBytes);
   localparam int unsigned BurstWords = BurstBits / 32;
 
   wire dim_t head_dim = dim_t'(command_i.head_dim);
   wire dim_t value_dim = dim_t'(command_i.value_dim);
-  wire has_values = command_i.v_form != RowFormNone;   // Rows of their own,
-  wire has_sums = value_dim != '0;                     // or at least numbers.
+  wire has_values = command_i.v_form != RowFormNone;
 
   logic [ArrayBits-1:0] array;
   logic [$clog2(PageTokens*2*Channels/BurstBytes)-1:0] index;
@@ -63,7 +64,7 @@ module nkv_page_build
   wire stores_values = wants && array == ArrayBits'(PageArrayVRows);
   wire stores_keys = wants && array == ArrayBits'(PageArrayKRows);
 
-  logic sums_replay, sums_done, sums_due_q, sums_ready_q;
+  logic sums_replay, sums_busy, sums_ready;
   logic planes_complete;
 
   // ---- Values ----
@@ -86,7 +87,7 @@ module nkv_page_build
     .dim_i             (value_dim),
     .free_o            (values_free_o),
     .begin_i           (values_begin_i),
-    .release_i         (values_sent_q && !sums_due_q),
+    .release_i         (values_sent_q && !sums_busy),
     .word_valid_i      (values_valid_i),
     .word_i,
     .filled_o          (values_filled),
@@ -127,7 +128,7 @@ module nkv_page_build
     .dim_i             (head_dim),
     .free_o            (keys_free_o),
     .begin_i           (keys_begin_i),
-    .release_i         (keys_sent_q && planes_complete && (has_values || !sums_due_q)),
+    .release_i         (keys_sent_q && planes_complete && (has_values || !sums_busy)),
     .word_valid_i      (keys_valid_i),
     .word_i,
     .filled_o          (keys_filled),
@@ -149,83 +150,43 @@ module nkv_page_build
   );
 
   // ---- Digest and planes ----
-  logic digest_valid, codes_valid, codes_last;
-  word_index_t digest_index, codes_index;
-  logic [15:0] digest_word[ExactLanes];
-  logic [7:0] unused_code[ExactLanes];
-  logic [ExactLanes-1:0] plane[KeyPlanes];
-  logic signed [15:0] k_step_exponent;
+  logic digest_ready;
   exponent_t digest_exponent;
+  logic signed [15:0] k_step_exponent;
   token_mask_t nonfinite;
-  logic digest_ready_q;
-  burst_t digest[RowWords];
-  burst_t plane_burst;
+  burst_t digest, plane;
 
-  nkv_digest_build u_digest (
+  nkv_page_codes u_codes (
     .clk_i,
     .rst_ni,
-    .start_i          (keys_begin_i),
     .dim_i            (head_dim),
-    .word_valid_i     (k_number_valid),
+    .begin_i          (keys_begin_i),
+    .page_start_i,
+    .number_valid_i   (k_number_valid),
     .negative_i       (k_negative),
     .finite_i         (k_finite),
     .exponent_i       (k_exponent),
     .significand_i    (k_significand),
     .replay_o         (codes_replay),
-    .digest_valid_o   (digest_valid),
-    .digest_index_o   (digest_index),
-    .digest_o         (digest_word),
-    .codes_valid_o    (codes_valid),
-    .codes_index_o    (codes_index),
-    .codes_last_o     (codes_last),
-    .code_o           (unused_code),
-    .plane_o          (plane),
-    .k_step_exponent_o(k_step_exponent),
+    .ready_o          (digest_ready),
+    .digest_index_i   (index[WordBits-1:0]),
+    .digest_o         (digest),
     .k_exponent_o     (digest_exponent),
-    .nonfinite_o      (nonfinite)
-  );
-
-  always_ff @(posedge clk_i) begin
-    if (digest_valid) begin
-      for (int unsigned i = 0; i < ExactLanes; i++) begin
-        digest[digest_index][16*i+:16] <=
-            dim_t'({digest_index, LaneBits'(i)}) < head_dim ? digest_word[i] : '0;
-      end
-    end
-  end
-
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) digest_ready_q <= 1'b0;
-    else digest_ready_q <= keys_filled && codes_replay;
-  end
-
-  wire codes_half = dim_t'({codes_index, LaneBits'(ChunkChannels)}) >= head_dim;
-  nkv_plane_store u_planes (
-    .clk_i,
-    .rst_ni,
-    .start_i       (page_start_i),
-    .valid_i       (codes_valid),
-    .half_i        (codes_half),
-    .last_i        (codes_last),
-    .plane_i       (plane),
-    .complete_o    (planes_complete),
-    .plane_select_i(($clog2(KeyPlanes))'(array - ArrayBits'(PageArrayKPlane0))),
-    .index_i       (($clog2(PlaneBursts))'(index)),
-    .burst_o       (plane_burst)
+    .k_step_exponent_o(k_step_exponent),
+    .nonfinite_o      (nonfinite),
+    .complete_o       (planes_complete),
+    .plane_i          (PlaneBits'(array - ArrayBits'(PageArrayKPlane0))),
+    .plane_index_i    (PlaneIndexBits'(index)),
+    .plane_o          (plane)
   );
 
   // ---- Statistics: of the values, or of the leading channels of the keys ----
-  logic number_valid, sums_valid;
+  logic number_valid;
   logic [ExactLanes-1:0] negative;
   exponent_t exponent[ExactLanes];
   significand_t significand[ExactLanes];
-  word_index_t sums_index;
-  logic signed [31:0] sum[ExactLanes];
-  exponent_t sums_exponent;
-  logic [31:0] sums_residual, v_residual_q;
-  burst_t sums[RowWords][2];
-
-  wire sums_begin = has_values ? values_begin_i : keys_begin_i;
+  logic [31:0] v_residual;
+  burst_t sum;
 
   always_comb begin
     number_valid = has_values
@@ -238,47 +199,25 @@ module nkv_page_build
     end
   end
 
-  nkv_value_statistics u_statistics (
+  nkv_page_sums u_sums (
     .clk_i,
     .rst_ni,
-    .start_i      (sums_begin),
-    .dim_i        (value_dim),
-    .word_valid_i (number_valid),
-    .negative_i   (negative),
-    .exponent_i   (exponent),
-    .significand_i(significand),
-    .replay_o     (sums_replay),
-    .sums_valid_o (sums_valid),
-    .sums_index_o (sums_index),
-    .sum_o        (sum),
-    .done_o       (sums_done),
-    .v_exponent_o (sums_exponent),
-    .v_residual_o (sums_residual)
+    .clear_i,
+    .dim_i         (value_dim),
+    .begin_i       (has_values ? values_begin_i : keys_begin_i),
+    .number_valid_i(number_valid),
+    .negative_i    (negative),
+    .exponent_i    (exponent),
+    .significand_i (significand),
+    .replay_o      (sums_replay),
+    .busy_o        (sums_busy),
+    .ready_o       (sums_ready),
+    .taken_i       (sent),
+    .index_i       (index[SumIndexBits-1:0]),
+    .sum_o         (sum),
+    .v_exponent_o,
+    .v_residual_o  (v_residual)
   );
-
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) {sums_due_q, sums_ready_q} <= '0;
-    else if (clear_i) {sums_due_q, sums_ready_q} <= '0;
-    else begin
-      if (sums_begin) sums_due_q <= has_sums;
-      else if (sums_done) sums_due_q <= 1'b0;
-      if (sent) sums_ready_q <= 1'b0;
-      else if (sums_due_q && sums_done) sums_ready_q <= 1'b1;
-    end
-  end
-
-  // The statistics may be at the next page's values before this page's header is written.
-  always_ff @(posedge clk_i) begin
-    if (sums_valid) begin
-      for (int unsigned i = 0; i < ExactLanes; i++) begin
-        sums[sums_index][i/BurstWords][32*(i%BurstWords)+:32] <= sum[i];
-      end
-    end
-    if (!has_sums || (sums_due_q && sums_done)) begin
-      v_exponent_o <= has_sums ? sums_exponent : '0;
-      v_residual_q <= has_sums ? sums_residual : '0;
-    end
-  end
 
   // ---- Key scales ----
   logic [31:0] scales[PageTokens];
@@ -309,10 +248,8 @@ module nkv_page_build
     unique case (array)
       ArrayBits'(PageArrayVRows): {burst_valid, burst} = {v_burst_valid, v_burst};
       ArrayBits'(PageArrayKRows): {burst_valid, burst} = {k_burst_valid, k_burst};
-      ArrayBits'(PageArrayKDigest): begin
-        {burst_valid, burst} = {digest_ready_q, digest[index[WordBits-1:0]]};
-      end
-      ArrayBits'(PageArrayVSum): {burst_valid, burst} = {sums_ready_q, sums[index[2:1]][index[0]]};
+      ArrayBits'(PageArrayKDigest): {burst_valid, burst} = {digest_ready && keys_filled, digest};
+      ArrayBits'(PageArrayVSum): {burst_valid, burst} = {sums_ready, sum};
       ArrayBits'(PageArrayKExponents): {burst_valid, burst} = {1'b1, k_exponents};
       ArrayBits'(PageArrayVExponents): {burst_valid, burst} = {1'b1, v_exponents};
       ArrayBits'(PageArrayKExceptions): begin
@@ -322,7 +259,7 @@ module nkv_page_build
         {burst_valid, burst} = {v_encoded && !v_overflow, v_exceptions};
       end
       ArrayBits'(PageArrayKeyScales): {burst_valid, burst} = {1'b1, scales_burst};
-      default: {burst_valid, burst} = {planes_complete, plane_burst};
+      default: {burst_valid, burst} = {planes_complete, plane};
     endcase
   end
 
@@ -377,7 +314,7 @@ module nkv_page_build
     header.v_exponent = v_exponent_o;
     header.k_step_exponent = k_step_exponent_q;
     header.nonfinite = nonfinite_q;
-    header.v_residual = v_residual_q;
+    header.v_residual = v_residual;
     header.tenant = tenant_i;
     header.k_exceptions = 8'(k_count_q);
     header.v_exceptions = 8'(v_count_q);
