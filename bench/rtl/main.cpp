@@ -23,24 +23,29 @@ struct Options {
   std::string json;
 };
 
-/// A list on the engine, built by the golden model and carried over.
-struct Bench {
-  BenchDevice model{"model:?memory=64MiB"};
-  BenchDevice engine;
-  StoredList list;
-  test::KvData data;
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
-  Bench(const std::string& uri, std::uint32_t tokens, std::uint8_t form) : engine(uri) {
-    data = test::make_kv(test::Shape::kTopics, tokens, 128, 128, 7);
-    model.allocate(4096);  // So that address 0 is no page.
-    list = test::append(&model, data, form, form);
+/// A list on the engine, and how long it took to build it.
+struct Bench {
+  BenchDevice engine;
+  test::KvData data;
+  StoredList list;
+  double append_seconds = 0;
+
+  Bench(const std::string& uri, std::uint32_t tokens, std::uint8_t form)
+      : engine(uri), data(test::make_kv(test::Shape::kTopics, tokens, 128, 128, 7)) {
+    engine.allocate(4096);  // So that address 0 is no page.
+    const auto begin = std::chrono::steady_clock::now();
+    list = test::append(&engine, data, form, form);
+    append_seconds = seconds_since(begin);
   }
 
-  /// Runs a command that was prepared in the model's memory.
-  template <typename Command>
-  nkv_completion run(const Command& command) {
-    std::ranges::copy(model.allocated(), engine.window().begin());
-    return engine.run(command);
+  /// What APPEND read and wrote, but for the page list.
+  [[nodiscard]] std::uint64_t append_bursts() const {
+    const std::uint64_t row_bytes = 2 * (list.head_dim + list.value_dim);
+    return list.pages() * (NKV_PAGE_TOKENS * row_bytes + list.page_bytes) / NKV_BURST_BYTES;
   }
 
   /// What the host saw, on a device that has one.
@@ -59,17 +64,14 @@ class Table {
   void measure(const std::string& name, Bench& bench, const Command& command,
                std::uint64_t bursts = 0) {
     const auto begin = std::chrono::steady_clock::now();
-    const nkv_completion done = bench.run(command);
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (done.status != NKV_STATUS_OK) {
-      std::cerr << name << ": " << nkv_status_message(done.status) << '\n';
-      failed_ = true;
-      return;
-    }
+    const nkv_completion done = bench.engine.run(command);
     bursts += std::uint64_t{done.stream_bursts} + done.refine_bursts + done.exact_bursts +
               done.value_bursts;
-    add(name, done.ticks, bursts, seconds);
+    add(name, done, bursts, seconds_since(begin));
+  }
+
+  void measure_append(const std::string& name, const Bench& bench) {
+    add(name, bench.list.completion, bench.append_bursts(), bench.append_seconds);
   }
 
   /// Adds the host's latencies to the last row.
@@ -98,7 +100,14 @@ class Table {
     return static_cast<unsigned>(host.cycles.size());
   }
 
-  void add(const std::string& name, std::uint64_t cycles, std::uint64_t bursts, double seconds) {
+  void add(const std::string& name, const nkv_completion& done, std::uint64_t bursts,
+           double seconds) {
+    if (done.status != NKV_STATUS_OK) {
+      std::cerr << name << ": " << nkv_status_message(done.status) << '\n';
+      failed_ = true;
+      return;
+    }
+    const std::uint64_t cycles = done.ticks;
     std::printf(
         "%-34s %9llu cycles %9llu bursts  %5.3f cycles/burst  %7.0f k cycles/s\n", name.c_str(),
         static_cast<unsigned long long>(cycles), static_cast<unsigned long long>(bursts),
@@ -117,16 +126,17 @@ void measure_form(const Options& options, std::uint8_t form, const std::string& 
                   Table* table) {
   constexpr std::uint16_t kTopK = 256;
   Bench bench(options.device, options.tokens, form);
+  table->measure_append(name + "/append", bench);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
   nkv_topk_command topk =
-      test::topk_command(&bench.model, bench.list, queries, kTopK, NKV_SELECT_FULL);
+      test::topk_command(&bench.engine, bench.list, queries, kTopK, NKV_SELECT_FULL);
   table->measure(name + "/topk_full", bench, topk);
   topk.mode = NKV_SELECT_CERTIFIED;
   table->measure(name + "/topk_certified", bench, topk);
   topk.mode = NKV_SELECT_STATISTICAL;
   topk.planes = 2;
   table->measure(name + "/topk_statistical", bench, topk);
-  nkv_attend_command attend = test::attend_command(&bench.model, bench.list, queries);
+  nkv_attend_command attend = test::attend_command(&bench.engine, bench.list, queries);
   table->measure(name + "/attend_dense", bench, attend);
   attend.mode = NKV_ATTEND_MODE_TAIL;
   attend.top_k = 64;
@@ -143,7 +153,7 @@ void measure_beside_host(const Options& options, unsigned percent, Table* table)
               NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
   table->measure(name, bench,
-                 test::topk_command(&bench.model, bench.list, queries, 256, NKV_SELECT_CERTIFIED));
+                 test::topk_command(&bench.engine, bench.list, queries, 256, NKV_SELECT_CERTIFIED));
   if (!table->failed()) table->add_host(name, bench.host());
 }
 
@@ -160,9 +170,9 @@ int run(int argc, char** argv) {
     table.measure("nop", small, nkv_append_command{});
     const std::vector<std::uint16_t> queries = test::make_queries(small.data, 8, 3.0, 11);
     table.measure("small/topk_certified", small,
-                  test::topk_command(&small.model, small.list, queries, 16, NKV_SELECT_CERTIFIED));
+                  test::topk_command(&small.engine, small.list, queries, 16, NKV_SELECT_CERTIFIED));
     table.measure("small/attend_dense", small,
-                  test::attend_command(&small.model, small.list, queries));
+                  test::attend_command(&small.engine, small.list, queries));
   }
   measure_form(options, NKV_ROW_FORM_RAW, "raw", &table);
   measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table);

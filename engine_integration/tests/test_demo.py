@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
+from nearkv.core import Device, Error
 from nearkv.demo import DemoError
 from nearkv.demo.__main__ import main
 from nearkv.demo.prompt import Needle, draw_needle, make_prompt, read_document
@@ -69,6 +70,21 @@ def test_the_whole_demo(tmp_path: Path, device: str, prompt_tokens: int, tokens:
             shown.wait_for("canvas.bk-layer", at_least=3)
             assert shown.errors == []
             assert shown.requests == [files["--html"].resolve().as_uri()]
+
+
+@needs_shipped_model
+@pytest.mark.default
+def test_the_simulated_engine_writes_the_same_tokens(tmp_path: Path) -> None:
+    try:
+        Device("rtl:?memory=16MiB")
+    except Error as error:
+        pytest.skip(f"rtl: is not built: {error}")
+    options = {"--device": "rtl:?latency=20", "--prompt-tokens": 300, "--tokens": 4}
+    done = run_demo(*to_words(options | {"--json": tmp_path / "demo.json"}))
+    assert done.returncode == 0, done.stderr
+    summary = read_results(tmp_path / "demo.json").summary
+    assert summary["tokens_equal"] is True
+    assert summary["near_bytes_per_token"] > 0
 
 
 @needs_shipped_model

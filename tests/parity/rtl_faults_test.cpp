@@ -18,6 +18,7 @@ class RtlFaultsTest : public testing::Test {
     const KvData data = make_kv(Shape::kTopics, 3 * NKV_PAGE_TOKENS, 64, 64, 5);
     model_.allocate(4096);
     list_ = append(&model_, data);
+    append_ = append_command(&model_, data, NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4);
     const std::vector<std::uint16_t> queries = make_queries(data, 3, 3.0, 6);
     topk_ = topk_command(&model_, list_, queries, 8, NKV_SELECT_CERTIFIED);
     attend_ = attend_command(&model_, list_, queries);
@@ -48,6 +49,7 @@ class RtlFaultsTest : public testing::Test {
 
   BenchDevice model_{"model:?memory=4MiB"};
   StoredList list_;
+  nkv_append_command append_{};
   nkv_topk_command topk_{};
   nkv_attend_command attend_{};
   nkv_pages_command scrub_{};
@@ -69,6 +71,17 @@ TEST_F(RtlFaultsTest, PoisonIsToldWithItsPage) {
   expect_poison(run_with(poison(NKV_PAGE_ARRAY_V_ROWS), attend_));
   expect_poison(run_with(poison(NKV_PAGE_ARRAY_V_SUM), scrub_));
   EXPECT_FALSE(is_fatal_);
+}
+
+TEST_F(RtlFaultsTest, PoisonedSourceRowsAreToldWithTheirPage) {
+  const std::uint64_t row = NKV_PAGE_TOKENS + 5;
+  for (const std::uint64_t at :
+       {append_.keys + row * append_.key_stride, append_.values + row * append_.value_stride}) {
+    expect_poison(run_with("poison=" + std::to_string(kWindowBase + at), append_));
+    EXPECT_FALSE(is_fatal_);
+  }
+  EXPECT_EQ(run_with("drop_read=9", append_).status, NKV_STATUS_INTERNAL);
+  EXPECT_TRUE(is_fatal_);
 }
 
 TEST_F(RtlFaultsTest, PoisonThatIsNotReadIsNotSeen) {

@@ -173,34 +173,33 @@ KvNumbers ListOnBoth::numbers(std::size_t visible) const {
   return data;
 }
 
-ListOnBoth append_to_both(DevicePair& pair, const ListShape& shape, std::uint32_t pages,
-                          Content content, Random& random) {
-  ListOnBoth list;
-  list.shape = shape;
-  list.tokens = pages * NKV_PAGE_TOKENS;
-  list.keys = random_rows(shape.dtype, list.tokens, shape.head_dim, content, random);
-  list.values = random_rows(shape.dtype, list.tokens, std::max<std::size_t>(shape.value_dim, 1),
-                            content, random);
+nkv_append_command prepare_append(DevicePair& pair, const ListShape& shape, std::uint32_t pages,
+                                  Content content, Random& random, ListOnBoth* list) {
+  list->shape = shape;
+  list->tokens = pages * NKV_PAGE_TOKENS;
+  list->keys = random_rows(shape.dtype, list->tokens, shape.head_dim, content, random);
+  list->values = random_rows(shape.dtype, list->tokens, std::max<std::size_t>(shape.value_dim, 1),
+                             content, random);
   const nkv_page_shape page = page_shape(shape);
   struct nkv_page_layout layout{};
   nkv_lay_out_page(&page, &layout);
-  list.page_bytes = layout.total_bytes;
+  list->page_bytes = layout.total_bytes;
   std::vector<nkv_page_entry> entries(pages);
   for (nkv_page_entry& entry : entries) {
     entry.page =
         static_cast<std::uint32_t>(pair.allocate(layout.total_bytes) / NKV_PAGE_GRAIN_BYTES);
     entry.generation = static_cast<std::uint16_t>(random());
   }
-  list.page_list = pair.store(std::span<const nkv_page_entry>(entries));
+  list->page_list = pair.store(std::span<const nkv_page_entry>(entries));
 
   nkv_append_command command{};
   command.opcode = NKV_OPCODE_APPEND;
   command.flags = shape.key_scales ? NKV_APPEND_FLAG_KEY_SCALES : 0;
   command.head_dim = shape.head_dim;
   command.value_dim = shape.value_dim;
-  command.tokens = list.tokens;
+  command.tokens = list->tokens;
   command.first_token = NKV_PAGE_TOKENS * pick(random, 0, 1000);
-  command.page_list = list.page_list;
+  command.page_list = list->page_list;
   command.sequence_id = random();
   command.layer = static_cast<std::uint16_t>(random());
   command.kv_head = static_cast<std::uint16_t>(random());
@@ -209,20 +208,27 @@ ListOnBoth append_to_both(DevicePair& pair, const ListShape& shape, std::uint32_
   command.v_form = shape.v_form;
   const std::uint32_t element_bytes = nkv_element_bytes(shape.dtype);
   const std::vector<float> scales =
-      shape.key_scales ? random_scales(list.tokens, content, random) : std::vector<float>();
+      shape.key_scales ? random_scales(list->tokens, content, random) : std::vector<float>();
   command.key_stride = shape.head_dim * element_bytes + (shape.key_scales ? 4 : 0) +
                        (random() % 2 == 0 ? 0 : pick(random, 1, 70));
   // Rows may start at any byte.
   const std::uint64_t skew = random() % 2 == 0 ? 0 : pick(random, 1, 63);
-  std::vector<std::byte> bytes = at_stride(list.keys, command.key_stride, scales);
+  std::vector<std::byte> bytes = at_stride(list->keys, command.key_stride, scales);
   bytes.insert(bytes.begin(), skew, std::byte{0});
   command.keys = pair.store(std::span<const std::byte>(bytes)) + skew;
   if (shape.v_form != NKV_ROW_FORM_NONE) {
     command.value_stride =
         shape.value_dim * element_bytes + (random() % 2 == 0 ? 0 : pick(random, 1, 70));
-    const std::vector<std::byte> values = at_stride(list.values, command.value_stride, {});
+    const std::vector<std::byte> values = at_stride(list->values, command.value_stride, {});
     command.values = pair.store(std::span<const std::byte>(values));
   }
+  return command;
+}
+
+ListOnBoth append_to_both(DevicePair& pair, const ListShape& shape, std::uint32_t pages,
+                          Content content, Random& random) {
+  ListOnBoth list;
+  const nkv_append_command command = prepare_append(pair, shape, pages, content, random, &list);
   const DevicePair::Completions done = pair.run(command);
   EXPECT_EQ(describe(done.subject), describe(done.model));
   list.completion = done.model;

@@ -64,6 +64,10 @@ struct ListOnBoth {
   [[nodiscard]] KvNumbers numbers(std::size_t visible) const;
 };
 
+/// Random rows, and fresh places for their pages, in both devices' memory.
+nkv_append_command prepare_append(DevicePair& pair, const ListShape& shape, std::uint32_t pages,
+                                  Content content, Random& random, ListOnBoth* list);
+
 /// Appends random rows to both, expecting the same completion and the same pages.
 ListOnBoth append_to_both(DevicePair& pair, const ListShape& shape, std::uint32_t pages,
                           Content content, Random& random);

@@ -50,9 +50,7 @@ class Stream {
   bool append() {
     constexpr Content kContents[] = {Content::kNormal, Content::kSpecials, Content::kZeros,
                                      Content::kEqual, Content::kWild};
-    shape_ = random_shape(random_, random_() % 4 != 0);
-    shape_.head_dim = std::min<std::uint16_t>(shape_.head_dim, kMostChannels);
-    shape_.value_dim = std::min<std::uint16_t>(shape_.value_dim, kMostChannels);
+    shape_ = small_shape(random_() % 4 != 0);
     const std::uint32_t pages = random_() % 12 == 0 ? pick(random_, 16, 40) : pick(random_, 1, 6);
     pair_.clear();
     list_ = append_to_both(pair_, shape_, pages, kContents[pick(random_, 0, 4)], random_);
@@ -64,7 +62,7 @@ class Stream {
   StreamCommand next() {
     switch (pick(random_, 0, 9)) {
       case 0:
-        return scrub();
+        return random_() % 2 == 0 ? scrub() : malformed_append();
       case 1:
       case 2:
       case 3:
@@ -80,6 +78,13 @@ class Stream {
  private:
   static constexpr std::uint16_t kMostChannels = 128;
   static constexpr std::uint32_t kMostTopK = 300;
+
+  ListShape small_shape(bool attendable) {
+    ListShape shape = random_shape(random_, attendable);
+    shape.head_dim = std::min(shape.head_dim, kMostChannels);
+    shape.value_dim = std::min(shape.value_dim, kMostChannels);
+    return shape;
+  }
 
   /// Lets pages of other forms and types alternate with those that are there.
   void mix_in_other_forms() {
@@ -103,6 +108,37 @@ class Stream {
     }
     list_.page_list = pair_.store(std::span<const nkv_page_entry>(entries));
     list_.tokens *= 2;
+  }
+
+  /// One thing wrong, or odd, with an APPEND whose rows fit wherever they are read from.
+  StreamCommand malformed_append() {
+    ListShape shape = small_shape(false);
+    shape.k_form = NKV_ROW_FORM_RAW;
+    if (shape.v_form == NKV_ROW_FORM_DELTA4) shape.v_form = NKV_ROW_FORM_RAW;
+    const std::uint32_t pages = pick(random_, 1, 20);
+    ListOnBoth list;
+    nkv_append_command command =
+        prepare_append(pair_, shape, pages, Content::kNormal, random_, &list);
+    StreamCommand stream{.name = "APPEND malformed"};
+    stream.set(command);
+    if (random_() % 2 == 0) {
+      // Neither opcode nor tag.
+      const std::uint32_t bit = pick(random_, 0, 8 * NKV_COMMAND_BYTES - 25);
+      auto* const bytes = reinterpret_cast<unsigned char*>(&stream.bytes);
+      const std::uint32_t at = bit / 8 == 0 ? 1 : bit / 8 + 3;
+      bytes[at] = static_cast<unsigned char>(bytes[at] ^ 1U << bit % 8);
+      return stream;
+    }
+    nkv_page_entry entry{};
+    const std::uint32_t other = pick(random_, 0, pages - 1);
+    const std::uint32_t choices[] = {
+        pair_.model().at<nkv_page_entry>(list.page_list)[other].page + pick(random_, 0, 2) - 1,
+        static_cast<std::uint32_t>(command.keys / NKV_PAGE_GRAIN_BYTES) + pick(random_, 0, 2) - 1,
+        static_cast<std::uint32_t>(random())};
+    entry.page = choices[pick(random_, 0, 2)];
+    const std::uint64_t at = command.page_list + sizeof(entry) * pick(random_, 0, pages - 1);
+    pair_.write(at, std::as_bytes(std::span<const nkv_page_entry>(&entry, 1)));
+    return stream;
   }
 
   StreamCommand scrub() {
@@ -185,8 +221,12 @@ TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
   std::uint64_t commands = 0;
   for (std::uint64_t number = 0; commands < wanted_commands() && !HasFailure(); ++number) {
     Stream stream(pair, 5000 + number);
-    if (!stream.append()) continue;
+    const std::uint64_t not_offered_before = pair.not_offered();
+    const bool appended = stream.append();
     SCOPED_TRACE(case_name(5000 + number) + ": " + stream.name());
+    EXPECT_EQ(pair.not_offered(), not_offered_before) << "APPEND";
+    ++compared[appended ? "APPEND" : "APPEND refused"];
+    if (!appended) continue;
     for (unsigned i = 0; i < kCommandsPerList && !HasFailure(); ++i) {
       const StreamCommand command = stream.next();
       SCOPED_TRACE("command " + std::to_string(i) + ", " + command.name);
@@ -201,8 +241,8 @@ TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
                 static_cast<unsigned long long>(count));
   }
   EXPECT_GT(compared["SCRUB"], 0U);
-  for (const char* const mode :
-       {"ATTEND mode 0", "ATTEND mode 1", "TOPK mode 0", "TOPK mode 1", "TOPK mode 2"}) {
+  for (const char* const mode : {"APPEND", "APPEND malformed", "APPEND refused", "ATTEND mode 0",
+                                 "ATTEND mode 1", "TOPK mode 0", "TOPK mode 1", "TOPK mode 2"}) {
     EXPECT_GT(compared[mode], 0U) << mode;
   }
 }

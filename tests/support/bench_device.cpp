@@ -56,12 +56,8 @@ nkv_completion BenchDevice::finish(Queue& queue, std::uint16_t tag) {
   return completion;
 }
 
-StoredList append(BenchDevice* bench, const KvData& data, std::uint8_t k_form, std::uint8_t v_form,
-                  std::uint16_t generation) {
-  StoredList list;
-  list.tokens = data.tokens;
-  list.head_dim = data.head_dim;
-  list.value_dim = data.value_dim;
+nkv_append_command append_command(BenchDevice* bench, const KvData& data, std::uint8_t k_form,
+                                  std::uint8_t v_form, std::uint16_t generation, StoredList* list) {
   nkv_page_shape shape{};
   shape.k_form = k_form;
   shape.v_form = v_form;
@@ -69,9 +65,8 @@ StoredList append(BenchDevice* bench, const KvData& data, std::uint8_t k_form, s
   shape.value_dim = static_cast<std::uint16_t>(data.value_dim);
   struct nkv_page_layout layout{};
   nkv_lay_out_page(&shape, &layout);
-  list.page_bytes = layout.total_bytes;
 
-  const std::size_t pages = list.pages();
+  const std::size_t pages = (data.tokens + NKV_PAGE_TOKENS - 1) / NKV_PAGE_TOKENS;
   std::vector<std::uint16_t> keys(pages * NKV_PAGE_TOKENS * data.head_dim);
   std::ranges::copy(data.keys, keys.begin());
   std::vector<std::uint16_t> values(pages * NKV_PAGE_TOKENS * data.value_dim);
@@ -82,21 +77,34 @@ StoredList append(BenchDevice* bench, const KvData& data, std::uint8_t k_form, s
         static_cast<std::uint32_t>(bench->allocate(layout.total_bytes) / NKV_PAGE_GRAIN_BYTES);
     entry.generation = generation;
   }
-  list.page_list = bench->store(std::span<const nkv_page_entry>(entries));
 
   nkv_append_command command{};
   command.opcode = NKV_OPCODE_APPEND;
   command.head_dim = shape.head_dim;
   command.value_dim = shape.value_dim;
   command.tokens = static_cast<std::uint32_t>(pages * NKV_PAGE_TOKENS);
+  command.page_list = bench->store(std::span<const nkv_page_entry>(entries));
   command.keys = bench->store(std::span<const std::uint16_t>(keys));
   command.values =
       v_form == NKV_ROW_FORM_NONE ? 0 : bench->store(std::span<const std::uint16_t>(values));
-  command.page_list = list.page_list;
   command.key_stride = static_cast<std::uint32_t>(2 * data.head_dim);
   command.value_stride = static_cast<std::uint32_t>(2 * data.value_dim);
   command.k_form = k_form;
   command.v_form = v_form;
+  if (list != nullptr) {
+    list->page_list = command.page_list;
+    list->tokens = data.tokens;
+    list->head_dim = data.head_dim;
+    list->value_dim = data.value_dim;
+    list->page_bytes = layout.total_bytes;
+  }
+  return command;
+}
+
+StoredList append(BenchDevice* bench, const KvData& data, std::uint8_t k_form, std::uint8_t v_form,
+                  std::uint16_t generation) {
+  StoredList list;
+  const nkv_append_command command = append_command(bench, data, k_form, v_form, generation, &list);
   list.completion = bench->run(command);
   return list;
 }

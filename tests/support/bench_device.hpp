@@ -85,6 +85,12 @@ struct StoredList {
   }
 };
 
+/// Rows and free places for data.tokens rounded up to whole pages (the rest zero rows), and the
+/// command that builds the pages; `list` may be nullptr.
+nkv_append_command append_command(BenchDevice* bench, const KvData& data, std::uint8_t k_form,
+                                  std::uint8_t v_form, std::uint16_t generation = 1,
+                                  StoredList* list = nullptr);
+
 /// Appends data.tokens rounded up to whole pages (the rest zero rows); expects it to succeed unless
 /// `expected` says otherwise.
 StoredList append(BenchDevice* bench, const KvData& data, std::uint8_t k_form = NKV_ROW_FORM_DELTA4,
