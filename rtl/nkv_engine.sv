@@ -224,6 +224,7 @@ module nkv_engine
   logic          list_request_valid, list_request_ready;
   read_request_t list_request;
   logic          refining;  // TOPK reads entries of pages that it has seen before.
+  logic          scans;     // Bodies are those of a plane scan.
   page_index_t   page, refined_page;
   exponent_t     key_exponent, value_exponent;
   wire list_load_t list = is_maintenance ? maintenance_list : is_append ? append_list : scan_list;
@@ -329,8 +330,8 @@ module nkv_engine
   wire for_values = !is_topk &&
       (beat.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows), 4'(PageArrayVSum)} ||
        ((is_key_exponents || is_key_rows) && beat.tag.keys_too));
-  logic rows_ready, values_ready, planes_ready;
-  wire  key_side_ready = !is_key_rows || rows_ready;
+  logic rows_ready, exponents_ready, values_ready, planes_ready;
+  wire  key_side_ready = is_key_rows ? rows_ready : !is_key_exponents || exponents_ready;
   wire  value_side_ready = !for_values || values_ready;
   wire  array_ready =
       !is_scan || (for_planes ? planes_ready : key_side_ready && value_side_ready);
@@ -418,6 +419,7 @@ module nkv_engine
     .page_dtype_i     (is_topk ? topk_page.dtype : attend_page_dtype),
     .page_rows_i      (is_topk ? topk_rows : attend_rows),
     .exponents_valid_i(is_array && is_key_exponents && value_side_ready),
+    .exponents_ready_o(exponents_ready),
     .rows_valid_i     (is_array && is_key_rows && value_side_ready),
     .rows_ready_o     (rows_ready),
     .beat_i           (beat),
@@ -441,7 +443,7 @@ module nkv_engine
   logic           attended, attend_write_valid, attend_write_ready;
   outcome_t       attend_outcome, topk_outcome;
   // Between the plane search and what it leaves to ATTEND TAIL.
-  logic           ranked, scans, ranged, tables_built, rest_valid, rest_ready;
+  logic           ranked, ranged, tables_built, rest_valid, rest_ready;
   logic           midpoint_read, midpoint_ready;
   visit_t         rest;
   page_index_t    midpoint_page;

@@ -63,7 +63,7 @@ module nkv_attend_logits
 );
 
   typedef logic [PhaseBits-1:0] phase_t;
-  localparam int unsigned Queue = 4 * PageTokens;
+  localparam int unsigned Queue = 2 * PageTokens;
   localparam int unsigned QueueBits = $clog2(Queue);
   localparam int unsigned Pages = 8;  // That may be complete or on their way there.
   localparam int unsigned PageBits = $clog2(Pages);
@@ -135,7 +135,7 @@ module nkv_attend_logits
   assign rest_ready_o = rest_comes;
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
-    (* ram_style = "block" *) logit_t memory[Queue];
+    (* ram_style = "distributed" *) logit_t memory[Queue];
     logit_t logit_q;
     wire logit_t rest = {rest_i[r].whole, LogitFractionBits'(0)};
     always_ff @(posedge clk_i) begin

@@ -103,7 +103,8 @@ module nkv_attend_values
   );
 
   wire is_row = waiting_valid && !waiting.is_exponents && !waiting.is_sums;
-  wire takes_exponents = waiting_valid && waiting.is_exponents;
+  logic exponents_ready;
+  wire takes_exponents = waiting_valid && waiting.is_exponents && exponents_ready;
   logic sums_wanted;
   wire takes_sums = waiting_valid && waiting.is_sums && state_q == StMean && sums_wanted;
   assign waiting_pop = takes_exponents || takes_sums || (is_row && burst_ready);
@@ -135,7 +136,8 @@ module nkv_attend_values
     .page_ready_o     (described),
     .page_format_i    (format),
     .page_rows_i      (chosen_i ? page_i.tokens : '1),
-    .exponents_valid_i(takes_exponents),
+    .exponents_valid_i(waiting_valid && waiting.is_exponents),
+    .exponents_ready_o(exponents_ready),
     .rows_valid_i     (is_row),
     .rows_ready_o     (burst_ready),
     .first_i          (waiting.first),

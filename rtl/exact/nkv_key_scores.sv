@@ -21,7 +21,8 @@ module nkv_key_scores
   input  dtype_e               page_dtype_i,
   input  token_mask_t          page_rows_i,     // Not zero.
 
-  input  logic                 exponents_valid_i,  // Bursts of K_EXPONENTS; always taken.
+  input  logic                 exponents_valid_i,  // Bursts of K_EXPONENTS.
+  output logic                 exponents_ready_o,
   input  logic                 rows_valid_i,       // Bursts of K_ROWS.
   output logic                 rows_ready_o,
   input  read_beat_t           beat_i,
@@ -68,6 +69,7 @@ module nkv_key_scores
     }),
     .page_rows_i,
     .exponents_valid_i,
+    .exponents_ready_o,
     .rows_valid_i,
     .rows_ready_o,
     .first_i          (beat_i.first),

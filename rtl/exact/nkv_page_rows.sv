@@ -21,7 +21,8 @@ module nkv_page_rows
   input  row_format_t        page_format_i,
   input  token_mask_t        page_rows_i,      // Not zero.
 
-  input  logic               exponents_valid_i,  // Bursts of exponents; always taken.
+  input  logic               exponents_valid_i,  // Bursts of exponents,
+  output logic               exponents_ready_o,  // once a bank is free of the rows of a page before.
   input  logic               rows_valid_i,       // Bursts of rows.
   output logic               rows_ready_o,
   input  logic               first_i,            // Of the array.
@@ -64,22 +65,32 @@ module nkv_page_rows
     .row_bursts_o(unused_row_bursts)
   );
 
-  // Banks of exponents take turns, on arrival and in use alike.
+  // Banks of exponents take turns, on arrival and in use alike. One is free again when its page's last
+  // row has come out.
   logic arriving_bank_q, used_bank_q;
+  logic [1:0] banks_q;  // Taken.
+  assign exponents_ready_o = !first_i || banks_q != 2'd2;
+  wire exponents_taken = exponents_valid_i && exponents_ready_o;
+  wire bank_taken = exponents_taken && first_i;
+  wire bank_free = word_valid_o && word_last_o && word_tag_o[TokenBits] &&
+      format_q.form == RowFormDelta4;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       format_q <= '0;
       steady_q <= 1'b0;
       arriving_bank_q <= 1'b0;
       used_bank_q <= 1'b0;
+      banks_q <= '0;
     end else if (clear_i) begin
       steady_q <= 1'b0;
       arriving_bank_q <= 1'b0;
       used_bank_q <= 1'b0;
+      banks_q <= '0;
     end else begin
+      banks_q <= banks_q + 2'(bank_taken) - 2'(bank_free);
       steady_q <= fits;
       if (page_valid_i && !fits && decoder_idle) format_q <= page_format_i;
-      if (exponents_valid_i && last_i) arriving_bank_q <= !arriving_bank_q;
+      if (exponents_taken && last_i) arriving_bank_q <= !arriving_bank_q;
       if (page_valid_i && page_ready_o && format_q.form == RowFormDelta4) begin
         used_bank_q <= !used_bank_q;
       end
@@ -93,7 +104,7 @@ module nkv_page_rows
     .rst_ni,
     .clear_i,
     .format_i         (format_q),
-    .exponents_valid_i,
+    .exponents_valid_i(exponents_taken),
     .exponents_bank_i (arriving_bank_q),
     .exponents_burst_i(!first_i),
     .exponents_i      (burst_i),

@@ -48,6 +48,8 @@ module nkv_page_accept
   page_header_t header_q;
   logic         fault_q, poison_q, hot_intact_q, cold_intact_q;
   logic         sums_due_q;  // A second checksum is still to come.
+  logic         record_valid_q;
+  wire judges = state_q == StJudge && (!record_valid_q || record_ready_i);
 
   // ---- Checksums of both halves ----
   wire take = beat_valid_i && beat_ready_o;
@@ -162,8 +164,6 @@ module nkv_page_accept
   assign scanned_page_o = pending_visit_i.page;
   page_record_t record_q;
   assign record_o = record_q;
-  logic record_valid_q;
-  wire judges = state_q == StJudge && (!record_valid_q || record_ready_i);
   assign record_valid_o = record_valid_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

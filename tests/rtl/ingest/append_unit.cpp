@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "support/elements.hpp"
 
@@ -200,28 +201,54 @@ void AppendUnit::settle_memory() {
   for (unsigned i = 0; i < kEnough; ++i) cycle();
 }
 
+bool AppendUnit::show_beat() {
+  emulator::AxiMemory::ReadBeat beat{};
+  if (axi_.next_beat(&beat)) {
+    std::ranges::find(under_way_, beat.id, &Access::number)->beat = beat;
+  }
+  // Of each read in order, of all of them as they come.
+  std::set<std::uint16_t> waiting;
+  for (auto access = under_way_.begin(); access != under_way_.end(); ++access) {
+    if (access->beat && !waiting.contains(access->id)) {
+      Vnkv_append_bench& port = **this;
+      port.r_id_i = access->id;
+      port.r_last_i = access->last;
+      port.r_poison_i = access->beat->poison;
+      std::ranges::copy(access->beat->data, port.r_data_i.data());
+      under_way_.erase(access);
+      ++bursts_read_;
+      return true;
+    }
+    waiting.insert(access->id);
+  }
+  return false;
+}
+
 void AppendUnit::cycle() {
   Vnkv_append_bench& port = **this;
-  emulator::AxiMemory::ReadBeat beat{};
-  port.r_valid_i = axi_.next_beat(&beat);
-  if (port.r_valid_i != 0) {
-    port.r_id_i = beat.id;
-    port.r_last_i = beat.last;
-    port.r_poison_i = beat.poison;
-    std::ranges::copy(beat.data, port.r_data_i.data());
-    ++bursts_read_;
-  }
+  port.r_valid_i = show_beat();
   emulator::AxiMemory::Answer answer{};
   port.b_valid_i = axi_.next_answer(&answer);
   if (port.b_valid_i != 0) port.b_id_i = answer.id;
-  port.ar_ready_i = axi_.takes_reads() && is_willing(random_, pace_.reads);
+  // The inline path cuts reads into accesses of a burst, one per cycle.
+  if (!accesses_.empty() && axi_.takes_reads()) {
+    axi_.read({.id = next_access_, .address = accesses_.front().address});
+    under_way_.push_back(accesses_.front());
+    under_way_.back().number = next_access_++;
+    accesses_.pop_front();
+  }
+  port.ar_ready_i = accesses_.size() <= 1 && is_willing(random_, pace_.reads);
   port.w_ready_i = is_willing(random_, pace_.writes);
   port.clk_i = 0;
   settle();
   if (port.ar_valid_o != 0 && port.ar_ready_i != 0) {
-    axi_.read({.id = static_cast<std::uint16_t>(port.ar_id_o),
-               .address = port.ar_addr_o,
-               .beats = port.ar_len_o + 1U});
+    for (unsigned i = 0; i <= port.ar_len_o; ++i) {
+      accesses_.push_back({.id = static_cast<std::uint16_t>(port.ar_id_o),
+                           .address = port.ar_addr_o + i * NKV_BURST_BYTES,
+                           .last = i == port.ar_len_o,
+                           .number = 0,
+                           .beat = {}});
+    }
   }
   if (port.w_valid_o != 0 && port.w_ready_i != 0) {
     emulator::AxiMemory::Write write{.id = static_cast<std::uint16_t>(port.w_id_o),

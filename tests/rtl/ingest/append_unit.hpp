@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,7 +90,20 @@ class AppendUnit : private Simulation<Vnkv_append_bench> {
 
   std::vector<std::byte> bytes_;
   std::vector<std::byte> model_bytes_;
+  /// One burst of a read.
+  struct Access {
+    std::uint16_t id;
+    std::uint64_t address;
+    bool last;
+    std::uint16_t number;  ///< Its id in memory.
+    std::optional<emulator::AxiMemory::ReadBeat> beat;
+  };
+  bool show_beat();
+
   emulator::AxiMemory axi_;
+  std::deque<Access> accesses_;   // Of reads that were taken.
+  std::deque<Access> under_way_;  // That memory was asked for.
+  std::uint16_t next_access_ = 0;
   AppendPace pace_;
   test::Random random_;
   model::Outcome models_outcome_;
