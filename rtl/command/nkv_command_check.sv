@@ -129,6 +129,8 @@ module nkv_command_check
       return bad_field(64'd44);
     end
     if (!(command.mode inside {AttendModeDense, AttendModeTail})) return unsupported();
+    // A tail's logits, 32 a cycle, are not capped.
+    if (command.mode == AttendModeTail && command.soft_cap[30:23] != '0) return unsupported();
     if (!(command.query_dtype inside {DtypeBf16, DtypeFp16, DtypeFp32})) return bad_field(64'd54);
     verdict = check_scan(window, command.query, command.page_list, command.group,
                          command.head_dim, command.query_dtype, command.tokens);

@@ -31,7 +31,6 @@ using PageMidpoints = std::array<std::array<std::int32_t, kTokens>, kRows>;
 
 struct Case {
   float scale = 0.1F;
-  float soft_cap = 0.0F;
   int key_exponent = 127;
   unsigned rows = kRows;
   std::array<int, kRows> query_exponents{};
@@ -41,7 +40,7 @@ struct Case {
   std::vector<std::uint64_t> unread;  // Tokens of each page.
 
   [[nodiscard]] model::MidpointLogits logits(unsigned row) const {
-    return {model::LogitScale(scale, soft_cap, key_exponent), query_exponents[row], references[row],
+    return {model::LogitScale(scale, 0.0F, key_exponent), query_exponents[row], references[row],
             shifts[row]};
   }
 
@@ -81,7 +80,6 @@ struct Case {
 Case random_case(test::Random& random, std::size_t pages, bool wild) {
   Case made;
   made.scale = (random() % 4 == 0 ? -1.0F : 1.0F) * 0.01F * static_cast<float>(1 + random() % 40);
-  made.soft_cap = random() % 3 == 0 ? static_cast<float>(1 + random() % 60) : 0.0F;
   made.key_exponent = 120 + static_cast<int>(random() % 10);
   made.rows = 1 + static_cast<unsigned>(random() % kRows);
   for (unsigned row = 0; row < kRows; ++row) {
@@ -117,7 +115,7 @@ class TailRest : public Simulation<Vnkv_tail_rest_bench> {
     tick();
     (*this)->clear_i = 0;
     (*this)->scale_i = std::bit_cast<std::uint32_t>(with.scale);
-    (*this)->soft_cap_i = std::bit_cast<std::uint32_t>(with.soft_cap);
+    (*this)->soft_cap_i = 0;
     (*this)->key_exponent_i = static_cast<std::uint8_t>(with.key_exponent);
     (*this)->rows_i = static_cast<std::uint8_t>(with.rows);
     for (unsigned row = 0; row < kRows; ++row) {
@@ -203,8 +201,7 @@ TEST(TailRestTest, WeighsWhatIsNotRead) {
   TailRest rest;
   for (unsigned i = 0; i < 30 && !HasFailure(); ++i) {
     const Case with = random_case(random, 8, false);
-    SCOPED_TRACE(testing::Message()
-                 << "case " << i << " scale " << with.scale << " cap " << with.soft_cap);
+    SCOPED_TRACE(testing::Message() << "case " << i << " scale " << with.scale);
     rest.build(with);
     rest.run(with, random, kPaces[i % 3]);
   }
