@@ -43,7 +43,8 @@ MeanPage random_page(test::Random& random) {
                 .exact = {},
                 .sums = {}};
   const auto value = [&random](std::int64_t most) {
-    return static_cast<std::int32_t>(static_cast<std::int64_t>(random() % (2 * most + 1)) - most);
+    return static_cast<std::int32_t>(
+        static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * most + 1)) - most);
   };
   for (unsigned i = page.unread; i < 64 && i < page.unread + 6; ++i) {
     page.exact.emplace_back();
