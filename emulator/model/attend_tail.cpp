@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "attend.hpp"
+#include "number.hpp"
 #include "rows.hpp"
 #include "tail_state.hpp"
 
@@ -32,12 +33,11 @@ std::optional<RestWeight> rest_weight(const TailState& state, size_t row, size_t
     sum += static_cast<uint64_t>(weight_of(state.logit(row, page, token), reference).units());
   }
   if (sum == 0) return std::nullopt;
-  const int bits = static_cast<int>(std::bit_width(sum));
-  const int drop = bits - kMantissaBits;
+  const TopBits w = top_bits(sum, kMantissaBits);
   return RestWeight{
-      .mantissa = static_cast<int64_t>(drop >= 0 ? sum >> drop : sum << -drop),
-      .integer_part =
-          std::clamp(reference + bits - kUnitBits, -kLargestIntegerPart, kLargestIntegerPart),
+      .mantissa = static_cast<int64_t>(w.top),
+      .integer_part = std::clamp(reference + w.power + kMantissaBits - kUnitBits,
+                                 -kLargestIntegerPart, kLargestIntegerPart),
   };
 }
 

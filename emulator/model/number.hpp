@@ -3,6 +3,7 @@
 #define NEARKV_MODEL_NUMBER_HPP_
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 namespace nearkv::model {
@@ -28,6 +29,17 @@ Number normalise(bool negative, uint32_t magnitude, int power);
 /// floor(value / 2^n) for any n >= 0.
 constexpr int64_t floor_shift(int64_t value, int n) { return value >> std::min(n, 63); }
 constexpr Int128 floor_shift(Int128 value, int n) { return value >> std::min(n, 127); }
+
+/// A positive number as so many significant bits: top · 2^power, truncated.
+struct TopBits {
+  uint64_t top;
+  int power;
+};
+
+constexpr TopBits top_bits(uint64_t magnitude, int bits) {
+  const int power = static_cast<int>(std::bit_width(magnitude)) - bits;
+  return {power >= 0 ? magnitude >> power : magnitude << -power, power};
+}
 
 /// value · 2^n, floor where n < 0, saturated to ±limit.
 constexpr int64_t scale_saturating(Int128 value, int n, int64_t limit) {

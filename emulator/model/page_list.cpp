@@ -77,24 +77,28 @@ Verdict ListedPages::open(const Domain& domain, std::span<const nkv_page_entry> 
 
 Verdict ListedPages::rely_on(const Domain& domain, std::span<const nkv_page_entry> entries,
                              const TokenSet& tokens, std::span<const nkv_page_array> arrays) {
-  for (size_t i = 0; i < pages_.size(); ++i) {
-    if (tokens[i] == 0) continue;
-    ListedPage& listed = pages_[i];
-    if (!listed.page.whole_header()) {
-      Page whole;
-      const Verdict accepted =
-          Page::accept(domain, entries[listed.index], listed.index, {}, &whole);
-      if (!accepted.ok()) return accepted;
-      // What was scanned must be what is read now.
-      if (whole.header().crc_hot != listed.page.header().crc_hot) {
-        return {NKV_STATUS_STALE_PAGE, listed.index};
-      }
-      listed.page = whole;
-    }
-    const Verdict verified = verify(listed.page, listed.index, arrays);
-    if (!verified.ok()) return verified;
+  for (size_t page = 0; page < pages_.size(); ++page) {
+    if (tokens[page] == 0) continue;
+    const Verdict verdict = rely_on(domain, entries, page, arrays);
+    if (!verdict.ok()) return verdict;
   }
   return {};
+}
+
+Verdict ListedPages::rely_on(const Domain& domain, std::span<const nkv_page_entry> entries,
+                             size_t page, std::span<const nkv_page_array> arrays) {
+  ListedPage& listed = pages_[page];
+  if (!listed.page.whole_header()) {
+    Page whole;
+    const Verdict accepted = Page::accept(domain, entries[listed.index], listed.index, {}, &whole);
+    if (!accepted.ok()) return accepted;
+    // What was scanned must be what is read now.
+    if (whole.header().crc_hot != listed.page.header().crc_hot) {
+      return {NKV_STATUS_STALE_PAGE, listed.index};
+    }
+    listed.page = whole;
+  }
+  return verify(listed.page, listed.index, arrays);
 }
 
 TokenSet ListedPages::visible() const {

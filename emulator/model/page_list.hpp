@@ -73,6 +73,10 @@ class ListedPages {
   Verdict rely_on(const Domain& domain, std::span<const nkv_page_entry> entries,
                   const TokenSet& tokens, std::span<const nkv_page_array> arrays);
 
+  /// The same of one page, by its place among these.
+  Verdict rely_on(const Domain& domain, std::span<const nkv_page_entry> entries, size_t page,
+                  std::span<const nkv_page_array> arrays);
+
   [[nodiscard]] size_t size() const { return pages_.size(); }
   [[nodiscard]] const ListedPage& operator[](size_t i) const { return pages_[i]; }
   [[nodiscard]] auto begin() const { return pages_.begin(); }

@@ -12,22 +12,11 @@ namespace nearkv::model {
 
 namespace {
 
-// A positive number as 32 significant bits: top · 2^power, truncated.
-struct TopBits {
-  uint64_t top;
-  int power;
-};
-
-TopBits top_bits(uint64_t magnitude) {
-  const int power = static_cast<int>(std::bit_width(magnitude)) - 32;
-  return {power >= 0 ? magnitude >> power : magnitude << -power, power};
-}
-
 // acc / z · 2^(Ev − 126) (4.1).
 float quotient(int64_t acc, int64_t z, int value_exponent) {
   if (acc == 0) return 0.0f;
-  const TopBits a = top_bits(static_cast<uint64_t>(acc < 0 ? -acc : acc));
-  const TopBits d = top_bits(static_cast<uint64_t>(z));
+  const TopBits a = top_bits(static_cast<uint64_t>(acc < 0 ? -acc : acc), 32);
+  const TopBits d = top_bits(static_cast<uint64_t>(z), 32);
   const uint64_t q = (a.top << 32) / d.top;
   return round_to_binary32(acc < 0, q, a.power - d.power - 32 + value_exponent - 126);
 }

@@ -29,7 +29,8 @@ Verdict TailState::scan(uint32_t top_k) {
   take_value_sums();
   const TokenSet exact = first_exact_set(top_k);
   const Verdict relied = rely_on_pages(exact);
-  return relied.ok() ? read_exactly(exact) : relied;
+  if (relied.ok()) take_tokens(exact);
+  return relied;
 }
 
 Verdict TailState::rely_on_pages(const TokenSet& exact) {
@@ -41,9 +42,8 @@ Verdict TailState::rely_on_pages(const TokenSet& exact) {
     }
     rests[page] = pages_[page].visible & ~exact[page];
     if (rests[page] != 0) arrays.push_back(NKV_PAGE_ARRAY_V_SUM);
-    TokenSet only = pages_.none();
-    only[page] = pages_[page].visible;
-    const Verdict verdict = pages_.rely_on(task_->domain, task_->input.entries, only, arrays);
+    if (arrays.empty()) continue;
+    const Verdict verdict = pages_.rely_on(task_->domain, task_->input.entries, page, arrays);
     if (!verdict.ok()) return verdict;
   }
   traffic_.stream += page_sum_bursts(pages_, rests);
@@ -103,6 +103,11 @@ Verdict TailState::read_exactly(const TokenSet& tokens) {
   constexpr std::array kArrays{NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS};
   const Verdict verdict = pages_.rely_on(task_->domain, task_->input.entries, tokens, kArrays);
   if (!verdict.ok()) return verdict;
+  take_tokens(tokens);
+  return {};
+}
+
+void TailState::take_tokens(const TokenSet& tokens) {
   traffic_.exact += key_row_bursts(pages_, tokens);
   traffic_.value += value_row_bursts(pages_, tokens);
   for (size_t page = 0; page < pages_.size(); ++page) {
@@ -110,7 +115,6 @@ Verdict TailState::read_exactly(const TokenSet& tokens) {
       if (has_token(tokens[page], token)) take_token(page, token);
     }
   }
-  return {};
 }
 
 void TailState::take_token(size_t page, uint32_t token) {

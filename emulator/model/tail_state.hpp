@@ -78,6 +78,7 @@ class TailState {
   void take_midpoint_logits();
   void take_value_sums();
   Verdict rely_on_pages(const TokenSet& exact);
+  void take_tokens(const TokenSet& tokens);
   void take_token(size_t page, uint32_t token);
 
   const AttendTask* task_;
