@@ -4,14 +4,14 @@
 #include <lz4.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "Vnkv_lz4_encode.h"
 #include "blocks.hpp"
+#include "burst_stream.hpp"
 #include "codec_data.hpp"
 #include "simulation.hpp"
 
@@ -63,11 +63,7 @@ class Lz4EncodeTest : public testing::Test {
 
   Encoded encode(const Bytes& plain, unsigned skip = 0, unsigned in_pace = 8,
                  unsigned out_pace = 8) {
-    Bytes input(skip, 0xa5);
-    input.insert(input.end(), plain.begin(), plain.end());
-    if (plain.empty()) input.clear();
-    input.resize((input.size() + kBurst - 1) / kBurst * kBurst, 0x5a);
-
+    const Bytes input = in_bursts(plain, skip);
     EXPECT_TRUE(module_.tick_until([&] { return module_->start_ready_o != 0; }, 10));
     module_->start_valid_i = 1;
     module_->skip_i = static_cast<std::uint8_t>(skip);
@@ -75,42 +71,14 @@ class Lz4EncodeTest : public testing::Test {
     module_.tick();
     module_->start_valid_i = 0;
 
-    Encoded result;
-    bool has_ended = false;
-    std::size_t next = 0;
-    const std::uint64_t begin = module_.cycles();
-    const std::uint64_t limit = 2000 + 16 * input.size();
-    for (;;) {
-      module_->in_valid_i = next < input.size() && is_willing(random_, in_pace);
-      if (module_->in_valid_i) std::memcpy(&module_->in_data_i, &input[next], kBurst);
-      module_->out_ready_i = is_willing(random_, out_pace);
-      module_.settle();
-      if (module_->in_valid_i && module_->in_ready_o) next += kBurst;
-      if (module_->out_valid_o && module_->out_ready_i) {
-        std::array<std::uint8_t, kBurst> burst;
-        std::memcpy(burst.data(), &module_->out_data_o, kBurst);
-        EXPECT_FALSE(has_ended);
-        has_ended = module_->out_last_o;
-        EXPECT_TRUE(has_ended || module_->out_bytes_o == kBurst);
-        result.block.insert(result.block.end(), burst.begin(),
-                            burst.begin() + module_->out_bytes_o);
-        EXPECT_TRUE(std::all_of(burst.begin() + module_->out_bytes_o, burst.end(),
-                                [](std::uint8_t byte) { return byte == 0; }));
-      }
-      if (module_->done_o) break;
-      module_.tick();
-      if (module_.cycles() - begin > limit) {
-        ADD_FAILURE() << "it hangs";
-        break;
-      }
-    }
-    EXPECT_TRUE(has_ended);
-    EXPECT_EQ(next, input.size());
-    EXPECT_EQ(module_->bytes_o, result.block.size());
-    result.cycles = module_.cycles() - begin;
-    module_->in_valid_i = 0;
-    module_->out_ready_i = 0;
-    module_.tick();
+    Streamed streamed = stream(module_, random_, input, in_pace, out_pace, 2000 + 16 * input.size(),
+                               [&](const Streamed& before) {
+                                 EXPECT_TRUE(before.has_ended || module_->out_bytes_o == kBurst);
+                               });
+    EXPECT_TRUE(streamed.has_ended);
+    EXPECT_EQ(module_->bytes_o, streamed.out.size());
+    Encoded result{.block = std::move(streamed.out), .cycles = streamed.cycles};
+    leave(module_);
     return result;
   }
 
