@@ -246,6 +246,17 @@ package nkv_pkg;
     list_index_t index;
   } page_failure_t;
 
+  // How a pass goes.
+  typedef struct packed {
+    logic          done;          // All that it asked for has come and was verified.
+    logic          failed;
+    page_failure_t failure;       // The failing page of the lowest index.
+    logic          nonfinite;     // A token in sight has a key that is not finite.
+    logic [31:0]   bursts;        // Of headers and arrays of the pages so far.
+    logic [31:0]   value_bursts;  // With plan.value_rows those of values apart,
+    logic [31:0]   sum_bursts;    // and of sums.
+  } pass_report_t;
+
   // verilator lint_on UNUSEDPARAM
 
 endpackage

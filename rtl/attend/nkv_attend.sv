@@ -32,11 +32,7 @@ module nkv_attend
 
   output logic            pass_start_o,
   output pass_setup_t     pass_o,
-  input  logic            pass_done_i,
-  input  logic            pass_failed_i,
-  input  page_failure_t   pass_failure_i,
-  input  logic [31:0]     pass_bursts_i,
-  input  logic            pass_nonfinite_i,
+  input  pass_report_t    pass_i,
 
   // TAIL: the plane search, whose end comes with its outcome.
   input  logic            searched_i,
@@ -397,8 +393,8 @@ module nkv_attend
       erase: 1'b0
   };
 
-  wire passed = is_tail ? searched_q : pass_done_i;
-  wire failed = is_tail ? search_q.verdict.status != StatusOk : pass_failed_i;
+  wire passed = is_tail ? searched_q : pass_i.done;
+  wire failed = is_tail ? search_q.verdict.status != StatusOk : pass_i.failed;
   wire tables_under_way = tables_started_q && !tables_built_o;
   wire pages_done = !tables_under_way && !to_scores_valid && !to_logits_valid && !to_values_valid && !ready_page_q &&
       logits_idle && values_idle;
@@ -435,13 +431,13 @@ module nkv_attend
               if (!failed) outcome_o.count <= 32'(command_i.group);
             end else if (failed) begin
               outcome_o.verdict <= '{
-                  status: pass_failure_i.status,
-                  detail: 64'(pass_failure_i.index)
+                  status: pass_i.failure.status,
+                  detail: 64'(pass_i.failure.index)
               };
             end else begin
               outcome_o.count <= 32'(command_i.group);
-              outcome_o.stream_bursts <= pass_bursts_i;
-              outcome_o.flags[CompletionFlagNonfinite] <= pass_nonfinite_i;
+              outcome_o.stream_bursts <= pass_i.bursts;
+              outcome_o.flags[CompletionFlagNonfinite] <= pass_i.nonfinite;
             end
           end
         end
@@ -457,6 +453,6 @@ module nkv_attend
     end
   end
 
-  wire unused = ^{command_i, to_scores, to_logits, rest_valid};
+  wire unused = ^{command_i, pass_i, to_scores, to_logits, rest_valid};
 
 endmodule

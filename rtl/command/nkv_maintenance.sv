@@ -21,9 +21,7 @@ module nkv_maintenance
 
   output logic           pass_start_o,
   output pass_setup_t    pass_o,
-  input  logic           pass_done_i,
-  input  logic           pass_failed_i,
-  input  page_failure_t  pass_failure_i
+  input  pass_report_t   pass_i
 );
 
   typedef enum logic [2:0] {
@@ -92,15 +90,15 @@ module nkv_maintenance
         end
         StStart: state_q <= StPass;
         StPass: begin
-          if (pass_done_i && pass_failed_i) begin
+          if (pass_i.done && pass_i.failed) begin
             state_q <= StIdle;
             done_o <= 1'b1;
-            outcome_o <= ended(pass_failure_i.status, 32'(pass_failure_i.index));
-          end else if (pass_done_i && part == rest) begin
+            outcome_o <= ended(pass_i.failure.status, 32'(pass_i.failure.index));
+          end else if (pass_i.done && part == rest) begin
             state_q <= StIdle;
             done_o <= 1'b1;
             outcome_o <= ended(StatusOk, command_i.count);
-          end else if (pass_done_i) begin
+          end else if (pass_i.done) begin
             state_q <= StLoad;
             begun_q <= begun_q + part;
           end
@@ -110,6 +108,6 @@ module nkv_maintenance
     end
   end
 
-  wire unused = ^command_i;
+  wire unused = ^{command_i, pass_i};
 
 endmodule

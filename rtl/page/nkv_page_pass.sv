@@ -47,14 +47,21 @@ module nkv_page_pass
   input  logic           write_ready_i,
   output write_request_t write_o,
 
-  output logic           done_o,
-  output logic [31:0]    bursts_o,        // Of headers and arrays of the pages so far.
-  output logic [31:0]    value_bursts_o,  // With plan.value_rows: of values,
-  output logic [31:0]    sum_bursts_o,    // and of sums.
-  output logic           nonfinite_o,     // A token in sight has a key that is not finite.
-  output logic           failed_o,
-  output page_failure_t  failure_o
+  output pass_report_t   report_o
 );
+
+  logic          done, failed_q, nonfinite_q;
+  page_failure_t failure_q;
+  logic [31:0]   bursts, value_bursts, sum_bursts;
+  assign report_o = '{
+      done: done,
+      failed: failed_q,
+      failure: failure_q,
+      nonfinite: nonfinite_q,
+      bursts: bursts,
+      value_bursts: value_bursts,
+      sum_bursts: sum_bursts
+  };
 
   // ---- Headers, fetched and judged ----
   // Room for every header under way, so that none holds up the bodies that come behind it.
@@ -69,7 +76,7 @@ module nkv_page_pass
   page_entry_t   pending_entry;
   logic          released, headers_idle, fetch_ready;
 
-  assign visit_ready_o = failed_o || fetch_ready;
+  assign visit_ready_o = failed_q || fetch_ready;
 
   nkv_header_fetch #(
     .Ahead(HeadersAhead)
@@ -79,7 +86,7 @@ module nkv_page_pass
     .clear_i,
     .whole_header_i (demand_i.whole_header),
     .serial_i       (erase_i),
-    .visit_valid_i  (visit_valid_i && !failed_o),
+    .visit_valid_i  (visit_valid_i && !failed_q),
     .visit_ready_o  (fetch_ready),
     .visit_i,
     .page_o,
@@ -140,7 +147,7 @@ module nkv_page_pass
   wire  refused = record.verdict.status != StatusOk;
   // A body that was announced comes whole: its user waits for it.
   logic begun;
-  wire  drop = refused || (failed_o && !begun);
+  wire  drop = refused || (failed_q && !begun);
   wire  to_stream = record_valid && !drop && !erase_i && !plan_i.scan;
   wire  to_scan = record_valid && !drop && !erase_i && plan_i.scan;
   logic stream_ready, scan_ready, erase_ready, stream_begun, scan_begun, scan_idle;
@@ -156,7 +163,7 @@ module nkv_page_pass
       (erase_i ? erase_ready : plan_i.scan ? scan_ready : stream_ready);
   assign released = record_valid && record_ready;
   assign body_valid_o = stream_body_valid || scan_body_valid;
-  assign bursts_o = plan_i.scan ? scan_bursts : stream_bursts;
+  assign bursts = plan_i.scan ? scan_bursts : stream_bursts;
   assign body_request_valid = stream_request_valid || scan_request_valid;
 
   nkv_page_stream u_stream (
@@ -174,8 +181,8 @@ module nkv_page_pass
     .body_ready_i,
     .body_o,
     .bursts_o        (stream_bursts),
-    .value_bursts_o,
-    .sum_bursts_o,
+    .value_bursts_o  (value_bursts),
+    .sum_bursts_o    (sum_bursts),
     .request_valid_o (stream_request_valid),
     .request_ready_i (body_request_ready),
     .request_o       (stream_request),
@@ -250,7 +257,7 @@ module nkv_page_pass
   );
 
   // ---- The first failing page, and the end ----
-  wire refuses = record_valid && refused && !failed_o;
+  wire refuses = record_valid && refused && !failed_q;
   wire page_failure_t refused_page = '{
       status: record.verdict.status,
       index: list_index_t'(record.verdict.detail)
@@ -265,28 +272,28 @@ module nkv_page_pass
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      failed_o <= 1'b0;
-      failure_o <= '0;
+      failed_q <= 1'b0;
+      failure_q <= '0;
     end else if (clear_i) begin
-      failed_o <= 1'b0;
-    end else if (wrong && (!failed_o || wrong_page.index < failure_o.index)) begin
+      failed_q <= 1'b0;
+    end else if (wrong && (!failed_q || wrong_page.index < failure_q.index)) begin
       // An array of a page that was accepted before any page was refused.
-      failed_o <= 1'b1;
-      failure_o <= wrong_page;
-    end else if (poisoned && (!failed_o || poisoned_page.index < failure_o.index)) begin
-      failed_o <= 1'b1;
-      failure_o <= poisoned_page;
+      failed_q <= 1'b1;
+      failure_q <= wrong_page;
+    end else if (poisoned && (!failed_q || poisoned_page.index < failure_q.index)) begin
+      failed_q <= 1'b1;
+      failure_q <= poisoned_page;
     end else if (refuses) begin
-      failed_o <= 1'b1;
-      failure_o <= refused_page;
+      failed_q <= 1'b1;
+      failure_q <= refused_page;
     end
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) nonfinite_o <= 1'b0;
-    else if (clear_i) nonfinite_o <= 1'b0;
+    if (!rst_ni) nonfinite_q <= 1'b0;
+    else if (clear_i) nonfinite_q <= 1'b0;
     else if (released && !drop && (record.visit.tokens & record.header.nonfinite) != '0) begin
-      nonfinite_o <= 1'b1;
+      nonfinite_q <= 1'b1;
     end
   end
 
@@ -309,6 +316,6 @@ module nkv_page_pass
     if (!rst_ni) settled_q <= 1'b0;
     else settled_q <= all_idle && !clear_i;
   end
-  assign done_o = settled_q && all_idle;
+  assign done = settled_q && all_idle;
 
 endmodule

@@ -46,13 +46,7 @@ module nkv_topk
   input  logic           visit_ready_i,
   output visit_t         visit_o,
   output logic           visits_end_o,      // of which no more will come.
-  input  logic           pass_done_i,
-  input  logic           pass_failed_i,
-  input  page_failure_t  pass_failure_i,
-  input  logic [31:0]    pass_bursts_i,
-  input  logic [31:0]    pass_value_bursts_i,
-  input  logic [31:0]    pass_sum_bursts_i,
-  input  logic           pass_nonfinite_i,
+  input  pass_report_t   pass_i,
   input  page_index_t    scanned_page_i,
   output logic [31:0]    scanned_crc_o,
 
@@ -243,7 +237,7 @@ module nkv_topk
     .record_valid_i(scan_record_valid || refine_record_valid),
     .record_ready_o(scan_record_ready),
     .record_i      (in_scan ? scan_record : refine_record),
-    .beat_valid_i  (beat_valid_i && !pass_failed_i),
+    .beat_valid_i  (beat_valid_i && !pass_i.failed),
     .beat_ready_o  (scan_burst_ready),
     .beat_i,
     .choose_valid_i(choose_valid),
@@ -256,7 +250,7 @@ module nkv_topk
   assign reference_o = reference;
   assign shift_o = shift;
   // A pass that failed is drained.
-  assign beat_ready_o = scan_burst_ready || pass_failed_i;
+  assign beat_ready_o = scan_burst_ready || pass_i.failed;
 
   // ---- Refining ----
   logic refine_ready, refine_idle;
@@ -589,10 +583,10 @@ module nkv_topk
         end
         StScanOp: if (begins && op_ready) go_to(StScan);
         StScan: begin
-          if (begun_q && pass_done_i) begin
-            outcome_q.stream_bursts <= pass_bursts_i;
-            outcome_q.flags[CompletionFlagNonfinite] <= pass_nonfinite_i;
-            if (pass_failed_i) go_to(StFail);
+          if (begun_q && pass_i.done) begin
+            outcome_q.stream_bursts <= pass_i.bursts;
+            outcome_q.flags[CompletionFlagNonfinite] <= pass_i.nonfinite;
+            if (pass_i.failed) go_to(StFail);
             else if (op_ready) go_to(tail_i ? StTail : StSelect);
           end
         end
@@ -615,19 +609,19 @@ module nkv_topk
         StThreshold: if (op_over) go_to(StBest);
         StBest: begin
           after_scores_q <= all_seeds_q ? StFinish : StRank;
-          if (begun_q && pass_done_i && (all_seeds_q || op_ready)) begin
-            outcome_q.exact_bursts <= pass_bursts_i;
+          if (begun_q && pass_i.done && (all_seeds_q || op_ready)) begin
+            outcome_q.exact_bursts <= pass_i.bursts;
             go_to(StScores);
             if (tail_i) begin
-              outcome_q.value_bursts <= pass_value_bursts_i;
-              outcome_q.stream_bursts <= outcome_q.stream_bursts + pass_sum_bursts_i;
-              go_to(pass_failed_i ? StFail : StDone);
+              outcome_q.value_bursts <= pass_i.value_bursts;
+              outcome_q.stream_bursts <= outcome_q.stream_bursts + pass_i.sum_bursts;
+              go_to(pass_i.failed ? StFail : StDone);
             end
           end
         end
         StScores: begin
           if (scores_over) begin
-            go_to(pass_failed_i ? StFail :
+            go_to(pass_i.failed ? StFail :
                   is_full ? (full_started ? StFinish : StSelect) : after_scores_q);
           end
         end
@@ -648,15 +642,15 @@ module nkv_topk
         end
         StLeft: begin
           after_scores_q <= StFinish;
-          if (begun_q && pass_done_i) begin
-            outcome_q.exact_bursts <= outcome_q.exact_bursts + pass_bursts_i;
+          if (begun_q && pass_i.done) begin
+            outcome_q.exact_bursts <= outcome_q.exact_bursts + pass_i.bursts;
             go_to(StScores);
           end
         end
         StFull: begin
-          if (begun_q && pass_done_i) begin
-            outcome_q.stream_bursts <= pass_bursts_i;
-            outcome_q.flags[CompletionFlagNonfinite] <= pass_nonfinite_i;
+          if (begun_q && pass_i.done) begin
+            outcome_q.stream_bursts <= pass_i.bursts;
+            outcome_q.flags[CompletionFlagNonfinite] <= pass_i.nonfinite;
             go_to(StScores);
           end
         end
@@ -670,7 +664,7 @@ module nkv_topk
           outcome_q <= '0;
           outcome_q.verdict <= poison_q ?
               verdict_t'({StatusPoison, 64'(poison_page_q)}) :
-              verdict_t'({pass_failure_i.status, 64'(pass_failure_i.index)});
+              verdict_t'({pass_i.failure.status, 64'(pass_i.failure.index)});
           go_to(StDone);
         end
         StDone: begin

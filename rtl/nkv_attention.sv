@@ -1,0 +1,425 @@
+// Commands that hold a query against a page list, TOPK and ATTEND: their input, the search over planes,
+// exact scores, and attention. Both read pages by passes that they set up (nkv_page_pass), and share one
+// exact stage: keys go first, values in the cycles that they leave.
+//
+//   scan_input --> topk ---------- visits, midpoints ---.
+//                   ^  `--> results                     v
+//   bursts --> key_scores --> scores, logits --> attend --> results
+//                   `---- exact_stage <---- values ---'
+
+module nkv_attention
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+  import nkv_exact_pkg::*;
+  import nkv_attend_pkg::*;
+(
+  input  logic          clk_i,
+  input  logic          rst_ni,
+  input  logic          clear_i,            // CONTROL.RESET
+
+  input  logic          busy_i,             // A command is here: TOPK or ATTEND
+  input  logic          start_i,            // and now, checked, begins; held until it is over.
+  input  logic [511:0]  command_i,
+  output logic          done_o,             // For one cycle.
+  output outcome_t      outcome_o,
+
+  // The page list.
+  output logic          load_o,
+  output list_load_t    list_o,
+  input  logic          loaded_i,
+  input  logic          poisoned_i,
+  input  exponent_t     key_exponent_i,     // Ek
+  input  exponent_t     value_exponent_i,   // Ev
+  output logic          refining_o,         // Entries of pages that were scanned are looked up.
+  output page_index_t   entry_page_o,
+  input  page_entry_t   entry_i,
+
+  // Passes over pages: those in sight, or those that come as visits.
+  output logic          pass_start_o,       // Of pages in sight.
+  output logic          pass_clear_o,       // Before each pass but the first.
+  output pass_setup_t   pass_o,
+  output logic          visits_o,           // The pass goes to visits,
+  output logic          visit_valid_o,
+  input  logic          visit_ready_i,
+  output visit_t        visit_o,
+  output logic          visits_end_o,       // of which no more will come.
+  input  pass_report_t  pass_i,
+  input  page_index_t   scanned_page_i,
+  output logic [31:0]   scanned_crc_o,
+  input  logic          body_valid_i,
+  output logic          body_ready_o,
+  input  page_body_t    body_i,
+
+  // Reads past the passes, of query rows and planes; all bursts of queries and arrays; results.
+  output logic          [1:0] request_valid_o,
+  input  logic          [1:0] request_ready_i,
+  output read_request_t [1:0] request_o,
+  input  logic          beat_valid_i,
+  output logic          beat_ready_o,
+  input  read_beat_t    beat_i,
+  output logic           [1:0] write_valid_o,
+  input  logic           [1:0] write_ready_i,
+  output write_request_t [1:0] write_o
+);
+
+  wire attend_command_t attend = attend_command_t'(command_i);
+  wire is_topk = attend.opcode == OpcodeTopk;
+  wire is_tail = !is_topk && attend.mode == AttendModeTail;
+  wire searches = is_topk || is_tail;       // nkv_topk goes over the pages.
+  wire clears = clear_i || start_i;
+
+  // ---- Clocks of the units that a command does not always need ----
+  logic topk_clk, attend_clk, exact_clk;
+  logic no_rows;  // TOPK scores no row for now.
+
+  nkv_idle_clock #(
+    .HoldCycles(ClearCycles)
+  ) u_topk_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((busy_i && searches) || clear_i),
+    .clk_o (topk_clk)
+  );
+  nkv_idle_clock u_attend_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((busy_i && !is_topk) || clear_i),
+    .clk_o (attend_clk)
+  );
+  nkv_idle_clock u_exact_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((busy_i && !(searches && no_rows)) || clear_i),
+    .clk_o (exact_clk)
+  );
+
+  // ---- Query and page list: fields for them stand at the same places in both commands ----
+  logic        input_done, goes_on;
+  verdict_t    input_verdict;
+  exponent_t   query_exponent[Rows];
+  logic        query_beat_ready;
+  logic        query_valid;
+  row_index_t  query_row;
+  word_index_t query_word;
+  query_t      query[ExactLanes];
+
+  nkv_scan_input u_scan_input (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i         (start_i),
+    .query_i         (attend.query),
+    .page_list_i     (attend.page_list),
+    .tokens_i        (attend.tokens),
+    .head_dim_i      (attend.head_dim),
+    .group_i         (attend.group),
+    .query_dtype_i   (attend.query_dtype),
+    .done_o          (input_done),
+    .verdict_o       (input_verdict),
+    .query_exponent_o(query_exponent),
+    .request_valid_o (request_valid_o[0]),
+    .request_ready_i (request_ready_i[0]),
+    .request_o       (request_o[0]),
+    .beat_valid_i    (beat_valid_i && beat_i.tag.sink == SinkQuery),
+    .beat_ready_o    (query_beat_ready),
+    .beat_i,
+    .query_valid_o   (query_valid),
+    .query_row_o     (query_row),
+    .query_word_o    (query_word),
+    .query_o         (query),
+    .load_o,
+    .list_o,
+    .loaded_i,
+    .poisoned_i
+  );
+  assign goes_on = input_done && input_verdict.status == StatusOk;
+
+  // ---- Where bursts of arrays go: those of key rows that are values too, to both users at once ----
+  wire is_array = beat_valid_i && beat_i.tag.sink == SinkArray;
+  wire is_key_exponents = beat_i.tag.array == 4'(PageArrayKExponents);
+  wire is_key_rows = beat_i.tag.array == 4'(PageArrayKRows);
+  wire for_planes = beat_i.tag.array <= 4'(PageArrayKPlane3);
+  wire for_values = !is_topk &&
+      (beat_i.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows), 4'(PageArrayVSum)} ||
+       ((is_key_exponents || is_key_rows) && beat_i.tag.keys_too));
+  logic rows_ready, exponents_ready, values_ready, planes_ready;
+  wire  key_side_ready = is_key_rows ? rows_ready : !is_key_exponents || exponents_ready;
+  wire  value_side_ready = !for_values || values_ready;
+  wire  array_ready = for_planes ? planes_ready : key_side_ready && value_side_ready;
+  assign beat_ready_o = beat_i.tag.sink == SinkQuery ? query_beat_ready : array_ready;
+
+  // ---- The exact stage: keys first, values in the cycles that they leave ----
+  localparam int unsigned TokenBits = $clog2(PageTokens);
+  logic        key_wants, key_valid, key_last, value_valid, value_last;
+  logic [TokenBits:0] key_tag, dot_tag;
+  word_index_t key_index, value_index, value_last_word;
+  key_t        key[ExactLanes];
+  key_t        value[ExactLanes];
+  key_t        word[ExactLanes];
+  logic        dot_valid;
+  score_t      dot[Rows];
+  weight_t     weight[Rows];
+  shift_t      shift[Rows];
+  units_t      units[Rows];
+  logic        raise_valid, sums_ready, sums_idle, sum_read, acc_valid;
+  logic [5:0]  raise[Rows];
+  row_index_t  sum_row;
+  logic [$clog2(Channels)-1:0] sum_channel;
+  sum_t        acc;
+  sum_t        z[Rows];
+
+  // Both decoders take as long, so that words never meet.
+  always_comb begin
+    for (int unsigned i = 0; i < ExactLanes; i++) word[i] = value_valid ? value[i] : key[i];
+  end
+
+  nkv_exact_stage #(
+    .TagBits(TokenBits + 1)
+  ) u_exact (
+    .clk_i               (exact_clk),
+    .rst_ni,
+    .query_valid_i       (query_valid),
+    .query_row_i         (query_row),
+    .query_word_i        (query_word),
+    .query_i             (query),
+    .word_valid_i        (key_valid || value_valid),
+    .word_is_value_i     (value_valid),
+    .word_tag_i          (key_tag),
+    .word_index_i        (value_valid ? value_index : key_index),
+    .word_last_i         (value_valid ? value_last : key_last),
+    .word_i              (word),
+    .score_valid_o       (dot_valid),
+    .score_tag_o         (dot_tag),
+    .score_o             (dot),
+    .value_last_word_i   (value_last_word),
+    .value_ready_o       (sums_ready),
+    .value_idle_o        (sums_idle),
+    .value_clear_i       (start_i),
+    .value_raise_valid_i (raise_valid),
+    .value_raise_i       (raise),
+    .value_weight_i      (weight),
+    .value_shift_i       (shift),
+    .value_units_i       (units),
+    .value_read_valid_i  (sum_read),
+    .value_read_row_i    (sum_row),
+    .value_read_channel_i(sum_channel),
+    .value_acc_valid_o   (acc_valid),
+    .value_acc_o         (acc),
+    .value_z_o           (z)
+  );
+
+  // ---- Exact scores ----
+  logic      page_ready, score_valid, score_last, attend_scores_ready, topk_scores_ready;
+  logic      attend_page_valid, topk_page_valid;
+  row_form_e attend_page_form;
+  token_mask_t attend_rows;
+  dtype_e    attend_page_dtype;
+  page_body_t topk_page;
+  token_mask_t topk_rows;
+  logic [$clog2(PageTokens)-1:0] score_token;
+  score_t    score[Rows];
+
+  nkv_key_scores u_scores (
+    .clk_i            (exact_clk),
+    .rst_ni,
+    .clear_i          (clears),
+    .key_exponent_i,
+    .head_dim_i       (dim_t'(attend.head_dim)),
+    .page_valid_i     (is_topk ? topk_page_valid : attend_page_valid),
+    .page_ready_o     (page_ready),
+    .page_form_i      (is_topk ? topk_page.k_form : attend_page_form),
+    .page_dtype_i     (is_topk ? topk_page.dtype : attend_page_dtype),
+    .page_rows_i      (is_topk ? topk_rows : attend_rows),
+    .exponents_valid_i(is_array && is_key_exponents && value_side_ready),
+    .exponents_ready_o(exponents_ready),
+    .rows_valid_i     (is_array && is_key_rows && value_side_ready),
+    .rows_ready_o     (rows_ready),
+    .beat_i,
+    .wants_o          (key_wants),
+    .word_valid_o     (key_valid),
+    .word_tag_o       (key_tag),
+    .word_index_o     (key_index),
+    .word_last_o      (key_last),
+    .word_o           (key),
+    .dot_valid_i      (dot_valid),
+    .dot_tag_i        (dot_tag),
+    .dot_i            (dot),
+    .score_valid_o    (score_valid),
+    .score_ready_i    (is_topk ? topk_scores_ready : attend_scores_ready),
+    .score_token_o    (score_token),
+    .score_last_o     (score_last),
+    .score_o          (score)
+  );
+
+  // ---- ATTEND ----
+  logic           attended, attend_start, attend_body_ready;
+  logic           topk_start, topk_body_ready;
+  logic           scans;                    // Bodies are those of a plane scan.
+  pass_setup_t    attend_pass, topk_pass;
+  outcome_t       attend_outcome, topk_outcome;
+  // Between the plane search and what it leaves to ATTEND TAIL.
+  logic           ranked, ranged, tables_built, rest_valid, rest_ready;
+  logic           midpoint_read, midpoint_ready;
+  visit_t         rest;
+  page_index_t    midpoint_page;
+  logic [1:0]     midpoint_word;
+  nkv_scan_pkg::constant_t scan_reference[Rows];
+  nkv_scan_pkg::shift_t    scan_shift[Rows];
+  nkv_scan_pkg::midpoint_t highest[Rows], lowest[Rows];
+  nkv_scan_pkg::midpoint_t midpoint[Rows][nkv_scan_pkg::ScanTokens];
+
+  nkv_attend u_attend (
+    .clk_i           (attend_clk),
+    .rst_ni,
+    .clear_i         (clears),
+    .start_i         (goes_on && !is_topk),
+    .command_i       (attend),
+    .query_exponent_i(query_exponent),
+    .key_exponent_i,
+    .value_exponent_i,
+    .done_o          (attended),
+    .outcome_o       (attend_outcome),
+    .pass_start_o    (attend_start),
+    .pass_o          (attend_pass),
+    .pass_i,
+    .searched_i      (ranked && is_tail),
+    .search_outcome_i(topk_outcome),
+    .midpoints_any_i (ranged),
+    .reference_i     (scan_reference),
+    .scan_shift_i    (scan_shift),
+    .highest_i       (highest),
+    .lowest_i        (lowest),
+    .tables_built_o  (tables_built),
+    .rest_valid_i    (rest_valid),
+    .rest_ready_o    (rest_ready),
+    .rest_i          (rest),
+    .midpoint_read_o (midpoint_read),
+    .midpoint_ready_i(midpoint_ready),
+    .midpoint_page_o (midpoint_page),
+    .midpoint_word_o (midpoint_word),
+    .midpoint_i      (midpoint),
+    .body_valid_i    (body_valid_i && !is_topk && !scans),
+    .body_ready_o    (attend_body_ready),
+    .body_i,
+    .page_valid_o    (attend_page_valid),
+    .page_ready_i    (page_ready && !is_topk),
+    .page_form_o     (attend_page_form),
+    .page_dtype_o    (attend_page_dtype),
+    .page_rows_o     (attend_rows),
+    .score_valid_i   (score_valid && !is_topk),
+    .score_ready_o   (attend_scores_ready),
+    .score_token_i   (score_token),
+    .score_last_i    (score_last),
+    .score_i         (score),
+    .beat_valid_i    (is_array && for_values && key_side_ready),
+    .beat_ready_o    (values_ready),
+    .beat_i,
+    .grant_i         (!key_wants),
+    .word_valid_o    (value_valid),
+    .word_index_o    (value_index),
+    .word_last_o     (value_last),
+    .word_o          (value),
+    .last_word_o     (value_last_word),
+    .weight_o        (weight),
+    .shift_o         (shift),
+    .units_o         (units),
+    .raise_valid_o   (raise_valid),
+    .raise_o         (raise),
+    .sums_ready_i    (sums_ready),
+    .sums_idle_i     (sums_idle),
+    .read_valid_o    (sum_read),
+    .read_row_o      (sum_row),
+    .read_channel_o  (sum_channel),
+    .acc_valid_i     (acc_valid),
+    .acc_i           (acc),
+    .z_i             (z),
+    .write_valid_o   (write_valid_o[0]),
+    .write_ready_i   (write_ready_i[0]),
+    .write_o         (write_o[0])
+  );
+
+  // ---- TOPK ----
+
+  nkv_topk u_topk (
+    .clk_i           (topk_clk),
+    .rst_ni,
+    .clear_i         (clears),
+    .query_valid_i   (query_valid),
+    .query_row_i     (query_row),
+    .query_word_i    (query_word),
+    .query_i         (query),
+    .start_i         (goes_on && searches),
+    .command_i       (topk_command_t'(command_i)),
+    .tail_i          (is_tail),
+    .value_dim_i     (attend.value_dim),
+    .query_exponent_i(query_exponent),
+    .key_exponent_i,
+    .done_o          (ranked),
+    .outcome_o       (topk_outcome),
+    .pass_start_o    (topk_start),
+    .pass_clear_o,
+    .pass_o          (topk_pass),
+    .visits_o,
+    .visit_valid_o,
+    .visit_ready_i,
+    .visit_o,
+    .visits_end_o,
+    .pass_i,
+    .scanned_page_i,
+    .scanned_crc_o,
+    .body_valid_i    (body_valid_i && (is_topk || scans)),
+    .body_ready_o    (topk_body_ready),
+    .body_i,
+    .scans_o         (scans),
+    .no_rows_o       (no_rows),
+    .refining_o,
+    .entry_page_o,
+    .entry_i,
+    .request_valid_o (request_valid_o[1]),
+    .request_ready_i (request_ready_i[1]),
+    .request_o       (request_o[1]),
+    .beat_valid_i    (is_array && for_planes),
+    .beat_ready_o    (planes_ready),
+    .beat_i,
+    .ranged_o        (ranged),
+    .reference_o     (scan_reference),
+    .shift_o         (scan_shift),
+    .highest_o       (highest),
+    .lowest_o        (lowest),
+    .visits_wait_i   (!tables_built),
+    .rest_valid_o    (rest_valid),
+    .rest_ready_i    (rest_ready),
+    .rest_o          (rest),
+    .read_i          (midpoint_read),
+    .read_ready_o    (midpoint_ready),
+    .read_page_i     (midpoint_page),
+    .read_word_i     (midpoint_word),
+    .midpoint_o      (midpoint),
+    .page_valid_o    (topk_page_valid),
+    .page_ready_i    (page_ready && is_topk),
+    .page_o          (topk_page),
+    .page_rows_o     (topk_rows),
+    .score_valid_i   (score_valid && is_topk),
+    .score_ready_o   (topk_scores_ready),
+    .score_token_i   (score_token),
+    .score_last_i    (score_last),
+    .score_i         (score),
+    .write_valid_o   (write_valid_o[1]),
+    .write_ready_i   (write_ready_i[1]),
+    .write_o         (write_o[1])
+  );
+
+  assign pass_start_o = attend_start || topk_start;
+  assign pass_o = searches ? topk_pass : attend_pass;
+  assign body_ready_o = is_topk || scans ? topk_body_ready : attend_body_ready;
+
+  wire refused = input_done && !goes_on;
+  assign done_o = refused || attended || (ranked && is_topk);
+  always_comb begin
+    outcome_o = is_topk ? topk_outcome : attend_outcome;
+    if (refused) outcome_o = '{verdict: input_verdict, default: '0};
+  end
+
+  wire unused = ^topk_page;
+
+endmodule
