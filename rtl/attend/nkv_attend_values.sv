@@ -1,10 +1,15 @@
 // The value side of ATTEND (ARITHMETIC.md sections 4 and 7): raises the sums to a page's references,
-// turns its logits into weights, and has nkv_exact_stage add its value rows under them, then the mean of
+// turns its logits into weights, and has nkv_exact_stage add its value rows under them, and the mean of
 // those that are not read.
+//
+//   exponents, rows --> queue --> page_rows ---.
+//                                     v        +--> words, with weights of page_weights
+//   V_SUM -----------> queue --> tail_mean ----'
 //
 // Bursts of a page's values come while its keys are still being scored, so they wait in a queue of
 // `Depth` bursts, which holds all key rows of a page whose values are its keys. A row of a token that
-// is not visible has weights of zero.
+// is not visible has weights of zero. A page is done with once its weights are on their way: its words
+// may still come while the next page's do, but for a raise, which waits for all words before it.
 
 module nkv_attend_values
   import nkv_abi_pkg::*;
@@ -25,7 +30,7 @@ module nkv_attend_values
   input  logic                   chosen_i,           // Rows come of a page's tokens only, not of all.
 
   input  logic                   page_valid_i,       // Its logits are complete.
-  output logic                   page_ready_o,       // All of its values have been added.
+  output logic                   page_ready_o,       // Its logits and references are done with.
   input  page_body_t             page_i,
   input  logic [5:0]             page_raise_i[Rows],
   input  reference_t             page_reference_i[Rows],
@@ -56,28 +61,37 @@ module nkv_attend_values
   output logic                   idle_o
 );
 
-  typedef enum logic [2:0] {
+  typedef enum logic [1:0] {
     StPage,
     StRaise,
     StRaised,
-    StRows,
-    StMean
+    StRows       // Until its rows are described, and its weights on their way.
   } state_e;
 
   state_e state_q;
 
-  // ---- Bursts that wait ----
+  logic raise_any;
+  always_comb begin
+    raise_any = 1'b0;
+    for (int unsigned r = 0; r < Rows; r++) raise_any |= page_raise_i[r] != '0;
+  end
+
+  // ---- Bursts that wait: rows and their exponents; V_SUM ----
   typedef struct packed {
     logic   is_exponents;
-    logic   is_sums;
     logic   first;
     logic   last;
     burst_t data;
   } waiting_t;
 
-  logic     waiting_valid, waiting_pop, burst_ready;
+  localparam int unsigned SumDepth = 64;
+  logic     waiting_valid, waiting_pop, waiting_ready, sum_valid, sum_pop, sum_ready;
   waiting_t waiting;
-  logic [$clog2(Depth):0] unused_used;
+  burst_t   sum;
+  logic [$clog2(Depth):0] unused_waiting;
+  logic [$clog2(SumDepth):0] unused_sums;
+  wire is_sum = beat_i.tag.array == 4'(PageArrayVSum);
+  assign beat_ready_o = is_sum ? sum_ready : waiting_ready;
 
   nkv_fifo #(
     .T(waiting_t),
@@ -87,11 +101,10 @@ module nkv_attend_values
     .clk_i,
     .rst_ni,
     .clear_i,
-    .in_valid_i (beat_valid_i),
-    .in_ready_o (beat_ready_o),
+    .in_valid_i (beat_valid_i && !is_sum),
+    .in_ready_o (waiting_ready),
     .in_data_i  ('{
         is_exponents: beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)},
-        is_sums: beat_i.tag.array == 4'(PageArrayVSum),
         first: beat_i.first,
         last: beat_i.last,
         data: beat_i.data
@@ -99,15 +112,29 @@ module nkv_attend_values
     .out_valid_o(waiting_valid),
     .out_ready_i(waiting_pop),
     .out_data_o (waiting),
-    .used_o     (unused_used)
+    .used_o     (unused_waiting)
+  );
+  nkv_fifo #(
+    .T(burst_t),
+    .Depth(SumDepth),
+    .Block(1'b1)
+  ) u_sums (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (beat_valid_i && is_sum),
+    .in_ready_o (sum_ready),
+    .in_data_i  (beat_i.data),
+    .out_valid_o(sum_valid),
+    .out_ready_i(sum_pop),
+    .out_data_o (sum),
+    .used_o     (unused_sums)
   );
 
-  wire is_row = waiting_valid && !waiting.is_exponents && !waiting.is_sums;
-  logic exponents_ready;
-  wire takes_exponents = waiting_valid && waiting.is_exponents && exponents_ready;
-  logic sums_wanted;
-  wire takes_sums = waiting_valid && waiting.is_sums && state_q == StMean && sums_wanted;
-  assign waiting_pop = takes_exponents || takes_sums || (is_row && burst_ready);
+  logic burst_ready, exponents_ready;
+  wire is_row = waiting_valid && !waiting.is_exponents;
+  wire is_exponents = waiting_valid && waiting.is_exponents;
+  assign waiting_pop = is_row ? burst_ready : is_exponents && exponents_ready;
 
   // ---- Rows to values ----
   wire values_are_keys = page_i.v_form == RowFormNone;
@@ -121,12 +148,13 @@ module nkv_attend_values
   };
 
   logic described, described_q;
-  logic issued_last, unused_row_stored, row_valid, row_word_last;
+  logic row_issued_last, row_stored, row_valid, row_word_last;
   word_index_t row_index;
   key_t        row_word[ExactLanes];
   logic [TokenBits:0] word_tag;
-  logic [4:0] weighted_q;  // Rows whose weights wait, less those that have begun.
-  wire any_rows = !chosen_i || page_i.tokens != '0;
+  wire token_mask_t page_rows = chosen_i ? page_i.tokens : '1;
+  wire any_rows = page_rows != '0;
+  logic row_issue, mean_issue;
 
   nkv_page_rows u_rows (
     .clk_i,
@@ -135,175 +163,143 @@ module nkv_attend_values
     .page_valid_i     (state_q == StRows && !described_q),
     .page_ready_o     (described),
     .page_format_i    (format),
-    .page_rows_i      (chosen_i ? page_i.tokens : '1),
-    .exponents_valid_i(waiting_valid && waiting.is_exponents),
+    .page_rows_i      (page_rows),
+    .exponents_valid_i(is_exponents),
     .exponents_ready_o(exponents_ready),
     .rows_valid_i     (is_row),
     .rows_ready_o     (burst_ready),
     .first_i          (waiting.first),
     .last_i           (waiting.last),
     .burst_i          (waiting.data),
-    .issue_i          (state_q != StMean && weighted_q != '0 && grant_i),
-    .wants_o          (unused_row_stored),
-    .issued_last_o    (issued_last),
+    .issue_i          (row_issue),
+    .wants_o          (row_stored),
+    .issued_last_o    (row_issued_last),
     .word_valid_o     (row_valid),
     .word_tag_o       (word_tag),
     .word_index_o     (row_index),
     .word_last_o      (row_word_last),
     .word_o           (row_word)
   );
+  wire page_out = row_valid && row_word_last && word_tag[TokenBits];
 
-  // ---- The mean of the rest, in words that take as long as those of rows ----
-  localparam int unsigned WordLatency = 11;
-  typedef struct packed {
-    logic        valid;
-    logic        bank;
-    logic        last;
-    word_index_t index;
-  } mean_word_t;
-
-  logic        mean_bank_q;
-  logic [WordBits:0] mean_words, mean_issued_q;
-  logic [3:0]  means_due_q;           // Words that were issued and are not out.
-  mean_word_t  mean_read;
-  logic        mean_valid_q, mean_last_q;
-  word_index_t mean_index_q;
+  // ---- The mean of the rest ----
+  logic        mean_page_ready, mean_ready, mean_issued_last, mean_valid, mean_last, mean_idle;
+  word_index_t mean_index;
   key_t        mean_word[ExactLanes];
-  wire mean_issue = state_q == StMean && mean_words > mean_issued_q &&
-      weighted_q != '0 && grant_i;
-  wire mean_word_t mean_word_now = '{
-      valid: mean_issue,
-      bank: mean_bank_q,
-      last: word_index_t'(mean_issued_q) == last_word_o,
-      index: word_index_t'(mean_issued_q)
-  };
-  wire mean_issued_last = mean_issue && mean_word_now.last;
+  wire page_taken = state_q == StPage && page_valid_i && (mean_page_ready || !chosen_i);
+  wire rows_begin = (page_taken && !raise_any) || (state_q == StRaised && sums_ready_i);
 
   nkv_tail_mean u_mean (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .begin_i        (state_q == StPage && page_valid_i),
-    .tokens_i       (7'($countones(~page_i.tokens))),
     .list_exponent_i(value_exponent_i),
-    .page_exponent_i(page_i.v_exponent),
     .value_dim_i,
-    .exact_valid_i  (row_valid && page_i.sums),
+    .page_valid_i   (rows_begin && chosen_i),
+    .page_ready_o   (mean_page_ready),
+    .page_rows_i    (page_i.tokens),
+    .page_rest_i    (page_i.sums),
+    .page_exponent_i(page_i.v_exponent),
+    .exact_valid_i  (row_valid && chosen_i),
     .exact_index_i  (row_index),
+    .exact_last_i   (page_out),
     .exact_i        (row_word),
-    .sum_valid_i    (waiting_valid && waiting.is_sums && state_q == StMean),
-    .sum_ready_o    (sums_wanted),
-    .sum_i          (waiting.data),
-    .bank_i         (mean_bank_q),
-    .words_o        (mean_words),
-    .read_i         (mean_read.index),
-    .read_bank_i    (mean_read.bank),
-    .word_o         (mean_word)
+    .sum_valid_i    (sum_valid),
+    .sum_ready_o    (sum_pop),
+    .sum_i          (sum),
+    .ready_o        (mean_ready),
+    .issue_i        (mean_issue),
+    .issued_last_o  (mean_issued_last),
+    .word_valid_o   (mean_valid),
+    .word_index_o   (mean_index),
+    .word_last_o    (mean_last),
+    .word_o         (mean_word),
+    .idle_o         (mean_idle)
   );
 
-  nkv_delay #(
-    .Width ($bits(mean_word_t)),
-    .Cycles(WordLatency - 1)
-  ) u_mean_delay (
-    .clk_i,
-    .data_i(mean_word_now),
-    .data_o(mean_read)
-  );
-
-  always_ff @(posedge clk_i) begin
-    mean_last_q <= mean_read.last;
-    mean_index_q <= mean_read.index;
-  end
-  assign word_valid_o = row_valid || mean_valid_q;
-  assign word_index_o = mean_valid_q ? mean_index_q : row_index;
-  assign word_last_o = mean_valid_q ? mean_last_q : row_word_last;
+  // ---- Words take as long from either, so that they never meet ----
+  logic [4:0] weighted_q;   // Rows whose weights wait, less those that have begun,
+  logic [4:0] rests_q;      // and rests.
+  assign mean_issue = mean_ready && rests_q != '0 && grant_i;
+  assign row_issue = !mean_issue && weighted_q != '0 && grant_i;
+  assign word_valid_o = row_valid || mean_valid;
+  assign word_index_o = mean_valid ? mean_index : row_index;
+  assign word_last_o = mean_valid ? mean_last : row_word_last;
   always_comb begin
     for (int unsigned i = 0; i < ExactLanes; i++) begin
-      word_o[i] = mean_valid_q ? mean_word[i] : row_word[i];
+      word_o[i] = mean_valid ? mean_word[i] : row_word[i];
     end
   end
 
   // ---- Weights ----
-  logic   weights_start, weight_pop;
-  logic   weights_pushed;
+  logic weights_pushed, rest_pushed, weights_idle;
 
   nkv_page_weights u_weights (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .start_i    (weights_start),
-    .rows_i     (chosen_i ? page_i.tokens : '1),
-    .visible_i  (page_i.tokens & ~page_i.nonfinite),
-    .rest_i     (page_i.sums),
-    .reference_i(page_reference_i),
+    .start_i      (page_taken),
+    .rows_i       (page_rows),
+    .visible_i    (page_i.tokens & ~page_i.nonfinite),
+    .rest_i       (page_i.sums),
+    .reference_i  (page_reference_i),
     .take_o,
     .logit_i,
     .take_rest_o,
     .rest_weight_i,
-    .pushed_o   (weights_pushed),
-    .pop_i      (weight_pop),
+    .pushed_o     (weights_pushed),
+    .pushed_rest_o(rest_pushed),
+    .of_rest_i    (mean_valid),
+    .pop_i        (word_valid_o && word_last_o),
     .weight_o,
     .shift_o,
-    .units_o
+    .units_o,
+    .idle_o       (weights_idle)
   );
 
   // ---- Sums ----
-  logic raise_any;
-  always_comb begin
-    raise_any = 1'b0;
-    for (int unsigned r = 0; r < Rows; r++) raise_any |= page_raise_i[r] != '0;
-  end
-  // Not before the words of the page before have come to the sums.
-  assign raise_valid_o = state_q == StRaise && means_due_q == '0;
+  logic [4:0] pages_due_q;  // Whose rows have not all come out.
+  wire words_due = pages_due_q != '0 || !mean_idle;
+  assign raise_valid_o = state_q == StRaise && !words_due;
   assign raise_o = page_raise_i;
   assign last_word_o = word_index_t'((value_dim_i - 1'b1) >> $clog2(ExactLanes));
-
-  assign weight_pop = word_valid_o && word_last_o;
-  assign weights_start = state_q == StPage && page_valid_i;
-  wire rows_end = row_valid && row_word_last && word_tag[TokenBits];
-  assign page_ready_o = state_q == StMean ? mean_issued_last : rows_end && !page_i.sums;
-  assign idle_o = state_q == StPage && !page_valid_i && means_due_q == '0 && sums_idle_i;
-  wire state_e after_raise = any_rows ? StRows : StMean;
+  assign page_ready_o = state_q == StRows && weights_idle && (described || described_q);
+  assign idle_o = state_q == StPage && !page_valid_i && !words_due && sums_idle_i;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StPage;
       described_q <= 1'b0;
       weighted_q <= '0;
-      mean_bank_q <= 1'b0;
-      mean_issued_q <= '0;
-      means_due_q <= '0;
-      mean_valid_q <= 1'b0;
+      rests_q <= '0;
+      pages_due_q <= '0;
     end else if (clear_i) begin
       state_q <= StPage;
       described_q <= 1'b0;
       weighted_q <= '0;
-      mean_bank_q <= 1'b0;
-      mean_issued_q <= '0;
-      means_due_q <= '0;
-      mean_valid_q <= 1'b0;
+      rests_q <= '0;
+      pages_due_q <= '0;
     end else begin
-      weighted_q <= weighted_q + 5'(weights_pushed) - 5'(issued_last || mean_issued_last);
-      if (described) described_q <= 1'b1;
-      mean_valid_q <= mean_read.valid;
-      means_due_q <= means_due_q + 4'(mean_issue) - 4'(mean_valid_q);
-      mean_issued_q <= mean_issued_last ? '0 : mean_issued_q + (WordBits + 1)'(mean_issue);
-      if (mean_issued_last) mean_bank_q <= !mean_bank_q;
+      weighted_q <= weighted_q + 5'(weights_pushed) - 5'(row_issued_last);
+      rests_q <= rests_q + 5'(rest_pushed) - 5'(mean_issued_last);
+      pages_due_q <= pages_due_q + 5'(rows_begin && any_rows) - 5'(page_out);
       unique case (state_q)
         StPage: begin
-          described_q <= 1'b0;
-          if (page_valid_i) state_q <= raise_any ? StRaise : after_raise;
+          described_q <= !any_rows;
+          if (page_taken) state_q <= raise_any ? StRaise : StRows;
         end
         StRaise: if (raise_valid_o && sums_ready_i) state_q <= StRaised;
-        StRaised: if (sums_ready_i) state_q <= after_raise;
-        StRows: if (rows_end) state_q <= page_i.sums ? StMean : StPage;
-        StMean: if (mean_issued_last) state_q <= StPage;
+        StRaised: if (sums_ready_i) state_q <= StRows;
+        StRows: begin
+          if (described) described_q <= 1'b1;
+          if (page_ready_o) state_q <= StPage;
+        end
         default: state_q <= StPage;
       endcase
     end
   end
 
-  wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, beat_i.fault, beat_i.poison,
-                  beat_i.tag, word_tag[TokenBits-1:0]};
+  wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, beat_i.fault,
+                  beat_i.poison, beat_i.tag, word_tag[TokenBits-1:0], row_stored};
 
 endmodule
