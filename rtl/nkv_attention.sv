@@ -97,6 +97,8 @@ module nkv_attention
   logic        input_done, goes_on;
   verdict_t    input_verdict;
   exponent_t   query_exponent[Rows];
+  logic [31:0] indexer_weight[Rows];
+  wire topk_command_t topk = topk_command_t'(command_i);
   logic        query_beat_ready;
   logic        query_valid;
   row_index_t  query_row;
@@ -114,9 +116,12 @@ module nkv_attention
     .head_dim_i      (attend.head_dim),
     .group_i         (attend.group),
     .query_dtype_i   (attend.query_dtype),
+    .weighted_i      (is_topk && topk.mode == SelectIndexer),
+    .weights_i       (topk.weights),
     .done_o          (input_done),
     .verdict_o       (input_verdict),
     .query_exponent_o(query_exponent),
+    .weight_o        (indexer_weight),
     .request_valid_o (request_valid_o[0]),
     .request_ready_i (request_ready_i[0]),
     .request_o       (request_o[0]),
@@ -142,10 +147,12 @@ module nkv_attention
   wire for_values = !is_topk &&
       (beat_i.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows), 4'(PageArrayVSum)} ||
        ((is_key_exponents || is_key_rows) && beat_i.tag.keys_too));
-  logic rows_ready, exponents_ready, values_ready, planes_ready;
+  wire is_scales = is_topk && beat_i.tag.array == 4'(PageArrayKeyScales);
+  logic rows_ready, exponents_ready, values_ready, planes_ready, scales_ready;
   wire  key_side_ready = is_key_rows ? rows_ready : !is_key_exponents || exponents_ready;
   wire  value_side_ready = !for_values || values_ready;
-  wire  array_ready = for_planes ? planes_ready : key_side_ready && value_side_ready;
+  wire  array_ready = for_planes ? planes_ready
+      : is_scales ? scales_ready : key_side_ready && value_side_ready;
   assign beat_ready_o = beat_i.tag.sink == SinkQuery ? query_beat_ready : array_ready;
 
   // ---- The exact stage: keys first, values in the cycles that they leave ----
@@ -349,11 +356,12 @@ module nkv_attention
     .query_word_i    (query_word),
     .query_i         (query),
     .start_i         (goes_on && searches),
-    .command_i       (topk_command_t'(command_i)),
+    .command_i       (topk),
     .tail_i          (is_tail),
     .value_dim_i     (attend.value_dim),
     .query_exponent_i(query_exponent),
     .key_exponent_i,
+    .weight_i        (indexer_weight),
     .done_o          (ranked),
     .outcome_o       (topk_outcome),
     .pass_start_o    (topk_start),
@@ -381,6 +389,8 @@ module nkv_attention
     .beat_valid_i    (is_array && for_planes),
     .beat_ready_o    (planes_ready),
     .beat_i,
+    .scale_valid_i   (is_array && is_scales),
+    .scale_ready_o   (scales_ready),
     .ranged_o        (ranged),
     .reference_o     (scan_reference),
     .shift_o         (scan_shift),

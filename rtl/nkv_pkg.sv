@@ -184,6 +184,7 @@ package nkv_pkg;
     logic        any_codec;     // Compressed pages too.
     logic        keys;          // `head_dim` must fit,
     logic        values;        // `value_dim` too, and all pages store values or none does.
+    logic        raw_keys;      // Keys must be RAW.
     logic [15:0] head_dim;
     logic [15:0] value_dim;
   } demand_t;
@@ -210,6 +211,7 @@ package nkv_pkg;
     row_form_e          k_form;
     row_form_e          v_form;
     dtype_e             dtype;
+    logic               key_scales; // It has KEY_SCALES.
     logic signed [15:0] k_step_exponent;
   } page_body_t;
 

@@ -75,6 +75,7 @@ module nkv_top
     hw2reg.memory_bytes = memory_bytes_i;
     hw2reg.features[FeatureTicks] = 1'b1;
     hw2reg.features[FeatureTopk] = 1'b1;
+    hw2reg.features[FeatureIndexer] = 1'b1;
     hw2reg.limits = '{
         queues: 8'(MaxQueues),
         group: 8'(Rows),

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <span>
 
 #include "copy/rounds.hpp"
 #include "support/bench_device.hpp"
@@ -136,6 +137,12 @@ void measure_form(const Options& options, std::uint8_t form, const std::string& 
   topk.mode = NKV_SELECT_STATISTICAL;
   topk.planes = 2;
   table->measure(name + "/topk_statistical", bench, topk);
+  if (form == NKV_ROW_FORM_RAW) {
+    const std::vector<float> weights{0.5F, -0.25F, 1, 0.75F, -0.5F, 0.25F, 1, 0.125F};
+    topk.mode = NKV_SELECT_INDEXER;
+    topk.weights = bench.engine.store(std::span<const float>(weights));
+    table->measure(name + "/topk_indexer", bench, topk);
+  }
   nkv_attend_command attend = test::attend_command(&bench.engine, bench.list, queries);
   table->measure(name + "/attend_dense", bench, attend);
   attend.mode = NKV_ATTEND_MODE_TAIL;

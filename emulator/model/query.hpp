@@ -28,6 +28,7 @@ class Query {
 
   /// Eq of a row.
   [[nodiscard]] int exponent(size_t row) const { return exponents_[row]; }
+  [[nodiscard]] std::span<const int> exponents() const { return exponents_; }
 
  private:
   size_t head_dim_ = 0;

@@ -1,7 +1,8 @@
 // TOPK, modes FULL and INDEXER (section 6): every visible key row is read.
-#include <algorithm>
-#include <cmath>
+#include <bit>
 
+#include "indexer.hpp"
+#include "number.hpp"
 #include "rounding.hpp"
 #include "rows.hpp"
 #include "topk.hpp"
@@ -19,15 +20,9 @@ Verdict open_pages(const TopkTask& task, bool raw_keys, ListedPages* pages) {
   return ListedPages::open(task.domain, task.input.entries, task.input.visibility, demand, pages);
 }
 
-// One key's score over all heads: Σ_h weight_h · max(0, q_h k).
-double indexer_score(const TopkTask& task, const std::vector<float>& weights,
-                     std::span<const int32_t> key) {
-  double sum = 0;
-  for (size_t row = 0; row < weights.size(); ++row) {
-    const int64_t score = exact_score(task.input.query.row(row), key);
-    sum += static_cast<double>(weights[row]) * std::max(0.0, score_value(task, row, score));
-  }
-  return sum;
+// A token's key scale as a binary32 pattern; 1 if the page has none.
+uint32_t scale_pattern(const Page& page, uint32_t token) {
+  return std::bit_cast<uint32_t>(key_scale(page, token));
 }
 
 }  // namespace
@@ -60,9 +55,10 @@ TopkAnswer topk_full(const TopkTask& task) {
 
 TopkAnswer topk_indexer(const TopkTask& task) {
   TopkAnswer answer;
-  const auto weights = task.domain.window.load<float>(task.command.weights, task.command.group);
-  for (size_t row = 0; row < weights.size(); ++row) {
-    if (!std::isfinite(weights[row])) {
+  const auto patterns =
+      task.domain.window.load<uint32_t>(task.command.weights, task.command.group);
+  for (size_t row = 0; row < patterns.size(); ++row) {
+    if (!decode_binary32(patterns[row]).finite) {
       answer.verdict = {NKV_STATUS_BAD_QUERY, row};
       return answer;
     }
@@ -72,25 +68,33 @@ TopkAnswer topk_indexer(const TopkTask& task) {
   if (!answer.verdict.ok()) return answer;
   answer.traffic.stream = full_scan_bursts(pages);
 
+  const Query& query = task.input.query;
+  const IndexerWeights weights(patterns, query.exponents());
   bool hides_nonfinite = pages.hides_nonfinite();
-  std::vector<ScoredToken<double>> scored;
+  std::vector<ScoredToken<int64_t>> scored;
   for (const ListedPage& listed : pages) {
     for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
       if (!has_token(listed.visible, token)) continue;
       // A key whose scale is not finite is no more a key than one whose channels are not.
-      const float scale = key_scale(listed.page, token);
-      hides_nonfinite |= !std::isfinite(scale);
-      if (!std::isfinite(scale)) continue;
+      const uint32_t scale = scale_pattern(listed.page, token);
+      hides_nonfinite |= !decode_binary32(scale).finite;
+      if (!decode_binary32(scale).finite) continue;
       const auto key = key_row(listed.page, token, task.input.exponents.key);
-      scored.push_back({.score = static_cast<double>(scale) * indexer_score(task, weights, key),
+      std::vector<int64_t> scores;
+      for (size_t row = 0; row < query.rows(); ++row) {
+        scores.push_back(exact_score(query.row(row), key));
+      }
+      scored.push_back({.score = indexer_rank(weights.sum(scores), scale),
                         .token = listed.first_token() + token});
     }
   }
   if (hides_nonfinite) answer.flags |= NKV_COMPLETION_FLAG_NONFINITE;
   std::vector<FoundToken>& row = answer.rows.emplace_back();
   for (const auto& best : best_tokens(std::move(scored), task.command.top_k)) {
-    const double score = best.score * static_cast<double>(task.command.scale);
-    row.push_back({.token = best.token, .score = nearest_binary32(score)});
+    const double score =
+        indexer_score(best.score, weights.exponent(), task.input.exponents.key);
+    row.push_back({.token = best.token,
+                   .score = nearest_binary32(score * static_cast<double>(task.command.scale))});
   }
   return answer;
 }

@@ -386,6 +386,7 @@ module nkv_attend
           any_codec: 1'b0,
           keys: 1'b1,
           values: 1'b1,
+          raw_keys: 1'b0,
           head_dim: command_i.head_dim,
           value_dim: command_i.value_dim
       },

@@ -299,7 +299,7 @@ module nkv_attend_values
     end
   end
 
-  wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, beat_i.fault,
+  wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, page_i.key_scales, beat_i.fault,
                   beat_i.poison, beat_i.tag, word_tag[TokenBits-1:0], row_stored};
 
 endmodule

@@ -97,19 +97,25 @@ module nkv_command_check
 
   function automatic verdict_t check_topk(address_t window, topk_command_t command);
     automatic check_t fields = check_topk_command(command);
-    automatic logic [63:0] rows_bytes = burst_aligned(64'(command.group) * command.top_k * 4);
+    automatic logic indexer = command.mode == SelectIndexer;
+    automatic logic [7:0] rows = indexer ? 8'd1 : command.group;
+    automatic logic [63:0] rows_bytes = burst_aligned(64'(rows) * command.top_k * 4);
     automatic verdict_t verdict;
     if (fields.status != StatusOk) return '{status: fields.status, detail: fields.detail};
     if (command.head_dim > 16'(Channels)) return bad_field(64'd4);
     if (command.tokens > ListPages * PageTokens) return bad_field(64'd8);
     if (command.group > 8'(Rows)) return bad_field(64'd53);
     if (!is_normal(command.scale[30:23])) return bad_field(64'd40);
-    if (command.mode == SelectIndexer) return unsupported();
-    if (!(command.query_dtype inside {DtypeBf16, DtypeFp16, DtypeFp32})) return bad_field(64'd54);
+    if (!(command.query_dtype inside {DtypeBf16, DtypeFp16, DtypeFp32}) &&
+        !(indexer && command.query_dtype == DtypeFp8E4m3)) begin
+      return bad_field(64'd54);
+    end
     verdict = check_scan(window, command.query, command.page_list, command.group,
                          command.head_dim, command.query_dtype, command.tokens);
     if (verdict.status != StatusOk) return verdict;
-    return in_window(window, command.result, 2 * rows_bytes + 64'(command.group) * 4);
+    if (indexer) verdict = in_window(window, command.weights, 64'(command.group) * 4);
+    if (verdict.status != StatusOk) return verdict;
+    return in_window(window, command.result, 2 * rows_bytes + 64'(rows) * 4);
   endfunction
 
   function automatic verdict_t check_attend(address_t window, attend_command_t command);

@@ -1,5 +1,6 @@
-// What TOPK and ATTEND read before anything else: the query rows, which it broadcasts as integers, then
-// the page list. Rows that are not finite end the command: BAD_QUERY, detail = the first such row.
+// What TOPK and ATTEND read before anything else: the query rows, which it broadcasts as integers, the
+// page list, and for INDEXER the rows' weights. Rows and weights that are not finite end the command:
+// BAD_QUERY, detail = the first such row.
 
 module nkv_scan_input
   import nkv_abi_pkg::*;
@@ -17,9 +18,12 @@ module nkv_scan_input
   input  logic [15:0]   head_dim_i,
   input  logic [7:0]    group_i,
   input  dtype_e        query_dtype_i,
+  input  logic          weighted_i,       // INDEXER
+  input  logic [63:0]   weights_i,
   output logic          done_o,           // For one cycle.
   output verdict_t      verdict_o,
   output exponent_t     query_exponent_o[Rows],
+  output logic [31:0]   weight_o[Rows],   // Binary32; noise without weighted_i.
 
   output logic          request_valid_o,
   input  logic          request_ready_i,
@@ -44,40 +48,46 @@ module nkv_scan_input
     StAsk,
     StQuery,
     StLoad,
-    StLoading
+    StLoading,
+    StAskWeights,
+    StWeights
   } state_e;
 
   state_e state_q;
   logic   poison_q;
 
-  wire [31:0] query_bytes = 32'(group_i) * 32'(head_dim_i) * element_bytes(query_dtype_i);
-  wire [31:0] in_bytes = query_bytes + 32'(query_i[5:0]);
+  wire of_weights = state_q inside {StAskWeights, StWeights};
+  wire [63:0] address = of_weights ? weights_i : query_i;
+  wire [31:0] row_elements = of_weights ? 32'd1 : 32'(head_dim_i);
+  wire [31:0] bytes_of_row = row_elements * element_bytes(of_weights ? DtypeFp32 : query_dtype_i);
+  wire [31:0] wanted_bytes = 32'(group_i) * bytes_of_row;
+  wire [31:0] in_bytes = wanted_bytes + 32'(address[5:0]);
   wire [15:0] in_bursts = 16'(bursts_of(in_bytes));
-  wire [15:0] out_bursts = 16'(bursts_of(query_bytes));
+  wire [15:0] out_bursts = 16'(bursts_of(wanted_bytes));
 
-  assign request_valid_o = state_q == StAsk;
+  assign request_valid_o = state_q inside {StAsk, StAskWeights};
   assign request_o = '{
       tag: '{sink: SinkQuery, last_bytes: 7'(BurstBytes), default: '0},
       bursts: burst_count_t'(in_bursts),
-      address: query_i
+      address: address
   };
 
-  logic   aligned_valid, aligned_ready, decoded, bad;
+  logic   aligned_valid, decode_ready, decoded, bad;
   burst_t aligned;
   row_index_t bad_row;
 
   nkv_burst_align u_align (
     .clk_i,
     .rst_ni,
-    .start_i     (start_i),
-    .offset_i    (query_i[5:2]),
+    .start_i     (request_valid_o),
+    .offset_i    (address[5:2]),
     .in_bursts_i (in_bursts),
     .out_bursts_i(out_bursts),
     .in_valid_i  (beat_valid_i),
     .in_ready_o  (beat_ready_o),
     .in_i        (beat_i.data),
     .out_valid_o (aligned_valid),
-    .out_ready_i (aligned_ready),
+    .out_ready_i (of_weights || decode_ready),
     .out_o       (aligned)
   );
 
@@ -88,8 +98,8 @@ module nkv_scan_input
     .dtype_i      (query_dtype_i),
     .group_i      (group_t'(group_i)),
     .head_dim_i   (dim_t'(head_dim_i)),
-    .burst_valid_i(aligned_valid),
-    .burst_ready_o(aligned_ready),
+    .burst_valid_i(aligned_valid && !of_weights),
+    .burst_ready_o(decode_ready),
     .burst_i      (aligned),
     .done_o       (decoded),
     .bad_o        (bad),
@@ -100,6 +110,24 @@ module nkv_scan_input
     .query_word_o,
     .query_o
   );
+
+  // ---- Weights: one burst, whose first that is not finite decides ----
+  wire weights_come = aligned_valid && of_weights;
+  always_ff @(posedge clk_i) begin
+    for (int unsigned r = 0; r < Rows; r++) if (weights_come) weight_o[r] <= aligned[32*r+:32];
+  end
+  logic       bad_weight;
+  row_index_t bad_weight_row;
+  always_comb begin
+    bad_weight = 1'b0;
+    bad_weight_row = '0;
+    for (int r = int'(Rows) - 1; r >= 0; r--) begin
+      if (group_t'(r) < group_t'(group_i) && aligned[32*r+23+:8] == '1) begin
+        bad_weight = 1'b1;
+        bad_weight_row = row_index_t'(r);
+      end
+    end
+  end
 
   assign load_o = state_q == StLoad;
   assign list_o = '{
@@ -137,9 +165,18 @@ module nkv_scan_input
         StLoad: state_q <= StLoading;
         StLoading: begin
           if (loaded_i) begin
+            state_q <= weighted_i && !poisoned_i ? StAskWeights : StIdle;
+            done_o <= !weighted_i || poisoned_i;
+            if (poisoned_i) verdict_o <= '{status: StatusPoison, detail: '0};
+          end
+        end
+        StAskWeights: if (request_ready_i) state_q <= StWeights;
+        StWeights: begin
+          if (weights_come) begin
             state_q <= StIdle;
             done_o <= 1'b1;
-            if (poisoned_i) verdict_o <= '{status: StatusPoison, detail: '0};
+            if (poison_q || beat_i.poison) verdict_o <= '{status: StatusPoison, detail: '0};
+            else if (bad_weight) verdict_o <= '{status: StatusBadQuery, detail: 64'(bad_weight_row)};
           end
         end
         default: state_q <= StIdle;

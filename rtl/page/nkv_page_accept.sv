@@ -154,6 +154,7 @@ module nkv_page_accept
       status = StatusAddressFault;
     end else if ((demand_i.keys && header_q.head_dim != demand_i.head_dim) ||
                  (demand_i.values && header_q.value_dim != demand_i.value_dim) ||
+                 (demand_i.raw_keys && header_q.k_form != RowFormRaw) ||
                  (demand_i.values && any_before_q && stores_values != stores_values_q)) begin
       status = StatusBadPage;
     end else if (was_scanned_i && header_q.crc_hot != scanned_crc_i) begin

@@ -141,6 +141,7 @@ module nkv_page_stream
       k_form: header.k_form,
       v_form: header.v_form,
       dtype: header.dtype,
+      key_scales: header.flags[PageFlagKeyScales],
       k_step_exponent: header.k_step_exponent
   };
 

@@ -1,8 +1,8 @@
 // A score as TOPK returns it (ARITHMETIC.md section 6): the binary32 number nearest to
-// S * 2^(Eq + Ek - 301) * scale as binary64 has it. So S is rounded to 53 bits, the product of that
-// and the scale to 53 bits again, and that to binary32, each to nearest even; beyond binary32's
-// range the result is an infinity, below it a subnormal number or a zero. Neither of the binary64
-// numbers leaves the normal range. A score of zero has the scale's sign.
+// S * 2^(exponent - 301) * scale as binary64 has it, the exponent being Eq + Ek. So S is rounded to
+// 53 bits, the product of that and the scale to 53 bits again, and that to binary32, each to nearest
+// even; beyond binary32's range the result is an infinity, below it a subnormal number or a zero.
+// Neither of the binary64 numbers leaves the normal range. A score of zero has the scale's sign.
 // Latency nkv_select_pkg::ScoreFloatLatency cycles, one score per cycle, no back-pressure.
 
 module nkv_score_float
@@ -12,10 +12,9 @@ module nkv_score_float
   input  logic        rst_ni,
 
   input  logic        valid_i,
-  input  score_t      score_i,
-  input  logic [ 7:0] query_exponent_i,  // Eq,
-  input  logic [ 7:0] key_exponent_i,    // Ek, and
-  input  logic [31:0] scale_i,           // a normal binary32 number: stand while a score is inside.
+  input  score_t      score_i,           // S
+  input  logic signed [10:0] exponent_i, // -300 to 800.
+  input  logic [31:0] scale_i,           // A normal binary32 number; stands while a score is inside.
 
   output logic        valid_o,
   output logic [31:0] float_o
@@ -23,7 +22,7 @@ module nkv_score_float
 
   localparam int unsigned Latency = ScoreFloatLatency;
   typedef logic [52:0] double_t;             // Significand of a binary64 number.
-  typedef logic signed [10:0] exponent_t;    // Biased as in binary32; -301 .. 521.
+  typedef logic signed [10:0] exponent_t;    // Biased as in binary32; -600 .. 820.
 
   logic [Latency:1] valid_q;
   logic negative_q[Latency];
@@ -48,8 +47,7 @@ module nkv_score_float
   always_ff @(posedge clk_i) begin
     if (valid_i) begin
       magnitude_q[0] <= score_i[ScoreBits-1] ? 60'(-score_i) : 60'(score_i);
-      exponent_q[0] <= exponent_t'(query_exponent_i) + exponent_t'(key_exponent_i) +
-                       (exponent_t'(scale_i[30:23]) - exponent_t'(301 - 59));
+      exponent_q[0] <= exponent_i + (exponent_t'(scale_i[30:23]) - exponent_t'(301 - 59));
     end
     if (valid_q[1]) begin
       magnitude_q[1] <= magnitude_q[0] << {by_32, by_16, 4'b0};

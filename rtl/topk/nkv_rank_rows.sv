@@ -2,7 +2,8 @@
 // them, asks all for their k-th best score or for their best k, and keeps the answers.
 //
 // With `own_bins_i` (FULL, which knows no midpoints) the first candidate starts the rows, and its scores
-// lay their bins: the largest of them falls 128 bins from the reference.
+// lay their bins: the largest of them falls 128 bins from the reference. With `indexer_i` too, there are
+// 512 bins to each power of two around the first score.
 
 module nkv_rank_rows
   import nkv_abi_pkg::*;
@@ -18,6 +19,7 @@ module nkv_rank_rows
   input  group_t          rows_i,            // In use; held during a command, as the next two are.
   input  logic [12:0]     k_i,
   input  logic            own_bins_i,
+  input  logic            indexer_i,         // Scores are R of section 6.
   input  nkv_scan_pkg::constant_t reference_i[Rows],
   input  nkv_scan_pkg::shift_t    shift_i[Rows],
 
@@ -59,6 +61,8 @@ module nkv_rank_rows
   wire starts = own_bins_i && candidate_valid_i && command_ready_o && !started_q;
   logic [ScoreBits-1:PlaneWeightShift] magnitude;
   logic [5:0] first_shift;
+  // In bins of 16 << shift times 2^32: 2^39 is 1/512 of an exponent of R.
+  localparam logic [5:0] IndexerShift = 6'(nkv_indexer_pkg::FractionBits - 9 - PlaneWeightShift - 4);
   always_comb begin
     magnitude = '0;
     for (int unsigned r = 0; r < Rows; r++) begin
@@ -69,6 +73,7 @@ module nkv_rank_rows
     for (int unsigned i = FirstBits; i < ScoreBits - PlaneWeightShift; i++) begin
       if (magnitude[PlaneWeightShift+i]) first_shift = 6'(i - FirstBits + 1);
     end
+    if (indexer_i) first_shift = IndexerShift;
   end
 
   wire taken = starts || (command_valid_i && command_ready_o);
@@ -94,7 +99,7 @@ module nkv_rank_rows
       .command_ready_o(ready[r]),
       .command_i      (command),
       .k_i,
-      .reference_i    (own_bins_i ?
+      .reference_i    (indexer_i ? 31'(magnitude) : own_bins_i ?
                        31'(signed'(candidate_score_i[r][ScoreBits-1:PlaneWeightShift])) :
                        31'(reference_i[r])),
       .shift_i        (own_bins_i ? first_shift : 6'(shift_i[r])),

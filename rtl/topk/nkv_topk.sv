@@ -3,7 +3,7 @@
 //   scan all pages --> threshold --> best 2k: their rows --> tau --> alive? --> refine planes
 //        --> alive? --> ... --> rows of those left --> the best k in order
 //
-// FULL reads every visible row and ranks. Begins when the query rows and the page list are on chip. A
+// FULL reads every visible row and ranks, INDEXER too, by one score for all rows. Begins when the query rows and the page list are on chip. A
 // page that fails ends the command with its verdict once the pass is over; nothing is written then.
 //
 // For ATTEND TAIL (section 7), whose command has its fields at the same places, it scans and visits the
@@ -34,6 +34,7 @@ module nkv_topk
   input  logic [15:0]    value_dim_i,       // with this many channels of values.
   input  exponent_t      query_exponent_i[Rows],
   input  exponent_t      key_exponent_i,    // Ek
+  input  logic [31:0]    weight_i[Rows],    // INDEXER's.
   output logic           done_o,            // For one cycle.
   output outcome_t       outcome_o,
 
@@ -69,6 +70,9 @@ module nkv_topk
   input  logic           beat_valid_i,
   output logic           beat_ready_o,
   input  read_beat_t     beat_i,
+
+  input  logic           scale_valid_i,     // Bursts of KEY_SCALES.
+  output logic           scale_ready_o,
 
   // TAIL: what nkv_attend takes of the midpoints, and pages with tokens that are not read.
   output logic           ranged_o,
@@ -135,7 +139,9 @@ module nkv_topk
   outcome_t outcome_q;
 
   localparam planes_t TailPlanes = 3'd2;
-  wire is_full = !tail_i && command_i.mode == SelectFull;
+  wire is_indexer = !tail_i && command_i.mode == SelectIndexer;
+  wire is_full = is_indexer || (!tail_i && command_i.mode == SelectFull);
+  wire group_t ranked_rows = is_indexer ? group_t'(1) : group_t'(command_i.group);
   wire planes_t scan_planes = tail_i ? TailPlanes :
       command_i.planes == '0 ? planes_t'(TopkPlanes) : planes_t'(command_i.planes);
   wire [15:0] top_k = command_i.top_k;
@@ -382,8 +388,13 @@ module nkv_topk
     .used_o     (bodies_used)
   );
 
-  // ---- Candidates to the selectors ----
+  // ---- Candidates to the selectors; of INDEXER with the one score that they get ----
   logic select_valid, selects_ready, full_started, all_answered, candidate_ready, out_valid;
+  logic indexer_ready, scales_ready, indexed_valid, scale_nonfinite, indexer_idle;
+  nkv_indexer_pkg::shared_t weight_exponent;
+  nkv_select_pkg::token_t indexed_token, scored_token;
+  score_t indexed_score;
+  score_t ranked_score[Rows];
   nkv_select_pkg::select_command_e select;
   nkv_select_pkg::token_t out_token;
   score_t      out_score;
@@ -392,16 +403,55 @@ module nkv_topk
   logic        result_pop;
 
   wire is_candidate = scored_body.tokens[score_token_i] && !scored_body.nonfinite[score_token_i];
-  assign score_ready_o = bodies_valid && (!is_candidate || candidate_ready);
+  assign scored_token = nkv_select_pkg::token_t'({scored_body.page, score_token_i});
+  assign score_ready_o =
+      bodies_valid && (is_indexer ? indexer_ready : !is_candidate || candidate_ready);
   assign bodies_pop = score_valid_i && score_ready_o && score_last_i;
+
+  nkv_indexer u_indexer (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i          (start_i && is_indexer),
+    .rows_i           (group_t'(command_i.group)),
+    .weight_i,
+    .query_exponent_i,
+    .exponent_o       (weight_exponent),
+    .scale_valid_i    (scale_valid_i && is_indexer),
+    .scale_ready_o    (scales_ready),
+    .scale_i          (beat_i.data),
+    .score_valid_i    (score_valid_i && bodies_valid && is_indexer),
+    .score_ready_o    (indexer_ready),
+    .score_scaled_i   (scored_body.key_scales),
+    .score_counts_i   (is_candidate),
+    .score_page_i     (scored_body.page),
+    .score_token_i,
+    .score_i,
+    .candidate_valid_o(indexed_valid),
+    .candidate_ready_i(candidate_ready),
+    .candidate_o      (indexed_token),
+    .rank_o           (indexed_score),
+    .nonfinite_o      (scale_nonfinite),
+    .idle_o           (indexer_idle)
+  );
+  assign scale_ready_o = !is_indexer || scales_ready;
+
+  always_comb begin
+    ranked_score = score_i;
+    if (is_indexer) begin
+      ranked_score = '{default: '0};
+      ranked_score[0] = indexed_score;
+    end
+  end
 
   nkv_rank_rows u_rank (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .rows_i           (group_t'(command_i.group)),
+    .rows_i           (ranked_rows),
     .k_i              (top_k[12:0]),
     .own_bins_i       (is_full),
+    .indexer_i        (is_indexer),
     .reference_i      (reference),
     .shift_i          (shift),
     .command_valid_i  (select_valid),
@@ -412,10 +462,10 @@ module nkv_topk
     .found_o          (tau_known),
     .score_o          (tau_score),
     .count_o          (count),
-    .candidate_valid_i(score_valid_i && bodies_valid && is_candidate),
+    .candidate_valid_i(is_indexer ? indexed_valid : score_valid_i && bodies_valid && is_candidate),
     .candidate_ready_o(candidate_ready),
-    .candidate_i      (nkv_select_pkg::token_t'({scored_body.page, score_token_i})),
-    .candidate_score_i(score_i),
+    .candidate_i      (is_indexer ? indexed_token : scored_token),
+    .candidate_score_i(ranked_score),
     .out_row_i        (result_row),
     .out_valid_o      (out_valid),
     .out_ready_i      (result_pop),
@@ -428,7 +478,7 @@ module nkv_topk
   logic [31:0] found;
   always_comb begin
     found = '0;
-    for (int unsigned r = 0; r < Rows; r++) if (group_t'(r) < group_t'(command_i.group)) found += 32'(count[r]);
+    for (int unsigned r = 0; r < Rows; r++) if (group_t'(r) < ranked_rows) found += 32'(count[r]);
   end
 
   nkv_topk_result u_result (
@@ -437,9 +487,11 @@ module nkv_topk
     .clear_i,
     .start_i         (state_q == StResult),
     .address_i       (command_i.result),
-    .rows_i          (group_t'(command_i.group)),
+    .rows_i          (ranked_rows),
     .top_k_i         (top_k),
     .scale_i         (command_i.scale),
+    .indexer_i       (is_indexer),
+    .weight_exponent_i(weight_exponent),
     .query_exponent_i,
     .key_exponent_i,
     .count_i         (count),
@@ -480,6 +532,7 @@ module nkv_topk
           any_codec: 1'b0,
           keys: in_scan || state_q == StFull,
           values: tail_i && in_scan,
+        raw_keys: is_indexer,
           head_dim: command_i.head_dim,
           value_dim: value_dim_i
       },
@@ -534,7 +587,7 @@ module nkv_topk
   wire answered = begun_q && all_answered;
   assign aborts = state_q == StFail && begins;
 
-  wire scores_over = !page_valid_o && bodies_used == '0;
+  wire scores_over = !page_valid_o && bodies_used == '0 && indexer_idle;
   wire [6:0] visible_now = 7'($countones(body_i.tokens & ~body_i.nonfinite));
   wire op_over = begun_q && op_ready;
 
@@ -654,7 +707,10 @@ module nkv_topk
             go_to(StScores);
           end
         end
-        StFinish: if (answered) go_to(StResult);
+        StFinish: begin
+          if (scale_nonfinite) outcome_q.flags[CompletionFlagNonfinite] <= 1'b1;
+          if (answered) go_to(StResult);
+        end
         StResult: begin
           outcome_q.count <= found;
           go_to(StWrite);

@@ -1,6 +1,6 @@
 // Writes what TOPK returns: ids [rows][top_k], scores [rows][top_k] as binary32, counts [rows], each part
 // from a burst boundary on. Rows give their tokens in order; places that are left hold no token and a
-// score of minus infinity (ARITHMETIC.md section 6).
+// score of minus infinity (ARITHMETIC.md section 6). INDEXER's scores are R.
 
 module nkv_topk_result
   import nkv_abi_pkg::*;
@@ -16,6 +16,8 @@ module nkv_topk_result
   input  group_t         rows_i,
   input  logic [15:0]    top_k_i,
   input  logic [31:0]    scale_i,
+  input  logic           indexer_i,
+  input  nkv_indexer_pkg::shared_t weight_exponent_i,  // X
   input  exponent_t      query_exponent_i[Rows],
   input  exponent_t      key_exponent_i,
   input  logic [15:0]    count_i[Rows],      // Tokens that a row gives.
@@ -57,26 +59,40 @@ module nkv_topk_result
     logic [31:0] word;
   } word_t;
   localparam int unsigned Queue = 32;
-  logic        convert_valid, converted_valid, queued_valid, scores_ready, unused_queue_ready;
+  logic        converted_valid, queued_valid, scores_ready, unused_queue_ready;
   logic [31:0] converted;
   word_t       queued;
   logic [$clog2(Queue):0] queued_used, under_way_q;
   logic        last_fed;
 
+  // R stands for its fraction, with its sign, times 2^(its exponent + X + Ek - 599).
+  localparam int unsigned FractionBits = nkv_indexer_pkg::FractionBits;
+  typedef logic signed [10:0] exponent_sum_t;
+  wire negative = token_score_i[ScoreBits-1];
+  wire score_t rank = negative ? -token_score_i : token_score_i;
+  wire score_t fraction = score_t'({1'b0, rank[FractionBits-1:0]});
+  wire exponent_sum_t exponent = exponent_sum_t'(key_exponent_i) + (indexer_i
+      ? exponent_sum_t'({1'b0, rank[ScoreBits-2:FractionBits]}) + exponent_sum_t'(weight_exponent_i) -
+        exponent_sum_t'(599 - 301)
+      : exponent_sum_t'(query_exponent_i[row_q]));
+  // A conversion's exponent stands with its score, which is taken a cycle later.
+  logic          step_q;
+  score_t        score_q;
+  exponent_sum_t exponent_q;
+
   nkv_score_float u_float (
     .clk_i,
     .rst_ni,
-    .valid_i         (convert_valid),
-    .score_i         (token_score_i),
-    .query_exponent_i(query_exponent_i[row_q]),
-    .key_exponent_i,
+    .valid_i   (step_q),
+    .score_i   (score_q),
+    .exponent_i(exponent_q),
     .scale_i,
-    .valid_o         (converted_valid),
-    .float_o         (converted)
+    .valid_o   (converted_valid),
+    .float_o   (converted)
   );
 
   // A place without a token goes the same way, so that order stays: what it is travels beside.
-  localparam int unsigned Latency = nkv_select_pkg::ScoreFloatLatency;
+  localparam int unsigned Latency = nkv_select_pkg::ScoreFloatLatency + 1;
   typedef struct packed {
     logic valid;
     logic found;
@@ -88,13 +104,18 @@ module nkv_topk_result
   wire  has_room = queued_used + under_way_q < ($clog2(Queue) + 1)'(Queue - 2);
   wire  step = state_q == StTokens && ids_ready && has_room && (!found || token_valid_i);
   assign token_ready_o = step && found;
-  assign convert_valid = step;
   assign last_fed = last_place && last_row;
 
+  always_ff @(posedge clk_i) begin
+    score_q <= indexer_i ? (negative ? -fraction : fraction) : token_score_i;
+    exponent_q <= exponent;
+  end
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
+      step_q <= 1'b0;
       for (int unsigned i = 0; i < Latency; i++) side_q[i] <= '0;
     end else begin
+      step_q <= step;
       side_q[0] <= '{valid: step, found: found, last: last_fed};
       for (int unsigned i = 1; i < Latency; i++) side_q[i] <= side_q[i-1];
     end
@@ -204,6 +225,6 @@ module nkv_topk_result
     end
   end
 
-  wire unused = converted_valid;
+  wire unused = converted_valid ^ rank[ScoreBits-1];
 
 endmodule

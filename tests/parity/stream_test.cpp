@@ -1,10 +1,13 @@
 // Streams of random commands on a device that promises the model's bits: after each command the
 // same completion and the same bytes in all of memory, results of ATTEND included.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <random>
+#include <span>
 
 #include "sequences.hpp"
 #include "support/elements.hpp"
@@ -68,6 +71,8 @@ class Stream {
       case 3:
       case 4:
         return attend();
+      case 5:
+        return indexer();
       default:
         return topk();
     }
@@ -152,28 +157,37 @@ class Stream {
   }
 
   template <typename Command>
-  void set_scan(Command* command) {
+  void set_scan(Command* command, std::uint8_t query_dtype) {
     command->head_dim = shape_.head_dim;
     command->tokens = random_() % 3 == 0 ? list_.tokens : pick(random_, 0, list_.tokens);
     command->window = random_() % 3 == 0 ? pick(random_, 1, list_.tokens) : 0;
     command->sinks = static_cast<std::uint8_t>(pick(random_, 0, 80));
     command->page_list = list_.page_list;
     command->group = static_cast<std::uint8_t>(pick(random_, 1, 8));
-    constexpr std::uint8_t kTypes[] = {NKV_DTYPE_BF16, NKV_DTYPE_FP16, NKV_DTYPE_FP32};
-    command->query_dtype = kTypes[pick(random_, 0, 2)];
+    command->query_dtype = query_dtype;
     const Rows queries = random_queries(list_, command->query_dtype, command->group, random_);
-    // Now and then not at the start of a burst.
-    const std::uint64_t skip = random_() % 4 == 0 ? 4ULL * pick(random_, 1, 15) : 0;
-    command->query = pair_.allocate(queries.patterns.size() * 4 + 64) + skip;
-    pair_.write(command->query, to_bytes(queries.dtype, queries.patterns));
+    command->query = store_anywhere(to_bytes(queries.dtype, queries.patterns));
     command->scale =
         0.125F * static_cast<float>(pick(random_, 1, 16)) * (random_() % 8 == 0 ? -1 : 1);
+  }
+
+  /// Now and then not at the start of a burst.
+  std::uint64_t store_anywhere(std::span<const std::byte> bytes) {
+    const std::uint64_t skip = random_() % 4 == 0 ? 4ULL * pick(random_, 1, 15) : 0;
+    const std::uint64_t address = pair_.allocate(bytes.size() + 64) + skip;
+    pair_.write(address, bytes);
+    return address;
+  }
+
+  std::uint8_t query_dtype() {
+    constexpr std::uint8_t kTypes[] = {NKV_DTYPE_BF16, NKV_DTYPE_FP16, NKV_DTYPE_FP32};
+    return kTypes[pick(random_, 0, 2)];
   }
 
   StreamCommand attend() {
     nkv_attend_command command{};
     command.opcode = NKV_OPCODE_ATTEND;
-    set_scan(&command);
+    set_scan(&command, query_dtype());
     command.flags = static_cast<std::uint8_t>(random_() & NKV_ATTEND_FLAG_ALL);
     command.value_dim = shape_.value_dim;
     command.soft_cap = random_() % 4 == 0 ? 0.5F * static_cast<float>(pick(random_, 1, 40)) : 0.0F;
@@ -188,13 +202,32 @@ class Stream {
 
   StreamCommand topk() {
     nkv_topk_command command{};
-    command.opcode = NKV_OPCODE_TOPK;
-    set_scan(&command);
+    set_scan(&command, query_dtype());
     command.planes = static_cast<std::uint8_t>(pick(random_, 0, NKV_KEY_PLANES));
     command.z = static_cast<std::uint8_t>(random_() % 2 == 0 ? 0 : pick(random_, 1, 100));
+    command.mode = static_cast<std::uint8_t>(pick(random_, 0, 2));
+    return finish_topk(command);
+  }
+
+  /// Of DELTA4 pages a refusal.
+  StreamCommand indexer() {
+    nkv_topk_command command{};
+    set_scan(&command, random_() % 2 == 0 ? std::uint8_t{NKV_DTYPE_FP8_E4M3} : query_dtype());
+    std::normal_distribution<float> normal;
+    const bool wild = random_() % 4 == 0;
+    std::vector<float> weights(command.group);
+    for (float& weight : weights) {
+      weight = wild ? std::bit_cast<float>(static_cast<std::uint32_t>(random_())) : normal(random_);
+    }
+    command.weights = store_anywhere(std::as_bytes(std::span<const float>(weights)));
+    command.mode = NKV_SELECT_INDEXER;
+    return finish_topk(command);
+  }
+
+  StreamCommand finish_topk(nkv_topk_command command) {
+    command.opcode = NKV_OPCODE_TOPK;
     constexpr std::uint16_t kCounts[] = {1, 7, 64, kMostTopK};
     command.top_k = kCounts[pick(random_, 0, 3)];
-    command.mode = static_cast<std::uint8_t>(pick(random_, 0, 2));
     command.result = pair_.allocate(std::uint64_t{command.group} * kMostTopK * 8 + 4096);
     StreamCommand stream{.name = "TOPK mode " + std::to_string(command.mode)};
     stream.set(command);
@@ -242,7 +275,8 @@ TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
   }
   EXPECT_GT(compared["SCRUB"], 0U);
   for (const char* const mode : {"APPEND", "APPEND malformed", "APPEND refused", "ATTEND mode 0",
-                                 "ATTEND mode 1", "TOPK mode 0", "TOPK mode 1", "TOPK mode 2"}) {
+                                 "ATTEND mode 1", "TOPK mode 0", "TOPK mode 1", "TOPK mode 2",
+                                 "TOPK mode 3"}) {
     EXPECT_GT(compared[mode], 0U) << mode;
   }
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "attend/indexer.hpp"
 #include "attend/scored_token.hpp"
 #include "attend/topk.hpp"
 
@@ -14,12 +15,11 @@ namespace nearkv {
 namespace {
 
 /// Best tokens so far of some rankings; grows to a few times k between prunings.
-template <typename Score>
 class Rankings {
  public:
   Rankings(std::size_t count, std::size_t top_k) : lists_(count), top_k_(top_k) {}
 
-  void add(std::size_t ranking, Score score, std::uint32_t token) {
+  void add(std::size_t ranking, std::int64_t score, std::uint32_t token) {
     List& list = lists_[ranking];
     if (score < list.least) return;
     list.best.push_back({score, token});
@@ -29,20 +29,20 @@ class Rankings {
   }
   void merge(const Rankings& other) {
     for (std::size_t i = 0; i < lists_.size(); ++i) {
-      for (const ScoredToken<Score>& scored : other.lists_[i].best) {
+      for (const ScoredToken<std::int64_t>& scored : other.lists_[i].best) {
         add(i, scored.score, scored.token);
       }
     }
   }
-  std::vector<ScoredToken<Score>>& finish(std::size_t ranking) {
+  std::vector<ScoredToken<std::int64_t>>& finish(std::size_t ranking) {
     keep_best(top_k_, &lists_[ranking].best);
     return lists_[ranking].best;
   }
 
  private:
   struct List {
-    std::vector<ScoredToken<Score>> best;
-    Score least = std::numeric_limits<Score>::lowest();  ///< Nothing below it can be chosen.
+    std::vector<ScoredToken<std::int64_t>> best;
+    std::int64_t least = std::numeric_limits<std::int64_t>::lowest();  ///< Nothing below it can be chosen.
   };
   std::vector<List> lists_;
   std::size_t top_k_;
@@ -110,8 +110,7 @@ void for_each_token(const PageScores& page, Use use) {
   }
 }
 
-template <typename Score>
-Rankings<Score> merge_all(std::vector<Rankings<Score>>* parts) {
+Rankings merge_all(std::vector<Rankings>* parts) {
   for (std::size_t i = 1; i < parts->size(); ++i) parts->front().merge((*parts)[i]);
   return std::move(parts->front());
 }
@@ -121,7 +120,7 @@ Rankings<Score> merge_all(std::vector<Rankings<Score>>* parts) {
 Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, const Query& query,
                             std::size_t top_k, Workers* workers, TopKResult* result) {
   const ExactScorer scorer(query, list.k_exponent());
-  std::vector<Rankings<std::int64_t>> parts(workers->size(), {query.rows(), top_k});
+  std::vector<Rankings> parts(workers->size(), {query.rows(), top_k});
   const Outcome outcome =
       visit_pages(list, visibility, query.dim(), scorer, false, workers, result,
                   [&](unsigned member, const PageView&, const PageScores& page) {
@@ -132,7 +131,7 @@ Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, 
                     });
                   });
   if (!outcome.ok()) return outcome;
-  Rankings<std::int64_t> all = merge_all(&parts);
+  Rankings all = merge_all(&parts);
   result->rows.assign(query.rows(), {});
   for (std::size_t row = 0; row < query.rows(); ++row) {
     for (const ScoredToken<std::int64_t>& best : all.finish(row)) {
@@ -146,7 +145,8 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
                           const std::vector<float>& weights, std::size_t top_k, Workers* workers,
                           TopKResult* result) {
   const ExactScorer scorer(query, list.k_exponent());
-  std::vector<Rankings<double>> parts(workers->size(), {1, top_k});
+  const IndexerScorer indexer(weights, query, list.k_exponent());
+  std::vector<Rankings> parts(workers->size(), {1, top_k});
   std::atomic<bool> left_out{false};
   const Outcome outcome = visit_pages(
       list, visibility, query.dim(), scorer, true, workers, result,
@@ -154,26 +154,22 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
         const bool scaled = (view.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
         const auto* const scales = view.data<float>(NKV_PAGE_ARRAY_KEY_SCALES);
         for_each_token(page, [&](std::uint32_t token, std::size_t index) {
-          double sum = 0;
-          for (std::size_t row = 0; row < query.rows(); ++row) {
-            const auto score = static_cast<double>(page.scores[index * query.rows() + row]);
-            sum += static_cast<double>(weights[row]) * std::max(0.0, score * scorer.unit(row));
-          }
-          const double scale = scaled ? static_cast<double>(scales[token % NKV_PAGE_TOKENS]) : 1.0;
+          const float scale = scaled ? scales[token % NKV_PAGE_TOKENS] : 1.0F;
           // A key whose scale is not finite is no more a key than one whose channels are not.
           if (std::isfinite(scale)) {
-            parts[member].add(0, scale * sum, token);
+            const auto scores = page.scores.subspan(index * query.rows(), query.rows());
+            parts[member].add(0, indexer.rank(scores, scale), token);
           } else {
             left_out.store(true, std::memory_order_relaxed);
           }
         });
       });
   if (!outcome.ok()) return outcome;
-  Rankings<double> all = merge_all(&parts);
+  Rankings all = merge_all(&parts);
   result->nonfinite |= left_out.load(std::memory_order_relaxed);
   result->rows.assign(1, {});
-  for (const ScoredToken<double>& best : all.finish(0)) {
-    result->rows[0].push_back({best.token, best.score});
+  for (const ScoredToken<std::int64_t>& best : all.finish(0)) {
+    result->rows[0].push_back({best.token, indexer.score(best.score)});
   }
   return {};
 }

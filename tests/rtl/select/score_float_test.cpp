@@ -21,16 +21,13 @@ constexpr unsigned kLatency = 14;
 
 // What stands for a whole command.
 struct Scaling {
-  unsigned query_exponent;
-  unsigned key_exponent;
+  int exponent;
   float scale;
 };
 
 std::uint32_t expected_float(std::int64_t score, const Scaling& scaling) {
-  const int power =
-      static_cast<int>(scaling.query_exponent) + static_cast<int>(scaling.key_exponent) - 301;
-  const double value =
-      std::ldexp(static_cast<double>(score), power) * static_cast<double>(scaling.scale);
+  const double value = std::ldexp(static_cast<double>(score), scaling.exponent - 301) *
+                       static_cast<double>(scaling.scale);
   return std::bit_cast<std::uint32_t>(model::nearest_binary32(value));
 }
 
@@ -41,8 +38,7 @@ class ScoreFloatTest : public testing::Test {
   // Sends scores `pace` times of 8 and expects each, in its cycle.
   void expect_all(const std::vector<std::int64_t>& scores, const Scaling& scaling,
                   unsigned pace = 8) {
-    module_->query_exponent_i = static_cast<std::uint8_t>(scaling.query_exponent);
-    module_->key_exponent_i = static_cast<std::uint8_t>(scaling.key_exponent);
+    module_->exponent_i = static_cast<std::uint16_t>(scaling.exponent) & 0x7ff;
     module_->scale_i = std::bit_cast<std::uint32_t>(scaling.scale);
     struct Sent {
       std::int64_t score;
@@ -63,8 +59,8 @@ class ScoreFloatTest : public testing::Test {
       ASSERT_EQ(module_->valid_o, is_due);
       if (is_due) {
         ASSERT_EQ(module_->float_o, expected_float(sent.front().score, scaling))
-            << "score " << sent.front().score << " Eq " << scaling.query_exponent << " Ek "
-            << scaling.key_exponent << " scale " << scaling.scale;
+            << "score " << sent.front().score << " exponent " << scaling.exponent << " scale "
+            << scaling.scale;
         sent.pop_front();
       }
     }
@@ -104,9 +100,8 @@ TEST_F(ScoreFloatTest, EdgesOfScoresAndScales) {
                           std::nextafter(1.0F, 2.0F),
                           std::nextafter(2.0F, 1.0F)};
   for (const float scale : scales) {
-    for (const unsigned exponents : {0U, 1U, 2U, 254U, 300U, 301U, 508U}) {
-      const unsigned query = std::min(exponents, 254U);
-      expect_all(edge_scores(), {query, exponents - query, scale});
+    for (const int exponent : {-300, -1, 0, 1, 2, 254, 300, 301, 508, 800}) {
+      expect_all(edge_scores(), {exponent, scale});
       if (HasFatalFailure()) return;
     }
   }
@@ -114,8 +109,7 @@ TEST_F(ScoreFloatTest, EdgesOfScoresAndScales) {
 
 // The result's exponent runs through the subnormal numbers and past both ends.
 TEST_F(ScoreFloatTest, EveryExponentOfTheResult) {
-  for (unsigned exponents = 0; exponents <= 508; ++exponents) {
-    const unsigned query = std::min(exponents, 254U);
+  for (int exponent = -300; exponent <= 800; ++exponent) {
     std::vector<std::int64_t> scores;
     for (int bit = 0; bit < 59; ++bit) {
       const std::uint64_t below = (std::uint64_t{1} << bit) - 1;
@@ -123,7 +117,7 @@ TEST_F(ScoreFloatTest, EveryExponentOfTheResult) {
       scores.push_back(std::int64_t{1} << bit);
       scores.push_back(static_cast<std::int64_t>(std::uint64_t{1} << bit | below));
     }
-    expect_all(scores, {query, exponents - query, exponents % 2 == 0 ? 1.0F : -1.5F});
+    expect_all(scores, {exponent, exponent % 2 == 0 ? 1.0F : -1.5F});
     if (HasFatalFailure()) return;
   }
 }
@@ -134,9 +128,8 @@ TEST_F(ScoreFloatTest, RandomScoresAndScalesWithGaps) {
                                   (test::pick(random_, 1, 254) << 23) |
                                   test::pick(random_, 0, 0x7fffff);
     // Mostly where results are finite and not zero.
-    const unsigned total = 301 + 127 - (pattern >> 23 & 0xff) + test::pick(random_, 0, 160);
-    const unsigned sum = std::min(total > 120 ? total - 120 : 0, 508U);
-    const unsigned query = test::pick(random_, sum > 254 ? sum - 254 : 0, std::min(sum, 254U));
+    const int exponent = 301 + 127 - static_cast<int>(pattern >> 23 & 0xff) - 120 +
+                         static_cast<int>(test::pick(random_, 0, 160));
     std::vector<std::int64_t> scores;
     for (unsigned i = 0; i < 30; ++i) {
       const std::int64_t score = static_cast<std::int64_t>(random_()) >> test::pick(random_, 4, 63);
@@ -144,7 +137,7 @@ TEST_F(ScoreFloatTest, RandomScoresAndScalesWithGaps) {
       const std::int64_t mask = (std::int64_t{1} << test::pick(random_, 0, 40)) - 1;
       scores.push_back(i % 3 == 0 ? score : i % 3 == 1 ? score & ~mask : score | mask);
     }
-    expect_all(scores, {query, sum - query, std::bit_cast<float>(pattern)}, kPaces[round % 3]);
+    expect_all(scores, {exponent, std::bit_cast<float>(pattern)}, kPaces[round % 3]);
     if (HasFatalFailure()) return;
   }
 }
@@ -157,15 +150,15 @@ TEST_F(ScoreFloatTest, TiesOfTheLastRounding) {
     const std::int64_t tie = (2 * significand + 1) << 28;
     for (const std::int64_t off : {-1, 0, 1}) scores.push_back(tie + off);
   }
-  expect_all(scores, {127, 174, 1.0F});
+  expect_all(scores, {301, 1.0F});
   // The same below the normal numbers, and at the edge to infinity.
-  for (unsigned exponents = 90; exponents < 160; ++exponents) {
-    expect_all(scores, {0, exponents, 1.0F});
+  for (int exponent = 90; exponent < 160; ++exponent) {
+    expect_all(scores, {exponent, 1.0F});
     if (HasFatalFailure()) return;
   }
   const std::int64_t edge = (std::int64_t{1} << 53) - (std::int64_t{1} << 28);
-  for (unsigned exponents = 370; exponents < 380; ++exponents) {
-    expect_all({edge - 1, edge, edge + 1, -edge}, {200, exponents - 200, 1.0F});
+  for (int exponent = 370; exponent < 380; ++exponent) {
+    expect_all({edge - 1, edge, edge + 1, -edge}, {exponent, 1.0F});
   }
 }
 
@@ -178,7 +171,7 @@ TEST_F(ScoreFloatTest, FirstRoundingDecidesTies) {
     const std::int64_t tie = (2 * significand + 1) << 34;
     for (std::int64_t off = -40; off <= 40; ++off) scores.push_back(tie + off);
   }
-  expect_all(scores, {127, 174, 1.0F});
+  expect_all(scores, {301, 1.0F});
 }
 
 // Products that lie a bit of their 77 above half a unit of binary64 above a tie of the last
@@ -212,7 +205,7 @@ TEST_F(ScoreFloatTest, SecondRoundingDecidesTies) {
     ++found;
     const auto scale =
         std::bit_cast<float>(0x3f800000 | static_cast<std::uint32_t>(factor & 0x7fffff));
-    expect_all({score - 1, score, score + 1, -score}, {127, 174, scale});
+    expect_all({score - 1, score, score + 1, -score}, {301, scale});
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(found, 100U);
