@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace nearkv::emulator {
 
@@ -14,24 +15,36 @@ constexpr std::uint64_t kAllStrobes = ~std::uint64_t{0};
 
 }  // namespace
 
-AxiMemory::AxiMemory(std::span<std::byte> bytes, MemoryTiming timing)
-    : bytes_(bytes), timing_(timing), random_(timing.seed) {}
+AxiMemory::AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
+                     std::unique_ptr<AnswerTimes> times)
+    : bytes_(bytes), timing_(timing), random_(timing.seed), times_(std::move(times)) {}
 
 void AxiMemory::read(const Read& read) {
   ++reads_taken_;
   if (faults_.drop_read != 0 && reads_taken_ == faults_.drop_read) return;
   const std::uint64_t jitter =
       timing_.jitter_cycles == 0 ? 0 : random_() % (timing_.jitter_cycles + 1);
-  reads_.push_back({.read = read, .ready_at = now_ + timing_.latency_cycles + jitter});
+  reads_.push_back(
+      {.read = read, .number = reads_taken_, .ready_at = now_ + timing_.latency_cycles + jitter});
+  if (times_ != nullptr) times_->read(reads_taken_, read.address);
 }
 
-bool AxiMemory::next_beat(ReadBeat* beat) {
+std::deque<AxiMemory::QueuedRead>::iterator AxiMemory::answered_read() {
+  if (times_ != nullptr) {
+    const std::optional<std::uint64_t> number = times_->answered_read();
+    return number ? std::ranges::find(reads_, *number, &QueuedRead::number) : reads_.end();
+  }
   // The oldest of those that are ready. Without jitter none overtakes.
   const auto last =
       timing_.jitter_cycles == 0 && !reads_.empty() ? reads_.begin() + 1 : reads_.end();
   const auto chosen = std::find_if(
       reads_.begin(), last, [this](const QueuedRead& read) { return read.ready_at <= now_; });
-  if (chosen == last) return false;
+  return chosen == last ? reads_.end() : chosen;
+}
+
+bool AxiMemory::next_beat(ReadBeat* beat) {
+  const auto chosen = answered_read();
+  if (chosen == reads_.end()) return false;
   const std::uint64_t address = chosen->read.address;
   beat->id = chosen->read.id;
   beat->poison = faults_.poisoned.contains(address);
@@ -42,17 +55,35 @@ bool AxiMemory::next_beat(ReadBeat* beat) {
 }
 
 void AxiMemory::write(const Write& write) {
-  writes_.push_back({.write = write, .ready_at = now_ + timing_.latency_cycles});
+  ++writes_taken_;
+  writes_.push_back(
+      {.write = write, .number = writes_taken_, .ready_at = now_ + timing_.latency_cycles});
+  if (times_ != nullptr) times_->write(writes_taken_, write.address);
+}
+
+std::deque<AxiMemory::QueuedWrite>::iterator AxiMemory::answered_write() {
+  if (times_ != nullptr) {
+    const std::optional<std::uint64_t> number = times_->answered_write();
+    return number ? std::ranges::find(writes_, *number, &QueuedWrite::number) : writes_.end();
+  }
+  const bool is_ready = !writes_.empty() && writes_.front().ready_at <= now_;
+  return is_ready ? writes_.begin() : writes_.end();
 }
 
 bool AxiMemory::next_answer(Answer* answer) {
-  if (writes_.empty() || writes_.front().ready_at > now_) return false;
-  const Write write = writes_.front().write;
-  writes_.pop_front();
+  const auto chosen = answered_write();
+  if (chosen == writes_.end()) return false;
+  const Write write = chosen->write;
+  writes_.erase(chosen);
   answer->id = write.id;
   answer->error = write.address > bytes_.size() - kBurstBytes;
   if (!answer->error) apply(write);
   return true;
+}
+
+void AxiMemory::advance() {
+  if (times_ != nullptr) times_->advance();
+  ++now_;
 }
 
 void AxiMemory::apply(const Write& write) {

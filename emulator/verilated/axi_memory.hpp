@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
@@ -18,6 +20,25 @@ struct MemoryTiming {
   unsigned latency_cycles = 60;  ///< From a read's address to its first beat, at the least.
   unsigned jitter_cycles = 0;    ///< Added to it, at random up to this much; reads overtake.
   std::uint64_t seed = 1;
+};
+
+/// When memory answers, where MemoryTiming does not say it. Accesses are numbered, reads and writes
+/// each for themselves.
+class AnswerTimes {
+ public:
+  AnswerTimes() = default;
+  AnswerTimes(const AnswerTimes&) = delete;
+  AnswerTimes& operator=(const AnswerTimes&) = delete;
+  virtual ~AnswerTimes() = default;
+
+  [[nodiscard]] virtual bool takes_reads() const = 0;
+  [[nodiscard]] virtual bool takes_writes() const = 0;
+  virtual void read(std::uint64_t number, std::uint64_t address) = 0;
+  virtual void write(std::uint64_t number, std::uint64_t address) = 0;
+  /// Of this cycle, if there is one.
+  virtual std::optional<std::uint64_t> answered_read() = 0;
+  virtual std::optional<std::uint64_t> answered_write() = 0;
+  virtual void advance() = 0;
 };
 
 /// What goes wrong. Addresses are device addresses of bursts.
@@ -53,11 +74,15 @@ class AxiMemory {
     bool error;
   };
 
-  AxiMemory(std::span<std::byte> bytes, MemoryTiming timing);
+  AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
+            std::unique_ptr<AnswerTimes> times = nullptr);
 
   void set_faults(MemoryFaults faults) { faults_ = std::move(faults); }
 
-  [[nodiscard]] bool takes_reads() const { return reads_.size() < kQueuedReads; }
+  [[nodiscard]] bool takes_reads() const {
+    return reads_.size() < kQueuedReads && (times_ == nullptr || times_->takes_reads());
+  }
+  [[nodiscard]] bool takes_writes() const { return times_ == nullptr || times_->takes_writes(); }
   void read(const Read& read);
   void write(const Write& write);
 
@@ -66,19 +91,23 @@ class AxiMemory {
   /// The write that memory has now, if there is one.
   bool next_answer(Answer* answer);
 
-  void advance() { ++now_; }
+  void advance();
 
  private:
   static constexpr std::size_t kQueuedReads = 256;
   struct QueuedRead {
     Read read;
+    std::uint64_t number;
     std::uint64_t ready_at;
   };
   struct QueuedWrite {
     Write write;
+    std::uint64_t number;
     std::uint64_t ready_at;
   };
 
+  [[nodiscard]] std::deque<QueuedRead>::iterator answered_read();
+  [[nodiscard]] std::deque<QueuedWrite>::iterator answered_write();
   void apply(const Write& write);
 
   std::span<std::byte> bytes_;
@@ -86,9 +115,11 @@ class AxiMemory {
   MemoryFaults faults_;
   std::mt19937_64 random_;
   std::uint64_t now_ = 0;
+  std::unique_ptr<AnswerTimes> times_;
   std::deque<QueuedRead> reads_;
   std::deque<QueuedWrite> writes_;
   std::uint64_t reads_taken_ = 0;
+  std::uint64_t writes_taken_ = 0;
 };
 
 }  // namespace nearkv::emulator

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "Vnkv_top_flat.h"
+#include "verilated/dram_times.hpp"
 
 namespace nearkv::emulator {
 
@@ -19,13 +20,13 @@ constexpr std::uint64_t kQuietCycles = 4096;
 
 }  // namespace
 
-VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming timing)
+VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming timing,
+                             const dram::Timing* dram)
     : memory_(std::move(memory)),
-      axi_(memory_->bytes(), timing),
+      axi_(memory_->bytes(), timing,
+           dram == nullptr ? nullptr : std::make_unique<DramTimes>(*dram, timing.latency_cycles)),
       top_(std::make_unique<Vnkv_top_flat>(&context_)) {
   top_->memory_bytes_i = memory_->bytes().size();
-  top_->ar_ready_i = 1;
-  top_->w_ready_i = 1;
   top_->host_r_ready_i = 1;
   top_->host_b_ready_i = 1;
   top_->host_w_strb_i = ~std::uint64_t{0};
@@ -55,6 +56,7 @@ void VerilatedCard::tick() {
     top.b_error_i = answer.error;
   }
   top.ar_ready_i = axi_.takes_reads();
+  top.w_ready_i = axi_.takes_writes();
   if (host_) offer_host_accesses();
   top.clk_i = 0;
   top.eval();

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 
+#include "fabric/dram/timing.hpp"
 #include "support/device_memory.hpp"
 #include "verilated/axi_memory.hpp"
 #include "verilated/host_traffic.hpp"
@@ -24,7 +25,9 @@ namespace nearkv::emulator {
 /// come from two threads.
 class VerilatedCard {
  public:
-  VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming timing);
+  /// With `dram`, memory answers when that does, and timing.latency_cycles is its latency.
+  VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming timing,
+                const dram::Timing* dram = nullptr);
   ~VerilatedCard();
   VerilatedCard(const VerilatedCard&) = delete;
   VerilatedCard& operator=(const VerilatedCard&) = delete;

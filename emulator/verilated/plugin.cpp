@@ -1,4 +1,5 @@
 // The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
+// dram=NAME: memory is DRAM of this kind, and latency what a read of a closed bank takes.
 // host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
 // Faults can be asked for: poison=ADDRESS of a burst in device memory, drop_read=N: the N-th read
 // gets no answer.
@@ -7,13 +8,17 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "fabric/dram/dram.hpp"
 #include "support/device_plugin.hpp"
 #include "verilated/card.hpp"
 
 namespace {
 
+using nearkv::dram::Dram;
+using nearkv::dram::Timing;
 using nearkv::emulator::HostLoad;
 using nearkv::emulator::MemoryFaults;
 using nearkv::emulator::MemoryTiming;
@@ -22,6 +27,7 @@ using nearkv::emulator::VerilatedCard;
 struct Options {
   size_t memory_bytes = nearkv::emulator::kDefaultMemoryBytes;
   MemoryTiming timing;
+  const Timing* dram = nullptr;
   MemoryFaults faults;
   HostLoad host;
 };
@@ -45,6 +51,10 @@ bool parse_option(std::string_view option, Options* options) {
   if (name == "latency") return parse_number(value, &options->timing.latency_cycles);
   if (name == "jitter") return parse_number(value, &options->timing.jitter_cycles);
   if (name == "seed") return parse_number(value, &options->timing.seed);
+  if (name == "dram") {
+    options->dram = nearkv::dram::find_timing(value);
+    return options->dram != nullptr;
+  }
   if (name == "host") return parse_number(value, &options->host.read_percent);
   if (name == "drop_read") return parse_number(value, &options->faults.drop_read);
   if (name == "poison") {
@@ -54,6 +64,22 @@ bool parse_option(std::string_view option, Options* options) {
     return is_number;
   }
   return false;
+}
+
+/// DRAM has its own latency at the least, and no jitter.
+bool is_possible(const Options& options) {
+  return options.dram == nullptr ||
+         (options.timing.jitter_cycles == 0 &&
+          options.timing.latency_cycles >= Dram::least_latency(*options.dram));
+}
+
+std::string dram_names() {
+  std::string names;
+  for (const Timing& timing : nearkv::dram::timings()) {
+    if (!names.empty()) names += '|';
+    names += timing.name;
+  }
+  return names;
 }
 
 std::optional<Options> parse_arguments(std::string_view arguments) {
@@ -74,15 +100,21 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   if (!options) {
     std::snprintf(error, error_bytes,
                   "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), latency=CYCLES, "
-                  "jitter=CYCLES, seed=NUMBER, host=PERCENT, poison=ADDRESS, drop_read=NUMBER, "
-                  "joined by &; not \"%s\"",
-                  arguments);
+                  "jitter=CYCLES, dram=%s, seed=NUMBER, host=PERCENT, "
+                  "poison=ADDRESS, drop_read=NUMBER, joined by &; not \"%s\"",
+                  dram_names().c_str(), arguments);
+    return nullptr;
+  }
+  if (!is_possible(*options)) {
+    std::snprintf(error, error_bytes,
+                  "rtl: dram=%s takes no jitter=, and a latency= of %u cycles or more",
+                  std::string(options->dram->name).c_str(), Dram::least_latency(*options->dram));
     return nullptr;
   }
   auto memory =
       nearkv::emulator::allocate_memory("rtl", options->memory_bytes, {error, error_bytes});
   if (memory == nullptr) return nullptr;
-  auto card = std::make_unique<VerilatedCard>(std::move(memory), options->timing);
+  auto card = std::make_unique<VerilatedCard>(std::move(memory), options->timing, options->dram);
   card->set_faults(options->faults);
   if (options->host.read_percent != 0) {
     options->host.seed = options->timing.seed;

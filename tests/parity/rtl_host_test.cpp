@@ -63,7 +63,8 @@ TEST_P(RtlHostTest, CommandsAndHostSeeTheirOwn) {
 
 INSTANTIATE_TEST_SUITE_P(Loads, RtlHostTest,
                          testing::Values("latency=60&host=25", "latency=60&host=75",
-                                         "latency=7&jitter=90&host=40&seed=3"),
+                                         "latency=7&jitter=90&host=40&seed=3", "dram=ddr5&host=40",
+                                         "dram=ddr4&latency=20&host=25"),
                          [](const auto& test) { return std::to_string(test.index); });
 
 }  // namespace

@@ -1,0 +1,66 @@
+// The engine on memory with the times of DRAM: commands leave the model's bits, and take longer.
+#include "device_pair.hpp"
+#include "support/kv_data.hpp"
+#include "support/page_commands.hpp"
+
+namespace nearkv::test {
+namespace {
+
+class RtlDramTest : public testing::TestWithParam<std::string> {
+ protected:
+  RtlDramTest() : data_(make_kv(Shape::kTopics, 4 * NKV_PAGE_TOKENS, 128, 128, 5)) {
+    model_.allocate(4096);
+  }
+
+  /// The command's cycles.
+  template <typename Command>
+  std::uint64_t expect_same(BenchDevice* engine, const Command& command) {
+    std::ranges::copy(model_.allocated(), engine->window().begin());
+    const nkv_completion done = engine->run(command);
+    EXPECT_EQ(describe(done), describe(model_.run(command)));
+    EXPECT_TRUE(
+        std::ranges::equal(model_.allocated(), engine->window().first(model_.allocated().size())));
+    return done.ticks;
+  }
+
+  KvData data_;
+  BenchDevice model_{"model:?memory=4MiB"};
+};
+
+TEST_P(RtlDramTest, BitsAreTheModelsAndRefreshesCost) {
+  BenchDevice fixed("rtl:?memory=4MiB&latency=60");
+  BenchDevice engine("rtl:?memory=4MiB&latency=60&dram=" + GetParam());
+  StoredList list;
+  const auto command =
+      append_command(&model_, data_, NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4, 1, &list);
+  expect_same(&engine, command);
+  const std::vector<std::uint16_t> queries = make_queries(data_, 3, 3.0, 6);
+  expect_same(&engine, topk_command(&model_, list, queries, 16, NKV_SELECT_CERTIFIED));
+  expect_same(&engine, attend_command(&model_, list, queries));
+  const nkv_pages_command scrub = pages_command(list, NKV_OPCODE_SCRUB);
+  const std::uint64_t cycles = expect_same(&engine, scrub);
+  const std::uint64_t fixed_cycles = expect_same(&fixed, scrub);
+  EXPECT_GT(cycles, fixed_cycles);
+  EXPECT_LT(cycles, fixed_cycles * 3 / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RtlDramTest,
+                         testing::Values("ddr4", "ddr5", "ddr5_same_bank", "hbm2e"),
+                         [](const auto& test) { return test.param; });
+
+void expect_refused(const std::string& options, const std::string& reason_part) {
+  SCOPED_TRACE(options);
+  std::unique_ptr<Device> device;
+  std::string reason;
+  EXPECT_NE(open_device("rtl:?" + options, &device, &reason), Status::kOk);
+  EXPECT_NE(reason.find(reason_part), std::string::npos) << reason;
+}
+
+TEST(RtlDramOptionsTest, WhatCannotBeIsRefused) {
+  expect_refused("dram=ddr6", "dram=ddr4|ddr5|ddr5_same_bank|hbm2e");
+  expect_refused("dram=ddr5&jitter=4", "dram=ddr5 takes no jitter=");
+  expect_refused("dram=ddr5&latency=14", "latency= of 15 cycles or more");
+}
+
+}  // namespace
+}  // namespace nearkv::test
