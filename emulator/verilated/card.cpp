@@ -44,6 +44,7 @@ void VerilatedCard::tick() {
   AxiMemory::ReadBeat beat{};
   top.r_valid_i = axi_.next_beat(&beat);
   if (top.r_valid_i) {
+    note("beat", beat.id);
     top.r_id_i = beat.id;
     top.r_poison_i = beat.poison;
     top.r_error_i = beat.error;
@@ -52,6 +53,7 @@ void VerilatedCard::tick() {
   AxiMemory::Answer answer{};
   top.b_valid_i = axi_.next_answer(&answer);
   if (top.b_valid_i) {
+    note("answer", answer.id);
     top.b_id_i = answer.id;
     top.b_error_i = answer.error;
   }
@@ -63,10 +65,12 @@ void VerilatedCard::tick() {
   if (host_) take_host_answers();
   const bool reads = top.ar_valid_o && top.ar_ready_i;
   if (reads) {
+    note("read", top.ar_id_o, top.ar_addr_o);
     axi_.read({.id = top.ar_id_o, .address = top.ar_addr_o});
   }
   const bool writes = top.w_valid_o && top.w_ready_i;
   if (writes) {
+    note("write", top.w_id_o, top.w_addr_o);
     AxiMemory::Write write{
         .id = top.w_id_o, .address = top.w_addr_o, .strobes = top.w_strb_o, .data = {}};
     std::copy_n(top.w_data_o.data(), write.data.size(), write.data.begin());
@@ -77,7 +81,14 @@ void VerilatedCard::tick() {
   axi_.advance();
   const bool is_quiet = !reads && !writes && !top.r_valid_i && !top.b_valid_i;
   quiet_cycles_ = is_quiet ? quiet_cycles_ + 1 : 0;
-  posted_ += static_cast<unsigned>(std::popcount(unsigned{top.posted_o}));
+  const auto posted = static_cast<unsigned>(std::popcount(unsigned{top.posted_o}));
+  if (posted != 0) note("posted", posted);
+  posted_ += posted;
+  if (trace_) trace_->advance();
+}
+
+void VerilatedCard::note(const char* event, std::uint64_t first, std::uint64_t second) {
+  if (trace_) trace_->note(event, first, second);
 }
 
 void VerilatedCard::offer_host_accesses() {
@@ -127,6 +138,7 @@ std::uint64_t VerilatedCard::read_csr(std::uint32_t offset) {
 
 void VerilatedCard::write_csr(std::uint32_t offset, std::uint64_t value) {
   const std::scoped_lock lock(mutex_);
+  note("csr", offset, value);
   access(true, offset, value);
   for (unsigned i = 0; i < kSettleCycles; ++i) tick();
   quiet_cycles_ = 0;
@@ -158,6 +170,11 @@ void VerilatedCard::set_faults(MemoryFaults faults) {
 void VerilatedCard::add_host_traffic(HostLoad load) {
   const std::scoped_lock lock(mutex_);
   host_.emplace(memory_->bytes(), load);
+}
+
+bool VerilatedCard::trace(const std::string& path) {
+  const std::scoped_lock lock(mutex_);
+  return trace_.emplace(path).is_open();
 }
 
 }  // namespace nearkv::emulator

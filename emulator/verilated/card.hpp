@@ -11,9 +11,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "fabric/dram/timing.hpp"
 #include "support/device_memory.hpp"
+#include "verilated/access_trace.hpp"
 #include "verilated/axi_memory.hpp"
 #include "verilated/host_traffic.hpp"
 
@@ -45,17 +47,21 @@ class VerilatedCard {
   void set_faults(MemoryFaults faults);
   /// From now on the host accesses memory beside the engine; see HostTraffic for where.
   void add_host_traffic(HostLoad load);
+  /// From now on the card's accesses are written down; false if the file cannot be written.
+  [[nodiscard]] bool trace(const std::string& path);
 
  private:
   void tick();
   void offer_host_accesses();
   void take_host_answers();
+  void note(const char* event, std::uint64_t first, std::uint64_t second = 0);
   void access(bool writes, std::uint32_t offset, std::uint64_t value);
 
   std::mutex mutex_;
   std::unique_ptr<DeviceMemory> memory_;
   AxiMemory axi_;
   std::optional<HostTraffic> host_;
+  std::optional<AccessTrace> trace_;
   VerilatedContext context_;
   std::unique_ptr<Vnkv_top_flat> top_;
   std::uint64_t quiet_cycles_ = 0;  // Since memory was last used.

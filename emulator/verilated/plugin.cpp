@@ -1,5 +1,6 @@
 // The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
 // dram=NAME: memory is DRAM of this kind, and latency what a read of a closed bank takes.
+// trace=PATH: accesses by cycle (see AccessTrace).
 // host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
 // Faults can be asked for: poison=ADDRESS of a burst in device memory, drop_read=N: the N-th read
 // gets no answer.
@@ -30,6 +31,7 @@ struct Options {
   const Timing* dram = nullptr;
   MemoryFaults faults;
   HostLoad host;
+  std::string trace;
 };
 
 template <typename Number>
@@ -57,6 +59,10 @@ bool parse_option(std::string_view option, Options* options) {
   }
   if (name == "host") return parse_number(value, &options->host.read_percent);
   if (name == "drop_read") return parse_number(value, &options->faults.drop_read);
+  if (name == "trace") {
+    options->trace = value;
+    return !value.empty();
+  }
   if (name == "poison") {
     std::uint64_t address = 0;
     const bool is_number = parse_number(value, &address);
@@ -100,7 +106,7 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   if (!options) {
     std::snprintf(error, error_bytes,
                   "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), latency=CYCLES, "
-                  "jitter=CYCLES, dram=%s, seed=NUMBER, host=PERCENT, "
+                  "jitter=CYCLES, dram=%s, seed=NUMBER, host=PERCENT, trace=FILE, "
                   "poison=ADDRESS, drop_read=NUMBER, joined by &; not \"%s\"",
                   dram_names().c_str(), arguments);
     return nullptr;
@@ -119,6 +125,10 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   if (options->host.read_percent != 0) {
     options->host.seed = options->timing.seed;
     card->add_host_traffic(options->host);
+  }
+  if (!options->trace.empty() && !card->trace(options->trace)) {
+    std::snprintf(error, error_bytes, "rtl: cannot write %s", options->trace.c_str());
+    return nullptr;
   }
   return card.release();
 }

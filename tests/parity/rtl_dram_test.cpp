@@ -1,7 +1,12 @@
-// The engine on memory with the times of DRAM: commands leave the model's bits, and take longer.
+// The engine on memory with the times of DRAM: commands leave the model's bits, take longer, and
+// are seen in the trace.
+#include <fstream>
+#include <map>
+
 #include "device_pair.hpp"
 #include "support/kv_data.hpp"
 #include "support/page_commands.hpp"
+#include "support/temporary_file.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -60,6 +65,39 @@ TEST(RtlDramOptionsTest, WhatCannotBeIsRefused) {
   expect_refused("dram=ddr6", "dram=ddr4|ddr5|ddr5_same_bank|hbm2e");
   expect_refused("dram=ddr5&jitter=4", "dram=ddr5 takes no jitter=");
   expect_refused("dram=ddr5&latency=14", "latency= of 15 cycles or more");
+  expect_refused("trace=/nowhere/file", "cannot write /nowhere/file");
+  expect_refused("trace=", "not \"?trace=\"");
+}
+
+TEST(RtlTraceTest, EveryAccessIsSeenAndAnswered) {
+  const TemporaryFile file("trace");
+  {
+    BenchDevice engine("rtl:?memory=4MiB&latency=60&trace=" + file.path().string());
+    engine.allocate(4096);
+    const KvData data = make_kv(Shape::kTopics, NKV_PAGE_TOKENS, 64, 64, 5);
+    const StoredList list = append(&engine, data);
+    engine.run(pages_command(list, NKV_OPCODE_SCRUB));
+  }
+  std::ifstream trace(file.path());
+  std::map<std::string, std::uint64_t> counts;
+  std::map<std::uint64_t, std::uint64_t> read_at;
+  std::uint64_t cycle = 0;
+  std::string event;
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  while (trace >> cycle >> event >> first >> second) {
+    ++counts[event];
+    if (event == "read") read_at[first] = cycle;
+    if (event == "beat") {
+      EXPECT_EQ(cycle - read_at.at(first), 60U);
+    }
+  }
+  EXPECT_EQ(counts["posted"], 2U);
+  EXPECT_EQ(counts["read"], counts["beat"]);
+  EXPECT_EQ(counts["write"], counts["answer"]);
+  EXPECT_GT(counts["read"], 100U);
+  EXPECT_GT(counts["write"], 100U);
+  EXPECT_GT(counts["csr"], 4U);
 }
 
 }  // namespace
