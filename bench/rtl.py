@@ -1,4 +1,8 @@
-"""Cycles of commands on the Verilated engine, beside their bursts and the committed cycles."""
+"""Cycles of commands on the Verilated engine, beside their bursts and the committed cycles.
+
+With memory that takes 60 cycles (raw, delta4, host), or as long as DRAM does (ddr5, ddr4), there
+beside what a sequential stream of as many bursts takes on it.
+"""
 
 import json
 from collections.abc import Iterator
@@ -14,6 +18,9 @@ _BASELINE = Path(__file__).parent / "baselines" / "rtl.json"
 # Streams move at least 0.95 of a burst per cycle; selections take at most 1.15 of their bursts.
 _STREAM = Goal("<=", 1 / 0.95, of="ratio")
 _SELECTION = Goal("<=", 1.15, of="ratio")
+# Where refreshes fall depends on all that came before: so much more is no regression there.
+_DRAM_SLACK = 0.01
+_DRAM = ("ddr5/", "ddr4/")
 _GOALS = {
     "scrub": _STREAM,
     "topk_full": _STREAM,
@@ -29,33 +36,44 @@ def run(context: Context) -> Iterator[Result]:
     context.progress("simulating")
     arguments = ("--tokens", "1024") if context.tiny else ()
     rows = Programs(context).run("rtl", *arguments)["results"]
+    cycles = {row["name"]: row["cycles"] for row in rows}
     for row in rows:
-        yield _result(row)
+        yield _result(row, fixed_latency=cycles)
     if not context.tiny:
-        _hold_to_baseline({row["name"]: row["cycles"] for row in rows})
+        _hold_to_baseline(cycles)
 
 
-def _result(row: dict[str, Any]) -> Result:
-    bursts = row["bursts"]
-    extra = {"simulated_cycles_per_s": round(row["cycles"] / row["seconds"])}
-    extra |= {key: row[key] for key in ("host_p50", "host_p99") if key in row}
-    measured = row["name"].startswith(("raw/", "delta4/"))
+def _result(row: dict[str, Any], fixed_latency: dict[str, int]) -> Result:
+    kind, _, command = row["name"].partition("/")
+    extra = {key: row[key] for key in ("host_p50", "host_p99") if key in row}
+    if "seconds" in row:
+        extra["simulated_cycles_per_s"] = round(row["cycles"] / row["seconds"])
+    peer, peer_value = ("bursts", row["bursts"]) if row["bursts"] else (None, None)
+    if "dram_cycles" in row:
+        peer, peer_value = f"the same bursts in sequence on {kind}", row["dram_cycles"]
+        extra |= {"bursts": row["bursts"], "fixed_latency": fixed_latency[f"raw/{command}"]}
     return Result(
         name=f"rtl/{row['name']}",
         value=row["cycles"],
         unit="cycles",
-        peer="bursts" if bursts else None,
-        peer_value=bursts if bursts else None,
-        goal=_GOALS[row["name"].split("/")[1]] if measured else None,
+        peer=peer,
+        peer_value=peer_value,
+        goal=_GOALS.get(command) if kind in ("raw", "delta4") else None,
         device="rtl:",
         extra=extra,
     )
 
 
+def _most(name: str, baseline: int) -> int:
+    return round(baseline * (1 + _DRAM_SLACK)) if name.startswith(_DRAM) else baseline
+
+
 def _hold_to_baseline(cycles: dict[str, int]) -> None:
     """Cycles are exact: more than the baseline's are a regression, fewer are to be committed."""
     baseline = json.loads(_BASELINE.read_text(encoding="utf-8"))
-    slower = [name for name, count in cycles.items() if count > baseline.get(name, count)]
+    slower = [
+        name for name, count in cycles.items() if count > _most(name, baseline.get(name, count))
+    ]
     if slower:
         told = ", ".join(f"{name}: {cycles[name]}, was {baseline[name]}" for name in slower)
         raise RuntimeError(f"more cycles than {_BASELINE.name} has: {told}")

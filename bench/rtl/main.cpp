@@ -3,17 +3,25 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <span>
+#include <utility>
+#include <vector>
 
+#include "access_latencies.hpp"
 #include "copy/rounds.hpp"
+#include "fabric/dram/dram.hpp"
 #include "support/bench_device.hpp"
 #include "support/page_commands.hpp"
+#include "support/temporary_file.hpp"
 #include "verilated/host_traffic.hpp"
 
 namespace nearkv {
 namespace {
 
+using bench::AccessLatencies;
+using bench::AddressRange;
 using emulator::HostRecord;
 using test::BenchDevice;
 using test::StoredList;
@@ -21,6 +29,7 @@ using test::StoredList;
 struct Options {
   std::string device = "rtl:?memory=64MiB&latency=60";
   std::uint32_t tokens = 32768;
+  std::vector<std::string> only;
   std::string json;
 };
 
@@ -31,12 +40,15 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 /// A list on the engine, and how long it took to build it.
 struct Bench {
   BenchDevice engine;
+  std::uint8_t form;
   test::KvData data;
   StoredList list;
   double append_seconds = 0;
 
-  Bench(const std::string& uri, std::uint32_t tokens, std::uint8_t form)
-      : engine(uri), data(test::make_kv(test::Shape::kTopics, tokens, 128, 128, 7)) {
+  Bench(const std::string& uri, std::uint32_t tokens, std::uint8_t row_form)
+      : engine(uri),
+        form(row_form),
+        data(test::make_kv(test::Shape::kTopics, tokens, 128, 128, 7)) {
     engine.allocate(4096);  // So that address 0 is no page.
     const auto begin = std::chrono::steady_clock::now();
     list = test::append(&engine, data, form, form);
@@ -58,8 +70,28 @@ struct Bench {
   }
 };
 
+/// What DRAM takes to give so many bursts in sequence, as fast as the port can ask.
+std::uint64_t stream_cycles(const dram::Timing& timing, std::uint64_t bursts) {
+  dram::Dram memory(timing, dram::Dram::least_latency(timing));
+  std::uint64_t asked = 0;
+  std::uint64_t cycles = 0;
+  for (std::uint64_t answered = 0; answered < bursts; ++cycles) {
+    if (asked < bursts && memory.takes_reads()) {
+      memory.read(asked, asked * dram::kLineBytes);
+      ++asked;
+    }
+    memory.advance();
+    if (memory.answered_read()) ++answered;
+  }
+  return cycles;
+}
+
 class Table {
  public:
+  /// Rows from now on also tell what a sequential stream of their bursts takes on this DRAM, unless
+  /// it is null.
+  void set_dram(const dram::Timing* dram) { dram_ = dram; }
+
   /// `bursts`: what the command reads, where its completion does not count it.
   template <typename Command>
   void measure(const std::string& name, Bench& bench, const Command& command,
@@ -69,10 +101,23 @@ class Table {
     bursts += std::uint64_t{done.stream_bursts} + done.refine_bursts + done.exact_bursts +
               done.value_bursts;
     add(name, done, bursts, seconds_since(begin));
+    if (dram_ != nullptr && !failed_) add_stream(stream_cycles(*dram_, bursts));
   }
 
   void measure_append(const std::string& name, const Bench& bench) {
     add(name, bench.list.completion, bench.append_bursts(), bench.append_seconds);
+  }
+
+  /// That a command which gives no row did what it should.
+  void check(const std::string& name, const nkv_completion& done) {
+    if (done.status == NKV_STATUS_OK) return;
+    std::cerr << name << ": " << nkv_status_message(done.status) << '\n';
+    failed_ = true;
+  }
+
+  void add_latency(const std::string& name, std::uint64_t cycles) {
+    std::printf("%-34s %9llu cycles\n", name.c_str(), static_cast<unsigned long long>(cycles));
+    results_.push_back({{"name", name}, {"cycles", cycles}, {"bursts", 0}});
   }
 
   /// Adds the host's latencies to the last row.
@@ -101,13 +146,18 @@ class Table {
     return static_cast<unsigned>(host.cycles.size());
   }
 
+  void add_stream(std::uint64_t cycles) {
+    nlohmann::json& row = results_.back();
+    std::printf("%-34s %5.3f of the %llu cycles of a stream\n", "",
+                row["cycles"].get<double>() / static_cast<double>(cycles),
+                static_cast<unsigned long long>(cycles));
+    row["dram_cycles"] = cycles;
+  }
+
   void add(const std::string& name, const nkv_completion& done, std::uint64_t bursts,
            double seconds) {
-    if (done.status != NKV_STATUS_OK) {
-      std::cerr << name << ": " << nkv_status_message(done.status) << '\n';
-      failed_ = true;
-      return;
-    }
+    check(name, done);
+    if (failed_) return;
     const std::uint64_t cycles = done.ticks;
     std::printf(
         "%-34s %9llu cycles %9llu bursts  %5.3f cycles/burst  %7.0f k cycles/s\n", name.c_str(),
@@ -120,37 +170,46 @@ class Table {
   }
 
   nlohmann::json results_ = nlohmann::json::array();
+  const dram::Timing* dram_ = nullptr;
   bool failed_ = false;
 };
 
-void measure_form(const Options& options, std::uint8_t form, const std::string& name,
-                  Table* table) {
-  constexpr std::uint16_t kTopK = 256;
-  Bench bench(options.device, options.tokens, form);
-  table->measure_append(name + "/append", bench);
-  const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
+/// Calls run(name, command) with every command that reads the list of `bench`.
+template <typename Run>
+void for_each_command(Bench* bench, std::uint16_t top_k, const Run& run) {
+  const std::vector<std::uint16_t> queries = test::make_queries(bench->data, 8, 3.0, 11);
   nkv_topk_command topk =
-      test::topk_command(&bench.engine, bench.list, queries, kTopK, NKV_SELECT_FULL);
-  table->measure(name + "/topk_full", bench, topk);
+      test::topk_command(&bench->engine, bench->list, queries, top_k, NKV_SELECT_FULL);
+  run("topk_full", topk);
   topk.mode = NKV_SELECT_CERTIFIED;
-  table->measure(name + "/topk_certified", bench, topk);
+  run("topk_certified", topk);
   topk.mode = NKV_SELECT_STATISTICAL;
   topk.planes = 2;
-  table->measure(name + "/topk_statistical", bench, topk);
-  if (form == NKV_ROW_FORM_RAW) {
+  run("topk_statistical", topk);
+  if (bench->form == NKV_ROW_FORM_RAW) {
     const std::vector<float> weights{0.5F, -0.25F, 1, 0.75F, -0.5F, 0.25F, 1, 0.125F};
     topk.mode = NKV_SELECT_INDEXER;
-    topk.weights = bench.engine.store(std::span<const float>(weights));
-    table->measure(name + "/topk_indexer", bench, topk);
+    topk.weights = bench->engine.store(std::span<const float>(weights));
+    run("topk_indexer", topk);
   }
-  nkv_attend_command attend = test::attend_command(&bench.engine, bench.list, queries);
-  table->measure(name + "/attend_dense", bench, attend);
+  nkv_attend_command attend = test::attend_command(&bench->engine, bench->list, queries);
+  run("attend_dense", attend);
   attend.mode = NKV_ATTEND_MODE_TAIL;
-  attend.top_k = 64;
-  table->measure(name + "/attend_tail", bench, attend);
-  const std::uint64_t page_bursts = bench.list.page_bytes / NKV_BURST_BYTES;
-  table->measure(name + "/scrub", bench, test::pages_command(bench.list, NKV_OPCODE_SCRUB),
-                 page_bursts * bench.list.pages());
+  attend.top_k = top_k / 4;
+  run("attend_tail", attend);
+  run("scrub", test::pages_command(bench->list, NKV_OPCODE_SCRUB));
+}
+
+void measure_form(const std::string& device, std::uint32_t tokens, std::uint8_t form,
+                  const std::string& name, Table* table) {
+  Bench bench(device, tokens, form);
+  table->measure_append(name + "/append", bench);
+  const std::uint64_t list_bursts = bench.list.page_bytes / NKV_BURST_BYTES * bench.list.pages();
+  for_each_command(&bench, 256, [&](const std::string& command_name, const auto& command) {
+    // SCRUB's completion does not count what it reads.
+    table->measure(name + "/" + command_name, bench, command,
+                   command_name == "scrub" ? list_bursts : 0);
+  });
 }
 
 /// A search while the host reads in so many of 100 cycles.
@@ -164,27 +223,93 @@ void measure_beside_host(const Options& options, unsigned percent, Table* table)
   if (!table->failed()) table->add_host(name, bench.host());
 }
 
+/// On memory with the times of DRAM.
+void measure_dram(const Options& options, const std::string& name, Table* table) {
+  table->set_dram(dram::find_timing(name));
+  measure_form(options.device + "&dram=" + name, options.tokens, NKV_ROW_FORM_RAW, name, table);
+  table->set_dram(nullptr);
+}
+
+AddressRange pages_of(Bench& bench, std::uint64_t window) {
+  std::vector<std::uint64_t> begins;
+  for (std::size_t i = 0; i < bench.list.pages(); ++i) {
+    const auto& entry = bench.engine.at<nkv_page_entry>(bench.list.page_list)[i];
+    begins.push_back(window + std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES);
+  }
+  const auto [first, last] = std::ranges::minmax(begins);
+  return {.begin = first, .end = last + bench.list.page_bytes};
+}
+
+/// What commands over few pages wait for before their data come and after.
+void measure_latencies(const Options& options, Table* table) {
+  const test::TemporaryFile trace("rtl_bench");
+  std::vector<std::string> names;
+  AddressRange window{};
+  AddressRange pages{};
+  {
+    Bench bench(options.device + "&trace=" + trace.path().string(), 256, NKV_ROW_FORM_RAW);
+    names.emplace_back("append");
+    const std::size_t memory_bytes = bench.engine.device().memory().size();
+    window = {.begin = memory_bytes - bench.engine.window().size(), .end = memory_bytes};
+    pages = pages_of(bench, window.begin);
+    const auto run = [&](const std::string& name, const auto& command) {
+      table->check(name, bench.engine.run(command));
+      names.push_back(name);
+    };
+    run("nop", nkv_append_command{});
+    for_each_command(&bench, 16, run);
+    run("erase", test::pages_command(bench.list, NKV_OPCODE_ERASE));
+  }
+  const std::vector<AccessLatencies> latencies =
+      bench::access_latencies(trace.path(), window, pages);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string name = "latency/" + names[i];
+    const AccessLatencies& latency = latencies.at(i);
+    if (latency.first_read) table->add_latency(name + "/first_read", *latency.first_read);
+    if (latency.first_page) table->add_latency(name + "/first_page", *latency.first_page);
+    table->add_latency(name + "/completion", latency.completion);
+  }
+}
+
+void measure_small(const Options& options, Table* table) {
+  Bench small(options.device, 256, NKV_ROW_FORM_RAW);
+  table->measure("nop", small, nkv_append_command{});
+  const std::vector<std::uint16_t> queries = test::make_queries(small.data, 8, 3.0, 11);
+  table->measure("small/topk_certified", small,
+                 test::topk_command(&small.engine, small.list, queries, 16, NKV_SELECT_CERTIFIED));
+  table->measure("small/attend_dense", small,
+                 test::attend_command(&small.engine, small.list, queries));
+}
+
 int run(int argc, char** argv) {
   Options options;
   CLI::App app{"Cycles of commands on the Verilated engine, beside the bursts that they read."};
   app.add_option("--device", options.device, "An rtl: URI")->capture_default_str();
   app.add_option("--tokens", options.tokens, "Tokens of a list")->capture_default_str();
+  app.add_option("--only", options.only,
+                 "Groups of rows: small, raw, delta4, ddr5, ddr4, latency, host_25, host_50");
   app.add_option("--json", options.json, "Where to write the results");
   CLI11_PARSE(app, argc, argv);
   Table table;
-  {
-    Bench small(options.device, 256, NKV_ROW_FORM_RAW);
-    table.measure("nop", small, nkv_append_command{});
-    const std::vector<std::uint16_t> queries = test::make_queries(small.data, 8, 3.0, 11);
-    table.measure("small/topk_certified", small,
-                  test::topk_command(&small.engine, small.list, queries, 16, NKV_SELECT_CERTIFIED));
-    table.measure("small/attend_dense", small,
-                  test::attend_command(&small.engine, small.list, queries));
+  const std::vector<std::pair<std::string, std::function<void()>>> groups{
+      {"small", [&] { measure_small(options, &table); }},
+      {"raw",
+       [&] { measure_form(options.device, options.tokens, NKV_ROW_FORM_RAW, "raw", &table); }},
+      {"delta4",
+       [&] {
+         measure_form(options.device, options.tokens, NKV_ROW_FORM_DELTA4, "delta4", &table);
+       }},
+      {"ddr5", [&] { measure_dram(options, "ddr5", &table); }},
+      {"ddr4", [&] { measure_dram(options, "ddr4", &table); }},
+      {"latency", [&] { measure_latencies(options, &table); }},
+      {"host_25", [&] { measure_beside_host(options, 25, &table); }},
+      {"host_50", [&] { measure_beside_host(options, 50, &table); }},
+  };
+  for (const auto& [name, measure] : groups) {
+    if (options.only.empty() || std::ranges::find(options.only, name) != options.only.end()) {
+      measure();
+    }
   }
-  measure_form(options, NKV_ROW_FORM_RAW, "raw", &table);
-  measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table);
-  measure_beside_host(options, 25, &table);
-  measure_beside_host(options, 50, &table);
   const int status = bench::save_results(options.json, table.results());
   return table.failed() ? 1 : status;
 }
