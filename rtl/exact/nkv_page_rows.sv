@@ -1,5 +1,6 @@
-// Rows of an array that streams by, page after page, as words of integers: describes the wanted rows of
-// each page to nkv_row_decode, and keeps its format and its banks of channel exponents in order.
+// Rows of an array that streams by, page after page, as words of integers, or of their elements: describes
+// the wanted rows of each page to nkv_row_decode or nkv_row_elements, and keeps its format and its banks
+// of channel exponents in order.
 //
 // A page says which of its rows come and how they are stored, before their bursts; a page of another
 // format waits until the rows before it are through. A page's exponents come before its rows. Words
@@ -10,6 +11,7 @@ module nkv_page_rows
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
 #(
+  parameter bit Elements = 1'b0,               // Words hold patterns of the rows' type.
   localparam int unsigned TokenBits = $clog2(PageTokens)
 ) (
   input  logic               clk_i,
@@ -97,37 +99,76 @@ module nkv_page_rows
     end
   end
 
-  nkv_row_decode #(
-    .TagBits(TokenBits + 1)
-  ) u_decode (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .format_i         (format_q),
-    .exponents_valid_i(exponents_taken),
-    .exponents_bank_i (arriving_bank_q),
-    .exponents_burst_i(!first_i),
-    .exponents_i      (burst_i),
-    .row_valid_i      (row_valid),
-    .row_ready_o      (row_ready),
-    .row_tag_i        ({row_last, row}),
-    .row_last_i       (1'b0),
-    .row_bank_i       (used_bank_q),
-    .row_start_i      (row_start),
-    .row_shared_i     (row_shared),
-    .burst_valid_i    (rows_valid_i),
-    .burst_ready_o    (rows_ready_o),
-    .burst_i,
-    .issue_i,
-    .wants_o,
-    .issued_last_o,
-    .word_valid_o,
-    .word_tag_o,
-    .word_index_o,
-    .word_last_o,
-    .word_pass_last_o (unused_pass_last),
-    .word_o,
-    .idle_o           (decoder_idle)
-  );
+  if (Elements) begin : gen_elements
+    logic [15:0] element[ExactLanes];
+    nkv_row_elements #(
+      .TagBits(TokenBits + 1)
+    ) u_elements (
+      .clk_i,
+      .rst_ni,
+      .clear_i,
+      .format_i         (format_q),
+      .exponents_valid_i(exponents_taken),
+      .exponents_bank_i (arriving_bank_q),
+      .exponents_burst_i(!first_i),
+      .exponents_i      (burst_i),
+      .row_valid_i      (row_valid),
+      .row_ready_o      (row_ready),
+      .row_tag_i        ({row_last, row}),
+      .row_last_i       (1'b0),
+      .row_bank_i       (used_bank_q),
+      .row_start_i      (row_start),
+      .row_shared_i     (row_shared),
+      .burst_valid_i    (rows_valid_i),
+      .burst_ready_o    (rows_ready_o),
+      .burst_i,
+      .issue_i,
+      .wants_o,
+      .issued_last_o,
+      .word_valid_o,
+      .word_tag_o,
+      .word_index_o,
+      .word_last_o,
+      .word_pass_last_o (unused_pass_last),
+      .word_o           (element),
+      .idle_o           (decoder_idle)
+    );
+    always_comb begin
+      for (int unsigned i = 0; i < ExactLanes; i++) word_o[i] = key_t'(element[i]);
+    end
+  end else begin : gen_integers
+    nkv_row_decode #(
+      .TagBits(TokenBits + 1)
+    ) u_decode (
+      .clk_i,
+      .rst_ni,
+      .clear_i,
+      .format_i         (format_q),
+      .exponents_valid_i(exponents_taken),
+      .exponents_bank_i (arriving_bank_q),
+      .exponents_burst_i(!first_i),
+      .exponents_i      (burst_i),
+      .row_valid_i      (row_valid),
+      .row_ready_o      (row_ready),
+      .row_tag_i        ({row_last, row}),
+      .row_last_i       (1'b0),
+      .row_bank_i       (used_bank_q),
+      .row_start_i      (row_start),
+      .row_shared_i     (row_shared),
+      .burst_valid_i    (rows_valid_i),
+      .burst_ready_o    (rows_ready_o),
+      .burst_i,
+      .issue_i,
+      .wants_o,
+      .issued_last_o,
+      .word_valid_o,
+      .word_tag_o,
+      .word_index_o,
+      .word_last_o,
+      .word_pass_last_o (unused_pass_last),
+      .word_o,
+      .idle_o           (decoder_idle)
+    );
+  end
 
 endmodule
