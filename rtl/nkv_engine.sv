@@ -262,6 +262,7 @@ module nkv_engine
   logic           header_ready;
   logic           erase_valid, erase_ready;
   write_request_t erase_write;
+  page_record_t   unused_record;
 
   nkv_page_pass u_pass (
     .clk_i,
@@ -283,6 +284,7 @@ module nkv_engine
     .body_valid_o   (body_valid),
     .body_ready_i   (is_maintenance || attention_body_ready),
     .body_o         (body),
+    .record_o       (unused_record),
     .request_valid_o(pass_request_valid),
     .request_ready_i(pass_request_ready),
     .request_o      (pass_request),

@@ -78,7 +78,8 @@ package nkv_pkg;
     SinkQuery,   // Query rows.
     SinkHeader,  // Page headers.
     SinkArray,   // Arrays of pages.
-    SinkRows     // Source rows of APPEND.
+    SinkRows,    // Source rows of APPEND.
+    SinkIds      // Token ids of GATHER.
   } sink_e;
 
   // What travels with a read and comes back with each of its bursts.
@@ -167,6 +168,15 @@ package nkv_pkg;
     return 4'((32'(head_dim) << granule_log2(head_dim)) / BurstBits);
   endfunction
 
+  // What makes a header one is written last: its first bytes, the same for all pages but for the flags.
+  localparam int unsigned HeaderWordBytes = 8;
+  typedef logic [8*HeaderWordBytes-1:0] header_word_t;
+  function automatic header_word_t header_word(logic [7:0] flags);
+    return {flags, PageStateClosed, PageVersion, PageMagic};
+  endfunction
+  // The bytes of a header's first burst behind them.
+  localparam logic [BurstBytes-1:0] HeaderRest = {BurstBytes{1'b1}} << HeaderWordBytes;
+
   // A page's place in the list of its command, and in the part of it that is on chip.
   typedef logic [$clog2(MaxTokens)-1:0] list_index_t;
   typedef logic [PageIndexBits-1:0] page_index_t;
@@ -185,6 +195,8 @@ package nkv_pkg;
     logic        keys;          // `head_dim` must fit,
     logic        values;        // `value_dim` too, and all pages store values or none does.
     logic        raw_keys;      // Keys must be RAW.
+    logic        alike;         // All pages are of the first one's type and sizes, and fit this build.
+    logic        any_values;    // There are channels of values.
     logic [15:0] head_dim;
     logic [15:0] value_dim;
   } demand_t;
@@ -219,8 +231,11 @@ package nkv_pkg;
   typedef struct packed {
     logic [PageArrayCount-1:0] whole;       // Arrays, ascending, each verified.
     logic                      compressed;  // Of compressed pages the payload instead.
+    logic                      padding;     // After the arrays, what follows them to the page's end.
     logic                      rows;        // After the arrays, the key rows of the visit's tokens,
     logic                      value_rows;  // their value rows, and sums where they count.
+    logic                      of_values;   // Rows are of values only; what a page that stores none
+                                            // would have of values is read of its keys instead.
     logic                      scan;        // Instead: digests, and planes a page later.
     logic [2:0]                planes;      // That a scan reads.
   } plan_t;

@@ -387,6 +387,8 @@ module nkv_attend
           keys: 1'b1,
           values: 1'b1,
           raw_keys: 1'b0,
+          alike: 1'b0,
+          any_values: 1'b0,
           head_dim: command_i.head_dim,
           value_dim: command_i.value_dim
       },

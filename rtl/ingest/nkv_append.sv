@@ -44,7 +44,6 @@ module nkv_append
   input  logic            writes_done_i    // Memory has all that was accepted.
 );
 
-  localparam int unsigned HeaderWord = 64;  // Bits of a header that make it one.
   localparam int unsigned EntriesPerBurst = BurstBytes / PageEntryBytes;
 
   typedef enum logic [3:0] {
@@ -208,7 +207,6 @@ module nkv_append
   // ---- Writes ----
   wire [63:0] place = 64'(entry_i.page) * PageGrainBytes;
   wire [63:0] entry_place = command_i.page_list + 64'(index_q) * PageEntryBytes;
-  wire [HeaderWord-1:0] header_word = {shape.flags, PageStateClosed, PageVersion, PageMagic};
 
   always_comb begin
     write_valid_o = builds ? page_write_valid : state_q == StWrite;
@@ -216,8 +214,8 @@ module nkv_append
     if (!builds) begin
       write_o = '{address: place, strobes: '1, data: '0};
       if (step_q == StepPublish) begin
-        write_o.strobes = (1 << (HeaderWord / 8)) - 1;
-        write_o.data[HeaderWord-1:0] = header_word;
+        write_o.strobes = ~HeaderRest;
+        write_o.data[$bits(header_word_t)-1:0] = header_word(shape.flags);
       end
       if (step_q == StepEnter) begin
         write_o.address = {entry_place[63:6], 6'd0};

@@ -128,6 +128,19 @@ module nkv_page_accept
   logic any_before_q, stores_values_q;
   wire stores_values = header_q.v_form != RowFormNone;
 
+  // ---- Sizes: those of the first page, which this build must be able to take ----
+  typedef struct packed {
+    dtype_e      dtype;
+    logic [15:0] head_dim;
+    logic [15:0] value_dim;
+  } sizes_t;
+  sizes_t first_sizes_q;
+  wire sizes_t sizes = '{
+      dtype: header_q.dtype,
+      head_dim: header_q.head_dim,
+      value_dim: header_q.value_dim
+  };
+
   status_e status;
   always_comb begin
     status = StatusOk;
@@ -157,6 +170,12 @@ module nkv_page_accept
                  (demand_i.raw_keys && header_q.k_form != RowFormRaw) ||
                  (demand_i.values && any_before_q && stores_values != stores_values_q)) begin
       status = StatusBadPage;
+    end else if ((demand_i.alike && any_before_q && sizes != first_sizes_q) ||
+                 (demand_i.any_values && header_q.value_dim == '0)) begin
+      status = StatusBadPage;
+    end else if (demand_i.alike &&
+                 (header_q.head_dim > 16'(Channels) || header_q.value_dim > 16'(Channels))) begin
+      status = StatusUnsupported;
     end else if (was_scanned_i && header_q.crc_hot != scanned_crc_i) begin
       status = StatusStalePage;
     end
@@ -178,6 +197,7 @@ module nkv_page_accept
       record_valid_q <= 1'b0;
       any_before_q <= 1'b0;
       stores_values_q <= 1'b0;
+      first_sizes_q <= '0;
     end else if (clear_i) begin
       state_q <= StHot;
       record_valid_q <= 1'b0;
@@ -216,7 +236,10 @@ module nkv_page_accept
             state_q <= StHot;
             if (status == StatusOk) begin
               any_before_q <= 1'b1;
-              if (!any_before_q) stores_values_q <= stores_values;
+              if (!any_before_q) begin
+                stores_values_q <= stores_values;
+                first_sizes_q <= sizes;
+              end
             end
           end
         end

@@ -34,6 +34,7 @@ module nkv_page_pass
   output logic           body_valid_o,    // Pages whose bursts will come, in order.
   input  logic           body_ready_i,
   output page_body_t     body_o,
+  output page_record_t   record_o,        // All that is known of the body's page.
 
   output logic           request_valid_o,
   input  logic           request_ready_i,
@@ -158,6 +159,7 @@ module nkv_page_pass
   logic [31:0] stream_crc, scan_crc, stream_bursts, scan_bursts;
   list_index_t stream_index, scan_index;
 
+  assign record_o = record;
   assign begun = plan_i.scan ? scan_begun : stream_begun;
   assign record_ready = drop ||
       (erase_i ? erase_ready : plan_i.scan ? scan_ready : stream_ready);
@@ -263,7 +265,7 @@ module nkv_page_pass
       index: list_index_t'(record.verdict.detail)
   };
 
-  // Rows have no checksum, but may come with poison.
+  // Rows and padding have no checksum, but may come with poison.
   wire poisoned = array_taken_i && !beat_i.tag.whole && beat_i.poison;
   wire page_failure_t poisoned_page = '{
       status: StatusPoison,
@@ -297,7 +299,7 @@ module nkv_page_pass
     end
   end
 
-  // Rows that have been asked for and have not come.
+  // Rows and padding that have been asked for and have not come.
   logic [15:0] rows_due_q;
   wire rows_asked = request_valid_o && request_ready_i && request_o.tag.sink == SinkArray &&
       !request_o.tag.whole;

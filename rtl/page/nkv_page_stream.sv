@@ -5,7 +5,9 @@
 //
 // With `plan.rows` the arrays are followed by the key rows of the visit's tokens, which have no
 // checksum of their own; with `plan.value_rows` by their value rows too, and by V_SUM if the visit wants
-// sums, while a visit without tokens wants none of the arrays.
+// sums, while a visit without tokens wants none of the arrays. With `plan.padding` the arrays are followed
+// by the bursts between them and the end of the page, which no checksum covers. With `plan.of_values` the
+// rows are value rows, or key rows where the page stores no values.
 
 module nkv_page_stream
   import nkv_abi_pkg::*;
@@ -45,11 +47,12 @@ module nkv_page_stream
 
   typedef logic [3:0] array_t;
 
-  typedef enum logic [1:0] {
+  typedef enum logic [2:0] {
     StArrays,
     StKeyRows,
     StValueRows,
-    StSums
+    StSums,
+    StPadding
   } state_e;
 
   state_e state_q;
@@ -61,9 +64,16 @@ module nkv_page_stream
   logic [PageArrayCount-1:0] done_q;  // Arrays that have been asked for.
   logic [PageArrayCount-1:0] wanted, left;
   array_t array;
+  logic keys_for_values;
+  assign keys_for_values = plan_i.of_values && header.v_form == RowFormNone;
   always_comb begin
     wanted = is_compressed ? PageArrayCount'(plan_i.compressed)
         : plan_i.value_rows && !any_rows ? '0 : plan_i.whole;
+    if (keys_for_values && !is_compressed) begin
+      wanted[PageArrayKExponents] |= plan_i.whole[PageArrayVExponents];
+      wanted[PageArrayKRows] |= plan_i.whole[PageArrayVRows];
+      wanted[PageArrayKExceptions] |= plan_i.whole[PageArrayVExceptions];
+    end
     left = wanted & ~done_q;
     array = '0;
     for (int i = int'(PageArrayCount) - 1; i >= 0; i--) if (left[i]) array = array_t'(i);
@@ -128,6 +138,14 @@ module nkv_page_stream
     .row_bursts_o(row_bursts)
   );
 
+  // ---- What lies behind the arrays ----
+  wire [31:0] content_end = is_compressed ? 32'(PageHeaderBytes) + header.payload_bytes
+      : record_i.offset[PageArrayVExceptions] + record_i.bytes[PageArrayVExceptions];
+  wire burst_count_t content_bursts = bursts_of(content_end);
+  wire burst_count_t padding_bursts = bursts_of(record_i.total_bytes) - content_bursts;
+  wire        padding_now = record_valid_i && state_q == StPadding;
+  wire        padding_needs_read = padding_now && padding_bursts != '0;
+
   logic announced_q;
   assign begun_o = announced_q;
   assign body_valid_o = record_valid_i && !announced_q;
@@ -147,7 +165,7 @@ module nkv_page_stream
 
   wire needed = record_valid_i && announced_q &&
       (state_q == StSums || (state_q == StArrays && left != '0));
-  assign request_valid_o = row_needs_read || (needed && !nothing && expect_ready_i);
+  assign request_valid_o = row_needs_read || padding_needs_read || (needed && !nothing && expect_ready_i);
   assign expect_valid_o = needed && (nothing || request_ready_i);
   assign expect_nothing_o = nothing;
   assign expect_index_o = first_index_i + list_index_t'(record_i.visit.page);
@@ -173,6 +191,12 @@ module nkv_page_stream
       request_o.address = record_i.address + 64'(record_i.offset[rows_array]) +
           64'({row_burst, 6'b0});
     end
+    if (padding_now) begin
+      request_o.tag.whole = 1'b0;
+      request_o.tag.last_bytes = 7'(BurstBytes);
+      request_o.bursts = padding_bursts;
+      request_o.address = record_i.address + 64'({content_bursts, 6'b0});
+    end
   end
 
   // ---- One after the other ----
@@ -185,10 +209,14 @@ module nkv_page_stream
     unique case (state_q)
       StArrays: step = record_valid_i && arrays_end;
       StSums: step = asked;
+      StPadding: step = padding_now && (request_ready_i || !padding_needs_read);
       default: step = rows_now && rows_ready;
     endcase
-    // After the arrays come rows, if there are any, after those sums.
-    if (state_q == StArrays && plan_i.rows && any_rows) next = StKeyRows;
+    // After the arrays come rows, if there are any, after those sums; or the padding.
+    if (state_q == StArrays && plan_i.padding) next = StPadding;
+    else if (state_q == StArrays && plan_i.rows && any_rows) begin
+      next = plan_i.of_values && !keys_for_values ? StValueRows : StKeyRows;
+    end
     else if (state_q == StKeyRows && reads_values) next = StValueRows;
     else if (state_q != StSums && record_i.visit.sums) next = StSums;
     else next = StArrays;
@@ -233,7 +261,6 @@ module nkv_page_stream
     end
   end
 
-  wire unused = ^{plan_i.scan, plan_i.planes, one_row_bytes, record_i.verdict, record_i.total_bytes,
-                  header};
+  wire unused = ^{plan_i.scan, plan_i.planes, one_row_bytes, record_i.verdict, header};
 
 endmodule

@@ -533,14 +533,18 @@ module nkv_topk
           keys: in_scan || state_q == StFull,
           values: tail_i && in_scan,
         raw_keys: is_indexer,
+          alike: 1'b0,
+          any_values: 1'b0,
           head_dim: command_i.head_dim,
           value_dim: value_dim_i
       },
       plan: '{
           whole: state_q == StFull ? full_arrays : tail_i ? tail_arrays : exponents_only,
           compressed: 1'b0,
+          padding: 1'b0,
           rows: state_q inside {StBest, StLeft},
           value_rows: tail_i,
+          of_values: 1'b0,
           scan: in_scan,
           planes: scan_planes
       },
