@@ -1,7 +1,7 @@
 // One engine: takes a checked command at a time, reads pages through its own reorder buffer, writes
 // results, and gives an outcome once memory has them all.
 //
-//   command --> command_check --> maintenance | append | attention
+//   command --> command_check --> maintenance | append | move | attention
 //                                     |  page_list, page_pass
 //                                     `--> reader, writer --> AXI
 //
@@ -57,6 +57,7 @@ module nkv_engine
   wire opcode_e    opcode = opcode_e'(command_q.command[7:0]);
   wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
   wire is_append = opcode == OpcodeAppend;
+  wire is_move = opcode inside {OpcodeCopy, OpcodeRead, OpcodeGather};
   wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
   wire             dispatch = state_q == StDispatch && verdict.status == StatusOk;
 
@@ -77,6 +78,10 @@ module nkv_engine
   logic         loaded, poisoned;
   page_entry_t  entry;
   pass_report_t report;
+  visit_t       visit;
+  page_index_t  page, scanned_page;
+  logic         body_valid, visit_ready;
+  page_record_t record;
   logic         beat_valid, beat_ready;
   read_beat_t   beat;
 
@@ -148,17 +153,80 @@ module nkv_engine
     .writes_done_i  (writer_idle)
   );
 
+  // ---- COPY, READ and GATHER ----
+  logic           moved, move_load, move_looks, move_start, move_clear, move_visits;
+  logic           move_visit_valid, move_visits_end, move_body_ready, move_beat_ready;
+  logic           move_request_valid, move_request_ready, move_write_valid, move_write_ready;
+  outcome_t       move_outcome;
+  list_load_t     move_list;
+  page_index_t    move_page;
+  pass_setup_t    move_pass;
+  visit_t         move_visit;
+  logic [31:0]    move_crc;
+  read_request_t  move_request;
+  write_request_t move_write;
+  logic           move_clk;
+  wire for_move = beat.tag.sink inside {SinkIds, SinkArray} && is_move;
+
+  nkv_idle_clock u_move_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((busy && is_move) || clear_i),
+    .clk_o (move_clk)
+  );
+
+  nkv_move u_move (
+    .clk_i          (move_clk),
+    .rst_ni,
+    .clear_i,
+    .start_i        (dispatch && is_move),
+    .command_i      (command_q.command),
+    .window_bytes_i (command_q.domain.window_bytes),
+    .done_o         (moved),
+    .outcome_o      (move_outcome),
+    .load_o         (move_load),
+    .list_o         (move_list),
+    .loaded_i       (loaded),
+    .poisoned_i     (poisoned),
+    .looks_o        (move_looks),
+    .page_o         (move_page),
+    .entry_i        (entry),
+    .pass_start_o   (move_start),
+    .pass_clear_o   (move_clear),
+    .pass_o         (move_pass),
+    .visits_o       (move_visits),
+    .visit_valid_o  (move_visit_valid),
+    .visit_ready_i  (visit_ready),
+    .visit_o        (move_visit),
+    .visits_end_o   (move_visits_end),
+    .pass_i         (report),
+    .scanned_page_i (scanned_page),
+    .scanned_crc_o  (move_crc),
+    .body_valid_i   (body_valid && is_move),
+    .body_ready_o   (move_body_ready),
+    .record_i       (record),
+    .request_valid_o(move_request_valid),
+    .request_ready_i(move_request_ready),
+    .request_o      (move_request),
+    .beat_valid_i   (beat_valid && for_move),
+    .beat_ready_o   (move_beat_ready),
+    .beat_i         (beat),
+    .write_valid_o  (move_write_valid),
+    .write_ready_i  (move_write_ready),
+    .write_o        (move_write),
+    .writes_done_i  (writer_idle)
+  );
+
   // ---- TOPK and ATTEND ----
   logic          attention_done, attention_load, attention_start, attention_clear, visits_given;
   logic          refining, given_valid, given_end, attention_body_ready, attention_beat_ready;
   outcome_t      attention_outcome;
   list_load_t    attention_list;
   exponent_t     key_exponent, value_exponent;
-  page_index_t   refined_page, scanned_page;
+  page_index_t   refined_page;
   pass_setup_t   attention_pass;
   visit_t        given;
   logic [31:0]   scanned_crc;
-  logic          body_valid, visit_ready;
   page_body_t    body;
   logic [1:0]    attention_request_valid, attention_request_ready;
   logic [1:0]    attention_write_valid, attention_write_ready;
@@ -212,14 +280,15 @@ module nkv_engine
   // ---- Page list and passes ----
   logic          list_request_valid, list_request_ready;
   read_request_t list_request;
-  page_index_t   page;
-  wire list_load_t list =
-      is_maintenance ? maintenance_list : is_append ? append_list : attention_list;
+  wire list_load_t list = is_maintenance ? maintenance_list : is_append ? append_list
+      : is_move ? move_list : attention_list;
+  wire page_index_t listed_page = is_append ? append_page : is_move && move_looks ? move_page
+      : refining ? refined_page : page;
 
   nkv_page_list u_list (
     .clk_i,
     .rst_ni,
-    .load_i         (maintenance_load || append_load || attention_load),
+    .load_i         (maintenance_load || append_load || move_load || attention_load),
     .address_i      (list.address),
     .entries_i      (list.entries),
     .loaded_o       (loaded),
@@ -229,16 +298,17 @@ module nkv_engine
     .request_o      (list_request),
     .beat_valid_i   (beat_valid && beat.tag.sink == SinkList),
     .beat_i         (beat),
-    .page_i         (is_append ? append_page : refining ? refined_page : page),
+    .page_i         (listed_page),
     .entry_o        (entry),
     .k_exponent_o   (key_exponent),
     .v_exponent_o   (value_exponent)
   );
 
-  wire pass_setup_t pass = is_maintenance ? maintenance_pass : attention_pass;
+  wire pass_setup_t pass =
+      is_maintenance ? maintenance_pass : is_move ? move_pass : attention_pass;
+  wire move_gives = is_move && move_visits;
   logic        visit_valid, visits_end;
   logic [PageIndexBits:0] unused_pages;
-  visit_t      visit;
   // What an erased page was is seen only once memory has the zeros.
   wire may_visit = !pass.erase || writer_idle;
 
@@ -246,7 +316,7 @@ module nkv_engine
     .clk_i,
     .rst_ni,
     .clear_i,
-    .start_i      (maintenance_start || attention_start),
+    .start_i      (maintenance_start || move_start || attention_start),
     .tokens_i     (pass.tokens),
     .window_i     (pass.window),
     .sinks_i      (pass.sinks),
@@ -262,29 +332,29 @@ module nkv_engine
   logic           header_ready;
   logic           erase_valid, erase_ready;
   write_request_t erase_write;
-  page_record_t   unused_record;
 
   nkv_page_pass u_pass (
     .clk_i,
     .rst_ni,
-    .clear_i        (clear_i || dispatch || attention_clear),
+    .clear_i        (clear_i || dispatch || move_clear || attention_clear),
     .domain_i       (command_q.domain),
     .demand_i       (pass.demand),
     .plan_i         (pass.plan),
     .erase_i        (pass.erase),
     .first_index_i  (pass.first_index),
-    .visit_valid_i  (visits_given ? given_valid : visit_valid && may_visit),
+    .visit_valid_i  (move_gives ? move_visit_valid
+                     : visits_given ? given_valid : visit_valid && may_visit),
     .visit_ready_o  (visit_ready),
-    .visit_i        (visits_given ? given : visit),
-    .visits_end_i   (visits_given ? given_end : visits_end),
+    .visit_i        (move_gives ? move_visit : visits_given ? given : visit),
+    .visits_end_i   (move_gives ? move_visits_end : visits_given ? given_end : visits_end),
     .page_o         (page),
     .entry_i        (entry),
     .scanned_page_o (scanned_page),
-    .scanned_crc_i  (scanned_crc),
+    .scanned_crc_i  (is_move ? move_crc : scanned_crc),
     .body_valid_o   (body_valid),
-    .body_ready_i   (is_maintenance || attention_body_ready),
+    .body_ready_i   (is_maintenance || (is_move ? move_body_ready : attention_body_ready)),
     .body_o         (body),
-    .record_o       (unused_record),
+    .record_o       (record),
     .request_valid_o(pass_request_valid),
     .request_ready_i(pass_request_ready),
     .request_o      (pass_request),
@@ -300,25 +370,25 @@ module nkv_engine
 
   // ---- Memory, for whom everything else waits first ----
   nkv_engine_memory #(
-    .Readers(5),
-    .Writers(4),
+    .Readers(6),
+    .Writers(5),
     .Client(Client)
   ) u_memory (
     .clk_i,
     .rst_ni,
     .clear_i,
     .domain_i     (command_q.domain),
-    .read_valid_i ({append_request_valid, attention_request_valid, pass_request_valid,
-                    list_request_valid}),
-    .read_ready_o ({append_request_ready, attention_request_ready, pass_request_ready,
-                    list_request_ready}),
-    .read_i       ({append_request, attention_request, pass_request, list_request}),
+    .read_valid_i ({move_request_valid, append_request_valid, attention_request_valid,
+                    pass_request_valid, list_request_valid}),
+    .read_ready_o ({move_request_ready, append_request_ready, attention_request_ready,
+                    pass_request_ready, list_request_ready}),
+    .read_i       ({move_request, append_request, attention_request, pass_request, list_request}),
     .beat_valid_o (beat_valid),
     .beat_ready_i (beat_ready),
     .beat_o       (beat),
-    .write_valid_i({append_write_valid, attention_write_valid, erase_valid}),
-    .write_ready_o({append_write_ready, attention_write_ready, erase_ready}),
-    .write_i      ({append_write, attention_write, erase_write}),
+    .write_valid_i({move_write_valid, append_write_valid, attention_write_valid, erase_valid}),
+    .write_ready_o({move_write_ready, append_write_ready, attention_write_ready, erase_ready}),
+    .write_i      ({move_write, append_write, attention_write, erase_write}),
     .writes_done_o(writer_idle),
     .ar_valid_o,
     .ar_ready_i,
@@ -335,7 +405,8 @@ module nkv_engine
   always_comb begin
     unique case (beat.tag.sink)
       SinkHeader: beat_ready = header_ready;
-      SinkQuery, SinkArray: beat_ready = !is_scan || attention_beat_ready;
+      SinkQuery, SinkArray:
+      beat_ready = is_move ? move_beat_ready : !is_scan || attention_beat_ready;
       SinkRows: beat_ready = append_beat_ready;
       default: beat_ready = 1'b1;
     endcase
@@ -369,7 +440,7 @@ module nkv_engine
         StDispatch: begin
           outcome_q <= '0;
           outcome_q.verdict <= verdict;
-          state_q <= dispatch && (is_maintenance || is_append || is_scan) ? StRun : StOutcome;
+          state_q <= dispatch && (is_maintenance || is_append || is_move || is_scan) ? StRun : StOutcome;
         end
         StRun: begin
           if (maintained) begin
@@ -378,6 +449,10 @@ module nkv_engine
           end
           if (appended) begin
             outcome_q <= append_outcome;
+            state_q <= StFlush;
+          end
+          if (moved) begin
+            outcome_q <= move_outcome;
             state_q <= StFlush;
           end
           if (attention_done) begin

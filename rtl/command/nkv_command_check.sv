@@ -46,8 +46,14 @@ module nkv_command_check
 
   function automatic verdict_t check_pages(address_t window, pages_command_t command);
     automatic check_t fields = check_pages_command(command);
+    automatic logic [63:0] list_bytes = 64'(command.count) * PageEntryBytes;
+    automatic logic copies = command.opcode == OpcodeCopy;
+    automatic verdict_t verdict;
     if (fields.status != StatusOk) return '{status: fields.status, detail: fields.detail};
-    return in_window(window, command.source, 64'(command.count) * PageEntryBytes);
+    if (copies && command.count > 32'(ListPages)) return bad_field(64'd8);
+    verdict = in_window(window, command.source, list_bytes);
+    if (verdict.status != StatusOk || !copies) return verdict;
+    return in_window(window, command.destination, list_bytes);
   endfunction
 
   // Limits last: what they refuse, others may take.
@@ -81,6 +87,24 @@ module nkv_command_check
     end
     return in_window(window, command.page_list,
                      64'(command.tokens) / 64'(PageTokens) * PageEntryBytes);
+  endfunction
+
+  // READ's page list and result, and GATHER's, are judged when it is known how long they are.
+  function automatic verdict_t check_read(read_command_t command);
+    automatic check_t fields = check_read_command(command);
+    automatic logic [63:0] tokens = 64'(command.first) + 64'(command.count);
+    if (fields.status != StatusOk) return '{status: fields.status, detail: fields.detail};
+    if (command.planes != '0 && command.tensor != TensorKeys) return bad_field(64'd5);
+    if (tokens > ListPages * PageTokens) return bad_field(64'd12);
+    if (command.planes != '0) return unsupported();
+    return VerdictOk;
+  endfunction
+
+  function automatic verdict_t check_gather(address_t window, gather_command_t command);
+    automatic check_t fields = check_gather_command(command);
+    if (fields.status != StatusOk) return '{status: fields.status, detail: fields.detail};
+    if (command.tokens > ListPages * PageTokens) return bad_field(64'd8);
+    return in_window(window, command.ids, 64'(command.count) * 4);
   endfunction
 
   // Query and page list, in this order.
@@ -149,10 +173,13 @@ module nkv_command_check
     if (valid_i) begin
       unique case (opcode_e'(command_i.command[7:0]))
         OpcodeNop: verdict_o <= check_nop(command_i.command);
-        OpcodeScrub, OpcodeErase:
+        OpcodeScrub, OpcodeErase, OpcodeCopy:
         verdict_o <= check_pages(command_i.domain.window_bytes, pages_command_t'(command_i.command));
         OpcodeAppend:
         verdict_o <= check_append(command_i.domain.window_bytes, append_command_t'(command_i.command));
+        OpcodeRead: verdict_o <= check_read(read_command_t'(command_i.command));
+        OpcodeGather:
+        verdict_o <= check_gather(command_i.domain.window_bytes, gather_command_t'(command_i.command));
         OpcodeTopk: verdict_o <= check_topk(command_i.domain.window_bytes, topk_command_t'(command_i.command));
         OpcodeAttend:
         verdict_o <= check_attend(command_i.domain.window_bytes, attend_command_t'(command_i.command));

@@ -1,0 +1,340 @@
+// READ and GATHER: stored rows back, exact. Takes a checked command for up to ListPages pages.
+//
+//   ids --> which pages --> page_pass: all that is used of them, verified
+//   ids --> id_visits --> page_pass: chosen rows --> row_return --> memory, for keys and for values
+//
+// Nothing is written before all pages that the command touches have been accepted and all arrays that it uses
+// have been verified. Rows are read after that, and pages that are no longer the same are STALE_PAGE. A host that
+// changes ids under way gets other rows of its own pages.
+
+module nkv_read
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+(
+  input  logic            clk_i,
+  input  logic            rst_ni,
+  input  logic            clear_i,
+
+  input  logic            start_i,
+  input  logic            gathers_i,       // Held until done, as the command is.
+  input  gather_command_t command_i,       // Checked; READ has its fields at the same places.
+  input  address_t        window_bytes_i,
+  output logic            done_o,          // For one cycle.
+  output outcome_t        outcome_o,
+
+  output logic            load_o,
+  output list_load_t      list_o,
+  input  logic            loaded_i,
+  input  logic            poisoned_i,
+
+  output logic            pass_start_o,    // READ: the visits of pass_o.
+  output logic            pass_clear_o,    // Before each pass.
+  output pass_setup_t     pass_o,
+  output logic            visits_o,        // GATHER: visits come from here.
+  output logic            visit_valid_o,
+  input  logic            visit_ready_i,
+  output visit_t          visit_o,
+  output logic            visits_end_o,
+  input  pass_report_t    pass_i,
+  input  page_index_t     scanned_page_i,
+  output logic [31:0]     scanned_crc_o,
+  input  logic            body_valid_i,
+  output logic            body_ready_o,
+  input  page_record_t    record_i,        // Of the body.
+
+  output logic            request_valid_o,
+  input  logic            request_ready_i,
+  output read_request_t   request_o,
+  input  logic            id_beat_valid_i, // Beats for SinkIds; always taken.
+  input  logic            beat_valid_i,    // Beats for SinkArray.
+  output logic            beat_ready_o,
+  input  read_beat_t      beat_i,
+
+  output logic            write_valid_o,
+  input  logic            write_ready_i,
+  output write_request_t  write_o
+);
+
+  localparam int unsigned TokenBits = $clog2(PageTokens);
+  localparam int unsigned IdsOffset = 16;  // In the command.
+
+  typedef enum logic [3:0] {
+    StIdle,
+    StIds,       // Which pages ids name.
+    StMarking,
+    StList,
+    StLoading,
+    StClear,     // Before each pass.
+    StStart,
+    StVerify,
+    StPlace,     // Whether all rows fit where they are to go.
+    StRows,
+    StDone
+  } state_e;
+
+  typedef enum logic [1:0] {
+    PassVerify,
+    PassKeys,
+    PassValues
+  } pass_e;
+
+  state_e      state_q;
+  pass_e       pass_q;
+  verdict_t    verdict_q;
+  logic [31:0] highest_q;             // Id.
+  logic        beyond_q;              // An id is at or above the command's tokens.
+  logic [ListPages-1:0] touched_q;    // GATHER: pages that ids name.
+  page_index_t page_q;                // That is looked at.
+  logic        pages_end_q;
+  logic [15:0] head_dim_q, value_dim_q;
+  dtype_e      dtype_q;
+
+  wire tensor_e tensor = command_i.tensor;
+  wire wants_keys = tensor != TensorValues;
+  wire wants_values = tensor != TensorKeys;
+  wire verifies = pass_q == PassVerify;
+  wire of_values = pass_q == PassValues || (verifies && wants_values);
+  // READ's first token stands where GATHER's tokens do.
+  wire [31:0] end_token = gathers_i ? highest_q + 32'd1 : command_i.tokens + command_i.count;
+  wire [31:0] entries = (end_token + 32'(PageTokens) - 32'd1) >> TokenBits;
+
+  function automatic logic inside_window(address_t window, logic [63:0] address, logic [63:0] bytes);
+    return bytes <= 64'(window) && address <= 64'(window) - bytes;
+  endfunction
+
+  wire list_inside = inside_window(window_bytes_i, command_i.page_list,
+                                   64'(entries) * PageEntryBytes);
+
+  // ---- Ids ----
+  logic        ids_start, ids_poisoned, id_valid, id_ready, id_last, visits_ready;
+  logic        chosen_valid, chosen_end;
+  logic [31:0] id;
+  visit_t      chosen;
+  wire marks = state_q == StMarking;
+  wire chooses = state_q == StRows;
+  wire pass_begins = state_q == StStart;
+
+  assign ids_start = state_q == StIds || (pass_begins && !verifies && gathers_i);
+  assign id_ready = marks || (chooses && visits_ready);
+
+  nkv_gather_ids u_ids (
+    .clk_i,
+    .rst_ni,
+    .clear_i   (clear_i || state_q inside {StIdle, StDone}),
+    .start_i   (ids_start),
+    .address_i (command_i.ids),
+    .count_i   (command_i.count),
+    .poisoned_o(ids_poisoned),
+    .request_valid_o,
+    .request_ready_i,
+    .request_o,
+    .beat_valid_i(id_beat_valid_i),
+    .beat_i,
+    .id_valid_o(id_valid),
+    .id_ready_i(id_ready),
+    .id_o      (id),
+    .id_last_o (id_last)
+  );
+
+  nkv_id_visits u_visits (
+    .clk_i,
+    .rst_ni,
+    .clear_i      (clear_i || pass_begins),
+    .id_valid_i   (id_valid && chooses),
+    .id_ready_o   (visits_ready),
+    .id_i         (id),
+    .id_last_i    (id_last),
+    .visit_valid_o(chosen_valid),
+    .visit_ready_i(visit_ready_i && chooses),
+    .visit_o      (chosen),
+    .ended_o      (chosen_end)
+  );
+
+  // ---- Visits: touched pages ascending, then rows in the order of their ids ----
+  wire is_touched = touched_q[page_q];
+  wire looks = state_q == StVerify && !pages_end_q;
+
+  assign visits_o = gathers_i;
+  assign visit_valid_o = verifies ? looks && is_touched : chosen_valid;
+  assign visit_o = verifies ? '{page: page_q, tokens: '1, sums: 1'b0} : chosen;
+  assign visits_end_o = verifies ? pages_end_q : chosen_end;
+
+  // ---- Passes ----
+  function automatic logic [PageArrayCount-1:0] arrays(logic keys, logic values, logic rows);
+    automatic logic [PageArrayCount-1:0] result = '0;
+    result[PageArrayKExponents] = keys;
+    result[PageArrayKRows] = keys && rows;
+    result[PageArrayKExceptions] = keys;
+    result[PageArrayVExponents] = values;
+    result[PageArrayVRows] = values && rows;
+    result[PageArrayVExceptions] = values;
+    return result;
+  endfunction
+
+  assign load_o = state_q == StList && list_inside;
+  assign list_o = '{address: command_i.page_list, entries: (PageIndexBits + 1)'(entries)};
+  assign pass_clear_o = state_q == StClear;
+  assign pass_start_o = pass_begins && !gathers_i;
+  assign pass_o = '{
+      tokens: end_token,
+      window: command_i.count,
+      sinks: '0,
+      first_index: '0,
+      demand: '{whole_header: 1'b1, alike: 1'b1, any_values: wants_values, default: '0},
+      plan: '{
+          whole: verifies ? arrays(wants_keys, wants_values, 1'b1)
+              : arrays(!of_values, of_values, 1'b0),
+          of_values: of_values,
+          rows: !verifies,
+          default: '0
+      },
+      erase: 1'b0
+  };
+
+  // ---- What was verified is what rows are read of ----
+  (* ram_style = "block" *) logic [31:0] crc_hot[ListPages];
+  wire verified_body = body_valid_i && state_q == StVerify;
+  always_ff @(posedge clk_i) begin
+    if (verified_body) crc_hot[record_i.visit.page] <= record_i.header.crc_hot;
+    scanned_crc_o <= crc_hot[scanned_page_i];
+    if (verified_body) begin
+      head_dim_q <= record_i.header.head_dim;
+      value_dim_q <= record_i.header.value_dim;
+      dtype_q <= record_i.header.dtype;
+    end
+  end
+
+  // ---- Where rows go ----
+  wire [63:0] key_bytes = 64'(command_i.count) * 64'(head_dim_q) * 64'(element_bytes(dtype_q));
+  wire [63:0] value_bytes = 64'(command_i.count) * 64'(value_dim_q) * 64'(element_bytes(dtype_q));
+  wire [63:0] values_offset =
+      wants_keys ? 64'({bursts_of(32'(key_bytes)), 6'd0}) : '0;
+  wire [63:0] result_bytes = wants_values ? values_offset + value_bytes : key_bytes;
+
+  wire result_inside = inside_window(window_bytes_i, command_i.result, result_bytes);
+
+  // ---- Rows ----
+  logic page_ready, return_ready, return_valid, returned;
+  assign body_ready_o = verifies || page_ready;
+  assign beat_ready_o = verifies || return_ready;
+
+  nkv_row_return u_return (
+    .clk_i,
+    .rst_ni,
+    .clear_i      (clear_i || state_q == StClear || state_q == StDone),
+    .start_i      (pass_begins && !verifies),
+    .of_values_i  (of_values),
+    .address_i    (of_values ? command_i.result + values_offset : command_i.result),
+    .bytes_i      (of_values ? 32'(value_bytes) : 32'(key_bytes)),
+    .done_o       (returned),
+    .page_valid_i (body_valid_i && chooses),
+    .page_ready_o (page_ready),
+    .header_i     (record_i.header),
+    .rows_i       (record_i.visit.tokens),
+    .beat_valid_i (beat_valid_i && chooses),
+    .beat_ready_o (return_ready),
+    .beat_i,
+    .write_valid_o(return_valid),
+    .write_ready_i,
+    .write_o
+  );
+  assign write_valid_o = return_valid;
+
+  // ---- Order of things ----
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      {state_q, pass_q, highest_q, beyond_q, touched_q, page_q, pages_end_q} <= '0;
+      {done_o, outcome_o} <= '0;
+      verdict_q <= VerdictOk;
+    end else if (clear_i) begin
+      state_q <= StIdle;
+      done_o <= 1'b0;
+    end else begin
+      done_o <= 1'b0;
+      unique case (state_q)
+        StIdle: begin
+          pass_q <= PassVerify;
+          highest_q <= '0;
+          beyond_q <= 1'b0;
+          page_q <= '0;
+          pages_end_q <= 1'b0;
+          verdict_q <= VerdictOk;
+          if (start_i) begin
+            touched_q <= '0;
+            state_q <= gathers_i ? StIds : StList;
+          end
+        end
+        StIds: state_q <= StMarking;
+        StMarking: begin
+          if (id_valid) begin
+            touched_q[id[TokenBits+:PageIndexBits]] <= 1'b1;
+            if (id > highest_q) highest_q <= id;
+            if (id >= command_i.tokens) beyond_q <= 1'b1;
+            if (id_last) state_q <= StList;
+          end
+        end
+        StList: begin
+          state_q <= StLoading;
+          if (!list_inside) begin
+            verdict_q <= '{status: StatusAddressFault, detail: command_i.page_list};
+            state_q <= StDone;
+          end
+          if (beyond_q) begin
+            verdict_q <= '{status: StatusBadField, detail: 64'(IdsOffset)};
+            state_q <= StDone;
+          end
+          if (gathers_i && ids_poisoned) begin
+            verdict_q <= '{status: StatusPoison, detail: '0};
+            state_q <= StDone;
+          end
+        end
+        StLoading: begin
+          if (loaded_i) state_q <= poisoned_i ? StDone : StClear;
+          if (loaded_i && poisoned_i) verdict_q.status <= StatusPoison;
+        end
+        StClear: state_q <= StStart;
+        StStart: state_q <= verifies ? StVerify : StRows;
+        StVerify: begin
+          if (looks && (!is_touched || visit_ready_i)) begin
+            page_q <= page_q + 1'b1;
+            pages_end_q <= 32'(page_q) + 32'd1 == entries;
+          end
+          if (pass_i.done) begin
+            verdict_q <= pass_i.failed
+                ? '{status: pass_i.failure.status, detail: 64'(pass_i.failure.index)} : VerdictOk;
+            state_q <= pass_i.failed ? StDone : StPlace;
+          end
+        end
+        StPlace: begin
+          pass_q <= wants_keys ? PassKeys : PassValues;
+          state_q <= result_inside ? StClear : StDone;
+          if (!result_inside) begin
+            verdict_q <= '{status: StatusAddressFault, detail: command_i.result};
+          end
+        end
+        StRows: begin
+          if (pass_i.done && pass_i.failed) begin
+            verdict_q <= '{status: pass_i.failure.status, detail: 64'(pass_i.failure.index)};
+            state_q <= StDone;
+          end else if (gathers_i && pass_i.done && ids_poisoned) begin
+            verdict_q <= '{status: StatusPoison, detail: '0};
+            state_q <= StDone;
+          end else if (pass_i.done && returned) begin
+            pass_q <= PassValues;
+            state_q <= pass_q == PassKeys && wants_values ? StClear : StDone;
+          end
+        end
+        default: begin
+          state_q <= StIdle;
+          done_o <= 1'b1;
+          outcome_o <= '0;
+          outcome_o.verdict <= verdict_q;
+          outcome_o.count <= verdict_q.status == StatusOk ? command_i.count : '0;
+        end
+      endcase
+    end
+  end
+
+  wire unused = ^{command_i, record_i, pass_i};
+
+endmodule

@@ -1,0 +1,316 @@
+// nkv_copy against the model's copy: pages of every shape and codec, to the byte; what it leaves
+// when places or pages are wrong or everything stops in the middle; and its cycles per burst.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "Vnkv_move_bench.h"
+#include "stored_pages.hpp"
+
+namespace nearkv::rtl_test {
+namespace {
+
+using CopyUnit = CommandUnit<Vnkv_move_bench>;
+
+/// Memory that answers at once, late, and out of order.
+constexpr emulator::MemoryTiming kTimings[] = {
+    {.latency_cycles = 2, .jitter_cycles = 0, .seed = 1},
+    {.latency_cycles = 60, .jitter_cycles = 0, .seed = 1},
+    {.latency_cycles = 7, .jitter_cycles = 90, .seed = 3}};
+
+/// Sources, where they go, and the command that takes them there.
+struct Copies {
+  std::vector<nkv_page_entry> sources;
+  std::vector<nkv_page_entry> destinations;
+  std::vector<std::uint32_t> bytes;
+  nkv_pages_command command{};
+};
+
+Copies copies_of(CopyUnit& unit, std::vector<nkv_page_entry> sources, test::Random& random) {
+  // More than any page, so that a page moved next to another one lies on no list.
+  constexpr std::uint64_t kGapBytes = 1 << 16;
+  Copies copies{.sources = std::move(sources), .destinations = {}, .bytes = {}, .command = {}};
+  copies.command.opcode = NKV_OPCODE_COPY;
+  copies.command.count = static_cast<std::uint32_t>(copies.sources.size());
+  const std::uint64_t list_bytes = copies.command.count * sizeof(nkv_page_entry);
+  unit.allocate(kGapBytes, 8);
+  copies.command.source = unit.allocate(list_bytes, 8);
+  copies.command.destination = unit.allocate(list_bytes + 8, 8) + random() % 2 * 8;
+  unit.allocate(kGapBytes, 8);
+  for (const nkv_page_entry& source : copies.sources) {
+    copies.bytes.push_back(stored_bytes(unit, source));
+    nkv_page_entry entry{};
+    entry.page = static_cast<std::uint32_t>(
+        unit.allocate(copies.bytes.back(), NKV_PAGE_GRAIN_BYTES) / NKV_PAGE_GRAIN_BYTES);
+    entry.generation = static_cast<std::uint16_t>(random());
+    copies.destinations.push_back(entry);
+  }
+  unit.put_bytes(copies.command.source, std::as_bytes(std::span(copies.sources)));
+  unit.put_bytes(copies.command.destination, std::as_bytes(std::span(copies.destinations)));
+  return copies;
+}
+
+/// Bytes of pages that belong to no array are copied too, whatever they are.
+void fill_gaps(CopyUnit& unit, const nkv_page_entry& entry, test::Random& random) {
+  const auto header = unit.get<nkv_page_header>(place_of(entry));
+  if (header.codec != NKV_CODEC_NONE) return;
+  const nkv_page_shape shape = model::shape_of(header);
+  nkv_page_layout layout{};
+  nkv_lay_out_page(&shape, &layout);
+  std::vector<bool> is_used(layout.total_bytes);
+  std::fill_n(is_used.begin(), NKV_PAGE_HEADER_BYTES, true);
+  for (int array = 0; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+    std::fill_n(is_used.begin() + layout.offset[array], layout.bytes[array], true);
+  }
+  for (std::uint32_t at = 0; at < layout.total_bytes; ++at) {
+    if (!is_used[at]) unit.put(place_of(entry) + at, static_cast<std::uint8_t>(random()));
+  }
+}
+
+/// A few pages of one shape after the other; some are compressed.
+Copies random_copies(CopyUnit& unit, test::Random& random) {
+  unit.fill_with_garbage(random);
+  std::vector<nkv_page_entry> sources;
+  while (sources.empty() || random() % 3 != 0) {
+    const AppendShape shape = random_append_shape(random);
+    const std::uint8_t codec = random() % 3 == 0 ? NKV_CODEC_PLANES_LZ4 : NKV_CODEC_NONE;
+    for (const nkv_page_entry& entry :
+         store_pages(unit, shape, test::pick(random, 1, 3), random, codec)) {
+      fill_gaps(unit, entry, random);
+      sources.push_back(entry);
+    }
+    if (sources.size() > 8) break;
+  }
+  std::ranges::shuffle(sources, random);
+  return copies_of(unit, std::move(sources), random);
+}
+
+Copies plain_copies(CopyUnit& unit, const AppendShape& shape, std::uint32_t pages,
+                    test::Random& random) {
+  unit.fill_with_garbage(random);
+  return copies_of(unit, store_pages(unit, shape, pages, random), random);
+}
+
+bool can_be_found(CopyUnit& unit, const nkv_page_entry& entry) {
+  return unit.get<std::uint32_t>(place_of(entry)) == NKV_PAGE_MAGIC;
+}
+
+/// Of the places from `first` on only that no page can be found there.
+void forget_places(CopyUnit& unit, const Copies& copies, std::uint32_t first) {
+  for (std::size_t page = first; page < copies.destinations.size(); ++page) {
+    const std::uint64_t place = place_of(copies.destinations[page]);
+    if (place + copies.bytes[page] > CopyUnit::kWindowBytes) continue;
+    EXPECT_FALSE(can_be_found(unit, copies.destinations[page])) << "page " << page;
+    std::ranges::copy(unit.window().subspan(place, copies.bytes[page]),
+                      unit.models_window().subspan(place).begin());
+  }
+}
+
+void expect_copied_as_far(CopyUnit& unit, const Copies& copies) {
+  const model::Outcome outcome = unit.run(copies.command, &model::copy);
+  if (!unit.models_outcome().verdict.ok()) forget_places(unit, copies, outcome.count);
+  expect_models(unit, outcome);
+}
+
+TEST(CopyTest, AnyPagesOverAnyMemory) {
+  unsigned compressed = 0;
+  for (const emulator::MemoryTiming& timing : kTimings) {
+    CopyUnit unit(timing);
+    for (unsigned number = 0; number < 24 && !testing::Test::HasFailure(); ++number) {
+      test::Random random = test::case_random(1000 + number);
+      unit.set_pace({.reads = kPaces[number % 3], .writes = kPaces[number / 3 % 3]});
+      const Copies copies = random_copies(unit, random);
+      SCOPED_TRACE(test::case_name(1000 + number));
+      for (const nkv_page_entry& entry : copies.sources) {
+        if (unit.get<nkv_page_header>(place_of(entry)).codec != NKV_CODEC_NONE) ++compressed;
+      }
+      expect_models(unit, unit.run(copies.command, &model::copy));
+      EXPECT_TRUE(unit.models_outcome().verdict.ok());
+    }
+  }
+  EXPECT_GT(compressed, 20U);
+}
+
+TEST(CopyTest, DamageAnywhereInASource) {
+  CopyUnit unit;
+  test::Random random = test::case_random(2);
+  unsigned stopped = 0;
+  for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); ++number) {
+    const Copies copies = random_copies(unit, random);
+    SCOPED_TRACE("round " + std::to_string(number));
+    const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
+    const bool in_header = number % 4 == 0;
+    const std::uint32_t at =
+        test::pick(random, in_header ? 0 : NKV_PAGE_HEADER_BYTES,
+                   (in_header ? NKV_PAGE_HEADER_BYTES : copies.bytes[page]) - 1);
+    const std::uint64_t address = place_of(copies.sources[page]) + at;
+    unit.put(address,
+             static_cast<std::uint8_t>(unit.get<std::uint8_t>(address) ^ 1U << number % 8));
+    expect_copied_as_far(unit, copies);
+    if (unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT) ++stopped;
+  }
+  EXPECT_GT(stopped, 60U);
+}
+
+TEST(CopyTest, EntriesThatAreWrong) {
+  CopyUnit unit;
+  test::Random random = test::case_random(3);
+  std::array<unsigned, 256> statuses{};
+  for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
+    Copies copies = random_copies(unit, random);
+    SCOPED_TRACE("round " + std::to_string(number));
+    const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
+    const bool source = number % 2 == 0;
+    nkv_page_entry& entry = source ? copies.sources[page] : copies.destinations[page];
+    const std::uint32_t end = CopyUnit::kWindowBytes / NKV_PAGE_GRAIN_BYTES;
+    const std::uint32_t grains = copies.bytes[page] / NKV_PAGE_GRAIN_BYTES;
+    const std::uint32_t places[] = {end, end - grains, end - grains + 1, 0xFFFFFFFF};
+    switch (number % 5) {
+      case 4:
+        entry.generation ^= static_cast<std::uint16_t>(1U << number % 16);
+        break;
+      default:
+        entry.page = places[number % 5];
+    }
+    const std::uint64_t list = source ? copies.command.source : copies.command.destination;
+    unit.put(list + page * sizeof(entry), entry);
+    expect_copied_as_far(unit, copies);
+    ++statuses[unit.models_outcome().verdict.status];
+  }
+  EXPECT_GT(statuses[NKV_STATUS_ADDRESS_FAULT], 0U);
+  EXPECT_GT(statuses[NKV_STATUS_STALE_PAGE], 0U);
+  EXPECT_GT(statuses[NKV_STATUS_OK], 0U);
+}
+
+// Pages of other sizes, close to one another, one of which may be where another one goes or lies.
+TEST(CopyTest, PlacesThatMeet) {
+  CopyUnit unit;
+  test::Random random = test::case_random(4);
+  unsigned refused = 0;
+  unsigned done = 0;
+  for (unsigned number = 0; number < 160 && !testing::Test::HasFailure(); ++number) {
+    Copies copies = random_copies(unit, random);
+    SCOPED_TRACE("round " + std::to_string(number));
+    const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
+    const std::uint32_t other = test::pick(random, 0, copies.command.count - 1);
+    const auto grains = [&](std::uint32_t of) { return copies.bytes[of] / NKV_PAGE_GRAIN_BYTES; };
+    const auto& others = number % 2 == 0 ? copies.sources : copies.destinations;
+    const std::uint32_t behind = others[other].page + grains(other) - number / 2 % 2;
+    const std::uint32_t before = others[other].page - grains(page) + number / 2 % 2;
+    copies.destinations[page].page = number / 4 % 2 == 0 ? behind : before;
+    unit.put(copies.command.destination + page * sizeof(nkv_page_entry), copies.destinations[page]);
+    const model::Outcome outcome = unit.run(copies.command, &model::copy);
+    expect_models(unit, outcome);
+    (outcome.verdict.ok() ? done : refused) += 1;
+  }
+  EXPECT_GT(refused, 40U);
+  EXPECT_GT(done, 10U);
+}
+
+// More pages than are compared at once, two of which meet.
+TEST(CopyTest, OneCollisionAmongManyPages) {
+  CopyUnit unit;
+  test::Random random = test::case_random(5);
+  const AppendShape small{.dtype = NKV_DTYPE_INT8, .head_dim = 16, .value_dim = 16};
+  for (unsigned number = 0; number < 24 && !testing::Test::HasFailure(); ++number) {
+    Copies copies = plain_copies(unit, small, 50, random);
+    const std::uint32_t page = test::pick(random, 0, 49);
+    const std::uint32_t other = test::pick(random, 0, 49);
+    const auto& others = number % 2 == 0 ? copies.sources : copies.destinations;
+    copies.destinations[page].page = others[other].page + test::pick(random, 0, 1);
+    unit.put(copies.command.destination + page * sizeof(nkv_page_entry), copies.destinations[page]);
+    expect_models(unit, unit.run(copies.command, &model::copy));
+    EXPECT_EQ(
+        unit.models_outcome().verdict.ok(),
+        number % 2 != 0 && copies.destinations[page].page == others[other].page && page == other);
+  }
+}
+
+TEST(CopyTest, PoisonedPagesAndLists) {
+  CopyUnit unit;
+  test::Random random = test::case_random(6);
+  for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
+    const Copies copies = random_copies(unit, random);
+    const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
+    const std::uint64_t burst =
+        (place_of(copies.sources[page]) + test::pick(random, 0, copies.bytes[page] - 1)) / 64 * 64;
+    unit.set_faults({.poisoned = {CopyUnit::kWindowBase + burst}});
+    const model::Outcome outcome = unit.run(copies.command, &model::copy);
+    EXPECT_EQ(int{outcome.verdict.status}, NKV_STATUS_POISON);
+    EXPECT_EQ(outcome.verdict.detail, page);
+    EXPECT_EQ(outcome.count, page);
+    forget_places(unit, copies, page);
+    for (std::size_t rest = page; rest < copies.destinations.size(); ++rest) {
+      const std::uint64_t entry = copies.command.destination + rest * sizeof(nkv_page_entry);
+      std::memcpy(&unit.models_window()[entry], &copies.destinations[rest], sizeof(nkv_page_entry));
+    }
+    EXPECT_TRUE(std::ranges::equal(unit.window(), unit.models_window()));
+  }
+  for (const bool source : {false, true}) {
+    const Copies copies = random_copies(unit, random);
+    const std::uint64_t list = source ? copies.command.source : copies.command.destination;
+    unit.set_faults({.poisoned = {CopyUnit::kWindowBase + list / 64 * 64}});
+    const std::vector<std::byte> before(unit.window().begin(), unit.window().end());
+    const model::Outcome outcome = unit.run(copies.command, &model::copy);
+    EXPECT_EQ(int{outcome.verdict.status}, NKV_STATUS_POISON);
+    EXPECT_EQ(outcome.count, 0U);
+    EXPECT_TRUE(std::ranges::equal(unit.window(), before));
+  }
+  unit.set_faults({});
+  const Copies copies = random_copies(unit, random);
+  expect_models(unit, unit.run(copies.command, &model::copy));
+}
+
+// Whenever it stops: a page that can be found is whole, and no entry speaks of one that cannot.
+TEST(CopyTest, StoppedAtAnyMoment) {
+  CopyUnit unit;
+  test::Random random = test::case_random(7);
+  unsigned found = 0;
+  constexpr std::uint32_t kPages = 4;
+  for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
+    const Copies copies = plain_copies(unit, {.head_dim = 32, .value_dim = 32}, kPages, random);
+    ASSERT_TRUE(model::copy(unit.models_domain(), copies.command).verdict.ok());
+    unit.begin(copies.command, test::pick(random, 1, 1400));
+    bool all_found = true;
+    for (std::uint32_t page = 0; page < kPages; ++page) {
+      const nkv_page_entry& entry = copies.destinations[page];
+      all_found = all_found && can_be_found(unit, entry);
+      if (!can_be_found(unit, entry)) continue;
+      ++found;
+      EXPECT_TRUE(
+          std::ranges::equal(unit.window().subspan(place_of(entry), copies.bytes[page]),
+                             unit.models_window().subspan(place_of(entry), copies.bytes[page])))
+          << "page " << page;
+    }
+    for (std::uint32_t page = 0; page < kPages; ++page) {
+      const std::uint64_t at = copies.command.destination + page * sizeof(nkv_page_entry);
+      EXPECT_TRUE(all_found || unit.get<nkv_page_entry>(at).v_exponent == 0) << "entry " << page;
+    }
+    number % 2 == 0 ? unit.clear() : unit.power_up();
+    const Copies others = random_copies(unit, random);
+    expect_models(unit, unit.run(others.command, &model::copy));
+  }
+  EXPECT_GT(found, 10U);
+}
+
+/// Cycles over the bursts that are read, of which as many are written.
+double cycles_per_burst(CopyUnit& unit, const AppendShape& shape, std::uint32_t pages) {
+  test::Random random = test::case_random(8);
+  const Copies copies = plain_copies(unit, shape, pages, random);
+  expect_models(unit, unit.run(copies.command, &model::copy));
+  const double bursts = static_cast<double>(copies.bytes[0]) / NKV_BURST_BYTES * pages;
+  const double ratio = static_cast<double>(unit.run_cycles()) / bursts;
+  std::printf("  %s: %.0f bursts per page, %.3f cycles per burst of the pages\n",
+              shape.name().c_str(), bursts / pages, ratio);
+  return ratio;
+}
+
+TEST(CopyTest, CyclesPerBurst) {
+  CopyUnit unit({.latency_cycles = 60});
+  EXPECT_LE(cycles_per_burst(unit, {}, 24), 1.1);
+  EXPECT_LE(cycles_per_burst(unit, {.dtype = NKV_DTYPE_INT8, .head_dim = 16, .value_dim = 16}, 48),
+            2.0);
+}
+
+}  // namespace
+}  // namespace nearkv::rtl_test

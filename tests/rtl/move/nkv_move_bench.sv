@@ -1,0 +1,227 @@
+// nkv_move with the page list, the pass over pages and the way to memory of an engine, whose
+// fields are ports.
+module nkv_move_bench
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+(
+  input  logic         clk_i,
+  input  logic         rst_ni,
+  input  logic         clear_i,
+
+  input  logic         start_i,
+  input  logic [511:0] command_i,
+  input  logic [63:0]  window_base_i,
+  input  logic [63:0]  window_bytes_i,
+  input  logic [15:0]  tenant_i,
+  output logic         done_o,
+  output logic [7:0]   status_o,
+  output logic [63:0]  detail_o,
+  output logic [31:0]  count_o,
+  output logic         writes_done_o,
+
+  output logic         ar_valid_o,
+  input  logic         ar_ready_i,
+  output logic [11:0]  ar_id_o,
+  output logic [51:0]  ar_addr_o,
+  output logic [9:0]   ar_len_o,
+  input  logic         r_valid_i,
+  input  logic [11:0]  r_id_i,
+  input  logic         r_last_i,
+  input  logic         r_poison_i,
+  input  logic [511:0] r_data_i,
+  output logic         w_valid_o,
+  input  logic         w_ready_i,
+  output logic [11:0]  w_id_o,
+  output logic [51:0]  w_addr_o,
+  output logic [63:0]  w_strb_o,
+  output logic [511:0] w_data_o,
+  input  logic         b_valid_i,
+  input  logic [11:0]  b_id_i
+);
+
+  wire domain_t domain = '{
+      tenant: tenant_i,
+      window_bytes: address_t'(window_bytes_i),
+      window_base: address_t'(window_base_i)
+  };
+
+  logic           load, loaded, poisoned, looks, beat_valid, beat_ready, header_ready, move_ready;
+  logic           list_valid, list_ready, pass_valid, pass_request_ready, ids_valid, ids_ready;
+  logic           start, clear, body_valid, body_ready, write_valid, write_ready;
+  logic           visits_given, visit_valid, visit_ready, visits_end, given_valid, given_end;
+  logic           unused_erase_valid, unused_poison;
+  list_load_t     list;
+  page_index_t    move_page, page, scanned_page;
+  page_entry_t    entry;
+  pass_setup_t    pass;
+  pass_report_t   report;
+  page_body_t     unused_body;
+  page_record_t   record;
+  visit_t         visit, given;
+  logic [31:0]    scanned_crc;
+  read_request_t  list_request, pass_request, ids_request;
+  read_beat_t     beat;
+  write_request_t write, unused_erase;
+  outcome_t       outcome;
+  logic [7:0]     unused_k_exponent, unused_v_exponent;
+  logic [PageIndexBits:0] unused_pages;
+  axi_ar_t        ar;
+  axi_w_t         w;
+
+  nkv_move u_move (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i,
+    .command_i,
+    .window_bytes_i (domain.window_bytes),
+    .done_o,
+    .outcome_o      (outcome),
+    .load_o         (load),
+    .list_o         (list),
+    .loaded_i       (loaded),
+    .poisoned_i     (poisoned),
+    .looks_o        (looks),
+    .page_o         (move_page),
+    .entry_i        (entry),
+    .pass_start_o   (start),
+    .pass_clear_o   (clear),
+    .pass_o         (pass),
+    .visits_o       (visits_given),
+    .visit_valid_o  (given_valid),
+    .visit_ready_i  (visit_ready),
+    .visit_o        (given),
+    .visits_end_o   (given_end),
+    .pass_i         (report),
+    .scanned_page_i (scanned_page),
+    .scanned_crc_o  (scanned_crc),
+    .body_valid_i   (body_valid),
+    .body_ready_o   (body_ready),
+    .record_i       (record),
+    .request_valid_o(ids_valid),
+    .request_ready_i(ids_ready),
+    .request_o      (ids_request),
+    .beat_valid_i   (beat_valid),
+    .beat_ready_o   (move_ready),
+    .beat_i         (beat),
+    .write_valid_o  (write_valid),
+    .write_ready_i  (write_ready),
+    .write_o        (write),
+    .writes_done_i  (writes_done_o)
+  );
+
+  nkv_page_list u_list (
+    .clk_i,
+    .rst_ni,
+    .load_i         (load),
+    .address_i      (list.address),
+    .entries_i      (list.entries),
+    .loaded_o       (loaded),
+    .poisoned_o     (poisoned),
+    .request_valid_o(list_valid),
+    .request_ready_i(list_ready),
+    .request_o      (list_request),
+    .beat_valid_i   (beat_valid && beat.tag.sink == SinkList),
+    .beat_i         (beat),
+    .page_i         (looks ? move_page : page),
+    .entry_o        (entry),
+    .k_exponent_o   (unused_k_exponent),
+    .v_exponent_o   (unused_v_exponent)
+  );
+
+  nkv_visible_pages u_visits (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i      (start),
+    .tokens_i     (pass.tokens),
+    .window_i     (pass.window),
+    .sinks_i      (pass.sinks),
+    .pages_o      (unused_pages),
+    .done_o       (visits_end),
+    .visit_valid_o(visit_valid),
+    .visit_ready_i(visit_ready),
+    .visit_o      (visit)
+  );
+
+  nkv_page_pass u_pass (
+    .clk_i,
+    .rst_ni,
+    .clear_i        (clear_i || start_i || clear),
+    .domain_i       (domain),
+    .demand_i       (pass.demand),
+    .plan_i         (pass.plan),
+    .erase_i        (pass.erase),
+    .first_index_i  (pass.first_index),
+    .visit_valid_i  (visits_given ? given_valid : visit_valid),
+    .visit_ready_o  (visit_ready),
+    .visit_i        (visits_given ? given : visit),
+    .visits_end_i   (visits_given ? given_end : visits_end),
+    .page_o         (page),
+    .entry_i        (entry),
+    .scanned_page_o (scanned_page),
+    .scanned_crc_i  (scanned_crc),
+    .body_valid_o   (body_valid),
+    .body_ready_i   (body_ready),
+    .body_o         (unused_body),
+    .record_o       (record),
+    .request_valid_o(pass_valid),
+    .request_ready_i(pass_request_ready),
+    .request_o      (pass_request),
+    .header_valid_i (beat_valid && beat.tag.sink == SinkHeader),
+    .header_ready_o (header_ready),
+    .array_taken_i  (beat_valid && beat_ready && beat.tag.sink == SinkArray),
+    .beat_i         (beat),
+    .write_valid_o  (unused_erase_valid),
+    .write_ready_i  (1'b0),
+    .write_o        (unused_erase),
+    .report_o       (report)
+  );
+
+  always_comb begin
+    unique case (beat.tag.sink)
+      SinkHeader: beat_ready = header_ready;
+      SinkArray: beat_ready = move_ready;
+      default: beat_ready = 1'b1;
+    endcase
+  end
+
+  nkv_engine_memory #(
+    .Readers(3),
+    .Writers(1)
+  ) u_memory (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .domain_i     (domain),
+    .read_valid_i ({ids_valid, pass_valid, list_valid}),
+    .read_ready_o ({ids_ready, pass_request_ready, list_ready}),
+    .read_i       ({ids_request, pass_request, list_request}),
+    .beat_valid_o (beat_valid),
+    .beat_ready_i (beat_ready),
+    .beat_o       (beat),
+    .write_valid_i(write_valid),
+    .write_ready_o(write_ready),
+    .write_i      (write),
+    .writes_done_o,
+    .ar_valid_o,
+    .ar_ready_i,
+    .ar_o         (ar),
+    .r_valid_i,
+    .r_i          ('{id: r_id_i, error: 1'b0, poison: r_poison_i, last: r_last_i, data: r_data_i}),
+    .w_valid_o,
+    .w_ready_i,
+    .w_o          (w),
+    .b_valid_i,
+    .b_i          ('{id: b_id_i, error: 1'b0})
+  );
+
+  assign {ar_id_o, ar_addr_o, ar_len_o} = ar;
+  assign {w_id_o, w_addr_o, w_strb_o, unused_poison, w_data_o} = w;
+  assign status_o = outcome.verdict.status;
+  assign detail_o = outcome.verdict.detail;
+  assign count_o = outcome.count;
+
+  wire unused = ^{outcome, window_base_i, window_bytes_i};
+
+endmodule

@@ -1,0 +1,357 @@
+// nkv_read against the model's read and gather: rows of every form and type, to the byte; and that
+// a command that fails writes nothing.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "Vnkv_move_bench.h"
+#include "crc32c.hpp"
+#include "stored_pages.hpp"
+
+namespace nearkv::rtl_test {
+namespace {
+
+using ReadUnit = CommandUnit<Vnkv_move_bench>;
+
+/// Memory that answers at once, late, and out of order.
+constexpr emulator::MemoryTiming kTimings[] = {
+    {.latency_cycles = 2, .jitter_cycles = 0, .seed = 1},
+    {.latency_cycles = 60, .jitter_cycles = 0, .seed = 1},
+    {.latency_cycles = 7, .jitter_cycles = 90, .seed = 3}};
+
+/// Pages of a list.
+struct Listed {
+  AppendShape shape;
+  std::vector<nkv_page_entry> entries;
+  std::uint64_t page_list = 0;
+
+  [[nodiscard]] std::uint32_t tokens() const {
+    return static_cast<std::uint32_t>(entries.size()) * NKV_PAGE_TOKENS;
+  }
+};
+
+void list_pages(ReadUnit& unit, Listed* listed) {
+  listed->page_list = unit.allocate(listed->entries.size() * sizeof(nkv_page_entry) + 64, 64);
+  listed->page_list += 8 * (listed->entries.size() % 8);
+  unit.put_bytes(listed->page_list, std::as_bytes(std::span(listed->entries)));
+}
+
+/// Forms may differ from page to page, types and sizes do not.
+Listed random_list(ReadUnit& unit, test::Random& random) {
+  unit.fill_with_garbage(random);
+  Listed listed{.shape = random_append_shape(random), .entries = {}, .page_list = 0};
+  while (listed.entries.empty() || random() % 3 != 0) {
+    AppendShape shape = random_append_shape(random);
+    shape.head_dim = listed.shape.head_dim;
+    shape.value_dim = listed.shape.value_dim;
+    if (listed.shape.value_dim == 0 || shape.value_dim > shape.head_dim) {
+      shape.v_form = listed.shape.value_dim == 0 ? NKV_ROW_FORM_NONE : NKV_ROW_FORM_RAW;
+    }
+    shape.dtype = listed.shape.dtype;
+    if (shape.dtype != NKV_DTYPE_BF16) {
+      shape.k_form = NKV_ROW_FORM_RAW;
+      if (shape.v_form == NKV_ROW_FORM_DELTA4) shape.v_form = NKV_ROW_FORM_RAW;
+    }
+    for (const nkv_page_entry& entry : store_pages(unit, shape, test::pick(random, 1, 3), random)) {
+      listed.entries.push_back(entry);
+    }
+    if (listed.entries.size() > 6) break;
+  }
+  std::ranges::shuffle(listed.entries, random);
+  list_pages(unit, &listed);
+  return listed;
+}
+
+std::uint64_t room_for(const Listed& listed, std::uint32_t rows) {
+  return std::uint64_t{rows} * 2 * (listed.shape.head_dim + listed.shape.value_dim) + 192;
+}
+
+nkv_read_command read_of(ReadUnit& unit, const Listed& listed, test::Random& random) {
+  nkv_read_command command{};
+  command.opcode = NKV_OPCODE_READ;
+  command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, 2));
+  command.first = test::pick(random, 0, listed.tokens() - 1);
+  command.count = test::pick(random, 1, listed.tokens() - command.first);
+  command.page_list = listed.page_list;
+  command.result = unit.allocate(room_for(listed, command.count), 64);
+  return command;
+}
+
+/// Ids of any kind: anywhere, in runs, or over and over.
+nkv_gather_command gather_of(ReadUnit& unit, const Listed& listed, test::Random& random) {
+  nkv_gather_command command{};
+  command.opcode = NKV_OPCODE_GATHER;
+  command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, 2));
+  command.tokens = listed.tokens();
+  command.count = test::pick(random, 1, 150);
+  command.page_list = listed.page_list;
+  std::vector<std::uint32_t> ids(command.count);
+  const unsigned kind = random() % 4;
+  const std::uint32_t step = test::pick(random, 0, 5);
+  std::uint32_t id = test::pick(random, 0, listed.tokens() - 1);
+  for (std::uint32_t& next : ids) {
+    next = id;
+    id = kind == 0 ? test::pick(random, 0, listed.tokens() - 1) : (id + step) % listed.tokens();
+  }
+  if (kind == 1) std::ranges::sort(ids, std::greater{});
+  command.ids = unit.allocate(4ULL * command.count + 64, 64) + 4ULL * (random() % 16);
+  unit.put_bytes(command.ids, std::as_bytes(std::span(ids)));
+  command.result = unit.allocate(room_for(listed, command.count), 64);
+  return command;
+}
+
+std::uint8_t expect_read(ReadUnit& unit, const nkv_read_command& command) {
+  const model::Outcome outcome = unit.run(command, &model::read);
+  expect_models(unit, outcome);
+  return outcome.verdict.status;
+}
+
+std::uint8_t expect_gather(ReadUnit& unit, const nkv_gather_command& command) {
+  const model::Outcome outcome = unit.run(command, &model::gather);
+  expect_models(unit, outcome);
+  return outcome.verdict.status;
+}
+
+TEST(ReadTest, AnyRowsOverAnyMemory) {
+  std::array<unsigned, 256> statuses{};
+  for (const emulator::MemoryTiming& timing : kTimings) {
+    ReadUnit unit(timing);
+    for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
+      test::Random random = test::case_random(1000 + number);
+      SCOPED_TRACE(test::case_name(1000 + number));
+      unit.set_pace({.reads = kPaces[number % 3], .writes = kPaces[number / 3 % 3]});
+      const Listed listed = random_list(unit, random);
+      ++statuses[expect_read(unit, read_of(unit, listed, random))];
+      if (!testing::Test::HasFailure()) {
+        ++statuses[expect_gather(unit, gather_of(unit, listed, random))];
+      }
+    }
+  }
+  EXPECT_GT(statuses[NKV_STATUS_OK], 180U);
+  EXPECT_GT(statuses[NKV_STATUS_BAD_PAGE], 0U);  // Values where there are none.
+}
+
+TEST(ReadTest, EveryDimensionInEveryForm) {
+  ReadUnit unit;
+  test::Random random = test::case_random(2);
+  for (unsigned dim = 16; dim <= 128 && !testing::Test::HasFailure(); dim += 16) {
+    for (const std::uint8_t form : {NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4}) {
+      for (const std::uint8_t dtype : {NKV_DTYPE_BF16, NKV_DTYPE_INT8}) {
+        AppendShape shape{.dtype = dtype};
+        if (dtype == NKV_DTYPE_BF16) shape.k_form = shape.v_form = form;
+        shape.head_dim = static_cast<std::uint16_t>(dim);
+        shape.value_dim = static_cast<std::uint16_t>(144 - dim);
+        SCOPED_TRACE(shape.name());
+        unit.fill_with_garbage(random);
+        Listed listed{
+            .shape = shape, .entries = store_pages(unit, shape, 2, random), .page_list = 0};
+        if (listed.entries.empty()) continue;
+        list_pages(unit, &listed);
+        for (const std::uint8_t tensor : {NKV_TENSOR_KEYS, NKV_TENSOR_VALUES, NKV_TENSOR_BOTH}) {
+          nkv_read_command read = read_of(unit, listed, random);
+          read.tensor = tensor;
+          expect_read(unit, read);
+          nkv_gather_command gather = gather_of(unit, listed, random);
+          gather.tensor = tensor;
+          expect_gather(unit, gather);
+        }
+      }
+    }
+  }
+}
+
+// In any order, twice for one element, beyond the page's elements, or not counted.
+TEST(ReadTest, ExceptionsThatNoAppendWrote) {
+  ReadUnit unit;
+  test::Random random = test::case_random(3);
+  for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
+    AppendShape shape = random_append_shape(random);
+    shape.dtype = NKV_DTYPE_BF16;
+    shape.any_patterns = false;
+    shape.k_form = NKV_ROW_FORM_DELTA4;
+    if (shape.v_form == NKV_ROW_FORM_RAW) shape.v_form = NKV_ROW_FORM_DELTA4;
+    SCOPED_TRACE(shape.name());
+    unit.fill_with_garbage(random);
+    Listed listed{.shape = shape, .entries = store_pages(unit, shape, 3, random), .page_list = 0};
+    if (listed.entries.empty()) continue;
+    list_pages(unit, &listed);
+    for (const nkv_page_entry& entry : listed.entries) {
+      auto header = unit.get<nkv_page_header>(place_of(entry));
+      const nkv_page_shape page_shape = model::shape_of(header);
+      nkv_page_layout layout{};
+      nkv_lay_out_page(&page_shape, &layout);
+      for (const nkv_page_array array :
+           {NKV_PAGE_ARRAY_K_EXCEPTIONS, NKV_PAGE_ARRAY_V_EXCEPTIONS}) {
+        if (layout.bytes[array] == 0) continue;
+        const std::uint32_t dim =
+            array == NKV_PAGE_ARRAY_K_EXCEPTIONS ? header.head_dim : header.value_dim;
+        std::vector<nkv_row_exception> exceptions(NKV_EXCEPTIONS);
+        for (nkv_row_exception& exception : exceptions) {
+          const std::uint32_t most = random() % 4 == 0 ? 0xFFFF : NKV_PAGE_TOKENS * dim - 1;
+          exception.element = static_cast<std::uint16_t>(test::pick(random, 0, most));
+          exception.bits = static_cast<std::uint16_t>(random());
+        }
+        exceptions[11].element = exceptions[4].element;
+        unit.put_bytes(place_of(entry) + layout.offset[array],
+                       std::as_bytes(std::span(exceptions)));
+        model::stored_checksum(header, array) = model::crc32c(
+            unit.window().subspan(place_of(entry) + layout.offset[array], layout.bytes[array]));
+      }
+      header.k_exceptions = static_cast<std::uint8_t>(test::pick(random, 0, NKV_EXCEPTIONS));
+      header.v_exceptions = static_cast<std::uint8_t>(test::pick(random, 0, NKV_EXCEPTIONS));
+      model::seal(header);
+      unit.put(place_of(entry), header);
+    }
+    expect_read(unit, read_of(unit, listed, random));
+    expect_gather(unit, gather_of(unit, listed, random));
+  }
+}
+
+TEST(ReadTest, DamageAnywhereInAPage) {
+  ReadUnit unit;
+  test::Random random = test::case_random(4);
+  std::array<unsigned, 256> statuses{};
+  for (unsigned number = 0; number < 150 && !testing::Test::HasFailure(); ++number) {
+    SCOPED_TRACE("round " + std::to_string(number));
+    const Listed listed = random_list(unit, random);
+    const nkv_page_entry& entry =
+        listed
+            .entries[test::pick(random, 0, static_cast<std::uint32_t>(listed.entries.size()) - 1)];
+    const std::uint32_t bytes = stored_bytes(unit, entry);
+    const std::uint32_t at = number % 4 == 0 ? test::pick(random, 0, NKV_PAGE_HEADER_BYTES - 1)
+                                             : test::pick(random, NKV_PAGE_HEADER_BYTES, bytes - 1);
+    const std::uint64_t address = place_of(entry) + at;
+    unit.put(address,
+             static_cast<std::uint8_t>(unit.get<std::uint8_t>(address) ^ 1U << number % 8));
+    ++statuses[expect_read(unit, read_of(unit, listed, random))];
+    ++statuses[expect_gather(unit, gather_of(unit, listed, random))];
+  }
+  EXPECT_GT(statuses[NKV_STATUS_CORRUPT], 40U);
+  EXPECT_GT(statuses[NKV_STATUS_OK], 40U);
+}
+
+TEST(ReadTest, CommandsAndListsThatAreWrong) {
+  ReadUnit unit;
+  test::Random random = test::case_random(5);
+  std::array<unsigned, 256> statuses{};
+  for (unsigned number = 0; number < 140 && !testing::Test::HasFailure(); ++number) {
+    SCOPED_TRACE("round " + std::to_string(number));
+    Listed listed = random_list(unit, random);
+    const std::size_t page =
+        test::pick(random, 0, static_cast<std::uint32_t>(listed.entries.size()) - 1);
+    const std::uint64_t entry_at = listed.page_list + page * sizeof(nkv_page_entry);
+    nkv_page_entry entry = listed.entries[page];
+    nkv_read_command read = read_of(unit, listed, random);
+    nkv_gather_command gather = gather_of(unit, listed, random);
+    switch (number % 7) {
+      case 0:
+        entry.generation ^= 1;
+        break;
+      case 1:
+        entry.page = static_cast<std::uint32_t>(random());
+        break;
+      case 2: {  // Another type and other sizes.
+        Listed other = random_list(unit, random);
+        entry = other.entries[0];
+        break;
+      }
+      case 3:
+        read.result = gather.result = ReadUnit::kWindowBytes - 64 * test::pick(random, 0, 40);
+        break;
+      case 4:
+        read.page_list = gather.page_list = ReadUnit::kWindowBytes - 8 * test::pick(random, 0, 2);
+        break;
+      case 5:
+        unit.put(gather.ids + 4 * test::pick(random, 0, gather.count - 1),
+                 random() % 2 == 0 ? listed.tokens() : 0xFFFFFFFF);
+        break;
+      default:
+        entry.k_exponent ^= 1;
+    }
+    if (number % 7 == 2) {  // The list that was there before is gone.
+      Listed two = random_list(unit, random);
+      const Listed one = two;
+      for (const nkv_page_entry& more : store_pages(unit, random_append_shape(random), 1, random)) {
+        two.entries.insert(two.entries.begin() + static_cast<std::ptrdiff_t>(page % 2), more);
+      }
+      list_pages(unit, &two);
+      read = read_of(unit, two, random);
+      gather = gather_of(unit, two, random);
+    } else {
+      unit.put(entry_at, entry);
+    }
+    ++statuses[expect_read(unit, read)];
+    ++statuses[expect_gather(unit, gather)];
+  }
+  for (const int status : {NKV_STATUS_OK, NKV_STATUS_STALE_PAGE, NKV_STATUS_ADDRESS_FAULT,
+                           NKV_STATUS_BAD_PAGE, NKV_STATUS_BAD_FIELD}) {
+    EXPECT_GT(statuses[static_cast<std::size_t>(status)], 0U) << "status " << status;
+  }
+}
+
+TEST(ReadTest, PoisonInWhatIsUsed) {
+  ReadUnit unit;
+  test::Random random = test::case_random(6);
+  for (unsigned number = 0; number < 30 && !testing::Test::HasFailure(); ++number) {
+    unit.set_faults({});
+    const Listed listed = random_list(unit, random);
+    nkv_gather_command gather = gather_of(unit, listed, random);
+    gather.tensor = NKV_TENSOR_KEYS;
+    const std::uint32_t token = unit.get<std::uint32_t>(gather.ids);
+    const std::uint64_t places[] = {gather.ids, gather.page_list,
+                                    place_of(listed.entries[token / NKV_PAGE_TOKENS]),
+                                    place_of(listed.entries[token / NKV_PAGE_TOKENS]) + 64};
+    const std::vector<std::byte> before(unit.window().begin(), unit.window().end());
+    unit.set_faults({.poisoned = {ReadUnit::kWindowBase + places[number % 4] / 64 * 64}});
+    EXPECT_EQ(int{unit.run(gather, &model::gather).verdict.status}, NKV_STATUS_POISON);
+    EXPECT_TRUE(std::ranges::equal(unit.window(), before));
+  }
+}
+
+TEST(ReadTest, StoppedAtAnyMoment) {
+  ReadUnit unit;
+  test::Random random = test::case_random(7);
+  for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
+    const Listed listed = random_list(unit, random);
+    unit.begin(gather_of(unit, listed, random), test::pick(random, 1, 3000));
+    number % 2 == 0 ? unit.clear() : unit.power_up();
+    const Listed next = random_list(unit, random);
+    expect_read(unit, read_of(unit, next, random));
+    expect_gather(unit, gather_of(unit, next, random));
+  }
+}
+
+/// Cycles over the bursts that are read.
+double cycles_per_burst(ReadUnit& unit, const char* name) {
+  const double bursts = static_cast<double>(unit.bursts_read());
+  const double ratio = static_cast<double>(unit.run_cycles()) / bursts;
+  std::printf("  %s: %.0f bursts read, %llu written, %.3f cycles per burst read\n", name, bursts,
+              static_cast<unsigned long long>(unit.bursts_written()), ratio);
+  return ratio;
+}
+
+TEST(ReadTest, CyclesPerBurst) {
+  ReadUnit unit({.latency_cycles = 60});
+  test::Random random = test::case_random(8);
+  for (const std::uint8_t form : {NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4}) {
+    const AppendShape shape{.k_form = form, .v_form = form};
+    unit.fill_with_garbage(random);
+    Listed listed{.shape = shape, .entries = store_pages(unit, shape, 16, random), .page_list = 0};
+    ASSERT_FALSE(listed.entries.empty());
+    list_pages(unit, &listed);
+    nkv_read_command read = read_of(unit, listed, random);
+    read.first = 0;
+    read.count = listed.tokens();
+    read.tensor = NKV_TENSOR_BOTH;
+    read.result = unit.allocate(room_for(listed, read.count), 64);
+    expect_read(unit, read);
+    EXPECT_LE(cycles_per_burst(unit, form == NKV_ROW_FORM_RAW ? "READ RAW" : "READ DELTA4"), 1.4);
+    nkv_gather_command gather = gather_of(unit, listed, random);
+    gather.tensor = NKV_TENSOR_BOTH;
+    expect_gather(unit, gather);
+    cycles_per_burst(unit, form == NKV_ROW_FORM_RAW ? "GATHER RAW" : "GATHER DELTA4");
+  }
+}
+
+}  // namespace
+}  // namespace nearkv::rtl_test

@@ -1,0 +1,81 @@
+// Pages that an APPEND of the model's has left in a unit's memory, for commands that read them.
+#pragma once
+
+#include <vector>
+
+#include "append_commands.hpp"
+#include "page.hpp"
+
+namespace nearkv::rtl_test {
+
+inline std::uint64_t place_of(const nkv_page_entry& entry) {
+  return std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
+}
+
+/// Elements that DELTA4 cannot hold, a few in each page's rows of a tensor.
+template <typename Bench>
+void strew_exceptions(CommandUnit<Bench>& unit, std::uint64_t rows, std::uint32_t stride,
+                      std::uint32_t dim, std::uint32_t tokens, test::Random& random) {
+  constexpr std::uint16_t kPatterns[] = {0x7FC0, 0x7F80, 0xFF80, 0x0001, 0x8000, 0x8040};
+  for (std::uint32_t first = 0; first < tokens; first += NKV_PAGE_TOKENS) {
+    const std::uint32_t count = test::pick(random, 0, NKV_EXCEPTIONS);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t token = first + test::pick(random, 0, NKV_PAGE_TOKENS - 1);
+      unit.put(rows + std::uint64_t{token} * stride + 2 * test::pick(random, 0, dim - 1),
+               kPatterns[test::pick(random, 0, 5)]);
+    }
+  }
+}
+
+/// The entries of new pages in both memories. With `codec` they are compressed.
+template <typename Bench>
+std::vector<nkv_page_entry> store_pages(CommandUnit<Bench>& unit, const AppendShape& shape,
+                                        std::uint32_t pages, test::Random& random,
+                                        std::uint8_t codec = NKV_CODEC_NONE) {
+  const nkv_append_command append = prepare_append(unit, shape, pages, random);
+  if (shape.dtype == NKV_DTYPE_BF16 && !shape.any_patterns) {
+    strew_exceptions(unit, append.keys, append.key_stride, shape.head_dim, append.tokens, random);
+    if (shape.v_form != NKV_ROW_FORM_NONE) {
+      strew_exceptions(unit, append.values, append.value_stride, shape.value_dim, append.tokens,
+                       random);
+    }
+  }
+  const model::Domain domain = unit.models_domain();
+  if (!model::append(domain, append).verdict.ok()) return {};
+  std::uint64_t list = append.page_list;
+  if (codec != NKV_CODEC_NONE) {
+    nkv_pages_command command{};
+    command.opcode = NKV_OPCODE_TRANSCODE;
+    command.codec = codec;
+    command.count = pages;
+    command.slot_bytes = 2 * shape.page_bytes();
+    command.source = append.page_list;
+    command.destination = list = unit.allocate(pages * sizeof(nkv_page_entry), 8);
+    command.result = unit.allocate(pages * sizeof(std::uint32_t), 4);
+    for (std::uint32_t page = 0; page < pages; ++page) {
+      nkv_page_entry entry{};
+      entry.page = static_cast<std::uint32_t>(
+          unit.allocate(command.slot_bytes, NKV_PAGE_GRAIN_BYTES) / NKV_PAGE_GRAIN_BYTES);
+      std::memcpy(&unit.models_window()[list + page * sizeof(entry)], &entry, sizeof(entry));
+    }
+    if (!model::transcode(domain, command).verdict.ok()) return {};
+  }
+  unit.adopt_models_memory();
+  std::vector<nkv_page_entry> entries(pages);
+  std::memcpy(entries.data(), &unit.window()[list], pages * sizeof(nkv_page_entry));
+  return entries;
+}
+
+/// What a header says of its page's bytes.
+template <typename Bench>
+std::uint32_t stored_bytes(CommandUnit<Bench>& unit, const nkv_page_entry& entry) {
+  const auto header = unit.template get<nkv_page_header>(place_of(entry));
+  const nkv_page_shape shape = model::shape_of(header);
+  nkv_page_layout layout{};
+  nkv_lay_out_page(&shape, &layout);
+  if (header.codec == NKV_CODEC_NONE) return layout.total_bytes;
+  return (NKV_PAGE_HEADER_BYTES + header.payload_bytes + NKV_PAGE_GRAIN_BYTES - 1) /
+         NKV_PAGE_GRAIN_BYTES * NKV_PAGE_GRAIN_BYTES;
+}
+
+}  // namespace nearkv::rtl_test
