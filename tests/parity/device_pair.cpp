@@ -48,7 +48,8 @@ bool DevicePair::is_offered(std::span<const std::byte> command, const Completion
       done.subject.status == NKV_STATUS_UNSUPPORTED) {
     return false;
   }
-  // TOPK and ATTEND have the fields that LIMITS bounds at the same places.
+  // All commands have the fields that LIMITS bounds at the same places. COPY's counts pages; READ's
+  // tokens are those up to its last row.
   nkv_attend_command fields{};
   std::memcpy(&fields, command.data(), sizeof(fields));
   const auto limit = [this](unsigned shift, std::uint64_t mask) { return limits_ >> shift & mask; };
@@ -62,7 +63,11 @@ bool DevicePair::is_offered(std::span<const std::byte> command, const Completion
     case offsetof(nkv_attend_command, value_dim):
       return fields.value_dim <= dim;
     case offsetof(nkv_attend_command, tokens):
-      return fields.tokens <= tokens;
+      return fields.tokens <=
+             (fields.opcode == NKV_OPCODE_COPY ? tokens / NKV_PAGE_TOKENS : tokens);
+    case offsetof(nkv_read_command, count):
+      return fields.opcode != NKV_OPCODE_READ ||
+             std::uint64_t{fields.tokens} + fields.window <= tokens;
     case offsetof(nkv_attend_command, group):
       return fields.group <= group;
     default:
