@@ -23,6 +23,7 @@ _DRAM_SLACK = 0.01
 _DRAM = ("ddr5/", "ddr4/")
 _GOALS = {
     "scrub": _STREAM,
+    "copy": _STREAM,
     "topk_full": _STREAM,
     "attend_dense": _STREAM,
     "topk_certified": _SELECTION,

@@ -27,7 +27,7 @@ using test::BenchDevice;
 using test::StoredList;
 
 struct Options {
-  std::string device = "rtl:?memory=64MiB&latency=60";
+  std::string device = "rtl:?memory=128MiB&latency=60";
   std::uint32_t tokens = 32768;
   std::vector<std::string> only;
   std::string json;
@@ -59,6 +59,10 @@ struct Bench {
   [[nodiscard]] std::uint64_t append_bursts() const {
     const std::uint64_t row_bytes = 2 * (list.head_dim + list.value_dim);
     return list.pages() * (NKV_PAGE_TOKENS * row_bytes + list.page_bytes) / NKV_BURST_BYTES;
+  }
+
+  [[nodiscard]] std::uint64_t page_bursts() const {
+    return list.page_bytes / NKV_BURST_BYTES * list.pages();
   }
 
   /// What the host saw, on a device that has one.
@@ -200,16 +204,53 @@ void for_each_command(Bench* bench, std::uint16_t top_k, const Run& run) {
   run("scrub", test::pages_command(bench->list, NKV_OPCODE_SCRUB));
 }
 
-void measure_form(const std::string& device, std::uint32_t tokens, std::uint8_t form,
-                  const std::string& name, Table* table) {
-  Bench bench(device, tokens, form);
+void measure_commands(const std::string& name, Bench& bench, Table* table) {
   table->measure_append(name + "/append", bench);
-  const std::uint64_t list_bursts = bench.list.page_bytes / NKV_BURST_BYTES * bench.list.pages();
   for_each_command(&bench, 256, [&](const std::string& command_name, const auto& command) {
     // SCRUB's completion does not count what it reads.
     table->measure(name + "/" + command_name, bench, command,
-                   command_name == "scrub" ? list_bursts : 0);
+                   command_name == "scrub" ? bench.page_bursts() : 0);
   });
+}
+
+/// Pages to other places; all rows back, which are read twice: verified, then returned; 256 rows in
+/// no order.
+void measure_moves(const std::string& name, Bench& bench, Table* table) {
+  const std::uint64_t tokens = bench.list.tokens;
+  const std::uint64_t row_bursts =
+      nkv_row_bytes(bench.form, NKV_DTYPE_BF16, 128) / NKV_BURST_BYTES;
+  const std::uint64_t copies =
+      test::free_places(&bench.engine, bench.list, bench.list.page_bytes, 9);
+  // As many bursts are written.
+  table->measure(name + "/copy", bench,
+                 test::pages_command(bench.list, NKV_OPCODE_COPY, copies), bench.page_bursts());
+  nkv_read_command read{};
+  read.opcode = NKV_OPCODE_READ;
+  read.tensor = NKV_TENSOR_BOTH;
+  read.count = static_cast<std::uint32_t>(tokens);
+  read.page_list = bench.list.page_list;
+  read.result = bench.engine.allocate(tokens * 2 * (bench.list.head_dim + bench.list.value_dim));
+  table->measure(name + "/read", bench, read, 4 * row_bursts * tokens);
+  std::vector<std::uint32_t> ids(256);
+  for (std::uint64_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<std::uint32_t>(3007 * i % tokens);
+  }
+  nkv_gather_command gather{};
+  gather.opcode = NKV_OPCODE_GATHER;
+  gather.tensor = NKV_TENSOR_BOTH;
+  gather.tokens = read.count;
+  gather.count = static_cast<std::uint32_t>(ids.size());
+  gather.ids = bench.engine.store(std::span<const std::uint32_t>(ids));
+  gather.page_list = bench.list.page_list;
+  gather.result = read.result;
+  table->measure(name + "/gather", bench, gather);
+}
+
+void measure_form(const Options& options, std::uint8_t form, const std::string& name,
+                  Table* table) {
+  Bench bench(options.device, options.tokens, form);
+  measure_commands(name, bench, table);
+  measure_moves(name, bench, table);
 }
 
 /// A search while the host reads in so many of 100 cycles.
@@ -226,7 +267,8 @@ void measure_beside_host(const Options& options, unsigned percent, Table* table)
 /// On memory with the times of DRAM.
 void measure_dram(const Options& options, const std::string& name, Table* table) {
   table->set_dram(dram::find_timing(name));
-  measure_form(options.device + "&dram=" + name, options.tokens, NKV_ROW_FORM_RAW, name, table);
+  Bench bench(options.device + "&dram=" + name, options.tokens, NKV_ROW_FORM_RAW);
+  measure_commands(name, bench, table);
   table->set_dram(nullptr);
 }
 
@@ -293,12 +335,8 @@ int run(int argc, char** argv) {
   Table table;
   const std::vector<std::pair<std::string, std::function<void()>>> groups{
       {"small", [&] { measure_small(options, &table); }},
-      {"raw",
-       [&] { measure_form(options.device, options.tokens, NKV_ROW_FORM_RAW, "raw", &table); }},
-      {"delta4",
-       [&] {
-         measure_form(options.device, options.tokens, NKV_ROW_FORM_DELTA4, "delta4", &table);
-       }},
+      {"raw", [&] { measure_form(options, NKV_ROW_FORM_RAW, "raw", &table); }},
+      {"delta4", [&] { measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table); }},
       {"ddr5", [&] { measure_dram(options, "ddr5", &table); }},
       {"ddr4", [&] { measure_dram(options, "ddr4", &table); }},
       {"latency", [&] { measure_latencies(options, &table); }},
