@@ -65,7 +65,10 @@ module nkv_top
   input  memory_b_t      [Slices-1:0] memory_b_i
 );
 
+  // Most registers of features that are not offered yet have no user.
+  // verilator lint_off UNUSEDSIGNAL
   csr_reg2hw_t reg2hw;
+  // verilator lint_on UNUSEDSIGNAL
   csr_hw2reg_t hw2reg;
   csr_queue_status_t [MaxQueues-1:0] queue_status;
   logic fatal;
@@ -98,7 +101,8 @@ module nkv_top
     .rdata_o (csr_rdata_o),
     .error_o (csr_error_o),
     .reg2hw_o(reg2hw),
-    .hw2reg_i(hw2reg)
+    .hw2reg_i(hw2reg),
+    .external_rdata_i('0)
   );
 
   localparam logic [2:0] EngineClient = 3'd0;

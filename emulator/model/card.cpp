@@ -9,7 +9,8 @@ namespace nearkv::model {
 
 namespace {
 
-constexpr uint64_t kNoRegister = ~uint64_t{0};
+// What a register reads that belongs to a feature which the model does not offer.
+uint64_t other_register(uint32_t offset) { return nkv_is_register(offset) ? 0 : ~uint64_t{0}; }
 
 constexpr uint64_t kMaxTokensLog2 = std::bit_width(uint32_t{NKV_MAX_TOKENS}) - 1;
 
@@ -72,7 +73,7 @@ uint64_t Card::read_csr(uint32_t offset) {
     Queue& queue = queues_[place->number];
     if (place->base_offset == NKV_REG_QUEUE_STATUS(0)) return queue.status();
     const uint64_t* const stored = stored_register(queue.registers(), place->base_offset);
-    return stored == nullptr ? kNoRegister : *stored;
+    return stored == nullptr ? other_register(offset) : *stored;
   }
   switch (offset) {
     case NKV_REG_ID:
@@ -91,7 +92,7 @@ uint64_t Card::read_csr(uint32_t offset) {
     case NKV_REG_DEVICE_STATUS:
       return NKV_REG_DEVICE_STATUS_READY_MASK;
     default:
-      return kNoRegister;
+      return other_register(offset);
   }
 }
 

@@ -17,7 +17,9 @@ module nkv_queues
   input  logic               rst_ni,
   input  logic               reset_i,     // CONTROL.RESET
 
+  // verilator lint_off UNUSEDSIGNAL
   input  csr_reg2hw_t        registers_i,
+  // verilator lint_on UNUSEDSIGNAL
   input  logic [63:0]        memory_bytes_i,
   output csr_queue_status_t [MaxQueues-1:0] status_o,
 

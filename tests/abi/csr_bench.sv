@@ -13,6 +13,7 @@ module csr_bench
   output logic [63:0] rdata_o,
   output logic        error_o,
 
+  input  logic [63:0] external_rdata_i,
   input  logic [63:0] features_i,
   input  logic [63:0] memory_bytes_i,
   input  logic [7:0]  limit_queues_i,
@@ -36,10 +37,15 @@ module csr_bench
   output logic [63:0] cq_head_o,
   output logic [63:0] window_base_o,
   output logic [63:0] window_bytes_o,
-  output logic [15:0] tenant_o
+  output logic [15:0] tenant_o,
+  output logic [3:0]  weight_o,
+  output logic [63:0] coalesce_o
 );
 
+  // Of registers that are no queue's, reading back is enough.
+  // verilator lint_off UNUSEDSIGNAL
   csr_reg2hw_t reg2hw;
+  // verilator lint_on UNUSEDSIGNAL
   csr_hw2reg_t hw2reg;
 
   always_comb begin
@@ -67,7 +73,8 @@ module csr_bench
     .rdata_o,
     .error_o,
     .reg2hw_o(reg2hw),
-    .hw2reg_i(hw2reg)
+    .hw2reg_i(hw2reg),
+    .external_rdata_i
   );
 
   assign reset_o = reg2hw.control.reset;
@@ -80,5 +87,8 @@ module csr_bench
   assign window_base_o = reg2hw.window_base[queue_i];
   assign window_bytes_o = reg2hw.window_bytes[queue_i];
   assign tenant_o = reg2hw.tenant[queue_i].number;
+  assign weight_o = reg2hw.weight[queue_i].share;
+  assign coalesce_o =
+      64'({reg2hw.coalesce[queue_i].wait_ticks, reg2hw.coalesce[queue_i].completions});
 
 endmodule

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <set>
 #include <string>
 
 #include "nkv_abi.h"
@@ -58,7 +59,16 @@ TEST(Registers, StandWhereTheContractPutsThem) {
   EXPECT_EQ(NKV_REG_SQ_TAIL(3U), 0x11A0U);
   EXPECT_EQ(NKV_REG_SQ_TAIL_COUNT, 16);
   EXPECT_EQ(NKV_REG_QUEUE_STATUS(15U), 0x17C8U);
-  EXPECT_EQ(NKV_REG_MAP_BYTES, 0x1800U);
+  EXPECT_EQ(NKV_REG_MAP_BYTES, 0x24000U);
+}
+
+TEST(Registers, AreKnownByTheirOffsets) {
+  const std::set<std::uint32_t> offsets = {
+#include "registers.inc"
+  };
+  for (std::uint32_t offset = 0; offset < NKV_REG_MAP_BYTES + 64; ++offset) {
+    ASSERT_EQ(nkv_is_register(offset) != 0, offsets.contains(offset)) << offset;
+  }
 }
 
 TEST(Structures, KeepThePlacesThatOtherTextsRelyOn) {

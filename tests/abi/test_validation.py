@@ -245,8 +245,8 @@ REPLACEMENTS = {
         ["register.ABI.MAJOR", "does not fit 16 bits"],
     ),
     "cleared by nothing": (
-        'cleared_by = "CONTROL.RESET"',
-        'cleared_by = "CONTROL.REST"',
+        'name = "ENABLE", bits = 1, cleared_by = "CONTROL.RESET"',
+        'name = "ENABLE", bits = 1, cleared_by = "CONTROL.REST"',
         ["register.QUEUE_CONTROL.ENABLE", "CONTROL.REST"],
     ),
     "stride that is no slice of the address": (
@@ -333,11 +333,11 @@ def test_every_systemverilog_keyword_is_known() -> None:
     ("lines", "expected"),
     [
         (
-            'offset = 0x1050\naccess = "ro"',
+            'offset = 0x1060\naccess = "ro"',
             "register.ADDED: lies in the block of SQ_BASE (0x1000 to 0x1800)",
         ),
         (
-            'offset = 0x1050\nstride = 0x8\ncount = 2\naccess = "ro"',
+            'offset = 0x1060\nstride = 0x8\ncount = 2\naccess = "ro"',
             "register.ADDED: lies in the block of SQ_BASE (0x1000 to 0x1800)",
         ),
         (
@@ -362,6 +362,11 @@ def test_every_systemverilog_keyword_is_known() -> None:
             'offset = 0x2000\naccess = "rw"\nfields = [{ name = "A", bits = 2, access = "w1p",'
             ' doc = "A." }]',
             "register.ADDED.A: a pulse has one bit",
+        ),
+        (
+            'offset = 0x2000\naccess = "rw"\nexternal = true\nfields = [{ name = "A", bits = 1,'
+            ' cleared_by = "CONTROL.RESET", doc = "A." }]',
+            "register.ADDED.A: an external register has no `reset`, `cleared_by` or pulse",
         ),
     ],
 )

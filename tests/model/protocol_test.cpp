@@ -105,9 +105,28 @@ TEST(Registers, ReadOnlyOnesIgnoreWrites) {
 
 TEST(Registers, NothingLiesBetweenThem) {
   Card card("?memory=1MiB");
-  for (const uint32_t offset : {0x40u, 0xff8u, 0x1050u, 0x1078u, NKV_REG_MAP_BYTES, ~7u}) {
+  for (const uint32_t offset : {0x90u, 0xff8u, 0x1060u, 0x1078u, NKV_REG_MAP_BYTES, ~7u}) {
     EXPECT_EQ(card.read_csr(offset), ~uint64_t{0}) << offset;
     card.write_csr(offset, 1);
+  }
+}
+
+TEST(Registers, ThoseOfFeaturesThatAreNotThereReadZeroAndIgnoreWrites) {
+  Card card("?memory=1MiB");
+  EXPECT_EQ(card.read_csr(NKV_REG_FEATURES) &
+                (NKV_FEATURE_QUEUE_WEIGHTS | NKV_FEATURE_INTERRUPTS | NKV_FEATURE_COUNTERS |
+                 NKV_FEATURE_ERROR_LOG | NKV_FEATURE_INLINE_CONTROL | NKV_FEATURE_MEMORY_DOORBELLS |
+                 NKV_FEATURE_HOTNESS),
+            0u);
+  for (const uint32_t offset :
+       {NKV_REG_TICK_COUNT, NKV_REG_INTERRUPT_STATUS, NKV_REG_INTERRUPT_MASK, NKV_REG_ERROR_STATE,
+        NKV_REG_ERROR_HEAD, NKV_REG_INLINE_CONTROL, NKV_REG_INLINE_LIMITS, NKV_REG_INLINE_LOAD,
+        NKV_REG_DOORBELL_BASE, NKV_REG_DOORBELL_ENABLE, NKV_REG_ERROR_ENTRY(3u),
+        NKV_REG_ERROR_DETAIL(15u), NKV_REG_WEIGHT(0u), NKV_REG_COALESCE(15u),
+        NKV_REG_TOTAL_COMMANDS(0u), NKV_REG_TOTAL_MEMORY_WAIT_TICKS(15u), NKV_REG_HOST_HOTNESS(0u),
+        NKV_REG_NEAR_HOTNESS(2047u)}) {
+    card.write_csr(offset, ~uint64_t{0});
+    EXPECT_EQ(card.read_csr(offset), 0u) << offset;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "device/cpu_device.hpp"
 
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -10,7 +11,6 @@ namespace nearkv {
 namespace {
 
 constexpr std::uint64_t kTicksPerSecond = 1'000'000'000;
-constexpr std::uint64_t kUnknownRegister = ~std::uint64_t{0};
 constexpr std::uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER |
                                     NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
                                     NKV_FEATURE_TRANSCODE | NKV_FEATURE_TICKS;
@@ -23,6 +23,11 @@ std::uint64_t limits() {
          (std::uint64_t{NKV_MAX_HEAD_DIM} << NKV_REG_LIMITS_HEAD_DIM_SHIFT) |
          (std::uint64_t{NKV_MAX_TOP_K} << NKV_REG_LIMITS_TOP_K_SHIFT) |
          (kMaxTokensLog2 << NKV_REG_LIMITS_TOKENS_LOG2_SHIFT);
+}
+
+std::uint64_t ticks() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
 /// Fills Memory and Workers options from a URI; every option must be known.
@@ -116,6 +121,8 @@ std::uint64_t CpuDevice::read_csr(std::uint32_t offset) {
       return limits();
     case NKV_REG_TICK_HZ:
       return kTicksPerSecond;
+    case NKV_REG_TICK_COUNT:
+      return ticks();
     case NKV_REG_CONTROL:
       return 0;
     case NKV_REG_DEVICE_STATUS:
@@ -124,7 +131,9 @@ std::uint64_t CpuDevice::read_csr(std::uint32_t offset) {
       break;
   }
   const std::atomic<std::uint64_t>* const value = find_queue_register(offset);
-  return value != nullptr ? value->load(std::memory_order_acquire) : kUnknownRegister;
+  if (value != nullptr) return value->load(std::memory_order_acquire);
+  // Those of features that this device does not offer read 0.
+  return nkv_is_register(offset) ? 0 : ~std::uint64_t{0};
 }
 
 void CpuDevice::write_csr(std::uint32_t offset, std::uint64_t value) {

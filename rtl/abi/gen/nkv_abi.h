@@ -30,10 +30,10 @@ typedef float nkv_f32;
   NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
                     "offset of nkv_" #name "." #field)
 
-/** NearKV device contract, version 1.0. */
+/** NearKV device contract, version 1.1. */
 #define NKV_ABI_ID 0x00564b5241454e01ull /**< Register ID. */
 #define NKV_ABI_MAJOR 1
-#define NKV_ABI_MINOR 0
+#define NKV_ABI_MINOR 1
 #define NKV_PAGE_MAGIC 0x504b564eu /**< Page header. */
 #define NKV_PAGE_VERSION 1
 
@@ -60,6 +60,8 @@ typedef float nkv_f32;
 #define NKV_MAX_MIDPOINTS 16777216
 #define NKV_MAX_TOP_K 4096 /**< [tokens] Largest k of TOPK. */
 #define NKV_MAX_QUEUES 16 /**< [queues] Queue register blocks in the map. */
+#define NKV_ERROR_ENTRIES 16 /**< [entries] Failed commands that a device remembers. */
+#define NKV_HOTNESS_WORDS 2048 /**< [words] Room for the registers of a hotness monitoring unit. */
 #define NKV_MIN_RING_ENTRIES 16 /**< [entries] Smallest ring. */
 #define NKV_MAX_RING_ENTRIES 4096 /**< [entries] Largest ring. Ring sizes are powers of two. */
 #define NKV_EXCEPTIONS 16 /**< [entries] Room for DELTA4 exceptions in a page, per tensor. */
@@ -487,7 +489,14 @@ enum nkv_share_message_kind {
 #define NKV_FEATURE_ATTEND_BOUNDED (1ull << 3) /**< ATTEND mode BOUNDED. */
 #define NKV_FEATURE_TRANSCODE (1ull << 4) /**< All codecs. */
 #define NKV_FEATURE_TICKS (1ull << 5) /**< Completions carry device time. */
-#define NKV_FEATURE_ALL 0x3full
+#define NKV_FEATURE_QUEUE_WEIGHTS (1ull << 6) /**< Queues share the device by WEIGHT. */
+#define NKV_FEATURE_INTERRUPTS (1ull << 7) /**< INTERRUPT_STATUS, INTERRUPT_MASK and COALESCE. */
+#define NKV_FEATURE_COUNTERS (1ull << 8) /**< TOTAL registers of each queue. */
+#define NKV_FEATURE_ERROR_LOG (1ull << 9) /**< ERROR registers. */
+#define NKV_FEATURE_INLINE_CONTROL (1ull << 10) /**< INLINE registers. */
+#define NKV_FEATURE_MEMORY_DOORBELLS (1ull << 11) /**< DOORBELL registers. */
+#define NKV_FEATURE_HOTNESS (1ull << 12) /**< HOST_HOTNESS and NEAR_HOTNESS. */
+#define NKV_FEATURE_ALL 0x1fffull
 
 /**
  * One page of a sequence, as page lists name it. The host writes `page` and `generation` before
@@ -1873,6 +1882,100 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_DEVICE_STATUS_READY_MASK 0x1ull
 #define NKV_REG_DEVICE_STATUS_FATAL_SHIFT 1 /**< The device has stopped; reset it. */
 #define NKV_REG_DEVICE_STATUS_FATAL_MASK 0x2ull
+#define NKV_REG_TICK_COUNT 0x40u /**< [ro] Ticks since power-up; 0 without feature TICKS. */
+/**
+ * [rw] What asks for an interrupt: bit n drives line n unless INTERRUPT_MASK has it. Writing 1 puts
+ * a bit back to 0, unless its cause comes again in that cycle; CONTROL.RESET all.
+ */
+#define NKV_REG_INTERRUPT_STATUS 0x48u
+/** The monitor of host accesses: its message number 0. */
+#define NKV_REG_INTERRUPT_STATUS_HOST_HOTNESS_SHIFT 0
+#define NKV_REG_INTERRUPT_STATUS_HOST_HOTNESS_MASK 0x1ull
+/** The monitor of near-data reads: its message number 1. */
+#define NKV_REG_INTERRUPT_STATUS_NEAR_HOTNESS_SHIFT 1
+#define NKV_REG_INTERRUPT_STATUS_NEAR_HOTNESS_MASK 0x2ull
+#define NKV_REG_INTERRUPT_STATUS_ERRORS_SHIFT 2 /**< An entry of the error log. */
+#define NKV_REG_INTERRUPT_STATUS_ERRORS_MASK 0x4ull
+/** Completions of each queue, as its COALESCE has it. */
+#define NKV_REG_INTERRUPT_STATUS_QUEUES_SHIFT 3
+#define NKV_REG_INTERRUPT_STATUS_QUEUES_MASK 0x7fff8ull
+/** [rw] 1: the bit of INTERRUPT_STATUS does not drive its line. */
+#define NKV_REG_INTERRUPT_MASK 0x50u
+#define NKV_REG_INTERRUPT_MASK_HOST_HOTNESS_SHIFT 0 /**< As INTERRUPT_STATUS. */
+#define NKV_REG_INTERRUPT_MASK_HOST_HOTNESS_MASK 0x1ull
+#define NKV_REG_INTERRUPT_MASK_NEAR_HOTNESS_SHIFT 1 /**< As INTERRUPT_STATUS. */
+#define NKV_REG_INTERRUPT_MASK_NEAR_HOTNESS_MASK 0x2ull
+#define NKV_REG_INTERRUPT_MASK_ERRORS_SHIFT 2 /**< As INTERRUPT_STATUS. */
+#define NKV_REG_INTERRUPT_MASK_ERRORS_MASK 0x4ull
+#define NKV_REG_INTERRUPT_MASK_QUEUES_SHIFT 3 /**< As INTERRUPT_STATUS. */
+#define NKV_REG_INTERRUPT_MASK_QUEUES_MASK 0x7fff8ull
+/** [ro] Log of commands that ended with a status other than OK; CONTROL.RESET empties it. */
+#define NKV_REG_ERROR_STATE 0x58u
+/** Free-running count of entries written, modulo 2^16: entry n stands at n modulo ERROR_ENTRIES. */
+#define NKV_REG_ERROR_STATE_TAIL_SHIFT 0
+#define NKV_REG_ERROR_STATE_TAIL_MASK 0xffffull
+/** Entries that were overwritten before ERROR_HEAD had passed them. */
+#define NKV_REG_ERROR_STATE_LOST_SHIFT 16
+#define NKV_REG_ERROR_STATE_LOST_MASK 0xffffffff0000ull
+#define NKV_REG_ERROR_HEAD 0x60u /**< [rw] How far software has read the log. */
+#define NKV_REG_ERROR_HEAD_COUNT_SHIFT 0 /**< Free-running count of entries read, modulo 2^16. */
+#define NKV_REG_ERROR_HEAD_COUNT_MASK 0xffffull
+/** [rw] Who goes first where the host's accesses and near-data's meet. */
+#define NKV_REG_INLINE_CONTROL 0x68u
+/** 1: the INLINE registers hold; 0: the device's own values do. */
+#define NKV_REG_INLINE_CONTROL_CUSTOM_SHIFT 0
+#define NKV_REG_INLINE_CONTROL_CUSTOM_MASK 0x1ull
+/** Sixteenths of what memory takes that are near-data's while the host asks too. */
+#define NKV_REG_INLINE_CONTROL_SHARE_SHIFT 1
+#define NKV_REG_INLINE_CONTROL_SHARE_MASK 0x1eull
+/** Near-data that has waited so long goes next. */
+#define NKV_REG_INLINE_CONTROL_AGE_CYCLES_SHIFT 5
+#define NKV_REG_INLINE_CONTROL_AGE_CYCLES_MASK 0x7fe0ull
+/** [rw] Depth of memory's queues, in accesses; more than 1,023 is no limit. */
+#define NKV_REG_INLINE_LIMITS 0x70u
+/** Near-data may always have so many reads, and writes, in flight, 1 at least. */
+#define NKV_REG_INLINE_LIMITS_NEAR_LEAST_SHIFT 0
+#define NKV_REG_INLINE_LIMITS_NEAR_LEAST_MASK 0xffffull
+/** It may have more while there are fewer reads than this with the host's. */
+#define NKV_REG_INLINE_LIMITS_READS_SHIFT 16
+#define NKV_REG_INLINE_LIMITS_READS_MASK 0xffff0000ull
+#define NKV_REG_INLINE_LIMITS_WRITES_SHIFT 32 /**< The same of writes. */
+#define NKV_REG_INLINE_LIMITS_WRITES_MASK 0xffff00000000ull
+/** [rw] Accesses in flight from which on DevLoad says more; more than 1,023 count as that. */
+#define NKV_REG_INLINE_LOAD 0x78u
+#define NKV_REG_INLINE_LOAD_OPTIMAL_SHIFT 0 /**< Optimal instead of light. */
+#define NKV_REG_INLINE_LOAD_OPTIMAL_MASK 0xffffull
+/** Moderate overload, or severe if the host's alone are so many. */
+#define NKV_REG_INLINE_LOAD_OVERLOAD_SHIFT 16
+#define NKV_REG_INLINE_LOAD_OVERLOAD_MASK 0xffff0000ull
+/**
+ * [rw] First of 64-byte lines of device memory, one a queue; 64-byte aligned. A host's write to the
+ * first 2 bytes of a line is a write of that queue's SQ_TAIL, besides.
+ */
+#define NKV_REG_DOORBELL_BASE 0x80u
+#define NKV_REG_DOORBELL_ENABLE 0x88u /**< [rw] Lines that are doorbells. */
+#define NKV_REG_DOORBELL_ENABLE_QUEUES_SHIFT 0 /**< 1: the line of this queue is. */
+#define NKV_REG_DOORBELL_ENABLE_QUEUES_MASK 0xffffull
+/**
+ * [ro] An entry of the error log. Still what TAIL announced if TAIL, read again, is not more than
+ * ERROR_ENTRIES ahead of it.
+ */
+#define NKV_REG_ERROR_ENTRY(i) (0x100u + 0x10u * (i))
+#define NKV_REG_ERROR_ENTRY_COUNT NKV_ERROR_ENTRIES
+#define NKV_REG_ERROR_ENTRY_STRIDE 0x10u
+#define NKV_REG_ERROR_ENTRY_TAG_SHIFT 0 /**< Of the command. */
+#define NKV_REG_ERROR_ENTRY_TAG_MASK 0xffffull
+#define NKV_REG_ERROR_ENTRY_TENANT_SHIFT 16 /**< Of its queue. */
+#define NKV_REG_ERROR_ENTRY_TENANT_MASK 0xffff0000ull
+#define NKV_REG_ERROR_ENTRY_QUEUE_INDEX_SHIFT 32 /**< Its queue. */
+#define NKV_REG_ERROR_ENTRY_QUEUE_INDEX_MASK 0xff00000000ull
+#define NKV_REG_ERROR_ENTRY_OPCODE_SHIFT 40 /**< As the command had it. */
+#define NKV_REG_ERROR_ENTRY_OPCODE_MASK 0xff0000000000ull
+#define NKV_REG_ERROR_ENTRY_STATUS_SHIFT 48 /**< As its completion had it. */
+#define NKV_REG_ERROR_ENTRY_STATUS_MASK 0xff000000000000ull
+#define NKV_REG_ERROR_DETAIL(i) (0x108u + 0x10u * (i)) /**< [ro] Its completion's `detail`. */
+#define NKV_REG_ERROR_DETAIL_COUNT NKV_ERROR_ENTRIES
+#define NKV_REG_ERROR_DETAIL_STRIDE 0x10u
 /** [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled. */
 #define NKV_REG_SQ_BASE(i) (0x1000u + 0x80u * (i))
 #define NKV_REG_SQ_BASE_COUNT NKV_MAX_QUEUES
@@ -1929,7 +2032,147 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
  */
 #define NKV_REG_QUEUE_STATUS_REFUSED_SHIFT 1
 #define NKV_REG_QUEUE_STATUS_REFUSED_MASK 0x2ull
-#define NKV_REG_MAP_BYTES 0x1800u /**< Bytes that all registers span. */
+/**
+ * [rw] The queue's share of the device against those of others that have commands too, in bursts
+ * moved.
+ */
+#define NKV_REG_WEIGHT(i) (0x1050u + 0x80u * (i))
+#define NKV_REG_WEIGHT_COUNT NKV_MAX_QUEUES
+#define NKV_REG_WEIGHT_STRIDE 0x80u
+#define NKV_REG_WEIGHT_SHARE_SHIFT 0 /**< 0 counts as 1. */
+#define NKV_REG_WEIGHT_SHARE_MASK 0xfull
+/**
+ * [rw] When completions ask for an interrupt: when so many wait, or the oldest has waited so long.
+ * With either 0, each at once.
+ */
+#define NKV_REG_COALESCE(i) (0x1058u + 0x80u * (i))
+#define NKV_REG_COALESCE_COUNT NKV_MAX_QUEUES
+#define NKV_REG_COALESCE_STRIDE 0x80u
+#define NKV_REG_COALESCE_COMPLETIONS_SHIFT 0 /**< Completions that have not asked yet. */
+#define NKV_REG_COALESCE_COMPLETIONS_MASK 0xffffull
+#define NKV_REG_COALESCE_WAIT_TICKS_SHIFT 16 /**< Since the first of them, and up to 16 more. */
+#define NKV_REG_COALESCE_WAIT_TICKS_MASK 0xffffffff0000ull
+/**
+ * [ro] Commands that ended, other than by CONTROL.RESET, which puts all TOTAL registers back to 0.
+ * They change a few ticks after the completion is written.
+ */
+#define NKV_REG_TOTAL_COMMANDS(i) (0x1800u + 0x80u * (i))
+#define NKV_REG_TOTAL_COMMANDS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_COMMANDS_STRIDE 0x80u
+/** [ro] Sum of `stream_bursts` of completions. */
+#define NKV_REG_TOTAL_STREAM_BURSTS(i) (0x1808u + 0x80u * (i))
+#define NKV_REG_TOTAL_STREAM_BURSTS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_STREAM_BURSTS_STRIDE 0x80u
+#define NKV_REG_TOTAL_REFINE_BURSTS(i) (0x1810u + 0x80u * (i)) /**< [ro] Sum of `refine_bursts`. */
+#define NKV_REG_TOTAL_REFINE_BURSTS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_REFINE_BURSTS_STRIDE 0x80u
+#define NKV_REG_TOTAL_EXACT_BURSTS(i) (0x1818u + 0x80u * (i)) /**< [ro] Sum of `exact_bursts`. */
+#define NKV_REG_TOTAL_EXACT_BURSTS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_EXACT_BURSTS_STRIDE 0x80u
+#define NKV_REG_TOTAL_VALUE_BURSTS(i) (0x1820u + 0x80u * (i)) /**< [ro] Sum of `value_bursts`. */
+#define NKV_REG_TOTAL_VALUE_BURSTS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_VALUE_BURSTS_STRIDE 0x80u
+/** [ro] Bursts that commands wrote, other than completions. */
+#define NKV_REG_TOTAL_WRITTEN_BURSTS(i) (0x1828u + 0x80u * (i))
+#define NKV_REG_TOTAL_WRITTEN_BURSTS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_WRITTEN_BURSTS_STRIDE 0x80u
+/**
+ * [ro] With a command of the queue in flight. Of these, each counted once, by the first that holds:
+ */
+#define NKV_REG_TOTAL_BUSY_TICKS(i) (0x1830u + 0x80u * (i))
+#define NKV_REG_TOTAL_BUSY_TICKS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_BUSY_TICKS_STRIDE 0x80u
+/** [ro] a read was refused by the memory port, */
+#define NKV_REG_TOTAL_READ_REFUSED_TICKS(i) (0x1838u + 0x80u * (i))
+#define NKV_REG_TOTAL_READ_REFUSED_TICKS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_READ_REFUSED_TICKS_STRIDE 0x80u
+#define NKV_REG_TOTAL_WRITE_REFUSED_TICKS(i) (0x1840u + 0x80u * (i)) /**< [ro] a write was, */
+#define NKV_REG_TOTAL_WRITE_REFUSED_TICKS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_WRITE_REFUSED_TICKS_STRIDE 0x80u
+/** [ro] reads or writes were under way, and neither was one asked for nor answered. */
+#define NKV_REG_TOTAL_MEMORY_WAIT_TICKS(i) (0x1848u + 0x80u * (i))
+#define NKV_REG_TOTAL_MEMORY_WAIT_TICKS_COUNT NKV_MAX_QUEUES
+#define NKV_REG_TOTAL_MEMORY_WAIT_TICKS_STRIDE 0x80u
+/** [rw] Words of a CHMU register block of the CXL specification: it counts the host's accesses. */
+#define NKV_REG_HOST_HOTNESS(i) (0x10000u + 0x8u * (i))
+#define NKV_REG_HOST_HOTNESS_COUNT NKV_HOTNESS_WORDS
+#define NKV_REG_HOST_HOTNESS_STRIDE 0x8u
+/**
+ * [rw] The same for near-data: it counts what commands read, in runs of up to 16 bursts within 4
+ * KiB.
+ */
+#define NKV_REG_NEAR_HOTNESS(i) (0x20000u + 0x8u * (i))
+#define NKV_REG_NEAR_HOTNESS_COUNT NKV_HOTNESS_WORDS
+#define NKV_REG_NEAR_HOTNESS_STRIDE 0x8u
+#define NKV_REG_MAP_BYTES 0x24000u /**< Bytes that all registers span. */
+
+/** Whether a register stands at this very offset, on devices that offer its feature. */
+static inline int nkv_is_register(uint32_t offset) {
+  if (offset >= 0x100u && offset < 0x200u) {
+    offset = 0x100u + offset % 0x10u;
+  }
+  if (offset >= 0x1000u && offset < 0x1800u) {
+    offset = 0x1000u + offset % 0x80u;
+  }
+  if (offset >= 0x1800u && offset < 0x2000u) {
+    offset = 0x1800u + offset % 0x80u;
+  }
+  if (offset >= 0x10000u && offset < 0x14000u) {
+    offset = 0x10000u + offset % 0x8u;
+  }
+  if (offset >= 0x20000u && offset < 0x24000u) {
+    offset = 0x20000u + offset % 0x8u;
+  }
+  switch (offset) {
+    case NKV_REG_ID:
+    case NKV_REG_ABI:
+    case NKV_REG_FEATURES:
+    case NKV_REG_MEMORY_BYTES:
+    case NKV_REG_LIMITS:
+    case NKV_REG_TICK_HZ:
+    case NKV_REG_CONTROL:
+    case NKV_REG_DEVICE_STATUS:
+    case NKV_REG_TICK_COUNT:
+    case NKV_REG_INTERRUPT_STATUS:
+    case NKV_REG_INTERRUPT_MASK:
+    case NKV_REG_ERROR_STATE:
+    case NKV_REG_ERROR_HEAD:
+    case NKV_REG_INLINE_CONTROL:
+    case NKV_REG_INLINE_LIMITS:
+    case NKV_REG_INLINE_LOAD:
+    case NKV_REG_DOORBELL_BASE:
+    case NKV_REG_DOORBELL_ENABLE:
+    case NKV_REG_ERROR_ENTRY(0u):
+    case NKV_REG_ERROR_DETAIL(0u):
+    case NKV_REG_SQ_BASE(0u):
+    case NKV_REG_CQ_BASE(0u):
+    case NKV_REG_RING_ENTRIES(0u):
+    case NKV_REG_QUEUE_CONTROL(0u):
+    case NKV_REG_SQ_TAIL(0u):
+    case NKV_REG_CQ_HEAD(0u):
+    case NKV_REG_WINDOW_BASE(0u):
+    case NKV_REG_WINDOW_BYTES(0u):
+    case NKV_REG_TENANT(0u):
+    case NKV_REG_QUEUE_STATUS(0u):
+    case NKV_REG_WEIGHT(0u):
+    case NKV_REG_COALESCE(0u):
+    case NKV_REG_TOTAL_COMMANDS(0u):
+    case NKV_REG_TOTAL_STREAM_BURSTS(0u):
+    case NKV_REG_TOTAL_REFINE_BURSTS(0u):
+    case NKV_REG_TOTAL_EXACT_BURSTS(0u):
+    case NKV_REG_TOTAL_VALUE_BURSTS(0u):
+    case NKV_REG_TOTAL_WRITTEN_BURSTS(0u):
+    case NKV_REG_TOTAL_BUSY_TICKS(0u):
+    case NKV_REG_TOTAL_READ_REFUSED_TICKS(0u):
+    case NKV_REG_TOTAL_WRITE_REFUSED_TICKS(0u):
+    case NKV_REG_TOTAL_MEMORY_WAIT_TICKS(0u):
+    case NKV_REG_HOST_HOTNESS(0u):
+    case NKV_REG_NEAR_HOTNESS(0u):
+      return 1;
+    default:
+      return 0;
+  }
+}
 
 /* EUCLEAN is Linux's own; other C libraries get its number. */
 #ifdef EUCLEAN

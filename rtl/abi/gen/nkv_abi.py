@@ -1,5 +1,5 @@
 # Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
-"""NearKV device contract, version 1.0: constants and structures for Python."""
+"""NearKV device contract, version 1.1: constants and structures for Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StatusText(NamedTuple):
 
 ABI_ID = 0x00564b5241454e01
 ABI_MAJOR = 1
-ABI_MINOR = 0
+ABI_MINOR = 1
 PAGE_MAGIC = 0x504b564e
 PAGE_VERSION = 1
 
@@ -80,6 +80,10 @@ MAX_MIDPOINTS = 16777216
 MAX_TOP_K = 4096
 # [queues] Queue register blocks in the map.
 MAX_QUEUES = 16
+# [entries] Failed commands that a device remembers.
+ERROR_ENTRIES = 16
+# [words] Room for the registers of a hotness monitoring unit.
+HOTNESS_WORDS = 2048
 # [entries] Smallest ring.
 MIN_RING_ENTRIES = 16
 # [entries] Largest ring. Ring sizes are powers of two.
@@ -624,6 +628,20 @@ class Feature(IntFlag):
     TRANSCODE = 1 << 4
     # Completions carry device time.
     TICKS = 1 << 5
+    # Queues share the device by WEIGHT.
+    QUEUE_WEIGHTS = 1 << 6
+    # INTERRUPT_STATUS, INTERRUPT_MASK and COALESCE.
+    INTERRUPTS = 1 << 7
+    # TOTAL registers of each queue.
+    COUNTERS = 1 << 8
+    # ERROR registers.
+    ERROR_LOG = 1 << 9
+    # INLINE registers.
+    INLINE_CONTROL = 1 << 10
+    # DOORBELL registers.
+    MEMORY_DOORBELLS = 1 << 11
+    # HOST_HOTNESS and NEAR_HOTNESS.
+    HOTNESS = 1 << 12
 
 
 STATUS = {
@@ -1654,6 +1672,58 @@ REG_CONTROL_RESET = RegisterField(0, 1)
 REG_DEVICE_STATUS = 0x38
 REG_DEVICE_STATUS_READY = RegisterField(0, 1)
 REG_DEVICE_STATUS_FATAL = RegisterField(1, 1)
+# [ro] Ticks since power-up; 0 without feature TICKS.
+REG_TICK_COUNT = 0x40
+# [rw] What asks for an interrupt: bit n drives line n unless INTERRUPT_MASK has it. Writing 1 puts
+# a bit back to 0, unless its cause comes again in that cycle; CONTROL.RESET all.
+REG_INTERRUPT_STATUS = 0x48
+REG_INTERRUPT_STATUS_HOST_HOTNESS = RegisterField(0, 1)
+REG_INTERRUPT_STATUS_NEAR_HOTNESS = RegisterField(1, 1)
+REG_INTERRUPT_STATUS_ERRORS = RegisterField(2, 1)
+REG_INTERRUPT_STATUS_QUEUES = RegisterField(3, 16)
+# [rw] 1: the bit of INTERRUPT_STATUS does not drive its line.
+REG_INTERRUPT_MASK = 0x50
+REG_INTERRUPT_MASK_HOST_HOTNESS = RegisterField(0, 1)
+REG_INTERRUPT_MASK_NEAR_HOTNESS = RegisterField(1, 1)
+REG_INTERRUPT_MASK_ERRORS = RegisterField(2, 1)
+REG_INTERRUPT_MASK_QUEUES = RegisterField(3, 16)
+# [ro] Log of commands that ended with a status other than OK; CONTROL.RESET empties it.
+REG_ERROR_STATE = 0x58
+REG_ERROR_STATE_TAIL = RegisterField(0, 16)
+REG_ERROR_STATE_LOST = RegisterField(16, 32)
+# [rw] How far software has read the log.
+REG_ERROR_HEAD = 0x60
+REG_ERROR_HEAD_COUNT = RegisterField(0, 16)
+# [rw] Who goes first where the host's accesses and near-data's meet.
+REG_INLINE_CONTROL = 0x68
+REG_INLINE_CONTROL_CUSTOM = RegisterField(0, 1)
+REG_INLINE_CONTROL_SHARE = RegisterField(1, 4)
+REG_INLINE_CONTROL_AGE_CYCLES = RegisterField(5, 10)
+# [rw] Depth of memory's queues, in accesses; more than 1,023 is no limit.
+REG_INLINE_LIMITS = 0x70
+REG_INLINE_LIMITS_NEAR_LEAST = RegisterField(0, 16)
+REG_INLINE_LIMITS_READS = RegisterField(16, 16)
+REG_INLINE_LIMITS_WRITES = RegisterField(32, 16)
+# [rw] Accesses in flight from which on DevLoad says more; more than 1,023 count as that.
+REG_INLINE_LOAD = 0x78
+REG_INLINE_LOAD_OPTIMAL = RegisterField(0, 16)
+REG_INLINE_LOAD_OVERLOAD = RegisterField(16, 16)
+# [rw] First of 64-byte lines of device memory, one a queue; 64-byte aligned. A host's write to the
+# first 2 bytes of a line is a write of that queue's SQ_TAIL, besides.
+REG_DOORBELL_BASE = 0x80
+# [rw] Lines that are doorbells.
+REG_DOORBELL_ENABLE = 0x88
+REG_DOORBELL_ENABLE_QUEUES = RegisterField(0, 16)
+# [ro] An entry of the error log. Still what TAIL announced if TAIL, read again, is not more than
+# ERROR_ENTRIES ahead of it.
+REG_ERROR_ENTRY = RegisterArray(0x100, 0x10, ERROR_ENTRIES)
+REG_ERROR_ENTRY_TAG = RegisterField(0, 16)
+REG_ERROR_ENTRY_TENANT = RegisterField(16, 16)
+REG_ERROR_ENTRY_QUEUE_INDEX = RegisterField(32, 8)
+REG_ERROR_ENTRY_OPCODE = RegisterField(40, 8)
+REG_ERROR_ENTRY_STATUS = RegisterField(48, 8)
+# [ro] Its completion's `detail`.
+REG_ERROR_DETAIL = RegisterArray(0x108, 0x10, ERROR_ENTRIES)
 # [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled.
 REG_SQ_BASE = RegisterArray(0x1000, 0x80, MAX_QUEUES)
 # [rw] Completion ring in device memory; 64-byte aligned, zeroed by the host.
@@ -1680,7 +1750,42 @@ REG_TENANT_NUMBER = RegisterField(0, 16)
 REG_QUEUE_STATUS = RegisterArray(0x1048, 0x80, MAX_QUEUES)
 REG_QUEUE_STATUS_RUNNING = RegisterField(0, 1)
 REG_QUEUE_STATUS_REFUSED = RegisterField(1, 1)
-REG_MAP_BYTES = 0x1800
+# [rw] The queue's share of the device against those of others that have commands too, in bursts
+# moved.
+REG_WEIGHT = RegisterArray(0x1050, 0x80, MAX_QUEUES)
+REG_WEIGHT_SHARE = RegisterField(0, 4)
+# [rw] When completions ask for an interrupt: when so many wait, or the oldest has waited so long.
+# With either 0, each at once.
+REG_COALESCE = RegisterArray(0x1058, 0x80, MAX_QUEUES)
+REG_COALESCE_COMPLETIONS = RegisterField(0, 16)
+REG_COALESCE_WAIT_TICKS = RegisterField(16, 32)
+# [ro] Commands that ended, other than by CONTROL.RESET, which puts all TOTAL registers back to 0.
+# They change a few ticks after the completion is written.
+REG_TOTAL_COMMANDS = RegisterArray(0x1800, 0x80, MAX_QUEUES)
+# [ro] Sum of `stream_bursts` of completions.
+REG_TOTAL_STREAM_BURSTS = RegisterArray(0x1808, 0x80, MAX_QUEUES)
+# [ro] Sum of `refine_bursts`.
+REG_TOTAL_REFINE_BURSTS = RegisterArray(0x1810, 0x80, MAX_QUEUES)
+# [ro] Sum of `exact_bursts`.
+REG_TOTAL_EXACT_BURSTS = RegisterArray(0x1818, 0x80, MAX_QUEUES)
+# [ro] Sum of `value_bursts`.
+REG_TOTAL_VALUE_BURSTS = RegisterArray(0x1820, 0x80, MAX_QUEUES)
+# [ro] Bursts that commands wrote, other than completions.
+REG_TOTAL_WRITTEN_BURSTS = RegisterArray(0x1828, 0x80, MAX_QUEUES)
+# [ro] With a command of the queue in flight. Of these, each counted once, by the first that holds:
+REG_TOTAL_BUSY_TICKS = RegisterArray(0x1830, 0x80, MAX_QUEUES)
+# [ro] a read was refused by the memory port,
+REG_TOTAL_READ_REFUSED_TICKS = RegisterArray(0x1838, 0x80, MAX_QUEUES)
+# [ro] a write was,
+REG_TOTAL_WRITE_REFUSED_TICKS = RegisterArray(0x1840, 0x80, MAX_QUEUES)
+# [ro] reads or writes were under way, and neither was one asked for nor answered.
+REG_TOTAL_MEMORY_WAIT_TICKS = RegisterArray(0x1848, 0x80, MAX_QUEUES)
+# [rw] Words of a CHMU register block of the CXL specification: it counts the host's accesses.
+REG_HOST_HOTNESS = RegisterArray(0x10000, 0x8, HOTNESS_WORDS)
+# [rw] The same for near-data: it counts what commands read, in runs of up to 16 bursts within 4
+# KiB.
+REG_NEAR_HOTNESS = RegisterArray(0x20000, 0x8, HOTNESS_WORDS)
+REG_MAP_BYTES = 0x24000
 
 
 class PageArray(IntEnum):

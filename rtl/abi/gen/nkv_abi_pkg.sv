@@ -1,6 +1,6 @@
 // Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
 //
-// NearKV device contract, version 1.0.
+// NearKV device contract, version 1.1.
 // The first member of a packed struct is its most significant part, so members stand in reverse:
 // byte 0 of a structure in memory is bits 7:0 of the struct.
 
@@ -11,7 +11,7 @@ package nkv_abi_pkg;
 
   localparam logic [63:0] AbiId = 64'h0056_4b52_4145_4e01;
   localparam logic [15:0] AbiMajor = 16'd1;
-  localparam logic [15:0] AbiMinor = 16'd0;
+  localparam logic [15:0] AbiMinor = 16'd1;
   localparam logic [31:0] PageMagic = 32'h504b_564e;
   localparam logic [15:0] PageVersion = 16'd1;
 
@@ -38,6 +38,10 @@ package nkv_abi_pkg;
   localparam int unsigned MaxTopK = 4096;
   // [queues] Queue register blocks in the map.
   localparam int unsigned MaxQueues = 16;
+  // [entries] Failed commands that a device remembers.
+  localparam int unsigned ErrorEntries = 16;
+  // [words] Room for the registers of a hotness monitoring unit.
+  localparam int unsigned HotnessWords = 2048;
   // [entries] Smallest ring.
   localparam int unsigned MinRingEntries = 16;
   // [entries] Largest ring. Ring sizes are powers of two.
@@ -547,7 +551,21 @@ package nkv_abi_pkg;
   localparam int unsigned FeatureTranscode = 4;
   // Completions carry device time.
   localparam int unsigned FeatureTicks = 5;
-  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_003f;
+  // Queues share the device by WEIGHT.
+  localparam int unsigned FeatureQueueWeights = 6;
+  // INTERRUPT_STATUS, INTERRUPT_MASK and COALESCE.
+  localparam int unsigned FeatureInterrupts = 7;
+  // TOTAL registers of each queue.
+  localparam int unsigned FeatureCounters = 8;
+  // ERROR registers.
+  localparam int unsigned FeatureErrorLog = 9;
+  // INLINE registers.
+  localparam int unsigned FeatureInlineControl = 10;
+  // DOORBELL registers.
+  localparam int unsigned FeatureMemoryDoorbells = 11;
+  // HOST_HOTNESS and NEAR_HOTNESS.
+  localparam int unsigned FeatureHotness = 12;
+  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_1fff;
 
   // One page of a sequence, as page lists name it. The host writes `page` and `generation` before
   // APPEND, the device the exponents; entries may be copied freely (forks share pages).
@@ -1794,6 +1812,87 @@ package nkv_abi_pkg;
   localparam int unsigned RegDeviceStatusReadyBits = 1;
   localparam int unsigned RegDeviceStatusFatalLsb = 1;
   localparam int unsigned RegDeviceStatusFatalBits = 1;
+  // [ro] Ticks since power-up; 0 without feature TICKS.
+  localparam logic [31:0] RegTickCount = 32'h0000_0040;
+  // [rw] What asks for an interrupt: bit n drives line n unless INTERRUPT_MASK has it. Writing 1
+  // puts a bit back to 0, unless its cause comes again in that cycle; CONTROL.RESET all.
+  localparam logic [31:0] RegInterruptStatus = 32'h0000_0048;
+  localparam int unsigned RegInterruptStatusHostHotnessLsb = 0;
+  localparam int unsigned RegInterruptStatusHostHotnessBits = 1;
+  localparam int unsigned RegInterruptStatusNearHotnessLsb = 1;
+  localparam int unsigned RegInterruptStatusNearHotnessBits = 1;
+  localparam int unsigned RegInterruptStatusErrorsLsb = 2;
+  localparam int unsigned RegInterruptStatusErrorsBits = 1;
+  localparam int unsigned RegInterruptStatusQueuesLsb = 3;
+  localparam int unsigned RegInterruptStatusQueuesBits = 16;
+  // [rw] 1: the bit of INTERRUPT_STATUS does not drive its line.
+  localparam logic [31:0] RegInterruptMask = 32'h0000_0050;
+  localparam int unsigned RegInterruptMaskHostHotnessLsb = 0;
+  localparam int unsigned RegInterruptMaskHostHotnessBits = 1;
+  localparam int unsigned RegInterruptMaskNearHotnessLsb = 1;
+  localparam int unsigned RegInterruptMaskNearHotnessBits = 1;
+  localparam int unsigned RegInterruptMaskErrorsLsb = 2;
+  localparam int unsigned RegInterruptMaskErrorsBits = 1;
+  localparam int unsigned RegInterruptMaskQueuesLsb = 3;
+  localparam int unsigned RegInterruptMaskQueuesBits = 16;
+  // [ro] Log of commands that ended with a status other than OK; CONTROL.RESET empties it.
+  localparam logic [31:0] RegErrorState = 32'h0000_0058;
+  localparam int unsigned RegErrorStateTailLsb = 0;
+  localparam int unsigned RegErrorStateTailBits = 16;
+  localparam int unsigned RegErrorStateLostLsb = 16;
+  localparam int unsigned RegErrorStateLostBits = 32;
+  // [rw] How far software has read the log.
+  localparam logic [31:0] RegErrorHead = 32'h0000_0060;
+  localparam int unsigned RegErrorHeadCountLsb = 0;
+  localparam int unsigned RegErrorHeadCountBits = 16;
+  // [rw] Who goes first where the host's accesses and near-data's meet.
+  localparam logic [31:0] RegInlineControl = 32'h0000_0068;
+  localparam int unsigned RegInlineControlCustomLsb = 0;
+  localparam int unsigned RegInlineControlCustomBits = 1;
+  localparam int unsigned RegInlineControlShareLsb = 1;
+  localparam int unsigned RegInlineControlShareBits = 4;
+  localparam int unsigned RegInlineControlAgeCyclesLsb = 5;
+  localparam int unsigned RegInlineControlAgeCyclesBits = 10;
+  // [rw] Depth of memory's queues, in accesses; more than 1,023 is no limit.
+  localparam logic [31:0] RegInlineLimits = 32'h0000_0070;
+  localparam int unsigned RegInlineLimitsNearLeastLsb = 0;
+  localparam int unsigned RegInlineLimitsNearLeastBits = 16;
+  localparam int unsigned RegInlineLimitsReadsLsb = 16;
+  localparam int unsigned RegInlineLimitsReadsBits = 16;
+  localparam int unsigned RegInlineLimitsWritesLsb = 32;
+  localparam int unsigned RegInlineLimitsWritesBits = 16;
+  // [rw] Accesses in flight from which on DevLoad says more; more than 1,023 count as that.
+  localparam logic [31:0] RegInlineLoad = 32'h0000_0078;
+  localparam int unsigned RegInlineLoadOptimalLsb = 0;
+  localparam int unsigned RegInlineLoadOptimalBits = 16;
+  localparam int unsigned RegInlineLoadOverloadLsb = 16;
+  localparam int unsigned RegInlineLoadOverloadBits = 16;
+  // [rw] First of 64-byte lines of device memory, one a queue; 64-byte aligned. A host's write to
+  // the first 2 bytes of a line is a write of that queue's SQ_TAIL, besides.
+  localparam logic [31:0] RegDoorbellBase = 32'h0000_0080;
+  // [rw] Lines that are doorbells.
+  localparam logic [31:0] RegDoorbellEnable = 32'h0000_0088;
+  localparam int unsigned RegDoorbellEnableQueuesLsb = 0;
+  localparam int unsigned RegDoorbellEnableQueuesBits = 16;
+  // [ro] An entry of the error log. Still what TAIL announced if TAIL, read again, is not more than
+  // ERROR_ENTRIES ahead of it.
+  localparam logic [31:0] RegErrorEntry = 32'h0000_0100;
+  localparam int unsigned RegErrorEntryCount = ErrorEntries;
+  localparam int unsigned RegErrorEntryStride = 16;
+  localparam int unsigned RegErrorEntryTagLsb = 0;
+  localparam int unsigned RegErrorEntryTagBits = 16;
+  localparam int unsigned RegErrorEntryTenantLsb = 16;
+  localparam int unsigned RegErrorEntryTenantBits = 16;
+  localparam int unsigned RegErrorEntryQueueIndexLsb = 32;
+  localparam int unsigned RegErrorEntryQueueIndexBits = 8;
+  localparam int unsigned RegErrorEntryOpcodeLsb = 40;
+  localparam int unsigned RegErrorEntryOpcodeBits = 8;
+  localparam int unsigned RegErrorEntryStatusLsb = 48;
+  localparam int unsigned RegErrorEntryStatusBits = 8;
+  // [ro] Its completion's `detail`.
+  localparam logic [31:0] RegErrorDetail = 32'h0000_0108;
+  localparam int unsigned RegErrorDetailCount = ErrorEntries;
+  localparam int unsigned RegErrorDetailStride = 16;
   // [rw] Submission ring in device memory; 64-byte aligned. Read when the queue is enabled.
   localparam logic [31:0] RegSqBase = 32'h0000_1000;
   localparam int unsigned RegSqBaseCount = MaxQueues;
@@ -1844,12 +1943,117 @@ package nkv_abi_pkg;
   localparam int unsigned RegQueueStatusRunningBits = 1;
   localparam int unsigned RegQueueStatusRefusedLsb = 1;
   localparam int unsigned RegQueueStatusRefusedBits = 1;
-  localparam int unsigned RegMapBytes = 6144;
+  // [rw] The queue's share of the device against those of others that have commands too, in bursts
+  // moved.
+  localparam logic [31:0] RegWeight = 32'h0000_1050;
+  localparam int unsigned RegWeightCount = MaxQueues;
+  localparam int unsigned RegWeightStride = 128;
+  localparam int unsigned RegWeightShareLsb = 0;
+  localparam int unsigned RegWeightShareBits = 4;
+  // [rw] When completions ask for an interrupt: when so many wait, or the oldest has waited so
+  // long. With either 0, each at once.
+  localparam logic [31:0] RegCoalesce = 32'h0000_1058;
+  localparam int unsigned RegCoalesceCount = MaxQueues;
+  localparam int unsigned RegCoalesceStride = 128;
+  localparam int unsigned RegCoalesceCompletionsLsb = 0;
+  localparam int unsigned RegCoalesceCompletionsBits = 16;
+  localparam int unsigned RegCoalesceWaitTicksLsb = 16;
+  localparam int unsigned RegCoalesceWaitTicksBits = 32;
+  // [ro] Commands that ended, other than by CONTROL.RESET, which puts all TOTAL registers back to
+  // 0. They change a few ticks after the completion is written.
+  localparam logic [31:0] RegTotalCommands = 32'h0000_1800;
+  localparam int unsigned RegTotalCommandsCount = MaxQueues;
+  localparam int unsigned RegTotalCommandsStride = 128;
+  // [ro] Sum of `stream_bursts` of completions.
+  localparam logic [31:0] RegTotalStreamBursts = 32'h0000_1808;
+  localparam int unsigned RegTotalStreamBurstsCount = MaxQueues;
+  localparam int unsigned RegTotalStreamBurstsStride = 128;
+  // [ro] Sum of `refine_bursts`.
+  localparam logic [31:0] RegTotalRefineBursts = 32'h0000_1810;
+  localparam int unsigned RegTotalRefineBurstsCount = MaxQueues;
+  localparam int unsigned RegTotalRefineBurstsStride = 128;
+  // [ro] Sum of `exact_bursts`.
+  localparam logic [31:0] RegTotalExactBursts = 32'h0000_1818;
+  localparam int unsigned RegTotalExactBurstsCount = MaxQueues;
+  localparam int unsigned RegTotalExactBurstsStride = 128;
+  // [ro] Sum of `value_bursts`.
+  localparam logic [31:0] RegTotalValueBursts = 32'h0000_1820;
+  localparam int unsigned RegTotalValueBurstsCount = MaxQueues;
+  localparam int unsigned RegTotalValueBurstsStride = 128;
+  // [ro] Bursts that commands wrote, other than completions.
+  localparam logic [31:0] RegTotalWrittenBursts = 32'h0000_1828;
+  localparam int unsigned RegTotalWrittenBurstsCount = MaxQueues;
+  localparam int unsigned RegTotalWrittenBurstsStride = 128;
+  // [ro] With a command of the queue in flight. Of these, each counted once, by the first that
+  // holds:
+  localparam logic [31:0] RegTotalBusyTicks = 32'h0000_1830;
+  localparam int unsigned RegTotalBusyTicksCount = MaxQueues;
+  localparam int unsigned RegTotalBusyTicksStride = 128;
+  // [ro] a read was refused by the memory port,
+  localparam logic [31:0] RegTotalReadRefusedTicks = 32'h0000_1838;
+  localparam int unsigned RegTotalReadRefusedTicksCount = MaxQueues;
+  localparam int unsigned RegTotalReadRefusedTicksStride = 128;
+  // [ro] a write was,
+  localparam logic [31:0] RegTotalWriteRefusedTicks = 32'h0000_1840;
+  localparam int unsigned RegTotalWriteRefusedTicksCount = MaxQueues;
+  localparam int unsigned RegTotalWriteRefusedTicksStride = 128;
+  // [ro] reads or writes were under way, and neither was one asked for nor answered.
+  localparam logic [31:0] RegTotalMemoryWaitTicks = 32'h0000_1848;
+  localparam int unsigned RegTotalMemoryWaitTicksCount = MaxQueues;
+  localparam int unsigned RegTotalMemoryWaitTicksStride = 128;
+  // [rw] Words of a CHMU register block of the CXL specification: it counts the host's accesses.
+  localparam logic [31:0] RegHostHotness = 32'h0001_0000;
+  localparam int unsigned RegHostHotnessCount = HotnessWords;
+  localparam int unsigned RegHostHotnessStride = 8;
+  // [rw] The same for near-data: it counts what commands read, in runs of up to 16 bursts within 4
+  // KiB.
+  localparam logic [31:0] RegNearHotness = 32'h0002_0000;
+  localparam int unsigned RegNearHotnessCount = HotnessWords;
+  localparam int unsigned RegNearHotnessStride = 8;
+  localparam int unsigned RegMapBytes = 147456;
 
   // Fields of CONTROL
   typedef struct packed {
     logic reset;
   } csr_control_t;
+
+  // Fields of INTERRUPT_MASK
+  typedef struct packed {
+    logic [15:0] queues;
+    logic errors;
+    logic near_hotness;
+    logic host_hotness;
+  } csr_interrupt_mask_t;
+
+  // Fields of ERROR_HEAD
+  typedef struct packed {
+    logic [15:0] count;
+  } csr_error_head_t;
+
+  // Fields of INLINE_CONTROL
+  typedef struct packed {
+    logic [9:0] age_cycles;
+    logic [3:0] share;
+    logic custom;
+  } csr_inline_control_t;
+
+  // Fields of INLINE_LIMITS
+  typedef struct packed {
+    logic [15:0] writes;
+    logic [15:0] reads;
+    logic [15:0] near_least;
+  } csr_inline_limits_t;
+
+  // Fields of INLINE_LOAD
+  typedef struct packed {
+    logic [15:0] overload;
+    logic [15:0] optimal;
+  } csr_inline_load_t;
+
+  // Fields of DOORBELL_ENABLE
+  typedef struct packed {
+    logic [15:0] queues;
+  } csr_doorbell_enable_t;
 
   // Fields of QUEUE_CONTROL
   typedef struct packed {
@@ -1860,6 +2064,17 @@ package nkv_abi_pkg;
   typedef struct packed {
     logic [15:0] number;
   } csr_tenant_t;
+
+  // Fields of WEIGHT
+  typedef struct packed {
+    logic [3:0] share;
+  } csr_weight_t;
+
+  // Fields of COALESCE
+  typedef struct packed {
+    logic [31:0] wait_ticks;
+    logic [15:0] completions;
+  } csr_coalesce_t;
 
   // Fields of LIMITS
   typedef struct packed {
@@ -1885,6 +2100,13 @@ package nkv_abi_pkg;
   // What software wrote; pulses are high for one cycle
   typedef struct packed {
     csr_control_t control;
+    csr_interrupt_mask_t interrupt_mask;
+    csr_error_head_t error_head;
+    csr_inline_control_t inline_control;
+    csr_inline_limits_t inline_limits;
+    csr_inline_load_t inline_load;
+    logic [63:0] doorbell_base;
+    csr_doorbell_enable_t doorbell_enable;
     logic [RegSqBaseCount-1:0][63:0] sq_base;
     logic [RegCqBaseCount-1:0][63:0] cq_base;
     logic [RegRingEntriesCount-1:0][63:0] ring_entries;
@@ -1894,6 +2116,8 @@ package nkv_abi_pkg;
     logic [RegWindowBaseCount-1:0][63:0] window_base;
     logic [RegWindowBytesCount-1:0][63:0] window_bytes;
     csr_tenant_t [RegTenantCount-1:0] tenant;
+    csr_weight_t [RegWeightCount-1:0] weight;
+    csr_coalesce_t [RegCoalesceCount-1:0] coalesce;
   } csr_reg2hw_t;
 
   // What software is to read
@@ -1903,6 +2127,7 @@ package nkv_abi_pkg;
     csr_limits_t limits;
     logic [63:0] tick_hz;
     csr_device_status_t device_status;
+    logic [63:0] tick_count;
     csr_queue_status_t [RegQueueStatusCount-1:0] queue_status;
   } csr_hw2reg_t;
 

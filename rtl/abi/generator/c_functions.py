@@ -1,4 +1,4 @@
-"""The C header's inline functions: status texts, page layout and command checkers."""
+"""The C header's inline functions: registers, status texts, page layout, command checkers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ UNKNOWN_STATUS_MESSAGE = "unknown status; check that library and device have the
 def function_lines(contract: Contract) -> list[str]:
     """Every function of the header."""
     lines = [
+        *_register_lines(contract),
         *_errno_lines(contract),
         *_status_lines(contract),
         *_row_lines(contract),
@@ -36,6 +37,30 @@ def constant(name: str) -> str:
 
 def _number(number: Number) -> str:
     return constant(number.name) if number.name else f"{number.value}u"
+
+
+def _register_lines(contract: Contract) -> list[str]:
+    blocks = {
+        (register.offset // register.span * register.span, register.span, register.stride)
+        for register in contract.registers
+        if register.is_array
+    }
+    lines = [
+        "",
+        "/** Whether a register stands at this very offset, on devices that offer its feature. */",
+        "static inline int nkv_is_register(uint32_t offset) {",
+    ]
+    for start, span, stride in sorted(blocks):
+        lines += [
+            f"  if (offset >= {start:#x}u && offset < {start + span:#x}u) {{",
+            f"    offset = {start:#x}u + offset % {stride:#x}u;",
+            "  }",
+        ]
+    lines.append("  switch (offset) {")
+    for register in contract.registers:
+        place = "(0u)" if register.is_array else ""
+        lines.append(f"    case NKV_REG_{register.name}{place}:")
+    return [*lines, "      return 1;", "    default:", "      return 0;", "  }", "}"]
 
 
 def _errno_lines(contract: Contract) -> list[str]:

@@ -193,6 +193,7 @@ class _Loader:
         name, access = table.text("name"), table.text("access")
         offset, doc = table.integer("offset"), table.text("doc")
         flags = self._reference(table, "flags", self._flag_sets)
+        is_external = table.flag("external")
         stride, count = 0, Number(1)
         if table.has("stride") or table.has("count"):
             stride, count = table.integer("stride"), self._number(table, "count") or Number(0)
@@ -215,7 +216,7 @@ class _Loader:
             reset = self._number(table, "reset")
             fields = [RegisterField("", REGISTER_BITS, 0, access, doc, reset)]
         table.finish()
-        return Register(name, offset, access, doc, tuple(fields), stride, count, flags)
+        return Register(name, offset, access, doc, tuple(fields), stride, count, flags, is_external)
 
     def _page(self, table: Table, structs: dict[str, Struct]) -> Page:
         header = structs.get("page_header")

@@ -179,6 +179,7 @@ class Register:
     stride: int = 0
     count: Number = field(default_factory=lambda: Number(1))
     flags: FlagSet | None = None
+    is_external: bool = False
 
     @property
     def is_array(self) -> bool:
@@ -191,11 +192,13 @@ class Register:
 
     @property
     def is_stored(self) -> bool:
-        return any(item.is_stored for item in self.fields)
+        """The CSR block keeps what software writes."""
+        return not self.is_external and any(item.is_stored for item in self.fields)
 
     @property
     def is_driven(self) -> bool:
-        return any(item.is_driven for item in self.fields)
+        """The CSR block is told by the device what software reads."""
+        return not self.is_external and any(item.is_driven for item in self.fields)
 
     @property
     def span(self) -> int:

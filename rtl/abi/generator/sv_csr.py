@@ -13,6 +13,9 @@ PORTS = f"""// {BANNER}
 // write, `we_i` and `wdata_i`. The next cycle has the answer, which stays until that of the next
 // access: `error_o` if there is no register at this very offset, else `rdata_o` for a read.
 // Writes to read-only registers and to bits without a field change nothing and are no error.
+//
+// External registers are kept by others, who see the same accesses: `external_rdata_i` has their
+// answer a cycle after the access, and keeps it.
 
 module nkv_csr
   import nkv_abi_pkg::*;
@@ -28,17 +31,24 @@ module nkv_csr
   output logic        error_o,
 
   output csr_reg2hw_t reg2hw_o,
-  input  csr_hw2reg_t hw2reg_i
+  input  csr_hw2reg_t hw2reg_i,
+  input  logic [63:0] external_rdata_i
 );
 """
 
 RESPONSE = """
+  logic [63:0] rdata_q;
+  logic external_q;
+  assign rdata_o = external_q ? external_rdata_i : rdata_q;
+
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      rdata_o <= '0;
+      rdata_q <= '0;
+      external_q <= 1'b0;
       error_o <= 1'b0;
     end else if (req_i) begin
-      rdata_o <= we_i ? '0 : rdata;
+      rdata_q <= we_i ? '0 : rdata;
+      external_q <= external && !we_i;
       error_o <= !known;
     end
   end
@@ -56,17 +66,20 @@ def emit(contract: Contract) -> str:
 
 
 def _blocks(contract: Contract) -> list[Register]:
-    """One array register for each block of registers that repeats."""
+    """One array register for each block of registers that repeats, one of the CSR block if any."""
     blocks: dict[int, Register] = {}
     for register in contract.registers:
         if register.is_array:
-            blocks.setdefault(register.offset // register.span * register.span, register)
+            start = register.offset // register.span * register.span
+            if start not in blocks or (blocks[start].is_external and not register.is_external):
+                blocks[start] = register
     return list(blocks.values())
 
 
 def _decode_lines(contract: Contract) -> list[str]:
     blocks = _blocks(contract)
-    index_bits = max((block.count.value.bit_length() - 1 for block in blocks), default=1)
+    own = (block.count.value.bit_length() - 1 for block in blocks if not block.is_external)
+    index_bits = max(own, default=1)
     lines = [
         "",
         "  csr_reg2hw_t regs_q;",
@@ -86,20 +99,22 @@ def _decode_lines(contract: Contract) -> list[str]:
         lines += [
             f"    if (addr_i{tag} == Reg{pascal(block.name)}{tag}) begin",
             f"      offset[{high}:{low}] = '0;",
-            f"      index = {index_bits}'(addr_i[{high}:{low}]);",
-            "    end",
         ]
+        if not block.is_external:
+            lines.append(f"      index = {index_bits}'(addr_i[{high}:{low}]);")
+        lines.append("    end")
     return [*lines, "  end"]
 
 
 def _read_lines(contract: Contract) -> list[str]:
     lines = [
         "",
-        "  logic known;",
+        "  logic known, external;",
         "  logic [63:0] rdata;",
         "",
         "  always_comb begin",
         "    known = 1'b1;",
+        "    external = 1'b0;",
         "    rdata = '0;",
         "    unique case (offset)",
     ]
@@ -109,6 +124,8 @@ def _read_lines(contract: Contract) -> list[str]:
 
 
 def _read_case(register: Register) -> list[str]:
+    if register.is_external:
+        return [f"      Reg{pascal(register.name)}: external = 1'b1;"]
     head = f"      Reg{pascal(register.name)}: rdata = "
     fields = [_read_field(register, field) for field in reversed(register.fields)]
     if register.is_whole:
@@ -144,7 +161,7 @@ def _write_lines(contract: Contract) -> list[str]:
         "",
         "  always_ff @(posedge clk_i or negedge rst_ni) begin",
         "    if (!rst_ni) begin",
-        "      regs_q <= '0;",
+        "      regs_q <= '{default: '0};",
         "    end else begin",
     ]
     for register in contract.registers:

@@ -46,6 +46,11 @@ class Table:
             raise ContractError(f"{self.path}.{key}: must be an integer from 0 up")
         return value
 
+    def flag(self, key: str) -> bool:
+        """True or false; false unless it is there."""
+        value: bool = self._take(key, bool, "true or false", False)
+        return value
+
     def raw(self, key: str) -> int | str | list[Any]:
         """A value that may be an integer, a name or a list of names."""
         value: int | str | list[Any]

@@ -55,6 +55,8 @@ def _field_problems(contract: Contract, register: Register) -> Iterator[str]:
             yield f"{field_path}: a pulse belongs to a single register, not to an array"
         if field.cleared_by:
             yield from _clear_problems(contract, field_path, field)
+        if register.is_external and (field.reset or field.cleared_by or field.access == "w1p"):
+            yield f"{field_path}: an external register has no `reset`, `cleared_by` or pulse"
     if register.is_stored and register.is_driven:
         yield f"{path}: some fields are written, others driven by the device; make two registers"
     if register.flags and not register.is_whole:
