@@ -1,16 +1,17 @@
-// The near-data engine between the CXL IP and its memory: registers, queues and one engine, and the
-// inline path on which the host's accesses pass them.
+// The near-data engine between the CXL IP and its memory: its front, one engine, and the inline path on
+// which the host's accesses pass them.
 //
-//   CSR bus --> nkv_csr --> nkv_queues --> nkv_engine
-//                               |              |
-//                               `- nkv_axi_mux ´
-//                                       |
-//   host's ports, one a slice --> nkv_inline --> memory, one port a slice
+//   CSR bus --> nkv_front (registers, queues) --> nkv_engine
+//                               |                     |
+//                               `---- nkv_axi_mux ----´
+//                                          |
+//   host's ports, one a slice --------> nkv_inline --> memory, one port a slice
 
 module nkv_top
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_inline_pkg::*;
+  import nkv_queue_pkg::*;
 #(
   parameter int unsigned Slices = 1,       // Of memory: 1, 2 or 4.
   parameter int unsigned WatchdogCycles = 262144,
@@ -19,7 +20,7 @@ module nkv_top
   input  logic        clk_i,
   input  logic        rst_ni,
 
-  // Registers: one access per cycle, answered in the next (nkv_csr).
+  // Registers: one access per cycle, answered in the next.
   input  logic        csr_req_i,
   input  logic        csr_we_i,
   input  logic [31:0] csr_addr_i,
@@ -28,7 +29,7 @@ module nkv_top
   output logic        csr_error_o,
 
   input  logic [63:0] memory_bytes_i,
-  output logic [MaxQueues-1:0] posted_o,   // A pulse for each completion in memory.
+  output interrupts_t irq_o,               // Levels: INTERRUPT_STATUS without what is masked.
 
   // The host's accesses to device memory, as the CXL IP divides them among slices (nkv_inline).
   input  logic      [Slices-1:0] host_ar_valid_i,
@@ -65,46 +66,6 @@ module nkv_top
   input  memory_b_t      [Slices-1:0] memory_b_i
 );
 
-  // Most registers of features that are not offered yet have no user.
-  // verilator lint_off UNUSEDSIGNAL
-  csr_reg2hw_t reg2hw;
-  // verilator lint_on UNUSEDSIGNAL
-  csr_hw2reg_t hw2reg;
-  csr_queue_status_t [MaxQueues-1:0] queue_status;
-  logic fatal;
-
-  always_comb begin
-    hw2reg = '0;
-    hw2reg.memory_bytes = memory_bytes_i;
-    hw2reg.features[FeatureTicks] = 1'b1;
-    hw2reg.features[FeatureTopk] = 1'b1;
-    hw2reg.features[FeatureIndexer] = 1'b1;
-    hw2reg.limits = '{
-        queues: 8'(MaxQueues),
-        group: 8'(Rows),
-        head_dim: 16'(Channels),
-        top_k: 16'(MaxTopK),
-        tokens_log2: 8'(ListTokensLog2)
-    };
-    hw2reg.tick_hz = ClockHz;
-    hw2reg.device_status = '{ready: !fatal, fatal: fatal};
-    hw2reg.queue_status = queue_status;
-  end
-
-  nkv_csr u_csr (
-    .clk_i,
-    .rst_ni,
-    .req_i   (csr_req_i),
-    .we_i    (csr_we_i),
-    .addr_i  (csr_addr_i),
-    .wdata_i (csr_wdata_i),
-    .rdata_o (csr_rdata_o),
-    .error_o (csr_error_o),
-    .reg2hw_o(reg2hw),
-    .hw2reg_i(hw2reg),
-    .external_rdata_i('0)
-  );
-
   localparam logic [2:0] EngineClient = 3'd0;
   localparam logic [2:0] QueuesClient = 3'd7;
 
@@ -118,15 +79,50 @@ module nkv_top
   engine_command_t command;
   outcome_t        outcome;
 
-  nkv_queues #(
-    .Client(QueuesClient)
-  ) u_queues (
+  csr_access_t csr, unused_access;
+  logic reset, fatal;
+  inline_control_t inline_control;
+  doorbell_control_t doorbell_control;
+  doorbell_t [Slices-1:0] doorbell;
+  port_events_t engine_events;
+
+  assign csr = '{
+      valid: csr_req_i,
+      write: csr_we_i,
+      address: csr_addr_i,
+      data: csr_wdata_i
+  };
+  assign engine_events = '{
+      ar_valid: ar_valid[0],
+      ar_ready: ar_ready[0],
+      ar_len: ar[0].len,
+      r_valid: r_valid[0],
+      w_valid: w_valid[0],
+      w_ready: w_ready[0],
+      b_valid: b_valid[0]
+  };
+
+  nkv_front #(
+    .Slices(Slices),
+    .Client(QueuesClient),
+    .ClockHz(ClockHz)
+  ) u_front (
     .clk_i,
     .rst_ni,
-    .reset_i        (reg2hw.control.reset),
-    .registers_i    (reg2hw),
+    .access_i       (csr),
+    .rdata_o        (csr_rdata_o),
+    .error_o        (csr_error_o),
+    .irq_o,
+    .reset_o        (reset),
+    .fatal_i        (fatal),
     .memory_bytes_i,
-    .status_o       (queue_status),
+    .inline_o       (inline_control),
+    .doorbells_o    (doorbell_control),
+    .doorbell_i     (doorbell),
+    .access_o       (unused_access),
+    .hotness_known_i(1'b0),
+    .hotness_rdata_i('0),
+    .hotness_i      ('0),
     .ar_valid_o     (ar_valid[1]),
     .ar_ready_i     (ar_ready[1]),
     .ar_o           (ar[1]),
@@ -143,7 +139,7 @@ module nkv_top
     .outcome_valid_i(outcome_valid),
     .outcome_ready_o(outcome_ready),
     .outcome_i      (outcome),
-    .posted_o
+    .events_i       (engine_events)
   );
 
   nkv_engine #(
@@ -152,7 +148,7 @@ module nkv_top
   ) u_engine (
     .clk_i,
     .rst_ni,
-    .clear_i        (reg2hw.control.reset),
+    .clear_i        (reset),
     .command_valid_i(command_valid),
     .command_ready_o(command_ready),
     .command_i      (command),
@@ -210,25 +206,13 @@ module nkv_top
     .b_i       (near_b)
   );
 
-  // The contract has no registers for these yet.
-  localparam inline_control_t Control = '{
-      share: 4'd4,
-      age_cycles: age_t'(64),
-      near_least: depth_t'(16),
-      read_limit: depth_t'(72),   // A memory 60 cycles away, and some.
-      write_limit: depth_t'(72),
-      optimal: depth_t'(32),
-      overload: depth_t'(96)
-  };
-  doorbell_t [Slices-1:0] unused_doorbells;  // SQ_TAIL is the doorbell.
-
   nkv_inline #(
     .Slices(Slices)
   ) u_inline (
     .clk_i,
     .rst_ni,
-    .control_i      (Control),
-    .doorbells_i    ('0),
+    .control_i      (inline_control),
+    .doorbells_i    (doorbell_control),
     .host_ar_valid_i,
     .host_ar_ready_o,
     .host_ar_i,
@@ -245,7 +229,7 @@ module nkv_top
     .host_b_ready_i,
     .host_b_o,
     .load_o,
-    .doorbell_o     (unused_doorbells),
+    .doorbell_o     (doorbell),
     .near_ar_valid_i(near_ar_valid),
     .near_ar_ready_o(near_ar_ready),
     .near_ar_i      (near_ar),

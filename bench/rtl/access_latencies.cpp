@@ -34,7 +34,7 @@ std::vector<AccessLatencies> access_latencies(const std::filesystem::path& trace
       if (!command.first_page && contains(pages, second)) command.first_page = cycle - doorbell;
     } else if (event == "beat") {
       last_beat = cycle;
-    } else if (event == "posted") {
+    } else if (event == "interrupt") {
       command.completion = cycle - last_beat;
       commands.push_back(command);
     }

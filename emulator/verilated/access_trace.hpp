@@ -15,7 +15,7 @@ namespace nearkv::emulator {
 /// | csr | offset and value of a register that was written |
 /// | read, write | id and address of a burst that memory takes |
 /// | beat, answer | id of a read that memory answers, of a write; 0 |
-/// | posted | completions that were posted; 0 |
+/// | interrupt | bits of INTERRUPT_STATUS, of which one has come; 0 |
 class AccessTrace {
  public:
   /// Not open if the file cannot be written.

@@ -1,10 +1,10 @@
 #include "verilated/card.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <thread>
 
 #include "Vnkv_top_flat.h"
+#include "nkv_abi.h"
 #include "verilated/dram_times.hpp"
 
 namespace nearkv::emulator {
@@ -30,6 +30,9 @@ VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming 
   top_->host_r_ready_i = 1;
   top_->host_b_ready_i = 1;
   top_->host_w_strb_i = ~std::uint64_t{0};
+  // Reset falls, so that registers whose clock stands are reset as well.
+  top_->rst_ni = 1;
+  top_->eval();
   top_->rst_ni = 0;
   tick();
   tick();
@@ -81,9 +84,9 @@ void VerilatedCard::tick() {
   axi_.advance();
   const bool is_quiet = !reads && !writes && !top.r_valid_i && !top.b_valid_i;
   quiet_cycles_ = is_quiet ? quiet_cycles_ + 1 : 0;
-  const auto posted = static_cast<unsigned>(std::popcount(unsigned{top.posted_o}));
-  if (posted != 0) note("posted", posted);
-  posted_ += posted;
+  const std::uint64_t interrupts = queue_interrupts();
+  if ((interrupts & ~interrupts_) != 0) note("interrupt", interrupts);
+  interrupts_ = interrupts;
   if (trace_) trace_->advance();
 }
 
@@ -130,6 +133,10 @@ void VerilatedCard::access(bool writes, std::uint32_t offset, std::uint64_t valu
   top_->csr_req_i = 0;
 }
 
+std::uint64_t VerilatedCard::queue_interrupts() const {
+  return top_->irq_o & NKV_REG_INTERRUPT_STATUS_QUEUES_MASK;
+}
+
 std::uint64_t VerilatedCard::read_csr(std::uint32_t offset) {
   const std::scoped_lock lock(mutex_);
   access(false, offset, 0);
@@ -150,9 +157,9 @@ bool VerilatedCard::wait(std::chrono::nanoseconds timeout) {
     bool is_quiet = false;
     {
       const std::scoped_lock lock(mutex_);
-      for (unsigned i = 0; i < kCyclesPerLook && posted_ == reported_; ++i) tick();
-      if (posted_ != reported_) {
-        reported_ = posted_;
+      for (unsigned i = 0; i < kCyclesPerLook && queue_interrupts() == 0; ++i) tick();
+      if (const std::uint64_t interrupts = queue_interrupts(); interrupts != 0) {
+        access(true, NKV_REG_INTERRUPT_STATUS, interrupts);
         return true;
       }
       is_quiet = quiet_cycles_ > kQuietCycles;

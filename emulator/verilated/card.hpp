@@ -40,8 +40,8 @@ class VerilatedCard {
   void write_csr(std::uint32_t offset, std::uint64_t value);
   [[nodiscard]] std::span<std::byte> memory() const { return memory_->bytes(); }
 
-  /// Runs the clock until a completion is posted that no call has reported yet; false after
-  /// `timeout`.
+  /// Runs the clock until a queue's interrupt line is high, and takes the interrupt as a handler
+  /// does: puts its status bit back. False after `timeout`.
   bool wait(std::chrono::nanoseconds timeout);
 
   void set_faults(MemoryFaults faults);
@@ -55,6 +55,7 @@ class VerilatedCard {
   void offer_host_accesses();
   void take_host_answers();
   void note(const char* event, std::uint64_t first, std::uint64_t second = 0);
+  [[nodiscard]] std::uint64_t queue_interrupts() const;  // Bits of INTERRUPT_STATUS.
   void access(bool writes, std::uint32_t offset, std::uint64_t value);
 
   std::mutex mutex_;
@@ -65,8 +66,7 @@ class VerilatedCard {
   VerilatedContext context_;
   std::unique_ptr<Vnkv_top_flat> top_;
   std::uint64_t quiet_cycles_ = 0;  // Since memory was last used.
-  std::uint64_t posted_ = 0;
-  std::uint64_t reported_ = 0;
+  std::uint64_t interrupts_ = 0;    // That are there.
 };
 
 }  // namespace nearkv::emulator

@@ -17,7 +17,7 @@ module nkv_top_flat
   output logic [63:0]  csr_rdata_o,
   output logic         csr_error_o,
   input  logic [63:0]  memory_bytes_i,
-  output logic [15:0]  posted_o,
+  output logic [18:0]  irq_o,
 
   // The host. A write's address and data are taken together.
   input  logic         host_ar_valid_i,
@@ -106,7 +106,7 @@ module nkv_top_flat
     .csr_rdata_o,
     .csr_error_o,
     .memory_bytes_i,
-    .posted_o,
+    .irq_o,
     .host_ar_valid_i,
     .host_ar_ready_o,
     .host_ar_i        (host_ar),

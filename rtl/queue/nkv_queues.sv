@@ -1,15 +1,17 @@
 // The queues: rings in device memory on one side, commands and outcomes on the other.
 //
-// A queue is taken up, or refused, when software enables it, with the registers that it has then.
-// While it runs, its commands go out one at a time and in order; queues take turns. A completion is
-// one write of 64 bytes, made when its slot has been read by the host, and announced when memory has
-// taken it. Disabling a queue lets the command in flight end; `reset_i` forgets everything.
+//   SQ ring --> fetch --> turns --> the command in the engine --> post --> CQ ring
 //
-// Sections "Registers" and "completion" of the contract's reference.
+// Commands of a queue run in order, one at a time; queues take weighted turns. While one runs, the
+// next of each queue is fetched, and the completion of the one before is written. A queue that is
+// disabled lets its command in flight end and forgets what was fetched; `reset_i` forgets everything.
+//
+// A NOP on an idle device starts 16 + 16 cycles, and what memory takes, after its doorbell at the most.
 
 module nkv_queues
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
+  import nkv_queue_pkg::*;
 #(
   parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its reads and writes.
 ) (
@@ -17,9 +19,7 @@ module nkv_queues
   input  logic               rst_ni,
   input  logic               reset_i,     // CONTROL.RESET
 
-  // verilator lint_off UNUSEDSIGNAL
   input  csr_reg2hw_t        registers_i,
-  // verilator lint_on UNUSEDSIGNAL
   input  logic [63:0]        memory_bytes_i,
   output csr_queue_status_t [MaxQueues-1:0] status_o,
 
@@ -41,223 +41,191 @@ module nkv_queues
   input  logic               outcome_valid_i,  // Of the command that was taken last.
   output logic               outcome_ready_o,
   input  outcome_t           outcome_i,
+  input  port_events_t       events_i,         // Of the engine's memory port.
 
-  output logic [MaxQueues-1:0] posted_o        // A pulse for each completion in memory.
+  output logic               posted_valid_o,   // Memory has a completion
+  output queue_t             posted_queue_o,   // of this queue.
+  output logic               ended_valid_o,    // A command has ended.
+  input  logic               ended_ready_i,
+  output ended_t             ended_o
 );
 
-  localparam int unsigned QueueBits = $clog2(MaxQueues);
-  typedef logic [QueueBits-1:0] queue_t;
-
-  // What a queue was enabled with.
-  typedef struct packed {
-    address_t   sq_base;
-    address_t   cq_base;
-    logic [3:0] ring_log2;
-    domain_t    domain;
-  } setup_t;
-
-  setup_t setup_q[MaxQueues];
-  logic [MaxQueues-1:0] enabled_q, running_q, refused_q;
-  logic [MaxQueues-1:0][15:0] sq_head_q, cq_tail_q;
-
-  for (genvar i = 0; i < MaxQueues; i++) begin : g_status
-    assign status_o[i] = '{refused: refused_q[i], running: running_q[i]};
-  end
-
-  // ---- Enabling and disabling, one queue per cycle in turn ----
-  queue_t     look_q;
-  logic       acceptable;
-  logic [3:0] ring_log2;
-
-  nkv_queue_check u_check (
-    .memory_bytes_i,
-    .sq_base_i     (registers_i.sq_base[look_q]),
-    .cq_base_i     (registers_i.cq_base[look_q]),
-    .ring_entries_i(registers_i.ring_entries[look_q]),
-    .window_base_i (registers_i.window_base[look_q]),
-    .window_bytes_i(registers_i.window_bytes[look_q]),
-    .acceptable_o  (acceptable),
-    .ring_log2_o   (ring_log2)
-  );
-
-  typedef enum logic [2:0] {
-    StIdle,     // Looks for a queue that has a command and room for its completion.
-    StFetch,    // Asks for the command.
-    StArrive,
-    StOffer,    // Until the engine takes it.
+  typedef enum logic [1:0] {
+    StIdle,
+    StOffer,    // Until the engine takes the command.
     StRun,
-    StPost,     // Writes the completion.
-    StSettle    // Until memory has it.
+    StEnd       // Its completion waits to be written.
   } state_e;
 
-  state_e state_q;
-  queue_t queue_q;
-  wire active = state_q != StIdle;
+  state_e   state_q;
+  started_t started_q;
+  outcome_t outcome_q;
+  engine_command_t command_q;
+  queue_t   look_q;       // Each cycle another queue is looked at in turn,
+  logic     again;        // or the last command's.
+  // Each reset takes the next epoch: what memory still answers to earlier accesses is dropped.
+  logic [1:0] epoch_q;
 
-  wire enable = registers_i.queue_control[look_q].enable;
-  wire changes = enable != enabled_q[look_q] && !(active && queue_q == look_q);
+  wire queue_t look = again ? started_q.queue_index : look_q;
+  wire in_flight = state_q != StIdle;
+  wire look_in_flight = in_flight && started_q.queue_index == look;
 
-  // ---- Whose turn it is ----
-  logic [MaxQueues-1:0] due;
-  always_comb begin
-    for (int unsigned i = 0; i < MaxQueues; i++) begin
-      automatic logic [15:0] entries = 16'd1 << setup_q[i].ring_log2;
-      automatic logic [15:0] submitted = registers_i.sq_tail[i][15:0] - sq_head_q[i];
-      automatic logic [15:0] unread = cq_tail_q[i] - registers_i.cq_head[i][15:0];
-      // A doorbell further ahead than the ring is long cannot be right; nothing is fetched for it.
-      due[i] = running_q[i] && registers_i.queue_control[i].enable && submitted != '0 &&
-          submitted <= entries && unread < entries;
-    end
-  end
+  logic         restart, asked, fetched, poisoned, room, posting, chosen_valid, post_ready;
+  logic [MaxQueues-1:0] live;
+  logic [511:0] command;
+  queue_t       chosen;
+  queue_setup_t look_setup, chosen_setup;
+  ring_count_t  sq_head;
+  completion_place_t place;
+  activity_t    activity;
 
-  queue_t turn;
-  logic   any_due;
-  logic [MaxQueues-1:0] unused_grant;
-  nkv_round_robin #(
-    .Requests(MaxQueues)
+  wire start = state_q == StIdle && chosen_valid && live[chosen];
+  wire ends = state_q == StEnd && post_ready && ended_ready_i;
+
+  nkv_queue_setup u_setup (
+    .clk_i,
+    .rst_ni,
+    .reset_i,
+    .registers_i,
+    .memory_bytes_i,
+    .status_o,
+    .look_i      (look),
+    .busy_i      (asked || posting || look_in_flight || (start && chosen == look)),
+    .restart_o   (restart),
+    .look_setup_o(look_setup),
+    .live_o      (live),
+    .queue_i     (chosen),
+    .setup_o     (chosen_setup)
+  );
+
+  nkv_queue_fetch #(
+    .Client(Client)
+  ) u_fetch (
+    .clk_i,
+    .rst_ni,
+    .reset_i,
+    .epoch_i      (epoch_q),
+    .look_i       (look),
+    .live_i       (live[look]),
+    .restart_i    (restart),
+    .look_setup_i (look_setup),
+    .tail_i       (registers_i.sq_tail[look][15:0]),
+    .asked_o      (asked),
+    .fetched_o    (fetched),
+    .start_i      (start),
+    .start_queue_i(chosen),
+    .command_o    (command),
+    .poisoned_o   (poisoned),
+    .sq_head_o    (sq_head),
+    .ar_valid_o,
+    .ar_ready_i,
+    .ar_o,
+    .r_valid_i,
+    .r_i
+  );
+
+  // The command's own two bursts in the rings count too, so that nothing is free.
+  localparam int unsigned CostBits = 26;
+  wire [32:0] moved = 33'(activity.read_bursts) + 33'(activity.written_bursts) + 33'd2;
+  wire [CostBits-1:0] cost = moved[32:CostBits] == '0 ? moved[CostBits-1:0] : '1;
+
+  nkv_queue_turns #(
+    .CostBits(CostBits)
   ) u_turns (
     .clk_i,
     .rst_ni,
-    .request_i(due),
-    .valid_o  (any_due),
-    .ready_i  (state_q == StIdle),
-    .grant_o  (unused_grant),
-    .index_o  (turn)
+    .reset_i,
+    .look_i     (look),
+    .ready_i    (fetched && room && live[look] && !look_in_flight),
+    .again_o    (again),
+    .valid_o    (chosen_valid),
+    .queue_o    (chosen),
+    .start_i    (start),
+    .end_i      (ends),
+    .weight_i   (registers_i.weight[started_q.queue_index].share),
+    .cost_i     (cost)
   );
 
-  // ---- The command in flight ----
-  logic [511:0] command_q;
-  outcome_t     outcome_q;
-  logic [63:0]  ticks_q;
-  wire setup_t  setup = setup_q[queue_q];
-  wire [15:0]   ring_mask = (16'd1 << setup.ring_log2) - 16'd1;
-  wire [15:0]   sq_slot = sq_head_q[queue_q] & ring_mask;
-  wire [15:0]   cq_slot = cq_tail_q[queue_q] & ring_mask;
-  wire          odd_round = |(cq_tail_q[queue_q] & (ring_mask + 16'd1));
-  // Each reset takes the next epoch: what memory still answers to earlier accesses is dropped.
-  logic [1:0]   epoch_q;
-  wire axi_id_t id = axi_id_t'({Client, epoch_q, 3'b0, queue_q});
-  wire          arrives = r_valid_i && r_i.id == id;
-  wire          settles = b_valid_i && b_i.id == id;
+  nkv_port_meter u_meter (
+    .clk_i,
+    .rst_ni,
+    .start_i   (start),
+    .run_i     (state_q inside {StOffer, StRun}),
+    .events_i,
+    .activity_o(activity)
+  );
 
-  assign ar_valid_o = state_q == StFetch;
-  assign ar_o = '{id: id, addr: setup.sq_base + address_t'({sq_slot, 6'b0}), len: '0};
+  assign ended_o = '{started: started_q, outcome: outcome_q, activity: activity};
+  assign ended_valid_o = ends;
+
+  nkv_queue_post #(
+    .Client(Client)
+  ) u_post (
+    .clk_i,
+    .rst_ni,
+    .reset_i,
+    .epoch_i      (epoch_q),
+    .look_i       (look),
+    .restart_i    (restart),
+    .look_setup_i (look_setup),
+    .cq_head_i    (registers_i.cq_head[look][15:0]),
+    .room_o       (room),
+    .busy_o       (posting),
+    .start_i      (start),
+    .start_queue_i(chosen),
+    .start_setup_i(chosen_setup),
+    .place_o      (place),
+    .ended_valid_i(ends),
+    .ended_ready_o(post_ready),
+    .ended_i      (ended_o),
+    .w_valid_o,
+    .w_ready_i,
+    .w_o,
+    .b_valid_i,
+    .b_i,
+    .posted_valid_o,
+    .posted_queue_o
+  );
 
   assign command_valid_o = state_q == StOffer;
-  assign command_o = '{domain: setup.domain, command: command_q};
+  assign command_o = command_q;
   assign outcome_ready_o = state_q == StRun;
-
-  completion_t completion;
-  always_comb begin
-    completion = '0;
-    completion.tag = command_q[31:16];
-    completion.status = outcome_q.verdict.status;
-    completion.phase = 8'(!odd_round);
-    completion.count = outcome_q.count;
-    completion.detail = outcome_q.verdict.detail;
-    completion.stream_bursts = outcome_q.stream_bursts;
-    completion.refine_bursts = outcome_q.refine_bursts;
-    completion.exact_bursts = outcome_q.exact_bursts;
-    completion.value_bursts = outcome_q.value_bursts;
-    completion.sq_head = sq_head_q[queue_q];
-    completion.flags = outcome_q.flags;
-    completion.ticks = ticks_q;
-  end
-
-  assign w_valid_o = state_q == StPost;
-  assign w_o = '{
-      id: id,
-      addr: setup.cq_base + address_t'({cq_slot, 6'b0}),
-      strb: '1,
-      poison: 1'b0,
-      data: completion
-  };
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       look_q <= '0;
       state_q <= StIdle;
-      queue_q <= '0;
-      command_q <= '0;
-      outcome_q <= '0;
-      ticks_q <= '0;
-      enabled_q <= '0;
-      running_q <= '0;
-      refused_q <= '0;
-      sq_head_q <= '0;
-      cq_tail_q <= '0;
-      posted_o <= '0;
       epoch_q <= '0;
     end else if (reset_i) begin
-      epoch_q <= epoch_q + 2'd1;
       state_q <= StIdle;
-      enabled_q <= '0;
-      running_q <= '0;
-      refused_q <= '0;
-      posted_o <= '0;
+      epoch_q <= epoch_q + 2'd1;
     end else begin
-      look_q <= look_q + 1'b1;
-      posted_o <= '0;
-      ticks_q <= ticks_q + 64'd1;
-      if (changes) begin
-        enabled_q[look_q] <= enable;
-        running_q[look_q] <= enable && acceptable;
-        refused_q[look_q] <= enable && !acceptable;
-        sq_head_q[look_q] <= '0;
-        cq_tail_q[look_q] <= '0;
-      end
+      if (!again) look_q <= look_q + 1'b1;
       unique case (state_q)
-        StIdle: begin
-          queue_q <= turn;
-          ticks_q <= '0;
-          if (any_due) state_q <= StFetch;
-        end
-        StFetch: if (ar_ready_i) state_q <= StArrive;
-        StArrive: begin
-          command_q <= r_i.data;
-          if (arrives) begin
-            state_q <= StOffer;
-            sq_head_q[queue_q] <= sq_head_q[queue_q] + 16'd1;
-            if (r_i.poison || r_i.error) begin
-              state_q <= StPost;
-              outcome_q <= '0;
-              outcome_q.verdict <= '{status: StatusPoison, detail: '0};
-            end
-          end
-        end
+        StIdle: if (start) state_q <= poisoned ? StEnd : StOffer;
         StOffer: if (command_ready_i) state_q <= StRun;
-        StRun: begin
-          outcome_q <= outcome_i;
-          if (outcome_valid_i) state_q <= StPost;
-        end
-        StPost: if (w_ready_i) state_q <= StSettle;
-        StSettle: begin
-          if (settles) begin
-            state_q <= StIdle;
-            posted_o[queue_q] <= 1'b1;
-            cq_tail_q[queue_q] <= cq_tail_q[queue_q] + 16'd1;
-          end
-        end
+        StRun: if (outcome_valid_i) state_q <= StEnd;
+        StEnd: if (ends) state_q <= StIdle;
         default: state_q <= StIdle;
       endcase
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (changes) begin
-      setup_q[look_q] <= '{
-          sq_base: address_t'(registers_i.sq_base[look_q]),
-          cq_base: address_t'(registers_i.cq_base[look_q]),
-          ring_log2: ring_log2,
-          domain: '{
-              tenant: registers_i.tenant[look_q].number,
-              window_bytes: address_t'(registers_i.window_bytes[look_q]),
-              window_base: address_t'(registers_i.window_base[look_q])
-          }
+    if (start) begin
+      command_q <= '{domain: chosen_setup.domain, command: command};
+      started_q <= '{
+          queue_index: chosen,
+          tenant: chosen_setup.domain.tenant,
+          tag: command[31:16],
+          opcode: command[7:0],
+          sq_head: sq_head,
+          place: place
       };
+      outcome_q <= '0;
+      outcome_q.verdict.status <= StatusPoison;  // Unless the engine runs it.
     end
+    if (state_q == StRun && outcome_valid_i) outcome_q <= outcome_i;
   end
-
-  wire unused = ^{registers_i.control, r_i.last, b_i.error};
 
 endmodule

@@ -92,7 +92,7 @@ TEST(RtlTraceTest, EveryAccessIsSeenAndAnswered) {
       EXPECT_EQ(cycle - read_at.at(first), 60U);
     }
   }
-  EXPECT_EQ(counts["posted"], 2U);
+  EXPECT_EQ(counts["interrupt"], 2U);
   EXPECT_EQ(counts["read"], counts["beat"]);
   EXPECT_EQ(counts["write"], counts["answer"]);
   EXPECT_GT(counts["read"], 100U);

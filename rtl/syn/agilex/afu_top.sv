@@ -92,7 +92,7 @@ module afu_top
   access_w_t      [Slices-1:0] memory_w;
   memory_b_t      [Slices-1:0] memory_b;
   // The host polls: a Type 3 device of the example has no interrupt for its AFU.
-  logic [nkv_abi_pkg::MaxQueues-1:0] unused_posted;
+  nkv_queue_pkg::interrupts_t unused_irq;
 
   nkv_top #(
     .Slices (Slices),
@@ -107,7 +107,7 @@ module afu_top
     .csr_rdata_o      (csr_rdata),
     .csr_error_o      (csr_error),
     .memory_bytes_i   (MemoryBytes),
-    .posted_o         (unused_posted),
+    .irq_o            (unused_irq),
     .host_ar_valid_i  (host_ar_valid),
     .host_ar_ready_o  (host_ar_ready),
     .host_ar_i        (host_ar),

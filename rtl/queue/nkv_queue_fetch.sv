@@ -1,0 +1,118 @@
+// Commands from the submission rings, one ahead of use in each queue: a command is fetched as soon as
+// its doorbell has rung and its predecessor has started, and waits until its queue's turn comes. A
+// queue that stops meanwhile forgets it. What was fetched counts as consumed (`sq_head`) when it
+// starts. One queue a cycle is looked at.
+
+module nkv_queue_fetch
+  import nkv_pkg::*;
+  import nkv_queue_pkg::*;
+#(
+  parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its reads.
+) (
+  input  logic         clk_i,
+  input  logic         rst_ni,
+  input  logic         reset_i,
+  input  logic [1:0]   epoch_i,           // What memory answers to reads of another one is dropped.
+
+  input  queue_t       look_i,            // This cycle's queue:
+  input  logic         live_i,
+  input  logic         restart_i,         // it begins anew;
+  // verilator lint_off UNUSEDSIGNAL
+  input  queue_setup_t look_setup_i,
+  // verilator lint_on UNUSEDSIGNAL
+  input  ring_count_t  tail_i,            // its doorbell.
+  output logic         asked_o,           // It waits for memory's answer.
+  output logic         fetched_o,         // It has a command that may start.
+
+  input  logic         start_i,           // The command of start_queue_i starts.
+  input  queue_t       start_queue_i,
+  output logic [511:0] command_o,
+  output logic         poisoned_o,        // It cannot be used.
+  output ring_count_t  sq_head_o,         // After it.
+
+  output logic         ar_valid_o,
+  input  logic         ar_ready_i,
+  output axi_ar_t      ar_o,
+  input  logic         r_valid_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  axi_r_t       r_i
+  // verilator lint_on UNUSEDSIGNAL
+);
+
+  localparam int unsigned Queues = nkv_abi_pkg::MaxQueues;
+
+  logic [Queues-1:0] asked_q, fetched_q, poisoned_q;
+  ring_count_t sq_head_q[Queues];
+  (* ram_style = "distributed" *) logic [511:0] commands[Queues];
+
+  assign asked_o = asked_q[look_i];
+  assign fetched_o = fetched_q[look_i];
+  assign command_o = commands[start_queue_i];
+  assign poisoned_o = poisoned_q[start_queue_i];
+  assign sq_head_o = sq_head_q[start_queue_i] + 16'd1;
+
+  // ---- Asking ----
+  wire ring_count_t entries = 16'd1 << look_setup_i.ring_log2;
+  wire ring_count_t submitted = tail_i - sq_head_q[look_i];
+  wire ring_count_t slot = sq_head_q[look_i] & (entries - 16'd1);
+  // A doorbell further ahead than the ring is long cannot be right; nothing is fetched for it.
+  wire wanted = live_i && !asked_q[look_i] && !fetched_q[look_i] && submitted != '0 &&
+      submitted <= entries;
+  logic     ask_valid_q;
+  queue_t   ask_queue_q;
+  address_t ask_address_q;
+  wire      ask = wanted && !ask_valid_q;
+
+  assign ar_valid_o = ask_valid_q;
+  assign ar_o = '{
+      id: axi_id_t'({Client, epoch_i, 3'b0, ask_queue_q}),
+      addr: ask_address_q,
+      len: '0
+  };
+
+  // ---- What comes ----
+  wire queue_t r_queue = r_i.id[QueueBits-1:0];
+  wire arrives = r_valid_i && r_i.id[AxiIdBits-1-:5] == {Client, epoch_i};
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      ask_valid_q <= 1'b0;
+      asked_q <= '0;
+      fetched_q <= '0;
+      poisoned_q <= '0;
+      for (int unsigned i = 0; i < Queues; i++) sq_head_q[i] <= '0;
+    end else if (reset_i) begin
+      ask_valid_q <= 1'b0;
+      asked_q <= '0;
+      fetched_q <= '0;
+    end else begin
+      if (ar_ready_i) ask_valid_q <= 1'b0;
+      if (ask) begin
+        ask_valid_q <= 1'b1;
+        asked_q[look_i] <= 1'b1;
+      end
+      if (arrives) begin
+        asked_q[r_queue] <= 1'b0;
+        fetched_q[r_queue] <= 1'b1;
+        poisoned_q[r_queue] <= r_i.poison || r_i.error;
+      end
+      if (start_i) begin
+        fetched_q[start_queue_i] <= 1'b0;
+        sq_head_q[start_queue_i] <= sq_head_o;
+      end
+      if (restart_i) begin
+        fetched_q[look_i] <= 1'b0;
+        sq_head_q[look_i] <= '0;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (ask) begin
+      ask_queue_q <= look_i;
+      ask_address_q <= look_setup_i.sq_base + address_t'({slot, 6'b0});
+    end
+    if (arrives) commands[r_queue] <= r_i.data;
+  end
+
+endmodule

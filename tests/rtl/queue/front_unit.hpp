@@ -1,0 +1,112 @@
+// nkv_front between a host, a memory and an engine: commands say how long they take and what they
+// move, and all that happens is kept with its cycle.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "Vnkv_front_bench.h"
+#include "nkv_abi.h"
+#include "simulation.hpp"
+#include "verilated/axi_memory.hpp"
+
+namespace nearkv::rtl_test {
+
+/// What the engine here does with a command.
+struct Work {
+  std::uint8_t opcode = 0;
+  std::uint8_t status = NKV_STATUS_OK;
+  std::uint16_t tag = 0;
+  std::uint32_t cycles = 20;  ///< At least reads + writes + refused + late + 2.
+  std::uint32_t reads = 0;    ///< Bursts, asked for one a cycle, answered in the next,
+  std::uint32_t writes = 0;
+  std::uint32_t refused = 0;  ///< the first after so many refusals,
+  std::uint32_t late = 0;     ///< the last so many cycles later.
+};
+
+struct Started {
+  std::uint64_t at;  ///< Cycle.
+  unsigned queue;
+  Work work;
+};
+
+struct Written {
+  std::uint64_t at;
+  unsigned queue;
+  nkv_completion completion;
+};
+
+class FrontUnit {
+ public:
+  explicit FrontUnit(emulator::MemoryTiming timing = {});
+
+  static constexpr unsigned kQueues = NKV_MAX_QUEUES;
+  static constexpr std::uint64_t kMemoryBytes = 1 << 20;
+  static constexpr std::uint64_t kEntries = 16;
+
+  // ---- The host ----
+  std::uint64_t read(std::uint32_t offset);
+  void write(std::uint32_t offset, std::uint64_t value);
+  /// Enables a queue over rings of kEntries of its own. `place` moves them, for a second life.
+  void enable(unsigned queue, unsigned place = 0);
+  /// Puts a command into the ring; rung by ring().
+  void submit(unsigned queue, const Work& work);
+  void ring(unsigned queue);
+  /// Reads what has arrived, in order, and checks phase, order and sq_head.
+  std::optional<nkv_completion> take(unsigned queue);
+  [[nodiscard]] unsigned taken(unsigned queue) const { return hosts_.at(queue).taken; }
+  /// Commands that were submitted and whose completions were not taken.
+  [[nodiscard]] unsigned open(unsigned queue) const;
+  [[nodiscard]] unsigned interrupts() const { return rtl_->irq_o; }
+
+  void cycle();
+  void cycles(std::uint64_t count);
+  [[nodiscard]] std::uint64_t now() const { return now_; }
+  [[nodiscard]] Vnkv_front_bench& ports() { return *rtl_; }
+  [[nodiscard]] emulator::AxiMemory& memory() { return memory_; }
+  /// As a reset does.
+  void forget_engine() { engine_.reset(); }
+  [[nodiscard]] bool engine_is_busy() const { return engine_.has_value(); }
+
+  std::vector<Started> started;        ///< By the engine.
+  std::vector<std::uint64_t> ended;    ///< Cycles of outcomes.
+  std::vector<Written> written;        ///< Completions that memory took.
+  std::vector<std::uint64_t> fetched;  ///< Cycles in which a command was asked for.
+
+ private:
+  struct Host {
+    std::uint64_t sq_base = 0;
+    std::uint64_t cq_base = 0;
+    std::uint16_t tail = 0;
+    std::uint16_t taken = 0;
+    std::vector<Work> submitted;
+  };
+  struct Running {
+    Work work;
+    std::uint32_t cycle = 0;
+    std::uint32_t refused = 0;
+    std::uint32_t reads = 0;
+    std::uint32_t writes = 0;
+    bool read_pending = false;
+    bool write_pending = false;
+    std::uint32_t late = 0;  ///< Cycles until the answer.
+  };
+
+  void drive_engine();
+  void sample_engine();
+  [[nodiscard]] unsigned queue_of_tenant() const;
+
+  Simulation<Vnkv_front_bench> simulation_;
+  Vnkv_front_bench* rtl_;
+  std::vector<std::byte> bytes_;
+  emulator::AxiMemory memory_;
+  std::array<Host, kQueues> hosts_;
+  std::optional<Running> engine_;
+  std::uint64_t now_ = 0;
+};
+
+}  // namespace nearkv::rtl_test
