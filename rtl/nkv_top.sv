@@ -6,6 +6,7 @@
 //                               `---- nkv_axi_mux ----´
 //                                          |
 //   host's ports, one a slice --------> nkv_inline --> memory, one port a slice
+//                                 `--> nkv_hotness
 
 module nkv_top
   import nkv_abi_pkg::*;
@@ -79,8 +80,10 @@ module nkv_top
   engine_command_t command;
   outcome_t        outcome;
 
-  csr_access_t csr, unused_access;
-  logic reset, fatal;
+  csr_access_t csr, registers;
+  logic reset, fatal, hotness_known;
+  logic [63:0] hotness_rdata;
+  logic [1:0] hotness;
   inline_control_t inline_control;
   doorbell_control_t doorbell_control;
   doorbell_t [Slices-1:0] doorbell;
@@ -119,10 +122,10 @@ module nkv_top
     .inline_o       (inline_control),
     .doorbells_o    (doorbell_control),
     .doorbell_i     (doorbell),
-    .access_o       (unused_access),
-    .hotness_known_i(1'b0),
-    .hotness_rdata_i('0),
-    .hotness_i      ('0),
+    .access_o       (registers),
+    .hotness_known_i(hotness_known),
+    .hotness_rdata_i(hotness_rdata),
+    .hotness_i      (hotness),
     .ar_valid_o     (ar_valid[1]),
     .ar_ready_i     (ar_ready[1]),
     .ar_o           (ar[1]),
@@ -255,6 +258,39 @@ module nkv_top
     .memory_b_valid_i,
     .memory_b_ready_o,
     .memory_b_i
+  );
+
+  // ---- Hotness: of what the host asks for, and of what commands read ----
+  logic host_access_valid;
+  nkv_chmu_pkg::access_t host_access, near_access;
+  assign near_access = '{is_write: 1'b0, dpa: ar[0].addr};
+
+  nkv_host_accesses #(
+    .Slices(Slices)
+  ) u_host_accesses (
+    .clk_i,
+    .rst_ni,
+    .read_i        (host_ar_valid_i & host_ar_ready_o),
+    .read_access_i (host_ar_i),
+    .write_i       (host_aw_valid_i & host_aw_ready_o),
+    .write_access_i(host_aw_i),
+    .valid_o       (host_access_valid),
+    .access_o      (host_access)
+  );
+
+  nkv_hotness #(
+    .ClockKhz(int'(ClockHz / 1000))
+  ) u_hotness (
+    .clk_i,
+    .rst_ni,
+    .host_valid_i(host_access_valid),
+    .host_i      (host_access),
+    .near_valid_i(ar_valid[0] && ar_ready[0]),
+    .near_i      (near_access),
+    .access_i    (registers),
+    .known_o     (hotness_known),
+    .rdata_o     (hotness_rdata),
+    .interrupt_o (hotness)
   );
 
 endmodule

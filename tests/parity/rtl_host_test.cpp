@@ -61,6 +61,28 @@ TEST_P(RtlHostTest, CommandsAndHostSeeTheirOwn) {
   EXPECT_EQ(counted, host.reads);
 }
 
+// A host's write to its queue's line is a write of SQ_TAIL. The lines here are some of those that
+// the host writes with random numbers; the queues are not enabled.
+TEST_P(RtlHostTest, DoorbellsInMemoryAreWritesOfTheTail) {
+  Device& device = engine_.device();
+  constexpr unsigned kFirst = 4;
+  device.write_csr(NKV_REG_DOORBELL_BASE, device.memory().size() - emulator::kHostBytes);
+  const auto tails = [&device] {
+    unsigned rung = 0;
+    for (unsigned i = kFirst; i < NKV_MAX_QUEUES; ++i) {
+      rung += device.read_csr(NKV_REG_SQ_TAIL(i)) != 0 ? 1 : 0;
+    }
+    return rung;
+  };
+  const nkv_pages_command scrub = pages_command(list_, NKV_OPCODE_SCRUB);
+  for (unsigned i = 0; i < 8; ++i) expect_same(scrub);
+  EXPECT_EQ(tails(), 0U);
+  device.write_csr(NKV_REG_DOORBELL_ENABLE, 0xFFFFU << kFirst & 0xFFFFU);
+  for (unsigned i = 0; i < 8; ++i) expect_same(scrub);
+  EXPECT_GT(tails(), 0U);
+  EXPECT_EQ(record().wrong, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Loads, RtlHostTest,
                          testing::Values("latency=60&host=25", "latency=60&host=75",
                                          "latency=7&jitter=90&host=40&seed=3", "dram=ddr5&host=40",
