@@ -12,6 +12,7 @@
 #include "access_latencies.hpp"
 #include "copy/rounds.hpp"
 #include "fabric/dram/dram.hpp"
+#include "many_queues.hpp"
 #include "support/bench_device.hpp"
 #include "support/page_commands.hpp"
 #include "support/temporary_file.hpp"
@@ -124,6 +125,19 @@ class Table {
     results_.push_back({{"name", name}, {"cycles", cycles}, {"bursts", 0}});
   }
 
+  /// Commands of as many queues as there are commands, of `bursts` each.
+  template <typename Command>
+  void measure_queues(const std::string& name, ManyQueues* queues,
+                      const std::vector<Command>& commands, std::uint64_t bursts) {
+    constexpr unsigned kTimes = 4;
+    const auto begin = std::chrono::steady_clock::now();
+    const ManyRuns runs = queues->run(commands, kTimes);
+    nkv_completion done{};
+    done.status = runs.failed ? NKV_STATUS_INTERNAL : NKV_STATUS_OK;
+    done.ticks = runs.cycles;
+    add(name, done, bursts * runs.commands, seconds_since(begin));
+  }
+
   /// Adds the host's latencies to the last row.
   void add_host(const std::string& name, const HostRecord& host) {
     if (host.wrong != 0 || host.reads == 0) {
@@ -217,13 +231,12 @@ void measure_commands(const std::string& name, Bench& bench, Table* table) {
 /// no order.
 void measure_moves(const std::string& name, Bench& bench, Table* table) {
   const std::uint64_t tokens = bench.list.tokens;
-  const std::uint64_t row_bursts =
-      nkv_row_bytes(bench.form, NKV_DTYPE_BF16, 128) / NKV_BURST_BYTES;
+  const std::uint64_t row_bursts = nkv_row_bytes(bench.form, NKV_DTYPE_BF16, 128) / NKV_BURST_BYTES;
   const std::uint64_t copies =
       test::free_places(&bench.engine, bench.list, bench.list.page_bytes, 9);
   // As many bursts are written.
-  table->measure(name + "/copy", bench,
-                 test::pages_command(bench.list, NKV_OPCODE_COPY, copies), bench.page_bursts());
+  table->measure(name + "/copy", bench, test::pages_command(bench.list, NKV_OPCODE_COPY, copies),
+                 bench.page_bursts());
   nkv_read_command read{};
   read.opcode = NKV_OPCODE_READ;
   read.tensor = NKV_TENSOR_BOTH;
@@ -323,18 +336,37 @@ void measure_small(const Options& options, Table* table) {
                  test::attend_command(&small.engine, small.list, queries));
 }
 
+/// Commands of four pages from all queues at once: what lies between commands shows.
+void measure_many_queues(const Options& options, Table* table) {
+  constexpr std::uint32_t kTokens = 4 * NKV_PAGE_TOKENS;
+  Bench bench(options.device, kTokens, NKV_ROW_FORM_RAW);
+  const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
+  ManyQueues queues(&bench.engine, NKV_MAX_QUEUES);
+  std::vector<nkv_attend_command> attends;
+  for (unsigned i = 0; i < NKV_MAX_QUEUES; ++i) {
+    attends.push_back(test::attend_command(&bench.engine, bench.list, queries));
+  }
+  const std::uint64_t row_bursts = kTokens * std::uint64_t{2 * 2 * 128} / NKV_BURST_BYTES;
+  table->measure_queues("queues_16/attend_dense", &queues, attends, row_bursts);
+  const std::vector scrubs(NKV_MAX_QUEUES, test::pages_command(bench.list, NKV_OPCODE_SCRUB));
+  const std::uint64_t page_bursts = bench.list.page_bytes / NKV_BURST_BYTES;
+  table->measure_queues("queues_16/scrub", &queues, scrubs, page_bursts * bench.list.pages());
+}
+
 int run(int argc, char** argv) {
   Options options;
   CLI::App app{"Cycles of commands on the Verilated engine, beside the bursts that they read."};
   app.add_option("--device", options.device, "An rtl: URI")->capture_default_str();
   app.add_option("--tokens", options.tokens, "Tokens of a list")->capture_default_str();
-  app.add_option("--only", options.only,
-                 "Groups of rows: small, raw, delta4, ddr5, ddr4, latency, host_25, host_50");
+  app.add_option(
+      "--only", options.only,
+      "Groups of rows: small, queues_16, raw, delta4, ddr5, ddr4, latency, host_25, host_50");
   app.add_option("--json", options.json, "Where to write the results");
   CLI11_PARSE(app, argc, argv);
   Table table;
   const std::vector<std::pair<std::string, std::function<void()>>> groups{
       {"small", [&] { measure_small(options, &table); }},
+      {"queues_16", [&] { measure_many_queues(options, &table); }},
       {"raw", [&] { measure_form(options, NKV_ROW_FORM_RAW, "raw", &table); }},
       {"delta4", [&] { measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table); }},
       {"ddr5", [&] { measure_dram(options, "ddr5", &table); }},
