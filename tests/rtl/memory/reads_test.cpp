@@ -1,0 +1,281 @@
+// Reads through nkv_engine_memory: guarded, cut into AXI bursts, given back in the order they were
+// asked for by a memory that answers late and in any order.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "Vnkv_engine_memory_bench.h"
+#include "nkv_abi.h"
+#include "simulation.hpp"
+
+namespace nearkv::rtl_test {
+namespace {
+
+constexpr std::uint64_t kWindowBase = 0x12340000;
+constexpr std::uint64_t kWindowBytes = (1 << 20) - 100;  // Its last burst is not whole.
+constexpr std::uint64_t kWindowBursts = (1 << 20) / NKV_BURST_BYTES - 1;
+constexpr unsigned kOutstanding = 128;
+constexpr unsigned kOnTheirWayOut = 5;  // Whose places are free again.
+constexpr unsigned kClient = 5;
+
+struct Read {
+  unsigned reader;
+  std::uint64_t address;
+  std::uint32_t bursts;
+  std::uint16_t page;
+};
+
+struct Beat {
+  bool fault;
+  bool poison;
+  bool first;
+  bool last;
+  std::uint16_t page;
+  std::uint64_t address;
+};
+
+// What memory holds, and what of it is poisoned or answers with an error.
+std::uint32_t word_at(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address * 0x9e3779b97f4a7c15u >> 32);
+}
+bool is_poisoned(std::uint64_t address) { return address / NKV_BURST_BYTES % 37 == 5; }
+bool is_error(std::uint64_t address) { return address / NKV_BURST_BYTES % 41 == 7; }
+
+std::vector<Beat> beats_of(const Read& read) {
+  const std::uint64_t first = read.address / NKV_BURST_BYTES;
+  if (first >= kWindowBursts || read.bursts > kWindowBursts - first) {
+    return {{true, false, true, true, read.page, 0}};
+  }
+  std::vector<Beat> beats;
+  for (std::uint32_t i = 0; i < read.bursts; ++i) {
+    const std::uint64_t address = kWindowBase + (first + i) * NKV_BURST_BYTES;
+    beats.push_back({false, is_poisoned(address) || is_error(address), i == 0, i + 1 == read.bursts,
+                     read.page, address});
+  }
+  return beats;
+}
+
+class ReadsTest : public ::testing::Test {
+ protected:
+  ReadsTest() {
+    bench_->window_base_i = kWindowBase;
+    bench_->window_bytes_i = kWindowBytes;
+    bench_.reset();
+  }
+
+  // Offers what waits, answers as memory, and checks what comes out.
+  void cycle() {
+    Vnkv_engine_memory_bench& port = *bench_;
+    for (unsigned reader = 0; reader < waiting_.size(); ++reader) {
+      // An offer stands until it is taken.
+      if (!offered_[reader]) {
+        offered_[reader] = !waiting_[reader].empty() && is_willing(random_, ask_pace_);
+      }
+      if (offered_[reader]) {
+        const Read& read = waiting_[reader].front();
+        port.read_address_i[reader] = read.address;
+        port.read_bursts_i[reader] = read.bursts;
+        port.read_page_i[reader] = read.page;
+      }
+    }
+    port.read_valid_i = static_cast<std::uint8_t>(offered_[0] + 2 * offered_[1]);
+    port.ar_ready_i = is_willing(random_, memory_pace_);
+    port.beat_ready_i = is_willing(random_, take_pace_);
+    show_answer();
+    port.clk_i = 0;
+    bench_.settle();
+    take_request();
+    take_burst();
+    take_beat();
+    if (HasFatalFailure()) return;
+    bench_.tick();
+    ++now_;
+  }
+
+  // Until all has come, what answers to requests before a clearing too, and a while longer.
+  void run_until_quiet() {
+    for (unsigned quiet = 0, i = 0; quiet < 20; ++i) {
+      ASSERT_LT(i, 400000u) << expected_.size() << " beats do not come";
+      cycle();
+      if (HasFatalFailure()) return;
+      const bool is_quiet =
+          expected_.empty() && waiting_[0].empty() && waiting_[1].empty() && bursts_.empty();
+      quiet = is_quiet ? quiet + 1 : 0;
+    }
+  }
+
+  void clear() {
+    bench_->clear_i = 1;
+    bench_->read_valid_i = 0;
+    bench_->r_valid_i = 0;
+    bench_->ar_ready_i = 0;
+    bench_->beat_ready_i = 0;
+    bench_.tick();
+    bench_->clear_i = 0;
+    expected_.clear();
+    outstanding_ = 0;
+    for (auto& waiting : waiting_) waiting.clear();
+    offered_ = {};
+  }
+
+  Read any_read() {
+    const std::uint32_t bursts = test::pick(random_, 1, random_() % 4 == 0 ? 200 : 20);
+    std::uint64_t first = test::pick(random_, 0, kWindowBursts - 1);
+    if (random_() % 8 == 0) first = kWindowBursts - bursts + random_() % 2;
+    if (random_() % 32 == 0) first = random_() >> 6;
+    return {static_cast<unsigned>(random_() % 2), first * NKV_BURST_BYTES, bursts,
+            static_cast<std::uint16_t>(random_() % 512)};
+  }
+
+  void ask(const Read& read) { waiting_[read.reader].push_back(read); }
+
+  Simulation<Vnkv_engine_memory_bench> bench_;
+  test::Random random_ = test::case_random(1);
+  unsigned ask_pace_ = 8, memory_pace_ = 8, take_pace_ = 8, latency_ = 20, jitter_ = 0;
+  std::array<std::deque<Read>, 2> waiting_;
+  std::deque<Beat> expected_;
+  unsigned outstanding_ = 0;  // Bursts that memory was asked for and that were not given out.
+  std::uint64_t now_ = 0, faults_ = 0, given_ = 0;
+
+ private:
+  struct Burst {
+    std::uint16_t id;
+    std::uint64_t address;
+    unsigned left;
+    std::uint64_t ready_at;
+  };
+
+  void show_answer() {
+    Vnkv_engine_memory_bench& port = *bench_;
+    port.r_valid_i = 0;
+    std::vector<std::size_t> ready;
+    for (std::size_t i = 0; i < bursts_.size(); ++i) {
+      if (bursts_[i].ready_at <= now_) ready.push_back(i);
+    }
+    if (ready.empty()) return;
+    // Beats of different bursts mix; those of one come in order.
+    const std::size_t chosen = jitter_ == 0 ? ready[0] : ready[random_() % ready.size()];
+    Burst& burst = bursts_[chosen];
+    port.r_valid_i = 1;
+    port.r_id_i = burst.id;
+    port.r_last_i = burst.left == 1;
+    port.r_poison_i = is_poisoned(burst.address);
+    port.r_error_i = is_error(burst.address);
+    for (unsigned i = 0; i < 16; ++i) port.r_data_i[i] = word_at(burst.address) + i;
+    burst.address += NKV_BURST_BYTES;
+    if (--burst.left == 0) bursts_.erase(bursts_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  }
+
+  void take_request() {
+    const unsigned ready = bench_->read_ready_o;
+    // The lower reader goes first.
+    EXPECT_FALSE(offered_[0] && (ready & 2) != 0);
+    for (unsigned reader = 0; reader < offered_.size(); ++reader) {
+      if (!offered_[reader] || (ready >> reader & 1) == 0) continue;
+      const std::vector<Beat> beats = beats_of(waiting_[reader].front());
+      expected_.insert(expected_.end(), beats.begin(), beats.end());
+      waiting_[reader].pop_front();
+      offered_[reader] = false;
+    }
+  }
+
+  void take_burst() {
+    Vnkv_engine_memory_bench& port = *bench_;
+    if (port.ar_valid_o == 0 || port.ar_ready_i == 0) return;
+    const unsigned beats = port.ar_len_o + 1u;
+    const std::uint64_t end = port.ar_addr_o + beats * NKV_BURST_BYTES;
+    ASSERT_LE(beats, 16u);
+    ASSERT_EQ(port.ar_addr_o >> 12, (end - 1) >> 12) << "crosses 4 KiB";
+    ASSERT_GE(port.ar_addr_o, kWindowBase);
+    ASSERT_LE(end, kWindowBase + kWindowBursts * NKV_BURST_BYTES);
+    ASSERT_EQ(port.ar_id_o >> 9, kClient);
+    outstanding_ += beats;
+    ASSERT_LE(outstanding_, kOutstanding + kOnTheirWayOut);
+    const std::uint64_t delay = latency_ + (jitter_ == 0 ? 0 : random_() % jitter_);
+    bursts_.push_back(
+        {static_cast<std::uint16_t>(port.ar_id_o), port.ar_addr_o, beats, now_ + delay});
+  }
+
+  void take_beat() {
+    Vnkv_engine_memory_bench& port = *bench_;
+    if (port.beat_valid_o == 0 || port.beat_ready_i == 0) return;
+    ASSERT_FALSE(expected_.empty()) << "a beat that nobody asked for";
+    const Beat beat = expected_.front();
+    expected_.pop_front();
+    ASSERT_EQ(port.beat_fault_o != 0, beat.fault);
+    ASSERT_EQ(port.beat_poison_o != 0, beat.poison);
+    ASSERT_EQ(port.beat_first_o != 0, beat.first);
+    ASSERT_EQ(port.beat_last_o != 0, beat.last);
+    ASSERT_EQ(port.beat_page_o, beat.page);
+    ++given_;
+    if (beat.fault) {
+      ++faults_;
+      return;
+    }
+    --outstanding_;
+    for (unsigned i = 0; i < 16; ++i) ASSERT_EQ(port.beat_data_o[i], word_at(beat.address) + i);
+  }
+
+  std::array<bool, 2> offered_{};
+  std::vector<Burst> bursts_;
+};
+
+TEST_F(ReadsTest, GivesBeatsInTheOrderOfTheRequestsAtEveryPace) {
+  for (const unsigned ask : kPaces) {
+    for (const unsigned memory : kPaces) {
+      for (const unsigned take : kPaces) {
+        ask_pace_ = ask;
+        memory_pace_ = memory;
+        take_pace_ = take;
+        jitter_ = static_cast<unsigned>(random_() % 2 * 100);
+        for (unsigned i = 0; i < 60; ++i) this->ask(any_read());
+        run_until_quiet();
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(faults_, 20u);
+  EXPECT_GT(given_, 20000u);
+}
+
+TEST_F(ReadsTest, GivesABurstPerCycleWhenMemoryKeepsUp) {
+  latency_ = 60;
+  ask({.reader = 0, .address = 0, .bursts = 4000, .page = 1});
+  const std::uint64_t begin = now_;
+  while (!expected_.empty() || !waiting_[0].empty()) cycle();
+  EXPECT_LE(now_ - begin, 4000u + latency_ + 10);
+}
+
+// A fault takes its place between reads that go on.
+TEST_F(ReadsTest, RefusesRangesBeyondTheWindowAndReadsNothingOfThem) {
+  ask({.reader = 0, .address = 0, .bursts = 40, .page = 1});
+  ask({.reader = 0, .address = (kWindowBursts - 3) * NKV_BURST_BYTES, .bursts = 4, .page = 2});
+  ask({.reader = 0, .address = (kWindowBursts - 4) * NKV_BURST_BYTES, .bursts = 4, .page = 3});
+  ask({.reader = 0, .address = ~std::uint64_t{63}, .bursts = 2, .page = 4});
+  run_until_quiet();
+  EXPECT_EQ(faults_, 2u);
+  EXPECT_EQ(given_, 40u + 1 + 4 + 1);
+}
+
+// Memory answers what was asked for before the clearing between what is asked for after it.
+TEST_F(ReadsTest, DropsWhatAnswersToRequestsBeforeAClearing) {
+  latency_ = 40;
+  jitter_ = 200;
+  for (unsigned round = 0; round < 60; ++round) {
+    for (unsigned i = 0; i < 20; ++i) ask(any_read());
+    for (unsigned i = 0; i < 10 + random_() % 150; ++i) {
+      cycle();
+      if (HasFatalFailure()) return;
+    }
+    // Of four epochs three are behind; older answers have to be in.
+    if (round % 3 == 2) run_until_quiet();
+    clear();
+  }
+  EXPECT_GT(given_, 1000u);
+}
+
+}  // namespace
+}  // namespace nearkv::rtl_test

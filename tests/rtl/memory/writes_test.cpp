@@ -1,0 +1,172 @@
+// Writes through nkv_engine_memory: guarded, each once and in order, and told of when memory has
+// all.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+
+#include "Vnkv_engine_memory_bench.h"
+#include "nkv_abi.h"
+#include "simulation.hpp"
+
+namespace nearkv::rtl_test {
+namespace {
+
+constexpr std::uint64_t kWindowBase = 0x40000;
+constexpr std::uint64_t kWindowBytes = 1 << 16;
+constexpr std::size_t kMostUnanswered = 63;
+
+struct Write {
+  std::uint64_t address;
+  std::uint64_t strobes;
+  std::uint32_t word;
+};
+
+class WritesTest : public ::testing::Test {
+ protected:
+  WritesTest() {
+    bench_->window_base_i = kWindowBase;
+    bench_->window_bytes_i = kWindowBytes;
+    bench_.reset();
+  }
+
+  Write any_write() {
+    std::uint64_t address = random_() % (kWindowBytes / NKV_BURST_BYTES) * NKV_BURST_BYTES;
+    if (random_() % 16 == 0) address = kWindowBytes - NKV_BURST_BYTES * (random_() % 2);
+    if (random_() % 32 == 0) address = random_() / NKV_BURST_BYTES * NKV_BURST_BYTES;
+    return {address, random_(), static_cast<std::uint32_t>(random_())};
+  }
+
+  void cycle() {
+    Vnkv_engine_memory_bench& port = *bench_;
+    for (unsigned writer = 0; writer < 2; ++writer) {
+      if (!offered_[writer] && left_ != 0 && is_willing(random_, ask_pace_)) {
+        offered_[writer] = true;
+        --left_;
+        offers_[writer] = any_write();
+        port.write_address_i[writer] = offers_[writer].address;
+        port.write_strobes_i[writer] = offers_[writer].strobes;
+        for (unsigned i = 0; i < 16; ++i) port.write_data_i[writer][i] = offers_[writer].word + i;
+      }
+    }
+    port.write_valid_i = static_cast<std::uint8_t>(offered_[0] + 2 * offered_[1]);
+    port.w_ready_i = is_willing(random_, memory_pace_);
+    port.b_valid_i = 0;
+    const bool answers = !answers_.empty() && answers_.front().second <= now_;
+    if (answers) {
+      port.b_valid_i = 1;
+      port.b_id_i = answers_.front().first;
+      if (answers_.front().first == id_) --unanswered_;
+      answers_.pop_front();
+    }
+    port.clk_i = 0;
+    bench_.settle();
+    take_write();
+    if (HasFatalFailure()) return;
+    bench_.tick();
+    ++now_;
+    ASSERT_EQ(port.writes_done_o != 0, expected_.empty() && unanswered_ == 0);
+  }
+
+  void finish() {
+    for (unsigned i = 0;
+         left_ != 0 || offered_[0] || offered_[1] || !answers_.empty() || !expected_.empty(); ++i) {
+      ASSERT_LT(i, 200000u);
+      cycle();
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  Simulation<Vnkv_engine_memory_bench> bench_;
+  test::Random random_ = test::case_random(2);
+  unsigned ask_pace_ = 8, memory_pace_ = 8, latency_ = 10;
+  unsigned left_ = 0, written_ = 0;
+  std::size_t unanswered_ = 0, most_unanswered_ = 0;
+  std::deque<Write> expected_;  // Accepted and not at memory.
+
+  void clear() {
+    bench_->clear_i = 1;
+    bench_->write_valid_i = 0;
+    bench_->w_ready_i = 0;
+    bench_->b_valid_i = 0;
+    bench_.tick();
+    bench_->clear_i = 0;
+    expected_.clear();
+    offered_ = {};
+    left_ = 0;
+    unanswered_ = 0;
+    id_ = kNoId;
+  }
+
+ private:
+  static constexpr std::uint16_t kNoId = 0xffff;  // No id has so many bits.
+
+  void take_write() {
+    Vnkv_engine_memory_bench& port = *bench_;
+    const unsigned ready = port.write_ready_o;
+    EXPECT_FALSE(offered_[0] && (ready & 2) != 0);
+    if (port.w_valid_o != 0 && port.w_ready_i != 0) {
+      ASSERT_FALSE(expected_.empty()) << "a write that nobody asked for";
+      const Write write = expected_.front();
+      expected_.pop_front();
+      ASSERT_EQ(port.w_addr_o, kWindowBase + write.address);
+      ASSERT_EQ(port.w_strb_o, write.strobes);
+      for (unsigned i = 0; i < 16; ++i) ASSERT_EQ(port.w_data_o[i], write.word + i);
+      ++written_;
+      id_ = port.w_id_o;
+      answers_.emplace_back(id_, now_ + latency_);
+      most_unanswered_ = std::max(most_unanswered_, ++unanswered_);
+    }
+    for (unsigned writer = 0; writer < 2; ++writer) {
+      if (!offered_[writer] || (ready >> writer & 1) == 0) continue;
+      if (offers_[writer].address < kWindowBytes) expected_.push_back(offers_[writer]);
+      offered_[writer] = false;
+    }
+  }
+
+  std::array<bool, 2> offered_{};
+  std::array<Write, 2> offers_{};
+  std::deque<std::pair<std::uint16_t, std::uint64_t>> answers_;
+  std::uint16_t id_ = kNoId;  // Of the writes since the last clearing.
+  std::uint64_t now_ = 0;
+};
+
+TEST_F(WritesTest, GoOnceEachInOrderAtEveryPace) {
+  for (const unsigned ask : kPaces) {
+    for (const unsigned memory : kPaces) {
+      ask_pace_ = ask;
+      memory_pace_ = memory;
+      left_ = 400;
+      finish();
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(written_, 3000u);
+}
+
+TEST_F(WritesTest, NoMoreWaitForTheirAnswerThanCanBeCounted) {
+  latency_ = 500;
+  left_ = 1000;
+  finish();
+  EXPECT_EQ(most_unanswered_, kMostUnanswered);
+}
+
+TEST_F(WritesTest, AnswersToWritesBeforeAClearingDoNotCount) {
+  latency_ = 30;
+  for (unsigned round = 0; round < 100; ++round) {
+    left_ = 100;
+    for (unsigned i = 0; i < 20 + random_() % 40; ++i) {
+      cycle();
+      if (HasFatalFailure()) return;
+    }
+    clear();
+    if (round % 3 == 2) {
+      // Answers of four epochs ago have to be in.
+      for (unsigned i = 0; i < 2 * latency_; ++i) cycle();
+    }
+  }
+  EXPECT_GT(written_, 1000u);
+}
+
+}  // namespace
+}  // namespace nearkv::rtl_test
