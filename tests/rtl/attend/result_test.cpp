@@ -141,6 +141,22 @@ TEST(ResultTest, Ties) {
   }
 }
 
+// 511 * 2^n lies half-way between two bf16 numbers; the upper one of the last pair is no number.
+TEST(ResultTest, RoundsToTheLargestNumberAndNoFurther) {
+  Result result;
+  for (int exponent = 200; exponent < 255; ++exponent) {
+    for (const bool bf16 : {false, true}) {
+      result.set(exponent, bf16);
+      for (unsigned shift = 0; shift < 54 && !HasFatalFailure(); ++shift) {
+        result.send(std::int64_t{511} << shift, 1);
+        result.send(-std::int64_t{511} << shift, std::int64_t{1} << 20);
+        result.send((std::int64_t{511} << shift) - 1, 1);
+      }
+      result.drain();
+    }
+  }
+}
+
 TEST(ResultTest, TheMostNegativeSum) {
   Result result;
   result.set(127, false);

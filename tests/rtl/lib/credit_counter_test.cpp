@@ -50,6 +50,15 @@ TEST(CreditCounterTest, DropsAndTellsExcess) {
   counter->give_amount_i = 0;
   counter.ticks(3);
   EXPECT_TRUE(counter->excess_o);
+  // Until reset, whatever comes and goes meanwhile.
+  counter->take_valid_i = 1;
+  counter->take_amount_i = 2;
+  counter.tick();
+  counter->take_valid_i = 0;
+  counter->give_amount_i = 2;
+  counter.tick();
+  EXPECT_EQ(counter->free_o, kLimit);
+  EXPECT_TRUE(counter->excess_o);
   counter.reset();
   EXPECT_FALSE(counter->excess_o);
 }

@@ -292,4 +292,10 @@ std::int64_t ScanStage::reference(std::size_t row) {
 
 int ScanStage::shift(std::size_t row) { return module_->shift_o[row]; }
 
+std::pair<int, int> ScanStage::range(std::size_t row) {
+  EXPECT_TRUE(module_->ranged_o);
+  return {static_cast<std::int16_t>(module_->highest_o[row]),
+          static_cast<std::int16_t>(module_->lowest_o[row])};
+}
+
 }  // namespace nearkv::rtl_test

@@ -61,6 +61,9 @@ class ScanStage {
   [[nodiscard]] std::int64_t reference(std::size_t row);
   [[nodiscard]] int shift(std::size_t row);
 
+  /// The highest and the lowest midpoint of a row that count for a tail's reference.
+  [[nodiscard]] std::pair<int, int> range(std::size_t row);
+
   /// Cycles of the last operation, and bursts that it took.
   [[nodiscard]] std::uint64_t op_cycles() const { return op_cycles_; }
   [[nodiscard]] std::uint64_t op_bursts() const { return op_bursts_; }

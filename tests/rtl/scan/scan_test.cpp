@@ -60,6 +60,25 @@ void expect_same_midpoints(ScanStage& stage, const Midpoints& expected, const Sc
   }
 }
 
+// Visible tokens count whose midpoints are not saturated; without any, highest is below lowest.
+void expect_same_range(ScanStage& stage, const Midpoints& expected, const ScanList& list,
+                       unsigned rows) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::pair<int, int> range{-model::kMidpointLimit, model::kMidpointLimit};
+    for (std::size_t page = 0; page < list.pages().size(); ++page) {
+      for (std::uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        const int midpoint = expected.at(row, page, token);
+        if (!model::has_token(list.pages()[page].visible, token) ||
+            std::abs(midpoint) == model::kMidpointLimit) {
+          continue;
+        }
+        range = {std::max(range.first, midpoint), std::min(range.second, midpoint)};
+      }
+    }
+    ASSERT_EQ(stage.range(row), range) << "row " << row;
+  }
+}
+
 // Step 1 of section 6, and BEST for `count` tokens. The model's best() counts all rows.
 TokenSet expected_best(const Midpoints& midpoints, const ScanList& list, unsigned rows,
                        unsigned count) {
@@ -147,6 +166,7 @@ void search(ScanStage& stage, const ScanList& list, const ScanSettings& settings
   Midpoints expected(list.pages(), list.query(), list.key_exponent(),
                      static_cast<int>(settings.planes));
   expect_same_midpoints(stage, expected, list, settings.rows);
+  expect_same_range(stage, expected, list, settings.rows);
   if (testing::Test::HasFatalFailure()) return;
   count_midpoints(expected, list, settings.rows, met);
 
