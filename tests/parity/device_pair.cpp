@@ -43,7 +43,10 @@ DevicePair::DevicePair(const std::string& subject, const std::string& memory)
       limits_(subject_.device().read_csr(NKV_REG_LIMITS)) {}
 
 bool DevicePair::is_offered(std::span<const std::byte> command, const Completions& done) {
-  if (done.subject.status == done.model.status) return true;
+  // A limit may be told where the model finds something else wrong.
+  if (done.subject.status == done.model.status && done.subject.detail == done.model.detail) {
+    return true;
+  }
   if (done.subject.status == NKV_STATUS_BAD_OPCODE ||
       done.subject.status == NKV_STATUS_UNSUPPORTED) {
     return false;
