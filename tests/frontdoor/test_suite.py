@@ -48,6 +48,17 @@ def test_hours():
     raise AssertionError
 '''
 
+# In place of the programs that measure the RTL's tests: one bug of two survives, no Verilator.
+MUTATE = """
+import json, pathlib, sys
+outcomes = [("lib/a.sv", "caught"), ("lib/b.sv", "survives"), ("page/c.sv", "hangs")]
+mutants = [{"file": file, "outcome": outcome} for file, outcome in outcomes]
+pathlib.Path(sys.argv[sys.argv.index("--json") + 1]).write_text(json.dumps({"mutants": mutants}))
+print("all 3 mutants")
+sys.exit(1)
+"""
+COVERAGE = "import sys; print('skipped: no verilator'); sys.exit(3)"
+
 
 class Project:
     """A tree with the suite, one source, and tests of every size."""
@@ -148,7 +159,28 @@ def test_the_long_size_runs_everything_and_fails_where_one_fails(project: Projec
     assert "1 tests failed out of 4" in summary
     assert "4 - hours (Failed)" in summary
     assert "1 failed, 1 passed, 1 skipped" in summary
+    assert "mutation: no tests/rtl/strength" in summary
+    assert "coverage: no tests/rtl/strength" in summary
     assert summary.endswith("FAILED: ctest, pytest\n")
+
+
+def test_the_long_size_of_the_rtl_fails_where_a_seeded_bug_survives(project: Project):
+    project.write("tests/rtl/strength/mutate.py", MUTATE)
+    project.write("tests/rtl/strength/coverage.py", COVERAGE)
+    try:
+        run = project.test("rtl", "--long")
+    finally:
+        shutil.rmtree(project.root / "tests" / "rtl")
+    summary = _summary(run)
+    assert run.returncode == 1
+    assert "coverage: no verilator" in summary
+    assert "all 3 mutants\nwritten: results/rtl_mutation.json" in summary
+    assert summary.endswith("FAILED: mutation\n")
+    results = read_results(project.root / "results" / "rtl_mutation.json").results
+    assert {result.name: result.value for result in results} == {
+        "rtl_mutation/lib": 50,
+        "rtl_mutation/page": 100,
+    }
 
 
 def test_a_filter_selects_labels_and_folders(project: Project):

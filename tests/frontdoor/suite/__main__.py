@@ -6,14 +6,15 @@ import sys
 import time
 from collections.abc import Sequence
 
-from . import ctest, lint, pytests, sanitizers
+from . import ctest, lint, pytests, sanitizers, strength
 from .stage import BUILD, ROOT, SIZES, Options, Outcome
 
 _DESCRIPTION = """\
 Checks format and lint, runs the C++ tests by ctest and the Python tests by
-pytest (with --long, the C++ tests under sanitizers too), and ends with what
-was skipped and why, what only --long runs, and each program's own closing
-lines."""
+pytest, and ends with what was skipped and why, what only --long runs, and
+each program's own closing lines. With --long it also seeds bugs into the RTL,
+which its tests have to notice, counts the lines of the RTL that they run, and
+runs the C++ tests under sanitizers."""
 
 _EPILOG = """\
 A FILTER is a label of ctest, or a folder or file of Python tests, or the word
@@ -24,6 +25,7 @@ examples:
   ./nearkv test --quick                 under 3 minutes once built
   ./nearkv test abi model               the contract's and the model's tests
   ./nearkv test lint                    format and lint alone
+  ./nearkv test rtl --long              the RTL's tests and what they are worth
   ./nearkv test tests/frontdoor/test_results.py::test_round_trip
 
 exit status: 0 all passed; 1 something failed; 2 wrong usage; 130 interrupted."""
@@ -53,10 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("nothing is built here; first: ./nearkv build")
     registered = ctest.list_tests()
     labels, paths = _resolve(parser, options.filters, registered)
+    wants_strength = options.size == "long" and (not options.filters or "rtl" in options.filters)
     stages = {
         "lint": (not options.filters or "lint" in options.filters, lambda: lint.run(options)),
         "ctest": (not options.filters or labels, lambda: ctest.run(options, registered, labels)),
         "pytest": (not options.filters or paths, lambda: pytests.run(options, paths)),
+        "mutation": (wants_strength, lambda: strength.run_mutation(options)),
+        "coverage": (wants_strength, lambda: strength.run_coverage(options)),
         "sanitizers": (
             options.size == "long" and not options.filters,
             lambda: sanitizers.run(options),
