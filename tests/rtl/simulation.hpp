@@ -2,10 +2,15 @@
 #pragma once
 
 #include <verilated.h>
+#if VM_COVERAGE
+#include <verilated_cov.h>
+#endif
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "support/seed.hpp"
 
@@ -16,7 +21,12 @@ template <typename Module>
 class Simulation {
  public:
   Simulation() : module_(std::make_unique<Module>(&context_)) {}
-  ~Simulation() { module_->final(); }
+  ~Simulation() {
+    module_->final();
+#if VM_COVERAGE
+    write_coverage();
+#endif
+  }
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
@@ -61,6 +71,15 @@ class Simulation {
   [[nodiscard]] std::uint64_t cycles() const { return cycles_; }
 
  private:
+#if VM_COVERAGE
+  // Into a file of its own: a test makes many simulations, one after the other.
+  void write_coverage() {
+    static unsigned written = 0;
+    const std::string folder = std::getenv("NEARKV_RTL_COVERAGE");
+    context_.coveragep()->write((folder + "/" + std::to_string(written++) + ".dat").c_str());
+  }
+#endif
+
   VerilatedContext context_;
   std::unique_ptr<Module> module_;
   std::uint64_t cycles_ = 0;
