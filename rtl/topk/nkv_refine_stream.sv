@@ -1,6 +1,7 @@
 // Asks for what sharpens midpoints (ARITHMETIC.md 5.2 and 5.4): of each page with tokens alive its
-// digest again, and of one plane the granules that hold such a token. A page's digest comes before the
-// granules of the page two before it, as nkv_scan wants it. Pages were accepted when they were scanned.
+// digest again, and of one plane the granules that hold such a token, neighbours in one read. A page's digest comes before the
+// granules of the page three before it, the most that nkv_scan holds: with two, folding would wait for
+// it behind those granules. Pages were accepted when they were scanned.
 
 module nkv_refine_stream
   import nkv_abi_pkg::*;
@@ -59,20 +60,41 @@ module nkv_refine_stream
   wire burst_count_t digest_bursts = bursts_of(digest_bytes);
   wire [31:0]  plane_bytes = 32'(head_dim_i) * 32'(PageTokens / 8);
 
+  // ---- The next run of granules that are wanted, in quads of tokens, the smallest granule ----
+  localparam int unsigned QuadTokens = 4;
+  localparam int unsigned Quads = PageTokens / QuadTokens;
+  typedef logic [Quads-1:0] quad_mask_t;
   wire token_mask_t left = oldest.visit.tokens & ~asked_q;
-  logic [TokenBits-1:0] token;
+  quad_mask_t wanted;
   always_comb begin
-    token = '0;
-    for (int i = int'(PageTokens) - 1; i >= 0; i--) if (left[i]) token = TokenBits'(i);
+    for (int unsigned i = 0; i < Quads; i++) wanted[i] = left[QuadTokens*i+:QuadTokens] != '0;
+    // A granule is wanted as a whole.
+    for (int unsigned size = 1; size <= 4; size *= 2) begin
+      if (32'(log2) > 2 + $clog2(size)) begin
+        for (int unsigned i = 0; i < Quads; i += 2 * size) begin
+          for (int unsigned j = 0; j < size; j++) begin
+            wanted[i+j] |= wanted[i+size+j];
+            wanted[i+size+j] = wanted[i+j];
+          end
+        end
+      end
+    end
   end
-  wire [TokenBits-1:0] first = (token >> log2) << log2;
-  wire token_mask_t granule = ~({PageTokens{1'b1}} << (7'd1 << log2)) << first;
-  wire last_granule = (left & ~granule) == '0;
+  wire quad_mask_t run = wanted & ~(wanted + (wanted & (~wanted + 1'b1)));
+  wire [4:0] run_granules = 5'($countones(run)) >> (log2 - 3'd2);
+  logic [TokenBits-1:0] first;
+  token_mask_t run_tokens;
+  always_comb begin
+    first = '0;
+    for (int i = int'(Quads) - 1; i >= 0; i--) if (run[i]) first = TokenBits'(QuadTokens * i);
+    for (int unsigned i = 0; i < PageTokens; i++) run_tokens[i] = run[i/QuadTokens];
+  end
+  wire last_run = run == wanted;
 
   wire step = request_valid_o && request_ready_i;
   // A new page makes room for itself; the last ones go by themselves.
-  wire granules_now = fresh_q ? due == 3'd2 : due != '0;
-  wire granules_end = !granules_now || (step && last_granule);
+  wire granules_now = fresh_q ? due == 3'd3 : due != '0;
+  wire granules_end = !granules_now || (step && last_run);
   wire [63:0] plane_at = oldest.address + 64'(PageHeaderBytes) + 64'({digest_bursts, 6'b0}) +
       64'(plane_bytes) * (64'(plane_i) - 64'd1);
 
@@ -119,9 +141,9 @@ module nkv_refine_stream
     if (state_q == StGranules) begin
       request_o.tag.array = 4'(PageArrayKPlane0) + 4'(plane_i) - 4'd1;
       request_o.tag.page = oldest.visit.page;
-      request_o.tag.page_last = last_granule;
+      request_o.tag.page_last = last_run;
       request_o.tag.token = first;
-      request_o.bursts = burst_count_t'(granule_bursts(head_dim_i));
+      request_o.bursts = burst_count_t'(run_granules) * burst_count_t'(granule_bursts(head_dim_i));
       request_o.address = plane_at + 64'((32'(first) * 32'(head_dim_i)) >> 3);
     end
   end
@@ -156,7 +178,7 @@ module nkv_refine_stream
         StRecord: if (record_ready_i) state_q <= StDigest;
         StDigest: if (step) state_q <= StGranules;
         StGranules: begin
-          if (step) asked_q <= asked_q | granule;
+          if (step) asked_q <= asked_q | run_tokens;
           if (granules_end) begin
             state_q <= StPage;
             asked_q <= '0;

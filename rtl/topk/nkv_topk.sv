@@ -119,7 +119,7 @@ module nkv_topk
     StFreeze,
     StAlive,       // Who may still reach it, with the planes so far.
     StRefine,
-    StLeft,        // Rows of those left.
+    StLeft,        // Who may with all planes, and their rows.
     StFull,        // FULL: all rows.
     StScores,      // Until the last score is ranked.
     StFinish,
@@ -140,6 +140,7 @@ module nkv_topk
 
   localparam planes_t TailPlanes = 3'd2;
   wire is_indexer = !tail_i && command_i.mode == SelectIndexer;
+  wire asks_alive = state_q inside {StAlive, StLeft};
   wire is_full = is_indexer || (!tail_i && command_i.mode == SelectFull);
   wire group_t ranked_rows = is_indexer ? group_t'(1) : group_t'(command_i.group);
   wire planes_t scan_planes = tail_i ? TailPlanes :
@@ -163,7 +164,7 @@ module nkv_topk
     .tokens_i      (command_i.tokens),
     .window_i      (command_i.window),
     .sinks_i       (command_i.sinks),
-    .take_visible_i(state_q == StBest || (state_q == StAlive && planes_q == scan_planes)),
+    .take_visible_i(state_q == StBest || (asks_alive && planes_q == scan_planes)),
     .take_set_i    (state_q != StBest),
     .page_o        (feed_page),
     .visible_i     (visible),
@@ -210,7 +211,7 @@ module nkv_topk
       step_exponent: body_i.k_step_exponent,
       first: first_page_q
   };
-  wire past_planes = state_q inside {StLeft, StFinish, StResult, StWrite, StDone};
+  wire past_planes = state_q inside {StFinish, StResult, StWrite, StDone};
 
   nkv_plane_search u_search (
     .clk_i,
@@ -314,8 +315,8 @@ module nkv_topk
   end
 
   // ---- Masks from the feed, through the plane stage or past it ----
-  wire through_scan = (state_q == StBest && !all_seeds_q) || state_q == StAlive;
-  wire past_scan = (state_q == StBest && all_seeds_q) || state_q == StLeft;
+  wire past_scan = state_q == StBest && all_seeds_q;
+  wire through_scan = (state_q == StBest && !all_seeds_q) || asks_alive;
   wire visit_t picked = past_scan ? feed : chosen;
   wire picked_valid = past_scan ? feed_valid && begun_q : chosen_valid;
   // A visit and the tokens that it leaves go together.
@@ -553,7 +554,7 @@ module nkv_topk
   assign feed_start = begins && state_q inside {StBest, StAlive, StRefine, StLeft};
 
   wire op_now = state_q inside {StStart, StScanOp, StThreshold, StFreeze} ||
-      ((state_q == StBest && !all_seeds_q) || state_q == StAlive || is_refine);
+      through_scan || is_refine;
   assign op_valid = op_now && begins;
   always_comb begin
     op = '0;
@@ -577,7 +578,7 @@ module nkv_topk
       StThreshold: op.op = nkv_scan_pkg::OpThreshold;
       StBest: op.op = nkv_scan_pkg::OpBest;
       StFreeze: op.op = nkv_scan_pkg::OpFreeze;
-      StAlive: op.op = nkv_scan_pkg::OpAlive;
+      StAlive, StLeft: op.op = nkv_scan_pkg::OpAlive;
       default: op.op = nkv_scan_pkg::OpRefine;
     endcase
   end
@@ -683,23 +684,22 @@ module nkv_topk
           end
         end
         StRank: if (answered) go_to(StFreeze);
-        StFreeze: if (op_over) go_to(StAlive);
+        StFreeze: if (op_over) go_to(planes_q == planes_t'(KeyPlanes) ? StLeft : StAlive);
         StAlive: begin
           if (op_over && all_picked) begin
-            if (alive_pages == '0) go_to(StFinish);
-            else go_to(planes_q == planes_t'(KeyPlanes) ? StLeft : StRefine);
+            go_to(alive_pages == '0 ? StFinish : StRefine);
           end
         end
         StRefine: begin
           if (op_over && feed_done && refine_idle && refine_due_q == '0) begin
             outcome_q.refine_bursts <= outcome_q.refine_bursts + refine_bursts;
             planes_q <= planes_q + 3'd1;
-            go_to(poison_q ? StFail : StAlive);
+            go_to(poison_q ? StFail : planes_q + 3'd1 == planes_t'(KeyPlanes) ? StLeft : StAlive);
           end
         end
         StLeft: begin
           after_scores_q <= StFinish;
-          if (begun_q && pass_i.done) begin
+          if (begun_q && pass_i.done && op_ready) begin
             outcome_q.exact_bursts <= outcome_q.exact_bursts + pass_i.bursts;
             go_to(StScores);
           end
