@@ -69,8 +69,21 @@ module nkv_attention
   wire clears = clear_i || start_i;
 
   // ---- Clocks of the units that a command does not always need ----
-  logic topk_clk, attend_clk, exact_clk;
+  logic input_clk, topk_clk, attend_clk, exact_clk;
+  logic input_done, input_busy_q;
   logic no_rows;  // TOPK scores no row for now.
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) input_busy_q <= 1'b0;
+    else if (start_i) input_busy_q <= 1'b1;
+    else if (input_done || clear_i) input_busy_q <= 1'b0;
+  end
+  nkv_idle_clock u_input_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i(start_i || input_busy_q || clear_i),
+    .clk_o (input_clk)
+  );
 
   nkv_idle_clock #(
     .HoldCycles(ClearCycles)
@@ -94,7 +107,7 @@ module nkv_attention
   );
 
   // ---- Query and page list: fields for them stand at the same places in both commands ----
-  logic        input_done, goes_on;
+  logic        goes_on;
   verdict_t    input_verdict;
   exponent_t   query_exponent[Rows];
   logic [31:0] indexer_weight[Rows];
@@ -106,10 +119,10 @@ module nkv_attention
   query_t      query[ExactLanes];
 
   nkv_scan_input u_scan_input (
-    .clk_i,
+    .clk_i           (input_clk),
     .rst_ni,
     .clear_i,
-    .start_i         (start_i),
+    .start_i,
     .query_i         (attend.query),
     .page_list_i     (attend.page_list),
     .tokens_i        (attend.tokens),

@@ -146,7 +146,7 @@ module nkv_engine
     .request_o      (append_request),
     .beat_valid_i   (beat_valid && beat.tag.sink == SinkRows),
     .beat_ready_o   (append_beat_ready),
-    .beat_i         (beat),
+    .beat_i         (is_append ? beat : '0),  // So that nothing moves while its clock stands.
     .write_valid_o  (append_write_valid),
     .write_ready_i  (append_write_ready),
     .write_o        (append_write),

@@ -204,10 +204,24 @@ module nkv_attend
   logic [$clog2(TailAnswers):0] rests;
   rest_weight_t [Rows-1:0] rest;
 
+  logic rest_clk, result_clk;
+  nkv_idle_clock u_rest_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i(is_tail || clear_i),
+    .clk_o (rest_clk)
+  );
+  nkv_idle_clock u_result_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i(state_q inside {StResult, StWrite} || clear_i),
+    .clk_o (result_clk)
+  );
+
   nkv_tail_rest #(
     .Units(Units)
   ) u_rest (
-    .clk_i,
+    .clk_i        (rest_clk),
     .rst_ni,
     .clear_i,
     .start_i      (starts_tables),
@@ -342,7 +356,7 @@ module nkv_attend
   );
 
   nkv_attend_result u_result (
-    .clk_i,
+    .clk_i           (result_clk),
     .rst_ni,
     .clear_i,
     .start_i         (state_q == StResult),

@@ -445,8 +445,29 @@ module nkv_topk
     end
   end
 
-  nkv_rank_rows u_rank (
+  // Nobody ranks while planes pass, or for TAIL.
+  logic rank_clk, result_clk;
+  wire writes_result = state_q inside {StResult, StWrite};
+  wire ranks = !tail_i && (writes_result ||
+      state_q inside {StSelect, StBest, StRank, StLeft, StFull, StScores, StFinish});
+
+  nkv_idle_clock #(
+    .HoldCycles(ClearCycles)
+  ) u_rank_clock (
     .clk_i,
+    .rst_ni,
+    .busy_i(ranks || clear_i),
+    .clk_o (rank_clk)
+  );
+  nkv_idle_clock u_result_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i(writes_result || clear_i),
+    .clk_o (result_clk)
+  );
+
+  nkv_rank_rows u_rank (
+    .clk_i            (rank_clk),
     .rst_ni,
     .clear_i,
     .rows_i           (ranked_rows),
@@ -483,7 +504,7 @@ module nkv_topk
   end
 
   nkv_topk_result u_result (
-    .clk_i,
+    .clk_i           (result_clk),
     .rst_ni,
     .clear_i,
     .start_i         (state_q == StResult),

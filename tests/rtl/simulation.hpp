@@ -49,8 +49,10 @@ class Simulation {
     while (count-- > 0) tick();
   }
 
-  /// Holds reset for two cycles.
+  /// Holds reset for two cycles. It falls, so that registers whose clock stands are reset as well.
   void reset() {
+    module_->rst_ni = 1;
+    settle();
     module_->rst_ni = 0;
     ticks(2);
     module_->rst_ni = 1;
