@@ -6,6 +6,9 @@
 // Nothing is written before all pages that the command touches have been accepted and all arrays that it uses
 // have been verified. Rows are read after that, and pages that are no longer the same are STALE_PAGE. A host that
 // changes ids under way gets other rows of its own pages.
+//
+// Where rows go must not be where the command reads: unlike the model, which has read all rows before it writes
+// one, it may find such a page changed.
 
 module nkv_read
   import nkv_abi_pkg::*;
@@ -171,7 +174,16 @@ module nkv_read
     return result;
   endfunction
 
-  assign load_o = state_q == StList && list_inside;
+  // What is refused loads nothing: no burst may come when the next command loads its list.
+  verdict_t ids_verdict;
+  always_comb begin
+    ids_verdict = VerdictOk;
+    if (!list_inside) ids_verdict = '{status: StatusAddressFault, detail: command_i.page_list};
+    if (beyond_q) ids_verdict = '{status: StatusBadField, detail: 64'(IdsOffset)};
+    if (gathers_i && ids_poisoned) ids_verdict = '{status: StatusPoison, detail: '0};
+  end
+
+  assign load_o = state_q == StList && ids_verdict.status == StatusOk;
   assign list_o = '{address: command_i.page_list, entries: (PageIndexBits + 1)'(entries)};
   assign pass_clear_o = state_q == StClear;
   assign pass_start_o = pass_begins && !gathers_i;
@@ -274,19 +286,8 @@ module nkv_read
           end
         end
         StList: begin
-          state_q <= StLoading;
-          if (!list_inside) begin
-            verdict_q <= '{status: StatusAddressFault, detail: command_i.page_list};
-            state_q <= StDone;
-          end
-          if (beyond_q) begin
-            verdict_q <= '{status: StatusBadField, detail: 64'(IdsOffset)};
-            state_q <= StDone;
-          end
-          if (gathers_i && ids_poisoned) begin
-            verdict_q <= '{status: StatusPoison, detail: '0};
-            state_q <= StDone;
-          end
+          verdict_q <= ids_verdict;
+          state_q <= ids_verdict.status == StatusOk ? StLoading : StDone;
         end
         StLoading: begin
           if (loaded_i) state_q <= poisoned_i ? StDone : StClear;
