@@ -130,13 +130,18 @@ Verdict expected_topk(const Bytes& bytes) {
   if (command.head_dim > kChannels) return bad_field(offsetof(nkv_topk_command, head_dim));
   verdict = expected_scan_limits(command);
   if (!verdict.ok()) return verdict;
-  if (command.mode == NKV_SELECT_INDEXER) return {NKV_STATUS_UNSUPPORTED, 0};
-  if (!is_query_dtype(command.query_dtype)) {
+  const bool is_indexer = command.mode == NKV_SELECT_INDEXER;
+  if (!is_query_dtype(command.query_dtype) &&
+      !(is_indexer && command.query_dtype == NKV_DTYPE_FP8_E4M3)) {
     return bad_field(offsetof(nkv_topk_command, query_dtype));
   }
-  const std::uint64_t words = std::uint64_t{command.group} * command.top_k;
-  return expected_scan_addresses(
-      command, 2 * burst_aligned(words * sizeof(float)) + command.group * sizeof(std::uint32_t));
+  // INDEXER has a weight for each row of the query, and one row of results.
+  const std::uint64_t weights = is_indexer ? command.group * sizeof(float) : 0;
+  const std::uint64_t rows = is_indexer ? 1 : command.group;
+  const std::uint64_t result_bytes =
+      2 * burst_aligned(rows * command.top_k * sizeof(float)) + rows * sizeof(std::uint32_t);
+  return first_failure({expected_scan_addresses(command, 0), in_window(command.weights, weights),
+                        in_window(command.result, result_bytes)});
 }
 
 Verdict expected_attend(const Bytes& bytes) {
@@ -233,7 +238,8 @@ Bytes any_topk(test::Random& random) {
   command.opcode = NKV_OPCODE_TOPK;
   command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_PLANES));
   command.top_k = static_cast<std::uint16_t>(test::pick(random, 1, NKV_MAX_TOP_K));
-  command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_SELECT_FULL));
+  command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_SELECT_INDEXER));
+  if (random() % 8 == 0) command.query_dtype = NKV_DTYPE_FP8_E4M3;
   command.weights = any_address(random, 4);
   return std::bit_cast<Bytes>(command);
 }
@@ -427,10 +433,16 @@ TEST_F(CommandCheckTest, LetsResultsEndWithTheWindow) {
       expect_contract(std::bit_cast<Bytes>(attend));
       set_window(topk_end - missing);
       expect_contract(std::bit_cast<Bytes>(topk));
+      // Behind its one row of results.
+      nkv_topk_command indexer = topk;
+      indexer.mode = NKV_SELECT_INDEXER;
+      indexer.weights = topk_end / NKV_BURST_BYTES * NKV_BURST_BYTES + NKV_BURST_BYTES;
+      set_window(indexer.weights + group * sizeof(float) - missing);
+      expect_contract(std::bit_cast<Bytes>(indexer));
     }
   }
-  EXPECT_EQ(seen(NKV_STATUS_OK), 2 * kRows);
-  EXPECT_EQ(seen(NKV_STATUS_ADDRESS_FAULT), 2 * kRows);
+  EXPECT_EQ(seen(NKV_STATUS_OK), 3 * kRows);
+  EXPECT_EQ(seen(NKV_STATUS_ADDRESS_FAULT), 3 * kRows);
 }
 
 TEST_F(CommandCheckTest, KeepsItsVerdictUntilTheNextCommand) {

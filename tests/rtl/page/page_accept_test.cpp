@@ -2,10 +2,12 @@
 // a wrong field, forged ones with right checksums, poison, and places beyond the window.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "Vnkv_page_accept_bench.h"
@@ -23,12 +25,16 @@ constexpr std::size_t kWindowBytes = (1 << 20) - 1024;  // Its end is no page's.
 constexpr unsigned kListPages = 512;
 constexpr unsigned kAhead = 4;
 constexpr std::uint16_t kTenant = 7;
+constexpr unsigned kChannels = 128;  // Of this build.
 
 struct Demand {
   bool whole_header = true;
   bool any_codec = false;
   bool keys = false;
   bool values = false;
+  bool raw_keys = false;
+  bool alike = false;
+  bool any_values = false;
   std::uint16_t head_dim = 64;
   std::uint16_t value_dim = 64;
   bool was_scanned = false;
@@ -137,9 +143,21 @@ class PageAcceptTest : public ::testing::Test {
       return one.header().v_form != NKV_ROW_FORM_NONE;
     };
     if ((demand.keys && page->header().head_dim != demand.head_dim) ||
+        (demand.raw_keys && page->key_is_delta4()) ||
         (demand.values && page->header().value_dim != demand.value_dim) ||
         (demand.values && first != nullptr && stores_values(*page) != stores_values(*first))) {
       return {NKV_STATUS_BAD_PAGE, index};
+    }
+    const auto sizes = [](const model::Page& one) {
+      const nkv_page_header& header = one.header();
+      return std::tuple(header.dtype, header.head_dim, header.value_dim);
+    };
+    if ((demand.alike && first != nullptr && sizes(*page) != sizes(*first)) ||
+        (demand.any_values && page->header().value_dim == 0)) {
+      return {NKV_STATUS_BAD_PAGE, index};
+    }
+    if (demand.alike && std::max(page->header().head_dim, page->header().value_dim) > kChannels) {
+      return {NKV_STATUS_UNSUPPORTED, index};
     }
     if (demand.was_scanned && page->header().crc_hot != scanned_crc(place)) {
       return {NKV_STATUS_STALE_PAGE, index};
@@ -161,6 +179,9 @@ class PageAcceptTest : public ::testing::Test {
     unit_->any_codec_i = demand.any_codec;
     unit_->keys_i = demand.keys;
     unit_->values_i = demand.values;
+    unit_->raw_keys_i = demand.raw_keys;
+    unit_->alike_i = demand.alike;
+    unit_->any_values_i = demand.any_values;
     unit_->head_dim_i = demand.head_dim;
     unit_->value_dim_i = demand.value_dim;
     unit_->was_scanned_i = demand.was_scanned;
@@ -286,6 +307,9 @@ TEST_F(PageAcceptTest, JudgesAtEveryPace) {
   for (const unsigned pace : kPaces) {
     pass({.values = true}, pace, false);
     pass({.whole_header = false, .keys = true}, pace, false);
+    pass({.raw_keys = true}, pace, false);
+    pass({.alike = true}, pace, false);
+    pass({.any_values = true}, pace, false);
     if (HasFatalFailure()) return;
   }
 }
