@@ -17,9 +17,8 @@
 // that the threshold climbs costs 2 cycles when no candidate comes. A cut: the climb that is left
 // + p * (n + 280) + n + 25 at most, with p = 0 if the threshold bin holds just what is needed, else
 // usually 1; never more than 11, and never more than 4 where all members of the bin have one score.
-// Rank = a cut; Finish = a cut + the sort of nkv_candidate_sort. A row is idle 4,096 cycles after
-// its cut at the earliest; Start in a row that collects costs these 4,096 cycles. None of it grows
-// with k but the sort.
+// Rank = a cut; Finish = a cut + the sort of nkv_candidate_sort. After every 15th Start the row clears
+// its bins for 4,096 cycles before it is idle, or collects. None of it grows with k but the sort.
 
 module nkv_select
   import nkv_select_pkg::*;
@@ -256,7 +255,12 @@ module nkv_select
     end else begin
       if (stores) stored_q <= stored_q + 1'b1;
       unique case (state_q)
-        Clear: if (threshold_ready && !digits_busy) state_q <= started_q ? Collect : Idle;
+        // What was under way when a Start came is lost here.
+        Clear: begin
+          if (threshold_ready && !digits_busy && is_quiet && !new_valid) begin
+            state_q <= started_q ? Collect : Idle;
+          end
+        end
         Idle, Collect: begin
           if (command_taken) begin
             command_q <= command_i;

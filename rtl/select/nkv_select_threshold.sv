@@ -5,7 +5,8 @@
 // - The threshold follows in cycles without candidates, one bin in 2 cycles (at most 2 * 4,095
 //   cycles per query); settled_o tells that it has arrived. Until then it is too low, never too
 //   high.
-// - clear_i begins a new query: ready_o falls for 4,096 cycles, and no candidate may come.
+// - clear_i begins a new query. Bins are told from those of earlier queries by a stamp; after 15 queries
+//   all stamps are used, and ready_o falls for 4,096 cycles, in which no candidate may come.
 // - refresh_i (without candidates, settled) brings the threshold bin's number to at_o one cycle
 //   later; set_valid_i replaces their number after some were found not to be among the best.
 
@@ -37,8 +38,16 @@ module nkv_select_threshold
   input  count_t set_count_i
 );
 
-  (* ram_style = "block" *) count_t counts[2**BinBits];
-  count_t read_q;
+  localparam int unsigned StampBits = 4;
+  typedef logic [StampBits-1:0] stamp_t;
+  typedef struct packed {
+    stamp_t stamp;
+    count_t count;
+  } bin_word_t;
+  (* ram_style = "block" *) bin_word_t counts[2**BinBits];
+  bin_word_t read_q;
+  stamp_t    stamp_q;      // Of this query; 0 is nobody's.
+  wire count_t read_count = read_q.stamp == stamp_q ? read_q.count : '0;
 
   logic clearing_q;
   bin_t sweep_q;
@@ -56,7 +65,7 @@ module nkv_select_threshold
   assign reached_o = reached_q;
   assign threshold_o = threshold_q;
   assign above_o = above_q;
-  assign at_o = read_q;
+  assign at_o = read_count;
   assign keep_valid_o = valid_q;
   assign keep_o = !reached_q || bin_q >= threshold_q;
 
@@ -66,7 +75,7 @@ module nkv_select_threshold
   assign settled_o = !is_low && !climbing_q && !valid_q;
 
   wire bin_t next_bin = threshold_q + 1'b1;
-  wire count_t increased = (repeated_q ? written_q : read_q) + 1'b1;
+  wire count_t increased = (repeated_q ? written_q : read_count) + 1'b1;
 
   // One read and one write port.
   logic write;
@@ -89,7 +98,7 @@ module nkv_select_threshold
     if (add_valid_i || climbs || refresh_i) begin
       read_q <= counts[add_valid_i ? add_bin_i : climbs ? next_bin : threshold_q];
     end
-    if (write) counts[write_bin] <= write_count;
+    if (write) counts[write_bin] <= '{stamp: clearing_q ? '0 : stamp_q, count: write_count};
     k_less_one_q <= k_i - 1'b1;
     if (add_valid_i) begin
       bin_q <= add_bin_i;
@@ -108,9 +117,10 @@ module nkv_select_threshold
       threshold_q <= '1;
       above_q <= '0;
       total_q <= '0;
+      stamp_q <= stamp_t'(1);
     end else if (clear_i) begin
-      clearing_q <= 1'b1;
-      sweep_q <= '0;
+      clearing_q <= clearing_q || stamp_q == '1;
+      stamp_q <= stamp_q == '1 ? stamp_t'(1) : stamp_q + 1'b1;
       valid_q <= 1'b0;
       climbing_q <= 1'b0;
       reached_q <= 1'b0;
@@ -126,7 +136,7 @@ module nkv_select_threshold
       climbing_q <= climbs;
       if (climbing_q) begin
         threshold_q <= next_bin;
-        above_q <= above_q - read_q;
+        above_q <= above_q - read_count;
       end else if (valid_q) begin
         if (!reached_q) begin
           total_q <= total_q + 1'b1;
