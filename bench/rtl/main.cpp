@@ -1,8 +1,6 @@
 // nearkv_rtl_bench: cycles of commands on the Verilated engine, beside the bursts that they read.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <functional>
 #include <iostream>
 #include <span>
@@ -11,21 +9,19 @@
 
 #include "access_latencies.hpp"
 #include "copy/rounds.hpp"
-#include "fabric/dram/dram.hpp"
+#include "list_bench.hpp"
 #include "many_queues.hpp"
-#include "support/bench_device.hpp"
 #include "support/page_commands.hpp"
 #include "support/temporary_file.hpp"
-#include "verilated/host_traffic.hpp"
+#include "table.hpp"
 
 namespace nearkv {
 namespace {
 
 using bench::AccessLatencies;
 using bench::AddressRange;
-using emulator::HostRecord;
-using test::BenchDevice;
-using test::StoredList;
+using bench::ListBench;
+using bench::Table;
 
 struct Options {
   std::string device = "rtl:?memory=128MiB&latency=60";
@@ -34,167 +30,9 @@ struct Options {
   std::string json;
 };
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-/// A list on the engine, and how long it took to build it.
-struct Bench {
-  BenchDevice engine;
-  std::uint8_t form;
-  test::KvData data;
-  StoredList list;
-  double append_seconds = 0;
-
-  Bench(const std::string& uri, std::uint32_t tokens, std::uint8_t row_form)
-      : engine(uri),
-        form(row_form),
-        data(test::make_kv(test::Shape::kTopics, tokens, 128, 128, 7)) {
-    engine.allocate(4096);  // So that address 0 is no page.
-    const auto begin = std::chrono::steady_clock::now();
-    list = test::append(&engine, data, form, form);
-    append_seconds = seconds_since(begin);
-  }
-
-  /// What APPEND read and wrote, but for the page list.
-  [[nodiscard]] std::uint64_t append_bursts() const {
-    const std::uint64_t row_bytes = 2 * (list.head_dim + list.value_dim);
-    return list.pages() * (NKV_PAGE_TOKENS * row_bytes + list.page_bytes) / NKV_BURST_BYTES;
-  }
-
-  [[nodiscard]] std::uint64_t page_bursts() const {
-    return list.page_bytes / NKV_BURST_BYTES * list.pages();
-  }
-
-  /// What the host saw, on a device that has one.
-  [[nodiscard]] HostRecord host() {
-    HostRecord record{};
-    std::ranges::copy(engine.device().memory().last(sizeof(record)),
-                      std::as_writable_bytes(std::span(&record, 1)).begin());
-    return record;
-  }
-};
-
-/// What DRAM takes to give so many bursts in sequence, as fast as the port can ask.
-std::uint64_t stream_cycles(const dram::Timing& timing, std::uint64_t bursts) {
-  dram::Dram memory(timing, dram::Dram::least_latency(timing));
-  std::uint64_t asked = 0;
-  std::uint64_t cycles = 0;
-  for (std::uint64_t answered = 0; answered < bursts; ++cycles) {
-    if (asked < bursts && memory.takes_reads()) {
-      memory.read(asked, asked * dram::kLineBytes);
-      ++asked;
-    }
-    memory.advance();
-    if (memory.answered_read()) ++answered;
-  }
-  return cycles;
-}
-
-class Table {
- public:
-  /// Rows from now on also tell what a sequential stream of their bursts takes on this DRAM, unless
-  /// it is null.
-  void set_dram(const dram::Timing* dram) { dram_ = dram; }
-
-  /// `bursts`: what the command reads, where its completion does not count it.
-  template <typename Command>
-  void measure(const std::string& name, Bench& bench, const Command& command,
-               std::uint64_t bursts = 0) {
-    const auto begin = std::chrono::steady_clock::now();
-    const nkv_completion done = bench.engine.run(command);
-    bursts += std::uint64_t{done.stream_bursts} + done.refine_bursts + done.exact_bursts +
-              done.value_bursts;
-    add(name, done, bursts, seconds_since(begin));
-    if (dram_ != nullptr && !failed_) add_stream(stream_cycles(*dram_, bursts));
-  }
-
-  void measure_append(const std::string& name, const Bench& bench) {
-    add(name, bench.list.completion, bench.append_bursts(), bench.append_seconds);
-  }
-
-  /// That a command which gives no row did what it should.
-  void check(const std::string& name, const nkv_completion& done) {
-    if (done.status == NKV_STATUS_OK) return;
-    std::cerr << name << ": " << nkv_status_message(done.status) << '\n';
-    failed_ = true;
-  }
-
-  void add_latency(const std::string& name, std::uint64_t cycles) {
-    std::printf("%-34s %9llu cycles\n", name.c_str(), static_cast<unsigned long long>(cycles));
-    results_.push_back({{"name", name}, {"cycles", cycles}, {"bursts", 0}});
-  }
-
-  /// Commands of as many queues as there are commands, of `bursts` each.
-  template <typename Command>
-  void measure_queues(const std::string& name, ManyQueues* queues,
-                      const std::vector<Command>& commands, std::uint64_t bursts) {
-    constexpr unsigned kTimes = 4;
-    const auto begin = std::chrono::steady_clock::now();
-    const ManyRuns runs = queues->run(commands, kTimes);
-    nkv_completion done{};
-    done.status = runs.failed ? NKV_STATUS_INTERNAL : NKV_STATUS_OK;
-    done.ticks = runs.cycles;
-    add(name, done, bursts * runs.commands, seconds_since(begin));
-  }
-
-  /// Adds the host's latencies to the last row.
-  void add_host(const std::string& name, const HostRecord& host) {
-    if (host.wrong != 0 || host.reads == 0) {
-      std::cerr << name << ": the host read " << host.wrong << " wrong of " << host.reads << '\n';
-      failed_ = true;
-      return;
-    }
-    const unsigned p50 = percentile(host, 50);
-    const unsigned p99 = percentile(host, 99);
-    std::printf("%-34s host reads: p50 %u, p99 %u cycles\n", name.c_str(), p50, p99);
-    results_.back().update({{"host_p50", p50}, {"host_p99", p99}});
-  }
-
-  [[nodiscard]] const nlohmann::json& results() const { return results_; }
-  [[nodiscard]] bool failed() const { return failed_; }
-
- private:
-  static unsigned percentile(const HostRecord& host, unsigned percent) {
-    std::uint64_t below = 0;
-    for (unsigned cycles = 0; cycles < host.cycles.size(); ++cycles) {
-      below += host.cycles.at(cycles);
-      if (below * 100 >= host.reads * percent) return cycles;
-    }
-    return static_cast<unsigned>(host.cycles.size());
-  }
-
-  void add_stream(std::uint64_t cycles) {
-    nlohmann::json& row = results_.back();
-    std::printf("%-34s %5.3f of the %llu cycles of a stream\n", "",
-                row["cycles"].get<double>() / static_cast<double>(cycles),
-                static_cast<unsigned long long>(cycles));
-    row["dram_cycles"] = cycles;
-  }
-
-  void add(const std::string& name, const nkv_completion& done, std::uint64_t bursts,
-           double seconds) {
-    check(name, done);
-    if (failed_) return;
-    const std::uint64_t cycles = done.ticks;
-    std::printf(
-        "%-34s %9llu cycles %9llu bursts  %5.3f cycles/burst  %7.0f k cycles/s\n", name.c_str(),
-        static_cast<unsigned long long>(cycles), static_cast<unsigned long long>(bursts),
-        static_cast<double>(cycles) / static_cast<double>(std::max<std::uint64_t>(bursts, 1)),
-        static_cast<double>(cycles) / seconds / 1000);
-    std::fflush(stdout);
-    results_.push_back(
-        {{"name", name}, {"cycles", cycles}, {"bursts", bursts}, {"seconds", seconds}});
-  }
-
-  nlohmann::json results_ = nlohmann::json::array();
-  const dram::Timing* dram_ = nullptr;
-  bool failed_ = false;
-};
-
 /// Calls run(name, command) with every command that reads the list of `bench`.
 template <typename Run>
-void for_each_command(Bench* bench, std::uint16_t top_k, const Run& run) {
+void for_each_command(ListBench* bench, std::uint16_t top_k, const Run& run) {
   const std::vector<std::uint16_t> queries = test::make_queries(bench->data, 8, 3.0, 11);
   nkv_topk_command topk =
       test::topk_command(&bench->engine, bench->list, queries, top_k, NKV_SELECT_FULL);
@@ -218,7 +56,7 @@ void for_each_command(Bench* bench, std::uint16_t top_k, const Run& run) {
   run("scrub", test::pages_command(bench->list, NKV_OPCODE_SCRUB));
 }
 
-void measure_commands(const std::string& name, Bench& bench, Table* table) {
+void measure_commands(const std::string& name, ListBench& bench, Table* table) {
   table->measure_append(name + "/append", bench);
   for_each_command(&bench, 256, [&](const std::string& command_name, const auto& command) {
     // SCRUB's completion does not count what it reads.
@@ -229,7 +67,7 @@ void measure_commands(const std::string& name, Bench& bench, Table* table) {
 
 /// Pages to other places; all rows back, which are read twice: verified, then returned; 256 rows in
 /// no order.
-void measure_moves(const std::string& name, Bench& bench, Table* table) {
+void measure_moves(const std::string& name, ListBench& bench, Table* table) {
   const std::uint64_t tokens = bench.list.tokens;
   const std::uint64_t row_bursts = nkv_row_bytes(bench.form, NKV_DTYPE_BF16, 128) / NKV_BURST_BYTES;
   const std::uint64_t copies =
@@ -261,7 +99,7 @@ void measure_moves(const std::string& name, Bench& bench, Table* table) {
 
 void measure_form(const Options& options, std::uint8_t form, const std::string& name,
                   Table* table) {
-  Bench bench(options.device, options.tokens, form);
+  ListBench bench(options.device, options.tokens, form);
   measure_commands(name, bench, table);
   measure_moves(name, bench, table);
 }
@@ -269,8 +107,8 @@ void measure_form(const Options& options, std::uint8_t form, const std::string& 
 /// A search while the host reads in so many of 100 cycles.
 void measure_beside_host(const Options& options, unsigned percent, Table* table) {
   const std::string name = "host_" + std::to_string(percent) + "/topk_certified";
-  Bench bench(options.device + "&host=" + std::to_string(percent), options.tokens,
-              NKV_ROW_FORM_RAW);
+  ListBench bench(options.device + "&host=" + std::to_string(percent), options.tokens,
+                  NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
   table->measure(name, bench,
                  test::topk_command(&bench.engine, bench.list, queries, 256, NKV_SELECT_CERTIFIED));
@@ -280,12 +118,12 @@ void measure_beside_host(const Options& options, unsigned percent, Table* table)
 /// On memory with the times of DRAM.
 void measure_dram(const Options& options, const std::string& name, Table* table) {
   table->set_dram(dram::find_timing(name));
-  Bench bench(options.device + "&dram=" + name, options.tokens, NKV_ROW_FORM_RAW);
+  ListBench bench(options.device + "&dram=" + name, options.tokens, NKV_ROW_FORM_RAW);
   measure_commands(name, bench, table);
   table->set_dram(nullptr);
 }
 
-AddressRange pages_of(Bench& bench, std::uint64_t window) {
+AddressRange pages_of(ListBench& bench, std::uint64_t window) {
   std::vector<std::uint64_t> begins;
   for (std::size_t i = 0; i < bench.list.pages(); ++i) {
     const auto& entry = bench.engine.at<nkv_page_entry>(bench.list.page_list)[i];
@@ -302,7 +140,7 @@ void measure_latencies(const Options& options, Table* table) {
   AddressRange window{};
   AddressRange pages{};
   {
-    Bench bench(options.device + "&trace=" + trace.path().string(), 256, NKV_ROW_FORM_RAW);
+    ListBench bench(options.device + "&trace=" + trace.path().string(), 256, NKV_ROW_FORM_RAW);
     names.emplace_back("append");
     const std::size_t memory_bytes = bench.engine.device().memory().size();
     window = {.begin = memory_bytes - bench.engine.window().size(), .end = memory_bytes};
@@ -327,7 +165,7 @@ void measure_latencies(const Options& options, Table* table) {
 }
 
 void measure_small(const Options& options, Table* table) {
-  Bench small(options.device, 256, NKV_ROW_FORM_RAW);
+  ListBench small(options.device, 256, NKV_ROW_FORM_RAW);
   table->measure("nop", small, nkv_append_command{});
   const std::vector<std::uint16_t> queries = test::make_queries(small.data, 8, 3.0, 11);
   table->measure("small/topk_certified", small,
@@ -339,7 +177,7 @@ void measure_small(const Options& options, Table* table) {
 /// Commands of four pages from all queues at once: what lies between commands shows.
 void measure_many_queues(const Options& options, Table* table) {
   constexpr std::uint32_t kTokens = 4 * NKV_PAGE_TOKENS;
-  Bench bench(options.device, kTokens, NKV_ROW_FORM_RAW);
+  ListBench bench(options.device, kTokens, NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
   ManyQueues queues(&bench.engine, NKV_MAX_QUEUES);
   std::vector<nkv_attend_command> attends;
