@@ -55,8 +55,7 @@ TopkAnswer topk_full(const TopkTask& task) {
 
 TopkAnswer topk_indexer(const TopkTask& task) {
   TopkAnswer answer;
-  const auto patterns =
-      task.domain.window.load<uint32_t>(task.command.weights, task.command.group);
+  const auto patterns = task.domain.window.load<uint32_t>(task.command.weights, task.command.group);
   for (size_t row = 0; row < patterns.size(); ++row) {
     if (!decode_binary32(patterns[row]).finite) {
       answer.verdict = {NKV_STATUS_BAD_QUERY, row};
@@ -91,8 +90,7 @@ TopkAnswer topk_indexer(const TopkTask& task) {
   if (hides_nonfinite) answer.flags |= NKV_COMPLETION_FLAG_NONFINITE;
   std::vector<FoundToken>& row = answer.rows.emplace_back();
   for (const auto& best : best_tokens(std::move(scored), task.command.top_k)) {
-    const double score =
-        indexer_score(best.score, weights.exponent(), task.input.exponents.key);
+    const double score = indexer_score(best.score, weights.exponent(), task.input.exponents.key);
     row.push_back({.token = best.token,
                    .score = nearest_binary32(score * static_cast<double>(task.command.scale))});
   }

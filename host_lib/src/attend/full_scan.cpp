@@ -42,7 +42,8 @@ class Rankings {
  private:
   struct List {
     std::vector<ScoredToken<std::int64_t>> best;
-    std::int64_t least = std::numeric_limits<std::int64_t>::lowest();  ///< Nothing below it can be chosen.
+    /// Nothing below it can be chosen.
+    std::int64_t least = std::numeric_limits<std::int64_t>::lowest();
   };
   std::vector<List> lists_;
   std::size_t top_k_;
@@ -148,22 +149,23 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
   const IndexerScorer indexer(weights, query, list.k_exponent());
   std::vector<Rankings> parts(workers->size(), {1, top_k});
   std::atomic<bool> left_out{false};
-  const Outcome outcome = visit_pages(
-      list, visibility, query.dim(), scorer, true, workers, result,
-      [&](unsigned member, const PageView& view, const PageScores& page) {
-        const bool scaled = (view.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
-        const auto* const scales = view.data<float>(NKV_PAGE_ARRAY_KEY_SCALES);
-        for_each_token(page, [&](std::uint32_t token, std::size_t index) {
-          const float scale = scaled ? scales[token % NKV_PAGE_TOKENS] : 1.0F;
-          // A key whose scale is not finite is no more a key than one whose channels are not.
-          if (std::isfinite(scale)) {
-            const auto scores = page.scores.subspan(index * query.rows(), query.rows());
-            parts[member].add(0, indexer.rank(scores, scale), token);
-          } else {
-            left_out.store(true, std::memory_order_relaxed);
-          }
-        });
-      });
+  const Outcome outcome =
+      visit_pages(list, visibility, query.dim(), scorer, true, workers, result,
+                  [&](unsigned member, const PageView& view, const PageScores& page) {
+                    const bool scaled = (view.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
+                    const auto* const scales = view.data<float>(NKV_PAGE_ARRAY_KEY_SCALES);
+                    for_each_token(page, [&](std::uint32_t token, std::size_t index) {
+                      const float scale = scaled ? scales[token % NKV_PAGE_TOKENS] : 1.0F;
+                      // A key whose scale is not finite is no more a key than one whose channels
+                      // are not.
+                      if (std::isfinite(scale)) {
+                        const auto scores = page.scores.subspan(index * query.rows(), query.rows());
+                        parts[member].add(0, indexer.rank(scores, scale), token);
+                      } else {
+                        left_out.store(true, std::memory_order_relaxed);
+                      }
+                    });
+                  });
   if (!outcome.ok()) return outcome;
   Rankings all = merge_all(&parts);
   result->nonfinite |= left_out.load(std::memory_order_relaxed);

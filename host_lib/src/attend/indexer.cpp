@@ -26,16 +26,15 @@ std::uint64_t top(std::uint64_t magnitude, int bits) {
 
 }  // namespace
 
-IndexerScorer::IndexerScorer(std::span<const float> weights, const Query& query,
-                             int key_exponent) {
+IndexerScorer::IndexerScorer(std::span<const float> weights, const Query& query, int key_exponent) {
   int shared = 0;
   for (std::size_t row = 0; row < weights.size(); ++row) {
     shared = std::max(shared, biased_exponent(weights[row]) + query.exponent(row));
   }
   for (std::size_t row = 0; row < weights.size(); ++row) {
     const int distance = shared - biased_exponent(weights[row]) - query.exponent(row);
-    const auto magnitude = static_cast<std::int64_t>((significand(weights[row]) << 3) >>
-                                                     std::min(distance, 63));
+    const auto magnitude =
+        static_cast<std::int64_t>((significand(weights[row]) << 3) >> std::min(distance, 63));
     weights_.push_back(std::signbit(weights[row]) ? -magnitude : magnitude);
   }
   power_ = shared + key_exponent - 599;

@@ -37,8 +37,7 @@ struct MeanPage {
 
 MeanPage random_page(test::Random& random) {
   MeanPage page{
-      .page_exponent =
-          kListExponent - static_cast<int>(random() % (random() % 4 == 0 ? 60 : 4)),
+      .page_exponent = kListExponent - static_cast<int>(random() % (random() % 4 == 0 ? 60 : 4)),
       .has_mean = random() % 8 != 0,
       .exact = {},
       .sums = {}};
@@ -46,8 +45,9 @@ MeanPage random_page(test::Random& random) {
     return static_cast<std::int32_t>(
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * most + 1)) - most);
   };
-  const std::size_t rows =
-      !page.has_mean ? 64 : random() % 2 == 0 ? 0 : random() % (random() % 4 == 0 ? 64 : 4);
+  const std::size_t rows = !page.has_mean      ? 64
+                           : random() % 2 == 0 ? 0
+                                               : random() % (random() % 4 == 0 ? 64 : 4);
   while (page.exact.size() < rows) {
     page.exact.emplace_back();
     for (auto& element : page.exact.back()) element = value(kValueLimit);

@@ -1,4 +1,6 @@
 // nkv_indexer against the model: R of every token that counts, in order, bit for bit.
+#include "indexer.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "Vnkv_indexer.h"
-#include "indexer.hpp"
 #include "number.hpp"
 #include "simulation.hpp"
 
@@ -69,8 +70,8 @@ std::vector<Page> random_pages(test::Random& random, unsigned count) {
     for (Token& token : page.tokens) {
       token.counts = random() % 8 != 0;
       if (page.scaled) {
-        token.scale = random() % 16 == 0 ? 0x7f800000 | test::pick(random, 0, 3)
-                                         : pattern(random, 0, 254);
+        token.scale =
+            random() % 16 == 0 ? 0x7f800000 | test::pick(random, 0, 3) : pattern(random, 0, 254);
       }
       for (std::int64_t& score : token.scores) score = random_score(random);
     }
@@ -100,9 +101,8 @@ class Indexer : public Simulation<Vnkv_indexer> {
   void run(const Weighting& weighting, const std::vector<Page>& pages, test::Random& random,
            unsigned pace) {
     start(weighting);
-    const model::IndexerWeights weights(
-        std::span(weighting.weights).first(weighting.rows),
-        std::span(weighting.exponents).first(weighting.rows));
+    const model::IndexerWeights weights(std::span(weighting.weights).first(weighting.rows),
+                                        std::span(weighting.exponents).first(weighting.rows));
     std::size_t token = 0, scale = 0, answered = 0;
     const std::size_t tokens = pages.size() * kPageTokens;
     bool nonfinite = false;
