@@ -181,10 +181,11 @@ void measure_many_queues(const Options& options, Table* table) {
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
   ManyQueues queues(&bench.engine, NKV_MAX_QUEUES);
   std::vector<nkv_attend_command> attends;
+  attends.reserve(NKV_MAX_QUEUES);
   for (unsigned i = 0; i < NKV_MAX_QUEUES; ++i) {
     attends.push_back(test::attend_command(&bench.engine, bench.list, queries));
   }
-  const std::uint64_t row_bursts = kTokens * std::uint64_t{2 * 2 * 128} / NKV_BURST_BYTES;
+  const std::uint64_t row_bursts = std::uint64_t{kTokens} * 2 * 2 * 128 / NKV_BURST_BYTES;
   table->measure_queues("queues_16/attend_dense", &queues, attends, row_bursts);
   const std::vector scrubs(NKV_MAX_QUEUES, test::pages_command(bench.list, NKV_OPCODE_SCRUB));
   const std::uint64_t page_bursts = bench.list.page_bytes / NKV_BURST_BYTES;

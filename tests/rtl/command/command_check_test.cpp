@@ -428,7 +428,7 @@ TEST_F(CommandCheckTest, LetsResultsEndWithTheWindow) {
         attend.result + group * NKV_BURST_BYTES + NKV_BURST_BYTES + group * sizeof(float);
     const std::uint64_t topk_end =
         topk.result + 2 * group * NKV_BURST_BYTES + group * sizeof(std::uint32_t);
-    for (const std::uint64_t missing : {0, 1}) {
+    for (const std::uint64_t missing : {std::uint64_t{0}, std::uint64_t{1}}) {
       set_window(attend_end - missing);
       expect_contract(std::bit_cast<Bytes>(attend));
       set_window(topk_end - missing);

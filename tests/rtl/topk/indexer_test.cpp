@@ -185,6 +185,20 @@ TEST(IndexerTest, WeightsOfZeroRankNothing) {
   indexer.run(weighting, random_pages(random, 2), random, 8);
 }
 
+TEST(IndexerTest, ScalesOfTokensThatDoNotCountMayBeAnything) {
+  test::Random random = test::case_random(3);
+  Indexer indexer;
+  std::vector<Page> pages = random_pages(random, 3);
+  for (Page& page : pages) {
+    page.scaled = true;
+    for (Token& token : page.tokens) {
+      token.counts = random() % 2 == 0;
+      token.scale = token.counts ? kOne : 0x7fc00000;
+    }
+  }
+  indexer.run(random_weighting(random), pages, random, 8);
+}
+
 TEST(IndexerTest, ClearForgetsScalesAndScores) {
   test::Random random = test::case_random(2);
   Indexer indexer;
