@@ -148,7 +148,7 @@ module nkv_attend_values
   };
 
   logic described, described_q;
-  logic row_issued_last, row_stored, row_valid, row_word_last;
+  logic row_issued_last, unused_row_stored, row_valid, row_word_last;
   word_index_t row_index;
   key_t        row_word[ExactLanes];
   logic [TokenBits:0] word_tag;
@@ -172,7 +172,7 @@ module nkv_attend_values
     .last_i           (waiting.last),
     .burst_i          (waiting.data),
     .issue_i          (row_issue),
-    .wants_o          (row_stored),
+    .wants_o          (unused_row_stored),
     .issued_last_o    (row_issued_last),
     .word_valid_o     (row_valid),
     .word_tag_o       (word_tag),
@@ -300,6 +300,6 @@ module nkv_attend_values
   end
 
   wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, page_i.key_scales, beat_i.fault,
-                  beat_i.poison, beat_i.tag, word_tag[TokenBits-1:0], row_stored};
+                  beat_i.poison, beat_i.tag, word_tag[TokenBits-1:0]};
 
 endmodule

@@ -1,5 +1,5 @@
-// COPY, READ and GATHER: pages and rows to other places. One of the three units' halves at a time, as the
-// command in hand is; what they use of the engine is shared.
+// COPY, READ and GATHER: pages and rows to other places. nkv_copy or nkv_read works, as the command is;
+// what they use of the engine is shared.
 
 module nkv_move
   import nkv_abi_pkg::*;
