@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "page.hpp"
+#include "places.hpp"
 #include "planes.hpp"
 #include "rounding.hpp"
 #include "rows.hpp"
@@ -24,6 +25,7 @@ struct RowRequest {
   int planes;  // 0: exact.
   uint64_t page_list;
   uint64_t result;
+  std::optional<Place> ids;  // GATHER.
 };
 
 // Arrays that a request uses are verified whole, since it returns what they hold.
@@ -96,6 +98,18 @@ class TouchedPages {
     return pages_[token / NKV_PAGE_TOKENS];
   }
 
+  // All that the request reads: touched pages, entries up to the last of them, ids.
+  [[nodiscard]] std::vector<Place> places(const RowRequest& request) const {
+    std::vector<Place> places = {
+        {request.page_list, request.page_list + pages_.size() * sizeof(nkv_page_entry), false}};
+    for (const Page& page : pages_) {
+      if (page.bytes().empty()) continue;
+      places.push_back({page.address(), page.address() + page.bytes().size(), false});
+    }
+    if (request.ids) places.push_back(*request.ids);
+    return places;
+  }
+
  private:
   Verdict open_page(const Domain& domain, const RowRequest& request, const nkv_page_entry& entry,
                     size_t index) {
@@ -143,6 +157,9 @@ Outcome return_rows(const Domain& domain, const RowRequest& request) {
   const uint64_t end = values.empty() ? keys.size() : values_offset + values.size();
   const Verdict place = domain.window.check(request.result, end);
   if (!place.ok()) return failure(place);
+  std::vector<Place> places = pages.places(request);
+  places.push_back({request.result, request.result + end, true});
+  if (collide(std::move(places))) return failure(bad_field(offsetof(nkv_read_command, result)));
   domain.window.store<std::byte>(request.result, keys);
   domain.window.store<std::byte>(request.result + values_offset, values);
   return {.count = static_cast<uint32_t>(request.tokens.size())};
@@ -164,7 +181,8 @@ Outcome read(const Domain& domain, const nkv_read_command& command) {
                      .tensor = command.tensor,
                      .planes = command.planes,
                      .page_list = command.page_list,
-                     .result = command.result};
+                     .result = command.result,
+                     .ids = std::nullopt};
   for (uint32_t i = 0; i < command.count; ++i) request.tokens.push_back(command.first + i);
   return return_rows(domain, request);
 }
@@ -175,11 +193,13 @@ Outcome gather(const Domain& domain, const nkv_gather_command& command) {
   if (!verdict.ok()) return failure(verdict);
   verdict = domain.window.check(command.ids, uint64_t{command.count} * sizeof(uint32_t));
   if (!verdict.ok()) return failure(verdict);
+  const uint64_t ids_end = command.ids + uint64_t{command.count} * sizeof(uint32_t);
   RowRequest request{.tokens = domain.window.load<uint32_t>(command.ids, command.count),
                      .tensor = command.tensor,
                      .planes = 0,
                      .page_list = command.page_list,
-                     .result = command.result};
+                     .result = command.result,
+                     .ids = Place{command.ids, ids_end, false}};
   for (const uint32_t token : request.tokens) {
     if (token >= command.tokens) return failure(bad_field(offsetof(nkv_gather_command, ids)));
   }

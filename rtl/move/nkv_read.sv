@@ -5,10 +5,8 @@
 //
 // Nothing is written before all pages that the command touches have been accepted and all arrays that it uses
 // have been verified. Rows are read after that, and pages that are no longer the same are STALE_PAGE. A host that
-// changes ids under way gets other rows of its own pages.
-//
-// Where rows go must not be where the command reads: unlike the model, which has read all rows before it writes
-// one, it may find such a page changed.
+// changes ids under way gets other rows of its own pages. Rows that would lie on what the command reads are
+// refused.
 
 module nkv_read
   import nkv_abi_pkg::*;
@@ -59,7 +57,8 @@ module nkv_read
 );
 
   localparam int unsigned TokenBits = $clog2(PageTokens);
-  localparam int unsigned IdsOffset = 16;  // In the command.
+  localparam int unsigned IdsOffset = 16;     // In the command.
+  localparam int unsigned ResultOffset = 32;
 
   typedef enum logic [3:0] {
     StIdle,
@@ -225,6 +224,50 @@ module nkv_read
 
   wire result_inside = inside_window(window_bytes_i, command_i.result, result_bytes);
 
+  // Whether rows would lie on `bytes` from `address` on. Both places are inside of the window.
+  function automatic logic covers(logic [63:0] result, logic [63:0] rows_bytes,
+                                  logic [63:0] address, logic [63:0] bytes);
+    return address < result + rows_bytes && result < address + bytes;
+  endfunction
+
+  logic        verified_q, covers_page_q;
+  logic [63:0] verified_address_q;
+  logic [31:0] verified_bytes_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      {verified_q, covers_page_q} <= '0;
+    end else begin
+      verified_q <= verified_body;
+      if (verified_q && covers(command_i.result, result_bytes, verified_address_q,
+                               64'(verified_bytes_q))) begin
+        covers_page_q <= 1'b1;
+      end
+      if (state_q == StIdle) covers_page_q <= 1'b0;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (verified_body) begin
+      verified_address_q <= record_i.address;
+      verified_bytes_q <= record_i.total_bytes;
+    end
+  end
+
+  wire covers_list = covers(command_i.result, result_bytes, command_i.page_list,
+                            64'(entries) * PageEntryBytes);
+  wire covers_ids = gathers_i && covers(command_i.result, result_bytes, command_i.ids,
+                                        64'(command_i.count) << 2);
+
+  verdict_t place_verdict;
+  always_comb begin
+    place_verdict = VerdictOk;
+    if (covers_list || covers_ids || covers_page_q) begin
+      place_verdict = '{status: StatusBadField, detail: 64'(ResultOffset)};
+    end
+    if (!result_inside) begin
+      place_verdict = '{status: StatusAddressFault, detail: command_i.result};
+    end
+  end
+
   // ---- Rows ----
   logic page_ready, return_ready, return_valid, returned;
   assign body_ready_o = verifies || page_ready;
@@ -308,10 +351,8 @@ module nkv_read
         end
         StPlace: begin
           pass_q <= wants_keys ? PassKeys : PassValues;
-          state_q <= result_inside ? StClear : StDone;
-          if (!result_inside) begin
-            verdict_q <= '{status: StatusAddressFault, detail: command_i.result};
-          end
+          verdict_q <= place_verdict;
+          state_q <= place_verdict.status == StatusOk ? StClear : StDone;
         end
         StRows: begin
           if (pass_i.done && pass_i.failed) begin

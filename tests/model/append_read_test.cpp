@@ -191,6 +191,39 @@ TEST(Gather, RefusesAnIdAtOrAboveTokens) {
   EXPECT_EQ(completion.detail, offsetof(nkv_gather_command, ids));
 }
 
+// One burst further, and the rows would lie on what is read.
+TEST(Gather, MayWriteRightBesideWhatItReadsButNotOnIt) {
+  Device device;
+  Random random(8);
+  const Rows keys = normal_rows(NKV_DTYPE_BF16, 2 * kPage, 64, 1.0, random);
+  constexpr uint64_t kRoom = 8 * NKV_BURST_BYTES;
+  const auto rows_bytes = uint64_t{3} * 64 * 2;
+  (void)device.allocate(kRoom);
+  const Sequence sequence = append(device, keys, keys);
+  (void)device.allocate(kRoom);
+  const uint64_t ids = device.put<uint32_t>(std::vector<uint32_t>{70, 3, 3});
+  (void)device.allocate(kRoom);
+  const auto entries = read_entries(device, sequence);
+  const auto page_at = [&](size_t page) {
+    return uint64_t{entries[page].page} * NKV_PAGE_GRAIN_BYTES;
+  };
+  const nkv_page_layout layout = layout_of(read_header(device, entries[1]));
+  const uint64_t below_page = page_at(0) - rows_bytes;
+  const uint64_t above_page = page_at(1) + layout.total_bytes;
+  const auto run = [&](uint64_t result) {
+    return device.run(gather_command(sequence, NKV_TENSOR_KEYS, ids, 3, result));
+  };
+  for (const uint64_t result : {below_page + NKV_BURST_BYTES, above_page - NKV_BURST_BYTES,
+                                sequence.page_list / NKV_BURST_BYTES * NKV_BURST_BYTES,
+                                ids / NKV_BURST_BYTES * NKV_BURST_BYTES}) {
+    const auto completion = run(result);
+    EXPECT_EQ(completion.status, NKV_STATUS_BAD_FIELD) << result;
+    EXPECT_EQ(completion.detail, offsetof(nkv_gather_command, result));
+  }
+  EXPECT_EQ(run(below_page).status, NKV_STATUS_OK);
+  EXPECT_EQ(read_entries(device, sequence)[0].generation, entries[0].generation);
+}
+
 TEST(Append, TakesStridedRows) {
   Device device;
   Random random(8);

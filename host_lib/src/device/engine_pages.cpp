@@ -47,35 +47,52 @@ struct RowOutput {
   }
 };
 
+/// What READ and GATHER ask for.
+struct RowRequest {
+  std::span<const std::uint32_t> tokens;
+  std::uint64_t result = 0;
+  std::vector<Place> places;  ///< Of all that is read: page list, ids, touched pages.
+};
+
 /// Both tensors' outputs. Empty spans where nothing is wanted.
 struct ReadOutput {
   RowOutput keys;
   RowOutput values;
 
-  /// False if it does not fit the window.
-  bool place(const Window& window, std::uint64_t address, std::uint8_t tensor, std::size_t count,
-             std::size_t key_bytes, std::size_t value_bytes) {
-    std::uint64_t values_at = address;
+  /// kAddressFault if it does not fit the window, kBadField if it lies on what is read.
+  Outcome place(const Window& window, RowRequest request, std::uint8_t tensor,
+                std::size_t key_bytes, std::size_t value_bytes) {
+    const std::size_t count = request.tokens.size();
+    std::uint64_t end = request.result;
     if (tensor != NKV_TENSOR_VALUES) {
-      keys = {window.at(address, count * key_bytes), key_bytes};
-      if (keys.bytes.empty()) return false;
-      values_at += whole_bursts(count * key_bytes);
+      keys = {window.at(end, count * key_bytes), key_bytes};
+      if (keys.bytes.empty()) return {Status::kAddressFault, request.result};
+      end += count * key_bytes;
     }
     if (tensor != NKV_TENSOR_KEYS) {
-      values = {window.at(values_at, count * value_bytes), value_bytes};
-      if (values.bytes.empty()) return false;
+      end = request.result + whole_bursts(end - request.result);
+      values = {window.at(end, count * value_bytes), value_bytes};
+      if (values.bytes.empty()) return {Status::kAddressFault, request.result};
+      end += count * value_bytes;
     }
-    return true;
+    request.places.push_back({request.result, end, true});
+    if (collide(std::move(request.places))) return bad_field(offsetof(nkv_read_command, result));
+    return {};
   }
 };
 
-/// Opens the pages that `tokens` lie in, each once and in list order; the others stay unopened.
-/// All must have rows of the same kind. `Reader`: PageReader or PlaneReader.
+Place place_of_list(std::uint64_t address, const PageList& list) {
+  return {address, address + list.pages() * sizeof(nkv_page_entry), false};
+}
+
+/// Opens the pages that the request's tokens lie in, each once and in list order, and adds their
+/// places; the others stay unopened. All must have rows of the same kind. `Reader`: PageReader or
+/// PlaneReader.
 template <typename Reader>
-Outcome open_pages(const PageList& list, std::uint8_t selector,
-                   std::span<const std::uint32_t> tokens, std::vector<Reader>* pages) {
+Outcome open_pages(const PageList& list, std::uint8_t selector, RowRequest* request,
+                   std::vector<Reader>* pages) {
   std::vector<bool> touched(list.pages());
-  for (const std::uint32_t token : tokens) touched[token / NKV_PAGE_TOKENS] = true;
+  for (const std::uint32_t token : request->tokens) touched[token / NKV_PAGE_TOKENS] = true;
   pages->resize(list.pages());
   const nkv_page_header* first = nullptr;
   for (std::size_t index = 0; index < touched.size(); ++index) {
@@ -91,21 +108,23 @@ Outcome open_pages(const PageList& list, std::uint8_t selector,
     }
     status = page.verify();
     if (status != Status::kOk) return {status, index};
+    const std::uint64_t address = address_of(list.entry(index));
+    request->places.push_back({address, address + page_bytes(header), false});
   }
   return {};
 }
 
-/// Exact rows of `tokens` of a list, in order, to `output`; nothing is written on an error.
-Outcome copy_rows(const PageList& list, const Window& window, std::uint64_t output,
-                  std::uint8_t tensor, std::span<const std::uint32_t> tokens) {
+/// Exact rows of tokens of a list, in order; nothing is written on an error.
+Outcome copy_rows(const PageList& list, const Window& window, std::uint8_t tensor,
+                  RowRequest request) {
+  const std::span<const std::uint32_t> tokens = request.tokens;
   std::vector<PageReader> pages;
-  const Outcome outcome = open_pages(list, tensor, tokens, &pages);
+  Outcome outcome = open_pages(list, tensor, &request, &pages);
   if (!outcome.ok()) return outcome;
   const PageReader& first = pages[tokens.front() / NKV_PAGE_TOKENS];
   ReadOutput out;
-  if (!out.place(window, output, tensor, tokens.size(), first.key_bytes(), first.value_bytes())) {
-    return {Status::kAddressFault, output};
-  }
+  outcome = out.place(window, std::move(request), tensor, first.key_bytes(), first.value_bytes());
+  if (!outcome.ok()) return outcome;
   for (std::size_t index = 0; index < tokens.size(); ++index) {
     const PageReader& page = pages[tokens[index] / NKV_PAGE_TOKENS];
     const std::size_t token = tokens[index] % NKV_PAGE_TOKENS;
@@ -115,17 +134,17 @@ Outcome copy_rows(const PageList& list, const Window& window, std::uint64_t outp
   return {};
 }
 
-/// Keys of `tokens` at the precision of `planes` planes, as bf16.
-Outcome copy_plane_rows(const PageList& list, const Window& window, std::uint64_t output,
-                        std::uint8_t planes, std::span<const std::uint32_t> tokens) {
+/// Their keys at the precision of `planes` planes, as bf16.
+Outcome copy_plane_rows(const PageList& list, const Window& window, std::uint8_t planes,
+                        RowRequest request) {
+  const std::span<const std::uint32_t> tokens = request.tokens;
   std::vector<PlaneReader> pages;
-  const Outcome outcome = open_pages(list, planes, tokens, &pages);
+  Outcome outcome = open_pages(list, planes, &request, &pages);
   if (!outcome.ok()) return outcome;
   const std::size_t dim = pages[tokens.front() / NKV_PAGE_TOKENS].header().head_dim;
   ReadOutput out;
-  if (!out.place(window, output, NKV_TENSOR_KEYS, tokens.size(), dim * sizeof(std::uint16_t), 0)) {
-    return {Status::kAddressFault, output};
-  }
+  outcome = out.place(window, std::move(request), NKV_TENSOR_KEYS, dim * sizeof(std::uint16_t), 0);
+  if (!outcome.ok()) return outcome;
   for (std::size_t index = 0; index < tokens.size(); ++index) {
     pages[tokens[index] / NKV_PAGE_TOKENS].read_key(tokens[index] % NKV_PAGE_TOKENS,
                                                     out.keys.row(index));
@@ -222,9 +241,9 @@ Outcome Engine::read(const nkv_read_command& command, const Window& window,
   if (!outcome.ok()) return outcome;
   std::vector<std::uint32_t> tokens(command.count);
   std::iota(tokens.begin(), tokens.end(), command.first);
-  outcome = command.planes != 0
-                ? copy_plane_rows(list_, window, command.result, command.planes, tokens)
-                : copy_rows(list_, window, command.result, command.tensor, tokens);
+  RowRequest request{tokens, command.result, {place_of_list(command.page_list, list_)}};
+  outcome = command.planes != 0 ? copy_plane_rows(list_, window, command.planes, std::move(request))
+                                : copy_rows(list_, window, command.tensor, std::move(request));
   if (outcome.ok()) completion->count = command.count;
   return outcome;
 }
@@ -239,7 +258,12 @@ Outcome Engine::gather(const nkv_gather_command& command, const Window& window,
   const std::uint32_t last = *std::ranges::max_element(ids);
   if (last >= command.tokens) return bad_field(offsetof(nkv_gather_command, ids));
   Outcome outcome = list_.load(window, command.page_list, std::uint64_t{last} + 1);
-  if (outcome.ok()) outcome = copy_rows(list_, window, command.result, command.tensor, ids);
+  if (outcome.ok()) {
+    const Place ids_place{command.ids, command.ids + bytes.size(), false};
+    outcome =
+        copy_rows(list_, window, command.tensor,
+                  {ids, command.result, {place_of_list(command.page_list, list_), ids_place}});
+  }
   if (outcome.ok()) completion->count = command.count;
   return outcome;
 }

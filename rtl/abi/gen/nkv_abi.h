@@ -813,7 +813,9 @@ NKV_ASSERT_OFFSET(topk_command, weights, 56);
 
 /**
  * Rows `first` to `first + count` of a page list, in the source dtype, each tensor's rows
- * contiguous and starting at a multiple of 64 bytes.
+ * contiguous and starting at a multiple of 64 bytes. The bytes from the first row to the last
+ * overlap neither a page that is read, nor the entries up to it, nor GATHER's ids (BAD_FIELD,
+ * detail = offset of `result`).
  */
 struct nkv_read_command {
   uint8_t opcode; /**< READ. */

@@ -972,7 +972,9 @@ TOPK_COMMAND = Record(
 )
 
 # Rows `first` to `first + count` of a page list, in the source dtype, each tensor's rows contiguous
-# and starting at a multiple of 64 bytes.
+# and starting at a multiple of 64 bytes. The bytes from the first row to the last overlap neither a
+# page that is read, nor the entries up to it, nor GATHER's ids (BAD_FIELD, detail = offset of
+# `result`).
 READ_COMMAND = Record(
     "<BBHBBHIIQQQ3Q",
     64,

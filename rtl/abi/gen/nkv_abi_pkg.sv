@@ -841,7 +841,9 @@ package nkv_abi_pkg;
   localparam int unsigned TopkCommandBytes = 64;
 
   // Rows `first` to `first + count` of a page list, in the source dtype, each tensor's rows
-  // contiguous and starting at a multiple of 64 bytes.
+  // contiguous and starting at a multiple of 64 bytes. The bytes from the first row to the last
+  // overlap neither a page that is read, nor the entries up to it, nor GATHER's ids (BAD_FIELD,
+  // detail = offset of `result`).
   typedef struct packed {
     // Byte 40. Zero.
     logic [2:0][63:0] reserved3;

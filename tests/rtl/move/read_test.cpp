@@ -289,6 +289,50 @@ TEST(ReadTest, CommandsAndListsThatAreWrong) {
   }
 }
 
+/// A burst or two away from the beginning or the end of what the command reads.
+std::uint64_t beside(std::uint64_t begin, std::uint64_t end, std::uint64_t rows_bytes,
+                     test::Random& random) {
+  const std::uint64_t step = NKV_BURST_BYTES * test::pick(random, 0, 3);
+  const std::uint64_t at = random() % 2 == 0 ? end + 64 - step : begin + 64 - rows_bytes - step;
+  return at / NKV_BURST_BYTES * NKV_BURST_BYTES;
+}
+
+TEST(ReadTest, RowsThatWouldLieOnWhatIsRead) {
+  ReadUnit unit;
+  test::Random random = test::case_random(7);
+  std::array<unsigned, 256> statuses{};
+  for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); ++number) {
+    SCOPED_TRACE("round " + std::to_string(number));
+    const Listed listed = random_list(unit, random);
+    const auto pages = static_cast<std::uint32_t>(listed.entries.size());
+    nkv_read_command read = read_of(unit, listed, random);
+    nkv_gather_command gather = gather_of(unit, listed, random);
+    read.tensor = gather.tensor = NKV_TENSOR_KEYS;
+    const std::uint64_t row_bytes =
+        std::uint64_t{listed.shape.head_dim} * nkv_element_bytes(listed.shape.dtype);
+    const auto place = [&](std::uint64_t begin, std::uint64_t end) {
+      read.result = beside(begin, end, read.count * row_bytes, random);
+      gather.result = beside(begin, end, gather.count * row_bytes, random);
+    };
+    switch (number % 3) {
+      case 0: {
+        const std::uint64_t page = place_of(listed.entries[test::pick(random, 0, pages - 1)]);
+        place(page, page + listed.shape.page_bytes());
+        break;
+      }
+      case 1:
+        place(listed.page_list, listed.page_list + pages * sizeof(nkv_page_entry));
+        break;
+      default:
+        place(gather.ids, gather.ids + 4ULL * gather.count);
+    }
+    ++statuses[expect_read(unit, read)];
+    if (!testing::Test::HasFailure()) ++statuses[expect_gather(unit, gather)];
+  }
+  EXPECT_GT(statuses[NKV_STATUS_OK], 20U);
+  EXPECT_GT(statuses[NKV_STATUS_BAD_FIELD], 40U);
+}
+
 TEST(ReadTest, PoisonInWhatIsUsed) {
   ReadUnit unit;
   test::Random random = test::case_random(6);
