@@ -1,12 +1,10 @@
 // Peers that do not know the secret, or know it and mean ill.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <cstring>
 
 #include "remote/address.hpp"
+#include "remote/hello.hpp"
 #include "remote/mirror.hpp"
 #include "server_process.hpp"
 
@@ -15,30 +13,63 @@ namespace {
 
 constexpr std::uint64_t kDataBytes = 1 << 20;
 
+TcpSocket::Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(30); }
+
+/// Knows where the server is, and how messages look.
+class Stranger {
+ public:
+  explicit Stranger(const ServerProcess& server) {
+    std::string reason;
+    sockaddr_storage address{};
+    EXPECT_EQ(parse_address(server.address(), &address, &reason), Status::kOk) << reason;
+    EXPECT_EQ(TcpSocket::connect(address, soon(), &socket_, &reason), Status::kOk) << reason;
+  }
+
+  static nkv_remote_hello hello(std::uint32_t kind) {
+    nkv_remote_hello hello{};
+    hello.kind = kind;
+    hello.data_bytes = kDataBytes;
+    return hello;
+  }
+
+  void send(const nkv_remote_hello& hello, std::span<const std::byte> address = {}) {
+    // Whoever is cut off meanwhile cannot send.
+    (void)send_hello(&socket_, hello, soon(), address);
+  }
+  void send(std::span<const std::byte> bytes) { (void)socket_.send(bytes, soon()); }
+  std::optional<nkv_remote_hello> heard() {
+    nkv_remote_hello hello{};
+    if (receive_hello(&socket_, &hello, soon()) != Status::kOk) return std::nullopt;
+    return hello;
+  }
+  /// Without a word more.
+  bool is_cut_off(TcpSocket::Deadline by = soon()) {
+    std::byte byte{};
+    return socket_.receive(std::span(&byte, 1), by) == Status::kNoDaemon;
+  }
+  void end_sending() const { socket_.end_sending(); }
+  Status receive_rest(std::vector<std::byte>* address) {
+    return receive_address(&socket_, address, soon());
+  }
+
+ private:
+  TcpSocket socket_;
+};
+
 /// Speaks the protocol by hand, as far as it likes.
 class HostilePeer final : public LinkReceiver, public Mirror::Owner {
  public:
-  explicit HostilePeer(const ServerProcess& server) {
+  explicit HostilePeer(const ServerProcess& server) : stranger_(server) {
     std::string reason;
-    sockaddr_storage address{};
     EXPECT_EQ(make_context(server.transports(), &context_, &reason), Status::kOk) << reason;
-    EXPECT_EQ(parse_address(server.address(), &address, &reason), Status::kOk) << reason;
-    EXPECT_EQ(Link::connect(context_, address, this, &link_, &reason), Status::kOk) << reason;
+    EXPECT_EQ(Link::make(context_, this, &link_, &reason), Status::kOk) << reason;
   }
 
   std::optional<Runs> place(std::span<const std::byte> header, std::size_t bytes) override {
-    if (mirror_) return mirror_->place(header, bytes);
-    scrap_.resize(bytes);
-    return Runs{std::span(scrap_)};
+    return mirror_->place(header, bytes);
   }
   void landed(std::span<const std::byte> header, const Runs& data) override {
-    if (mirror_) {
-      EXPECT_TRUE(mirror_->landed(header, data));
-      return;
-    }
-    nkv_remote_hello hello{};
-    std::memcpy(&hello, header.data(), std::min(header.size(), sizeof(hello)));
-    heard_.push_back(hello);
+    EXPECT_TRUE(mirror_->landed(header, data));
   }
   std::optional<std::span<std::byte>> place_of(const Entry&, std::size_t bytes) override {
     scrap_.resize(bytes);
@@ -55,11 +86,6 @@ class HostilePeer final : public LinkReceiver, public Mirror::Owner {
     if (!data.empty()) runs.emplace_back(*sent_.back());
     link_->send(std::move(header), runs);
   }
-  template <typename Struct>
-  void send(const Struct& header) {
-    const auto bytes = std::as_bytes(std::span(&header, 1));
-    send(std::vector<std::byte>(bytes.begin(), bytes.end()));
-  }
 
   /// Until `done()`; false if it takes too long.
   template <typename Done>
@@ -75,29 +101,28 @@ class HostilePeer final : public LinkReceiver, public Mirror::Owner {
     return until([&] { return !link_->fault().empty(); });
   }
 
-  static nkv_remote_hello hello(std::uint32_t kind) {
-    nkv_remote_hello hello{};
-    hello.magic = NKV_REMOTE_MAGIC;
-    hello.version = NKV_REMOTE_VERSION;
-    hello.kind = kind;
-    hello.data_bytes = kDataBytes;
-    return hello;
-  }
-
-  /// Shakes hands as one should; the window is open then.
-  void prove(const std::string& secret = kSecret) {
-    send(hello(NKV_REMOTE_KIND_HELLO));
-    ASSERT_TRUE(until([&] { return heard_.size() == 1; }));
+  /// Shakes hands as one should; the window is open then. What the server said.
+  nkv_remote_hello prove(const std::string& secret = kSecret) {
+    stranger_.send(Stranger::hello(NKV_REMOTE_KIND_HELLO));
+    const auto challenge = stranger_.heard();
+    EXPECT_TRUE(challenge);
+    if (!challenge) return {};
     Nonce theirs{};
-    std::ranges::copy(heard_[0].nonce, theirs.begin());
-    ASSERT_EQ(Proofs::make(bytes_of(secret), Nonce{}, theirs, &proofs_), Status::kOk);
-    nkv_remote_hello proof = hello(NKV_REMOTE_KIND_PROOF);
+    std::ranges::copy(challenge->nonce, theirs.begin());
+    EXPECT_EQ(Proofs::make(bytes_of(secret), Nonce{}, theirs, &proofs_), Status::kOk);
+    nkv_remote_hello proof = Stranger::hello(NKV_REMOTE_KIND_PROOF);
     std::ranges::copy(proofs_.client, proof.proof);
-    send(proof);
-    ASSERT_TRUE(until([&] { return heard_.size() == 2; }));
-    if (heard_[1].status != NKV_STATUS_OK) return;
+    stranger_.send(proof, link_->address());
+    const auto welcome = stranger_.heard();
+    EXPECT_TRUE(welcome);
+    if (!welcome || welcome->status != NKV_STATUS_OK) return welcome.value_or(nkv_remote_hello{});
+    std::vector<std::byte> address;
+    EXPECT_EQ(stranger_.receive_rest(&address), Status::kOk);
     data_.resize(kDataBytes);
     mirror_ = std::make_unique<Mirror>(proofs_.session, data_, NKV_REMOTE_KIND_COMPLETION, this);
+    link_->connect(address);
+    EXPECT_TRUE(link_->await_connection(soon())) << link_->fault();
+    return *welcome;
   }
 
   void submit(const nkv_daemon_submission& submission, const Bytes& request) {
@@ -106,20 +131,19 @@ class HostilePeer final : public LinkReceiver, public Mirror::Owner {
                         std::as_bytes(std::span(&submission, 1)), *sent_.back());
   }
 
-  [[nodiscard]] const std::vector<nkv_remote_hello>& heard() const { return heard_; }
   [[nodiscard]] const std::vector<nkv_daemon_completion>& completions() const {
     return completions_;
   }
   [[nodiscard]] const Proofs& proofs() const { return proofs_; }
-  [[nodiscard]] Mirror& mirror() { return *mirror_; }
   [[nodiscard]] Link& link() { return *link_; }
+  [[nodiscard]] Stranger& stranger() { return stranger_; }
 
  private:
+  Stranger stranger_;
   UcxContext context_;
   Proofs proofs_;
   Bytes data_;
   Bytes scrap_;
-  std::vector<nkv_remote_hello> heard_;
   std::vector<nkv_daemon_completion> completions_;
   std::vector<std::unique_ptr<Bytes>> sent_;
   std::unique_ptr<Mirror> mirror_;
@@ -153,36 +177,92 @@ TEST_F(RemoteHostileTest, AnotherSecretIsDenied) {
             Status::kDenied);
   EXPECT_NE(reason.find("secret"), std::string::npos) << reason;
   HostilePeer peer(server_);
-  peer.prove("");
-  ASSERT_EQ(peer.heard().size(), 2U);
-  EXPECT_EQ(peer.heard()[1].status, NKV_STATUS_DENIED);
-  // Not even the right proof helps afterwards.
-  peer.send(HostilePeer::hello(NKV_REMOTE_KIND_PROOF));
-  EXPECT_TRUE(peer.is_cut_off());
+  EXPECT_EQ(peer.prove("").status, NKV_STATUS_DENIED);
+  EXPECT_TRUE(peer.stranger().is_cut_off());
 }
 
 TEST_F(RemoteHostileTest, WhoHasProvedNothingGetsNothing) {
   const auto attempts = {NKV_REMOTE_KIND_PROOF, NKV_REMOTE_KIND_WELCOME, NKV_REMOTE_KIND_DATA,
                          NKV_REMOTE_KIND_SUBMISSION, NKV_REMOTE_KIND_COMPLETION};
+  const Bytes address(100);
   for (const auto kind : attempts) {
-    HostilePeer peer(server_);
-    peer.send(HostilePeer::hello(kind));
-    EXPECT_TRUE(peer.is_cut_off()) << kind;
-    EXPECT_TRUE(peer.heard().empty());
+    Stranger first(server_);
+    first.send(Stranger::hello(kind), address);
+    EXPECT_TRUE(first.is_cut_off()) << kind;
+    if (kind == NKV_REMOTE_KIND_PROOF) continue;
+    Stranger second(server_);
+    second.send(Stranger::hello(NKV_REMOTE_KIND_HELLO));
+    EXPECT_TRUE(second.heard());
+    second.send(Stranger::hello(kind), address);
+    EXPECT_TRUE(second.is_cut_off()) << kind;
   }
-  HostilePeer silent(server_);
-  EXPECT_TRUE(silent.is_cut_off());
+}
+
+TEST_F(RemoteHostileTest, AProofNeedsAnAddressOfSomeSize) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1} << 20}) {
+    Stranger stranger(server_);
+    stranger.send(Stranger::hello(NKV_REMOTE_KIND_HELLO));
+    EXPECT_TRUE(stranger.heard());
+    stranger.send(Stranger::hello(NKV_REMOTE_KIND_PROOF), Bytes(bytes));
+    stranger.end_sending();
+    EXPECT_TRUE(stranger.is_cut_off()) << bytes;
+  }
+}
+
+TEST_F(RemoteHostileTest, WhoSaysNothingOrHalfOfItIsNotWaitedFor) {
+  const Bytes some(sizeof(nkv_remote_hello) - 1);
+  Stranger silent(server_);
+  Stranger half(server_);
+  half.send(std::span(some));
+  Stranger half_way(server_);
+  half_way.send(Stranger::hello(NKV_REMOTE_KIND_HELLO));
+  EXPECT_TRUE(half_way.heard());
+  Stranger endless(server_);
+  endless.send(Stranger::hello(NKV_REMOTE_KIND_HELLO));
+  EXPECT_TRUE(endless.heard());
+  endless.send(Stranger::hello(NKV_REMOTE_KIND_PROOF));
+  endless.send(std::span(some));
+  for (Stranger* stranger : {&silent, &half, &half_way, &endless}) {
+    EXPECT_TRUE(stranger->is_cut_off());
+  }
+}
+
+TEST_F(RemoteHostileTest, BytesOfAnyKindCutOnlyTheirSenderOff) {
+  Random random(test_seed());
+  for (std::size_t attempt = 0; attempt < 200; ++attempt) {
+    Stranger stranger(server_);
+    const bool is_greeted = attempt % 2 == 0;
+    if (is_greeted) {
+      stranger.send(Stranger::hello(NKV_REMOTE_KIND_HELLO));
+      EXPECT_TRUE(stranger.heard());
+    }
+    std::vector<std::byte> bytes(random() % 3000);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    // Sometimes with a message's first words.
+    const std::uint32_t words[] = {NKV_REMOTE_MAGIC, static_cast<std::uint32_t>(random() % 9),
+                                   static_cast<std::uint32_t>(random() % 3)};
+    if (attempt % 5 != 0 && bytes.size() >= sizeof(words)) {
+      std::memcpy(bytes.data(), words, sizeof(words));
+    }
+    stranger.send(std::span<const std::byte>(bytes));
+    stranger.end_sending();
+    // What it hears, if anything, is a nonce or a refusal.
+    const auto answer = stranger.heard();
+    if (answer && answer->kind == NKV_REMOTE_KIND_WELCOME) {
+      EXPECT_NE(answer->status, NKV_STATUS_OK);
+    }
+  }
 }
 
 TEST_F(RemoteHostileTest, MessagesOfAnyBytesCutOnlyTheirSenderOff) {
   Random random(test_seed());
   for (std::size_t attempt = 0; attempt < 60; ++attempt) {
     HostilePeer peer(server_);
-    if (attempt % 2 == 0) peer.prove();
+    peer.prove();
     std::vector<std::byte> header(random() % 1500);
     for (std::byte& byte : header) byte = static_cast<std::byte>(random());
-    // Sometimes as large as hellos and messages are, and with their first words.
-    if (attempt % 3 == 0) header.resize(attempt % 2 == 0 ? 64 : sizeof(nkv_remote_hello));
+    // Sometimes as large as messages are, and with their first words.
+    if (attempt % 3 == 0) header.resize(sizeof(nkv_remote_message));
     const std::uint32_t words[] = {NKV_REMOTE_MAGIC, static_cast<std::uint32_t>(random() % 9)};
     if (attempt % 5 != 0 && header.size() >= sizeof(words)) {
       std::memcpy(header.data(), words, sizeof(words));
@@ -276,17 +356,23 @@ TEST_F(RemoteHostileTest, RequestsOutsideOfTheWindowAndTooManyOfThemEndTheConnec
       [&] { return !repeater.link().fault().empty() || repeater.completions().size() == 3; }));
 }
 
+TEST_F(RemoteHostileTest, AnotherVersionIsToldSo) {
+  Stranger stranger(server_);
+  nkv_remote_hello hello = Stranger::hello(NKV_REMOTE_KIND_HELLO);
+  hello.magic = NKV_REMOTE_MAGIC;
+  hello.version = NKV_REMOTE_VERSION + 1;
+  stranger.send(std::as_bytes(std::span(&hello, 1)));
+  const auto answer = stranger.heard();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, NKV_STATUS_BAD_ABI);
+  EXPECT_TRUE(stranger.is_cut_off());
+}
+
 TEST_F(RemoteHostileTest, ManyStrangersDoNotKeepOthersOut) {
-  std::vector<std::unique_ptr<HostilePeer>> strangers;
-  for (int i = 0; i < 30; ++i) strangers.push_back(std::make_unique<HostilePeer>(server_));
-  EXPECT_TRUE(eventually([&] {
-    std::size_t gone = 0;
-    for (const auto& stranger : strangers) {
-      (void)stranger->link().progress();
-      gone += stranger->link().fault().empty() ? 0 : 1;
-    }
-    return gone == strangers.size();
-  }));
+  std::vector<Stranger> strangers;
+  for (int i = 0; i < 30; ++i) strangers.emplace_back(server_);
+  const auto by = soon();
+  for (Stranger& stranger : strangers) EXPECT_TRUE(stranger.is_cut_off(by));
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ int serve(std::span<char*> arguments) {
     return 1;
   }
   std::cout << server->port() << "\n" << std::flush;
+  // What UCX has to say later on goes where somebody reads it.
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
   std::array<char, 64> bytes;
   while (::read(STDIN_FILENO, bytes.data(), bytes.size()) > 0) {
   }

@@ -70,6 +70,7 @@ class ServerProcess {
   void signal(int number) const { ::kill(process_, number); }
   [[nodiscard]] bool is_alive() const { return ::waitpid(process_, nullptr, WNOHANG) == 0; }
 
+  [[nodiscard]] std::uint16_t port() const { return static_cast<std::uint16_t>(std::stoi(port_)); }
   [[nodiscard]] std::string address() const { return "127.0.0.1:" + port_; }
   [[nodiscard]] const std::string& transports() const { return transports_; }
   [[nodiscard]] pid_t process() const { return process_; }

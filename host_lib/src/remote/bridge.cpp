@@ -44,17 +44,24 @@ Bridge::Bridge(const RemoteStoreOptions& options, std::shared_ptr<BridgeMemory> 
 Status Bridge::connect(const UcxContext& context, const RemoteStoreOptions& options,
                        std::shared_ptr<BridgeMemory>* memory, PacketSocket* socket,
                        std::unique_ptr<Bridge>* bridge, std::string* reason) {
-  sockaddr_storage address{};
-  Status status = parse_address(options.address, &address, reason);
-  if (status != Status::kOk) return status;
+  const Clock::time_point by = Clock::now() + options.connect_time;
   std::unique_ptr<Bridge> made(new Bridge(options, *memory));
-  status = make_nonce(&made->nonce_);
+  std::vector<std::byte> theirs;
+  std::string why;
+  Status status = Link::make(context, made.get(), &made->link_, &why);
+  if (status == Status::kOk) status = made->shake_hands(by, &theirs, &why);
+  if (status == Status::kOk) status = made->make_memory(&why);
   if (status == Status::kOk) {
-    status = Link::connect(context, address, made.get(), &made->link_, reason);
+    made->link_->connect(theirs);
+    if (!made->link_->await_connection(by)) {
+      why = made->link_->fault();
+      status = Status::kNoDaemon;
+    }
   }
-  if (status == Status::kOk) status = made->shake_hands(reason);
-  if (status == Status::kOk) status = made->make_memory(reason);
-  if (status != Status::kOk) return status;
+  if (status != Status::kOk) {
+    *reason = options.address + ": " + why;
+    return status;
+  }
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
     *reason = "no socket is left";
@@ -88,55 +95,61 @@ Bridge::~Bridge() {
   thread_.join();
 }
 
-Status Bridge::shake_hands(std::string* reason) {
+Status Bridge::shake_hands(Clock::time_point by, std::vector<std::byte>* theirs,
+                           std::string* reason) {
+  sockaddr_storage address{};
+  TcpSocket socket;
+  Status status = parse_address(options_.address, &address, reason);
+  if (status != Status::kOk) return status;
+  if (TcpSocket::connect(address, by, &socket, reason) != Status::kOk) return Status::kNoDaemon;
+  Nonce nonce{};
+  status = make_nonce(&nonce);
+  if (status != Status::kOk) return status;
   nkv_remote_hello hello{};
   hello.kind = NKV_REMOTE_KIND_HELLO;
   hello.data_bytes = memory_ ? memory_->layout.data_bytes : options_.window_bytes;
-  std::ranges::copy(nonce_, hello.nonce);
-  send_hello(hello);
-  const Clock::time_point deadline = Clock::now() + options_.connect_time;
-  while (!welcome_ && link_->fault().empty() && Clock::now() < deadline) {
-    if (link_->progress() || !link_->may_sleep()) continue;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    pollfd ready{link_->event_fd(), POLLIN, 0};
-    ::poll(&ready, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+  std::ranges::copy(nonce, hello.nonce);
+  nkv_remote_hello answer{};
+  status = send_hello(&socket, hello, by);
+  if (status == Status::kOk) status = receive_hello(&socket, &answer, by);
+  if (status == Status::kOk && answer.kind == NKV_REMOTE_KIND_CHALLENGE) {
+    Nonce server{};
+    std::ranges::copy(answer.nonce, server.begin());
+    status = Proofs::make(options_.secret, nonce, server, &proofs_.emplace());
+    if (status != Status::kOk) return status;
+    nkv_remote_hello proof{};
+    proof.kind = NKV_REMOTE_KIND_PROOF;
+    std::ranges::copy(proofs_->client, proof.proof);
+    status = send_hello(&socket, proof, by, link_->address());
+    if (status == Status::kOk) status = receive_hello(&socket, &welcome_, by);
+  } else {
+    welcome_ = answer;
   }
-  if (welcome_) return check_welcome(reason);
-  *reason =
-      options_.address + ": " + (link_->fault().empty() ? "no answer in time" : link_->fault());
+  if (status == Status::kOk) {
+    status = check_welcome(reason);
+    if (status != Status::kOk) return status;
+    status = receive_address(&socket, theirs, by);
+  }
+  if (status == Status::kOk) return status;
+  *reason = status == Status::kTimeout ? "no answer in time"
+            : status == Status::kNoDaemon
+                ? "it hung up: it has no room, or is no NearKV server of this release"
+                : "whoever answers is no NearKV server of this release";
   return Status::kNoDaemon;
 }
 
-void Bridge::greet(const nkv_remote_hello& hello) {
-  if (hello.magic != NKV_REMOTE_MAGIC || hello.version != NKV_REMOTE_VERSION) {
-    link_->break_off("whoever answers is no NearKV server of this version");
-  } else if (hello.kind == NKV_REMOTE_KIND_WELCOME) {
-    welcome_ = hello;
-  } else if (hello.kind == NKV_REMOTE_KIND_CHALLENGE) {
-    Nonce theirs{};
-    std::ranges::copy(hello.nonce, theirs.begin());
-    if (Proofs::make(options_.secret, nonce_, theirs, &proofs_) != Status::kOk) {
-      link_->break_off("no proof can be made");
-      return;
-    }
-    nkv_remote_hello proof{};
-    proof.kind = NKV_REMOTE_KIND_PROOF;
-    std::ranges::copy(proofs_.client, proof.proof);
-    send_hello(proof);
-  } else {
-    link_->break_off("whoever answers breaks the protocol");
+Status Bridge::check_welcome(std::string* reason) const {
+  if (welcome_.kind == NKV_REMOTE_KIND_WELCOME && welcome_.status != NKV_STATUS_OK) {
+    const auto* const text = reinterpret_cast<const char*>(welcome_.reason);
+    *reason = std::string(text, ::strnlen(text, sizeof(welcome_.reason)));
+    return static_cast<Status>(welcome_.status);
   }
-}
-
-Status Bridge::check_welcome(std::string* reason) {
-  if (welcome_->status != NKV_STATUS_OK) {
-    const auto* const text = reinterpret_cast<const char*>(welcome_->reason);
-    *reason =
-        options_.address + ": " + std::string(text, ::strnlen(text, sizeof(welcome_->reason)));
-    return static_cast<Status>(welcome_->status);
+  if (welcome_.kind != NKV_REMOTE_KIND_WELCOME || welcome_.version != NKV_REMOTE_VERSION) {
+    *reason = "whoever answers is no NearKV server of this release";
+    return Status::kBadAbi;
   }
-  if (!same_proof(welcome_->proof, proofs_.server)) {
-    *reason = options_.address + ": whoever answers there does not know the secret";
+  if (!proofs_ || !same_proof(welcome_.proof, proofs_->server)) {
+    *reason = "whoever answers there does not know the secret";
     return Status::kDenied;
   }
   return Status::kOk;
@@ -144,14 +157,14 @@ Status Bridge::check_welcome(std::string* reason) {
 
 Status Bridge::make_memory(std::string* reason) {
   constexpr std::uint64_t kMostRequestBytes = 1 << 30;
-  if (welcome_->request_area_bytes > kMostRequestBytes ||
-      welcome_->data_bytes > (memory_ ? memory_->layout.data_bytes : options_.window_bytes)) {
-    *reason = options_.address + ": the server gives more than it was asked for";
+  if (welcome_.request_area_bytes > kMostRequestBytes ||
+      welcome_.data_bytes > (memory_ ? memory_->layout.data_bytes : options_.window_bytes)) {
+    *reason = "the server gives more than it was asked for";
     return Status::kBadAbi;
   }
   if (!memory_) {
     auto memory = std::make_shared<BridgeMemory>();
-    memory->layout = WindowLayout::make(welcome_->request_area_bytes, welcome_->data_bytes);
+    memory->layout = WindowLayout::make(welcome_.request_area_bytes, welcome_.data_bytes);
     const Status status =
         SharedMemory::create(memory->layout.window_bytes, &memory->fd, &memory->window);
     if (status != Status::kOk) {
@@ -159,36 +172,21 @@ Status Bridge::make_memory(std::string* reason) {
       return status;
     }
     memory_ = std::move(memory);
-  } else if (welcome_->data_bytes != memory_->layout.data_bytes) {
-    *reason = options_.address + ": the server gives less memory than before; connect anew";
+  } else if (welcome_.data_bytes != memory_->layout.data_bytes) {
+    *reason = "the server gives less memory than before; connect anew";
     return Status::kNoDaemon;
   }
   mirror_ =
-      std::make_unique<Mirror>(proofs_.session, memory_->data(), NKV_REMOTE_KIND_COMPLETION, this);
+      std::make_unique<Mirror>(proofs_->session, memory_->data(), NKV_REMOTE_KIND_COMPLETION, this);
   return Status::kOk;
 }
 
-void Bridge::send_hello(nkv_remote_hello hello) {
-  hello.magic = NKV_REMOTE_MAGIC;
-  hello.version = NKV_REMOTE_VERSION;
-  const auto bytes = std::as_bytes(std::span(&hello, 1));
-  link_->send({bytes.begin(), bytes.end()}, {});
-}
-
 std::optional<Runs> Bridge::place(std::span<const std::byte> header, std::size_t bytes) {
-  if (mirror_) return mirror_->place(header, bytes);
-  if (header.size() != sizeof(nkv_remote_hello) || bytes != 0) return std::nullopt;
-  return Runs();
+  return mirror_->place(header, bytes);
 }
 
 void Bridge::landed(std::span<const std::byte> header, const Runs& data) {
-  if (mirror_) {
-    if (!mirror_->landed(header, data)) link_->break_off("a checksum is wrong");
-    return;
-  }
-  nkv_remote_hello hello{};
-  std::memcpy(&hello, header.data(), sizeof(hello));
-  greet(hello);
+  if (!mirror_->landed(header, data)) link_->break_off("a checksum is wrong");
 }
 
 void Bridge::serve() {
@@ -220,7 +218,7 @@ bool Bridge::welcome_client() {
   // The first connection's window is the one whose data area stays; later ones need none.
   const bool is_first = hello.data_bytes != 0;
   const WindowLayout layout =
-      is_first ? memory_->layout : WindowLayout::make(welcome_->request_area_bytes, 0);
+      is_first ? memory_->layout : WindowLayout::make(welcome_.request_area_bytes, 0);
   FileDescriptor fd;
   SharedMemory window;
   if (is_first) {

@@ -14,6 +14,7 @@
 #include "daemon/wire/packet_socket.hpp"
 #include "daemon/wire/rings.hpp"
 #include "daemon/wire/shared_memory.hpp"
+#include "remote/hello.hpp"
 #include "remote/mirror.hpp"
 #include "remote/remote_store.hpp"
 
@@ -78,11 +79,9 @@ class Bridge final : public LinkReceiver, public Mirror::Owner {
   std::optional<std::span<std::byte>> place_of(const Entry& entry, std::size_t bytes) override;
   void take(const Entry& entry) override;
 
-  Status shake_hands(std::string* reason);
-  void greet(const nkv_remote_hello& hello);
-  Status check_welcome(std::string* reason);
+  Status shake_hands(Clock::time_point by, std::vector<std::byte>* theirs, std::string* reason);
+  Status check_welcome(std::string* reason) const;
   Status make_memory(std::string* reason);
-  void send_hello(nkv_remote_hello hello);
   void serve();
   [[nodiscard]] bool welcome_client();
   [[nodiscard]] bool take_submissions();
@@ -93,9 +92,8 @@ class Bridge final : public LinkReceiver, public Mirror::Owner {
 
   RemoteStoreOptions options_;
   std::shared_ptr<BridgeMemory> memory_;
-  Nonce nonce_{};
-  Proofs proofs_;
-  std::optional<nkv_remote_hello> welcome_;
+  std::optional<Proofs> proofs_;  ///< Once the server has sent its nonce.
+  nkv_remote_hello welcome_{};
   PacketSocket socket_;
   FileDescriptor stop_fd_;  ///< An eventfd.
   std::unique_ptr<Local> local_;

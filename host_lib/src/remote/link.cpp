@@ -1,5 +1,8 @@
 #include "remote/link.hpp"
 
+#include <poll.h>
+
+#include <algorithm>
 #include <cstring>
 
 #include "edge.hpp"
@@ -34,8 +37,8 @@ struct Link::Operation {
 
 Link::Link(LinkReceiver* receiver) : receiver_(receiver) {}
 
-Status Link::open(const UcxContext& context, ucp_ep_params_t* params, LinkReceiver* receiver,
-                  std::unique_ptr<Link>* link, std::string* reason) {
+Status Link::make(const UcxContext& context, LinkReceiver* receiver, std::unique_ptr<Link>* link,
+                  std::string* reason) {
   std::unique_ptr<Link> made(new Link(receiver));
   const Status status = make_worker(context, &made->worker_, reason);
   if (status != Status::kOk) return status;
@@ -45,41 +48,63 @@ Status Link::open(const UcxContext& context, ucp_ep_params_t* params, LinkReceiv
   handler.id = kMessage;
   handler.cb = &Link::on_message;
   handler.arg = made.get();
-  ucs_status_t done = ::ucp_worker_set_am_recv_handler(made->worker_.get(), &handler);
-  params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  params->err_handler.cb = &Link::on_error;
-  params->err_handler.arg = made.get();
-  if (done == UCS_OK) done = ::ucp_ep_create(made->worker_.get(), params, &made->endpoint_);
+  const ucs_status_t done = ::ucp_worker_set_am_recv_handler(made->worker_.get(), &handler);
   if (done != UCS_OK) {
-    *reason = ucx_text("no endpoint", done);
+    *reason = ucx_text("no messages", done);
     return Status::kIoError;
   }
   *link = std::move(made);
   return Status::kOk;
 }
 
-Status Link::connect(const UcxContext& context, const sockaddr_storage& address,
-                     LinkReceiver* receiver, std::unique_ptr<Link>* link, std::string* reason) {
-  ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
-  params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-  params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
-  params.sockaddr.addrlen = sizeof(address);
-  return open(context, &params, receiver, link, reason);
+std::vector<std::byte> Link::address() const {
+  ucp_worker_attr_t attributes{};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+  attributes.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
+  if (::ucp_worker_query(worker_.get(), &attributes) != UCS_OK) return {};
+  const auto* const begin = reinterpret_cast<const std::byte*>(attributes.address);
+  std::vector<std::byte> address(begin, begin + attributes.address_length);
+  ::ucp_worker_release_address(worker_.get(), attributes.address);
+  return address;
 }
 
-Status Link::accept(const UcxContext& context, ucp_conn_request_h request, LinkReceiver* receiver,
-                    std::unique_ptr<Link>* link, std::string* reason) {
+void Link::connect(std::span<const std::byte> address) {
   ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
-  params.conn_request = request;
-  return open(context, &params, receiver, link, reason);
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = &Link::on_error;
+  params.err_handler.arg = this;
+  const ucs_status_t done = ::ucp_ep_create(worker_.get(), &params, &endpoint_);
+  if (done == UCS_OK) return;
+  endpoint_ = nullptr;
+  break_off(ucx_text("no endpoint", done));
+}
+
+bool Link::await_connection(std::chrono::steady_clock::time_point deadline) {
+  if (!fault_.empty()) return false;
+  Operation* const operation = begin({});
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = &Link::on_sent;
+  param.user_data = operation;
+  void* const request = ::ucp_ep_flush_nbx(endpoint_, &param);
+  if (!UCS_PTR_IS_PTR(request)) finish(operation, UCS_PTR_STATUS(request));
+  while (fault_.empty() && !operations_.empty()) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) break_off("no connection of UCX in time");
+    if (progress() || !may_sleep()) continue;
+    pollfd ready{event_fd(), POLLIN, 0};
+    ::poll(&ready, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+  }
+  return fault_.empty();
 }
 
 Link::~Link() {
-  if (endpoint_ == nullptr) return;
   receiver_ = nullptr;
+  if (endpoint_ == nullptr) return;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -132,11 +157,7 @@ void Link::send(std::vector<std::byte> header, const ConstRuns& data) {
   }
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  param.cb.send = [](void* request, ucs_status_t status, void* user_data) {
-    auto* const sent = static_cast<Operation*>(user_data);
-    sent->link->finish(sent, status);
-    ::ucp_request_free(request);
-  };
+  param.cb.send = &Link::on_sent;
   param.user_data = operation;
   if (operation->is_list()) {
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
@@ -146,6 +167,12 @@ void Link::send(std::vector<std::byte> header, const ConstRuns& data) {
       ::ucp_am_send_nbx(endpoint_, kMessage, operation->header.data(), operation->header.size(),
                         operation->buffer(), operation->count(), &param);
   if (!UCS_PTR_IS_PTR(request)) finish(operation, UCS_PTR_STATUS(request));
+}
+
+void Link::on_sent(void* request, ucs_status_t status, void* operation) {
+  auto* const sent = static_cast<Operation*>(operation);
+  sent->link->finish(sent, status);
+  ::ucp_request_free(request);
 }
 
 ucs_status_t Link::on_message(void* link, const void* header, std::size_t header_bytes, void* data,

@@ -1,8 +1,7 @@
 // One UCX connection to one peer.
 #pragma once
 
-#include <sys/socket.h>
-
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,18 +34,31 @@ class LinkReceiver {
 
 /// A worker with one endpoint. Large messages go by rendezvous, straight from the sender's memory
 /// to the receiver's. Thread safety: one thread at a time.
+///
+/// Two links connect to each other's address(). UCX's listeners are not used: before UCX 1.18 an
+/// event that a worker missed is replayed to whichever worker has got the descriptor since, and
+/// that ends the process (openucx/ucx pull request 9942). Connections that listeners accept go from
+/// worker to worker, and are closed while others work. Without them all descriptors that UCX
+/// watches for a worker are its own from its beginning to its end.
 class Link {
  public:
-  /// Begins to connect; failures show later. kIoError.
-  static Status connect(const UcxContext& context, const sockaddr_storage& address,
-                        LinkReceiver* receiver, std::unique_ptr<Link>* link, std::string* reason);
-
-  /// Takes up a request to connect that a listener of the same context got.
-  static Status accept(const UcxContext& context, ucp_conn_request_h request,
-                       LinkReceiver* receiver, std::unique_ptr<Link>* link, std::string* reason);
+  /// kIoError, kOutOfMemory with a reason.
+  static Status make(const UcxContext& context, LinkReceiver* receiver, std::unique_ptr<Link>* link,
+                     std::string* reason);
 
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
+
+  /// Where another link can reach this one, for UCX to read.
+  [[nodiscard]] std::vector<std::byte> address() const;
+
+  /// Begins to connect; failures show later, as the fault. Who sent the address is trusted. Comes
+  /// before progress(): UCX 1.13 ends the process where an endpoint takes over a connection that
+  /// the peer has begun and died on.
+  void connect(std::span<const std::byte> address);
+
+  /// Whether the other side's UCX has answered by then; false if there is a fault.
+  [[nodiscard]] bool await_connection(std::chrono::steady_clock::time_point deadline);
 
   /// Closes; after that neither UCX nor the peer touches any memory of messages.
   ~Link();
@@ -74,10 +86,9 @@ class Link {
 
   explicit Link(LinkReceiver* receiver);
 
-  static Status open(const UcxContext& context, ucp_ep_params_t* params, LinkReceiver* receiver,
-                     std::unique_ptr<Link>* link, std::string* reason);
   static ucs_status_t on_message(void* link, const void* header, std::size_t header_bytes,
                                  void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
+  static void on_sent(void* request, ucs_status_t status, void* operation);
   static void on_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
   ucs_status_t receive(std::span<const std::byte> header, void* data, std::size_t bytes,
                        bool rendezvous);

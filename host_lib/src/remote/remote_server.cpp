@@ -1,11 +1,12 @@
 #include "remote/remote_server.hpp"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "edge.hpp"
 #include "remote/address.hpp"
@@ -15,13 +16,7 @@ namespace {
 
 constexpr std::size_t kLeastSecretBytes = 16;
 constexpr std::size_t kMostStrangers = 16;  // Peers that have proved nothing yet.
-
-std::uint16_t port_of(const sockaddr_storage& address) {
-  if (address.ss_family == AF_INET6) {
-    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
-  }
-  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
+constexpr int kNapMs = 100;                 // While the process has no descriptors left.
 
 }  // namespace
 
@@ -60,7 +55,6 @@ RemoteServer::~RemoteServer() {
   stop_ = true;
   wake();
   if (thread_.joinable()) thread_.join();
-  if (listener_ != nullptr) ::ucp_listener_destroy(listener_);
 }
 
 void RemoteServer::wake() const {
@@ -72,62 +66,42 @@ Status RemoteServer::listen(std::string* reason) {
   sockaddr_storage address{};
   Status status = parse_address(options_.address, &address, reason);
   if (status == Status::kOk) status = make_context(options_.transports, &context_, reason);
-  if (status == Status::kOk) status = make_worker(context_, &worker_, reason);
   if (status != Status::kOk) return status;
-  ucp_listener_params_t params{};
-  params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
-  params.sockaddr.addrlen = sizeof(address);
-  params.conn_handler.cb = [](ucp_conn_request_h request, void* arg) {
-    auto* const self = static_cast<RemoteServer*>(arg);
-    const std::scoped_lock lock(self->mutex_);
-    self->requests_.push_back(request);
-  };
-  params.conn_handler.arg = this;
-  const ucs_status_t listening = ::ucp_listener_create(worker_.get(), &params, &listener_);
-  if (listening != UCS_OK) {
-    *reason = options_.address + ": " + ucx_text("cannot listen", listening) +
-              "; choose an address of this machine and a free port";
-    return Status::kIoError;
-  }
-  ucp_listener_attr_t attributes{};
-  attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  if (::ucp_listener_query(listener_, &attributes) == UCS_OK) port_ = port_of(attributes.sockaddr);
-  return Status::kOk;
+  std::string why;
+  status = listen_tcp(address, &listener_, &port_, &why);
+  if (status == Status::kOk) return status;
+  *reason = options_.address + ": cannot listen: " + why +
+            "; choose an address of this machine and a free port";
+  return status;
 }
 
 void RemoteServer::run() {
   while (!stop_) {
-    while (::ucp_worker_progress(worker_.get()) != 0) {
-    }
-    take_requests();
     peers_.remove_if([](const ServerPeer& peer) { return peer.is_finished(); });
-    if (!arm(worker_)) continue;
-    std::array<pollfd, 2> ready = {{{event_fd_of(worker_), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
-    ::poll(ready.data(), ready.size(), -1);
+    const int timeout_ms = accept_peers() ? -1 : kNapMs;
+    std::array<pollfd, 2> ready = {{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}}};
+    ::poll(ready.data(), timeout_ms < 0 ? 2 : 1, timeout_ms);
     std::uint64_t count = 0;
     [[maybe_unused]] const auto read = ::read(wake_.get(), &count, sizeof(count));
   }
   peers_.clear();
 }
 
-void RemoteServer::take_requests() {
-  std::vector<ucp_conn_request_h> requests;
-  {
-    const std::scoped_lock lock(mutex_);
-    requests.swap(requests_);
-  }
-  for (ucp_conn_request_h request : requests) {
+bool RemoteServer::accept_peers() {
+  while (true) {
+    FileDescriptor socket(
+        ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
     const auto strangers = static_cast<std::size_t>(
         std::ranges::count_if(peers_, [](const ServerPeer& peer) { return !peer.is_welcome(); }));
     const bool room = peers_.size() < options_.max_peers + kMostStrangers &&
                       peers_.size() - strangers < options_.max_peers && strangers < kMostStrangers;
-    const Status status = at_edge([&] {
-      if (!room) return Status::kQueueFull;
-      peers_.emplace_back(session_, &terms_, context_, request, [this] { wake(); });
+    // Whoever does not get in is closed.
+    if (!room) continue;
+    (void)at_edge([&] {
+      peers_.emplace_back(session_, &terms_, context_, std::move(socket), [this] { wake(); });
       return Status::kOk;
     });
-    if (status != Status::kOk) (void)::ucp_listener_reject(listener_, request);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,19 +44,16 @@ class RemoteServer {
 
   Status listen(std::string* reason);
   void run();
-  void take_requests();
+  [[nodiscard]] bool accept_peers();
   void wake() const;
 
   SessionContext session_;
   RemoteServerOptions options_;
   PeerTerms terms_;
   UcxContext context_;
-  UcxWorker worker_{nullptr, &::ucp_worker_destroy};
-  ucp_listener_h listener_ = nullptr;
+  FileDescriptor listener_;
   std::uint16_t port_ = 0;
   FileDescriptor wake_;
-  std::mutex mutex_;
-  std::vector<ucp_conn_request_h> requests_;  ///< Not yet looked at; under the mutex.
   std::atomic<bool> stop_{false};
   std::list<ServerPeer> peers_;  ///< The listening thread's.
   std::thread thread_;

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::uint64_t kRequestAreaBytes = 4 << 20;
 constexpr std::chrono::seconds kHelloTime{2};
-constexpr std::chrono::milliseconds kNap{200};  // While a peer that is not welcome yet is awaited.
 
 std::uint64_t now_s() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(
@@ -48,16 +47,17 @@ ServerPeer::Served::Served(const SessionContext& context, const PeerTerms& terms
 ServerPeer::Served::~Served() { (void)store->unregister_memory(view.data); }
 
 ServerPeer::ServerPeer(const SessionContext& session, const PeerTerms* terms,
-                       const UcxContext& context, ucp_conn_request_h request,
+                       const UcxContext& context, FileDescriptor socket,
                        std::function<void()> finished)
     : context_(session),
       terms_(terms),
       ucx_(context),
       finished_call_(std::move(finished)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  thread_ = std::thread([this, request] {
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      socket_(std::move(socket)) {
+  thread_ = std::thread([this] {
     (void)at_edge([&] {
-      serve(request);
+      serve();
       return Status::kOk;
     });
     finished_ = true;
@@ -67,15 +67,14 @@ ServerPeer::ServerPeer(const SessionContext& session, const PeerTerms* terms,
 
 ServerPeer::~ServerPeer() {
   stop_ = true;
+  socket_.cut_off();
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof(one));
   thread_.join();
 }
 
-void ServerPeer::serve(ucp_conn_request_h request) {
-  std::string reason;
-  if (Link::accept(ucx_, request, this, &link_, &reason) != Status::kOk) return;
-  run();
+void ServerPeer::serve() {
+  if (greet()) run();
   // First nobody writes to the window any more, then it goes.
   link_.reset();
   served_.reset();
@@ -84,104 +83,111 @@ void ServerPeer::serve(ucp_conn_request_h request) {
   terms_->grants.front().counters->clients.fetch_sub(1);
 }
 
+bool ServerPeer::greet() {
+  const auto by = std::chrono::steady_clock::now() + kHelloTime;
+  nkv_remote_hello hello{};
+  nkv_remote_hello answer{};
+  if (receive_hello(&socket_, &hello, by) != Status::kOk) return false;
+  if (hello.kind != NKV_REMOTE_KIND_HELLO) return false;
+  std::vector<std::byte> theirs;
+  std::vector<std::byte> ours;
+  Status status = Status::kBadAbi;
+  if (hello.version != NKV_REMOTE_VERSION) {
+    refuse(status, "the server is of another version; use the same release", &answer);
+  } else {
+    Proofs proofs;
+    status = challenge(hello, &theirs, &proofs, by);
+    if (status != Status::kOk && status != Status::kDenied) return false;
+    if (status == Status::kOk) {
+      std::ranges::copy(proofs.server, answer.proof);
+      status = welcome(proofs.session, std::min(hello.data_bytes, terms_->window_bytes), &answer);
+    } else {
+      refuse(status, "the secret is another one than the server's", &answer);
+    }
+  }
+  answer.kind = NKV_REMOTE_KIND_WELCOME;
+  if (status != Status::kOk) {
+    context_.counters->refused.fetch_add(1);
+  } else {
+    ours = link_->address();
+  }
+  if (send_hello(&socket_, answer, by, ours) != Status::kOk || status != Status::kOk) return false;
+  link_->connect(theirs);
+  return true;
+}
+
+Status ServerPeer::challenge(const nkv_remote_hello& hello, std::vector<std::byte>* address,
+                             Proofs* proofs, TcpSocket::Deadline by) {
+  Nonce client{};
+  std::ranges::copy(hello.nonce, client.begin());
+  Nonce server{};
+  Status status = make_nonce(&server);
+  if (status != Status::kOk) return status;
+  nkv_remote_hello challenge{};
+  challenge.kind = NKV_REMOTE_KIND_CHALLENGE;
+  std::ranges::copy(server, challenge.nonce);
+  nkv_remote_hello proof{};
+  status = send_hello(&socket_, challenge, by);
+  if (status == Status::kOk) status = receive_hello(&socket_, &proof, by);
+  if (status == Status::kOk && proof.kind != NKV_REMOTE_KIND_PROOF) status = Status::kBadArgument;
+  // All of it, so that closing loses no answer.
+  if (status == Status::kOk) status = receive_address(&socket_, address, by);
+  if (status == Status::kOk) status = Proofs::make(terms_->secret, client, server, proofs);
+  if (status != Status::kOk) return status;
+  return same_proof(proof.proof, proofs->client) ? Status::kOk : Status::kDenied;
+}
+
 void ServerPeer::run() {
   Spinner spinner;
   while (!stop_ && link_->fault().empty()) {
     bool worked = link_->progress();
-    if (served_) {
-      const Session::Step step = served_->session.step();
-      (void)served_->session.take_wake();
-      if (step == Session::Step::kBroken) {
-        context_.counters->protocol_errors.fetch_add(1);
-        return;
-      }
-      worked = worked || step == Session::Step::kWorked;
-      answer();
-    } else if (Clock::now() - begin_ > kHelloTime) {
+    const Session::Step step = served_->session.step();
+    (void)served_->session.take_wake();
+    if (step == Session::Step::kBroken) {
+      context_.counters->protocol_errors.fetch_add(1);
       return;
     }
+    worked = worked || step == Session::Step::kWorked;
+    answer();
     if (!worked && !spinner.until([&] { return link_->progress(); })) sleep();
   }
 }
 
 void ServerPeer::sleep() {
-  if (served_ && served_->session.has_work()) return;
+  if (served_->session.has_work()) return;
   if (!link_->fault().empty() || !link_->may_sleep()) return;
   std::array<pollfd, 2> ready = {{{link_->event_fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
-  ::poll(ready.data(), ready.size(), served_ ? -1 : static_cast<int>(kNap.count()));
+  ::poll(ready.data(), ready.size(), -1);
 }
 
 std::optional<Runs> ServerPeer::place(std::span<const std::byte> header, std::size_t bytes) {
-  if (served_) return served_->mirror.place(header, bytes);
-  if (header.size() != sizeof(nkv_remote_hello) || bytes != 0) return std::nullopt;
-  return Runs();
+  return served_->mirror.place(header, bytes);
 }
 
 void ServerPeer::landed(std::span<const std::byte> header, const Runs& data) {
-  if (!served_) {
-    greet(header);
-  } else if (!served_->mirror.landed(header, data)) {
-    link_->break_off("a checksum is wrong");
-  }
+  if (!served_->mirror.landed(header, data)) link_->break_off("a checksum is wrong");
 }
 
-void ServerPeer::greet(std::span<const std::byte> header) {
-  nkv_remote_hello hello{};
-  std::memcpy(&hello, header.data(), sizeof(hello));
-  nkv_remote_hello answer{};
-  const std::uint32_t expected = client_nonce_ ? NKV_REMOTE_KIND_PROOF : NKV_REMOTE_KIND_HELLO;
-  if (refused_ || hello.magic != NKV_REMOTE_MAGIC || hello.kind != expected) {
-    link_->break_off("no hello of this protocol");
-    return;
-  }
-  if (hello.version != NKV_REMOTE_VERSION) {
-    refuse(Status::kBadAbi, "the server is of another version; use the same release", &answer);
-  } else if (!client_nonce_) {
-    if (make_nonce(&nonce_) != Status::kOk) {
-      link_->break_off("no random numbers");
-      return;
-    }
-    client_nonce_.emplace();
-    std::ranges::copy(hello.nonce, client_nonce_->begin());
-    data_bytes_ = std::min(hello.data_bytes, terms_->window_bytes);
-    answer.kind = NKV_REMOTE_KIND_CHALLENGE;
-    std::ranges::copy(nonce_, answer.nonce);
-    send_hello(answer);
-    return;
-  } else if (welcome(hello, &answer) == Status::kOk) {
-    answer.kind = NKV_REMOTE_KIND_WELCOME;
-    send_hello(answer);
-    return;
-  }
-  answer.kind = NKV_REMOTE_KIND_WELCOME;
-  context_.counters->refused.fetch_add(1);
-  send_hello(answer);
-  // It stays a moment, so that the peer hears why, and is heard no more.
-  refused_ = true;
-}
-
-Status ServerPeer::welcome(const nkv_remote_hello& proof, nkv_remote_hello* answer) {
-  Proofs proofs;
-  Status status = Proofs::make(terms_->secret, *client_nonce_, nonce_, &proofs);
-  if (status != Status::kOk || !same_proof(proof.proof, proofs.client)) {
-    refuse(Status::kDenied, "the secret is another one than the server's", answer);
-    return Status::kDenied;
-  }
-  // Only now, so that nobody gets to know anything by trying.
-  std::ranges::copy(proofs.server, answer->proof);
-  const WindowLayout layout = WindowLayout::make(kRequestAreaBytes, data_bytes_);
+Status ServerPeer::welcome(const Proof& session, std::uint64_t data_bytes,
+                           nkv_remote_hello* answer) {
+  const WindowLayout layout = WindowLayout::make(kRequestAreaBytes, data_bytes);
   FileDescriptor fd;
   SharedMemory window;
-  status = SharedMemory::create(layout.window_bytes, &fd, &window);
+  std::string reason;
+  Status status = Link::make(ucx_, this, &link_, &reason);
+  if (status == Status::kOk) {
+    reason = "the server has no memory left for another peer";
+    status = SharedMemory::create(layout.window_bytes, &fd, &window);
+  }
   if (status != Status::kOk) {
-    refuse(status, "the server has no memory left for another peer", answer);
+    refuse(status, reason, answer);
     return status;
   }
   client_ = std::make_shared<ClientStatus>();
   client_->tenant = terms_->grants.front().tenant;
   client_->connected_s = now_s();
   served_ = std::make_unique<Served>(context_, *terms_, layout, std::move(window), fd.get(),
-                                     client_.get(), proofs.session, this);
+                                     client_.get(), session, this);
   context_.clients->add(client_);
   terms_->grants.front().counters->clients.fetch_add(1);
   context_.counters->connections.fetch_add(1);
@@ -189,14 +195,6 @@ Status ServerPeer::welcome(const nkv_remote_hello& proof, nkv_remote_hello* answ
   answer->data_bytes = layout.data_bytes;
   welcome_ = true;
   return Status::kOk;
-}
-
-void ServerPeer::send_hello(const nkv_remote_hello& hello) {
-  nkv_remote_hello sent = hello;
-  sent.magic = NKV_REMOTE_MAGIC;
-  sent.version = NKV_REMOTE_VERSION;
-  const auto bytes = std::as_bytes(std::span(&sent, 1));
-  link_->send({bytes.begin(), bytes.end()}, {});
 }
 
 std::optional<std::span<std::byte>> ServerPeer::place_of(const Entry& entry, std::size_t bytes) {

@@ -15,6 +15,7 @@
 #include "daemon/server/session.hpp"
 #include "daemon/wire/file_descriptor.hpp"
 #include "daemon/wire/rings.hpp"
+#include "remote/hello.hpp"
 #include "remote/mirror.hpp"
 
 namespace nearkv {
@@ -26,14 +27,14 @@ struct PeerTerms {
   std::uint64_t window_bytes = 0;  ///< Most of a peer's data area.
 };
 
-/// Serves a peer from its request to connect to its end, whichever way that comes, by a thread and
-/// in memory that are the peer's own. Until it has proved that it knows the secret it gets nothing
-/// but a nonce, and only for a short while.
+/// Serves a peer from its first byte to its end, whichever way that comes, by a thread and in
+/// memory that are the peer's own. Until it has proved that it knows the secret it gets nothing but
+/// a nonce, and only for a short while, and nothing that it sends gets to UCX.
 class ServerPeer final : public LinkReceiver, public Mirror::Owner {
  public:
   /// `terms` and what the session needs outlive this.
   ServerPeer(const SessionContext& session, const PeerTerms* terms, const UcxContext& context,
-             ucp_conn_request_h request, std::function<void()> finished);
+             FileDescriptor socket, std::function<void()> finished);
   ServerPeer(const ServerPeer&) = delete;
   ServerPeer& operator=(const ServerPeer&) = delete;
 
@@ -44,8 +45,6 @@ class ServerPeer final : public LinkReceiver, public Mirror::Owner {
   [[nodiscard]] bool is_welcome() const { return welcome_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   /// What a completion is for.
   struct InFlight {
     nkv_daemon_submission submission{};
@@ -79,12 +78,13 @@ class ServerPeer final : public LinkReceiver, public Mirror::Owner {
   std::optional<std::span<std::byte>> place_of(const Entry& entry, std::size_t bytes) override;
   void take(const Entry& entry) override;
 
-  void serve(ucp_conn_request_h request);
+  void serve();
+  [[nodiscard]] bool greet();
+  Status challenge(const nkv_remote_hello& hello, std::vector<std::byte>* address, Proofs* proofs,
+                   TcpSocket::Deadline by);
+  Status welcome(const Proof& session, std::uint64_t data_bytes, nkv_remote_hello* answer);
   void run();
   void sleep();
-  void greet(std::span<const std::byte> header);
-  Status welcome(const nkv_remote_hello& proof, nkv_remote_hello* answer);
-  void send_hello(const nkv_remote_hello& hello);
   void answer();
 
   SessionContext context_;
@@ -92,12 +92,8 @@ class ServerPeer final : public LinkReceiver, public Mirror::Owner {
   UcxContext ucx_;
   std::function<void()> finished_call_;
   FileDescriptor wake_;
+  TcpSocket socket_;
   std::shared_ptr<ClientStatus> client_;
-  std::uint64_t data_bytes_ = 0;
-  std::optional<Nonce> client_nonce_;
-  Nonce nonce_{};
-  bool refused_ = false;
-  Clock::time_point begin_ = Clock::now();
   std::unique_ptr<Served> served_;
   std::unique_ptr<Link> link_;
   std::atomic<bool> stop_{false};

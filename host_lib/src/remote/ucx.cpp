@@ -6,6 +6,15 @@ namespace {
 // How soon a peer is missed whose machine is gone, so that nobody closes its connection.
 constexpr const char* kKeepAlive = "2s";
 
+/// Whether TCP connects in the background. From UCX 1.17 on options are told with their transport.
+const char* connect_option() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ::ucp_get_version(&major, &minor, &release);
+  return major == 1 && minor < 17 ? "CONN_NB" : "TCP_CONN_NB";
+}
+
 }  // namespace
 
 std::string ucx_text(const std::string& what, ucs_status_t status) {
@@ -17,8 +26,9 @@ Status make_context(const std::string& transports, UcxContext* context, std::str
   ucs_status_t status = ::ucp_config_read(nullptr, nullptr, &config);
   if (status == UCS_OK) {
     status = ::ucp_config_modify(config, "KEEPALIVE_INTERVAL", kKeepAlive);
-    // A server that is started anew takes its port again.
-    if (status == UCS_OK) status = ::ucp_config_modify(config, "CM_REUSEADDR", "y");
+    // Otherwise an endpoint waits in connect() as long as TCP does, and UCX 1.13 ends the process
+    // if the peer dies right after that.
+    if (status == UCS_OK) status = ::ucp_config_modify(config, connect_option(), "y");
     if (status == UCS_OK && !transports.empty()) {
       status = ::ucp_config_modify(config, "TLS", transports.c_str());
     }

@@ -114,7 +114,7 @@ typedef float nkv_f32;
 #define NKV_DAEMON_MAX_REGIONS 64
 /** First word of each message between stores of two machines: 'NVKR'. */
 #define NKV_REMOTE_MAGIC 1380669006
-#define NKV_REMOTE_VERSION 1 /**< Version of all that the two share. Both refuse another. */
+#define NKV_REMOTE_VERSION 2 /**< Version of all that the two share. Both refuse another. */
 #define NKV_REMOTE_MAX_RUNS 64 /**< [runs] Most runs of bytes that one message carries. */
 /** [messages] How far a message may be ahead of the first one that has not landed yet. */
 #define NKV_REMOTE_MAX_UNLANDED 8192
@@ -397,14 +397,14 @@ enum nkv_store_event {
 };
 
 /**
- * What an active message between stores of two machines is. The first four open a connection, in
+ * What a message between stores of two machines is. The first four open a connection, over TCP, in
  * this order.
  */
 enum nkv_remote_kind {
   NKV_REMOTE_KIND_HELLO = 1, /**< The client's first: its nonce. */
   NKV_REMOTE_KIND_CHALLENGE = 2, /**< The server's nonce. */
-  NKV_REMOTE_KIND_PROOF = 3, /**< The client proves that it knows the secret. */
-  NKV_REMOTE_KIND_WELCOME = 4, /**< The server's answer, with its own proof. */
+  NKV_REMOTE_KIND_PROOF = 3, /**< The client's proof, and its UCX worker's address. */
+  NKV_REMOTE_KIND_WELCOME = 4, /**< The server's answer: its proof and its address, or why not. */
   /** Bytes for the other side's data area: daemon_segment [`runs`] follow in the header. */
   NKV_REMOTE_KIND_DATA = 5,
   /** A daemon_submission follows in the header; the request is the message's data. */

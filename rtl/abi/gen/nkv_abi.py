@@ -147,7 +147,7 @@ DAEMON_MAX_REGIONS = 64
 # First word of each message between stores of two machines: 'NVKR'.
 REMOTE_MAGIC = 1380669006
 # Version of all that the two share. Both refuse another.
-REMOTE_VERSION = 1
+REMOTE_VERSION = 2
 # [runs] Most runs of bytes that one message carries.
 REMOTE_MAX_RUNS = 64
 # [messages] How far a message may be ahead of the first one that has not landed yet.
@@ -496,7 +496,7 @@ class StoreEvent(IntEnum):
 
 
 class RemoteKind(IntEnum):
-    """What an active message between stores of two machines is. The first four open a connection,
+    """What a message between stores of two machines is. The first four open a connection, over TCP,
     in this order.
     """
 
@@ -504,9 +504,9 @@ class RemoteKind(IntEnum):
     HELLO = 1
     # The server's nonce.
     CHALLENGE = 2
-    # The client proves that it knows the secret.
+    # The client's proof, and its UCX worker's address.
     PROOF = 3
-    # The server's answer, with its own proof.
+    # The server's answer: its proof and its address, or why not.
     WELCOME = 4
     # Bytes for the other side's data area: daemon_segment [`runs`] follow in the header.
     DATA = 5

@@ -105,7 +105,7 @@ package nkv_abi_pkg;
   // First word of each message between stores of two machines: 'NVKR'.
   localparam int unsigned RemoteMagic = 1380669006;
   // Version of all that the two share. Both refuse another.
-  localparam int unsigned RemoteVersion = 1;
+  localparam int unsigned RemoteVersion = 2;
   // [runs] Most runs of bytes that one message carries.
   localparam int unsigned RemoteMaxRuns = 64;
   // [messages] How far a message may be ahead of the first one that has not landed yet.
@@ -436,16 +436,16 @@ package nkv_abi_pkg;
     StoreEventDamaged = 8'd3
   } store_event_e;
 
-  // What an active message between stores of two machines is. The first four open a connection, in
-  // this order.
+  // What a message between stores of two machines is. The first four open a connection, over TCP,
+  // in this order.
   typedef enum logic [31:0] {
     // The client's first: its nonce.
     RemoteKindHello = 32'd1,
     // The server's nonce.
     RemoteKindChallenge = 32'd2,
-    // The client proves that it knows the secret.
+    // The client's proof, and its UCX worker's address.
     RemoteKindProof = 32'd3,
-    // The server's answer, with its own proof.
+    // The server's answer: its proof and its address, or why not.
     RemoteKindWelcome = 32'd4,
     // Bytes for the other side's data area: daemon_segment [`runs`] follow in the header.
     RemoteKindData = 32'd5,
