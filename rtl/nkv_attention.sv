@@ -22,6 +22,10 @@ module nkv_attention
   input  logic [511:0]  command_i,
   output logic          done_o,             // For one cycle.
   output outcome_t      outcome_o,
+  output logic          results_left_o,     // With done_o: results are still to be written by writer 0,
+  output results_t      results_o,          // so many bursts,
+  output logic          results_busy_o,     // while the next command may begin,
+  input  logic          results_wait_i,     // whose results must wait.
 
   // The page list.
   output logic          load_o,
@@ -37,6 +41,7 @@ module nkv_attention
   // Passes over pages: those in sight, or those that come as visits.
   output logic          pass_start_o,       // Of pages in sight.
   output logic          pass_clear_o,       // Before each pass but the first.
+  output logic          abandon_o,          // No pass, and nothing that was read for one, counts any more.
   output pass_setup_t   pass_o,
   output logic          visits_o,           // The pass goes to visits,
   output logic          visit_valid_o,
@@ -57,7 +62,7 @@ module nkv_attention
   input  logic          beat_valid_i,
   output logic          beat_ready_o,
   input  read_beat_t    beat_i,
-  output logic           [1:0] write_valid_o,
+  output logic           [1:0] write_valid_o,   // 0: ATTEND's, 1: TOPK's.
   input  logic           [1:0] write_ready_i,
   output write_request_t [1:0] write_o
 );
@@ -67,6 +72,7 @@ module nkv_attention
   wire is_tail = !is_topk && attend.mode == AttendModeTail;
   wire searches = is_topk || is_tail;       // nkv_topk goes over the pages.
   wire clears = clear_i || start_i;
+  logic go, go_q;                           // What the command needs to begin is here.
 
   // ---- Clocks of the units that a command does not always need ----
   logic input_clk, topk_clk, attend_clk, exact_clk;
@@ -96,18 +102,25 @@ module nkv_attention
   nkv_idle_clock u_attend_clock (
     .clk_i,
     .rst_ni,
-    .busy_i((busy_i && !is_topk) || clear_i),
+    .busy_i((busy_i && !is_topk) || results_busy_o || clear_i),
     .clk_o (attend_clk)
+  );
+  logic result_clk, set_aside;
+  nkv_idle_clock u_result_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i(set_aside || results_busy_o || clear_i),
+    .clk_o (result_clk)
   );
   nkv_idle_clock u_exact_clock (
     .clk_i,
     .rst_ni,
-    .busy_i((busy_i && !(searches && no_rows)) || clear_i),
+    .busy_i((busy_i && !(searches && no_rows)) || results_busy_o || clear_i),
     .clk_o (exact_clk)
   );
 
   // ---- Query and page list: fields for them stand at the same places in both commands ----
-  logic        goes_on;
+  logic        goes_on, begun_q, query_ready_q, listed, attend_idle;
   verdict_t    input_verdict;
   exponent_t   query_exponent[Rows];
   logic [31:0] indexer_weight[Rows];
@@ -131,6 +144,7 @@ module nkv_attention
     .query_dtype_i   (attend.query_dtype),
     .weighted_i      (is_topk && topk.mode == SelectIndexer),
     .weights_i       (topk.weights),
+    .listed_o        (listed),
     .done_o          (input_done),
     .verdict_o       (input_verdict),
     .query_exponent_o(query_exponent),
@@ -151,6 +165,32 @@ module nkv_attention
     .poisoned_i
   );
   assign goes_on = input_done && input_verdict.status == StatusOk;
+
+  // ATTEND DENSE asks for pages while its query rows come; if they are no good, that was for nothing. The
+  // command before may still have values to add. What ATTEND needs of its command until then is kept.
+  wire refused = input_done && !goes_on;
+  assign go = (goes_on || query_ready_q || (listed && !searches)) && attend_idle && !begun_q &&
+      !refused;
+  assign abandon_o = refused && begun_q;
+  attend_command_t attend_q;
+  exponent_t       value_exponent_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      {begun_q, query_ready_q, go_q} <= '0;
+    end else if (clears) begin
+      {begun_q, query_ready_q, go_q} <= '0;
+    end else begin
+      if (goes_on) query_ready_q <= 1'b1;
+      if (go) begun_q <= 1'b1;
+      go_q <= go;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (go) begin
+      attend_q <= attend;
+      value_exponent_q <= value_exponent_i;
+    end
+  end
 
   // ---- Where bursts of arrays go: those of key rows that are values too, to both users at once ----
   wire is_array = beat_valid_i && beat_i.tag.sink == SinkArray;
@@ -181,7 +221,7 @@ module nkv_attention
   weight_t     weight[Rows];
   shift_t      shift[Rows];
   units_t      units[Rows];
-  logic        raise_valid, sums_ready, sums_idle, sum_read, acc_valid;
+  logic        raise_valid, sums_ready, sums_idle, sum_read, sum_read_ready, acc_valid;
   logic [5:0]  raise[Rows];
   row_index_t  sum_row;
   logic [$clog2(Channels)-1:0] sum_channel;
@@ -214,13 +254,15 @@ module nkv_attention
     .value_last_word_i   (value_last_word),
     .value_ready_o       (sums_ready),
     .value_idle_o        (sums_idle),
-    .value_clear_i       (start_i),
+    .value_clear_i       (go),
+    .value_swap_i        (set_aside),
     .value_raise_valid_i (raise_valid),
     .value_raise_i       (raise),
     .value_weight_i      (weight),
     .value_shift_i       (shift),
     .value_units_i       (units),
     .value_read_valid_i  (sum_read),
+    .value_read_ready_o  (sum_read_ready),
     .value_read_row_i    (sum_row),
     .value_read_channel_i(sum_channel),
     .value_acc_valid_o   (acc_valid),
@@ -242,7 +284,7 @@ module nkv_attention
   nkv_key_scores u_scores (
     .clk_i            (exact_clk),
     .rst_ni,
-    .clear_i          (clears),
+    .clear_i          (clears || abandon_o),
     .key_exponent_i,
     .head_dim_i       (dim_t'(attend.head_dim)),
     .page_valid_i     (is_topk ? topk_page_valid : attend_page_valid),
@@ -272,7 +314,7 @@ module nkv_attention
   );
 
   // ---- ATTEND ----
-  logic           attended, attend_start, attend_body_ready;
+  logic           attended, attend_results_left, attend_start, attend_body_ready;
   logic           topk_start, topk_body_ready;
   logic           scans;                    // Bodies are those of a plane scan.
   pass_setup_t    attend_pass, topk_pass;
@@ -291,14 +333,22 @@ module nkv_attention
   nkv_attend u_attend (
     .clk_i           (attend_clk),
     .rst_ni,
-    .clear_i         (clears),
-    .start_i         (goes_on && !is_topk),
-    .command_i       (attend),
+    .clear_i         (clear_i || go || abandon_o),
+    .result_clk_i    (result_clk),
+    .result_clear_i  (clear_i),
+    .start_i         (go_q && !is_topk),
+    .query_ready_i   (query_ready_q),
+    .command_i       (attend_q),
+    .value_exponent_i(value_exponent_q),
     .query_exponent_i(query_exponent),
     .key_exponent_i,
-    .value_exponent_i,
+    .idle_o          (attend_idle),
     .done_o          (attended),
     .outcome_o       (attend_outcome),
+    .results_left_o  (attend_results_left),
+    .results_o,
+    .results_busy_o,
+    .results_wait_i,
     .pass_start_o    (attend_start),
     .pass_o          (attend_pass),
     .pass_i,
@@ -347,7 +397,9 @@ module nkv_attention
     .raise_o         (raise),
     .sums_ready_i    (sums_ready),
     .sums_idle_i     (sums_idle),
+    .set_aside_o     (set_aside),
     .read_valid_o    (sum_read),
+    .read_ready_i    (sum_read_ready),
     .read_row_o      (sum_row),
     .read_channel_o  (sum_channel),
     .acc_valid_i     (acc_valid),
@@ -368,7 +420,7 @@ module nkv_attention
     .query_row_i     (query_row),
     .query_word_i    (query_word),
     .query_i         (query),
-    .start_i         (goes_on && searches),
+    .start_i         (go_q && searches),
     .command_i       (topk),
     .tail_i          (is_tail),
     .value_dim_i     (attend.value_dim),
@@ -436,8 +488,8 @@ module nkv_attention
   assign pass_o = searches ? topk_pass : attend_pass;
   assign body_ready_o = is_topk || scans ? topk_body_ready : attend_body_ready;
 
-  wire refused = input_done && !goes_on;
   assign done_o = refused || attended || (ranked && is_topk);
+  assign results_left_o = attended && attend_results_left;
   always_comb begin
     outcome_o = is_topk ? topk_outcome : attend_outcome;
     if (refused) outcome_o = '{verdict: input_verdict, default: '0};

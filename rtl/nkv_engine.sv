@@ -1,12 +1,16 @@
-// One engine: takes a checked command at a time, reads pages through its own reorder buffer, writes
-// results, and gives an outcome once memory has them all.
+// One engine: takes a command at a time, reads pages through its own reorder buffer, writes results, and
+// gives an outcome once memory has them all.
 //
 //   command --> command_check --> maintenance | append | move | attention
 //                                     |  page_list, page_pass
 //                                     `--> reader, writer --> AXI
 //
-// A command that makes no progress for `WatchdogCycles` ends with INTERNAL, and the engine takes no
-// other until it is cleared: whatever memory does, nothing hangs.
+// While the results of an ATTEND are written it already takes the next command: outcomes keep the order of
+// commands, and each command writes in its own window. A command that must not overtake those results is
+// for others to hold back.
+//
+// If there is no progress for `WatchdogCycles`, what is under way ends with INTERNAL, and the engine takes
+// no other command until it is cleared: whatever memory does, nothing hangs.
 
 module nkv_engine
   import nkv_abi_pkg::*;
@@ -21,11 +25,12 @@ module nkv_engine
   input  logic            clear_i,        // CONTROL.RESET
 
   input  logic            command_valid_i,
-  output logic            command_ready_o,
+  output logic            command_ready_o,  // The command before has ended, or but for its results.
   input  engine_command_t command_i,
-  output logic            outcome_valid_o,
+  output logic            outcome_valid_o,  // In the order of commands.
   input  logic            outcome_ready_i,
   output outcome_t        outcome_o,
+  output results_t        results_o,        // What the command before is still to write.
   output logic            fatal_o,
 
   output logic            ar_valid_o,
@@ -40,41 +45,59 @@ module nkv_engine
   input  axi_b_t          b_i
 );
 
-  typedef enum logic [2:0] {
-    StIdle,
-    StCheck,
-    StDispatch,
-    StRun,
-    StFlush,    // Until memory has all writes.
-    StOutcome
-  } state_e;
-
-  state_e          state_q;
-  engine_command_t command_q;
-  outcome_t        outcome_q;
-  logic            fatal_q;
+  // ---- The command ----
+  logic            busy, check, dispatch, done, trails, progress;
+  logic            results_left, results_busy, results_written, writer_idle;
+  engine_command_t command;
+  domain_t         trailing_domain;
   verdict_t        verdict;
-  wire opcode_e    opcode = opcode_e'(command_q.command[7:0]);
+  outcome_t        done_outcome;
+  results_t        results;
+  wire opcode_e    opcode = opcode_e'(command.command[7:0]);
   wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
   wire is_append = opcode == OpcodeAppend;
   wire is_move = opcode inside {OpcodeCopy, OpcodeRead, OpcodeGather};
   wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
-  wire             dispatch = state_q == StDispatch && verdict.status == StatusOk;
 
-  assign command_ready_o = state_q == StIdle && !fatal_q;
-  assign outcome_valid_o = state_q == StOutcome;
-  assign outcome_o = outcome_q;
-  assign fatal_o = fatal_q;
+  nkv_command_order #(
+    .WatchdogCycles(WatchdogCycles)
+  ) u_order (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .command_valid_i,
+    .command_ready_o,
+    .command_i,
+    .outcome_valid_o,
+    .outcome_ready_i,
+    .outcome_o,
+    .results_o,
+    .fatal_o,
+    .command_o        (command),
+    .busy_o           (busy),
+    .check_o          (check),
+    .verdict_i        (verdict),
+    .runs_i           (is_maintenance || is_append || is_move || is_scan),
+    .dispatch_o       (dispatch),
+    .done_i           (done),
+    .done_outcome_i   (done_outcome),
+    .results_left_i   (results_left),
+    .results_i        (results),
+    .writes_done_i    (writer_idle),
+    .trails_o         (trails),
+    .trailing_domain_o(trailing_domain),
+    .results_done_i   (!results_busy && results_written),
+    .progress_i       (progress)
+  );
 
   nkv_command_check u_check (
     .clk_i,
-    .valid_i  (state_q == StCheck),
-    .command_i(command_q),
+    .valid_i  (check),
+    .command_i(command),
     .verdict_o(verdict)
   );
 
   // ---- Page list and passes, whoever uses them ----
-  wire          busy = state_q != StIdle;
   logic         loaded, poisoned;
   page_entry_t  entry;
   pass_report_t report;
@@ -96,7 +119,7 @@ module nkv_engine
     .rst_ni,
     .clear_i,
     .start_i       (dispatch && is_maintenance),
-    .command_i     (pages_command_t'(command_q.command)),
+    .command_i     (pages_command_t'(command.command)),
     .done_o        (maintained),
     .outcome_o     (maintenance_outcome),
     .load_o        (maintenance_load),
@@ -111,7 +134,7 @@ module nkv_engine
   // ---- APPEND ----
   logic           appended, append_load, append_beat_ready;
   logic           append_request_valid, append_request_ready;
-  logic           append_write_valid, append_write_ready, writer_idle;
+  logic           append_write_valid, append_write_ready;
   outcome_t       append_outcome;
   list_load_t     append_list;
   page_index_t    append_page;
@@ -131,8 +154,8 @@ module nkv_engine
     .rst_ni,
     .clear_i,
     .start_i        (dispatch && is_append),
-    .command_i      (append_command_t'(command_q.command)),
-    .domain_i       (command_q.domain),
+    .command_i      (append_command_t'(command.command)),
+    .domain_i       (command.domain),
     .done_o         (appended),
     .outcome_o      (append_outcome),
     .load_o         (append_load),
@@ -180,8 +203,8 @@ module nkv_engine
     .rst_ni,
     .clear_i,
     .start_i        (dispatch && is_move),
-    .command_i      (command_q.command),
-    .window_bytes_i (command_q.domain.window_bytes),
+    .command_i      (command.command),
+    .window_bytes_i (command.domain.window_bytes),
     .done_o         (moved),
     .outcome_o      (move_outcome),
     .load_o         (move_load),
@@ -218,7 +241,8 @@ module nkv_engine
   );
 
   // ---- TOPK and ATTEND ----
-  logic          attention_done, attention_load, attention_start, attention_clear, visits_given;
+  logic          attention_done, attention_load, attention_start, attention_clear, visits_given,
+                 attention_abandon;
   logic          refining, given_valid, given_end, attention_body_ready, attention_beat_ready;
   outcome_t      attention_outcome;
   list_load_t    attention_list;
@@ -240,9 +264,13 @@ module nkv_engine
     .clear_i,
     .busy_i          (busy && is_scan),
     .start_i         (dispatch && is_scan),
-    .command_i       (command_q.command),
+    .command_i       (command.command),
     .done_o          (attention_done),
     .outcome_o       (attention_outcome),
+    .results_left_o  (results_left),
+    .results_o       (results),
+    .results_wait_i  (trails),
+    .results_busy_o  (results_busy),
     .load_o          (attention_load),
     .list_o          (attention_list),
     .loaded_i        (loaded),
@@ -254,6 +282,7 @@ module nkv_engine
     .entry_i         (entry),
     .pass_start_o    (attention_start),
     .pass_clear_o    (attention_clear),
+    .abandon_o       (attention_abandon),
     .pass_o          (attention_pass),
     .visits_o        (visits_given),
     .visit_valid_o   (given_valid),
@@ -315,7 +344,7 @@ module nkv_engine
   nkv_visible_pages u_visits (
     .clk_i,
     .rst_ni,
-    .clear_i,
+    .clear_i      (clear_i || attention_abandon),
     .start_i      (maintenance_start || move_start || attention_start),
     .tokens_i     (pass.tokens),
     .window_i     (pass.window),
@@ -336,8 +365,8 @@ module nkv_engine
   nkv_page_pass u_pass (
     .clk_i,
     .rst_ni,
-    .clear_i        (clear_i || dispatch || move_clear || attention_clear),
-    .domain_i       (command_q.domain),
+    .clear_i        (clear_i || dispatch || move_clear || attention_clear || attention_abandon),
+    .domain_i       (command.domain),
     .demand_i       (pass.demand),
     .plan_i         (pass.plan),
     .erase_i        (pass.erase),
@@ -372,12 +401,15 @@ module nkv_engine
   nkv_engine_memory #(
     .Readers(6),
     .Writers(5),
+    .Trailing(5'b00010),
     .Client(Client)
   ) u_memory (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .domain_i     (command_q.domain),
+    .forget_reads_i(attention_abandon),
+    .domain_i     (command.domain),
+    .trailing_domain_i(trailing_domain),
     .read_valid_i ({move_request_valid, append_request_valid, attention_request_valid,
                     pass_request_valid, list_request_valid}),
     .read_ready_o ({move_request_ready, append_request_ready, attention_request_ready,
@@ -390,6 +422,7 @@ module nkv_engine
     .write_ready_o({move_write_ready, append_write_ready, attention_write_ready, erase_ready}),
     .write_i      ({move_write, append_write, attention_write, erase_write}),
     .writes_done_o(writer_idle),
+    .trailing_done_o(results_written),
     .ar_valid_o,
     .ar_ready_i,
     .ar_o,
@@ -412,65 +445,14 @@ module nkv_engine
     endcase
   end
 
-  // ---- The command ----
-  localparam int unsigned WatchdogBits = $clog2(WatchdogCycles) + 1;
-  logic [WatchdogBits-1:0] idle_cycles_q;
-  wire waits = state_q inside {StRun, StFlush};
-  wire progress = r_valid_i || b_valid_i || beat_valid;
-  wire stuck = idle_cycles_q == WatchdogBits'(WatchdogCycles);
-
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      state_q <= StIdle;
-      command_q <= '0;
-      outcome_q <= '0;
-      fatal_q <= 1'b0;
-      idle_cycles_q <= '0;
-    end else if (clear_i) begin
-      state_q <= StIdle;
-      fatal_q <= 1'b0;
-    end else begin
-      idle_cycles_q <= waits && !progress ? idle_cycles_q + 1'b1 : '0;
-      unique case (state_q)
-        StIdle: begin
-          command_q <= command_i;
-          if (command_valid_i && command_ready_o) state_q <= StCheck;
-        end
-        StCheck: state_q <= StDispatch;
-        StDispatch: begin
-          outcome_q <= '0;
-          outcome_q.verdict <= verdict;
-          state_q <= dispatch && (is_maintenance || is_append || is_move || is_scan) ? StRun : StOutcome;
-        end
-        StRun: begin
-          if (maintained) begin
-            outcome_q <= maintenance_outcome;
-            state_q <= StFlush;
-          end
-          if (appended) begin
-            outcome_q <= append_outcome;
-            state_q <= StFlush;
-          end
-          if (moved) begin
-            outcome_q <= move_outcome;
-            state_q <= StFlush;
-          end
-          if (attention_done) begin
-            outcome_q <= attention_outcome;
-            state_q <= StFlush;
-          end
-        end
-        StFlush: if (writer_idle) state_q <= StOutcome;
-        StOutcome: if (outcome_ready_i) state_q <= StIdle;
-        default: state_q <= StIdle;
-      endcase
-      if (waits && stuck) begin
-        state_q <= StOutcome;
-        fatal_q <= 1'b1;
-        outcome_q <= '0;
-        outcome_q.verdict.status <= StatusInternal;
-      end
-    end
+  // ---- The end of a command ----
+  assign progress = r_valid_i || b_valid_i || beat_valid;
+  assign done = maintained || appended || moved || attention_done;
+  always_comb begin
+    done_outcome = attention_outcome;
+    if (maintained) done_outcome = maintenance_outcome;
+    if (appended) done_outcome = append_outcome;
+    if (moved) done_outcome = move_outcome;
   end
 
 endmodule

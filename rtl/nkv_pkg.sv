@@ -149,6 +149,9 @@ package nkv_pkg;
     verdict_t    verdict;
   } outcome_t;
 
+  // Bursts of a command's results that are still to be written.
+  typedef logic [7:0] results_t;
+
   // ---- Pages --------------------------------------------------------------------------------
   // Bit t: token t of a page.
   typedef logic [PageTokens-1:0] token_mask_t;

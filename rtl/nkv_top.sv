@@ -79,6 +79,7 @@ module nkv_top
   logic            command_valid, command_ready, outcome_valid, outcome_ready;
   engine_command_t command;
   outcome_t        outcome;
+  results_t        results;
 
   csr_access_t csr, registers;
   logic reset, fatal, hotness_known;
@@ -102,7 +103,9 @@ module nkv_top
       r_valid: r_valid[0],
       w_valid: w_valid[0],
       w_ready: w_ready[0],
-      b_valid: b_valid[0]
+      w_trails: w[0].id[0],
+      b_valid: b_valid[0],
+      b_trails: b.id[0]
   };
 
   nkv_front #(
@@ -142,6 +145,7 @@ module nkv_top
     .outcome_valid_i(outcome_valid),
     .outcome_ready_o(outcome_ready),
     .outcome_i      (outcome),
+    .results_i      (results),
     .events_i       (engine_events)
   );
 
@@ -158,6 +162,7 @@ module nkv_top
     .outcome_valid_o(outcome_valid),
     .outcome_ready_i(outcome_ready),
     .outcome_o      (outcome),
+    .results_o      (results),
     .fatal_o        (fatal),
     .ar_valid_o     (ar_valid[0]),
     .ar_ready_i     (ar_ready[0]),

@@ -5,8 +5,11 @@
 //   bursts --> key_scores --> attend_logits --> attend_values <-- bursts
 //        midpoints --> tail_rest --^                 `--> attend_result --> writes
 //
-// Begins when the query rows and the page list are on chip. A page that fails ends the command with
-// its verdict once the pass is over; nothing is written then.
+// Begins when the page list is on chip; DENSE asks for pages while query rows still come. A page that fails
+// ends the command with its verdict once the pass is over; nothing is written then. Else the command is
+// done with, but for its results, as soon as all scores have become logits: the next command may begin, up
+// to its start here, which waits until the last values have been added. Then the sums are set aside, and
+// outputs are made of them and written.
 
 module nkv_attend
   import nkv_abi_pkg::*;
@@ -21,14 +24,22 @@ module nkv_attend
   input  logic            clk_i,
   input  logic            rst_ni,
   input  logic            clear_i,          // Before each command.
+  input  logic            result_clk_i,     // Runs while results are written, too.
+  input  logic            result_clear_i,   // CONTROL.RESET
 
   input  logic            start_i,
-  input  attend_command_t command_i,        // Checked; held until done, as all that follows.
-  input  exponent_t       query_exponent_i[Rows],
-  input  exponent_t       key_exponent_i,   // Ek
-  input  exponent_t       value_exponent_i, // Ev
-  output logic            done_o,           // For one cycle.
+  input  logic            query_ready_i,    // The query rows are here.
+  input  attend_command_t command_i,        // Checked; held while not idle_o.
+  input  exponent_t       value_exponent_i, // Ev; so is this.
+  input  exponent_t       query_exponent_i[Rows],  // From query_ready_i on held until done.
+  input  exponent_t       key_exponent_i,   // Ek; held until done.
+  output logic            idle_o,
+  output logic            done_o,           // For one cycle: all but the results is done with.
   output outcome_t        outcome_o,
+  output logic            results_left_o,   // With done_o: there are results,
+  output results_t        results_o,        // of so many bursts,
+  output logic            results_busy_o,   // and until then they have not all been handed on.
+  input  logic            results_wait_i,   // Those of the command before have not all been written.
 
   output logic            pass_start_o,
   output pass_setup_t     pass_o,
@@ -86,7 +97,9 @@ module nkv_attend
   output logic [5:0]      raise_o[Rows],
   input  logic            sums_ready_i,
   input  logic            sums_idle_i,
+  output logic            set_aside_o,      // The sums are complete, and the results' from now on.
   output logic            read_valid_o,
+  input  logic            read_ready_i,
   output row_index_t      read_row_o,
   output logic [$clog2(Channels)-1:0] read_channel_o,
   input  logic            acc_valid_i,
@@ -100,16 +113,15 @@ module nkv_attend
 
   typedef enum logic [2:0] {
     StIdle,
-    StSetup,     // The logits' scale.
     StStart,     // TAIL: until there are midpoints, whose logits tables then give.
     StPass,
-    StValues,    // Until the last page's values have been added.
-    StResult,
-    StWrite
+    StScores,    // Until all logits are there, and the results of the command before have been written.
+    StFailed,    // Until what was asked for has been used up.
+    StSums       // Until the last page's values have been added.
   } state_e;
 
   state_e       state_q;
-  logic         setup_done, written, searched_q;
+  logic         setup_done, searched_q, scaled_q;
   outcome_t     search_q;
   logit_scale_t scale;
 
@@ -123,6 +135,12 @@ module nkv_attend
     .done_o        (setup_done),
     .scale_o       (scale)
   );
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) scaled_q <= 1'b0;
+    else if (clear_i || start_i) scaled_q <= 1'b0;
+    else if (setup_done) scaled_q <= 1'b1;
+  end
 
   // ---- Pages go to the scorer, to the logits and to the values, in order ----
   logic       to_scores_valid, to_scores_ready, to_logits_valid, to_logits_ready;
@@ -181,15 +199,15 @@ module nkv_attend
     .used_o     (unused_values_used)
   );
 
-  assign page_valid_o = to_scores_valid;
-  assign to_scores_ready = page_ready_i;
+  assign page_valid_o = to_scores_valid && query_ready_i;
+  assign to_scores_ready = page_ready_i && query_ready_i;
   assign page_form_o = to_scores.k_form;
   assign page_dtype_o = to_scores.dtype;
   assign page_rows_o = is_tail ? to_scores.tokens : '1;
 
   // ---- What is not read ----
   logic tables_started_q;
-  wire starts_tables = state_q == StStart && is_tail && midpoints_any_i;
+  wire starts_tables = state_q == StStart && is_tail && midpoints_any_i && scaled_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) tables_started_q <= 1'b0;
     else if (clear_i) tables_started_q <= 1'b0;
@@ -204,18 +222,12 @@ module nkv_attend
   logic [$clog2(TailAnswers):0] rests;
   rest_weight_t [Rows-1:0] rest;
 
-  logic rest_clk, result_clk;
+  logic rest_clk;
   nkv_idle_clock u_rest_clock (
     .clk_i,
     .rst_ni,
     .busy_i(is_tail || clear_i),
     .clk_o (rest_clk)
-  );
-  nkv_idle_clock u_result_clock (
-    .clk_i,
-    .rst_ni,
-    .busy_i(state_q inside {StResult, StWrite} || clear_i),
-    .clk_o (result_clk)
   );
 
   nkv_tail_rest #(
@@ -270,7 +282,7 @@ module nkv_attend
     .other_valid_o   (table_logit_valid),
     .other_phase_o   (table_logit_phase),
     .other_logit_o   (table_logit),
-    .page_valid_i    (to_logits_valid),
+    .page_valid_i    (to_logits_valid && scaled_q),
     .page_ready_o    (to_logits_ready),
     .page_scored_i   (!is_tail || to_logits.tokens != '0),
     .page_visible_i  (to_logits.tokens & ~to_logits.nonfinite),
@@ -355,11 +367,21 @@ module nkv_attend
     .idle_o             (values_idle)
   );
 
+  wire [31:0] output_bytes = (32'(command_i.group) * 32'(command_i.value_dim)) <<
+      (command_i.flags[AttendFlagOutputBf16] ? 1 : 2);
+  assign results_o = results_t'(bursts_of(output_bytes)) +
+      results_t'(2 * bursts_of(32'(command_i.group) * 4));
+
+  logic result_busy, pages_done;
+  assign idle_o = state_q == StIdle;
+  assign set_aside_o = state_q == StSums && pages_done;
+  assign results_busy_o = state_q == StSums || result_busy;
+
   nkv_attend_result u_result (
-    .clk_i           (result_clk),
+    .clk_i           (result_clk_i),
     .rst_ni,
-    .clear_i,
-    .start_i         (state_q == StResult),
+    .clear_i         (result_clear_i),
+    .start_i         (set_aside_o),
     .address_i       (command_i.result),
     .rows_i          (group_t'(command_i.group)),
     .value_dim_i     (dim_t'(command_i.value_dim)),
@@ -367,9 +389,10 @@ module nkv_attend
     .base2_i         (command_i.flags[AttendFlagLseBase2]),
     .value_exponent_i,
     .reference_i     (reference_q),
+    .busy_o          (result_busy),
     .z_i,
-    .done_o          (written),
     .read_valid_o,
+    .read_ready_i,
     .read_row_o,
     .read_channel_o,
     .acc_valid_i,
@@ -410,17 +433,18 @@ module nkv_attend
       erase: 1'b0
   };
 
-  wire passed = is_tail ? searched_q : pass_i.done;
+  wire passed = is_tail ? searched_q : pass_i.done && query_ready_i;
   wire failed = is_tail ? search_q.verdict.status != StatusOk : pass_i.failed;
   wire tables_under_way = tables_started_q && !tables_built_o;
-  wire pages_done = !tables_under_way && !to_scores_valid && !to_logits_valid && !to_values_valid && !ready_page_q &&
-      logits_idle && values_idle;
+  wire scored = scaled_q && !tables_under_way && !to_scores_valid && !to_logits_valid && logits_idle;
+  assign pages_done = scored && !to_values_valid && !ready_page_q && values_idle;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StIdle;
       done_o <= 1'b0;
       outcome_o <= '0;
+      results_left_o <= 1'b0;
       searched_q <= 1'b0;
       search_q <= '0;
     end else if (clear_i) begin
@@ -434,37 +458,39 @@ module nkv_attend
         search_q <= search_outcome_i;
       end
       unique case (state_q)
-        StIdle: if (start_i) state_q <= StSetup;
-        StSetup: if (setup_done) state_q <= StStart;
-        StStart: if (!is_tail || midpoints_any_i || searched_q) state_q <= StPass;
-        StPass: if (passed) state_q <= StValues;
-        StValues: begin
-          if (pages_done) begin
-            outcome_o <= '0;
-            state_q <= failed ? StIdle : StResult;
-            done_o <= failed;
-            if (is_tail) begin
-              outcome_o <= search_q;
-              if (!failed) outcome_o.count <= 32'(command_i.group);
-            end else if (failed) begin
+        StIdle: if (start_i) state_q <= StStart;
+        StStart: if (!is_tail || (midpoints_any_i && scaled_q) || searched_q) state_q <= StPass;
+        StPass: begin
+          if (passed) begin
+            state_q <= failed ? StFailed : StScores;
+            outcome_o <= is_tail ? search_q : '0;
+            if (!failed) outcome_o.count <= 32'(command_i.group);
+            if (!is_tail && failed) begin
               outcome_o.verdict <= '{
                   status: pass_i.failure.status,
                   detail: 64'(pass_i.failure.index)
               };
-            end else begin
-              outcome_o.count <= 32'(command_i.group);
+            end else if (!is_tail) begin
               outcome_o.stream_bursts <= pass_i.bursts;
               outcome_o.flags[CompletionFlagNonfinite] <= pass_i.nonfinite;
             end
           end
         end
-        StResult: state_q <= StWrite;
-        StWrite: begin
-          if (written) begin
-            state_q <= StIdle;
+        StScores: begin
+          if (scored && !results_wait_i && !result_busy) begin
+            state_q <= StSums;
             done_o <= 1'b1;
+            results_left_o <= 1'b1;
           end
         end
+        StFailed: begin
+          if (pages_done) begin
+            state_q <= StIdle;
+            done_o <= 1'b1;
+            results_left_o <= 1'b0;
+          end
+        end
+        StSums: if (pages_done) state_q <= StIdle;
         default: state_q <= StIdle;
       endcase
     end

@@ -1,5 +1,6 @@
 // Writes what ATTEND returns: O [rows][value_dim] as binary32 or bf16, then LSE and bound [rows] as
 // binary32, each part from a burst boundary on (ARITHMETIC.md 4.1). The bound of an exact result is 0.
+// Keeps what it needs of the command, so that the next one may begin; the sums are set aside for it.
 
 module nkv_attend_result
   import nkv_abi_pkg::*;
@@ -11,9 +12,9 @@ module nkv_attend_result
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
-  input  logic                   clear_i,
+  input  logic                   clear_i,           // CONTROL.RESET
 
-  input  logic                   start_i,           // Sums stand; all that follows is held.
+  input  logic                   start_i,           // While not busy_o. The sums are there from now on.
   input  logic [63:0]            address_i,         // Of the result in the window.
   input  group_t                 rows_i,
   input  dim_t                   value_dim_i,
@@ -21,10 +22,11 @@ module nkv_attend_result
   input  logic                   base2_i,
   input  exponent_t              value_exponent_i,  // Ev
   input  reference_t             reference_i[Rows], // M
-  input  sum_t                   z_i[Rows],
-  output logic                   done_o,            // For one cycle: everything has been handed on.
+  output logic                   busy_o,            // Until everything has been handed on.
 
+  input  sum_t                   z_i[Rows],         // Held while busy_o, as the sums are.
   output logic                   read_valid_o,      // Of acc.
+  input  logic                   read_ready_i,
   output row_index_t             read_row_o,
   output logic [ChannelBits-1:0] read_channel_o,
   input  logic                   acc_valid_i,
@@ -45,7 +47,26 @@ module nkv_attend_result
 
   state_e     state_q;
   row_index_t row_q;
-  wire last_row = group_t'(row_q) + 1'b1 == rows_i;
+  logic       sums_done_q;
+  group_t     rows_q;
+  dim_t       value_dim_q;
+  logic       bf16_q, base2_q;
+  exponent_t  value_exponent_q;
+  reference_t reference_q[Rows];
+  wire last_row = group_t'(row_q) + 1'b1 == rows_q;
+  // A log-sum-exp that was begun before a reset comes to its end.
+  assign busy_o = state_q != StIdle || !sums_done_q;
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) begin
+      rows_q <= rows_i;
+      value_dim_q <= value_dim_i;
+      bf16_q <= bf16_i;
+      base2_q <= base2_i;
+      value_exponent_q <= value_exponent_i;
+      reference_q <= reference_i;
+    end
+  end
 
   // ---- Sums are read a few at a time, so that no quotient ever waits for memory ----
   localparam int unsigned Queue = 64;  // Words that may be on their way to memory.
@@ -53,10 +74,10 @@ module nkv_attend_result
   logic [ChannelBits-1:0] channel_q;
   logic                   reading_q;
   logic [CountBits-1:0]   in_flight_q, queued_used;
-  wire last_channel = dim_t'(channel_q) + 1'b1 == value_dim_i;
-  wire read = reading_q && in_flight_q + queued_used < CountBits'(Queue);
+  wire last_channel = dim_t'(channel_q) + 1'b1 == value_dim_q;
+  wire read = read_valid_o && read_ready_i;
 
-  assign read_valid_o = read;
+  assign read_valid_o = reading_q && in_flight_q + queued_used < CountBits'(Queue);
   assign read_row_o = row_q;
   assign read_channel_o = channel_q;
 
@@ -91,8 +112,8 @@ module nkv_attend_result
   ) u_quotients (
     .clk_i,
     .rst_ni,
-    .value_exponent_i,
-    .bf16_i,
+    .value_exponent_i(value_exponent_q),
+    .bf16_i  (bf16_q),
     .valid_i (acc_valid_i),
     .tag_i   (asked.last),
     .acc_i,
@@ -103,7 +124,7 @@ module nkv_attend_result
   );
 
   // ---- Log-sum-exps, meanwhile ----
-  logic        sum_start_q, sum_done, sums_done_q;
+  logic        sum_start_q, sum_done;
   row_index_t  sum_row_q;
   logic [31:0] sum;
   logic [31:0] sum_q[Rows];
@@ -111,19 +132,23 @@ module nkv_attend_result
     .clk_i,
     .rst_ni,
     .start_i    (sum_start_q),
-    .base2_i,
-    .reference_i(reference_i[sum_row_q]),
+    .base2_i    (base2_q),
+    .reference_i(reference_q[sum_row_q]),
     .z_i        (z_i[sum_row_q]),
     .done_o     (sum_done),
     .result_o   (sum)
   );
-  wire last_sum = group_t'(sum_row_q) + 1'b1 == rows_i;
+  wire last_sum = group_t'(sum_row_q) + 1'b1 == rows_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       sum_start_q <= 1'b0;
-      sums_done_q <= 1'b0;
+      sums_done_q <= 1'b1;
       sum_row_q <= '0;
+    end else if (clear_i) begin
+      sum_start_q <= 1'b0;
+      if (sum_done) sums_done_q <= 1'b1;
+      sum_row_q <= row_index_t'(rows_q - 1'b1);
     end else if (start_i) begin
       sum_start_q <= 1'b1;
       sums_done_q <= 1'b0;
@@ -151,8 +176,8 @@ module nkv_attend_result
   always_comb begin
     unique case (state_q)
       StOutputs: begin
-        word_valid = quotient_valid && (!bf16_i || half_q);
-        word = '{last: quotient_last, word: bf16_i ? {quotient[15:0], low_q} : quotient};
+        word_valid = quotient_valid && (!bf16_q || half_q);
+        word = '{last: quotient_last, word: bf16_q ? {quotient[15:0], low_q} : quotient};
       end
       StSums: begin
         word_valid = sums_done_q;
@@ -209,17 +234,14 @@ module nkv_attend_result
       reading_q <= 1'b0;
       in_flight_q <= '0;
       half_q <= 1'b0;
-      done_o <= 1'b0;
     end else if (clear_i) begin
       state_q <= StIdle;
       reading_q <= 1'b0;
       in_flight_q <= '0;
       half_q <= 1'b0;
-      done_o <= 1'b0;
     end else begin
-      done_o <= 1'b0;
       in_flight_q <= in_flight_q + CountBits'(read) - CountBits'(quotient_valid);
-      if (quotient_valid && bf16_i) half_q <= !half_q;
+      if (quotient_valid && bf16_q) half_q <= !half_q;
       if (read) begin
         channel_q <= last_channel ? '0 : channel_q + 1'b1;
         if (last_channel) row_q <= last_row ? '0 : row_q + 1'b1;
@@ -227,6 +249,9 @@ module nkv_attend_result
       end
       unique case (state_q)
         StIdle: begin
+          // Quotients that were on their way at a reset have come meanwhile.
+          in_flight_q <= '0;
+          half_q <= 1'b0;
           row_q <= '0;
           channel_q <= '0;
           if (start_i) begin
@@ -241,12 +266,7 @@ module nkv_attend_result
             if (last_row) state_q <= state_q == StSums ? StBounds : StDrain;
           end
         end
-        StDrain: begin
-          if (!queued_valid && packer_idle) begin
-            state_q <= StIdle;
-            done_o <= 1'b1;
-          end
-        end
+        StDrain: if (!queued_valid && packer_idle) state_q <= StIdle;
         default: state_q <= StIdle;
       endcase
     end

@@ -1,6 +1,6 @@
 // What all logits of a command share: ARITHMETIC.md sections 3.1 and 3.3. Takes the scale and the
 // soft cap as binary32 patterns, and Ek; done_o is high for one cycle, up to 58 cycles after
-// start_i, and scale_o stands from then until the next start.
+// start_i, 7 without a soft cap, and scale_o stands from then until the next start.
 
 module nkv_logit_setup
   import nkv_exact_pkg::*;
@@ -9,7 +9,7 @@ module nkv_logit_setup
   input  logic         clk_i,
   input  logic         rst_ni,
 
-  input  logic         start_i,         // While idle; the rest is held until done_o.
+  input  logic         start_i,         // What was begun before is forgotten. The rest is held until done_o.
   input  logic [31:0]  scale_i,         // Finite, not zero.
   input  logic [31:0]  soft_cap_i,      // Finite, not negative.
   input  exponent_t    key_exponent_i,  // Ek
@@ -85,15 +85,15 @@ module nkv_logit_setup
       shifts_q <= '0;
       done_o <= 1'b0;
     end else begin
-      done_o <= state_q == TakeCap;
+      done_o <= state_q == TakeCap && !start_i;
       unique case (state_q)
-        Idle: if (start_i) state_q <= MultiplyScale;
+        Idle: ;
         MultiplyScale: state_q <= TakeScale;
         TakeScale: state_q <= MultiplyCap;
         MultiplyCap: begin
           state_q <= ShiftCap;
           // From 48 on nothing is left; a cap that overflows needs no shift.
-          if (cap_exponent >= exponent_t'(CapPower)) shifts_q <= '0;
+          if (!has_cap || cap_exponent >= exponent_t'(CapPower)) shifts_q <= '0;
           else shifts_q <= cap_distance > 8'd48 ? 6'd48 : 6'(cap_distance);
         end
         ShiftCap: begin
@@ -103,6 +103,7 @@ module nkv_logit_setup
         TakeCap: state_q <= Idle;
         default: state_q <= Idle;
       endcase
+      if (start_i) state_q <= MultiplyScale;
     end
   end
 

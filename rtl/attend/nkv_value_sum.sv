@@ -8,8 +8,11 @@
 //
 // A raise by d (z and acc >>= d, per row) and a clear wait for the words before them and then pass
 // over all words, a raise shifting by 4 or by 1 in each pass; nothing is taken meanwhile: 8 cycles
-// and at most 18 passes. Sums are read while idle, 3 cycles after read_valid_i. After reset they
-// are noise until a clear.
+// and at most 18 passes.
+//
+// There are two sets of sums. One grows; the other is read, in cycles in which the first does not write,
+// 3 cycles after the read was taken. A swap lets them change places. After reset both are noise until
+// a clear, which is for the set that grows.
 
 module nkv_value_sum
   import nkv_pkg::*;
@@ -26,6 +29,7 @@ module nkv_value_sum
   output logic                   idle_o,
 
   input  logic                   clear_i,           // Taken with ready_o, instead of a word.
+  input  logic                   swap_i,            // While idle_o.
   input  logic                   raise_valid_i,     // Taken with ready_o, instead of a word.
   input  logic [5:0]             raise_i[Rows],
 
@@ -37,12 +41,13 @@ module nkv_value_sum
   output factor_t                factor_o[Rows],
   input  product_t               product_i[Products],
 
-  input  logic                   read_valid_i,      // Only while idle_o.
+  input  logic                   read_valid_i,
+  output logic                   read_ready_o,
   input  row_index_t             read_row_i,
   input  logic [ChannelBits-1:0] read_channel_i,
   output logic                   acc_valid_o,
   output sum_t                   acc_o,
-  output sum_t                   z_o[Rows]          // While idle_o.
+  output sum_t                   z_o[Rows]          // Of the set that is read.
 );
 
   localparam int unsigned LaneBits = $clog2(ExactLanes);
@@ -188,20 +193,31 @@ module nkv_value_sum
 
   // ---- Sums -------------------------------------------------------------------------------------
   // One cycle reads, shifts, adds and writes, so that the same word may come in every cycle.
-  logic writes;
-  word_index_t place, read_word_q;
+  typedef struct packed {
+    logic        bank;
+    word_index_t word;
+  } place_t;
+  logic writes, bank_q;  // Where the set that grows stands.
+  word_index_t read_word_q;
+  place_t place;
   kept_t old[Products];
 
   assign writes = valid_q[Latency-1] || state_q == Pass;
 
   always_comb begin
-    if (state_q == Pass) place = pass_word_q;
-    else place = valid_q[Latency-1] ? index_q[Latency-1] : read_word_q;
+    if (state_q == Pass) place = '{bank: bank_q, word: pass_word_q};
+    else if (valid_q[Latency-1]) place = '{bank: bank_q, word: index_q[Latency-1]};
+    else place = '{bank: !bank_q, word: read_word_q};
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) bank_q <= 1'b0;
+    else if (swap_i) bank_q <= !bank_q;
   end
 
   for (genvar row = 0; row < Rows; row++) begin : gen_row
     for (genvar lane = 0; lane < ExactLanes; lane++) begin : gen_lane
-      (* ram_style = "distributed" *) kept_t cells[RowWords];
+      (* ram_style = "distributed" *) kept_t cells[2*RowWords];
       assign old[row*ExactLanes+lane] = cells[place];
       // The term first: as the carry's plain operand it leaves the shift to the LUT of the sum.
       always_ff @(posedge clk_i) begin
@@ -213,17 +229,20 @@ module nkv_value_sum
     end
   end
 
-  sum_t z_q[Rows];
+  sum_t z_q[Rows], read_z_q[Rows];
 
   always_ff @(posedge clk_i) begin
-    if (take && word_index_i == '0) begin
+    if (swap_i) begin
+      z_q <= read_z_q;
+      read_z_q <= z_q;
+    end else if (take && word_index_i == '0) begin
       for (int unsigned i = 0; i < Rows; i++) z_q[i] <= z_q[i] + sum_t'(units_i[i]);
     end else if (state_q == Pass && pass_word_q == '0) begin
       for (int unsigned i = 0; i < Rows; i++) z_q[i] <= stepped(z_q[i], step_q[i]);
     end
   end
 
-  assign z_o = z_q;
+  assign z_o = read_z_q;
 
   // ---- Read-out: sixteen of the places, then the one --------------------------------------------
   localparam int unsigned Halves = 2 * Rows;
@@ -232,8 +251,12 @@ module nkv_value_sum
   logic [LaneBits-2:0] read_lane_q;
   kept_t selected_q[Halves];
 
+  // What is taken now reads in the next cycle, in which nothing may write.
+  assign read_ready_o = ready_o && !valid_q[Latency-2];
+  wire reads = read_valid_i && read_ready_o;
+
   always_ff @(posedge clk_i) begin
-    if (read_valid_i) begin
+    if (reads) begin
       read_word_q <= word_index_t'(read_channel_i >> LaneBits);
       read_half_q <= {read_row_i, read_channel_i[LaneBits-1]};
       read_lane_q <= read_channel_i[LaneBits-2:0];
@@ -247,7 +270,7 @@ module nkv_value_sum
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) read_valid_q <= '0;
-    else read_valid_q <= {read_valid_q[1:0], read_valid_i};
+    else read_valid_q <= {read_valid_q[1:0], reads};
   end
 
   assign acc_valid_o = read_valid_q[2];

@@ -1,6 +1,6 @@
-// What TOPK and ATTEND read before anything else: the query rows, which it broadcasts as integers, the
-// page list, and for INDEXER the rows' weights. Rows and weights that are not finite end the command:
-// BAD_QUERY, detail = the first such row.
+// What TOPK and ATTEND read before anything else: the page list and, at the same time, the query rows,
+// which it broadcasts as integers; then for INDEXER the rows' weights. Rows and weights that are not
+// finite end the command: BAD_QUERY, detail = the first such row.
 
 module nkv_scan_input
   import nkv_abi_pkg::*;
@@ -20,6 +20,7 @@ module nkv_scan_input
   input  dtype_e        query_dtype_i,
   input  logic          weighted_i,       // INDEXER
   input  logic [63:0]   weights_i,
+  output logic          listed_o,         // The page list is there and good; query rows may still come.
   output logic          done_o,           // For one cycle.
   output verdict_t      verdict_o,
   output exponent_t     query_exponent_o[Rows],
@@ -47,7 +48,6 @@ module nkv_scan_input
     StIdle,
     StAsk,
     StQuery,
-    StLoad,
     StLoading,
     StAskWeights,
     StWeights
@@ -129,7 +129,8 @@ module nkv_scan_input
     end
   end
 
-  assign load_o = state_q == StLoad;
+  assign load_o = start_i;
+  assign listed_o = state_q != StIdle && loaded_i && !poisoned_i;
   assign list_o = '{
       address: page_list_i,
       entries: (PageIndexBits + 1)'((tokens_i + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens))
@@ -156,15 +157,17 @@ module nkv_scan_input
         StAsk: if (request_ready_i) state_q <= StQuery;
         StQuery: begin
           if (decoded) begin
-            state_q <= bad || poison_q ? StIdle : StLoad;
-            done_o <= bad || poison_q;
+            state_q <= StLoading;
             if (bad) verdict_o <= '{status: StatusBadQuery, detail: 64'(bad_row)};
             if (poison_q) verdict_o <= '{status: StatusPoison, detail: '0};
           end
         end
-        StLoad: state_q <= StLoading;
+        // A command ends only when all that it asked for has come.
         StLoading: begin
-          if (loaded_i) begin
+          if (loaded_i && verdict_o.status != StatusOk) begin
+            state_q <= StIdle;
+            done_o <= 1'b1;
+          end else if (loaded_i) begin
             state_q <= weighted_i && !poisoned_i ? StAskWeights : StIdle;
             done_o <= !weighted_i || poisoned_i;
             if (poisoned_i) verdict_o <= '{status: StatusPoison, detail: '0};

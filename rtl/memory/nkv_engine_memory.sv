@@ -1,17 +1,21 @@
 // An engine's way to memory: readers and writers by rank, the lowest first; every address guarded by
-// the window of the command; reads given back in order.
+// the window of its command; reads given back in order. Writers in `Trailing` write for the command
+// before the one that runs.
 
 module nkv_engine_memory
   import nkv_pkg::*;
 #(
   parameter int unsigned Readers = 4,
   parameter int unsigned Writers = 3,
+  parameter logic [Writers-1:0] Trailing = '0,
   parameter logic [2:0] Client = '0       // Upper bits of the ids.
 ) (
   input  logic           clk_i,
   input  logic           rst_ni,
   input  logic           clear_i,
+  input  logic           forget_reads_i,  // What was asked for is not given any more.
   input  domain_t        domain_i,
+  input  domain_t        trailing_domain_i,
 
   input  logic           [Readers-1:0] read_valid_i,
   output logic           [Readers-1:0] read_ready_o,
@@ -23,7 +27,8 @@ module nkv_engine_memory
   input  logic           [Writers-1:0] write_valid_i,
   output logic           [Writers-1:0] write_ready_o,
   input  write_request_t [Writers-1:0] write_i,
-  output logic           writes_done_o,   // Memory has all that was accepted.
+  output logic           writes_done_o,   // Memory has all that was accepted of the command that runs,
+  output logic           trailing_done_o, // and of the one before it.
 
   output logic           ar_valid_o,
   input  logic           ar_ready_i,
@@ -39,6 +44,7 @@ module nkv_engine_memory
 
   read_request_t  request;
   write_request_t write;
+  logic     trails;
   logic     request_ready, write_ready, read_inside, write_inside, unused_r_ready;
   address_t read_address, write_address;
 
@@ -51,8 +57,14 @@ module nkv_engine_memory
       for (int j = 0; j < i; j++) if (read_valid_i[j]) read_ready_o[i] = 1'b0;
     end
     write = write_i[0];
+    trails = Trailing[0];
     write_ready_o = '0;
-    for (int i = int'(Writers) - 1; i >= 0; i--) if (write_valid_i[i]) write = write_i[i];
+    for (int i = int'(Writers) - 1; i >= 0; i--) begin
+      if (write_valid_i[i]) begin
+        write = write_i[i];
+        trails = Trailing[i];
+      end
+    end
     for (int i = 0; i < int'(Writers); i++) begin
       write_ready_o[i] = write_ready;
       for (int j = 0; j < i; j++) if (write_valid_i[j]) write_ready_o[i] = 1'b0;
@@ -72,7 +84,7 @@ module nkv_engine_memory
   ) u_reader (
     .clk_i,
     .rst_ni,
-    .clear_i,
+    .clear_i        (clear_i || forget_reads_i),
     .request_valid_i(read_valid_i != '0),
     .request_ready_o(request_ready),
     .request_i      (request),
@@ -90,7 +102,7 @@ module nkv_engine_memory
   );
 
   nkv_window_guard u_write_guard (
-    .domain_i,
+    .domain_i (trails ? trailing_domain_i : domain_i),
     .offset_i (write.address),
     .bursts_i (burst_count_t'(1)),
     .inside_o (write_inside),
@@ -106,9 +118,11 @@ module nkv_engine_memory
     .request_valid_i(write_valid_i != '0),
     .request_ready_o(write_ready),
     .request_i      (write),
+    .trailing_i     (trails),
     .inside_i       (write_inside),
     .address_i      (write_address),
     .idle_o         (writes_done_o),
+    .trailing_idle_o(trailing_done_o),
     .w_valid_o,
     .w_ready_i,
     .w_o,

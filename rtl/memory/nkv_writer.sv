@@ -1,5 +1,6 @@
-// Writes of an engine, one burst each, and whether memory has them all. At most 63 wait for memory's
-// answer. A burst outside the window is dropped; commands are checked before they write.
+// Writes of an engine, one burst each, and whether memory has them all: those of the command that runs,
+// and those that trail from the command before it. At most 63 of either wait for memory's answer. A burst
+// outside the window is dropped; commands are checked before they write.
 
 module nkv_writer
   import nkv_pkg::*;
@@ -13,9 +14,11 @@ module nkv_writer
   input  logic           request_valid_i,
   output logic           request_ready_o,
   input  write_request_t request_i,
+  input  logic           trailing_i,    // It is one of those that trail.
   input  logic           inside_i,      // Guarded: it lies in the window,
   input  address_t       address_i,     // here.
-  output logic           idle_o,        // Memory has all that was accepted.
+  output logic           idle_o,        // Memory has all that was accepted, of those that do not trail,
+  output logic           trailing_idle_o,  // and of those that do.
 
   output logic           w_valid_o,
   input  logic           w_ready_i,
@@ -24,30 +27,31 @@ module nkv_writer
   input  axi_b_t         b_i
 );
 
-  logic           full_q;
+  logic           full_q, trailing_q;
   write_request_t request_q;
   address_t       address_q;
   logic [1:0]     epoch_q;
-  logic [5:0]     unanswered_q;
+  logic [1:0][5:0] unanswered_q;        // [1]: of those that trail.
 
-  wire axi_id_t id = axi_id_t'({Client, epoch_q, 7'b0});
   wire sent = w_valid_o && w_ready_i;
-  wire answered = b_valid_i && b_i.id == id;
+  wire answered = b_valid_i && b_i.id[AxiIdBits-1:1] == {Client, epoch_q, 6'b0};
 
-  assign w_valid_o = full_q && unanswered_q != '1;
+  assign w_valid_o = full_q && unanswered_q[trailing_q] != '1;
   assign w_o = '{
-      id: id,
+      id: axi_id_t'({Client, epoch_q, 6'b0, trailing_q}),
       addr: address_q,
       strb: request_q.strobes,
       poison: 1'b0,
       data: request_q.data
   };
   assign request_ready_o = !full_q || sent;
-  assign idle_o = !full_q && unanswered_q == '0;
+  assign idle_o = !(full_q && !trailing_q) && unanswered_q[0] == '0;
+  assign trailing_idle_o = !(full_q && trailing_q) && unanswered_q[1] == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       full_q <= 1'b0;
+      trailing_q <= 1'b0;
       request_q <= '0;
       address_q <= '0;
       epoch_q <= '0;
@@ -60,11 +64,15 @@ module nkv_writer
       if (request_ready_o) begin
         full_q <= request_valid_i && inside_i;
         if (request_valid_i) begin
+          trailing_q <= trailing_i;
           request_q <= request_i;
           address_q <= address_i;
         end
       end
-      unanswered_q <= unanswered_q + 6'(sent) - 6'(answered);
+      for (int unsigned i = 0; i < 2; i++) begin
+        unanswered_q[i] <= unanswered_q[i] + 6'(sent && trailing_q == 1'(i)) -
+            6'(answered && b_i.id[0] == 1'(i));
+      end
     end
   end
 

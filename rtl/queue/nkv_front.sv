@@ -52,6 +52,7 @@ module nkv_front
   input  logic            outcome_valid_i,
   output logic            outcome_ready_o,
   input  outcome_t        outcome_i,
+  input  results_t        results_i,
   input  port_events_t    events_i           // Of the engine's memory port.
 );
 
@@ -150,6 +151,7 @@ module nkv_front
     .outcome_valid_i,
     .outcome_ready_o,
     .outcome_i,
+    .results_i,
     .events_i,
     .posted_valid_o (posted_valid),
     .posted_queue_o (posted_queue),

@@ -45,7 +45,9 @@ package nkv_queue_pkg;
     logic       r_valid;
     logic       w_valid;
     logic       w_ready;
+    logic       w_trails;         // The write is one of the command before the one that runs.
     logic       b_valid;
+    logic       b_trails;         // So was the write that is answered.
   } port_events_t;
 
   // What happened there since a command started. Each cycle is of one kind at the most.

@@ -12,6 +12,9 @@
 //
 // One queue a cycle is looked at: a choice stands when every queue was looked at since the last start,
 // and the one whose command ended last once more (`again_o`), with its new tag.
+//
+// A command that trails, while the next may start, has ended here: what it will write is known. Its
+// queue takes part in the choice, so that no other gets ahead of its share.
 
 module nkv_queue_turns
   import nkv_queue_pkg::*;
@@ -30,7 +33,7 @@ module nkv_queue_turns
   output queue_t              queue_o,
   input  logic                start_i,   // Its command starts.
 
-  // The command that started last has ended, before the next starts.
+  // The command that started last has ended, or trails from now on, before the next starts.
   input  logic                end_i,
   input  logic [3:0]          weight_i,  // Of its queue.
   input  logic [CostBits-1:0] cost_i

@@ -3,8 +3,10 @@
 //   SQ ring --> fetch --> turns --> the command in the engine --> post --> CQ ring
 //
 // Commands of a queue run in order, one at a time; queues take weighted turns. While one runs, the
-// next of each queue is fetched, and the completion of the one before is written. A queue that is
-// disabled lets its command in flight end and forgets what was fetched; `reset_i` forgets everything.
+// next of each queue is fetched, and the completion of the one before is written. An engine that is ready
+// again before it gave an outcome only has results to write: that command trails, and another queue's may
+// start. A queue that is disabled lets its command in flight end and forgets what was fetched; `reset_i`
+// forgets everything.
 //
 // A NOP on an idle device starts 16 + 16 cycles, and what memory takes, after its doorbell at the most.
 
@@ -38,9 +40,10 @@ module nkv_queues
   output logic               command_valid_o,
   input  logic               command_ready_i,
   output engine_command_t    command_o,
-  input  logic               outcome_valid_i,  // Of the command that was taken last.
+  input  logic               outcome_valid_i,  // In the order of commands.
   output logic               outcome_ready_o,
   input  outcome_t           outcome_i,
+  input  results_t           results_i,        // With command_ready_i: what a command that trails writes.
   input  port_events_t       events_i,         // Of the engine's memory port.
 
   output logic               posted_valid_o,   // Memory has a completion
@@ -58,7 +61,9 @@ module nkv_queues
   } state_e;
 
   state_e   state_q;
-  started_t started_q;
+  started_t started_q, trailing_q;
+  logic     trails_q;     // A command trails,
+  logic     trail_ends_q; // and its completion waits to be written.
   outcome_t outcome_q;
   engine_command_t command_q;
   queue_t   look_q;       // Each cycle another queue is looked at in turn,
@@ -68,7 +73,8 @@ module nkv_queues
 
   wire queue_t look = again ? started_q.queue_index : look_q;
   wire in_flight = state_q != StIdle;
-  wire look_in_flight = in_flight && started_q.queue_index == look;
+  wire look_runs = in_flight && started_q.queue_index == look;
+  wire look_in_flight = look_runs || (trails_q && trailing_q.queue_index == look);
 
   logic         restart, asked, fetched, poisoned, room, posting, chosen_valid, post_ready;
   logic [MaxQueues-1:0] live;
@@ -77,10 +83,14 @@ module nkv_queues
   queue_setup_t look_setup, chosen_setup;
   ring_count_t  sq_head;
   completion_place_t place;
-  activity_t    activity;
+  activity_t    activity, trailing_activity;
 
-  wire start = state_q == StIdle && chosen_valid && live[chosen];
+  // A queue's commands keep their order, also if one trails.
+  wire start = state_q == StIdle && chosen_valid && live[chosen] && !trail_ends_q &&
+      !(trails_q && trailing_q.queue_index == chosen);
+  wire trail = state_q == StRun && command_ready_i && !outcome_valid_i && !trails_q;
   wire ends = state_q == StEnd && post_ready && ended_ready_i;
+  wire trail_ends = trail_ends_q && post_ready && ended_ready_i;
 
   nkv_queue_setup u_setup (
     .clk_i,
@@ -126,7 +136,12 @@ module nkv_queues
 
   // The command's own two bursts in the rings count too, so that nothing is free.
   localparam int unsigned CostBits = 26;
-  wire [32:0] moved = 33'(activity.read_bursts) + 33'(activity.written_bursts) + 33'd2;
+  assign ended_o = trail_ends_q
+      ? '{started: trailing_q, outcome: outcome_q, activity: trailing_activity}
+      : '{started: started_q, outcome: outcome_q, activity: activity};
+  assign ended_valid_o = ends || trail_ends;
+  wire [32:0] moved = 33'(activity.read_bursts) + 33'(activity.written_bursts) +
+      (state_q == StRun ? 33'(results_i) : 33'd0) + 33'd2;
   wire [CostBits-1:0] cost = moved[32:CostBits] == '0 ? moved[CostBits-1:0] : '1;
 
   nkv_queue_turns #(
@@ -136,12 +151,12 @@ module nkv_queues
     .rst_ni,
     .reset_i,
     .look_i     (look),
-    .ready_i    (fetched && room && live[look] && !look_in_flight),
+    .ready_i    (fetched && room && live[look] && !look_runs),
     .again_o    (again),
     .valid_o    (chosen_valid),
     .queue_o    (chosen),
     .start_i    (start),
-    .end_i      (ends),
+    .end_i      (ends || trail),
     .weight_i   (registers_i.weight[started_q.queue_index].share),
     .cost_i     (cost)
   );
@@ -151,12 +166,12 @@ module nkv_queues
     .rst_ni,
     .start_i   (start),
     .run_i     (state_q inside {StOffer, StRun}),
+    .trail_i   (trail),
+    .trails_i  (trails_q && !trail_ends_q),
     .events_i,
-    .activity_o(activity)
+    .activity_o(activity),
+    .trailing_o(trailing_activity)
   );
-
-  assign ended_o = '{started: started_q, outcome: outcome_q, activity: activity};
-  assign ended_valid_o = ends;
 
   nkv_queue_post #(
     .Client(Client)
@@ -175,7 +190,7 @@ module nkv_queues
     .start_queue_i(chosen),
     .start_setup_i(chosen_setup),
     .place_o      (place),
-    .ended_valid_i(ends),
+    .ended_valid_i(ended_valid_o),
     .ended_ready_o(post_ready),
     .ended_i      (ended_o),
     .w_valid_o,
@@ -189,25 +204,39 @@ module nkv_queues
 
   assign command_valid_o = state_q == StOffer;
   assign command_o = command_q;
-  assign outcome_ready_o = state_q == StRun;
+  assign outcome_ready_o = (state_q == StRun || trails_q) && state_q != StEnd && !trail_ends_q && !start;
+  wire outcome_taken = outcome_valid_i && outcome_ready_o;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       look_q <= '0;
       state_q <= StIdle;
+      trails_q <= 1'b0;
+      trail_ends_q <= 1'b0;
       epoch_q <= '0;
     end else if (reset_i) begin
       state_q <= StIdle;
+      trails_q <= 1'b0;
+      trail_ends_q <= 1'b0;
       epoch_q <= epoch_q + 2'd1;
     end else begin
       if (!again) look_q <= look_q + 1'b1;
       unique case (state_q)
         StIdle: if (start) state_q <= poisoned ? StEnd : StOffer;
         StOffer: if (command_ready_i) state_q <= StRun;
-        StRun: if (outcome_valid_i) state_q <= StEnd;
+        StRun: begin
+          if (outcome_taken && !trails_q) state_q <= StEnd;
+          else if (trail) state_q <= StIdle;
+        end
         StEnd: if (ends) state_q <= StIdle;
         default: state_q <= StIdle;
       endcase
+      if (trail) trails_q <= 1'b1;
+      if (outcome_taken && trails_q) trail_ends_q <= 1'b1;
+      if (trail_ends) begin
+        trails_q <= 1'b0;
+        trail_ends_q <= 1'b0;
+      end
     end
   end
 
@@ -225,7 +254,8 @@ module nkv_queues
       outcome_q <= '0;
       outcome_q.verdict.status <= StatusPoison;  // Unless the engine runs it.
     end
-    if (state_q == StRun && outcome_valid_i) outcome_q <= outcome_i;
+    if (outcome_taken) outcome_q <= outcome_i;
+    if (trail) trailing_q <= started_q;
   end
 
 endmodule

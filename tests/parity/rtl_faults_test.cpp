@@ -1,6 +1,11 @@
 // What the engine says when memory fails it: poison is told with the page that it hit, a read that
 // is never answered ends the command, and nothing hangs.
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "device_pair.hpp"
 #include "support/kv_data.hpp"
@@ -117,6 +122,133 @@ TEST_F(RtlFaultsTest, AResetBringsADeviceBack) {
   nkv_completion done{};
   ASSERT_EQ(queue->poll(std::span(&done, 1)), 1U);
   EXPECT_EQ(done.status, NKV_STATUS_OK) << describe(done);
+}
+
+/// An ATTEND and, behind it in another queue, a second command: as the first one's results are
+/// written, the second runs.
+class RtlTwoCommandsTest : public RtlFaultsTest {
+ protected:
+  RtlTwoCommandsTest() {
+    expected_ = model_.run(attend_);
+    const std::span<std::byte> allocated = model_.allocated();
+    results_.assign(allocated.begin(), allocated.end());
+    std::ranges::fill(result(model_.window()), std::byte{0});
+  }
+
+  struct Done {
+    nkv_completion first{};
+    nkv_completion second{};
+    bool has_second = false;
+  };
+
+  std::span<std::byte> result(std::span<std::byte> window) {
+    return window.subspan(attend_.result, model_.allocated().size() - attend_.result);
+  }
+
+  void start(const std::string& fault) {
+    for (auto& queue : queues_) queue.reset();
+    engine_ = std::make_unique<BenchDevice>("rtl:?memory=4MiB&latency=20" + fault);
+    open(2);
+  }
+
+  void open(unsigned first_index) {
+    std::ranges::copy(model_.allocated(), engine_->window().begin());
+    Queue::Options options;
+    options.window_base = kWindowBase;
+    options.window_bytes = engine_->window().size();
+    for (unsigned i = 0; i < 2; ++i) {
+      options.index = first_index + i;
+      options.rings_at = kRingsAt + i * Queue::ring_bytes(options.ring_entries);
+      queues_.at(i).reset();
+      ASSERT_EQ(Queue::open(&engine_->device(), options, &queues_.at(i)), Status::kOk);
+    }
+  }
+
+  template <typename Second>
+  void submit(const Second& second) {
+    std::uint16_t tag = 0;
+    ASSERT_EQ(queues_[0]->submit(attend_, &tag), Status::kOk);
+    ASSERT_EQ(queues_[1]->submit(second, &tag), Status::kOk);
+    for (const auto& queue : queues_) queue->ring();
+  }
+
+  /// A device that failed meanwhile may not have taken the second command.
+  Done finish() {
+    Done done;
+    EXPECT_EQ(queues_[0]->wait(std::chrono::seconds(60)), Status::kOk);
+    EXPECT_EQ(queues_[0]->poll(std::span(&done.first, 1)), 1U);
+    const bool failed = done.first.status == NKV_STATUS_INTERNAL;
+    const Status status = queues_[1]->wait(std::chrono::seconds(failed ? 1 : 60));
+    done.has_second = queues_[1]->poll(std::span(&done.second, 1)) == 1;
+    EXPECT_TRUE(done.has_second || (failed && status != Status::kOk));
+    return done;
+  }
+
+  void expect_results() {
+    const std::span<std::byte> found = result(engine_->window());
+    EXPECT_TRUE(std::ranges::equal(found, std::span(results_).last(found.size())));
+  }
+
+  static constexpr std::uint64_t kRingsAt = 1 << 19;
+  nkv_completion expected_{};
+  std::vector<std::byte> results_;
+  std::unique_ptr<BenchDevice> engine_;
+  std::array<std::unique_ptr<Queue>, 2> queues_;
+};
+
+TEST_F(RtlTwoCommandsTest, PoisonIsToldOfTheCommandThatReadIt) {
+  start("&poison=" + std::to_string(place_of(NKV_PAGE_ARRAY_V_SUM)));
+  submit(scrub_);
+  const Done done = finish();
+  EXPECT_EQ(describe(done.first), describe(expected_));
+  expect_results();
+  expect_poison(done.second);
+}
+
+TEST_F(RtlTwoCommandsTest, BothEndWhenMemoryDoesNotAnswer) {
+  unsigned of_the_second = 0;
+  for (const unsigned drop : {40U, 84U, 100U}) {
+    start("&drop_read=" + std::to_string(drop));
+    submit(attend_);
+    const Done done = finish();
+    if (done.first.status == NKV_STATUS_OK) {
+      EXPECT_EQ(describe(done.first), describe(expected_)) << drop;
+      expect_results();
+      of_the_second += done.second.status == NKV_STATUS_INTERNAL;
+    } else {
+      EXPECT_EQ(done.first.status, NKV_STATUS_INTERNAL) << drop;
+      EXPECT_TRUE(!done.has_second || done.second.status == NKV_STATUS_INTERNAL) << drop;
+    }
+    Device& device = engine_->device();
+    device.write_csr(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+    EXPECT_EQ(device.read_csr(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
+    open(4);
+    submit(scrub_);
+    const Done again = finish();
+    EXPECT_EQ(describe(again.first), describe(expected_)) << drop;
+    EXPECT_EQ(again.second.status, NKV_STATUS_OK) << drop;
+    expect_results();
+  }
+  EXPECT_GT(of_the_second, 0U);
+}
+
+TEST_F(RtlTwoCommandsTest, AResetInAnyCycleForgetsBoth) {
+  start("");
+  Device& device = engine_->device();
+  for (unsigned after = 20; after < 1600; after += 41) {
+    open(2);
+    submit(attend_);
+    const std::uint64_t begin = device.read_csr(NKV_REG_TICK_COUNT);
+    while (device.read_csr(NKV_REG_TICK_COUNT) < begin + after) {
+    }
+    device.write_csr(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+    open(2);
+    submit(scrub_);
+    const Done done = finish();
+    EXPECT_EQ(describe(done.first), describe(expected_)) << after;
+    EXPECT_EQ(done.second.status, NKV_STATUS_OK) << after;
+    expect_results();
+  }
 }
 
 }  // namespace

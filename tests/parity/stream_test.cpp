@@ -1,16 +1,14 @@
 // Streams of random commands on a device that promises the model's bits: after each command the
 // same completion and the same bytes in all of memory, results of ATTEND included.
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <array>
+#include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <map>
-#include <random>
+#include <memory>
 #include <span>
 
-#include "sequences.hpp"
-#include "support/elements.hpp"
+#include "command_stream.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -32,349 +30,6 @@ std::vector<std::string> exact_uris() {
 #endif
   return uris;
 }
-
-/// A command as bytes, with a name to print.
-struct StreamCommand {
-  /// Where a page goes.
-  struct Place {
-    std::uint64_t address = 0;
-    std::uint32_t bytes = 0;
-  };
-
-  std::string name;
-  nkv_attend_command bytes{};
-  std::vector<Place> places;  ///< COPY: may have lost what they held, but for pages that are done.
-
-  template <typename Command>
-  void set(const Command& command) {
-    static_assert(sizeof(Command) == sizeof(bytes));
-    std::memcpy(&bytes, &command, sizeof(bytes));
-  }
-};
-
-class Stream {
- public:
-  Stream(DevicePair& pair, std::uint64_t number) : pair_(pair), random_(case_random(number)) {}
-
-  /// Pages for the commands that follow; false if these rows could not be appended.
-  bool append() {
-    constexpr Content kContents[] = {Content::kNormal, Content::kSpecials, Content::kZeros,
-                                     Content::kEqual, Content::kWild};
-    shape_ = small_shape(random_() % 4 != 0);
-    const std::uint32_t pages = random_() % 12 == 0 ? pick(random_, 16, 40) : pick(random_, 1, 6);
-    pair_.clear();
-    list_ = append_to_both(pair_, shape_, pages, kContents[pick(random_, 0, 4)], random_);
-    if (list_.completion.status != NKV_STATUS_OK) return false;
-    if (random_() % 3 == 0) mix_in_other_forms();
-    return true;
-  }
-
-  StreamCommand next() {
-    switch (pick(random_, 0, 11)) {
-      case 0:
-        return random_() % 2 == 0 ? scrub() : malformed_append();
-      case 10:
-        return copy();
-      case 11:
-        return random_() % 2 == 0 ? read() : gather();
-      case 1:
-      case 2:
-      case 3:
-      case 4:
-        return attend();
-      case 5:
-        return indexer();
-      default:
-        return topk();
-    }
-  }
-
-  [[nodiscard]] std::string name() const { return shape_.name(); }
-
- private:
-  static constexpr std::uint16_t kMostChannels = 128;
-  static constexpr std::uint32_t kMostTopK = 300;
-  static constexpr std::uint32_t kMostRows = 400;
-
-  ListShape small_shape(bool attendable) {
-    ListShape shape = random_shape(random_, attendable);
-    shape.head_dim = std::min(shape.head_dim, kMostChannels);
-    shape.value_dim = std::min(shape.value_dim, kMostChannels);
-    return shape;
-  }
-
-  /// Lets pages of other forms and types alternate with those that are there.
-  void mix_in_other_forms() {
-    ListShape other = random_shape(random_, true);
-    other.head_dim = shape_.head_dim;
-    other.value_dim = shape_.value_dim;
-    if (shape_.v_form == NKV_ROW_FORM_NONE || other.v_form == NKV_ROW_FORM_NONE) {
-      other.v_form = shape_.v_form;
-    }
-    if (other.dtype != NKV_DTYPE_BF16 && other.v_form == NKV_ROW_FORM_DELTA4) {
-      other.v_form = NKV_ROW_FORM_RAW;
-    }
-    const ListOnBoth others =
-        append_to_both(pair_, other, list_.pages(), Content::kNormal, random_);
-    if (others.completion.status != NKV_STATUS_OK) return;
-    std::vector<nkv_page_entry> entries;
-    for (std::uint32_t page = 0; page < list_.pages(); ++page) {
-      for (const std::uint64_t from : {list_.page_list, others.page_list}) {
-        entries.push_back(pair_.model().at<nkv_page_entry>(from)[page]);
-      }
-    }
-    list_.page_list = pair_.store(std::span<const nkv_page_entry>(entries));
-    list_.tokens *= 2;
-  }
-
-  /// One thing wrong, or odd, with an APPEND whose rows fit wherever they are read from.
-  StreamCommand malformed_append() {
-    ListShape shape = small_shape(false);
-    shape.k_form = NKV_ROW_FORM_RAW;
-    if (shape.v_form == NKV_ROW_FORM_DELTA4) shape.v_form = NKV_ROW_FORM_RAW;
-    const std::uint32_t pages = pick(random_, 1, 20);
-    ListOnBoth list;
-    nkv_append_command command =
-        prepare_append(pair_, shape, pages, Content::kNormal, random_, &list);
-    StreamCommand stream{.name = "APPEND malformed", .places = {}};
-    stream.set(command);
-    if (random_() % 2 == 0) {
-      // Neither opcode nor tag.
-      const std::uint32_t bit = pick(random_, 0, 8 * NKV_COMMAND_BYTES - 25);
-      auto* const bytes = reinterpret_cast<unsigned char*>(&stream.bytes);
-      const std::uint32_t at = bit / 8 == 0 ? 1 : bit / 8 + 3;
-      bytes[at] = static_cast<unsigned char>(bytes[at] ^ 1U << bit % 8);
-      return stream;
-    }
-    nkv_page_entry entry{};
-    const std::uint32_t other = pick(random_, 0, pages - 1);
-    const std::uint32_t choices[] = {
-        pair_.model().at<nkv_page_entry>(list.page_list)[other].page + pick(random_, 0, 2) - 1,
-        static_cast<std::uint32_t>(command.keys / NKV_PAGE_GRAIN_BYTES) + pick(random_, 0, 2) - 1,
-        static_cast<std::uint32_t>(random())};
-    entry.page = choices[pick(random_, 0, 2)];
-    const std::uint64_t at = command.page_list + sizeof(entry) * pick(random_, 0, pages - 1);
-    pair_.write(at, std::as_bytes(std::span<const nkv_page_entry>(&entry, 1)));
-    return stream;
-  }
-
-  StreamCommand scrub() {
-    nkv_pages_command command{};
-    command.opcode = NKV_OPCODE_SCRUB;
-    command.source = list_.page_list;
-    command.count = pick(random_, 1, list_.pages());
-    StreamCommand stream{.name = "SCRUB", .places = {}};
-    stream.set(command);
-    return stream;
-  }
-
-  static std::uint32_t stored_bytes(const nkv_page_header& header) {
-    const nkv_page_shape shape{.k_form = header.k_form,
-                               .v_form = header.v_form,
-                               .dtype = header.dtype,
-                               .flags = header.flags,
-                               .head_dim = header.head_dim,
-                               .value_dim = header.value_dim};
-    nkv_page_layout layout{};
-    nkv_lay_out_page(&shape, &layout);
-    return layout.total_bytes;
-  }
-
-  std::uint32_t fresh_page(std::uint32_t bytes) {
-    return static_cast<std::uint32_t>(pair_.allocate(bytes) / NKV_PAGE_GRAIN_BYTES);
-  }
-
-  /// A page like another one, but for one bit.
-  std::uint32_t damaged_page(const nkv_page_entry& entry, std::uint32_t bytes) {
-    const auto* const from =
-        pair_.model().at<std::byte>(std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES);
-    std::vector<std::byte> page(from, from + bytes);
-    page[pick(random_, 0, bytes - 1)] ^= static_cast<std::byte>(1U << random_() % 8);
-    const std::uint32_t place = fresh_page(bytes);
-    pair_.write(std::uint64_t{place} * NKV_PAGE_GRAIN_BYTES, page);
-    return place;
-  }
-
-  /// Some of the list's pages to other places; now and then one of them, or its place, is wrong.
-  StreamCommand copy() {
-    constexpr std::uint32_t kMostPages = 8;
-    nkv_pages_command command{};
-    command.opcode = NKV_OPCODE_COPY;
-    command.count = pick(random_, 1, std::min(list_.pages(), kMostPages));
-    const auto* const listed = pair_.model().at<nkv_page_entry>(list_.page_list);
-    std::vector<nkv_page_entry> sources(listed, listed + command.count);
-    std::vector<nkv_page_entry> destinations(command.count);
-    command.source = pair_.allocate(command.count * sizeof(nkv_page_entry));
-    command.destination = pair_.allocate(command.count * sizeof(nkv_page_entry));
-    StreamCommand stream{.name = "COPY", .places = {}};
-    // A grain before and behind them, in case one is moved by a grain.
-    pair_.allocate(NKV_PAGE_GRAIN_BYTES);
-    for (std::uint32_t page = 0; page < command.count; ++page) {
-      const std::uint64_t address = std::uint64_t{sources[page].page} * NKV_PAGE_GRAIN_BYTES;
-      const std::uint32_t bytes = stored_bytes(*pair_.model().at<nkv_page_header>(address));
-      destinations[page].page = fresh_page(bytes);
-      destinations[page].generation = static_cast<std::uint16_t>(random_());
-      stream.places.push_back(
-          {std::uint64_t{destinations[page].page} * NKV_PAGE_GRAIN_BYTES, bytes});
-    }
-    pair_.allocate(NKV_PAGE_GRAIN_BYTES);
-    const std::uint32_t page = pick(random_, 0, command.count - 1);
-    const std::uint32_t other = pick(random_, 0, command.count - 1);
-    switch (pick(random_, 0, 7)) {
-      case 0:
-      case 1:
-        sources[page].page = damaged_page(sources[page], stream.places[page].bytes);
-        stream.name = "COPY of damage";
-        break;
-      case 2:
-        destinations[page].page =
-            (random_() % 2 == 0 ? sources : destinations)[other].page + pick(random_, 0, 2) - 1;
-        stream.name = "COPY onto pages";
-        break;
-      case 3:
-        (random_() % 2 == 0 ? sources : destinations)[page].page =
-            static_cast<std::uint32_t>(random_());
-        stream.name = "COPY out of the window";
-        break;
-      default:
-        break;
-    }
-    stream.places[page].address = std::uint64_t{destinations[page].page} * NKV_PAGE_GRAIN_BYTES;
-    pair_.write(command.source, std::as_bytes(std::span(sources)));
-    pair_.write(command.destination, std::as_bytes(std::span(destinations)));
-    stream.set(command);
-    return stream;
-  }
-
-  template <typename Command>
-  void set_rows(Command* command) {
-    command->tensor = static_cast<std::uint8_t>(pick(random_, 0, 2));
-    command->page_list = list_.page_list;
-    // Now and then not inside the window.
-    command->result = random_() % 8 == 0
-                          ? pair_.model().window().size() - 64ULL * pick(random_, 0, 20)
-                          : pair_.allocate(std::uint64_t{command->count} * 4 * kMostChannels + 128);
-  }
-
-  /// Exact rows, or midpoints, which a device may not offer.
-  StreamCommand read() {
-    nkv_read_command command{};
-    command.opcode = NKV_OPCODE_READ;
-    command.first = pick(random_, 0, list_.tokens - 1);
-    command.count = pick(random_, 1, std::min(list_.tokens - command.first, kMostRows));
-    set_rows(&command);
-    if (random_() % 8 == 0) command.planes = static_cast<std::uint8_t>(pick(random_, 1, 5));
-    StreamCommand stream{.name = command.planes == 0 ? "READ" : "READ midpoints", .places = {}};
-    stream.set(command);
-    return stream;
-  }
-
-  /// Ids anywhere, in steps, or over and over; now and then beyond the list.
-  StreamCommand gather() {
-    nkv_gather_command command{};
-    command.opcode = NKV_OPCODE_GATHER;
-    command.tokens = list_.tokens;
-    command.count = pick(random_, 1, kMostRows);
-    std::vector<std::uint32_t> ids(command.count);
-    const bool anywhere = random_() % 2 == 0;
-    const std::uint32_t step = pick(random_, 0, 3);
-    std::uint32_t id = pick(random_, 0, list_.tokens - 1);
-    for (std::uint32_t& next : ids) {
-      next = id;
-      id = anywhere ? pick(random_, 0, list_.tokens - 1) : (id + step) % list_.tokens;
-    }
-    if (random_() % 8 == 0) ids[pick(random_, 0, command.count - 1)] += list_.tokens;
-    command.ids = pair_.allocate(4 * ids.size() + 64) + 4ULL * pick(random_, 0, 15);
-    pair_.write(command.ids, std::as_bytes(std::span(ids)));
-    set_rows(&command);
-    StreamCommand stream{.name = "GATHER", .places = {}};
-    stream.set(command);
-    return stream;
-  }
-
-  template <typename Command>
-  void set_scan(Command* command, std::uint8_t query_dtype) {
-    command->head_dim = shape_.head_dim;
-    command->tokens = random_() % 3 == 0 ? list_.tokens : pick(random_, 0, list_.tokens);
-    command->window = random_() % 3 == 0 ? pick(random_, 1, list_.tokens) : 0;
-    command->sinks = static_cast<std::uint8_t>(pick(random_, 0, 80));
-    command->page_list = list_.page_list;
-    command->group = static_cast<std::uint8_t>(pick(random_, 1, 8));
-    command->query_dtype = query_dtype;
-    const Rows queries = random_queries(list_, command->query_dtype, command->group, random_);
-    command->query = store_anywhere(to_bytes(queries.dtype, queries.patterns));
-    command->scale =
-        0.125F * static_cast<float>(pick(random_, 1, 16)) * (random_() % 8 == 0 ? -1 : 1);
-  }
-
-  /// Now and then not at the start of a burst.
-  std::uint64_t store_anywhere(std::span<const std::byte> bytes) {
-    const std::uint64_t skip = random_() % 4 == 0 ? 4ULL * pick(random_, 1, 15) : 0;
-    const std::uint64_t address = pair_.allocate(bytes.size() + 64) + skip;
-    pair_.write(address, bytes);
-    return address;
-  }
-
-  std::uint8_t query_dtype() {
-    constexpr std::uint8_t kTypes[] = {NKV_DTYPE_BF16, NKV_DTYPE_FP16, NKV_DTYPE_FP32};
-    return kTypes[pick(random_, 0, 2)];
-  }
-
-  StreamCommand attend() {
-    nkv_attend_command command{};
-    command.opcode = NKV_OPCODE_ATTEND;
-    set_scan(&command, query_dtype());
-    command.flags = static_cast<std::uint8_t>(random_() & NKV_ATTEND_FLAG_ALL);
-    command.value_dim = shape_.value_dim;
-    command.soft_cap = random_() % 4 == 0 ? 0.5F * static_cast<float>(pick(random_, 1, 40)) : 0.0F;
-    constexpr std::uint16_t kCounts[] = {0, 8, 64, 256};
-    command.top_k = kCounts[pick(random_, 0, 3)];
-    command.mode = random_() % 2 == 0 ? NKV_ATTEND_MODE_TAIL : NKV_ATTEND_MODE_DENSE;
-    command.result = pair_.allocate(std::uint64_t{command.group} * kMostChannels * 4 + 512);
-    StreamCommand stream{.name = "ATTEND mode " + std::to_string(command.mode), .places = {}};
-    stream.set(command);
-    return stream;
-  }
-
-  StreamCommand topk() {
-    nkv_topk_command command{};
-    set_scan(&command, query_dtype());
-    command.planes = static_cast<std::uint8_t>(pick(random_, 0, NKV_KEY_PLANES));
-    command.z = static_cast<std::uint8_t>(random_() % 2 == 0 ? 0 : pick(random_, 1, 100));
-    command.mode = static_cast<std::uint8_t>(pick(random_, 0, 2));
-    return finish_topk(command);
-  }
-
-  /// Of DELTA4 pages a refusal.
-  StreamCommand indexer() {
-    nkv_topk_command command{};
-    set_scan(&command, random_() % 2 == 0 ? std::uint8_t{NKV_DTYPE_FP8_E4M3} : query_dtype());
-    std::normal_distribution<float> normal;
-    const bool wild = random_() % 4 == 0;
-    std::vector<float> weights(command.group);
-    for (float& weight : weights) {
-      weight = wild ? std::bit_cast<float>(static_cast<std::uint32_t>(random_())) : normal(random_);
-    }
-    command.weights = store_anywhere(std::as_bytes(std::span<const float>(weights)));
-    command.mode = NKV_SELECT_INDEXER;
-    return finish_topk(command);
-  }
-
-  StreamCommand finish_topk(nkv_topk_command command) {
-    command.opcode = NKV_OPCODE_TOPK;
-    constexpr std::uint16_t kCounts[] = {1, 7, 64, kMostTopK};
-    command.top_k = kCounts[pick(random_, 0, 3)];
-    command.result = pair_.allocate(std::uint64_t{command.group} * kMostTopK * 8 + 4096);
-    StreamCommand stream{.name = "TOPK mode " + std::to_string(command.mode), .places = {}};
-    stream.set(command);
-    return stream;
-  }
-
-  DevicePair& pair_;
-  Random random_;
-  ListShape shape_;
-  ListOnBoth list_;
-};
 
 /// Where pages were to go that a command did not come to, there may be anything but a page.
 void forget_unfinished(DevicePair& pair, const StreamCommand& command, std::uint32_t done) {
@@ -436,6 +91,92 @@ TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
         "TOPK mode 0", "TOPK mode 1", "TOPK mode 2", "TOPK mode 3", "COPY", "COPY of damage",
         "COPY onto pages", "COPY out of the window", "READ", "GATHER"}) {
     EXPECT_GT(compared[mode], 0U) << mode;
+  }
+}
+
+/// Queues that share the subject, every other one with the second half of memory as its window.
+class ManyQueues {
+ public:
+  static constexpr unsigned kQueues = 8;
+  static constexpr std::uint64_t kRingsAt = 1 << 19;
+  static constexpr std::uint64_t kWindowBase = 1 << 20;
+
+  explicit ManyQueues(BenchDevice& bench) : window_bytes_(bench.window().size() / 2) {
+    Queue::Options options;
+    options.window_bytes = window_bytes_;
+    for (unsigned i = 0; i < kQueues; ++i) {
+      options.index = 2 + i;
+      options.rings_at = kRingsAt + i * Queue::ring_bytes(options.ring_entries);
+      options.window_base = kWindowBase + i % 2 * window_bytes_;
+      EXPECT_EQ(Queue::open(&bench.device(), options, &queues_.at(i)), Status::kOk);
+    }
+  }
+
+  /// Each command in both windows, through queues in turn; their completions as they should be.
+  void run(const std::vector<StreamCommand>& commands,
+           const std::vector<nkv_completion>& expected) {
+    std::array<std::vector<std::size_t>, kQueues> sent;
+    for (std::size_t i = 0; i < 2 * commands.size(); ++i) {
+      std::uint16_t tag = 0;
+      ASSERT_EQ(queues_.at(i % kQueues)->submit(commands[i / 2].bytes, &tag), Status::kOk);
+      sent.at(i % kQueues).push_back(i / 2);
+    }
+    for (const auto& queue : queues_) queue->ring();
+    for (unsigned i = 0; i < kQueues; ++i) {
+      for (std::size_t done = 0; done < sent.at(i).size();) {
+        std::array<nkv_completion, 8> completions{};
+        ASSERT_EQ(queues_.at(i)->wait(std::chrono::seconds(60)), Status::kOk);
+        const std::size_t count = queues_.at(i)->poll(completions);
+        for (std::size_t c = 0; c < count; ++c, ++done) {
+          const std::size_t command = sent.at(i).at(done);
+          EXPECT_EQ(describe(completions.at(c)), describe(expected.at(command)))
+              << "queue " << i << ", command " << command << ", " << commands.at(command).name;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] std::uint64_t window_bytes() const { return window_bytes_; }
+
+ private:
+  std::uint64_t window_bytes_;
+  std::array<std::unique_ptr<Queue>, kQueues> queues_;
+};
+
+// While the results of one command are written, that of another queue runs.
+TEST_P(StreamParityTest, CommandsOfManyQueuesDoNotMeet) {
+  constexpr unsigned kCommandsPerList = 12;
+  DevicePair pair(GetParam(), "24MiB");
+  ManyQueues queues(pair.subject());
+  const std::span<std::byte> window = pair.subject().window();
+  std::uint64_t attends = 0;
+  for (std::uint64_t number = 0; attends < wanted_commands() / 6 && !HasFailure(); ++number) {
+    Stream stream(pair, 9000 + number);
+    if (!stream.append()) continue;
+    SCOPED_TRACE(case_name(9000 + number) + ": " + stream.name());
+    std::vector<StreamCommand> commands;
+    while (commands.size() < kCommandsPerList) {
+      const StreamCommand command = stream.next();
+      const bool is_attend = command.bytes.opcode == NKV_OPCODE_ATTEND;
+      const bool is_offered = !is_attend || command.bytes.mode == NKV_ATTEND_MODE_DENSE ||
+                              command.bytes.soft_cap == 0.0F;
+      const bool is_scan = is_attend || command.bytes.opcode == NKV_OPCODE_TOPK ||
+                           command.bytes.opcode == NKV_OPCODE_SCRUB;
+      if (is_offered && is_scan) commands.push_back(command);
+      attends += is_attend;
+    }
+    const std::span<std::byte> allocated = pair.model().allocated();
+    ASSERT_LE(allocated.size(), queues.window_bytes());
+    std::ranges::copy(allocated, window.begin());
+    std::ranges::copy(allocated, window.subspan(queues.window_bytes()).begin());
+    std::vector<nkv_completion> expected;
+    for (const StreamCommand& command : commands) {
+      expected.push_back(pair.model().run(command.bytes));
+    }
+    queues.run(commands, expected);
+    EXPECT_TRUE(std::ranges::equal(allocated, window.first(allocated.size())));
+    EXPECT_TRUE(
+        std::ranges::equal(allocated, window.subspan(queues.window_bytes(), allocated.size())));
   }
 }
 

@@ -115,7 +115,14 @@ struct Chain : Simulation<Vnkv_exact_chain_bench> {
     wait_until_idle();
   }
 
+  void swap() {
+    (*this)->swap_i = 1;
+    tick();
+    (*this)->swap_i = 0;
+  }
+
   std::int64_t acc(unsigned row, unsigned channel) {
+    EXPECT_TRUE((*this)->read_ready_o);
     (*this)->read_valid_i = 1;
     (*this)->read_row_i = static_cast<std::uint8_t>(row);
     (*this)->read_channel_i = static_cast<std::uint8_t>(channel);
@@ -233,6 +240,7 @@ void attend(std::uint8_t form, unsigned dim, unsigned group) {
     chain.raise(distances);
     chain.stream(values, true, weights);
   }
+  chain.swap();
   for (unsigned row = 0; row < group; ++row) {
     const auto expected = softmax[row].output(chain.value_exponent);
     const auto z = static_cast<std::int64_t>(chain->z_o[row]);

@@ -58,7 +58,7 @@ void Sums::raise(const Distances& distances) {
 }
 
 ExactStage::ExactStage(unsigned value_words)
-    : value_words_(value_words), sums_(value_words * kLanes) {
+    : value_words_(value_words), sums_(value_words * kLanes), aside_(value_words * kLanes) {
   (*this)->value_last_word_i = static_cast<std::uint8_t>(value_words - 1);
   restart();
 }
@@ -69,6 +69,9 @@ void ExactStage::restart() {
   values_.clear();
   queued_scores_.clear();
   expected_.clear();
+  reads_.clear();
+  reads_left_ = 0;
+  (*this)->value_read_valid_i = 0;
   reset();
   clear();
 }
@@ -151,7 +154,23 @@ void ExactStage::run(test::Random& random, unsigned pace) {
 }
 
 void ExactStage::cycle() {
+  const unsigned place = reads_left_ == 0 ? 0 : kRows * value_channels() - reads_left_;
+  (*this)->value_read_valid_i = reads_left_ != 0;
+  (*this)->value_read_row_i = static_cast<std::uint8_t>(place / value_channels());
+  (*this)->value_read_channel_i = static_cast<std::uint8_t>(place % value_channels());
+  settle();
+  if (reads_left_ != 0 && (*this)->value_read_ready_o) {
+    const std::uint64_t sum = aside_.acc(place / value_channels(), place % value_channels());
+    reads_.push_back({cycles() + kReadLatency, sum});
+    --reads_left_;
+  }
   tick();
+  const bool is_read = !reads_.empty() && reads_.front().cycle == cycles();
+  ASSERT_EQ((*this)->value_acc_valid_o, is_read);
+  if (is_read) {
+    ASSERT_EQ((*this)->value_acc_o, reads_.front().sum);
+    reads_.pop_front();
+  }
   const bool is_due = !expected_.empty() && expected_.front().cycle == cycles();
   ASSERT_EQ((*this)->score_valid_o, is_due);
   if (!is_due) return;
@@ -191,26 +210,43 @@ void ExactStage::clear() {
   (*this)->value_clear_i = 0;
 }
 
-void ExactStage::check_sums() {
+void ExactStage::wait_until_idle() {
   for (unsigned i = 0; i < kLongestRaise + kScoreLatency && !(*this)->value_idle_o; ++i) cycle();
   ASSERT_TRUE((*this)->value_idle_o);
+}
+
+void ExactStage::swap() {
+  (*this)->value_swap_i = 1;
+  cycle();
+  (*this)->value_swap_i = 0;
+}
+
+void ExactStage::set_aside() {
+  wait_until_idle();
+  ASSERT_TRUE(aside_is_read());
+  swap();
+  aside_ = sums_;
+  clear();
+}
+
+void ExactStage::read_aside() {
   for (unsigned row = 0; row < kRows; ++row) {
-    ASSERT_EQ((*this)->value_z_o[row], static_cast<std::uint64_t>(sums_.z(row))) << "row " << row;
+    ASSERT_EQ((*this)->value_z_o[row], static_cast<std::uint64_t>(aside_.z(row))) << "row " << row;
   }
-  const unsigned places = kRows * value_channels();
-  for (unsigned i = 0; i < places + kReadLatency; ++i) {
-    (*this)->value_read_valid_i = i < places;
-    (*this)->value_read_row_i = static_cast<std::uint8_t>(i / value_channels());
-    (*this)->value_read_channel_i = static_cast<std::uint8_t>(i % value_channels());
-    ASSERT_EQ((*this)->value_acc_valid_o, i >= kReadLatency);
-    if (i >= kReadLatency) {
-      const unsigned row = (i - kReadLatency) / value_channels();
-      const unsigned channel = (i - kReadLatency) % value_channels();
-      ASSERT_EQ((*this)->value_acc_o, sums_.acc(row, channel))
-          << "row " << row << " channel " << channel;
-    }
-    cycle();
-  }
+  reads_left_ = kRows * value_channels();
+}
+
+void ExactStage::check_sums() {
+  wait_until_idle();
+  swap();
+  const Sums kept = aside_;
+  aside_ = sums_;
+  read_aside();
+  const std::uint64_t began = cycles();
+  while (!aside_is_read() && !testing::Test::HasFatalFailure()) cycle();
+  ASSERT_EQ(cycles() - began, kRows * value_channels() + kReadLatency - 1);
+  swap();
+  aside_ = kept;
 }
 
 Integers random_integers(test::Random& random, unsigned count, std::int32_t largest) {

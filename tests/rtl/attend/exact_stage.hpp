@@ -64,6 +64,13 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
   void raise(const Distances& distances);
   void clear();
 
+  /// Sets the sums aside, once they are complete, and goes on with others, cleared.
+  void set_aside();
+  /// In the cycles of all that follows, until `aside_is_read`: what was set aside is read and
+  /// checked.
+  void read_aside();
+  [[nodiscard]] bool aside_is_read() const { return reads_left_ == 0 && reads_.empty(); }
+
   /// Checks every sum, read one after the other without a gap.
   void check_sums();
 
@@ -87,7 +94,14 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
 
   void queue(std::deque<Word>* words, std::uint8_t tag, const Integers& integers,
              const Weights& weights);
+  struct Read {
+    std::uint64_t cycle;
+    std::uint64_t sum;
+  };
+
   void present(const Word& word);
+  void wait_until_idle();
+  void swap();
   void cycle();
   void wait_until_ready();
 
@@ -98,6 +112,9 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
   std::deque<std::vector<std::int64_t>> queued_scores_;
   std::deque<Score> expected_;
   Sums sums_;
+  Sums aside_;
+  unsigned reads_left_ = 0;
+  std::deque<Read> reads_;
 };
 
 Integers random_integers(test::Random& random, unsigned count, std::int32_t largest);

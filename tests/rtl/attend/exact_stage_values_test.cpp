@@ -69,6 +69,32 @@ TEST(ExactStageValuesTest, RaisesBetweenTokens) {
   }
 }
 
+TEST(ExactStageValuesTest, SumsThatWereSetAsideAreReadWhileOthersGrow) {
+  for (unsigned words = 1; words <= kWords; ++words) {
+    for (const unsigned pace : kPaces) {
+      test::Random random = test::case_random(words * 16 + pace);
+      ExactStage stage(words);
+      for (unsigned round = 0; round < 4; ++round) {
+        for (unsigned i = 0; i < 30; ++i) {
+          stage.value(random_weights(random),
+                      random_integers(random, stage.value_channels(), kLargestValue));
+          stage.run(random, pace);
+          if (random() % 8 == 0) stage.raise(random_distances(random));
+          if (round != 0 && i == 3) stage.read_aside();
+        }
+        while (!stage.aside_is_read() && !HasFatalFailure()) {
+          stage.value(random_weights(random),
+                      random_integers(random, stage.value_channels(), kLargestValue));
+          stage.run(random, 5);
+        }
+        stage.check_sums();
+        stage.set_aside();
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(ExactStageValuesTest, EveryRaise) {
   test::Random random = test::case_random(2);
   ExactStage stage;

@@ -106,6 +106,7 @@ module nkv_append_bench
 
   assign beat_ready = beat.tag.sink == SinkRows ? rows_ready : 1'b1;
 
+  logic unused_trailing_done;
   nkv_engine_memory #(
     .Readers(2),
     .Writers(1)
@@ -114,6 +115,8 @@ module nkv_append_bench
     .rst_ni,
     .clear_i,
     .domain_i     (domain),
+    .forget_reads_i(1'b0),
+    .trailing_domain_i('0),
     .read_valid_i ({rows_valid, list_valid}),
     .read_ready_o ({rows_request_ready, list_ready}),
     .read_i       ({rows_request, list_request}),
@@ -124,6 +127,7 @@ module nkv_append_bench
     .write_ready_o(write_ready),
     .write_i      (write),
     .writes_done_o,
+    .trailing_done_o(unused_trailing_done),
     .ar_valid_o,
     .ar_ready_i,
     .ar_o         (ar),

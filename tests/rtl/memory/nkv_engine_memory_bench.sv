@@ -1,4 +1,5 @@
-// nkv_engine_memory with two readers and two writers, whose fields are ports. Of a read's tag only the
+// nkv_engine_memory with two readers and two writers, whose fields are ports. Writer 1 trails, in a window
+// that begins `trailing_offset_i` after that of the others and is as large. Of a read's tag only the
 // page is the test's; all of it travels alike.
 module nkv_engine_memory_bench
   import nkv_pkg::*;
@@ -10,8 +11,10 @@ module nkv_engine_memory_bench
   input  logic               clk_i,
   input  logic               rst_ni,
   input  logic               clear_i,
+  input  logic               forget_reads_i,
   input  address_t           window_base_i,
   input  address_t           window_bytes_i,
+  input  address_t           trailing_offset_i,
 
   input  logic [Readers-1:0] read_valid_i,
   output logic [Readers-1:0] read_ready_o,
@@ -33,6 +36,7 @@ module nkv_engine_memory_bench
   input  logic [63:0]        write_strobes_i[Writers],
   input  burst_t             write_data_i[Writers],
   output logic               writes_done_o,
+  output logic               trailing_done_o,
 
   output logic               ar_valid_o,
   input  logic               ar_ready_i,
@@ -81,12 +85,19 @@ module nkv_engine_memory_bench
   nkv_engine_memory #(
     .Readers(Readers),
     .Writers(Writers),
+    .Trailing(2'b10),
     .Client (Client)
   ) u_memory (
     .clk_i,
     .rst_ni,
     .clear_i,
+    .forget_reads_i,
     .domain_i('{tenant: '0, window_bytes: window_bytes_i, window_base: window_base_i}),
+    .trailing_domain_i('{
+        tenant: '0,
+        window_bytes: window_bytes_i,
+        window_base: window_base_i + trailing_offset_i
+    }),
     .read_valid_i,
     .read_ready_o,
     .read_i  (read),
@@ -97,6 +108,7 @@ module nkv_engine_memory_bench
     .write_ready_o,
     .write_i (write),
     .writes_done_o,
+    .trailing_done_o,
     .ar_valid_o,
     .ar_ready_i,
     .ar_o    (ar),

@@ -186,6 +186,7 @@ module nkv_move_bench
     endcase
   end
 
+  logic unused_trailing_done;
   nkv_engine_memory #(
     .Readers(3),
     .Writers(1)
@@ -194,6 +195,8 @@ module nkv_move_bench
     .rst_ni,
     .clear_i,
     .domain_i     (domain),
+    .forget_reads_i(1'b0),
+    .trailing_domain_i('0),
     .read_valid_i ({ids_valid, pass_valid, list_valid}),
     .read_ready_o ({ids_ready, pass_request_ready, list_ready}),
     .read_i       ({ids_request, pass_request, list_request}),
@@ -204,6 +207,7 @@ module nkv_move_bench
     .write_ready_o(write_ready),
     .write_i      (write),
     .writes_done_o,
+    .trailing_done_o(unused_trailing_done),
     .ar_valid_o,
     .ar_ready_i,
     .ar_o         (ar),

@@ -57,18 +57,29 @@ void FrontUnit::cycles(std::uint64_t count) {
   while (count-- > 0) cycle();
 }
 
-// The engine: a command's reads, then its writes, then nothing until its time is over.
+// The engine: a command's reads, then its writes, then nothing until its time is over; if it
+// trails, its results beside what the next command does.
 void FrontUnit::drive_engine() {
   rtl_->command_ready_i = !engine_;
   rtl_->outcome_valid_i = 0;
   rtl_->event_ar_valid_i = rtl_->event_ar_ready_i = rtl_->event_r_valid_i = 0;
   rtl_->event_w_valid_i = rtl_->event_w_ready_i = rtl_->event_b_valid_i = 0;
   rtl_->event_ar_len_i = 0;
+  rtl_->event_w_trails_i = rtl_->event_b_trails_i = 0;
+  if (trailing_) {
+    rtl_->results_i = static_cast<std::uint8_t>(trailing_->work.results);
+    rtl_->event_w_trails_i = 1;
+    rtl_->event_w_valid_i = trailing_->writes < trailing_->work.results;
+    rtl_->event_w_ready_i = 1;
+    rtl_->event_b_valid_i = rtl_->event_b_trails_i = trailing_->write_pending;
+    if (trailing_->cycle >= trailing_->work.trails) drive_outcome(trailing_->work);
+  }
   if (!engine_) return;
   const Work& work = engine_->work;
   rtl_->event_r_valid_i = engine_->read_pending && engine_->late == 0;
-  rtl_->event_b_valid_i = engine_->write_pending && engine_->late == 0;
+  if (!trailing_) rtl_->event_b_valid_i = engine_->write_pending && engine_->late == 0;
   const bool refuses = engine_->refused < work.refused;
+  EXPECT_TRUE(!trailing_ || work.writes == 0) << "one write a cycle";
   if (engine_->reads < work.reads) {
     rtl_->event_ar_valid_i = 1;
     rtl_->event_ar_ready_i = !refuses;
@@ -76,7 +87,11 @@ void FrontUnit::drive_engine() {
     rtl_->event_w_valid_i = 1;
     rtl_->event_w_ready_i = !refuses;
   }
-  rtl_->outcome_valid_i = engine_->cycle >= work.cycles;
+  if (!trailing_ && work.trails == 0 && engine_->cycle >= work.cycles) drive_outcome(work);
+}
+
+void FrontUnit::drive_outcome(const Work& work) {
+  rtl_->outcome_valid_i = 1;
   rtl_->outcome_status_i = work.status;
   rtl_->outcome_detail_i = work.tag + 1000U;
   rtl_->outcome_stream_i = work.reads;
@@ -86,28 +101,23 @@ void FrontUnit::drive_engine() {
 }
 
 void FrontUnit::sample_engine() {
-  if (engine_) {
-    Running& running = *engine_;
-    ++running.cycle;
-    if (running.late == 0) running.read_pending = running.write_pending = false;
-    if (running.late > 0) --running.late;
-    if (rtl_->event_ar_valid_i || rtl_->event_w_valid_i) {
-      if (running.refused < running.work.refused) {
-        ++running.refused;
-      } else {
-        running.read_pending = rtl_->event_ar_valid_i;
-        running.write_pending = rtl_->event_w_valid_i;
-        ++(running.read_pending ? running.reads : running.writes);
-        const bool is_last =
-            running.reads == running.work.reads && running.writes == running.work.writes;
-        running.late = is_last ? running.work.late : 0;
-      }
-    }
-    if (rtl_->outcome_valid_i && rtl_->outcome_ready_o) {
-      ended.push_back(now_);
-      engine_.reset();
-    }
-  } else if (rtl_->command_valid_o) {
+  const bool ends = rtl_->outcome_valid_i && rtl_->outcome_ready_o;
+  if (ends) ended.push_back(now_);
+  if (trailing_) {
+    ++trailing_->cycle;
+    trailing_->write_pending = rtl_->event_w_valid_i;
+    trailing_->writes += rtl_->event_w_valid_i;
+  }
+  if (ends) (trailing_ ? trailing_ : engine_).reset();
+  sample_running();
+  const bool takes = rtl_->command_valid_o && rtl_->command_ready_i;
+  if (engine_ && engine_->work.trails != 0 && engine_->cycle >= engine_->work.cycles &&
+      !trailing_) {
+    trailing_.emplace();
+    trailing_->work = engine_->work;
+    engine_.reset();
+  }
+  if (takes) {
     std::array<std::byte, NKV_COMMAND_BYTES> command;
     std::memcpy(command.data(), rtl_->command_o.data(), command.size());
     Running running;
@@ -116,6 +126,25 @@ void FrontUnit::sample_engine() {
     started.push_back({.at = now_, .queue = queue_of_tenant(), .work = running.work});
     engine_ = running;
   }
+}
+
+void FrontUnit::sample_running() {
+  if (!engine_) return;
+  Running& running = *engine_;
+  ++running.cycle;
+  if (running.late == 0) running.read_pending = running.write_pending = false;
+  if (running.late > 0) --running.late;
+  const bool writes = rtl_->event_w_valid_i && !rtl_->event_w_trails_i;
+  if (!rtl_->event_ar_valid_i && !writes) return;
+  if (running.refused < running.work.refused) {
+    ++running.refused;
+    return;
+  }
+  running.read_pending = rtl_->event_ar_valid_i;
+  running.write_pending = writes;
+  ++(running.read_pending ? running.reads : running.writes);
+  const bool is_last = running.reads == running.work.reads && running.writes == running.work.writes;
+  running.late = is_last ? running.work.late : 0;
 }
 
 // Each queue has a tenant and a window of its own.

@@ -26,6 +26,9 @@ struct Work {
   std::uint32_t writes = 0;
   std::uint32_t refused = 0;  ///< the first after so many refusals,
   std::uint32_t late = 0;     ///< the last so many cycles later.
+  std::uint32_t trails =
+      0;  ///< Then so many cycles, in which the engine may have the next command,
+  std::uint32_t results = 0;  ///< and so many writes, less than cycles.
 };
 
 struct Started {
@@ -69,7 +72,10 @@ class FrontUnit {
   [[nodiscard]] Vnkv_front_bench& ports() { return *rtl_; }
   [[nodiscard]] emulator::AxiMemory& memory() { return memory_; }
   /// As a reset does.
-  void forget_engine() { engine_.reset(); }
+  void forget_engine() {
+    engine_.reset();
+    trailing_.reset();
+  }
   [[nodiscard]] bool engine_is_busy() const { return engine_.has_value(); }
 
   std::vector<Started> started;        ///< By the engine.
@@ -97,6 +103,8 @@ class FrontUnit {
   };
 
   void drive_engine();
+  void drive_outcome(const Work& work);
+  void sample_running();
   void sample_engine();
   [[nodiscard]] unsigned queue_of_tenant() const;
 
@@ -106,6 +114,7 @@ class FrontUnit {
   emulator::AxiMemory memory_;
   std::array<Host, kQueues> hosts_;
   std::optional<Running> engine_;
+  std::optional<Running> trailing_;
   std::uint64_t now_ = 0;
 };
 

@@ -60,6 +60,7 @@ module nkv_front_bench
   input  logic [31:0]  outcome_refine_i,
   input  logic [31:0]  outcome_exact_i,
   input  logic [31:0]  outcome_value_i,
+  input  logic [7:0]   results_i,
 
   input  logic         event_ar_valid_i,
   input  logic         event_ar_ready_i,
@@ -67,7 +68,9 @@ module nkv_front_bench
   input  logic         event_r_valid_i,
   input  logic         event_w_valid_i,
   input  logic         event_w_ready_i,
-  input  logic         event_b_valid_i
+  input  logic         event_w_trails_i,
+  input  logic         event_b_valid_i,
+  input  logic         event_b_trails_i
 );
 
   inline_control_t control;
@@ -142,9 +145,10 @@ module nkv_front_bench
     .outcome_valid_i,
     .outcome_ready_o,
     .outcome_i      (outcome),
+    .results_i,
     .events_i       ({
         event_ar_valid_i, event_ar_ready_i, event_ar_len_i, event_r_valid_i, event_w_valid_i,
-        event_w_ready_i, event_b_valid_i
+        event_w_ready_i, event_w_trails_i, event_b_valid_i, event_b_trails_i
     })
   );
 

@@ -82,6 +82,80 @@ TEST(QueuesTest, FetchingAndPostingOverlapWithTheEngine) {
   }
 }
 
+Work trailing_work(std::uint16_t tag, std::uint32_t cycles, std::uint32_t trails) {
+  Work item = work(tag, cycles);
+  item.trails = trails;
+  item.results = 5;
+  return item;
+}
+
+TEST(QueuesTest, AnotherQueueStartsWhileACommandTrailsAndItsOwnDoesNot) {
+  FrontUnit unit(kSlow);
+  for (const unsigned queue : {3U, 8U}) {
+    unit.enable(queue);
+    for (std::uint16_t i = 0; i < 4; ++i) unit.submit(queue, trailing_work(i, 200, 150));
+    unit.ring(queue);
+  }
+  unit.cycles(4000);
+  ASSERT_EQ(unit.started.size(), 8U);
+  ASSERT_EQ(unit.ended.size(), 8U);
+  for (std::size_t i = 1; i < 8; ++i) {
+    ASSERT_NE(unit.started[i].queue, unit.started[i - 1].queue);
+    // As soon as the one before trails.
+    EXPECT_LE(unit.started[i].at - unit.started[i - 1].at, 200U + 8) << i;
+    EXPECT_LT(unit.started[i].at, unit.ended[i - 1]) << i;
+  }
+  for (unsigned i = 0; i < 4; ++i) EXPECT_TRUE(unit.take(3) && unit.take(8));
+  // A queue alone keeps its order.
+  unit.started.clear();
+  unit.ended.clear();
+  for (std::uint16_t i = 4; i < 8; ++i) unit.submit(3, trailing_work(i, 200, 150));
+  unit.ring(3);
+  unit.cycles(4000);
+  ASSERT_EQ(unit.ended.size(), 4U);
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_GT(unit.started[i].at, unit.ended[i - 1]) << i;
+}
+
+TEST(QueuesTest, AShortCommandWaitsForTheOutcomeOfTheOneThatTrails) {
+  FrontUnit unit(kSlow);
+  for (const unsigned queue : {0U, 1U, 2U}) unit.enable(queue);
+  unit.submit(0, trailing_work(1, 200, 500));
+  unit.submit(1, work(2, 20));
+  unit.submit(2, trailing_work(3, 30, 10));
+  for (const unsigned queue : {0U, 1U, 2U}) unit.ring(queue);
+  unit.cycles(2000);
+  ASSERT_EQ(unit.written.size(), 3U);
+  EXPECT_EQ(unit.started[0].queue, unit.written[0].queue);
+  EXPECT_EQ(unit.started[1].queue, unit.written[1].queue);
+  for (const unsigned queue : {0U, 1U, 2U}) EXPECT_TRUE(unit.take(queue)) << queue;
+}
+
+TEST(QueuesTest, APoisonedCommandEndsBesideOneThatTrails) {
+  for (std::uint32_t trails = 20; trails < 60; ++trails) {
+    FrontUnit unit(kSlow);
+    unit.enable(0);
+    unit.enable(1);
+    const std::uint64_t ring =
+        FrontUnit::kMemoryBytes / 2 + 2 * FrontUnit::kEntries * NKV_COMMAND_BYTES;
+    unit.memory().set_faults({.poisoned = {ring}, .drop_read = 0});
+    unit.submit(0, trailing_work(1, 200, trails));
+    unit.ring(0);
+    unit.cycles(120);
+    unit.submit(1, work(2));
+    unit.submit(1, work(3));
+    unit.ring(1);
+    unit.cycles(1500);
+    ASSERT_EQ(unit.written.size(), 3U) << trails;
+    const auto first = unit.take(0);
+    const auto poisoned = unit.take(1);
+    const auto last = unit.take(1);
+    ASSERT_TRUE(first && poisoned && last) << trails;
+    EXPECT_EQ(first->status, NKV_STATUS_OK);
+    EXPECT_EQ(poisoned->status, NKV_STATUS_POISON);
+    EXPECT_EQ(last->status, NKV_STATUS_OK);
+  }
+}
+
 TEST(QueuesTest, AStoppedQueueForgetsWhatItFetchedAndLetsTheCommandInFlightEnd) {
   FrontUnit unit(kSlow);
   unit.enable(5);
@@ -128,7 +202,7 @@ TEST(QueuesTest, StoppingInAnyCycleRunsACommandWholeOrNotAtAll) {
   for (unsigned at = 0; at < 150; ++at) {
     FrontUnit unit(kSlow);
     unit.enable(1);
-    unit.submit(1, work(9, 30));
+    unit.submit(1, at % 2 == 0 ? work(9, 30) : trailing_work(9, 20, 15));
     unit.ring(1);
     unit.cycles(at);
     unit.write(NKV_REG_QUEUE_CONTROL(1), 0);
@@ -144,11 +218,11 @@ TEST(QueuesTest, StoppingInAnyCycleRunsACommandWholeOrNotAtAll) {
 }
 
 TEST(QueuesTest, AResetInAnyCycleForgetsEverything) {
-  for (unsigned at = 0; at < 250; at += 3) {
+  for (unsigned at = 0; at < 400; at += 3) {
     FrontUnit unit(kSlow);
     for (const unsigned queue : {0U, 9U}) {
       unit.enable(queue);
-      unit.submit(queue, work(1, 25));
+      unit.submit(queue, at % 2 == 0 ? work(1, 25) : trailing_work(1, 25, 60));
       unit.submit(queue, work(2, 25));
       unit.ring(queue);
     }
@@ -262,6 +336,7 @@ TEST(QueuesTest, ManyQueuesRunEverythingOnceAndInOrder) {
         Work item = work(static_cast<std::uint16_t>(submitted.at(queue)++),
                          10 + static_cast<std::uint32_t>(random() % 20));
         item.reads = static_cast<std::uint32_t>(random() % 5);
+        if (random() % 3 == 0) item.trails = 1 + static_cast<std::uint32_t>(random() % 60);
         unit.submit(queue, item);
       }
       unit.ring(queue);

@@ -160,6 +160,25 @@ TEST(TotalsTest, AreSumsOverTheCommandsOfAQueue) {
   EXPECT_EQ(unit.read(NKV_REG_TOTAL_WRITTEN_BURSTS(15)), 9U);
   EXPECT_EQ(unit.read(NKV_REG_TOTAL_COMMANDS(4)), 0U);
 
+  // Of two commands at once, the results are the first one's.
+  Work trails = reads;
+  trails.trails = 60;
+  trails.results = 11;
+  for (const unsigned queue : {3U, 15U}) unit.submit(queue, queue == 3 ? trails : reads);
+  for (const unsigned queue : {3U, 15U}) unit.ring(queue);
+  unit.cycles(600);
+  for (const unsigned queue : {3U, 15U}) ASSERT_TRUE(unit.take(queue));
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_STREAM_BURSTS(3)), 80U);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_WRITTEN_BURSTS(3)), 20U);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_BUSY_TICKS(3)), 3U * 102 + 52 + 162);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_MEMORY_WAIT_TICKS(3)), 4U * 30);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_STREAM_BURSTS(15)), 20U);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_WRITTEN_BURSTS(15)), 9U);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_BUSY_TICKS(15)), 52U + 102);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_READ_REFUSED_TICKS(15)), 7U);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_WRITE_REFUSED_TICKS(15)), 5U);
+  EXPECT_EQ(unit.read(NKV_REG_TOTAL_MEMORY_WAIT_TICKS(15)), 30U);
+
   unit.write(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
   unit.cycle();
   EXPECT_EQ(unit.read(NKV_REG_TOTAL_COMMANDS(15)), 0U);

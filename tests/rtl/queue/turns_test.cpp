@@ -14,7 +14,7 @@ namespace {
 constexpr emulator::MemoryTiming kSlow{.latency_cycles = 60, .jitter_cycles = 0, .seed = 1};
 
 /// What a command costs: what it moves, and its two bursts in the rings.
-double cost(const Work& work) { return work.reads + work.writes + 2.0; }
+double cost(const Work& work) { return work.reads + work.writes + work.results + 2.0; }
 
 Work work_of(std::uint32_t reads) {
   Work work;
@@ -28,6 +28,7 @@ struct Share {
   unsigned weight;
   std::uint32_t least;  ///< Bursts of a command,
   std::uint32_t most;
+  std::uint32_t results = 0;  ///< and what it writes while it trails.
 };
 
 /// Keeps these queues full of commands from one moment on.
@@ -52,8 +53,10 @@ class Load {
       if (unit_->open(share.queue) >= FrontUnit::kEntries / 2) continue;
       while (unit_->open(share.queue) < FrontUnit::kEntries) {
         const auto spread = share.most - share.least + 1;
-        unit_->submit(share.queue,
-                      work_of(share.least + static_cast<std::uint32_t>(random_() % spread)));
+        Work work = work_of(share.least + static_cast<std::uint32_t>(random_() % spread));
+        work.results = share.results;
+        work.trails = share.results * 4;
+        unit_->submit(share.queue, work);
       }
       unit_->ring(share.queue);
     }
@@ -91,7 +94,8 @@ void expect_fair(const std::vector<Share>& shares, std::uint64_t seed) {
       // At a start, all that started before has ended.
       for (const Share& a : shares) {
         for (const Share& b : shares) {
-          const double bound = (a.most + 2.0) / a.weight + (b.most + 2.0) / b.weight;
+          const double bound =
+              (a.most + a.results + 2.0) / a.weight + (b.most + b.results + 2.0) / b.weight;
           ASSERT_LE(served.at(a.queue) - served.at(b.queue), bound + 1e-6)
               << "queues " << a.queue << " and " << b.queue << ", command " << seen;
         }
@@ -109,6 +113,12 @@ TEST(TurnsTest, SharesAreFairWithinOneCommandEach) {
   expect_fair({{0, 1, 10, 50}, {1, 2, 10, 50}, {7, 5, 10, 50}, {14, 15, 10, 50}}, 2);
   expect_fair({{2, 3, 400, 500}, {3, 3, 1, 8}, {9, 7, 30, 60}}, 3);
   expect_fair({{0, 15, 1, 300}, {1, 1, 1, 300}, {2, 11, 1, 300}, {3, 13, 1, 300}}, 4);
+}
+
+TEST(TurnsTest, SharesStayFairWhenCommandsTrail) {
+  expect_fair({{0, 1, 40, 40, 20}, {1, 15, 40, 40, 20}}, 11);
+  expect_fair({{0, 3, 40, 90, 30}, {5, 3, 40, 90}}, 12);
+  expect_fair({{0, 1, 10, 50, 4}, {1, 2, 10, 50, 40}, {7, 5, 10, 50}, {14, 15, 10, 50, 25}}, 13);
 }
 
 TEST(TurnsTest, WeightZeroCountsAsOne) {

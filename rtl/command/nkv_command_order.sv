@@ -1,0 +1,143 @@
+// What an engine does with commands, one after the other: check, dispatch, run, wait for memory to have
+// all writes, give the outcome. A command that only has results left to be written trails: the next one is
+// taken meanwhile, and its outcome waits for that of the one before.
+//
+// If there is no progress for `WatchdogCycles`, what is under way ends with INTERNAL, and no other command
+// is taken until all is cleared.
+
+module nkv_command_order
+  import nkv_abi_pkg::*;
+  import nkv_pkg::*;
+#(
+  parameter int unsigned WatchdogCycles = 262144
+) (
+  input  logic            clk_i,
+  input  logic            rst_ni,
+  input  logic            clear_i,          // CONTROL.RESET
+
+  input  logic            command_valid_i,
+  output logic            command_ready_o,  // The command before has ended, or but for its results.
+  input  engine_command_t command_i,
+  output logic            outcome_valid_o,  // In the order of commands.
+  input  logic            outcome_ready_i,
+  output outcome_t        outcome_o,
+  output results_t        results_o,        // What the command that trails is to write.
+  output logic            fatal_o,
+
+  output engine_command_t command_o,        // The one that runs: held while busy_o.
+  output logic            busy_o,
+  output logic            check_o,          // The verdict is wanted in the next cycle.
+  input  verdict_t        verdict_i,
+  input  logic            runs_i,           // There is something to run.
+  output logic            dispatch_o,       // For one cycle: it begins.
+  input  logic            done_i,           // For one cycle: it is over,
+  input  outcome_t        done_outcome_i,
+  input  logic            results_left_i,   // but for results,
+  input  results_t        results_i,        // so many bursts.
+  input  logic            writes_done_i,    // Memory has all of its writes.
+
+  output logic            trails_o,
+  output domain_t         trailing_domain_o,
+  input  logic            results_done_i,   // Memory has all results of the one that trails.
+  input  logic            progress_i        // Memory answered.
+);
+
+  typedef enum logic [2:0] {
+    StIdle,
+    StCheck,
+    StDispatch,
+    StRun,
+    StFlush,    // Until memory has all writes.
+    StOutcome
+  } state_e;
+
+  localparam outcome_t Stuck = '{
+      verdict: '{status: StatusInternal, detail: '0},
+      default: '0
+  };
+
+  state_e          state_q;
+  engine_command_t command_q;
+  outcome_t        outcome_q, trailing_outcome_q;
+  logic            fatal_q, trails_q;
+  domain_t         trailing_domain_q;
+  results_t        results_q;
+
+  wire trailing_ended = trails_q && (fatal_q || results_done_i);
+  wire hands_over = state_q == StRun && done_i && results_left_i;
+
+  assign command_ready_o = state_q == StIdle && !fatal_q;
+  assign outcome_valid_o = trailing_ended || (state_q == StOutcome && !trails_q);
+  assign outcome_o = trails_q ? trailing_outcome_q : outcome_q;
+  assign results_o = results_q;
+  assign fatal_o = fatal_q;
+  assign command_o = command_q;
+  assign busy_o = state_q != StIdle;
+  assign check_o = state_q == StCheck;
+  assign dispatch_o = state_q == StDispatch && verdict_i.status == StatusOk;
+  assign trails_o = trails_q;
+  assign trailing_domain_o = trailing_domain_q;
+
+  localparam int unsigned WatchdogBits = $clog2(WatchdogCycles) + 1;
+  logic [WatchdogBits-1:0] idle_cycles_q;
+  wire waits = state_q inside {StRun, StFlush} || (trails_q && !trailing_ended);
+  wire stuck = waits && idle_cycles_q == WatchdogBits'(WatchdogCycles);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      command_q <= '0;
+      outcome_q <= '0;
+      fatal_q <= 1'b0;
+      trails_q <= 1'b0;
+      trailing_domain_q <= '0;
+      trailing_outcome_q <= '0;
+      results_q <= '0;
+      idle_cycles_q <= '0;
+    end else if (clear_i) begin
+      state_q <= StIdle;
+      fatal_q <= 1'b0;
+      trails_q <= 1'b0;
+      idle_cycles_q <= '0;
+    end else begin
+      if (trailing_ended && outcome_ready_i) trails_q <= 1'b0;
+      idle_cycles_q <= waits && !progress_i ? idle_cycles_q + 1'b1 : '0;
+      unique case (state_q)
+        StIdle: begin
+          command_q <= command_i;
+          if (command_valid_i && command_ready_o) state_q <= StCheck;
+        end
+        StCheck: state_q <= StDispatch;
+        StDispatch: begin
+          outcome_q <= '0;
+          outcome_q.verdict <= verdict_i;
+          state_q <= dispatch_o && runs_i ? StRun : StOutcome;
+        end
+        StRun: begin
+          if (hands_over) begin
+            state_q <= StIdle;
+            trails_q <= 1'b1;
+            trailing_domain_q <= command_q.domain;
+            trailing_outcome_q <= done_outcome_i;
+            results_q <= results_i;
+          end else if (done_i) begin
+            state_q <= StFlush;
+            outcome_q <= done_outcome_i;
+          end
+        end
+        StFlush: if (writes_done_i) state_q <= StOutcome;
+        StOutcome: if (outcome_ready_i && !trails_q) state_q <= StIdle;
+        default: state_q <= StIdle;
+      endcase
+      if (stuck) begin
+        fatal_q <= 1'b1;
+        trailing_outcome_q <= Stuck;
+      end
+      if ((stuck || fatal_q) && !(state_q inside {StIdle, StOutcome}) && !hands_over) begin
+        state_q <= StOutcome;
+        outcome_q <= Stuck;
+      end
+    end
+  end
+
+endmodule
