@@ -207,7 +207,7 @@ TEST_F(RtlTwoCommandsTest, PoisonIsToldOfTheCommandThatReadIt) {
 
 TEST_F(RtlTwoCommandsTest, BothEndWhenMemoryDoesNotAnswer) {
   unsigned of_the_second = 0;
-  for (const unsigned drop : {40U, 84U, 100U}) {
+  for (const unsigned drop : {40U, 700U, 1000U}) {
     start("&drop_read=" + std::to_string(drop));
     submit(attend_);
     const Done done = finish();
