@@ -15,7 +15,8 @@ module nkv_inline_channel
   parameter type Request = access_t,
   parameter type Answer = access_r_t,
   parameter int unsigned HostLimit = 64,  // Credits; powers of two, 2 at least.
-  parameter int unsigned NearLimit = 128
+  parameter int unsigned NearLimit = 128,
+  parameter int unsigned NearRoom = NearLimit  // For answers; 2 do where they are taken at once.
 ) (
   input  logic       clk_i,
   input  logic       rst_ni,
@@ -133,7 +134,7 @@ module nkv_inline_channel
 
   // Credits keep room in them.
   logic [$clog2(HostLimit):0] unused_host_used;
-  logic [$clog2(NearLimit):0] unused_near_used;
+  logic [$clog2(NearRoom):0] unused_near_used;
   nkv_fifo #(
     .T(Answer),
     .Depth(HostLimit)
@@ -151,7 +152,7 @@ module nkv_inline_channel
   );
   nkv_fifo #(
     .T(Answer),
-    .Depth(NearLimit)
+    .Depth(NearRoom)
   ) u_near_answers (
     .clk_i,
     .rst_ni,

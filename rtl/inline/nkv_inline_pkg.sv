@@ -21,6 +21,12 @@ package nkv_inline_pkg;
   // low bits, which its asker (nkv_reader) uses as the beats' places in its buffer.
   localparam int unsigned PlaceBits = 7;
 
+  // With several ports of near-data, an id's bits from here on, modulo the ports, say whose it is. Each
+  // port queues so many accesses before each slice.
+  localparam int unsigned PortBit = AxiIdBits - 3;
+  localparam int unsigned NearPortReads = 8;
+  localparam int unsigned NearPortWrites = 4;
+
   // Reads, and addresses of writes.
   typedef struct packed {
     axi_id_t  id;

@@ -10,7 +10,10 @@
 module nkv_inline_slice
   import nkv_pkg::*;
   import nkv_inline_pkg::*;
-(
+#(
+  parameter int unsigned NearReadRoom = NearReadCredits,  // See nkv_inline_channel.
+  parameter int unsigned NearWriteRoom = NearWriteCredits
+) (
   input  logic              clk_i,
   input  logic              rst_ni,
   input  inline_control_t   control_i,
@@ -100,7 +103,8 @@ module nkv_inline_slice
     .Request(access_t),
     .Answer(access_r_t),
     .HostLimit(HostCredits),
-    .NearLimit(NearReadCredits)
+    .NearLimit(NearReadCredits),
+    .NearRoom(NearReadRoom)
   ) u_reads (
     .clk_i,
     .rst_ni,
@@ -167,7 +171,8 @@ module nkv_inline_slice
     .Request(axi_w_t),
     .Answer(axi_b_t),
     .HostLimit(HostCredits),
-    .NearLimit(NearWriteCredits)
+    .NearLimit(NearWriteCredits),
+    .NearRoom(NearWriteRoom)
   ) u_writes (
     .clk_i,
     .rst_ni,

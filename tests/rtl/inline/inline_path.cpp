@@ -8,9 +8,13 @@
 namespace nearkv::rtl_test {
 namespace {
 
-// A client and an epoch, above the places.
-constexpr std::uint16_t kNearIds = 0b101'10U << 7U;
 constexpr unsigned kPlaces = 128;
+constexpr unsigned kPortBit = 9;  // Of ids: the port, below what else a client's number holds.
+// A client and an epoch, above the places.
+constexpr std::uint16_t near_ids(unsigned port) {
+  return static_cast<std::uint16_t>((4U + port) << kPortBit | 0b10U << 7U);
+}
+constexpr unsigned port_of(std::uint16_t id) { return (id >> kPortBit) % kPorts; }
 constexpr std::uint16_t kNearBit = 1U << 12U;
 
 template <typename Wide>
@@ -65,9 +69,7 @@ void InlinePath::reset() {
     memory.writes.clear();
     memory.early_data.clear();
   }
-  near_reads_.clear();
-  near_read_is_offered_ = false;
-  near_writes_.clear();
+  for (auto& engine : engines_) engine = {};
   for (auto* pending :
        {&host_reads_pending_, &host_writes_pending_, &near_reads_pending_, &near_writes_pending_}) {
     pending->clear();
@@ -83,7 +85,7 @@ void InlinePath::reset() {
     rtl_->host_ar_valid_i[i] = rtl_->host_aw_valid_i[i] = rtl_->host_w_valid_i[i] = 0;
     rtl_->memory_r_valid_i[i] = rtl_->memory_b_valid_i[i] = 0;
   }
-  rtl_->near_ar_valid_i = rtl_->near_w_valid_i = 0;
+  for (unsigned i = 0; i < kPorts; ++i) rtl_->near_ar_valid_i[i] = rtl_->near_w_valid_i[i] = 0;
   rtl_.reset();
 }
 
@@ -93,15 +95,17 @@ void InlinePath::clear_records() {
   for (auto& rung : doorbells) rung.clear();
   host_read_cycles.clear();
   host_write_cycles.clear();
-  near_answers = poisoned_answers = error_answers = 0;
+  near_answers = near_settled = poisoned_answers = error_answers = 0;
+  port_answers = {};
 }
 
 // ---- What is to be done ----
 
-std::uint16_t InlinePath::free_id(const std::map<std::uint16_t, Expected>& used) {
+std::uint16_t InlinePath::free_id(const std::map<std::uint16_t, Expected>& used,
+                                  std::optional<unsigned> port) {
   for (;;) {
     const auto id = static_cast<std::uint16_t>(random_() % 4096);
-    if (!used.contains(id)) return id;
+    if (!used.contains(id) && (!port || port_of(id) == *port)) return id;
   }
 }
 
@@ -126,30 +130,33 @@ bool InlinePath::host_write(std::uint64_t address, const Line& line, std::uint64
   return true;
 }
 
-bool InlinePath::near_read(std::uint64_t address, unsigned beats) {
+bool InlinePath::near_read(std::uint64_t address, unsigned beats, unsigned port) {
+  EnginePort& engine = engines_.at(port);
+  const std::uint16_t ids = near_ids(port);
+  const auto place = [&](unsigned beat) {
+    return static_cast<std::uint16_t>(ids | (engine.next_place + beat) % kPlaces);
+  };
   for (unsigned i = 0; i < beats; ++i) {
-    const auto place = static_cast<std::uint16_t>(kNearIds | (next_place_ + i) % kPlaces);
-    if (near_reads_pending_.contains(place)) return false;
+    if (near_reads_pending_.contains(place(i))) return false;
     if (being_written_.contains(address + i * kBurstBytes)) return false;
   }
-  const auto id = static_cast<std::uint16_t>(kNearIds | next_place_);
+  engine.reads.push_back({.id = place(0), .address = address, .beats = beats, .line = {}});
   for (unsigned i = 0; i < beats; ++i) {
     const std::uint64_t at = address + i * kBurstBytes;
     ++being_read_[at];
-    near_reads_pending_[kNearIds | (next_place_ + i) % kPlaces] = {at, reference(at), 0, 0};
+    near_reads_pending_[place(i)] = {at, reference(at), 0, 0};
   }
-  next_place_ = static_cast<std::uint16_t>((next_place_ + beats) % kPlaces);
-  near_reads_.push_back({.id = id, .address = address, .beats = beats, .line = {}});
+  engine.next_place = static_cast<std::uint16_t>((engine.next_place + beats) % kPlaces);
   return true;
 }
 
-bool InlinePath::near_write(std::uint64_t address, const Line& line) {
+bool InlinePath::near_write(std::uint64_t address, const Line& line, unsigned port) {
   if (being_written_.contains(address) || being_read_.contains(address)) return false;
-  const std::uint16_t id = free_id(near_writes_pending_);
+  const std::uint16_t id = free_id(near_writes_pending_, port);
   being_written_.insert(address);
   merge(&reference(address), line, ~std::uint64_t{0});
   near_writes_pending_[id] = {address, line, 0, 0};
-  near_writes_.queue.push_back({.id = id, .address = address, .line = line});
+  engines_.at(port).writes.queue.push_back({.id = id, .address = address, .line = line});
   return true;
 }
 
@@ -164,14 +171,14 @@ void InlinePath::cycle() {
     drive_host(i);
     drive_memory(i);
   }
-  drive_near();
+  for (unsigned i = 0; i < kPorts; ++i) drive_near(i);
   rtl_.settle();
   for (unsigned i = 0; i < kSlices; ++i) {
     check_holds(i);
     sample_host(i);
     sample_memory(i);
   }
-  sample_near();
+  for (unsigned i = 0; i < kPorts; ++i) sample_near(i);
   rtl_.tick();
   ++now_;
 }
@@ -232,25 +239,27 @@ void InlinePath::drive_host(unsigned slice) {
   rtl.host_b_ready_i[slice] = is_willing(random_, manner_.answer_pace);
 }
 
-void InlinePath::drive_near() {
+void InlinePath::drive_near(unsigned port) {
+  EnginePort& engine = engines_.at(port);
   Vnkv_inline_bench& rtl = *rtl_;
-  if (!near_read_is_offered_) {
-    near_read_is_offered_ = !near_reads_.empty() && is_willing(random_, manner_.near_pace);
+  if (!engine.read_is_offered) {
+    engine.read_is_offered = !engine.reads.empty() && is_willing(random_, manner_.near_pace);
   }
-  rtl.near_ar_valid_i = near_read_is_offered_;
-  if (near_read_is_offered_) {
-    rtl.near_ar_id_i = near_reads_.front().id;
-    rtl.near_ar_addr_i = near_reads_.front().address;
-    rtl.near_ar_len_i = static_cast<std::uint16_t>(near_reads_.front().beats - 1);
+  rtl.near_ar_valid_i[port] = engine.read_is_offered;
+  if (engine.read_is_offered) {
+    const Access& read = engine.reads.front();
+    rtl.near_ar_id_i[port] = read.id;
+    rtl.near_ar_addr_i[port] = read.address;
+    rtl.near_ar_len_i[port] = static_cast<std::uint16_t>(read.beats - 1);
   }
-  rtl.near_w_valid_i = near_writes_.offers(random_, manner_.near_pace);
-  if (near_writes_.is_offered) {
-    const Access& write = near_writes_.queue.front();
-    rtl.near_w_id_i = write.id;
-    rtl.near_w_addr_i = write.address;
-    rtl.near_w_strb_i = write.strobes;
-    rtl.near_w_poison_i = write.line.poison;
-    for (unsigned i = 0; i < 16; ++i) rtl.near_w_data_i[i] = write.line.data.at(i);
+  rtl.near_w_valid_i[port] = engine.writes.offers(random_, manner_.near_pace);
+  if (engine.writes.is_offered) {
+    const Access& write = engine.writes.queue.front();
+    rtl.near_w_id_i[port] = write.id;
+    rtl.near_w_addr_i[port] = write.address;
+    rtl.near_w_strb_i[port] = write.strobes;
+    rtl.near_w_poison_i[port] = write.line.poison;
+    for (unsigned i = 0; i < 16; ++i) rtl.near_w_data_i[port][i] = write.line.data.at(i);
   }
 }
 
@@ -380,20 +389,28 @@ void InlinePath::sample_host(unsigned slice) {
   }
 }
 
-void InlinePath::sample_near() {
+void InlinePath::sample_near(unsigned port) {
+  EnginePort& engine = engines_.at(port);
   Vnkv_inline_bench& rtl = *rtl_;
-  if (near_read_is_offered_ && rtl.near_ar_ready_o) {
-    near_reads_.pop_front();
-    near_read_is_offered_ = false;
+  if (engine.read_is_offered && rtl.near_ar_ready_o[port]) {
+    engine.reads.pop_front();
+    engine.read_is_offered = false;
   }
-  if (near_writes_.is_offered && rtl.near_w_ready_o) near_writes_.take();
-  if (rtl.near_r_valid_o) {
+  if (engine.writes.is_offered && rtl.near_w_ready_o[port]) engine.writes.take();
+  if (rtl.near_r_valid_o[port]) {
     ++near_answers;
-    EXPECT_TRUE(rtl.near_r_last_o);
-    check_read(near_reads_pending_, rtl.near_r_id_o,
-               line_of(rtl.near_r_data_o, rtl.near_r_poison_o), rtl.near_r_error_o);
+    ++port_answers.at(port);
+    EXPECT_TRUE(rtl.near_r_last_o[port]);
+    EXPECT_EQ(port_of(rtl.near_r_id_o[port]), port);
+    check_read(near_reads_pending_, rtl.near_r_id_o[port],
+               line_of(rtl.near_r_data_o[port], rtl.near_r_poison_o[port]),
+               rtl.near_r_error_o[port]);
   }
-  if (rtl.near_b_valid_o) check_write(near_writes_pending_, rtl.near_b_id_o, rtl.near_b_error_o);
+  if (rtl.near_b_valid_o[port]) {
+    ++near_settled;
+    EXPECT_EQ(port_of(rtl.near_b_id_o[port]), port);
+    check_write(near_writes_pending_, rtl.near_b_id_o[port], rtl.near_b_error_o[port]);
+  }
 }
 
 std::uint64_t InlinePath::answer_time() {
@@ -416,12 +433,12 @@ void InlinePath::sample_memory(unsigned slice) {
   if (rtl.memory_ar_valid_o[slice] && rtl.memory_ar_ready_i[slice]) {
     const std::uint16_t id = rtl.memory_ar_id_o[slice];
     memory.reads.push_back({id, rtl.memory_ar_addr_o[slice], answer_time()});
-    reads_taken.at(slice).push_back({now_, (id & kNearBit) != 0});
+    reads_taken.at(slice).push_back({now_, (id & kNearBit) != 0, port_of(id)});
   }
   if (rtl.memory_aw_valid_o[slice] && rtl.memory_aw_ready_i[slice]) {
     const std::uint16_t id = rtl.memory_aw_id_o[slice];
     memory.writes.push_back({id, rtl.memory_aw_addr_o[slice], std::nullopt, 0});
-    writes_taken.at(slice).push_back({now_, (id & kNearBit) != 0});
+    writes_taken.at(slice).push_back({now_, (id & kNearBit) != 0, port_of(id)});
     if (!memory.early_data.empty()) {
       take_data(memory, memory.early_data.front());
       memory.early_data.pop_front();

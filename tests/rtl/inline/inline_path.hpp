@@ -1,5 +1,5 @@
-// nkv_inline between what a CXL IP, an engine and memory controllers do: the host's and the
-// engine's accesses are queued here, memory answers them late and in any order, and every answer is
+// nkv_inline between what a CXL IP, engines and memory controllers do: the host's and the
+// engines' accesses are queued here, memory answers them late and in any order, and every answer is
 // held to what was written before.
 #pragma once
 
@@ -17,6 +17,7 @@
 namespace nearkv::rtl_test {
 
 inline constexpr unsigned kSlices = NEARKV_SLICES;
+inline constexpr unsigned kPorts = NEARKV_PORTS;  // Near-data's.
 inline constexpr std::uint64_t kGranuleBytes = NEARKV_GRANULE_BYTES;
 inline constexpr std::uint64_t kBurstBytes = 64;
 /// Memory answers with an error from here on.
@@ -73,8 +74,8 @@ class InlinePath {
   // way would conflict with; false if this one does.
   bool host_read(std::uint64_t address);
   bool host_write(std::uint64_t address, const Line& line, std::uint64_t strobes);
-  bool near_read(std::uint64_t address, unsigned beats);
-  bool near_write(std::uint64_t address, const Line& line);
+  bool near_read(std::uint64_t address, unsigned beats, unsigned port = 0);
+  bool near_write(std::uint64_t address, const Line& line, unsigned port = 0);
 
   /// One cycle: everybody offers and takes, answers are checked.
   void cycle();
@@ -84,11 +85,14 @@ class InlinePath {
 
   [[nodiscard]] std::uint64_t now() const { return now_; }
   [[nodiscard]] std::size_t host_reads_queued(unsigned slice) const;
-  [[nodiscard]] std::size_t near_reads_queued() const { return near_reads_.size(); }
+  [[nodiscard]] std::size_t near_reads_queued(unsigned port = 0) const {
+    return engines_.at(port).reads.size();
+  }
 
   struct Taken {
     std::uint64_t at;
     bool is_near;
+    unsigned port;  ///< Near-data's.
   };
   struct Doorbell {
     unsigned index;
@@ -101,7 +105,9 @@ class InlinePath {
   std::array<std::vector<Doorbell>, kSlices> doorbells;
   std::vector<unsigned> host_read_cycles;  ///< From the first offer to the answer.
   std::vector<unsigned> host_write_cycles;
-  std::uint64_t near_answers = 0;  ///< Beats.
+  std::uint64_t near_answers = 0;                    ///< Beats.
+  std::uint64_t near_settled = 0;                    ///< Writes.
+  std::array<std::uint64_t, kPorts> port_answers{};  ///< Beats of each port.
   std::uint64_t poisoned_answers = 0;
   std::uint64_t error_answers = 0;
   void clear_records();
@@ -133,6 +139,13 @@ class InlinePath {
     Offers addresses;
     Offers data;
   };
+  /// A port of near-data. The places of its reads' beats go round.
+  struct EnginePort {
+    std::deque<Access> reads;
+    bool read_is_offered = false;
+    Offers writes;
+    std::uint16_t next_place = 0;
+  };
   struct MemoryRead {
     std::uint16_t id;
     std::uint64_t address;
@@ -157,11 +170,11 @@ class InlinePath {
   };
 
   void drive_host(unsigned slice);
-  void drive_near();
+  void drive_near(unsigned port);
   void drive_memory(unsigned slice);
   [[nodiscard]] bool serves() const;
   void sample_host(unsigned slice);
-  void sample_near();
+  void sample_near(unsigned port);
   void sample_memory(unsigned slice);
   void check_holds(unsigned slice);
   void expect_held(Held& held, bool valid, bool ready, std::vector<std::uint64_t> payload);
@@ -170,7 +183,8 @@ class InlinePath {
   void check_write(std::map<std::uint16_t, Expected>& expected, std::uint16_t id, bool error);
   void take_data(Memory& memory, const Access& data);
   [[nodiscard]] std::uint64_t answer_time();
-  [[nodiscard]] std::uint16_t free_id(const std::map<std::uint16_t, Expected>& used);
+  [[nodiscard]] std::uint16_t free_id(const std::map<std::uint16_t, Expected>& used,
+                                      std::optional<unsigned> port = {});
   [[nodiscard]] Line& reference(std::uint64_t address) { return reference_[address]; }
 
   Simulation<Vnkv_inline_bench> rtl_;
@@ -182,10 +196,7 @@ class InlinePath {
   std::set<std::uint64_t> being_written_;
   std::array<HostPort, kSlices> hosts_;
   std::array<Memory, kSlices> memories_;
-  std::deque<Access> near_reads_;
-  bool near_read_is_offered_ = false;
-  Offers near_writes_;
-  std::uint16_t next_place_ = 0;
+  std::array<EnginePort, kPorts> engines_;
   std::map<std::uint16_t, Expected> host_reads_pending_, host_writes_pending_;
   std::map<std::uint16_t, Expected> near_reads_pending_, near_writes_pending_;
   std::array<std::array<Held, 5>, kSlices> held_;

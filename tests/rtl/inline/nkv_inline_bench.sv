@@ -1,10 +1,11 @@
-// nkv_inline with ports that C++ can name one by one, arrays over the slices.
+// nkv_inline with ports that C++ can name one by one, arrays over the slices or near-data's ports.
 
 module nkv_inline_bench
   import nkv_pkg::*;
   import nkv_inline_pkg::*;
 #(
   parameter int unsigned Slices = 1,
+  parameter int unsigned Ports = 1,
   parameter int unsigned GranuleBytes = 256
 ) (
   input  logic         clk_i,
@@ -47,27 +48,27 @@ module nkv_inline_bench
   output logic [3:0]   doorbell_index_o[Slices],
   output logic [15:0]  doorbell_tail_o[Slices],
 
-  input  logic         near_ar_valid_i,
-  output logic         near_ar_ready_o,
-  input  logic [11:0]  near_ar_id_i,
-  input  logic [63:0]  near_ar_addr_i,
-  input  logic [9:0]   near_ar_len_i,
-  output logic         near_r_valid_o,
-  output logic [11:0]  near_r_id_o,
-  output logic         near_r_error_o,
-  output logic         near_r_poison_o,
-  output logic         near_r_last_o,
-  output logic [511:0] near_r_data_o,
-  input  logic         near_w_valid_i,
-  output logic         near_w_ready_o,
-  input  logic [11:0]  near_w_id_i,
-  input  logic [63:0]  near_w_addr_i,
-  input  logic [63:0]  near_w_strb_i,
-  input  logic         near_w_poison_i,
-  input  logic [511:0] near_w_data_i,
-  output logic         near_b_valid_o,
-  output logic [11:0]  near_b_id_o,
-  output logic         near_b_error_o,
+  input  logic         near_ar_valid_i[Ports],
+  output logic         near_ar_ready_o[Ports],
+  input  logic [11:0]  near_ar_id_i[Ports],
+  input  logic [63:0]  near_ar_addr_i[Ports],
+  input  logic [9:0]   near_ar_len_i[Ports],
+  output logic         near_r_valid_o[Ports],
+  output logic [11:0]  near_r_id_o[Ports],
+  output logic         near_r_error_o[Ports],
+  output logic         near_r_poison_o[Ports],
+  output logic         near_r_last_o[Ports],
+  output logic [511:0] near_r_data_o[Ports],
+  input  logic         near_w_valid_i[Ports],
+  output logic         near_w_ready_o[Ports],
+  input  logic [11:0]  near_w_id_i[Ports],
+  input  logic [63:0]  near_w_addr_i[Ports],
+  input  logic [63:0]  near_w_strb_i[Ports],
+  input  logic         near_w_poison_i[Ports],
+  input  logic [511:0] near_w_data_i[Ports],
+  output logic         near_b_valid_o[Ports],
+  output logic [11:0]  near_b_id_o[Ports],
+  output logic         near_b_error_o[Ports],
 
   output logic         memory_ar_valid_o[Slices],
   input  logic         memory_ar_ready_i[Slices],
@@ -110,8 +111,12 @@ module nkv_inline_bench
   memory_r_t [Slices-1:0] memory_r;
   access_w_t [Slices-1:0] memory_w;
   memory_b_t [Slices-1:0] memory_b;
-  axi_r_t near_r;
-  axi_b_t near_b;
+  logic    [Ports-1:0] near_ar_valid, near_ar_ready, near_r_valid;
+  logic    [Ports-1:0] near_w_valid, near_w_ready, near_b_valid;
+  axi_ar_t [Ports-1:0] near_ar;
+  axi_r_t  [Ports-1:0] near_r;
+  axi_w_t  [Ports-1:0] near_w;
+  axi_b_t  [Ports-1:0] near_b;
 
   for (genvar i = 0; i < int'(Slices); i++) begin : gen_slice
     assign host_ar_valid[i] = host_ar_valid_i[i];
@@ -152,11 +157,28 @@ module nkv_inline_bench
     wire unused_bits = ^{host_ar_addr_i[i][63:AddressBits], host_aw_addr_i[i][63:AddressBits]};
   end
 
-  assign {near_r_id_o, near_r_error_o, near_r_poison_o, near_r_last_o, near_r_data_o} = near_r;
-  assign {near_b_id_o, near_b_error_o} = near_b;
+  for (genvar i = 0; i < int'(Ports); i++) begin : gen_port
+    assign near_ar_valid[i] = near_ar_valid_i[i];
+    assign near_ar_ready_o[i] = near_ar_ready[i];
+    assign near_ar[i] = {near_ar_id_i[i], near_ar_addr_i[i][AddressBits-1:0], near_ar_len_i[i]};
+    assign near_r_valid_o[i] = near_r_valid[i];
+    assign {
+      near_r_id_o[i], near_r_error_o[i], near_r_poison_o[i], near_r_last_o[i], near_r_data_o[i]
+    } = near_r[i];
+    assign near_w_valid[i] = near_w_valid_i[i];
+    assign near_w_ready_o[i] = near_w_ready[i];
+    assign near_w[i] = {
+      near_w_id_i[i], near_w_addr_i[i][AddressBits-1:0], near_w_strb_i[i], near_w_poison_i[i],
+      near_w_data_i[i]
+    };
+    assign near_b_valid_o[i] = near_b_valid[i];
+    assign {near_b_id_o[i], near_b_error_o[i]} = near_b[i];
+    wire unused_bits = ^{near_ar_addr_i[i][63:AddressBits], near_w_addr_i[i][63:AddressBits]};
+  end
 
   nkv_inline #(
     .Slices(Slices),
+    .Ports(Ports),
     .GranuleBytes(GranuleBytes)
   ) u_inline (
     .clk_i,
@@ -182,17 +204,15 @@ module nkv_inline_bench
     .host_b_o         (host_b),
     .load_o           (load),
     .doorbell_o       (doorbell),
-    .near_ar_valid_i,
-    .near_ar_ready_o,
-    .near_ar_i        ({near_ar_id_i, near_ar_addr_i[AddressBits-1:0], near_ar_len_i}),
-    .near_r_valid_o,
+    .near_ar_valid_i  (near_ar_valid),
+    .near_ar_ready_o  (near_ar_ready),
+    .near_ar_i        (near_ar),
+    .near_r_valid_o   (near_r_valid),
     .near_r_o         (near_r),
-    .near_w_valid_i,
-    .near_w_ready_o,
-    .near_w_i         ({
-        near_w_id_i, near_w_addr_i[AddressBits-1:0], near_w_strb_i, near_w_poison_i, near_w_data_i
-    }),
-    .near_b_valid_o,
+    .near_w_valid_i   (near_w_valid),
+    .near_w_ready_o   (near_w_ready),
+    .near_w_i         (near_w),
+    .near_b_valid_o   (near_b_valid),
     .near_b_o         (near_b),
     .memory_ar_valid_o(memory_ar_valid),
     .memory_ar_ready_i(memory_ar_ready),
@@ -212,8 +232,6 @@ module nkv_inline_bench
   );
 
   // Addresses have 52 bits.
-  wire unused_bits = ^{
-    near_ar_addr_i[63:AddressBits], near_w_addr_i[63:AddressBits], doorbell_base_i[63:AddressBits]
-  };
+  wire unused_bits = ^doorbell_base_i[63:AddressBits];
 
 endmodule

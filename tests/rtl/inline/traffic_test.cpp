@@ -31,10 +31,11 @@ void add_traffic(InlinePath& path, Random& random, bool with_errors) {
   const std::uint64_t near_base = with_errors && random() % 64 == 0 ? kMemoryEnd * 2 : kNearBase;
   const unsigned beats = test::pick(random, 1, 16);
   const std::uint64_t first = near_base + random() % (kNearLines - beats) * kBurstBytes;
+  const auto port = static_cast<unsigned>(random() % kPorts);
   if (random() % 4 != 0) {
-    path.near_read(first, beats);
+    path.near_read(first, beats, port);
   } else {
-    path.near_write(first, random_line(random));
+    path.near_write(first, random_line(random), port);
   }
 }
 
