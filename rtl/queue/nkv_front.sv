@@ -1,6 +1,6 @@
-// The front of the engine: registers, queues, and what software is told of them.
+// The front of the engines: registers, queues, and what software is told of them.
 //
-//   host's bus --> doorbell_turns --> nkv_csr --> queues --> commands --> the engine
+//   host's bus --> doorbell_turns --> nkv_csr --> queues --> commands --> the engines
 //   doorbells in memory --´              |          `--> interrupts, totals, error_log
 //                                        `--> the inline path's controls
 
@@ -11,6 +11,7 @@ module nkv_front
   import nkv_queue_pkg::*;
 #(
   parameter int unsigned Slices = 1,
+  parameter int unsigned Engines = 1,
   parameter logic [2:0]  Client = 3'd7,      // Upper bits of the ids of its reads and writes.
   parameter logic [63:0] ClockHz = 64'd400_000_000
 ) (
@@ -23,7 +24,7 @@ module nkv_front
   output interrupts_t     irq_o,             // Levels, by their bit in INTERRUPT_STATUS.
 
   output logic            reset_o,           // CONTROL.RESET
-  input  logic            fatal_i,
+  input  logic [Engines-1:0] fatal_i,        // The engine has stopped.
   input  logic [63:0]     memory_bytes_i,
   output inline_control_t inline_o,
   output doorbell_control_t doorbells_o,
@@ -46,14 +47,14 @@ module nkv_front
   input  logic            b_valid_i,
   input  axi_b_t          b_i,
 
-  output logic            command_valid_o,
-  input  logic            command_ready_i,
-  output engine_command_t command_o,
-  input  logic            outcome_valid_i,
-  output logic            outcome_ready_o,
-  input  outcome_t        outcome_i,
-  input  results_t        results_i,
-  input  port_events_t    events_i           // Of the engine's memory port.
+  output logic            [Engines-1:0] command_valid_o,
+  input  logic            [Engines-1:0] command_ready_i,
+  output engine_command_t [Engines-1:0] command_o,
+  input  logic            [Engines-1:0] outcome_valid_i,
+  output logic            [Engines-1:0] outcome_ready_o,
+  input  outcome_t        [Engines-1:0] outcome_i,
+  input  results_t        [Engines-1:0] results_i,
+  input  port_events_t    [Engines-1:0] events_i   // Of each engine's memory port.
 );
 
   csr_reg2hw_t reg2hw;
@@ -103,7 +104,7 @@ module nkv_front
     };
     hw2reg.tick_hz = ClockHz;
     hw2reg.tick_count = ticks_q;
-    hw2reg.device_status = '{ready: !fatal_i, fatal: fatal_i};
+    hw2reg.device_status = '{ready: fatal_i != '1, fatal: fatal_i != '0};
     hw2reg.queue_status = queue_status;
   end
 
@@ -127,6 +128,7 @@ module nkv_front
   ended_t ended;
 
   nkv_queues #(
+    .Engines(Engines),
     .Client(Client)
   ) u_queues (
     .clk_i,

@@ -3,23 +3,26 @@
 // virtual time, or the tag of the command that started last if that is later. The least tag goes
 // first; a command's end is its tag plus its cost by its queue's weight.
 // - Work-conserving: a queue that is ready goes when no other is.
-// - Fair: of two queues that are ready whenever they may be, costs by weight differ over any time by
-//   no more than one largest command of each, by its weight.
+// - Fair: with one engine, of two queues that are ready whenever they may be, costs by weight differ
+//   over any time by no more than one largest command of each, by its weight. With several, a queue
+//   has one of them at the most, and what it cannot take for that is not made up for later.
 // - Latency: a command of a queue that is not ahead of its share (its tag is not later than that of
-//   the command in flight) waits for that one, and then for one of each other queue at the most.
+//   the command that started last) waits until an engine is free, and then for one of each other queue
+//   at the most.
 // - A pause saves nothing up, and stopping a queue forgives nothing.
 // Weights count at a command's end. 0 counts as 1.
 //
 // One queue a cycle is looked at: a choice stands when every queue was looked at since the last start,
 // and the one whose command ended last once more (`again_o`), with its new tag.
 //
-// A command that trails, while the next may start, has ended here: what it will write is known. Its
-// queue takes part in the choice, so that no other gets ahead of its share.
+// A command that trails, while the next may start, has ended here: what it will write is known.
 
 module nkv_queue_turns
   import nkv_queue_pkg::*;
 #(
-  parameter int unsigned CostBits = 26
+  parameter int unsigned Engines = 1,    // Commands that run at a time, each of another queue.
+  parameter int unsigned CostBits = 26,
+  localparam int unsigned EngineBits = Engines > 1 ? $clog2(Engines) : 1
 ) (
   input  logic                clk_i,
   input  logic                rst_ni,
@@ -31,10 +34,12 @@ module nkv_queue_turns
 
   output logic                valid_o,
   output queue_t              queue_o,
-  input  logic                start_i,   // Its command starts.
+  input  logic                start_i,   // Its command starts,
+  input  logic [EngineBits-1:0] start_engine_i,  // here.
 
-  // The command that started last has ended, or trails from now on, before the next starts.
+  // A command has ended, or trails from now on, before the next starts there.
   input  logic                end_i,
+  input  logic [EngineBits-1:0] end_engine_i,
   input  logic [3:0]          weight_i,  // Of its queue.
   input  logic [CostBits-1:0] cost_i
 );
@@ -63,8 +68,9 @@ module nkv_queue_turns
     endcase
   endfunction
 
-  // Tags lie at most one command apart, so that their order survives their wrap.
-  localparam int unsigned TagBits = CostBits + StepBits + 2;
+  // Tags lie at most one command apart, or as far as others come while one runs, so that their order
+  // survives their wrap.
+  localparam int unsigned TagBits = CostBits + StepBits + (Engines == 1 ? 2 : 16);
   typedef logic [TagBits-1:0] tag_t;
   function automatic logic earlier(input tag_t a, input tag_t b);
     tag_t distance;
@@ -74,7 +80,8 @@ module nkv_queue_turns
 
   tag_t tag_q[Queues];
   logic [Queues-1:0] waits_q;      // The tag is that of a command that is ready.
-  tag_t now_q, chosen_tag_q, started_tag_q;
+  tag_t now_q, chosen_tag_q;
+  tag_t started_tag_q[Engines];
   logic chosen_q;
   queue_t chosen_queue_q;
   logic [QueueBits:0] looks_q;     // Since the last start; its highest bit says that all were seen.
@@ -128,8 +135,10 @@ module nkv_queue_turns
       chosen_queue_q <= look_i;
       chosen_tag_q <= tag;
     end
-    if (start_i) started_tag_q <= chosen_tag_q;
-    if (end_i) reckoned_tag_q <= started_tag_q + tag_t'(cost_i) * tag_t'(step(weight_i));
+    if (start_i) started_tag_q[start_engine_i] <= chosen_tag_q;
+    if (end_i) begin
+      reckoned_tag_q <= started_tag_q[end_engine_i] + tag_t'(cost_i) * tag_t'(step(weight_i));
+    end
   end
 
 endmodule

@@ -1,12 +1,12 @@
-// The queues: rings in device memory on one side, commands and outcomes on the other.
+// The queues: rings in device memory on one side, commands and outcomes of Engines on the other.
 //
-//   SQ ring --> fetch --> turns --> the command in the engine --> post --> CQ ring
+//   SQ ring --> fetch --> turns --> a command in each engine --> post --> CQ ring
 //
-// Commands of a queue run in order, one at a time; queues take weighted turns. While one runs, the
-// next of each queue is fetched, and the completion of the one before is written. An engine that is ready
-// again before it gave an outcome only has results to write: that command trails, and another queue's may
-// start. A queue that is disabled lets its command in flight end and forgets what was fetched; `reset_i`
-// forgets everything.
+// Commands of a queue run in order, one at a time, whichever engine is free; queues take weighted
+// turns. While some run, the next of each queue is fetched, and completions of those before are
+// written. While a command only has results to write, another queue's may start on its engine. A queue
+// that is disabled lets its command in flight end and forgets what was fetched; `reset_i` forgets
+// everything.
 //
 // A NOP on an idle device starts 16 + 16 cycles, and what memory takes, after its doorbell at the most.
 
@@ -15,6 +15,7 @@ module nkv_queues
   import nkv_pkg::*;
   import nkv_queue_pkg::*;
 #(
+  parameter int unsigned Engines = 1,     // 1, 2 or 4.
   parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its reads and writes.
 ) (
   input  logic               clk_i,
@@ -37,14 +38,14 @@ module nkv_queues
   input  logic               b_valid_i,
   input  axi_b_t             b_i,
 
-  output logic               command_valid_o,
-  input  logic               command_ready_i,
-  output engine_command_t    command_o,
-  input  logic               outcome_valid_i,  // In the order of commands.
-  output logic               outcome_ready_o,
-  input  outcome_t           outcome_i,
-  input  results_t           results_i,        // With command_ready_i: what a command that trails writes.
-  input  port_events_t       events_i,         // Of the engine's memory port.
+  output logic            [Engines-1:0] command_valid_o,
+  input  logic            [Engines-1:0] command_ready_i,
+  output engine_command_t [Engines-1:0] command_o,
+  input  logic            [Engines-1:0] outcome_valid_i,  // In the order of commands.
+  output logic            [Engines-1:0] outcome_ready_o,
+  input  outcome_t        [Engines-1:0] outcome_i,
+  input  results_t        [Engines-1:0] results_i,        // What a command that trails writes.
+  input  port_events_t    [Engines-1:0] events_i,         // Of each engine's memory port.
 
   output logic               posted_valid_o,   // Memory has a completion
   output queue_t             posted_queue_o,   // of this queue.
@@ -53,28 +54,21 @@ module nkv_queues
   output ended_t             ended_o
 );
 
-  typedef enum logic [1:0] {
-    StIdle,
-    StOffer,    // Until the engine takes the command.
-    StRun,
-    StEnd       // Its completion waits to be written.
-  } state_e;
+  localparam int unsigned EngineBits = Engines > 1 ? $clog2(Engines) : 1;
+  typedef logic [EngineBits-1:0] engine_t;
 
-  state_e   state_q;
-  started_t started_q, trailing_q;
-  logic     trails_q;     // A command trails,
-  logic     trail_ends_q; // and its completion waits to be written.
-  outcome_t outcome_q;
-  engine_command_t command_q;
-  queue_t   look_q;       // Each cycle another queue is looked at in turn,
-  logic     again;        // or the last command's.
+  queue_t look_q;         // Each cycle another queue is looked at in turn,
+  queue_t last_ended_q;   // or that of the command that ended last.
+  logic   again;
   // Each reset takes the next epoch: what memory still answers to earlier accesses is dropped.
   logic [1:0] epoch_q;
 
-  wire queue_t look = again ? started_q.queue_index : look_q;
-  wire in_flight = state_q != StIdle;
-  wire look_runs = in_flight && started_q.queue_index == look;
-  wire look_in_flight = look_runs || (trails_q && trailing_q.queue_index == look);
+  logic     [Engines-1:0] free, runs, trails, starts, told, told_trail, told_cost, told_turn;
+  queue_t   [Engines-1:0] running_queue, trailing_queue;
+  results_t [Engines-1:0] told_results;
+  ended_t   [Engines-1:0] told_end;
+  engine_t                start_engine, told_engine;
+  logic                   some_told;
 
   logic         restart, asked, fetched, poisoned, room, posting, chosen_valid, post_ready;
   logic [MaxQueues-1:0] live;
@@ -83,14 +77,28 @@ module nkv_queues
   queue_setup_t look_setup, chosen_setup;
   ring_count_t  sq_head;
   completion_place_t place;
-  activity_t    activity, trailing_activity;
 
-  // A queue's commands keep their order, also if one trails.
-  wire start = state_q == StIdle && chosen_valid && live[chosen] && !trail_ends_q &&
-      !(trails_q && trailing_q.queue_index == chosen);
-  wire trail = state_q == StRun && command_ready_i && !outcome_valid_i && !trails_q;
-  wire ends = state_q == StEnd && post_ready && ended_ready_i;
-  wire trail_ends = trail_ends_q && post_ready && ended_ready_i;
+  wire queue_t look = again ? last_ended_q : look_q;
+
+  logic look_runs, look_trails, chosen_trails;
+  always_comb begin
+    start_engine = '0;
+    {look_runs, look_trails, chosen_trails} = '0;
+    for (int i = int'(Engines) - 1; i >= 0; i--) begin
+      if (free[i]) start_engine = engine_t'(i);
+      if (runs[i] && running_queue[i] == look) look_runs = 1'b1;
+      if (trails[i] && trailing_queue[i] == look) look_trails = 1'b1;
+      if (trails[i] && trailing_queue[i] == chosen) chosen_trails = 1'b1;
+    end
+  end
+
+  // A queue's commands keep their order, also if one trails. Its queue takes part in the choice of one
+  // engine, so that no other gets ahead of its share; several engines do not wait for it.
+  wire look_ready = fetched && room && live[look] && !look_runs && !(Engines > 1 && look_trails);
+  wire start = free != '0 && chosen_valid && live[chosen] && !chosen_trails;
+  wire told_ready = told_trail[told_engine] || (post_ready && ended_ready_i);
+  wire ends = some_told && told_ready && !told_trail[told_engine];
+  wire reckons = some_told && told_ready && told_cost[told_engine];
 
   nkv_queue_setup u_setup (
     .clk_i,
@@ -100,7 +108,7 @@ module nkv_queues
     .memory_bytes_i,
     .status_o,
     .look_i      (look),
-    .busy_i      (asked || posting || look_in_flight || (start && chosen == look)),
+    .busy_i      (asked || posting || look_runs || look_trails || (start && chosen == look)),
     .restart_o   (restart),
     .look_setup_o(look_setup),
     .live_o      (live),
@@ -134,44 +142,99 @@ module nkv_queues
     .r_i
   );
 
+  // ---- Turns ----
   // The command's own two bursts in the rings count too, so that nothing is free.
   localparam int unsigned CostBits = 26;
-  assign ended_o = trail_ends_q
-      ? '{started: trailing_q, outcome: outcome_q, activity: trailing_activity}
-      : '{started: started_q, outcome: outcome_q, activity: activity};
-  assign ended_valid_o = ends || trail_ends;
-  wire [32:0] moved = 33'(activity.read_bursts) + 33'(activity.written_bursts) +
-      (state_q == StRun ? 33'(results_i) : 33'd0) + 33'd2;
+  wire [32:0] moved = 33'(ended_o.activity.read_bursts) + 33'(ended_o.activity.written_bursts) +
+      33'(told_results[told_engine]) + 33'd2;
   wire [CostBits-1:0] cost = moved[32:CostBits] == '0 ? moved[CostBits-1:0] : '1;
 
   nkv_queue_turns #(
+    .Engines(Engines),
     .CostBits(CostBits)
   ) u_turns (
     .clk_i,
     .rst_ni,
     .reset_i,
     .look_i     (look),
-    .ready_i    (fetched && room && live[look] && !look_runs),
+    .ready_i    (look_ready),
     .again_o    (again),
     .valid_o    (chosen_valid),
     .queue_o    (chosen),
     .start_i    (start),
-    .end_i      (ends || trail),
-    .weight_i   (registers_i.weight[started_q.queue_index].share),
+    .start_engine_i(start_engine),
+    .end_i      (reckons),
+    .end_engine_i(told_engine),
+    .weight_i   (registers_i.weight[ended_o.started.queue_index].share),
     .cost_i     (cost)
   );
 
-  nkv_port_meter u_meter (
-    .clk_i,
-    .rst_ni,
-    .start_i   (start),
-    .run_i     (state_q inside {StOffer, StRun}),
-    .trail_i   (trail),
-    .trails_i  (trails_q && !trail_ends_q),
-    .events_i,
-    .activity_o(activity),
-    .trailing_o(trailing_activity)
-  );
+  // ---- Engines ----
+  engine_command_t start_command;
+  started_t start_as;
+  assign start_command = '{domain: chosen_setup.domain, command: command};
+  assign start_as = '{
+      queue_index: chosen,
+      tenant: chosen_setup.domain.tenant,
+      tag: command[31:16],
+      opcode: command[7:0],
+      sq_head: sq_head,
+      place: place
+  };
+  assign starts = Engines'(start) << start_engine;
+
+  for (genvar i = 0; i < int'(Engines); i++) begin : gen_engine
+    nkv_queue_run u_run (
+      .clk_i,
+      .rst_ni,
+      .reset_i,
+      .free_o         (free[i]),
+      .start_i        (starts[i]),
+      .start_command_i(start_command),
+      .start_as_i     (start_as),
+      .poisoned_i     (poisoned),
+      .runs_o         (runs[i]),
+      .running_queue_o(running_queue[i]),
+      .trails_o       (trails[i]),
+      .trailing_queue_o(trailing_queue[i]),
+      .command_valid_o(command_valid_o[i]),
+      .command_ready_i(command_ready_i[i]),
+      .command_o      (command_o[i]),
+      .outcome_valid_i(outcome_valid_i[i]),
+      .outcome_ready_o(outcome_ready_o[i]),
+      .outcome_i      (outcome_i[i]),
+      .results_i      (results_i[i]),
+      .events_i       (events_i[i]),
+      .told_valid_o   (told[i]),
+      .told_ready_i   (told_turn[i] && told_ready),
+      .told_trail_o   (told_trail[i]),
+      .told_cost_o    (told_cost[i]),
+      .told_results_o (told_results[i]),
+      .told_o         (told_end[i])
+    );
+  end
+
+  // ---- What engines tell, one at a time ----
+  if (Engines == 1) begin : gen_one_end
+    assign some_told = told;
+    assign told_turn = 1'b1;
+    assign told_engine = '0;
+  end else begin : gen_ends
+    nkv_round_robin #(
+      .Requests(Engines)
+    ) u_ends (
+      .clk_i,
+      .rst_ni,
+      .request_i(told),
+      .valid_o  (some_told),
+      .ready_i  (told_ready),
+      .grant_o  (told_turn),
+      .index_o  (told_engine)
+    );
+  end
+
+  assign ended_o = told_end[told_engine];
+  assign ended_valid_o = ends;
 
   nkv_queue_post #(
     .Client(Client)
@@ -190,7 +253,7 @@ module nkv_queues
     .start_queue_i(chosen),
     .start_setup_i(chosen_setup),
     .place_o      (place),
-    .ended_valid_i(ended_valid_o),
+    .ended_valid_i(ends),
     .ended_ready_o(post_ready),
     .ended_i      (ended_o),
     .w_valid_o,
@@ -202,60 +265,17 @@ module nkv_queues
     .posted_queue_o
   );
 
-  assign command_valid_o = state_q == StOffer;
-  assign command_o = command_q;
-  assign outcome_ready_o = (state_q == StRun || trails_q) && state_q != StEnd && !trail_ends_q && !start;
-  wire outcome_taken = outcome_valid_i && outcome_ready_o;
-
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       look_q <= '0;
-      state_q <= StIdle;
-      trails_q <= 1'b0;
-      trail_ends_q <= 1'b0;
+      last_ended_q <= '0;
       epoch_q <= '0;
     end else if (reset_i) begin
-      state_q <= StIdle;
-      trails_q <= 1'b0;
-      trail_ends_q <= 1'b0;
       epoch_q <= epoch_q + 2'd1;
     end else begin
       if (!again) look_q <= look_q + 1'b1;
-      unique case (state_q)
-        StIdle: if (start) state_q <= poisoned ? StEnd : StOffer;
-        StOffer: if (command_ready_i) state_q <= StRun;
-        StRun: begin
-          if (outcome_taken && !trails_q) state_q <= StEnd;
-          else if (trail) state_q <= StIdle;
-        end
-        StEnd: if (ends) state_q <= StIdle;
-        default: state_q <= StIdle;
-      endcase
-      if (trail) trails_q <= 1'b1;
-      if (outcome_taken && trails_q) trail_ends_q <= 1'b1;
-      if (trail_ends) begin
-        trails_q <= 1'b0;
-        trail_ends_q <= 1'b0;
-      end
+      if (reckons) last_ended_q <= ended_o.started.queue_index;
     end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (start) begin
-      command_q <= '{domain: chosen_setup.domain, command: command};
-      started_q <= '{
-          queue_index: chosen,
-          tenant: chosen_setup.domain.tenant,
-          tag: command[31:16],
-          opcode: command[7:0],
-          sq_head: sq_head,
-          place: place
-      };
-      outcome_q <= '0;
-      outcome_q.verdict.status <= StatusPoison;  // Unless the engine runs it.
-    end
-    if (outcome_taken) outcome_q <= outcome_i;
-    if (trail) trailing_q <= started_q;
   end
 
 endmodule

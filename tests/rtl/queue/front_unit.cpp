@@ -32,7 +32,7 @@ void FrontUnit::cycle() {
   if (rtl_->b_valid_i) rtl_->b_id_i = answer.id;
   rtl_->ar_ready_i = 1;
   rtl_->w_ready_i = 1;
-  drive_engine();
+  for (unsigned i = 0; i < kEngines; ++i) drive_engine(i);
   simulation_.settle();
   if (rtl_->ar_valid_o) {
     fetched.push_back(now_);
@@ -47,7 +47,7 @@ void FrontUnit::cycle() {
     written.push_back(row);
     memory_.write(write);
   }
-  sample_engine();
+  for (unsigned i = 0; i < kEngines; ++i) sample_engine(i);
   simulation_.tick();
   memory_.advance();
   ++now_;
@@ -57,100 +57,127 @@ void FrontUnit::cycles(std::uint64_t count) {
   while (count-- > 0) cycle();
 }
 
-// The engine: a command's reads, then its writes, then nothing until its time is over; if it
-// trails, its results beside what the next command does.
-void FrontUnit::drive_engine() {
-  rtl_->command_ready_i = !engine_;
-  rtl_->outcome_valid_i = 0;
-  rtl_->event_ar_valid_i = rtl_->event_ar_ready_i = rtl_->event_r_valid_i = 0;
-  rtl_->event_w_valid_i = rtl_->event_w_ready_i = rtl_->event_b_valid_i = 0;
-  rtl_->event_ar_len_i = 0;
-  rtl_->event_w_trails_i = rtl_->event_b_trails_i = 0;
-  if (trailing_) {
-    rtl_->results_i = static_cast<std::uint8_t>(trailing_->work.results);
-    rtl_->event_w_trails_i = 1;
-    rtl_->event_w_valid_i = trailing_->writes < trailing_->work.results;
-    rtl_->event_w_ready_i = 1;
-    rtl_->event_b_valid_i = rtl_->event_b_trails_i = trailing_->write_pending;
-    if (trailing_->cycle >= trailing_->work.trails) drive_outcome(trailing_->work);
+// An engine: a command's reads, then its writes, then nothing until its time is over; if it trails,
+// its results beside what the next command does.
+void FrontUnit::drive_engine(unsigned engine) {
+  Vnkv_front_bench& rtl = *rtl_;
+  const auto& [running, trailing, has_stopped] = engines_.at(engine);
+  rtl.fatal_i[engine] = has_stopped;
+  rtl.command_ready_i[engine] = !running && !has_stopped;
+  rtl.outcome_valid_i[engine] = 0;
+  rtl.event_ar_valid_i[engine] = rtl.event_ar_ready_i[engine] = rtl.event_r_valid_i[engine] = 0;
+  rtl.event_w_valid_i[engine] = rtl.event_w_ready_i[engine] = rtl.event_b_valid_i[engine] = 0;
+  rtl.event_ar_len_i[engine] = 0;
+  rtl.event_w_trails_i[engine] = rtl.event_b_trails_i[engine] = 0;
+  if (trailing) {
+    rtl.results_i[engine] = static_cast<std::uint8_t>(trailing->work.results);
+    rtl.event_w_trails_i[engine] = 1;
+    rtl.event_w_valid_i[engine] = trailing->writes < trailing->work.results;
+    rtl.event_w_ready_i[engine] = 1;
+    rtl.event_b_valid_i[engine] = rtl.event_b_trails_i[engine] = trailing->write_pending;
+    if (trailing->cycle >= trailing->work.trails) drive_outcome(engine, trailing->work);
   }
-  if (!engine_) return;
-  const Work& work = engine_->work;
-  rtl_->event_r_valid_i = engine_->read_pending && engine_->late == 0;
-  if (!trailing_) rtl_->event_b_valid_i = engine_->write_pending && engine_->late == 0;
-  const bool refuses = engine_->refused < work.refused;
-  EXPECT_TRUE(!trailing_ || work.writes == 0) << "one write a cycle";
-  if (engine_->reads < work.reads) {
-    rtl_->event_ar_valid_i = 1;
-    rtl_->event_ar_ready_i = !refuses;
-  } else if (engine_->writes < work.writes) {
-    rtl_->event_w_valid_i = 1;
-    rtl_->event_w_ready_i = !refuses;
+  if (!running) return;
+  const Work& work = running->work;
+  rtl.event_r_valid_i[engine] = running->read_pending && running->late == 0;
+  if (!trailing) rtl.event_b_valid_i[engine] = running->write_pending && running->late == 0;
+  const bool refuses = running->refused < work.refused;
+  EXPECT_TRUE(!trailing || work.writes == 0) << "one write a cycle";
+  if (running->reads < work.reads) {
+    rtl.event_ar_valid_i[engine] = 1;
+    rtl.event_ar_ready_i[engine] = !refuses;
+  } else if (running->writes < work.writes) {
+    rtl.event_w_valid_i[engine] = 1;
+    rtl.event_w_ready_i[engine] = !refuses;
   }
-  if (!trailing_ && work.trails == 0 && engine_->cycle >= work.cycles) drive_outcome(work);
+  if (!trailing && work.trails == 0 && running->cycle >= work.cycles) drive_outcome(engine, work);
 }
 
-void FrontUnit::drive_outcome(const Work& work) {
-  rtl_->outcome_valid_i = 1;
-  rtl_->outcome_status_i = work.status;
-  rtl_->outcome_detail_i = work.tag + 1000U;
-  rtl_->outcome_stream_i = work.reads;
-  rtl_->outcome_refine_i = 1;
-  rtl_->outcome_exact_i = 2;
-  rtl_->outcome_value_i = 3;
+void FrontUnit::drive_outcome(unsigned engine, const Work& work) {
+  Vnkv_front_bench& rtl = *rtl_;
+  rtl.outcome_valid_i[engine] = 1;
+  rtl.outcome_status_i[engine] = work.status;
+  rtl.outcome_detail_i[engine] = work.tag + 1000U;
+  rtl.outcome_stream_i[engine] = work.reads;
+  rtl.outcome_refine_i[engine] = 1;
+  rtl.outcome_exact_i[engine] = 2;
+  rtl.outcome_value_i[engine] = 3;
 }
 
-void FrontUnit::sample_engine() {
-  const bool ends = rtl_->outcome_valid_i && rtl_->outcome_ready_o;
+void FrontUnit::sample_engine(unsigned engine) {
+  const Vnkv_front_bench& rtl = *rtl_;
+  std::optional<Running>& slot = engines_.at(engine).running;
+  std::optional<Running>& trailing = engines_.at(engine).trailing;
+  const bool ends = rtl.outcome_valid_i[engine] && rtl.outcome_ready_o[engine];
   if (ends) ended.push_back(now_);
-  if (trailing_) {
-    ++trailing_->cycle;
-    trailing_->write_pending = rtl_->event_w_valid_i;
-    trailing_->writes += rtl_->event_w_valid_i;
+  if (trailing) {
+    ++trailing->cycle;
+    trailing->write_pending = rtl.event_w_valid_i[engine];
+    trailing->writes += rtl.event_w_valid_i[engine];
   }
-  if (ends) (trailing_ ? trailing_ : engine_).reset();
-  sample_running();
-  const bool takes = rtl_->command_valid_o && rtl_->command_ready_i;
-  if (engine_ && engine_->work.trails != 0 && engine_->cycle >= engine_->work.cycles &&
-      !trailing_) {
-    trailing_.emplace();
-    trailing_->work = engine_->work;
-    engine_.reset();
+  if (ends) (trailing ? trailing : slot).reset();
+  sample_running(engine);
+  const bool takes = rtl.command_valid_o[engine] && rtl.command_ready_i[engine];
+  if (slot && slot->work.trails != 0 && slot->cycle >= slot->work.cycles && !trailing) {
+    trailing.emplace();
+    trailing->work = slot->work;
+    trailing->queue = slot->queue;
+    slot.reset();
   }
   if (takes) {
     std::array<std::byte, NKV_COMMAND_BYTES> command;
-    std::memcpy(command.data(), rtl_->command_o.data(), command.size());
+    std::memcpy(command.data(), &rtl.command_o[engine][0], command.size());
     Running running;
     std::memcpy(&running.work, command.data() + kWorkAt, sizeof(running.work));
     EXPECT_EQ(command[0], std::byte{running.work.opcode});
-    started.push_back({.at = now_, .queue = queue_of_tenant(), .work = running.work});
-    engine_ = running;
+    const unsigned queue = queue_of_tenant(engine);
+    for (const Engine& other : engines_) {
+      EXPECT_FALSE(other.running && other.running->queue == queue) << "queue " << queue;
+      EXPECT_FALSE(other.trailing && other.trailing->queue == queue) << "queue " << queue;
+    }
+    running.queue = queue;
+    started.push_back({.at = now_, .queue = queue, .work = running.work, .engine = engine});
+    slot = running;
   }
 }
 
-void FrontUnit::sample_running() {
-  if (!engine_) return;
-  Running& running = *engine_;
+void FrontUnit::sample_running(unsigned engine) {
+  const Vnkv_front_bench& rtl = *rtl_;
+  if (!engines_.at(engine).running) return;
+  Running& running = *engines_.at(engine).running;
   ++running.cycle;
   if (running.late == 0) running.read_pending = running.write_pending = false;
   if (running.late > 0) --running.late;
-  const bool writes = rtl_->event_w_valid_i && !rtl_->event_w_trails_i;
-  if (!rtl_->event_ar_valid_i && !writes) return;
+  const bool writes = rtl.event_w_valid_i[engine] && !rtl.event_w_trails_i[engine];
+  if (!rtl.event_ar_valid_i[engine] && !writes) return;
   if (running.refused < running.work.refused) {
     ++running.refused;
     return;
   }
-  running.read_pending = rtl_->event_ar_valid_i;
+  running.read_pending = rtl.event_ar_valid_i[engine];
   running.write_pending = writes;
   ++(running.read_pending ? running.reads : running.writes);
   const bool is_last = running.reads == running.work.reads && running.writes == running.work.writes;
   running.late = is_last ? running.work.late : 0;
 }
 
+void FrontUnit::stop_engine(unsigned engine) {
+  Engine& stopping = engines_.at(engine);
+  stopping.has_stopped = true;
+  if (!stopping.running) return;
+  stopping.running->work.status = NKV_STATUS_INTERNAL;
+  stopping.running->work.cycles = stopping.running->cycle;
+}
+
+bool FrontUnit::engines_are_busy() const {
+  return std::ranges::any_of(engines_,
+                             [](const Engine& engine) { return engine.running.has_value(); });
+}
+
 // Each queue has a tenant and a window of its own.
-unsigned FrontUnit::queue_of_tenant() const {
-  const unsigned queue = rtl_->command_tenant_o - 100U;
-  EXPECT_EQ(rtl_->command_window_base_o, (queue + 1U) * 4096U);
+unsigned FrontUnit::queue_of_tenant(unsigned engine) const {
+  const unsigned queue = rtl_->command_tenant_o[engine] - 100U;
+  EXPECT_EQ(rtl_->command_window_base_o[engine], (queue + 1U) * 4096U);
   return queue;
 }
 

@@ -1,4 +1,4 @@
-// nkv_front between a host, a memory and an engine: commands say how long they take and what they
+// nkv_front between a host, a memory and engines: commands say how long they take and what they
 // move, and all that happens is kept with its cycle.
 #pragma once
 
@@ -16,7 +16,9 @@
 
 namespace nearkv::rtl_test {
 
-/// What the engine here does with a command.
+inline constexpr unsigned kEngines = NEARKV_ENGINES;
+
+/// What an engine here does with a command.
 struct Work {
   std::uint8_t opcode = 0;
   std::uint8_t status = NKV_STATUS_OK;
@@ -26,8 +28,8 @@ struct Work {
   std::uint32_t writes = 0;
   std::uint32_t refused = 0;  ///< the first after so many refusals,
   std::uint32_t late = 0;     ///< the last so many cycles later.
-  std::uint32_t trails =
-      0;  ///< Then so many cycles, in which the engine may have the next command,
+  /// Then so many cycles, in which the engine may have the next command,
+  std::uint32_t trails = 0;
   std::uint32_t results = 0;  ///< and so many writes, less than cycles.
 };
 
@@ -35,6 +37,7 @@ struct Started {
   std::uint64_t at;  ///< Cycle.
   unsigned queue;
   Work work;
+  unsigned engine;
 };
 
 struct Written {
@@ -72,13 +75,15 @@ class FrontUnit {
   [[nodiscard]] Vnkv_front_bench& ports() { return *rtl_; }
   [[nodiscard]] emulator::AxiMemory& memory() { return memory_; }
   /// As a reset does.
-  void forget_engine() {
-    engine_.reset();
-    trailing_.reset();
+  void forget_engines() { engines_ = {}; }
+  /// As a watchdog does: the command ends with INTERNAL, and the engine takes no other.
+  void stop_engine(unsigned engine);
+  [[nodiscard]] bool engine_is_busy(unsigned engine = 0) const {
+    return engines_.at(engine).running.has_value();
   }
-  [[nodiscard]] bool engine_is_busy() const { return engine_.has_value(); }
+  [[nodiscard]] bool engines_are_busy() const;
 
-  std::vector<Started> started;        ///< By the engine.
+  std::vector<Started> started;        ///< By engines.
   std::vector<std::uint64_t> ended;    ///< Cycles of outcomes.
   std::vector<Written> written;        ///< Completions that memory took.
   std::vector<std::uint64_t> fetched;  ///< Cycles in which a command was asked for.
@@ -93,6 +98,7 @@ class FrontUnit {
   };
   struct Running {
     Work work;
+    unsigned queue = 0;
     std::uint32_t cycle = 0;
     std::uint32_t refused = 0;
     std::uint32_t reads = 0;
@@ -102,19 +108,24 @@ class FrontUnit {
     std::uint32_t late = 0;  ///< Cycles until the answer.
   };
 
-  void drive_engine();
-  void drive_outcome(const Work& work);
-  void sample_running();
-  void sample_engine();
-  [[nodiscard]] unsigned queue_of_tenant() const;
+  struct Engine {
+    std::optional<Running> running;
+    std::optional<Running> trailing;
+    bool has_stopped = false;
+  };
+
+  void drive_engine(unsigned engine);
+  void drive_outcome(unsigned engine, const Work& work);
+  void sample_engine(unsigned engine);
+  void sample_running(unsigned engine);
+  [[nodiscard]] unsigned queue_of_tenant(unsigned engine) const;
 
   Simulation<Vnkv_front_bench> simulation_;
   Vnkv_front_bench* rtl_;
   std::vector<std::byte> bytes_;
   emulator::AxiMemory memory_;
   std::array<Host, kQueues> hosts_;
-  std::optional<Running> engine_;
-  std::optional<Running> trailing_;
+  std::array<Engine, kEngines> engines_;
   std::uint64_t now_ = 0;
 };
 

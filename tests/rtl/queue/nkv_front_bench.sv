@@ -1,11 +1,13 @@
-// nkv_front with ports that C++ can name one by one.
+// nkv_front with ports that C++ can name one by one, those of engines as arrays.
 
 module nkv_front_bench
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_inline_pkg::*;
   import nkv_queue_pkg::*;
-(
+#(
+  parameter int unsigned Engines = 1
+) (
   input  logic         clk_i,
   input  logic         rst_ni,
 
@@ -47,30 +49,31 @@ module nkv_front_bench
   input  logic         b_valid_i,
   input  logic [11:0]  b_id_i,
 
-  output logic         command_valid_o,
-  input  logic         command_ready_i,
-  output logic [15:0]  command_tenant_o,
-  output logic [63:0]  command_window_base_o,
-  output logic [511:0] command_o,
-  input  logic         outcome_valid_i,
-  output logic         outcome_ready_o,
-  input  logic [7:0]   outcome_status_i,
-  input  logic [63:0]  outcome_detail_i,
-  input  logic [31:0]  outcome_stream_i,
-  input  logic [31:0]  outcome_refine_i,
-  input  logic [31:0]  outcome_exact_i,
-  input  logic [31:0]  outcome_value_i,
-  input  logic [7:0]   results_i,
+  output logic         command_valid_o[Engines],
+  input  logic         command_ready_i[Engines],
+  output logic [15:0]  command_tenant_o[Engines],
+  output logic [63:0]  command_window_base_o[Engines],
+  output logic [511:0] command_o[Engines],
+  input  logic         outcome_valid_i[Engines],
+  output logic         outcome_ready_o[Engines],
+  input  logic [7:0]   outcome_status_i[Engines],
+  input  logic [63:0]  outcome_detail_i[Engines],
+  input  logic [31:0]  outcome_stream_i[Engines],
+  input  logic [31:0]  outcome_refine_i[Engines],
+  input  logic [31:0]  outcome_exact_i[Engines],
+  input  logic [31:0]  outcome_value_i[Engines],
+  input  logic [7:0]   results_i[Engines],
 
-  input  logic         event_ar_valid_i,
-  input  logic         event_ar_ready_i,
-  input  logic [9:0]   event_ar_len_i,
-  input  logic         event_r_valid_i,
-  input  logic         event_w_valid_i,
-  input  logic         event_w_ready_i,
-  input  logic         event_w_trails_i,
-  input  logic         event_b_valid_i,
-  input  logic         event_b_trails_i
+  input  logic         event_ar_valid_i[Engines],
+  input  logic         event_ar_ready_i[Engines],
+  input  logic [9:0]   event_ar_len_i[Engines],
+  input  logic         event_r_valid_i[Engines],
+  input  logic         event_w_valid_i[Engines],
+  input  logic         event_w_ready_i[Engines],
+  input  logic         event_w_trails_i[Engines],
+  input  logic         event_b_valid_i[Engines],
+  input  logic         event_b_trails_i[Engines],
+  input  logic         fatal_i[Engines]
 );
 
   inline_control_t control;
@@ -78,8 +81,11 @@ module nkv_front_bench
   doorbell_t [1:0] doorbell;
   axi_ar_t ar;
   axi_w_t w;
-  engine_command_t command;
-  outcome_t outcome;
+  logic [Engines-1:0] command_valid, command_ready, outcome_valid, outcome_ready, fatal;
+  engine_command_t [Engines-1:0] command;
+  outcome_t [Engines-1:0] outcome;
+  results_t [Engines-1:0] results;
+  port_events_t [Engines-1:0] events;
   logic unused_reset, unused_error;
   csr_access_t unused_access;
 
@@ -97,21 +103,36 @@ module nkv_front_bench
   assign w_id_o = w.id;
   assign w_addr_o = 64'(w.addr);
   assign w_data_o = w.data;
-  assign command_tenant_o = command.domain.tenant;
-  assign command_window_base_o = 64'(command.domain.window_base);
-  assign command_o = command.command;
-  assign outcome = '{
-      flags: '0,
-      value_bursts: outcome_value_i,
-      exact_bursts: outcome_exact_i,
-      refine_bursts: outcome_refine_i,
-      stream_bursts: outcome_stream_i,
-      count: '0,
-      verdict: '{status: status_e'(outcome_status_i), detail: outcome_detail_i}
-  };
+  for (genvar i = 0; i < int'(Engines); i++) begin : gen_engine
+    assign command_valid_o[i] = command_valid[i];
+    assign command_ready[i] = command_ready_i[i];
+    assign command_tenant_o[i] = command[i].domain.tenant;
+    assign command_window_base_o[i] = 64'(command[i].domain.window_base);
+    assign command_o[i] = command[i].command;
+    assign outcome_valid[i] = outcome_valid_i[i];
+    assign outcome_ready_o[i] = outcome_ready[i];
+    assign outcome[i] = '{
+        flags: '0,
+        value_bursts: outcome_value_i[i],
+        exact_bursts: outcome_exact_i[i],
+        refine_bursts: outcome_refine_i[i],
+        stream_bursts: outcome_stream_i[i],
+        count: '0,
+        verdict: '{status: status_e'(outcome_status_i[i]), detail: outcome_detail_i[i]}
+    };
+    assign events[i] = {
+      event_ar_valid_i[i], event_ar_ready_i[i], event_ar_len_i[i], event_r_valid_i[i],
+      event_w_valid_i[i], event_w_ready_i[i], event_w_trails_i[i], event_b_valid_i[i],
+      event_b_trails_i[i]
+    };
+    assign results[i] = results_i[i];
+    assign fatal[i] = fatal_i[i];
+    wire unused_window = ^command[i].domain.window_bytes;
+  end
 
   nkv_front #(
-    .Slices(2)
+    .Slices(2),
+    .Engines(Engines)
   ) u_front (
     .clk_i,
     .rst_ni,
@@ -120,7 +141,7 @@ module nkv_front_bench
     .error_o        (unused_error),
     .irq_o,
     .reset_o        (unused_reset),
-    .fatal_i        (1'b0),
+    .fatal_i        (fatal),
     .memory_bytes_i,
     .inline_o       (control),
     .doorbells_o    (doorbells),
@@ -139,19 +160,16 @@ module nkv_front_bench
     .w_o            (w),
     .b_valid_i,
     .b_i            ({b_id_i, 1'b0}),
-    .command_valid_o,
-    .command_ready_i,
+    .command_valid_o(command_valid),
+    .command_ready_i(command_ready),
     .command_o      (command),
-    .outcome_valid_i,
-    .outcome_ready_o,
+    .outcome_valid_i(outcome_valid),
+    .outcome_ready_o(outcome_ready),
     .outcome_i      (outcome),
-    .results_i,
-    .events_i       ({
-        event_ar_valid_i, event_ar_ready_i, event_ar_len_i, event_r_valid_i, event_w_valid_i,
-        event_w_ready_i, event_w_trails_i, event_b_valid_i, event_b_trails_i
-    })
+    .results_i      (results),
+    .events_i       (events)
   );
 
-  wire unused_bits = ^{ar.len, w.strb, w.poison, command.domain.window_bytes};
+  wire unused_bits = ^{ar.len, w.strb, w.poison};
 
 endmodule
