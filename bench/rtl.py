@@ -1,7 +1,7 @@
 """Cycles of commands on the Verilated engine, beside their bursts and the committed cycles.
 
-With memory that takes 60 cycles (raw, delta4, host), or as long as DRAM does (ddr5, ddr4), there
-beside what a sequential stream of as many bursts takes on it.
+With memory that takes 60 cycles (raw, delta4, host, slices), or as long as DRAM does (ddr5, ddr4),
+there beside what a sequential stream of as many bursts takes on it.
 """
 
 import json
@@ -18,6 +18,8 @@ _BASELINE = Path(__file__).parent / "baselines" / "rtl.json"
 # Streams move at least 0.95 of a burst per cycle; selections take at most 1.15 of their bursts.
 _STREAM = Goal("<=", 1 / 0.95, of="ratio")
 _SELECTION = Goal("<=", 1.15, of="ratio")
+# With N slices and as many queues, each with the commands of one: no slower than that by more.
+_SCALING = Goal("<=", 1 / 0.95, of="ratio")
 # Where refreshes fall depends on all that came before: so much more is no regression there.
 _DRAM_SLACK = 0.01
 _DRAM = ("ddr5/", "ddr4/")
@@ -53,13 +55,20 @@ def _result(row: dict[str, Any], fixed_latency: dict[str, int]) -> Result:
     if "dram_cycles" in row:
         peer, peer_value = f"the same bursts in sequence on {kind}", row["dram_cycles"]
         extra |= {"bursts": row["bursts"], "fixed_latency": fixed_latency[f"raw/{command}"]}
+    goal = _GOALS.get(command) if kind in ("raw", "delta4") else None
+    if kind.startswith("slices_"):
+        peer, peer_value = "one slice, and one queue", fixed_latency[f"slices_1/{command}"]
+        slices = int(kind.removeprefix("slices_"))
+        extra |= {"bursts": row["bursts"]}
+        extra |= {"bursts_per_cycle_of_a_slice": row["bursts"] / row["cycles"] / slices}
+        goal = _SCALING
     return Result(
         name=f"rtl/{row['name']}",
         value=row["cycles"],
         unit="cycles",
         peer=peer,
         peer_value=peer_value,
-        goal=_GOALS.get(command) if kind in ("raw", "delta4") else None,
+        goal=goal,
         device="rtl:",
         extra=extra,
     )

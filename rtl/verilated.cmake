@@ -13,13 +13,17 @@ else()
   endif()
 endif()
 
-# nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [PARAMETERS <name>=<value>...])
-# A static library with class V<module>; packages come first among the sources.
+# nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [CLASS <name>]
+#                          [PARAMETERS <name>=<value>...])
+# A static library with class V<module>, or CLASS; packages come first among the sources.
 function(nearkv_verilated_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP" "SOURCES;PARAMETERS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP;CLASS" "SOURCES;PARAMETERS")
   list(TRANSFORM ARG_PARAMETERS PREPEND "-G")
+  if(NOT ARG_CLASS)
+    set(ARG_CLASS V${ARG_TOP})
+  endif()
   add_library(${target} STATIC)
-  verilate(${target} PREFIX V${ARG_TOP} SOURCES ${ARG_SOURCES}
+  verilate(${target} PREFIX ${ARG_CLASS} SOURCES ${ARG_SOURCES}
     VERILATOR_ARGS -Wall -O3 --x-assign fast --x-initial fast --output-split 4000
                    --output-split-cfuncs 400 --top-module ${ARG_TOP} ${ARG_PARAMETERS}
     OPT_SLOW -O0 OPT_FAST -O2)
@@ -37,3 +41,11 @@ list(REMOVE_ITEM packages ${CMAKE_CURRENT_LIST_DIR}/abi/gen/nkv_abi_pkg.sv
   ${CMAKE_CURRENT_LIST_DIR}/nkv_pkg.sv)
 list(PREPEND NEARKV_RTL_SOURCES ${CMAKE_CURRENT_LIST_DIR}/abi/gen/nkv_abi_pkg.sv
   ${CMAKE_CURRENT_LIST_DIR}/nkv_pkg.sv ${packages})
+
+# The same by halves: what lies in an engine, and what around engines (nkv_shell).
+set(NEARKV_RTL_ENGINE_SOURCES ${NEARKV_RTL_SOURCES})
+list(FILTER NEARKV_RTL_ENGINE_SOURCES EXCLUDE
+  REGEX "/rtl/(nkv_top|nkv_shell|(queue|inline|monitor|codec)/[a-z0-9_]*|abi/gen/nkv_csr)\\.sv$")
+set(NEARKV_RTL_SHELL_SOURCES ${NEARKV_RTL_SOURCES})
+list(FILTER NEARKV_RTL_SHELL_SOURCES INCLUDE
+  REGEX "/rtl/(nkv_pkg|nkv_shell|(queue|inline|monitor|lib|abi)/.*|memory/nkv_axi_mux)\\.sv$")

@@ -10,7 +10,7 @@
 #include "access_latencies.hpp"
 #include "copy/rounds.hpp"
 #include "list_bench.hpp"
-#include "many_queues.hpp"
+#include "support/many_queues.hpp"
 #include "support/page_commands.hpp"
 #include "support/temporary_file.hpp"
 #include "table.hpp"
@@ -179,7 +179,7 @@ void measure_many_queues(const Options& options, Table* table) {
   constexpr std::uint32_t kTokens = 4 * NKV_PAGE_TOKENS;
   ListBench bench(options.device, kTokens, NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
-  ManyQueues queues(&bench.engine, NKV_MAX_QUEUES);
+  test::ManyQueues queues(&bench.engine, NKV_MAX_QUEUES);
   std::vector<nkv_attend_command> attends;
   attends.reserve(NKV_MAX_QUEUES);
   for (unsigned i = 0; i < NKV_MAX_QUEUES; ++i) {
@@ -192,20 +192,65 @@ void measure_many_queues(const Options& options, Table* table) {
   table->measure_queues("queues_16/scrub", &queues, scrubs, page_bursts * bench.list.pages());
 }
 
+/// As many queues as slices, and so engines, over lists of their own, alike: a slice more brings as
+/// much work more, so that cycles should stay.
+void measure_slices(const Options& options, unsigned slices, Table* table) {
+  const std::string group = "slices_" + std::to_string(slices);
+  const std::uint32_t tokens = std::min(options.tokens, 4096U);
+  ListBench bench(options.device + "&slices=" + std::to_string(slices), tokens, NKV_ROW_FORM_RAW);
+  const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
+  std::vector<test::StoredList> lists{bench.list};
+  std::vector<std::uint64_t> places;
+  for (unsigned i = 1; i < slices; ++i) {
+    lists.push_back(test::append(&bench.engine, bench.data, bench.form, bench.form));
+  }
+  for (const test::StoredList& list : lists) {
+    places.push_back(test::free_places(&bench.engine, list, list.page_bytes, 9));
+  }
+  std::vector<nkv_pages_command> scrubs;
+  std::vector<nkv_pages_command> copies;
+  std::vector<nkv_topk_command> full;
+  std::vector<nkv_attend_command> dense;
+  for (unsigned i = 0; i < slices; ++i) {
+    scrubs.push_back(test::pages_command(lists[i], NKV_OPCODE_SCRUB));
+    copies.push_back(test::pages_command(lists[i], NKV_OPCODE_COPY, places[i]));
+    full.push_back(test::topk_command(&bench.engine, lists[i], queries, 256, NKV_SELECT_FULL));
+    dense.push_back(test::attend_command(&bench.engine, lists[i], queries));
+  }
+  std::vector<nkv_topk_command> certified = full;
+  for (nkv_topk_command& command : certified) command.mode = NKV_SELECT_CERTIFIED;
+  std::vector<nkv_attend_command> tail = dense;
+  for (nkv_attend_command& command : tail) {
+    command.mode = NKV_ATTEND_MODE_TAIL;
+    command.top_k = 64;
+  }
+  test::ManyQueues queues(&bench.engine, slices);
+  table->measure_queues(group + "/scrub", &queues, scrubs, bench.page_bursts());
+  table->measure_queues(group + "/copy", &queues, copies, 2 * bench.page_bursts());
+  table->measure_queues(group + "/topk_full", &queues, full);
+  table->measure_queues(group + "/topk_certified", &queues, certified);
+  table->measure_queues(group + "/attend_dense", &queues, dense);
+  table->measure_queues(group + "/attend_tail", &queues, tail);
+}
+
 int run(int argc, char** argv) {
   Options options;
   CLI::App app{"Cycles of commands on the Verilated engine, beside the bursts that they read."};
   app.add_option("--device", options.device, "An rtl: URI")->capture_default_str();
   app.add_option("--tokens", options.tokens, "Tokens of a list")->capture_default_str();
-  app.add_option(
-      "--only", options.only,
-      "Groups of rows: small, queues_16, raw, delta4, ddr5, ddr4, latency, host_25, host_50");
+  app.add_option("--only", options.only,
+                 "Groups of rows: small, queues_16, slices, raw, delta4, ddr5, ddr4, latency, "
+                 "host_25, host_50");
   app.add_option("--json", options.json, "Where to write the results");
   CLI11_PARSE(app, argc, argv);
   Table table;
   const std::vector<std::pair<std::string, std::function<void()>>> groups{
       {"small", [&] { measure_small(options, &table); }},
       {"queues_16", [&] { measure_many_queues(options, &table); }},
+      {"slices",
+       [&] {
+         for (const unsigned slices : {1U, 2U, 4U}) measure_slices(options, slices, &table);
+       }},
       {"raw", [&] { measure_form(options, NKV_ROW_FORM_RAW, "raw", &table); }},
       {"delta4", [&] { measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table); }},
       {"ddr5", [&] { measure_dram(options, "ddr5", &table); }},

@@ -9,7 +9,7 @@
 
 #include "fabric/dram/timing.hpp"
 #include "list_bench.hpp"
-#include "many_queues.hpp"
+#include "support/many_queues.hpp"
 #include "verilated/host_traffic.hpp"
 
 namespace nearkv::bench {
@@ -36,17 +36,18 @@ class Table {
     add(name, bench.list.completion, bench.append_bursts(), bench.append_seconds);
   }
 
-  /// Commands of as many queues as there are commands, of `bursts` each.
+  /// Commands of as many queues as there are commands, of `bursts` each, or 0: as many as their
+  /// completions count.
   template <typename Command>
-  void measure_queues(const std::string& name, ManyQueues* queues,
-                      const std::vector<Command>& commands, std::uint64_t bursts) {
+  void measure_queues(const std::string& name, test::ManyQueues* queues,
+                      const std::vector<Command>& commands, std::uint64_t bursts = 0) {
     constexpr unsigned kTimes = 4;
     const auto begin = std::chrono::steady_clock::now();
-    const ManyRuns runs = queues->run(commands, kTimes);
+    const test::ManyRuns runs = queues->run(commands, kTimes);
     nkv_completion done{};
     done.status = runs.failed ? NKV_STATUS_INTERNAL : NKV_STATUS_OK;
     done.ticks = runs.cycles;
-    add(name, done, bursts * runs.commands, seconds_since(begin));
+    add(name, done, bursts == 0 ? runs.bursts : bursts * runs.commands, seconds_since(begin));
   }
 
   /// That a command which gives no row did what it should.

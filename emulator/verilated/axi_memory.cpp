@@ -16,8 +16,12 @@ constexpr std::uint64_t kAllStrobes = ~std::uint64_t{0};
 }  // namespace
 
 AxiMemory::AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
-                     std::unique_ptr<AnswerTimes> times)
-    : bytes_(bytes), timing_(timing), random_(timing.seed), times_(std::move(times)) {}
+                     std::unique_ptr<AnswerTimes> times, SliceMap map)
+    : bytes_(bytes),
+      timing_(timing),
+      map_(map),
+      random_(timing.seed + map.slice),
+      times_(std::move(times)) {}
 
 void AxiMemory::read(const Read& read) {
   ++reads_taken_;
@@ -45,7 +49,7 @@ std::deque<AxiMemory::QueuedRead>::iterator AxiMemory::answered_read() {
 bool AxiMemory::next_beat(ReadBeat* beat) {
   const auto chosen = answered_read();
   if (chosen == reads_.end()) return false;
-  const std::uint64_t address = chosen->read.address;
+  const std::uint64_t address = device_address(chosen->read.address);
   beat->id = chosen->read.id;
   beat->poison = faults_.poisoned.contains(address);
   beat->error = address > bytes_.size() - kBurstBytes;
@@ -76,7 +80,7 @@ bool AxiMemory::next_answer(Answer* answer) {
   const Write write = chosen->write;
   writes_.erase(chosen);
   answer->id = write.id;
-  answer->error = write.address > bytes_.size() - kBurstBytes;
+  answer->error = device_address(write.address) > bytes_.size() - kBurstBytes;
   if (!answer->error) apply(write);
   return true;
 }
@@ -87,7 +91,7 @@ void AxiMemory::advance() {
 }
 
 void AxiMemory::apply(const Write& write) {
-  std::byte* const place = bytes_.data() + write.address;
+  std::byte* const place = bytes_.data() + device_address(write.address);
   const auto* const data = reinterpret_cast<const std::byte*>(write.data.data());
   if (write.strobes != kAllStrobes) {
     for (unsigned i = 0; i < kBurstBytes; ++i) {

@@ -1,5 +1,5 @@
-// Device memory behind the engine's AXI port: answers reads late and in any order, takes writes,
-// and can be told to misbehave.
+// Device memory behind a slice's AXI port: answers reads late and in any order, takes writes, and
+// can be told to misbehave.
 #ifndef NEARKV_EMULATOR_AXI_MEMORY_HPP_
 #define NEARKV_EMULATOR_AXI_MEMORY_HPP_
 
@@ -49,8 +49,23 @@ struct MemoryFaults {
 
 using Burst = std::array<std::uint32_t, 16>;
 
-/// One slice's memory; every access is one burst. Each cycle: offer what is asked for, take what is
-/// to be seen.
+/// Which part of device memory a slice has: granules go round the slices, as nkv_slice_map has it.
+struct SliceMap {
+  static constexpr std::uint64_t kGranuleBytes = 256;
+  unsigned slice = 0;
+  unsigned slices = 1;
+
+  [[nodiscard]] static unsigned slice_of(std::uint64_t address, unsigned slices) {
+    return static_cast<unsigned>(address / kGranuleBytes % slices);
+  }
+  /// Of an address in the slice's own memory.
+  [[nodiscard]] std::uint64_t device_address(std::uint64_t local) const {
+    return (local / kGranuleBytes * slices + slice) * kGranuleBytes + local % kGranuleBytes;
+  }
+};
+
+/// One slice's memory; every access is one burst, its address in the slice. Each cycle: offer what
+/// is asked for, take what is to be seen.
 class AxiMemory {
  public:
   struct Read {
@@ -74,11 +89,15 @@ class AxiMemory {
     bool error;
   };
 
+  /// `bytes`: of the whole device.
   AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
-            std::unique_ptr<AnswerTimes> times = nullptr);
+            std::unique_ptr<AnswerTimes> times = nullptr, SliceMap map = {});
 
   void set_faults(MemoryFaults faults) { faults_ = std::move(faults); }
 
+  [[nodiscard]] std::uint64_t device_address(std::uint64_t local) const {
+    return map_.device_address(local);
+  }
   [[nodiscard]] bool takes_reads() const {
     return reads_.size() < kQueuedReads && (times_ == nullptr || times_->takes_reads());
   }
@@ -112,6 +131,7 @@ class AxiMemory {
 
   std::span<std::byte> bytes_;
   MemoryTiming timing_;
+  SliceMap map_;
   MemoryFaults faults_;
   std::mt19937_64 random_;
   std::uint64_t now_ = 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "Vnkv_top_flat.h"
 #include "nkv_abi.h"
 #include "verilated/dram_times.hpp"
 
@@ -20,69 +19,29 @@ constexpr std::uint64_t kQuietCycles = 4096;
 
 }  // namespace
 
-VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming timing,
-                             const dram::Timing* dram)
-    : memory_(std::move(memory)),
-      axi_(memory_->bytes(), timing,
-           dram == nullptr ? nullptr : std::make_unique<DramTimes>(*dram, timing.latency_cycles)),
-      top_(std::make_unique<Vnkv_top_flat>(&context_)) {
-  top_->memory_bytes_i = memory_->bytes().size();
-  top_->host_r_ready_i = 1;
-  top_->host_b_ready_i = 1;
-  top_->host_w_strb_i = ~std::uint64_t{0};
-  // Reset falls, so that registers whose clock stands are reset as well.
-  top_->rst_ni = 1;
-  top_->eval();
-  top_->rst_ni = 0;
-  tick();
-  tick();
-  top_->rst_ni = 1;
-  tick();
+VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, unsigned slices,
+                             MemoryTiming timing, const dram::Timing* dram)
+    : memory_(std::move(memory)), machine_(make_machine(slices, memory_->bytes().size())) {
+  for (unsigned i = 0; i < slices; ++i) {
+    auto times =
+        dram == nullptr ? nullptr : std::make_unique<DramTimes>(*dram, timing.latency_cycles);
+    slices_.push_back({.axi = AxiMemory(memory_->bytes(), timing, std::move(times), {i, slices})});
+  }
 }
 
-VerilatedCard::~VerilatedCard() { top_->final(); }
-
 void VerilatedCard::tick() {
-  Vnkv_top_flat& top = *top_;
-  AxiMemory::ReadBeat beat{};
-  top.r_valid_i = axi_.next_beat(&beat);
-  if (top.r_valid_i) {
-    note("beat", beat.id);
-    top.r_id_i = beat.id;
-    top.r_poison_i = beat.poison;
-    top.r_error_i = beat.error;
-    std::ranges::copy(beat.data, top.r_data_i.data());
-  }
-  AxiMemory::Answer answer{};
-  top.b_valid_i = axi_.next_answer(&answer);
-  if (top.b_valid_i) {
-    note("answer", answer.id);
-    top.b_id_i = answer.id;
-    top.b_error_i = answer.error;
-  }
-  top.ar_ready_i = axi_.takes_reads();
-  top.w_ready_i = axi_.takes_writes();
+  for (std::size_t i = 0; i < slices_.size(); ++i) offer_memory(i);
   if (host_) offer_host_accesses();
-  top.clk_i = 0;
-  top.eval();
+  machine_->settle();
   if (host_) take_host_answers();
-  const bool reads = top.ar_valid_o && top.ar_ready_i;
-  if (reads) {
-    note("read", top.ar_id_o, top.ar_addr_o);
-    axi_.read({.id = top.ar_id_o, .address = top.ar_addr_o});
+  bool is_quiet = true;
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    const SlicePorts& ports = machine_->slices[i];
+    const bool accesses = take_accesses(i);
+    if (accesses || ports.beat != nullptr || ports.answer != nullptr) is_quiet = false;
   }
-  const bool writes = top.w_valid_o && top.w_ready_i;
-  if (writes) {
-    note("write", top.w_id_o, top.w_addr_o);
-    AxiMemory::Write write{
-        .id = top.w_id_o, .address = top.w_addr_o, .strobes = top.w_strb_o, .data = {}};
-    std::copy_n(top.w_data_o.data(), write.data.size(), write.data.begin());
-    axi_.write(write);
-  }
-  top.clk_i = 1;
-  top.eval();
-  axi_.advance();
-  const bool is_quiet = !reads && !writes && !top.r_valid_i && !top.b_valid_i;
+  machine_->clock();
+  for (SliceMemory& slice : slices_) slice.axi.advance();
   quiet_cycles_ = is_quiet ? quiet_cycles_ + 1 : 0;
   const std::uint64_t interrupts = queue_interrupts();
   if ((interrupts & ~interrupts_) != 0) note("interrupt", interrupts);
@@ -90,57 +49,74 @@ void VerilatedCard::tick() {
   if (trace_) trace_->advance();
 }
 
+void VerilatedCard::offer_memory(std::size_t slice) {
+  SliceMemory& memory = slices_[slice];
+  SlicePorts& ports = machine_->slices[slice];
+  ports.beat = memory.axi.next_beat(&memory.beat) ? &memory.beat : nullptr;
+  if (ports.beat != nullptr) note("beat", memory.beat.id);
+  ports.answer = memory.axi.next_answer(&memory.answer) ? &memory.answer : nullptr;
+  if (ports.answer != nullptr) note("answer", memory.answer.id);
+  ports.takes_reads = memory.axi.takes_reads();
+  ports.takes_writes = memory.axi.takes_writes();
+}
+
+bool VerilatedCard::take_accesses(std::size_t slice) {
+  AxiMemory& axi = slices_[slice].axi;
+  const SlicePorts& ports = machine_->slices[slice];
+  if (ports.reads) {
+    note("read", ports.read.id, axi.device_address(ports.read.address));
+    axi.read(ports.read);
+  }
+  if (ports.writes) {
+    note("write", ports.write.id, axi.device_address(ports.write.address));
+    axi.write(ports.write);
+  }
+  return ports.reads || ports.writes;
+}
+
 void VerilatedCard::note(const char* event, std::uint64_t first, std::uint64_t second) {
   if (trace_) trace_->note(event, first, second);
 }
 
 void VerilatedCard::offer_host_accesses() {
-  Vnkv_top_flat& top = *top_;
   const HostTraffic::Access* const read = host_->next_read();
-  top.host_ar_valid_i = read != nullptr;
-  if (read != nullptr) {
-    top.host_ar_id_i = read->id;
-    top.host_ar_addr_i = read->address;
-  }
   const HostTraffic::Access* const write = host_->next_write();
-  top.host_w_valid_i = write != nullptr;
+  const auto count = static_cast<unsigned>(slices_.size());
+  for (SlicePorts& ports : machine_->slices) ports.host_read = ports.host_write = nullptr;
+  if (read != nullptr) {
+    machine_->slices[SliceMap::slice_of(read->address, count)].host_read = read;
+  }
   if (write != nullptr) {
-    top.host_w_id_i = write->id;
-    top.host_w_addr_i = write->address;
-    std::ranges::copy(write->data, top.host_w_data_i.data());
+    machine_->slices[SliceMap::slice_of(write->address, count)].host_write = write;
   }
 }
 
 void VerilatedCard::take_host_answers() {
-  const Vnkv_top_flat& top = *top_;
-  if (top.host_ar_valid_i && top.host_ar_ready_o) host_->read_taken();
-  if (top.host_w_valid_i && top.host_w_ready_o) host_->write_taken();
-  if (top.host_r_valid_o) {
-    Burst data;
-    std::copy_n(top.host_r_data_o.data(), data.size(), data.begin());
-    host_->read_answered(top.host_r_id_o, data, top.host_r_error_o || top.host_r_poison_o);
+  for (const SlicePorts& ports : machine_->slices) {
+    if (ports.host_read_taken) host_->read_taken();
+    if (ports.host_write_taken) host_->write_taken();
+    const SlicePorts::HostAnswer& beat = ports.host_beat;
+    if (beat.is_valid) host_->read_answered(beat.id, beat.data, beat.failed);
+    const SlicePorts::HostAnswer& settled = ports.host_settled;
+    if (settled.is_valid) host_->write_answered(settled.id, settled.failed);
   }
-  if (top.host_b_valid_o) host_->write_answered(top.host_b_id_o, top.host_b_error_o);
   host_->advance();
 }
 
 void VerilatedCard::access(bool writes, std::uint32_t offset, std::uint64_t value) {
-  top_->csr_req_i = 1;
-  top_->csr_we_i = writes;
-  top_->csr_addr_i = offset;
-  top_->csr_wdata_i = value;
+  machine_->access = {.is_valid = true, .is_write = writes, .offset = offset, .value = value};
   tick();
-  top_->csr_req_i = 0;
+  machine_->access.is_valid = false;
 }
 
 std::uint64_t VerilatedCard::queue_interrupts() const {
-  return top_->irq_o & NKV_REG_INTERRUPT_STATUS_QUEUES_MASK;
+  return machine_->interrupts & NKV_REG_INTERRUPT_STATUS_QUEUES_MASK;
 }
 
 std::uint64_t VerilatedCard::read_csr(std::uint32_t offset) {
   const std::scoped_lock lock(mutex_);
   access(false, offset, 0);
-  return top_->csr_error_o ? ~std::uint64_t{0} : top_->csr_rdata_o;
+  return machine_->register_error ? ~std::uint64_t{0} : machine_->register_value;
 }
 
 void VerilatedCard::write_csr(std::uint32_t offset, std::uint64_t value) {
@@ -171,7 +147,10 @@ bool VerilatedCard::wait(std::chrono::nanoseconds timeout) {
 
 void VerilatedCard::set_faults(MemoryFaults faults) {
   const std::scoped_lock lock(mutex_);
-  axi_.set_faults(std::move(faults));
+  for (SliceMemory& slice : slices_) {
+    slice.axi.set_faults(faults);
+    faults.drop_read = 0;
+  }
 }
 
 void VerilatedCard::add_host_traffic(HostLoad load) {

@@ -1,8 +1,6 @@
-// The Verilated engine as a card: registers, memory, a clock.
+// The Verilated engines as a card: registers, memory, a clock.
 #ifndef NEARKV_EMULATOR_VERILATED_CARD_HPP_
 #define NEARKV_EMULATOR_VERILATED_CARD_HPP_
-
-#include <verilated.h>
 
 #include <chrono>
 #include <cstddef>
@@ -12,14 +10,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "fabric/dram/timing.hpp"
 #include "support/device_memory.hpp"
 #include "verilated/access_trace.hpp"
 #include "verilated/axi_memory.hpp"
 #include "verilated/host_traffic.hpp"
-
-class Vnkv_top_flat;  // NOLINT(readability-identifier-naming): Verilator's name.
+#include "verilated/machine.hpp"
 
 namespace nearkv::emulator {
 
@@ -27,10 +25,10 @@ namespace nearkv::emulator {
 /// come from two threads.
 class VerilatedCard {
  public:
-  /// With `dram`, memory answers when that does, and timing.latency_cycles is its latency.
-  VerilatedCard(std::unique_ptr<DeviceMemory> memory, MemoryTiming timing,
+  /// 1, 2 or 4 slices, each with an engine. With `dram`, memory answers when that does, and
+  /// timing.latency_cycles is its latency.
+  VerilatedCard(std::unique_ptr<DeviceMemory> memory, unsigned slices, MemoryTiming timing,
                 const dram::Timing* dram = nullptr);
-  ~VerilatedCard();
   VerilatedCard(const VerilatedCard&) = delete;
   VerilatedCard& operator=(const VerilatedCard&) = delete;
 
@@ -44,6 +42,7 @@ class VerilatedCard {
   /// does: puts its status bit back. False after `timeout`.
   bool wait(std::chrono::nanoseconds timeout);
 
+  /// drop_read counts the reads of slice 0.
   void set_faults(MemoryFaults faults);
   /// From now on the host accesses memory beside the engine; see HostTraffic for where.
   void add_host_traffic(HostLoad load);
@@ -52,6 +51,8 @@ class VerilatedCard {
 
  private:
   void tick();
+  void offer_memory(std::size_t slice);
+  bool take_accesses(std::size_t slice);
   void offer_host_accesses();
   void take_host_answers();
   void note(const char* event, std::uint64_t first, std::uint64_t second = 0);
@@ -60,11 +61,15 @@ class VerilatedCard {
 
   std::mutex mutex_;
   std::unique_ptr<DeviceMemory> memory_;
-  AxiMemory axi_;
+  struct SliceMemory {
+    AxiMemory axi;
+    AxiMemory::ReadBeat beat{};
+    AxiMemory::Answer answer{};
+  };
+  std::vector<SliceMemory> slices_;
   std::optional<HostTraffic> host_;
   std::optional<AccessTrace> trace_;
-  VerilatedContext context_;
-  std::unique_ptr<Vnkv_top_flat> top_;
+  std::unique_ptr<Machine> machine_;
   std::uint64_t quiet_cycles_ = 0;  // Since memory was last used.
   std::uint64_t interrupts_ = 0;    // That are there.
 };

@@ -1,9 +1,10 @@
 // The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
+// slices=2: so many slices of memory, each with an engine: 1, 2 or 4.
 // dram=NAME: memory is DRAM of this kind, and latency what a read of a closed bank takes.
 // trace=PATH: accesses by cycle (see AccessTrace).
 // host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
 // Faults can be asked for: poison=ADDRESS of a burst in device memory, drop_read=N: the N-th read
-// gets no answer.
+// of slice 0 gets no answer.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -27,6 +28,7 @@ using nearkv::emulator::VerilatedCard;
 
 struct Options {
   size_t memory_bytes = nearkv::emulator::kDefaultMemoryBytes;
+  unsigned slices = 1;
   MemoryTiming timing;
   const Timing* dram = nullptr;
   MemoryFaults faults;
@@ -49,6 +51,10 @@ bool parse_option(std::string_view option, Options* options) {
     const auto bytes = nearkv::emulator::parse_memory_size(value);
     if (bytes) options->memory_bytes = *bytes;
     return bytes.has_value();
+  }
+  if (name == "slices") {
+    return parse_number(value, &options->slices) &&
+           (options->slices == 1 || options->slices == 2 || options->slices == 4);
   }
   if (name == "latency") return parse_number(value, &options->timing.latency_cycles);
   if (name == "jitter") return parse_number(value, &options->timing.jitter_cycles);
@@ -105,8 +111,8 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   auto options = parse_arguments(arguments);
   if (!options) {
     std::snprintf(error, error_bytes,
-                  "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), latency=CYCLES, "
-                  "jitter=CYCLES, dram=%s, seed=NUMBER, host=PERCENT, trace=FILE, "
+                  "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), slices=1|2|4, "
+                  "latency=CYCLES, jitter=CYCLES, dram=%s, seed=NUMBER, host=PERCENT, trace=FILE, "
                   "poison=ADDRESS, drop_read=NUMBER, joined by &; not \"%s\"",
                   dram_names().c_str(), arguments);
     return nullptr;
@@ -120,7 +126,8 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   auto memory =
       nearkv::emulator::allocate_memory("rtl", options->memory_bytes, {error, error_bytes});
   if (memory == nullptr) return nullptr;
-  auto card = std::make_unique<VerilatedCard>(std::move(memory), options->timing, options->dram);
+  auto card = std::make_unique<VerilatedCard>(std::move(memory), options->slices, options->timing,
+                                              options->dram);
   card->set_faults(options->faults);
   if (options->host.read_percent != 0) {
     options->host.seed = options->timing.seed;

@@ -13,6 +13,8 @@ module nkv_command_check
   output verdict_t        verdict_o
 );
 
+  // Where there are several engines, Verilator takes functions' variables to hide signals of nkv_engine.
+  // verilator lint_off VARHIDDEN
   function automatic verdict_t bad_field(logic [63:0] offset_bytes);
     return '{status: StatusBadField, detail: offset_bytes};
   endfunction
@@ -168,6 +170,7 @@ module nkv_command_check
     return in_window(window, command.result,
                      burst_aligned(output_bytes) + burst_aligned(numbers_bytes) + numbers_bytes);
   endfunction
+  // verilator lint_on VARHIDDEN
 
   always_ff @(posedge clk_i) begin
     if (valid_i) begin

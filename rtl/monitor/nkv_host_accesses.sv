@@ -1,12 +1,10 @@
-// The host's accesses on their way past the engine, one a cycle for a monitor: those of all slices,
-// reads and writes, wait for their turn in queues of `Queued`. One that finds its queue full is not
-// counted: that takes more than an access a cycle for longer than the queues last.
+// The host's accesses on their way past the engines, one a cycle for a monitor: those of all slices,
+// reads and writes, as nkv_access_turns has them.
 
 module nkv_host_accesses
   import nkv_inline_pkg::*;
 #(
-  parameter int unsigned Slices = 1,
-  parameter int unsigned Queued = 16   // A power of two.
+  parameter int unsigned Slices = 1
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -25,46 +23,26 @@ module nkv_host_accesses
   localparam int unsigned Sources = 2 * Slices;  // Reads, then writes.
   localparam int unsigned IndexBits = $clog2(Sources);
 
-  logic [Sources-1:0] in, waits, turn, unused_ready;
-  logic [IndexBits-1:0] index;
-  nkv_pkg::address_t address[Sources];
+  logic [IndexBits-1:0] source;
+  nkv_pkg::address_t asked[Sources], address;
 
-  for (genvar i = 0; i < int'(Sources); i++) begin : gen_source
-    localparam int unsigned Slice = i % Slices;
-    logic [$clog2(Queued):0] unused_used;
-    wire nkv_pkg::address_t asked =
-        i < int'(Slices) ? read_access_i[Slice].addr : write_access_i[Slice].addr;
-    assign in[i] = i < int'(Slices) ? read_i[Slice] : write_i[Slice];
-
-    nkv_fifo #(
-      .T(nkv_pkg::address_t),
-      .Depth(Queued)
-    ) u_queue (
-      .clk_i,
-      .rst_ni,
-      .clear_i    (1'b0),
-      .in_valid_i (in[i]),
-      .in_ready_o (unused_ready[i]),
-      .in_data_i  (asked),
-      .out_valid_o(waits[i]),
-      .out_ready_i(turn[i]),
-      .out_data_o (address[i]),
-      .used_o     (unused_used)
-    );
+  for (genvar i = 0; i < int'(Slices); i++) begin : gen_slice
+    assign asked[i] = read_access_i[i].addr;
+    assign asked[Slices+i] = write_access_i[i].addr;
   end
 
-  nkv_round_robin #(
-    .Requests(Sources)
+  nkv_access_turns #(
+    .Sources(Sources)
   ) u_turns (
     .clk_i,
     .rst_ni,
-    .request_i(waits),
+    .taken_i  ({write_i, read_i}),
+    .address_i(asked),
     .valid_o,
-    .ready_i  (1'b1),
-    .grant_o  (turn),
-    .index_o  (index)
+    .source_o (source),
+    .address_o(address)
   );
 
-  assign access_o = '{is_write: index >= IndexBits'(Slices), dpa: address[index]};
+  assign access_o = '{is_write: source >= IndexBits'(Slices), dpa: address};
 
 endmodule

@@ -1,10 +1,10 @@
-#include "many_queues.hpp"
+#include "support/many_queues.hpp"
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 
-namespace nearkv {
+namespace nearkv::test {
 
 namespace {
 
@@ -13,7 +13,7 @@ constexpr std::uint64_t kRingsAt = 1 << 19;
 
 }  // namespace
 
-ManyQueues::ManyQueues(test::BenchDevice* bench, unsigned queues) : device_(&bench->device()) {
+ManyQueues::ManyQueues(BenchDevice* bench, unsigned queues) : device_(&bench->device()) {
   Queue::Options options;
   options.window_base =
       static_cast<std::uint64_t>(bench->window().data() - device_->memory().data());
@@ -28,7 +28,7 @@ ManyQueues::ManyQueues(test::BenchDevice* bench, unsigned queues) : device_(&ben
   }
 }
 
-void ManyQueues::submit(std::size_t queue, std::span<const std::byte> command) {
+void ManyQueues::submit_bytes(std::size_t queue, std::span<const std::byte> command) {
   std::array<std::byte, NKV_COMMAND_BYTES> bytes;
   std::ranges::copy(command, bytes.begin());
   std::uint16_t tag = 0;
@@ -42,6 +42,7 @@ ManyRuns ManyQueues::finish() {
   const std::uint64_t begin = device_->read_csr(NKV_REG_TICK_COUNT);
   for (const auto& queue : queues_) queue->ring();
   for (const auto& queue : queues_) {
+    std::vector<nkv_completion>& completions = runs.completions.emplace_back();
     while (queue->in_flight() != 0) {
       std::array<nkv_completion, 8> done{};
       if (queue->wait(std::chrono::seconds(600)) != Status::kOk) {
@@ -50,7 +51,11 @@ ManyRuns ManyQueues::finish() {
       const std::size_t count = queue->poll(done);
       for (std::size_t i = 0; i < count; ++i) {
         runs.failed = runs.failed || done.at(i).status != NKV_STATUS_OK;
+        runs.bursts += std::uint64_t{done.at(i).stream_bursts} + done.at(i).refine_bursts +
+                       done.at(i).exact_bursts + done.at(i).value_bursts;
       }
+      completions.insert(completions.end(), done.begin(),
+                         done.begin() + static_cast<std::ptrdiff_t>(count));
       runs.commands += count;
     }
   }
@@ -58,4 +63,4 @@ ManyRuns ManyQueues::finish() {
   return runs;
 }
 
-}  // namespace nearkv
+}  // namespace nearkv::test

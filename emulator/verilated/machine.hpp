@@ -1,0 +1,73 @@
+// nkv_top as C++ sees it: the Verilated shell and its Verilated engines, joined as nkv_top joins
+// them.
+#ifndef NEARKV_EMULATOR_VERILATED_MACHINE_HPP_
+#define NEARKV_EMULATOR_VERILATED_MACHINE_HPP_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "verilated/axi_memory.hpp"
+#include "verilated/host_traffic.hpp"
+
+namespace nearkv::emulator {
+
+/// An access to a register.
+struct RegisterAccess {
+  bool is_valid = false;
+  bool is_write = false;
+  std::uint32_t offset = 0;
+  std::uint64_t value = 0;
+};
+
+/// What a slice and those around it tell each other in a cycle. Null or false: nothing.
+struct SlicePorts {
+  // To the slice.
+  bool takes_reads = false;  ///< Memory does.
+  bool takes_writes = false;
+  const AxiMemory::ReadBeat* beat = nullptr;
+  const AxiMemory::Answer* answer = nullptr;
+  const HostTraffic::Access* host_read = nullptr;
+  const HostTraffic::Access* host_write = nullptr;
+
+  // From it, after settle().
+  struct HostAnswer {
+    bool is_valid;
+    bool failed;
+    std::uint16_t id;
+    Burst data;  ///< Of a read.
+  };
+  bool reads = false;  ///< Memory takes `read`.
+  bool writes = false;
+  bool host_read_taken = false;
+  bool host_write_taken = false;
+  AxiMemory::Read read{};
+  AxiMemory::Write write{};
+  HostAnswer host_beat{};
+  HostAnswer host_settled{};
+};
+
+/// As many engines as slices. A cycle: set what goes in, settle(), use what comes out, clock().
+class Machine {
+ public:
+  virtual ~Machine() = default;
+
+  RegisterAccess access;
+  std::vector<SlicePorts> slices;
+  std::uint64_t register_value = 0;  ///< Of the last cycle's access.
+  bool register_error = false;
+  std::uint32_t interrupts = 0;
+
+  virtual void settle() = 0;
+  virtual void clock() = 0;
+
+ protected:
+  explicit Machine(unsigned slice_count) : slices(slice_count) {}
+};
+
+/// With 1, 2 or 4 slices, after reset.
+std::unique_ptr<Machine> make_machine(unsigned slices, std::uint64_t memory_bytes);
+
+}  // namespace nearkv::emulator
+
+#endif  // NEARKV_EMULATOR_VERILATED_MACHINE_HPP_
