@@ -1880,9 +1880,10 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_CONTROL_RESET_SHIFT 0
 #define NKV_REG_CONTROL_RESET_MASK 0x1ull
 #define NKV_REG_DEVICE_STATUS 0x38u /**< [ro] Health. */
-#define NKV_REG_DEVICE_STATUS_READY_SHIFT 0 /**< Queues may be enabled. */
+#define NKV_REG_DEVICE_STATUS_READY_SHIFT 0 /**< Queues may be enabled, and commands run. */
 #define NKV_REG_DEVICE_STATUS_READY_MASK 0x1ull
-#define NKV_REG_DEVICE_STATUS_FATAL_SHIFT 1 /**< The device has stopped; reset it. */
+/** The device has stopped, or with READY one of its engines, and others go on; reset it. */
+#define NKV_REG_DEVICE_STATUS_FATAL_SHIFT 1
 #define NKV_REG_DEVICE_STATUS_FATAL_MASK 0x2ull
 #define NKV_REG_TICK_COUNT 0x40u /**< [ro] Ticks since power-up; 0 without feature TICKS. */
 /**
@@ -1990,7 +1991,13 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_RING_ENTRIES(i) (0x1010u + 0x80u * (i))
 #define NKV_REG_RING_ENTRIES_COUNT NKV_MAX_QUEUES
 #define NKV_REG_RING_ENTRIES_STRIDE 0x80u
-#define NKV_REG_QUEUE_CONTROL(i) (0x1018u + 0x80u * (i)) /**< [rw] Queue control. */
+/**
+ * [rw] Queue control. A queue's commands run in order, one at a time, and each finds what those
+ * before it wrote. Between queues there is no order: their commands may run at the same time.
+ * Memory has all that a command wrote when it completes: who needs that, or is to overwrite or
+ * erase what a command of another queue reads or writes, waits for its completion.
+ */
+#define NKV_REG_QUEUE_CONTROL(i) (0x1018u + 0x80u * (i))
 #define NKV_REG_QUEUE_CONTROL_COUNT NKV_MAX_QUEUES
 #define NKV_REG_QUEUE_CONTROL_STRIDE 0x80u
 /** 0 to 1 starts the queue at index 0, phase 1; 1 to 0 stops it after the command in flight. */

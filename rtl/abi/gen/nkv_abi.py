@@ -1732,7 +1732,10 @@ REG_SQ_BASE = RegisterArray(0x1000, 0x80, MAX_QUEUES)
 REG_CQ_BASE = RegisterArray(0x1008, 0x80, MAX_QUEUES)
 # [rw] Entries of both rings, a power of two.
 REG_RING_ENTRIES = RegisterArray(0x1010, 0x80, MAX_QUEUES)
-# [rw] Queue control.
+# [rw] Queue control. A queue's commands run in order, one at a time, and each finds what those
+# before it wrote. Between queues there is no order: their commands may run at the same time. Memory
+# has all that a command wrote when it completes: who needs that, or is to overwrite or erase what a
+# command of another queue reads or writes, waits for its completion.
 REG_QUEUE_CONTROL = RegisterArray(0x1018, 0x80, MAX_QUEUES)
 REG_QUEUE_CONTROL_ENABLE = RegisterField(0, 1)
 # [rw] Submission doorbell: free-running count of commands written, modulo 2^16.

@@ -1907,7 +1907,10 @@ package nkv_abi_pkg;
   localparam logic [31:0] RegRingEntries = 32'h0000_1010;
   localparam int unsigned RegRingEntriesCount = MaxQueues;
   localparam int unsigned RegRingEntriesStride = 128;
-  // [rw] Queue control.
+  // [rw] Queue control. A queue's commands run in order, one at a time, and each finds what those
+  // before it wrote. Between queues there is no order: their commands may run at the same time.
+  // Memory has all that a command wrote when it completes: who needs that, or is to overwrite or
+  // erase what a command of another queue reads or writes, waits for its completion.
   localparam logic [31:0] RegQueueControl = 32'h0000_1018;
   localparam int unsigned RegQueueControlCount = MaxQueues;
   localparam int unsigned RegQueueControlStride = 128;
