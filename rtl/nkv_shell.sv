@@ -1,5 +1,5 @@
-// What stands around the engines: their front, and the inline path on which the host's accesses pass
-// them. An engine has a port to memory of its own; the queues share engine 0's.
+// What stands around the engines: their front, and the inline path on which the host's accesses
+// pass them. An engine has a port to memory of its own; the queues share engine 0's.
 //
 //   CSR bus --> nkv_front (registers, queues) --> commands of each engine
 //                               |

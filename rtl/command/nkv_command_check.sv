@@ -13,7 +13,7 @@ module nkv_command_check
   output verdict_t        verdict_o
 );
 
-  // Where there are several engines, Verilator takes functions' variables to hide signals of nkv_engine.
+  // With several engines, Verilator takes functions' variables to hide signals of nkv_engine.
   // verilator lint_off VARHIDDEN
   function automatic verdict_t bad_field(logic [63:0] offset_bytes);
     return '{status: StatusBadField, detail: offset_bytes};

@@ -35,7 +35,7 @@ module nkv_queue_turns
   output logic                valid_o,
   output queue_t              queue_o,
   input  logic                start_i,   // Its command starts,
-  input  logic [EngineBits-1:0] start_engine_i,  // here.
+  input  logic [EngineBits-1:0] start_engine_i,   // here.
 
   // A command has ended, or trails from now on, before the next starts there.
   input  logic                end_i,

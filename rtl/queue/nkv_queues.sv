@@ -8,7 +8,7 @@
 // that is disabled lets its command in flight end and forgets what was fetched; `reset_i` forgets
 // everything.
 //
-// A NOP on an idle device starts 16 + 16 cycles, and what memory takes, after its doorbell at the most.
+// A NOP on an idle device starts 16 + 16 cycles, and what memory takes, after its doorbell at most.
 
 module nkv_queues
   import nkv_abi_pkg::*;
@@ -156,17 +156,17 @@ module nkv_queues
     .clk_i,
     .rst_ni,
     .reset_i,
-    .look_i     (look),
-    .ready_i    (look_ready),
-    .again_o    (again),
-    .valid_o    (chosen_valid),
-    .queue_o    (chosen),
-    .start_i    (start),
+    .look_i        (look),
+    .ready_i       (look_ready),
+    .again_o       (again),
+    .valid_o       (chosen_valid),
+    .queue_o       (chosen),
+    .start_i       (start),
     .start_engine_i(start_engine),
-    .end_i      (reckons),
-    .end_engine_i(told_engine),
-    .weight_i   (registers_i.weight[ended_o.started.queue_index].share),
-    .cost_i     (cost)
+    .end_i         (reckons),
+    .end_engine_i  (told_engine),
+    .weight_i      (registers_i.weight[ended_o.started.queue_index].share),
+    .cost_i        (cost)
   );
 
   // ---- Engines ----
