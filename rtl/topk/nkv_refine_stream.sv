@@ -1,7 +1,8 @@
 // Asks for what sharpens midpoints (ARITHMETIC.md 5.2 and 5.4): of each page with tokens alive its
 // digest again, and of one plane the granules that hold such a token, neighbours in one read. A page's digest comes before the
 // granules of the page three before it, the most that nkv_scan holds: with two, folding would wait for
-// it behind those granules. Pages were accepted when they were scanned.
+// it behind those granules. Pages were accepted when they were scanned; a burst that comes with poison
+// is told of.
 
 module nkv_refine_stream
   import nkv_abi_pkg::*;
@@ -10,7 +11,8 @@ module nkv_refine_stream
 (
   input  logic          clk_i,
   input  logic          rst_ni,
-  input  logic          clear_i,
+  input  logic          clear_i,          // Before each command.
+  input  logic          start_i,          // Before each plane.
 
   input  logic [15:0]   head_dim_i,       // Held, as the plane: 1 to KeyPlanes.
   input  planes_t       plane_i,
@@ -29,8 +31,12 @@ module nkv_refine_stream
   output logic          request_valid_o,
   input  logic          request_ready_i,
   output read_request_t request_o,
-  output logic [31:0]   bursts_o,         // Since clear_i.
-  output logic          idle_o
+  input  logic          beat_taken_i,
+  input  read_beat_t    beat_i,
+  output logic [31:0]   bursts_o,         // Since start_i.
+  output logic          poisoned_o,       // Since clear_i; the first page in list order.
+  output page_index_t   poisoned_page_o,
+  output logic          idle_o            // All that was asked for has come.
 );
 
   localparam int unsigned TokenBits = $clog2(PageTokens);
@@ -106,7 +112,7 @@ module nkv_refine_stream
   ) u_due (
     .clk_i,
     .rst_ni,
-    .clear_i,
+    .clear_i    (clear_i || start_i),
     .in_valid_i (granules_done && fresh_q),
     .in_ready_o (unused_due_ready),
     .in_data_i  (now_q),
@@ -147,7 +153,26 @@ module nkv_refine_stream
       request_o.address = plane_at + 64'((32'(first) * 32'(head_dim_i)) >> 3);
     end
   end
-  assign idle_o = state_q == StPage && due == '0;
+
+  // ---- Bursts that have been asked for and have not come, and poison ----
+  logic [11:0] reads_due_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      reads_due_q <= '0;
+      poisoned_o <= 1'b0;
+      poisoned_page_o <= '0;
+    end else if (clear_i) begin
+      reads_due_q <= '0;
+      poisoned_o <= 1'b0;
+    end else begin
+      reads_due_q <= reads_due_q + 12'(step) - 12'(beat_taken_i && beat_i.last);
+      if (beat_taken_i && beat_i.poison && (!poisoned_o || beat_i.tag.page < poisoned_page_o)) begin
+        poisoned_o <= 1'b1;
+        poisoned_page_o <= beat_i.tag.page;
+      end
+    end
+  end
+  assign idle_o = state_q == StPage && due == '0 && reads_due_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -156,7 +181,7 @@ module nkv_refine_stream
       fresh_q <= 1'b0;
       asked_q <= '0;
       bursts_o <= '0;
-    end else if (clear_i) begin
+    end else if (clear_i || start_i) begin
       state_q <= StPage;
       fresh_q <= 1'b0;
       asked_q <= '0;
@@ -189,6 +214,6 @@ module nkv_refine_stream
     end
   end
 
-  wire unused = ^{entry_i, oldest.step_exponent};
+  wire unused = ^{entry_i, oldest.step_exponent, beat_i};
 
 endmodule

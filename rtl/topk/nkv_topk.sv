@@ -142,7 +142,6 @@ module nkv_topk
   wire is_indexer = !tail_i && command_i.mode == SelectIndexer;
   wire asks_alive = state_q inside {StAlive, StLeft};
   wire is_full = is_indexer || (!tail_i && command_i.mode == SelectFull);
-  wire group_t ranked_rows = is_indexer ? group_t'(1) : group_t'(command_i.group);
   wire planes_t scan_planes = tail_i ? TailPlanes :
       command_i.planes == '0 ? planes_t'(TopkPlanes) : planes_t'(command_i.planes);
   wire [15:0] top_k = command_i.top_k;
@@ -262,12 +261,15 @@ module nkv_topk
   // ---- Refining ----
   logic refine_ready, refine_idle;
   logic [31:0] refine_bursts;
+  logic        poisoned;
+  page_index_t poisoned_page;
   wire is_refine = state_q == StRefine;
 
   nkv_refine_stream u_refine (
     .clk_i,
     .rst_ni,
-    .clear_i        (clear_i || (is_refine && !begun_q)),
+    .clear_i,
+    .start_i        (is_refine && !begun_q),
     .head_dim_i     (command_i.head_dim),
     .plane_i        (planes_q + 3'd1),
     .flush_i        (feed_done),
@@ -282,7 +284,11 @@ module nkv_topk
     .request_valid_o,
     .request_ready_i,
     .request_o,
+    .beat_taken_i   (is_refine && beat_valid_i && beat_ready_o),
+    .beat_i,
     .bursts_o       (refine_bursts),
+    .poisoned_o     (poisoned),
+    .poisoned_page_o(poisoned_page),
     .idle_o         (refine_idle)
   );
   assign entry_page_o = feed.page;
@@ -290,29 +296,6 @@ module nkv_topk
   assign scans_o = in_scan;
   assign no_rows_o = state_q inside {StScanOp, StScan, StTail, StSelect, StThreshold, StRank, StFreeze, StAlive,
                                      StRefine, StFinish, StResult, StWrite};
-
-  // Bursts that refining has asked for and that have not come, and whether one came with poison.
-  logic [11:0] refine_due_q;
-  logic        poison_q;
-  page_index_t poison_page_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      refine_due_q <= '0;
-      poison_q <= 1'b0;
-      poison_page_q <= '0;
-    end else if (clear_i) begin
-      refine_due_q <= '0;
-      poison_q <= 1'b0;
-    end else if (is_refine) begin
-      refine_due_q <= refine_due_q + 12'(request_valid_o && request_ready_i) -
-          12'(beat_valid_i && beat_ready_o && beat_i.last);
-      if (beat_valid_i && beat_ready_o && beat_i.poison &&
-          (!poison_q || beat_i.tag.page < poison_page_q)) begin
-        poison_q <= 1'b1;
-        poison_page_q <= beat_i.tag.page;
-      end
-    end
-  end
 
   // ---- Masks from the feed, through the plane stage or past it ----
   wire past_scan = state_q == StBest && all_seeds_q;
@@ -346,232 +329,82 @@ module nkv_topk
   assign visits_end_o = begun_q && all_picked;
 
   // ---- Bodies: of a scan to the plane stage, of rows to the scorer ----
-  logic bodies_valid, bodies_pop, bodies_ready;
-  page_body_t scored_body;
-  logic page_fifo_ready;
-  logic [$clog2(PagesAhead):0] unused_page_used, bodies_used;
-  wire rows_pass = state_q inside {StBest, StLeft, StFull};
+  logic rows_ready;
+  wire  rows_pass = state_q inside {StBest, StLeft, StFull};
 
-  assign body_ready_o = rows_pass ? page_fifo_ready && bodies_ready : in_scan && scan_record_ready;
+  assign body_ready_o = rows_pass ? rows_ready : in_scan && scan_record_ready;
   assign scan_record_valid = in_scan && body_valid_i;
-  wire rows_body = rows_pass && body_valid_i && body_ready_o;
 
-  nkv_fifo #(
-    .T(page_body_t),
-    .Depth(PagesAhead)
-  ) u_pages (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .in_valid_i (rows_body && !tail_i),
-    .in_ready_o (page_fifo_ready),
-    .in_data_i  (body_i),
-    .out_valid_o(page_valid_o),
-    .out_ready_i(page_ready_i),
-    .out_data_o (page_o),
-    .used_o     (unused_page_used)
-  );
-  assign page_rows_o = is_full ? '1 : page_o.tokens;
-
-  nkv_fifo #(
-    .T(page_body_t),
-    .Depth(PagesAhead)
-  ) u_bodies (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .in_valid_i (rows_body && !tail_i),
-    .in_ready_o (bodies_ready),
-    .in_data_i  (body_i),
-    .out_valid_o(bodies_valid),
-    .out_ready_i(bodies_pop),
-    .out_data_o (scored_body),
-    .used_o     (bodies_used)
-  );
-
-  // ---- Candidates to the selectors; of INDEXER with the one score that they get ----
-  logic select_valid, selects_ready, full_started, all_answered, candidate_ready, out_valid;
-  logic indexer_ready, scales_ready, indexed_valid, scale_nonfinite, indexer_idle;
-  nkv_indexer_pkg::shared_t weight_exponent;
-  nkv_select_pkg::token_t indexed_token, scored_token;
-  score_t indexed_score;
-  score_t ranked_score[Rows];
+  // ---- Scores to ranks to results ----
+  logic select_valid, selects_ready, full_started, all_answered, scores_over, scale_nonfinite, written;
   nkv_select_pkg::select_command_e select;
-  nkv_select_pkg::token_t out_token;
-  score_t      out_score;
-  logic [15:0] count[Rows];
-  row_index_t  result_row;
-  logic        result_pop;
-
-  wire is_candidate = scored_body.tokens[score_token_i] && !scored_body.nonfinite[score_token_i];
-  assign scored_token = nkv_select_pkg::token_t'({scored_body.page, score_token_i});
-  assign score_ready_o =
-      bodies_valid && (is_indexer ? indexer_ready : !is_candidate || candidate_ready);
-  assign bodies_pop = score_valid_i && score_ready_o && score_last_i;
-
-  nkv_indexer u_indexer (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .start_i          (start_i && is_indexer),
-    .rows_i           (group_t'(command_i.group)),
-    .weight_i,
-    .query_exponent_i,
-    .exponent_o       (weight_exponent),
-    .scale_valid_i    (scale_valid_i && is_indexer),
-    .scale_ready_o    (scales_ready),
-    .scale_i          (beat_i.data),
-    .score_valid_i    (score_valid_i && bodies_valid && is_indexer),
-    .score_ready_o    (indexer_ready),
-    .score_scaled_i   (scored_body.key_scales),
-    .score_counts_i   (is_candidate),
-    .score_page_i     (scored_body.page),
-    .score_token_i,
-    .score_i,
-    .candidate_valid_o(indexed_valid),
-    .candidate_ready_i(candidate_ready),
-    .candidate_o      (indexed_token),
-    .rank_o           (indexed_score),
-    .nonfinite_o      (scale_nonfinite),
-    .idle_o           (indexer_idle)
-  );
-  assign scale_ready_o = !is_indexer || scales_ready;
-
-  always_comb begin
-    ranked_score = score_i;
-    if (is_indexer) begin
-      ranked_score = '{default: '0};
-      ranked_score[0] = indexed_score;
-    end
-  end
-
+  logic [31:0] found;
   // Nobody ranks while planes pass, or for TAIL.
-  logic rank_clk, result_clk;
   wire writes_result = state_q inside {StResult, StWrite};
   wire ranks = !tail_i && (writes_result ||
       state_q inside {StSelect, StBest, StRank, StLeft, StFull, StScores, StFinish});
 
-  nkv_idle_clock #(
-    .HoldCycles(ClearCycles)
-  ) u_rank_clock (
+  nkv_topk_ranks u_ranks (
     .clk_i,
     .rst_ni,
-    .busy_i(ranks || clear_i),
-    .clk_o (rank_clk)
-  );
-  nkv_idle_clock u_result_clock (
-    .clk_i,
-    .rst_ni,
-    .busy_i(writes_result || clear_i),
-    .clk_o (result_clk)
-  );
-
-  nkv_rank_rows u_rank (
-    .clk_i            (rank_clk),
-    .rst_ni,
     .clear_i,
-    .rows_i           (ranked_rows),
-    .k_i              (top_k[12:0]),
-    .own_bins_i       (is_full),
-    .indexer_i        (is_indexer),
-    .reference_i      (reference),
-    .shift_i          (shift),
-    .command_valid_i  (select_valid),
-    .command_ready_o  (selects_ready),
-    .command_i        (select),
-    .started_o        (full_started),
-    .answered_o       (all_answered),
-    .found_o          (tau_known),
-    .score_o          (tau_score),
-    .count_o          (count),
-    .candidate_valid_i(is_indexer ? indexed_valid : score_valid_i && bodies_valid && is_candidate),
-    .candidate_ready_o(candidate_ready),
-    .candidate_i      (is_indexer ? indexed_token : scored_token),
-    .candidate_score_i(ranked_score),
-    .out_row_i        (result_row),
-    .out_valid_o      (out_valid),
-    .out_ready_i      (result_pop),
-    .out_token_o      (out_token),
-    .out_score_o      (out_score)
-  );
-
-  // ---- Results ----
-  logic written;
-  logic [31:0] found;
-  always_comb begin
-    found = '0;
-    for (int unsigned r = 0; r < Rows; r++) if (group_t'(r) < ranked_rows) found += 32'(count[r]);
-  end
-
-  nkv_topk_result u_result (
-    .clk_i           (result_clk),
-    .rst_ni,
-    .clear_i,
-    .start_i         (state_q == StResult),
-    .address_i       (command_i.result),
-    .rows_i          (ranked_rows),
-    .top_k_i         (top_k),
-    .scale_i         (command_i.scale),
+    .start_i,
+    .command_i,
+    .full_i          (is_full),
     .indexer_i       (is_indexer),
-    .weight_exponent_i(weight_exponent),
     .query_exponent_i,
     .key_exponent_i,
-    .count_i         (count),
-    .done_o          (written),
-    .row_o           (result_row),
-    .token_valid_i   (out_valid),
-    .token_ready_o   (result_pop),
-    .token_i         (out_token),
-    .token_score_i   (out_score),
+    .weight_i,
+    .reference_i     (reference),
+    .shift_i         (shift),
+    .ranks_i         (ranks),
+    .select_valid_i  (select_valid),
+    .select_ready_o  (selects_ready),
+    .select_i        (select),
+    .started_o       (full_started),
+    .answered_o      (all_answered),
+    .tau_known_o     (tau_known),
+    .tau_score_o     (tau_score),
+    .found_o         (found),
+    .idle_o          (scores_over),
+    .nonfinite_o     (scale_nonfinite),
+    .body_valid_i    (rows_pass && body_valid_i && !tail_i),
+    .body_ready_o    (rows_ready),
+    .body_i,
+    .scale_valid_i,
+    .scale_ready_o,
+    .scale_i         (beat_i.data),
+    .page_valid_o,
+    .page_ready_i,
+    .page_o,
+    .page_rows_o,
+    .score_valid_i,
+    .score_ready_o,
+    .score_token_i,
+    .score_last_i,
+    .score_i,
+    .writes_i        (writes_result),
+    .write_start_i   (state_q == StResult),
+    .written_o       (written),
     .write_valid_o,
     .write_ready_i,
     .write_o
   );
 
   // ---- What each state starts ----
-  logic [PageArrayCount-1:0] exponents_only, full_arrays, tail_arrays;
-  always_comb begin
-    exponents_only = '0;
-    exponents_only[PageArrayKExponents] = 1'b1;
-    full_arrays = exponents_only;
-    full_arrays[PageArrayKRows] = 1'b1;
-    full_arrays[PageArrayKeyScales] = 1'b1;
-    tail_arrays = exponents_only;
-    tail_arrays[PageArrayVExponents] = 1'b1;
-  end
-
   wire passes = state_q inside {StScan, StFull, StBest, StLeft};
   wire begins = !begun_q;
   assign pass_start_o = begins && (in_scan || state_q == StFull);
   assign pass_clear_o = begins && passes;
-  assign pass_o = '{
-      tokens: command_i.tokens,
-      window: command_i.window,
-      sinks: command_i.sinks,
-      first_index: '0,
-      demand: '{
-          whole_header: !in_scan,
-          any_codec: 1'b0,
-          keys: in_scan || state_q == StFull,
-          values: tail_i && in_scan,
-        raw_keys: is_indexer,
-          alike: 1'b0,
-          any_values: 1'b0,
-          head_dim: command_i.head_dim,
-          value_dim: value_dim_i
-      },
-      plan: '{
-          whole: state_q == StFull ? full_arrays : tail_i ? tail_arrays : exponents_only,
-          compressed: 1'b0,
-          padding: 1'b0,
-          rows: state_q inside {StBest, StLeft},
-          value_rows: tail_i,
-          of_values: 1'b0,
-          scan: in_scan,
-          planes: scan_planes
-      },
-      erase: 1'b0
-  };
+  nkv_topk_pass u_pass (
+    .command_i,
+    .tail_i,
+    .value_dim_i,
+    .planes_i   (scan_planes),
+    .scan_i     (in_scan),
+    .full_i     (state_q == StFull),
+    .pass_o
+  );
   assign feed_start = begins && state_q inside {StBest, StAlive, StRefine, StLeft};
 
   wire op_now = state_q inside {StStart, StScanOp, StThreshold, StFreeze} ||
@@ -613,7 +446,6 @@ module nkv_topk
   wire answered = begun_q && all_answered;
   assign aborts = state_q == StFail && begins;
 
-  wire scores_over = !page_valid_o && bodies_used == '0 && indexer_idle;
   wire [6:0] visible_now = 7'($countones(body_i.tokens & ~body_i.nonfinite));
   wire op_over = begun_q && op_ready;
 
@@ -712,10 +544,10 @@ module nkv_topk
           end
         end
         StRefine: begin
-          if (op_over && feed_done && refine_idle && refine_due_q == '0) begin
+          if (op_over && feed_done && refine_idle) begin
             outcome_q.refine_bursts <= outcome_q.refine_bursts + refine_bursts;
             planes_q <= planes_q + 3'd1;
-            go_to(poison_q ? StFail : planes_q + 3'd1 == planes_t'(KeyPlanes) ? StLeft : StAlive);
+            go_to(poisoned ? StFail : planes_q + 3'd1 == planes_t'(KeyPlanes) ? StLeft : StAlive);
           end
         end
         StLeft: begin
@@ -743,8 +575,8 @@ module nkv_topk
         StWrite: if (written) go_to(StDone);
         StFail: begin
           outcome_q <= '0;
-          outcome_q.verdict <= poison_q ?
-              verdict_t'({StatusPoison, 64'(poison_page_q)}) :
+          outcome_q.verdict <= poisoned ?
+              verdict_t'({StatusPoison, 64'(poisoned_page)}) :
               verdict_t'({pass_i.failure.status, 64'(pass_i.failure.index)});
           go_to(StDone);
         end
@@ -766,6 +598,6 @@ module nkv_topk
 
   assign outcome_o = outcome_q;
 
-  wire unused = ^{command_i, scored_body};
+  wire unused = ^command_i;
 
 endmodule
