@@ -3,7 +3,7 @@
 // sorted from is read at read_address_o (its top bit tells the half, 0 first), the data come back
 // two cycles later; writes take effect within a cycle.
 // count candidates take ceil(log4 count) passes (1 at least) of at most count + 18 cycles, if the
-// taker of the last is always ready. 1 to 2^IndexBits candidates.
+// taker of the last is always ready. 1 to 2^IndexBits candidates; of these the best `give` come out.
 
 module nkv_candidate_sort
   import nkv_select_pkg::*;
@@ -15,6 +15,7 @@ module nkv_candidate_sort
   input  logic               rst_ni,
   input  logic               start_i,
   input  count_t             count_i,   // With start_i; 1 at least.
+  input  count_t             give_i,    // With start_i; 1 to count_i.
   output logic               busy_o,
 
   output logic               read_valid_o,
@@ -36,7 +37,8 @@ module nkv_candidate_sort
 
   logic busy_q, clear_q, half_q, final_q;
   logic [2:0] power_q;       // Runs of 4^power_q are merged.
-  count_t count_q, left_q;   // left_q: candidates that have not come out in this pass, less one.
+  count_t count_q, give_q;
+  count_t left_q;            // Candidates that have not come out in this pass, less one.
 
   // Runs of so many candidates are sorted after this pass, and after the next.
   localparam int unsigned RunBits = 2 * 8 + 1;
@@ -118,12 +120,15 @@ module nkv_candidate_sort
 
   wire moves = merged_valid && !clear_q && (!final_q || out_ready_i);
   wire pass_ends = moves && left_q == '0;
+  wire starts_final = count_i <= count_t'(4);
+  wire next_final = run_t'(count_q) <= next_run;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       busy_q <= 1'b0;
       clear_q <= 1'b1;
       count_q <= '0;
+      give_q <= '0;
       left_q <= '0;
       half_q <= 1'b0;
       final_q <= 1'b1;
@@ -135,19 +140,20 @@ module nkv_candidate_sort
       if (start_i) begin
         busy_q <= 1'b1;
         count_q <= count_i;
-        left_q <= count_i - 1'b1;
+        give_q <= give_i;
+        left_q <= (starts_final ? give_i : count_i) - 1'b1;
         half_q <= 1'b0;
-        final_q <= count_i <= count_t'(4);
+        final_q <= starts_final;
         power_q <= '0;
         write_q <= '0;
       end else if (pass_ends) begin
-        left_q <= count_q - 1'b1;
+        left_q <= (next_final ? give_q : count_q) - 1'b1;
         write_q <= '0;
         if (final_q) begin
           busy_q <= 1'b0;
         end else begin
           half_q <= !half_q;
-          final_q <= run_t'(count_q) <= next_run;
+          final_q <= next_final;
           power_q <= power_q + 1'b1;
         end
       end else if (moves) begin

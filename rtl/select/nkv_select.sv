@@ -6,19 +6,22 @@
 // cost time, not exactness). The threshold bin, below which nothing can be among the best k, rises
 // as they come. What lies above is stored; when the store is full it is cut: what lies below the
 // threshold bin goes, and if that leaves it more than 3/4 full, all but exactly the best k.
-// A cut to exactly k is a radix selection among the members of the threshold bin.
+// A cut to exactly k is a radix selection among the members of the threshold bin. Finish does without
+// one where few candidates are left to be too many: they are sorted too, and not given.
 //
 // Interface. A command is taken in an idle row (all of them; Rank and Finish find nothing there) or
 // in one that collects. Candidates that were taken up to that cycle count. in_ready_o falls while a
 // command or a cut is under way. Rank and Finish answer once; after a Finish the candidates follow
 // on out_*, and the row becomes idle.
 //
-// Cost in cycles. Candidates: one per cycle. n = stored candidates (n <= Entries - 16); each bin
-// that the threshold climbs costs 2 cycles when no candidate comes. A cut: the climb that is left
-// + p * (n + 280) + n + 25 at most, with p = 0 if the threshold bin holds just what is needed, else
-// usually 1; never more than 11, and never more than 4 where all members of the bin have one score.
-// Rank = a cut; Finish = a cut + the sort of nkv_candidate_sort. After every 15th Start the row clears
-// its bins for 4,096 cycles before it is idle, or collects. None of it grows with k but the sort.
+// Cost in cycles. Candidates: one per cycle. n = stored candidates (n <= Entries - 16). A cut: what is
+// left of the threshold's climb (200 at most) + p * (n + 90) + n + 25 at most, with p = 0 if the
+// threshold bin holds just what is needed, else usually 1; never more than 15, and never more than 5
+// where all members of the bin have one score. Where the bin and what is above it are m < n / 2, it is
+// n + 30 + p * (m + 90) + m + 25. Rank = a cut. Finish = a cut + the sort of
+// nkv_candidate_sort, where p = 0 also if the threshold bin holds up to 16 too many, and without the
+// cut if n <= k + 16. After every 15th Start the row clears its bins for 4,096 cycles before it is idle,
+// or collects. None of it grows with k but the sort.
 
 module nkv_select
   import nkv_select_pkg::*;
@@ -58,6 +61,9 @@ module nkv_select
 
   // Room for the candidates that are under way when the store is found to be full.
   localparam int unsigned Margin = 16;
+  // So many more than k may be sorted.
+  localparam int unsigned Excess = 16;
+  localparam int unsigned DigitBits = 6;
 
   typedef enum logic [3:0] {
     Clear, Idle, Collect, Drain, Settle, Refresh, Choose, Decide, Pass, Find, Compact, Fix, Answer,
@@ -78,7 +84,10 @@ module nkv_select
   count_t cut_need_q;       // The rank that is looked for among the members that are left.
   count_t members_q;        // These members,
   count_t room_q;           // and what they may be for a store that is not more than 3/4 full.
+  count_t left_q;           // So many candidates lie in the threshold bin or above it.
   logic exact_q;            // The cut leaves exactly k.
+  logic again_q;            // Another one follows.
+  count_t sortable_q;       // So many may be sorted.
 
   wire command_taken = command_valid_i && command_ready_o;
   assign command_ready_o = state_q == Idle || state_q == Collect;
@@ -181,11 +190,13 @@ module nkv_select
     .set_count_i(need_q)
   );
 
-  logic [7:0] digit, found_digit;
+  logic [DigitBits-1:0] digit, found_digit;
   logic find, found, digits_busy;
   count_t found_rank, found_members;
 
-  nkv_select_cut u_cut (
+  nkv_select_cut #(
+    .DigitBits(DigitBits)
+  ) u_cut (
     .clk_i, .rst_ni,
     .begin_i(state_q == Refresh),
     .threshold_i(threshold), .shift_i(shift_q),
@@ -198,7 +209,7 @@ module nkv_select
   );
 
   nkv_digit_rank #(
-    .DigitBits(8),
+    .DigitBits(DigitBits),
     .CountBits(CountBits)
   ) u_digits (
     .clk_i, .rst_ni,
@@ -218,6 +229,7 @@ module nkv_select
     .clk_i, .rst_ni,
     .start_i(finishes && stored_q != '0),
     .count_i(stored_q[IndexBits-1:0]),
+    .give_i(answer_count_o[IndexBits-1:0]),
     .busy_o(sort_busy),
     .read_valid_o(sort_read), .read_address_o(sort_read_index),
     .read_score_i(read_score), .read_token_i(read_token),
@@ -236,11 +248,14 @@ module nkv_select
 
   assign answer_valid_o = state_q == Answer;
   assign answer_found_o = reached;
-  assign answer_count_o = stored_q;
+  assign answer_count_o = stored_q > k_q ? k_q : stored_q;
 
   // ---- Order of events -----------------------------------------------------------------------
   wire fits = members_q == need_q;
-  wire is_cut_by_bin = !wants_q && members_q <= room_q;
+  wire sorts = wants_q && command_q == SelectFinish;
+  wire is_cut_by_bin = (!wants_q || sorts) && members_q <= room_q;
+  // Passes over what a cut by the bin leaves are so much shorter that it goes first.
+  wire bin_first = !fits && !is_cut_by_bin && (CountBits + 1)'(stored_q) > {left_q, 1'b0};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -272,7 +287,7 @@ module nkv_select
               k_q <= count_t'(k_i);
               reference_q <= reference_i;
               shift_q <= shift_i;
-                    end else begin
+            end else begin
               state_q <= Drain;
             end
           end else if (is_full) begin
@@ -281,16 +296,18 @@ module nkv_select
           end
         end
         Drain: if (is_quiet && !new_valid) state_q <= Settle;
-        Settle: if (settled) state_q <= reached ? Refresh : Answer;
+        Settle: begin
+          if (settled) state_q <= !reached || (sorts && stored_q <= sortable_q) ? Answer : Refresh;
+        end
         Refresh: state_q <= Choose;
         Choose: state_q <= Decide;
-        Decide: state_q <= fits || is_cut_by_bin ? Compact : Pass;
+        Decide: state_q <= fits || is_cut_by_bin || bin_first ? Compact : Pass;
         Pass: if (find) state_q <= Find;
         Find: if (found) state_q <= found_rank == found_members || cut_is_last ? Compact : Pass;
         Compact: if (replay_is_over) state_q <= Fix;
         Fix: begin
           stored_q <= kept_q;
-          state_q <= wants_q ? Answer : Collect;
+          state_q <= again_q ? Refresh : wants_q ? Answer : Collect;
         end
         Answer: begin
           if (finishes) begin
@@ -303,7 +320,7 @@ module nkv_select
         Sort: begin
           if (!sort_busy) begin
             stored_q <= '0;
-                  state_q <= Clear;
+            state_q <= Clear;
           end
         end
         default: state_q <= Clear;
@@ -318,14 +335,16 @@ module nkv_select
         replay_end_q <= index_t'(stored_q - 1'b1);
         need_q <= k_q - above;
         members_q <= at_threshold;
-        room_q <= count_t'(Entries / 4 * 3) - above;
+        left_q <= above + at_threshold;
+        room_q <= (sorts ? sortable_q : count_t'(Entries / 4 * 3)) - above;
       end
       Decide: begin
         replay_q <= '0;
         replays_q <= 1'b1;
         kept_q <= '0;
         cut_need_q <= need_q;
-        exact_q <= fits || !is_cut_by_bin;
+        exact_q <= fits || !(is_cut_by_bin || bin_first);
+        again_q <= bin_first;
       end
       Find: begin
         if (found) begin
@@ -342,6 +361,7 @@ module nkv_select
       default: ;
     endcase
     if (keeps) kept_q <= kept_q + 1'b1;
+    sortable_q <= k_q > count_t'(Entries / 2 - Excess) ? count_t'(Entries / 2) : k_q + count_t'(Excess);
   end
 
 endmodule

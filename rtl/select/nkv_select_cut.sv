@@ -1,5 +1,5 @@
 // Radix selection among the members of the threshold bin: which bits of their order words and
-// tokens are decided, and what each candidate that is replayed means for it. Per pass, 8 bits are
+// tokens are decided, and what each candidate that is replayed means for it. Per pass, a digit is
 // looked at, from the highest in which members of a bin can differ; the token's bits come last,
 // inverted, because the lower token is the better one.
 // - threshold_i and shift_i stand from the cycle before begin_i on. begin_i forgets all: then every
@@ -7,12 +7,12 @@
 // - In a pass, digit_valid_o and digit_o are a member's digit, two cycles after the candidate.
 // - advance_i takes the digit that was found. is_last_o: all bits are decided then.
 // - keep_o, two cycles after the candidate: it lies above the bin, or in it and not below the cut.
-// At most 11 passes; 4 where all members have one score.
+// With digits of 6 bits at most 15 passes; 5 where all members have one score.
 
 module nkv_select_cut
   import nkv_select_pkg::*;
 #(
-  localparam int unsigned DigitBits = 8,
+  parameter int unsigned DigitBits = 6,
   localparam type digit_t = logic [DigitBits-1:0]
 ) (
   input  logic       clk_i,

@@ -2,9 +2,9 @@
 // those seen so far lie in it or above. It only rises: what lies below it can be dropped at once.
 // - add_valid_i shows a candidate; one cycle later keep_o tells, with keep_valid_o, whether it may
 //   be among the best k. Up to one per cycle.
-// - The threshold follows in cycles without candidates, one bin in 2 cycles (at most 2 * 4,095
-//   cycles per query); settled_o tells that it has arrived. Until then it is too low, never too
-//   high.
+// - The threshold follows in cycles without candidates, over blocks of 64 bins first, one in a cycle,
+//   then bin by bin, one in 2 cycles; settled_o tells that it has arrived, 200 cycles after the last
+//   candidate at most. Until then it is too low, never too high.
 // - clear_i begins a new query. Bins are told from those of earlier queries by a stamp; after 15 queries
 //   all stamps are used, and ready_o falls for 4,096 cycles, in which no candidate may come.
 // - refresh_i (without candidates, settled) brings the threshold bin's number to at_o one cycle
@@ -61,6 +61,15 @@ module nkv_select_threshold
   count_t above_q, total_q;
   count_t k_less_one_q;
 
+  // Blocks of bins: how many candidates fell into each, the highest block such that k of them lie in
+  // it or above, as far as it has climbed, and how many lie above it.
+  localparam int unsigned BlockBits = BinBits / 2;
+  typedef logic [BlockBits-1:0] block_t;
+  (* ram_style = "distributed" *) count_t block_counts[2**BlockBits];
+  logic [2**BlockBits-1:0] block_used_q;
+  block_t block_q;
+  count_t block_above_q;
+
   assign ready_o = !clearing_q;
   assign reached_o = reached_q;
   assign threshold_o = threshold_q;
@@ -69,10 +78,17 @@ module nkv_select_threshold
   assign keep_valid_o = valid_q;
   assign keep_o = !reached_q || bin_q >= threshold_q;
 
-  // k of those kept lie above the threshold bin.
+  // k of those kept lie above the threshold bin, or even above its block.
   wire is_low = reached_q && above_q >= k_i;
-  wire climbs = is_low && !climbing_q && !valid_q && !add_valid_i;
+  wire is_block_low = reached_q && block_above_q >= k_i;
+  wire climbs = is_low && !is_block_low && !climbing_q && !valid_q && !add_valid_i;
+  wire climbs_block = is_block_low && !climbing_q && !valid_q;
   assign settled_o = !is_low && !climbing_q && !valid_q;
+
+  wire block_t next_block = block_q + 1'b1;
+  wire block_t added_block = bin_q[BinBits-1:BinBits-BlockBits];
+  wire block_t counted_block = valid_q ? added_block : next_block;
+  wire count_t block_count = block_used_q[counted_block] ? block_counts[counted_block] : '0;
 
   wire bin_t next_bin = threshold_q + 1'b1;
   wire count_t increased = (repeated_q ? written_q : read_count) + 1'b1;
@@ -99,6 +115,7 @@ module nkv_select_threshold
       read_q <= counts[add_valid_i ? add_bin_i : climbs ? next_bin : threshold_q];
     end
     if (write) counts[write_bin] <= '{stamp: clearing_q ? '0 : stamp_q, count: write_count};
+    if (valid_q) block_counts[added_block] <= block_count + 1'b1;
     k_less_one_q <= k_i - 1'b1;
     if (add_valid_i) begin
       bin_q <= add_bin_i;
@@ -116,6 +133,9 @@ module nkv_select_threshold
       reached_q <= 1'b0;
       threshold_q <= '1;
       above_q <= '0;
+      block_used_q <= '0;
+      block_q <= '1;
+      block_above_q <= '0;
       total_q <= '0;
       stamp_q <= stamp_t'(1);
     end else if (clear_i) begin
@@ -126,6 +146,9 @@ module nkv_select_threshold
       reached_q <= 1'b0;
       threshold_q <= '1;
       above_q <= '0;
+      block_used_q <= '0;
+      block_q <= '1;
+      block_above_q <= '0;
       total_q <= '0;
     end else begin
       if (clearing_q) begin
@@ -137,7 +160,20 @@ module nkv_select_threshold
       if (climbing_q) begin
         threshold_q <= next_bin;
         above_q <= above_q - read_count;
+      end else if (climbs_block) begin
+        block_q <= next_block;
+        block_above_q <= block_above_q - block_count;
+        // All that lies in the next block or above it is above this block's last bin.
+        threshold_q <= {block_q, {(BinBits - BlockBits) {1'b1}}};
+        above_q <= block_above_q;
       end else if (valid_q) begin
+        block_used_q[added_block] <= 1'b1;
+        if (!reached_q && added_block < block_q) begin
+          block_q <= added_block;
+          block_above_q <= total_q;
+        end else if (added_block > block_q) begin
+          block_above_q <= block_above_q + 1'b1;
+        end
         if (!reached_q) begin
           total_q <= total_q + 1'b1;
           reached_q <= total_q == k_less_one_q;
