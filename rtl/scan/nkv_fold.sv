@@ -20,7 +20,6 @@ module nkv_fold
   // Of the command; steady while pages pass.
   input  logic [7:0] key_exponent_i,
   input  logic [2:0] words_i,             // Digest bursts of a page, 1..4
-  input  logic       keep_terms_i,        // Give all terms; else only the sum of w is of use.
 
   // The query: integers of 32 channels of a row, zero from head_dim on. One beat takes 4 cycles.
   input  logic                                       query_valid_i,
@@ -45,6 +44,7 @@ module nkv_fold
   output logic                half_begins_o,
   output logic                weight_valid_o,
   output logic                weight_half_o,
+  output slot_t               weight_slot_o,
   output logic [WordBits-1:0] weight_word_o,
   output logic [1:0]          weight_step_o,
   output logic                weight_last_o,   // Of the half
@@ -234,6 +234,7 @@ module nkv_fold
 
   assign weight_valid_o = valid_q[Stages];
   assign weight_half_o = stage[Stages].half;
+  assign weight_slot_o = stage[Stages].slot;
   assign weight_word_o = word_q[Stages];
   assign weight_step_o = step_of_q[Stages];
   assign weight_last_o = stage[Stages].last;
@@ -242,7 +243,6 @@ module nkv_fold
   nkv_fold_terms u_terms (
     .clk_i,
     .rst_ni,
-    .keep_terms_i,
     .valid_i(valid_q[Stages]),
     .half_i(stage[Stages].half),
     .begins_i(stage[Stages].begins),

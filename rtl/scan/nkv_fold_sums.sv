@@ -2,7 +2,7 @@
 // of d times the channel's spread (ARITHMETIC.md, section 5).
 //
 // What began with begins_i and ended with last_i stands at the outputs 7 cycles after last_i, until
-// the next half ends. Without keep_terms_i only the sum of w is kept up.
+// the next half ends.
 
 module nkv_fold_sums
   import nkv_scan_pkg::*;
@@ -12,7 +12,6 @@ module nkv_fold_sums
   input  logic        valid_i,
   input  logic        begins_i,
   input  logic        last_i,
-  input  logic        keep_terms_i,
   input  weight_t     weight_i[HalfRows][FoldLanes],
   input  logic [11:0] distance_i[HalfRows][FoldLanes],  // At most 2,048
   input  logic [7:0]  spread_i[FoldLanes],              // 32..191
@@ -95,7 +94,7 @@ module nkv_fold_sums
         sum_q[r] <= (begins[2] ? '0 : sum_q[r]) + sum_t'(sum_2[r]);
       end
     end
-    if (valid[1] && keep_terms_i) begin
+    if (valid[1]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int i = 0; i < 2; i++) begin
           norms_2[r][i] <= (13'(magnitude_1[r][4*i]) + 13'(magnitude_1[r][4*i+1])) +
@@ -103,12 +102,12 @@ module nkv_fold_sums
         end
       end
     end
-    if (valid[2] && keep_terms_i) begin
+    if (valid[2]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         norm_3[r] <= 14'(norms_2[r][0]) + 14'(norms_2[r][1]);
       end
     end
-    if (valid[3] && keep_terms_i) begin
+    if (valid[3]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         norm_q[r] <= (begins[3] ? '0 : norm_q[r]) + norm_t'(norm_3[r]);
       end
@@ -123,7 +122,7 @@ module nkv_fold_sums
   squares_t squares_q[HalfRows];
 
   always_ff @(posedge clk_i) begin
-    if (valid[1] && keep_terms_i) begin
+    if (valid[1]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int k = 0; k < int'(FoldLanes); k++) begin
           logic [5:0] low;
@@ -138,14 +137,14 @@ module nkv_fold_sums
         end
       end
     end
-    if (valid[2] && keep_terms_i) begin
+    if (valid[2]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int k = 0; k < int'(FoldLanes); k++) begin
           square_3[r][k] <= outer_2[r][k] + {4'b0, inner_2[r][k], 7'b0};
         end
       end
     end
-    if (valid[3] && keep_terms_i) begin
+    if (valid[3]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int i = 0; i < 2; i++) begin
           squares_4[r][i] <= (24'(square_3[r][4*i]) + 24'(square_3[r][4*i+1])) +
@@ -153,12 +152,12 @@ module nkv_fold_sums
         end
       end
     end
-    if (valid[4] && keep_terms_i) begin
+    if (valid[4]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         square_5[r] <= 25'(squares_4[r][0]) + 25'(squares_4[r][1]);
       end
     end
-    if (valid[5] && keep_terms_i) begin
+    if (valid[5]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         squares_q[r] <= (begins[5] ? '0 : squares_q[r]) + squares_t'(square_5[r]);
       end
@@ -176,7 +175,7 @@ module nkv_fold_sums
   logic [25:0] slack_q[HalfRows];
 
   always_ff @(posedge clk_i) begin
-    if (valid[0] && keep_terms_i) begin
+    if (valid[0]) begin
       spread_1 <= spread_i;
       distance_1 <= distance_i;
       for (int r = 0; r < int'(HalfRows); r++) begin
@@ -185,7 +184,7 @@ module nkv_fold_sums
         end
       end
     end
-    if (valid[1] && keep_terms_i) begin
+    if (valid[1]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int i = 0; i < 4; i++) begin
           for (int h = 0; h < 2; h++) begin
@@ -198,18 +197,18 @@ module nkv_fold_sums
         end
       end
     end
-    if (valid[2] && keep_terms_i) begin
+    if (valid[2]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int i = 0; i < 4; i++) part_3[r][i] <= 16'(parts_2[r][i][0]) + 16'(parts_2[r][i][1]);
       end
     end
-    if (valid[3] && keep_terms_i) begin
+    if (valid[3]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         slack_4[r] <= ({7'b0, part_3[r][0]} + {5'b0, part_3[r][1], 2'b0}) +
                       ({3'b0, part_3[r][2], 4'b0} + {1'b0, part_3[r][3], 6'b0});
       end
     end
-    if (valid[4] && keep_terms_i) begin
+    if (valid[4]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         slack_q[r] <= (begins[4] ? '0 : slack_q[r]) + 26'(slack_4[r]);
       end

@@ -9,7 +9,6 @@ module nkv_fold_terms
 (
   input  logic  clk_i,
   input  logic  rst_ni,
-  input  logic  keep_terms_i,   // Else only the sum of w is of use
 
   input  logic  valid_i,
   input  logic  half_i,         // Rows 4 * half + 0..3
@@ -52,21 +51,21 @@ module nkv_fold_terms
   logic terms_due;
 
   always_ff @(posedge clk_i) begin
-    if (valid_i && keep_terms_i) begin
+    if (valid_i) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int k = 0; k < int'(FoldLanes); k++) begin
           moment_1[r][k] <= weight_i[r][k] * centre_i[k];
         end
       end
     end
-    if (valid_q[1] && keep_terms_i) begin
+    if (valid_q[1]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int k = 0; k < int'(FoldLanes); k++) begin
           moment_2[r][k] <= (stage[1].begins ? '0 : moment_2[r][k]) + 25'(moment_1[r][k]);
         end
       end
     end
-    if (valid_q[2] && stage[2].last && keep_terms_i) moment_3 <= moment_2;
+    if (valid_q[2] && stage[2].last) moment_3 <= moment_2;
   end
 
   sum_t sum[HalfRows];
@@ -80,7 +79,6 @@ module nkv_fold_terms
     .valid_i(valid_i),
     .begins_i(begins_i),
     .last_i(last_i),
-    .keep_terms_i,
     .weight_i(weight_i),
     .distance_i(distance_i),
     .spread_i(spread_i),

@@ -1,5 +1,5 @@
 // Midpoints of a list: 8 rows x 16 tokens wide, so that a pass takes 16 tokens per cycle. Written 4
-// tokens of 4 rows at a time. Reading takes two cycles; of what is not asked for, the output stays.
+// tokens at a time. Reading takes two cycles; of what is not asked for, the output stays.
 
 module nkv_midpoint_memory
   import nkv_pkg::*;
@@ -10,16 +10,14 @@ module nkv_midpoint_memory
   input  logic      write_i,
   input  page_t     write_page_i,
   input  quad_t     write_quad_i,
-  input  logic      write_half_i,
-  input  midpoint_t write_data_i[HalfRows][PlaneTokens],
+  input  midpoint_t write_data_i[Rows][PlaneTokens],
 
-  // Word `word` of a page: all of it, or one quad of one half of the rows.
+  // Word `word` of a page: all of it, or one quad.
   input  logic       read_all_i,
   input  logic       read_quad_i,
   input  page_t      read_page_i,
   input  logic [1:0] read_word_i,
   input  logic [1:0] read_part_i,
-  input  logic       read_half_i,
   output midpoint_t  read_data_o[Rows][ScanTokens]
 );
 
@@ -32,14 +30,11 @@ module nkv_midpoint_memory
       (* ram_style = "block" *) logic [63:0] words[Depth];
       logic [63:0] read_1, read_2;
       logic reads_1;
-      wire reads = read_all_i ||
-          (read_quad_i && read_half_i == 1'(r / HalfRows) && read_part_i == 2'(q));
-      wire [63:0] written = {write_data_i[r%HalfRows][3], write_data_i[r%HalfRows][2],
-                             write_data_i[r%HalfRows][1], write_data_i[r%HalfRows][0]};
+      wire reads = read_all_i || (read_quad_i && read_part_i == 2'(q));
+      wire [63:0] written = {write_data_i[r][3], write_data_i[r][2], write_data_i[r][1],
+                             write_data_i[r][0]};
       always_ff @(posedge clk_i) begin
-        if (write_i && write_half_i == 1'(r / HalfRows) && write_quad_i[1:0] == 2'(q)) begin
-          words[write_at] <= written;
-        end
+        if (write_i && write_quad_i[1:0] == 2'(q)) words[write_at] <= written;
       end
       always_ff @(posedge clk_i) begin
         reads_1 <= reads;

@@ -9,26 +9,25 @@ module nkv_midpoint_range
   input  logic      rst_ni,
   input  logic      clear_i,
 
-  // Midpoints as they are written, the halves of the rows in turn.
+  // Midpoints as they are written.
   input  logic      valid_i,
-  input  logic      half_i,
-  input  midpoint_t midpoint_i[HalfRows][PlaneTokens],
+  input  midpoint_t midpoint_i[Rows][PlaneTokens],
   input  logic      visible_i[PlaneTokens],
 
-  output logic      any_o,             // Midpoints of all rows have come.
+  output logic      any_o,             // Midpoints have come.
   output midpoint_t highest_o[Rows],   // Below the lowest one if there is none.
   output midpoint_t lowest_o[Rows]
 );
 
   localparam midpoint_t Limit = 16'sh7fff;
 
-  // The halves of four tokens, then the four with what was.
-  logic      valid_q, half_q;
-  midpoint_t high_q[HalfRows][2], low_q[HalfRows][2];
+  // Two pairs of four tokens, then the four with what was.
+  logic      valid_q;
+  midpoint_t high_q[Rows][2], low_q[Rows][2];
 
   always_ff @(posedge clk_i) begin
     if (valid_i) begin
-      for (int r = 0; r < int'(HalfRows); r++) begin
+      for (int r = 0; r < int'(Rows); r++) begin
         for (int pair = 0; pair < 2; pair++) begin
           automatic midpoint_t high[2], low[2];
           for (int t = 0; t < 2; t++) begin
@@ -41,17 +40,14 @@ module nkv_midpoint_range
           low_q[r][pair] <= low[0] < low[1] ? low[0] : low[1];
         end
       end
-      half_q <= half_i;
     end
     for (int r = 0; r < int'(Rows); r++) begin
-      automatic midpoint_t high = high_q[r%HalfRows][0] > high_q[r%HalfRows][1]
-          ? high_q[r%HalfRows][0] : high_q[r%HalfRows][1];
-      automatic midpoint_t low = low_q[r%HalfRows][0] < low_q[r%HalfRows][1]
-          ? low_q[r%HalfRows][0] : low_q[r%HalfRows][1];
+      automatic midpoint_t high = high_q[r][0] > high_q[r][1] ? high_q[r][0] : high_q[r][1];
+      automatic midpoint_t low = low_q[r][0] < low_q[r][1] ? low_q[r][0] : low_q[r][1];
       if (clear_i) begin
         highest_o[r] <= -Limit;
         lowest_o[r] <= Limit;
-      end else if (valid_q && half_q == 1'(r / HalfRows)) begin
+      end else if (valid_q) begin
         if (high > highest_o[r]) highest_o[r] <= high;
         if (low < lowest_o[r]) lowest_o[r] <= low;
       end
@@ -65,7 +61,7 @@ module nkv_midpoint_range
     end else begin
       valid_q <= valid_i && !clear_i;
       if (clear_i) any_o <= 1'b0;
-      else if (valid_q && half_q) any_o <= 1'b1;
+      else if (valid_q) any_o <= 1'b1;
     end
   end
 

@@ -1,5 +1,6 @@
 // Makes midpoints (ARITHMETIC.md, 5.1) out of plane sums and stores them; or sharpens those that
-// are stored by one more plane (5.2). 4 tokens of 4 rows per cycle, so a beat takes 2 cycles.
+// are stored by one more plane (5.2). 4 tokens of all rows per cycle; midpoints that are made come every
+// other cycle at the most, as the histograms take them.
 //
 // A midpoint is written 7 cycles after its sums have left the queue.
 
@@ -21,30 +22,26 @@ module nkv_midpoints
   input  page_t    page_i[Slots],
   input  tokens_t  tokens_i[Slots],  // Visible, or alive
 
-  // Sums and offsets of half the rows; there in the next cycle.
+  // Sums and offsets of the beat; there in the next cycle.
   output logic     read_o,
-  output logic     read_half_o,
-  input  partial_t sum_i[HalfRows][PlaneTokens],
-  input  offset_t  offset_i[HalfRows],
+  input  partial_t sum_i[Rows][PlaneTokens],
+  input  offset_t  offset_i[Rows],
 
   // The memory.
   output logic       fetch_o,
   output page_t      fetch_page_o,
   output quad_t      fetch_quad_o,
-  output logic       fetch_half_o,
   input  midpoint_t  stored_i[Rows][ScanTokens],
   output logic       write_o,
   output page_t      write_page_o,
   output quad_t      write_quad_o,
-  output logic       write_half_o,
-  output midpoint_t  write_data_o[HalfRows][PlaneTokens],
+  output midpoint_t  write_data_o[Rows][PlaneTokens],
   output logic       write_visible_o[PlaneTokens],
   output logic       page_done_o     // With the last write of a page
 );
 
   localparam int unsigned Stages = 6;
   typedef struct packed {
-    logic  half;
     logic  last;
     page_t page;
     quad_t quad;
@@ -56,11 +53,10 @@ module nkv_midpoints
     return value[15:0] == 16'sh8000 ? 16'sh8001 : value[15:0];
   endfunction
 
-  // ---- Which half of the rows -------------------------------------------------------------
-  logic half_q;
-  assign read_o = beat_valid_i;
-  assign read_half_o = half_q;
-  assign beat_ready_o = half_q;
+  // ---- Beats, with a cycle of rest behind each whose midpoints are counted ----------------
+  logic rests_q;
+  assign read_o = beat_valid_i && beat_ready_o;
+  assign beat_ready_o = refining_i || !rests_q;
 
   logic [Stages:1] valid_q;
   stage_t stage[1:Stages];
@@ -68,53 +64,51 @@ module nkv_midpoints
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      half_q <= 1'b0;
+      rests_q <= 1'b0;
       valid_q <= '0;
     end else begin
-      if (beat_valid_i) half_q <= !half_q;
-      valid_q <= {valid_q[Stages-1:1], beat_valid_i};
+      rests_q <= read_o;
+      valid_q <= {valid_q[Stages-1:1], read_o};
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (beat_valid_i) begin
-      stage[1] <= '{half: half_q, last: beat_i.last && half_q, page: page_i[beat_i.slot],
-                    quad: beat_i.quad, tokens: tokens[{beat_i.quad, 2'b0}+:PlaneTokens]};
+    if (read_o) begin
+      stage[1] <= '{last: beat_i.last, page: page_i[beat_i.slot], quad: beat_i.quad,
+                    tokens: tokens[{beat_i.quad, 2'b0}+:PlaneTokens]};
     end
     for (int i = 2; i <= int'(Stages); i++) if (valid_q[i-1]) stage[i] <= stage[i-1];
   end
 
   // ---- offset + sum * 2^(8 - L), shifted right by X --------------------------------------
   // A value that would leave 21 bits is far beyond the midpoints' limit, so it may stick there.
-  offset_t value_2[HalfRows][PlaneTokens];
-  logic signed [20:0] coarse_3[HalfRows][PlaneTokens], fine_4[HalfRows][PlaneTokens];
-  midpoint_t result_6[HalfRows][PlaneTokens];
+  offset_t value_2[Rows][PlaneTokens];
+  logic signed [20:0] coarse_3[Rows][PlaneTokens], fine_4[Rows][PlaneTokens];
+  midpoint_t result_6[Rows][PlaneTokens];
 
   always_ff @(posedge clk_i) begin
     if (valid_q[1]) begin
-      for (int r = 0; r < int'(HalfRows); r++) begin
+      for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
           value_2[r][t] <= offset_i[r] + (offset_t'(sum_i[r][t]) <<< (4'd8 - 4'(planes_i)));
         end
       end
     end
     if (valid_q[2]) begin
-      for (int r = 0; r < int'(HalfRows); r++) begin
-        logic [1:0] shift;
-        shift = stage[2].half ? shift_i[r+int'(HalfRows)][3:2] : shift_i[r][3:2];
+      for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
           offset_t shifted;
-          shifted = value_2[r][t] >>> {shift, 2'b0};
+          shifted = value_2[r][t] >>> {shift_i[r][3:2], 2'b0};
           coarse_3[r][t] <= shifted[29:20] == {10{shifted[29]}}
               ? shifted[20:0] : {shifted[29], {20{!shifted[29]}}};
         end
       end
     end
     if (valid_q[3]) begin
-      for (int r = 0; r < int'(HalfRows); r++) begin
-        logic [1:0] shift;
-        shift = stage[3].half ? shift_i[r+int'(HalfRows)][1:0] : shift_i[r][1:0];
-        for (int t = 0; t < int'(PlaneTokens); t++) fine_4[r][t] <= coarse_3[r][t] >>> shift;
+      for (int r = 0; r < int'(Rows); r++) begin
+        for (int t = 0; t < int'(PlaneTokens); t++) begin
+          fine_4[r][t] <= coarse_3[r][t] >>> shift_i[r][1:0];
+        end
       end
     end
   end
@@ -123,19 +117,17 @@ module nkv_midpoints
   assign fetch_o = valid_q[1] && refining_i;
   assign fetch_page_o = stage[1].page;
   assign fetch_quad_o = stage[1].quad;
-  assign fetch_half_o = stage[1].half;
 
-  midpoint_t stored_4[HalfRows][PlaneTokens], stored_5[HalfRows][PlaneTokens];
-  logic signed [21:0] sum_5[HalfRows][PlaneTokens];
+  midpoint_t stored_4[Rows][PlaneTokens], stored_5[Rows][PlaneTokens];
+  logic signed [21:0] sum_5[Rows][PlaneTokens];
 
   always_ff @(posedge clk_i) begin
     if (valid_q[3]) begin
-      for (int r = 0; r < int'(HalfRows); r++) begin
+      for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
           midpoint_t parts[WordQuads];
           for (int q = 0; q < int'(WordQuads); q++) begin
-            parts[q] = stage[3].half ? stored_i[r+int'(HalfRows)][int'(PlaneTokens)*q+t]
-                                     : stored_i[r][int'(PlaneTokens)*q+t];
+            parts[q] = stored_i[r][int'(PlaneTokens)*q+t];
           end
           stored_4[r][t] <= refining_i ? parts[stage[3].quad[1:0]] : '0;
         end
@@ -143,14 +135,14 @@ module nkv_midpoints
     end
     if (valid_q[4]) begin
       stored_5 <= stored_4;
-      for (int r = 0; r < int'(HalfRows); r++) begin
+      for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
           sum_5[r][t] <= 22'(fine_4[r][t]) + 22'(stored_4[r][t]);
         end
       end
     end
     if (valid_q[5]) begin
-      for (int r = 0; r < int'(HalfRows); r++) begin
+      for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
           if (refining_i && (!stage[5].tokens[t] || stored_5[r][t] == 16'sh7fff)) begin
             result_6[r][t] <= stored_5[r][t];
@@ -167,7 +159,6 @@ module nkv_midpoints
   assign write_o = valid_q[6];
   assign write_page_o = stage[6].page;
   assign write_quad_o = stage[6].quad;
-  assign write_half_o = stage[6].half;
   assign write_data_o = result_6;
   assign page_done_o = valid_q[6] && stage[6].last;
   for (genvar t = 0; t < PlaneTokens; t++) begin : gen_visible

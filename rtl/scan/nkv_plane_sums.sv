@@ -20,11 +20,10 @@ module nkv_plane_sums
   input  logic  out_ready_i,
   output beat_t out_beat_o,
 
-  // Reads sums of rows 4 * half + 0..3 of a beat in the queue; they stand in the next cycle.
+  // Reads sums of a beat in the queue; they stand in the next cycle.
   input  logic     read_i,
-  input  logic     read_half_i,
   input  beat_t    read_beat_i,
-  output partial_t read_sum_o[HalfRows][PlaneTokens]
+  output partial_t read_sum_o[Rows][PlaneTokens]
 );
 
   logic valid_1, valid_2;
@@ -64,7 +63,6 @@ module nkv_plane_sums
 
   wire [QuadBits:0] read_at = {read_beat_i.slot[0], read_beat_i.quad};
   for (genvar t = 0; t < PlaneTokens; t++) begin : gen_tokens
-    partial_t whole[Rows];
     for (genvar r = 0; r < Rows; r++) begin : gen_rows
       (* ram_style = "distributed" *) partial_t partials[PageQuads];
       (* ram_style = "distributed" *) partial_t wholes[2*PageQuads];
@@ -81,13 +79,8 @@ module nkv_plane_sums
       always_ff @(posedge clk_i) begin
         if (valid_2 && beat_2.completes) wholes[{beat_2.slot[0], beat_2.quad}] <= partial_2;
       end
-      assign whole[r] = wholes[read_at];
-    end
-    always_ff @(posedge clk_i) begin
-      if (read_i) begin
-        for (int r = 0; r < int'(HalfRows); r++) begin
-          read_sum_o[r][t] <= read_half_i ? whole[r+int'(HalfRows)] : whole[r];
-        end
+      always_ff @(posedge clk_i) begin
+        if (read_i) read_sum_o[r][t] <= wholes[read_at];
       end
     end
   end

@@ -13,18 +13,17 @@ module nkv_plane_tables
   input  logic clk_i,
   input  logic rst_ni,
 
-  // Weights, from the fold: this pair's lane, of row Pair or Pair + 4.
-  input  logic                weight_valid_i,
+  // Weights of row Pair, of row Pair + 4, or of both.
+  input  logic [1:0]          weight_valid_i,
   input  logic                weight_bank_i,
-  input  logic                weight_half_i,
   input  logic [WordBits-1:0] weight_word_i,
   input  logic [1:0]          weight_step_i,
-  input  weight_t             weight_i[FoldLanes],
+  input  weight_t             weight_i[2][FoldLanes],
 
   // From nkv_table_loader.
   input  logic       step_valid_i,
   input  logic       step_bank_i,
-  input  logic       step_half_i,
+  input  logic [1:0] step_half_i,
   input  logic [1:0] step_channel_i,
   input  logic       step_adds_i,
   input  logic [3:0] step_entry_i,
@@ -44,7 +43,8 @@ module nkv_plane_tables
   end
   assign sum_valid_o = valid_q[5];
 
-  logic step_valid_1, step_bank_1, step_half_1, step_adds_1;
+  logic step_valid_1, step_bank_1, step_adds_1;
+  logic [1:0] step_half_1;
   logic [3:0] step_entry_1;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) step_valid_1 <= 1'b0;
@@ -73,30 +73,28 @@ module nkv_plane_tables
   end
 
   for (genvar g = 0; g < Groups; g++) begin : gen_groups
-    // Of both banks, halves and the group's 4 channels.
-    (* ram_style = "distributed" *) weight_t weights[16];
-    weight_t weight_1;
-    entry_t total_q;  // Back at zero after each walk
-
-    always_ff @(posedge clk_i) begin
-      if (weight_valid_i && weight_word_i == WordBits'(g / FoldLanes)) begin
-        weights[{weight_bank_i, weight_half_i, weight_step_i}] <= weight_i[g%FoldLanes];
-      end
-      if (step_valid_i) weight_1 <= weights[{step_bank_i, step_half_i, step_channel_i}];
-    end
-
-    always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) total_q <= '0;
-      else if (step_valid_1) begin
-        total_q <= step_adds_1 ? total_q + entry_t'(weight_1) : total_q - entry_t'(weight_1);
-      end
-    end
-
     for (genvar h = 0; h < 2; h++) begin : gen_rows
+      // Of both banks and the group's 4 channels.
+      (* ram_style = "distributed" *) weight_t weights[8];
       (* ram_style = "distributed" *) entry_t entries[32];
+      weight_t weight_1;
+      entry_t total_q;  // Back at zero after each walk
+
       always_ff @(posedge clk_i) begin
-        if (step_valid_1 && step_half_1 == 1'(h)) entries[{step_bank_1, step_entry_1}] <= total_q;
+        if (weight_valid_i[h] && weight_word_i == WordBits'(g / FoldLanes)) begin
+          weights[{weight_bank_i, weight_step_i}] <= weight_i[h][g%FoldLanes];
+        end
+        if (step_valid_i && step_half_i[h]) weight_1 <= weights[{step_bank_i, step_channel_i}];
+        if (step_valid_1 && step_half_1[h]) entries[{step_bank_1, step_entry_1}] <= total_q;
       end
+
+      always_ff @(posedge clk_i or negedge rst_ni) begin
+        if (!rst_ni) total_q <= '0;
+        else if (step_valid_1 && step_half_1[h]) begin
+          total_q <= step_adds_1 ? total_q + entry_t'(weight_1) : total_q - entry_t'(weight_1);
+        end
+      end
+
       always_ff @(posedge clk_i) begin
         if (valid_q[1]) begin
           for (int t = 0; t < int'(PlaneTokens); t++) entry_2[h][t][g] <= entries[address_1[t][g]];

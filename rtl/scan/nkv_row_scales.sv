@@ -22,11 +22,10 @@ module nkv_row_scales
   output constant_t  reference_o[Rows],
   output shift_t     shift_o[Rows],
 
-  // Offsets of rows 4 * half + 0..3 of a page in use; they stand in the next cycle.
+  // Offsets of a page in use; they stand in the next cycle.
   input  logic       read_i,
-  input  logic       read_half_i,
   input  slot_t      read_slot_i,
-  output offset_t    offset_o[HalfRows]
+  output offset_t    offset_o[Rows]
 );
 
   // X = max(0, bits(max(W, 1)) + 10 - 15).
@@ -74,14 +73,13 @@ module nkv_row_scales
     end
   end
 
-  for (genvar r = 0; r < HalfRows; r++) begin : gen_rows
-    (* ram_style = "distributed" *) offset_t offsets[2*Slots];
+  for (genvar r = 0; r < Rows; r++) begin : gen_rows
+    (* ram_style = "distributed" *) offset_t offsets[Slots];
     always_ff @(posedge clk_i) begin
-      if (valid_2 && row_2[RowBits-2:0] == (RowBits - 1)'(r)) begin
-        offsets[{row_2[RowBits-1], slot_2}] <=
-            refining_i ? base_2 + correction_2 : base_2 - correction_2;
+      if (valid_2 && row_2 == row_t'(r)) begin
+        offsets[slot_2] <= refining_i ? base_2 + correction_2 : base_2 - correction_2;
       end
-      if (read_i) offset_o[r] <= offsets[{read_half_i, read_slot_i}];
+      if (read_i) offset_o[r] <= offsets[read_slot_i];
     end
   end
 

@@ -9,12 +9,13 @@
 //   OpThreshold  140
 //   OpBest/Alive 4 a page with tokens, 1 without; 8 at the end
 //   OpFreeze     12
-//   OpRefine     per page the larger of its bursts and 32; about 90 at the ends
+//   OpRefine     per page the larger of its bursts and 16; about 100 at the ends
 //   query        4 a beat (one row, 32 channels)
 //
 // What OpScan and OpRefine read comes as page records, one a page, and as one stream of bursts. A
-// page's digest should come two pages before its planes (or granules), so that the weights and
-// tables of the next pages are made while the planes of one pass; three pages is the most.
+// page's digest should come two pages before its planes, so that the weights and tables of the next
+// pages are made while the planes of one pass; three pages is the most. OpRefine needs no digests: the
+// weights were kept.
 
 module nkv_scan
   import nkv_pkg::*;
@@ -154,11 +155,11 @@ module nkv_scan
   page_t             page_of[Slots];
   tokens_t           tokens_of[Slots];
   logic              first_of[Slots];
-  logic fold_ready;
+  logic weights_ready;
   wire record_room = running_q && streams && records_left_q != '0 &&
                      slots_used_q != (SlotBits + 1)'(Slots);
   wire record_accept = record_valid_i && record_ready_o;
-  assign record_ready_o = record_room && fold_ready;
+  assign record_ready_o = record_room && weights_ready;
 
   always_ff @(posedge clk_i or negedge run_rst_n) begin
     if (!run_rst_n) begin
@@ -177,23 +178,24 @@ module nkv_scan
     end
   end
 
-  // ---- Digests to weights and terms -------------------------------------------------------
+  // ---- Weights and terms ------------------------------------------------------------------
   logic digest_ready, slicer_ready;
   assign burst_ready_o = burst_tag_i.kind == BurstDigest ? digest_ready : slicer_ready;
 
-  logic half_room, half_begins, weight_valid, weight_half, weight_last, weight_bank;
+  logic weights_room, weights_begin, weight_last;
+  logic [1:0] weight_valid, weight_step;
   logic [WordBits-1:0] weight_word;
-  logic [1:0] weight_step;
-  weight_t weight[HalfRows][FoldLanes];
+  weight_t weight[Rows][FoldLanes];
   logic terms_valid;
   row_terms_t terms;
 
-  nkv_fold u_fold (
+  nkv_weight_source u_weights (
     .clk_i,
     .rst_ni(run_rst_n),
     .key_exponent_i(settings_q.key_exponent),
     .words_i(3'((settings_q.blocks + 4'd1) >> 1)),
-    .keep_terms_i(!refining),
+    .refining_i(refining),
+    .keeps_i(!settings_q.tail),
     .query_valid_i,
     .query_ready_o,
     .query_row_i,
@@ -203,13 +205,14 @@ module nkv_scan
     .digest_ready_o(digest_ready),
     .digest_data_i(burst_data_i),
     .page_valid_i(record_valid_i && record_room),
-    .page_ready_o(fold_ready),
+    .page_ready_o(weights_ready),
+    .page_i(record_i.page),
     .page_slot_i(slot_q),
     .page_step_exponent_i(record_i.step_exponent),
-    .half_room_i(half_room),
-    .half_begins_o(half_begins),
+    .page_of_i(page_of),
+    .room_i(weights_room),
+    .begins_o(weights_begin),
     .weight_valid_o(weight_valid),
-    .weight_half_o(weight_half),
     .weight_word_o(weight_word),
     .weight_step_o(weight_step),
     .weight_last_o(weight_last),
@@ -219,7 +222,7 @@ module nkv_scan
   );
 
   // ---- Bursts to beats --------------------------------------------------------------------
-  // Pages whose beats have begun and whose midpoints are not all made: two at most, for which there
+  // Pages whose beats have begun and whose sums have not all been taken: two at most, for which there
   // is room behind the tables.
   logic tables_ready, tables_bank, page_open_q, begun, begun_last;
   logic [1:0] pages_begun_q;
@@ -234,7 +237,8 @@ module nkv_scan
     end else begin
       if (begun) page_open_q <= !begun_last;
       if (begun && begun_last) beat_slot_q <= beat_slot_q + 1'b1;
-      pages_begun_q <= pages_begun_q + 2'(begun && !page_open_q) - 2'(page_done);
+      pages_begun_q <= pages_begun_q + 2'(begun && !page_open_q) -
+          2'(whole_valid && whole_ready && whole_beat.last);
     end
   end
 
@@ -282,81 +286,51 @@ module nkv_scan
   end
   always_ff @(posedge clk_i or negedge run_rst_n) begin
     if (!run_rst_n) free_q <= '0;
-    else free_q <= {free_q[0], beat_valid && beat_last};
+    else free_q <= {free_q[0], begun && begun_last};
   end
 
   // ---- Tables and sums --------------------------------------------------------------------
-  logic step_valid, step_bank, step_half, step_adds;
-  logic [1:0] step_channel;
-  logic [3:0] step_entry;
+  logic sum_valid;
+  sum_t sum[Rows][PlaneTokens];
 
-  nkv_table_loader u_loader (
+  nkv_table_bank u_tables (
     .clk_i,
     .rst_ni(run_rst_n),
-    .half_room_o(half_room),
-    .half_begins_i(half_begins),
-    .half_whole_i(weight_valid && weight_last),
-    .weight_bank_o(weight_bank),
-    .step_valid_o(step_valid),
-    .step_bank_o(step_bank),
-    .step_half_o(step_half),
-    .step_channel_o(step_channel),
-    .step_adds_o(step_adds),
-    .step_entry_o(step_entry),
+    .all_rows_i(refining),
+    .room_o(weights_room),
+    .begins_i(weights_begin),
+    .weight_valid_i(weight_valid),
+    .weight_word_i(weight_word),
+    .weight_step_i(weight_step),
+    .weight_last_i(weight_last),
+    .weight_i(weight),
     .page_ready_o(tables_ready),
     .page_bank_o(tables_bank),
     .page_done_i(begun && begun_last),
-    .page_free_i(free_q[1])
+    .page_free_i(free_q[1]),
+    .beat_valid_i(beat_valid),
+    .beat_bank_i(slicer_bank_q[SlicerCycles-1]),
+    .beat_bits_i(beat_bits),
+    .sum_valid_o(sum_valid),
+    .sum_o(sum)
   );
 
-  logic [HalfRows-1:0] pair_valid;
-  sum_t sum[Rows][PlaneTokens];
-  for (genvar p = 0; p < HalfRows; p++) begin : gen_pairs
-    sum_t pair_sum[2][PlaneTokens];
-    nkv_plane_tables u_tables (
-      .clk_i,
-      .rst_ni(run_rst_n),
-      .weight_valid_i(weight_valid),
-      .weight_bank_i(weight_bank),
-      .weight_half_i(weight_half),
-      .weight_word_i(weight_word),
-      .weight_step_i(weight_step),
-      .weight_i(weight[p]),
-      .step_valid_i(step_valid),
-      .step_bank_i(step_bank),
-      .step_half_i(step_half),
-      .step_channel_i(step_channel),
-      .step_adds_i(step_adds),
-      .step_entry_i(step_entry),
-      .beat_valid_i(beat_valid),
-      .beat_bank_i(slicer_bank_q[SlicerCycles-1]),
-      .beat_bits_i(beat_bits),
-      .sum_valid_o(pair_valid[p]),
-      .sum_o(pair_sum)
-    );
-    for (genvar t = 0; t < PlaneTokens; t++) begin : gen_tokens
-      assign sum[p][t] = pair_sum[0][t];
-      assign sum[p+HalfRows][t] = pair_sum[1][t];
-    end
-  end
-
-  logic whole_valid, whole_ready, whole_half;
+  logic whole_valid, whole_ready;
   beat_t whole_beat;
   logic whole_read;
-  partial_t whole_sum[HalfRows][PlaneTokens];
-  offset_t offset[HalfRows];
+  partial_t whole_sum[Rows][PlaneTokens];
+  offset_t offset[Rows];
 
   nkv_plane_sums u_sums (
     .clk_i,
     .rst_ni(run_rst_n),
-    .valid_i(pair_valid[0]),
+    .valid_i(sum_valid),
     .beat_i(table_beat_q[TableCycles-1]),
     .sum_i(sum),
     .out_valid_o(whole_valid),
     .out_ready_i(whole_ready),
     .out_beat_o(whole_beat),
     .read_i(whole_read),
-    .read_half_i(whole_half),
     .read_beat_i(whole_beat),
     .read_sum_o(whole_sum)
   );
@@ -372,17 +346,16 @@ module nkv_scan
     .reference_o,
     .shift_o,
     .read_i(whole_read),
-    .read_half_i(whole_half),
     .read_slot_i(whole_beat.slot),
     .offset_o(offset)
   );
 
   // ---- Midpoints --------------------------------------------------------------------------
-  logic fetch, fetch_half, write, write_half, pass_fetch;
+  logic fetch, write, pass_fetch;
   page_t fetch_page, write_page, pass_page;
   quad_t fetch_quad, write_quad;
   logic [1:0] pass_word;
-  midpoint_t write_data[HalfRows][PlaneTokens];
+  midpoint_t write_data[Rows][PlaneTokens];
   logic write_visible[PlaneTokens];
 
   nkv_midpoints u_midpoints (
@@ -397,18 +370,15 @@ module nkv_scan
     .page_i(page_of),
     .tokens_i(tokens_of),
     .read_o(whole_read),
-    .read_half_o(whole_half),
     .sum_i(whole_sum),
     .offset_i(offset),
     .fetch_o(fetch),
     .fetch_page_o(fetch_page),
     .fetch_quad_o(fetch_quad),
-    .fetch_half_o(fetch_half),
     .stored_i(midpoint_o),
     .write_o(write),
     .write_page_o(write_page),
     .write_quad_o(write_quad),
-    .write_half_o(write_half),
     .write_data_o(write_data),
     .write_visible_o(write_visible),
     .page_done_o(page_done)
@@ -421,7 +391,6 @@ module nkv_scan
     .rst_ni(run_rst_n),
     .clear_i(starts),
     .valid_i(write),
-    .half_i(write_half),
     .midpoint_i(write_data),
     .visible_i(write_visible),
     .any_o(ranged_o),
@@ -434,14 +403,12 @@ module nkv_scan
     .write_i(write),
     .write_page_i(write_page),
     .write_quad_i(write_quad),
-    .write_half_i(write_half),
     .write_data_i(write_data),
     .read_all_i(pass_fetch || (read_i && read_ready_o)),
     .read_quad_i(fetch),
     .read_page_i(pass_fetch ? pass_page : fetch ? fetch_page : read_page_i),
     .read_word_i(pass_fetch ? pass_word : fetch ? fetch_quad[QuadBits-1:2] : read_word_i),
     .read_part_i(fetch_quad[1:0]),
-    .read_half_i(fetch_half),
     .read_data_o(midpoint_o)
   );
 
@@ -457,7 +424,6 @@ module nkv_scan
     .ready_o(threshold_ready),
     .clearing_o(clearing),
     .valid_i(write && !refining),
-    .half_i(write_half),
     .midpoint_i(write_data),
     .visible_i(write_visible),
     .walk_i(op_accept && op_i.op == OpThreshold),
@@ -518,9 +484,5 @@ module nkv_scan
     .radius_page_o(radius_page),
     .radius_i(radius)
   );
-
-  // verilator lint_off UNUSEDSIGNAL
-  wire unused = &{1'b0, pair_valid};
-  // verilator lint_on UNUSEDSIGNAL
 
 endmodule

@@ -10,8 +10,8 @@ package nkv_scan_pkg;
   // verilator lint_off UNUSEDPARAM
 
   // ---- Sizes ------------------------------------------------------------------------------
-  // The fold, the table loaders and the midpoints' conversion take half of the rows at a time:
-  // 32 cycles a page, which 2 planes and a digest of 128 channels hide (36 bursts).
+  // The fold and the table loaders behind it take half of the rows at a time: 32 cycles a page, which
+  // 2 planes and a digest of 128 channels hide (36 bursts). Weights that were kept load all rows at once.
   localparam int unsigned HalfRows = Rows / 2;
   // Channels that the fold takes per cycle. Channel c of a digest burst (32 channels) is taken at
   // step c % 4 by lane c / 4, so that each lane's weights belong to one table.
@@ -28,7 +28,7 @@ package nkv_scan_pkg;
   localparam int unsigned PageWords = PageTokens / ScanTokens;
 
   // Pages that are between fold and midpoint at a time.
-  localparam int unsigned Slots = 4;
+  localparam int unsigned Slots = 8;
   localparam int unsigned SlotBits = $clog2(Slots);
 
   // ---- Widths (bounds for 128 channels) ---------------------------------------------------
@@ -73,7 +73,7 @@ package nkv_scan_pkg;
   typedef struct packed {
     page_t              page;           // Counts pages with a token in sight.
     tokens_t            tokens;         // SCAN: visible; REFINE: alive
-    logic signed [15:0] step_exponent;  // k_step_exponent
+    logic signed [15:0] step_exponent;  // SCAN: k_step_exponent
     logic               first;          // SCAN: the reference of 5.1
   } scan_page_t;
 
@@ -105,7 +105,7 @@ package nkv_scan_pkg;
     OpBest,       // `pages` masks: tokens in bins >= T of some row.
     OpFreeze,     // tau of every row.
     OpAlive,      // `pages` masks: tokens that may reach tau, after `planes` planes.
-    OpRefine      // Takes `pages` page records, their digests and granules of plane `planes`.
+    OpRefine      // Takes `pages` page records and granules of plane `planes`.
   } op_e;
 
   typedef struct packed {

@@ -1,7 +1,7 @@
 // Thresholds of all rows (ARITHMETIC.md, 5.3): histograms that fill while midpoints are written,
 // and a walk from the top that takes 142 cycles whatever n is.
 //
-// Of each row 4 tokens come every other cycle, so two lanes take one per cycle. Bins carry the
+// 4 tokens come every other cycle, so two lanes of a row take one per cycle. Bins carry the
 // stamp of their command; each command refreshes some of them in free cycles, so that none lives
 // until its stamp comes round again.
 
@@ -18,10 +18,9 @@ module nkv_threshold
   output logic      ready_o,
   output logic      clearing_o,
 
-  // Midpoints as they are written, the halves of the rows in turn.
+  // Midpoints as they are written, every other cycle at the most.
   input  logic      valid_i,
-  input  logic      half_i,
-  input  midpoint_t midpoint_i[HalfRows][PlaneTokens],
+  input  midpoint_t midpoint_i[Rows][PlaneTokens],
   input  logic      visible_i[PlaneTokens],
 
   // T(n); the walk begins once all midpoints are in.
@@ -49,8 +48,8 @@ module nkv_threshold
   logic [12:0] refresh_left_q;
   logic forget_q, clearing_q;
   logic [5:0] clear_q;
-  logic [Rows-1:0] later_valid;  // A second token waits
-  wire busy = valid_i || later_valid != '0 || walking_o;
+  logic later_q;  // A second token waits
+  wire busy = valid_i || later_q || walking_o;
   wire refresh = refresh_left_q != '0 && !busy;
   assign clearing_o = clearing_q;
   assign ready_o = refresh_left_q == '0 && !clearing_q && !busy;
@@ -127,24 +126,21 @@ module nkv_threshold
   wire arrives = fine_q ? issue_3 : issue_1;
   wire [5:0] arriving = fine_q ? at_3 : at_1;
 
+  logic later_visible[Lanes];
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) later_q <= 1'b0;
+    else later_q <= valid_i;
+  end
+  always_ff @(posedge clk_i) begin
+    if (valid_i) for (int l = 0; l < int'(Lanes); l++) later_visible[l] <= visible_i[2*l+1];
+  end
+
   for (genvar r = 0; r < Rows; r++) begin : gen_rows
     // Tokens 0 and 2 go at once, 1 and 3 in the next cycle.
     bin_t later_bin[Lanes];
-    logic later_visible[Lanes];
-    logic later_q;
-    wire now = valid_i && half_i == 1'(r / HalfRows);
-    assign later_valid[r] = later_q;
-
-    always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) later_q <= 1'b0;
-      else later_q <= now;
-    end
     always_ff @(posedge clk_i) begin
-      if (now) begin
-        for (int l = 0; l < int'(Lanes); l++) begin
-          later_bin[l] <= bin_of(midpoint_i[r%HalfRows][2*l+1]);
-          later_visible[l] <= visible_i[2*l+1];
-        end
+      if (valid_i) begin
+        for (int l = 0; l < int'(Lanes); l++) later_bin[l] <= bin_of(midpoint_i[r][2*l+1]);
       end
     end
 
@@ -152,13 +148,13 @@ module nkv_threshold
     logic [14:0] coarse[Lanes];
     logic [5:0] coarse_q;
     for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
-      wire token = now ? visible_i[2*l] : later_q && later_visible[l];
+      wire token = valid_i ? visible_i[2*l] : later_q && later_visible[l];
       nkv_histogram u_histogram (
         .clk_i,
         .rst_ni,
         .stamp_i(stamp_q),
         .valid_i(token || refresh),
-        .bin_i(now ? bin_of(midpoint_i[r%HalfRows][2*l]) : later_q ? later_bin[l] : refresh_q),
+        .bin_i(valid_i ? bin_of(midpoint_i[r][2*l]) : later_q ? later_bin[l] : refresh_q),
         .counts_i(token),
         .forget_i(forget_q && !token),
         .clear_i(clearing_q),

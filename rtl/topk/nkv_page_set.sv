@@ -1,6 +1,5 @@
-// What TOPK keeps of the pages on chip: of each page that was scanned its visible tokens, its header's
-// checksum and its step exponent; and one more set of tokens, first the seeds, then those alive. Reads
-// answer in the next cycle.
+// What TOPK keeps of the pages on chip: of each page that was scanned its visible tokens and its header's
+// checksum; and one more set of tokens, first the seeds, then those alive. Reads answer in the next cycle.
 
 module nkv_page_set
   import nkv_pkg::*;
@@ -15,26 +14,22 @@ module nkv_page_set
   input  page_index_t        page_i,
   output token_mask_t        visible_o,
   output token_mask_t        set_o,
-  output logic signed [15:0] step_exponent_o,
   input  page_index_t        crc_page_i,
   output logic [31:0]        crc_hot_o
 );
 
   (* ram_style = "block" *) token_mask_t        visible[ListPages];
   (* ram_style = "block" *) token_mask_t        set[ListPages];
-  (* ram_style = "block" *) logic signed [15:0] step_exponent[ListPages];
   (* ram_style = "block" *) logic [31:0]        crc_hot[ListPages];
 
   always_ff @(posedge clk_i) begin
     if (scanned_i) begin
       visible[body_i.page] <= body_i.tokens & ~body_i.nonfinite;
-      step_exponent[body_i.page] <= body_i.k_step_exponent;
       crc_hot[body_i.page] <= body_i.crc_hot;
     end
     if (set_i) set[set_tokens_i.page] <= set_tokens_i.tokens;
     visible_o <= visible[page_i];
     set_o <= set[page_i];
-    step_exponent_o <= step_exponent[page_i];
     crc_hot_o <= crc_hot[crc_page_i];
   end
 

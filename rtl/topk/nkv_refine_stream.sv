@@ -1,8 +1,6 @@
-// Asks for what sharpens midpoints (ARITHMETIC.md 5.2 and 5.4): of each page with tokens alive its
-// digest again, and of one plane the granules that hold such a token, neighbours in one read. A page's digest comes before the
-// granules of the page three before it, the most that nkv_scan holds: with two, folding would wait for
-// it behind those granules. Pages were accepted when they were scanned; a burst that comes with poison
-// is told of.
+// Asks for what sharpens midpoints (ARITHMETIC.md 5.2 and 5.4): of each page with tokens alive the
+// granules of one plane that hold such a token, neighbours in one read. Pages were accepted when they
+// were scanned; a burst that comes with poison is told of.
 
 module nkv_refine_stream
   import nkv_abi_pkg::*;
@@ -16,13 +14,11 @@ module nkv_refine_stream
 
   input  logic [15:0]   head_dim_i,       // Held, as the plane: 1 to KeyPlanes.
   input  planes_t       plane_i,
-  input  logic          flush_i,          // No page comes any more.
 
   input  logic          page_valid_i,     // With tokens alive.
   output logic          page_ready_o,
   input  visit_t        page_i,
   input  page_entry_t   entry_i,          // Of the page, a cycle after it came.
-  input  logic signed [15:0] step_exponent_i,  // As the entry.
 
   output logic          record_valid_o,   // To nkv_scan.
   input  logic          record_ready_i,
@@ -33,7 +29,7 @@ module nkv_refine_stream
   output read_request_t request_o,
   input  logic          beat_taken_i,
   input  read_beat_t    beat_i,
-  output logic [31:0]   bursts_o,         // Since start_i.
+  output logic [31:0]   bursts_o,         // Since start_i; with digests, which nkv_scan does without.
   output logic          poisoned_o,       // Since clear_i; the first page in list order.
   output page_index_t   poisoned_page_o,
   output logic          idle_o            // All that was asked for has come.
@@ -41,36 +37,26 @@ module nkv_refine_stream
 
   localparam int unsigned TokenBits = $clog2(PageTokens);
 
-  typedef struct packed {
-    visit_t             visit;
-    logic [63:0]        address;
-    logic signed [15:0] step_exponent;
-  } refined_t;
-
-  typedef enum logic [2:0] {
+  typedef enum logic [1:0] {
     StPage,
     StLookUp,
     StRecord,
-    StDigest,
-    StGranules   // Of the oldest page.
+    StGranules
   } state_e;
 
   state_e      state_q;
-  refined_t    oldest;    // The oldest page whose granules are due.
-  logic [2:0]  due;       // How many are due.
-  refined_t    now_q;     // The page that has come,
-  logic        fresh_q;   // and is not among them yet.
+  visit_t      visit_q;
+  logic [63:0] address_q;
   token_mask_t asked_q;   // Tokens of granules that are done with.
   wire [2:0]   log2 = granule_log2(head_dim_i);
-  wire [31:0]  digest_bytes = 32'(head_dim_i) * 32'd2;
-  wire burst_count_t digest_bursts = bursts_of(digest_bytes);
+  wire burst_count_t digest_bursts = bursts_of(32'(head_dim_i) * 32'd2);
   wire [31:0]  plane_bytes = 32'(head_dim_i) * 32'(PageTokens / 8);
 
   // ---- The next run of granules that are wanted, in quads of tokens, the smallest granule ----
   localparam int unsigned QuadTokens = 4;
   localparam int unsigned Quads = PageTokens / QuadTokens;
   typedef logic [Quads-1:0] quad_mask_t;
-  wire token_mask_t left = oldest.visit.tokens & ~asked_q;
+  wire token_mask_t left = visit_q.tokens & ~asked_q;
   quad_mask_t wanted;
   always_comb begin
     for (int unsigned i = 0; i < Quads; i++) wanted[i] = left[QuadTokens*i+:QuadTokens] != '0;
@@ -98,61 +84,32 @@ module nkv_refine_stream
   wire last_run = run == wanted;
 
   wire step = request_valid_o && request_ready_i;
-  // A new page makes room for itself; the last ones go by themselves.
-  wire granules_now = fresh_q ? due == 3'd3 : due != '0;
-  wire granules_end = !granules_now || (step && last_run);
-  wire [63:0] plane_at = oldest.address + 64'(PageHeaderBytes) + 64'({digest_bursts, 6'b0}) +
+  wire [63:0] plane_at = address_q + 64'(PageHeaderBytes) + 64'({digest_bursts, 6'b0}) +
       64'(plane_bytes) * (64'(plane_i) - 64'd1);
-
-  wire granules_done = state_q == StGranules && granules_end;
-  logic unused_due_valid, unused_due_ready;
-  nkv_fifo #(
-    .T(refined_t),
-    .Depth(4)
-  ) u_due (
-    .clk_i,
-    .rst_ni,
-    .clear_i    (clear_i || start_i),
-    .in_valid_i (granules_done && fresh_q),
-    .in_ready_o (unused_due_ready),
-    .in_data_i  (now_q),
-    .out_valid_o(unused_due_valid),
-    .out_ready_i(granules_done && granules_now),
-    .out_data_o (oldest),
-    .used_o     (due)
-  );
 
   assign page_ready_o = state_q == StLookUp;
   assign record_valid_o = state_q == StRecord;
   assign record_o = '{
-      page: page_t'(now_q.visit.page),
-      tokens: now_q.visit.tokens,
-      step_exponent: now_q.step_exponent,
+      page: page_t'(visit_q.page),
+      tokens: visit_q.tokens,
+      step_exponent: '0,
       first: 1'b0
   };
-  assign request_valid_o = state_q == StDigest || (state_q == StGranules && granules_now);
-  always_comb begin
-    request_o.tag = '{
-        sink: SinkArray,
-        array: 4'(PageArrayKDigest),
-        whole: 1'b0,
-        page: now_q.visit.page,
-        page_last: 1'b0,
-        keys_too: 1'b0,
-        token: '0,
-        last_bytes: 7'(BurstBytes)
-    };
-    request_o.bursts = digest_bursts;
-    request_o.address = now_q.address + 64'(PageHeaderBytes);
-    if (state_q == StGranules) begin
-      request_o.tag.array = 4'(PageArrayKPlane0) + 4'(plane_i) - 4'd1;
-      request_o.tag.page = oldest.visit.page;
-      request_o.tag.page_last = last_run;
-      request_o.tag.token = first;
-      request_o.bursts = burst_count_t'(run_granules) * burst_count_t'(granule_bursts(head_dim_i));
-      request_o.address = plane_at + 64'((32'(first) * 32'(head_dim_i)) >> 3);
-    end
-  end
+  assign request_valid_o = state_q == StGranules;
+  assign request_o = '{
+      tag: '{
+          sink: SinkArray,
+          array: 4'(PageArrayKPlane0) + 4'(plane_i) - 4'd1,
+          whole: 1'b0,
+          page: visit_q.page,
+          page_last: last_run,
+          keys_too: 1'b0,
+          token: first,
+          last_bytes: 7'(BurstBytes)
+      },
+      bursts: burst_count_t'(run_granules) * burst_count_t'(granule_bursts(head_dim_i)),
+      address: plane_at + 64'((32'(first) * 32'(head_dim_i)) >> 3)
+  };
 
   // ---- Bursts that have been asked for and have not come, and poison ----
   logic [11:0] reads_due_q;
@@ -172,48 +129,41 @@ module nkv_refine_stream
       end
     end
   end
-  assign idle_o = state_q == StPage && due == '0 && reads_due_q == '0;
+  assign idle_o = state_q == StPage && reads_due_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StPage;
-      now_q <= '0;
-      fresh_q <= 1'b0;
+      visit_q <= '0;
+      address_q <= '0;
       asked_q <= '0;
       bursts_o <= '0;
     end else if (clear_i || start_i) begin
       state_q <= StPage;
-      fresh_q <= 1'b0;
       asked_q <= '0;
       bursts_o <= '0;
     end else begin
       if (step) bursts_o <= bursts_o + 32'(request_o.bursts);
       unique case (state_q)
         StPage: begin
-          now_q.visit <= page_i;
+          visit_q <= page_i;
           if (page_valid_i) state_q <= StLookUp;
-          else if (flush_i && due != '0) state_q <= StGranules;
-          fresh_q <= page_valid_i;
         end
         StLookUp: begin
-          now_q.address <= 64'(entry_i.page) * 64'(PageGrainBytes);
-          now_q.step_exponent <= step_exponent_i;
+          address_q <= 64'(entry_i.page) * 64'(PageGrainBytes);
+          bursts_o <= bursts_o + 32'(digest_bursts);
           state_q <= StRecord;
         end
-        StRecord: if (record_ready_i) state_q <= StDigest;
-        StDigest: if (step) state_q <= StGranules;
+        StRecord: if (record_ready_i) state_q <= StGranules;
         StGranules: begin
-          if (step) asked_q <= asked_q | run_tokens;
-          if (granules_end) begin
-            state_q <= StPage;
-            asked_q <= '0;
-          end
+          if (step) asked_q <= last_run ? '0 : asked_q | run_tokens;
+          if (step && last_run) state_q <= StPage;
         end
         default: state_q <= StPage;
       endcase
     end
   end
 
-  wire unused = ^{entry_i, oldest.step_exponent, beat_i};
+  wire unused = ^{entry_i, beat_i, visit_q.sums};
 
 endmodule

@@ -153,7 +153,6 @@ module nkv_topk
   page_index_t feed_page;
   logic [PageIndexBits:0] pages;  // In sight.
   token_mask_t visible, set;
-  logic signed [15:0] step_exponent;
 
   nkv_page_feed u_feed (
     .clk_i,
@@ -184,7 +183,6 @@ module nkv_topk
     .page_i         (feed_page),
     .visible_o      (visible),
     .set_o          (set),
-    .step_exponent_o(step_exponent),
     .crc_page_i     (scanned_page_i),
     .crc_hot_o      (scanned_crc_o)
   );
@@ -272,12 +270,10 @@ module nkv_topk
     .start_i        (is_refine && !begun_q),
     .head_dim_i     (command_i.head_dim),
     .plane_i        (planes_q + 3'd1),
-    .flush_i        (feed_done),
     .page_valid_i   (is_refine && begun_q && feed_valid && feed.tokens != '0),
     .page_ready_o   (refine_ready),
     .page_i         (feed),
     .entry_i,
-    .step_exponent_i(step_exponent),
     .record_valid_o (refine_record_valid),
     .record_ready_i (scan_record_ready),
     .record_o       (refine_record),

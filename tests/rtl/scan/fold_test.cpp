@@ -100,7 +100,6 @@ void expect_fold(Fold& fold, const Fed& fed, unsigned pace, test::Random& random
   const unsigned words = (fed.head_dim + 31) / 32;
   fold->key_exponent_i = static_cast<std::uint8_t>(fed.key_exponent);
   fold->words_i = static_cast<std::uint8_t>(words);
-  fold->keep_terms_i = 1;
   load_query(fold, fed.query, words);
 
   std::vector<std::vector<model::ChannelCells>> cells;

@@ -200,16 +200,11 @@ void ScanStage::refine(const model::TokenSet& alive, unsigned plane) {
   for (std::size_t page = 0; page < alive.size(); ++page) {
     if (alive[page] != 0) touched.push_back(page);
   }
-  for (std::size_t i = 0; i < touched.size() + pace_.digests_ahead; ++i) {
-    if (i < touched.size()) {
-      records_.push_back({.page = static_cast<std::uint32_t>(touched[i]),
-                          .tokens = alive[touched[i]],
-                          .step_exponent = list_->pages()[touched[i]].page.header().k_step_exponent,
-                          .first = false});
-      push_digest(touched[i]);
-    }
-    if (i < pace_.digests_ahead) continue;
-    const std::size_t page = touched[i - pace_.digests_ahead];
+  for (const std::size_t page : touched) {
+    records_.push_back({.page = static_cast<std::uint32_t>(page),
+                        .tokens = alive[page],
+                        .step_exponent = static_cast<std::int16_t>(random_()),  // Of no use now.
+                        .first = false});
     const auto in_granule = [&](unsigned token) {
       const model::TokenMask ones =
           granule == 64 ? ~model::TokenMask{0} : (model::TokenMask{1} << granule) - 1;

@@ -330,9 +330,12 @@ TEST(ScanTest, TakesTheCyclesItSays) {
   stage.alive(some, 2);
   EXPECT_LE(stage.op_cycles(), 4 * kPages / 2 + kPages / 2 + 12);
   stage.refine(list.pages().visible(), 3);
-  EXPECT_LE(stage.op_cycles(), 33 * kPages + kEnds);
-  stage.refine(some, 4);
-  EXPECT_LE(stage.op_cycles(), 33 * kPages / 2 + kEnds);
+  EXPECT_EQ(stage.op_bursts(), 16 * kPages);
+  EXPECT_LE(stage.op_cycles(), 16 * kPages + kEnds);
+  TokenSet few = some;
+  for (model::TokenMask& tokens : few) tokens &= 0xff;
+  stage.refine(few, 4);
+  EXPECT_LE(stage.op_cycles(), 16 * kPages / 2 + kEnds);
 }
 
 TEST(ScanTest, HoldsTheLongestList) {

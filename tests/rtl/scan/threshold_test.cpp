@@ -24,23 +24,21 @@ void start(Threshold& threshold) {
   ASSERT_TRUE(threshold.tick_until([&] { return !threshold->clearing_o; }, 100));
 }
 
-// Two beats, one for each half of the rows.
+// A beat, and the cycle of rest that follows each.
 void add_quad(Threshold& threshold, const std::array<std::array<int, 4>, kRows>& midpoints,
               const std::array<bool, 4>& visible, Bins* bins) {
-  for (unsigned half = 0; half < 2; ++half) {
-    threshold->valid_i = 1;
-    threshold->half_i = static_cast<std::uint8_t>(half);
-    for (unsigned t = 0; t < 4; ++t) {
-      threshold->visible_i[t] = visible[t];
-      for (unsigned r = 0; r < kRows / 2; ++r) {
-        const int midpoint = midpoints[4 * half + r][t];
-        threshold->midpoint_i[r][t] = static_cast<std::uint16_t>(midpoint);
-        if (visible[t]) ++(*bins)[4 * half + r][static_cast<unsigned>(midpoint + 32768) >> 4];
-      }
+  threshold->valid_i = 1;
+  for (unsigned t = 0; t < 4; ++t) {
+    threshold->visible_i[t] = visible[t];
+    for (unsigned r = 0; r < kRows; ++r) {
+      const int midpoint = midpoints[r][t];
+      threshold->midpoint_i[r][t] = static_cast<std::uint16_t>(midpoint);
+      if (visible[t]) ++(*bins)[r][static_cast<unsigned>(midpoint + 32768) >> 4];
     }
-    threshold.tick();
   }
+  threshold.tick();
   threshold->valid_i = 0;
+  threshold.tick();
 }
 
 unsigned expected(const Bins& bins, unsigned row, unsigned count) {

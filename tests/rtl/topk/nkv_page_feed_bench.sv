@@ -10,14 +10,12 @@ module nkv_page_feed_bench
   input  page_index_t        scanned_page_i,
   input  token_mask_t        scanned_tokens_i,
   input  token_mask_t        scanned_nonfinite_i,
-  input  logic signed [15:0] scanned_step_i,
   input  logic [31:0]        scanned_crc_i,
   input  logic               set_i,
   input  page_index_t        set_page_i,
   input  token_mask_t        set_tokens_i,
   input  page_index_t        crc_page_i,
   output logic [31:0]        crc_o,
-  output logic signed [15:0] step_o,
 
   input  logic               start_i,
   input  logic [31:0]        tokens_i,
@@ -43,7 +41,6 @@ module nkv_page_feed_bench
     body.page = scanned_page_i;
     body.tokens = scanned_tokens_i;
     body.nonfinite = scanned_nonfinite_i;
-    body.k_step_exponent = scanned_step_i;
     body.crc_hot = scanned_crc_i;
   end
 
@@ -56,7 +53,6 @@ module nkv_page_feed_bench
     .page_i         (page),
     .visible_o      (visible),
     .set_o          (set),
-    .step_exponent_o(step_o),
     .crc_page_i,
     .crc_hot_o      (crc_o)
   );

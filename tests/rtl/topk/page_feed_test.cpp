@@ -27,7 +27,6 @@ class PageFeedTest : public ::testing::Test {
   struct Stored {
     model::TokenMask visible;
     model::TokenMask set;
-    std::int16_t step;
     std::uint32_t crc;
   };
 
@@ -39,13 +38,11 @@ class PageFeedTest : public ::testing::Test {
   void store(std::uint16_t page) {
     const model::TokenMask tokens = random_(), nonfinite = random_() & random_();
     Stored& stored = stored_[page];
-    stored = {tokens & ~nonfinite, random_(), static_cast<std::int16_t>(random_()),
-              static_cast<std::uint32_t>(random_())};
+    stored = {tokens & ~nonfinite, random_(), static_cast<std::uint32_t>(random_())};
     feed_->scanned_i = feed_->set_i = 1;
     feed_->scanned_page_i = feed_->set_page_i = page;
     feed_->scanned_tokens_i = tokens;
     feed_->scanned_nonfinite_i = nonfinite;
-    feed_->scanned_step_i = static_cast<std::uint16_t>(stored.step);
     feed_->scanned_crc_i = stored.crc;
     feed_->set_tokens_i = stored.set;
     feed_.tick();
@@ -79,7 +76,6 @@ class PageFeedTest : public ::testing::Test {
       feed_.settle();
       if (feed_->valid_o && feed_->ready_i) {
         visits.push_back({feed_->visit_page_o, feed_->visit_tokens_o});
-        ASSERT_EQ(static_cast<std::int16_t>(feed_->step_o), stored_[feed_->visit_page_o].step);
       }
       feed_.tick();
     }

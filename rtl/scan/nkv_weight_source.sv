@@ -1,0 +1,148 @@
+// Weights of pages on their way to the tables: folded from digests while the pages are scanned, 4 rows
+// at a time; out of the store when a plane more is read of them, all rows at a time.
+
+module nkv_weight_source
+  import nkv_pkg::*;
+  import nkv_scan_pkg::*;
+#(
+  localparam int unsigned QueryBits = nkv_abi_pkg::QueryBits,
+  localparam int unsigned WordBits = $clog2(Words)
+) (
+  input  logic clk_i,
+  input  logic rst_ni,
+
+  // Steady while pages pass.
+  input  logic [7:0] key_exponent_i,
+  input  logic [2:0] words_i,             // Digest bursts of a page, 1..4
+  input  logic       refining_i,          // Pages come out of the store,
+  input  logic       keeps_i,             // else they go there too.
+
+  input  logic                               query_valid_i,
+  output logic                               query_ready_o,
+  input  row_t                               query_row_i,
+  input  logic [WordBits-1:0]                query_word_i,
+  input  logic [WordChannels-1:0][QueryBits-1:0] query_data_i,
+  input  logic                               digest_valid_i,
+  output logic                               digest_ready_o,
+  input  burst_t                             digest_data_i,
+
+  // Pages, in order, and what their slots hold until they are done.
+  input  logic               page_valid_i,
+  output logic               page_ready_o,
+  input  page_t              page_i,
+  input  slot_t              page_slot_i,
+  input  logic signed [15:0] page_step_exponent_i,
+  input  page_t              page_of_i[Slots],
+
+  // Weights of lanes' groups, of one half of the rows or of both. Room is taken before they begin.
+  input  logic                room_i,
+  output logic                begins_o,
+  output logic [1:0]          weight_valid_o,  // Of rows 0..3, of rows 4..7.
+  output logic [WordBits-1:0] weight_word_o,
+  output logic [1:0]          weight_step_o,
+  output logic                weight_last_o,
+  output weight_t             weight_o[Rows][FoldLanes],
+
+  output logic       terms_valid_o,       // Refining, only the sum of w is of use.
+  output row_terms_t terms_o
+);
+
+  logic fold_ready, fold_begins, fold_valid, fold_half, fold_last, fold_terms_valid;
+  slot_t fold_slot;
+  logic [WordBits-1:0] fold_word;
+  logic [1:0] fold_step;
+  weight_t fold_weight[HalfRows][FoldLanes];
+  row_terms_t fold_terms;
+
+  nkv_fold u_fold (
+    .clk_i,
+    .rst_ni,
+    .key_exponent_i,
+    .words_i,
+    .query_valid_i,
+    .query_ready_o,
+    .query_row_i,
+    .query_word_i,
+    .query_data_i,
+    .digest_valid_i,
+    .digest_ready_o,
+    .digest_data_i,
+    .page_valid_i(page_valid_i && !refining_i),
+    .page_ready_o(fold_ready),
+    .page_slot_i,
+    .page_step_exponent_i,
+    .half_room_i(room_i),
+    .half_begins_o(fold_begins),
+    .weight_valid_o(fold_valid),
+    .weight_half_o(fold_half),
+    .weight_slot_o(fold_slot),
+    .weight_word_o(fold_word),
+    .weight_step_o(fold_step),
+    .weight_last_o(fold_last),
+    .weight_o(fold_weight),
+    .terms_valid_o(fold_terms_valid),
+    .terms_o(fold_terms)
+  );
+
+  logic store_ready, store_begins, store_valid, store_last, sum_valid;
+  slot_t sum_slot;
+  row_t sum_row;
+  sum_t sum;
+  logic [WordBits-1:0] store_word;
+  logic [1:0] store_step;
+  weight_t store_weight[Rows][FoldLanes];
+
+  nkv_weight_store u_store (
+    .clk_i,
+    .rst_ni,
+    .words_i,
+    .write_i(fold_valid && keeps_i),
+    .write_page_i(page_of_i[fold_slot]),
+    .write_half_i(fold_half),
+    .write_word_i(fold_word),
+    .write_step_i(fold_step),
+    .write_weight_i(fold_weight),
+    .sum_write_i(fold_terms_valid && keeps_i),
+    .sum_page_i(page_of_i[fold_terms.slot]),
+    .sum_row_i(fold_terms.row),
+    .sum_i(fold_terms.sum),
+    .page_valid_i(page_valid_i && refining_i),
+    .page_ready_o(store_ready),
+    .page_i,
+    .page_slot_i,
+    .room_i,
+    .begins_o(store_begins),
+    .weight_valid_o(store_valid),
+    .weight_word_o(store_word),
+    .weight_step_o(store_step),
+    .weight_last_o(store_last),
+    .weight_o(store_weight),
+    .sum_valid_o(sum_valid),
+    .sum_slot_o(sum_slot),
+    .sum_row_o(sum_row),
+    .sum_o(sum)
+  );
+
+  assign page_ready_o = refining_i ? store_ready : fold_ready;
+  assign begins_o = refining_i ? store_begins : fold_begins;
+  assign weight_valid_o = refining_i ? {2{store_valid}} : {fold_valid && fold_half, fold_valid && !fold_half};
+  assign weight_word_o = refining_i ? store_word : fold_word;
+  assign weight_step_o = refining_i ? store_step : fold_step;
+  assign weight_last_o = refining_i ? store_last : fold_last;
+  always_comb begin
+    for (int unsigned r = 0; r < Rows; r++) begin
+      weight_o[r] = refining_i ? store_weight[r] : fold_weight[r%HalfRows];
+    end
+  end
+
+  assign terms_valid_o = refining_i ? sum_valid : fold_terms_valid;
+  always_comb begin
+    terms_o = fold_terms;
+    if (refining_i) begin
+      terms_o.slot = sum_slot;
+      terms_o.row = sum_row;
+      terms_o.sum = sum;
+    end
+  end
+
+endmodule
