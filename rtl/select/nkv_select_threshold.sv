@@ -65,8 +65,7 @@ module nkv_select_threshold
   // it or above, as far as it has climbed, and how many lie above it.
   localparam int unsigned BlockBits = BinBits / 2;
   typedef logic [BlockBits-1:0] block_t;
-  (* ram_style = "distributed" *) count_t block_counts[2**BlockBits];
-  logic [2**BlockBits-1:0] block_used_q;
+  (* ram_style = "distributed" *) bin_word_t block_counts[2**BlockBits];
   block_t block_q;
   count_t block_above_q;
 
@@ -88,7 +87,8 @@ module nkv_select_threshold
   wire block_t next_block = block_q + 1'b1;
   wire block_t added_block = bin_q[BinBits-1:BinBits-BlockBits];
   wire block_t counted_block = valid_q ? added_block : next_block;
-  wire count_t block_count = block_used_q[counted_block] ? block_counts[counted_block] : '0;
+  wire bin_word_t block_word = block_counts[counted_block];
+  wire count_t block_count = block_word.stamp == stamp_q ? block_word.count : '0;
 
   wire bin_t next_bin = threshold_q + 1'b1;
   wire count_t increased = (repeated_q ? written_q : read_count) + 1'b1;
@@ -115,7 +115,10 @@ module nkv_select_threshold
       read_q <= counts[add_valid_i ? add_bin_i : climbs ? next_bin : threshold_q];
     end
     if (write) counts[write_bin] <= '{stamp: clearing_q ? '0 : stamp_q, count: write_count};
-    if (valid_q) block_counts[added_block] <= block_count + 1'b1;
+    if (clearing_q || valid_q) begin
+      block_counts[clearing_q ? block_t'(sweep_q) : added_block] <=
+          clearing_q ? '0 : '{stamp: stamp_q, count: block_count + 1'b1};
+    end
     k_less_one_q <= k_i - 1'b1;
     if (add_valid_i) begin
       bin_q <= add_bin_i;
@@ -133,7 +136,6 @@ module nkv_select_threshold
       reached_q <= 1'b0;
       threshold_q <= '1;
       above_q <= '0;
-      block_used_q <= '0;
       block_q <= '1;
       block_above_q <= '0;
       total_q <= '0;
@@ -146,7 +148,6 @@ module nkv_select_threshold
       reached_q <= 1'b0;
       threshold_q <= '1;
       above_q <= '0;
-      block_used_q <= '0;
       block_q <= '1;
       block_above_q <= '0;
       total_q <= '0;
@@ -167,7 +168,6 @@ module nkv_select_threshold
         threshold_q <= {block_q, {(BinBits - BlockBits) {1'b1}}};
         above_q <= block_above_q;
       end else if (valid_q) begin
-        block_used_q[added_block] <= 1'b1;
         if (!reached_q && added_block < block_q) begin
           block_q <= added_block;
           block_above_q <= total_q;
