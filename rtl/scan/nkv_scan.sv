@@ -149,6 +149,15 @@ module nkv_scan
     end
   end
 
+  // What pages stream through rests while tokens are chosen and thresholds are found.
+  logic stream_clk;
+  nkv_idle_clock u_stream_clock (
+    .clk_i,
+    .rst_ni,
+    .busy_i((running_q && streams) || query_valid_i || burst_valid_i || abort_q),
+    .clk_o(stream_clk)
+  );
+
   // ---- Pages between fold and midpoints ---------------------------------------------------
   slot_t             slot_q;         // Of the next page
   logic [SlotBits:0] slots_used_q;
@@ -190,7 +199,7 @@ module nkv_scan
   row_terms_t terms;
 
   nkv_weight_source u_weights (
-    .clk_i,
+    .clk_i(stream_clk),
     .rst_ni(run_rst_n),
     .key_exponent_i(settings_q.key_exponent),
     .words_i(3'((settings_q.blocks + 4'd1) >> 1)),
@@ -248,7 +257,7 @@ module nkv_scan
   quad_t beat_quad;
 
   nkv_token_slicer u_slicer (
-    .clk_i,
+    .clk_i(stream_clk),
     .rst_ni(run_rst_n),
     .blocks_i(settings_q.blocks),
     .burst_valid_i(burst_valid_i && burst_tag_i.kind == BurstPlane),
@@ -294,7 +303,7 @@ module nkv_scan
   sum_t sum[Rows][PlaneTokens];
 
   nkv_table_bank u_tables (
-    .clk_i,
+    .clk_i(stream_clk),
     .rst_ni(run_rst_n),
     .all_rows_i(refining),
     .room_o(weights_room),
@@ -322,7 +331,7 @@ module nkv_scan
   offset_t offset[Rows];
 
   nkv_plane_sums u_sums (
-    .clk_i,
+    .clk_i(stream_clk),
     .rst_ni(run_rst_n),
     .valid_i(sum_valid),
     .beat_i(table_beat_q[TableCycles-1]),
@@ -336,7 +345,7 @@ module nkv_scan
   );
 
   nkv_row_scales u_scales (
-    .clk_i,
+    .clk_i(stream_clk),
     .rst_ni(run_rst_n),
     .refining_i(refining),
     .planes_i(planes_q),
@@ -359,7 +368,7 @@ module nkv_scan
   logic write_visible[PlaneTokens];
 
   nkv_midpoints u_midpoints (
-    .clk_i,
+    .clk_i(stream_clk),
     .rst_ni(run_rst_n),
     .refining_i(refining),
     .planes_i(planes_q),
