@@ -24,7 +24,6 @@ constexpr unsigned kCodeLatency = 9;
 constexpr unsigned kValueLatency = 9;
 constexpr unsigned kFp8Latency = 2;
 constexpr std::uint16_t kLimit = 253 << 7;  // 2^126
-constexpr std::uint16_t kLeastNormal = 1 << 7;
 
 float number(std::uint32_t bf16) { return std::bit_cast<float>(bf16 << 16); }
 
