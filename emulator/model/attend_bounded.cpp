@@ -1,13 +1,12 @@
 // ATTEND, mode BOUNDED (section 8): to a stated error, by the engine's own random sample.
 #include <algorithm>
-#include <limits>
-#include <numbers>
+#include <bit>
 
 #include "attend.hpp"
-#include "correction.hpp"
-#include "estimate.hpp"
-#include "rounding.hpp"
+#include "rows.hpp"
+#include "sampled_sums.hpp"
 #include "sampling.hpp"
+#include "tail_page.hpp"
 #include "tail_state.hpp"
 
 namespace nearkv::model {
@@ -15,18 +14,16 @@ namespace nearkv::model {
 namespace {
 
 constexpr uint32_t kLargestRounds = 4;
-constexpr double kTighteningMargin = 0.95;
+constexpr uint32_t kUsualSixteenths = 32;
+constexpr int64_t kOctave = int64_t{1} << 24;
+constexpr int64_t kMargin = kOctave / 4;
+constexpr int64_t kBlindStep = 6 * kOctave;
 
-double standard_deviations(const nkv_attend_command& command) {
-  return command.z == 0 ? 2.0 : command.z / 16.0;
-}
-
-std::vector<double> goals(const Estimate& estimate, float error) {
-  std::vector<double> goals;
-  for (size_t row = 0; row < estimate.rows(); ++row) {
-    goals.push_back(static_cast<double>(error) * estimate.norm(row));
-  }
-  return goals;
+int64_t log2_of(float error) {
+  const Number number = decode_binary32(std::bit_cast<uint32_t>(error));
+  return number.significand == 0 ? kNoError
+                                 : log2_fixed(static_cast<uint64_t>(number.significand)) +
+                                       (number.exponent - 150) * kOctave;
 }
 
 // What may still be read, in bursts.
@@ -56,69 +53,124 @@ class Budget {
 class BoundedAttend {
  public:
   explicit BoundedAttend(const AttendTask& task)
-      : task_(task), z_(standard_deviations(task.command)), state_(task) {}
+      : task_(task),
+        sixteenths_(task.command.z == 0 ? kUsualSixteenths : task.command.z),
+        log_error_(log2_of(task.command.error)),
+        state_(task) {}
 
   AttendAnswer run() {
-    Verdict verdict = state_.scan(/*top_k=*/0);
+    const Verdict verdict = state_.scan(/*top_k=*/0);
     if (!verdict.ok()) return {.verdict = verdict};
     if (count_tokens(state_.pages().visible()) == 0) return nothing_visible();
-    const Budget budget(dense_bursts(state_.pages()), task_.command.byte_cap);
-
-    Estimate scanned(state_);
-    best_ = uncorrected(scanned);
-    const TokenSet settled =
-        ContributionBins(scanned, goals(scanned, task_.command.error)).settled();
-    if (const auto judgement = judge(budget, settled); judgement != Budget::Judgement::kRead) {
-      return give_up(judgement);
-    }
-    verdict = state_.read_exactly(settled);
-    if (!verdict.ok()) return {.verdict = verdict};
-    return run_rounds(budget);
+    sums_.assign(state_.rows(), SampledSums(task_.command.value_dim));
+    bounds_.resize(sums_.size());
+    return run_rounds(Budget(dense_bursts(state_.pages()), task_.command.byte_cap));
   }
 
  private:
   AttendAnswer run_rounds(const Budget& budget) {
-    std::vector<double> targets;
     for (uint32_t round = 1; round <= kLargestRounds; ++round) {
-      const Estimate estimate(state_);
-      const std::vector<double> goal = goals(estimate, task_.command.error);
-      if (round == 1) {
-        targets = goal;
-        best_ = uncorrected(estimate);
-      }
-      const auto sample = ContributionBins(estimate, targets).sample(task_.command.seed, round, z_);
+      choose_thresholds(round);
+      const auto sample = draw_sample(state_, thresholds_, task_.command.seed, round);
       const TokenSet tokens = token_set(sample, state_.pages().size());
-      if (const auto judgement = judge(budget, tokens); judgement != Budget::Judgement::kRead) {
+      // The first sample is taken together with the state, which has counted the pages' sums.
+      const bool reads_sums = round > 1;
+      const uint64_t planned = state_.sample_bursts(tokens, reads_sums);
+      if (const auto judgement = budget.judge(state_.traffic().total(), planned);
+          judgement != Budget::Judgement::kRead) {
         return give_up(judgement);
       }
-      const Verdict verdict = state_.read_exactly(tokens);
+      const std::vector<TailPage> pages = round == 1 ? state_pages() : std::vector<TailPage>();
+      const Verdict verdict = state_.read_sample(tokens, reads_sums);
       if (!verdict.ok()) return {.verdict = verdict};
       rounds_ = static_cast<uint8_t>(round);
-      best_ = correct(estimate, sample, z_);
-      if (tighten(goal, &targets)) return answer();
+      take(sample, pages);
+      if (measure()) return answer();
     }
     return give_up(budget.is_capped() ? Budget::Judgement::kStop : Budget::Judgement::kReadDense);
   }
 
-  // Step 4. Whether all rows are within their goals; the targets of those that are not shrink.
-  bool tighten(const std::vector<double>& goal, std::vector<double>* targets) const {
+  // Step 1.
+  std::vector<TailPage> state_pages() const {
+    std::vector<TailPage> pages;
+    for (size_t page = 0; page < state_.pages().size(); ++page) {
+      pages.emplace_back(state_, page, page_mean(page));
+    }
+    return pages;
+  }
+
+  // Step 2.
+  void choose_thresholds(uint32_t round) {
+    const std::vector<Levels> levels = levels_of(state_);
+    thresholds_.resize(levels.size());
+    for (size_t row = 0; row < levels.size(); ++row) {
+      thresholds_[row] = round == 1 ? levels[row].first()
+                                    : levels[row].within(thresholds_[row].log_variance - step(row));
+    }
+  }
+
+  // By how much the variance of a row must fall.
+  [[nodiscard]] int64_t step(size_t row) const {
+    if (!bounds_[row]) return kBlindStep;
+    if (*bounds_[row] <= log_error_) return 0;
+    return 2 * (*bounds_[row] - log_error_) + kMargin;
+  }
+
+  // Step 4. `pages` are the state's, before its first sample.
+  void take(std::span<const SampledToken> sample, std::span<const TailPage> pages) {
+    for (SampledSums& row : sums_) row.clear_groups();
+    size_t begin = 0;
+    for (size_t page = 0; page < state_.pages().size(); ++page) {
+      size_t end = begin;
+      while (end < sample.size() && sample[end].page == page) ++end;
+      take_page(page, sample.subspan(begin, end - begin), pages.empty() ? nullptr : &pages[page]);
+      begin = end;
+    }
+  }
+
+  void take_page(size_t page, std::span<const SampledToken> tokens, const TailPage* tail) {
+    for (size_t row = 0; row < sums_.size(); ++row) {
+      int64_t largest = tail != nullptr ? tail->largest(row) : kNoReference;
+      for (const SampledToken& token : tokens) {
+        const int64_t logit =
+            std::max(state_.logit(row, page, token.token), token.approximate[row]);
+        largest = std::max(largest, integer_part(SampledSums::scaled(logit, token.halvings)));
+      }
+      sums_[row].raise_reference(largest);
+      if (tail != nullptr) tail->add_to(row, &sums_[row]);
+    }
+    if (!tokens.empty()) take_sampled(page, tokens);
+  }
+
+  void take_sampled(size_t page, std::span<const SampledToken> tokens) {
+    SampledValues values{.own = {}, .negative_mean = page_mean(page)};
+    for (int32_t& channel : values.negative_mean) channel = -channel;
+    for (const SampledToken& token : tokens) {
+      values.own = value_row(state_.pages()[page].page, token.token, task_.input.exponents.value);
+      for (size_t row = 0; row < sums_.size(); ++row) {
+        sums_[row].add_sampled(state_.logit(row, page, token.token), token.approximate[row],
+                               token.halvings, token.group, values);
+      }
+    }
+  }
+
+  // Step 5. Whether all rows are within the error asked for.
+  bool measure() {
     bool all_within = true;
-    for (size_t row = 0; row < goal.size(); ++row) {
-      const double error = best_[row].error;
-      if (error <= goal[row]) continue;
-      all_within = false;
-      double& target = (*targets)[row];
-      target = kTighteningMargin * target * target / error;
+    for (size_t row = 0; row < sums_.size(); ++row) {
+      bounds_[row] = sums_[row].bound(sixteenths_, log_error_ - kOctave);
+      all_within = all_within && bounds_[row] && *bounds_[row] <= log_error_;
     }
     return all_within;
   }
 
-  [[nodiscard]] Budget::Judgement judge(const Budget& budget, const TokenSet& tokens) const {
-    return budget.judge(state_.traffic().total(), state_.read_bursts(tokens));
+  [[nodiscard]] std::vector<int32_t> page_mean(size_t page) const {
+    return mean_value(state_.value_sum(page), NKV_PAGE_TOKENS);
   }
 
   AttendAnswer give_up(Budget::Judgement judgement) {
     if (judgement == Budget::Judgement::kStop) {
+      if (rounds_ == 0) take({}, state_pages());
       AttendAnswer capped = answer();
       capped.flags |= NKV_COMPLETION_FLAG_CAPPED;
       return capped;
@@ -134,15 +186,9 @@ class BoundedAttend {
 
   AttendAnswer answer() const {
     AttendAnswer answer = without_rows();
-    const double unit = task_.base2() ? 1.0 : std::numbers::ln2;
-    for (const CorrectedRow& corrected : best_) {
-      AttendRow row{.output = {},
-                    .log_sum_exp = nearest_binary32(corrected.log2_sum * unit),
-                    .bound = nearest_binary32(corrected.bound())};
-      for (const double element : corrected.output) {
-        row.output.push_back(nearest_binary32(element));
-      }
-      answer.rows.push_back(std::move(row));
+    for (size_t row = 0; row < sums_.size(); ++row) {
+      answer.rows.push_back(finish_row(task_, sums_[row].total()));
+      answer.rows.back().bound = number_of(bounds_[row]);
     }
     return answer;
   }
@@ -163,9 +209,12 @@ class BoundedAttend {
   }
 
   const AttendTask& task_;
-  double z_;
+  uint32_t sixteenths_;
+  int64_t log_error_;
   TailState state_;
-  std::vector<CorrectedRow> best_;  // The result so far.
+  std::vector<SampledSums> sums_;      // Per row, as the next three.
+  std::vector<Threshold> thresholds_;  // Of the last round.
+  std::vector<LogBound> bounds_;       // None before the first.
   uint8_t rounds_ = 0;
 };
 

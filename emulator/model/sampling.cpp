@@ -1,132 +1,143 @@
 #include "sampling.hpp"
 
 #include <algorithm>
-#include <cmath>
+
+#include "softmax.hpp"
 
 namespace nearkv::model {
 
 namespace {
 
-constexpr uint64_t kLeastSample = 64;
-constexpr double kPlanningMargin = 0.95;
+constexpr int kUnitBits = 16;  // Fraction bits of the walk.
+constexpr std::array<uint64_t, 4> kQuarters{65536, 46341, 32768, 23170};  // 2^(16 − k/2)
+constexpr uint64_t kRandomReads = 96;
+constexpr int kFirstLimit = 64;
+constexpr int kMostHalvings = 16;
+constexpr uint64_t kGroups = 7;
+constexpr int64_t kHalfOctave = int64_t{1} << 23;
+constexpr int64_t kNoVariance = -(int64_t{1} << 40);
 
-uint64_t mix(uint64_t value) {
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ value >> 27) * 0x94d049bb133111ebu;
-  return value ^ value >> 31;
+// What the walk knows of a threshold.
+struct Step {
+  uint64_t doubled = 0;   // G
+  uint64_t plain = 0;     // A
+  uint64_t expected = 0;  // H: random reads.
+};
+
+int64_t log_variance(const Step& step, int level) {
+  const uint64_t variance = step.doubled - step.plain;
+  return variance == 0 ? kNoVariance : log2_fixed(variance) - level * kHalfOctave;
+}
+
+uint32_t mix(uint32_t value) {
+  value = (value ^ value >> 16) * 0x21F0AAADu;
+  value = (value ^ value >> 15) * 0x735A2D97u;
+  return value ^ value >> 15;
 }
 
 }  // namespace
 
+int Levels::of(int64_t logit, int64_t reference) {
+  const int64_t below = (reference + 1) * 65536 - 1 - logit;
+  return static_cast<int>(std::clamp<int64_t>((below * 7) >> 17, 0, kLevels - 1));
+}
+
+template <typename Accepts>
+Threshold Levels::lowest(Threshold fallback, const Accepts& accepts) const {
+  std::array<Step, kLevels + 4> steps{};
+  std::array<uint64_t, kLevels + 4> counts{};
+  std::ranges::copy(counts_, counts.begin());
+  Threshold found = fallback;
+  for (int level = kLevels - 1; level >= 0; --level) {
+    const auto place = static_cast<size_t>(level);
+    uint64_t weighed = 0;
+    uint64_t counted = 0;
+    for (size_t k = 0; k < kQuarters.size(); ++k) {
+      weighed += counts[place + k] * kQuarters[k];
+      counted += counts[place + k] << kUnitBits;
+    }
+    const Step& above = steps[place + 4];
+    steps[place] = {.doubled = (above.doubled >> 1) + 2 * weighed,
+                    .plain = (above.plain >> 2) + weighed,
+                    .expected = (above.expected + counted) >> 1};
+    const int64_t variance = log_variance(steps[place], level);
+    if (accepts(level, variance, steps[place].expected)) found = {level, variance};
+  }
+  return found;
+}
+
+Threshold Levels::first() const {
+  bool was_enough = false;
+  const Threshold enough =
+      lowest({kLevels, kNoVariance}, [&](int level, int64_t, uint64_t expected) {
+        const bool is_enough = level <= kFirstLimit && expected >= kRandomReads << kUnitBits;
+        was_enough = was_enough || is_enough;
+        return is_enough;
+      });
+  if (was_enough) return enough;
+  return lowest({kLevels, kNoVariance},
+                [](int level, int64_t, uint64_t) { return level == kFirstLimit; });
+}
+
+Threshold Levels::within(int64_t log_variance) const {
+  return lowest({kLevels, kNoVariance},
+                [&](int, int64_t variance, uint64_t) { return variance <= log_variance; });
+}
+
+std::vector<Levels> levels_of(const TailState& state) {
+  std::vector<Levels> levels(state.rows());
+  for (size_t row = 0; row < levels.size(); ++row) {
+    const int64_t reference = state.midpoint_reference(row);
+    for (size_t page = 0; page < state.pages().size(); ++page) {
+      for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+        if (!has_token(state.rest(page), token)) continue;
+        levels[row].count(Levels::of(state.logit(row, page, token), reference));
+      }
+    }
+  }
+  return levels;
+}
+
+int halvings_of(int level, const Threshold& threshold) {
+  const int over = level - threshold.level;
+  return over < 0 ? 0 : std::min((over >> 2) + 1, kMostHalvings);
+}
+
 uint32_t sample_hash(uint32_t seed, uint32_t round, uint32_t token) {
-  return static_cast<uint32_t>(mix(mix(seed + (uint64_t{round} << 32)) + token));
+  return mix(mix(mix(seed + 0x9E3779B9u) + round) ^ token);
+}
+
+bool is_drawn(uint32_t hash, int halvings) { return uint64_t{hash} >> (32 - halvings) == 0; }
+
+size_t group_of(uint32_t hash) { return 1 + ((hash & 0xFFFF) * kGroups >> 16); }
+
+std::vector<SampledToken> draw_sample(const TailState& state, std::span<const Threshold> thresholds,
+                                      uint32_t seed, uint32_t round) {
+  std::vector<SampledToken> sample;
+  for (size_t page = 0; page < state.pages().size(); ++page) {
+    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
+      if (!has_token(state.rest(page), token)) continue;
+      SampledToken drawn{
+          .page = page, .token = token, .halvings = kMostHalvings, .group = 0, .approximate = {}};
+      for (size_t row = 0; row < state.rows(); ++row) {
+        const int64_t logit = state.logit(row, page, token);
+        const int level = Levels::of(logit, state.midpoint_reference(row));
+        drawn.halvings = std::min(drawn.halvings, halvings_of(level, thresholds[row]));
+        drawn.approximate.push_back(logit);
+      }
+      const uint32_t hash = sample_hash(seed, round, state.pages()[page].first_token() + token);
+      if (!is_drawn(hash, drawn.halvings)) continue;
+      drawn.group = group_of(hash);
+      sample.push_back(std::move(drawn));
+    }
+  }
+  return sample;
 }
 
 TokenSet token_set(std::span<const SampledToken> sample, size_t pages) {
   TokenSet tokens(pages, 0);
   for (const SampledToken& sampled : sample) tokens[sampled.page] |= token_bit(sampled.token);
   return tokens;
-}
-
-ContributionBins::ContributionBins(const Estimate& estimate, std::span<const double> targets)
-    : estimate_(&estimate),
-      targets_(targets.begin(), targets.end()),
-      bins_(kBins, Bin{.contributions2 = std::vector<double>(estimate.rows(), 0.0)}),
-      bin_of_token_(estimate.state().pages().size() * NKV_PAGE_TOKENS, 0) {
-  for (size_t page = 0; page < estimate.state().pages().size(); ++page) {
-    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      if (!has_token(estimate.rest(page), token)) continue;
-      const int number = bin_of(page, token);
-      bin_of_token_[page * NKV_PAGE_TOKENS + token] = static_cast<int16_t>(number);
-      Bin& entered = bins_[static_cast<size_t>(number - kFirstBin)];
-      ++entered.tokens;
-      for (size_t row = 0; row < estimate.rows(); ++row) {
-        entered.contributions2[row] += estimate.contribution2(row, page, token);
-      }
-    }
-  }
-}
-
-int ContributionBins::bin_of(size_t page, uint32_t token) const {
-  double sum = 0;  // A²
-  for (size_t row = 0; row < estimate_->rows(); ++row) {
-    const double a2 = estimate_->contribution2(row, page, token);
-    if (a2 > 0) sum += a2 / (targets_[row] * targets_[row]);
-  }
-  const double quarters = std::floor(2.0 * std::log2(sum));  // 4 · log2 A; −∞ where A = 0
-  return static_cast<int>(
-      std::clamp(quarters, static_cast<double>(kFirstBin), static_cast<double>(kLastBin)));
-}
-
-TokenSet ContributionBins::settled() const {
-  // From the bottom: as many bins stay unread as the targets allow.
-  std::vector<double> unread2(estimate_->rows(), 0.0);
-  int first_read = kFirstBin;
-  for (; first_read <= kLastBin; ++first_read) {
-    bool fits = true;
-    for (size_t row = 0; row < unread2.size(); ++row) {
-      unread2[row] += bin(first_read).contributions2[row];
-      fits = fits && unread2[row] <= targets_[row] * targets_[row];
-    }
-    if (!fits) break;
-  }
-  TokenSet tokens = estimate_->state().pages().none();
-  for (size_t page = 0; page < tokens.size(); ++page) {
-    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      if (has_token(estimate_->rest(page), token) &&
-          bin_of_token_[page * NKV_PAGE_TOKENS + token] >= first_read) {
-        tokens[page] |= token_bit(token);
-      }
-    }
-  }
-  return tokens;
-}
-
-double ContributionBins::inclusion(int bin, int offset) {
-  return std::min(1.0, std::exp2((bin + 1 + offset) / 4.0));
-}
-
-bool ContributionBins::is_enough(int offset, double standard_deviations) const {
-  double expected = 0;  // Σ q
-  std::vector<double> variances(estimate_->rows(), 0.0);
-  for (int number = kFirstBin; number <= kLastBin; ++number) {
-    const Bin& counted = bin(number);
-    if (counted.tokens == 0) continue;
-    const double q = inclusion(number, offset);
-    expected += static_cast<double>(counted.tokens) * q;
-    for (size_t row = 0; row < variances.size(); ++row) {
-      variances[row] += counted.contributions2[row] * (1.0 - q) / q;
-    }
-  }
-  const uint64_t least = std::min(kLeastSample, estimate_->rest_tokens());
-  bool is_enough = expected >= static_cast<double>(least);
-  for (size_t row = 0; row < variances.size(); ++row) {
-    const double allowed = kPlanningMargin * targets_[row] / standard_deviations;
-    is_enough = is_enough && variances[row] <= allowed * allowed;
-  }
-  return is_enough;
-}
-
-std::vector<SampledToken> ContributionBins::sample(uint32_t seed, uint32_t round,
-                                                   double standard_deviations) const {
-  // With −kFirstBin − 1 every probability is 1; 64 octaves below the last bin none matters.
-  int offset = -kLastBin - 256;
-  while (offset < -kFirstBin - 1 && !is_enough(offset, standard_deviations)) ++offset;
-
-  std::vector<SampledToken> sample;
-  for (size_t page = 0; page < estimate_->state().pages().size(); ++page) {
-    const uint32_t first_token = estimate_->state().pages()[page].first_token();
-    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      if (!has_token(estimate_->rest(page), token)) continue;
-      const double q = inclusion(bin_of_token_[page * NKV_PAGE_TOKENS + token], offset);
-      const double hash = sample_hash(seed, round, first_token + token);
-      if (hash < std::ldexp(q, 32)) {
-        sample.push_back({.page = page, .token = token, .probability = q});
-      }
-    }
-  }
-  return sample;
 }
 
 }  // namespace nearkv::model

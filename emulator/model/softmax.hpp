@@ -15,6 +15,18 @@ namespace nearkv::model {
 /// M before any token was seen.
 inline constexpr int64_t kNoReference = -(int64_t{1} << 31) + 1;
 
+/// |acc / z| = magnitude · 2^power, truncated (4.1).
+struct Quotient {
+  uint64_t magnitude;
+  int power;
+};
+
+/// `z` is positive.
+Quotient quotient_of(int64_t acc, int64_t z);
+
+/// log2 of a positive number with 24 fraction bits (4.1).
+int64_t log2_fixed(uint64_t number);
+
 /// M, z and acc of one row.
 class RowSoftmax {
  public:

@@ -86,23 +86,28 @@ void TailState::take_midpoint_logits() {
   }
 }
 
-void TailState::take_value_sums() {
-  for (const ListedPage& listed : pages_) {
-    const auto stored = listed.page.array(NKV_PAGE_ARRAY_V_SUM);
-    const int shift = task_->input.exponents.value - listed.page.header().v_exponent;
-    std::vector<int64_t>& sums = rest_value_sums_.emplace_back();
-    for (size_t channel = 0; channel < task_->command.value_dim; ++channel) {
-      int32_t sum;
-      std::memcpy(&sum, stored.subspan(channel * sizeof(sum)).data(), sizeof(sum));
-      sums.push_back(floor_shift(int64_t{sum}, shift));
-    }
+std::vector<int64_t> TailState::value_sum(size_t page) const {
+  const Page& summed = pages_[page].page;
+  const auto stored = summed.array(NKV_PAGE_ARRAY_V_SUM);
+  const int shift = task_->input.exponents.value - summed.header().v_exponent;
+  std::vector<int64_t> sums;
+  for (size_t channel = 0; channel < task_->command.value_dim; ++channel) {
+    int32_t sum;
+    std::memcpy(&sum, stored.subspan(channel * sizeof(sum)).data(), sizeof(sum));
+    sums.push_back(floor_shift(int64_t{sum}, shift));
   }
+  return sums;
 }
 
-Verdict TailState::read_exactly(const TokenSet& tokens) {
+void TailState::take_value_sums() {
+  for (size_t page = 0; page < pages_.size(); ++page) rest_value_sums_.push_back(value_sum(page));
+}
+
+Verdict TailState::read_sample(const TokenSet& tokens, bool reads_sums) {
   constexpr std::array kArrays{NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS};
   const Verdict verdict = pages_.rely_on(task_->domain, task_->input.entries, tokens, kArrays);
   if (!verdict.ok()) return verdict;
+  if (reads_sums) traffic_.value += page_sum_bursts(pages_, tokens);
   take_tokens(tokens);
   return {};
 }
@@ -130,17 +135,6 @@ void TailState::take_token(size_t page, uint32_t token) {
 int64_t TailState::exact_logit(size_t row, std::span<const int32_t> key) const {
   const Query& query = task_->input.query;
   return task_->scale.logit(exact_score(query.row(row), key), query.exponent(row));
-}
-
-int64_t TailState::largest_integer_part(size_t row) const {
-  int64_t largest = kNoReference;
-  for (size_t page = 0; page < pages_.size(); ++page) {
-    for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      if (!has_token(pages_[page].visible, token)) continue;
-      largest = std::max(largest, integer_part(logit(row, page, token)));
-    }
-  }
-  return largest;
 }
 
 }  // namespace nearkv::model

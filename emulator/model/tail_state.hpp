@@ -30,12 +30,14 @@ class TailState {
   /// and the best `top_k` of every row.
   Verdict scan(uint32_t top_k);
 
-  /// Reads key and value rows of `tokens`, all outside the exact set, which they join.
-  Verdict read_exactly(const TokenSet& tokens);
+  /// Reads key and value rows of `tokens`, all outside the exact set, which they join, and with
+  /// `reads_sums` their pages' V_SUM once more.
+  Verdict read_sample(const TokenSet& tokens, bool reads_sums);
 
-  /// Bursts that read_exactly() would count.
-  [[nodiscard]] uint64_t read_bursts(const TokenSet& tokens) const {
-    return key_row_bursts(pages_, tokens) + value_row_bursts(pages_, tokens);
+  /// Bursts that read_sample() would count.
+  [[nodiscard]] uint64_t sample_bursts(const TokenSet& tokens, bool reads_sums) const {
+    return key_row_bursts(pages_, tokens) + value_row_bursts(pages_, tokens) +
+           (reads_sums ? page_sum_bursts(pages_, tokens) : 0);
   }
 
   [[nodiscard]] const AttendTask& task() const { return *task_; }
@@ -50,6 +52,9 @@ class TailState {
   /// Visible tokens of a page outside the exact set.
   [[nodiscard]] TokenMask rest(size_t page) const { return pages_[page].visible & ~exact_[page]; }
 
+  /// V_SUM of a page, at the list's exponent.
+  [[nodiscard]] std::vector<int64_t> value_sum(size_t page) const;
+
   /// V_c of a page: the sum of the values of its rest, at the list's exponent.
   [[nodiscard]] std::span<const int64_t> rest_value_sum(size_t page) const {
     return rest_value_sums_[page];
@@ -60,13 +65,7 @@ class TailState {
     return logits_[slot(row, page, token)];
   }
 
-  /// L of any token from its key row.
-  [[nodiscard]] int64_t exact_logit(size_t row, std::span<const int32_t> key) const;
-
-  /// The largest integer part of the logits of a row's visible tokens.
-  [[nodiscard]] int64_t largest_integer_part(size_t row) const;
-
-  /// The same of logits from midpoints alone, those that are not saturated (7.3).
+  /// M_t: the largest integer part of a row's logits from midpoints that are not saturated (7.2).
   [[nodiscard]] int64_t midpoint_reference(size_t row) const { return midpoint_references_[row]; }
 
  private:
@@ -80,6 +79,7 @@ class TailState {
   Verdict rely_on_pages(const TokenSet& exact);
   void take_tokens(const TokenSet& tokens);
   void take_token(size_t page, uint32_t token);
+  [[nodiscard]] int64_t exact_logit(size_t row, std::span<const int32_t> key) const;
 
   const AttendTask* task_;
   ListedPages pages_;

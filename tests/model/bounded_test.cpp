@@ -158,7 +158,8 @@ TEST(Bounded, ReportsWhatItReached) {
     EXPECT_LE(result.completion.rounds, 4);
     const double largest = *std::max_element(result.bound.begin(), result.bound.end());
     EXPECT_EQ(static_cast<double>(result.completion.bound), largest);
-    EXPECT_LE(largest, 1.1 * static_cast<double>(error)) << "relative to the corrected |O|";
+    EXPECT_LE(largest, static_cast<double>(error));
+    EXPECT_GE(largest, 0.49 * static_cast<double>(error)) << "a small sample cannot vouch for less";
     const auto reference = world.reference(query);
     for (size_t row = 0; row < 4; ++row) {
       EXPECT_NEAR(result.log_sum_exp[row], reference[row].log_sum_exp,
@@ -171,9 +172,9 @@ TEST(Bounded, LessErrorTakesMoreBytes) {
   World world({.tokens = 8192, .sharpness = 1.5}, 3);
   const Rows query = world.topics.query(2, world.random);
   uint64_t last = 0;
-  for (const float error : {0.5f, 0.2f, 0.1f, 0.05f}) {
+  for (const float error : {0.5f, 0.1f, 0.03f}) {
     const auto result = world.run(query, bounded(error));
-    EXPECT_GE(bursts(result.completion), last);
+    EXPECT_GT(bursts(result.completion), last);
     last = bursts(result.completion);
   }
 }

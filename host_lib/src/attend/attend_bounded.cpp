@@ -1,21 +1,21 @@
-// ATTEND to a given error: TAIL, then a random sample of the tokens that it knows only
-// approximately is read exactly, corrects the output and measures its own error (ARITHMETIC.md 8).
+// ATTEND to a given error: TAIL, then random samples of the tokens that it knows only approximately
+// are read exactly, correct the output and measure its error (ARITHMETIC.md 8).
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
-#include "attend/error_model.hpp"
-#include "attend/sampled_correction.hpp"
+#include "attend/sample_levels.hpp"
+#include "attend/sampled_groups.hpp"
 #include "attend/tail_sums.hpp"
 
 namespace nearkv {
 namespace {
 
 constexpr unsigned kMaxRounds = 4;
-constexpr double kVarianceShare = 0.95;
 constexpr double kDenseShare = 0.85;
+constexpr double kMargin = 0.25;  ///< Octaves of variance to spare,
+constexpr double kBlindStep = 6;  ///< and to go down when a sample measured nothing.
 
 /// One BOUNDED command while it runs.
 class BoundedAttention {
@@ -25,7 +25,8 @@ class BoundedAttention {
         request_(request),
         result_(result),
         sums_(context, request),
-        model_(context, &sums_),
+        groups_(context, sums_),
+        taken_(context.list.pages()),
         z_(request.z16 / 16.0) {}
 
   Outcome run();
@@ -35,25 +36,46 @@ class BoundedAttention {
   enum class Plan { kSample, kDense, kStop };
 
   Outcome prepare();
-  Outcome estimate();
-  Outcome settle();
-  Outcome run_round(unsigned round, bool* done);
+  void price_pages(const PageView& first);
+  void set_thresholds(SampleLevels* levels, unsigned round);
+  Outcome run_round(unsigned round, SampleLevels* levels, bool* done);
   Outcome read_dense();
-  void finish(const SampledCorrection* correction);
-  [[nodiscard]] Plan plan(double reads) const;
+  void finish();
+  [[nodiscard]] Plan plan(const Sample& sample, unsigned round) const;
+  [[nodiscard]] bool all_within() const;
 
   const AttendContext& context_;
   const AttendSpec& request_;
   AttendResult* result_;
   TailSums sums_;
-  ErrorModel model_;
+  SampledGroups groups_;
+  std::vector<std::uint64_t> taken_;  ///< Tokens that samples have made exact.
+  std::vector<SampleThreshold> thresholds_;
   double z_;
   std::uint64_t dense_bursts_ = 0;
-  std::uint64_t token_bursts_ = 0;  ///< A key and a value row.
-  SoftmaxState state_;
-  std::vector<double> wanted_;   ///< error * |O^|, per row.
-  std::vector<double> targets_;  ///< What the next sample aims at.
+  std::uint64_t token_bursts_ = 0;  ///< A key and a value row,
+  std::uint64_t page_bursts_ = 0;   ///< what else a page with such rows takes,
+  std::uint64_t sum_bursts_ = 0;    ///< and its sums.
 };
+
+/// Pages of one list are of one shape but for rare escapes: the first one stands for all.
+void BoundedAttention::price_pages(const PageView& first) {
+  std::uint64_t dense = bursts(sizeof(nkv_page_header));
+  for (const nkv_page_array array : {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
+                                     NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS}) {
+    dense += bursts(first.bytes(array).size());
+  }
+  for (std::size_t page = 0; page < context_.scan->pages(); ++page) {
+    if (context_.visibility.mask(page) != 0) dense_bursts_ += dense;
+  }
+  token_bursts_ = bursts(first.keys().row_bytes);
+  page_bursts_ = bursts(first.bytes(NKV_PAGE_ARRAY_K_EXPONENTS).size());
+  if (first.header().v_form != NKV_ROW_FORM_NONE) {
+    token_bursts_ += bursts(first.values().row_bytes);
+    page_bursts_ += bursts(first.bytes(NKV_PAGE_ARRAY_V_EXPONENTS).size());
+  }
+  sum_bursts_ = bursts(first.bytes(NKV_PAGE_ARRAY_V_SUM).size());
+}
 
 Outcome BoundedAttention::prepare() {
   PlaneScan* const scan = context_.scan;
@@ -65,102 +87,85 @@ Outcome BoundedAttention::prepare() {
   outcome = sums_.start();
   if (!outcome.ok() || sums_.dim() == 0) return outcome;
 
-  // Pages of one list are of one shape but for rare escapes: the first one stands for all.
   std::size_t first = 0;
   while (scan->visible(first) == 0) ++first;
   PageView view;
   const Status status = sums_.open(first, &view);
   if (status != Status::kOk) return {status, first};
-  std::uint64_t page_bursts = bursts(sizeof(nkv_page_header));
-  for (const nkv_page_array array : {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
-                                     NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS}) {
-    page_bursts += bursts(view.bytes(array).size());
-  }
-  for (std::size_t page = 0; page < scan->pages(); ++page) {
-    if (context_.visibility.mask(page) != 0) dense_bursts_ += page_bursts;
-  }
-  token_bursts_ = bursts(view.keys().row_bytes);
-  if (view.header().v_form != NKV_ROW_FORM_NONE) token_bursts_ += bursts(view.values().row_bytes);
+  price_pages(view);
 
   std::vector<std::uint64_t> unsafe(context_.list.pages());
   mark_unsafe(*scan, unsafe);
   const bool any = std::ranges::any_of(unsafe, [](std::uint64_t mask) { return mask != 0; });
-  return any ? sums_.add_exact(unsafe, &result_->traffic) : Outcome{};
+  if (any) outcome = sums_.add_exact(unsafe, &result_->traffic);
+  return outcome.ok() ? sums_.summarise(&groups_.state(), &result_->traffic) : outcome;
 }
 
-Outcome BoundedAttention::estimate() {
-  const Outcome outcome = sums_.summarise(&state_, &result_->traffic);
-  if (!outcome.ok()) return outcome;
-  model_.set_state(state_);
-  if (wanted_.empty()) {
-    for (std::size_t row = 0; row < sums_.rows(); ++row) {
-      wanted_.push_back(static_cast<double>(request_.error) * model_.output_norm(row));
-    }
-    targets_ = wanted_;
-  }
-  return {};
-}
-
-BoundedAttention::Plan BoundedAttention::plan(double reads) const {
-  const double planned =
-      static_cast<double>(result_->traffic.total()) + reads * static_cast<double>(token_bursts_);
+BoundedAttention::Plan BoundedAttention::plan(const Sample& sample, unsigned round) const {
+  const auto pages = static_cast<std::uint64_t>(
+      std::ranges::count_if(sample.chosen, [](std::uint64_t mask) { return mask != 0; }));
+  const std::uint64_t planned = result_->traffic.total() + sample.group.size() * token_bursts_ +
+                                pages * (page_bursts_ + (round > 1 ? sum_bursts_ : 0));
+  const auto wanted = static_cast<double>(planned);
   const auto dense = static_cast<double>(dense_bursts_);
-  if (request_.byte_cap != 0 && planned > dense * request_.byte_cap / 256.0) return Plan::kStop;
-  return planned > kDenseShare * dense ? Plan::kDense : Plan::kSample;
+  if (request_.byte_cap != 0) {
+    return wanted > dense * request_.byte_cap / 256.0 ? Plan::kStop : Plan::kSample;
+  }
+  return wanted > kDenseShare * dense ? Plan::kDense : Plan::kSample;
 }
 
-/// Reads the tokens that matter most for sure, before any sampling.
-Outcome BoundedAttention::settle() {
-  ContributionBins bins(sums_.rows());
-  model_.bin_contributions(targets_, &bins);
-  const int lowest = bins.settled_from();
-  if (plan(bins.count_from(lowest)) != Plan::kSample) return {};  // The next step decides.
-  std::vector<std::uint64_t> chosen(context_.list.pages());
-  model_.choose_from(lowest, chosen);
-  const Outcome outcome = sums_.add_exact(chosen, &result_->traffic);
-  return outcome.ok() ? estimate() : outcome;
+void BoundedAttention::set_thresholds(SampleLevels* levels, unsigned round) {
+  const std::vector<LevelCounts> counts = levels->count(taken_);
+  thresholds_.resize(counts.size());
+  for (std::size_t row = 0; row < counts.size(); ++row) {
+    if (round == 1) {
+      thresholds_[row] = counts[row].first();
+      continue;
+    }
+    const double over =
+        std::log2(z_ * groups_.deviation(row) / static_cast<double>(request_.error));
+    double step = over > 0 ? 2 * over + kMargin : 0;
+    if (std::isinf(groups_.deviation(row))) step = kBlindStep;
+    thresholds_[row] = counts[row].within(thresholds_[row].log_variance - step);
+  }
 }
 
-Outcome BoundedAttention::run_round(unsigned round, bool* done) {
-  ContributionBins bins(sums_.rows());
-  model_.bin_contributions(targets_, &bins);
-  const double budget = (kVarianceShare / z_) * (kVarianceShare / z_);
-  const Inclusion inclusion = choose_inclusion(bins, budget);
-  const Plan next = plan(expected_reads(bins, inclusion));
+bool BoundedAttention::all_within() const {
+  for (std::size_t row = 0; row < sums_.rows(); ++row) {
+    if (!(z_ * groups_.deviation(row) <= static_cast<double>(request_.error))) return false;
+  }
+  return true;
+}
+
+Outcome BoundedAttention::run_round(unsigned round, SampleLevels* levels, bool* done) {
+  set_thresholds(levels, round);
+  Sample sample;
+  levels->draw(thresholds_, request_.seed, round, &sample);
+  const Plan next = plan(sample, round);
   *done = next != Plan::kSample;
   if (next == Plan::kDense) return read_dense();
   if (next == Plan::kStop) {
     result_->capped = true;
-    if (round == 0) finish(nullptr);  // Otherwise the last sample's result stands.
+    finish();
     return {};
   }
-  SampledCorrection correction(context_, sums_, model_, state_);
-  Outcome outcome = correction.draw(inclusion, request_.seed, round, &result_->traffic);
+  const Outcome outcome = groups_.take(sample, round > 1, &result_->traffic);
   if (!outcome.ok()) return outcome;
-  result_->rounds = round + 1;
-  finish(&correction);
-  bool within = true;
-  for (std::size_t row = 0; row < sums_.rows(); ++row) {
-    const double bound = z_ * correction.deviation(row);
-    if (bound <= wanted_[row]) continue;
-    within = false;
-    targets_[row] = kVarianceShare * targets_[row] * targets_[row] / bound;
-  }
-  *done = within;
-  if (within) return {};
-  Traffic counted;  // The rows have been read and counted for the correction.
-  outcome = sums_.add_scored(correction.chosen(), correction.tokens(), &counted);
-  return outcome.ok() ? estimate() : outcome;
+  for (std::size_t page = 0; page < taken_.size(); ++page) taken_[page] |= sample.chosen[page];
+  groups_.measure();
+  result_->rounds = round;
+  *done = all_within();
+  if (*done) finish();
+  return {};
 }
 
-void BoundedAttention::finish(const SampledCorrection* correction) {
-  const std::size_t rows = sums_.rows();
-  result_->bound.assign(rows, std::numeric_limits<float>::infinity());
-  result_->state = state_;
-  for (std::size_t row = 0; row < rows && correction != nullptr; ++row) {
-    const double size = correction->apply(row, &result_->state);
-    result_->bound[row] =
-        size > 0 ? static_cast<float>(z_ * correction->deviation(row) / size) : 0.0F;
+void BoundedAttention::finish() {
+  result_->state = groups_.total();
+  result_->bound.assign(sums_.rows(), std::numeric_limits<float>::infinity());
+  for (std::size_t row = 0; row < sums_.rows() && result_->rounds != 0; ++row) {
+    const double bound = z_ * groups_.deviation(row);
+    const double least = bound > 0 ? static_cast<double>(request_.error) / 2 : 0;
+    result_->bound[row] = static_cast<float>(std::max(bound, least));
   }
 }
 
@@ -182,13 +187,16 @@ Outcome BoundedAttention::run() {
     result_->bound.assign(sums_.rows(), 0.0F);
     return {};
   }
-  outcome = estimate();
-  if (outcome.ok()) outcome = settle();
+  SampleLevels levels(context_, sums_);
   bool done = false;
-  for (unsigned round = 0; outcome.ok() && !done && round < kMaxRounds; ++round) {
-    outcome = run_round(round, &done);
+  for (unsigned round = 1; outcome.ok() && !done && round <= kMaxRounds; ++round) {
+    outcome = run_round(round, &levels, &done);
   }
-  return outcome.ok() && !done ? read_dense() : outcome;
+  if (!outcome.ok() || done) return outcome;
+  if (request_.byte_cap == 0) return read_dense();
+  result_->capped = true;
+  finish();
+  return {};
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ namespace HWY_NAMESPACE {
 
 using FloatTag = hn::CappedTag<float, 16>;
 
-WeightSums weigh_midpoints_target(const std::int16_t* HWY_RESTRICT mids, std::uint64_t mask,
-                                  const MidpointLogit& logit, float reference,
-                                  float* HWY_RESTRICT weights) {
+float weigh_midpoints_target(const std::int16_t* HWY_RESTRICT mids, std::uint64_t mask,
+                             const MidpointLogit& logit, float reference,
+                             float* HWY_RESTRICT weights) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
   const hn::Rebind<std::int16_t, FloatTag> d16;
@@ -27,7 +27,6 @@ WeightSums weigh_midpoints_target(const std::int16_t* HWY_RESTRICT mids, std::ui
   const auto cap = hn::Set(d, logit.soft_cap);
   const auto inverse_cap = hn::Set(d, logit.soft_cap > 0 ? 1.0F / logit.soft_cap : 0.0F);
   auto sum = hn::Zero(d);
-  auto squares = hn::Zero(d);
   for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += hn::Lanes(d)) {
     const auto mid = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d16, mids + t)));
     auto value = hn::MulAdd(mid, slope, hn::Set(d, logit.intercept));
@@ -38,9 +37,28 @@ WeightSums weigh_midpoints_target(const std::int16_t* HWY_RESTRICT mids, std::ui
                                 weight);
     hn::StoreU(weight, d, weights + t);
     sum = hn::Add(sum, weight);
-    squares = hn::MulAdd(weight, weight, squares);
   }
-  return {hn::GetLane(hn::SumOfLanes(d, sum)), hn::GetLane(hn::SumOfLanes(d, squares))};
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+void level_midpoints_target(const std::int16_t* HWY_RESTRICT mids, const MidpointLogit& logit,
+                            float top, int last, std::uint8_t* HWY_RESTRICT levels) {
+  constexpr float kLevelsOfOctave = 3.5F;
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
+  const hn::Rebind<std::int16_t, FloatTag> d16;
+  const hn::Rebind<std::uint8_t, FloatTag> d8;
+  const auto cap = hn::Set(d, logit.soft_cap);
+  const auto inverse_cap = hn::Set(d, logit.soft_cap > 0 ? 1.0F / logit.soft_cap : 0.0F);
+  const auto most = hn::Set(d, static_cast<float>(last));
+  for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += hn::Lanes(d)) {
+    const auto mid = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d16, mids + t)));
+    auto value = hn::MulAdd(mid, hn::Set(d, logit.slope), hn::Set(d, logit.intercept));
+    if (logit.soft_cap > 0) value = hn::Mul(cap, tanh(d, hn::Mul(value, inverse_cap)));
+    auto level = hn::Mul(hn::Sub(hn::Set(d, top), value), hn::Set(d, kLevelsOfOctave));
+    level = hn::Clamp(level, hn::Zero(d), most);
+    hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, level)), d8, levels + t);
+  }
 }
 
 void add_scaled_target(float weight, const float* HWY_RESTRICT values, std::size_t dim,
@@ -71,61 +89,19 @@ void page_mean_target(const std::int32_t* HWY_RESTRICT sums, std::size_t value_d
   }
 }
 
-void add_contributions_target(const float* HWY_RESTRICT weights, std::uint64_t mask, float mean,
-                              float spread, float noise, float factor, float* HWY_RESTRICT own,
-                              float* HWY_RESTRICT squares) {
+void add_difference_target(const float* HWY_RESTRICT value, const float* HWY_RESTRICT mean,
+                           std::size_t dim, float weight, float approximate, float more,
+                           float* HWY_RESTRICT state, float* HWY_RESTRICT group) {
   const FloatTag d;
-  const auto spread_factor = hn::Set(d, spread * factor);
-  const auto noise_factor = hn::Set(d, noise * factor);
-  for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += hn::Lanes(d)) {
-    const auto weight = hn::LoadU(d, weights + t);
-    const auto lift = hn::Sub(weight, hn::Set(d, mean));
-    auto term = hn::Mul(hn::Mul(lift, lift), spread_factor);
-    term = hn::MulAdd(hn::Mul(weight, weight), noise_factor, term);
-    const std::uint64_t bits = mask >> t;
-    term =
-        hn::IfThenElseZero(hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits)), term);
-    hn::StoreU(term, d, own + t);
-    hn::StoreU(hn::Add(hn::LoadU(d, squares + t), term), d, squares + t);
-  }
-}
-
-float squared_distance_target(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                              std::size_t dim) {
-  const FloatTag d;
-  auto sum = hn::Zero(d);
+  const auto v_weight = hn::Set(d, weight);
+  const auto v_approximate = hn::Set(d, approximate);
+  const auto v_more = hn::Set(d, more);
   for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
-    const auto difference = hn::Sub(hn::LoadU(d, a + c), hn::LoadU(d, b + c));
-    sum = hn::MulAdd(difference, difference, sum);
+    const auto y = hn::NegMulAdd(v_approximate, hn::LoadU(d, mean + c),
+                                 hn::Mul(v_weight, hn::LoadU(d, value + c)));
+    hn::StoreU(hn::Add(hn::LoadU(d, state + c), y), d, state + c);
+    hn::StoreU(hn::MulAdd(v_more, y, hn::LoadU(d, group + c)), d, group + c);
   }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
-void add_sample_target(const float* HWY_RESTRICT value, const float* HWY_RESTRICT mean,
-                       const float* HWY_RESTRICT output, std::size_t dim, float difference,
-                       float lift, float inverse_q, float g, SampleSums* sums) {
-  const FloatTag d;
-  const auto v_difference = hn::Set(d, difference);
-  const auto v_lift = hn::Set(d, lift);
-  const auto v_inverse = hn::Set(d, inverse_q);
-  const auto v_cross = hn::Set(d, g * difference);
-  auto squares = hn::Zero(d);
-  for (std::size_t c = 0; c < dim; c += hn::Lanes(d)) {
-    const auto page_mean = hn::LoadU(d, mean + c);
-    const auto centred = hn::Sub(page_mean, hn::LoadU(d, output + c));
-    const auto residual = hn::Sub(hn::LoadU(d, value + c), page_mean);
-    const auto e = hn::MulAdd(v_difference, centred, hn::Mul(v_lift, residual));
-    squares = hn::MulAdd(e, e, squares);
-    float* const correction = sums->correction + c;
-    float* const cross = sums->cross + c;
-    hn::StoreU(hn::MulAdd(v_inverse, e, hn::LoadU(d, correction)), d, correction);
-    hn::StoreU(hn::MulAdd(v_cross, e, hn::LoadU(d, cross)), d, cross);
-  }
-  const auto weight = static_cast<double>(g);
-  sums->squares += weight * static_cast<double>(hn::GetLane(hn::SumOfLanes(d, squares)));
-  sums->difference_squares +=
-      weight * static_cast<double>(difference) * static_cast<double>(difference);
-  sums->difference += static_cast<double>(difference) * static_cast<double>(inverse_q);
 }
 
 void decode_value_target(const RowSource& values, std::size_t token, float* HWY_RESTRICT out) {
@@ -154,9 +130,8 @@ HWY_EXPORT(weigh_midpoints_target);
 HWY_EXPORT(add_scaled_target);
 HWY_EXPORT(accumulate_token_target);
 HWY_EXPORT(page_mean_target);
-HWY_EXPORT(add_contributions_target);
-HWY_EXPORT(squared_distance_target);
-HWY_EXPORT(add_sample_target);
+HWY_EXPORT(level_midpoints_target);
+HWY_EXPORT(add_difference_target);
 HWY_EXPORT(decode_value_target);
 
 float MidpointLogit::of(float mid) const {
@@ -164,8 +139,8 @@ float MidpointLogit::of(float mid) const {
   return soft_cap > 0 ? soft_cap * std::tanh(logit / soft_cap) : logit;
 }
 
-WeightSums weigh_midpoints(const std::int16_t* mids, std::uint64_t mask, const MidpointLogit& logit,
-                           float reference, float* weights) {
+float weigh_midpoints(const std::int16_t* mids, std::uint64_t mask, const MidpointLogit& logit,
+                      float reference, float* weights) {
   return HWY_DYNAMIC_DISPATCH(weigh_midpoints_target)(mids, mask, logit, reference, weights);
 }
 
@@ -180,20 +155,15 @@ void page_mean(const std::int32_t* sums, std::size_t value_dim, float unit, cons
   HWY_DYNAMIC_DISPATCH(page_mean_target)(sums, value_dim, unit, subtract, tokens, channels, mean);
 }
 
-void add_contributions(const float* weights, std::uint64_t mask, float mean, float spread,
-                       float noise, float factor, float* own, float* squares) {
-  HWY_DYNAMIC_DISPATCH(add_contributions_target)
-  (weights, mask, mean, spread, noise, factor, own, squares);
+void level_midpoints(const std::int16_t* mids, const MidpointLogit& logit, float top, int last,
+                     std::uint8_t* levels) {
+  HWY_DYNAMIC_DISPATCH(level_midpoints_target)(mids, logit, top, last, levels);
 }
 
-float squared_distance(const float* a, const float* b, std::size_t dim) {
-  return HWY_DYNAMIC_DISPATCH(squared_distance_target)(a, b, dim);
-}
-
-void add_sample(const float* value, const float* mean, const float* output, std::size_t dim,
-                float d, float lift, float inverse_q, float g, SampleSums* sums) {
-  HWY_DYNAMIC_DISPATCH(add_sample_target)
-  (value, mean, output, dim, d, lift, inverse_q, g, sums);
+void add_difference(const float* value, const float* mean, std::size_t dim, float weight,
+                    float approximate, float more, float* state, float* group) {
+  HWY_DYNAMIC_DISPATCH(add_difference_target)
+  (value, mean, dim, weight, approximate, more, state, group);
 }
 
 void decode_value(const RowSource& values, std::size_t token, float* out) {

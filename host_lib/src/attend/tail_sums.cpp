@@ -53,6 +53,12 @@ std::vector<std::size_t> token_starts(std::span<const std::uint64_t> chosen) {
 
 }  // namespace
 
+std::uint64_t value_bursts(const PageView& view, std::uint64_t chosen) {
+  if (view.header().v_form == NKV_ROW_FORM_NONE) return 0;
+  const RowSource values = view.values();
+  return row_bursts(chosen, values.row_bytes) + (values.is_delta4() ? bursts(values.dim) : 0);
+}
+
 void mark_unsafe(const PlaneScan& scan, std::span<std::uint64_t> exact) {
   for (std::size_t page = 0; page < scan.pages(); ++page) {
     const bool whole = scan.visible(page) == ~std::uint64_t{0};
@@ -87,10 +93,7 @@ Outcome TailSums::start() {
   channels_.resize(dim_);
   for (std::size_t c = 0; c < dim_; ++c) channels_[position[c]] = static_cast<std::int32_t>(c);
   exact_state_.reset(rows(), dim_);
-  weights_.assign(exact_.size() * rows(), {});
   means_.resize(exact_.size() * dim_);
-  residuals_.assign(exact_.size(), 0.0F);
-  mean_of_.assign(exact_.size(), 0);
   return {};
 }
 
@@ -148,10 +151,7 @@ Outcome TailSums::add_scored(std::span<const std::uint64_t> chosen, const ExactT
                              std::span(part.weights).first(rows()), part.accumulator.get(),
                              page_sum);
           }
-          if (view.header().v_form != NKV_ROW_FORM_NONE) {
-            part.traffic.value += row_bursts(chosen[page], values.row_bytes) +
-                                  (values.is_delta4() ? bursts(values.dim) : 0);
-          }
+          part.traffic.value += value_bursts(view, chosen[page]);
         }
       });
   add_parts(parts, &exact_state_, traffic);
@@ -159,42 +159,34 @@ Outcome TailSums::add_scored(std::span<const std::uint64_t> chosen, const ExactT
   return fault.outcome();
 }
 
-std::vector<float> TailSums::references() const {
-  std::vector<float> references = exact_state_.maximum;
+std::vector<float> TailSums::midpoint_references() const {
+  std::vector<float> references(rows(), -std::numeric_limits<float>::infinity());
   for (std::size_t row = 0; row < rows(); ++row) {
     std::int16_t best = kMaskedMidpoint;
     for (std::size_t page = 0; page < exact_.size(); ++page) {
       if (rest(page) != 0) best = std::max(best, context_.scan->page_largest(row, page));
     }
-    if (best != kMaskedMidpoint) {
-      references[row] = std::max(references[row], logits_[row].midpoint.of(best));
-    }
+    if (best != kMaskedMidpoint) references[row] = logits_[row].midpoint.of(best);
   }
   return references;
 }
 
-Status TailSums::refresh_mean(std::size_t page, Traffic* traffic) {
-  const std::uint64_t tokens = rest(page);
-  if (mean_of_[page] == tokens) return Status::kOk;
+Status TailSums::take_mean(std::size_t page, Traffic* traffic) {
   PageView view;
   Status status = open(page, &view);
-  if (status == Status::kOk && mean_of_[page] == 0) {
-    status = view.verify(NKV_PAGE_ARRAY_V_SUM);
-    traffic->stream += bursts(view.bytes(NKV_PAGE_ARRAY_V_SUM).size());
-  }
+  if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_V_SUM);
   if (status != Status::kOk) return status;
+  traffic->stream += bursts(view.bytes(NKV_PAGE_ARRAY_V_SUM).size());
   page_mean(view.data<std::int32_t>(NKV_PAGE_ARRAY_V_SUM), view.header().value_dim,
             std::ldexp(1.0F, view.header().v_exponent - 150), exact_sum(page),
-            static_cast<std::size_t>(std::popcount(tokens)), channels_,
+            static_cast<std::size_t>(std::popcount(rest(page))), channels_,
             means_.data() + page * dim_);
-  residuals_[page] = view.header().v_residual;
-  mean_of_[page] = tokens;
   return Status::kOk;
 }
 
 Outcome TailSums::summarise(SoftmaxState* state, Traffic* traffic) {
   *state = exact_state_;
-  const std::vector<float> reference = references();
+  const std::vector<float> reference = midpoint_references();
   for (std::size_t row = 0; row < rows(); ++row) state->raise(row, reference[row]);
   std::vector<Part> parts = make_parts(context_.workers->size(), rows(), dim_);
   FirstFault fault;
@@ -204,18 +196,17 @@ Outcome TailSums::summarise(SoftmaxState* state, Traffic* traffic) {
         for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
           const std::uint64_t inexact = rest(page);
           if (inexact == 0) continue;
-          const Status status = refresh_mean(page, &part.traffic);
+          const Status status = take_mean(page, &part.traffic);
           if (status != Status::kOk) {
             fault.record(page, status);
             continue;
           }
           for (std::size_t row = 0; row < rows(); ++row) {
-            WeightSums& weights = weights_[page * rows() + row];
-            weights =
+            const float weight =
                 weigh_midpoints(context_.scan->mids(row, page).data(), inexact,
                                 logits_[row].midpoint, state->maximum[row], part.weights.data());
-            part.sum[row] += weights.sum;
-            add_scaled(weights.sum, mean(page), dim_, part.accumulator.get() + row * dim_);
+            part.sum[row] += weight;
+            add_scaled(weight, mean(page), dim_, part.accumulator.get() + row * dim_);
           }
         }
       });

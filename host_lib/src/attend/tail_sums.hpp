@@ -17,6 +17,10 @@
 
 namespace nearkv {
 
+/// Bursts of one page's chosen value rows and, in DELTA4, its channel exponents; none without rows
+/// of its own.
+[[nodiscard]] std::uint64_t value_bursts(const PageView& view, std::uint64_t chosen);
+
 /// Visible tokens of pages that are only partly visible or whose midpoints do not fit: always read
 /// exactly.
 void mark_unsafe(const PlaneScan& scan, std::span<std::uint64_t> exact);
@@ -35,18 +39,14 @@ class TailSums {
   /// exact.
   Outcome add_exact(std::span<const std::uint64_t> chosen, Traffic* traffic);
 
-  /// As add_exact, for tokens whose keys have been scored already.
-  Outcome add_scored(std::span<const std::uint64_t> chosen, const ExactTokens& tokens,
-                     Traffic* traffic);
-
-  /// Sums exact tokens and the page means of all others into `state`, and keeps weights(page, row).
-  /// Page sums are counted in `traffic` the first time.
+  /// Sums exact tokens and the page means of all others into `state`.
   Outcome summarise(SoftmaxState* state, Traffic* traffic);
 
-  /// Mean value of a page's tokens that are not exact, [dim()], and the mean squared distance of
-  /// the page's values from theirs; as last summarised.
+  /// Mean value of a page's tokens that are not exact, [dim()], as summarised.
   [[nodiscard]] const float* mean(std::size_t page) const { return means_.data() + page * dim_; }
-  [[nodiscard]] float residual(std::size_t page) const { return residuals_[page]; }
+
+  /// Per row, the largest logit of a midpoint that is not exact.
+  [[nodiscard]] std::vector<float> midpoint_references() const;
 
   /// Opens a page that has passed the scan, for its values.
   Status open(std::size_t page, PageView* view) const;
@@ -59,17 +59,13 @@ class TailSums {
   }
   [[nodiscard]] const RowLogits& logits(std::size_t row) const { return logits_[row]; }
   [[nodiscard]] const ExactScorer& scorer() const { return scorer_; }
-  /// Weights of a page's inexact tokens against the last state's maximum.
-  [[nodiscard]] const WeightSums& weights(std::size_t page, std::size_t row) const {
-    return weights_[page * rows() + row];
-  }
 
  private:
   /// Sum of the values of a page's exact tokens; null if it has none.
   [[nodiscard]] const float* exact_sum(std::size_t page) const;
-  [[nodiscard]] std::vector<float> references() const;
-  /// Brings a page's mean up to date, verifying and counting its sums the first time.
-  Status refresh_mean(std::size_t page, Traffic* traffic);
+  Outcome add_scored(std::span<const std::uint64_t> chosen, const ExactTokens& tokens,
+                     Traffic* traffic);
+  Status take_mean(std::size_t page, Traffic* traffic);
 
   const AttendContext& context_;
   const AttendSpec& request_;
@@ -81,10 +77,7 @@ class TailSums {
   SoftmaxState exact_state_;
   std::vector<std::int32_t> sum_index_;  ///< Per page: which of exact_sums_, or -1.
   std::vector<float> exact_sums_;
-  std::vector<WeightSums> weights_;  ///< [pages][rows].
-  std::vector<float> means_;         ///< [pages][dim].
-  std::vector<float> residuals_;
-  std::vector<std::uint64_t> mean_of_;  ///< Tokens that a page's mean was taken of; 0: none yet.
+  std::vector<float> means_;  ///< [pages][dim].
 };
 
 }  // namespace nearkv
