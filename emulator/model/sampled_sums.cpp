@@ -24,7 +24,8 @@ Weight excess(Weight weight, int halvings) {
   return weight;
 }
 
-// o_c: acc / z · 2^24, truncated.
+}  // namespace
+
 int64_t output_integer(int64_t acc, int64_t z) {
   const Quotient quotient = quotient_of(acc, z);
   const int64_t magnitude =
@@ -32,10 +33,8 @@ int64_t output_integer(int64_t acc, int64_t z) {
   return acc < 0 ? -magnitude : magnitude;
 }
 
-}  // namespace
-
 SampledSums::SampledSums(size_t value_dim) {
-  for (Sum& sum : sums_) sum.acc.assign(value_dim, 0);
+  for (SampledSum& sum : sums_) sum.acc.assign(value_dim, 0);
 }
 
 void SampledSums::clear_groups() {
@@ -52,14 +51,14 @@ int64_t SampledSums::scaled(int64_t logit, int halvings) {
 void SampledSums::raise_reference(int64_t largest_integer_part) {
   const int64_t raised = std::max(reference_, largest_integer_part);
   const int distance = static_cast<int>(std::min<int64_t>(raised - reference_, 63));
-  for (Sum& sum : sums_) {
+  for (SampledSum& sum : sums_) {
     sum.z = floor_shift(sum.z, distance);
     for (int64_t& channel : sum.acc) channel = floor_shift(channel, distance);
   }
   reference_ = raised;
 }
 
-void SampledSums::add_to(Sum* sum, const Weight& weight, bool is_negative,
+void SampledSums::add_to(SampledSum* sum, const Weight& weight, bool is_negative,
                          std::span<const int32_t> value) {
   if (weight.is_zero()) return;
   sum->z += is_negative ? -weight.units() : weight.units();
@@ -78,8 +77,8 @@ void SampledSums::add_sampled(int64_t exact, int64_t approximate, int halvings, 
   add_to(&sums_[group], excess(less, halvings), true, values.negative_mean);
 }
 
-SampledSums::Sum SampledSums::sum_of_all() const {
-  Sum all = sums_[0];
+SampledSum SampledSums::sum_of_all() const {
+  SampledSum all = sums_[0];
   for (size_t i = 1; i < kSums; ++i) {
     all.z += sums_[i].z;
     for (size_t c = 0; c < all.acc.size(); ++c) all.acc[c] += sums_[i].acc[c];
@@ -88,13 +87,13 @@ SampledSums::Sum SampledSums::sum_of_all() const {
 }
 
 RowSoftmax SampledSums::total() const {
-  Sum all = sum_of_all();
+  SampledSum all = sum_of_all();
   if (all.z <= 0) return {reference_, 1, std::vector<int64_t>(all.acc.size(), 0)};
   return {reference_, all.z, std::move(all.acc)};
 }
 
 LogBound SampledSums::bound(uint32_t sixteenths, int64_t least) const {
-  const Sum all = sum_of_all();
+  const SampledSum all = sum_of_all();
   if (all.z <= 0) return std::nullopt;
   const int shift = static_cast<int>(std::bit_width(static_cast<uint64_t>(all.z))) - kTotalBits;
   const int64_t total = scale_saturating(all.z, -shift, kTermLimit);

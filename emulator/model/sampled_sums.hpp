@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "softmax.hpp"
@@ -26,11 +27,21 @@ using LogBound = std::optional<int64_t>;
 /// The bound of groups that agree to the bit.
 inline constexpr int64_t kNoError = -(int64_t{1} << 40);
 
+/// One of a row's sums.
+struct SampledSum {
+  int64_t z = 0;
+  std::vector<int64_t> acc;
+};
+
+/// o_c: acc / z · 2^24, truncated and clamped; z is positive.
+int64_t output_integer(int64_t acc, int64_t z);
+
 class SampledSums {
  public:
   static constexpr size_t kSums = 8;  ///< The state and seven groups.
 
   explicit SampledSums(size_t value_dim);
+  explicit SampledSums(std::array<SampledSum, kSums> sums) : sums_(std::move(sums)) {}
 
   void clear_groups();
 
@@ -59,17 +70,12 @@ class SampledSums {
   [[nodiscard]] LogBound bound(uint32_t sixteenths, int64_t least) const;
 
  private:
-  struct Sum {
-    int64_t z = 0;
-    std::vector<int64_t> acc;
-  };
-
-  static void add_to(Sum* sum, const Weight& weight, bool is_negative,
+  static void add_to(SampledSum* sum, const Weight& weight, bool is_negative,
                      std::span<const int32_t> value);
-  [[nodiscard]] Sum sum_of_all() const;
+  [[nodiscard]] SampledSum sum_of_all() const;
 
   int64_t reference_ = kNoReference;
-  std::array<Sum, kSums> sums_;
+  std::array<SampledSum, kSums> sums_;
 };
 
 /// 2^β as binary32; infinity for none.

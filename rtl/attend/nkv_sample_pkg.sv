@@ -20,6 +20,7 @@ package nkv_sample_pkg;
   typedef logic [HalvingsBits-1:0] halvings_t;  // j
   typedef logic [GroupBits-1:0] sample_group_t; // 1 to 7.
   typedef logic signed [LogBits-1:0] log_t;
+  typedef logic signed [25:0] output_t;         // o_c
 
   localparam level_t NoLevel = level_t'(Levels);
   localparam log_t NoVariance = -log_t'(42'd1 << 40);
