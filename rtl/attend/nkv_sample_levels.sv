@@ -31,7 +31,6 @@ module nkv_sample_levels
   localparam int unsigned Latency = 4;
   localparam int unsigned BelowBits = LogitBits + 1;
   localparam int unsigned NearBits = 22;       // Of what lies less than 64 octaves below M_t.
-  localparam int unsigned Slope = 7;
   localparam int unsigned SlopeShift = 17;
   localparam level_t LastLevel = level_t'(Levels - 1);
   typedef logic signed [BelowBits-1:0] below_t;
@@ -87,7 +86,8 @@ module nkv_sample_levels
         logit_q <= logit_i[r][t];
         below_q <= top_q - below_t'(logit_q);
         far_q <= below_q[BelowBits-1:NearBits] != '0;
-        steps_q <= steps_t'(below_q[NearBits-1:0]) * steps_t'(Slope);
+        // By 7, without a multiplier.
+        steps_q <= {below_q[NearBits-1:0], 3'd0} - steps_t'(below_q[NearBits-1:0]);
         level_q <= far_q || level_wide > steps_t'(LastLevel) ? LastLevel : level_t'(level_wide);
       end
       assign level_o[r][t] = level_q;
