@@ -238,6 +238,8 @@ module nkv_scan
   slot_t beat_slot_q;
   wire go = tables_ready && (page_open_q || pages_begun_q != 2'd2);
 
+  logic whole_valid, whole_ready;
+  beat_t whole_beat;
   always_ff @(posedge clk_i or negedge run_rst_n) begin
     if (!run_rst_n) begin
       page_open_q <= 1'b0;
@@ -324,8 +326,6 @@ module nkv_scan
     .sum_o(sum)
   );
 
-  logic whole_valid, whole_ready;
-  beat_t whole_beat;
   logic whole_read;
   partial_t whole_sum[Rows][PlaneTokens];
   offset_t offset[Rows];
