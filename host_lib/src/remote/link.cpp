@@ -2,9 +2,9 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <cstring>
 
+#include "daemon/wire/poll_time.hpp"
 #include "edge.hpp"
 
 namespace nearkv {
@@ -92,12 +92,11 @@ bool Link::await_connection(std::chrono::steady_clock::time_point deadline) {
   void* const request = ::ucp_ep_flush_nbx(endpoint_, &param);
   if (!UCS_PTR_IS_PTR(request)) finish(operation, UCS_PTR_STATUS(request));
   while (fault_.empty() && !operations_.empty()) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) break_off("no connection of UCX in time");
+    const int left_ms = poll_ms(deadline);
+    if (left_ms == 0) break_off("no connection of UCX in time");
     if (progress() || !may_sleep()) continue;
     pollfd ready{event_fd(), POLLIN, 0};
-    ::poll(&ready, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    ::poll(&ready, 1, left_ms);
   }
   return fault_.empty();
 }

@@ -3,9 +3,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "daemon/wire/poll_time.hpp"
 
 namespace nearkv {
 namespace {
@@ -56,13 +57,11 @@ Status TcpSocket::connect(const sockaddr_storage& address, Deadline deadline, Tc
 
 Status TcpSocket::wait(short events, Deadline deadline) const {
   while (true) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd ready{fd_.get(), events, 0};
-    const int count = ::poll(&ready, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    const int count = ::poll(&ready, 1, poll_ms(deadline));
     if (count > 0) return Status::kOk;
-    if (count == 0) return Status::kTimeout;
-    if (errno != EINTR) return Status::kIoError;
+    if (count == 0 && std::chrono::steady_clock::now() >= deadline) return Status::kTimeout;
+    if (count < 0 && errno != EINTR) return Status::kIoError;
   }
 }
 

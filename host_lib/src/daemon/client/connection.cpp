@@ -3,11 +3,11 @@
 #include <poll.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <ctime>
 
+#include "daemon/wire/poll_time.hpp"
 #include "daemon/wire/wake_pipe.hpp"
 
 namespace nearkv {
@@ -98,10 +98,8 @@ Status Connection::await(std::uint32_t head, Clock::time_point deadline) {
   rings_.announce_sleep(true);
   Status status = Status::kOk;
   while (status == Status::kOk && !rings_.is_new(head)) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    const int timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
     std::array<pollfd, 2> ready = {{{woken_.get(), POLLIN, 0}, {socket_.fd(), POLLRDHUP, 0}}};
-    ::poll(ready.data(), ready.size(), timeout_ms);
+    ::poll(ready.data(), ready.size(), poll_ms(deadline));
     if ((ready[0].revents & POLLIN) != 0) {
       clear();
     } else if ((ready[0].revents | ready[1].revents) != 0) {
