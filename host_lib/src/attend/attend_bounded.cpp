@@ -43,6 +43,7 @@ class BoundedAttention {
   void finish();
   [[nodiscard]] Plan plan(const Sample& sample, unsigned round) const;
   [[nodiscard]] bool all_within() const;
+  [[nodiscard]] double bound(std::size_t row) const { return z_ * groups_.deviation(row); }
 
   const AttendContext& context_;
   const AttendSpec& request_;
@@ -122,8 +123,7 @@ void BoundedAttention::set_thresholds(SampleLevels* levels, unsigned round) {
       thresholds_[row] = counts[row].first();
       continue;
     }
-    const double over =
-        std::log2(z_ * groups_.deviation(row) / static_cast<double>(request_.error));
+    const double over = std::log2(bound(row) / static_cast<double>(request_.error));
     double step = over > 0 ? 2 * over + kMargin : 0;
     if (std::isinf(groups_.deviation(row))) step = kBlindStep;
     thresholds_[row] = counts[row].within(thresholds_[row].log_variance - step);
@@ -132,7 +132,7 @@ void BoundedAttention::set_thresholds(SampleLevels* levels, unsigned round) {
 
 bool BoundedAttention::all_within() const {
   for (std::size_t row = 0; row < sums_.rows(); ++row) {
-    if (!(z_ * groups_.deviation(row) <= static_cast<double>(request_.error))) return false;
+    if (!(bound(row) <= static_cast<double>(request_.error))) return false;
   }
   return true;
 }
@@ -163,9 +163,8 @@ void BoundedAttention::finish() {
   result_->state = groups_.total();
   result_->bound.assign(sums_.rows(), std::numeric_limits<float>::infinity());
   for (std::size_t row = 0; row < sums_.rows() && result_->rounds != 0; ++row) {
-    const double bound = z_ * groups_.deviation(row);
-    const double least = bound > 0 ? static_cast<double>(request_.error) / 2 : 0;
-    result_->bound[row] = static_cast<float>(std::max(bound, least));
+    const double least = bound(row) > 0 ? static_cast<double>(request_.error) / 2 : 0;
+    result_->bound[row] = static_cast<float>(std::max(bound(row), least));
   }
 }
 

@@ -17,21 +17,26 @@ namespace HWY_NAMESPACE {
 
 using FloatTag = hn::CappedTag<float, 16>;
 
+/// Logits of as many tokens as a vector holds.
+HWY_INLINE hn::Vec<FloatTag> midpoint_logits(const std::int16_t* HWY_RESTRICT mids,
+                                             const MidpointLogit& logit) {
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
+  const hn::Rebind<std::int16_t, FloatTag> d16;
+  const auto mid = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d16, mids)));
+  const auto value = hn::MulAdd(mid, hn::Set(d, logit.slope), hn::Set(d, logit.intercept));
+  if (logit.soft_cap <= 0) return value;
+  const auto cap = hn::Set(d, logit.soft_cap);
+  return hn::Mul(cap, tanh(d, hn::Mul(value, hn::Set(d, 1.0F / logit.soft_cap))));
+}
+
 float weigh_midpoints_target(const std::int16_t* HWY_RESTRICT mids, std::uint64_t mask,
                              const MidpointLogit& logit, float reference,
                              float* HWY_RESTRICT weights) {
   const FloatTag d;
-  const hn::RebindToSigned<FloatTag> di;
-  const hn::Rebind<std::int16_t, FloatTag> d16;
-  const auto slope = hn::Set(d, logit.slope);
-  const auto cap = hn::Set(d, logit.soft_cap);
-  const auto inverse_cap = hn::Set(d, logit.soft_cap > 0 ? 1.0F / logit.soft_cap : 0.0F);
   auto sum = hn::Zero(d);
   for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += hn::Lanes(d)) {
-    const auto mid = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d16, mids + t)));
-    auto value = hn::MulAdd(mid, slope, hn::Set(d, logit.intercept));
-    if (logit.soft_cap > 0) value = hn::Mul(cap, tanh(d, hn::Mul(value, inverse_cap)));
-    auto weight = exp2(d, hn::Sub(value, hn::Set(d, reference)));
+    auto weight = exp2(d, hn::Sub(midpoint_logits(mids + t, logit), hn::Set(d, reference)));
     const std::uint64_t bits = mask >> t;
     weight = hn::IfThenElseZero(hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits)),
                                 weight);
@@ -46,16 +51,11 @@ void level_midpoints_target(const std::int16_t* HWY_RESTRICT mids, const Midpoin
   constexpr float kLevelsOfOctave = 3.5F;
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
-  const hn::Rebind<std::int16_t, FloatTag> d16;
   const hn::Rebind<std::uint8_t, FloatTag> d8;
-  const auto cap = hn::Set(d, logit.soft_cap);
-  const auto inverse_cap = hn::Set(d, logit.soft_cap > 0 ? 1.0F / logit.soft_cap : 0.0F);
   const auto most = hn::Set(d, static_cast<float>(last));
   for (std::size_t t = 0; t < NKV_PAGE_TOKENS; t += hn::Lanes(d)) {
-    const auto mid = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d16, mids + t)));
-    auto value = hn::MulAdd(mid, hn::Set(d, logit.slope), hn::Set(d, logit.intercept));
-    if (logit.soft_cap > 0) value = hn::Mul(cap, tanh(d, hn::Mul(value, inverse_cap)));
-    auto level = hn::Mul(hn::Sub(hn::Set(d, top), value), hn::Set(d, kLevelsOfOctave));
+    auto level = hn::Mul(hn::Sub(hn::Set(d, top), midpoint_logits(mids + t, logit)),
+                         hn::Set(d, kLevelsOfOctave));
     level = hn::Clamp(level, hn::Zero(d), most);
     hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, level)), d8, levels + t);
   }
