@@ -32,6 +32,38 @@ struct Job {
   bool may_send = false;  ///< A block that fails may have sent rows.
 };
 
+inline BlockShape shape_of(Tensor tensor, unsigned dim) {
+  return {.tensor = tensor, .dtype = RowDtype::kBf16, .dim = static_cast<std::uint16_t>(dim)};
+}
+
+/// Gives the job a size or a shape that none has, another one every round; it is refused.
+inline void spoil(Job& job, unsigned round, test::Random& random) {
+  job.output.reset();
+  job.may_send = false;
+  switch (round % 6) {
+    case 0:
+      job.input.resize(job.input.size() + 1 + random() % 200);
+      break;
+    case 1:
+      job.input.resize(random() % job.input.size());
+      break;
+    case 2:
+      job.shape.dim =
+          static_cast<std::uint16_t>(std::array{0, 8, 24, 144, 576, 65535}[round / 6 % 6]);
+      break;
+    case 3:
+      job.codec = std::array{Codec::kNone, Codec::kResidual, Codec::kPlanesLz4,
+                             static_cast<Codec>(7)}[round / 6 % 4];
+      break;
+    case 4:
+      job.shape.tensor = static_cast<Tensor>(2);
+      break;
+    default:
+      job.input.resize(round % 12 < 6 ? 0 : 131071);
+      break;
+  }
+}
+
 inline Bytes to_bytes(std::span<const std::byte> from) {
   Bytes bytes(from.size());
   std::memcpy(bytes.data(), from.data(), from.size());

@@ -23,10 +23,6 @@ class QuantEncodeTest : public testing::Test {
     return {codec, shape, std::move(rows), std::move(block), false};
   }
 
-  static BlockShape shape_of(Tensor tensor, unsigned dim) {
-    return {.tensor = tensor, .dtype = RowDtype::kBf16, .dim = static_cast<std::uint16_t>(dim)};
-  }
-
   Job some_job() {
     const Codec codec = kLossyCodecs[random_() % 3];
     const BlockShape shape = shape_of(kTensors[random_() % 2], 16 * test::pick(random_, 1, 8));
@@ -104,29 +100,7 @@ TEST_F(QuantEncodeTest, SizesAndShapesThatAreNone) {
   for (unsigned round = 0; round < 60; ++round) {
     jobs.push_back(some_job());
     Job wrong = some_job();
-    wrong.output.reset();
-    switch (round % 6) {
-      case 0:
-        wrong.input.resize(wrong.input.size() + 1 + random_() % 200);
-        break;
-      case 1:
-        wrong.input.resize(random_() % wrong.input.size());
-        break;
-      case 2:
-        wrong.shape.dim =
-            static_cast<std::uint16_t>(std::array{0, 8, 24, 144, 576, 65535}[round / 6 % 6]);
-        break;
-      case 3:
-        wrong.codec = std::array{Codec::kNone, Codec::kResidual, Codec::kPlanesLz4,
-                                 static_cast<Codec>(7)}[round / 6 % 4];
-        break;
-      case 4:
-        wrong.shape.tensor = static_cast<Tensor>(2);
-        break;
-      default:
-        wrong.input.resize(round % 12 < 6 ? 0 : 131071);
-        break;
-    }
+    spoil(wrong, round, random_);
     jobs.push_back(wrong);
   }
   for (const unsigned pace : kPaces) bench_.run(jobs, pace, 8);
