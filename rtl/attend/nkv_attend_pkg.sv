@@ -14,6 +14,7 @@ package nkv_attend_pkg;
   localparam int unsigned LargestShift = 42;
   localparam int unsigned UnitBits = 42;          // (w << 24) >> n
   localparam int unsigned SumBits = 64;           // z and acc
+  localparam int unsigned TopLatency = 5;         // Cycles that nkv_top_bits takes.
 
   typedef logic signed [LogitBits-1:0] logit_t;
   typedef logic signed [LogitFactorBits-1:0] logit_factor_t;

@@ -25,7 +25,6 @@ module nkv_result
 
   localparam int unsigned TopBits = 32;
   localparam int unsigned QuotientBits = 33;
-  localparam int unsigned TopLatency = 5;
   localparam int unsigned Latency = 43;
   localparam logic [30:0] Largest = 31'h7f7f_ffff;
   localparam logic [30:0] Infinity = 31'h7f80_0000;

@@ -32,10 +32,8 @@ module nkv_sample_bound
   localparam int unsigned ResidualBits = 25;     // |x| < 2^24
   localparam int unsigned Headroom = 24;         // By which a sum may have to grow.
   localparam int unsigned WideBits = SumBits + Headroom;
-  localparam int unsigned FractionBits = 24;
   localparam logic signed [TermBits-1:0] TermLimit = 26'sh1FF_FFFF;
   localparam logic signed [ResidualBits-1:0] ResidualLimit = 25'sh0FF_FFFF;
-  localparam int unsigned TopLatency = 5;
   typedef logic signed [WideBits-1:0] wide_t;
   typedef logic signed [TermBits-1:0] term_t;
   typedef logic signed [2*TermBits-1:0] product_t;

@@ -13,7 +13,8 @@ package nkv_sample_pkg;
   localparam int unsigned MostHalvings = 16;
   localparam int unsigned Groups = 7;
   localparam int unsigned GroupBits = $clog2(Groups + 1);
-  localparam int unsigned LogBits = 42;         // Logarithms with 24 fraction bits.
+  localparam int unsigned LogBits = 42;         // Logarithms,
+  localparam int unsigned FractionBits = 24;    // with so many fraction bits.
 
   typedef logic [LevelBits-1:0] level_t;        // 152 is beyond all.
   typedef logic [CountBits-1:0] count_t;        // Tokens of a level.

@@ -2,6 +2,7 @@
 // them from above, a level a cycle, and keeps the lowest that will do. 168 cycles.
 
 module nkv_sample_threshold
+  import nkv_attend_pkg::TopLatency;
   import nkv_sample_pkg::*;
   import nkv_tables_pkg::*;
 (
@@ -29,8 +30,6 @@ module nkv_sample_threshold
   localparam logic [QuarterBits:0] Quarter3 = 17'd23170;
   localparam int unsigned RandomReads = 96;
   localparam level_t FirstLimit = level_t'(64);
-  localparam int unsigned FractionBits = 24;
-  localparam int unsigned TopLatency = 5;
   localparam int unsigned TableLatency = 3;
   typedef logic [TermBits-1:0] term_t;
   typedef logic [SumBits-1:0] sum_t;

@@ -219,7 +219,6 @@ module nkv_tail_rest
   end
 
   // ---- Sums as one token's weight, a row a cycle ----
-  localparam int unsigned TopLatency = 5;
   rest_units_t whole_sum_q[Rows];
   row_index_t  row_q;
   logic        rows_left_q, answered_q;
