@@ -101,6 +101,17 @@ package nkv_pkg;
     return burst_count_t'((33'(bytes) + 33'(BurstBytes) - 33'd1) >> $clog2(BurstBytes));
   endfunction
 
+  // Whether `bytes` from `address` on lie in the first `space` bytes.
+  function automatic logic span_inside(logic [63:0] space, logic [63:0] address, logic [63:0] bytes);
+    return bytes <= space && address <= space - bytes;
+  endfunction
+
+  // Whether bytes [a_begin, a_end) and [b_begin, b_end) share one.
+  function automatic logic spans_overlap(logic [63:0] a_begin, logic [63:0] a_end,
+                                         logic [63:0] b_begin, logic [63:0] b_end);
+    return a_begin < b_end && b_begin < a_end;
+  endfunction
+
   // A read of whole bursts. `address` is an offset into the window, at a multiple of 64 bytes.
   typedef struct packed {
     read_tag_t   tag;

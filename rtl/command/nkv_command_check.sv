@@ -25,8 +25,7 @@ module nkv_command_check
 
   // Whether `bytes` from `address` on lie in the window; no bytes always do.
   function automatic verdict_t in_window(address_t window, logic [63:0] address, logic [63:0] bytes);
-    automatic logic [63:0] window_bytes = 64'(window);
-    if (bytes == '0 || (bytes <= window_bytes && address <= window_bytes - bytes)) return VerdictOk;
+    if (bytes == '0 || span_inside(64'(window), address, bytes)) return VerdictOk;
     return '{status: StatusAddressFault, detail: address};
   endfunction
 

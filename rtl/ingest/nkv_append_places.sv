@@ -59,9 +59,10 @@ module nkv_append_places
   wire [31:0] value_row = source_row_bytes(command_i.dtype, command_i.value_dim, 1'b0);
   wire [31:0] page_grains = page_bytes_i >> GrainBits;
 
-  function automatic logic overlap(place_t a_begin, place_t a_end, place_t b_begin, place_t b_end);
-    return a_begin < b_end && b_begin < a_end;
-  endfunction
+  wire on_keys = spans_overlap(64'(begin_q), 64'(end_q), 64'(place_t'(command_i.keys)),
+                               64'(keys_end_q));
+  wire on_values = has_values && spans_overlap(
+      64'(begin_q), 64'(end_q), 64'(place_t'(command_i.values)), 64'(values_end_q));
 
   // ---- Places of the entries before ----
   // Two pages meet if they begin less than a page apart.
@@ -116,11 +117,7 @@ module nkv_append_places
         end
         StJudge: begin
           state_q <= collides_q || index_q == '0 ? StKeep : StCompare;
-          if (overlap(begin_q, end_q, place_t'(command_i.keys), keys_end_q) ||
-              (has_values &&
-               overlap(begin_q, end_q, place_t'(command_i.values), values_end_q))) begin
-            collides_q <= 1'b1;
-          end
+          if (on_keys || on_values) collides_q <= 1'b1;
           if (end_q > place_t'(window_bytes_i)) begin
             verdict_o <= '{status: StatusAddressFault, detail: 64'(index_q)};
             state_q <= StDone;

@@ -100,12 +100,8 @@ module nkv_read
   wire [31:0] end_token = gathers_i ? highest_q + 32'd1 : command_i.tokens + command_i.count;
   wire [31:0] entries = (end_token + 32'(PageTokens) - 32'd1) >> TokenBits;
 
-  function automatic logic inside_window(address_t window, logic [63:0] address, logic [63:0] bytes);
-    return bytes <= 64'(window) && address <= 64'(window) - bytes;
-  endfunction
-
-  wire list_inside = inside_window(window_bytes_i, command_i.page_list,
-                                   64'(entries) * PageEntryBytes);
+  wire [63:0] list_bytes = 64'(entries) * PageEntryBytes;
+  wire list_inside = span_inside(64'(window_bytes_i), command_i.page_list, list_bytes);
 
   // ---- Ids ----
   logic        ids_start, ids_poisoned, id_valid, id_ready, id_last, visits_ready;
@@ -222,24 +218,23 @@ module nkv_read
       wants_keys ? 64'({bursts_of(32'(key_bytes)), 6'd0}) : '0;
   wire [63:0] result_bytes = wants_values ? values_offset + value_bytes : key_bytes;
 
-  wire result_inside = inside_window(window_bytes_i, command_i.result, result_bytes);
+  wire result_inside = span_inside(64'(window_bytes_i), command_i.result, result_bytes);
 
-  // Whether rows would lie on `bytes` from `address` on. Both places are inside of the window.
-  function automatic logic covers(logic [63:0] result, logic [63:0] rows_bytes,
-                                  logic [63:0] address, logic [63:0] bytes);
-    return address < result + rows_bytes && result < address + bytes;
-  endfunction
-
+  // ---- Whether rows would lie on what is read, if they lie inside of the window ----
+  wire [63:0] result_end = command_i.result + result_bytes;
+  wire covers_list = spans_overlap(command_i.result, result_end, command_i.page_list,
+                                   command_i.page_list + list_bytes);
+  wire covers_ids = gathers_i && spans_overlap(command_i.result, result_end, command_i.ids,
+                                               command_i.ids + (64'(command_i.count) << 2));
   logic        verified_q, covers_page_q;
-  logic [63:0] verified_address_q;
-  logic [31:0] verified_bytes_q;
+  logic [63:0] verified_begin_q, verified_end_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       {verified_q, covers_page_q} <= '0;
     end else begin
       verified_q <= verified_body;
-      if (verified_q && covers(command_i.result, result_bytes, verified_address_q,
-                               64'(verified_bytes_q))) begin
+      if (verified_q && spans_overlap(command_i.result, result_end, verified_begin_q,
+                                      verified_end_q)) begin
         covers_page_q <= 1'b1;
       end
       if (state_q == StIdle) covers_page_q <= 1'b0;
@@ -247,15 +242,10 @@ module nkv_read
   end
   always_ff @(posedge clk_i) begin
     if (verified_body) begin
-      verified_address_q <= record_i.address;
-      verified_bytes_q <= record_i.total_bytes;
+      verified_begin_q <= record_i.address;
+      verified_end_q <= record_i.address + 64'(record_i.total_bytes);
     end
   end
-
-  wire covers_list = covers(command_i.result, result_bytes, command_i.page_list,
-                            64'(entries) * PageEntryBytes);
-  wire covers_ids = gathers_i && covers(command_i.result, result_bytes, command_i.ids,
-                                        64'(command_i.count) << 2);
 
   verdict_t place_verdict;
   always_comb begin

@@ -117,10 +117,7 @@ module nkv_page_accept
   wire compressed_overflows = header_q.codec != CodecNone &&
       header_q.payload_bytes > 32'hffff_ff00 - 32'(PageHeaderBytes);
 
-  function automatic logic contains(address_t window, logic [63:0] address, logic [31:0] bytes);
-    return 64'(bytes) <= 64'(window) && address <= 64'(window) - 64'(bytes);
-  endfunction
-
+  wire [63:0] window_bytes = 64'(domain_i.window_bytes);
   wire [63:0] address = 64'(pending_entry_i.page) * 64'(PageGrainBytes);
   wire list_index_t index = first_index_i + list_index_t'(pending_visit_i.page);
 
@@ -144,7 +141,7 @@ module nkv_page_accept
   status_e status;
   always_comb begin
     status = StatusOk;
-    if (fault_q || !contains(domain_i.window_bytes, address, 32'(PageHeaderBytes))) begin
+    if (fault_q || !span_inside(window_bytes, address, 64'(PageHeaderBytes))) begin
       status = StatusAddressFault;
     end else if (poison_q) begin
       status = StatusPoison;
@@ -163,7 +160,7 @@ module nkv_page_accept
     end else if (header_q.codec != CodecNone && !demand_i.any_codec) begin
       status = StatusColdPage;
     end else if (compressed_overflows ||
-                 !contains(domain_i.window_bytes, address, total_bytes)) begin
+                 !span_inside(window_bytes, address, 64'(total_bytes))) begin
       status = StatusAddressFault;
     end else if ((demand_i.keys && header_q.head_dim != demand_i.head_dim) ||
                  (demand_i.values && header_q.value_dim != demand_i.value_dim) ||

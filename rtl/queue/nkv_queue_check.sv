@@ -3,6 +3,7 @@
 
 module nkv_queue_check
   import nkv_abi_pkg::*;
+  import nkv_pkg::*;
 (
   input  logic [63:0] memory_bytes_i,
   input  logic [63:0] sq_base_i,
@@ -18,10 +19,6 @@ module nkv_queue_check
   localparam int unsigned MinLog2 = $clog2(MinRingEntries);
   localparam int unsigned MaxLog2 = $clog2(MaxRingEntries);
 
-  function automatic logic contains(logic [63:0] memory, logic [63:0] base, logic [63:0] bytes);
-    return bytes <= memory && base <= memory - bytes;
-  endfunction
-
   logic ring_is_power;
   always_comb begin
     ring_is_power = 1'b0;
@@ -36,10 +33,10 @@ module nkv_queue_check
 
   wire [63:0] ring_bytes = ring_entries_i << $clog2(CommandBytes);
   wire rings_fit = sq_base_i % 64'(CommandBytes) == '0 && cq_base_i % 64'(CommandBytes) == '0 &&
-      contains(memory_bytes_i, sq_base_i, ring_bytes) &&
-      contains(memory_bytes_i, cq_base_i, ring_bytes);
+      span_inside(memory_bytes_i, sq_base_i, ring_bytes) &&
+      span_inside(memory_bytes_i, cq_base_i, ring_bytes);
   wire window_fits = window_base_i % 64'(PageGrainBytes) == '0 && window_bytes_i != '0 &&
-      contains(memory_bytes_i, window_base_i, window_bytes_i);
+      span_inside(memory_bytes_i, window_base_i, window_bytes_i);
 
   assign acceptable_o = ring_is_power && rings_fit && window_fits;
 
