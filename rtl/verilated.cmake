@@ -26,7 +26,15 @@ function(nearkv_verilated_library target)
   verilate(${target} PREFIX ${ARG_CLASS} SOURCES ${ARG_SOURCES}
     VERILATOR_ARGS -Wall -O3 --x-assign fast --x-initial fast --output-split 4000
                    --output-split-cfuncs 400 --top-module ${ARG_TOP} ${ARG_PARAMETERS}
-    OPT_SLOW -O0 OPT_FAST -O2)
+    OPT_SLOW -O1 OPT_FAST -O2)
+  # A large module's state is one header of megabytes, which each of its hundreds of sources includes.
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "/${ARG_CLASS}[.]cpp$")
+  string(REPLACE ".cpp" "___024root.h" state ${sources})
+  file(SIZE ${state} state_bytes)
+  if(state_bytes GREATER 500000)
+    target_precompile_headers(${target} PRIVATE ${state})
+  endif()
   get_target_property(includes ${target} INCLUDE_DIRECTORIES)
   target_include_directories(${target} SYSTEM INTERFACE ${includes})
 endfunction()
