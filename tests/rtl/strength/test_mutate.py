@@ -19,7 +19,7 @@ FOLDERS = {
 def test_every_mutant_is_of_a_text_that_stands_once():
     mutants = mutate.load(mutate.TABLE)
     assert len(mutants) >= 60
-    assert {seeded.folder for seeded in mutants} == FOLDERS
+    assert {seeded.folder for seeded in mutants} >= FOLDERS
     assert len({seeded.mutant for seeded in mutants}) == len(mutants)
 
 
