@@ -75,6 +75,7 @@ module nkv_top
   nkv_shell #(
     .Slices(Slices),
     .Engines(Engines),
+    .WatchdogCycles(WatchdogCycles),
     .ClockHz(ClockHz)
   ) u_shell (
     .clk_i,

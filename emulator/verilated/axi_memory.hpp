@@ -45,6 +45,7 @@ class AnswerTimes {
 struct MemoryFaults {
   std::set<std::uint64_t> poisoned;  ///< Bursts that come with poison.
   std::uint64_t drop_read = 0;       ///< If not 0: this many-th read gets no answer.
+  std::uint64_t drop_write = 0;      ///< So with writes; it is not done either.
 };
 
 using Burst = std::array<std::uint32_t, 16>;

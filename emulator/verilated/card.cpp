@@ -150,6 +150,7 @@ void VerilatedCard::set_faults(MemoryFaults faults) {
   for (SliceMemory& slice : slices_) {
     slice.axi.set_faults(faults);
     faults.drop_read = 0;
+    faults.drop_write = 0;
   }
 }
 

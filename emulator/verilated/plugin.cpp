@@ -3,8 +3,8 @@
 // dram=NAME: memory is DRAM of this kind, and latency what a read of a closed bank takes.
 // trace=PATH: accesses by cycle (see AccessTrace).
 // host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
-// Faults can be asked for: poison=ADDRESS of a burst in device memory, drop_read=N: the N-th read
-// of slice 0 gets no answer.
+// Faults can be asked for: poison=ADDRESS of a burst in device memory; drop_read=N, drop_write=N: the
+// N-th read or write of slice 0 gets no answer.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -65,6 +65,7 @@ bool parse_option(std::string_view option, Options* options) {
   }
   if (name == "host") return parse_number(value, &options->host.read_percent);
   if (name == "drop_read") return parse_number(value, &options->faults.drop_read);
+  if (name == "drop_write") return parse_number(value, &options->faults.drop_write);
   if (name == "trace") {
     options->trace = value;
     return !value.empty();
@@ -113,7 +114,7 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
     std::snprintf(error, error_bytes,
                   "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), slices=1|2|4, "
                   "latency=CYCLES, jitter=CYCLES, dram=%s, seed=NUMBER, host=PERCENT, trace=FILE, "
-                  "poison=ADDRESS, drop_read=NUMBER, joined by &; not \"%s\"",
+                  "poison=ADDRESS, drop_read=NUMBER, drop_write=NUMBER, joined by &; not \"%s\"",
                   dram_names().c_str(), arguments);
     return nullptr;
   }

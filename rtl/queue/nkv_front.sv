@@ -12,6 +12,7 @@ module nkv_front
 #(
   parameter int unsigned Slices = 1,
   parameter int unsigned Engines = 1,
+  parameter int unsigned AnswerCycles = 262144,  // After which an answer of memory is lost.
   parameter logic [2:0]  Client = 3'd7,      // Upper bits of the ids of its reads and writes.
   parameter logic [63:0] ClockHz = 64'd400_000_000
 ) (
@@ -61,6 +62,7 @@ module nkv_front
   csr_hw2reg_t hw2reg;
   csr_queue_status_t [MaxQueues-1:0] queue_status;
   csr_access_t access;
+  logic completion_lost;
   logic [63:0] ticks_q, external_rdata;
 
   assign reset_o = reg2hw.control.reset;
@@ -104,7 +106,10 @@ module nkv_front
     };
     hw2reg.tick_hz = ClockHz;
     hw2reg.tick_count = ticks_q;
-    hw2reg.device_status = '{ready: fatal_i != '1, fatal: fatal_i != '0};
+    hw2reg.device_status = '{
+        ready: fatal_i != '1 && !completion_lost,
+        fatal: fatal_i != '0 || completion_lost
+    };
     hw2reg.queue_status = queue_status;
   end
 
@@ -129,6 +134,7 @@ module nkv_front
 
   nkv_queues #(
     .Engines(Engines),
+    .AnswerCycles(AnswerCycles),
     .Client(Client)
   ) u_queues (
     .clk_i,
@@ -157,6 +163,7 @@ module nkv_front
     .events_i,
     .posted_valid_o (posted_valid),
     .posted_queue_o (posted_queue),
+    .lost_o         (completion_lost),
     .ended_valid_o  (ended_valid),
     .ended_ready_i  (ended_ready),
     .ended_o        (ended)

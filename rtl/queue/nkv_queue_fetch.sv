@@ -2,11 +2,17 @@
 // its doorbell has rung and its predecessor has started, and waits until its queue's turn comes. A
 // queue that stops meanwhile forgets it. What was fetched counts as consumed (`sq_head`) when it
 // starts. One queue a cycle is looked at.
+//
+// A command that memory does not give within `AnswerCycles` to twice that is a NOP with a tag of 0
+// that ends with INTERNAL. Reads carry how many of their queue were lost, so that an answer after that
+// is not the next one's.
 
 module nkv_queue_fetch
+  import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_queue_pkg::*;
 #(
+  parameter int unsigned AnswerCycles = 262144,
   parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its reads.
 ) (
   input  logic         clk_i,
@@ -27,7 +33,7 @@ module nkv_queue_fetch
   input  logic         start_i,           // The command of start_queue_i starts.
   input  queue_t       start_queue_i,
   output logic [511:0] command_o,
-  output logic         poisoned_o,        // It cannot be used.
+  output status_e      status_o,          // OK, or it cannot be used.
   output ring_count_t  sq_head_o,         // After it.
 
   output logic         ar_valid_o,
@@ -39,16 +45,19 @@ module nkv_queue_fetch
   // verilator lint_on UNUSEDSIGNAL
 );
 
-  localparam int unsigned Queues = nkv_abi_pkg::MaxQueues;
+  localparam int unsigned LostBits = 3;
+  typedef logic [LostBits-1:0] lost_t;
 
-  logic [Queues-1:0] asked_q, fetched_q, poisoned_q;
-  ring_count_t sq_head_q[Queues];
-  (* ram_style = "distributed" *) logic [511:0] commands[Queues];
+  logic [MaxQueues-1:0] asked_q, fetched_q, poisoned_q, missing_q, late;
+  lost_t lost_q[MaxQueues];               // Counted.
+  ring_count_t sq_head_q[MaxQueues];
+  (* ram_style = "distributed" *) logic [511:0] commands[MaxQueues];
 
   assign asked_o = asked_q[look_i];
   assign fetched_o = fetched_q[look_i];
   assign command_o = commands[start_queue_i];
-  assign poisoned_o = poisoned_q[start_queue_i];
+  assign status_o = missing_q[start_queue_i] ? StatusInternal
+      : poisoned_q[start_queue_i] ? StatusPoison : StatusOk;
   assign sq_head_o = sq_head_q[start_queue_i] + 16'd1;
 
   // ---- Asking ----
@@ -60,19 +69,32 @@ module nkv_queue_fetch
       submitted <= entries;
   logic     ask_valid_q;
   queue_t   ask_queue_q;
+  lost_t    ask_lost_q;
   address_t ask_address_q;
   wire      ask = wanted && !ask_valid_q;
 
   assign ar_valid_o = ask_valid_q;
   assign ar_o = '{
-      id: axi_id_t'({Client, epoch_i, 3'b0, ask_queue_q}),
+      id: axi_id_t'({Client, epoch_i, ask_lost_q, ask_queue_q}),
       addr: ask_address_q,
       len: '0
   };
 
   // ---- What comes ----
   wire queue_t r_queue = r_i.id[QueueBits-1:0];
-  wire arrives = r_valid_i && r_i.id[AxiIdBits-1-:5] == {Client, epoch_i};
+  wire arrives = r_valid_i && asked_q[r_queue] &&
+      r_i.id[AxiIdBits-1:QueueBits] == {Client, epoch_i, lost_q[r_queue]};
+  wire loses = late[look_i] && !arrives;
+
+  nkv_late_answers #(
+    .Cycles(AnswerCycles)
+  ) u_late (
+    .clk_i,
+    .rst_ni,
+    .waits_i   (asked_q),
+    .answered_i('0),
+    .late_o    (late)
+  );
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -80,7 +102,11 @@ module nkv_queue_fetch
       asked_q <= '0;
       fetched_q <= '0;
       poisoned_q <= '0;
-      for (int unsigned i = 0; i < Queues; i++) sq_head_q[i] <= '0;
+      missing_q <= '0;
+      for (int unsigned i = 0; i < MaxQueues; i++) begin
+        lost_q[i] <= '0;
+        sq_head_q[i] <= '0;
+      end
     end else if (reset_i) begin
       ask_valid_q <= 1'b0;
       asked_q <= '0;
@@ -95,6 +121,13 @@ module nkv_queue_fetch
         asked_q[r_queue] <= 1'b0;
         fetched_q[r_queue] <= 1'b1;
         poisoned_q[r_queue] <= r_i.poison || r_i.error;
+        missing_q[r_queue] <= 1'b0;
+      end
+      if (loses) begin
+        asked_q[look_i] <= 1'b0;
+        fetched_q[look_i] <= 1'b1;
+        missing_q[look_i] <= 1'b1;
+        lost_q[look_i] <= lost_q[look_i] + 1'b1;
       end
       if (start_i) begin
         fetched_q[start_queue_i] <= 1'b0;
@@ -110,9 +143,10 @@ module nkv_queue_fetch
   always_ff @(posedge clk_i) begin
     if (ask) begin
       ask_queue_q <= look_i;
+      ask_lost_q <= lost_q[look_i];
       ask_address_q <= look_setup_i.sq_base + address_t'({slot, 6'b0});
     end
-    if (arrives) commands[r_queue] <= r_i.data;
+    if (arrives || loses) commands[arrives ? r_queue : look_i] <= arrives ? r_i.data : '0;
   end
 
 endmodule

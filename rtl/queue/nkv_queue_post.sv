@@ -2,12 +2,16 @@
 // has room for it; when it has ended, its completion is one write of 64 bytes, announced when memory
 // has it. The next command may start, and even end, before that. Sections "Registers" (CQ_HEAD) and
 // "completion" of the contract's reference.
+//
+// If memory does not say within `AnswerCycles` to twice that that it has one, nobody knows what the
+// host saw: from then on `lost_o` tells, until a reset.
 
 module nkv_queue_post
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_queue_pkg::*;
 #(
+  parameter int unsigned AnswerCycles = 262144,
   parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its writes.
 ) (
   input  logic         clk_i,
@@ -46,7 +50,8 @@ module nkv_queue_post
   // verilator lint_on UNUSEDSIGNAL
 
   output logic         posted_valid_o,    // Memory has a completion
-  output queue_t       posted_queue_o     // of this queue.
+  output queue_t       posted_queue_o,    // of this queue.
+  output logic         lost_o             // Not so one before.
 );
 
   // ---- Places ----
@@ -102,6 +107,27 @@ module nkv_queue_post
   assign busy_o = under_way_q[look_i] != '0 || (hold_q && writer == look_i);
   assign posted_valid_o = settles;
   assign posted_queue_o = settled;
+
+  logic [MaxQueues-1:0] waits, late;
+  always_comb begin
+    for (int unsigned i = 0; i < MaxQueues; i++) begin
+      waits[i] = under_way_q[i] != '0 || (hold_q && writer == queue_t'(i));
+    end
+  end
+  nkv_late_answers #(
+    .Cycles(AnswerCycles)
+  ) u_late (
+    .clk_i,
+    .rst_ni,
+    .waits_i   (waits),
+    .answered_i(MaxQueues'(settles) << settled),
+    .late_o    (late)
+  );
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) lost_o <= 1'b0;
+    else lost_o <= (lost_o || late != '0) && !reset_i;
+  end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

@@ -1,5 +1,5 @@
 // The commands of one engine: handed to it, run, and their ends told, with what each did at the engine's
-// port to memory. One that could not be read ends with POISON, and the engine does not see it.
+// port to memory. One that could not be read ends with what is wrong, and the engine does not see it.
 //
 // An engine that is ready again before it gave an outcome only has results to write: as soon as its cost
 // has been reckoned that command trails, and another queue's may start.
@@ -17,7 +17,7 @@ module nkv_queue_run
   input  logic            start_i,
   input  engine_command_t start_command_i,
   input  started_t        start_as_i,
-  input  logic            poisoned_i,       // It cannot be used.
+  input  status_e         status_i,         // OK, or it cannot be used.
   output logic            runs_o,
   output queue_t          running_queue_o,
   output logic            trails_o,
@@ -100,7 +100,7 @@ module nkv_queue_run
       {trails_q, trail_ends_q} <= '0;
     end else begin
       unique case (state_q)
-        StIdle: if (start_i) state_q <= poisoned_i ? StEnd : StOffer;
+        StIdle: if (start_i) state_q <= status_i == StatusOk ? StOffer : StEnd;
         StOffer: if (command_ready_i) state_q <= StRun;
         StRun: begin
           if (outcome_taken && !trails_q) state_q <= StEnd;
@@ -120,7 +120,7 @@ module nkv_queue_run
       command_q <= start_command_i;
       started_q <= start_as_i;
       outcome_q <= '0;
-      outcome_q.verdict.status <= StatusPoison;  // Unless the engine runs it.
+      outcome_q.verdict.status <= status_i;  // Unless the engine runs it.
     end
     if (outcome_taken) outcome_q <= outcome_i;
     if (trail) trailing_q <= started_q;

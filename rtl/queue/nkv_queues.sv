@@ -16,6 +16,7 @@ module nkv_queues
   import nkv_queue_pkg::*;
 #(
   parameter int unsigned Engines = 1,     // 1, 2 or 4.
+  parameter int unsigned AnswerCycles = 262144,  // After which an answer of memory is lost.
   parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its reads and writes.
 ) (
   input  logic               clk_i,
@@ -49,6 +50,7 @@ module nkv_queues
 
   output logic               posted_valid_o,   // Memory has a completion
   output queue_t             posted_queue_o,   // of this queue.
+  output logic               lost_o,           // Memory did not say so of one.
   output logic               ended_valid_o,    // A command has ended.
   input  logic               ended_ready_i,
   output ended_t             ended_o
@@ -70,7 +72,8 @@ module nkv_queues
   engine_t                start_engine, told_engine;
   logic                   some_told;
 
-  logic         restart, asked, fetched, poisoned, room, posting, chosen_valid, post_ready;
+  logic         restart, asked, fetched, room, posting, chosen_valid, post_ready;
+  status_e      start_status;
   logic [MaxQueues-1:0] live;
   logic [511:0] command;
   queue_t       chosen;
@@ -117,6 +120,7 @@ module nkv_queues
   );
 
   nkv_queue_fetch #(
+    .AnswerCycles(AnswerCycles),
     .Client(Client)
   ) u_fetch (
     .clk_i,
@@ -133,7 +137,7 @@ module nkv_queues
     .start_i      (start),
     .start_queue_i(chosen),
     .command_o    (command),
-    .poisoned_o   (poisoned),
+    .status_o     (start_status),
     .sq_head_o    (sq_head),
     .ar_valid_o,
     .ar_ready_i,
@@ -192,7 +196,7 @@ module nkv_queues
       .start_i        (starts[i]),
       .start_command_i(start_command),
       .start_as_i     (start_as),
-      .poisoned_i     (poisoned),
+      .status_i       (start_status),
       .runs_o         (runs[i]),
       .running_queue_o(running_queue[i]),
       .trails_o       (trails[i]),
@@ -237,6 +241,7 @@ module nkv_queues
   assign ended_valid_o = ends;
 
   nkv_queue_post #(
+    .AnswerCycles(AnswerCycles),
     .Client(Client)
   ) u_post (
     .clk_i,
@@ -262,7 +267,8 @@ module nkv_queues
     .b_valid_i,
     .b_i,
     .posted_valid_o,
-    .posted_queue_o
+    .posted_queue_o,
+    .lost_o
   );
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

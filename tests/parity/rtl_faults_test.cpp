@@ -103,6 +103,11 @@ TEST_F(RtlFaultsTest, AReadWithoutAnswerEndsTheCommandAndTheDeviceSaysSo) {
   }
 }
 
+TEST_F(RtlFaultsTest, ACommandThatMemoryDoesNotGiveEndsAndTheDeviceGoesOn) {
+  EXPECT_EQ(run_with("drop_read=1", topk_).status, NKV_STATUS_INTERNAL);
+  EXPECT_FALSE(is_fatal_);
+}
+
 TEST_F(RtlFaultsTest, AResetBringsADeviceBack) {
   BenchDevice engine("rtl:?memory=4MiB&latency=20&drop_read=4");
   std::ranges::copy(model_.window(), engine.window().begin());

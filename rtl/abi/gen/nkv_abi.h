@@ -925,7 +925,11 @@ NKV_ASSERT_OFFSET(pages_command, reserved2, 40);
  * `phase` equals the ring's current phase (1 in the first round, then alternating).
  */
 struct nkv_completion {
-  uint16_t tag; /**< The command's. */
+  /**
+   * The command's; 0 of one that memory never gave, which ends with INTERNAL: `sq_head` tells
+   * which.
+   */
+  uint16_t tag;
   uint8_t status; /**< How it ended. [a value of status] */
   uint8_t phase; /**< 0 or 1. */
   uint32_t count; /**< Pages or rows done; tokens returned by TOPK over all rows. */
@@ -1882,7 +1886,10 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_DEVICE_STATUS 0x38u /**< [ro] Health. */
 #define NKV_REG_DEVICE_STATUS_READY_SHIFT 0 /**< Queues may be enabled, and commands run. */
 #define NKV_REG_DEVICE_STATUS_READY_MASK 0x1ull
-/** The device has stopped, or with READY one of its engines, and others go on; reset it. */
+/**
+ * The device has stopped, as when memory does not confirm a completion, or with READY one of its
+ * engines, and others go on; reset it.
+ */
 #define NKV_REG_DEVICE_STATUS_FATAL_SHIFT 1
 #define NKV_REG_DEVICE_STATUS_FATAL_MASK 0x2ull
 #define NKV_REG_TICK_COUNT 0x40u /**< [ro] Ticks since power-up; 0 without feature TICKS. */

@@ -969,7 +969,8 @@ package nkv_abi_pkg;
     logic [7:0] phase;
     // Byte 2. How it ended. [a value of status]
     status_e status;
-    // Byte 0. The command's.
+    // Byte 0. The command's; 0 of one that memory never gave, which ends with INTERNAL: `sq_head`
+    // tells which.
     logic [15:0] tag;
   } completion_t;
   localparam int unsigned CompletionBytes = 64;

@@ -132,7 +132,8 @@ module nkv_front_bench
 
   nkv_front #(
     .Slices(2),
-    .Engines(Engines)
+    .Engines(Engines),
+    .AnswerCycles(1024)
   ) u_front (
     .clk_i,
     .rst_ni,
