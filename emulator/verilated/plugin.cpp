@@ -3,8 +3,8 @@
 // dram=NAME: memory is DRAM of this kind, and latency what a read of a closed bank takes.
 // trace=PATH: accesses by cycle (see AccessTrace).
 // host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
-// Faults can be asked for: poison=ADDRESS of a burst in device memory; drop_read=N, drop_write=N: the
-// N-th read or write of slice 0 gets no answer.
+// Faults can be asked for: poison=ADDRESS of a burst in device memory; drop_read=N, drop_write=N:
+// the N-th read or write of slice 0 gets no answer.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>

@@ -31,14 +31,14 @@ void FrontUnit::cycle() {
   rtl_->b_valid_i = memory_.next_answer(&answer);
   if (rtl_->b_valid_i) rtl_->b_id_i = answer.id;
   rtl_->ar_ready_i = 1;
-  rtl_->w_ready_i = 1;
+  rtl_->w_ready_i = takes_writes_;
   for (unsigned i = 0; i < kEngines; ++i) drive_engine(i);
   simulation_.settle();
   if (rtl_->ar_valid_o) {
     fetched.push_back(now_);
     memory_.read({.id = rtl_->ar_id_o, .address = rtl_->ar_addr_o});
   }
-  if (rtl_->w_valid_o) {
+  if (rtl_->w_valid_o && takes_writes_) {
     emulator::AxiMemory::Write write{
         .id = rtl_->w_id_o, .address = rtl_->w_addr_o, .strobes = ~std::uint64_t{0}, .data = {}};
     std::copy_n(rtl_->w_data_o.data(), write.data.size(), write.data.begin());

@@ -74,6 +74,8 @@ class FrontUnit {
   [[nodiscard]] std::uint64_t now() const { return now_; }
   [[nodiscard]] Vnkv_front_bench& ports() { return *rtl_; }
   [[nodiscard]] emulator::AxiMemory& memory() { return memory_; }
+  /// Whether memory takes writes for now.
+  void take_writes(bool takes) { takes_writes_ = takes; }
   /// As a reset does.
   void forget_engines() { engines_ = {}; }
   /// As a watchdog does: the command ends with INTERNAL, and the engine takes no other.
@@ -126,6 +128,7 @@ class FrontUnit {
   emulator::AxiMemory memory_;
   std::array<Host, kQueues> hosts_;
   std::array<Engine, kEngines> engines_;
+  bool takes_writes_ = true;
   std::uint64_t now_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// What nkv_front does when memory does not answer its own reads and writes of the rings, whose answers
-// nkv_front_bench waits 1,024 to 2,048 cycles for.
+// What nkv_front does when memory does not answer its own reads and writes of the rings, whose
+// answers nkv_front_bench waits 1,024 to 2,048 cycles for.
 #include <gtest/gtest.h>
 
 #include "front_unit.hpp"

@@ -133,6 +133,29 @@ TEST(QueuesTest, AShortCommandWaitsForTheOutcomeOfTheOneThatTrails) {
   for (const unsigned queue : {0U, 1U, 2U}) EXPECT_TRUE(unit.take(queue)) << queue;
 }
 
+TEST(QueuesTest, NothingStartsWhileTheEndOfACommandThatTrailedWaits) {
+  if (kEngines > 1) GTEST_SKIP() << "what one engine does meanwhile";
+  FrontUnit unit(kSlow);
+  for (const unsigned queue : {0U, 1U, 2U}) unit.enable(queue);
+  unit.submit(0, work(1));
+  unit.submit(1, trailing_work(2, 20, 10));
+  unit.submit(2, work(3));
+  unit.take_writes(false);
+  for (const unsigned queue : {0U, 1U, 2U}) {
+    unit.ring(queue);
+    unit.cycles(200);
+  }
+  // The first one's completion is held, so that the second one's cannot be made.
+  EXPECT_EQ(unit.started.size(), 2U);
+  unit.take_writes(true);
+  unit.cycles(500);
+  for (const unsigned queue : {0U, 1U, 2U}) {
+    const auto done = unit.take(queue);
+    ASSERT_TRUE(done) << queue;
+    EXPECT_EQ(done->status, NKV_STATUS_OK) << queue;
+  }
+}
+
 TEST(QueuesTest, APoisonedCommandEndsBesideOneThatTrails) {
   for (std::uint32_t trails = 1; trails < 60; ++trails) {
     FrontUnit unit(kSlow);
