@@ -131,6 +131,8 @@ module nkv_copy
     if (!rst_ni) looked_up_q <= 1'b0;
     else looked_up_q <= body_valid_i && (plans || copies) && !take;
   end
+  // A body that was offered is withdrawn when a page before it fails.
+  wire looked_up_now = looked_up_q && body_valid_i;
 
   assign load_o = state_q inside {StLoad, StLoadFrom};
   assign list_o = '{
@@ -157,9 +159,9 @@ module nkv_copy
   write_request_t copy_write;
   wire [63:0] place = 64'(destination_q.page) * PageGrainBytes;
   wire fits = place + 64'(record_i.total_bytes) <= 64'(window_bytes_i);
-  wire judges = plans && looked_up_q && !planned_q;
+  wire judges = plans && looked_up_now && !planned_q;
 
-  assign take = looked_up_q && (copies ? copy_ready : planned_q || places_ready);
+  assign take = looked_up_now && (copies ? copy_ready : planned_q || places_ready);
   assign body_ready_o = take;
 
   nkv_copy_places u_places (
@@ -178,7 +180,7 @@ module nkv_copy
     .clk_i,
     .rst_ni,
     .clear_i      (clear_i || state_q == StIdle),
-    .page_valid_i (copies && looked_up_q),
+    .page_valid_i (copies && looked_up_now),
     .page_ready_o (copy_ready),
     .header_i     (record_i.header),
     .total_bytes_i(record_i.total_bytes),
