@@ -16,6 +16,7 @@ module nkv_engine
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::exponent_t;
+  import nkv_ingest_pkg::guest_report_t;
 #(
   parameter logic [2:0] Client = '0,
   parameter int unsigned WatchdogCycles = 262144
@@ -140,6 +141,7 @@ module nkv_engine
   page_index_t    append_page;
   read_request_t  append_request;
   write_request_t append_write;
+  guest_report_t  unused_guest;
   logic           append_clk;
 
   nkv_idle_clock u_append_clock (
@@ -173,7 +175,9 @@ module nkv_engine
     .write_valid_o  (append_write_valid),
     .write_ready_i  (append_write_ready),
     .write_o        (append_write),
-    .writes_done_i  (writer_idle)
+    .writes_done_i  (writer_idle),
+    .guest_i        ('0),
+    .guest_o        (unused_guest)
   );
 
   // ---- COPY, READ and GATHER ----

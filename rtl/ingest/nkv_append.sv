@@ -7,6 +7,8 @@
 // each header withheld; once memory has them, these 8 bytes, and then the entries with exponents.
 // An error (POISON or PAGE_OVERFLOW, detail = the page) leaves places without a page, and the
 // entries as they were.
+//
+// While no APPEND is under way, a guest may have pages built of its own rows (nkv_transcode).
 
 module nkv_append
   import nkv_abi_pkg::*;
@@ -41,7 +43,10 @@ module nkv_append
   output logic            write_valid_o,
   input  logic            write_ready_i,
   output write_request_t  write_o,
-  input  logic            writes_done_i    // Memory has all that was accepted.
+  input  logic            writes_done_i,   // Memory has all that was accepted.
+
+  input  guest_page_t     guest_i,
+  output guest_report_t   guest_o
 );
 
   localparam int unsigned EntriesPerBurst = BurstBytes / PageEntryBytes;
@@ -78,17 +83,26 @@ module nkv_append
   logic [15:0]  page_generation_q;
   verdict_t     verdict_q;
 
+  // Whose pages are built.
+  wire append_command_t command = guest_i.active ? guest_i.command : command_i;
+  append_command_t row_command;
+  always_comb begin
+    row_command = command;
+    if (guest_i.active) row_command.flags = '0;
+  end
+
   wire page_shape_t shape = '{
-      value_dim: command_i.value_dim,
-      head_dim: command_i.head_dim,
-      flags: 8'(command_i.flags[AppendFlagKeyScales]) << PageFlagKeyScales,
-      dtype: command_i.dtype,
-      v_form: command_i.v_form,
-      k_form: command_i.k_form
+      value_dim: command.value_dim,
+      head_dim: command.head_dim,
+      flags: 8'(command.flags[AppendFlagKeyScales]) << PageFlagKeyScales,
+      dtype: command.dtype,
+      v_form: command.v_form,
+      k_form: command.k_form
   };
   wire is_last = (PageIndexBits + 1)'(index_q) + 1'b1 == pages_q;
-  wire begins = state_q == StIdle && start_i;
-  wire builds = state_q inside {StPageLook, StPageStart, StPage};
+  wire begins = (state_q == StIdle && start_i) || guest_i.load;
+  wire appends = state_q inside {StPageLook, StPageStart, StPage};
+  wire builds = appends || guest_i.active;
 
   // ---- Where the pages go ----
   logic        places_done;
@@ -121,21 +135,26 @@ module nkv_append
   element_t    word[ExactLanes];
   token_t      scale_row;
   logic [31:0] scale;
-  wire rows_start = state_q == StSettle && writes_done_i && step_q == StepWipe;
-  wire drain = state_q == StDrain;
+  wire rows_start = guest_i.start || (state_q == StSettle && writes_done_i && step_q == StepWipe);
+  wire drain = state_q == StDrain || guest_i.drain;
+  logic          fetch_valid, words_ready;
+  wire           words_valid = guest_i.active ? guest_i.beat_valid : beat_valid_i;
+  wire read_beat_t words_beat = guest_i.active ? guest_i.beat : beat_i;
+  assign request_valid_o = fetch_valid && !guest_i.active;
+  assign beat_ready_o = words_ready && !guest_i.active;
 
   nkv_source_fetch u_fetch (
     .clk_i,
     .rst_ni,
     .clear_i        (clear_i || begins),
     .start_i        (rows_start),
-    .command_i,
+    .command_i      (row_command),
     .stop_i         (drain),
     .idle_o         (rows_idle),
-    .request_valid_o,
-    .request_ready_i,
+    .request_valid_o(fetch_valid),
+    .request_ready_i(guest_i.active ? guest_i.request_ready : request_ready_i),
     .request_o,
-    .row_taken_i    (beat_valid_i && beat_ready_o && beat_i.last)
+    .row_taken_i    (words_valid && words_ready && words_beat.last)
   );
 
   nkv_source_words u_words (
@@ -143,11 +162,11 @@ module nkv_append
     .rst_ni,
     .clear_i       (clear_i || begins),
     .start_i       (rows_start),
-    .command_i,
+    .command_i     (row_command),
     .drop_i        (drain),
-    .beat_valid_i,
-    .beat_ready_o,
-    .beat_i,
+    .beat_valid_i  (words_valid),
+    .beat_ready_o  (words_ready),
+    .beat_i        (words_beat),
     .poisoned_o    (poisoned),
     .page_o        (poisoned_page),
     .values_free_i (values_free),
@@ -173,13 +192,13 @@ module nkv_append
     .clk_i,
     .rst_ni,
     .clear_i           (clear_i || begins || drain),
-    .command_i,
+    .command_i         (command),
     .layout_i          (layout_q),
-    .tenant_i          (domain_i.tenant),
-    .page_start_i      (state_q == StPageStart),
-    .page_address_i    (page_address_q),
-    .page_generation_i (page_generation_q),
-    .page_first_token_i(first_token_q),
+    .tenant_i          (guest_i.active ? guest_i.tenant : domain_i.tenant),
+    .page_start_i      (state_q == StPageStart || guest_i.start),
+    .page_address_i    (guest_i.active ? guest_i.address : page_address_q),
+    .page_generation_i (guest_i.active ? guest_i.generation : page_generation_q),
+    .page_first_token_i(guest_i.active ? guest_i.command.first_token : first_token_q),
     .page_done_o       (page_done),
     .page_overflow_o   (page_overflow),
     .k_exponent_o      (k_exponent),
@@ -191,13 +210,25 @@ module nkv_append
     .keys_begin_i      (keys_begin),
     .keys_valid_i      (keys_valid),
     .word_i            (word),
-    .scale_valid_i     (scale_valid),
-    .scale_row_i       (scale_row),
-    .scale_i           (scale),
+    .scale_valid_i     (scale_valid || guest_i.scale_valid),
+    .scale_row_i       (guest_i.active ? guest_i.scale_row : scale_row),
+    .scale_i           (guest_i.active ? guest_i.scale : scale),
     .write_valid_o     (page_write_valid),
     .write_ready_i     (write_ready_i && builds),
     .write_o           (page_write)
   );
+
+  assign guest_o = '{
+      total_bytes: layout_q.total_bytes,
+      done: page_done,
+      overflow: page_overflow,
+      k_exponent: k_exponent,
+      v_exponent: v_exponent,
+      rows_idle: rows_idle,
+      request_valid: fetch_valid,
+      request: request_o,
+      beat_ready: words_ready
+  };
 
   always_ff @(posedge clk_i) begin
     if (page_done) exponents[index_q] <= {v_exponent, k_exponent};
@@ -300,7 +331,7 @@ module nkv_append
           outcome_o.count <= verdict_q.status == StatusOk ? 32'(pages_q) : '0;
         end
       endcase
-      if (builds && poisoned) begin
+      if (appends && poisoned) begin
         verdict_q <= '{status: StatusPoison, detail: 64'(poisoned_page)};
         state_q <= StDrain;
       end

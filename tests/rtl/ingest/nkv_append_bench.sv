@@ -2,6 +2,7 @@
 module nkv_append_bench
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
+  import nkv_ingest_pkg::guest_report_t;
 (
   input  logic         clk_i,
   input  logic         rst_ni,
@@ -55,6 +56,7 @@ module nkv_append_bench
   outcome_t       outcome;
   logic [7:0]     unused_k_exponent, unused_v_exponent;
   logic           unused_poison;
+  guest_report_t  unused_guest;
   axi_ar_t        ar;
   axi_w_t         w;
 
@@ -82,7 +84,9 @@ module nkv_append_bench
     .write_valid_o  (write_valid),
     .write_ready_i  (write_ready),
     .write_o        (write),
-    .writes_done_i  (writes_done_o)
+    .writes_done_i  (writes_done_o),
+    .guest_i        ('0),
+    .guest_o        (unused_guest)
   );
 
   nkv_page_list u_list (
