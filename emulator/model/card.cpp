@@ -86,6 +86,8 @@ uint64_t Card::read_csr(uint32_t offset) {
       return memory_->bytes().size();
     case NKV_REG_LIMITS:
       return kLimits;
+    case NKV_REG_CODECS:
+      return kCodecs;
     case NKV_REG_TICK_HZ:
     case NKV_REG_CONTROL:
       return 0;

@@ -21,6 +21,11 @@ inline constexpr uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER |
                                       NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
                                       NKV_FEATURE_TRANSCODE;
 
+/// What the CODECS register says: all of them, both ways.
+inline constexpr uint64_t kCodecs =
+    ((2ULL << NKV_CODEC_FP8) - 1) *
+    (1ULL << NKV_REG_CODECS_BUILT_SHIFT | 1ULL << NKV_REG_CODECS_READ_SHIFT);
+
 /// Opcode and tag stand at the same place in every command.
 uint8_t opcode_of(const Command& command);
 uint16_t tag_of(const Command& command);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 
@@ -102,6 +103,46 @@ TEST_P(PoolTranscodeTest, ASequenceComesBackAsItWas) {
   ASSERT_EQ(pool_->transcode(1, NKV_CODEC_NONE), Status::kOk) << pool_->last_error();
   EXPECT_EQ(pool_->usage().page_bytes, warm.page_bytes);
   expect_attends(pool_.get(), 1, data_, dense_);
+}
+
+/// Another device that says less of its codecs.
+class FewerCodecs : public Device {
+ public:
+  FewerCodecs(std::shared_ptr<Device> device, std::uint64_t codecs)
+      : device_(std::move(device)), codecs_(codecs) {}
+  std::uint64_t read_csr(std::uint32_t offset) override {
+    return offset == NKV_REG_CODECS ? codecs_ : device_->read_csr(offset);
+  }
+  void write_csr(std::uint32_t offset, std::uint64_t value) override {
+    device_->write_csr(offset, value);
+  }
+  std::span<std::byte> memory() override { return device_->memory(); }
+  Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override {
+    return device_->wait(epoch, timeout);
+  }
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::uint64_t codecs_;
+};
+
+TEST_P(PoolTranscodeTest, ACodecThatTheDeviceLacksIsNamed) {
+  constexpr std::uint64_t kNoneAndInt8 = 1 << NKV_CODEC_NONE | 1 << NKV_CODEC_INT8;
+  ASSERT_EQ(pool_->transcode(1, NKV_CODEC_INT4), Status::kOk) << pool_->last_error();
+  pool_.reset();
+  std::string reason;
+  const auto few =
+      std::make_shared<FewerCodecs>(device_, kNoneAndInt8 << NKV_REG_CODECS_BUILT_SHIFT |
+                                                 kNoneAndInt8 << NKV_REG_CODECS_READ_SHIFT);
+  ASSERT_EQ(Pool::open(few, one_head(), &pool_, &reason), Status::kOk) << reason;
+  EXPECT_EQ(pool_->transcode(1, NKV_CODEC_FP8), Status::kUnsupported);
+  EXPECT_NE(pool_->last_error().find("builds no pages of codec 6"), std::string::npos);
+  EXPECT_EQ(pool_->transcode(1, NKV_CODEC_NONE), Status::kUnsupported);
+  EXPECT_NE(pool_->last_error().find("reads no pages of codec 5"), std::string::npos);
+  ASSERT_EQ(pool_->create_sequence(2), Status::kOk);
+  ASSERT_EQ(append(pool_.get(), 2, data_, 0, kTokens), Status::kOk);
+  EXPECT_EQ(pool_->transcode(2, NKV_CODEC_INT8), Status::kOk) << pool_->last_error();
+  EXPECT_EQ(pool_->transcode(2, NKV_CODEC_NONE), Status::kOk) << pool_->last_error();
 }
 
 TEST_P(PoolTranscodeTest, ForksFollowTheirSharedPages) {

@@ -181,6 +181,7 @@ class NEARKV_API Pool {
   /// with NKV_CODEC_NONE, warms them. A compressed page cannot be read or attended to (kColdPage);
   /// all else can be done with its sequence. usage() tells what it saves. Every page is always
   /// whole; on an error those done so far stay done. kBadPage: the codec does not take the rows.
+  /// kUnsupported: the device does not offer the codec, or that of a page (register CODECS).
   /// kPoolFull: slots of one size share a slab, so a pool needs free slabs to cool into.
   Status transcode(std::uint64_t sequence, std::uint8_t codec);
 

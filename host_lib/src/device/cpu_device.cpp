@@ -25,6 +25,11 @@ std::uint64_t limits() {
          (kMaxTokensLog2 << NKV_REG_LIMITS_TOKENS_LOG2_SHIFT);
 }
 
+/// All of them, both ways.
+constexpr std::uint64_t kCodecs =
+    ((2ULL << NKV_CODEC_FP8) - 1) *
+    (1ULL << NKV_REG_CODECS_BUILT_SHIFT | 1ULL << NKV_REG_CODECS_READ_SHIFT);
+
 std::uint64_t ticks() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
@@ -119,6 +124,8 @@ std::uint64_t CpuDevice::read_csr(std::uint32_t offset) {
       return backing_.bytes.size();
     case NKV_REG_LIMITS:
       return limits();
+    case NKV_REG_CODECS:
+      return kCodecs;
     case NKV_REG_TICK_HZ:
       return kTicksPerSecond;
     case NKV_REG_TICK_COUNT:

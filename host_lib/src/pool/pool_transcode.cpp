@@ -113,6 +113,14 @@ Status Pool::Impl::transcode(std::uint64_t id, std::uint8_t codec) {
   Sequence* const sequence = find(id);
   if (sequence == nullptr) return fail(Status::kNotFound, what);
   if (codec > NKV_CODEC_FP8) return fail(Status::kBadArgument, what + ": no such codec");
+  const std::uint64_t codecs = device_->read_csr(NKV_REG_CODECS);
+  const auto has = [codecs](unsigned shift, unsigned number) {
+    return (codecs >> shift >> number & 1) != 0;
+  };
+  if (!has(NKV_REG_CODECS_BUILT_SHIFT, codec)) {
+    return fail(Status::kUnsupported,
+                what + ": this device builds no pages of codec " + std::to_string(codec));
+  }
   constexpr std::uint64_t kOverheadBytes = 4UL * NKV_PAGE_GRAIN_BYTES;
   constexpr std::uint64_t kTableBytes = 2 * sizeof(nkv_page_entry) + sizeof(std::uint32_t);
   const std::uint64_t staged_bytes =
@@ -127,7 +135,12 @@ Status Pool::Impl::transcode(std::uint64_t id, std::uint8_t codec) {
       std::memcpy(&header,
                   memory_.data() + std::uint64_t{entries[index].page} * NKV_PAGE_GRAIN_BYTES,
                   sizeof(header));
-      if (header.codec != codec) pages.push_back(index);
+      if (header.codec == codec) continue;
+      if (!has(NKV_REG_CODECS_READ_SHIFT, header.codec)) {
+        return fail(Status::kUnsupported,
+                    what + ": this device reads no pages of codec " + std::to_string(header.codec));
+      }
+      pages.push_back(index);
     }
     for (std::span<const std::size_t> left(pages); !left.empty();) {
       const std::size_t count = std::min(run, left.size());

@@ -30,10 +30,10 @@ typedef float nkv_f32;
   NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
                     "offset of nkv_" #name "." #field)
 
-/** NearKV device contract, version 1.1. */
+/** NearKV device contract, version 1.2. */
 #define NKV_ABI_ID 0x00564b5241454e01ull /**< Register ID. */
 #define NKV_ABI_MAJOR 1
-#define NKV_ABI_MINOR 1
+#define NKV_ABI_MINOR 2
 #define NKV_PAGE_MAGIC 0x504b564eu /**< Page header. */
 #define NKV_PAGE_VERSION 1
 
@@ -487,7 +487,7 @@ enum nkv_share_message_kind {
 #define NKV_FEATURE_INDEXER (1ull << 1) /**< DSA indexer selection. */
 #define NKV_FEATURE_ATTEND_TAIL (1ull << 2) /**< ATTEND mode TAIL. */
 #define NKV_FEATURE_ATTEND_BOUNDED (1ull << 3) /**< ATTEND mode BOUNDED. */
-#define NKV_FEATURE_TRANSCODE (1ull << 4) /**< All codecs. */
+#define NKV_FEATURE_TRANSCODE (1ull << 4) /**< TRANSCODE, between the codecs that CODECS names. */
 #define NKV_FEATURE_TICKS (1ull << 5) /**< Completions carry device time. */
 #define NKV_FEATURE_QUEUE_WEIGHTS (1ull << 6) /**< Queues share the device by WEIGHT. */
 #define NKV_FEATURE_INTERRUPTS (1ull << 7) /**< INTERRUPT_STATUS, INTERRUPT_MASK and COALESCE. */
@@ -885,12 +885,13 @@ NKV_ASSERT_OFFSET(gather_command, reserved2, 40);
  * first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new page's size in
  * bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a codec that does not
  * take the rows (lossy ones and RESIDUAL: bf16; lossy ones: finite, below 2^126 for INT8 and INT4)
- * BAD_PAGE, a damaged source CORRUPT. Codec NONE builds the page as APPEND does, in the source's
- * row forms; rows that a lossy codec has changed so that DELTA4 cannot hold them become RAW, K and
- * V both. A command stops at the first page that fails: those before it are done, as the
- * completion's `count` says, and their sources stay; what the others' new places held may be lost.
- * The completion means that what was done is durable where the memory is, as with APPEND: new pages
- * of TRANSCODE and COPY, and the zeros of ERASE.
+ * BAD_PAGE, a damaged source CORRUPT, a codec that CODECS does not name or rows wider than LIMITS
+ * UNSUPPORTED. Codec NONE builds the page as APPEND does, in the source's row forms; rows that a
+ * lossy codec has changed so that DELTA4 cannot hold them become RAW, K and V both. A command stops
+ * at the first page that fails: those before it are done, as the completion's `count` says, and
+ * their sources stay; what the others' new places held may be lost. The completion means that what
+ * was done is durable where the memory is, as with APPEND: new pages of TRANSCODE and COPY, and the
+ * zeros of ERASE.
  */
 struct nkv_pages_command {
   uint8_t opcode; /**< TRANSCODE, SCRUB, ERASE or COPY. [TRANSCODE or SCRUB or ERASE or COPY] */
@@ -1967,6 +1968,15 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_DOORBELL_ENABLE_QUEUES_SHIFT 0 /**< 1: the line of this queue is. */
 #define NKV_REG_DOORBELL_ENABLE_QUEUES_MASK 0xffffull
 /**
+ * [ro] What TRANSCODE takes. Another codec is UNSUPPORTED: wanted of the command, detail 0; found
+ * in a page, detail = the entry's index.
+ */
+#define NKV_REG_CODECS 0x90u
+#define NKV_REG_CODECS_BUILT_SHIFT 0 /**< Bit c: it builds pages of codec c. */
+#define NKV_REG_CODECS_BUILT_MASK 0xffffull
+#define NKV_REG_CODECS_READ_SHIFT 16 /**< Bit c: it reads pages of codec c. */
+#define NKV_REG_CODECS_READ_MASK 0xffff0000ull
+/**
  * [ro] An entry of the error log. Still what TAIL announced if TAIL, read again, is not more than
  * ERROR_ENTRIES ahead of it.
  */
@@ -2158,6 +2168,7 @@ static inline int nkv_is_register(uint32_t offset) {
     case NKV_REG_INLINE_LOAD:
     case NKV_REG_DOORBELL_BASE:
     case NKV_REG_DOORBELL_ENABLE:
+    case NKV_REG_CODECS:
     case NKV_REG_ERROR_ENTRY(0u):
     case NKV_REG_ERROR_DETAIL(0u):
     case NKV_REG_SQ_BASE(0u):

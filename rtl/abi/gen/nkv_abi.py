@@ -1,5 +1,5 @@
 # Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
-"""NearKV device contract, version 1.1: constants and structures for Python."""
+"""NearKV device contract, version 1.2: constants and structures for Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StatusText(NamedTuple):
 
 ABI_ID = 0x00564b5241454e01
 ABI_MAJOR = 1
-ABI_MINOR = 1
+ABI_MINOR = 2
 PAGE_MAGIC = 0x504b564e
 PAGE_VERSION = 1
 
@@ -624,7 +624,7 @@ class Feature(IntFlag):
     ATTEND_TAIL = 1 << 2
     # ATTEND mode BOUNDED.
     ATTEND_BOUNDED = 1 << 3
-    # All codecs.
+    # TRANSCODE, between the codecs that CODECS names.
     TRANSCODE = 1 << 4
     # Completions carry device time.
     TICKS = 1 << 5
@@ -1019,12 +1019,13 @@ GATHER_COMMAND = Record(
 # first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new page's size in
 # bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a codec that does not
 # take the rows (lossy ones and RESIDUAL: bf16; lossy ones: finite, below 2^126 for INT8 and INT4)
-# BAD_PAGE, a damaged source CORRUPT. Codec NONE builds the page as APPEND does, in the source's row
-# forms; rows that a lossy codec has changed so that DELTA4 cannot hold them become RAW, K and V
-# both. A command stops at the first page that fails: those before it are done, as the completion's
-# `count` says, and their sources stay; what the others' new places held may be lost. The completion
-# means that what was done is durable where the memory is, as with APPEND: new pages of TRANSCODE
-# and COPY, and the zeros of ERASE.
+# BAD_PAGE, a damaged source CORRUPT, a codec that CODECS does not name or rows wider than LIMITS
+# UNSUPPORTED. Codec NONE builds the page as APPEND does, in the source's row forms; rows that a
+# lossy codec has changed so that DELTA4 cannot hold them become RAW, K and V both. A command stops
+# at the first page that fails: those before it are done, as the completion's `count` says, and
+# their sources stay; what the others' new places held may be lost. The completion means that what
+# was done is durable where the memory is, as with APPEND: new pages of TRANSCODE and COPY, and the
+# zeros of ERASE.
 PAGES_COMMAND = Record(
     "<BBHB3BIIQQQ3Q",
     64,
@@ -1716,6 +1717,11 @@ REG_DOORBELL_BASE = 0x80
 # [rw] Lines that are doorbells.
 REG_DOORBELL_ENABLE = 0x88
 REG_DOORBELL_ENABLE_QUEUES = RegisterField(0, 16)
+# [ro] What TRANSCODE takes. Another codec is UNSUPPORTED: wanted of the command, detail 0; found in
+# a page, detail = the entry's index.
+REG_CODECS = 0x90
+REG_CODECS_BUILT = RegisterField(0, 16)
+REG_CODECS_READ = RegisterField(16, 16)
 # [ro] An entry of the error log. Still what TAIL announced if TAIL, read again, is not more than
 # ERROR_ENTRIES ahead of it.
 REG_ERROR_ENTRY = RegisterArray(0x100, 0x10, ERROR_ENTRIES)

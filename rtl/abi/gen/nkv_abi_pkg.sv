@@ -1,6 +1,6 @@
 // Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
 //
-// NearKV device contract, version 1.1.
+// NearKV device contract, version 1.2.
 // The first member of a packed struct is its most significant part, so members stand in reverse:
 // byte 0 of a structure in memory is bits 7:0 of the struct.
 
@@ -11,7 +11,7 @@ package nkv_abi_pkg;
 
   localparam logic [63:0] AbiId = 64'h0056_4b52_4145_4e01;
   localparam logic [15:0] AbiMajor = 16'd1;
-  localparam logic [15:0] AbiMinor = 16'd1;
+  localparam logic [15:0] AbiMinor = 16'd2;
   localparam logic [31:0] PageMagic = 32'h504b_564e;
   localparam logic [15:0] PageVersion = 16'd1;
 
@@ -547,7 +547,7 @@ package nkv_abi_pkg;
   localparam int unsigned FeatureAttendTail = 2;
   // ATTEND mode BOUNDED.
   localparam int unsigned FeatureAttendBounded = 3;
-  // All codecs.
+  // TRANSCODE, between the codecs that CODECS names.
   localparam int unsigned FeatureTranscode = 4;
   // Completions carry device time.
   localparam int unsigned FeatureTicks = 5;
@@ -906,12 +906,13 @@ package nkv_abi_pkg;
   // verified first. TRANSCODE decodes a page to its rows, encodes them anew and writes the new
   // page's size in bytes (u32) to `result`; a page larger than `slot_bytes` is PAGE_OVERFLOW, a
   // codec that does not take the rows (lossy ones and RESIDUAL: bf16; lossy ones: finite, below
-  // 2^126 for INT8 and INT4) BAD_PAGE, a damaged source CORRUPT. Codec NONE builds the page as
-  // APPEND does, in the source's row forms; rows that a lossy codec has changed so that DELTA4
-  // cannot hold them become RAW, K and V both. A command stops at the first page that fails: those
-  // before it are done, as the completion's `count` says, and their sources stay; what the others'
-  // new places held may be lost. The completion means that what was done is durable where the
-  // memory is, as with APPEND: new pages of TRANSCODE and COPY, and the zeros of ERASE.
+  // 2^126 for INT8 and INT4) BAD_PAGE, a damaged source CORRUPT, a codec that CODECS does not name
+  // or rows wider than LIMITS UNSUPPORTED. Codec NONE builds the page as APPEND does, in the
+  // source's row forms; rows that a lossy codec has changed so that DELTA4 cannot hold them become
+  // RAW, K and V both. A command stops at the first page that fails: those before it are done, as
+  // the completion's `count` says, and their sources stay; what the others' new places held may be
+  // lost. The completion means that what was done is durable where the memory is, as with APPEND:
+  // new pages of TRANSCODE and COPY, and the zeros of ERASE.
   typedef struct packed {
     // Byte 40. Zero.
     logic [2:0][63:0] reserved2;
@@ -1877,6 +1878,13 @@ package nkv_abi_pkg;
   localparam logic [31:0] RegDoorbellEnable = 32'h0000_0088;
   localparam int unsigned RegDoorbellEnableQueuesLsb = 0;
   localparam int unsigned RegDoorbellEnableQueuesBits = 16;
+  // [ro] What TRANSCODE takes. Another codec is UNSUPPORTED: wanted of the command, detail 0; found
+  // in a page, detail = the entry's index.
+  localparam logic [31:0] RegCodecs = 32'h0000_0090;
+  localparam int unsigned RegCodecsBuiltLsb = 0;
+  localparam int unsigned RegCodecsBuiltBits = 16;
+  localparam int unsigned RegCodecsReadLsb = 16;
+  localparam int unsigned RegCodecsReadBits = 16;
   // [ro] An entry of the error log. Still what TAIL announced if TAIL, read again, is not more than
   // ERROR_ENTRIES ahead of it.
   localparam logic [31:0] RegErrorEntry = 32'h0000_0100;
@@ -2097,6 +2105,12 @@ package nkv_abi_pkg;
     logic ready;
   } csr_device_status_t;
 
+  // Fields of CODECS
+  typedef struct packed {
+    logic [15:0] read;
+    logic [15:0] built;
+  } csr_codecs_t;
+
   // Fields of QUEUE_STATUS
   typedef struct packed {
     logic refused;
@@ -2134,6 +2148,7 @@ package nkv_abi_pkg;
     logic [63:0] tick_hz;
     csr_device_status_t device_status;
     logic [63:0] tick_count;
+    csr_codecs_t codecs;
     csr_queue_status_t [RegQueueStatusCount-1:0] queue_status;
   } csr_hw2reg_t;
 

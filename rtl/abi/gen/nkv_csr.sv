@@ -100,6 +100,7 @@ module nkv_csr
       RegInlineLoad: rdata = 64'({regs_q.inline_load.overload, regs_q.inline_load.optimal});
       RegDoorbellBase: rdata = regs_q.doorbell_base;
       RegDoorbellEnable: rdata = 64'(regs_q.doorbell_enable.queues);
+      RegCodecs: rdata = 64'({hw2reg_i.codecs.read, hw2reg_i.codecs.built});
       RegErrorEntry: external = 1'b1;
       RegErrorDetail: external = 1'b1;
       RegSqBase: rdata = regs_q.sq_base[index];
