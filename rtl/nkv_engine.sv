@@ -16,6 +16,7 @@ module nkv_engine
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::exponent_t;
+  import nkv_ingest_pkg::guest_page_t;
   import nkv_ingest_pkg::guest_report_t;
 #(
   parameter logic [2:0] Client = '0,
@@ -57,7 +58,8 @@ module nkv_engine
   wire opcode_e    opcode = opcode_e'(command.command[7:0]);
   wire is_maintenance = opcode inside {OpcodeScrub, OpcodeErase};
   wire is_append = opcode == OpcodeAppend;
-  wire is_move = opcode inside {OpcodeCopy, OpcodeRead, OpcodeGather};
+  wire is_transcode = opcode == OpcodeTranscode;
+  wire is_move = opcode inside {OpcodeCopy, OpcodeRead, OpcodeGather} || is_transcode;
   wire is_scan = opcode inside {OpcodeTopk, OpcodeAttend};
 
   nkv_command_order #(
@@ -141,13 +143,15 @@ module nkv_engine
   page_index_t    append_page;
   read_request_t  append_request;
   write_request_t append_write;
-  guest_report_t  unused_guest;
+  guest_page_t    guest;
+  guest_report_t  guest_report;
   logic           append_clk;
 
+  // It builds TRANSCODE's attendable pages too.
   nkv_idle_clock u_append_clock (
     .clk_i,
     .rst_ni,
-    .busy_i((busy && is_append) || clear_i),
+    .busy_i((busy && (is_append || is_transcode)) || clear_i),
     .clk_o (append_clk)
   );
 
@@ -176,11 +180,11 @@ module nkv_engine
     .write_ready_i  (append_write_ready),
     .write_o        (append_write),
     .writes_done_i  (writer_idle),
-    .guest_i        ('0),
-    .guest_o        (unused_guest)
+    .guest_i        (guest),
+    .guest_o        (guest_report)
   );
 
-  // ---- COPY, READ and GATHER ----
+  // ---- COPY, TRANSCODE, READ and GATHER ----
   logic           moved, move_load, move_looks, move_start, move_clear, move_visits;
   logic           move_visit_valid, move_visits_end, move_body_ready, move_beat_ready;
   logic           move_request_valid, move_request_ready, move_write_valid, move_write_ready;
@@ -238,6 +242,8 @@ module nkv_engine
     .beat_valid_i   (beat_valid && for_move),
     .beat_ready_o   (move_beat_ready),
     .beat_i         (beat),
+    .guest_o        (guest),
+    .guest_i        (guest_report),
     .write_valid_o  (move_write_valid),
     .write_ready_i  (move_write_ready),
     .write_o        (move_write),

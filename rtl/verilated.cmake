@@ -53,7 +53,7 @@ list(PREPEND NEARKV_RTL_SOURCES ${CMAKE_CURRENT_LIST_DIR}/abi/gen/nkv_abi_pkg.sv
 # The same by halves: what lies in an engine, and what around engines (nkv_shell).
 set(NEARKV_RTL_ENGINE_SOURCES ${NEARKV_RTL_SOURCES})
 list(FILTER NEARKV_RTL_ENGINE_SOURCES EXCLUDE
-  REGEX "/rtl/(nkv_top|nkv_shell|(queue|inline|monitor|codec)/[a-z0-9_]*|abi/gen/nkv_csr)\\.sv$")
+  REGEX "/rtl/(nkv_top|nkv_shell|(queue|inline|monitor)/[a-z0-9_]*|abi/gen/nkv_csr)\\.sv$")
 set(NEARKV_RTL_SHELL_SOURCES ${NEARKV_RTL_SOURCES})
 list(FILTER NEARKV_RTL_SHELL_SOURCES INCLUDE
   REGEX "/rtl/(nkv_pkg|nkv_shell|(queue|inline|monitor|lib|abi)/.*|memory/nkv_axi_mux)\\.sv$")

@@ -24,7 +24,7 @@ using bench::ListBench;
 using bench::Table;
 
 struct Options {
-  std::string device = "rtl:?memory=128MiB&latency=60";
+  std::string device = "rtl:?memory=256MiB&latency=60";
   std::uint32_t tokens = 32768;
   std::vector<std::string> only;
   std::string json;
@@ -97,11 +97,32 @@ void measure_moves(const std::string& name, ListBench& bench, Table* table) {
   table->measure(name + "/gather", bench, gather);
 }
 
+/// Pages to each codec and back; counted are the bursts of their rows, all bf16.
+void measure_transcodes(const std::string& name, ListBench& bench, Table* table) {
+  constexpr std::pair<const char*, std::uint8_t> kCodecs[] = {
+      {"int8", NKV_CODEC_INT8}, {"int4", NKV_CODEC_INT4}, {"fp8", NKV_CODEC_FP8}};
+  const std::uint64_t row_bytes = 2 * (bench.list.head_dim + bench.list.value_dim);
+  const std::uint64_t row_bursts = bench.list.tokens * row_bytes / NKV_BURST_BYTES;
+  for (const auto& [codec_name, codec] : kCodecs) {
+    const std::string row = name + "/transcode_" + codec_name;
+    // Half a page of RAW rows and more than any of these.
+    const nkv_pages_command cool =
+        test::transcode_command(&bench.engine, bench.list, codec, 20 << 10, 1);
+    table->measure(row, bench, cool, row_bursts);
+    test::StoredList cold = bench.list;
+    cold.page_list = cool.destination;
+    table->measure(row + "_back", bench,
+                   test::transcode_command(&bench.engine, cold, NKV_CODEC_NONE, 38 << 10, 2),
+                   row_bursts);
+  }
+}
+
 void measure_form(const Options& options, std::uint8_t form, const std::string& name,
                   Table* table) {
   ListBench bench(options.device, options.tokens, form);
   measure_commands(name, bench, table);
   measure_moves(name, bench, table);
+  if (form == NKV_ROW_FORM_RAW) measure_transcodes(name, bench, table);
 }
 
 /// A search while the host reads in so many of 100 cycles.

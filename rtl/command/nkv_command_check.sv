@@ -48,13 +48,18 @@ module nkv_command_check
   function automatic verdict_t check_pages(address_t window, pages_command_t command);
     automatic check_t fields = check_pages_command(command);
     automatic logic [63:0] list_bytes = 64'(command.count) * PageEntryBytes;
-    automatic logic copies = command.opcode == OpcodeCopy;
+    automatic logic transcodes = command.opcode == OpcodeTranscode;
+    automatic logic copies = command.opcode == OpcodeCopy || transcodes;
     automatic verdict_t verdict;
     if (fields.status != StatusOk) return '{status: fields.status, detail: fields.detail};
+    if (transcodes && command.slot_bytes == '0) return bad_field(64'd12);
     if (copies && command.count > 32'(ListPages)) return bad_field(64'd8);
+    if (transcodes && !BuiltCodecs[command.codec[3:0]]) return unsupported();
     verdict = in_window(window, command.source, list_bytes);
     if (verdict.status != StatusOk || !copies) return verdict;
-    return in_window(window, command.destination, list_bytes);
+    verdict = in_window(window, command.destination, list_bytes);
+    if (verdict.status != StatusOk || !transcodes) return verdict;
+    return in_window(window, command.result, 64'(command.count) * 64'd4);
   endfunction
 
   // Limits last: what they refuse, others may take.
@@ -175,7 +180,7 @@ module nkv_command_check
     if (valid_i) begin
       unique case (opcode_e'(command_i.command[7:0]))
         OpcodeNop: verdict_o <= check_nop(command_i.command);
-        OpcodeScrub, OpcodeErase, OpcodeCopy:
+        OpcodeScrub, OpcodeErase, OpcodeCopy, OpcodeTranscode:
         verdict_o <= check_pages(command_i.domain.window_bytes, pages_command_t'(command_i.command));
         OpcodeAppend:
         verdict_o <= check_append(command_i.domain.window_bytes, append_command_t'(command_i.command));

@@ -1,6 +1,6 @@
-// Whether any page of a COPY would be written over a source or over another copy: takes page after
-// page, where it lies and where it goes, in units of PageGrainBytes. A page takes three cycles, and one more
-// for every Lanes pages before it.
+// Whether any page of a COPY or TRANSCODE would be written over a source or over another new page: takes
+// page after page, where it lies and where it goes, in units of PageGrainBytes. A page takes three cycles,
+// and one more for every Lanes pages before it.
 
 module nkv_copy_places
   import nkv_pkg::*;
@@ -13,7 +13,8 @@ module nkv_copy_places
   output logic        ready_o,
   input  logic [31:0] source_i,
   input  logic [31:0] destination_i,
-  input  logic [23:0] grains_i,         // Of the page.
+  input  logic [24:0] source_grains_i,  // Of the page,
+  input  logic [24:0] room_grains_i,    // and of its new place.
   output logic        collides_o        // Of the pages that were taken before ready_o.
 );
 
@@ -80,11 +81,11 @@ module nkv_copy_places
       move_q <= '{
           source: '{
               first: 33'(source_i),
-              last: 33'(source_i) + 33'(grains_i) - 33'd1
+              last: 33'(source_i) + 33'(source_grains_i) - 33'd1
           },
           destination: '{
               first: 33'(destination_i),
-              last: 33'(destination_i) + 33'(grains_i) - 33'd1
+              last: 33'(destination_i) + 33'(room_grains_i) - 33'd1
           }
       };
     end

@@ -1,9 +1,11 @@
-// COPY, READ and GATHER: pages and rows to other places. nkv_copy or nkv_read works, as the command is;
-// what they use of the engine is shared.
+// COPY, TRANSCODE, READ and GATHER: pages and rows to other places. nkv_copy or nkv_read works, as the
+// command is; what they use of the engine is shared.
 
 module nkv_move
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
+  import nkv_ingest_pkg::guest_page_t;
+  import nkv_ingest_pkg::guest_report_t;
 (
   input  logic           clk_i,
   input  logic           rst_ni,
@@ -45,6 +47,9 @@ module nkv_move
   output logic           beat_ready_o,
   input  read_beat_t     beat_i,
 
+  output guest_page_t    guest_o,         // The page builder of APPEND.
+  input  guest_report_t  guest_i,
+
   output logic           write_valid_o,
   input  logic           write_ready_i,
   output write_request_t write_o,
@@ -52,7 +57,7 @@ module nkv_move
 );
 
   wire opcode_e opcode = opcode_e'(command_i[7:0]);
-  wire copies = opcode == OpcodeCopy;
+  wire copies = opcode inside {OpcodeCopy, OpcodeTranscode};
   wire is_array = beat_valid_i && beat_i.tag.sink == SinkArray;
 
   logic           copied, copy_load, copy_start, copy_clear, copy_body_ready, copy_beat_ready;
@@ -87,7 +92,9 @@ module nkv_move
     .record_i,
     .beat_valid_i  (is_array && copies),
     .beat_ready_o  (copy_beat_ready),
-    .beat_i        (beat_i.data),
+    .beat_i,
+    .guest_o,
+    .guest_i,
     .write_valid_o (copy_write_valid),
     .write_ready_i (write_ready_i && copies),
     .write_o       (copy_write),

@@ -90,6 +90,7 @@ module nkv_front
     hw2reg.features[FeatureTicks] = 1'b1;
     hw2reg.features[FeatureTopk] = 1'b1;
     hw2reg.features[FeatureIndexer] = 1'b1;
+    hw2reg.features[FeatureTranscode] = 1'b1;
     hw2reg.features[FeatureQueueWeights] = 1'b1;
     hw2reg.features[FeatureInterrupts] = 1'b1;
     hw2reg.features[FeatureCounters] = 1'b1;
@@ -104,6 +105,7 @@ module nkv_front
         top_k: 16'(MaxTopK),
         tokens_log2: 8'(ListTokensLog2)
     };
+    hw2reg.codecs = '{built: BuiltCodecs, read: ReadCodecs};
     hw2reg.tick_hz = ClockHz;
     hw2reg.tick_count = ticks_q;
     hw2reg.device_status = '{

@@ -26,7 +26,8 @@ struct StreamCommand {
 
   std::string name;
   nkv_attend_command bytes{};
-  std::vector<Place> places;  ///< COPY: may have lost what they held, but for pages that are done.
+  /// COPY, TRANSCODE: may have lost what they held, but for pages that are done.
+  std::vector<Place> places;
 
   template <typename Command>
   void set(const Command& command) {
@@ -46,6 +47,7 @@ class Stream {
     shape_ = small_shape(random_() % 4 != 0);
     const std::uint32_t pages = random_() % 12 == 0 ? pick(random_, 16, 40) : pick(random_, 1, 6);
     pair_.clear();
+    transcoded_ = {};
     list_ = append_to_both(pair_, shape_, pages, kContents[pick(random_, 0, 4)], random_);
     if (list_.completion.status != NKV_STATUS_OK) return false;
     if (random_() % 3 == 0) mix_in_other_forms();
@@ -53,11 +55,14 @@ class Stream {
   }
 
   StreamCommand next() {
-    switch (pick(random_, 0, 11)) {
+    switch (pick(random_, 0, 13)) {
       case 0:
         return random_() % 2 == 0 ? scrub() : malformed_append();
       case 10:
         return copy();
+      case 12:
+      case 13:
+        return transcode();
       case 11:
         return random_() % 2 == 0 ? read() : gather();
       case 1:
@@ -160,7 +165,13 @@ class Stream {
                                .value_dim = header.value_dim};
     nkv_page_layout layout{};
     nkv_lay_out_page(&shape, &layout);
-    return layout.total_bytes;
+    if (header.codec == NKV_CODEC_NONE) return layout.total_bytes;
+    return (NKV_PAGE_HEADER_BYTES + header.payload_bytes + NKV_PAGE_GRAIN_BYTES - 1) /
+           NKV_PAGE_GRAIN_BYTES * NKV_PAGE_GRAIN_BYTES;
+  }
+
+  const nkv_page_header& header_of(const nkv_page_entry& entry) {
+    return *pair_.model().at<nkv_page_header>(std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES);
   }
 
   std::uint32_t fresh_page(std::uint32_t bytes) {
@@ -225,6 +236,72 @@ class Stream {
     stream.places[page].address = std::uint64_t{destinations[page].page} * NKV_PAGE_GRAIN_BYTES;
     pair_.write(command.source, std::as_bytes(std::span(sources)));
     pair_.write(command.destination, std::as_bytes(std::span(destinations)));
+    stream.set(command);
+    return stream;
+  }
+
+  /// The list's pages, or those that the last such command made, in another codec at other places;
+  /// now and then one of them, its place or its room is wrong.
+  StreamCommand transcode() {
+    constexpr std::uint32_t kMostPages = 4;
+    constexpr std::uint32_t kRoomBytes = 40 << 10;  // For any page of up to kMostChannels.
+    constexpr std::uint8_t kCodecs[] = {NKV_CODEC_NONE, NKV_CODEC_NONE, NKV_CODEC_INT8,
+                                        NKV_CODEC_INT4, NKV_CODEC_FP8};
+    nkv_pages_command command{};
+    command.opcode = NKV_OPCODE_TRANSCODE;
+    command.codec = random_() % 8 == 0 ? static_cast<std::uint8_t>(pick(random_, 0, NKV_CODEC_FP8))
+                                       : kCodecs[pick(random_, 0, 4)];
+    std::vector<nkv_page_entry> sources;
+    if (random_() % 4 != 0) {
+      const auto* const made = pair_.model().at<nkv_page_entry>(transcoded_.destination);
+      for (std::uint32_t page = 0; page < transcoded_.count; ++page) {
+        const std::uint64_t end = (made[page].page + 1ULL) * NKV_PAGE_GRAIN_BYTES;
+        if (end > pair_.model().window().size()) continue;
+        if (header_of(made[page]).magic == NKV_PAGE_MAGIC) sources.push_back(made[page]);
+      }
+    }
+    if (sources.empty()) {
+      const auto* const listed = pair_.model().at<nkv_page_entry>(list_.page_list);
+      sources.assign(listed, listed + pick(random_, 1, std::min(list_.pages(), kMostPages)));
+    }
+    command.count = static_cast<std::uint32_t>(sources.size());
+    command.source = pair_.allocate(command.count * sizeof(nkv_page_entry));
+    command.destination = pair_.allocate(command.count * sizeof(nkv_page_entry));
+    command.result =
+        pair_.allocate(command.count * sizeof(std::uint32_t) + 64) + random_() % 16 * 4;
+    command.slot_bytes = kRoomBytes;
+    StreamCommand stream{.name = "TRANSCODE to " + std::to_string(command.codec), .places = {}};
+    std::vector<nkv_page_entry> destinations(command.count);
+    for (nkv_page_entry& entry : destinations) {
+      entry.page = fresh_page(kRoomBytes);
+      entry.generation = static_cast<std::uint16_t>(random_());
+    }
+    const std::uint32_t page = pick(random_, 0, command.count - 1);
+    switch (pick(random_, 0, 9)) {
+      case 0:
+      case 1:
+        sources[page].page = damaged_page(sources[page], stored_bytes(header_of(sources[page])));
+        stream.name = "TRANSCODE of damage";
+        break;
+      case 2:
+        destinations[page].page =
+            sources[pick(random_, 0, command.count - 1)].page + pick(random_, 0, 400) - 200;
+        stream.name = "TRANSCODE onto pages";
+        break;
+      case 3:
+        command.slot_bytes = pick(random_, 0, kRoomBytes / 2);
+        stream.name = "TRANSCODE to little room";
+        break;
+      default:
+        break;
+    }
+    for (const nkv_page_entry& entry : destinations) {
+      stream.places.push_back(
+          {std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES, command.slot_bytes});
+    }
+    pair_.write(command.source, std::as_bytes(std::span(sources)));
+    pair_.write(command.destination, std::as_bytes(std::span(destinations)));
+    transcoded_ = command;
     stream.set(command);
     return stream;
   }
@@ -357,6 +434,7 @@ class Stream {
   Random random_;
   ListShape shape_;
   ListOnBoth list_;
+  nkv_pages_command transcoded_{};  ///< The last one.
 };
 
 }  // namespace nearkv::test

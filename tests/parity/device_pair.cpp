@@ -51,8 +51,8 @@ bool DevicePair::is_offered(std::span<const std::byte> command, const Completion
       done.subject.status == NKV_STATUS_UNSUPPORTED) {
     return false;
   }
-  // All commands have the fields that LIMITS bounds at the same places. COPY's counts pages; READ's
-  // tokens are those up to its last row.
+  // All commands have the fields that LIMITS bounds at the same places. COPY's and TRANSCODE's
+  // counts pages; READ's tokens are those up to its last row.
   nkv_attend_command fields{};
   std::memcpy(&fields, command.data(), sizeof(fields));
   const auto limit = [this](unsigned shift, std::uint64_t mask) { return limits_ >> shift & mask; };
@@ -65,9 +65,10 @@ bool DevicePair::is_offered(std::span<const std::byte> command, const Completion
       return fields.head_dim <= dim;
     case offsetof(nkv_attend_command, value_dim):
       return fields.value_dim <= dim;
-    case offsetof(nkv_attend_command, tokens):
-      return fields.tokens <=
-             (fields.opcode == NKV_OPCODE_COPY ? tokens / NKV_PAGE_TOKENS : tokens);
+    case offsetof(nkv_attend_command, tokens): {
+      const bool pages = fields.opcode == NKV_OPCODE_COPY || fields.opcode == NKV_OPCODE_TRANSCODE;
+      return fields.tokens <= (pages ? tokens / NKV_PAGE_TOKENS : tokens);
+    }
     case offsetof(nkv_read_command, count):
       return fields.opcode != NKV_OPCODE_READ ||
              std::uint64_t{fields.tokens} + fields.window <= tokens;

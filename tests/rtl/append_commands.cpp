@@ -29,6 +29,11 @@ std::vector<std::byte> random_row(const AppendShape& shape, std::size_t dim, tes
     const double size = std::ldexp(1.0, static_cast<int>(channel * 7 % 5) - 2);
     patterns[channel] = shape.any_patterns ? static_cast<std::uint32_t>(random()) >> (32 - bits)
                                            : test::encode(shape.dtype, size * normal(random));
+    if (shape.lopsided) {
+      constexpr double kNumbers[] = {-512, 43008};
+      const std::uint64_t choice = random() % 32;
+      patterns[channel] = choice < 2 ? test::encode(shape.dtype, kNumbers[choice]) : 0;
+    }
   }
   return test::to_bytes(shape.dtype, patterns);
 }

@@ -22,6 +22,8 @@ struct AppendShape {
   unsigned gap_bytes = 0;     ///< Between rows.
   unsigned skew_bytes = 0;    ///< Of the first row, to the start of a burst.
   bool any_patterns = false;  ///< Elements of any value at all; else normal numbers.
+  bool finite = false;        ///< Of what is strewn in, nothing that is not.
+  bool lopsided = false;  ///< Zeros that INT8 turns into ones, which DELTA4 does not hold there.
 
   [[nodiscard]] std::string name() const;
   [[nodiscard]] std::uint32_t page_bytes() const;

@@ -71,6 +71,28 @@ Verdict expected_pages(const Bytes& bytes) {
   return in_window(command.source, std::uint64_t{command.count} * sizeof(nkv_page_entry));
 }
 
+Verdict expected_moved_pages(const Bytes& bytes) {
+  const auto command = as<nkv_pages_command>(bytes);
+  const bool transcodes = command.opcode == NKV_OPCODE_TRANSCODE;
+  Verdict verdict;
+  verdict.status = nkv_check_pages_command(&command, &verdict.detail);
+  if (!verdict.ok()) return verdict;
+  if (transcodes && command.slot_bytes == 0) {
+    return bad_field(offsetof(nkv_pages_command, slot_bytes));
+  }
+  if (command.count > kTokens / NKV_PAGE_TOKENS) {
+    return bad_field(offsetof(nkv_pages_command, count));
+  }
+  if (transcodes && command.codec != NKV_CODEC_NONE && command.codec < NKV_CODEC_INT8) {
+    return {NKV_STATUS_UNSUPPORTED, 0};
+  }
+  const std::uint64_t table_bytes = std::uint64_t{command.count} * sizeof(nkv_page_entry);
+  const std::uint64_t sizes_bytes = transcodes ? command.count * sizeof(std::uint32_t) : 0;
+  return first_failure({in_window(command.source, table_bytes),
+                        in_window(command.destination, table_bytes),
+                        in_window(command.result, sizes_bytes)});
+}
+
 Verdict expected_append(const Bytes& bytes) {
   const auto command = as<nkv_append_command>(bytes);
   Verdict verdict;
@@ -179,6 +201,9 @@ Verdict expected(const Bytes& bytes) {
     case NKV_OPCODE_SCRUB:
     case NKV_OPCODE_ERASE:
       return expected_pages(bytes);
+    case NKV_OPCODE_COPY:
+    case NKV_OPCODE_TRANSCODE:
+      return expected_moved_pages(bytes);
     case NKV_OPCODE_APPEND:
       return expected_append(bytes);
     case NKV_OPCODE_TOPK:
@@ -360,6 +385,26 @@ TEST_F(CommandCheckTest, FindsOneWrongByteInEachPlace) {
 TEST_F(CommandCheckTest, KnowsNoOpcodeThatTheContractDoesNotHave) {
   for (unsigned opcode = NKV_OPCODE_COPY + 1; opcode < 256; ++opcode) {
     expect_contract({static_cast<std::uint8_t>(opcode)});
+  }
+}
+
+TEST_F(CommandCheckTest, JudgesMovesOfPages) {
+  test::Random random = test::case_random(41);
+  constexpr std::uint32_t kCounts[] = {0, 1, 2, 511, 512, 513};
+  for (unsigned number = 0; number < 2000; ++number) {
+    nkv_pages_command command{};
+    command.opcode = number % 4 == 0 ? NKV_OPCODE_COPY : NKV_OPCODE_TRANSCODE;
+    command.codec = static_cast<std::uint8_t>(test::pick(random, 0, NKV_CODEC_FP8 + 1));
+    command.count = kCounts[test::pick(random, 0, 5)];
+    command.slot_bytes = random() % 8 == 0 ? 0 : static_cast<std::uint32_t>(random());
+    command.source = any_address(random, 8);
+    command.destination = any_address(random, 8);
+    command.result = any_address(random, 4);
+    expect_contract(std::bit_cast<Bytes>(command));
+  }
+  for (const int status :
+       {NKV_STATUS_OK, NKV_STATUS_BAD_FIELD, NKV_STATUS_ADDRESS_FAULT, NKV_STATUS_UNSUPPORTED}) {
+    EXPECT_GT(seen(status), 50U) << status;
   }
 }
 

@@ -1,8 +1,10 @@
-// nkv_move with the page list, the pass over pages and the way to memory of an engine, whose
-// fields are ports.
+// nkv_move with the page list, the pass over pages, the page builder and the way to memory of an engine,
+// whose fields are ports.
 module nkv_move_bench
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
+  import nkv_ingest_pkg::guest_page_t;
+  import nkv_ingest_pkg::guest_report_t;
 (
   input  logic         clk_i,
   input  logic         rst_ni,
@@ -49,7 +51,15 @@ module nkv_move_bench
   logic           list_valid, list_ready, pass_valid, pass_request_ready, ids_valid, ids_ready;
   logic           start, clear, body_valid, body_ready, write_valid, write_ready;
   logic           visits_given, visit_valid, visit_ready, visits_end, given_valid, given_end;
-  logic           unused_erase_valid, unused_poison;
+  logic           built_valid, built_ready;
+  logic           unused_erase_valid, unused_poison, unused_appended, unused_load, unused_rows_valid;
+  logic           unused_rows_ready;
+  outcome_t       unused_outcome;
+  list_load_t     unused_list;
+  page_index_t    unused_page;
+  read_request_t  unused_rows;
+  guest_page_t    guest;
+  guest_report_t  guest_report;
   list_load_t     list;
   page_index_t    move_page, page, scanned_page;
   page_entry_t    entry;
@@ -61,7 +71,7 @@ module nkv_move_bench
   logic [31:0]    scanned_crc;
   read_request_t  list_request, pass_request, ids_request;
   read_beat_t     beat;
-  write_request_t write, unused_erase;
+  write_request_t write, built, unused_erase;
   outcome_t       outcome;
   logic [7:0]     unused_k_exponent, unused_v_exponent;
   logic [PageIndexBits:0] unused_pages;
@@ -104,10 +114,41 @@ module nkv_move_bench
     .beat_valid_i   (beat_valid),
     .beat_ready_o   (move_ready),
     .beat_i         (beat),
+    .guest_o        (guest),
+    .guest_i        (guest_report),
     .write_valid_o  (write_valid),
     .write_ready_i  (write_ready),
     .write_o        (write),
     .writes_done_i  (writes_done_o)
+  );
+
+  nkv_append u_builder (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i        (1'b0),
+    .command_i      ('0),
+    .domain_i       (domain),
+    .done_o         (unused_appended),
+    .outcome_o      (unused_outcome),
+    .load_o         (unused_load),
+    .list_o         (unused_list),
+    .loaded_i       (1'b0),
+    .poisoned_i     (1'b0),
+    .page_o         (unused_page),
+    .entry_i        ('0),
+    .request_valid_o(unused_rows_valid),
+    .request_ready_i(1'b0),
+    .request_o      (unused_rows),
+    .beat_valid_i   (1'b0),
+    .beat_ready_o   (unused_rows_ready),
+    .beat_i         ('0),
+    .write_valid_o  (built_valid),
+    .write_ready_i  (built_ready),
+    .write_o        (built),
+    .writes_done_i  (writes_done_o),
+    .guest_i        (guest),
+    .guest_o        (guest_report)
   );
 
   nkv_page_list u_list (
@@ -189,7 +230,7 @@ module nkv_move_bench
   logic unused_trailing_done;
   nkv_engine_memory #(
     .Readers(3),
-    .Writers(1)
+    .Writers(2)
   ) u_memory (
     .clk_i,
     .rst_ni,
@@ -203,9 +244,9 @@ module nkv_move_bench
     .beat_valid_o (beat_valid),
     .beat_ready_i (beat_ready),
     .beat_o       (beat),
-    .write_valid_i(write_valid),
-    .write_ready_o(write_ready),
-    .write_i      (write),
+    .write_valid_i({built_valid, write_valid}),
+    .write_ready_o({built_ready, write_ready}),
+    .write_i      ({built, write}),
     .writes_done_o,
     .trailing_done_o(unused_trailing_done),
     .ar_valid_o,

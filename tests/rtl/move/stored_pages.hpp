@@ -15,14 +15,14 @@ inline std::uint64_t place_of(const nkv_page_entry& entry) {
 /// Elements that DELTA4 cannot hold, a few in each page's rows of a tensor.
 template <typename Bench>
 void strew_exceptions(CommandUnit<Bench>& unit, std::uint64_t rows, std::uint32_t stride,
-                      std::uint32_t dim, std::uint32_t tokens, test::Random& random) {
+                      std::uint32_t dim, std::uint32_t tokens, bool finite, test::Random& random) {
   constexpr std::uint16_t kPatterns[] = {0x7FC0, 0x7F80, 0xFF80, 0x0001, 0x8000, 0x8040};
   for (std::uint32_t first = 0; first < tokens; first += NKV_PAGE_TOKENS) {
     const std::uint32_t count = test::pick(random, 0, NKV_EXCEPTIONS);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t token = first + test::pick(random, 0, NKV_PAGE_TOKENS - 1);
       unit.put(rows + std::uint64_t{token} * stride + 2 * test::pick(random, 0, dim - 1),
-               kPatterns[test::pick(random, 0, 5)]);
+               kPatterns[test::pick(random, finite ? 3 : 0, 5)]);
     }
   }
 }
@@ -34,10 +34,11 @@ std::vector<nkv_page_entry> store_pages(CommandUnit<Bench>& unit, const AppendSh
                                         std::uint8_t codec = NKV_CODEC_NONE) {
   const nkv_append_command append = prepare_append(unit, shape, pages, random);
   if (shape.dtype == NKV_DTYPE_BF16 && !shape.any_patterns) {
-    strew_exceptions(unit, append.keys, append.key_stride, shape.head_dim, append.tokens, random);
+    strew_exceptions(unit, append.keys, append.key_stride, shape.head_dim, append.tokens,
+                     shape.finite, random);
     if (shape.v_form != NKV_ROW_FORM_NONE) {
       strew_exceptions(unit, append.values, append.value_stride, shape.value_dim, append.tokens,
-                       random);
+                       shape.finite, random);
     }
   }
   const model::Domain domain = unit.models_domain();
