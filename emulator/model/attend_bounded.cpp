@@ -73,16 +73,18 @@ class BoundedAttend {
       choose_thresholds(round);
       const auto sample = draw_sample(state_, thresholds_, task_.command.seed, round);
       const TokenSet tokens = token_set(sample, state_.pages().size());
-      // The first sample is taken together with the state, which has counted the pages' sums.
-      const bool reads_sums = round > 1;
-      const uint64_t planned = state_.sample_bursts(tokens, reads_sums);
+      const uint64_t planned =
+          round == 1 ? state_.exact_set_bursts(tokens) : state_.sample_bursts(tokens);
       if (const auto judgement = budget.judge(state_.traffic().total(), planned);
           judgement != Budget::Judgement::kRead) {
         return give_up(judgement);
       }
-      const std::vector<TailPage> pages = round == 1 ? state_pages() : std::vector<TailPage>();
-      const Verdict verdict = state_.read_sample(tokens, reads_sums);
+      // The first sample is read in the visit that reads the state.
+      const Verdict verdict =
+          round == 1 ? state_.read_exact_set(tokens) : state_.read_sample(tokens);
       if (!verdict.ok()) return {.verdict = verdict};
+      const std::vector<TailPage> pages = round == 1 ? state_pages() : std::vector<TailPage>();
+      state_.take_tokens(tokens);
       rounds_ = static_cast<uint8_t>(round);
       take(sample, pages);
       if (measure()) return answer();
@@ -170,7 +172,11 @@ class BoundedAttend {
 
   AttendAnswer give_up(Budget::Judgement judgement) {
     if (judgement == Budget::Judgement::kStop) {
-      if (rounds_ == 0) take({}, state_pages());
+      if (rounds_ == 0) {
+        const Verdict verdict = state_.read_exact_set(state_.pages().none());
+        if (!verdict.ok()) return {.verdict = verdict};
+        take({}, state_pages());
+      }
       AttendAnswer capped = answer();
       capped.flags |= NKV_COMPLETION_FLAG_CAPPED;
       return capped;

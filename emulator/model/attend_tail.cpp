@@ -26,6 +26,8 @@ AttendAnswer attend_tail(const AttendTask& task) {
   TailState state(task);
   answer.verdict = state.scan(task.command.top_k);
   if (!answer.verdict.ok()) return answer;
+  answer.verdict = state.read_exact_set(state.pages().none());
+  if (!answer.verdict.ok()) return answer;
 
   std::vector<RowSoftmax> softmax(task.command.group, RowSoftmax(task.command.value_dim));
   for (size_t page = 0; page < state.pages().size(); ++page) add_page(state, page, &softmax);

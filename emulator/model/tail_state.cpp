@@ -24,29 +24,47 @@ Verdict TailState::scan(uint32_t top_k) {
   traffic_.stream += scan_bursts(pages_, kPlanes);
   hides_nonfinite_ = pages_.hides_nonfinite();
   midpoints_.emplace(pages_, task_->input.query, task_->input.exponents.key, kPlanes);
-  exact_ = pages_.none();
   take_midpoint_logits();
   take_value_sums();
-  const TokenSet exact = first_exact_set(top_k);
-  const Verdict relied = rely_on_pages(exact);
-  if (relied.ok()) take_tokens(exact);
-  return relied;
+  exact_ = first_exact_set(top_k);
+  return {};
 }
 
-Verdict TailState::rely_on_pages(const TokenSet& exact) {
-  TokenSet rests = pages_.none();
+uint64_t TailState::exact_set_bursts(const TokenSet& sample) const {
+  return page_sum_bursts(pages_, rests()) + row_bursts_of(exact_with(sample));
+}
+
+Verdict TailState::read_exact_set(const TokenSet& sample) {
+  const TokenSet tokens = exact_with(sample);
+  const Verdict relied = rely_on_pages(tokens);
+  if (!relied.ok()) return relied;
+  traffic_.stream += page_sum_bursts(pages_, rests());
+  count_rows(tokens);
+  take_tokens(exact_);
+  return {};
+}
+
+TokenSet TailState::rests() const {
+  TokenSet tokens = pages_.none();
+  for (size_t page = 0; page < pages_.size(); ++page) tokens[page] = rest(page);
+  return tokens;
+}
+
+TokenSet TailState::exact_with(const TokenSet& sample) const {
+  TokenSet tokens = exact_;
+  for (size_t page = 0; page < pages_.size(); ++page) tokens[page] |= sample[page];
+  return tokens;
+}
+
+Verdict TailState::rely_on_pages(const TokenSet& tokens) {
   for (size_t page = 0; page < pages_.size(); ++page) {
     std::vector<nkv_page_array> arrays;
-    if (exact[page] != 0) {
-      arrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS};
-    }
-    rests[page] = pages_[page].visible & ~exact[page];
-    if (rests[page] != 0) arrays.push_back(NKV_PAGE_ARRAY_V_SUM);
+    if (tokens[page] != 0) arrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS};
+    if (rest(page) != 0) arrays.push_back(NKV_PAGE_ARRAY_V_SUM);
     if (arrays.empty()) continue;
     const Verdict verdict = pages_.rely_on(task_->domain, task_->input.entries, page, arrays);
     if (!verdict.ok()) return verdict;
   }
-  traffic_.stream += page_sum_bursts(pages_, rests);
   return {};
 }
 
@@ -103,18 +121,30 @@ void TailState::take_value_sums() {
   for (size_t page = 0; page < pages_.size(); ++page) rest_value_sums_.push_back(value_sum(page));
 }
 
-Verdict TailState::read_sample(const TokenSet& tokens, bool reads_sums) {
-  constexpr std::array kArrays{NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS};
+uint64_t TailState::sample_bursts(const TokenSet& tokens) const {
+  return row_bursts_of(tokens) + page_sum_bursts(pages_, tokens);
+}
+
+Verdict TailState::read_sample(const TokenSet& tokens) {
+  constexpr std::array kArrays{NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_V_EXPONENTS,
+                               NKV_PAGE_ARRAY_V_SUM};
   const Verdict verdict = pages_.rely_on(task_->domain, task_->input.entries, tokens, kArrays);
   if (!verdict.ok()) return verdict;
-  if (reads_sums) traffic_.value += page_sum_bursts(pages_, tokens);
-  take_tokens(tokens);
+  traffic_.value += page_sum_bursts(pages_, tokens);
+  count_rows(tokens);
   return {};
 }
 
-void TailState::take_tokens(const TokenSet& tokens) {
+uint64_t TailState::row_bursts_of(const TokenSet& tokens) const {
+  return key_row_bursts(pages_, tokens) + value_row_bursts(pages_, tokens);
+}
+
+void TailState::count_rows(const TokenSet& tokens) {
   traffic_.exact += key_row_bursts(pages_, tokens);
   traffic_.value += value_row_bursts(pages_, tokens);
+}
+
+void TailState::take_tokens(const TokenSet& tokens) {
   for (size_t page = 0; page < pages_.size(); ++page) {
     for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
       if (has_token(tokens[page], token)) take_token(page, token);

@@ -26,19 +26,25 @@ class TailState {
   TailState(const TailState&) = delete;
   TailState& operator=(const TailState&) = delete;
 
-  /// Streams the list, then reads the exact set of 7.1: partly visible pages, saturated midpoints,
-  /// and the best `top_k` of every row.
+  /// Streams the list and chooses the exact set of 7.1, which is not read yet: partly visible
+  /// pages, saturated midpoints, and the best `top_k` of every row.
   Verdict scan(uint32_t top_k);
 
-  /// Reads key and value rows of `tokens`, all outside the exact set, which they join, and with
-  /// `reads_sums` their pages' V_SUM once more.
-  Verdict read_sample(const TokenSet& tokens, bool reads_sums);
+  /// Reads the exact set and the sums of all other tokens' pages, and in the same visit the rows of
+  /// `sample`, none of them in that set.
+  Verdict read_exact_set(const TokenSet& sample);
+
+  /// Bursts that read_exact_set() would count.
+  [[nodiscard]] uint64_t exact_set_bursts(const TokenSet& sample) const;
+
+  /// Reads key and value rows of `tokens`, all outside the exact set, and their pages' sums.
+  Verdict read_sample(const TokenSet& tokens);
 
   /// Bursts that read_sample() would count.
-  [[nodiscard]] uint64_t sample_bursts(const TokenSet& tokens, bool reads_sums) const {
-    return key_row_bursts(pages_, tokens) + value_row_bursts(pages_, tokens) +
-           (reads_sums ? page_sum_bursts(pages_, tokens) : 0);
-  }
+  [[nodiscard]] uint64_t sample_bursts(const TokenSet& tokens) const;
+
+  /// Makes tokens that were read members of the exact set.
+  void take_tokens(const TokenSet& tokens);
 
   [[nodiscard]] const AttendTask& task() const { return *task_; }
   [[nodiscard]] const ListedPages& pages() const { return pages_; }
@@ -76,8 +82,11 @@ class TailState {
   [[nodiscard]] TokenSet first_exact_set(uint32_t top_k) const;
   void take_midpoint_logits();
   void take_value_sums();
-  Verdict rely_on_pages(const TokenSet& exact);
-  void take_tokens(const TokenSet& tokens);
+  [[nodiscard]] TokenSet rests() const;
+  [[nodiscard]] TokenSet exact_with(const TokenSet& sample) const;
+  [[nodiscard]] uint64_t row_bursts_of(const TokenSet& tokens) const;
+  void count_rows(const TokenSet& tokens);
+  Verdict rely_on_pages(const TokenSet& tokens);
   void take_token(size_t page, uint32_t token);
   [[nodiscard]] int64_t exact_logit(size_t row, std::span<const int32_t> key) const;
 
