@@ -225,6 +225,7 @@ module nkv_attention
   logic [5:0]  raise[Rows];
   row_index_t  sum_row;
   logic [$clog2(Channels)-1:0] sum_channel;
+  logic        unused_growing_valid;
   sum_t        acc;
   sum_t        z[Rows];
 
@@ -252,22 +253,34 @@ module nkv_attention
     .score_tag_o         (dot_tag),
     .score_o             (dot),
     .value_last_word_i   (value_last_word),
+    .value_grouped_i     (1'b0),
     .value_ready_o       (sums_ready),
     .value_idle_o        (sums_idle),
     .value_clear_i       (go),
+    .value_clear_groups_i(1'b0),
     .value_swap_i        (set_aside),
     .value_raise_valid_i (raise_valid),
     .value_raise_i       (raise),
+    .value_word_sum_i    ('0),
+    .value_word_subtract_i(1'b0),
     .value_weight_i      (weight),
     .value_shift_i       (shift),
     .value_units_i       (units),
     .value_read_valid_i  (sum_read),
     .value_read_ready_o  (sum_read_ready),
+    .value_read_z_i      (1'b0),
     .value_read_row_i    (sum_row),
     .value_read_channel_i(sum_channel),
+    .value_read_sum_i    ('0),
     .value_acc_valid_o   (acc_valid),
     .value_acc_o         (acc),
-    .value_z_o           (z)
+    .value_z_o           (z),
+    .value_growing_valid_i(1'b0),
+    .value_growing_z_i   (1'b0),
+    .value_growing_row_i ('0),
+    .value_growing_channel_i('0),
+    .value_growing_sum_i ('0),
+    .value_growing_valid_o(unused_growing_valid)
   );
 
   // ---- Exact scores ----

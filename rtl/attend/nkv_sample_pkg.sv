@@ -12,14 +12,15 @@ package nkv_sample_pkg;
   localparam int unsigned HalvingsBits = 5;
   localparam int unsigned MostHalvings = 16;
   localparam int unsigned Groups = 7;
-  localparam int unsigned GroupBits = $clog2(Groups + 1);
+  localparam int unsigned Sums = Groups + 1;    // Of a row: its state, then the groups.
+  localparam int unsigned GroupBits = $clog2(Sums);
   localparam int unsigned LogBits = 42;         // Logarithms,
   localparam int unsigned FractionBits = 24;    // with so many fraction bits.
 
   typedef logic [LevelBits-1:0] level_t;        // 152 is beyond all.
   typedef logic [CountBits-1:0] count_t;        // Tokens of a level.
   typedef logic [HalvingsBits-1:0] halvings_t;  // j
-  typedef logic [GroupBits-1:0] sample_group_t; // 1 to 7.
+  typedef logic [GroupBits-1:0] sample_group_t; // 1 to 7; 0 is the state's sum.
   typedef logic signed [LogBits-1:0] log_t;
   typedef logic signed [25:0] output_t;         // o_c
 

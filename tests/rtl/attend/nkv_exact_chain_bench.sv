@@ -137,27 +137,39 @@ module nkv_exact_chain_bench
     .score_tag_o,
     .score_o,
     .value_last_word_i   (word_index_t'((dim_i - 1'b1) >> $clog2(ExactLanes))),
+    .value_grouped_i     (1'b0),
     .value_ready_o       (values_ready_o),
     .value_idle_o        (values_idle_o),
     .value_clear_i       (clear_i),
+    .value_clear_groups_i(1'b0),
     .value_swap_i        (swap_i),
     .value_raise_valid_i (raise_valid_i),
     .value_raise_i       (raise_i),
+    .value_word_sum_i    ('0),
+    .value_word_subtract_i(1'b0),
     .value_weight_i      (weight_i),
     .value_shift_i       (shift_i),
     .value_units_i       (units_i),
     .value_read_valid_i  (read_valid_i),
     .value_read_ready_o  (read_ready_o),
+    .value_read_z_i      (1'b0),
     .value_read_row_i    (read_row_i),
     .value_read_channel_i(read_channel_i),
+    .value_read_sum_i    ('0),
     .value_acc_valid_o   (acc_valid_o),
     .value_acc_o         (acc_o),
-    .value_z_o           (z_o)
+    .value_z_o           (z_o),
+    .value_growing_valid_i(1'b0),
+    .value_growing_z_i   (1'b0),
+    .value_growing_row_i ('0),
+    .value_growing_channel_i('0),
+    .value_growing_sum_i ('0),
+    .value_growing_valid_o(unused_growing_valid)
   );
 
   assign value_valid_o = word_valid && values_i;
   assign value_tag_o = word_tag;
 
-  logic unused_wants, unused_issued_last;
+  logic unused_wants, unused_issued_last, unused_growing_valid;
 
 endmodule
