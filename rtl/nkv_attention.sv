@@ -225,7 +225,8 @@ module nkv_attention
   logic [5:0]  raise[Rows];
   row_index_t  sum_row;
   logic [$clog2(Channels)-1:0] sum_channel;
-  logic        unused_growing_valid;
+  logic        sum_is_z, unused_growing_valid;
+  nkv_sample_pkg::sample_group_t sum_group;
   sum_t        acc;
   sum_t        z[Rows];
 
@@ -268,10 +269,10 @@ module nkv_attention
     .value_units_i       (units),
     .value_read_valid_i  (sum_read),
     .value_read_ready_o  (sum_read_ready),
-    .value_read_z_i      (1'b0),
+    .value_read_z_i      (sum_is_z),
     .value_read_row_i    (sum_row),
     .value_read_channel_i(sum_channel),
-    .value_read_sum_i    ('0),
+    .value_read_sum_i    (sum_group),
     .value_acc_valid_o   (acc_valid),
     .value_acc_o         (acc),
     .value_z_o           (z),
@@ -413,8 +414,10 @@ module nkv_attention
     .set_aside_o     (set_aside),
     .read_valid_o    (sum_read),
     .read_ready_i    (sum_read_ready),
+    .read_z_o        (sum_is_z),
     .read_row_o      (sum_row),
     .read_channel_o  (sum_channel),
+    .read_sum_o      (sum_group),
     .acc_valid_i     (acc_valid),
     .acc_i           (acc),
     .z_i             (z),
