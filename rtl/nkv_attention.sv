@@ -225,7 +225,7 @@ module nkv_attention
   logic [5:0]  raise[Rows];
   row_index_t  sum_row;
   logic [$clog2(Channels)-1:0] sum_channel;
-  logic        sum_is_z, unused_growing_valid;
+  logic        sum_is_z;
   nkv_sample_pkg::sample_group_t sum_group;
   sum_t        acc;
   sum_t        z[Rows];
@@ -280,8 +280,7 @@ module nkv_attention
     .value_growing_z_i   (1'b0),
     .value_growing_row_i ('0),
     .value_growing_channel_i('0),
-    .value_growing_sum_i ('0),
-    .value_growing_valid_o(unused_growing_valid)
+    .value_growing_sum_i ('0)
   );
 
   // ---- Exact scores ----

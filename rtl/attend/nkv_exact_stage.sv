@@ -62,8 +62,7 @@ module nkv_exact_stage
   input  logic                   value_growing_z_i,
   input  row_index_t             value_growing_row_i,
   input  logic [ChannelBits-1:0] value_growing_channel_i,
-  input  sample_group_t          value_growing_sum_i,
-  output logic                   value_growing_valid_o
+  input  sample_group_t          value_growing_sum_i
 );
 
   localparam int unsigned ProductLatency = 5;
@@ -180,8 +179,7 @@ module nkv_exact_stage
     .growing_z_i      (value_growing_z_i),
     .growing_row_i    (value_growing_row_i),
     .growing_channel_i(value_growing_channel_i),
-    .growing_sum_i    (value_growing_sum_i),
-    .growing_valid_o  (value_growing_valid_o)
+    .growing_sum_i    (value_growing_sum_i)
   );
 
 endmodule

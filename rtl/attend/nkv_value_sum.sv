@@ -61,13 +61,12 @@ module nkv_value_sum
   output sum_t                   acc_o,
   output sum_t                   z_o[Rows],         // Of sum 0, while no z is read.
 
-  // Of the set that grows, while idle_o; always taken, before reads of the other. Answers are acc_o.
+  // Of the set that grows, while idle_o; always taken, before reads of the other. acc_o answers as well.
   input  logic                   growing_valid_i,
   input  logic                   growing_z_i,
   input  row_index_t             growing_row_i,
   input  logic [ChannelBits-1:0] growing_channel_i,
-  input  sample_group_t          growing_sum_i,
-  output logic                   growing_valid_o
+  input  sample_group_t          growing_sum_i
 );
 
   localparam int unsigned LaneBits = $clog2(ExactLanes);
@@ -273,8 +272,8 @@ module nkv_value_sum
   end
 
   // The set that grows is read where it is added to, the other beside it.
-  logic [2:0] read_valid_q;
-  wire adds_units = take && word_index_i == '0;
+  logic [1:0] read_valid_q;
+  wire adds_units = valid_q[0] && index_q[0] == '0;
   wire passes_units = state_q == Pass && pass_word_q == '0;
   sample_group_t growing_sum, aside_sum;
   sum_t growing_z[Rows];
@@ -282,7 +281,7 @@ module nkv_value_sum
   always_comb begin
     growing_sum = read_sum_q;
     if (state_q == Pass) growing_sum = pass_sum_q;
-    else if (take) growing_sum = word_sum_i;
+    else if (valid_q[0]) growing_sum = sum_q[0];
     aside_sum = read_valid_q[0] && read_is_z_q ? read_sum_q : '0;
   end
 
@@ -290,18 +289,19 @@ module nkv_value_sum
     (* ram_style = "distributed" *) sum_t cells[2*Sums];
     assign growing_z[row] = cells[{bank_q, growing_sum}];
     assign z_o[row] = cells[{!bank_q, aside_sum}];
-    wire sum_t more = word_subtract_i ? -sum_t'(units_i[row]) : sum_t'(units_i[row]);
+    logic signed [UnitBits:0] more_q;
     always_ff @(posedge clk_i) begin
+      if (take) more_q <= word_subtract_i ? -signed'({1'b0, units_i[row]}) : {1'b0, units_i[row]};
       if (adds_units || passes_units) begin
         cells[{bank_q, growing_sum}] <=
-            passes_units ? stepped(growing_z[row], step_q[row]) : growing_z[row] + more;
+            passes_units ? stepped(growing_z[row], step_q[row]) : growing_z[row] + sum_t'(more_q);
       end
     end
   end
 
   // ---- Read-out: sixteen of the places, then the one --------------------------------------------
   localparam int unsigned Halves = 2 * Rows;
-  logic [2:0] growing_valid_q;
+  logic [2:0] aside_valid_q;
   logic [$clog2(Halves)-1:0] read_half_q, selected_half_q;
   logic [LaneBits-2:0] read_lane_q;
   logic selected_is_z_q;
@@ -338,14 +338,13 @@ module nkv_value_sum
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       read_valid_q <= '0;
-      growing_valid_q <= '0;
+      aside_valid_q <= '0;
     end else begin
-      read_valid_q <= {read_valid_q[1:0], reads || growing_valid_i};
-      growing_valid_q <= {growing_valid_q[1:0], growing_valid_i};
+      read_valid_q <= {read_valid_q[0], reads || growing_valid_i};
+      aside_valid_q <= {aside_valid_q[1:0], reads};
     end
   end
 
-  assign acc_valid_o = read_valid_q[2] && !growing_valid_q[2];
-  assign growing_valid_o = growing_valid_q[2];
+  assign acc_valid_o = aside_valid_q[2];
 
 endmodule

@@ -163,13 +163,12 @@ module nkv_exact_chain_bench
     .value_growing_z_i   (1'b0),
     .value_growing_row_i ('0),
     .value_growing_channel_i('0),
-    .value_growing_sum_i ('0),
-    .value_growing_valid_o(unused_growing_valid)
+    .value_growing_sum_i ('0)
   );
 
   assign value_valid_o = word_valid && values_i;
   assign value_tag_o = word_tag;
 
-  logic unused_wants, unused_issued_last, unused_growing_valid;
+  logic unused_wants, unused_issued_last;
 
 endmodule
