@@ -175,6 +175,29 @@ TEST(SampleMeasureTest, SmallOutputsAndLargeOnes) {
   }
 }
 
+TEST(SampleMeasureTest, OutputsWithoutRemainder) {
+  test::Random random = test::case_random(7);
+  SampleMeasure unit;
+  for (unsigned i = 0; i < 10 && !HasFailure(); ++i) {
+    Case made = random_case(random);
+    for (RowSums& row : made.rows) {
+      const std::int64_t total = static_cast<std::int64_t>((random() >> 44) | 1) << 24;
+      for (std::size_t s = 1; s < row.size(); ++s) {
+        row[s].z = row[s].z % total;
+        row[0].z = s == 1 ? total - row[s].z : row[0].z - row[s].z;
+      }
+      for (std::size_t c = 0; c < made.dim; ++c) {
+        const std::int64_t whole = (c % 2 == 0 ? total : -total) >> c % 24;
+        for (std::size_t s = 1; s < row.size(); ++s) {
+          row[s].acc[c] = row[s].acc[c] % total;
+          row[0].acc[c] = (s == 1 ? whole : row[0].acc[c]) - row[s].acc[c];
+        }
+      }
+    }
+    unit.check(made);
+  }
+}
+
 TEST(SampleMeasureTest, EveryRowHasToBeWithinTheError) {
   test::Random random = test::case_random(2);
   SampleMeasure unit;
@@ -221,6 +244,7 @@ TEST(SampleMeasureTest, EveryKindOfError) {
   SampleMeasure unit;
   Case made = random_case(random);
   made.dim = 16;
+  made.sixteenths = 0;
   for (RowSums& row : made.rows) row = random_row(random, made.dim, 3);
   for (const float error :
        {0.0f, 0x1p-127f, 0x1p-126f, 1.0f, std::numeric_limits<float>::max(),
