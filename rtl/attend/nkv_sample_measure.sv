@@ -1,7 +1,7 @@
 // How far off a command's rows may be, from the sums of nkv_value_sum where they grow: step 5 of ARITHMETIC.md
 // section 8. Row after row it reads the eight z, then the eight acc of each channel, one sum a cycle; their
 // total gives the channel's output, beside which the groups' sums reach nkv_sample_bound. A row of C
-// channels takes 8 C + 75 cycles.
+// channels takes 8 C + 77 cycles.
 
 module nkv_sample_measure
   import nkv_pkg::*;
@@ -40,7 +40,7 @@ module nkv_sample_measure
   localparam int unsigned ReadLatency = 3;
   // From a group's sum to where it meets the output of its channel: the sums behind it, their total, the
   // quotient.
-  localparam int unsigned OutputLatency = 34;
+  localparam int unsigned OutputLatency = 36;
   localparam int unsigned MeetLatency = Groups + OutputLatency;
   localparam logic [7:0] UsualSixteenths = 8'd32;
   localparam sample_group_t LastSum = sample_group_t'(Sums - 1);
@@ -64,10 +64,9 @@ module nkv_sample_measure
   logic                   is_z_q;
   logic [ChannelBits-1:0] channel_q;
   sample_group_t          sum_q;
-  logic                   bound_done;
-  wire last_channel = !is_z_q && dim_t'(channel_q) + 1'b1 == value_dim_i;
+  logic                   bound_done, last_channel_q;
   wire last_row = group_t'(row_q) + 1'b1 == rows_i;
-  wire last_read = last_channel && sum_q == LastSum;
+  wire last_read = last_channel_q && sum_q == LastSum;
 
   assign read_valid_o = state_q == Read;
   assign read_z_o = is_z_q;
@@ -96,6 +95,7 @@ module nkv_sample_measure
   always_ff @(posedge clk_i) begin
     if (state_q == Idle) row_q <= '0;
     else if (bound_done) row_q <= row_q + 1'b1;
+    last_channel_q <= !is_z_q && dim_t'(channel_q) + 1'b1 == value_dim_i;  // In time for LastSum.
     if (state_q != Read) begin
       is_z_q <= 1'b1;
       channel_q <= '0;
@@ -171,13 +171,14 @@ module nkv_sample_measure
   log_t        log_bound;
   logic [31:0] bound;
   logic        unused_ready;
+  logic [7:0]  sixteenths_q;
   nkv_sample_bound u_bound (
     .clk_i,
     .rst_ni,
     .clear_i,
     .start_i     (bound_start_q),
     .total_i     (whole_q),
-    .sixteenths_i(sixteenths_i == '0 ? UsualSixteenths : sixteenths_i),
+    .sixteenths_i(sixteenths_q),
     .log_error_i (log_error_o),
     .ready_o     (unused_ready),
     .valid_i     (late_valid_q[MeetLatency-1]),
@@ -196,6 +197,7 @@ module nkv_sample_measure
       log_bound_o[row_q] <= log_bound;
       bound_o[row_q] <= bound;
     end
+    sixteenths_q <= sixteenths_i == '0 ? UsualSixteenths : sixteenths_i;
     if (state_q == Idle && start_i) all_within_o <= 1'b1;
     else if (bound_done && !(known && log_bound <= log_error_o)) all_within_o <= 1'b0;
   end
@@ -207,6 +209,7 @@ module nkv_sample_measure
   logic [17:0] slope_q;
   logic [15:0] rest_q;
   logic [33:0] rise_q;
+  log_t        whole_log_q;
   wire [7:0] error_exponent = error_q[30:23];
 
   always_ff @(posedge clk_i) begin
@@ -215,9 +218,10 @@ module nkv_sample_measure
     slope_q <= Log2Slope[error_q[SignificandTop-:7]];
     rest_q <= error_q[15:0];
     rise_q <= slope_q * rest_q;
+    whole_log_q <= ((log_t'({1'b0, error_exponent}) - log_t'(127)) <<< FractionBits) |
+        log_t'({1'b0, base_q});
     log_error_o <= error_exponent inside {8'd0, 8'd255} ? NoVariance
-        : ((log_t'({1'b0, error_exponent}) - log_t'(127)) <<< FractionBits) +
-          log_t'({1'b0, base_q}) + log_t'({1'b0, rise_q[33:16]});
+        : whole_log_q + log_t'({1'b0, rise_q[33:16]});
   end
 
   wire unused = ^{error_i[31], rise_q[15:0]};

@@ -1,5 +1,5 @@
 // o_c of ARITHMETIC.md 8.5: acc / Z with 24 fraction bits, truncated and clamped. One at most every 8
-// cycles, 34 cycles later at the output, where it stands until the next one. Z comes the same way, before
+// cycles, 36 cycles later at the output, where it stands until the next one. Z comes the same way, before
 // the first acc, and is Z until the next.
 //
 // Of the quotient Q of 4.1 no more than its 26 leading bits count: four dividers that take turns make
@@ -80,9 +80,10 @@ module nkv_sample_output
       z_bits_q <= bits;
     end
     for (int unsigned i = 0; i < Dividers; i++) begin
-      automatic logic fits = remainder_q[i] >= remainder_t'(divisor_q);
+      automatic logic [TopBits+1:0] rest = {1'b0, remainder_q[i]} - {2'b0, divisor_q};
+      automatic logic fits = !rest[TopBits+1];
       quotient_q[i] <= {quotient_q[i][QuotientBits-2:0], fits};
-      remainder_q[i] <= (remainder_q[i] - (fits ? remainder_t'(divisor_q) : '0)) << 1;
+      remainder_q[i] <= (fits ? rest[TopBits:0] : remainder_q[i]) << 1;
       if (begins && turn_q == turn_t'(i)) begin
         remainder_q[i] <= remainder_t'(top);
         shift_q[i] <= 8'(z_bits_q) - 8'(bits) + 1'b1;
@@ -108,18 +109,21 @@ module nkv_sample_output
   end
 
   // ---- Scaled and clamped ----
-  quotient_t  scaled;
-  magnitude_t magnitude;
-  wire [7:0] shift = shift_q[done_turn_q];
-  always_comb begin
-    scaled = quotient_q[done_turn_q] >> shift[6:0];
-    magnitude = shift[7] || scaled[QuotientBits-1] ? '1 : scaled[MagnitudeBits-1:0];
-  end
+  quotient_t  whole_q;
+  logic [7:0] whole_shift_q;
+  logic       whole_negative_q, scaled_negative_q;
+  magnitude_t scaled_q;
+  wire quotient_t scaled = whole_q >> whole_shift_q[6:0];
+
   always_ff @(posedge clk_i) begin
     if (divides_q[QuotientBits]) begin
-      output_o <= divider_negative_q[done_turn_q] ? -output_t'({1'b0, magnitude})
-                                                  : output_t'({1'b0, magnitude});
+      whole_q <= quotient_q[done_turn_q];
+      whole_shift_q <= shift_q[done_turn_q];
+      whole_negative_q <= divider_negative_q[done_turn_q];
     end
+    scaled_q <= whole_shift_q[7] || scaled[QuotientBits-1] ? '1 : scaled[MagnitudeBits-1:0];
+    scaled_negative_q <= whole_negative_q;
+    output_o <= scaled_negative_q ? -output_t'({1'b0, scaled_q}) : output_t'({1'b0, scaled_q});
   end
 
 endmodule

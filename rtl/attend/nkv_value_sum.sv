@@ -1,5 +1,5 @@
 // The running softmax sums of Rows query rows: z and acc of ARITHMETIC.md section 4. 32 channels of
-// a value per cycle; the sums are exact: 64 bits of two's complement, of which acc needs 58.
+// a value per cycle; the sums are exact: 64 bits of two's complement, of which acc needs 59.
 //
 // A token comes as words, each with the token's weights; the value itself goes to the multipliers,
 // whose right factors leave here a cycle after the word and whose products come back 5 cycles after
@@ -72,7 +72,7 @@ module nkv_value_sum
   localparam int unsigned LaneBits = $clog2(ExactLanes);
   localparam int unsigned TermBits = nkv_abi_pkg::ValueBits + nkv_abi_pkg::WeightBits;
   // Of a sum over a list, each of whose tokens counts at most twice, as itself and as its page's mean, and
-  // which raises only make smaller. A page's rest is not above what its means may take away again.
+  // which raises only make smaller. A page's rest adds no more than its means may take away again.
   localparam int unsigned KeptBits = TermBits + ListTokensLog2 + 1;
   localparam sample_group_t LastSum = sample_group_t'(Sums - 1);
   localparam int unsigned CoarseStep = 16;
