@@ -172,6 +172,7 @@ module nkv_attend_values
     .last_i           (waiting.last),
     .burst_i          (waiting.data),
     .issue_i          (row_issue),
+    .again_i          (1'b0),
     .wants_o          (unused_row_stored),
     .issued_last_o    (row_issued_last),
     .word_valid_o     (row_valid),

@@ -76,6 +76,7 @@ module nkv_key_scores
     .last_i           (beat_i.last),
     .burst_i          (beat_i.data),
     .issue_i          (wants_o),
+    .again_i          (1'b0),
     .wants_o          (row_stored),
     .issued_last_o    (issued_last),
     .word_valid_o,

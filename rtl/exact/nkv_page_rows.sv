@@ -4,7 +4,7 @@
 //
 // A page says which of its rows come and how they are stored, before their bursts; a page of another
 // format waits until the rows before it are through. A page's exponents come before its rows. Words
-// carry their row and whether it is its page's last.
+// carry their row and whether they are their page's last.
 
 module nkv_page_rows
   import nkv_abi_pkg::*;
@@ -32,10 +32,11 @@ module nkv_page_rows
   input  burst_t             burst_i,
 
   input  logic               issue_i,
+  input  logic               again_i,          // With a row's last word: the row once more.
   output logic               wants_o,          // A row is complete.
   output logic               issued_last_o,    // In this cycle a row's last word starts.
   output logic               word_valid_o,
-  output logic [TokenBits:0] word_tag_o,       // Last of its page, and the row.
+  output logic [TokenBits:0] word_tag_o,       // Last word of its page, and the row.
   output word_index_t        word_index_o,
   output logic               word_last_o,      // Of its row.
   output key_t               word_o[ExactLanes]
@@ -43,7 +44,7 @@ module nkv_page_rows
 
   row_format_t format_q;
   logic steady_q;  // The decoder, which is a cycle behind, has the format too.
-  logic decoder_idle, row_valid, row_ready, row_last, row_shared, unused_pass_last;
+  logic decoder_idle, row_valid, row_ready, row_last, row_shared;
   logic [TokenBits-1:0] row;
   logic [2:0] row_start, unused_row_bursts;
   logic [7:0] unused_row_burst;
@@ -74,8 +75,7 @@ module nkv_page_rows
   assign exponents_ready_o = !first_i || banks_q != 2'd2;
   wire exponents_taken = exponents_valid_i && exponents_ready_o;
   wire bank_taken = exponents_taken && first_i;
-  wire bank_free = word_valid_o && word_last_o && word_tag_o[TokenBits] &&
-      format_q.form == RowFormDelta4;
+  wire bank_free = word_valid_o && word_tag_o[TokenBits] && format_q.form == RowFormDelta4;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       format_q <= '0;
@@ -102,7 +102,7 @@ module nkv_page_rows
   if (Elements) begin : gen_elements
     logic [15:0] element[ExactLanes];
     nkv_row_elements #(
-      .TagBits(TokenBits + 1)
+      .TagBits(TokenBits)
     ) u_elements (
       .clk_i,
       .rst_ni,
@@ -114,8 +114,8 @@ module nkv_page_rows
       .exponents_i      (burst_i),
       .row_valid_i      (row_valid),
       .row_ready_o      (row_ready),
-      .row_tag_i        ({row_last, row}),
-      .row_last_i       (1'b0),
+      .row_tag_i        (row),
+      .row_last_i       (row_last),
       .row_bank_i       (used_bank_q),
       .row_start_i      (row_start),
       .row_shared_i     (row_shared),
@@ -123,13 +123,14 @@ module nkv_page_rows
       .burst_ready_o    (rows_ready_o),
       .burst_i,
       .issue_i,
+      .again_i,
       .wants_o,
       .issued_last_o,
       .word_valid_o,
-      .word_tag_o,
+      .word_tag_o       (word_tag_o[TokenBits-1:0]),
       .word_index_o,
       .word_last_o,
-      .word_pass_last_o (unused_pass_last),
+      .word_pass_last_o (word_tag_o[TokenBits]),
       .word_o           (element),
       .idle_o           (decoder_idle)
     );
@@ -138,7 +139,7 @@ module nkv_page_rows
     end
   end else begin : gen_integers
     nkv_row_decode #(
-      .TagBits(TokenBits + 1)
+      .TagBits(TokenBits)
     ) u_decode (
       .clk_i,
       .rst_ni,
@@ -150,8 +151,8 @@ module nkv_page_rows
       .exponents_i      (burst_i),
       .row_valid_i      (row_valid),
       .row_ready_o      (row_ready),
-      .row_tag_i        ({row_last, row}),
-      .row_last_i       (1'b0),
+      .row_tag_i        (row),
+      .row_last_i       (row_last),
       .row_bank_i       (used_bank_q),
       .row_start_i      (row_start),
       .row_shared_i     (row_shared),
@@ -159,13 +160,14 @@ module nkv_page_rows
       .burst_ready_o    (rows_ready_o),
       .burst_i,
       .issue_i,
+      .again_i,
       .wants_o,
       .issued_last_o,
       .word_valid_o,
-      .word_tag_o,
+      .word_tag_o       (word_tag_o[TokenBits-1:0]),
       .word_index_o,
       .word_last_o,
-      .word_pass_last_o (unused_pass_last),
+      .word_pass_last_o (word_tag_o[TokenBits]),
       .word_o,
       .idle_o           (decoder_idle)
     );

@@ -109,6 +109,7 @@ module nkv_exact_chain_bench
     .burst_ready_o,
     .burst_i,
     .issue_i          (1'b1),
+    .again_i          (1'b0),
     .wants_o          (unused_wants),
     .issued_last_o    (unused_issued_last),
     .word_valid_o     (word_valid),

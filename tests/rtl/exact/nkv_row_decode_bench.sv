@@ -30,6 +30,7 @@ module nkv_row_decode_bench
   output logic               burst_ready_o,
   input  burst_t             burst_i,
   input  logic               issue_i,
+  input  logic               again_i,
   output logic               wants_o,
   output logic               issued_last_o,
   output logic               word_valid_o,
