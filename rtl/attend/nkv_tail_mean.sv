@@ -4,13 +4,16 @@
 // A burst per cycle and one cycle a page; a word from every two bursts, 6 cycles after the second. The
 // exact values of a page may pass while the one before it still waits for its sums, and words of four
 // pages may wait.
+//
+// BOUNDED's means are those of whole pages, and each may be issued again, and again, as it is or negated
+// (8.1, 8.4).
 
 module nkv_tail_mean
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
 #(
-  parameter int unsigned WordLatency = 11      // From a word's issue to the word; at least 2.
+  parameter int unsigned WordLatency = 11      // From a word's issue to the word; at least 3.
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
@@ -18,6 +21,7 @@ module nkv_tail_mean
 
   input  exponent_t   list_exponent_i,         // Ev; held during a command, as the next is.
   input  dim_t        value_dim_i,
+  input  logic        whole_i,                 // Of all tokens, whatever passes; held, too.
 
   input  logic        page_valid_i,            // Pages in order,
   output logic        page_ready_o,
@@ -36,6 +40,8 @@ module nkv_tail_mean
 
   output logic        ready_o,                 // A word can be issued.
   input  logic        issue_i,
+  input  logic        negate_i,                // Minus the mean, for all of its words.
+  input  logic        again_i,                 // With a mean's last word: the mean once more.
   output logic        issued_last_o,           // In this cycle a mean's last word starts.
   output logic        word_valid_o,
   output word_index_t word_index_o,
@@ -81,6 +87,7 @@ module nkv_tail_mean
   logic [1:0] rows_begun_q;                 // Pages with rows that are not done,
   logic [1:0] rows_passed_q;                // and those of them whose rows have passed.
   wire page_taken = page_valid_i && page_ready_o;
+  wire token_mask_t rows = whole_i ? '0 : page_rows_i;
   assign page_ready_o = pages_ready && rows_begun_q != 2'(RowBanks);
 
   nkv_fifo #(
@@ -93,9 +100,9 @@ module nkv_tail_mean
     .in_valid_i (page_taken),
     .in_ready_o (pages_ready),
     .in_data_i  ('{
-        rows: page_rows_i != '0,
+        rows: rows != '0,
         rest: page_rest_i,
-        unread: 7'($countones(~page_rows_i)),
+        unread: 7'($countones(~rows)),
         exponent: page_exponent_i
     }),
     .out_valid_o(page_valid),
@@ -207,6 +214,8 @@ module nkv_tail_mean
   // ---- Words ----
   typedef struct packed {
     logic        last;
+    logic        frees;                     // Its bank, whose mean is not issued again.
+    logic        negate;
     mean_bank_t  bank;
     word_index_t index;
   } issue_t;
@@ -217,13 +226,13 @@ module nkv_tail_mean
   logic [MeanBankBits+WordBits:0] words_q;  // Complete and not issued.
   mean_bank_t  issue_bank_q;
   word_index_t issue_index_q;
-  issue_t      read;
-  logic        last_q;
-  word_index_t index_q;
+  issue_t      read, read_q, word_q;
   logic [WordLatency-1:0] issued_q;         // [i]: i + 1 cycles after an issue.
   wire word_index_t last_word = word_index_t'(last_burst_index >> $clog2(Halves));
   wire issue_t issue_now = '{
       last: issue_index_q == last_word,
+      frees: issue_index_q == last_word && !again_i,
+      negate: negate_i,
       bank: issue_bank_q,
       index: issue_index_q
   };
@@ -232,7 +241,7 @@ module nkv_tail_mean
 
   nkv_delay #(
     .Width ($bits(issue_t)),
-    .Cycles(WordLatency - 1)
+    .Cycles(WordLatency - 2)
   ) u_issue (
     .clk_i,
     .data_i(issue_now),
@@ -241,25 +250,27 @@ module nkv_tail_mean
 
   for (genvar h = 0; h < int'(Halves); h++) begin : g_half
     for (genvar i = 0; i < int'(Lanes); i++) begin : g_lane
-      logic signed [ValueBits-1:0] means[MeanBanks*RowWords], read_q;
+      logic signed [ValueBits-1:0] means[MeanBanks*RowWords], mean_read_q, number_q;
       // What a last word does not have is zero.
       wire writes = made.valid && (made.half == 1'(h) || h == 1);
       always_ff @(posedge clk_i) begin
         if (writes) means[{made.bank, made.index}] <= made.half == 1'(h) ? mean_q[i] : '0;
-        if (issued_q[WordLatency-2]) read_q <= means[{read.bank, read.index}];
+        if (issued_q[WordLatency-3]) mean_read_q <= means[{read.bank, read.index}];
+        if (issued_q[WordLatency-2]) number_q <= read_q.negate ? -mean_read_q : mean_read_q;
       end
-      assign word_o[h*int'(Lanes)+i] = key_t'(read_q);
+      assign word_o[h*int'(Lanes)+i] = key_t'(number_q);
     end
   end
 
   always_ff @(posedge clk_i) begin
-    last_q <= read.last;
-    index_q <= read.index;
+    read_q <= read;
+    word_q <= read_q;
   end
   assign word_valid_o = issued_q[WordLatency-1];
-  assign word_index_o = index_q;
-  assign word_last_o = last_q;
-  wire mean_out = word_valid_o && last_q;
+  assign word_index_o = word_q.index;
+  assign word_last_o = word_q.last;
+  wire mean_out = word_valid_o && word_q.frees;
+  wire unused_word = ^{word_q.negate, word_q.bank};
   assign idle_o = !page_valid && mean_banks_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -292,11 +303,11 @@ module nkv_tail_mean
       issue_index_q <= '0;
       issued_q <= '0;
     end else begin
-      rows_begun_q <= rows_begun_q + 2'(page_taken && page_rows_i != '0) -
+      rows_begun_q <= rows_begun_q + 2'(page_taken && rows != '0) -
           2'(page_done && page.rows);
-      rows_passed_q <= rows_passed_q + 2'(exact_valid_i && exact_last_i) -
+      rows_passed_q <= rows_passed_q + 2'(exact_valid_i && exact_last_i && !whole_i) -
           2'(page_done && page.rows);
-      if (exact_valid_i) begin
+      if (exact_valid_i && !whole_i) begin
         any_q[exact_bank_q][exact_index_i] <= 1'b1;
         if (exact_last_i) exact_bank_q <= !exact_bank_q;
       end
@@ -310,9 +321,10 @@ module nkv_tail_mean
       if (sum_taken && last_burst) mean_bank_q <= mean_bank_q + 1'b1;
       mean_banks_q <= mean_banks_q + (MeanBankBits + 1)'(sets) - (MeanBankBits + 1)'(mean_out);
       words_q <= words_q + (MeanBankBits + WordBits + 1)'(completes) -
-          (MeanBankBits + WordBits + 1)'(issue_i);
+          (MeanBankBits + WordBits + 1)'(issue_i) +
+          (issued_last_o && again_i ? (MeanBankBits + WordBits + 1)'(last_word) + 1'b1 : '0);
       if (issue_i) issue_index_q <= issue_now.last ? '0 : issue_index_q + 1'b1;
-      if (issued_last_o) issue_bank_q <= issue_bank_q + 1'b1;
+      if (issued_last_o && !again_i) issue_bank_q <= issue_bank_q + 1'b1;
       issued_q <= {issued_q[WordLatency-2:0], issue_i};
     end
   end

@@ -1,4 +1,5 @@
-// nkv_tail_mean against section 7.4: the mean value of a page's unread tokens, in words.
+// nkv_tail_mean against sections 7.4 and 8.1: the mean value of a page's unread tokens, or of all
+// of them, in words.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,13 +23,17 @@ struct MeanPage {
   bool has_mean;
   std::vector<std::array<std::int32_t, kChannels>> exact;
   std::array<std::int32_t, kChannels> sums;
+  std::vector<bool> negated = {false};  // Whether it is, each time that the mean is issued.
 
-  [[nodiscard]] std::int32_t expected(unsigned channel, unsigned value_dim) const {
+  [[nodiscard]] std::int32_t expected(unsigned channel, unsigned value_dim, bool is_whole) const {
     if (channel >= value_dim) return 0;
     const int shift = std::min(kListExponent - page_exponent, 31);
     std::int64_t rest = std::int64_t{sums[channel]} >> shift;
-    for (const auto& value : exact) rest -= value[channel];
-    const std::int64_t unread = 64 - static_cast<std::int64_t>(exact.size());
+    std::int64_t unread = 64;
+    if (!is_whole) {
+      for (const auto& value : exact) rest -= value[channel];
+      unread -= static_cast<std::int64_t>(exact.size());
+    }
     const std::int64_t reciprocal = ((1 << 17) / unread + 1) / 2;
     return static_cast<std::int32_t>(
         std::clamp((rest * reciprocal) >> 16, -kValueLimit, kValueLimit));
@@ -61,22 +66,26 @@ MeanPage random_page(test::Random& random) {
 /// Drives pages through the module, each part at a pace of its own.
 class TailMean : public Simulation<Vnkv_tail_mean> {
  public:
-  explicit TailMean(unsigned value_dim) : value_dim_(value_dim) {
+  explicit TailMean(unsigned value_dim, bool is_whole = false)
+      : value_dim_(value_dim), is_whole_(is_whole) {
     reset();
+    (*this)->whole_i = is_whole;
     (*this)->list_exponent_i = kListExponent;
     (*this)->value_dim_i = static_cast<std::uint8_t>(value_dim);
   }
 
   void run(const std::vector<MeanPage>& pages, test::Random& random, unsigned pace) {
     Place exact;
-    std::size_t begun = 0, sums = 0, burst = 0, means = 0, issued = 0;
+    std::size_t begun = 0, sums = 0, burst = 0, issued = 0;
+    Mean means, issues;  // Whose words come out, and start.
     unsigned word = 0, idle = 0;
-    while (means < pages.size() || begun < pages.size() || exact.page < pages.size()) {
-      ASSERT_LT(idle++, 400U) << "page " << means;
+    while (means.page < pages.size() || begun < pages.size() || exact.page < pages.size()) {
+      ASSERT_LT(idle++, 400U) << "page " << means.page;
       // What the page needs: all its parts in order, none before the page itself has begun.
       exact.skip_empty(pages);
       while (sums < pages.size() && !pages[sums].has_mean) ++sums;
-      while (means < pages.size() && !pages[means].has_mean) ++means;
+      means.skip_none(pages);
+      issues.skip_none(pages);
       (*this)->page_valid_i = begun < pages.size() && is_willing(random, pace);
       if ((*this)->page_valid_i) begin(pages[begun]);
       (*this)->exact_valid_i = exact.page < begun && is_willing(random, pace);
@@ -85,18 +94,22 @@ class TailMean : public Simulation<Vnkv_tail_mean> {
       if ((*this)->sum_valid_i) put_sums(pages[sums], burst);
       settle();
       (*this)->issue_i = (*this)->ready_o && is_willing(random, pace);
+      (*this)->negate_i = issues.is_negated(pages);
+      (*this)->again_i = issues.is_again(pages);
       settle();
       issued += (*this)->issue_i;
+      if ((*this)->issued_last_o) issues.step(pages);
       const bool page_taken = (*this)->page_valid_i && (*this)->page_ready_o;
       const bool sum_taken = (*this)->sum_valid_i && (*this)->sum_ready_o;
       if (page_taken || sum_taken || (*this)->exact_valid_i) idle = 0;
       if ((*this)->word_valid_o) {
-        ASSERT_LT(means, pages.size());
-        expect(pages[means], word);
+        ASSERT_LT(means.page, pages.size());
+        expect(pages[means.page], word, means.is_negated(pages));
         if (testing::Test::HasFailure()) return;
         --issued;
+        idle = 0;
         word = (*this)->word_last_o ? 0 : word + 1;
-        means += (*this)->word_last_o;
+        if ((*this)->word_last_o) means.step(pages);
       }
       begun += page_taken;
       if ((*this)->exact_valid_i) exact.step(pages, words());
@@ -147,7 +160,31 @@ class TailMean : public Simulation<Vnkv_tail_mean> {
     }
   };
 
+  /// The next mean, of those that are issued again one after the other.
+  struct Mean {
+    std::size_t page = 0, time = 0;
+
+    void skip_none(const std::vector<MeanPage>& pages) {
+      while (page < pages.size() && !pages[page].has_mean) ++page;
+    }
+    [[nodiscard]] bool is_negated(const std::vector<MeanPage>& pages) const {
+      return page < pages.size() && pages[page].negated[time];
+    }
+    [[nodiscard]] bool is_again(const std::vector<MeanPage>& pages) const {
+      return page < pages.size() && time + 1 < pages[page].negated.size();
+    }
+    void step(const std::vector<MeanPage>& pages) {
+      if (is_again(pages)) {
+        ++time;
+      } else {
+        time = 0;
+        ++page;
+      }
+    }
+  };
+
   unsigned value_dim_;
+  bool is_whole_;
   [[nodiscard]] unsigned words() const { return (value_dim_ + kLanes - 1) / kLanes; }
 
   void begin(const MeanPage& page) {
@@ -172,12 +209,13 @@ class TailMean : public Simulation<Vnkv_tail_mean> {
     }
   }
 
-  void expect(const MeanPage& page, unsigned word) {
+  void expect(const MeanPage& page, unsigned word, bool is_negated) {
     EXPECT_EQ((*this)->word_index_o, word);
     EXPECT_EQ((*this)->word_last_o, word + 1 == words());
     for (unsigned lane = 0; lane < kLanes; ++lane) {
       const auto got = static_cast<std::int32_t>((*this)->word_o[lane] << 5) >> 5;
-      EXPECT_EQ(got, page.expected(word * kLanes + lane, value_dim_))
+      const std::int32_t mean = page.expected(word * kLanes + lane, value_dim_, is_whole_);
+      EXPECT_EQ(got, is_negated ? -mean : mean)
           << "channel " << word * kLanes + lane << " of " << value_dim_;
     }
   }
@@ -195,6 +233,22 @@ TEST(TailMeanTest, IsTheMeanOfWhatIsNotRead) {
     SCOPED_TRACE(testing::Message() << "case " << i);
     TailMean mean(16 * (1 + i % 8));
     mean.run(random_pages(random, 40), random, kPaces[i % 3]);
+  }
+}
+
+TEST(TailMeanTest, OfWholePagesAgainAndNegated) {
+  test::Random random = test::case_random(2);
+  for (unsigned i = 0; i < 24 && !HasFailure(); ++i) {
+    SCOPED_TRACE(testing::Message() << "case " << i);
+    TailMean mean(16 * (1 + i % 8), true);
+    std::vector<MeanPage> pages = random_pages(random, 40);
+    for (MeanPage& page : pages) {
+      page.negated.resize(1 + random() % (random() % 4 == 0 ? 30 : 3));
+      for (std::size_t time = 0; time < page.negated.size(); ++time) {
+        page.negated[time] = random() % 4 != 0;
+      }
+    }
+    mean.run(pages, random, kPaces[i % 3]);
   }
 }
 
