@@ -1,4 +1,4 @@
-// nkv_weight against the model's weight_of.
+// nkv_weight against the model's weight_of, and what BOUNDED makes of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "Vnkv_weight.h"
 #include "logit.hpp"
+#include "sampled_sums.hpp"
 #include "simulation.hpp"
 #include "softmax.hpp"
 
@@ -15,19 +16,30 @@ namespace {
 constexpr unsigned kLatency = 5;
 constexpr std::int64_t kLogitLimit = (std::int64_t{1} << 47) - 1;
 
+// Of the 2^j - 1 tokens that one stands for besides itself.
+model::Weight weight_of_others(std::int64_t logit, std::int64_t reference, int halvings) {
+  model::Weight weight = model::weight_of(model::SampledSums::scaled(logit, halvings), reference);
+  weight.mantissa -= weight.mantissa >> halvings;
+  return weight;
+}
+
 class Weights : public Simulation<Vnkv_weight> {
  public:
-  Weights() { reset(); }
+  explicit Weights(bool is_bounded = false) : latency_(kLatency + (is_bounded ? 1 : 0)) {
+    (*this)->bounded_i = is_bounded;
+    reset();
+  }
 
   void send(std::int64_t logit, std::int64_t reference) {
-    (*this)->valid_i = 1;
-    (*this)->tag_i = static_cast<std::uint8_t>(logit ^ reference);
-    (*this)->logit_i = static_cast<std::uint64_t>(logit) & ((std::uint64_t{1} << 48) - 1);
-    (*this)->reference_i = static_cast<std::uint32_t>(reference);
-    expected_.push_back(
-        {cycles() + kLatency, (*this)->tag_i, model::weight_of(logit, reference), logit});
-    cycle();
-    (*this)->valid_i = 0;
+    send(logit, reference, model::weight_of(logit, reference));
+  }
+
+  /// The weight of the others of a token.
+  void send_others(std::int64_t logit, std::int64_t reference, int halvings) {
+    (*this)->others_i = 1;
+    (*this)->halvings_i = static_cast<std::uint8_t>(halvings);
+    send(logit, reference, weight_of_others(logit, reference, halvings));
+    (*this)->others_i = 0;
   }
 
   void cycle() {
@@ -46,7 +58,7 @@ class Weights : public Simulation<Vnkv_weight> {
   }
 
   void drain() {
-    for (unsigned i = 0; i < kLatency + 2; ++i) cycle();
+    for (unsigned i = 0; i < latency_ + 2; ++i) cycle();
     EXPECT_TRUE(expected_.empty());
   }
 
@@ -60,6 +72,17 @@ class Weights : public Simulation<Vnkv_weight> {
     std::int64_t logit;
   };
 
+  void send(std::int64_t logit, std::int64_t reference, const model::Weight& weight) {
+    (*this)->valid_i = 1;
+    (*this)->tag_i = static_cast<std::uint8_t>(logit ^ reference);
+    (*this)->logit_i = static_cast<std::uint64_t>(logit) & ((std::uint64_t{1} << 48) - 1);
+    (*this)->reference_i = static_cast<std::uint32_t>(reference);
+    expected_.push_back({cycles() + latency_, (*this)->tag_i, weight, logit});
+    cycle();
+    (*this)->valid_i = 0;
+  }
+
+  unsigned latency_;
   std::deque<Expected> expected_;
 };
 
@@ -97,6 +120,34 @@ TEST(WeightTest, AnyLogitAtEveryPace) {
       const std::int64_t largest = model::integer_part(kLogitLimit);
       const auto distance = static_cast<std::int64_t>(random() % 64);
       weights.send(logit, std::min(model::integer_part(logit) + distance, largest));
+    }
+    weights.drain();
+  }
+}
+
+TEST(WeightTest, OfOthers) {
+  const std::int64_t largest = model::integer_part(kLogitLimit);
+  for (const unsigned pace : kPaces) {
+    test::Random random = test::case_random(pace);
+    Weights weights(true);
+    for (unsigned i = 0; i < 6000 && !HasFatalFailure(); ++i) {
+      if (!is_willing(random, pace)) {
+        weights.cycle();
+        continue;
+      }
+      // Now and then near the largest, where L + j stops.
+      const std::int64_t logit = random() % 8 == 0
+                                     ? kLogitLimit - static_cast<std::int64_t>(random() >> 44)
+                                     : static_cast<std::int64_t>(random()) >> 17 >> random() % 47;
+      const auto distance = static_cast<std::int64_t>(random() % 64);
+      const auto halvings = static_cast<int>(random() % 17);
+      const std::int64_t scaled = model::SampledSums::scaled(logit, halvings);
+      const std::int64_t reference = std::min(model::integer_part(scaled) + distance, largest);
+      if (random() % 2 == 0) {
+        weights.send_others(logit, reference, halvings);
+      } else {
+        weights.send(logit, reference);
+      }
     }
     weights.drain();
   }
