@@ -52,6 +52,7 @@ class SampledSums {
   void raise_reference(int64_t largest_integer_part);
 
   [[nodiscard]] int64_t reference() const { return reference_; }
+  [[nodiscard]] const std::array<SampledSum, kSums>& sums() const { return sums_; }
 
   /// Adds a token to the state.
   void add(const Weight& weight, std::span<const int32_t> value) {

@@ -271,11 +271,17 @@ module nkv_attend
   reference_t reference[Rows];
   logit_t     logit[Rows];
   weight_t    rest_weight[Rows];
+  logic       unused_sampled_ready, unused_subtract;
+  logit_t     no_logit[Rows];
+  nkv_sample_pkg::halvings_t     halvings;
+  nkv_sample_pkg::sample_group_t group, unused_sum;
+  assign no_logit = '{default: '0};
 
   nkv_attend_logits u_logits (
     .clk_i,
     .rst_ni,
     .clear_i,
+    .bounded_i       (1'b0),
     .scale_i         (scale),
     .query_exponent_i,
     .other_valid_i   (table_score_valid),
@@ -288,12 +294,18 @@ module nkv_attend
     .page_ready_o    (to_logits_ready),
     .page_scored_i   (!is_tail || to_logits.tokens != '0),
     .page_visible_i  (to_logits.tokens & ~to_logits.nonfinite),
+    .page_sampled_i  ('0),
     .page_rest_i     (to_logits.sums),
     .score_valid_i,
     .score_ready_o,
     .score_token_i,
     .score_last_i,
     .score_i,
+    .sampled_valid_i (1'b0),
+    .sampled_ready_o (unused_sampled_ready),
+    .sampled_logit_i (no_logit),
+    .sampled_halvings_i('0),
+    .sampled_group_i ('0),
     .rests_i         (rests),
     .rest_ready_o    (rest_taken),
     .rest_i          (rest),
@@ -304,6 +316,8 @@ module nkv_attend
     .take_i          (take),
     .release_i       (to_values_ready),
     .logit_o         (logit),
+    .halvings_o      (halvings),
+    .group_o         (group),
     .take_rest_i     (take_rest),
     .rest_weight_o   (rest_weight),
     .idle_o          (logits_idle)
@@ -341,13 +355,18 @@ module nkv_attend
     .head_dim_i         (dim_t'(command_i.head_dim)),
     .value_dim_i        (dim_t'(command_i.value_dim)),
     .chosen_i           (is_tail),
+    .bounded_i          (1'b0),
     .page_valid_i       (ready_page_q && to_values_valid),
     .page_ready_o       (to_values_ready),
     .page_i             (to_values),
+    .page_rest_i        (to_values.sums),
+    .page_sampled_i     ('0),
     .page_raise_i       (raise_q),
     .page_reference_i   (reference_q),
     .take_o             (take),
     .logit_i            (logit),
+    .halvings_i         (halvings),
+    .group_i            (group),
     .take_rest_o        (take_rest),
     .rest_weight_i      (rest_weight),
     .beat_valid_i,
@@ -362,6 +381,8 @@ module nkv_attend
     .weight_o,
     .shift_o,
     .units_o,
+    .word_sum_o         (unused_sum),
+    .word_subtract_o    (unused_subtract),
     .raise_valid_o,
     .raise_o,
     .sums_ready_i,

@@ -4,12 +4,17 @@
 // Two logits per cycle: four cycles for a visible token, one for another, two for a page. Logits wait
 // in a queue, in the order of their tokens, the one of a page's rest last. While no page is here, it makes
 // logits of any scores.
+//
+// A sampled token of BOUNDED (8.4) takes a fifth cycle: the logits of its midpoint follow those of its
+// score. They come in a stream of their own, which waits here ahead of the scores. Both raise M with 2^j
+// times their weight.
 
 module nkv_attend_logits
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
+  import nkv_sample_pkg::*;
   import nkv_tail_pkg::rest_weight_t;
   import nkv_tail_pkg::TailAnswers;
 #(
@@ -22,7 +27,8 @@ module nkv_attend_logits
   input  logic                 rst_ni,
   input  logic                 clear_i,           // Before each command.
 
-  input  logit_scale_t         scale_i,           // Held during a command, as the exponents are.
+  input  logic                 bounded_i,         // There are sampled tokens. Held during a command,
+  input  logit_scale_t         scale_i,           // as the exponents are.
   input  exponent_t            query_exponent_i[Rows],
 
   // Scores of rows phase * Units + 0, 1, ... while no page is here; their logits in order.
@@ -36,7 +42,8 @@ module nkv_attend_logits
   input  logic                 page_valid_i,      // In the order in which their scores come.
   output logic                 page_ready_o,
   input  logic                 page_scored_i,     // Scores of it come,
-  input  token_mask_t          page_visible_i,    // of which these tokens' count.
+  input  token_mask_t          page_visible_i,    // of which these tokens' count,
+  input  token_mask_t          page_sampled_i,    // and these of those are sampled.
   input  logic                 page_rest_i,       // It has a rest.
 
   input  logic                 score_valid_i,
@@ -44,6 +51,13 @@ module nkv_attend_logits
   input  logic [TokenBits-1:0] score_token_i,
   input  logic                 score_last_i,      // Of its page.
   input  score_t               score_i[Rows],
+
+  // Sampled tokens, in the order of their scores: logits of their midpoints, j and group.
+  input  logic                 sampled_valid_i,
+  output logic                 sampled_ready_o,
+  input  logit_t               sampled_logit_i[Rows],
+  input  halvings_t            sampled_halvings_i,
+  input  sample_group_t        sampled_group_i,
 
   input  logic [$clog2(TailAnswers):0] rests_i,           // Rests that are there; of the oldest one:
   output logic                 rest_ready_o,
@@ -54,22 +68,33 @@ module nkv_attend_logits
   output logic [5:0]           done_raise_o[Rows],      // By how much M has grown.
   output reference_t           done_reference_o[Rows],  // M with this page.
 
-  input  logic                 take_i,            // The oldest token's logits are done with,
+  input  logic                 take_i,            // The oldest logits are done with,
   input  logic                 release_i,         // or all of its page's: only then others take their places.
-  output logit_t               logit_o[Rows],     // Of the oldest token, a cycle behind.
+  output logit_t               logit_o[Rows],     // The oldest, a cycle behind, and their token's j
+  output halvings_t            halvings_o,        // and group, if it is sampled.
+  output sample_group_t        group_o,
   input  logic                 take_rest_i,       // The oldest rest's weights are done with.
   output weight_t              rest_weight_o[Rows],
   output logic                 idle_o
 );
 
   typedef logic [PhaseBits-1:0] phase_t;
-  localparam int unsigned Queue = 2 * PageTokens;
+  localparam int unsigned Queue = 4 * PageTokens;  // Two pages' worth, of all tokens sampled.
   localparam int unsigned QueueBits = $clog2(Queue);
+  localparam int unsigned Unsampled = Queue / 2;   // What there is of it without bounded_i.
+  localparam int unsigned Sampled = 256;           // Sampled tokens ahead of their scores.
   localparam int unsigned Pages = 8;  // That may be complete or on their way there.
   localparam int unsigned PageBits = $clog2(Pages);
 
   typedef struct packed {
+    halvings_t     halvings;  // 0 of a token that is not sampled.
+    sample_group_t group;
+  } sampled_t;
+
+  typedef struct packed {
     logic   other;
+    sampled_t sampled;
+    logic   midpoint;  // Behind a sampled token's logits; no logit itself.
     logic   page_end;  // Behind the last logits of a page; no logit itself.
     logic   rest;      // It has a rest,
     logic   counts;    // or visible tokens.
@@ -89,11 +114,62 @@ module nkv_attend_logits
   logic [PageBits:0]  pages_q;
   logic [$clog2(TailAnswers):0] rests_due_q;  // Of pages whose end is on its way.
 
+  // ---- Sampled tokens that wait: for their scores, and until these are logits ----
+  typedef logic [Rows-1:0][LogitBits-1:0] row_logits_t;
+  logic        midpoints_ready, midpoints_valid, midpoint_comes, waits_ready, waits, waits_taken;
+  row_logits_t midpoints_in, midpoints;
+  sampled_t    waiting;
+  logic [$clog2(Sampled):0] unused_midpoints, unused_waiting;
+  wire sampled_taken = sampled_valid_i && sampled_ready_o;
+  assign sampled_ready_o = midpoints_ready && waits_ready;
+  always_comb begin
+    for (int unsigned r = 0; r < Rows; r++) midpoints_in[r] = sampled_logit_i[r];
+  end
+
+  nkv_fifo #(
+    .T(row_logits_t),
+    .Depth(Sampled),
+    .Block(1'b1)
+  ) u_midpoints (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (sampled_taken),
+    .in_ready_o (midpoints_ready),
+    .in_data_i  (midpoints_in),
+    .out_valid_o(midpoints_valid),
+    .out_ready_i(midpoint_comes),
+    .out_data_o (midpoints),
+    .used_o     (unused_midpoints)
+  );
+  nkv_fifo #(
+    .T(sampled_t),
+    .Depth(Sampled)
+  ) u_waiting (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (sampled_taken),
+    .in_ready_o (waits_ready),
+    .in_data_i  ('{halvings: sampled_halvings_i, group: sampled_group_i}),
+    .out_valid_o(waits),
+    .out_ready_i(waits_taken),
+    .out_data_o (waiting),
+    .used_o     (unused_waiting)
+  );
+
+  // ---- What goes into the logit units ----
+  logic midpoint_q;                 // Of a sampled token only its midpoint is left.
   wire visible = page_visible_i[score_token_i];
-  wire feeds = state_q == StTokens && score_valid_i && visible && room_q != '0;
-  assign score_ready_o = state_q == StTokens && (!visible || (feeds && phase_q == '1));
+  wire sampled = bounded_i && page_sampled_i[score_token_i];
+  wire has_room = bounded_i ? room_q != '0 : room_q > (QueueBits + 1)'(Queue - Unsampled);
+  wire feeds = state_q == StTokens && score_valid_i && visible && has_room && (!sampled || waits);
+  wire feeds_last = feeds && phase_q == '1 && !midpoint_q;  // Of its logits,
+  wire feeds_end = sampled ? feeds && midpoint_q : feeds_last;  // and of its token.
+  assign waits_taken = feeds && midpoint_q;
+  assign score_ready_o = state_q == StTokens && (!visible || feeds_end);
   wire ends = state_q == StEnd && pages_q != (PageBits + 1)'(Pages) &&
-      (!page_rest_i || (rests_i > rests_due_q && room_q != '0));
+      (!page_rest_i || (rests_i > rests_due_q && has_room));
   assign page_ready_o = ends;
 
   // ---- Logits ----
@@ -102,8 +178,8 @@ module nkv_attend_logits
   logit_t logit[Units];
   wire tag_t tag_in = other_valid_i
       ? '{other: 1'b1, phase: other_phase_i, default: '0}
-      : '{other: 1'b0, page_end: ends, rest: page_rest_i,
-          counts: page_rest_i || page_visible_i != '0, phase: phase_q};
+      : '{other: 1'b0, sampled: sampled ? waiting : '0, midpoint: feeds && midpoint_q, page_end: ends,
+          rest: page_rest_i, counts: page_rest_i || page_visible_i != '0, phase: phase_q};
 
   for (genvar u = 0; u < int'(Units); u++) begin : g_unit
     wire row_index_t row = {other_valid_i ? other_phase_i : phase_q, 1'(u)};
@@ -128,19 +204,31 @@ module nkv_attend_logits
   assign other_logit_o = logit;
 
   // ---- The queue: one narrow memory per row ----
-  wire logit_comes = logit_valid[0] && !tag[0].other && !tag[0].page_end;
+  wire logit_comes = logit_valid[0] && !tag[0].other && !tag[0].page_end && !tag[0].midpoint;
+  assign midpoint_comes = logit_valid[0] && tag[0].midpoint;
   wire page_ends = logit_valid[0] && tag[0].page_end;
   wire rest_comes = page_ends && tag[0].rest;
+  wire written = rest_comes || midpoint_comes || (logit_comes && tag[0].phase == '1);
   logic [QueueBits-1:0] write_q, read_q;
   assign rest_ready_o = rest_comes;
+
+  (* ram_style = "distributed" *) sampled_t sampled_memory[Queue];
+  sampled_t sampled_q;
+  always_ff @(posedge clk_i) begin
+    if (bounded_i && written) sampled_memory[write_q] <= tag[0].sampled;
+    sampled_q <= sampled_memory[read_q];
+  end
+  assign halvings_o = sampled_q.halvings;
+  assign group_o = sampled_q.group;
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
     (* ram_style = "distributed" *) logit_t memory[Queue];
     logit_t logit_q;
     wire logit_t rest = {rest_i[r].whole, LogitFractionBits'(0)};
     always_ff @(posedge clk_i) begin
-      if (rest_comes || (logit_comes && tag[0].phase == phase_t'(r / Units))) begin
-        memory[write_q] <= rest_comes ? rest : logit[r%Units];
+      if (rest_comes || midpoint_comes ||
+          (logit_comes && tag[0].phase == phase_t'(r / Units))) begin
+        memory[write_q] <= rest_comes ? rest : midpoint_comes ? midpoints[r] : logit[r%Units];
       end
       logit_q <= memory[read_q];
     end
@@ -186,6 +274,14 @@ module nkv_attend_logits
     return difference > (ReferenceBits + 1)'(63) ? 6'd63 : difference[5:0];
   endfunction
 
+  // The integer part of L + j * 2^16, at most that of the largest logit.
+  function automatic reference_t whole_of(logit_t number, halvings_t halvings);
+    automatic logic signed [ReferenceBits:0] sum =
+        (ReferenceBits + 1)'(number >>> LogitFractionBits) + (ReferenceBits + 1)'(halvings);
+    return sum[ReferenceBits:ReferenceBits-1] == 2'b01 ? {1'b0, {(ReferenceBits - 1) {1'b1}}}
+                                                       : sum[ReferenceBits-1:0];
+  endfunction
+
   reference_t before_q[Rows];   // M before this page.
   reference_t largest_q[Rows];
   logic       any_before_q, ended_q, ended_counts_q;
@@ -194,8 +290,8 @@ module nkv_attend_logits
   always_ff @(posedge clk_i) begin
     for (int unsigned r = 0; r < Rows; r++) begin
       automatic reference_t whole = rest_comes ? rest_i[r].whole
-          : reference_t'(logit[r%Units] >>> LogitFractionBits);
-      automatic logic comes = rest_comes ||
+          : whole_of(midpoint_comes ? midpoints[r] : logit[r%Units], tag[0].sampled.halvings);
+      automatic logic comes = rest_comes || midpoint_comes ||
           (logit_comes && tag[0].phase == phase_t'(r / Units));
       if (clear_i) largest_q[r] <= NoReference;
       else if (comes && whole > largest_q[r]) largest_q[r] <= whole;
@@ -241,6 +337,7 @@ module nkv_attend_logits
     if (!rst_ni) begin
       state_q <= StPage;
       phase_q <= '0;
+      midpoint_q <= 1'b0;
       room_q <= (QueueBits + 1)'(Queue);
       taken_q <= '0;
       pages_q <= '0;
@@ -252,6 +349,7 @@ module nkv_attend_logits
     end else if (clear_i) begin
       state_q <= StPage;
       phase_q <= '0;
+      midpoint_q <= 1'b0;
       room_q <= (QueueBits + 1)'(Queue);
       taken_q <= '0;
       pages_q <= '0;
@@ -261,15 +359,17 @@ module nkv_attend_logits
       any_before_q <= 1'b0;
       ended_q <= 1'b0;
     end else begin
-      if (feeds) phase_q <= phase_q + 1'b1;
+      if (feeds && !midpoint_q) phase_q <= phase_q + 1'b1;
+      if (feeds && sampled && phase_q == '1) midpoint_q <= 1'b1;
+      else if (feeds) midpoint_q <= 1'b0;
       // Scores that wait for a whole page have what to do while its successor's values begin.
       taken_q <= release_i ? '0 : taken_q + (QueueBits + 1)'(take_i);
       room_q <= room_q + (release_i ? taken_q : '0) -
-          (QueueBits + 1)'((feeds && phase_q == '1) || (ends && page_rest_i));
+          (QueueBits + 1)'(feeds_last || (feeds && midpoint_q) || (ends && page_rest_i));
       pages_q <= pages_q + (PageBits + 1)'(ends) - (PageBits + 1)'(done_taken);
       rests_due_q <= rests_due_q + ($clog2(TailAnswers) + 1)'(ends && page_rest_i) -
           ($clog2(TailAnswers) + 1)'(rest_comes);
-      if (rest_comes || (logit_comes && tag[0].phase == '1)) write_q <= write_q + 1'b1;
+      if (written) write_q <= write_q + 1'b1;
       if (take_i) read_q <= read_q + 1'b1;
       ended_q <= page_ends;
       if (ended_q && ended_counts_q) any_before_q <= 1'b1;
@@ -282,6 +382,6 @@ module nkv_attend_logits
     end
   end
 
-  wire unused_units = logit_valid[1] ^ (^tag[1]);
+  wire unused_units = logit_valid[1] ^ (^tag[1]) ^ midpoints_valid;
 
 endmodule

@@ -10,12 +10,17 @@
 // `Depth` bursts, which holds all key rows of a page whose values are its keys. A row of a token that
 // is not visible has weights of zero. A page is done with once its weights are on their way: its words
 // may still come while the next page's do, but for a raise, which waits for all words before it.
+//
+// With bounded_i (8.4) words say which of the sums they are for. The row of a sampled token comes out
+// twice, and minus the mean of its page, of all tokens, twice as well: 16 cycles at most a sampled token,
+// of four words or of four weights of four cycles.
 
 module nkv_attend_values
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
+  import nkv_sample_pkg::*;
 #(
   parameter int unsigned Depth = 512,
   localparam int unsigned TokenBits = $clog2(PageTokens)
@@ -27,15 +32,20 @@ module nkv_attend_values
   input  exponent_t              value_exponent_i,   // Ev; held during a command, as the dims are.
   input  dim_t                   head_dim_i,
   input  dim_t                   value_dim_i,
-  input  logic                   chosen_i,           // Rows come of a page's tokens only, not of all.
+  input  logic                   chosen_i,           // Rows come of a page's tokens only, not of all,
+  input  logic                   bounded_i,          // of which some may be sampled.
 
   input  logic                   page_valid_i,       // Its logits are complete.
   output logic                   page_ready_o,       // Its logits and references are done with.
-  input  page_body_t             page_i,
+  input  page_body_t             page_i,             // `sums`: V_SUM comes, as it does for
+  input  logic                   page_rest_i,        // a rest, and for
+  input  token_mask_t            page_sampled_i,     // sampled tokens, all of them visible.
   input  logic [5:0]             page_raise_i[Rows],
   input  reference_t             page_reference_i[Rows],
   output logic                   take_o,             // Logits, and weights of rests (nkv_attend_logits).
   input  logit_t                 logit_i[Rows],
+  input  halvings_t              halvings_i,
+  input  sample_group_t          group_i,
   output logic                   take_rest_o,
   input  weight_t                rest_weight_i[Rows],
 
@@ -53,6 +63,8 @@ module nkv_attend_values
   output weight_t                weight_o[Rows],
   output shift_t                 shift_o[Rows],
   output units_t                 units_o[Rows],
+  output sample_group_t          word_sum_o,         // That the word is for; 0 without bounded_i.
+  output logic                   word_subtract_o,    // Its units are subtracted.
   output logic                   raise_valid_o,
   output logic [5:0]             raise_o[Rows],
   input  logic                   sums_ready_i,
@@ -154,7 +166,7 @@ module nkv_attend_values
   logic [TokenBits:0] word_tag;
   wire token_mask_t page_rows = chosen_i ? page_i.tokens : '1;
   wire any_rows = page_rows != '0;
-  logic row_issue, mean_issue;
+  logic row_issue, row_due, row_again, mean_issue, mean_due, mean_negate, mean_again;
 
   nkv_page_rows u_rows (
     .clk_i,
@@ -172,7 +184,7 @@ module nkv_attend_values
     .last_i           (waiting.last),
     .burst_i          (waiting.data),
     .issue_i          (row_issue),
-    .again_i          (1'b0),
+    .again_i          (row_again),
     .wants_o          (unused_row_stored),
     .issued_last_o    (row_issued_last),
     .word_valid_o     (row_valid),
@@ -181,7 +193,7 @@ module nkv_attend_values
     .word_last_o      (row_word_last),
     .word_o           (row_word)
   );
-  wire page_out = row_valid && row_word_last && word_tag[TokenBits];
+  wire page_out = row_valid && word_tag[TokenBits];
 
   // ---- The mean of the rest ----
   logic        mean_page_ready, mean_ready, mean_issued_last, mean_valid, mean_last, mean_idle;
@@ -196,7 +208,7 @@ module nkv_attend_values
     .clear_i,
     .list_exponent_i(value_exponent_i),
     .value_dim_i,
-    .whole_i        (1'b0),
+    .whole_i        (bounded_i),
     .page_valid_i   (rows_begin && chosen_i),
     .page_ready_o   (mean_page_ready),
     .page_rows_i    (page_i.tokens),
@@ -211,8 +223,8 @@ module nkv_attend_values
     .sum_i          (sum),
     .ready_o        (mean_ready),
     .issue_i        (mean_issue),
-    .negate_i       (1'b0),
-    .again_i        (1'b0),
+    .negate_i       (mean_negate),
+    .again_i        (mean_again),
     .issued_last_o  (mean_issued_last),
     .word_valid_o   (mean_valid),
     .word_index_o   (mean_index),
@@ -222,10 +234,8 @@ module nkv_attend_values
   );
 
   // ---- Words take as long from either, so that they never meet ----
-  logic [4:0] weighted_q;   // Rows whose weights wait, less those that have begun,
-  logic [4:0] rests_q;      // and rests.
-  assign mean_issue = mean_ready && rests_q != '0 && grant_i;
-  assign row_issue = !mean_issue && weighted_q != '0 && grant_i;
+  assign mean_issue = mean_ready && mean_due && grant_i;
+  assign row_issue = !mean_issue && row_due && grant_i;
   assign word_valid_o = row_valid || mean_valid;
   assign word_index_o = mean_valid ? mean_index : row_index;
   assign word_last_o = mean_valid ? mean_last : row_word_last;
@@ -236,25 +246,36 @@ module nkv_attend_values
   end
 
   // ---- Weights ----
-  logic weights_pushed, rest_pushed, weights_idle;
+  logic weights_idle;
 
   nkv_page_weights u_weights (
     .clk_i,
     .rst_ni,
     .clear_i,
+    .bounded_i,
     .start_i      (page_taken),
     .rows_i       (page_rows),
     .visible_i    (page_i.tokens & ~page_i.nonfinite),
-    .rest_i       (page_i.sums),
+    .sampled_i    (page_sampled_i),
+    .rest_i       (page_rest_i),
     .reference_i  (page_reference_i),
     .take_o,
     .logit_i,
+    .halvings_i,
+    .group_i,
     .take_rest_o,
     .rest_weight_i,
-    .pushed_o     (weights_pushed),
-    .pushed_rest_o(rest_pushed),
-    .of_rest_i    (mean_valid),
+    .row_due_o    (row_due),
+    .row_again_o  (row_again),
+    .row_issued_i (row_issued_last),
+    .mean_due_o   (mean_due),
+    .mean_negate_o(mean_negate),
+    .mean_again_o (mean_again),
+    .mean_issued_i(mean_issued_last),
+    .of_mean_i    (mean_valid),
     .pop_i        (word_valid_o && word_last_o),
+    .sum_o        (word_sum_o),
+    .subtract_o   (word_subtract_o),
     .weight_o,
     .shift_o,
     .units_o,
@@ -274,18 +295,12 @@ module nkv_attend_values
     if (!rst_ni) begin
       state_q <= StPage;
       described_q <= 1'b0;
-      weighted_q <= '0;
-      rests_q <= '0;
       pages_due_q <= '0;
     end else if (clear_i) begin
       state_q <= StPage;
       described_q <= 1'b0;
-      weighted_q <= '0;
-      rests_q <= '0;
       pages_due_q <= '0;
     end else begin
-      weighted_q <= weighted_q + 5'(weights_pushed) - 5'(row_issued_last);
-      rests_q <= rests_q + 5'(rest_pushed) - 5'(mean_issued_last);
       pages_due_q <= pages_due_q + 5'(rows_begin && any_rows) - 5'(page_out);
       unique case (state_q)
         StPage: begin
