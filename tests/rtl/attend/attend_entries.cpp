@@ -21,6 +21,11 @@ bool has(std::uint64_t tokens, unsigned token) { return (tokens >> token & 1) !=
 
 }  // namespace
 
+EntryPaces EntryPaces::any(test::Random& random) {
+  const auto pace = [&random] { return kPaces[random() % 3]; };
+  return {pace(), pace(), pace(), pace(), pace()};
+}
+
 void AttendEntries::begin(const EntryCase& with) {
   Vnkv_attend_entries_bench& module = **this;
   module.clear_i = 1;
@@ -141,14 +146,14 @@ void AttendEntries::show(const EntryCase& with) {
   }
 }
 
-void AttendEntries::cycle(const EntryCase& with, test::Random& random, unsigned pace) {
+void AttendEntries::cycle(const EntryCase& with, test::Random& random, const EntryPaces& paces) {
   Vnkv_attend_entries_bench& module = **this;
-  module.page_valid_i = pages_sent_ < with.pages.size() && is_willing(random, pace);
-  module.score_valid_i = !scores_.empty() && is_willing(random, pace);
-  module.sampled_valid_i = !sample_.empty() && is_willing(random, pace);
-  module.beat_valid_i = !beats_.empty() && is_willing(random, pace);
+  module.page_valid_i = pages_sent_ < with.pages.size() && is_willing(random, paces.pages);
+  module.score_valid_i = !scores_.empty() && is_willing(random, paces.scores);
+  module.sampled_valid_i = !sample_.empty() && is_willing(random, paces.sample);
+  module.beat_valid_i = !beats_.empty() && is_willing(random, paces.beats);
   module.rests_i = static_cast<std::uint8_t>(std::min<std::size_t>(rests_.size(), kMostRests));
-  module.grant_i = is_willing(random, pace);
+  module.grant_i = is_willing(random, paces.words);
   module.sums_ready_i = busy_ == 0;
   show(with);
   settle();
@@ -206,11 +211,12 @@ bool AttendEntries::is_done() {
   return scores_.empty() && sample_.empty() && rests_.empty() && beats_.empty() && (*this)->idle_o;
 }
 
-std::uint64_t AttendEntries::run(const EntryCase& with, test::Random& random, unsigned pace) {
+std::uint64_t AttendEntries::run(const EntryCase& with, test::Random& random,
+                                 const EntryPaces& paces) {
   begin(with);
   const std::uint64_t start = cycles();
   while (pages_sent_ < with.pages.size() || !is_done()) {
-    cycle(with, random, pace);
+    cycle(with, random, paces);
     if (cycles() - start > 20000 * with.pages.size() || testing::Test::HasFatalFailure()) {
       ADD_FAILURE() << "hangs after " << pages_sent_ << " pages, " << scores_.size() << " scores, "
                     << beats_.size() << " bursts to come";
@@ -222,7 +228,7 @@ std::uint64_t AttendEntries::run(const EntryCase& with, test::Random& random, un
 
 void AttendEntries::abandon(const EntryCase& with, test::Random& random, unsigned cycles) {
   begin(with);
-  for (unsigned i = 0; i < cycles; ++i) cycle(with, random, 8);
+  for (unsigned i = 0; i < cycles; ++i) cycle(with, random, EntryPaces::all(8));
   (*this)->page_valid_i = (*this)->score_valid_i = (*this)->sampled_valid_i = 0;
   (*this)->beat_valid_i = (*this)->rests_i = (*this)->grant_i = 0;
   // A clear comes when nothing goes on any more.

@@ -73,12 +73,24 @@ struct EntryCase {
   [[nodiscard]] std::vector<model::SampledSums> sums() const;
 };
 
+/// How often each side is willing, of 8.
+struct EntryPaces {
+  unsigned pages;
+  unsigned scores;
+  unsigned sample;
+  unsigned beats;
+  unsigned words;
+
+  static EntryPaces all(unsigned pace) { return {pace, pace, pace, pace, pace}; }
+  static EntryPaces any(test::Random& random);
+};
+
 class AttendEntries : public Simulation<Vnkv_attend_entries_bench> {
  public:
   AttendEntries() { reset(); }
 
-  /// Sends all pages; everybody is willing `pace` times of 8. Returns the cycles that it took.
-  std::uint64_t run(const EntryCase& with, test::Random& random, unsigned pace);
+  /// Sends all pages. Returns the cycles that it took.
+  std::uint64_t run(const EntryCase& with, test::Random& random, const EntryPaces& paces);
 
   /// Sends some of it and forgets that.
   void abandon(const EntryCase& with, test::Random& random, unsigned cycles);
@@ -106,7 +118,7 @@ class AttendEntries : public Simulation<Vnkv_attend_entries_bench> {
   void queue_page(const EntryCase& with, const EntryPage& page);
   void queue_array(std::uint8_t array, const std::byte* bytes, std::size_t size,
                    std::uint64_t tokens, std::size_t row_bytes);
-  void cycle(const EntryCase& with, test::Random& random, unsigned pace);
+  void cycle(const EntryCase& with, test::Random& random, const EntryPaces& paces);
   void show(const EntryCase& with);
   void take_word(unsigned value_dim);
   void take_raise();

@@ -29,7 +29,8 @@ void run_cases(unsigned seed, unsigned cases, bool is_chosen, bool is_bounded, b
   for (unsigned i = 0; i < cases && !testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE(testing::Message() << "case " << i);
     const EntryCase with = random_entries(random, 10, is_chosen, is_bounded, wild);
-    entries.run(with, random, kPaces[i % 3]);
+    entries.run(with, random,
+                i % 2 == 0 ? EntryPaces::all(kPaces[i / 2 % 3]) : EntryPaces::any(random));
     if (!testing::Test::HasFailure()) expect_sums(entries, with);
   }
 }
@@ -49,33 +50,54 @@ TEST(AttendEntriesTest, ClearForgetsPages) {
     SCOPED_TRACE(testing::Message() << "after " << cycles << " cycles");
     entries.abandon(random_entries(random, 4, true, true, false), random, cycles);
     const EntryCase with = random_entries(random, 4, true, cycles % 2 == 0, false);
-    entries.run(with, random, 8);
+    entries.run(with, random, EntryPaces::all(8));
     if (!HasFailure()) expect_sums(entries, with);
   }
 }
 
-// Cycles of pages with so many sampled tokens each.
-std::uint64_t sampled_cycles(std::size_t pages, unsigned tokens) {
-  test::Random random = test::case_random(5);
-  EntryCase with = random_entries(random, 1, true, true, false);
-  while (with.value_dim != 128 || with.pages[0].form != NKV_ROW_FORM_RAW) {
-    with = random_entries(random, 1, true, true, false);
-  }
+// Pages of 128 channels with so many tokens each, sampled ones if it is BOUNDED.
+EntryCase full_pages(test::Random& random, std::size_t pages, unsigned tokens, bool is_bounded) {
+  const auto random_case = [&] { return random_entries(random, 1, is_bounded, is_bounded, false); };
+  EntryCase with = random_case();
+  while (with.value_dim != 128 || with.pages[0].form != NKV_ROW_FORM_RAW) with = random_case();
   EntryPage page = with.pages[0];
-  page.tokens = page.sampled = ~std::uint64_t{0} << (NKV_PAGE_TOKENS - tokens);
+  page.tokens = ~std::uint64_t{0} << (NKV_PAGE_TOKENS - tokens);
+  page.sampled = is_bounded ? page.tokens : 0;
   page.nonfinite = 0;
   page.has_rest = false;
   page.scores.clear();
   page.sample.clear();
   for (unsigned token = NKV_PAGE_TOKENS - tokens; token < NKV_PAGE_TOKENS; ++token) {
     page.scores.push_back({token, {}});
-    page.sample.push_back({token, 3, 1 + token % 7, {}});
+    if (is_bounded) page.sample.push_back({token, 3, 1 + token % 7, {}});
   }
   with.pages.assign(pages, page);
+  return with;
+}
+
+std::uint64_t sampled_cycles(std::size_t pages, unsigned tokens) {
+  test::Random random = test::case_random(5);
+  const EntryCase with = full_pages(random, pages, tokens, true);
   AttendEntries entries;
-  const std::uint64_t taken = entries.run(with, random, 8);
+  const std::uint64_t taken = entries.run(with, random, EntryPaces::all(8));
   expect_sums(entries, with);
   return taken;
+}
+
+TEST(AttendEntriesTest, LogitsWaitForRoom) {
+  test::Random random = test::case_random(6);
+  AttendEntries entries;
+  for (const bool is_bounded : {false, true}) {
+    EntryCase with = full_pages(random, 6, NKV_PAGE_TOKENS, is_bounded);
+    for (EntryPage& page : with.pages) {
+      page.has_rest = is_bounded;
+      for (EntryToken& token : page.scores) {
+        for (std::int64_t& score : token.scores) score = static_cast<std::int64_t>(random() >> 12);
+      }
+    }
+    entries.run(with, random, {.pages = 8, .scores = 8, .sample = 8, .beats = 8, .words = 1});
+    if (!HasFailure()) expect_sums(entries, with);
+  }
 }
 
 // Without what the first pages wait for.
