@@ -33,7 +33,8 @@ std::vector<std::int32_t> EntryCase::mean(const EntryPage& page) const {
       if (has(page.tokens, token)) sums.back() -= page.values[token][c];
     }
   }
-  return model::mean_value(sums, is_bounded ? kTokens : kTokens - std::popcount(page.tokens));
+  const int read = is_bounded ? 0 : std::popcount(page.tokens);
+  return model::mean_value(sums, std::int64_t{kTokens} - read);
 }
 
 std::vector<model::SampledSums> EntryCase::sums() const {
