@@ -224,6 +224,8 @@ module nkv_attend
   logic [$clog2(TailAnswers):0] rests;
   rest_weight_t [Rows-1:0] rest;
 
+  nkv_tail_pkg::tail_quad_t unused_quad;
+  reference_t unused_reference[Rows];
   logic rest_clk;
   nkv_idle_clock u_rest_clock (
     .clk_i,
@@ -254,11 +256,14 @@ module nkv_attend
     .page_valid_i (rest_valid_i),
     .page_ready_o (rest_ready_o),
     .page_i       (rest_i),
+    .hold_i       (1'b0),
     .read_o       (midpoint_read_o),
     .read_ready_i (midpoint_ready_i),
     .read_page_o  (midpoint_page_o),
     .read_word_o  (midpoint_word_o),
     .midpoint_i,
+    .quad_o       (unused_quad),
+    .reference_o  (unused_reference),
     .rest_valid_o (rest_valid),
     .rest_ready_i (rest_taken),
     .rest_o       (rest),

@@ -1,6 +1,7 @@
 // Levels of tokens from the logits of their midpoints, and how many tokens of each level a row has
 // (ARITHMETIC.md 8.2). Four tokens of all rows per cycle; their levels come 4 cycles later and are
-// counted in the cycle after that. A clear takes 152 cycles.
+// counted in the cycle after that. Tokens that were counted may be taken back, four a cycle, while none are
+// counted. A clear takes 152 cycles.
 
 module nkv_sample_levels
   import nkv_pkg::*;
@@ -23,7 +24,10 @@ module nkv_sample_levels
   output logic       valid_o,
   output level_t     level_o[Rows][TailTokens],
 
-  input  row_index_t read_row_i,       // Counts, a cycle later, while no tokens come.
+  input  logic [TailTokens-1:0] remove_i,  // Tokens that no longer count,
+  input  level_t     remove_level_i[Rows][TailTokens],  // and their levels.
+
+  input  row_index_t read_row_i,       // Counts, a cycle later, while none come or go.
   input  level_t     read_level_i,
   output count_t     count_o
 );
@@ -94,12 +98,13 @@ module nkv_sample_levels
 
       // Read, increased and written in one cycle, so that a level may come again at once.
       (* ram_style = "distributed" *) lane_count_t counts[Levels];
-      wire reads = !clearing_q && !valid_o;
-      wire level_t place = clearing_q ? cleared_q : reads ? read_level_i : level_q;
+      wire adds = valid_o && counts_q[Latency-1][t];
+      wire level_t place = clearing_q ? cleared_q : adds ? level_q
+          : remove_i[t] ? remove_level_i[r][t] : read_level_i;
       wire lane_count_t old = counts[place];
       always_ff @(posedge clk_i) begin
-        if (clearing_q || (valid_o && counts_q[Latency-1][t])) begin
-          counts[place] <= clearing_q ? '0 : old + 1'b1;
+        if (clearing_q || adds || remove_i[t]) begin
+          counts[place] <= clearing_q ? '0 : adds ? old + 1'b1 : old - 1'b1;
         end
       end
       assign lane_count[r][t] = old;

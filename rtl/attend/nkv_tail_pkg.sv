@@ -25,6 +25,7 @@ package nkv_tail_pkg;
   // Tokens whose weights are taken per cycle, of all rows.
   localparam int unsigned TailTokens = 4;
   localparam int unsigned PageQuads = PageTokens / TailTokens;
+  localparam int unsigned TailLineLatency = 5;
 
   // Pages whose answers may wait until their bodies come: those of a memory's latency.
   localparam int unsigned TailAnswers = 32;
@@ -41,6 +42,17 @@ package nkv_tail_pkg;
   } rest_weight_t;
 
   localparam rest_weight_t NoRest = '{whole: NoReference, weight: '0};
+
+  // Four tokens of all rows on their way through the lines, and the logits of their midpoints.
+  typedef struct packed {
+    logic        valid;
+    logic        last;                      // Of their page.
+    page_index_t page;
+    logic [$clog2(PageQuads)-1:0] quad;
+    logic [TailTokens-1:0] counts;          // Those that came with the page,
+    logic [TailTokens-1:0] saturated;       // less those whose midpoint says nothing in some row.
+    logit_t [Rows-1:0][TailTokens-1:0] logit;
+  } tail_quad_t;
 
   // verilator lint_on UNUSEDPARAM
 

@@ -2,7 +2,8 @@
 // the logits of their midpoints by line tables, their weights, sums, and those as one token's.
 //
 // First the tables are built, once midpoints give a row its reference and X. Then 16 cycles a page,
-// and 30 to its answer. Answers come in the order of the pages.
+// and 30 to its answer. Answers come in the order of the pages. Pages may also pass for their logits
+// alone, which come out on their way.
 
 module nkv_tail_rest
   import nkv_abi_pkg::*;
@@ -38,13 +39,17 @@ module nkv_tail_rest
 
   input  logic       page_valid_i,
   output logic       page_ready_o,
-  input  visit_t     page_i,                    // Its tokens that are not read.
+  input  visit_t     page_i,                    // Its tokens that are not read; sums: an answer is wanted.
+  input  logic       hold_i,                    // No further word is to be read.
 
   output logic       read_o,                    // A word of midpoints, two cycles after it is granted.
   input  logic       read_ready_i,
   output page_index_t read_page_o,
   output logic [1:0] read_word_o,
   input  midpoint_t  midpoint_i[Rows][ScanTokens],
+
+  output tail_quad_t quad_o,
+  output reference_t reference_o[Rows],         // M_t, from the first page on.
 
   output logic       rest_valid_o,
   input  logic       rest_ready_i,
@@ -86,8 +91,9 @@ module nkv_tail_rest
   logic        referenced_q;         // The rows have their M_t.
   logic [1:0]  flight_q;             // A word whose read was granted 1 or 2 cycles ago.
   logic        page_q;               // A page whose words are read.
-  page_index_t reading_page_q;
-  token_mask_t reading_tokens_q;
+  visit_t      reading_q;
+  page_index_t flight_page_q, quad_page_q;
+  logic        flight_sums_q, sums_q;  // The page's answer is wanted.
   logic [1:0]  word_q;
   logic [AnswerBits:0] credits_q;
   logic        quads_q;              // A word of which quads are left.
@@ -95,13 +101,14 @@ module nkv_tail_rest
   logic [ScanTokens-1:0] counts_q, flight_counts_q;
   logic        first_q, last_q, flight_first_q, flight_last_q;
   logic [WordQuadBits-1:0] quad_q;
+  logic [1:0]  flight_word_q, quad_word_q;
 
   wire sets_reference = page_valid_i && built_o && !referenced_q;
   wire word_last = word_q == '1;
   wire granted = read_o && read_ready_i;
   // A word comes three cycles after its grant: when the one before it has gone.
-  assign read_o = page_q && flight_q == '0 && (!quads_q || quad_q != '0);
-  assign read_page_o = reading_page_q;
+  assign read_o = page_q && flight_q == '0 && (!quads_q || quad_q != '0) && !hold_i;
+  assign read_page_o = reading_q.page;
   assign read_word_o = word_q;
   assign page_ready_o = referenced_q && !page_q && credits_q != '0;
 
@@ -131,24 +138,27 @@ module nkv_tail_rest
       if (quads_q) quad_q <= quad_q + 1'b1;
       if (flight_q[1]) quads_q <= 1'b1;
       else if (quad_q == '1) quads_q <= 1'b0;
-      credits_q <= credits_q - (AnswerBits + 1)'(page_valid_i && page_ready_o) +
+      credits_q <= credits_q - (AnswerBits + 1)'(page_valid_i && page_ready_o && page_i.sums) +
           (AnswerBits + 1)'(rest_valid_o && rest_ready_i);
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (page_valid_i && page_ready_o) begin
-      reading_page_q <= page_i.page;
-      reading_tokens_q <= page_i.tokens;
-    end
+    if (page_valid_i && page_ready_o) reading_q <= page_i;
     if (granted) begin
-      flight_counts_q <= reading_tokens_q[{word_q, 4'b0}+:ScanTokens];
+      flight_page_q <= reading_q.page;
+      flight_sums_q <= reading_q.sums;
+      flight_counts_q <= reading_q.tokens[{word_q, 4'b0}+:ScanTokens];
+      flight_word_q <= word_q;
       flight_first_q <= word_q == '0;
       flight_last_q <= word_last;
     end
     if (flight_q[1]) begin
       midpoint_q <= midpoint_i;
+      quad_page_q <= flight_page_q;
+      sums_q <= flight_sums_q;
       counts_q <= flight_counts_q;
+      quad_word_q <= flight_word_q;
       first_q <= flight_first_q;
       last_q <= flight_last_q;
     end
@@ -158,7 +168,22 @@ module nkv_tail_rest
   midpoint_t   quad[Rows][TailTokens];
   rest_units_t units[Rows];
   reference_t  reference[Rows];
+  logit_t      logit[Rows][TailTokens];
   wire quad_valid = quads_q || sets_reference;
+  assign reference_o = reference;
+
+  // A midpoint that is saturated in some row says nothing of its token.
+  localparam midpoint_t Limit = 16'sh7fff;
+  logic [TailTokens-1:0] saturated;
+  wire  [TailTokens-1:0] came = counts_q[{quad_q, 2'b00}+:TailTokens];
+  always_comb begin
+    saturated = '0;
+    for (int unsigned r = 0; r < Rows; r++) begin
+      for (int unsigned t = 0; t < TailTokens; t++) begin
+        if (group_t'(r) < rows_i && quad[r][t] inside {Limit, -Limit}) saturated[t] = 1'b1;
+      end
+    end
+  end
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
     always_comb begin
@@ -178,12 +203,43 @@ module nkv_tail_rest
       .line_i         (line[r%Units]),
       .valid_i        (quad_valid),
       .midpoint_i     (quad[r]),
-      .counts_i       (counts_q[{quad_q, 2'b0}+:TailTokens]),
+      .counts_i       (came & ~saturated),
       .set_reference_i(sets_reference),
       .reference_o    (reference[r]),
+      .logit_o        (logit[r]),
       .units_o        (units[r])
     );
   end
+
+  // ---- Logits on their way ----
+  tail_quad_t quad_side;
+  wire tail_quad_t quad_now = '{
+      valid: quads_q,
+      last: last_q && quad_q == '1,
+      page: quad_page_q,
+      quad: {quad_word_q, quad_q},
+      counts: came & ~saturated,
+      saturated: came & saturated,
+      logit: '0
+  };
+  localparam int unsigned QuadSideBits = $bits(tail_quad_t) - Rows * TailTokens * LogitBits;
+  logic [QuadSideBits-1:0] quad_side_bits;
+  nkv_delay #(
+    .Width (QuadSideBits),
+    .Cycles(TailLineLatency)
+  ) u_quad (
+    .clk_i,
+    .data_i(quad_now[$bits(tail_quad_t)-1-:QuadSideBits]),
+    .data_o(quad_side_bits)
+  );
+  always_comb begin
+    quad_side = '0;
+    quad_side[$bits(tail_quad_t)-1-:QuadSideBits] = quad_side_bits;
+    for (int unsigned r = 0; r < Rows; r++) begin
+      for (int unsigned t = 0; t < TailTokens; t++) quad_side.logit[r][t] = logit[r][t];
+    end
+  end
+  assign quad_o = quad_side;
 
   // ---- Sums of a page ----
   typedef struct packed {
@@ -193,7 +249,7 @@ module nkv_tail_rest
   } side_t;
   side_t side;
   wire side_t side_now = '{
-      valid: quads_q,
+      valid: quads_q && sums_q,
       first: first_q && quad_q == '0,
       last: last_q && quad_q == '1
   };
@@ -297,6 +353,6 @@ module nkv_tail_rest
     .used_o     (rests_o)
   );
 
-  wire unused = ^{page_i.sums, top[31-WeightBits:0]};
+  wire unused = ^{top[31-WeightBits:0], quad_now};
 
 endmodule

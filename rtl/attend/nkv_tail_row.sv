@@ -22,10 +22,11 @@ module nkv_tail_row
   input  logic        set_reference_i,         // Instead: the larger L >> 16 of the first two is it.
 
   output reference_t  reference_o,             // M_t
+  output logit_t      logit_o[TailTokens],     // L, 5 cycles after its quad.
   output rest_units_t units_o                  // Of the four tokens.
 );
 
-  localparam int unsigned LineLatency = 5;
+  localparam int unsigned LineLatency = TailLineLatency;
   localparam int unsigned WeightLatency = 5;
 
   // ---- Lines ----
@@ -128,6 +129,7 @@ module nkv_tail_row
   end
   assign units_o = rest_units_t'(pair_q[0]) + rest_units_t'(pair_q[1]);
   assign reference_o = reference_q;
+  assign logit_o = logit_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

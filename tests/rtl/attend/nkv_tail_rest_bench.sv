@@ -91,6 +91,8 @@ module nkv_tail_rest_bench
     end
   end
 
+  tail_quad_t unused_quad;
+  reference_t unused_reference[Rows];
   nkv_tail_rest #(
     .Units(Units)
   ) u_rest (
@@ -113,11 +115,14 @@ module nkv_tail_rest_bench
     .page_valid_i,
     .page_ready_o,
     .page_i       ('{page: page_i, tokens: page_tokens_i, sums: 1'b1}),
+    .hold_i       (1'b0),
     .read_o,
     .read_ready_i,
     .read_page_o,
     .read_word_o,
     .midpoint_i   (midpoint),
+    .quad_o       (unused_quad),
+    .reference_o  (unused_reference),
     .rest_valid_o,
     .rest_ready_i,
     .rest_o       (rest),

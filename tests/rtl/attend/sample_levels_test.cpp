@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "Vnkv_sample_levels.h"
 #include "sampling.hpp"
@@ -36,6 +37,7 @@ class SampleLevels : public Simulation<Vnkv_sample_levels> {
       (*this)->reference_i[row] = static_cast<std::uint32_t>(references_[row]);
       counts_[row].fill(0);
     }
+    counted_ = {};
     (*this)->clear_i = 1;
     tick();
     (*this)->clear_i = 0;
@@ -57,6 +59,12 @@ class SampleLevels : public Simulation<Vnkv_sample_levels> {
         if ((counts >> t & 1) != 0) ++counts_[row][static_cast<std::size_t>(levels[row][t])];
       }
     }
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      if ((counts >> t & 1) == 0) continue;
+      std::array<int, kRows> token{};
+      for (std::size_t row = 0; row < kRows; ++row) token[row] = levels[row][t];
+      counted_[t].push_back(token);
+    }
     due_.push_back(levels);
     step(true);
   }
@@ -64,6 +72,30 @@ class SampleLevels : public Simulation<Vnkv_sample_levels> {
   void idle() {
     (*this)->valid_i = 0;
     step(false);
+  }
+
+  /// Takes back some of what was counted.
+  void remove(test::Random& random, unsigned cycles) {
+    for (unsigned i = 0; i <= kLatency; ++i) idle();
+    for (unsigned i = 0; i < cycles; ++i) {
+      unsigned removed = 0;
+      for (std::size_t t = 0; t < kTokens; ++t) {
+        // Of each row some token that this lane has counted.
+        const auto& lane = counted_[t];
+        if (lane.empty() || random() % 4 == 0) continue;
+        removed |= 1U << t;
+        const auto at = static_cast<std::ptrdiff_t>(random() % lane.size());
+        for (std::size_t row = 0; row < kRows; ++row) {
+          const auto level = static_cast<std::size_t>(lane[static_cast<std::size_t>(at)][row]);
+          (*this)->remove_level_i[row][t] = static_cast<std::uint8_t>(level);
+          --counts_[row][level];
+        }
+        counted_[t].erase(counted_[t].begin() + at);
+      }
+      (*this)->remove_i = static_cast<std::uint8_t>(removed);
+      tick();
+    }
+    (*this)->remove_i = 0;
   }
 
   /// Lets all tokens be counted, and reads every count.
@@ -99,6 +131,7 @@ class SampleLevels : public Simulation<Vnkv_sample_levels> {
 
   std::array<std::int64_t, kRows> references_{};
   std::array<std::array<std::uint32_t, model::Levels::kLevels>, kRows> counts_{};
+  std::array<std::vector<std::array<int, kRows>>, kTokens> counted_;  // By lane.
   std::deque<bool> valid_;
   std::deque<Levels> due_;
 };
@@ -115,6 +148,8 @@ TEST(SampleLevelsTest, LevelsAndCountsAreTheModels) {
       while (round % 2 == 1 && test::pick(random, 0, 2) == 0) unit.idle();
       unit.offer(random, near);
     }
+    unit.check_counts();
+    unit.remove(random, round % 3 == 0 ? 200 : 3);
     unit.check_counts();
   }
 }
