@@ -69,54 +69,34 @@ module nkv_attention
 
   wire attend_command_t attend = attend_command_t'(command_i);
   wire is_topk = attend.opcode == OpcodeTopk;
-  wire is_tail = !is_topk && attend.mode == AttendModeTail;
+  wire is_bounded = !is_topk && attend.mode == AttendModeBounded;
+  wire is_tail = is_bounded || (!is_topk && attend.mode == AttendModeTail);
   wire searches = is_topk || is_tail;       // nkv_topk goes over the pages.
   wire clears = clear_i || start_i;
   logic go, go_q;                           // What the command needs to begin is here.
 
   // ---- Clocks of the units that a command does not always need ----
-  logic input_clk, topk_clk, attend_clk, exact_clk;
-  logic input_done, input_busy_q;
+  logic input_clk, topk_clk, attend_clk, result_clk, exact_clk;
+  logic input_done, set_aside;
   logic no_rows;  // TOPK scores no row for now.
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) input_busy_q <= 1'b0;
-    else if (start_i) input_busy_q <= 1'b1;
-    else if (input_done || clear_i) input_busy_q <= 1'b0;
-  end
-  nkv_idle_clock u_input_clock (
+  nkv_attention_clocks u_clocks (
     .clk_i,
     .rst_ni,
-    .busy_i(start_i || input_busy_q || clear_i),
-    .clk_o (input_clk)
-  );
-
-  nkv_idle_clock #(
-    .HoldCycles(ClearCycles)
-  ) u_topk_clock (
-    .clk_i,
-    .rst_ni,
-    .busy_i((busy_i && searches) || clear_i),
-    .clk_o (topk_clk)
-  );
-  nkv_idle_clock u_attend_clock (
-    .clk_i,
-    .rst_ni,
-    .busy_i((busy_i && !is_topk) || results_busy_o || clear_i),
-    .clk_o (attend_clk)
-  );
-  logic result_clk, set_aside;
-  nkv_idle_clock u_result_clock (
-    .clk_i,
-    .rst_ni,
-    .busy_i(set_aside || results_busy_o || clear_i),
-    .clk_o (result_clk)
-  );
-  nkv_idle_clock u_exact_clock (
-    .clk_i,
-    .rst_ni,
-    .busy_i((busy_i && !(searches && no_rows)) || results_busy_o || clear_i),
-    .clk_o (exact_clk)
+    .clear_i,
+    .busy_i,
+    .start_i,
+    .searches_i    (searches),
+    .attends_i     (!is_topk),
+    .input_done_i  (input_done),
+    .no_rows_i     (no_rows),
+    .set_aside_i   (set_aside),
+    .results_busy_i(results_busy_o),
+    .input_clk_o   (input_clk),
+    .topk_clk_o    (topk_clk),
+    .attend_clk_o  (attend_clk),
+    .result_clk_o  (result_clk),
+    .exact_clk_o   (exact_clk)
   );
 
   // ---- Query and page list: fields for them stand at the same places in both commands ----
@@ -225,8 +205,11 @@ module nkv_attention
   logic [5:0]  raise[Rows];
   row_index_t  sum_row;
   logic [$clog2(Channels)-1:0] sum_channel;
-  logic        sum_is_z;
-  nkv_sample_pkg::sample_group_t sum_group;
+  logic        sum_is_z, growing_read, growing_is_z;
+  logic        grouped, clear_sums, clear_groups, word_subtract;
+  row_index_t  growing_row;
+  logic [$clog2(Channels)-1:0] growing_channel;
+  nkv_sample_pkg::sample_group_t sum_group, growing_sum, word_sum;
   sum_t        acc;
   sum_t        z[Rows];
 
@@ -254,16 +237,16 @@ module nkv_attention
     .score_tag_o         (dot_tag),
     .score_o             (dot),
     .value_last_word_i   (value_last_word),
-    .value_grouped_i     (1'b0),
+    .value_grouped_i     (grouped),
     .value_ready_o       (sums_ready),
     .value_idle_o        (sums_idle),
-    .value_clear_i       (go),
-    .value_clear_groups_i(1'b0),
+    .value_clear_i       (go || clear_sums),
+    .value_clear_groups_i(clear_groups),
     .value_swap_i        (set_aside),
     .value_raise_valid_i (raise_valid),
     .value_raise_i       (raise),
-    .value_word_sum_i    ('0),
-    .value_word_subtract_i(1'b0),
+    .value_word_sum_i    (word_sum),
+    .value_word_subtract_i(word_subtract),
     .value_weight_i      (weight),
     .value_shift_i       (shift),
     .value_units_i       (units),
@@ -276,11 +259,11 @@ module nkv_attention
     .value_acc_valid_o   (acc_valid),
     .value_acc_o         (acc),
     .value_z_o           (z),
-    .value_growing_valid_i(1'b0),
-    .value_growing_z_i   (1'b0),
-    .value_growing_row_i ('0),
-    .value_growing_channel_i('0),
-    .value_growing_sum_i ('0)
+    .value_growing_valid_i(growing_read),
+    .value_growing_z_i   (growing_is_z),
+    .value_growing_row_i (growing_row),
+    .value_growing_channel_i(growing_channel),
+    .value_growing_sum_i (growing_sum)
   );
 
   // ---- Exact scores ----
@@ -342,6 +325,12 @@ module nkv_attention
   nkv_scan_pkg::shift_t    scan_shift[Rows];
   nkv_scan_pkg::midpoint_t highest[Rows], lowest[Rows];
   nkv_scan_pkg::midpoint_t midpoint[Rows][nkv_scan_pkg::ScanTokens];
+  // Between the rounds of BOUNDED and ATTEND.
+  logic           midpoint_hold, sampled_ready, dense_after_all, topk_clear;
+  reference_t     midpoint_reference[Rows];
+  nkv_tail_pkg::tail_quad_t       quad;
+  nkv_sample_pkg::sample_orders_t orders;
+  nkv_sample_pkg::sample_report_t report;
 
   nkv_attend u_attend (
     .clk_i           (attend_clk),
@@ -363,6 +352,7 @@ module nkv_attention
     .results_busy_o,
     .results_wait_i,
     .pass_start_o    (attend_start),
+    .dense_after_all_o(dense_after_all),
     .pass_o          (attend_pass),
     .pass_i,
     .searched_i      (ranked && is_tail),
@@ -381,6 +371,12 @@ module nkv_attention
     .midpoint_page_o (midpoint_page),
     .midpoint_word_o (midpoint_word),
     .midpoint_i      (midpoint),
+    .quad_o          (quad),
+    .midpoint_reference_o(midpoint_reference),
+    .midpoint_hold_i (midpoint_hold),
+    .orders_i        (orders),
+    .sampled_ready_o (sampled_ready),
+    .report_o        (report),
     .body_valid_i    (body_valid_i && !is_topk && !scans),
     .body_ready_o    (attend_body_ready),
     .body_i,
@@ -397,6 +393,9 @@ module nkv_attention
     .beat_valid_i    (is_array && for_values && key_side_ready),
     .beat_ready_o    (values_ready),
     .beat_i,
+    .grouped_o       (grouped),
+    .clear_o         (clear_sums),
+    .clear_groups_o  (clear_groups),
     .grant_i         (!key_wants),
     .word_valid_o    (value_valid),
     .word_index_o    (value_index),
@@ -406,6 +405,8 @@ module nkv_attention
     .weight_o        (weight),
     .shift_o         (shift),
     .units_o         (units),
+    .word_sum_o      (word_sum),
+    .word_subtract_o (word_subtract),
     .raise_valid_o   (raise_valid),
     .raise_o         (raise),
     .sums_ready_i    (sums_ready),
@@ -420,6 +421,11 @@ module nkv_attention
     .acc_valid_i     (acc_valid),
     .acc_i           (acc),
     .z_i             (z),
+    .growing_valid_o (growing_read),
+    .growing_z_o     (growing_is_z),
+    .growing_row_o   (growing_row),
+    .growing_channel_o(growing_channel),
+    .growing_sum_o   (growing_sum),
     .write_valid_o   (write_valid_o[0]),
     .write_ready_i   (write_ready_i[0]),
     .write_o         (write_o[0])
@@ -438,6 +444,7 @@ module nkv_attention
     .start_i         (go_q && searches),
     .command_i       (topk),
     .tail_i          (is_tail),
+    .bounded_i       (is_bounded),
     .value_dim_i     (attend.value_dim),
     .query_exponent_i(query_exponent),
     .key_exponent_i,
@@ -445,7 +452,7 @@ module nkv_attention
     .done_o          (ranked),
     .outcome_o       (topk_outcome),
     .pass_start_o    (topk_start),
-    .pass_clear_o,
+    .pass_clear_o    (topk_clear),
     .pass_o          (topk_pass),
     .visits_o,
     .visit_valid_o,
@@ -485,6 +492,12 @@ module nkv_attention
     .read_page_i     (midpoint_page),
     .read_word_i     (midpoint_word),
     .midpoint_o      (midpoint),
+    .hold_o          (midpoint_hold),
+    .quad_i          (quad),
+    .midpoint_reference_i(midpoint_reference),
+    .orders_o        (orders),
+    .sampled_ready_i (sampled_ready),
+    .report_i        (report),
     .page_valid_o    (topk_page_valid),
     .page_ready_i    (page_ready && is_topk),
     .page_o          (topk_page),
@@ -500,7 +513,8 @@ module nkv_attention
   );
 
   assign pass_start_o = attend_start || topk_start;
-  assign pass_o = searches ? topk_pass : attend_pass;
+  assign pass_clear_o = topk_clear || (attend_start && dense_after_all);
+  assign pass_o = searches && !(is_bounded && dense_after_all) ? topk_pass : attend_pass;
   assign body_ready_o = is_topk || scans ? topk_body_ready : attend_body_ready;
 
   assign done_o = refused || attended || (ranked && is_topk);

@@ -155,6 +155,8 @@ package nkv_pkg;
 
   // What a command reports in its completion.
   typedef struct packed {
+    logic [31:0] bound;
+    logic [7:0]  rounds;
     logic [7:0]  flags;
     logic [31:0] value_bursts;
     logic [31:0] exact_bursts;

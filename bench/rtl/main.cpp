@@ -53,6 +53,9 @@ void for_each_command(ListBench* bench, std::uint16_t top_k, const Run& run) {
   attend.mode = NKV_ATTEND_MODE_TAIL;
   attend.top_k = top_k / 4;
   run("attend_tail", attend);
+  attend.mode = NKV_ATTEND_MODE_BOUNDED;
+  attend.error = 0.05F;
+  run("attend_bounded", attend);
   run("scrub", test::pages_command(bench->list, NKV_OPCODE_SCRUB));
 }
 

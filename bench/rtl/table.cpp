@@ -78,9 +78,13 @@ void Table::add(const std::string& name, const nkv_completion& done, std::uint64
               static_cast<unsigned long long>(bursts),
               static_cast<double>(cycles) / static_cast<double>(std::max<std::uint64_t>(bursts, 1)),
               static_cast<double>(cycles) / seconds / 1000);
-  std::fflush(stdout);
   results_.push_back(
       {{"name", name}, {"cycles", cycles}, {"bursts", bursts}, {"seconds", seconds}});
+  if (done.rounds != 0) {
+    std::printf("%-34s %9u rounds, bound %.4f\n", "", done.rounds, static_cast<double>(done.bound));
+    results_.back()["rounds"] = done.rounds;
+  }
+  std::fflush(stdout);
 }
 
 }  // namespace nearkv::bench

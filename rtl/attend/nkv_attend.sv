@@ -1,6 +1,7 @@
-// ATTEND, modes DENSE and TAIL (ARITHMETIC.md sections 4 and 7). DENSE: every visible token exactly, one
-// pass over the pages. TAIL: nkv_topk scans and makes the visits; of what is not read, midpoints give the
-// weights and page sums the values.
+// ATTEND (ARITHMETIC.md sections 4, 7 and 8). DENSE: every visible token exactly, one pass over the pages.
+// TAIL: nkv_topk scans and makes the visits; of what is not read, midpoints give the weights and page sums
+// the values. BOUNDED: its visits come in rounds, after each of which the sums are measured; if nothing
+// but a dense read will do, DENSE begins anew.
 //
 //   bursts --> key_scores --> attend_logits --> attend_values <-- bursts
 //        midpoints --> tail_rest --^                 `--> attend_result --> writes
@@ -17,7 +18,9 @@ module nkv_attend
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
   import nkv_tail_pkg::rest_weight_t;
+  import nkv_tail_pkg::tail_quad_t;
   import nkv_tail_pkg::TailAnswers;
+  import nkv_sample_pkg::*;
   import nkv_scan_pkg::midpoint_t;
   import nkv_scan_pkg::ScanTokens;
 (
@@ -42,10 +45,11 @@ module nkv_attend
   input  logic            results_wait_i,   // Those of the command before have not all been written.
 
   output logic            pass_start_o,
+  output logic            dense_after_all_o, // The pass is DENSE's, though it was BOUNDED that was asked for.
   output pass_setup_t     pass_o,
   input  pass_report_t    pass_i,
 
-  // TAIL: the plane search, whose end comes with its outcome.
+  // TAIL and BOUNDED: the plane search, whose end comes with its outcome.
   input  logic            searched_i,
   input  outcome_t        search_outcome_i,
   input  logic            midpoints_any_i,  // Midpoints have come.
@@ -62,6 +66,12 @@ module nkv_attend
   output page_index_t     midpoint_page_o,
   output logic [1:0]      midpoint_word_o,
   input  midpoint_t       midpoint_i[Rows][ScanTokens],
+  output tail_quad_t      quad_o,           // BOUNDED: tokens as logits on their way to rests,
+  output reference_t      midpoint_reference_o[Rows],
+  input  logic            midpoint_hold_i,
+  input  sample_orders_t  orders_i,         // and what its rounds want.
+  output logic            sampled_ready_o,
+  output sample_report_t  report_o,
 
   input  logic            body_valid_i,
   output logic            body_ready_o,
@@ -84,6 +94,9 @@ module nkv_attend
   input  read_beat_t      beat_i,
 
   // The exact stage: words of values, and the sums.
+  output logic            grouped_o,        // Eight sums a row,
+  output logic            clear_o,          // which are to be cleared,
+  output logic            clear_groups_o,   // or seven of them.
   input  logic            grant_i,
   output logic            word_valid_o,
   output word_index_t     word_index_o,
@@ -93,6 +106,8 @@ module nkv_attend
   output weight_t         weight_o[Rows],
   output shift_t          shift_o[Rows],
   output units_t          units_o[Rows],
+  output sample_group_t   word_sum_o,
+  output logic            word_subtract_o,
   output logic            raise_valid_o,
   output logic [5:0]      raise_o[Rows],
   input  logic            sums_ready_i,
@@ -103,28 +118,24 @@ module nkv_attend
   output logic            read_z_o,
   output row_index_t      read_row_o,
   output logic [$clog2(Channels)-1:0] read_channel_o,
-  output nkv_sample_pkg::sample_group_t read_sum_o,
+  output sample_group_t   read_sum_o,
   input  logic            acc_valid_i,
   input  sum_t            acc_i,
   input  sum_t            z_i[Rows],
+  output logic            growing_valid_o,  // Reads of the sums that grow; 3 cycles later acc_i.
+  output logic            growing_z_o,
+  output row_index_t      growing_row_o,
+  output logic [$clog2(Channels)-1:0] growing_channel_o,
+  output sample_group_t   growing_sum_o,
 
   output logic            write_valid_o,
   input  logic            write_ready_i,
   output write_request_t  write_o
 );
 
-  typedef enum logic [2:0] {
-    StIdle,
-    StStart,     // TAIL: until there are midpoints, whose logits tables then give.
-    StPass,
-    StScores,    // Until all logits are there, and the results of the command before have been written.
-    StFailed,    // Until what was asked for has been used up.
-    StSums       // Until the last page's values have been added.
-  } state_e;
-
-  state_e       state_q;
-  logic         setup_done, searched_q, scaled_q;
-  outcome_t     search_q;
+  logic         setup_done, scaled_q, is_chosen, is_bounded, begins_again, starts, any_sampled;
+  logic [7:0]   rounds;
+  logic         scored, pages_done, result_busy, sums_under_way;
   logit_scale_t scale;
 
   nkv_logit_setup u_setup (
@@ -144,72 +155,48 @@ module nkv_attend
     else if (setup_done) scaled_q <= 1'b1;
   end
 
+  wire clears = clear_i || begins_again;
+  assign clear_o = begins_again;
+  assign clear_groups_o = orders_i.clear_groups;
+  assign grouped_o = is_bounded;
+
   // ---- Pages go to the scorer, to the logits and to the values, in order ----
-  logic       to_scores_valid, to_scores_ready, to_logits_valid, to_logits_ready;
-  logic       to_values_ready, to_values_valid;
-  page_body_t to_scores, to_logits, to_values;
-  logic [2:0] scores_ready_all;
-  logic [$clog2(PagesAhead):0] unused_scores_used, unused_logits_used, unused_values_used;
+  logic         to_scores_valid, to_scores_ready, to_logits_valid, to_logits_ready;
+  logic         to_values_ready, to_values_valid;
+  page_body_t   to_scores;
+  attend_page_t to_logits, to_values;
 
-  assign body_ready_o = &scores_ready_all;
-  wire body_taken = body_valid_i && body_ready_o;
-  wire is_tail = command_i.mode == AttendModeTail;
-
-  nkv_fifo #(
-    .T(page_body_t),
-    .Depth(PagesAhead)
-  ) u_to_scores (
+  nkv_attend_pages u_pages (
     .clk_i,
     .rst_ni,
-    .clear_i,
-    .in_valid_i (body_taken && (!is_tail || body_i.tokens != '0)),
-    .in_ready_o (scores_ready_all[0]),
-    .in_data_i  (body_i),
-    .out_valid_o(to_scores_valid),
-    .out_ready_i(to_scores_ready),
-    .out_data_o (to_scores),
-    .used_o     (unused_scores_used)
-  );
-  nkv_fifo #(
-    .T(page_body_t),
-    .Depth(PagesAhead)
-  ) u_to_logits (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .in_valid_i (body_taken),
-    .in_ready_o (scores_ready_all[1]),
-    .in_data_i  (body_i),
-    .out_valid_o(to_logits_valid),
-    .out_ready_i(to_logits_ready),
-    .out_data_o (to_logits),
-    .used_o     (unused_logits_used)
-  );
-  nkv_fifo #(
-    .T(page_body_t),
-    .Depth(PagesAhead)
-  ) u_to_values (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .in_valid_i (body_taken),
-    .in_ready_o (scores_ready_all[2]),
-    .in_data_i  (body_i),
-    .out_valid_o(to_values_valid),
-    .out_ready_i(to_values_ready),
-    .out_data_o (to_values),
-    .used_o     (unused_values_used)
+    .clear_i          (clears),
+    .chosen_i         (is_chosen),
+    .bounded_i        (is_bounded),
+    .body_valid_i,
+    .body_ready_o,
+    .body_i,
+    .page_sampled_i   (orders_i.page_sampled),
+    .page_rest_i      (orders_i.page_rest),
+    .to_scores_valid_o(to_scores_valid),
+    .to_scores_ready_i(to_scores_ready),
+    .to_scores_o      (to_scores),
+    .to_logits_valid_o(to_logits_valid),
+    .to_logits_ready_i(to_logits_ready),
+    .to_logits_o      (to_logits),
+    .to_values_valid_o(to_values_valid),
+    .to_values_ready_i(to_values_ready),
+    .to_values_o      (to_values)
   );
 
   assign page_valid_o = to_scores_valid && query_ready_i;
   assign to_scores_ready = page_ready_i && query_ready_i;
   assign page_form_o = to_scores.k_form;
   assign page_dtype_o = to_scores.dtype;
-  assign page_rows_o = is_tail ? to_scores.tokens : '1;
+  assign page_rows_o = is_chosen ? to_scores.tokens : '1;
 
   // ---- What is not read ----
   logic tables_started_q;
-  wire starts_tables = state_q == StStart && is_tail && midpoints_any_i && scaled_q;
+  wire starts_tables = starts && is_chosen && midpoints_any_i && scaled_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) tables_started_q <= 1'b0;
     else if (clear_i) tables_started_q <= 1'b0;
@@ -224,13 +211,11 @@ module nkv_attend
   logic [$clog2(TailAnswers):0] rests;
   rest_weight_t [Rows-1:0] rest;
 
-  nkv_tail_pkg::tail_quad_t unused_quad;
-  reference_t unused_reference[Rows];
   logic rest_clk;
   nkv_idle_clock u_rest_clock (
     .clk_i,
     .rst_ni,
-    .busy_i(is_tail || clear_i),
+    .busy_i(is_chosen || clear_i),
     .clk_o (rest_clk)
   );
 
@@ -256,14 +241,14 @@ module nkv_attend
     .page_valid_i (rest_valid_i),
     .page_ready_o (rest_ready_o),
     .page_i       (rest_i),
-    .hold_i       (1'b0),
+    .hold_i       (midpoint_hold_i),
     .read_o       (midpoint_read_o),
     .read_ready_i (midpoint_ready_i),
     .read_page_o  (midpoint_page_o),
     .read_word_o  (midpoint_word_o),
     .midpoint_i,
-    .quad_o       (unused_quad),
-    .reference_o  (unused_reference),
+    .quad_o,
+    .reference_o  (midpoint_reference_o),
     .rest_valid_o (rest_valid),
     .rest_ready_i (rest_taken),
     .rest_o       (rest),
@@ -276,17 +261,18 @@ module nkv_attend
   reference_t reference[Rows];
   logit_t     logit[Rows];
   weight_t    rest_weight[Rows];
-  logic       unused_sampled_ready, unused_subtract;
-  logit_t     no_logit[Rows];
-  nkv_sample_pkg::halvings_t     halvings;
-  nkv_sample_pkg::sample_group_t group, unused_sum;
-  assign no_logit = '{default: '0};
+  logit_t     sampled_logit[Rows];
+  halvings_t  halvings;
+  sample_group_t group;
+  always_comb begin
+    for (int unsigned r = 0; r < Rows; r++) sampled_logit[r] = orders_i.logit[r];
+  end
 
   nkv_attend_logits u_logits (
     .clk_i,
     .rst_ni,
-    .clear_i,
-    .bounded_i       (1'b0),
+    .clear_i         (clears),
+    .bounded_i       (is_bounded),
     .scale_i         (scale),
     .query_exponent_i,
     .other_valid_i   (table_score_valid),
@@ -297,20 +283,20 @@ module nkv_attend
     .other_logit_o   (table_logit),
     .page_valid_i    (to_logits_valid && scaled_q),
     .page_ready_o    (to_logits_ready),
-    .page_scored_i   (!is_tail || to_logits.tokens != '0),
-    .page_visible_i  (to_logits.tokens & ~to_logits.nonfinite),
-    .page_sampled_i  ('0),
-    .page_rest_i     (to_logits.sums),
+    .page_scored_i   (!is_chosen || to_logits.body.tokens != '0),
+    .page_visible_i  (to_logits.body.tokens & ~to_logits.body.nonfinite),
+    .page_sampled_i  (to_logits.sampled),
+    .page_rest_i     (to_logits.rest),
     .score_valid_i,
     .score_ready_o,
     .score_token_i,
     .score_last_i,
     .score_i,
-    .sampled_valid_i (1'b0),
-    .sampled_ready_o (unused_sampled_ready),
-    .sampled_logit_i (no_logit),
-    .sampled_halvings_i('0),
-    .sampled_group_i ('0),
+    .sampled_valid_i (orders_i.sampled_valid),
+    .sampled_ready_o,
+    .sampled_logit_i (sampled_logit),
+    .sampled_halvings_i(orders_i.halvings),
+    .sampled_group_i (orders_i.group),
     .rests_i         (rests),
     .rest_ready_o    (rest_taken),
     .rest_i          (rest),
@@ -336,7 +322,7 @@ module nkv_attend
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) ready_page_q <= 1'b0;
-    else if (clear_i || to_values_ready) ready_page_q <= 1'b0;
+    else if (clears || to_values_ready) ready_page_q <= 1'b0;
     else if (logits_valid) ready_page_q <= 1'b1;
   end
   always_ff @(posedge clk_i) begin
@@ -344,7 +330,7 @@ module nkv_attend
       if (logits_valid && logits_ready) begin
         raise_q[r] <= raise[r];
         reference_q[r] <= reference[r];
-      end else if (clear_i) begin
+      end else if (clears) begin
         reference_q[r] <= NoReference;
       end
     end
@@ -355,17 +341,17 @@ module nkv_attend
   nkv_attend_values u_values (
     .clk_i,
     .rst_ni,
-    .clear_i,
+    .clear_i            (clears),
     .value_exponent_i,
     .head_dim_i         (dim_t'(command_i.head_dim)),
     .value_dim_i        (dim_t'(command_i.value_dim)),
-    .chosen_i           (is_tail),
-    .bounded_i          (1'b0),
+    .chosen_i           (is_chosen),
+    .bounded_i          (is_bounded),
     .page_valid_i       (ready_page_q && to_values_valid),
     .page_ready_o       (to_values_ready),
-    .page_i             (to_values),
-    .page_rest_i        (to_values.sums),
-    .page_sampled_i     ('0),
+    .page_i             (to_values.body),
+    .page_rest_i        (to_values.rest),
+    .page_sampled_i     (to_values.sampled),
     .page_raise_i       (raise_q),
     .page_reference_i   (reference_q),
     .take_o             (take),
@@ -386,8 +372,8 @@ module nkv_attend
     .weight_o,
     .shift_o,
     .units_o,
-    .word_sum_o         (unused_sum),
-    .word_subtract_o    (unused_subtract),
+    .word_sum_o,
+    .word_subtract_o,
     .raise_valid_o,
     .raise_o,
     .sums_ready_i,
@@ -395,15 +381,35 @@ module nkv_attend
     .idle_o             (values_idle)
   );
 
+  // ---- How far off BOUNDED may be ----
+  logic [31:0] bound[Rows], largest_bound;
+
+  nkv_attend_bound u_bound (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .command_i,
+    .measure_i     (orders_i.measure),
+    .rounds_i      (rounds),
+    .taken_i       (pages_done),
+    .report_o,
+    .bound_o       (bound),
+    .largest_o     (largest_bound),
+    .read_valid_o  (growing_valid_o),
+    .read_z_o      (growing_z_o),
+    .read_row_o    (growing_row_o),
+    .read_channel_o(growing_channel_o),
+    .read_sum_o    (growing_sum_o),
+    .acc_i
+  );
+
   wire [31:0] output_bytes = (32'(command_i.group) * 32'(command_i.value_dim)) <<
       (command_i.flags[AttendFlagOutputBf16] ? 1 : 2);
   assign results_o = results_t'(bursts_of(output_bytes)) +
       results_t'(2 * bursts_of(32'(command_i.group) * 4));
 
-  logic result_busy, pages_done;
-  assign idle_o = state_q == StIdle;
-  assign set_aside_o = state_q == StSums && pages_done;
-  assign results_busy_o = state_q == StSums || result_busy;
+  assign set_aside_o = sums_under_way && pages_done;
+  assign results_busy_o = sums_under_way || result_busy;
 
   nkv_attend_result u_result (
     .clk_i           (result_clk_i),
@@ -417,8 +423,8 @@ module nkv_attend
     .base2_i         (command_i.flags[AttendFlagLseBase2]),
     .value_exponent_i,
     .reference_i     (reference_q),
-    .grouped_i       (1'b0),
-    .bound_i         ('{default: '0}),
+    .grouped_i       (any_sampled),
+    .bound_i         (bound),
     .busy_o          (result_busy),
     .z_i,
     .read_valid_o,
@@ -435,99 +441,41 @@ module nkv_attend
   );
 
   // ---- The command ----
-  logic [PageArrayCount-1:0] arrays;
-  always_comb begin
-    arrays = '0;
-    arrays[PageArrayKExponents] = 1'b1;
-    arrays[PageArrayKRows] = 1'b1;
-    arrays[PageArrayVExponents] = 1'b1;
-    arrays[PageArrayVRows] = 1'b1;
-  end
-
-  assign pass_start_o = state_q == StStart && !is_tail;
-  assign pass_o = '{
-      tokens: command_i.tokens,
-      window: command_i.window,
-      sinks: command_i.sinks,
-      first_index: '0,
-      demand: '{
-          whole_header: 1'b1,
-          any_codec: 1'b0,
-          keys: 1'b1,
-          values: 1'b1,
-          raw_keys: 1'b0,
-          alike: 1'b0,
-          any_values: 1'b0,
-          head_dim: command_i.head_dim,
-          value_dim: command_i.value_dim
-      },
-      plan: '{whole: arrays, default: '0},
-      erase: 1'b0
-  };
-
-  wire passed = is_tail ? searched_q : pass_i.done && query_ready_i;
-  wire failed = is_tail ? search_q.verdict.status != StatusOk : pass_i.failed;
   wire tables_under_way = tables_started_q && !tables_built_o;
-  wire scored = scaled_q && !tables_under_way && !to_scores_valid && !to_logits_valid && logits_idle;
+  assign scored = scaled_q && !tables_under_way && !to_scores_valid && !to_logits_valid && logits_idle;
   assign pages_done = scored && !to_values_valid && !ready_page_q && values_idle;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      state_q <= StIdle;
-      done_o <= 1'b0;
-      outcome_o <= '0;
-      results_left_o <= 1'b0;
-      searched_q <= 1'b0;
-      search_q <= '0;
-    end else if (clear_i) begin
-      state_q <= StIdle;
-      done_o <= 1'b0;
-      searched_q <= 1'b0;
-    end else begin
-      done_o <= 1'b0;
-      if (searched_i) begin
-        searched_q <= 1'b1;
-        search_q <= search_outcome_i;
-      end
-      unique case (state_q)
-        StIdle: if (start_i) state_q <= StStart;
-        StStart: if (!is_tail || (midpoints_any_i && scaled_q) || searched_q) state_q <= StPass;
-        StPass: begin
-          if (passed) begin
-            state_q <= failed ? StFailed : StScores;
-            outcome_o <= is_tail ? search_q : '0;
-            if (!failed) outcome_o.count <= 32'(command_i.group);
-            if (!is_tail && failed) begin
-              outcome_o.verdict <= '{
-                  status: pass_i.failure.status,
-                  detail: 64'(pass_i.failure.index)
-              };
-            end else if (!is_tail) begin
-              outcome_o.stream_bursts <= pass_i.bursts;
-              outcome_o.flags[CompletionFlagNonfinite] <= pass_i.nonfinite;
-            end
-          end
-        end
-        StScores: begin
-          if (scored && !results_wait_i && !result_busy) begin
-            state_q <= StSums;
-            done_o <= 1'b1;
-            results_left_o <= 1'b1;
-          end
-        end
-        StFailed: begin
-          if (pages_done) begin
-            state_q <= StIdle;
-            done_o <= 1'b1;
-            results_left_o <= 1'b0;
-          end
-        end
-        StSums: if (pages_done) state_q <= StIdle;
-        default: state_q <= StIdle;
-      endcase
-    end
-  end
+  nkv_attend_order u_order (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i,
+    .command_i,
+    .query_ready_i,
+    .begins_i       (midpoints_any_i && scaled_q),
+    .scored_i       (scored),
+    .pages_done_i   (pages_done),
+    .results_free_i (!results_wait_i && !result_busy),
+    .largest_bound_i(largest_bound),
+    .idle_o,
+    .done_o,
+    .outcome_o,
+    .results_left_o,
+    .starts_o       (starts),
+    .sums_o         (sums_under_way),
+    .chosen_o       (is_chosen),
+    .bounded_o      (is_bounded),
+    .again_o        (begins_again),
+    .dense_after_all_o,
+    .rounds_o       (rounds),
+    .any_sampled_o  (any_sampled),
+    .searched_i,
+    .search_outcome_i,
+    .pass_start_o,
+    .pass_o,
+    .pass_i
+  );
 
-  wire unused = ^{command_i, pass_i, to_scores, to_logits, rest_valid};
+  wire unused = ^{command_i, to_scores, to_logits, rest_valid};
 
 endmodule

@@ -33,6 +33,8 @@ module nkv_command_check
     return (bytes + 64'(BurstBytes) - 64'd1) & ~(64'(BurstBytes) - 64'd1);
   endfunction
 
+  localparam logic [31:0] One = 32'h3F80_0000;
+
   // Of a binary32 number.
   function automatic logic is_normal(logic [7:0] exponent);
     return exponent != '0 && exponent != '1;
@@ -164,10 +166,12 @@ module nkv_command_check
     if (command.soft_cap[30:23] == '1 || (command.soft_cap[31] && command.soft_cap[30:0] != '0)) begin
       return bad_field(64'd44);
     end
-    if (!(command.mode inside {AttendModeDense, AttendModeTail})) return unsupported();
     // A tail's logits, 32 a cycle, are not capped.
-    if (command.mode == AttendModeTail && command.soft_cap[30:23] != '0) return unsupported();
+    if (command.mode != AttendModeDense && command.soft_cap[30:23] != '0) return unsupported();
     if (!(command.query_dtype inside {DtypeBf16, DtypeFp16, DtypeFp32})) return bad_field(64'd54);
+    if (command.mode == AttendModeBounded && (command.error == '0 || command.error > One)) begin
+      return bad_field(64'd56);
+    end
     verdict = check_scan(window, command.query, command.page_list, command.group,
                          command.head_dim, command.query_dtype, command.tokens);
     if (verdict.status != StatusOk) return verdict;

@@ -85,6 +85,8 @@ module nkv_queue_post
     completion.value_bursts = ended_q.outcome.value_bursts;
     completion.sq_head = ended_q.started.sq_head;
     completion.flags = ended_q.outcome.flags;
+    completion.rounds = ended_q.outcome.rounds;
+    completion.bound = ended_q.outcome.bound;
     completion.ticks = ended_q.activity.ticks;
   end
 

@@ -7,7 +7,8 @@
 // page that fails ends the command with its verdict once the pass is over; nothing is written then.
 //
 // For ATTEND TAIL (section 7), whose command has its fields at the same places, it scans and visits the
-// pages with their exact tokens, and leaves the rest to nkv_attend.
+// pages with their exact tokens, and leaves the rest to nkv_attend; for BOUNDED (section 8) visits come in
+// rounds (nkv_sample_rounds).
 
 module nkv_topk
   import nkv_abi_pkg::*;
@@ -30,7 +31,8 @@ module nkv_topk
 
   input  logic           start_i,
   input  topk_command_t  command_i,         // Checked; held until done, as all that follows.
-  input  logic           tail_i,            // It is an ATTEND TAIL,
+  input  logic           tail_i,            // It is an ATTEND TAIL, or BOUNDED,
+  input  logic           bounded_i,
   input  logic [15:0]    value_dim_i,       // with this many channels of values.
   input  exponent_t      query_exponent_i[Rows],
   input  exponent_t      key_exponent_i,    // Ek
@@ -89,6 +91,13 @@ module nkv_topk
   input  page_index_t    read_page_i,
   input  logic [1:0]     read_word_i,
   output midpoint_t      midpoint_o[Rows][ScanTokens],
+  // BOUNDED.
+  output logic           hold_o,            // No further word is to be read.
+  input  nkv_tail_pkg::tail_quad_t quad_i,
+  input  nkv_attend_pkg::reference_t midpoint_reference_i[Rows],
+  output nkv_sample_pkg::sample_orders_t orders_o,
+  input  logic           sampled_ready_i,
+  input  nkv_sample_pkg::sample_report_t report_i,
 
   // Rows to score, and their scores (nkv_key_scores).
   output logic           page_valid_o,
@@ -112,6 +121,7 @@ module nkv_topk
     StScanOp,
     StScan,
     StTail,        // TAIL: until visits may be made.
+    StRounds,      // BOUNDED: all that is read after the scan.
     StSelect,      // Selectors begin; in FULL only if no row has begun them.
     StThreshold,
     StBest,        // The best 2k midpoints, and their rows.
@@ -147,45 +157,11 @@ module nkv_topk
   wire [15:0] top_k = command_i.top_k;
   wire [13:0] seeds_wanted = tail_i ? 14'(top_k) : 14'(top_k) << 1;
 
-  // ---- Sets of tokens ----
-  logic        feed_start, feed_valid, feed_ready, feed_done, set_write;
-  visit_t      feed, set_tokens;
-  page_index_t feed_page;
+  // ---- Sets of tokens, and visits to them ----
+  logic   feed_valid, feed_done, all_picked, rounds_done;
+  visit_t feed;
   logic [PageIndexBits:0] pages;  // In sight.
-  token_mask_t visible, set;
-
-  nkv_page_feed u_feed (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .start_i       (feed_start),
-    .tokens_i      (command_i.tokens),
-    .window_i      (command_i.window),
-    .sinks_i       (command_i.sinks),
-    .take_visible_i(state_q == StBest || (asks_alive && planes_q == scan_planes)),
-    .take_set_i    (state_q != StBest),
-    .page_o        (feed_page),
-    .visible_i     (visible),
-    .set_i         (set),
-    .valid_o       (feed_valid),
-    .ready_i       (feed_ready),
-    .visit_o       (feed),
-    .done_o        (feed_done),
-    .pages_o       (pages)
-  );
-
-  nkv_page_set u_set (
-    .clk_i,
-    .scanned_i      (body_valid_i && body_ready_o && state_q == StScan),
-    .body_i,
-    .set_i          (set_write),
-    .set_tokens_i   (set_tokens),
-    .page_i         (feed_page),
-    .visible_o      (visible),
-    .set_o          (set),
-    .crc_page_i     (scanned_page_i),
-    .crc_hot_o      (scanned_crc_o)
-  );
+  nkv_sample_pkg::rounds_outcome_t rounds;
 
   // ---- The plane stage ----
   op_t  op;
@@ -257,7 +233,7 @@ module nkv_topk
   assign beat_ready_o = scan_burst_ready || pass_i.failed;
 
   // ---- Refining ----
-  logic refine_ready, refine_idle;
+  logic refine_ready, refine_idle, visits_clear;
   logic [31:0] refine_bursts;
   logic        poisoned;
   page_index_t poisoned_page;
@@ -293,36 +269,61 @@ module nkv_topk
   assign no_rows_o = state_q inside {StScanOp, StScan, StTail, StSelect, StThreshold, StRank, StFreeze, StAlive,
                                      StRefine, StFinish, StResult, StWrite};
 
-  // ---- Masks from the feed, through the plane stage or past it ----
-  wire past_scan = state_q == StBest && all_seeds_q;
+  // ---- Masks, through the plane stage or past it, to visits ----
+  wire begins = !begun_q;
   wire through_scan = (state_q == StBest && !all_seeds_q) || asks_alive;
-  wire visit_t picked = past_scan ? feed : chosen;
-  wire picked_valid = past_scan ? feed_valid && begun_q : chosen_valid;
-  // A visit and the tokens that it leaves go together.
-  wire is_visit = picked.tokens != '0 || (tail_i && picked.sums);
-  wire rest_waits = tail_i && picked.sums && !rest_ready_i;
-  wire picked_ready = state_q == StAlive || !is_visit || (visit_ready_i && !rest_waits);
-  wire picked_taken = picked_valid && picked_ready;
-  assign rest_valid_o = visits_o && picked_valid && tail_i && picked.sums && visit_ready_i;
-  assign rest_o = '{page: picked.page, tokens: ~picked.tokens, sums: 1'b1};
 
-  assign choose_valid = through_scan && begun_q && feed_valid;
-  assign chosen_ready = picked_ready;
-  always_comb begin
-    feed_ready = 1'b0;
-    if (through_scan) feed_ready = begun_q && choose_ready;
-    else if (past_scan) feed_ready = begun_q && picked_ready;
-    else if (is_refine) feed_ready = begun_q && (feed.tokens == '0 || refine_ready);
-  end
-  assign set_write = picked_taken && (state_q == StBest || state_q == StAlive);
-  assign set_tokens = picked;
-
-  logic [PageIndexBits:0] picked_q;
-  wire all_picked = picked_q == pages;
-  assign visits_o = state_q inside {StBest, StLeft};
-  assign visit_valid_o = visits_o && picked_valid && is_visit && !rest_waits;
-  assign visit_o = '{page: picked.page, tokens: picked.tokens, sums: tail_i && picked.sums};
-  assign visits_end_o = begun_q && all_picked;
+  nkv_topk_visits u_visits (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .command_i,
+    .tail_i,
+    .begun_i       (begun_q),
+    .best_i        (state_q == StBest),
+    .alive_i       (state_q == StAlive),
+    .left_i        (state_q == StLeft),
+    .refine_i      (is_refine),
+    .rounds_i      (state_q == StRounds),
+    .past_scan_i   (all_seeds_q),
+    .seeds_apart_i (planes_q == scan_planes),
+    .scanned_i     (in_scan && body_valid_i && body_ready_o),
+    .body_i,
+    .scanned_page_i,
+    .scanned_crc_o,
+    .pages_o       (pages),
+    .feed_valid_o  (feed_valid),
+    .feed_o        (feed),
+    .feed_done_o   (feed_done),
+    .choose_valid_o(choose_valid),
+    .choose_ready_i(choose_ready),
+    .chosen_valid_i(chosen_valid),
+    .chosen_ready_o(chosen_ready),
+    .chosen_i      (chosen),
+    .refine_ready_i(refine_ready),
+    .all_picked_o  (all_picked),
+    .alive_pages_o (alive_pages),
+    .clear_o       (visits_clear),
+    .visits_o,
+    .visit_valid_o,
+    .visit_ready_i,
+    .visit_o,
+    .visits_end_o,
+    .pass_i,
+    .rest_valid_o,
+    .rest_ready_i,
+    .rest_o,
+    .word_i        (read_i && read_ready_o),
+    .hold_o,
+    .quad_i,
+    .midpoint_reference_i,
+    .orders_o,
+    .sampled_ready_i,
+    .report_i,
+    .scan_bursts_i (outcome_q.stream_bursts),
+    .rounds_done_o (rounds_done),
+    .rounds_o      (rounds)
+  );
 
   // ---- Bodies: of a scan to the plane stage, of rows to the scorer ----
   logic rows_ready;
@@ -389,9 +390,8 @@ module nkv_topk
 
   // ---- What each state starts ----
   wire passes = state_q inside {StScan, StFull, StBest, StLeft};
-  wire begins = !begun_q;
   assign pass_start_o = begins && (in_scan || state_q == StFull);
-  assign pass_clear_o = begins && passes;
+  assign pass_clear_o = (begins && passes) || visits_clear;
   nkv_topk_pass u_pass (
     .command_i,
     .tail_i,
@@ -401,37 +401,28 @@ module nkv_topk
     .full_i     (state_q == StFull),
     .pass_o
   );
-  assign feed_start = begins && state_q inside {StBest, StAlive, StRefine, StLeft};
 
   wire op_now = state_q inside {StStart, StScanOp, StThreshold, StFreeze} ||
       through_scan || is_refine;
   assign op_valid = op_now && begins;
-  always_comb begin
-    op = '0;
-    op.settings = '{
-        rows: group_t'(command_i.group),
-        blocks: command_i.head_dim[7:4],
-        planes: scan_planes,
-        statistical: !tail_i && command_i.mode == SelectStatistical,
-        z: command_i.z == '0 ? 8'd64 : command_i.z,
-        key_exponent: key_exponent_i,
-        tail: tail_i,
-        no_best: tail_i && top_k == '0
-    };
-    op.pages = is_refine ? alive_pages : pages;
-    op.planes = is_refine ? planes_q + 3'd1 : planes_q;
-    op.count = seeds_wanted;
-    unique case (state_q)
-      // A start may wait for histograms; that it has ended does not.
-      StStart: op.op = begun_q ? nkv_scan_pkg::OpScan : nkv_scan_pkg::OpStart;
-      StScanOp: op.op = nkv_scan_pkg::OpScan;
-      StThreshold: op.op = nkv_scan_pkg::OpThreshold;
-      StBest: op.op = nkv_scan_pkg::OpBest;
-      StFreeze: op.op = nkv_scan_pkg::OpFreeze;
-      StAlive, StLeft: op.op = nkv_scan_pkg::OpAlive;
-      default: op.op = nkv_scan_pkg::OpRefine;
-    endcase
-  end
+  nkv_topk_op u_op (
+    .command_i,
+    .tail_i,
+    .bounded_i,
+    .key_exponent_i,
+    .scan_planes_i(scan_planes),
+    .planes_i     (planes_q),
+    .pages_i      (is_refine ? alive_pages : pages),
+    .count_i      (seeds_wanted),
+    .starts_i     (state_q == StStart && begins),
+    // A start may wait for histograms; that it has ended does not.
+    .scans_i      (state_q == StScanOp || (state_q == StStart && begun_q)),
+    .threshold_i  (state_q == StThreshold),
+    .best_i       (state_q == StBest),
+    .freeze_i     (state_q == StFreeze),
+    .alive_i      (asks_alive),
+    .op_o         (op)
+  );
   // An operation begins together with its feed.
   wire select_now = state_q inside {StSelect, StRank, StFinish};
   wire can_begin = (!op_now || op_ready) && (!select_now || selects_ready);
@@ -453,8 +444,6 @@ module nkv_topk
       planes_q <= '0;
       all_seeds_q <= 1'b0;
       visible_q <= '0;
-      alive_pages <= '0;
-      picked_q <= '0;
       first_page_q <= 1'b0;
       started_q <= 1'b0;
       outcome_q <= '0;
@@ -470,10 +459,6 @@ module nkv_topk
       if (in_scan && body_valid_i && body_ready_o) begin
         first_page_q <= 1'b0;
         visible_q <= visible_q + (ListTokensLog2 + 1)'(visible_now);
-      end
-      if (picked_taken) begin
-        picked_q <= picked_q + 1'b1;
-        if (state_q == StAlive && picked.tokens != '0) alive_pages <= alive_pages + 1'b1;
       end
       unique case (state_q)
         StIdle: begin
@@ -508,9 +493,21 @@ module nkv_topk
         StTail: begin
           all_seeds_q <= visible_q <= (ListTokensLog2 + 1)'(seeds_wanted);
           if (visible_q == '0) go_to(StDone);
+          else if (!visits_wait_i && bounded_i) go_to(StRounds);
           else if (!visits_wait_i) begin
             go_to(top_k == '0 || visible_q <= (ListTokensLog2 + 1)'(seeds_wanted) ? StBest
                                                                                   : StThreshold);
+          end
+        end
+        StRounds: begin
+          if (rounds_done) begin
+            outcome_q.stream_bursts <= outcome_q.stream_bursts + rounds.sum_bursts;
+            outcome_q.exact_bursts <= rounds.exact_bursts;
+            outcome_q.value_bursts <= rounds.value_bursts;
+            outcome_q.flags[CompletionFlagDenseFallback] <= rounds.dense;
+            outcome_q.flags[CompletionFlagCapped] <= rounds.capped;
+            outcome_q.rounds <= 8'(rounds.rounds);
+            go_to(rounds.failed ? StFail : StDone);
           end
         end
         StThreshold: if (op_over) go_to(StBest);
@@ -588,8 +585,6 @@ module nkv_topk
   task automatic go_to(state_e state);
     state_q <= state;
     begun_q <= 1'b0;
-    picked_q <= '0;
-    if (state == StAlive) alive_pages <= '0;
   endtask
 
   assign outcome_o = outcome_q;

@@ -389,7 +389,11 @@ class Stream {
     command.soft_cap = random_() % 4 == 0 ? 0.5F * static_cast<float>(pick(random_, 1, 40)) : 0.0F;
     constexpr std::uint16_t kCounts[] = {0, 8, 64, 256};
     command.top_k = kCounts[pick(random_, 0, 3)];
-    command.mode = random_() % 2 == 0 ? NKV_ATTEND_MODE_TAIL : NKV_ATTEND_MODE_DENSE;
+    command.mode = static_cast<std::uint8_t>(pick(random_, 0, 2));
+    command.z = static_cast<std::uint8_t>(random_() % 2 == 0 ? 0 : pick(random_, 1, 100));
+    command.error = std::exp2(-0.5F * static_cast<float>(pick(random_, 0, 14)));
+    command.byte_cap = static_cast<std::uint8_t>(random_() % 4 == 0 ? random_() : 0);
+    command.seed = static_cast<std::uint32_t>(random_());
     command.result = pair_.allocate(std::uint64_t{command.group} * kMostChannels * 4 + 512);
     StreamCommand stream{.name = "ATTEND mode " + std::to_string(command.mode), .places = {}};
     stream.set(command);

@@ -94,6 +94,7 @@ TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
                                  "APPEND refused",
                                  "ATTEND mode 0",
                                  "ATTEND mode 1",
+                                 "ATTEND mode 2",
                                  "TOPK mode 0",
                                  "TOPK mode 1",
                                  "TOPK mode 2",

@@ -179,13 +179,15 @@ Verdict expected_attend(const Bytes& bytes) {
     return bad_field(offsetof(nkv_attend_command, soft_cap));
   }
   // Of a tail this build has no soft cap; a subnormal one counts as none.
-  const bool is_capped_tail =
-      command.mode == NKV_ATTEND_MODE_TAIL && std::isnormal(command.soft_cap);
-  if (command.mode == NKV_ATTEND_MODE_BOUNDED || is_capped_tail) {
+  if (command.mode != NKV_ATTEND_MODE_DENSE && std::isnormal(command.soft_cap)) {
     return {NKV_STATUS_UNSUPPORTED, 0};
   }
   if (!is_query_dtype(command.query_dtype)) {
     return bad_field(offsetof(nkv_attend_command, query_dtype));
+  }
+  const bool is_error_usable = command.error > 0.0F && command.error <= 1.0F;
+  if (command.mode == NKV_ATTEND_MODE_BOUNDED && !is_error_usable) {
+    return bad_field(offsetof(nkv_attend_command, error));
   }
   const bool is_short = (command.flags & NKV_ATTEND_FLAG_OUTPUT_BF16) != 0;
   const std::uint64_t output =
@@ -284,6 +286,16 @@ Bytes any_attend(test::Random& random) {
                              std::numeric_limits<float>::denorm_min(),
                              std::numeric_limits<float>::infinity()};
   command.soft_cap = kCaps[random() % 2 == 0 ? 0 : random() % std::size(kCaps)];
+  constexpr float kErrors[] = {0.05F,
+                               0.0F,
+                               -0.0F,
+                               -0.1F,
+                               1.0F,
+                               1.0000001F,
+                               std::numeric_limits<float>::denorm_min(),
+                               std::numeric_limits<float>::infinity(),
+                               std::numeric_limits<float>::quiet_NaN()};
+  command.error = kErrors[random() % 2 == 0 ? 0 : random() % std::size(kErrors)];
   command.seed = static_cast<std::uint32_t>(random());
   return std::bit_cast<Bytes>(command);
 }

@@ -112,6 +112,8 @@ module nkv_front_bench
     assign outcome_valid[i] = outcome_valid_i[i];
     assign outcome_ready_o[i] = outcome_ready[i];
     assign outcome[i] = '{
+        bound: ~outcome_exact_i[i],
+        rounds: outcome_value_i[i][7:0],
         flags: '0,
         value_bursts: outcome_value_i[i],
         exact_bursts: outcome_exact_i[i],
