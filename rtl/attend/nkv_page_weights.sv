@@ -4,7 +4,8 @@
 // weights of zero and takes one cycle instead of four.
 //
 // A sampled token (8.4) has four weights, each of four cycles: of its own values for sum 0 and for its
-// group's, then of minus the mean for both. Its logits are those of its score, then of its midpoint.
+// group's, then of minus the mean for both. One that was drawn for sure has nothing for its group: two
+// weights. Its logits are those of its score, then of its midpoint.
 
 module nkv_page_weights
   import nkv_abi_pkg::*;
@@ -97,11 +98,13 @@ module nkv_page_weights
   wire may_begin = phase_q != '0 || begun_q[of_mean] < (QueueBits + 1)'(Queue);
   wire go = (tokens_left || rest_left_q) && may_begin;
   wire last_phase = hidden || phase_q == '1;
-  wire last_entry = !sampled || entry_q == 2'd3;
+  // Of the token's logits, which have come by the last phase of its first weight.
+  wire sure = halvings_i == '0;
+  wire last_entry = !sampled || entry_q == 2'd3 || (entry_q == 2'd2 && sure);
   // Of its token, or its mean: a sampled one's values are taken twice, and means until the page's last.
-  wire again = sampled && (entry_q[1] ? entry_q == 2'd2 || !last_sampled || rest_left_q
-                                      : entry_q == 2'd0);
-  assign take_o = go && last_phase && !hidden && (!sampled || entry_q[0]);
+  wire again = sampled && (entry_q[1] ? !last_entry || !last_sampled || rest_left_q
+                                      : entry_q == 2'd0 && !sure);
+  assign take_o = go && last_phase && !hidden && (!sampled || entry_q[0] || sure);
 
   logic  fed_q;
   step_t step_q;
@@ -148,7 +151,7 @@ module nkv_page_weights
         phase_q <= '0;
       end else if (go) begin
         phase_q <= last_phase ? '0 : phase_q + 1'b1;
-        if (last_phase) entry_q <= last_entry ? '0 : entry_q + 1'b1;
+        if (last_phase) entry_q <= last_entry ? '0 : entry_q + (sampled && sure ? 2'd2 : 2'd1);
         if (last_phase && last_entry && tokens_left) left_q <= left_q & ~token;
         if (last_phase && !tokens_left) rest_left_q <= 1'b0;
       end
