@@ -99,9 +99,6 @@ std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& lis
   commands.push_back(named("COPY", pages_command(list, NKV_OPCODE_COPY, copies), true));
   commands.push_back(named(
       "TRANSCODE", transcode_command(bench, list, NKV_CODEC_PLANES_LZ4, list.page_bytes, 9), true));
-  commands.push_back(named("TRANSCODE to INT8",
-                           transcode_command(bench, list, NKV_CODEC_INT8, list.page_bytes, 9),
-                           true));
   commands.push_back(named("ERASE", pages_command(list, NKV_OPCODE_ERASE), true));
   return commands;
 }
