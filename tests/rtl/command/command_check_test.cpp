@@ -378,7 +378,7 @@ TEST_F(CommandCheckTest, JudgesCommandsOfEveryKind) {
   EXPECT_GT(seen(NKV_STATUS_OK), 20000u);
   EXPECT_GT(seen(NKV_STATUS_BAD_FIELD), 1000u);
   EXPECT_GT(seen(NKV_STATUS_ADDRESS_FAULT), 1000u);
-  EXPECT_GT(seen(NKV_STATUS_UNSUPPORTED), 1000u);
+  EXPECT_GT(seen(NKV_STATUS_UNSUPPORTED), 500u);
 }
 
 TEST_F(CommandCheckTest, FindsOneWrongByteInEachPlace) {
@@ -414,9 +414,9 @@ TEST_F(CommandCheckTest, JudgesMovesOfPages) {
     command.result = any_address(random, 4);
     expect_contract(std::bit_cast<Bytes>(command));
   }
-  for (const int status :
+  for (const std::uint8_t status :
        {NKV_STATUS_OK, NKV_STATUS_BAD_FIELD, NKV_STATUS_ADDRESS_FAULT, NKV_STATUS_UNSUPPORTED}) {
-    EXPECT_GT(seen(status), 50U) << status;
+    EXPECT_GT(seen(status), 50U) << int{status};
   }
 }
 
