@@ -78,6 +78,13 @@ module nkv_hot_build
     command.v_form = raw_q && has_values ? RowFormRaw : header.v_form;
   end
 
+  read_beat_t beat;
+  always_comb begin
+    beat = '0;
+    beat.last = burst_last_i;
+    beat.data = burst_i;
+  end
+
   assign guest_o = '{
       active: state_q != StIdle,
       command: command,
@@ -89,7 +96,7 @@ module nkv_hot_build
       drain: state_q == StDrain,
       request_ready: run_ready_i,
       beat_valid: builds && burst_valid_i,
-      beat: '{last: burst_last_i, data: burst_i, default: '0},
+      beat: beat,
       scale_valid: scale_valid_q,
       scale_row: scale_row_q,
       scale: scales_i[32*32'(scale_row_q[$clog2(ScalesOfBurst)-1:0])+:32]

@@ -285,7 +285,7 @@ TEST_F(Csr, TheAnswerStaysUntilThatOfTheNextAccess) {
     tick();
     EXPECT_EQ(bench_->rdata_o, NKV_ABI_ID);
   }
-  EXPECT_TRUE(access(false, 0x90, 0).error);
+  EXPECT_TRUE(access(false, 0x98, 0).error);
   tick();
   EXPECT_EQ(bench_->error_o, 1);
   EXPECT_FALSE(access(true, NKV_REG_SQ_BASE(0U), 1).error);
