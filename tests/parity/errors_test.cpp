@@ -67,7 +67,13 @@ class ErrorParityTest : public testing::TestWithParam<std::tuple<std::string, in
   void expect_same(const CommandBytes& command, Compare compare = Compare::kAll) {
     const DevicePair::Completions done = pair_.run(command);
     const bool attended = std::to_integer<int>(command[0]) == NKV_OPCODE_ATTEND;
-    if (done.model.status == NKV_STATUS_OK && (attended || compare == Compare::kStatus)) {
+    // The library has read the pages' sums by the time at which the model falls back without them.
+    const bool falls_back = attended &&
+                            !std::string_view(std::get<0>(GetParam())).starts_with("rtl:") &&
+                            (done.model.flags & NKV_COMPLETION_FLAG_DENSE_FALLBACK) != 0;
+    if (falls_back && done.subject.status == NKV_STATUS_CORRUPT) {
+      EXPECT_EQ(done.model.status, NKV_STATUS_OK);
+    } else if (done.model.status == NKV_STATUS_OK && (attended || compare == Compare::kStatus)) {
       EXPECT_EQ(done.subject.status, done.model.status) << describe(done.subject);
     } else {
       EXPECT_EQ(describe(done.subject), describe(done.model));
