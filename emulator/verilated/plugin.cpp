@@ -112,9 +112,9 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
   auto options = parse_arguments(arguments);
   if (!options) {
     std::snprintf(error, error_bytes,
-                  "rtl: takes ?memory=SIZE (a multiple of 4KiB such as 64MiB), slices=1|2|4, "
-                  "latency=CYCLES, jitter=CYCLES, dram=%s, seed=NUMBER, host=PERCENT, trace=FILE, "
-                  "poison=ADDRESS, drop_read=NUMBER, drop_write=NUMBER, joined by &; not \"%s\"",
+                  "rtl: takes ?memory=SIZE (multiple of 4KiB like 64MiB), slices=1|2|4, "
+                  "latency=CYCLES, jitter=CYCLES, dram=%s, seed=N, host=PERCENT, trace=FILE, "
+                  "poison=ADDRESS, drop_read=N, drop_write=N, joined by &; not \"%s\"",
                   dram_names().c_str(), arguments);
     return nullptr;
   }
