@@ -224,10 +224,11 @@ void measure_slices(const Options& options, unsigned slices, Table* table) {
   ListBench bench(options.device + "&slices=" + std::to_string(slices), tokens, NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
   std::vector<test::StoredList> lists{bench.list};
-  std::vector<std::uint64_t> places;
   for (unsigned i = 1; i < slices; ++i) {
     lists.push_back(test::append(&bench.engine, bench.data, bench.form, bench.form));
   }
+  std::vector<std::uint64_t> places;
+  places.reserve(lists.size());
   for (const test::StoredList& list : lists) {
     places.push_back(test::free_places(&bench.engine, list, list.page_bytes, 9));
   }
