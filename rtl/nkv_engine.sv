@@ -20,7 +20,7 @@ module nkv_engine
   import nkv_ingest_pkg::guest_report_t;
 #(
   parameter logic [2:0] Client = '0,
-  parameter int unsigned WatchdogCycles = 262144
+  parameter int unsigned WatchdogCycles = nkv_pkg::PatienceCycles
 ) (
   input  logic            clk_i,
   input  logic            rst_ni,

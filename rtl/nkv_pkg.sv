@@ -23,6 +23,8 @@ package nkv_pkg;
   localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
   // How long a plane stage and selectors clear their memories after their use, at the most.
   localparam int unsigned ClearCycles = 4500;
+  // For which memory may not answer, or a command not get on, before it counts as lost.
+  localparam int unsigned PatienceCycles = 262144;
   // Pages whose bodies may be on their way: with few bursts of each, a memory's latency needs many.
   localparam int unsigned PagesAhead = 32;
   // Memory bursts that an engine may have in flight.
@@ -103,6 +105,17 @@ package nkv_pkg;
   // Bursts that hold so many bytes.
   function automatic burst_count_t bursts_of(logic [31:0] bytes);
     return burst_count_t'((33'(bytes) + 33'(BurstBytes) - 33'd1) >> $clog2(BurstBytes));
+  endfunction
+
+  // Of a compressed page, whole grains.
+  function automatic logic [31:0] compressed_page_bytes(logic [31:0] payload_bytes);
+    return (32'(PageHeaderBytes) + payload_bytes + 32'(PageGrainBytes) - 32'd1) &
+        ~(32'(PageGrainBytes) - 32'd1);
+  endfunction
+
+  // Bursts of a tensor's channel exponents.
+  function automatic burst_count_t exponent_bursts(row_form_e form, logic [15:0] dim);
+    return form == RowFormDelta4 ? bursts_of(32'(dim)) : '0;
   endfunction
 
   // Whether `bytes` from `address` on lie in the first `space` bytes.

@@ -9,7 +9,7 @@ module nkv_top
 #(
   parameter int unsigned Slices = 1,         // Of memory: 1, 2 or 4.
   parameter int unsigned Engines = Slices,   // 1, 2 or 4.
-  parameter int unsigned WatchdogCycles = 262144,
+  parameter int unsigned WatchdogCycles = nkv_pkg::PatienceCycles,
   parameter logic [63:0] ClockHz = 64'd400_000_000
 ) (
   input  logic        clk_i,

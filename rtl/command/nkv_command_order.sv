@@ -9,7 +9,7 @@ module nkv_command_order
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
 #(
-  parameter int unsigned WatchdogCycles = 262144
+  parameter int unsigned WatchdogCycles = nkv_pkg::PatienceCycles
 ) (
   input  logic            clk_i,
   input  logic            rst_ni,

@@ -250,9 +250,7 @@ module nkv_page_accept
     if (take && state_q == StCold) header_q[2*BurstBits-1:BurstBits] <= beat_i.data;
     if (state_q == StLayout) begin
       layout_q <= page_layout(shape);
-      compressed_bytes_q <=
-          (32'(PageHeaderBytes) + header_q.payload_bytes + 32'(PageGrainBytes) - 32'd1) &
-          ~(32'(PageGrainBytes) - 32'd1);
+      compressed_bytes_q <= compressed_page_bytes(header_q.payload_bytes);
     end
     if (judges) begin
       record_q <= '{

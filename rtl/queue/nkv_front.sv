@@ -12,7 +12,7 @@ module nkv_front
 #(
   parameter int unsigned Slices = 1,
   parameter int unsigned Engines = 1,
-  parameter int unsigned AnswerCycles = 262144,  // After which an answer of memory is lost.
+  parameter int unsigned AnswerCycles = nkv_pkg::PatienceCycles,  // After which an answer of memory is lost.
   parameter logic [2:0]  Client = 3'd7,      // Upper bits of the ids of its reads and writes.
   parameter logic [63:0] ClockHz = 64'd400_000_000
 ) (

@@ -4,7 +4,7 @@
 module nkv_late_answers
   import nkv_abi_pkg::MaxQueues;
 #(
-  parameter int unsigned Cycles = 262144
+  parameter int unsigned Cycles = nkv_pkg::PatienceCycles
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,

@@ -12,7 +12,7 @@ module nkv_queue_fetch
   import nkv_pkg::*;
   import nkv_queue_pkg::*;
 #(
-  parameter int unsigned AnswerCycles = 262144,
+  parameter int unsigned AnswerCycles = nkv_pkg::PatienceCycles,
   parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its reads.
 ) (
   input  logic         clk_i,
@@ -48,7 +48,8 @@ module nkv_queue_fetch
   localparam int unsigned LostBits = 3;
   typedef logic [LostBits-1:0] lost_t;
 
-  logic [MaxQueues-1:0] asked_q, fetched_q, poisoned_q, missing_q, late;
+  logic [MaxQueues-1:0] asked_q, fetched_q, late;
+  status_e status_q[MaxQueues];
   lost_t lost_q[MaxQueues];               // Counted.
   ring_count_t sq_head_q[MaxQueues];
   (* ram_style = "distributed" *) logic [511:0] commands[MaxQueues];
@@ -56,8 +57,7 @@ module nkv_queue_fetch
   assign asked_o = asked_q[look_i];
   assign fetched_o = fetched_q[look_i];
   assign command_o = commands[start_queue_i];
-  assign status_o = missing_q[start_queue_i] ? StatusInternal
-      : poisoned_q[start_queue_i] ? StatusPoison : StatusOk;
+  assign status_o = status_q[start_queue_i];
   assign sq_head_o = sq_head_q[start_queue_i] + 16'd1;
 
   // ---- Asking ----
@@ -101,9 +101,8 @@ module nkv_queue_fetch
       ask_valid_q <= 1'b0;
       asked_q <= '0;
       fetched_q <= '0;
-      poisoned_q <= '0;
-      missing_q <= '0;
       for (int unsigned i = 0; i < MaxQueues; i++) begin
+        status_q[i] <= StatusOk;
         lost_q[i] <= '0;
         sq_head_q[i] <= '0;
       end
@@ -120,13 +119,12 @@ module nkv_queue_fetch
       if (arrives) begin
         asked_q[r_queue] <= 1'b0;
         fetched_q[r_queue] <= 1'b1;
-        poisoned_q[r_queue] <= r_i.poison || r_i.error;
-        missing_q[r_queue] <= 1'b0;
+        status_q[r_queue] <= r_i.poison || r_i.error ? StatusPoison : StatusOk;
       end
       if (loses) begin
         asked_q[look_i] <= 1'b0;
         fetched_q[look_i] <= 1'b1;
-        missing_q[look_i] <= 1'b1;
+        status_q[look_i] <= StatusInternal;
         lost_q[look_i] <= lost_q[look_i] + 1'b1;
       end
       if (start_i) begin

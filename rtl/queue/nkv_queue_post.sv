@@ -11,7 +11,7 @@ module nkv_queue_post
   import nkv_pkg::*;
   import nkv_queue_pkg::*;
 #(
-  parameter int unsigned AnswerCycles = 262144,
+  parameter int unsigned AnswerCycles = nkv_pkg::PatienceCycles,
   parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its writes.
 ) (
   input  logic         clk_i,

@@ -16,7 +16,7 @@ module nkv_queues
   import nkv_queue_pkg::*;
 #(
   parameter int unsigned Engines = 1,     // 1, 2 or 4.
-  parameter int unsigned AnswerCycles = 262144,  // After which an answer of memory is lost.
+  parameter int unsigned AnswerCycles = nkv_pkg::PatienceCycles,  // After which an answer of memory is lost.
   parameter logic [2:0] Client = 3'd7     // Upper bits of the ids of its reads and writes.
 ) (
   input  logic               clk_i,

@@ -93,11 +93,8 @@ module nkv_sample_bursts
   end
 
   // ---- What a page takes besides ----
-  function automatic logic [31:0] exponent_bursts(row_form_e form, logic [15:0] dim);
-    return form == RowFormDelta4 ? 32'(bursts_of(32'(dim))) : '0;
-  endfunction
-  wire [31:0] besides = (has_rows ? exponent_bursts(page.k_form, head_dim_i) +
-                                    exponent_bursts(page.v_form, value_dim_i) : '0) +
+  wire [31:0] besides = (has_rows ? 32'(exponent_bursts(page.k_form, head_dim_i)) +
+                                    32'(exponent_bursts(page.v_form, value_dim_i)) : '0) +
       (page.sums ? 32'(bursts_of(32'(value_dim_i) * 4)) : '0);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -59,8 +59,7 @@ module nkv_sample_set
 
   // ---- 64 rows take as many bursts as one has bytes ----
   function automatic logic [15:0] tensor_bursts(row_form_e form, dtype_e dtype, logic [15:0] dim);
-    return 16'(row_bytes(form, dtype, 32'(dim))) +
-        (form == RowFormDelta4 ? 16'(bursts_of(32'(dim))) : '0);
+    return 16'(row_bytes(form, dtype, 32'(dim))) + 16'(exponent_bursts(form, dim));
   endfunction
 
   logic        scanned_q;

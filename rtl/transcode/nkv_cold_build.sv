@@ -257,8 +257,7 @@ module nkv_cold_build
           if (start_i) state_q <= StSizes;
         end
         StSizes: begin
-          total_bytes_q <= (content_end + 32'(PageGrainBytes) - 32'd1) &
-              ~(32'(PageGrainBytes) - 32'd1);
+          total_bytes_q <= compressed_page_bytes(sizes_q.payload_bytes);
           state_q <= takes_rows ? StPayload : StDone;
         end
         StPayload: if (room) state_q <= StKeys;
