@@ -12,6 +12,7 @@ module nkv_tail_rest
   import nkv_attend_pkg::*;
   import nkv_tail_pkg::*;
   import nkv_scan_pkg::midpoint_t;
+  import nkv_scan_pkg::MidpointLimit;
   import nkv_scan_pkg::ScanTokens;
 #(
   parameter int unsigned Units = 2,             // Rows whose logits are made together.
@@ -173,14 +174,13 @@ module nkv_tail_rest
   assign reference_o = reference;
 
   // A midpoint that is saturated in some row says nothing of its token.
-  localparam midpoint_t Limit = 16'sh7fff;
   logic [TailTokens-1:0] saturated;
   wire  [TailTokens-1:0] came = counts_q[{quad_q, 2'b00}+:TailTokens];
   always_comb begin
     saturated = '0;
     for (int unsigned r = 0; r < Rows; r++) begin
       for (int unsigned t = 0; t < TailTokens; t++) begin
-        if (group_t'(r) < rows_i && quad[r][t] inside {Limit, -Limit}) saturated[t] = 1'b1;
+        if (group_t'(r) < rows_i && quad[r][t] inside {MidpointLimit, -MidpointLimit}) saturated[t] = 1'b1;
       end
     end
   end

@@ -19,8 +19,6 @@ module nkv_midpoint_range
   output midpoint_t lowest_o[Rows]
 );
 
-  localparam midpoint_t Limit = 16'sh7fff;
-
   // Two pairs of four tokens, then the four with what was.
   logic      valid_q;
   midpoint_t high_q[Rows][2], low_q[Rows][2];
@@ -32,9 +30,10 @@ module nkv_midpoint_range
           automatic midpoint_t high[2], low[2];
           for (int t = 0; t < 2; t++) begin
             automatic midpoint_t midpoint = midpoint_i[r][2*pair+t];
-            automatic logic counts = visible_i[2*pair+t] && midpoint != Limit && midpoint != -Limit;
-            high[t] = counts ? midpoint : -Limit;
-            low[t] = counts ? midpoint : Limit;
+            automatic logic counts = visible_i[2*pair+t] &&
+                midpoint != MidpointLimit && midpoint != -MidpointLimit;
+            high[t] = counts ? midpoint : -MidpointLimit;
+            low[t] = counts ? midpoint : MidpointLimit;
           end
           high_q[r][pair] <= high[0] > high[1] ? high[0] : high[1];
           low_q[r][pair] <= low[0] < low[1] ? low[0] : low[1];
@@ -45,8 +44,8 @@ module nkv_midpoint_range
       automatic midpoint_t high = high_q[r][0] > high_q[r][1] ? high_q[r][0] : high_q[r][1];
       automatic midpoint_t low = low_q[r][0] < low_q[r][1] ? low_q[r][0] : low_q[r][1];
       if (clear_i) begin
-        highest_o[r] <= -Limit;
-        lowest_o[r] <= Limit;
+        highest_o[r] <= -MidpointLimit;
+        lowest_o[r] <= MidpointLimit;
       end else if (valid_q) begin
         if (high > highest_o[r]) highest_o[r] <= high;
         if (low < lowest_o[r]) lowest_o[r] <= low;

@@ -46,6 +46,8 @@ package nkv_scan_pkg;
   typedef logic signed [22:0] partial_t;            // Planes 1..4 of a token, by Horner's rule
   typedef logic [3:0] shift_t;                      // X <= 13
   typedef logic signed [15:0] midpoint_t;
+  // Of magnitude; one that reaches it is saturated.
+  localparam midpoint_t MidpointLimit = 16'sh7fff;
   typedef logic [15:0] radius_t;
   typedef logic [11:0] bin_t;
   typedef logic [SlotBits-1:0] slot_t;
