@@ -153,38 +153,26 @@ module nkv_sample_rounds_bench
 
   // ---- Tables ----
   localparam int unsigned Units = 2;
-  logit_scale_t scale;
-  nkv_logit_setup u_setup (
+  logic       score_valid, logit_valid;
+  logic [1:0] score_phase, logit_phase;
+  score_t     score[Units];
+  logit_t     logit[Units];
+  nkv_table_logits u_logits (
     .clk_i,
     .rst_ni,
-    .start_i   (set_i),
+    .set_i,
     .scale_i,
-    .soft_cap_i('0),
+    .soft_cap_i   ('0),
     .key_exponent_i,
-    .done_o    (set_o),
-    .scale_o   (scale)
+    .set_o,
+    .query_exponent_i,
+    .score_valid_i(score_valid),
+    .score_phase_i(score_phase),
+    .score_i      (score),
+    .logit_valid_o(logit_valid),
+    .logit_phase_o(logit_phase),
+    .logit_o      (logit)
   );
-  logic       score_valid;
-  logic [1:0] score_phase, logit_phase[Units];
-  score_t     score[Units];
-  logic       logit_valid[Units];
-  logit_t     logit[Units];
-  for (genvar u = 0; u < int'(Units); u++) begin : g_unit
-    nkv_logit #(
-      .TagBits(2)
-    ) u_logit (
-      .clk_i,
-      .rst_ni,
-      .scale_i         (scale),
-      .valid_i         (score_valid),
-      .tag_i           (score_phase),
-      .score_i         (score[u]),
-      .query_exponent_i(query_exponent_i[{score_phase, 1'(u)}]),
-      .valid_o         (logit_valid[u]),
-      .tag_o           (logit_phase[u]),
-      .logit_o         (logit[u])
-    );
-  end
 
   nkv_scan_pkg::constant_t plane_reference[Rows];
   nkv_scan_pkg::midpoint_t highest[Rows], lowest[Rows], midpoint[Rows][ScanTokens];
@@ -216,8 +204,8 @@ module nkv_sample_rounds_bench
     .score_valid_o(score_valid),
     .score_phase_o(score_phase),
     .score_o      (score),
-    .logit_valid_i(logit_valid[0]),
-    .logit_phase_i(logit_phase[0]),
+    .logit_valid_i(logit_valid),
+    .logit_phase_i(logit_phase),
     .logit_i      (logit),
     .built_o,
     .highest_i    (highest),
@@ -317,7 +305,5 @@ module nkv_sample_rounds_bench
   assign sampled_valid_o = orders.sampled_valid;
   assign sampled_halvings_o = orders.halvings;
   assign sampled_group_o = orders.group;
-
-  wire unused = logit_valid[1] ^ (^logit_phase[1]);
 
 endmodule
