@@ -20,6 +20,12 @@
 
 namespace nearkv::rtl_test {
 
+/// Memory that answers at once, late, and out of order.
+inline constexpr emulator::MemoryTiming kTimings[] = {
+    {.latency_cycles = 2, .jitter_cycles = 0, .seed = 1},
+    {.latency_cycles = 60, .jitter_cycles = 0, .seed = 1},
+    {.latency_cycles = 7, .jitter_cycles = 90, .seed = 3}};
+
 /// How willing the memory's port is, of 8.
 struct PortPace {
   unsigned reads = 8;

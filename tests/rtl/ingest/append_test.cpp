@@ -7,12 +7,6 @@
 namespace nearkv::rtl_test {
 namespace {
 
-/// Memory that answers at once, late, and out of order.
-constexpr emulator::MemoryTiming kTimings[] = {
-    {.latency_cycles = 2, .jitter_cycles = 0, .seed = 1},
-    {.latency_cycles = 60, .jitter_cycles = 0, .seed = 1},
-    {.latency_cycles = 7, .jitter_cycles = 90, .seed = 3}};
-
 void expect_pages(AppendUnit& unit, const AppendShape& shape, std::uint32_t pages,
                   test::Random& random) {
   const nkv_append_command command = unit.prepare(shape, pages, random);

@@ -12,12 +12,6 @@ namespace {
 
 using CopyUnit = CommandUnit<Vnkv_move_bench>;
 
-/// Memory that answers at once, late, and out of order.
-constexpr emulator::MemoryTiming kTimings[] = {
-    {.latency_cycles = 2, .jitter_cycles = 0, .seed = 1},
-    {.latency_cycles = 60, .jitter_cycles = 0, .seed = 1},
-    {.latency_cycles = 7, .jitter_cycles = 90, .seed = 3}};
-
 /// Sources, where they go, and the command that takes them there.
 struct Copies {
   std::vector<nkv_page_entry> sources;
@@ -91,18 +85,10 @@ Copies plain_copies(CopyUnit& unit, const AppendShape& shape, std::uint32_t page
   return copies_of(unit, store_pages(unit, shape, pages, random), random);
 }
 
-bool can_be_found(CopyUnit& unit, const nkv_page_entry& entry) {
-  return unit.get<std::uint32_t>(place_of(entry)) == NKV_PAGE_MAGIC;
-}
-
 /// Of the places from `first` on only that no page can be found there.
 void forget_places(CopyUnit& unit, const Copies& copies, std::uint32_t first) {
   for (std::size_t page = first; page < copies.destinations.size(); ++page) {
-    const std::uint64_t place = place_of(copies.destinations[page]);
-    if (place + copies.bytes[page] > CopyUnit::kWindowBytes) continue;
-    EXPECT_FALSE(can_be_found(unit, copies.destinations[page])) << "page " << page;
-    std::ranges::copy(unit.window().subspan(place, copies.bytes[page]),
-                      unit.models_window().subspan(place).begin());
+    forget_place(unit, copies.destinations[page], copies.bytes[page]);
   }
 }
 
@@ -139,13 +125,7 @@ TEST(CopyTest, DamageAnywhereInASource) {
     const Copies copies = random_copies(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
-    const bool in_header = number % 4 == 0;
-    const std::uint32_t at =
-        test::pick(random, in_header ? 0 : NKV_PAGE_HEADER_BYTES,
-                   (in_header ? NKV_PAGE_HEADER_BYTES : copies.bytes[page]) - 1);
-    const std::uint64_t address = place_of(copies.sources[page]) + at;
-    unit.put(address,
-             static_cast<std::uint8_t>(unit.get<std::uint8_t>(address) ^ 1U << number % 8));
+    damage(unit, copies.sources[page], number, random);
     expect_copied_as_far(unit, copies);
     if (unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT) ++stopped;
   }

@@ -13,12 +13,6 @@ namespace {
 
 using ReadUnit = CommandUnit<Vnkv_move_bench>;
 
-/// Memory that answers at once, late, and out of order.
-constexpr emulator::MemoryTiming kTimings[] = {
-    {.latency_cycles = 2, .jitter_cycles = 0, .seed = 1},
-    {.latency_cycles = 60, .jitter_cycles = 0, .seed = 1},
-    {.latency_cycles = 7, .jitter_cycles = 90, .seed = 3}};
-
 /// Pages of a list.
 struct Listed {
   AppendShape shape;
@@ -217,12 +211,7 @@ TEST(ReadTest, DamageAnywhereInAPage) {
     const nkv_page_entry& entry =
         listed
             .entries[test::pick(random, 0, static_cast<std::uint32_t>(listed.entries.size()) - 1)];
-    const std::uint32_t bytes = stored_bytes(unit, entry);
-    const std::uint32_t at = number % 4 == 0 ? test::pick(random, 0, NKV_PAGE_HEADER_BYTES - 1)
-                                             : test::pick(random, NKV_PAGE_HEADER_BYTES, bytes - 1);
-    const std::uint64_t address = place_of(entry) + at;
-    unit.put(address,
-             static_cast<std::uint8_t>(unit.get<std::uint8_t>(address) ^ 1U << number % 8));
+    damage(unit, entry, number, random);
     ++statuses[expect_read(unit, read_of(unit, listed, random))];
     ++statuses[expect_gather(unit, gather_of(unit, listed, random))];
   }

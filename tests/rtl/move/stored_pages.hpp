@@ -79,4 +79,31 @@ std::uint32_t stored_bytes(CommandUnit<Bench>& unit, const nkv_page_entry& entry
          NKV_PAGE_GRAIN_BYTES * NKV_PAGE_GRAIN_BYTES;
 }
 
+template <typename Bench>
+bool can_be_found(CommandUnit<Bench>& unit, const nkv_page_entry& entry) {
+  return unit.template get<std::uint32_t>(place_of(entry)) == NKV_PAGE_MAGIC;
+}
+
+/// Takes over what a command left of `bytes` at a place, where only no page may be found.
+template <typename Bench>
+void forget_place(CommandUnit<Bench>& unit, const nkv_page_entry& entry, std::uint32_t bytes) {
+  const std::uint64_t place = place_of(entry);
+  if (place + bytes > CommandUnit<Bench>::kWindowBytes) return;
+  EXPECT_FALSE(can_be_found(unit, entry)) << "place " << entry.page;
+  std::ranges::copy(unit.window().subspan(place, bytes),
+                    unit.models_window().subspan(place).begin());
+}
+
+/// Changes a bit somewhere in a page: in the header, every fourth time.
+template <typename Bench>
+void damage(CommandUnit<Bench>& unit, const nkv_page_entry& entry, unsigned number,
+            test::Random& random) {
+  const std::uint32_t at =
+      number % 4 == 0 ? test::pick(random, 0, NKV_PAGE_HEADER_BYTES - 1)
+                      : test::pick(random, NKV_PAGE_HEADER_BYTES, stored_bytes(unit, entry) - 1);
+  const std::uint64_t address = place_of(entry) + at;
+  unit.put(address,
+           static_cast<std::uint8_t>(unit.template get<std::uint8_t>(address) ^ 1U << number % 8));
+}
+
 }  // namespace nearkv::rtl_test

@@ -55,6 +55,14 @@ AppendShape finite_shape(test::Random& random) {
   return shape;
 }
 
+/// One that every codec takes.
+AppendShape any_codecs_shape(test::Random& random) {
+  AppendShape shape = finite_shape(random);
+  shape.dtype = NKV_DTYPE_BF16;
+  shape.finite = true;
+  return shape;
+}
+
 /// A few pages of one shape and codec after the other.
 std::vector<nkv_page_entry> random_sources(TranscodeUnit& unit, test::Random& random) {
   unit.fill_with_garbage(random);
@@ -81,18 +89,10 @@ Transcodes random_transcodes(TranscodeUnit& unit, test::Random& random) {
                        random);
 }
 
-bool can_be_found(TranscodeUnit& unit, const nkv_page_entry& entry) {
-  return unit.get<std::uint32_t>(place_of(entry)) == NKV_PAGE_MAGIC;
-}
-
 /// Of the places from `first` on only that no page can be found there.
 void forget_places(TranscodeUnit& unit, const Transcodes& work, std::uint32_t first) {
   for (std::size_t page = first; page < work.destinations.size(); ++page) {
-    const std::uint64_t place = place_of(work.destinations[page]);
-    if (place + work.command.slot_bytes > TranscodeUnit::kWindowBytes) continue;
-    EXPECT_FALSE(can_be_found(unit, work.destinations[page])) << "page " << page;
-    std::ranges::copy(unit.window().subspan(place, work.command.slot_bytes),
-                      unit.models_window().subspan(place).begin());
+    forget_place(unit, work.destinations[page], work.command.slot_bytes);
   }
 }
 
@@ -133,10 +133,6 @@ void reseal(TranscodeUnit& unit, const nkv_page_entry& entry, nkv_page_header he
 }
 
 TEST(TranscodeTest, AnyPagesIntoAnyCodecOverAnyMemory) {
-  constexpr emulator::MemoryTiming kTimings[] = {
-      {.latency_cycles = 2, .jitter_cycles = 0, .seed = 1},
-      {.latency_cycles = 60, .jitter_cycles = 0, .seed = 1},
-      {.latency_cycles = 7, .jitter_cycles = 90, .seed = 3}};
   std::array<unsigned, 256> statuses{};
   for (const emulator::MemoryTiming& timing : kTimings) {
     TranscodeUnit unit(timing);
@@ -160,10 +156,8 @@ TEST(TranscodeTest, RowsThatDelta4NoLongerHoldsBecomeRaw) {
   unsigned overflows = 0;
   for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
     unit.fill_with_garbage(random);
-    AppendShape shape = finite_shape(random);
-    shape.dtype = NKV_DTYPE_BF16;
+    AppendShape shape = any_codecs_shape(random);
     shape.k_form = NKV_ROW_FORM_DELTA4;
-    shape.finite = true;
     std::vector<nkv_page_entry> sources;
     for (const unsigned lopsided : {0U, 1U, number % 3, number % 2}) {
       shape.lopsided = lopsided == 1;
@@ -196,12 +190,7 @@ TEST(TranscodeTest, DamageAnywhereInASource) {
     const Transcodes work = random_transcodes(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, work.command.count - 1);
-    const std::uint32_t bytes = stored_bytes(unit, work.sources[page]);
-    const std::uint32_t at = test::pick(random, number % 4 == 0 ? 0 : NKV_PAGE_HEADER_BYTES,
-                                        (number % 4 == 0 ? NKV_PAGE_HEADER_BYTES : bytes) - 1);
-    const std::uint64_t address = place_of(work.sources[page]) + at;
-    unit.put(address,
-             static_cast<std::uint8_t>(unit.get<std::uint8_t>(address) ^ 1U << number % 8));
+    damage(unit, work.sources[page], number, random);
     expect_transcoded_as_far(unit, work);
     stopped += unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT;
   }
@@ -215,9 +204,7 @@ TEST(TranscodeTest, PayloadsThatAreNotWhatTheirHeaderSays) {
   unsigned stopped = 0;
   for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); ++number) {
     unit.fill_with_garbage(random);
-    AppendShape shape = finite_shape(random);
-    shape.dtype = NKV_DTYPE_BF16;
-    shape.finite = true;
+    const AppendShape shape = any_codecs_shape(random);
     const Transcodes work =
         transcodes_of(unit, store_pages(unit, shape, 3, random, kCodecs[1 + number % 3]),
                       kCodecs[test::pick(random, 0, 3)], kEnoughBytes, random);
@@ -268,9 +255,7 @@ TEST(TranscodeTest, SlotsThatAreTooSmall) {
   std::array<unsigned, 256> statuses{};
   for (unsigned number = 0; number < 80 && !testing::Test::HasFailure(); ++number) {
     unit.fill_with_garbage(random);
-    AppendShape shape = finite_shape(random);
-    shape.dtype = NKV_DTYPE_BF16;
-    shape.finite = true;
+    const AppendShape shape = any_codecs_shape(random);
     const std::uint8_t codec = kCodecs[number % 4];
     const std::vector<nkv_page_entry> sources =
         store_pages(unit, shape, 2, random, kCodecs[test::pick(random, 0, 3)]);
@@ -328,9 +313,7 @@ TEST(TranscodeTest, PoisonedPages) {
   test::Random random = test::case_random(6);
   for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
     unit.fill_with_garbage(random);
-    AppendShape shape = finite_shape(random);
-    shape.dtype = NKV_DTYPE_BF16;
-    shape.finite = true;
+    const AppendShape shape = any_codecs_shape(random);
     const Transcodes work =
         transcodes_of(unit, store_pages(unit, shape, 3, random, kCodecs[number % 4]),
                       kCodecs[test::pick(random, 0, 3)], kEnoughBytes, random);
