@@ -24,7 +24,7 @@ FLAGS = {
     "bench": ("NAME", "--json FILE", "--device URI", "--long"),
     "report": ("FILE", "-o HTML", "--output HTML"),
     "doctor": ("--json",),
-    "build": ("PRESET",),
+    "build": ("PRESET", "--profile"),
 }
 INSTALLED = "echo installed"
 NOT_INSTALLED = "exit 1"
