@@ -13,6 +13,13 @@ else()
   endif()
 endif()
 
+# For tests/rtl/strength/coverage.py, in a build of its own: every line of the whole engine counts.
+option(NEARKV_RTL_COVERAGE "Count the lines that rtl: runs, into files in the folder NEARKV_RTL_COVERAGE" OFF)
+set(coverage_arguments)
+if(NEARKV_RTL_COVERAGE)
+  set(coverage_arguments --coverage-line)
+endif()
+
 # nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [CLASS <name>]
 #                          [PARAMETERS <name>=<value>...])
 # A static library with class V<module>, or CLASS; packages come first among the sources.
@@ -26,6 +33,7 @@ function(nearkv_verilated_library target)
   verilate(${target} PREFIX ${ARG_CLASS} SOURCES ${ARG_SOURCES}
     VERILATOR_ARGS -Wall -O3 --x-assign fast --x-initial fast --output-split 4000
                    --output-split-cfuncs 400 --top-module ${ARG_TOP} ${ARG_PARAMETERS}
+                   ${coverage_arguments}
     OPT_SLOW -O1 OPT_FAST -O2)
   # A large module's state is one header of megabytes, which each of its hundreds of sources includes.
   get_target_property(sources ${target} SOURCES)

@@ -1,9 +1,15 @@
 #include "verilated/machine.hpp"
 
 #include <verilated.h>
+#if VM_COVERAGE
+#include <unistd.h>
+#include <verilated_cov.h>
+#endif
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <string>
 
 #include "Vnkv_engine.h"
 #include "Vnkv_shell_1.h"
@@ -44,6 +50,9 @@ class MachineOf final : public Machine {
   ~MachineOf() override {
     shell_.final();
     for (auto& engine : engines_) engine->final();
+#if VM_COVERAGE
+    write_coverage();
+#endif
   }
 
   void settle() override {
@@ -150,6 +159,17 @@ class MachineOf final : public Machine {
       slice.host_settled.id = shell_.host_b_id_o[i];
     }
   }
+
+#if VM_COVERAGE
+  // Into a file of its own: a process makes many machines, and several processes count at once.
+  void write_coverage() {
+    static unsigned written = 0;
+    const char* const folder = std::getenv("NEARKV_RTL_COVERAGE");
+    if (folder == nullptr) return;
+    const std::string name = std::to_string(::getpid()) + "." + std::to_string(written++);
+    context_.coveragep()->write((std::string(folder) + "/" + name + ".dat").c_str());
+  }
+#endif
 
   // ---- What nkv_top wires ----
   void set_shell(unsigned i) {

@@ -94,13 +94,13 @@ def verilate(
     words = [str(replaced.get(Path(word), word)) for word in bench.verilator]
     words[words.index("--Mdir") + 1] = str(folder)
     words[words.index("--make") + 1] = "gmake"
-    _run([*words, *options], ROOT)
+    run([*words, *options], ROOT)
 
 
 def compile_module(bench: Bench, folder: Path) -> None:
     """Compiles what Verilator made into one object."""
     make = ["make", "--silent", "-f", f"{bench.prefix}.mk", f"{bench.prefix}__ALL.a"]
-    _run([*make, "VM_PARALLEL_BUILDS=0", "OPT_FAST=-O1"], folder)
+    run([*make, "VM_PARALLEL_BUILDS=0", "OPT_FAST=-O1"], folder)
 
 
 def compile_tests(bench: Bench, folder: Path, flags: Sequence[str]) -> dict[str, Path]:
@@ -111,7 +111,7 @@ def compile_tests(bench: Bench, folder: Path, flags: Sequence[str]) -> dict[str,
         objects[output] = folder / Path(output).name
         words = [word.replace(bench.generated, str(folder)) for word in command]
         words = [word.replace(output, str(objects[output])) for word in words]
-        _run([*words, *flags], BUILD)
+        run([*words, *flags], BUILD)
     return objects
 
 
@@ -124,7 +124,7 @@ def link(bench: Bench, folder: Path, objects: Mapping[str, Path], more: Sequence
             words += [str(folder / f"{bench.prefix}__ALL.a"), *more]
         words.append(str(objects.get(word, word)))
     words[words.index("-o") + 1] = str(program)
-    _run(words, BUILD)
+    run(words, BUILD)
     return program
 
 
@@ -136,7 +136,7 @@ def compile_runtime(name: str, folder: Path) -> Path:
     include = Path(root) / "include"
     compiler = ["c++", "-std=c++20", "-O2", "-fPIC", f"-I{include}", f"-I{include}/vltstd"]
     compiled = folder / f"{name}.o"
-    _run([*compiler, "-c", str(include / f"{name}.cpp"), "-o", str(compiled)], folder)
+    run([*compiler, "-c", str(include / f"{name}.cpp"), "-o", str(compiled)], folder)
     return compiled
 
 
@@ -154,7 +154,8 @@ def _output(step: Sequence[str]) -> str:
     return step[step.index("-o") + 1]
 
 
-def _run(command: Sequence[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+def run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    """Runs a program in a folder; raises BuildError with what it said when it fails."""
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         raise BuildError(f"{done.stdout}{done.stderr}".strip())

@@ -1,15 +1,18 @@
-"""What the benches of the RTL's modules run of them: lines and toggles, by module.
+"""What the tests of the RTL run of its modules: lines and toggles, by module.
 
-    python -m tests.rtl.strength.coverage                       every bench, then the table
+    python -m tests.rtl.strength.coverage                       all benches and the whole
     python -m tests.rtl.strength.coverage rtl_fifo_test         that one anew, then the table
+    python -m tests.rtl.strength.coverage whole                 the whole anew, then the table
     python -m tests.rtl.strength.coverage --table               the table of what was measured last
-    python -m tests.rtl.strength.coverage --show nkv_fifo       lines of it that no bench runs
+    python -m tests.rtl.strength.coverage --show nkv_fifo       lines of it that no test runs
 
 Needs the release build. Each bench is made in build/coverage with Verilator's points for lines and
-for the bits of signals of up to 32 bits, and run once. A module counts once, in whatever bench,
-place or width it stands: its points meet by file, line and name. A line counts as run when all of
-its branches were, a bit as toggled when it changed twice. Branches that return from a function are
-left out: Verilator counts behind the return. Modules that no bench has are only run by the whole.
+for the bits of signals of up to 32 bits, and run once. The whole is the device rtl: with points for
+lines, made in build/rtl_coverage and run by the release build's parity tests. A module counts once,
+in whatever bench, place or width it stands: its points meet by file, line and name. A line counts
+as run when all of its branches were, a bit as toggled when it changed twice. Branches that return
+from a function are left out: Verilator counts behind the return. The whole counts only for modules
+that no bench has.
 
 Exit status: 0 all modules reach the threshold of coverage.toml, or have an exception that they
 need; 1 otherwise, or a test failed; 2 wrong usage; 3 something is missing.
@@ -22,17 +25,17 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from .bench import (
+    BUILD,
     ROOT,
     RTL,
     BuildError,
@@ -44,10 +47,19 @@ from .bench import (
     find_bench,
     link,
     require_tools,
+    run,
     verilate,
 )
 
 DATA = ROOT / "build" / "coverage"
+WHOLE = "whole"
+_WHOLE_BUILD = ROOT / "build" / "rtl_coverage"
+_WHOLE_TESTS = (
+    "parity_stream_test",
+    "parity_rtl_bounded_test",
+    "parity_rtl_faults_test",
+    "parity_rtl_slices_test",
+)
 TABLE = Path(__file__).with_name("coverage.toml")
 _POINTS = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "32")
 _RECORD = re.compile(r"C '(.*)' (\d+)")
@@ -78,7 +90,15 @@ class Module:
         return 100 * (total - len(self.missed)) / total if total else 100.0
 
 
-def measure(name: str, runtime: Path) -> None:
+def measure(name: str, runtime: Path, jobs: int) -> None:
+    """Measures a bench, or the whole."""
+    if name == WHOLE:
+        measure_whole(jobs)
+    else:
+        measure_bench(name, runtime)
+
+
+def measure_bench(name: str, runtime: Path) -> None:
     """Makes a bench with points, runs it, and leaves its counts in DATA."""
     bench = find_bench(name)
     folder = DATA / name
@@ -88,16 +108,29 @@ def measure(name: str, runtime: Path) -> None:
     compile_module(bench, folder)
     objects = compile_tests(bench, folder, ["-O1", "-DVM_COVERAGE=1"])
     program = link(bench, folder, objects, [str(runtime)])
-    counts = folder / "counts"
-    counts.mkdir()
-    environment = os.environ | {"NEARKV_RTL_COVERAGE": str(counts)}
-    done = subprocess.run([program], env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise BuildError(f"the test fails: {done.stdout.strip().splitlines()[-1]}")
-    files = sorted(map(str, counts.iterdir()))
-    merge = ["verilator_coverage", "--write", str(DATA / f"{name}.dat"), *files]
-    subprocess.run(merge, check=True, stdout=subprocess.DEVNULL)
+    count(name, [program], os.environ)
     shutil.rmtree(folder)
+
+
+def measure_whole(jobs: int) -> None:
+    """Makes the device rtl: with points, has the parity tests run it, leaves its counts in DATA."""
+    configure = ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(_WHOLE_BUILD)]
+    run([*configure, "-DCMAKE_BUILD_TYPE=Release", "-DNEARKV_RTL_COVERAGE=ON"], ROOT)
+    run(["ninja", "-C", str(_WHOLE_BUILD), f"-j{jobs}", "nearkv_rtl"], ROOT)
+    programs = [BUILD / "tests" / "parity" / name for name in _WHOLE_TESTS]
+    count(WHOLE, programs, os.environ | {"NEARKV_PLUGIN_PATH": str(_WHOLE_BUILD / "lib")})
+
+
+def count(name: str, programs: Sequence[Path], environment: Mapping[str, str]) -> None:
+    """Runs tests that were made with points, and merges their counts into one file of DATA."""
+    counts = DATA / f"{name}.counts"
+    shutil.rmtree(counts, ignore_errors=True)
+    counts.mkdir()
+    for program in programs:
+        run([str(program)], BUILD, {**environment, "NEARKV_RTL_COVERAGE": str(counts)})
+    files = sorted(map(str, counts.iterdir()))
+    run(["verilator_coverage", "--write", str(DATA / f"{name}.dat"), *files], DATA)
+    shutil.rmtree(counts)
 
 
 def read_counts(path: Path) -> Iterator[tuple[dict[str, str], int]]:
@@ -115,23 +148,32 @@ def read_modules() -> dict[str, Module]:
         str(path): {n for n, text in enumerate(path.open(), start=1) if _RETURN.search(text)}
         for path in RTL.rglob("*.sv")
     }
-    for path in sorted(DATA.glob("*.dat")):
-        for record, count in read_counts(path):
-            file = Path(record["f"])
-            if not file.is_relative_to(RTL):
-                continue
-            module = modules[str(file.relative_to(RTL))]
-            name = f"{record['l']}:{record['n']}:{record['o']}"
-            if record["page"].startswith("v_toggle"):
-                module.bits[name] = module.bits.get(name, 0) + count
-                continue
-            lines = set(_lines_of(record.get("S", "")))
-            if record["o"] != "block" and lines & returns[record["f"]]:
-                continue
-            for line in lines:
-                runs = module.lines[line]
-                runs[name] = runs.get(name, 0) + count
+    benches = sorted(path for path in DATA.glob("*.dat") if path.stem != WHOLE)
+    for path in benches:
+        _add_counts(path, modules, returns)
+    if (whole := DATA / f"{WHOLE}.dat").exists():
+        alone: dict[str, Module] = defaultdict(Module)
+        _add_counts(whole, alone, returns)
+        modules |= {name: module for name, module in alone.items() if name not in modules}
     return dict(modules)
+
+
+def _add_counts(path: Path, modules: dict[str, Module], returns: dict[str, set[int]]) -> None:
+    for record, count in read_counts(path):
+        file = Path(record["f"])
+        if not file.is_relative_to(RTL):
+            continue
+        module = modules[str(file.relative_to(RTL))]
+        name = f"{record['l']}:{record['n']}:{record['o']}"
+        if record["page"].startswith("v_toggle"):
+            module.bits[name] = module.bits.get(name, 0) + count
+            continue
+        lines = set(_lines_of(record.get("S", "")))
+        if record["o"] != "block" and lines & returns[record["f"]]:
+            continue
+        for line in lines:
+            runs = module.lines[line]
+            runs[name] = runs.get(name, 0) + count
 
 
 def _lines_of(ranges: str) -> Iterator[int]:
@@ -149,7 +191,7 @@ def all_modules() -> list[str]:
 def judge(modules: dict[str, Module], table: dict[str, object]) -> list[str]:
     """What is below the threshold without an exception, and exceptions that nothing needs."""
     least = float(str(table["lines"]))
-    excepted = {**table["exceptions"], **dict.fromkeys(table["whole"]["modules"], "")}  # type: ignore
+    excepted: dict[str, str] = table["exceptions"]  # type: ignore
     problems = []
     for name in all_modules():
         module = modules.get(name)
@@ -157,14 +199,14 @@ def judge(modules: dict[str, Module], table: dict[str, object]) -> list[str]:
         if good and name in excepted:
             problems.append(f"{name}: {module.percent:.1f} % of its lines run; no exception needed")
         elif not good and name not in excepted:
-            said = f"{module.percent:.1f} % of its lines run" if module else "no bench has it"
+            said = f"{module.percent:.1f} % of its lines run" if module else "no test has it"
             problems.append(f"{name}: {said}")
     problems += [f"{name}: no such module" for name in excepted if name not in all_modules()]
     return problems
 
 
 def format_table(modules: dict[str, Module]) -> str:
-    """Lines and toggles of each module that a bench has, and of all."""
+    """Lines and toggles of each module that was measured, and of all."""
     rows = [("module", "lines", "", "toggles", "")]
     measured = {name: modules[name] for name in all_modules() if name in modules}
     sums = [0, 0, 0, 0]
@@ -187,7 +229,7 @@ def _shares(counts: Sequence[int]) -> tuple[str, str, str, str]:
 
 
 def show(modules: dict[str, Module], word: str) -> int:
-    """Prints the lines of modules that no bench runs wholly."""
+    """Prints the lines of modules that no test runs wholly."""
     chosen = [name for name in modules if Path(name).stem == word or name == word]
     for name in chosen:
         text = (RTL / name).read_text(encoding="utf-8").splitlines()
@@ -198,14 +240,14 @@ def show(modules: dict[str, Module], word: str) -> int:
 
 
 def measure_all(names: Sequence[str], jobs: int) -> list[str]:
-    """Measures benches, several at once; what went wrong."""
+    """Measures benches, several at once, and the whole; what went wrong."""
     if not names:
         return []
     DATA.mkdir(parents=True, exist_ok=True)
     runtime = compile_runtime("verilated_cov", DATA)
     problems = []
     with ThreadPoolExecutor(jobs) as pool:
-        tasks = {name: pool.submit(partial(measure, name, runtime)) for name in names}
+        tasks = {name: pool.submit(partial(measure, name, runtime, jobs)) for name in names}
         for number, (name, task) in enumerate(tasks.items(), start=1):
             try:
                 task.result()
@@ -224,9 +266,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("benches", nargs="*", metavar="BENCH", help="measure only these anew")
+    parser.add_argument(
+        "benches", nargs="*", metavar="BENCH", help="measure only these anew, or `whole`"
+    )
     parser.add_argument("--table", action="store_true", help="measure nothing anew")
-    parser.add_argument("--show", metavar="MODULE", help="its lines that no bench runs")
+    parser.add_argument("--show", metavar="MODULE", help="its lines that no test runs")
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count(), help="benches at once")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there")
     parsed = parser.parse_args(arguments)
@@ -234,11 +278,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return show(read_modules(), parsed.show)
     try:
         require_tools()
-        if unknown := set(parsed.benches) - set(all_benches()):
+        every = [*all_benches(), WHOLE]
+        if unknown := set(parsed.benches) - set(every):
             parser.error(f"no bench is called {', '.join(sorted(unknown))}")
         if not parsed.benches and not parsed.table:
             shutil.rmtree(DATA, ignore_errors=True)
-        names = [] if parsed.table else parsed.benches or all_benches()
+        names = [] if parsed.table else parsed.benches or every
         failed = measure_all(names, parsed.jobs)
     except ToolError as error:
         print(f"skipped: {error}")

@@ -38,6 +38,23 @@ def test_points_of_a_module_meet_whatever_bench_and_place_they_stand_in(
     assert (fifo.toggled, len(fifo.bits)) == (1, 1)
 
 
+def test_the_whole_counts_for_modules_that_no_bench_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def record_of(file: str, count: int) -> str:
+        text = record("v_line/m", 10, "if", "10", "TOP.a", count)
+        return text.replace("lib/nkv_fifo.sv", file)
+
+    (tmp_path / "rtl_fifo_test.dat").write_text(record_of("lib/nkv_fifo.sv", 0))
+    (tmp_path / "whole.dat").write_text(
+        record_of("lib/nkv_fifo.sv", 9) + record_of("nkv_top.sv", 9)
+    )
+    monkeypatch.setattr(coverage, "DATA", tmp_path)
+    modules = coverage.read_modules()
+    assert modules["lib/nkv_fifo.sv"].missed == [10]
+    assert modules["nkv_top.sv"].missed == []
+
+
 def test_modules_are_held_to_the_threshold_and_exceptions_to_their_need():
     good, bad = coverage.Module(), coverage.Module()
     good.lines[1] = {"if": 1}
@@ -47,10 +64,9 @@ def test_modules_are_held_to_the_threshold_and_exceptions_to_their_need():
     table = {
         "lines": 95,
         "exceptions": {"lib/nkv_top_bits.sv": "", "gone.sv": ""},
-        "whole": {"modules": []},
     }
     assert coverage.judge(modules, table) == [
-        "lib/nkv_delay.sv: no bench has it",
+        "lib/nkv_delay.sv: no test has it",
         "lib/nkv_fifo.sv: 0.0 % of its lines run",
         "lib/nkv_top_bits.sv: 100.0 % of its lines run; no exception needed",
         "gone.sv: no such module",
