@@ -48,7 +48,7 @@ module nkv_engine
 );
 
   // ---- The command ----
-  logic            busy, check, dispatch, done, trails, progress;
+  logic            busy, check, checked, dispatch, done, trails, progress;
   logic            results_left, results_busy, results_written, writer_idle;
   engine_command_t command;
   domain_t         trailing_domain;
@@ -79,6 +79,7 @@ module nkv_engine
     .command_o        (command),
     .busy_o           (busy),
     .check_o          (check),
+    .checked_i        (checked),
     .verdict_i        (verdict),
     .runs_i           (is_maintenance || is_append || is_move || is_scan),
     .dispatch_o       (dispatch),
@@ -95,8 +96,10 @@ module nkv_engine
 
   nkv_command_check u_check (
     .clk_i,
+    .rst_ni,
     .valid_i  (check),
     .command_i(command),
+    .done_o   (checked),
     .verdict_o(verdict)
   );
 

@@ -26,7 +26,8 @@ module nkv_command_order
 
   output engine_command_t command_o,        // The one that runs: held while busy_o.
   output logic            busy_o,
-  output logic            check_o,          // The verdict is wanted in the next cycle.
+  output logic            check_o,          // Its verdict is wanted,
+  input  logic            checked_i,        // and stands.
   input  verdict_t        verdict_i,
   input  logic            runs_i,           // There is something to run.
   output logic            dispatch_o,       // For one cycle: it begins.
@@ -45,7 +46,6 @@ module nkv_command_order
   typedef enum logic [2:0] {
     StIdle,
     StCheck,
-    StDispatch,
     StRun,
     StFlush,    // Until memory has all writes.
     StOutcome
@@ -74,7 +74,7 @@ module nkv_command_order
   assign command_o = command_q;
   assign busy_o = state_q != StIdle;
   assign check_o = state_q == StCheck;
-  assign dispatch_o = state_q == StDispatch && verdict_i.status == StatusOk;
+  assign dispatch_o = state_q == StCheck && checked_i && verdict_i.status == StatusOk;
   assign trails_o = trails_q;
   assign trailing_domain_o = trailing_domain_q;
 
@@ -107,11 +107,10 @@ module nkv_command_order
           command_q <= command_i;
           if (command_valid_i && command_ready_o) state_q <= StCheck;
         end
-        StCheck: state_q <= StDispatch;
-        StDispatch: begin
+        StCheck: begin
           outcome_q <= '0;
           outcome_q.verdict <= verdict_i;
-          state_q <= dispatch_o && runs_i ? StRun : StOutcome;
+          if (checked_i) state_q <= dispatch_o && runs_i ? StRun : StOutcome;
         end
         StRun: begin
           if (hands_over) begin

@@ -98,10 +98,15 @@ def probe_sv(oracle: Oracle) -> Iterator[str]:
             f"output logic [63:0] {command}_detail_o",
         ]
         body += [
-            f"  check_t {command}_check;",
-            f"  assign {command}_check = check_{command}({command});",
-            f"  assign {command}_status_o = {command}_check.status;",
-            f"  assign {command}_detail_o = {command}_check.detail;",
+            f"  fields_t {command}_broken;",
+            f"  assign {command}_broken = broken_{command}({command});",
+            f"  assign {command}_status_o = {command}_broken != '0 ? StatusBadField : StatusOk;",
+            "  always_comb begin",
+            f"    {command}_detail_o = '0;",
+            "    for (int i = CommandBytes - 1; i >= 0; i--) begin",
+            f"      if ({command}_broken[i]) {command}_detail_o = 64'(i);",
+            "    end",
+            "  end",
         ]
     count = len(oracle.toml["page"]["arrays"])
     shape = {"k_form": 8, "v_form": 8, "dtype": 8, "flags": 8, "head_dim": 16, "value_dim": 16}

@@ -2242,223 +2242,132 @@ package nkv_abi_pkg;
     return layout;
   endfunction
 
-  // A checker's answer: StatusOk, or StatusBadField and the byte offset of the first
-  // bad field
-  typedef struct packed {
-    logic [63:0] detail;
-    status_e status;
-  } check_t;
+  // Bit i: the field that begins at byte i of a command breaks its rule
+  typedef logic [CommandBytes-1:0] fields_t;
 
-  // A checker leaves alone the fields that may hold anything.
+  // Fields that may hold anything are left alone.
   // verilator lint_off UNUSEDSIGNAL
 
-  // Checks each field of append_command_t by itself
-  function automatic check_t check_append_command(append_command_t command);
-    check_t result;
-    result.status = StatusBadField;
-    if (command.opcode != OpcodeAppend) begin
-      result.detail = 64'd0;
-    end else if ((command.flags & ~AppendFlagAll) != '0) begin
-      result.detail = 64'd1;
-    end else if (command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
-        command.head_dim % 16'd16 != '0) begin
-      result.detail = 64'd4;
-    end else if (command.value_dim > 16'(MaxHeadDim) || command.value_dim % 16'd16 != '0) begin
-      result.detail = 64'd6;
-    end else if (command.tokens < PageTokens || command.tokens > MaxTokens ||
-        command.tokens % PageTokens != '0) begin
-      result.detail = 64'd8;
-    end else if (command.first_token % PageTokens != '0) begin
-      result.detail = 64'd12;
-    end else if (command.page_list % 64'd8 != '0) begin
-      result.detail = 64'd32;
-    end else if (command.key_stride < 32'd1) begin
-      result.detail = 64'd52;
-    end else if (command.dtype > DtypeInt8) begin
-      result.detail = 64'd60;
-    end else if (command.k_form > RowFormNone) begin
-      result.detail = 64'd61;
-    end else if (command.v_form > RowFormNone) begin
-      result.detail = 64'd62;
-    end else if (command.reserved != '0) begin
-      result.detail = 64'd63;
-    end else begin
-      result.status = StatusOk;
-      result.detail = '0;
-    end
-    return result;
+  // Looks at each field of append_command_t by itself; a command is judged by the first that is
+  // broken
+  function automatic fields_t broken_append_command(append_command_t command);
+    fields_t broken;
+    broken = '0;
+    broken[0] = command.opcode != OpcodeAppend;
+    broken[1] = (command.flags & ~AppendFlagAll) != '0;
+    broken[4] = command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
+        command.head_dim % 16'd16 != '0;
+    broken[6] = command.value_dim > 16'(MaxHeadDim) || command.value_dim % 16'd16 != '0;
+    broken[8] = command.tokens < PageTokens || command.tokens > MaxTokens ||
+        command.tokens % PageTokens != '0;
+    broken[12] = command.first_token % PageTokens != '0;
+    broken[32] = command.page_list % 64'd8 != '0;
+    broken[52] = command.key_stride < 32'd1;
+    broken[60] = command.dtype > DtypeInt8;
+    broken[61] = command.k_form > RowFormNone;
+    broken[62] = command.v_form > RowFormNone;
+    broken[63] = command.reserved != '0;
+    return broken;
   endfunction
 
-  // Checks each field of attend_command_t by itself
-  function automatic check_t check_attend_command(attend_command_t command);
-    check_t result;
-    result.status = StatusBadField;
-    if (command.opcode != OpcodeAttend) begin
-      result.detail = 64'd0;
-    end else if ((command.flags & ~AttendFlagAll) != '0) begin
-      result.detail = 64'd1;
-    end else if (command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
-        command.head_dim % 16'd16 != '0) begin
-      result.detail = 64'd4;
-    end else if (command.value_dim < 16'd16 || command.value_dim > 16'(MaxHeadDim) ||
-        command.value_dim % 16'd16 != '0) begin
-      result.detail = 64'd6;
-    end else if (command.tokens > MaxTokens) begin
-      result.detail = 64'd8;
-    end else if (command.query % 64'd4 != '0) begin
-      result.detail = 64'd16;
-    end else if (command.page_list % 64'd8 != '0) begin
-      result.detail = 64'd24;
-    end else if (command.result % 64'(BurstBytes) != '0) begin
-      result.detail = 64'd32;
-    end else if (command.top_k > 16'(MaxTopK)) begin
-      result.detail = 64'd50;
-    end else if (command.mode > AttendModeBounded) begin
-      result.detail = 64'd52;
-    end else if (command.group < 8'd1 || command.group > 8'(MaxGroup)) begin
-      result.detail = 64'd53;
-    end else if (command.query_dtype > DtypeInt8) begin
-      result.detail = 64'd54;
-    end else begin
-      result.status = StatusOk;
-      result.detail = '0;
-    end
-    return result;
+  // Looks at each field of attend_command_t by itself; a command is judged by the first that is
+  // broken
+  function automatic fields_t broken_attend_command(attend_command_t command);
+    fields_t broken;
+    broken = '0;
+    broken[0] = command.opcode != OpcodeAttend;
+    broken[1] = (command.flags & ~AttendFlagAll) != '0;
+    broken[4] = command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
+        command.head_dim % 16'd16 != '0;
+    broken[6] = command.value_dim < 16'd16 || command.value_dim > 16'(MaxHeadDim) ||
+        command.value_dim % 16'd16 != '0;
+    broken[8] = command.tokens > MaxTokens;
+    broken[16] = command.query % 64'd4 != '0;
+    broken[24] = command.page_list % 64'd8 != '0;
+    broken[32] = command.result % 64'(BurstBytes) != '0;
+    broken[50] = command.top_k > 16'(MaxTopK);
+    broken[52] = command.mode > AttendModeBounded;
+    broken[53] = command.group < 8'd1 || command.group > 8'(MaxGroup);
+    broken[54] = command.query_dtype > DtypeInt8;
+    return broken;
   endfunction
 
-  // Checks each field of topk_command_t by itself
-  function automatic check_t check_topk_command(topk_command_t command);
-    check_t result;
-    result.status = StatusBadField;
-    if (command.opcode != OpcodeTopk) begin
-      result.detail = 64'd0;
-    end else if (command.flags != '0) begin
-      result.detail = 64'd1;
-    end else if (command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
-        command.head_dim % 16'd16 != '0) begin
-      result.detail = 64'd4;
-    end else if (command.reserved != '0) begin
-      result.detail = 64'd6;
-    end else if (command.tokens > MaxTokens) begin
-      result.detail = 64'd8;
-    end else if (command.query % 64'd4 != '0) begin
-      result.detail = 64'd16;
-    end else if (command.page_list % 64'd8 != '0) begin
-      result.detail = 64'd24;
-    end else if (command.result % 64'(BurstBytes) != '0) begin
-      result.detail = 64'd32;
-    end else if (command.reserved2 != '0) begin
-      result.detail = 64'd44;
-    end else if (command.planes > 8'(KeyPlanes)) begin
-      result.detail = 64'd49;
-    end else if (command.top_k < 16'd1 || command.top_k > 16'(MaxTopK)) begin
-      result.detail = 64'd50;
-    end else if (command.mode > SelectIndexer) begin
-      result.detail = 64'd52;
-    end else if (command.group < 8'd1 || command.group > 8'(MaxGroup)) begin
-      result.detail = 64'd53;
-    end else if (command.query_dtype > DtypeInt8) begin
-      result.detail = 64'd54;
-    end else if (command.weights % 64'd4 != '0) begin
-      result.detail = 64'd56;
-    end else begin
-      result.status = StatusOk;
-      result.detail = '0;
-    end
-    return result;
+  // Looks at each field of topk_command_t by itself; a command is judged by the first that is
+  // broken
+  function automatic fields_t broken_topk_command(topk_command_t command);
+    fields_t broken;
+    broken = '0;
+    broken[0] = command.opcode != OpcodeTopk;
+    broken[1] = command.flags != '0;
+    broken[4] = command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
+        command.head_dim % 16'd16 != '0;
+    broken[6] = command.reserved != '0;
+    broken[8] = command.tokens > MaxTokens;
+    broken[16] = command.query % 64'd4 != '0;
+    broken[24] = command.page_list % 64'd8 != '0;
+    broken[32] = command.result % 64'(BurstBytes) != '0;
+    broken[44] = command.reserved2 != '0;
+    broken[49] = command.planes > 8'(KeyPlanes);
+    broken[50] = command.top_k < 16'd1 || command.top_k > 16'(MaxTopK);
+    broken[52] = command.mode > SelectIndexer;
+    broken[53] = command.group < 8'd1 || command.group > 8'(MaxGroup);
+    broken[54] = command.query_dtype > DtypeInt8;
+    broken[56] = command.weights % 64'd4 != '0;
+    return broken;
   endfunction
 
-  // Checks each field of read_command_t by itself
-  function automatic check_t check_read_command(read_command_t command);
-    check_t result;
-    result.status = StatusBadField;
-    if (command.opcode != OpcodeRead) begin
-      result.detail = 64'd0;
-    end else if (command.flags != '0) begin
-      result.detail = 64'd1;
-    end else if (command.tensor > TensorBoth) begin
-      result.detail = 64'd4;
-    end else if (command.planes > 8'(KeyPlanes)) begin
-      result.detail = 64'd5;
-    end else if (command.reserved != '0) begin
-      result.detail = 64'd6;
-    end else if (command.first > MaxTokens) begin
-      result.detail = 64'd8;
-    end else if (command.count < 32'd1 || command.count > MaxTokens) begin
-      result.detail = 64'd12;
-    end else if (command.reserved2 != '0) begin
-      result.detail = 64'd16;
-    end else if (command.page_list % 64'd8 != '0) begin
-      result.detail = 64'd24;
-    end else if (command.result % 64'(BurstBytes) != '0) begin
-      result.detail = 64'd32;
-    end else if (command.reserved3 != '0) begin
-      result.detail = 64'd40;
-    end else begin
-      result.status = StatusOk;
-      result.detail = '0;
-    end
-    return result;
+  // Looks at each field of read_command_t by itself; a command is judged by the first that is
+  // broken
+  function automatic fields_t broken_read_command(read_command_t command);
+    fields_t broken;
+    broken = '0;
+    broken[0] = command.opcode != OpcodeRead;
+    broken[1] = command.flags != '0;
+    broken[4] = command.tensor > TensorBoth;
+    broken[5] = command.planes > 8'(KeyPlanes);
+    broken[6] = command.reserved != '0;
+    broken[8] = command.first > MaxTokens;
+    broken[12] = command.count < 32'd1 || command.count > MaxTokens;
+    broken[16] = command.reserved2 != '0;
+    broken[24] = command.page_list % 64'd8 != '0;
+    broken[32] = command.result % 64'(BurstBytes) != '0;
+    broken[40] = command.reserved3 != '0;
+    return broken;
   endfunction
 
-  // Checks each field of gather_command_t by itself
-  function automatic check_t check_gather_command(gather_command_t command);
-    check_t result;
-    result.status = StatusBadField;
-    if (command.opcode != OpcodeGather) begin
-      result.detail = 64'd0;
-    end else if (command.flags != '0) begin
-      result.detail = 64'd1;
-    end else if (command.tensor > TensorBoth) begin
-      result.detail = 64'd4;
-    end else if (command.reserved != '0) begin
-      result.detail = 64'd5;
-    end else if (command.tokens < 32'd1 || command.tokens > MaxTokens) begin
-      result.detail = 64'd8;
-    end else if (command.count < 32'd1 || command.count > MaxTokens) begin
-      result.detail = 64'd12;
-    end else if (command.ids % 64'd4 != '0) begin
-      result.detail = 64'd16;
-    end else if (command.page_list % 64'd8 != '0) begin
-      result.detail = 64'd24;
-    end else if (command.result % 64'(BurstBytes) != '0) begin
-      result.detail = 64'd32;
-    end else if (command.reserved2 != '0) begin
-      result.detail = 64'd40;
-    end else begin
-      result.status = StatusOk;
-      result.detail = '0;
-    end
-    return result;
+  // Looks at each field of gather_command_t by itself; a command is judged by the first that is
+  // broken
+  function automatic fields_t broken_gather_command(gather_command_t command);
+    fields_t broken;
+    broken = '0;
+    broken[0] = command.opcode != OpcodeGather;
+    broken[1] = command.flags != '0;
+    broken[4] = command.tensor > TensorBoth;
+    broken[5] = command.reserved != '0;
+    broken[8] = command.tokens < 32'd1 || command.tokens > MaxTokens;
+    broken[12] = command.count < 32'd1 || command.count > MaxTokens;
+    broken[16] = command.ids % 64'd4 != '0;
+    broken[24] = command.page_list % 64'd8 != '0;
+    broken[32] = command.result % 64'(BurstBytes) != '0;
+    broken[40] = command.reserved2 != '0;
+    return broken;
   endfunction
 
-  // Checks each field of pages_command_t by itself
-  function automatic check_t check_pages_command(pages_command_t command);
-    check_t result;
-    result.status = StatusBadField;
-    if (!(command.opcode inside {OpcodeTranscode, OpcodeScrub, OpcodeErase, OpcodeCopy})) begin
-      result.detail = 64'd0;
-    end else if (command.flags != '0) begin
-      result.detail = 64'd1;
-    end else if (command.codec > CodecFp8) begin
-      result.detail = 64'd4;
-    end else if (command.reserved != '0) begin
-      result.detail = 64'd5;
-    end else if (command.count < 32'd1 || command.count > MaxTokens) begin
-      result.detail = 64'd8;
-    end else if (command.source % 64'd8 != '0) begin
-      result.detail = 64'd16;
-    end else if (command.destination % 64'd8 != '0) begin
-      result.detail = 64'd24;
-    end else if (command.result % 64'd4 != '0) begin
-      result.detail = 64'd32;
-    end else if (command.reserved2 != '0) begin
-      result.detail = 64'd40;
-    end else begin
-      result.status = StatusOk;
-      result.detail = '0;
-    end
-    return result;
+  // Looks at each field of pages_command_t by itself; a command is judged by the first that is
+  // broken
+  function automatic fields_t broken_pages_command(pages_command_t command);
+    fields_t broken;
+    broken = '0;
+    broken[0] = !(command.opcode inside {OpcodeTranscode, OpcodeScrub, OpcodeErase, OpcodeCopy});
+    broken[1] = command.flags != '0;
+    broken[4] = command.codec > CodecFp8;
+    broken[5] = command.reserved != '0;
+    broken[8] = command.count < 32'd1 || command.count > MaxTokens;
+    broken[16] = command.source % 64'd8 != '0;
+    broken[24] = command.destination % 64'd8 != '0;
+    broken[32] = command.result % 64'd4 != '0;
+    broken[40] = command.reserved2 != '0;
+    return broken;
   endfunction
 
   // verilator lint_on UNUSEDSIGNAL

@@ -1,4 +1,4 @@
-"""The package's functions: page layout and command checkers, as the C header has them."""
+"""The package's functions: page layout, as the C header has it, and the rules of commands' fields."""
 
 from __future__ import annotations
 
@@ -129,14 +129,10 @@ def _array_line(contract: Contract, array: PageArray) -> str:
 def _check_type_lines() -> list[str]:
     return [
         "",
-        "  // A checker's answer: StatusOk, or StatusBadField and the byte offset of the first",
-        "  // bad field",
-        "  typedef struct packed {",
-        "    logic [63:0] detail;",
-        "    status_e status;",
-        "  } check_t;",
+        "  // Bit i: the field that begins at byte i of a command breaks its rule",
+        "  typedef logic [CommandBytes-1:0] fields_t;",
         "",
-        "  // A checker leaves alone the fields that may hold anything.",
+        "  // Fields that may hold anything are left alone.",
         "  // verilator lint_off UNUSEDSIGNAL",
     ]
 
@@ -144,29 +140,17 @@ def _check_type_lines() -> list[str]:
 def _checker_lines(struct: Struct) -> list[str]:
     lines = [
         "",
-        f"  // Checks each field of {struct.name}_t by itself",
-        f"  function automatic check_t check_{struct.name}({struct.name}_t command);",
-        "    check_t result;",
-        "    result.status = StatusBadField;",
+        f"  // Looks at each field of {struct.name}_t by itself; a command is judged by the first that is",
+        "  // broken",
+        f"  function automatic fields_t broken_{struct.name}({struct.name}_t command);",
+        "    fields_t broken;",
+        "    broken = '0;",
     ]
-    branch = "    if"
     for field in struct.fields:
         condition = _violation(field)
         if condition:
-            lines += [
-                *fold(f"{branch} ({condition}) begin", "        "),
-                f"      result.detail = 64'd{field.offset};",
-            ]
-            branch = "    end else if"
-    return [
-        *lines,
-        "    end else begin",
-        "      result.status = StatusOk;",
-        "      result.detail = '0;",
-        "    end",
-        "    return result;",
-        "  endfunction",
-    ]
+            lines += fold(f"    broken[{field.offset}] = {condition};", "        ")
+    return [*lines, "    return broken;", "  endfunction"]
 
 
 def _violation(field: Field) -> str:

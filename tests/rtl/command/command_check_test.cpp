@@ -30,6 +30,9 @@ constexpr unsigned kChannels = 128;
 constexpr unsigned kTokens = 32768;
 constexpr unsigned kRows = 8;
 
+/// That a verdict takes, of a command of four ranges.
+constexpr unsigned kMostCycles = 10;
+
 constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 30;
 
 template <typename Command>
@@ -196,6 +199,29 @@ Verdict expected_attend(const Bytes& bytes) {
   return expected_scan_addresses(command, burst_aligned(output) + burst_aligned(numbers) + numbers);
 }
 
+Verdict expected_read(const Bytes& bytes) {
+  const auto command = as<nkv_read_command>(bytes);
+  Verdict verdict;
+  verdict.status = nkv_check_read_command(&command, &verdict.detail);
+  if (!verdict.ok()) return verdict;
+  if (command.planes != 0 && command.tensor != NKV_TENSOR_KEYS) {
+    return bad_field(offsetof(nkv_read_command, planes));
+  }
+  if (std::uint64_t{command.first} + command.count > kTokens) {
+    return bad_field(offsetof(nkv_read_command, count));
+  }
+  return command.planes != 0 ? Verdict{NKV_STATUS_UNSUPPORTED, 0} : Verdict{};
+}
+
+Verdict expected_gather(const Bytes& bytes) {
+  const auto command = as<nkv_gather_command>(bytes);
+  Verdict verdict;
+  verdict.status = nkv_check_gather_command(&command, &verdict.detail);
+  if (!verdict.ok()) return verdict;
+  if (command.tokens > kTokens) return bad_field(offsetof(nkv_gather_command, tokens));
+  return in_window(command.ids, command.count * sizeof(std::uint32_t));
+}
+
 Verdict expected(const Bytes& bytes) {
   switch (bytes[0]) {
     case NKV_OPCODE_NOP:
@@ -208,6 +234,10 @@ Verdict expected(const Bytes& bytes) {
       return expected_moved_pages(bytes);
     case NKV_OPCODE_APPEND:
       return expected_append(bytes);
+    case NKV_OPCODE_READ:
+      return expected_read(bytes);
+    case NKV_OPCODE_GATHER:
+      return expected_gather(bytes);
     case NKV_OPCODE_TOPK:
       return expected_topk(bytes);
     case NKV_OPCODE_ATTEND:
@@ -332,6 +362,34 @@ Bytes any_pages(test::Random& random) {
   return std::bit_cast<Bytes>(command);
 }
 
+Bytes any_read(test::Random& random) {
+  nkv_read_command command{};
+  command.opcode = NKV_OPCODE_READ;
+  command.tag = static_cast<std::uint16_t>(random());
+  command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, NKV_TENSOR_BOTH));
+  if (random() % 4 == 0) {
+    command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_PLANES));
+  }
+  command.first = test::pick(random, 0, kTokens);
+  command.count = test::pick(random, 1, random() % 4 == 0 ? NKV_MAX_TOKENS : kTokens / 2);
+  command.page_list = any_address(random, 8);
+  command.result = any_address(random, NKV_BURST_BYTES);
+  return std::bit_cast<Bytes>(command);
+}
+
+Bytes any_gather(test::Random& random) {
+  nkv_gather_command command{};
+  command.opcode = NKV_OPCODE_GATHER;
+  command.tag = static_cast<std::uint16_t>(random());
+  command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, NKV_TENSOR_BOTH));
+  command.tokens = test::pick(random, 1, random() % 8 == 0 ? 2 * kTokens : kTokens);
+  command.count = test::pick(random, 1, NKV_MAX_TOKENS);
+  command.ids = any_address(random, 4);
+  command.page_list = any_address(random, 8);
+  command.result = any_address(random, NKV_BURST_BYTES);
+  return std::bit_cast<Bytes>(command);
+}
+
 Bytes any_nop(test::Random& random) {
   Bytes bytes{};
   bytes[2] = static_cast<std::uint8_t>(random());
@@ -342,7 +400,7 @@ Bytes any_nop(test::Random& random) {
 class CommandCheckTest : public ::testing::Test {
  protected:
   CommandCheckTest() {
-    check_->valid_i = 1;
+    check_.reset();
     set_window(kWindowBytes);
   }
 
@@ -350,6 +408,9 @@ class CommandCheckTest : public ::testing::Test {
 
   void expect_contract(const Bytes& bytes) {
     std::memcpy(check_->command_i.data(), bytes.data(), bytes.size());
+    check_->valid_i = 1;
+    ASSERT_TRUE(check_.tick_until([&] { return check_->done_o != 0; }, kMostCycles));
+    check_->valid_i = 0;
     check_.tick();
     const Verdict verdict = expected(bytes);
     ++seen_[verdict.status];
@@ -365,7 +426,10 @@ class CommandCheckTest : public ::testing::Test {
   std::map<std::uint8_t, unsigned> seen_;
 };
 
-constexpr auto kKinds = {any_nop, any_append, any_topk, any_attend, any_pages};
+constexpr std::array kKinds = {any_nop,    any_append, any_topk,  any_attend,
+                               any_pages,  any_read,   any_gather};
+
+Bytes any_of_them(test::Random& random) { return kKinds[random() % kKinds.size()](random); }
 
 TEST_F(CommandCheckTest, JudgesCommandsOfEveryKind) {
   for (const auto& any_command : kKinds) {
@@ -504,10 +568,25 @@ TEST_F(CommandCheckTest, LetsResultsEndWithTheWindow) {
 
 TEST_F(CommandCheckTest, KeepsItsVerdictUntilTheNextCommand) {
   expect_contract({255});
-  check_->valid_i = 0;
   check_->command_i[0] = NKV_OPCODE_NOP;
-  check_.ticks(2);
+  check_.ticks(2 * kMostCycles);
   EXPECT_EQ(int{check_->status_o}, int{NKV_STATUS_BAD_OPCODE});
+}
+
+// A command that is taken back leaves nothing to the next one.
+TEST_F(CommandCheckTest, ForgetsACommandThatIsTakenBack) {
+  test::Random random = test::case_random(42);
+  for (unsigned number = 0; number < 5000; ++number) {
+    const Bytes bytes = any_of_them(random);
+    std::memcpy(check_->command_i.data(), bytes.data(), bytes.size());
+    check_->valid_i = 1;
+    for (std::uint64_t i = random() % kMostCycles; i > 0 && check_->done_o == 0; --i) check_.tick();
+    check_->valid_i = 0;
+    check_.tick();
+    ASSERT_EQ(check_->done_o, 0);
+    expect_contract(any_of_them(random));
+    if (HasFatalFailure()) return;
+  }
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ class CommandOrderTest : public ::testing::Test {
       port.command_tenant_i = static_cast<std::uint16_t>(offered_.front().word);
     }
     port.outcome_ready_i = is_willing(random_, take_pace_);
+    port.checked_i = port.check_o != 0 && random_() % 4 == 0;
     port.verdict_status_i = running_ && running_->is_refused ? NKV_STATUS_BAD_FIELD : NKV_STATUS_OK;
     port.runs_i = running_ && running_->runs;
     const bool ends = dispatched_ && !done_ && left_ == 0 && may_end();
@@ -56,7 +57,7 @@ class CommandOrderTest : public ::testing::Test {
     port.results_i = static_cast<std::uint8_t>(running_ ? running_->results : 0);
     port.writes_done_i = !done_ || flush_left_ == 0;
     port.results_done_i = trailing_left_ == 0;
-    port.progress_i = !is_stuck_ && random_() % 16 == 0;
+    port.progress_i = !is_stuck_ && random_() % 8 == 0;
     bench_.settle();
     if (port.trails_o != 0) {
       EXPECT_EQ(port.trailing_tenant_o, trailing_->word);
