@@ -1,7 +1,8 @@
 // Judges the header of each visited page in the order of the contract's statuses: is it there, are its
 // checksums right, is it what its entry names and this tenant's, can it serve the command, and does
-// all of it lie in the window. Headers come in the order of `pending`; a record follows each by about
-// ten cycles (the checksums' latency and the layout's). The next one is judged while a record waits.
+// all of it lie in the window. Headers come in the order of `pending`; a record follows each by thirteen
+// cycles, the checksums' latency and two: all else is judged meanwhile, step by step. The next one is
+// judged while a record waits.
 
 module nkv_page_accept
   import nkv_abi_pkg::*;
@@ -40,28 +41,36 @@ module nkv_page_accept
     StHot,     // Waits for the first half.
     StCold,    // Waits for the second.
     StSums,    // Waits for checksums.
-    StLayout,
     StJudge    // Until the record before it has been taken.
   } state_e;
 
+  // Which of their parts two checksums differ in.
+  typedef logic [3:0] differing_t;
+  function automatic differing_t differing(logic [31:0] a, logic [31:0] b);
+    automatic differing_t differs;
+    for (int unsigned i = 0; i < 4; i++) differs[i] = a[8*i+:8] != b[8*i+:8];
+    return differs;
+  endfunction
+
   state_e       state_q;
   page_header_t header_q;
-  logic         fault_q, poison_q, hot_intact_q, cold_intact_q;
+  logic         fault_q, poison_q;
+  differing_t   hot_differs_q, cold_differs_q;
   logic         sums_due_q;  // A second checksum is still to come.
   logic         record_valid_q;
   wire judges = state_q == StJudge && (!record_valid_q || record_ready_i);
 
   // ---- Checksums of both halves ----
   wire take = beat_valid_i && beat_ready_o;
-  logic        sum_valid;
+  logic        sum_valid, half_valid_q, half_is_cold_q;
   logic [31:0] sum;
   nkv_crc32c u_crc (
     .clk_i,
     .rst_ni,
-    .valid_i(take && !beat_i.fault),
+    .valid_i(half_valid_q),
     .first_i(1'b1),
     .last_i (1'b1),
-    .data_i (beat_i.data),
+    .data_i (half_is_cold_q ? header_q[2*BurstBits-1:BurstBits] : header_q[BurstBits-1:0]),
     .bytes_i(7'(CheckedBytes)),
     .valid_o(sum_valid),
     .crc_o  (sum)
@@ -75,24 +84,16 @@ module nkv_page_accept
     return dim <= 16'(MaxHeadDim) && dim % 16'd16 == '0;
   endfunction
 
-  // Whether APPEND could have written such a shape.
-  // Which flags there are is judged elsewhere.
-  // verilator lint_off UNUSEDSIGNAL
-  function automatic logic is_possible(page_shape_t shape);
-  // verilator lint_on UNUSEDSIGNAL
-    automatic logic is_bf16 = shape.dtype == DtypeBf16;
-    automatic logic key_form = shape.k_form == RowFormRaw ||
-        (shape.k_form == RowFormDelta4 && is_bf16);
-    automatic logic value_form;
-    unique case (shape.v_form)
-      RowFormRaw: value_form = shape.value_dim != '0;
-      RowFormDelta4: value_form = is_bf16 && shape.value_dim != '0;
-      RowFormNone: value_form = shape.value_dim <= shape.head_dim;
-      default: value_form = 1'b0;
+  // Whether APPEND could have written such forms.
+  function automatic logic is_key_form(row_form_e form, dtype_e dtype);
+    return form == RowFormRaw || (form == RowFormDelta4 && dtype == DtypeBf16);
+  endfunction
+  function automatic logic is_value_form(row_form_e form, dtype_e dtype, logic any_values);
+    unique case (form)
+      RowFormRaw: return any_values;
+      RowFormDelta4: return any_values && dtype == DtypeBf16;
+      default: return form == RowFormNone;
     endcase
-    return shape.dtype <= DtypeInt8 && shape.dtype != DtypeFp32 && key_form && value_form &&
-        is_channel_count(shape.head_dim) && shape.head_dim != '0 &&
-        is_channel_count(shape.value_dim);
   endfunction
 
   wire page_shape_t shape = '{
@@ -104,20 +105,6 @@ module nkv_page_accept
       k_form: header_q.k_form
   };
 
-  wire known_fields = header_q.magic == PageMagic && header_q.version == PageVersion &&
-      header_q.tokens == 16'(PageTokens) && header_q.codec <= CodecFp8 &&
-      (header_q.flags & ~PageFlagAll) == '0 && is_possible(shape) &&
-      header_q.k_exceptions <= 8'(Exceptions) && header_q.v_exceptions <= 8'(Exceptions);
-
-  // ---- Layout, one cycle after the header ----
-  page_layout_t layout_q;
-  logic [31:0]  compressed_bytes_q;
-  wire [31:0]   total_bytes =
-      header_q.codec == CodecNone ? layout_q.total_bytes : compressed_bytes_q;
-  wire compressed_overflows = header_q.codec != CodecNone &&
-      header_q.payload_bytes > 32'hffff_ff00 - 32'(PageHeaderBytes);
-
-  wire [63:0] window_bytes = 64'(domain_i.window_bytes);
   wire [63:0] address = 64'(pending_entry_i.page) * 64'(PageGrainBytes);
   wire list_index_t index = first_index_i + list_index_t'(pending_visit_i.page);
 
@@ -138,43 +125,165 @@ module nkv_page_accept
       value_dim: header_q.value_dim
   };
 
-  status_e status;
+  // ---- Steps while the checksums are made: what is wrong, where arrays lie, whether all of it fits ----
+  localparam int unsigned LayoutSteps = 7;  // Then the end of the last array stands.
+  logic [LayoutSteps+2:0] step_q;
+  logic        layout_done;
+  logic [31:0] offset[PageArrayCount], bytes[PageArrayCount];
+  logic [31:0] arrays_end;
+  wire last_take = take && !beat_i.fault && (state_q == StCold || !demand_i.whole_header);
+
+  nkv_page_layout u_layout (
+    .clk_i,
+    .rst_ni,
+    .start_i (step_q[0]),
+    .shape_i (shape),
+    .done_o  (layout_done),
+    .offset_o(offset),
+    .bytes_o (bytes),
+    .end_o   (arrays_end)
+  );
+
+  typedef struct packed {
+    logic magic;
+    logic version;
+    logic tokens;
+    logic flags;
+    logic codec;
+    logic dims;
+    logic dtype;
+    logic key_form;
+    logic value_form;
+    logic value_dim;    // Wider than the keys that it is of.
+    logic exceptions;
+    logic entry;        // The entry's exponents.
+    logic tenant;
+    logic reserved;
+  } unknown_t;
+
+  typedef struct packed {
+    logic generation;
+    logic state;
+    logic head_dim;
+    logic value_dim;
+    logic raw_keys;
+    logic stored;       // Values, where pages before had none, or the other way round.
+    logic head_sizes;
+    logic value_sizes;
+    logic no_values;
+    logic too_wide;
+  } unlike_t;
+
+  unknown_t    unknown_q;
+  unlike_t     unlike_q;
+  differing_t  rescanned_parts_q;
+  logic        no_magic_q, compressed_q, overflows_q, header_outside_q, outside_q, rescanned_q;
+  logic        stale_q, bad_q, unwanted_q, misfit_q;
+  logic [31:0] total_bytes_q;
+  logic signed [AddressBits:0] space_q;  // From the page's first byte to the window's last.
+  status_e     early_q, late_q;          // What counts before the checksums, and behind them.
+  wire [31:0] end_bytes = compressed_q ? header_q.payload_bytes : arrays_end;
+  wire [31:0] round_bytes = 32'(PageGrainBytes - 1) + (compressed_q ? 32'(PageHeaderBytes) : 32'd0);
+  wire [31:0] round_end = end_bytes + round_bytes;
+
+  // Whether those are OK.
+  logic    early_ok_q, late_ok_q;
+  wire     differs = {hot_differs_q, cold_differs_q} != '0;
+  wire     accepts = !fault_q && early_ok_q && late_ok_q && !differs;
+  status_e early, late, status;
   always_comb begin
-    status = StatusOk;
-    if (fault_q || !span_inside(window_bytes, address, 64'(PageHeaderBytes))) begin
-      status = StatusAddressFault;
-    end else if (poison_q) begin
-      status = StatusPoison;
-    end else if (header_q.magic == '0) begin
-      status = StatusStalePage;
-    end else if (!hot_intact_q || !cold_intact_q) begin
-      status = StatusCorrupt;
-    end else if (header_q.generation != pending_entry_i.generation ||
-                 header_q.state != PageStateClosed) begin
-      status = StatusStalePage;
-    end else if (header_q.tenant != domain_i.tenant || !known_fields ||
-                 header_q.k_exponent != pending_entry_i.k_exponent ||
-                 header_q.v_exponent != pending_entry_i.v_exponent ||
-                 header_q.reserved != '0) begin
-      status = StatusBadPage;
-    end else if (header_q.codec != CodecNone && !demand_i.any_codec) begin
-      status = StatusColdPage;
-    end else if (compressed_overflows ||
-                 !span_inside(window_bytes, address, 64'(total_bytes))) begin
-      status = StatusAddressFault;
-    end else if ((demand_i.keys && header_q.head_dim != demand_i.head_dim) ||
-                 (demand_i.values && header_q.value_dim != demand_i.value_dim) ||
-                 (demand_i.raw_keys && header_q.k_form != RowFormRaw) ||
-                 (demand_i.values && any_before_q && stores_values != stores_values_q)) begin
-      status = StatusBadPage;
-    end else if ((demand_i.alike && any_before_q && sizes != first_sizes_q) ||
-                 (demand_i.any_values && header_q.value_dim == '0)) begin
-      status = StatusBadPage;
-    end else if (demand_i.alike &&
-                 (header_q.head_dim > 16'(Channels) || header_q.value_dim > 16'(Channels))) begin
-      status = StatusUnsupported;
-    end else if (was_scanned_i && header_q.crc_hot != scanned_crc_i) begin
-      status = StatusStalePage;
+    early = StatusOk;
+    if (header_outside_q) early = StatusAddressFault;
+    else if (poison_q) early = StatusPoison;
+    else if (no_magic_q) early = StatusStalePage;
+
+    late = StatusOk;
+    if (stale_q) late = StatusStalePage;
+    else if (bad_q) late = StatusBadPage;
+    else if (compressed_q && !demand_i.any_codec) late = StatusColdPage;
+    else if (overflows_q || outside_q) late = StatusAddressFault;
+    else if (unwanted_q) late = StatusBadPage;
+    else if (misfit_q) late = StatusUnsupported;
+    else if (rescanned_q) late = StatusStalePage;
+
+    status = late_q;
+    if (differs) status = StatusCorrupt;
+    if (!early_ok_q) status = early_q;
+    if (fault_q) status = StatusAddressFault;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) step_q <= '0;
+    else if (clear_i) step_q <= '0;
+    else step_q <= {step_q[LayoutSteps+1:0], last_take};
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (step_q[0]) begin
+      no_magic_q <= header_q.magic == '0;
+      compressed_q <= header_q.codec != CodecNone;
+      overflows_q <= header_q.codec != CodecNone &&
+          header_q.payload_bytes > 32'hffff_ff00 - 32'(PageHeaderBytes);
+      space_q <= signed'({1'b0, domain_i.window_bytes}) -
+          signed'({1'b0, address[AddressBits-1:0]});
+      unknown_q <= '{
+          magic: header_q.magic != PageMagic,
+          version: header_q.version != PageVersion,
+          tokens: header_q.tokens != 16'(PageTokens),
+          flags: (header_q.flags & ~PageFlagAll) != '0,
+          codec: header_q.codec > CodecFp8,
+          dims: !is_channel_count(header_q.head_dim) || header_q.head_dim == '0 ||
+              !is_channel_count(header_q.value_dim),
+          dtype: header_q.dtype > DtypeInt8 || header_q.dtype == DtypeFp32,
+          key_form: !is_key_form(header_q.k_form, header_q.dtype),
+          value_form: !is_value_form(header_q.v_form, header_q.dtype, header_q.value_dim != '0),
+          value_dim: !stores_values && header_q.value_dim > header_q.head_dim,
+          exceptions: header_q.k_exceptions > 8'(Exceptions) ||
+              header_q.v_exceptions > 8'(Exceptions),
+          entry: header_q.k_exponent != pending_entry_i.k_exponent ||
+              header_q.v_exponent != pending_entry_i.v_exponent,
+          tenant: header_q.tenant != domain_i.tenant,
+          reserved: header_q.reserved != '0
+      };
+      unlike_q <= '{
+          generation: header_q.generation != pending_entry_i.generation,
+          state: header_q.state != PageStateClosed,
+          head_dim: demand_i.keys && header_q.head_dim != demand_i.head_dim,
+          value_dim: demand_i.values && header_q.value_dim != demand_i.value_dim,
+          raw_keys: demand_i.raw_keys && header_q.k_form != RowFormRaw,
+          stored: demand_i.values && any_before_q && stores_values != stores_values_q,
+          head_sizes: demand_i.alike && any_before_q &&
+              {sizes.dtype, sizes.head_dim} != {first_sizes_q.dtype, first_sizes_q.head_dim},
+          value_sizes: demand_i.alike && any_before_q &&
+              sizes.value_dim != first_sizes_q.value_dim,
+          no_values: demand_i.any_values && header_q.value_dim == '0,
+          too_wide: demand_i.alike &&
+              (header_q.head_dim > 16'(Channels) || header_q.value_dim > 16'(Channels))
+      };
+    end
+    if (step_q[1]) begin
+      header_outside_q <= space_q < signed'((AddressBits + 1)'(PageHeaderBytes));
+      stale_q <= unlike_q.generation || unlike_q.state;
+      bad_q <= unknown_q != '0;
+      unwanted_q <= {unlike_q.head_dim, unlike_q.value_dim, unlike_q.raw_keys, unlike_q.stored,
+                     unlike_q.head_sizes, unlike_q.value_sizes, unlike_q.no_values} != '0;
+      misfit_q <= unlike_q.too_wide;
+    end
+    if (step_q[2]) begin
+      early_q <= early;
+      early_ok_q <= early == StatusOk;
+    end
+    if (step_q[LayoutSteps]) begin
+      total_bytes_q <= round_end & ~32'(PageGrainBytes - 1);
+      rescanned_parts_q <= differing(header_q.crc_hot, scanned_crc_i);
+    end
+    if (step_q[LayoutSteps+1]) begin
+      rescanned_q <= was_scanned_i && rescanned_parts_q != '0;
+      outside_q <= space_q < signed'((AddressBits + 1)'(total_bytes_q));
+    end
+    if (step_q[LayoutSteps+2]) begin
+      late_q <= late;
+      late_ok_q <= late == StatusOk;
     end
   end
 
@@ -188,8 +297,10 @@ module nkv_page_accept
       state_q <= StHot;
       fault_q <= 1'b0;
       poison_q <= 1'b0;
-      hot_intact_q <= 1'b0;
-      cold_intact_q <= 1'b0;
+      half_valid_q <= 1'b0;
+      half_is_cold_q <= 1'b0;
+      hot_differs_q <= '0;
+      cold_differs_q <= '0;
       sums_due_q <= 1'b0;
       record_valid_q <= 1'b0;
       any_before_q <= 1'b0;
@@ -199,20 +310,21 @@ module nkv_page_accept
       state_q <= StHot;
       record_valid_q <= 1'b0;
       any_before_q <= 1'b0;
+      half_valid_q <= 1'b0;
     end else begin
+      half_valid_q <= take && !beat_i.fault;
+      half_is_cold_q <= state_q == StCold;
       if (judges) record_valid_q <= 1'b1;
       else if (record_ready_i) record_valid_q <= 1'b0;
       if (sum_valid) begin
-        // The first half's sum is in the shift between the two beats, at the latest.
         sums_due_q <= 1'b0;
-        if (sums_due_q) hot_intact_q <= sum == header_q.crc_hot;
-        else if (demand_i.whole_header) cold_intact_q <= sum == header_q.crc_cold;
-        else hot_intact_q <= sum == header_q.crc_hot;
+        if (sums_due_q || !demand_i.whole_header) hot_differs_q <= differing(sum, header_q.crc_hot);
+        else cold_differs_q <= differing(sum, header_q.crc_cold);
       end
       unique case (state_q)
         StHot: begin
           sums_due_q <= demand_i.whole_header;
-          cold_intact_q <= !demand_i.whole_header;
+          cold_differs_q <= '0;
           if (take) begin
             fault_q <= beat_i.fault;
             poison_q <= beat_i.poison;
@@ -226,12 +338,11 @@ module nkv_page_accept
             state_q <= StSums;
           end
         end
-        StSums: if (sum_valid && !sums_due_q) state_q <= StLayout;
-        StLayout: state_q <= StJudge;
+        StSums: if (sum_valid && !sums_due_q) state_q <= StJudge;
         StJudge: begin
           if (judges) begin
             state_q <= StHot;
-            if (status == StatusOk) begin
+            if (accepts) begin
               any_before_q <= 1'b1;
               if (!any_before_q) begin
                 stores_values_q <= stores_values;
@@ -248,24 +359,21 @@ module nkv_page_accept
   always_ff @(posedge clk_i) begin
     if (take && state_q == StHot) header_q <= page_header_t'({BurstBits'(0), beat_i.data});
     if (take && state_q == StCold) header_q[2*BurstBits-1:BurstBits] <= beat_i.data;
-    if (state_q == StLayout) begin
-      layout_q <= page_layout(shape);
-      compressed_bytes_q <= compressed_page_bytes(header_q.payload_bytes);
-    end
     if (judges) begin
-      record_q <= '{
-          visit: pending_visit_i,
-          verdict: '{status: status, detail: 64'(index)},
-          address: address,
-          header: header_q,
-          total_bytes: total_bytes,
-          offset: layout_q.offset,
-          bytes: layout_q.bytes
-      };
+      record_q.visit <= pending_visit_i;
+      record_q.verdict <= '{status: status, detail: 64'(index)};
+      record_q.address <= address;
+      record_q.header <= header_q;
+      record_q.total_bytes <= total_bytes_q;
+      for (int unsigned i = 0; i < PageArrayCount; i++) begin
+        record_q.offset[i] <= offset[i];
+        record_q.bytes[i] <= bytes[i];
+      end
     end
   end
 
   wire unused_domain = ^domain_i.window_base;
+  wire unused_done = layout_done;
   wire unused_beat = ^{beat_i.first, beat_i.last, beat_i.tag};
 
 endmodule
