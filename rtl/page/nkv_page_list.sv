@@ -3,7 +3,8 @@
 // the entries that it holds (ARITHMETIC.md 1.2 and 1.3).
 //
 // Entries start anywhere at a multiple of 8 bytes: entry i lies in bank (i + skip) % 8 of a memory of
-// bursts. A look-up answers in the next cycle.
+// bursts. A look-up answers in the next cycle. The largest of each burst's exponents is found in steps, so
+// that the list counts as loaded four cycles after its last burst.
 
 module nkv_page_list
   import nkv_abi_pkg::*;
@@ -39,12 +40,12 @@ module nkv_page_list
   logic                   asks_q, loading_q, poisoned_q;
   logic [63:0]            address_q;
   logic [2:0]             skip_q;
-  logic [PageIndexBits:0] entries_q;
   logic [BurstIndexBits-1:0] burst_q;
+  logic [3:0]             step_q;        // Of the bursts whose exponents are compared.
 
   // One burst more than ListPages / 8 holds the last entries of a list that begins inside a burst.
-  wire [PageIndexBits+1:0] places = (PageIndexBits + 2)'(entries_q) + (PageIndexBits + 2)'(skip_q);
-  wire [PageIndexBits+1:0] bursts = (places + (PageIndexBits + 2)'(EntriesPerBurst - 1)) >>
+  logic [PageIndexBits+1:0] places_q;  // Of the entries, and those before them.
+  wire [PageIndexBits+1:0] bursts = (places_q + (PageIndexBits + 2)'(EntriesPerBurst - 1)) >>
       $clog2(EntriesPerBurst);
 
   assign request_valid_o = asks_q;
@@ -53,26 +54,49 @@ module nkv_page_list
       bursts: burst_count_t'(bursts),
       address: address_q
   };
-  assign loaded_o = !asks_q && !loading_q;
+  assign loaded_o = !asks_q && !loading_q && step_q == '0;
   assign poisoned_o = poisoned_q;
 
-  // ---- Largest exponents of a burst's entries ----
-  logic [7:0] k_largest, v_largest;
+  // ---- Largest exponents of a burst's entries: of these, of each two, four, all ----
+  typedef struct packed {
+    logic [7:0] k;
+    logic [7:0] v;
+  } exponents_t;
+
+  function automatic exponents_t larger(exponents_t a, exponents_t b);
+    return '{k: a.k > b.k ? a.k : b.k, v: a.v > b.v ? a.v : b.v};
+  endfunction
+
+  exponents_t of_one[EntriesPerBurst], of_one_q[EntriesPerBurst];
+  exponents_t of_two_q[EntriesPerBurst/2], of_four_q[EntriesPerBurst/4], of_all_q, largest_q;
+  wire is_first = burst_q == '0;
+  wire is_last = (PageIndexBits + 2 - 3)'(burst_q) == places_q[PageIndexBits+1:3];
+  assign {k_exponent_o, v_exponent_o} = largest_q;
+
   always_comb begin
-    k_largest = k_exponent_o;
-    v_largest = v_exponent_o;
     for (int unsigned i = 0; i < EntriesPerBurst; i++) begin
       // Of an entry only the exponents count here.
       // verilator lint_off UNUSEDSIGNAL
       automatic page_entry_t entry = page_entry_t'(beat_i.data[64*i+:64]);
       // verilator lint_on UNUSEDSIGNAL
-      automatic logic [PageIndexBits+1:0] place =
-          {(PageIndexBits + 2 - 3)'(burst_q), 3'(i)} - (PageIndexBits + 2)'(skip_q);
-      if (place < (PageIndexBits + 2)'(entries_q)) begin
-        if (entry.k_exponent > k_largest) k_largest = entry.k_exponent;
-        if (entry.v_exponent > v_largest) v_largest = entry.v_exponent;
+      of_one[i] = '{k: entry.k_exponent, v: entry.v_exponent};
+      if ((is_first && 3'(i) < skip_q) || (is_last && 3'(i) >= places_q[2:0])) of_one[i] = '0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (beat_valid_i) of_one_q <= of_one;
+    if (step_q[0]) begin
+      for (int unsigned i = 0; i < EntriesPerBurst / 2; i++) begin
+        of_two_q[i] <= larger(of_one_q[2*i], of_one_q[2*i+1]);
       end
     end
+    if (step_q[1]) begin
+      for (int unsigned i = 0; i < EntriesPerBurst / 4; i++) begin
+        of_four_q[i] <= larger(of_two_q[2*i], of_two_q[2*i+1]);
+      end
+    end
+    if (step_q[2]) of_all_q <= larger(of_four_q[0], of_four_q[1]);
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -82,26 +106,26 @@ module nkv_page_list
       poisoned_q <= 1'b0;
       address_q <= '0;
       skip_q <= '0;
-      entries_q <= '0;
+      places_q <= '0;
       burst_q <= '0;
-      k_exponent_o <= '0;
-      v_exponent_o <= '0;
+      step_q <= '0;
+      largest_q <= '0;
     end else if (load_i) begin
       asks_q <= entries_i != '0;
       loading_q <= entries_i != '0;
       poisoned_q <= 1'b0;
       address_q <= address_i;
       skip_q <= address_i[5:3];
-      entries_q <= entries_i;
+      places_q <= (PageIndexBits + 2)'(entries_i) + (PageIndexBits + 2)'(address_i[5:3]);
       burst_q <= '0;
-      k_exponent_o <= '0;
-      v_exponent_o <= '0;
+      step_q <= '0;
+      largest_q <= '0;
     end else begin
+      step_q <= {step_q[2:0], beat_valid_i};
+      if (step_q[3]) largest_q <= larger(largest_q, of_all_q);
       if (request_valid_o && request_ready_i) asks_q <= 1'b0;
       if (beat_valid_i) begin
         burst_q <= burst_q + 1'b1;
-        k_exponent_o <= k_largest;
-        v_exponent_o <= v_largest;
         poisoned_q <= poisoned_q || beat_i.poison;
         if (beat_i.last) loading_q <= 1'b0;
       end
