@@ -231,12 +231,31 @@ module nkv_page_pass
     .write_o
   );
 
+  // What bodies need waits here, so that memory's turns end here.
+  logic          waiting_request_valid;
+  read_request_t body_request, waiting_request;
+  logic [1:0]    unused_requests;
+  assign body_request = plan_i.scan ? scan_request : stream_request;
+  nkv_fifo #(
+    .T(read_request_t),
+    .Depth(2)
+  ) u_requests (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .in_valid_i (body_request_valid),
+    .in_ready_o (body_request_ready),
+    .in_data_i  (body_request),
+    .out_valid_o(waiting_request_valid),
+    .out_ready_i(request_ready_i && !header_request_valid),
+    .out_data_o (waiting_request),
+    .used_o     (unused_requests)
+  );
+
   // Headers go first: they are few, and everything waits for them.
-  assign request_valid_o = header_request_valid || body_request_valid;
-  assign request_o = header_request_valid ? header_request :
-      plan_i.scan ? scan_request : stream_request;
+  assign request_valid_o = header_request_valid || waiting_request_valid;
+  assign request_o = header_request_valid ? header_request : waiting_request;
   assign header_request_ready = request_ready_i;
-  assign body_request_ready = request_ready_i && !header_request_valid;
 
   // ---- Checksums ----
   logic          wrong, verify_idle;
@@ -301,8 +320,7 @@ module nkv_page_pass
 
   // Rows and padding that have been asked for and have not come.
   logic [15:0] rows_due_q;
-  wire rows_asked = request_valid_o && request_ready_i && request_o.tag.sink == SinkArray &&
-      !request_o.tag.whole;
+  wire rows_asked = body_request_valid && body_request_ready && !body_request.tag.whole;
   wire rows_came = array_taken_i && !beat_i.tag.whole && beat_i.last;
   wire rows_due = rows_due_q != '0;
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -1,7 +1,7 @@
 // Asks for the bodies of pages that were accepted, by the plan of the pass: arrays whole, in the order
 // in which they lie, each with a checksum to expect. An array that a page does not have is expected
-// to have the checksum of nothing. One request per cycle. Before its first array a page's body is
-// announced to whoever takes its bursts.
+// to have the checksum of nothing. One request per cycle, three cycles after it was chosen. Before its
+// first array a page's body is announced to whoever takes its bursts.
 //
 // With `plan.rows` the arrays are followed by the key rows of the visit's tokens, which have no
 // checksum of their own; with `plan.value_rows` by their value rows too, and by V_SUM if the visit wants
@@ -52,59 +52,65 @@ module nkv_page_stream
     StKeyRows,
     StValueRows,
     StSums,
-    StPadding
+    StPadding,
+    StDrain     // Until all has been asked for.
   } state_e;
 
-  state_e state_q;
+  // What is to be asked for next.
+  typedef struct packed {
+    logic       whole;
+    logic       padding;
+    array_t     array;
+    logic [$clog2(PageTokens)-1:0] token;  // Of a row,
+    logic [7:0] burst;                     // its first burst in the array,
+    logic [2:0] bursts;                    // and how many.
+  } choice_t;
+
+  // Where it lies.
+  typedef struct packed {
+    choice_t     choice;
+    logic [31:0] bytes;
+    logic [31:0] offset;
+    logic [31:0] crc;
+  } place_t;
+
+  // What is asked.
+  typedef struct packed {
+    read_request_t request;
+    logic          nothing;  // An array without bytes.
+    logic [31:0]   crc;
+    list_index_t   index;
+  } asking_t;
+
+  state_e  state_q;
+  logic    announced_q, chosen_q, placed_q, asking_valid_q;
+  choice_t chosen, choice_q;
+  place_t  place_q;
+  asking_t asking_q;
   wire page_header_t header = record_i.header;
   wire is_compressed = header.codec != CodecNone;
-  wire any_rows = record_i.visit.tokens != '0;
+  // While the record waits for its announcement, what it is made of becomes known.
+  wire     prepares = record_valid_i && !announced_q;
+  logic    any_rows_q;
 
   // ---- Arrays, ascending; a compressed payload counts as one ----
-  logic [PageArrayCount-1:0] done_q;  // Arrays that have been asked for.
-  logic [PageArrayCount-1:0] wanted, left;
+  logic [PageArrayCount-1:0] left_q;  // Arrays that are still to be asked for.
+  logic [PageArrayCount-1:0] wanted;
   array_t array;
   logic keys_for_values;
   assign keys_for_values = plan_i.of_values && header.v_form == RowFormNone;
   always_comb begin
     wanted = is_compressed ? PageArrayCount'(plan_i.compressed)
-        : plan_i.value_rows && !any_rows ? '0 : plan_i.whole;
+        : plan_i.value_rows && record_i.visit.tokens == '0 ? '0 : plan_i.whole;
     if (keys_for_values && !is_compressed) begin
       wanted[PageArrayKExponents] |= plan_i.whole[PageArrayVExponents];
       wanted[PageArrayKRows] |= plan_i.whole[PageArrayVRows];
       wanted[PageArrayKExceptions] |= plan_i.whole[PageArrayVExceptions];
     end
-    left = wanted & ~done_q;
     array = '0;
-    for (int i = int'(PageArrayCount) - 1; i >= 0; i--) if (left[i]) array = array_t'(i);
-    if (state_q == StSums) array = array_t'(PageArrayVSum);
+    for (int i = int'(PageArrayCount) - 1; i >= 0; i--) if (left_q[i]) array = array_t'(i);
   end
-  wire no_array_left = (left & (left - 1'b1)) == '0;  // But this one, if there is one.
-
-  wire [31:0] bytes = is_compressed ? header.payload_bytes : record_i.bytes[array];
-  wire [31:0] offset = is_compressed ? 32'(PageHeaderBytes) : record_i.offset[array];
-  wire [31:0] rest = bytes % BurstBytes;
-  wire nothing = bytes == '0;
-
-  always_comb begin
-    unique case (32'(array))
-      PageArrayKDigest: expect_crc_o = header.crc_k_digest;
-      PageArrayKPlane0: expect_crc_o = header.crc_k_plane[0];
-      PageArrayKPlane1: expect_crc_o = header.crc_k_plane[1];
-      PageArrayKPlane2: expect_crc_o = header.crc_k_plane[2];
-      PageArrayKPlane3: expect_crc_o = header.crc_k_plane[3];
-      PageArrayKExponents: expect_crc_o = header.crc_k_exponents;
-      PageArrayKRows: expect_crc_o = header.crc_k_rows;
-      PageArrayKExceptions: expect_crc_o = header.crc_k_exceptions;
-      PageArrayKeyScales: expect_crc_o = header.crc_key_scales;
-      PageArrayVSum: expect_crc_o = header.crc_v_sum;
-      PageArrayVExponents: expect_crc_o = header.crc_v_exponents;
-      PageArrayVRows: expect_crc_o = header.crc_v_rows;
-      default: expect_crc_o = header.crc_v_exceptions;
-    endcase
-    // A compressed payload has its checksum where the last array would have it.
-    if (is_compressed) expect_crc_o = header.crc_v_exceptions;
-  end
+  wire [PageArrayCount-1:0] then_left = left_q & (left_q - 1'b1);
 
   // ---- Chosen rows, after the arrays ----
   logic       row_valid, rows_ready, unused_row_last, unused_row_shared;
@@ -112,13 +118,11 @@ module nkv_page_stream
   logic [2:0] row_bursts, unused_row_start;
   logic [7:0] row_burst;
   wire        of_values = state_q == StValueRows;
-  wire [31:0] one_row_bytes = of_values
-      ? row_bytes(header.v_form, header.dtype, 32'(header.value_dim))
-      : row_bytes(header.k_form, header.dtype, 32'(header.head_dim));
-  wire        rows_now = record_valid_i && (state_q == StKeyRows || of_values);
-  wire        row_needs_read = row_valid && row_bursts != '0;
-  wire        row_done = row_valid && (request_ready_i || row_bursts == '0);
+  wire        rows_now = announced_q && (state_q == StKeyRows || of_values);
+  logic       moves;  // There is room for another choice.
+  wire        row_done = row_valid && moves;
   wire array_t rows_array = of_values ? array_t'(PageArrayVRows) : array_t'(PageArrayKRows);
+  logic [1:0][5:0] granules_q;  // Of one row, of 8 bytes: of keys, of values.
 
   nkv_row_places u_rows (
     .clk_i,
@@ -127,7 +131,7 @@ module nkv_page_stream
     .valid_i     (rows_now),
     .ready_o     (rows_ready),
     .rows_i      (record_i.visit.tokens),
-    .granules_i  (one_row_bytes[8:3]),
+    .granules_i  (granules_q[of_values]),
     .row_valid_o (row_valid),
     .row_ready_i (row_done),
     .row_o       (row),
@@ -139,16 +143,20 @@ module nkv_page_stream
   );
 
   // ---- What lies behind the arrays ----
-  wire [31:0] content_end = is_compressed ? 32'(PageHeaderBytes) + header.payload_bytes
-      : record_i.offset[PageArrayVExceptions] + record_i.bytes[PageArrayVExceptions];
-  wire burst_count_t content_bursts = bursts_of(content_end);
-  wire burst_count_t padding_bursts = bursts_of(record_i.total_bytes) - content_bursts;
-  wire        padding_now = record_valid_i && state_q == StPadding;
-  wire        padding_needs_read = padding_now && padding_bursts != '0;
+  logic [31:0]  content_end_q;
+  burst_count_t content_bursts_q, padding_bursts_q;
+  always_ff @(posedge clk_i) begin
+    if (record_valid_i && plan_i.padding) begin
+      content_end_q <= is_compressed ? 32'(PageHeaderBytes) + header.payload_bytes
+          : record_i.offset[PageArrayVExceptions] + record_i.bytes[PageArrayVExceptions];
+      content_bursts_q <= bursts_of(content_end_q);
+      padding_bursts_q <=
+          burst_count_t'(record_i.total_bytes >> $clog2(BurstBytes)) - content_bursts_q;
+    end
+  end
 
-  logic announced_q;
   assign begun_o = announced_q;
-  assign body_valid_o = record_valid_i && !announced_q;
+  assign body_valid_o = prepares;
   assign body_o = '{
       page: record_i.visit.page,
       tokens: record_i.visit.tokens,
@@ -163,79 +171,145 @@ module nkv_page_stream
       k_step_exponent: header.k_step_exponent
   };
 
-  wire needed = record_valid_i && announced_q &&
-      (state_q == StSums || (state_q == StArrays && left != '0));
-  assign request_valid_o = row_needs_read || padding_needs_read || (needed && !nothing && expect_ready_i);
-  assign expect_valid_o = needed && (nothing || request_ready_i);
-  assign expect_nothing_o = nothing;
-  assign expect_index_o = first_index_i + list_index_t'(record_i.visit.page);
-  always_comb begin
-    request_o.tag = '{
-        sink: SinkArray,
-        array: array,
-        whole: 1'b1,
-        page: record_i.visit.page,
-        page_last: 1'b0,
-        keys_too: header.v_form == RowFormNone,
-        token: '0,
-        last_bytes: rest == '0 ? 7'(BurstBytes) : 7'(rest)
-    };
-    request_o.bursts = bursts_of(bytes);
-    request_o.address = record_i.address + 64'(offset);
-    if (rows_now) begin
-      request_o.tag.array = rows_array;
-      request_o.tag.whole = 1'b0;
-      request_o.tag.token = row;
-      request_o.tag.last_bytes = 7'(BurstBytes);
-      request_o.bursts = burst_count_t'(row_bursts);
-      request_o.address = record_i.address + 64'(record_i.offset[rows_array]) +
-          64'({row_burst, 6'b0});
-    end
-    if (padding_now) begin
-      request_o.tag.whole = 1'b0;
-      request_o.tag.last_bytes = 7'(BurstBytes);
-      request_o.bursts = padding_bursts;
-      request_o.address = record_i.address + 64'({content_bursts, 6'b0});
-    end
-  end
-
-  // ---- One after the other ----
-  wire asked = expect_valid_o && expect_ready_i;
-  wire arrays_end = announced_q && (left == '0 || (asked && no_array_left));
-  wire reads_values = plan_i.value_rows && header.v_form != RowFormNone;
-  logic step;
+  // ---- Choices, one after the other ----
+  logic chooses, step;
+  wire  reads_values = plan_i.value_rows && header.v_form != RowFormNone;
   state_e next;
   always_comb begin
+    chosen = '0;
+    chosen.whole = state_q inside {StArrays, StSums};
+    chosen.padding = state_q == StPadding;
+    chosen.array = state_q == StSums ? array_t'(PageArrayVSum) : rows_now ? rows_array : array;
+    if (rows_now) begin
+      chosen.token = row;
+      chosen.burst = row_burst;
+      chosen.bursts = row_bursts;
+    end
     unique case (state_q)
-      StArrays: step = record_valid_i && arrays_end;
-      StSums: step = asked;
-      StPadding: step = padding_now && (request_ready_i || !padding_needs_read);
-      default: step = rows_now && rows_ready;
+      StArrays: begin
+        chooses = announced_q && left_q != '0;
+        step = announced_q && (left_q == '0 || (moves && then_left == '0));
+      end
+      StSums, StPadding: begin
+        chooses = announced_q;
+        step = announced_q && moves;
+      end
+      StDrain: {chooses, step} = 2'b00;
+      default: begin
+        chooses = announced_q && row_valid;
+        step = announced_q && rows_ready;
+      end
     endcase
     // After the arrays come rows, if there are any, after those sums; or the padding.
     if (state_q == StArrays && plan_i.padding) next = StPadding;
-    else if (state_q == StArrays && plan_i.rows && any_rows) begin
+    else if (state_q == StArrays && plan_i.rows && any_rows_q) begin
       next = plan_i.of_values && !keys_for_values ? StValueRows : StKeyRows;
     end
     else if (state_q == StKeyRows && reads_values) next = StValueRows;
     else if (state_q != StSums && record_i.visit.sums) next = StSums;
-    else next = StArrays;
+    else next = StDrain;
   end
-  assign record_ready_o = step && next == StArrays;
+  assign record_ready_o = state_q == StDrain && !chosen_q && !placed_q && !asking_valid_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StArrays;
-      done_q <= '0;
+      left_q <= '0;
+      any_rows_q <= 1'b0;
+      granules_q <= '0;
       announced_q <= 1'b0;
     end else if (clear_i || record_ready_o) begin
       state_q <= StArrays;
-      done_q <= '0;
       announced_q <= 1'b0;
     end else begin
       if (step) state_q <= next;
-      if (asked && state_q == StArrays) done_q[array] <= 1'b1;
-      if (body_valid_o && body_ready_i) announced_q <= 1'b1;
+      if (prepares) begin
+        left_q <= wanted;
+        any_rows_q <= record_i.visit.tokens != '0;
+        granules_q <= {record_i.bytes[PageArrayVRows][14:9], record_i.bytes[PageArrayKRows][14:9]};
+        announced_q <= body_ready_i;
+      end else if (chooses && moves && state_q == StArrays) begin
+        left_q <= then_left;
+      end
+    end
+  end
+
+  // ---- Their places, and what is asked: a request and what to expect of it ----
+  logic [31:0] crc;
+  always_comb begin
+    unique case (32'(choice_q.array))
+      PageArrayKDigest: crc = header.crc_k_digest;
+      PageArrayKPlane0: crc = header.crc_k_plane[0];
+      PageArrayKPlane1: crc = header.crc_k_plane[1];
+      PageArrayKPlane2: crc = header.crc_k_plane[2];
+      PageArrayKPlane3: crc = header.crc_k_plane[3];
+      PageArrayKExponents: crc = header.crc_k_exponents;
+      PageArrayKRows: crc = header.crc_k_rows;
+      PageArrayKExceptions: crc = header.crc_k_exceptions;
+      PageArrayKeyScales: crc = header.crc_key_scales;
+      PageArrayVSum: crc = header.crc_v_sum;
+      PageArrayVExponents: crc = header.crc_v_exponents;
+      PageArrayVRows: crc = header.crc_v_rows;
+      default: crc = header.crc_v_exceptions;
+    endcase
+    // A compressed payload has its checksum where the last array would have it.
+    if (is_compressed) crc = header.crc_v_exceptions;
+  end
+
+  // A payload begins where the first array would.
+  wire [31:0] base = record_i.offset[choice_q.array];
+  wire whole = asking_q.request.tag.whole;
+  wire [5:0] rest = place_q.bytes[5:0];
+  wire asks = request_valid_o && request_ready_i;
+  wire goes = asks || (expect_valid_o && asking_q.nothing && expect_ready_i) ||
+      (!whole && asking_q.nothing);
+  assign moves = !asking_valid_q || goes;
+
+  assign request_o = asking_q.request;
+  assign request_valid_o = asking_valid_q && !asking_q.nothing && (!whole || expect_ready_i);
+  assign expect_valid_o = asking_valid_q && whole && (asking_q.nothing || request_ready_i);
+  assign expect_nothing_o = asking_q.nothing;
+  assign expect_crc_o = asking_q.crc;
+  assign expect_index_o = asking_q.index;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) {chosen_q, placed_q, asking_valid_q} <= '0;
+    else if (clear_i) {chosen_q, placed_q, asking_valid_q} <= '0;
+    else if (moves) {chosen_q, placed_q, asking_valid_q} <= {chooses, chosen_q, placed_q};
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (moves && chooses) choice_q <= chosen;
+    if (moves && chosen_q) begin
+      place_q <= '{
+          choice: choice_q,
+          bytes: is_compressed ? header.payload_bytes : record_i.bytes[choice_q.array],
+          offset: choice_q.padding ? 32'(content_bursts_q) << $clog2(BurstBytes)
+              : base + 32'({choice_q.burst, 6'b0}),
+          crc: crc
+      };
+    end
+    if (moves && placed_q) begin
+      asking_q.request <= '{
+          tag: '{
+              sink: SinkArray,
+              array: place_q.choice.array,
+              whole: place_q.choice.whole,
+              page: record_i.visit.page,
+              page_last: 1'b0,
+              keys_too: header.v_form == RowFormNone,
+              token: place_q.choice.token,
+              last_bytes: !place_q.choice.whole || rest == '0 ? 7'(BurstBytes) : 7'(rest)
+          },
+          bursts: place_q.choice.padding ? padding_bursts_q
+              : place_q.choice.whole ? bursts_of(place_q.bytes)
+              : burst_count_t'(place_q.choice.bursts),
+          address: record_i.address + 64'(place_q.offset)
+      };
+      asking_q.nothing <= place_q.choice.padding ? padding_bursts_q == '0
+          : place_q.choice.whole ? place_q.bytes == '0 : place_q.choice.bursts == '0;
+      asking_q.crc <= place_q.crc;
+      asking_q.index <= first_index_i + list_index_t'(record_i.visit.page);
     end
   end
 
@@ -253,7 +327,7 @@ module nkv_page_stream
       sum_bursts_o <= '0;
     end else begin
       if (body_valid_o && body_ready_i) bursts_o <= bursts_o + 32'(header_bursts_i);
-      if (request_valid_o && request_ready_i) begin
+      if (asks) begin
         if (counts_as_value) value_bursts_o <= value_bursts_o + 32'(request_o.bursts);
         else if (counts_as_sum) sum_bursts_o <= sum_bursts_o + 32'(request_o.bursts);
         else bursts_o <= bursts_o + 32'(request_o.bursts);
@@ -261,6 +335,6 @@ module nkv_page_stream
     end
   end
 
-  wire unused = ^{plan_i.scan, plan_i.planes, one_row_bytes, record_i.verdict, header};
+  wire unused = ^{plan_i.scan, plan_i.planes, record_i, header};
 
 endmodule

@@ -36,9 +36,8 @@ module nkv_scan_stream
   // What planes that are still to be read need.
   typedef struct packed {
     page_index_t                page;
-    logic [63:0]                address;
+    logic [63:0]                address;  // Of the first plane.
     logic [KeyPlanes-1:0][31:0] crc;
-    logic [31:0]                offset;  // Of the first plane.
     logic [31:0]                bytes;   // Of each.
   } due_t;
 
@@ -50,8 +49,9 @@ module nkv_scan_stream
 
   state_e     state_q;
   due_t       oldest;  // The oldest page whose planes are due.
-  logic [2:0] due;     // How many there are.
+  logic [2:0] due_q;   // How many there are.
   logic [2:0] plane_q;
+  logic [31:0] plane_offset_q;  // Of that plane, from the first one.
 
   wire page_header_t header = record_i.header;
   wire in_planes = state_q == StPlanes;
@@ -61,10 +61,10 @@ module nkv_scan_stream
 
   assign body_valid_o = state_q == StAnnounce && record_valid_i;
   assign begun_o = state_q != StAnnounce;
-  assign idle_o = due == '0 && state_q == StAnnounce;
+  assign idle_o = due_q == '0 && state_q == StAnnounce;
 
   // A new page makes room for itself; the last ones go by themselves.
-  wire planes_now = record_valid_i ? due == 3'd2 : due != '0;
+  wire planes_now = record_valid_i ? due_q == 3'd2 : due_q != '0;
   wire needed = (state_q == StDigest && record_valid_i) || (in_planes && planes_now);
   assign request_valid_o = needed && expect_ready_i;
   assign expect_valid_o = needed && request_ready_i;
@@ -72,9 +72,8 @@ module nkv_scan_stream
 
   wire due_t now = '{
       page: record_i.visit.page,
-      address: record_i.address,
+      address: record_i.address + 64'(record_i.offset[PageArrayKPlane0]),
       crc: header.crc_k_plane,
-      offset: record_i.offset[PageArrayKPlane0],
       bytes: record_i.bytes[PageArrayKPlane0]
   };
 
@@ -92,8 +91,7 @@ module nkv_scan_stream
           last_bytes: in_planes || digest_rest == '0 ? 7'(BurstBytes) : 7'(digest_rest)
       },
       bursts: bursts_of(bytes),
-      address: in_planes ? oldest.address + 64'(oldest.offset) +
-          64'(oldest.bytes) * 64'(plane_q) : record_i.address +
+      address: in_planes ? oldest.address + 64'(plane_offset_q) : record_i.address +
           64'(record_i.offset[PageArrayKDigest])
   };
 
@@ -102,6 +100,7 @@ module nkv_scan_stream
   assign record_ready_o = planes_end && record_valid_i;
 
   logic unused_due_valid, unused_due_ready;
+  logic [2:0] unused_due;
   nkv_fifo #(
     .T(due_t),
     .Depth(4)
@@ -115,27 +114,35 @@ module nkv_scan_stream
     .out_valid_o(unused_due_valid),
     .out_ready_i(planes_end && planes_now),
     .out_data_o (oldest),
-    .used_o     (due)
+    .used_o     (unused_due)
   );
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StAnnounce;
+      due_q <= '0;
       plane_q <= '0;
+      plane_offset_q <= '0;
       bursts_o <= '0;
     end else if (clear_i) begin
       state_q <= StAnnounce;
+      due_q <= '0;
       plane_q <= '0;
+      plane_offset_q <= '0;
       bursts_o <= '0;
     end else begin
       // A scan reads the first half of each header.
       if (body_valid_o && body_ready_i) bursts_o <= bursts_o + 32'd1;
+      due_q <= due_q + 3'(record_ready_o) - 3'(planes_end && planes_now);
       if (step) bursts_o <= bursts_o + 32'(request_o.bursts);
-      if (step && in_planes) plane_q <= last_plane ? '0 : plane_q + 3'd1;
+      if (step && in_planes) begin
+        plane_q <= last_plane ? '0 : plane_q + 3'd1;
+        plane_offset_q <= last_plane ? '0 : plane_offset_q + oldest.bytes;
+      end
       unique case (state_q)
         StAnnounce: begin
           if (body_valid_o && body_ready_i) state_q <= StDigest;
-          else if (flush_i && due != '0 && !record_valid_i) state_q <= StPlanes;
+          else if (flush_i && due_q != '0 && !record_valid_i) state_q <= StPlanes;
         end
         StDigest: if (step) state_q <= StPlanes;
         StPlanes: if (planes_end) state_q <= StAnnounce;
