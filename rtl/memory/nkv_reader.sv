@@ -1,6 +1,7 @@
 // Reads of many bursts, answered in order. A request is cut into AXI bursts of up to 16 beats that
-// do not cross 4 KiB; memory may answer them in any order, and a reorder buffer of `Slots` beats
-// gives them out as they were asked for. One beat per cycle, from 4 cycles after its arrival.
+// do not cross 1 KiB; memory may answer them in any order, and a reorder buffer of `Slots` beats
+// gives them out as they were asked for. A run may be issued per cycle, from two cycles after its
+// request; one beat per cycle is given, from 7 cycles after its arrival.
 //
 // A request outside the window (`fault`) reads nothing: it gives one beat that says so, in its place.
 // `clear_i` forgets everything; what memory still answers to earlier requests is dropped, because
@@ -52,36 +53,48 @@ module nkv_reader
 
   logic [1:0] epoch_q;
   slot_t      alloc_q, give_q;
-  logic [SlotBits:0] held_q;  // Slots that are taken.
+  logic [SlotBits:0] free_q;  // Slots that are not taken.
 
-  // ---- Requests to AXI bursts ----
+  // ---- Requests to runs ----
   logic          busy_q, first_q, fault_q;
   read_tag_t     tag_q;
   burst_count_t  bursts_q;
   address_t      address_q;
 
-  wire [6:0] to_boundary = 7'd64 - {1'b0, address_q[11:6]};
-  beats_t beats;
-  always_comb begin
-    beats = beats_t'(MaxBeats);
-    if (to_boundary < 7'(MaxBeats)) beats = to_boundary[4:0];
-    if (bursts_q < burst_count_t'(beats)) beats = bursts_q[4:0];
-    if (fault_q) beats = 5'd1;
-  end
+  // A run ends with its 1 KiB.
+  wire beats_t to_boundary = beats_t'(MaxBeats) - {1'b0, address_q[9:6]};
+  wire  is_last = fault_q || bursts_q <= burst_count_t'(to_boundary);
+  wire beats_t beats = fault_q ? 5'd1 : is_last ? bursts_q[4:0] : to_boundary;
 
-  logic run_ready;
-  wire has_slots = held_q + (SlotBits + 1)'(beats) <= (SlotBits + 1)'(Slots);
-  wire can_issue = busy_q && has_slots && run_ready;
-  wire issue = can_issue && (fault_q || ar_ready_i);
-  wire last_run = fault_q || bursts_q == burst_count_t'(beats);
+  // ---- Runs to AXI bursts, or to a fault ----
+  logic     run_q_valid, moves, run_ready;
+  run_t     run_q;
+  address_t run_address_q;
+  // So many that no beat of the burst before with this id is still to come.
+  wire has_slots = free_q >= (SlotBits + 1)'(MaxBeats);
+  wire can_issue = run_q_valid && has_slots && run_ready;
+  wire issue = can_issue && (run_q.fault || ar_ready_i);
 
-  assign ar_valid_o = can_issue && !fault_q;
+  assign moves = !run_q_valid || issue;
+  assign ar_valid_o = can_issue && !run_q.fault;
   assign ar_o = '{
       id: axi_id_t'({Client, epoch_q, 7'(alloc_q)}),
-      addr: address_q,
-      len: 10'(beats) - 10'd1
+      addr: run_address_q,
+      len: 10'(run_q.beats) - 10'd1
   };
-  assign request_ready_o = !busy_q || (issue && last_run);
+  assign request_ready_o = !busy_q || (moves && is_last);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) run_q_valid <= 1'b0;
+    else if (clear_i) run_q_valid <= 1'b0;
+    else if (moves) run_q_valid <= busy_q;
+  end
+  always_ff @(posedge clk_i) begin
+    if (moves && busy_q) begin
+      run_address_q <= address_q;
+      run_q <= '{tag: tag_q, beats: beats, fault: fault_q, first: first_q, last: is_last};
+    end
+  end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -100,51 +113,76 @@ module nkv_reader
       tag_q <= request_i.tag;
       bursts_q <= request_i.bursts;
       address_q <= address_i;
-    end else if (issue) begin
-      busy_q <= !last_run;
+    end else if (moves) begin
+      busy_q <= busy_q && !is_last;
       first_q <= 1'b0;
       bursts_q <= bursts_q - burst_count_t'(beats);
       address_q <= address_q + address_t'({beats, 6'b0});
     end
   end
 
-  // ---- Answers into their slots ----
-  slot_t       r_base;
-  logic [Slots-1:0][3:0] r_count_q;  // Beats of each id that have come.
-  assign r_base = r_i.id[SlotBits-1:0];
-  wire slot_t r_slot = r_base + slot_t'(r_count_q[r_base]);
-  wire take = r_valid_i && r_i.id[8:7] == epoch_q;
-  assign r_ready_o = 1'b1;
-
+  // ---- Answers, counted by id, into their slots ----
+  // Each issue turns its id's mark round: beats that were counted with another mark were those of a
+  // burst before, so that a clearing need not forget them.
+  typedef struct packed {
+    logic       mark;
+    logic [3:0] count;  // Beats that have come.
+  } known_t;
   typedef struct packed {
     logic   poison;
     burst_t data;
   } stored_t;
+  (* ram_style = "distributed" *) known_t known[Slots];
+  (* ram_style = "distributed" *) logic marks[Slots];
   (* ram_style = "block" *) stored_t store[Slots];
-  logic [Slots-1:0] filled_q;
+
+  logic       arrived_q, counted_q;
+  slot_t      base_q, slot_q;
+  stored_t    arrived_data_q, counted_data_q;
+  wire take = r_valid_i && r_i.id[8:7] == epoch_q;
+  wire known_t known_last = known[base_q];
+  wire        mark = marks[base_q];
+  wire [3:0]  count = known_last.mark == mark ? known_last.count : '0;
+  assign r_ready_o = 1'b1;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      r_count_q <= '0;
-    end else if (clear_i) begin
-      r_count_q <= '0;
-    end else if (take) begin
-      r_count_q[r_base] <= r_i.last ? '0 : r_count_q[r_base] + 4'd1;
-    end
+    if (!rst_ni) {arrived_q, counted_q} <= '0;
+    else {arrived_q, counted_q} <= {take && !clear_i, arrived_q && !clear_i};
   end
 
   always_ff @(posedge clk_i) begin
-    if (take) store[r_slot] <= '{poison: r_i.poison || r_i.error, data: r_i.data};
+    if (take) begin
+      base_q <= r_i.id[SlotBits-1:0];
+      arrived_data_q <= '{poison: r_i.poison || r_i.error, data: r_i.data};
+    end
+    if (arrived_q) begin
+      known[base_q] <= '{mark: mark, count: count + 4'd1};
+      slot_q <= base_q + slot_t'(count);
+      counted_data_q <= arrived_data_q;
+    end
+    if (issue) marks[alloc_q] <= !known[alloc_q].mark;
+    if (counted_q) store[slot_q] <= counted_data_q;
   end
 
   // ---- Slots given out in order ----
+  // In turn from each of eight banks, which have as many cycles to find their next one.
+  localparam int unsigned Banks = 8;
+  localparam int unsigned BankBits = $clog2(Banks);
+  typedef logic [SlotBits-BankBits-1:0] place_t;
+  logic [Slots/Banks-1:0] filled_q[Banks];
+  logic [Banks-1:0] found_q;  // The next one is filled.
+  place_t next_q[Banks];
+
   logic run_valid;
   logic [5:0] unused_runs;
   run_t run;
   beats_t given_q;  // Beats of the run that have been given.
   wire given_last = given_q + 5'd1 == run.beats;
-  logic [2:0] waiting;  // Beats on their way out.
-  wire give = run_valid && (run.fault || filled_q[give_q]) && waiting < 3'd4;
+  logic [3:0] out_used;
+  logic reading_q;
+  logic has_place_q;  // For a beat on its way out.
+  wire [BankBits-1:0] bank = give_q[BankBits-1:0];
+  wire give = run_valid && (run.fault || found_q[bank]) && has_place_q;
 
   nkv_fifo #(
     .T(run_t),
@@ -155,13 +193,7 @@ module nkv_reader
     .clear_i,
     .in_valid_i (issue),
     .in_ready_o (run_ready),
-    .in_data_i  ('{
-        tag: tag_q,
-        beats: beats,
-        fault: fault_q,
-        first: first_q,
-        last: last_run
-    }),
+    .in_data_i  (run_q),
     .out_valid_o(run_valid),
     .out_ready_i(give && given_last),
     .out_data_o (run),
@@ -174,7 +206,6 @@ module nkv_reader
     logic      last;
     read_tag_t tag;
   } label_t;
-  logic    reading_q;
   label_t  label_q;
   stored_t stored_q;
 
@@ -190,42 +221,60 @@ module nkv_reader
     end
   end
 
+  wire [SlotBits:0] issued = issue ? (SlotBits + 1)'(run_q.beats) : '0;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       epoch_q <= '0;
       alloc_q <= '0;
       give_q <= '0;
-      held_q <= '0;
+      free_q <= (SlotBits + 1)'(Slots);
       given_q <= '0;
       reading_q <= 1'b0;
-      filled_q <= '0;
     end else if (clear_i) begin
       epoch_q <= epoch_q + 2'd1;
       alloc_q <= '0;
       give_q <= '0;
-      held_q <= '0;
+      free_q <= (SlotBits + 1)'(Slots);
       given_q <= '0;
       reading_q <= 1'b0;
-      filled_q <= '0;
     end else begin
       reading_q <= give;
-      held_q <= held_q + (issue ? (SlotBits + 1)'(beats) : '0) - (SlotBits + 1)'(give);
-      if (issue) alloc_q <= alloc_q + slot_t'(beats);
+      free_q <= free_q - issued + (SlotBits + 1)'(give);
+      if (issue) alloc_q <= alloc_q + slot_t'(run_q.beats);
       if (give) begin
         give_q <= give_q + 1'b1;
         given_q <= given_last ? '0 : given_q + 5'd1;
-        filled_q[give_q] <= 1'b0;
       end
-      if (take) filled_q[r_slot] <= 1'b1;
     end
   end
 
-  logic [2:0] out_used;
-  logic unused_out_ready;  // `waiting` keeps room.
-  assign waiting = out_used + 3'(reading_q);
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      found_q <= '0;
+      for (int unsigned i = 0; i < Banks; i++) {filled_q[i], next_q[i]} <= '0;
+    end else if (clear_i) begin
+      found_q <= '0;
+      for (int unsigned i = 0; i < Banks; i++) {filled_q[i], next_q[i]} <= '0;
+    end else begin
+      for (int unsigned i = 0; i < Banks; i++) found_q[i] <= filled_q[i][next_q[i]];
+      if (counted_q) filled_q[slot_q[BankBits-1:0]][slot_q[SlotBits-1:BankBits]] <= 1'b1;
+      if (give) begin
+        found_q[bank] <= 1'b0;
+        filled_q[bank][next_q[bank]] <= 1'b0;
+        next_q[bank] <= next_q[bank] + 1'b1;
+      end
+    end
+  end
+
+  logic unused_out_ready;  // `has_place_q` keeps room.
+  // Of the eight places three are for beats that have not been counted yet.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) has_place_q <= 1'b0;
+    else has_place_q <= out_used < 4'd5;
+  end
   nkv_fifo #(
     .T(read_beat_t),
-    .Depth(4)
+    .Depth(8)
   ) u_out (
     .clk_i,
     .rst_ni,
@@ -248,5 +297,7 @@ module nkv_reader
 
   // The guard has made an address of it.
   wire unused_offset = ^request_i.address;
+  // Beats are counted.
+  wire unused_last = r_i.last;
 
 endmodule

@@ -18,7 +18,7 @@ constexpr std::uint64_t kWindowBase = 0x12340000;
 constexpr std::uint64_t kWindowBytes = (1 << 20) - 100;  // Its last burst is not whole.
 constexpr std::uint64_t kWindowBursts = (1 << 20) / NKV_BURST_BYTES - 1;
 constexpr unsigned kOutstanding = 128;
-constexpr unsigned kOnTheirWayOut = 5;  // Whose places are free again.
+constexpr unsigned kOnTheirWayOut = 9;  // Whose places are free again.
 constexpr unsigned kClient = 5;
 
 struct Read {
