@@ -65,7 +65,7 @@ module nkv_exact_stage
   input  sample_group_t          value_growing_sum_i
 );
 
-  localparam int unsigned ProductLatency = 5;
+  localparam int unsigned ProductLatency = 6;
   localparam int unsigned ScoreLatency = 10;
 
   typedef struct packed {
@@ -77,10 +77,8 @@ module nkv_exact_stage
   logic [ProductLatency-1:0] valid_q;  // [i]: i + 1 cycles after a word came.
   side_t side_q[ProductLatency];
   key_t word_q[ExactLanes];
-  key_t left_q[ExactLanes];
   query_t query[Products];
   factor_t value_factor[Rows];
-  factor_t right_q[Products];
   product_t product[Products];
 
   nkv_query_store u_query_store (
@@ -99,15 +97,6 @@ module nkv_exact_stage
       word_q <= word_i;
       side_q[0] <= '{is_key: !word_is_value_i, first: word_index_i == '0, last: word_last_i};
     end
-    if (valid_q[0]) begin
-      left_q <= word_q;
-      for (int unsigned row = 0; row < Rows; row++) begin
-        for (int unsigned i = 0; i < ExactLanes; i++) begin
-          right_q[row*ExactLanes+i] <= side_q[0].is_key ? factor_t'(query[row*ExactLanes+i])
-                                                         : value_factor[row];
-        end
-      end
-    end
     for (int unsigned i = 1; i < ProductLatency; i++) if (valid_q[i-1]) side_q[i] <= side_q[i-1];
   end
 
@@ -119,9 +108,11 @@ module nkv_exact_stage
   nkv_product_array u_products (
     .clk_i,
     .rst_ni,
-    .valid_i  (valid_q[1]),
-    .left_i   (left_q),
-    .right_i  (right_q),
+    .valid_i  (valid_q[0]),
+    .is_key_i (side_q[0].is_key),
+    .left_i   (word_q),
+    .query_i  (query),
+    .factor_i (value_factor),
     .product_o(product)
   );
 
@@ -157,6 +148,7 @@ module nkv_exact_stage
     .swap_i           (value_swap_i),
     .raise_valid_i    (value_raise_valid_i),
     .raise_i          (value_raise_i),
+    .key_valid_i      (word_valid_i && !word_is_value_i),
     .word_valid_i     (word_valid_i && word_is_value_i),
     .word_index_i,
     .word_sum_i       (value_word_sum_i),

@@ -7,7 +7,7 @@
 // 48: the multiplier does the fine part of the shift.
 //
 // A raise by d (z and acc >>= d, per row) and a clear wait for the words before them and then pass
-// over all words, a raise shifting by 4 or by 1 in each pass; nothing is taken meanwhile: 8 cycles
+// over all words, a raise shifting by 4 or by 1 in each pass; nothing is taken meanwhile: 9 cycles
 // and at most 18 passes.
 //
 // BOUNDED has eight sums a row (section 8) against one M: each word says which of them it is for, and whether
@@ -40,6 +40,7 @@ module nkv_value_sum
   input  logic                   raise_valid_i,     // Taken with ready_o, instead of a word.
   input  logic [5:0]             raise_i[Rows],
 
+  input  logic                   key_valid_i,       // A key's word comes: its factors end in zeros.
   input  logic                   word_valid_i,      // Taken with ready_o.
   input  word_index_t            word_index_i,      // From 0 on for each token.
   input  sample_group_t          word_sum_i,        // 0 unless grouped_i.
@@ -76,8 +77,8 @@ module nkv_value_sum
   localparam int unsigned KeptBits = TermBits + ListTokensLog2 + 1;
   localparam sample_group_t LastSum = sample_group_t'(Sums - 1);
   localparam int unsigned CoarseStep = 16;
-  localparam int unsigned ProductLatency = 5;
-  localparam int unsigned Latency = 6;  // Of a word, until it is in the sums.
+  localparam int unsigned ProductLatency = 6;
+  localparam int unsigned Latency = 7;  // Of a word, until it is in the sums.
 
   typedef logic [1:0] coarse_t;         // (n + s) / CoarseStep
   typedef logic signed [TermBits-1:0] term_t;
@@ -205,6 +206,8 @@ module nkv_value_sum
       end
       index_q[0] <= word_index_i;
       sum_q[0] <= word_sum_i;
+    end else if (key_valid_i) begin
+      for (int unsigned i = 0; i < Rows; i++) factor_o[i][QueryPlace-1:0] <= '0;
     end
     for (int unsigned i = 1; i < ProductLatency; i++) begin
       if (valid_q[i-1]) coarse_q[i] <= coarse_q[i-1];

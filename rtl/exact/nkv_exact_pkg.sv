@@ -24,6 +24,7 @@ package nkv_exact_pkg;
   localparam int unsigned Products = Rows * ExactLanes;
   localparam int unsigned FactorBits = 35;        // What keys and values are multiplied by.
   localparam int unsigned ProductBits = KeyBits + FactorBits;
+  localparam int unsigned QueryPlace = FactorBits - QueryBits;  // q is its factor's upper part.
 
   typedef logic [WordBits-1:0] word_index_t;
   typedef logic [RowIndexBits-1:0] row_index_t;

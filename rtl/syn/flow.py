@@ -22,6 +22,9 @@ ROOT = SYN.parents[1]
 TABLE = SYN / "blocks.toml"
 WORK = Path("build/syn")  # Below ROOT: the tools see only what lies below their current folder.
 
+# The cell that a family's own modules are made of, of which the reader needs the ports alone.
+_CELLS = {"xcup": "--blackboxed-module DSP48E2 rtl/syn/xcup/dsp48e2.sv"}
+
 # Modules are mapped one by one, as far as the reader can keep them apart, and flattened afterwards.
 # What a count gains by optimising across modules is left out; eight of a kind take the time of one.
 # Registers get the names of what they hold before mapping makes other wires of those.
@@ -93,13 +96,16 @@ def load(path: Path = TABLE) -> Table:
     return Table(Targets(**text["targets"]), blocks, text.get("published", []))
 
 
-def sources() -> list[str]:
-    """Everything below nkv_top, packages first, relative to ROOT."""
-    files = sorted(
-        str(path.relative_to(ROOT))
+def sources(family: str | None = None) -> list[str]:
+    """Everything below nkv_top, packages first, relative to ROOT; a family's own modules instead."""
+    own = {path.name: path for path in (SYN / family).glob("nkv_*.sv")} if family else {}
+    generic = (
+        path
         for path in (ROOT / "rtl").rglob("nkv_*.sv")
         if not {"formal", "syn"} & set(path.relative_to(ROOT / "rtl").parts)
     )
+    chosen = [path for path in generic if path.name not in own] + list(own.values())
+    files = sorted(str(path.relative_to(ROOT)) for path in chosen)
     first = ["rtl/abi/gen/nkv_abi_pkg.sv", "rtl/nkv_pkg.sv"]
     packages = [file for file in files if file.endswith("_pkg.sv") and file not in first]
     return [*first, *packages, *(file for file in files if not file.endswith("_pkg.sv"))]
@@ -141,7 +147,7 @@ def synthesise(block: Block, family: str, targets: Targets) -> dict[str, Any]:
     options = " ".join(f"-G {parameter}" for parameter in block.parameters)
     read = (
         "read_slang --threads 1 --no-implicit-memories --best-effort-hierarchy "
-        f"{options} {' '.join(sources())} --top {block.top}"
+        f"{_CELLS.get(family, '')} {options} {' '.join(sources(family))} --top {block.top}"
     )
     script = (_XCUP if family == "xcup" else _ECP5).format(top=block.top, output=output)
     start = time.monotonic()
