@@ -143,15 +143,16 @@ module nkv_row_decode
     .significand_o(significand)
   );
 
-  // m << 2, whose low bits no stored type has.
+  // m << 2. Of m no stored type has more than its upper bits.
   localparam int unsigned MagnitudeBits = SignificandBits + 2;
-  typedef logic [MagnitudeBits-1:0] magnitude_t;
+  localparam int unsigned HighBits = 11;
+  localparam int unsigned FineBits = HighBits + 7;
   logic [4:0] distance_q[ExactLanes];
-  logic [2:0] fine_q[ExactLanes];
-  logic [ExactLanes-1:0] distance_negative_q, coarse_negative_q, shifted_negative_q;
-  magnitude_t distance_magnitude_q[ExactLanes];
-  magnitude_t coarse_q[ExactLanes];
-  magnitude_t shifted_q[ExactLanes];
+  logic [1:0] coarse_q[ExactLanes];
+  logic [ExactLanes-1:0] distance_negative_q, fine_negative_q, shifted_negative_q;
+  logic [HighBits-1:0] distance_high_q[ExactLanes];
+  logic [FineBits-1:0] fine_q[ExactLanes];
+  logic [MagnitudeBits-1:0] shifted_q[ExactLanes];
 
   // An honest page has no exponent above the list's; a forged one must not shift the other way.
   function automatic logic [4:0] distance_of(exponent_t top, exponent_t own);
@@ -164,20 +165,22 @@ module nkv_row_decode
     if (number_valid) begin
       for (int unsigned i = 0; i < ExactLanes; i++) begin
         distance_q[i] <= distance_of(format_i.list_exponent, exponent[i]);
-        distance_magnitude_q[i] <= {significand[i], 2'd0};
+        distance_high_q[i] <= significand[i][SignificandBits-1-:HighBits];
       end
       distance_negative_q <= negative;
     end
     if (valid_q[4]) begin
       for (int unsigned i = 0; i < ExactLanes; i++) begin
-        coarse_q[i] <= distance_magnitude_q[i] >> {distance_q[i][4:3], 3'd0};
-        fine_q[i] <= distance_q[i][2:0];
+        fine_q[i] <= {distance_high_q[i], (FineBits - HighBits)'(0)} >> distance_q[i][2:0];
+        coarse_q[i] <= distance_q[i][4:3];
       end
-      coarse_negative_q <= distance_negative_q;
+      fine_negative_q <= distance_negative_q;
     end
     if (valid_q[5]) begin
-      for (int unsigned i = 0; i < ExactLanes; i++) shifted_q[i] <= coarse_q[i] >> fine_q[i];
-      shifted_negative_q <= coarse_negative_q;
+      for (int unsigned i = 0; i < ExactLanes; i++) begin
+        shifted_q[i] <= {fine_q[i], (MagnitudeBits - FineBits)'(0)} >> {coarse_q[i], 3'd0};
+      end
+      shifted_negative_q <= fine_negative_q;
     end
     if (valid_q[6]) begin
       for (int unsigned i = 0; i < ExactLanes; i++) begin
@@ -190,7 +193,10 @@ module nkv_row_decode
   end
 
   // Elements that are not finite have significand 0, which is all that matters here.
-  logic unused_finite;
-  assign unused_finite = &{1'b0, finite};
+  logic unused;
+  always_comb begin
+    unused = ^finite;
+    for (int unsigned i = 0; i < ExactLanes; i++) unused ^= ^significand[i];
+  end
 
 endmodule
