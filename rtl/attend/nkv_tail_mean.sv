@@ -74,10 +74,11 @@ module nkv_tail_mean
 
   // round(2^16 / r)
   function automatic reciprocal_t reciprocal_of(logic [6:0] tokens);
+    automatic reciprocal_t reciprocal = '0;
     for (int unsigned r = 1; r <= PageTokens; r++) begin
-      if (tokens == 7'(r)) return reciprocal_t'(((1 << 17) / r + 1) / 2);
+      if (tokens == 7'(r)) reciprocal = reciprocal_t'(((1 << 17) / r + 1) / 2);
     end
-    return '0;
+    return reciprocal;
   endfunction
 
   // ---- Pages that wait for their sums ----
@@ -133,7 +134,7 @@ module nkv_tail_mean
   exact_sum_t exact_sum[ExactLanes];
 
   for (genvar i = 0; i < int'(ExactLanes); i++) begin : g_exact
-    exact_sum_t sums[RowBanks*RowWords];
+    (* ram_style = "distributed" *) exact_sum_t sums[RowBanks*RowWords];
     always_ff @(posedge clk_i) begin
       if (exact_valid_i) begin
         sums[{exact_bank_q, exact_index_i}] <= exact_sum_t'(exact_i[i]) +
@@ -250,7 +251,8 @@ module nkv_tail_mean
 
   for (genvar h = 0; h < int'(Halves); h++) begin : g_half
     for (genvar i = 0; i < int'(Lanes); i++) begin : g_lane
-      logic signed [ValueBits-1:0] means[MeanBanks*RowWords], mean_read_q, number_q;
+      (* ram_style = "distributed" *) logic signed [ValueBits-1:0] means[MeanBanks*RowWords];
+      logic signed [ValueBits-1:0] mean_read_q, number_q;
       // What a last word does not have is zero.
       wire writes = made.valid && (made.half == 1'(h) || h == 1);
       always_ff @(posedge clk_i) begin
