@@ -35,6 +35,10 @@ module nkv_plane_tables
   output sum_t                sum_o[2][PlaneTokens]
 );
 
+  // Sums of 4 weights plus a bias that makes them positive: so no sign has to be carried through adders.
+  typedef logic [$bits(entry_t)-1:0] biased_t;
+  localparam biased_t EntryBias = {1'b1, {($bits(entry_t) - 1) {1'b0}}};
+
   // Valid of registers _1.._5.
   logic [5:1] valid_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -60,7 +64,7 @@ module nkv_plane_tables
   end
 
   logic [4:0] address_1[PlaneTokens][Groups];
-  entry_t entry_2[2][PlaneTokens][Groups];
+  biased_t entry_2[2][PlaneTokens][Groups];
 
   always_ff @(posedge clk_i) begin
     if (beat_valid_i) begin
@@ -76,9 +80,9 @@ module nkv_plane_tables
     for (genvar h = 0; h < 2; h++) begin : gen_rows
       // Of both banks and the group's 4 channels.
       (* ram_style = "distributed" *) weight_t weights[8];
-      (* ram_style = "distributed" *) entry_t entries[32];
+      (* ram_style = "distributed" *) biased_t entries[32];
       weight_t weight_1;
-      entry_t total_q;  // Back at zero after each walk
+      biased_t total_q;  // Back at the bias after each walk
 
       always_ff @(posedge clk_i) begin
         if (weight_valid_i[h] && weight_word_i == WordBits'(g / FoldLanes)) begin
@@ -89,9 +93,11 @@ module nkv_plane_tables
       end
 
       always_ff @(posedge clk_i or negedge rst_ni) begin
-        if (!rst_ni) total_q <= '0;
+        if (!rst_ni) total_q <= EntryBias;
         else if (step_valid_1 && step_half_1[h]) begin
-          total_q <= step_adds_1 ? total_q + entry_t'(weight_1) : total_q - entry_t'(weight_1);
+          // One adder for both signs: -w is ~w + 1.
+          total_q <= total_q + (biased_t'(weight_1) ^ {$bits(biased_t){!step_adds_1}}) +
+                     biased_t'(!step_adds_1);
         end
       end
 
@@ -103,41 +109,52 @@ module nkv_plane_tables
     end
   end
 
-  // 32 entries to one sum, 4 to 1 and 2 to 1.
-  logic signed [15:0] sum_3[2][PlaneTokens][8];
-  logic signed [17:0] sum_4[2][PlaneTokens][2];
-  sum_t sum_5[2][PlaneTokens];
+  // 32 entries to one sum: by threes, which a carry chain of the device takes at once, and the last four
+  // together. What is left over by threes is a pair each time.
+  localparam int unsigned Triples = Groups / 3;
+  localparam int unsigned Ninths = Groups / 9;
+  logic [15:0] sum_3[2][PlaneTokens][Triples+1];
+  logic [17:0] sum_4[2][PlaneTokens][Ninths+1];
+  logic [18:0] sum_5[2][PlaneTokens];
 
   always_ff @(posedge clk_i) begin
     if (valid_q[2]) begin
       for (int h = 0; h < 2; h++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          for (int i = 0; i < 8; i++) begin
-            sum_3[h][t][i] <= (16'(entry_2[h][t][4*i]) + 16'(entry_2[h][t][4*i+1])) +
-                              (16'(entry_2[h][t][4*i+2]) + 16'(entry_2[h][t][4*i+3]));
+          for (int i = 0; i < int'(Triples); i++) begin
+            sum_3[h][t][i] <= 16'(entry_2[h][t][3*i]) + 16'(entry_2[h][t][3*i+1]) +
+                              16'(entry_2[h][t][3*i+2]);
           end
+          sum_3[h][t][Triples] <= 16'(entry_2[h][t][Groups-2]) + 16'(entry_2[h][t][Groups-1]);
         end
       end
     end
     if (valid_q[3]) begin
       for (int h = 0; h < 2; h++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          for (int i = 0; i < 2; i++) begin
-            sum_4[h][t][i] <= (18'(sum_3[h][t][4*i]) + 18'(sum_3[h][t][4*i+1])) +
-                              (18'(sum_3[h][t][4*i+2]) + 18'(sum_3[h][t][4*i+3]));
+          for (int i = 0; i < int'(Ninths); i++) begin
+            sum_4[h][t][i] <= 18'(sum_3[h][t][3*i]) + 18'(sum_3[h][t][3*i+1]) +
+                              18'(sum_3[h][t][3*i+2]);
           end
+          sum_4[h][t][Ninths] <= 18'(sum_3[h][t][Triples-1]) + 18'(sum_3[h][t][Triples]);
         end
       end
     end
     if (valid_q[4]) begin
       for (int h = 0; h < 2; h++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          sum_5[h][t] <= sum_t'(sum_4[h][t][0]) + sum_t'(sum_4[h][t][1]);
+          sum_5[h][t] <= (19'(sum_4[h][t][0]) + 19'(sum_4[h][t][1])) +
+                         (19'(sum_4[h][t][2]) + 19'(sum_4[h][t][3]));
         end
       end
     end
   end
 
-  assign sum_o = sum_5;
+  // All entries' biases together are the top bit's worth.
+  for (genvar h = 0; h < 2; h++) begin : gen_sum_rows
+    for (genvar t = 0; t < PlaneTokens; t++) begin : gen_sum_tokens
+      assign sum_o[h][t] = {!sum_5[h][t][18], sum_5[h][t][17:0]};
+    end
+  end
 
 endmodule
