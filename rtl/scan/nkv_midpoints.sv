@@ -45,11 +45,12 @@ module nkv_midpoints
     logic  last;
     page_t page;
     quad_t quad;
-    logic [PlaneTokens-1:0] tokens;
   } stage_t;
 
-  function automatic midpoint_t clamped(logic signed [21:0] value);
-    if (value[21:15] != {7{value[21]}}) return value[21] ? 16'sh8001 : 16'sh7fff;
+  // -32768 stands for no token.
+  function automatic midpoint_t clamped(logic signed [21:0] value, logic over, logic negative);
+    if (over) return negative ? -MidpointLimit : MidpointLimit;
+    if (value[21:15] != {7{value[21]}}) return value[21] ? -MidpointLimit : MidpointLimit;
     return value[15:0] == 16'sh8000 ? 16'sh8001 : value[15:0];
   endfunction
 
@@ -58,9 +59,12 @@ module nkv_midpoints
   assign read_o = beat_valid_i && beat_ready_o;
   assign beat_ready_o = refining_i || !rests_q;
 
+  // A page's tokens stand until its last midpoint is written, so they are looked up in two steps.
   logic [Stages:1] valid_q;
   stage_t stage[1:Stages];
-  wire tokens_t tokens = tokens_i[beat_i.slot];
+  slot_t slot_1;
+  tokens_t tokens_2;
+  logic [PlaneTokens-1:0] counts[3:Stages];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -74,40 +78,43 @@ module nkv_midpoints
 
   always_ff @(posedge clk_i) begin
     if (read_o) begin
-      stage[1] <= '{last: beat_i.last, page: page_i[beat_i.slot], quad: beat_i.quad,
-                    tokens: tokens[{beat_i.quad, 2'b0}+:PlaneTokens]};
+      stage[1] <= '{last: beat_i.last, page: page_i[beat_i.slot], quad: beat_i.quad};
+      slot_1 <= beat_i.slot;
     end
     for (int i = 2; i <= int'(Stages); i++) if (valid_q[i-1]) stage[i] <= stage[i-1];
+    if (valid_q[1]) tokens_2 <= tokens_i[slot_1];
+    if (valid_q[2]) counts[3] <= tokens_2[{stage[2].quad, 2'b0}+:PlaneTokens];
+    for (int i = 4; i <= int'(Stages); i++) if (valid_q[i-1]) counts[i] <= counts[i-1];
   end
 
   // ---- offset + sum * 2^(8 - L), shifted right by X --------------------------------------
-  // A value that would leave 21 bits is far beyond the midpoints' limit, so it may stick there.
-  offset_t value_2[Rows][PlaneTokens];
-  logic signed [20:0] coarse_3[Rows][PlaneTokens], fine_4[Rows][PlaneTokens];
-  midpoint_t result_6[Rows][PlaneTokens];
+  // A value that leaves 21 bits before the last three places of the shift is far beyond the midpoints'
+  // limit, so its sign is all that is kept of it.
+  offset_t value_2[Rows][PlaneTokens], coarse_3[Rows][PlaneTokens];
+  logic signed [20:0] fine_4[Rows][PlaneTokens];
+  logic over_4[Rows][PlaneTokens];
+  wire [1:0] left_shift = -planes_i[1:0];  // 8 - L is 4 at the least.
 
   always_ff @(posedge clk_i) begin
     if (valid_q[1]) begin
       for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          value_2[r][t] <= offset_i[r] + (offset_t'(sum_i[r][t]) <<< (4'd8 - 4'(planes_i)));
+          value_2[r][t] <= offset_i[r] + ((offset_t'(sum_i[r][t]) <<< 4) <<< left_shift);
         end
       end
     end
     if (valid_q[2]) begin
       for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          offset_t shifted;
-          shifted = value_2[r][t] >>> {shift_i[r][3:2], 2'b0};
-          coarse_3[r][t] <= shifted[29:20] == {10{shifted[29]}}
-              ? shifted[20:0] : {shifted[29], {20{!shifted[29]}}};
+          coarse_3[r][t] <= value_2[r][t] >>> {shift_i[r][3:2], 2'b0};
         end
       end
     end
     if (valid_q[3]) begin
       for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          fine_4[r][t] <= coarse_3[r][t] >>> shift_i[r][1:0];
+          over_4[r][t] <= coarse_3[r][t][29:20] != {10{coarse_3[r][t][29]}};
+          fine_4[r][t] <= signed'({coarse_3[r][t][29], coarse_3[r][t][19:0]}) >>> shift_i[r][1:0];
         end
       end
     end
@@ -120,37 +127,38 @@ module nkv_midpoints
 
   midpoint_t stored_4[Rows][PlaneTokens], stored_5[Rows][PlaneTokens];
   logic signed [21:0] sum_5[Rows][PlaneTokens];
+  logic over_5[Rows][PlaneTokens], negative_5[Rows][PlaneTokens], stays_5[Rows][PlaneTokens];
+  midpoint_t result_6[Rows][PlaneTokens];
 
   always_ff @(posedge clk_i) begin
-    if (valid_q[3]) begin
+    if (valid_q[3] && refining_i) begin
       for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
           midpoint_t parts[WordQuads];
           for (int q = 0; q < int'(WordQuads); q++) begin
             parts[q] = stored_i[r][int'(PlaneTokens)*q+t];
           end
-          stored_4[r][t] <= refining_i ? parts[stage[3].quad[1:0]] : '0;
+          stored_4[r][t] <= parts[stage[3].quad[1:0]];
         end
       end
     end
     if (valid_q[4]) begin
       stored_5 <= stored_4;
+      over_5 <= over_4;
       for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          sum_5[r][t] <= 22'(fine_4[r][t]) + 22'(stored_4[r][t]);
+          sum_5[r][t] <= 22'(fine_4[r][t]) + (22'(stored_4[r][t]) & {22{refining_i}});
+          negative_5[r][t] <= fine_4[r][t][20];
+          stays_5[r][t] <= refining_i && (!counts[4][t] || stored_4[r][t] == MidpointLimit);
         end
       end
     end
     if (valid_q[5]) begin
       for (int r = 0; r < int'(Rows); r++) begin
         for (int t = 0; t < int'(PlaneTokens); t++) begin
-          if (refining_i && (!stage[5].tokens[t] || stored_5[r][t] == 16'sh7fff)) begin
-            result_6[r][t] <= stored_5[r][t];
-          end else if (!stage[5].tokens[t]) begin
-            result_6[r][t] <= 16'sh8000;
-          end else begin
-            result_6[r][t] <= clamped(sum_5[r][t]);
-          end
+          if (stays_5[r][t]) result_6[r][t] <= stored_5[r][t];
+          else if (!counts[5][t]) result_6[r][t] <= 16'sh8000;
+          else result_6[r][t] <= clamped(sum_5[r][t], over_5[r][t], negative_5[r][t]);
         end
       end
     end
@@ -162,11 +170,11 @@ module nkv_midpoints
   assign write_data_o = result_6;
   assign page_done_o = valid_q[6] && stage[6].last;
   for (genvar t = 0; t < PlaneTokens; t++) begin : gen_visible
-    assign write_visible_o[t] = stage[6].tokens[t];
+    assign write_visible_o[t] = counts[6][t];
   end
 
   // verilator lint_off UNUSEDSIGNAL
-  wire unused = &{1'b0, beat_i};
+  wire unused = &{1'b0, beat_i, planes_i};
   // verilator lint_on UNUSEDSIGNAL
 
 endmodule
