@@ -2,7 +2,7 @@
 // constant K, sum of w, W = sum of |w|, sum of w^2, and the remainder's part of the radius.
 //
 // 8 channels of 4 rows per cycle, rows 0..3 of all channels first: 32 cycles a page.
-// Weights leave 7 cycles after they were begun, a half's terms 16..19 cycles after its last
+// Weights leave 9 cycles after they were begun, a half's terms 18..21 cycles after its last
 // channels, one row per cycle.
 
 module nkv_fold
@@ -54,7 +54,7 @@ module nkv_fold
   output row_terms_t terms_o
 );
 
-  localparam int unsigned Stages = 6;       // From digest entries to weights
+  localparam int unsigned Stages = 8;       // From digest entries to weights
   localparam int unsigned LeastCycles = 16;  // Between ends of halves: what their terms need
 
   // ---- The query's copy -------------------------------------------------------------------

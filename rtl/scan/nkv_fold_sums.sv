@@ -23,15 +23,22 @@ module nkv_fold_sums
 
   localparam int unsigned Stages = 6;
 
-  // Squares of 6 bits: |w| = 64 h + l, w^2 = 2^12 h^2 + 2^7 h l + l^2, and the outer two do not
-  // overlap. Small tables and one adder are a fifth of a multiplier.
+  // |w| = 64 h + l, w^2 = 2^12 h^2 + 2^7 h l + l^2, and the outer two do not overlap. Squares of 6 bits,
+  // and products of 3 bits for h l: tables of one LUT a bit, which are a fifth of a multiplier.
   typedef logic [63:0][11:0] square_table_t;
+  typedef logic [63:0][5:0] product_table_t;
   function automatic square_table_t make_squares();
     square_table_t squares;
     for (int i = 0; i < 64; i++) squares[i] = 12'(i * i);
     return squares;
   endfunction
+  function automatic product_table_t make_products();
+    product_table_t products;
+    for (int i = 0; i < 64; i++) products[i] = 6'((i / 8) * (i % 8));
+    return products;
+  endfunction
   localparam square_table_t Squares = make_squares();
+  localparam product_table_t Products = make_products();
 
   // x times 2 bits, without a multiplier block.
   function automatic logic [12:0] multiple(logic [11:0] x, logic [12:0] triple, logic [1:0] y);
@@ -80,7 +87,8 @@ module nkv_fold_sums
                           (14'(weight_i[r][4*i+2]) + 14'(weight_i[r][4*i+3]));
         end
         for (int k = 0; k < int'(FoldLanes); k++) begin
-          magnitude_1[r][k] <= weight_i[r][k][11] ? -weight_i[r][k][10:0] : weight_i[r][k][10:0];
+          magnitude_1[r][k] <= (weight_i[r][k][10:0] ^ {11{weight_i[r][k][11]}}) +
+                               11'(weight_i[r][k][11]);
         end
       end
     end
@@ -91,7 +99,7 @@ module nkv_fold_sums
     end
     if (valid[2]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
-        sum_q[r] <= (begins[2] ? '0 : sum_q[r]) + sum_t'(sum_2[r]);
+        sum_q[r] <= sum_t'(sum_2[r]) + (begins[2] ? '0 : sum_q[r]);
       end
     end
     if (valid[1]) begin
@@ -109,7 +117,7 @@ module nkv_fold_sums
     end
     if (valid[3]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
-        norm_q[r] <= (begins[3] ? '0 : norm_q[r]) + norm_t'(norm_3[r]);
+        norm_q[r] <= norm_t'(norm_3[r]) + (begins[3] ? '0 : norm_q[r]);
       end
     end
   end
@@ -127,13 +135,11 @@ module nkv_fold_sums
         for (int k = 0; k < int'(FoldLanes); k++) begin
           logic [5:0] low;
           logic [4:0] high;
-          logic [7:0] triple;
           {high, low} = magnitude_1[r][k];
           outer_2[r][k] <= {Squares[{1'b0, high}][9:0], Squares[low]};
-          triple = {2'b0, low} + {1'b0, low, 1'b0};
-          inner_2[r][k] <= (11'(multiple({6'b0, low}, {5'b0, triple}, high[1:0])) +
-                            (11'(multiple({6'b0, low}, {5'b0, triple}, high[3:2])) << 2)) +
-                           (high[4] ? {1'b0, low, 4'b0} : 11'd0);
+          inner_2[r][k] <= {Products[{1'b0, high[4:3], low[5:3]}][4:0], Products[{high[2:0], low[2:0]}]} +
+                           {2'b0, Products[{high[2:0], low[5:3]}], 3'b0} +
+                           {2'b0, Products[{1'b0, high[4:3], low[2:0]}], 3'b0};
         end
       end
     end
@@ -159,7 +165,7 @@ module nkv_fold_sums
     end
     if (valid[5]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
-        squares_q[r] <= (begins[5] ? '0 : squares_q[r]) + squares_t'(square_5[r]);
+        squares_q[r] <= squares_t'(square_5[r]) + (begins[5] ? '0 : squares_q[r]);
       end
     end
   end
@@ -169,9 +175,10 @@ module nkv_fold_sums
   logic [11:0] distance_1[HalfRows][FoldLanes];
   logic [12:0] triple_1[HalfRows][FoldLanes];
   logic [7:0] spread_1[FoldLanes];
-  logic [14:0] parts_2[HalfRows][4][2];
-  logic [15:0] part_3[HalfRows][4];
-  logic [22:0] slack_4[HalfRows];
+  logic [12:0] part_2[HalfRows][4][FoldLanes];
+  logic [14:0] parts_3[HalfRows][4][2];
+  logic [15:0] part_4[HalfRows][4];
+  logic [22:0] slack_5[HalfRows];
   logic [25:0] slack_q[HalfRows];
 
   always_ff @(posedge clk_i) begin
@@ -187,30 +194,36 @@ module nkv_fold_sums
     if (valid[1]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int i = 0; i < 4; i++) begin
-          for (int h = 0; h < 2; h++) begin
-            logic [12:0] part[4];
-            for (int k = 0; k < 4; k++) begin
-              part[k] = multiple(distance_1[r][4*h+k], triple_1[r][4*h+k], spread_1[4*h+k][2*i+:2]);
-            end
-            parts_2[r][i][h] <= (15'(part[0]) + 15'(part[1])) + (15'(part[2]) + 15'(part[3]));
+          for (int k = 0; k < int'(FoldLanes); k++) begin
+            part_2[r][i][k] <= multiple(distance_1[r][k], triple_1[r][k], spread_1[k][2*i+:2]);
           end
         end
       end
     end
     if (valid[2]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
-        for (int i = 0; i < 4; i++) part_3[r][i] <= 16'(parts_2[r][i][0]) + 16'(parts_2[r][i][1]);
+        for (int i = 0; i < 4; i++) begin
+          for (int h = 0; h < 2; h++) begin
+            parts_3[r][i][h] <= (15'(part_2[r][i][4*h]) + 15'(part_2[r][i][4*h+1])) +
+                                (15'(part_2[r][i][4*h+2]) + 15'(part_2[r][i][4*h+3]));
+          end
+        end
       end
     end
     if (valid[3]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
-        slack_4[r] <= ({7'b0, part_3[r][0]} + {5'b0, part_3[r][1], 2'b0}) +
-                      ({3'b0, part_3[r][2], 4'b0} + {1'b0, part_3[r][3], 6'b0});
+        for (int i = 0; i < 4; i++) part_4[r][i] <= 16'(parts_3[r][i][0]) + 16'(parts_3[r][i][1]);
       end
     end
     if (valid[4]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
-        slack_q[r] <= (begins[4] ? '0 : slack_q[r]) + 26'(slack_4[r]);
+        slack_5[r] <= ({7'b0, part_4[r][0]} + {5'b0, part_4[r][1], 2'b0}) +
+                      ({3'b0, part_4[r][2], 4'b0} + {1'b0, part_4[r][3], 6'b0});
+      end
+    end
+    if (valid[5]) begin
+      for (int r = 0; r < int'(HalfRows); r++) begin
+        slack_q[r] <= 26'(slack_5[r]) + (begins[5] ? '0 : slack_q[r]);
       end
     end
   end
@@ -219,8 +232,10 @@ module nkv_fold_sums
   always_ff @(posedge clk_i) begin
     if (valid[3] && last[3]) sum_o <= sum_q;
     if (valid[4] && last[4]) norm_o <= norm_q;
-    if (valid[5] && last[5]) slack_o <= slack_q;
-    if (valid[6] && last[6]) squares_o <= squares_q;
+    if (valid[6] && last[6]) begin
+      slack_o <= slack_q;
+      squares_o <= squares_q;
+    end
   end
 
 endmodule

@@ -61,7 +61,7 @@ module nkv_fold_terms
     if (valid_q[1]) begin
       for (int r = 0; r < int'(HalfRows); r++) begin
         for (int k = 0; k < int'(FoldLanes); k++) begin
-          moment_2[r][k] <= (stage[1].begins ? '0 : moment_2[r][k]) + 25'(moment_1[r][k]);
+          moment_2[r][k] <= 25'(moment_1[r][k]) + (stage[1].begins ? '0 : moment_2[r][k]);
         end
       end
     end
