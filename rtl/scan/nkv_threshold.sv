@@ -49,10 +49,11 @@ module nkv_threshold
   logic forget_q, clearing_q;
   logic [5:0] clear_q;
   logic later_q;  // A second token waits
+  logic [4:0] passing_q;  // Tokens on their way into their bins: with the stamp that holds as they arrive.
   wire busy = valid_i || later_q || walking_o;
   wire refresh = refresh_left_q != '0 && !busy;
   assign clearing_o = clearing_q;
-  assign ready_o = refresh_left_q == '0 && !clearing_q && !busy;
+  assign ready_o = refresh_left_q == '0 && !clearing_q && !busy && passing_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -128,8 +129,13 @@ module nkv_threshold
 
   logic later_visible[Lanes];
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) later_q <= 1'b0;
-    else later_q <= valid_i;
+    if (!rst_ni) begin
+      later_q <= 1'b0;
+      passing_q <= '0;
+    end else begin
+      later_q <= valid_i;
+      passing_q <= {passing_q[3:0], valid_i || later_q};
+    end
   end
   always_ff @(posedge clk_i) begin
     if (valid_i) for (int l = 0; l < int'(Lanes); l++) later_visible[l] <= visible_i[2*l+1];
