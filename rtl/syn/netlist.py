@@ -3,7 +3,8 @@
 Depth is counted as a designer counts it: LUT levels between registers, and carry chains entered.
 A LUT that feeds a carry chain is a level, the chain itself is none; inverters and the wide
 multiplexers of a slice are free; a LUT memory that is read is a level. Registers, block memories
-and DSPs with a register inside begin and end paths, and so do ports. Reset is no path.
+and DSPs with a register inside begin and end paths, and so do ports and modules that were left
+out. Reset is no path.
 """
 
 from __future__ import annotations
@@ -238,7 +239,12 @@ def _is_sequential(cell: Mapping[str, Any]) -> bool:
     kind = cell["type"]
     if kind.startswith("DSP48"):
         return _dsp_registers(cell)
-    return kind.startswith((*_FLIP_FLOPS, "RAMB", "URAM"))
+    return kind.startswith((*_FLIP_FLOPS, "RAMB", "URAM")) or _is_left_out(cell)
+
+
+def _is_left_out(cell: Mapping[str, Any]) -> bool:
+    """Whether it is a module of the design, whose inside is another netlist."""
+    return cell["type"].lstrip("\\").startswith("nkv_")
 
 
 def _dsp_registers(cell: Mapping[str, Any]) -> bool:

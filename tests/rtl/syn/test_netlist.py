@@ -100,6 +100,26 @@ def test_inverters_are_free_and_name_what_they_turn() -> None:
     assert (depth.deepest.levels, depth.deepest.start) == (1, "idle_q")
 
 
+def test_a_module_that_was_left_out_ends_paths() -> None:
+    part = {
+        "type": "nkv_part$nkv_whole.u_part",
+        "parameters": {},
+        "port_directions": {"valid_i": "input", "sum_o": "output"},
+        "connections": {"valid_i": [2], "sum_o": [3]},
+    }
+    cells = {
+        "a": cell("FDRE", C="0", CE="1", D="0", Q=1, R="0"),
+        "before": cell("LUT1", I0=1, O=2),
+        "u_part": part,
+        "behind": cell("LUT1", I0=3, O=4),
+        "b": cell("FDRE", C="0", CE="1", D=4, Q=5, R="0"),
+    }
+    depth = netlist.measure_depth(module(cells, {"a_q": [1], "b_q": [5]}), 0, 1)
+    assert depth.deepest.levels == 1
+    assert {path.end for path in depth.beyond.values()} == {"u_part", "b_q"}
+    assert netlist.count(cells).lut == 2
+
+
 def test_registers_and_memories_have_the_names_that_they_had() -> None:
     names = {
         "u_turns.first_q[3]\\FDPE": "u_turns.first_q[3]",
