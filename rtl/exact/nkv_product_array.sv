@@ -4,7 +4,7 @@
 // first one's is noise.
 //
 // Generic: registers follow the multiplication, for synthesis to move into it. A technology puts its own
-// in this file's place, as rtl/syn/xcup/ does: two DSP48 a product, which add pairs as well.
+// in this file's place, as rtl/lib/tech/xcup/ does: two DSP48 a product, which add pairs as well.
 
 module nkv_product_array
   import nkv_pkg::*;

@@ -20,10 +20,11 @@ import netlist
 SYN = Path(__file__).resolve().parent
 ROOT = SYN.parents[1]
 TABLE = SYN / "blocks.toml"
+TECH = ROOT / "rtl" / "lib" / "tech"
 WORK = Path("build/syn")  # Below ROOT: the tools see only what lies below their current folder.
 
 # The cell that a family's own modules are made of, of which the reader needs the ports alone.
-_CELLS = {"xcup": "--blackboxed-module DSP48E2 rtl/syn/xcup/dsp48e2.sv"}
+_CELLS = {"xcup": "--blackboxed-module DSP48E2 rtl/lib/tech/xcup/dsp48e2.sv"}
 
 # Modules are mapped one by one, as far as the reader can keep them apart, and flattened afterwards.
 # What a count gains by optimising across modules is left out; eight of a kind take the time of one.
@@ -99,11 +100,12 @@ def load(path: Path = TABLE) -> Table:
 
 def sources(family: str | None = None) -> list[str]:
     """Everything below nkv_top, packages first, relative to ROOT; a family's own modules instead."""
-    own = {path.name: path for path in (SYN / family).glob("nkv_*.sv")} if family else {}
+    own = {path.name: path for path in (TECH / family).glob("nkv_*.sv")} if family else {}
     generic = (
         path
         for path in (ROOT / "rtl").rglob("nkv_*.sv")
         if not {"formal", "syn"} & set(path.relative_to(ROOT / "rtl").parts)
+        and path.parent.parent != TECH
     )
     chosen = [path for path in generic if path.name not in own] + list(own.values())
     files = sorted(str(path.relative_to(ROOT)) for path in chosen)

@@ -39,11 +39,11 @@ foreach name {SYSTEMVERILOG_FILE VERILOG_FILE SOURCE_TCL_SCRIPT_FILE} {
   }
 }
 
-# Packages first; the stubs stand for what the example itself has.
+# Packages first; the stubs stand for what the example itself has, generic modules for those of other technologies.
 proc sources {folder} {
   set files [glob -nocomplain -directory $folder nkv_*.sv]
   foreach below [lsort [glob -nocomplain -directory $folder -types d *]] {
-    if {[file tail $below] ni {formal syn}} {
+    if {[file tail $below] ni {formal syn xcup}} {
       set files [concat $files [sources $below]]
     }
   }
