@@ -54,8 +54,10 @@ from .bench import (
 DATA = ROOT / "build" / "coverage"
 WHOLE = "whole"
 _WHOLE_BUILD = ROOT / "build" / "rtl_coverage"
+_WHOLE_DEVICE = "rtl:?latency=4"  # Of the tests that run on any device.
 _WHOLE_TESTS = (
     "parity_stream_test",
+    "parity_errors_test",
     "parity_rtl_bounded_test",
     "parity_rtl_faults_test",
     "parity_rtl_slices_test",
@@ -118,7 +120,8 @@ def measure_whole(jobs: int) -> None:
     run([*configure, "-DCMAKE_BUILD_TYPE=Release", "-DNEARKV_RTL_COVERAGE=ON"], ROOT)
     run(["ninja", "-C", str(_WHOLE_BUILD), f"-j{jobs}", "nearkv_rtl"], ROOT)
     programs = [BUILD / "tests" / "parity" / name for name in _WHOLE_TESTS]
-    count(WHOLE, programs, os.environ | {"NEARKV_PLUGIN_PATH": str(_WHOLE_BUILD / "lib")})
+    plugins = {"NEARKV_PLUGIN_PATH": str(_WHOLE_BUILD / "lib")}
+    count(WHOLE, programs, os.environ | plugins | {"NEARKV_TEST_DEVICES": _WHOLE_DEVICE})
 
 
 def count(name: str, programs: Sequence[Path], environment: Mapping[str, str]) -> None:
