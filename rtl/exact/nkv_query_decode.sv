@@ -224,7 +224,7 @@ module nkv_query_decode
   assign sending = state_q == Send;
 
   for (genvar i = 0; i < Lanes; i++) begin : gen_buffer
-    number_t cells[1<<PlaceBits];
+    (* ram_style = "distributed" *) number_t cells[1<<PlaceBits];
     always_ff @(posedge clk_i) begin
       if (number_valid) cells[number_place] <= {negative[i], exponent[i], significand[i]};
       if (sending) read_q[i] <= cells[send_q];

@@ -59,7 +59,7 @@ module nkv_plane_store
     );
 
     for (genvar w = 0; w < Words; w++) begin : gen_words
-      logic [ExactLanes-1:0] cells[PlaneBursts];
+      (* ram_style = "distributed" *) logic [ExactLanes-1:0] cells[PlaneBursts];
 
       always_ff @(posedge clk_i) begin
         if (packed_valid[p] && next_q[LaneBits-1:0] == LaneBits'(w)) begin
