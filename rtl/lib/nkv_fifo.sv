@@ -27,9 +27,13 @@ module nkv_fifo #(
   wire push = in_valid_i && in_ready_o;
   wire pop = out_valid_o && out_ready_i;
 
+  // Pointers that are equal, or a lap apart: without the subtraction.
+  wire same_place = write_q[IndexBits-1:0] == read_q[IndexBits-1:0];
+  wire same_lap = write_q[IndexBits] == read_q[IndexBits];
+
   assign used_o = write_q - read_q;
-  assign in_ready_o = !used_o[IndexBits];
-  assign out_valid_o = used_o != '0;
+  assign in_ready_o = !same_place || same_lap;
+  assign out_valid_o = !same_place || !same_lap;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

@@ -26,11 +26,13 @@ module nkv_round_robin #(
   wire [Requests-1:0] candidates = preferred != '0 ? preferred : request_i;
 
   assign valid_o = request_i != '0;
-  // Minus a number is its lowest set bit with all bits above that bit flipped.
-  wire [Requests-1:0] negative = ~candidates + 1'b1;
-  assign grant_o = candidates & negative;
-  // Bits at or above the granted one; without it, the bits above.
-  wire [Requests-1:0] from_grant = candidates | negative;
+  // Bits at or above the granted one; without it, the bits above. Few enough for no carry.
+  logic [Requests-1:0] from_grant;
+  assign grant_o = from_grant & ~(from_grant << 1);
+
+  always_comb begin
+    for (int unsigned i = 0; i < Requests; ++i) from_grant[i] = (candidates << (Requests - 1 - i)) != '0;
+  end
 
   always_comb begin
     index_o = '0;
