@@ -1,4 +1,4 @@
-"""The package's functions: page layout, as the C header has it, and the rules of commands' fields."""
+"""The package's functions: page layout, as the C header has it, and the rules of fields."""
 
 from __future__ import annotations
 
@@ -140,7 +140,8 @@ def _check_type_lines() -> list[str]:
 def _checker_lines(struct: Struct) -> list[str]:
     lines = [
         "",
-        f"  // Looks at each field of {struct.name}_t by itself; a command is judged by the first that is",
+        f"  // Looks at each field of {struct.name}_t by itself; a command is judged by the first"
+        " that is",
         "  // broken",
         f"  function automatic fields_t broken_{struct.name}({struct.name}_t command);",
         "    fields_t broken;",
