@@ -85,7 +85,8 @@ module nkv_tail_row
     weight_t unused_weight;
     shift_t  unused_shift;
     nkv_weight #(
-      .TagBits(1)
+      .TagBits(1),
+      .Plain  (1'b1)
     ) u_weight (
       .clk_i,
       .rst_ni,

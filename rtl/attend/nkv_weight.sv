@@ -10,7 +10,8 @@ module nkv_weight
   import nkv_sample_pkg::halvings_t;
   import nkv_tables_pkg::*;
 #(
-  parameter int unsigned TagBits = 8
+  parameter int unsigned TagBits = 8,
+  parameter bit Plain = 1'b0                // Without bounded_i, given weights and others; units alone come out.
 ) (
   input  logic               clk_i,
   input  logic               rst_ni,
@@ -60,11 +61,14 @@ module nkv_weight
   weight_t weight_q, others_weight_q, coarse_weight_q;
   units_t coarse_q;
 
+  wire bounded = bounded_i && !Plain;
+  wire given = given_i && !Plain;
+  wire others = others_i && !Plain;
   // Without others a stage less.
-  wire coarsens = bounded_i ? valid_q[3] : valid_q[2];
-  wire ends = bounded_i ? valid_q[4] : valid_q[3];
-  wire weight_t weight_in = bounded_i ? others_weight_q : weight_q;
-  wire shift_t shift_in = bounded_i ? others_shift_q : weight_shift_q;
+  wire coarsens = bounded ? valid_q[3] : valid_q[2];
+  wire ends = bounded ? valid_q[4] : valid_q[3];
+  wire weight_t weight_in = bounded ? others_weight_q : weight_q;
+  wire shift_t shift_in = bounded ? others_shift_q : weight_shift_q;
   // L + j * 2^16 would be beyond all logits, which M never is.
   wire beyond = others_q && distance_q[ReferenceBits];
 
@@ -72,13 +76,13 @@ module nkv_weight
     if (valid_i) begin
       distance_q <= (ReferenceBits + 1)'(reference_i) -
                     (ReferenceBits + 1)'(logit_i >>> FractionBits) -
-                    (others_i ? (ReferenceBits + 1)'(halvings_i) : '0);
-      others_q <= others_i;
-      halvings_q[0] <= others_i ? halvings_i : '1;
+                    (others ? (ReferenceBits + 1)'(halvings_i) : '0);
+      others_q <= others;
+      halvings_q[0] <= others ? halvings_i : '1;
       base_q <= Exp2Base[logit_i[RestBits+:IndexBits]];
       slope_q <= Exp2Slope[logit_i[RestBits+:IndexBits]];
       rest_q <= logit_i[RestBits-1:0];
-      given_q <= given_i;
+      given_q <= given;
       given_weight_q <= given_weight_i;
     end
     if (valid_q[0]) begin
@@ -99,7 +103,7 @@ module nkv_weight
       weight_shift_q <= zero_q ? '0 : shift_q;
       halvings_q[2] <= halvings_q[1];
     end
-    if (bounded_i && valid_q[2]) begin
+    if (bounded && valid_q[2]) begin
       others_weight_q <= weight_q - (weight_q >> halvings_q[2]);
       others_shift_q <= weight_shift_q;
     end
@@ -110,8 +114,8 @@ module nkv_weight
     end
     if (ends) begin
       units_o <= coarse_q >> coarse_shift_q[2:0];
-      weight_o <= coarse_weight_q;
-      shift_o <= coarse_shift_q;
+      weight_o <= Plain ? '0 : coarse_weight_q;
+      shift_o <= Plain ? '0 : coarse_shift_q;
     end
   end
 
@@ -120,7 +124,7 @@ module nkv_weight
     else valid_q <= {valid_q[Latency-2:0], valid_i};
   end
 
-  assign valid_o = bounded_i ? valid_q[Latency-1] : valid_q[Latency-2];
+  assign valid_o = bounded ? valid_q[Latency-1] : valid_q[Latency-2];
 
   logic [TagBits-1:0] tag, tag_late_q;
   nkv_delay #(
@@ -131,7 +135,7 @@ module nkv_weight
     .data_i(tag_i),
     .data_o(tag)
   );
-  always_ff @(posedge clk_i) if (bounded_i) tag_late_q <= tag;
-  assign tag_o = bounded_i ? tag_late_q : tag;
+  always_ff @(posedge clk_i) if (bounded) tag_late_q <= tag;
+  assign tag_o = bounded ? tag_late_q : tag;
 
 endmodule
