@@ -399,7 +399,7 @@ module nkv_scan
     .clk_i,
     .rst_ni(run_rst_n),
     .clear_i(starts),
-    .valid_i(write),
+    .valid_i(write && !refining),
     .midpoint_i(write_data),
     .visible_i(write_visible),
     .any_o(ranged_o),
