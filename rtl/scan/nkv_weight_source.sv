@@ -90,7 +90,6 @@ module nkv_weight_source
   sum_t sum;
   logic [WordBits-1:0] store_word;
   logic [1:0] store_step;
-  weight_t store_weight[Rows][FoldLanes];
 
   nkv_weight_store u_store (
     .clk_i,
@@ -102,6 +101,7 @@ module nkv_weight_source
     .write_word_i(fold_word),
     .write_step_i(fold_step),
     .write_weight_i(fold_weight),
+    .pass_i(fold_valid),
     .sum_write_i(fold_terms_valid && keeps_i),
     .sum_page_i(page_of_i[fold_terms.slot]),
     .sum_row_i(fold_terms.row),
@@ -116,7 +116,7 @@ module nkv_weight_source
     .weight_word_o(store_word),
     .weight_step_o(store_step),
     .weight_last_o(store_last),
-    .weight_o(store_weight),
+    .weight_o,
     .sum_valid_o(sum_valid),
     .sum_slot_o(sum_slot),
     .sum_row_o(sum_row),
@@ -125,15 +125,26 @@ module nkv_weight_source
 
   assign page_ready_o = refining_i ? store_ready : fold_ready;
   assign begins_o = refining_i ? store_begins : fold_begins;
-  assign weight_valid_o = refining_i ? {2{store_valid}} : {fold_valid && fold_half, fold_valid && !fold_half};
-  assign weight_word_o = refining_i ? store_word : fold_word;
-  assign weight_step_o = refining_i ? store_step : fold_step;
-  assign weight_last_o = refining_i ? store_last : fold_last;
-  always_comb begin
-    for (int unsigned r = 0; r < Rows; r++) begin
-      weight_o[r] = refining_i ? store_weight[r] : fold_weight[r%HalfRows];
+  // Of folded weights, which the store gives a cycle later.
+  logic passed_q, passed_half_q, passed_last_q;
+  logic [WordBits-1:0] passed_word_q;
+  logic [1:0] passed_step_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) passed_q <= 1'b0;
+    else passed_q <= fold_valid;
+  end
+  always_ff @(posedge clk_i) begin
+    if (fold_valid) begin
+      passed_half_q <= fold_half;
+      passed_last_q <= fold_last;
+      passed_word_q <= fold_word;
+      passed_step_q <= fold_step;
     end
   end
+  assign weight_valid_o = refining_i ? {2{store_valid}} : {passed_q && passed_half_q, passed_q && !passed_half_q};
+  assign weight_word_o = refining_i ? store_word : passed_word_q;
+  assign weight_step_o = refining_i ? store_step : passed_step_q;
+  assign weight_last_o = refining_i ? store_last : passed_last_q;
 
   assign terms_valid_o = refining_i ? sum_valid : fold_terms_valid;
   always_comb begin

@@ -3,7 +3,7 @@
 // rows are given per cycle. With each page go its sums of w, a row per cycle.
 //
 // A page takes 4 cycles a digest burst, 8 at the least. Weights and sums leave 2 cycles after they were
-// begun.
+// begun. Folded weights leave through the same registers, in the cycle after they came.
 
 module nkv_weight_store
   import nkv_pkg::*;
@@ -22,6 +22,7 @@ module nkv_weight_store
   input  logic [WordBits-1:0] write_word_i,
   input  logic [1:0]          write_step_i,
   input  weight_t             write_weight_i[HalfRows][FoldLanes],
+  input  logic                pass_i,          // They leave for both halves of the rows; no page is given.
   input  logic                sum_write_i,
   input  page_t               sum_page_i,
   input  row_t                sum_row_i,
@@ -109,6 +110,9 @@ module nkv_weight_store
     if (weights_q[1]) begin
       low_2 <= low_1;
       high_2 <= high_1;
+    end else if (pass_i) begin
+      low_2 <= written;
+      high_2 <= written;
     end
     if (sum_write_i) sums[{sum_page_i, sum_row_i}] <= sum_i;
     if (sums_now) sum_1 <= sums[{page_q, step_q[RowBits-1:0]}];
