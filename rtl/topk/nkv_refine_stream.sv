@@ -35,7 +35,10 @@ module nkv_refine_stream
   output logic          idle_o            // All that was asked for has come.
 );
 
-  localparam int unsigned TokenBits = $clog2(PageTokens);
+  localparam int unsigned QuadTokens = 4;  // The smallest granule's.
+  localparam int unsigned Quads = PageQuads;
+  typedef logic [Quads-1:0] quad_mask_t;
+  typedef logic [QuadBits:0] quad_count_t;
 
   typedef enum logic [1:0] {
     StPage,
@@ -44,25 +47,33 @@ module nkv_refine_stream
     StGranules
   } state_e;
 
-  state_e      state_q;
-  visit_t      visit_q;
-  logic [63:0] address_q;
-  token_mask_t asked_q;   // Tokens of granules that are done with.
-  wire [2:0]   log2 = granule_log2(head_dim_i);
-  wire burst_count_t digest_bursts = bursts_of(32'(head_dim_i) * 32'd2);
-  wire [31:0]  plane_bytes = 32'(head_dim_i) * 32'(PageTokens / 8);
+  state_e state_q;
+  visit_t visit_q;
+  wire step = request_valid_o && request_ready_i;
 
-  // ---- The next run of granules that are wanted, in quads of tokens, the smallest granule ----
-  localparam int unsigned QuadTokens = 4;
-  localparam int unsigned Quads = PageTokens / QuadTokens;
-  typedef logic [Quads-1:0] quad_mask_t;
-  wire token_mask_t left = visit_q.tokens & ~asked_q;
+  // ---- What holds for a plane; its pages come some cycles after head_dim_i and plane_i ----
+  wire [3:0] blocks = 4'(head_dim_i >> 4);
+  wire [10:0] plane_bytes = 11'(head_dim_i) << $clog2(PageTokens / 8);
+  wire [1:0] planes_before = 2'(plane_i - 3'd1);
+  logic [2:0]  log2_q;
+  logic [3:0]  digest_bursts_q;
+  logic [12:0] before_q, first_plane_q, plane_q;
+  always_ff @(posedge clk_i) begin
+    log2_q <= granule_log2(head_dim_i);
+    digest_bursts_q <= 4'(bursts_of(32'(head_dim_i) * 32'd2));
+    first_plane_q <= 13'(PageHeaderBytes) + 13'({digest_bursts_q, 6'b0});
+    before_q <= (planes_before[0] ? 13'(plane_bytes) : '0) +
+                (planes_before[1] ? 13'(plane_bytes) << 1 : '0);
+    plane_q <= first_plane_q + before_q;
+  end
+
+  // ---- Granules that are wanted, in quads ----
   quad_mask_t wanted;
   always_comb begin
-    for (int unsigned i = 0; i < Quads; i++) wanted[i] = left[QuadTokens*i+:QuadTokens] != '0;
+    for (int unsigned i = 0; i < Quads; i++) wanted[i] = visit_q.tokens[QuadTokens*i+:QuadTokens] != '0;
     // A granule is wanted as a whole.
     for (int unsigned size = 1; size <= 4; size *= 2) begin
-      if (32'(log2) > 2 + $clog2(size)) begin
+      if (32'(log2_q) > 2 + $clog2(size)) begin
         for (int unsigned i = 0; i < Quads; i += 2 * size) begin
           for (int unsigned j = 0; j < size; j++) begin
             wanted[i+j] |= wanted[i+size+j];
@@ -72,20 +83,81 @@ module nkv_refine_stream
       end
     end
   end
-  wire quad_mask_t run = wanted & ~(wanted + (wanted & (~wanted + 1'b1)));
-  wire [4:0] run_granules = 5'($countones(run)) >> (log2 - 3'd2);
-  logic [TokenBits-1:0] first;
-  token_mask_t run_tokens;
-  always_comb begin
-    first = '0;
-    for (int i = int'(Quads) - 1; i >= 0; i--) if (run[i]) first = TokenBits'(QuadTokens * i);
-    for (int unsigned i = 0; i < PageTokens; i++) run_tokens[i] = run[i/QuadTokens];
-  end
-  wire last_run = run == wanted;
 
-  wire step = request_valid_o && request_ready_i;
-  wire [63:0] plane_at = address_q + 64'(PageHeaderBytes) + 64'({digest_bursts, 6'b0}) +
-      64'(plane_bytes) * (64'(plane_i) - 64'd1);
+  // ---- 1: the first run of those left. 2, 3: where it begins, and its quads. 4: in bursts. 5: the request ----
+  wire moves = !request_valid_o || request_ready_i;
+  quad_mask_t left_q, after_run, falls;
+  assign falls = {left_q[Quads-2:0], 1'b0} & ~left_q;
+  always_comb begin
+    for (int unsigned i = 0; i < Quads; i++) after_run[i] = left_q[i] && (falls << (Quads - 1 - i)) != '0;
+  end
+
+  logic [4:1]          valid_q, last_q;
+  quad_mask_t          run_1, begins_1;
+  logic [QuadBits-1:0] first_2, first_3, first_4, first_of_run;
+  logic [2:0]          quads_2[Quads/4];  // In pieces.
+  quad_count_t         quads_3;
+  logic [QuadBits-1:0] burst_4;
+  quad_count_t         bursts_4;
+  logic [63:0]         plane_at_q, address_q;
+  logic                last_request_q;
+  logic [QuadBits-1:0] first_q;
+  quad_count_t         bursts_q;
+  assign begins_1 = run_1 & ~{run_1[Quads-2:0], 1'b0};
+  always_comb begin
+    first_of_run = '0;
+    for (int unsigned i = 0; i < Quads; i++) if (begins_1[i]) first_of_run |= QuadBits'(i);
+  end
+  // Quads in bursts: 64 head_dim / 16 bits each.
+  function automatic quad_count_t bursts_of_quads(quad_count_t quads, logic [3:0] blocks_of);
+    return quad_count_t'((8'(quads) * 8'(blocks_of)) >> 3);
+  endfunction
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      valid_q <= '0;
+      request_valid_o <= 1'b0;
+    end else if (clear_i || start_i) begin
+      valid_q <= '0;
+      request_valid_o <= 1'b0;
+    end else if (moves) begin
+      valid_q <= {valid_q[3:1], left_q != '0};
+      request_valid_o <= valid_q[4];
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (state_q == StLookUp) plane_at_q <= 64'(entry_i.page) * 64'(PageGrainBytes);
+    if (state_q == StRecord && record_ready_i) plane_at_q <= plane_at_q + 64'(plane_q);
+    if (moves) begin
+      if (left_q != '0) begin
+        run_1 <= left_q & ~after_run;
+        last_q[1] <= after_run == '0;
+      end
+      if (valid_q[1]) begin
+        first_2 <= first_of_run;
+        for (int unsigned i = 0; i < Quads / 4; i++) quads_2[i] <= 3'($countones(run_1[4*i+:4]));
+        last_q[2] <= last_q[1];
+      end
+      if (valid_q[2]) begin
+        first_3 <= first_2;
+        quads_3 <= (5'(quads_2[0]) + 5'(quads_2[1])) + (5'(quads_2[2]) + 5'(quads_2[3]));
+        last_q[3] <= last_q[2];
+      end
+      if (valid_q[3]) begin
+        first_4 <= first_3;
+        burst_4 <= QuadBits'(bursts_of_quads(quad_count_t'(first_3), blocks));
+        bursts_4 <= bursts_of_quads(quads_3, blocks);
+        last_q[4] <= last_q[3];
+      end
+      if (valid_q[4]) begin
+        address_q <= plane_at_q + 64'({burst_4, 6'b0});
+        bursts_q <= bursts_4;
+        first_q <= first_4;
+        last_request_q <= last_q[4];
+      end
+    end
+  end
 
   assign page_ready_o = state_q == StLookUp;
   assign record_valid_o = state_q == StRecord;
@@ -95,20 +167,19 @@ module nkv_refine_stream
       step_exponent: '0,
       first: 1'b0
   };
-  assign request_valid_o = state_q == StGranules;
   assign request_o = '{
       tag: '{
           sink: SinkArray,
           array: 4'(PageArrayKPlane0) + 4'(plane_i) - 4'd1,
           whole: 1'b0,
           page: visit_q.page,
-          page_last: last_run,
+          page_last: last_request_q,
           keys_too: 1'b0,
-          token: first,
+          token: {first_q, 2'b0},
           last_bytes: 7'(BurstBytes)
       },
-      bursts: burst_count_t'(run_granules) * burst_count_t'(granule_bursts(head_dim_i)),
-      address: plane_at + 64'((32'(first) * 32'(head_dim_i)) >> 3)
+      bursts: burst_count_t'(bursts_q),
+      address: address_q
   };
 
   // ---- Bursts that have been asked for and have not come, and poison ----
@@ -135,30 +206,31 @@ module nkv_refine_stream
     if (!rst_ni) begin
       state_q <= StPage;
       visit_q <= '0;
-      address_q <= '0;
-      asked_q <= '0;
+      left_q <= '0;
       bursts_o <= '0;
     end else if (clear_i || start_i) begin
       state_q <= StPage;
-      asked_q <= '0;
+      left_q <= '0;
       bursts_o <= '0;
     end else begin
-      if (step) bursts_o <= bursts_o + 32'(request_o.bursts);
+      if (step) bursts_o <= bursts_o + 32'(bursts_q);
+      if (moves && left_q != '0) left_q <= after_run;
       unique case (state_q)
         StPage: begin
           visit_q <= page_i;
           if (page_valid_i) state_q <= StLookUp;
         end
         StLookUp: begin
-          address_q <= 64'(entry_i.page) * 64'(PageGrainBytes);
-          bursts_o <= bursts_o + 32'(digest_bursts);
+          bursts_o <= bursts_o + 32'(digest_bursts_q);
           state_q <= StRecord;
         end
-        StRecord: if (record_ready_i) state_q <= StGranules;
-        StGranules: begin
-          if (step) asked_q <= last_run ? '0 : asked_q | run_tokens;
-          if (step && last_run) state_q <= StPage;
+        StRecord: begin
+          if (record_ready_i) begin
+            left_q <= wanted;
+            state_q <= StGranules;
+          end
         end
+        StGranules: if (step && last_request_q) state_q <= StPage;
         default: state_q <= StPage;
       endcase
     end
