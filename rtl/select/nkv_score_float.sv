@@ -88,7 +88,9 @@ module nkv_score_float
       piece_q[0] <= factor_q[16:0] * scale_significand;
       piece_q[1] <= factor_q[33:17] * scale_significand;
       piece_q[2] <= factor_q[50:34] * scale_significand;
-      piece_q[3] <= 41'(factor_q[52:51] * scale_significand);
+      // Of two bits: not worth a multiplier. The upper one is set, but for a score of zero.
+      piece_q[3] <= 41'({factor_q[52] ? scale_significand : '0, 1'b0}) +
+                    (factor_q[51] ? 41'(scale_significand) : '0);
     end
     if (valid_q[6]) product_q <= piece_q;
     if (valid_q[7]) begin

@@ -141,7 +141,22 @@ module nkv_topk_result
   );
 
   // ---- Two streams of words: ids; scores, with counts behind them ----
-  wire [63:0] table_bytes = (64'(rows_i) * 64'(top_k_i) * 64'd4 + 64'd63) & ~64'd63;
+  // rows * top_k words in bursts, whole ones, three cycles after start_i, long before the first score.
+  logic [17:0] rows_low_q, rows_high_q;
+  logic [19:0] words_q;
+  logic [15:0] table_bursts_q;
+  logic [3:1]  start_q;
+  always_ff @(posedge clk_i) begin
+    rows_low_q <= (rows_i[0] ? 18'(top_k_i) : '0) + (rows_i[1] ? 18'(top_k_i) << 1 : '0);
+    rows_high_q <= (rows_i[2] ? 18'(top_k_i) : '0) + (rows_i[3] ? 18'(top_k_i) << 1 : '0);
+    words_q <= 20'(rows_low_q) + {rows_high_q, 2'b0};
+    table_bursts_q <= words_q[19:4] + 16'(words_q[3:0] != '0);
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) start_q <= '0;
+    else start_q <= {start_q[2:1], start_i};
+  end
+  wire [63:0] table_bytes = 64'({table_bursts_q, 6'b0});
   logic       ids_idle, scores_idle, ids_valid, scores_valid;
   write_request_t ids_write, scores_write;
 
@@ -163,7 +178,7 @@ module nkv_topk_result
   nkv_word_packer u_scores (
     .clk_i,
     .rst_ni,
-    .start_i      (start_i),
+    .start_i      (start_q[3]),
     .address_i    (address_i + table_bytes),
     .idle_o       (scores_idle),
     .word_valid_i (queued_valid),
