@@ -29,10 +29,12 @@ package nkv_pkg;
   localparam int unsigned PagesAhead = 32;
   // Memory bursts that an engine may have in flight.
   localparam int unsigned Outstanding = 128;
-  // Bit c: TRANSCODE builds pages of codec c, and reads them.
+  // Bit c: TRANSCODE builds pages of codec c, and reads them. What it only reads are those of
+  // compressors, whose choices between equal pages it does not share.
   localparam logic [15:0] BuiltCodecs = 16'd1 << CodecNone | 16'd1 << CodecInt8 |
       16'd1 << CodecInt4 | 16'd1 << CodecFp8;
-  localparam logic [15:0] ReadCodecs = BuiltCodecs;
+  localparam logic [15:0] ReadCodecs = BuiltCodecs | 16'd1 << CodecPlanesLz4 |
+      16'd1 << CodecPlanesZstd;
 
   // ---- Memory: AXI4 as the CXL IP's slices have it, and what units ask of it -----------------
   localparam int unsigned BurstBits = BurstBytes * 8;

@@ -65,21 +65,27 @@ package nkv_transcode_pkg;
 
   // Of a header only what decides these.
   // verilator lint_off UNUSEDSIGNAL
-  function automatic cold_sizes_t cold_sizes(codec_e codec, page_header_t header);
+  // A compressed page's payload with blocks of these sizes.
+  function automatic logic [31:0] cold_payload_bytes(page_header_t header, logic [31:0] k_bytes,
+                                                     logic [31:0] v_bytes);
     automatic logic has_values = header.v_form != RowFormNone;
     automatic logic has_scales = header.flags[PageFlagKeyScales];
-    automatic chunks_t k_chunks = chunks_t'(header.head_dim / 16'(ChunkLanes));
-    automatic chunks_t v_chunks = chunks_t'(header.value_dim / 16'(ChunkLanes));
     automatic logic [31:0] blocks;
-    automatic cold_sizes_t sizes;
-    sizes.k_bytes = encoded_bytes(codec, 1'b0, k_chunks);
-    sizes.v_bytes = has_values ? encoded_bytes(codec, 1'b1, v_chunks) : '0;
-    blocks = has_values ? (32'(bursts_of(32'(sizes.k_bytes))) << $clog2(BurstBytes)) +
-        32'(sizes.v_bytes) : 32'(sizes.k_bytes);
+    blocks = has_values ? (32'(bursts_of(k_bytes)) << $clog2(BurstBytes)) + v_bytes : k_bytes;
     if (has_scales) begin
       blocks = (32'(bursts_of(blocks)) << $clog2(BurstBytes)) + 32'(4 * PageTokens);
     end
-    sizes.payload_bytes = 32'(BurstBytes) + blocks;
+    return 32'(BurstBytes) + blocks;
+  endfunction
+
+  function automatic cold_sizes_t cold_sizes(codec_e codec, page_header_t header);
+    automatic logic has_values = header.v_form != RowFormNone;
+    automatic chunks_t k_chunks = chunks_t'(header.head_dim / 16'(ChunkLanes));
+    automatic chunks_t v_chunks = chunks_t'(header.value_dim / 16'(ChunkLanes));
+    automatic cold_sizes_t sizes;
+    sizes.k_bytes = encoded_bytes(codec, 1'b0, k_chunks);
+    sizes.v_bytes = has_values ? encoded_bytes(codec, 1'b1, v_chunks) : '0;
+    sizes.payload_bytes = cold_payload_bytes(header, 32'(sizes.k_bytes), 32'(sizes.v_bytes));
     return sizes;
   endfunction
 

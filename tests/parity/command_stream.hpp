@@ -245,12 +245,14 @@ class Stream {
   StreamCommand transcode() {
     constexpr std::uint32_t kMostPages = 4;
     constexpr std::uint32_t kRoomBytes = 40 << 10;  // For any page of up to kMostChannels.
-    constexpr std::uint8_t kCodecs[] = {NKV_CODEC_NONE, NKV_CODEC_NONE, NKV_CODEC_INT8,
-                                        NKV_CODEC_INT4, NKV_CODEC_FP8};
+    // Those of compressors are built by the model alone, for the commands that follow.
+    constexpr std::uint8_t kCodecs[] = {
+        NKV_CODEC_NONE, NKV_CODEC_NONE, NKV_CODEC_INT8,       NKV_CODEC_INT4,
+        NKV_CODEC_FP8,  NKV_CODEC_NONE, NKV_CODEC_PLANES_LZ4, NKV_CODEC_PLANES_ZSTD};
     nkv_pages_command command{};
     command.opcode = NKV_OPCODE_TRANSCODE;
     command.codec = random_() % 8 == 0 ? static_cast<std::uint8_t>(pick(random_, 0, NKV_CODEC_FP8))
-                                       : kCodecs[pick(random_, 0, 4)];
+                                       : kCodecs[pick(random_, 0, 7)];
     std::vector<nkv_page_entry> sources;
     if (random_() % 4 != 0) {
       const auto* const made = pair_.model().at<nkv_page_entry>(transcoded_.destination);
@@ -276,12 +278,15 @@ class Stream {
       entry.page = fresh_page(kRoomBytes);
       entry.generation = static_cast<std::uint16_t>(random_());
     }
+    const std::uint8_t from = header_of(sources[0]).codec;
+    const bool from_planes = from == NKV_CODEC_PLANES_LZ4 || from == NKV_CODEC_PLANES_ZSTD;
+    if (from_planes) stream.name = "TRANSCODE from " + std::to_string(from);
     const std::uint32_t page = pick(random_, 0, command.count - 1);
     switch (pick(random_, 0, 9)) {
       case 0:
       case 1:
         sources[page].page = damaged_page(sources[page], stored_bytes(header_of(sources[page])));
-        stream.name = "TRANSCODE of damage";
+        stream.name = from_planes ? "TRANSCODE of damaged planes" : "TRANSCODE of damage";
         break;
       case 2:
         destinations[page].page =

@@ -320,6 +320,47 @@ TEST_P(ErrorParityTest, CopiesThatOverlap) {
   EXPECT_GT(statuses_[NKV_STATUS_BAD_FIELD], 0);
 }
 
+// Pages of compressors, which a device may read and not build: the model's, damaged, back to rows.
+TEST_P(ErrorParityTest, DamagedPagesOfPlanes) {
+  Random random = case_random(1);
+  for (const std::uint8_t codec : {NKV_CODEC_PLANES_LZ4, NKV_CODEC_PLANES_ZSTD}) {
+    StoredList cold = list_;
+    nkv_pages_command back{};
+    for (BenchDevice* const bench : {&pair_.subject(), &pair_.model()}) {
+      const nkv_pages_command cool = transcode_command(bench, list_, codec, list_.page_bytes, 9);
+      cold.page_list = cool.destination;
+      back = transcode_command(bench, cold, NKV_CODEC_NONE, list_.page_bytes, 10);
+      if (bench != &pair_.model()) continue;
+      ASSERT_EQ(bench->run(cool).status, NKV_STATUS_OK);
+      const std::span<std::byte> window = bench->window();
+      before_.assign(window.begin(), window.end());
+    }
+    restore();
+    PageCommand opens{"TRANSCODE", {}, false};
+    std::memcpy(opens.bytes.data(), &back, sizeof(back));
+    expect_same(opens.bytes);
+    const auto* const entry = pair_.model().at<nkv_page_entry>(cold.page_list) + 1;
+    const std::uint64_t page = std::uint64_t{entry->page} * NKV_PAGE_GRAIN_BYTES;
+    const std::uint32_t payload_bytes = pair_.model().at<nkv_page_header>(page)->payload_bytes;
+    for (unsigned round = 0; round < 160 && !HasFailure(); ++round) {
+      const bool of_header = round % 2 == 0;
+      const std::uint32_t at =
+          of_header ? pick(random, 0, NKV_PAGE_HEADER_BYTES - 1)
+                    : NKV_PAGE_HEADER_BYTES + pick(random, 0, payload_bytes - 1);
+      SCOPED_TRACE(case_name(1) + ", codec " + std::to_string(codec) + ", byte " +
+                   std::to_string(at));
+      change<std::byte>(page + at, [&](std::byte* byte) { flip(byte, round / 2 % 8); });
+      // A header under its checksum, too.
+      if (of_header && round % 4 == 0) {
+        change<nkv_page_header>(page, [](nkv_page_header* header) { model::seal(*header); });
+      }
+      expect_same(opens.bytes);
+    }
+  }
+  EXPECT_GT(statuses_[NKV_STATUS_OK], 0);
+  EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 50);
+}
+
 std::string name_of(const testing::TestParamInfo<std::tuple<std::string, int>>& info) {
   const std::string& uri = std::get<0>(info.param);
   return uri.substr(0, uri.find(':')) +

@@ -109,7 +109,10 @@ TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
                                  "TRANSCODE to 4",
                                  "TRANSCODE to 5",
                                  "TRANSCODE to 6",
+                                 "TRANSCODE from 2",
+                                 "TRANSCODE from 3",
                                  "TRANSCODE of damage",
+                                 "TRANSCODE of damaged planes",
                                  "TRANSCODE onto pages",
                                  "TRANSCODE to little room"}) {
     EXPECT_GT(compared[mode], 0U) << mode;
