@@ -122,8 +122,9 @@ module nkv_reader
   end
 
   // ---- Answers, counted by id, into their slots ----
-  // Each issue turns its id's mark round: beats that were counted with another mark were those of a
-  // burst before, so that a clearing need not forget them.
+  // A burst's last beat begins its id's count anew. Each issue turns its id's mark round: beats that
+  // were counted with another mark were those of a burst that a clearing has cut off. Where each beat
+  // comes as a burst of its own, with an id of its own (nkv_near_cut), there is nothing to count.
   typedef struct packed {
     logic       mark;
     logic [3:0] count;  // Beats that have come.
@@ -136,7 +137,7 @@ module nkv_reader
   (* ram_style = "distributed" *) logic marks[Slots];
   (* ram_style = "block" *) stored_t store[Slots];
 
-  logic       arrived_q, counted_q;
+  logic       arrived_q, counted_q, last_q;
   slot_t      base_q, slot_q;
   stored_t    arrived_data_q, counted_data_q;
   wire take = r_valid_i && r_i.id[8:7] == epoch_q;
@@ -153,10 +154,11 @@ module nkv_reader
   always_ff @(posedge clk_i) begin
     if (take) begin
       base_q <= r_i.id[SlotBits-1:0];
+      last_q <= r_i.last;
       arrived_data_q <= '{poison: r_i.poison || r_i.error, data: r_i.data};
     end
     if (arrived_q) begin
-      known[base_q] <= '{mark: mark, count: count + 4'd1};
+      known[base_q] <= '{mark: mark, count: last_q ? '0 : count + 4'd1};
       slot_q <= base_q + slot_t'(count);
       counted_data_q <= arrived_data_q;
     end
@@ -297,7 +299,5 @@ module nkv_reader
 
   // The guard has made an address of it.
   wire unused_offset = ^request_i.address;
-  // Beats are counted.
-  wire unused_last = r_i.last;
 
 endmodule
