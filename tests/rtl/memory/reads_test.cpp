@@ -138,6 +138,7 @@ class ReadsTest : public ::testing::Test {
   test::Random random_ = test::case_random(1);
   unsigned ask_pace_ = 8, memory_pace_ = 8, take_pace_ = 8, latency_ = 20, jitter_ = 0;
   std::array<std::deque<Read>, 2> waiting_;
+  bool cuts_ = false;  ///< Memory answers each beat as a burst, whose ids count on (nkv_near_cut).
   std::deque<Beat> expected_;
   unsigned outstanding_ = 0;  // Bursts that memory was asked for and that were not given out.
   std::uint64_t now_ = 0, faults_ = 0, given_ = 0;
@@ -197,8 +198,16 @@ class ReadsTest : public ::testing::Test {
     outstanding_ += beats;
     ASSERT_LE(outstanding_, kOutstanding + kOnTheirWayOut);
     const std::uint64_t delay = latency_ + (jitter_ == 0 ? 0 : random_() % jitter_);
-    bursts_.push_back(
-        {static_cast<std::uint16_t>(port.ar_id_o), port.ar_addr_o, beats, now_ + delay});
+    if (!cuts_) {
+      bursts_.push_back(
+          {static_cast<std::uint16_t>(port.ar_id_o), port.ar_addr_o, beats, now_ + delay});
+      return;
+    }
+    for (unsigned i = 0; i < beats; ++i) {
+      const unsigned id = (port.ar_id_o & ~127u) | ((port.ar_id_o + i) & 127u);
+      bursts_.push_back({static_cast<std::uint16_t>(id), port.ar_addr_o + i * NKV_BURST_BYTES, 1,
+                         now_ + delay});
+    }
   }
 
   void take_beat() {
@@ -233,6 +242,7 @@ TEST_F(ReadsTest, GivesBeatsInTheOrderOfTheRequestsAtEveryPace) {
         memory_pace_ = memory;
         take_pace_ = take;
         jitter_ = static_cast<unsigned>(random_() % 2 * 100);
+        cuts_ = random_() % 2 == 0;
         for (unsigned i = 0; i < 60; ++i) this->ask(any_read());
         run_until_quiet();
         if (HasFatalFailure()) return;
