@@ -99,7 +99,7 @@ def load(path: Path = TABLE) -> Table:
 
 
 def sources(family: str | None = None) -> list[str]:
-    """Everything below nkv_top, packages first, relative to ROOT; a family's own modules instead."""
+    """All below nkv_top, packages first, relative to ROOT; a family's own modules instead."""
     own = {path.name: path for path in (TECH / family).glob("nkv_*.sv")} if family else {}
     generic = (
         path

@@ -246,9 +246,9 @@ class Stream {
     constexpr std::uint32_t kMostPages = 4;
     constexpr std::uint32_t kRoomBytes = 40 << 10;  // For any page of up to kMostChannels.
     // Those of compressors are built by the model alone, for the commands that follow.
-    constexpr std::uint8_t kCodecs[] = {
-        NKV_CODEC_NONE, NKV_CODEC_NONE, NKV_CODEC_INT8,       NKV_CODEC_INT4,
-        NKV_CODEC_FP8,  NKV_CODEC_NONE, NKV_CODEC_PLANES_LZ4, NKV_CODEC_PLANES_ZSTD};
+    constexpr std::uint8_t kCodecs[] = {NKV_CODEC_NONE,       NKV_CODEC_NONE,       NKV_CODEC_INT8,
+                                        NKV_CODEC_INT4,       NKV_CODEC_FP8,        NKV_CODEC_NONE,
+                                        NKV_CODEC_PLANES_LZ4, NKV_CODEC_PLANES_ZSTD};
     nkv_pages_command command{};
     command.opcode = NKV_OPCODE_TRANSCODE;
     command.codec = random_() % 8 == 0 ? static_cast<std::uint8_t>(pick(random_, 0, NKV_CODEC_FP8))

@@ -344,9 +344,9 @@ TEST_P(ErrorParityTest, DamagedPagesOfPlanes) {
     const std::uint32_t payload_bytes = pair_.model().at<nkv_page_header>(page)->payload_bytes;
     for (unsigned round = 0; round < 160 && !HasFailure(); ++round) {
       const bool of_header = round % 2 == 0;
-      const std::uint32_t at =
-          of_header ? pick(random, 0, NKV_PAGE_HEADER_BYTES - 1)
-                    : NKV_PAGE_HEADER_BYTES + pick(random, 0, payload_bytes - 1);
+      const std::uint32_t at = of_header
+                                   ? pick(random, 0, NKV_PAGE_HEADER_BYTES - 1)
+                                   : NKV_PAGE_HEADER_BYTES + pick(random, 0, payload_bytes - 1);
       SCOPED_TRACE(case_name(1) + ", codec " + std::to_string(codec) + ", byte " +
                    std::to_string(at));
       change<std::byte>(page + at, [&](std::byte* byte) { flip(byte, round / 2 % 8); });

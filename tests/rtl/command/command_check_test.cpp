@@ -426,8 +426,8 @@ class CommandCheckTest : public ::testing::Test {
   std::map<std::uint8_t, unsigned> seen_;
 };
 
-constexpr std::array kKinds = {any_nop,    any_append, any_topk,  any_attend,
-                               any_pages,  any_read,   any_gather};
+constexpr std::array kKinds = {any_nop,   any_append, any_topk,  any_attend,
+                               any_pages, any_read,   any_gather};
 
 Bytes any_of_them(test::Random& random) { return kKinds[random() % kKinds.size()](random); }
 

@@ -205,8 +205,8 @@ class ReadsTest : public ::testing::Test {
     }
     for (unsigned i = 0; i < beats; ++i) {
       const unsigned id = (port.ar_id_o & ~127u) | ((port.ar_id_o + i) & 127u);
-      bursts_.push_back({static_cast<std::uint16_t>(id), port.ar_addr_o + i * NKV_BURST_BYTES, 1,
-                         now_ + delay});
+      bursts_.push_back(
+          {static_cast<std::uint16_t>(id), port.ar_addr_o + i * NKV_BURST_BYTES, 1, now_ + delay});
     }
   }
 

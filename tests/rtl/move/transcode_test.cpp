@@ -448,8 +448,7 @@ TEST(TranscodeTest, PlanesThatAreNotWhatTheirPagesSay) {
     unit.fill_with_garbage(random);
     const AppendShape shape = any_rows_shape(random);
     const std::uint8_t codec = kPlaneCodecs[number % 2];
-    std::vector<nkv_page_entry> sources =
-        store_pages(unit, shape, 3, random, codec);
+    std::vector<nkv_page_entry> sources = store_pages(unit, shape, 3, random, codec);
     if (sources.empty()) continue;
     const nkv_page_entry entry = sources[1];
     const Transcodes work =
@@ -485,8 +484,7 @@ TEST(TranscodeTest, PlanesThatAreNotWhatTheirPagesSay) {
       case 4:  // Shorter or longer by what follows its block.
         if (sizes.v_bytes == 0 || (header.flags & NKV_PAGE_FLAG_KEY_SCALES) != 0) break;
         sizes.v_bytes -= test::pick(random, 1, std::min<std::uint32_t>(sizes.v_bytes, 100));
-        header.payload_bytes =
-            static_cast<std::uint32_t>(value_block - payload) + sizes.v_bytes;
+        header.payload_bytes = static_cast<std::uint32_t>(value_block - payload) + sizes.v_bytes;
         unit.put(payload, sizes);
         break;
       case 5:  // A directory.
