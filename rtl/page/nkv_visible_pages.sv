@@ -1,6 +1,6 @@
 // The pages of a list that have a token in sight, in list order, by the rule of ATTEND and TOPK:
 // token t is in sight if t < tokens and (window = 0 or t >= tokens - window or t < sinks). Looks at
-// one page per cycle, a cycle before its visit is given; valid/ready.
+// one page per cycle; valid/ready.
 
 module nkv_visible_pages
   import nkv_abi_pkg::*;
@@ -22,80 +22,58 @@ module nkv_visible_pages
   output visit_t      visit_o
 );
 
-  localparam int unsigned TokenBits = $clog2(PageTokens);
   typedef logic [ListTokensLog2:0] count_t;
-  // From the first token of a page to a limit; negative behind it.
-  typedef logic signed [ListTokensLog2+1:0] distance_t;
 
-  // Tokens of a page that lie before the limit.
-  function automatic token_mask_t below(distance_t limit);
-    if (limit[ListTokensLog2+1]) return '0;
-    if (limit[ListTokensLog2:TokenBits] != '0) return '1;
-    return ~({PageTokens{1'b1}} << limit[TokenBits-1:0]);
+  // Tokens of a page that begins at `first` which lie below `limit`.
+  function automatic token_mask_t below(count_t limit, count_t first);
+    automatic count_t distance = limit - first;
+    if (limit <= first) return '0;
+    if (distance >= count_t'(PageTokens)) return '1;
+    return ~({PageTokens{1'b1}} << distance[$clog2(PageTokens)-1:0]);
   endfunction
 
   // How many pages that are: those with a token of the window, and those of the sinks before them.
   wire [31:0] all_pages = (tokens_i + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens);
-  wire [32:0] before_window = 33'(tokens_i) - 33'(window_i);
-  wire [31:0] first_page = before_window[31:0] >> $clog2(PageTokens);
+  wire [31:0] first_page = (tokens_i - window_i) >> $clog2(PageTokens);
   wire [31:0] sink_pages = (32'(sinks_i) + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens);
-  wire        all_in_window = window_i == '0 || before_window[32];
+  wire        all_in_window = window_i == '0 || window_i >= tokens_i;
   assign pages_o = (PageIndexBits + 1)'(all_in_window ? all_pages :
       all_pages - first_page + (sink_pages < first_page ? sink_pages : first_page));
 
-  logic        busy_q, valid_q;
-  page_index_t page_q;  // That is looked at.
-  visit_t      visit_q;
-  distance_t   to_end_q, to_window_q, to_sinks_q;
-  wire at_end = to_end_q[ListTokensLog2+1] || to_end_q == '0;
-  // The window ends with the tokens, so that a page that it reaches has one in sight.
-  wire reaches_window =
-      to_window_q[ListTokensLog2+1] || to_window_q[ListTokensLog2:TokenBits] == '0;
-  wire in_sight = reaches_window || (!to_sinks_q[ListTokensLog2+1] && to_sinks_q != '0);
-  wire moves = !valid_q || visit_ready_i;
-  wire step = busy_q && !at_end && (moves || !in_sight);
+  logic   busy_q;
+  count_t tokens_q, first_in_window_q, sinks_q, first_q;
+  wire token_mask_t in_sight =
+      below(tokens_q, first_q) & (~below(first_in_window_q, first_q) | below(sinks_q, first_q));
+  wire at_end = first_q >= tokens_q;
+  wire step = busy_q && !at_end && (in_sight == '0 || visit_ready_i);
 
-  assign visit_valid_o = valid_q;
-  assign visit_o = visit_q;
-  assign done_o = !busy_q && !valid_q;
+  assign visit_valid_o = busy_q && !at_end && in_sight != '0;
+  assign visit_o = '{
+      page: page_index_t'(first_q >> $clog2(PageTokens)),
+      tokens: in_sight,
+      sums: 1'b0
+  };
+  assign done_o = !busy_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       busy_q <= 1'b0;
-      valid_q <= 1'b0;
-      page_q <= '0;
-      to_end_q <= '0;
-      to_window_q <= '0;
-      to_sinks_q <= '0;
+      tokens_q <= '0;
+      first_in_window_q <= '0;
+      sinks_q <= '0;
+      first_q <= '0;
     end else if (clear_i) begin
       busy_q <= 1'b0;
-      valid_q <= 1'b0;
     end else if (start_i) begin
       busy_q <= 1'b1;
-      valid_q <= 1'b0;
-      page_q <= '0;
-      to_end_q <= distance_t'(count_t'(tokens_i));
-      to_window_q <= all_in_window ? '0 : distance_t'(count_t'(before_window[31:0]));
-      to_sinks_q <= distance_t'(sinks_i);
+      tokens_q <= count_t'(tokens_i);
+      first_in_window_q <=
+          all_in_window ? '0 : count_t'(tokens_i - window_i);
+      sinks_q <= count_t'(sinks_i);
+      first_q <= '0;
     end else begin
-      if (moves) valid_q <= busy_q && !at_end && in_sight;
+      if (step) first_q <= first_q + count_t'(PageTokens);
       if (at_end) busy_q <= 1'b0;
-      if (step) begin
-        page_q <= page_q + 1'b1;
-        to_end_q <= to_end_q - distance_t'(PageTokens);
-        if (!to_window_q[ListTokensLog2+1]) to_window_q <= to_window_q - distance_t'(PageTokens);
-        if (!to_sinks_q[ListTokensLog2+1]) to_sinks_q <= to_sinks_q - distance_t'(PageTokens);
-      end
-    end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (step && moves) begin
-      visit_q <= '{
-          page: page_q,
-          tokens: below(to_end_q) & (~below(to_window_q) | below(to_sinks_q)),
-          sums: 1'b0
-      };
     end
   end
 

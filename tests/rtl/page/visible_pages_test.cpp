@@ -88,7 +88,6 @@ TEST_F(VisiblePagesTest, FollowTheRuleAtEveryPace) {
 
 TEST_F(VisiblePagesTest, ClearEndsThem) {
   start({.tokens = 1000, .window = 0, .sinks = 0});
-  pages_.tick();
   EXPECT_TRUE(pages_->visit_valid_o);
   pages_->clear_i = 1;
   pages_.tick();
