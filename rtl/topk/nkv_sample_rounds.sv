@@ -278,15 +278,11 @@ module nkv_sample_rounds
   // ---- Is it worth it? ----
   logic [31:0] total_q;
   wire capped = command_i.byte_cap != '0;
-  // Both sides of the comparison stand when it is judged, a cycle after the total.
-  logic [31:0] spent_q, cap_q, worth_q;
-  wire too_much = spent_q > (capped ? cap_q : worth_q);
+  wire too_much = capped ? (total_q << 8) > dense_bursts * 32'(command_i.byte_cap)
+                         : total_q * 32'd20 > dense_bursts * 32'd17;
   always_ff @(posedge clk_i) begin
     total_q <= scan_bursts_i + outcome_q.sum_bursts + outcome_q.exact_bursts + outcome_q.value_bursts +
         planned;
-    spent_q <= capped ? total_q << 8 : (total_q << 4) + (total_q << 2);
-    cap_q <= 32'(dense_bursts[23:0]) * 32'(command_i.byte_cap);
-    worth_q <= (dense_bursts << 4) + dense_bursts;
   end
 
   // ---- Pages from the feed, to a walk, to a visit, or to both at once ----
