@@ -34,8 +34,8 @@ module nkv_row_return
 );
 
   localparam int unsigned TokenBits = $clog2(PageTokens);
-  localparam int unsigned PieceBits = 128;  // 16 elements of a byte, or 8 of two.
-  localparam int unsigned Pieces = BurstBits / PieceBits;
+  localparam int unsigned PieceBytes = 16;  // Rows are of whole ones.
+  localparam int unsigned Pieces = BurstBytes / PieceBytes;
   localparam int unsigned WordsAhead = 8;   // Between a row's start and the queue of bursts.
   localparam int unsigned ExceptionBits = $bits(row_exception_t);
 
@@ -222,43 +222,29 @@ module nkv_row_return
   logic        fills_q;          // With anything, a burst that rows leave half full.
   logic        pack_valid;
   logic [$clog2(Pieces):0] pieces;
-  logic [PieceBits-1:0] piece[Pieces];
-  logic [PieceBits-1:0] packed_piece[Pieces];
   wire [31:0] placed_bytes = 32'd64 >> (32'(!placed_wide_q) + 32'(placed_half_q));
   wire ends = placed_valid_q && bytes_q == placed_bytes;
 
   always_comb begin
-    for (int unsigned p = 0; p < Pieces; p++) begin
-      for (int unsigned i = 0; i < PieceBits / 16; i++) begin
-        piece[p][16*i+:16] = placed_wide_q ? restored[PieceBits/16*p+i]
-            : p < Pieces / 2 ? {restored[PieceBits/8*p+2*i+1][7:0], restored[PieceBits/8*p+2*i][7:0]}
-            : '0;
-      end
-    end
-    pieces = (1 + $clog2(Pieces))'(placed_bytes >> $clog2(PieceBits / 8));
+    pieces = (1 + $clog2(Pieces))'(placed_bytes >> $clog2(PieceBytes));
     // Fewer than a burst are left, all of them in the packer.
     if (fills_q) pieces = (1 + $clog2(Pieces))'(Pieces) - (1 + $clog2(Pieces))'(left_q[5:4]);
   end
 
-  nkv_granule_pack #(
-    .GranuleBits(PieceBits),
-    .Granules   (Pieces)
-  ) u_pack (
+  burst_t pack_burst, burst;
+  logic   unused_bursts_ready;
+
+  nkv_element_pack u_pack (
     .clk_i,
     .rst_ni,
     .clear_i  (clear_i || start_i),
     .valid_i  (placed_valid_q || fills_q),
+    .is_wide_i(placed_wide_q),
     .count_i  (pieces),
-    .granule_i(piece),
+    .element_i(restored),
     .valid_o  (pack_valid),
-    .granule_o(packed_piece)
+    .burst_o  (pack_burst)
   );
-
-  burst_t pack_burst, burst;
-  logic   unused_bursts_ready;
-  always_comb begin
-    for (int unsigned p = 0; p < Pieces; p++) pack_burst[PieceBits*p+:PieceBits] = packed_piece[p];
-  end
 
   nkv_fifo #(
     .T(burst_t),

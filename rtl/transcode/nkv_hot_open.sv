@@ -22,8 +22,6 @@ module nkv_hot_open
   output plain_write_t write_o
 );
 
-  localparam int unsigned PieceBits = 128;  // 16 elements of a byte, or 8 of two.
-  localparam int unsigned Pieces = BurstBits / PieceBits;
   localparam int unsigned ExceptionBits = $bits(row_exception_t);
   localparam int unsigned CountBits = $clog2(Exceptions);
 
@@ -113,32 +111,23 @@ module nkv_hot_open
   wire [15:0] packed_dim = packs_values_q ? header_i.value_dim : header_i.head_dim;
   wire [6:0] word_bytes =
       7'd64 >> (3'(!is_wide) + 3'(word_last && packed_dim[$clog2(ChunkChannels)]));
-  logic [PieceBits-1:0] piece[Pieces];
-  logic [PieceBits-1:0] packed_piece[Pieces];
+  logic [15:0] element[ExactLanes];
   burst_t packed_burst;
 
   always_comb begin
-    for (int unsigned p = 0; p < Pieces; p++) begin
-      packed_burst[PieceBits*p+:PieceBits] = packed_piece[p];
-      for (int unsigned i = 0; i < PieceBits / 16; i++) begin
-        piece[p][16*i+:16] = is_wide ? word[PieceBits/16*p+i][15:0]
-            : p < Pieces / 2 ? {word[PieceBits/8*p+2*i+1][7:0], word[PieceBits/8*p+2*i][7:0]} : '0;
-      end
-    end
+    for (int unsigned i = 0; i < ExactLanes; i++) element[i] = word[i][15:0];
   end
 
-  nkv_granule_pack #(
-    .GranuleBits(PieceBits),
-    .Granules   (Pieces)
-  ) u_pack (
+  nkv_element_pack u_pack (
     .clk_i,
     .rst_ni,
     .clear_i,
     .valid_i  (word_valid),
+    .is_wide_i(is_wide),
     .count_i  (word_bytes[6:4]),
-    .granule_i(piece),
+    .element_i(element),
     .valid_o  (pack_valid),
-    .granule_o(packed_piece)
+    .burst_o  (packed_burst)
   );
 
   // ---- What is written ----

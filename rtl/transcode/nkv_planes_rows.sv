@@ -26,8 +26,6 @@ module nkv_planes_rows
   output plain_write_t write_o
 );
 
-  localparam int unsigned PieceBits = 128;  // 16 elements of a byte, or 8 of two.
-  localparam int unsigned Pieces = BurstBits / PieceBits;
   localparam int unsigned TokenBits = $clog2(PageTokens);
   localparam int unsigned WordBits = $clog2(Channels / ExactLanes);
   typedef logic [ElementBits-1:0] element_t;
@@ -117,41 +115,30 @@ module nkv_planes_rows
   end
 
   // ---- Words side by side ----
-  logic pack_valid;
-  logic [PieceBits-1:0] piece[Pieces];
-  logic [PieceBits-1:0] packed_piece[Pieces];
-  wire [2:0] pieces = 3'd4 >> (2'(!is_wide_q) + 2'(word_is_half_q));
+  logic   pack_valid;
+  burst_t packed_burst;
 
-  always_comb begin
-    for (int unsigned p = 0; p < Pieces; p++) begin
-      for (int unsigned i = 0; i < PieceBits / 16; i++) begin
-        piece[p][16*i+:16] = is_wide_q ? element_q[PieceBits/16*p+i]
-            : p < Pieces / 2 ? {element_q[PieceBits/8*p+2*i+1][7:0], element_q[PieceBits/8*p+2*i][7:0]}
-            : '0;
-      end
-    end
-  end
-
-  nkv_granule_pack #(
-    .GranuleBits(PieceBits),
-    .Granules   (Pieces)
-  ) u_pack (
+  nkv_element_pack u_pack (
     .clk_i,
     .rst_ni,
     .clear_i  (clear_i || start_i),
     .valid_i  (word_valid_q),
-    .count_i  (pieces),
-    .granule_i(piece),
+    .is_wide_i(is_wide_q),
+    .count_i  (3'd4 >> (2'(!is_wide_q) + 2'(word_is_half_q))),
+    .element_i(element_q),
     .valid_o  (pack_valid),
-    .granule_o(packed_piece)
+    .burst_o  (packed_burst)
   );
 
   tensor_index_t index_q;
   wire ends = pack_valid && index_q == last_burst(dtype_q, 16'(dim_q));
-  always_comb begin
-    write_o = '{valid: pack_valid, scales: 1'b0, index: {values_q, index_q}, halves: '1, data: '0};
-    for (int unsigned p = 0; p < Pieces; p++) write_o.data[PieceBits*p+:PieceBits] = packed_piece[p];
-  end
+  assign write_o = '{
+      valid: pack_valid,
+      scales: 1'b0,
+      index: {values_q, index_q},
+      halves: '1,
+      data: packed_burst
+  };
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
