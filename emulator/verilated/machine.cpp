@@ -4,12 +4,13 @@
 #if VM_COVERAGE
 #include <unistd.h>
 #include <verilated_cov.h>
+
+#include <cstdlib>
+#include <string>
 #endif
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <string>
 
 #include "Vnkv_engine.h"
 #include "Vnkv_shell_1.h"

@@ -110,7 +110,7 @@ def measure_bench(name: str, runtime: Path) -> None:
     compile_module(bench, folder)
     objects = compile_tests(bench, folder, ["-O1", "-DVM_COVERAGE=1"])
     program = link(bench, folder, objects, [str(runtime)])
-    count(name, [program], os.environ)
+    run_counted(name, [program], os.environ)
     shutil.rmtree(folder)
 
 
@@ -121,10 +121,10 @@ def measure_whole(jobs: int) -> None:
     run(["ninja", "-C", str(_WHOLE_BUILD), f"-j{jobs}", "nearkv_rtl"], ROOT)
     programs = [BUILD / "tests" / "parity" / name for name in _WHOLE_TESTS]
     plugins = {"NEARKV_PLUGIN_PATH": str(_WHOLE_BUILD / "lib")}
-    count(WHOLE, programs, os.environ | plugins | {"NEARKV_TEST_DEVICES": _WHOLE_DEVICE})
+    run_counted(WHOLE, programs, os.environ | plugins | {"NEARKV_TEST_DEVICES": _WHOLE_DEVICE})
 
 
-def count(name: str, programs: Sequence[Path], environment: Mapping[str, str]) -> None:
+def run_counted(name: str, programs: Sequence[Path], environment: Mapping[str, str]) -> None:
     """Runs tests that were made with points, and merges their counts into one file of DATA."""
     counts = DATA / f"{name}.counts"
     shutil.rmtree(counts, ignore_errors=True)
