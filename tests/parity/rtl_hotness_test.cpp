@@ -75,7 +75,7 @@ TEST(RtlHotnessTest, TheNearMonitorListsThePagesThatCommandsRead) {
   ASSERT_EQ(list.completion.status, NKV_STATUS_OK);
   Monitor monitor(&engine.device(), NKV_REG_NEAR_HOTNESS(0U));
   EXPECT_EQ(monitor.common(), 0x101U);  // Version 1, one instance.
-  ASSERT_TRUE(monitor.enable(8));
+  ASSERT_TRUE(monitor.enable(16));
   // Pages 2 and 3 are read often, the others once.
   nkv_pages_command scrub = pages_command(list, NKV_OPCODE_SCRUB);
   ASSERT_EQ(engine.run(scrub).status, NKV_STATUS_OK);
@@ -87,7 +87,8 @@ TEST(RtlHotnessTest, TheNearMonitorListsThePagesThatCommandsRead) {
   for (const unsigned page : {2U, 3U}) {
     const auto* const entry = engine.at<nkv_page_entry>(list.page_list) + page;
     const std::uint64_t begin = kWindowBase + std::uint64_t{entry->page} * NKV_PAGE_GRAIN_BYTES;
-    // Units that lie whole in the page: at least four runs each time.
+    // Units that lie whole in the page: at least four runs each time. Others are read once,
+    // in at most nine.
     for (std::uint64_t unit = (begin + kUnitBytes - 1) / kUnitBytes;
          (unit + 1) * kUnitBytes <= begin + list.page_bytes; ++unit) {
       hot.insert(unit);
