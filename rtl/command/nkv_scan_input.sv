@@ -94,7 +94,8 @@ module nkv_scan_input
   nkv_query_decode u_decode (
     .clk_i,
     .rst_ni,
-    .start_i      (start_i),
+    .clear_i,
+    .start_i,
     .dtype_i      (query_dtype_i),
     .group_i      (group_t'(group_i)),
     .head_dim_i   (dim_t'(head_dim_i)),

@@ -15,6 +15,7 @@ module nkv_query_decode
 (
   input  logic        clk_i,
   input  logic        rst_ni,
+  input  logic        clear_i,       // Forgets its rows; no start within the next 8 cycles.
 
   input  logic        start_i,       // While idle. What follows is held until done_o.
   input  dtype_e      dtype_i,
@@ -280,6 +281,10 @@ module nkv_query_decode
     if (!rst_ni) begin
       state_q <= Idle;
       send_q <= '0;
+      stage_valid_q <= '0;
+      decode_busy_q <= '0;
+    end else if (clear_i) begin
+      state_q <= Idle;
       stage_valid_q <= '0;
       decode_busy_q <= '0;
     end else begin

@@ -23,6 +23,11 @@ std::uint64_t result_bytes(const nkv_attend_command& command) {
 BenchDevice::BenchDevice(const std::string& uri) {
   std::string reason;
   if (open_device(uri, &device_, &reason) != Status::kOk) throw std::runtime_error(reason);
+  open_queues();
+  window_ = device_->memory().subspan(kWindowBase);
+}
+
+void BenchDevice::open_queues() {
   Queue::Options options;
   options.window_base = kWindowBase;
   options.window_bytes = device_->memory().size() - kWindowBase;
@@ -31,7 +36,16 @@ BenchDevice::BenchDevice(const std::string& uri) {
   options.rings_at = Queue::ring_bytes(options.ring_entries);
   options.tenant = 1;
   check(Queue::open(device_.get(), options, &stranger_));
-  window_ = device_->memory().subspan(kWindowBase);
+}
+
+void BenchDevice::reset_after(std::uint64_t ticks) {
+  const std::uint64_t begin = device_->read_csr(NKV_REG_TICK_COUNT);
+  while (device_->read_csr(NKV_REG_TICK_COUNT) < begin + ticks) {
+  }
+  device_->write_csr(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+  queue_.reset();
+  stranger_.reset();
+  open_queues();
 }
 
 void BenchDevice::check(Status status) {

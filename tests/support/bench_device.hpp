@@ -53,8 +53,19 @@ class BenchDevice {
     return run_on(*stranger_, command);
   }
 
+  /// Submits one command and resets the device that many ticks later, whatever it has come to.
+  template <typename Command>
+  void reset_amid(const Command& command, std::uint64_t ticks) {
+    std::uint16_t tag = 0;
+    check(queue_->submit(command, &tag));
+    queue_->ring();
+    reset_after(ticks);
+  }
+
  private:
   static void check(Status status);
+  void open_queues();
+  void reset_after(std::uint64_t ticks);
 
   template <typename Command>
   static nkv_completion run_on(Queue& queue, const Command& command) {

@@ -71,6 +71,7 @@ module nkv_exact_chain_bench
   nkv_query_decode u_query (
     .clk_i,
     .rst_ni,
+    .clear_i      (1'b0),
     .start_i      (query_start_i),
     .dtype_i      (DtypeBf16),
     .group_i      (query_group_i),
