@@ -157,7 +157,7 @@ module nkv_plane_search
   nkv_scan u_scan (
     .clk_i         (scan_clk),
     .rst_ni,
-    .abort_i,
+    .abort_i       (abort_i || clear_i),
     .op_valid_i,
     .op_ready_o,
     .op_i,

@@ -90,7 +90,13 @@ module nkv_rank_rows
     logic answer_valid, answer_found, unused_out_last;
     score_t answer_score;
     logic [13:0] answer_count;
+    // What a row is still to give when a command is cleared is given to nobody.
+    logic drops_q;
     assign in_use[r] = group_t'(r) < rows_i;
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) drops_q <= 1'b0;
+      else drops_q <= clear_i || (drops_q && !ready[r]);
+    end
 
     nkv_select u_select (
       .clk_i,
@@ -112,7 +118,7 @@ module nkv_rank_rows
       .answer_score_o (answer_score),
       .answer_count_o (answer_count),
       .out_valid_o    (out_valid[r]),
-      .out_ready_i    (out_ready_i && out_row_i == row_index_t'(r)),
+      .out_ready_i    (drops_q || (out_ready_i && out_row_i == row_index_t'(r))),
       .out_last_o     (unused_out_last),
       .out_score_o    (out_score[r]),
       .out_token_o    (out_token[r])
