@@ -16,7 +16,7 @@ module nkv_sample_pick
 (
   input  logic       clk_i,
   input  logic       rst_ni,
-  input  logic       clear_i,            // Before each command.
+  input  logic       clear_i,            // Before each command, while no tokens are on their way.
 
   input  logic       clear_counts_i,     // While no tokens are on their way.
   output logic       counts_clear_o,

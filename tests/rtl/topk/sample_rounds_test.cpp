@@ -26,6 +26,11 @@ struct Tally {
   unsigned dense = 0;
   unsigned capped = 0;
   unsigned state_only = 0;
+
+  [[nodiscard]] bool all_tried() const {
+    return *std::ranges::min_element(rounds.begin() + 1, rounds.end()) > 0 && dense > 0 &&
+           capped > 0 && state_only > 0;
+  }
 };
 
 class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
@@ -69,6 +74,8 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
  private:
   void set_up(const RoundsCase& with) {
     auto& bench = **this;
+    // Nothing of the case before is on its way when it is forgotten.
+    ticks(64);
     bench.clear_i = 1;
     tick();
     bench.clear_i = 0;
@@ -283,7 +290,7 @@ TEST(SampleRoundsTest, VisitsWhatTheModelWould) {
   test::Random random = test::case_random(0);
   SampleRounds rounds;
   Tally tally;
-  for (unsigned i = 0; i < 60 && !HasFailure(); ++i) {
+  for (unsigned i = 0; (i < 60 || (i < 400 && !tally.all_tried())) && !HasFailure(); ++i) {
     // Rounds in plenty need lists that are long beside their samples.
     RoundsCase with =
         random_rounds_case(random, i % 3 == 0 ? 1 + random() % 40 : 80 + random() % 120);
@@ -295,10 +302,7 @@ TEST(SampleRoundsTest, VisitsWhatTheModelWould) {
                  << "case " << i << " of " << with.pages.size() << " pages, scale " << with.scale);
     rounds.run(with, random, kPaces[i / 3 % 3], &tally);
   }
-  for (unsigned round = 1; round <= 4; ++round) EXPECT_GT(tally.rounds.at(round), 0U) << round;
-  EXPECT_GT(tally.dense, 0U);
-  EXPECT_GT(tally.capped, 0U);
-  EXPECT_GT(tally.state_only, 0U);
+  EXPECT_TRUE(HasFailure() || tally.all_tried());
   std::printf("  rounds %u %u %u %u, dense %u, capped %u, state only %u\n", tally.rounds[1],
               tally.rounds[2], tally.rounds[3], tally.rounds[4], tally.dense, tally.capped,
               tally.state_only);
