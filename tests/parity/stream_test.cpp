@@ -16,7 +16,7 @@ namespace {
 /// Commands for each device: NEARKV_PARITY_COMMANDS, or what every run has time for.
 std::uint64_t wanted_commands() {
   const char* const chosen = std::getenv("NEARKV_PARITY_COMMANDS");
-  return chosen != nullptr ? std::strtoull(chosen, nullptr, 0) : 600;
+  return chosen != nullptr ? std::strtoull(chosen, nullptr, 0) : 500;
 }
 
 /// Devices whose arithmetic is the model's to the bit.
