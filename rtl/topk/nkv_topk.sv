@@ -3,8 +3,9 @@
 //   scan all pages --> threshold --> best 2k: their rows --> tau --> alive? --> refine planes
 //        --> alive? --> ... --> rows of those left --> the best k in order
 //
-// FULL reads every visible row and ranks, INDEXER too, by one score for all rows. Begins when the query rows and the page list are on chip. A
-// page that fails ends the command with its verdict once the pass is over; nothing is written then.
+// FULL reads every visible row and ranks, INDEXER too, by one score for all rows. Begins when the query rows
+// and the page list are on chip. A page that fails ends the command with its verdict once the pass is over;
+// nothing is written then.
 //
 // For ATTEND TAIL (section 7), whose command has its fields at the same places, it scans and visits the
 // pages with their exact tokens, and leaves the rest to nkv_attend; for BOUNDED (section 8) visits come in
@@ -19,6 +20,7 @@ module nkv_topk
   import nkv_scan_pkg::scan_page_t;
   import nkv_scan_pkg::midpoint_t;
   import nkv_scan_pkg::ScanTokens;
+  import nkv_topk_pkg::*;
 (
   input  logic           clk_i,
   input  logic           rst_ni,
@@ -115,42 +117,17 @@ module nkv_topk
   output write_request_t write_o
 );
 
-  typedef enum logic [4:0] {
-    StIdle,
-    StStart,       // The plane stage is told what holds for the command.
-    StScanOp,
-    StScan,
-    StTail,        // TAIL: until visits may be made.
-    StRounds,      // BOUNDED: all that is read after the scan.
-    StSelect,      // Selectors begin; in FULL only if no row has begun them.
-    StThreshold,
-    StBest,        // The best 2k midpoints, and their rows.
-    StRank,        // The k-th best score of each row.
-    StFreeze,
-    StAlive,       // Who may still reach it, with the planes so far.
-    StRefine,
-    StLeft,        // Who may with all planes, and their rows.
-    StFull,        // FULL: all rows.
-    StScores,      // Until the last score is ranked.
-    StFinish,
-    StResult,
-    StWrite,
-    StFail,
-    StDone
-  } state_e;
-
-  state_e  state_q, after_scores_q;
-  logic    begun_q;       // What the state starts has been started.
-  planes_t planes_q;      // That midpoints have.
-  logic    started_q;     // The plane stage has been told.
-  logic    all_seeds_q;
-  logic [ListTokensLog2:0] visible_q;
-  logic [PageIndexBits:0]  alive_pages;
-  outcome_t outcome_q;
+  state_e  state;
+  logic    begun;         // What the state starts has been started.
+  planes_t planes;        // That midpoints have.
+  logic    started;       // The plane stage has been told.
+  logic    all_seeds;
+  logic [PageIndexBits:0] alive_pages;
+  logic    scanned;
 
   localparam planes_t TailPlanes = 3'd2;
   wire is_indexer = !tail_i && command_i.mode == SelectIndexer;
-  wire asks_alive = state_q inside {StAlive, StLeft};
+  wire asks_alive = state inside {StAlive, StLeft};
   wire is_full = is_indexer || (!tail_i && command_i.mode == SelectFull);
   wire planes_t scan_planes = tail_i ? TailPlanes :
       command_i.planes == '0 ? planes_t'(TopkPlanes) : planes_t'(command_i.planes);
@@ -175,29 +152,29 @@ module nkv_topk
   visit_t chosen;
   nkv_scan_pkg::constant_t reference[Rows];
   nkv_scan_pkg::shift_t shift[Rows];
-  logic first_page_q, query_taken;
+  logic first_page, query_taken;
 
-  wire in_scan = state_q == StScan;
+  wire in_scan = state == StScan;
   wire scan_page_t scan_record = '{
       page: body_i.page,
       tokens: body_i.tokens & ~body_i.nonfinite,
       step_exponent: body_i.k_step_exponent,
-      first: first_page_q
+      first: first_page
   };
-  wire past_planes = state_q inside {StFinish, StResult, StWrite, StDone};
+  wire past_planes = state inside {StFinish, StResult, StWrite, StDone};
 
   nkv_plane_search u_search (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .needed_i      (state_q != StIdle && !is_full && !past_planes),
+    .needed_i      (state != StIdle && !is_full && !past_planes),
     .abort_i       (aborts),
     .head_dim_i    (command_i.head_dim),
     .query_valid_i (query_valid_i && !is_full),
     .query_row_i,
     .query_word_i,
     .query_i,
-    .started_i     (started_q),
+    .started_i     (started),
     .query_taken_o (query_taken),
     .op_valid_i    (op_valid),
     .op_ready_o    (op_ready),
@@ -237,16 +214,16 @@ module nkv_topk
   logic [31:0] refine_bursts;
   logic        poisoned;
   page_index_t poisoned_page;
-  wire is_refine = state_q == StRefine;
+  wire is_refine = state == StRefine;
 
   nkv_refine_stream u_refine (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .start_i        (is_refine && !begun_q),
+    .start_i        (is_refine && !begun),
     .head_dim_i     (command_i.head_dim),
-    .plane_i        (planes_q + 3'd1),
-    .page_valid_i   (is_refine && begun_q && feed_valid && feed.tokens != '0),
+    .plane_i        (planes + 3'd1),
+    .page_valid_i   (is_refine && begun && feed_valid && feed.tokens != '0),
     .page_ready_o   (refine_ready),
     .page_i         (feed),
     .entry_i,
@@ -266,12 +243,12 @@ module nkv_topk
   assign entry_page_o = feed.page;
   assign refining_o = is_refine;
   assign scans_o = in_scan;
-  assign no_rows_o = state_q inside {StScanOp, StScan, StTail, StSelect, StThreshold, StRank, StFreeze, StAlive,
+  assign no_rows_o = state inside {StScanOp, StScan, StTail, StSelect, StThreshold, StRank, StFreeze, StAlive,
                                      StRefine, StFinish, StResult, StWrite};
 
   // ---- Masks, through the plane stage or past it, to visits ----
-  wire begins = !begun_q;
-  wire through_scan = (state_q == StBest && !all_seeds_q) || asks_alive;
+  wire begins = !begun;
+  wire through_scan = (state == StBest && !all_seeds) || asks_alive;
 
   nkv_topk_visits u_visits (
     .clk_i,
@@ -279,15 +256,15 @@ module nkv_topk
     .clear_i,
     .command_i,
     .tail_i,
-    .begun_i       (begun_q),
-    .best_i        (state_q == StBest),
-    .alive_i       (state_q == StAlive),
-    .left_i        (state_q == StLeft),
+    .begun_i       (begun),
+    .best_i        (state == StBest),
+    .alive_i       (state == StAlive),
+    .left_i        (state == StLeft),
     .refine_i      (is_refine),
-    .rounds_i      (state_q == StRounds),
-    .past_scan_i   (all_seeds_q),
-    .seeds_apart_i (planes_q == scan_planes),
-    .scanned_i     (in_scan && body_valid_i && body_ready_o),
+    .rounds_i      (state == StRounds),
+    .past_scan_i   (all_seeds),
+    .seeds_apart_i (planes == scan_planes),
+    .scanned_i     (scanned),
     .body_i,
     .scanned_page_i,
     .scanned_crc_o,
@@ -320,26 +297,27 @@ module nkv_topk
     .orders_o,
     .sampled_ready_i,
     .report_i,
-    .scan_bursts_i (outcome_q.stream_bursts),
+    .scan_bursts_i (outcome_o.stream_bursts),
     .rounds_done_o (rounds_done),
     .rounds_o      (rounds)
   );
 
   // ---- Bodies: of a scan to the plane stage, of rows to the scorer ----
   logic rows_ready;
-  wire  rows_pass = state_q inside {StBest, StLeft, StFull};
+  wire  rows_pass = state inside {StBest, StLeft, StFull};
 
   assign body_ready_o = rows_pass ? rows_ready : in_scan && scan_record_ready;
   assign scan_record_valid = in_scan && body_valid_i;
+  assign scanned = scan_record_valid && body_ready_o;
 
   // ---- Scores to ranks to results ----
   logic select_valid, selects_ready, full_started, all_answered, scores_over, scale_nonfinite, written;
   nkv_select_pkg::select_command_e select;
   logic [31:0] found;
   // Nobody ranks while planes pass, or for TAIL.
-  wire writes_result = state_q inside {StResult, StWrite};
+  wire writes_result = state inside {StResult, StWrite};
   wire ranks = !tail_i && (writes_result ||
-      state_q inside {StSelect, StBest, StRank, StLeft, StFull, StScores, StFinish});
+      state inside {StSelect, StBest, StRank, StLeft, StFull, StScores, StFinish});
 
   nkv_topk_ranks u_ranks (
     .clk_i,
@@ -381,7 +359,7 @@ module nkv_topk
     .score_last_i,
     .score_i,
     .writes_i        (writes_result),
-    .write_start_i   (state_q == StResult),
+    .write_start_i   (state == StResult),
     .written_o       (written),
     .write_valid_o,
     .write_ready_i,
@@ -389,8 +367,8 @@ module nkv_topk
   );
 
   // ---- What each state starts ----
-  wire passes = state_q inside {StScan, StFull, StBest, StLeft};
-  assign pass_start_o = begins && (in_scan || state_q == StFull);
+  wire passes = state inside {StScan, StFull, StBest, StLeft};
+  assign pass_start_o = begins && (in_scan || state == StFull);
   assign pass_clear_o = (begins && passes) || visits_clear;
   nkv_topk_pass u_pass (
     .command_i,
@@ -398,11 +376,11 @@ module nkv_topk
     .value_dim_i,
     .planes_i   (scan_planes),
     .scan_i     (in_scan),
-    .full_i     (state_q == StFull),
+    .full_i     (state == StFull),
     .pass_o
   );
 
-  wire op_now = state_q inside {StStart, StScanOp, StThreshold, StFreeze} ||
+  wire op_now = state inside {StStart, StScanOp, StThreshold, StFreeze} ||
       through_scan || is_refine;
   assign op_valid = op_now && begins;
   nkv_topk_op u_op (
@@ -411,184 +389,74 @@ module nkv_topk
     .bounded_i,
     .key_exponent_i,
     .scan_planes_i(scan_planes),
-    .planes_i     (planes_q),
+    .planes_i     (planes),
     .pages_i      (is_refine ? alive_pages : pages),
     .count_i      (seeds_wanted),
-    .starts_i     (state_q == StStart && begins),
+    .starts_i     (state == StStart && begins),
     // A start may wait for histograms; that it has ended does not.
-    .scans_i      (state_q == StScanOp || (state_q == StStart && begun_q)),
-    .threshold_i  (state_q == StThreshold),
-    .best_i       (state_q == StBest),
-    .freeze_i     (state_q == StFreeze),
+    .scans_i      (state == StScanOp || (state == StStart && begun)),
+    .threshold_i  (state == StThreshold),
+    .best_i       (state == StBest),
+    .freeze_i     (state == StFreeze),
     .alive_i      (asks_alive),
     .op_o         (op)
   );
   // An operation begins together with its feed.
-  wire select_now = state_q inside {StSelect, StRank, StFinish};
+  wire select_now = state inside {StSelect, StRank, StFinish};
   wire can_begin = (!op_now || op_ready) && (!select_now || selects_ready);
 
   assign select_valid = begins && select_now;
-  assign select = state_q == StSelect ? nkv_select_pkg::SelectStart :
-      state_q == StRank ? nkv_select_pkg::SelectRank : nkv_select_pkg::SelectFinish;
-  wire answered = begun_q && all_answered;
-  assign aborts = state_q == StFail && begins;
+  assign select = state == StSelect ? nkv_select_pkg::SelectStart :
+      state == StRank ? nkv_select_pkg::SelectRank : nkv_select_pkg::SelectFinish;
+  assign aborts = state == StFail && begins;
 
-  wire [6:0] visible_now = 7'($countones(body_i.tokens & ~body_i.nonfinite));
-  wire op_over = begun_q && op_ready;
-
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      state_q <= StIdle;
-      after_scores_q <= StIdle;
-      begun_q <= 1'b0;
-      planes_q <= '0;
-      all_seeds_q <= 1'b0;
-      visible_q <= '0;
-      first_page_q <= 1'b0;
-      started_q <= 1'b0;
-      outcome_q <= '0;
-      done_o <= 1'b0;
-    end else if (clear_i) begin
-      state_q <= StIdle;
-      begun_q <= 1'b0;
-      started_q <= 1'b0;
-      done_o <= 1'b0;
-    end else begin
-      done_o <= 1'b0;
-      if (state_q != StIdle && begins && can_begin) begun_q <= 1'b1;
-      if (in_scan && body_valid_i && body_ready_o) begin
-        first_page_q <= 1'b0;
-        visible_q <= visible_q + (ListTokensLog2 + 1)'(visible_now);
-      end
-      unique case (state_q)
-        StIdle: begin
-          begun_q <= 1'b0;
-          outcome_q <= '0;
-          visible_q <= '0;
-          first_page_q <= 1'b1;
-          planes_q <= scan_planes;
-          if (start_i) state_q <= is_full ? StFull : StStart;
-        end
-        StStart: begin
-          if (begins && op_ready) started_q <= 1'b1;
-          if (op_over && query_taken) go_to(pages != '0 ? StScanOp : tail_i ? StDone : StSelect);
-        end
-        StScanOp: if (begins && op_ready) go_to(StScan);
-        StScan: begin
-          if (begun_q && pass_i.done) begin
-            outcome_q.stream_bursts <= pass_i.bursts;
-            outcome_q.flags[CompletionFlagNonfinite] <= pass_i.nonfinite;
-            if (pass_i.failed) go_to(StFail);
-            else if (op_ready) go_to(tail_i ? StTail : StSelect);
-          end
-        end
-        StSelect: begin
-          all_seeds_q <= visible_q <= (ListTokensLog2 + 1)'(seeds_wanted);
-          if (select_valid && selects_ready) begin
-            if (visible_q == '0) go_to(StFinish);
-            else if (visible_q <= (ListTokensLog2 + 1)'(seeds_wanted)) go_to(StBest);
-            else go_to(StThreshold);
-          end
-        end
-        StTail: begin
-          all_seeds_q <= visible_q <= (ListTokensLog2 + 1)'(seeds_wanted);
-          if (visible_q == '0) go_to(StDone);
-          else if (!visits_wait_i && bounded_i) go_to(StRounds);
-          else if (!visits_wait_i) begin
-            go_to(top_k == '0 || visible_q <= (ListTokensLog2 + 1)'(seeds_wanted) ? StBest
-                                                                                  : StThreshold);
-          end
-        end
-        StRounds: begin
-          if (rounds_done) begin
-            outcome_q.stream_bursts <= outcome_q.stream_bursts + rounds.sum_bursts;
-            outcome_q.exact_bursts <= rounds.exact_bursts;
-            outcome_q.value_bursts <= rounds.value_bursts;
-            outcome_q.flags[CompletionFlagDenseFallback] <= rounds.dense;
-            outcome_q.flags[CompletionFlagCapped] <= rounds.capped;
-            outcome_q.rounds <= 8'(rounds.rounds);
-            go_to(rounds.failed ? StFail : StDone);
-          end
-        end
-        StThreshold: if (op_over) go_to(StBest);
-        StBest: begin
-          after_scores_q <= all_seeds_q ? StFinish : StRank;
-          if (begun_q && pass_i.done && (all_seeds_q || op_ready)) begin
-            outcome_q.exact_bursts <= pass_i.bursts;
-            go_to(StScores);
-            if (tail_i) begin
-              outcome_q.value_bursts <= pass_i.value_bursts;
-              outcome_q.stream_bursts <= outcome_q.stream_bursts + pass_i.sum_bursts;
-              go_to(pass_i.failed ? StFail : StDone);
-            end
-          end
-        end
-        StScores: begin
-          if (scores_over) begin
-            go_to(pass_i.failed ? StFail :
-                  is_full ? (full_started ? StFinish : StSelect) : after_scores_q);
-          end
-        end
-        StRank: if (answered) go_to(StFreeze);
-        StFreeze: if (op_over) go_to(planes_q == planes_t'(KeyPlanes) ? StLeft : StAlive);
-        StAlive: begin
-          if (op_over && all_picked) begin
-            go_to(alive_pages == '0 ? StFinish : StRefine);
-          end
-        end
-        StRefine: begin
-          if (op_over && feed_done && refine_idle) begin
-            outcome_q.refine_bursts <= outcome_q.refine_bursts + refine_bursts;
-            planes_q <= planes_q + 3'd1;
-            go_to(poisoned ? StFail : planes_q + 3'd1 == planes_t'(KeyPlanes) ? StLeft : StAlive);
-          end
-        end
-        StLeft: begin
-          after_scores_q <= StFinish;
-          if (begun_q && pass_i.done && op_ready) begin
-            outcome_q.exact_bursts <= outcome_q.exact_bursts + pass_i.bursts;
-            go_to(StScores);
-          end
-        end
-        StFull: begin
-          if (begun_q && pass_i.done) begin
-            outcome_q.stream_bursts <= pass_i.bursts;
-            outcome_q.flags[CompletionFlagNonfinite] <= pass_i.nonfinite;
-            go_to(StScores);
-          end
-        end
-        StFinish: begin
-          if (scale_nonfinite) outcome_q.flags[CompletionFlagNonfinite] <= 1'b1;
-          if (answered) go_to(StResult);
-        end
-        StResult: begin
-          outcome_q.count <= found;
-          go_to(StWrite);
-        end
-        StWrite: if (written) go_to(StDone);
-        StFail: begin
-          outcome_q <= '0;
-          outcome_q.verdict <= poisoned ?
-              verdict_t'({StatusPoison, 64'(poisoned_page)}) :
-              verdict_t'({pass_i.failure.status, 64'(pass_i.failure.index)});
-          go_to(StDone);
-        end
-        StDone: begin
-          state_q <= StIdle;
-          done_o <= 1'b1;
-        end
-        default: state_q <= StIdle;
-      endcase
-    end
-  end
-
-  task automatic go_to(state_e state);
-    state_q <= state;
-    begun_q <= 1'b0;
-  endtask
-
-  assign outcome_o = outcome_q;
-
+  // ---- The order of all that ----
+  wire progress_t progress = '{
+      op_ready: op_ready,
+      query_taken: query_taken,
+      any_pages: pages != '0,
+      visits_wait: visits_wait_i,
+      rounds_done: rounds_done,
+      selected: select_valid && selects_ready,
+      answered: all_answered,
+      full_started: full_started,
+      scores_over: scores_over,
+      all_picked: all_picked,
+      any_alive: alive_pages != '0,
+      refined: feed_done && refine_idle,
+      poisoned: poisoned,
+      written: written
+  };
+  nkv_topk_order u_order (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .start_i,
+    .tail_i,
+    .bounded_i,
+    .full_i         (is_full),
+    .none_wanted_i  (top_k == '0),
+    .seeds_wanted_i (seeds_wanted),
+    .scan_planes_i  (scan_planes),
+    .done_o,
+    .outcome_o,
+    .state_o        (state),
+    .begun_o        (begun),
+    .can_begin_i    (can_begin),
+    .progress_i     (progress),
+    .scanned_i      (scanned),
+    .visible_i      (7'($countones(scan_record.tokens))),
+    .started_o      (started),
+    .first_page_o   (first_page),
+    .all_seeds_o    (all_seeds),
+    .planes_o       (planes),
+    .pass_i,
+    .rounds_i       (rounds),
+    .refine_bursts_i(refine_bursts),
+    .poisoned_page_i(poisoned_page),
+    .found_i        (found),
+    .nonfinite_i    (scale_nonfinite)
+  );
   wire unused = ^command_i;
 
 endmodule
