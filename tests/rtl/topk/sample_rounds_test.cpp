@@ -164,8 +164,8 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
     for (std::uint64_t limit = with.pages.size() * 800 + 20000;; --limit) {
       if (limit == 0) {
         ADD_FAILURE() << "hangs after " << visits << " visits of " << expected.visits().size()
-                    << ", " << sampled << " samples of " << expected.sampled().size() << " and "
-                    << rests << " rests of " << wanted_rests;
+                      << ", " << sampled << " samples of " << expected.sampled().size() << " and "
+                      << rests << " rests of " << wanted_rests;
         return;
       }
       bench.visit_ready_i = is_willing(random, pace);
