@@ -112,20 +112,9 @@ TEST_F(RtlFaultsTest, AResetBringsADeviceBack) {
   BenchDevice engine("rtl:?memory=4MiB&latency=20&drop_read=4");
   std::ranges::copy(model_.window(), engine.window().begin());
   EXPECT_EQ(engine.run(scrub_).status, NKV_STATUS_INTERNAL);
-  Device& device = engine.device();
-  device.write_csr(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
-  EXPECT_EQ(device.read_csr(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
-  std::unique_ptr<Queue> queue;
-  Queue::Options options;
-  options.window_base = kWindowBase;
-  options.window_bytes = device.memory().size() - kWindowBase;
-  ASSERT_EQ(Queue::open(&device, options, &queue), Status::kOk);
-  std::uint16_t tag = 0;
-  ASSERT_EQ(queue->submit(scrub_, &tag), Status::kOk);
-  queue->ring();
-  ASSERT_EQ(queue->wait(std::chrono::seconds(60)), Status::kOk);
-  nkv_completion done{};
-  ASSERT_EQ(queue->poll(std::span(&done, 1)), 1U);
+  engine.reset_after(0);
+  EXPECT_EQ(engine.device().read_csr(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
+  const nkv_completion done = engine.run(scrub_);
   EXPECT_EQ(done.status, NKV_STATUS_OK) << describe(done);
 }
 
@@ -224,9 +213,8 @@ TEST_F(RtlTwoCommandsTest, BothEndWhenMemoryDoesNotAnswer) {
       EXPECT_EQ(done.first.status, NKV_STATUS_INTERNAL) << drop;
       EXPECT_TRUE(!done.has_second || done.second.status == NKV_STATUS_INTERNAL) << drop;
     }
-    Device& device = engine_->device();
-    device.write_csr(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
-    EXPECT_EQ(device.read_csr(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
+    engine_->reset_after(0);
+    EXPECT_EQ(engine_->device().read_csr(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
     open(4);
     submit(scrub_);
     const Done again = finish();
@@ -239,14 +227,10 @@ TEST_F(RtlTwoCommandsTest, BothEndWhenMemoryDoesNotAnswer) {
 
 TEST_F(RtlTwoCommandsTest, AResetInAnyCycleForgetsBoth) {
   start("");
-  Device& device = engine_->device();
   for (unsigned after = 20; after < 1600; after += 41) {
     open(2);
     submit(attend_);
-    const std::uint64_t begin = device.read_csr(NKV_REG_TICK_COUNT);
-    while (device.read_csr(NKV_REG_TICK_COUNT) < begin + after) {
-    }
-    device.write_csr(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+    engine_->reset_after(after);
     open(2);
     submit(scrub_);
     const Done done = finish();

@@ -61,11 +61,12 @@ class BenchDevice {
     queue_->ring();
     reset_after(ticks);
   }
+  /// Resets the device (CONTROL.RESET) that many ticks from now, and opens its queues anew.
+  void reset_after(std::uint64_t ticks);
 
  private:
   static void check(Status status);
   void open_queues();
-  void reset_after(std::uint64_t ticks);
 
   template <typename Command>
   static nkv_completion run_on(Queue& queue, const Command& command) {
