@@ -1,12 +1,12 @@
 // An hour of daemons that are ended at any moment, by kill or by request, under clients that store,
 // replace, erase and read all the while. NEARKV_SOAK_SECONDS makes it shorter or longer.
 #include <atomic>
-#include <cstdlib>
 #include <set>
 #include <thread>
 
 #include "server_fixture.hpp"
 #include "support/daemon_process.hpp"
+#include "support/environment.hpp"
 #include "support/fault_report.hpp"
 #include "support/objects.hpp"
 #include "support/seed.hpp"
@@ -20,8 +20,7 @@ constexpr std::uint64_t kKeys =
 constexpr std::uint64_t kNothing = 0;
 
 std::chrono::seconds duration() {
-  const char* const seconds = std::getenv("NEARKV_SOAK_SECONDS");
-  return std::chrono::seconds(seconds != nullptr ? std::strtol(seconds, nullptr, 10) : 3600);
+  return std::chrono::seconds(chosen_number("NEARKV_SOAK_SECONDS", 3600));
 }
 
 /// What version `version` of an object holds.

@@ -3,21 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <span>
 
 #include "command_stream.hpp"
+#include "support/environment.hpp"
 
 namespace nearkv::test {
 namespace {
 
-/// Commands for each device: NEARKV_PARITY_COMMANDS, or what every run has time for.
-std::uint64_t wanted_commands() {
-  const char* const chosen = std::getenv("NEARKV_PARITY_COMMANDS");
-  return chosen != nullptr ? std::strtoull(chosen, nullptr, 0) : 500;
-}
+/// Commands for each device.
+std::uint64_t wanted_commands() { return chosen_number("NEARKV_PARITY_COMMANDS", 500); }
 
 /// Devices whose arithmetic is the model's to the bit.
 std::vector<std::string> exact_uris() {

@@ -8,16 +8,14 @@
 #include <filesystem>
 
 #include "server_process.hpp"
+#include "support/environment.hpp"
 #include "support/fault_report.hpp"
 #include "support/seed.hpp"
 
 namespace nearkv::test {
 namespace {
 
-std::uint64_t deaths() {
-  const char* const chosen = std::getenv("NEARKV_REMOTE_DEATHS");
-  return chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1200;
-}
+std::uint64_t deaths() { return chosen_number("NEARKV_REMOTE_DEATHS", 1200); }
 
 /// Connects, uses the store a little and leaves, over and over.
 [[noreturn]] void come_and_go(RemoteStoreOptions options) {

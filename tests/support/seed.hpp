@@ -2,18 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <random>
 #include <string>
+
+#include "support/environment.hpp"
 
 namespace nearkv::test {
 
 using Random = std::mt19937_64;
 
-inline std::uint64_t test_seed() {
-  const char* const chosen = std::getenv("NEARKV_TEST_SEED");
-  return chosen != nullptr ? std::strtoull(chosen, nullptr, 0) : 1;
-}
+inline std::uint64_t test_seed() { return chosen_number("NEARKV_TEST_SEED", 1); }
 
 /// The generator of one case of a test.
 inline Random case_random(std::uint64_t number) {
