@@ -566,6 +566,24 @@ TEST_F(CommandCheckTest, LetsResultsEndWithTheWindow) {
   EXPECT_EQ(seen(NKV_STATUS_ADDRESS_FAULT), 3 * kRows);
 }
 
+// Nothing is read of it, so its place is nobody's business.
+TEST_F(CommandCheckTest, LetsAnEmptyPageListLieAnywhere) {
+  nkv_attend_command attend{};
+  attend.opcode = NKV_OPCODE_ATTEND;
+  attend.head_dim = attend.value_dim = 16;
+  attend.group = 1;
+  attend.scale = 1.0F;
+  attend.query_dtype = NKV_DTYPE_BF16;
+  for (const std::uint64_t beyond : {std::uint64_t{8}, kWindowBytes, std::uint64_t{1} << 62}) {
+    attend.page_list = kWindowBytes + beyond;
+    for (attend.tokens = 0; attend.tokens < 2; ++attend.tokens) {
+      expect_contract(std::bit_cast<Bytes>(attend));
+    }
+  }
+  EXPECT_EQ(seen(NKV_STATUS_OK), 3u);
+  EXPECT_EQ(seen(NKV_STATUS_ADDRESS_FAULT), 3u);
+}
+
 TEST_F(CommandCheckTest, KeepsItsVerdictUntilTheNextCommand) {
   expect_contract({255});
   check_->command_i[0] = NKV_OPCODE_NOP;
