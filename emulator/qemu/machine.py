@@ -1,0 +1,206 @@
+"""A guest under QEMU: CXL Type-3 devices with volatile memory on shared files, a shell, QMP.
+
+Emulated by TCG: KVM would be faster, but not every machine that runs tests has it. Times in the
+guest say nothing about a card.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import pexpect
+from qemu.qmp import QMPClient
+
+from .image import Guest
+from .overlay import LIBRARIES, PROGRAMS
+
+_PROMPT = "guest# "
+_MIB = 1 << 20
+
+
+class GuestError(RuntimeError):
+    """The guest did not boot, died, or did not answer; the text ends with its console."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """CXL devices: n has serial number n + 1 and hangs below bridge n modulo `bridges`."""
+
+    devices: int = 1
+    bridges: int = 1
+    memory_bytes: int = 256 * _MIB
+    """Of each device: a multiple of 256 MiB, the grain of CXL's decoders."""
+
+
+@dataclass
+class Machine:
+    """A running guest. Leaving the context ends it. Not for several threads at once."""
+
+    qemu: Sequence[str]
+    environment: Mapping[str, str]
+    guest: Guest
+    folder: Path
+    """For sockets and the devices' memory: its path is short, for a socket's name has to be."""
+    topology: Topology = field(default_factory=Topology)
+    processors: int = 2
+    kernel_arguments: str = ""
+    transcript: TextIO | None = None
+    """Where the console's text goes, besides."""
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._loop = asyncio.new_event_loop()
+        self._monitor: QMPClient | None = None
+        self.boot_s = 0.0
+
+    @property
+    def memory_files(self) -> list[Path]:
+        """What the guest stores to device n's memory stands in file n, at the same offset."""
+        return [self.folder / f"cxl{n}.memory" for n in range(self.topology.devices)]
+
+    def __enter__(self) -> Machine:
+        for path in self.memory_files:
+            with path.open("wb") as file:
+                file.truncate(self.topology.memory_bytes)
+        start_s = time.monotonic()
+        initramfs = self.folder / "initramfs"
+        initramfs.write_bytes(b"".join(path.read_bytes() for path in self.guest.initramfs))
+        words = [*self.qemu, *self._arguments()]
+        self._console = pexpect.spawn(
+            words[0],
+            words[1:],
+            env=os.environ | dict(self.environment),
+            encoding="utf-8",
+            codec_errors="replace",
+            echo=False,
+            timeout=120,
+        )
+        self._console.logfile_read = self.transcript
+        try:
+            self._await(_PROMPT)
+        except GuestError:
+            self.close()
+            raise
+        self.boot_s = time.monotonic() - start_s
+        # So that no line of an answer is wrapped or echoed.
+        self.run("stty -echo -onlcr cols 4096")
+        self.run(f"export PATH=/{PROGRAMS}:$PATH LD_LIBRARY_PATH=/{LIBRARIES}")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def run(self, command: str, timeout_s: float = 60) -> tuple[int, str]:
+        """Runs a line of shell; its exit status and what it and the kernel printed meanwhile."""
+        number = next(self._numbers)
+        self._console.sendline(f"{command}\necho @{number}:$?@")
+        text = self._await(rf"@{number}:(\d+)@", timeout_s)
+        status = int(self._console.match[1])
+        lines = [line.removeprefix(_PROMPT).rstrip() for line in text.splitlines()]
+        return status, "\n".join(line for line in lines if line and "echo @" not in line)
+
+    def check(self, command: str, timeout_s: float = 60) -> str:
+        """As `run`, of a command that has to succeed: GuestError otherwise."""
+        status, text = self.run(command, timeout_s)
+        if status != 0:
+            raise GuestError(f"`{command}` in the guest: status {status}\n{text}")
+        return text
+
+    def make_dax(self, ways: int | None = None, granularity_bytes: int = 256) -> str:
+        """Makes a region of the first `ways` devices (all of them); the path of its DAX node."""
+        devices = self._memory_devices()[: ways or self.topology.devices]
+        self.check(
+            f"cxl create-region -m -d decoder0.0 -t ram -w {len(devices)} "
+            f"-g {granularity_bytes} {' '.join(devices)}"
+        )
+        name = self.check("ls /sys/bus/dax/devices | tail -n 1")
+        self.check(f"daxctl reconfigure-device --mode=devdax -f {name}")
+        return f"/dev/{name}"
+
+    def _memory_devices(self) -> list[str]:
+        """The kernel's names of devices by serial number: it may number them in any order."""
+        listed = json.loads(self.check("cxl list -M"))
+        return [entry["memdev"] for entry in sorted(listed, key=lambda entry: entry["serial"])]
+
+    def qmp(self, command: str, **arguments: Any) -> Any:
+        """A command of QEMU's monitor; qemu.qmp's ExecuteError if QEMU refuses it."""
+        return self._loop.run_until_complete(self._qmp(command, arguments))
+
+    def interact(self) -> None:
+        """Gives the terminal to the guest's shell until Ctrl-] or the guest's end."""
+        self._console.logfile_read = None
+        self._console.sendline("stty echo onlcr")
+        sys.stdout.write("\n")
+        self._console.interact()
+
+    def close(self) -> None:
+        """Ends QEMU; what the devices' memory held stays in its files."""
+        if self._monitor is not None:
+            self._loop.run_until_complete(self._monitor.disconnect())
+            self._monitor = None
+        self._console.close(force=True)
+        self._loop.close()
+
+    async def _qmp(self, command: str, arguments: Mapping[str, Any]) -> Any:
+        if self._monitor is None:
+            self._monitor = QMPClient("guest")
+            await self._monitor.connect(str(self.folder / "qmp"))
+        return await self._monitor.execute(command, dict(arguments))
+
+    def _await(self, pattern: str, timeout_s: float = 120) -> str:
+        try:
+            self._console.expect(pattern, timeout=timeout_s)
+        except (pexpect.EOF, pexpect.TIMEOUT) as error:
+            what = (
+                "ended"
+                if isinstance(error, pexpect.EOF)
+                else f"did not answer in {timeout_s:.0f} s"
+            )
+            tail = "\n".join((self._console.before or "").splitlines()[-25:])
+            raise GuestError(f"the guest {what}; the last lines of its console:\n{tail}") from error
+        return str(self._console.before)
+
+    def _arguments(self) -> list[str]:
+        topology = self.topology
+        # Under a hypervisor the kernel refuses to flush caches, and with that to make regions.
+        words = (
+            "-machine q35,cxl=on -accel tcg,thread=multi -cpu max,hypervisor=off "
+            f"-m 1G,maxmem=16G,slots=4 -smp {self.processors} "
+            "-nodefaults -display none -no-reboot -serial stdio"
+        ).split()
+        words += ["-qmp", f"unix:{self.folder / 'qmp'},server=on,wait=off"]
+        words += ["-kernel", str(self.guest.kernel), "-initrd", str(self.folder / "initramfs")]
+        words += [
+            "-append",
+            f"console=ttyS0 quiet panic=-1 mitigations=off {self.kernel_arguments}",
+        ]
+        targets = ",".join(f"cxl-fmw.0.targets.{n}=cxl.{n}" for n in range(topology.bridges))
+        for n in range(topology.bridges):
+            words += ["-device", f"pxb-cxl,id=cxl.{n},bus=pcie.0,bus_nr={12 + 16 * n}"]
+        for n, path in enumerate(self.memory_files):
+            backend = f"memory-backend-file,id=memory{n},share=on,mem-path={path}"
+            port = (
+                f"cxl-rp,id=port{n},bus=cxl.{n % topology.bridges},port={n},chassis=0,slot={n + 2}"
+            )
+            words += ["-object", f"{backend},size={topology.memory_bytes}"]
+            words += ["-device", port]
+            words += [
+                "-device",
+                f"cxl-type3,id=device{n},bus=port{n},volatile-memdev=memory{n},sn={n + 1}",
+            ]
+        return [*words, "-M", f"{targets},cxl-fmw.0.size=4G"]

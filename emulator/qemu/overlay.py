@@ -1,0 +1,51 @@
+"""Programs of this build for the guest: an archive that the kernel unpacks over the initramfs.
+
+They run against the guest's libc, with those of their other libraries that the guest lacks.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from .archive import write_archive
+
+PROGRAMS = Path("opt/nearkv/bin")
+LIBRARIES = Path("opt/nearkv/lib")
+_LIBRARY = re.compile(r"=> (/\S+) \(")
+
+
+def write_overlay(
+    folder: Path, base_root: Path, programs: Sequence[Path], plugins: Sequence[Path], target: Path
+) -> None:
+    """Archives programs, and plug-ins of host_lib, with the libraries that `base_root` lacks.
+
+    `folder` is made anew and holds what `target` is made of.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / PROGRAMS).mkdir(parents=True)
+    (folder / LIBRARIES).mkdir(parents=True)
+    present = {path.name for path in base_root.glob("usr/lib*/**/*.so*")}
+    for program in programs:
+        _strip(program, folder / PROGRAMS)
+    for plugin in plugins:
+        _strip(plugin, folder / LIBRARIES)
+    for library in sorted(_libraries([*programs, *plugins])):
+        if library.name not in present:
+            _strip(library, folder / LIBRARIES)
+    write_archive(folder, base_root / "usr" / "bin" / "busybox", target)
+
+
+def _libraries(files: Sequence[Path]) -> set[Path]:
+    found: set[Path] = set()
+    for file in files:
+        text = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=True).stdout
+        found |= {Path(path) for path in _LIBRARY.findall(text)}
+    return found
+
+
+def _strip(source: Path, folder: Path) -> None:
+    subprocess.run(["strip", "-o", str(folder / source.name), str(source)], check=True)

@@ -1,0 +1,53 @@
+"""The emulated card, ready to boot: QEMU, the guest, and this build's programs in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .image import Guest, build_guest, find_qemu
+from .machine import Machine, Topology
+from .overlay import write_overlay
+from .packages import Report
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "release"
+CACHE = ROOT / "build" / "vm"
+_PROGRAMS = ("bin/nearkv", "tests/host/host_*_test")
+_PLUGINS = ("lib/libnearkv_model.so",)
+
+
+class Platform:
+    """Fetches and makes what guests boot from, once; boots as many as are wanted."""
+
+    def __init__(self, report: Report) -> None:
+        """`report` takes a line for each step that may take long."""
+        CACHE.mkdir(parents=True, exist_ok=True)
+        self._qemu, self._environment = find_qemu(CACHE, report)
+        guest = build_guest(CACHE, report)
+        overlay = CACHE / "overlay.gz"
+        write_overlay(CACHE / "overlay", guest.root, _built(_PROGRAMS), _built(_PLUGINS), overlay)
+        self._guest: Guest = dataclasses.replace(guest, initramfs=(*guest.initramfs, overlay))
+
+    @contextmanager
+    def boot(self, topology: Topology | None = None, **options: Any) -> Iterator[Machine]:
+        """A running guest; its files go with it. Options: other fields of Machine."""
+        with tempfile.TemporaryDirectory(prefix="nearkv-vm-") as folder:
+            machine = Machine(
+                self._qemu,
+                self._environment,
+                self._guest,
+                Path(folder),
+                topology or Topology(),
+                **options,
+            )
+            with machine:
+                yield machine
+
+
+def _built(patterns: tuple[str, ...]) -> list[Path]:
+    return sorted(path for pattern in patterns for path in BUILD.glob(pattern))
