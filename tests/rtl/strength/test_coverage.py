@@ -38,20 +38,25 @@ def test_points_of_a_module_meet_whatever_bench_and_place_they_stand_in(
     assert (fifo.toggled, len(fifo.bits)) == (1, 1)
 
 
-def test_the_whole_counts_for_modules_that_no_bench_has(
+def test_the_whole_counts_for_modules_of_which_it_runs_more_than_benches_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def record_of(file: str, count: int) -> str:
         text = record("v_line/m", 10, "if", "10", "TOP.a", count)
         return text.replace("lib/nkv_fifo.sv", file)
 
-    (tmp_path / "rtl_fifo_test.dat").write_text(record_of("lib/nkv_fifo.sv", 0))
+    (tmp_path / "rtl_fifo_test.dat").write_text(
+        record_of("lib/nkv_fifo.sv", 0) + record_of("lib/nkv_delay.sv", 1)
+    )
     (tmp_path / "whole.dat").write_text(
-        record_of("lib/nkv_fifo.sv", 9) + record_of("nkv_top.sv", 9)
+        record_of("lib/nkv_fifo.sv", 9)
+        + record_of("lib/nkv_delay.sv", 0)
+        + record_of("nkv_top.sv", 9)
     )
     monkeypatch.setattr(coverage, "DATA", tmp_path)
     modules = coverage.read_modules()
-    assert modules["lib/nkv_fifo.sv"].missed == [10]
+    assert modules["lib/nkv_fifo.sv"].missed == []
+    assert modules["lib/nkv_delay.sv"].missed == []
     assert modules["nkv_top.sv"].missed == []
 
 
