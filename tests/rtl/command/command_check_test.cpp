@@ -529,13 +529,20 @@ TEST_F(CommandCheckTest, LetsRangesReachTheWindowsEndAndNoFurther) {
   EXPECT_EQ(seen(NKV_STATUS_ADDRESS_FAULT), 6u);
 }
 
-// Windows end anywhere: the last word of a result, not its burst, has to lie inside.
-TEST_F(CommandCheckTest, LetsResultsEndWithTheWindow) {
+// One row over an empty list.
+nkv_attend_command small_attend() {
   nkv_attend_command attend{};
   attend.opcode = NKV_OPCODE_ATTEND;
   attend.head_dim = attend.value_dim = 16;
+  attend.group = 1;
   attend.scale = 1.0F;
   attend.query_dtype = NKV_DTYPE_BF16;
+  return attend;
+}
+
+// Windows end anywhere: the last word of a result, not its burst, has to lie inside.
+TEST_F(CommandCheckTest, LetsResultsEndWithTheWindow) {
+  nkv_attend_command attend = small_attend();
   nkv_topk_command topk{};
   topk.opcode = NKV_OPCODE_TOPK;
   topk.head_dim = 16;
@@ -568,12 +575,7 @@ TEST_F(CommandCheckTest, LetsResultsEndWithTheWindow) {
 
 // Nothing is read of it, so its place is nobody's business.
 TEST_F(CommandCheckTest, LetsAnEmptyPageListLieAnywhere) {
-  nkv_attend_command attend{};
-  attend.opcode = NKV_OPCODE_ATTEND;
-  attend.head_dim = attend.value_dim = 16;
-  attend.group = 1;
-  attend.scale = 1.0F;
-  attend.query_dtype = NKV_DTYPE_BF16;
+  nkv_attend_command attend = small_attend();
   for (const std::uint64_t beyond : {std::uint64_t{8}, kWindowBytes, std::uint64_t{1} << 62}) {
     attend.page_list = kWindowBytes + beyond;
     for (attend.tokens = 0; attend.tokens < 2; ++attend.tokens) {
