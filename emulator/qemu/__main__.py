@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from .packages import PackageError
+from .topology import DEVICE_GRAIN_BYTES, Topology
 
 _DESCRIPTION = """\
 Boots a Linux guest under QEMU that sees CXL Type-3 modules, with the standard
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--test", action="store_true", help="run the tests of the guest")
     parser.add_argument("--devices", type=int, default=1, help="CXL devices (default 1)")
     parser.add_argument("--bridges", type=int, default=1, help="host bridges (default 1)")
-    parser.add_argument("--memory", type=_size, default=256 << 20, help="of a device (256MiB)")
+    parser.add_argument("--memory", type=_size, default="256MiB", help="of a device (256MiB)")
     parser.add_argument("--processors", type=int, default=2, help="of the guest (default 2)")
     parser.add_argument("--dax", action="store_true", help="make a region of all devices first")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="for the guest's shell")
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import pexpect
     import pytest
 
-    from .machine import GuestError, Topology
+    from .machine import GuestError
     from .platform import ROOT, Platform
 
     if parsed.test:
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _size(text: str) -> int:
     found = re.fullmatch(r"(\d+)(MiB|GiB)", text)
     size_bytes = int(found[1]) * _UNITS[found[2]] if found else 0
-    if size_bytes == 0 or size_bytes % (256 << 20):
+    if size_bytes == 0 or size_bytes % DEVICE_GRAIN_BYTES:
         raise argparse.ArgumentTypeError(f"not a multiple of 256MiB such as 1GiB: '{text}'")
     return size_bytes
 

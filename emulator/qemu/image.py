@@ -40,7 +40,6 @@ class Guest:
     """Archives, each unpacked over those before it."""
     root: Path
     """What the first archive holds."""
-    release: str
 
 
 def build_guest(cache: Path, report: Report) -> Guest:
@@ -51,12 +50,12 @@ def build_guest(cache: Path, report: Report) -> Guest:
     recipe = hashlib.sha256(Path(__file__).read_bytes() + (_HERE / "guest" / "init").read_bytes())
     recipe.update(f"{kernel_root}{programs}".encode())
     recipe.update((_HERE / "archive.py").read_bytes())
-    initramfs = cache / f"initramfs-{recipe.hexdigest()[:16]}.gz"
-    root = cache / "root"
+    key = recipe.hexdigest()[:16]
+    initramfs, root = cache / f"initramfs-{key}.gz", cache / f"root-{key}"
     if not initramfs.exists():
         report("making the guest's initramfs")
         _make_initramfs(root, kernel_root, programs, release, initramfs)
-    return Guest(kernel, (initramfs,), root, release)
+    return Guest(kernel, (initramfs,), root)
 
 
 def find_qemu(cache: Path, report: Report) -> tuple[list[str], dict[str, str]]:

@@ -1,4 +1,4 @@
-"""A guest under QEMU: CXL Type-3 devices with volatile memory on shared files, a shell, QMP.
+"""A guest under QEMU: CXL Type-3 devices with volatile memory on shared files, a shell.
 
 Emulated by TCG: KVM would be faster, but not every machine that runs tests has it. Times in the
 guest say nothing about a card.
@@ -6,40 +6,27 @@ guest say nothing about a card.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
 
 import pexpect
-from qemu.qmp import QMPClient
 
 from .image import Guest
 from .overlay import LIBRARIES, PROGRAMS
+from .topology import Topology
 
 _PROMPT = "guest# "
-_MIB = 1 << 20
 
 
 class GuestError(RuntimeError):
     """The guest did not boot, died, or did not answer; the text ends with its console."""
-
-
-@dataclass(frozen=True)
-class Topology:
-    """CXL devices: n has serial number n + 1 and hangs below bridge n modulo `bridges`."""
-
-    devices: int = 1
-    bridges: int = 1
-    memory_bytes: int = 256 * _MIB
-    """Of each device: a multiple of 256 MiB, the grain of CXL's decoders."""
 
 
 @dataclass
@@ -50,17 +37,12 @@ class Machine:
     environment: Mapping[str, str]
     guest: Guest
     folder: Path
-    """For sockets and the devices' memory: its path is short, for a socket's name has to be."""
-    topology: Topology = field(default_factory=Topology)
-    processors: int = 2
-    kernel_arguments: str = ""
-    transcript: TextIO | None = None
-    """Where the console's text goes, besides."""
+    """For the devices' memory."""
+    topology: Topology
+    processors: int
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._loop = asyncio.new_event_loop()
-        self._monitor: QMPClient | None = None
         self.boot_s = 0.0
 
     @property
@@ -85,7 +67,6 @@ class Machine:
             echo=False,
             timeout=120,
         )
-        self._console.logfile_read = self.transcript
         try:
             self._await(_PROMPT)
         except GuestError:
@@ -121,9 +102,9 @@ class Machine:
             raise GuestError(f"`{command}` in the guest: status {status}\n{text}")
         return text
 
-    def make_dax(self, ways: int | None = None, granularity_bytes: int = 256) -> str:
-        """Makes a region of the first `ways` devices (all of them); the path of its DAX node."""
-        devices = self._memory_devices()[: ways or self.topology.devices]
+    def make_dax(self, granularity_bytes: int = 256) -> str:
+        """Makes a region of all devices; the path of its DAX node."""
+        devices = self._memory_devices()
         self.check(
             f"cxl create-region -m -d decoder0.0 -t ram -w {len(devices)} "
             f"-g {granularity_bytes} {' '.join(devices)}"
@@ -137,30 +118,15 @@ class Machine:
         listed = json.loads(self.check("cxl list -M"))
         return [entry["memdev"] for entry in sorted(listed, key=lambda entry: entry["serial"])]
 
-    def qmp(self, command: str, **arguments: Any) -> Any:
-        """A command of QEMU's monitor; qemu.qmp's ExecuteError if QEMU refuses it."""
-        return self._loop.run_until_complete(self._qmp(command, arguments))
-
     def interact(self) -> None:
         """Gives the terminal to the guest's shell until Ctrl-] or the guest's end."""
-        self._console.logfile_read = None
         self._console.sendline("stty echo onlcr")
         sys.stdout.write("\n")
         self._console.interact()
 
     def close(self) -> None:
         """Ends QEMU; what the devices' memory held stays in its files."""
-        if self._monitor is not None:
-            self._loop.run_until_complete(self._monitor.disconnect())
-            self._monitor = None
         self._console.close(force=True)
-        self._loop.close()
-
-    async def _qmp(self, command: str, arguments: Mapping[str, Any]) -> Any:
-        if self._monitor is None:
-            self._monitor = QMPClient("guest")
-            await self._monitor.connect(str(self.folder / "qmp"))
-        return await self._monitor.execute(command, dict(arguments))
 
     def _await(self, pattern: str, timeout_s: float = 120) -> str:
         try:
@@ -183,12 +149,8 @@ class Machine:
             f"-m 1G,maxmem=16G,slots=4 -smp {self.processors} "
             "-nodefaults -display none -no-reboot -serial stdio"
         ).split()
-        words += ["-qmp", f"unix:{self.folder / 'qmp'},server=on,wait=off"]
         words += ["-kernel", str(self.guest.kernel), "-initrd", str(self.folder / "initramfs")]
-        words += [
-            "-append",
-            f"console=ttyS0 quiet panic=-1 mitigations=off {self.kernel_arguments}",
-        ]
+        words += ["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]
         targets = ",".join(f"cxl-fmw.0.targets.{n}=cxl.{n}" for n in range(topology.bridges))
         for n in range(topology.bridges):
             words += ["-device", f"pxb-cxl,id=cxl.{n},bus=pcie.0,bus_nr={12 + 16 * n}"]

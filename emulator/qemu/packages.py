@@ -32,15 +32,15 @@ class Suite:
 
     folder: Path
     releases: tuple[str, ...]
-    """The first ones' packages win only if `prefer` says so, as with apt-get."""
     prefer: str = ""
+    """Of several releases, the one whose packages win."""
     knows_installed: bool = False
     """Whether what the system has installed counts: else all that is needed has to be named."""
 
     def fetch(self, names: Sequence[str], report: Report) -> Path:
         """Unpacks packages, and with `knows_installed` what they depend on; gives their root.
 
-        Patterns such as linux-image-amd64 must be resolved before, by `dependency`.
+        Of a metapackage this is nothing: see `dependency`.
         """
         key = hashlib.sha256("\n".join([*self.releases, *sorted(names)]).encode()).hexdigest()[:16]
         root = self.folder / f"root-{key}"
@@ -68,21 +68,13 @@ class Suite:
     def dependency(self, name: str, pattern: str) -> str:
         """The package matching `pattern` that `name` depends on: what a metapackage stands for."""
         self._refresh()
-        command = ["apt-cache", *self._options(), "depends", f"{name}{self._release_of(name)}"]
-        text = _run(command)
+        text = _run(["apt-cache", *self._options(), "depends", name])
         found = re.findall(rf"Depends: ({pattern})$", text, re.MULTILINE)
         if not found:
             raise PackageError(
                 f"package {name} of {self.prefer or self.releases[0]} names no {pattern}"
             )
         return str(found[0])
-
-    def _release_of(self, name: str) -> str:
-        if not self.prefer:
-            return ""
-        text = _run(["apt-cache", *self._options(), "madison", name])
-        versions = [line.split("|")[1].strip() for line in text.splitlines() if self.prefer in line]
-        return f"={versions[0]}" if versions else ""
 
     def _refresh(self) -> None:
         lists = self.folder / "lists"

@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from .image import Guest, build_guest, find_qemu
-from .machine import Machine, Topology
+from .machine import Machine
 from .overlay import write_overlay
 from .packages import Report
+from .topology import Topology
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
@@ -34,8 +34,8 @@ class Platform:
         self._guest: Guest = dataclasses.replace(guest, initramfs=(*guest.initramfs, overlay))
 
     @contextmanager
-    def boot(self, topology: Topology | None = None, **options: Any) -> Iterator[Machine]:
-        """A running guest; its files go with it. Options: other fields of Machine."""
+    def boot(self, topology: Topology | None = None, processors: int = 2) -> Iterator[Machine]:
+        """A running guest; its files go with it."""
         with tempfile.TemporaryDirectory(prefix="nearkv-vm-") as folder:
             machine = Machine(
                 self._qemu,
@@ -43,7 +43,7 @@ class Platform:
                 self._guest,
                 Path(folder),
                 topology or Topology(),
-                **options,
+                processors,
             )
             with machine:
                 yield machine

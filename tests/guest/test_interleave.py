@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from emulator.qemu.machine import Machine, Topology
+from emulator.qemu.machine import Machine
 from emulator.qemu.platform import BUILD
+from emulator.qemu.topology import Topology
 
-DEVICE_BYTES = 256 << 20
-
-
+DEVICE_BYTES = Topology().memory_bytes
 # Over two bridges the window's own granularity is the only one.
 CASES = [(1, 256), (1, 4096), (2, 256)]
 
@@ -42,10 +41,8 @@ def make_pool(guest: Machine, granularity_bytes: int) -> None:
 
 def join_granules(guest: Machine, granularity_bytes: int, whole: Path) -> None:
     """The region as the guest sees it, from what each module holds of it."""
-    modules = [path.open("rb") for path in guest.memory_files]
     with whole.open("wb") as file, ExitStack() as files:
-        for module in modules:
-            files.enter_context(module)
+        modules = [files.enter_context(path.open("rb")) for path in guest.memory_files]
         for _ in range(DEVICE_BYTES // granularity_bytes):
             for module in modules:
                 granule = module.read(granularity_bytes)

@@ -1,17 +1,20 @@
 """A CXL module as a Linux guest sees it, by its own kernel's drivers and the standard tools."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from emulator.qemu.machine import GuestError, Machine
+from emulator.qemu.topology import Topology
 
-DEVICE_BYTES = 256 << 20
+DEVICE_BYTES = Topology().memory_bytes
 
 
 @pytest.fixture(scope="module")
-def guest(boot) -> Machine:
-    return boot()
+def guest(platform) -> Iterator[Machine]:
+    with platform.boot() as guest:
+        yield guest
 
 
 @pytest.fixture(scope="module")

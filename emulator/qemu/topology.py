@@ -1,0 +1,18 @@
+"""Which CXL devices a guest has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEVICE_GRAIN_BYTES = 256 << 20
+"""What a CXL decoder counts in: a device's memory is a multiple of it."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """CXL devices: n has serial number n + 1 and hangs below bridge n modulo `bridges`."""
+
+    devices: int = 1
+    bridges: int = 1
+    memory_bytes: int = DEVICE_GRAIN_BYTES
+    """Of each device."""
