@@ -14,15 +14,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from generator import c_header, markdown, py_constants, sv_csr, sv_package
+from generator import c_header, card_header, markdown, py_constants, sv_csr, sv_package
 from generator.load import load
-from generator.model import Contract, ContractError
+from generator.model import DEVICE, HOST, Contract, ContractError
 from generator.validate import validate
 
 HERE = Path(__file__).resolve().parent
 OUTPUTS: dict[str, Callable[[Contract], str]] = {
-    "nkv_abi.h": c_header.emit,
-    "nkv_abi_pkg.sv": sv_package.emit,
+    "nkv_abi.h": lambda contract: c_header.emit(contract.part(DEVICE, HOST)),
+    "nkv_card.h": card_header.emit,
+    "nkv_abi_pkg.sv": lambda contract: sv_package.emit(contract.part(DEVICE)),
     "nkv_csr.sv": sv_csr.emit,
     "nkv_abi.py": py_constants.emit,
     "nkv_abi.md": markdown.emit,
@@ -75,7 +76,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 1 if stale else 0
     options.out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        (options.out / name).write_text(text, encoding="utf-8")
+        path = options.out / name
+        # What has not changed keeps its time, and nothing is built anew for it.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
     return 0
 
 

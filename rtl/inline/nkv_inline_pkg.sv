@@ -84,16 +84,18 @@ package nkv_inline_pkg;
     depth_t     overload;     // and more than optimal.
   } inline_control_t;
 
-  // Lines of 64 bytes, one for each queue, to which the host writes the tail of its ring.
+  // Pages of memory, one for each queue, to whose first line the host writes where its rings stand.
   typedef struct packed {
     logic [MaxQueues-1:0] enable;
-    address_t                          base;    // Of queue 0's; a multiple of 64.
+    address_t                          base;    // Of queue 0's; a multiple of BurstBytes.
   } doorbell_control_t;
 
   typedef struct packed {
-    logic                                      valid;
+    logic                         brings_tail;
+    logic                         brings_head;
     logic [$clog2(MaxQueues)-1:0] index;  // Of the queue.
-    logic [15:0]                               tail;
+    logic [15:0]                  tail;   // Of its submission ring,
+    logic [15:0]                  head;   // of its completion ring.
   } doorbell_t;
 
   // verilator lint_on UNUSEDPARAM

@@ -235,8 +235,8 @@ module nkv_inline_slice
     .control_i (doorbells_i),
     .write_i   (host_w_valid && host_w_ready),
     .address_i (host_w.addr),
-    .strobes_i (host_w.strb[1:0]),
-    .tail_i    (host_w.data[15:0]),
+    .strobes_i (host_w.strb[nkv_abi_pkg::DoorbellLineBytes-1:0]),
+    .line_i    (host_w.data[8*nkv_abi_pkg::DoorbellLineBytes-1:0]),
     .poison_i  (host_w.poison),
     .doorbell_o
   );

@@ -1,6 +1,6 @@
 // Doorbells in device memory on their way to the registers: each becomes a write of its queue's SQ_TAIL
-// in a cycle in which nobody else uses the bus. A queue's doorbells may overtake one another only as
-// their tails do: a later one takes the place of one that still waits.
+// or CQ_HEAD, or of both, in cycles in which nobody else uses the bus. A queue's doorbells may overtake
+// one another only as their counts do: a later one takes the place of one that still waits.
 
 module nkv_doorbell_turns
   import nkv_abi_pkg::*;
@@ -18,17 +18,24 @@ module nkv_doorbell_turns
   output csr_access_t            access_o
 );
 
-  logic [MaxQueues-1:0] waits_q;
+  // A queue's tail, then its head, and so on.
+  localparam int unsigned Counts = 2 * MaxQueues;
+  typedef logic [$clog2(Counts)-1:0] place_t;
+  logic [Counts-1:0] waits_q;
   logic [15:0] tail_q[MaxQueues];
+  logic [15:0] head_q[MaxQueues];
 
-  // The lowest first: tails seldom wait.
-  wire [MaxQueues-1:0] first = waits_q & (~waits_q + 1'b1);
-  queue_t turn;
+  // The lowest first: counts seldom wait.
+  wire [Counts-1:0] first = waits_q & (~waits_q + 1'b1);
+  place_t turn;
   always_comb begin
     turn = '0;
-    for (int unsigned i = 0; i < MaxQueues; i++) if (first[i]) turn |= queue_t'(i);
+    for (int unsigned i = 0; i < Counts; i++) if (first[i]) turn |= place_t'(i);
   end
   wire takes = waits_q != '0 && !access_i.valid;
+  wire queue_t queue_index = turn[1+:$bits(queue_t)];
+  wire is_head = turn[0];
+  wire [15:0] count = is_head ? head_q[queue_index] : tail_q[queue_index];
 
   always_comb begin
     access_o = access_i;
@@ -36,8 +43,8 @@ module nkv_doorbell_turns
       access_o = '{
           valid: 1'b1,
           write: 1'b1,
-          address: RegSqTail + RegSqTailStride * 32'(turn),
-          data: 64'(tail_q[turn])
+          address: (is_head ? RegCqHead : RegSqTail) + RegSqTailStride * 32'(queue_index),
+          data: 64'(count)
       };
     end
   end
@@ -50,14 +57,16 @@ module nkv_doorbell_turns
     end else begin
       if (takes) waits_q[turn] <= 1'b0;
       for (int unsigned i = 0; i < Slices; i++) begin
-        if (doorbell_i[i].valid) waits_q[doorbell_i[i].index] <= 1'b1;
+        if (doorbell_i[i].brings_tail) waits_q[{doorbell_i[i].index, 1'b0}] <= 1'b1;
+        if (doorbell_i[i].brings_head) waits_q[{doorbell_i[i].index, 1'b1}] <= 1'b1;
       end
     end
   end
 
   always_ff @(posedge clk_i) begin
     for (int unsigned i = 0; i < Slices; i++) begin
-      if (doorbell_i[i].valid) tail_q[doorbell_i[i].index] <= doorbell_i[i].tail;
+      if (doorbell_i[i].brings_tail) tail_q[doorbell_i[i].index] <= doorbell_i[i].tail;
+      if (doorbell_i[i].brings_head) head_q[doorbell_i[i].index] <= doorbell_i[i].head;
     end
   end
 

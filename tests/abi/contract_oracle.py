@@ -45,6 +45,12 @@ class Oracle:
         self.limits = {name: item["value"] for name, item in self.toml["limit"].items()}
 
     @property
+    def device_structs(self) -> dict[str, Any]:
+        """The structures that SystemVerilog knows."""
+        structs = self.toml["struct"].items()
+        return {name: item for name, item in structs if item.get("scope", "device") == "device"}
+
+    @property
     def commands(self) -> list[str]:
         """The structures that carry an opcode."""
         structs = self.toml["struct"].items()

@@ -2,11 +2,11 @@
 
     emit_vectors.py FOLDER
 
-structs.inc, fields.inc     every structure, and every element of it with its place
+structs.inc, fields.inc     every structure of a device, and every element of it with its place
 rules.inc                   what each field of a command may hold
 registers.inc               the byte offset of every register there is
 page_layouts.inc            page layouts of many shapes
-contract_probe.sv           a module that takes every structure apart and calls every function
+contract_probe.sv           a module that takes those structures apart and calls every function
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def elements(rule: FieldRule) -> Iterator[tuple[str, str, int]]:
 
 def fields_inc(oracle: Oracle) -> Iterator[str]:
     """FIELD(structure, element, port, byte offset, bits) for each element of each structure."""
-    for struct in oracle.toml["struct"]:
+    for struct in oracle.device_structs:
         for rule in oracle.fields(struct):
             for name, port, offset in elements(rule):
                 yield f"FIELD({struct}, {name}, {struct}_{port}_o, {offset}, {rule.bits})"
@@ -85,7 +85,7 @@ def page_layouts_inc(oracle: Oracle) -> Iterator[str]:
 def probe_sv(oracle: Oracle) -> Iterator[str]:
     """The module; every port ends in _i or _o."""
     ports, body = [], []
-    for struct, item in oracle.toml["struct"].items():
+    for struct, item in oracle.device_structs.items():
         ports.append(f"input  logic [{item['size'] * 8 - 1}:0] {struct}_i")
         body += [f"  {struct}_t {struct};", f"  assign {struct} = {struct}_t'({struct}_i);"]
         for rule in oracle.fields(struct):
@@ -136,7 +136,7 @@ def main() -> None:
     oracle, folder = Oracle(), Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     files = {
-        "structs.inc": (f"STRUCT({struct})" for struct in oracle.toml["struct"]),
+        "structs.inc": (f"STRUCT({struct})" for struct in oracle.device_structs),
         "commands.inc": (f"COMMAND({command})" for command in oracle.commands),
         "fields.inc": fields_inc(oracle),
         "rules.inc": rules_inc(oracle),

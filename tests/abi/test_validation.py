@@ -104,6 +104,26 @@ REPLACEMENTS = {
         "LSE_BASE2 = { bit = 0,",
         ["flags.attend_flag.LSE_BASE2", "duplicate bit 0", "OUTPUT_BF16"],
     ),
+    "unknown scope": (
+        "[struct.doorbell_line]\n",
+        '[struct.doorbell_line]\nscope = "hosts"\n',
+        ["struct.doorbell_line.scope", "hosts", "did you mean `host`"],
+    ),
+    "a device's structure in words of hosts": (
+        'enum = "attend_mode"',
+        'enum = "store_event"',
+        ["struct.attend_command.mode", "`store_event` is not of scope device"],
+    ),
+    "duplicate ioctl": (
+        "EVENTFD = { number = 7,",
+        "EVENTFD = { number = 6,",
+        ["ioctl.EVENTFD", "duplicate number of WAIT"],
+    ),
+    "ioctl of nothing": (
+        'struct = "card_wait"',
+        'struct = "card_weight"',
+        ["ioctl.WAIT", "unknown structure `card_weight`"],
+    ),
     "unknown enum": (
         'enum = "attend_mode"',
         'enum = "atend_mode"',

@@ -60,6 +60,11 @@ typedef float nkv_f32;
 #define NKV_MAX_MIDPOINTS 16777216
 #define NKV_MAX_TOP_K 4096 /**< [tokens] Largest k of TOPK. */
 #define NKV_MAX_QUEUES 16 /**< [queues] Queue register blocks in the map. */
+/**
+ * [bytes] From a queue's doorbell in device memory to the next's: a page of a host, which can give
+ * each to another process.
+ */
+#define NKV_DOORBELL_STRIDE_BYTES 4096
 #define NKV_ERROR_ENTRIES 16 /**< [entries] Failed commands that a device remembers. */
 #define NKV_HOTNESS_WORDS 2048 /**< [words] Room for the registers of a hotness monitoring unit. */
 #define NKV_MIN_RING_ENTRIES 16 /**< [entries] Smallest ring. */
@@ -965,6 +970,23 @@ NKV_ASSERT_OFFSET(completion, rounds, 35);
 NKV_ASSERT_OFFSET(completion, bound, 36);
 NKV_ASSERT_OFFSET(completion, ticks, 40);
 NKV_ASSERT_OFFSET(completion, reserved, 48);
+
+/**
+ * Begins the page of a queue at DOORBELL_BASE. A host's write to all bytes of a field is a write of
+ * the register besides; of other bytes it is a write to memory alone.
+ */
+struct nkv_doorbell_line {
+  uint16_t sq_tail; /**< The queue's SQ_TAIL. */
+  uint16_t reserved[3]; /**< Zero. */
+  uint16_t cq_head; /**< Its CQ_HEAD. */
+  uint16_t reserved2[3]; /**< Zero. */
+};
+#define NKV_DOORBELL_LINE_BYTES 16
+NKV_ASSERT_BYTES(doorbell_line, 16);
+NKV_ASSERT_OFFSET(doorbell_line, sq_tail, 0);
+NKV_ASSERT_OFFSET(doorbell_line, reserved, 2);
+NKV_ASSERT_OFFSET(doorbell_line, cq_head, 8);
+NKV_ASSERT_OFFSET(doorbell_line, reserved2, 10);
 
 /**
  * First bytes of a pool, and again at POOL_HEADER_COPY_AT. Written once, by whoever creates it.
@@ -1960,12 +1982,12 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_INLINE_LOAD_OVERLOAD_SHIFT 16
 #define NKV_REG_INLINE_LOAD_OVERLOAD_MASK 0xffff0000ull
 /**
- * [rw] First of 64-byte lines of device memory, one a queue; 64-byte aligned. A host's write to the
- * first 2 bytes of a line is a write of that queue's SQ_TAIL, besides.
+ * [rw] First of pages of device memory, DOORBELL_STRIDE_BYTES each, one a queue; a multiple of
+ * BURST_BYTES. A page begins with a `doorbell_line`.
  */
 #define NKV_REG_DOORBELL_BASE 0x80u
-#define NKV_REG_DOORBELL_ENABLE 0x88u /**< [rw] Lines that are doorbells. */
-#define NKV_REG_DOORBELL_ENABLE_QUEUES_SHIFT 0 /**< 1: the line of this queue is. */
+#define NKV_REG_DOORBELL_ENABLE 0x88u /**< [rw] Pages that hold doorbells. */
+#define NKV_REG_DOORBELL_ENABLE_QUEUES_SHIFT 0 /**< 1: the page of this queue does. */
 #define NKV_REG_DOORBELL_ENABLE_QUEUES_MASK 0xffffull
 /**
  * [ro] What TRANSCODE takes. Another codec is UNSUPPORTED: wanted of the command, detail 0; found
@@ -2050,7 +2072,8 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_QUEUE_STATUS(i) (0x1048u + 0x80u * (i)) /**< [ro] Queue state. */
 #define NKV_REG_QUEUE_STATUS_COUNT NKV_MAX_QUEUES
 #define NKV_REG_QUEUE_STATUS_STRIDE 0x80u
-#define NKV_REG_QUEUE_STATUS_RUNNING_SHIFT 0 /**< Enabled and accepted. */
+/** Enabled and accepted; of a queue that was disabled, until nothing of it is in flight. */
+#define NKV_REG_QUEUE_STATUS_RUNNING_SHIFT 0
 #define NKV_REG_QUEUE_STATUS_RUNNING_MASK 0x1ull
 /**
  * Enabling failed: rings or window lie outside memory, the window is empty or begins off a page

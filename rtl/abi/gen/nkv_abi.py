@@ -80,6 +80,9 @@ MAX_MIDPOINTS = 16777216
 MAX_TOP_K = 4096
 # [queues] Queue register blocks in the map.
 MAX_QUEUES = 16
+# [bytes] From a queue's doorbell in device memory to the next's: a page of a host, which can give
+# each to another process.
+DOORBELL_STRIDE_BYTES = 4096
 # [entries] Failed commands that a device remembers.
 ERROR_ENTRIES = 16
 # [words] Room for the registers of a hotness monitoring unit.
@@ -158,6 +161,23 @@ REMOTE_NONCE_BYTES = 32
 REMOTE_PROOF_BYTES = 32
 # [bins] Bins over the 16-bit midpoint from which a threshold is taken.
 HISTOGRAM_BINS = 4096
+# [vectors] Interrupts of a card's function: vector n is bit n of INTERRUPT_STATUS.
+CARD_VECTORS = 19
+# [queues] Most queues of one open file of the driver.
+CARD_OPEN_QUEUES = 8
+# [pages] Where in a file of the driver, in pages of DOORBELL_STRIDE_BYTES, its queues' doorbells
+# are mapped; its window is mapped at 0.
+CARD_MAP_DOORBELLS = 268435456
+# [bytes] Room for the name of a window that is kept.
+CARD_NAME_BYTES = 32
+# Type of the driver's ioctls.
+CARD_IOCTL_TYPE = 231
+# First word of an emulated function's bridge: 'NKVB'.
+CARD_BRIDGE_MAGIC = 1112951630
+# Version of the bridge. Both sides refuse another.
+CARD_BRIDGE_VERSION = 1
+# [bytes] Shared memory of an emulated function, its BAR 2; it begins with a `card_bridge`.
+CARD_SHARED_BYTES = 65536
 
 # Number formats
 # Query element: signed integer, the head's largest exponent at the top.
@@ -516,6 +536,17 @@ class RemoteKind(IntEnum):
     COMPLETION = 7
 
 
+class CardOperation(IntEnum):
+    """What the driver asks for over the bridge of an emulated function."""
+
+    # `value` of the register at `address`.
+    READ = 1
+    # The register at `address` becomes `value`.
+    WRITE = 2
+    # `bytes` of device memory from `address` on become zero.
+    WIPE = 3
+
+
 class ShareEntryKind(IntEnum):
     """What an entry of a host's log says."""
 
@@ -642,6 +673,16 @@ class Feature(IntFlag):
     MEMORY_DOORBELLS = 1 << 11
     # HOST_HOTNESS and NEAR_HOTNESS.
     HOTNESS = 1 << 12
+
+
+class CardWindowFlag(IntFlag):
+    """How a window is had."""
+
+    # It outlives the file, under its name, for the user who made it; without, it goes with the
+    # file.
+    KEEP = 1 << 0
+    # Only one that was kept.
+    MUST_EXIST = 1 << 1
 
 
 STATUS = {
@@ -1065,6 +1106,19 @@ COMPLETION = Record(
         "bound": 36,
         "ticks": 40,
         "reserved": 48,
+    },
+)
+
+# Begins the page of a queue at DOORBELL_BASE. A host's write to all bytes of a field is a write of
+# the register besides; of other bytes it is a write to memory alone.
+DOORBELL_LINE = Record(
+    "<H3HH3H",
+    16,
+    {
+        "sq_tail": 0,
+        "reserved": 2,
+        "cq_head": 8,
+        "reserved2": 10,
     },
 )
 
@@ -1647,6 +1701,125 @@ REMOTE_MESSAGE = Record(
     },
 )
 
+# Begins the shared memory of an emulated function. The driver fills in what it wants, then counts
+# `request` up; the device answers, then writes the same count to `answer`.
+CARD_BRIDGE = Record(
+    "<IIQQIIB7BQQQ",
+    64,
+    {
+        "magic": 0,
+        "version": 4,
+        "serial": 8,
+        "heartbeat": 16,
+        "request": 24,
+        "answer": 28,
+        "operation": 32,
+        "reserved": 33,
+        "address": 40,
+        "value": 48,
+        "bytes": 56,
+    },
+)
+
+# A card as its driver sees it.
+CARD_INFO = Record(
+    "<QQQQQQQHHB3B",
+    64,
+    {
+        "serial": 0,
+        "features": 8,
+        "limits": 16,
+        "codecs": 24,
+        "tick_hz": 32,
+        "memory_bytes": 40,
+        "free_bytes": 48,
+        "abi_major": 56,
+        "abi_minor": 58,
+        "free_queues": 60,
+        "reserved": 61,
+    },
+)
+
+# A file's part of device memory. A new one reads as zeros.
+CARD_WINDOW = Record(
+    "<QII32B",
+    48,
+    {
+        "bytes": 0,
+        "flags": 8,
+        "reserved": 12,
+        "name": 16,
+    },
+)
+
+# A queue of a file. Addresses count from the start of the file's window.
+CARD_QUEUE = Record(
+    "<IIQQQQIHHB7B",
+    56,
+    {
+        "index": 0,
+        "ring_entries": 4,
+        "sq_base": 8,
+        "cq_base": 16,
+        "window_base": 24,
+        "window_bytes": 32,
+        "coalesce_ticks": 40,
+        "coalesce_completions": 44,
+        "tenant": 46,
+        "weight": 48,
+        "reserved": 49,
+    },
+)
+
+# What a queue of a file has done.
+CARD_QUEUE_STATE = Record(
+    "<IIQQQQQQQQQ",
+    80,
+    {
+        "index": 0,
+        "reserved": 4,
+        "status": 8,
+        "commands": 16,
+        "stream_bursts": 24,
+        "refine_bursts": 32,
+        "exact_bursts": 40,
+        "value_bursts": 48,
+        "written_bursts": 56,
+        "busy_ticks": 64,
+        "interrupts": 72,
+    },
+)
+
+# Names a queue of a file.
+CARD_QUEUE_INDEX = Record(
+    "<II",
+    8,
+    {
+        "index": 0,
+        "reserved": 4,
+    },
+)
+
+# Sleeping until something has completed.
+CARD_WAIT = Record(
+    "<QQ",
+    16,
+    {
+        "epoch": 0,
+        "timeout_ns": 8,
+    },
+)
+
+# An eventfd for completions of a file's queues.
+CARD_EVENTFD = Record(
+    "<iI",
+    8,
+    {
+        "fd": 0,
+        "reserved": 4,
+    },
+)
+
 # Registers: byte offsets; 64-bit access only.
 # [ro] Read first: another value is another device.
 REG_ID = 0x0
@@ -1711,10 +1884,10 @@ REG_INLINE_LIMITS_WRITES = RegisterField(32, 16)
 REG_INLINE_LOAD = 0x78
 REG_INLINE_LOAD_OPTIMAL = RegisterField(0, 16)
 REG_INLINE_LOAD_OVERLOAD = RegisterField(16, 16)
-# [rw] First of 64-byte lines of device memory, one a queue; 64-byte aligned. A host's write to the
-# first 2 bytes of a line is a write of that queue's SQ_TAIL, besides.
+# [rw] First of pages of device memory, DOORBELL_STRIDE_BYTES each, one a queue; a multiple of
+# BURST_BYTES. A page begins with a `doorbell_line`.
 REG_DOORBELL_BASE = 0x80
-# [rw] Lines that are doorbells.
+# [rw] Pages that hold doorbells.
 REG_DOORBELL_ENABLE = 0x88
 REG_DOORBELL_ENABLE_QUEUES = RegisterField(0, 16)
 # [ro] What TRANSCODE takes. Another codec is UNSUPPORTED: wanted of the command, detail 0; found in

@@ -28,7 +28,9 @@ typedef uint32_t nkv_f32;
 #else
 typedef float nkv_f32;
 #endif
+"""
 
+ASSERTS = """
 #ifdef __cplusplus
 #define NKV_STATIC_ASSERT(condition, message) static_assert(condition, message)
 #else
@@ -41,12 +43,10 @@ typedef float nkv_f32;
                     "offset of nkv_" #name "." #field)
 """
 
-EPILOGUE = """
+END_OF_ASSERTS = """
 #undef NKV_ASSERT_OFFSET
 #undef NKV_ASSERT_BYTES
 #undef NKV_STATIC_ASSERT
-
-#endif /* NKV_ABI_H */
 """
 
 
@@ -54,18 +54,26 @@ def emit(contract: Contract) -> str:
     """The text of nkv_abi.h."""
     lines = [
         *_identity_lines(contract),
-        *_constants_lines("Limits", contract.limits),
-        *_constants_lines("Number formats", contract.formats),
+        *constants_lines("Limits", contract.limits),
+        *constants_lines("Number formats", contract.formats),
+        *type_lines(contract),
+        *_register_map_lines(contract),
+        *function_lines(contract),
     ]
+    text = "\n".join(lines) + "\n"
+    return PROLOGUE + ASSERTS + text + END_OF_ASSERTS + "\n#endif /* NKV_ABI_H */\n"
+
+
+def type_lines(contract: Contract) -> list[str]:
+    """Enumerations, flags and structures, whose sizes and offsets the compiler checks."""
+    lines = []
     for enum in contract.enums:
         lines += _enum_lines(enum)
     for flags in contract.flag_sets:
         lines += _flag_lines(flags, contract.flag_set_bits(flags))
     for struct in contract.structs:
         lines += _struct_lines(struct)
-    lines += _register_map_lines(contract)
-    lines += function_lines(contract)
-    return PROLOGUE + "\n".join(lines) + "\n" + EPILOGUE
+    return lines
 
 
 def documented(line: str, doc: str) -> list[str]:
@@ -96,7 +104,8 @@ def _identity_lines(contract: Contract) -> list[str]:
     ]
 
 
-def _constants_lines(title: str, constants: tuple[Constant, ...]) -> list[str]:
+def constants_lines(title: str, constants: tuple[Constant, ...]) -> list[str]:
+    """Limits or number formats under a title."""
     lines = ["", f"/* {title} */"]
     for item in constants:
         doc = f"[{item.unit}] {item.doc}" if item.unit else item.doc

@@ -9,7 +9,9 @@ from typing import TypeVar
 
 from .expression import Expression, ExpressionError
 from .model import (
+    DEVICE,
     REGISTER_BITS,
+    SCOPES,
     Condition,
     Constant,
     Contract,
@@ -19,6 +21,7 @@ from .model import (
     Field,
     Flag,
     FlagSet,
+    Ioctl,
     Number,
     Page,
     PageArray,
@@ -32,6 +35,7 @@ from .table import Table, did_you_mean
 SHAPE_FIELDS = ("k_form", "v_form", "dtype", "flags", "head_dim", "value_dim")
 REQUIRED_ENUMS = ("opcode", "status", "dtype", "row_form")
 REQUIRED_LIMITS = ("BURST_BYTES", "COMMAND_BYTES", "PAGE_GRAIN_BYTES")
+IOCTL_ACCESSES = ("none", "read", "write", "both")
 ROW_NAMES = {"dim", "element_bytes"}
 ARRAY_NAMES = {"head_dim", "value_dim", "k_row_bytes", "v_row_bytes"}
 
@@ -79,6 +83,7 @@ class _Loader:
             f"abi.{key}": Number(value, f"ABI_{key.upper()}") for key, value in identity.items()
         }
         registers = tuple(self._register(table) for table in root.records("register"))
+        ioctls = self._ioctls(root.table("ioctl"), structs) if root.has("ioctl") else ()
         root.finish()
         return Contract(
             name=name,
@@ -93,21 +98,31 @@ class _Loader:
             structs=tuple(structs.values()),
             page=page,
             registers=registers,
+            ioctls=ioctls,
         )
 
     def _section(self, key: str, make: Callable[[str, Table], T]) -> dict[str, T]:
         return {name: make(name, table) for name, table in self._root.table(key).tables()}
 
+    def _scope(self, table: Table) -> str:
+        scope = table.text("scope", DEVICE)
+        if scope not in SCOPES:
+            raise ContractError(
+                f"{table.path}.scope: no `{scope}`{did_you_mean(scope, SCOPES)}; one of {SCOPES}"
+            )
+        return scope
+
     def _constants(self, section: str) -> tuple[Constant, ...]:
         constants = []
         for name, table in self._root.table(section).tables():
             unit = table.text("unit") if section == "limit" else ""
-            constants.append(Constant(name, table.integer("value"), unit, table.text("doc")))
+            value, doc = table.integer("value"), table.text("doc")
+            constants.append(Constant(name, value, unit, doc, self._scope(table)))
             table.finish()
         return tuple(constants)
 
     def _enum(self, name: str, table: Table) -> Enum:
-        doc, width = table.text("doc"), table.integer("width", 8)
+        doc, width, scope = table.text("doc"), table.integer("width", 8), self._scope(table)
         values = []
         for value_name, item in table.tables():
             number = item.integer("value")
@@ -118,25 +133,25 @@ class _Loader:
                 size = item.integer("bytes") if name == "dtype" else None
                 values.append(EnumValue(value_name, number, item.text("doc"), size))
             item.finish()
-        return Enum(name, doc, width, tuple(values))
+        return Enum(name, doc, width, tuple(values), scope)
 
     def _flag_set(self, name: str, table: Table) -> FlagSet:
-        doc = table.text("doc")
+        doc, scope = table.text("doc"), self._scope(table)
         flags = []
         for flag_name, item in table.tables():
             flags.append(Flag(flag_name, item.integer("bit"), item.text("doc")))
             item.finish()
-        return FlagSet(name, doc, tuple(flags))
+        return FlagSet(name, doc, tuple(flags), scope)
 
     def _struct(self, name: str, table: Table) -> Struct:
-        size, doc = table.integer("size"), table.text("doc")
+        size, doc, scope = table.integer("size"), table.text("doc"), self._scope(table)
         fields: list[Field] = []
         offset = 0
         for item in table.records("fields"):
             fields.append(self._field(item, offset))
             offset += fields[-1].size_bytes
         table.finish()
-        return Struct(name, size, doc, tuple(fields))
+        return Struct(name, size, doc, tuple(fields), scope)
 
     def _field(self, table: Table, offset: int) -> Field:
         enum = self._reference(table, "enum", self._enums)
@@ -174,7 +189,7 @@ class _Loader:
             return None
         name = table.text(key)
         if name not in known:
-            what = "enumeration" if key == "enum" else "set of flags"
+            what = {"enum": "enumeration", "flags": "set of flags"}.get(key, "structure")
             raise ContractError(f"{table.path}: unknown {what} `{name}`{did_you_mean(name, known)}")
         return known[name]
 
@@ -217,6 +232,20 @@ class _Loader:
             fields = [RegisterField("", REGISTER_BITS, 0, access, doc, reset)]
         table.finish()
         return Register(name, offset, access, doc, tuple(fields), stride, count, flags, is_external)
+
+    def _ioctls(self, table: Table, structs: dict[str, Struct]) -> tuple[Ioctl, ...]:
+        ioctls = []
+        for name, item in table.tables():
+            access = item.text("access")
+            if access not in IOCTL_ACCESSES:
+                known = did_you_mean(access, IOCTL_ACCESSES)
+                raise ContractError(f"{item.path}.access: no `{access}`{known}")
+            struct = self._reference(item, "struct", structs)
+            if (access == "none") != (struct is None):
+                raise ContractError(f"{item.path}: `struct` unless `access` is none")
+            ioctls.append(Ioctl(name, item.integer("number"), access, struct, item.text("doc")))
+            item.finish()
+        return tuple(ioctls)
 
     def _page(self, table: Table, structs: dict[str, Struct]) -> Page:
         header = structs.get("page_header")

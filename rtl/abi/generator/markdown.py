@@ -33,6 +33,7 @@ def emit(contract: Contract) -> str:
         lines += ["", f"## {title}"]
         for struct in structs:
             lines += _struct_lines(struct)
+    lines += _ioctl_lines(contract)
     lines += _page_lines(contract)
     lines += _status_lines(contract)
     lines += _enum_lines(contract)
@@ -86,6 +87,22 @@ def _register_lines(contract: Contract) -> list[str]:
         ),
     )
     return lines
+
+
+def _ioctl_lines(contract: Contract) -> list[str]:
+    lines = ["", "## Calls of the card's Linux driver"]
+    return lines + _table(
+        ["number", "ioctl", "structure", "what"],
+        (
+            [
+                ioctl.number,
+                f"`{ioctl.name}`",
+                f"{ioctl.struct.name} ({ioctl.access})" if ioctl.struct else "",
+                ioctl.doc,
+            ]
+            for ioctl in contract.ioctls
+        ),
+    )
 
 
 def _offset(register: Register) -> str:

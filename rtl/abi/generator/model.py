@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 from .expression import Expression
 
 REGISTER_BITS = 64
 REGISTER_BYTES = REGISTER_BITS // 8
+
+DEVICE, HOST, CARD = "device", "host", "card"
+SCOPES = (DEVICE, HOST, CARD)
+"""Who speaks a part of the contract: hosts and the engine; hosts alone; a card's driver."""
 
 
 class ContractError(Exception):
@@ -32,6 +37,7 @@ class Constant:
     value: int
     unit: str
     doc: str
+    scope: str = DEVICE
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Enum:
     doc: str
     width: int
     values: tuple[EnumValue, ...]
+    scope: str = DEVICE
 
     def find(self, name: str) -> EnumValue | None:
         """The value of that name."""
@@ -70,6 +77,7 @@ class FlagSet:
     name: str
     doc: str
     flags: tuple[Flag, ...]
+    scope: str = DEVICE
 
     @property
     def mask(self) -> int:
@@ -127,6 +135,7 @@ class Struct:
     size: int
     doc: str
     fields: tuple[Field, ...]
+    scope: str = DEVICE
 
     @property
     def is_command(self) -> bool:
@@ -251,6 +260,24 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Ioctl:
+    """A call of the driver; `access` is as the contract has it."""
+
+    name: str
+    number: int
+    access: str
+    struct: Struct | None
+    doc: str
+
+
+Scoped = TypeVar("Scoped", Constant, Enum, FlagSet, Struct)
+
+
+def _of(items: tuple[Scoped, ...], scopes: tuple[str, ...]) -> tuple[Scoped, ...]:
+    return tuple(item for item in items if item.scope in scopes)
+
+
+@dataclass(frozen=True)
 class Contract:
     name: str
     title: str
@@ -264,6 +291,7 @@ class Contract:
     structs: tuple[Struct, ...]
     page: Page
     registers: tuple[Register, ...]
+    ioctls: tuple[Ioctl, ...] = ()
 
     @cached_property
     def limit_values(self) -> dict[str, int]:
@@ -283,6 +311,16 @@ class Contract:
             for register in self.registers
         ]
         return max(ends)
+
+    def part(self, *scopes: str) -> Contract:
+        """What of it these speak."""
+        return replace(
+            self,
+            limits=_of(self.limits, scopes),
+            enums=_of(self.enums, scopes),
+            flag_sets=_of(self.flag_sets, scopes),
+            structs=_of(self.structs, scopes),
+        )
 
     def enum(self, name: str) -> Enum:
         """The enumeration of that name, which must be there."""

@@ -6,7 +6,17 @@ import errno
 import re
 from collections.abc import Iterable, Iterator
 
-from .model import Constant, Contract, ContractError, Enum, Field, FlagSet, PageArray, Struct
+from .model import (
+    DEVICE,
+    Constant,
+    Contract,
+    ContractError,
+    Enum,
+    Field,
+    FlagSet,
+    PageArray,
+    Struct,
+)
 from .text import pascal
 from .validate_registers import register_problems
 from .words import languages_reserving
@@ -14,6 +24,7 @@ from .words import languages_reserving
 LOWER_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 LARGEST_INT = 2**31 - 1
+LARGEST_IOCTL = 255
 # What the generator adds to the C tags of structures and enumerations.
 GENERATED_TAGS = ("page_shape", "page_layout", "page_array")
 
@@ -27,6 +38,8 @@ def validate(contract: Contract) -> None:
         *(problem for flags in contract.flag_sets for problem in _flag_problems(flags)),
         *(problem for struct in contract.structs for problem in _struct_problems(struct)),
         *_command_problems(contract),
+        *_scope_problems(contract),
+        *_ioctl_problems(contract),
         *register_problems(contract),
     ]
     # Page sizes are computed from the rest, which must be sound for that.
@@ -34,6 +47,30 @@ def validate(contract: Contract) -> None:
         problems = [*_page_problems(contract)]
     if problems:
         raise ContractError("\n".join(problems))
+
+
+def _scope_problems(contract: Contract) -> Iterator[str]:
+    """What a device speaks cannot be told in words of hosts: SystemVerilog does not have them."""
+    others = {item.name for item in contract.limits if item.scope != DEVICE}
+    for struct in contract.structs:
+        if struct.scope != DEVICE:
+            continue
+        for field in struct.fields:
+            parts = [part for part in (field.enum, field.flags) if part is not None]
+            names = [part.name for part in parts if part.scope != DEVICE]
+            numbers = (field.count, field.min, field.max, field.multiple)
+            names += [number.name for number in numbers if number and number.name in others]
+            for name in names:
+                yield f"struct.{struct.name}.{field.name}: `{name}` is not of scope device"
+
+
+def _ioctl_problems(contract: Contract) -> Iterator[str]:
+    for ioctl in contract.ioctls:
+        if ioctl.number > LARGEST_IOCTL:
+            yield f"ioctl.{ioctl.name}: number {ioctl.number} is beyond {LARGEST_IOCTL}"
+        others = [item for item in contract.ioctls if item.number == ioctl.number]
+        if others[0] is not ioctl:
+            yield f"ioctl.{ioctl.name}: duplicate number of {others[0].name}"
 
 
 def _name_problems(contract: Contract) -> Iterator[str]:
@@ -111,6 +148,7 @@ def _flat_names(contract: Contract) -> list[tuple[str, str]]:
             (f"struct.{struct.name}", struct.name),
             (f"struct.{struct.name}", f"{struct.name}_BYTES"),
         ]
+    names += [(f"ioctl.{ioctl.name}", f"IOCTL_{ioctl.name}") for ioctl in contract.ioctls]
     for array in contract.page.arrays:
         names.append((f"page.arrays.{array.name}", f"PAGE_ARRAY_{array.name}"))
     for register in contract.registers:

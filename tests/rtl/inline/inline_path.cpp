@@ -384,9 +384,10 @@ void InlinePath::sample_host(unsigned slice) {
     }
     check_write(host_writes_pending_, id, rtl.host_b_error_o[slice]);
   }
-  if (rtl.doorbell_valid_o[slice]) {
-    doorbells.at(slice).push_back({rtl.doorbell_index_o[slice], rtl.doorbell_tail_o[slice]});
-  }
+  Doorbell doorbell{.index = rtl.doorbell_index_o[slice], .tail = {}, .head = {}};
+  if (rtl.doorbell_brings_tail_o[slice]) doorbell.tail = rtl.doorbell_tail_o[slice];
+  if (rtl.doorbell_brings_head_o[slice]) doorbell.head = rtl.doorbell_head_o[slice];
+  if (doorbell.tail || doorbell.head) doorbells.at(slice).push_back(doorbell);
 }
 
 void InlinePath::sample_near(unsigned port) {

@@ -96,7 +96,8 @@ class InlinePath {
   };
   struct Doorbell {
     unsigned index;
-    std::uint16_t tail;
+    std::optional<std::uint16_t> tail;
+    std::optional<std::uint16_t> head;
     bool operator==(const Doorbell&) const = default;
   };
   // What happened since clear_records().

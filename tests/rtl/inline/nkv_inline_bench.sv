@@ -44,9 +44,11 @@ module nkv_inline_bench
   output logic [11:0]  host_b_id_o[Slices],
   output logic         host_b_error_o[Slices],
   output logic [1:0]   load_o[Slices],
-  output logic         doorbell_valid_o[Slices],
+  output logic         doorbell_brings_tail_o[Slices],
+  output logic         doorbell_brings_head_o[Slices],
   output logic [3:0]   doorbell_index_o[Slices],
   output logic [15:0]  doorbell_tail_o[Slices],
+  output logic [15:0]  doorbell_head_o[Slices],
 
   input  logic         near_ar_valid_i[Ports],
   output logic         near_ar_ready_o[Ports],
@@ -135,7 +137,11 @@ module nkv_inline_bench
     assign host_b_ready[i] = host_b_ready_i[i];
     assign {host_b_id_o[i], host_b_error_o[i]} = host_b[i];
     assign load_o[i] = load[i];
-    assign {doorbell_valid_o[i], doorbell_index_o[i], doorbell_tail_o[i]} = doorbell[i];
+    assign doorbell_brings_tail_o[i] = doorbell[i].brings_tail;
+    assign doorbell_brings_head_o[i] = doorbell[i].brings_head;
+    assign doorbell_index_o[i] = doorbell[i].index;
+    assign doorbell_tail_o[i] = doorbell[i].tail;
+    assign doorbell_head_o[i] = doorbell[i].head;
     assign memory_ar_valid_o[i] = memory_ar_valid[i];
     assign memory_ar_ready[i] = memory_ar_ready_i[i];
     assign memory_ar_id_o[i] = {memory_ar[i].is_near, memory_ar[i].access.id};

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "inline_path.hpp"
+#include "nkv_abi.h"
 
 namespace nearkv::rtl_test {
 namespace {
@@ -132,7 +134,7 @@ TEST(InlineTrafficTest, NearDataMovesABurstPerCycleAcrossSlices) {
   EXPECT_GE(path.near_answers, 1990U);
 }
 
-TEST(InlineTrafficTest, DoorbellsAreHeardWithQueueAndTail) {
+TEST(InlineTrafficTest, DoorbellsAreHeardWithWhatTheyBring) {
   constexpr std::uint64_t kBase = (std::uint64_t{3} << 40U) + 128;
   constexpr std::uint16_t kEnabled = 0b1011'0110'1111'0101;
   Random random = test::case_random(7);
@@ -142,23 +144,30 @@ TEST(InlineTrafficTest, DoorbellsAreHeardWithQueueAndTail) {
   path.set_manner({.host_pace = 5, .answer_pace = 5, .memory_pace = 5, .jitter = 20});
   std::array<std::vector<InlinePath::Doorbell>, kSlices> expected;
   for (unsigned i = 0; i < 8000; ++i) {
-    // Two lines on either side are nobody's.
-    const std::uint64_t line = random() % 20;
-    const std::uint64_t address = kBase - 2 * kBurstBytes + line * kBurstBytes;
-    const std::uint64_t strobes = random() % 4 == 0 ? random() : kAllBytes;
-    const Line tail = random_line(random);
+    // The first and last two pages, and the second line of each, are nobody's.
+    const std::uint64_t page = random() % 20;
+    const std::uint64_t line = random() % 8 == 0 ? 1 : 0;
+    const std::uint64_t address =
+        kBase + (page - 2) * NKV_DOORBELL_STRIDE_BYTES + line * kBurstBytes;
+    const std::uint64_t strobes = random() % 2 == 0 ? random() : kAllBytes;
+    const Line written = random_line(random);
     if (random() % 4 == 0) {
       path.host_read(address);
-    } else if (path.host_write(address, tail, strobes)) {
-      const bool rings = line >= 2 && line < 18 && (kEnabled >> (line - 2) & 1) != 0 &&
-                         (strobes & 3) == 3 && !tail.poison;
-      if (rings) {
-        expected.at(slice_of(address))
-            .push_back({static_cast<unsigned>(line - 2), static_cast<std::uint16_t>(tail.data[0])});
+    } else if (path.host_write(address, written, strobes)) {
+      const bool rings = line == 0 && page >= 2 && page < 18 && (kEnabled >> (page - 2) & 1) != 0 &&
+                         !written.poison;
+      nkv_doorbell_line bytes{};
+      std::memcpy(&bytes, written.data.data(), sizeof(bytes));
+      InlinePath::Doorbell doorbell{
+          .index = static_cast<unsigned>(page - 2), .tail = {}, .head = {}};
+      if ((strobes & 3U) == 3) doorbell.tail = bytes.sq_tail;
+      if ((strobes >> 8U & 3U) == 3) doorbell.head = bytes.cq_head;
+      if (rings && (doorbell.tail || doorbell.head)) {
+        expected.at(slice_of(address)).push_back(doorbell);
       }
     }
     // The engine's writes ring no bell.
-    path.near_write(kBase + random() % 16 * kBurstBytes, {});
+    path.near_write(kBase + random() % 16 * NKV_DOORBELL_STRIDE_BYTES, {});
     path.cycle();
   }
   ASSERT_TRUE(path.drain());

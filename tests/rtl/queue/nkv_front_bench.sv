@@ -29,9 +29,11 @@ module nkv_front_bench
   output logic [9:0]   overload_o,
   output logic [15:0]  doorbell_enable_o,
   output logic [63:0]  doorbell_base_o,
-  input  logic         doorbell_valid_i[2],
+  input  logic         doorbell_brings_tail_i[2],
+  input  logic         doorbell_brings_head_i[2],
   input  logic [3:0]   doorbell_index_i[2],
   input  logic [15:0]  doorbell_tail_i[2],
+  input  logic [15:0]  doorbell_head_i[2],
 
   output logic         ar_valid_o,
   input  logic         ar_ready_i,
@@ -95,7 +97,11 @@ module nkv_front_bench
   assign doorbell_base_o = 64'(doorbells.base);
   for (genvar i = 0; i < 2; i++) begin : gen_slice
     assign doorbell[i] = '{
-        valid: doorbell_valid_i[i], index: doorbell_index_i[i], tail: doorbell_tail_i[i]
+        brings_tail: doorbell_brings_tail_i[i],
+        brings_head: doorbell_brings_head_i[i],
+        index: doorbell_index_i[i],
+        tail: doorbell_tail_i[i],
+        head: doorbell_head_i[i]
     };
   end
   assign ar_id_o = ar.id;

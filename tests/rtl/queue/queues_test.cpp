@@ -335,10 +335,20 @@ TEST(QueuesTest, DoorbellsInMemoryRingUnlessAResetComes) {
     unit.submit(queue, work(static_cast<std::uint16_t>(queue)));
   }
   Vnkv_front_bench& ports = unit.ports();
+  const auto silence = [&ports] {
+    for (unsigned slice = 0; slice < 2; ++slice) {
+      ports.doorbell_brings_tail_i[slice] = ports.doorbell_brings_head_i[slice] = 0;
+    }
+  };
   const auto ring = [&ports](unsigned slice, unsigned queue, unsigned tail) {
-    ports.doorbell_valid_i[slice] = 1;
+    ports.doorbell_brings_tail_i[slice] = 1;
     ports.doorbell_index_i[slice] = static_cast<std::uint8_t>(queue);
     ports.doorbell_tail_i[slice] = static_cast<std::uint16_t>(tail);
+  };
+  const auto bring_head = [&ports](unsigned slice, unsigned queue, unsigned head) {
+    ports.doorbell_brings_head_i[slice] = 1;
+    ports.doorbell_index_i[slice] = static_cast<std::uint8_t>(queue);
+    ports.doorbell_head_i[slice] = static_cast<std::uint16_t>(head);
   };
   // Two at once, a third the next cycle, while the host uses the bus; the later tail counts.
   ring(0, 4, 3);
@@ -347,14 +357,25 @@ TEST(QueuesTest, DoorbellsInMemoryRingUnlessAResetComes) {
   ring(0, 4, 1);
   ring(1, 7, 1);
   EXPECT_EQ(unit.read(NKV_REG_ID), NKV_ABI_ID);
-  ports.doorbell_valid_i[0] = ports.doorbell_valid_i[1] = 0;
+  silence();
+  // Of queues that stand still: both at once, and a head alone.
+  ring(0, 9, 0x8765);
+  bring_head(0, 9, 0x1234);
+  bring_head(1, 10, 0x4321);
+  EXPECT_EQ(unit.read(NKV_REG_ID), NKV_ABI_ID);
+  silence();
   EXPECT_EQ(unit.read(NKV_REG_ID), NKV_ABI_ID);
   unit.cycles(500);
   EXPECT_EQ(unit.started.size(), 3U);
   for (const unsigned queue : {4U, 6U, 7U}) {
     EXPECT_EQ(unit.read(NKV_REG_SQ_TAIL(queue)), 1U) << queue;
+    EXPECT_EQ(unit.read(NKV_REG_CQ_HEAD(queue)), 0U) << queue;
     EXPECT_TRUE(unit.take(queue)) << queue;
   }
+  EXPECT_EQ(unit.read(NKV_REG_SQ_TAIL(9)), 0x8765U);
+  EXPECT_EQ(unit.read(NKV_REG_CQ_HEAD(9)), 0x1234U);
+  EXPECT_EQ(unit.read(NKV_REG_SQ_TAIL(10)), 0U);
+  EXPECT_EQ(unit.read(NKV_REG_CQ_HEAD(10)), 0x4321U);
 }
 
 TEST(QueuesTest, ManyQueuesRunEverythingOnceAndInOrder) {

@@ -1,0 +1,245 @@
+/* Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit. */
+#ifndef NKV_CARD_H
+#define NKV_CARD_H
+
+#include "nkv_abi.h"
+#ifdef __linux__
+#include <linux/ioctl.h>
+#endif
+
+#ifdef __cplusplus
+#define NKV_STATIC_ASSERT(condition, message) static_assert(condition, message)
+#else
+#define NKV_STATIC_ASSERT(condition, message) _Static_assert(condition, message)
+#endif
+#define NKV_ASSERT_BYTES(name, bytes) \
+  NKV_STATIC_ASSERT(sizeof(struct nkv_##name) == (bytes), "size of nkv_" #name)
+#define NKV_ASSERT_OFFSET(name, field, bytes) \
+  NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
+                    "offset of nkv_" #name "." #field)
+
+/* Limits */
+/** [vectors] Interrupts of a card's function: vector n is bit n of INTERRUPT_STATUS. */
+#define NKV_CARD_VECTORS 19
+#define NKV_CARD_OPEN_QUEUES 8 /**< [queues] Most queues of one open file of the driver. */
+/**
+ * [pages] Where in a file of the driver, in pages of DOORBELL_STRIDE_BYTES, its queues' doorbells
+ * are mapped; its window is mapped at 0.
+ */
+#define NKV_CARD_MAP_DOORBELLS 268435456
+#define NKV_CARD_NAME_BYTES 32 /**< [bytes] Room for the name of a window that is kept. */
+#define NKV_CARD_IOCTL_TYPE 231 /**< Type of the driver's ioctls. */
+/** First word of an emulated function's bridge: 'NKVB'. */
+#define NKV_CARD_BRIDGE_MAGIC 1112951630
+#define NKV_CARD_BRIDGE_VERSION 1 /**< Version of the bridge. Both sides refuse another. */
+/** [bytes] Shared memory of an emulated function, its BAR 2; it begins with a `card_bridge`. */
+#define NKV_CARD_SHARED_BYTES 65536
+
+/** What the driver asks for over the bridge of an emulated function. */
+enum nkv_card_operation {
+  NKV_CARD_OPERATION_READ = 1, /**< `value` of the register at `address`. */
+  NKV_CARD_OPERATION_WRITE = 2, /**< The register at `address` becomes `value`. */
+  NKV_CARD_OPERATION_WIPE = 3, /**< `bytes` of device memory from `address` on become zero. */
+};
+
+/** How a window is had. */
+/**
+ * It outlives the file, under its name, for the user who made it; without, it goes with the file.
+ */
+#define NKV_CARD_WINDOW_FLAG_KEEP (1u << 0)
+#define NKV_CARD_WINDOW_FLAG_MUST_EXIST (1u << 1) /**< Only one that was kept. */
+#define NKV_CARD_WINDOW_FLAG_ALL 0x3u
+
+/**
+ * Begins the shared memory of an emulated function. The driver fills in what it wants, then counts
+ * `request` up; the device answers, then writes the same count to `answer`.
+ */
+struct nkv_card_bridge {
+  uint32_t magic; /**< CARD_BRIDGE_MAGIC, written last when the device starts. */
+  uint32_t version; /**< CARD_BRIDGE_VERSION. */
+  uint64_t serial; /**< Serial number of the CXL device whose memory the engine works on. */
+  uint64_t heartbeat; /**< Counts while the device is alive. */
+  uint32_t request; /**< The driver's count. */
+  uint32_t answer; /**< The device's. */
+  uint8_t operation; /**< What is wanted. [a value of card_operation] */
+  uint8_t reserved[7]; /**< Zero. */
+  uint64_t address; /**< Of a register, or in device memory. */
+  uint64_t value; /**< Of the register. */
+  uint64_t bytes; /**< WIPE: how many. */
+};
+#define NKV_CARD_BRIDGE_BYTES 64
+NKV_ASSERT_BYTES(card_bridge, 64);
+NKV_ASSERT_OFFSET(card_bridge, magic, 0);
+NKV_ASSERT_OFFSET(card_bridge, version, 4);
+NKV_ASSERT_OFFSET(card_bridge, serial, 8);
+NKV_ASSERT_OFFSET(card_bridge, heartbeat, 16);
+NKV_ASSERT_OFFSET(card_bridge, request, 24);
+NKV_ASSERT_OFFSET(card_bridge, answer, 28);
+NKV_ASSERT_OFFSET(card_bridge, operation, 32);
+NKV_ASSERT_OFFSET(card_bridge, reserved, 33);
+NKV_ASSERT_OFFSET(card_bridge, address, 40);
+NKV_ASSERT_OFFSET(card_bridge, value, 48);
+NKV_ASSERT_OFFSET(card_bridge, bytes, 56);
+
+/** A card as its driver sees it. */
+struct nkv_card_info {
+  uint64_t serial; /**< Of the CXL device; 0 if the function does not tell. */
+  uint64_t features; /**< Register FEATURES. */
+  uint64_t limits; /**< Register LIMITS, with QUEUES those that one file may have. */
+  uint64_t codecs; /**< Register CODECS. */
+  uint64_t tick_hz; /**< Register TICK_HZ. */
+  uint64_t memory_bytes; /**< Device memory for windows; 0 while none is attached. */
+  uint64_t free_bytes; /**< Of it, what no window has. */
+  uint16_t abi_major; /**< Of register ABI. */
+  uint16_t abi_minor; /**< Of register ABI. */
+  uint8_t free_queues; /**< Queues that nobody has. */
+  uint8_t reserved[3]; /**< Zero. */
+};
+#define NKV_CARD_INFO_BYTES 64
+NKV_ASSERT_BYTES(card_info, 64);
+NKV_ASSERT_OFFSET(card_info, serial, 0);
+NKV_ASSERT_OFFSET(card_info, features, 8);
+NKV_ASSERT_OFFSET(card_info, limits, 16);
+NKV_ASSERT_OFFSET(card_info, codecs, 24);
+NKV_ASSERT_OFFSET(card_info, tick_hz, 32);
+NKV_ASSERT_OFFSET(card_info, memory_bytes, 40);
+NKV_ASSERT_OFFSET(card_info, free_bytes, 48);
+NKV_ASSERT_OFFSET(card_info, abi_major, 56);
+NKV_ASSERT_OFFSET(card_info, abi_minor, 58);
+NKV_ASSERT_OFFSET(card_info, free_queues, 60);
+NKV_ASSERT_OFFSET(card_info, reserved, 61);
+
+/** A file's part of device memory. A new one reads as zeros. */
+struct nkv_card_window {
+  /** Wanted, a multiple of the page size; 0: what the kept one has. Then what it has. */
+  uint64_t bytes;
+  uint32_t flags; /**< How. [flags of card_window_flag] */
+  uint32_t reserved; /**< Zero. */
+  uint8_t name[NKV_CARD_NAME_BYTES]; /**< Of one that is kept, filled up with zeros; else zero. */
+};
+#define NKV_CARD_WINDOW_BYTES 48
+NKV_ASSERT_BYTES(card_window, 48);
+NKV_ASSERT_OFFSET(card_window, bytes, 0);
+NKV_ASSERT_OFFSET(card_window, flags, 8);
+NKV_ASSERT_OFFSET(card_window, reserved, 12);
+NKV_ASSERT_OFFSET(card_window, name, 16);
+
+/** A queue of a file. Addresses count from the start of the file's window. */
+struct nkv_card_queue {
+  uint32_t index; /**< The file's, below CARD_OPEN_QUEUES. */
+  uint32_t ring_entries; /**< RING_ENTRIES. */
+  uint64_t sq_base; /**< SQ_BASE. */
+  uint64_t cq_base; /**< CQ_BASE. */
+  uint64_t window_base; /**< WINDOW_BASE. */
+  uint64_t window_bytes; /**< WINDOW_BYTES. */
+  uint32_t coalesce_ticks; /**< COALESCE.WAIT_TICKS. */
+  uint16_t coalesce_completions; /**< COALESCE.COMPLETIONS. */
+  uint16_t tenant; /**< TENANT. */
+  uint8_t weight; /**< WEIGHT.SHARE. */
+  uint8_t reserved[7]; /**< Zero. */
+};
+#define NKV_CARD_QUEUE_BYTES 56
+NKV_ASSERT_BYTES(card_queue, 56);
+NKV_ASSERT_OFFSET(card_queue, index, 0);
+NKV_ASSERT_OFFSET(card_queue, ring_entries, 4);
+NKV_ASSERT_OFFSET(card_queue, sq_base, 8);
+NKV_ASSERT_OFFSET(card_queue, cq_base, 16);
+NKV_ASSERT_OFFSET(card_queue, window_base, 24);
+NKV_ASSERT_OFFSET(card_queue, window_bytes, 32);
+NKV_ASSERT_OFFSET(card_queue, coalesce_ticks, 40);
+NKV_ASSERT_OFFSET(card_queue, coalesce_completions, 44);
+NKV_ASSERT_OFFSET(card_queue, tenant, 46);
+NKV_ASSERT_OFFSET(card_queue, weight, 48);
+NKV_ASSERT_OFFSET(card_queue, reserved, 49);
+
+/** What a queue of a file has done. */
+struct nkv_card_queue_state {
+  uint32_t index; /**< The file's. */
+  uint32_t reserved; /**< Zero. */
+  uint64_t status; /**< QUEUE_STATUS. */
+  uint64_t commands; /**< TOTAL_COMMANDS; this and the others since the queue was started. */
+  uint64_t stream_bursts; /**< TOTAL_STREAM_BURSTS. */
+  uint64_t refine_bursts; /**< TOTAL_REFINE_BURSTS. */
+  uint64_t exact_bursts; /**< TOTAL_EXACT_BURSTS. */
+  uint64_t value_bursts; /**< TOTAL_VALUE_BURSTS. */
+  uint64_t written_bursts; /**< TOTAL_WRITTEN_BURSTS. */
+  uint64_t busy_ticks; /**< TOTAL_BUSY_TICKS. */
+  uint64_t interrupts; /**< That the driver has had for it. */
+};
+#define NKV_CARD_QUEUE_STATE_BYTES 80
+NKV_ASSERT_BYTES(card_queue_state, 80);
+NKV_ASSERT_OFFSET(card_queue_state, index, 0);
+NKV_ASSERT_OFFSET(card_queue_state, reserved, 4);
+NKV_ASSERT_OFFSET(card_queue_state, status, 8);
+NKV_ASSERT_OFFSET(card_queue_state, commands, 16);
+NKV_ASSERT_OFFSET(card_queue_state, stream_bursts, 24);
+NKV_ASSERT_OFFSET(card_queue_state, refine_bursts, 32);
+NKV_ASSERT_OFFSET(card_queue_state, exact_bursts, 40);
+NKV_ASSERT_OFFSET(card_queue_state, value_bursts, 48);
+NKV_ASSERT_OFFSET(card_queue_state, written_bursts, 56);
+NKV_ASSERT_OFFSET(card_queue_state, busy_ticks, 64);
+NKV_ASSERT_OFFSET(card_queue_state, interrupts, 72);
+
+/** Names a queue of a file. */
+struct nkv_card_queue_index {
+  uint32_t index; /**< The file's. */
+  uint32_t reserved; /**< Zero. */
+};
+#define NKV_CARD_QUEUE_INDEX_BYTES 8
+NKV_ASSERT_BYTES(card_queue_index, 8);
+NKV_ASSERT_OFFSET(card_queue_index, index, 0);
+NKV_ASSERT_OFFSET(card_queue_index, reserved, 4);
+
+/** Sleeping until something has completed. */
+struct nkv_card_wait {
+  uint64_t epoch; /**< What an earlier call gave, or 0; then the present one. */
+  uint64_t timeout_ns; /**< Longest sleep. */
+};
+#define NKV_CARD_WAIT_BYTES 16
+NKV_ASSERT_BYTES(card_wait, 16);
+NKV_ASSERT_OFFSET(card_wait, epoch, 0);
+NKV_ASSERT_OFFSET(card_wait, timeout_ns, 8);
+
+/** An eventfd for completions of a file's queues. */
+struct nkv_card_eventfd {
+  int32_t fd; /**< It; -1 for none any more. */
+  uint32_t reserved; /**< Zero. */
+};
+#define NKV_CARD_EVENTFD_BYTES 8
+NKV_ASSERT_BYTES(card_eventfd, 8);
+NKV_ASSERT_OFFSET(card_eventfd, fd, 0);
+NKV_ASSERT_OFFSET(card_eventfd, reserved, 4);
+
+/** Calls of the driver. */
+#ifdef __linux__
+#define NKV_IOCTL_INFO _IOR(NKV_CARD_IOCTL_TYPE, 0, struct nkv_card_info) /**< What the card is. */
+/**
+ * Gives the file its window; once. ENOSPC: no room; EBUSY: another file has it; ENOENT: nothing was
+ * kept under the name; ENXIO: no memory is attached.
+ */
+#define NKV_IOCTL_WINDOW _IOWR(NKV_CARD_IOCTL_TYPE, 1, struct nkv_card_window)
+/** A window that is kept goes with the file after all. */
+#define NKV_IOCTL_WINDOW_FORGET _IO(NKV_CARD_IOCTL_TYPE, 2)
+/**
+ * Takes a queue. EINVAL: rings or window are not the file's; EBUSY: it runs; EMFILE: no queue is
+ * free.
+ */
+#define NKV_IOCTL_QUEUE_START _IOW(NKV_CARD_IOCTL_TYPE, 3, struct nkv_card_queue)
+/** Gives it back, once its command in flight has ended. ETIMEDOUT: it does not end. */
+#define NKV_IOCTL_QUEUE_STOP _IOW(NKV_CARD_IOCTL_TYPE, 4, struct nkv_card_queue_index)
+/** What it has done. */
+#define NKV_IOCTL_QUEUE_STATE _IOWR(NKV_CARD_IOCTL_TYPE, 5, struct nkv_card_queue_state)
+/**
+ * Sleeps until completions of the file's queues may have come since `epoch`. ETIMEDOUT; ECANCELED:
+ * the card was reset.
+ */
+#define NKV_IOCTL_WAIT _IOWR(NKV_CARD_IOCTL_TYPE, 6, struct nkv_card_wait)
+/** Signals it when WAIT would wake. */
+#define NKV_IOCTL_EVENTFD _IOW(NKV_CARD_IOCTL_TYPE, 7, struct nkv_card_eventfd)
+#endif
+
+#undef NKV_ASSERT_OFFSET
+#undef NKV_ASSERT_BYTES
+#undef NKV_STATIC_ASSERT
+
+#endif /* NKV_CARD_H */
