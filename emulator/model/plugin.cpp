@@ -1,7 +1,6 @@
-// The model as a device that is loaded by URI: model:?memory=64MiB.
+// The model as a device that is loaded by URI: model:?memory=64MiB, or model:?file=PATH.
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string_view>
 
 #include "card.hpp"
@@ -11,22 +10,19 @@ namespace {
 
 using nearkv::model::Card;
 
-std::optional<size_t> parse_arguments(std::string_view arguments) {
-  constexpr std::string_view kMemory = "?memory=";
-  if (arguments.empty()) return nearkv::emulator::kDefaultMemoryBytes;
-  if (!arguments.starts_with(kMemory)) return std::nullopt;
-  return nearkv::emulator::parse_memory_size(arguments.substr(kMemory.size()));
-}
-
 void* open(const char* arguments, char* error, size_t error_bytes) {
-  const auto bytes = parse_arguments(arguments);
-  if (!bytes) {
+  nearkv::emulator::MemoryOptions options;
+  const auto take = [&options](std::string_view option) {
+    return options.take(option).value_or(false);
+  };
+  if (!nearkv::emulator::take_options(arguments, take)) {
     std::snprintf(error, error_bytes,
-                  "model: takes ?memory=SIZE, a multiple of 4KiB such as 64MiB; not \"%s\"",
+                  "model: takes ?memory=SIZE, a multiple of 4KiB such as 64MiB, or ?file=PATH; not "
+                  "\"%s\"",
                   arguments);
     return nullptr;
   }
-  auto memory = nearkv::emulator::allocate_memory("model", *bytes, {error, error_bytes});
+  auto memory = nearkv::emulator::make_memory("model", options, {error, error_bytes});
   return memory == nullptr ? nullptr : std::make_unique<Card>(std::move(memory)).release();
 }
 

@@ -49,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--bridges", type=int, default=1, help="host bridges (default 1)")
     parser.add_argument("--memory", type=_size, default="256MiB", help="of a device (256MiB)")
     parser.add_argument("--processors", type=int, default=2, help="of the guest (default 2)")
+    parser.add_argument(
+        "--engine", default="model:", help="of the first device: model:, rtl:, none"
+    )
     parser.add_argument("--dax", action="store_true", help="make a region of all devices first")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="for the guest's shell")
     parsed = parser.parse_args(arguments)
@@ -63,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     if parsed.test:
         return int(pytest.main(["--verbose", "-m", "not long", str(ROOT / "tests" / "guest")]))
-    topology = Topology(parsed.devices, parsed.bridges, parsed.memory)
+    topology = Topology(parsed.devices, parsed.bridges, parsed.memory, parsed.engine)
     try:
         platform = Platform(lambda line: print(f"nearkv: {line}", file=sys.stderr, flush=True))
         with platform.boot(topology, processors=parsed.processors) as guest:

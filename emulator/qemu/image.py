@@ -40,6 +40,10 @@ class Guest:
     """Archives, each unpacked over those before it."""
     root: Path
     """What the first archive holds."""
+    kernel_root: Path
+    """Where the kernel's packages are unpacked, headers among them."""
+    release: str
+    """The kernel's."""
 
 
 def build_guest(cache: Path, report: Report) -> Guest:
@@ -55,7 +59,7 @@ def build_guest(cache: Path, report: Report) -> Guest:
     if not initramfs.exists():
         report("making the guest's initramfs")
         _make_initramfs(root, kernel_root, programs, release, initramfs)
-    return Guest(kernel, (initramfs,), root)
+    return Guest(kernel, (initramfs,), root, kernel_root, release)
 
 
 def find_qemu(cache: Path, report: Report) -> tuple[list[str], dict[str, str]]:

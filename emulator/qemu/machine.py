@@ -12,16 +12,20 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 import pexpect
 
+from .function import VECTORS, Function
 from .image import Guest
 from .overlay import LIBRARIES, PROGRAMS
 from .topology import Topology
 
+CARD = "/sys/class/misc/nearkv0/device/nearkv"
+"""The card's attributes in the guest."""
 _PROMPT = "guest# "
 
 
@@ -40,6 +44,8 @@ class Machine:
     """For the devices' memory."""
     topology: Topology
     processors: int
+    function_program: Path
+    """nearkv-function of this build."""
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -54,6 +60,18 @@ class Machine:
         for path in self.memory_files:
             with path.open("wb") as file:
                 file.truncate(self.topology.memory_bytes)
+        self._stack = ExitStack()
+        if self.topology.engine:
+            socket = self.folder / "function"
+            self.function = self._stack.enter_context(
+                Function(
+                    self.function_program,
+                    self.topology.engine,
+                    self.memory_files[0],
+                    socket,
+                    serial=1,
+                )
+            )
         start_s = time.monotonic()
         initramfs = self.folder / "initramfs"
         initramfs.write_bytes(b"".join(path.read_bytes() for path in self.guest.initramfs))
@@ -113,6 +131,14 @@ class Machine:
         self.check(f"daxctl reconfigure-device --mode=devdax -f {name}")
         return f"/dev/{name}"
 
+    def make_card(self) -> str:
+        """Makes a region of the first device and gives it to the card; the path of its node."""
+        self.check(f"cxl create-region -m -d decoder0.0 -t ram -w 1 {self._memory_devices()[0]}")
+        (region,) = json.loads(self.check("cxl list -R"))
+        self.run("for dax in /sys/bus/dax/devices/*; do echo ${dax##*/} > $dax/driver/unbind; done")
+        self.check(f"echo '{region['resource']} {region['size']}' > {CARD}/memory")
+        return "/dev/nearkv0"
+
     def _memory_devices(self) -> list[str]:
         """The kernel's names of devices by serial number: it may number them in any order."""
         listed = json.loads(self.check("cxl list -M"))
@@ -127,6 +153,7 @@ class Machine:
     def close(self) -> None:
         """Ends QEMU; what the devices' memory held stays in its files."""
         self._console.close(force=True)
+        self._stack.close()
 
     def _await(self, pattern: str, timeout_s: float = 120) -> str:
         try:
@@ -151,6 +178,11 @@ class Machine:
         ).split()
         words += ["-kernel", str(self.guest.kernel), "-initrd", str(self.folder / "initramfs")]
         words += ["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]
+        if topology.engine:
+            words += ["-chardev", f"socket,id=function,path={self.function.socket}"]
+            words += ["-device", "pcie-root-port,id=card,bus=pcie.0,chassis=9,slot=9"]
+            function = f"ivshmem-doorbell,chardev=function,vectors={VECTORS},bus=card"
+            words += ["-device", function]
         targets = ",".join(f"cxl-fmw.0.targets.{n}=cxl.{n}" for n in range(topology.bridges))
         for n in range(topology.bridges):
             words += ["-device", f"pxb-cxl,id=cxl.{n},bus=pcie.0,bus_nr={12 + 16 * n}"]

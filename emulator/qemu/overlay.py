@@ -15,13 +15,19 @@ from .archive import write_archive
 
 PROGRAMS = Path("opt/nearkv/bin")
 LIBRARIES = Path("opt/nearkv/lib")
+MODULE = Path("opt/nearkv/nearkv.ko")
 _LIBRARY = re.compile(r"=> (/\S+) \(")
 
 
 def write_overlay(
-    folder: Path, base_root: Path, programs: Sequence[Path], plugins: Sequence[Path], target: Path
+    folder: Path,
+    base_root: Path,
+    programs: Sequence[Path],
+    plugins: Sequence[Path],
+    module: Path,
+    target: Path,
 ) -> None:
-    """Archives programs, and plug-ins of host_lib, with the libraries that `base_root` lacks.
+    """Archives programs, plug-ins of host_lib, the libraries that `base_root` lacks, the driver.
 
     `folder` is made anew and holds what `target` is made of.
     """
@@ -36,6 +42,7 @@ def write_overlay(
     for library in sorted(_libraries([*programs, *plugins])):
         if library.name not in present:
             _strip(library, folder / LIBRARIES)
+    subprocess.run(["strip", "--strip-debug", "-o", folder / MODULE, module], check=True)
     write_archive(folder, base_root / "usr" / "bin" / "busybox", target)
 
 

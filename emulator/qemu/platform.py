@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .driver import build_driver
 from .image import Guest, build_guest, find_qemu
 from .machine import Machine
 from .overlay import write_overlay
@@ -30,7 +31,10 @@ class Platform:
         self._qemu, self._environment = find_qemu(CACHE, report)
         guest = build_guest(CACHE, report)
         overlay = CACHE / "overlay.gz"
-        write_overlay(CACHE / "overlay", guest.root, _built(_PROGRAMS), _built(_PLUGINS), overlay)
+        driver = build_driver(CACHE, guest.kernel_root, guest.release, report)
+        write_overlay(
+            CACHE / "overlay", guest.root, _built(_PROGRAMS), [*_built(_PLUGINS)], driver, overlay
+        )
         self._guest: Guest = dataclasses.replace(guest, initramfs=(*guest.initramfs, overlay))
 
     @contextmanager
@@ -44,6 +48,7 @@ class Platform:
                 Path(folder),
                 topology or Topology(),
                 processors,
+                BUILD / "bin" / "nearkv-function",
             )
             with machine:
                 yield machine

@@ -16,3 +16,5 @@ class Topology:
     bridges: int = 1
     memory_bytes: int = DEVICE_GRAIN_BYTES
     """Of each device."""
+    engine: str = ""
+    """Device URI of the engine on the first device's memory; none: no card, just memory."""

@@ -1,10 +1,19 @@
 #include "support/device_memory.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace nearkv::emulator {
+namespace {
+
+constexpr size_t kGrainBytes = 4096;
+
+}  // namespace
 
 std::unique_ptr<DeviceMemory> DeviceMemory::allocate(size_t bytes) {
   void* const place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -14,10 +23,37 @@ std::unique_ptr<DeviceMemory> DeviceMemory::allocate(size_t bytes) {
       new DeviceMemory(std::span(static_cast<std::byte*>(place), bytes)));
 }
 
+std::unique_ptr<DeviceMemory> DeviceMemory::map(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return nullptr;
+  struct stat what{};
+  void* place = MAP_FAILED;
+  const bool is_known = fstat(file, &what) == 0;
+  const auto bytes = static_cast<size_t>(is_known ? what.st_size : 0);
+  if (bytes != 0 && bytes % kGrainBytes == 0) {
+    place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  }
+  ::close(file);
+  if (place == MAP_FAILED) return nullptr;
+  return std::unique_ptr<DeviceMemory>(
+      new DeviceMemory(std::span(static_cast<std::byte*>(place), bytes)));
+}
+
 DeviceMemory::~DeviceMemory() { munmap(bytes_.data(), bytes_.size()); }
 
+bool take_options(std::string_view arguments, const std::function<bool(std::string_view)>& take) {
+  if (arguments.empty()) return true;
+  if (arguments.front() != '?') return false;
+  arguments.remove_prefix(1);
+  while (!arguments.empty()) {
+    const size_t end = std::min(arguments.find('&'), arguments.size());
+    if (!take(arguments.substr(0, end))) return false;
+    arguments.remove_prefix(std::min(end + 1, arguments.size()));
+  }
+  return true;
+}
+
 std::optional<size_t> parse_memory_size(std::string_view text) {
-  constexpr size_t kGrainBytes = 4096;
   size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return std::nullopt;

@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "nearkv/device_plugin.h"
 #include "support/device_memory.hpp"
@@ -23,16 +26,41 @@ struct OpenError {
   size_t bytes;
 };
 
-/// Memory of a device of scheme `scheme`; null with the reason told if the system does not grant
-/// it.
-inline std::unique_ptr<DeviceMemory> allocate_memory(const char* scheme, size_t bytes,
-                                                     OpenError error) {
-  auto memory = DeviceMemory::allocate(bytes);
-  if (memory == nullptr) {
-    std::snprintf(error.text, error.bytes, "%s: cannot allocate %zu bytes of device memory", scheme,
-                  bytes);
+/// Which memory a device has.
+struct MemoryOptions {
+  size_t bytes = kDefaultMemoryBytes;
+  std::string file;  ///< If it is given, its size counts.
+
+  /// Takes "memory=SIZE" and "file=PATH"; nothing if it is another option, false if it is wrong.
+  std::optional<bool> take(std::string_view option) {
+    constexpr std::string_view kSize = "memory=";
+    constexpr std::string_view kFile = "file=";
+    if (option.starts_with(kFile)) {
+      file = option.substr(kFile.size());
+      return !file.empty();
+    }
+    if (!option.starts_with(kSize)) return std::nullopt;
+    const auto size = parse_memory_size(option.substr(kSize.size()));
+    if (size) bytes = *size;
+    return size.has_value();
   }
-  return memory;
+};
+
+/// Memory of a device of scheme `scheme`; null with the reason told if it cannot be had.
+inline std::unique_ptr<DeviceMemory> make_memory(const char* scheme, const MemoryOptions& options,
+                                                 OpenError error) {
+  const bool is_file = !options.file.empty();
+  auto memory = is_file ? DeviceMemory::map(options.file) : DeviceMemory::allocate(options.bytes);
+  if (memory != nullptr) return memory;
+  if (is_file) {
+    std::snprintf(error.text, error.bytes,
+                  "%s: %s is no file of whole pages that can be read and written", scheme,
+                  options.file.c_str());
+  } else {
+    std::snprintf(error.text, error.bytes, "%s: cannot allocate %zu bytes of device memory", scheme,
+                  options.bytes);
+  }
+  return nullptr;
 }
 
 /// The table of a plug-in whose devices are Cards that `open` makes.

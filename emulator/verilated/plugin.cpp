@@ -1,11 +1,11 @@
 // The Verilated engine as a device that is loaded by URI: rtl:?memory=64MiB&latency=60&jitter=16.
+// file=PATH: its memory is this file, which others may have mapped too.
 // slices=2: so many slices of memory, each with an engine: 1, 2 or 4.
 // dram=NAME: memory is DRAM of this kind, and latency what a read of a closed bank takes.
 // trace=PATH: accesses by cycle (see AccessTrace).
 // host=PERCENT: the host reads in so many cycles of 100, beside the engine (see HostTraffic).
 // Faults can be asked for: poison=ADDRESS of a burst in device memory; drop_read=N, drop_write=N:
 // the N-th read or write of slice 0 gets no answer.
-#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -27,7 +27,7 @@ using nearkv::emulator::MemoryTiming;
 using nearkv::emulator::VerilatedCard;
 
 struct Options {
-  size_t memory_bytes = nearkv::emulator::kDefaultMemoryBytes;
+  nearkv::emulator::MemoryOptions memory;
   unsigned slices = 1;
   MemoryTiming timing;
   const Timing* dram = nullptr;
@@ -43,15 +43,11 @@ bool parse_number(std::string_view text, Number* number) {
 }
 
 bool parse_option(std::string_view option, Options* options) {
+  if (const auto taken = options->memory.take(option)) return *taken;
   const size_t equals = option.find('=');
   if (equals == std::string_view::npos) return false;
   const std::string_view name = option.substr(0, equals);
   const std::string_view value = option.substr(equals + 1);
-  if (name == "memory") {
-    const auto bytes = nearkv::emulator::parse_memory_size(value);
-    if (bytes) options->memory_bytes = *bytes;
-    return bytes.has_value();
-  }
   if (name == "slices") {
     return parse_number(value, &options->slices) &&
            (options->slices == 1 || options->slices == 2 || options->slices == 4);
@@ -97,25 +93,20 @@ std::string dram_names() {
 
 std::optional<Options> parse_arguments(std::string_view arguments) {
   Options options;
-  if (arguments.empty()) return options;
-  if (arguments.front() != '?') return std::nullopt;
-  arguments.remove_prefix(1);
-  while (!arguments.empty()) {
-    const size_t end = std::min(arguments.find('&'), arguments.size());
-    if (!parse_option(arguments.substr(0, end), &options)) return std::nullopt;
-    arguments.remove_prefix(std::min(end + 1, arguments.size()));
-  }
+  const auto take = [&options](std::string_view option) { return parse_option(option, &options); };
+  if (!nearkv::emulator::take_options(arguments, take)) return std::nullopt;
   return options;
 }
 
 void* open(const char* arguments, char* error, size_t error_bytes) {
   auto options = parse_arguments(arguments);
   if (!options) {
-    std::snprintf(error, error_bytes,
-                  "rtl: takes ?memory=SIZE (multiple of 4KiB like 64MiB), slices=1|2|4, "
-                  "latency=CYCLES, jitter=CYCLES, dram=%s, seed=N, host=PERCENT, trace=FILE, "
-                  "poison=ADDRESS, drop_read=N, drop_write=N, joined by &; not \"%s\"",
-                  dram_names().c_str(), arguments);
+    std::snprintf(
+        error, error_bytes,
+        "rtl: takes ?memory=SIZE (multiple of 4KiB like 64MiB) or file=PATH, slices=1|2|4, "
+        "latency=CYCLES, jitter=CYCLES, dram=%s, seed=N, host=PERCENT, trace=FILE, "
+        "poison=ADDRESS, drop_read=N, drop_write=N, joined by &; not \"%s\"",
+        dram_names().c_str(), arguments);
     return nullptr;
   }
   if (!is_possible(*options)) {
@@ -124,8 +115,7 @@ void* open(const char* arguments, char* error, size_t error_bytes) {
                   std::string(options->dram->name).c_str(), Dram::least_latency(*options->dram));
     return nullptr;
   }
-  auto memory =
-      nearkv::emulator::allocate_memory("rtl", options->memory_bytes, {error, error_bytes});
+  auto memory = nearkv::emulator::make_memory("rtl", options->memory, {error, error_bytes});
   if (memory == nullptr) return nullptr;
   auto card = std::make_unique<VerilatedCard>(std::move(memory), options->slices, options->timing,
                                               options->dram);

@@ -59,6 +59,9 @@ class NEARKV_API Device {
 ///     PATH: a DAX device (/dev/dax0.0) or a file, created with `memory` bytes if absent; the
 ///     contents survive the process and, on a DAX device or file system, the loss of power.
 ///     Without PATH the memory is anonymous.
+///   linux:[PATH][?option&...] a card behind its driver; PATH is /dev/nearkv0 by default
+///       memory=SIZE           its window of the card's memory; default 64MiB
+///       name=NAME             the window outlives the process, for this user under this name
 ///   model:[?memory=SIZE]      the bit-exact golden model (libnearkv_model.so)
 ///   SCHEME:...                libnearkv_SCHEME.so beside this library or in NEARKV_PLUGIN_PATH
 ///

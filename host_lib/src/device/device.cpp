@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "device/cpu_device.hpp"
+#include "device/linux_device.hpp"
 #include "device/plugin_device.hpp"
 #include "device/uri.hpp"
 #include "edge.hpp"
@@ -38,6 +39,8 @@ Status open_any(std::string_view uri, std::unique_ptr<Device>* device, std::stri
   std::unique_ptr<Device> opened;
   if (parsed.scheme == "cpu") {
     status = CpuDevice::open(std::move(parsed), &opened, reason);
+  } else if (parsed.scheme == "linux") {
+    status = LinuxDevice::open(std::move(parsed), &opened, reason);
   } else {
     const std::string arguments(uri.substr(uri.find(':') + 1));
     status = PluginDevice::open(parsed.scheme, arguments, &opened, reason);

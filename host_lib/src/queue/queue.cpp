@@ -88,7 +88,8 @@ Status Queue::wait(std::chrono::nanoseconds timeout) {
     const auto left = deadline - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds::zero()) return Status::kTimeout;
     // An early or spurious wake-up, or a time-out just missed, is settled by looking again.
-    if (device_->wait(&epoch_, left) != Status::kOk && !arrived()) return Status::kTimeout;
+    const Status status = device_->wait(&epoch_, left);
+    if (status != Status::kOk && !arrived()) return status;
   }
   return Status::kOk;
 }

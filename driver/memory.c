@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Device memory: the addresses of a CXL region that the kernel's own drivers made, claimed while
+ * nobody else uses them (no DAX driver bound, not system RAM), and divided into windows. Behind the
+ * windows lie the doorbells.
+ */
+#include <linux/ioport.h>
+#include <linux/slab.h>
+
+#include "card.h"
+
+#define NKV_SPACE_BIAS	PAGE_SIZE	/* genalloc takes address 0 for a failure. */
+
+static int nkv_memory_prove(struct nkv_card *card)
+{
+	int ret = nkv_queue_probe(card, 0);
+
+	if (!ret)
+		ret = nkv_queue_probe(card, card->memory_bytes - PAGE_SIZE);
+	if (ret == -ENXIO)
+		dev_err(&card->pdev->dev,
+			"the engine does not see these addresses: another card's, or interleaved?\n");
+	return ret;
+}
+
+static void nkv_memory_release(struct nkv_card *card)
+{
+	if (card->space)
+		gen_pool_destroy(card->space);
+	if (card->memory)
+		memunmap(card->memory);
+	if (card->claimed)
+		release_mem_region(card->memory_at, card->memory_bytes);
+	card->space = NULL;
+	card->memory = NULL;
+	card->claimed = NULL;
+	card->memory_bytes = 0;
+}
+
+static int nkv_memory_take(struct nkv_card *card, phys_addr_t at, u64 bytes)
+{
+	u64 windows_bytes = bytes - NKV_DOORBELLS_BYTES;
+	u64 device_bytes;
+	int ret;
+
+	ret = nkv_read(card, NKV_REG_MEMORY_BYTES, &device_bytes);
+	if (ret)
+		return ret;
+	if (bytes > device_bytes)
+		return -EINVAL;
+	card->claimed = request_mem_region(at, bytes, card->name);
+	if (!card->claimed)
+		return -EBUSY;
+	card->memory_at = at;
+	card->memory_bytes = bytes;
+	card->memory = memremap(at, bytes, card->transport->coherent ? MEMREMAP_WB : MEMREMAP_WC);
+	if (!card->memory)
+		return -ENOMEM;
+	card->space = gen_pool_create(PAGE_SHIFT, dev_to_node(&card->pdev->dev));
+	if (!card->space)
+		return -ENOMEM;
+	ret = gen_pool_add(card->space, NKV_SPACE_BIAS, windows_bytes, -1);
+	if (!ret)
+		ret = nkv_memory_prove(card);
+	if (!ret)
+		ret = nkv_write(card, NKV_REG_DOORBELL_BASE, windows_bytes);
+	return ret;
+}
+
+static void nkv_window_free(struct nkv_card *card, struct nkv_window *window)
+{
+	gen_pool_free(card->space, window->at + NKV_SPACE_BIAS, window->bytes);
+	list_del(&window->list);
+	kfree(window);
+}
+
+/**
+ * nkv_memory_attach - Takes a range of the machine's addresses as the card's memory
+ * @card: card->alive is held for reading.
+ * @at: A page's first byte: address 0 of device memory.
+ * @bytes: A multiple of the page size.
+ *
+ * -EBUSY: memory is attached, or somebody uses the range; -EINVAL: not within CXL memory, or larger
+ * than the card's; -ENXIO: the engine sees other memory.
+ */
+int nkv_memory_attach(struct nkv_card *card, phys_addr_t at, u64 bytes)
+{
+	int ret;
+
+	if (!PAGE_ALIGNED(at) || !PAGE_ALIGNED(bytes) || bytes < 2 * NKV_DOORBELLS_BYTES ||
+	    at + bytes < at)
+		return -EINVAL;
+	if (region_intersects(at, bytes, IORESOURCE_MEM, IORES_DESC_CXL) != REGION_INTERSECTS)
+		return -EINVAL;
+	mutex_lock(&card->lock);
+	ret = -EBUSY;
+	if (!card->claimed) {
+		ret = nkv_memory_take(card, at, bytes);
+		if (ret)
+			nkv_memory_release(card);
+	}
+	mutex_unlock(&card->lock);
+	return ret;
+}
+
+/**
+ * nkv_memory_detach - Gives the addresses back
+ * @card: card->alive is held.
+ *
+ * -EBUSY: there are windows, kept ones among them.
+ */
+int nkv_memory_detach(struct nkv_card *card)
+{
+	int ret = -EBUSY;
+
+	mutex_lock(&card->lock);
+	if (list_empty(&card->windows)) {
+		nkv_memory_release(card);
+		ret = 0;
+	}
+	mutex_unlock(&card->lock);
+	return ret;
+}
+
+/**
+ * nkv_memory_lose - The card goes, and all windows with it
+ * @card: card->alive is held for writing; nothing of memory is mapped by files.
+ */
+void nkv_memory_lose(struct nkv_card *card)
+{
+	struct nkv_window *window, *next;
+	struct nkv_file *file;
+
+	mutex_lock(&card->lock);
+	list_for_each_entry(file, &card->files, list)
+		file->window = NULL;
+	list_for_each_entry_safe(window, next, &card->windows, list)
+		nkv_window_free(card, window);
+	nkv_memory_release(card);
+	mutex_unlock(&card->lock);
+}
+
+/**
+ * nkv_memory_free_bytes - What no window has
+ * @card: card->lock is held.
+ */
+u64 nkv_memory_free_bytes(struct nkv_card *card)
+{
+	return card->space ? gen_pool_avail(card->space) : 0;
+}
+
+static struct nkv_window *nkv_window_find(struct nkv_card *card, const char *name)
+{
+	struct nkv_window *window;
+
+	list_for_each_entry(window, &card->windows, list)
+		if (window->keep && uid_eq(window->owner, current_euid()) &&
+		    !memcmp(window->name, name, sizeof(window->name)))
+			return window;
+	return NULL;
+}
+
+static int nkv_wipe(struct nkv_card *card, u64 at, u64 bytes)
+{
+	const u64 chunk = SZ_1M;
+	u64 done;
+
+	if (card->transport->wipe)
+		return card->transport->wipe(card, at, bytes);
+	for (done = 0; done < bytes; done += chunk) {
+		memset(card->memory + at + done, 0, min(chunk, bytes - done));
+		cond_resched();
+	}
+	wmb();
+	return 0;
+}
+
+/* A new window, which nobody else can find before it is wiped. */
+static int nkv_window_make(struct nkv_card *card, const struct nkv_card_window *wanted,
+			   struct nkv_window **made)
+{
+	struct nkv_window *window;
+	unsigned long place;
+	int ret;
+
+	if (wanted->bytes == 0 || !PAGE_ALIGNED(wanted->bytes))
+		return -EINVAL;
+	window = kzalloc(sizeof(*window), GFP_KERNEL_ACCOUNT);
+	if (!window)
+		return -ENOMEM;
+	place = gen_pool_alloc(card->space, wanted->bytes);
+	if (!place) {
+		kfree(window);
+		return -ENOSPC;
+	}
+	window->at = place - NKV_SPACE_BIAS;
+	window->bytes = wanted->bytes;
+	window->owner = current_euid();
+	window->keep = wanted->flags & NKV_CARD_WINDOW_FLAG_KEEP;
+	memcpy(window->name, wanted->name, sizeof(window->name));
+	list_add(&window->list, &card->windows);
+	ret = nkv_wipe(card, window->at, window->bytes);
+	if (ret)
+		nkv_window_free(card, window);
+	else
+		*made = window;
+	return ret;
+}
+
+static bool nkv_window_acceptable(const struct nkv_card_window *wanted)
+{
+	size_t length = strnlen((const char *)wanted->name, sizeof(wanted->name));
+	bool named = length != 0;
+
+	return !wanted->reserved && !(wanted->flags & ~NKV_CARD_WINDOW_FLAG_ALL) &&
+	       !memchr_inv(wanted->name + length, 0, sizeof(wanted->name) - length) &&
+	       named == !!(wanted->flags & NKV_CARD_WINDOW_FLAG_KEEP) &&
+	       (named || !(wanted->flags & NKV_CARD_WINDOW_FLAG_MUST_EXIST));
+}
+
+/**
+ * nkv_window_take - Finds or makes a window for a file
+ * @card: card->lock is held, and card->alive.
+ * @wanted: As the caller has it.
+ * @window: Set unless it fails.
+ */
+int nkv_window_take(struct nkv_card *card, const struct nkv_card_window *wanted,
+		    struct nkv_window **window)
+{
+	struct nkv_window *found = NULL;
+	int ret;
+
+	if (!nkv_window_acceptable(wanted))
+		return -EINVAL;
+	if (!card->claimed)
+		return -ENXIO;
+	if (wanted->flags & NKV_CARD_WINDOW_FLAG_KEEP)
+		found = nkv_window_find(card, wanted->name);
+	if (found) {
+		if (found->in_use)
+			return -EBUSY;
+		if (wanted->bytes && wanted->bytes != found->bytes)
+			return -EINVAL;
+	} else {
+		if (wanted->flags & NKV_CARD_WINDOW_FLAG_MUST_EXIST)
+			return -ENOENT;
+		ret = nkv_window_make(card, wanted, &found);
+		if (ret)
+			return ret;
+	}
+	found->in_use = true;
+	*window = found;
+	return 0;
+}
+
+/**
+ * nkv_window_give_back - A file needs its window no longer
+ * @card: card->lock is held.
+ * @window: The file's.
+ * @orphan: One of its queues is stuck, and may still write it.
+ */
+void nkv_window_give_back(struct nkv_card *card, struct nkv_window *window, bool orphan)
+{
+	if (orphan)
+		window->orphan = true;
+	else if (window->keep)
+		window->in_use = false;
+	else
+		nkv_window_free(card, window);
+}
+
+/**
+ * nkv_windows_adopt - No queue is stuck any more
+ * @card: card->alive is held for writing.
+ */
+void nkv_windows_adopt(struct nkv_card *card)
+{
+	struct nkv_window *window, *next;
+
+	mutex_lock(&card->lock);
+	list_for_each_entry_safe(window, next, &card->windows, list) {
+		if (window->orphan) {
+			window->orphan = false;
+			nkv_window_give_back(card, window, false);
+		}
+	}
+	mutex_unlock(&card->lock);
+}

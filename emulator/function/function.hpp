@@ -1,0 +1,70 @@
+// The card's function: what lies between its driver and the engine's registers.
+#ifndef NEARKV_EMULATOR_FUNCTION_HPP_
+#define NEARKV_EMULATOR_FUNCTION_HPP_
+
+#include <array>
+#include <bitset>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "nearkv/device.hpp"
+#include "nkv_abi.h"
+#include "nkv_card.h"
+
+namespace nearkv::emulator {
+
+/// Registers of a Device, with doorbells in memory and a message for each completion.
+///
+/// On a card the inline path recognises doorbells and the function's interrupt lines are the
+/// engine's. Here a guest's stores cannot be trapped, so that lines of memory are looked at, and so
+/// are completion rings. One thread at a time.
+class Function {
+ public:
+  /// Sends a message of this vector to the driver.
+  using Interrupt = std::function<void(unsigned vector)>;
+
+  /// `device` must outlive it.
+  Function(Device* device, Interrupt interrupt);
+
+  [[nodiscard]] std::uint64_t read(std::uint32_t offset);
+  void write(std::uint32_t offset, std::uint64_t value);
+
+  /// Device memory becomes zero; what lies outside is left alone.
+  void wipe(std::uint64_t at, std::uint64_t bytes);
+
+  /// Looks at the doorbells, lets the engine work for about so long if it has something to do, and
+  /// tells what has completed. False if nothing has happened.
+  bool run(std::chrono::nanoseconds patience);
+
+ private:
+  struct Ring {
+    bool is_running = false;
+    std::uint64_t entries = 0;
+    std::uint64_t completions_at = 0;
+    std::uint16_t submitted = 0;
+    std::uint16_t completed = 0;
+    nkv_doorbell_line heard{};  ///< The doorbell as it was looked at last.
+  };
+
+  void write_queue(unsigned index, std::uint32_t offset, std::uint64_t value);
+  void start(unsigned index);
+  bool hear();
+  bool tell();
+  [[nodiscard]] nkv_doorbell_line doorbell(unsigned index) const;
+  [[nodiscard]] bool has_completed(const Ring& ring) const;
+  [[nodiscard]] bool is_busy() const;
+
+  Device* device_;
+  Interrupt interrupt_;
+  std::span<std::byte> memory_;
+  std::array<Ring, NKV_MAX_QUEUES> rings_{};
+  std::uint64_t doorbell_base_ = 0;
+  std::bitset<NKV_MAX_QUEUES> doorbells_;  ///< That are enabled.
+  std::uint64_t epoch_ = 0;
+};
+
+}  // namespace nearkv::emulator
+
+#endif  // NEARKV_EMULATOR_FUNCTION_HPP_

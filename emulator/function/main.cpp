@@ -1,0 +1,100 @@
+// nearkv-function: the process behind the card's PCI function in QEMU.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "function/bridge.hpp"
+#include "function/function.hpp"
+#include "function/ivshmem.hpp"
+
+namespace {
+
+using nearkv::emulator::Bridge;
+using nearkv::emulator::Function;
+using nearkv::emulator::IvshmemServer;
+using namespace std::chrono_literals;
+
+constexpr const char* kFooter =
+    "DESCRIPTION\n"
+    "  The engine of an emulated card. QEMU connects to the socket as the device\n"
+    "    -chardev socket,id=card,path=PATH -device ivshmem-doorbell,chardev=card,vectors=19\n"
+    "  whose driver is ours; rings, doorbells and pages lie in the memory of a CXL device, whose\n"
+    "  file the engine has too.\n\n"
+    "EXAMPLES\n"
+    "  nearkv-function --device model:?file=/dev/shm/cxl0 --socket /tmp/card --serial 1\n"
+    "  nearkv-function --device 'rtl:?file=/dev/shm/cxl0&latency=60' --socket /tmp/card\n\n"
+    "EXIT STATUS\n"
+    "  0  stopped by TERM or INT; 1  the device or the socket cannot be had; 2  wrong usage\n";
+
+struct Options {
+  std::string device;
+  std::string socket;
+  std::uint64_t serial = 0;
+};
+
+volatile std::sig_atomic_t is_stopped = 0;
+
+void stop(int) { is_stopped = 1; }
+
+/// Until TERM or INT. Looks without pause while there is work, and now and then otherwise: stores
+/// to doorbells wake nobody.
+void run(IvshmemServer& server, Bridge& bridge, Function& function) {
+  constexpr auto kAlert = 5ms;
+  constexpr auto kNap = 500us;
+  auto last = std::chrono::steady_clock::now();
+  while (is_stopped == 0) {
+    const bool was_asked = bridge.serve();
+    const bool has_run = function.run(200us);
+    const auto now = std::chrono::steady_clock::now();
+    if (was_asked || has_run) {
+      last = now;
+      continue;
+    }
+    bridge.beat();
+    server.serve(now - last < kAlert ? 0ns : std::chrono::nanoseconds(kNap));
+  }
+}
+
+int serve(const Options& options) {
+  std::string reason;
+  std::unique_ptr<nearkv::Device> device;
+  if (nearkv::open_device(options.device, &device, &reason) != nearkv::Status::kOk) {
+    std::cerr << "nearkv-function: " << reason << '\n';
+    return EXIT_FAILURE;
+  }
+  const auto server =
+      IvshmemServer::listen(options.socket, NKV_CARD_SHARED_BYTES, NKV_CARD_VECTORS, &reason);
+  if (server == nullptr) {
+    std::cerr << "nearkv-function: " << reason << '\n';
+    return EXIT_FAILURE;
+  }
+  Function function(device.get(), [&server](unsigned vector) { server->interrupt(vector); });
+  Bridge bridge(server->shared(), &function, options.serial);
+  std::signal(SIGTERM, stop);
+  std::signal(SIGINT, stop);
+  std::cout << "ready" << std::endl;
+  run(*server, bridge, function);
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("NearKV: the engine behind an emulated card's function.", "nearkv-function");
+  app.footer(kFooter);
+  Options options;
+  app.add_option("--device", options.device, "The engine: model:?file=PATH, rtl:?file=PATH")
+      ->required();
+  app.add_option("--socket", options.socket, "Where QEMU connects")->required();
+  app.add_option("--serial", options.serial, "Of the CXL device whose memory the file is");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
+  }
+  return serve(options);
+}

@@ -1,0 +1,61 @@
+// A card behind its Linux driver: a file with a window of device memory and queues of its own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "daemon/wire/file_descriptor.hpp"
+#include "device/uri.hpp"
+#include "nearkv/device.hpp"
+#include "nkv_abi.h"
+#include "nkv_card.h"
+
+namespace nearkv {
+
+/// The file's window is the device's memory, and registers are what the driver lets a file have:
+/// the queues, and what the card is. Doorbells are stores to mapped memory; nothing that a command
+/// needs is a system call. Thread safety: as Device.
+class LinuxDevice final : public Device {
+ public:
+  /// linux:[PATH][?memory=SIZE&name=NAME]; errors and `reason` as open_device().
+  static Status open(DeviceUri uri, std::unique_ptr<Device>* device, std::string* reason);
+
+  ~LinuxDevice() override;
+
+  std::uint64_t read_csr(std::uint32_t offset) override;
+  void write_csr(std::uint32_t offset, std::uint64_t value) override;
+  std::span<std::byte> memory() override { return memory_; }
+  [[nodiscard]] Durability durability() const override {
+    return is_kept_ ? Durability::kProcess : Durability::kNone;
+  }
+  Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override;
+
+ private:
+  /// What software wrote to a queue's registers, by their place in its block.
+  struct Queue {
+    std::array<std::uint64_t, NKV_REG_SQ_BASE_STRIDE / 8> registers{};
+    nkv_doorbell_line* doorbell = nullptr;  ///< While it runs.
+    bool is_refused = false;
+  };
+
+  LinuxDevice(FileDescriptor file, const nkv_card_info& info, std::span<std::byte> memory,
+              bool is_kept);
+
+  [[nodiscard]] Queue* find_queue(std::uint32_t offset);
+  [[nodiscard]] std::uint64_t read_queue(unsigned index, std::uint32_t base_offset);
+  void start(unsigned index);
+  void stop(unsigned index);
+
+  FileDescriptor file_;
+  nkv_card_info info_;
+  std::span<std::byte> memory_;
+  bool is_kept_;
+  std::mutex mutex_;
+  std::array<Queue, NKV_CARD_OPEN_QUEUES> queues_;  ///< Guarded by mutex_.
+};
+
+}  // namespace nearkv
