@@ -24,8 +24,6 @@ void nkv_card_release(struct kref *ref)
 
 	if (card->mappings)
 		fput(card->mappings);
-	if (card->id >= 0)
-		ida_free(&nkv_ids, card->id);
 	kfree(card);
 }
 
@@ -202,6 +200,7 @@ close:
 disable:
 	pci_disable_device(pdev);
 put:
+	ida_free(&nkv_ids, card->id);
 	kref_put(&card->ref, nkv_card_release);
 	return ret;
 }
@@ -214,7 +213,7 @@ static void nkv_remove(struct pci_dev *pdev)
 	misc_deregister(&card->misc);
 	nkv_card_hold(card);
 	if (pci_device_is_present(pdev))
-		nkv_card_reset_held(card);
+		nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
 	WRITE_ONCE(card->gone, true);
 	unmap_mapping_range(card->mappings->f_mapping, 0, 0, 1);
 	nkv_queues_cancel(card);
@@ -225,6 +224,8 @@ static void nkv_remove(struct pci_dev *pdev)
 	pci_release_regions(pdev);
 	pci_disable_device(pdev);
 	dev_info(&pdev->dev, "%s: removed\n", card->name);
+	/* The next card may have the name, though files of this one may still be open. */
+	ida_free(&nkv_ids, card->id);
 	kref_put(&card->ref, nkv_card_release);
 }
 
