@@ -133,10 +133,7 @@ class Machine:
 
     def make_card(self) -> str:
         """Makes a region of the first device and gives it to the card; the path of its node."""
-        self.check(f"cxl create-region -m -d decoder0.0 -t ram -w 1 {self._memory_devices()[0]}")
-        (region,) = json.loads(self.check("cxl list -R"))
-        self.run("for dax in /sys/bus/dax/devices/*; do echo ${dax##*/} > $dax/driver/unbind; done")
-        self.check(f"echo '{region['resource']} {region['size']}' > {CARD}/memory")
+        self.check("nearkv card region nearkv0 && nearkv card attach nearkv0")
         return "/dev/nearkv0"
 
     def _memory_devices(self) -> list[str]:
@@ -177,7 +174,7 @@ class Machine:
             "-nodefaults -display none -no-reboot -serial stdio"
         ).split()
         words += ["-kernel", str(self.guest.kernel), "-initrd", str(self.folder / "initramfs")]
-        words += ["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]
+        words += ["-append", "console=ttyS0 quiet panic=-1 mitigations=off memhp_default_state=offline"]
         if topology.engine:
             words += ["-chardev", f"socket,id=function,path={self.function.socket}"]
             words += ["-device", "pcie-root-port,id=card,bus=pcie.0,chassis=9,slot=9"]

@@ -36,6 +36,7 @@ void add_top(CLI::App* app, int* exit);
 void add_inspect(CLI::App* app, int* exit);
 void add_verify(CLI::App* app, int* exit);
 void add_defrag(CLI::App* app, int* exit);
+void add_card(CLI::App* app, int* exit);
 
 /// The option of commands that talk to a daemon.
 void add_socket_option(CLI::App* command, std::string* path);

@@ -25,6 +25,7 @@ int run(int count, char** words) {
   nearkv::cli::add_inspect(&app, &exit);
   nearkv::cli::add_verify(&app, &exit);
   nearkv::cli::add_defrag(&app, &exit);
+  nearkv::cli::add_card(&app, &exit);
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& error) {

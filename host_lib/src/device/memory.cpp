@@ -35,16 +35,6 @@ class FileDescriptor {
 
 std::string system_error(const std::string& what) { return what + ": " + std::strerror(errno); }
 
-/// Size of a character device-dax, from sysfs; 0 if it is none.
-std::uint64_t dax_bytes(const struct stat& info) {
-  const std::string number =
-      std::to_string(major(info.st_rdev)) + ":" + std::to_string(minor(info.st_rdev));
-  std::ifstream size("/sys/dev/char/" + number + "/size");
-  std::uint64_t bytes = 0;
-  return size >> bytes ? bytes : 0;
-}
-
-/// Finds how many bytes to map of an open file, growing a regular file if asked to.
 Status size_of(int fd, const Memory::Options& options, std::uint64_t* bytes, std::string* reason) {
   struct stat info{};
   if (::fstat(fd, &info) != 0) {
@@ -80,6 +70,16 @@ Status size_of(int fd, const Memory::Options& options, std::uint64_t* bytes, std
 }
 
 }  // namespace
+
+std::uint64_t dax_bytes(const struct stat& info) {
+  const std::string number =
+      std::to_string(major(info.st_rdev)) + ":" + std::to_string(minor(info.st_rdev));
+  std::ifstream size("/sys/dev/char/" + number + "/size");
+  std::uint64_t bytes = 0;
+  return size >> bytes ? bytes : 0;
+}
+
+/// Finds how many bytes to map of an open file, growing a regular file if asked to.
 
 Memory::Memory(Memory&& other) noexcept
     : bytes_(std::exchange(other.bytes_, {})), durability_(other.durability_) {}

@@ -1,6 +1,8 @@
 // Device memory of software devices: anonymous pages, a file, or a DAX device.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +12,9 @@
 #include "nearkv/status.hpp"
 
 namespace nearkv {
+
+/// Size of a character device-dax, from sysfs; 0 if it is none.
+[[nodiscard]] std::uint64_t dax_bytes(const struct stat& info);
 
 /// A mapping, unmapped on destruction. A file's or DAX device's contents outlive it.
 class Memory {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "daemon/wire/file_descriptor.hpp"
+#include "device/memory.hpp"
 #include "object/extent_list.hpp"
 #include "object/part_range.hpp"
 #include "page/checksum.hpp"
@@ -31,6 +32,7 @@ std::uint64_t size_of(int fd) {
   struct stat info{};
   if (::fstat(fd, &info) != 0) return 0;
   if (S_ISREG(info.st_mode)) return static_cast<std::uint64_t>(info.st_size);
+  if (S_ISCHR(info.st_mode)) return dax_bytes(info);
   const off_t end = ::lseek(fd, 0, SEEK_END);
   return end > 0 ? static_cast<std::uint64_t>(end) : 0;
 }

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "daemon/server/pool_file.hpp"
 #include "edge.hpp"
@@ -150,13 +151,15 @@ Status Server::open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* t
   if (!is_new) {
     return ObjectStore::open(huge.empty() ? uri : uri + "?" + huge, options, tier, reason);
   }
-  if (pool.size_bytes == 0) {
+  // A device has a size of its own.
+  const bool has_size = pool.size_bytes != 0;
+  if (!has_size && !std::filesystem::is_character_file(pool.path)) {
     *reason = "a new pool needs a size; set pool.size";
     return Status::kBadArgument;
   }
-  return ObjectStore::create(
-      uri + "?memory=" + std::to_string(pool.size_bytes) + (huge.empty() ? "" : "&" + huge),
-      options, tier, reason);
+  std::string choices = has_size ? "?memory=" + std::to_string(pool.size_bytes) : "";
+  if (!huge.empty()) choices += (has_size ? "&" : "?") + huge;
+  return ObjectStore::create(uri + choices, options, tier, reason);
 }
 
 Status Server::lock_pool(const std::string& path, std::string* reason) {

@@ -1,0 +1,186 @@
+// nearkv card
+#include "card/card.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "cli/command.hpp"
+
+namespace nearkv::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "DESCRIPTION\n"
+    "  A card is a CXL module and, beside it, the function of its engine, which the driver makes\n"
+    "  /dev/nearkvN of. Before programs can use it as linux:/dev/nearkvN it needs its memory: a\n"
+    "  region of the module's, made by the kernel's own drivers, that nobody else uses.\n\n"
+    "EXAMPLES\n"
+    "  nearkv card list\n"
+    "  nearkv card region nearkv0 && nearkv card attach nearkv0\n"
+    "  nearkv card info nearkv0 --json\n";
+
+struct Options {
+  std::string name;
+  bool json = false;
+};
+
+using Json = nlohmann::ordered_json;
+
+std::string hex(std::uint64_t value) {
+  std::ostringstream text;
+  text << "0x" << std::hex << value;
+  return text.str();
+}
+
+Json to_json(const CardModule& module) {
+  Json json{{"name", module.name},
+            {"ram_bytes", module.ram_bytes},
+            {"pmem_bytes", module.pmem_bytes},
+            {"numa_node", module.numa_node},
+            {"firmware", module.firmware},
+            {"region", nullptr}};
+  if (module.region) {
+    json["region"] = {{"name", module.region->name},
+                      {"address", module.region->at},
+                      {"bytes", module.region->bytes},
+                      {"interleave_ways", module.region->ways}};
+  }
+  return json;
+}
+
+Json to_json(const Card& card) {
+  return {{"name", card.name},
+          {"path", "/dev/" + card.name},
+          {"serial", card.serial},
+          {"transport", card.transport},
+          {"memory_address", card.memory_at},
+          {"memory_bytes", card.memory_bytes},
+          {"free_bytes", card.free_bytes},
+          {"free_queues", card.free_queues},
+          {"errors", card.errors},
+          {"windows", card.windows},
+          {"module", card.module_ ? to_json(*card.module_) : Json(nullptr)}};
+}
+
+Card require_card(const std::string& name) {
+  const std::vector<Card> cards = find_cards();
+  const auto found = std::ranges::find(cards, name, &Card::name);
+  if (found != cards.end()) return *found;
+  throw Failure{cards.empty() ? "there is no card; is the driver loaded?"
+                              : "there is no card '" + name + "'; `nearkv card list` shows cards"};
+}
+
+void list(const Options& options) {
+  const std::vector<Card> cards = find_cards();
+  if (options.json) {
+    Json all = Json::array();
+    for (const Card& card : cards) all.push_back(to_json(card));
+    print_json(all);
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const Card& card : cards) {
+    const bool has_region = card.module_ && card.module_->region;
+    rows.push_back({card.name, hex(card.serial), card.module_ ? card.module_->name : "-",
+                    has_region ? card.module_->region->name : "-",
+                    card.memory_bytes != 0 ? size_text(card.memory_bytes) : "-",
+                    size_text(card.free_bytes), std::to_string(card.free_queues)});
+  }
+  print_table({"CARD", "SERIAL", "MODULE", "REGION", "MEMORY", "FREE", "QUEUES"}, rows);
+}
+
+void print_info(const Options& options) {
+  const Card card = require_card(options.name);
+  if (options.json) {
+    print_json(to_json(card));
+    return;
+  }
+  std::cout << card.name << ": serial " << hex(card.serial) << ", by " << card.transport << '\n';
+  if (card.module_) {
+    const CardModule& module = *card.module_;
+    std::cout << "module   " << module.name << ", " << size_text(module.ram_bytes) << ", node "
+              << module.numa_node << ", firmware " << module.firmware << '\n';
+    if (module.region) {
+      std::cout << "region   " << module.region->name << " at " << hex(module.region->at) << ", "
+                << size_text(module.region->bytes) << '\n';
+    }
+  } else {
+    std::cout << "module   none has this serial number\n";
+  }
+  if (card.memory_bytes == 0) {
+    std::cout << "memory   none is attached\n";
+  } else {
+    std::cout << "memory   " << size_text(card.memory_bytes) << ", " << size_text(card.free_bytes)
+              << " free, at " << hex(card.memory_at) << '\n';
+  }
+  std::cout << "queues   " << card.free_queues << " free\nerrors   " << card.errors << '\n';
+  for (const std::string& window : card.windows) std::cout << "window   " << window << '\n';
+}
+
+void print_health(const Options& options) {
+  ModuleHealth health;
+  std::string reason;
+  if (read_module_health(require_card(options.name), &health, &reason) != Status::kOk) {
+    throw Failure{reason};
+  }
+  const Json json{{"media_ready", health.media_ready},
+                  {"maintenance_needed", health.maintenance_needed},
+                  {"performance_degraded", health.performance_degraded},
+                  {"replacement_needed", health.replacement_needed},
+                  {"life_critical", health.life_critical},
+                  {"temperature_critical", health.temperature_critical},
+                  {"life_used_percent", health.life_used_percent},
+                  {"temperature_celsius", health.temperature_celsius},
+                  {"corrected_errors", health.corrected_errors}};
+  if (options.json) {
+    print_json(json);
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : json.items()) rows.push_back({name, value.dump()});
+  print_table({"HEALTH", "VALUE"}, rows);
+}
+
+/// A subcommand that does something to a card and says nothing if it works.
+void add_action(CLI::App* command, const char* name, const char* help,
+                Status (*act)(const Card&, std::string*), int* exit) {
+  CLI::App* const action = command->add_subcommand(name, help);
+  auto options = std::make_shared<Options>();
+  action->add_option("card", options->name, "As `nearkv card list` has it")->required();
+  action->callback([options, act, exit] {
+    std::string reason;
+    if (act(require_card(options->name), &reason) != Status::kOk) throw Failure{reason};
+    *exit = kDone;
+  });
+}
+
+void add_view(CLI::App* command, const char* name, const char* help, bool is_of_one,
+              void (*print)(const Options&), int* exit) {
+  CLI::App* const view = command->add_subcommand(name, help);
+  auto options = std::make_shared<Options>();
+  if (is_of_one) {
+    view->add_option("card", options->name, "As `nearkv card list` has it")->required();
+  }
+  view->add_flag("--json", options->json, "Print JSON");
+  view->callback([options, print, exit] {
+    print(*options);
+    *exit = kDone;
+  });
+}
+
+}  // namespace
+
+void add_card(CLI::App* app, int* exit) {
+  CLI::App* const command = app->add_subcommand("card", "See and set up cards");
+  command->footer(kFooter);
+  command->require_subcommand(1);
+  add_view(command, "list", "Cards, their modules and regions", false, list, exit);
+  add_view(command, "info", "All of one card", true, print_info, exit);
+  add_view(command, "health", "What its module says of its health", true, print_health, exit);
+  add_action(command, "region", "Make a region of all of its module", create_card_region, exit);
+  add_action(command, "attach", "Give it its region", attach_card, exit);
+  add_action(command, "detach", "Take its region from it", detach_card, exit);
+  add_action(command, "reset", "End what its engine does", reset_card, exit);
+}
+
+}  // namespace nearkv::cli
