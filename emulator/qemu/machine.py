@@ -174,7 +174,10 @@ class Machine:
             "-nodefaults -display none -no-reboot -serial stdio"
         ).split()
         words += ["-kernel", str(self.guest.kernel), "-initrd", str(self.folder / "initramfs")]
-        words += ["-append", "console=ttyS0 quiet panic=-1 mitigations=off memhp_default_state=offline"]
+        words += [
+            "-append",
+            "console=ttyS0 quiet panic=-1 mitigations=off memhp_default_state=offline",
+        ]
         if topology.engine:
             words += ["-chardev", f"socket,id=function,path={self.function.socket}"]
             words += ["-device", "pcie-root-port,id=card,bus=pcie.0,chassis=9,slot=9"]

@@ -18,7 +18,12 @@ from .topology import Topology
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 CACHE = ROOT / "build" / "vm"
-_PROGRAMS = ("bin/nearkv", "tests/host/host_*_test", "tests/driver/driver_*_test")
+_PROGRAMS = (
+    "bin/nearkv",
+    "tests/host/host_*_test",
+    "tests/driver/driver_*_test",
+    "bench/card/nearkv_card_latency",
+)
 _PLUGINS = ("lib/libnearkv_model.so",)
 
 
