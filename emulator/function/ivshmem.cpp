@@ -116,7 +116,8 @@ void IvshmemServer::serve(std::chrono::nanoseconds patience) {
   std::array<pollfd, 3> events{{{.fd = listener_.get(), .events = POLLIN, .revents = 0},
                                 {.fd = guest_.get(), .events = POLLIN, .revents = 0},
                                 {.fd = rung_.get(), .events = POLLIN, .revents = 0}}};
-  const timespec limit{.tv_sec = 0, .tv_nsec = patience.count()};
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(patience);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (patience - seconds).count()};
   if (::ppoll(events.data(), events.size(), &limit, nullptr) <= 0) return;
   eventfd_t ignored = 0;
   if ((events[2].revents & POLLIN) != 0) ::eventfd_read(rung_.get(), &ignored);
