@@ -36,16 +36,18 @@
 struct nkv_card;
 
 /*
- * How a function's registers are reached. Calls may sleep, and give 0 or a negative errno; -EIO: the
- * card does not answer.
+ * How a function's registers are reached. Calls may sleep, and give 0 or a negative errno; -EIO:
+ * the card does not answer.
  */
 struct nkv_transport {
 	const char *name;
 	bool coherent;	/* Processors' caches see what the engine writes. */
 	int (*read)(struct nkv_card *card, u32 offset, u64 *value);
 	int (*write)(struct nkv_card *card, u32 offset, u64 value);
-	int (*wipe)(struct nkv_card *card, u64 at, u64 bytes);	/* NULL: the processor does it. */
-	void (*acknowledge)(struct nkv_card *card, unsigned int vector);	/* NULL: no need to. */
+	/* NULL: the processor does it. */
+	int (*wipe)(struct nkv_card *card, u64 at, u64 bytes);
+	/* In an interrupt; NULL: no need to. */
+	void (*acknowledge)(struct nkv_card *card, unsigned int vector);
 };
 
 /* A part of device memory. In card->windows until it is given back. */
@@ -57,6 +59,7 @@ struct nkv_window {
 	kuid_t owner;
 	bool in_use;
 	bool keep;
+	bool clean;	/* Wiped since it was made. */
 	bool orphan;	/* A stuck queue may still write it: nobody's until a reset. */
 };
 
@@ -134,6 +137,7 @@ void nkv_memory_lose(struct nkv_card *card);
 u64 nkv_memory_free_bytes(struct nkv_card *card);
 int nkv_window_take(struct nkv_card *card, const struct nkv_card_window *wanted,
 		    struct nkv_window **window);
+int nkv_window_wipe(struct nkv_card *card, struct nkv_window *window);
 void nkv_window_give_back(struct nkv_card *card, struct nkv_window *window, bool orphan);
 void nkv_windows_adopt(struct nkv_card *card);
 

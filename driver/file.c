@@ -95,13 +95,27 @@ static int nkv_info(struct nkv_file *file, struct nkv_card_info *info)
 static int nkv_window(struct nkv_file *file, struct nkv_card_window *window)
 {
 	struct nkv_card *card = file->card;
-	int ret = -EEXIST;
+	struct nkv_window *taken = NULL;
+	int ret;
 
 	mutex_lock(&card->lock);
-	if (!file->window)
-		ret = nkv_window_take(card, window, &file->window);
-	if (!ret)
-		window->bytes = file->window->bytes;
+	ret = file->window ? -EEXIST : nkv_window_take(card, window, &taken);
+	mutex_unlock(&card->lock);
+	if (ret)
+		return ret;
+	/* Wiping takes time, and nobody else has the window meanwhile. */
+	ret = nkv_window_wipe(card, taken);
+	mutex_lock(&card->lock);
+	if (!ret && file->window)
+		ret = -EEXIST;	/* Another thread was faster. */
+	if (ret) {
+		if (!taken->clean)
+			taken->keep = false;
+		nkv_window_give_back(card, taken, false);
+	} else {
+		file->window = taken;
+		window->bytes = taken->bytes;
+	}
 	mutex_unlock(&card->lock);
 	return ret;
 }
@@ -254,11 +268,13 @@ static int nkv_place(struct nkv_file *file, u64 page, u64 *at)
 		*at = file->window->at + (page << PAGE_SHIFT);
 		return 0;
 	}
-	if (page < NKV_CARD_MAP_DOORBELLS || page >= NKV_CARD_MAP_DOORBELLS + NKV_CARD_OPEN_QUEUES ||
-	    file->queue[page - NKV_CARD_MAP_DOORBELLS] < 0)
+	if (page < NKV_CARD_MAP_DOORBELLS)
+		return -EINVAL;
+	page -= NKV_CARD_MAP_DOORBELLS;
+	if (page >= NKV_CARD_OPEN_QUEUES || file->queue[page] < 0)
 		return -EINVAL;
 	*at = file->card->memory_bytes - NKV_DOORBELLS_BYTES +
-	      file->queue[page - NKV_CARD_MAP_DOORBELLS] * NKV_DOORBELL_STRIDE_BYTES;
+	      file->queue[page] * NKV_DOORBELL_STRIDE_BYTES;
 	return 0;
 }
 

@@ -79,9 +79,14 @@ static void nkv_free_interrupts(struct nkv_card *card, unsigned int count)
 {
 	unsigned int i;
 
-	for (i = 0; i < count; i++)
-		free_irq(pci_irq_vector(card->pdev, i),
-			 i < NKV_VECTOR_QUEUES ? (void *)card : &card->queues[i - NKV_VECTOR_QUEUES]);
+	for (i = 0; i < count; i++) {
+		int irq = pci_irq_vector(card->pdev, i);
+
+		if (i < NKV_VECTOR_QUEUES)
+			free_irq(irq, card);
+		else
+			free_irq(irq, &card->queues[i - NKV_VECTOR_QUEUES]);
+	}
 	pci_free_irq_vectors(card->pdev);
 }
 
@@ -113,7 +118,8 @@ static int nkv_add(struct nkv_card *card)
 {
 	int ret;
 
-	card->mappings = anon_inode_create_getfile(card->name, &nkv_no_operations, NULL, O_RDWR, NULL);
+	card->mappings = anon_inode_create_getfile(card->name, &nkv_no_operations, NULL, O_RDWR,
+						   NULL);
 	if (IS_ERR(card->mappings)) {
 		ret = PTR_ERR(card->mappings);
 		card->mappings = NULL;

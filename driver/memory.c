@@ -19,7 +19,7 @@ static int nkv_memory_prove(struct nkv_card *card)
 		ret = nkv_queue_probe(card, card->memory_bytes - PAGE_SIZE);
 	if (ret == -ENXIO)
 		dev_err(&card->pdev->dev,
-			"the engine does not see these addresses: another card's, or interleaved?\n");
+			"the engine sees other memory: another card's, or interleaved?\n");
 	return ret;
 }
 
@@ -160,28 +160,38 @@ static struct nkv_window *nkv_window_find(struct nkv_card *card, const char *nam
 	return NULL;
 }
 
-static int nkv_wipe(struct nkv_card *card, u64 at, u64 bytes)
+/**
+ * nkv_window_wipe - Makes a new window read as zeros
+ * @card: card->alive is held, and not card->lock.
+ * @window: The caller's alone. One that was kept has been wiped before, and stays as it is.
+ */
+int nkv_window_wipe(struct nkv_card *card, struct nkv_window *window)
 {
 	const u64 chunk = SZ_1M;
 	u64 done;
+	int ret = 0;
 
-	if (card->transport->wipe)
-		return card->transport->wipe(card, at, bytes);
-	for (done = 0; done < bytes; done += chunk) {
-		memset(card->memory + at + done, 0, min(chunk, bytes - done));
-		cond_resched();
+	if (window->clean)
+		return 0;
+	if (card->transport->wipe) {
+		ret = card->transport->wipe(card, window->at, window->bytes);
+	} else {
+		for (done = 0; done < window->bytes; done += chunk) {
+			memset(card->memory + window->at + done, 0,
+			       min(chunk, window->bytes - done));
+			cond_resched();
+		}
+		wmb();
 	}
-	wmb();
-	return 0;
+	window->clean = !ret;
+	return ret;
 }
 
-/* A new window, which nobody else can find before it is wiped. */
 static int nkv_window_make(struct nkv_card *card, const struct nkv_card_window *wanted,
 			   struct nkv_window **made)
 {
 	struct nkv_window *window;
 	unsigned long place;
-	int ret;
 
 	if (wanted->bytes == 0 || !PAGE_ALIGNED(wanted->bytes))
 		return -EINVAL;
@@ -199,12 +209,8 @@ static int nkv_window_make(struct nkv_card *card, const struct nkv_card_window *
 	window->keep = wanted->flags & NKV_CARD_WINDOW_FLAG_KEEP;
 	memcpy(window->name, wanted->name, sizeof(window->name));
 	list_add(&window->list, &card->windows);
-	ret = nkv_wipe(card, window->at, window->bytes);
-	if (ret)
-		nkv_window_free(card, window);
-	else
-		*made = window;
-	return ret;
+	*made = window;
+	return 0;
 }
 
 static bool nkv_window_acceptable(const struct nkv_card_window *wanted)
@@ -222,7 +228,7 @@ static bool nkv_window_acceptable(const struct nkv_card_window *wanted)
  * nkv_window_take - Finds or makes a window for a file
  * @card: card->lock is held, and card->alive.
  * @wanted: As the caller has it.
- * @window: Set unless it fails.
+ * @window: Set unless it fails; nkv_window_wipe() it before anybody sees it.
  */
 int nkv_window_take(struct nkv_card *card, const struct nkv_card_window *wanted,
 		    struct nkv_window **window)

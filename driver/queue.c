@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queues: a file's queue is one of the engine's, whose rings and window lie within the file's window.
- * The engine refuses what a command names beyond it; this file refuses rings and windows beyond it.
+ * Queues: a file's queue is one of the engine's, whose rings and window lie within the file's
+ * window. The engine refuses what a command names beyond it; this file refuses rings and windows
+ * beyond it.
  */
 #include <linux/delay.h>
 #include <linux/interrupt.h>
@@ -34,21 +35,26 @@ static bool nkv_queue_acceptable(const struct nkv_card_queue *q, u64 window_byte
 	       q->window_bytes != 0 && nkv_within(q->sq_base, ring_bytes, window_bytes) &&
 	       nkv_within(q->cq_base, ring_bytes, window_bytes) &&
 	       nkv_within(q->window_base, q->window_bytes, window_bytes) &&
-	       q->weight <= NKV_REG_WEIGHT_SHARE_MASK && !memchr_inv(q->reserved, 0, sizeof(q->reserved));
+	       q->weight <= NKV_REG_WEIGHT_SHARE_MASK &&
+	       !memchr_inv(q->reserved, 0, sizeof(q->reserved));
 }
 
 static int nkv_set_doorbell(struct nkv_card *card, unsigned int i, bool enable)
 {
-	u64 enabled = enable ? card->doorbells_enabled | BIT_ULL(i) : card->doorbells_enabled & ~BIT_ULL(i);
-	int ret = nkv_write(card, NKV_REG_DOORBELL_ENABLE, enabled);
+	u64 enabled = card->doorbells_enabled & ~BIT_ULL(i);
+	int ret;
 
+	if (enable)
+		enabled |= BIT_ULL(i);
+	ret = nkv_write(card, NKV_REG_DOORBELL_ENABLE, enabled);
 	if (!ret)
 		card->doorbells_enabled = enabled;
 	return ret;
 }
 
-/* Programs and enables a queue that stands still; addresses of q count from `at` in device memory. */
-static int nkv_queue_program(struct nkv_card *card, unsigned int i, const struct nkv_card_queue *q, u64 at)
+/* Programs and enables a queue that stands still; addresses of q count from `at` on. */
+static int nkv_queue_program(struct nkv_card *card, unsigned int i,
+			     const struct nkv_card_queue *q, u64 at)
 {
 	const struct { u32 offset; u64 value; } writes[] = {
 		{ NKV_REG_SQ_BASE(i), at + q->sq_base },

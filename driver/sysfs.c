@@ -87,6 +87,13 @@ static ssize_t free_queues_show(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(free_queues);
 
+static const char *nkv_window_state(const struct nkv_window *window)
+{
+	if (window->orphan)
+		return "orphan";
+	return window->in_use ? "used" : "kept";
+}
+
 /* Kept windows and those in use: bytes, owner, in use or not, name. */
 static ssize_t windows_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -98,8 +105,8 @@ static ssize_t windows_show(struct device *dev, struct device_attribute *attr, c
 	list_for_each_entry(window, &card->windows, list)
 		length += sysfs_emit_at(buf, length, "%llu %u %s %.*s\n", window->bytes,
 					from_kuid_munged(current_user_ns(), window->owner),
-					window->orphan ? "orphan" : window->in_use ? "used" : "kept",
-					NKV_CARD_NAME_BYTES, window->name[0] ? window->name : "-");
+					nkv_window_state(window), NKV_CARD_NAME_BYTES,
+					window->name[0] ? window->name : "-");
 	mutex_unlock(&card->lock);
 	return length;
 }

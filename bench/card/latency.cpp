@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -58,10 +59,7 @@ nlohmann::ordered_json summary(const std::vector<double>& sorted) {
   return {{"p50_us", at(0.5)}, {"p90_us", at(0.9)}, {"p99_us", at(0.99)}};
 }
 
-}  // namespace
-
-int main(int count, char** words) {
-  const std::string uri = count > 1 ? words[1] : "linux:/dev/nearkv0?memory=1MiB";
+int run(const std::string& uri) {
   std::string reason;
   std::unique_ptr<Device> device;
   std::unique_ptr<Queue> queue;
@@ -78,4 +76,15 @@ int main(int count, char** words) {
                                        {"waited", summary(measure(*queue, false))}};
   std::cout << results.dump(2) << '\n';
   return results["polled"].is_null() || results["waited"].is_null() ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    return run(count > 1 ? words[1] : "linux:/dev/nearkv0?memory=1MiB");
+  } catch (const std::exception& error) {
+    std::cerr << "nearkv_card_latency: " << error.what() << '\n';
+    return EXIT_FAILURE;
+  }
 }

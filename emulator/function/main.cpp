@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -76,14 +77,12 @@ int serve(const Options& options) {
   Bridge bridge(server->shared(), &function, options.serial);
   std::signal(SIGTERM, stop);
   std::signal(SIGINT, stop);
-  std::cout << "ready" << std::endl;
+  std::cout << "ready\n" << std::flush;
   run(*server, bridge, function);
   return EXIT_SUCCESS;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command_line(int argc, char** argv) {
   CLI::App app("NearKV: the engine behind an emulated card's function.", "nearkv-function");
   app.footer(kFooter);
   Options options;
@@ -97,4 +96,15 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
   }
   return serve(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_command_line(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "nearkv-function: " << error.what() << '\n';
+    return EXIT_FAILURE;
+  }
 }

@@ -11,10 +11,11 @@ from .packages import PackageError
 from .topology import DEVICE_GRAIN_BYTES, Topology
 
 _DESCRIPTION = """\
-Boots a Linux guest under QEMU that sees CXL Type-3 modules, with the standard
-tools cxl and daxctl, and this build's `nearkv`. Without a COMMAND it gives the
-guest's shell to the terminal; Ctrl-] ends the guest. QEMU, kernel and programs
-are Debian's packages, fetched once and unpacked below build/vm without root."""
+Boots a Linux guest under QEMU that sees CXL Type-3 modules and, on the first, a
+card: its driver, the standard tools cxl and daxctl, and this build's `nearkv`.
+Without a COMMAND it gives the guest's shell to the terminal; Ctrl-] ends the
+guest. QEMU, kernel and programs are Debian's packages, fetched once and unpacked
+below build/vm without root."""
 
 _EPILOG = """\
 examples:
@@ -23,6 +24,7 @@ examples:
       cxl create-region -m -d decoder0.0 -t ram -w 1 mem0
       daxctl reconfigure-device --mode=devdax -f dax0.0
       nearkv serve --pool /dev/dax0.0 --socket /tmp/nearkv.sock
+  ./nearkv vm --card 'nearkv card list'     with the card set up: /dev/nearkv0
   ./nearkv vm 'cxl list -vvv'               one command, and its exit status
   ./nearkv vm --dax 'ls -l /dev/dax0.0'     with a region made of all devices
   ./nearkv vm --test                        the guest's tests
@@ -52,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--engine", default="model:", help="of the first device: model:, rtl:, none"
     )
-    parser.add_argument("--dax", action="store_true", help="make a region of all devices first")
+    setups = parser.add_mutually_exclusive_group()
+    setups.add_argument("--dax", action="store_true", help="make a region of all devices first")
+    setups.add_argument("--card", action="store_true", help="give the card its memory first")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="for the guest's shell")
     parsed = parser.parse_args(arguments)
     if not 1 <= parsed.bridges <= parsed.devices <= 4:
@@ -61,18 +65,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import pexpect
     import pytest
 
+    from .function import FunctionError
     from .machine import GuestError
     from .platform import ROOT, Platform
 
     if parsed.test:
         return int(pytest.main(["--verbose", "-m", "not long", str(ROOT / "tests" / "guest")]))
-    topology = Topology(parsed.devices, parsed.bridges, parsed.memory, parsed.engine)
+    engine = "" if parsed.engine == "none" else parsed.engine
+    topology = Topology(parsed.devices, parsed.bridges, parsed.memory, engine)
     try:
         platform = Platform(lambda line: print(f"nearkv: {line}", file=sys.stderr, flush=True))
         with platform.boot(topology, processors=parsed.processors) as guest:
             print(f"nearkv: booted in {guest.boot_s:.1f} s", file=sys.stderr, flush=True)
             if parsed.dax:
                 guest.make_dax()
+            if parsed.card:
+                guest.make_card()
             if not parsed.command:
                 guest.interact()
                 return 0
@@ -82,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PackageError as error:
         print(f"nearkv: {error}", file=sys.stderr)
         return 3
-    except (GuestError, pexpect.ExceptionPexpect) as error:
+    except (FunctionError, GuestError, pexpect.ExceptionPexpect) as error:
         print(f"nearkv: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

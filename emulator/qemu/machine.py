@@ -111,6 +111,7 @@ class Machine:
         text = self._await(rf"@{number}:(\d+)@", timeout_s)
         status = int(self._console.match[1])
         lines = [line.removeprefix(_PROMPT).rstrip() for line in text.splitlines()]
+        lines = [line for line in lines if line != _PROMPT.rstrip()]
         return status, "\n".join(line for line in lines if line and "echo @" not in line)
 
     def check(self, command: str, timeout_s: float = 60) -> str:

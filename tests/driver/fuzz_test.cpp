@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <bit>
 #include <chrono>
 #include <vector>
 
@@ -54,7 +55,7 @@ std::uint64_t interesting(Random& random) {
     if (call == NKV_IOCTL_WAIT) argument[1] = random() % 1'000'000;
     if (call == NKV_IOCTL_EVENTFD) argument[0] = 1000 + random() % 1000;
     const bool is_wild = random() % 64 == 0;
-    ::ioctl(file.fd(), call, is_wild ? reinterpret_cast<void*>(random()) : argument.data());
+    ::ioctl(file.fd(), call, is_wild ? std::bit_cast<void*>(random()) : argument.data());
     const std::uint64_t page =
         random() % 2 == 0 ? random() % 32 : NKV_CARD_MAP_DOORBELLS + random() % 10;
     if (random() % 4 == 0) {

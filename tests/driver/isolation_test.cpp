@@ -33,8 +33,9 @@ class IsolationTest : public testing::Test {
                                [](std::byte byte) { return byte == std::byte{0xA5}; });
   }
 
-  CardFile file_{kWindowBytes};
+  // In this order: what is before a window is somebody's too.
   CardFile neighbour_{kWindowBytes};
+  CardFile file_{kWindowBytes};
 };
 
 TEST_F(IsolationTest, MapsNothingButItsOwn) {

@@ -1,5 +1,6 @@
 """The whole card in a guest: region, driver, engine. What a process sees of it is tests/driver."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -40,9 +41,58 @@ def test_the_host_librarys_suites_pass_on_the_card(guest, suite):
     run_tests(guest, f"{devices} host_{suite}_test --gtest_filter='Devices/*'", timeout_s=300)
 
 
+def test_a_pool_is_found_again_in_a_window_that_is_kept(guest):
+    uri = "linux:/dev/nearkv0?memory=64MiB"
+    pool = "host_pool_test --gtest_filter='Devices/*'"
+    run_tests(guest, f"NEARKV_TEST_DEVICES='{uri}&name=first' {pool}", timeout_s=300)
+    assert "kept first" in guest.check(f"cat {CARD}/windows")
+    # Its commands work in its own window, though that is not the first.
+    run_tests(guest, f"NEARKV_TEST_DEVICES='{uri}' {pool}", timeout_s=300)
+    with pytest.raises(GuestError, match="not what the kept window has"):
+        guest.check(f"NEARKV_TEST_DEVICES='{uri.replace('64', '32')}&name=first' {pool}")
+    guest.check("nearkv card forget nearkv0 first")
+    assert guest.check(f"cat {CARD}/windows") == ""
+    with pytest.raises(GuestError, match="keeps no window 'first'"):
+        guest.check("nearkv card forget nearkv0 first")
+
+
 @pytest.mark.parametrize("test", ["isolation", "lifecycle", "removal", "fuzz"])
 def test_a_process_sees_what_the_driver_promises(guest, test):
     run_tests(guest, f"driver_{test}_test", timeout_s=300)
+
+
+def test_the_tool_shows_the_card_its_module_and_its_region(guest):
+    (card,) = json.loads(guest.check("nearkv card list --json"))
+    assert card["path"] == "/dev/nearkv0"
+    assert card["serial"] == 1
+    assert card["module"]["name"] == "mem0"
+    region = card["module"]["region"]
+    assert (card["memory_address"], card["memory_bytes"]) == (region["address"], region["bytes"])
+    assert json.loads(guest.check("nearkv card info nearkv0 --json")) == card
+    assert "region0" in guest.check("nearkv card info nearkv0")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "complaint"),
+    [
+        ("attach nearkv0", 1, "nearkv0 has its memory already"),
+        ("region nearkv0", 1, "mem0 has region0 already"),
+        ("info nearkv7", 1, "no card 'nearkv7'"),
+        ("health nearkv0", 1, "does not tell its health"),
+        ("attach", 2, "card is required"),
+        ("", 2, "A subcommand is required"),
+    ],
+)
+def test_the_tool_says_what_is_wrong(guest, command, status, complaint):
+    ended, text = guest.run(f"nearkv card {command}")
+    assert (ended, complaint in text) == (status, True), text
+
+
+def test_the_tool_takes_memory_that_a_dax_driver_has(guest):
+    guest.check("nearkv card detach nearkv0")
+    guest.check("daxctl reconfigure-device --mode=devdax -f dax0.0")
+    guest.check("nearkv card attach nearkv0")
+    guest.check("test ! -e /sys/bus/dax/devices/dax0.0/driver")
 
 
 def test_a_busy_driver_is_not_unloaded(guest):

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 #include <sstream>
 
 #include "card/module.hpp"
+#include "daemon/wire/file_descriptor.hpp"
+#include "nkv_card.h"
 
 extern char** environ;
 
@@ -161,6 +164,26 @@ Status reset_card(const Card& card, std::string* reason) {
   return error == 0 ? Status::kOk : fail(card, error, "resetting", reason);
 }
 
+Status forget_window(const Card& card, const std::string& name, std::string* reason) {
+  nkv_card_window window{};
+  window.flags = NKV_CARD_WINDOW_FLAG_KEEP | NKV_CARD_WINDOW_FLAG_MUST_EXIST;
+  if (name.empty() || name.size() >= sizeof(window.name)) {
+    *reason = "no window has such a name";
+    return Status::kBadArgument;
+  }
+  std::ranges::copy(name, window.name);
+  const FileDescriptor file(::open(("/dev/" + card.name).c_str(), O_RDWR | O_CLOEXEC));
+  if (file && ::ioctl(file.get(), NKV_IOCTL_WINDOW, &window) == 0 &&
+      ::ioctl(file.get(), NKV_IOCTL_WINDOW_FORGET) == 0) {
+    return Status::kOk;
+  }
+  if (errno == ENOENT) {
+    *reason = card.name + " keeps no window '" + name + "' of this user";
+    return Status::kNotFound;
+  }
+  return fail(card, errno, "forgetting window '" + name + "'", reason);
+}
+
 Status create_card_region(const Card& card, std::string* reason) {
   if (!card.module_) {
     *reason = card.name + ": no CXL module has its serial number";
@@ -175,9 +198,9 @@ Status create_card_region(const Card& card, std::string* reason) {
     *reason = "no host bridge above " + card.module_->name + " maps volatile memory";
     return Status::kUnsupported;
   }
-  return run_tool({"cxl", "create-region", "-m", "-d", decoder, "-t", "ram", "-w", "1",
-                   card.module_->name},
-                  reason);
+  return run_tool(
+      {"cxl", "create-region", "-m", "-d", decoder, "-t", "ram", "-w", "1", card.module_->name},
+      reason);
 }
 
 Status read_module_health(const Card& card, ModuleHealth* health, std::string* reason) {

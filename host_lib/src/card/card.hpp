@@ -70,6 +70,9 @@ Status detach_card(const Card& card, std::string* reason);
 /// Ends what the engine does: files keep their windows and lose their queues.
 Status reset_card(const Card& card, std::string* reason);
 
+/// Has the card forget a window that is kept, of this user. kNotFound; kBusy: a process has it.
+Status forget_window(const Card& card, const std::string& name, std::string* reason);
+
 /// Makes a region of all of the card's module with the standard tool, `cxl`.
 Status create_card_region(const Card& card, std::string* reason);
 

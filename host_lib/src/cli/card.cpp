@@ -154,6 +154,21 @@ void add_action(CLI::App* command, const char* name, const char* help,
   });
 }
 
+void add_forget(CLI::App* command, int* exit) {
+  CLI::App* const forget = command->add_subcommand("forget", "Forget a window that is kept");
+  auto words = std::make_shared<std::pair<std::string, std::string>>();
+  forget->add_option("card", words->first, "As `nearkv card list` has it")->required();
+  forget->add_option("window", words->second, "Its name; `nearkv card info` shows them")
+      ->required();
+  forget->callback([words, exit] {
+    std::string reason;
+    if (forget_window(require_card(words->first), words->second, &reason) != Status::kOk) {
+      throw Failure{reason};
+    }
+    *exit = kDone;
+  });
+}
+
 void add_view(CLI::App* command, const char* name, const char* help, bool is_of_one,
               void (*print)(const Options&), int* exit) {
   CLI::App* const view = command->add_subcommand(name, help);
@@ -181,6 +196,7 @@ void add_card(CLI::App* app, int* exit) {
   add_action(command, "attach", "Give it its region", attach_card, exit);
   add_action(command, "detach", "Take its region from it", detach_card, exit);
   add_action(command, "reset", "End what its engine does", reset_card, exit);
+  add_forget(command, exit);
 }
 
 }  // namespace nearkv::cli
