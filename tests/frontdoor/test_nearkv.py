@@ -196,7 +196,7 @@ def test_only_what_is_missing_and_exists_is_installed(machine: Machine):
     update, required, optional = machine.calls("apt-get")
     assert update == "apt-get update"
     assert {"cmake", "libgmock-dev"} <= set(required.split())
-    assert {"verilator", "libdaxctl-dev"} <= set(optional.split())
+    assert {"verilator", "kmod"} <= set(optional.split())
     installed = {*required.split(), *optional.split()}
     assert installed.isdisjoint({"git", "clang", "libcxl-dev", "lld", "chromium"})
 
