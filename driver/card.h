@@ -29,8 +29,9 @@
 #include "nkv_card.h"
 
 #define NKV_CARD_MAX		64	/* Cards of a machine. */
-#define NKV_VECTOR_QUEUES	(NKV_CARD_VECTORS - NKV_MAX_QUEUES)
-#define NKV_VECTOR_ERRORS	2
+#define NKV_VECTOR_ERRORS	NKV_REG_INTERRUPT_STATUS_ERRORS_SHIFT
+#define NKV_VECTOR_QUEUES	NKV_REG_INTERRUPT_STATUS_QUEUES_SHIFT
+#define NKV_TOTALS		7	/* TOTAL registers that a file may see. */
 #define NKV_DOORBELLS_BYTES	(NKV_MAX_QUEUES * NKV_DOORBELL_STRIDE_BYTES)
 
 struct nkv_card;
@@ -69,7 +70,7 @@ struct nkv_queue {
 	spinlock_t lock;		/* Guards file against interrupts. */
 	struct nkv_file *file;		/* Who has it. */
 	u64 interrupts;
-	u64 totals[7];			/* TOTAL registers when it was started. */
+	u64 totals[NKV_TOTALS];		/* When it was started. */
 	bool stuck;			/* Did not stop: nobody's until a reset. */
 };
 
@@ -135,6 +136,13 @@ int nkv_memory_attach(struct nkv_card *card, phys_addr_t at, u64 bytes);
 int nkv_memory_detach(struct nkv_card *card);
 void nkv_memory_lose(struct nkv_card *card);
 u64 nkv_memory_free_bytes(struct nkv_card *card);
+
+/* Where a queue's doorbell lies in device memory, which is attached: behind all windows. */
+static inline u64 nkv_doorbell_at(const struct nkv_card *card, unsigned int queue)
+{
+	return card->memory_bytes - NKV_DOORBELLS_BYTES + queue * NKV_DOORBELL_STRIDE_BYTES;
+}
+
 int nkv_window_take(struct nkv_card *card, const struct nkv_card_window *wanted,
 		    struct nkv_window **window);
 int nkv_window_wipe(struct nkv_card *card, struct nkv_window *window);

@@ -273,8 +273,7 @@ static int nkv_place(struct nkv_file *file, u64 page, u64 *at)
 	page -= NKV_CARD_MAP_DOORBELLS;
 	if (page >= NKV_CARD_OPEN_QUEUES || file->queue[page] < 0)
 		return -EINVAL;
-	*at = file->card->memory_bytes - NKV_DOORBELLS_BYTES +
-	      file->queue[page] * NKV_DOORBELL_STRIDE_BYTES;
+	*at = nkv_doorbell_at(file->card, file->queue[page]);
 	return 0;
 }
 

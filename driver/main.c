@@ -248,7 +248,7 @@ static void nkv_reset_done(struct pci_dev *pdev)
 	struct nkv_card *card = pci_get_drvdata(pdev);
 
 	if (card->claimed)
-		nkv_write(card, NKV_REG_DOORBELL_BASE, card->memory_bytes - NKV_DOORBELLS_BYTES);
+		nkv_write(card, NKV_REG_DOORBELL_BASE, nkv_doorbell_at(card, 0));
 	up_write(&card->alive);
 }
 

@@ -39,7 +39,6 @@ static void nkv_memory_release(struct nkv_card *card)
 
 static int nkv_memory_take(struct nkv_card *card, phys_addr_t at, u64 bytes)
 {
-	u64 windows_bytes = bytes - NKV_DOORBELLS_BYTES;
 	u64 device_bytes;
 	int ret;
 
@@ -59,11 +58,11 @@ static int nkv_memory_take(struct nkv_card *card, phys_addr_t at, u64 bytes)
 	card->space = gen_pool_create(PAGE_SHIFT, dev_to_node(&card->pdev->dev));
 	if (!card->space)
 		return -ENOMEM;
-	ret = gen_pool_add(card->space, NKV_SPACE_BIAS, windows_bytes, -1);
+	ret = gen_pool_add(card->space, NKV_SPACE_BIAS, nkv_doorbell_at(card, 0), -1);
 	if (!ret)
 		ret = nkv_memory_prove(card);
 	if (!ret)
-		ret = nkv_write(card, NKV_REG_DOORBELL_BASE, windows_bytes);
+		ret = nkv_write(card, NKV_REG_DOORBELL_BASE, nkv_doorbell_at(card, 0));
 	return ret;
 }
 

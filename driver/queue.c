@@ -14,7 +14,7 @@
 #define NKV_STOP_TIMEOUT	(20 * HZ)	/* For the longest command, simulated. */
 #define NKV_PROBE_TIMEOUT	(5 * HZ)
 
-static const u32 nkv_totals[] = {
+static const u32 nkv_totals[NKV_TOTALS] = {
 	NKV_REG_TOTAL_COMMANDS(0), NKV_REG_TOTAL_STREAM_BURSTS(0), NKV_REG_TOTAL_REFINE_BURSTS(0),
 	NKV_REG_TOTAL_EXACT_BURSTS(0), NKV_REG_TOTAL_VALUE_BURSTS(0),
 	NKV_REG_TOTAL_WRITTEN_BURSTS(0), NKV_REG_TOTAL_BUSY_TICKS(0),
@@ -122,12 +122,27 @@ static void nkv_queue_set_file(struct nkv_queue *queue, struct nkv_file *file)
 	spin_unlock_irq(&queue->lock);
 }
 
+/* Files' pages come back as they are touched, if they are theirs then. */
+static void nkv_unmap_doorbells(struct nkv_card *card)
+{
+	unmap_mapping_range(card->mappings->f_mapping, (loff_t)NKV_CARD_MAP_DOORBELLS << PAGE_SHIFT,
+			    NKV_CARD_OPEN_QUEUES * PAGE_SIZE, 1);
+}
+
+/* The engine's number of a file's queue, or -EINVAL; card->lock is held. */
+static int nkv_file_queue(const struct nkv_file *file, u32 index)
+{
+	if (index >= NKV_CARD_OPEN_QUEUES || file->queue[index] < 0)
+		return -EINVAL;
+	return file->queue[index];
+}
+
 static int nkv_read_totals(struct nkv_card *card, unsigned int i, u64 *totals)
 {
 	size_t n;
 	int ret = 0;
 
-	for (n = 0; n < ARRAY_SIZE(nkv_totals) && !ret; n++)
+	for (n = 0; n < NKV_TOTALS && !ret; n++)
 		ret = nkv_read(card, nkv_totals[n] + i * NKV_REG_TOTAL_COMMANDS_STRIDE, &totals[n]);
 	return ret;
 }
@@ -140,7 +155,6 @@ static int nkv_read_totals(struct nkv_card *card, unsigned int i, u64 *totals)
 int nkv_queue_start(struct nkv_file *file, const struct nkv_card_queue *wanted)
 {
 	struct nkv_card *card = file->card;
-	u64 doorbells_at;
 	int i, ret;
 
 	if (wanted->index >= NKV_CARD_OPEN_QUEUES)
@@ -159,9 +173,7 @@ int nkv_queue_start(struct nkv_file *file, const struct nkv_card_queue *wanted)
 	ret = i;
 	if (i < 0)
 		goto unlock;
-	doorbells_at = card->memory_bytes - NKV_DOORBELLS_BYTES;
-	memset(card->memory + doorbells_at + i * NKV_DOORBELL_STRIDE_BYTES, 0,
-	       NKV_DOORBELL_STRIDE_BYTES);
+	memset(card->memory + nkv_doorbell_at(card, i), 0, NKV_DOORBELL_STRIDE_BYTES);
 	wmb();	/* Nothing of the queue's last owner rings. */
 	ret = nkv_read_totals(card, i, card->queues[i].totals);
 	if (!ret)
@@ -198,22 +210,18 @@ int nkv_queue_stop(struct nkv_file *file, u32 index)
 	struct nkv_queue *queue;
 	int i, ret;
 
-	if (index >= NKV_CARD_OPEN_QUEUES)
-		return -EINVAL;
 	mutex_lock(&card->lock);
-	i = file->queue[index];
+	i = nkv_file_queue(file, index);
 	if (i < 0) {
 		mutex_unlock(&card->lock);
-		return -EINVAL;
+		return i;
 	}
 	queue = &card->queues[i];
 	queue->stuck = true;	/* Nobody's while it stops. */
 	nkv_queue_set_file(queue, NULL);
 	file->queue[index] = -1;
 	ret = nkv_set_doorbell(card, i, false);
-	/* The file's page is another's soon; those of others come back as they are touched. */
-	unmap_mapping_range(card->mappings->f_mapping, (loff_t)NKV_CARD_MAP_DOORBELLS << PAGE_SHIFT,
-			    NKV_CARD_OPEN_QUEUES * PAGE_SIZE, 1);
+	nkv_unmap_doorbells(card);	/* The queue's page is another's soon. */
 	mutex_unlock(&card->lock);
 	if (!ret)
 		ret = nkv_queue_disable(card, i);
@@ -236,16 +244,14 @@ int nkv_queue_stop(struct nkv_file *file, u32 index)
 int nkv_queue_state(struct nkv_file *file, struct nkv_card_queue_state *state)
 {
 	struct nkv_card *card = file->card;
-	u64 totals[ARRAY_SIZE(nkv_totals)];
+	u64 totals[NKV_TOTALS];
 	struct nkv_queue *queue;
 	size_t n;
 	int i, ret;
 
-	if (state->index >= NKV_CARD_OPEN_QUEUES)
-		return -EINVAL;
 	mutex_lock(&card->lock);
-	ret = -EINVAL;
-	i = file->queue[state->index];
+	i = nkv_file_queue(file, state->index);
+	ret = i;
 	if (i < 0)
 		goto unlock;
 	queue = &card->queues[i];
@@ -254,7 +260,7 @@ int nkv_queue_state(struct nkv_file *file, struct nkv_card_queue_state *state)
 		ret = nkv_read_totals(card, i, totals);
 	if (ret)
 		goto unlock;
-	for (n = 0; n < ARRAY_SIZE(totals); n++)
+	for (n = 0; n < NKV_TOTALS; n++)
 		totals[n] -= queue->totals[n];
 	state->commands = totals[0];
 	state->stream_bursts = totals[1];
@@ -346,8 +352,7 @@ void nkv_queues_cancel(struct nkv_card *card)
 		WRITE_ONCE(file->cancelled, true);
 		wake_up_all(&file->wait);
 	}
-	unmap_mapping_range(card->mappings->f_mapping, (loff_t)NKV_CARD_MAP_DOORBELLS << PAGE_SHIFT,
-			    NKV_CARD_OPEN_QUEUES * PAGE_SIZE, 1);
+	nkv_unmap_doorbells(card);
 	mutex_unlock(&card->lock);
 }
 

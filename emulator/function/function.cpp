@@ -7,12 +7,10 @@
 #include <cstring>
 #include <utility>
 
+#include "device/queue_register.hpp"
+
 namespace nearkv::emulator {
 namespace {
-
-constexpr std::uint32_t kFirstQueue = NKV_REG_SQ_BASE(0);
-constexpr std::uint32_t kQueueStride = NKV_REG_SQ_BASE_STRIDE;
-constexpr unsigned kFirstQueueVector = NKV_CARD_VECTORS - NKV_MAX_QUEUES;
 
 template <typename Value>
 Value read_shared(const std::byte* place) {
@@ -55,9 +53,8 @@ void Function::write(std::uint32_t offset, std::uint64_t value) {
     return;
   }
   device_->write_csr(offset, value);
-  if (offset >= kFirstQueue && offset < kFirstQueue + NKV_MAX_QUEUES * kQueueStride) {
-    write_queue((offset - kFirstQueue) / kQueueStride,
-                kFirstQueue + (offset - kFirstQueue) % kQueueStride, value);
+  if (const auto place = find_queue_register(offset)) {
+    write_queue(place->index, place->base_offset, value);
   }
 }
 
@@ -130,7 +127,7 @@ bool Function::tell() {
     Ring& ring = rings_.at(i);
     if (!has_completed(ring)) continue;
     while (has_completed(ring)) ++ring.completed;
-    interrupt_(kFirstQueueVector + i);
+    interrupt_(NKV_REG_INTERRUPT_STATUS_QUEUES_SHIFT + i);
     has_told = true;
   }
   return has_told;

@@ -6,9 +6,6 @@ import subprocess
 from pathlib import Path
 from types import TracebackType
 
-VECTORS = 19
-"""Of the function; CARD_VECTORS of the contract."""
-
 
 class FunctionError(RuntimeError):
     """The process did not start."""

@@ -18,8 +18,9 @@ from pathlib import Path
 from types import TracebackType
 
 import pexpect
+from nkv_abi import CARD_VECTORS
 
-from .function import VECTORS, Function
+from .function import Function
 from .image import Guest
 from .overlay import LIBRARIES, PROGRAMS
 from .topology import Topology
@@ -111,8 +112,9 @@ class Machine:
         text = self._await(rf"@{number}:(\d+)@", timeout_s)
         status = int(self._console.match[1])
         lines = [line.removeprefix(_PROMPT).rstrip() for line in text.splitlines()]
-        lines = [line for line in lines if line != _PROMPT.rstrip()]
-        return status, "\n".join(line for line in lines if line and "echo @" not in line)
+        silence = ("", _PROMPT.rstrip())
+        said = [line for line in lines if line not in silence and "echo @" not in line]
+        return status, "\n".join(said)
 
     def check(self, command: str, timeout_s: float = 60) -> str:
         """As `run`, of a command that has to succeed: GuestError otherwise."""
@@ -182,7 +184,7 @@ class Machine:
         if topology.engine:
             words += ["-chardev", f"socket,id=function,path={self.function.socket}"]
             words += ["-device", "pcie-root-port,id=card,bus=pcie.0,chassis=9,slot=9"]
-            function = f"ivshmem-doorbell,chardev=function,vectors={VECTORS},bus=card"
+            function = f"ivshmem-doorbell,chardev=function,vectors={CARD_VECTORS},bus=card"
             words += ["-device", function]
         targets = ",".join(f"cxl-fmw.0.targets.{n}=cxl.{n}" for n in range(topology.bridges))
         for n in range(topology.bridges):

@@ -9,6 +9,7 @@ import pytest
 from emulator.qemu.machine import CARD, GuestError, Machine
 from emulator.qemu.topology import Topology
 
+URI = "linux:/dev/nearkv0?memory=64MiB"
 SUITES = ("c_api", "device", "limits", "pool", "pool_transcode", "tenant", "transcode")
 # What a kernel says when something is wrong with it or with a driver.
 COMPLAINTS = re.compile(r"WARNING|BUG|Oops|Call Trace|KASAN|lockdep|hung task|leaked|general prot")
@@ -29,27 +30,29 @@ def quiet_kernel(guest) -> Iterator[None]:
     assert not COMPLAINTS.search(said), said
 
 
-def run_tests(guest: Machine, command: str, timeout_s: float) -> None:
-    text = guest.check(f"{command} 2>&1", timeout_s=timeout_s)
+def on_card(suite: str, uri: str = URI) -> str:
+    """The command that runs a suite of host_lib on the card."""
+    return f"NEARKV_TEST_DEVICES='{uri}' host_{suite}_test --gtest_filter='Devices/*'"
+
+
+def run_tests(guest: Machine, command: str) -> None:
+    text = guest.check(f"{command} 2>&1", timeout_s=300)
     assert "[  PASSED  ]" in text
     assert "SKIPPED" not in text, text
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_host_librarys_suites_pass_on_the_card(guest, suite):
-    devices = "NEARKV_TEST_DEVICES='linux:/dev/nearkv0?memory=64MiB'"
-    run_tests(guest, f"{devices} host_{suite}_test --gtest_filter='Devices/*'", timeout_s=300)
+    run_tests(guest, on_card(suite))
 
 
 def test_a_pool_is_found_again_in_a_window_that_is_kept(guest):
-    uri = "linux:/dev/nearkv0?memory=64MiB"
-    pool = "host_pool_test --gtest_filter='Devices/*'"
-    run_tests(guest, f"NEARKV_TEST_DEVICES='{uri}&name=first' {pool}", timeout_s=300)
+    run_tests(guest, on_card("pool", f"{URI}&name=first"))
     assert "kept first" in guest.check(f"cat {CARD}/windows")
     # Its commands work in its own window, though that is not the first.
-    run_tests(guest, f"NEARKV_TEST_DEVICES='{uri}' {pool}", timeout_s=300)
+    run_tests(guest, on_card("pool"))
     with pytest.raises(GuestError, match="not what the kept window has"):
-        guest.check(f"NEARKV_TEST_DEVICES='{uri.replace('64', '32')}&name=first' {pool}")
+        guest.check(on_card("pool", f"{URI.replace('64', '32')}&name=first"))
     guest.check("nearkv card forget nearkv0 first")
     assert guest.check(f"cat {CARD}/windows") == ""
     with pytest.raises(GuestError, match="keeps no window 'first'"):
@@ -58,7 +61,7 @@ def test_a_pool_is_found_again_in_a_window_that_is_kept(guest):
 
 @pytest.mark.parametrize("test", ["isolation", "lifecycle", "removal", "fuzz"])
 def test_a_process_sees_what_the_driver_promises(guest, test):
-    run_tests(guest, f"driver_{test}_test", timeout_s=300)
+    run_tests(guest, f"driver_{test}_test")
 
 
 def test_the_tool_shows_the_card_its_module_and_its_region(guest):
@@ -129,10 +132,7 @@ def test_a_card_that_dies_is_an_error_and_no_hang(platform):
     with platform.boot(Topology(engine="model:")) as guest:
         guest.make_card()
         guest.function.kill()
-        uri = "linux:/dev/nearkv0?memory=64MiB"
-        status, text = guest.run(
-            f"NEARKV_TEST_DEVICES='{uri}' host_pool_test --gtest_filter='Devices/*'", timeout_s=120
-        )
+        status, text = guest.run(on_card("pool"), timeout_s=120)
         assert status != 0
         assert "Input/output error" in text
         assert not COMPLAINTS.search(guest.check("dmesg"))
@@ -141,9 +141,4 @@ def test_a_card_that_dies_is_an_error_and_no_hang(platform):
 def test_the_verilated_engine_is_a_card_too(platform):
     with platform.boot(Topology(engine="rtl:?latency=20")) as guest:
         guest.make_card()
-        uri = "linux:/dev/nearkv0?memory=64MiB"
-        run_tests(
-            guest,
-            f"NEARKV_TEST_DEVICES='{uri}' host_pool_test --gtest_filter='Devices/*'",
-            timeout_s=300,
-        )
+        run_tests(guest, on_card("pool"))

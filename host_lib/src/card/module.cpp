@@ -91,9 +91,9 @@ std::optional<CardModule> find_module(std::uint64_t serial) {
 
 std::string volatile_decoder(std::uint64_t serial) {
   const CxlContext context = open_cxl();
+  cxl_memdev* const memdev = context != nullptr ? find_memdev(context.get(), serial) : nullptr;
   std::string name;
-  if (context == nullptr || find_memdev(context.get(), serial) == nullptr) return name;
-  cxl_memdev* const memdev = find_memdev(context.get(), serial);
+  if (memdev == nullptr) return name;
   for_root_decoders(context.get(), [&](cxl_decoder* decoder) {
     if (cxl_decoder_is_volatile_capable(decoder) &&
         cxl_decoder_get_target_by_memdev(decoder, memdev) != nullptr) {

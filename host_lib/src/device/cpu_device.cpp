@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/memory_uri.hpp"
+#include "device/queue_register.hpp"
 
 namespace nearkv {
 namespace {
@@ -81,11 +82,11 @@ CpuDevice::~CpuDevice() {
   dispatcher_.join();
 }
 
-std::atomic<std::uint64_t>* CpuDevice::find_queue_register(std::uint32_t offset) {
-  const std::uint32_t first = NKV_REG_SQ_BASE(0);
-  if (offset < first || offset >= first + NKV_MAX_QUEUES * NKV_REG_SQ_BASE_STRIDE) return nullptr;
-  Queue& queue = queues_[(offset - first) / NKV_REG_SQ_BASE_STRIDE];
-  switch (first + (offset - first) % NKV_REG_SQ_BASE_STRIDE) {
+std::atomic<std::uint64_t>* CpuDevice::stored_register(std::uint32_t offset) {
+  const auto place = find_queue_register(offset);
+  if (!place) return nullptr;
+  Queue& queue = queues_[place->index];
+  switch (place->base_offset) {
     case NKV_REG_SQ_BASE(0):
       return &queue.sq_base;
     case NKV_REG_CQ_BASE(0):
@@ -137,7 +138,7 @@ std::uint64_t CpuDevice::read_csr(std::uint32_t offset) {
     default:
       break;
   }
-  const std::atomic<std::uint64_t>* const value = find_queue_register(offset);
+  const std::atomic<std::uint64_t>* const value = stored_register(offset);
   if (value != nullptr) return value->load(std::memory_order_acquire);
   // Those of features that this device does not offer read 0.
   return nkv_is_register(offset) ? 0 : ~std::uint64_t{0};
@@ -148,9 +149,9 @@ void CpuDevice::write_csr(std::uint32_t offset, std::uint64_t value) {
     if ((value & NKV_REG_CONTROL_RESET_MASK) != 0) reset();
     return;
   }
-  std::atomic<std::uint64_t>* const target = find_queue_register(offset);
+  std::atomic<std::uint64_t>* const target = stored_register(offset);
   if (target == nullptr) return;
-  Queue& queue = queues_[(offset - NKV_REG_SQ_BASE(0)) / NKV_REG_SQ_BASE_STRIDE];
+  Queue& queue = queues_[find_queue_register(offset)->index];
   if (target == &queue.status) return;
   target->store(value, std::memory_order_release);
   if (target == &queue.control) {

@@ -73,7 +73,7 @@ class CpuDevice final : public Device {
   void set_enabled(Queue* queue, bool enabled);
   void start(Queue* queue);
   void reset();
-  [[nodiscard]] std::atomic<std::uint64_t>* find_queue_register(std::uint32_t offset);
+  [[nodiscard]] std::atomic<std::uint64_t>* stored_register(std::uint32_t offset);
 
   Backing backing_;
   Workers workers_;

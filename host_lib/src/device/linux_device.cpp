@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "device/memory_uri.hpp"
@@ -15,8 +16,6 @@
 namespace nearkv {
 namespace {
 
-constexpr std::uint32_t kFirstQueue = NKV_REG_SQ_BASE(0);
-constexpr std::uint32_t kStride = NKV_REG_SQ_BASE_STRIDE;
 /// What a file of the driver cannot reach.
 constexpr std::uint64_t kFeaturesOfTheCard = NKV_FEATURE_INTERRUPTS | NKV_FEATURE_ERROR_LOG |
                                              NKV_FEATURE_INLINE_CONTROL |
@@ -28,7 +27,18 @@ constexpr std::uint64_t kAbi = std::uint64_t{NKV_ABI_MAJOR} << NKV_REG_ABI_MAJOR
 /// A queue's register by the place that queue 0 has it at.
 template <typename Registers>
 auto& register_of(Registers& registers, std::uint32_t base_offset) {
-  return registers[(base_offset - kFirstQueue) / 8];
+  return registers[(base_offset - NKV_REG_SQ_BASE(0)) / 8];
+}
+
+/// A register of one of the file's queues, TOTAL registers among them.
+std::optional<QueueRegister> file_register(std::uint32_t offset) {
+  constexpr std::uint32_t kTotals = NKV_REG_TOTAL_COMMANDS(0) - NKV_REG_SQ_BASE(0);
+  auto place = find_queue_register(offset);
+  if (!place && offset >= kTotals) {
+    place = find_queue_register(offset - kTotals);
+    if (place) place->base_offset += kTotals;
+  }
+  return place && place->index < NKV_CARD_OPEN_QUEUES ? place : std::nullopt;
 }
 
 Status fail(const std::string& path, const std::string& why, std::string* reason) {
@@ -119,12 +129,6 @@ LinuxDevice::~LinuxDevice() {
   ::munmap(memory_.data(), memory_.size());
 }
 
-LinuxDevice::Queue* LinuxDevice::find_queue(std::uint32_t offset) {
-  if (offset < kFirstQueue || offset % 8 != 0) return nullptr;
-  const std::uint32_t index = (offset - kFirstQueue) / kStride;
-  return index < queues_.size() ? &queues_[index] : nullptr;
-}
-
 std::uint64_t LinuxDevice::read_csr(std::uint32_t offset) {
   switch (offset) {
     case NKV_REG_ID:
@@ -147,18 +151,14 @@ std::uint64_t LinuxDevice::read_csr(std::uint32_t offset) {
       break;
   }
   if (!nkv_is_register(offset)) return ~std::uint64_t{0};
+  const auto place = file_register(offset);
+  if (!place) return 0;
   const std::scoped_lock lock(mutex_);
-  const std::uint32_t base_offset = kFirstQueue + (offset - kFirstQueue) % kStride;
-  if (find_queue(offset) != nullptr) {
-    return read_queue((offset - kFirstQueue) / kStride, base_offset);
-  }
-  const std::uint32_t totals = NKV_REG_TOTAL_COMMANDS(0) - kFirstQueue;
-  return offset >= kFirstQueue + totals && find_queue(offset - totals) != nullptr
-             ? read_queue((offset - kFirstQueue - totals) / kStride, base_offset + totals)
-             : 0;
+  return read_queue(*place);
 }
 
-std::uint64_t LinuxDevice::read_queue(unsigned index, std::uint32_t base_offset) {
+std::uint64_t LinuxDevice::read_queue(QueueRegister place) {
+  const auto [index, base_offset] = place;
   const Queue& queue = queues_.at(index);
   if (base_offset < NKV_REG_TOTAL_COMMANDS(0) && base_offset != NKV_REG_QUEUE_STATUS(0)) {
     return register_of(queue.registers, base_offset);
@@ -197,27 +197,27 @@ void LinuxDevice::write_csr(std::uint32_t offset, std::uint64_t value) {
     for (unsigned i = 0; i < queues_.size(); ++i) stop(i);
     return;
   }
-  Queue* const queue = find_queue(offset);
-  if (queue == nullptr || !nkv_is_register(offset)) return;
-  const unsigned index = (offset - kFirstQueue) / kStride;
-  const std::uint32_t base_offset = kFirstQueue + (offset - kFirstQueue) % kStride;
+  const auto place = file_register(offset);
+  if (!place || place->base_offset >= NKV_REG_TOTAL_COMMANDS(0) || !nkv_is_register(offset)) return;
+  const auto [index, base_offset] = *place;
+  Queue& queue = queues_.at(index);
   if (base_offset == NKV_REG_QUEUE_CONTROL(0)) {
     const bool is_enabled = (value & NKV_REG_QUEUE_CONTROL_ENABLE_MASK) != 0;
-    const bool was_enabled = register_of(queue->registers, base_offset) != 0;
+    const bool was_enabled = register_of(queue.registers, base_offset) != 0;
     if (is_enabled && !was_enabled) start(index);
     if (!is_enabled) stop(index);
     return;
   }
   if (base_offset == NKV_REG_QUEUE_STATUS(0)) return;
   if (base_offset == NKV_REG_TENANT(0)) value &= NKV_REG_TENANT_NUMBER_MASK;
-  register_of(queue->registers, base_offset) = value;
-  if (queue->doorbell == nullptr) return;
+  register_of(queue.registers, base_offset) = value;
+  if (queue.doorbell == nullptr) return;
   // What the doorbell speaks of is in memory before it, also if stores are combined on their way.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (base_offset == NKV_REG_SQ_TAIL(0)) {
-    std::atomic_ref(queue->doorbell->sq_tail).store(static_cast<std::uint16_t>(value));
+    std::atomic_ref(queue.doorbell->sq_tail).store(static_cast<std::uint16_t>(value));
   } else if (base_offset == NKV_REG_CQ_HEAD(0)) {
-    std::atomic_ref(queue->doorbell->cq_head).store(static_cast<std::uint16_t>(value));
+    std::atomic_ref(queue.doorbell->cq_head).store(static_cast<std::uint16_t>(value));
   }
 }
 

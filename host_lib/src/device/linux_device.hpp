@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/wire/file_descriptor.hpp"
+#include "device/queue_register.hpp"
 #include "device/uri.hpp"
 #include "nearkv/device.hpp"
 #include "nkv_abi.h"
@@ -45,8 +46,7 @@ class LinuxDevice final : public Device {
   LinuxDevice(FileDescriptor file, const nkv_card_info& info, std::span<std::byte> memory,
               bool is_kept);
 
-  [[nodiscard]] Queue* find_queue(std::uint32_t offset);
-  [[nodiscard]] std::uint64_t read_queue(unsigned index, std::uint32_t base_offset);
+  [[nodiscard]] std::uint64_t read_queue(QueueRegister place);
   void start(unsigned index);
   void stop(unsigned index);
 
