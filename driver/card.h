@@ -28,11 +28,11 @@
 #include "nkv_abi.h"
 #include "nkv_card.h"
 
-#define NKV_CARD_MAX		64	/* Cards of a machine. */
-#define NKV_VECTOR_ERRORS	NKV_REG_INTERRUPT_STATUS_ERRORS_SHIFT
-#define NKV_VECTOR_QUEUES	NKV_REG_INTERRUPT_STATUS_QUEUES_SHIFT
-#define NKV_TOTALS		7	/* TOTAL registers that a file may see. */
-#define NKV_DOORBELLS_BYTES	(NKV_MAX_QUEUES * NKV_DOORBELL_STRIDE_BYTES)
+#define NKV_CARD_MAX	    64 /* Cards of a machine. */
+#define NKV_VECTOR_ERRORS   NKV_REG_INTERRUPT_STATUS_ERRORS_SHIFT
+#define NKV_VECTOR_QUEUES   NKV_REG_INTERRUPT_STATUS_QUEUES_SHIFT
+#define NKV_TOTALS	    7 /* TOTAL registers that a file may see. */
+#define NKV_DOORBELLS_BYTES (NKV_MAX_QUEUES * NKV_DOORBELL_STRIDE_BYTES)
 
 struct nkv_card;
 
@@ -42,7 +42,7 @@ struct nkv_card;
  */
 struct nkv_transport {
 	const char *name;
-	bool coherent;	/* Processors' caches see what the engine writes. */
+	bool coherent; /* Processors' caches see what the engine writes. */
 	int (*read)(struct nkv_card *card, u32 offset, u64 *value);
 	int (*write)(struct nkv_card *card, u32 offset, u64 value);
 	/* NULL: the processor does it. */
@@ -54,37 +54,37 @@ struct nkv_transport {
 /* A part of device memory. In card->windows until it is given back. */
 struct nkv_window {
 	struct list_head list;
-	u64 at;		/* In device memory. */
+	u64 at; /* In device memory. */
 	u64 bytes;
-	char name[NKV_CARD_NAME_BYTES];	/* Empty: goes with its file. */
+	char name[NKV_CARD_NAME_BYTES]; /* Empty: goes with its file. */
 	kuid_t owner;
 	bool in_use;
 	bool keep;
-	bool clean;	/* Wiped since it was made. */
-	bool orphan;	/* A stuck queue may still write it: nobody's until a reset. */
+	bool clean;  /* Wiped since it was made. */
+	bool orphan; /* A stuck queue may still write it: nobody's until a reset. */
 };
 
 /* One of the engine's queues. */
 struct nkv_queue {
 	struct nkv_card *card;
-	spinlock_t lock;		/* Guards file against interrupts. */
-	struct nkv_file *file;		/* Who has it. */
+	spinlock_t lock;       /* Guards file against interrupts. */
+	struct nkv_file *file; /* Who has it. */
 	u64 interrupts;
-	u64 totals[NKV_TOTALS];		/* When it was started. */
-	bool stuck;			/* Did not stop: nobody's until a reset. */
+	u64 totals[NKV_TOTALS]; /* When it was started. */
+	bool stuck;		/* Did not stop: nobody's until a reset. */
 };
 
 /* What one open file has. */
 struct nkv_file {
 	struct nkv_card *card;
-	struct list_head list;		/* In card->files, which goes with card->lock. */
+	struct list_head list; /* In card->files, which goes with card->lock. */
 	struct nkv_window *window;
-	s8 queue[NKV_CARD_OPEN_QUEUES];	/* The engine's number of each, or -1. */
+	s8 queue[NKV_CARD_OPEN_QUEUES]; /* The engine's number of each, or -1. */
 	bool cancelled;			/* A reset took its queues. */
 	atomic64_t completions;		/* Interrupts: what WAIT calls the epoch. */
 	u64 seen;			/* The epoch that WAIT gave last. */
 	wait_queue_head_t wait;
-	spinlock_t event_lock;		/* Guards event. */
+	spinlock_t event_lock; /* Guards event. */
 	struct eventfd_ctx *event;
 };
 
@@ -94,34 +94,34 @@ struct nkv_card {
 	struct miscdevice misc;
 	char name[20];
 	int id;
-	struct file *mappings;		/* Its address space is that of all files of the card. */
+	struct file *mappings; /* Its address space is that of all files of the card. */
 
 	struct rw_semaphore alive;
 	bool gone;
-	bool leaving;			/* Whoever waits for the engine should not. */
+	bool leaving; /* Whoever waits for the engine should not. */
 
 	const struct nkv_transport *transport;
 	struct mutex transport_lock;
-	void __iomem *registers;	/* BAR 0, */
-	struct nkv_card_bridge __iomem *bridge;	/* or an emulated function's, */
+	void __iomem *registers;		/* BAR 0, */
+	struct nkv_card_bridge __iomem *bridge; /* or an emulated function's, */
 	void __iomem *doorbell;			/* and what rings its other side. */
 	u64 serial;
 
 	struct mutex lock;
-	struct resource *claimed;	/* Of the machine's addresses. */
+	struct resource *claimed; /* Of the machine's addresses. */
 	phys_addr_t memory_at;
 	u64 memory_bytes;
-	void *memory;			/* For the driver itself. */
-	struct gen_pool *space;		/* By device address plus a page: 0 is no address to it. */
+	void *memory;		/* For the driver itself. */
+	struct gen_pool *space; /* By device address plus a page: 0 is no address to it. */
 	struct list_head windows;
 	struct list_head files;
 	struct nkv_queue queues[NKV_MAX_QUEUES];
 	u64 doorbells_enabled;
-	atomic64_t errors;		/* Interrupts that said so. */
+	atomic64_t errors; /* Interrupts that said so. */
 
 	struct dentry *debug;
-	u32 drop_interrupts;		/* So many of the next are not told, */
-	u32 fail_registers;		/* so many of the next accesses fail. */
+	u32 drop_interrupts; /* So many of the next are not told, */
+	u32 fail_registers;  /* so many of the next accesses fail. */
 };
 
 /* transport.c */

@@ -107,7 +107,7 @@ static int nkv_window(struct nkv_file *file, struct nkv_card_window *window)
 	ret = nkv_window_wipe(card, taken);
 	mutex_lock(&card->lock);
 	if (!ret && file->window)
-		ret = -EEXIST;	/* Another thread was faster. */
+		ret = -EEXIST; /* Another thread was faster. */
 	if (ret) {
 		if (!taken->clean)
 			taken->keep = false;

@@ -118,8 +118,8 @@ static int nkv_add(struct nkv_card *card)
 {
 	int ret;
 
-	card->mappings = anon_inode_create_getfile(card->name, &nkv_no_operations, NULL, O_RDWR,
-						   NULL);
+	card->mappings =
+		anon_inode_create_getfile(card->name, &nkv_no_operations, NULL, O_RDWR, NULL);
 	if (IS_ERR(card->mappings)) {
 		ret = PTR_ERR(card->mappings);
 		card->mappings = NULL;
@@ -132,7 +132,7 @@ static int nkv_add(struct nkv_card *card)
 	card->misc.mode = 0600;
 	ret = misc_register(&card->misc);
 	if (ret)
-		return ret;	/* The last reference puts what came before. */
+		return ret; /* The last reference puts what came before. */
 	card->debug = debugfs_create_dir(card->name, nkv_debug);
 	debugfs_create_u32("drop_interrupts", 0600, card->debug, &card->drop_interrupts);
 	debugfs_create_u32("fail_registers", 0600, card->debug, &card->fail_registers);
@@ -261,7 +261,7 @@ static const struct pci_error_handlers nkv_error_handlers = {
 static const struct pci_device_id nkv_pci_ids[] = {
 	{ PCI_DEVICE_SUB(PCI_VENDOR_ID_REDHAT_QUMRANET, 0x1110, PCI_SUBVENDOR_ID_REDHAT_QUMRANET,
 			 PCI_SUBDEVICE_ID_QEMU) },
-	{ }
+	{}
 };
 MODULE_DEVICE_TABLE(pci, nkv_pci_ids);
 

@@ -9,7 +9,7 @@
 
 #include "card.h"
 
-#define NKV_SPACE_BIAS	PAGE_SIZE	/* genalloc takes address 0 for a failure. */
+#define NKV_SPACE_BIAS PAGE_SIZE /* genalloc takes address 0 for a failure. */
 
 static int nkv_memory_prove(struct nkv_card *card)
 {

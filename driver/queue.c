@@ -11,13 +11,14 @@
 
 #include "card.h"
 
-#define NKV_STOP_TIMEOUT	(20 * HZ)	/* For the longest command, simulated. */
-#define NKV_PROBE_TIMEOUT	(5 * HZ)
+#define NKV_STOP_TIMEOUT  (20 * HZ) /* For the longest command, simulated. */
+#define NKV_PROBE_TIMEOUT (5 * HZ)
 
 static const u32 nkv_totals[NKV_TOTALS] = {
-	NKV_REG_TOTAL_COMMANDS(0), NKV_REG_TOTAL_STREAM_BURSTS(0), NKV_REG_TOTAL_REFINE_BURSTS(0),
-	NKV_REG_TOTAL_EXACT_BURSTS(0), NKV_REG_TOTAL_VALUE_BURSTS(0),
-	NKV_REG_TOTAL_WRITTEN_BURSTS(0), NKV_REG_TOTAL_BUSY_TICKS(0),
+	NKV_REG_TOTAL_COMMANDS(0),	NKV_REG_TOTAL_STREAM_BURSTS(0),
+	NKV_REG_TOTAL_REFINE_BURSTS(0), NKV_REG_TOTAL_EXACT_BURSTS(0),
+	NKV_REG_TOTAL_VALUE_BURSTS(0),	NKV_REG_TOTAL_WRITTEN_BURSTS(0),
+	NKV_REG_TOTAL_BUSY_TICKS(0),
 };
 
 static bool nkv_within(u64 at, u64 bytes, u64 end)
@@ -53,10 +54,13 @@ static int nkv_set_doorbell(struct nkv_card *card, unsigned int i, bool enable)
 }
 
 /* Programs and enables a queue that stands still; addresses of q count from `at` on. */
-static int nkv_queue_program(struct nkv_card *card, unsigned int i,
-			     const struct nkv_card_queue *q, u64 at)
+static int nkv_queue_program(struct nkv_card *card, unsigned int i, const struct nkv_card_queue *q,
+			     u64 at)
 {
-	const struct { u32 offset; u64 value; } writes[] = {
+	const struct {
+		u32 offset;
+		u64 value;
+	} writes[] = {
 		{ NKV_REG_SQ_BASE(i), at + q->sq_base },
 		{ NKV_REG_CQ_BASE(i), at + q->cq_base },
 		{ NKV_REG_RING_ENTRIES(i), q->ring_entries },
@@ -66,7 +70,7 @@ static int nkv_queue_program(struct nkv_card *card, unsigned int i,
 		{ NKV_REG_WEIGHT(i), q->weight },
 		{ NKV_REG_COALESCE(i),
 		  (u64)q->coalesce_completions << NKV_REG_COALESCE_COMPLETIONS_SHIFT |
-		  (u64)q->coalesce_ticks << NKV_REG_COALESCE_WAIT_TICKS_SHIFT },
+			  (u64)q->coalesce_ticks << NKV_REG_COALESCE_WAIT_TICKS_SHIFT },
 		{ NKV_REG_SQ_TAIL(i), 0 },
 		{ NKV_REG_CQ_HEAD(i), 0 },
 		{ NKV_REG_QUEUE_CONTROL(i), NKV_REG_QUEUE_CONTROL_ENABLE_MASK },
@@ -174,7 +178,7 @@ int nkv_queue_start(struct nkv_file *file, const struct nkv_card_queue *wanted)
 	if (i < 0)
 		goto unlock;
 	memset(card->memory + nkv_doorbell_at(card, i), 0, NKV_DOORBELL_STRIDE_BYTES);
-	wmb();	/* Nothing of the queue's last owner rings. */
+	wmb(); /* Nothing of the queue's last owner rings. */
 	ret = nkv_read_totals(card, i, card->queues[i].totals);
 	if (!ret)
 		ret = nkv_set_doorbell(card, i, true);
@@ -217,11 +221,11 @@ int nkv_queue_stop(struct nkv_file *file, u32 index)
 		return i;
 	}
 	queue = &card->queues[i];
-	queue->stuck = true;	/* Nobody's while it stops. */
+	queue->stuck = true; /* Nobody's while it stops. */
 	nkv_queue_set_file(queue, NULL);
 	file->queue[index] = -1;
 	ret = nkv_set_doorbell(card, i, false);
-	nkv_unmap_doorbells(card);	/* The queue's page is another's soon. */
+	nkv_unmap_doorbells(card); /* The queue's page is another's soon. */
 	mutex_unlock(&card->lock);
 	if (!ret)
 		ret = nkv_queue_disable(card, i);
@@ -301,7 +305,7 @@ int nkv_queue_probe(struct nkv_card *card, u64 at)
 	memset(command, 0, 2 * ring_bytes);
 	command->opcode = NKV_OPCODE_NOP;
 	command->tag = 0x4E56;
-	wmb();	/* The engine reads it when it is told to. */
+	wmb(); /* The engine reads it when it is told to. */
 	ret = nkv_queue_program(card, i, &rings, at);
 	if (!ret)
 		ret = nkv_write(card, NKV_REG_SQ_TAIL(i), 1);
@@ -311,7 +315,7 @@ int nkv_queue_probe(struct nkv_card *card, u64 at)
 		else
 			usleep_range(50, 500);
 	}
-	rmb();	/* The phase says that the rest is there. */
+	rmb(); /* The phase says that the rest is there. */
 	if (!ret && (completion->tag != command->tag || completion->status != NKV_STATUS_OK))
 		ret = -ENXIO;
 	stopped = nkv_queue_disable(card, i);

@@ -125,15 +125,9 @@ static ssize_t reset_store(struct device *dev, struct device_attribute *attr, co
 static struct device_attribute dev_attr_card_reset = __ATTR(reset, 0200, NULL, reset_store);
 
 static struct attribute *nkv_attributes[] = {
-	&dev_attr_transport.attr,
-	&dev_attr_serial.attr,
-	&dev_attr_errors.attr,
-	&dev_attr_memory.attr,
-	&dev_attr_free_bytes.attr,
-	&dev_attr_free_queues.attr,
-	&dev_attr_windows.attr,
-	&dev_attr_card_reset.attr,
-	NULL,
+	&dev_attr_transport.attr, &dev_attr_serial.attr,     &dev_attr_errors.attr,
+	&dev_attr_memory.attr,	  &dev_attr_free_bytes.attr, &dev_attr_free_queues.attr,
+	&dev_attr_windows.attr,	  &dev_attr_card_reset.attr, NULL,
 };
 
 static const struct attribute_group nkv_group = {

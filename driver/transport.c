@@ -10,10 +10,10 @@
 
 #include "card.h"
 
-#define NKV_BRIDGE_TIMEOUT	(10 * HZ)	/* A simulated engine takes its time. */
-#define NKV_BRIDGE_SPINS	2000
-#define NKV_IVSHMEM_DOORBELL	12		/* In BAR 0: peer << 16 | vector. */
-#define NKV_IVSHMEM_DEVICE	(0 << 16 | 0)	/* The device process is peer 0, its vector 0. */
+#define NKV_BRIDGE_TIMEOUT   (10 * HZ) /* A simulated engine takes its time. */
+#define NKV_BRIDGE_SPINS     2000
+#define NKV_IVSHMEM_DOORBELL 12		   /* In BAR 0: peer << 16 | vector. */
+#define NKV_IVSHMEM_DEVICE   (0 << 16 | 0) /* The device process is peer 0, its vector 0. */
 
 static int nkv_bar_read(struct nkv_card *card, u32 offset, u64 *value)
 {
@@ -59,7 +59,7 @@ static int nkv_bridge_call(struct nkv_card *card, u8 operation, u64 address, u64
 	writeq(address, &bridge->address);
 	writeq(*value, &bridge->value);
 	writeq(bytes, &bridge->bytes);
-	wmb();	/* The count says that all before it is there. */
+	wmb(); /* The count says that all before it is there. */
 	writel(request, &bridge->request);
 	writel(NKV_IVSHMEM_DEVICE, card->doorbell + NKV_IVSHMEM_DOORBELL);
 	while (readl(&bridge->answer) != request) {
@@ -72,7 +72,7 @@ static int nkv_bridge_call(struct nkv_card *card, u8 operation, u64 address, u64
 		else
 			usleep_range(50, 200);
 	}
-	rmb();	/* And so does this one. */
+	rmb(); /* And so does this one. */
 	if (!ret)
 		*value = readq(&bridge->value);
 	mutex_unlock(&card->transport_lock);
@@ -99,7 +99,7 @@ static int nkv_bridge_wipe(struct nkv_card *card, u64 at, u64 bytes)
 
 static const struct nkv_transport nkv_bridge = {
 	.name = "bridge",
-	.coherent = true,	/* QEMU models no caches. */
+	.coherent = true, /* QEMU models no caches. */
 	.read = nkv_bridge_read,
 	.write = nkv_bridge_write,
 	.wipe = nkv_bridge_wipe,
@@ -116,7 +116,7 @@ static int nkv_bridge_open(struct nkv_card *card)
 	if (!card->doorbell || !card->bridge)
 		return -ENOMEM;
 	if (readl(&card->bridge->magic) != NKV_CARD_BRIDGE_MAGIC)
-		return -ENODEV;	/* Somebody else's shared memory. */
+		return -ENODEV; /* Somebody else's shared memory. */
 	version = readl(&card->bridge->version);
 	if (version != NKV_CARD_BRIDGE_VERSION) {
 		dev_err(&card->pdev->dev, "bridge of version %u; this driver knows %u\n", version,

@@ -42,13 +42,14 @@ std::unique_ptr<DeviceMemory> DeviceMemory::map(const std::string& path) {
 DeviceMemory::~DeviceMemory() { munmap(bytes_.data(), bytes_.size()); }
 
 bool take_options(std::string_view arguments, const std::function<bool(std::string_view)>& take) {
-  if (arguments.empty()) return true;
-  if (arguments.front() != '?') return false;
-  arguments.remove_prefix(1);
+  char before = '?';
   while (!arguments.empty()) {
+    if (arguments.front() != before) return false;
+    arguments.remove_prefix(1);
     const size_t end = std::min(arguments.find('&'), arguments.size());
-    if (!take(arguments.substr(0, end))) return false;
-    arguments.remove_prefix(std::min(end + 1, arguments.size()));
+    if (end == 0 || !take(arguments.substr(0, end))) return false;
+    arguments.remove_prefix(end);
+    before = '&';
   }
   return true;
 }
