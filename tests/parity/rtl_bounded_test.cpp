@@ -80,7 +80,7 @@ nkv_attend_command bounded_command(DevicePair& pair, const ListOnBoth& list, Ran
 class BoundedParityTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(BoundedParityTest, EveryRoundLeavesTheModelsBits) {
-  constexpr std::uint64_t kLists = 3;
+  constexpr std::uint64_t kLists = 2;
   constexpr unsigned kCommandsPerList = 16;
   DevicePair pair(GetParam());
   Endings endings;
