@@ -178,6 +178,14 @@ CARD_BRIDGE_MAGIC = 1112951630
 CARD_BRIDGE_VERSION = 1
 # [bytes] Shared memory of an emulated function, its BAR 2; it begins with a `card_bridge`.
 CARD_SHARED_BYTES = 65536
+# [bytes] Largest payload of the firmware's mailbox.
+MAILBOX_BYTES = 2048
+# [records] Events that each of the firmware's logs holds.
+EVENT_LOG_RECORDS = 32
+# [lines] Poisoned 64-byte lines that the firmware lists.
+POISON_RECORDS = 256
+# [lines] Most of them that hosts may have injected.
+INJECTED_POISON = 64
 
 # Number formats
 # Query element: signed integer, the head's largest exponent at the top.
@@ -545,6 +553,66 @@ class CardOperation(IntEnum):
     WRITE = 2
     # `bytes` of device memory from `address` on become zero.
     WIPE = 3
+
+
+class CciOpcode(IntEnum):
+    """Commands of the firmware's mailbox; CXL 3.1, section 8.2.10."""
+
+    # The oldest events of a log.
+    GET_EVENT_RECORDS = 256
+    # Forget events that were read.
+    CLEAR_EVENT_RECORDS = 257
+    # How each log interrupts.
+    GET_EVENT_INTERRUPTS = 258
+    # Say so.
+    SET_EVENT_INTERRUPTS = 259
+    # Nanoseconds since 1970; 0 before it was set.
+    GET_TIMESTAMP = 768
+    # Set them.
+    SET_TIMESTAMP = 769
+    # The logs there are.
+    GET_SUPPORTED_LOGS = 1024
+    # A part of a log.
+    GET_LOG = 1025
+    # Capacity, and sizes of logs and lists.
+    IDENTIFY_MEMORY = 16384
+    # How much is volatile.
+    GET_PARTITION = 16640
+    # Health, temperature, corrected errors.
+    GET_HEALTH = 16896
+    # When health is told of.
+    GET_ALERTS = 16897
+    # Say so.
+    SET_ALERTS = 16898
+    # Poisoned lines of a range.
+    GET_POISON = 17152
+    # Poison a line.
+    INJECT_POISON = 17153
+    # Write a line, which then is no longer poisoned.
+    CLEAR_POISON = 17154
+
+
+class CciStatus(IntEnum):
+    """How a command of the mailbox ended; CXL 3.1, table 8-34."""
+
+    # Done.
+    SUCCESS = 0
+    # A field has a value that it may not have.
+    INVALID_INPUT = 2
+    # No such command.
+    UNSUPPORTED = 3
+    # The card failed.
+    INTERNAL_ERROR = 4
+    # Not the handle of the oldest event.
+    INVALID_HANDLE = 14
+    # Outside the memory.
+    INVALID_PHYSICAL_ADDRESS = 15
+    # INJECTED_POISON lines are.
+    INJECT_POISON_LIMIT = 16
+    # The payload is longer or shorter than the command's.
+    INVALID_PAYLOAD_LENGTH = 22
+    # No such log.
+    INVALID_LOG = 23
 
 
 class ShareEntryKind(IntEnum):

@@ -34,12 +34,50 @@
 #define NKV_CARD_BRIDGE_VERSION 1 /**< Version of the bridge. Both sides refuse another. */
 /** [bytes] Shared memory of an emulated function, its BAR 2; it begins with a `card_bridge`. */
 #define NKV_CARD_SHARED_BYTES 65536
+#define NKV_MAILBOX_BYTES 2048 /**< [bytes] Largest payload of the firmware's mailbox. */
+#define NKV_EVENT_LOG_RECORDS 32 /**< [records] Events that each of the firmware's logs holds. */
+#define NKV_POISON_RECORDS 256 /**< [lines] Poisoned 64-byte lines that the firmware lists. */
+#define NKV_INJECTED_POISON 64 /**< [lines] Most of them that hosts may have injected. */
 
 /** What the driver asks for over the bridge of an emulated function. */
 enum nkv_card_operation {
   NKV_CARD_OPERATION_READ = 1, /**< `value` of the register at `address`. */
   NKV_CARD_OPERATION_WRITE = 2, /**< The register at `address` becomes `value`. */
   NKV_CARD_OPERATION_WIPE = 3, /**< `bytes` of device memory from `address` on become zero. */
+};
+
+/** Commands of the firmware's mailbox; CXL 3.1, section 8.2.10. */
+enum nkv_cci_opcode {
+  NKV_CCI_OPCODE_GET_EVENT_RECORDS = 256, /**< The oldest events of a log. */
+  NKV_CCI_OPCODE_CLEAR_EVENT_RECORDS = 257, /**< Forget events that were read. */
+  NKV_CCI_OPCODE_GET_EVENT_INTERRUPTS = 258, /**< How each log interrupts. */
+  NKV_CCI_OPCODE_SET_EVENT_INTERRUPTS = 259, /**< Say so. */
+  NKV_CCI_OPCODE_GET_TIMESTAMP = 768, /**< Nanoseconds since 1970; 0 before it was set. */
+  NKV_CCI_OPCODE_SET_TIMESTAMP = 769, /**< Set them. */
+  NKV_CCI_OPCODE_GET_SUPPORTED_LOGS = 1024, /**< The logs there are. */
+  NKV_CCI_OPCODE_GET_LOG = 1025, /**< A part of a log. */
+  NKV_CCI_OPCODE_IDENTIFY_MEMORY = 16384, /**< Capacity, and sizes of logs and lists. */
+  NKV_CCI_OPCODE_GET_PARTITION = 16640, /**< How much is volatile. */
+  NKV_CCI_OPCODE_GET_HEALTH = 16896, /**< Health, temperature, corrected errors. */
+  NKV_CCI_OPCODE_GET_ALERTS = 16897, /**< When health is told of. */
+  NKV_CCI_OPCODE_SET_ALERTS = 16898, /**< Say so. */
+  NKV_CCI_OPCODE_GET_POISON = 17152, /**< Poisoned lines of a range. */
+  NKV_CCI_OPCODE_INJECT_POISON = 17153, /**< Poison a line. */
+  NKV_CCI_OPCODE_CLEAR_POISON = 17154, /**< Write a line, which then is no longer poisoned. */
+};
+
+/** How a command of the mailbox ended; CXL 3.1, table 8-34. */
+enum nkv_cci_status {
+  NKV_CCI_STATUS_SUCCESS = 0, /**< Done. */
+  NKV_CCI_STATUS_INVALID_INPUT = 2, /**< A field has a value that it may not have. */
+  NKV_CCI_STATUS_UNSUPPORTED = 3, /**< No such command. */
+  NKV_CCI_STATUS_INTERNAL_ERROR = 4, /**< The card failed. */
+  NKV_CCI_STATUS_INVALID_HANDLE = 14, /**< Not the handle of the oldest event. */
+  NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS = 15, /**< Outside the memory. */
+  NKV_CCI_STATUS_INJECT_POISON_LIMIT = 16, /**< INJECTED_POISON lines are. */
+  /** The payload is longer or shorter than the command's. */
+  NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH = 22,
+  NKV_CCI_STATUS_INVALID_LOG = 23, /**< No such log. */
 };
 
 /** How a window is had. */

@@ -1,0 +1,55 @@
+#include "firmware/cci/cci.h"
+
+#include <string.h>
+
+#include "firmware/cci/commands.h"
+
+#define COMMAND(name, effects_, least, most, run_) \
+  {.opcode = NKV_CCI_OPCODE_##name,                \
+   .effects = (effects_),                          \
+   .least_bytes = (least),                         \
+   .most_bytes = (most),                           \
+   .run = (run_)}
+
+const struct cci_command cci_commands[] = {
+    COMMAND(GET_EVENT_RECORDS, 0, 1, 1, cci_get_event_records),
+    COMMAND(CLEAR_EVENT_RECORDS, CCI_CHANGES_LOG, 6, 6 + 2 * UINT8_MAX, cci_clear_event_records),
+    COMMAND(GET_EVENT_INTERRUPTS, 0, 0, 0, cci_get_event_interrupts),
+    COMMAND(SET_EVENT_INTERRUPTS, CCI_CHANGES_POLICY, EVENT_INTERRUPT_BYTES, EVENT_INTERRUPT_BYTES,
+            cci_set_event_interrupts),
+    COMMAND(GET_TIMESTAMP, 0, 0, 0, cci_get_timestamp),
+    COMMAND(SET_TIMESTAMP, CCI_CHANGES_POLICY, 8, 8, cci_set_timestamp),
+    COMMAND(GET_SUPPORTED_LOGS, 0, 0, 0, cci_get_supported_logs),
+    COMMAND(GET_LOG, 0, 24, 24, cci_get_log),
+    COMMAND(IDENTIFY_MEMORY, 0, 0, 0, cci_identify_memory),
+    COMMAND(GET_PARTITION, 0, 0, 0, cci_get_partition),
+    COMMAND(GET_HEALTH, 0, 0, 0, cci_get_health),
+    COMMAND(GET_ALERTS, 0, 0, 0, cci_get_alerts),
+    COMMAND(SET_ALERTS, CCI_CHANGES_POLICY, 12, 12, cci_set_alerts),
+    COMMAND(GET_POISON, 0, 16, 16, cci_get_poison),
+    COMMAND(INJECT_POISON, CCI_CHANGES_DATA, 8, 8, cci_inject_poison),
+    COMMAND(CLEAR_POISON, CCI_CHANGES_DATA, 8 + LINE_BYTES, 8 + LINE_BYTES, cci_clear_poison),
+};
+const size_t cci_command_count = sizeof(cci_commands) / sizeof(cci_commands[0]);
+
+enum nkv_cci_status cci_execute(struct firmware* firmware, uint16_t opcode,
+                                struct cci_payload payload, struct cci_answer* answer) {
+  answer->size = 0;
+  for (size_t i = 0; i < cci_command_count; ++i) {
+    const struct cci_command* command = &cci_commands[i];
+    if (command->opcode != opcode) continue;
+    if (payload.size < command->least_bytes || payload.size > command->most_bytes) {
+      return NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH;
+    }
+    const enum nkv_cci_status status = command->run(firmware, payload, answer);
+    if (status != NKV_CCI_STATUS_SUCCESS) answer->size = 0;
+    return status;
+  }
+  return NKV_CCI_STATUS_UNSUPPORTED;
+}
+
+uint8_t* cci_answer_with(struct cci_answer* answer, size_t size) {
+  memset(answer->bytes, 0, size);
+  answer->size = size;
+  return answer->bytes;
+}

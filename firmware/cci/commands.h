@@ -1,0 +1,21 @@
+/* The commands of the mailbox, a file for each set. See `struct cci_command`. */
+#ifndef NEARKV_FIRMWARE_COMMANDS_H
+#define NEARKV_FIRMWARE_COMMANDS_H
+
+#include "firmware/cci/cci.h"
+
+typedef enum nkv_cci_status cci_run(struct firmware* firmware, struct cci_payload payload,
+                                    struct cci_answer* answer);
+
+cci_run cci_get_event_records, cci_clear_event_records;
+cci_run cci_get_event_interrupts, cci_set_event_interrupts;
+cci_run cci_get_timestamp, cci_set_timestamp;
+cci_run cci_get_supported_logs, cci_get_log;
+cci_run cci_identify_memory, cci_get_partition;
+cci_run cci_get_health, cci_get_alerts, cci_set_alerts;
+cci_run cci_get_poison, cci_inject_poison, cci_clear_poison;
+
+/** Of a log's interrupts: a byte each. */
+enum { EVENT_INTERRUPT_BYTES = EVENT_LOGS };
+
+#endif

@@ -1,0 +1,93 @@
+/* Event records: CXL 3.1, 8.2.10.2. */
+#include <string.h>
+
+#include "firmware/bytes.h"
+#include "firmware/cci/commands.h"
+
+enum { HEADER_BYTES = 32, RECORD_BYTES = 128, OVERFLOWED = 1 << 0, MORE = 1 << 1, CLEAR_ALL = 1 };
+
+/* fbcd0a77-c260-417f-85a9-088b1621eba6: a general media event. */
+static const uint8_t kMediaEvent[16] = {0xfb, 0xcd, 0x0a, 0x77, 0xc2, 0x60, 0x41, 0x7f,
+                                        0x85, 0xa9, 0x08, 0x8b, 0x16, 0x21, 0xeb, 0xa6};
+
+/* Tables 8-42 and 8-45. */
+static void put_record(uint8_t* at, const struct event* event, enum event_log_number log) {
+  memcpy(at, kMediaEvent, sizeof(kMediaEvent));
+  put_number(at + 16, RECORD_BYTES, 1);
+  put_number(at + 17, log, 3);
+  put_number(at + 20, event->handle, 2);
+  put_number(at + 24, event->time_ns, 8);
+  put_number(at + 48, event->address | 1, 8); /* Bit 0: volatile. */
+  put_number(at + 56, event->descriptor, 1);
+  put_number(at + 58, event->transaction, 1);
+}
+
+enum nkv_cci_status cci_get_event_records(struct firmware* firmware, struct cci_payload payload,
+                                          struct cci_answer* answer) {
+  enum { kMost = (NKV_MAILBOX_BYTES - HEADER_BYTES) / RECORD_BYTES };
+  if (payload.bytes[0] >= EVENT_LOGS) return NKV_CCI_STATUS_INVALID_INPUT;
+  const enum event_log_number number = (enum event_log_number)payload.bytes[0];
+  const struct event_log* log = &firmware->events.logs[number];
+  const unsigned count = log->count < kMost ? log->count : kMost;
+
+  uint8_t* out = cci_answer_with(answer, HEADER_BYTES + (size_t)count * RECORD_BYTES);
+  put_number(out, (log->lost > 0 ? OVERFLOWED : 0U) | (log->count > count ? MORE : 0U), 1);
+  if (log->lost > 0) {
+    put_number(out + 2, log->lost, 2);
+    put_number(out + 4, log->first_lost_ns, 8);
+    put_number(out + 12, log->last_lost_ns, 8);
+  }
+  put_number(out + 20, count, 2);
+  for (unsigned i = 0; i < count; ++i) {
+    put_record(out + HEADER_BYTES + (size_t)i * RECORD_BYTES, event_log_at(log, i), number);
+  }
+  return NKV_CCI_STATUS_SUCCESS;
+}
+
+/* Nothing is forgotten unless all handles are those of the oldest events, in their order: an event
+   that came since the host read is never lost. */
+enum nkv_cci_status cci_clear_event_records(struct firmware* firmware, struct cci_payload payload,
+                                            struct cci_answer* answer) {
+  (void)answer;
+  const unsigned count = payload.bytes[2];
+  if (payload.bytes[0] >= EVENT_LOGS) return NKV_CCI_STATUS_INVALID_INPUT;
+  struct event_log* log = &firmware->events.logs[payload.bytes[0]];
+  if (payload.bytes[1] == CLEAR_ALL) {
+    if (count != 0) return NKV_CCI_STATUS_INVALID_INPUT;
+    event_log_drop(log, log->count);
+    return NKV_CCI_STATUS_SUCCESS;
+  }
+  if (payload.bytes[1] != 0 || count == 0) return NKV_CCI_STATUS_INVALID_INPUT;
+  if (payload.size != 6 + (size_t)count * 2) return NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH;
+  if (count > log->count) return NKV_CCI_STATUS_INVALID_HANDLE;
+  for (unsigned i = 0; i < count; ++i) {
+    const uint64_t handle = take_number(payload.bytes + 6 + (size_t)i * 2, 2);
+    if (handle != event_log_at(log, i)->handle) return NKV_CCI_STATUS_INVALID_HANDLE;
+  }
+  event_log_drop(log, count);
+  return NKV_CCI_STATUS_SUCCESS;
+}
+
+enum nkv_cci_status cci_get_event_interrupts(struct firmware* firmware, struct cci_payload payload,
+                                             struct cci_answer* answer) {
+  (void)payload;
+  uint8_t* out = cci_answer_with(answer, EVENT_INTERRUPT_BYTES);
+  for (unsigned i = 0; i < EVENT_LOGS; ++i) {
+    const struct event_log* log = &firmware->events.logs[i];
+    put_number(out + i, log->interrupt_mode | (unsigned)log->interrupt_message << 4, 1);
+  }
+  return NKV_CCI_STATUS_SUCCESS;
+}
+
+/* The host chooses whether; which message it is, is the card's to say: table 8-58. */
+enum nkv_cci_status cci_set_event_interrupts(struct firmware* firmware, struct cci_payload payload,
+                                             struct cci_answer* answer) {
+  (void)answer;
+  for (unsigned i = 0; i < EVENT_LOGS; ++i) {
+    if ((payload.bytes[i] & 3) > EVENT_BY_MESSAGE) return NKV_CCI_STATUS_INVALID_INPUT;
+  }
+  for (unsigned i = 0; i < EVENT_LOGS; ++i) {
+    firmware->events.logs[i].interrupt_mode = payload.bytes[i] & 3;
+  }
+  return NKV_CCI_STATUS_SUCCESS;
+}

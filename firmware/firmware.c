@@ -1,0 +1,40 @@
+#include "firmware/firmware.h"
+
+#include <string.h>
+
+void firmware_start(struct firmware* firmware, const struct platform* platform) {
+  memset(firmware, 0, sizeof(*firmware));
+  firmware->platform = platform;
+  clock_start(&firmware->clock, platform);
+  events_start(&firmware->events, platform, &firmware->clock);
+  health_start(&firmware->health);
+}
+
+/* An event for each corrected error would drown what matters: CXL 3.1, 8.2.10.2.1.1 leaves the
+   threshold to the device, and ours is the host's own. */
+static void note_corrected(struct firmware* firmware, uint64_t address) {
+  if (!health_count_corrected(&firmware->health)) return;
+  events_add(&firmware->events, EVENT_LOG_WARNING,
+             &(struct event){
+                 .address = address, .descriptor = EVENT_THRESHOLD, .transaction = EVENT_BY_SCRUB});
+}
+
+static void note_poisoned(struct firmware* firmware, uint64_t address) {
+  poison_add(&firmware->poison, address, POISON_INTERNAL, clock_now_ns(&firmware->clock));
+  events_add(
+      &firmware->events, EVENT_LOG_FAILURE,
+      &(struct event){
+          .address = address, .descriptor = EVENT_UNCORRECTABLE, .transaction = EVENT_BY_SCRUB});
+}
+
+bool firmware_turn(struct firmware* firmware) {
+  const struct platform* platform = firmware->platform;
+  struct media_error error;
+  if (!platform->take_media_error(platform->context, &error)) return false;
+  if (error.corrected) {
+    note_corrected(firmware, error.address);
+  } else {
+    note_poisoned(firmware, error.address);
+  }
+  return true;
+}

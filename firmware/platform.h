@@ -1,0 +1,37 @@
+/*
+ * What the firmware needs of the card that it runs on: registers on the core, a fake in tests on a
+ * host. All calls come from the one loop of the firmware and return at once.
+ */
+#ifndef NEARKV_FIRMWARE_PLATFORM_H
+#define NEARKV_FIRMWARE_PLATFORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LINE_BYTES = 64 };
+
+/** An error that the memory controller found. */
+struct media_error {
+  uint64_t address; /**< Of the line, in device memory. */
+  bool corrected;   /**< By ECC; else the line is poisoned. */
+};
+
+struct platform {
+  void* context; /**< First argument of each call. */
+  uint64_t memory_bytes;
+  uint64_t serial;
+
+  /** Nanoseconds since reset; never goes back. */
+  uint64_t (*uptime_ns)(void* context);
+  int16_t (*temperature_celsius)(void* context);
+  /** Takes the oldest error that was not taken yet; false if there is none. */
+  bool (*take_media_error)(void* context, struct media_error* error);
+  /** Makes a line answer with poison; false if the controller did not. */
+  bool (*poison_line)(void* context, uint64_t address);
+  /** Writes a line, which ends its poison; false if the controller did not. */
+  bool (*write_line)(void* context, uint64_t address, const uint8_t bytes[LINE_BYTES]);
+  /** Raises the mailbox's interrupt. */
+  void (*interrupt)(void* context, unsigned message);
+};
+
+#endif

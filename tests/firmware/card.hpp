@@ -1,0 +1,110 @@
+// The firmware on a card that is played here: its memory is a set of poisoned lines.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "nkv_card.h"
+
+extern "C" {
+#include "firmware/bytes.h"
+#include "firmware/cci/cci.h"
+}
+
+namespace nearkv::testing {
+
+/// Little-endian fields of a payload, one behind the other.
+class Payload {
+ public:
+  Payload& number(std::uint64_t value, std::size_t bytes) {
+    bytes_.resize(bytes_.size() + bytes);
+    put_number(bytes_.data() + bytes_.size() - bytes, value, bytes);
+    return *this;
+  }
+  Payload& zeros(std::size_t bytes) { return number_of(0, bytes); }
+  Payload& number_of(std::uint8_t value, std::size_t bytes) {
+    bytes_.insert(bytes_.end(), bytes, value);
+    return *this;
+  }
+  [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::uint8_t> bytes_;
+};
+
+struct Answer {
+  nkv_cci_status status;
+  std::vector<std::uint8_t> bytes;
+
+  [[nodiscard]] std::uint64_t number(std::size_t at, std::size_t size) const {
+    return at + size <= bytes.size() ? take_number(bytes.data() + at, size) : ~std::uint64_t{0};
+  }
+};
+
+class Card {
+ public:
+  static constexpr std::uint64_t kMemoryBytes = std::uint64_t{1} << 30;
+
+  Card() { firmware_start(&firmware_, &platform_); }
+
+  Answer execute(std::uint16_t opcode, std::span<const std::uint8_t> payload = {}) {
+    static cci_answer answer;
+    const nkv_cci_status status =
+        cci_execute(&firmware_, opcode, {payload.data(), payload.size()}, &answer);
+    return {status, {answer.bytes, answer.bytes + answer.size}};
+  }
+  Answer execute(std::uint16_t opcode, const Payload& payload) {
+    return execute(opcode, payload.bytes());
+  }
+
+  /// The memory controller finds errors, and the firmware takes notice.
+  void fail(std::initializer_list<media_error> errors) {
+    errors_.insert(errors_.end(), errors);
+    while (firmware_turn(&firmware_)) {
+    }
+  }
+
+  std::uint64_t uptime_ns = 0;
+  std::int16_t celsius = 40;
+  bool media_answers = true;
+  std::set<std::uint64_t> poisoned;
+  std::vector<unsigned> interrupts;
+
+ private:
+  static Card& of(void* context) { return *static_cast<Card*>(context); }
+
+  std::deque<media_error> errors_;
+  const platform platform_{
+      .context = this,
+      .memory_bytes = kMemoryBytes,
+      .serial = 7,
+      .uptime_ns = [](void* context) { return of(context).uptime_ns; },
+      .temperature_celsius = [](void* context) { return of(context).celsius; },
+      .take_media_error =
+          [](void* context, media_error* error) {
+            Card& card = of(context);
+            if (card.errors_.empty()) return false;
+            *error = card.errors_.front();
+            card.errors_.pop_front();
+            return true;
+          },
+      .poison_line =
+          [](void* context, std::uint64_t address) {
+            if (of(context).media_answers) of(context).poisoned.insert(address);
+            return of(context).media_answers;
+          },
+      .write_line =
+          [](void* context, std::uint64_t address, const std::uint8_t*) {
+            if (of(context).media_answers) of(context).poisoned.erase(address);
+            return of(context).media_answers;
+          },
+      .interrupt = [](void* context,
+                      unsigned message) { of(context).interrupts.push_back(message); }};
+  firmware firmware_;
+};
+
+}  // namespace nearkv::testing
