@@ -41,9 +41,7 @@ enum nkv_cci_status cci_execute(struct firmware* firmware, uint16_t opcode,
     if (payload.size < command->least_bytes || payload.size > command->most_bytes) {
       return NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH;
     }
-    const enum nkv_cci_status status = command->run(firmware, payload, answer);
-    if (status != NKV_CCI_STATUS_SUCCESS) answer->size = 0;
-    return status;
+    return command->run(firmware, payload, answer);
   }
   return NKV_CCI_STATUS_UNSUPPORTED;
 }

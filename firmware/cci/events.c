@@ -7,12 +7,12 @@
 enum { HEADER_BYTES = 32, RECORD_BYTES = 128, OVERFLOWED = 1 << 0, MORE = 1 << 1, CLEAR_ALL = 1 };
 
 /* fbcd0a77-c260-417f-85a9-088b1621eba6: a general media event. */
-static const uint8_t kMediaEvent[16] = {0xfb, 0xcd, 0x0a, 0x77, 0xc2, 0x60, 0x41, 0x7f,
-                                        0x85, 0xa9, 0x08, 0x8b, 0x16, 0x21, 0xeb, 0xa6};
+static const uint8_t media_event_uuid[16] = {0xfb, 0xcd, 0x0a, 0x77, 0xc2, 0x60, 0x41, 0x7f,
+                                             0x85, 0xa9, 0x08, 0x8b, 0x16, 0x21, 0xeb, 0xa6};
 
 /* Tables 8-42 and 8-45. */
 static void put_record(uint8_t* at, const struct event* event, enum event_log_number log) {
-  memcpy(at, kMediaEvent, sizeof(kMediaEvent));
+  memcpy(at, media_event_uuid, sizeof(media_event_uuid));
   put_number(at + 16, RECORD_BYTES, 1);
   put_number(at + 17, log, 3);
   put_number(at + 20, event->handle, 2);

@@ -78,6 +78,18 @@ TEST(Events, StayUnlessAllHandlesAreThoseOfTheOldest) {
   EXPECT_EQ(clear(card, {}), NKV_CCI_STATUS_INVALID_INPUT);
 }
 
+TEST(Events, ThatWereClearedAreNotClearedAgainWhereTheyLay) {
+  Card card;
+  for (std::uint64_t i = 0; i < NKV_EVENT_LOG_RECORDS; ++i) card.fail({{i * 64, false}});
+  const std::uint64_t oldest = handles(read_log(card))[0];
+  ASSERT_EQ(clear(card, {oldest}), NKV_CCI_STATUS_SUCCESS);
+  std::vector<std::uint64_t> around;
+  for (std::uint64_t i = 1; i < NKV_EVENT_LOG_RECORDS; ++i) around.push_back(oldest + i);
+  around.push_back(oldest);
+  EXPECT_EQ(clear(card, around), NKV_CCI_STATUS_INVALID_HANDLE);
+  EXPECT_EQ(handles(read_log(card))[0], oldest + 1);
+}
+
 TEST(Events, AreCountedWhenTheLogIsFullUntilItWasEmptied) {
   Card card;
   card.execute(NKV_CCI_OPCODE_SET_TIMESTAMP, Payload().number(1'000, 8));

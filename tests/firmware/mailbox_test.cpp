@@ -10,8 +10,8 @@ namespace {
 
 Payload log_part(std::uint64_t offset, std::uint64_t bytes) {
   Payload payload;
-  for (const unsigned byte : {0x0d, 0xa9, 0xc0, 0xb5, 0xbf, 0x41, 0x4b, 0x78, 0x8f, 0x79, 0x96,
-                              0xb1, 0x62, 0x3b, 0x3f, 0x17}) {
+  for (const unsigned byte : {0x0dU, 0xa9U, 0xc0U, 0xb5U, 0xbfU, 0x41U, 0x4bU, 0x78U, 0x8fU, 0x79U,
+                              0x96U, 0xb1U, 0x62U, 0x3bU, 0x3fU, 0x17U}) {
     payload.number(byte, 1);
   }
   return payload.number(offset, 4).number(bytes, 4);
@@ -156,6 +156,7 @@ TEST(Mailbox, TakesWhateverComes) {
     if (random() % 4 == 0) card.fail({{random() % Card::kMemoryBytes & ~63ULL, random() % 2 == 0}});
     const Answer answer = card.execute(command.opcode, {bytes.data(), size});
     ASSERT_LE(answer.bytes.size(), std::size_t{NKV_MAILBOX_BYTES});
+    ASSERT_TRUE(answer.status == NKV_CCI_STATUS_SUCCESS || answer.bytes.empty());
     succeeded += answer.status == NKV_CCI_STATUS_SUCCESS ? 1U : 0U;
     ASSERT_EQ(card.execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY).status, NKV_CCI_STATUS_SUCCESS);
   }
