@@ -21,10 +21,10 @@ if(NEARKV_RTL_COVERAGE)
 endif()
 
 # nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [CLASS <name>]
-#                          [PARAMETERS <name>=<value>...])
+#                          [PARAMETERS <name>=<value>...] [ARGUMENTS <of Verilator>...])
 # A static library with class V<module>, or CLASS; packages come first among the sources.
 function(nearkv_verilated_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP;CLASS" "SOURCES;PARAMETERS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP;CLASS" "SOURCES;PARAMETERS;ARGUMENTS")
   list(TRANSFORM ARG_PARAMETERS PREPEND "-G")
   if(NOT ARG_CLASS)
     set(ARG_CLASS V${ARG_TOP})
@@ -32,7 +32,7 @@ function(nearkv_verilated_library target)
   add_library(${target} STATIC)
   verilate(${target} PREFIX ${ARG_CLASS} SOURCES ${ARG_SOURCES}
     VERILATOR_ARGS -Wall -O3 --x-assign fast --x-initial fast --output-split 4000
-                   --output-split-cfuncs 400 --top-module ${ARG_TOP} ${ARG_PARAMETERS}
+                   --output-split-cfuncs 400 --top-module ${ARG_TOP} ${ARG_PARAMETERS} ${ARG_ARGUMENTS}
                    ${coverage_arguments}
     OPT_SLOW -O1 OPT_FAST -O2)
   # Each of a module's sources includes its state and Verilator's headers, which take most of its time.

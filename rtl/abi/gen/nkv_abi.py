@@ -180,6 +180,19 @@ CARD_BRIDGE_VERSION = 1
 CARD_SHARED_BYTES = 65536
 # [bytes] Largest payload of the firmware's mailbox.
 MAILBOX_BYTES = 2048
+# [bytes] Where the firmware's processor sees its memory; it starts 128 bytes behind.
+PROCESSOR_RAM_AT = 1048576
+# [bytes] That memory. It ends with a `firmware_share`.
+PROCESSOR_RAM_BYTES = 65536
+# [bytes] Where in it.
+PROCESSOR_SHARE_AT = 61440
+# [bytes] Where it sees the cycles since reset, in two words, read as one from here on to 8 bytes
+# behind: the lower one keeps the upper one still.
+PROCESSOR_TIMER_AT = 2097152
+# [ns] One cycle of the firmware's processor.
+PROCESSOR_CYCLE_NS = 10
+# The firmware runs: 'NKVF'.
+FIRMWARE_MAGIC = 1180060494
 # [records] Events that each of the firmware's logs holds.
 EVENT_LOG_RECORDS = 32
 # [lines] Poisoned 64-byte lines that the firmware lists.
@@ -613,6 +626,15 @@ class CciStatus(IntEnum):
     INVALID_PAYLOAD_LENGTH = 22
     # No such log.
     INVALID_LOG = 23
+
+
+class MediaOperation(IntEnum):
+    """What the firmware asks of the memory controller."""
+
+    # The line at `media_address` answers with poison.
+    POISON = 1
+    # It becomes `line`.
+    WRITE = 2
 
 
 class ShareEntryKind(IntEnum):
@@ -1766,6 +1788,38 @@ REMOTE_MESSAGE = Record(
         "runs": 48,
         "checksum": 52,
         "reserved": 56,
+    },
+)
+
+# What the firmware shares with the logic around its processor. Who wants something fills it in,
+# then counts up; who did it writes down the same count.
+FIRMWARE_SHARE = Record(
+    "<IIQQIIHHIIIQIIIIIIIIQ64B2048B",
+    2208,
+    {
+        "magic": 0,
+        "temperature_celsius": 4,
+        "memory_bytes": 8,
+        "serial": 16,
+        "request": 24,
+        "answer": 28,
+        "opcode": 32,
+        "status": 34,
+        "payload_bytes": 36,
+        "errors": 40,
+        "errors_taken": 44,
+        "error_address": 48,
+        "error_corrected": 56,
+        "interrupts": 60,
+        "interrupt_message": 64,
+        "media_operation": 68,
+        "media_request": 72,
+        "media_answer": 76,
+        "media_failed": 80,
+        "reserved": 84,
+        "media_address": 88,
+        "line": 96,
+        "payload": 160,
     },
 )
 

@@ -35,6 +35,17 @@
 /** [bytes] Shared memory of an emulated function, its BAR 2; it begins with a `card_bridge`. */
 #define NKV_CARD_SHARED_BYTES 65536
 #define NKV_MAILBOX_BYTES 2048 /**< [bytes] Largest payload of the firmware's mailbox. */
+/** [bytes] Where the firmware's processor sees its memory; it starts 128 bytes behind. */
+#define NKV_PROCESSOR_RAM_AT 1048576
+#define NKV_PROCESSOR_RAM_BYTES 65536 /**< [bytes] That memory. It ends with a `firmware_share`. */
+#define NKV_PROCESSOR_SHARE_AT 61440 /**< [bytes] Where in it. */
+/**
+ * [bytes] Where it sees the cycles since reset, in two words, read as one from here on to 8 bytes
+ * behind: the lower one keeps the upper one still.
+ */
+#define NKV_PROCESSOR_TIMER_AT 2097152
+#define NKV_PROCESSOR_CYCLE_NS 10 /**< [ns] One cycle of the firmware's processor. */
+#define NKV_FIRMWARE_MAGIC 1180060494 /**< The firmware runs: 'NKVF'. */
 #define NKV_EVENT_LOG_RECORDS 32 /**< [records] Events that each of the firmware's logs holds. */
 #define NKV_POISON_RECORDS 256 /**< [lines] Poisoned 64-byte lines that the firmware lists. */
 #define NKV_INJECTED_POISON 64 /**< [lines] Most of them that hosts may have injected. */
@@ -80,6 +91,12 @@ enum nkv_cci_status {
   NKV_CCI_STATUS_INVALID_LOG = 23, /**< No such log. */
 };
 
+/** What the firmware asks of the memory controller. */
+enum nkv_media_operation {
+  NKV_MEDIA_OPERATION_POISON = 1, /**< The line at `media_address` answers with poison. */
+  NKV_MEDIA_OPERATION_WRITE = 2, /**< It becomes `line`. */
+};
+
 /** How a window is had. */
 /**
  * It outlives the file, under its name, for the user who made it; without, it goes with the file.
@@ -87,6 +104,61 @@ enum nkv_cci_status {
 #define NKV_CARD_WINDOW_FLAG_KEEP (1u << 0)
 #define NKV_CARD_WINDOW_FLAG_MUST_EXIST (1u << 1) /**< Only one that was kept. */
 #define NKV_CARD_WINDOW_FLAG_ALL 0x3u
+
+/**
+ * What the firmware shares with the logic around its processor. Who wants something fills it in,
+ * then counts up; who did it writes down the same count.
+ */
+struct nkv_firmware_share {
+  uint32_t magic; /**< FIRMWARE_MAGIC, written last when the firmware starts. */
+  uint32_t temperature_celsius; /**< Of the card, two's complement. */
+  uint64_t memory_bytes; /**< Device memory; there before the firmware starts. */
+  uint64_t serial; /**< Serial number of the card; so too. */
+  uint32_t request; /**< Commands that the mailbox was given. */
+  uint32_t answer; /**< Commands that it answered. */
+  uint16_t opcode; /**< The command. [a value of cci_opcode] */
+  uint16_t status; /**< How it ended. [a value of cci_status] */
+  uint32_t payload_bytes; /**< Of the command, then of its answer. */
+  uint32_t errors; /**< Errors that the memory controller found. */
+  uint32_t errors_taken; /**< Errors that the firmware took; the next may then be written. */
+  uint64_t error_address; /**< The line. */
+  uint32_t error_corrected; /**< 1: by ECC. 0: it is poisoned. */
+  uint32_t interrupts; /**< Interrupts of the mailbox that the firmware raised. */
+  uint32_t interrupt_message; /**< The last one's message. */
+  uint32_t media_operation; /**< A `media_operation`. */
+  uint32_t media_request; /**< Operations that the firmware asked for. */
+  uint32_t media_answer; /**< Operations that ended. */
+  uint32_t media_failed; /**< 1: the last one did. */
+  uint32_t reserved; /**< Zero. */
+  uint64_t media_address; /**< The line. */
+  uint8_t line[64]; /**< What is written to it. */
+  uint8_t payload[2048]; /**< Of the mailbox: MAILBOX_BYTES. */
+};
+#define NKV_FIRMWARE_SHARE_BYTES 2208
+NKV_ASSERT_BYTES(firmware_share, 2208);
+NKV_ASSERT_OFFSET(firmware_share, magic, 0);
+NKV_ASSERT_OFFSET(firmware_share, temperature_celsius, 4);
+NKV_ASSERT_OFFSET(firmware_share, memory_bytes, 8);
+NKV_ASSERT_OFFSET(firmware_share, serial, 16);
+NKV_ASSERT_OFFSET(firmware_share, request, 24);
+NKV_ASSERT_OFFSET(firmware_share, answer, 28);
+NKV_ASSERT_OFFSET(firmware_share, opcode, 32);
+NKV_ASSERT_OFFSET(firmware_share, status, 34);
+NKV_ASSERT_OFFSET(firmware_share, payload_bytes, 36);
+NKV_ASSERT_OFFSET(firmware_share, errors, 40);
+NKV_ASSERT_OFFSET(firmware_share, errors_taken, 44);
+NKV_ASSERT_OFFSET(firmware_share, error_address, 48);
+NKV_ASSERT_OFFSET(firmware_share, error_corrected, 56);
+NKV_ASSERT_OFFSET(firmware_share, interrupts, 60);
+NKV_ASSERT_OFFSET(firmware_share, interrupt_message, 64);
+NKV_ASSERT_OFFSET(firmware_share, media_operation, 68);
+NKV_ASSERT_OFFSET(firmware_share, media_request, 72);
+NKV_ASSERT_OFFSET(firmware_share, media_answer, 76);
+NKV_ASSERT_OFFSET(firmware_share, media_failed, 80);
+NKV_ASSERT_OFFSET(firmware_share, reserved, 84);
+NKV_ASSERT_OFFSET(firmware_share, media_address, 88);
+NKV_ASSERT_OFFSET(firmware_share, line, 96);
+NKV_ASSERT_OFFSET(firmware_share, payload, 160);
 
 /**
  * Begins the shared memory of an emulated function. The driver fills in what it wants, then counts

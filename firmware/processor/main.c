@@ -1,0 +1,124 @@
+/* The firmware on its processor: a platform of what `firmware_share` has, and the loop. */
+#include <string.h>
+
+#include "firmware/cci/cci.h"
+
+static volatile struct nkv_firmware_share* const share =
+    (volatile struct nkv_firmware_share*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_SHARE_AT);
+
+static volatile const uint32_t* const timer = (volatile const uint32_t*)NKV_PROCESSOR_TIMER_AT;
+
+/* Far more than a memory controller that works takes for a line. */
+enum { MEDIA_TURNS = 100000 };
+
+static uint32_t errors_taken;
+
+/* Reading the lower word keeps the upper one still. */
+static uint64_t uptime_ns(void* context) {
+  (void)context;
+  const uint64_t low = timer[0];
+  const uint64_t high = timer[1];
+  return (high << 32 | low) * NKV_PROCESSOR_CYCLE_NS;
+}
+
+static int16_t temperature_celsius(void* context) {
+  (void)context;
+  return (int16_t)share->temperature_celsius;
+}
+
+static bool take_media_error(void* context, struct media_error* error) {
+  (void)context;
+  if (share->errors == errors_taken) return false;
+  error->address = share->error_address;
+  error->corrected = share->error_corrected != 0;
+  share->errors_taken = ++errors_taken;
+  return true;
+}
+
+static bool ask_media(enum nkv_media_operation operation, uint64_t address) {
+  const uint32_t request = share->media_request + 1;
+  share->media_operation = operation;
+  share->media_address = address;
+  share->media_request = request;
+  for (int turn = 0; turn < MEDIA_TURNS; ++turn) {
+    if (share->media_answer == request) return share->media_failed == 0;
+  }
+  return false;
+}
+
+static bool poison_line(void* context, uint64_t address) {
+  (void)context;
+  return ask_media(NKV_MEDIA_OPERATION_POISON, address);
+}
+
+static bool write_line(void* context, uint64_t address, const uint8_t bytes[LINE_BYTES]) {
+  (void)context;
+  for (int i = 0; i < LINE_BYTES; ++i) share->line[i] = bytes[i];
+  return ask_media(NKV_MEDIA_OPERATION_WRITE, address);
+}
+
+static void interrupt(void* context, unsigned message) {
+  (void)context;
+  share->interrupt_message = message;
+  share->interrupts = share->interrupts + 1;
+}
+
+/* Between the share's payload and an aligned buffer as large, a word at a time. */
+static void take_payload(uint8_t* buffer, size_t size) {
+  uint8_t* to = __builtin_assume_aligned(buffer, 4);
+  volatile const uint32_t* from = (volatile const uint32_t*)share->payload;
+  for (size_t at = 0; at < size; at += 4) {
+    const uint32_t word = from[at / 4];
+    memcpy(to + at, &word, 4);
+  }
+}
+
+static void give_payload(const uint8_t* buffer, size_t size) {
+  const uint8_t* from = __builtin_assume_aligned(buffer, 4);
+  volatile uint32_t* to = (volatile uint32_t*)share->payload;
+  for (size_t at = 0; at < size; at += 4) {
+    uint32_t word;
+    memcpy(&word, from + at, 4);
+    to[at / 4] = word;
+  }
+}
+
+/* The payload is copied before it is looked at: a host may write it at any time. */
+static void answer_command(struct firmware* firmware) {
+  static _Alignas(4) uint8_t payload[NKV_MAILBOX_BYTES];
+  static _Alignas(4) struct cci_answer answer;
+  const uint32_t size = share->payload_bytes;
+  enum nkv_cci_status status = NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH;
+  answer.size = 0;
+  if (size <= NKV_MAILBOX_BYTES) {
+    take_payload(payload, size);
+    status = cci_execute(firmware, share->opcode, (struct cci_payload){payload, size}, &answer);
+  }
+  give_payload(answer.bytes, answer.size);
+  share->payload_bytes = answer.size;
+  share->status = status;
+}
+
+int main(void) {
+  static struct platform platform;
+  static struct firmware firmware;
+  platform = (struct platform){.memory_bytes = share->memory_bytes,
+                               .serial = share->serial,
+                               .uptime_ns = uptime_ns,
+                               .temperature_celsius = temperature_celsius,
+                               .take_media_error = take_media_error,
+                               .poison_line = poison_line,
+                               .write_line = write_line,
+                               .interrupt = interrupt};
+  firmware_start(&firmware, &platform);
+  uint32_t answered = share->request;
+  errors_taken = share->errors;
+  share->answer = answered;
+  share->magic = NKV_FIRMWARE_MAGIC;
+  for (;;) {
+    firmware_turn(&firmware);
+    if (share->request == answered) continue;
+    answer_command(&firmware);
+    share->answer = ++answered;
+  }
+}
