@@ -14,7 +14,7 @@ static inline uint64_t take_number(const uint8_t* from, size_t bytes) {
 
 /** Writes the low `bytes` (1 to 8) bytes of `value`. */
 static inline void put_number(uint8_t* at, uint64_t value, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) at[i] = value >> 8 * i & 0xff;
+  for (size_t i = 0; i < bytes; ++i, value >>= 8) at[i] = value & 0xff;
 }
 
 #endif

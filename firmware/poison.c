@@ -1,13 +1,11 @@
 #include "firmware/poison.h"
 
-#include <string.h>
-
 unsigned poison_below(const struct poison* poison, uint64_t address) {
   unsigned low = 0;
   unsigned high = poison->count;
   while (low < high) {
     const unsigned middle = (low + high) / 2;
-    if (poison->lines[middle].address < address) {
+    if (poison->lines[middle] < address) {
       low = middle + 1;
     } else {
       high = middle;
@@ -18,7 +16,7 @@ unsigned poison_below(const struct poison* poison, uint64_t address) {
 
 bool poison_has(const struct poison* poison, uint64_t address) {
   const unsigned at = poison_below(poison, address);
-  return at < poison->count && poison->lines[at].address == address;
+  return at < poison->count && poison_address(poison->lines[at]) == address;
 }
 
 void poison_add(struct poison* poison, uint64_t address, enum poison_source source,
@@ -30,17 +28,16 @@ void poison_add(struct poison* poison, uint64_t address, enum poison_source sour
     return;
   }
   const unsigned at = poison_below(poison, address);
-  struct poisoned_line* line = &poison->lines[at];
-  memmove(line + 1, line, (poison->count - at) * sizeof(*line));
-  *line = (struct poisoned_line){.address = address, .source = (uint8_t)source};
+  for (unsigned i = poison->count; i > at; --i) poison->lines[i] = poison->lines[i - 1];
+  poison->lines[at] = address | source;
   ++poison->count;
   if (source == POISON_INJECTED) ++poison->injected;
 }
 
 void poison_remove(struct poison* poison, uint64_t address) {
   if (!poison_has(poison, address)) return;
-  struct poisoned_line* line = &poison->lines[poison_below(poison, address)];
-  if (line->source == POISON_INJECTED) --poison->injected;
+  const unsigned at = poison_below(poison, address);
+  if (poison_source(poison->lines[at]) == POISON_INJECTED) --poison->injected;
   --poison->count;
-  memmove(line, line + 1, (size_t)(poison->lines + poison->count - line) * sizeof(*line));
+  for (unsigned i = at; i < poison->count; ++i) poison->lines[i] = poison->lines[i + 1];
 }

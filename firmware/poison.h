@@ -10,13 +10,13 @@
 /** As the specification numbers them. */
 enum poison_source { POISON_INTERNAL = 2, POISON_INJECTED = 3 };
 
-struct poisoned_line {
-  uint64_t address; /**< A multiple of 64 bytes. */
-  uint8_t source;
-};
+/** A line's address, a multiple of 64, and its source in one number, as a list's records have it.
+ */
+static inline uint64_t poison_address(uint64_t line) { return line & ~UINT64_C(63); }
+static inline unsigned poison_source(uint64_t line) { return line & 63; }
 
 struct poison {
-  struct poisoned_line lines[NKV_POISON_RECORDS]; /**< By address, no two of the same. */
+  uint64_t lines[NKV_POISON_RECORDS]; /**< By address, no two of the same. */
   unsigned count;
   unsigned injected;
   uint64_t lost_ns;                  /**< When the list was first too short, since 1970. */

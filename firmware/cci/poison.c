@@ -17,12 +17,11 @@ static enum nkv_cci_status check_line(const struct firmware* firmware, uint64_t 
 
 /* Lines that follow each other and have one source are one record. */
 static unsigned run_lines(const struct poison* poison, unsigned at, uint64_t end) {
-  const struct poisoned_line* first = &poison->lines[at];
+  const uint64_t* first = &poison->lines[at];
   unsigned lines = 1;
   for (; at + lines < poison->count; ++lines) {
-    const struct poisoned_line* next = first + lines;
-    const uint64_t expected = first->address + (uint64_t)lines * LINE_BYTES;
-    if (next->address != expected || next->address >= end || next->source != first->source) break;
+    const uint64_t follows = *first + (uint64_t)lines * LINE_BYTES;
+    if (first[lines] != follows || follows >= end) break;
   }
   return lines;
 }
@@ -43,19 +42,19 @@ enum nkv_cci_status cci_get_poison(struct firmware* firmware, struct cci_payload
   const bool goes_on =
       poison->cursor != 0 && poison->cursor_first == first && poison->cursor_end == end;
 
-  uint8_t* out = cci_answer_with(answer, NKV_MAILBOX_BYTES);
+  uint8_t* out = cci_answer_with(answer, HEADER_BYTES);
   unsigned records = 0;
   unsigned at = poison_below(poison, goes_on ? poison->cursor : first);
-  while (records < kMost && at < poison->count && poison->lines[at].address < end) {
+  while (records < kMost && at < poison->count && poison->lines[at] < end) {
     const unsigned run = run_lines(poison, at, end);
     uint8_t* record = out + HEADER_BYTES + (size_t)records * RECORD_BYTES;
-    put_number(record, poison->lines[at].address | poison->lines[at].source, 8);
-    put_number(record + 8, run, 4);
+    put_number(record, poison->lines[at], 8);
+    put_number(record + 8, run, 8);
     at += run;
     ++records;
   }
-  const bool more = at < poison->count && poison->lines[at].address < end;
-  poison->cursor = more ? poison->lines[at].address : 0;
+  const bool more = at < poison->count && poison->lines[at] < end;
+  poison->cursor = more ? poison_address(poison->lines[at]) : 0;
   poison->cursor_first = first;
   poison->cursor_end = end;
   put_number(out, (more ? MORE : 0U) | (poison->lost ? OVERFLOWED : 0U), 1);

@@ -73,6 +73,18 @@ TEST(Poison, IsListedForWhatHappensInAnyOrder) {
   }
 }
 
+TEST(Poison, OfNeighboursIsOneRecordIfItCameFromOneSource) {
+  Card card;
+  card.fail({{0, false}, {64, false}});
+  inject(card, 128);
+  const Answer list = card.execute(NKV_CCI_OPCODE_GET_POISON, range(0, 256));
+  ASSERT_EQ(list.number(10, 2), 2U);
+  EXPECT_EQ(list.number(kHeaderBytes, 8), 0U | POISON_INTERNAL);
+  EXPECT_EQ(list.number(kHeaderBytes + 8, 4), 2U);
+  EXPECT_EQ(list.number(kHeaderBytes + kRecordBytes, 8), 128U | POISON_INJECTED);
+  EXPECT_EQ(list.number(kHeaderBytes + kRecordBytes + 8, 4), 1U);
+}
+
 TEST(Poison, OfALongListIsReadInParts) {
   Card card;
   std::set<std::uint64_t> expected;
