@@ -14,7 +14,7 @@ namespace nearkv::test {
 namespace {
 
 /// Commands for each device.
-std::uint64_t wanted_commands() { return chosen_number("NEARKV_PARITY_COMMANDS", 250); }
+std::uint64_t wanted_commands() { return chosen_number("NEARKV_PARITY_COMMANDS", 500); }
 
 /// Devices whose arithmetic is the model's to the bit.
 std::vector<std::string> exact_uris() {

@@ -17,7 +17,7 @@ from pathlib import Path
 from .stage import BUILD, ROOT, Options, Outcome, stream, tool
 
 _CACHE = ROOT / "build" / "lint" / "clang-tidy.json"
-_TIDY_BUDGET_S = {"quick": 60.0, "default": 180.0, "long": float("inf")}
+_TIDY_BUDGET_S = {"quick": 60.0, "default": 120.0, "long": float("inf")}
 _FORMATTED = (".c", ".cc", ".cpp", ".h", ".hpp")
 
 
