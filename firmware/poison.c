@@ -14,20 +14,23 @@ unsigned poison_below(const struct poison* poison, uint64_t address) {
   return low;
 }
 
-bool poison_has(const struct poison* poison, uint64_t address) {
-  const unsigned at = poison_below(poison, address);
+static bool is_at(const struct poison* poison, unsigned at, uint64_t address) {
   return at < poison->count && poison_address(poison->lines[at]) == address;
+}
+
+bool poison_has(const struct poison* poison, uint64_t address) {
+  return is_at(poison, poison_below(poison, address), address);
 }
 
 void poison_add(struct poison* poison, uint64_t address, enum poison_source source,
                 uint64_t now_ns) {
-  if (poison_has(poison, address)) return;
+  const unsigned at = poison_below(poison, address);
+  if (is_at(poison, at, address)) return;
   if (poison->count == NKV_POISON_RECORDS) {
     if (!poison->lost) poison->lost_ns = now_ns;
     poison->lost = true;
     return;
   }
-  const unsigned at = poison_below(poison, address);
   for (unsigned i = poison->count; i > at; --i) poison->lines[i] = poison->lines[i - 1];
   poison->lines[at] = address | source;
   ++poison->count;
@@ -35,8 +38,8 @@ void poison_add(struct poison* poison, uint64_t address, enum poison_source sour
 }
 
 void poison_remove(struct poison* poison, uint64_t address) {
-  if (!poison_has(poison, address)) return;
   const unsigned at = poison_below(poison, address);
+  if (!is_at(poison, at, address)) return;
   if (poison_source(poison->lines[at]) == POISON_INJECTED) --poison->injected;
   --poison->count;
   for (unsigned i = at; i < poison->count; ++i) poison->lines[i] = poison->lines[i + 1];

@@ -3,9 +3,10 @@
 module nkv_processor
   import ibex_pkg::*;
 #(
-  parameter int unsigned RamAt    = 32'h0010_0000,  // Contract: PROCESSOR_RAM_AT.
-  parameter int unsigned RamBytes = 65536,          // Contract: PROCESSOR_RAM_BYTES.
-  parameter int unsigned TimerAt  = 32'h0020_0000   // Contract: PROCESSOR_TIMER_AT.
+  // Of the contract: PROCESSOR_RAM_AT, PROCESSOR_RAM_BYTES, PROCESSOR_TIMER_AT.
+  parameter int unsigned RamAt,
+  parameter int unsigned RamBytes,
+  parameter int unsigned TimerAt
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,        // The core's alone: memory is loaded while it is low.
