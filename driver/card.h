@@ -3,8 +3,10 @@
  * One NearKV card: its PCI function, its memory, its queues, and the files that have them.
  *
  * Locks, outermost first:
+ *   counters.users_lock	whether perf's counters are sampled, which takes card->alive
  *   card->alive	read: registers and memory may be used; write: they go, or come back
- *   card->lock		windows, and which file has which queue
+ *   monitor->lock	a hotness monitor's registers, and which perf event has it
+ *   card->lock		windows, which file has which queue, and what perf knows of its totals
  *   transport's own	one register access at a time, where the function needs that
  *   queue->lock	the file that an interrupt wakes
  * User memory is touched outside all of them: the fault handler takes card->alive below the
@@ -27,11 +29,11 @@
 
 #include "nkv_abi.h"
 #include "nkv_card.h"
+#include "pmu.h"
 
 #define NKV_CARD_MAX	    64 /* Cards of a machine. */
 #define NKV_VECTOR_ERRORS   NKV_REG_INTERRUPT_STATUS_ERRORS_SHIFT
 #define NKV_VECTOR_QUEUES   NKV_REG_INTERRUPT_STATUS_QUEUES_SHIFT
-#define NKV_TOTALS	    7 /* TOTAL registers that a file may see. */
 #define NKV_DOORBELLS_BYTES (NKV_MAX_QUEUES * NKV_DOORBELL_STRIDE_BYTES)
 
 struct nkv_card;
@@ -71,6 +73,7 @@ struct nkv_queue {
 	struct nkv_file *file; /* Who has it. */
 	u64 interrupts;
 	u64 totals[NKV_TOTALS]; /* When it was started. */
+	bool used;		/* Since nkv_counters_sample(). */
 	bool stuck;		/* Did not stop: nobody's until a reset. */
 };
 
@@ -98,6 +101,7 @@ struct nkv_card {
 
 	struct rw_semaphore alive;
 	bool gone;
+	bool frozen;  /* Its link has failed, and nothing has reset it since. */
 	bool leaving; /* Whoever waits for the engine should not. */
 
 	const struct nkv_transport *transport;
@@ -106,6 +110,7 @@ struct nkv_card {
 	struct nkv_card_bridge __iomem *bridge; /* or an emulated function's, */
 	void __iomem *doorbell;			/* and what rings its other side. */
 	u64 serial;
+	u64 features; /* Register FEATURES. */
 
 	struct mutex lock;
 	struct resource *claimed; /* Of the machine's addresses. */
@@ -118,6 +123,9 @@ struct nkv_card {
 	struct nkv_queue queues[NKV_MAX_QUEUES];
 	u64 doorbells_enabled;
 	atomic64_t errors; /* Interrupts that said so. */
+
+	struct nkv_counters counters;
+	struct nkv_monitor monitors[NKV_MONITORS];
 
 	struct dentry *debug;
 	u32 drop_interrupts; /* So many of the next are not told, */
@@ -154,6 +162,7 @@ int nkv_queue_start(struct nkv_file *file, const struct nkv_card_queue *wanted);
 int nkv_queue_stop(struct nkv_file *file, u32 index);
 int nkv_queue_state(struct nkv_file *file, struct nkv_card_queue_state *state);
 int nkv_queue_probe(struct nkv_card *card, u64 at);
+int nkv_read_totals(struct nkv_card *card, unsigned int i, u64 *totals);
 unsigned int nkv_queues_free(struct nkv_card *card);
 void nkv_queues_cancel(struct nkv_card *card);
 irqreturn_t nkv_queue_interrupt(int irq, void *queue);
@@ -166,6 +175,11 @@ extern const struct attribute_group *nkv_groups[];
 
 /* main.c */
 void nkv_card_release(struct kref *ref);
+void nkv_card_hold(struct nkv_card *card);
+int nkv_card_reset_held(struct nkv_card *card);
 int nkv_card_reset(struct nkv_card *card);
+
+/* recovery.c */
+extern const struct pci_error_handlers nkv_error_handlers;
 
 #endif /* NEARKV_CARD_H */

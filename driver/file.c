@@ -198,6 +198,9 @@ static int nkv_call(struct nkv_file *file, unsigned int cmd, void *argument)
 	ret = -ENODEV;
 	if (file->card->gone)
 		goto up;
+	ret = -EIO;
+	if (file->card->frozen)
+		goto up;
 	switch (cmd) {
 	case NKV_IOCTL_INFO:
 		ret = nkv_info(file, argument);

@@ -22,28 +22,39 @@ void nkv_card_release(struct kref *ref)
 {
 	struct nkv_card *card = container_of(ref, struct nkv_card, ref);
 
+	/* At once: its operations go with the module, which may be going. */
 	if (card->mappings)
-		fput(card->mappings);
+		__fput_sync(card->mappings);
 	kfree(card);
 }
 
-/* Has whoever waits for the engine stop it, and keeps all others out. */
-static void nkv_card_hold(struct nkv_card *card)
+/**
+ * nkv_card_hold - Has whoever waits for the engine stop it, and keeps all others out
+ * @card: card->alive is held for writing afterwards.
+ */
+void nkv_card_hold(struct nkv_card *card)
 {
 	WRITE_ONCE(card->leaving, true);
 	down_write(&card->alive);
 	WRITE_ONCE(card->leaving, false);
 }
 
-static int nkv_card_reset_held(struct nkv_card *card)
+/**
+ * nkv_card_reset_held - As nkv_card_reset()
+ * @card: card->alive is held for writing.
+ */
+int nkv_card_reset_held(struct nkv_card *card)
 {
 	int ret;
 
 	if (card->gone)
 		return -ENODEV;
-	ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+	ret = nkv_counters_sample(card);
+	if (!ret)
+		ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
 	if (ret)
 		return ret;
+	nkv_counters_restart(card);
 	nkv_queues_cancel(card);
 	nkv_windows_adopt(card);
 	return 0;
@@ -152,6 +163,7 @@ static struct nkv_card *nkv_card_new(struct pci_dev *pdev)
 	mutex_init(&card->lock);
 	INIT_LIST_HEAD(&card->windows);
 	INIT_LIST_HEAD(&card->files);
+	nkv_counters_init(card);
 	for (i = 0; i < NKV_MAX_QUEUES; i++) {
 		card->queues[i].card = card;
 		spin_lock_init(&card->queues[i].lock);
@@ -191,9 +203,12 @@ static int nkv_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		goto close;
 	pci_set_drvdata(pdev, card);
+	pci_save_state(pdev); /* What a reset of the slot loses. */
+	nkv_hotness_init(card);
 	ret = nkv_add(card);
 	if (ret)
 		goto interrupts;
+	nkv_pmus_add(card);
 	dev_info(&pdev->dev, "%s: serial %#llx, by %s\n", card->name, card->serial,
 		 card->transport->name);
 	return 0;
@@ -216,12 +231,14 @@ static void nkv_remove(struct pci_dev *pdev)
 	struct nkv_card *card = pci_get_drvdata(pdev);
 
 	debugfs_remove(card->debug);
+	nkv_pmus_remove(card);
 	misc_deregister(&card->misc);
 	nkv_card_hold(card);
 	if (pci_device_is_present(pdev))
 		nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
-	WRITE_ONCE(card->gone, true);
+	/* Who is told that the card has gone reads nothing of it any more. */
 	unmap_mapping_range(card->mappings->f_mapping, 0, 0, 1);
+	WRITE_ONCE(card->gone, true);
 	nkv_queues_cancel(card);
 	nkv_memory_lose(card);
 	up_write(&card->alive);
@@ -234,28 +251,6 @@ static void nkv_remove(struct pci_dev *pdev)
 	ida_free(&nkv_ids, card->id);
 	kref_put(&card->ref, nkv_card_release);
 }
-
-static void nkv_reset_prepare(struct pci_dev *pdev)
-{
-	struct nkv_card *card = pci_get_drvdata(pdev);
-
-	nkv_card_hold(card);
-	nkv_card_reset_held(card);
-}
-
-static void nkv_reset_done(struct pci_dev *pdev)
-{
-	struct nkv_card *card = pci_get_drvdata(pdev);
-
-	if (card->claimed)
-		nkv_write(card, NKV_REG_DOORBELL_BASE, nkv_doorbell_at(card, 0));
-	up_write(&card->alive);
-}
-
-static const struct pci_error_handlers nkv_error_handlers = {
-	.reset_prepare = nkv_reset_prepare,
-	.reset_done = nkv_reset_done,
-};
 
 /* A card carries the numbers of whoever builds it: new_id in the driver's folder adds them. */
 static const struct pci_device_id nkv_pci_ids[] = {
@@ -288,6 +283,7 @@ static int __init nkv_init(void)
 static void __exit nkv_exit(void)
 {
 	pci_unregister_driver(&nkv_driver);
+	nkv_pmus_exit();
 	debugfs_remove(nkv_debug);
 	ida_destroy(&nkv_ids);
 }

@@ -15,10 +15,13 @@
 #define NKV_PROBE_TIMEOUT (5 * HZ)
 
 static const u32 nkv_totals[NKV_TOTALS] = {
-	NKV_REG_TOTAL_COMMANDS(0),	NKV_REG_TOTAL_STREAM_BURSTS(0),
-	NKV_REG_TOTAL_REFINE_BURSTS(0), NKV_REG_TOTAL_EXACT_BURSTS(0),
-	NKV_REG_TOTAL_VALUE_BURSTS(0),	NKV_REG_TOTAL_WRITTEN_BURSTS(0),
-	NKV_REG_TOTAL_BUSY_TICKS(0),
+	[NKV_CARD_COUNTER_COMMANDS] = NKV_REG_TOTAL_COMMANDS(0),
+	[NKV_CARD_COUNTER_STREAM_BURSTS] = NKV_REG_TOTAL_STREAM_BURSTS(0),
+	[NKV_CARD_COUNTER_REFINE_BURSTS] = NKV_REG_TOTAL_REFINE_BURSTS(0),
+	[NKV_CARD_COUNTER_EXACT_BURSTS] = NKV_REG_TOTAL_EXACT_BURSTS(0),
+	[NKV_CARD_COUNTER_VALUE_BURSTS] = NKV_REG_TOTAL_VALUE_BURSTS(0),
+	[NKV_CARD_COUNTER_WRITTEN_BURSTS] = NKV_REG_TOTAL_WRITTEN_BURSTS(0),
+	[NKV_CARD_COUNTER_BUSY_TICKS] = NKV_REG_TOTAL_BUSY_TICKS(0),
 };
 
 static bool nkv_within(u64 at, u64 bytes, u64 end)
@@ -79,6 +82,7 @@ static int nkv_queue_program(struct nkv_card *card, unsigned int i, const struct
 	size_t n;
 	int ret;
 
+	card->queues[i].used = true;
 	for (n = 0; n < ARRAY_SIZE(writes); n++) {
 		ret = nkv_write(card, writes[n].offset, writes[n].value);
 		if (ret)
@@ -141,7 +145,13 @@ static int nkv_file_queue(const struct nkv_file *file, u32 index)
 	return file->queue[index];
 }
 
-static int nkv_read_totals(struct nkv_card *card, unsigned int i, u64 *totals)
+/**
+ * nkv_read_totals - What a queue has done since the card was reset
+ * @card: card->alive is held.
+ * @i: The engine's number of the queue.
+ * @totals: Room for NKV_TOTALS.
+ */
+int nkv_read_totals(struct nkv_card *card, unsigned int i, u64 *totals)
 {
 	size_t n;
 	int ret = 0;
@@ -266,13 +276,13 @@ int nkv_queue_state(struct nkv_file *file, struct nkv_card_queue_state *state)
 		goto unlock;
 	for (n = 0; n < NKV_TOTALS; n++)
 		totals[n] -= queue->totals[n];
-	state->commands = totals[0];
-	state->stream_bursts = totals[1];
-	state->refine_bursts = totals[2];
-	state->exact_bursts = totals[3];
-	state->value_bursts = totals[4];
-	state->written_bursts = totals[5];
-	state->busy_ticks = totals[6];
+	state->commands = totals[NKV_CARD_COUNTER_COMMANDS];
+	state->stream_bursts = totals[NKV_CARD_COUNTER_STREAM_BURSTS];
+	state->refine_bursts = totals[NKV_CARD_COUNTER_REFINE_BURSTS];
+	state->exact_bursts = totals[NKV_CARD_COUNTER_EXACT_BURSTS];
+	state->value_bursts = totals[NKV_CARD_COUNTER_VALUE_BURSTS];
+	state->written_bursts = totals[NKV_CARD_COUNTER_WRITTEN_BURSTS];
+	state->busy_ticks = totals[NKV_CARD_COUNTER_BUSY_TICKS];
 	state->interrupts = READ_ONCE(queue->interrupts);
 unlock:
 	mutex_unlock(&card->lock);

@@ -138,11 +138,13 @@ static int nkv_bar_open(struct nkv_card *card)
 	return 0;
 }
 
-/* Whether an access is to fail, because debugfs asked for it. */
+/* Whether an access fails: the link does, or debugfs asked for it. */
 static bool nkv_fails(struct nkv_card *card)
 {
 	u32 left = READ_ONCE(card->fail_registers);
 
+	if (card->frozen)
+		return true;
 	if (likely(!left))
 		return false;
 	WRITE_ONCE(card->fail_registers, left - 1);
@@ -200,6 +202,8 @@ int nkv_transport_open(struct nkv_card *card)
 		return -ENODEV;
 	}
 	ret = nkv_read(card, NKV_REG_ABI, &abi);
+	if (!ret)
+		ret = nkv_read(card, NKV_REG_FEATURES, &card->features);
 	if (ret)
 		return ret;
 	if ((abi & NKV_REG_ABI_MAJOR_MASK) >> NKV_REG_ABI_MAJOR_SHIFT != NKV_ABI_MAJOR) {

@@ -4,10 +4,10 @@
 #include <poll.h>
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
+#include <optional>
 
 #include "card_file.hpp"
+#include "removable_card.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -16,46 +16,27 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kWindowBytes = 64 << 10;
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream(path) << text << std::flush;
-}
-
-/// Takes the PCI function away; the hot-unplug of a card ends in the same place.
 class RemovalTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!has_card()) GTEST_SKIP() << kNoCard;
-    memory_ = card_attribute("memory");
-    function_ = std::filesystem::canonical("/sys/class/misc/nearkv0/device");
+    card_.emplace();
   }
 
-  void remove() const { write_file(function_ / "remove", "1"); }
-
-  /// Brings it back, with its memory.
-  void bring_back() const {
-    write_file("/sys/bus/pci/rescan", "1");
-    const auto deadline = std::chrono::steady_clock::now() + 20s;
-    while (!has_card() && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(10ms);
-    }
-    ASSERT_TRUE(set_card_attribute("memory", memory_));
-  }
-
-  std::string memory_;
-  std::filesystem::path function_;
+  std::optional<RemovableCard> card_;
 };
 
 TEST_F(RemovalTest, CallsEndAndMemoryIsGone) {
   CardFile file(kWindowBytes);
   ASSERT_EQ(file.start(file.whole_window()), 0);
   ASSERT_TRUE(file.works());
-  nkv_card_wait wait{};
+  // The interrupt of a completion that has been seen may still be on its way.
+  nkv_card_wait wait{.epoch = 0, .timeout_ns = 20'000'000'000};
   ASSERT_EQ(file.call(NKV_IOCTL_WAIT, &wait), 0);
   std::thread remover([this] {
     std::this_thread::sleep_for(100ms);
-    remove();
+    card_->remove();
   });
-  wait.timeout_ns = 20'000'000'000;
   EXPECT_EQ(file.call(NKV_IOCTL_WAIT, &wait), ENODEV);
   remover.join();
   nkv_card_info info{};
@@ -68,7 +49,7 @@ TEST_F(RemovalTest, CallsEndAndMemoryIsGone) {
   EXPECT_EXIT(std::atomic_ref(file.doorbell()->sq_tail).store(1), testing::KilledBySignal(SIGBUS),
               "");
   EXPECT_FALSE(file.map(0, kWindowBytes));
-  bring_back();
+  card_->bring_back();
   // What is open stays with the card that has gone.
   EXPECT_EQ(file.call(NKV_IOCTL_INFO, &info), ENODEV);
   CardFile other(kWindowBytes);
@@ -82,8 +63,8 @@ TEST_F(RemovalTest, ManyTimesLeaksNothing) {
     CardFile file(kWindowBytes);
     ASSERT_EQ(file.start(file.whole_window()), 0);
     if (i % 2 == 0) file.close();
-    remove();
-    bring_back();
+    card_->remove();
+    card_->bring_back();
   }
   EXPECT_EQ(CardFile().info().free_bytes, before.free_bytes);
   EXPECT_EQ(CardFile().info().free_queues, before.free_queues);

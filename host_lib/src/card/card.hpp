@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "card/locality.hpp"
 #include "nearkv/status.hpp"
 
 namespace nearkv {
@@ -27,6 +28,7 @@ struct CardModule {
   int numa_node = -1;
   std::string firmware;
   std::optional<CardRegion> region;  ///< Its first.
+  CardLocality locality;
 };
 
 /// A card that the driver has.

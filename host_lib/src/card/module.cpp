@@ -80,13 +80,16 @@ std::optional<CardModule> find_module(std::uint64_t serial) {
   cxl_memdev* const memdev = find_memdev(context.get(), serial);
   if (memdev == nullptr) return std::nullopt;
   const char* const firmware = cxl_memdev_get_firmware_version(memdev);
-  return CardModule{.name = cxl_memdev_get_devname(memdev),
+  const std::string name = cxl_memdev_get_devname(memdev);
+  const std::optional<CardRegion> region = find_region(context.get(), memdev);
+  return CardModule{.name = name,
                     .serial = serial,
                     .ram_bytes = cxl_memdev_get_ram_size(memdev),
                     .pmem_bytes = cxl_memdev_get_pmem_size(memdev),
                     .numa_node = cxl_memdev_get_numa_node(memdev),
                     .firmware = firmware != nullptr ? firmware : "",
-                    .region = find_region(context.get(), memdev)};
+                    .region = region,
+                    .locality = read_locality(name, region ? region->name : "")};
 }
 
 std::string volatile_decoder(std::uint64_t serial) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cli/card_watch.hpp"
 #include "cli/command.hpp"
 
 namespace nearkv::cli {
@@ -32,13 +33,29 @@ std::string hex(std::uint64_t value) {
   return text.str();
 }
 
+Json to_json(const CardLocality& locality) {
+  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  Json distances = Json::object();
+  for (const auto& [node, distance] : locality.distances) {
+    distances[std::to_string(node)] = distance;
+  }
+  return {{"node", or_null(locality.node)},
+          {"distances", distances.empty() ? Json(nullptr) : distances},
+          {"qos_class", or_null(locality.qos_class)},
+          {"read_latency_ns", or_null(locality.read_latency_ns)},
+          {"write_latency_ns", or_null(locality.write_latency_ns)},
+          {"read_megabytes_per_s", or_null(locality.read_megabytes_per_s)},
+          {"write_megabytes_per_s", or_null(locality.write_megabytes_per_s)}};
+}
+
 Json to_json(const CardModule& module) {
   Json json{{"name", module.name},
             {"ram_bytes", module.ram_bytes},
             {"pmem_bytes", module.pmem_bytes},
             {"numa_node", module.numa_node},
             {"firmware", module.firmware},
-            {"region", nullptr}};
+            {"region", nullptr},
+            {"locality", to_json(module.locality)}};
   if (module.region) {
     json["region"] = {{"name", module.region->name},
                       {"address", module.region->at},
@@ -89,6 +106,23 @@ void list(const Options& options) {
   print_table({"CARD", "SERIAL", "MODULE", "REGION", "MEMORY", "FREE", "QUEUES"}, rows);
 }
 
+void print_locality(const CardLocality& locality) {
+  const auto text = [](const auto& value) {
+    return value ? std::to_string(*value) : std::string("unknown");
+  };
+  std::cout << "numa     node " << text(locality.node) << ", distances ";
+  if (locality.distances.empty()) std::cout << "unknown";
+  for (auto at = locality.distances.begin(); at != locality.distances.end(); ++at) {
+    if (at != locality.distances.begin()) std::cout << ", ";
+    std::cout << at->second << " to node " << at->first;
+  }
+  std::cout << "\nlatency  read " << text(locality.read_latency_ns) << ", write "
+            << text(locality.write_latency_ns) << " ns\nthrough  read "
+            << text(locality.read_megabytes_per_s) << ", write "
+            << text(locality.write_megabytes_per_s) << " MB/s, QoS class "
+            << text(locality.qos_class) << '\n';
+}
+
 void print_info(const Options& options) {
   const Card card = require_card(options.name);
   if (options.json) {
@@ -104,6 +138,7 @@ void print_info(const Options& options) {
       std::cout << "region   " << module.region->name << " at " << hex(module.region->at) << ", "
                 << size_text(module.region->bytes) << '\n';
     }
+    print_locality(module.locality);
   } else {
     std::cout << "module   none has this serial number\n";
   }
@@ -192,6 +227,9 @@ void add_card(CLI::App* app, int* exit) {
   add_view(command, "list", "Cards, their modules and regions", false, list, exit);
   add_view(command, "info", "All of one card", true, print_info, exit);
   add_view(command, "health", "What its module says of its health", true, print_health, exit);
+  add_card_counters(command, exit);
+  add_card_hotlist(command, exit);
+  add_card_events(command, exit);
   add_action(command, "region", "Make a region of all of its module", create_card_region, exit);
   add_action(command, "attach", "Give it its region", attach_card, exit);
   add_action(command, "detach", "Take its region from it", detach_card, exit);

@@ -168,6 +168,9 @@ CARD_OPEN_QUEUES = 8
 # [pages] Where in a file of the driver, in pages of DOORBELL_STRIDE_BYTES, its queues' doorbells
 # are mapped; its window is mapped at 0.
 CARD_MAP_DOORBELLS = 268435456
+# [ms] How far counts and hot lists that the driver gives to perf may lie back, beside what reading
+# registers takes.
+CARD_LAG_MS = 20
 # [bytes] Room for the name of a window that is kept.
 CARD_NAME_BYTES = 32
 # Type of the driver's ioctls.
@@ -635,6 +638,34 @@ class MediaOperation(IntEnum):
     POISON = 1
     # It becomes `line`.
     WRITE = 2
+
+
+class CardCounter(IntEnum):
+    """Events of the perf PMU `nearkvN`, as `config`: sums over all queues."""
+
+    # TOTAL_COMMANDS.
+    COMMANDS = 0
+    # TOTAL_STREAM_BURSTS.
+    STREAM_BURSTS = 1
+    # TOTAL_REFINE_BURSTS.
+    REFINE_BURSTS = 2
+    # TOTAL_EXACT_BURSTS.
+    EXACT_BURSTS = 3
+    # TOTAL_VALUE_BURSTS.
+    VALUE_BURSTS = 4
+    # TOTAL_WRITTEN_BURSTS.
+    WRITTEN_BURSTS = 5
+    # TOTAL_BUSY_TICKS.
+    BUSY_TICKS = 6
+
+
+class CardMonitor(IntEnum):
+    """Hotness monitors."""
+
+    # HOST_HOTNESS.
+    HOST = 0
+    # NEAR_HOTNESS.
+    NEAR = 1
 
 
 class ShareEntryKind(IntEnum):
@@ -1939,6 +1970,29 @@ CARD_EVENTFD = Record(
     {
         "fd": 0,
         "reserved": 4,
+    },
+)
+
+# An event of the perf PMU `nearkvN_hotness`, as `config`, `config1` and `config2`: codes are those
+# of a CHMU (CXL specification). Its AUX area takes entries of the monitor's hot list as they are, 8
+# bytes each: the unit's number above a count of `caps/counter_bits` bits.
+CARD_HOTNESS = Record(
+    "<BBBBBBBBIHHII",
+    24,
+    {
+        "monitor": 0,
+        "track": 1,
+        "unit_log2": 2,
+        "down_sampling": 3,
+        "mode": 4,
+        "randomize": 5,
+        "epoch_scale": 6,
+        "reserved": 7,
+        "threshold": 8,
+        "epoch_value": 12,
+        "reserved_2": 14,
+        "first_block": 16,
+        "blocks": 20,
     },
 )
 

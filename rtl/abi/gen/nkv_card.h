@@ -27,6 +27,11 @@
  * are mapped; its window is mapped at 0.
  */
 #define NKV_CARD_MAP_DOORBELLS 268435456
+/**
+ * [ms] How far counts and hot lists that the driver gives to perf may lie back, beside what reading
+ * registers takes.
+ */
+#define NKV_CARD_LAG_MS 20
 #define NKV_CARD_NAME_BYTES 32 /**< [bytes] Room for the name of a window that is kept. */
 #define NKV_CARD_IOCTL_TYPE 231 /**< Type of the driver's ioctls. */
 /** First word of an emulated function's bridge: 'NKVB'. */
@@ -95,6 +100,23 @@ enum nkv_cci_status {
 enum nkv_media_operation {
   NKV_MEDIA_OPERATION_POISON = 1, /**< The line at `media_address` answers with poison. */
   NKV_MEDIA_OPERATION_WRITE = 2, /**< It becomes `line`. */
+};
+
+/** Events of the perf PMU `nearkvN`, as `config`: sums over all queues. */
+enum nkv_card_counter {
+  NKV_CARD_COUNTER_COMMANDS = 0, /**< TOTAL_COMMANDS. */
+  NKV_CARD_COUNTER_STREAM_BURSTS = 1, /**< TOTAL_STREAM_BURSTS. */
+  NKV_CARD_COUNTER_REFINE_BURSTS = 2, /**< TOTAL_REFINE_BURSTS. */
+  NKV_CARD_COUNTER_EXACT_BURSTS = 3, /**< TOTAL_EXACT_BURSTS. */
+  NKV_CARD_COUNTER_VALUE_BURSTS = 4, /**< TOTAL_VALUE_BURSTS. */
+  NKV_CARD_COUNTER_WRITTEN_BURSTS = 5, /**< TOTAL_WRITTEN_BURSTS. */
+  NKV_CARD_COUNTER_BUSY_TICKS = 6, /**< TOTAL_BUSY_TICKS. */
+};
+
+/** Hotness monitors. */
+enum nkv_card_monitor {
+  NKV_CARD_MONITOR_HOST = 0, /**< HOST_HOTNESS. */
+  NKV_CARD_MONITOR_NEAR = 1, /**< NEAR_HOTNESS. */
 };
 
 /** How a window is had. */
@@ -319,6 +341,43 @@ struct nkv_card_eventfd {
 NKV_ASSERT_BYTES(card_eventfd, 8);
 NKV_ASSERT_OFFSET(card_eventfd, fd, 0);
 NKV_ASSERT_OFFSET(card_eventfd, reserved, 4);
+
+/**
+ * An event of the perf PMU `nearkvN_hotness`, as `config`, `config1` and `config2`: codes are those
+ * of a CHMU (CXL specification). Its AUX area takes entries of the monitor's hot list as they are,
+ * 8 bytes each: the unit's number above a count of `caps/counter_bits` bits.
+ */
+struct nkv_card_hotness {
+  uint8_t monitor; /**< Which. [a value of card_monitor] */
+  uint8_t track; /**< Accesses that count: 4 reads, 5 writes, 6 both; 1 to 3 are the same. */
+  uint8_t unit_log2; /**< Log2 of a unit's bytes. */
+  uint8_t down_sampling; /**< One access of 2**n counts. */
+  uint8_t mode; /**< 0 in epochs, 1 always on. */
+  uint8_t randomize; /**< 1: which access of 2**n counts is random. */
+  /** Unit of `epoch_value`: 1 is 100 us, each further one ten times as much. */
+  uint8_t epoch_scale;
+  uint8_t reserved; /**< Zero. */
+  uint32_t threshold; /**< Accesses in an epoch from which on a unit is hot. */
+  uint16_t epoch_value; /**< Length of an epoch. */
+  uint16_t reserved_2; /**< Zero. */
+  uint32_t first_block; /**< Of the blocks of 256 MiB that are watched. */
+  uint32_t blocks; /**< How many; 0: all of them. */
+};
+#define NKV_CARD_HOTNESS_BYTES 24
+NKV_ASSERT_BYTES(card_hotness, 24);
+NKV_ASSERT_OFFSET(card_hotness, monitor, 0);
+NKV_ASSERT_OFFSET(card_hotness, track, 1);
+NKV_ASSERT_OFFSET(card_hotness, unit_log2, 2);
+NKV_ASSERT_OFFSET(card_hotness, down_sampling, 3);
+NKV_ASSERT_OFFSET(card_hotness, mode, 4);
+NKV_ASSERT_OFFSET(card_hotness, randomize, 5);
+NKV_ASSERT_OFFSET(card_hotness, epoch_scale, 6);
+NKV_ASSERT_OFFSET(card_hotness, reserved, 7);
+NKV_ASSERT_OFFSET(card_hotness, threshold, 8);
+NKV_ASSERT_OFFSET(card_hotness, epoch_value, 12);
+NKV_ASSERT_OFFSET(card_hotness, reserved_2, 14);
+NKV_ASSERT_OFFSET(card_hotness, first_block, 16);
+NKV_ASSERT_OFFSET(card_hotness, blocks, 20);
 
 /** Calls of the driver. */
 #ifdef __linux__

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Registers of a hotness monitoring unit, as CXL 3.2 defines them. All are 64 bits wide. */
+#ifndef NEARKV_CHMU_REGISTERS_H
+#define NEARKV_CHMU_REGISTERS_H
+
+#include <linux/bitfield.h>
+#include <linux/bits.h>
+
+/* Of the block: */
+#define CHMU_COMMON_CAP0	   0x00
+#define CHMU_COMMON_CAP0_VERSION   GENMASK_ULL(3, 0)
+#define CHMU_COMMON_CAP0_INSTANCES GENMASK_ULL(15, 8)
+#define CHMU_INSTANCE		   0x10 /* The first. */
+/* Of an instance: */
+#define CHMU_CAP0		 0x00
+#define CHMU_CAP0_TRACKED	 GENMASK_ULL(13, 8)
+#define CHMU_CAP0_LONGEST_SCALE	 GENMASK_ULL(19, 16)
+#define CHMU_CAP0_LONGEST_VALUE	 GENMASK_ULL(31, 20)
+#define CHMU_CAP0_SHORTEST_SCALE GENMASK_ULL(35, 32)
+#define CHMU_CAP0_SHORTEST_VALUE GENMASK_ULL(47, 36)
+#define CHMU_CAP0_ENTRIES	 GENMASK_ULL(63, 48)
+#define CHMU_CAP1		 0x08
+#define CHMU_CAP1_UNITS		 GENMASK_ULL(31, 0) /* Bit n: 256 bytes << n. */
+#define CHMU_CAP1_DOWN_SAMPLING	 GENMASK_ULL(47, 32)
+#define CHMU_CAP1_EPOCHS	 BIT_ULL(48)
+#define CHMU_CAP1_ALWAYS_ON	 BIT_ULL(49)
+#define CHMU_CAP1_RANDOM	 BIT_ULL(50)
+#define CHMU_CAP2		 0x10 /* Where the bitmap of ranges is, from the instance. */
+#define CHMU_CAP3		 0x18 /* The same of the hot list. */
+#define CHMU_CONF0		 0x40
+#define CHMU_CONF0_TRACK	 GENMASK_ULL(7, 0)
+#define CHMU_CONF0_RANDOM	 BIT_ULL(8)
+#define CHMU_CONF0_ENABLE	 BIT_ULL(16)
+#define CHMU_CONF0_THRESHOLD	 GENMASK_ULL(63, 32)
+#define CHMU_CONF1		 0x48
+#define CHMU_CONF1_UNIT_LOG2	 GENMASK_ULL(31, 0)
+#define CHMU_CONF1_DOWN_SAMPLING GENMASK_ULL(39, 32)
+#define CHMU_CONF1_MODE		 GENMASK_ULL(47, 40)
+#define CHMU_CONF1_EPOCH_SCALE	 GENMASK_ULL(51, 48)
+#define CHMU_CONF1_EPOCH_VALUE	 GENMASK_ULL(63, 52)
+#define CHMU_STATUS		 0x60
+#define CHMU_STATUS_ENABLED	 BIT_ULL(0)
+#define CHMU_STATUS_OPERATION	 GENMASK_ULL(31, 16)
+#define CHMU_STATUS_COUNTER_BITS GENMASK_ULL(39, 32)
+#define CHMU_STATUS_OVERFLOW	 BIT_ULL(40) /* Writing 1 clears it. */
+#define CHMU_HEAD_TAIL		 0x68
+#define CHMU_HEAD		 GENMASK_ULL(15, 0)
+#define CHMU_TAIL		 GENMASK_ULL(31, 16)
+
+#define CHMU_SMALLEST_UNIT_LOG2 8
+#define CHMU_LONGEST_SCALE	5
+#define CHMU_MODE_EPOCHS	0
+#define CHMU_MODE_ALWAYS_ON	1
+
+#endif /* NEARKV_CHMU_REGISTERS_H */
