@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -22,18 +23,31 @@ class Function:
         self._words += ["--socket", str(socket), "--serial", str(serial)]
 
     def __enter__(self) -> Function:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Starts it, again after `kill`; QEMU then has to connect again."""
         self._process = subprocess.Popen(
             self._words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self._process.stdout and self._process.stderr
         if self._process.stdout.readline() != "ready\n":
             raise FunctionError(self._process.stderr.read().strip())
-        return self
+
+    def hang(self) -> None:
+        """Stops it without ending it, as an engine that hangs."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Ends `hang`."""
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends it at once, as a card that dies."""
         self._process.kill()
         self._process.wait()
+        self._close_pipes()
 
     def __exit__(
         self,
@@ -41,11 +55,15 @@ class Function:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.go_on()
         self._process.terminate()
         try:
             self._process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             self.kill()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe:
                 pipe.close()

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,8 @@ from .topology import Topology
 
 CARD = "/sys/class/misc/nearkv0/device/nearkv"
 """The card's attributes in the guest."""
+CARD_PORT = "card"
+"""QEMU's name of the root port above the engine's function."""
 _PROMPT = "guest# "
 
 
@@ -51,6 +53,11 @@ class Machine:
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
         self.boot_s = 0.0
+
+    @property
+    def monitor_socket(self) -> Path:
+        """Where QEMU takes commands of its monitor, by QMP: one client at a time."""
+        return self.folder / "monitor"
 
     @property
     def memory_files(self) -> list[Path]:
@@ -150,6 +157,15 @@ class Machine:
         sys.stdout.write("\n")
         self._console.interact()
 
+    def descriptors(self) -> list[str]:
+        """What QEMU has open, as the kernel names it."""
+        opened = []
+        for link in Path(f"/proc/{self._console.pid}/fd").iterdir():
+            # One may be closed meanwhile.
+            with suppress(FileNotFoundError):
+                opened.append(os.readlink(link))
+        return opened
+
     def close(self) -> None:
         """Ends QEMU; what the devices' memory held stays in its files."""
         self._console.close(force=True)
@@ -176,6 +192,7 @@ class Machine:
             f"-m 1G,maxmem=16G,slots=4 -smp {self.processors} "
             "-nodefaults -display none -no-reboot -serial stdio"
         ).split()
+        words += ["-qmp", f"unix:{self.monitor_socket},server=on,wait=off"]
         words += ["-kernel", str(self.guest.kernel), "-initrd", str(self.folder / "initramfs")]
         words += [
             "-append",
@@ -183,9 +200,9 @@ class Machine:
         ]
         if topology.engine:
             words += ["-chardev", f"socket,id=function,path={self.function.socket}"]
-            words += ["-device", "pcie-root-port,id=card,bus=pcie.0,chassis=9,slot=9"]
-            function = f"ivshmem-doorbell,chardev=function,vectors={CARD_VECTORS},bus=card"
-            words += ["-device", function]
+            words += ["-device", f"pcie-root-port,id={CARD_PORT},bus=pcie.0,chassis=9,slot=9"]
+            function = f"ivshmem-doorbell,id=engine,chardev=function,bus={CARD_PORT}"
+            words += ["-device", f"{function},vectors={CARD_VECTORS}"]
         targets = ",".join(f"cxl-fmw.0.targets.{n}=cxl.{n}" for n in range(topology.bridges))
         for n in range(topology.bridges):
             words += ["-device", f"pxb-cxl,id=cxl.{n},bus=pcie.0,bus_nr={12 + 16 * n}"]

@@ -1,11 +1,46 @@
 """Guests of the emulated card."""
 
+import re
 import shutil
+from collections.abc import Iterator
 
 import pytest
 
+from emulator.qemu.machine import Machine
 from emulator.qemu.packages import PackageError
 from emulator.qemu.platform import Platform
+
+# What a kernel says when something is wrong with it or with a driver.
+_COMPLAINTS = re.compile(r"WARNING|BUG|Oops|Call Trace|KASAN|lockdep|hung task|leaked|general prot")
+
+
+class Kernel:
+    """What a guest's kernel says."""
+
+    def __init__(self, guest: Machine) -> None:
+        self._guest = guest
+
+    def forget(self) -> None:
+        self._guest.check("dmesg -c > /dev/null")
+
+    def expect_no_complaint(self) -> None:
+        said = self._guest.check("dmesg")
+        assert not _COMPLAINTS.search(said), said
+
+
+@pytest.fixture
+def quiet_kernel(guest: Machine) -> Iterator[None]:
+    """For tests whose guest may not complain meanwhile."""
+    kernel = Kernel(guest)
+    kernel.forget()
+    yield
+    kernel.expect_no_complaint()
+
+
+@pytest.fixture(scope="session")
+def kernel_of() -> type[Kernel]:
+    """For tests with a guest of their own."""
+    return Kernel
 
 
 @pytest.fixture(scope="session")

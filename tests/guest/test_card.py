@@ -1,7 +1,6 @@
 """The whole card in a guest: region, driver, engine. What a process sees of it is tests/driver."""
 
 import json
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +10,7 @@ from emulator.qemu.topology import Topology
 
 URI = "linux:/dev/nearkv0?memory=64MiB"
 SUITES = ("c_api", "device", "limits", "pool", "pool_transcode", "tenant", "transcode")
-# What a kernel says when something is wrong with it or with a driver.
-COMPLAINTS = re.compile(r"WARNING|BUG|Oops|Call Trace|KASAN|lockdep|hung task|leaked|general prot")
+pytestmark = pytest.mark.usefixtures("quiet_kernel")
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +18,6 @@ def guest(platform) -> Iterator[Machine]:
     with platform.boot(Topology(engine="model:")) as guest:
         guest.make_card()
         yield guest
-
-
-@pytest.fixture(autouse=True)
-def quiet_kernel(guest) -> Iterator[None]:
-    guest.check("dmesg --clear > /dev/null 2>&1 || dmesg -c > /dev/null")
-    yield
-    said = guest.check("dmesg")
-    assert not COMPLAINTS.search(said), said
 
 
 def on_card(suite: str, uri: str = URI) -> str:
@@ -128,14 +118,14 @@ def test_memory_that_others_use_is_refused(guest):
     guest.check(f"echo '{kept}' > {CARD}/memory")
 
 
-def test_a_card_that_dies_is_an_error_and_no_hang(platform):
+def test_a_card_that_dies_is_an_error_and_no_hang(platform, kernel_of):
     with platform.boot(Topology(engine="model:")) as guest:
         guest.make_card()
         guest.function.kill()
         status, text = guest.run(on_card("pool"), timeout_s=120)
         assert status != 0
         assert "Input/output error" in text
-        assert not COMPLAINTS.search(guest.check("dmesg"))
+        kernel_of(guest).expect_no_complaint()
 
 
 def test_the_verilated_engine_is_a_card_too(platform):

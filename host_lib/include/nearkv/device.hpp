@@ -47,6 +47,10 @@ class NEARKV_API Device {
   /// with 0), so that none can slip in between looking and sleeping; in simulation, runs the clock.
   /// kTimeout if nothing happened in time. May wake early.
   virtual Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) = 0;
+
+  /// The device has gone and does not come back: wait() is kNoDevice, registers read as all ones,
+  /// and so does memory(). What was read of memory() before this was false is the device's.
+  [[nodiscard]] virtual bool is_gone() const { return false; }
 };
 
 /// Opens a device by URI and checks its ID and ABI.

@@ -35,7 +35,7 @@ class NEARKV_API Queue {
   }
 
   /// Programs the queue's registers and enables it. `device` must outlive the queue. kBadArgument
-  /// if the device refuses the rings or the window.
+  /// if the device refuses the rings or the window, kNoDevice if it has gone.
   static Status open(Device* device, const Options& options, std::unique_ptr<Queue>* queue);
 
   Queue(const Queue&) = delete;
@@ -56,7 +56,8 @@ class NEARKV_API Queue {
   /// Takes completions that have arrived, at most completions.size(); returns how many.
   std::size_t poll(std::span<nkv_completion> completions);
 
-  /// Sleeps until at least one completion can be polled. kTimeout if none comes in time.
+  /// Sleeps until at least one completion can be polled. kTimeout if none comes in time; kAborted
+  /// if the device was reset, and kNoDevice if it has gone: none will come.
   Status wait(std::chrono::nanoseconds timeout);
 
   /// Commands submitted and not yet polled.

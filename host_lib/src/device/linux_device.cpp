@@ -122,14 +122,23 @@ Status LinuxDevice::open(DeviceUri uri, std::unique_ptr<Device>* device, std::st
 
 LinuxDevice::LinuxDevice(FileDescriptor file, const nkv_card_info& info,
                          std::span<std::byte> memory, bool is_kept)
-    : file_(std::move(file)), info_(info), memory_(memory), is_kept_(is_kept) {}
+    : file_(std::move(file)), info_(info), memory_(memory), stand_in_(memory), is_kept_(is_kept) {}
 
 LinuxDevice::~LinuxDevice() {
   for (unsigned i = 0; i < queues_.size(); ++i) stop(i);
   ::munmap(memory_.data(), memory_.size());
 }
 
+bool LinuxDevice::is_gone() const { return is_gone_ || stand_in_.is_lost(); }
+
+int LinuxDevice::call(unsigned long request, void* argument) {
+  const int result = ::ioctl(file_.get(), request, argument);
+  if (result != 0 && errno == ENODEV) is_gone_ = true;
+  return result;
+}
+
 std::uint64_t LinuxDevice::read_csr(std::uint32_t offset) {
+  if (is_gone()) return ~std::uint64_t{0};
   switch (offset) {
     case NKV_REG_ID:
       return NKV_ABI_ID;
@@ -168,7 +177,7 @@ std::uint64_t LinuxDevice::read_queue(QueueRegister place) {
   }
   nkv_card_queue_state state{};
   state.index = index;
-  if (::ioctl(file_.get(), NKV_IOCTL_QUEUE_STATE, &state) != 0) return 0;
+  if (call(NKV_IOCTL_QUEUE_STATE, &state) != 0) return is_gone() ? ~std::uint64_t{0} : 0;
   switch (base_offset) {
     case NKV_REG_QUEUE_STATUS(0):
       return state.status;
@@ -243,7 +252,7 @@ void LinuxDevice::start(unsigned index) {
   wanted.tenant = static_cast<std::uint16_t>(value(NKV_REG_TENANT(0)));
   wanted.weight = static_cast<std::uint8_t>(value(NKV_REG_WEIGHT(0)) & NKV_REG_WEIGHT_SHARE_MASK);
   register_of(queue.registers, NKV_REG_QUEUE_CONTROL(0)) = NKV_REG_QUEUE_CONTROL_ENABLE_MASK;
-  queue.is_refused = ::ioctl(file_.get(), NKV_IOCTL_QUEUE_START, &wanted) != 0;
+  queue.is_refused = call(NKV_IOCTL_QUEUE_START, &wanted) != 0;
   if (queue.is_refused) return;
   const off_t at = (off_t{NKV_CARD_MAP_DOORBELLS} + index) * NKV_DOORBELL_STRIDE_BYTES;
   void* const page = ::mmap(nullptr, NKV_DOORBELL_STRIDE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -254,6 +263,7 @@ void LinuxDevice::start(unsigned index) {
     return;
   }
   queue.doorbell = static_cast<nkv_doorbell_line*>(page);
+  queue.stand_in.emplace(std::span(static_cast<std::byte*>(page), NKV_DOORBELL_STRIDE_BYTES));
   const auto tail = static_cast<std::uint16_t>(value(NKV_REG_SQ_TAIL(0)));
   if (tail != 0) std::atomic_ref(queue.doorbell->sq_tail).store(tail);
 }
@@ -266,16 +276,17 @@ void LinuxDevice::stop(unsigned index) {
   queue.is_refused = false;
   if (queue.doorbell != nullptr) ::munmap(queue.doorbell, NKV_DOORBELL_STRIDE_BYTES);
   queue.doorbell = nullptr;
-  const nkv_card_queue_index which{.index = index, .reserved = 0};
+  queue.stand_in.reset();
+  nkv_card_queue_index which{.index = index, .reserved = 0};
   // One that does not stop is the driver's to deal with, and its own to tell.
-  (void)::ioctl(file_.get(), NKV_IOCTL_QUEUE_STOP, &which);
+  (void)call(NKV_IOCTL_QUEUE_STOP, &which);
 }
 
 Status LinuxDevice::wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) {
   nkv_card_wait wait{};
   wait.epoch = *epoch;
   wait.timeout_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0));
-  if (::ioctl(file_.get(), NKV_IOCTL_WAIT, &wait) == 0) {
+  if (call(NKV_IOCTL_WAIT, &wait) == 0) {
     *epoch = wait.epoch;
     return Status::kOk;
   }

@@ -6,6 +6,8 @@
 
 #include <mutex>
 
+#include "media/stand_in.hpp"
+
 namespace nearkv {
 namespace {
 
@@ -77,6 +79,10 @@ void on_sigbus(int signal, siginfo_t* info, void* context) {
       // Ours blocks nothing, but who called us from above may have.
       ::pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
       siglongjmp(frame->jump, 1);
+    }
+    if (info->si_code == BUS_ADRERR &&
+        StandIn::catch_fault(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
+      return;
     }
   }
   pass_on(signal, info, context);

@@ -14,11 +14,11 @@
 
 namespace nearkv {
 
-/// While at least one exists, SIGBUS goes to a handler that knows guarded(). The disposition of a
-/// signal belongs to the whole process, and so does this: the first object sets it and the last
-/// one restores it, unless somebody has put another handler on top since; then ours stays below
-/// it, for that one may call it. Faults that are not guarded go to the handler found at first, as
-/// if ours were not there. Thread safe.
+/// While at least one exists, SIGBUS goes to a handler that knows guarded() and StandIn. The
+/// disposition of a signal belongs to the whole process, and so does this: the first object sets it
+/// and the last one restores it, unless somebody has put another handler on top since; then ours
+/// stays below it, for that one may call it. Faults that are not guarded go to the handler found at
+/// first, as if ours were not there. Thread safe.
 class SigbusHandler {
  public:
   SigbusHandler();

@@ -140,42 +140,43 @@ std::string Pool::Impl::last_error() const {
 
 const ModelShape& Pool::shape() const { return impl_->shape(); }
 Status Pool::create_sequence(std::uint64_t sequence) {
-  return at_edge([&] { return impl_->create_sequence(sequence); });
+  return impl_->settle([&] { return impl_->create_sequence(sequence); });
 }
 Status Pool::fork(std::uint64_t parent, std::uint64_t child, std::uint32_t tokens) {
-  return at_edge([&] { return impl_->fork(parent, child, tokens); });
+  return impl_->settle([&] { return impl_->fork(parent, child, tokens); });
 }
 Status Pool::drop(std::uint64_t sequence) {
-  return at_edge([&] { return impl_->drop(sequence); });
+  return impl_->settle([&] { return impl_->drop(sequence); });
 }
 Status Pool::append(std::uint64_t sequence, std::uint16_t layer, const HostRows& keys,
                     const HostRows& values, std::uint32_t tokens) {
-  return at_edge([&] { return impl_->append(sequence, layer, keys, values, tokens); });
+  return impl_->settle([&] { return impl_->append(sequence, layer, keys, values, tokens); });
 }
 Status Pool::tokens(std::uint64_t sequence, std::uint16_t layer, std::uint32_t* tokens) const {
   return impl_->tokens(sequence, layer, tokens);
 }
 Status Pool::attend(std::span<const AttendRequest> requests, const AttendOptions& options) {
-  return at_edge([&] { return impl_->attend(requests, options); });
+  return impl_->settle([&] { return impl_->attend(requests, options); });
 }
 Status Pool::top_k(const TopKRequest& request) {
-  return at_edge([&] { return impl_->top_k(request); });
+  return impl_->settle([&] { return impl_->top_k(request); });
 }
 Status Pool::gather(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
                     std::span<const std::uint32_t> ids, std::span<std::byte> keys,
                     std::span<std::byte> values) {
-  return at_edge([&] { return impl_->gather(sequence, layer, kv_head, ids, keys, values); });
+  return impl_->settle([&] { return impl_->gather(sequence, layer, kv_head, ids, keys, values); });
 }
 Status Pool::read(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
                   std::uint32_t first, std::uint32_t count, std::span<std::byte> keys,
                   std::span<std::byte> values) {
-  return at_edge([&] { return impl_->read(sequence, layer, kv_head, first, count, keys, values); });
+  return impl_->settle(
+      [&] { return impl_->read(sequence, layer, kv_head, first, count, keys, values); });
 }
 Status Pool::transcode(std::uint64_t sequence, std::uint8_t codec) {
-  return at_edge([&] { return impl_->transcode(sequence, codec); });
+  return impl_->settle([&] { return impl_->transcode(sequence, codec); });
 }
 Status Pool::scrub(std::uint64_t sequence, std::uint64_t* pages) {
-  return at_edge([&] { return impl_->scrub(sequence, pages); });
+  return impl_->settle([&] { return impl_->scrub(sequence, pages); });
 }
 std::string Pool::last_error() const { return impl_->last_error(); }
 NearStats Pool::stats() const { return impl_->stats(); }

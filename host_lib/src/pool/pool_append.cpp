@@ -77,8 +77,11 @@ Status Pool::Impl::append_staged(const HeadAppend& work, std::size_t begin, std:
                                            ", layer " + std::to_string(work.layer) + ", KV head " +
                                            std::to_string(work.kv_head));
   }
-  batch_->read(command.page_list,
-               std::as_writable_bytes(std::span(*entries).subspan(begin, end - begin)));
+  std::vector<nkv_page_entry> told(end - begin);
+  batch_->read(command.page_list, std::as_writable_bytes(std::span(told)));
+  // Not the device's: entries keep the pages that are to be released.
+  if (device_->is_gone()) return Status::kNoDevice;
+  std::ranges::copy(told, entries->begin() + static_cast<std::ptrdiff_t>(begin));
   return Status::kOk;
 }
 

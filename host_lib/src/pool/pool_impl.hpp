@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "edge.hpp"
 #include "nearkv/pool.hpp"
 #include "nearkv/queue.hpp"
 #include "pool/command_batch.hpp"
@@ -49,6 +50,18 @@ class Pool::Impl {
   /// Rebuilds all sequences from the sequence table and the page headers. Called once, after
   /// start().
   void recover();
+
+  /// The library's edge: as at_edge(), and kNoDevice once the device has gone, whatever `body` made
+  /// of the memory that stands in for it.
+  template <typename Body>
+  Status settle(Body&& body) noexcept {
+    const Status status = device_->is_gone() ? Status::kNoDevice : at_edge(body);
+    if (!device_->is_gone()) return status;
+    return at_edge([this] {
+      const std::scoped_lock lock(mutex_);
+      return fail(Status::kNoDevice, "using the pool's device");
+    });
+  }
 
   Status create_sequence(std::uint64_t id);
   Status fork(std::uint64_t parent, std::uint64_t child, std::uint32_t tokens);

@@ -84,6 +84,7 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> 
     return status;
   }
   batch_->read(command.destination, std::as_writable_bytes(std::span(new_entries)));
+  if (device_->is_gone()) return Status::kNoDevice;
   for (std::size_t i = 0; i < count; ++i) {
     replace_page(head, pages[i], old_entries[i].page, new_entries[i]);
   }

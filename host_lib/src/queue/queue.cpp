@@ -31,6 +31,7 @@ Status Queue::open(Device* device, const Options& options, std::unique_ptr<Queue
   device->write_csr(NKV_REG_CQ_HEAD(i), 0);
   device->write_csr(NKV_REG_QUEUE_CONTROL(i), NKV_REG_QUEUE_CONTROL_ENABLE_MASK);
   const std::uint64_t status = device->read_csr(NKV_REG_QUEUE_STATUS(i));
+  if (device->is_gone()) return Status::kNoDevice;
   if ((status & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) return Status::kBadArgument;
   return at_edge([&] {
     queue->reset(new Queue(device, options));
@@ -74,6 +75,7 @@ std::size_t Queue::poll(std::span<nkv_completion> completions) {
   std::size_t taken = 0;
   while (taken < completions.size() && in_flight_ != 0 && arrived()) {
     std::memcpy(&completions[taken], completion(polled_), sizeof(nkv_completion));
+    if (device_->is_gone()) break;  // It may have gone before this was read.
     ++polled_;
     --in_flight_;
     ++taken;
