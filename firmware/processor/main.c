@@ -9,7 +9,7 @@ static volatile struct nkv_firmware_share* const share =
 static volatile const uint32_t* const timer = (volatile const uint32_t*)NKV_PROCESSOR_TIMER_AT;
 
 /* Far more than a memory controller that works takes for a line. */
-enum { MEDIA_TURNS = 100000 };
+enum { OPERATION_TURNS = 100000 };
 
 static uint32_t errors_taken;
 
@@ -35,26 +35,27 @@ static bool take_media_error(void* context, struct media_error* error) {
   return true;
 }
 
-static bool ask_media(enum nkv_media_operation operation, uint64_t address) {
-  const uint32_t request = share->media_request + 1;
-  share->media_operation = operation;
-  share->media_address = address;
-  share->media_request = request;
-  for (int turn = 0; turn < MEDIA_TURNS; ++turn) {
-    if (share->media_answer == request) return share->media_failed == 0;
+static bool ask_card(enum nkv_firmware_operation operation, uint64_t at, uint32_t bytes) {
+  const uint32_t request = share->operations + 1;
+  share->operation = operation;
+  share->operation_at = at;
+  share->operation_bytes = bytes;
+  share->operations = request;
+  for (int turn = 0; turn < OPERATION_TURNS; ++turn) {
+    if (share->operations_done == request) return share->operation_failed == 0;
   }
   return false;
 }
 
 static bool poison_line(void* context, uint64_t address) {
   (void)context;
-  return ask_media(NKV_MEDIA_OPERATION_POISON, address);
+  return ask_card(NKV_FIRMWARE_OPERATION_POISON, address, LINE_BYTES);
 }
 
 static bool write_line(void* context, uint64_t address, const uint8_t bytes[LINE_BYTES]) {
   (void)context;
   for (int i = 0; i < LINE_BYTES; ++i) share->line[i] = bytes[i];
-  return ask_media(NKV_MEDIA_OPERATION_WRITE, address);
+  return ask_card(NKV_FIRMWARE_OPERATION_WRITE, address, LINE_BYTES);
 }
 
 static void interrupt(void* context, unsigned message) {

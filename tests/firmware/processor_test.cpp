@@ -126,18 +126,18 @@ class Processor {
   }
 
   void answer_media() {
-    const std::uint32_t request = read(offsetof(Share, media_request));
+    const std::uint32_t request = read(offsetof(Share, operations));
     if (request == media_done_) return;
     if (!media_answers) return;
-    const std::uint64_t address = read(offsetof(Share, media_address)) |
-                                  std::uint64_t{read(offsetof(Share, media_address) + 4)} << 32;
-    if (read(offsetof(Share, media_operation)) == NKV_MEDIA_OPERATION_POISON) {
+    const std::uint64_t address = read(offsetof(Share, operation_at)) |
+                                  std::uint64_t{read(offsetof(Share, operation_at) + 4)} << 32;
+    if (read(offsetof(Share, operation)) == NKV_FIRMWARE_OPERATION_POISON) {
       poisoned.insert(address);
     } else {
       poisoned.erase(address);
     }
-    write(offsetof(Share, media_failed), 0, 4);
-    write(offsetof(Share, media_answer), media_done_ = request, 4);
+    write(offsetof(Share, operation_failed), 0, 4);
+    write(offsetof(Share, operations_done), media_done_ = request, 4);
   }
 
   Vnkv_processor core_;

@@ -631,13 +631,28 @@ class CciStatus(IntEnum):
     INVALID_LOG = 23
 
 
-class MediaOperation(IntEnum):
-    """What the firmware asks of the memory controller."""
+class FirmwareOperation(IntEnum):
+    """What the firmware asks of the logic around its processor."""
 
-    # The line at `media_address` answers with poison.
+    # The line at `operation_at` answers with poison.
     POISON = 1
     # It becomes `line`.
     WRITE = 2
+    # `operation_bytes` of device memory from `operation_at` on are read; `operation_at` is then the
+    # first line that is poisoned, or where they end.
+    CHECK = 3
+    # `operation_bytes` of device memory from `operation_at` on become zero.
+    WIPE = 4
+    # `line` begins with the engine's register at `operation_at`.
+    READ_REGISTER = 5
+    # It becomes the 8 bytes that `line` begins with.
+    WRITE_REGISTER = 6
+    # `line` is what flash memory holds from `operation_at` on.
+    READ_FLASH = 7
+    # It becomes `line`; it was erased before.
+    WRITE_FLASH = 8
+    # The block of flash memory at `operation_at` becomes ones.
+    ERASE_FLASH = 9
 
 
 class CardCounter(IntEnum):
@@ -1843,12 +1858,12 @@ FIRMWARE_SHARE = Record(
         "error_corrected": 56,
         "interrupts": 60,
         "interrupt_message": 64,
-        "media_operation": 68,
-        "media_request": 72,
-        "media_answer": 76,
-        "media_failed": 80,
-        "reserved": 84,
-        "media_address": 88,
+        "operation": 68,
+        "operations": 72,
+        "operations_done": 76,
+        "operation_failed": 80,
+        "operation_bytes": 84,
+        "operation_at": 88,
         "line": 96,
         "payload": 160,
     },

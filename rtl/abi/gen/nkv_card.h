@@ -96,10 +96,25 @@ enum nkv_cci_status {
   NKV_CCI_STATUS_INVALID_LOG = 23, /**< No such log. */
 };
 
-/** What the firmware asks of the memory controller. */
-enum nkv_media_operation {
-  NKV_MEDIA_OPERATION_POISON = 1, /**< The line at `media_address` answers with poison. */
-  NKV_MEDIA_OPERATION_WRITE = 2, /**< It becomes `line`. */
+/** What the firmware asks of the logic around its processor. */
+enum nkv_firmware_operation {
+  NKV_FIRMWARE_OPERATION_POISON = 1, /**< The line at `operation_at` answers with poison. */
+  NKV_FIRMWARE_OPERATION_WRITE = 2, /**< It becomes `line`. */
+  /**
+   * `operation_bytes` of device memory from `operation_at` on are read; `operation_at` is then the
+   * first line that is poisoned, or where they end.
+   */
+  NKV_FIRMWARE_OPERATION_CHECK = 3,
+  /** `operation_bytes` of device memory from `operation_at` on become zero. */
+  NKV_FIRMWARE_OPERATION_WIPE = 4,
+  /** `line` begins with the engine's register at `operation_at`. */
+  NKV_FIRMWARE_OPERATION_READ_REGISTER = 5,
+  NKV_FIRMWARE_OPERATION_WRITE_REGISTER = 6, /**< It becomes the 8 bytes that `line` begins with. */
+  /** `line` is what flash memory holds from `operation_at` on. */
+  NKV_FIRMWARE_OPERATION_READ_FLASH = 7,
+  NKV_FIRMWARE_OPERATION_WRITE_FLASH = 8, /**< It becomes `line`; it was erased before. */
+  /** The block of flash memory at `operation_at` becomes ones. */
+  NKV_FIRMWARE_OPERATION_ERASE_FLASH = 9,
 };
 
 /** Events of the perf PMU `nearkvN`, as `config`: sums over all queues. */
@@ -147,13 +162,13 @@ struct nkv_firmware_share {
   uint32_t error_corrected; /**< 1: by ECC. 0: it is poisoned. */
   uint32_t interrupts; /**< Interrupts of the mailbox that the firmware raised. */
   uint32_t interrupt_message; /**< The last one's message. */
-  uint32_t media_operation; /**< A `media_operation`. */
-  uint32_t media_request; /**< Operations that the firmware asked for. */
-  uint32_t media_answer; /**< Operations that ended. */
-  uint32_t media_failed; /**< 1: the last one did. */
-  uint32_t reserved; /**< Zero. */
-  uint64_t media_address; /**< The line. */
-  uint8_t line[64]; /**< What is written to it. */
+  uint32_t operation; /**< A `firmware_operation`. */
+  uint32_t operations; /**< Operations that the firmware asked for. */
+  uint32_t operations_done; /**< Operations that ended. */
+  uint32_t operation_failed; /**< 1: the last one did. */
+  uint32_t operation_bytes; /**< How much, where an operation says so. */
+  uint64_t operation_at; /**< Where: of lines, their address in device memory. */
+  uint8_t line[64]; /**< What is written, or was read. */
   uint8_t payload[2048]; /**< Of the mailbox: MAILBOX_BYTES. */
 };
 #define NKV_FIRMWARE_SHARE_BYTES 2208
@@ -173,12 +188,12 @@ NKV_ASSERT_OFFSET(firmware_share, error_address, 48);
 NKV_ASSERT_OFFSET(firmware_share, error_corrected, 56);
 NKV_ASSERT_OFFSET(firmware_share, interrupts, 60);
 NKV_ASSERT_OFFSET(firmware_share, interrupt_message, 64);
-NKV_ASSERT_OFFSET(firmware_share, media_operation, 68);
-NKV_ASSERT_OFFSET(firmware_share, media_request, 72);
-NKV_ASSERT_OFFSET(firmware_share, media_answer, 76);
-NKV_ASSERT_OFFSET(firmware_share, media_failed, 80);
-NKV_ASSERT_OFFSET(firmware_share, reserved, 84);
-NKV_ASSERT_OFFSET(firmware_share, media_address, 88);
+NKV_ASSERT_OFFSET(firmware_share, operation, 68);
+NKV_ASSERT_OFFSET(firmware_share, operations, 72);
+NKV_ASSERT_OFFSET(firmware_share, operations_done, 76);
+NKV_ASSERT_OFFSET(firmware_share, operation_failed, 80);
+NKV_ASSERT_OFFSET(firmware_share, operation_bytes, 84);
+NKV_ASSERT_OFFSET(firmware_share, operation_at, 88);
 NKV_ASSERT_OFFSET(firmware_share, line, 96);
 NKV_ASSERT_OFFSET(firmware_share, payload, 160);
 
