@@ -50,7 +50,8 @@ endfunction()
 
 # NEARKV_RTL_SOURCES: everything below nkv_top, packages first.
 file(GLOB_RECURSE NEARKV_RTL_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/nkv_*.sv)
-list(FILTER NEARKV_RTL_SOURCES EXCLUDE REGEX "/rtl/(formal|syn|lib/tech/[a-z]+)/")
+list(FILTER NEARKV_RTL_SOURCES EXCLUDE
+  REGEX "/rtl/((formal|syn|lib/tech/[a-z]+)/|abi/gen/nkv_firmware_pkg)")
 set(packages ${NEARKV_RTL_SOURCES})
 list(FILTER packages INCLUDE REGEX "_pkg\\.sv$")
 list(FILTER NEARKV_RTL_SOURCES EXCLUDE REGEX "_pkg\\.sv$")

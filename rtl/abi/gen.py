@@ -14,9 +14,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from generator import c_header, card_header, markdown, py_constants, sv_csr, sv_package
+from generator import (
+    c_header,
+    card_header,
+    markdown,
+    py_constants,
+    sv_csr,
+    sv_firmware_package,
+    sv_package,
+)
 from generator.load import load
-from generator.model import DEVICE, HOST, Contract, ContractError
+from generator.model import DEVICE, FIRMWARE, HOST, Contract, ContractError
 from generator.validate import validate
 
 HERE = Path(__file__).resolve().parent
@@ -24,6 +32,7 @@ OUTPUTS: dict[str, Callable[[Contract], str]] = {
     "nkv_abi.h": lambda contract: c_header.emit(contract.part(DEVICE, HOST)),
     "nkv_card.h": card_header.emit,
     "nkv_abi_pkg.sv": lambda contract: sv_package.emit(contract.part(DEVICE)),
+    "nkv_firmware_pkg.sv": lambda contract: sv_firmware_package.emit(contract.part(FIRMWARE)),
     "nkv_csr.sv": sv_csr.emit,
     "nkv_abi.py": py_constants.emit,
     "nkv_abi.md": markdown.emit,

@@ -1840,8 +1840,8 @@ REMOTE_MESSAGE = Record(
 # What the firmware shares with the logic around its processor. Who wants something fills it in,
 # then counts up; who did it writes down the same count.
 FIRMWARE_SHARE = Record(
-    "<IIQQIIHHIIIQIIIIIIIIQ64B2048B",
-    2208,
+    "<IIQQIIHHIIIQIIIIIIIIQIIQ64B2048B",
+    2224,
     {
         "magic": 0,
         "temperature_celsius": 4,
@@ -1864,8 +1864,11 @@ FIRMWARE_SHARE = Record(
         "operation_failed": 80,
         "operation_bytes": 84,
         "operation_at": 88,
-        "line": 96,
-        "payload": 160,
+        "event_logs": 96,
+        "background_runs": 100,
+        "background": 104,
+        "line": 112,
+        "payload": 176,
     },
 )
 

@@ -168,11 +168,14 @@ struct nkv_firmware_share {
   uint32_t operation_failed; /**< 1: the last one did. */
   uint32_t operation_bytes; /**< How much, where an operation says so. */
   uint64_t operation_at; /**< Where: of lines, their address in device memory. */
+  uint32_t event_logs; /**< Logs that hold events: a bit each. */
+  uint32_t background_runs; /**< 1: an operation in the background does. */
+  uint64_t background; /**< The mailbox's background command status register. */
   uint8_t line[64]; /**< What is written, or was read. */
   uint8_t payload[2048]; /**< Of the mailbox: MAILBOX_BYTES. */
 };
-#define NKV_FIRMWARE_SHARE_BYTES 2208
-NKV_ASSERT_BYTES(firmware_share, 2208);
+#define NKV_FIRMWARE_SHARE_BYTES 2224
+NKV_ASSERT_BYTES(firmware_share, 2224);
 NKV_ASSERT_OFFSET(firmware_share, magic, 0);
 NKV_ASSERT_OFFSET(firmware_share, temperature_celsius, 4);
 NKV_ASSERT_OFFSET(firmware_share, memory_bytes, 8);
@@ -194,8 +197,11 @@ NKV_ASSERT_OFFSET(firmware_share, operations_done, 76);
 NKV_ASSERT_OFFSET(firmware_share, operation_failed, 80);
 NKV_ASSERT_OFFSET(firmware_share, operation_bytes, 84);
 NKV_ASSERT_OFFSET(firmware_share, operation_at, 88);
-NKV_ASSERT_OFFSET(firmware_share, line, 96);
-NKV_ASSERT_OFFSET(firmware_share, payload, 160);
+NKV_ASSERT_OFFSET(firmware_share, event_logs, 96);
+NKV_ASSERT_OFFSET(firmware_share, background_runs, 100);
+NKV_ASSERT_OFFSET(firmware_share, background, 104);
+NKV_ASSERT_OFFSET(firmware_share, line, 112);
+NKV_ASSERT_OFFSET(firmware_share, payload, 176);
 
 /**
  * Begins the shared memory of an emulated function. The driver fills in what it wants, then counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .c_header import ASSERTS, END_OF_ASSERTS, comment, constants_lines, documented, type_lines
-from .model import CARD, Contract, Ioctl
+from .model import CARD, FIRMWARE, Contract, Ioctl
 from .text import BANNER
 
 PROLOGUE = f"""/* {BANNER} */
@@ -20,7 +20,7 @@ MACROS = {"none": "_IO", "read": "_IOR", "write": "_IOW", "both": "_IOWR"}
 
 def emit(contract: Contract) -> str:
     """The text of nkv_card.h."""
-    card = contract.part(CARD)
+    card = contract.part(CARD, FIRMWARE)
     lines = [
         *constants_lines("Limits", card.limits),
         *type_lines(card),

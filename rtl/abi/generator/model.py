@@ -12,8 +12,8 @@ from .expression import Expression
 REGISTER_BITS = 64
 REGISTER_BYTES = REGISTER_BITS // 8
 
-DEVICE, HOST, CARD = "device", "host", "card"
-SCOPES = (DEVICE, HOST, CARD)
+DEVICE, HOST, CARD, FIRMWARE = "device", "host", "card", "firmware"
+SCOPES = (DEVICE, HOST, CARD, FIRMWARE)
 """Who speaks a part of the contract: hosts and the engine; hosts alone; a card's driver."""
 
 

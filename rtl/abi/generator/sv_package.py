@@ -26,11 +26,11 @@ def emit(contract: Contract) -> str:
         "  // A package offers more than any one of its users needs.",
         "  // verilator lint_off UNUSEDPARAM",
         *_identity_lines(contract),
-        *_constants_lines("Limits", contract.limits),
-        *_constants_lines("Number formats", contract.formats),
+        *constants_lines("Limits", contract.limits),
+        *constants_lines("Number formats", contract.formats),
     ]
     for enum in contract.enums:
-        lines += _enum_lines(enum)
+        lines += enum_lines(enum)
     for flags in contract.flag_sets:
         lines += _flag_lines(flags, contract.flag_set_bits(flags))
     for struct in contract.structs:
@@ -71,7 +71,8 @@ def field_type(field: Field) -> str:
     return f"logic{sign} [{last}:0]{bits}"
 
 
-def _constants_lines(title: str, constants: tuple[Constant, ...]) -> list[str]:
+def constants_lines(title: str, constants: tuple[Constant, ...]) -> list[str]:
+    """A localparam for each."""
     lines = ["", f"  // {title}"]
     for item in constants:
         lines += line_comment("  // ", f"[{item.unit}] {item.doc}" if item.unit else item.doc)
@@ -79,7 +80,8 @@ def _constants_lines(title: str, constants: tuple[Constant, ...]) -> list[str]:
     return lines
 
 
-def _enum_lines(enum: Enum) -> list[str]:
+def enum_lines(enum: Enum) -> list[str]:
+    """Its type."""
     lines = ["", *line_comment("  // ", enum.doc), f"  typedef enum logic [{enum.width - 1}:0] {{"]
     for index, value in enumerate(enum.values):
         comma = "," if index + 1 < len(enum.values) else ""

@@ -1,0 +1,105 @@
+// Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
+//
+// Structures lie in the processor's memory: what is here are offsets of fields.
+
+package nkv_firmware_pkg;
+
+  // verilator lint_off UNUSEDPARAM
+
+  // Limits
+  // [bytes] Largest payload of the firmware's mailbox.
+  localparam int unsigned MailboxBytes = 2048;
+  // [bytes] Where the firmware's processor sees its memory; it starts 128 bytes behind.
+  localparam int unsigned ProcessorRamAt = 1048576;
+  // [bytes] That memory. It ends with a `firmware_share`.
+  localparam int unsigned ProcessorRamBytes = 65536;
+  // [bytes] Where in it.
+  localparam int unsigned ProcessorShareAt = 61440;
+  // [bytes] Where it sees the cycles since reset, in two words, read as one from here on to 8 bytes
+  // behind: the lower one keeps the upper one still.
+  localparam int unsigned ProcessorTimerAt = 2097152;
+  // The firmware runs: 'NKVF'.
+  localparam int unsigned FirmwareMagic = 1180060494;
+
+  // What the firmware asks of the logic around its processor.
+  typedef enum logic [7:0] {
+    // The line at `operation_at` answers with poison.
+    FirmwareOperationPoison = 8'd1,
+    // It becomes `line`.
+    FirmwareOperationWrite = 8'd2,
+    // `operation_bytes` of device memory from `operation_at` on are read; `operation_at` is then
+    // the first line that is poisoned, or where they end.
+    FirmwareOperationCheck = 8'd3,
+    // `operation_bytes` of device memory from `operation_at` on become zero.
+    FirmwareOperationWipe = 8'd4,
+    // `line` begins with the engine's register at `operation_at`.
+    FirmwareOperationReadRegister = 8'd5,
+    // It becomes the 8 bytes that `line` begins with.
+    FirmwareOperationWriteRegister = 8'd6,
+    // `line` is what flash memory holds from `operation_at` on.
+    FirmwareOperationReadFlash = 8'd7,
+    // It becomes `line`; it was erased before.
+    FirmwareOperationWriteFlash = 8'd8,
+    // The block of flash memory at `operation_at` becomes ones.
+    FirmwareOperationEraseFlash = 8'd9
+  } firmware_operation_e;
+
+  // What the firmware shares with the logic around its processor. Who wants something fills it in,
+  // then counts up; who did it writes down the same count.
+  // FIRMWARE_MAGIC, written last when the firmware starts.
+  localparam int unsigned FirmwareShareMagic = 0;
+  // Of the card, two's complement.
+  localparam int unsigned FirmwareShareTemperatureCelsius = 4;
+  // Device memory; there before the firmware starts.
+  localparam int unsigned FirmwareShareMemoryBytes = 8;
+  // Serial number of the card; so too.
+  localparam int unsigned FirmwareShareSerial = 16;
+  // Commands that the mailbox was given.
+  localparam int unsigned FirmwareShareRequest = 24;
+  // Commands that it answered.
+  localparam int unsigned FirmwareShareAnswer = 28;
+  // The command. [a value of cci_opcode]
+  localparam int unsigned FirmwareShareOpcode = 32;
+  // How it ended. [a value of cci_status]
+  localparam int unsigned FirmwareShareStatus = 34;
+  // Of the command, then of its answer.
+  localparam int unsigned FirmwareSharePayloadBytes = 36;
+  // Errors that the memory controller found.
+  localparam int unsigned FirmwareShareErrors = 40;
+  // Errors that the firmware took; the next may then be written.
+  localparam int unsigned FirmwareShareErrorsTaken = 44;
+  // The line.
+  localparam int unsigned FirmwareShareErrorAddress = 48;
+  // 1: by ECC. 0: it is poisoned.
+  localparam int unsigned FirmwareShareErrorCorrected = 56;
+  // Interrupts of the mailbox that the firmware raised.
+  localparam int unsigned FirmwareShareInterrupts = 60;
+  // The last one's message.
+  localparam int unsigned FirmwareShareInterruptMessage = 64;
+  // A `firmware_operation`.
+  localparam int unsigned FirmwareShareOperation = 68;
+  // Operations that the firmware asked for.
+  localparam int unsigned FirmwareShareOperations = 72;
+  // Operations that ended.
+  localparam int unsigned FirmwareShareOperationsDone = 76;
+  // 1: the last one did.
+  localparam int unsigned FirmwareShareOperationFailed = 80;
+  // How much, where an operation says so.
+  localparam int unsigned FirmwareShareOperationBytes = 84;
+  // Where: of lines, their address in device memory.
+  localparam int unsigned FirmwareShareOperationAt = 88;
+  // Logs that hold events: a bit each.
+  localparam int unsigned FirmwareShareEventLogs = 96;
+  // 1: an operation in the background does.
+  localparam int unsigned FirmwareShareBackgroundRuns = 100;
+  // The mailbox's background command status register.
+  localparam int unsigned FirmwareShareBackground = 104;
+  // What is written, or was read.
+  localparam int unsigned FirmwareShareLine = 112;
+  // Of the mailbox: MAILBOX_BYTES.
+  localparam int unsigned FirmwareSharePayload = 176;
+  localparam int unsigned FirmwareShareBytes = 2224;
+
+  // verilator lint_on UNUSEDPARAM
+
+endpackage
