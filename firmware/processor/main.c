@@ -113,8 +113,13 @@ int main(void) {
                                .interrupt = interrupt};
   firmware_start(&firmware, &platform);
   uint32_t answered = share->request;
-  errors_taken = share->errors;
-  share->answer = answered;
+  errors_taken = share->errors_taken;
+  /* A command that came before a reset is lost with what it did. */
+  if (share->answer != answered) {
+    share->status = NKV_CCI_STATUS_INTERNAL_ERROR;
+    share->payload_bytes = 0;
+    share->answer = answered;
+  }
   share->magic = NKV_FIRMWARE_MAGIC;
   for (;;) {
     firmware_turn(&firmware);

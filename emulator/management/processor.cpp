@@ -1,0 +1,128 @@
+#include "management/processor.hpp"
+
+#include <Vnkv_management.h>
+#include <verilated.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace nearkv::emulator {
+namespace {
+
+constexpr std::uint32_t kResetVector = 128;
+
+}  // namespace
+
+ManagementProcessor::ManagementProcessor(std::span<const std::byte> image, const Identity& identity,
+                                         Carry carry)
+    : context_(std::make_unique<VerilatedContext>()),
+      rtl_(std::make_unique<Vnkv_management>(context_.get())),
+      carry_(std::move(carry)) {
+  rtl_->memory_bytes_i = identity.memory_bytes;
+  rtl_->serial_i = identity.serial;
+  set_temperature(identity.temperature_celsius);
+  rtl_->rst_ni = 0;
+  rtl_->hold_i = 1;
+  cycle();
+  rtl_->rst_ni = 1;
+  load(image);
+  rtl_->hold_i = 0;
+}
+
+ManagementProcessor::~ManagementProcessor() { rtl_->final(); }
+
+void ManagementProcessor::load(std::span<const std::byte> image) {
+  rtl_->load_valid_i = 1;
+  for (std::uint32_t at = 0; at < NKV_PROCESSOR_SHARE_AT; at += 4) {
+    std::uint32_t word = 0;
+    if (at >= kResetVector && at - kResetVector < image.size()) {
+      const auto rest = image.subspan(at - kResetVector);
+      std::memcpy(&word, rest.data(), std::min(rest.size(), sizeof(word)));
+    }
+    rtl_->load_at_i = at;
+    rtl_->load_data_i = word;
+    cycle();
+  }
+  rtl_->load_valid_i = 0;
+}
+
+void ManagementProcessor::cycle() {
+  rtl_->clk_i = 0;
+  rtl_->eval();
+  carry();
+  rtl_->error_valid_i = errors_.empty() ? 0 : 1;
+  if (!errors_.empty()) {
+    rtl_->error_at_i = errors_.front().address;
+    rtl_->error_corrected_i = errors_.front().is_corrected ? 1 : 0;
+  }
+  rtl_->eval();
+  const bool takes_error = rtl_->error_valid_i != 0 && rtl_->error_ready_o != 0;
+  rtl_->clk_i = 1;
+  rtl_->eval();
+  if (takes_error) errors_.pop_front();
+  interrupts_ += rtl_->interrupt_o;
+  ++cycles_;
+}
+
+void ManagementProcessor::carry() {
+  rtl_->operation_done_i = 0;
+  if (rtl_->operation_valid_o == 0) return;
+  Operation operation{.kind = static_cast<nkv_firmware_operation>(rtl_->operation_o),
+                      .at = rtl_->operation_at_o,
+                      .bytes = rtl_->operation_bytes_o};
+  std::memcpy(operation.line.data(), rtl_->operation_line_o.data(), operation.line.size());
+  if (!carry_(&operation)) return;
+  rtl_->operation_done_i = 1;
+  rtl_->operation_failed_i = operation.has_failed ? 1 : 0;
+  rtl_->operation_at_i = operation.at;
+  std::memcpy(rtl_->operation_line_i.data(), operation.line.data(), operation.line.size());
+}
+
+void ManagementProcessor::run(std::uint64_t cycles) {
+  for (const std::uint64_t end = cycles_ + cycles; cycles_ < end;) cycle();
+}
+
+std::uint64_t ManagementProcessor::read(std::uint32_t offset) {
+  rtl_->req_i = 1;
+  rtl_->we_i = 0;
+  rtl_->addr_i = static_cast<std::uint16_t>(offset >> 3);
+  cycle();
+  rtl_->req_i = 0;
+  return rtl_->rdata_o;
+}
+
+void ManagementProcessor::write(std::uint32_t offset, std::uint64_t value, std::uint8_t strobes) {
+  rtl_->req_i = 1;
+  rtl_->we_i = 1;
+  rtl_->addr_i = static_cast<std::uint16_t>(offset >> 3);
+  rtl_->wdata_i = value;
+  rtl_->strobes_i = strobes;
+  cycle();
+  rtl_->req_i = 0;
+  rtl_->we_i = 0;
+}
+
+void ManagementProcessor::report_error(std::uint64_t address, bool is_corrected) {
+  errors_.push_back({address, is_corrected});
+}
+
+void ManagementProcessor::set_temperature(std::int16_t celsius) {
+  rtl_->temperature_i = static_cast<std::uint16_t>(celsius);
+}
+
+bool ManagementProcessor::is_busy() const { return rtl_->busy_o != 0 || !errors_.empty(); }
+
+bool ManagementProcessor::has_failed() const { return rtl_->failed_o != 0; }
+
+std::vector<std::byte> read_image(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> read((std::istreambuf_iterator<char>(file)), {});
+  std::vector<std::byte> image(read.size());
+  std::memcpy(image.data(), read.data(), read.size());
+  return image;
+}
+
+}  // namespace nearkv::emulator

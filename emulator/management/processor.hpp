@@ -1,0 +1,92 @@
+// The management side of a card, Verilated: the firmware on its processor, and its mailbox.
+#ifndef NEARKV_EMULATOR_MANAGEMENT_PROCESSOR_HPP_
+#define NEARKV_EMULATOR_MANAGEMENT_PROCESSOR_HPP_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nkv_abi.h"
+#include "nkv_card.h"
+
+class Vnkv_management;
+class VerilatedContext;
+
+namespace nearkv::emulator {
+
+/// What the firmware asks of the card; see nkv_firmware_operation.
+struct Operation {
+  nkv_firmware_operation kind{};
+  std::uint64_t at = 0;
+  std::uint32_t bytes = 0;
+  std::array<std::byte, NKV_BURST_BYTES> line{};
+  bool has_failed = false;
+};
+
+/// `nkv_management` with a clock that runs in calls of this class. One thread at a time.
+class ManagementProcessor {
+ public:
+  /// Carries an operation out and writes its results; false: not yet, it is asked again.
+  using Carry = std::function<bool(Operation* operation)>;
+
+  struct Identity {
+    std::uint64_t memory_bytes = 0;
+    std::uint64_t serial = 0;
+    std::int16_t temperature_celsius = 40;
+  };
+
+  /// The firmware starts with the first cycle.
+  ManagementProcessor(std::span<const std::byte> image, const Identity& identity, Carry carry);
+  ManagementProcessor(const ManagementProcessor&) = delete;
+  ManagementProcessor& operator=(const ManagementProcessor&) = delete;
+  ~ManagementProcessor();
+
+  /// Runs so many cycles.
+  void run(std::uint64_t cycles);
+
+  /// A word of the CXL device registers; takes a cycle. 0 where there is none.
+  std::uint64_t read(std::uint32_t offset);
+  void write(std::uint32_t offset, std::uint64_t value, std::uint8_t strobes = 0xFF);
+
+  /// The memory controller found an error of a line.
+  void report_error(std::uint64_t address, bool is_corrected);
+  void set_temperature(std::int16_t celsius);
+
+  /// The firmware has not started yet, or has a command, an operation or an error under way.
+  [[nodiscard]] bool is_busy() const;
+  /// The processor has stopped, and only a reset helps.
+  [[nodiscard]] bool has_failed() const;
+  [[nodiscard]] std::uint64_t cycles() const { return cycles_; }
+  /// Interrupts so far.
+  [[nodiscard]] std::uint64_t interrupts() const { return interrupts_; }
+
+ private:
+  struct Error {
+    std::uint64_t address;
+    bool is_corrected;
+  };
+
+  void cycle();
+  void load(std::span<const std::byte> image);
+  void carry();
+
+  std::unique_ptr<VerilatedContext> context_;
+  std::unique_ptr<Vnkv_management> rtl_;
+  Carry carry_;
+  std::deque<Error> errors_;
+  std::uint64_t cycles_ = 0;
+  std::uint64_t interrupts_ = 0;
+};
+
+/// The firmware's image as a file has it; empty if there is none.
+std::vector<std::byte> read_image(const std::string& path);
+
+}  // namespace nearkv::emulator
+
+#endif  // NEARKV_EMULATOR_MANAGEMENT_PROCESSOR_HPP_
