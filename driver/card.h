@@ -6,6 +6,7 @@
  *   counters.users_lock	whether perf's counters are sampled, which takes card->alive
  *   card->alive	read: registers and memory may be used; write: they go, or come back
  *   monitor->lock	a hotness monitor's registers, and which perf event has it
+ *   mailbox.lock	a command of the firmware's, from its first register to its last
  *   card->lock		windows, which file has which queue, and what perf knows of its totals
  *   transport's own	one register access at a time, where the function needs that
  *   queue->lock	the file that an interrupt wakes
@@ -91,6 +92,12 @@ struct nkv_file {
 	struct eventfd_ctx *event;
 };
 
+/* The firmware's. */
+struct nkv_mailbox {
+	struct mutex lock; /* A command at a time. */
+	u32 at;		   /* Among the registers; 0: there is none. */
+};
+
 struct nkv_card {
 	struct kref ref;
 	struct pci_dev *pdev;
@@ -124,6 +131,7 @@ struct nkv_card {
 	u64 doorbells_enabled;
 	atomic64_t errors; /* Interrupts that said so. */
 
+	struct nkv_mailbox mailbox;
 	struct nkv_counters counters;
 	struct nkv_monitor monitors[NKV_MONITORS];
 
@@ -170,6 +178,10 @@ irqreturn_t nkv_queue_interrupt(int irq, void *queue);
 /* file.c */
 extern const struct file_operations nkv_file_operations;
 
+/* mailbox.c */
+void nkv_mailbox_find(struct nkv_card *card);
+int nkv_mailbox_call(struct nkv_card *card, struct nkv_card_mailbox *command);
+
 /* sysfs.c */
 extern const struct attribute_group *nkv_groups[];
 
@@ -178,6 +190,23 @@ void nkv_card_release(struct kref *ref);
 void nkv_card_hold(struct nkv_card *card);
 int nkv_card_reset_held(struct nkv_card *card);
 int nkv_card_reset(struct nkv_card *card);
+
+/* Until nkv_card_leave(), card->alive is held. -ENODEV: it has gone; -EIO: its link has failed. */
+static inline int nkv_card_enter(struct nkv_card *card)
+{
+	int ret;
+
+	down_read(&card->alive);
+	ret = card->gone ? -ENODEV : card->frozen ? -EIO : 0;
+	if (ret)
+		up_read(&card->alive);
+	return ret;
+}
+
+static inline void nkv_card_leave(struct nkv_card *card)
+{
+	up_read(&card->alive);
+}
 
 /* recovery.c */
 extern const struct pci_error_handlers nkv_error_handlers;

@@ -193,14 +193,12 @@ static int nkv_call(struct nkv_file *file, unsigned int cmd, void *argument)
 		return nkv_wait(file, argument);
 	case NKV_IOCTL_EVENTFD:
 		return nkv_set_event(file, argument);
+	case NKV_IOCTL_MAILBOX:
+		return nkv_mailbox_call(file->card, argument);
 	}
-	down_read(&file->card->alive);
-	ret = -ENODEV;
-	if (file->card->gone)
-		goto up;
-	ret = -EIO;
-	if (file->card->frozen)
-		goto up;
+	ret = nkv_card_enter(file->card);
+	if (ret)
+		return ret;
 	switch (cmd) {
 	case NKV_IOCTL_INFO:
 		ret = nkv_info(file, argument);
@@ -223,8 +221,7 @@ static int nkv_call(struct nkv_file *file, unsigned int cmd, void *argument)
 	default:
 		ret = -ENOTTY;
 	}
-up:
-	up_read(&file->card->alive);
+	nkv_card_leave(file->card);
 	return ret;
 }
 
@@ -238,6 +235,7 @@ static long nkv_ioctl(struct file *filp, unsigned int cmd, unsigned long where)
 		struct nkv_card_queue_index index;
 		struct nkv_card_wait wait;
 		struct nkv_card_eventfd event;
+		struct nkv_card_mailbox mailbox;
 	} argument = {};
 	void __user *user = (void __user *)where;
 	long ret;

@@ -205,6 +205,7 @@ static int nkv_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	pci_set_drvdata(pdev, card);
 	pci_save_state(pdev); /* What a reset of the slot loses. */
 	nkv_hotness_init(card);
+	nkv_mailbox_find(card);
 	ret = nkv_add(card);
 	if (ret)
 		goto interrupts;

@@ -12,6 +12,7 @@
 
 #define NKV_BRIDGE_TIMEOUT   (10 * HZ) /* A simulated engine takes its time. */
 #define NKV_BRIDGE_SPINS     2000
+#define NKV_REGISTERS_BYTES  (NKV_CARD_MANAGEMENT_AT + NKV_CARD_MANAGEMENT_BYTES)
 #define NKV_IVSHMEM_DOORBELL 12		   /* In BAR 0: peer << 16 | vector. */
 #define NKV_IVSHMEM_DEVICE   (0 << 16 | 0) /* The device process is peer 0, its vector 0. */
 
@@ -130,7 +131,9 @@ static int nkv_bridge_open(struct nkv_card *card)
 
 static int nkv_bar_open(struct nkv_card *card)
 {
-	card->registers = pci_iomap(card->pdev, 0, NKV_REG_MAP_BYTES);
+	if (pci_resource_len(card->pdev, 0) < NKV_REGISTERS_BYTES)
+		return -ENODEV;
+	card->registers = pci_iomap(card->pdev, 0, NKV_REGISTERS_BYTES);
 	if (!card->registers)
 		return -ENODEV;
 	card->serial = pci_get_dsn(card->pdev);

@@ -23,13 +23,13 @@ bool Bridge::serve() {
   const auto address = std::atomic_ref(bridge->address).load(std::memory_order_relaxed);
   const auto bytes = std::atomic_ref(bridge->bytes).load(std::memory_order_relaxed);
   std::uint64_t value = std::atomic_ref(bridge->value).load(std::memory_order_relaxed);
-  const bool is_register = address < NKV_REG_MAP_BYTES;
+  const bool is_offset = address <= UINT32_MAX;
   switch (std::atomic_ref(bridge->operation).load(std::memory_order_relaxed)) {
     case NKV_CARD_OPERATION_READ:
-      value = is_register ? function_->read(static_cast<std::uint32_t>(address)) : ~0ULL;
+      value = is_offset ? function_->read(static_cast<std::uint32_t>(address)) : ~0ULL;
       break;
     case NKV_CARD_OPERATION_WRITE:
-      if (is_register) function_->write(static_cast<std::uint32_t>(address), value);
+      if (is_offset) function_->write(static_cast<std::uint32_t>(address), value);
       break;
     case NKV_CARD_OPERATION_WIPE:
       function_->wipe(address, bytes);

@@ -18,12 +18,26 @@ Value read_shared(const std::byte* place) {
       .load(std::memory_order_acquire);
 }
 
+static_assert(NKV_CARD_MANAGEMENT_AT >= NKV_REG_MAP_BYTES);
+
+bool is_management(std::uint32_t offset) {
+  return offset >= NKV_CARD_MANAGEMENT_AT &&
+         offset - NKV_CARD_MANAGEMENT_AT < NKV_CARD_MANAGEMENT_BYTES;
+}
+
 }  // namespace
 
-Function::Function(Device* device, Interrupt interrupt)
-    : device_(device), interrupt_(std::move(interrupt)), memory_(device->memory()) {}
+Function::Function(Device* device, Interrupt interrupt, ManagementRegisters* management)
+    : device_(device),
+      interrupt_(std::move(interrupt)),
+      management_(management),
+      memory_(device->memory()) {}
 
 std::uint64_t Function::read(std::uint32_t offset) {
+  if (is_management(offset)) {
+    return management_ != nullptr ? management_->read(offset - NKV_CARD_MANAGEMENT_AT) : ~0ULL;
+  }
+  if (offset >= NKV_REG_MAP_BYTES) return ~0ULL;
   switch (offset) {
     case NKV_REG_FEATURES:
       return device_->read_csr(offset) | NKV_FEATURE_MEMORY_DOORBELLS;
@@ -37,6 +51,11 @@ std::uint64_t Function::read(std::uint32_t offset) {
 }
 
 void Function::write(std::uint32_t offset, std::uint64_t value) {
+  if (is_management(offset)) {
+    if (management_ != nullptr) management_->write(offset - NKV_CARD_MANAGEMENT_AT, value);
+    return;
+  }
+  if (offset >= NKV_REG_MAP_BYTES) return;
   const bool is_reset = offset == NKV_REG_CONTROL && (value & NKV_REG_CONTROL_RESET_MASK) != 0;
   if (is_reset) {
     rings_ = {};

@@ -15,6 +15,19 @@
 
 namespace nearkv::emulator {
 
+/// Registers behind the engine's: the firmware's, from CARD_MANAGEMENT_AT on.
+class ManagementRegisters {
+ public:
+  ManagementRegisters() = default;
+  ManagementRegisters(const ManagementRegisters&) = delete;
+  ManagementRegisters& operator=(const ManagementRegisters&) = delete;
+  virtual ~ManagementRegisters() = default;
+
+  /// `offset` is that from CARD_MANAGEMENT_AT. Any thread.
+  virtual std::uint64_t read(std::uint32_t offset) = 0;
+  virtual void write(std::uint32_t offset, std::uint64_t value) = 0;
+};
+
 /// Registers of a Device, with doorbells in memory and a message for each completion.
 ///
 /// On a card the inline path recognises doorbells and the function's interrupt lines are the
@@ -25,9 +38,10 @@ class Function {
   /// Sends a message of this vector to the driver.
   using Interrupt = std::function<void(unsigned vector)>;
 
-  /// `device` must outlive it.
-  Function(Device* device, Interrupt interrupt);
+  /// `device` and `management` must outlive it; without the latter, its registers read as ones.
+  Function(Device* device, Interrupt interrupt, ManagementRegisters* management = nullptr);
 
+  /// All ones where there is no register.
   [[nodiscard]] std::uint64_t read(std::uint32_t offset);
   void write(std::uint32_t offset, std::uint64_t value);
 
@@ -58,6 +72,7 @@ class Function {
 
   Device* device_;
   Interrupt interrupt_;
+  ManagementRegisters* management_;
   std::span<std::byte> memory_;
   std::array<Ring, NKV_MAX_QUEUES> rings_{};
   std::uint64_t doorbell_base_ = 0;

@@ -11,6 +11,9 @@
 #include "function/bridge.hpp"
 #include "function/function.hpp"
 #include "function/ivshmem.hpp"
+#ifdef NEARKV_FIRMWARE_IMAGE
+#include "management/management.hpp"
+#endif
 
 namespace {
 
@@ -35,7 +38,24 @@ struct Options {
   std::string device;
   std::string socket;
   std::uint64_t serial = 0;
+  std::string firmware;
 };
+
+#ifdef NEARKV_FIRMWARE_IMAGE
+using nearkv::emulator::Management;
+
+std::unique_ptr<Management> manage(const Options& options, std::span<std::byte> memory) {
+  const auto image = nearkv::emulator::read_image(options.firmware);
+  if (image.empty()) throw std::runtime_error(options.firmware + ": no image of the firmware");
+  return std::make_unique<Management>(image, options.serial, memory);
+}
+#else
+/// Without a processor there is no firmware.
+struct Management : nearkv::emulator::ManagementRegisters {
+  virtual bool serve(Function*) = 0;
+};
+std::unique_ptr<Management> manage(const Options&, std::span<std::byte>) { return nullptr; }
+#endif
 
 volatile std::sig_atomic_t is_stopped = 0;
 
@@ -43,12 +63,13 @@ void stop(int) { is_stopped = 1; }
 
 /// Until TERM or INT. Looks without pause while there is work, and now and then otherwise: stores
 /// to doorbells wake nobody.
-void run(IvshmemServer& server, Bridge& bridge, Function& function) {
+void run(IvshmemServer& server, Bridge& bridge, Function& function, Management* management) {
   constexpr auto kAlert = 5ms;
   constexpr auto kNap = 500us;
   auto last = std::chrono::steady_clock::now();
   while (is_stopped == 0) {
-    const bool was_asked = bridge.serve();
+    bool was_asked = bridge.serve();
+    if (management != nullptr) was_asked |= management->serve(&function);
     const bool has_run = function.run(200us);
     const auto now = std::chrono::steady_clock::now();
     if (was_asked || has_run) {
@@ -73,12 +94,14 @@ int serve(const Options& options) {
     std::cerr << "nearkv-function: " << reason << '\n';
     return EXIT_FAILURE;
   }
-  Function function(device.get(), [&server](unsigned vector) { server->interrupt(vector); });
+  const std::unique_ptr<Management> management = manage(options, device->memory());
+  Function function(
+      device.get(), [&server](unsigned vector) { server->interrupt(vector); }, management.get());
   Bridge bridge(server->shared(), &function, options.serial);
   std::signal(SIGTERM, stop);
   std::signal(SIGINT, stop);
   std::cout << "ready\n" << std::flush;
-  run(*server, bridge, function);
+  run(*server, bridge, function, management.get());
   return EXIT_SUCCESS;
 }
 
@@ -90,6 +113,11 @@ int run_command_line(int argc, char** argv) {
       ->required();
   app.add_option("--socket", options.socket, "Where QEMU connects")->required();
   app.add_option("--serial", options.serial, "Of the CXL device whose memory the file is");
+#ifdef NEARKV_FIRMWARE_IMAGE
+  options.firmware = NEARKV_FIRMWARE_IMAGE;
+  app.add_option("--firmware", options.firmware, "Image of the card's firmware")
+      ->capture_default_str();
+#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -15,14 +15,14 @@
 #include "nkv_abi.h"
 #include "nkv_card.h"
 
-class Vnkv_management;
+class Vnkv_management;  // NOLINT(readability-identifier-naming)
 class VerilatedContext;
 
 namespace nearkv::emulator {
 
 /// What the firmware asks of the card; see nkv_firmware_operation.
 struct Operation {
-  nkv_firmware_operation kind{};
+  nkv_firmware_operation kind = NKV_FIRMWARE_OPERATION_CHECK;
   std::uint64_t at = 0;
   std::uint32_t bytes = 0;
   std::array<std::byte, NKV_BURST_BYTES> line{};

@@ -268,7 +268,7 @@ module nkv_share
               LookErrors:         errors_free_q     <= port_data_i == errors_q;
               default: begin
                 step_q <= '0;
-                if (command_valid_i && !given_q) begin
+                if (command_valid_i && !given_q && ready_o) begin
                   given_q <= 1'b1;
                   bytes_q <= payload_bytes_i;
                   state_q <= words_of(payload_bytes_i) == 0 ? Give : GivePayload;

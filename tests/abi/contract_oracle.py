@@ -52,8 +52,8 @@ class Oracle:
 
     @property
     def commands(self) -> list[str]:
-        """The structures that carry an opcode."""
-        structs = self.toml["struct"].items()
+        """The structures that carry an opcode of the engine."""
+        structs = self.device_structs.items()
         return [name for name, item in structs if item["fields"][0]["name"] == "opcode"]
 
     def members(self, section: str, name: str) -> dict[str, Any]:

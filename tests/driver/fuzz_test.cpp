@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::uint64_t kWindowBytes = 64 << 10;
 
-constexpr std::array<unsigned long, 8> kCalls = {
-    NKV_IOCTL_INFO,       NKV_IOCTL_WINDOW,      NKV_IOCTL_WINDOW_FORGET, NKV_IOCTL_QUEUE_START,
-    NKV_IOCTL_QUEUE_STOP, NKV_IOCTL_QUEUE_STATE, NKV_IOCTL_WAIT,          NKV_IOCTL_EVENTFD};
+constexpr std::array<unsigned long, 9> kCalls = {
+    NKV_IOCTL_INFO,        NKV_IOCTL_WINDOW,     NKV_IOCTL_WINDOW_FORGET,
+    NKV_IOCTL_QUEUE_START, NKV_IOCTL_QUEUE_STOP, NKV_IOCTL_QUEUE_STATE,
+    NKV_IOCTL_WAIT,        NKV_IOCTL_EVENTFD,    NKV_IOCTL_MAILBOX};
 
 std::uint64_t interesting(Random& random) {
   const std::array<std::uint64_t, 8> choices{

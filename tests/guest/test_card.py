@@ -49,7 +49,7 @@ def test_a_pool_is_found_again_in_a_window_that_is_kept(guest):
         guest.check("nearkv card forget nearkv0 first")
 
 
-@pytest.mark.parametrize("test", ["isolation", "lifecycle", "removal", "fuzz"])
+@pytest.mark.parametrize("test", ["isolation", "lifecycle", "removal", "mailbox", "fuzz"])
 def test_a_process_sees_what_the_driver_promises(guest, test):
     run_tests(guest, f"driver_{test}_test")
 

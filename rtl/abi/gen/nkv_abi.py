@@ -181,6 +181,11 @@ CARD_BRIDGE_MAGIC = 1112951630
 CARD_BRIDGE_VERSION = 1
 # [bytes] Shared memory of an emulated function, its BAR 2; it begins with a `card_bridge`.
 CARD_SHARED_BYTES = 65536
+# [bytes] Where behind the engine's registers the firmware's stand: CXL device registers, as its
+# section 8.2.8 lays them out.
+CARD_MANAGEMENT_AT = 196608
+# [bytes] Room for them.
+CARD_MANAGEMENT_BYTES = 4096
 # [bytes] Largest payload of the firmware's mailbox.
 MAILBOX_BYTES = 2048
 # [bytes] Where the firmware's processor sees its memory; it starts 128 bytes behind.
@@ -1988,6 +1993,20 @@ CARD_EVENTFD = Record(
     {
         "fd": 0,
         "reserved": 4,
+    },
+)
+
+# A command of the firmware's mailbox.
+CARD_MAILBOX = Record(
+    "<HHIIIQ",
+    24,
+    {
+        "opcode": 0,
+        "status": 2,
+        "payload_bytes": 4,
+        "room_bytes": 8,
+        "reserved": 12,
+        "payload": 16,
     },
 )
 

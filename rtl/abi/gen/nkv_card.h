@@ -39,6 +39,12 @@
 #define NKV_CARD_BRIDGE_VERSION 1 /**< Version of the bridge. Both sides refuse another. */
 /** [bytes] Shared memory of an emulated function, its BAR 2; it begins with a `card_bridge`. */
 #define NKV_CARD_SHARED_BYTES 65536
+/**
+ * [bytes] Where behind the engine's registers the firmware's stand: CXL device registers, as its
+ * section 8.2.8 lays them out.
+ */
+#define NKV_CARD_MANAGEMENT_AT 196608
+#define NKV_CARD_MANAGEMENT_BYTES 4096 /**< [bytes] Room for them. */
 #define NKV_MAILBOX_BYTES 2048 /**< [bytes] Largest payload of the firmware's mailbox. */
 /** [bytes] Where the firmware's processor sees its memory; it starts 128 bytes behind. */
 #define NKV_PROCESSOR_RAM_AT 1048576
@@ -363,6 +369,24 @@ NKV_ASSERT_BYTES(card_eventfd, 8);
 NKV_ASSERT_OFFSET(card_eventfd, fd, 0);
 NKV_ASSERT_OFFSET(card_eventfd, reserved, 4);
 
+/** A command of the firmware's mailbox. */
+struct nkv_card_mailbox {
+  uint16_t opcode; /**< Which: those we have are values of `cci_opcode`. */
+  uint16_t status; /**< How it ended. [a value of cci_status] */
+  uint32_t payload_bytes; /**< At `payload`: of the command, then of its answer. */
+  uint32_t room_bytes; /**< For the answer. */
+  uint32_t reserved; /**< Zero. */
+  uint64_t payload; /**< The caller's address of both. */
+};
+#define NKV_CARD_MAILBOX_BYTES 24
+NKV_ASSERT_BYTES(card_mailbox, 24);
+NKV_ASSERT_OFFSET(card_mailbox, opcode, 0);
+NKV_ASSERT_OFFSET(card_mailbox, status, 2);
+NKV_ASSERT_OFFSET(card_mailbox, payload_bytes, 4);
+NKV_ASSERT_OFFSET(card_mailbox, room_bytes, 8);
+NKV_ASSERT_OFFSET(card_mailbox, reserved, 12);
+NKV_ASSERT_OFFSET(card_mailbox, payload, 16);
+
 /**
  * An event of the perf PMU `nearkvN_hotness`, as `config`, `config1` and `config2`: codes are those
  * of a CHMU (CXL specification). Its AUX area takes entries of the monitor's hot list as they are,
@@ -426,6 +450,12 @@ NKV_ASSERT_OFFSET(card_hotness, blocks, 20);
 #define NKV_IOCTL_WAIT _IOWR(NKV_CARD_IOCTL_TYPE, 6, struct nkv_card_wait)
 /** Signals it when WAIT would wake. */
 #define NKV_IOCTL_EVENTFD _IOW(NKV_CARD_IOCTL_TYPE, 7, struct nkv_card_eventfd)
+/**
+ * Has the firmware execute a command; for who has CAP_SYS_RAWIO. EOPNOTSUPP: no firmware runs;
+ * EBUSY: it still has another command; ETIMEDOUT: it does not answer; EMSGSIZE: the answer needs
+ * more room.
+ */
+#define NKV_IOCTL_MAILBOX _IOWR(NKV_CARD_IOCTL_TYPE, 8, struct nkv_card_mailbox)
 #endif
 
 #undef NKV_ASSERT_OFFSET

@@ -1,0 +1,47 @@
+// The firmware of a card, by its mailbox.
+#ifndef NEARKV_CARD_MAILBOX_HPP_
+#define NEARKV_CARD_MAILBOX_HPP_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/wire/file_descriptor.hpp"
+#include "nearkv/status.hpp"
+#include "nkv_card.h"
+
+namespace nearkv {
+
+/// An open device node of a card's. Needs CAP_SYS_RAWIO. A command at a time; others wait.
+class CardMailbox {
+ public:
+  struct Answer {
+    nkv_cci_status status = NKV_CCI_STATUS_INTERNAL_ERROR;
+    std::vector<std::byte> payload;
+
+    /// A little-endian number of its payload; 0 beyond its end.
+    [[nodiscard]] std::uint64_t number(std::size_t at, std::size_t bytes) const;
+  };
+
+  /// `name` as find_cards() has it. kNoDevice or kDenied, and why.
+  [[nodiscard]] Status open(const std::string& name, std::string* reason);
+
+  /// Waits for the answer; kOk whatever the firmware says. kUnsupported: no firmware runs;
+  /// kBusy: it still has another command; kTimeout: it hangs; kNoDevice; kDenied; kBadArgument:
+  /// more payload than the mailbox has room for.
+  [[nodiscard]] Status execute(std::uint16_t opcode, std::span<const std::byte> payload,
+                               Answer* answer, std::string* reason);
+
+ private:
+  std::string name_;
+  FileDescriptor file_;
+};
+
+/// A status in words.
+std::string describe(nkv_cci_status status);
+
+}  // namespace nearkv
+
+#endif  // NEARKV_CARD_MAILBOX_HPP_

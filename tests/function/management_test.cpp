@@ -1,0 +1,97 @@
+// The firmware beside the engine, in one process: neither waits for the other.
+#include "management/management.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "function/function.hpp"
+#include "nearkv/device.hpp"
+
+namespace nearkv::test {
+namespace {
+
+using emulator::Function;
+using emulator::Management;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kRingBytes = std::uint64_t{NKV_MIN_RING_ENTRIES} * NKV_COMMAND_BYTES;
+constexpr std::uint32_t kMailbox = NKV_CARD_MANAGEMENT_AT + 0x100;
+constexpr std::uint64_t kDoorbell = 1ULL << 32;
+
+/// `j .`, for ever.
+std::vector<std::byte> image_that_hangs() {
+  return {std::byte{0x6F}, std::byte{0}, std::byte{0}, std::byte{0}};
+}
+
+class ManagementTest : public testing::Test {
+ protected:
+  void start(const std::vector<std::byte>& image) {
+    std::string reason;
+    ASSERT_EQ(open_device("model:?memory=2MiB", &device_, &reason), Status::kOk) << reason;
+    management_ = std::make_unique<Management>(image, 7, device_->memory());
+    function_ = std::make_unique<Function>(device_.get(), [](unsigned) {}, management_.get());
+  }
+
+  /// Rings the doorbell with a command; false if it is not answered in time.
+  bool execute(std::uint16_t opcode, std::chrono::milliseconds patience = 60s) {
+    function_->write(kMailbox + 8, opcode);
+    function_->write(kMailbox, kDoorbell);
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while ((function_->read(kMailbox) & kDoorbell) != 0) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      management_->serve(function_.get());
+    }
+    return true;
+  }
+  [[nodiscard]] std::uint64_t status() { return function_->read(kMailbox + 16) >> 32 & 0xFFFF; }
+
+  /// Commands that do nothing, all there at once.
+  void run_commands(std::uint16_t count) {
+    function_->write(NKV_REG_SQ_BASE(0), 0);
+    function_->write(NKV_REG_CQ_BASE(0), kRingBytes);
+    function_->write(NKV_REG_RING_ENTRIES(0), NKV_MIN_RING_ENTRIES);
+    function_->write(NKV_REG_WINDOW_BYTES(0), 1 << 20);
+    function_->write(NKV_REG_QUEUE_CONTROL(0), NKV_REG_QUEUE_CONTROL_ENABLE_MASK);
+    function_->write(NKV_REG_SQ_TAIL(0), count);
+    EXPECT_TRUE(function_->run(10s));
+    for (std::uint16_t i = 0; i < count; ++i) {
+      nkv_completion completion{};
+      std::memcpy(&completion, &device_->memory()[kRingBytes + i * sizeof(completion)],
+                  sizeof(completion));
+      EXPECT_EQ(completion.phase, 1U);
+      EXPECT_EQ(completion.status, NKV_STATUS_OK);
+    }
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Management> management_;
+  std::unique_ptr<Function> function_;
+};
+
+TEST_F(ManagementTest, AnswersBehindTheEnginesRegisters) {
+  start(emulator::read_image(NEARKV_FIRMWARE_IMAGE));
+  ASSERT_TRUE(execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY));
+  EXPECT_EQ(status(), NKV_CCI_STATUS_SUCCESS);
+  run_commands(4);
+}
+
+TEST_F(ManagementTest, AHungFirmwareStopsNoQuery) {
+  start(image_that_hangs());
+  EXPECT_FALSE(execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY, 50ms));
+  run_commands(NKV_MIN_RING_ENTRIES);
+  EXPECT_NE(function_->read(kMailbox) & kDoorbell, 0U) << "it still has the command";
+}
+
+TEST_F(ManagementTest, AFirmwareThatDiedStopsNoQuery) {
+  start({64, std::byte{0xFF}});
+  EXPECT_FALSE(execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY, 50ms));
+  run_commands(NKV_MIN_RING_ENTRIES);
+}
+
+}  // namespace
+}  // namespace nearkv::test
