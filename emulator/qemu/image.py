@@ -29,6 +29,7 @@ _LIBRARIES = [
 ]
 # fmt: on
 _MODULES = ["cxl_acpi", "cxl_port", "cxl_pci", "cxl_mem", "dax_cxl", "device_dax", "kmem"]
+_MODULES += ["9pnet_virtio", "9p"]
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,16 @@ class Machine:
         self.check("nearkv card region nearkv0 && nearkv card attach nearkv0")
         return "/dev/nearkv0"
 
+    def mount_host(self) -> str:
+        """Mounts the host's files, with what a program needs of the guest's; their root."""
+        self.check("modprobe -a 9pnet_virtio 9p; mkdir /host")
+        self.check(
+            "mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=1048576 host /host"
+        )
+        for folder in ("dev", "proc", "sys", "tmp"):
+            self.check(f"mount --bind /{folder} /host/{folder}")
+        return "/host"
+
     def _memory_devices(self) -> list[str]:
         """The kernel's names of devices by serial number: it may number them in any order."""
         listed = json.loads(self.check("cxl list -M"))
@@ -189,7 +199,7 @@ class Machine:
         # Under a hypervisor the kernel refuses to flush caches, and with that to make regions.
         words = (
             "-machine q35,cxl=on -accel tcg,thread=multi -cpu max,hypervisor=off "
-            f"-m 1G,maxmem=16G,slots=4 -smp {self.processors} "
+            f"-m {3 if topology.host_root else 1}G,maxmem=16G,slots=4 -smp {self.processors} "
             "-nodefaults -display none -no-reboot -serial stdio"
         ).split()
         words += ["-qmp", f"unix:{self.monitor_socket},server=on,wait=off"]
@@ -203,6 +213,9 @@ class Machine:
             words += ["-device", f"pcie-root-port,id={CARD_PORT},bus=pcie.0,chassis=9,slot=9"]
             function = f"ivshmem-doorbell,id=engine,chardev=function,bus={CARD_PORT}"
             words += ["-device", f"{function},vectors={CARD_VECTORS}"]
+        if topology.host_root:
+            share = "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
+            words += ["-virtfs", share]
         targets = ",".join(f"cxl-fmw.0.targets.{n}=cxl.{n}" for n in range(topology.bridges))
         for n in range(topology.bridges):
             words += ["-device", f"pxb-cxl,id=cxl.{n},bus=pcie.0,bus_nr={12 + 16 * n}"]

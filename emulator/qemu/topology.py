@@ -18,3 +18,5 @@ class Topology:
     """Of each device."""
     engine: str = ""
     """Device URI of the engine on the first device's memory; none: no card, just memory."""
+    host_root: bool = False
+    """The host's files, read only, can be mounted: see Machine.mount_host()."""

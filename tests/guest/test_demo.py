@@ -1,0 +1,45 @@
+"""The demo inside the guest: the host's Python and model, the guest's kernel, driver and card."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.qemu.topology import Topology
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = ("--prompt-tokens", "240", "--tokens", "6", "--json")
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "engine_integration" / "models" / "recall_3m").is_dir(),
+    reason="the shipped model recall_3m is not in this tree",
+)
+
+
+def demo(device: str, written: str) -> list[str]:
+    return [sys.executable, "-m", "nearkv.demo", "--device", device, *OPTIONS, written]
+
+
+def test_a_short_document_gives_the_same_tokens_in_the_guest(platform, tmp_path):
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    file = tmp_path / "demo.json"
+    subprocess.run(demo("model:", str(file)), check=True, env=os.environ | paths, cwd=ROOT)
+    expected = json.loads(file.read_text())
+    assert expected["needle_found"]
+
+    with platform.boot(Topology(engine="model:", host_root=True)) as guest:
+        guest.make_card()
+        words = demo("linux:/dev/nearkv0?memory=64MiB", "/tmp/demo.json")
+        script = f"cd {shlex.quote(str(ROOT))} && {shlex.join(words)}"
+        root = guest.mount_host()
+        environment = f"PYTHONPATH={shlex.quote(paths['PYTHONPATH'])} LD_LIBRARY_PATH="
+        guest.check(f"{environment} chroot {root} /bin/sh -c {shlex.quote(script)}", timeout_s=600)
+        found = json.loads(guest.check("cat /tmp/demo.json"))
+    assert found["tokens_equal"]
+    assert found["texts"] == expected["texts"]
+    for figure in ("link_bytes_per_token", "near_bytes_per_token", "needle"):
+        assert found[figure] == expected[figure]
