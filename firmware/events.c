@@ -34,3 +34,11 @@ void event_log_drop(struct event_log* log, unsigned count) {
   log->count -= count;
   if (log->count == 0) log->lost = 0;
 }
+
+uint32_t events_logs_in_use(const struct events* events) {
+  uint32_t logs = 0;
+  for (unsigned log = 0; log < EVENT_LOGS; ++log) {
+    if (events->logs[log].count > 0) logs |= 1U << log;
+  }
+  return logs;
+}

@@ -18,7 +18,7 @@ enum event_log_number {
 /** Flags of a media event: table 8-45. */
 enum { EVENT_UNCORRECTABLE = 1 << 0, EVENT_THRESHOLD = 1 << 1 };
 /** What ran into it. */
-enum { EVENT_BY_INJECTION = 4, EVENT_BY_SCRUB = 5 };
+enum { EVENT_BY_SCAN = 3, EVENT_BY_INJECTION = 4, EVENT_BY_SCRUB = 5 };
 /** How a log interrupts. */
 enum { EVENT_SILENT = 0, EVENT_BY_MESSAGE = 1 };
 
@@ -51,6 +51,9 @@ void events_start(struct events* events, const struct platform* platform,
 
 /** Writes an event down, with a handle and the time, and interrupts as its log wants. */
 void events_add(struct events* events, enum event_log_number number, const struct event* event);
+
+/** Logs that hold events: a bit each, as the device's status register has them. */
+uint32_t events_logs_in_use(const struct events* events);
 
 /** The event at `index` behind the oldest, which is there. */
 const struct event* event_log_at(const struct event_log* log, unsigned index);

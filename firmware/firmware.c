@@ -8,6 +8,7 @@ void firmware_start(struct firmware* firmware, const struct platform* platform) 
   clock_start(&firmware->clock, platform);
   events_start(&firmware->events, platform, &firmware->clock);
   health_start(&firmware->health);
+  scrub_start(&firmware->scrub);
 }
 
 /* An event for each corrected error would drown what matters: CXL 3.1, 8.2.10.2.1.1 leaves the
@@ -19,22 +20,24 @@ static void note_corrected(struct firmware* firmware, uint64_t address) {
                  .address = address, .descriptor = EVENT_THRESHOLD, .transaction = EVENT_BY_SCRUB});
 }
 
-static void note_poisoned(struct firmware* firmware, uint64_t address) {
+void firmware_note_poison(struct firmware* firmware, uint64_t address, unsigned transaction) {
   poison_add(&firmware->poison, address, POISON_INTERNAL, clock_now_ns(&firmware->clock));
-  events_add(
-      &firmware->events, EVENT_LOG_FAILURE,
-      &(struct event){
-          .address = address, .descriptor = EVENT_UNCORRECTABLE, .transaction = EVENT_BY_SCRUB});
+  events_add(&firmware->events, EVENT_LOG_FAILURE,
+             &(struct event){.address = address,
+                             .descriptor = EVENT_UNCORRECTABLE,
+                             .transaction = (uint8_t)transaction});
 }
 
 bool firmware_turn(struct firmware* firmware) {
   const struct platform* platform = firmware->platform;
   struct media_error error;
-  if (!platform->take_media_error(platform->context, &error)) return false;
+  if (!platform->take_media_error(platform->context, &error)) {
+    return background_turn(firmware) || scrub_turn(firmware);
+  }
   if (error.corrected) {
     note_corrected(firmware, error.address);
   } else {
-    note_poisoned(firmware, error.address);
+    firmware_note_poison(firmware, error.address, EVENT_BY_SCRUB);
   }
   return true;
 }

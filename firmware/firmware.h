@@ -7,11 +7,25 @@
 #ifndef NEARKV_FIRMWARE_H
 #define NEARKV_FIRMWARE_H
 
+#include <stddef.h>
+
+#include "firmware/background.h"
 #include "firmware/clock.h"
 #include "firmware/events.h"
 #include "firmware/health.h"
 #include "firmware/platform.h"
 #include "firmware/poison.h"
+#include "firmware/scan.h"
+#include "firmware/scrub.h"
+
+enum { FEATURE_MOST_BYTES = 24 };
+
+/** Parts of a feature that a host sets. */
+struct feature_transfer {
+  const uint8_t* uuid; /**< Of the feature; none: no part is there. */
+  size_t size;
+  uint8_t bytes[FEATURE_MOST_BYTES];
+};
 
 struct firmware {
   const struct platform* platform; /**< Outlives the firmware. */
@@ -19,12 +33,22 @@ struct firmware {
   struct events events;
   struct health health;
   struct poison poison;
+  struct background background;
+  struct scan scan;
+  struct scrub scrub;
+  struct feature_transfer feature;
 };
 
 /** State after a reset. */
 void firmware_start(struct firmware* firmware, const struct platform* platform);
 
-/** One turn of the loop: takes at most one error of the memory. Returns whether there was one. */
+/** Lists a line as poisoned and tells of it; what is listed already is told once more. */
+void firmware_note_poison(struct firmware* firmware, uint64_t address, unsigned transaction);
+
+/**
+ * One turn of the loop: takes an error of the memory, or does a slice of what runs in the
+ * background, or of the scrub. Returns whether there was something to do.
+ */
 bool firmware_turn(struct firmware* firmware);
 
 #endif

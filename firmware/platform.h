@@ -30,6 +30,16 @@ struct platform {
   bool (*poison_line)(void* context, uint64_t address);
   /** Writes a line, which ends its poison; false if the controller did not. */
   bool (*write_line)(void* context, uint64_t address, const uint8_t bytes[LINE_BYTES]);
+  /**
+   * Reads `bytes` from `*address` on, which becomes the first line that is poisoned, or where they
+   * end; false if the controller did not.
+   */
+  bool (*check_lines)(void* context, uint64_t* address, uint32_t bytes);
+  /** Makes `bytes` from `address` on zero; false if the controller did not. */
+  bool (*wipe)(void* context, uint64_t address, uint32_t bytes);
+  /** Registers of the engine, by the contract's offsets; false if there is none. */
+  bool (*read_register)(void* context, uint32_t offset, uint64_t* value);
+  bool (*write_register)(void* context, uint32_t offset, uint64_t value);
   /** Raises the mailbox's interrupt. */
   void (*interrupt)(void* context, unsigned message);
 };

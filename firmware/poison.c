@@ -44,3 +44,5 @@ void poison_remove(struct poison* poison, uint64_t address) {
   --poison->count;
   for (unsigned i = at; i < poison->count; ++i) poison->lines[i] = poison->lines[i + 1];
 }
+
+void poison_clear(struct poison* poison) { *poison = (struct poison){0}; }

@@ -38,4 +38,7 @@ void poison_add(struct poison* poison, uint64_t address, enum poison_source sour
 /** Takes a line off the list, if it is there. */
 void poison_remove(struct poison* poison, uint64_t address);
 
+/** Nothing is poisoned any more. */
+void poison_clear(struct poison* poison);
+
 #endif

@@ -4,14 +4,20 @@
 
 #include "firmware/cci/commands.h"
 
-#define COMMAND(name, effects_, least, most, run_) \
-  {.opcode = NKV_CCI_OPCODE_##name,                \
-   .effects = (effects_),                          \
-   .least_bytes = (least),                         \
-   .most_bytes = (most),                           \
+#define COMMAND(name, effects_, least, most, run_)                \
+  {.opcode = NKV_CCI_OPCODE_##name,                               \
+   .effects = (effects_),                                         \
+   .least_bytes = (least),                                        \
+   .most_bytes = (most),                                          \
+   .needs_media = NKV_CCI_OPCODE_##name >> 8 == MEDIA_AND_POISON, \
    .run = (run_)}
 
+enum { MEDIA_AND_POISON = 0x43 };
+
 const struct cci_command cci_commands[] = {
+    COMMAND(IDENTIFY, 0, 0, 0, cci_identify),
+    COMMAND(GET_BACKGROUND, 0, 0, 0, cci_get_background),
+    COMMAND(ABORT_BACKGROUND, 0, 0, 0, cci_abort_background),
     COMMAND(GET_EVENT_RECORDS, 0, 1, 1, cci_get_event_records),
     COMMAND(CLEAR_EVENT_RECORDS, CCI_CHANGES_LOG, 6, 6 + 2 * UINT8_MAX, cci_clear_event_records),
     COMMAND(GET_EVENT_INTERRUPTS, 0, 0, 0, cci_get_event_interrupts),
@@ -21,6 +27,9 @@ const struct cci_command cci_commands[] = {
     COMMAND(SET_TIMESTAMP, CCI_CHANGES_POLICY, 8, 8, cci_set_timestamp),
     COMMAND(GET_SUPPORTED_LOGS, 0, 0, 0, cci_get_supported_logs),
     COMMAND(GET_LOG, 0, 24, 24, cci_get_log),
+    COMMAND(GET_SUPPORTED_FEATURES, 0, 8, 8, cci_get_supported_features),
+    COMMAND(GET_FEATURE, 0, 21, 21, cci_get_feature),
+    COMMAND(SET_FEATURE, CCI_CHANGES_POLICY, 32, 32 + FEATURE_MOST_BYTES, cci_set_feature),
     COMMAND(IDENTIFY_MEMORY, 0, 0, 0, cci_identify_memory),
     COMMAND(GET_PARTITION, 0, 0, 0, cci_get_partition),
     COMMAND(GET_HEALTH, 0, 0, 0, cci_get_health),
@@ -29,6 +38,11 @@ const struct cci_command cci_commands[] = {
     COMMAND(GET_POISON, 0, 16, 16, cci_get_poison),
     COMMAND(INJECT_POISON, CCI_CHANGES_DATA, 8, 8, cci_inject_poison),
     COMMAND(CLEAR_POISON, CCI_CHANGES_DATA, 8 + LINE_BYTES, 8 + LINE_BYTES, cci_clear_poison),
+    COMMAND(GET_SCAN_CAPABILITIES, 0, 16, 16, cci_get_scan_capabilities),
+    COMMAND(SCAN_MEDIA, CCI_CHANGES_LOG | CCI_IN_BACKGROUND | CCI_CAN_BE_ABORTED, 17, 17,
+            cci_scan_media),
+    COMMAND(GET_SCAN_RESULTS, 0, 0, 0, cci_get_scan_results),
+    COMMAND(SANITIZE, CCI_CHANGES_DATA | CCI_CHANGES_LOG | CCI_IN_BACKGROUND, 0, 0, cci_sanitize),
 };
 const size_t cci_command_count = sizeof(cci_commands) / sizeof(cci_commands[0]);
 
@@ -40,6 +54,9 @@ enum nkv_cci_status cci_execute(struct firmware* firmware, uint16_t opcode,
     if (command->opcode != opcode) continue;
     if (payload.size < command->least_bytes || payload.size > command->most_bytes) {
       return NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH;
+    }
+    if (command->needs_media && background_is(&firmware->background, NKV_CCI_OPCODE_SANITIZE)) {
+      return NKV_CCI_STATUS_MEDIA_DISABLED;
     }
     return command->run(firmware, payload, answer);
   }

@@ -25,12 +25,15 @@ enum {
   CCI_CHANGES_DATA = 1 << 2,
   CCI_CHANGES_POLICY = 1 << 3,
   CCI_CHANGES_LOG = 1 << 4,
+  CCI_IN_BACKGROUND = 1 << 6,
+  CCI_CAN_BE_ABORTED = 1 << 8,
 };
 
 struct cci_command {
   uint16_t opcode;
   uint16_t effects;
   uint16_t least_bytes, most_bytes; /**< Of its payload. */
+  bool needs_media;                 /**< Refused while the memory is wiped. */
   /** Runs it on a payload of a size that fits, with an answer that is empty. */
   enum nkv_cci_status (*run)(struct firmware* firmware, struct cci_payload payload,
                              struct cci_answer* answer);

@@ -7,13 +7,17 @@
 typedef enum nkv_cci_status cci_run(struct firmware* firmware, struct cci_payload payload,
                                     struct cci_answer* answer);
 
+cci_run cci_identify, cci_get_background, cci_abort_background;
 cci_run cci_get_event_records, cci_clear_event_records;
 cci_run cci_get_event_interrupts, cci_set_event_interrupts;
 cci_run cci_get_timestamp, cci_set_timestamp;
 cci_run cci_get_supported_logs, cci_get_log;
+cci_run cci_get_supported_features, cci_get_feature, cci_set_feature;
 cci_run cci_identify_memory, cci_get_partition;
 cci_run cci_get_health, cci_get_alerts, cci_set_alerts;
 cci_run cci_get_poison, cci_inject_poison, cci_clear_poison;
+cci_run cci_get_scan_capabilities, cci_scan_media, cci_get_scan_results;
+cci_run cci_sanitize;
 
 /** Of a log's interrupts: a byte each. */
 enum { EVENT_INTERRUPT_BYTES = EVENT_LOGS };

@@ -8,8 +8,8 @@ static volatile struct nkv_firmware_share* const share =
 
 static volatile const uint32_t* const timer = (volatile const uint32_t*)NKV_PROCESSOR_TIMER_AT;
 
-/* Far more than a memory controller that works takes for a line. */
-enum { OPERATION_TURNS = 100000 };
+/* More than the hardware gives an operation: it answers first, if anything does. */
+enum { OPERATION_TURNS = 1000000 };
 
 static uint32_t errors_taken;
 
@@ -58,6 +58,32 @@ static bool write_line(void* context, uint64_t address, const uint8_t bytes[LINE
   return ask_card(NKV_FIRMWARE_OPERATION_WRITE, address, LINE_BYTES);
 }
 
+static bool check_lines(void* context, uint64_t* address, uint32_t bytes) {
+  (void)context;
+  const bool is_done = ask_card(NKV_FIRMWARE_OPERATION_CHECK, *address, bytes);
+  *address = share->operation_at;
+  return is_done;
+}
+
+static bool wipe(void* context, uint64_t address, uint32_t bytes) {
+  (void)context;
+  return ask_card(NKV_FIRMWARE_OPERATION_WIPE, address, bytes);
+}
+
+static bool read_register(void* context, uint32_t offset, uint64_t* value) {
+  (void)context;
+  const bool is_done = ask_card(NKV_FIRMWARE_OPERATION_READ_REGISTER, offset, 8);
+  *value = 0;
+  for (int i = 7; i >= 0; --i) *value = *value << 8 | share->line[i];
+  return is_done;
+}
+
+static bool write_register(void* context, uint32_t offset, uint64_t value) {
+  (void)context;
+  for (int i = 0; i < 8; ++i, value >>= 8) share->line[i] = value & 0xff;
+  return ask_card(NKV_FIRMWARE_OPERATION_WRITE_REGISTER, offset, 8);
+}
+
 static void interrupt(void* context, unsigned message) {
   (void)context;
   share->interrupt_message = message;
@@ -100,6 +126,13 @@ static void answer_command(struct firmware* firmware) {
   share->status = status;
 }
 
+/* What the mailbox's registers say all the time. */
+static void show_status(const struct firmware* firmware) {
+  share->event_logs = events_logs_in_use(&firmware->events);
+  share->background = background_register(&firmware->background);
+  share->background_runs = firmware->background.step != NULL;
+}
+
 int main(void) {
   static struct platform platform;
   static struct firmware firmware;
@@ -110,6 +143,10 @@ int main(void) {
                                .take_media_error = take_media_error,
                                .poison_line = poison_line,
                                .write_line = write_line,
+                               .check_lines = check_lines,
+                               .wipe = wipe,
+                               .read_register = read_register,
+                               .write_register = write_register,
                                .interrupt = interrupt};
   firmware_start(&firmware, &platform);
   uint32_t answered = share->request;
@@ -123,8 +160,10 @@ int main(void) {
   share->magic = NKV_FIRMWARE_MAGIC;
   for (;;) {
     firmware_turn(&firmware);
+    show_status(&firmware);
     if (share->request == answered) continue;
     answer_command(&firmware);
+    show_status(&firmware);
     share->answer = ++answered;
   }
 }

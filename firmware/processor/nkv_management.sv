@@ -67,8 +67,8 @@ module nkv_management
     else runs_q <= cleared && !hold_i;
   end
 
-  assign busy_o = !ready || command_valid || operation_valid_o || error_valid_i ||
-                  !errors_taken;
+  assign busy_o = !ready || command_valid || operation_valid_o || background_runs ||
+                  error_valid_i || !errors_taken;
   assign interrupt_o = mailbox_interrupt || share_interrupt;
 
   nkv_processor #(

@@ -11,6 +11,8 @@
 module nkv_share
   import nkv_firmware_pkg::*;
 #(
+  // An operation that is not done by then has failed; less than the firmware waits.
+  parameter int unsigned OperationCycles = 1 << 22,
   localparam int unsigned PayloadWords = MailboxBytes / 4,
   localparam int unsigned WordBits     = $clog2(PayloadWords)
 ) (
@@ -46,7 +48,7 @@ module nkv_share
   output logic [63:0]         background_o,
   output logic                interrupt_o,         // For a cycle: the firmware interrupts the host.
 
-  // An operation stands until it is done. A failed one has results, too.
+  // An operation stands until it is done, or has taken too long. A failed one has results, too.
   output logic                operation_valid_o,
   output firmware_operation_e operation_o,
   output logic [63:0]         operation_at_o,
@@ -65,6 +67,7 @@ module nkv_share
   output logic                errors_taken_o      // The firmware knows of all of them.
 );
   localparam int unsigned LineWords = 16;
+  localparam int unsigned PatienceBits = $clog2(OperationCycles + 1);
   localparam int unsigned HeadWords = FirmwareSharePayload / 4;
 
   typedef enum logic [3:0] {
@@ -88,6 +91,7 @@ module nkv_share
   logic [20:0]               bytes_q;
   logic [31:0]               background_low_q;
   logic                      failed_q;
+  logic [PatienceBits-1:0]   patience_q;      // Cycles that an operation may still take.
   logic [LineWords-1:0][31:0] line_q;
 
   // Words of a payload that there is room for.
@@ -224,12 +228,15 @@ module nkv_share
       answer_valid_o <= 1'b0;
       interrupt_o    <= 1'b0;
       if (state_q == Carry) begin
+        patience_q <= patience_q - 1'b1;
+        if (operation_done_i || patience_q == '0) begin
+          failed_q <= operation_failed_i || !operation_done_i;
+          state_q  <= Report;
+          step_q   <= '0;
+        end
         if (operation_done_i) begin
-          failed_q       <= operation_failed_i;
           operation_at_o <= operation_at_i;
           line_q         <= operation_line_i;
-          state_q        <= Report;
-          step_q         <= '0;
         end
       end else begin
         acts_q <= !acts_q;
@@ -314,7 +321,8 @@ module nkv_share
                 2: operation_at_o[31:0]  <= port_data_i;
                 default: begin
                   operation_at_o[63:32] <= port_data_i;
-                  state_q <= Carry;
+                  patience_q            <= PatienceBits'(OperationCycles);
+                  state_q               <= Carry;
                 end
               endcase
           Report:

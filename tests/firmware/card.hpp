@@ -1,9 +1,11 @@
 // The firmware on a card that is played here: its memory is a set of poisoned lines.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
+#include <map>
 #include <set>
 #include <span>
 #include <vector>
@@ -68,10 +70,15 @@ class Card {
     }
   }
 
+  /// One turn of the firmware's loop; false if there was nothing to do.
+  bool turn() { return firmware_turn(&firmware_); }
+
   std::uint64_t uptime_ns = 0;
   std::int16_t celsius = 40;
   bool media_answers = true;
   std::set<std::uint64_t> poisoned;
+  std::uint64_t wiped_bytes = 0;
+  std::map<std::uint32_t, std::uint64_t> registers;
   std::vector<unsigned> interrupts;
 
  private:
@@ -100,6 +107,32 @@ class Card {
       .write_line =
           [](void* context, std::uint64_t address, const std::uint8_t*) {
             if (of(context).media_answers) of(context).poisoned.erase(address);
+            return of(context).media_answers;
+          },
+      .check_lines =
+          [](void* context, std::uint64_t* address, std::uint32_t bytes) {
+            const auto first = of(context).poisoned.lower_bound(*address);
+            const std::uint64_t end = *address + bytes;
+            *address = first == of(context).poisoned.end() ? end : std::min(end, *first);
+            return of(context).media_answers;
+          },
+      .wipe =
+          [](void* context, std::uint64_t address, std::uint32_t bytes) {
+            Card& card = of(context);
+            if (!card.media_answers) return false;
+            card.poisoned.erase(card.poisoned.lower_bound(address),
+                                card.poisoned.lower_bound(address + bytes));
+            card.wiped_bytes += bytes;
+            return true;
+          },
+      .read_register =
+          [](void* context, std::uint32_t offset, std::uint64_t* value) {
+            *value = of(context).registers[offset];
+            return of(context).media_answers;
+          },
+      .write_register =
+          [](void* context, std::uint32_t offset, std::uint64_t value) {
+            of(context).registers[offset] = value;
             return of(context).media_answers;
           },
       .interrupt = [](void* context,

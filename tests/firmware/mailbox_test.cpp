@@ -19,13 +19,11 @@ Payload log_part(std::uint64_t offset, std::uint64_t bytes) {
 
 TEST(Mailbox, RefusesAnyOtherOpcode) {
   Card card;
-  unsigned known = 0;
+  const std::span<const cci_command> known{cci_commands, cci_command_count};
   for (unsigned opcode = 0; opcode <= UINT16_MAX; ++opcode) {
-    if (card.execute(static_cast<std::uint16_t>(opcode)).status != NKV_CCI_STATUS_UNSUPPORTED) {
-      ++known;
-    }
+    if (std::ranges::find(known, opcode, &cci_command::opcode) != known.end()) continue;
+    ASSERT_EQ(card.execute(static_cast<std::uint16_t>(opcode)).status, NKV_CCI_STATUS_UNSUPPORTED);
   }
-  EXPECT_EQ(known, cci_command_count);
 }
 
 TEST(Mailbox, RefusesPayloadsOfOtherSizes) {

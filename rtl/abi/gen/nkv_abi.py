@@ -205,6 +205,8 @@ FIRMWARE_MAGIC = 1180060494
 EVENT_LOG_RECORDS = 32
 # [lines] Poisoned 64-byte lines that the firmware lists.
 POISON_RECORDS = 256
+# [lines] Poisoned lines that a scan of the memory tells; it stops at one more.
+SCAN_RECORDS = 128
 # [lines] Most of them that hosts may have injected.
 INJECTED_POISON = 64
 
@@ -579,6 +581,12 @@ class CardOperation(IntEnum):
 class CciOpcode(IntEnum):
     """Commands of the firmware's mailbox; CXL 3.1, section 8.2.10."""
 
+    # What the component is.
+    IDENTIFY = 1
+    # How far the operation in the background is.
+    GET_BACKGROUND = 2
+    # End it.
+    ABORT_BACKGROUND = 5
     # The oldest events of a log.
     GET_EVENT_RECORDS = 256
     # Forget events that were read.
@@ -595,6 +603,12 @@ class CciOpcode(IntEnum):
     GET_SUPPORTED_LOGS = 1024
     # A part of a log.
     GET_LOG = 1025
+    # The features there are.
+    GET_SUPPORTED_FEATURES = 1280
+    # A part of one.
+    GET_FEATURE = 1281
+    # Set one, whole or in parts.
+    SET_FEATURE = 1282
     # Capacity, and sizes of logs and lists.
     IDENTIFY_MEMORY = 16384
     # How much is volatile.
@@ -611,6 +625,14 @@ class CciOpcode(IntEnum):
     INJECT_POISON = 17153
     # Write a line, which then is no longer poisoned.
     CLEAR_POISON = 17154
+    # How long a scan of a range takes.
+    GET_SCAN_CAPABILITIES = 17155
+    # Look for poison in a range, in the background.
+    SCAN_MEDIA = 17156
+    # What the last scan found.
+    GET_SCAN_RESULTS = 17157
+    # Wipe all of the memory, in the background.
+    SANITIZE = 17408
 
 
 class CciStatus(IntEnum):
@@ -618,22 +640,40 @@ class CciStatus(IntEnum):
 
     # Done.
     SUCCESS = 0
+    # It goes on in the background.
+    BACKGROUND_STARTED = 1
     # A field has a value that it may not have.
     INVALID_INPUT = 2
     # No such command.
     UNSUPPORTED = 3
     # The card failed.
     INTERNAL_ERROR = 4
+    # Another operation runs in the background.
+    BUSY = 6
+    # The memory is being wiped.
+    MEDIA_DISABLED = 7
     # Not the handle of the oldest event.
     INVALID_HANDLE = 14
     # Outside the memory.
     INVALID_PHYSICAL_ADDRESS = 15
     # INJECTED_POISON lines are.
     INJECT_POISON_LIMIT = 16
+    # The host ended it.
+    ABORTED = 18
     # The payload is longer or shorter than the command's.
     INVALID_PAYLOAD_LENGTH = 22
     # No such log.
     INVALID_LOG = 23
+    # Of another version.
+    UNSUPPORTED_FEATURE_VERSION = 25
+    # Only its current value can be had.
+    UNSUPPORTED_FEATURE_SELECTION = 26
+    # Parts of a feature are there already.
+    FEATURE_TRANSFER_IN_PROGRESS = 27
+    # Not the part that follows.
+    FEATURE_TRANSFER_OUT_OF_ORDER = 28
+    # The operation in the background cannot be ended.
+    REQUEST_ABORT_NOT_SUPPORTED = 32
 
 
 class FirmwareOperation(IntEnum):

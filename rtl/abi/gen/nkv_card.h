@@ -59,6 +59,8 @@
 #define NKV_FIRMWARE_MAGIC 1180060494 /**< The firmware runs: 'NKVF'. */
 #define NKV_EVENT_LOG_RECORDS 32 /**< [records] Events that each of the firmware's logs holds. */
 #define NKV_POISON_RECORDS 256 /**< [lines] Poisoned 64-byte lines that the firmware lists. */
+/** [lines] Poisoned lines that a scan of the memory tells; it stops at one more. */
+#define NKV_SCAN_RECORDS 128
 #define NKV_INJECTED_POISON 64 /**< [lines] Most of them that hosts may have injected. */
 
 /** What the driver asks for over the bridge of an emulated function. */
@@ -70,6 +72,9 @@ enum nkv_card_operation {
 
 /** Commands of the firmware's mailbox; CXL 3.1, section 8.2.10. */
 enum nkv_cci_opcode {
+  NKV_CCI_OPCODE_IDENTIFY = 1, /**< What the component is. */
+  NKV_CCI_OPCODE_GET_BACKGROUND = 2, /**< How far the operation in the background is. */
+  NKV_CCI_OPCODE_ABORT_BACKGROUND = 5, /**< End it. */
   NKV_CCI_OPCODE_GET_EVENT_RECORDS = 256, /**< The oldest events of a log. */
   NKV_CCI_OPCODE_CLEAR_EVENT_RECORDS = 257, /**< Forget events that were read. */
   NKV_CCI_OPCODE_GET_EVENT_INTERRUPTS = 258, /**< How each log interrupts. */
@@ -78,6 +83,9 @@ enum nkv_cci_opcode {
   NKV_CCI_OPCODE_SET_TIMESTAMP = 769, /**< Set them. */
   NKV_CCI_OPCODE_GET_SUPPORTED_LOGS = 1024, /**< The logs there are. */
   NKV_CCI_OPCODE_GET_LOG = 1025, /**< A part of a log. */
+  NKV_CCI_OPCODE_GET_SUPPORTED_FEATURES = 1280, /**< The features there are. */
+  NKV_CCI_OPCODE_GET_FEATURE = 1281, /**< A part of one. */
+  NKV_CCI_OPCODE_SET_FEATURE = 1282, /**< Set one, whole or in parts. */
   NKV_CCI_OPCODE_IDENTIFY_MEMORY = 16384, /**< Capacity, and sizes of logs and lists. */
   NKV_CCI_OPCODE_GET_PARTITION = 16640, /**< How much is volatile. */
   NKV_CCI_OPCODE_GET_HEALTH = 16896, /**< Health, temperature, corrected errors. */
@@ -86,20 +94,34 @@ enum nkv_cci_opcode {
   NKV_CCI_OPCODE_GET_POISON = 17152, /**< Poisoned lines of a range. */
   NKV_CCI_OPCODE_INJECT_POISON = 17153, /**< Poison a line. */
   NKV_CCI_OPCODE_CLEAR_POISON = 17154, /**< Write a line, which then is no longer poisoned. */
+  NKV_CCI_OPCODE_GET_SCAN_CAPABILITIES = 17155, /**< How long a scan of a range takes. */
+  NKV_CCI_OPCODE_SCAN_MEDIA = 17156, /**< Look for poison in a range, in the background. */
+  NKV_CCI_OPCODE_GET_SCAN_RESULTS = 17157, /**< What the last scan found. */
+  NKV_CCI_OPCODE_SANITIZE = 17408, /**< Wipe all of the memory, in the background. */
 };
 
 /** How a command of the mailbox ended; CXL 3.1, table 8-34. */
 enum nkv_cci_status {
   NKV_CCI_STATUS_SUCCESS = 0, /**< Done. */
+  NKV_CCI_STATUS_BACKGROUND_STARTED = 1, /**< It goes on in the background. */
   NKV_CCI_STATUS_INVALID_INPUT = 2, /**< A field has a value that it may not have. */
   NKV_CCI_STATUS_UNSUPPORTED = 3, /**< No such command. */
   NKV_CCI_STATUS_INTERNAL_ERROR = 4, /**< The card failed. */
+  NKV_CCI_STATUS_BUSY = 6, /**< Another operation runs in the background. */
+  NKV_CCI_STATUS_MEDIA_DISABLED = 7, /**< The memory is being wiped. */
   NKV_CCI_STATUS_INVALID_HANDLE = 14, /**< Not the handle of the oldest event. */
   NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS = 15, /**< Outside the memory. */
   NKV_CCI_STATUS_INJECT_POISON_LIMIT = 16, /**< INJECTED_POISON lines are. */
+  NKV_CCI_STATUS_ABORTED = 18, /**< The host ended it. */
   /** The payload is longer or shorter than the command's. */
   NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH = 22,
   NKV_CCI_STATUS_INVALID_LOG = 23, /**< No such log. */
+  NKV_CCI_STATUS_UNSUPPORTED_FEATURE_VERSION = 25, /**< Of another version. */
+  NKV_CCI_STATUS_UNSUPPORTED_FEATURE_SELECTION = 26, /**< Only its current value can be had. */
+  NKV_CCI_STATUS_FEATURE_TRANSFER_IN_PROGRESS = 27, /**< Parts of a feature are there already. */
+  NKV_CCI_STATUS_FEATURE_TRANSFER_OUT_OF_ORDER = 28, /**< Not the part that follows. */
+  /** The operation in the background cannot be ended. */
+  NKV_CCI_STATUS_REQUEST_ABORT_NOT_SUPPORTED = 32,
 };
 
 /** What the firmware asks of the logic around its processor. */
