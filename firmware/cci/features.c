@@ -73,19 +73,19 @@ static enum nkv_cci_status set_sharing(struct firmware* firmware, const uint8_t*
 
 static const struct feature features[] = {
     /* 96dad7d6-fde8-482b-a733-75774e06db8a */
-    {.uuid = {0x96, 0xda, 0xd7, 0xd6, 0xfd, 0xe8, 0x48, 0x2b, 0xa7, 0x33, 0x75, 0x77, 0x4e, 0x06,
-              0xdb, 0x8a},
-     .get_bytes = 4,
-     .set_bytes = 2,
-     .get = get_scrub,
-     .set = set_scrub},
+    [NKV_CARD_FEATURE_SCRUB] = {.uuid = {0x96, 0xda, 0xd7, 0xd6, 0xfd, 0xe8, 0x48, 0x2b, 0xa7, 0x33,
+                                         0x75, 0x77, 0x4e, 0x06, 0xdb, 0x8a},
+                                .get_bytes = 4,
+                                .set_bytes = 2,
+                                .get = get_scrub,
+                                .set = set_scrub},
     /* 9e0c7b1a-54d2-4f06-8f3b-6e6561726b76 */
-    {.uuid = {0x9e, 0x0c, 0x7b, 0x1a, 0x54, 0xd2, 0x4f, 0x06, 0x8f, 0x3b, 0x6e, 0x65, 0x61, 0x72,
-              0x6b, 0x76},
-     .get_bytes = 8 * SHARING_REGISTERS,
-     .set_bytes = 8 * SHARING_REGISTERS,
-     .get = get_sharing,
-     .set = set_sharing},
+    [NKV_CARD_FEATURE_SHARING] = {.uuid = {0x9e, 0x0c, 0x7b, 0x1a, 0x54, 0xd2, 0x4f, 0x06, 0x8f,
+                                           0x3b, 0x6e, 0x65, 0x61, 0x72, 0x6b, 0x76},
+                                  .get_bytes = 8 * SHARING_REGISTERS,
+                                  .set_bytes = 8 * SHARING_REGISTERS,
+                                  .get = get_sharing,
+                                  .set = set_sharing},
 };
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
 

@@ -71,7 +71,10 @@ def test_the_tool_shows_the_card_its_module_and_its_region(guest):
         ("attach nearkv0", 1, "nearkv0 has its memory already"),
         ("region nearkv0", 1, "mem0 has region0 already"),
         ("info nearkv7", 1, "no card 'nearkv7'"),
-        ("health nearkv0", 1, "does not tell its health"),
+        ("features nearkv0 --set scrub.days=1", 2, "no field 'scrub.days'"),
+        ("features nearkv0 --set scrub.hours", 2, "wants FIELD=NUMBER"),
+        ("features nearkv0 --set scrub.hours=0", 2, "a value that it may not have"),
+        ("features nearkv0 --set scrub.hours=256", 2, "has 8 bits"),
         ("attach", 2, "card is required"),
         ("", 2, "A subcommand is required"),
     ],
@@ -79,6 +82,18 @@ def test_the_tool_shows_the_card_its_module_and_its_region(guest):
 def test_the_tool_says_what_is_wrong(guest, command, status, complaint):
     ended, text = guest.run(f"nearkv card {command}")
     assert (ended, complaint in text) == (status, True), text
+
+
+def test_the_tool_shows_what_the_firmware_says(guest):
+    health = json.loads(guest.check("nearkv card health nearkv0 --json"))
+    assert health["media_ready"]
+    assert health["temperature_celsius"] == 40
+    before = json.loads(guest.check("nearkv card features nearkv0 --json"))
+    assert before["scrub.hours"] == 12
+    words = "--set scrub.hours=24 --set scrub.enabled=0"
+    after = json.loads(guest.check(f"nearkv card features nearkv0 {words} --json"))
+    assert after == before | {"scrub.hours": 24, "scrub.enabled": 0}
+    assert "scrub.hours" in guest.check("nearkv card features nearkv0")
 
 
 def test_the_tool_takes_memory_that_a_dax_driver_has(guest):
@@ -132,3 +147,8 @@ def test_the_verilated_engine_is_a_card_too(platform):
     with platform.boot(Topology(engine="rtl:?latency=20")) as guest:
         guest.make_card()
         run_tests(guest, on_card("pool"))
+        # Its firmware reaches the registers of the engine's inline path.
+        words = "--set sharing.near_sixteenths=5 --set sharing.age_cycles=100"
+        features = json.loads(guest.check(f"nearkv card features nearkv0 {words} --json"))
+        assert features["sharing.near_sixteenths"] == 5
+        assert features["sharing.age_cycles"] == 100

@@ -15,6 +15,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "card/mailbox.hpp"
 #include "card/module.hpp"
 #include "daemon/wire/file_descriptor.hpp"
 #include "nkv_card.h"
@@ -113,6 +114,25 @@ Status run_tool(const std::vector<std::string>& words, std::string* reason) {
   return Status::kIoError;
 }
 
+/// CXL 3.1, table 8-132.
+ModuleHealth firmware_health(const CardMailbox::Answer& answer) {
+  constexpr std::uint64_t kUnknown = 0xFF;
+  const std::uint64_t needs = answer.number(0, 1);
+  const std::uint64_t more = answer.number(2, 1);
+  const std::uint64_t life_used = answer.number(3, 1);
+  ModuleHealth health{.maintenance_needed = (needs & 1) != 0,
+                      .performance_degraded = (needs & 2) != 0,
+                      .replacement_needed = (needs & 4) != 0,
+                      .media_ready = answer.number(1, 1) == 0,
+                      .life_critical = (more & 3) == 2,
+                      .temperature_critical = (more >> 2 & 3) == 2,
+                      .life_used_percent = std::nullopt,
+                      .temperature_celsius = static_cast<std::int16_t>(answer.number(4, 2)),
+                      .corrected_errors = static_cast<std::uint32_t>(answer.number(10, 4))};
+  if (life_used != kUnknown) health.life_used_percent = static_cast<int>(life_used);
+  return health;
+}
+
 }  // namespace
 
 std::vector<Card> find_cards() {
@@ -204,7 +224,18 @@ Status create_card_region(const Card& card, std::string* reason) {
 }
 
 Status read_module_health(const Card& card, ModuleHealth* health, std::string* reason) {
-  return query_health(card.serial, health, reason);
+  const Status status = query_health(card.serial, health, reason);
+  if (status == Status::kOk) return status;
+  std::string unused;
+  CardMailbox mailbox;
+  CardMailbox::Answer answer;
+  if (mailbox.open(card.name, &unused) != Status::kOk ||
+      mailbox.execute(NKV_CCI_OPCODE_GET_HEALTH, {}, &answer, &unused) != Status::kOk ||
+      answer.status != NKV_CCI_STATUS_SUCCESS) {
+    return status;
+  }
+  *health = firmware_health(answer);
+  return Status::kOk;
 }
 
 }  // namespace nearkv

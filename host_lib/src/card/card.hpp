@@ -53,7 +53,7 @@ struct ModuleHealth {
   bool media_ready = false;
   bool life_critical = false;
   bool temperature_critical = false;
-  int life_used_percent = 0;
+  std::optional<int> life_used_percent;  ///< Not all know.
   int temperature_celsius = 0;
   std::uint32_t corrected_errors = 0;
 };
@@ -78,7 +78,8 @@ Status forget_window(const Card& card, const std::string& name, std::string* rea
 /// Makes a region of all of the card's module with the standard tool, `cxl`.
 Status create_card_region(const Card& card, std::string* reason);
 
-/// kUnsupported: the module does not tell.
+/// By the CXL module, or if that does not tell, by the card's own firmware. kUnsupported: neither
+/// does.
 Status read_module_health(const Card& card, ModuleHealth* health, std::string* reason);
 
 }  // namespace nearkv

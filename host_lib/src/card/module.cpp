@@ -148,13 +148,14 @@ Status query_health(std::uint64_t serial, ModuleHealth* health, std::string* rea
     return Status::kUnsupported;
   }
   cxl_cmd* const told = command.get();
+  const int life_used = cxl_cmd_health_info_get_life_used(told);
   *health = {.maintenance_needed = cxl_cmd_health_info_get_maintenance_needed(told) > 0,
              .performance_degraded = cxl_cmd_health_info_get_performance_degraded(told) > 0,
              .replacement_needed = cxl_cmd_health_info_get_hw_replacement_needed(told) > 0,
              .media_ready = cxl_cmd_health_info_get_media_normal(told) > 0,
              .life_critical = cxl_cmd_health_info_get_ext_life_used_critical(told) > 0,
              .temperature_critical = cxl_cmd_health_info_get_ext_temperature_critical(told) > 0,
-             .life_used_percent = cxl_cmd_health_info_get_life_used(told),
+             .life_used_percent = life_used < 0 ? std::nullopt : std::optional(life_used),
              .temperature_celsius = cxl_cmd_health_info_get_temperature(told),
              .corrected_errors =
                  static_cast<std::uint32_t>(cxl_cmd_health_info_get_volatile_errors(told))};

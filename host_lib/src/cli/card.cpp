@@ -164,7 +164,8 @@ void print_health(const Options& options) {
                   {"replacement_needed", health.replacement_needed},
                   {"life_critical", health.life_critical},
                   {"temperature_critical", health.temperature_critical},
-                  {"life_used_percent", health.life_used_percent},
+                  {"life_used_percent",
+                   health.life_used_percent ? Json(*health.life_used_percent) : Json(nullptr)},
                   {"temperature_celsius", health.temperature_celsius},
                   {"corrected_errors", health.corrected_errors}};
   if (options.json) {
@@ -226,10 +227,12 @@ void add_card(CLI::App* app, int* exit) {
   command->require_subcommand(1);
   add_view(command, "list", "Cards, their modules and regions", false, list, exit);
   add_view(command, "info", "All of one card", true, print_info, exit);
-  add_view(command, "health", "What its module says of its health", true, print_health, exit);
+  add_view(command, "health", "What its module, or else its firmware, says of its health", true,
+           print_health, exit);
   add_card_counters(command, exit);
   add_card_hotlist(command, exit);
   add_card_events(command, exit);
+  add_card_features(command, exit);
   add_action(command, "region", "Make a region of all of its module", create_card_region, exit);
   add_action(command, "attach", "Give it its region", attach_card, exit);
   add_action(command, "detach", "Take its region from it", detach_card, exit);

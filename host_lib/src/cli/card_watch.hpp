@@ -1,4 +1,5 @@
-// Subcommands of `nearkv card` that watch a card for a while.
+// Subcommands of `nearkv card` with files of their own, and what those share that watch a card for
+// a while.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,7 @@ namespace nearkv::cli {
 void add_card_counters(CLI::App* command, int* exit);
 void add_card_hotlist(CLI::App* command, int* exit);
 void add_card_events(CLI::App* command, int* exit);
+void add_card_features(CLI::App* command, int* exit);
 
 /// The option --seconds.
 void add_seconds_option(CLI::App* command, double* seconds);

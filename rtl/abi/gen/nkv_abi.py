@@ -676,6 +676,15 @@ class CciStatus(IntEnum):
     REQUEST_ABORT_NOT_SUPPORTED = 32
 
 
+class CardFeature(IntEnum):
+    """Features of the firmware, by their indices in its list of them."""
+
+    # Device patrol scrub control.
+    SCRUB = 0
+    # Registers INLINE_CONTROL, INLINE_LIMITS and INLINE_LOAD.
+    SHARING = 1
+
+
 class FirmwareOperation(IntEnum):
     """What the firmware asks of the logic around its processor."""
 

@@ -124,6 +124,12 @@ enum nkv_cci_status {
   NKV_CCI_STATUS_REQUEST_ABORT_NOT_SUPPORTED = 32,
 };
 
+/** Features of the firmware, by their indices in its list of them. */
+enum nkv_card_feature {
+  NKV_CARD_FEATURE_SCRUB = 0, /**< Device patrol scrub control. */
+  NKV_CARD_FEATURE_SHARING = 1, /**< Registers INLINE_CONTROL, INLINE_LIMITS and INLINE_LOAD. */
+};
+
 /** What the firmware asks of the logic around its processor. */
 enum nkv_firmware_operation {
   NKV_FIRMWARE_OPERATION_POISON = 1, /**< The line at `operation_at` answers with poison. */

@@ -1,0 +1,160 @@
+#include "card/features.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+
+namespace nearkv {
+namespace {
+
+constexpr std::size_t kUuidBytes = 16;
+constexpr std::size_t kListBytes = 8;
+constexpr std::size_t kEntryBytes = 48;
+
+/// Where a field stands in what is read of its feature, and in what is set of it, in bits.
+struct Place {
+  const char* name;
+  const char* help;
+  nkv_card_feature feature;
+  unsigned bits;
+  unsigned read_at;
+  unsigned set_at;
+};
+
+constexpr std::array kPlaces = {
+    Place{"scrub.hours", "in which all of the memory is read once", NKV_CARD_FEATURE_SCRUB, 8, 8,
+          0},
+    Place{"scrub.enabled", "1: it is", NKV_CARD_FEATURE_SCRUB, 1, 24, 8},
+    Place{"sharing.custom", "1: what follows holds; 0: the engine's own values",
+          NKV_CARD_FEATURE_SHARING, 1, 0, 0},
+    Place{"sharing.near_sixteenths", "of the memory's bandwidth are near-data's beside the host",
+          NKV_CARD_FEATURE_SHARING, 4, 1, 1},
+    Place{"sharing.age_cycles", "near-data that has waited so long goes next",
+          NKV_CARD_FEATURE_SHARING, 10, 5, 5},
+    Place{"sharing.near_least", "accesses that near-data may always have in flight",
+          NKV_CARD_FEATURE_SHARING, 16, 64, 64},
+    Place{"sharing.near_reads", "it may have more while fewer reads are in flight",
+          NKV_CARD_FEATURE_SHARING, 16, 80, 80},
+    Place{"sharing.near_writes", "the same of writes", NKV_CARD_FEATURE_SHARING, 16, 96, 96},
+    Place{"sharing.load_optimal", "accesses in flight from which on DevLoad is optimal",
+          NKV_CARD_FEATURE_SHARING, 16, 128, 128},
+    Place{"sharing.load_overload", "and from which on it is overload", NKV_CARD_FEATURE_SHARING, 16,
+          144, 144},
+};
+
+std::uint64_t get_bits(std::span<const std::byte> bytes, unsigned at, unsigned count) {
+  std::uint64_t value = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    const bool bit = (std::to_integer<unsigned>(bytes[(at + i) / 8]) >> (at + i) % 8 & 1) != 0;
+    value |= std::uint64_t{bit} << i;
+  }
+  return value;
+}
+
+void put_bits(std::span<std::byte> bytes, unsigned at, unsigned count, std::uint64_t value) {
+  for (unsigned i = 0; i < count; ++i) {
+    const auto mask = static_cast<std::byte>(1U << (at + i) % 8);
+    std::byte& byte = bytes[(at + i) / 8];
+    byte = (value >> i & 1) != 0 ? byte | mask : byte & ~mask;
+  }
+}
+
+void append_number(std::vector<std::byte>* bytes, std::uint64_t value, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    bytes->push_back(static_cast<std::byte>(value >> 8 * i & 0xFF));
+  }
+}
+
+Status execute(CardMailbox* mailbox, nkv_cci_opcode opcode, std::span<const std::byte> payload,
+               CardMailbox::Answer* answer, std::string* reason) {
+  const Status status = mailbox->execute(opcode, payload, answer, reason);
+  if (status != Status::kOk || answer->status == NKV_CCI_STATUS_SUCCESS) return status;
+  *reason = "the card's firmware: " + describe(answer->status);
+  return answer->status == NKV_CCI_STATUS_INVALID_INPUT ? Status::kBadArgument : Status::kIoError;
+}
+
+/// One feature of the firmware.
+struct Feature {
+  std::vector<std::byte> uuid;
+  std::size_t set_bytes = 0;
+  std::vector<std::byte> value;
+};
+
+Status read_feature(CardMailbox* mailbox, nkv_card_feature which, Feature* feature,
+                    std::string* reason) {
+  std::vector<std::byte> payload;
+  append_number(&payload, kListBytes + kEntryBytes, 4);
+  append_number(&payload, which, 4);
+  CardMailbox::Answer answer;
+  Status status = execute(mailbox, NKV_CCI_OPCODE_GET_SUPPORTED_FEATURES, payload, &answer, reason);
+  if (status != Status::kOk) return status;
+  if (answer.payload.size() != kListBytes + kEntryBytes) {
+    *reason = "the card's firmware does not have this feature";
+    return Status::kUnsupported;
+  }
+  const auto entry = std::span(answer.payload).subspan(kListBytes);
+  feature->uuid.assign(entry.begin(), entry.begin() + kUuidBytes);
+  feature->set_bytes = answer.number(kListBytes + 20, 2);
+  payload = feature->uuid;
+  append_number(&payload, 0, 2);
+  append_number(&payload, answer.number(kListBytes + 18, 2), 2);
+  append_number(&payload, 0, 1);
+  status = execute(mailbox, NKV_CCI_OPCODE_GET_FEATURE, payload, &answer, reason);
+  feature->value = answer.payload;
+  return status;
+}
+
+}  // namespace
+
+Status read_features(CardMailbox* mailbox, std::vector<FeatureField>* fields, std::string* reason) {
+  fields->clear();
+  for (const nkv_card_feature which : {NKV_CARD_FEATURE_SCRUB, NKV_CARD_FEATURE_SHARING}) {
+    Feature feature;
+    const Status status = read_feature(mailbox, which, &feature, reason);
+    if (status != Status::kOk) return status;
+    for (const Place& place : kPlaces) {
+      if (place.feature != which || place.read_at + place.bits > 8 * feature.value.size()) continue;
+      fields->push_back(
+          {place.name, place.help, get_bits(feature.value, place.read_at, place.bits)});
+    }
+  }
+  return Status::kOk;
+}
+
+Status set_feature(CardMailbox* mailbox, const std::string& name, std::uint64_t value,
+                   std::string* reason) {
+  const auto* const wanted =
+      std::ranges::find_if(kPlaces, [&](const Place& place) { return place.name == name; });
+  if (wanted == kPlaces.end()) {
+    *reason = "there is no field '" + name + "'; `nearkv card features` shows them";
+    return Status::kBadArgument;
+  }
+  if (value >> wanted->bits != 0) {
+    *reason = name + " has " + std::to_string(wanted->bits) + " bits";
+    return Status::kBadArgument;
+  }
+  Feature feature;
+  const Status status = read_feature(mailbox, wanted->feature, &feature, reason);
+  if (status != Status::kOk) return status;
+  std::vector<std::byte> bytes(feature.set_bytes);
+  for (const Place& place : kPlaces) {
+    if (place.feature != wanted->feature || place.set_at + place.bits > 8 * bytes.size() ||
+        place.read_at + place.bits > 8 * feature.value.size()) {
+      continue;
+    }
+    const bool is_wanted = &place == wanted;
+    put_bits(bytes, place.set_at, place.bits,
+             is_wanted ? value : get_bits(feature.value, place.read_at, place.bits));
+  }
+  std::vector<std::byte> payload = feature.uuid;
+  append_number(&payload, 0, 4);  // Whole.
+  append_number(&payload, 0, 2);
+  append_number(&payload, 1, 1);  // Version.
+  payload.resize(payload.size() + 9);
+  payload.insert(payload.end(), bytes.begin(), bytes.end());
+  CardMailbox::Answer answer;
+  return execute(mailbox, NKV_CCI_OPCODE_SET_FEATURE, payload, &answer, reason);
+}
+
+}  // namespace nearkv
