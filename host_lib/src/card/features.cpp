@@ -25,8 +25,8 @@ struct Place {
 constexpr std::array kPlaces = {
     Place{"scrub.hours", "in which all of the memory is read once", NKV_CARD_FEATURE_SCRUB, 8, 8,
           0},
-    Place{"scrub.enabled", "1: it is", NKV_CARD_FEATURE_SCRUB, 1, 24, 8},
-    Place{"sharing.custom", "1: what follows holds; 0: the engine's own values",
+    Place{"scrub.enabled", "whether it runs", NKV_CARD_FEATURE_SCRUB, 1, 24, 8},
+    Place{"sharing.custom", "whether what follows holds, not the engine's own values",
           NKV_CARD_FEATURE_SHARING, 1, 0, 0},
     Place{"sharing.near_sixteenths", "of the memory's bandwidth are near-data's beside the host",
           NKV_CARD_FEATURE_SHARING, 4, 1, 1},
