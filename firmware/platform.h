@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "nkv_card.h"
+
 enum { LINE_BYTES = 64 };
 
 /** An error that the memory controller found. */
@@ -20,6 +22,7 @@ struct platform {
   void* context; /**< First argument of each call. */
   uint64_t memory_bytes;
   uint64_t serial;
+  const struct nkv_firmware_panic* panic; /**< The last one; not NULL. */
 
   /** Nanoseconds since reset; never goes back. */
   uint64_t (*uptime_ns)(void* context);

@@ -10,11 +10,6 @@
 #include <utility>
 
 namespace nearkv::emulator {
-namespace {
-
-constexpr std::uint32_t kResetVector = 128;
-
-}  // namespace
 
 ManagementProcessor::ManagementProcessor(std::span<const std::byte> image, const Identity& identity,
                                          Carry carry)
@@ -38,8 +33,8 @@ void ManagementProcessor::load(std::span<const std::byte> image) {
   rtl_->load_valid_i = 1;
   for (std::uint32_t at = 0; at < NKV_PROCESSOR_SHARE_AT; at += 4) {
     std::uint32_t word = 0;
-    if (at >= kResetVector && at - kResetVector < image.size()) {
-      const auto rest = image.subspan(at - kResetVector);
+    if (at < image.size()) {
+      const auto rest = image.subspan(at);
       std::memcpy(&word, rest.data(), std::min(rest.size(), sizeof(word)));
     }
     rtl_->load_at_i = at;

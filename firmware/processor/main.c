@@ -6,6 +6,10 @@
 static volatile struct nkv_firmware_share* const share =
     (volatile struct nkv_firmware_share*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_SHARE_AT);
 
+static struct nkv_firmware_panic* const panic =
+    (struct nkv_firmware_panic*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_PANIC_AT);
+
+static volatile uint32_t* const watchdog = (volatile uint32_t*)NKV_PROCESSOR_WATCHDOG_AT;
 static volatile const uint32_t* const timer = (volatile const uint32_t*)NKV_PROCESSOR_TIMER_AT;
 
 /* More than the hardware gives an operation: it answers first, if anything does. */
@@ -40,6 +44,7 @@ static bool ask_card(enum nkv_firmware_operation operation, uint64_t at, uint32_
   share->operation = operation;
   share->operation_at = at;
   share->operation_bytes = bytes;
+  *watchdog = 1;
   share->operations = request;
   for (int turn = 0; turn < OPERATION_TURNS; ++turn) {
     if (share->operations_done == request) return share->operation_failed == 0;
@@ -126,11 +131,13 @@ static void answer_command(struct firmware* firmware) {
   share->status = status;
 }
 
-/* What the mailbox's registers say all the time. */
+/* What the mailbox's registers say all the time, and that there is somebody who says it. */
 static void show_status(const struct firmware* firmware) {
   share->event_logs = events_logs_in_use(&firmware->events);
   share->background = background_register(&firmware->background);
   share->background_runs = firmware->background.step != NULL;
+  share->magic = NKV_FIRMWARE_MAGIC;
+  *watchdog = 1;
 }
 
 int main(void) {
@@ -138,6 +145,7 @@ int main(void) {
   static struct firmware firmware;
   platform = (struct platform){.memory_bytes = share->memory_bytes,
                                .serial = share->serial,
+                               .panic = panic,
                                .uptime_ns = uptime_ns,
                                .temperature_celsius = temperature_celsius,
                                .take_media_error = take_media_error,
@@ -148,6 +156,7 @@ int main(void) {
                                .read_register = read_register,
                                .write_register = write_register,
                                .interrupt = interrupt};
+  ++panic->starts;
   firmware_start(&firmware, &platform);
   uint32_t answered = share->request;
   errors_taken = share->errors_taken;
@@ -157,7 +166,6 @@ int main(void) {
     share->payload_bytes = 0;
     share->answer = answered;
   }
-  share->magic = NKV_FIRMWARE_MAGIC;
   for (;;) {
     firmware_turn(&firmware);
     show_status(&firmware);

@@ -60,7 +60,7 @@ module nkv_management
   logic [WordBits-1:0] payload_at;
   logic [31:0]         payload_in, payload_out, event_logs;
   logic [63:0]         background;
-  logic                mailbox_interrupt, share_interrupt, errors_taken;
+  logic                mailbox_interrupt, share_interrupt, errors_taken, restart;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) runs_q <= 1'b0;
@@ -74,7 +74,9 @@ module nkv_management
   nkv_processor #(
     .RamAt   (ProcessorRamAt),
     .RamBytes(ProcessorRamBytes),
-    .TimerAt (ProcessorTimerAt)
+    .TimerAt (ProcessorTimerAt),
+    .WatchdogAt    (ProcessorWatchdogAt),
+    .WatchdogCycles(ProcessorWatchdogCycles)
   ) u_processor (
     .clk_i,
     .rst_ni      (runs_q),
@@ -83,7 +85,8 @@ module nkv_management
     .port_at_i   (hold_i ? load_at_i : share_at),
     .port_data_i (hold_i ? load_data_i : share_data),
     .port_data_o (port_data),
-    .failed_o
+    .failed_o,
+    .restart_o   (restart)
   );
 
   nkv_mailbox u_mailbox (
@@ -119,6 +122,7 @@ module nkv_management
     .memory_bytes_i,
     .serial_i,
     .temperature_i,
+    .restart_i        (restart),
     .cleared_o        (cleared),
     .port_write_o     (share_write),
     .port_at_o        (share_at),

@@ -3,10 +3,12 @@
 module nkv_processor
   import ibex_pkg::*;
 #(
-  // Of the contract: PROCESSOR_RAM_AT, PROCESSOR_RAM_BYTES, PROCESSOR_TIMER_AT.
+  // Of the contract: PROCESSOR_RAM_AT, PROCESSOR_RAM_BYTES and so on.
   parameter int unsigned RamAt,
   parameter int unsigned RamBytes,
-  parameter int unsigned TimerAt
+  parameter int unsigned TimerAt,
+  parameter int unsigned WatchdogAt,
+  parameter int unsigned WatchdogCycles
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,        // The core's alone: memory is loaded while it is low.
@@ -16,12 +18,15 @@ module nkv_processor
   input  logic [31:0] port_at_i,     // Bytes from the memory's start, a multiple of 4.
   input  logic [31:0] port_data_i,
   output logic [31:0] port_data_o,
-  // The core met an exception while it served one: only a reset helps.
-  output logic        failed_o
+  // The core met an exception while it served one; it waits for the watchdog.
+  output logic        failed_o,
+  // For a cycle: the watchdog resets the core, whose memory stays as it is.
+  output logic        restart_o
 );
   localparam int unsigned Words    = RamBytes / 4;
   localparam int unsigned IndexLow = 2;
   localparam int unsigned IndexW   = $clog2(Words);
+  localparam int unsigned WatchdogBits = $clog2(WatchdogCycles + 1);
 
   logic [31:0] memory [Words];
 
@@ -29,7 +34,8 @@ module nkv_processor
   logic [31:0] fetch_at, fetch_word_q, data_at, data_word_q, data_wanted;
   logic [3:0]  data_bytes;
 
-  logic        timer_q, faults;
+  logic        timer_q, faults, core_rst_nq;
+  logic [WatchdogBits-1:0] watchdog_q;
   logic [63:0] cycles_q;
   logic [31:0] timer_word_q, cycles_high_q;
 
@@ -44,6 +50,24 @@ module nkv_processor
   function automatic logic [IndexW-1:0] index_of(logic [31:0] at);
     return at[IndexLow +: IndexW];
   endfunction
+
+  function automatic logic is_watchdog(logic [31:0] at);
+    return at[31:2] == WatchdogAt[31:2];
+  endfunction
+
+  // ---- Watchdog ----
+  wire writes_watchdog = data && data_write && is_watchdog(data_at);
+  assign restart_o = core_rst_nq && (watchdog_q == '0 || writes_watchdog && data_wanted == '0);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      watchdog_q  <= WatchdogBits'(WatchdogCycles);
+      core_rst_nq <= 1'b0;
+    end else begin
+      core_rst_nq <= !restart_o;
+      watchdog_q  <= writes_watchdog || restart_o ? WatchdogBits'(WatchdogCycles) : watchdog_q - 1'b1;
+    end
+  end
 
   // The port comes last: what a host writes holds.
   always_ff @(posedge clk_i) begin
@@ -71,12 +95,13 @@ module nkv_processor
       cycles_q      <= '0;
     end else begin
       cycles_q      <= cycles_q + 64'd1;
-      failed_o      <= failed_o || faults;
+      failed_o      <= (failed_o || faults) && core_rst_nq;
       timer_q       <= is_timer(data_at);
       fetch_valid_q <= fetch;
       data_valid_q  <= data;
       fetch_error_q <= fetch && !is_inside(fetch_at);
-      data_error_q  <= data && !is_inside(data_at) && !(is_timer(data_at) && !data_write);
+      data_error_q  <= data && !is_inside(data_at) && !(is_timer(data_at) && !data_write) &&
+                       !writes_watchdog;
     end
   end
 
@@ -91,7 +116,7 @@ module nkv_processor
     .BranchTargetALU(1'b1),
     .WritebackStage (1'b1)
   ) u_core (
-    .clk_i, .rst_ni,
+    .clk_i, .rst_ni(core_rst_nq),
     .test_en_i(1'b0), .ram_cfg_i('0), .hart_id_i('0), .boot_addr_i(RamAt), .scan_rst_ni(1'b1),
     .instr_req_o(fetch), .instr_gnt_i(fetch), .instr_rvalid_i(fetch_valid_q),
     .instr_addr_o(fetch_at), .instr_rdata_i(fetch_word_q), .instr_rdata_intg_i('0),

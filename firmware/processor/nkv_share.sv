@@ -6,7 +6,8 @@
 //   Clear -> Poll -+-> GivePayload -> Give          a command of the mailbox
 //              ^   +-> Finish -> FinishPayload      its answer
 //              |   +-> Fetch -> Carry -> Report     an operation
-//              `---+-> Error                        an error of the memory
+//              |   +-> Error                        an error of the memory
+//              `---+-> Forget                       a firmware that starts anew
 
 module nkv_share
   import nkv_firmware_pkg::*;
@@ -25,6 +26,7 @@ module nkv_share
   input  logic [15:0] temperature_i,     // Degrees Celsius, two's complement; may change.
 
   // The processor's memory. It may start once it is cleared.
+  input  logic        restart_i,         // For a cycle: it starts anew, and is not ready.
   output logic        cleared_o,
   output logic [3:0]  port_write_o,
   output logic [31:0] port_at_o,
@@ -71,7 +73,7 @@ module nkv_share
   localparam int unsigned HeadWords = FirmwareSharePayload / 4;
 
   typedef enum logic [3:0] {
-    Clear, Poll, GivePayload, Give, Finish, FinishPayload, Fetch, Carry, Report, Error
+    Clear, Poll, GivePayload, Give, Finish, FinishPayload, Fetch, Carry, Report, Error, Forget
   } state_e;
 
   // What Poll reads, and at its end writes.
@@ -84,6 +86,7 @@ module nkv_share
   logic [WordBits-1:0]       step_q;
   logic                      acts_q;          // The second cycle of a step: words are there.
 
+  logic                      restarts_q;      // `magic` is of a firmware that was.
   logic                      given_q;         // A command is the firmware's.
   logic [31:0]               request_q, operations_q, interrupts_q, errors_q;
   logic                      errors_free_q;
@@ -185,6 +188,10 @@ module nkv_share
           default: begin field = FirmwareShareErrors;           value = errors_q + 1;           end
         endcase
       end
+      Forget: begin
+        field  = FirmwareShareMagic;
+        writes = 1'b1;
+      end
       default: ;
     endcase
   end
@@ -212,6 +219,7 @@ module nkv_share
       step_q            <= '0;
       acts_q            <= 1'b0;
       cleared_o         <= 1'b0;
+      restarts_q        <= 1'b0;
       given_q           <= 1'b0;
       request_q         <= '0;
       operations_q      <= '0;
@@ -227,6 +235,7 @@ module nkv_share
     end else begin
       answer_valid_o <= 1'b0;
       interrupt_o    <= 1'b0;
+      if (restart_i) restarts_q <= 1'b1;
       if (state_q == Carry) begin
         patience_q <= patience_q - 1'b1;
         if (operation_done_i || patience_q == '0) begin
@@ -275,7 +284,11 @@ module nkv_share
               LookErrors:         errors_free_q     <= port_data_i == errors_q;
               default: begin
                 step_q <= '0;
-                if (command_valid_i && !given_q && ready_o) begin
+                if (restarts_q) begin
+                  restarts_q <= 1'b0;
+                  ready_o    <= 1'b0;
+                  state_q    <= Forget;
+                end else if (command_valid_i && !given_q && ready_o) begin
                   given_q <= 1'b1;
                   bytes_q <= payload_bytes_i;
                   state_q <= words_of(payload_bytes_i) == 0 ? Give : GivePayload;
@@ -330,6 +343,10 @@ module nkv_share
               state_q <= Poll;
               step_q  <= '0;
             end
+          Forget: begin
+            state_q <= Poll;
+            step_q  <= '0;
+          end
           default:                         // Error
             if (index == 3) begin
               errors_q <= errors_q + 1;

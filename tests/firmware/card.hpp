@@ -78,6 +78,7 @@ class Card {
   bool media_answers = true;
   std::set<std::uint64_t> poisoned;
   std::uint64_t wiped_bytes = 0;
+  nkv_firmware_panic panic{};
   std::map<std::uint32_t, std::uint64_t> registers;
   std::vector<unsigned> interrupts;
 
@@ -89,6 +90,7 @@ class Card {
       .context = this,
       .memory_bytes = kMemoryBytes,
       .serial = 7,
+      .panic = &panic,
       .uptime_ns = [](void* context) { return of(context).uptime_ns; },
       .temperature_celsius = [](void* context) { return of(context).celsius; },
       .take_media_error =

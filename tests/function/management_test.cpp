@@ -25,7 +25,9 @@ constexpr std::uint64_t kDoorbell = 1ULL << 32;
 
 /// `j .`, for ever.
 std::vector<std::byte> image_that_hangs() {
-  return {std::byte{0x6F}, std::byte{0}, std::byte{0}, std::byte{0}};
+  std::vector<std::byte> image(0x80 + 4);
+  image[0x80] = std::byte{0x6F};  // Where the core starts.
+  return image;
 }
 
 class ManagementTest : public testing::Test {

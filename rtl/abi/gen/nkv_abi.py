@@ -188,7 +188,7 @@ CARD_MANAGEMENT_AT = 196608
 CARD_MANAGEMENT_BYTES = 4096
 # [bytes] Largest payload of the firmware's mailbox.
 MAILBOX_BYTES = 2048
-# [bytes] Where the firmware's processor sees its memory; it starts 128 bytes behind.
+# [bytes] Where the firmware's processor sees its memory; its image begins there.
 PROCESSOR_RAM_AT = 1048576
 # [bytes] That memory. It ends with a `firmware_share`.
 PROCESSOR_RAM_BYTES = 65536
@@ -197,6 +197,13 @@ PROCESSOR_SHARE_AT = 61440
 # [bytes] Where it sees the cycles since reset, in two words, read as one from here on to 8 bytes
 # behind: the lower one keeps the upper one still.
 PROCESSOR_TIMER_AT = 2097152
+# [bytes] A word that the firmware writes: 0 resets the core at once, anything else says that it is
+# alive.
+PROCESSOR_WATCHDOG_AT = 2097160
+# [cycles] After so many without, the core is reset. Its memory stays as it is.
+PROCESSOR_WATCHDOG_CYCLES = 8388608
+# [bytes] Where in its memory a `firmware_panic` lies.
+PROCESSOR_PANIC_AT = 61408
 # [ns] One cycle of the firmware's processor.
 PROCESSOR_CYCLE_NS = 10
 # The firmware runs: 'NKVF'.
@@ -1923,6 +1930,22 @@ FIRMWARE_SHARE = Record(
         "background": 104,
         "line": 112,
         "payload": 176,
+    },
+)
+
+# What the firmware's last exception was, kept over resets of the core: the vendor's debug log.
+FIRMWARE_PANIC = Record(
+    "<IIIIIIII",
+    32,
+    {
+        "panics": 0,
+        "starts": 4,
+        "cause": 8,
+        "address": 12,
+        "value": 16,
+        "return_address": 20,
+        "stack_pointer": 24,
+        "reserved": 28,
     },
 )
 

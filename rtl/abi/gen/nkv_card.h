@@ -46,7 +46,7 @@
 #define NKV_CARD_MANAGEMENT_AT 196608
 #define NKV_CARD_MANAGEMENT_BYTES 4096 /**< [bytes] Room for them. */
 #define NKV_MAILBOX_BYTES 2048 /**< [bytes] Largest payload of the firmware's mailbox. */
-/** [bytes] Where the firmware's processor sees its memory; it starts 128 bytes behind. */
+/** [bytes] Where the firmware's processor sees its memory; its image begins there. */
 #define NKV_PROCESSOR_RAM_AT 1048576
 #define NKV_PROCESSOR_RAM_BYTES 65536 /**< [bytes] That memory. It ends with a `firmware_share`. */
 #define NKV_PROCESSOR_SHARE_AT 61440 /**< [bytes] Where in it. */
@@ -55,6 +55,14 @@
  * behind: the lower one keeps the upper one still.
  */
 #define NKV_PROCESSOR_TIMER_AT 2097152
+/**
+ * [bytes] A word that the firmware writes: 0 resets the core at once, anything else says that it is
+ * alive.
+ */
+#define NKV_PROCESSOR_WATCHDOG_AT 2097160
+/** [cycles] After so many without, the core is reset. Its memory stays as it is. */
+#define NKV_PROCESSOR_WATCHDOG_CYCLES 8388608
+#define NKV_PROCESSOR_PANIC_AT 61408 /**< [bytes] Where in its memory a `firmware_panic` lies. */
 #define NKV_PROCESSOR_CYCLE_NS 10 /**< [ns] One cycle of the firmware's processor. */
 #define NKV_FIRMWARE_MAGIC 1180060494 /**< The firmware runs: 'NKVF'. */
 #define NKV_EVENT_LOG_RECORDS 32 /**< [records] Events that each of the firmware's logs holds. */
@@ -236,6 +244,28 @@ NKV_ASSERT_OFFSET(firmware_share, background_runs, 100);
 NKV_ASSERT_OFFSET(firmware_share, background, 104);
 NKV_ASSERT_OFFSET(firmware_share, line, 112);
 NKV_ASSERT_OFFSET(firmware_share, payload, 176);
+
+/** What the firmware's last exception was, kept over resets of the core: the vendor's debug log. */
+struct nkv_firmware_panic {
+  uint32_t panics; /**< Exceptions since the image was loaded. */
+  uint32_t starts; /**< Starts of the firmware since then. */
+  uint32_t cause; /**< Register mcause. */
+  uint32_t address; /**< Register mepc: where. */
+  uint32_t value; /**< Register mtval: of what, as the cause says. */
+  uint32_t return_address; /**< Register ra. */
+  uint32_t stack_pointer; /**< Register sp. */
+  uint32_t reserved; /**< Zero. */
+};
+#define NKV_FIRMWARE_PANIC_BYTES 32
+NKV_ASSERT_BYTES(firmware_panic, 32);
+NKV_ASSERT_OFFSET(firmware_panic, panics, 0);
+NKV_ASSERT_OFFSET(firmware_panic, starts, 4);
+NKV_ASSERT_OFFSET(firmware_panic, cause, 8);
+NKV_ASSERT_OFFSET(firmware_panic, address, 12);
+NKV_ASSERT_OFFSET(firmware_panic, value, 16);
+NKV_ASSERT_OFFSET(firmware_panic, return_address, 20);
+NKV_ASSERT_OFFSET(firmware_panic, stack_pointer, 24);
+NKV_ASSERT_OFFSET(firmware_panic, reserved, 28);
 
 /**
  * Begins the shared memory of an emulated function. The driver fills in what it wants, then counts

@@ -9,7 +9,7 @@ package nkv_firmware_pkg;
   // Limits
   // [bytes] Largest payload of the firmware's mailbox.
   localparam int unsigned MailboxBytes = 2048;
-  // [bytes] Where the firmware's processor sees its memory; it starts 128 bytes behind.
+  // [bytes] Where the firmware's processor sees its memory; its image begins there.
   localparam int unsigned ProcessorRamAt = 1048576;
   // [bytes] That memory. It ends with a `firmware_share`.
   localparam int unsigned ProcessorRamBytes = 65536;
@@ -18,6 +18,13 @@ package nkv_firmware_pkg;
   // [bytes] Where it sees the cycles since reset, in two words, read as one from here on to 8 bytes
   // behind: the lower one keeps the upper one still.
   localparam int unsigned ProcessorTimerAt = 2097152;
+  // [bytes] A word that the firmware writes: 0 resets the core at once, anything else says that it
+  // is alive.
+  localparam int unsigned ProcessorWatchdogAt = 2097160;
+  // [cycles] After so many without, the core is reset. Its memory stays as it is.
+  localparam int unsigned ProcessorWatchdogCycles = 8388608;
+  // [bytes] Where in its memory a `firmware_panic` lies.
+  localparam int unsigned ProcessorPanicAt = 61408;
   // The firmware runs: 'NKVF'.
   localparam int unsigned FirmwareMagic = 1180060494;
 
@@ -99,6 +106,25 @@ package nkv_firmware_pkg;
   // Of the mailbox: MAILBOX_BYTES.
   localparam int unsigned FirmwareSharePayload = 176;
   localparam int unsigned FirmwareShareBytes = 2224;
+
+  // What the firmware's last exception was, kept over resets of the core: the vendor's debug log.
+  // Exceptions since the image was loaded.
+  localparam int unsigned FirmwarePanicPanics = 0;
+  // Starts of the firmware since then.
+  localparam int unsigned FirmwarePanicStarts = 4;
+  // Register mcause.
+  localparam int unsigned FirmwarePanicCause = 8;
+  // Register mepc: where.
+  localparam int unsigned FirmwarePanicAddress = 12;
+  // Register mtval: of what, as the cause says.
+  localparam int unsigned FirmwarePanicValue = 16;
+  // Register ra.
+  localparam int unsigned FirmwarePanicReturnAddress = 20;
+  // Register sp.
+  localparam int unsigned FirmwarePanicStackPointer = 24;
+  // Zero.
+  localparam int unsigned FirmwarePanicReserved = 28;
+  localparam int unsigned FirmwarePanicBytes = 32;
 
   // verilator lint_on UNUSEDPARAM
 

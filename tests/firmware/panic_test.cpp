@@ -1,0 +1,77 @@
+// A firmware that goes wrong comes back, and tells what it was.
+#include <gtest/gtest.h>
+
+#include "host.hpp"
+
+namespace nearkv::testing {
+namespace {
+
+class Panic : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(host.starts()); }
+
+  nkv_firmware_panic last() {
+    Payload log;
+    for (const unsigned byte : {0x5eU, 0x18U, 0x19U, 0xd9U, 0x11U, 0xa9U, 0x40U, 0x0cU, 0x81U,
+                                0x1fU, 0xd6U, 0x07U, 0x19U, 0x40U, 0x3dU, 0x86U}) {
+      log.number(byte, 1);
+    }
+    log.number(0, 4).number(sizeof(nkv_firmware_panic), 4);
+    const Answer answer = host.execute(NKV_CCI_OPCODE_GET_LOG, log);
+    nkv_firmware_panic panic{};
+    EXPECT_EQ(answer.bytes.size(), sizeof(panic));
+    std::memcpy(&panic, answer.bytes.data(), std::min(answer.bytes.size(), sizeof(panic)));
+    return panic;
+  }
+
+  Host host{emulator::read_image(NEARKV_BROKEN_FIRMWARE_IMAGE)};
+};
+
+TEST_F(Panic, IsToldAfterTheFirmwareHasStartedAnew) {
+  EXPECT_EQ(last().panics, 0U);
+  EXPECT_EQ(last().starts, 1U);
+  const Answer answer = host.execute(NKV_CCI_OPCODE_GET_HEALTH);
+  EXPECT_EQ(answer.status, NKV_CCI_STATUS_INTERNAL_ERROR) << "of the command that was lost";
+  EXPECT_TRUE(answer.bytes.empty());
+  const nkv_firmware_panic panic = last();
+  EXPECT_EQ(panic.panics, 1U);
+  EXPECT_EQ(panic.starts, 2U);
+  EXPECT_EQ(panic.cause, 7U) << "a store that nobody took";
+  EXPECT_EQ(panic.value, 0xDEAD0000U);
+  EXPECT_GE(panic.address, unsigned{NKV_PROCESSOR_RAM_AT});
+  EXPECT_LT(panic.address, NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_RAM_BYTES / 2);
+}
+
+TEST_F(Panic, CanComeAgainAndAgain) {
+  for (unsigned i = 1; i <= 5; ++i) {
+    EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_HEALTH).status, NKV_CCI_STATUS_INTERNAL_ERROR);
+    EXPECT_EQ(last().panics, i);
+  }
+}
+
+TEST_F(Panic, OfAFirmwareThatHangsIsTheWatchdogs) {
+  const std::uint64_t start = host.processor.cycles();
+  EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_ALERTS).status, NKV_CCI_STATUS_INTERNAL_ERROR);
+  EXPECT_GE(host.processor.cycles() - start, std::uint64_t{NKV_PROCESSOR_WATCHDOG_CYCLES});
+  const nkv_firmware_panic panic = last();
+  EXPECT_EQ(panic.panics, 0U) << "it met no exception";
+  EXPECT_EQ(panic.starts, 2U);
+  EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_TIMESTAMP).status, NKV_CCI_STATUS_SUCCESS);
+}
+
+TEST_F(Panic, TakesNoErrorOfTheMemoryWithIt) {
+  host.write_command(NKV_CCI_OPCODE_GET_HEALTH, {});
+  host.ring();
+  for (std::uint64_t i = 0; i < 3; ++i) host.processor.report_error(i * 128, false);
+  ASSERT_TRUE(host.is_answered());
+  host.settle();
+  const Payload all = Payload().number(0, 8).number(Card::kMemoryBytes / 64, 8);
+  const std::uint64_t known = host.execute(NKV_CCI_OPCODE_GET_POISON, all).number(10, 2);
+  EXPECT_GE(known, 2U) << "what it had taken, it had in its own memory";
+  host.processor.report_error(4096, false);
+  host.settle();
+  EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_POISON, all).number(10, 2), known + 1);
+}
+
+}  // namespace
+}  // namespace nearkv::testing
