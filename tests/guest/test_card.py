@@ -88,6 +88,8 @@ def test_the_tool_shows_what_the_firmware_says(guest):
     health = json.loads(guest.check("nearkv card health nearkv0 --json"))
     assert health["media_ready"]
     assert health["temperature_celsius"] == 40
+    firmware = json.loads(guest.check("nearkv card firmware nearkv0 --json"))
+    assert (firmware["starts"], firmware["panics"], firmware["last_panic"]) == (1, 0, None)
     before = json.loads(guest.check("nearkv card features nearkv0 --json"))
     assert before["scrub.hours"] == 12
     words = "--set scrub.hours=24 --set scrub.enabled=0"

@@ -66,14 +66,6 @@ void append_number(std::vector<std::byte>* bytes, std::uint64_t value, std::size
   }
 }
 
-Status execute(CardMailbox* mailbox, nkv_cci_opcode opcode, std::span<const std::byte> payload,
-               CardMailbox::Answer* answer, std::string* reason) {
-  const Status status = mailbox->execute(opcode, payload, answer, reason);
-  if (status != Status::kOk || answer->status == NKV_CCI_STATUS_SUCCESS) return status;
-  *reason = "the card's firmware: " + describe(answer->status);
-  return answer->status == NKV_CCI_STATUS_INVALID_INPUT ? Status::kBadArgument : Status::kIoError;
-}
-
 /// One feature of the firmware.
 struct Feature {
   std::vector<std::byte> uuid;
@@ -87,7 +79,7 @@ Status read_feature(CardMailbox* mailbox, nkv_card_feature which, Feature* featu
   append_number(&payload, kListBytes + kEntryBytes, 4);
   append_number(&payload, which, 4);
   CardMailbox::Answer answer;
-  Status status = execute(mailbox, NKV_CCI_OPCODE_GET_SUPPORTED_FEATURES, payload, &answer, reason);
+  Status status = mailbox->require(NKV_CCI_OPCODE_GET_SUPPORTED_FEATURES, payload, &answer, reason);
   if (status != Status::kOk) return status;
   if (answer.payload.size() != kListBytes + kEntryBytes) {
     *reason = "the card's firmware does not have this feature";
@@ -100,7 +92,7 @@ Status read_feature(CardMailbox* mailbox, nkv_card_feature which, Feature* featu
   append_number(&payload, 0, 2);
   append_number(&payload, answer.number(kListBytes + 18, 2), 2);
   append_number(&payload, 0, 1);
-  status = execute(mailbox, NKV_CCI_OPCODE_GET_FEATURE, payload, &answer, reason);
+  status = mailbox->require(NKV_CCI_OPCODE_GET_FEATURE, payload, &answer, reason);
   feature->value = answer.payload;
   return status;
 }
@@ -154,7 +146,7 @@ Status set_feature(CardMailbox* mailbox, const std::string& name, std::uint64_t 
   payload.resize(payload.size() + 9);
   payload.insert(payload.end(), bytes.begin(), bytes.end());
   CardMailbox::Answer answer;
-  return execute(mailbox, NKV_CCI_OPCODE_SET_FEATURE, payload, &answer, reason);
+  return mailbox->require(NKV_CCI_OPCODE_SET_FEATURE, payload, &answer, reason);
 }
 
 }  // namespace nearkv

@@ -77,6 +77,14 @@ Status CardMailbox::execute(std::uint16_t opcode, std::span<const std::byte> pay
   return Status::kOk;
 }
 
+Status CardMailbox::require(std::uint16_t opcode, std::span<const std::byte> payload,
+                            Answer* answer, std::string* reason) {
+  const Status status = execute(opcode, payload, answer, reason);
+  if (status != Status::kOk || answer->status == NKV_CCI_STATUS_SUCCESS) return status;
+  *reason = name_ + ": its firmware says: " + describe(answer->status);
+  return answer->status == NKV_CCI_STATUS_INVALID_INPUT ? Status::kBadArgument : Status::kIoError;
+}
+
 std::string describe(nkv_cci_status status) {
   switch (status) {
     case NKV_CCI_STATUS_SUCCESS:

@@ -34,6 +34,11 @@ class CardMailbox {
   [[nodiscard]] Status execute(std::uint16_t opcode, std::span<const std::byte> payload,
                                Answer* answer, std::string* reason);
 
+  /// As execute(), of a command that has to succeed: kBadArgument if the firmware calls its input
+  /// invalid, kIoError if it says something else.
+  [[nodiscard]] Status require(std::uint16_t opcode, std::span<const std::byte> payload,
+                               Answer* answer, std::string* reason);
+
  private:
   std::string name_;
   FileDescriptor file_;

@@ -233,6 +233,7 @@ void add_card(CLI::App* app, int* exit) {
   add_card_hotlist(command, exit);
   add_card_events(command, exit);
   add_card_features(command, exit);
+  add_card_firmware(command, exit);
   add_action(command, "region", "Make a region of all of its module", create_card_region, exit);
   add_action(command, "attach", "Give it its region", attach_card, exit);
   add_action(command, "detach", "Take its region from it", detach_card, exit);

@@ -12,6 +12,7 @@ void add_card_counters(CLI::App* command, int* exit);
 void add_card_hotlist(CLI::App* command, int* exit);
 void add_card_events(CLI::App* command, int* exit);
 void add_card_features(CLI::App* command, int* exit);
+void add_card_firmware(CLI::App* command, int* exit);
 
 /// The option --seconds.
 void add_seconds_option(CLI::App* command, double* seconds);
