@@ -708,12 +708,6 @@ class FirmwareOperation(IntEnum):
     READ_REGISTER = 5
     # It becomes the 8 bytes that `line` begins with.
     WRITE_REGISTER = 6
-    # `line` is what flash memory holds from `operation_at` on.
-    READ_FLASH = 7
-    # It becomes `line`; it was erased before.
-    WRITE_FLASH = 8
-    # The block of flash memory at `operation_at` becomes ones.
-    ERASE_FLASH = 9
 
 
 class CardCounter(IntEnum):

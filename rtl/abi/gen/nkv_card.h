@@ -152,11 +152,6 @@ enum nkv_firmware_operation {
   /** `line` begins with the engine's register at `operation_at`. */
   NKV_FIRMWARE_OPERATION_READ_REGISTER = 5,
   NKV_FIRMWARE_OPERATION_WRITE_REGISTER = 6, /**< It becomes the 8 bytes that `line` begins with. */
-  /** `line` is what flash memory holds from `operation_at` on. */
-  NKV_FIRMWARE_OPERATION_READ_FLASH = 7,
-  NKV_FIRMWARE_OPERATION_WRITE_FLASH = 8, /**< It becomes `line`; it was erased before. */
-  /** The block of flash memory at `operation_at` becomes ones. */
-  NKV_FIRMWARE_OPERATION_ERASE_FLASH = 9,
 };
 
 /** Events of the perf PMU `nearkvN`, as `config`: sums over all queues. */

@@ -42,13 +42,7 @@ package nkv_firmware_pkg;
     // `line` begins with the engine's register at `operation_at`.
     FirmwareOperationReadRegister = 8'd5,
     // It becomes the 8 bytes that `line` begins with.
-    FirmwareOperationWriteRegister = 8'd6,
-    // `line` is what flash memory holds from `operation_at` on.
-    FirmwareOperationReadFlash = 8'd7,
-    // It becomes `line`; it was erased before.
-    FirmwareOperationWriteFlash = 8'd8,
-    // The block of flash memory at `operation_at` becomes ones.
-    FirmwareOperationEraseFlash = 8'd9
+    FirmwareOperationWriteRegister = 8'd6
   } firmware_operation_e;
 
   // What the firmware shares with the logic around its processor. Who wants something fills it in,
