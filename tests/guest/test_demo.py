@@ -12,7 +12,7 @@ import pytest
 from emulator.qemu.topology import Topology
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = ("--prompt-tokens", "240", "--tokens", "6", "--json")
+OPTIONS = ("--prompt-tokens", "200", "--tokens", "6", "--json")
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytestmark = pytest.mark.skipif(
     not (ROOT / "engine_integration" / "models" / "recall_3m").is_dir(),
