@@ -60,12 +60,6 @@ void put_bits(std::span<std::byte> bytes, unsigned at, unsigned count, std::uint
   }
 }
 
-void append_number(std::vector<std::byte>* bytes, std::uint64_t value, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) {
-    bytes->push_back(static_cast<std::byte>(value >> 8 * i & 0xFF));
-  }
-}
-
 /// One feature of the firmware.
 struct Feature {
   std::vector<std::byte> uuid;

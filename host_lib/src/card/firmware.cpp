@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kVersionBytes = 16;
 
-/// 5e1819d9-11a9-400c-811f-d60719403d86, the vendor's debug log, then offset and size of a part.
+/// 5e1819d9-11a9-400c-811f-d60719403d86, the vendor's debug log.
 constexpr std::array<unsigned char, 16> kDebugLog = {
     0x5e, 0x18, 0x19, 0xd9, 0x11, 0xa9, 0x40, 0x0c, 0x81, 0x1f, 0xd6, 0x07, 0x19, 0x40, 0x3d, 0x86};
 
@@ -24,9 +24,10 @@ Status read_firmware_info(CardMailbox* mailbox, FirmwareInfo* info, std::string*
     if (answer.payload[i] == std::byte{0}) break;
     info->version.push_back(static_cast<char>(answer.payload[i]));
   }
-  std::array<std::byte, kDebugLog.size() + 8> part{};
-  std::memcpy(part.data(), kDebugLog.data(), kDebugLog.size());
-  part[kDebugLog.size() + 4] = static_cast<std::byte>(sizeof(info->panic));
+  const auto uuid = std::as_bytes(std::span(kDebugLog));
+  std::vector<std::byte> part(uuid.begin(), uuid.end());
+  append_number(&part, 0, 4);
+  append_number(&part, sizeof(info->panic), 4);
   status = mailbox->require(NKV_CCI_OPCODE_GET_LOG, part, &answer, reason);
   if (status != Status::kOk) return status;
   if (answer.payload.size() != sizeof(info->panic)) {

@@ -85,6 +85,12 @@ Status CardMailbox::require(std::uint16_t opcode, std::span<const std::byte> pay
   return answer->status == NKV_CCI_STATUS_INVALID_INPUT ? Status::kBadArgument : Status::kIoError;
 }
 
+void append_number(std::vector<std::byte>* payload, std::uint64_t value, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) {
+    payload->push_back(static_cast<std::byte>(value >> 8 * i & 0xFF));
+  }
+}
+
 std::string describe(nkv_cci_status status) {
   switch (status) {
     case NKV_CCI_STATUS_SUCCESS:

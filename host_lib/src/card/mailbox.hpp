@@ -44,6 +44,9 @@ class CardMailbox {
   FileDescriptor file_;
 };
 
+/// Appends a little-endian number to a payload.
+void append_number(std::vector<std::byte>* payload, std::uint64_t value, std::size_t bytes);
+
 /// A status in words.
 std::string describe(nkv_cci_status status);
 

@@ -27,12 +27,6 @@ struct Options {
 
 using Json = nlohmann::ordered_json;
 
-std::string hex(std::uint64_t value) {
-  std::ostringstream text;
-  text << "0x" << std::hex << value;
-  return text.str();
-}
-
 Json to_json(const CardLocality& locality) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   Json distances = Json::object();
@@ -98,7 +92,7 @@ void list(const Options& options) {
   std::vector<std::vector<std::string>> rows;
   for (const Card& card : cards) {
     const bool has_region = card.module_ && card.module_->region;
-    rows.push_back({card.name, hex(card.serial), card.module_ ? card.module_->name : "-",
+    rows.push_back({card.name, address_text(card.serial), card.module_ ? card.module_->name : "-",
                     has_region ? card.module_->region->name : "-",
                     card.memory_bytes != 0 ? size_text(card.memory_bytes) : "-",
                     size_text(card.free_bytes), std::to_string(card.free_queues)});
@@ -129,14 +123,15 @@ void print_info(const Options& options) {
     print_json(to_json(card));
     return;
   }
-  std::cout << card.name << ": serial " << hex(card.serial) << ", by " << card.transport << '\n';
+  std::cout << card.name << ": serial " << address_text(card.serial) << ", by " << card.transport
+            << '\n';
   if (card.module_) {
     const CardModule& module = *card.module_;
     std::cout << "module   " << module.name << ", " << size_text(module.ram_bytes) << ", node "
               << module.numa_node << ", firmware " << module.firmware << '\n';
     if (module.region) {
-      std::cout << "region   " << module.region->name << " at " << hex(module.region->at) << ", "
-                << size_text(module.region->bytes) << '\n';
+      std::cout << "region   " << module.region->name << " at " << address_text(module.region->at)
+                << ", " << size_text(module.region->bytes) << '\n';
     }
     print_locality(module.locality);
   } else {
@@ -146,7 +141,7 @@ void print_info(const Options& options) {
     std::cout << "memory   none is attached\n";
   } else {
     std::cout << "memory   " << size_text(card.memory_bytes) << ", " << size_text(card.free_bytes)
-              << " free, at " << hex(card.memory_at) << '\n';
+              << " free, at " << address_text(card.memory_at) << '\n';
   }
   std::cout << "queues   " << card.free_queues << " free\nerrors   " << card.errors << '\n';
   for (const std::string& window : card.windows) std::cout << "window   " << window << '\n';
@@ -182,7 +177,7 @@ void add_action(CLI::App* command, const char* name, const char* help,
                 Status (*act)(const Card&, std::string*), int* exit) {
   CLI::App* const action = command->add_subcommand(name, help);
   auto options = std::make_shared<Options>();
-  action->add_option("card", options->name, "As `nearkv card list` has it")->required();
+  add_card_option(action, &options->name);
   action->callback([options, act, exit] {
     std::string reason;
     if (act(require_card(options->name), &reason) != Status::kOk) throw Failure{reason};
@@ -193,7 +188,7 @@ void add_action(CLI::App* command, const char* name, const char* help,
 void add_forget(CLI::App* command, int* exit) {
   CLI::App* const forget = command->add_subcommand("forget", "Forget a window that is kept");
   auto words = std::make_shared<std::pair<std::string, std::string>>();
-  forget->add_option("card", words->first, "As `nearkv card list` has it")->required();
+  add_card_option(forget, &words->first);
   forget->add_option("window", words->second, "Its name; `nearkv card info` shows them")
       ->required();
   forget->callback([words, exit] {
@@ -210,7 +205,7 @@ void add_view(CLI::App* command, const char* name, const char* help, bool is_of_
   CLI::App* const view = command->add_subcommand(name, help);
   auto options = std::make_shared<Options>();
   if (is_of_one) {
-    view->add_option("card", options->name, "As `nearkv card list` has it")->required();
+    add_card_option(view, &options->name);
   }
   view->add_flag("--json", options->json, "Print JSON");
   view->callback([options, print, exit] {

@@ -64,7 +64,7 @@ void add_card_counters(CLI::App* command, int* exit) {
   CLI::App* const counters = command->add_subcommand("counters", "What its engine does meanwhile");
   counters->footer(kFooter);
   auto options = std::make_shared<Options>();
-  counters->add_option("card", options->card, "As `nearkv card list` has it")->required();
+  add_card_option(counters, &options->card);
   add_seconds_option(counters, &options->seconds);
   counters->add_flag("--json", options->json, "Print JSON");
   counters->callback([options, exit] {

@@ -41,12 +41,6 @@ struct Options {
   bool json = false;
 };
 
-std::string hex(std::uint64_t value) {
-  std::ostringstream text;
-  text << "0x" << std::hex << value;
-  return text.str();
-}
-
 /// The name of a card's module.
 std::string require_module(const std::string& name) {
   const std::vector<Card> cards = find_cards();
@@ -88,7 +82,7 @@ void print(const MemoryEvent& event, bool json) {
             << static_cast<double>(event.time_ns) / 1e9 << "] " << event.module << ' '
             << name_of(event.kind);
   if (event.log != MemoryEventLog::kNone) std::cout << " (" << name_of(event.log) << ')';
-  if (event.address) std::cout << " at " << hex(*event.address);
+  if (event.address) std::cout << " at " << address_text(*event.address);
   std::cout << ": " << event.what << ": " << status_name(event.status) << '\n' << std::flush;
 }
 
@@ -130,8 +124,8 @@ bool show_poison(const Options& options) {
     std::vector<std::vector<std::string>> rows;
     rows.reserve(poison.size());
     for (const MemoryEvent& event : poison) {
-      rows.push_back({event.address ? hex(*event.address) : "-", count_text(event.bytes),
-                      event.machine_address ? hex(*event.machine_address) : "-",
+      rows.push_back({event.address ? address_text(*event.address) : "-", count_text(event.bytes),
+                      event.machine_address ? address_text(*event.machine_address) : "-",
                       event.region.empty() ? "-" : event.region, event.what});
     }
     print_table({"IN DEVICE", "BYTES", "ON HOST", "REGION", "POISON"}, rows);
@@ -141,7 +135,7 @@ bool show_poison(const Options& options) {
 
 std::shared_ptr<Options> add_options(CLI::App* command) {
   auto options = std::make_shared<Options>();
-  command->add_option("card", options->card, "As `nearkv card list` has it")->required();
+  add_card_option(command, &options->card);
   command->add_flag("--json", options->json, "Print JSON");
   return options;
 }

@@ -68,7 +68,7 @@ void add_card_features(CLI::App* command, int* exit) {
   CLI::App* const features = command->add_subcommand("features", "Settings of its firmware");
   features->footer(kFooter);
   auto options = std::make_shared<Options>();
-  features->add_option("card", options->card, "As `nearkv card list` has it")->required();
+  add_card_option(features, &options->card);
   features->add_option("--set", options->wanted, "FIELD=NUMBER; can be repeated");
   features->add_flag("--json", options->json, "Print JSON");
   features->callback([options, exit] {

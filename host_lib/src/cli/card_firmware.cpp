@@ -1,6 +1,5 @@
 // nearkv card firmware
 #include <iostream>
-#include <sstream>
 
 #include "card/firmware.hpp"
 #include "cli/card_watch.hpp"
@@ -21,12 +20,6 @@ struct Options {
   std::string card;
   bool json = false;
 };
-
-std::string hex(std::uint64_t value) {
-  std::ostringstream text;
-  text << "0x" << std::hex << value;
-  return text.str();
-}
 
 /// Whether all went well.
 bool show(const Options& options) {
@@ -56,8 +49,9 @@ bool show(const Options& options) {
     std::cout << "version  " << info.version << "\nstarts   " << panic.starts << "\npanics   "
               << panic.panics << '\n';
     if (panic.panics > 0) {
-      std::cout << "last     " << describe_cause(panic.cause) << ": " << hex(panic.value) << ", at "
-                << hex(panic.address) << ", called from " << hex(panic.return_address) << '\n';
+      std::cout << "last     " << describe_cause(panic.cause) << ": " << address_text(panic.value)
+                << ", at " << address_text(panic.address) << ", called from "
+                << address_text(panic.return_address) << '\n';
     }
   }
   return panic.starts <= 1;
@@ -69,7 +63,7 @@ void add_card_firmware(CLI::App* command, int* exit) {
   CLI::App* const firmware = command->add_subcommand("firmware", "Its firmware, and how it fared");
   firmware->footer(kFooter);
   auto options = std::make_shared<Options>();
-  firmware->add_option("card", options->card, "As `nearkv card list` has it")->required();
+  add_card_option(firmware, &options->card);
   firmware->add_flag("--json", options->json, "Print JSON");
   firmware->callback([options, exit] { *exit = show(*options) ? kDone : kDamaged; });
 }

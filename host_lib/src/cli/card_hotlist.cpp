@@ -53,12 +53,6 @@ std::vector<Heat> sort_heats(const std::vector<HotUnit>& units) {
   return heats;
 }
 
-std::string hex(std::uint64_t value) {
-  std::ostringstream text;
-  text << "0x" << std::hex << value;
-  return text.str();
-}
-
 void print(const Options& options, const std::vector<Heat>& heats, double seconds, bool has_lost) {
   const bool is_near = options.hotness.monitor == NKV_CARD_MONITOR_NEAR;
   if (options.json) {
@@ -84,7 +78,8 @@ void print(const Options& options, const std::vector<Heat>& heats, double second
   std::vector<std::vector<std::string>> rows;
   rows.reserve(heats.size());
   for (const Heat& heat : heats) {
-    rows.push_back({hex(heat.address), is_attached ? hex(card->memory_at + heat.address) : "-",
+    rows.push_back({address_text(heat.address),
+                    is_attached ? address_text(card->memory_at + heat.address) : "-",
                     std::to_string(heat.epochs), count_text(heat.count)});
   }
   print_table({"IN DEVICE", "ON HOST", "EPOCHS", "ACCESSES"}, rows);
@@ -120,7 +115,7 @@ void add_card_hotlist(CLI::App* command, int* exit) {
   CLI::App* const hotlist = command->add_subcommand("hotlist", "Parts of its memory used most");
   hotlist->footer(kFooter);
   auto options = std::make_shared<Options>();
-  hotlist->add_option("card", options->card, "As `nearkv card list` has it")->required();
+  add_card_option(hotlist, &options->card);
   const std::map<std::string, nkv_card_monitor> monitors{{"near", NKV_CARD_MONITOR_NEAR},
                                                          {"host", NKV_CARD_MONITOR_HOST}};
   hotlist->add_option("--monitor", options->hotness.monitor, "Whose accesses: near or host")

@@ -16,6 +16,10 @@ void handle(void (*handler)(int)) {
 
 }  // namespace
 
+void add_card_option(CLI::App* command, std::string* name) {
+  command->add_option("card", *name, "As `nearkv card list` has it")->required();
+}
+
 void add_seconds_option(CLI::App* command, double* seconds) {
   command->add_option("--seconds", *seconds, "How long to look; Ctrl-C ends it earlier")
       ->check(CLI::Range(0.01, 86400.0))

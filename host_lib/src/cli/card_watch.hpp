@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <string>
 
 namespace nearkv::cli {
 
@@ -13,6 +14,9 @@ void add_card_hotlist(CLI::App* command, int* exit);
 void add_card_events(CLI::App* command, int* exit);
 void add_card_features(CLI::App* command, int* exit);
 void add_card_firmware(CLI::App* command, int* exit);
+
+/// The argument that names a card.
+void add_card_option(CLI::App* command, std::string* name);
 
 /// The option --seconds.
 void add_seconds_option(CLI::App* command, double* seconds);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <iostream>
+#include <sstream>
 
 namespace nearkv::cli {
 
@@ -56,6 +57,12 @@ std::string count_text(std::uint64_t count) {
     text += digits[i];
   }
   return text;
+}
+
+std::string address_text(std::uint64_t address) {
+  std::ostringstream text;
+  text << "0x" << std::hex << address;
+  return text.str();
 }
 
 std::string hex_text(std::span<const std::byte> bytes) {

@@ -51,6 +51,8 @@ void require(Status status, const std::string& what);
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 /// "1,234,567".
 [[nodiscard]] std::string count_text(std::uint64_t count);
+/// "0x5d0000000".
+[[nodiscard]] std::string address_text(std::uint64_t address);
 [[nodiscard]] std::string hex_text(std::span<const std::byte> bytes);
 /// What stands before the padding.
 [[nodiscard]] std::string padded_text(std::span<const std::uint8_t> bytes);
