@@ -15,6 +15,8 @@
 
 namespace nearkv::emulator {
 
+class Function;
+
 /// Registers behind the engine's: the firmware's, from CARD_MANAGEMENT_AT on.
 class ManagementRegisters {
  public:
@@ -26,6 +28,10 @@ class ManagementRegisters {
   /// `offset` is that from CARD_MANAGEMENT_AT. Any thread.
   virtual std::uint64_t read(std::uint32_t offset) = 0;
   virtual void write(std::uint32_t offset, std::uint64_t value) = 0;
+
+  /// Lets the firmware have the engine's register that it waits for, if it does; false if not. In
+  /// the thread of `function`.
+  virtual bool serve(Function* function) = 0;
 };
 
 /// Registers of a Device, with doorbells in memory and a message for each completion.

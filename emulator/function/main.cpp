@@ -20,6 +20,7 @@ namespace {
 using nearkv::emulator::Bridge;
 using nearkv::emulator::Function;
 using nearkv::emulator::IvshmemServer;
+using nearkv::emulator::ManagementRegisters;
 using namespace std::chrono_literals;
 
 constexpr const char* kFooter =
@@ -42,19 +43,16 @@ struct Options {
 };
 
 #ifdef NEARKV_FIRMWARE_IMAGE
-using nearkv::emulator::Management;
-
-std::unique_ptr<Management> manage(const Options& options, std::span<std::byte> memory) {
+std::unique_ptr<ManagementRegisters> manage(const Options& options, std::span<std::byte> memory) {
   const auto image = nearkv::emulator::read_image(options.firmware);
   if (image.empty()) throw std::runtime_error(options.firmware + ": no image of the firmware");
-  return std::make_unique<Management>(image, options.serial, memory);
+  return std::make_unique<nearkv::emulator::Management>(image, options.serial, memory);
 }
 #else
 /// Without a processor there is no firmware.
-struct Management : nearkv::emulator::ManagementRegisters {
-  virtual bool serve(Function*) = 0;
-};
-std::unique_ptr<Management> manage(const Options&, std::span<std::byte>) { return nullptr; }
+std::unique_ptr<ManagementRegisters> manage(const Options&, std::span<std::byte>) {
+  return nullptr;
+}
 #endif
 
 volatile std::sig_atomic_t is_stopped = 0;
@@ -63,7 +61,8 @@ void stop(int) { is_stopped = 1; }
 
 /// Until TERM or INT. Looks without pause while there is work, and now and then otherwise: stores
 /// to doorbells wake nobody.
-void run(IvshmemServer& server, Bridge& bridge, Function& function, Management* management) {
+void run(IvshmemServer& server, Bridge& bridge, Function& function,
+         ManagementRegisters* management) {
   constexpr auto kAlert = 5ms;
   constexpr auto kNap = 500us;
   auto last = std::chrono::steady_clock::now();
@@ -94,7 +93,7 @@ int serve(const Options& options) {
     std::cerr << "nearkv-function: " << reason << '\n';
     return EXIT_FAILURE;
   }
-  const std::unique_ptr<Management> management = manage(options, device->memory());
+  const std::unique_ptr<ManagementRegisters> management = manage(options, device->memory());
   Function function(
       device.get(), [&server](unsigned vector) { server->interrupt(vector); }, management.get());
   Bridge bridge(server->shared(), &function, options.serial);

@@ -31,10 +31,7 @@ class Management : public ManagementRegisters {
 
   std::uint64_t read(std::uint32_t offset) override;
   void write(std::uint32_t offset, std::uint64_t value) override;
-
-  /// Lets the firmware have the engine's register that it waits for, if it does; false if not. In
-  /// the thread of `function`.
-  bool serve(Function* function);
+  bool serve(Function* function) override;
 
  private:
   void run(const std::stop_token& stop);
