@@ -10,6 +10,10 @@ enum nkv_cci_status background_start(struct background* background, enum nkv_cci
   return NKV_CCI_STATUS_BACKGROUND_STARTED;
 }
 
+uint32_t background_slice(uint64_t at, uint64_t end, uint32_t most) {
+  return end - at < most ? (uint32_t)(end - at) : most;
+}
+
 bool background_is(const struct background* background, enum nkv_cci_opcode opcode) {
   return background->step != NULL && background->opcode == opcode;
 }

@@ -27,6 +27,9 @@ struct background {
 enum nkv_cci_status background_start(struct background* background, enum nkv_cci_opcode opcode,
                                      background_step* step, uint64_t first, uint64_t end);
 
+/** Bytes that one turn does of [at, end), `most` at most. */
+uint32_t background_slice(uint64_t at, uint64_t end, uint32_t most);
+
 /** Whether an operation of this opcode runs. */
 bool background_is(const struct background* background, enum nkv_cci_opcode opcode);
 

@@ -26,8 +26,7 @@ bool scrub_turn(struct firmware* firmware) {
   const uint64_t now = now_ns(firmware);
   if (!scrub->is_enabled || now < scrub->when_ns) return false;
 
-  const uint64_t rest = platform->memory_bytes - scrub->at;
-  const uint32_t bytes = rest < SCRUB_SLICE_BYTES ? (uint32_t)rest : SCRUB_SLICE_BYTES;
+  const uint32_t bytes = background_slice(scrub->at, platform->memory_bytes, SCRUB_SLICE_BYTES);
   const uint64_t end = scrub->at + bytes;
   uint64_t at = scrub->at;
   if (!platform->check_lines(platform->context, &at, bytes)) at = end;

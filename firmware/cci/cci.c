@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "firmware/bytes.h"
 #include "firmware/cci/commands.h"
 
 #define COMMAND(name, effects_, least, most, run_)                \
@@ -61,6 +62,19 @@ enum nkv_cci_status cci_execute(struct firmware* firmware, uint16_t opcode,
     return command->run(firmware, payload, answer);
   }
   return NKV_CCI_STATUS_UNSUPPORTED;
+}
+
+enum nkv_cci_status cci_take_range(const struct firmware* firmware, struct cci_payload payload,
+                                   uint64_t* first, uint64_t* bytes) {
+  const uint64_t memory_bytes = firmware->platform->memory_bytes;
+  const uint64_t lines = take_number(payload.bytes + 8, 8);
+  *first = take_number(payload.bytes, 8);
+  if (*first % LINE_BYTES != 0) return NKV_CCI_STATUS_INVALID_INPUT;
+  if (*first >= memory_bytes || lines > (memory_bytes - *first) / LINE_BYTES) {
+    return NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS;
+  }
+  *bytes = lines * LINE_BYTES;
+  return NKV_CCI_STATUS_SUCCESS;
 }
 
 uint8_t* cci_answer_with(struct cci_answer* answer, size_t size) {

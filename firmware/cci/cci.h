@@ -47,6 +47,13 @@ extern const size_t cci_command_count;
 enum nkv_cci_status cci_execute(struct firmware* firmware, uint16_t opcode,
                                 struct cci_payload payload, struct cci_answer* answer);
 
+/**
+ * The range of memory that a payload begins with: an address, a multiple of LINE_BYTES, and a
+ * number of lines. INVALID_INPUT, or INVALID_PHYSICAL_ADDRESS if it is not all there.
+ */
+enum nkv_cci_status cci_take_range(const struct firmware* firmware, struct cci_payload payload,
+                                   uint64_t* first, uint64_t* bytes);
+
 /** Gives the answer `size` bytes, zero, and returns the first; there is room. */
 uint8_t* cci_answer_with(struct cci_answer* answer, size_t size);
 

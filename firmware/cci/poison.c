@@ -31,14 +31,10 @@ enum nkv_cci_status cci_get_poison(struct firmware* firmware, struct cci_payload
                                    struct cci_answer* answer) {
   enum { kMost = (NKV_MAILBOX_BYTES - HEADER_BYTES) / RECORD_BYTES };
   struct poison* poison = &firmware->poison;
-  const uint64_t memory_bytes = firmware->platform->memory_bytes;
-  const uint64_t first = take_number(payload.bytes, 8);
-  const uint64_t lines = take_number(payload.bytes + 8, 8);
-  if (first % LINE_BYTES != 0) return NKV_CCI_STATUS_INVALID_INPUT;
-  if (first >= memory_bytes || lines > (memory_bytes - first) / LINE_BYTES) {
-    return NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS;
-  }
-  const uint64_t end = first + lines * LINE_BYTES;
+  uint64_t first, bytes;
+  const enum nkv_cci_status status = cci_take_range(firmware, payload, &first, &bytes);
+  if (status != NKV_CCI_STATUS_SUCCESS) return status;
+  const uint64_t end = first + bytes;
   const bool goes_on =
       poison->cursor != 0 && poison->cursor_first == first && poison->cursor_end == end;
 

@@ -6,8 +6,7 @@ enum { SLICE_BYTES = 4 << 20 };
 static enum nkv_cci_status sanitize_step(struct firmware* firmware) {
   const struct platform* platform = firmware->platform;
   struct background* background = &firmware->background;
-  const uint64_t rest = background->end - background->at;
-  const uint32_t bytes = rest < SLICE_BYTES ? (uint32_t)rest : SLICE_BYTES;
+  const uint32_t bytes = background_slice(background->at, background->end, SLICE_BYTES);
   if (!platform->wipe(platform->context, background->at, bytes)) {
     return NKV_CCI_STATUS_INTERNAL_ERROR;
   }

@@ -11,17 +11,11 @@ enum {
   MEBIBYTES_PER_MS = 8, /* A tenth of what a memory channel moves. */
 };
 
+/* Of what is not empty. */
 static enum nkv_cci_status take_range(const struct firmware* firmware, struct cci_payload payload,
                                       uint64_t* first, uint64_t* bytes) {
-  const uint64_t memory_bytes = firmware->platform->memory_bytes;
-  const uint64_t lines = take_number(payload.bytes + 8, 8);
-  *first = take_number(payload.bytes, 8);
-  if (*first % LINE_BYTES != 0 || lines == 0) return NKV_CCI_STATUS_INVALID_INPUT;
-  if (*first >= memory_bytes || lines > (memory_bytes - *first) / LINE_BYTES) {
-    return NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS;
-  }
-  *bytes = lines * LINE_BYTES;
-  return NKV_CCI_STATUS_SUCCESS;
+  if (take_number(payload.bytes + 8, 8) == 0) return NKV_CCI_STATUS_INVALID_INPUT;
+  return cci_take_range(firmware, payload, first, bytes);
 }
 
 enum nkv_cci_status cci_get_scan_capabilities(struct firmware* firmware, struct cci_payload payload,
@@ -38,8 +32,7 @@ static enum nkv_cci_status scan_step(struct firmware* firmware) {
   const struct platform* platform = firmware->platform;
   struct background* background = &firmware->background;
   struct scan* scan = &firmware->scan;
-  const uint64_t rest = background->end - background->at;
-  const uint32_t bytes = rest < SCAN_SLICE_BYTES ? (uint32_t)rest : SCAN_SLICE_BYTES;
+  const uint32_t bytes = background_slice(background->at, background->end, SCAN_SLICE_BYTES);
   uint64_t at = background->at;
   if (!platform->check_lines(platform->context, &at, bytes)) return NKV_CCI_STATUS_INTERNAL_ERROR;
   if (at < background->at + bytes) {

@@ -71,13 +71,7 @@ module nkv_management
                   error_valid_i || !errors_taken;
   assign interrupt_o = mailbox_interrupt || share_interrupt;
 
-  nkv_processor #(
-    .RamAt   (ProcessorRamAt),
-    .RamBytes(ProcessorRamBytes),
-    .TimerAt (ProcessorTimerAt),
-    .WatchdogAt    (ProcessorWatchdogAt),
-    .WatchdogCycles(ProcessorWatchdogCycles)
-  ) u_processor (
+  nkv_processor u_processor (
     .clk_i,
     .rst_ni      (runs_q),
     .port_valid_i(hold_i ? load_valid_i : 1'b1),

@@ -2,14 +2,8 @@
 // looks. Outside the engine: nothing here is on a query's way.
 module nkv_processor
   import ibex_pkg::*;
-#(
-  // Of the contract: PROCESSOR_RAM_AT, PROCESSOR_RAM_BYTES and so on.
-  parameter int unsigned RamAt,
-  parameter int unsigned RamBytes,
-  parameter int unsigned TimerAt,
-  parameter int unsigned WatchdogAt,
-  parameter int unsigned WatchdogCycles
-) (
+  import nkv_firmware_pkg::*;
+(
   input  logic        clk_i,
   input  logic        rst_ni,        // The core's alone: memory is loaded while it is low.
   // A word a cycle; reads answer in the next one.
@@ -23,10 +17,12 @@ module nkv_processor
   // For a cycle: the watchdog resets the core, whose memory stays as it is.
   output logic        restart_o
 );
-  localparam int unsigned Words    = RamBytes / 4;
-  localparam int unsigned IndexLow = 2;
-  localparam int unsigned IndexW   = $clog2(Words);
-  localparam int unsigned WatchdogBits = $clog2(WatchdogCycles + 1);
+  localparam logic [31:0] TimerPlace    = ProcessorTimerAt;
+  localparam logic [31:0] WatchdogPlace = ProcessorWatchdogAt;
+  localparam int unsigned Words         = ProcessorRamBytes / 4;
+  localparam int unsigned IndexLow      = 2;
+  localparam int unsigned IndexW        = $clog2(Words);
+  localparam int unsigned WatchdogBits  = $clog2(ProcessorWatchdogCycles + 1);
 
   logic [31:0] memory [Words];
 
@@ -40,11 +36,11 @@ module nkv_processor
   logic [31:0] timer_word_q, cycles_high_q;
 
   function automatic logic is_timer(logic [31:0] at);
-    return at[31:3] == TimerAt[31:3];
+    return at[31:3] == TimerPlace[31:3];
   endfunction
 
   function automatic logic is_inside(logic [31:0] at);
-    return at >= RamAt && at - RamAt < RamBytes;
+    return at >= ProcessorRamAt && at - ProcessorRamAt < ProcessorRamBytes;
   endfunction
 
   function automatic logic [IndexW-1:0] index_of(logic [31:0] at);
@@ -52,7 +48,7 @@ module nkv_processor
   endfunction
 
   function automatic logic is_watchdog(logic [31:0] at);
-    return at[31:2] == WatchdogAt[31:2];
+    return at[31:2] == WatchdogPlace[31:2];
   endfunction
 
   // ---- Watchdog ----
@@ -61,11 +57,11 @@ module nkv_processor
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      watchdog_q  <= WatchdogBits'(WatchdogCycles);
+      watchdog_q  <= WatchdogBits'(ProcessorWatchdogCycles);
       core_rst_nq <= 1'b0;
     end else begin
       core_rst_nq <= !restart_o;
-      watchdog_q  <= writes_watchdog || restart_o ? WatchdogBits'(WatchdogCycles) : watchdog_q - 1'b1;
+      watchdog_q  <= writes_watchdog || restart_o ? WatchdogBits'(ProcessorWatchdogCycles) : watchdog_q - 1'b1;
     end
   end
 
@@ -117,7 +113,7 @@ module nkv_processor
     .WritebackStage (1'b1)
   ) u_core (
     .clk_i, .rst_ni(core_rst_nq),
-    .test_en_i(1'b0), .ram_cfg_i('0), .hart_id_i('0), .boot_addr_i(RamAt), .scan_rst_ni(1'b1),
+    .test_en_i(1'b0), .ram_cfg_i('0), .hart_id_i('0), .boot_addr_i(ProcessorRamAt), .scan_rst_ni(1'b1),
     .instr_req_o(fetch), .instr_gnt_i(fetch), .instr_rvalid_i(fetch_valid_q),
     .instr_addr_o(fetch_at), .instr_rdata_i(fetch_word_q), .instr_rdata_intg_i('0),
     .instr_err_i(fetch_error_q),

@@ -9,9 +9,6 @@ namespace {
 constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kHourNs = 3'600'000'000'000;
 
-Payload range(std::uint64_t first, std::uint64_t bytes) {
-  return Payload().number(first, 8).number(bytes / kLine, 8);
-}
 Payload scan(std::uint64_t first, std::uint64_t bytes, unsigned flags = 0) {
   return range(first, bytes).number(flags, 1);
 }

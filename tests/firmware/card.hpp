@@ -32,11 +32,26 @@ class Payload {
     bytes_.insert(bytes_.end(), bytes, value);
     return *this;
   }
+  Payload& raw(std::span<const std::uint8_t> more) {
+    bytes_.insert(bytes_.end(), more.begin(), more.end());
+    return *this;
+  }
   [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
 
  private:
   std::vector<std::uint8_t> bytes_;
 };
+
+/// A range of memory, as commands name it.
+inline Payload range(std::uint64_t first, std::uint64_t bytes) {
+  return Payload().number(first, 8).number(bytes / LINE_BYTES, 8);
+}
+
+/// A part of a log, as GET_LOG wants it.
+inline Payload log_part(std::span<const std::uint8_t> uuid, std::uint64_t offset,
+                        std::uint64_t bytes) {
+  return Payload().raw(uuid).number(offset, 4).number(bytes, 4);
+}
 
 struct Answer {
   nkv_cci_status status;

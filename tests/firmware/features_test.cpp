@@ -32,11 +32,7 @@ Feature feature(Card& card, unsigned index) {
 Feature scrub(Card& card) { return feature(card, 0); }
 Feature sharing(Card& card) { return feature(card, 1); }
 
-Payload uuid_of(const Feature& which) {
-  Payload payload;
-  for (const std::uint8_t byte : which.uuid) payload.number(byte, 1);
-  return payload;
-}
+Payload uuid_of(const Feature& which) { return Payload().raw(which.uuid); }
 
 Answer get(Card& card, const Feature& which, std::uint64_t offset, std::uint64_t bytes,
            unsigned selection = 0) {
@@ -48,8 +44,7 @@ nkv_cci_status set(Card& card, const Feature& which, unsigned action, std::uint6
                    const std::vector<std::uint8_t>& bytes, unsigned version = 1) {
   Payload payload = uuid_of(which);
   payload.number(action, 4).number(offset, 2).number(version, 1).zeros(9);
-  for (const std::uint8_t byte : bytes) payload.number(byte, 1);
-  return card.execute(NKV_CCI_OPCODE_SET_FEATURE, payload).status;
+  return card.execute(NKV_CCI_OPCODE_SET_FEATURE, payload.raw(bytes)).status;
 }
 
 TEST(Features, AreListedAsFarAsThereIsRoom) {

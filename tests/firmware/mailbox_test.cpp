@@ -1,6 +1,7 @@
 // What the firmware's mailbox answers, as CXL 3.1 lays it out; events and poison have their own.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "card.hpp"
@@ -8,14 +9,8 @@
 namespace nearkv::testing {
 namespace {
 
-Payload log_part(std::uint64_t offset, std::uint64_t bytes) {
-  Payload payload;
-  for (const unsigned byte : {0x0dU, 0xa9U, 0xc0U, 0xb5U, 0xbfU, 0x41U, 0x4bU, 0x78U, 0x8fU, 0x79U,
-                              0x96U, 0xb1U, 0x62U, 0x3bU, 0x3fU, 0x17U}) {
-    payload.number(byte, 1);
-  }
-  return payload.number(offset, 4).number(bytes, 4);
-}
+constexpr std::array<std::uint8_t, 16> kCommandEffects = {
+    0x0d, 0xa9, 0xc0, 0xb5, 0xbf, 0x41, 0x4b, 0x78, 0x8f, 0x79, 0x96, 0xb1, 0x62, 0x3b, 0x3f, 0x17};
 
 TEST(Mailbox, RefusesAnyOtherOpcode) {
   Card card;
@@ -46,13 +41,13 @@ TEST(Mailbox, ListsEachCommandAndItsEffectsInTheCommandEffectsLog) {
   const Answer logs = card.execute(NKV_CCI_OPCODE_GET_SUPPORTED_LOGS);
   ASSERT_EQ(logs.number(0, 2), 2U);
   const std::uint64_t log_bytes = logs.number(24, 4);
-  const Answer log = card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(0, log_bytes));
+  const Answer log = card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(kCommandEffects, 0, log_bytes));
   ASSERT_EQ(log.bytes.size(), cci_command_count * 4);
   for (std::size_t i = 0; i < cci_command_count; ++i) {
     EXPECT_EQ(log.number(i * 4, 2), cci_commands[i].opcode);
     EXPECT_EQ(log.number(i * 4 + 2, 2), cci_commands[i].effects);
   }
-  const Answer part = card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(3, 6));
+  const Answer part = card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(kCommandEffects, 3, 6));
   EXPECT_EQ(part.bytes, std::vector(log.bytes.begin() + 3, log.bytes.begin() + 9));
 }
 
@@ -61,10 +56,11 @@ TEST(Mailbox, RefusesPartsOfALogThatAreNotThere) {
   const std::uint64_t end = cci_command_count * 4;
   for (const auto& [offset, bytes] : std::initializer_list<std::pair<std::uint64_t, std::uint64_t>>{
            {0, end + 1}, {end, 1}, {end + 1, 0}, {1, UINT32_MAX}, {UINT32_MAX, 2}}) {
-    EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(offset, bytes)).status,
+    EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(kCommandEffects, offset, bytes)).status,
               NKV_CCI_STATUS_INVALID_INPUT);
   }
-  EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(end, 0)).status, NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(kCommandEffects, end, 0)).status,
+            NKV_CCI_STATUS_SUCCESS);
   EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_LOG, Payload().zeros(24)).status,
             NKV_CCI_STATUS_INVALID_LOG);
 }

@@ -81,8 +81,7 @@ TEST_F(Management, CarriesOutWhatTheFirmwareAsksForHoweverLongThatTakes) {
 TEST_F(Management, TellsTheFirmwareOfEachErrorOfTheMemory) {
   for (unsigned i = 0; i < 20; ++i) host.processor.report_error(i * 128ULL, false);
   ASSERT_TRUE(host.run_until([&] { return !host.processor.is_busy(); }));
-  const Answer poison = host.execute(NKV_CCI_OPCODE_GET_POISON,
-                                     Payload().number(0, 8).number(Card::kMemoryBytes / 64, 8));
+  const Answer poison = host.execute(NKV_CCI_OPCODE_GET_POISON, range(0, Card::kMemoryBytes));
   EXPECT_EQ(poison.number(10, 2), 20U);
 }
 

@@ -1,6 +1,8 @@
 // A firmware that goes wrong comes back, and tells what it was.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "host.hpp"
 
 namespace nearkv::testing {
@@ -11,12 +13,10 @@ class Panic : public ::testing::Test {
   void SetUp() override { ASSERT_TRUE(host.starts()); }
 
   nkv_firmware_panic last() {
-    Payload log;
-    for (const unsigned byte : {0x5eU, 0x18U, 0x19U, 0xd9U, 0x11U, 0xa9U, 0x40U, 0x0cU, 0x81U,
-                                0x1fU, 0xd6U, 0x07U, 0x19U, 0x40U, 0x3dU, 0x86U}) {
-      log.number(byte, 1);
-    }
-    log.number(0, 4).number(sizeof(nkv_firmware_panic), 4);
+    constexpr std::array<std::uint8_t, 16> kDebugLog = {0x5e, 0x18, 0x19, 0xd9, 0x11, 0xa9,
+                                                        0x40, 0x0c, 0x81, 0x1f, 0xd6, 0x07,
+                                                        0x19, 0x40, 0x3d, 0x86};
+    const Payload log = log_part(kDebugLog, 0, sizeof(nkv_firmware_panic));
     const Answer answer = host.execute(NKV_CCI_OPCODE_GET_LOG, log);
     nkv_firmware_panic panic{};
     EXPECT_EQ(answer.bytes.size(), sizeof(panic));
@@ -65,7 +65,7 @@ TEST_F(Panic, TakesNoErrorOfTheMemoryWithIt) {
   for (std::uint64_t i = 0; i < 3; ++i) host.processor.report_error(i * 128, false);
   ASSERT_TRUE(host.is_answered());
   host.settle();
-  const Payload all = Payload().number(0, 8).number(Card::kMemoryBytes / 64, 8);
+  const Payload all = range(0, Card::kMemoryBytes);
   const std::uint64_t known = host.execute(NKV_CCI_OPCODE_GET_POISON, all).number(10, 2);
   EXPECT_GE(known, 2U) << "what it had taken, it had in its own memory";
   host.processor.report_error(4096, false);

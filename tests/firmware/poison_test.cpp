@@ -12,10 +12,6 @@ constexpr std::size_t kHeaderBytes = 32;
 constexpr std::size_t kRecordBytes = 16;
 constexpr std::uint64_t kLine = 64;
 
-Payload range(std::uint64_t first, std::uint64_t bytes) {
-  return Payload().number(first, 8).number(bytes / kLine, 8);
-}
-
 nkv_cci_status inject(Card& card, std::uint64_t address) {
   return card.execute(NKV_CCI_OPCODE_INJECT_POISON, Payload().number(address, 8)).status;
 }
