@@ -1,9 +1,12 @@
-/* Little-endian fields at any offset: CXL's payloads are packed. */
+/* Lines of memory, and little-endian fields at any offset: CXL's payloads are packed. */
 #ifndef NEARKV_FIRMWARE_BYTES_H
 #define NEARKV_FIRMWARE_BYTES_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/** What memory is read, written and poisoned by. */
+enum { LINE_BYTES = 64 };
 
 /** The number in `bytes` (1 to 8) bytes. */
 static inline uint64_t take_number(const uint8_t* from, size_t bytes) {

@@ -9,6 +9,7 @@ void firmware_start(struct firmware* firmware, const struct platform* platform) 
   events_start(&firmware->events, platform, &firmware->clock);
   health_start(&firmware->health);
   scrub_start(&firmware->scrub);
+  update_start(firmware);
 }
 
 /* An event for each corrected error would drown what matters: CXL 3.1, 8.2.10.2.1.1 leaves the

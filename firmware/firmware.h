@@ -17,6 +17,7 @@
 #include "firmware/poison.h"
 #include "firmware/scan.h"
 #include "firmware/scrub.h"
+#include "firmware/update.h"
 
 enum { FEATURE_MOST_BYTES = 24 };
 
@@ -37,6 +38,7 @@ struct firmware {
   struct scan scan;
   struct scrub scrub;
   struct feature_transfer feature;
+  struct update update;
 };
 
 /** State after a reset. */

@@ -1,6 +1,6 @@
 /*
  * What the firmware needs of the card that it runs on: registers on the core, a fake in tests on a
- * host. All calls come from the one loop of the firmware and return at once.
+ * host. All calls come from the one loop of the firmware.
  */
 #ifndef NEARKV_FIRMWARE_PLATFORM_H
 #define NEARKV_FIRMWARE_PLATFORM_H
@@ -8,9 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "nkv_card.h"
-
-enum { LINE_BYTES = 64 };
+#include "firmware/flash.h"
 
 /** An error that the memory controller found. */
 struct media_error {
@@ -23,6 +21,8 @@ struct platform {
   uint64_t memory_bytes;
   uint64_t serial;
   const struct nkv_firmware_panic* panic; /**< The last one; not NULL. */
+  const struct nkv_firmware_boot* boot;   /**< What the loader told; not NULL. */
+  const struct flash* flash;              /**< All its calls fail if the card has none. */
 
   /** Nanoseconds since reset; never goes back. */
   uint64_t (*uptime_ns)(void* context);
@@ -43,6 +43,8 @@ struct platform {
   /** Registers of the engine, by the contract's offsets; false if there is none. */
   bool (*read_register)(void* context, uint32_t offset, uint64_t* value);
   bool (*write_register)(void* context, uint32_t offset, uint64_t value);
+  /** Starts the firmware anew, from the loader on; does not return on a card. */
+  void (*restart)(void* context);
   /** Raises the mailbox's interrupt. */
   void (*interrupt)(void* context, unsigned message);
 };

@@ -7,11 +7,12 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "function/bridge.hpp"
 #include "function/function.hpp"
 #include "function/ivshmem.hpp"
-#ifdef NEARKV_FIRMWARE_IMAGE
+#ifdef NEARKV_FIRMWARE_ROM
 #include "management/management.hpp"
 #endif
 
@@ -40,13 +41,21 @@ struct Options {
   std::string socket;
   std::uint64_t serial = 0;
   std::string firmware;
+  std::string flash;
 };
 
-#ifdef NEARKV_FIRMWARE_IMAGE
+#ifdef NEARKV_FIRMWARE_ROM
 std::unique_ptr<ManagementRegisters> manage(const Options& options, std::span<std::byte> memory) {
-  const auto image = nearkv::emulator::read_image(options.firmware);
-  if (image.empty()) throw std::runtime_error(options.firmware + ": no image of the firmware");
-  return std::make_unique<nearkv::emulator::Management>(image, options.serial, memory);
+  const auto rom = nearkv::emulator::read_image(options.firmware);
+  if (rom.empty()) throw std::runtime_error(options.firmware + ": no ROM of the firmware");
+  std::unique_ptr<nearkv::emulator::Flash> flash;
+  if (!options.flash.empty()) {
+    std::string reason;
+    flash = nearkv::emulator::Flash::open(options.flash, &reason);
+    if (flash == nullptr) throw std::runtime_error(reason);
+  }
+  return std::make_unique<nearkv::emulator::Management>(rom, options.serial, memory,
+                                                        std::move(flash));
 }
 #else
 /// Without a processor there is no firmware.
@@ -112,10 +121,12 @@ int run_command_line(int argc, char** argv) {
       ->required();
   app.add_option("--socket", options.socket, "Where QEMU connects")->required();
   app.add_option("--serial", options.serial, "Of the CXL device whose memory the file is");
-#ifdef NEARKV_FIRMWARE_IMAGE
-  options.firmware = NEARKV_FIRMWARE_IMAGE;
-  app.add_option("--firmware", options.firmware, "Image of the card's firmware")
+#ifdef NEARKV_FIRMWARE_ROM
+  options.firmware = NEARKV_FIRMWARE_ROM;
+  app.add_option("--firmware", options.firmware, "ROM of the card's processor: loader, firmware")
       ->capture_default_str();
+  app.add_option("--flash", options.flash,
+                 "File of the card's flash memory, with newer firmware; made if there is none");
 #endif
   try {
     app.parse(argc, argv);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace nearkv::emulator {
 namespace {
@@ -14,10 +15,11 @@ constexpr auto kNap = 20ms;
 
 }  // namespace
 
-Management::Management(std::span<const std::byte> image, std::uint64_t serial,
-                       std::span<std::byte> memory)
+Management::Management(std::span<const std::byte> rom, std::uint64_t serial,
+                       std::span<std::byte> memory, std::unique_ptr<Flash> flash)
     : memory_(memory),
-      processor_(image, {.memory_bytes = memory.size(), .serial = serial},
+      flash_(std::move(flash)),
+      processor_(rom, {.memory_bytes = memory.size(), .serial = serial},
                  [this](Operation* operation) { return carry(operation); }),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -82,7 +84,7 @@ bool Management::carry(Operation* operation) {
     case NKV_FIRMWARE_OPERATION_WRITE_REGISTER:
       return carry_register(operation);
     default:
-      operation->has_failed = true;
+      if (!carry_flash(flash_.get(), operation)) operation->has_failed = true;
       return true;
   }
 }

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "function/function.hpp"
+#include "management/flash.hpp"
 #include "management/processor.hpp"
 
 namespace nearkv::emulator {
@@ -23,8 +25,9 @@ namespace nearkv::emulator {
 /// Poison is what the firmware knows of it: the engines that are emulated here do not meet it.
 class Management : public ManagementRegisters {
  public:
-  /// `memory` is the card's, and must outlive it.
-  Management(std::span<const std::byte> image, std::uint64_t serial, std::span<std::byte> memory);
+  /// `memory` is the card's, and must outlive it; `flash` may be none.
+  Management(std::span<const std::byte> rom, std::uint64_t serial, std::span<std::byte> memory,
+             std::unique_ptr<Flash> flash);
   Management(const Management&) = delete;
   Management& operator=(const Management&) = delete;
   ~Management() override;
@@ -42,6 +45,7 @@ class Management : public ManagementRegisters {
   [[nodiscard]] bool is_inside(std::uint64_t at, std::uint64_t bytes) const;
 
   std::span<std::byte> memory_;
+  std::unique_ptr<Flash> flash_;
   std::set<std::uint64_t> poisoned_;
 
   std::mutex register_mutex_;

@@ -9,9 +9,30 @@
 #include <iterator>
 #include <utility>
 
+#include "management/flash.hpp"
+
 namespace nearkv::emulator {
 
-ManagementProcessor::ManagementProcessor(std::span<const std::byte> image, const Identity& identity,
+bool carry_flash(Flash* flash, Operation* operation) {
+  bool is_done = false;
+  switch (operation->kind) {
+    case NKV_FIRMWARE_OPERATION_READ_FLASH:
+      is_done = flash != nullptr && flash->read(operation->at, operation->line);
+      break;
+    case NKV_FIRMWARE_OPERATION_WRITE_FLASH:
+      is_done = flash != nullptr && flash->write(operation->at, operation->line);
+      break;
+    case NKV_FIRMWARE_OPERATION_ERASE_FLASH:
+      is_done = flash != nullptr && flash->erase(operation->at);
+      break;
+    default:
+      return false;
+  }
+  operation->has_failed = !is_done;
+  return true;
+}
+
+ManagementProcessor::ManagementProcessor(std::span<const std::byte> rom, const Identity& identity,
                                          Carry carry)
     : context_(std::make_unique<VerilatedContext>()),
       rtl_(std::make_unique<Vnkv_management>(context_.get())),
@@ -23,21 +44,21 @@ ManagementProcessor::ManagementProcessor(std::span<const std::byte> image, const
   rtl_->hold_i = 1;
   cycle();
   rtl_->rst_ni = 1;
-  load(image);
+  load(rom);
   rtl_->hold_i = 0;
 }
 
 ManagementProcessor::~ManagementProcessor() { rtl_->final(); }
 
-void ManagementProcessor::load(std::span<const std::byte> image) {
+void ManagementProcessor::load(std::span<const std::byte> rom) {
   rtl_->load_valid_i = 1;
-  for (std::uint32_t at = 0; at < NKV_PROCESSOR_SHARE_AT; at += 4) {
+  for (std::uint32_t at = 0; at < NKV_PROCESSOR_ROM_BYTES; at += 4) {
     std::uint32_t word = 0;
-    if (at < image.size()) {
-      const auto rest = image.subspan(at);
+    if (at < rom.size()) {
+      const auto rest = rom.subspan(at);
       std::memcpy(&word, rest.data(), std::min(rest.size(), sizeof(word)));
     }
-    rtl_->load_at_i = at;
+    rtl_->load_at_i = NKV_PROCESSOR_ROM_AT - NKV_PROCESSOR_RAM_AT + at;
     rtl_->load_data_i = word;
     cycle();
   }

@@ -20,6 +20,8 @@ class VerilatedContext;
 
 namespace nearkv::emulator {
 
+class Flash;
+
 /// What the firmware asks of the card; see nkv_firmware_operation.
 struct Operation {
   nkv_firmware_operation kind = NKV_FIRMWARE_OPERATION_CHECK;
@@ -28,6 +30,9 @@ struct Operation {
   std::array<std::byte, NKV_BURST_BYTES> line{};
   bool has_failed = false;
 };
+
+/// Carries an operation out on flash memory, which may be none; false if it is of another kind.
+bool carry_flash(Flash* flash, Operation* operation);
 
 /// `nkv_management` with a clock that runs in calls of this class. One thread at a time.
 class ManagementProcessor {
@@ -41,8 +46,8 @@ class ManagementProcessor {
     std::int16_t temperature_celsius = 40;
   };
 
-  /// The firmware starts with the first cycle.
-  ManagementProcessor(std::span<const std::byte> image, const Identity& identity, Carry carry);
+  /// The loader in the ROM starts with the first cycle.
+  ManagementProcessor(std::span<const std::byte> rom, const Identity& identity, Carry carry);
   ManagementProcessor(const ManagementProcessor&) = delete;
   ManagementProcessor& operator=(const ManagementProcessor&) = delete;
   ~ManagementProcessor();
@@ -73,7 +78,7 @@ class ManagementProcessor {
   };
 
   void cycle();
-  void load(std::span<const std::byte> image);
+  void load(std::span<const std::byte> rom);
   void carry();
 
   std::unique_ptr<VerilatedContext> context_;
@@ -84,7 +89,7 @@ class ManagementProcessor {
   std::uint64_t interrupts_ = 0;
 };
 
-/// The firmware's image as a file has it; empty if there is none.
+/// A file's bytes, such as a ROM's; empty if there is none.
 std::vector<std::byte> read_image(const std::string& path);
 
 }  // namespace nearkv::emulator

@@ -70,13 +70,12 @@ class Machine:
                 file.truncate(self.topology.memory_bytes)
         self._stack = ExitStack()
         if self.topology.engine:
-            socket = self.folder / "function"
             self.function = self._stack.enter_context(
                 Function(
                     self.function_program,
                     self.topology.engine,
                     self.memory_files[0],
-                    socket,
+                    self.folder,
                     serial=1,
                 )
             )

@@ -16,6 +16,7 @@ from .archive import write_archive
 PROGRAMS = Path("opt/nearkv/bin")
 LIBRARIES = Path("opt/nearkv/lib")
 MODULE = Path("opt/nearkv/nearkv.ko")
+FIRMWARE = Path("opt/nearkv/firmware")
 _LIBRARY = re.compile(r"=> (/\S+) \(")
 
 
@@ -25,9 +26,12 @@ def write_overlay(
     programs: Sequence[Path],
     plugins: Sequence[Path],
     module: Path,
+    images: Sequence[Path],
     target: Path,
 ) -> None:
     """Archives programs, plug-ins of host_lib, the libraries that `base_root` lacks, the driver.
+
+    And `images` of the card's firmware.
 
     `folder` is made anew and holds what `target` is made of.
     """
@@ -43,6 +47,9 @@ def write_overlay(
         if library.name not in present:
             _strip(library, folder / LIBRARIES)
     subprocess.run(["strip", "--strip-debug", "-o", folder / MODULE, module], check=True)
+    (folder / FIRMWARE).mkdir()
+    for image in images:
+        shutil.copy(image, folder / FIRMWARE)
     write_archive(folder, base_root / "usr" / "bin" / "busybox", target)
 
 

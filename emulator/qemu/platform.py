@@ -24,6 +24,7 @@ _PROGRAMS = (
     "tests/driver/driver_*_test",
     "bench/card/nearkv_card_latency",
 )
+_IMAGES = ("firmware/*.signed",)
 _PLUGINS = ("lib/libnearkv_model.so",)
 
 
@@ -38,7 +39,13 @@ class Platform:
         overlay = CACHE / "overlay.gz"
         driver = build_driver(CACHE, guest.kernel_root, guest.release, report)
         write_overlay(
-            CACHE / "overlay", guest.root, _built(_PROGRAMS), [*_built(_PLUGINS)], driver, overlay
+            CACHE / "overlay",
+            guest.root,
+            _built(_PROGRAMS),
+            _built(_PLUGINS),
+            driver,
+            _built(_IMAGES),
+            overlay,
         )
         self._guest: Guest = dataclasses.replace(guest, initramfs=(*guest.initramfs, overlay))
 

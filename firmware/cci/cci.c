@@ -24,6 +24,11 @@ const struct cci_command cci_commands[] = {
     COMMAND(GET_EVENT_INTERRUPTS, 0, 0, 0, cci_get_event_interrupts),
     COMMAND(SET_EVENT_INTERRUPTS, CCI_CHANGES_POLICY, EVENT_INTERRUPT_BYTES, EVENT_INTERRUPT_BYTES,
             cci_set_event_interrupts),
+    COMMAND(GET_FIRMWARE, 0, 0, 0, cci_get_firmware),
+    COMMAND(TRANSFER_FIRMWARE, CCI_IN_BACKGROUND, TRANSFER_HEADER_BYTES, NKV_MAILBOX_BYTES,
+            cci_transfer_firmware),
+    COMMAND(ACTIVATE_FIRMWARE, CCI_CHANGES_CONFIGURATION | CCI_IN_BACKGROUND, 2, 2,
+            cci_activate_firmware),
     COMMAND(GET_TIMESTAMP, 0, 0, 0, cci_get_timestamp),
     COMMAND(SET_TIMESTAMP, CCI_CHANGES_POLICY, 8, 8, cci_set_timestamp),
     COMMAND(GET_SUPPORTED_LOGS, 0, 0, 0, cci_get_supported_logs),
@@ -59,7 +64,9 @@ enum nkv_cci_status cci_execute(struct firmware* firmware, uint16_t opcode,
     if (command->needs_media && background_is(&firmware->background, NKV_CCI_OPCODE_SANITIZE)) {
       return NKV_CCI_STATUS_MEDIA_DISABLED;
     }
-    return command->run(firmware, payload, answer);
+    const enum nkv_cci_status status = command->run(firmware, payload, answer);
+    (void)update_trust(firmware);
+    return status;
   }
   return NKV_CCI_STATUS_UNSUPPORTED;
 }

@@ -22,6 +22,7 @@ struct cci_answer {
 
 /** What a command does besides answering: bits of its entry in the Command Effects Log. */
 enum {
+  CCI_CHANGES_CONFIGURATION = 1 << 1,
   CCI_CHANGES_DATA = 1 << 2,
   CCI_CHANGES_POLICY = 1 << 3,
   CCI_CHANGES_LOG = 1 << 4,

@@ -10,6 +10,7 @@ typedef enum nkv_cci_status cci_run(struct firmware* firmware, struct cci_payloa
 cci_run cci_identify, cci_get_background, cci_abort_background;
 cci_run cci_get_event_records, cci_clear_event_records;
 cci_run cci_get_event_interrupts, cci_set_event_interrupts;
+cci_run cci_get_firmware, cci_transfer_firmware, cci_activate_firmware;
 cci_run cci_get_timestamp, cci_set_timestamp;
 cci_run cci_get_supported_logs, cci_get_log;
 cci_run cci_get_supported_features, cci_get_feature, cci_set_feature;
@@ -21,5 +22,8 @@ cci_run cci_sanitize;
 
 /** Of a log's interrupts: a byte each. */
 enum { EVENT_INTERRUPT_BYTES = EVENT_LOGS };
+
+/** Before the part of an image in the payload of a transfer. */
+enum { TRANSFER_HEADER_BYTES = 128 };
 
 #endif

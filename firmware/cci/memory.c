@@ -3,7 +3,6 @@
 
 #include "firmware/bytes.h"
 #include "firmware/cci/commands.h"
-#include "firmware/version.h"
 
 enum { CAPACITY_SHIFT = 28, CAN_INJECT_POISON = 1 << 0 };
 

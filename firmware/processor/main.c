@@ -2,18 +2,10 @@
 #include <string.h>
 
 #include "firmware/cci/cci.h"
+#include "firmware/processor/card.h"
 
-static volatile struct nkv_firmware_share* const share =
-    (volatile struct nkv_firmware_share*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_SHARE_AT);
-
-static struct nkv_firmware_panic* const panic =
-    (struct nkv_firmware_panic*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_PANIC_AT);
-
-static volatile uint32_t* const watchdog = (volatile uint32_t*)NKV_PROCESSOR_WATCHDOG_AT;
+static volatile struct nkv_firmware_share* const share = CARD_SHARE;
 static volatile const uint32_t* const timer = (volatile const uint32_t*)NKV_PROCESSOR_TIMER_AT;
-
-/* More than the hardware gives an operation: it answers first, if anything does. */
-enum { OPERATION_TURNS = 1000000 };
 
 static uint32_t errors_taken;
 
@@ -39,45 +31,32 @@ static bool take_media_error(void* context, struct media_error* error) {
   return true;
 }
 
-static bool ask_card(enum nkv_firmware_operation operation, uint64_t at, uint32_t bytes) {
-  const uint32_t request = share->operations + 1;
-  share->operation = operation;
-  share->operation_at = at;
-  share->operation_bytes = bytes;
-  *watchdog = 1;
-  share->operations = request;
-  for (int turn = 0; turn < OPERATION_TURNS; ++turn) {
-    if (share->operations_done == request) return share->operation_failed == 0;
-  }
-  return false;
-}
-
 static bool poison_line(void* context, uint64_t address) {
   (void)context;
-  return ask_card(NKV_FIRMWARE_OPERATION_POISON, address, LINE_BYTES);
+  return card_ask(NKV_FIRMWARE_OPERATION_POISON, address, LINE_BYTES);
 }
 
 static bool write_line(void* context, uint64_t address, const uint8_t bytes[LINE_BYTES]) {
   (void)context;
-  for (int i = 0; i < LINE_BYTES; ++i) share->line[i] = bytes[i];
-  return ask_card(NKV_FIRMWARE_OPERATION_WRITE, address, LINE_BYTES);
+  card_give_line(bytes);
+  return card_ask(NKV_FIRMWARE_OPERATION_WRITE, address, LINE_BYTES);
 }
 
 static bool check_lines(void* context, uint64_t* address, uint32_t bytes) {
   (void)context;
-  const bool is_done = ask_card(NKV_FIRMWARE_OPERATION_CHECK, *address, bytes);
+  const bool is_done = card_ask(NKV_FIRMWARE_OPERATION_CHECK, *address, bytes);
   *address = share->operation_at;
   return is_done;
 }
 
 static bool wipe(void* context, uint64_t address, uint32_t bytes) {
   (void)context;
-  return ask_card(NKV_FIRMWARE_OPERATION_WIPE, address, bytes);
+  return card_ask(NKV_FIRMWARE_OPERATION_WIPE, address, bytes);
 }
 
 static bool read_register(void* context, uint32_t offset, uint64_t* value) {
   (void)context;
-  const bool is_done = ask_card(NKV_FIRMWARE_OPERATION_READ_REGISTER, offset, 8);
+  const bool is_done = card_ask(NKV_FIRMWARE_OPERATION_READ_REGISTER, offset, 8);
   *value = 0;
   for (int i = 7; i >= 0; --i) *value = *value << 8 | share->line[i];
   return is_done;
@@ -86,7 +65,14 @@ static bool read_register(void* context, uint32_t offset, uint64_t* value) {
 static bool write_register(void* context, uint32_t offset, uint64_t value) {
   (void)context;
   for (int i = 0; i < 8; ++i, value >>= 8) share->line[i] = value & 0xff;
-  return ask_card(NKV_FIRMWARE_OPERATION_WRITE_REGISTER, offset, 8);
+  return card_ask(NKV_FIRMWARE_OPERATION_WRITE_REGISTER, offset, 8);
+}
+
+/* It is wanted: another image counts anew. */
+static void restart(void* context) {
+  (void)context;
+  *CARD_PANIC = (struct nkv_firmware_panic){0};
+  card_restart();
 }
 
 static void interrupt(void* context, unsigned message) {
@@ -137,7 +123,7 @@ static void show_status(const struct firmware* firmware) {
   share->background = background_register(&firmware->background);
   share->background_runs = firmware->background.step != NULL;
   share->magic = NKV_FIRMWARE_MAGIC;
-  *watchdog = 1;
+  card_is_alive();
 }
 
 int main(void) {
@@ -145,7 +131,9 @@ int main(void) {
   static struct firmware firmware;
   platform = (struct platform){.memory_bytes = share->memory_bytes,
                                .serial = share->serial,
-                               .panic = panic,
+                               .panic = CARD_PANIC,
+                               .boot = CARD_BOOT,
+                               .flash = &card_flash,
                                .uptime_ns = uptime_ns,
                                .temperature_celsius = temperature_celsius,
                                .take_media_error = take_media_error,
@@ -155,16 +143,16 @@ int main(void) {
                                .wipe = wipe,
                                .read_register = read_register,
                                .write_register = write_register,
+                               .restart = restart,
                                .interrupt = interrupt};
-  ++panic->starts;
   firmware_start(&firmware, &platform);
-  uint32_t answered = share->request;
+  uint32_t answered = share->answer;
   errors_taken = share->errors_taken;
-  /* A command that came before a reset is lost with what it did. */
-  if (share->answer != answered) {
+  /* A command that went wrong is lost with what it did. At a first start it was not begun. */
+  if (share->request != answered && CARD_PANIC->starts > 1) {
     share->status = NKV_CCI_STATUS_INTERNAL_ERROR;
     share->payload_bytes = 0;
-    share->answer = answered;
+    share->answer = ++answered;
   }
   for (;;) {
     firmware_turn(&firmware);

@@ -12,7 +12,7 @@ module nkv_management
   input  logic        clk_i,
   input  logic        rst_ni,
 
-  // While held, the processor stands still, and words of its memory can be written.
+  // While held, the processor stands still, and words of its ROM can be written.
   input  logic        hold_i,
   input  logic        load_valid_i,
   input  logic [31:0] load_at_i,

@@ -1,15 +1,15 @@
-// The processor that the firmware runs on: an Ibex core and its memory, into which a second port
-// looks. Outside the engine: nothing here is on a query's way.
+// The processor that the firmware runs on: an Ibex core, its RAM, and the ROM at which it starts. A
+// second port looks into both. Outside the engine: nothing here is on a query's way.
 module nkv_processor
   import ibex_pkg::*;
   import nkv_firmware_pkg::*;
 (
   input  logic        clk_i,
   input  logic        rst_ni,        // The core's alone: memory is loaded while it is low.
-  // A word a cycle; reads answer in the next one.
+  // A word a cycle; reads answer in the next one. Writes the ROM, too.
   input  logic        port_valid_i,
   input  logic [3:0]  port_write_i,  // Of each byte.
-  input  logic [31:0] port_at_i,     // Bytes from the memory's start, a multiple of 4.
+  input  logic [31:0] port_at_i,     // Bytes from the RAM's start, a multiple of 4.
   input  logic [31:0] port_data_i,
   output logic [31:0] port_data_o,
   // The core met an exception while it served one; it waits for the watchdog.
@@ -19,12 +19,12 @@ module nkv_processor
 );
   localparam logic [31:0] TimerPlace    = ProcessorTimerAt;
   localparam logic [31:0] WatchdogPlace = ProcessorWatchdogAt;
-  localparam int unsigned Words         = ProcessorRamBytes / 4;
+  localparam int unsigned Words         = (ProcessorRamBytes + ProcessorRomBytes) / 4;
   localparam int unsigned IndexLow      = 2;
   localparam int unsigned IndexW        = $clog2(Words);
   localparam int unsigned WatchdogBits  = $clog2(ProcessorWatchdogCycles + 1);
 
-  logic [31:0] memory [Words];
+  logic [31:0] memory [Words];       // The ROM lies behind the RAM.
 
   logic        fetch, fetch_valid_q, data, data_valid_q, data_write, data_error_q, fetch_error_q;
   logic [31:0] fetch_at, fetch_word_q, data_at, data_word_q, data_wanted;
@@ -39,8 +39,12 @@ module nkv_processor
     return at[31:3] == TimerPlace[31:3];
   endfunction
 
-  function automatic logic is_inside(logic [31:0] at);
+  function automatic logic is_ram(logic [31:0] at);
     return at >= ProcessorRamAt && at - ProcessorRamAt < ProcessorRamBytes;
+  endfunction
+
+  function automatic logic is_inside(logic [31:0] at);
+    return is_ram(at) || at >= ProcessorRomAt && at - ProcessorRomAt < ProcessorRomBytes;
   endfunction
 
   function automatic logic [IndexW-1:0] index_of(logic [31:0] at);
@@ -71,7 +75,7 @@ module nkv_processor
     data_word_q  <= memory[index_of(data_at)];
     port_data_o  <= memory[index_of(port_at_i)];
     for (int b = 0; b < 4; b++) begin
-      if (data && data_write && is_inside(data_at) && data_bytes[b]) begin
+      if (data && data_write && is_ram(data_at) && data_bytes[b]) begin
         memory[index_of(data_at)][8*b +: 8] <= data_wanted[8*b +: 8];
       end
       if (port_valid_i && port_write_i[b]) begin
@@ -96,8 +100,8 @@ module nkv_processor
       fetch_valid_q <= fetch;
       data_valid_q  <= data;
       fetch_error_q <= fetch && !is_inside(fetch_at);
-      data_error_q  <= data && !is_inside(data_at) && !(is_timer(data_at) && !data_write) &&
-                       !writes_watchdog;
+      data_error_q  <= data && !(data_write ? is_ram(data_at) || writes_watchdog
+                                            : is_inside(data_at) || is_timer(data_at));
     end
   end
 
@@ -107,13 +111,13 @@ module nkv_processor
   end
 
   ibex_top #(
-    .RV32M          (RV32MFast),
+    .RV32M          (RV32MSingleCycle),
     .RegFile        (RegFileFF),
     .BranchTargetALU(1'b1),
     .WritebackStage (1'b1)
   ) u_core (
     .clk_i, .rst_ni(core_rst_nq),
-    .test_en_i(1'b0), .ram_cfg_i('0), .hart_id_i('0), .boot_addr_i(ProcessorRamAt), .scan_rst_ni(1'b1),
+    .test_en_i(1'b0), .ram_cfg_i('0), .hart_id_i('0), .boot_addr_i(ProcessorRomAt), .scan_rst_ni(1'b1),
     .instr_req_o(fetch), .instr_gnt_i(fetch), .instr_rvalid_i(fetch_valid_q),
     .instr_addr_o(fetch_at), .instr_rdata_i(fetch_word_q), .instr_rdata_intg_i('0),
     .instr_err_i(fetch_error_q),

@@ -70,7 +70,9 @@ module nkv_share
 );
   localparam int unsigned LineWords = 16;
   localparam int unsigned PatienceBits = $clog2(OperationCycles + 1);
-  localparam int unsigned HeadWords = FirmwareSharePayload / 4;
+  // Cleared at reset: what the loader and an exception leave, and the share up to its payload.
+  localparam int unsigned ClearAt    = ProcessorBootAt - ProcessorShareAt;
+  localparam int unsigned ClearWords = (FirmwareSharePayload - ClearAt) / 4;
 
   typedef enum logic [3:0] {
     Clear, Poll, GivePayload, Give, Finish, FinishPayload, Fetch, Carry, Report, Error, Forget
@@ -117,7 +119,7 @@ module nkv_share
     writes = 1'b0;
     unique case (state_q)
       Clear: begin
-        field  = 32'(step_q) << 2;
+        field  = ClearAt + (32'(step_q) << 2);
         writes = 1'b1;
         unique case (field)
           FirmwareShareTemperatureCelsius: value = 32'(signed'(temperature_i));
@@ -254,7 +256,7 @@ module nkv_share
         step_q <= step_q + 1'b1;
         unique case (state_q)
           Clear:
-            if (32'(step_q) == HeadWords - 1) begin
+            if (32'(step_q) == ClearWords - 1) begin
               cleared_o <= 1'b1;
               state_q   <= Poll;
               step_q    <= '0;

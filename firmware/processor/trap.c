@@ -1,6 +1,6 @@
 /*
- * Exceptions: none is meant to happen. What it was stays in memory, and the firmware starts anew.
- * Ibex goes to the beginning of memory for each.
+ * Exceptions, of the loader and of the firmware: none is meant to happen. What it was stays in
+ * memory, and the core starts anew. Ibex goes to the beginning of the ROM for each.
  */
 #include <stddef.h>
 

@@ -10,9 +10,11 @@
 #include <span>
 #include <vector>
 
+#include "management/flash.hpp"
 #include "nkv_card.h"
 
 extern "C" {
+#include "firmware/boot/loader.h"
 #include "firmware/bytes.h"
 #include "firmware/cci/cci.h"
 }
@@ -66,7 +68,22 @@ class Card {
  public:
   static constexpr std::uint64_t kMemoryBytes = std::uint64_t{1} << 30;
 
-  Card() { firmware_start(&firmware_, &platform_); }
+  Card() { power_on(); }
+
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
+
+  /// Starts as after a power failure.
+  void power_on() {
+    flash.restore_power();
+    start();
+  }
+  /// Starts as after a reset: by the loader.
+  void start() {
+    loader_run(&flash_, {built_in.data(), static_cast<std::uint32_t>(built_in.size())},
+               memory.data(), &boot);
+    firmware_start(&firmware_, &platform_);
+  }
 
   Answer execute(std::uint16_t opcode, std::span<const std::uint8_t> payload = {}) {
     static cci_answer answer;
@@ -94,6 +111,11 @@ class Card {
   std::set<std::uint64_t> poisoned;
   std::uint64_t wiped_bytes = 0;
   nkv_firmware_panic panic{};
+  nkv_firmware_boot boot{};
+  emulator::Flash flash;
+  std::vector<std::uint8_t> built_in = {'b', 'u', 'i', 'l', 't', ' ', 'i', 'n'};
+  std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(IMAGE_MOST_BYTES);  ///< Image.
+  unsigned restarts = 0;
   std::map<std::uint32_t, std::uint64_t> registers;
   std::vector<unsigned> interrupts;
 
@@ -101,11 +123,26 @@ class Card {
   static Card& of(void* context) { return *static_cast<Card*>(context); }
 
   std::deque<media_error> errors_;
+  const ::flash flash_{
+      .context = this,
+      .read =
+          [](void* context, std::uint32_t at, std::uint8_t* bytes) {
+            return of(context).flash.read(
+                at, std::as_writable_bytes(std::span<std::uint8_t, LINE_BYTES>(bytes, LINE_BYTES)));
+          },
+      .write =
+          [](void* context, std::uint32_t at, const std::uint8_t* bytes) {
+            return of(context).flash.write(
+                at, std::as_bytes(std::span<const std::uint8_t, LINE_BYTES>(bytes, LINE_BYTES)));
+          },
+      .erase = [](void* context, std::uint32_t at) { return of(context).flash.erase(at); }};
   const platform platform_{
       .context = this,
       .memory_bytes = kMemoryBytes,
       .serial = 7,
       .panic = &panic,
+      .boot = &boot,
+      .flash = &flash_,
       .uptime_ns = [](void* context) { return of(context).uptime_ns; },
       .temperature_celsius = [](void* context) { return of(context).celsius; },
       .take_media_error =
@@ -152,6 +189,7 @@ class Card {
             of(context).registers[offset] = value;
             return of(context).media_answers;
           },
+      .restart = [](void* context) { ++of(context).restarts; },
       .interrupt = [](void* context,
                       unsigned message) { of(context).interrupts.push_back(message); }};
   firmware firmware_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "card.hpp"
+#include "management/flash.hpp"
 #include "management/processor.hpp"
 
 namespace nearkv::testing {
@@ -24,8 +25,8 @@ inline constexpr std::uint64_t kDoorbellInterrupt = 2;
 /// A host that finds its way as CXL's drivers do: by the capabilities.
 class Host {
  public:
-  explicit Host(std::vector<std::byte> image = emulator::read_image(NEARKV_FIRMWARE_IMAGE))
-      : processor(image, {.memory_bytes = Card::kMemoryBytes, .serial = 7},
+  explicit Host(const std::vector<std::byte>& rom = emulator::read_image(NEARKV_FIRMWARE_ROM))
+      : processor(rom, {.memory_bytes = Card::kMemoryBytes, .serial = 7},
                   [this](Operation* operation) { return carry(operation); }) {}
 
   [[nodiscard]] std::map<unsigned, std::uint32_t> capabilities() {
@@ -86,7 +87,7 @@ class Host {
 
   template <typename Condition>
   bool run_until(const Condition& condition) {
-    for (const std::uint64_t end = processor.cycles() + 12'000'000;
+    for (const std::uint64_t end = processor.cycles() + 24'000'000;
          processor.cycles() < end && !processor.has_failed();) {
       if (condition()) return true;
       processor.run(16);
@@ -100,6 +101,7 @@ class Host {
     EXPECT_TRUE(run_until([&] { return !processor.is_busy(); }));
   }
 
+  emulator::Flash flash;
   ManagementProcessor processor;
   std::set<std::uint64_t> poisoned;
   std::map<std::uint64_t, std::uint64_t> registers;
@@ -137,7 +139,7 @@ class Host {
         std::memcpy(&registers[operation->at], operation->line.data(), sizeof(std::uint64_t));
         break;
       default:
-        operation->has_failed = true;
+        operation->has_failed = !carry_flash(&flash, operation) || operation->has_failed;
     }
     return true;
   }

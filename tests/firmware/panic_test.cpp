@@ -24,7 +24,7 @@ class Panic : public ::testing::Test {
     return panic;
   }
 
-  Host host{emulator::read_image(NEARKV_BROKEN_FIRMWARE_IMAGE)};
+  Host host{emulator::read_image(NEARKV_BROKEN_FIRMWARE_ROM)};
 };
 
 TEST_F(Panic, IsToldAfterTheFirmwareHasStartedAnew) {

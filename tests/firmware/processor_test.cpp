@@ -60,7 +60,7 @@ TEST_F(FirmwareOnItsProcessor, AnswersAsOnTheHost) {
   EXPECT_EQ(host.processor.interrupts(), card.interrupts.size());
   EXPECT_GT(succeeded, kCommands / 4);
   std::printf("image: %zu bytes; cycles of the slowest of %u commands:\n",
-              emulator::read_image(NEARKV_FIRMWARE_IMAGE).size(), kCommands);
+              emulator::read_image(NEARKV_FIRMWARE_SIGNED).size(), kCommands);
   for (const auto& [opcode, cycles] : worst_cycles) std::printf("  %04x %7u\n", opcode, cycles);
 }
 
@@ -75,8 +75,8 @@ TEST_F(FirmwareOnItsProcessor, TellsTheTimeByItsCycles) {
   const Payload day = Payload().number(86'400'000'000'000, 8);
   host.execute(NKV_CCI_OPCODE_SET_TIMESTAMP, day);
   const auto now = [&] { return host.execute(NKV_CCI_OPCODE_GET_TIMESTAMP).number(0, 8); };
-  const std::uint64_t first = now();
   const std::uint64_t start = host.processor.cycles();
+  const std::uint64_t first = now();
   EXPECT_GE(first, 86'400'000'000'000U);
   EXPECT_LT(first, 86'400'000'000'000U + 1'000'000U);
   const std::uint64_t second = now();

@@ -24,18 +24,18 @@ constexpr std::uint32_t kMailbox = NKV_CARD_MANAGEMENT_AT + 0x100;
 constexpr std::uint64_t kDoorbell = 1ULL << 32;
 
 /// `j .`, for ever.
-std::vector<std::byte> image_that_hangs() {
-  std::vector<std::byte> image(0x80 + 4);
-  image[0x80] = std::byte{0x6F};  // Where the core starts.
-  return image;
+std::vector<std::byte> rom_that_hangs() {
+  std::vector<std::byte> rom(0x80 + 4);
+  rom[0x80] = std::byte{0x6F};  // Where the core starts.
+  return rom;
 }
 
 class ManagementTest : public testing::Test {
  protected:
-  void start(const std::vector<std::byte>& image) {
+  void start(const std::vector<std::byte>& rom) {
     std::string reason;
     ASSERT_EQ(open_device("model:?memory=2MiB", &device_, &reason), Status::kOk) << reason;
-    management_ = std::make_unique<Management>(image, 7, device_->memory());
+    management_ = std::make_unique<Management>(rom, 7, device_->memory(), nullptr);
     function_ = std::make_unique<Function>(device_.get(), [](unsigned) {}, management_.get());
   }
 
@@ -76,14 +76,14 @@ class ManagementTest : public testing::Test {
 };
 
 TEST_F(ManagementTest, AnswersBehindTheEnginesRegisters) {
-  start(emulator::read_image(NEARKV_FIRMWARE_IMAGE));
+  start(emulator::read_image(NEARKV_FIRMWARE_ROM));
   ASSERT_TRUE(execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY));
   EXPECT_EQ(status(), NKV_CCI_STATUS_SUCCESS);
   run_commands(4);
 }
 
 TEST_F(ManagementTest, AHungFirmwareStopsNoQuery) {
-  start(image_that_hangs());
+  start(rom_that_hangs());
   EXPECT_FALSE(execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY, 50ms));
   run_commands(NKV_MIN_RING_ENTRIES);
   EXPECT_NE(function_->read(kMailbox) & kDoorbell, 0U) << "it still has the command";

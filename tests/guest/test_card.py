@@ -98,6 +98,38 @@ def test_the_tool_shows_what_the_firmware_says(guest):
     assert "scrub.hours" in guest.check("nearkv card features nearkv0")
 
 
+IMAGES = "/opt/nearkv/firmware"
+
+
+def test_the_tool_updates_the_firmware(guest):
+    before = json.loads(guest.check("nearkv card firmware nearkv0 --json"))
+    assert [slot["revision"] for slot in before["slots"]] == ["", ""]
+    guest.check(f"head -c 5000 {IMAGES}/next_firmware.signed > /tmp/cut")
+    status, text = guest.run("nearkv card firmware update nearkv0 /tmp/cut")
+    assert (status, "not whole, or not signed" in text) == (1, True), text
+    words = f"update nearkv0 {IMAGES}/next_firmware.signed --json 2> /dev/null"
+    slots = json.loads(guest.check(f"nearkv card firmware {words}", timeout_s=120))
+    assert slots[0] == {"slot": 1, "revision": "nearkv next", "active": True, "staged": False}
+    after = json.loads(guest.check("nearkv card firmware nearkv0 --json"))
+    assert (after["version"], after["starts"]) == ("nearkv next", 1)
+    run_tests(guest, on_card("pool"))
+
+
+def test_a_firmware_that_panics_is_given_up_and_queues_work_on(guest):
+    words = f"update nearkv0 {IMAGES}/broken_firmware.signed"
+    assert "broken, runs" in guest.check(f"nearkv card firmware {words}", timeout_s=120)
+    # GET_HEALTH meets an exception.
+    status, text = guest.run("nearkv card health nearkv0", timeout_s=120)
+    assert (status, "the card failed" in text) == (1, True), text
+    run_tests(guest, on_card("pool"))
+    status, text = guest.run("nearkv card firmware nearkv0 --json")
+    firmware = json.loads(text)
+    assert (status, firmware["panics"]) == (3, 1)
+    assert firmware["last_panic"]["value"] == 0xDEAD0000
+    words = f"update nearkv0 {IMAGES}/firmware.signed"
+    guest.check(f"nearkv card firmware {words}", timeout_s=120)
+
+
 def test_the_tool_takes_memory_that_a_dax_driver_has(guest):
     guest.check("nearkv card detach nearkv0")
     guest.check("daxctl reconfigure-device --mode=devdax -f dax0.0")

@@ -224,18 +224,15 @@ Status create_card_region(const Card& card, std::string* reason) {
 }
 
 Status read_module_health(const Card& card, ModuleHealth* health, std::string* reason) {
-  const Status status = query_health(card.serial, health, reason);
-  if (status == Status::kOk) return status;
-  std::string unused;
+  if (query_health(card.serial, health, reason) == Status::kOk) return Status::kOk;
   CardMailbox mailbox;
   CardMailbox::Answer answer;
-  if (mailbox.open(card.name, &unused) != Status::kOk ||
-      mailbox.execute(NKV_CCI_OPCODE_GET_HEALTH, {}, &answer, &unused) != Status::kOk ||
-      answer.status != NKV_CCI_STATUS_SUCCESS) {
-    return status;
+  Status status = mailbox.open(card.name, reason);
+  if (status == Status::kOk) {
+    status = mailbox.require(NKV_CCI_OPCODE_GET_HEALTH, {}, &answer, reason);
   }
-  *health = firmware_health(answer);
-  return Status::kOk;
+  if (status == Status::kOk) *health = firmware_health(answer);
+  return status;
 }
 
 }  // namespace nearkv

@@ -19,11 +19,8 @@ Status read_firmware_info(CardMailbox* mailbox, FirmwareInfo* info, std::string*
   CardMailbox::Answer answer;
   Status status = mailbox->require(NKV_CCI_OPCODE_IDENTIFY_MEMORY, {}, &answer, reason);
   if (status != Status::kOk) return status;
-  info->version.clear();
-  for (std::size_t i = 0; i < std::min(kVersionBytes, answer.payload.size()); ++i) {
-    if (answer.payload[i] == std::byte{0}) break;
-    info->version.push_back(static_cast<char>(answer.payload[i]));
-  }
+  const std::span payload(answer.payload);
+  info->version = take_text(payload.first(std::min(kVersionBytes, payload.size())));
   const auto uuid = std::as_bytes(std::span(kDebugLog));
   std::vector<std::byte> part(uuid.begin(), uuid.end());
   append_number(&part, 0, 4);

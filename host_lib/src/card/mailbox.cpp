@@ -80,15 +80,39 @@ Status CardMailbox::execute(std::uint16_t opcode, std::span<const std::byte> pay
 Status CardMailbox::require(std::uint16_t opcode, std::span<const std::byte> payload,
                             Answer* answer, std::string* reason) {
   const Status status = execute(opcode, payload, answer, reason);
-  if (status != Status::kOk || answer->status == NKV_CCI_STATUS_SUCCESS) return status;
-  *reason = name_ + ": its firmware says: " + describe(answer->status);
-  return answer->status == NKV_CCI_STATUS_INVALID_INPUT ? Status::kBadArgument : Status::kIoError;
+  return status == Status::kOk ? judge(answer->status, reason) : status;
+}
+
+Status CardMailbox::judge(nkv_cci_status status, std::string* reason) const {
+  if (status == NKV_CCI_STATUS_SUCCESS) return Status::kOk;
+  *reason = name_ + ": its firmware says: " + describe(status);
+  switch (status) {
+    case NKV_CCI_STATUS_INVALID_INPUT:
+    case NKV_CCI_STATUS_FIRMWARE_AUTHENTICATION_FAILED:
+      return Status::kBadArgument;
+    case NKV_CCI_STATUS_UNSUPPORTED:
+      return Status::kUnsupported;
+    case NKV_CCI_STATUS_BUSY:
+    case NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS:
+      return Status::kBusy;
+    default:
+      return Status::kIoError;
+  }
 }
 
 void append_number(std::vector<std::byte>* payload, std::uint64_t value, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) {
     payload->push_back(static_cast<std::byte>(value >> 8 * i & 0xFF));
   }
+}
+
+std::string take_text(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) {
+    if (byte == std::byte{0}) break;
+    text.push_back(static_cast<char>(byte));
+  }
+  return text;
 }
 
 std::string describe(nkv_cci_status status) {
@@ -101,6 +125,16 @@ std::string describe(nkv_cci_status status) {
       return "the firmware does not know this command";
     case NKV_CCI_STATUS_INTERNAL_ERROR:
       return "the card failed";
+    case NKV_CCI_STATUS_BUSY:
+      return "something else runs in the background; try again";
+    case NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS:
+      return "somebody else updates it";
+    case NKV_CCI_STATUS_FIRMWARE_AUTHENTICATION_FAILED:
+      return "the image is not whole, or not signed with the key that the card trusts";
+    case NKV_CCI_STATUS_INVALID_SLOT:
+      return "there is no such slot, or it runs, or it has no image";
+    case NKV_CCI_STATUS_FIRMWARE_ROLLED_BACK:
+      return "the new image did not come up; the one before runs again";
     case NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS:
       return "the address lies outside the memory";
     case NKV_CCI_STATUS_INJECT_POISON_LIMIT:

@@ -35,9 +35,12 @@ class CardMailbox {
                                Answer* answer, std::string* reason);
 
   /// As execute(), of a command that has to succeed: kBadArgument if the firmware calls its input
-  /// invalid, kIoError if it says something else.
+  /// invalid, kUnsupported if it does not know the command, kIoError if it says something else.
   [[nodiscard]] Status require(std::uint16_t opcode, std::span<const std::byte> payload,
                                Answer* answer, std::string* reason);
+
+  /// What require() makes of a status.
+  [[nodiscard]] Status judge(nkv_cci_status status, std::string* reason) const;
 
  private:
   std::string name_;
@@ -46,6 +49,9 @@ class CardMailbox {
 
 /// Appends a little-endian number to a payload.
 void append_number(std::vector<std::byte>* payload, std::uint64_t value, std::size_t bytes);
+
+/// What a payload has of a text, which ends with it, or before a zero.
+std::string take_text(std::span<const std::byte> bytes);
 
 /// A status in words.
 std::string describe(nkv_cci_status status);

@@ -190,10 +190,18 @@ CARD_MANAGEMENT_BYTES = 4096
 MAILBOX_BYTES = 2048
 # [bytes] Where the firmware's processor sees its memory; its image begins there.
 PROCESSOR_RAM_AT = 1048576
-# [bytes] That memory. It ends with a `firmware_share`.
-PROCESSOR_RAM_BYTES = 65536
+# [bytes] That memory: the image in its lower half, what it works on above. It ends with a
+# `firmware_share`.
+PROCESSOR_RAM_BYTES = 131072
 # [bytes] Where in it.
-PROCESSOR_SHARE_AT = 61440
+PROCESSOR_SHARE_AT = 126976
+# [bytes] Where it sees what it cannot write, right behind: the loader, at which it starts, and the
+# firmware that is built in.
+PROCESSOR_ROM_AT = 1179648
+# [bytes] Both of them.
+PROCESSOR_ROM_BYTES = 65536
+# [bytes] The loader; the image that is built in is the rest.
+PROCESSOR_LOADER_BYTES = 20480
 # [bytes] Where it sees the cycles since reset, in two words, read as one from here on to 8 bytes
 # behind: the lower one keeps the upper one still.
 PROCESSOR_TIMER_AT = 2097152
@@ -202,10 +210,29 @@ PROCESSOR_TIMER_AT = 2097152
 PROCESSOR_WATCHDOG_AT = 2097160
 # [cycles] After so many without, the core is reset. Its memory stays as it is.
 PROCESSOR_WATCHDOG_CYCLES = 8388608
+# [bytes] Where in its memory a `firmware_boot` lies.
+PROCESSOR_BOOT_AT = 126912
 # [bytes] Where in its memory a `firmware_panic` lies.
-PROCESSOR_PANIC_AT = 61408
+PROCESSOR_PANIC_AT = 126944
 # [ns] One cycle of the firmware's processor.
 PROCESSOR_CYCLE_NS = 10
+# [bytes] Flash memory is erased by blocks, and written by lines of 64 bytes.
+FLASH_BLOCK_BYTES = 4096
+# [bytes] All of it: two blocks with a `boot_record` each, then the slots.
+FLASH_BYTES = 147456
+# [bytes] Where in it the first slot begins, with a `firmware_image`.
+FLASH_SLOTS_AT = 8192
+# [bytes] Each slot.
+FLASH_SLOT_BYTES = 69632
+# [slots] Images that it holds, counted from 1.
+FLASH_SLOTS = 2
+# [starts] Starts that a new image has to answer a command, before the card goes back to the one
+# before.
+BOOT_TRIES = 3
+# First word of a boot record: 'NKVR'.
+BOOT_RECORD_MAGIC = 1381387086
+# First word of an image of the firmware: 'NKVI'.
+IMAGE_MAGIC = 1230392142
 # The firmware runs: 'NKVF'.
 FIRMWARE_MAGIC = 1180060494
 # [records] Events that each of the firmware's logs holds.
@@ -602,6 +629,12 @@ class CciOpcode(IntEnum):
     GET_EVENT_INTERRUPTS = 258
     # Say so.
     SET_EVENT_INTERRUPTS = 259
+    # The slots, and what they hold.
+    GET_FIRMWARE = 512
+    # A part of an image, or all of it.
+    TRANSFER_FIRMWARE = 513
+    # Start an image, now or with the next reset.
+    ACTIVATE_FIRMWARE = 514
     # Nanoseconds since 1970; 0 before it was set.
     GET_TIMESTAMP = 768
     # Set them.
@@ -659,6 +692,16 @@ class CciStatus(IntEnum):
     BUSY = 6
     # The memory is being wiped.
     MEDIA_DISABLED = 7
+    # Parts of an image are there already.
+    FIRMWARE_TRANSFER_IN_PROGRESS = 8
+    # Not the part that follows.
+    FIRMWARE_TRANSFER_OUT_OF_ORDER = 9
+    # The image is not whole, or not signed by whom the card trusts.
+    FIRMWARE_AUTHENTICATION_FAILED = 10
+    # No such slot, or the one that runs, or one without an image.
+    INVALID_SLOT = 11
+    # The new image did not come up: the one before runs.
+    FIRMWARE_ROLLED_BACK = 12
     # Not the handle of the oldest event.
     INVALID_HANDLE = 14
     # Outside the memory.
@@ -708,6 +751,12 @@ class FirmwareOperation(IntEnum):
     READ_REGISTER = 5
     # It becomes the 8 bytes that `line` begins with.
     WRITE_REGISTER = 6
+    # `line` is that of flash memory at `operation_at`.
+    READ_FLASH = 7
+    # Bits of that line that are 0 in `line` become 0.
+    WRITE_FLASH = 8
+    # Bits of the block of flash memory at `operation_at` become 1.
+    ERASE_FLASH = 9
 
 
 class CardCounter(IntEnum):
@@ -1940,6 +1989,52 @@ FIRMWARE_PANIC = Record(
         "return_address": 20,
         "stack_pointer": 24,
         "reserved": 28,
+    },
+)
+
+# What the loader tells the firmware that it starts.
+FIRMWARE_BOOT = Record(
+    "<IIII16B",
+    32,
+    {
+        "slot": 0,
+        "staged": 4,
+        "rolled_back": 8,
+        "has_flash": 12,
+        "reserved": 16,
+    },
+)
+
+# An image of the firmware, as files and slots begin with; the image itself follows. The signature
+# is Monocypher's EdDSA over all before it: the curve and the equation of Ed25519, with BLAKE2b in
+# the place of SHA-512.
+FIRMWARE_IMAGE = Record(
+    "<II16B40B64B64B",
+    192,
+    {
+        "magic": 0,
+        "bytes": 4,
+        "revision": 8,
+        "reserved": 24,
+        "digest": 64,
+        "signature": 128,
+    },
+)
+
+# Which image starts. The newer of two holds that is whole; the older one's block is erased to write
+# the next.
+BOOT_RECORD = Record(
+    "<IIIIII8B32B",
+    64,
+    {
+        "magic": 0,
+        "generation": 4,
+        "slot": 8,
+        "trusted": 12,
+        "tries": 16,
+        "rolled_back": 20,
+        "reserved": 24,
+        "digest": 32,
     },
 )
 

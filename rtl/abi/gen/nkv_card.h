@@ -48,8 +48,20 @@
 #define NKV_MAILBOX_BYTES 2048 /**< [bytes] Largest payload of the firmware's mailbox. */
 /** [bytes] Where the firmware's processor sees its memory; its image begins there. */
 #define NKV_PROCESSOR_RAM_AT 1048576
-#define NKV_PROCESSOR_RAM_BYTES 65536 /**< [bytes] That memory. It ends with a `firmware_share`. */
-#define NKV_PROCESSOR_SHARE_AT 61440 /**< [bytes] Where in it. */
+/**
+ * [bytes] That memory: the image in its lower half, what it works on above. It ends with a
+ * `firmware_share`.
+ */
+#define NKV_PROCESSOR_RAM_BYTES 131072
+#define NKV_PROCESSOR_SHARE_AT 126976 /**< [bytes] Where in it. */
+/**
+ * [bytes] Where it sees what it cannot write, right behind: the loader, at which it starts, and the
+ * firmware that is built in.
+ */
+#define NKV_PROCESSOR_ROM_AT 1179648
+#define NKV_PROCESSOR_ROM_BYTES 65536 /**< [bytes] Both of them. */
+/** [bytes] The loader; the image that is built in is the rest. */
+#define NKV_PROCESSOR_LOADER_BYTES 20480
 /**
  * [bytes] Where it sees the cycles since reset, in two words, read as one from here on to 8 bytes
  * behind: the lower one keeps the upper one still.
@@ -62,8 +74,24 @@
 #define NKV_PROCESSOR_WATCHDOG_AT 2097160
 /** [cycles] After so many without, the core is reset. Its memory stays as it is. */
 #define NKV_PROCESSOR_WATCHDOG_CYCLES 8388608
-#define NKV_PROCESSOR_PANIC_AT 61408 /**< [bytes] Where in its memory a `firmware_panic` lies. */
+#define NKV_PROCESSOR_BOOT_AT 126912 /**< [bytes] Where in its memory a `firmware_boot` lies. */
+#define NKV_PROCESSOR_PANIC_AT 126944 /**< [bytes] Where in its memory a `firmware_panic` lies. */
 #define NKV_PROCESSOR_CYCLE_NS 10 /**< [ns] One cycle of the firmware's processor. */
+/** [bytes] Flash memory is erased by blocks, and written by lines of 64 bytes. */
+#define NKV_FLASH_BLOCK_BYTES 4096
+/** [bytes] All of it: two blocks with a `boot_record` each, then the slots. */
+#define NKV_FLASH_BYTES 147456
+/** [bytes] Where in it the first slot begins, with a `firmware_image`. */
+#define NKV_FLASH_SLOTS_AT 8192
+#define NKV_FLASH_SLOT_BYTES 69632 /**< [bytes] Each slot. */
+#define NKV_FLASH_SLOTS 2 /**< [slots] Images that it holds, counted from 1. */
+/**
+ * [starts] Starts that a new image has to answer a command, before the card goes back to the one
+ * before.
+ */
+#define NKV_BOOT_TRIES 3
+#define NKV_BOOT_RECORD_MAGIC 1381387086 /**< First word of a boot record: 'NKVR'. */
+#define NKV_IMAGE_MAGIC 1230392142 /**< First word of an image of the firmware: 'NKVI'. */
 #define NKV_FIRMWARE_MAGIC 1180060494 /**< The firmware runs: 'NKVF'. */
 #define NKV_EVENT_LOG_RECORDS 32 /**< [records] Events that each of the firmware's logs holds. */
 #define NKV_POISON_RECORDS 256 /**< [lines] Poisoned 64-byte lines that the firmware lists. */
@@ -87,6 +115,9 @@ enum nkv_cci_opcode {
   NKV_CCI_OPCODE_CLEAR_EVENT_RECORDS = 257, /**< Forget events that were read. */
   NKV_CCI_OPCODE_GET_EVENT_INTERRUPTS = 258, /**< How each log interrupts. */
   NKV_CCI_OPCODE_SET_EVENT_INTERRUPTS = 259, /**< Say so. */
+  NKV_CCI_OPCODE_GET_FIRMWARE = 512, /**< The slots, and what they hold. */
+  NKV_CCI_OPCODE_TRANSFER_FIRMWARE = 513, /**< A part of an image, or all of it. */
+  NKV_CCI_OPCODE_ACTIVATE_FIRMWARE = 514, /**< Start an image, now or with the next reset. */
   NKV_CCI_OPCODE_GET_TIMESTAMP = 768, /**< Nanoseconds since 1970; 0 before it was set. */
   NKV_CCI_OPCODE_SET_TIMESTAMP = 769, /**< Set them. */
   NKV_CCI_OPCODE_GET_SUPPORTED_LOGS = 1024, /**< The logs there are. */
@@ -117,6 +148,14 @@ enum nkv_cci_status {
   NKV_CCI_STATUS_INTERNAL_ERROR = 4, /**< The card failed. */
   NKV_CCI_STATUS_BUSY = 6, /**< Another operation runs in the background. */
   NKV_CCI_STATUS_MEDIA_DISABLED = 7, /**< The memory is being wiped. */
+  NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS = 8, /**< Parts of an image are there already. */
+  NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER = 9, /**< Not the part that follows. */
+  /** The image is not whole, or not signed by whom the card trusts. */
+  NKV_CCI_STATUS_FIRMWARE_AUTHENTICATION_FAILED = 10,
+  /** No such slot, or the one that runs, or one without an image. */
+  NKV_CCI_STATUS_INVALID_SLOT = 11,
+  /** The new image did not come up: the one before runs. */
+  NKV_CCI_STATUS_FIRMWARE_ROLLED_BACK = 12,
   NKV_CCI_STATUS_INVALID_HANDLE = 14, /**< Not the handle of the oldest event. */
   NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS = 15, /**< Outside the memory. */
   NKV_CCI_STATUS_INJECT_POISON_LIMIT = 16, /**< INJECTED_POISON lines are. */
@@ -152,6 +191,10 @@ enum nkv_firmware_operation {
   /** `line` begins with the engine's register at `operation_at`. */
   NKV_FIRMWARE_OPERATION_READ_REGISTER = 5,
   NKV_FIRMWARE_OPERATION_WRITE_REGISTER = 6, /**< It becomes the 8 bytes that `line` begins with. */
+  NKV_FIRMWARE_OPERATION_READ_FLASH = 7, /**< `line` is that of flash memory at `operation_at`. */
+  NKV_FIRMWARE_OPERATION_WRITE_FLASH = 8, /**< Bits of that line that are 0 in `line` become 0. */
+  /** Bits of the block of flash memory at `operation_at` become 1. */
+  NKV_FIRMWARE_OPERATION_ERASE_FLASH = 9,
 };
 
 /** Events of the perf PMU `nearkvN`, as `config`: sums over all queues. */
@@ -261,6 +304,69 @@ NKV_ASSERT_OFFSET(firmware_panic, value, 16);
 NKV_ASSERT_OFFSET(firmware_panic, return_address, 20);
 NKV_ASSERT_OFFSET(firmware_panic, stack_pointer, 24);
 NKV_ASSERT_OFFSET(firmware_panic, reserved, 28);
+
+/** What the loader tells the firmware that it starts. */
+struct nkv_firmware_boot {
+  uint32_t slot; /**< Where the image comes from; 0: it is built in. */
+  uint32_t staged; /**< 1: it is new, and has still to be found good. */
+  uint32_t rolled_back; /**< 1: a newer one was not. */
+  uint32_t has_flash; /**< 1: the card has flash memory. */
+  uint8_t reserved[16]; /**< Zero. */
+};
+#define NKV_FIRMWARE_BOOT_BYTES 32
+NKV_ASSERT_BYTES(firmware_boot, 32);
+NKV_ASSERT_OFFSET(firmware_boot, slot, 0);
+NKV_ASSERT_OFFSET(firmware_boot, staged, 4);
+NKV_ASSERT_OFFSET(firmware_boot, rolled_back, 8);
+NKV_ASSERT_OFFSET(firmware_boot, has_flash, 12);
+NKV_ASSERT_OFFSET(firmware_boot, reserved, 16);
+
+/**
+ * An image of the firmware, as files and slots begin with; the image itself follows. The signature
+ * is Monocypher's EdDSA over all before it: the curve and the equation of Ed25519, with BLAKE2b in
+ * the place of SHA-512.
+ */
+struct nkv_firmware_image {
+  uint32_t magic; /**< IMAGE_MAGIC. */
+  uint32_t bytes; /**< Of the image. */
+  uint8_t revision[16]; /**< What it calls itself, filled up with zeros. */
+  uint8_t reserved[40]; /**< Zero. */
+  uint8_t digest[64]; /**< BLAKE2b of the image. */
+  uint8_t signature[64]; /**< Of the 128 bytes before. */
+};
+#define NKV_FIRMWARE_IMAGE_BYTES 192
+NKV_ASSERT_BYTES(firmware_image, 192);
+NKV_ASSERT_OFFSET(firmware_image, magic, 0);
+NKV_ASSERT_OFFSET(firmware_image, bytes, 4);
+NKV_ASSERT_OFFSET(firmware_image, revision, 8);
+NKV_ASSERT_OFFSET(firmware_image, reserved, 24);
+NKV_ASSERT_OFFSET(firmware_image, digest, 64);
+NKV_ASSERT_OFFSET(firmware_image, signature, 128);
+
+/**
+ * Which image starts. The newer of two holds that is whole; the older one's block is erased to
+ * write the next.
+ */
+struct nkv_boot_record {
+  uint32_t magic; /**< BOOT_RECORD_MAGIC. */
+  uint32_t generation; /**< Counts records. */
+  uint32_t slot; /**< The image's; 0: what is built in. */
+  uint32_t trusted; /**< The last one's that was found good: where the card goes back to. */
+  uint32_t tries; /**< Starts that are left to an image that is not trusted yet. */
+  uint32_t rolled_back; /**< 1: `slot` is what the card went back to. */
+  uint8_t reserved[8]; /**< Zero. */
+  uint8_t digest[32]; /**< BLAKE2b of all before it. */
+};
+#define NKV_BOOT_RECORD_BYTES 64
+NKV_ASSERT_BYTES(boot_record, 64);
+NKV_ASSERT_OFFSET(boot_record, magic, 0);
+NKV_ASSERT_OFFSET(boot_record, generation, 4);
+NKV_ASSERT_OFFSET(boot_record, slot, 8);
+NKV_ASSERT_OFFSET(boot_record, trusted, 12);
+NKV_ASSERT_OFFSET(boot_record, tries, 16);
+NKV_ASSERT_OFFSET(boot_record, rolled_back, 20);
+NKV_ASSERT_OFFSET(boot_record, reserved, 24);
+NKV_ASSERT_OFFSET(boot_record, digest, 32);
 
 /**
  * Begins the shared memory of an emulated function. The driver fills in what it wants, then counts

@@ -11,10 +11,16 @@ package nkv_firmware_pkg;
   localparam int unsigned MailboxBytes = 2048;
   // [bytes] Where the firmware's processor sees its memory; its image begins there.
   localparam int unsigned ProcessorRamAt = 1048576;
-  // [bytes] That memory. It ends with a `firmware_share`.
-  localparam int unsigned ProcessorRamBytes = 65536;
+  // [bytes] That memory: the image in its lower half, what it works on above. It ends with a
+  // `firmware_share`.
+  localparam int unsigned ProcessorRamBytes = 131072;
   // [bytes] Where in it.
-  localparam int unsigned ProcessorShareAt = 61440;
+  localparam int unsigned ProcessorShareAt = 126976;
+  // [bytes] Where it sees what it cannot write, right behind: the loader, at which it starts, and
+  // the firmware that is built in.
+  localparam int unsigned ProcessorRomAt = 1179648;
+  // [bytes] Both of them.
+  localparam int unsigned ProcessorRomBytes = 65536;
   // [bytes] Where it sees the cycles since reset, in two words, read as one from here on to 8 bytes
   // behind: the lower one keeps the upper one still.
   localparam int unsigned ProcessorTimerAt = 2097152;
@@ -23,8 +29,10 @@ package nkv_firmware_pkg;
   localparam int unsigned ProcessorWatchdogAt = 2097160;
   // [cycles] After so many without, the core is reset. Its memory stays as it is.
   localparam int unsigned ProcessorWatchdogCycles = 8388608;
+  // [bytes] Where in its memory a `firmware_boot` lies.
+  localparam int unsigned ProcessorBootAt = 126912;
   // [bytes] Where in its memory a `firmware_panic` lies.
-  localparam int unsigned ProcessorPanicAt = 61408;
+  localparam int unsigned ProcessorPanicAt = 126944;
   // The firmware runs: 'NKVF'.
   localparam int unsigned FirmwareMagic = 1180060494;
 
@@ -42,7 +50,13 @@ package nkv_firmware_pkg;
     // `line` begins with the engine's register at `operation_at`.
     FirmwareOperationReadRegister = 8'd5,
     // It becomes the 8 bytes that `line` begins with.
-    FirmwareOperationWriteRegister = 8'd6
+    FirmwareOperationWriteRegister = 8'd6,
+    // `line` is that of flash memory at `operation_at`.
+    FirmwareOperationReadFlash = 8'd7,
+    // Bits of that line that are 0 in `line` become 0.
+    FirmwareOperationWriteFlash = 8'd8,
+    // Bits of the block of flash memory at `operation_at` become 1.
+    FirmwareOperationEraseFlash = 8'd9
   } firmware_operation_e;
 
   // What the firmware shares with the logic around its processor. Who wants something fills it in,
