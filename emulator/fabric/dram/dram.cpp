@@ -2,9 +2,10 @@
 
 namespace nearkv::dram {
 
-Dram::Dram(const Timing& timing, unsigned latency_cycles)
+Dram::Dram(const Timing& timing, unsigned latency_cycles, unsigned port_lines)
     : timing_(timing),
       path_cycles_(latency_cycles - least_latency(timing)),
+      port_lines_(port_lines),
       channels_(timing.channels, Channel(timing)) {}
 
 unsigned Dram::least_latency(const Timing& timing) {
@@ -20,7 +21,7 @@ void Dram::write(std::uint64_t token, std::uint64_t address) {
 }
 
 void Dram::advance() {
-  feed();
+  for (unsigned line = 0; line < port_lines_; ++line) feed();
   for (unsigned clock = 0; clock < timing_.clocks_per_cycle; ++clock) {
     for (Channel& channel : channels_) {
       const std::optional<Channel::Done> done = channel.advance();

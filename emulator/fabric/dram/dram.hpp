@@ -1,4 +1,5 @@
-// DRAM behind a port that moves a 64-byte line a cycle each way: when each access is answered.
+// DRAM behind a port that moves 64-byte lines, one a cycle each way or more: when each access is
+// answered.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ namespace nearkv::dram {
 class Dram {
  public:
   /// `latency_cycles`: what a read of a closed bank takes when nothing else happens, controller and
-  /// wires included; at least least_latency(timing). `timing` must outlive this.
-  Dram(const Timing& timing, unsigned latency_cycles);
+  /// wires included; at least least_latency(timing). `port_lines`: what the port moves in a cycle
+  /// each way; who takes answers takes no more. `timing` must outlive this.
+  Dram(const Timing& timing, unsigned latency_cycles, unsigned port_lines = 1);
 
   [[nodiscard]] static unsigned least_latency(const Timing& timing);
 
@@ -28,7 +30,7 @@ class Dram {
   void read(std::uint64_t token, std::uint64_t address);
   void write(std::uint64_t token, std::uint64_t address);
 
-  /// The read and the write that are answered in this cycle.
+  /// The read and the write that are answered in this cycle; of a wider port, the next of them.
   std::optional<std::uint64_t> answered_read() { return next(&read_answers_); }
   std::optional<std::uint64_t> answered_write() { return next(&write_answers_); }
 
@@ -56,6 +58,7 @@ class Dram {
 
   const Timing& timing_;
   unsigned path_cycles_;  // Of an answer, outside the DRAM.
+  unsigned port_lines_;
   std::vector<Channel> channels_;
   std::deque<Access> reads_;
   std::deque<Access> writes_;
