@@ -112,14 +112,14 @@ struct nkv_card {
 	bool leaving; /* Whoever waits for the engine should not. */
 
 	const struct nkv_transport *transport;
-	struct mutex transport_lock;
+	struct mutex transport_lock; /* One access of the transport at a time. */
 	void __iomem *registers;		/* BAR 0, */
 	struct nkv_card_bridge __iomem *bridge; /* or an emulated function's, */
 	void __iomem *doorbell;			/* and what rings its other side. */
 	u64 serial;
 	u64 features; /* Register FEATURES. */
 
-	struct mutex lock;
+	struct mutex lock;	  /* Memory, windows and queues, below. */
 	struct resource *claimed; /* Of the machine's addresses. */
 	phys_addr_t memory_at;
 	u64 memory_bytes;

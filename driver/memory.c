@@ -180,7 +180,7 @@ int nkv_window_wipe(struct nkv_card *card, struct nkv_window *window)
 			       min(chunk, window->bytes - done));
 			cond_resched();
 		}
-		wmb();
+		wmb(); /* Zeros, before somebody else's stores or the engine's. */
 	}
 	window->clean = !ret;
 	return ret;

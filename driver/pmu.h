@@ -44,7 +44,7 @@ struct nkv_monitor {
  * PMU taken from under its events: these stay until the module goes, which events hold.
  */
 struct nkv_pmus {
-	struct mutex lock;
+	struct mutex lock;     /* Of `card`. */
 	struct nkv_card *card; /* NULL: there is none of this number now. */
 	struct pmu counters;
 	struct pmu hotness;

@@ -122,6 +122,7 @@ static ssize_t reset_store(struct device *dev, struct device_attribute *attr, co
 	ret = nkv_card_reset(nkv_of(dev));
 	return ret ? ret : count;
 }
+
 static struct device_attribute dev_attr_card_reset = __ATTR(reset, 0200, NULL, reset_store);
 
 static struct attribute *nkv_attributes[] = {

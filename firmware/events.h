@@ -22,13 +22,19 @@ enum { EVENT_BY_SCAN = 3, EVENT_BY_INJECTION = 4, EVENT_BY_SCRUB = 5 };
 /** How a log interrupts. */
 enum { EVENT_SILENT = 0, EVENT_BY_MESSAGE = 1 };
 
-/** An error of the memory: a "general media event". */
+/** What a memory module event tells of: table 8-49. */
+enum { EVENT_HEALTH = 0, EVENT_TEMPERATURE = 3 };
+
+/** An error of the memory (a "general media event"), or of the module. */
 struct event {
-  uint8_t descriptor;
-  uint8_t transaction;
-  uint16_t handle;  /**< Not 0; unique in its log. */
-  uint64_t time_ns; /**< Since 1970. */
-  uint64_t address; /**< In device memory. */
+  bool is_module;
+  uint8_t descriptor;  /**< Of a media event, and */
+  uint8_t transaction; /**< so is this. */
+  uint8_t type;        /**< Of a module's. */
+  int16_t celsius;     /**< And what its temperature was. */
+  uint16_t handle;     /**< Not 0; unique in its log. */
+  uint64_t time_ns;    /**< Since 1970. */
+  uint64_t address;    /**< In device memory. */
 };
 
 struct event_log {

@@ -32,6 +32,7 @@ void firmware_note_poison(struct firmware* firmware, uint64_t address, unsigned 
 bool firmware_turn(struct firmware* firmware) {
   const struct platform* platform = firmware->platform;
   struct media_error error;
+  if (self_test_turn(firmware) || health_turn(firmware)) return true;
   if (!platform->take_media_error(platform->context, &error)) {
     return background_turn(firmware) || scrub_turn(firmware);
   }

@@ -17,6 +17,7 @@
 #include "firmware/poison.h"
 #include "firmware/scan.h"
 #include "firmware/scrub.h"
+#include "firmware/self_test.h"
 #include "firmware/update.h"
 
 enum { FEATURE_MOST_BYTES = 24 };
@@ -39,6 +40,7 @@ struct firmware {
   struct scrub scrub;
   struct feature_transfer feature;
   struct update update;
+  struct self_test self_test;
 };
 
 /** State after a reset. */
@@ -48,8 +50,8 @@ void firmware_start(struct firmware* firmware, const struct platform* platform);
 void firmware_note_poison(struct firmware* firmware, uint64_t address, unsigned transaction);
 
 /**
- * One turn of the loop: takes an error of the memory, or does a slice of what runs in the
- * background, or of the scrub. Returns whether there was something to do.
+ * One turn of the loop: tests itself in the first, takes an error of the memory, or does a slice of
+ * what runs in the background, or of the scrub. Returns whether there was something to do.
  */
 bool firmware_turn(struct firmware* firmware);
 

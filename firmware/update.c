@@ -115,8 +115,7 @@ enum nkv_cci_status update_close(struct firmware* firmware) {
   struct update* update = &firmware->update;
   const unsigned slot = update->slot;
   update_abort(firmware);
-  if (!image_is_header(&update->header) ||
-      update->received < HEADER_BYTES + update->header.bytes) {
+  if (!image_is_header(&update->header) || update->received < HEADER_BYTES + update->header.bytes) {
     return NKV_CCI_STATUS_FIRMWARE_AUTHENTICATION_FAILED;
   }
   image_check_start(&update->check, slot, &update->header);

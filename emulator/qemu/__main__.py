@@ -28,6 +28,8 @@ examples:
   ./nearkv vm 'cxl list -vvv'               one command, and its exit status
   ./nearkv vm --dax 'ls -l /dev/dax0.0'     with a region made of all devices
   ./nearkv vm --test                        the guest's tests
+  ./nearkv vm --debug-kernel --card dmesg   on a kernel that checks itself: built
+                                            once, in 5 to 20 minutes
 
 NEARKV_DEBIAN_MIRROR names a mirror of Debian on systems whose apt sources do not.
 Speeds in the guest are those of an emulated processor and say nothing of a card.
@@ -54,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--engine", default="model:", help="of the first device: model:, rtl:, none"
     )
+    parser.add_argument(
+        "--debug-kernel", action="store_true", help="boot a kernel with KASAN and lockdep"
+    )
     setups = parser.add_mutually_exclusive_group()
     setups.add_argument("--dax", action="store_true", help="make a region of all devices first")
     setups.add_argument("--card", action="store_true", help="give the card its memory first")
@@ -74,7 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     engine = "" if parsed.engine == "none" else parsed.engine
     topology = Topology(parsed.devices, parsed.bridges, parsed.memory, engine)
     try:
-        platform = Platform(lambda line: print(f"nearkv: {line}", file=sys.stderr, flush=True))
+        platform = Platform(
+            lambda line: print(f"nearkv: {line}", file=sys.stderr, flush=True),
+            debugs=parsed.debug_kernel,
+        )
         with platform.boot(topology, processors=parsed.processors) as guest:
             print(f"nearkv: booted in {guest.boot_s:.1f} s", file=sys.stderr, flush=True)
             if parsed.dax:

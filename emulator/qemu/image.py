@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .archive import write_archive
+from .debug_kernel import build_debug_kernel
 from .packages import PackageError, Report, Suite
 
 _HERE = Path(__file__).parent
@@ -47,9 +48,14 @@ class Guest:
     """The kernel's."""
 
 
-def build_guest(cache: Path, report: Report) -> Guest:
-    """Fetches what the guest is made of and makes it, unless `cache` has it already."""
-    kernel_root, release = _fetch_kernel(cache / "backports", report)
+def build_guest(cache: Path, report: Report, debugs: bool = False) -> Guest:
+    """Fetches what the guest is made of and makes it, unless `cache` has it already.
+
+    With a kernel that finds its own errors and those of drivers, if it `debugs`.
+    """
+    suite = Suite(cache / "backports", _BACKPORTS, prefer="bookworm-backports")
+    fetch = build_debug_kernel if debugs else _fetch_kernel
+    kernel_root, release = fetch(cache, suite, report)
     programs = Suite(cache / "trixie", ("trixie",)).fetch([*_PROGRAMS, *_LIBRARIES], report)
     kernel = kernel_root / "boot" / f"vmlinuz-{release}"
     recipe = hashlib.sha256(Path(__file__).read_bytes() + (_HERE / "guest" / "init").read_bytes())
@@ -99,8 +105,7 @@ def _knows_volatile_memory(command: list[str], environment: dict[str, str]) -> b
     return "volatile-memdev" in done.stdout
 
 
-def _fetch_kernel(folder: Path, report: Report) -> tuple[Path, str]:
-    suite = Suite(folder, _BACKPORTS, prefer="bookworm-backports")
+def _fetch_kernel(_cache: Path, suite: Suite, report: Report) -> tuple[Path, str]:
     headers = suite.dependency(_KERNEL, r"linux-headers-\S+-amd64")
     release = headers.removeprefix("linux-headers-")
     common = f"linux-headers-{release.removesuffix('-amd64')}-common"

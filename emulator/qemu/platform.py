@@ -31,15 +31,19 @@ _PLUGINS = ("lib/libnearkv_model.so",)
 class Platform:
     """Fetches and makes what guests boot from, once; boots as many as are wanted."""
 
-    def __init__(self, report: Report) -> None:
-        """`report` takes a line for each step that may take long."""
+    def __init__(self, report: Report, debugs: bool = False) -> None:
+        """`report` takes a line for each step that may take long.
+
+        If it `debugs`, the guest's kernel has KASAN and lockdep.
+        """
         CACHE.mkdir(parents=True, exist_ok=True)
         self._qemu, self._environment = find_qemu(CACHE, report)
-        guest = build_guest(CACHE, report)
-        overlay = CACHE / "overlay.gz"
+        guest = build_guest(CACHE, report, debugs)
+        folder = CACHE / ("overlay-debug" if debugs else "overlay")
+        overlay = folder.with_suffix(".gz")
         driver = build_driver(CACHE, guest.kernel_root, guest.release, report)
         write_overlay(
-            CACHE / "overlay",
+            folder,
             guest.root,
             _built(_PROGRAMS),
             _built(_PLUGINS),

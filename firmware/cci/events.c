@@ -10,13 +10,23 @@ enum { HEADER_BYTES = 32, RECORD_BYTES = 128, OVERFLOWED = 1 << 0, MORE = 1 << 1
 static const uint8_t media_event_uuid[16] = {0xfb, 0xcd, 0x0a, 0x77, 0xc2, 0x60, 0x41, 0x7f,
                                              0x85, 0xa9, 0x08, 0x8b, 0x16, 0x21, 0xeb, 0xa6};
 
-/* Tables 8-42 and 8-45. */
-static void put_record(uint8_t* at, const struct event* event, enum event_log_number log) {
-  memcpy(at, media_event_uuid, sizeof(media_event_uuid));
+/* fe927475-dd59-4339-a586-79bab113b774: a memory module event. */
+static const uint8_t module_event_uuid[16] = {0xfe, 0x92, 0x74, 0x75, 0xdd, 0x59, 0x43, 0x39,
+                                              0xa5, 0x86, 0x79, 0xba, 0xb1, 0x13, 0xb7, 0x74};
+
+/* Tables 8-42, 8-45 and 8-49. Health is that of now, but for the temperature. */
+static void put_record(const struct firmware* firmware, uint8_t* at, const struct event* event,
+                       enum event_log_number log) {
+  memcpy(at, event->is_module ? module_event_uuid : media_event_uuid, sizeof(media_event_uuid));
   put_number(at + 16, RECORD_BYTES, 1);
   put_number(at + 17, log, 3);
   put_number(at + 20, event->handle, 2);
   put_number(at + 24, event->time_ns, 8);
+  if (event->is_module) {
+    put_number(at + 48, event->type, 1);
+    health_put(firmware, event->celsius, at + 49);
+    return;
+  }
   put_number(at + 48, event->address | 1, 8); /* Bit 0: volatile. */
   put_number(at + 56, event->descriptor, 1);
   put_number(at + 58, event->transaction, 1);
@@ -39,7 +49,8 @@ enum nkv_cci_status cci_get_event_records(struct firmware* firmware, struct cci_
   }
   put_number(out + 20, count, 2);
   for (unsigned i = 0; i < count; ++i) {
-    put_record(out + HEADER_BYTES + (size_t)i * RECORD_BYTES, event_log_at(log, i), number);
+    put_record(firmware, out + HEADER_BYTES + (size_t)i * RECORD_BYTES, event_log_at(log, i),
+               number);
   }
   return NKV_CCI_STATUS_SUCCESS;
 }

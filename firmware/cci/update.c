@@ -37,7 +37,7 @@ enum nkv_cci_status cci_get_firmware(struct firmware* firmware, struct cci_paylo
   for (unsigned slot = 1; slot <= NKV_FLASH_SLOTS; ++slot) {
     struct nkv_firmware_image header;
     if (!image_read_header(platform->flash, slot, &header)) continue;
-    memcpy(out + 16 + (slot - 1) * REVISION_BYTES, header.revision, REVISION_BYTES);
+    memcpy(out + 16 + (size_t)(slot - 1) * REVISION_BYTES, header.revision, REVISION_BYTES);
   }
   return NKV_CCI_STATUS_SUCCESS;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "management/flash.hpp"
+#include "nkv_abi.h"
 #include "nkv_card.h"
 
 extern "C" {
@@ -116,7 +117,7 @@ class Card {
   std::vector<std::uint8_t> built_in = {'b', 'u', 'i', 'l', 't', ' ', 'i', 'n'};
   std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(IMAGE_MOST_BYTES);  ///< Image.
   unsigned restarts = 0;
-  std::map<std::uint32_t, std::uint64_t> registers;
+  std::map<std::uint32_t, std::uint64_t> registers{{NKV_REG_ID, NKV_ABI_ID}};
   std::vector<unsigned> interrupts;
 
  private:

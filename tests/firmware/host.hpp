@@ -104,7 +104,7 @@ class Host {
   emulator::Flash flash;
   ManagementProcessor processor;
   std::set<std::uint64_t> poisoned;
-  std::map<std::uint64_t, std::uint64_t> registers;
+  std::map<std::uint64_t, std::uint64_t> registers{{NKV_REG_ID, NKV_ABI_ID}};
   bool media_answers = true;
   unsigned cycles_to_wait = 0;  ///< For each operation.
   std::vector<Operation> operations;

@@ -124,7 +124,7 @@ TEST(Mailbox, CountsCorrectedErrorsAndTellsOfEachThousandthAsTheHostWants) {
   card.fail({{64, true}, {64, true}});
   EXPECT_EQ(warnings(), 2U);
   EXPECT_EQ(set(8, 8, 0), NKV_CCI_STATUS_INVALID_INPUT) << "each zeroth";
-  EXPECT_EQ(set(2, 2, 0), NKV_CCI_STATUS_INVALID_INPUT) << "temperature is not the host's to set";
+  EXPECT_EQ(set(1, 1, 0), NKV_CCI_STATUS_INVALID_INPUT) << "life used is not known";
   EXPECT_EQ(set(0, 8, 5), NKV_CCI_STATUS_INVALID_INPUT) << "enabled, but not said to be valid";
   EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_ALERTS).number(0, 1), 0U) << "what was refused is not";
 }

@@ -3,7 +3,7 @@
 namespace nearkv::fabric {
 namespace {
 
-constexpr std::uint64_t kFlitBits = 68 * 8;
+constexpr std::uint64_t kFlitBits = 544;  // 68 bytes.
 constexpr std::uint64_t kFlitHalves = 8;
 
 }  // namespace

@@ -36,21 +36,22 @@ Shape behind_switch(Shape shape) {
   return shape;
 }
 
-const std::array kParts = {
-    Part{"local", "one DIMM of DDR5-4800 at the host", local()},
-    Part{"asic", "a card with an ASIC and one DIMM of DDR5-4400", asic()},
-    Part{"fpga", "a card with an FPGA and one DIMM of DDR4-3200", fpga()},
-    Part{"fpga_switch", "the same behind a switch that takes 70 ns each way",
-         behind_switch(fpga())},
-};
-
 }  // namespace
 
-std::span<const Part> parts() { return kParts; }
+std::span<const Part> parts() {
+  static const std::array parts = {
+      Part{"local", "one DIMM of DDR5-4800 at the host", local()},
+      Part{"asic", "a card with an ASIC and one DIMM of DDR5-4400", asic()},
+      Part{"fpga", "a card with an FPGA and one DIMM of DDR4-3200", fpga()},
+      Part{"fpga_switch", "the same behind a switch that takes 70 ns each way",
+           behind_switch(fpga())},
+  };
+  return parts;
+}
 
 const Part* find_part(std::string_view name) {
-  const auto* const found = std::ranges::find(kParts, name, &Part::name);
-  return found == kParts.end() ? nullptr : found;
+  const auto found = std::ranges::find(parts(), name, &Part::name);
+  return found == parts().end() ? nullptr : &*found;
 }
 
 }  // namespace nearkv::fabric
