@@ -4,6 +4,7 @@
  * window. The engine refuses what a command names beyond it; this file refuses rings and windows
  * beyond it.
  */
+#include <linux/capability.h>
 #include <linux/delay.h>
 #include <linux/interrupt.h>
 #include <linux/jiffies.h>
@@ -182,6 +183,9 @@ int nkv_queue_start(struct nkv_file *file, const struct nkv_card_queue *wanted)
 		goto unlock;
 	ret = -EINVAL;
 	if (!nkv_queue_acceptable(wanted, file->window->bytes))
+		goto unlock;
+	ret = -EPERM;
+	if (wanted->weight > 1 && !capable(CAP_SYS_NICE))
 		goto unlock;
 	i = nkv_free_queue(card);
 	ret = i;

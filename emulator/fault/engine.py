@@ -58,6 +58,12 @@ class Engine:
                 raise MonitorError(f"QEMU kept {_SHARED_MEMORY} for {timeout_s:.0f} s")
             time.sleep(0.01)
 
+    def stall(self, seconds: float) -> None:
+        """Stands still for a while: what is in flight completes late."""
+        self.hang()
+        time.sleep(seconds)
+        self.go_on()
+
     def hang(self) -> None:
         """It answers nothing and does nothing until `go_on`."""
         self._guest.function.hang()

@@ -75,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from .platform import ROOT, Platform
 
     if parsed.test:
-        return int(pytest.main(["--verbose", "-m", "not long", str(ROOT / "tests" / "guest")]))
+        words = ["--debug-kernel"] if parsed.debug_kernel else []
+        words += ["--verbose", "-m", "not long", str(ROOT / "tests" / "guest")]
+        return int(pytest.main(words))
     engine = "" if parsed.engine == "none" else parsed.engine
     topology = Topology(parsed.devices, parsed.bridges, parsed.memory, engine)
     try:

@@ -48,6 +48,6 @@ enum nkv_cci_status cci_set_alerts(struct firmware* firmware, struct cci_payload
   if ((enabled & ALERT_HOT) != 0) health->hot_celsius = hot;
   if ((enabled & ALERT_COLD) != 0) health->cold_celsius = cold;
   if ((enabled & ALERT_CORRECTED) != 0) health->corrected_threshold = corrected;
-  health->alerts = (uint8_t)((health->alerts & ~in[0]) | enabled);
+  health->alerts = (uint8_t)((health->alerts & ~(unsigned)in[0]) | enabled);
   return NKV_CCI_STATUS_SUCCESS;
 }

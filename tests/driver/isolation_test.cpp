@@ -112,6 +112,25 @@ TEST_F(IsolationTest, StartsNoQueueBeyondItsWindow) {
   EXPECT_EQ(file_.call(NKV_IOCTL_QUEUE_START, &good), EBUSY);
 }
 
+TEST_F(IsolationTest, TakesALargerShareOnlyForWhoMayHaveIt) {
+  nkv_card_queue queue = file_.whole_window();
+  queue.weight = 15;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setuid(65534) != 0) ::_exit(1);
+    if (file_.call(NKV_IOCTL_QUEUE_START, &queue) != EPERM) ::_exit(2);
+    queue.weight = 1;
+    ::_exit(file_.call(NKV_IOCTL_QUEUE_START, &queue) == 0 ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  CardFile other(kWindowBytes);
+  queue = other.whole_window();
+  queue.weight = 15;
+  EXPECT_EQ(other.start(queue), 0) << "root may";
+}
+
 TEST_F(IsolationTest, CommandsReachNothingBeyondTheirWindow) {
   ASSERT_EQ(file_.start(file_.whole_window()), 0);
   Random random = case_random(1);

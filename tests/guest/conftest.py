@@ -43,11 +43,15 @@ def kernel_of() -> type[Kernel]:
     return Kernel
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--debug-kernel", action="store_true", help="guests with KASAN and lockdep")
+
+
 @pytest.fixture(scope="session")
-def platform() -> Platform:
+def platform(pytestconfig: pytest.Config) -> Platform:
     if shutil.which("depmod") is None:
         pytest.skip("depmod is not here; this line installs it: sudo apt-get install kmod")
     try:
-        return Platform(print)
+        return Platform(print, debugs=pytestconfig.getoption("--debug-kernel"))
     except PackageError as error:
         pytest.skip(str(error))

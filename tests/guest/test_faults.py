@@ -193,6 +193,13 @@ def put_back(guest: Machine, engine: Engine) -> None:
     expect_working(guest)
 
 
+@pytest.mark.parametrize("program", [QUEUE, POOL])
+def test_completions_that_are_late_are_right(guest, engine, program):
+    with working(guest, program, "OK"):
+        for _ in range(4):
+            engine.stall(0.5)
+
+
 def test_an_engine_that_hangs_is_a_timeout_and_works_again_after_a_reset(guest, engine):
     try:
         with working(guest, POOL, "TIMEOUT"):

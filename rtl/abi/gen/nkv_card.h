@@ -453,7 +453,7 @@ struct nkv_card_queue {
   uint32_t coalesce_ticks; /**< COALESCE.WAIT_TICKS. */
   uint16_t coalesce_completions; /**< COALESCE.COMPLETIONS. */
   uint16_t tenant; /**< TENANT. */
-  uint8_t weight; /**< WEIGHT.SHARE. */
+  uint8_t weight; /**< WEIGHT.SHARE; above 1 for who has CAP_SYS_NICE. */
   uint8_t reserved[7]; /**< Zero. */
 };
 #define NKV_CARD_QUEUE_BYTES 56
@@ -594,8 +594,8 @@ NKV_ASSERT_OFFSET(card_hotness, blocks, 20);
 /** A window that is kept goes with the file after all. */
 #define NKV_IOCTL_WINDOW_FORGET _IO(NKV_CARD_IOCTL_TYPE, 2)
 /**
- * Takes a queue. EINVAL: rings or window are not the file's; EBUSY: it runs; EMFILE: no queue is
- * free.
+ * Takes a queue. EINVAL: rings or window are not the file's; EPERM: no right to this weight; EBUSY:
+ * it runs; EMFILE: no queue is free.
  */
 #define NKV_IOCTL_QUEUE_START _IOW(NKV_CARD_IOCTL_TYPE, 3, struct nkv_card_queue)
 /** Gives it back, once its command in flight has ended. ETIMEDOUT: it does not end. */

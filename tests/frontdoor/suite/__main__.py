@@ -6,15 +6,16 @@ import sys
 import time
 from collections.abc import Sequence
 
-from . import ctest, lint, pytests, sanitizers, strength
+from . import ctest, guest, lint, pytests, sanitizers, strength
 from .stage import BUILD, ROOT, SIZES, Options, Outcome
 
 _DESCRIPTION = """\
 Checks format and lint, runs the C++ tests by ctest and the Python tests by
 pytest, and ends with what was skipped and why, what only --long runs, and
-each program's own closing lines. With --long it also seeds bugs into the RTL,
-which its tests have to notice, counts the lines of the RTL that they run, and
-runs the C++ tests under sanitizers."""
+each program's own closing lines. With --long it also runs the guest's tests
+on a kernel with KASAN and lockdep, seeds bugs into the RTL, which its tests
+have to notice, counts the lines of the RTL that they run, and runs the C++
+tests under sanitizers."""
 
 _EPILOG = """\
 A FILTER is a label of ctest, or a folder or file of Python tests, or the word
@@ -56,10 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     registered = ctest.list_tests()
     labels, paths = _resolve(parser, options.filters, registered)
     wants_strength = options.size == "long" and (not options.filters or "rtl" in options.filters)
+    wants_guest = options.size == "long" and (not options.filters or "guest" in options.filters)
     stages = {
         "lint": (not options.filters or "lint" in options.filters, lambda: lint.run(options)),
         "ctest": (not options.filters or labels, lambda: ctest.run(options, registered, labels)),
         "pytest": (not options.filters or paths, lambda: pytests.run(options, paths)),
+        "guest": (wants_guest, lambda: guest.run(options)),
         "mutation": (wants_strength, lambda: strength.run_mutation(options)),
         "coverage": (wants_strength, lambda: strength.run_coverage(options)),
         "sanitizers": (
