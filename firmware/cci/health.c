@@ -37,7 +37,8 @@ enum nkv_cci_status cci_set_alerts(struct firmware* firmware, struct cci_payload
   const int16_t cold = (int16_t)take_number(in + 6, 2);
   const uint16_t corrected = (uint16_t)take_number(in + 8, 2);
   const unsigned enabled = in[1];
-  if ((in[0] & ~ALERTS) != 0 || (enabled & ~in[0]) != 0) return NKV_CCI_STATUS_INVALID_INPUT;
+  if ((in[0] & ~ALERTS) != 0 || (enabled & ~(unsigned)in[0]) != 0)
+    return NKV_CCI_STATUS_INVALID_INPUT;
   if ((enabled & ALERT_HOT) != 0 && hot > CRITICALLY_HOT_CELSIUS) {
     return NKV_CCI_STATUS_INVALID_INPUT;
   }

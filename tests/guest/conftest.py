@@ -11,7 +11,7 @@ from emulator.qemu.packages import PackageError
 from emulator.qemu.platform import Platform
 
 # What a kernel says when something is wrong with it or with a driver.
-_COMPLAINTS = re.compile(r"WARNING|BUG|Oops|Call Trace|KASAN|lockdep|hung task|leaked|general prot")
+_COMPLAINTS = re.compile(r"WARNING: |BUG: |Oops|Call Trace|hung task|leaked|general prot")
 
 
 class Kernel:
