@@ -112,7 +112,7 @@ struct nkv_card {
 	bool leaving; /* Whoever waits for the engine should not. */
 
 	const struct nkv_transport *transport;
-	struct mutex transport_lock; /* One access of the transport at a time. */
+	struct mutex transport_lock;		/* One access of the transport at a time. */
 	void __iomem *registers;		/* BAR 0, */
 	struct nkv_card_bridge __iomem *bridge; /* or an emulated function's, */
 	void __iomem *doorbell;			/* and what rings its other side. */

@@ -1,5 +1,6 @@
 /* The loader in the processor's ROM: chooses an image, and goes there. */
 #include "firmware/boot/loader.h"
+
 #include "firmware/processor/card.h"
 
 int main(void) {

@@ -23,7 +23,8 @@ System::System(const Shape& shape)
   for (unsigned card = 0; card < shape.cards; ++card) {
     cards_.push_back({.memory = {timing_, memory.latency_cycles, memory.port_lines}, .queue = {}});
   }
-  ways_.assign(std::size_t{shape.hosts} * shape.cards, Way{.credits = shape.card.credits, .waiting = {}});
+  ways_.assign(std::size_t{shape.hosts} * shape.cards,
+               Way{.credits = shape.card.credits, .waiting = {}});
   if (!shape.link) return;
   const std::size_t host_links =
       shape.fabric_switch ? shape.hosts : std::size_t{shape.hosts} * shape.cards;
