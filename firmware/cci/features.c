@@ -54,7 +54,7 @@ static bool get_sharing(struct firmware* firmware, uint8_t* out) {
   for (int i = 0; i < SHARING_REGISTERS; ++i) {
     uint64_t value;
     if (!platform->read_register(platform->context, sharing_registers[i], &value)) return false;
-    put_number(out + 8 * i, value, 8);
+    put_number(out + 8 * (size_t)i, value, 8);
   }
   return true;
 }
@@ -63,7 +63,7 @@ static bool get_sharing(struct firmware* firmware, uint8_t* out) {
 static enum nkv_cci_status set_sharing(struct firmware* firmware, const uint8_t* in) {
   const struct platform* platform = firmware->platform;
   for (int i = SHARING_REGISTERS - 1; i >= 0; --i) {
-    const uint64_t value = take_number(in + 8 * i, 8);
+    const uint64_t value = take_number(in + 8 * (size_t)i, 8);
     if (!platform->write_register(platform->context, sharing_registers[i], value)) {
       return NKV_CCI_STATUS_INTERNAL_ERROR;
     }
