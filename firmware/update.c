@@ -127,6 +127,7 @@ static enum nkv_cci_status stage(struct firmware* firmware, unsigned slot) {
   struct update* update = &firmware->update;
   struct nkv_boot_record record = update->record;
   record.slot = slot;
+  record.trusted = firmware->platform->boot->slot; /* It answers. */
   record.tries = NKV_BOOT_TRIES;
   record.rolled_back = 0;
   if (!boot_record_write(firmware->platform->flash, &record)) return NKV_CCI_STATUS_INTERNAL_ERROR;

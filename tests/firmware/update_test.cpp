@@ -185,6 +185,21 @@ TEST_F(Update, GoesBackToWhatIsBuiltInWhenFlashMemoryHoldsNothingElse) {
   EXPECT_EQ(finish(), NKV_CCI_STATUS_FIRMWARE_ROLLED_BACK);
 }
 
+TEST_F(Update, GoesBackToWhatIsBuiltInFromAnImageInTheSlotThatWasTrusted) {
+  run(file_one, 1);
+  card.flash.erase(NKV_FLASH_SLOTS_AT);
+  card.power_on();
+  ASSERT_TRUE(runs(card.built_in));
+  ASSERT_EQ(install(file_two, 1), NKV_CCI_STATUS_SUCCESS);
+  ASSERT_EQ(activate(1), NKV_CCI_STATUS_SUCCESS);
+  for (unsigned i = 0; i < NKV_BOOT_TRIES; ++i) {
+    card.power_on();
+    EXPECT_TRUE(runs(two)) << i;
+  }
+  card.power_on();
+  EXPECT_TRUE(runs(card.built_in));
+}
+
 TEST_F(Update, WantsPartsInTheirOrder) {
   const auto whole = std::span(file_one);
   const auto send = [&](std::uint8_t action, std::size_t offset, std::size_t bytes = 1'024,
