@@ -14,6 +14,10 @@ std::unique_ptr<Flash> Flash::open(const std::string& path, std::string* reason)
   if (!std::filesystem::exists(path)) {
     std::ofstream file(path, std::ios::binary);
     std::fill_n(std::ostreambuf_iterator<char>(file), NKV_FLASH_BYTES, static_cast<char>(kErased));
+    if (!file.flush()) {
+      *reason = path + ": no file for flash memory can be made there";
+      return nullptr;
+    }
   }
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> read((std::istreambuf_iterator<char>(file)), {});
