@@ -11,10 +11,12 @@ from emulator.qemu.packages import PackageError
 from emulator.qemu.platform import Platform
 
 # What a kernel says when something is wrong with it or with a driver.
-_COMPLAINTS = re.compile(r"WARNING: |BUG: |Oops|Call Trace|hung task|leaked|general prot")
-# Linux 6.12's own: AER takes a module's lock below that of its bus, a port's probe the other way.
+_COMPLAINTS = re.compile(r"WARNING|BUG|Oops|Call Trace|KASAN|lockdep|hung task|leaked|general prot")
+# That lockdep is there; and Linux 6.12's own: AER takes a module's lock below that of its bus, a
+# port's probe the other way.
 _KNOWN = re.compile(
-    r"WARNING: possible circular locking dependency detected"
+    r"RCU lockdep checking is enabled"
+    r"|WARNING: possible circular locking dependency detected"
     r"(?:(?!</TASK>).)*cxl_memdev_key(?:(?!</TASK>).)*at: cxl_error_detected.*?</TASK>",
     re.DOTALL,
 )
