@@ -12,6 +12,10 @@ void firmware_start(struct firmware* firmware, const struct platform* platform) 
   update_start(firmware);
 }
 
+uint64_t firmware_uptime_ns(const struct firmware* firmware) {
+  return firmware->platform->uptime_ns(firmware->platform->context);
+}
+
 /* An event for each corrected error would drown what matters: CXL 3.1, 8.2.10.2.1.1 leaves the
    threshold to the device, and ours is the host's own. */
 static void note_corrected(struct firmware* firmware, uint64_t address) {

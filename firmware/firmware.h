@@ -46,6 +46,9 @@ struct firmware {
 /** State after a reset. */
 void firmware_start(struct firmware* firmware, const struct platform* platform);
 
+/** Nanoseconds since reset. */
+uint64_t firmware_uptime_ns(const struct firmware* firmware);
+
 /** Lists a line as poisoned and tells of it; what is listed already is told once more. */
 void firmware_note_poison(struct firmware* firmware, uint64_t address, unsigned transaction);
 

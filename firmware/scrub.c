@@ -2,10 +2,6 @@
 
 #include "firmware/firmware.h"
 
-static uint64_t now_ns(const struct firmware* firmware) {
-  return firmware->platform->uptime_ns(firmware->platform->context);
-}
-
 static uint64_t pause_ns(const struct firmware* firmware) {
   const uint64_t slices = firmware->platform->memory_bytes / SCRUB_SLICE_BYTES;
   const uint64_t hour_ns = UINT64_C(3600000000000);
@@ -17,13 +13,13 @@ void scrub_start(struct scrub* scrub) { *scrub = (struct scrub){.is_enabled = tr
 void scrub_set(struct firmware* firmware, uint8_t hours, bool is_enabled) {
   firmware->scrub.hours = hours;
   firmware->scrub.is_enabled = is_enabled;
-  firmware->scrub.when_ns = now_ns(firmware) + pause_ns(firmware);
+  firmware->scrub.when_ns = firmware_uptime_ns(firmware) + pause_ns(firmware);
 }
 
 bool scrub_turn(struct firmware* firmware) {
   struct scrub* scrub = &firmware->scrub;
   const struct platform* platform = firmware->platform;
-  const uint64_t now = now_ns(firmware);
+  const uint64_t now = firmware_uptime_ns(firmware);
   if (!scrub->is_enabled || now < scrub->when_ns) return false;
 
   const uint32_t bytes = background_slice(scrub->at, platform->memory_bytes, SCRUB_SLICE_BYTES);

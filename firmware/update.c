@@ -37,34 +37,32 @@ unsigned update_target(const struct firmware* firmware) {
   return firmware->platform->boot->slot == 1 ? 2 : 1;
 }
 
-bool update_is_open(const struct firmware* firmware) { return firmware->update.slot != 0; }
-
 /* What runs on trial would otherwise overwrite what the card goes back to. */
 bool update_open(struct firmware* firmware) {
   struct update* update = &firmware->update;
   if (!update_trust(firmware)) return false;
-  update->slot = update_target(firmware);
+  update->is_open = true;
   update->received = 0;
   return true;
 }
 
-void update_abort(struct firmware* firmware) { firmware->update.slot = 0; }
+void update_abort(struct firmware* firmware) { firmware->update.is_open = false; }
 
 static bool write_line(struct firmware* firmware, const uint8_t line[LINE_BYTES]) {
   const struct flash* flash = firmware->platform->flash;
   struct update* update = &firmware->update;
   const uint32_t offset = update->received;
-  const uint32_t at = image_slot_at(update->slot) + offset;
+  const uint32_t at = image_slot_at(update_target(firmware)) + offset;
   update->received += LINE_BYTES;
   if (offset % NKV_FLASH_BLOCK_BYTES == 0 && !flash->erase(flash->context, at)) return false;
   if (offset >= HEADER_BYTES) return flash->write(flash->context, at, line);
-  memcpy((uint8_t*)&update->header + offset, line, LINE_BYTES);
+  memcpy((uint8_t*)&update->check.header + offset, line, LINE_BYTES);
   return true;
 }
 
 enum nkv_cci_status update_add(struct firmware* firmware, const uint8_t* bytes, size_t size) {
   struct update* update = &firmware->update;
-  update->last_part_ns = firmware->platform->uptime_ns(firmware->platform->context);
+  update->last_part_ns = firmware_uptime_ns(firmware);
   for (size_t at = 0; at < size; at += LINE_BYTES) {
     uint8_t line[LINE_BYTES];
     const size_t part = size - at < LINE_BYTES ? size - at : LINE_BYTES;
@@ -113,14 +111,14 @@ static enum nkv_cci_status complete_step(struct firmware* firmware) {
 
 enum nkv_cci_status update_close(struct firmware* firmware) {
   struct update* update = &firmware->update;
-  const unsigned slot = update->slot;
+  const struct nkv_firmware_image header = update->check.header;
   update_abort(firmware);
-  if (!image_is_header(&update->header) || update->received < HEADER_BYTES + update->header.bytes) {
+  if (!image_is_header(&header) || update->received < HEADER_BYTES + header.bytes) {
     return NKV_CCI_STATUS_FIRMWARE_AUTHENTICATION_FAILED;
   }
-  image_check_start(&update->check, slot, &update->header);
+  image_check_start(&update->check, update_target(firmware), &header);
   return background_start(&firmware->background, NKV_CCI_OPCODE_TRANSFER_FIRMWARE, complete_step, 0,
-                          update->header.bytes);
+                          header.bytes);
 }
 
 static enum nkv_cci_status stage(struct firmware* firmware, unsigned slot) {

@@ -11,13 +11,12 @@
 struct firmware;
 
 struct update {
-  struct nkv_boot_record record;    /**< The one that holds. */
-  struct nkv_firmware_image header; /**< Of the image that comes. */
-  uint32_t received;                /**< Bytes of it, header and all. */
-  uint32_t slot;                    /**< Where it goes; 0: none comes. */
+  struct nkv_boot_record record; /**< The one that holds. */
+  bool is_open;                  /**< Parts of an image come. */
+  uint32_t received;             /**< Bytes of them, header and all. */
   uint64_t last_part_ns;
-  struct image_check check;
-  uint32_t activated; /**< The slot whose image is checked to be started. */
+  struct image_check check; /**< Has the header of the image that comes, then is its check. */
+  uint32_t activated;       /**< The slot whose image is checked to be started. */
 };
 
 /** State after a reset; tells how the last activation ended as the operation in the background. */
@@ -28,9 +27,6 @@ bool update_trust(struct firmware* firmware);
 
 /** The slot that a new image goes to: one that does not run. */
 unsigned update_target(const struct firmware* firmware);
-
-/** Whether parts of an image are there, and the next is awaited. */
-bool update_is_open(const struct firmware* firmware);
 
 /** Begins anew with no part; false if the one that runs cannot be trusted. */
 bool update_open(struct firmware* firmware);

@@ -12,11 +12,6 @@ enum {
   CHANGEABLE = 1 << 0,
   CURRENT = 0,
   VERSION = 1,
-  ACTION_FULL = 0,
-  ACTION_INITIATE = 1,
-  ACTION_CONTINUE = 2,
-  ACTION_FINISH = 3,
-  ACTION_ABORT = 4,
 };
 
 struct feature {
@@ -172,21 +167,23 @@ enum nkv_cci_status cci_set_feature(struct firmware* firmware, struct cci_payloa
   const size_t size = payload.size - SET_HEADER_BYTES;
   if (feature == NULL) return NKV_CCI_STATUS_UNSUPPORTED;
   if (payload.bytes[22] != VERSION) return NKV_CCI_STATUS_UNSUPPORTED_FEATURE_VERSION;
-  if (flags > ACTION_ABORT) return NKV_CCI_STATUS_INVALID_INPUT; /* Nothing outlives a reset. */
+  if (flags > NKV_CCI_TRANSFER_ABORT)
+    return NKV_CCI_STATUS_INVALID_INPUT; /* Nothing outlives a reset. */
 
-  if (flags == ACTION_FULL || flags == ACTION_INITIATE) {
+  if (flags == NKV_CCI_TRANSFER_FULL || flags == NKV_CCI_TRANSFER_INITIATE) {
     if (transfer->uuid != NULL) return NKV_CCI_STATUS_FEATURE_TRANSFER_IN_PROGRESS;
     transfer->size = 0;
   } else if (transfer->uuid != feature->uuid) {
     return NKV_CCI_STATUS_FEATURE_TRANSFER_OUT_OF_ORDER;
   }
-  if (flags == ACTION_ABORT) {
+  if (flags == NKV_CCI_TRANSFER_ABORT) {
     transfer->uuid = NULL;
     return NKV_CCI_STATUS_SUCCESS;
   }
   const enum nkv_cci_status status = add_part(transfer, feature, offset, bytes, size);
   if (status != NKV_CCI_STATUS_SUCCESS) return status;
-  if (flags == ACTION_FULL || flags == ACTION_FINISH) return set_whole(firmware, feature);
+  if (flags == NKV_CCI_TRANSFER_FULL || flags == NKV_CCI_TRANSFER_END)
+    return set_whole(firmware, feature);
   transfer->uuid = feature->uuid;
   return NKV_CCI_STATUS_SUCCESS;
 }

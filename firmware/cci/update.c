@@ -10,11 +10,6 @@ enum {
   STAGED_SHIFT = 3,
   STARTS_AT_ONCE = 1 << 0,
   OFFSET_UNIT_BYTES = 128,
-  ACTION_FULL = 0,
-  ACTION_INITIATE = 1,
-  ACTION_CONTINUE = 2,
-  ACTION_END = 3,
-  ACTION_ABORT = 4,
   START_AT_ONCE = 0,
   START_WITH_RESET = 1,
 };
@@ -44,10 +39,9 @@ enum nkv_cci_status cci_get_firmware(struct firmware* firmware, struct cci_paylo
 
 /* Whether a part may follow; the host may be gone that sent those before. */
 static enum nkv_cci_status expect_part(struct firmware* firmware, uint64_t offset) {
-  const struct platform* platform = firmware->platform;
   const struct update* update = &firmware->update;
-  if (!update_is_open(firmware)) return NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER;
-  if (platform->uptime_ns(platform->context) - update->last_part_ns > part_timeout_ns) {
+  if (!update->is_open) return NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER;
+  if (firmware_uptime_ns(firmware) - update->last_part_ns > part_timeout_ns) {
     update_abort(firmware);
     return NKV_CCI_STATUS_ABORTED;
   }
@@ -56,7 +50,7 @@ static enum nkv_cci_status expect_part(struct firmware* firmware, uint64_t offse
 }
 
 static enum nkv_cci_status expect_first(struct firmware* firmware, uint64_t offset) {
-  if (update_is_open(firmware) &&
+  if (firmware->update.is_open &&
       expect_part(firmware, firmware->update.received) == NKV_CCI_STATUS_SUCCESS) {
     return NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS;
   }
@@ -68,14 +62,14 @@ enum nkv_cci_status cci_transfer_firmware(struct firmware* firmware, struct cci_
                                           struct cci_answer* answer) {
   const unsigned action = payload.bytes[0];
   const uint64_t offset = take_number(payload.bytes + 4, 4) * OFFSET_UNIT_BYTES;
-  const bool is_first = action == ACTION_FULL || action == ACTION_INITIATE;
-  const bool is_last = action == ACTION_FULL || action == ACTION_END;
+  const bool is_first = action == NKV_CCI_TRANSFER_FULL || action == NKV_CCI_TRANSFER_INITIATE;
+  const bool is_last = action == NKV_CCI_TRANSFER_FULL || action == NKV_CCI_TRANSFER_END;
   const uint8_t* bytes = payload.bytes + TRANSFER_HEADER_BYTES;
   const size_t size = payload.size - TRANSFER_HEADER_BYTES;
   (void)answer;
   if (!firmware->platform->boot->has_flash) return NKV_CCI_STATUS_UNSUPPORTED;
-  if (action > ACTION_ABORT) return NKV_CCI_STATUS_INVALID_INPUT;
-  if (action == ACTION_ABORT) {
+  if (action > NKV_CCI_TRANSFER_ABORT) return NKV_CCI_STATUS_INVALID_INPUT;
+  if (action == NKV_CCI_TRANSFER_ABORT) {
     update_abort(firmware);
     return NKV_CCI_STATUS_SUCCESS;
   }
@@ -99,7 +93,7 @@ enum nkv_cci_status cci_activate_firmware(struct firmware* firmware, struct cci_
   if (slot == 0 || slot > NKV_FLASH_SLOTS || slot == firmware->platform->boot->slot) {
     return NKV_CCI_STATUS_INVALID_SLOT;
   }
-  if (update_is_open(firmware)) return NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS;
+  if (firmware->update.is_open) return NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS;
   if (firmware->background.step != NULL) return NKV_CCI_STATUS_BUSY;
   return update_activate(firmware, slot, action == START_AT_ONCE);
 }

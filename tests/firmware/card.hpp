@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "management/flash.hpp"
@@ -62,6 +63,14 @@ struct Answer {
 
   [[nodiscard]] std::uint64_t number(std::size_t at, std::size_t size) const {
     return at + size <= bytes.size() ? take_number(bytes.data() + at, size) : ~std::uint64_t{0};
+  }
+  /// Up to `size` characters, which a zero ends.
+  [[nodiscard]] std::string text(std::size_t at, std::size_t size) const {
+    std::string found;
+    for (; size > 0 && at < bytes.size() && bytes[at] != 0; ++at, --size) {
+      found.push_back(static_cast<char>(bytes[at]));
+    }
+    return found;
   }
 };
 

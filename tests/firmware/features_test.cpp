@@ -6,12 +6,6 @@
 namespace nearkv::testing {
 namespace {
 
-constexpr unsigned kWhole = 0;
-constexpr unsigned kInitiate = 1;
-constexpr unsigned kContinue = 2;
-constexpr unsigned kFinish = 3;
-constexpr unsigned kAbort = 4;
-
 struct Feature {
   std::vector<std::uint8_t> uuid;
   std::uint64_t get_bytes, set_bytes;
@@ -61,11 +55,11 @@ TEST(Features, HaveTheScrubsCycle) {
   Card card;
   const Feature which = scrub(card);
   EXPECT_EQ(get(card, which, 0, 4).number(0, 4), 0x01'01'0C'01U) << "enabled, 12 hours, 1 at least";
-  EXPECT_EQ(set(card, which, kWhole, 0, {24, 0}), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_FULL, 0, {24, 0}), NKV_CCI_STATUS_SUCCESS);
   EXPECT_EQ(get(card, which, 0, 4).number(0, 4), 0x00'01'18'01U);
   EXPECT_EQ(get(card, which, 1, 1).number(0, 1), 24U);
-  EXPECT_EQ(set(card, which, kWhole, 0, {0, 1}), NKV_CCI_STATUS_INVALID_INPUT);
-  EXPECT_EQ(set(card, which, kWhole, 0, {24, 2}), NKV_CCI_STATUS_INVALID_INPUT);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_FULL, 0, {0, 1}), NKV_CCI_STATUS_INVALID_INPUT);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_FULL, 0, {24, 2}), NKV_CCI_STATUS_INVALID_INPUT);
   while (card.turn()) {
   }
   card.uptime_ns = 1'000'000'000'000'000;
@@ -77,7 +71,7 @@ TEST(Features, HaveTheEnginesShareOfTheMemory) {
   const Feature which = sharing(card);
   std::vector<std::uint8_t> wanted(24);
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<std::uint8_t>(i);
-  EXPECT_EQ(set(card, which, kWhole, 0, wanted), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_FULL, 0, wanted), NKV_CCI_STATUS_SUCCESS);
   EXPECT_EQ(card.registers[NKV_REG_INLINE_CONTROL], 0x07'06'05'04'03'02'01'00U);
   EXPECT_EQ(card.registers[NKV_REG_INLINE_LOAD], 0x17'16'15'14'13'12'11'10U);
   EXPECT_EQ(get(card, which, 0, 24).bytes, wanted);
@@ -89,22 +83,25 @@ TEST(Features, ComeInPartsThatFollowEachOther) {
   Card card;
   const Feature which = sharing(card);
   const std::vector<std::uint8_t> part(8, 5);
-  EXPECT_EQ(set(card, which, kContinue, 0, part), NKV_CCI_STATUS_FEATURE_TRANSFER_OUT_OF_ORDER);
-  EXPECT_EQ(set(card, which, kInitiate, 0, part), NKV_CCI_STATUS_SUCCESS);
-  EXPECT_EQ(set(card, which, kInitiate, 0, part), NKV_CCI_STATUS_FEATURE_TRANSFER_IN_PROGRESS);
-  EXPECT_EQ(set(card, which, kContinue, 16, part), NKV_CCI_STATUS_FEATURE_TRANSFER_OUT_OF_ORDER);
-  EXPECT_EQ(set(card, scrub(card), kContinue, 8, part),
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_CONTINUE, 0, part),
             NKV_CCI_STATUS_FEATURE_TRANSFER_OUT_OF_ORDER);
-  EXPECT_EQ(set(card, which, kContinue, 8, part), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_INITIATE, 0, part), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_INITIATE, 0, part),
+            NKV_CCI_STATUS_FEATURE_TRANSFER_IN_PROGRESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_CONTINUE, 16, part),
+            NKV_CCI_STATUS_FEATURE_TRANSFER_OUT_OF_ORDER);
+  EXPECT_EQ(set(card, scrub(card), NKV_CCI_TRANSFER_CONTINUE, 8, part),
+            NKV_CCI_STATUS_FEATURE_TRANSFER_OUT_OF_ORDER);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_CONTINUE, 8, part), NKV_CCI_STATUS_SUCCESS);
   EXPECT_EQ(card.registers.size(), 1U) << "not before it is whole";
-  EXPECT_EQ(set(card, which, kFinish, 16, part), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_END, 16, part), NKV_CCI_STATUS_SUCCESS);
   EXPECT_EQ(card.registers[NKV_REG_INLINE_LIMITS], 0x05'05'05'05'05'05'05'05U);
 
-  EXPECT_EQ(set(card, which, kInitiate, 0, part), NKV_CCI_STATUS_SUCCESS);
-  EXPECT_EQ(set(card, which, kFinish, 8, part), NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH);
-  EXPECT_EQ(set(card, which, kInitiate, 0, part), NKV_CCI_STATUS_SUCCESS);
-  EXPECT_EQ(set(card, which, kAbort, 0, {}), NKV_CCI_STATUS_SUCCESS);
-  EXPECT_EQ(set(card, which, kInitiate, 0, part), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_INITIATE, 0, part), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_END, 8, part), NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_INITIATE, 0, part), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_ABORT, 0, {}), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_INITIATE, 0, part), NKV_CCI_STATUS_SUCCESS);
 }
 
 TEST(Features, RefuseWhatIsWrong) {
@@ -112,13 +109,16 @@ TEST(Features, RefuseWhatIsWrong) {
   const Feature which = scrub(card);
   const Feature none{std::vector<std::uint8_t>(16, 1), 0, 0};
   EXPECT_EQ(get(card, none, 0, 0).status, NKV_CCI_STATUS_UNSUPPORTED);
-  EXPECT_EQ(set(card, none, kWhole, 0, {}), NKV_CCI_STATUS_UNSUPPORTED);
+  EXPECT_EQ(set(card, none, NKV_CCI_TRANSFER_FULL, 0, {}), NKV_CCI_STATUS_UNSUPPORTED);
   EXPECT_EQ(get(card, which, 0, 4, 1).status, NKV_CCI_STATUS_UNSUPPORTED_FEATURE_SELECTION);
   EXPECT_EQ(get(card, which, 1, 4).status, NKV_CCI_STATUS_INVALID_INPUT);
   EXPECT_EQ(get(card, which, 5, 0).status, NKV_CCI_STATUS_INVALID_INPUT);
-  EXPECT_EQ(set(card, which, kWhole, 0, {24, 1}, 2), NKV_CCI_STATUS_UNSUPPORTED_FEATURE_VERSION);
-  EXPECT_EQ(set(card, which, kWhole, 0, {24}), NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH);
-  EXPECT_EQ(set(card, which, kWhole, 0, {24, 1, 1}), NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_FULL, 0, {24, 1}, 2),
+            NKV_CCI_STATUS_UNSUPPORTED_FEATURE_VERSION);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_FULL, 0, {24}),
+            NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH);
+  EXPECT_EQ(set(card, which, NKV_CCI_TRANSFER_FULL, 0, {24, 1, 1}),
+            NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH);
   EXPECT_EQ(set(card, which, 5, 0, {24, 1}), NKV_CCI_STATUS_INVALID_INPUT);
   EXPECT_EQ(set(card, which, 8, 0, {24, 1}), NKV_CCI_STATUS_INVALID_INPUT)
       << "nothing outlives a reset";

@@ -26,13 +26,10 @@ class ProcessorUpdate : public ::testing::Test {
     return static_cast<nkv_cci_status>(answer.number(4, 2));
   }
   nkv_cci_status install(const std::vector<std::uint8_t>& file, unsigned slot) {
-    const nkv_cci_status status = transfer(*host, file, slot);
-    return status == NKV_CCI_STATUS_BACKGROUND_STARTED ? finish() : status;
+    return ended(transfer(*host, file, slot), [this] { return finish(); });
   }
   nkv_cci_status activate(unsigned slot, bool at_once) {
-    const nkv_cci_status status =
-        host->execute(NKV_CCI_OPCODE_ACTIVATE_FIRMWARE, activation(slot, at_once)).status;
-    return status == NKV_CCI_STATUS_BACKGROUND_STARTED ? finish() : status;
+    return ended(start(*host, slot, at_once), [this] { return finish(); });
   }
   /// As finish(), but asks all the time: also while the firmware starts anew.
   nkv_cci_status await_background() {
@@ -43,11 +40,7 @@ class ProcessorUpdate : public ::testing::Test {
     }
   }
   /// What the firmware calls itself.
-  std::string version() {
-    const Answer answer = host->execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY);
-    const auto* first = reinterpret_cast<const char*>(answer.bytes.data());
-    return {first, strnlen(first, 16)};
-  }
+  std::string version() { return host->execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY).text(0, 16); }
   /// The card again, with the flash memory that it had.
   void power_on() {
     emulator::Flash flash = host->flash;
@@ -65,12 +58,11 @@ TEST_F(ProcessorUpdate, StartsTheNewImageAtOnceAndKeepsIt) {
   const std::string built_in = version();
   EXPECT_EQ(install(next, 1), NKV_CCI_STATUS_SUCCESS);
   EXPECT_EQ(version(), built_in);
-  const std::uint64_t start = host->processor.cycles();
-  EXPECT_EQ(host->execute(NKV_CCI_OPCODE_ACTIVATE_FIRMWARE, activation(1, true)).status,
-            NKV_CCI_STATUS_BACKGROUND_STARTED);
+  const std::uint64_t begin = host->processor.cycles();
+  EXPECT_EQ(start(*host, 1, true), NKV_CCI_STATUS_BACKGROUND_STARTED);
   EXPECT_EQ(await_background(), NKV_CCI_STATUS_SUCCESS);
   std::printf("check, restart, check: %lu cycles\n",
-              static_cast<unsigned long>(host->processor.cycles() - start));
+              static_cast<unsigned long>(host->processor.cycles() - begin));
   EXPECT_EQ(version(), "nearkv next");
   EXPECT_EQ(host->execute(NKV_CCI_OPCODE_GET_FIRMWARE).number(1, 1), 1U) << "slot 1 runs";
   power_on();
@@ -110,7 +102,7 @@ TEST_F(ProcessorUpdate, SurvivesAPowerCutWhileItIsActivated) {
     host->flash = installed;
     ASSERT_TRUE(host->starts());
     host->flash.cut_power_after(cut);
-    (void)host->execute(NKV_CCI_OPCODE_ACTIVATE_FIRMWARE, activation(1, true));
+    (void)start(*host, 1, true);
     host->settle();
     power_on();
     const bool is_new = version() == "nearkv next";

@@ -10,14 +10,9 @@
 
 namespace nearkv::testing {
 
-inline constexpr std::uint8_t kFull = 0;
-inline constexpr std::uint8_t kInitiate = 1;
-inline constexpr std::uint8_t kContinue = 2;
-inline constexpr std::uint8_t kEnd = 3;
-inline constexpr std::uint8_t kAbort = 4;
 inline constexpr std::size_t kPartBytes = NKV_MAILBOX_BYTES - 128;
 
-inline Payload part(std::uint8_t action, unsigned slot, std::size_t offset,
+inline Payload part(unsigned action, unsigned slot, std::size_t offset,
                     std::span<const std::uint8_t> bytes) {
   return Payload()
       .number(action, 1)
@@ -34,9 +29,10 @@ nkv_cci_status transfer(Target& target, std::span<const std::uint8_t> file, unsi
   for (std::size_t at = 0;; at += kPartBytes) {
     const auto rest = file.subspan(at);
     const bool is_last = rest.size() <= kPartBytes;
-    const std::uint8_t action = at == 0   ? (is_last ? kFull : kInitiate)
-                                : is_last ? kEnd
-                                          : kContinue;
+    const nkv_cci_transfer action =
+        at == 0   ? (is_last ? NKV_CCI_TRANSFER_FULL : NKV_CCI_TRANSFER_INITIATE)
+        : is_last ? NKV_CCI_TRANSFER_END
+                  : NKV_CCI_TRANSFER_CONTINUE;
     const auto status =
         target
             .execute(NKV_CCI_OPCODE_TRANSFER_FIRMWARE,
@@ -46,8 +42,17 @@ nkv_cci_status transfer(Target& target, std::span<const std::uint8_t> file, unsi
   }
 }
 
-inline Payload activation(unsigned slot, bool at_once) {
-  return Payload().number(at_once ? 0 : 1, 1).number(slot, 1);
+/// The status of ACTIVATE_FIRMWARE.
+template <typename Target>
+nkv_cci_status start(Target& target, unsigned slot, bool at_once) {
+  const Payload payload = Payload().number(at_once ? 0 : 1, 1).number(slot, 1);
+  return target.execute(NKV_CCI_OPCODE_ACTIVATE_FIRMWARE, payload).status;
+}
+
+/// How a command ended that may go on in the background: finish() waits for that.
+template <typename Finish>
+nkv_cci_status ended(nkv_cci_status status, Finish finish) {
+  return status == NKV_CCI_STATUS_BACKGROUND_STARTED ? finish() : status;
 }
 
 }  // namespace nearkv::testing

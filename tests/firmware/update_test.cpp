@@ -28,13 +28,10 @@ class Update : public ::testing::Test {
     return static_cast<nkv_cci_status>(card.execute(NKV_CCI_OPCODE_GET_BACKGROUND).number(4, 2));
   }
   nkv_cci_status install(const std::vector<std::uint8_t>& file, unsigned slot) {
-    const nkv_cci_status status = transfer(card, file, slot);
-    return status == NKV_CCI_STATUS_BACKGROUND_STARTED ? finish() : status;
+    return ended(transfer(card, file, slot), [this] { return finish(); });
   }
   nkv_cci_status activate(unsigned slot, bool at_once = true) {
-    const nkv_cci_status status =
-        card.execute(NKV_CCI_OPCODE_ACTIVATE_FIRMWARE, activation(slot, at_once)).status;
-    return status == NKV_CCI_STATUS_BACKGROUND_STARTED ? finish() : status;
+    return ended(start(card, slot, at_once), [this] { return finish(); });
   }
   /// Installs, activates, starts it, and lets it answer a command.
   void run(const std::vector<std::uint8_t>& file, unsigned slot) {
@@ -48,11 +45,7 @@ class Update : public ::testing::Test {
     return std::ranges::equal(image, std::span(card.memory).first(image.size()));
   }
   Answer info() { return card.execute(NKV_CCI_OPCODE_GET_FIRMWARE); }
-  std::string revision(unsigned slot) {
-    const Answer answer = info();
-    const auto* first = reinterpret_cast<const char*>(answer.bytes.data() + 16 * slot);
-    return {first, strnlen(first, 16)};
-  }
+  std::string revision(unsigned slot) { return info().text(std::size_t{16} * slot, 16); }
 
   Card card;
   const std::vector<std::uint8_t> one = image_of(1, 9'001);
@@ -202,37 +195,41 @@ TEST_F(Update, GoesBackToWhatIsBuiltInFromAnImageInTheSlotThatWasTrusted) {
 
 TEST_F(Update, WantsPartsInTheirOrder) {
   const auto whole = std::span(file_one);
-  const auto send = [&](std::uint8_t action, std::size_t offset, std::size_t bytes = 1'024,
+  const auto send = [&](unsigned action, std::size_t offset, std::size_t bytes = 1'024,
                         unsigned slot = 1) {
     return card
         .execute(NKV_CCI_OPCODE_TRANSFER_FIRMWARE,
                  part(action, slot, offset, whole.subspan(offset, bytes)))
         .status;
   };
-  EXPECT_EQ(send(kContinue, 0), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
-  EXPECT_EQ(send(kEnd, 0), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
-  EXPECT_EQ(send(kInitiate, 1'024), NKV_CCI_STATUS_INVALID_INPUT);
-  EXPECT_EQ(send(kInitiate, 0, 100), NKV_CCI_STATUS_INVALID_INPUT);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_CONTINUE, 0), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_END, 0), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_INITIATE, 1'024), NKV_CCI_STATUS_INVALID_INPUT);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_INITIATE, 0, 100), NKV_CCI_STATUS_INVALID_INPUT);
   EXPECT_EQ(send(5, 0), NKV_CCI_STATUS_INVALID_INPUT);
-  ASSERT_EQ(send(kInitiate, 0), NKV_CCI_STATUS_SUCCESS);
-  EXPECT_EQ(send(kInitiate, 0), NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS);
-  EXPECT_EQ(send(kFull, 0), NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS);
+  ASSERT_EQ(send(NKV_CCI_TRANSFER_INITIATE, 0), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_INITIATE, 0), NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_FULL, 0), NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS);
   EXPECT_EQ(activate(1), NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS);
-  EXPECT_EQ(send(kContinue, 2'048), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
-  EXPECT_EQ(send(kContinue, 1'024), NKV_CCI_STATUS_SUCCESS);
-  EXPECT_EQ(send(kContinue, 1'024), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
-  EXPECT_EQ(send(kEnd, 2'048, 1'024, 2), NKV_CCI_STATUS_INVALID_SLOT);
-  EXPECT_EQ(send(kAbort, 0), NKV_CCI_STATUS_SUCCESS);
-  EXPECT_EQ(send(kContinue, 2'048), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_CONTINUE, 2'048), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_CONTINUE, 1'024), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_CONTINUE, 1'024), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_END, 2'048, 1'024, 2), NKV_CCI_STATUS_INVALID_SLOT);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_ABORT, 0), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(send(NKV_CCI_TRANSFER_CONTINUE, 2'048), NKV_CCI_STATUS_FIRMWARE_TRANSFER_OUT_OF_ORDER);
   ASSERT_EQ(install(file_one, 1), NKV_CCI_STATUS_SUCCESS);
 }
 
 TEST_F(Update, ForgetsAHostThatIsGone) {
   const auto first = std::span(file_one).first(1'024);
-  ASSERT_EQ(card.execute(NKV_CCI_OPCODE_TRANSFER_FIRMWARE, part(kInitiate, 1, 0, first)).status,
-            NKV_CCI_STATUS_SUCCESS);
+  ASSERT_EQ(
+      card.execute(NKV_CCI_OPCODE_TRANSFER_FIRMWARE, part(NKV_CCI_TRANSFER_INITIATE, 1, 0, first))
+          .status,
+      NKV_CCI_STATUS_SUCCESS);
   card.uptime_ns += 31 * kSecondNs;
-  EXPECT_EQ(card.execute(NKV_CCI_OPCODE_TRANSFER_FIRMWARE, part(kContinue, 1, 1'024, first)).status,
+  EXPECT_EQ(card.execute(NKV_CCI_OPCODE_TRANSFER_FIRMWARE,
+                         part(NKV_CCI_TRANSFER_CONTINUE, 1, 1'024, first))
+                .status,
             NKV_CCI_STATUS_ABORTED);
   ASSERT_EQ(install(file_one, 1), NKV_CCI_STATUS_SUCCESS);
 }
@@ -240,8 +237,7 @@ TEST_F(Update, ForgetsAHostThatIsGone) {
 TEST_F(Update, DoesOneThingAtATime) {
   ASSERT_EQ(transfer(card, file_one, 1), NKV_CCI_STATUS_BACKGROUND_STARTED);
   EXPECT_EQ(transfer(card, file_one, 1), NKV_CCI_STATUS_BUSY);
-  EXPECT_EQ(card.execute(NKV_CCI_OPCODE_ACTIVATE_FIRMWARE, activation(1, true)).status,
-            NKV_CCI_STATUS_BUSY);
+  EXPECT_EQ(start(card, 1, true), NKV_CCI_STATUS_BUSY);
   EXPECT_EQ(card.execute(NKV_CCI_OPCODE_SANITIZE).status, NKV_CCI_STATUS_BUSY);
   EXPECT_EQ(finish(), NKV_CCI_STATUS_SUCCESS);
 }

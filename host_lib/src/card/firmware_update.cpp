@@ -17,9 +17,7 @@ constexpr std::size_t kUnitBytes = 128;
 constexpr std::size_t kPartBytes = NKV_MAILBOX_BYTES - kHeaderBytes;
 constexpr auto kPollPause = 20ms;
 
-enum Action : unsigned { kFull = 0, kInitiate = 1, kContinue = 2, kEnd = 3, kAbort = 4 };
-
-std::vector<std::byte> part(Action action, unsigned slot, std::size_t offset,
+std::vector<std::byte> part(nkv_cci_transfer action, unsigned slot, std::size_t offset,
                             std::span<const std::byte> bytes) {
   std::vector<std::byte> payload;
   append_number(&payload, action, 1);
@@ -81,18 +79,20 @@ Status transfer_firmware(CardMailbox* mailbox, std::span<const std::byte> image,
   for (std::size_t at = 0;; at += kPartBytes) {
     const auto rest = image.subspan(at);
     const bool is_last = rest.size() <= kPartBytes;
-    const Action first = is_last ? kFull : kInitiate;
-    const Action action = at == 0 ? first : is_last ? kEnd : kContinue;
-    status = finish(mailbox, NKV_CCI_OPCODE_TRANSFER_FIRMWARE,
-                    part(action, *slot, at, rest.first(std::min(kPartBytes, rest.size()))), reason);
+    const nkv_cci_transfer first = is_last ? NKV_CCI_TRANSFER_FULL : NKV_CCI_TRANSFER_INITIATE;
+    const nkv_cci_transfer later = is_last ? NKV_CCI_TRANSFER_END : NKV_CCI_TRANSFER_CONTINUE;
+    status = finish(
+        mailbox, NKV_CCI_OPCODE_TRANSFER_FIRMWARE,
+        part(at == 0 ? first : later, *slot, at, rest.first(std::min(kPartBytes, rest.size()))),
+        reason);
     if (status != Status::kOk || is_last) break;
     progress(at + kPartBytes);
   }
   if (status != Status::kOk) {
     CardMailbox::Answer answer;
     std::string unsaid;
-    (void)mailbox->execute(NKV_CCI_OPCODE_TRANSFER_FIRMWARE, part(kAbort, 0, 0, {}), &answer,
-                           &unsaid);
+    (void)mailbox->execute(NKV_CCI_OPCODE_TRANSFER_FIRMWARE, part(NKV_CCI_TRANSFER_ABORT, 0, 0, {}),
+                           &answer, &unsaid);
   }
   return status;
 }

@@ -726,6 +726,21 @@ class CciStatus(IntEnum):
     REQUEST_ABORT_NOT_SUPPORTED = 32
 
 
+class CciTransfer(IntEnum):
+    """Which part of an image or of a feature a command carries."""
+
+    # All of it.
+    FULL = 0
+    # The first.
+    INITIATE = 1
+    # One between.
+    CONTINUE = 2
+    # The last.
+    END = 3
+    # None: those that came are forgotten.
+    ABORT = 4
+
+
 class CardFeature(IntEnum):
     """Features of the firmware, by their indices in its list of them."""
 

@@ -171,6 +171,15 @@ enum nkv_cci_status {
   NKV_CCI_STATUS_REQUEST_ABORT_NOT_SUPPORTED = 32,
 };
 
+/** Which part of an image or of a feature a command carries. */
+enum nkv_cci_transfer {
+  NKV_CCI_TRANSFER_FULL = 0, /**< All of it. */
+  NKV_CCI_TRANSFER_INITIATE = 1, /**< The first. */
+  NKV_CCI_TRANSFER_CONTINUE = 2, /**< One between. */
+  NKV_CCI_TRANSFER_END = 3, /**< The last. */
+  NKV_CCI_TRANSFER_ABORT = 4, /**< None: those that came are forgotten. */
+};
+
 /** Features of the firmware, by their indices in its list of them. */
 enum nkv_card_feature {
   NKV_CARD_FEATURE_SCRUB = 0, /**< Device patrol scrub control. */
