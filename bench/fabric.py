@@ -34,7 +34,7 @@ def run(context: Context) -> Iterator[Result]:
     words = [word for ns in engine_ns for word in ("--command", str(ns))]
     if context.tiny:
         words += ["--lines", "1000"]
-    parts = Programs(context).run("fabric", *words)
+    parts = Programs(context).run("fabric", *words)["results"]
     local = parts[0]
     for part in parts:
         yield from _memory(part, local)
@@ -59,25 +59,29 @@ def run(context: Context) -> Iterator[Result]:
 
 def _memory(part: dict[str, Any], local: dict[str, Any]) -> Iterator[Result]:
     latency, bandwidth = _PUBLISHED.get(part["name"], (None, None))
-    extra = {"source": _SOURCE} if latency else {}
-    yield Result(
-        name=f"fabric/{part['name']}/latency",
-        value=part["idle_ns"],
-        unit="ns",
-        peer="local memory",
-        peer_value=local["idle_ns"],
-        device=part["what"],
-        extra=extra | ({"published_ratio": latency} if latency else {}),
-    )
+    yield _beside_local(part, "latency", "ns", part["idle_ns"], local["idle_ns"], latency)
     for row, beside in zip(part["bandwidths"], local["bandwidths"], strict=True):
         pattern = "random" if row["is_random"] else "stream"
-        compared = extra | {"published_ratio": bandwidth} if pattern == "stream" else {}
-        yield Result(
-            name=f"fabric/{part['name']}/{pattern}_{row['write_percent']}_writes",
-            value=row["gigabytes_per_s"],
-            unit="GB/s",
-            peer="local memory",
-            peer_value=beside["gigabytes_per_s"],
-            device=part["what"],
-            extra=compared if bandwidth else {},
-        )
+        name = f"{pattern}_{row['write_percent']}_writes"
+        values = (row["gigabytes_per_s"], beside["gigabytes_per_s"])
+        yield _beside_local(part, name, "GB/s", *values, None if row["is_random"] else bandwidth)
+
+
+def _beside_local(
+    part: dict[str, Any],
+    name: str,
+    unit: str,
+    value: float,
+    local_value: float,
+    published_ratio: float | None,
+) -> Result:
+    published = {"source": _SOURCE, "published_ratio": published_ratio}
+    return Result(
+        name=f"fabric/{part['name']}/{name}",
+        value=value,
+        unit=unit,
+        peer="local memory",
+        peer_value=local_value,
+        device=part["what"],
+        extra=published if published_ratio else {},
+    )

@@ -2,11 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "copy/rounds.hpp"
 #include "fabric/link/parts.hpp"
 #include "fabric/link/traffic.hpp"
 
@@ -89,9 +89,7 @@ int run(int argc, char** argv) {
     std::printf("%s\n", rows.dump(2).c_str());
     return 0;
   }
-  if (std::ofstream(options.json) << rows.dump(1) << '\n') return 0;
-  std::fprintf(stderr, "cannot write %s\n", options.json.c_str());
-  return 1;
+  return nearkv::bench::save_results(options.json, rows);
 }
 
 }  // namespace
