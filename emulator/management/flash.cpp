@@ -2,11 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 namespace nearkv::emulator {
+
+std::vector<std::byte> read_image(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> read((std::istreambuf_iterator<char>(file)), {});
+  std::vector<std::byte> image(read.size());
+  std::memcpy(image.data(), read.data(), read.size());
+  return image;
+}
 
 std::unique_ptr<Flash> Flash::open(const std::string& path, std::string* reason) {
   auto flash = std::make_unique<Flash>();
@@ -19,15 +28,12 @@ std::unique_ptr<Flash> Flash::open(const std::string& path, std::string* reason)
       return nullptr;
     }
   }
-  std::ifstream file(path, std::ios::binary);
-  const std::vector<char> read((std::istreambuf_iterator<char>(file)), {});
-  if (read.size() != NKV_FLASH_BYTES) {
+  flash->bytes_ = read_image(path);
+  if (flash->bytes_.size() != NKV_FLASH_BYTES) {
     *reason = path + ": flash memory has " + std::to_string(NKV_FLASH_BYTES) + " bytes, not " +
-              std::to_string(read.size());
+              std::to_string(flash->bytes_.size());
     return nullptr;
   }
-  std::ranges::transform(read, flash->bytes_.begin(),
-                         [](char byte) { return static_cast<std::byte>(byte); });
   return flash;
 }
 

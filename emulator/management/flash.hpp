@@ -14,6 +14,9 @@
 
 namespace nearkv::emulator {
 
+/// A file's bytes, such as a ROM's; empty if there is none.
+std::vector<std::byte> read_image(const std::string& path);
+
 /// NKV_FLASH_BYTES, erased at first. Power may be cut: what is being changed is then torn, and
 /// nothing works until it comes back. One thread at a time.
 class Flash {

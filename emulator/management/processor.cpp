@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "management/flash.hpp"
@@ -132,13 +130,5 @@ void ManagementProcessor::set_temperature(std::int16_t celsius) {
 bool ManagementProcessor::is_busy() const { return rtl_->busy_o != 0 || !errors_.empty(); }
 
 bool ManagementProcessor::has_failed() const { return rtl_->failed_o != 0; }
-
-std::vector<std::byte> read_image(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::vector<char> read((std::istreambuf_iterator<char>(file)), {});
-  std::vector<std::byte> image(read.size());
-  std::memcpy(image.data(), read.data(), read.size());
-  return image;
-}
 
 }  // namespace nearkv::emulator

@@ -89,9 +89,6 @@ class ManagementProcessor {
   std::uint64_t interrupts_ = 0;
 };
 
-/// A file's bytes, such as a ROM's; empty if there is none.
-std::vector<std::byte> read_image(const std::string& path);
-
 }  // namespace nearkv::emulator
 
 #endif  // NEARKV_EMULATOR_MANAGEMENT_PROCESSOR_HPP_

@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
-from .packages import PackageError, Report, Suite
+from .packages import PackageError, Report, Suite, run_command
 
 _CONFIG = Path(__file__).parent / "guest" / "debug.config"
 _SOURCE = "linux-source-6.12"
@@ -60,6 +59,4 @@ def _build(packages: Path, root: Path, report: Report) -> None:
 
 
 def _run(words: list[str]) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise PackageError(f"`{words[0]}` failed on the debugging kernel:\n{done.stderr[-4000:]}")
+    run_command(words, told_lines=40)

@@ -60,7 +60,7 @@ class Suite:
         shutil.rmtree(unpacked, ignore_errors=True)
         unpacked.mkdir(parents=True)
         for package in sorted(downloads.glob("*.deb")):
-            _run(["dpkg-deb", "--extract", str(package), str(unpacked)])
+            run_command(["dpkg-deb", "--extract", str(package), str(unpacked)])
         shutil.rmtree(downloads)
         unpacked.rename(root)
         return root
@@ -68,7 +68,7 @@ class Suite:
     def dependency(self, name: str, pattern: str) -> str:
         """The package matching `pattern` that `name` depends on: what a metapackage stands for."""
         self._refresh()
-        text = _run(["apt-cache", *self._options(), "depends", name])
+        text = run_command(["apt-cache", *self._options(), "depends", name])
         found = re.findall(rf"Depends: ({pattern})$", text, re.MULTILINE)
         if not found:
             raise PackageError(
@@ -96,7 +96,7 @@ class Suite:
         (lists / "fresh").touch()
 
     def _apt(self, words: Sequence[str], folder: Path | None = None) -> None:
-        _run(["apt-get", "--quiet=2", *self._options(), *words], folder)
+        run_command(["apt-get", "--quiet=2", *self._options(), *words], folder)
 
     def _options(self) -> list[str]:
         options = {
@@ -126,7 +126,7 @@ def mirror() -> str:
         "$(ORIGIN) $(LABEL) $(SITE)",
         "Created-By: Packages",
     ]
-    for line in _run(query).splitlines():
+    for line in run_command(query).splitlines():
         if line.startswith("Debian Debian "):
             return line.split(" ", 2)[2]
     raise PackageError(
@@ -135,9 +135,11 @@ def mirror() -> str:
     )
 
 
-def _run(command: Sequence[str], folder: Path | None = None) -> str:
+def run_command(command: Sequence[str], folder: Path | None = None, told_lines: int = 1) -> str:
+    """What a program prints. If it fails, PackageError with the last lines of what it said."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise PackageError(f"{command[0]} failed: {said[-1] if said else done.returncode}")
+        text = "\n".join(said[-told_lines:]) if said else done.returncode
+        raise PackageError(f"{command[0]} failed: {text}")
     return done.stdout

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "lint": (not options.filters or "lint" in options.filters, lambda: lint.run(options)),
         "ctest": (not options.filters or labels, lambda: ctest.run(options, registered, labels)),
         "pytest": (not options.filters or paths, lambda: pytests.run(options, paths)),
-        "guest": (wants_guest, lambda: guest.run(options)),
+        "guest": (wants_guest, guest.run),
         "mutation": (wants_strength, lambda: strength.run_mutation(options)),
         "coverage": (wants_strength, lambda: strength.run_coverage(options)),
         "sanitizers": (
