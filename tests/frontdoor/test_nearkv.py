@@ -41,6 +41,8 @@ class Machine:
         self.programs.mkdir()
         shutil.copy(ROOT / "nearkv", self.root)
         (self.root / "requirements.txt").touch()
+        (self.root / "firmware").mkdir()
+        (self.root / "firmware" / "requirements.txt").touch()
         self.environment = os.environ | {
             "PATH": f"{self.programs}:{os.environ['PATH']}",
             "CALLS": str(self.log),
@@ -50,6 +52,7 @@ class Machine:
         self.provide("id", "echo 0")
         self.provide("sudo", "exit 1")
         self.provide("apt-get", "exit 100")
+        self.provide("tar", "exit 0")
 
     def provide(self, name: str, body: str) -> None:
         """Puts a program on the PATH that records its arguments and then runs `body`."""

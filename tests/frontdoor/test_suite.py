@@ -161,6 +161,7 @@ def test_the_long_size_runs_everything_and_fails_where_one_fails(project: Projec
     assert "1 failed, 1 passed, 1 skipped" in summary
     assert "mutation: no tests/rtl/strength" in summary
     assert "coverage: no tests/rtl/strength" in summary
+    assert "guest with KASAN and lockdep: no tests/guest" in summary
     assert summary.endswith("FAILED: ctest, pytest\n")
 
 
