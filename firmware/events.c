@@ -25,6 +25,10 @@ void events_add(struct events* events, enum event_log_number number, const struc
   }
 }
 
+unsigned events_room(const struct events* events, enum event_log_number number) {
+  return NKV_EVENT_LOG_RECORDS - events->logs[number].count;
+}
+
 const struct event* event_log_at(const struct event_log* log, unsigned index) {
   return &log->records[(log->first + index) % NKV_EVENT_LOG_RECORDS];
 }

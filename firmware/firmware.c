@@ -9,6 +9,7 @@ void firmware_start(struct firmware* firmware, const struct platform* platform) 
   events_start(&firmware->events, platform, &firmware->clock);
   health_start(&firmware->health);
   scrub_start(&firmware->scrub);
+  capacity_start(firmware);
   update_start(firmware);
 }
 
@@ -38,7 +39,7 @@ bool firmware_turn(struct firmware* firmware) {
   struct media_error error;
   if (self_test_turn(firmware) || health_turn(firmware)) return true;
   if (!platform->take_media_error(platform->context, &error)) {
-    return background_turn(firmware) || scrub_turn(firmware);
+    return background_turn(firmware) || capacity_turn(firmware) || scrub_turn(firmware);
   }
   if (error.corrected) {
     note_corrected(firmware, error.address);

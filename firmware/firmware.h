@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "firmware/background.h"
+#include "firmware/capacity.h"
 #include "firmware/clock.h"
 #include "firmware/events.h"
 #include "firmware/health.h"
@@ -41,6 +42,7 @@ struct firmware {
   struct feature_transfer feature;
   struct update update;
   struct self_test self_test;
+  uint64_t capacity_wiped_bytes; /**< Of the block that is being wiped. */
 };
 
 /** State after a reset. */

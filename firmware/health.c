@@ -36,7 +36,8 @@ bool health_turn(struct firmware* firmware) {
   const struct platform* platform = firmware->platform;
   struct health* health = &firmware->health;
   const int16_t celsius = platform->temperature_celsius(platform->context);
-  const struct event event = {.is_module = true, .type = EVENT_TEMPERATURE, .celsius = celsius};
+  const struct event event = {
+      .kind = EVENT_OF_MODULE, .type = EVENT_TEMPERATURE, .celsius = celsius};
   const bool hot = (health->alerts & ALERT_HOT) != 0 && celsius >= health->hot_celsius;
   const bool cold = (health->alerts & ALERT_COLD) != 0 && celsius <= health->cold_celsius;
   const bool is_warning = enters(&health->is_warned, hot || cold,

@@ -33,7 +33,7 @@ bool self_test_turn(struct firmware* firmware) {
   if (!digest_works()) test->failed |= SELF_TEST_DIGEST;
   if (test->failed != 0) {
     events_add(&firmware->events, EVENT_LOG_FAILURE,
-               &(struct event){.is_module = true,
+               &(struct event){.kind = EVENT_OF_MODULE,
                                .type = EVENT_HEALTH,
                                .celsius = platform->temperature_celsius(platform->context)});
   }

@@ -37,6 +37,7 @@ ManagementProcessor::ManagementProcessor(std::span<const std::byte> rom, const I
       carry_(std::move(carry)) {
   rtl_->memory_bytes_i = identity.memory_bytes;
   rtl_->serial_i = identity.serial;
+  rtl_->dynamic_bytes_i = identity.dynamic_bytes;
   set_temperature(identity.temperature_celsius);
   rtl_->rst_ni = 0;
   rtl_->hold_i = 1;

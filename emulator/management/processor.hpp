@@ -43,6 +43,7 @@ class ManagementProcessor {
   struct Identity {
     std::uint64_t memory_bytes = 0;
     std::uint64_t serial = 0;
+    std::uint64_t dynamic_bytes = 0;  ///< Of the memory, at its end: dynamic capacity.
     std::int16_t temperature_celsius = 40;
   };
 

@@ -15,6 +15,7 @@
 
 enum { MEDIA_AND_POISON = 0x43 };
 
+/* Dynamic capacity comes last: a card without has only those before. */
 const struct cci_command cci_commands[] = {
     COMMAND(IDENTIFY, 0, 0, 0, cci_identify),
     COMMAND(GET_BACKGROUND, 0, 0, 0, cci_get_background),
@@ -22,8 +23,8 @@ const struct cci_command cci_commands[] = {
     COMMAND(GET_EVENT_RECORDS, 0, 1, 1, cci_get_event_records),
     COMMAND(CLEAR_EVENT_RECORDS, CCI_CHANGES_LOG, 6, 6 + 2 * UINT8_MAX, cci_clear_event_records),
     COMMAND(GET_EVENT_INTERRUPTS, 0, 0, 0, cci_get_event_interrupts),
-    COMMAND(SET_EVENT_INTERRUPTS, CCI_CHANGES_POLICY, EVENT_INTERRUPT_BYTES, EVENT_INTERRUPT_BYTES,
-            cci_set_event_interrupts),
+    COMMAND(SET_EVENT_INTERRUPTS, CCI_CHANGES_POLICY, EVENT_INTERRUPT_BYTES - 1,
+            EVENT_INTERRUPT_BYTES, cci_set_event_interrupts),
     COMMAND(GET_FIRMWARE, 0, 0, 0, cci_get_firmware),
     COMMAND(TRANSFER_FIRMWARE, CCI_IN_BACKGROUND, TRANSFER_HEADER_BYTES, NKV_MAILBOX_BYTES,
             cci_transfer_firmware),
@@ -49,13 +50,31 @@ const struct cci_command cci_commands[] = {
             cci_scan_media),
     COMMAND(GET_SCAN_RESULTS, 0, 0, 0, cci_get_scan_results),
     COMMAND(SANITIZE, CCI_CHANGES_DATA | CCI_CHANGES_LOG | CCI_IN_BACKGROUND, 0, 0, cci_sanitize),
+    COMMAND(GET_DYNAMIC_CAPACITY, 0, 2, 2, cci_get_dynamic_capacity),
+    COMMAND(GET_DYNAMIC_EXTENTS, 0, 8, 8, cci_get_dynamic_extents),
+    COMMAND(ADD_DYNAMIC_RESPONSE, CCI_CHANGES_CONFIGURATION, 8, NKV_MAILBOX_BYTES,
+            cci_add_dynamic_response),
+    COMMAND(RELEASE_DYNAMIC, CCI_CHANGES_CONFIGURATION | CCI_CHANGES_DATA, 8, NKV_MAILBOX_BYTES,
+            cci_release_dynamic),
+    COMMAND(INITIATE_DYNAMIC_ADD, CCI_CHANGES_LOG, CAPACITY_REQUEST_BYTES, NKV_MAILBOX_BYTES,
+            cci_initiate_dynamic_add),
+    COMMAND(INITIATE_DYNAMIC_RELEASE,
+            CCI_CHANGES_CONFIGURATION | CCI_CHANGES_DATA | CCI_CHANGES_LOG, CAPACITY_REQUEST_BYTES,
+            NKV_MAILBOX_BYTES, cci_initiate_dynamic_release),
 };
-const size_t cci_command_count = sizeof(cci_commands) / sizeof(cci_commands[0]);
+
+size_t cci_command_count(const struct firmware* firmware) {
+  size_t count = sizeof(cci_commands) / sizeof(cci_commands[0]);
+  if (capacity_blocks(firmware) > 0) return count;
+  while (cci_commands[count - 1].opcode >= NKV_CCI_OPCODE_GET_DYNAMIC_CAPACITY) --count;
+  return count;
+}
 
 enum nkv_cci_status cci_execute(struct firmware* firmware, uint16_t opcode,
                                 struct cci_payload payload, struct cci_answer* answer) {
+  const size_t count = cci_command_count(firmware);
   answer->size = 0;
-  for (size_t i = 0; i < cci_command_count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const struct cci_command* command = &cci_commands[i];
     if (command->opcode != opcode) continue;
     if (payload.size < command->least_bytes || payload.size > command->most_bytes) {

@@ -42,7 +42,9 @@ struct cci_command {
 
 /** All commands, by opcode. */
 extern const struct cci_command cci_commands[];
-extern const size_t cci_command_count;
+
+/** How many of them, from the first on, this card has. */
+size_t cci_command_count(const struct firmware* firmware);
 
 /** Runs a command, whatever its opcode and payload. */
 enum nkv_cci_status cci_execute(struct firmware* firmware, uint16_t opcode,

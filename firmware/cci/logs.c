@@ -8,11 +8,13 @@ enum { EFFECT_BYTES = 4, UUID_BYTES = 16, LIST_BYTES = 8, ENTRY_BYTES = UUID_BYT
 
 struct log {
   uint8_t uuid[UUID_BYTES];
-  size_t (*size)(void);
+  size_t (*size)(const struct firmware* firmware);
   uint8_t (*byte)(const struct firmware* firmware, size_t at);
 };
 
-static size_t effects_size(void) { return cci_command_count * EFFECT_BYTES; }
+static size_t effects_size(const struct firmware* firmware) {
+  return cci_command_count(firmware) * EFFECT_BYTES;
+}
 
 static uint8_t effects_byte(const struct firmware* firmware, size_t at) {
   (void)firmware;
@@ -21,7 +23,10 @@ static uint8_t effects_byte(const struct firmware* firmware, size_t at) {
   return (uint8_t)(entry >> 8 * (at % EFFECT_BYTES));
 }
 
-static size_t panic_size(void) { return sizeof(struct nkv_firmware_panic); }
+static size_t panic_size(const struct firmware* firmware) {
+  (void)firmware;
+  return sizeof(struct nkv_firmware_panic);
+}
 
 static uint8_t panic_byte(const struct firmware* firmware, size_t at) {
   return ((const uint8_t*)firmware->platform->panic)[at];
@@ -43,14 +48,13 @@ enum { LOGS = sizeof(logs) / sizeof(logs[0]) };
 
 enum nkv_cci_status cci_get_supported_logs(struct firmware* firmware, struct cci_payload payload,
                                            struct cci_answer* answer) {
-  (void)firmware;
   (void)payload;
   uint8_t* out = cci_answer_with(answer, LIST_BYTES + (size_t)LOGS * ENTRY_BYTES);
   put_number(out, LOGS, 2);
   for (size_t i = 0; i < LOGS; ++i) {
     uint8_t* entry = out + LIST_BYTES + i * ENTRY_BYTES;
     memcpy(entry, logs[i].uuid, UUID_BYTES);
-    put_number(entry + UUID_BYTES, logs[i].size(), 4);
+    put_number(entry + UUID_BYTES, logs[i].size(firmware), 4);
   }
   return NKV_CCI_STATUS_SUCCESS;
 }
@@ -62,7 +66,8 @@ enum nkv_cci_status cci_get_log(struct firmware* firmware, struct cci_payload pa
   const struct log* log = logs;
   while (log < logs + LOGS && memcmp(payload.bytes, log->uuid, UUID_BYTES) != 0) ++log;
   if (log == logs + LOGS) return NKV_CCI_STATUS_INVALID_LOG;
-  if (offset > log->size() || bytes > log->size() - offset || bytes > NKV_MAILBOX_BYTES) {
+  const size_t size = log->size(firmware);
+  if (offset > size || bytes > size - offset || bytes > NKV_MAILBOX_BYTES) {
     return NKV_CCI_STATUS_INVALID_INPUT;
   }
   uint8_t* out = cci_answer_with(answer, bytes);

@@ -7,6 +7,9 @@
 static volatile struct nkv_firmware_share* const share = CARD_SHARE;
 static volatile const uint32_t* const timer = (volatile const uint32_t*)NKV_PROCESSOR_TIMER_AT;
 
+_Static_assert(sizeof(struct capacity) <= NKV_PROCESSOR_BOOT_AT - NKV_PROCESSOR_CAPACITY_AT,
+               "what outlives a restart has its place");
+
 static uint32_t errors_taken;
 
 /* Reading the lower word keeps the upper one still. */
@@ -130,7 +133,9 @@ int main(void) {
   static struct platform platform;
   static struct firmware firmware;
   platform = (struct platform){.memory_bytes = share->memory_bytes,
+                               .dynamic_bytes = share->dynamic_bytes,
                                .serial = share->serial,
+                               .capacity = CARD_CAPACITY,
                                .panic = CARD_PANIC,
                                .boot = CARD_BOOT,
                                .flash = &card_flash,

@@ -30,6 +30,7 @@ module nkv_management
   // nkv_share
   input  logic [63:0] memory_bytes_i,
   input  logic [63:0] serial_i,
+  input  logic [63:0] dynamic_bytes_i,
   input  logic [15:0] temperature_i,
   output logic                operation_valid_o,
   output firmware_operation_e operation_o,
@@ -115,6 +116,7 @@ module nkv_management
     .rst_ni           (rst_ni && !hold_i),
     .memory_bytes_i,
     .serial_i,
+    .dynamic_bytes_i,
     .temperature_i,
     .restart_i        (restart),
     .cleared_o        (cleared),

@@ -23,6 +23,7 @@ module nkv_share
   // Of the card, as the firmware sees it when it starts.
   input  logic [63:0] memory_bytes_i,
   input  logic [63:0] serial_i,
+  input  logic [63:0] dynamic_bytes_i,
   input  logic [15:0] temperature_i,     // Degrees Celsius, two's complement; may change.
 
   // The processor's memory. It may start once it is cleared.
@@ -70,8 +71,8 @@ module nkv_share
 );
   localparam int unsigned LineWords = 16;
   localparam int unsigned PatienceBits = $clog2(OperationCycles + 1);
-  // Cleared at reset: what the loader and an exception leave, and the share up to its payload.
-  localparam int unsigned ClearAt    = ProcessorBootAt - ProcessorShareAt;
+  // Cleared at reset: what outlives a restart of the core, and the share up to its payload.
+  localparam int unsigned ClearAt    = ProcessorCapacityAt - ProcessorShareAt;
   localparam int unsigned ClearWords = (FirmwareSharePayload - ClearAt) / 4;
 
   typedef enum logic [3:0] {
@@ -127,6 +128,8 @@ module nkv_share
           FirmwareShareMemoryBytes + 4:    value = memory_bytes_i[63:32];
           FirmwareShareSerial:             value = serial_i[31:0];
           FirmwareShareSerial + 4:         value = serial_i[63:32];
+          FirmwareShareDynamicBytes:       value = dynamic_bytes_i[31:0];
+          FirmwareShareDynamicBytes + 4:   value = dynamic_bytes_i[63:32];
           default:                         value = '0;
         endcase
       end

@@ -77,8 +77,11 @@ struct Answer {
 class Card {
  public:
   static constexpr std::uint64_t kMemoryBytes = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kDynamicBytes = std::uint64_t{1} << 28;
 
-  Card() { power_on(); }
+  explicit Card(std::uint64_t dynamic_bytes = kDynamicBytes) : dynamic_bytes_(dynamic_bytes) {
+    power_on();
+  }
 
   Card(const Card&) = delete;
   Card& operator=(const Card&) = delete;
@@ -93,6 +96,11 @@ class Card {
     loader_run(&flash_, {built_in.data(), static_cast<std::uint32_t>(built_in.size())},
                memory.data(), &boot);
     firmware_start(&firmware_, &platform_);
+  }
+
+  /// The commands that this card has.
+  [[nodiscard]] std::span<const cci_command> commands() const {
+    return {cci_commands, cci_command_count(&firmware_)};
   }
 
   Answer execute(std::uint16_t opcode, std::span<const std::uint8_t> payload = {}) {
@@ -119,6 +127,7 @@ class Card {
   std::int16_t celsius = 40;
   bool media_answers = true;
   std::set<std::uint64_t> poisoned;
+  ::capacity capacity{};  ///< Outlives a start.
   std::uint64_t wiped_bytes = 0;
   nkv_firmware_panic panic{};
   nkv_firmware_boot boot{};
@@ -132,6 +141,7 @@ class Card {
  private:
   static Card& of(void* context) { return *static_cast<Card*>(context); }
 
+  std::uint64_t dynamic_bytes_;
   std::deque<media_error> errors_;
   const ::flash flash_{
       .context = this,
@@ -149,7 +159,9 @@ class Card {
   const platform platform_{
       .context = this,
       .memory_bytes = kMemoryBytes,
+      .dynamic_bytes = dynamic_bytes_,
       .serial = 7,
+      .capacity = &capacity,
       .panic = &panic,
       .boot = &boot,
       .flash = &flash_,

@@ -133,13 +133,15 @@ TEST(Events, InterruptOnlyWhereTheHostWantsIt) {
   EXPECT_EQ(card.interrupts.size(), 1U);
   card.execute(NKV_CCI_OPCODE_INJECT_POISON, Payload().number(4096, 8));
   EXPECT_EQ(card.interrupts.size(), 1U) << "of an injection nobody wants to know";
+  EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_EVENT_INTERRUPTS).bytes.size(), 5U)
+      << "of capacity, too";
   EXPECT_EQ(set(0x02'01'00'00), NKV_CCI_STATUS_INVALID_INPUT) << "we have no firmware interrupts";
   EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_EVENT_INTERRUPTS).number(0, 4), 0x00'01'00'00U);
 }
 
 TEST(Events, OfOtherLogsAreRefused) {
   Card card;
-  EXPECT_EQ(read_log(card, 4).status, NKV_CCI_STATUS_INVALID_INPUT);
+  EXPECT_EQ(read_log(card, 5).status, NKV_CCI_STATUS_INVALID_INPUT);
   EXPECT_EQ(read_log(card, 255).status, NKV_CCI_STATUS_INVALID_INPUT);
 }
 

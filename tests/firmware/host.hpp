@@ -26,8 +26,10 @@ inline constexpr std::uint64_t kDoorbellInterrupt = 2;
 class Host {
  public:
   explicit Host(const std::vector<std::byte>& rom = emulator::read_image(NEARKV_FIRMWARE_ROM))
-      : processor(rom, {.memory_bytes = Card::kMemoryBytes, .serial = 7},
-                  [this](Operation* operation) { return carry(operation); }) {}
+      : processor(
+            rom,
+            {.memory_bytes = Card::kMemoryBytes, .serial = 7, .dynamic_bytes = Card::kDynamicBytes},
+            [this](Operation* operation) { return carry(operation); }) {}
 
   [[nodiscard]] std::map<unsigned, std::uint32_t> capabilities() {
     std::map<unsigned, std::uint32_t> found;

@@ -14,7 +14,7 @@ constexpr std::array<std::uint8_t, 16> kCommandEffects = {
 
 TEST(Mailbox, RefusesAnyOtherOpcode) {
   Card card;
-  const std::span<const cci_command> known{cci_commands, cci_command_count};
+  const std::span known = card.commands();
   for (unsigned opcode = 0; opcode <= UINT16_MAX; ++opcode) {
     if (std::ranges::find(known, opcode, &cci_command::opcode) != known.end()) continue;
     ASSERT_EQ(card.execute(static_cast<std::uint16_t>(opcode)).status, NKV_CCI_STATUS_UNSUPPORTED);
@@ -24,8 +24,7 @@ TEST(Mailbox, RefusesAnyOtherOpcode) {
 TEST(Mailbox, RefusesPayloadsOfOtherSizes) {
   Card card;
   const std::vector<std::uint8_t> bytes(NKV_MAILBOX_BYTES);
-  for (std::size_t i = 0; i < cci_command_count; ++i) {
-    const cci_command& command = cci_commands[i];
+  for (const cci_command& command : card.commands()) {
     for (std::size_t size = 0; size <= bytes.size(); ++size) {
       const bool fits = size >= command.least_bytes && size <= command.most_bytes;
       const Answer answer = card.execute(command.opcode, {bytes.data(), size});
@@ -42,10 +41,10 @@ TEST(Mailbox, ListsEachCommandAndItsEffectsInTheCommandEffectsLog) {
   ASSERT_EQ(logs.number(0, 2), 2U);
   const std::uint64_t log_bytes = logs.number(24, 4);
   const Answer log = card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(kCommandEffects, 0, log_bytes));
-  ASSERT_EQ(log.bytes.size(), cci_command_count * 4);
-  for (std::size_t i = 0; i < cci_command_count; ++i) {
-    EXPECT_EQ(log.number(i * 4, 2), cci_commands[i].opcode);
-    EXPECT_EQ(log.number(i * 4 + 2, 2), cci_commands[i].effects);
+  ASSERT_EQ(log.bytes.size(), card.commands().size() * 4);
+  for (std::size_t i = 0; i < card.commands().size(); ++i) {
+    EXPECT_EQ(log.number(i * 4, 2), card.commands()[i].opcode);
+    EXPECT_EQ(log.number(i * 4 + 2, 2), card.commands()[i].effects);
   }
   const Answer part = card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(kCommandEffects, 3, 6));
   EXPECT_EQ(part.bytes, std::vector(log.bytes.begin() + 3, log.bytes.begin() + 9));
@@ -53,7 +52,7 @@ TEST(Mailbox, ListsEachCommandAndItsEffectsInTheCommandEffectsLog) {
 
 TEST(Mailbox, RefusesPartsOfALogThatAreNotThere) {
   Card card;
-  const std::uint64_t end = cci_command_count * 4;
+  const std::uint64_t end = card.commands().size() * 4;
   for (const auto& [offset, bytes] : std::initializer_list<std::pair<std::uint64_t, std::uint64_t>>{
            {0, end + 1}, {end, 1}, {end + 1, 0}, {1, UINT32_MAX}, {UINT32_MAX, 2}}) {
     EXPECT_EQ(card.execute(NKV_CCI_OPCODE_GET_LOG, log_part(kCommandEffects, offset, bytes)).status,
@@ -75,15 +74,16 @@ TEST(Mailbox, TellsTheTimeFromWhenItWasSet) {
 }
 
 TEST(Mailbox, SaysHowMuchMemoryThereIs) {
+  constexpr std::uint64_t kStatic = Card::kMemoryBytes - Card::kDynamicBytes;
   Card card;
   const Answer memory = card.execute(NKV_CCI_OPCODE_IDENTIFY_MEMORY);
   ASSERT_EQ(memory.bytes.size(), 0x45U);
-  EXPECT_EQ(memory.number(16, 8), Card::kMemoryBytes >> 28) << "in units of 256 MiB";
-  EXPECT_EQ(memory.number(24, 8), Card::kMemoryBytes >> 28) << "all of it volatile";
+  EXPECT_EQ(memory.number(16, 8), kStatic >> 28) << "in units of 256 MiB";
+  EXPECT_EQ(memory.number(24, 8), kStatic >> 28) << "all of it volatile";
   EXPECT_EQ(memory.number(32, 8), 0U) << "none of it persistent";
   EXPECT_EQ(memory.number(60, 3), std::uint64_t{NKV_POISON_RECORDS});
   const Answer partition = card.execute(NKV_CCI_OPCODE_GET_PARTITION);
-  EXPECT_EQ(partition.number(0, 8), Card::kMemoryBytes >> 28);
+  EXPECT_EQ(partition.number(0, 8), kStatic >> 28);
   EXPECT_EQ(partition.number(8, 8), 0U);
 }
 
@@ -137,7 +137,7 @@ TEST(Mailbox, TakesWhateverComes) {
   std::vector<std::uint8_t> bytes(NKV_MAILBOX_BYTES);
   unsigned succeeded = 0;
   for (unsigned i = 0; i < kCommands; ++i) {
-    const cci_command& command = cci_commands[random() % cci_command_count];
+    const cci_command& command = card.commands()[random() % card.commands().size()];
     const std::size_t room = command.most_bytes - command.least_bytes + std::size_t{1};
     std::size_t size = command.least_bytes + random() % room;
     if (random() % 8 == 0) size = random() % (bytes.size() + 1);

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "capacity.hpp"
 #include "host.hpp"
 
 namespace nearkv::testing {
@@ -57,6 +58,28 @@ TEST_F(Panic, OfAFirmwareThatHangsIsTheWatchdogs) {
   EXPECT_EQ(panic.panics, 0U) << "it met no exception";
   EXPECT_EQ(panic.starts, 2U);
   EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_TIMESTAMP).status, NKV_CCI_STATUS_SUCCESS);
+}
+
+TEST_F(Panic, LeavesDynamicCapacityWithWhomItIs) {
+  host.settle();
+  host.execute(NKV_CCI_OPCODE_INITIATE_DYNAMIC_ADD, request(kFree, 4, 6));
+  const Answer accepted = host.execute(NKV_CCI_OPCODE_ADD_DYNAMIC_RESPONSE, list_of({{0, 3}}));
+  ASSERT_EQ(accepted.status, NKV_CCI_STATUS_SUCCESS);
+  const Answer held = host.execute(NKV_CCI_OPCODE_GET_DYNAMIC_EXTENTS, all_extents());
+  EXPECT_EQ(extents(held), (std::vector<Blocks>{{0, 3, 6}}));
+
+  EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_HEALTH).status, NKV_CCI_STATUS_INTERNAL_ERROR);
+  EXPECT_EQ(last().panics, 1U);
+  EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_DYNAMIC_EXTENTS, all_extents()).bytes, held.bytes);
+
+  host.operations.clear();
+  host.execute(NKV_CCI_OPCODE_RELEASE_DYNAMIC, list_of({{1, 2}}));
+  EXPECT_TRUE(host.run_until([&] {
+    return std::ranges::any_of(host.operations, [](const Operation& operation) {
+      return operation.kind == NKV_FIRMWARE_OPERATION_WIPE &&
+             operation.at == kRegionAt + kBlockBytes;
+    });
+  })) << "what came back is wiped";
 }
 
 TEST_F(Panic, TakesNoErrorOfTheMemoryWithIt) {

@@ -214,6 +214,9 @@ PROCESSOR_WATCHDOG_CYCLES = 8388608
 PROCESSOR_BOOT_AT = 126912
 # [bytes] Where in its memory a `firmware_panic` lies.
 PROCESSOR_PANIC_AT = 126944
+# [bytes] Where in its memory it keeps who has which dynamic capacity, up to PROCESSOR_BOOT_AT: that
+# outlives a restart.
+PROCESSOR_CAPACITY_AT = 125888
 # [ns] One cycle of the firmware's processor.
 PROCESSOR_CYCLE_NS = 10
 # [bytes] Flash memory is erased by blocks, and written by lines of 64 bytes.
@@ -235,6 +238,12 @@ BOOT_RECORD_MAGIC = 1381387086
 IMAGE_MAGIC = 1230392142
 # The firmware runs: 'NKVF'.
 FIRMWARE_MAGIC = 1180060494
+# [blocks] What dynamic capacity is lent in, at most so many of them.
+CAPACITY_BLOCKS = 256
+# [bytes] How small a block is at least; its size is a power of two.
+CAPACITY_BLOCK_LEAST_BYTES = 2097152
+# [tags] Tags of dynamic capacity at a time; one of them is that of zeros.
+CAPACITY_TAGS = 16
 # [records] Events that each of the firmware's logs holds.
 EVENT_LOG_RECORDS = 32
 # [lines] Poisoned 64-byte lines that the firmware lists.
@@ -673,6 +682,18 @@ class CciOpcode(IntEnum):
     GET_SCAN_RESULTS = 17157
     # Wipe all of the memory, in the background.
     SANITIZE = 17408
+    # The regions of dynamic capacity.
+    GET_DYNAMIC_CAPACITY = 18432
+    # What of it the host has.
+    GET_DYNAMIC_EXTENTS = 18433
+    # Accept what was offered, or a part of it.
+    ADD_DYNAMIC_RESPONSE = 18434
+    # Give some of it back.
+    RELEASE_DYNAMIC = 18435
+    # A fabric manager offers the host capacity.
+    INITIATE_DYNAMIC_ADD = 22020
+    # It asks for some back, or takes it.
+    INITIATE_DYNAMIC_RELEASE = 22021
 
 
 class CciStatus(IntEnum):
@@ -688,6 +709,8 @@ class CciStatus(IntEnum):
     UNSUPPORTED = 3
     # The card failed.
     INTERNAL_ERROR = 4
+    # Not now: the host has not answered what it was offered.
+    RETRY_REQUIRED = 5
     # Another operation runs in the background.
     BUSY = 6
     # The memory is being wiped.
@@ -722,6 +745,10 @@ class CciStatus(IntEnum):
     FEATURE_TRANSFER_IN_PROGRESS = 27
     # Not the part that follows.
     FEATURE_TRANSFER_OUT_OF_ORDER = 28
+    # Too little free capacity, tags, or room for events.
+    RESOURCES_EXHAUSTED = 29
+    # Not whole blocks, or some twice.
+    INVALID_EXTENT_LIST = 30
     # The operation in the background cannot be ended.
     REQUEST_ABORT_NOT_SUPPORTED = 32
 
@@ -1959,35 +1986,36 @@ REMOTE_MESSAGE = Record(
 # What the firmware shares with the logic around its processor. Who wants something fills it in,
 # then counts up; who did it writes down the same count.
 FIRMWARE_SHARE = Record(
-    "<IIQQIIHHIIIQIIIIIIIIQIIQ64B2048B",
-    2224,
+    "<IIQQQIIHHIIIQIIIIIIIIQIIQ64B2048B",
+    2232,
     {
         "magic": 0,
         "temperature_celsius": 4,
         "memory_bytes": 8,
         "serial": 16,
-        "request": 24,
-        "answer": 28,
-        "opcode": 32,
-        "status": 34,
-        "payload_bytes": 36,
-        "errors": 40,
-        "errors_taken": 44,
-        "error_address": 48,
-        "error_corrected": 56,
-        "interrupts": 60,
-        "interrupt_message": 64,
-        "operation": 68,
-        "operations": 72,
-        "operations_done": 76,
-        "operation_failed": 80,
-        "operation_bytes": 84,
-        "operation_at": 88,
-        "event_logs": 96,
-        "background_runs": 100,
-        "background": 104,
-        "line": 112,
-        "payload": 176,
+        "dynamic_bytes": 24,
+        "request": 32,
+        "answer": 36,
+        "opcode": 40,
+        "status": 42,
+        "payload_bytes": 44,
+        "errors": 48,
+        "errors_taken": 52,
+        "error_address": 56,
+        "error_corrected": 64,
+        "interrupts": 68,
+        "interrupt_message": 72,
+        "operation": 76,
+        "operations": 80,
+        "operations_done": 84,
+        "operation_failed": 88,
+        "operation_bytes": 92,
+        "operation_at": 96,
+        "event_logs": 104,
+        "background_runs": 108,
+        "background": 112,
+        "line": 120,
+        "payload": 184,
     },
 )
 

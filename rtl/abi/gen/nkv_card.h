@@ -76,6 +76,11 @@
 #define NKV_PROCESSOR_WATCHDOG_CYCLES 8388608
 #define NKV_PROCESSOR_BOOT_AT 126912 /**< [bytes] Where in its memory a `firmware_boot` lies. */
 #define NKV_PROCESSOR_PANIC_AT 126944 /**< [bytes] Where in its memory a `firmware_panic` lies. */
+/**
+ * [bytes] Where in its memory it keeps who has which dynamic capacity, up to PROCESSOR_BOOT_AT:
+ * that outlives a restart.
+ */
+#define NKV_PROCESSOR_CAPACITY_AT 125888
 #define NKV_PROCESSOR_CYCLE_NS 10 /**< [ns] One cycle of the firmware's processor. */
 /** [bytes] Flash memory is erased by blocks, and written by lines of 64 bytes. */
 #define NKV_FLASH_BLOCK_BYTES 4096
@@ -93,6 +98,12 @@
 #define NKV_BOOT_RECORD_MAGIC 1381387086 /**< First word of a boot record: 'NKVR'. */
 #define NKV_IMAGE_MAGIC 1230392142 /**< First word of an image of the firmware: 'NKVI'. */
 #define NKV_FIRMWARE_MAGIC 1180060494 /**< The firmware runs: 'NKVF'. */
+/** [blocks] What dynamic capacity is lent in, at most so many of them. */
+#define NKV_CAPACITY_BLOCKS 256
+/** [bytes] How small a block is at least; its size is a power of two. */
+#define NKV_CAPACITY_BLOCK_LEAST_BYTES 2097152
+/** [tags] Tags of dynamic capacity at a time; one of them is that of zeros. */
+#define NKV_CAPACITY_TAGS 16
 #define NKV_EVENT_LOG_RECORDS 32 /**< [records] Events that each of the firmware's logs holds. */
 #define NKV_POISON_RECORDS 256 /**< [lines] Poisoned 64-byte lines that the firmware lists. */
 /** [lines] Poisoned lines that a scan of the memory tells; it stops at one more. */
@@ -137,6 +148,12 @@ enum nkv_cci_opcode {
   NKV_CCI_OPCODE_SCAN_MEDIA = 17156, /**< Look for poison in a range, in the background. */
   NKV_CCI_OPCODE_GET_SCAN_RESULTS = 17157, /**< What the last scan found. */
   NKV_CCI_OPCODE_SANITIZE = 17408, /**< Wipe all of the memory, in the background. */
+  NKV_CCI_OPCODE_GET_DYNAMIC_CAPACITY = 18432, /**< The regions of dynamic capacity. */
+  NKV_CCI_OPCODE_GET_DYNAMIC_EXTENTS = 18433, /**< What of it the host has. */
+  NKV_CCI_OPCODE_ADD_DYNAMIC_RESPONSE = 18434, /**< Accept what was offered, or a part of it. */
+  NKV_CCI_OPCODE_RELEASE_DYNAMIC = 18435, /**< Give some of it back. */
+  NKV_CCI_OPCODE_INITIATE_DYNAMIC_ADD = 22020, /**< A fabric manager offers the host capacity. */
+  NKV_CCI_OPCODE_INITIATE_DYNAMIC_RELEASE = 22021, /**< It asks for some back, or takes it. */
 };
 
 /** How a command of the mailbox ended; CXL 3.1, table 8-34. */
@@ -146,6 +163,7 @@ enum nkv_cci_status {
   NKV_CCI_STATUS_INVALID_INPUT = 2, /**< A field has a value that it may not have. */
   NKV_CCI_STATUS_UNSUPPORTED = 3, /**< No such command. */
   NKV_CCI_STATUS_INTERNAL_ERROR = 4, /**< The card failed. */
+  NKV_CCI_STATUS_RETRY_REQUIRED = 5, /**< Not now: the host has not answered what it was offered. */
   NKV_CCI_STATUS_BUSY = 6, /**< Another operation runs in the background. */
   NKV_CCI_STATUS_MEDIA_DISABLED = 7, /**< The memory is being wiped. */
   NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS = 8, /**< Parts of an image are there already. */
@@ -167,6 +185,9 @@ enum nkv_cci_status {
   NKV_CCI_STATUS_UNSUPPORTED_FEATURE_SELECTION = 26, /**< Only its current value can be had. */
   NKV_CCI_STATUS_FEATURE_TRANSFER_IN_PROGRESS = 27, /**< Parts of a feature are there already. */
   NKV_CCI_STATUS_FEATURE_TRANSFER_OUT_OF_ORDER = 28, /**< Not the part that follows. */
+  /** Too little free capacity, tags, or room for events. */
+  NKV_CCI_STATUS_RESOURCES_EXHAUSTED = 29,
+  NKV_CCI_STATUS_INVALID_EXTENT_LIST = 30, /**< Not whole blocks, or some twice. */
   /** The operation in the background cannot be ended. */
   NKV_CCI_STATUS_REQUEST_ABORT_NOT_SUPPORTED = 32,
 };
@@ -240,6 +261,7 @@ struct nkv_firmware_share {
   uint32_t temperature_celsius; /**< Of the card, two's complement. */
   uint64_t memory_bytes; /**< Device memory; there before the firmware starts. */
   uint64_t serial; /**< Serial number of the card; so too. */
+  uint64_t dynamic_bytes; /**< How much of the memory, at its end, is dynamic capacity; so too. */
   uint32_t request; /**< Commands that the mailbox was given. */
   uint32_t answer; /**< Commands that it answered. */
   uint16_t opcode; /**< The command. [a value of cci_opcode] */
@@ -263,34 +285,35 @@ struct nkv_firmware_share {
   uint8_t line[64]; /**< What is written, or was read. */
   uint8_t payload[2048]; /**< Of the mailbox: MAILBOX_BYTES. */
 };
-#define NKV_FIRMWARE_SHARE_BYTES 2224
-NKV_ASSERT_BYTES(firmware_share, 2224);
+#define NKV_FIRMWARE_SHARE_BYTES 2232
+NKV_ASSERT_BYTES(firmware_share, 2232);
 NKV_ASSERT_OFFSET(firmware_share, magic, 0);
 NKV_ASSERT_OFFSET(firmware_share, temperature_celsius, 4);
 NKV_ASSERT_OFFSET(firmware_share, memory_bytes, 8);
 NKV_ASSERT_OFFSET(firmware_share, serial, 16);
-NKV_ASSERT_OFFSET(firmware_share, request, 24);
-NKV_ASSERT_OFFSET(firmware_share, answer, 28);
-NKV_ASSERT_OFFSET(firmware_share, opcode, 32);
-NKV_ASSERT_OFFSET(firmware_share, status, 34);
-NKV_ASSERT_OFFSET(firmware_share, payload_bytes, 36);
-NKV_ASSERT_OFFSET(firmware_share, errors, 40);
-NKV_ASSERT_OFFSET(firmware_share, errors_taken, 44);
-NKV_ASSERT_OFFSET(firmware_share, error_address, 48);
-NKV_ASSERT_OFFSET(firmware_share, error_corrected, 56);
-NKV_ASSERT_OFFSET(firmware_share, interrupts, 60);
-NKV_ASSERT_OFFSET(firmware_share, interrupt_message, 64);
-NKV_ASSERT_OFFSET(firmware_share, operation, 68);
-NKV_ASSERT_OFFSET(firmware_share, operations, 72);
-NKV_ASSERT_OFFSET(firmware_share, operations_done, 76);
-NKV_ASSERT_OFFSET(firmware_share, operation_failed, 80);
-NKV_ASSERT_OFFSET(firmware_share, operation_bytes, 84);
-NKV_ASSERT_OFFSET(firmware_share, operation_at, 88);
-NKV_ASSERT_OFFSET(firmware_share, event_logs, 96);
-NKV_ASSERT_OFFSET(firmware_share, background_runs, 100);
-NKV_ASSERT_OFFSET(firmware_share, background, 104);
-NKV_ASSERT_OFFSET(firmware_share, line, 112);
-NKV_ASSERT_OFFSET(firmware_share, payload, 176);
+NKV_ASSERT_OFFSET(firmware_share, dynamic_bytes, 24);
+NKV_ASSERT_OFFSET(firmware_share, request, 32);
+NKV_ASSERT_OFFSET(firmware_share, answer, 36);
+NKV_ASSERT_OFFSET(firmware_share, opcode, 40);
+NKV_ASSERT_OFFSET(firmware_share, status, 42);
+NKV_ASSERT_OFFSET(firmware_share, payload_bytes, 44);
+NKV_ASSERT_OFFSET(firmware_share, errors, 48);
+NKV_ASSERT_OFFSET(firmware_share, errors_taken, 52);
+NKV_ASSERT_OFFSET(firmware_share, error_address, 56);
+NKV_ASSERT_OFFSET(firmware_share, error_corrected, 64);
+NKV_ASSERT_OFFSET(firmware_share, interrupts, 68);
+NKV_ASSERT_OFFSET(firmware_share, interrupt_message, 72);
+NKV_ASSERT_OFFSET(firmware_share, operation, 76);
+NKV_ASSERT_OFFSET(firmware_share, operations, 80);
+NKV_ASSERT_OFFSET(firmware_share, operations_done, 84);
+NKV_ASSERT_OFFSET(firmware_share, operation_failed, 88);
+NKV_ASSERT_OFFSET(firmware_share, operation_bytes, 92);
+NKV_ASSERT_OFFSET(firmware_share, operation_at, 96);
+NKV_ASSERT_OFFSET(firmware_share, event_logs, 104);
+NKV_ASSERT_OFFSET(firmware_share, background_runs, 108);
+NKV_ASSERT_OFFSET(firmware_share, background, 112);
+NKV_ASSERT_OFFSET(firmware_share, line, 120);
+NKV_ASSERT_OFFSET(firmware_share, payload, 184);
 
 /** What the firmware's last exception was, kept over resets of the core: the vendor's debug log. */
 struct nkv_firmware_panic {

@@ -33,6 +33,9 @@ package nkv_firmware_pkg;
   localparam int unsigned ProcessorBootAt = 126912;
   // [bytes] Where in its memory a `firmware_panic` lies.
   localparam int unsigned ProcessorPanicAt = 126944;
+  // [bytes] Where in its memory it keeps who has which dynamic capacity, up to PROCESSOR_BOOT_AT:
+  // that outlives a restart.
+  localparam int unsigned ProcessorCapacityAt = 125888;
   // The firmware runs: 'NKVF'.
   localparam int unsigned FirmwareMagic = 1180060494;
 
@@ -69,51 +72,53 @@ package nkv_firmware_pkg;
   localparam int unsigned FirmwareShareMemoryBytes = 8;
   // Serial number of the card; so too.
   localparam int unsigned FirmwareShareSerial = 16;
+  // How much of the memory, at its end, is dynamic capacity; so too.
+  localparam int unsigned FirmwareShareDynamicBytes = 24;
   // Commands that the mailbox was given.
-  localparam int unsigned FirmwareShareRequest = 24;
+  localparam int unsigned FirmwareShareRequest = 32;
   // Commands that it answered.
-  localparam int unsigned FirmwareShareAnswer = 28;
+  localparam int unsigned FirmwareShareAnswer = 36;
   // The command. [a value of cci_opcode]
-  localparam int unsigned FirmwareShareOpcode = 32;
+  localparam int unsigned FirmwareShareOpcode = 40;
   // How it ended. [a value of cci_status]
-  localparam int unsigned FirmwareShareStatus = 34;
+  localparam int unsigned FirmwareShareStatus = 42;
   // Of the command, then of its answer.
-  localparam int unsigned FirmwareSharePayloadBytes = 36;
+  localparam int unsigned FirmwareSharePayloadBytes = 44;
   // Errors that the memory controller found.
-  localparam int unsigned FirmwareShareErrors = 40;
+  localparam int unsigned FirmwareShareErrors = 48;
   // Errors that the firmware took; the next may then be written.
-  localparam int unsigned FirmwareShareErrorsTaken = 44;
+  localparam int unsigned FirmwareShareErrorsTaken = 52;
   // The line.
-  localparam int unsigned FirmwareShareErrorAddress = 48;
+  localparam int unsigned FirmwareShareErrorAddress = 56;
   // 1: by ECC. 0: it is poisoned.
-  localparam int unsigned FirmwareShareErrorCorrected = 56;
+  localparam int unsigned FirmwareShareErrorCorrected = 64;
   // Interrupts of the mailbox that the firmware raised.
-  localparam int unsigned FirmwareShareInterrupts = 60;
+  localparam int unsigned FirmwareShareInterrupts = 68;
   // The last one's message.
-  localparam int unsigned FirmwareShareInterruptMessage = 64;
+  localparam int unsigned FirmwareShareInterruptMessage = 72;
   // A `firmware_operation`.
-  localparam int unsigned FirmwareShareOperation = 68;
+  localparam int unsigned FirmwareShareOperation = 76;
   // Operations that the firmware asked for.
-  localparam int unsigned FirmwareShareOperations = 72;
+  localparam int unsigned FirmwareShareOperations = 80;
   // Operations that ended.
-  localparam int unsigned FirmwareShareOperationsDone = 76;
+  localparam int unsigned FirmwareShareOperationsDone = 84;
   // 1: the last one did.
-  localparam int unsigned FirmwareShareOperationFailed = 80;
+  localparam int unsigned FirmwareShareOperationFailed = 88;
   // How much, where an operation says so.
-  localparam int unsigned FirmwareShareOperationBytes = 84;
+  localparam int unsigned FirmwareShareOperationBytes = 92;
   // Where: of lines, their address in device memory.
-  localparam int unsigned FirmwareShareOperationAt = 88;
+  localparam int unsigned FirmwareShareOperationAt = 96;
   // Logs that hold events: a bit each.
-  localparam int unsigned FirmwareShareEventLogs = 96;
+  localparam int unsigned FirmwareShareEventLogs = 104;
   // 1: an operation in the background does.
-  localparam int unsigned FirmwareShareBackgroundRuns = 100;
+  localparam int unsigned FirmwareShareBackgroundRuns = 108;
   // The mailbox's background command status register.
-  localparam int unsigned FirmwareShareBackground = 104;
+  localparam int unsigned FirmwareShareBackground = 112;
   // What is written, or was read.
-  localparam int unsigned FirmwareShareLine = 112;
+  localparam int unsigned FirmwareShareLine = 120;
   // Of the mailbox: MAILBOX_BYTES.
-  localparam int unsigned FirmwareSharePayload = 176;
-  localparam int unsigned FirmwareShareBytes = 2224;
+  localparam int unsigned FirmwareSharePayload = 184;
+  localparam int unsigned FirmwareShareBytes = 2232;
 
   // What the firmware's last exception was, kept over resets of the core: the vendor's debug log.
   // Exceptions since the image was loaded.
