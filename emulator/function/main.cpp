@@ -42,12 +42,16 @@ struct Options {
   std::uint64_t serial = 0;
   std::string firmware;
   std::string flash;
+  std::uint64_t dynamic_bytes = 0;
 };
 
 #ifdef NEARKV_FIRMWARE_ROM
 std::unique_ptr<ManagementRegisters> manage(const Options& options, std::span<std::byte> memory) {
   const auto rom = nearkv::emulator::read_image(options.firmware);
   if (rom.empty()) throw std::runtime_error(options.firmware + ": no ROM of the firmware");
+  if (options.dynamic_bytes > memory.size()) {
+    throw std::runtime_error("--dynamic-bytes: the device has " + std::to_string(memory.size()));
+  }
   std::unique_ptr<nearkv::emulator::Flash> flash;
   if (!options.flash.empty()) {
     std::string reason;
@@ -55,7 +59,7 @@ std::unique_ptr<ManagementRegisters> manage(const Options& options, std::span<st
     if (flash == nullptr) throw std::runtime_error(reason);
   }
   return std::make_unique<nearkv::emulator::Management>(rom, options.serial, memory,
-                                                        std::move(flash));
+                                                        options.dynamic_bytes, std::move(flash));
 }
 #else
 /// Without a processor there is no firmware.
@@ -127,6 +131,9 @@ int run_command_line(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--flash", options.flash,
                  "File of the card's flash memory, with newer firmware; made if there is none");
+  app.add_option("--dynamic-bytes", options.dynamic_bytes,
+                 "Of the memory, at its end: dynamic capacity, which the firmware lends")
+      ->capture_default_str();
 #endif
   try {
     app.parse(argc, argv);

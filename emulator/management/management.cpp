@@ -16,10 +16,12 @@ constexpr auto kNap = 20ms;
 }  // namespace
 
 Management::Management(std::span<const std::byte> rom, std::uint64_t serial,
-                       std::span<std::byte> memory, std::unique_ptr<Flash> flash)
+                       std::span<std::byte> memory, std::uint64_t dynamic_bytes,
+                       std::unique_ptr<Flash> flash)
     : memory_(memory),
       flash_(std::move(flash)),
-      processor_(rom, {.memory_bytes = memory.size(), .serial = serial},
+      processor_(rom,
+                 {.memory_bytes = memory.size(), .serial = serial, .dynamic_bytes = dynamic_bytes},
                  [this](Operation* operation) { return carry(operation); }),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 

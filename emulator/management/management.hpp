@@ -25,9 +25,10 @@ namespace nearkv::emulator {
 /// Poison is what the firmware knows of it: the engines that are emulated here do not meet it.
 class Management : public ManagementRegisters {
  public:
-  /// `memory` is the card's, and must outlive it; `flash` may be none.
+  /// `memory` is the card's, and must outlive it; its last `dynamic_bytes` are dynamic capacity.
+  /// `flash` may be none.
   Management(std::span<const std::byte> rom, std::uint64_t serial, std::span<std::byte> memory,
-             std::unique_ptr<Flash> flash);
+             std::uint64_t dynamic_bytes, std::unique_ptr<Flash> flash);
   Management(const Management&) = delete;
   Management& operator=(const Management&) = delete;
   ~Management() override;

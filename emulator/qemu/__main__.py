@@ -52,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--devices", type=int, default=1, help="CXL devices (default 1)")
     parser.add_argument("--bridges", type=int, default=1, help="host bridges (default 1)")
     parser.add_argument("--memory", type=_size, default="256MiB", help="of a device (256MiB)")
+    parser.add_argument(
+        "--dynamic", type=_size, default=0, help="of the first device: dynamic capacity (none)"
+    )
     parser.add_argument("--processors", type=int, default=2, help="of the guest (default 2)")
     parser.add_argument(
         "--engine", default="model:", help="of the first device: model:, rtl:, none"
@@ -66,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     if not 1 <= parsed.bridges <= parsed.devices <= 4:
         parser.error("1 to 4 devices, and no more bridges than devices")
+    if parsed.dynamic > parsed.memory:
+        parser.error("--dynamic: the device has not so much memory")
     # What set-up installs: the manual is printed without it.
     import pexpect
     import pytest
@@ -79,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words += ["--verbose", "-m", "not long", str(ROOT / "tests" / "guest")]
         return int(pytest.main(words))
     engine = "" if parsed.engine == "none" else parsed.engine
-    topology = Topology(parsed.devices, parsed.bridges, parsed.memory, engine)
+    topology = Topology(parsed.devices, parsed.bridges, parsed.memory, engine, parsed.dynamic)
     try:
         platform = Platform(
             lambda line: print(f"nearkv: {line}", file=sys.stderr, flush=True),

@@ -15,16 +15,26 @@ class FunctionError(RuntimeError):
 class Function:
     """An engine on a CXL device's memory, which QEMU's function leads to. Ends with the context."""
 
-    def __init__(self, program: Path, engine: str, memory: Path, folder: Path, serial: int) -> None:
+    def __init__(
+        self,
+        program: Path,
+        engine: str,
+        memory: Path,
+        folder: Path,
+        serial: int,
+        dynamic_bytes: int = 0,
+    ) -> None:
         """`engine` is a device URI, to which the memory's file is added.
 
-        Its socket and its flash memory, which outlives it, lie in `folder`.
+        The last `dynamic_bytes` of the memory are dynamic capacity. Its socket and its flash
+        memory, which outlives it, lie in `folder`.
         """
         joint = "&" if "?" in engine else "?"
         self.socket = folder / "function"
         self._words = [str(program), "--device", f"{engine}{joint}file={memory}"]
         self._words += ["--socket", str(self.socket), "--serial", str(serial)]
         self._words += ["--flash", str(folder / "flash")]
+        self._words += ["--dynamic-bytes", str(dynamic_bytes)]
 
     def __enter__(self) -> Function:
         self.start()

@@ -77,6 +77,7 @@ class Machine:
                     self.memory_files[0],
                     self.folder,
                     serial=1,
+                    dynamic_bytes=self.topology.dynamic_bytes,
                 )
             )
         start_s = time.monotonic()

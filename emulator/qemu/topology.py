@@ -18,5 +18,8 @@ class Topology:
     """Of each device."""
     engine: str = ""
     """Device URI of the engine on the first device's memory; none: no card, just memory."""
+    dynamic_bytes: int = 0
+    """Of the first device's memory, at its end: dynamic capacity, as its card's firmware has it.
+    The guest's kernel does not know: CXL's own driver talks to QEMU's mailbox."""
     host_root: bool = False
     """The host's files, read only, can be mounted: see Machine.mount_host()."""

@@ -35,7 +35,7 @@ class ManagementTest : public testing::Test {
   void start(const std::vector<std::byte>& rom) {
     std::string reason;
     ASSERT_EQ(open_device("model:?memory=2MiB", &device_, &reason), Status::kOk) << reason;
-    management_ = std::make_unique<Management>(rom, 7, device_->memory(), nullptr);
+    management_ = std::make_unique<Management>(rom, 7, device_->memory(), 0, nullptr);
     function_ = std::make_unique<Function>(device_.get(), [](unsigned) {}, management_.get());
   }
 

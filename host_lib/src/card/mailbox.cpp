@@ -29,6 +29,8 @@ Status fail(const std::string& name, int error, std::string* reason) {
     case EBUSY:
       *reason += "its firmware still has a command of somebody who did not wait; try again";
       return Status::kBusy;
+    case NKV_CCI_STATUS_RESOURCES_EXHAUSTED:
+      return Status::kPoolFull;
     case ETIMEDOUT:
       *reason += "its firmware does not answer; queues work on without it";
       return Status::kTimeout;
@@ -89,10 +91,13 @@ Status CardMailbox::judge(nkv_cci_status status, std::string* reason) const {
   switch (status) {
     case NKV_CCI_STATUS_INVALID_INPUT:
     case NKV_CCI_STATUS_FIRMWARE_AUTHENTICATION_FAILED:
+    case NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS:
+    case NKV_CCI_STATUS_INVALID_EXTENT_LIST:
       return Status::kBadArgument;
     case NKV_CCI_STATUS_UNSUPPORTED:
       return Status::kUnsupported;
     case NKV_CCI_STATUS_BUSY:
+    case NKV_CCI_STATUS_RETRY_REQUIRED:
     case NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS:
       return Status::kBusy;
     default:
@@ -125,6 +130,8 @@ std::string describe(nkv_cci_status status) {
       return "the firmware does not know this command";
     case NKV_CCI_STATUS_INTERNAL_ERROR:
       return "the card failed";
+    case NKV_CCI_STATUS_RETRY_REQUIRED:
+      return "the host has not answered what it was offered before";
     case NKV_CCI_STATUS_BUSY:
       return "something else runs in the background; try again";
     case NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS:
@@ -136,9 +143,13 @@ std::string describe(nkv_cci_status status) {
     case NKV_CCI_STATUS_FIRMWARE_ROLLED_BACK:
       return "the new image did not come up; the one before runs again";
     case NKV_CCI_STATUS_INVALID_PHYSICAL_ADDRESS:
-      return "the address lies outside the memory";
+      return "the address lies outside the memory, or is not the host's";
     case NKV_CCI_STATUS_INJECT_POISON_LIMIT:
       return "no more poison can be injected";
+    case NKV_CCI_STATUS_RESOURCES_EXHAUSTED:
+      return "there is not so much that is free and wiped";
+    case NKV_CCI_STATUS_INVALID_EXTENT_LIST:
+      return "extents are whole blocks, and none is there twice or somebody else's";
     default:
       return "status " + std::to_string(status) + " (CXL 3.1, table 8-34)";
   }

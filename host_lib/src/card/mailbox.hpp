@@ -35,7 +35,7 @@ class CardMailbox {
                                Answer* answer, std::string* reason);
 
   /// As execute(), of a command that has to succeed: kBadArgument if the firmware calls its input
-  /// invalid, kUnsupported if it does not know the command, kIoError if it says something else.
+  /// invalid, kUnsupported if it does not know the command, kBusy, kPoolFull, else kIoError.
   [[nodiscard]] Status require(std::uint16_t opcode, std::span<const std::byte> payload,
                                Answer* answer, std::string* reason);
 

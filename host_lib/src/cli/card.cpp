@@ -224,6 +224,7 @@ void add_card(CLI::App* app, int* exit) {
   add_view(command, "info", "All of one card", true, print_info, exit);
   add_view(command, "health", "What its module, or else its firmware, says of its health", true,
            print_health, exit);
+  add_card_capacity(command, exit);
   add_card_counters(command, exit);
   add_card_hotlist(command, exit);
   add_card_events(command, exit);

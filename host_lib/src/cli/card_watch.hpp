@@ -9,6 +9,7 @@
 namespace nearkv::cli {
 
 // Each adds itself below `nearkv card`, and sets `exit` when it runs.
+void add_card_capacity(CLI::App* command, int* exit);
 void add_card_counters(CLI::App* command, int* exit);
 void add_card_hotlist(CLI::App* command, int* exit);
 void add_card_events(CLI::App* command, int* exit);
