@@ -4,32 +4,18 @@
 
 #include "firmware/firmware.h"
 
-enum { SLICE_BYTES = 1 << 20, SUM_BASIS = 0x811C9DC5, SUM_PRIME = 0x01000193 };
+enum { SLICE_BYTES = 1 << 20 };
 
-/* FNV-1a: tells memory that was never written, or trodden on, from what was. */
 static uint32_t sum_of(const struct capacity* capacity) {
-  const uint8_t* bytes = (const uint8_t*)capacity;
-  uint32_t sum = (uint32_t)SUM_BASIS;
-  for (size_t i = 0; i < offsetof(struct capacity, sum); ++i) sum = (sum ^ bytes[i]) * SUM_PRIME;
-  return sum;
-}
-
-static bool is_zero(const struct capacity* capacity) {
-  const uint8_t* bytes = (const uint8_t*)capacity;
-  for (size_t i = 0; i < sizeof(*capacity); ++i) {
-    if (bytes[i] != 0) return false;
-  }
-  return true;
+  return kept_sum(capacity, offsetof(struct capacity, sum));
 }
 
 void capacity_start(struct firmware* firmware) {
-  struct capacity* const capacity = firmware->platform->capacity;
+  struct capacity* const capacity = &firmware->platform->kept->capacity;
   if (capacity->sum == sum_of(capacity)) return;
-  if (!is_zero(capacity)) {
-    const struct capacity_run all = {.first = 0, .count = capacity_blocks(firmware)};
-    memset(capacity, 0, sizeof(*capacity));
-    (void)capacity_move(capacity, &all, CAPACITY_FREE, CAPACITY_ACCEPTED);
-  }
+  const struct capacity_run all = {.first = 0, .count = capacity_blocks(firmware)};
+  memset(capacity, 0, sizeof(*capacity));
+  (void)capacity_move(capacity, &all, CAPACITY_FREE, CAPACITY_ACCEPTED);
   capacity->sum = sum_of(capacity);
 }
 
@@ -158,8 +144,8 @@ static void end_poison(struct poison* poison, uint64_t first, uint64_t end) {
 
 bool capacity_turn(struct firmware* firmware) {
   const struct platform* platform = firmware->platform;
-  if (platform->capacity->returned == 0) return false;
-  struct capacity next = *platform->capacity;
+  if (platform->kept->capacity.returned == 0) return false;
+  struct capacity next = platform->kept->capacity;
   struct capacity_run run = {0};
   (void)capacity_next(&next, CAPACITY_RETURNED, 0, &run);
   run.count = 1;
@@ -179,6 +165,6 @@ bool capacity_turn(struct firmware* firmware) {
     firmware_note_poison(firmware, at, EVENT_BY_MANAGEMENT);
   }
   (void)capacity_move(&next, &run, CAPACITY_RETURNED, is_wiped ? CAPACITY_FREE : CAPACITY_BROKEN);
-  capacity_commit(platform->capacity, &next);
+  capacity_commit(&platform->kept->capacity, &next);
   return true;
 }

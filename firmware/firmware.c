@@ -10,6 +10,7 @@ void firmware_start(struct firmware* firmware, const struct platform* platform) 
   health_start(&firmware->health);
   scrub_start(&firmware->scrub);
   capacity_start(firmware);
+  tenants_start(firmware);
   update_start(firmware);
 }
 

@@ -10,10 +10,10 @@
 #include <stddef.h>
 
 #include "firmware/background.h"
-#include "firmware/capacity.h"
 #include "firmware/clock.h"
 #include "firmware/events.h"
 #include "firmware/health.h"
+#include "firmware/kept.h"
 #include "firmware/platform.h"
 #include "firmware/poison.h"
 #include "firmware/scan.h"
@@ -21,7 +21,7 @@
 #include "firmware/self_test.h"
 #include "firmware/update.h"
 
-enum { FEATURE_MOST_BYTES = 24 };
+enum { FEATURE_MOST_BYTES = NKV_CARD_TENANTS * NKV_CARD_TENANT_BYTES };
 
 /** Parts of a feature that a host sets. */
 struct feature_transfer {

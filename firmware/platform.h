@@ -16,14 +16,14 @@ struct media_error {
   bool corrected;   /**< By ECC; else the line is poisoned. */
 };
 
-struct capacity;
+struct kept;
 
 struct platform {
   void* context; /**< First argument of each call. */
   uint64_t memory_bytes;
   uint64_t dynamic_bytes; /**< Of these, the last ones: dynamic capacity. */
   uint64_t serial;
-  struct capacity* capacity;              /**< Outlives the firmware; not NULL, zero at first. */
+  struct kept* kept;                      /**< Outlives the firmware; not NULL, zero at first. */
   const struct nkv_firmware_panic* panic; /**< The last one; not NULL. */
   const struct nkv_firmware_boot* boot;   /**< What the loader told; not NULL. */
   const struct flash* flash;              /**< All its calls fail if the card has none. */

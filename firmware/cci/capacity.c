@@ -10,12 +10,12 @@ enum { HEADER_BYTES = 16 };
 void cci_put_extent(const struct firmware* firmware, const struct capacity_run* run, uint8_t* at) {
   put_number(at, capacity_address(firmware, run->first), 8);
   put_number(at + 8, run->count * capacity_block_bytes(firmware), 8);
-  memcpy(at + 16, firmware->platform->capacity->tags[run->tag], CAPACITY_TAG_BYTES);
+  memcpy(at + 16, firmware->platform->kept->capacity.tags[run->tag], CAPACITY_TAG_BYTES);
 }
 
 enum nkv_cci_status cci_get_dynamic_capacity(struct firmware* firmware, struct cci_payload payload,
                                              struct cci_answer* answer) {
-  const struct capacity* capacity = firmware->platform->capacity;
+  const struct capacity* capacity = &firmware->platform->kept->capacity;
   const unsigned wanted = payload.bytes[0];
   const unsigned first = payload.bytes[1];
   if (first > 0) return NKV_CCI_STATUS_INVALID_INPUT;
@@ -42,7 +42,7 @@ enum nkv_cci_status cci_get_dynamic_capacity(struct firmware* firmware, struct c
 enum nkv_cci_status cci_get_dynamic_extents(struct firmware* firmware, struct cci_payload payload,
                                             struct cci_answer* answer) {
   enum { kMost = (NKV_MAILBOX_BYTES - HEADER_BYTES) / EVENT_EXTENT_BYTES };
-  const struct capacity* capacity = firmware->platform->capacity;
+  const struct capacity* capacity = &firmware->platform->kept->capacity;
   const uint64_t wanted = take_number(payload.bytes, 4);
   const uint64_t first = take_number(payload.bytes + 4, 4);
   const unsigned all = capacity_runs(capacity, CAPACITY_ACCEPTED);
@@ -92,22 +92,22 @@ static enum nkv_cci_status move_list(const struct firmware* firmware, struct cci
 enum nkv_cci_status cci_add_dynamic_response(struct firmware* firmware, struct cci_payload payload,
                                              struct cci_answer* answer) {
   (void)answer;
-  struct capacity next = *firmware->platform->capacity;
+  struct capacity next = firmware->platform->kept->capacity;
   const enum nkv_cci_status status =
       move_list(firmware, payload, &next, CAPACITY_OFFERED, CAPACITY_ACCEPTED);
   if (status != NKV_CCI_STATUS_SUCCESS) return status;
   /* What the host does not take, it never had: there is nothing to wipe. */
   if ((payload.bytes[4] & MORE) == 0) capacity_move_all(&next, CAPACITY_OFFERED, CAPACITY_FREE);
-  capacity_commit(firmware->platform->capacity, &next);
+  capacity_commit(&firmware->platform->kept->capacity, &next);
   return NKV_CCI_STATUS_SUCCESS;
 }
 
 enum nkv_cci_status cci_release_dynamic(struct firmware* firmware, struct cci_payload payload,
                                         struct cci_answer* answer) {
   (void)answer;
-  struct capacity next = *firmware->platform->capacity;
+  struct capacity next = firmware->platform->kept->capacity;
   const enum nkv_cci_status status =
       move_list(firmware, payload, &next, CAPACITY_ACCEPTED, CAPACITY_RETURNED);
-  if (status == NKV_CCI_STATUS_SUCCESS) capacity_commit(firmware->platform->capacity, &next);
+  if (status == NKV_CCI_STATUS_SUCCESS) capacity_commit(&firmware->platform->kept->capacity, &next);
   return status;
 }

@@ -107,7 +107,7 @@ static enum nkv_cci_status tag_chosen(const struct request* request, struct capa
 static enum nkv_cci_status tell(struct firmware* firmware, struct capacity* next,
                                 enum event_capacity_type type, enum capacity_state to) {
   const struct capacity chosen = *next;
-  struct capacity* const capacity = firmware->platform->capacity;
+  struct capacity* const capacity = &firmware->platform->kept->capacity;
   unsigned runs = capacity_runs(next, CAPACITY_CHOSEN);
   if (runs > events_room(&firmware->events, EVENT_LOG_CAPACITY)) {
     return NKV_CCI_STATUS_RESOURCES_EXHAUSTED;
@@ -126,7 +126,7 @@ static enum nkv_cci_status tell(struct firmware* firmware, struct capacity* next
 enum nkv_cci_status cci_initiate_dynamic_add(struct firmware* firmware, struct cci_payload payload,
                                              struct cci_answer* answer) {
   (void)answer;
-  struct capacity next = *firmware->platform->capacity;
+  struct capacity next = firmware->platform->kept->capacity;
   struct request request;
   enum nkv_cci_status status = take_request(firmware, payload, &request);
   if (status != NKV_CCI_STATUS_SUCCESS) return status;
@@ -154,7 +154,7 @@ enum nkv_cci_status cci_initiate_dynamic_release(struct firmware* firmware,
                                                  struct cci_payload payload,
                                                  struct cci_answer* answer) {
   (void)answer;
-  struct capacity next = *firmware->platform->capacity;
+  struct capacity next = firmware->platform->kept->capacity;
   struct request request;
   enum nkv_cci_status status = take_request(firmware, payload, &request);
   if (status != NKV_CCI_STATUS_SUCCESS) return status;

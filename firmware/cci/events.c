@@ -21,7 +21,7 @@ static const uint8_t uuids[EVENT_KINDS][16] = {
 /* Table 8-50; what is still free is that of now. */
 static void put_capacity(const struct firmware* firmware, uint8_t* at, const struct event* event) {
   enum { kBothCounts = 3, kMore = 1 };
-  const struct capacity* capacity = firmware->platform->capacity;
+  const struct capacity* capacity = &firmware->platform->kept->capacity;
   put_number(at, event->type, 1);
   put_number(at + 1, kBothCounts, 1);
   put_number(at + 5, event->has_more ? kMore : 0, 1);

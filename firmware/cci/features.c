@@ -66,6 +66,18 @@ static enum nkv_cci_status set_sharing(struct firmware* firmware, const uint8_t*
   return NKV_CCI_STATUS_SUCCESS;
 }
 
+static bool get_tenants(struct firmware* firmware, uint8_t* out) {
+  const struct tenants* tenants = &firmware->platform->kept->tenants;
+  memcpy(out, tenants->table, sizeof(tenants->table));
+  return true;
+}
+
+static enum nkv_cci_status set_tenants(struct firmware* firmware, const uint8_t* in) {
+  struct nkv_card_tenant table[NKV_CARD_TENANTS];
+  memcpy(table, in, sizeof(table));
+  return tenants_set(firmware, table);
+}
+
 static const struct feature features[] = {
     /* 96dad7d6-fde8-482b-a733-75774e06db8a */
     [NKV_CARD_FEATURE_SCRUB] = {.uuid = {0x96, 0xda, 0xd7, 0xd6, 0xfd, 0xe8, 0x48, 0x2b, 0xa7, 0x33,
@@ -81,6 +93,13 @@ static const struct feature features[] = {
                                   .set_bytes = 8 * SHARING_REGISTERS,
                                   .get = get_sharing,
                                   .set = set_sharing},
+    /* 9e0c7b1a-54d2-4f06-8f3c-6e6561726b76 */
+    [NKV_CARD_FEATURE_TENANTS] = {.uuid = {0x9e, 0x0c, 0x7b, 0x1a, 0x54, 0xd2, 0x4f, 0x06, 0x8f,
+                                           0x3c, 0x6e, 0x65, 0x61, 0x72, 0x6b, 0x76},
+                                  .get_bytes = sizeof(struct nkv_card_tenant[NKV_CARD_TENANTS]),
+                                  .set_bytes = sizeof(struct nkv_card_tenant[NKV_CARD_TENANTS]),
+                                  .get = get_tenants,
+                                  .set = set_tenants},
 };
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
 

@@ -7,7 +7,7 @@
 #define CARD_SHARE \
   ((volatile struct nkv_firmware_share*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_SHARE_AT))
 #define CARD_PANIC ((struct nkv_firmware_panic*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_PANIC_AT))
-#define CARD_CAPACITY ((struct capacity*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_CAPACITY_AT))
+#define CARD_KEPT ((struct kept*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_KEPT_AT))
 #define CARD_BOOT ((struct nkv_firmware_boot*)(NKV_PROCESSOR_RAM_AT + NKV_PROCESSOR_BOOT_AT))
 
 /** Of the logic around the processor; its context is not used. */

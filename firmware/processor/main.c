@@ -7,7 +7,7 @@
 static volatile struct nkv_firmware_share* const share = CARD_SHARE;
 static volatile const uint32_t* const timer = (volatile const uint32_t*)NKV_PROCESSOR_TIMER_AT;
 
-_Static_assert(sizeof(struct capacity) <= NKV_PROCESSOR_BOOT_AT - NKV_PROCESSOR_CAPACITY_AT,
+_Static_assert(sizeof(struct kept) <= NKV_PROCESSOR_BOOT_AT - NKV_PROCESSOR_KEPT_AT,
                "what outlives a restart has its place");
 
 static uint32_t errors_taken;
@@ -135,7 +135,7 @@ int main(void) {
   platform = (struct platform){.memory_bytes = share->memory_bytes,
                                .dynamic_bytes = share->dynamic_bytes,
                                .serial = share->serial,
-                               .capacity = CARD_CAPACITY,
+                               .kept = CARD_KEPT,
                                .panic = CARD_PANIC,
                                .boot = CARD_BOOT,
                                .flash = &card_flash,

@@ -72,7 +72,7 @@ module nkv_share
   localparam int unsigned LineWords = 16;
   localparam int unsigned PatienceBits = $clog2(OperationCycles + 1);
   // Cleared at reset: what outlives a restart of the core, and the share up to its payload.
-  localparam int unsigned ClearAt    = ProcessorCapacityAt - ProcessorShareAt;
+  localparam int unsigned ClearAt    = ProcessorKeptAt - ProcessorShareAt;
   localparam int unsigned ClearWords = (FirmwareSharePayload - ClearAt) / 4;
 
   typedef enum logic [3:0] {

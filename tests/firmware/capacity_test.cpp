@@ -313,7 +313,7 @@ TEST_F(Capacity, OutlivesTheFirmware) {
 TEST_F(Capacity, ThatIsNotKnownAnyMoreCountsAsTheHosts) {
   ASSERT_EQ(offer(kFree, 4), NKV_CCI_STATUS_SUCCESS);
   ASSERT_EQ(accept({{0, 4}}), NKV_CCI_STATUS_SUCCESS);
-  card.capacity.blocks[0].state ^= 1;
+  card.kept.capacity.blocks[0].state ^= 1;
   card.start();
   settle();
   EXPECT_EQ(held(), (std::vector<Blocks>{{0, kBlocks}}));

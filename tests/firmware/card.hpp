@@ -127,7 +127,7 @@ class Card {
   std::int16_t celsius = 40;
   bool media_answers = true;
   std::set<std::uint64_t> poisoned;
-  ::capacity capacity{};  ///< Outlives a start.
+  ::kept kept{};  ///< Outlives a start.
   std::uint64_t wiped_bytes = 0;
   nkv_firmware_panic panic{};
   nkv_firmware_boot boot{};
@@ -161,7 +161,7 @@ class Card {
       .memory_bytes = kMemoryBytes,
       .dynamic_bytes = dynamic_bytes_,
       .serial = 7,
-      .capacity = &capacity,
+      .kept = &kept,
       .panic = &panic,
       .boot = &boot,
       .flash = &flash_,

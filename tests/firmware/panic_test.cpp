@@ -5,6 +5,7 @@
 
 #include "capacity.hpp"
 #include "host.hpp"
+#include "tenants.hpp"
 
 namespace nearkv::testing {
 namespace {
@@ -58,6 +59,14 @@ TEST_F(Panic, OfAFirmwareThatHangsIsTheWatchdogs) {
   EXPECT_EQ(panic.panics, 0U) << "it met no exception";
   EXPECT_EQ(panic.starts, 2U);
   EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_TIMESTAMP).status, NKV_CCI_STATUS_SUCCESS);
+}
+
+TEST_F(Panic, LeavesTenantsTheirLimits) {
+  const std::vector<nkv_card_tenant> tenants = {user(1000, 4, 3, 1 << 20), others(0, 0)};
+  ASSERT_EQ(set_tenants(host, tenants), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(host.execute(NKV_CCI_OPCODE_GET_HEALTH).status, NKV_CCI_STATUS_INTERNAL_ERROR);
+  EXPECT_EQ(last().panics, 1U);
+  EXPECT_EQ(tenants_of(host), table_of(tenants));
 }
 
 TEST_F(Panic, LeavesDynamicCapacityWithWhomItIs) {

@@ -214,9 +214,9 @@ PROCESSOR_WATCHDOG_CYCLES = 8388608
 PROCESSOR_BOOT_AT = 126912
 # [bytes] Where in its memory a `firmware_panic` lies.
 PROCESSOR_PANIC_AT = 126944
-# [bytes] Where in its memory it keeps who has which dynamic capacity, up to PROCESSOR_BOOT_AT: that
-# outlives a restart.
-PROCESSOR_CAPACITY_AT = 125888
+# [bytes] Where in its memory that lies which outlives a restart, up to PROCESSOR_BOOT_AT: who has
+# which dynamic capacity, and the tenants' limits.
+PROCESSOR_KEPT_AT = 125632
 # [ns] One cycle of the firmware's processor.
 PROCESSOR_CYCLE_NS = 10
 # [bytes] Flash memory is erased by blocks, and written by lines of 64 bytes.
@@ -242,6 +242,8 @@ FIRMWARE_MAGIC = 1180060494
 CAPACITY_BLOCKS = 256
 # [bytes] How small a block is at least; its size is a power of two.
 CAPACITY_BLOCK_LEAST_BYTES = 2097152
+# [tenants] Users of a card whose limits its firmware keeps.
+CARD_TENANTS = 16
 # [tags] Tags of dynamic capacity at a time; one of them is that of zeros.
 CAPACITY_TAGS = 16
 # [records] Events that each of the firmware's logs holds.
@@ -775,6 +777,19 @@ class CardFeature(IntEnum):
     SCRUB = 0
     # Registers INLINE_CONTROL, INLINE_LIMITS and INLINE_LOAD.
     SHARING = 1
+    # What users may have of the card: CARD_TENANTS times `card_tenant`, each owner once.
+    TENANTS = 2
+
+
+class CardTenantKind(IntEnum):
+    """Whose entry a `card_tenant` is."""
+
+    # Nobody's, and all of it zero.
+    NONE = 0
+    # A user's.
+    USER = 1
+    # That of all users who have none of their own.
+    OTHERS = 2
 
 
 class FirmwareOperation(IntEnum):
@@ -2032,6 +2047,19 @@ FIRMWARE_PANIC = Record(
         "return_address": 20,
         "stack_pointer": 24,
         "reserved": 28,
+    },
+)
+
+# What a user of the card may have, of all its files together. The driver holds users to it.
+CARD_TENANT = Record(
+    "<IHBBQ",
+    16,
+    {
+        "owner": 0,
+        "queues": 4,
+        "weight": 6,
+        "kind": 7,
+        "window_bytes": 8,
     },
 )
 

@@ -77,10 +77,10 @@
 #define NKV_PROCESSOR_BOOT_AT 126912 /**< [bytes] Where in its memory a `firmware_boot` lies. */
 #define NKV_PROCESSOR_PANIC_AT 126944 /**< [bytes] Where in its memory a `firmware_panic` lies. */
 /**
- * [bytes] Where in its memory it keeps who has which dynamic capacity, up to PROCESSOR_BOOT_AT:
- * that outlives a restart.
+ * [bytes] Where in its memory that lies which outlives a restart, up to PROCESSOR_BOOT_AT: who has
+ * which dynamic capacity, and the tenants' limits.
  */
-#define NKV_PROCESSOR_CAPACITY_AT 125888
+#define NKV_PROCESSOR_KEPT_AT 125632
 #define NKV_PROCESSOR_CYCLE_NS 10 /**< [ns] One cycle of the firmware's processor. */
 /** [bytes] Flash memory is erased by blocks, and written by lines of 64 bytes. */
 #define NKV_FLASH_BLOCK_BYTES 4096
@@ -102,6 +102,7 @@
 #define NKV_CAPACITY_BLOCKS 256
 /** [bytes] How small a block is at least; its size is a power of two. */
 #define NKV_CAPACITY_BLOCK_LEAST_BYTES 2097152
+#define NKV_CARD_TENANTS 16 /**< [tenants] Users of a card whose limits its firmware keeps. */
 /** [tags] Tags of dynamic capacity at a time; one of them is that of zeros. */
 #define NKV_CAPACITY_TAGS 16
 #define NKV_EVENT_LOG_RECORDS 32 /**< [records] Events that each of the firmware's logs holds. */
@@ -205,6 +206,15 @@ enum nkv_cci_transfer {
 enum nkv_card_feature {
   NKV_CARD_FEATURE_SCRUB = 0, /**< Device patrol scrub control. */
   NKV_CARD_FEATURE_SHARING = 1, /**< Registers INLINE_CONTROL, INLINE_LIMITS and INLINE_LOAD. */
+  /** What users may have of the card: CARD_TENANTS times `card_tenant`, each owner once. */
+  NKV_CARD_FEATURE_TENANTS = 2,
+};
+
+/** Whose entry a `card_tenant` is. */
+enum nkv_card_tenant_kind {
+  NKV_CARD_TENANT_KIND_NONE = 0, /**< Nobody's, and all of it zero. */
+  NKV_CARD_TENANT_KIND_USER = 1, /**< A user's. */
+  NKV_CARD_TENANT_KIND_OTHERS = 2, /**< That of all users who have none of their own. */
 };
 
 /** What the firmware asks of the logic around its processor. */
@@ -336,6 +346,23 @@ NKV_ASSERT_OFFSET(firmware_panic, value, 16);
 NKV_ASSERT_OFFSET(firmware_panic, return_address, 20);
 NKV_ASSERT_OFFSET(firmware_panic, stack_pointer, 24);
 NKV_ASSERT_OFFSET(firmware_panic, reserved, 28);
+
+/** What a user of the card may have, of all its files together. The driver holds users to it. */
+struct nkv_card_tenant {
+  uint32_t owner; /**< USER: its number on the host. */
+  uint16_t queues; /**< Most queues. [at most MAX_QUEUES] */
+  /** Largest WEIGHT of a queue, and that of one which asks for none. [at most 15] */
+  uint8_t weight;
+  uint8_t kind; /**< Whose entry it is. [a value of card_tenant_kind] */
+  uint64_t window_bytes; /**< Most bytes of its windows, kept ones among them. */
+};
+#define NKV_CARD_TENANT_BYTES 16
+NKV_ASSERT_BYTES(card_tenant, 16);
+NKV_ASSERT_OFFSET(card_tenant, owner, 0);
+NKV_ASSERT_OFFSET(card_tenant, queues, 4);
+NKV_ASSERT_OFFSET(card_tenant, weight, 6);
+NKV_ASSERT_OFFSET(card_tenant, kind, 7);
+NKV_ASSERT_OFFSET(card_tenant, window_bytes, 8);
 
 /** What the loader tells the firmware that it starts. */
 struct nkv_firmware_boot {

@@ -33,9 +33,9 @@ package nkv_firmware_pkg;
   localparam int unsigned ProcessorBootAt = 126912;
   // [bytes] Where in its memory a `firmware_panic` lies.
   localparam int unsigned ProcessorPanicAt = 126944;
-  // [bytes] Where in its memory it keeps who has which dynamic capacity, up to PROCESSOR_BOOT_AT:
-  // that outlives a restart.
-  localparam int unsigned ProcessorCapacityAt = 125888;
+  // [bytes] Where in its memory that lies which outlives a restart, up to PROCESSOR_BOOT_AT: who
+  // has which dynamic capacity, and the tenants' limits.
+  localparam int unsigned ProcessorKeptAt = 125632;
   // The firmware runs: 'NKVF'.
   localparam int unsigned FirmwareMagic = 1180060494;
 
