@@ -7,7 +7,8 @@
  *   card->alive	read: registers and memory may be used; write: they go, or come back
  *   monitor->lock	a hotness monitor's registers, and which perf event has it
  *   mailbox.lock	a command of the firmware's, from its first register to its last
- *   card->lock		windows, which file has which queue, and what perf knows of its totals
+ *   card->lock		windows, which file has which queue, tenants, and what perf knows of
+ *				totals
  *   transport's own	one register access at a time, where the function needs that
  *   queue->lock	the file that an interrupt wakes
  * User memory is touched outside all of them: the fault handler takes card->alive below the
@@ -119,7 +120,7 @@ struct nkv_card {
 	u64 serial;
 	u64 features; /* Register FEATURES. */
 
-	struct mutex lock;	  /* Memory, windows and queues, below. */
+	struct mutex lock;	  /* Memory, windows, queues and tenants. */
 	struct resource *claimed; /* Of the machine's addresses. */
 	phys_addr_t memory_at;
 	u64 memory_bytes;
@@ -132,6 +133,7 @@ struct nkv_card {
 	atomic64_t errors; /* Interrupts that said so. */
 
 	struct nkv_mailbox mailbox;
+	struct nkv_card_tenant tenants[NKV_CARD_TENANTS]; /* As the firmware had them last. */
 	struct nkv_counters counters;
 	struct nkv_monitor monitors[NKV_MONITORS];
 
@@ -166,7 +168,7 @@ void nkv_window_give_back(struct nkv_card *card, struct nkv_window *window, bool
 void nkv_windows_adopt(struct nkv_card *card);
 
 /* queue.c */
-int nkv_queue_start(struct nkv_file *file, const struct nkv_card_queue *wanted);
+int nkv_queue_start(struct nkv_file *file, struct nkv_card_queue *wanted);
 int nkv_queue_stop(struct nkv_file *file, u32 index);
 int nkv_queue_state(struct nkv_file *file, struct nkv_card_queue_state *state);
 int nkv_queue_probe(struct nkv_card *card, u64 at);
@@ -180,7 +182,14 @@ extern const struct file_operations nkv_file_operations;
 
 /* mailbox.c */
 void nkv_mailbox_find(struct nkv_card *card);
+int nkv_mailbox_execute(struct nkv_card *card, struct nkv_card_mailbox *command, u64 *payload);
 int nkv_mailbox_call(struct nkv_card *card, struct nkv_card_mailbox *command);
+
+/* tenants.c */
+int nkv_tenants_refresh(struct nkv_card *card);
+bool nkv_tenant_may_have_window(struct nkv_card *card, u64 bytes);
+bool nkv_tenant_may_have_queue(struct nkv_card *card);
+unsigned int nkv_tenant_weight(struct nkv_card *card);
 
 /* sysfs.c */
 extern const struct attribute_group *nkv_groups[];

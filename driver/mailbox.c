@@ -123,25 +123,40 @@ static int nkv_mailbox_take(struct nkv_card *card, struct nkv_card_mailbox *comm
 	return ret;
 }
 
-/* The payload is the driver's own, of NKV_MAILBOX_BYTES. */
-static int nkv_mailbox_execute(struct nkv_card *card, struct nkv_card_mailbox *command,
-			       u64 *payload)
+/**
+ * nkv_mailbox_execute - Has the firmware execute a command
+ * @card: card->alive is held for reading.
+ * @command: Its own payload is not looked at.
+ * @payload: NKV_MAILBOX_BYTES of the driver's, which hold the answer then.
+ */
+int nkv_mailbox_execute(struct nkv_card *card, struct nkv_card_mailbox *command, u64 *payload)
 {
 	int ret;
 
-	ret = nkv_card_enter(card);
-	if (ret)
-		return ret;
 	ret = card->mailbox.at ? mutex_lock_interruptible(&card->mailbox.lock) : -EOPNOTSUPP;
 	if (ret)
-		goto leave;
+		return ret;
 	ret = nkv_mailbox_give(card, command, payload);
 	if (!ret)
 		ret = nkv_mailbox_await(card);
 	if (!ret)
 		ret = nkv_mailbox_take(card, command, payload);
 	mutex_unlock(&card->mailbox.lock);
-leave:
+	return ret;
+}
+
+/* Limits that are set hold when the call returns. */
+static int nkv_mailbox_run(struct nkv_card *card, struct nkv_card_mailbox *command, u64 *payload)
+{
+	int ret;
+
+	ret = nkv_card_enter(card);
+	if (ret)
+		return ret;
+	ret = nkv_mailbox_execute(card, command, payload);
+	if (!ret && command->opcode == NKV_CCI_OPCODE_SET_FEATURE &&
+	    command->status == NKV_CCI_STATUS_SUCCESS)
+		ret = nkv_tenants_refresh(card);
 	nkv_card_leave(card);
 	return ret;
 }
@@ -166,7 +181,7 @@ int nkv_mailbox_call(struct nkv_card *card, struct nkv_card_mailbox *command)
 		return -ENOMEM;
 	ret = copy_from_user(payload, user, command->payload_bytes) ? -EFAULT : 0;
 	if (!ret)
-		ret = nkv_mailbox_execute(card, command, payload);
+		ret = nkv_mailbox_run(card, command, payload);
 	if (!ret && copy_to_user(user, payload, command->payload_bytes))
 		ret = -EFAULT;
 	kfree(payload);

@@ -91,6 +91,7 @@ int nkv_memory_attach(struct nkv_card *card, phys_addr_t at, u64 bytes)
 		return -EINVAL;
 	if (region_intersects(at, bytes, IORESOURCE_MEM, IORES_DESC_CXL) != REGION_INTERSECTS)
 		return -EINVAL;
+	nkv_tenants_refresh(card); /* It said so if it cannot; queues need no firmware. */
 	mutex_lock(&card->lock);
 	ret = -EBUSY;
 	if (!card->claimed) {
@@ -194,6 +195,8 @@ static int nkv_window_make(struct nkv_card *card, const struct nkv_card_window *
 
 	if (wanted->bytes == 0 || !PAGE_ALIGNED(wanted->bytes))
 		return -EINVAL;
+	if (!nkv_tenant_may_have_window(card, wanted->bytes))
+		return -EDQUOT;
 	window = kzalloc(sizeof(*window), GFP_KERNEL_ACCOUNT);
 	if (!window)
 		return -ENOMEM;

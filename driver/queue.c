@@ -165,9 +165,9 @@ int nkv_read_totals(struct nkv_card *card, unsigned int i, u64 *totals)
 /**
  * nkv_queue_start - Gives a file one of the engine's queues
  * @file: card->alive is held for reading.
- * @wanted: Its index is one of the file's.
+ * @wanted: Its index is one of the file's; its weight becomes what it has.
  */
-int nkv_queue_start(struct nkv_file *file, const struct nkv_card_queue *wanted)
+int nkv_queue_start(struct nkv_file *file, struct nkv_card_queue *wanted)
 {
 	struct nkv_card *card = file->card;
 	int i, ret;
@@ -185,7 +185,12 @@ int nkv_queue_start(struct nkv_file *file, const struct nkv_card_queue *wanted)
 	if (!nkv_queue_acceptable(wanted, file->window->bytes))
 		goto unlock;
 	ret = -EPERM;
-	if (wanted->weight > 1 && !capable(CAP_SYS_NICE))
+	if (wanted->weight > nkv_tenant_weight(card) && !capable(CAP_SYS_NICE))
+		goto unlock;
+	if (!wanted->weight)
+		wanted->weight = nkv_tenant_weight(card);
+	ret = -EDQUOT;
+	if (!nkv_tenant_may_have_queue(card))
 		goto unlock;
 	i = nkv_free_queue(card);
 	ret = i;

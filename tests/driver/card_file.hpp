@@ -131,7 +131,7 @@ class CardFile {
   }
 
   /// Starts a queue and maps its doorbell; 0 or errno.
-  int start(const nkv_card_queue& queue) {
+  int start(nkv_card_queue queue) {
     const int error = call(NKV_IOCTL_QUEUE_START, &queue);
     if (error != 0) return error;
     queue_ = queue;
@@ -145,6 +145,9 @@ class CardFile {
     const nkv_card_queue_index which{.index = index, .reserved = 0};
     return call(NKV_IOCTL_QUEUE_STOP, &which);
   }
+
+  /// What the queue started last may do, as it was granted.
+  [[nodiscard]] const nkv_card_queue& queue() const { return queue_; }
 
   [[nodiscard]] static std::uint64_t doorbell_at(std::uint32_t index) {
     return (std::uint64_t{NKV_CARD_MAP_DOORBELLS} + index) * kPage;

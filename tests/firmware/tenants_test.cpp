@@ -6,8 +6,9 @@
 namespace nearkv::testing {
 namespace {
 
-const std::vector<nkv_card_tenant> kTenants = {user(1000, 4, 15, 1 << 20), user(0, 0, 0, 0),
-                                               others(16, ~std::uint64_t{0})};
+std::vector<nkv_card_tenant> some_tenants() {
+  return {user(1000, 4, 15, 1 << 20), user(0, 0, 0, 0), others(16, ~std::uint64_t{0})};
+}
 
 TEST(Tenants, AreNobodyAtFirst) {
   Card card;
@@ -16,8 +17,8 @@ TEST(Tenants, AreNobodyAtFirst) {
 
 TEST(Tenants, AreKeptAsTheyWereSet) {
   Card card;
-  ASSERT_EQ(set_tenants(card, kTenants), NKV_CCI_STATUS_SUCCESS);
-  EXPECT_EQ(tenants_of(card), table_of(kTenants));
+  ASSERT_EQ(set_tenants(card, some_tenants()), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(tenants_of(card), table_of(some_tenants()));
   ASSERT_EQ(set_tenants(card, {others(1, 1)}), NKV_CCI_STATUS_SUCCESS);
   EXPECT_EQ(tenants_of(card), table_of({others(1, 1)})) << "all of them anew";
   std::vector<nkv_card_tenant> many;
@@ -28,15 +29,15 @@ TEST(Tenants, AreKeptAsTheyWereSet) {
 
 TEST(Tenants, OutliveTheFirmware) {
   Card card;
-  ASSERT_EQ(set_tenants(card, kTenants), NKV_CCI_STATUS_SUCCESS);
+  ASSERT_EQ(set_tenants(card, some_tenants()), NKV_CCI_STATUS_SUCCESS);
   card.start();
-  EXPECT_EQ(tenants_of(card), table_of(kTenants));
+  EXPECT_EQ(tenants_of(card), table_of(some_tenants()));
 }
 
 TEST(Tenants, WhoAreNotKnownAnyMoreMayHaveNothing) {
   for (const bool is_sum : {false, true}) {
     Card card;
-    ASSERT_EQ(set_tenants(card, kTenants), NKV_CCI_STATUS_SUCCESS);
+    ASSERT_EQ(set_tenants(card, some_tenants()), NKV_CCI_STATUS_SUCCESS);
     if (is_sum) {
       card.kept.tenants.sum ^= 1U << 31;
     } else {
@@ -46,13 +47,13 @@ TEST(Tenants, WhoAreNotKnownAnyMoreMayHaveNothing) {
     EXPECT_EQ(tenants_of(card), table_of({others(0, 0)}));
     card.start();
     EXPECT_EQ(tenants_of(card), table_of({others(0, 0)}));
-    EXPECT_EQ(set_tenants(card, kTenants), NKV_CCI_STATUS_SUCCESS);
+    EXPECT_EQ(set_tenants(card, some_tenants()), NKV_CCI_STATUS_SUCCESS);
   }
 }
 
 TEST(Tenants, ThatAreWrongChangeNothing) {
   Card card;
-  ASSERT_EQ(set_tenants(card, kTenants), NKV_CCI_STATUS_SUCCESS);
+  ASSERT_EQ(set_tenants(card, some_tenants()), NKV_CCI_STATUS_SUCCESS);
   nkv_card_tenant owned = others(1, 1);
   owned.owner = 1;
   nkv_card_tenant unknown = user(1, 1, 1, 1);
@@ -71,7 +72,7 @@ TEST(Tenants, ThatAreWrongChangeNothing) {
   }
   for (const auto& tenants : wrong) {
     EXPECT_EQ(set_tenants(card, tenants), NKV_CCI_STATUS_INVALID_INPUT);
-    EXPECT_EQ(tenants_of(card), table_of(kTenants));
+    EXPECT_EQ(tenants_of(card), table_of(some_tenants()));
   }
   EXPECT_EQ(set_tenants(card, {user(0, 1, 1, 1), others(1, 1)}), NKV_CCI_STATUS_SUCCESS)
       << "a user's number may be 0";

@@ -49,7 +49,9 @@ def test_a_pool_is_found_again_in_a_window_that_is_kept(guest):
         guest.check("nearkv card forget nearkv0 first")
 
 
-@pytest.mark.parametrize("test", ["isolation", "lifecycle", "removal", "mailbox", "fuzz"])
+@pytest.mark.parametrize(
+    "test", ["isolation", "lifecycle", "removal", "mailbox", "tenants", "fuzz"]
+)
 def test_a_process_sees_what_the_driver_promises(guest, test):
     run_tests(guest, f"driver_{test}_test")
 
@@ -75,6 +77,10 @@ def test_the_tool_shows_the_card_its_module_and_its_region(guest):
         ("features nearkv0 --set scrub.hours", 2, "wants FIELD=NUMBER"),
         ("features nearkv0 --set scrub.hours=0", 2, "a value that it may not have"),
         ("features nearkv0 --set scrub.hours=256", 2, "has 8 bits"),
+        ("tenants set nearkv0 nobody-here", 2, "there is no user 'nobody-here'"),
+        ("tenants set nearkv0 others --queues 17", 2, "--queues"),
+        ("tenants set nearkv0 others --memory much", 2, "is no size"),
+        ("tenants", 2, "card is required"),
         ("attach", 2, "card is required"),
         ("", 2, "A subcommand is required"),
     ],
@@ -96,6 +102,22 @@ def test_the_tool_shows_what_the_firmware_says(guest):
     after = json.loads(guest.check(f"nearkv card features nearkv0 {words} --json"))
     assert after == before | {"scrub.hours": 24, "scrub.enabled": 0}
     assert "scrub.hours" in guest.check("nearkv card features nearkv0")
+
+
+def test_the_tool_limits_users(guest):
+    assert json.loads(guest.check("nearkv card tenants nearkv0 --json")) == []
+    guest.check("nearkv card tenants set nearkv0 1000 --memory 1MiB --queues 2 --weight 3")
+    guest.check("nearkv card tenants set nearkv0 others --memory 0")
+    guest.check("nearkv card tenants set nearkv0 1000 --queues 4")
+    users = json.loads(guest.check("nearkv card tenants nearkv0 --json"))
+    mine = {"owner": "1000", "uid": 1000, "memory_bytes": 1 << 20, "queues": 4, "weight": 3}
+    others = {"owner": "others", "uid": None, "memory_bytes": 0, "queues": 16, "weight": 1}
+    assert users == [mine, others]
+    assert "1.0 MiB" in guest.check("nearkv card tenants nearkv0")
+    guest.check("nearkv card tenants remove nearkv0 others")
+    guest.check("nearkv card tenants remove nearkv0 1000")
+    status, text = guest.run("nearkv card tenants remove nearkv0 1000")
+    assert (status, "keeps no limits of 1000" in text) == (1, True), text
 
 
 IMAGES = "/opt/nearkv/firmware"

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <span>
+
+#include "card/feature.hpp"
 
 namespace nearkv {
 namespace {
-
-constexpr std::size_t kUuidBytes = 16;
-constexpr std::size_t kListBytes = 8;
-constexpr std::size_t kEntryBytes = 48;
 
 /// Where a field stands in what is read of its feature, and in what is set of it, in bits.
 struct Place {
@@ -60,37 +57,6 @@ void put_bits(std::span<std::byte> bytes, unsigned at, unsigned count, std::uint
   }
 }
 
-/// One feature of the firmware.
-struct Feature {
-  std::vector<std::byte> uuid;
-  std::size_t set_bytes = 0;
-  std::vector<std::byte> value;
-};
-
-Status read_feature(CardMailbox* mailbox, nkv_card_feature which, Feature* feature,
-                    std::string* reason) {
-  std::vector<std::byte> payload;
-  append_number(&payload, kListBytes + kEntryBytes, 4);
-  append_number(&payload, which, 4);
-  CardMailbox::Answer answer;
-  Status status = mailbox->require(NKV_CCI_OPCODE_GET_SUPPORTED_FEATURES, payload, &answer, reason);
-  if (status != Status::kOk) return status;
-  if (answer.payload.size() != kListBytes + kEntryBytes) {
-    *reason = "the card's firmware does not have this feature";
-    return Status::kUnsupported;
-  }
-  const auto entry = std::span(answer.payload).subspan(kListBytes);
-  feature->uuid.assign(entry.begin(), entry.begin() + kUuidBytes);
-  feature->set_bytes = answer.number(kListBytes + 20, 2);
-  payload = feature->uuid;
-  append_number(&payload, 0, 2);
-  append_number(&payload, answer.number(kListBytes + 18, 2), 2);
-  append_number(&payload, 0, 1);
-  status = mailbox->require(NKV_CCI_OPCODE_GET_FEATURE, payload, &answer, reason);
-  feature->value = answer.payload;
-  return status;
-}
-
 }  // namespace
 
 Status read_features(CardMailbox* mailbox, std::vector<FeatureField>* fields, std::string* reason) {
@@ -133,14 +99,7 @@ Status set_feature(CardMailbox* mailbox, const std::string& name, std::uint64_t 
     put_bits(bytes, place.set_at, place.bits,
              is_wanted ? value : get_bits(feature.value, place.read_at, place.bits));
   }
-  std::vector<std::byte> payload = feature.uuid;
-  append_number(&payload, 0, 4);  // Whole.
-  append_number(&payload, 0, 2);
-  append_number(&payload, 1, 1);  // Version.
-  payload.resize(payload.size() + 9);
-  payload.insert(payload.end(), bytes.begin(), bytes.end());
-  CardMailbox::Answer answer;
-  return mailbox->require(NKV_CCI_OPCODE_SET_FEATURE, payload, &answer, reason);
+  return write_feature(mailbox, feature, bytes, reason);
 }
 
 }  // namespace nearkv

@@ -225,6 +225,7 @@ void add_card(CLI::App* app, int* exit) {
   add_view(command, "health", "What its module, or else its firmware, says of its health", true,
            print_health, exit);
   add_card_capacity(command, exit);
+  add_card_tenants(command, exit);
   add_card_counters(command, exit);
   add_card_hotlist(command, exit);
   add_card_events(command, exit);

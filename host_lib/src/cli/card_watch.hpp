@@ -15,6 +15,7 @@ void add_card_hotlist(CLI::App* command, int* exit);
 void add_card_events(CLI::App* command, int* exit);
 void add_card_features(CLI::App* command, int* exit);
 void add_card_firmware(CLI::App* command, int* exit);
+void add_card_tenants(CLI::App* command, int* exit);
 
 /// The argument that names a card.
 void add_card_option(CLI::App* command, std::string* name);

@@ -70,6 +70,9 @@ Status take_window(const FileDescriptor& file, const std::string& path, nkv_card
     case ENOSPC:
       return fail(path, "no room for " + std::to_string(window->bytes) + " bytes; ask for less",
                   reason);
+    case EDQUOT:
+      return fail(path, "more than this user may have; `nearkv card tenants` tells root how much",
+                  reason);
     case EBUSY:
       return fail(path, "another process has the window of this name", reason);
     case EINVAL:

@@ -512,7 +512,11 @@ struct nkv_card_queue {
   uint32_t coalesce_ticks; /**< COALESCE.WAIT_TICKS. */
   uint16_t coalesce_completions; /**< COALESCE.COMPLETIONS. */
   uint16_t tenant; /**< TENANT. */
-  uint8_t weight; /**< WEIGHT.SHARE; above 1 for who has CAP_SYS_NICE. */
+  /**
+   * WEIGHT.SHARE; above the user's `card_tenant.weight`, or above 1 if it has none, for who has
+   * CAP_SYS_NICE; 0: as large as that. Then what it has.
+   */
+  uint8_t weight;
   uint8_t reserved[7]; /**< Zero. */
 };
 #define NKV_CARD_QUEUE_BYTES 56
@@ -646,17 +650,17 @@ NKV_ASSERT_OFFSET(card_hotness, blocks, 20);
 #ifdef __linux__
 #define NKV_IOCTL_INFO _IOR(NKV_CARD_IOCTL_TYPE, 0, struct nkv_card_info) /**< What the card is. */
 /**
- * Gives the file its window; once. ENOSPC: no room; EBUSY: another file has it; ENOENT: nothing was
- * kept under the name; ENXIO: no memory is attached.
+ * Gives the file its window; once. ENOSPC: no room; EDQUOT: more than the user may have; EBUSY:
+ * another file has it; ENOENT: nothing was kept under the name; ENXIO: no memory is attached.
  */
 #define NKV_IOCTL_WINDOW _IOWR(NKV_CARD_IOCTL_TYPE, 1, struct nkv_card_window)
 /** A window that is kept goes with the file after all. */
 #define NKV_IOCTL_WINDOW_FORGET _IO(NKV_CARD_IOCTL_TYPE, 2)
 /**
- * Takes a queue. EINVAL: rings or window are not the file's; EPERM: no right to this weight; EBUSY:
- * it runs; EMFILE: no queue is free.
+ * Takes a queue. EINVAL: rings or window are not the file's; EPERM: no right to this weight;
+ * EDQUOT: more queues than the user may have; EBUSY: it runs; EMFILE: no queue is free.
  */
-#define NKV_IOCTL_QUEUE_START _IOW(NKV_CARD_IOCTL_TYPE, 3, struct nkv_card_queue)
+#define NKV_IOCTL_QUEUE_START _IOWR(NKV_CARD_IOCTL_TYPE, 3, struct nkv_card_queue)
 /** Gives it back, once its command in flight has ended. ETIMEDOUT: it does not end. */
 #define NKV_IOCTL_QUEUE_STOP _IOW(NKV_CARD_IOCTL_TYPE, 4, struct nkv_card_queue_index)
 /** What it has done. */
