@@ -96,7 +96,6 @@ module nkv_command_fields
     beyond[LimitReadPlanes] = command.planes != '0 && command.tensor != TensorKeys;
     // Each is at most MaxTokens.
     beyond[LimitReadEnd] = is_too_long(32'(command.first[21:0]) + 32'(command.count[21:0]));
-    beyond[LimitUnsupported] = command.planes != '0;
     return beyond;
   endfunction
 

@@ -1,7 +1,9 @@
-// READ and GATHER: stored rows back, exact. Takes a checked command for up to ListPages pages.
+// READ and GATHER: stored rows back, exact, or READ's keys as the middles of their leading planes' cells. Takes
+// a checked command for up to ListPages pages.
 //
 //   ids --> which pages --> page_pass: all that is used of them, verified
-//   ids --> id_visits --> page_pass: chosen rows --> row_return --> memory, for keys and for values
+//   ids --> id_visits --> page_pass: chosen rows --> row_return ------> row_write --> memory, for keys, for values
+//                                or digest, planes --> midpoint_return ---^
 //
 // Nothing is written before all pages that the command touches have been accepted and all arrays that it uses
 // have been verified. Rows are read after that, and pages that are no longer the same are STALE_PAGE. A host that
@@ -91,6 +93,9 @@ module nkv_read
   logic [15:0] head_dim_q, value_dim_q;
   dtype_e      dtype_q;
 
+  wire read_command_t reading = read_command_t'(command_i);
+  wire [2:0] planes = gathers_i ? '0 : reading.planes[2:0];  // 0: exact.
+  wire by_planes = planes != '0;
   wire tensor_e tensor = command_i.tensor;
   wire wants_keys = tensor != TensorValues;
   wire wants_values = tensor != TensorKeys;
@@ -169,6 +174,13 @@ module nkv_read
     return result;
   endfunction
 
+  function automatic logic [PageArrayCount-1:0] leading(logic [2:0] count);
+    automatic logic [PageArrayCount-1:0] result = '0;
+    result[PageArrayKDigest] = 1'b1;
+    for (int unsigned p = 0; p < KeyPlanes; p++) result[PageArrayKPlane0+p] = p < 32'(count);
+    return result;
+  endfunction
+
   // What is refused loads nothing: no burst may come when the next command loads its list.
   verdict_t ids_verdict;
   always_comb begin
@@ -189,10 +201,11 @@ module nkv_read
       first_index: '0,
       demand: '{whole_header: 1'b1, alike: 1'b1, any_values: wants_values, default: '0},
       plan: '{
-          whole: verifies ? arrays(wants_keys, wants_values, 1'b1)
+          whole: by_planes ? leading(planes)
+              : verifies ? arrays(wants_keys, wants_values, 1'b1)
               : arrays(!of_values, of_values, 1'b0),
           of_values: of_values,
-          rows: !verifies,
+          rows: !verifies && !by_planes,
           default: '0
       },
       erase: 1'b0
@@ -212,7 +225,8 @@ module nkv_read
   end
 
   // ---- Where rows go ----
-  wire [63:0] key_bytes = 64'(command_i.count) * 64'(head_dim_q) * 64'(element_bytes(dtype_q));
+  wire [31:0] key_element_bytes = element_bytes(by_planes ? DtypeBf16 : dtype_q);
+  wire [63:0] key_bytes = 64'(command_i.count) * 64'(head_dim_q) * 64'(key_element_bytes);
   wire [63:0] value_bytes = 64'(command_i.count) * 64'(value_dim_q) * 64'(element_bytes(dtype_q));
   wire [63:0] values_offset =
       wants_keys ? 64'({bursts_of(32'(key_bytes)), 6'd0}) : '0;
@@ -259,31 +273,73 @@ module nkv_read
   end
 
   // ---- Rows ----
-  logic page_ready, return_ready, return_valid, returned;
-  assign body_ready_o = verifies || page_ready;
-  assign beat_ready_o = verifies || return_ready;
+  logic        page_ready, return_ready, middles_page_ready, middles_ready, returned, room;
+  logic        word_valid, word_wide, word_half, middle_valid;
+  logic [15:0] element[ExactLanes], middle[ExactLanes], word[ExactLanes];
+  wire row_clear = clear_i || state_q == StClear || state_q == StDone;
+  wire row_start = pass_begins && !verifies;
+  wire page_comes = body_valid_i && chooses;
+  wire beat_comes = beat_valid_i && chooses;
+  assign body_ready_o = verifies || (by_planes ? middles_page_ready : page_ready);
+  assign beat_ready_o = verifies || (by_planes ? middles_ready : return_ready);
 
   nkv_row_return u_return (
     .clk_i,
     .rst_ni,
-    .clear_i      (clear_i || state_q == StClear || state_q == StDone),
-    .start_i      (pass_begins && !verifies),
-    .of_values_i  (of_values),
+    .clear_i     (row_clear),
+    .of_values_i (of_values),
+    .page_valid_i(page_comes && !by_planes),
+    .page_ready_o(page_ready),
+    .header_i    (record_i.header),
+    .rows_i      (record_i.visit.tokens),
+    .beat_valid_i(beat_comes && !by_planes),
+    .beat_ready_o(return_ready),
+    .beat_i,
+    .issue_i     (room),
+    .word_valid_o(word_valid),
+    .word_wide_o (word_wide),
+    .word_half_o (word_half),
+    .element_o   (element)
+  );
+
+  nkv_midpoint_return u_middles (
+    .clk_i,
+    .rst_ni,
+    .clear_i     (row_clear),
+    .planes_i    (planes),
+    .page_valid_i(page_comes && by_planes),
+    .page_ready_o(middles_page_ready),
+    .header_i    (record_i.header),
+    .rows_i      (record_i.visit.tokens),
+    .beat_valid_i(beat_comes && by_planes),
+    .beat_ready_o(middles_ready),
+    .beat_i,
+    .issue_i     (room),
+    .word_valid_o(middle_valid),
+    .element_o   (middle)
+  );
+
+  always_comb begin
+    for (int unsigned i = 0; i < ExactLanes; i++) word[i] = by_planes ? middle[i] : element[i];
+  end
+
+  nkv_row_write u_write (
+    .clk_i,
+    .rst_ni,
+    .clear_i      (row_clear),
+    .start_i      (row_start),
     .address_i    (of_values ? command_i.result + values_offset : command_i.result),
     .bytes_i      (of_values ? 32'(value_bytes) : 32'(key_bytes)),
     .done_o       (returned),
-    .page_valid_i (body_valid_i && chooses),
-    .page_ready_o (page_ready),
-    .header_i     (record_i.header),
-    .rows_i       (record_i.visit.tokens),
-    .beat_valid_i (beat_valid_i && chooses),
-    .beat_ready_o (return_ready),
-    .beat_i,
-    .write_valid_o(return_valid),
+    .room_o       (room),
+    .word_valid_i (by_planes ? middle_valid : word_valid),
+    .word_wide_i  (by_planes || word_wide),
+    .word_half_i  (by_planes || word_half),
+    .element_i    (word),
+    .write_valid_o,
     .write_ready_i,
     .write_o
   );
-  assign write_valid_o = return_valid;
 
   // ---- Order of things ----
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -367,6 +423,6 @@ module nkv_read
     end
   end
 
-  wire unused = ^{command_i, record_i, pass_i};
+  wire unused = ^{command_i, reading, record_i, pass_i};
 
 endmodule

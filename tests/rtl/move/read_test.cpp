@@ -64,6 +64,9 @@ nkv_read_command read_of(ReadUnit& unit, const Listed& listed, test::Random& ran
   nkv_read_command command{};
   command.opcode = NKV_OPCODE_READ;
   command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, 2));
+  if (command.tensor == NKV_TENSOR_KEYS && random() % 2 == 0) {
+    command.planes = static_cast<std::uint8_t>(test::pick(random, 1, NKV_KEY_PLANES));
+  }
   command.first = test::pick(random, 0, listed.tokens() - 1);
   command.count = test::pick(random, 1, listed.tokens() - command.first);
   command.page_list = listed.page_list;
@@ -144,13 +147,51 @@ TEST(ReadTest, EveryDimensionInEveryForm) {
         for (const std::uint8_t tensor : {NKV_TENSOR_KEYS, NKV_TENSOR_VALUES, NKV_TENSOR_BOTH}) {
           nkv_read_command read = read_of(unit, listed, random);
           read.tensor = tensor;
-          expect_read(unit, read);
+          for (read.planes = 0; read.planes <= NKV_KEY_PLANES; ++read.planes) {
+            if (read.planes == 0 || tensor == NKV_TENSOR_KEYS) expect_read(unit, read);
+          }
           nkv_gather_command gather = gather_of(unit, listed, random);
           gather.tensor = tensor;
           expect_gather(unit, gather);
         }
       }
     }
+  }
+}
+
+// Digests that no APPEND wrote: steps beyond the largest number and below the smallest.
+TEST(ReadTest, MiddlesOfAnyDigest) {
+  ReadUnit unit;
+  test::Random random = test::case_random(5);
+  for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
+    const AppendShape shape = random_append_shape(random);
+    SCOPED_TRACE(shape.name());
+    unit.fill_with_garbage(random);
+    Listed listed{.shape = shape, .entries = store_pages(unit, shape, 2, random), .page_list = 0};
+    if (listed.entries.empty()) continue;
+    list_pages(unit, &listed);
+    for (const nkv_page_entry& entry : listed.entries) {
+      auto header = unit.get<nkv_page_header>(place_of(entry));
+      const nkv_page_shape page_shape = model::shape_of(header);
+      nkv_page_layout layout{};
+      nkv_lay_out_page(&page_shape, &layout);
+      std::vector<std::uint16_t> digest(header.head_dim);
+      for (std::uint16_t& channel : digest) channel = static_cast<std::uint16_t>(random());
+      const std::uint64_t place = place_of(entry) + layout.offset[NKV_PAGE_ARRAY_K_DIGEST];
+      unit.put_bytes(place, std::as_bytes(std::span(digest)));
+      model::stored_checksum(header, NKV_PAGE_ARRAY_K_DIGEST) =
+          model::crc32c(unit.window().subspan(place, layout.bytes[NKV_PAGE_ARRAY_K_DIGEST]));
+      constexpr std::array<std::int16_t, 6> kEdges = {118, 127, -110, -135, 32767, -32768};
+      header.k_step_exponent =
+          static_cast<std::int16_t>(kEdges.at(number % kEdges.size()) + number / 12 % 5 - 2);
+      if (number % 7 == 0) header.k_step_exponent = static_cast<std::int16_t>(random());
+      model::seal(header);
+      unit.put(place_of(entry), header);
+    }
+    nkv_read_command read = read_of(unit, listed, random);
+    read.tensor = NKV_TENSOR_KEYS;
+    read.planes = static_cast<std::uint8_t>(1 + number % NKV_KEY_PLANES);
+    EXPECT_EQ(expect_read(unit, read), NKV_STATUS_OK);
   }
 }
 
