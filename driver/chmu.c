@@ -144,11 +144,11 @@ static int nkv_chmu_watch(struct nkv_card *card, const struct nkv_chmu *chmu, u3
 	u32 word, i;
 	int ret = 0;
 
-	for (word = 0; word < chmu->blocks / BITS_PER_TYPE(u64) && !ret; word++) {
+	for (word = 0; !ret && word < chmu->blocks / BITS_PER_TYPE(u64); word++) {
 		u64 bits = 0;
 
 		for (i = 0; i < BITS_PER_TYPE(u64); i++) {
-			u32 block = word * BITS_PER_TYPE(u64) + i;
+			u32 block = i + word * BITS_PER_TYPE(u64);
 
 			if (block >= first && block < end)
 				bits |= BIT_ULL(i);

@@ -198,15 +198,20 @@ static ssize_t nkv_event_show(struct device *dev, struct device_attribute *attr,
 
 #define NKV_EVENT(name, counter) PMU_EVENT_ATTR_ID(name, nkv_event_show, NKV_CARD_COUNTER_##counter)
 
-#define NKV_BURSTS(name)                                                                     \
-	PMU_EVENT_ATTR_STRING(name.scale, nkv_##name##_scale, __stringify(NKV_BURST_BYTES)); \
-	PMU_EVENT_ATTR_STRING(name.unit, nkv_##name##_unit, "B")
+#define NKV_SCALE(name) \
+	PMU_EVENT_ATTR_STRING(name.scale, nkv_##name##_scale, __stringify(NKV_BURST_BYTES))
+#define NKV_UNIT(name) PMU_EVENT_ATTR_STRING(name.unit, nkv_##name##_unit, "B")
 
-NKV_BURSTS(stream_bursts);
-NKV_BURSTS(refine_bursts);
-NKV_BURSTS(exact_bursts);
-NKV_BURSTS(value_bursts);
-NKV_BURSTS(written_bursts);
+NKV_SCALE(stream_bursts);
+NKV_UNIT(stream_bursts);
+NKV_SCALE(refine_bursts);
+NKV_UNIT(refine_bursts);
+NKV_SCALE(exact_bursts);
+NKV_UNIT(exact_bursts);
+NKV_SCALE(value_bursts);
+NKV_UNIT(value_bursts);
+NKV_SCALE(written_bursts);
+NKV_UNIT(written_bursts);
 
 static struct attribute *nkv_events[] = {
 	NKV_EVENT(commands, COMMANDS),		 NKV_EVENT(stream_bursts, STREAM_BURSTS),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What users may have of a card: a table that its firmware keeps (`card_tenant`), and the driver's
- * copy, which holds them to it. A user's processes count together. Without a firmware, or without an
- * entry, there is no limit; who has CAP_SYS_RESOURCE has none either, and keeps the weight.
+ * copy, which holds them to it. A user's processes count together. Without a firmware, or without
+ * an entry, there is no limit; who has CAP_SYS_RESOURCE has none either, and keeps the weight.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -34,7 +34,7 @@ struct nkv_feature_entry {
 	u8 rest[28];
 } __packed;
 
-/* Has the firmware execute what `payload`, of NKV_MAILBOX_BYTES, holds; it holds the answer then. */
+/* Has the firmware execute what `payload`, of NKV_MAILBOX_BYTES, holds, and answer in it. */
 static int nkv_tenants_ask(struct nkv_card *card, u16 opcode, u32 payload_bytes, u32 answer_bytes,
 			   u64 *payload)
 {
