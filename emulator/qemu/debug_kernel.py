@@ -11,17 +11,17 @@ import os
 import shutil
 from pathlib import Path
 
+from .kernel_source import fetch_source, unpack_source
 from .packages import PackageError, Report, Suite, run_command
 
 _CONFIG = Path(__file__).parent / "guest" / "debug.config"
-_SOURCE = "linux-source-6.12"
 _PROGRAMS = ("flex", "bison", "bc")
 
 
 def build_debug_kernel(cache: Path, suite: Suite, report: Report) -> tuple[Path, str]:
     """Where it is laid out, and its release."""
-    packages = suite.fetch([_SOURCE], report)
-    key = hashlib.sha256(_CONFIG.read_bytes() + str(packages).encode()).hexdigest()[:16]
+    archive = fetch_source(suite, report)
+    key = hashlib.sha256(_CONFIG.read_bytes() + str(archive).encode()).hexdigest()[:16]
     root = cache / f"debug-{key}"
     if not (root / "release").exists():
         if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
@@ -29,22 +29,16 @@ def build_debug_kernel(cache: Path, suite: Suite, report: Report) -> tuple[Path,
             raise PackageError(f"no {missing[0]}; this line installs it: apt-get install {words}")
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        _build(packages, root, report)
+        _build(archive, root, report)
     return root, (root / "release").read_text().strip()
 
 
-def source_tree(root: Path) -> Path:
-    """The kernel's source, with checkpatch among its scripts."""
-    return root / _SOURCE
-
-
-def _build(packages: Path, root: Path, report: Report) -> None:
+def _build(archive: Path, root: Path, report: Report) -> None:
     report("unpacking the kernel's source")
-    archive = packages / "usr" / "src" / f"{_SOURCE}.tar.xz"
-    _run(["tar", "-C", str(root), "-xf", str(archive)])
+    source = unpack_source(archive, root)
     objects = root / "objects"
     objects.mkdir()
-    make = ["make", "--silent", "-C", str(source_tree(root)), f"O={objects}"]
+    make = ["make", "--silent", "-C", str(source), f"O={objects}"]
     _run([*make, "allnoconfig", f"KCONFIG_ALLCONFIG={_CONFIG}"])
     report("building a kernel with KASAN and lockdep: minutes")
     _run([*make, f"-j{os.cpu_count()}", "bzImage", "modules"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from .packages import PackageError, Report
@@ -16,24 +18,36 @@ CONTRACT = ROOT / "rtl" / "abi" / "gen"
 
 def build_driver(cache: Path, kernel_root: Path, release: str, report: Report) -> Path:
     """nearkv.ko for the kernel whose packages are unpacked at `kernel_root`; built once."""
-    sources = sorted([*SOURCE.glob("*.[ch]"), SOURCE / "Kbuild"])
-    headers = [CONTRACT / "nkv_abi.h", CONTRACT / "nkv_card.h"]
     key = hashlib.sha256(str(kernel_root).encode())
-    for path in [*sources, *headers]:
+    for path in _sources():
         key.update(path.name.encode() + path.read_bytes())
     folder = cache / f"driver-{key.hexdigest()[:16]}"
     module = folder / "nearkv.ko"
     if not module.exists():
         report("building the driver")
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        for path in [*sources, *headers]:
-            shutil.copy2(path, folder)
-        _make(_kernel_headers(kernel_root, release), folder)
+        make_module(folder, kernel_headers(kernel_root, release))
     return module
 
 
-def _kernel_headers(kernel_root: Path, release: str) -> Path:
+def make_module(folder: Path, headers: Path, words: Sequence[str] = ()) -> None:
+    """Builds nearkv.ko in `folder`, which is made; `words` are more for make.
+
+    PackageError with what was said, where there is a warning.
+    """
+    folder.mkdir(parents=True)
+    for path in _sources():
+        shutil.copy2(path, folder)
+    command = ["make", "--silent", f"-j{os.cpu_count()}", "-C", str(headers)]
+    command += [f"M={folder}", f"NEARKV_ABI_INCLUDE={folder}", "W=1", "KCFLAGS=-Werror"]
+    # Type information for tracing would need pahole.
+    command += ["CONFIG_DEBUG_INFO_BTF_MODULES=", *words, "modules"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise PackageError(f"the driver does not build:\n{done.stderr or done.stdout}")
+
+
+def kernel_headers(kernel_root: Path, release: str) -> Path:
     """Where make finds the kernel's headers; their makefile names the system's own folder."""
     headers = kernel_root / "usr" / "src" / f"linux-headers-{release}"
     makefile = headers / "Makefile"
@@ -44,14 +58,6 @@ def _kernel_headers(kernel_root: Path, release: str) -> Path:
     return headers
 
 
-def _make(headers: Path, folder: Path) -> None:
-    # Type information for tracing would need the kernel's image with its own.
-    words = [f"M={folder}", f"NEARKV_ABI_INCLUDE={folder}", "CONFIG_DEBUG_INFO_BTF_MODULES="]
-    done = subprocess.run(
-        ["make", "--silent", "-C", str(headers), *words, "W=1", "KCFLAGS=-Werror", "modules"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise PackageError(f"the driver does not build:\n{done.stderr or done.stdout}")
+def _sources() -> list[Path]:
+    sources = sorted([*SOURCE.glob("*.[ch]"), SOURCE / "Kbuild"])
+    return [*sources, CONTRACT / "nkv_abi.h", CONTRACT / "nkv_card.h"]

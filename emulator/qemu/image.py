@@ -53,9 +53,7 @@ def build_guest(cache: Path, report: Report, debugs: bool = False) -> Guest:
 
     With a kernel that finds its own errors and those of drivers, if it `debugs`.
     """
-    suite = Suite(cache / "backports", _BACKPORTS, prefer="bookworm-backports")
-    fetch = build_debug_kernel if debugs else _fetch_kernel
-    kernel_root, release = fetch(cache, suite, report)
+    kernel_root, release = fetch_kernel(cache, report, debugs)
     programs = Suite(cache / "trixie", ("trixie",)).fetch([*_PROGRAMS, *_LIBRARIES], report)
     kernel = kernel_root / "boot" / f"vmlinuz-{release}"
     recipe = hashlib.sha256(Path(__file__).read_bytes() + (_HERE / "guest" / "init").read_bytes())
@@ -67,6 +65,17 @@ def build_guest(cache: Path, report: Report, debugs: bool = False) -> Guest:
         report("making the guest's initramfs")
         _make_initramfs(root, kernel_root, programs, release, initramfs)
     return Guest(kernel, (initramfs,), root, kernel_root, release)
+
+
+def fetch_kernel(cache: Path, report: Report, debugs: bool = False) -> tuple[Path, str]:
+    """Where the kernel's packages are unpacked, headers among them, and its release."""
+    fetch = build_debug_kernel if debugs else _fetch_packaged
+    return fetch(cache, backports(cache), report)
+
+
+def backports(cache: Path) -> Suite:
+    """The releases that the kernel is of."""
+    return Suite(cache / "backports", _BACKPORTS, prefer="bookworm-backports")
 
 
 def find_qemu(cache: Path, report: Report) -> tuple[list[str], dict[str, str]]:
@@ -105,7 +114,7 @@ def _knows_volatile_memory(command: list[str], environment: dict[str, str]) -> b
     return "volatile-memdev" in done.stdout
 
 
-def _fetch_kernel(_cache: Path, suite: Suite, report: Report) -> tuple[Path, str]:
+def _fetch_packaged(_cache: Path, suite: Suite, report: Report) -> tuple[Path, str]:
     headers = suite.dependency(_KERNEL, r"linux-headers-\S+-amd64")
     release = headers.removeprefix("linux-headers-")
     common = f"linux-headers-{release.removesuffix('-amd64')}-common"

@@ -2,13 +2,15 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from emulator.qemu.image import fetch_kernel
 from emulator.qemu.machine import Machine
 from emulator.qemu.packages import PackageError
-from emulator.qemu.platform import Platform
+from emulator.qemu.platform import CACHE, Platform
 
 # What a kernel says when something is wrong with it or with a driver.
 _COMPLAINTS = re.compile(r"WARNING|BUG|Oops|Call Trace|KASAN|lockdep|hung task|leaked|general prot")
@@ -56,9 +58,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def platform(pytestconfig: pytest.Config) -> Platform:
-    if shutil.which("depmod") is None:
-        pytest.skip("depmod is not here; this line installs it: sudo apt-get install kmod")
+def need_program() -> Callable[[str, str], None]:
+    """Skips the test where a program is missing, and says which package has it."""
+
+    def need(program: str, package: str) -> None:
+        if shutil.which(program) is None:
+            line = f"this line installs it: sudo apt-get install {package}"
+            pytest.skip(f"{program} is not here; {line}")
+
+    return need
+
+
+@pytest.fixture(scope="session")
+def kernel(pytestconfig: pytest.Config) -> tuple[Path, str]:
+    """Where the guest's kernel is unpacked, and its release."""
+    try:
+        return fetch_kernel(CACHE, print, debugs=pytestconfig.getoption("--debug-kernel"))
+    except PackageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def platform(pytestconfig: pytest.Config, need_program: Callable[[str, str], None]) -> Platform:
+    need_program("depmod", "kmod")
     try:
         return Platform(print, debugs=pytestconfig.getoption("--debug-kernel"))
     except PackageError as error:
