@@ -33,6 +33,25 @@ def build_debug_kernel(cache: Path, suite: Suite, report: Report) -> tuple[Path,
     return root, (root / "release").read_text().strip()
 
 
+def build_mock_modules(root: Path, report: Report) -> list[Path]:
+    """The modules of cxl_test, for the kernel laid out at `root`; and what they need besides.
+
+    They make mock CXL devices. Among them are the kernel's own CXL drivers, linked so that these
+    devices can answer where others do: they stand in for those of the same names.
+    """
+    objects, target = root / "objects", root / "cxl_test"
+    if not target.exists():
+        report("building cxl_test")
+        folder = (objects / "source").resolve() / "tools" / "testing" / "cxl"
+        make = ["make", "--silent", "-C", str(objects), f"M={folder}"]
+        _run([*make, f"-j{os.cpu_count()}", "modules"])
+        unfinished = root / "cxl_test.unfinished"
+        _run([*make, "modules_install", f"INSTALL_MOD_PATH={unfinished}", "INSTALL_MOD_STRIP=1"])
+        unfinished.rename(target)
+    needed = next((root / "lib" / "modules").rglob("libnvdimm.ko"))
+    return [*sorted(target.rglob("*.ko")), needed]
+
+
 def _build(archive: Path, root: Path, report: Report) -> None:
     report("unpacking the kernel's source")
     source = unpack_source(archive, root)

@@ -156,6 +156,10 @@ class Machine:
             self.check(f"mount --bind /{folder} /host/{folder}")
         return "/host"
 
+    def make_mock_devices(self) -> None:
+        """Has the kernel make the mock CXL devices of cxl_test."""
+        self.check("modprobe -a cxl_pmem cxl_mock_mem cxl_test", timeout_s=300)
+
     def _memory_devices(self) -> list[str]:
         """The kernel's names of devices by serial number: it may number them in any order."""
         listed = json.loads(self.check("cxl list -M"))
@@ -196,10 +200,11 @@ class Machine:
 
     def _arguments(self) -> list[str]:
         topology = self.topology
+        memory = 3 if topology.host_root or topology.mock_devices else 1
         # Under a hypervisor the kernel refuses to flush caches, and with that to make regions.
         words = (
             "-machine q35,cxl=on -accel tcg,thread=multi -cpu max,hypervisor=off "
-            f"-m {3 if topology.host_root else 1}G,maxmem=16G,slots=4 -smp {self.processors} "
+            f"-m {memory}G,maxmem=16G,slots=4 -smp {self.processors} "
             "-nodefaults -display none -no-reboot -serial stdio"
         ).split()
         words += ["-qmp", f"unix:{self.monitor_socket},server=on,wait=off"]

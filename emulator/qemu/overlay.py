@@ -53,6 +53,24 @@ def write_overlay(
     write_archive(folder, base_root / "usr" / "bin" / "busybox", target)
 
 
+def write_modules(
+    folder: Path, base_root: Path, release: str, modules: Sequence[Path], target: Path
+) -> None:
+    """Archives the modules of `base_root` with `modules` among them, and their index.
+
+    One of a name that is there takes its place. `folder` is made anew.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    place = folder / "usr" / "lib" / "modules" / release
+    shutil.copytree(base_root / "usr" / "lib" / "modules" / release, place)
+    (folder / "lib").symlink_to("usr/lib")
+    for module in modules:
+        (same,) = [*place.rglob(module.name)] or [place / module.name]
+        shutil.copy2(module, same)
+    subprocess.run(["depmod", "-b", str(folder), release], check=True)
+    write_archive(folder, base_root / "usr" / "bin" / "busybox", target)
+
+
 def _libraries(files: Sequence[Path]) -> set[Path]:
     found: set[Path] = set()
     for file in files:

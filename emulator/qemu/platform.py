@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .debug_kernel import build_mock_modules
 from .driver import build_driver
 from .image import Guest, build_guest, find_qemu
 from .machine import Machine
-from .overlay import write_overlay
+from .overlay import write_modules, write_overlay
 from .packages import Report
 from .topology import Topology
 
@@ -51,18 +52,26 @@ class Platform:
             _built(_IMAGES),
             overlay,
         )
+        self._mock_modules = CACHE / "mock-modules.gz"
+        if debugs:
+            modules = build_mock_modules(guest.kernel_root, report)
+            folder = self._mock_modules.with_suffix("")
+            write_modules(folder, guest.root, guest.release, modules, self._mock_modules)
         self._guest: Guest = dataclasses.replace(guest, initramfs=(*guest.initramfs, overlay))
 
     @contextmanager
     def boot(self, topology: Topology | None = None, processors: int = 2) -> Iterator[Machine]:
         """A running guest; its files go with it."""
+        topology, guest = topology or Topology(), self._guest
+        if topology.mock_devices:
+            guest = dataclasses.replace(guest, initramfs=(*guest.initramfs, self._mock_modules))
         with tempfile.TemporaryDirectory(prefix="nearkv-vm-") as folder:
             machine = Machine(
                 self._qemu,
                 self._environment,
-                self._guest,
+                guest,
                 Path(folder),
-                topology or Topology(),
+                topology,
                 processors,
                 BUILD / "bin" / "nearkv-function",
             )

@@ -23,3 +23,6 @@ class Topology:
     The guest's kernel does not know: CXL's own driver talks to QEMU's mailbox."""
     host_root: bool = False
     """The host's files, read only, can be mounted: see Machine.mount_host()."""
+    mock_devices: bool = False
+    """Linux's mock CXL devices can be made beside: see Machine.make_mock_devices(). Their kernel
+    is the debugging one, and its CXL drivers have the mock's way in."""
