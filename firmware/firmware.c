@@ -11,6 +11,7 @@ void firmware_start(struct firmware* firmware, const struct platform* platform) 
   scrub_start(&firmware->scrub);
   capacity_start(firmware);
   tenants_start(firmware);
+  hotness_start(firmware);
   update_start(firmware);
 }
 
@@ -40,7 +41,8 @@ bool firmware_turn(struct firmware* firmware) {
   struct media_error error;
   if (self_test_turn(firmware) || health_turn(firmware)) return true;
   if (!platform->take_media_error(platform->context, &error)) {
-    return background_turn(firmware) || capacity_turn(firmware) || scrub_turn(firmware);
+    return hotness_turn(firmware) || background_turn(firmware) || capacity_turn(firmware) ||
+           scrub_turn(firmware);
   }
   if (error.corrected) {
     note_corrected(firmware, error.address);

@@ -13,6 +13,7 @@
 #include "firmware/clock.h"
 #include "firmware/events.h"
 #include "firmware/health.h"
+#include "firmware/hotness.h"
 #include "firmware/kept.h"
 #include "firmware/platform.h"
 #include "firmware/poison.h"
@@ -35,6 +36,7 @@ struct firmware {
   struct clock clock;
   struct events events;
   struct health health;
+  struct hotness hotness;
   struct poison poison;
   struct background background;
   struct scan scan;
@@ -56,7 +58,8 @@ void firmware_note_poison(struct firmware* firmware, uint64_t address, unsigned 
 
 /**
  * One turn of the loop: tests itself in the first, takes an error of the memory, or does a slice of
- * what runs in the background, or of the scrub. Returns whether there was something to do.
+ * what watches for hot units, runs in the background, or of the scrub. Returns whether there was
+ * something to do.
  */
 bool firmware_turn(struct firmware* firmware);
 

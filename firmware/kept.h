@@ -8,11 +8,13 @@
 #include <stddef.h>
 
 #include "firmware/capacity.h"
+#include "firmware/hotness.h"
 #include "firmware/tenants.h"
 
 struct kept {
   struct capacity capacity;
   struct tenants tenants;
+  struct hotness_claims hotness; /**< Needs no sum: it holds if registers are the same. */
 };
 
 /** FNV-1a from zero on: tells what was trodden on from what was written. */

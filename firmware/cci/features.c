@@ -78,6 +78,28 @@ static enum nkv_cci_status set_tenants(struct firmware* firmware, const uint8_t*
   return tenants_set(firmware, table);
 }
 
+/* What is counted while no host does: our own. */
+enum {
+  HOTNESS_SET_BYTES = HOTNESS_MONITORS * sizeof(struct nkv_hotness_setting),
+  HOTNESS_GET_BYTES = HOTNESS_SET_BYTES + HOTNESS_MONITORS * sizeof(struct nkv_hotness_status),
+};
+
+static bool get_hotness(struct firmware* firmware, uint8_t* out) {
+  for (unsigned i = 0; i < HOTNESS_MONITORS; ++i) {
+    const struct nkv_hotness_setting* setting = &firmware->hotness.monitors[i].setting;
+    const struct nkv_hotness_status status = hotness_status(firmware, i);
+    memcpy(out + i * sizeof(*setting), setting, sizeof(*setting));
+    memcpy(out + HOTNESS_SET_BYTES + i * sizeof(status), &status, sizeof(status));
+  }
+  return true;
+}
+
+static enum nkv_cci_status set_hotness(struct firmware* firmware, const uint8_t* in) {
+  struct nkv_hotness_setting settings[HOTNESS_MONITORS];
+  memcpy(settings, in, sizeof(settings));
+  return hotness_set(firmware, settings);
+}
+
 static const struct feature features[] = {
     /* 96dad7d6-fde8-482b-a733-75774e06db8a */
     [NKV_CARD_FEATURE_SCRUB] = {.uuid = {0x96, 0xda, 0xd7, 0xd6, 0xfd, 0xe8, 0x48, 0x2b, 0xa7, 0x33,
@@ -100,10 +122,18 @@ static const struct feature features[] = {
                                   .set_bytes = sizeof(struct nkv_card_tenant[NKV_CARD_TENANTS]),
                                   .get = get_tenants,
                                   .set = set_tenants},
+    /* b3f1c6a2-7d0e-4c58-9a41-6e6561726b76 */
+    [NKV_CARD_FEATURE_HOTNESS] = {.uuid = {0xb3, 0xf1, 0xc6, 0xa2, 0x7d, 0x0e, 0x4c, 0x58, 0x9a,
+                                           0x41, 0x6e, 0x65, 0x61, 0x72, 0x6b, 0x76},
+                                  .get_bytes = HOTNESS_GET_BYTES,
+                                  .set_bytes = HOTNESS_SET_BYTES,
+                                  .get = get_hotness,
+                                  .set = set_hotness},
 };
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
 
 _Static_assert(8 * SHARING_REGISTERS <= FEATURE_MOST_BYTES, "room for each");
+_Static_assert((size_t)HOTNESS_GET_BYTES <= FEATURE_MOST_BYTES, "room for each");
 
 static const struct feature* find_feature(const uint8_t* uuid) {
   for (int i = 0; i < FEATURES; ++i) {

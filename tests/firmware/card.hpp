@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -136,6 +137,8 @@ class Card {
   std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(IMAGE_MOST_BYTES);  ///< Image.
   unsigned restarts = 0;
   std::map<std::uint32_t, std::uint64_t> registers{{NKV_REG_ID, NKV_ABI_ID}};
+  /// Plays the engine's registers, which else are memory; false: they do not answer.
+  std::function<bool(std::uint32_t offset, std::uint64_t* value, bool is_write)> play;
   std::vector<unsigned> interrupts;
 
  private:
@@ -203,11 +206,13 @@ class Card {
           },
       .read_register =
           [](void* context, std::uint32_t offset, std::uint64_t* value) {
+            if (of(context).play) return of(context).play(offset, value, false);
             *value = of(context).registers[offset];
             return of(context).media_answers;
           },
       .write_register =
           [](void* context, std::uint32_t offset, std::uint64_t value) {
+            if (of(context).play) return of(context).play(offset, &value, true);
             of(context).registers[offset] = value;
             return of(context).media_answers;
           },
@@ -216,5 +221,24 @@ class Card {
                       unsigned message) { of(context).interrupts.push_back(message); }};
   firmware firmware_;
 };
+
+/// Begins a random payload with the name of a log or of a feature, where a command wants one, and
+/// has it set the version that there is.
+inline void name_something(Card& card, std::uint16_t opcode, std::uint64_t random,
+                           std::span<std::uint8_t> payload) {
+  constexpr std::size_t kUuidBytes = 16;
+  constexpr std::size_t kVersionAt = 22;
+  const bool is_log = opcode == NKV_CCI_OPCODE_GET_LOG;
+  const bool sets = opcode == NKV_CCI_OPCODE_SET_FEATURE;
+  if (payload.size() <= kVersionAt - 2 ||
+      (!is_log && !sets && opcode != NKV_CCI_OPCODE_GET_FEATURE))
+    return;
+  const Answer all = is_log ? card.execute(NKV_CCI_OPCODE_GET_SUPPORTED_LOGS)
+                            : card.execute(NKV_CCI_OPCODE_GET_SUPPORTED_FEATURES,
+                                           Payload().number(NKV_MAILBOX_BYTES, 4).zeros(4));
+  const std::size_t at = 8 + random % all.number(is_log ? 0 : 2, 2) * (is_log ? 20 : 48);
+  std::copy_n(all.bytes.begin() + static_cast<std::ptrdiff_t>(at), kUuidBytes, payload.begin());
+  if (sets && payload.size() > kVersionAt) payload[kVersionAt] = 1;
+}
 
 }  // namespace nearkv::testing

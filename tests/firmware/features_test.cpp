@@ -12,11 +12,11 @@ Feature sharing(Card& card) { return find_feature(card, NKV_CARD_FEATURE_SHARING
 TEST(Features, AreListedAsFarAsThereIsRoom) {
   Card card;
   EXPECT_EQ(list_features(card, 8, 0).number(0, 2), 0U);
-  EXPECT_EQ(list_features(card, 8, 0).number(2, 2), 3U) << "there are";
+  EXPECT_EQ(list_features(card, 8, 0).number(2, 2), 4U) << "there are";
   EXPECT_EQ(list_features(card, 8 + 48, 0).number(0, 2), 1U);
-  EXPECT_EQ(list_features(card, 4096, 0).number(0, 2), 3U);
+  EXPECT_EQ(list_features(card, 4096, 0).number(0, 2), 4U);
   EXPECT_EQ(list_features(card, 7, 0).status, NKV_CCI_STATUS_INVALID_INPUT);
-  EXPECT_EQ(list_features(card, 4096, 3).status, NKV_CCI_STATUS_INVALID_INPUT);
+  EXPECT_EQ(list_features(card, 4096, 4).status, NKV_CCI_STATUS_INVALID_INPUT);
 }
 
 TEST(Features, HaveTheScrubsCycle) {

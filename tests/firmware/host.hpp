@@ -13,6 +13,7 @@
 #include "card.hpp"
 #include "management/flash.hpp"
 #include "management/processor.hpp"
+#include "monitor.hpp"
 
 namespace nearkv::testing {
 
@@ -107,11 +108,19 @@ class Host {
   ManagementProcessor processor;
   std::set<std::uint64_t> poisoned;
   std::map<std::uint64_t, std::uint64_t> registers{{NKV_REG_ID, NKV_ABI_ID}};
+  Monitor* monitor = nullptr;  ///< NEAR_HOTNESS; none: registers are memory.
   bool media_answers = true;
   unsigned cycles_to_wait = 0;  ///< For each operation.
   std::vector<Operation> operations;
 
  private:
+  static bool is_monitors(std::uint64_t at) {
+    return at >= NKV_REG_NEAR_HOTNESS(0) && at < NKV_REG_NEAR_HOTNESS(NKV_HOTNESS_WORDS);
+  }
+  static std::uint32_t offset_of(std::uint64_t at) {
+    return static_cast<std::uint32_t>(at - NKV_REG_NEAR_HOTNESS(0));
+  }
+
   bool carry(Operation* operation) {
     if (!media_answers || waited_ < cycles_to_wait) {
       ++waited_;
@@ -135,10 +144,16 @@ class Host {
         poisoned.erase(first, poisoned.lower_bound(end));
         break;
       case NKV_FIRMWARE_OPERATION_READ_REGISTER:
+        if (monitor != nullptr && is_monitors(operation->at)) {
+          registers[operation->at] = monitor->read(offset_of(operation->at));
+        }
         std::memcpy(operation->line.data(), &registers[operation->at], sizeof(std::uint64_t));
         break;
       case NKV_FIRMWARE_OPERATION_WRITE_REGISTER:
         std::memcpy(&registers[operation->at], operation->line.data(), sizeof(std::uint64_t));
+        if (monitor != nullptr && is_monitors(operation->at)) {
+          monitor->write(offset_of(operation->at), registers[operation->at]);
+        }
         break;
       default:
         operation->has_failed = !carry_flash(&flash, operation) || operation->has_failed;

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "features.hpp"
 #include "host.hpp"
 
 namespace nearkv::testing {
@@ -24,6 +25,7 @@ TEST_F(FirmwareOnItsProcessor, AnswersAsOnTheHost) {
   while (card.turn()) {
   }
   std::mt19937_64 random(3);
+  std::mt19937_64 names(4);
   std::map<std::uint16_t, unsigned> worst_cycles;
   unsigned succeeded = 0;
   for (unsigned i = 0; i < kCommands; ++i) {
@@ -35,6 +37,7 @@ TEST_F(FirmwareOnItsProcessor, AnswersAsOnTheHost) {
                                                         : command.least_bytes + random() % room);
     for (std::uint8_t& byte : payload)
       byte = static_cast<std::uint8_t>(random() % 4 == 0 ? 64 * (random() % 3) : 0);
+    if (names() % 2 == 0) name_something(card, command.opcode, names(), payload);
     if (random() % 2 == 0) {
       const media_error error{.address = random() % 4096 * 64, .corrected = random() % 3 == 0};
       card.fail({error});
@@ -63,6 +66,42 @@ TEST_F(FirmwareOnItsProcessor, AnswersAsOnTheHost) {
   std::printf("image: %zu bytes; cycles of the slowest of %u commands:\n",
               emulator::read_image(NEARKV_FIRMWARE_SIGNED).size(), kCommands);
   for (const auto& [opcode, cycles] : worst_cycles) std::printf("  %04x %7u\n", opcode, cycles);
+}
+
+TEST_F(FirmwareOnItsProcessor, TellsWhatIsHotAndAnswersMeanwhile) {
+  constexpr std::uint64_t kUnitBytes = 4096;
+  constexpr unsigned kUnits = 100;
+  constexpr std::uint64_t kLogBytes = HOTNESS_MONITORS * sizeof(nkv_hotness_list);
+  Monitor monitor;
+  host.monitor = &monitor;
+  const Answer logs = host.execute(NKV_CCI_OPCODE_GET_SUPPORTED_LOGS);
+  const std::span uuid = std::span(logs.bytes).subspan(8 + 20 * NKV_CARD_LOG_HOTNESS, 16);
+  const Payload part = log_part(uuid, 0, kLogBytes);
+  // Off, and 4 KiB, 1 ms and 64 units.
+  ASSERT_EQ(set_feature(host, find_feature(host, NKV_CARD_FEATURE_HOTNESS), NKV_CCI_TRANSFER_FULL,
+                        0, {0, 12, 1, 0, 1, 0, 0, 0, 1, 12, 1, 0, 64, 0, 0, 0}),
+            NKV_CCI_STATUS_SUCCESS);
+  ASSERT_TRUE(host.run_until([&] { return monitor.is_enabled(); }));
+  nkv_hotness_list list{};
+  std::uint64_t worst_cycles = 0;
+  for (unsigned round = 0; round < 2'000 && list.units == 0; ++round) {
+    for (unsigned unit = 0; unit < kUnits * 64; ++unit) monitor.access(unit % kUnits * kUnitBytes);
+    host.write_command(NKV_CCI_OPCODE_GET_LOG, part.bytes());
+    const std::uint64_t start = host.processor.cycles();
+    host.ring();
+    ASSERT_TRUE(host.is_answered());
+    worst_cycles = std::max(worst_cycles, host.processor.cycles() - start);
+    const Answer answer = host.read_answer();
+    ASSERT_EQ(answer.bytes.size(), kLogBytes);
+    std::memcpy(&list, answer.bytes.data() + sizeof(list), sizeof(list));
+  }
+  EXPECT_EQ(list.state, NKV_HOTNESS_STATE_COUNTING);
+  EXPECT_EQ(list.threshold, 64U);
+  EXPECT_EQ(list.listed, kUnits);
+  ASSERT_EQ(list.units, unsigned{NKV_HOTNESS_UNITS});
+  for (unsigned i = 0; i < list.units; ++i) EXPECT_EQ(list.addresses[i], i * kUnitBytes);
+  std::printf("cycles of the slowest reading of hot units: %llu\n",
+              static_cast<unsigned long long>(worst_cycles));
 }
 
 TEST_F(FirmwareOnItsProcessor, GivesUpOnAMemoryControllerThatHangs) {

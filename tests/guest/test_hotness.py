@@ -1,8 +1,10 @@
 """What the card's driver tells perf, and `nearkv card` of it. Against traffic: tests/driver."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -77,9 +79,62 @@ def test_the_tool_shows_what_is_hot_until_it_is_interrupted(guest):
     assert "IN DEVICE" in guest.check("nearkv card hotlist nearkv0 --monitor host --seconds 0.1")
 
 
+EPOCH_MS = 10
+
+
+def set_hotness(guest: Machine, **fields: int) -> dict[str, int]:
+    words = " ".join(f"--set hotness.near_{name}={value}" for name, value in fields.items())
+    return json.loads(guest.check(f"nearkv card features nearkv0 {words} --json"))
+
+
+def found_by_firmware(guest: Machine) -> dict[str, Any]:
+    return json.loads(guest.check("nearkv card hotlist nearkv0 --firmware --json"))
+
+
+def until(guest: Machine, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """What the firmware tells then. Its clock goes slowly while it has nothing to do."""
+    end = time.monotonic() + 200
+    while not is_so(found := found_by_firmware(guest)):
+        assert time.monotonic() < end, found
+        time.sleep(0.5)
+    return found
+
+
+def test_the_firmware_finds_what_is_hot_while_no_host_looks(guest):
+    assert found_by_firmware(guest)["state"] == "off"
+    traffic = f"echo \\$\\$ > /tmp/traffic; while true; do {TRAFFIC}; done"
+    guest.check(f'( sh -c "{traffic}" & ) > /dev/null 2>&1')
+    set_hotness(guest, epoch_ms=EPOCH_MS, units=8, enabled=1)
+    found = until(guest, lambda found: found["units"] != [])
+    assert found["state"] == "counting"
+    assert found["unit_bytes"] == 4096
+    assert found["epoch_s"] == EPOCH_MS / 1e3
+    for unit in found["units"]:
+        assert unit["address"] % found["unit_bytes"] == 0
+        assert unit["address"] < WINDOW_BYTES
+    assert "IN DEVICE" in guest.check("nearkv card hotlist nearkv0 --firmware")
+
+    # The host goes first.
+    guest.check("kill $(cat /tmp/traffic)")
+    options = "--threshold 8 --epoch 1000 --seconds 100 --json"
+    with looking(guest, f"hotlist nearkv0 {options}", 1) as said:
+        until(guest, lambda found: found["state"] == "host")
+        guest.check(TRAFFIC)
+    shown = json.loads(said[0])
+    assert not shown["has_lost"]
+    assert shown["units"]
+    assert all((unit["epochs"], unit["count"]) == (1, 8) for unit in shown["units"])
+    assert set_hotness(guest, enabled=0)["hotness.near_state"] == 0
+    assert found_by_firmware(guest)["state"] == "off"
+
+
 @pytest.mark.parametrize(
     ("command", "status", "complaint"),
     [
+        ("hotlist nearkv7 --firmware", 1, "no such card"),
+        ("hotlist nearkv0 --firmware --threshold 8", 2, "excludes"),
+        ("features nearkv0 --set hotness.near_state=0", 2, "can only be read"),
+        ("features nearkv0 --set hotness.near_epoch_ms=0", 2, "a value that it may not have"),
         ("hotlist nearkv7", 1, "perf sees no such card"),
         ("counters nearkv7", 1, "perf sees no such card"),
         ("hotlist nearkv0 --monitor both", 2, "--monitor"),

@@ -16,8 +16,8 @@ Status read_feature(CardMailbox* mailbox, nkv_card_feature which, Feature* featu
   append_number(&payload, which, 4);
   CardMailbox::Answer answer;
   Status status = mailbox->require(NKV_CCI_OPCODE_GET_SUPPORTED_FEATURES, payload, &answer, reason);
-  if (status != Status::kOk) return status;
-  if (answer.payload.size() != kListBytes + kEntryBytes) {
+  if (status != Status::kOk && status != Status::kBadArgument) return status;
+  if (status == Status::kBadArgument || answer.payload.size() != kListBytes + kEntryBytes) {
     *reason = "the card's firmware does not have this feature";
     return Status::kUnsupported;
   }

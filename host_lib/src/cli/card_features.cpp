@@ -15,7 +15,8 @@ constexpr const char* kFooter =
     "EXAMPLES\n"
     "  nearkv card features nearkv0\n"
     "  nearkv card features nearkv0 --set scrub.hours=24 --set scrub.enabled=1\n"
-    "  nearkv card features nearkv0 --set sharing.near_sixteenths=8 --set sharing.custom=1\n\n"
+    "  nearkv card features nearkv0 --set sharing.near_sixteenths=8 --set sharing.custom=1\n"
+    "  nearkv card features nearkv0 --set hotness.near_units=64 --set hotness.near_enabled=1\n\n"
     "EXIT STATUS\n"
     "  0  done; 1  failed; 2  wrong usage\n";
 

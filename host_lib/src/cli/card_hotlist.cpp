@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "card/card.hpp"
 #include "card/hotness.hpp"
+#include "card/hotness_list.hpp"
 #include "cli/card_watch.hpp"
 #include "cli/command.hpp"
 
@@ -18,17 +20,45 @@ constexpr const char* kFooter =
     "`near`\n"
     "  counts what the engine's commands read, in runs of up to 16 bursts; `host` counts what the\n"
     "  host reads and writes over the link. Needs CAP_PERFMON, and the monitor for itself.\n\n"
+    "  With --firmware it takes no monitor, and shows what the card's firmware found in its last\n"
+    "  epoch, those first that came to the threshold first. It counts while nobody on the host "
+    "does,\n"
+    "  as `nearkv card features` sets hotness. Needs root.\n\n"
     "EXAMPLES\n"
     "  nearkv card hotlist nearkv0\n"
     "  nearkv card hotlist nearkv0 --monitor host --threshold 1000 --seconds 10\n"
-    "  nearkv card hotlist nearkv0 --unit 8192 --json\n";
+    "  nearkv card hotlist nearkv0 --unit 8192 --json\n"
+    "  nearkv card hotlist nearkv0 --firmware\n\n"
+    "EXIT STATUS\n"
+    "  0  done; 1  failed; 2  wrong usage\n";
 
 struct Options {
   std::string card;
   HotnessOptions hotness;
   double epoch_s = 0.1;
   double seconds = 1;
+  bool firmware = false;
   bool json = false;
+};
+
+std::string monitor_text(const Options& options) {
+  return options.hotness.monitor == NKV_CARD_MONITOR_NEAR ? "near" : "host";
+}
+
+/// Where the host sees an address of the card's memory, if it does.
+class HostView {
+ public:
+  explicit HostView(const std::string& name) {
+    const std::vector<Card> cards = find_cards();
+    const auto card = std::ranges::find(cards, name, &Card::name);
+    if (card != cards.end() && card->memory_bytes != 0) memory_at_ = card->memory_at;
+  }
+  [[nodiscard]] std::string text(std::uint64_t address) const {
+    return memory_at_ ? address_text(*memory_at_ + address) : "-";
+  }
+
+ private:
+  std::optional<std::uint64_t> memory_at_;
 };
 
 struct Heat {
@@ -54,10 +84,9 @@ std::vector<Heat> sort_heats(const std::vector<HotUnit>& units) {
 }
 
 void print(const Options& options, const std::vector<Heat>& heats, double seconds, bool has_lost) {
-  const bool is_near = options.hotness.monitor == NKV_CARD_MONITOR_NEAR;
   if (options.json) {
     nlohmann::ordered_json json{{"card", options.card},
-                                {"monitor", is_near ? "near" : "host"},
+                                {"monitor", monitor_text(options)},
                                 {"unit_bytes", options.hotness.unit_bytes},
                                 {"threshold", options.hotness.threshold},
                                 {"epoch_s", options.epoch_s},
@@ -71,15 +100,11 @@ void print(const Options& options, const std::vector<Heat>& heats, double second
     print_json(json);
     return;
   }
-  // Where the host sees the card's memory, if it does.
-  const std::vector<Card> cards = find_cards();
-  const auto card = std::ranges::find(cards, options.card, &Card::name);
-  const bool is_attached = card != cards.end() && card->memory_bytes != 0;
+  const HostView host(options.card);
   std::vector<std::vector<std::string>> rows;
   rows.reserve(heats.size());
   for (const Heat& heat : heats) {
-    rows.push_back({address_text(heat.address),
-                    is_attached ? address_text(card->memory_at + heat.address) : "-",
+    rows.push_back({address_text(heat.address), host.text(heat.address),
                     std::to_string(heat.epochs), count_text(heat.count)});
   }
   print_table({"IN DEVICE", "ON HOST", "EPOCHS", "ACCESSES"}, rows);
@@ -109,6 +134,49 @@ void show(Options options) {
   print(options, sort_heats(units), seconds, watch.has_lost());
 }
 
+void show_firmware(const Options& options) {
+  CardMailbox mailbox;
+  nkv_hotness_list list{};
+  std::string reason;
+  if (mailbox.open(options.card, &reason) != Status::kOk ||
+      read_hotness_list(&mailbox, options.hotness.monitor, &list, &reason) != Status::kOk) {
+    throw Failure{reason};
+  }
+  const std::string state = name_of(static_cast<nkv_hotness_state>(list.state));
+  const std::span addresses(list.addresses, list.units);
+  if (options.json) {
+    nlohmann::ordered_json json{{"card", options.card},
+                                {"monitor", monitor_text(options)},
+                                {"state", state},
+                                {"epochs", list.epochs},
+                                {"epoch_s", list.epoch_ms / 1e3},
+                                {"end_s", static_cast<double>(list.end_ns) / 1e9},
+                                {"unit_bytes", list.epochs == 0 ? 0 : 1ULL << list.unit_log2},
+                                {"threshold", list.threshold},
+                                {"listed", list.listed},
+                                {"has_lost", list.has_lost != 0},
+                                {"units", nlohmann::ordered_json::array()}};
+    for (const std::uint64_t address : addresses) json["units"].push_back({{"address", address}});
+    print_json(json);
+    return;
+  }
+  std::cout << "monitor " << monitor_text(options) << ": " << state;
+  if (list.epochs == 0) {
+    std::cout << ", no epoch yet\n";
+    return;
+  }
+  std::cout << ", epoch " << list.epochs << ": " << list.listed << " units of "
+            << size_text(1ULL << list.unit_log2) << " had " << count_text(list.threshold)
+            << " accesses in " << list.epoch_ms << " ms\n";
+  const HostView host(options.card);
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(addresses.size());
+  for (const std::uint64_t address : addresses) {
+    rows.push_back({address_text(address), host.text(address)});
+  }
+  print_table({"IN DEVICE", "ON HOST"}, rows);
+}
+
 }  // namespace
 
 void add_card_hotlist(CLI::App* command, int* exit) {
@@ -121,20 +189,30 @@ void add_card_hotlist(CLI::App* command, int* exit) {
   hotlist->add_option("--monitor", options->hotness.monitor, "Whose accesses: near or host")
       ->transform(CLI::Transformer(monitors))
       ->default_str("near");
+  CLI::Option* const firmware =
+      hotlist->add_flag("--firmware", options->firmware, "What the firmware found without a host");
   hotlist->add_option("--unit", options->hotness.unit_bytes, "Bytes that are counted as one")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(firmware);
   hotlist
       ->add_option("--threshold", options->hotness.threshold,
                    "Accesses in an epoch from which on a unit is hot")
       ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(firmware);
   hotlist->add_option("--epoch", options->epoch_s, "Its length in seconds, by the card's clock")
       ->check(CLI::Range(1e-4, 4095.0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(firmware);
   add_seconds_option(hotlist, &options->seconds);
+  hotlist->get_option("--seconds")->excludes(firmware);
   hotlist->add_flag("--json", options->json, "Print JSON");
   hotlist->callback([options, exit] {
-    show(*options);
+    if (options->firmware) {
+      show_firmware(*options);
+    } else {
+      show(*options);
+    }
     *exit = kDone;
   });
 }

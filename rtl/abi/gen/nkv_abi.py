@@ -215,7 +215,7 @@ PROCESSOR_BOOT_AT = 126912
 # [bytes] Where in its memory a `firmware_panic` lies.
 PROCESSOR_PANIC_AT = 126944
 # [bytes] Where in its memory that lies which outlives a restart, up to PROCESSOR_BOOT_AT: who has
-# which dynamic capacity, and the tenants' limits.
+# which dynamic capacity, the tenants' limits, and how the hotness monitors were set.
 PROCESSOR_KEPT_AT = 125632
 # [ns] One cycle of the firmware's processor.
 PROCESSOR_CYCLE_NS = 10
@@ -246,6 +246,10 @@ CAPACITY_BLOCK_LEAST_BYTES = 2097152
 CARD_TENANTS = 16
 # [tags] Tags of dynamic capacity at a time; one of them is that of zeros.
 CAPACITY_TAGS = 16
+# [units] Hot units that the firmware keeps of an epoch, of each monitor.
+HOTNESS_UNITS = 64
+# [ms] The longest epoch that it counts in.
+HOTNESS_EPOCH_MS = 4095
 # [records] Events that each of the firmware's logs holds.
 EVENT_LOG_RECORDS = 32
 # [lines] Poisoned 64-byte lines that the firmware lists.
@@ -779,6 +783,9 @@ class CardFeature(IntEnum):
     SHARING = 1
     # What users may have of the card: CARD_TENANTS times `card_tenant`, each owner once.
     TENANTS = 2
+    # What the firmware counts while no host does: a `hotness_setting` of each `card_monitor`, and
+    # behind them, to be read only, a `hotness_status` of each.
+    HOTNESS = 3
 
 
 class CardTenantKind(IntEnum):
@@ -790,6 +797,17 @@ class CardTenantKind(IntEnum):
     USER = 1
     # That of all users who have none of their own.
     OTHERS = 2
+
+
+class CardLog(IntEnum):
+    """Logs of the firmware, by their indices in its list of them."""
+
+    # The commands, and what they do.
+    COMMAND_EFFECTS = 0
+    # The vendor's debug log: a `firmware_panic`.
+    PANIC = 1
+    # A `hotness_list` of each `card_monitor`.
+    HOTNESS = 2
 
 
 class FirmwareOperation(IntEnum):
@@ -842,6 +860,23 @@ class CardMonitor(IntEnum):
     HOST = 0
     # NEAR_HOTNESS.
     NEAR = 1
+
+
+class HotnessState(IntEnum):
+    """What the firmware does with a monitor."""
+
+    # Nothing: it is not to.
+    OFF = 0
+    # It sets it up.
+    STARTING = 1
+    # It takes its hot list.
+    COUNTING = 2
+    # Nothing, as somebody on the host has it; it goes on when the monitor is disabled.
+    HOST = 3
+    # Nothing: the monitor cannot count as it is set.
+    UNFIT = 4
+    # None that it knows answers, or it does not do as it is told; it tries again each second.
+    ABSENT = 5
 
 
 class ShareEntryKind(IntEnum):
@@ -2106,6 +2141,50 @@ BOOT_RECORD = Record(
         "rolled_back": 20,
         "reserved": 24,
         "digest": 32,
+    },
+)
+
+# How the firmware is to count by a monitor.
+HOTNESS_SETTING = Record(
+    "<BBHHH",
+    8,
+    {
+        "enabled": 0,
+        "unit_log2": 1,
+        "epoch_ms": 2,
+        "units": 4,
+        "reserved": 6,
+    },
+)
+
+# What has become of it.
+HOTNESS_STATUS = Record(
+    "<B3BI",
+    8,
+    {
+        "state": 0,
+        "reserved": 1,
+        "threshold": 4,
+    },
+)
+
+# Hot units of the last whole epoch, in the order in which they came to the threshold: mostly the
+# hottest first.
+HOTNESS_LIST = Record(
+    "<BBHIIHHB7BQ64Q",
+    544,
+    {
+        "state": 0,
+        "unit_log2": 1,
+        "epoch_ms": 2,
+        "threshold": 4,
+        "epochs": 8,
+        "listed": 12,
+        "units": 14,
+        "has_lost": 16,
+        "reserved": 17,
+        "end_ns": 24,
+        "addresses": 32,
     },
 )
 

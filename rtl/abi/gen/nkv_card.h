@@ -78,7 +78,7 @@
 #define NKV_PROCESSOR_PANIC_AT 126944 /**< [bytes] Where in its memory a `firmware_panic` lies. */
 /**
  * [bytes] Where in its memory that lies which outlives a restart, up to PROCESSOR_BOOT_AT: who has
- * which dynamic capacity, and the tenants' limits.
+ * which dynamic capacity, the tenants' limits, and how the hotness monitors were set.
  */
 #define NKV_PROCESSOR_KEPT_AT 125632
 #define NKV_PROCESSOR_CYCLE_NS 10 /**< [ns] One cycle of the firmware's processor. */
@@ -105,6 +105,9 @@
 #define NKV_CARD_TENANTS 16 /**< [tenants] Users of a card whose limits its firmware keeps. */
 /** [tags] Tags of dynamic capacity at a time; one of them is that of zeros. */
 #define NKV_CAPACITY_TAGS 16
+/** [units] Hot units that the firmware keeps of an epoch, of each monitor. */
+#define NKV_HOTNESS_UNITS 64
+#define NKV_HOTNESS_EPOCH_MS 4095 /**< [ms] The longest epoch that it counts in. */
 #define NKV_EVENT_LOG_RECORDS 32 /**< [records] Events that each of the firmware's logs holds. */
 #define NKV_POISON_RECORDS 256 /**< [lines] Poisoned 64-byte lines that the firmware lists. */
 /** [lines] Poisoned lines that a scan of the memory tells; it stops at one more. */
@@ -208,6 +211,11 @@ enum nkv_card_feature {
   NKV_CARD_FEATURE_SHARING = 1, /**< Registers INLINE_CONTROL, INLINE_LIMITS and INLINE_LOAD. */
   /** What users may have of the card: CARD_TENANTS times `card_tenant`, each owner once. */
   NKV_CARD_FEATURE_TENANTS = 2,
+  /**
+   * What the firmware counts while no host does: a `hotness_setting` of each `card_monitor`, and
+   * behind them, to be read only, a `hotness_status` of each.
+   */
+  NKV_CARD_FEATURE_HOTNESS = 3,
 };
 
 /** Whose entry a `card_tenant` is. */
@@ -215,6 +223,13 @@ enum nkv_card_tenant_kind {
   NKV_CARD_TENANT_KIND_NONE = 0, /**< Nobody's, and all of it zero. */
   NKV_CARD_TENANT_KIND_USER = 1, /**< A user's. */
   NKV_CARD_TENANT_KIND_OTHERS = 2, /**< That of all users who have none of their own. */
+};
+
+/** Logs of the firmware, by their indices in its list of them. */
+enum nkv_card_log {
+  NKV_CARD_LOG_COMMAND_EFFECTS = 0, /**< The commands, and what they do. */
+  NKV_CARD_LOG_PANIC = 1, /**< The vendor's debug log: a `firmware_panic`. */
+  NKV_CARD_LOG_HOTNESS = 2, /**< A `hotness_list` of each `card_monitor`. */
 };
 
 /** What the firmware asks of the logic around its processor. */
@@ -252,6 +267,18 @@ enum nkv_card_counter {
 enum nkv_card_monitor {
   NKV_CARD_MONITOR_HOST = 0, /**< HOST_HOTNESS. */
   NKV_CARD_MONITOR_NEAR = 1, /**< NEAR_HOTNESS. */
+};
+
+/** What the firmware does with a monitor. */
+enum nkv_hotness_state {
+  NKV_HOTNESS_STATE_OFF = 0, /**< Nothing: it is not to. */
+  NKV_HOTNESS_STATE_STARTING = 1, /**< It sets it up. */
+  NKV_HOTNESS_STATE_COUNTING = 2, /**< It takes its hot list. */
+  /** Nothing, as somebody on the host has it; it goes on when the monitor is disabled. */
+  NKV_HOTNESS_STATE_HOST = 3,
+  NKV_HOTNESS_STATE_UNFIT = 4, /**< Nothing: the monitor cannot count as it is set. */
+  /** None that it knows answers, or it does not do as it is told; it tries again each second. */
+  NKV_HOTNESS_STATE_ABSENT = 5,
 };
 
 /** How a window is had. */
@@ -426,6 +453,70 @@ NKV_ASSERT_OFFSET(boot_record, tries, 16);
 NKV_ASSERT_OFFSET(boot_record, rolled_back, 20);
 NKV_ASSERT_OFFSET(boot_record, reserved, 24);
 NKV_ASSERT_OFFSET(boot_record, digest, 32);
+
+/** How the firmware is to count by a monitor. */
+struct nkv_hotness_setting {
+  uint8_t enabled; /**< 1: it counts while no host has the monitor. */
+  uint8_t unit_log2; /**< Log2 of a unit's bytes. */
+  uint16_t epoch_ms; /**< Length of an epoch: 1 to HOTNESS_EPOCH_MS. */
+  /**
+   * Hot units that it wants of an epoch, up to HOTNESS_UNITS: the threshold is doubled on more than
+   * twice as many, and halved on less than half.
+   */
+  uint16_t units;
+  uint16_t reserved; /**< Zero. */
+};
+#define NKV_HOTNESS_SETTING_BYTES 8
+NKV_ASSERT_BYTES(hotness_setting, 8);
+NKV_ASSERT_OFFSET(hotness_setting, enabled, 0);
+NKV_ASSERT_OFFSET(hotness_setting, unit_log2, 1);
+NKV_ASSERT_OFFSET(hotness_setting, epoch_ms, 2);
+NKV_ASSERT_OFFSET(hotness_setting, units, 4);
+NKV_ASSERT_OFFSET(hotness_setting, reserved, 6);
+
+/** What has become of it. */
+struct nkv_hotness_status {
+  uint8_t state; /**< Now. [a value of hotness_state] */
+  uint8_t reserved[3]; /**< Zero. */
+  uint32_t threshold; /**< Accesses in an epoch from which on a unit is hot now. */
+};
+#define NKV_HOTNESS_STATUS_BYTES 8
+NKV_ASSERT_BYTES(hotness_status, 8);
+NKV_ASSERT_OFFSET(hotness_status, state, 0);
+NKV_ASSERT_OFFSET(hotness_status, reserved, 1);
+NKV_ASSERT_OFFSET(hotness_status, threshold, 4);
+
+/**
+ * Hot units of the last whole epoch, in the order in which they came to the threshold: mostly the
+ * hottest first.
+ */
+struct nkv_hotness_list {
+  uint8_t state; /**< Now. [a value of hotness_state] */
+  uint8_t unit_log2; /**< Log2 of a unit's bytes. */
+  uint16_t epoch_ms; /**< Length of the epoch. */
+  uint32_t threshold; /**< Accesses in it from which on a unit was hot. */
+  uint32_t epochs; /**< Counts whole epochs since the setting; 0: there was none yet. */
+  uint16_t listed; /**< Entries of the monitor's list. */
+  uint16_t units; /**< The first of them, that are kept. */
+  uint8_t has_lost; /**< 1: the monitor had no room for more. */
+  uint8_t reserved[7]; /**< Zero. */
+  /** When the epoch ended, in nanoseconds since 1970; 0: the card was not told the time. */
+  uint64_t end_ns;
+  uint64_t addresses[NKV_HOTNESS_UNITS]; /**< In device memory; those behind `units` are zero. */
+};
+#define NKV_HOTNESS_LIST_BYTES 544
+NKV_ASSERT_BYTES(hotness_list, 544);
+NKV_ASSERT_OFFSET(hotness_list, state, 0);
+NKV_ASSERT_OFFSET(hotness_list, unit_log2, 1);
+NKV_ASSERT_OFFSET(hotness_list, epoch_ms, 2);
+NKV_ASSERT_OFFSET(hotness_list, threshold, 4);
+NKV_ASSERT_OFFSET(hotness_list, epochs, 8);
+NKV_ASSERT_OFFSET(hotness_list, listed, 12);
+NKV_ASSERT_OFFSET(hotness_list, units, 14);
+NKV_ASSERT_OFFSET(hotness_list, has_lost, 16);
+NKV_ASSERT_OFFSET(hotness_list, reserved, 17);
+NKV_ASSERT_OFFSET(hotness_list, end_ns, 24);
+NKV_ASSERT_OFFSET(hotness_list, addresses, 32);
 
 /**
  * Begins the shared memory of an emulated function. The driver fills in what it wants, then counts

@@ -34,7 +34,7 @@ package nkv_firmware_pkg;
   // [bytes] Where in its memory a `firmware_panic` lies.
   localparam int unsigned ProcessorPanicAt = 126944;
   // [bytes] Where in its memory that lies which outlives a restart, up to PROCESSOR_BOOT_AT: who
-  // has which dynamic capacity, and the tenants' limits.
+  // has which dynamic capacity, the tenants' limits, and how the hotness monitors were set.
   localparam int unsigned ProcessorKeptAt = 125632;
   // The firmware runs: 'NKVF'.
   localparam int unsigned FirmwareMagic = 1180060494;
