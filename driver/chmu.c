@@ -13,6 +13,7 @@
 
 /* An operation takes 100 ms at most, but a simulated unit counts its own time. */
 #define NKV_CHMU_TIMEOUT (60 * HZ)
+#define NKV_CHMU_TRIES	 3
 
 /**
  * nkv_chmu_find - Learns what a unit is
@@ -158,28 +159,12 @@ static int nkv_chmu_watch(struct nkv_card *card, const struct nkv_chmu *chmu, u3
 	return ret;
 }
 
-/**
- * nkv_chmu_start - Counts from zero, with an empty hot list
- * @card: The card.
- * @chmu: Its unit.
- * @wanted: As nkv_chmu_check() accepts it.
- *
- * When it returns, accesses are counted. -EINVAL: the unit refuses it; -EINTR: it takes long, and
- * the process has a signal.
- */
-int nkv_chmu_start(struct nkv_card *card, const struct nkv_chmu *chmu,
-		   const struct nkv_card_hotness *wanted)
+/* From a stop on to an enable; `status` is what the unit made of it. */
+static int nkv_chmu_configure(struct nkv_card *card, const struct nkv_chmu *chmu,
+			      const struct nkv_card_hotness *wanted, u64 conf0, u64 conf1,
+			      u64 *status)
 {
-	u64 conf0 = FIELD_PREP(CHMU_CONF0_TRACK, wanted->track) |
-		    FIELD_PREP(CHMU_CONF0_RANDOM, wanted->randomize) | CHMU_CONF0_ENABLE |
-		    FIELD_PREP(CHMU_CONF0_THRESHOLD, wanted->threshold);
-	u64 conf1 = FIELD_PREP(CHMU_CONF1_UNIT_LOG2, wanted->unit_log2) |
-		    FIELD_PREP(CHMU_CONF1_DOWN_SAMPLING, wanted->down_sampling) |
-		    FIELD_PREP(CHMU_CONF1_MODE, wanted->mode) |
-		    FIELD_PREP(CHMU_CONF1_EPOCH_SCALE, wanted->epoch_scale) |
-		    FIELD_PREP(CHMU_CONF1_EPOCH_VALUE, wanted->epoch_value);
 	struct nkv_hot_list list;
-	u64 status;
 	int ret;
 
 	ret = nkv_chmu_stop(card, chmu);
@@ -194,10 +179,58 @@ int nkv_chmu_start(struct nkv_card *card, const struct nkv_chmu *chmu,
 	if (!ret)
 		ret = nkv_write(card, chmu->at + CHMU_CONF0, conf0);
 	if (!ret)
-		ret = nkv_chmu_settle(card, chmu, &status);
-	if (!ret && !(status & CHMU_STATUS_ENABLED))
-		ret = -EINVAL;
+		ret = nkv_chmu_settle(card, chmu, status);
 	return ret;
+}
+
+/* 1 if the registers are as they were written, 0 if somebody else has written them since. */
+static int nkv_chmu_holds(struct nkv_card *card, const struct nkv_chmu *chmu, u64 conf0, u64 conf1)
+{
+	u64 found0, found1;
+	int ret;
+
+	ret = nkv_read(card, chmu->at + CHMU_CONF0, &found0);
+	if (!ret)
+		ret = nkv_read(card, chmu->at + CHMU_CONF1, &found1);
+	/* A unit that refuses them takes enable back. */
+	return ret ? ret : found1 == conf1 && !((found0 ^ conf0) & ~CHMU_CONF0_ENABLE);
+}
+
+/**
+ * nkv_chmu_start - Counts from zero, with an empty hot list
+ * @card: The card.
+ * @chmu: Its unit.
+ * @wanted: As nkv_chmu_check() accepts it.
+ *
+ * When it returns, accesses are counted. The card's firmware counts with a unit while no host does;
+ * what it was just writing may come in between once. -EINVAL: the unit refuses it; -EBUSY: somebody
+ * else goes on writing its registers; -EINTR: it takes long, and the process has a signal.
+ */
+int nkv_chmu_start(struct nkv_card *card, const struct nkv_chmu *chmu,
+		   const struct nkv_card_hotness *wanted)
+{
+	const u64 conf0 = FIELD_PREP(CHMU_CONF0_TRACK, wanted->track) |
+			  FIELD_PREP(CHMU_CONF0_RANDOM, wanted->randomize) | CHMU_CONF0_ENABLE |
+			  FIELD_PREP(CHMU_CONF0_THRESHOLD, wanted->threshold);
+	const u64 conf1 = FIELD_PREP(CHMU_CONF1_UNIT_LOG2, wanted->unit_log2) |
+			  FIELD_PREP(CHMU_CONF1_DOWN_SAMPLING, wanted->down_sampling) |
+			  FIELD_PREP(CHMU_CONF1_MODE, wanted->mode) |
+			  FIELD_PREP(CHMU_CONF1_EPOCH_SCALE, wanted->epoch_scale) |
+			  FIELD_PREP(CHMU_CONF1_EPOCH_VALUE, wanted->epoch_value);
+	unsigned int tries;
+	u64 status;
+	int ret;
+
+	for (tries = 0; tries < NKV_CHMU_TRIES; tries++) {
+		ret = nkv_chmu_configure(card, chmu, wanted, conf0, conf1, &status);
+		if (!ret)
+			ret = nkv_chmu_holds(card, chmu, conf0, conf1);
+		if (ret < 0)
+			return ret;
+		if (ret)
+			return status & CHMU_STATUS_ENABLED ? 0 : -EINVAL;
+	}
+	return -EBUSY;
 }
 
 /**
