@@ -86,13 +86,13 @@ def test_what_was_another_hosts_is_zero(guest):
     [
         ("nearkv9", 1, "nearkv9"),
         ("offer nearkv0 1GiB", 1, "not so much that is free"),
-        ("offer nearkv0 1MiB", 1, "a value that it may not have"),
+        ("offer nearkv0 1MiB", 2, "a value that it may not have"),
         ("offer nearkv0 much", 2, "is no size"),
         ("offer nearkv0 2MiB --tag seventeen-letters", 2, "16 characters"),
-        (f"release nearkv0 {REGION:#x} 512MiB", 1, "lies outside the memory"),
-        (f"release nearkv0 {REGION + 64:#x} 2MiB", 1, "whole blocks"),
+        (f"release nearkv0 {REGION:#x} 512MiB", 2, "lies outside the memory"),
+        (f"release nearkv0 {REGION + 64:#x} 2MiB", 2, "whole blocks"),
         ("release nearkv0 here 2MiB", 2, "is no address"),
-        ("take nearkv0 0 2MiB", 1, "lies outside the memory"),
+        ("take nearkv0 0 2MiB", 2, "lies outside the memory"),
     ],
 )
 def test_the_tool_says_what_is_wrong(guest, words, status, said):

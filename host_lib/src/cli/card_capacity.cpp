@@ -41,10 +41,6 @@ void open_card(const Options& options, CardMailbox* mailbox) {
   if (mailbox->open(options.card, &reason) != Status::kOk) throw Failure{reason};
 }
 
-void require_done(Status status, const std::string& reason) {
-  if (status != Status::kOk) throw Failure{reason};
-}
-
 std::uint64_t size_of(const Options& options) {
   std::uint64_t bytes = 0;
   if (parse_size(options.size, &bytes) != Status::kOk || bytes == 0) {

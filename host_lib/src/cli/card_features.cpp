@@ -36,10 +36,7 @@ void set(CardMailbox* mailbox, const std::string& words) {
     throw Failure{"--set wants FIELD=NUMBER, not '" + words + "'", kUsage};
   }
   std::string reason;
-  const Status status = set_feature(mailbox, words.substr(0, equals), value, &reason);
-  if (status != Status::kOk) {
-    throw Failure{reason, status == Status::kBadArgument ? kUsage : kFailed};
-  }
+  require_done(set_feature(mailbox, words.substr(0, equals), value, &reason), reason);
 }
 
 void show(const Options& options) {

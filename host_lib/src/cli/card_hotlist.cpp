@@ -121,10 +121,7 @@ void show(Options options) {
   const auto take = [&] {
     if (watch.take(&units, &reason) != Status::kOk) throw Failure{reason};
   };
-  const Status status = watch.open(options.card, options.hotness, &reason);
-  if (status != Status::kOk) {
-    throw Failure{reason, status == Status::kBadArgument ? kUsage : kFailed};
-  }
+  require_done(watch.open(options.card, options.hotness, &reason), reason);
   const Look look(options.seconds);
   while (look.pause(std::chrono::milliseconds(NKV_CARD_LAG_MS))) take();
   const double seconds = look.seconds();

@@ -37,12 +37,6 @@ struct Options {
   bool json = false;
 };
 
-void require_done(Status status, const std::string& reason) {
-  if (status != Status::kOk) {
-    throw Failure{reason, status == Status::kBadArgument ? kUsage : kFailed};
-  }
-}
-
 std::vector<nkv_card_tenant> open_tenants(const Options& options, CardMailbox* mailbox) {
   std::vector<nkv_card_tenant> tenants;
   std::string reason;

@@ -3,6 +3,8 @@
 #include <csignal>
 #include <ctime>
 
+#include "cli/command.hpp"
+
 namespace nearkv::cli {
 namespace {
 
@@ -15,6 +17,11 @@ void handle(void (*handler)(int)) {
 }
 
 }  // namespace
+
+void require_done(Status status, const std::string& reason) {
+  if (status == Status::kOk) return;
+  throw Failure{reason, status == Status::kBadArgument ? kUsage : kFailed};
+}
 
 void add_card_option(CLI::App* command, std::string* name) {
   command->add_option("card", *name, "As `nearkv card list` has it")->required();

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <string>
 
+#include "nearkv/status.hpp"
+
 namespace nearkv::cli {
 
 // Each adds itself below `nearkv card`, and sets `exit` when it runs.
@@ -16,6 +18,9 @@ void add_card_events(CLI::App* command, int* exit);
 void add_card_features(CLI::App* command, int* exit);
 void add_card_firmware(CLI::App* command, int* exit);
 void add_card_tenants(CLI::App* command, int* exit);
+
+/// Throws Failure unless a card did what was asked: of wrong usage, if it refuses an argument.
+void require_done(Status status, const std::string& reason);
 
 /// The argument that names a card.
 void add_card_option(CLI::App* command, std::string* name);

@@ -159,6 +159,38 @@ TEST(ReadTest, EveryDimensionInEveryForm) {
   }
 }
 
+/// A stored page that becomes another, as whole as before.
+class ForgedPage {
+ public:
+  ForgedPage(ReadUnit& unit, const nkv_page_entry& entry)
+      : header(unit.get<nkv_page_header>(place_of(entry))), unit_(unit), place_(place_of(entry)) {
+    const nkv_page_shape shape = model::shape_of(header);
+    nkv_lay_out_page(&shape, &layout_);
+  }
+
+  [[nodiscard]] std::uint32_t bytes(nkv_page_array array) const { return layout_.bytes[array]; }
+
+  template <typename Element>
+  void put(nkv_page_array array, const std::vector<Element>& elements) {
+    const std::uint64_t place = place_ + layout_.offset[array];
+    unit_.put_bytes(place, std::as_bytes(std::span(elements)));
+    model::stored_checksum(header, array) =
+        model::crc32c(unit_.window().subspan(place, bytes(array)));
+  }
+
+  void seal() {
+    model::seal(header);
+    unit_.put(place_, header);
+  }
+
+  nkv_page_header header;
+
+ private:
+  ReadUnit& unit_;
+  std::uint64_t place_;
+  nkv_page_layout layout_{};
+};
+
 // Digests that no APPEND wrote: steps beyond the largest number and below the smallest.
 TEST(ReadTest, MiddlesOfAnyDigest) {
   ReadUnit unit;
@@ -171,22 +203,15 @@ TEST(ReadTest, MiddlesOfAnyDigest) {
     if (listed.entries.empty()) continue;
     list_pages(unit, &listed);
     for (const nkv_page_entry& entry : listed.entries) {
-      auto header = unit.get<nkv_page_header>(place_of(entry));
-      const nkv_page_shape page_shape = model::shape_of(header);
-      nkv_page_layout layout{};
-      nkv_lay_out_page(&page_shape, &layout);
-      std::vector<std::uint16_t> digest(header.head_dim);
+      ForgedPage page(unit, entry);
+      std::vector<std::uint16_t> digest(page.header.head_dim);
       for (std::uint16_t& channel : digest) channel = static_cast<std::uint16_t>(random());
-      const std::uint64_t place = place_of(entry) + layout.offset[NKV_PAGE_ARRAY_K_DIGEST];
-      unit.put_bytes(place, std::as_bytes(std::span(digest)));
-      model::stored_checksum(header, NKV_PAGE_ARRAY_K_DIGEST) =
-          model::crc32c(unit.window().subspan(place, layout.bytes[NKV_PAGE_ARRAY_K_DIGEST]));
+      page.put(NKV_PAGE_ARRAY_K_DIGEST, digest);
       constexpr std::array<std::int16_t, 6> kEdges = {118, 127, -110, -135, 32767, -32768};
-      header.k_step_exponent =
+      page.header.k_step_exponent =
           static_cast<std::int16_t>(kEdges.at(number % kEdges.size()) + number / 12 % 5 - 2);
-      if (number % 7 == 0) header.k_step_exponent = static_cast<std::int16_t>(random());
-      model::seal(header);
-      unit.put(place_of(entry), header);
+      if (number % 7 == 0) page.header.k_step_exponent = static_cast<std::int16_t>(random());
+      page.seal();
     }
     nkv_read_command read = read_of(unit, listed, random);
     read.tensor = NKV_TENSOR_KEYS;
@@ -211,15 +236,12 @@ TEST(ReadTest, ExceptionsThatNoAppendWrote) {
     if (listed.entries.empty()) continue;
     list_pages(unit, &listed);
     for (const nkv_page_entry& entry : listed.entries) {
-      auto header = unit.get<nkv_page_header>(place_of(entry));
-      const nkv_page_shape page_shape = model::shape_of(header);
-      nkv_page_layout layout{};
-      nkv_lay_out_page(&page_shape, &layout);
+      ForgedPage page(unit, entry);
       for (const nkv_page_array array :
            {NKV_PAGE_ARRAY_K_EXCEPTIONS, NKV_PAGE_ARRAY_V_EXCEPTIONS}) {
-        if (layout.bytes[array] == 0) continue;
+        if (page.bytes(array) == 0) continue;
         const std::uint32_t dim =
-            array == NKV_PAGE_ARRAY_K_EXCEPTIONS ? header.head_dim : header.value_dim;
+            array == NKV_PAGE_ARRAY_K_EXCEPTIONS ? page.header.head_dim : page.header.value_dim;
         std::vector<nkv_row_exception> exceptions(NKV_EXCEPTIONS);
         for (nkv_row_exception& exception : exceptions) {
           const std::uint32_t most = random() % 4 == 0 ? 0xFFFF : NKV_PAGE_TOKENS * dim - 1;
@@ -227,15 +249,11 @@ TEST(ReadTest, ExceptionsThatNoAppendWrote) {
           exception.bits = static_cast<std::uint16_t>(random());
         }
         exceptions[11].element = exceptions[4].element;
-        unit.put_bytes(place_of(entry) + layout.offset[array],
-                       std::as_bytes(std::span(exceptions)));
-        model::stored_checksum(header, array) = model::crc32c(
-            unit.window().subspan(place_of(entry) + layout.offset[array], layout.bytes[array]));
+        page.put(array, exceptions);
       }
-      header.k_exceptions = static_cast<std::uint8_t>(test::pick(random, 0, NKV_EXCEPTIONS));
-      header.v_exceptions = static_cast<std::uint8_t>(test::pick(random, 0, NKV_EXCEPTIONS));
-      model::seal(header);
-      unit.put(place_of(entry), header);
+      page.header.k_exceptions = static_cast<std::uint8_t>(test::pick(random, 0, NKV_EXCEPTIONS));
+      page.header.v_exceptions = static_cast<std::uint8_t>(test::pick(random, 0, NKV_EXCEPTIONS));
+      page.seal();
     }
     expect_read(unit, read_of(unit, listed, random));
     expect_gather(unit, gather_of(unit, listed, random));
