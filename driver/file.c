@@ -181,6 +181,22 @@ static int nkv_set_event(struct nkv_file *file, const struct nkv_card_eventfd *w
 	return 0;
 }
 
+/* Limits that are set hold when the call returns. */
+static int nkv_mailbox(struct nkv_card *card, struct nkv_card_mailbox *command)
+{
+	int ret = nkv_mailbox_call(card, command);
+
+	if (ret || command->opcode != NKV_CCI_OPCODE_SET_FEATURE ||
+	    command->status != NKV_CCI_STATUS_SUCCESS)
+		return ret;
+	ret = nkv_card_enter(card);
+	if (!ret) {
+		ret = nkv_tenants_refresh(card);
+		nkv_card_leave(card);
+	}
+	return ret;
+}
+
 /* A call on what was copied from the caller, and is copied back to it. */
 static int nkv_call(struct nkv_file *file, unsigned int cmd, void *argument)
 {
@@ -194,7 +210,7 @@ static int nkv_call(struct nkv_file *file, unsigned int cmd, void *argument)
 	case NKV_IOCTL_EVENTFD:
 		return nkv_set_event(file, argument);
 	case NKV_IOCTL_MAILBOX:
-		return nkv_mailbox_call(file->card, argument);
+		return nkv_mailbox(file->card, argument);
 	}
 	ret = nkv_card_enter(file->card);
 	if (ret)

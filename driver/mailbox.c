@@ -145,24 +145,8 @@ int nkv_mailbox_execute(struct nkv_card *card, struct nkv_card_mailbox *command,
 	return ret;
 }
 
-/* Limits that are set hold when the call returns. */
-static int nkv_mailbox_run(struct nkv_card *card, struct nkv_card_mailbox *command, u64 *payload)
-{
-	int ret;
-
-	ret = nkv_card_enter(card);
-	if (ret)
-		return ret;
-	ret = nkv_mailbox_execute(card, command, payload);
-	if (!ret && command->opcode == NKV_CCI_OPCODE_SET_FEATURE &&
-	    command->status == NKV_CCI_STATUS_SUCCESS)
-		ret = nkv_tenants_refresh(card);
-	nkv_card_leave(card);
-	return ret;
-}
-
 /**
- * nkv_mailbox_call - Has the firmware execute a command
+ * nkv_mailbox_call - Has the firmware execute a process's command
  * @card: The card.
  * @command: Whose payload is the caller's.
  */
@@ -181,7 +165,11 @@ int nkv_mailbox_call(struct nkv_card *card, struct nkv_card_mailbox *command)
 		return -ENOMEM;
 	ret = copy_from_user(payload, user, command->payload_bytes) ? -EFAULT : 0;
 	if (!ret)
-		ret = nkv_mailbox_run(card, command, payload);
+		ret = nkv_card_enter(card);
+	if (!ret) {
+		ret = nkv_mailbox_execute(card, command, payload);
+		nkv_card_leave(card);
+	}
 	if (!ret && copy_to_user(user, payload, command->payload_bytes))
 		ret = -EFAULT;
 	kfree(payload);
