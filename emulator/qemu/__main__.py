@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from .packages import PackageError
 from .topology import DEVICE_GRAIN_BYTES, Topology
@@ -79,17 +80,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from .machine import GuestError
     from .platform import ROOT, Platform
 
+    def report(line: str) -> None:
+        print(f"nearkv: {line}", file=sys.stderr, flush=True)
+
     if parsed.test:
+        # What is fetched and built once is in no test's time; without it they say why they skip.
+        with suppress(PackageError, OSError):
+            Platform(report, debugs=parsed.debug_kernel)
         words = ["--debug-kernel"] if parsed.debug_kernel else []
         words += ["--verbose", "-m", "not long", str(ROOT / "tests" / "guest")]
         return int(pytest.main(words))
     engine = "" if parsed.engine == "none" else parsed.engine
     topology = Topology(parsed.devices, parsed.bridges, parsed.memory, engine, parsed.dynamic)
     try:
-        platform = Platform(
-            lambda line: print(f"nearkv: {line}", file=sys.stderr, flush=True),
-            debugs=parsed.debug_kernel,
-        )
+        platform = Platform(report, debugs=parsed.debug_kernel)
         with platform.boot(topology, processors=parsed.processors) as guest:
             print(f"nearkv: booted in {guest.boot_s:.1f} s", file=sys.stderr, flush=True)
             if parsed.dax:
