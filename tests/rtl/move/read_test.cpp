@@ -208,8 +208,8 @@ TEST(ReadTest, MiddlesOfAnyDigest) {
       for (std::uint16_t& channel : digest) channel = static_cast<std::uint16_t>(random());
       page.put(NKV_PAGE_ARRAY_K_DIGEST, digest);
       constexpr std::array<std::int16_t, 6> kEdges = {118, 127, -110, -135, 32767, -32768};
-      page.header.k_step_exponent =
-          static_cast<std::int16_t>(kEdges.at(number % kEdges.size()) + number / 12 % 5 - 2);
+      page.header.k_step_exponent = static_cast<std::int16_t>(
+          kEdges.at(number % kEdges.size()) + static_cast<int>(number / 12 % 5) - 2);
       if (number % 7 == 0) page.header.k_step_exponent = static_cast<std::int16_t>(random());
       page.seal();
     }
