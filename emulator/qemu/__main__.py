@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ Speeds in the guest are those of an emulated processor and say nothing of a card
 exit status: the command's; 0 the shell ended, or all tests passed; 1 the guest
 failed; 2 wrong usage; 3 packages cannot be had; 130 interrupted."""
 
+_MOST_GUESTS = 4  # Of the tests at a time: each takes 1 to 3 GiB.
 _UNITS = {"MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -88,7 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(PackageError, OSError):
             Platform(report, debugs=parsed.debug_kernel)
         words = ["--debug-kernel"] if parsed.debug_kernel else []
-        words += ["--verbose", "-m", "not long", str(ROOT / "tests" / "guest")]
+        # A guest waits more than it computes.
+        guests = min(int(os.environ.get("NEARKV_JOBS") or os.cpu_count() or 1), _MOST_GUESTS)
+        words += ["-n", str(guests), "--dist", "loadfile", "--no-loadscope-reorder"]
+        words += ["--verbose", str(ROOT / "tests" / "guest")]
         return int(pytest.main(words))
     engine = "" if parsed.engine == "none" else parsed.engine
     topology = Topology(parsed.devices, parsed.bridges, parsed.memory, engine, parsed.dynamic)

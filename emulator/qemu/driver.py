@@ -52,9 +52,10 @@ def kernel_headers(kernel_root: Path, release: str) -> Path:
     headers = kernel_root / "usr" / "src" / f"linux-headers-{release}"
     makefile = headers / "Makefile"
     text = makefile.read_text(encoding="utf-8")
-    makefile.write_text(
-        text.replace("include /usr/src/", f"include {kernel_root}/usr/src/"), encoding="utf-8"
-    )
+    found = text.replace("include /usr/src/", f"include {kernel_root}/usr/src/")
+    # Another process may be reading what is right already.
+    if found != text:
+        makefile.write_text(found, encoding="utf-8")
     return headers
 
 

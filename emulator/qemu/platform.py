@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock
+
 from .debug_kernel import build_mock_modules
 from .driver import build_driver
 from .image import Guest, build_guest, find_qemu
@@ -30,7 +32,10 @@ _PLUGINS = ("lib/libnearkv_model.so",)
 
 
 class Platform:
-    """Fetches and makes what guests boot from, once; boots as many as are wanted."""
+    """Fetches and makes what guests boot from, once; boots as many as are wanted.
+
+    Several processes may do so at a time: one makes, the others wait for it.
+    """
 
     def __init__(self, report: Report, debugs: bool = False) -> None:
         """`report` takes a line for each step that may take long.
@@ -38,6 +43,10 @@ class Platform:
         If it `debugs`, the guest's kernel has KASAN and lockdep.
         """
         CACHE.mkdir(parents=True, exist_ok=True)
+        with FileLock(CACHE / "lock"):
+            self._guest = self._make(report, debugs)
+
+    def _make(self, report: Report, debugs: bool) -> Guest:
         self._qemu, self._environment = find_qemu(CACHE, report)
         guest = build_guest(CACHE, report, debugs)
         folder = CACHE / ("overlay-debug" if debugs else "overlay")
@@ -57,7 +66,7 @@ class Platform:
             modules = build_mock_modules(guest.kernel_root, report)
             folder = self._mock_modules.with_suffix("")
             write_modules(folder, guest.root, guest.release, modules, self._mock_modules)
-        self._guest: Guest = dataclasses.replace(guest, initramfs=(*guest.initramfs, overlay))
+        return dataclasses.replace(guest, initramfs=(*guest.initramfs, overlay))
 
     @contextmanager
     def boot(self, topology: Topology | None = None, processors: int = 2) -> Iterator[Machine]:

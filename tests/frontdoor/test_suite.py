@@ -57,6 +57,12 @@ pathlib.Path(sys.argv[sys.argv.index("--json") + 1]).write_text(json.dumps({"mut
 print("all 3 mutants")
 sys.exit(1)
 """
+# In place of the emulated card: its tests in two processes, each with one that is skipped.
+GUEST = """
+import sys, pytest
+print(sys.argv[1:])
+sys.exit(pytest.main(["-n2", "--dist", "loadfile", "tests/guest"]))
+"""
 COVERAGE = "import sys; print('skipped: no verilator'); sys.exit(3)"
 
 
@@ -161,7 +167,6 @@ def test_the_long_size_runs_everything_and_fails_where_one_fails(project: Projec
     assert "1 failed, 1 passed, 1 skipped" in summary
     assert "mutation: no tests/rtl/strength" in summary
     assert "coverage: no tests/rtl/strength" in summary
-    assert "guest with KASAN and lockdep: no tests/guest" in summary
     assert summary.endswith("FAILED: ctest, pytest\n")
 
 
@@ -182,6 +187,25 @@ def test_the_long_size_of_the_rtl_fails_where_a_seeded_bug_survives(project: Pro
         "rtl_mutation/lib": 50,
         "rtl_mutation/page": 100,
     }
+
+
+def test_the_guests_tests_run_by_themselves_and_are_in_the_summary(project: Project):
+    project.write("emulator/qemu/__main__.py", GUEST)
+    for name in ("first", "second"):
+        project.write(f"tests/guest/test_{name}.py", PYTHON_TESTS)
+    try:
+        default, long = project.test("guest"), project.test("guest", "--long")
+    finally:
+        for name in ("emulator", "tests/guest"):
+            shutil.rmtree(project.root / name)
+    summary = _summary(default)
+    assert default.returncode == 0, default.stdout + default.stderr
+    assert "['--test']" in default.stdout
+    assert "== pytest" not in default.stdout
+    assert "2 passed, 2 skipped" in summary
+    assert summary.count("no browser here") == 2
+    assert summary.count("::test_hours") == 2
+    assert "['--test', '--debug-kernel']" in long.stdout
 
 
 def test_a_filter_selects_labels_and_folders(project: Project):

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from . import ctest, guest, lint, pytests, sanitizers, strength
+from . import ctest, lint, pytests, sanitizers, strength
 from .stage import BUILD, ROOT, SIZES, Options, Outcome
 
 _DESCRIPTION = """\
@@ -57,12 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     registered = ctest.list_tests()
     labels, paths = _resolve(parser, options.filters, registered)
     wants_strength = options.size == "long" and (not options.filters or "rtl" in options.filters)
-    wants_guest = options.size == "long" and (not options.filters or "guest" in options.filters)
+    guest = str(pytests.GUEST)
+    wants_guest = options.size != "quick" and (
+        guest in paths if options.filters else pytests.GUEST.exists()
+    )
+    paths = [path for path in paths if path != guest]
     stages = {
         "lint": (not options.filters or "lint" in options.filters, lambda: lint.run(options)),
         "ctest": (not options.filters or labels, lambda: ctest.run(options, registered, labels)),
         "pytest": (not options.filters or paths, lambda: pytests.run(options, paths)),
-        "guest": (wants_guest, guest.run),
+        "guest": (wants_guest, lambda: pytests.run_guest(options)),
+        "guest with KASAN and lockdep": (
+            wants_guest and options.size == "long",
+            lambda: pytests.run_guest(options, ["--debug-kernel"]),
+        ),
         "mutation": (wants_strength, lambda: strength.run_mutation(options)),
         "coverage": (wants_strength, lambda: strength.run_coverage(options)),
         "sanitizers": (

@@ -3,9 +3,13 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 
 from .stage import ROOT, Options, Outcome, stream
 
+GUEST = ROOT / "tests" / "guest"
+"""Tests that run several at a time, by a command of their own."""
 _RECORD = ROOT / "build" / "pytest.json"
 _MARKED = {"quick": "quick", "default": "not long", "long": ""}
 _NOTHING_COLLECTED = 5
@@ -23,15 +27,25 @@ def find_paths(word: str) -> list[str]:
 
 
 def run(options: Options, paths: list[str]) -> Outcome:
-    """Runs the tests of the size, under these paths or everywhere."""
+    """Runs the tests of the size, under these paths or everywhere but in the guest."""
+    command = [sys.executable, "-P", "-m", "pytest", "-m", _MARKED[options.size]]
+    command += ["--color", "yes" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else "no"]
+    return _run("pytest", options, [*command, *(paths or [f"--ignore={GUEST}"])])
+
+
+def run_guest(options: Options, words: Sequence[str] = ()) -> Outcome:
+    """Runs the tests of the emulated card's guest; `words` say on which kernel."""
+    name = " ".join(["guest", *words])
+    return _run(name, options, [sys.executable, "-m", "emulator.qemu", "--test", *words])
+
+
+def _run(name: str, options: Options, command: Sequence[str]) -> Outcome:
     _RECORD.parent.mkdir(parents=True, exist_ok=True)
     _RECORD.unlink(missing_ok=True)
-    command = [sys.executable, "-P", "-m", "pytest", "-m", _MARKED[options.size]]
-    command += ["-p", "tests.frontdoor.suite.record", "--record", str(_RECORD)]
-    command += ["--color", "yes" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else "no"]
-    status, lines = stream([*command, *paths])
-    outcome = Outcome("pytest", status in (0, _NOTHING_COLLECTED), lines[-1:])
-    if _RECORD.exists():
+    records = f"-p tests.frontdoor.suite.record --record '{_RECORD}'"
+    status, lines = stream(command, {"PYTEST_ADDOPTS": records})
+    outcome = Outcome(name, status in (0, _NOTHING_COLLECTED), lines[-1:])
+    with suppress(FileNotFoundError):
         record = json.loads(_RECORD.read_text(encoding="utf-8"))
         outcome.skipped = record["skipped"]
         outcome.long_only = record["long"] if options.size == "default" else []

@@ -1,11 +1,13 @@
 """A pytest plug-in that records for the summary what was skipped, and what only --long runs.
 
-It also holds every test to at most one size mark.
+It also holds every test to at most one size mark. Where tests run in several processes, the first
+records for all: it sees what each reports, and is told what they leave to --long.
 """
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,10 @@ from .stage import SIZES
 
 
 class _Recorder:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
         self._skipped: dict[str, str] = {}
-        self._long: list[str] = []
+        self._long: dict[str, None] = {}  # In the order of their files.
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: Sequence[pytest.Item]) -> None:
@@ -25,7 +27,7 @@ class _Recorder:
             if len(sizes) > 1:
                 raise pytest.UsageError(f"{item.nodeid}: marked {sorted(sizes)}; at most one size")
             if sizes == {"long"}:
-                self._long.append(item.nodeid)
+                self._long[item.nodeid] = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped and isinstance(report.longrepr, tuple):
@@ -36,8 +38,15 @@ class _Recorder:
             self._record_skip(report.nodeid, report.longrepr[2])
 
     def pytest_sessionfinish(self) -> None:
-        record = {"skipped": self._skipped, "long": self._long}
-        self._path.write_text(json.dumps(record), encoding="utf-8")
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["long"] = list(self._long)
+            return
+        record = {"skipped": self._skipped, "long": list(self._long)}
+        self._config.getoption("--record").write_text(json.dumps(record), encoding="utf-8")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._long |= dict.fromkeys(getattr(node, "workeroutput", {}).get("long", ()))
 
     def _record_skip(self, name: str, reason: str) -> None:
         self._skipped[name] = reason.removeprefix("Skipped: ")
@@ -50,4 +59,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Starts recording."""
-    config.pluginmanager.register(_Recorder(config.getoption("--record")))
+    config.pluginmanager.register(_Recorder(config))

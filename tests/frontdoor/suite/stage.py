@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,11 +39,20 @@ def tool(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def stream(command: Sequence[str]) -> tuple[int, list[str]]:
-    """Runs a program in the root, passing its output on as it comes; its status and its lines."""
+def stream(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[int, list[str]]:
+    """Runs a program in the root, passing its output on as it comes; its status and its lines.
+
+    With what `environment` adds to ours.
+    """
     output = bytearray()
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=ROOT,
+        env=os.environ | dict(environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
         while chunk := os.read(process.stdout.fileno(), 1 << 16):
