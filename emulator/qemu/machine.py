@@ -147,12 +147,15 @@ class Machine:
         return "/dev/nearkv0"
 
     def mount_host(self) -> str:
-        """Mounts the host's files, with what a program needs of the guest's; their root."""
-        self.check("modprobe -a 9pnet_virtio 9p; mkdir /host")
+        """Mounts the host's files, with what a program needs of the guest's; their root.
+
+        Where it may write there is /dev/shm: /tmp is the host's, and may hold what it runs.
+        """
+        self.check("modprobe -a 9pnet_virtio 9p; mkdir -p /host /dev/shm")
         self.check(
             "mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=1048576 host /host"
         )
-        for folder in ("dev", "proc", "sys", "tmp"):
+        for folder in ("dev", "proc", "sys"):
             self.check(f"mount --bind /{folder} /host/{folder}")
         return "/host"
 

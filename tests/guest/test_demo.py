@@ -33,12 +33,14 @@ def test_a_short_document_gives_the_same_tokens_in_the_guest(platform, tmp_path)
 
     with platform.boot(Topology(engine="model:", host_root=True)) as guest:
         guest.make_card()
-        words = demo("linux:/dev/nearkv0?memory=64MiB", "/tmp/demo.json")
+        words = demo("linux:/dev/nearkv0?memory=64MiB", "/dev/shm/demo.json")
         script = f"cd {shlex.quote(str(ROOT))} && {shlex.join(words)}"
         root = guest.mount_host()
-        environment = f"PYTHONPATH={shlex.quote(paths['PYTHONPATH'])} LD_LIBRARY_PATH="
+        environment = (
+            f"PYTHONPATH={shlex.quote(paths['PYTHONPATH'])} TMPDIR=/dev/shm LD_LIBRARY_PATH="
+        )
         guest.check(f"{environment} chroot {root} /bin/sh -c {shlex.quote(script)}", timeout_s=600)
-        found = json.loads(guest.check("cat /tmp/demo.json"))
+        found = json.loads(guest.check("cat /dev/shm/demo.json"))
     assert found["tokens_equal"]
     assert found["texts"] == expected["texts"]
     for figure in ("link_bytes_per_token", "near_bytes_per_token", "needle"):
