@@ -3,6 +3,7 @@
 #include <cxl/libcxl.h>
 #include <daxctl/libdaxctl.h>
 
+#include <filesystem>
 #include <memory>
 
 namespace nearkv {
@@ -26,12 +27,18 @@ CxlContext open_cxl() {
   return CxlContext(cxl_new(&context) == 0 ? context : nullptr);
 }
 
+/// Of several of a number, one that is a PCI function: mock devices number themselves.
 cxl_memdev* find_memdev(cxl_ctx* context, std::uint64_t serial) {
+  cxl_memdev* found = nullptr;
   cxl_memdev* memdev = nullptr;
   cxl_memdev_foreach(context, memdev) {
-    if (cxl_memdev_get_serial(memdev) == serial) return memdev;
+    if (cxl_memdev_get_serial(memdev) != serial) continue;
+    const auto function =
+        std::filesystem::path("/sys/bus/pci/devices") / cxl_memdev_get_host(memdev);
+    if (std::filesystem::exists(function)) return memdev;
+    found = memdev;
   }
-  return nullptr;
+  return found;
 }
 
 /// Calls take(root decoder) for each until it says that it has found what it sought.
