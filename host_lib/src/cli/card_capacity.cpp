@@ -6,7 +6,6 @@
 #include "card/capacity.hpp"
 #include "cli/card_watch.hpp"
 #include "cli/command.hpp"
-#include "device/uri.hpp"
 
 namespace nearkv::cli {
 namespace {
@@ -36,16 +35,9 @@ struct Options {
   bool json = false;
 };
 
-void open_card(const Options& options, CardMailbox* mailbox) {
-  std::string reason;
-  if (mailbox->open(options.card, &reason) != Status::kOk) throw Failure{reason};
-}
-
 std::uint64_t size_of(const Options& options) {
-  std::uint64_t bytes = 0;
-  if (parse_size(options.size, &bytes) != Status::kOk || bytes == 0) {
-    throw Failure{"'" + options.size + "' is no size; 64MiB is one", kUsage};
-  }
+  const std::uint64_t bytes = require_size("size", options.size);
+  if (bytes == 0) throw Failure{"size: nothing can be lent of no bytes", kUsage};
   return bytes;
 }
 
@@ -85,7 +77,7 @@ void show(const Options& options) {
   CardMailbox mailbox;
   Capacity capacity;
   std::string reason;
-  open_card(options, &mailbox);
+  open_mailbox(options.card, &mailbox);
   require_done(read_capacity(&mailbox, &capacity, &reason), reason);
   if (options.json) {
     auto extents = nlohmann::ordered_json::array();
@@ -112,7 +104,7 @@ void offer(const Options& options) {
   const CapacityTag tag = tag_of(options.tag);
   CardMailbox mailbox;
   std::string reason;
-  open_card(options, &mailbox);
+  open_mailbox(options.card, &mailbox);
   require_done(offer_capacity(&mailbox, bytes, tag, options.flag, &reason), reason);
 }
 
@@ -134,7 +126,7 @@ void answer(const Options& options) {
   std::vector<CapacityEvent> events;
   std::vector<CapacityExtent> accepted;
   std::string reason;
-  open_card(options, &mailbox);
+  open_mailbox(options.card, &mailbox);
   require_done(take_capacity_events(&mailbox, &events, &reason), reason);
   auto all = nlohmann::ordered_json::array();
   std::vector<std::vector<std::string>> rows;
@@ -158,7 +150,7 @@ void change(const Options& options, bool is_host) {
   const CapacityExtent extent = extent_of(options);
   CardMailbox mailbox;
   std::string reason;
-  open_card(options, &mailbox);
+  open_mailbox(options.card, &mailbox);
   require_done(is_host ? release_capacity(&mailbox, extent, &reason)
                        : take_capacity(&mailbox, extent, options.flag, &reason),
                reason);

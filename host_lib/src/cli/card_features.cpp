@@ -43,7 +43,7 @@ void show(const Options& options) {
   CardMailbox mailbox;
   std::vector<FeatureField> fields;
   std::string reason;
-  if (mailbox.open(options.card, &reason) != Status::kOk) throw Failure{reason};
+  open_mailbox(options.card, &mailbox);
   for (const std::string& words : options.wanted) set(&mailbox, words);
   if (read_features(&mailbox, &fields, &reason) != Status::kOk) throw Failure{reason};
   if (options.json) {

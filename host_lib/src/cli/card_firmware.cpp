@@ -45,11 +45,6 @@ struct Options {
   bool json = false;
 };
 
-void open_card(const Options& options, CardMailbox* mailbox) {
-  std::string reason;
-  if (mailbox->open(options.card, &reason) != Status::kOk) throw Failure{reason};
-}
-
 nlohmann::ordered_json slots_json(const FirmwareSlots& slots) {
   auto all = nlohmann::ordered_json::array();
   for (unsigned slot = 1; slot <= slots.revisions.size(); ++slot) {
@@ -77,7 +72,7 @@ bool show(const Options& options) {
   FirmwareInfo info;
   FirmwareSlots slots;
   std::string reason;
-  open_card(options, &mailbox);
+  open_mailbox(options.card, &mailbox);
   if (read_firmware_info(&mailbox, &info, &reason) != Status::kOk) throw Failure{reason};
   const Status has_slots = read_firmware_slots(&mailbox, &slots, &reason);
   if (has_slots != Status::kOk && has_slots != Status::kUnsupported) throw Failure{reason};
@@ -130,7 +125,7 @@ void update(const Options& options) {
   CardMailbox mailbox;
   std::string reason;
   unsigned slot = 0;
-  open_card(options, &mailbox);
+  open_mailbox(options.card, &mailbox);
   Status status = transfer_firmware(
       &mailbox, image, [&](std::size_t bytes) { show_progress(bytes, image.size()); }, &slot,
       &reason);

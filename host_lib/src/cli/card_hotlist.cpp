@@ -135,10 +135,8 @@ void show_firmware(const Options& options) {
   CardMailbox mailbox;
   nkv_hotness_list list{};
   std::string reason;
-  if (mailbox.open(options.card, &reason) != Status::kOk ||
-      read_hotness_list(&mailbox, options.hotness.monitor, &list, &reason) != Status::kOk) {
-    throw Failure{reason};
-  }
+  open_mailbox(options.card, &mailbox);
+  require_done(read_hotness_list(&mailbox, options.hotness.monitor, &list, &reason), reason);
   const std::string state = name_of(static_cast<nkv_hotness_state>(list.state));
   const std::span addresses(list.addresses, list.units);
   if (options.json) {

@@ -40,7 +40,7 @@ struct Options {
 std::vector<nkv_card_tenant> open_tenants(const Options& options, CardMailbox* mailbox) {
   std::vector<nkv_card_tenant> tenants;
   std::string reason;
-  require_done(mailbox->open(options.card, &reason), reason);
+  open_mailbox(options.card, mailbox);
   require_done(read_tenants(mailbox, &tenants, &reason), reason);
   return tenants;
 }
@@ -103,9 +103,7 @@ void set(const Options& options) {
   }
   found->queues = options.queues.value_or(found->queues);
   found->weight = options.weight.value_or(found->weight);
-  if (options.memory && parse_size(*options.memory, &found->window_bytes) != Status::kOk) {
-    throw Failure{"'" + *options.memory + "' is no size; 64MiB is one", kUsage};
-  }
+  if (options.memory) found->window_bytes = require_size("--memory", *options.memory);
   std::string reason;
   require_done(write_tenants(&mailbox, tenants, &reason), reason);
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string>
 
+#include "card/mailbox.hpp"
 #include "nearkv/status.hpp"
 
 namespace nearkv::cli {
@@ -21,6 +22,9 @@ void add_card_tenants(CLI::App* command, int* exit);
 
 /// Throws Failure unless a card did what was asked: of wrong usage, if it refuses an argument.
 void require_done(Status status, const std::string& reason);
+
+/// Opens the mailbox of a card; throws Failure.
+void open_mailbox(const std::string& card, CardMailbox* mailbox);
 
 /// The argument that names a card.
 void add_card_option(CLI::App* command, std::string* name);

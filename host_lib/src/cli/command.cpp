@@ -6,6 +6,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "device/uri.hpp"
+
 namespace nearkv::cli {
 
 void add_socket_option(CLI::App* command, std::string* path) {
@@ -34,6 +36,14 @@ void require(Status status, const std::string& what) {
                   "permissions of a [[tenant]] that names you"};
   }
   throw Failure{what + ": " + std::string(message(status))};
+}
+
+std::uint64_t require_size(const std::string& name, const std::string& text) {
+  std::uint64_t bytes = 0;
+  if (parse_size(text, &bytes) != Status::kOk) {
+    throw Failure{name + ": '" + text + "' is no size; 64MiB is one", kUsage};
+  }
+  return bytes;
 }
 
 std::string size_text(std::uint64_t bytes) {

@@ -47,6 +47,9 @@ void add_socket_option(CLI::App* command, std::string* path);
 /// Throws Failure with what a status means here.
 void require(Status status, const std::string& what);
 
+/// The bytes of a size such as "64MiB", which `name` was given; throws Failure of wrong usage.
+[[nodiscard]] std::uint64_t require_size(const std::string& name, const std::string& text);
+
 /// "1.5 GiB".
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 /// "1,234,567".

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "cli/command.hpp"
-#include "device/uri.hpp"
 
 namespace nearkv::cli {
 namespace {
@@ -31,9 +30,7 @@ void add_defrag(CLI::App* app, int* exit) {
   command->add_flag("--json", *json, "Print JSON");
   command->callback([socket, most, json, exit] {
     std::uint64_t left_bytes = std::numeric_limits<std::uint64_t>::max();
-    if (!most->empty() && parse_size(*most, &left_bytes) != Status::kOk) {
-      throw Failure{"--most: '" + *most + "' is no size; give one like 1GiB", kUsage};
-    }
+    if (!most->empty()) left_bytes = require_size("--most", *most);
     const std::unique_ptr<DaemonStore> store = connect(*socket);
     std::uint64_t moved_bytes = 0;
     std::uint64_t step_bytes = 1;

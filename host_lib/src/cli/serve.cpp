@@ -7,7 +7,6 @@
 
 #include "cli/command.hpp"
 #include "daemon/server/server.hpp"
-#include "device/uri.hpp"
 
 namespace nearkv::cli {
 namespace {
@@ -50,9 +49,7 @@ ServerConfig read(const Options& options) {
   }
   PoolConfig& pool = config.pools.front();
   if (!options.pool.empty()) pool.path = options.pool;
-  if (!options.size.empty() && parse_size(options.size, &pool.size_bytes) != Status::kOk) {
-    throw Failure{"--size: '" + options.size + "' is no size; give one like 64GiB", kUsage};
-  }
+  if (!options.size.empty()) pool.size_bytes = require_size("--size", options.size);
   if (!options.socket.empty()) config.socket.path = options.socket;
   // Checked by the command line.
   const std::vector<std::string> levels = {"debug", "info", "warning", "error"};
