@@ -44,12 +44,10 @@ LogitScale::LogitScale(float scale, float soft_cap, int key_exponent) {
   }
 }
 
-int64_t LogitScale::linear(int64_t score, int query_exponent) const {
-  return scale_saturating(Int128{score >> 24} * factor_, power_ + query_exponent, kLogitLimit);
-}
-
-int64_t LogitScale::capped(int64_t logit) const {
-  return cap_ == 0 ? logit : soft_cap(logit, cap_);
+int64_t LogitScale::logit(int64_t score, int query_exponent) const {
+  const int64_t linear =
+      scale_saturating(Int128{score >> 24} * factor_, power_ + query_exponent, kLogitLimit);
+  return cap_ == 0 ? linear : soft_cap(linear, cap_);
 }
 
 Weight weight_of(int64_t logit, int64_t reference) {

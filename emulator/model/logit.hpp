@@ -13,15 +13,7 @@ class LogitScale {
   LogitScale(float scale, float soft_cap, int key_exponent);
 
   /// L of a score whose row has exponent Eq (3.2, 3.3).
-  [[nodiscard]] int64_t logit(int64_t score, int query_exponent) const {
-    return capped(linear(score, query_exponent));
-  }
-
-  /// The same before the soft cap (3.2),
-  [[nodiscard]] int64_t linear(int64_t score, int query_exponent) const;
-
-  /// and what the soft cap makes of it (3.3).
-  [[nodiscard]] int64_t capped(int64_t logit) const;
+  [[nodiscard]] int64_t logit(int64_t score, int query_exponent) const;
 
  private:
   int64_t factor_ = 0;  // C

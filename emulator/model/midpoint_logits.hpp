@@ -10,7 +10,7 @@
 
 namespace nearkv::model {
 
-/// One row's L as a function of its midpoints: lines between 257 of them, then the soft cap.
+/// One row's L as a function of its midpoints: lines between 257 of them.
 class MidpointLogits {
  public:
   /// `reference` and `shift` are the row's ref and X (5.1), `query_exponent` its Eq.
@@ -23,7 +23,6 @@ class MidpointLogits {
   static constexpr int kSegmentBits = 8;  // Midpoints of a line, as a power of two.
   static constexpr size_t kSegments = size_t{1} << (16 - kSegmentBits);
 
-  LogitScale scale_;
   std::array<int64_t, kSegments + 1> ends_{};
 };
 

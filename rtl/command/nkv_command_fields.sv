@@ -125,9 +125,6 @@ module nkv_command_fields
     beyond[LimitScale] = !is_normal(command.scale[30:23]);
     beyond[LimitSoftCap] = command.soft_cap[30:23] == '1 ||
         (command.soft_cap[31] && command.soft_cap[30:0] != '0);
-    // A tail's logits, 32 a cycle, are not capped.
-    beyond[LimitUnsupported] =
-        command.mode != AttendModeDense && command.soft_cap[30:23] != '0;
     beyond[LimitQueryDtype] = !is_query_dtype(command.query_dtype);
     beyond[LimitError] = command.mode == AttendModeBounded &&
         (command.error == '0 || command.error > One);

@@ -47,7 +47,8 @@ TEST(Tail, EqualsDenseWhenAllTokensAreExact) {
 }
 
 // With nothing exact: every token at the midpoint that READ gives for two planes, with its page's
-// mean value. The tolerance is for READ's rounding to bf16 and for midpoints stored in 16 bits.
+// mean value. The tolerance is for READ's rounding to bf16, for midpoints stored in 16 bits, and
+// for soft caps on lines between some of these.
 TEST(Tail, IsAttentionOverMidpointsAndPageMeans) {
   Device device;
   Random random(2);
@@ -57,28 +58,34 @@ TEST(Tail, IsAttentionOverMidpointsAndPageMeans) {
   const Sequence sequence = append(device, data.keys, data.values);
   const auto midpoints = read_midpoints(device, sequence, 64, 2);
   const double scale = 0.125;
-  const auto result = attend(device, sequence, query, 64, tail(0));
-  ASSERT_EQ(result.completion.exact_bursts, 0u) << "no midpoint may be saturated here";
-  for (size_t row = 0; row < 4; ++row) {
-    std::vector<double> expected(64, 0.0);
-    double sum = 0;
-    for (uint32_t page = 0; page < sequence.pages(); ++page) {
-      double weight = 0;
-      std::vector<double> mean(64, 0.0);
-      for (uint32_t t = page * NKV_PAGE_TOKENS; t < (page + 1) * NKV_PAGE_TOKENS; ++t) {
-        double logit = 0;
-        for (size_t c = 0; c < 64; ++c) {
-          logit += scale * query.at(row, c) * midpoints[t * 64 + c];
-          mean[c] += data.values.at(t, c) / NKV_PAGE_TOKENS;
+  for (const float soft_cap : {0.0F, 15.0F, 30.0F, 50.0F}) {
+    SCOPED_TRACE(soft_cap);
+    AttendOptions options = tail(0);
+    options.soft_cap = soft_cap;
+    const auto cap = static_cast<double>(soft_cap);
+    const auto result = attend(device, sequence, query, 64, options);
+    ASSERT_EQ(result.completion.exact_bursts, 0u) << "no midpoint may be saturated here";
+    for (size_t row = 0; row < 4; ++row) {
+      std::vector<double> expected(64, 0.0);
+      double sum = 0;
+      for (uint32_t page = 0; page < sequence.pages(); ++page) {
+        double weight = 0;
+        std::vector<double> mean(64, 0.0);
+        for (uint32_t t = page * NKV_PAGE_TOKENS; t < (page + 1) * NKV_PAGE_TOKENS; ++t) {
+          double logit = 0;
+          for (size_t c = 0; c < 64; ++c) {
+            logit += scale * query.at(row, c) * midpoints[t * 64 + c];
+            mean[c] += data.values.at(t, c) / NKV_PAGE_TOKENS;
+          }
+          weight += std::exp(cap > 0 ? cap * std::tanh(logit / cap) : logit);
         }
-        weight += std::exp(logit);
+        sum += weight;
+        for (size_t c = 0; c < 64; ++c) expected[c] += weight * mean[c];
       }
-      sum += weight;
-      for (size_t c = 0; c < 64; ++c) expected[c] += weight * mean[c];
+      for (double& element : expected) element /= sum;
+      EXPECT_LE(relative_distance(result.output[row], expected), 0.03);
+      EXPECT_NEAR(result.log_sum_exp[row], std::log(sum), 0.03);
     }
-    for (double& element : expected) element /= sum;
-    EXPECT_LE(relative_distance(result.output[row], expected), 0.03);
-    EXPECT_NEAR(result.log_sum_exp[row], std::log(sum), 0.03);
   }
 }
 

@@ -180,11 +180,9 @@ TEST_P(StreamParityTest, CommandsOfManyQueuesDoNotMeet) {
     while (commands.size() < kCommandsPerList) {
       const StreamCommand command = stream.next();
       const bool is_attend = command.bytes.opcode == NKV_OPCODE_ATTEND;
-      const bool is_offered = !is_attend || command.bytes.mode == NKV_ATTEND_MODE_DENSE ||
-                              command.bytes.soft_cap == 0.0F;
       const bool is_scan = is_attend || command.bytes.opcode == NKV_OPCODE_TOPK ||
                            command.bytes.opcode == NKV_OPCODE_SCRUB;
-      if (is_offered && is_scan) commands.push_back(command);
+      if (is_scan) commands.push_back(command);
       attends += is_attend;
     }
     const std::span<std::byte> allocated = pair.model().allocated();

@@ -17,17 +17,29 @@ namespace HWY_NAMESPACE {
 
 using FloatTag = hn::CappedTag<float, 16>;
 
+/// cap * tanh of them by cap.
+HWY_INLINE hn::Vec<FloatTag> soft_capped(hn::Vec<FloatTag> logits, float cap) {
+  const FloatTag d;
+  return hn::Mul(hn::Set(d, cap), tanh(d, hn::Mul(logits, hn::Set(d, 1.0F / cap))));
+}
+
 /// Logits of as many tokens as a vector holds.
 HWY_INLINE hn::Vec<FloatTag> midpoint_logits(const std::int16_t* HWY_RESTRICT mids,
                                              const MidpointLogit& logit) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
   const hn::Rebind<std::int16_t, FloatTag> d16;
-  const auto mid = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d16, mids)));
-  const auto value = hn::MulAdd(mid, hn::Set(d, logit.slope), hn::Set(d, logit.intercept));
-  if (logit.soft_cap <= 0) return value;
-  const auto cap = hn::Set(d, logit.soft_cap);
-  return hn::Mul(cap, tanh(d, hn::Mul(value, hn::Set(d, 1.0F / logit.soft_cap))));
+  const auto slope = hn::Set(d, logit.slope);
+  const auto mid = hn::PromoteTo(di, hn::LoadU(d16, mids));
+  const auto start = hn::And(mid, hn::Set(di, -MidpointLogit::kLine));
+  const auto linear = hn::MulAdd(hn::ConvertTo(d, mid), slope, hn::Set(d, logit.intercept));
+  if (logit.soft_cap <= 0) return linear;
+  const auto place = hn::ConvertTo(d, hn::Sub(mid, start));
+  const auto first = hn::MulAdd(hn::ConvertTo(d, start), slope, hn::Set(d, logit.intercept));
+  const auto next = hn::Add(first, hn::Set(d, logit.slope * MidpointLogit::kLine));
+  const auto from = soft_capped(first, logit.soft_cap);
+  const auto rise = hn::Sub(soft_capped(next, logit.soft_cap), from);
+  return hn::MulAdd(rise, hn::Mul(place, hn::Set(d, 1.0F / MidpointLogit::kLine)), from);
 }
 
 float weigh_midpoints_target(const std::int16_t* HWY_RESTRICT mids, std::uint64_t mask,
@@ -134,9 +146,15 @@ HWY_EXPORT(level_midpoints_target);
 HWY_EXPORT(add_difference_target);
 HWY_EXPORT(decode_value_target);
 
-float MidpointLogit::of(float mid) const {
-  const float logit = slope * mid + intercept;
-  return soft_cap > 0 ? soft_cap * std::tanh(logit / soft_cap) : logit;
+float MidpointLogit::of(std::int32_t mid) const {
+  const auto linear = [this](std::int32_t at) {
+    return slope * static_cast<float>(at) + intercept;
+  };
+  if (soft_cap <= 0) return linear(mid);
+  const auto capped = [&](std::int32_t at) { return soft_cap * std::tanh(linear(at) / soft_cap); };
+  const std::int32_t start = mid & -kLine;
+  const float from = capped(start);
+  return std::lerp(from, capped(start + kLine), static_cast<float>(mid - start) / kLine);
 }
 
 float weigh_midpoints(const std::int16_t* mids, std::uint64_t mask, const MidpointLogit& logit,

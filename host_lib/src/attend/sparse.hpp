@@ -9,13 +9,16 @@
 
 namespace nearkv {
 
-/// Base-2 logit of a stored midpoint m: slope * m + intercept, soft-capped if soft_cap > 0.
+/// Base-2 logit of a stored midpoint m: slope * m + intercept. If soft_cap > 0, that soft-capped at
+/// the ends of lines of kLine midpoints, and on the line between them (ARITHMETIC.md 7.2).
 struct MidpointLogit {
+  static constexpr int kLine = 256;
+
   float slope = 0;
   float intercept = 0;
   float soft_cap = 0;  ///< Base 2.
 
-  [[nodiscard]] float of(float mid) const;
+  [[nodiscard]] float of(std::int32_t mid) const;
 };
 
 /// weights[t] = 2^(logit - reference) for the tokens of a page in `mask`, 0 for the others; gives

@@ -34,7 +34,7 @@ void AttendEntries::begin(const EntryCase& with) {
   module.chosen_i = with.is_chosen;
   module.bounded_i = with.is_bounded;
   module.scale_i = std::bit_cast<std::uint32_t>(with.scale);
-  module.soft_cap_i = 0;
+  module.soft_cap_i = std::bit_cast<std::uint32_t>(with.soft_cap);
   module.key_exponent_i = static_cast<std::uint8_t>(with.key_exponent);
   module.value_exponent_i = static_cast<std::uint8_t>(with.value_exponent);
   module.head_dim_i = static_cast<std::uint8_t>(with.stored_dim);

@@ -63,6 +63,7 @@ struct EntryCase {
   int value_exponent = 132;
   int key_exponent = 127;
   float scale = 0.1F;
+  float soft_cap = 0.0F;
   std::array<int, kEntryRows> query_exponents{};
   std::vector<EntryPage> pages;
 

@@ -38,7 +38,7 @@ std::vector<std::int32_t> EntryCase::mean(const EntryPage& page) const {
 }
 
 std::vector<model::SampledSums> EntryCase::sums() const {
-  const model::LogitScale of_scores(scale, 0.0F, key_exponent);
+  const model::LogitScale of_scores(scale, soft_cap, key_exponent);
   std::vector<model::SampledSums> rows(kEntryRows, model::SampledSums(value_dim));
   for (const EntryPage& page : pages) {
     const std::vector<std::int32_t> mean_of_page =
@@ -144,6 +144,7 @@ EntryCase random_entries(test::Random& random, std::size_t pages, bool is_chosen
   made.is_chosen = is_chosen;
   made.is_bounded = is_bounded;
   made.values_are_keys = random() % 4 == 0;
+  if (random() % 4 == 0) made.soft_cap = 0.5F * static_cast<float>(1 + random() % 80);
   made.value_dim = 16 * (1 + static_cast<unsigned>(random() % 8));
   made.stored_dim = made.value_dim;
   if (made.values_are_keys) made.stored_dim += 16 * static_cast<unsigned>(random() % 2);
@@ -152,7 +153,7 @@ EntryCase random_entries(test::Random& random, std::size_t pages, bool is_chosen
   for (int& exponent : made.query_exponents) {
     exponent = wild ? 100 + static_cast<int>(random() % 80) : 127;
   }
-  const model::LogitScale of_scores(made.scale, 0.0F, made.key_exponent);
+  const model::LogitScale of_scores(made.scale, made.soft_cap, made.key_exponent);
   while (made.pages.size() < pages) {
     EntryPage page;
     page.value_exponent = made.value_exponent - static_cast<int>(random() % 4);

@@ -31,6 +31,7 @@ using PageMidpoints = std::array<std::array<std::int32_t, kTokens>, kRows>;
 
 struct Case {
   float scale = 0.1F;
+  float soft_cap = 0.0F;
   int key_exponent = 127;
   unsigned rows = kRows;
   std::array<int, kRows> query_exponents{};
@@ -40,7 +41,7 @@ struct Case {
   std::vector<std::uint64_t> unread;  // Tokens of each page.
 
   [[nodiscard]] model::MidpointLogits logits(unsigned row) const {
-    return {model::LogitScale(scale, 0.0F, key_exponent), query_exponents[row], references[row],
+    return {model::LogitScale(scale, soft_cap, key_exponent), query_exponents[row], references[row],
             shifts[row]};
   }
 
@@ -80,6 +81,7 @@ struct Case {
 Case random_case(test::Random& random, std::size_t pages, bool wild) {
   Case made;
   made.scale = (random() % 4 == 0 ? -1.0F : 1.0F) * 0.01F * static_cast<float>(1 + random() % 40);
+  if (random() % 3 == 0) made.soft_cap = 0.5F * static_cast<float>(1 + random() % 80);
   made.key_exponent = 120 + static_cast<int>(random() % 10);
   made.rows = 1 + static_cast<unsigned>(random() % kRows);
   for (unsigned row = 0; row < kRows; ++row) {
@@ -115,7 +117,7 @@ class TailRest : public Simulation<Vnkv_tail_rest_bench> {
     tick();
     (*this)->clear_i = 0;
     (*this)->scale_i = std::bit_cast<std::uint32_t>(with.scale);
-    (*this)->soft_cap_i = 0;
+    (*this)->soft_cap_i = std::bit_cast<std::uint32_t>(with.soft_cap);
     (*this)->key_exponent_i = static_cast<std::uint8_t>(with.key_exponent);
     (*this)->rows_i = static_cast<std::uint8_t>(with.rows);
     for (unsigned row = 0; row < kRows; ++row) {
