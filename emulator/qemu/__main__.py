@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A guest waits more than it computes.
         guests = min(int(os.environ.get("NEARKV_JOBS") or os.cpu_count() or 1), _MOST_GUESTS)
         words += ["-n", str(guests), "--dist", "loadfile", "--no-loadscope-reorder"]
-        words += ["--verbose", str(ROOT / "tests" / "guest")]
+        words += ["--verbose", "--durations=10", str(ROOT / "tests" / "guest")]
         return int(pytest.main(words))
     engine = "" if parsed.engine == "none" else parsed.engine
     topology = Topology(parsed.devices, parsed.bridges, parsed.memory, engine, parsed.dynamic)

@@ -6,6 +6,7 @@ Standard library only: it runs before anything is installed.
 import argparse
 import ctypes
 import ctypes.util
+import importlib
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
+_IN_CHECKOUT = (_REPOSITORY / "nearkv").is_file()
 _SETUP = "./nearkv setup"
 _TRIAL_CARD = "needs the hardware; QEMU emulates it: sudo apt-get install qemu-system-x86"
 
@@ -47,6 +49,7 @@ _LIBRARIES = (
     ("numa", "libnuma-dev", "threads near the memory they read"),
     ("gmock", "libgtest-dev libgmock-dev", "C++ tests"),
 )
+_ENGINES = ("transformers", "vllm", "lmcache", "sglang", "nixl")
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,24 @@ def check_devices() -> Iterator[Check]:
     yield Check.of(group, "OpenCL", vendors, "OpenCL kernels", _apt("pocl-opencl-icd"))
 
 
+def check_package() -> Iterator[Check]:
+    """An installed package: that its extension and the libraries beside it load."""
+    try:
+        found = str(importlib.import_module("_nearkv").__file__)
+        mend = ""
+    except ImportError as error:
+        found = ""
+        mend = f"{error}; build it on this machine, in its sources: pip install ."
+    yield Check.of("package", "extension", found, "pools and devices", mend, required=True)
+
+
+def check_engines() -> Iterator[Check]:
+    """The serving engines that are here."""
+    for name in _ENGINES:
+        found = _installed_version(name)
+        yield Check.of("engines", name, found, "serves models", f"pip install {name}")
+
+
 def check_python(requirements: Path = _REPOSITORY / "requirements.txt") -> Iterator[Check]:
     """The interpreter and its packages, against the pinned versions."""
     group = "python"
@@ -209,19 +230,25 @@ def _difference(package: str, pinned: str) -> str:
 
     A local version label, as in 2.13.0+cpu, names a build of the same version.
     """
-    try:
-        found = metadata.version(package)
-    except metadata.PackageNotFoundError:
+    if not (found := _installed_version(package)):
         return f"no {package}"
     return "" if found.split("+")[0] == pinned else f"{package} {found} instead of {pinned}"
+
+
+def _installed_version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 _SECTIONS: tuple[Callable[[], Iterable[Check]], ...] = (
     check_system,
     check_memory,
-    check_build,
+    *((check_build,) if _IN_CHECKOUT else (check_package,)),
     check_devices,
-    check_python,
+    *((check_python,) if _IN_CHECKOUT else ()),
+    check_engines,
 )
 
 
@@ -247,7 +274,7 @@ def format_report(checks: Iterable[Check]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Prints the report; 1 when something required is missing."""
     parser = argparse.ArgumentParser(
-        prog="./nearkv doctor",
+        prog="./nearkv doctor" if _IN_CHECKOUT else "python -m nearkv doctor",
         description=(
             "Says what this machine offers NearKV: processor extensions, NUMA nodes, huge pages, "
             "DAX and CXL devices, cards, tools and packages. For what is absent it names the "

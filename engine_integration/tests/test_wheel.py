@@ -1,0 +1,104 @@
+"""What a user installs: a wheel, from a source distribution alone, in an environment of its own."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATH = "/usr/local/bin:/usr/bin:/bin"
+ROUND_TRIP = """
+import numpy
+from nearkv.core import Device, Dtype, Pool
+
+pool = Pool.create(Device("{uri}"), layers=1, kv_heads=1, head_dim=32, dtype=Dtype.FP16)
+pool.create_sequence(1)
+values = numpy.arange(64 * 32, dtype=numpy.float16).reshape(1, 64, 32)
+pool.append(1, 0, numpy.zeros_like(values), values)
+output, _ = pool.attend(1, 0, numpy.zeros((1, 1, 32), numpy.float16), scale=1.0)
+assert numpy.allclose(output, values.mean(axis=1, dtype=numpy.float64), rtol=1e-3), output
+"""
+
+
+def run(*command: str | Path, folder: Path) -> str:
+    """Runs in `folder`, where nothing of the checkout is found; what it prints."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env={"PATH": PATH})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution."""
+    folder = tmp_path_factory.mktemp("source")
+    build = f"from scikit_build_core.build import build_sdist; build_sdist({str(folder)!r})"
+    run(sys.executable, "-c", build, folder=ROOT)
+    (file,) = folder.glob("nearkv-*.tar.gz")
+    return file
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    words = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
+    run(sys.executable, "-m", "pip", "wheel", *words, folder=folder)
+    (file,) = folder.glob("nearkv-*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the wheel, and what else ours has."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    program = folder / "bin" / "python"
+    words = ["--python", str(program), "install", "--no-deps", str(wheel)]
+    run(sys.executable, "-m", "pip", *words, folder=folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return program
+
+
+def test_the_source_distribution_has_neither_tests_nor_models(source: Path):
+    with tarfile.open(source) as archive:
+        names = [name.split("/", 1)[1] for name in archive.getnames()]
+    assert "CMakeLists.txt" in names
+    assert not [name for name in names if name.startswith(("tests/", "build/", ".ci/"))]
+    assert not [name for name in names if "/models/" in name]
+
+
+def test_the_wheel_has_the_package_its_libraries_and_types(wheel: Path):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert names >= {"nearkv/lib/libnearkv.so", "nearkv/lib/libnearkv_model.so"}
+    assert names >= {"nearkv/py.typed", "_nearkv.pyi", "nkv_abi.py", "nearkv/core.py"}
+    stable = sys.version_info >= (3, 12)
+    assert ("-cp312-abi3-" in wheel.name) == stable
+    assert not [name for name in names if name.startswith(("bench", "emulator", "nearkv/tests"))]
+
+
+@pytest.mark.parametrize("uri", ["cpu:?memory=16MiB", "model:?memory=16MiB"])
+def test_a_pool_works_where_the_wheel_is_installed(python: Path, tmp_path: Path, uri: str):
+    run(python, "-c", ROUND_TRIP.format(uri=uri), folder=tmp_path)
+
+
+def test_the_doctor_sees_the_package_and_the_engines(python: Path, tmp_path: Path):
+    report = json.loads(run(python, "-m", "nearkv", "doctor", "--json", folder=tmp_path))
+    found = {check["name"]: check for check in report["checks"]}
+    assert report["missing"] == []
+    assert str(python.parents[1]) in found["extension"]["found"]
+    assert found["transformers"]["state"] == "ok"
+    assert "CMake >= 3.25" not in found
+    assert not [check for check in report["checks"] if "./nearkv" in check["mend"]]
+
+
+def test_the_package_names_its_commands(python: Path, tmp_path: Path):
+    assert "doctor" in run(python, "-m", "nearkv", "--help", folder=tmp_path)
+    wrong = subprocess.run([python, "-m", "nearkv", "nothing"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert "nothing is called nothing" in wrong.stderr
