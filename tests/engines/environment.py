@@ -1,0 +1,75 @@
+"""Environments of serving engines: each has pins of its own, and is made once below build/."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+ROOT = Path(__file__).parents[2]
+_FOLDER = ROOT / "build" / "engines"
+_HERE = Path(__file__).parent
+
+
+class EnvironmentMissing(RuntimeError):
+    """It could not be made; the text ends with pip's last words."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An interpreter with an engine, which finds NearKV as this checkout has built it."""
+
+    python: Path
+
+    def run(self, program: Path, question: Any, variables: dict[str, str], timeout_s: float) -> Any:
+        """Runs a program that takes JSON as its argument, and ends its output with a line of it."""
+        done = subprocess.run(
+            [self.python, program, json.dumps(question)],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(_our_paths())} | variables,
+        )
+        lines = done.stdout.splitlines()
+        assert done.returncode == 0 and lines, done.stdout[-4000:] + done.stderr[-8000:]
+        return json.loads(lines[-1])
+
+
+def _our_paths() -> list[str]:
+    return [str(ROOT / "engine_integration"), str(ROOT / "build" / "release" / "python")]
+
+
+def make_environment(name: str) -> Environment:
+    """Installs what NAME-requirements.txt names, and no more; what it lacks is found in ours."""
+    requirements = _HERE / f"{name}-requirements.txt"
+    wanted = requirements.read_bytes() + sys.version.encode()
+    folder = _FOLDER / f"{name}-{hashlib.sha256(wanted).hexdigest()[:16]}"
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            unfinished = folder.with_suffix(".unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            venv.create(unfinished, with_pip=False, symlinks=True)
+            _pip(unfinished, "install", "--no-deps", "--requirement", str(requirements))
+            (packages,) = unfinished.glob("lib/python*/site-packages")
+            (packages / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+            unfinished.rename(folder)
+    return Environment(folder / "bin" / "python")
+
+
+def _pip(folder: Path, *words: str) -> None:
+    command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
+        raise EnvironmentMissing(f"pip {words[0]} failed:\n{said}")

@@ -1,0 +1,98 @@
+"""Runs in vLLM's environment: engines one after the other in one process, and what each wrote.
+
+Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..]}.
+Its last line: for each run {"tokens", "cached"} by prompt, and "events" if it has a
+kv_events_config, or {"error"}.
+"""
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+os.environ |= {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "OMP_NUM_THREADS": "1",
+}
+
+import msgspec
+import zmq
+from vllm import LLM, SamplingParams
+from vllm.distributed import cleanup_dist_env_and_memory
+
+SAMPLING = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
+
+
+@contextmanager
+def subscribed(config: dict | None) -> Iterator[list[dict]]:
+    """A list that has, afterwards, the events that an engine told meanwhile."""
+    events: list[dict] = []
+    if config is None:
+        yield events
+        return
+    with zmq.Context() as context, context.socket(zmq.SUB) as socket:
+        socket.connect(config["endpoint"])
+        socket.subscribe("")
+        yield events
+        while socket.poll(500):
+            _, told, _ = msgspec.msgpack.decode(socket.recv_multipart()[-1])
+            events += told
+
+
+def run_engine(model: str, prompts: list[list[int]], options: dict) -> dict:
+    engine = LLM(
+        model=model,
+        tokenizer=model,
+        dtype="float32",
+        enforce_eager=True,
+        max_model_len=2048,
+        block_size=32,
+        max_num_seqs=4,
+        max_num_batched_tokens=2048,
+        disable_log_stats=True,
+        seed=0,
+        **options,
+    )
+    try:
+        asked = [{"prompt_token_ids": prompt} for prompt in prompts]
+        outputs = engine.generate(asked, SAMPLING, use_tqdm=False)
+        # Stores are handed on by later steps.
+        engine.generate([{"prompt_token_ids": [5, 6, 7]}], SAMPLING, use_tqdm=False)
+    finally:
+        engine.llm_engine.engine_core.shutdown()
+    return {
+        "tokens": [list(output.outputs[0].token_ids) for output in outputs],
+        "cached": [output.num_cached_tokens for output in outputs],
+    }
+
+
+def main() -> None:
+    question = json.loads(sys.argv[1])
+    answers = []
+    for options in question["runs"]:
+        wanted = options.get("kv_events_config")
+        try:
+            with subscribed(wanted) as events:
+                answer = run_engine(question["model"], question["prompts"], options)
+            told = [
+                {
+                    "type": event["type"],
+                    "medium": event.get("medium"),
+                    "hashes": [str(block) for block in event.get("block_hashes", [])],
+                }
+                for event in events
+            ]
+            answers.append(answer | ({"events": told} if wanted else {}))
+        except Exception as error:
+            answers.append({"error": f"{type(error).__name__}: {error}"})
+        gc.collect()
+        cleanup_dist_env_and_memory()
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()
