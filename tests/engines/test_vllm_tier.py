@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,14 @@ class Engines:
         self._environment = environment
         self._model = model
 
-    def run(self, *tiers: dict[str, Any] | None, **options: Any) -> list[dict[str, Any]]:
-        """`options` are those of all engines."""
+    def run(
+        self, *tiers: dict[str, Any] | None, kills: int | None = None, **options: Any
+    ) -> list[dict[str, Any]]:
+        """`options` are of all engines; `kills` is a process that ends before the last works."""
         question = {
             "model": str(self._model),
             "prompts": PROMPTS,
+            "kills": kills,
             "runs": [options | ({} if tier is None else offload(tier)) for tier in tiers],
         }
         return self._environment.run(PROGRAM, question, {}, timeout_s=280)
@@ -63,16 +67,22 @@ def plain(engines: Engines) -> list[list[int]]:
     return answer["tokens"]
 
 
+@dataclass
+class Daemon:
+    socket: str
+    process: int
+
+
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[str]:
-    """The socket of a daemon that any engine of this user may use."""
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon that any engine of this user may use."""
     socket = tmp_path / "nearkv.sock"
     words = ["--pool", str(tmp_path / "pool"), "--size", "256MiB", "--socket", str(socket)]
     with subprocess.Popen([ROOT / "build/release/bin/nearkv", "serve", *words]) as process:
         end_s = time.monotonic() + 30
         while not socket.exists() and time.monotonic() < end_s:
             time.sleep(0.05)
-        yield str(socket)
+        yield Daemon(str(socket), process.pid)
         process.terminate()
 
 
@@ -86,10 +96,17 @@ def test_a_later_engine_computes_no_block_that_an_earlier_one_stored(engines, pl
 
 
 def test_engines_share_a_daemon_but_not_across_salts(engines, plain, daemon):
-    mine, others = {"socket": daemon, "salt": "mine"}, {"socket": daemon, "salt": "others"}
+    mine, others = ({"socket": daemon.socket, "salt": salt} for salt in ("mine", "others"))
     answers = engines.run(mine, others, mine)
     assert [answer["tokens"] for answer in answers] == [plain] * 3
     assert [answer["cached"] for answer in answers] == [[0, 0, 0], [0, 0, 0], CACHED]
+
+
+def test_an_engine_works_on_without_its_daemon(engines, plain, daemon):
+    tier = {"socket": daemon.socket}
+    first, later = engines.run(tier, tier, kills=daemon.process)
+    assert first["tokens"] == plain
+    assert later == {"tokens": plain, "cached": [0, 0, 0]}
 
 
 def test_damaged_blocks_are_computed_again(engines, plain, tmp_path):

@@ -1,6 +1,7 @@
 """Runs in vLLM's environment: engines one after the other in one process, and what each wrote.
 
-Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..]}.
+Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..],
+"kills": a process that ends once the last engine is there, or null}.
 Its last line: for each run {"tokens", "cached"} by prompt, and "events" if it has a
 kv_events_config, or {"error"}.
 """
@@ -8,6 +9,7 @@ kv_events_config, or {"error"}.
 import gc
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +45,9 @@ def subscribed(config: dict | None) -> Iterator[list[dict]]:
             events += told
 
 
-def run_engine(model: str, prompts: list[list[int]], options: dict) -> dict:
+def run_engine(
+    model: str, prompts: list[list[int]], options: dict, kills: int | None = None
+) -> dict:
     engine = LLM(
         model=model,
         tokenizer=model,
@@ -58,6 +62,8 @@ def run_engine(model: str, prompts: list[list[int]], options: dict) -> dict:
         **options,
     )
     try:
+        if kills is not None:
+            os.kill(kills, signal.SIGKILL)
         asked = [{"prompt_token_ids": prompt} for prompt in prompts]
         outputs = engine.generate(asked, SAMPLING, use_tqdm=False)
         # Stores are handed on by later steps.
@@ -73,11 +79,12 @@ def run_engine(model: str, prompts: list[list[int]], options: dict) -> dict:
 def main() -> None:
     question = json.loads(sys.argv[1])
     answers = []
-    for options in question["runs"]:
+    for number, options in enumerate(question["runs"], 1):
+        kills = question["kills"] if number == len(question["runs"]) else None
         wanted = options.get("kv_events_config")
         try:
             with subscribed(wanted) as events:
-                answer = run_engine(question["model"], question["prompts"], options)
+                answer = run_engine(question["model"], question["prompts"], options, kills)
             told = [
                 {
                     "type": event["type"],

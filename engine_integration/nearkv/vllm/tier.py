@@ -73,7 +73,8 @@ class TierOptions:
     def open(self) -> ObjectStore:
         """The store; nearkv.core.Error says why there is none."""
         if self.socket:
-            return ObjectStore.connect(self.socket)
+            # vLLM's scheduler waits for nobody: while a daemon restarts, its chunks are misses.
+            return ObjectStore.connect(self.socket, patience_s=0)
         path = Path(self.uri.partition(":")[2].partition("?")[0])
         is_new = path == Path() or not path.exists()
         opens = ObjectStore.create if is_new else ObjectStore.open
@@ -150,6 +151,7 @@ class NearKVTier(SecondaryTierManager):
         self._transfers: dict[int, _Transfer] = {}
         self._ended: list[JobResult] = []
         self._failed: set[OffloadKey] = set()
+        self._said = ""  # The last warning, which is not repeated.
         self._events: list[OffloadingEvent] | None = None
         self._told: dict[bytes, OffloadKey] = {}  # By their SHA-256: those of events that came.
         if options.enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events:
@@ -161,8 +163,12 @@ class NearKVTier(SecondaryTierManager):
             )
 
     def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
-        """HIT or MISS, at once."""
-        is_there = key not in self._failed and key in self._space
+        """HIT or MISS, at once; a store that does not answer has nothing."""
+        try:
+            is_there = key not in self._failed and key in self._space
+        except Error as error:
+            self._tell(error)
+            is_there = False
         return LookupResult.HIT if is_there else LookupResult.MISS
 
     def submit_store(self, job_metadata: TransferJob) -> None:
@@ -195,7 +201,10 @@ class NearKVTier(SecondaryTierManager):
 
     def touch(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
         """Marks chunks as used."""
-        self._space.touch(list(keys))
+        try:
+            self._space.touch(list(keys))
+        except Error as error:
+            self._tell(error)
 
     def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
         """Chunks as they come."""
@@ -244,7 +253,7 @@ class NearKVTier(SecondaryTierManager):
             job = submit(keys, chunks)
         except Error as error:
             # As with a full queue: vLLM computes what it cannot load, and keeps what is not stored.
-            logger.warning("NearKV tier: %s", error)
+            self._tell(error)
             self._ended.append(compat.job_result(job_id=asked.job_id, success=False))
             return
         self._transfers[job.id] = _Transfer(job, asked, is_load, began_s)
@@ -281,6 +290,11 @@ class NearKVTier(SecondaryTierManager):
                 transfer_bytes=len(good) * self._chunk_bytes,
             )
         )
+
+    def _tell(self, error: Error) -> None:
+        if str(error) != self._said:
+            logger.warning("NearKV tier: %s", error)
+        self._said = str(error)
 
     def _event(self, keys: list[OffloadKey], *, removed: bool) -> OffloadingEvent:
         return OffloadingEvent(
