@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "cli/card_watch.hpp"
+#include "cli/card_command.hpp"
 #include "cli/command.hpp"
 
 namespace nearkv::cli {

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "card/capacity.hpp"
-#include "cli/card_watch.hpp"
+#include "cli/card_command.hpp"
 #include "cli/command.hpp"
 
 namespace nearkv::cli {

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "card/counters.hpp"
+#include "cli/card_command.hpp"
 #include "cli/card_watch.hpp"
 #include "cli/command.hpp"
 #include "nkv_abi.h"

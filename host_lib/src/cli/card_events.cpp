@@ -5,6 +5,7 @@
 
 #include "card/card.hpp"
 #include "card/memory_events.hpp"
+#include "cli/card_command.hpp"
 #include "cli/card_watch.hpp"
 #include "cli/command.hpp"
 

@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "card/features.hpp"
-#include "cli/card_watch.hpp"
+#include "cli/card_command.hpp"
 #include "cli/command.hpp"
 
 namespace nearkv::cli {

@@ -7,7 +7,7 @@
 
 #include "card/firmware.hpp"
 #include "card/firmware_update.hpp"
-#include "cli/card_watch.hpp"
+#include "cli/card_command.hpp"
 #include "cli/command.hpp"
 
 namespace nearkv::cli {

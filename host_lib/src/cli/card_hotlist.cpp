@@ -7,6 +7,7 @@
 #include "card/card.hpp"
 #include "card/hotness.hpp"
 #include "card/hotness_list.hpp"
+#include "cli/card_command.hpp"
 #include "cli/card_watch.hpp"
 #include "cli/command.hpp"
 

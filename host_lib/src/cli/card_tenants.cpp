@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "card/tenants.hpp"
-#include "cli/card_watch.hpp"
+#include "cli/card_command.hpp"
 #include "cli/command.hpp"
 #include "device/uri.hpp"
 

@@ -3,8 +3,6 @@
 #include <csignal>
 #include <ctime>
 
-#include "cli/command.hpp"
-
 namespace nearkv::cli {
 namespace {
 
@@ -17,20 +15,6 @@ void handle(void (*handler)(int)) {
 }
 
 }  // namespace
-
-void require_done(Status status, const std::string& reason) {
-  if (status == Status::kOk) return;
-  throw Failure{reason, status == Status::kBadArgument ? kUsage : kFailed};
-}
-
-void open_mailbox(const std::string& card, CardMailbox* mailbox) {
-  std::string reason;
-  if (mailbox->open(card, &reason) != Status::kOk) throw Failure{reason};
-}
-
-void add_card_option(CLI::App* command, std::string* name) {
-  command->add_option("card", *name, "As `nearkv card list` has it")->required();
-}
 
 void add_seconds_option(CLI::App* command, double* seconds) {
   command->add_option("--seconds", *seconds, "How long to look; Ctrl-C ends it earlier")
