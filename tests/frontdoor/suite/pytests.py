@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -42,8 +43,9 @@ def run_guest(options: Options, words: Sequence[str] = ()) -> Outcome:
 def _run(name: str, options: Options, command: Sequence[str]) -> Outcome:
     _RECORD.parent.mkdir(parents=True, exist_ok=True)
     _RECORD.unlink(missing_ok=True)
-    records = f"-p tests.frontdoor.suite.record --record '{_RECORD}'"
-    status, lines = stream(command, {"PYTEST_ADDOPTS": records})
+    words = ["-p", "tests.frontdoor.suite.record", "--record", str(_RECORD)]
+    options_of_all = f"{os.environ.get('PYTEST_ADDOPTS', '')} {shlex.join(words)}"
+    status, lines = stream(command, {"PYTEST_ADDOPTS": options_of_all})
     outcome = Outcome(name, status in (0, _NOTHING_COLLECTED), lines[-1:])
     with suppress(FileNotFoundError):
         record = json.loads(_RECORD.read_text(encoding="utf-8"))
