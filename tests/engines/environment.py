@@ -31,14 +31,14 @@ class Environment:
 
     python: Path
 
-    def run(self, program: Path, question: Any, variables: dict[str, str], timeout_s: float) -> Any:
+    def run(self, program: Path, question: Any, timeout_s: float) -> Any:
         """Runs a program that takes JSON as its argument, and ends its output with a line of it."""
         done = subprocess.run(
             [self.python, program, json.dumps(question)],
             capture_output=True,
             text=True,
             timeout=timeout_s,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(_our_paths())} | variables,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(_our_paths())},
         )
         lines = done.stdout.splitlines()
         assert done.returncode == 0 and lines, done.stdout[-4000:] + done.stderr[-8000:]

@@ -39,7 +39,7 @@ class Engines:
             "kills": kills,
             "runs": [options | ({} if tier is None else offload(tier)) for tier in tiers],
         }
-        return self._environment.run(PROGRAM, question, {}, timeout_s=280)
+        return self._environment.run(PROGRAM, question, timeout_s=280)
 
 
 def offload(tier: dict[str, Any]) -> dict[str, Any]:
@@ -155,28 +155,23 @@ def damage(pool: Path) -> int:
     return count
 
 
-@pytest.mark.parametrize(
-    ("tier", "said"),
-    [
-        ({}, "needs a uri or the socket of a daemon"),
-        ({"url": "cpu:"}, "no option 'url'; is uri meant?"),
-        ({"uri": "cpu:", "socket": "x"}, "and not both"),
-        ({"uri": "cpu:", "locality": "HERE"}, "LOCAL or REMOTE"),
-        ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
-        ({"uri": "tape:"}, "tape"),
-    ],
+WRONG = (
+    ({}, "needs a uri or the socket of a daemon"),
+    ({"url": "cpu:"}, "no option 'url'; is uri meant?"),
+    ({"uri": "cpu:", "socket": "x"}, "and not both"),
+    ({"uri": "cpu:", "locality": "HERE"}, "LOCAL or REMOTE"),
+    ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
+    ({"uri": "tape:"}, "tape"),
 )
-def test_a_wrong_configuration_is_refused_with_what_is_wrong(refusals, tier, said):
-    assert said in refusals[json.dumps(tier)]
 
 
 @pytest.fixture(scope="module")
-def refusals(engines: Engines, request: pytest.FixtureRequest) -> dict[str, str]:
-    """What engines say of each wrong configuration: all in one process, for each takes seconds."""
-    marks = test_a_wrong_configuration_is_refused_with_what_is_wrong.pytestmark
-    tiers = [tier for tier, _ in marks[0].args[1]]
-    answers = engines.run(*tiers)
-    return {
-        json.dumps(tier): answer.get("error", "")
-        for tier, answer in zip(tiers, answers, strict=True)
-    }
+def refusals(engines: Engines) -> list[str]:
+    """What engines say of each wrong tier: all in one process, for each takes seconds."""
+    return [answer.get("error", "") for answer in engines.run(*(tier for tier, _ in WRONG))]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=[said for _, said in WRONG])
+def test_a_wrong_configuration_is_refused_with_what_is_wrong(refusals, number):
+    _, said = WRONG[number]
+    assert said in refusals[number]

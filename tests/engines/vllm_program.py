@@ -42,7 +42,15 @@ def subscribed(config: dict | None) -> Iterator[list[dict]]:
         yield events
         while socket.poll(500):
             _, told, _ = msgspec.msgpack.decode(socket.recv_multipart()[-1])
-            events += told
+            events += map(summary_of, told)
+
+
+def summary_of(event: dict) -> dict:
+    return {
+        "type": event["type"],
+        "medium": event.get("medium"),
+        "hashes": [str(block) for block in event.get("block_hashes", [])],
+    }
 
 
 def run_engine(
@@ -81,19 +89,11 @@ def main() -> None:
     answers = []
     for number, options in enumerate(question["runs"], 1):
         kills = question["kills"] if number == len(question["runs"]) else None
-        wanted = options.get("kv_events_config")
+        config = options.get("kv_events_config")
         try:
-            with subscribed(wanted) as events:
+            with subscribed(config) as events:
                 answer = run_engine(question["model"], question["prompts"], options, kills)
-            told = [
-                {
-                    "type": event["type"],
-                    "medium": event.get("medium"),
-                    "hashes": [str(block) for block in event.get("block_hashes", [])],
-                }
-                for event in events
-            ]
-            answers.append(answer | ({"events": told} if wanted else {}))
+            answers.append(answer | ({"events": events} if config else {}))
         except Exception as error:
             answers.append({"error": f"{type(error).__name__}: {error}"})
         gc.collect()

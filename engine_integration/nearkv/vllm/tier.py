@@ -195,7 +195,6 @@ class NearKVTier(SecondaryTierManager):
     def drain_jobs(self) -> None:
         """Waits until no copy touches primary chunks."""
         for transfer in self._transfers.values():
-            transfer.job.wait()
             self._end(transfer)
         self._transfers.clear()
 
@@ -259,9 +258,10 @@ class NearKVTier(SecondaryTierManager):
         self._transfers[job.id] = _Transfer(job, asked, is_load, began_s)
 
     def _end(self, transfer: _Transfer) -> None:
+        """Waits, if it is not over, and tells vLLM how it ended."""
         result = transfer.job.wait()
         asked = transfer.asked
-        is_whole = [status == Status.OK for status in result.statuses]
+        is_whole = result.bitmap
         if transfer.is_load:
             sizes = zip(is_whole, result.object_bytes, strict=True)
             is_whole = [whole and size == self._chunk_bytes for whole, size in sizes]
