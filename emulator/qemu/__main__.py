@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(PackageError, OSError):
             Platform(report, debugs=parsed.debug_kernel)
         words = ["--debug-kernel"] if parsed.debug_kernel else []
-        # A guest waits more than it computes.
+        # One guest does not keep two cores busy.
         guests = min(int(os.environ.get("NEARKV_JOBS") or os.cpu_count() or 1), _MOST_GUESTS)
         words += ["-n", str(guests), "--dist", "loadfile", "--no-loadscope-reorder"]
         words += ["--verbose", "--durations=10", str(ROOT / "tests" / "guest")]

@@ -31,9 +31,9 @@ HWY_INLINE hn::Vec<FloatTag> midpoint_logits(const std::int16_t* HWY_RESTRICT mi
   const hn::Rebind<std::int16_t, FloatTag> d16;
   const auto slope = hn::Set(d, logit.slope);
   const auto mid = hn::PromoteTo(di, hn::LoadU(d16, mids));
-  const auto start = hn::And(mid, hn::Set(di, -MidpointLogit::kLine));
   const auto linear = hn::MulAdd(hn::ConvertTo(d, mid), slope, hn::Set(d, logit.intercept));
   if (logit.soft_cap <= 0) return linear;
+  const auto start = hn::And(mid, hn::Set(di, -MidpointLogit::kLine));
   const auto place = hn::ConvertTo(d, hn::Sub(mid, start));
   const auto first = hn::MulAdd(hn::ConvertTo(d, start), slope, hn::Set(d, logit.intercept));
   const auto next = hn::Add(first, hn::Set(d, logit.slope * MidpointLogit::kLine));
