@@ -1,4 +1,7 @@
-"""Environments of serving engines: each has pins of its own, and is made once below build/."""
+"""Environments of serving engines: each has pins of its own, and is made once for a user.
+
+They lie in $XDG_CACHE_HOME/nearkv/engines, where all checkouts find them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from typing import Any
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-_FOLDER = ROOT / "build" / "engines"
 _HERE = Path(__file__).parent
+# What an engine's environment lacks it finds last of all in ours, of whichever checkout runs it.
+_OURS_LAST = 'import os, sys; sys.path += filter(None, [os.environ.get("NEARKV_SITE_PACKAGES")])\n'
 
 
 class EnvironmentMissing(RuntimeError):
@@ -38,23 +42,31 @@ class Environment:
             capture_output=True,
             text=True,
             timeout=timeout_s,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(_our_paths())},
+            env=os.environ | _our_paths(),
         )
         lines = done.stdout.splitlines()
         assert done.returncode == 0 and lines, done.stdout[-4000:] + done.stderr[-8000:]
         return json.loads(lines[-1])
 
 
-def _our_paths() -> list[str]:
-    return [str(ROOT / "engine_integration"), str(ROOT / "build" / "release" / "python")]
+def _our_paths() -> dict[str, str]:
+    paths = ROOT / "engine_integration", ROOT / "build" / "release" / "python"
+    return {
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "NEARKV_SITE_PACKAGES": sysconfig.get_path("purelib"),
+    }
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearkv" / "engines"
 
 
 def make_environment(name: str) -> Environment:
     """Installs what NAME-requirements.txt names, and no more; what it lacks is found in ours."""
     requirements = _HERE / f"{name}-requirements.txt"
-    wanted = requirements.read_bytes() + sys.version.encode()
-    folder = _FOLDER / f"{name}-{hashlib.sha256(wanted).hexdigest()[:16]}"
-    _FOLDER.mkdir(parents=True, exist_ok=True)
+    wanted = requirements.read_bytes() + sys.version.encode() + _OURS_LAST.encode()
+    folder = _cache_folder() / f"{name}-{hashlib.sha256(wanted).hexdigest()[:16]}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             unfinished = folder.with_suffix(".unfinished")
@@ -62,7 +74,7 @@ def make_environment(name: str) -> Environment:
             venv.create(unfinished, with_pip=False, symlinks=True)
             _pip(unfinished, "install", "--no-deps", "--requirement", str(requirements))
             (packages,) = unfinished.glob("lib/python*/site-packages")
-            (packages / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+            (packages / "ours_last.pth").write_text(_OURS_LAST)
             unfinished.rename(folder)
     return Environment(folder / "bin" / "python")
 
