@@ -44,7 +44,7 @@ class Engines:
 
 def offload(tier: dict[str, Any]) -> dict[str, Any]:
     """The README's configuration, with less memory, and a tier of these options."""
-    readme = (ROOT / "engine_integration" / "README.md").read_text()
+    readme = (ROOT / "engine_integration" / "nearkv" / "vllm" / "README.md").read_text()
     config = json.loads(re.search(r"--kv-transfer-config '(.*?)'", readme, re.DOTALL)[1])
     extra = config["kv_connector_extra_config"]
     extra["cpu_bytes_to_use"] = 64 << 20
