@@ -4,23 +4,17 @@ Each runs in a process of its own, in an environment of its own under build/peer
 Python package, since their pins conflict with ours and with each other's. README.md has the orders.
 """
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from bench.contender import Contender, ContenderError
 
 _HERE = Path(__file__).resolve().parent
 _ENVIRONMENTS = Path(os.environ.get("NEARKV_PEERS", _HERE.parent.parent / "build" / "peers"))
-
-
-class PeerError(RuntimeError):
-    """A contender that cannot be started, or that failed at an order."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ class Peer:
         return ""
 
     def install(self) -> None:
-        """Makes its environment. Raises PeerError with the last line that pip said."""
+        """Makes its environment. Raises ContenderError with the last line that pip said."""
         if not self.absence() or (self.program and not shutil.which(self.program)):
             return
         folder = _ENVIRONMENTS / self.environment
@@ -71,69 +65,16 @@ class Peer:
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 lines = (done.stderr or done.stdout).strip().splitlines()
-                raise PeerError(lines[-1] if lines else f"{command[0]}: {done.returncode}")
+                raise ContenderError(lines[-1] if lines else f"{command[0]}: {done.returncode}")
         self._stamp.write_text(self._pins, encoding="utf-8")
 
-    def start(self, objects: int, object_bytes: int, batch: int, folder: Path) -> "Contender":
+    def start(self, objects: int, object_bytes: int, batch: int, folder: Path) -> Contender:
         """A process that holds so many objects and takes orders."""
         worker, *arguments = self.command
         sizes = ("--objects", str(objects), "--object-bytes", str(object_bytes))
         places = ("--batch", str(batch), "--folder", str(folder))
         command = [str(self.python), str(_HERE / worker), *arguments, *sizes, *places]
         return Contender(self.title, command)
-
-
-class Contender:
-    """A process that moves objects on orders. Use it in a `with`."""
-
-    def __init__(self, title: str, command: Sequence[str]) -> None:
-        self.title = title
-        # One thread each, as ours; what they print beside replies matters only when they fail.
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        environment.pop("PYTHONPATH", None)
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
-        self._answer("start")
-
-    def order(self, what: str) -> dict[str, Any]:
-        """Gives an order and waits for the reply. Raises PeerError."""
-        assert self._process.stdin is not None
-        try:
-            print(what, file=self._process.stdin, flush=True)
-        except OSError as error:
-            raise PeerError(f"{self.title}: gone before {what}") from error
-        return self._answer(what)
-
-    def _answer(self, what: str) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            self._process.wait()
-            raise PeerError(f"{self.title}: failed at {what}, status {self._process.returncode}")
-        reply = json.loads(line)
-        if "error" in reply:
-            raise PeerError(f"{self.title}: {reply['error']}")
-        return reply
-
-    def __enter__(self) -> "Contender":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        with suppress(OSError):  # it has failed already, and the failure is on its way
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
 
 
 _LMCACHE = ("lmcache==0.5.6",)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import Context
-from bench.peers import PEERS, Contender, Peer, PeerError
+from bench.contender import Contender, ContenderError
+from bench.peers import PEERS, Peer
 from nearkv.results import Goal, Result, Samples
 
 _BATCH = 16
@@ -55,7 +56,7 @@ def _is_here(context: Context, peer: Peer) -> bool:
         context.progress(f"installing {peer.title}: {', '.join(peer.requirements)}")
         try:
             peer.install()
-        except PeerError as error:
+        except ContenderError as error:
             context.progress(f"left out: {peer.title}: {error}")
             return False
     if absence := peer.absence():
@@ -83,7 +84,7 @@ def _compare(context: Context, program: Path, peers: list[Peer], sizes: Sizes) -
                 one = peer.start(sizes.objects, sizes.object_bytes, _BATCH, folders[peer.place])
                 contenders[peer.name] = stack.enter_context(one)
                 started.append(peer)
-            except PeerError as error:
+            except ContenderError as error:
                 context.progress(f"left out: {error}")
         for place in {peer.place for peer in started}:
             own = _own(program, sizes, place, folders[place])
@@ -125,7 +126,7 @@ def _take_turns(
                         rates.setdefault((name, work), []).append(rate)
                 if round_number == 0:
                     left[name].order("verify")
-            except PeerError as error:
+            except ContenderError as error:
                 context.progress(f"left out: {error}")
                 del left[name]
     return {key: Samples(tuple(values)) for key, values in rates.items() if key[0] in left}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.peers import PEERS, Contender, PeerError
+from bench.contender import Contender, ContenderError
+from bench.peers import PEERS
 from nearkv.results import Result, read_results
 
 _BINDING = importlib.util.find_spec("_nearkv")
@@ -111,10 +112,10 @@ def test_the_store_takes_turns_and_its_gets_return_what_was_set(tmp_path: Path) 
             assert ours.order("exists")["objects"] == 5
             assert ours.order("get")["seconds"] > 0
             ours.order("verify")
-        with pytest.raises(PeerError, match="no such order: dance"):
+        with pytest.raises(ContenderError, match="no such order: dance"):
             ours.order("dance")
         ours.order("clear")
-        with pytest.raises(PeerError, match="ours: failed at get"):
+        with pytest.raises(ContenderError, match="ours: failed at get"):
             ours.order("get")
 
 
@@ -122,15 +123,15 @@ def test_what_a_get_left_out_or_mixed_up_is_found(tmp_path: Path) -> None:
     with dict_worker(tmp_path, "self.held[key]") as honest:
         for order in ("clear", "set", "exists", "get", "verify"):
             assert honest.order(order)["objects"] == 5
-        with pytest.raises(PeerError, match="failed at verify"):
+        with pytest.raises(ContenderError, match="failed at verify"):
             honest.order("verify")  # what was loaded has been wiped
     with dict_worker(tmp_path, "next(iter(self.held.values()))") as mixed_up:
         for order in ("set", "get"):
             mixed_up.order(order)
-        with pytest.raises(PeerError, match="failed at verify"):
+        with pytest.raises(ContenderError, match="failed at verify"):
             mixed_up.order("verify")
 
 
 def test_a_contender_that_does_not_start_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(PeerError, match="nobody: failed at start, status 3"):
+    with pytest.raises(ContenderError, match="nobody: failed at start, status 3"):
         Contender("nobody", [sys.executable, "-c", "raise SystemExit(3)"])
