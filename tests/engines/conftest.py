@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.compatibility import Recorder
 from tests.engines.environment import Environment, EnvironmentMissing, make_environment
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Records what passes with which engine."""
+    config.pluginmanager.register(Recorder())
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,15 @@ class Environment:
 
     python: Path
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """What its processes have to be given."""
+        paths = ROOT / "engine_integration", ROOT / "build" / "release" / "python"
+        return {
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+            "NEARKV_SITE_PACKAGES": sysconfig.get_path("purelib"),
+        }
+
     def run(self, program: Path, question: Any, timeout_s: float) -> Any:
         """Runs a program that takes JSON as its argument, and ends its output with a line of it."""
         done = subprocess.run(
@@ -42,19 +52,11 @@ class Environment:
             capture_output=True,
             text=True,
             timeout=timeout_s,
-            env=os.environ | _our_paths(),
+            env=os.environ | self.variables,
         )
         lines = done.stdout.splitlines()
         assert done.returncode == 0 and lines, done.stdout[-4000:] + done.stderr[-8000:]
         return json.loads(lines[-1])
-
-
-def _our_paths() -> dict[str, str]:
-    paths = ROOT / "engine_integration", ROOT / "build" / "release" / "python"
-    return {
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-        "NEARKV_SITE_PACKAGES": sysconfig.get_path("purelib"),
-    }
 
 
 def _cache_folder() -> Path:
@@ -62,7 +64,10 @@ def _cache_folder() -> Path:
 
 
 def make_environment(name: str) -> Environment:
-    """Installs what NAME-requirements.txt names, and no more; what it lacks is found in ours."""
+    """Installs what NAME-requirements.txt names, and no more; what it lacks is found in ours.
+
+    Lines there of the form `#: NAME=VALUE` are variables for pip and what it builds.
+    """
     requirements = _HERE / f"{name}-requirements.txt"
     wanted = requirements.read_bytes() + sys.version.encode() + _OURS_LAST.encode()
     folder = _cache_folder() / f"{name}-{hashlib.sha256(wanted).hexdigest()[:16]}"
@@ -72,16 +77,22 @@ def make_environment(name: str) -> Environment:
             unfinished = folder.with_suffix(".unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             venv.create(unfinished, with_pip=False, symlinks=True)
-            _pip(unfinished, "install", "--no-deps", "--requirement", str(requirements))
+            _pip(unfinished, requirements)
             (packages,) = unfinished.glob("lib/python*/site-packages")
             (packages / "ours_last.pth").write_text(_OURS_LAST)
             unfinished.rename(folder)
     return Environment(folder / "bin" / "python")
 
 
-def _pip(folder: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), *words]
-    done = subprocess.run(command, capture_output=True, text=True)
+def _pip(folder: Path, requirements: Path) -> None:
+    command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
+    variables = re.findall(r"^#: (\w+)=(.*)$", requirements.read_text(), re.MULTILINE)
+    done = subprocess.run(
+        [*command, "--no-deps", "--requirement", str(requirements)],
+        capture_output=True,
+        text=True,
+        env=os.environ | dict(variables),
+    )
     if done.returncode != 0:
         said = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
-        raise EnvironmentMissing(f"pip {words[0]} failed:\n{said}")
+        raise EnvironmentMissing(f"pip install failed:\n{said}")

@@ -1,0 +1,99 @@
+"""Which engines NearKV was tested with: a pytest plug-in that records runs, and the table of them.
+
+./nearkv test engines                       records below build/
+python -m tests.engines.compatibility       writes engine_integration/COMPATIBILITY.md from that
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import json
+import platform
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.environment import ROOT
+
+_RECORD = ROOT / "build" / "engines.json"
+_TABLE = ROOT / "engine_integration" / "COMPATIBILITY.md"
+_HERE = Path(__file__).parent
+_HEAD = """\
+# Tested with
+
+Written by `python -m tests.engines.compatibility` from what `./nearkv test engines` recorded: every
+row is a file of tests, and the last run of each of its tests. Other versions were not run.
+
+| engine | version | what | passed | failed | skipped | Python | date |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+class Recorder:
+    """Keeps the outcome of each test of an engine, over runs."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """What has failed in any phase has failed; what was skipped was not run."""
+        file, _, name = report.nodeid.partition("::")
+        if version_of(ROOT / file) is None:
+            return
+        tests = self._outcomes.setdefault(file, {})
+        if report.when == "call" or report.outcome != "passed":
+            today = datetime.datetime.now(datetime.UTC).date().isoformat()
+            python = platform.python_version()
+            tests[name] = {"outcome": report.outcome, "date": today, "python": python}
+
+    def pytest_sessionfinish(self) -> None:
+        """Adds this run to the record."""
+        if not self._outcomes:
+            return
+        record = json.loads(_RECORD.read_text()) if _RECORD.exists() else {}
+        for file, tests in self._outcomes.items():
+            record[file] = record.get(file, {}) | tests
+        _RECORD.parent.mkdir(parents=True, exist_ok=True)
+        _RECORD.write_text(json.dumps(record, indent=1, sort_keys=True))
+
+
+def version_of(file: Path) -> tuple[str, str] | None:
+    """The engine that a file of tests is about and its pinned version, or None if about none."""
+    subject = file.stem.removeprefix("test_")
+    for pins in sorted(_HERE.glob("*-requirements.txt"), reverse=True):
+        name = pins.name.removesuffix("-requirements.txt")
+        if file.parent == _HERE and f"{subject}_".startswith(f"{name}_"):
+            return name, _pin(pins, r"[\w-]+")
+    if subject.startswith("transformers"):
+        return "transformers", _pin(ROOT / "requirements.txt", "transformers")
+    return (subject, "its published interface alone") if file.parent == _HERE else None
+
+
+def _pin(pins: Path, package: str) -> str:
+    """The version of the first package of that name, a pattern."""
+    return re.search(rf"^{package}==(\S+)", pins.read_text(), re.MULTILINE)[1]
+
+
+def table() -> str:
+    """The record as a page."""
+    rows = []
+    for file, tests in sorted(json.loads(_RECORD.read_text()).items()):
+        path = ROOT / file
+        if not path.exists():
+            continue
+        name, version = version_of(path)
+        said = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+        count = Counter(test["outcome"] for test in tests.values())
+        last = max(tests.values(), key=lambda test: test["date"])
+        cells = [name, version, said, count["passed"], count["failed"], count["skipped"]]
+        rows.append([*cells, last["python"], last["date"]])
+    return _HEAD + "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
+
+
+if __name__ == "__main__":
+    _TABLE.write_text(table())
+    print(f"wrote {_TABLE.relative_to(ROOT)}")
