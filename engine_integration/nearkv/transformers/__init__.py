@@ -12,9 +12,10 @@ Example:
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
+from nearkv.far import FarAttention
 from nearkv.transformers.attention import nearkv_attention_forward
 from nearkv.transformers.cache import NearKVCache
-from nearkv.transformers.far import FarAttention, make_pool
+from nearkv.transformers.far import make_pool
 
 ATTENTION = "nearkv"
 """Name of the attention implementation."""

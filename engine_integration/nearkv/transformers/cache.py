@@ -1,226 +1,16 @@
 """A transformers cache that keeps recent tokens here and moves whole old pages to a pool."""
 
-import copy
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
-from nearkv.core import PAGE_TOKENS, Dtype, Pool
-from nearkv.transformers.far import FarAttention, Sequences, drop_quietly
-from nearkv.transformers.visible import leading_pads
-
-_TORCH_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
-
-
-class NearKVLayer(CacheLayerMixin):
-    """One layer: `keys` and `values` hold the tokens from `length - keys.shape[2]` on.
-
-    Row b of the batch starts with pads[b] tokens of padding; the stored[b] tokens after them, whole
-    pages, are in the pool. Rows differ, so a few of the tokens here may be in the pool as well.
-    """
-
-    is_croppable = True
-    supports_early_init = False
-
-    def __init__(
-        self,
-        index: int,
-        sequences: Sequences,
-        window_tokens: int,
-        far: FarAttention,
-        rounded: bool,
-    ) -> None:
-        super().__init__()
-        self.index = index
-        self.window_tokens = window_tokens
-        self.far = far
-        self.rounded = rounded
-        self._sequences = sequences
-        self.reset()
-
-    @property
-    def pool(self) -> Pool:
-        """Where the old pages are."""
-        return self._sequences.pool
-
-    @property
-    def value_dim(self) -> int:
-        """Channels of a value."""
-        return self.pool.value_dim
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Takes dtype and batch from the first tokens."""
-        batch, kv_heads, _, head_dim = key_states.shape
-        pool = self.pool
-        dtype = _TORCH_DTYPES[Dtype(pool.dtype)]
-        given = (kv_heads, head_dim, value_states.shape[-1])
-        wanted = (pool.kv_heads, pool.head_dim, pool.value_dim)
-        if given != wanted:
-            raise ValueError(
-                f"layer {self.index} has (kv_heads, head_dim, value_dim) = {given}, but the pool "
-                f"was made for {wanted}; make it with make_pool(model.config)"
-            )
-        if key_states.dtype != dtype and not self.rounded:
-            raise ValueError(
-                f"the model works in {key_states.dtype}, the pool holds {dtype}: load it so, "
-                "or have K and V rounded: NearKVCache(pool, rounded=True)"
-            )
-        self.dtype, self.device = dtype, key_states.device
-        self.keys = key_states[:, :, :0].to(dtype)
-        self.values = value_states[:, :, :0].to(dtype)
-        self.pads, self.stored = [0] * batch, [0] * batch
-        if not self._sequences.ids:
-            self._sequences.create(batch)
-        self.is_initialized = True
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Adds tokens [batch, kv_heads, tokens, dim]; gives what attention needs from here."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        if self._awaits_attention:
-            raise RuntimeError(
-                "the last tokens were not attended to by NearKV; before using a NearKVCache: "
-                'model.set_attn_implementation("nearkv")'
-            )
-        if len(key_states) != len(self.stored):
-            raise ValueError(
-                f"the cache holds {len(self.stored)} sequences, the input {len(key_states)}"
-            )
-        self.keys = torch.cat([self.keys, key_states.detach().to(self.dtype)], 2)
-        self.values = torch.cat([self.values, value_states.detach().to(self.dtype)], 2)
-        self.length += key_states.shape[2]
-        self._awaits_attention = True
-        seen = self.keys.view_as(self.keys)
-        seen.nearkv_layer = self  # How the attention function finds the pool.
-        return seen, self.values
-
-    def settle(self, mask: torch.Tensor | None, new_tokens: int) -> None:
-        """After attention: moves whole pages older than the window to the pool."""
-        self._awaits_attention = False
-        before = self.length - new_tokens
-        for row, count in enumerate(leading_pads(mask, len(self.pads), new_tokens)):
-            if count and self.pads[row] < before:
-                raise ValueError("padding after tokens; NearKV knows it only on the left")
-            self.pads[row] += count
-        start = self.length - self.keys.shape[2]
-        for row, sequence in enumerate(self._sequences.ids):
-            first = self.pads[row] + self.stored[row]
-            pages = (self.length - self.window_tokens - first) // PAGE_TOKENS
-            if pages > 0:
-                old = slice(first - start, first - start + pages * PAGE_TOKENS)
-                keys, values = self.keys[row, :, old], self.values[row, :, old]
-                self.pool.append(sequence, self.index, keys.cpu(), values.cpu())
-                self.stored[row] += pages * PAGE_TOKENS
-        if moved := self._first_here() - start:
-            self.keys = self.keys[:, :, moved:].clone()
-            self.values = self.values[:, :, moved:].clone()
-
-    def hide_stored(self, mask: torch.Tensor | None) -> torch.Tensor | None:
-        """The part of a mask for the tokens here, without those that are in the pool as well."""
-        first = self.length - self.keys.shape[2]
-        here = None if mask is None else mask[..., first:]
-        ends = [pads + stored for pads, stored in zip(self.pads, self.stored, strict=True)]
-        if max(ends) <= first:
-            return here
-        columns = torch.arange(first, self.length, device=self.device)
-        only_here = columns >= torch.tensor(ends, device=self.device)[:, None]
-        only_here = only_here[:, None, None]
-        return only_here if here is None else here & only_here
-
-    def attend_stored(
-        self,
-        query: torch.Tensor,
-        window: int,
-        scale: float,
-        soft_cap: float,
-        row: int | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(O, LSE) in fp32 over the pool, one call for all rows and KV heads.
-
-        query: [batch, kv_heads, group, queries, head_dim], or without batch for one row.
-        """
-        rows = query.flatten(-3, -2).contiguous().cpu()
-        which = self._sequences.ids if row is None else self._sequences.ids[row]
-        options = {"scale": scale, "window": window, "soft_cap": soft_cap, **self.far.options()}
-        output, lse = self.pool.attend(which, self.index, rows, **options)
-        return (
-            torch.from_numpy(output).to(query.device).reshape(*query.shape[:-1], -1),
-            torch.from_numpy(lse).to(query.device).reshape(query.shape[:-1]),
-        )
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Masks cover the pool's tokens too."""
-        return self.length + query_length, 0
-
-    def get_seq_length(self) -> int:
-        """Tokens here and in the pool."""
-        return self.length
-
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
-
-    def reset(self) -> None:
-        """Forgets all tokens; the cache drops the sequences."""
-        self.keys = self.values = None
-        self.is_initialized = False
-        self._awaits_attention = False
-        self.length = 0
-        self.pads: list[int] = []
-        self.stored: list[int] = []
-
-    def fork(self, sequences: Sequences, far: FarAttention) -> "NearKVLayer":
-        """This layer over other sequences, which share its pages."""
-        other = copy.copy(self)
-        other._sequences, other.far = sequences, far
-        other.pads, other.stored = list(self.pads), list(self.stored)
-        return other
-
-    def select_rows(self, rows: Sequence[int]) -> None:
-        """Makes row i what row rows[i] was."""
-        index = torch.tensor(rows, device=self.device)
-        self.keys, self.values = self.keys[index], self.values[index]
-        self.pads = [self.pads[row] for row in rows]
-        self.stored = [self.stored[row] for row in rows]
-
-    def shorten(self, removed: int) -> None:
-        """Forgets the newest tokens, and takes back from the pool what no whole page holds."""
-        length = self.length - removed
-        pads = [min(count, length) for count in self.pads]
-        ends = [length - count for count in pads]  # What is left of each row.
-        stored = [
-            count if count <= end else end // PAGE_TOKENS * PAGE_TOKENS
-            for count, end in zip(self.stored, ends, strict=True)
-        ]
-        old_first = self.length - self.keys.shape[2]
-        first = min(old_first, *(p + s for p, s in zip(pads, stored, strict=True)))
-        for name in ("keys", "values"):
-            here = getattr(self, name)
-            longer = here.new_zeros(*here.shape[:2], self.length - first, here.shape[3])
-            longer[:, :, old_first - first :] = here
-            setattr(self, name, longer)
-        for row, (kept, count) in enumerate(zip(stored, self.stored, strict=True)):
-            if kept < count:
-                self._take_back(row, kept, ends[row], pads[row] + kept - first)
-        self.keys = self.keys[:, :, : length - first].clone()
-        self.values = self.values[:, :, : length - first].clone()
-        self.length, self.pads, self.stored = length, pads, stored
-
-    def _take_back(self, row: int, begin: int, end: int, column: int) -> None:
-        for head in range(self.pool.kv_heads):
-            sequence = self._sequences.ids[row]
-            rows = self.pool.read(sequence, self.index, head, begin, end - begin)
-            for here, stored in zip((self.keys, self.values), rows, strict=True):
-                tokens = torch.from_numpy(stored).view(self.dtype)
-                here[row, head, column : column + len(tokens)] = tokens
-
-    def _first_here(self) -> int:
-        return min(pads + stored for pads, stored in zip(self.pads, self.stored, strict=True))
+from nearkv.core import Pool
+from nearkv.far import FarAttention
+from nearkv.transformers.far import Sequences, drop_quietly
+from nearkv.transformers.layer import NearKVLayer
+from nearkv.transformers.static_layer import NearKVStaticLayer
 
 
 class NearKVCache(Cache):
@@ -239,16 +29,23 @@ class NearKVCache(Cache):
         pool: Pool,
         *,
         window_tokens: int = 128,
+        max_tokens: int | None = None,
         far: FarAttention | None = None,
         rounded: bool = False,
     ) -> None:
         if window_tokens < 1:
             raise ValueError(f"window_tokens is {window_tokens}; it must be at least 1")
-        sequences, far = Sequences(pool), far or FarAttention()
-        layers = range(pool.layers)
-        self._own(
-            sequences, [NearKVLayer(i, sequences, window_tokens, far, rounded) for i in layers]
+        if max_tokens is not None and max_tokens < 1:
+            raise ValueError(f"max_tokens is {max_tokens}; it must be at least 1")
+        sequences = Sequences(pool)
+        options = (sequences, window_tokens, far or FarAttention(), rounded)
+        layers = (
+            NearKVLayer(index, *options)
+            if max_tokens is None
+            else NearKVStaticLayer(index, *options, max_tokens=max_tokens)
+            for index in range(pool.layers)
         )
+        self._own(sequences, list(layers))
 
     def _own(self, sequences: Sequences, layers: list[NearKVLayer]) -> None:
         super().__init__(layers)
@@ -279,7 +76,7 @@ class NearKVCache(Cache):
         """Forgets the newest tokens; the count is negative, as everywhere in transformers."""
         if tokens_to_remove > 0:
             raise ValueError(f"crop removes -n tokens; {tokens_to_remove} is positive")
-        length = self.get_seq_length()
+        length = self.layers[0].length
         if tokens_to_remove == 0 or length == 0:
             return
         if -tokens_to_remove >= length:

@@ -1,41 +1,16 @@
-"""What lies far: the pool that fits a model, its sequences, and how they are attended to."""
+"""What lies far: the pool that fits a model, and its sequences."""
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from nearkv.core import MAX_HEAD_DIM, MAX_TOP_K, AttendMode, Device, Dtype, Error, Pool
+from nearkv.core import MAX_HEAD_DIM, Device, Dtype, Error, Pool, RowForm
+from nearkv.transformers.visible import NONE
 
 _DTYPES = {torch.bfloat16: Dtype.BF16, torch.float16: Dtype.FP16}
 _LAYER_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class FarAttention:
-    """How much of the pool an attention reads.
-
-    DENSE reads every visible token and is exact. TAIL reads the best `top_k` tokens of each query
-    exactly and the others at low precision. BOUNDED reads as much as keeps the relative error of
-    the pool's part at `error` or below, by the device's own measure.
-    """
-
-    mode: AttendMode = AttendMode.DENSE
-    top_k: int = 64
-    error: float = 0.05
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.top_k <= MAX_TOP_K:
-            raise ValueError(f"top_k is {self.top_k}; it must be from 1 to {MAX_TOP_K}")
-        if not 0 < self.error <= 1:
-            raise ValueError(f"error is {self.error}; it must be above 0 and at most 1")
-
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments of Pool.attend."""
-        return {"mode": self.mode, "top_k": self.top_k, "error": self.error, "seed": self.seed}
 
 
 def make_pool(
@@ -61,23 +36,40 @@ def make_pool(
             f"{text.model_type} has layers of {', '.join(sorted(others))}, which keep no K and V "
             "per token; use a model whose layers all attend"
         )
+    if getattr(text, "index_topk", None):
+        raise ValueError(
+            f"{text.model_type} attends to what an indexer picks, which no NearKVCache knows; "
+            "nearkv.sparse picks and gathers such tokens for an engine"
+        )
     if getattr(text, "num_kv_shared_layers", 0):
         raise ValueError(f"{text.model_type}'s layers share K and V; use a model where none does")
+    return Pool.create(
+        Device(device) if isinstance(device, str) else device,
+        layers=text.num_hidden_layers,
+        dtype=_DTYPES[dtype],
+        max_sequences=max_sequences,
+        **_rows_of(text),
+    )
+
+
+def _rows_of(text: Any) -> dict[str, int]:
+    """What a token's rows are: per KV head, or one latent for all heads (MLA)."""
     heads = text.num_attention_heads
-    head_dim = getattr(text, "head_dim", None) or text.hidden_size // heads
+    if rank := getattr(text, "kv_lora_rank", None):
+        head_dim = rank + text.qk_rope_head_dim
+        rows = {"kv_heads": 1, "head_dim": head_dim, "value_dim": rank, "v_form": RowForm.NONE}
+    else:
+        head_dim = getattr(text, "head_dim", None) or text.hidden_size // heads
+        rows = {
+            "kv_heads": getattr(text, "num_key_value_heads", None) or heads,
+            "head_dim": head_dim,
+        }
     if head_dim % 16 or head_dim > MAX_HEAD_DIM:
         raise ValueError(
             f"head_dim is {head_dim}; a pool holds multiples of 16 up to {MAX_HEAD_DIM}. "
             "Use a model with such heads"
         )
-    return Pool.create(
-        Device(device) if isinstance(device, str) else device,
-        layers=text.num_hidden_layers,
-        kv_heads=getattr(text, "num_key_value_heads", None) or heads,
-        head_dim=head_dim,
-        dtype=_DTYPES[dtype],
-        max_sequences=max_sequences,
-    )
+    return rows
 
 
 class Sequences:
@@ -92,6 +84,26 @@ class Sequences:
         for _ in range(count):
             self.ids.append(self._fresh())
             self.pool.create_sequence(self.ids[-1])
+
+    def attend(
+        self, layer: int, query: torch.Tensor, windows: torch.Tensor, **options: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(O, LSE) in fp32 of one layer, query [batch, kv_heads, group, queries, head_dim].
+
+        windows [batch, queries]: ALL, NONE or the tokens that a query sees; what they leave to
+        the pool goes there in one call for all KV heads, and, if they are all alike, for all rows.
+        """
+        if (windows == windows[0, 0]).all() and windows[0, 0] != NONE:
+            return self._attend(self.ids, layer, query, int(windows[0, 0]), options)
+        output = query.new_zeros(*query.shape[:-1], self.pool.value_dim, dtype=torch.float32)
+        lse = torch.full(query.shape[:-1], -torch.inf, device=query.device)
+        for window in windows.unique().tolist():
+            for row, sequence in enumerate(self.ids if window != NONE else ()):
+                seeing = (windows[row] == window).nonzero().flatten()
+                if len(seeing):
+                    part = self._attend(sequence, layer, query[row, :, :, seeing], window, options)
+                    output[row, :, :, seeing], lse[row, :, :, seeing] = part
+        return output, lse
 
     def rearrange(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
         """Makes row i what row rows[i] was, `tokens[row]` long; rows that repeat share pages."""
@@ -115,6 +127,21 @@ class Sequences:
     def drop(self) -> None:
         """Gives all pages back."""
         self._keep([])
+
+    def _attend(
+        self,
+        which: int | list[int],
+        layer: int,
+        query: torch.Tensor,
+        window: int,
+        options: dict[str, Any],
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = query.flatten(-3, -2).contiguous().cpu()
+        output, lse = self.pool.attend(which, layer, rows, window=window, **options)
+        return (
+            torch.from_numpy(output).to(query.device).reshape(*query.shape[:-1], -1),
+            torch.from_numpy(lse).to(query.device).reshape(query.shape[:-1]),
+        )
 
     def _fresh(self) -> int:
         # At random, because other caches, and processes before this one, use the same pool.

@@ -1,0 +1,31 @@
+"""How much of a pool an attention reads: what the engines' adapters ask of Pool.attend."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from nearkv.core import MAX_TOP_K, AttendMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class FarAttention:
+    """How much of the pool an attention reads.
+
+    DENSE reads every visible token and is exact. TAIL reads the best `top_k` tokens of each query
+    exactly and the others at low precision. BOUNDED reads as much as keeps the relative error of
+    the pool's part at `error` or below, by the device's own measure.
+    """
+
+    mode: AttendMode = AttendMode.DENSE
+    top_k: int = 64
+    error: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.top_k <= MAX_TOP_K:
+            raise ValueError(f"top_k is {self.top_k}; it must be from 1 to {MAX_TOP_K}")
+        if not 0 < self.error <= 1:
+            raise ValueError(f"error is {self.error}; it must be above 0 and at most 1")
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of Pool.attend."""
+        return {"mode": self.mode, "top_k": self.top_k, "error": self.error, "seed": self.seed}
