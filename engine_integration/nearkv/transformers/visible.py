@@ -32,9 +32,11 @@ def far_windows(
     Row b's tokens in the pool are columns starts[b] and on, stored[b] of them. Raises ValueError
     for a mask that hides others than the oldest of these.
     """
-    windows = torch.full((len(stored), queries), ALL)
+    windows = torch.full((len(stored), queries), NONE)
     for row, (start, count) in enumerate(zip(starts, stored, strict=True)):
-        if mask is not None and count:
+        if count and mask is None:
+            windows[row] = ALL
+        elif count:
             seen = mask[row, 0, :, start : start + count]
             counts = seen.sum(-1)
             oldest_hidden = torch.arange(count, device=mask.device) >= (count - counts)[:, None]
@@ -54,3 +56,10 @@ def check_mask(mask: torch.Tensor) -> None:
             "NearKV takes masks of type bool, shape [batch, 1, queries, keys], True where seen; "
             f"not {mask.dtype} {list(mask.shape)}"
         )
+
+
+def causal_mask(end: torch.Tensor, queries: int, columns: int, batch: int) -> torch.Tensor:
+    """A mask by which the last `queries` of `end` tokens see all before them, and themselves."""
+    last_seen = end - queries + torch.arange(queries, device=end.device)
+    mask = torch.arange(columns, device=end.device) <= last_seen[:, None]
+    return mask.expand(batch, 1, -1, -1)

@@ -1,86 +1,27 @@
-"""Models of transformers, small and random, with a NearKVCache and without."""
+"""Models of transformers with a NearKVCache and without: Llama, Mistral, Qwen, Gemma, DeepSeek."""
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    DynamicCache,
-    Gemma2Config,
-    LlamaConfig,
-    MistralConfig,
-    PreTrainedConfig,
-    Qwen2Config,
-    Qwen3Config,
-)
+from transformers import DynamicCache, LlamaConfig
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv.core import AttendMode, Device, Status  # noqa: E402
 from nearkv.transformers import ATTENTION, FarAttention, NearKVCache, make_pool  # noqa: E402
+from tests.engines.transformers_models import (  # noqa: E402
+    CONFIGS,
+    SMALL,
+    RoundingCache,
+    make_model,
+    near_cache,
+    plain_attention,
+    random_tokens,
+    run_logits,
+)
 
 pytestmark = pytest.mark.default
-
-SMALL = {
-    "vocab_size": 97,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 8,
-    "head_dim": 16,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": 0,
-}
-WINDOWED = {"use_sliding_window": True, "sliding_window": 90, "max_window_layers": 1}
-CONFIGS = {
-    "llama, a KV head per head": LlamaConfig(**SMALL, num_key_value_heads=8),
-    "llama, groups of 2": LlamaConfig(**SMALL, num_key_value_heads=4),
-    "qwen3, groups of 4": Qwen3Config(**SMALL, num_key_value_heads=2),
-    "mistral, one KV head, window 100": MistralConfig(
-        **SMALL, num_key_value_heads=1, sliding_window=100
-    ),
-    "mistral, window shorter than what stays here": MistralConfig(
-        **SMALL, num_key_value_heads=2, sliding_window=30
-    ),
-    "qwen2, some layers windowed": Qwen2Config(
-        **{key: value for key, value in SMALL.items() if key != "head_dim"} | {"hidden_size": 128},
-        num_key_value_heads=4,
-        **WINDOWED,
-    ),
-    "gemma2, soft cap and windows": Gemma2Config(
-        **SMALL, num_key_value_heads=4, sliding_window=80, attn_logit_softcapping=5.0
-    ),
-}
-
-
-def make_model(config: PreTrainedConfig, dtype: torch.dtype = torch.bfloat16) -> torch.nn.Module:
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).to(dtype).eval()
-    for name, weight in model.named_parameters():
-        if "q_proj.weight" in name or "k_proj.weight" in name:
-            weight.data *= 8  # Peaked attention, so that a missing token shows.
-    return model
-
-
-def near_cache(model: torch.nn.Module, device: str = "cpu:?memory=64MiB", **options) -> NearKVCache:
-    return NearKVCache(make_pool(model.config, device, dtype=model.dtype), **options)
-
-
-def run_logits(model, cache, attention: str, tokens: torch.Tensor, steps: list[int], mask=None):
-    """Logits of every token, `steps` tokens at a time."""
-    model.set_attn_implementation(attention)
-    logits, begin = [], 0
-    with torch.no_grad():
-        for count in steps:
-            end = begin + count
-            seen = {} if mask is None else {"attention_mask": mask[:, :end]}
-            result = model(tokens[:, begin:end], past_key_values=cache, use_cache=True, **seen)
-            logits.append(result.logits.float())
-            begin = end
-    return torch.cat(logits, 1)
-
-
-def random_tokens(batch: int, length: int) -> torch.Tensor:
-    return torch.randint(1, 97, (batch, length), generator=torch.Generator().manual_seed(4))
+STEPS = [240, 1, 1, 7, 1, *[10] * 5]
+FIXED = {"max_tokens": 384}
+"""Options of a cache of fixed shapes."""
 
 
 def assert_as_good(near: torch.Tensor, plain: torch.Tensor, exact: torch.Tensor) -> None:
@@ -90,35 +31,46 @@ def assert_as_good(near: torch.Tensor, plain: torch.Tensor, exact: torch.Tensor)
     assert (near - exact).abs().mean() <= 1.2 * rounding.mean() + 1e-4
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_logits_are_those_of_transformers_own_attention(name: str) -> None:
+    """In float32, of K and V rounded alike: within 2e-4 (absolute; the largest are about 1)."""
+    model = make_model(CONFIGS[name], torch.float32)
+    tokens = random_tokens(1, 300)
+    plain = run_logits(model, RoundingCache(), plain_attention(CONFIGS[name]), tokens, STEPS)
+    for options in ({}, FIXED):
+        cache = near_cache(model, window_tokens=64, rounded=True, **options)
+        near = run_logits(model, cache, ATTENTION, tokens, STEPS)
+        assert cache.pool.usage().pages > 0
+        asks_pool = "shorter than what stays" not in name
+        assert (cache.pool.stats().commands > 3 * len(STEPS)) == asks_pool
+        assert (near - plain).abs().max() < 2e-4
+
+
 @pytest.mark.parametrize("device", ["cpu:?memory=64MiB", "model:?memory=64MiB"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_logits_are_as_good_as_plain(name: str, device: str) -> None:
+    """In bfloat16."""
     model = make_model(CONFIGS[name])
     exact_model = make_model(CONFIGS[name]).float()
-    plain_attention = "eager" if "soft cap" in name else "sdpa"
     tokens = random_tokens(1, 300)
-    steps = [240, 1, 1, 7, 1, *[10] * 5]
-    cache = near_cache(model, device, window_tokens=64)
-    near = run_logits(model, cache, ATTENTION, tokens, steps)
-    plain = run_logits(model, DynamicCache(config=model.config), plain_attention, tokens, steps)
-    exact = run_logits(
-        exact_model, DynamicCache(config=model.config), plain_attention, tokens, steps
-    )
-    assert cache.pool.usage().pages > 0
-    asks_pool = "shorter than what stays" not in name
-    assert (cache.pool.stats().commands > 3 * len(steps)) == asks_pool
+    near = run_logits(model, near_cache(model, device, window_tokens=64), ATTENTION, tokens, STEPS)
+    attention = plain_attention(CONFIGS[name])
+    plain = run_logits(model, DynamicCache(), attention, tokens, STEPS)
+    exact = run_logits(exact_model, DynamicCache(), attention, tokens, STEPS)
     assert_as_good(near, plain, exact)
 
 
-def test_batches_of_different_lengths() -> None:
-    config = CONFIGS["llama, groups of 2"]
+@pytest.mark.parametrize("options", [{}, FIXED])
+@pytest.mark.parametrize("name", ["llama, groups of 2", "deepseek v3, latents"])
+def test_batches_of_different_lengths(name: str, options) -> None:
+    config = CONFIGS[name]
     model, exact_model = make_model(config), make_model(config).float()
     tokens = random_tokens(3, 300)
     mask = torch.ones_like(tokens)
     mask[1, :5] = 0
     mask[2, :130] = 0
     steps = [250, 1, 9, *[10] * 4]
-    cache = near_cache(model, window_tokens=64)
+    cache = near_cache(model, window_tokens=64, **options)
     near = run_logits(model, cache, ATTENTION, tokens, steps, mask)
     plain = run_logits(model, DynamicCache(), "sdpa", tokens, steps, mask)
     exact = run_logits(exact_model, DynamicCache(), "sdpa", tokens, steps, mask)
@@ -136,6 +88,7 @@ def generate(model, cache, attention: str, **options) -> list[list[int]]:
     ).tolist()
 
 
+@pytest.mark.parametrize("fixed", [{}, FIXED])
 @pytest.mark.parametrize(
     "options",
     [
@@ -145,13 +98,42 @@ def generate(model, cache, attention: str, **options) -> list[list[int]]:
         {"do_sample": False, "prompt_lookup_num_tokens": 4},
     ],
 )
-def test_generate_gives_the_same_tokens(options) -> None:
+def test_generate_gives_the_same_tokens(options, fixed) -> None:
     # In fp16 and not bf16, whose rounding makes ties, and ties are broken by chance.
     model = make_model(CONFIGS["llama, groups of 2"], torch.float16)
-    cache = near_cache(model, window_tokens=64)
+    cache = near_cache(model, window_tokens=64, **fixed)
     near = generate(model, cache, ATTENTION, **options)
     assert cache.pool.stats().commands > 0
     assert near == generate(model, DynamicCache(), "sdpa", **options)
+
+
+class CountingCache(NearKVCache):
+    """Counts the pool's pages after each choice of beams."""
+
+    def __init__(self, *arguments, **options) -> None:
+        super().__init__(*arguments, **options)
+        self.pages: list[int] = []
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        super().reorder_cache(beam_idx)
+        self.pages.append(self.pool.usage().pages)
+
+
+@pytest.mark.parametrize("fixed", [{}, FIXED])
+def test_beams_share_the_pages_of_what_they_have_in_common(fixed) -> None:
+    model = make_model(CONFIGS["llama, groups of 2"], torch.float16)
+    pool = make_pool(model.config, "cpu:?memory=64MiB", dtype=torch.float16)
+    cache = CountingCache(pool, window_tokens=64, **fixed)
+    with cache:
+        near = generate(model, cache, ATTENTION, do_sample=False, num_beams=4)
+    assert near == generate(model, DynamicCache(), "sdpa", do_sample=False, num_beams=4)
+    pages_per_block = pool.layers * pool.kv_heads
+    # The prompt's two whole pages before the window once, not four times; then one more or two,
+    # which beams that parted before they closed hold apart.
+    assert cache.pages[0] == 2 * pages_per_block
+    assert max(cache.pages) <= (2 + 4 * 2) * pages_per_block
+    assert len(cache.pages) == 80
+    assert (pool.usage().pages, pool.usage().sequences) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,262 @@
+"""One layer of a cache: recent tokens here, whole old pages in a pool."""
+
+import copy
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import CacheLayerMixin
+
+from nearkv.core import PAGE_TOKENS, Dtype, Pool
+from nearkv.far import FarAttention
+from nearkv.transformers.far import Sequences
+from nearkv.transformers.layout import layout_of
+from nearkv.transformers.visible import causal_mask, far_windows, leading_pads
+
+_TORCH_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
+# The layer whose tokens this thread attends to next: models hand it on to no attention function.
+_next = threading.local()
+
+
+class NearKVLayer(CacheLayerMixin):
+    """One layer: `keys` and `values` hold the tokens from first_here() on.
+
+    Row b of the batch starts with pads[b] tokens of padding; the stored[b] tokens after them, whole
+    pages, are in the pool. Rows differ, so a few of the tokens here may be in the pool as well.
+    """
+
+    is_croppable = True
+    supports_early_init = False
+
+    def __init__(
+        self,
+        index: int,
+        sequences: Sequences,
+        window_tokens: int,
+        far: FarAttention,
+        rounded: bool,
+    ) -> None:
+        super().__init__()
+        self.index = index
+        self.window_tokens = window_tokens
+        self.far = far
+        self.rounded = rounded
+        self._sequences = sequences
+        self.layout = layout_of(sequences.pool)
+        self.reset()
+
+    @property
+    def pool(self) -> Pool:
+        """Where the old pages are."""
+        return self._sequences.pool
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Takes dtype and batch from the first tokens."""
+        dtype = _TORCH_DTYPES[Dtype(self.pool.dtype)]
+        given = (key_states.shape[1], key_states.shape[3], value_states.shape[3])
+        if given != self.layout.wanted:
+            raise ValueError(
+                f"layer {self.index} has ({self.layout.names}) = {given}, but the pool "
+                f"was made for {self.layout.wanted}; make it with make_pool(model.config)"
+            )
+        if key_states.dtype != dtype and not self.rounded:
+            raise ValueError(
+                f"the model works in {key_states.dtype}, the pool holds {dtype}: load it so, "
+                "or have K and V rounded: NearKVCache(pool, rounded=True)"
+            )
+        batch = len(key_states)
+        self.dtype, self.device = dtype, key_states.device
+        self.keys = key_states[:, :, :0].to(dtype)
+        self.values = value_states[:, :, :0].to(dtype)
+        self.pads, self.stored = [0] * batch, [0] * batch
+        if not self._sequences.ids:
+            self._sequences.create(batch)
+        self.is_initialized = True
+
+    def check_update(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Before each update; raises what is wrong with the tokens or with their order."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        if self._awaits_attention:
+            raise RuntimeError(
+                "the last tokens were not attended to by NearKV: if that failed, reset() the cache, "
+                'else first say model.set_attn_implementation("nearkv")'
+            )
+        if len(key_states) != len(self.stored):
+            raise ValueError(
+                f"the cache holds {len(self.stored)} sequences, the input {len(key_states)}"
+            )
+
+    def expect_attention(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """What the model gets of an update goes to an attention function next."""
+        self._awaits_attention = True
+        _next.layer, _next.kept = self, (keys, values)
+
+    def fail(self) -> None:
+        """Attention failed: nothing but reset() helps."""
+        self._awaits_attention = True
+
+    @torch.compiler.disable
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Adds tokens [batch, heads, tokens, channels]; gives what attention needs from here."""
+        self.check_update(key_states, value_states)
+        self.keys = torch.cat([self.keys, key_states.detach().to(self.dtype)], 2)
+        self.values = torch.cat([self.values, value_states.detach().to(self.dtype)], 2)
+        self.length += key_states.shape[2]
+        seen = (self.keys, self.values)
+        if self.dtype != key_states.dtype:
+            seen = (self.keys.to(key_states.dtype), self.values.to(key_states.dtype))
+        self.expect_attention(*seen)
+        return seen
+
+    @torch.compiler.disable
+    def settle(self, mask: torch.Tensor | None, new_tokens: int) -> None:
+        """After attention: moves whole pages older than the window to the pool."""
+        if moved := self.store_old(self.keys, self.values, mask, new_tokens):
+            self.keys = self.keys[:, :, moved:].clone()
+            self.values = self.values[:, :, moved:].clone()
+        self._awaits_attention = False
+
+    def store_old(
+        self,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        mask: torch.Tensor | None,
+        new_tokens: int,
+    ) -> int:
+        """Stores pages of the tokens held here; says how many of them no row needs here anymore."""
+        before = self.length - new_tokens
+        for row, count in enumerate(leading_pads(mask, len(self.pads), new_tokens)):
+            if count and self.pads[row] < before:
+                raise ValueError("padding after tokens; NearKV knows it only on the left")
+            self.pads[row] += count
+        start = self.length - keys.shape[2]
+        for row, sequence in enumerate(self._sequences.ids):
+            first = self.pads[row] + self.stored[row]
+            pages = (self.length - self.window_tokens - first) // PAGE_TOKENS
+            if pages > 0:
+                old = slice(first - start, first - start + pages * PAGE_TOKENS)
+                rows = self.layout.to_pool(keys[row, :, old].cpu(), values[row, :, old].cpu())
+                self.pool.append(sequence, self.index, *rows)
+                self.stored[row] += pages * PAGE_TOKENS
+        return self.first_here() - start
+
+    def holds_all(self) -> bool:
+        """Whether no token is in the pool."""
+        return not any(self.stored)
+
+    def cut_mask(self, mask: torch.Tensor | None) -> torch.Tensor | None:
+        """A mask without columns for tokens still to come."""
+        return mask
+
+    def mask_here(self, mask: torch.Tensor | None, queries: int) -> torch.Tensor | None:
+        """The part of a mask for the tokens here, without those that are in the pool as well."""
+        if mask is None and queries > 1:
+            end = torch.tensor(self.length, device=self.device)
+            mask = causal_mask(end, queries, self.length, len(self.pads))
+        first = self.first_here()
+        here = None if mask is None else mask[..., first:]
+        ends = [pads + stored for pads, stored in zip(self.pads, self.stored, strict=True)]
+        if max(ends) <= first:
+            return here
+        columns = torch.arange(first, self.length, device=self.device)
+        only_here = columns >= torch.tensor(ends, device=self.device)[:, None]
+        only_here = only_here[:, None, None]
+        return only_here if here is None else here & only_here
+
+    def attend_far(
+        self, query: torch.Tensor, mask: torch.Tensor | None, scale: float, soft_cap: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(O, LSE) in fp32 over the pool's part; query [batch, kv_heads, group, queries, head_dim].
+
+        `mask` is the whole one, its columns from the first token on.
+        """
+        windows = far_windows(mask, self.pads, self.stored, query.shape[3])
+        options = {"scale": scale, "soft_cap": soft_cap, **self.far.options()}
+        return self._sequences.attend(self.index, query, windows, **options)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Masks cover the pool's tokens too."""
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        """Tokens here and in the pool."""
+        return self.length
+
+    def get_max_length(self) -> int:
+        """No maximum."""
+        return -1
+
+    def reset(self) -> None:
+        """Forgets all tokens; the cache drops the sequences."""
+        self.keys = self.values = None
+        self.is_initialized = False
+        self._awaits_attention = False
+        self.length = 0
+        self.pads: list[int] = []
+        self.stored: list[int] = []
+
+    def fork(self, sequences: Sequences, far: FarAttention) -> "NearKVLayer":
+        """This layer over other sequences, which share its pages."""
+        other = copy.copy(self)
+        other._sequences, other.far = sequences, far
+        other.pads, other.stored = list(self.pads), list(self.stored)
+        return other
+
+    def select_rows(self, rows: Sequence[int]) -> None:
+        """Makes row i what row rows[i] was."""
+        start = self.first_here()
+        self.pads = [self.pads[row] for row in rows]
+        self.stored = [self.stored[row] for row in rows]
+        index, needed = torch.tensor(rows, device=self.device), self.first_here() - start
+        self.keys, self.values = self.keys[index, :, needed:], self.values[index, :, needed:]
+
+    def shorten(self, removed: int) -> None:
+        """Forgets the newest tokens, and takes back from the pool what no whole page holds."""
+        length = self.length - removed
+        pads = [min(count, length) for count in self.pads]
+        ends = [length - count for count in pads]  # What is left of each row.
+        stored = [
+            count if count <= end else end // PAGE_TOKENS * PAGE_TOKENS
+            for count, end in zip(self.stored, ends, strict=True)
+        ]
+        old_first = self.first_here()
+        first = min(old_first, *(p + s for p, s in zip(pads, stored, strict=True)))
+        for name in ("keys", "values"):
+            here = getattr(self, name)
+            longer = here.new_zeros(*here.shape[:2], self.length - first, here.shape[3])
+            longer[:, :, old_first - first :] = here
+            setattr(self, name, longer)
+        for row, (kept, count) in enumerate(zip(stored, self.stored, strict=True)):
+            if kept < count:
+                self._take_back(row, kept, ends[row], pads[row] + kept - first)
+        self.keys = self.keys[:, :, : length - first].clone()
+        self.values = self.values[:, :, : length - first].clone()
+        self.length, self.pads, self.stored = length, pads, stored
+
+    def _take_back(self, row: int, begin: int, end: int, column: int) -> None:
+        for head in range(self.pool.kv_heads):
+            sequence = self._sequences.ids[row]
+            rows = self.pool.read(sequence, self.index, head, begin, end - begin)
+            rows = self.layout.from_pool(*(torch.from_numpy(r).view(self.dtype) for r in rows))
+            for here, tokens in zip((self.keys, self.values), rows, strict=True):
+                here[row, head, column : column + len(tokens)] = tokens
+
+    def first_here(self) -> int:
+        """Where the tokens here start: at the first one that some row needs from here."""
+        return min(pads + stored for pads, stored in zip(self.pads, self.stored, strict=True))
+
+
+def take_next(key: torch.Tensor) -> NearKVLayer | None:
+    """The layer that attention to these keys belongs to; None if they are no NearKVCache's."""
+    layer = getattr(_next, "layer", None)
+    if layer is None:
+        return None
+    kept, _next.layer, _next.kept = _next.kept, None, None
+    # Of a model whose attention is another one, the last update may still wait here.
+    if not torch.compiler.is_compiling() and not layer.layout.is_cached(key, kept):
+        return None
+    return layer

@@ -1,0 +1,93 @@
+"""What torch.compile sees of a pool: two operators, nearkv::attend_far and nearkv::settle."""
+
+import contextlib
+import itertools
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from nearkv.transformers.static_layer import NearKVStaticLayer
+
+# Layers by the numbers that graphs know them by. A tensor holds the number, so that a graph that
+# was compiled with one cache serves the next.
+_layers: "weakref.WeakValueDictionary[int, NearKVStaticLayer]" = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+
+
+def name_layer(layer: "NearKVStaticLayer") -> torch.Tensor:
+    """A number by which the operators find a layer for as long as it lives."""
+    number = next(_numbers)
+    _layers[number] = layer
+    return torch.tensor(number)
+
+
+@contextlib.contextmanager
+def _at_work(number: torch.Tensor) -> Iterator["NearKVStaticLayer"]:
+    layer = _layers[int(number)]
+    try:
+        yield layer
+    except BaseException:
+        layer.fail()  # A graph that breaks off leaves no other trace.
+        raise
+
+
+@torch.library.custom_op("nearkv::attend_far", mutates_args=())
+def attend_far(
+    query: torch.Tensor,
+    mask: torch.Tensor | None,
+    layer: torch.Tensor,
+    scale: float,
+    soft_cap: float,
+    value_dim: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, LSE) in fp32 over what a layer has in its pool, as NearKVLayer.attend_far has it."""
+    with _at_work(layer) as worker:
+        return worker.attend_pool(query, mask, scale, soft_cap)
+
+
+@attend_far.register_fake
+def _(
+    query: torch.Tensor,
+    mask: torch.Tensor | None,
+    layer: torch.Tensor,
+    scale: float,
+    soft_cap: float,
+    value_dim: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = query.shape[:-1]
+    return (
+        query.new_empty(*rows, value_dim, dtype=torch.float32),
+        query.new_empty(rows, dtype=torch.float32),
+    )
+
+
+@torch.library.custom_op("nearkv::settle", mutates_args=("keys", "values", "ends"))
+def settle(
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    ends: torch.Tensor,
+    mask: torch.Tensor | None,
+    layer: torch.Tensor,
+    new_tokens: int,
+) -> None:
+    """Moves whole pages older than a layer's window to its pool, and what stays to the front.
+
+    These are the layer's tensors, or a graph's copies of them.
+    """
+    with _at_work(layer) as worker:
+        worker.move_old(keys, values, ends, mask, new_tokens)
+
+
+@settle.register_fake
+def _(
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    ends: torch.Tensor,
+    mask: torch.Tensor | None,
+    layer: torch.Tensor,
+    new_tokens: int,
+) -> None:
+    return None

@@ -1,0 +1,116 @@
+"""Models of transformers that are compiled, over a NearKVCache of fixed shapes."""
+
+import pytest
+import torch
+from transformers import CompileConfig, DynamicCache
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from nearkv.transformers import ATTENTION
+from tests.engines.transformers_models import (
+    CONFIGS,
+    RoundingCache,
+    make_model,
+    near_cache,
+    plain_attention,
+    random_tokens,
+    run_logits,
+)
+
+pytestmark = pytest.mark.default
+TOKENS = 512
+# A prompt, and decoding over two borders of pages.
+STEPS = [230, *[1] * 70]
+MASK = torch.ones(2, 300, dtype=torch.long)
+MASK[1, :130] = 0
+
+
+def decoded(name: str, compiler: str | CompileCounterWithBackend) -> None:
+    """Decodes with one graph, twice, and compares logits with those of transformers."""
+    torch._dynamo.reset()
+    model = make_model(CONFIGS[name], torch.float32)
+    tokens = random_tokens(2, 300)
+    attention = plain_attention(CONFIGS[name])
+    plain = run_logits(model, RoundingCache(), attention, tokens, STEPS, MASK)
+    decode = torch.compile(model.forward, fullgraph=True, backend=compiler)
+    for _ in range(2):
+        with near_cache(model, window_tokens=64, max_tokens=TOKENS, rounded=True) as cache:
+            mask = torch.nn.functional.pad(MASK, (0, TOKENS - MASK.shape[1]))
+            near = run_logits(model, cache, ATTENTION, tokens, STEPS, Whole(mask), decode=decode)
+            assert cache.pool.usage().pages > 0
+        off = (near - plain).abs()[MASK.bool()]
+        assert off.max() < 2e-4
+
+
+class Whole:
+    """A mask that is given to every step whole, as its shape is not to change."""
+
+    def __init__(self, mask: torch.Tensor) -> None:
+        self._mask = mask
+
+    def __getitem__(self, _: object) -> torch.Tensor:
+        return self._mask
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llama, groups of 2",
+        "mistral, one KV head, window 100",
+        "gemma2, soft cap and windows",
+        "deepseek v3, latents",
+    ],
+)
+def test_decoding_is_one_graph_that_is_compiled_once(name: str) -> None:
+    counter = CompileCounterWithBackend("aot_eager")
+    decoded(name, counter)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CONFIGS)
+def test_inductor_compiles_each_model(name: str) -> None:
+    decoded(name, "inductor")
+
+
+def test_generate_compiles_by_itself() -> None:
+    model = make_model(CONFIGS["llama, groups of 2"], torch.float16)
+    tokens = random_tokens(1, 200)
+    options = {"attention_mask": torch.ones_like(tokens), "max_new_tokens": 40, "do_sample": False}
+    plain = model.generate(tokens, past_key_values=DynamicCache(), **options)
+    counter = CompileCounterWithBackend("aot_eager")
+    how = CompileConfig(fullgraph=True, backend=counter, mode=None)
+    how._compile_all_devices = True  # Without, transformers compiles for accelerators alone.
+    model.set_attn_implementation(ATTENTION)
+    torch._dynamo.reset()
+    with near_cache(model, window_tokens=64, max_tokens=TOKENS) as cache:
+        near = model.generate(tokens, past_key_values=cache, compile_config=how, **options)
+        assert cache.pool.stats().commands > 0
+    assert torch.equal(near, plain)
+    assert counter.frame_count == 1
+
+
+def test_a_cache_that_grows_works_too_but_breaks_the_graph() -> None:
+    torch._dynamo.reset()
+    model = make_model(CONFIGS["llama, groups of 2"], torch.float32)
+    tokens, steps = random_tokens(1, 300), [290, *[1] * 10]
+    plain = run_logits(model, RoundingCache(), "sdpa", tokens, steps)
+    decode = torch.compile(model.forward, backend="eager")
+    with near_cache(model, window_tokens=64, rounded=True) as cache:
+        near = run_logits(model, cache, ATTENTION, tokens, steps, decode=decode)
+    assert (near - plain).abs().max() < 2e-4
+
+
+def test_more_tokens_than_a_cache_was_made_for_are_refused() -> None:
+    torch._dynamo.reset()
+    model = make_model(CONFIGS["llama, groups of 2"])
+    tokens = random_tokens(1, 300)
+    decode = torch.compile(model.forward, fullgraph=True, backend="aot_eager")
+    with near_cache(model, max_tokens=299) as cache, pytest.raises(ValueError, match="max_tokens"):
+        run_logits(model, cache, ATTENTION, tokens, [300])
+    with near_cache(model, max_tokens=299) as cache:
+        with pytest.raises(ValueError, match="max_tokens"):
+            run_logits(model, cache, ATTENTION, tokens, [298, 1, 1], decode=decode)
+        with pytest.raises(RuntimeError, match="reset"):
+            run_logits(model, cache, ATTENTION, tokens, [1], decode=decode)
