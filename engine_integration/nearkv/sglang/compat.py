@@ -1,0 +1,59 @@
+"""What depends on the version of SGLang, 0.5.23, and nothing else."""
+
+from typing import Any
+
+import sglang
+from sglang.srt.mem_cache.hicache_storage import (
+    HiCacheStorage,
+    HiCacheStorageConfig,
+    HiCacheStorageExtraInfo,
+    PoolHitPolicy,
+    PoolName,
+    PoolTransfer,
+    PoolTransferResult,
+)
+from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
+
+__all__ = [
+    "IS_NEWER_THAN_KNOWN",
+    "HiCacheStorage",
+    "HiCacheStorageConfig",
+    "HiCacheStorageExtraInfo",
+    "PoolHitPolicy",
+    "PoolName",
+    "PoolTransfer",
+    "PoolTransferResult",
+    "buffers_of",
+    "is_rank_sharded",
+    "page_tokens_of",
+]
+
+_KNOWN = (0, 5, 23)
+_PARTS = tuple(int(part) for part in sglang.__version__.split(".")[:3] if part.isdigit())
+
+if _PARTS < _KNOWN:
+    raise ImportError(
+        f"SGLang {sglang.__version__} is older than {'.'.join(map(str, _KNOWN))}, whose interface "
+        "for storage nearkv.sglang speaks: update it"
+    )
+IS_NEWER_THAN_KNOWN = _PARTS > _KNOWN
+
+
+def is_rank_sharded(name: str, pool: Any, config: HiCacheStorageConfig) -> bool:
+    """Whether each tensor-parallel rank has pages of its own, of which others know nothing."""
+    replicated = config.is_mla_model and not isinstance(pool, MHATokenToKVPoolHost)
+    return name == PoolName.MAMBA or not replicated
+
+
+def page_tokens_of(pool: Any) -> int:
+    """How many host indices make a page."""
+    return getattr(pool, "logical_page_size", None) or pool.page_size
+
+
+def buffers_of(pool: Any) -> list[Any]:
+    """The tensors in which all pages of a host pool lie; none if it holds no bytes."""
+    if hasattr(pool, "get_hybrid_pool_buffer"):
+        buffers = pool.get_hybrid_pool_buffer()
+    else:
+        buffers = pool.kv_buffer if isinstance(pool.kv_buffer, list) else [pool.kv_buffer]
+    return [buffer for buffer in buffers if buffer is not None and buffer.numel()]

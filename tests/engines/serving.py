@@ -1,0 +1,44 @@
+"""A real daemon for tests of engines, which they may kill and start again."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Self
+
+from tests.engines.environment import ROOT
+
+
+class Daemon:
+    """`nearkv serve` on a pool in a folder. A context manager."""
+
+    def __init__(self, folder: Path, *, size: str = "256MiB") -> None:
+        self.socket = str(folder / "nearkv.sock")
+        self.pool = folder / "pool"
+        self._size = size
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Until it answers."""
+        words = ["--pool", str(self.pool), "--size", self._size, "--socket", self.socket]
+        self._process = subprocess.Popen([ROOT / "build/release/bin/nearkv", "serve", *words])
+        end_s = time.monotonic() + 30
+        while not Path(self.socket).exists() and time.monotonic() < end_s:
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """As power does."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        Path(self.socket).unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait()
