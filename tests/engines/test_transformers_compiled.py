@@ -5,7 +5,7 @@ import torch
 from transformers import CompileConfig, DynamicCache
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
-from torch._dynamo.testing import CompileCounterWithBackend
+from torch._dynamo.utils import counters
 
 from nearkv.transformers import ATTENTION
 from tests.engines.transformers_models import (
@@ -19,28 +19,37 @@ from tests.engines.transformers_models import (
 )
 
 pytestmark = pytest.mark.default
-TOKENS = 512
-# A prompt, and decoding over two borders of pages.
-STEPS = [230, *[1] * 70]
-MASK = torch.ones(2, 300, dtype=torch.long)
+TOKENS = 320
+# A prompt, and decoding over a border of pages, in both rows.
+STEPS = [230, *[1] * 40]
+MASK = torch.ones(2, sum(STEPS), dtype=torch.long)
 MASK[1, :130] = 0
 
 
-def decoded(name: str, compiler: str | CompileCounterWithBackend) -> None:
-    """Decodes with one graph, twice, and compares logits with those of transformers."""
+def forget_graphs() -> None:
     torch._dynamo.reset()
+    counters.clear()
+
+
+def graphs() -> int:
+    return counters["stats"]["unique_graphs"]
+
+
+def check_decoding(name: str, compiler: str, caches: int) -> None:
+    """Decodes by one graph, with one cache after the other, and compares logits with plain ones."""
+    forget_graphs()
     model = make_model(CONFIGS[name], torch.float32)
-    tokens = random_tokens(2, 300)
+    tokens = random_tokens(*MASK.shape)
     attention = plain_attention(CONFIGS[name])
     plain = run_logits(model, RoundingCache(), attention, tokens, STEPS, MASK)
     decode = torch.compile(model.forward, fullgraph=True, backend=compiler)
-    for _ in range(2):
+    mask = Whole(torch.nn.functional.pad(MASK, (0, TOKENS - MASK.shape[1])))
+    for _ in range(caches):
         with near_cache(model, window_tokens=64, max_tokens=TOKENS, rounded=True) as cache:
-            mask = torch.nn.functional.pad(MASK, (0, TOKENS - MASK.shape[1]))
-            near = run_logits(model, cache, ATTENTION, tokens, STEPS, Whole(mask), decode=decode)
-            assert cache.pool.usage().pages > 0
-        off = (near - plain).abs()[MASK.bool()]
-        assert off.max() < 2e-4
+            near = run_logits(model, cache, ATTENTION, tokens, STEPS, mask, decode=decode)
+            assert cache.layers[-1].stored == [192, 64]
+        assert (near - plain).abs()[MASK.bool()].max() < 2e-4
+    assert graphs() == 1
 
 
 class Whole:
@@ -54,24 +63,17 @@ class Whole:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "llama, groups of 2",
-        "mistral, one KV head, window 100",
-        "gemma2, soft cap and windows",
-        "deepseek v3, latents",
-    ],
+    ("name", "caches"),
+    [("llama, groups of 2", 2), ("gemma2, soft cap and windows", 1), ("deepseek v3, latents", 1)],
 )
-def test_decoding_is_one_graph_that_is_compiled_once(name: str) -> None:
-    counter = CompileCounterWithBackend("aot_eager")
-    decoded(name, counter)
-    assert counter.frame_count == 1
+def test_decoding_is_one_graph_that_is_compiled_once(name: str, caches: int) -> None:
+    check_decoding(name, "aot_eager", caches)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CONFIGS)
 def test_inductor_compiles_each_model(name: str) -> None:
-    decoded(name, "inductor")
+    check_decoding(name, "inductor", 1)
 
 
 def test_generate_compiles_by_itself() -> None:
@@ -79,20 +81,19 @@ def test_generate_compiles_by_itself() -> None:
     tokens = random_tokens(1, 200)
     options = {"attention_mask": torch.ones_like(tokens), "max_new_tokens": 40, "do_sample": False}
     plain = model.generate(tokens, past_key_values=DynamicCache(), **options)
-    counter = CompileCounterWithBackend("aot_eager")
-    how = CompileConfig(fullgraph=True, backend=counter, mode=None)
+    how = CompileConfig(fullgraph=True, backend="aot_eager", mode=None)
     how._compile_all_devices = True  # Without, transformers compiles for accelerators alone.
     model.set_attn_implementation(ATTENTION)
-    torch._dynamo.reset()
+    forget_graphs()
     with near_cache(model, window_tokens=64, max_tokens=TOKENS) as cache:
         near = model.generate(tokens, past_key_values=cache, compile_config=how, **options)
         assert cache.pool.stats().commands > 0
     assert torch.equal(near, plain)
-    assert counter.frame_count == 1
+    assert graphs() == 1
 
 
 def test_a_cache_that_grows_works_too_but_breaks_the_graph() -> None:
-    torch._dynamo.reset()
+    forget_graphs()
     model = make_model(CONFIGS["llama, groups of 2"], torch.float32)
     tokens, steps = random_tokens(1, 300), [290, *[1] * 10]
     plain = run_logits(model, RoundingCache(), "sdpa", tokens, steps)
@@ -103,7 +104,7 @@ def test_a_cache_that_grows_works_too_but_breaks_the_graph() -> None:
 
 
 def test_more_tokens_than_a_cache_was_made_for_are_refused() -> None:
-    torch._dynamo.reset()
+    forget_graphs()
     model = make_model(CONFIGS["llama, groups of 2"])
     tokens = random_tokens(1, 300)
     decode = torch.compile(model.forward, fullgraph=True, backend="aot_eager")

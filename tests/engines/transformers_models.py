@@ -19,6 +19,9 @@ from transformers import (
 
 from nearkv.transformers import NearKVCache, make_pool
 
+# These models are small, and tests run beside each other.
+torch.set_num_threads(1)
+
 SMALL = {
     "vocab_size": 97,
     "hidden_size": 64,

@@ -80,8 +80,8 @@ class NearKVLayer(CacheLayerMixin):
             self.lazy_initialization(key_states, value_states)
         if self._awaits_attention:
             raise RuntimeError(
-                "the last tokens were not attended to by NearKV: if that failed, reset() the cache, "
-                'else first say model.set_attn_implementation("nearkv")'
+                "the last tokens were not attended to by NearKV: if that failed, reset() the "
+                'cache, else first say model.set_attn_implementation("nearkv")'
             )
         if len(key_states) != len(self.stored):
             raise ValueError(
@@ -152,6 +152,7 @@ class NearKVLayer(CacheLayerMixin):
         """A mask without columns for tokens still to come."""
         return mask
 
+    @torch.compiler.disable
     def mask_here(self, mask: torch.Tensor | None, queries: int) -> torch.Tensor | None:
         """The part of a mask for the tokens here, without those that are in the pool as well."""
         if mask is None and queries > 1:
@@ -167,6 +168,7 @@ class NearKVLayer(CacheLayerMixin):
         only_here = only_here[:, None, None]
         return only_here if here is None else here & only_here
 
+    @torch.compiler.disable
     def attend_far(
         self, query: torch.Tensor, mask: torch.Tensor | None, scale: float, soft_cap: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
