@@ -1,0 +1,67 @@
+"""What vLLM's --additional-config may say of attention near the data."""
+
+import dataclasses
+import difflib
+from typing import Any
+
+from nkv_abi import PAGE_TOKENS, AttendMode
+
+KEY = "nearkv_attention"
+"""Of vLLM's additional_config; without it nothing of this is in use."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionOptions:
+    """The pool, and how much of it an attention reads."""
+
+    uri: str
+    """The pool's device: "cpu:?memory=4GiB". What it held is lost. {rank} becomes the worker's
+    rank; layers that vLLM gives block tables of their own have a pool of this size for each."""
+    window_tokens: int = 256
+    """The newest tokens of a request, which the engine attends to itself."""
+    mode: str = "dense"
+    """dense is exact; tail reads the best top_k tokens of each query exactly and the others at low
+    precision; bounded as much as keeps the pool's part within a relative error."""
+    top_k: int = 64
+    error: float = 0.05
+    seed: int = 0
+    rounded: str = ""
+    """For a model in float32: bfloat16 or float16, to which K and V are rounded as they are cached,
+    here and in the pool. Other models' are kept as they are."""
+    max_sequences: int = 1024
+    """Requests, running and ended, whose pages the pool keeps."""
+
+    @classmethod
+    def parse(cls, additional_config: Any) -> "AttentionOptions | None":
+        """Options of vLLM's additional_config; None if it says nothing of NearKV.
+
+        ValueError names what is wrong, and what may be meant.
+        """
+        settings = additional_config if isinstance(additional_config, dict) else {}
+        for name in settings:
+            if name != KEY and name.startswith("nearkv"):
+                raise ValueError(f"additional_config has no '{name}' of NearKV; is {KEY} meant?")
+        if KEY not in settings:
+            return None
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in settings[KEY]:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                meant = f"; is {near[0]} meant?" if near else f"; there are {', '.join(names)}"
+                raise ValueError(f"{KEY} has no option '{name}'{meant}")
+        if "uri" not in settings[KEY]:
+            raise ValueError(f'{KEY} needs the uri of a pool, such as "cpu:?memory=4GiB"')
+        options = cls(**settings[KEY])
+        options._check()
+        return options
+
+    def _check(self) -> None:
+        if self.mode.upper() not in AttendMode.__members__:
+            modes = ", ".join(mode.name.lower() for mode in AttendMode)
+            raise ValueError(f"{KEY}: mode is {modes}, not '{self.mode}'")
+        if self.rounded not in ("", "bfloat16", "float16"):
+            raise ValueError(f"{KEY}: rounded is bfloat16 or float16, not '{self.rounded}'")
+        if self.window_tokens < PAGE_TOKENS:
+            raise ValueError(
+                f"{KEY}: window_tokens is {self.window_tokens}; {PAGE_TOKENS} at least"
+            )

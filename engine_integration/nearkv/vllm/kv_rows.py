@@ -1,0 +1,130 @@
+"""Reads tokens out of vLLM's KV cache, whose kernels pack the rows of a block each in its way."""
+
+import functools
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import torch
+
+# How many tokens, and how many channels, kernels keep together.
+_TOKEN_GROUPS = (1, 16, 32, 64)
+_CHANNEL_GROUPS = (1, 2, 4, 8, 16, 32)
+_DIGIT_BITS = 7  # A bfloat16 holds integers of 7 bits, and one more, exactly.
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """Where channel c of token t lies in one head's part of a block: a sum of strides."""
+
+    first: int
+    tokens: int
+    """That lie together; c and t are each split in two."""
+    channels: int
+    strides: tuple[int, int, int, int]
+    """Of t // tokens, t % tokens, c // channels, c % channels."""
+
+    def rows(self, cache: torch.Tensor, head_dim: int, slots: torch.Tensor) -> torch.Tensor:
+        """The rows [*slots.shape, kv_heads, head_dim] of a cache [blocks, kv_heads, block, ..]."""
+        return self._view(cache, head_dim)[self._places(cache, slots)].flatten(-2)
+
+    def channels_of(
+        self, cache: torch.Tensor, head_dim: int, slots: torch.Tensor, channels: torch.Tensor
+    ) -> torch.Tensor:
+        """One channel of each of the slots' rows of the first head."""
+        channel = channels // self.channels, channels % self.channels
+        return self._view(cache, head_dim)[:, :, :, 0][self._places(cache, slots) + channel]
+
+    def _view(self, cache: torch.Tensor, head_dim: int) -> torch.Tensor:
+        blocks, kv_heads, block_tokens = cache.shape[:3]
+        outer, inner, outer_channel, inner_channel = self.strides
+        in_block = block_tokens // self.tokens, self.tokens
+        in_row = head_dim // self.channels, self.channels
+        return cache.as_strided(
+            (blocks, *in_block, kv_heads, *in_row),
+            (cache.stride(0), outer, inner, cache.stride(1), outer_channel, inner_channel),
+            cache.storage_offset() + self.first,
+        )
+
+    def _places(self, cache: torch.Tensor, slots: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        token = slots % cache.shape[2]
+        return slots // cache.shape[2], token // self.tokens, token % self.tokens
+
+
+@dataclass(frozen=True)
+class KVRows:
+    """Reads keys and values."""
+
+    head_dim: int
+    keys: RowLayout
+    values: RowLayout
+
+    def read(self, cache: torch.Tensor, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """K and V [*slots.shape, kv_heads, head_dim] of slots, which count tokens over blocks."""
+        return (
+            self.keys.rows(cache, self.head_dim, slots),
+            self.values.rows(cache, self.head_dim, slots),
+        )
+
+    def sample(self, cache: torch.Tensor, slots: torch.Tensor) -> np.ndarray:
+        """The bits of one channel of each token's first key, to know tokens by."""
+        channels = slots * 7 % self.head_dim  # Not always the same: a channel may be dead.
+        picked = self.keys.channels_of(cache, self.head_dim, slots, channels).cpu()
+        return picked.view(torch.int16 if picked.element_size() == 2 else torch.int32).numpy()
+
+
+def plain_rows(cache: torch.Tensor, head_dim: int) -> KVRows:
+    """Of a cache [blocks, kv_heads, block, 2 * head_dim], K beside V, strided in any way."""
+    token, channel = cache.stride(2), cache.stride(3)
+    keys = RowLayout(0, 1, 1, (token, 0, channel, 0))
+    return KVRows(head_dim, keys, RowLayout(head_dim * channel, 1, 1, keys.strides))
+
+
+@functools.cache
+def packed_rows(dtype: torch.dtype, block_tokens: int, head_dim: int, isa: str) -> KVRows:
+    """Of vLLM's CPU cache: found out by having its own kernel write rows of known numbers.
+
+    Raises ValueError if that kernel packs them in a way that is not understood.
+    """
+    from vllm import _custom_ops as ops
+
+    numbers = torch.arange(block_tokens * head_dim)
+    cache = torch.zeros(1, 1, 2 * block_tokens, head_dim, dtype=dtype)
+    key_cache, value_cache = cache.chunk(2, dim=2)
+    where = torch.zeros(2 * len(numbers), dtype=torch.int64)
+    for shift in range(0, int(numbers[-1]).bit_length(), _DIGIT_BITS):
+        digits = numbers >> shift & (1 << _DIGIT_BITS) - 1
+        rows = digits.to(dtype).view(block_tokens, 1, head_dim)
+        slots = torch.arange(block_tokens)
+        ops.cpu_attn_reshape_and_cache(
+            rows, rows, key_cache, value_cache, slots, isa, 1.0, 1.0, "auto"
+        )
+        where |= cache.flatten().long() << shift
+    layouts = []
+    for first, packed in zip((0, len(numbers)), where.chunk(2), strict=True):
+        places = torch.empty_like(numbers)
+        places[packed] = numbers
+        layouts.append(_layout_of(places.view(block_tokens, head_dim), first))
+    return KVRows(head_dim, *layouts)
+
+
+def _layout_of(places: torch.Tensor, first: int) -> RowLayout:
+    tokens, channels = (torch.arange(count) for count in places.shape)
+    for many, few in product(_TOKEN_GROUPS, _CHANNEL_GROUPS):
+        if len(tokens) % many or len(channels) % few:
+            continue
+        steps = (many, 0), (1, 0), (0, few), (0, 1)
+        strides = tuple(
+            int(places[t, c] - places[0, 0]) if t < len(tokens) and c < len(channels) else 0
+            for t, c in steps
+        )
+        outer, inner, outer_channel, inner_channel = strides
+        of_token = tokens // many * outer + tokens % many * (inner if many > 1 else 0)
+        of_channel = channels // few * outer_channel
+        of_channel += channels % few * (inner_channel if few > 1 else 0)
+        if torch.equal(places, places[0, 0] + of_token[:, None] + of_channel):
+            return RowLayout(first + int(places[0, 0]), many, few, strides)
+    raise ValueError(
+        "vLLM packs the rows of its KV cache in a way that NearKV's attention does not know: "
+        "leave nearkv_attention out of --additional-config"
+    )
