@@ -19,13 +19,30 @@ class Daemon:
         self._size = size
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def process(self) -> int:
+        """Its number, for those that kill it at a moment of their own."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def command(self) -> list[str]:
+        """What runs it."""
+        words = ["--pool", str(self.pool), "--size", self._size, "--socket", self.socket]
+        return [str(ROOT / "build/release/bin/nearkv"), "serve", *words]
+
     def start(self) -> None:
         """Until it answers."""
-        words = ["--pool", str(self.pool), "--size", self._size, "--socket", self.socket]
-        self._process = subprocess.Popen([ROOT / "build/release/bin/nearkv", "serve", *words])
+        self._process = subprocess.Popen(self.command)
         end_s = time.monotonic() + 30
         while not Path(self.socket).exists() and time.monotonic() < end_s:
             time.sleep(0.05)
+
+    @property
+    def process_id(self) -> int:
+        """Of the one that runs."""
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """As power does."""
