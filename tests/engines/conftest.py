@@ -57,3 +57,12 @@ def vllm() -> Environment:
         return make_environment("vllm")
     except EnvironmentMissing as error:
         pytest.skip(f"vLLM is not here: {error}")
+
+
+@pytest.fixture(scope="session")
+def llama_cpp() -> Environment:
+    """llama.cpp for the CPU, which is built if it is not there."""
+    try:
+        return make_environment("llama_cpp")
+    except EnvironmentMissing as error:
+        pytest.skip(f"llama.cpp is not here: {error}")

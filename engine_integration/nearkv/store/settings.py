@@ -1,0 +1,52 @@
+"""What a user of an engine may say about the store behind it, checked once for all adapters."""
+
+import dataclasses
+import difflib
+from pathlib import Path
+from typing import Any, Self
+
+from nearkv.store.object_store import ObjectStore
+
+__all__ = ["StoreSettings"]
+
+
+@dataclasses.dataclass
+class StoreSettings:
+    """Which store, and as whom; adapters add what is theirs."""
+
+    uri: str = ""
+    """A store of this process's own: "cpu:FILE?memory=64GiB", made if the file is not there."""
+    socket: str = ""
+    """Instead: that of a daemon (`nearkv serve`), which other engines may share."""
+    tenant: int = 0
+    """Whose objects they are: quotas are the tenant's."""
+    salt: str = ""
+    """Only engines of the same salt share objects."""
+    workers: int = 2
+    """Threads that copy, of a store of one's own."""
+
+    @classmethod
+    def parse(cls, whose: str, settings: dict[str, Any]) -> Self:
+        """Settings by their names; ValueError names what is wrong, and what may be meant."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                meant = f"; is {near[0]} meant?" if near else f"; there are {', '.join(names)}"
+                raise ValueError(f"{whose} has no option '{name}'{meant}")
+        parsed = cls(**settings)
+        if bool(parsed.uri) == bool(parsed.socket):
+            raise ValueError(f"{whose} needs a uri or the socket of a daemon, and not both")
+        return parsed
+
+    def open(self) -> ObjectStore:
+        """The store; nearkv.core.Error says why there is none.
+
+        A daemon that restarts is not waited for: an engine can compute what it does not find.
+        """
+        if self.socket:
+            return ObjectStore.connect(self.socket, patience_s=0)
+        path = Path(self.uri.partition(":")[2].partition("?")[0])
+        is_new = path == Path() or not path.exists()
+        opens = ObjectStore.create if is_new else ObjectStore.open
+        return opens(self.uri, workers=self.workers)
