@@ -20,12 +20,6 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def process(self) -> int:
-        """Its number, for those that kill it at a moment of their own."""
-        assert self._process is not None
-        return self._process.pid
-
-    @property
     def command(self) -> list[str]:
         """What runs it."""
         words = ["--pool", str(self.pool), "--size", self._size, "--socket", self.socket]

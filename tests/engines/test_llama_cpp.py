@@ -195,6 +195,13 @@ def test_a_conversation_goes_on_from_its_last_token(engine, tmp_path):
     assert ended == {"before": 100 + 7, "cached": 100 + 7}
 
 
+def test_the_same_tokens_after_others_are_another_state(engine, tmp_path):
+    halves = PREFIX[:BLOCK_TOKENS], PREFIX[100 : 100 + BLOCK_TOKENS]
+    prompts = [[*halves[0], *halves[1]], [*halves[1], *halves[0]], [*halves[0], *halves[0]]]
+    [answer] = engine.run(complete(pool(tmp_path), prompts=prompts))
+    assert [cached >= BLOCK_TOKENS for cached in answer["cached"]] == [False, False, True]
+
+
 def test_others_never_find_a_state(engine, plain, tmp_path):
     another = engine.folder / "another.gguf"
     engine.export(str(MODEL), str(another), "--type", "f16")
@@ -227,7 +234,7 @@ def test_a_daemon_is_shared_and_may_die(engine, plain, daemon):
         {"texts": plain, "cached": FIRST_TIME},
         {"texts": plain, "cached": WHOLE},
     ]
-    [killed] = engine.run(complete(cache, kills=daemon.process))
+    [killed] = engine.run(complete(cache, kills=daemon.process_id))
     assert killed == {"texts": plain, "cached": [WHOLE[0], 0, 0]}
     [without] = engine.run(complete(cache))
     assert daemon.socket in without["error"]
