@@ -14,4 +14,5 @@ NB_MODULE(_nearkv, module) {
   nearkv::python::bind_codecs(module);
   nearkv::python::bind_store_records(module);
   nearkv::python::bind_store(module);
+  nearkv::python::bind_lmcache(module);
 }

@@ -14,6 +14,9 @@ void bind_store(nanobind::module_& module);
 /// ObjectStoreStats, NamespaceInfo, ObjectInfo, VerifyProgress.
 void bind_store_records(nanobind::module_& module);
 
+/// LMCacheClient.
+void bind_lmcache(nanobind::module_& module);
+
 /// encode_block, decode_block, codec_supports.
 void bind_codecs(nanobind::module_& module);
 
