@@ -31,6 +31,7 @@ using Sequences = std::variant<std::uint64_t, std::vector<std::uint64_t>>;
 using Floats = nb::ndarray<nb::numpy, float>;
 using Ids = nb::ndarray<nb::numpy, std::uint32_t>;
 using Bounds = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
+using Weights = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// Runs a call of the pool without the GIL and raises its error.
 template <typename Call>
@@ -190,14 +191,21 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
                                    std::uint16_t kv_head, const Array& queries, std::uint16_t k,
                                    float scale, std::uint8_t mode, std::uint8_t planes,
                                    std::uint8_t z16, std::uint32_t tokens, std::uint32_t window,
-                                   std::uint8_t sinks) {
+                                   std::uint8_t sinks, const std::optional<Weights>& weights) {
   const ModelShape& shape = pool.shape();
   check_shape(queries, {-1, shape.head_dim}, "queries");
   const std::size_t rows = queries.shape(0);
   if (rows > NKV_MAX_GROUP) throw nb::value_error("queries: too many rows for one command");
-  Numpy<std::uint32_t> ids({rows, k});
-  Numpy<float> scores({rows, k});
-  Numpy<std::uint32_t> counts({rows});
+  if (weights.has_value() != (mode == NKV_SELECT_INDEXER)) {
+    throw nb::value_error("weights belong to Select.INDEXER, which needs them");
+  }
+  if (weights && weights->size() != rows) {
+    throw nb::value_error("weights must have one element per query row");
+  }
+  const std::size_t lists = weights ? 1 : rows;
+  Numpy<std::uint32_t> ids({lists, k});
+  Numpy<float> scores({lists, k});
+  Numpy<std::uint32_t> counts({lists});
   const Pool::TopKRequest request{
       .sequence = sequence,
       .layer = layer,
@@ -213,6 +221,7 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
       .window = window,
       .sinks = sinks,
       .query = bytes_of(queries, "queries"),
+      .weights = weights ? std::span(weights->data(), rows) : std::span<const float>{},
       .ids = ids.span(),
       .scores = scores.span(),
       .counts = counts.span(),
@@ -221,28 +230,30 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
   return {ids.release(), scores.release(), counts.release()};
 }
 
-/// K and V rows [count, dim] that `fill` puts into the two buffers.
+/// K and V rows [count, dim] that `fill` puts into the two buffers; no V rows if not wanted.
 template <typename Fill>
-std::tuple<Rows, Rows> rows_of(Pool& pool, std::size_t count, Fill&& fill) {
+std::tuple<Rows, Rows> rows_of(Pool& pool, std::size_t count, bool with_values, Fill&& fill) {
   const ModelShape& shape = pool.shape();
   std::span<std::byte> keys;
   std::span<std::byte> values;
   Rows key_rows = zero_rows({count, shape.head_dim}, shape.dtype, &keys);
-  Rows value_rows = zero_rows({count, shape.value_dim}, shape.dtype, &values);
+  Rows value_rows = zero_rows({with_values ? count : 0, shape.value_dim}, shape.dtype, &values);
   run(pool, [&] { return fill(keys, values); });
   return {std::move(key_rows), std::move(value_rows)};
 }
 
 std::tuple<Rows, Rows> gather(Pool& pool, std::uint64_t sequence, std::uint16_t layer,
-                              std::uint16_t kv_head, const std::vector<std::uint32_t>& ids) {
-  return rows_of(pool, ids.size(), [&](std::span<std::byte> keys, std::span<std::byte> values) {
-    return pool.gather(sequence, layer, kv_head, ids, keys, values);
-  });
+                              std::uint16_t kv_head, const std::vector<std::uint32_t>& ids,
+                              bool with_values) {
+  return rows_of(pool, ids.size(), with_values,
+                 [&](std::span<std::byte> keys, std::span<std::byte> values) {
+                   return pool.gather(sequence, layer, kv_head, ids, keys, values);
+                 });
 }
 
 std::tuple<Rows, Rows> read(Pool& pool, std::uint64_t sequence, std::uint16_t layer,
                             std::uint16_t kv_head, std::uint32_t first, std::uint32_t count) {
-  return rows_of(pool, count, [&](std::span<std::byte> keys, std::span<std::byte> values) {
+  return rows_of(pool, count, true, [&](std::span<std::byte> keys, std::span<std::byte> values) {
     return pool.read(sequence, layer, kv_head, first, count, keys, values);
   });
 }
@@ -376,13 +387,16 @@ void bind_pool(nb::module_& module) {
            "scale"_a = top_k_defaults.scale, "mode"_a = top_k_defaults.mode,
            "planes"_a = top_k_defaults.planes, "z16"_a = top_k_defaults.z16,
            "tokens"_a = top_k_defaults.tokens, "window"_a = top_k_defaults.window,
-           "sinks"_a = top_k_defaults.sinks,
+           "sinks"_a = top_k_defaults.sinks, "weights"_a = nb::none(),
            "The best k tokens of one KV head for each of queries [rows, head_dim]: ids uint32 and\n"
            "scores fp32 [rows, k], counts uint32 [rows]. Beyond a row's count ids are 2**32 - 1\n"
-           "and scores -inf. mode: a `Select`.")
-      .def("gather", &gather, "sequence"_a, "layer"_a, "kv_head"_a, "ids"_a,
+           "and scores -inf. mode: a `Select`. INDEXER takes float32 weights [rows] and keys of "
+           "form\n"
+           "RAW: one list for all rows, [1, k], by the sum over rows of weight * max(q k, 0).")
+      .def("gather", &gather, "sequence"_a, "layer"_a, "kv_head"_a, "ids"_a, nb::kw_only(),
+           "values"_a = true,
            "K rows [ids, head_dim] and V rows [ids, value_dim] of chosen tokens, as uint16 for\n"
-           "elements of two bytes and uint8 for one.")
+           "elements of two bytes and uint8 for one. values=False: no V rows.")
       .def("read", &read, "sequence"_a, "layer"_a, "kv_head"_a, "first"_a, "count"_a,
            "Rows [first, first + count) as `gather` gives them.")
       .def("scrub", &scrub, "sequence"_a,

@@ -144,7 +144,8 @@ class NEARKV_API Pool {
   Status attend(std::span<const AttendRequest> requests, const AttendOptions& options);
 
   /// Best tokens of one (layer, KV head) per query row: ids and scores [rows][top_k], -1 and -inf
-  /// beyond counts[row].
+  /// beyond counts[row]. INDEXER ranks by the sum over rows of weight * max(q k, 0), one list for
+  /// all rows, and takes keys of form RAW.
   struct TopKRequest {
     std::uint64_t sequence = 0;
     std::uint16_t layer = 0;
@@ -160,6 +161,7 @@ class NEARKV_API Pool {
     std::uint32_t window = 0;
     std::uint8_t sinks = 0;
     std::span<const std::byte> query;
+    std::span<const float> weights;  ///< INDEXER: [rows]; empty otherwise.
     std::span<std::uint32_t> ids;
     std::span<float> scores;
     std::span<std::uint32_t> counts;

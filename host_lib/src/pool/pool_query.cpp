@@ -131,24 +131,28 @@ Status Pool::Impl::top_k(const TopKRequest& request) {
   const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
   if (list == nullptr) return fail(Status::kNotFound, what);
   nkv_topk_command command{};
-  const std::size_t places = std::size_t{request.rows} * request.top_k;
+  const bool indexer = request.mode == NKV_SELECT_INDEXER;
+  const std::size_t lists = indexer ? 1 : request.rows;
+  const std::size_t places = lists * request.top_k;
   const std::uint64_t query_bytes =
       std::uint64_t{request.rows} *
       nkv_row_bytes(NKV_ROW_FORM_RAW, request.query_dtype, shape.head_dim);
   if (request.rows == 0 || request.rows > NKV_MAX_GROUP || request.query.size() != query_bytes ||
-      request.mode == NKV_SELECT_INDEXER || request.ids.size() != places ||
-      request.scores.size() != places || request.counts.size() != request.rows ||
+      request.weights.size() != (indexer ? request.rows : 0) || request.ids.size() != places ||
+      request.scores.size() != places || request.counts.size() != lists ||
       !limit_tokens(*list, request.tokens, &command.tokens)) {
     return fail(Status::kBadArgument, what);
   }
   const std::uint64_t table_bytes = whole_bursts(places * sizeof(std::uint32_t));
   batch_->clear();
   if (!batch_->reserve(query_bytes, &command.query) ||
-      !batch_->reserve(2 * table_bytes + whole_bursts(request.rows * sizeof(std::uint32_t)),
+      (indexer && !batch_->reserve(request.weights.size_bytes(), &command.weights)) ||
+      !batch_->reserve(2 * table_bytes + whole_bursts(lists * sizeof(std::uint32_t)),
                        &command.result)) {
     return fail(Status::kBadArgument, what + ": larger than the staging area");
   }
   batch_->write(command.query, request.query);
+  if (indexer) batch_->write(command.weights, std::as_bytes(request.weights));
   command.opcode = NKV_OPCODE_TOPK;
   command.head_dim = shape.head_dim;
   command.window = request.window;
