@@ -1,9 +1,10 @@
 """Runs in vLLM's environment: engines one after the other in one process, and what each wrote.
 
 Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..],
-"kills": a process that ends once the last engine is there, or null}.
-Its last line: for each run {"tokens", "cached"} by prompt, and "events" if it has a
-kv_events_config, or {"error"}.
+"kills": a process that ends once the last engine is there, or null}. Beside vLLM's options a run
+has "cache_salt" (of its requests) and "loads_fail" (of NearKVConnector's worker, all of them).
+Its last line: for each run {"tokens", "cached"} by prompt, "events" if it has a kv_events_config,
+"replayed" if that can replay, "metrics" if it logs statistics; or {"error"}.
 """
 
 import gc
@@ -45,6 +46,45 @@ def subscribed(config: dict | None) -> Iterator[list[dict]]:
             events += map(summary_of, told)
 
 
+def replayed(config: dict) -> list[dict]:
+    """The events that a subscriber gets who comes late."""
+    events: list[dict] = []
+    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+        socket.connect(config["replay_endpoint"])
+        socket.send_multipart([b"", (0).to_bytes(8, "big")])
+        while socket.poll(2000):
+            *_, sequence, batch = socket.recv_multipart()
+            if int.from_bytes(sequence, "big", signed=True) < 0:
+                break
+            events += map(summary_of, msgspec.msgpack.decode(batch)[1])
+    return events
+
+
+@contextmanager
+def failing_loads(really: bool) -> Iterator[None]:
+    """The store takes no loads from NearKVConnector meanwhile."""
+    if not really:
+        yield
+        return
+    import _nearkv
+    from nkv_abi import Status
+
+    from nearkv.vllm.direct_worker import DirectWorker
+
+    starts = DirectWorker._start
+
+    def start(part, pages, memory, layer, transfer):
+        if transfer.is_load:
+            _nearkv.check(Status.QUEUE_FULL, "injected")
+        return starts(part, pages, memory, layer, transfer)
+
+    DirectWorker._start = staticmethod(start)
+    try:
+        yield
+    finally:
+        DirectWorker._start = staticmethod(starts)
+
+
 def summary_of(event: dict) -> dict:
     return {
         "type": event["type"],
@@ -56,6 +96,8 @@ def summary_of(event: dict) -> dict:
 def run_engine(
     model: str, prompts: list[list[int]], options: dict, kills: int | None = None
 ) -> dict:
+    options = {"disable_log_stats": True} | options
+    salt, fails = options.pop("cache_salt", None), options.pop("loads_fail", False)
     engine = LLM(
         model=model,
         tokenizer=model,
@@ -65,23 +107,33 @@ def run_engine(
         block_size=32,
         max_num_seqs=4,
         max_num_batched_tokens=2048,
-        disable_log_stats=True,
         seed=0,
         **options,
     )
     try:
         if kills is not None:
             os.kill(kills, signal.SIGKILL)
-        asked = [{"prompt_token_ids": prompt} for prompt in prompts]
-        outputs = engine.generate(asked, SAMPLING, use_tqdm=False)
+        salted = {} if salt is None else {"cache_salt": salt}
+        asked = [{"prompt_token_ids": prompt} | salted for prompt in prompts]
+        with failing_loads(fails):
+            outputs = engine.generate(asked, SAMPLING, use_tqdm=False)
         # Stores are handed on by later steps.
         engine.generate([{"prompt_token_ids": [5, 6, 7]}], SAMPLING, use_tqdm=False)
+        answer = {
+            "tokens": [list(output.outputs[0].token_ids) for output in outputs],
+            "cached": [output.num_cached_tokens for output in outputs],
+        }
+        if "replay_endpoint" in options.get("kv_events_config", {}):
+            answer["replayed"] = replayed(options["kv_events_config"])
+        if not options["disable_log_stats"]:
+            answer["metrics"] = {
+                metric.name: metric.value
+                for metric in engine.get_metrics()
+                if "kv_offload" in metric.name and hasattr(metric, "value")
+            }
     finally:
         engine.llm_engine.engine_core.shutdown()
-    return {
-        "tokens": [list(output.outputs[0].token_ids) for output in outputs],
-        "cached": [output.num_cached_tokens for output in outputs],
-    }
+    return answer
 
 
 def main() -> None:

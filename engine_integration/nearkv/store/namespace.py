@@ -72,8 +72,13 @@ class Lease:
 
     def __init__(self, core: _nearkv.ObjectStore, number: int, statuses: bytes) -> None:
         self.id = number
-        self.statuses = [Status(status) for status in statuses]
+        self._statuses = statuses
         self._core = core
+
+    @property
+    def statuses(self) -> list[Status]:
+        """Of each key: OK if it is leased."""
+        return [Status(status) for status in self._statuses]
 
     def unpin(self) -> bool:
         """Ends it; False if it had ended."""

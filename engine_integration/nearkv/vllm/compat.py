@@ -17,9 +17,19 @@ if _PARTS < _OLDEST:
         f"{'.'.join(map(str, _OLDEST))} to {'.'.join(map(str, _NEWEST))} are supported"
     )
 IS_NEWER_THAN_KNOWN = _PARTS > _NEWEST
+_OLDEST_OF_CONNECTOR = (0, 32)
 
 _RESULT_FIELDS = {field.name for field in dataclasses.fields(JobResult)}
 _BASE_PARAMETERS = inspect.signature(SecondaryTierManager.__init__).parameters
+
+
+def check_connector() -> None:
+    """ImportError where NearKVConnector does not know the scheduler that it is made of."""
+    if _PARTS < _OLDEST_OF_CONNECTOR:
+        raise ImportError(
+            f"NearKVConnector needs vLLM {'.'.join(map(str, _OLDEST_OF_CONNECTOR))}, this is "
+            f"{vllm.__version__}: take NearKVTier below vLLM's own offload"
+        )
 
 
 def job_result(**fields: Any) -> JobResult:

@@ -1,0 +1,245 @@
+"""Chunks of vLLM's KV cache as objects of a store: their names, and which of them are there."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Collection, Iterator
+from itertools import compress
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from vllm.logger import init_logger
+from vllm.v1.kv_offload.base import (
+    Locality,
+    Medium,
+    OffloadingEvent,
+    OffloadingSpec,
+    OffloadKey,
+    get_offload_block_hash,
+    get_offload_group_idx,
+    make_offload_key,
+)
+from vllm.v1.kv_offload.file_mapper import FileMapper
+
+from nearkv.core import Error
+from nearkv.store import Lease, Namespace, ObjectStore, ObjectStoreStats, StoreEventKind
+from nearkv.vllm.options import StoreOptions
+
+logger = init_logger(__name__)
+
+_KEPT_EVENTS = 65536
+_T = TypeVar("_T")
+
+
+def layout_of(spec: OffloadingSpec, *, any_ranks: bool, **more: Any) -> str:
+    """What chunks have to agree in to be interchangeable, as vLLM's own file tier has it.
+
+    `any_ranks`: engines may differ in their parallelism where vLLM says that it does not matter.
+    """
+    identity = FileMapper.from_offloading_spec(
+        root_dir="",
+        offloading_spec=spec,
+        blocks_per_file=spec.blocks_per_chunk,
+        parallel_agnostic=any_ranks,
+    ).get_run_config()
+    identity |= {"kv_cache_layout": spec.config.kv_cache_layout, **more}
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
+    return f"vllm-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+class GroupKeys(NamedTuple):
+    """Those of some keys that belong to one KV cache group."""
+
+    group: int
+    space: Namespace
+    places: list[int]
+    """Of each, where it stands among all keys."""
+    hashes: list[bytes]
+    """The blocks' hashes, which are the objects' keys."""
+
+
+class _SharedStores:
+    """Stores that scheduler and worker of one process use together: a file has one owner.
+
+    Thread safety: all calls.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[tuple, tuple[ObjectStore, int]] = {}
+
+    def acquire(self, options: StoreOptions) -> ObjectStore:
+        """A store, opened if nobody has it open."""
+        with self._lock:
+            store, users = self._open.get(self._place(options)) or (options.open(), 0)
+            self._open[self._place(options)] = store, users + 1
+        return store
+
+    def release(self, options: StoreOptions) -> None:
+        """Closes it after its last user."""
+        with self._lock:
+            store, users = self._open.pop(self._place(options))
+            if users > 1:
+                self._open[self._place(options)] = store, users - 1
+            else:
+                store.close()
+
+    @staticmethod
+    def _place(options: StoreOptions) -> tuple:
+        return options.uri, options.socket
+
+
+class ChunkStore:
+    """The chunks of one engine: by vLLM's keys, each KV cache group a namespace.
+
+    What a store cannot answer, a daemon that is away for one, is said once and counts as nothing
+    there. Thread safety: none, but for the jobs of its namespaces.
+    """
+
+    _stores: ClassVar = _SharedStores()
+
+    def __init__(self, options: StoreOptions, spec: OffloadingSpec, layout: str) -> None:
+        """nearkv.core.Error if there is no store."""
+        self._options = options
+        self.store: ObjectStore = self._stores.acquire(options)
+        self._spaces = {
+            group.group_id: self.store.namespace(
+                spec.config.model.name,
+                spec.config.model.dtype,
+                layout,
+                group=group.group_id,
+                tenant=options.tenant,
+                salt=options.salt.encode(),
+            )
+            for group in spec.config.groups
+        }
+        self._groups = {space.number: group for group, space in self._spaces.items()}
+        self._said = ""  # The last warning, which is not repeated.
+        self._told: set[OffloadKey] | None = None
+        self._is_told_all = False
+        if options.enable_kv_events and spec.kv_events_config.enable_kv_cache_events:
+            self._told = set()
+            self.store.watch(_KEPT_EVENTS)
+        elif options.enable_kv_events:
+            logger.warning("enable_kv_events of NearKV needs vLLM's KV events: there are none")
+
+    def by_group(self, keys: Collection[OffloadKey]) -> Iterator[GroupKeys]:
+        """The keys in as many parts as there are groups among them."""
+        if len(self._spaces) == 1:
+            [(group, space)] = self._spaces.items()
+            ending = len(make_offload_key(b"", group))
+            hashes = [key[:-ending] for key in keys]
+            yield GroupKeys(group, space, list(range(len(hashes))), hashes)
+            return
+        found: dict[int, GroupKeys] = {}
+        for place, key in enumerate(keys):
+            group = get_offload_group_idx(key)
+            if group not in found:
+                found[group] = GroupKeys(group, self._spaces[group], [], [])
+            found[group].places.append(place)
+            found[group].hashes.append(get_offload_block_hash(key))
+        yield from found.values()
+
+    def present(self, keys: Collection[OffloadKey]) -> set[OffloadKey]:
+        """Which of the keys are there."""
+        names = list(keys)
+        there: set[OffloadKey] = set()
+        for part in self.by_group(names):
+            places = compress(part.places, self.ask([], part.space.present, part.hashes))
+            there.update([names[place] for place in places])
+        return there
+
+    def stored_blocks(self, hashes: list[bytes]) -> set[OffloadKey]:
+        """The keys of those of a request's blocks that are there, in any group."""
+        stored: set[OffloadKey] = set()
+        for group, space in self._spaces.items():
+            ending = make_offload_key(b"", group)  # Thousands of calls would be felt.
+            there = compress(hashes, self.ask([], space.present, hashes))
+            stored.update([block_hash + ending for block_hash in there])
+        return stored
+
+    def touch(self, keys: Collection[OffloadKey]) -> None:
+        """Marks chunks as used."""
+        for part in self.by_group(keys):
+            self.ask(None, part.space.touch, part.hashes)
+
+    def pin(self, keys: Collection[OffloadKey]) -> list[Lease]:
+        """Keeps chunks from going until each lease is given to unpin(), or for a minute."""
+        leases = (self.ask(None, part.space.pin, part.hashes) for part in self.by_group(keys))
+        return [lease for lease in leases if lease is not None]
+
+    def unpin(self, leases: Collection[Lease]) -> None:
+        """Ends what pin() began."""
+        for lease in leases:
+            self.ask(False, lease.unpin)
+
+    def erase(self, keys: Collection[OffloadKey]) -> None:
+        """Deletes chunks, and forgets what has come of unfinished ones."""
+        for part in self.by_group(keys):
+            self.ask(None, part.space.erase, part.hashes)
+
+    def erase_all(self) -> None:
+        """Deletes every chunk that this engine could find."""
+        self.erase(self.ask([], self._all))
+
+    def take_events(self, medium: Medium, ownership: str | None) -> list[OffloadingEvent]:
+        """What came and what went since the last call, whoever stored it; first, all there is."""
+        if self._told is None:
+            return []
+        changes, missed = self.ask(([], 0), self.store.take_events)
+        if missed or not self._is_told_all:
+            everything = set(self.ask([], self._all))
+            came, gone = everything - self._told, self._told - everything
+            self._is_told_all = True
+        else:
+            came, gone = set(), set()
+            for change in changes:
+                if (group := self._groups.get(change.namespace_number)) is None:
+                    continue
+                key = make_offload_key(change.key, group)
+                is_new = change.kind == StoreEventKind.STORED
+                (came if is_new else gone).add(key)
+                (gone if is_new else came).discard(key)
+            came -= self._told
+            gone &= self._told
+        self._told |= came
+        self._told -= gone
+        return [
+            OffloadingEvent(
+                keys=list(keys),
+                medium=medium,
+                removed=removed,
+                locality=Locality[self._options.locality],
+                ownership=ownership,
+            )
+            for keys, removed in ((gone, True), (came, False))
+            if keys
+        ]
+
+    def stats(self) -> ObjectStoreStats | None:
+        """The whole store's; None if it does not answer."""
+        return self.ask(None, self.store.stats)
+
+    def ask(self, otherwise: _T, call: Callable[..., _T], *arguments: Any) -> _T:
+        """What a call gives; `otherwise`, and a warning, if the store fails."""
+        try:
+            return call(*arguments)
+        except Error as error:
+            self.tell(error)
+            return otherwise
+
+    def tell(self, error: Error) -> None:
+        """A warning, unless it was the last one too."""
+        if str(error) != self._said:
+            logger.warning("NearKV: %s", error)
+        self._said = str(error)
+
+    def close(self) -> None:
+        """Lets go of the store. Jobs have ended before."""
+        self._stores.release(self._options)
+
+    def _all(self) -> list[OffloadKey]:
+        return [
+            make_offload_key(info.key, self._groups[info.namespace_number])
+            for info in self.store.objects()
+            if info.namespace_number in self._groups
+        ]

@@ -1,0 +1,194 @@
+"""vLLM's offload without a tier between: chunks go straight between its KV cache and a store."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Self
+
+from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import (
+    OffloadingConnectorStats,
+)
+from vllm.v1.kv_offload.base import (
+    CanonicalKVCaches,
+    LoadStoreSpec,
+    LookupResult,
+    Medium,
+    OffloadingEvent,
+    OffloadingManager,
+    OffloadingMetricMetadata,
+    OffloadingSpec,
+    OffloadKey,
+    PrepareStoreOutput,
+    ReqContext,
+    RequestOffloadingContext,
+)
+from vllm.v1.kv_offload.config import OffloadingConfig
+
+from nearkv.store import Lease
+from nearkv.vllm.chunk_store import ChunkStore, layout_of
+from nearkv.vllm.direct_worker import DirectWorker, StoredChunks
+from nearkv.vllm.metrics import StoreMetrics, metric_definitions
+from nearkv.vllm.options import StoreOptions
+
+# What vLLM itself reads from the same place.
+_OF_VLLM = (
+    "spec_name",
+    "spec_module_path",
+    "block_size",
+    "blocks_per_chunk",
+    "offload_prompt_only",
+    "self_describing_kv_events",
+)
+
+
+# What Dynamo's router weighs; it ignores other names, which llm-d counts as a GPU's.
+_MEDIA = ("CPU", "CPU_TIER2", "DISK", "STORAGE", "EXTERNAL", "NETWORK", "REMOTE", "SHARED")
+
+
+@dataclasses.dataclass(frozen=True)
+class ConnectorOptions(StoreOptions):
+    """Those of a NearKVConnector."""
+
+    layerwise: bool = False
+    """Load and store layer by layer, while the model computes."""
+    medium: str = ""
+    """What events call the store; without it CPU_TIER2, or SHARED behind a socket."""
+
+    @classmethod
+    def of(cls, extra_config: Mapping[str, Any]) -> Self:
+        """Those in vLLM's kv_connector_extra_config. ValueError names what is wrong."""
+        options = cls.parse(dict(extra_config), also=_OF_VLLM)
+        if options.medium and options.medium not in _MEDIA:
+            raise ValueError(f"medium is one of {', '.join(_MEDIA)}, not '{options.medium}'")
+        return options
+
+    @property
+    def event_medium(self) -> str:
+        """The medium of events."""
+        return self.medium or ("SHARED" if self.socket else "CPU_TIER2")
+
+
+class DirectManager(OffloadingManager):
+    """The scheduler's side: which chunks are there, which are to be kept or stored.
+
+    `loads` and `stores` are what this engine does at all. A chunk that failed to load is a miss
+    until it was stored again.
+    """
+
+    loads = True
+    stores = True
+
+    def __init__(self, chunks: ChunkStore) -> None:
+        """Takes over the chunks."""
+        self._chunks = chunks
+        self._metrics = StoreMetrics(chunks)
+        self._there: set[OffloadKey] = set()
+        self._failed: set[OffloadKey] = set()
+        self._storing: set[OffloadKey] = set()
+        self._leases: dict[str, list[Lease]] = {}
+
+    def look_ahead(self, hashes: list[bytes]) -> None:
+        """Asks the store for a request's blocks at once; lookup() then answers from that."""
+        self._there = self._chunks.stored_blocks(hashes) if self.loads and hashes else set()
+        self._there -= self._failed
+
+    def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
+        """HIT or MISS, as of look_ahead()."""
+        return LookupResult.HIT if key in self._there else LookupResult.MISS
+
+    def prepare_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> LoadStoreSpec:
+        """Leases the chunks until complete_load()."""
+        self._leases.setdefault(req_context.req_id, []).extend(self._chunks.pin(keys))
+        return StoredChunks(list(keys))
+
+    def complete_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        """Ends the request's leases."""
+        self._chunks.unpin(self._leases.pop(req_context.req_id, ()))
+
+    def fail_load(self, keys: Collection[OffloadKey]) -> None:
+        """What did not come whole is not offered again, and makes way for what is stored next."""
+        self._failed.update(keys)
+        self._chunks.erase(keys)
+        self._metrics.count_failures(len(keys))
+
+    def prepare_store(
+        self, keys: Collection[OffloadKey], req_context: ReqContext
+    ) -> PrepareStoreOutput:
+        """Those that are neither there nor on their way; the store makes room by itself."""
+        wanted = [key for key in keys if key not in self._storing] if self.stores else []
+        there = self._chunks.present(wanted) - self._failed if wanted else set()
+        missing = [key for key in wanted if key not in there]
+        self._storing.update(missing)
+        return PrepareStoreOutput(missing, StoredChunks(missing), evicted_keys=[])
+
+    def complete_store(
+        self, keys: Collection[OffloadKey], req_context: ReqContext, success: bool = True
+    ) -> None:
+        """They may be found from now on."""
+        self._storing.difference_update(keys)
+        self._failed.difference_update(keys)
+
+    def touch(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        """Marks chunks as used."""
+        self._chunks.touch(keys)
+
+    def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
+        """Chunks as they come."""
+        return RequestOffloadingContext()
+
+    def reset_cache(self) -> None:
+        """Deletes all that this engine could find: its weights may have changed."""
+        for leases in self._leases.values():
+            self._chunks.unpin(leases)
+        self._leases.clear()
+        self._storing.clear()
+        self._there.clear()
+        self._chunks.erase_all()
+
+    def take_events(self) -> Iterable[OffloadingEvent]:
+        """What came to the store and what went from it."""
+        return self._chunks.take_events(Medium.STORAGE, None)
+
+    def get_stats(self) -> OffloadingConnectorStats | None:
+        """Counts since the last call."""
+        return self._metrics.take()
+
+    def shutdown(self) -> None:
+        """Lets go of the store."""
+        self._chunks.close()
+
+
+class NearKVDirectSpec(OffloadingSpec):
+    """What NearKVConnector is made of; under another connector a failed load ends the engine."""
+
+    @classmethod
+    def build_metric_definitions(
+        cls, extra_config: dict[str, Any]
+    ) -> dict[str, OffloadingMetricMetadata]:
+        """Those of the store."""
+        return metric_definitions()
+
+    def __init__(self, config: OffloadingConfig) -> None:
+        """ValueError names what is wrong in the configuration."""
+        super().__init__(config)
+        self.options = ConnectorOptions.of(config.extra_config)
+        if self.blocks_per_chunk != 1:
+            raise ValueError(
+                "chunks of NearKVConnector are vLLM's blocks: leave block_size and "
+                "blocks_per_chunk out, and give vLLM itself a larger --block-size"
+            )
+        if self.options.uri and config.parallel.world_size > 1:
+            raise ValueError(
+                f"{config.parallel.world_size} ranks cannot own one file: give the socket of a "
+                "daemon (nearkv serve) instead of a uri"
+            )
+
+    def get_manager(self) -> DirectManager:
+        """For the scheduler."""
+        return DirectManager(self._open())
+
+    def get_worker(self, kv_caches: CanonicalKVCaches) -> DirectWorker:
+        """For this rank."""
+        return DirectWorker(self._open(), kv_caches, self.config)
+
+    def _open(self) -> ChunkStore:
+        return ChunkStore(self.options, self, layout_of(self, any_ranks=False, stored="by layer"))

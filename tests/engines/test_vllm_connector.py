@@ -1,0 +1,167 @@
+"""NearKVConnector: real vLLM engines, one after the other, on the CPU."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nearkv.store import ObjectStore
+from tests.engines.environment import Environment
+from tests.engines.serving import Daemon
+from tests.engines.vllm_engines import BLOCK_TOKENS, CACHED, Engines, damage, shown
+
+# The first makes vLLM's environment.
+pytestmark = pytest.mark.timeout(1200)
+BLOCKS = sum(CACHED) // BLOCK_TOKENS
+NONE = [0, 0, 0]
+# 4 layers, 2 KV heads of 64 channels, K and V, in float32.
+BLOCK_BYTES = BLOCK_TOKENS * 4 * 2 * 64 * 2 * 4
+
+
+def connect(*, role: str = "kv_both", **extra: Any) -> dict[str, Any]:
+    """The README's configuration, with these options of the connector instead of its own."""
+    config = shown("NearKVConnector") | {"kv_role": role, "kv_connector_extra_config": extra}
+    layerwise = {"async_scheduling": False} if extra.get("layerwise") else {}
+    return {"kv_transfer_config": config} | layerwise
+
+
+def in_file(pool: Path, **extra: Any) -> dict[str, Any]:
+    return connect(uri=f"cpu:{pool}?memory=256MiB", **extra)
+
+
+@pytest.fixture(scope="module")
+def engines(vllm: Environment, small_llama: Path) -> Engines:
+    return Engines(vllm, small_llama)
+
+
+@pytest.fixture(scope="module")
+def plain(engines: Engines) -> list[list[int]]:
+    """The tokens without NearKV."""
+    [answer] = engines.run({})
+    assert answer["cached"] == NONE
+    return answer["tokens"]
+
+
+def test_the_readmes_configuration_names_this_connector():
+    extra = shown("NearKVConnector")["kv_connector_extra_config"]
+    assert set(extra) == {"uri"}
+
+
+@pytest.mark.parametrize("layerwise", [False, True], ids=["between steps", "by layers"])
+def test_blocks_go_once_to_the_store_and_once_back(engines, plain, tmp_path, layerwise):
+    first, later = engines.run(
+        *[in_file(tmp_path / "pool", layerwise=layerwise)] * 2, disable_log_stats=False
+    )
+    assert (first["tokens"], later["tokens"]) == (plain, plain)
+    assert (first["cached"], later["cached"]) == (NONE, CACHED)
+    assert first["metrics"]["vllm:kv_offload_store_bytes"] == BLOCKS * BLOCK_BYTES
+    assert later["metrics"]["vllm:kv_offload_load_bytes"] == BLOCKS * BLOCK_BYTES
+    assert later["metrics"]["vllm:kv_offload_nearkv_chunks"] == BLOCKS
+    # The store holds these bytes and no others, and gave each out once.
+    with ObjectStore.open(f"cpu:{tmp_path}/pool?memory=256MiB") as store:
+        assert Counter(info.bytes for info in store.objects()) == {BLOCK_BYTES: BLOCKS}
+    # And in another process.
+    [again] = engines.run(in_file(tmp_path / "pool"))
+    assert (again["tokens"], again["cached"]) == (plain, CACHED)
+
+
+@pytest.mark.parametrize("layerwise", [False, True], ids=["between steps", "by layers"])
+def test_a_load_that_fails_is_computed_and_not_tried_again(engines, plain, tmp_path, layerwise):
+    with_nearkv = in_file(tmp_path / "pool", layerwise=layerwise)
+    _, failing, later = engines.run(
+        with_nearkv,
+        with_nearkv | {"loads_fail": True, "disable_log_stats": False},
+        with_nearkv,
+    )
+    assert failing["tokens"] == plain
+    assert failing["metrics"]["vllm:kv_offload_nearkv_load_failures"] == BLOCKS
+    # What was computed again is stored again.
+    assert (later["tokens"], later["cached"]) == (plain, CACHED)
+
+
+@pytest.mark.parametrize("layerwise", [False, True], ids=["between steps", "by layers"])
+def test_damaged_blocks_are_computed_again(engines, plain, tmp_path, layerwise):
+    with_nearkv = in_file(tmp_path / "pool", layerwise=layerwise)
+    engines.run(with_nearkv)
+    assert damage(tmp_path / "pool") > 0
+    again, later = engines.run(with_nearkv, with_nearkv)
+    assert again["tokens"] == plain
+    assert (later["tokens"], later["cached"]) == (plain, CACHED)
+
+
+def test_tenants_and_salts_part_what_engines_share(engines, plain, tmp_path):
+    with Daemon(tmp_path) as daemon:
+        mine, others = (connect(socket=daemon.socket, salt=salt) for salt in ("mine", "others"))
+        answers = engines.run(mine, others, mine, mine | {"cache_salt": "of a user"})
+    assert [answer["tokens"] for answer in answers] == [plain] * 4
+    assert [answer["cached"] for answer in answers] == [NONE, NONE, CACHED, NONE]
+
+
+def test_a_decoder_does_not_compute_what_a_prefiller_did(engines, plain, tmp_path):
+    with Daemon(tmp_path) as daemon:
+        prefill = connect(socket=daemon.socket, role="kv_producer")
+        decode = connect(socket=daemon.socket, role="kv_consumer")
+        idle, _, decoding, prefilling = engines.run(decode, prefill, decode, prefill)
+        assert [answer["tokens"] for answer in (idle, decoding, prefilling)] == [plain] * 3
+        # Neither does the other's work.
+        assert (idle["cached"], prefilling["cached"]) == (NONE, NONE)
+        assert decoding["cached"] == CACHED
+
+
+def test_an_engine_works_on_without_its_daemon(engines, plain, tmp_path):
+    with Daemon(tmp_path) as daemon:
+        shared = connect(socket=daemon.socket)
+        first, later = engines.run(shared, shared, kills=daemon.process_id)
+    assert (first["tokens"], later["tokens"]) == (plain, plain)
+    assert later["cached"] == NONE
+
+
+def test_events_tell_what_the_store_holds_also_to_who_comes_late(engines, tmp_path):
+    published = {
+        "enable_kv_cache_events": True,
+        "publisher": "zmq",
+        "endpoint": f"ipc://{tmp_path}/events",
+        "replay_endpoint": f"ipc://{tmp_path}/replay",
+    }
+    pool = in_file(tmp_path / "pool", enable_kv_events=True)
+    first, later = engines.run(pool, pool, kv_events_config=published)
+    with ObjectStore.open(f"cpu:{tmp_path}/pool?memory=256MiB") as store:
+        index = {str(info.key) for info in store.objects()}
+    assert len(index) == BLOCKS
+    for answer in (first, later):  # The later engine stored nothing.
+        for events in (answer["events"], answer["replayed"]):
+            told = [event for event in events if event["medium"] == "CPU_TIER2"]
+            assert {event["type"] for event in told} == {"BlockStored"}
+            assert Counter(name for event in told for name in event["hashes"]) == Counter(index)
+
+
+@pytest.mark.long
+def test_ranks_store_their_parts_of_a_block(engines, plain, tmp_path):
+    with Daemon(tmp_path) as daemon:
+        shared = connect(socket=daemon.socket) | {"tensor_parallel_size": 2}
+        first, later = engines.run(shared, shared)
+    assert (first["tokens"], later["tokens"]) == (plain, plain)
+    assert (first["cached"], later["cached"]) == (NONE, CACHED)
+
+
+WRONG = (
+    ({}, "needs a uri or the socket of a daemon"),
+    ({"url": "cpu:"}, "no option 'url'; is uri meant?"),
+    ({"uri": "cpu:", "cpu_bytes_to_use": 1}, "no option 'cpu_bytes_to_use'"),
+    ({"uri": "cpu:", "medium": "CXL"}, "medium is one of"),
+    ({"uri": "cpu:", "blocks_per_chunk": 2}, "--block-size"),
+    ({"uri": "cpu:", "layerwise": True, "async": True}, "no option 'async'"),
+    ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
+)
+
+
+@pytest.fixture(scope="module")
+def refusals(engines: Engines) -> list[str]:
+    """What engines say of each: all in one process, for each takes seconds."""
+    return [answer.get("error", "") for answer in engines.run(*(connect(**e) for e, _ in WRONG))]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=[said for _, said in WRONG])
+def test_a_wrong_configuration_is_refused_with_what_is_wrong(refusals, number):
+    assert WRONG[number][1] in refusals[number]

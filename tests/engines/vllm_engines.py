@@ -1,0 +1,57 @@
+"""What tests of vLLM share: what engines are asked, how they are run, and damage."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.engines.environment import ROOT, Environment
+
+PROGRAM = Path(__file__).parent / "vllm_program.py"
+PROMPTS = [[1, *(3 + (i * 7 + j * j) % 500 for i in range(300 + 50 * j))] for j in range(3)]
+BLOCK_TOKENS = 32
+# All whole blocks but for what follows them: the last token has to be computed.
+CACHED = [(len(prompt) - 1) // BLOCK_TOKENS * BLOCK_TOKENS for prompt in PROMPTS]
+
+
+class Engines:
+    """Runs engines, one after the other in a process."""
+
+    def __init__(self, environment: Environment, model: Path) -> None:
+        self._environment = environment
+        self._model = model
+
+    def run(
+        self, *runs: dict[str, Any], kills: int | None = None, **options: Any
+    ) -> list[dict[str, Any]]:
+        """Each of `runs` is an engine; `options` are of all; `kills` ends before the last works."""
+        question = {
+            "model": str(self._model),
+            "prompts": PROMPTS,
+            "kills": kills,
+            "runs": [options | run for run in runs],
+        }
+        return self._environment.run(PROGRAM, question, timeout_s=280)
+
+
+def shown(connector: str) -> dict[str, Any]:
+    """The README's configuration of a connector."""
+    readme = (ROOT / "engine_integration" / "nearkv" / "vllm" / "README.md").read_text()
+    found = re.findall(r"--kv-transfer-config '(.*?)'", readme, re.DOTALL)
+    [config] = [c for c in map(json.loads, found) if c["kv_connector"] == connector]
+    return config
+
+
+def damage(pool: Path) -> int:
+    """Flips a bit in every 64 KiB of keys and values, which are the pool's only dense bytes."""
+    grain = 65536
+    count = 0
+    with pool.open("r+b") as file:
+        for at in range(0, pool.stat().st_size, grain):
+            file.seek(at)
+            block = file.read(grain)
+            if block.count(0) < grain // 10:
+                file.seek(at + grain // 2)
+                file.write(bytes([block[grain // 2] ^ 1]))
+                count += 1
+    return count
