@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,12 @@ class Events:
         subscriber.communicate(timeout=30)
         return publisher.wait(timeout=30)
 
+    def kill(self) -> None:
+        """Whatever of it still runs."""
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
     def _start(self, words: list[str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [self._environment.python, *words],
@@ -100,6 +106,20 @@ def command(options: dict[str, str]) -> list[str]:
         else:
             words += [f"--{name}", value]
     return words
+
+
+@pytest.fixture
+def opened(environment: Environment, tmp_path: Path) -> Iterator[Callable[..., Events]]:
+    """Starts publishers, and ends those that a failed test leaves."""
+    started: list[Events] = []
+
+    def start(**options: str) -> Events:
+        started.append(Events(environment, tmp_path, **options))
+        return started[-1]
+
+    yield start
+    for events in started:
+        events.kill()
 
 
 @pytest.fixture
@@ -141,9 +161,9 @@ def held(batches: list[Any]) -> set[int]:
     return blocks
 
 
-def test_blocks_that_come_and_go_are_told(environment, tmp_path, store):
+def test_blocks_that_come_and_go_are_told(opened, store):
     put(store, [0, 1])
-    events = Events(environment, tmp_path)
+    events = opened()
     events.take()
     put(store, [2, 3])
     assert held(events.take()) == {HASHES[2], HASHES[3]}
@@ -160,8 +180,8 @@ def test_blocks_that_come_and_go_are_told(environment, tmp_path, store):
     assert events.end() == 0
 
 
-def test_only_the_first_rank_of_the_model_is_told(environment, tmp_path, store):
-    events = Events(environment, tmp_path)
+def test_only_the_first_rank_of_the_model_is_told(opened, store):
+    events = opened()
     put(store, [0], rank=1)
     put(store, [1], layout="sglang-swa-1")
     store.namespace("other", "bfloat16", "sglang-kv-1").set(KEYS[2], bytes(9)).check()
@@ -174,9 +194,9 @@ def test_only_the_first_rank_of_the_model_is_told(environment, tmp_path, store):
     events.end()
 
 
-def test_the_older_form_is_an_array(environment, tmp_path, store):
+def test_the_older_form_is_an_array(opened, store):
     put(store, [0])
-    events = Events(environment, tmp_path, form="array")
+    events = opened(form="array")
     events.take()
     told = [event for _, *batch in events.replay(0) for event in batch]
     stored = ["BlockStored", [HASHES[0]], None, [], 64, None, "STORAGE"]
@@ -184,10 +204,10 @@ def test_the_older_form_is_an_array(environment, tmp_path, store):
     events.end()
 
 
-def test_whoever_comes_late_is_told_all(environment, tmp_path, store):
+def test_whoever_comes_late_is_told_all(opened, store):
     put(store, [0, 1, 2])
     # It keeps no more than two batches.
-    events = Events(environment, tmp_path, kept_batches="2")
+    events = opened(kept_batches="2")
     for number in range(3, 8):
         put(store, [number])
         events.take()
@@ -205,9 +225,9 @@ def test_whoever_comes_late_is_told_all(environment, tmp_path, store):
     events.end()
 
 
-def test_after_changes_were_missed_all_is_told_again(environment, tmp_path, store):
+def test_after_changes_were_missed_all_is_told_again(opened, store):
     # It looks so seldom that a daemon, which keeps 65536 changes for it, has dropped some.
-    events = Events(environment, tmp_path, interval_s="6")
+    events = opened(interval_s="6")
     events.take()
     space = store.namespace("model", "bfloat16", "sglang-kv-1")
     for _ in range(70):
@@ -224,9 +244,9 @@ def test_after_changes_were_missed_all_is_told_again(environment, tmp_path, stor
     events.end()
 
 
-def test_without_its_daemon_nothing_is_held(environment, tmp_path, daemon, store):
+def test_without_its_daemon_nothing_is_held(opened, daemon, store):
     put(store, [0, 1])
-    events = Events(environment, tmp_path)
+    events = opened()
     events.take()
     assert held(events.replay(0)) == set(HASHES[:2])
     daemon.kill()
@@ -239,9 +259,9 @@ def test_without_its_daemon_nothing_is_held(environment, tmp_path, daemon, store
     assert events.end() == 0
 
 
-def test_tokens_are_those_that_engines_told(environment, tmp_path, store):
+def test_tokens_are_those_that_engines_told(opened, tmp_path, store):
     engine = f"ipc://{tmp_path}/engine"
-    events = Events(environment, tmp_path, learn=engine)
+    events = opened(learn=engine)
     put(store, [0, 1, 2])
     events.take()
     map_form = {
