@@ -1,0 +1,148 @@
+"""LMCache's own storage manager and backends over a NearKV store, on the CPU."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.environment import (
+    ROOT,
+    Environment,
+    EnvironmentMissing,
+    make_environment,
+)
+from tests.engines.serving import Daemon
+from tests.engines.test_vllm_tier import damage
+
+# The first makes LMCache's environment.
+pytestmark = pytest.mark.timeout(900)
+PROGRAM = Path(__file__).parent / "lmcache_program.py"
+README = ROOT / "engine_integration" / "nearkv" / "lmcache" / "README.md"
+KINDS = ("plugin", "native_plugin")
+
+
+@pytest.fixture(scope="session")
+def lmcache() -> Environment:
+    try:
+        return make_environment("lmcache")
+    except EnvironmentMissing as error:
+        pytest.skip(f"LMCache is not here: {error}")
+
+
+@pytest.fixture
+def ask(lmcache: Environment) -> Any:
+    """Asks a function of the program."""
+    return lambda what, **given: lmcache.run(PROGRAM, {"what": what, **given}, timeout_s=200)
+
+
+def adapter(kind: str, **params: Any) -> dict[str, Any]:
+    """The README's adapter of this kind, over another store."""
+    shown = re.findall(r"--l2-adapter '(.*?)'", README.read_text(), re.DOTALL)
+    [config] = [one for one in map(json.loads, shown) if one["type"] == kind]
+    del config["adapter_params"]["uri"]
+    config["adapter_params"] |= params
+    return config
+
+
+def pool(folder: Path, size: str = "256MiB") -> str:
+    return f"cpu:{folder}/pool?memory={size}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_stored_comes_back_to_its_salt_and_no_other(ask, tmp_path, kind):
+    told = ask("round_trip", adapter=adapter(kind, uri=pool(tmp_path)))
+    chunk_bytes = told["chunk_bytes"]
+    assert told["fetched"] == {"l1": 0, "l2": 6, "same": True}
+    assert told["strangers"]["l2"] == 0
+    assert told["usage"] == {"mine": 6 * chunk_bytes, "others": 3 * chunk_bytes}
+    assert told["usage_after_delete"] == {"mine": 3 * chunk_bytes, "others": 3 * chunk_bytes}
+    assert told["after_delete"] == {"l1": 0, "l2": 3, "same": True}
+    # The connector is told bytes alone.
+    assert told["other_dtype"]["l2"] == {"plugin": 0, "native_plugin": 6}[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_later_process_finds_what_is_whole_and_misses_what_is_damaged(ask, tmp_path, kind):
+    config = adapter(kind, uri=pool(tmp_path))
+    ask("put", adapter=config, chunks=8)
+    assert ask("get", adapter=config, chunks=8) == [{"l1": 0, "l2": 1, "same": True}] * 8
+    assert damage(tmp_path / "pool") > 0
+    again = ask("get", adapter=config, chunks=8)
+    assert all(one["same"] for one in again)
+    assert sum(one["l2"] for one in again) < 8
+
+
+def test_usage_is_what_the_store_still_has(ask, tmp_path):
+    told = ask("evicted", adapter=adapter("plugin", uri=pool(tmp_path, "8MiB")), chunks=80)
+    back = sum(one["l2"] for one in told["back"])
+    assert 0 < back < 80
+    assert all(one["same"] for one in told["back"])
+    assert told["usage"] == {"": back * told["chunk_bytes"]}
+
+
+def test_what_a_lookup_promised_is_kept_until_it_is_unlocked(ask, tmp_path):
+    told = ask("promised", adapter=adapter("plugin", uri=pool(tmp_path, "8MiB")), chunks=80)
+    assert told == {"found": 4, "kept": [True] * 4, "left": [False] * 4}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_work_goes_on_while_a_daemon_is_killed_and_comes_back(ask, tmp_path, kind):
+    daemon = Daemon(tmp_path)
+    told = ask(
+        "restart",
+        adapter=adapter(kind, socket=daemon.socket),
+        command=daemon.command,
+        socket=daemon.socket,
+    )
+    assert told["away"] > 0
+    assert {name: told[name] for name in ("hung", "wrong", "back")} == {
+        "hung": 0,
+        "wrong": 0,
+        "back": True,
+    }
+
+
+def test_batches_of_the_connector_are_of_any_size_and_part_salts(ask, tmp_path):
+    told = ask("connector", uri=pool(tmp_path), batch=3000)
+    assert told["set"] and told["same"]
+    assert (told["exists"], told["get"], told["strangers"]) == (3000, 3000, 0)
+    assert told["other_size"] == [
+        [False, False, True],
+        "2 of 3000 objects: stored with another size",
+    ]
+    assert (told["delete"], told["left"]) == (1500, 1500)
+    assert "tiny@xyz" in told["no_name"]
+    assert "closed" in told["closed"]
+
+
+def test_the_backend_of_an_engine_finds_what_an_earlier_one_stored(ask, tmp_path):
+    config = tmp_path / "lmcache.yaml"
+    config.write_text(re.search(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL)[1])
+    given = {"config_file": str(config), "uri": pool(tmp_path)}
+    first = ask("in_process", phase="put", **given)
+    assert (first["heard"], first["references"]) == (5, [1] * 5)
+    later = ask("in_process", phase="get", **given)
+    for told in (first, later):
+        assert (told["contains"], told["stranger"]) == (5, False)
+        assert told["got"] == told["got_async"] == [True] * 5
+        assert (told["pinned"], told["removed_pinned"]) == (2, False)
+        assert told["unpinned"] == [True, True, False]
+    assert later["removed"] == later["after_remove"] == [True] * 5
+
+
+WRONG = (
+    ({}, "needs a uri or the socket of a daemon"),
+    ({"url": "cpu:"}, "no option 'url'; is uri meant?"),
+    ({"uri": "cpu:", "socket": "x"}, "and not both"),
+    ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
+    ({"uri": "tape:"}, "tape"),
+)
+
+
+def test_a_wrong_configuration_is_refused_with_what_is_wrong(ask):
+    configs = [(kind, params, said) for kind in KINDS for params, said in WRONG]
+    answers = ask("refused", adapters=[adapter(kind, **params) for kind, params, _ in configs])
+    for (_, _, said), answer in zip(configs, answers, strict=True):
+        assert said in answer
