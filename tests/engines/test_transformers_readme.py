@@ -1,0 +1,38 @@
+"""transformers as its README says: the lines that a user pastes, run from its text."""
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+from tests.engines.environment import ROOT
+
+pytestmark = pytest.mark.default
+README = ROOT / "engine_integration" / "nearkv" / "transformers" / "README.md"
+# The model is small, and tests run beside each other.
+torch.set_num_threads(1)
+
+
+def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path) -> None:
+    blocks = re.findall(r"(?:^(?:    .*|)\n)+", README.read_text(), re.MULTILINE)
+    lines = textwrap.dedent("".join(block for block in blocks if block.strip()))
+    assert lines.count("NearKVCache(") == 2
+    tokens = torch.arange(3, 403)[None]
+    inputs = {
+        "input_ids": tokens,
+        "attention_mask": torch.ones_like(tokens),
+        "max_new_tokens": 20,
+        "do_sample": False,
+    }
+    names = {"FOLDER": small_llama, "inputs": inputs}
+    # In fp16 and not bf16, whose rounding makes ties, and ties are broken by chance.
+    lines = lines.replace("torch.bfloat16", "torch.float16")
+    exec(lines.replace('4GiB"', '64MiB", dtype=torch.float16'), names)
+    names["model"].set_attn_implementation("sdpa")
+    plain = names["model"].generate(**inputs)
+    assert names["cache"].pool.stats().commands > 0
+    assert torch.equal(names["output"], plain)
+    assert torch.equal(names["compiled"], plain)
