@@ -1,7 +1,7 @@
 """Cycles of commands on the Verilated engine, beside their bursts and the committed cycles.
 
-With memory that takes 60 cycles (raw, delta4, host, slices), or as long as DRAM does (ddr5, ddr4),
-there beside what a sequential stream of as many bursts takes on it.
+With memory that takes 60 cycles (raw, delta4, long, host, slices), or as long as DRAM does (ddr5,
+ddr4), there beside what a sequential stream of as many bursts takes on it.
 """
 
 import json
@@ -55,7 +55,7 @@ def _result(row: dict[str, Any], fixed_latency: dict[str, int]) -> Result:
     if "dram_cycles" in row:
         peer, peer_value = f"the same bursts in sequence on {kind}", row["dram_cycles"]
         extra |= {"bursts": row["bursts"], "fixed_latency": fixed_latency[f"raw/{command}"]}
-    goal = _GOALS.get(command) if kind in ("raw", "delta4") else None
+    goal = _GOALS.get(command) if kind in ("raw", "delta4", "long") else None
     if kind.startswith("slices_"):
         peer, peer_value = "one slice, and one queue", fixed_latency[f"slices_1/{command}"]
         slices = int(kind.removeprefix("slices_"))

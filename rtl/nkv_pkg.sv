@@ -18,7 +18,7 @@ package nkv_pkg;
   // Tokens whose plane bits the plane stage takes per cycle.
   localparam int unsigned PlaneTokens = 4;
   // Longest page list that is kept on chip.
-  localparam int unsigned ListPages = 512;
+  localparam int unsigned ListPages = 2048;
   localparam int unsigned PageIndexBits = $clog2(ListPages);
   localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
   // How long a plane stage and selectors clear their memories after their use, at the most.

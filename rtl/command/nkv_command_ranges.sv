@@ -43,8 +43,11 @@ module nkv_command_ranges
     logic        twice;
     logic [5:0]  rest_bytes;
   } span_t;
+  // Of a list's tokens, one fewer than there may be; or of anything in 16 bits.
+  localparam int unsigned UnitBits = ListTokensLog2 > 16 ? ListTokensLog2 : 16;
+  typedef logic [UnitBits-1:0] units_t;
   typedef struct packed {
-    logic [15:0] units;
+    units_t      units;
     logic [31:0] unit_bytes;
     logic [9:0]  more_bytes;
   } product_t;
@@ -95,7 +98,8 @@ module nkv_command_ranges
     endcase
   endfunction
 
-  logic [15:0] tokens_less_q, entries_q;
+  units_t      tokens_less_q;
+  logic [PageIndexBits:0] entries_q;
   logic [9:0]  key_row_q, value_row_q, query_row_q;
 
   always_ff @(posedge clk_i) begin
@@ -105,8 +109,8 @@ module nkv_command_ranges
       has_values_q <= append.v_form != RowFormNone;
       attends_q <= attend.opcode == OpcodeAttend;
       indexes_q <= topk.mode == SelectIndexer;
-      tokens_less_q <= append.tokens[15:0] - 16'd1;
-      entries_q <= 16'((17'(topk.tokens[15:0]) + 17'(PageTokens - 1)) >> $clog2(PageTokens));
+      tokens_less_q <= append.tokens[UnitBits-1:0] - 1'b1;
+      entries_q <= (PageIndexBits + 1)'((topk.tokens + 32'(PageTokens - 1)) >> $clog2(PageTokens));
       // Rows are of whole 16 elements.
       key_row_q <= (10'(append.head_dim) << element_log2(append.dtype)) |
           {7'b0, append.flags[AppendFlagKeyScales], 2'b0};
@@ -125,17 +129,17 @@ module nkv_command_ranges
     unique case (turn_q)
       RangeSource: begin
         span.address = pages.source;
-        product.units = 16'(PageEntryBytes);
+        product.units = units_t'(PageEntryBytes);
         product.unit_bytes = pages.count;
       end
       RangeDestination: begin
         span.address = pages.destination;
-        product.units = 16'(PageEntryBytes);
+        product.units = units_t'(PageEntryBytes);
         product.unit_bytes = pages.count;
       end
       RangeSizes: begin
         span.address = pages.result;
-        product.units = 16'd4;
+        product.units = units_t'(4);
         product.unit_bytes = pages.count;
       end
       RangeKeys: begin
@@ -152,33 +156,33 @@ module nkv_command_ranges
       end
       RangePages: begin
         span.address = append.page_list;
-        product.units = 16'(PageEntryBytes);
+        product.units = units_t'(PageEntryBytes);
         product.unit_bytes = append.tokens / PageTokens;
       end
       RangeIds: begin
         span.address = gather.ids;
-        product.units = 16'd4;
+        product.units = units_t'(4);
         product.unit_bytes = gather.count;
       end
       RangeQuery: begin
         span.address = topk.query;
-        product.units = rows;
+        product.units = units_t'(rows);
         product.unit_bytes = 32'(query_row_q);
       end
       RangeList: begin
         span.address = topk.page_list;
-        product.units = 16'(PageEntryBytes);
+        product.units = units_t'(PageEntryBytes);
         product.unit_bytes = 32'(entries_q);
       end
       RangeWeights: begin
         span.address = topk.weights;
-        product.units = rows;
+        product.units = units_t'(rows);
         product.unit_bytes = 32'd4;
       end
       RangeRanks: begin
         // Ids and scores, then counts.
         span.address = topk.result;
-        product.units = ranked_rows;
+        product.units = units_t'(ranked_rows);
         product.unit_bytes = {14'b0, topk.top_k, 2'b0};
         product.more_bytes = 10'(BurstBytes - 1);
         span.in_bursts = 1'b1;
@@ -188,7 +192,7 @@ module nkv_command_ranges
       RangeOutput: begin
         // Output rows, a burst of numbers, then numbers.
         span.address = attend.result;
-        product.units = rows;
+        product.units = units_t'(rows);
         product.unit_bytes = attend.flags[AttendFlagOutputBf16] ? {15'b0, attend.value_dim, 1'b0}
             : {14'b0, attend.value_dim, 2'b0};
         product.more_bytes = 10'(2 * BurstBytes - 1);
@@ -207,8 +211,8 @@ module nkv_command_ranges
   logic [3:0]  step_q;
   span_t       span_q, product_span_q, sum_span_q;
   product_t    product_q;
-  logic [31:0] high_q;
-  logic [32:0] low_q;
+  logic [UnitBits+15:0] high_q;
+  logic [UnitBits+16:0] low_q;
   size_t       sum_q;
   logic [63:0] left_address_q;
   logic        is_nothing_q;
@@ -243,12 +247,13 @@ module nkv_command_ranges
       product_q <= product;
     end
     if (step_q[0]) begin
-      low_q <= 33'(product_q.units * 32'(product_q.unit_bytes[15:0])) + 33'(product_q.more_bytes);
-      high_q <= product_q.units * 32'(product_q.unit_bytes[31:16]);
+      low_q <= (UnitBits + 17)'(product_q.units * (UnitBits + 16)'(product_q.unit_bytes[15:0])) +
+          (UnitBits + 17)'(product_q.more_bytes);
+      high_q <= product_q.units * (UnitBits + 16)'(product_q.unit_bytes[31:16]);
       product_span_q <= span_q;
     end
     if (step_q[1]) begin
-      sum_q <= {2'b0, high_q, 16'b0} + size_t'(low_q);
+      sum_q <= (size_t'(high_q) << 16) + size_t'(low_q);
       sum_span_q <= product_span_q;
     end
     if (step_q[2]) begin

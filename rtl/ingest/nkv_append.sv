@@ -185,7 +185,7 @@ module nkv_append
   logic           page_done, page_overflow, page_write_valid;
   exponent_t      k_exponent, v_exponent;
   write_request_t page_write;
-  logic [15:0]    exponents[ListPages];
+  (* ram_style = "block" *) logic [15:0] exponents[ListPages];
   logic [15:0]    exponents_q;  // Of page index_q in the cycle before.
 
   nkv_page_build u_build (

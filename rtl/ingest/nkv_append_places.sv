@@ -70,7 +70,7 @@ module nkv_append_places
   wire [33:0] twice = (34'(page_grains) << 1) - 34'd2;
 
   for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
-    grain_t grains[ListPages/Lanes];
+    (* ram_style = "distributed" *) grain_t grains[ListPages/Lanes];
     wire grain_t other = grains[group_q];
 
     always_ff @(posedge clk_i) begin

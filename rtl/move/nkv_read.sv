@@ -87,7 +87,12 @@ module nkv_read
   verdict_t    verdict_q;
   logic [31:0] highest_q;             // Id.
   logic        beyond_q;              // An id is at or above the command's tokens.
-  logic [ListPages-1:0] touched_q;    // GATHER: pages that ids name.
+  localparam int unsigned Marks = 64;
+  localparam int unsigned MarkBits = $clog2(Marks);
+  typedef logic [Marks-1:0] marks_t;
+  typedef logic [PageIndexBits-MarkBits-1:0] mark_word_t;
+  (* ram_style = "distributed" *) marks_t touched[ListPages/Marks];
+  logic [ListPages/Marks-1:0] known_q;
   page_index_t page_q;                // That is looked at.
   logic        pages_end_q;
   logic [15:0] head_dim_q, value_dim_q;
@@ -154,7 +159,8 @@ module nkv_read
   );
 
   // ---- Visits: touched pages ascending, then rows in the order of their ids ----
-  wire is_touched = touched_q[page_q];
+  wire mark_word_t looked_word = page_q[PageIndexBits-1:MarkBits];
+  wire is_touched = known_q[looked_word] && touched[looked_word][page_q[MarkBits-1:0]];
   wire looks = state_q == StVerify && !pages_end_q;
 
   assign visits_o = gathers_i;
@@ -341,10 +347,20 @@ module nkv_read
     .write_o
   );
 
+  // ---- Pages that ids of GATHER name: words of them, which hold something once they are known ----
+  wire page_index_t id_page = id[TokenBits+:PageIndexBits];
+  wire mark_word_t id_word = id_page[PageIndexBits-1:MarkBits];
+  wire marks_t id_mark = marks_t'(1) << id_page[MarkBits-1:0];
+  always_ff @(posedge clk_i) begin
+    if (state_q == StMarking && id_valid) begin
+      touched[id_word] <= (known_q[id_word] ? touched[id_word] : '0) | id_mark;
+    end
+  end
+
   // ---- Order of things ----
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      {state_q, pass_q, highest_q, beyond_q, touched_q, page_q, pages_end_q} <= '0;
+      {state_q, pass_q, highest_q, beyond_q, known_q, page_q, pages_end_q} <= '0;
       {done_o, outcome_o} <= '0;
       verdict_q <= VerdictOk;
     end else if (clear_i) begin
@@ -361,14 +377,14 @@ module nkv_read
           pages_end_q <= 1'b0;
           verdict_q <= VerdictOk;
           if (start_i) begin
-            touched_q <= '0;
+            known_q <= '0;
             state_q <= gathers_i ? StIds : StList;
           end
         end
         StIds: state_q <= StMarking;
         StMarking: begin
           if (id_valid) begin
-            touched_q[id[TokenBits+:PageIndexBits]] <= 1'b1;
+            known_q[id_word] <= 1'b1;
             if (id > highest_q) highest_q <= id;
             if (id >= command_i.tokens) beyond_q <= 1'b1;
             if (id_last) state_q <= StList;

@@ -5,6 +5,7 @@
 // Counts of bins stick at 16,383, which is beyond any count that is asked for.
 
 module nkv_histogram
+  import nkv_pkg::*;
   import nkv_scan_pkg::*;
 (
   input  logic       clk_i,
@@ -25,7 +26,7 @@ module nkv_histogram
   output logic [13:0] count_o,
   input  logic        read_coarse_i,
   input  logic [5:0]  read_coarse_bin_i,
-  output logic [14:0] coarse_o
+  output coarse_count_t coarse_o
 );
 
   localparam int unsigned Bins = nkv_abi_pkg::HistogramBins;
@@ -94,9 +95,9 @@ module nkv_histogram
   end
 
   // Coarse bins: read, added to and written in one cycle.
-  (* ram_style = "distributed" *) logic [14:0] coarse[64];
+  (* ram_style = "distributed" *) coarse_count_t coarse[64];
   wire [5:0] coarse_at = clear_i ? clear_bin_i : read_coarse_i ? read_coarse_bin_i : bin_1[11:6];
-  wire [14:0] coarse_old = coarse[coarse_at];
+  wire coarse_count_t coarse_old = coarse[coarse_at];
 
   always_ff @(posedge clk_i) begin
     if (clear_i) coarse[coarse_at] <= '0;

@@ -27,7 +27,7 @@ module nkv_midpoint_memory
 
   for (genvar r = 0; r < Rows; r++) begin : gen_rows
     for (genvar q = 0; q < WordQuads; q++) begin : gen_quads
-      (* ram_style = "block" *) logic [63:0] words[Depth];
+      (* ram_style = "ultra" *) logic [63:0] words[Depth];
       logic [63:0] read_1, read_2;
       logic reads_1;
       wire reads = read_all_i || (read_quad_i && read_part_i == 2'(q));

@@ -50,6 +50,7 @@ package nkv_scan_pkg;
   localparam midpoint_t MidpointLimit = 16'sh7fff;
   typedef logic [15:0] radius_t;
   typedef logic [11:0] bin_t;
+  typedef logic [ListTokensLog2-1:0] coarse_count_t; // Tokens of 64 bins, of every other token.
   typedef logic [SlotBits-1:0] slot_t;
   typedef logic [RowBits-1:0] row_t;
   typedef logic [PageBits-1:0] page_t;

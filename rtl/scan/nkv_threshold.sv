@@ -33,6 +33,8 @@ module nkv_threshold
   localparam int unsigned Lanes = 2;
   localparam int unsigned Stamps = 16;
   localparam int unsigned Bins = nkv_abi_pkg::HistogramBins;
+  // What lies above a bin counts only while it is less than is asked for.
+  typedef logic [ListTokensLog2+1:0] sum_count_t;
   // Every bin is refreshed at least once in Stamps - 1 commands.
   localparam int unsigned Refreshed = (Bins + Stamps - 2) / (Stamps - 1);
 
@@ -151,7 +153,7 @@ module nkv_threshold
     end
 
     logic [13:0] count[Lanes];
-    logic [14:0] coarse[Lanes];
+    coarse_count_t coarse[Lanes];
     logic [5:0] coarse_q;
     for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
       wire token = valid_i ? visible_i[2*l] : later_q && later_visible[l];
@@ -175,10 +177,11 @@ module nkv_threshold
     end
 
     logic found_q;
-    logic [15:0] above_q;
-    wire [15:0] here = fine_q ? 16'(count[0]) + 16'(count[1]) : 16'(coarse[0]) + 16'(coarse[1]);
-    wire [16:0] reached = {1'b0, above_q} + {1'b0, here};
-    wire reaches = reached >= 17'(count_i) || arriving == '0;
+    sum_count_t above_q;
+    wire sum_count_t here = fine_q ? sum_count_t'(count[0]) + sum_count_t'(count[1])
+        : sum_count_t'(coarse[0]) + sum_count_t'(coarse[1]);
+    wire sum_count_t reached = above_q + here;
+    wire reaches = reached >= sum_count_t'(count_i) || arriving == '0;
 
     always_ff @(posedge clk_i) begin
       if (walk_i) begin
@@ -192,7 +195,7 @@ module nkv_threshold
           if (fine_q) threshold_o[r] <= {coarse_q, arriving};
           else coarse_q <= arriving;
         end else begin
-          above_q <= reached[15:0];
+          above_q <= reached;
         end
       end
     end

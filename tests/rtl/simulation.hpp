@@ -16,6 +16,10 @@
 
 namespace nearkv::rtl_test {
 
+/// The longest list of the build that is tested: ListPages of nkv_pkg.
+inline constexpr std::uint32_t kListPages = NEARKV_RTL_LIST_PAGES;
+inline constexpr std::uint32_t kListTokens = kListPages * 64;
+
 /// Holds one instance of a Verilated module that has ports clk_i and rst_ni, in its own context.
 template <typename Module>
 class Simulation {

@@ -39,7 +39,6 @@ TEST(ExactStageValuesTest, EveryShiftOfTheLargestProducts) {
 }
 
 TEST(ExactStageValuesTest, LongestListOfTheLargestProducts) {
-  constexpr unsigned kListTokens = 32768;
   test::Random random = test::case_random(4);
   for (const std::int32_t value : {kLargestValue, -kLargestValue}) {
     ExactStage stage(1);
@@ -152,7 +151,7 @@ TEST(ExactStageValuesTest, EightSumsAreReadWhereTheyGrowWhileOthersWait) {
 }
 
 TEST(ExactStageValuesTest, TwiceTheLongestListOfTheLargestProductsInOneSum) {
-  constexpr unsigned kEntries = 2 * 32768;
+  constexpr unsigned kEntries = 2 * kListTokens;
   test::Random random = test::case_random(5);
   for (const std::int32_t value : {kLargestValue, -kLargestValue}) {
     ExactStage stage(1, kSums);

@@ -27,11 +27,11 @@ module nkv_tail_rest_bench
 
   input  logic        page_valid_i,
   output logic        page_ready_o,
-  input  logic [8:0]  page_i,
+  input  logic [PageIndexBits-1:0] page_i,
   input  logic [63:0] page_tokens_i,
   output logic        read_o,
   input  logic        read_ready_i,
-  output logic [8:0]  read_page_o,
+  output logic [PageIndexBits-1:0] read_page_o,
   output logic [1:0]  read_word_o,
   input  logic [15:0] midpoint_i[Rows][ScanTokens],
 

@@ -114,11 +114,11 @@ TEST(SampleDrawTest, DrawsAsTheModelDoes) {
   for (unsigned round = 0; round < 60 && !testing::Test::HasFatalFailure(); ++round) {
     unit.start(random);
     const bool has_gaps = round % 2 == 1;
-    std::uint32_t first = test::pick(random, 0, 8191) * kTokens;
+    std::uint32_t first = test::pick(random, 0, kListTokens / kTokens - 1) * kTokens;
     for (unsigned i = 0; i < 100 && !testing::Test::HasFatalFailure(); ++i) {
       while (has_gaps && test::pick(random, 0, 2) == 0) unit.idle();
       unit.offer(random, first);
-      first = (first + kTokens) % 32768;
+      first = (first + kTokens) % kListTokens;
     }
     unit.drain();
   }

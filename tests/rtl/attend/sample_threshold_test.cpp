@@ -14,7 +14,6 @@ namespace {
 
 constexpr unsigned kLongest = 168;
 constexpr unsigned kLogBits = 42;
-constexpr std::uint32_t kMostTokens = 32768;
 
 using Counts = std::array<std::uint32_t, model::Levels::kLevels>;
 
@@ -81,7 +80,7 @@ class SampleThreshold : public Simulation<Vnkv_sample_threshold> {
 
 Counts random_counts(test::Random& random) {
   Counts counts{};
-  std::uint32_t left = test::pick(random, 0, 5) == 0 ? 200 : kMostTokens;
+  std::uint32_t left = test::pick(random, 0, 5) == 0 ? 200 : kListTokens;
   const std::uint32_t centre = test::pick(random, 0, 151);
   const std::uint32_t width = test::pick(random, 1, 60);
   for (int i = 0; i < 400 && left > 0; ++i) {
@@ -120,7 +119,7 @@ TEST(SampleThresholdTest, LaterRounds) {
 TEST(SampleThresholdTest, NothingAndAllInOneLevel) {
   SampleThreshold unit;
   for (const std::size_t level : {0UL, 1UL, 63UL, 64UL, 65UL, 150UL, 151UL}) {
-    for (const std::uint32_t tokens : {0U, 1U, 95U, 96U, 191U, 192U, 193U, kMostTokens}) {
+    for (const std::uint32_t tokens : {0U, 1U, 95U, 96U, 191U, 192U, 193U, kListTokens}) {
       Counts counts{};
       counts[level] = tokens;
       unit.check(counts, std::nullopt);

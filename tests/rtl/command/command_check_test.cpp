@@ -27,7 +27,6 @@ using Bytes = std::array<std::uint8_t, sizeof(nkv_append_command)>;
 
 // This build's limits, as its LIMITS registers have them.
 constexpr unsigned kChannels = 128;
-constexpr unsigned kTokens = 32768;
 constexpr unsigned kRows = 8;
 
 /// That a verdict takes, of a command of four ranges.
@@ -83,7 +82,7 @@ Verdict expected_moved_pages(const Bytes& bytes) {
   if (transcodes && command.slot_bytes == 0) {
     return bad_field(offsetof(nkv_pages_command, slot_bytes));
   }
-  if (command.count > kTokens / NKV_PAGE_TOKENS) {
+  if (command.count > kListPages) {
     return bad_field(offsetof(nkv_pages_command, count));
   }
   if (transcodes && command.codec != NKV_CODEC_NONE && command.codec < NKV_CODEC_INT8) {
@@ -115,7 +114,7 @@ Verdict expected_append(const Bytes& bytes) {
   }
   if (command.head_dim > kChannels) return bad_field(offsetof(nkv_append_command, head_dim));
   if (command.value_dim > kChannels) return bad_field(offsetof(nkv_append_command, value_dim));
-  if (command.tokens > kTokens) return bad_field(offsetof(nkv_append_command, tokens));
+  if (command.tokens > kListTokens) return bad_field(offsetof(nkv_append_command, tokens));
   const std::uint64_t element = nkv_element_bytes(command.dtype);
   const bool has_scales = (command.flags & NKV_APPEND_FLAG_KEY_SCALES) != 0;
   const std::uint64_t keys = span_bytes(command.tokens, command.key_stride,
@@ -133,7 +132,7 @@ bool is_query_dtype(std::uint8_t dtype) {
 
 template <typename Command>
 Verdict expected_scan_limits(const Command& command) {
-  if (command.tokens > kTokens) return bad_field(offsetof(Command, tokens));
+  if (command.tokens > kListTokens) return bad_field(offsetof(Command, tokens));
   if (command.group > kRows) return bad_field(offsetof(Command, group));
   if (!model::is_usable_scale(command.scale)) return bad_field(offsetof(Command, scale));
   return {};
@@ -203,7 +202,7 @@ Verdict expected_read(const Bytes& bytes) {
   if (command.planes != 0 && command.tensor != NKV_TENSOR_KEYS) {
     return bad_field(offsetof(nkv_read_command, planes));
   }
-  if (std::uint64_t{command.first} + command.count > kTokens) {
+  if (std::uint64_t{command.first} + command.count > kListTokens) {
     return bad_field(offsetof(nkv_read_command, count));
   }
   return {};
@@ -214,7 +213,7 @@ Verdict expected_gather(const Bytes& bytes) {
   Verdict verdict;
   verdict.status = nkv_check_gather_command(&command, &verdict.detail);
   if (!verdict.ok()) return verdict;
-  if (command.tokens > kTokens) return bad_field(offsetof(nkv_gather_command, tokens));
+  if (command.tokens > kListTokens) return bad_field(offsetof(nkv_gather_command, tokens));
   return in_window(command.ids, command.count * sizeof(std::uint32_t));
 }
 
@@ -266,7 +265,7 @@ template <typename Command>
 void fill_scan(Command& command, test::Random& random) {
   command.tag = static_cast<std::uint16_t>(random());
   command.head_dim = any_dim(random);
-  command.tokens = test::pick(random, 0, random() % 8 == 0 ? 2 * kTokens : kTokens);
+  command.tokens = test::pick(random, 0, random() % 8 == 0 ? 2 * kListTokens : kListTokens);
   command.window = static_cast<std::uint32_t>(random());
   command.query = any_address(random, 4);
   command.page_list = any_address(random, 8);
@@ -366,8 +365,8 @@ Bytes any_read(test::Random& random) {
   if (random() % 4 == 0) {
     command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_PLANES));
   }
-  command.first = test::pick(random, 0, kTokens);
-  command.count = test::pick(random, 1, random() % 4 == 0 ? NKV_MAX_TOKENS : kTokens / 2);
+  command.first = test::pick(random, 0, kListTokens);
+  command.count = test::pick(random, 1, random() % 4 == 0 ? NKV_MAX_TOKENS : kListTokens / 2);
   command.page_list = any_address(random, 8);
   command.result = any_address(random, NKV_BURST_BYTES);
   return std::bit_cast<Bytes>(command);
@@ -378,7 +377,7 @@ Bytes any_gather(test::Random& random) {
   command.opcode = NKV_OPCODE_GATHER;
   command.tag = static_cast<std::uint16_t>(random());
   command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, NKV_TENSOR_BOTH));
-  command.tokens = test::pick(random, 1, random() % 8 == 0 ? 2 * kTokens : kTokens);
+  command.tokens = test::pick(random, 1, random() % 8 == 0 ? 2 * kListTokens : kListTokens);
   command.count = test::pick(random, 1, NKV_MAX_TOKENS);
   command.ids = any_address(random, 4);
   command.page_list = any_address(random, 8);
@@ -461,7 +460,7 @@ TEST_F(CommandCheckTest, KnowsNoOpcodeThatTheContractDoesNotHave) {
 
 TEST_F(CommandCheckTest, JudgesMovesOfPages) {
   test::Random random = test::case_random(41);
-  constexpr std::uint32_t kCounts[] = {0, 1, 2, 511, 512, 513};
+  constexpr std::uint32_t kCounts[] = {0, 1, 2, kListPages - 1, kListPages, kListPages + 1};
   for (unsigned number = 0; number < 2000; ++number) {
     nkv_pages_command command{};
     command.opcode = number % 4 == 0 ? NKV_OPCODE_COPY : NKV_OPCODE_TRANSCODE;

@@ -22,7 +22,6 @@ namespace {
 using model::Verdict;
 
 constexpr std::size_t kWindowBytes = (1 << 20) - 1024;  // Its end is no page's.
-constexpr unsigned kListPages = 512;
 constexpr unsigned kAhead = 4;
 constexpr std::uint16_t kTenant = 7;
 constexpr unsigned kChannels = 128;  // Of this build.

@@ -15,7 +15,6 @@
 namespace nearkv::rtl_test {
 namespace {
 
-constexpr unsigned kListPages = 512;
 constexpr unsigned kBurstEntries = NKV_BURST_BYTES / sizeof(nkv_page_entry);
 
 // From the last burst until the largest exponents are known.

@@ -11,8 +11,6 @@
 namespace nearkv::rtl_test {
 namespace {
 
-constexpr unsigned kListPages = 512;
-
 struct Visit {
   unsigned page;
   model::TokenMask tokens;
@@ -63,8 +61,9 @@ class VisiblePagesTest : public ::testing::Test {
 };
 
 TEST_F(VisiblePagesTest, FollowTheRuleAtEveryEdge) {
-  for (const unsigned tokens : {0u, 1u, 63u, 64u, 65u, 127u, 128u, 129u, 300u, 32767u, 32768u}) {
-    for (const unsigned window : {0u, 1u, 63u, 64u, 65u, 128u, 32767u, 32768u, ~0u}) {
+  for (const unsigned tokens : {0u, 1u, 63u, 64u, 65u, 127u, 128u, 129u, 300u, 32767u, 32768u,
+                                kListTokens - 1, kListTokens}) {
+    for (const unsigned window : {0u, 1u, 63u, 64u, 65u, 128u, 32767u, 32768u, kListTokens, ~0u}) {
       for (const unsigned sinks : {0u, 1u, 63u, 64u, 65u, 128u, 255u}) {
         expect_visits({.tokens = tokens, .window = window, .sinks = sinks}, 8);
         if (HasFatalFailure()) return;

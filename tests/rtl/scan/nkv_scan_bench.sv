@@ -18,7 +18,7 @@ module nkv_scan_bench
   input  logic [7:0]  op_key_exponent_i,
   input  logic        op_tail_i,
   input  logic        op_no_best_i,
-  input  logic [9:0]  op_pages_i,
+  input  logic [PageIndexBits:0] op_pages_i,
   input  logic [2:0]  op_planes_i,
   input  logic [13:0] op_count_i,
   input  logic        tau_known_i[Rows],
@@ -32,7 +32,7 @@ module nkv_scan_bench
 
   input  logic         record_valid_i,
   output logic         record_ready_o,
-  input  logic [8:0]   record_page_i,
+  input  logic [PageIndexBits-1:0] record_page_i,
   input  logic [63:0]  record_tokens_i,
   input  logic [15:0]  record_step_exponent_i,
   input  logic         record_first_i,
@@ -46,11 +46,11 @@ module nkv_scan_bench
 
   input  logic        choose_valid_i,
   output logic        choose_ready_o,
-  input  logic [8:0]  choose_page_i,
+  input  logic [PageIndexBits-1:0] choose_page_i,
   input  logic [63:0] choose_tokens_i,
   output logic        chosen_valid_o,
   input  logic        chosen_ready_i,
-  output logic [8:0]  chosen_page_o,
+  output logic [PageIndexBits-1:0] chosen_page_o,
   output logic [63:0] chosen_tokens_o,
   output logic        chosen_rest_o,
 
@@ -65,7 +65,7 @@ module nkv_scan_bench
 
   input  logic        read_i,
   output logic        read_ready_o,
-  input  logic [8:0]  read_page_i,
+  input  logic [PageIndexBits-1:0] read_page_i,
   input  logic [1:0]  read_word_i,
   output logic [15:0] midpoint_o[Rows][ScanTokens]
 );

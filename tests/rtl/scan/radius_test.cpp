@@ -97,7 +97,7 @@ TEST(RadiusTest, StoresRadiiOfBothModes) {
     expect_radii(
         radius, 1 + i / 2 % 4,
         statistical ? std::optional<std::uint32_t>(test::pick(random, 1, 255)) : std::nullopt,
-        i == 0 ? 512 : 20, i % 3 != 0, random);
+        i == 0 ? kListPages : 20, i % 3 != 0, random);
     if (HasFatalFailure()) return;
   }
 }

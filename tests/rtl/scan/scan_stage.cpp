@@ -63,6 +63,7 @@ void ScanStage::issue(unsigned op, unsigned pages, unsigned planes, unsigned cou
   module_->op_planes_i = static_cast<std::uint8_t>(planes);
   module_->op_count_i = static_cast<std::uint16_t>(count);
   module_->op_valid_i = 1;
+  shown_.reset();
   if (!module_.tick_until([&] { return module_->op_ready_o; }, kPatience)) {
     throw std::runtime_error("the stage does not take an operation");
   }
@@ -271,12 +272,16 @@ std::array<int, kRows> ScanStage::freeze(const std::array<std::int64_t, kRows>& 
 }
 
 std::int16_t ScanStage::midpoint(std::size_t row, std::size_t page, std::uint32_t token) {
-  module_->read_i = 1;
-  module_->read_page_i = static_cast<std::uint16_t>(page);
-  module_->read_word_i = static_cast<std::uint8_t>(token / 16);
-  module_.tick();
-  module_->read_i = 0;
-  module_.tick();
+  const std::pair word(page, token / 16);
+  if (shown_ != word) {
+    module_->read_i = 1;
+    module_->read_page_i = static_cast<std::uint16_t>(page);
+    module_->read_word_i = static_cast<std::uint8_t>(token / 16);
+    module_.tick();
+    module_->read_i = 0;
+    module_.tick();
+    shown_ = word;
+  }
   return static_cast<std::int16_t>(module_->midpoint_o[row][token % 16]);
 }
 

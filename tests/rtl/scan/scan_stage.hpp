@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "Vnkv_scan_bench.h"
@@ -106,6 +108,7 @@ class ScanStage {
   std::deque<Record> records_;
   std::deque<Burst> bursts_;
   std::deque<std::pair<std::uint32_t, model::TokenMask>> to_choose_, chosen_;
+  std::optional<std::pair<std::size_t, std::uint32_t>> shown_;  ///< Page and word of midpoint_o.
   std::uint64_t op_start_ = 0;
   std::uint64_t op_cycles_ = 0;
   std::uint64_t op_bursts_ = 0;

@@ -340,7 +340,7 @@ TEST(ScanTest, TakesTheCyclesItSays) {
 
 TEST(ScanTest, HoldsTheLongestList) {
   test::Random random = test::case_random(5);
-  const ScanList list({.pages = 512}, random);
+  const ScanList list({.pages = kListPages}, random);
   ScanStage stage(5);
   search(stage, list, {.planes = 3}, 4096, random);
 }

@@ -88,7 +88,7 @@ TEST(ThresholdTest, CountsEachCommandAlone) {
     if (HasFatalFailure()) return;
     Bins bins(kRows);
     // Most commands are short: refreshing has to keep up with those, too.
-    const unsigned quads = command % 10 == 0 ? 8192 : test::pick(random, 0, 300);
+    const unsigned quads = command % 10 == 0 ? kListTokens / 4 : test::pick(random, 0, 300);
     for (unsigned quad = 0; quad < quads; ++quad) {
       std::array<std::array<int, 4>, kRows> midpoints;
       for (unsigned row = 0; row < kRows; ++row) {

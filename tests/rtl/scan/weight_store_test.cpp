@@ -17,7 +17,6 @@ namespace {
 using Store = Simulation<Vnkv_weight_store>;
 constexpr unsigned kRows = 8;
 constexpr unsigned kLanes = 8;
-constexpr unsigned kPages = 512;
 using Step = std::array<std::array<unsigned, kLanes>, kRows>;
 
 struct Page {
@@ -81,13 +80,13 @@ TEST_P(WeightStoreTest, GivesAgainWhatWasFolded) {
     store.reset();
     store->words_i = static_cast<std::uint8_t>(words);
     std::vector<Page> pages;
-    for (unsigned number = 0; number < kPages; ++number) {
+    for (unsigned number = 0; number < kListPages; ++number) {
       pages.push_back(random_page(random, words));
       write(store, number, pages.back());
     }
     std::deque<Wanted> wanted;
     for (unsigned i = 0; i < 200; ++i) {
-      wanted.push_back({.number = test::pick(random, 0, kPages - 1), .slot = i % 8});
+      wanted.push_back({.number = test::pick(random, 0, kListPages - 1), .slot = i % 8});
     }
     std::deque<Wanted> weights_due = wanted;
     std::deque<Wanted> sums_due = wanted;

@@ -35,7 +35,7 @@ module nkv_sample_rounds_bench
   input  logic [31:0] seed_i,
 
   input  logic        scanned_i,
-  input  logic [8:0]  body_page_i,
+  input  logic [PageIndexBits-1:0] body_page_i,
   input  logic [63:0] body_tokens_i,
   input  logic [63:0] body_nonfinite_i,
   input  logic [7:0]  body_k_form_i,
@@ -56,14 +56,14 @@ module nkv_sample_rounds_bench
 
   output logic        read_o,
   input  logic        read_ready_i,
-  output logic [8:0]  read_page_o,
+  output logic [PageIndexBits-1:0] read_page_o,
   output logic [1:0]  read_word_o,
   input  logic [15:0] midpoint_i[Rows][ScanTokens],
 
   output logic        pass_clear_o,
   output logic        visit_valid_o,
   input  logic        visit_ready_i,
-  output logic [8:0]  visit_page_o,
+  output logic [PageIndexBits-1:0] visit_page_o,
   output logic [63:0] visit_tokens_o,
   output logic        visit_sums_o,
   output logic        visits_end_o,

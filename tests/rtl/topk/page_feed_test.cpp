@@ -12,8 +12,6 @@
 namespace nearkv::rtl_test {
 namespace {
 
-constexpr std::uint16_t kListPages = 512;
-
 enum class Take : std::uint8_t { kVisible, kSet, kVisibleAndNotInSet };
 
 struct Visit {
@@ -91,7 +89,7 @@ TEST_F(PageFeedTest, GoesOverThePagesInSightWithEachSet) {
   for (const unsigned pace : kPaces) {
     for (const Take take : {Take::kVisible, Take::kSet, Take::kVisibleAndNotInSet}) {
       for (unsigned i = 0; i < 20; ++i) {
-        const unsigned tokens = test::pick(random_, 0, i < 18 ? 3000 : 32768);
+        const unsigned tokens = test::pick(random_, 0, i < 18 ? 3000 : kListTokens);
         expect_visits({.tokens = tokens,
                        .window = test::pick(random_, 0, tokens),
                        .sinks = test::pick(random_, 0, 200)},

@@ -1,0 +1,141 @@
+// Lists as long as the engine takes them, and by one token longer: the model's bits from every
+// command, whichever of its memories the list's end lies in.
+#include <cmath>
+
+#include "sequences.hpp"
+
+namespace nearkv::test {
+namespace {
+
+/// Tokens of the longest list that the device takes.
+std::uint32_t most_tokens(DevicePair& pair) {
+  const std::uint64_t limits = pair.subject().device().read_csr(NKV_REG_LIMITS);
+  return std::uint32_t{1} << (limits >> NKV_REG_LIMITS_TOKENS_LOG2_SHIFT & 0xFF);
+}
+
+class LongListParityTest : public testing::Test {
+ protected:
+  static constexpr std::uint16_t kDim = 16;  // Narrow rows: what counts here are tokens and pages.
+  static constexpr std::uint16_t kTopK = 256;
+  static constexpr std::uint8_t kRows = 8;
+
+  LongListParityTest()
+      : pair_("rtl:?latency=60", "96MiB"),
+        random_(case_random(13000)),
+        tokens_(most_tokens(pair_)),
+        list_(append_to_both(pair_,
+                             {NKV_DTYPE_BF16, NKV_ROW_FORM_RAW, NKV_ROW_FORM_RAW, kDim, kDim},
+                             tokens_ / NKV_PAGE_TOKENS, Content::kNormal, random_)) {}
+
+  template <typename Command>
+  Command over_list(std::uint8_t opcode, std::uint8_t mode) {
+    Command command{};
+    command.opcode = opcode;
+    command.mode = mode;
+    command.head_dim = kDim;
+    command.tokens = tokens_;
+    command.page_list = list_.page_list;
+    command.group = kRows;
+    command.query_dtype = NKV_DTYPE_FP32;
+    command.query = store_rows(pair_, random_queries(list_, NKV_DTYPE_FP32, kRows, random_));
+    command.scale = 1 / std::sqrt(static_cast<float>(kDim));
+    command.result = pair_.allocate(kRows * kTopK * 8 + 3 * NKV_BURST_BYTES * 16);
+    return command;
+  }
+
+  nkv_topk_command topk(std::uint8_t mode) {
+    auto command = over_list<nkv_topk_command>(NKV_OPCODE_TOPK, mode);
+    command.top_k = kTopK;
+    if (mode == NKV_SELECT_INDEXER) {
+      command.weights = pair_.store(std::span<const float>(std::vector<float>(kRows, 0.5F)));
+    }
+    return command;
+  }
+
+  nkv_attend_command attend(std::uint8_t mode) {
+    auto command = over_list<nkv_attend_command>(NKV_OPCODE_ATTEND, mode);
+    command.value_dim = kDim;
+    command.top_k = mode == NKV_ATTEND_MODE_TAIL ? kTopK : 0;
+    command.error = mode == NKV_ATTEND_MODE_BOUNDED ? 0.2F : 0.0F;
+    return command;
+  }
+
+  template <typename Command>
+  void expect_same(const std::string& name, const Command& command) {
+    SCOPED_TRACE(name);
+    const DevicePair::Completions done = pair_.run(command);
+    EXPECT_EQ(done.model.status, NKV_STATUS_OK);
+    EXPECT_EQ(describe(done.subject), describe(done.model));
+    EXPECT_EQ(pair_.not_offered(), 0U);
+    pair_.expect_same_memory();
+    std::printf("  %-16s %9llu cycles\n", name.c_str(),
+                static_cast<unsigned long long>(done.subject.ticks));
+  }
+
+  DevicePair pair_;
+  Random random_;
+  std::uint32_t tokens_;
+  ListOnBoth list_;
+};
+
+TEST_F(LongListParityTest, EveryCommandTakesTheLongestList) {
+  std::printf("  %u tokens\n", tokens_);
+  ASSERT_EQ(list_.completion.status, NKV_STATUS_OK);
+  ASSERT_EQ(pair_.not_offered(), 0U);
+  expect_same("TOPK CERTIFIED", topk(NKV_SELECT_CERTIFIED));
+  expect_same("TOPK STATISTICAL", topk(NKV_SELECT_STATISTICAL));
+  expect_same("TOPK FULL", topk(NKV_SELECT_FULL));
+  expect_same("TOPK INDEXER", topk(NKV_SELECT_INDEXER));
+  expect_same("ATTEND TAIL", attend(NKV_ATTEND_MODE_TAIL));
+  expect_same("ATTEND BOUNDED", attend(NKV_ATTEND_MODE_BOUNDED));
+  expect_same("ATTEND DENSE", attend(NKV_ATTEND_MODE_DENSE));
+  // A window at the end, whose pages' places have the upper bits set.
+  nkv_topk_command window = topk(NKV_SELECT_CERTIFIED);
+  window.tokens = tokens_ - 3;
+  window.window = 5000;
+  window.sinks = 7;
+  expect_same("a window", window);
+
+  nkv_gather_command gather{};
+  gather.opcode = NKV_OPCODE_GATHER;
+  gather.tensor = NKV_TENSOR_BOTH;
+  gather.tokens = tokens_;
+  std::vector<std::uint32_t> ids{tokens_ - 1, 0, tokens_ / 2, tokens_ / 4, tokens_ / 4 - 1};
+  while (ids.size() < 100) ids.push_back(static_cast<std::uint32_t>(random_() % tokens_));
+  gather.count = static_cast<std::uint32_t>(ids.size());
+  gather.ids = pair_.store(std::span<const std::uint32_t>(ids));
+  gather.page_list = list_.page_list;
+  gather.result = pair_.allocate(ids.size() * 4 * kDim);
+  expect_same("GATHER", gather);
+  // Of another set of pages, so that none is taken for one of those before.
+  gather.count = 3;
+  expect_same("GATHER of fewer", gather);
+  nkv_read_command read{};
+  read.opcode = NKV_OPCODE_READ;
+  read.tensor = NKV_TENSOR_BOTH;
+  read.first = tokens_ - 1000;
+  read.count = 1000;
+  read.page_list = list_.page_list;
+  read.result = pair_.allocate(std::uint64_t{read.count} * 4 * kDim);
+  expect_same("READ", read);
+  std::vector<nkv_page_entry> places(list_.pages());
+  for (nkv_page_entry& place : places) {
+    place.page =
+        static_cast<std::uint32_t>(pair_.allocate(list_.page_bytes) / NKV_PAGE_GRAIN_BYTES);
+  }
+  nkv_pages_command copy{};
+  copy.opcode = NKV_OPCODE_COPY;
+  copy.count = list_.pages();
+  copy.source = list_.page_list;
+  copy.destination = pair_.store(std::span<const nkv_page_entry>(places));
+  expect_same("COPY", copy);
+
+  nkv_topk_command command = topk(NKV_SELECT_CERTIFIED);
+  ++command.tokens;
+  const nkv_completion done = pair_.subject().run(command);
+  EXPECT_EQ(done.status, NKV_STATUS_BAD_FIELD);
+  EXPECT_EQ(done.detail, offsetof(nkv_topk_command, tokens));
+}
+
+}  // namespace
+}  // namespace nearkv::test
