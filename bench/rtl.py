@@ -55,7 +55,7 @@ def _result(row: dict[str, Any], fixed_latency: dict[str, int]) -> Result:
     if "dram_cycles" in row:
         peer, peer_value = f"the same bursts in sequence on {kind}", row["dram_cycles"]
         extra |= {"bursts": row["bursts"], "fixed_latency": fixed_latency[f"raw/{command}"]}
-    goal = _GOALS.get(command) if kind in ("raw", "delta4", "long") else None
+    goal = _GOALS.get(command) if kind in ("raw", "delta4") else None
     if kind.startswith("slices_"):
         peer, peer_value = "one slice, and one queue", fixed_latency[f"slices_1/{command}"]
         slices = int(kind.removeprefix("slices_"))
