@@ -1,17 +1,13 @@
 """LMCache's L2 adapter: chunks as objects of a NearKV store, leased between lookup and load."""
 
-import hashlib
 import itertools
 import os
 import select
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
-import torch
 from lmcache.lmcache_native import Bitmap
 from lmcache.logging import init_logger
 from lmcache.v1.distributed.api import MemoryLayoutDesc, ObjectKey
@@ -25,39 +21,12 @@ from nearkv.lmcache import compat  # noqa: F401  It warns of versions that are n
 from nearkv.lmcache.leases import Leases
 from nearkv.lmcache.residents import Residents
 from nearkv.lmcache.settings import LeasingSettings
+from nearkv.lmcache.tasks import LAYOUT_BYTES, Part, Task, bitmap_of, layout_of
 from nearkv.store import Job, Namespace, Result, Status
 
 logger = init_logger(__name__)
 
-_LAYOUT_BYTES = 16
 _KEYS_AT_A_TIME = 256  # Of a lookup: what a request to a daemon has room for.
-
-
-@dataclass
-class _Task:
-    """A store or load on its way."""
-
-    id: L2TaskId
-    is_load: bool
-    keys: list[ObjectKey]
-    sizes_bytes: list[int]
-    jobs_left: int = 1  # One stands for those that have not been submitted.
-    whole: list[bool] = field(init=False)
-    new_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        self.whole = [False] * len(self.keys)
-
-
-@dataclass
-class _Part:
-    """What of a task lies in one namespace, and so is one job."""
-
-    task: _Task
-    space: Namespace
-    places: list[int]
-    layouts: list[bytes]
-    headers: list[bytes | bytearray]  # Of loads, the layouts that come from the store.
 
 
 class NearKVL2Adapter(L2AdapterInterface):
@@ -80,7 +49,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         self._residents = Residents(self._store)
         self._leases = Leases()  # Of the lookup thread.
         self._ids = itertools.count()
-        self._parts: dict[int, tuple[Job, _Part]] = {}  # By their jobs' ids.
+        self._parts: dict[int, tuple[Job, Part]] = {}  # By their jobs' ids.
         self._stored: dict[L2TaskId, L2StoreResult] = {}
         self._found: dict[L2TaskId, Bitmap] = {}
         self._loaded: dict[L2TaskId, Bitmap] = {}
@@ -191,11 +160,11 @@ class NearKVL2Adapter(L2AdapterInterface):
         self, keys: list[ObjectKey], objects: list[MemoryObj], *, is_load: bool
     ) -> L2TaskId:
         buffers = [one.byte_array for one in objects]
-        task = _Task(next(self._ids), is_load, list(keys), [len(buffer) for buffer in buffers])
+        task = Task(next(self._ids), is_load, list(keys), [len(buffer) for buffer in buffers])
         for space, places in self._by_namespace(keys):
-            layouts = [_layout_of(objects[i]) for i in places]
-            headers = [bytearray(_LAYOUT_BYTES) for _ in places] if is_load else layouts
-            part = _Part(task, space, places, layouts, headers)
+            layouts = [layout_of(objects[i]) for i in places]
+            headers = [bytearray(LAYOUT_BYTES) for _ in places] if is_load else layouts
+            part = Part(task, space, places, layouts, headers)
             names = [keys[i].chunk_hash for i in places]
             memory = [[header, buffers[i]] for header, i in zip(headers, places, strict=True)]
             submit = space.submit_get if is_load else space.submit_set
@@ -221,11 +190,11 @@ class NearKVL2Adapter(L2AdapterInterface):
                     _, part = self._parts.pop(job.id)
                 self._end_part(part, job.wait())
 
-    def _end_part(self, part: _Part, result: Result) -> None:
+    def _end_part(self, part: Part, result: Result) -> None:
         task = part.task
         good = []
         for n, (place, ok) in enumerate(zip(part.places, result.bitmap, strict=True)):
-            size_bytes = task.sizes_bytes[place] + _LAYOUT_BYTES
+            size_bytes = task.sizes_bytes[place] + LAYOUT_BYTES
             is_same = result.object_bytes[n] == size_bytes and part.headers[n] == part.layouts[n]
             if ok and (is_same or not task.is_load):
                 good.append(place)
@@ -243,12 +212,12 @@ class NearKVL2Adapter(L2AdapterInterface):
             task.new_bytes += sum(task.sizes_bytes[i] for i in new)
             self._end_job(task)
 
-    def _end_job(self, task: _Task) -> None:
+    def _end_job(self, task: Task) -> None:
         task.jobs_left -= 1
         if task.jobs_left:
             return
         if task.is_load:
-            self._loaded[task.id] = _bitmap(task.whole)
+            self._loaded[task.id] = bitmap_of(task.whole)
             self._loaded_event.notify()
         else:
             self._stored[task.id] = L2StoreResult(all(task.whole), task.new_bytes)
@@ -267,7 +236,7 @@ class NearKVL2Adapter(L2AdapterInterface):
                 for place in there:
                     found[place] = True
         with self._lock:
-            self._found[task_id] = _bitmap(found)
+            self._found[task_id] = bitmap_of(found)
         self._found_event.notify()
 
     def _by_namespace(self, keys: list[ObjectKey]) -> Iterator[tuple[Namespace, list[int]]]:
@@ -295,7 +264,7 @@ class NearKVL2Adapter(L2AdapterInterface):
             )
         return self._spaces[name]
 
-    def _tell_listeners(self, task: _Task, good: list[int], new: list[int]) -> None:
+    def _tell_listeners(self, task: Task, good: list[int], new: list[int]) -> None:
         """LMCache's eviction and accounting: what is there, what is new, what was used."""
         if task.is_load and good:
             self._notify_keys_accessed([task.keys[i] for i in good])
@@ -314,21 +283,3 @@ class NearKVL2Adapter(L2AdapterInterface):
         if warning != self._said:
             logger.warning("NearKV L2 adapter: %s", warning)
         self._said = warning
-
-
-def _bitmap(bits: list[bool]) -> Bitmap:
-    bitmap = Bitmap(len(bits))
-    for place, bit in enumerate(bits):
-        if bit:
-            bitmap.set(place)
-    return bitmap
-
-
-def _layout_of(one: MemoryObj) -> bytes:
-    return _layout(tuple(one.get_shapes()), tuple(one.get_dtypes()))
-
-
-@lru_cache
-def _layout(shapes: tuple[torch.Size, ...], dtypes: tuple[torch.dtype, ...]) -> bytes:
-    text = repr([(tuple(shape), str(dtype)) for shape, dtype in zip(shapes, dtypes, strict=True)])
-    return hashlib.sha256(text.encode()).digest()[:_LAYOUT_BYTES]
