@@ -188,7 +188,10 @@ class NearKVL2Adapter(L2AdapterInterface):
             for job in self._store.drain():
                 with self._lock:
                     _, part = self._parts.pop(job.id)
-                self._end_part(part, job.wait())
+                try:
+                    self._end_part(part, job.wait())
+                except Exception:  # Of a listener of LMCache's: the next job has to be heard of.
+                    logger.exception("NearKV L2 adapter: a listener failed")
 
     def _end_part(self, part: Part, result: Result) -> None:
         task = part.task
@@ -207,10 +210,12 @@ class NearKVL2Adapter(L2AdapterInterface):
         if wrong:
             what = "load" if task.is_load else "store"
             self._tell(f"chunks did not {what}: {', '.join(sorted(wrong))}")
-        self._tell_listeners(task, good, new)
-        with self._lock:
-            task.new_bytes += sum(task.sizes_bytes[i] for i in new)
-            self._end_job(task)
+        try:
+            self._tell_listeners(task, good, new)
+        finally:
+            with self._lock:
+                task.new_bytes += sum(task.sizes_bytes[i] for i in new)
+                self._end_job(task)
 
     def _end_job(self, task: Task) -> None:
         task.jobs_left -= 1
