@@ -66,7 +66,7 @@ def test_blocks_go_once_to_the_store_and_once_back(engines, plain, tmp_path, lay
     assert (again["tokens"], again["cached"]) == (plain, CACHED)
 
 
-@pytest.mark.parametrize("layerwise", [False, True], ids=["between steps", "by layers"])
+@pytest.mark.parametrize("layerwise", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_load_that_fails_is_computed_and_not_tried_again(engines, plain, tmp_path, layerwise):
     with_nearkv = in_file(tmp_path / "pool", layerwise=layerwise)
     _, failing, later = engines.run(
@@ -80,7 +80,7 @@ def test_a_load_that_fails_is_computed_and_not_tried_again(engines, plain, tmp_p
     assert (later["tokens"], later["cached"]) == (plain, CACHED)
 
 
-@pytest.mark.parametrize("layerwise", [False, True], ids=["between steps", "by layers"])
+@pytest.mark.parametrize("layerwise", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_damaged_blocks_are_computed_again(engines, plain, tmp_path, layerwise):
     with_nearkv = in_file(tmp_path / "pool", layerwise=layerwise)
     engines.run(with_nearkv)

@@ -137,14 +137,15 @@ class NearKVConnector(OffloadingConnector):
 
     def update_connector_output(self, connector_output: "KVConnectorOutput") -> None:
         """As vLLM's; what failed to load is a miss from now on."""
-        meta = connector_output.kv_connector_worker_meta
-        if isinstance(meta, WorkerMetadata) and meta.failed_keys:
-            self._manager.fail_load(meta.failed_keys)
-            self._store_again(meta.failed_keys)
         super().update_connector_output(connector_output)
         for context in self._layer_contexts:
             self._manager.complete_load((), context)
         self._layer_contexts.clear()
+        # After their leases have ended, for what is leased cannot be erased.
+        meta = connector_output.kv_connector_worker_meta
+        if isinstance(meta, WorkerMetadata) and meta.failed_keys:
+            self._manager.fail_load(meta.failed_keys)
+            self._store_again(meta.failed_keys)
 
     def take_events(self) -> Iterable["KVCacheEvent"]:
         """As vLLM's, with a medium that routers know how to weigh."""
@@ -226,12 +227,13 @@ class NearKVConnector(OffloadingConnector):
         """The blocks of this step that did not come whole."""
         return self._failures.blocks
 
-    def build_connector_worker_meta(self) -> OffloadingWorkerMetadata | None:
-        """As vLLM's, with what failed."""
-        meta = super().build_connector_worker_meta()
-        if not self._failures.keys:
-            return meta
-        meta = meta or OffloadingWorkerMetadata()
+    def build_connector_worker_meta(self) -> OffloadingWorkerMetadata:
+        """As vLLM's, with what failed, and counts also where no job of vLLM's has ended."""
+        worker = self.connector_worker
+        meta, worker._connector_worker_meta = (
+            worker._connector_worker_meta,
+            OffloadingWorkerMetadata(),
+        )
         return WorkerMetadata(meta.completed_jobs, meta.transfer_stats, self._failures.keys)
 
     # Both sides.
