@@ -9,7 +9,7 @@ import pytest
 from nearkv.store import ObjectStore
 from tests.engines.environment import Environment
 from tests.engines.serving import Daemon
-from tests.engines.vllm_engines import BLOCK_TOKENS, CACHED, Engines, damage, shown
+from tests.engines.vllm_engines import BLOCK_TOKENS, CACHED, Engines, damage, hash_in_events, shown
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
@@ -127,7 +127,7 @@ def test_events_tell_what_the_store_holds_also_to_who_comes_late(engines, tmp_pa
     pool = in_file(tmp_path / "pool", enable_kv_events=True)
     first, later = engines.run(pool, pool, kv_events_config=published)
     with ObjectStore.open(f"cpu:{tmp_path}/pool?memory=256MiB") as store:
-        index = {str(info.key) for info in store.objects()}
+        index = {hash_in_events(info.key) for info in store.objects()}
     assert len(index) == BLOCKS
     for answer in (first, later):  # The later engine stored nothing.
         for events in (answer["events"], answer["replayed"]):

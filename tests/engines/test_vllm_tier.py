@@ -10,7 +10,7 @@ import pytest
 from nearkv.store import ObjectStore
 from tests.engines.environment import Environment
 from tests.engines.serving import Daemon
-from tests.engines.vllm_engines import CACHED, Engines, damage, shown
+from tests.engines.vllm_engines import CACHED, Engines, damage, hash_in_events, shown
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
@@ -107,7 +107,7 @@ def test_events_tell_what_came_and_what_went(engines, plain, tmp_path):
     stored, removed = Counter(hashes("BlockStored")), Counter(hashes("BlockRemoved"))
     assert removed
     with ObjectStore.open(pool) as store:
-        assert stored - removed == Counter(str(info.key) for info in store.objects())
+        assert stored - removed == Counter(hash_in_events(info.key) for info in store.objects())
 
 
 WRONG = (

@@ -42,6 +42,11 @@ def shown(connector: str) -> dict[str, Any]:
     return config
 
 
+def hash_in_events(key: bytes) -> str:
+    """What vLLM's events call the block of an object: the low 64 bits of its hash."""
+    return str(int.from_bytes(key, "big") & (2**64 - 1))
+
+
 def damage(pool: Path) -> int:
     """Flips a bit in every 64 KiB of keys and values, which are the pool's only dense bytes."""
     grain = 65536
