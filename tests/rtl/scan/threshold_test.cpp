@@ -107,6 +107,27 @@ TEST(ThresholdTest, CountsEachCommandAlone) {
   }
 }
 
+TEST(ThresholdTest, CountsAListThatLiesInOneBin) {
+  Threshold threshold;
+  threshold.reset();
+  for (const unsigned tokens : {kListTokens / 4, kListTokens / 2, kListTokens}) {
+    SCOPED_TRACE(tokens);
+    start(threshold);
+    if (HasFatalFailure()) return;
+    std::array<std::array<int, 4>, kRows> midpoints;
+    for (auto& row : midpoints) row.fill(20000);
+    Bins bins(kRows);
+    for (unsigned quad = 0; quad < tokens / 4; ++quad) {
+      add_quad(threshold, midpoints, {true, true, true, true}, &bins);
+    }
+    threshold.ticks(8);
+    for (const unsigned count : {1U, 8192U}) {
+      expect_threshold(threshold, bins, count);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(ThresholdTest, StartsAfreshAfterReset) {
   Threshold threshold;
   threshold.reset();
