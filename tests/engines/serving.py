@@ -1,4 +1,4 @@
-"""A real daemon for tests of engines, which they may kill and start again."""
+"""A real daemon for tests of engines, which they may kill and start again, and damage to pools."""
 
 from __future__ import annotations
 
@@ -53,3 +53,18 @@ class Daemon:
         assert self._process is not None
         self._process.terminate()
         self._process.wait()
+
+
+def damage(pool: Path) -> int:
+    """Flips a bit in every 64 KiB of keys and values, which are the pool's only dense bytes."""
+    grain = 65536
+    count = 0
+    with pool.open("r+b") as file:
+        for at in range(0, pool.stat().st_size, grain):
+            file.seek(at)
+            block = file.read(grain)
+            if block.count(0) < grain // 10:
+                file.seek(at + grain // 2)
+                file.write(bytes([block[grain // 2] ^ 1]))
+                count += 1
+    return count

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.engines.environment import ROOT, Environment
-from tests.engines.serving import Daemon
-from tests.engines.test_vllm_tier import damage
+from tests.engines.serving import Daemon, damage
 
 # The first builds llama.cpp.
 pytestmark = pytest.mark.timeout(1200)

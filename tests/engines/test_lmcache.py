@@ -13,8 +13,7 @@ from tests.engines.environment import (
     EnvironmentMissing,
     make_environment,
 )
-from tests.engines.serving import Daemon
-from tests.engines.test_vllm_tier import damage
+from tests.engines.serving import Daemon, damage
 
 # The first makes LMCache's environment.
 pytestmark = pytest.mark.timeout(900)

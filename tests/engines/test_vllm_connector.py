@@ -8,8 +8,8 @@ import pytest
 
 from nearkv.store import ObjectStore
 from tests.engines.environment import Environment
-from tests.engines.serving import Daemon
-from tests.engines.vllm_engines import BLOCK_TOKENS, CACHED, Engines, damage, hash_in_events, shown
+from tests.engines.serving import Daemon, damage
+from tests.engines.vllm_engines import BLOCK_TOKENS, CACHED, Engines, hash_in_events, shown
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)

@@ -1,4 +1,4 @@
-"""What tests of vLLM share: what engines are asked, how they are run, and damage."""
+"""What tests of vLLM share: what engines are asked, and how they are run."""
 
 import json
 import re
@@ -45,18 +45,3 @@ def shown(connector: str) -> dict[str, Any]:
 def hash_in_events(key: bytes) -> str:
     """What vLLM's events call the block of an object: the low 64 bits of its hash."""
     return str(int.from_bytes(key, "big") & (2**64 - 1))
-
-
-def damage(pool: Path) -> int:
-    """Flips a bit in every 64 KiB of keys and values, which are the pool's only dense bytes."""
-    grain = 65536
-    count = 0
-    with pool.open("r+b") as file:
-        for at in range(0, pool.stat().st_size, grain):
-            file.seek(at)
-            block = file.read(grain)
-            if block.count(0) < grain // 10:
-                file.seek(at + grain // 2)
-                file.write(bytes([block[grain // 2] ^ 1]))
-                count += 1
-    return count

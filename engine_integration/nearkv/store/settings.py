@@ -2,12 +2,24 @@
 
 import dataclasses
 import difflib
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Self
 
 from nearkv.store.object_store import ObjectStore
 
-__all__ = ["StoreSettings"]
+__all__ = ["StoreSettings", "refuse_unknown"]
+
+
+def refuse_unknown(
+    whose: str, given: Iterable[str], known: Collection[str], others: Collection[str] = ()
+) -> None:
+    """ValueError for the first name that is not known, nor one of others', with what it may be."""
+    for name in given:
+        if name not in known and name not in others:
+            near = difflib.get_close_matches(name, [*known, *others], 1)
+            meant = f"; is {near[0]} meant?" if near else f"; there are {', '.join(known)}"
+            raise ValueError(f"{whose} has no option '{name}'{meant}")
 
 
 @dataclasses.dataclass
@@ -26,15 +38,14 @@ class StoreSettings:
     """Threads that copy, of a store of one's own."""
 
     @classmethod
-    def parse(cls, whose: str, settings: dict[str, Any]) -> Self:
-        """Settings by their names; ValueError names what is wrong, and what may be meant."""
+    def parse(cls, whose: str, settings: dict[str, Any], others: Collection[str] = ()) -> Self:
+        """Settings by their names; those of `others` are somebody else's, and left to them.
+
+        ValueError names what is wrong, and what may be meant.
+        """
         names = [field.name for field in dataclasses.fields(cls)]
-        for name in settings:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, 1)
-                meant = f"; is {near[0]} meant?" if near else f"; there are {', '.join(names)}"
-                raise ValueError(f"{whose} has no option '{name}'{meant}")
-        parsed = cls(**settings)
+        refuse_unknown(whose, settings, names, others)
+        parsed = cls(**{name: settings[name] for name in names if name in settings})
         if bool(parsed.uri) == bool(parsed.socket):
             raise ValueError(f"{whose} needs a uri or the socket of a daemon, and not both")
         return parsed

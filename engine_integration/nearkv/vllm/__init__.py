@@ -5,21 +5,26 @@ secondary tier of vLLM's own tiering offload instead, `NearKVOffloadingSpec` tha
 worker for machines without a GPU. vLLM imports them by the names of the README's examples.
 """
 
+from importlib import import_module
 from typing import Any
 
-from nearkv.vllm.spec import NearKVOffloadingSpec
-from nearkv.vllm.tier import NearKVTier
+# Imported once asked for: an entry point here is loaded by every vLLM, also by one without NearKV's
+# extension, and the tier runs with older versions of vLLM than the connector.
+_MODULES = {
+    "NearKVConnector": "connector",
+    "NearKVOffloadingSpec": "spec",
+    "NearKVTier": "tier",
+}
 
-__all__ = ["NearKVConnector", "NearKVOffloadingSpec", "NearKVTier"]
+__all__ = ["NearKVConnector", "NearKVOffloadingSpec", "NearKVTier"]  # noqa: F822
 
 
 def __getattr__(name: str) -> Any:
-    """NearKVConnector, once it is asked for: the tier runs with older versions of vLLM."""
-    if name != "NearKVConnector":
+    """One of the classes of `__all__`."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from nearkv.vllm import compat
+    if name == "NearKVConnector":
+        from nearkv.vllm import compat
 
-    compat.check_connector()
-    from nearkv.vllm.connector import NearKVConnector
-
-    return NearKVConnector
+        compat.check_connector()
+    return getattr(import_module(f"nearkv.vllm.{_MODULES[name]}"), name)

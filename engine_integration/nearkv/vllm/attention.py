@@ -13,7 +13,6 @@ from vllm.distributed import get_tensor_model_parallel_rank
 from vllm.logger import init_logger
 from vllm.v1.attention.backend import AttentionType, CommonAttentionMetadata
 from vllm.v1.attention.backends.cpu_attn import (
-    CPUAttentionBackend,
     CPUAttentionBackendImpl,
     CPUAttentionMetadataBuilder,
 )
@@ -168,13 +167,15 @@ class FarImpl:
         if head_size % 16 or head_size > MAX_HEAD_DIM:
             most = f"multiples of 16 up to {MAX_HEAD_DIM}"
             refuse(f"has a pool of heads of {most}, not {head_size}", "take a model with such")
-        if kv_cache_dtype.startswith("fp8"):
-            refuse("keeps no KV cache in fp8", "--kv-cache-dtype auto")
+        if dtype not in (*_DTYPES, torch.float32):
+            refuse(f"has no model in {dtype}", "--dtype bfloat16, float16 or float32")
+        if kv_cache_dtype not in ("auto", str(dtype).removeprefix("torch.")):
+            refuse(f"keeps no {kv_cache_dtype} of a model in {dtype}", "--kv-cache-dtype auto")
         if options.rounded:
             self._rounded = getattr(torch, options.rounded)
         if self._rounded not in (None, dtype) and dtype != torch.float32:
             refuse(f"rounds only float32, not {dtype}", "leave out rounded")
-        if dtype not in _DTYPES and self._rounded is None:
+        if dtype == torch.float32 and self._rounded is None:
             refuse(f"has a pool of bfloat16 or float16, not {dtype}", '"rounded": "bfloat16"')
 
     def kv_rows(self, layer: torch.nn.Module, cache: torch.Tensor) -> KVRows:
@@ -242,21 +243,3 @@ class NearKVAttentionImpl(FarImpl, CPUAttentionBackendImpl):
 
 class NearKVMetadataBuilder(FarBuilder, CPUAttentionMetadataBuilder):
     """Metadata on the CPU platform."""
-
-
-class NearKVAttentionBackend(CPUAttentionBackend):
-    """The CPU platform's backend: vLLM's own unless its additional_config has nearkv_attention."""
-
-    @staticmethod
-    def get_impl_cls() -> type[CPUAttentionBackendImpl]:
-        """Who attends."""
-        return NearKVAttentionImpl if _is_configured() else CPUAttentionBackendImpl
-
-    @staticmethod
-    def get_builder_cls() -> type[CPUAttentionMetadataBuilder]:
-        """Who prepares a step."""
-        return NearKVMetadataBuilder if _is_configured() else CPUAttentionMetadataBuilder
-
-
-def _is_configured() -> bool:
-    return AttentionOptions.parse(get_current_vllm_config().additional_config) is not None

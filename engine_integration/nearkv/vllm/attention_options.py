@@ -1,10 +1,11 @@
 """What vLLM's --additional-config may say of attention near the data."""
 
 import dataclasses
-import difflib
 from typing import Any
 
 from nkv_abi import PAGE_TOKENS, AttendMode
+
+from nearkv.store.settings import refuse_unknown
 
 KEY = "nearkv_attention"
 """Of vLLM's additional_config; without it nothing of this is in use."""
@@ -44,11 +45,7 @@ class AttentionOptions:
         if KEY not in settings:
             return None
         names = [field.name for field in dataclasses.fields(cls)]
-        for name in settings[KEY]:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, 1)
-                meant = f"; is {near[0]} meant?" if near else f"; there are {', '.join(names)}"
-                raise ValueError(f"{KEY} has no option '{name}'{meant}")
+        refuse_unknown(KEY, settings[KEY], names)
         if "uri" not in settings[KEY]:
             raise ValueError(f'{KEY} needs the uri of a pool, such as "cpu:?memory=4GiB"')
         options = cls(**settings[KEY])

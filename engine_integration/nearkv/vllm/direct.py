@@ -44,7 +44,7 @@ _OF_VLLM = (
 _MEDIA = ("CPU", "CPU_TIER2", "DISK", "STORAGE", "EXTERNAL", "NETWORK", "REMOTE", "SHARED")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class ConnectorOptions(StoreOptions):
     """Those of a NearKVConnector."""
 
@@ -56,7 +56,7 @@ class ConnectorOptions(StoreOptions):
     @classmethod
     def of(cls, extra_config: Mapping[str, Any]) -> Self:
         """Those in vLLM's kv_connector_extra_config. ValueError names what is wrong."""
-        options = cls.parse(dict(extra_config), also=_OF_VLLM)
+        options = cls.parse("NearKVConnector", dict(extra_config), _OF_VLLM)
         if options.medium and options.medium not in _MEDIA:
             raise ValueError(f"medium is one of {', '.join(_MEDIA)}, not '{options.medium}'")
         return options

@@ -73,13 +73,6 @@ class KVRows:
         return picked.view(torch.int16 if picked.element_size() == 2 else torch.int32).numpy()
 
 
-def plain_rows(cache: torch.Tensor, head_dim: int) -> KVRows:
-    """Of a cache [blocks, kv_heads, block, 2 * head_dim], K beside V, strided in any way."""
-    token, channel = cache.stride(2), cache.stride(3)
-    keys = RowLayout(0, 1, 1, (token, 0, channel, 0))
-    return KVRows(head_dim, keys, RowLayout(head_dim * channel, 1, 1, keys.strides))
-
-
 @functools.cache
 def packed_rows(dtype: torch.dtype, block_tokens: int, head_dim: int, isa: str) -> KVRows:
     """Of vLLM's CPU cache: found out by having its own kernel write rows of known numbers.

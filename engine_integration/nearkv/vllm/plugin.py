@@ -2,11 +2,18 @@
 
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
+_BACKENDS = {
+    AttentionBackendEnum.CPU_ATTN: "attention_backend.NearKVAttentionBackend",
+    AttentionBackendEnum.CPU_MLA: "mla_backends.NearKVCPUMLABackend",
+    AttentionBackendEnum.AMX_MLA: "mla_backends.NearKVAMXMLABackend",
+}
+
 
 def register() -> None:
     """Entry point "nearkv" of vllm.general_plugins.
 
-    The CPU platform knows no backend but its own, so that one is replaced by one that is the same
-    until additional_config has nearkv_attention; elsewhere --attention-backend CUSTOM asks for it.
+    The CPU platform knows no backends but its own, so those are replaced by ones that are the same
+    until additional_config has nearkv_attention.
     """
-    register_backend(AttentionBackendEnum.CPU_ATTN, "nearkv.vllm.attention.NearKVAttentionBackend")
+    for backend, path in _BACKENDS.items():
+        register_backend(backend, f"nearkv.vllm.{path}")

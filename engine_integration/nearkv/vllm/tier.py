@@ -70,7 +70,7 @@ class NearKVTier(SecondaryTierManager):
             tier_type=tier_type,
             backpressure_detector=backpressure_detector,
         )
-        options = StoreOptions.parse(settings)
+        options = StoreOptions.parse("a NearKV tier", settings)
         if compat.IS_NEWER_THAN_KNOWN:
             logger.warning("nearkv.vllm was not tested with this version of vLLM")
         self.locality = Locality[options.locality]
