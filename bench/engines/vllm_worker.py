@@ -1,0 +1,85 @@
+"""A vLLM engine that answers prompts on orders from standard input; runs in vLLM's environment.
+
+Its argument: {"model": FOLDER, "max_tokens": longest prompt, "options": of the engine}. Orders:
+`ask [TOKEN, ...]` answers {"seconds": to the first token, "cached": tokens that were not computed,
+"token": the first one}; afterwards the engine itself remembers nothing of the prompt.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+os.environ |= {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
+
+from vllm import LLM, SamplingParams
+
+_FIRST_TOKEN = SamplingParams(temperature=0, max_tokens=1, ignore_eos=True)
+
+
+class Engine:
+    """One engine, one request at a time."""
+
+    def __init__(self, model: str, max_tokens: int, options: dict[str, Any]) -> None:
+        self._engine = LLM(
+            model=model,
+            dtype="bfloat16",
+            enforce_eager=True,
+            max_model_len=max_tokens,
+            max_num_batched_tokens=2048,
+            block_size=64,
+            max_num_seqs=4,
+            seed=0,
+            **options,
+        )
+
+    def ask(self, tokens: Sequence[int]) -> dict[str, Any]:
+        """Time to the first token; stores end, and the engine's own cache is emptied, untimed."""
+        began_s = time.perf_counter()
+        output = self._generate(tokens)
+        seconds = time.perf_counter() - began_s
+        # What is offloaded is handed on by later steps.
+        self._generate([5, 6, 7])
+        assert self._engine.reset_prefix_cache()
+        return {
+            "seconds": seconds,
+            "cached": output.num_cached_tokens,
+            "token": output.outputs[0].token_ids[0],
+        }
+
+    def close(self) -> None:
+        """Ends the engine."""
+        self._engine.llm_engine.engine_core.shutdown()
+
+    def _generate(self, tokens: Sequence[int]) -> Any:
+        asked = {"prompt_token_ids": list(tokens)}
+        return self._engine.generate(asked, _FIRST_TOKEN, use_tqdm=False)[0]
+
+
+def main() -> None:
+    """Takes orders until standard input ends."""
+    # What libraries print is no reply.
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def reply(document: dict[str, Any]) -> None:
+        print(json.dumps(document), file=replies, flush=True)
+
+    engine = Engine(**json.loads(sys.argv[1]))
+    reply({"ready": True})
+    try:
+        for line in sys.stdin:
+            word, _, tokens = line.partition(" ")
+            reply(engine.ask(json.loads(tokens)) if word == "ask" else {"error": f"no {word}"})
+    finally:
+        engine.close()
+
+
+if __name__ == "__main__":
+    main()
