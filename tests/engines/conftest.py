@@ -9,8 +9,9 @@ from tests.engines.environment import Environment, EnvironmentMissing, make_envi
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Records what passes with which engine."""
-    config.pluginmanager.register(Recorder())
+    """Records what passes with which engine; one process does for all."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder())
 
 
 @pytest.fixture(scope="session")

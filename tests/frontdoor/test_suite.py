@@ -208,6 +208,21 @@ def test_the_guests_tests_run_by_themselves_and_are_in_the_summary(project: Proj
     assert "['--test', '--debug-kernel']" in long.stdout
 
 
+def test_the_engines_tests_run_side_by_side_but_not_among_the_quick(project: Project):
+    for name in ("first", "second"):
+        project.write(f"tests/engines/test_{name}.py", PYTHON_TESTS)
+    try:
+        default, quick = project.test("engines"), project.test("--quick", "engines")
+    finally:
+        shutil.rmtree(project.root / "tests/engines")
+    assert default.returncode == 0, default.stdout + default.stderr
+    assert "== engines" in default.stdout
+    assert "== pytest" not in default.stdout
+    assert "1 worker" in default.stdout
+    assert "2 passed, 2 skipped" in _summary(default)
+    assert "== engines" not in quick.stdout
+
+
 def test_a_filter_selects_labels_and_folders(project: Project):
     label = project.test("abi").stdout
     assert "0 tests failed out of 2" in label

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import ctest, lint, pytests, sanitizers, strength
 from .stage import BUILD, ROOT, SIZES, Options, Outcome
@@ -57,15 +58,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     registered = ctest.list_tests()
     labels, paths = _resolve(parser, options.filters, registered)
     wants_strength = options.size == "long" and (not options.filters or "rtl" in options.filters)
-    guest = str(pytests.GUEST)
-    wants_guest = options.size != "quick" and (
-        guest in paths if options.filters else pytests.GUEST.exists()
-    )
-    paths = [path for path in paths if path != guest]
+
+    def wants(folder: Path) -> bool:
+        """Whether a stage of its own runs a folder's tests, none of which is quick."""
+        there = str(folder) in paths if options.filters else folder.exists()
+        return options.size != "quick" and there
+
+    wants_guest, wants_engines = wants(pytests.GUEST), wants(pytests.ENGINES)
+    apart = (str(pytests.GUEST), str(pytests.ENGINES))
+    paths = [path for path in paths if path not in apart]
     stages = {
         "lint": (not options.filters or "lint" in options.filters, lambda: lint.run(options)),
         "ctest": (not options.filters or labels, lambda: ctest.run(options, registered, labels)),
         "pytest": (not options.filters or paths, lambda: pytests.run(options, paths)),
+        "engines": (wants_engines, lambda: pytests.run_engines(options)),
         "guest": (wants_guest, lambda: pytests.run_guest(options)),
         "guest with KASAN and lockdep": (
             wants_guest and options.size == "long",

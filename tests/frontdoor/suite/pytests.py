@@ -11,6 +11,8 @@ from .stage import ROOT, Options, Outcome, stream
 
 GUEST = ROOT / "tests" / "guest"
 """Tests that run several at a time, by a command of their own."""
+ENGINES = ROOT / "tests" / "engines"
+"""Tests whose files run side by side: most of their time one processor starts an engine."""
 _RECORD = ROOT / "build" / "pytest.json"
 _MARKED = {"quick": "quick", "default": "not long", "long": ""}
 _NOTHING_COLLECTED = 5
@@ -28,16 +30,27 @@ def find_paths(word: str) -> list[str]:
 
 
 def run(options: Options, paths: list[str]) -> Outcome:
-    """Runs the tests of the size, under these paths or everywhere but in the guest."""
-    command = [sys.executable, "-P", "-m", "pytest", "-m", _MARKED[options.size]]
-    command += ["--color", "yes" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else "no"]
-    return _run("pytest", options, [*command, *(paths or [f"--ignore={GUEST}"])])
+    """Runs the tests of the size, under these paths or where no stage of its own does."""
+    elsewhere = [f"--ignore={GUEST}", f"--ignore={ENGINES}"]
+    return _run("pytest", options, [*_pytest(options), *(paths or elsewhere)])
+
+
+def run_engines(options: Options) -> Outcome:
+    """Runs the tests of serving engines."""
+    words = ["-n", str(options.jobs), "--dist", "loadfile", str(ENGINES)]
+    return _run("engines", options, [*_pytest(options), *words])
 
 
 def run_guest(options: Options, words: Sequence[str] = ()) -> Outcome:
     """Runs the tests of the emulated card's guest; `words` say on which kernel."""
     name = " ".join(["guest", *words])
     return _run(name, options, [sys.executable, "-m", "emulator.qemu", "--test", *words])
+
+
+def _pytest(options: Options) -> list[str]:
+    color = "yes" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else "no"
+    command = [sys.executable, "-P", "-m", "pytest", "-m", _MARKED[options.size]]
+    return [*command, "--color", color]
 
 
 def _run(name: str, options: Options, command: Sequence[str]) -> Outcome:
