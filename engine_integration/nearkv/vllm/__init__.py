@@ -16,7 +16,7 @@ _MODULES = {
     "NearKVTier": "tier",
 }
 
-__all__ = ["NearKVConnector", "NearKVOffloadingSpec", "NearKVTier"]  # noqa: F822
+__all__ = ["NearKVConnector", "NearKVOffloadingSpec", "NearKVTier"]
 
 
 def __getattr__(name: str) -> Any:

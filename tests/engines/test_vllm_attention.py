@@ -1,0 +1,307 @@
+"""vLLM's attention near the data, on the CPU: beside plain engines with the same K and V."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.environment import ROOT, Environment
+
+# The first makes vLLM's environment.
+pytestmark = pytest.mark.timeout(1200)
+PROGRAM = Path(__file__).parent / "vllm_attention_program.py"
+LAYERS, KV_HEADS, PAGE_TOKENS, WINDOW_TOKENS, NEW_TOKENS = 4, 2, 64, 64, 80
+# Largest difference of a log-probability: the kernels add the same numbers up in other orders, and
+# a long test holds that it is far below what rounding K and V to bfloat16 does.
+EXACT = 2e-4
+
+
+def shown() -> dict[str, Any]:
+    """The README's configuration, with a smaller pool, for a model in float32."""
+    readme = (ROOT / "engine_integration" / "nearkv" / "vllm" / "README.md").read_text()
+    [config] = map(json.loads, re.findall(r"--additional-config '(.*?)'", readme, re.DOTALL))
+    config["nearkv_attention"] |= {
+        "uri": "cpu:?memory=64MiB",
+        "window_tokens": WINDOW_TOKENS,
+        "rounded": "bfloat16",
+    }
+    return config
+
+
+def far(pool: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    """Options of an engine that attends near the data."""
+    config = shown()
+    config["nearkv_attention"] |= pool or {}
+    return {"additional_config": config} | options
+
+
+def prompt(tokens: int, kind: int) -> list[int]:
+    return [1, *(3 + (i * 7 + kind * kind * (1 + i % 5)) % 500 for i in range(tokens))]
+
+
+PROMPTS = [prompt(300 + 50 * kind, kind) for kind in range(3)]
+SHARED = prompt(319, 5)
+BRANCHES = [SHARED + prompt(70, 6), SHARED + prompt(90, 7)]
+BATCHES = {
+    "all": [PROMPTS, [SHARED], BRANCHES],
+    "prompts": [PROMPTS],
+    # 16 blocks of 32 tokens have no room for what the first two become. Each of the others takes
+    # all blocks, in the reverse order of the one before: the last has the order of the third.
+    "crowd": [[prompt(210, 1), prompt(230, 2)], *([prompt(425, kind)] for kind in (3, 4, 5))],
+}
+FEW_BLOCKS = {"num_gpu_blocks_override": 17, "max_model_len": 512}  # And the null block.
+IN_CHUNKS = {"max_num_batched_tokens": 128}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory, small_llama: Path) -> dict[str, Path]:
+    """Models of random weights, small enough that they do not amplify what is rounded."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("models")
+    shape = {
+        "vocab_size": 512,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 4096,
+        "tie_word_embeddings": False,
+    }
+    mistral = shape | {"num_key_value_heads": KV_HEADS, "head_dim": 64}
+    latents = {"kv_lora_rank": 64, "qk_rope_head_dim": 32, "qk_nope_head_dim": 32, "v_head_dim": 32}
+    latents |= {"q_lora_rank": None, "first_k_dense_replace": LAYERS, "n_routed_experts": 4}
+    configs = {
+        "whole": transformers.MistralConfig(**mistral, sliding_window=None),
+        "sliding": transformers.MistralConfig(**mistral, sliding_window=200),
+        "latents": transformers.DeepseekV2Config(**shape, num_key_value_heads=4, **latents),
+    }
+    for name, config in configs.items():
+        torch.manual_seed(1)
+        model = transformers.AutoModelForCausalLM.from_config(config).float()
+        with torch.no_grad():
+            for weights in model.parameters():
+                if weights.dim() == 2:
+                    weights.normal_(0, 0.08)
+        model.save_pretrained(folder / name)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / name / file).write_bytes((small_llama / file).read_bytes())
+    return {name: folder / name for name in configs}
+
+
+def entry_points_of_the_wheel(folder: Path) -> Path:
+    """A distribution with no more than what pyproject.toml says of entry points."""
+    told = folder / "nearkv-0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: nearkv\nVersion: 0\n")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [
+        line
+        for group, entries in groups.items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
+    ]
+    (told / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engines(vllm: Environment, models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory):
+    """Runs engines by their names, all in one process, for each takes seconds."""
+    entry_points = entry_points_of_the_wheel(tmp_path_factory.mktemp("wheel"))
+
+    def run(asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        runs = [
+            {"batches": "all", "tokens": NEW_TOKENS, "options": {}}
+            | each
+            | {"model": str(models[each.get("model", "whole")])}
+            for each in asked.values()
+        ]
+        question = {"entry_points": str(entry_points), "batches": BATCHES, "runs": runs}
+        return dict(zip(asked, vllm.run(PROGRAM, question, timeout_s=580), strict=True))
+
+    return run
+
+
+WRONG = {
+    "no uri": ({"nearkv_attention": {}}, {}, "needs the uri"),
+    "a wrong option": ({"nearkv_attention": {"url": "cpu:"}}, {}, "'url'; is uri meant?"),
+    "float32": ({"nearkv_attention": {"uri": "cpu:"}}, {}, '"rounded": "bfloat16"'),
+    "latents": (shown(), {"model": "latents"}, "has no latents (MLA)"),
+}
+WRONG_TOO = {
+    "a wrong name": ({"nearkv_attn": {"uri": "cpu:"}}, {}, "is nearkv_attention meant?"),
+    "a wrong mode": ({"nearkv_attention": {"uri": "cpu:", "mode": "best"}}, {}, "not 'best'"),
+    "float16": (shown(), {"dtype": "float16"}, "rounds only float32"),
+    "float64": (shown(), {"dtype": "float64"}, "float64"),
+    "fp8": (shown(), {"kv_cache_dtype": "fp8"}, "--kv-cache-dtype auto"),
+}
+
+
+def refused(wrong: dict[str, tuple[Any, dict[str, Any], str]]) -> dict[str, dict[str, Any]]:
+    """Runs with configurations that are refused."""
+    runs = {}
+    for name, (config, options, _) in wrong.items():
+        options = {"additional_config": config} | options
+        runs[name] = {"model": options.pop("model", "whole"), "options": options}
+    return runs
+
+
+@pytest.fixture(scope="module")
+def answers(engines) -> dict[str, dict[str, Any]]:
+    """What each engine answered. The first has no configuration of NearKV's."""
+    sliding = {"model": "sliding", "batches": "prompts"}
+    crowd = {"batches": "crowd"}
+    asked = {
+        "oracle": {"rounded": True},
+        "far": {"options": far()},
+        "far in chunks": {"options": far(**IN_CHUNKS)},
+        "sliding oracle": sliding | {"rounded": True},
+        "sliding far": sliding | {"options": far(**IN_CHUNKS)},
+        "crowd oracle": crowd | {"rounded": True, "options": FEW_BLOCKS},
+        "crowd far": crowd | {"options": far(**FEW_BLOCKS)},
+    }
+    return engines(asked | refused(WRONG))
+
+
+@pytest.fixture(scope="module")
+def others(engines) -> dict[str, dict[str, Any]]:
+    """What engines answered that are asked less often."""
+    asked = {
+        "blocks of 128": {"options": far(block_size=128)},
+        "sliding whole": {"model": "sliding", "batches": "prompts", "options": far()},
+        "tail": {"options": far({"mode": "tail"})},
+        "bounded": {"options": far({"mode": "bounded"})},
+        "full pool": {"options": far({"uri": "cpu:?memory=4MiB"})},
+        "oracle in chunks": {"rounded": True, "options": IN_CHUNKS},
+        "as computed": {},
+        "unmerged": {"options": far(), "flaw": "unmerged"},
+        "crowd stale": {"options": far(**FEW_BLOCKS), "batches": "crowd", "flaw": "stale"},
+    }
+    return engines(asked | refused(WRONG_TOO))
+
+
+def difference(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """The largest, of the log-probabilities that both name after the same tokens."""
+    largest = 0.0
+    runs = (zip(run["tokens"], run["logprobs"], strict=True) for run in (one, other))
+    for mine, theirs in zip(*runs, strict=True):
+        steps = (zip(*answer, strict=True) for answer in (mine, theirs))
+        for (token, logprobs), (their_token, theirs) in zip(*steps, strict=True):
+            for name in logprobs.keys() & theirs.keys():
+                largest = max(largest, abs(logprobs[name] - theirs[name]))
+            if token != their_token:
+                break
+    return largest
+
+
+def check_same(answer: dict[str, Any], oracle: dict[str, Any]) -> dict[str, int]:
+    """The same tokens and log-probabilities, and the pool attended; its counts."""
+    assert answer.get("tokens") == oracle.get("tokens"), answer.get("error")
+    assert difference(answer, oracle) < EXACT
+    [counts] = answer["counts"]
+    assert counts["attended_rows"] > 500
+    assert answer["near_bytes"] > 0
+    return counts
+
+
+def test_nothing_is_loaded_until_configured(answers):
+    assert not answers["oracle"]["is_extension_loaded"]
+    assert answers["far"]["is_extension_loaded"]
+
+
+@pytest.mark.parametrize("how", ["far", "far in chunks"])
+def test_answers_are_those_of_plain_attention(answers, how):
+    counts = check_same(answers[how], answers["oracle"])
+    assert counts["refused_rows"] == 0
+
+
+def test_sliding_windows_are_exact(answers):
+    check_same(answers["sliding far"], answers["sliding oracle"])
+
+
+def test_a_shared_prefix_is_stored_once(answers):
+    answer = answers["far"]
+    _, after_one, after_all = (pages[0] for pages in answer["pages"])
+    apart = sum(
+        (len(branch) + NEW_TOKENS - WINDOW_TOKENS) // PAGE_TOKENS - len(SHARED) // PAGE_TOKENS
+        for branch in BRANCHES
+    )
+    assert answer["counts"][0]["forked_tokens"] > 0
+    assert 0 < after_all - after_one <= apart * LAYERS * KV_HEADS
+
+
+def test_blocks_used_again_serve_no_stale_page(answers):
+    counts = check_same(answers["crowd far"], answers["crowd oracle"])
+    assert counts["overwritten_sequences"] > 0
+    assert answers["crowd far"]["preemptions"] > 0
+
+
+def test_less_crosses_the_link_than_is_read_beside_the_memory(answers):
+    answer, oracle = answers["far"], answers["oracle"]
+    taken = answer["cpu_us"]
+    measured = {
+        "to_pool_bytes": answer["to_pool_bytes"],
+        "from_pool_bytes": answer["from_pool_bytes"],
+        "near_bytes": answer["near_bytes"],
+        "adapter_us_per_step": taken["all"] - taken["pool"] - taken.get("vllm", 0),
+        "pool_us_per_step": taken["pool"],
+        "plain_us_per_step": oracle["cpu_us"]["vllm"],
+        "steps": answer["steps"],
+        "difference": difference(answer, oracle),
+        "difference_in_chunks": difference(answers["far in chunks"], oracle),
+    }
+    print(measured)
+    assert answer["to_pool_bytes"] + answer["from_pool_bytes"] < answer["near_bytes"] / 4
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_is_refused(answers, name):
+    assert WRONG[name][-1] in answers[name].get("error", "")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WRONG_TOO)
+def test_what_else_cannot_be_is_refused(others, name):
+    assert WRONG_TOO[name][-1] in others[name].get("error", "")
+
+
+@pytest.mark.long
+def test_the_bound_is_below_what_rounding_does(answers, others):
+    oracle = answers["oracle"]
+    in_chunks = difference(others["oracle in chunks"], oracle)
+    as_computed = difference(others["as computed"], oracle)
+    print({"vLLM's own, in chunks": in_chunks, "without rounding K and V": as_computed})
+    assert in_chunks < EXACT < as_computed / 10
+
+
+@pytest.mark.long
+def test_other_shapes_are_exact(answers, others):
+    check_same(others["blocks of 128"], answers["oracle"])
+    check_same(others["sliding whole"], answers["sliding oracle"])
+
+
+@pytest.mark.long
+def test_a_full_pool_costs_no_token(answers, others):
+    answer = others["full pool"]
+    assert answer["tokens"] == answers["oracle"]["tokens"]
+    assert difference(answer, answers["oracle"]) < EXACT
+
+
+@pytest.mark.long
+def test_tail_reads_less_and_bounded_is_nearer(answers, others):
+    tail, bounded = others["tail"], others["bounded"]
+    away = {mode: difference(others[mode], answers["oracle"]) for mode in ("tail", "bounded")}
+    print(away, {mode: others[mode]["near_bytes"] for mode in away})
+    assert min(answer["counts"][0]["attended_rows"] for answer in (tail, bounded)) > 500
+    assert tail["near_bytes"] < answers["far"]["near_bytes"]
+    assert away["bounded"] < away["tail"]
+
+
+@pytest.mark.long
+def test_flaws_are_seen(answers, others):
+    for flaw, oracle in (("unmerged", "oracle"), ("crowd stale", "crowd oracle")):
+        with pytest.raises(AssertionError):
+            check_same(others[flaw], answers[oracle])

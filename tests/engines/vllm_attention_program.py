@@ -1,0 +1,189 @@
+"""Runs in vLLM's environment: engines with and without attention near the data, in one process.
+
+Its argument: {"entry_points": a folder of a distribution's, "batches": {NAME: [[prompt, ..], ..]},
+"runs": [{"model", "batches": a name, "tokens": to generate, "options": of the engine, "rounded":
+whether a plain engine shall cache K and V as a pool has them, "flaw": one to seed}, ..]}.
+Its last line: for each run {"tokens", "logprobs"} by prompt, {"pages"} of each pool after each
+batch, {"counts"} of each pool, {"to_pool_bytes", "from_pool_bytes", "near_bytes"}, "preemptions",
+"steps" that only decoded and the "cpu_us" of one by part, "is_extension_loaded"; or {"error"}.
+"""
+
+import gc
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from unittest.mock import patch
+
+os.environ |= {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "OMP_NUM_THREADS": "1",
+}
+QUESTION = json.loads(sys.argv[1])
+sys.path.insert(0, QUESTION["entry_points"])
+
+import torch  # noqa: E402
+from vllm import LLM, SamplingParams  # noqa: E402
+from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
+from vllm.v1.attention.backends.cpu_attn import (  # noqa: E402
+    CPUAttentionBackendImpl,
+    CPUAttentionMetadataBuilder,
+)
+from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
+
+LOGPROBS = 4  # The best of them, of each token.
+PLAIN_UPDATE = CPUAttentionBackendImpl.do_kv_cache_update
+
+
+def rounded_update(self, layer, key, value, *rest):
+    """What an oracle caches: K and V as the pool has them."""
+    PLAIN_UPDATE(self, layer, *(rows.bfloat16().to(rows.dtype) for rows in (key, value)), *rest)
+
+
+def seeded(flaw: str | None) -> AbstractContextManager:
+    """One thing broken, to see that it is seen."""
+    if flaw == "unmerged":
+        return patch("nearkv.vllm.far_step.merge", lambda here, far: here[0])
+    if flaw == "stale":
+        return patch("nearkv.vllm.far_pages.FarPages._forget_written", lambda self, slots: None)
+    return nullcontext()
+
+
+class Meter:
+    """CPU time of this process in parts of the attention, in steps that only decode."""
+
+    def __init__(self) -> None:
+        self.steps = self.preemptions = 0
+        self._seconds: Counter[str] = Counter()
+        self._is_decode = False
+
+    def patches(self, is_far: bool) -> ExitStack:
+        """While it is entered, everything is measured; a part has those within it."""
+        parts = [
+            (CPUAttentionMetadataBuilder, "build", "vllm"),
+            (CPUAttentionBackendImpl, "forward", "vllm"),
+        ]
+        if is_far:
+            from nearkv.core import Pool
+            from nearkv.vllm.attention import FarBuilder, FarImpl
+
+            parts += [(FarBuilder, "build", "all"), (FarImpl, "forward", "all")]
+            parts += [(Pool, "attend", "pool"), (Pool, "append", "pool")]
+        outermost = FarBuilder if is_far else CPUAttentionMetadataBuilder
+        stack = ExitStack()
+        for owner, name, part in parts:
+            timed = self._timed(getattr(owner, name), part)
+            stack.enter_context(patch.object(owner, name, timed))
+        begin = outermost.build
+
+        def build(*arguments, **named):
+            common = named.get("common_attn_metadata") or arguments[2]
+            self._is_decode = common.max_query_len == 1
+            self.steps += self._is_decode
+            return begin(*arguments, **named)
+
+        preempt = Scheduler._preempt_request
+
+        def preempted(*arguments, **named):
+            self.preemptions += 1
+            return preempt(*arguments, **named)
+
+        stack.enter_context(patch.object(outermost, "build", build))
+        stack.enter_context(patch.object(Scheduler, "_preempt_request", preempted))
+        return stack
+
+    def cpu_us(self) -> dict[str, float]:
+        """By part, of a step."""
+        return {part: 1e6 * took / self.steps for part, took in self._seconds.items()}
+
+    def _timed(self, call: Callable, part: str) -> Callable:
+        def timed(*arguments, **named):
+            began = time.process_time()
+            answer = call(*arguments, **named)
+            self._seconds[part] += (time.process_time() - began) * self._is_decode
+            return answer
+
+        return timed
+
+
+def groups_of(engine: LLM) -> list:
+    runner = engine.llm_engine.model_executor.driver_worker.worker.model_runner
+    builders = [group.metadata_builders[0] for of_cache in runner.attn_groups for group in of_cache]
+    return [builder.pages for builder in builders if getattr(builder, "pages", None)]
+
+
+def run_engine(run: dict) -> dict:
+    CPUAttentionBackendImpl.do_kv_cache_update = (
+        rounded_update if run.get("rounded") else PLAIN_UPDATE
+    )
+    options = {
+        "dtype": "float32",
+        "enforce_eager": True,
+        "max_model_len": 2048,
+        "block_size": 32,
+        "max_num_seqs": 4,
+        "max_num_batched_tokens": 2048,
+        "disable_log_stats": True,
+        "seed": 0,
+    } | run["options"]
+    # A torch.dtype may be one that has no name on a command line.
+    options["dtype"] = getattr(torch, options["dtype"])
+    engine = LLM(model=run["model"], tokenizer=run["model"], **options)
+    tokens, logprobs, pages = [], [], []
+    sampling = SamplingParams(
+        temperature=0, max_tokens=run["tokens"], ignore_eos=True, logprobs=LOGPROBS
+    )
+    groups = groups_of(engine)
+    meter = Meter()
+    try:
+        with meter.patches(is_far=bool(groups)):
+            for batch in QUESTION["batches"][run["batches"]]:
+                asked = [{"prompt_token_ids": prompt} for prompt in batch]
+                for output in engine.generate(asked, sampling, use_tqdm=False):
+                    (answer,) = output.outputs
+                    tokens.append(list(answer.token_ids))
+                    logprobs.append([named(step) for step in answer.logprobs])
+                pages.append([group.pool.usage().pages for group in groups])
+    finally:
+        engine.llm_engine.engine_core.shutdown()
+    stats = [group.pool.stats() for group in groups]
+    return {
+        "tokens": tokens,
+        "logprobs": logprobs,
+        "pages": pages,
+        "counts": [vars(group.counts) for group in groups],
+        "to_pool_bytes": sum(each.link_to_device_bytes for each in stats),
+        "from_pool_bytes": sum(each.link_from_device_bytes for each in stats),
+        "near_bytes": sum(each.near_bytes for each in stats),
+        "preemptions": meter.preemptions,
+        "steps": meter.steps,
+        "cpu_us": meter.cpu_us(),
+        "is_extension_loaded": "_nearkv" in sys.modules,
+    }
+
+
+def named(step: dict) -> dict[str, float]:
+    return {str(token): said.logprob for token, said in step.items()}
+
+
+def main() -> None:
+    answers = []
+    for run in QUESTION["runs"]:
+        try:
+            with seeded(run.get("flaw")):
+                answers.append(run_engine(run))
+        except Exception as error:
+            answers.append({"error": f"{type(error).__name__}: {error}"})
+        gc.collect()
+        cleanup_dist_env_and_memory()
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
