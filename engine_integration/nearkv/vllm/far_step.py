@@ -158,7 +158,10 @@ class FarStep:
             return rows[0], rows[1], kept
 
         for row in self.rows:
+            stored = row.sequence
             self.pages.store(row, layer.number, read)
+            if row.sequence is not stored:  # The pool is full: later layers attend here.
+                self._plans.clear()
 
     def _attend_far(
         self, layer: LayerShape, batch: _Batch, query: torch.Tensor
