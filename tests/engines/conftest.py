@@ -1,11 +1,13 @@
 """What tests of serving engines share: a small model, and the engines' environments."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.engines.compatibility import Recorder
 from tests.engines.environment import Environment, EnvironmentMissing, make_environment
+from tests.engines.serving import Daemon
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,19 +53,45 @@ def small_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _environment(name: str, title: str) -> Environment:
+    try:
+        return make_environment(name)
+    except EnvironmentMissing as error:
+        pytest.skip(f"{title} is not here: {error}")
+
+
 @pytest.fixture(scope="session")
 def vllm() -> Environment:
     """vLLM for the CPU."""
-    try:
-        return make_environment("vllm")
-    except EnvironmentMissing as error:
-        pytest.skip(f"vLLM is not here: {error}")
+    return _environment("vllm", "vLLM")
+
+
+@pytest.fixture(scope="session")
+def lmcache() -> Environment:
+    """LMCache."""
+    return _environment("lmcache", "LMCache")
+
+
+@pytest.fixture(scope="session")
+def sglang_environment() -> Environment:
+    """SGLang without its kernels."""
+    return _environment("sglang", "SGLang")
+
+
+@pytest.fixture(scope="session")
+def nixl() -> Environment:
+    """NIXL."""
+    return _environment("nixl", "NIXL")
 
 
 @pytest.fixture(scope="session")
 def llama_cpp() -> Environment:
     """llama.cpp for the CPU, which is built if it is not there."""
-    try:
-        return make_environment("llama_cpp")
-    except EnvironmentMissing as error:
-        pytest.skip(f"llama.cpp is not here: {error}")
+    return _environment("llama_cpp", "llama.cpp")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon that any engine of this user may use."""
+    with Daemon(tmp_path) as running:
+        yield running

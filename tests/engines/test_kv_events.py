@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nearkv.store import ObjectStore
-from tests.engines.environment import ROOT, Environment, EnvironmentMissing, make_environment
+from tests.engines.environment import ROOT, Environment
 from tests.engines.serving import Daemon
 
 # The first makes SGLang's environment, which has ZeroMQ.
@@ -22,14 +22,6 @@ README = ROOT / "engine_integration" / "nearkv" / "kv_events" / "README.md"
 KEYS = [hashlib.sha256(bytes([number])).digest() for number in range(40)]
 HASHES = [int.from_bytes(key[:8], "big", signed=True) for key in KEYS]
 CLEARED = {"type": "AllBlocksCleared"}
-
-
-@pytest.fixture(scope="module")
-def environment() -> Environment:
-    try:
-        return make_environment("sglang")
-    except EnvironmentMissing as error:
-        pytest.skip(f"ZeroMQ is not here: {error}")
 
 
 class Events:
@@ -109,23 +101,17 @@ def command(options: dict[str, str]) -> list[str]:
 
 
 @pytest.fixture
-def opened(environment: Environment, tmp_path: Path) -> Iterator[Callable[..., Events]]:
+def opened(sglang_environment: Environment, tmp_path: Path) -> Iterator[Callable[..., Events]]:
     """Starts publishers, and ends those that a failed test leaves."""
     started: list[Events] = []
 
     def start(**options: str) -> Events:
-        started.append(Events(environment, tmp_path, **options))
+        started.append(Events(sglang_environment, tmp_path, **options))
         return started[-1]
 
     yield start
     for events in started:
         events.kill()
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path, size="64MiB") as daemon:
-        yield daemon
 
 
 @pytest.fixture
@@ -295,14 +281,14 @@ WRONG = (
 
 
 @pytest.mark.parametrize(("options", "said"), WRONG, ids=[said for _, said in WRONG])
-def test_a_wrong_command_is_refused(environment, tmp_path, daemon, options, said):
+def test_a_wrong_command_is_refused(sglang_environment, tmp_path, daemon, options, said):
     words = command({"socket": daemon.socket, "endpoint": f"ipc://{tmp_path}/e"} | options)
     done = subprocess.run(
-        [environment.python, *words[1:]],
+        [sglang_environment.python, *words[1:]],
         capture_output=True,
         text=True,
         timeout=60,
-        env=environment.variables,
+        env=sglang_environment.variables,
     )
     assert done.returncode != 0
     assert said in done.stderr

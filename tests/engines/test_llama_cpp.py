@@ -7,14 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engines.environment import ROOT, Environment
-from tests.engines.serving import Daemon, damage
+from tests.engines.serving import damage
 
 # The first builds llama.cpp.
 pytestmark = pytest.mark.timeout(1200)
@@ -74,12 +73,6 @@ def plain(engine: LlamaCpp) -> list[str]:
     # The prefix that two of them share was computed for each.
     assert answer["cached"] == [0, 0, 0]
     return answer["texts"]
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path) as serving:
-        yield serving
 
 
 def complete(cache: dict[str, Any], **more: Any) -> dict[str, Any]:

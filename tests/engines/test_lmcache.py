@@ -10,8 +10,6 @@ import pytest
 from tests.engines.environment import (
     ROOT,
     Environment,
-    EnvironmentMissing,
-    make_environment,
 )
 from tests.engines.serving import Daemon, damage
 
@@ -20,14 +18,6 @@ pytestmark = pytest.mark.timeout(900)
 PROGRAM = Path(__file__).parent / "lmcache_program.py"
 README = ROOT / "engine_integration" / "nearkv" / "lmcache" / "README.md"
 KINDS = ("plugin", "native_plugin")
-
-
-@pytest.fixture(scope="session")
-def lmcache() -> Environment:
-    try:
-        return make_environment("lmcache")
-    except EnvironmentMissing as error:
-        pytest.skip(f"LMCache is not here: {error}")
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT, Environment, EnvironmentMissing, make_environment
-from tests.engines.serving import Daemon
+from tests.engines.environment import ROOT, Environment
 
 # The first makes NIXL's environment and compiles the plug-in.
 pytestmark = pytest.mark.timeout(900)
@@ -31,20 +29,11 @@ class Agents:
 
 
 @pytest.fixture(scope="module")
-def agents() -> Agents:
-    try:
-        made = Agents(make_environment("nixl"))
-    except EnvironmentMissing as error:
-        pytest.skip(f"NIXL is not here: {error}")
+def agents(nixl: Environment) -> Agents:
+    made = Agents(nixl)
     if missing := made.run("build").get("missing"):
         pytest.skip(missing)
     return made
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path) as running:
-        yield running
 
 
 def test_the_readme_stores_a_block(agents, daemon):

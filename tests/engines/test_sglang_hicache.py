@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT, Environment, EnvironmentMissing, make_environment
+from tests.engines.environment import ROOT, Environment
 from tests.engines.serving import Daemon
 
 # The first makes SGLang's environment.
@@ -88,16 +88,8 @@ def configured(store: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def environment() -> Environment:
-    try:
-        return make_environment("sglang")
-    except EnvironmentMissing as error:
-        pytest.skip(f"SGLang is not here: {error}")
-
-
-@pytest.fixture(scope="module")
-def sglang(environment: Environment) -> Iterator[SGLang]:
-    process = SGLang(environment)
+def sglang(sglang_environment: Environment) -> Iterator[SGLang]:
+    process = SGLang(sglang_environment)
     yield process
     process.end()
 
@@ -107,12 +99,12 @@ def store(tmp_path: Path) -> dict[str, Any]:
     return {"uri": f"cpu:{tmp_path}/pool?memory=64MiB"}
 
 
-def test_another_process_loads_what_one_stored(environment, sglang, store):
+def test_another_process_loads_what_one_stored(sglang_environment, sglang, store):
     cache = sglang.open(store)
     assert cache.load(3) == [0, 0, 0]
     assert cache.store(3) == 3
     cache.close()
-    later = SGLang(environment)
+    later = SGLang(sglang_environment)
     again = later.open(store)
     # Three of five pages are there, and none of a document of other tokens.
     assert again.load(5) == [3, 3, 0]

@@ -7,14 +7,12 @@ import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.engines.environment import ROOT
-from tests.engines.serving import Daemon
 
 torch = pytest.importorskip("torch")
 README = ROOT / "engine_integration" / "nearkv" / "tensorrt_llm" / "README.md"
@@ -143,12 +141,6 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 def configure(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
     monkeypatch.setenv("NEARKV_TENSORRT_LLM", json.dumps(settings))
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(tmp_path, size="64MiB") as daemon:
-        yield daemon
 
 
 def test_the_readmes_lines_name_settings_that_are_known(shown, monkeypatch, daemon):

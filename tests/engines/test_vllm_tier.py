@@ -1,7 +1,6 @@
 """vLLM's tiering offload with a NearKV tier: real engines, one after the other, on the CPU."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from nearkv.store import ObjectStore
 from tests.engines.environment import Environment
-from tests.engines.serving import Daemon, damage
+from tests.engines.serving import damage
 from tests.engines.vllm_engines import CACHED, Engines, hash_in_events, shown
 
 # The first makes vLLM's environment.
@@ -46,13 +45,6 @@ def plain(vllm: Environment, small_llama: Path) -> list[list[int]]:
     [answer] = Engines(vllm, small_llama).run({})
     assert answer["cached"] == [0, 0, 0]
     return answer["tokens"]
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon that any engine of this user may use."""
-    with Daemon(tmp_path) as daemon:
-        yield daemon
 
 
 def test_a_later_engine_computes_no_block_that_an_earlier_one_stored(engines, plain, tmp_path):
