@@ -54,7 +54,7 @@ class SampleDraw : public Simulation<Vnkv_sample_draw> {
   void offer(test::Random& random, std::uint32_t first) {
     Expected expected{.is_valid = true};
     (*this)->valid_i = 1;
-    (*this)->token_i = static_cast<std::uint16_t>(first);
+    (*this)->token_i = first;
     const unsigned counts = test::pick(random, 0, 15);
     (*this)->counts_i = static_cast<std::uint8_t>(counts);
     for (std::size_t t = 0; t < kTokens; ++t) {

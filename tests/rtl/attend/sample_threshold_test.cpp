@@ -51,7 +51,7 @@ class SampleThreshold : public Simulation<Vnkv_sample_threshold> {
     const bool reads = (*this)->read_o != 0;
     const std::size_t level = (*this)->read_level_o;
     tick();
-    (*this)->count_i = static_cast<std::uint16_t>(reads ? counts_[level] : 0xFFFF);
+    (*this)->count_i = reads ? counts_[level] : 0xFFFF;
     settle();
   }
 
