@@ -3,6 +3,7 @@
 Engines of the same model are asked the same prompts in turns, in the shapes of public benchmarks.
 Before each prompt an engine has nothing in its own cache; what it finds it finds in its tier. Half
 way through a shape the daemon is killed and started again: no other tier would have anything.
+On the CPU platform vLLM's own tier has no worker: it has NearKVOffloadingSpec's.
 """
 
 import json
