@@ -11,7 +11,10 @@ import datetime
 import json
 import platform
 import re
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,8 @@ _HEAD = """\
 Written by `python -m tests.engines.compatibility` from what `./nearkv test engines` recorded: every
 row is a file of tests, and the last run of each of its tests. Other versions were not run.
 
-| engine | version | what | passed | failed | skipped | Python | date |
-|---|---|---|---|---|---|---|---|
+| engine | version | what | passed | failed | skipped | not run | Python | date |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -78,18 +81,27 @@ def _pin(pins: Path, package: str) -> str:
     return re.search(rf"^{package}==(\S+)", pins.read_text(), re.MULTILINE)[1]
 
 
+def collected(files: Iterable[str]) -> set[str]:
+    """The tests that there are."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
 def table() -> str:
-    """The record as a page."""
+    """The record as a page; what was recorded of tests that are no more is left out."""
+    record = json.loads(_RECORD.read_text())
+    files = sorted(file for file in record if (ROOT / file).exists())
+    there = collected(files)
     rows = []
-    for file, tests in sorted(json.loads(_RECORD.read_text()).items()):
-        path = ROOT / file
-        if not path.exists():
-            continue
-        name, version = version_of(path)
-        said = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
-        count = Counter(test["outcome"] for test in tests.values())
-        last = max(tests.values(), key=lambda test: test["date"])
-        cells = [name, version, said, count["passed"], count["failed"], count["skipped"]]
+    for file in files:
+        name, version = version_of(ROOT / file)
+        said = (ast.get_docstring(ast.parse((ROOT / file).read_text())) or "").partition("\n")[0]
+        tests = {test: run for test, run in record[file].items() if f"{file}::{test}" in there}
+        count = Counter(run["outcome"] for run in tests.values())
+        not_run = sum(test.startswith(f"{file}::") for test in there) - len(tests)
+        last = max(tests.values(), key=lambda run: run["date"])
+        cells = [name, version, said, count["passed"], count["failed"], count["skipped"], not_run]
         rows.append([*cells, last["python"], last["date"]])
     return _HEAD + "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
 
