@@ -98,6 +98,9 @@ def run_engine(
 ) -> dict:
     options = {"disable_log_stats": True} | options
     salt, fails = options.pop("cache_salt", None), options.pop("loads_fail", False)
+    if (ranks := options.get("tensor_parallel_size", 1)) > 1:
+        # vLLM gives each a NUMA node, of which small machines have one.
+        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, range(ranks)))
     engine = LLM(
         model=model,
         tokenizer=model,
