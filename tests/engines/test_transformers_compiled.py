@@ -18,7 +18,6 @@ from tests.engines.transformers_models import (
     run_logits,
 )
 
-pytestmark = pytest.mark.default
 TOKENS = 320
 # A prompt, and decoding over a border of pages, in both rows.
 STEPS = [230, *[1] * 40]

@@ -6,7 +6,6 @@ import torch
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv.core import Device, Pool, RowForm  # noqa: E402
 
-pytestmark = pytest.mark.default
 HEADS, RANK, ROTATED, PLAIN, VALUE = 128, 512, 64, 128, 128
 TOKENS = 256
 

@@ -18,7 +18,6 @@ from tests.engines.transformers_models import (  # noqa: E402
     run_logits,
 )
 
-pytestmark = pytest.mark.default
 STEPS = [240, 1, 1, 7, 1, *[10] * 5]
 FIXED = {"max_tokens": 384}
 """Options of a cache of fixed shapes."""

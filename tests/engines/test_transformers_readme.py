@@ -10,7 +10,6 @@ import torch
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 from tests.engines.environment import ROOT
 
-pytestmark = pytest.mark.default
 README = ROOT / "engine_integration" / "nearkv" / "transformers" / "README.md"
 # The model is small, and tests run beside each other.
 torch.set_num_threads(1)

@@ -249,14 +249,17 @@ def test_a_failing_test_fails_the_suite(project: Project):
     assert "2 - usual (Failed)" in _summary(run)
 
 
-def test_a_python_test_of_two_sizes_is_refused(project: Project):
-    project.write(
-        "tests/sample/test_sample.py",
-        PYTHON_TESTS.replace("@pytest.mark.quick", "@pytest.mark.quick\n@pytest.mark.long"),
-    )
-    run = project.test("sample")
+@pytest.mark.parametrize("folder", ["sample", "engines"])
+def test_a_python_test_of_two_sizes_is_refused(project: Project, folder: str):
+    file = f"tests/{folder}/test_two_sizes.py"
+    project.write(file, f"import pytest\n\npytestmark = pytest.mark.default\n\n{PYTHON_TESTS}")
+    try:
+        run = project.test(folder)
+    finally:
+        (project.root / file).unlink()
+        shutil.rmtree(project.root / "tests/engines", ignore_errors=True)
     assert run.returncode == 1
-    assert "marked ['long', 'quick']; at most one size" in run.stdout
+    assert "marked ['default', 'quick']; at most one size" in run.stdout
 
 
 @pytest.mark.quick

@@ -20,14 +20,19 @@ class _Recorder:
         self._skipped: dict[str, str] = {}
         self._long: dict[str, None] = {}  # In the order of their files.
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pycollect_makeitem(self) -> Any:
+        # Raised here it is an error of the file, which worker processes report like any other.
+        made = yield
+        for item in made if isinstance(made, list) else [made]:
+            if isinstance(item, pytest.Item) and len(sizes := _sizes(item)) > 1:
+                text = f"{item.nodeid}: marked {sorted(sizes)}; at most one size"
+                raise pytest.Collector.CollectError(text)
+        return made
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: Sequence[pytest.Item]) -> None:
-        for item in items:
-            sizes = {mark.name for mark in item.iter_markers() if mark.name in SIZES}
-            if len(sizes) > 1:
-                raise pytest.UsageError(f"{item.nodeid}: marked {sorted(sizes)}; at most one size")
-            if sizes == {"long"}:
-                self._long[item.nodeid] = None
+        self._long |= {item.nodeid: None for item in items if _sizes(item) == {"long"}}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped and isinstance(report.longrepr, tuple):
@@ -50,6 +55,10 @@ class _Recorder:
 
     def _record_skip(self, name: str, reason: str) -> None:
         self._skipped[name] = reason.removeprefix("Skipped: ")
+
+
+def _sizes(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers() if mark.name in SIZES}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
