@@ -13,12 +13,13 @@ from bench.bounded import measure_bounded
 from bench.data import KvSet, device_uri, pool_of
 from bench.data.synthetic import synthetic
 from bench.footprint import measure_footprint
-from nearkv.core import AttendMode, Pool, RowForm, Select
+from nearkv.core import MAX_CANDIDATES, AttendMode, Pool, RowForm, Select
 from nearkv.results import Goal, Result, Samples, interleave
 
 _GROUPS = (4, 8)
 _TOP_K = 256
 _TAIL_K = 64
+_FILTERED = 0.05  # of the tokens, which SIGN and DIGEST read exactly
 _PLANES = 4  # fewer passes save cores more time than the added bytes cost them
 _STREAM_BYTES = 1 << 29  # well past any last-level cache
 
@@ -98,28 +99,34 @@ class _CpuBench:
         )
 
     def search(self, kv: KvSet) -> Iterator[Result]:
-        """Exact top-k beside faiss and the full scan of plain bf16 rows."""
+        """Top-k, exact and by filters, beside faiss and the full scan of plain bf16 rows."""
         pool = pool_of(kv, self._uri)
         plain = pool_of(kv, self._uri, k_form=RowForm.RAW, v_form=RowForm.RAW)
         index = faiss.IndexFlatIP(kv.keys.shape[1])
         index.add(kv.keys.float().numpy())
         wanted = kv.queries[0].float().numpy()
-        certified = _Search(pool, kv, Select.CERTIFIED)
-        statistical = _Search(pool, kv, Select.STATISTICAL)
-        full = _Search(plain, kv, Select.FULL)
-        if not numpy.array_equal(certified().ids, full().ids):
+        full = _Search(plain, kv, mode=Select.FULL)
+        candidates = min(int(kv.tokens * _FILTERED), MAX_CANDIDATES)
+        searches = {
+            "certified": _Search(pool, kv, mode=Select.CERTIFIED, planes=_PLANES),
+            "statistical": _Search(pool, kv, mode=Select.STATISTICAL, planes=_PLANES),
+            "sign": _Search(pool, kv, mode=Select.SIGN, candidates=candidates),
+            "digest": _Search(pool, kv, mode=Select.DIGEST, candidates=candidates),
+        }
+        recalls = {name: _recall(search().ids, full().ids) for name, search in searches.items()}
+        if not numpy.array_equal(searches["certified"].ids, full.ids):
             raise AssertionError("certified ids differ from the full scan's")
-        recall = _recall(statistical().ids, full().ids)
-        faiss_time, full_time, certified_time, statistical_time = interleave(
-            [lambda: index.search(wanted, _TOP_K), full, certified, statistical],
-            repeat=self._repeat,
+        faiss_time, full_time, *times = interleave(
+            [lambda: index.search(wanted, _TOP_K), full, *searches.values()], repeat=self._repeat
         )
         suffix = f"top{_TOP_K}_{kv.tokens // 1024}k_g{kv.queries.shape[1]}"
-        searches = {"certified": (certified, certified_time, 1.0)}
-        searches["statistical"] = (statistical, statistical_time, recall)
-        for name, (search, seconds, found) in searches.items():
+        for (name, search), seconds in zip(searches.items(), times, strict=True):
             byte_ratio = full.near_bytes() / search.near_bytes()
-            extra = {"recall": found, "near_bytes": search.near_bytes(), "planes": _PLANES}
+            extra = {
+                "recall": recalls[name],
+                "near_bytes": search.near_bytes(),
+                **search.options,
+            }
             yield self._rate(
                 f"cpu/{name}_{suffix}/faiss",
                 seconds,
@@ -202,19 +209,12 @@ class _Attend:
 class _Search:
     """One TOPK for the first queries of a set."""
 
-    def __init__(self, pool: Pool, kv: KvSet, mode: Select) -> None:
-        self._pool, self._kv, self._mode = pool, kv, mode
+    def __init__(self, pool: Pool, kv: KvSet, **options: int) -> None:
+        self._pool, self._kv, self.options = pool, kv, options
 
     def __call__(self) -> "_Search":
         self.ids, _, _ = self._pool.top_k(
-            1,
-            0,
-            0,
-            self._kv.queries[0],
-            _TOP_K,
-            scale=self._kv.scale,
-            mode=self._mode,
-            planes=_PLANES,
+            1, 0, 0, self._kv.queries[0], _TOP_K, scale=self._kv.scale, **self.options
         )
         return self
 

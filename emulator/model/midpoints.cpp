@@ -52,8 +52,9 @@ void Midpoints::scan_page(size_t page) {
     }
     for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
       if (!has_token(listed.visible, token)) continue;
-      const int64_t midpoint = row_weights.midpoint(
-          std::span(codes).subspan(token * head_dim, head_dim), scanned_planes_);
+      const auto code = std::span(codes).subspan(token * head_dim, head_dim);
+      const int64_t midpoint = scanned_planes_ == 0 ? row_weights.ceiling()
+                                                    : row_weights.midpoint(code, scanned_planes_);
       midpoints_[slot(row, page, token)] =
           clamp_midpoint(floor_shift(midpoint - reference(row), shift(row)));
     }

@@ -38,8 +38,11 @@ class PlaneWeights {
   /// Σ w_c².
   [[nodiscard]] int64_t squares() const { return squares_; }
 
-  /// The midpoint of a token whose leading codes are `codes`, after `planes` planes.
+  /// The midpoint of a token whose leading codes are `codes`, after `planes` planes, 1 or more.
   [[nodiscard]] int64_t midpoint(std::span<const uint8_t> codes, int planes) const;
+
+  /// K + 2^7 · W, which no score of the page is above but for what the radius covers besides codes.
+  [[nodiscard]] int64_t ceiling() const { return constant_ + 128 * weight_sum_; }
 
   /// 2^(7 − L) · Σ w_c · (b_c ? 1 : −1): what plane L moves a midpoint by (5.2).
   [[nodiscard]] int64_t step_of_plane(const Page& page, int plane, uint32_t token) const;

@@ -35,7 +35,7 @@ struct TopkAnswer {
   uint8_t flags = 0;
 };
 
-/// CERTIFIED and STATISTICAL: two phases over planes.
+/// CERTIFIED and STATISTICAL: two phases over planes; SIGN and DIGEST: the first of them.
 TopkAnswer topk_by_planes(const TopkTask& task);
 
 /// FULL: every visible key row.

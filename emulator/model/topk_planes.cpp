@@ -1,4 +1,4 @@
-// TOPK, modes CERTIFIED and STATISTICAL (section 6): planes first, then few rows exactly.
+// TOPK by midpoints (section 6): planes, or digests alone, first, then few rows exactly.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -20,13 +20,28 @@ std::optional<uint32_t> sixteenths_of(const nkv_topk_command& command) {
   return command.z == 0 ? kDefaultSixteenths : command.z;
 }
 
+bool is_filter(const nkv_topk_command& command) {
+  return command.mode == NKV_SELECT_SIGN || command.mode == NKV_SELECT_DIGEST;
+}
+
+int scanned_planes_of(const nkv_topk_command& command) {
+  if (command.mode == NKV_SELECT_DIGEST) return 0;
+  if (command.planes != 0) return command.planes;
+  return command.mode == NKV_SELECT_SIGN ? 1 : int{NKV_TOPK_PLANES};
+}
+
+uint64_t seeds_of(const nkv_topk_command& command) {
+  if (!is_filter(command) || command.candidates == 0) return 2 * uint64_t{command.top_k};
+  return std::max(command.candidates, command.top_k);
+}
+
 // One command on its way; reads are shared by all rows, decisions are per row.
 class PlaneSearch {
  public:
   explicit PlaneSearch(const TopkTask& task)
       : task_(task),
         sixteenths_(sixteenths_of(task.command)),
-        scanned_planes_(task.command.planes == 0 ? int{NKV_TOPK_PLANES} : int{task.command.planes}),
+        scanned_planes_(scanned_planes_of(task.command)),
         scored_(task.input.query.rows()) {}
 
   TopkAnswer run() {
@@ -45,9 +60,9 @@ class PlaneSearch {
   Verdict search() {
     Verdict verdict = scan();
     if (!verdict.ok()) return verdict;
-    const TokenSet seeds = midpoints_->best(2 * uint64_t{task_.command.top_k});
+    const TokenSet seeds = midpoints_->best(seeds_of(task_.command));
     verdict = read_rows(seeds);
-    if (!verdict.ok()) return verdict;
+    if (!verdict.ok() || is_filter(task_.command)) return verdict;
     freeze_thresholds();
 
     TokenSet alive = pages_.visible();

@@ -191,7 +191,8 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
                                    std::uint16_t kv_head, const Array& queries, std::uint16_t k,
                                    float scale, std::uint8_t mode, std::uint8_t planes,
                                    std::uint8_t z16, std::uint32_t tokens, std::uint32_t window,
-                                   std::uint8_t sinks, const std::optional<Weights>& weights) {
+                                   std::uint8_t sinks, const std::optional<Weights>& weights,
+                                   std::uint16_t candidates) {
   const ModelShape& shape = pool.shape();
   check_shape(queries, {-1, shape.head_dim}, "queries");
   const std::size_t rows = queries.shape(0);
@@ -216,6 +217,7 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
       .mode = mode,
       .planes = planes,
       .z16 = z16,
+      .candidates = candidates,
       .scale = scale,
       .tokens = tokens,
       .window = window,
@@ -383,16 +385,21 @@ void bind_pool(nb::module_& module) {
           "tokens: causal limit, 0 for all. window: the last `window` tokens below it, 0 for all;\n"
           "`sinks` first tokens stay visible. bound: float32 array that receives the error bound\n"
           "of each row.")
-      .def("top_k", &top_k, "sequence"_a, "layer"_a, "kv_head"_a, "queries"_a, "k"_a, nb::kw_only(),
-           "scale"_a = top_k_defaults.scale, "mode"_a = top_k_defaults.mode,
-           "planes"_a = top_k_defaults.planes, "z16"_a = top_k_defaults.z16,
-           "tokens"_a = top_k_defaults.tokens, "window"_a = top_k_defaults.window,
-           "sinks"_a = top_k_defaults.sinks, "weights"_a = nb::none(),
-           "The best k tokens of one KV head for each of queries [rows, head_dim]: ids uint32 and\n"
-           "scores fp32 [rows, k], counts uint32 [rows]. Beyond a row's count ids are 2**32 - 1\n"
-           "and scores -inf. mode: a `Select`. INDEXER takes float32 weights [rows] and keys of "
-           "form\n"
-           "RAW: one list for all rows, [1, k], by the sum over rows of weight * max(q k, 0).")
+      .def(
+          "top_k", &top_k, "sequence"_a, "layer"_a, "kv_head"_a, "queries"_a, "k"_a, nb::kw_only(),
+          "scale"_a = top_k_defaults.scale, "mode"_a = top_k_defaults.mode,
+          "planes"_a = top_k_defaults.planes, "z16"_a = top_k_defaults.z16,
+          "tokens"_a = top_k_defaults.tokens, "window"_a = top_k_defaults.window,
+          "sinks"_a = top_k_defaults.sinks, "weights"_a = nb::none(),
+          "candidates"_a = top_k_defaults.candidates,
+          "The best k tokens of one KV head for each of queries [rows, head_dim]: ids uint32 and\n"
+          "scores fp32 [rows, k], counts uint32 [rows]. Beyond a row's count ids are 2**32 - 1\n"
+          "and scores -inf. mode: a `Select`. INDEXER takes float32 weights [rows] and keys of "
+          "form\n"
+          "RAW: one list for all rows, [1, k], by the sum over rows of weight * max(q k, 0). SIGN\n"
+          "and DIGEST rank at least `candidates` tokens of a row (0: 2 k), chosen by a plane or "
+          "by\n"
+          "page, and may miss some of the best.")
       .def("gather", &gather, "sequence"_a, "layer"_a, "kv_head"_a, "ids"_a, nb::kw_only(),
            "values"_a = true,
            "K rows [ids, head_dim] and V rows [ids, value_dim] of chosen tokens, as uint16 for\n"

@@ -21,6 +21,7 @@ try:
 except ImportError as error:
     raise ImportError(f"the extension of NearKV is missing ({error}); ./nearkv build") from error
 from nkv_abi import (
+    MAX_CANDIDATES,
     MAX_HEAD_DIM,
     MAX_TOP_K,
     PAGE_TOKENS,
@@ -34,6 +35,7 @@ from nkv_abi import (
 )
 
 __all__ = [
+    "MAX_CANDIDATES",
     "MAX_HEAD_DIM",
     "MAX_TOP_K",
     "PAGE_TOKENS",

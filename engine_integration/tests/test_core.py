@@ -9,7 +9,18 @@ import pytest
 import torch
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
-from nearkv.core import AttendMode, Codec, Device, Dtype, Error, Pool, RowForm, Status, Tensor  # noqa: E402
+from nearkv.core import (  # noqa: E402
+    AttendMode,
+    Codec,
+    Device,
+    Dtype,
+    Error,
+    Pool,
+    RowForm,
+    Select,
+    Status,
+    Tensor,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -197,6 +208,23 @@ def test_top_k_is_that_of_a_full_sort(pool: Pool) -> None:
     assert (counts == 10).all()
     assert (ids == best.indices.numpy()).all()
     assert numpy.allclose(scores, best.values.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", [Select.SIGN, Select.DIGEST])
+def test_filters_rank_the_candidates_that_they_read(pool: Pool, mode: int) -> None:
+    pool.append(1, 0, *random_rows())
+    queries = random_queries()[1]
+    exact = pool.top_k(1, 0, 1, queries, 10, scale=SCALE)
+    every = pool.top_k(1, 0, 1, queries, 10, scale=SCALE, mode=mode, candidates=TOKENS)
+    for found, wanted in zip(every, exact, strict=True):
+        numpy.testing.assert_array_equal(found, wanted)
+    pool.reset_stats()
+    pool.top_k(1, 0, 1, queries, 1, scale=SCALE, mode=mode, candidates=1)
+    some = pool.stats()
+    assert (some.refine_bytes, some.exact_bytes < HEADS * TOKENS * DIM) == (0, True)
+    with pytest.raises(Error) as caught:
+        pool.top_k(1, 0, 1, queries, 1, scale=SCALE, mode=mode, candidates=9000)
+    assert caught.value.status == Status.BAD_FIELD
 
 
 def test_gather_gives_chosen_rows(pool: Pool) -> None:

@@ -12,6 +12,10 @@
 namespace nearkv::test {
 namespace {
 
+constexpr std::array<uint8_t, 5> kByScore{NKV_SELECT_FULL, NKV_SELECT_CERTIFIED,
+                                          NKV_SELECT_STATISTICAL, NKV_SELECT_SIGN,
+                                          NKV_SELECT_DIGEST};
+
 // Token ids by double-precision score, ties by index.
 std::vector<uint32_t> ranked(const std::vector<double>& scores, size_t k) {
   std::vector<uint32_t> ids(scores.size());
@@ -75,7 +79,7 @@ TEST(Topk, MoreThanThereAreGivesAllOfThem) {
   const Rows keys = normal_rows(NKV_DTYPE_BF16, 128, 64, 1.0, random);
   const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 64, 1.0, random);
   const Sequence sequence = append(device, keys, keys);
-  for (const uint8_t mode : {NKV_SELECT_FULL, NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL}) {
+  for (const uint8_t mode : kByScore) {
     const auto result = topk(device, sequence, query, {.mode = mode, .top_k = 4096, .tokens = 100});
     EXPECT_EQ(result.completion.count, 200u);
     EXPECT_TRUE(result.has_clean_tail);
@@ -92,7 +96,7 @@ TEST(Topk, ZeroLengthFindsNothingAndReadsNothing) {
   const Rows keys = normal_rows(NKV_DTYPE_BF16, 64, 64, 1.0, random);
   const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 64, 1.0, random);
   const Sequence sequence = append(device, keys, keys);
-  for (const uint8_t mode : {NKV_SELECT_FULL, NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL}) {
+  for (const uint8_t mode : kByScore) {
     auto command = topk_command(device, sequence, query, {.mode = mode});
     command.tokens = 0;
     command.page_list = ~uint64_t{7};
@@ -111,7 +115,7 @@ TEST(Topk, NonfiniteKeysAreNeverFound) {
   for (const size_t token : {3u, 70u, 71u}) keys.patterns[token * 64 + 1] = 0x7f80;
   const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 64, 1.0, random);
   const Sequence sequence = append(device, keys, keys);
-  for (const uint8_t mode : {NKV_SELECT_FULL, NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL}) {
+  for (const uint8_t mode : kByScore) {
     const auto result = topk(device, sequence, query, {.mode = mode, .top_k = 256});
     EXPECT_EQ(result.completion.flags, NKV_COMPLETION_FLAG_NONFINITE);
     EXPECT_EQ(result.rows[0].ids.size(), 253u);
@@ -182,6 +186,74 @@ TEST(Topk, StatisticalReadsFewerBytesThanCertified) {
   EXPECT_LE(bytes(NKV_SELECT_STATISTICAL, 32), bytes(NKV_SELECT_STATISTICAL, 0));
   // No number of deviations reads more than the sound bound.
   EXPECT_LE(bytes(NKV_SELECT_STATISTICAL, 255), certified);
+}
+
+TEST(TopkFilters, RankWhatTheyReadAndReadNoMore) {
+  Device device;
+  Random random(12);
+  const Rows keys = normal_rows(NKV_DTYPE_BF16, 2048, 128, 1.0, random);
+  const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 128, 1.0, random);
+  const Sequence sequence = append(device, keys, keys);
+  for (const uint8_t mode : {NKV_SELECT_SIGN, NKV_SELECT_DIGEST}) {
+    const uint32_t planes = mode == NKV_SELECT_SIGN ? 1 : 0;
+    const auto found =
+        topk(device, sequence, query, {.mode = mode, .top_k = 32, .candidates = 128});
+    // Per page: 1 header burst, 4 of digest, 16 of each plane; rows are of 3 bursts.
+    EXPECT_EQ(found.completion.stream_bursts, 32u * (1 + 4 + 16 * planes));
+    EXPECT_EQ(found.completion.refine_bursts, 0u);
+    EXPECT_GE(found.completion.exact_bursts, 128u * 3);
+    EXPECT_LT(found.completion.exact_bursts, 1024u * 3);
+    for (size_t row = 0; row < 2; ++row) {
+      std::vector<double> scores(2048, -1e9);
+      for (const uint32_t id : found.rows[row].ids) scores[id] = dot(query, row, keys, id);
+      EXPECT_EQ(found.rows[row].ids, ranked(scores, 32));
+    }
+    // Candidates are not fewer than what is wanted; all of them are those of a full scan.
+    EXPECT_EQ(topk(device, sequence, query, {.mode = mode, .top_k = 200, .candidates = 1})
+                  .completion.count,
+              400u);
+    const TopkOptions all{.mode = mode, .top_k = 32, .candidates = 2048};
+    EXPECT_EQ(topk(device, sequence, query, all).rows,
+              topk(device, sequence, query, {.top_k = 32}).rows);
+  }
+}
+
+TEST(TopkFilters, DigestTakesWholePagesBySoundCeilings) {
+  Device device;
+  Random random(13);
+  Rows keys = normal_rows(NKV_DTYPE_BF16, 1024, 64, 1.0, random);
+  const Rows query = normal_rows(NKV_DTYPE_BF16, 1, 64, 1.0, random);
+  // One token far above all others raises its page's ceiling above theirs.
+  constexpr size_t kNeedle = 700;
+  constexpr uint32_t kTimesFour = 2 << 7;  // Of a bf16 exponent.
+  for (size_t c = 0; c < 64; ++c) {
+    keys.patterns[kNeedle * 64 + c] = query.patterns[c] + kTimesFour;
+  }
+  const Sequence sequence = append(device, keys, keys);
+  const auto found =
+      topk(device, sequence, query, {.mode = NKV_SELECT_DIGEST, .top_k = 64, .candidates = 64});
+  ASSERT_EQ(found.rows[0].ids.size(), 64u);
+  EXPECT_EQ(found.rows[0].ids[0], kNeedle);
+  for (const uint32_t id : found.rows[0].ids) EXPECT_EQ(id / 64, kNeedle / 64);
+}
+
+TEST(TopkFilters, FindMoreThanChanceWithFewBytes) {
+  Device device;
+  Random random(14);
+  const Rows keys = normal_rows(NKV_DTYPE_BF16, 4096, 128, 1.0, random);
+  const Rows query = normal_rows(NKV_DTYPE_BF16, 1, 128, 1.0, random);
+  const Sequence sequence = append(device, keys, keys);
+  const auto truth = topk(device, sequence, query, {.top_k = 64});
+  const auto found = [&](uint8_t mode, uint16_t candidates) {
+    const TopkOptions options{.mode = mode, .top_k = 64, .candidates = candidates};
+    return recall(topk(device, sequence, query, options).rows[0], truth.rows[0]);
+  };
+  const double sign = found(NKV_SELECT_SIGN, 410);
+  const double digest = found(NKV_SELECT_DIGEST, 410);
+  std::printf("k = 64 of 4096, 10 %% of the rows read: recall %.2f by sign, %.2f by digest\n", sign,
+              digest);
+  EXPECT_GT(sign, 0.6);
+  EXPECT_GE(found(NKV_SELECT_SIGN, 820), sign);
 }
 
 TEST(Indexer, ScoresAsDoublePrecisionDoes) {

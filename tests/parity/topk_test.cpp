@@ -26,6 +26,8 @@ void expect_same_selection(DevicePair& pair, const ListOnBoth& list, std::uint8_
   command.z = static_cast<std::uint8_t>(random() % 2 == 0 ? 0 : pick(random, 1, 100));
   constexpr std::uint16_t kCounts[] = {1, 7, 64, kMostTopK};
   command.top_k = kCounts[pick(random, 0, 3)];
+  constexpr std::uint16_t kCandidates[] = {0, 1, 100, NKV_MAX_CANDIDATES};
+  command.candidates = kCandidates[pick(random, 0, 3)];
   command.mode = mode;
   command.group = static_cast<std::uint8_t>(pick(random, 1, 16));
   command.query_dtype = random_query_dtype(mode, random);
@@ -64,8 +66,8 @@ TEST_P(ParityTest, SelectionsAreTheSame) {
     const ListOnBoth list = append_to_both(pair, shape, pages, content, random);
     if (list.completion.status != NKV_STATUS_OK) continue;
     ++done;
-    for (const std::uint8_t mode :
-         {NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL, NKV_SELECT_FULL}) {
+    for (const std::uint8_t mode : {NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL, NKV_SELECT_FULL,
+                                    NKV_SELECT_SIGN, NKV_SELECT_DIGEST}) {
       expect_same_selection(pair, list, mode, random);
     }
     if (indexer) expect_same_selection(pair, list, NKV_SELECT_INDEXER, random);

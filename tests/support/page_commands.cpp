@@ -64,6 +64,8 @@ std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& lis
   for (const auto& [name, mode] : {std::pair{"TOPK CERTIFIED", NKV_SELECT_CERTIFIED},
                                    {"TOPK STATISTICAL", NKV_SELECT_STATISTICAL},
                                    {"TOPK FULL", NKV_SELECT_FULL},
+                                   {"TOPK SIGN", NKV_SELECT_SIGN},
+                                   {"TOPK DIGEST", NKV_SELECT_DIGEST},
                                    {"TOPK INDEXER", NKV_SELECT_INDEXER}}) {
     nkv_topk_command command =
         topk_command(bench, list, queries, 8, static_cast<std::uint8_t>(mode));

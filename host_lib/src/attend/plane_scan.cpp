@@ -49,7 +49,11 @@ Status PlaneScan::scan_page(std::size_t page, PageFold* fold, std::vector<std::i
   fold_page(*query_, view, list_->k_exponent(), fold);
   std::copy(fold->rows.begin(), fold->rows.end(),
             folds_.begin() + static_cast<std::ptrdiff_t>(page * rows_));
-  plane_sums(*fold, view, {0, planes_}, ~std::uint64_t{0}, sums->data());
+  if (planes_ == 0) {
+    std::ranges::fill(*sums, 0);
+  } else {
+    plane_sums(*fold, view, {0, planes_}, ~std::uint64_t{0}, sums->data());
+  }
 
   for (std::size_t row = 0; row < rows_; ++row) {
     const std::span<std::int16_t> page_mids = mids(row, page);

@@ -131,6 +131,18 @@ void rank(const ExactScorer& scorer, const std::vector<const ExactTokens*>& part
 
 }  // namespace
 
+TopKSpec TopKSpec::of(const nkv_topk_command& command) {
+  TopKSpec spec{
+      .select = command.mode, .top_k = command.top_k, .seeds = std::size_t{2} * command.top_k};
+  if (spec.is_filter()) spec.planes = command.mode == NKV_SELECT_SIGN ? 1 : 0;
+  if (command.planes != 0 && command.mode != NKV_SELECT_DIGEST) spec.planes = command.planes;
+  if (command.z != 0) spec.z16 = command.z;
+  if (spec.is_filter() && command.candidates != 0) {
+    spec.seeds = std::max(command.candidates, command.top_k);
+  }
+  return spec;
+}
+
 Outcome select_by_planes(const PageList& list, const Visibility& visibility, const Query& query,
                          const TopKSpec& request, Workers* workers, PlaneScan* scan,
                          TopKResult* result) {
@@ -143,11 +155,10 @@ Outcome select_by_planes(const PageList& list, const Visibility& visibility, con
   result->nonfinite = scan->nonfinite();
 
   std::vector<std::uint64_t> seeds(list.pages());
-  const std::uint64_t wanted = 2 * std::uint64_t{request.top_k};
   for (std::size_t row = 0; row < query.rows(); ++row) {
-    const std::int16_t threshold = scan->visible_tokens() <= wanted
+    const std::int16_t threshold = scan->visible_tokens() <= request.seeds
                                        ? std::int16_t{kMaskedMidpoint + 1}
-                                       : scan->threshold(row, wanted);
+                                       : scan->threshold(row, request.seeds);
     scan->mark(row, threshold, seeds);
   }
   ExactTokens seed_tokens;
@@ -155,6 +166,10 @@ Outcome select_by_planes(const PageList& list, const Visibility& visibility, con
       score_exactly(list, seeds, scorer, query.dim(), workers, &seed_tokens, &result->traffic);
   if (!outcome.ok()) return outcome;
 
+  if (request.is_filter()) {
+    rank(scorer, {&seed_tokens}, request.top_k, result);
+    return {};
+  }
   const Survivors survivors(*scan, seed_tokens, request.top_k);
   std::vector<std::uint64_t> alive(list.pages());
   for (std::size_t page = 0; page < list.pages(); ++page) {

@@ -94,6 +94,7 @@ Pool::TopKRequest top_k_request(const nearkv_top_k_request& request, const Pool&
   result.mode = request.mode;
   result.planes = request.planes;
   result.z16 = request.z16;
+  result.candidates = request.candidates;
   result.scale = request.scale;
   result.tokens = request.tokens;
   result.window = request.window;

@@ -277,14 +277,9 @@ Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
           select_by_indexer(list_, visibility, query_, weights, command.top_k, workers_, &result);
       break;
     }
-    default: {
-      TopKSpec request;
-      request.select = command.mode;
-      request.planes = command.planes == 0 ? unsigned{NKV_TOPK_PLANES} : command.planes;
-      request.z16 = command.z == 0 ? 64U : command.z;
-      request.top_k = command.top_k;
-      outcome = select_by_planes(list_, visibility, query_, request, workers_, &scan_, &result);
-    }
+    default:
+      outcome = select_by_planes(list_, visibility, query_, TopKSpec::of(command), workers_, &scan_,
+                                 &result);
   }
   if (!outcome.ok()) return outcome;
   completion->count = output.write(result, static_cast<double>(command.scale));

@@ -165,6 +165,7 @@ Status Pool::Impl::top_k(const TopKRequest& request) {
   command.group = static_cast<std::uint8_t>(request.rows);
   command.query_dtype = request.query_dtype;
   command.z = request.z16;
+  command.candidates = request.candidates;
   Status status = batch_->add(command);
   if (status == Status::kOk) status = run_batch();
   if (status != Status::kOk) return status;

@@ -30,10 +30,10 @@ typedef float nkv_f32;
   NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
                     "offset of nkv_" #name "." #field)
 
-/** NearKV device contract, version 1.2. */
+/** NearKV device contract, version 1.3. */
 #define NKV_ABI_ID 0x00564b5241454e01ull /**< Register ID. */
 #define NKV_ABI_MAJOR 1
-#define NKV_ABI_MINOR 2
+#define NKV_ABI_MINOR 3
 #define NKV_PAGE_MAGIC 0x504b564eu /**< Page header. */
 #define NKV_PAGE_VERSION 1
 
@@ -59,6 +59,7 @@ typedef float nkv_f32;
  */
 #define NKV_MAX_MIDPOINTS 16777216
 #define NKV_MAX_TOP_K 4096 /**< [tokens] Largest k of TOPK. */
+#define NKV_MAX_CANDIDATES 8192 /**< [tokens] Most `candidates` of TOPK. */
 #define NKV_MAX_QUEUES 16 /**< [queues] Queue register blocks in the map. */
 /**
  * [bytes] From a queue's doorbell in device memory to the next's: a page of a host, which can give
@@ -278,6 +279,13 @@ enum nkv_select {
    * every row is read.
    */
   NKV_SELECT_INDEXER = 3,
+  /**
+   * A filter without bounds: the best `candidates` by the midpoints of `planes` planes are read
+   * exactly, and ranked. One plane says on which side of its page's middle a channel lies.
+   */
+  NKV_SELECT_SIGN = 4,
+  /** The same by pages: by the largest score that a page's digest allows. No plane is read. */
+  NKV_SELECT_DIGEST = 5,
 };
 
 /** What ATTEND reads. */
@@ -501,7 +509,8 @@ enum nkv_share_message_kind {
 #define NKV_FEATURE_INLINE_CONTROL (1ull << 10) /**< INLINE registers. */
 #define NKV_FEATURE_MEMORY_DOORBELLS (1ull << 11) /**< DOORBELL registers. */
 #define NKV_FEATURE_HOTNESS (1ull << 12) /**< HOST_HOTNESS and NEAR_HOTNESS. */
-#define NKV_FEATURE_ALL 0x1fffull
+#define NKV_FEATURE_FILTERS (1ull << 13) /**< SIGN and DIGEST selection. */
+#define NKV_FEATURE_ALL 0x3fffull
 
 /**
  * One page of a sequence, as page lists name it. The host writes `page` and `generation` before
@@ -772,7 +781,11 @@ struct nkv_topk_command {
   uint8_t flags; /**< Zero. [0] */
   uint16_t tag; /**< Returned in the completion. */
   uint16_t head_dim; /**< Channels of a query row. [16 to MAX_HEAD_DIM, a multiple of 16] */
-  uint16_t reserved; /**< Zero. */
+  /**
+   * SIGN and DIGEST: tokens per row that are read exactly, at least; 0 means 2 top_k. Fewer than
+   * top_k count as top_k. [at most MAX_CANDIDATES]
+   */
+  uint16_t candidates;
   uint32_t tokens; /**< As in ATTEND. [at most MAX_TOKENS] */
   uint32_t window; /**< As in ATTEND. */
   uint64_t query; /**< As in ATTEND. [a multiple of 4] */
@@ -785,7 +798,11 @@ struct nkv_topk_command {
   nkv_f32 scale; /**< As in ATTEND. */
   uint32_t reserved2; /**< Zero. */
   uint8_t sinks; /**< As in ATTEND. */
-  uint8_t planes; /**< Planes that the scan streams; 0 means TOPK_PLANES. [at most KEY_PLANES] */
+  /**
+   * Planes that the scan streams; 0 means TOPK_PLANES, for SIGN 1. DIGEST streams none. [at most
+   * KEY_PLANES]
+   */
+  uint8_t planes;
   uint16_t top_k; /**< Tokens wanted per row. [1 to MAX_TOP_K] */
   uint8_t mode; /**< How to find them. [a value of select] */
   uint8_t group; /**< Query rows. [1 to MAX_GROUP] */
@@ -799,7 +816,7 @@ NKV_ASSERT_OFFSET(topk_command, opcode, 0);
 NKV_ASSERT_OFFSET(topk_command, flags, 1);
 NKV_ASSERT_OFFSET(topk_command, tag, 2);
 NKV_ASSERT_OFFSET(topk_command, head_dim, 4);
-NKV_ASSERT_OFFSET(topk_command, reserved, 6);
+NKV_ASSERT_OFFSET(topk_command, candidates, 6);
 NKV_ASSERT_OFFSET(topk_command, tokens, 8);
 NKV_ASSERT_OFFSET(topk_command, window, 12);
 NKV_ASSERT_OFFSET(topk_command, query, 16);
@@ -2684,8 +2701,8 @@ static inline uint8_t nkv_check_topk_command(const struct nkv_topk_command *comm
       command->head_dim % 16u != 0) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, head_dim), detail);
   }
-  if (command->reserved != 0) {
-    return nkv_bad_field(offsetof(struct nkv_topk_command, reserved), detail);
+  if (command->candidates > NKV_MAX_CANDIDATES) {
+    return nkv_bad_field(offsetof(struct nkv_topk_command, candidates), detail);
   }
   if (command->tokens > NKV_MAX_TOKENS) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, tokens), detail);
@@ -2708,7 +2725,7 @@ static inline uint8_t nkv_check_topk_command(const struct nkv_topk_command *comm
   if (command->top_k < 1u || command->top_k > NKV_MAX_TOP_K) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, top_k), detail);
   }
-  if (command->mode > NKV_SELECT_INDEXER) {
+  if (command->mode > NKV_SELECT_DIGEST) {
     return nkv_bad_field(offsetof(struct nkv_topk_command, mode), detail);
   }
   if (command->group < 1u || command->group > NKV_MAX_GROUP) {

@@ -1,5 +1,5 @@
 # Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
-"""NearKV device contract, version 1.2: constants and structures for Python."""
+"""NearKV device contract, version 1.3: constants and structures for Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StatusText(NamedTuple):
 
 ABI_ID = 0x00564b5241454e01
 ABI_MAJOR = 1
-ABI_MINOR = 2
+ABI_MINOR = 3
 PAGE_MAGIC = 0x504b564e
 PAGE_VERSION = 1
 
@@ -78,6 +78,8 @@ MAX_HEAD_DIM = 576
 MAX_MIDPOINTS = 16777216
 # [tokens] Largest k of TOPK.
 MAX_TOP_K = 4096
+# [tokens] Most `candidates` of TOPK.
+MAX_CANDIDATES = 8192
 # [queues] Queue register blocks in the map.
 MAX_QUEUES = 16
 # [bytes] From a queue's doorbell in device memory to the next's: a page of a host, which can give
@@ -445,6 +447,11 @@ class Select(IntEnum):
     # DSA lightning indexer: sum over heads of weight * relu(q k), one list for the whole group;
     # every row is read.
     INDEXER = 3
+    # A filter without bounds: the best `candidates` by the midpoints of `planes` planes are read
+    # exactly, and ranked. One plane says on which side of its page's middle a channel lies.
+    SIGN = 4
+    # The same by pages: by the largest score that a page's digest allows. No plane is read.
+    DIGEST = 5
 
 
 class AttendMode(IntEnum):
@@ -1005,6 +1012,8 @@ class Feature(IntFlag):
     MEMORY_DOORBELLS = 1 << 11
     # HOST_HOTNESS and NEAR_HOTNESS.
     HOTNESS = 1 << 12
+    # SIGN and DIGEST selection.
+    FILTERS = 1 << 13
 
 
 class CardWindowFlag(IntFlag):
@@ -1325,7 +1334,7 @@ TOPK_COMMAND = Record(
         "flags": 1,
         "tag": 2,
         "head_dim": 4,
-        "reserved": 6,
+        "candidates": 6,
         "tokens": 8,
         "window": 12,
         "query": 16,

@@ -1,6 +1,6 @@
 // Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
 //
-// NearKV device contract, version 1.2.
+// NearKV device contract, version 1.3.
 // The first member of a packed struct is its most significant part, so members stand in reverse:
 // byte 0 of a structure in memory is bits 7:0 of the struct.
 
@@ -11,7 +11,7 @@ package nkv_abi_pkg;
 
   localparam logic [63:0] AbiId = 64'h0056_4b52_4145_4e01;
   localparam logic [15:0] AbiMajor = 16'd1;
-  localparam logic [15:0] AbiMinor = 16'd2;
+  localparam logic [15:0] AbiMinor = 16'd3;
   localparam logic [31:0] PageMagic = 32'h504b_564e;
   localparam logic [15:0] PageVersion = 16'd1;
 
@@ -36,6 +36,8 @@ package nkv_abi_pkg;
   localparam int unsigned MaxMidpoints = 16777216;
   // [tokens] Largest k of TOPK.
   localparam int unsigned MaxTopK = 4096;
+  // [tokens] Most `candidates` of TOPK.
+  localparam int unsigned MaxCandidates = 8192;
   // [queues] Queue register blocks in the map.
   localparam int unsigned MaxQueues = 16;
   // [bytes] From a queue's doorbell in device memory to the next's: a page of a host, which can
@@ -238,7 +240,12 @@ package nkv_abi_pkg;
     SelectFull = 8'd2,
     // DSA lightning indexer: sum over heads of weight * relu(q k), one list for the whole group;
     // every row is read.
-    SelectIndexer = 8'd3
+    SelectIndexer = 8'd3,
+    // A filter without bounds: the best `candidates` by the midpoints of `planes` planes are read
+    // exactly, and ranked. One plane says on which side of its page's middle a channel lies.
+    SelectSign = 8'd4,
+    // The same by pages: by the largest score that a page's digest allows. No plane is read.
+    SelectDigest = 8'd5
   } select_e;
 
   // What ATTEND reads.
@@ -322,7 +329,9 @@ package nkv_abi_pkg;
   localparam int unsigned FeatureMemoryDoorbells = 11;
   // HOST_HOTNESS and NEAR_HOTNESS.
   localparam int unsigned FeatureHotness = 12;
-  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_1fff;
+  // SIGN and DIGEST selection.
+  localparam int unsigned FeatureFilters = 13;
+  localparam logic [63:0] FeatureAll = 64'h0000_0000_0000_3fff;
 
   // One page of a sequence, as page lists name it. The host writes `page` and `generation` before
   // APPEND, the device the exponents; entries may be copied freely (forks share pages).
@@ -565,7 +574,8 @@ package nkv_abi_pkg;
     select_e mode;
     // Byte 50. Tokens wanted per row. [1 to MAX_TOP_K]
     logic [15:0] top_k;
-    // Byte 49. Planes that the scan streams; 0 means TOPK_PLANES. [at most KEY_PLANES]
+    // Byte 49. Planes that the scan streams; 0 means TOPK_PLANES, for SIGN 1. DIGEST streams none.
+    // [at most KEY_PLANES]
     logic [7:0] planes;
     // Byte 48. As in ATTEND.
     logic [7:0] sinks;
@@ -584,8 +594,9 @@ package nkv_abi_pkg;
     logic [31:0] window;
     // Byte 8. As in ATTEND. [at most MAX_TOKENS]
     logic [31:0] tokens;
-    // Byte 6. Zero.
-    logic [15:0] reserved;
+    // Byte 6. SIGN and DIGEST: tokens per row that are read exactly, at least; 0 means 2 top_k.
+    // Fewer than top_k count as top_k. [at most MAX_CANDIDATES]
+    logic [15:0] candidates;
     // Byte 4. Channels of a query row. [16 to MAX_HEAD_DIM, a multiple of 16]
     logic [15:0] head_dim;
     // Byte 2. Returned in the completion.
@@ -1270,7 +1281,7 @@ package nkv_abi_pkg;
     broken[1] = command.flags != '0;
     broken[4] = command.head_dim < 16'd16 || command.head_dim > 16'(MaxHeadDim) ||
         command.head_dim % 16'd16 != '0;
-    broken[6] = command.reserved != '0;
+    broken[6] = command.candidates > 16'(MaxCandidates);
     broken[8] = command.tokens > MaxTokens;
     broken[16] = command.query % 64'd4 != '0;
     broken[24] = command.page_list % 64'd8 != '0;
@@ -1278,7 +1289,7 @@ package nkv_abi_pkg;
     broken[44] = command.reserved2 != '0;
     broken[49] = command.planes > 8'(KeyPlanes);
     broken[50] = command.top_k < 16'd1 || command.top_k > 16'(MaxTopK);
-    broken[52] = command.mode > SelectIndexer;
+    broken[52] = command.mode > SelectDigest;
     broken[53] = command.group < 8'd1 || command.group > 8'(MaxGroup);
     broken[54] = command.query_dtype > DtypeInt8;
     broken[56] = command.weights % 64'd4 != '0;
