@@ -42,6 +42,11 @@ void for_each_command(ListBench* bench, std::uint16_t top_k, const Run& run) {
   topk.mode = NKV_SELECT_STATISTICAL;
   topk.planes = 2;
   run("topk_statistical", topk);
+  topk.mode = NKV_SELECT_SIGN;
+  topk.planes = 1;
+  run("topk_sign", topk);
+  topk.mode = NKV_SELECT_DIGEST;
+  run("topk_digest", topk);
   if (bench->form == NKV_ROW_FORM_RAW) {
     const std::vector<float> weights{0.5F, -0.25F, 1, 0.75F, -0.5F, 0.25F, 1, 0.125F};
     topk.mode = NKV_SELECT_INDEXER;

@@ -1,6 +1,7 @@
 // Asks for what a plane scan reads of accepted pages: the digest of each page, then the planes of the
 // page two before it, so that a page's weights and tables are made while planes of others pass
-// (nkv_scan). The last planes follow when `flush_i` says that no page comes any more.
+// (nkv_scan). The last planes follow when `flush_i` says that no page comes any more. A scan of no planes
+// reads digests alone.
 
 module nkv_scan_stream
   import nkv_abi_pkg::*;
@@ -9,7 +10,7 @@ module nkv_scan_stream
   input  logic          clk_i,
   input  logic          rst_ni,
   input  logic          clear_i,
-  input  logic [2:0]    planes_i,         // 1 to KeyPlanes.
+  input  logic [2:0]    planes_i,         // 0 to KeyPlanes.
   input  list_index_t   first_index_i,
   input  logic          flush_i,
 
@@ -97,7 +98,9 @@ module nkv_scan_stream
 
   // The record stays until then.
   wire planes_end = in_planes && (!planes_now || (step && last_plane));
-  assign record_ready_o = planes_end && record_valid_i;
+  wire planes_come = planes_end && record_valid_i;
+  wire digest_ends = state_q == StDigest && step && planes_i == '0;
+  assign record_ready_o = planes_come || digest_ends;
 
   logic unused_due_valid, unused_due_ready;
   logic [2:0] unused_due;
@@ -108,7 +111,7 @@ module nkv_scan_stream
     .clk_i,
     .rst_ni,
     .clear_i,
-    .in_valid_i (record_ready_o),
+    .in_valid_i (planes_come),
     .in_ready_o (unused_due_ready),
     .in_data_i  (now),
     .out_valid_o(unused_due_valid),
@@ -133,7 +136,7 @@ module nkv_scan_stream
     end else begin
       // A scan reads the first half of each header.
       if (body_valid_o && body_ready_i) bursts_o <= bursts_o + 32'd1;
-      due_q <= due_q + 3'(record_ready_o) - 3'(planes_end && planes_now);
+      due_q <= due_q + 3'(planes_come) - 3'(planes_end && planes_now);
       if (step) bursts_o <= bursts_o + 32'(request_o.bursts);
       if (step && in_planes) begin
         plane_q <= last_plane ? '0 : plane_q + 3'd1;
@@ -144,7 +147,7 @@ module nkv_scan_stream
           if (body_valid_o && body_ready_i) state_q <= StDigest;
           else if (flush_i && due_q != '0 && !record_valid_i) state_q <= StPlanes;
         end
-        StDigest: if (step) state_q <= StPlanes;
+        StDigest: if (step) state_q <= digest_ends ? StAnnounce : StPlanes;
         StPlanes: if (planes_end) state_q <= StAnnounce;
         default: state_q <= StAnnounce;
       endcase

@@ -92,6 +92,7 @@ module nkv_front
     hw2reg.features[FeatureAttendBounded] = 1'b1;
     hw2reg.features[FeatureTopk] = 1'b1;
     hw2reg.features[FeatureIndexer] = 1'b1;
+    hw2reg.features[FeatureFilters] = 1'b1;
     hw2reg.features[FeatureTranscode] = 1'b1;
     hw2reg.features[FeatureQueueWeights] = 1'b1;
     hw2reg.features[FeatureInterrupts] = 1'b1;

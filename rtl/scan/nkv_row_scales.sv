@@ -2,7 +2,7 @@
 // from the first page of a scan; and per page and row the offset that its plane sums are added to.
 //
 // SCAN: offset = K - ref - (128 - 2^(7-L0)) * sum of w, so that a midpoint less its reference is
-// the offset plus the Horner sum times 2^(8-L0). REFINE: offset = -2^(7-L) * sum of w, so that what
+// the offset plus the Horner sum times 2^(8-L0); without planes K - ref + 2^7 * W. REFINE: offset = -2^(7-L) * sum of w, so that what
 // plane L adds is the offset plus the sum over its set bits times 2^(8-L). Terms to offset: 3
 // cycles, a row per cycle.
 
@@ -41,6 +41,7 @@ module nkv_row_scales
   slot_t slot_1, slot_2;
   constant_t constant_1;
   sum_t sum_1;
+  norm_t norm_1;
   offset_t base_2, correction_2;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -59,6 +60,7 @@ module nkv_row_scales
       slot_1 <= terms_i.slot;
       constant_1 <= terms_i.constant;
       sum_1 <= terms_i.sum;
+      norm_1 <= terms_i.norm;
       if (terms_first_i && !refining_i) begin
         reference_o[terms_i.row] <= terms_i.constant;
         shift_o[terms_i.row] <= shift_of(terms_i.norm);
@@ -68,8 +70,8 @@ module nkv_row_scales
       row_2 <= row_1;
       slot_2 <= slot_1;
       base_2 <= (refining_i ? '0 : offset_t'(constant_1) - offset_t'(reference_o[row_1]));
-      correction_2 <= (refining_i ? '0 : offset_t'(sum_1) <<< 7) -
-                      (offset_t'(sum_1) <<< (3'd7 - planes_i));
+      correction_2 <= planes_i == '0 ? -offset_t'({norm_1, 7'b0}) :
+          (refining_i ? '0 : offset_t'(sum_1) <<< 7) - (offset_t'(sum_1) <<< (3'd7 - planes_i));
     end
   end
 

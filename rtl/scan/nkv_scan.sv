@@ -15,7 +15,7 @@
 // What OpScan and OpRefine read comes as page records, one a page, and as one stream of bursts. A
 // page's digest should come two pages before its planes, so that the weights and tables of the next
 // pages are made while the planes of one pass; three pages is the most. OpRefine needs no digests: the
-// weights were kept.
+// weights were kept. OpScan of no planes takes digests alone, of which midpoints are ceilings.
 
 module nkv_scan
   import nkv_pkg::*;
@@ -253,6 +253,15 @@ module nkv_scan
     end
   end
 
+  // Of digests alone a page's beats are made up, without a bit, so that offsets are all there is.
+  wire by_digest = settings_q.planes == '0;
+  quad_t made_quad_q;
+  always_ff @(posedge clk_i or negedge run_rst_n) begin
+    if (!run_rst_n) made_quad_q <= '0;
+    else if (begun && by_digest) made_quad_q <= made_quad_q + 1'b1;
+  end
+  wire burst_tag_t made_tag = '{kind: BurstPlane, plane: 3'd1, quad: made_quad_q, last: made_quad_q == '1};
+
   logic beat_valid, beat_last;
   logic [Channels-1:0] beat_bits[PlaneTokens];
   planes_t beat_plane;
@@ -261,11 +270,11 @@ module nkv_scan
   nkv_token_slicer u_slicer (
     .clk_i(stream_clk),
     .rst_ni(run_rst_n),
-    .blocks_i(settings_q.blocks),
-    .burst_valid_i(burst_valid_i && burst_tag_i.kind == BurstPlane),
+    .blocks_i(by_digest ? 4'(Channels / 16) : settings_q.blocks),
+    .burst_valid_i(by_digest || (burst_valid_i && burst_tag_i.kind == BurstPlane)),
     .burst_ready_o(slicer_ready),
-    .burst_data_i,
-    .burst_tag_i,
+    .burst_data_i(by_digest ? '0 : burst_data_i),
+    .burst_tag_i(by_digest ? made_tag : burst_tag_i),
     .go_i(go),
     .begun_o(begun),
     .begun_last_o(begun_last),
@@ -283,7 +292,7 @@ module nkv_scan
   logic [1:0] free_q;
   wire beat_t beat = '{slot: slicer_slot_q[SlicerCycles-1], quad: beat_quad,
                        begins: refining || beat_plane == 3'd1,
-                       completes: refining || beat_plane == planes_q, last: beat_last};
+                       completes: refining || by_digest || beat_plane == planes_q, last: beat_last};
 
   always_ff @(posedge clk_i) begin
     slicer_slot_q[0] <= beat_slot_q;
@@ -445,7 +454,7 @@ module nkv_scan
     .clk_i,
     .rst_ni(run_rst_n),
     .settings_i(settings_q),
-    .terms_valid_i(terms_valid && !refining),
+    .terms_valid_i(terms_valid && !refining && !by_digest),
     .terms_i(terms),
     .terms_page_i(page_of[terms.slot]),
     .shift_i(shift_o),

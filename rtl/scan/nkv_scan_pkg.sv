@@ -64,7 +64,7 @@ package nkv_scan_pkg;
   typedef struct packed {
     logic [RowBits:0] rows;    // Query rows in use, 1..8; what others hold is of no consequence
     logic [3:0] blocks;        // head_dim / 16, 1..8
-    planes_t    planes;        // L0: planes that SCAN streams
+    planes_t    planes;        // L0: planes that SCAN streams; none: it takes digests alone
     logic       statistical;   // Radius by z, else certified
     logic [7:0] z;             // Sixteenths of a standard deviation, not 0
     logic [7:0] key_exponent;  // Ek

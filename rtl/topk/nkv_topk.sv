@@ -3,6 +3,7 @@
 //   scan all pages --> threshold --> best 2k: their rows --> tau --> alive? --> refine planes
 //        --> alive? --> ... --> rows of those left --> the best k in order
 //
+// SIGN and DIGEST, which scans no planes, rank the rows of their best midpoints and stop there.
 // FULL reads every visible row and ranks, INDEXER too, by one score for all rows. Begins when the query rows
 // and the page list are on chip. A page that fails ends the command with its verdict once the pass is over;
 // nothing is written then.
@@ -129,10 +130,14 @@ module nkv_topk
   wire is_indexer = !tail_i && command_i.mode == SelectIndexer;
   wire asks_alive = state inside {StAlive, StLeft};
   wire is_full = is_indexer || (!tail_i && command_i.mode == SelectFull);
-  wire planes_t scan_planes = tail_i ? TailPlanes :
-      command_i.planes == '0 ? planes_t'(TopkPlanes) : planes_t'(command_i.planes);
+  wire is_digest = !tail_i && command_i.mode == SelectDigest;
+  wire is_filter = is_digest || (!tail_i && command_i.mode == SelectSign);
+  wire planes_t scan_planes = tail_i ? TailPlanes : is_digest ? '0 :
+      command_i.planes != '0 ? planes_t'(command_i.planes) : is_filter ? 3'd1 : planes_t'(TopkPlanes);
   wire [15:0] top_k = command_i.top_k;
-  wire [13:0] seeds_wanted = tail_i ? 14'(top_k) : 14'(top_k) << 1;
+  wire [15:0] candidates = command_i.candidates;
+  wire [13:0] seeds_wanted = tail_i ? 14'(top_k) : !is_filter || candidates == '0 ? 14'(top_k) << 1 :
+      14'(candidates < top_k ? top_k : candidates);
 
   // ---- Sets of tokens, and visits to them ----
   logic   feed_valid, feed_done, all_picked, rounds_done;
@@ -435,6 +440,7 @@ module nkv_topk
     .tail_i,
     .bounded_i,
     .full_i         (is_full),
+    .filter_i       (is_filter),
     .none_wanted_i  (top_k == '0),
     .seeds_wanted_i (seeds_wanted),
     .scan_planes_i  (scan_planes),

@@ -16,6 +16,7 @@ module nkv_topk_order
   input  logic         tail_i,            // An ATTEND TAIL, or BOUNDED; held, as all of the command.
   input  logic         bounded_i,
   input  logic         full_i,            // FULL or INDEXER.
+  input  logic         filter_i,          // SIGN or DIGEST.
   input  logic         none_wanted_i,     // Its k is 0.
   input  logic [13:0]  seeds_wanted_i,
   input  planes_t      scan_planes_i,
@@ -138,7 +139,7 @@ module nkv_topk_order
         end
         StThreshold: if (op_over) go_to(StBest);
         StBest: begin
-          after_scores_q <= all_seeds_q ? StFinish : StRank;
+          after_scores_q <= all_seeds_q || filter_i ? StFinish : StRank;
           if (begun_q && pass_i.done && (all_seeds_q || progress_i.op_ready)) begin
             outcome_q.exact_bursts <= pass_i.bursts;
             go_to(StScores);

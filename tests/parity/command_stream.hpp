@@ -55,6 +55,8 @@ class Stream {
   }
 
   StreamCommand next() {
+    // What only the model compresses is soon taken up again, or few would be.
+    if (is_of_planes(transcoded_.codec) && random_() % 2 == 0) return transcode();
     switch (pick(random_, 0, 13)) {
       case 0:
         return random_() % 2 == 0 ? scrub() : malformed_append();
@@ -83,6 +85,10 @@ class Stream {
   static constexpr std::uint16_t kMostChannels = 128;
   static constexpr std::uint32_t kMostTopK = 300;
   static constexpr std::uint32_t kMostRows = 400;
+
+  static bool is_of_planes(std::uint8_t codec) {
+    return codec == NKV_CODEC_PLANES_LZ4 || codec == NKV_CODEC_PLANES_ZSTD;
+  }
 
   ListShape small_shape(bool attendable) {
     ListShape shape = random_shape(random_, attendable);
@@ -279,7 +285,7 @@ class Stream {
       entry.generation = static_cast<std::uint16_t>(random_());
     }
     const std::uint8_t from = header_of(sources[0]).codec;
-    const bool from_planes = from == NKV_CODEC_PLANES_LZ4 || from == NKV_CODEC_PLANES_ZSTD;
+    const bool from_planes = is_of_planes(from);
     if (from_planes) stream.name = "TRANSCODE from " + std::to_string(from);
     const std::uint32_t page = pick(random_, 0, command.count - 1);
     switch (pick(random_, 0, 9)) {
@@ -410,7 +416,10 @@ class Stream {
     set_scan(&command, query_dtype());
     command.planes = static_cast<std::uint8_t>(pick(random_, 0, NKV_KEY_PLANES));
     command.z = static_cast<std::uint8_t>(random_() % 2 == 0 ? 0 : pick(random_, 1, 100));
-    command.mode = static_cast<std::uint8_t>(pick(random_, 0, 2));
+    constexpr std::uint8_t kModes[] = {NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL,
+                                       NKV_SELECT_FULL, NKV_SELECT_SIGN, NKV_SELECT_DIGEST};
+    command.mode = kModes[pick(random_, 0, 4)];
+    command.candidates = static_cast<std::uint16_t>(random_() % 2 == 0 ? 0 : pick(random_, 1, 400));
     return finish_topk(command);
   }
 

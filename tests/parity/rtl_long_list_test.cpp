@@ -86,6 +86,8 @@ TEST_F(LongListParityTest, EveryCommandTakesTheLongestList) {
   expect_same("TOPK STATISTICAL", topk(NKV_SELECT_STATISTICAL));
   expect_same("TOPK FULL", topk(NKV_SELECT_FULL));
   expect_same("TOPK INDEXER", topk(NKV_SELECT_INDEXER));
+  expect_same("TOPK SIGN", topk(NKV_SELECT_SIGN));
+  expect_same("TOPK DIGEST", topk(NKV_SELECT_DIGEST));
   expect_same("ATTEND TAIL", attend(NKV_ATTEND_MODE_TAIL));
   expect_same("ATTEND BOUNDED", attend(NKV_ATTEND_MODE_BOUNDED));
   expect_same("ATTEND DENSE", attend(NKV_ATTEND_MODE_DENSE));

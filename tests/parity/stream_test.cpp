@@ -96,6 +96,8 @@ TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
                                  "TOPK mode 1",
                                  "TOPK mode 2",
                                  "TOPK mode 3",
+                                 "TOPK mode 4",
+                                 "TOPK mode 5",
                                  "COPY",
                                  "COPY of damage",
                                  "COPY onto pages",

@@ -290,7 +290,8 @@ Bytes any_topk(test::Random& random) {
   command.opcode = NKV_OPCODE_TOPK;
   command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_PLANES));
   command.top_k = static_cast<std::uint16_t>(test::pick(random, 1, NKV_MAX_TOP_K));
-  command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_SELECT_INDEXER));
+  command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_SELECT_DIGEST));
+  command.candidates = static_cast<std::uint16_t>(test::pick(random, 0, NKV_MAX_CANDIDATES));
   if (random() % 8 == 0) command.query_dtype = NKV_DTYPE_FP8_E4M3;
   command.weights = any_address(random, 4);
   return std::bit_cast<Bytes>(command);

@@ -156,7 +156,7 @@ std::int64_t reachable_score(const Midpoints& midpoints, const ScanList& list, s
   return std::clamp(units, -kMostUnits, kMostUnits) * (std::int64_t{1} << NKV_PLANE_WEIGHT_SHIFT);
 }
 
-// A whole TOPK up to what is read in the end.
+// A whole TOPK up to what is read in the end: without planes, up to its seeds.
 void search(ScanStage& stage, const ScanList& list, const ScanSettings& settings, unsigned top_k,
             test::Random& random, Met* met = nullptr) {
   Met unused;
@@ -179,6 +179,7 @@ void search(ScanStage& stage, const ScanList& list, const ScanSettings& settings
   stage.thresholds(2 * top_k);
   const TokenSet seeds = stage.best(list.pages().visible());
   ASSERT_EQ(seeds, expected_best(expected, list, settings.rows, 2 * top_k));
+  if (settings.planes == 0) return;
 
   // The real thing, or any score, or such that about half of the tokens stay alive.
   std::array<std::int64_t, kRows> tau{};
@@ -247,9 +248,46 @@ TEST(ScanTest, SearchesEveryWidthOfKey) {
   }
 }
 
+constexpr std::array kKinds{Keys::kNormal, Keys::kBiased, Keys::kAnyBits, Keys::kForged,
+                            Keys::kZero};
+
+TEST(ScanTest, TakesDigestsAloneBetweenOtherScans) {
+  ScanStage stage(12);
+  Met met;
+  for (unsigned i = 0; i < 40; ++i) {
+    SCOPED_TRACE(test::case_name(i));
+    test::Random random = test::case_random(i);
+    const std::uint32_t pages = test::pick(random, 1, 12);
+    const std::uint32_t tokens = test::pick(random, pages * 64 - 63, pages * 64);
+    const ScanList list({.head_dim = 16 * test::pick(random, 1, 8),
+                         .pages = pages,
+                         .keys = kKinds[i % kKinds.size()],
+                         .visibility = {.tokens = tokens, .window = 0, .sinks = 0}},
+                        random);
+    stage.set_pace({.bursts = kPaces[random() % 3],
+                    .records = kPaces[random() % 3],
+                    .chosen = kPaces[random() % 3],
+                    .digests_ahead = test::pick(random, 0, 3)});
+    const unsigned planes = random() % 4 == 0 ? 2 : 0;
+    search(stage, list, {.rows = test::pick(random, 1, kRows), .planes = planes},
+           test::pick(random, 1, 40), random, &met);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(met.saturated_high, 0U);
+}
+
+TEST(ScanTest, TakesAPageOfDigestsIn32Cycles) {
+  constexpr unsigned kPages = 256;
+  test::Random random = test::case_random(7);
+  const ScanList list({.pages = kPages}, random);
+  ScanStage stage(7);
+  stage.start(list, {.planes = 0});
+  stage.scan();
+  EXPECT_EQ(stage.op_bursts(), kPages * 4);
+  EXPECT_LE(stage.op_cycles(), kPages * 32 + 100);
+}
+
 TEST(ScanTest, SearchesWhateverThePagesHold) {
-  constexpr std::array kKinds{Keys::kNormal, Keys::kBiased, Keys::kAnyBits, Keys::kForged,
-                              Keys::kZero};
   ScanStage stage(2);
   Met met;
   for (unsigned i = 0; i < 60; ++i) {
