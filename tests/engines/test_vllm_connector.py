@@ -67,6 +67,24 @@ def test_blocks_go_once_to_the_store_and_once_back(engines, plain, tmp_path, lay
 
 
 @pytest.mark.parametrize("layerwise", [pytest.param(False, marks=pytest.mark.long), True])
+def test_blocks_of_a_device_go_through_memory_between(engines, plain, tmp_path, layerwise):
+    # A stand-in for a GPU, with room for 2 blocks in a lane, of which there are 8.
+    host = in_file(tmp_path / "pool", layerwise=layerwise)
+    staged = host | {"staging_bytes": 16 * BLOCK_BYTES}
+    first, failing, later, on_host = engines.run(
+        staged, staged | {"loads_fail": True}, staged, host, disable_log_stats=False
+    )
+    assert [answer["tokens"] for answer in (first, failing, later, on_host)] == [plain] * 4
+    # What lies in the store is what an engine in host memory stores.
+    assert (later["cached"], on_host["cached"]) == (CACHED, CACHED)
+    assert first["metrics"]["vllm:kv_offload_store_bytes"] == BLOCKS * BLOCK_BYTES
+    assert failing["metrics"]["vllm:kv_offload_nearkv_load_failures"] == BLOCKS
+    assert later["metrics"]["vllm:kv_offload_load_bytes"] == BLOCKS * BLOCK_BYTES
+    assert min(first["copies"], later["copies"]) > 0
+    assert on_host["copies"] == 0
+
+
+@pytest.mark.parametrize("layerwise", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_load_that_fails_is_computed_and_not_tried_again(engines, plain, tmp_path, layerwise):
     with_nearkv = in_file(tmp_path / "pool", layerwise=layerwise)
     _, failing, later = engines.run(

@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 os.environ |= {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -24,6 +25,7 @@ os.environ |= {
 
 import msgspec
 import zmq
+from late_device import HostThatComputes
 from vllm import LLM, SamplingParams
 from vllm.distributed import cleanup_dist_env_and_memory
 
@@ -83,6 +85,24 @@ def failing_loads(really: bool) -> Iterator[None]:
         yield
     finally:
         DirectWorker._start = staticmethod(starts)
+
+
+@contextmanager
+def staged(staging_bytes: int) -> Iterator[HostThatComputes]:
+    """Blocks go to and from the store as those of a GPU do, through so many bytes."""
+    device = HostThatComputes()
+    if not staging_bytes:
+        yield device
+        return
+    from nearkv.vllm.copier import Copier
+    from nearkv.vllm.direct import NearKVDirectSpec
+    from nearkv.vllm.staging import Staging
+
+    def make_staging(self):
+        return Staging(Copier(device, device.swap_blocks_batch), staging_bytes)
+
+    with patch.object(NearKVDirectSpec, "_make_staging", make_staging):
+        yield device
 
 
 def summary_of(event: dict) -> dict:
@@ -145,10 +165,13 @@ def main() -> None:
     for number, options in enumerate(question["runs"], 1):
         kills = question["kills"] if number == len(question["runs"]) else None
         config = options.get("kv_events_config")
+        staging_bytes = options.pop("staging_bytes", 0)
         try:
-            with subscribed(config) as events:
+            with subscribed(config) as events, staged(staging_bytes) as device:
                 answer = run_engine(question["model"], question["prompts"], options, kills)
-            answers.append(answer | ({"events": events} if config else {}))
+            answers.append(
+                answer | {"copies": device.copies} | ({"events": events} if config else {})
+            )
         except Exception as error:
             answers.append({"error": f"{type(error).__name__}: {error}"})
         gc.collect()

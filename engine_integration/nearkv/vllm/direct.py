@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
+from vllm import _custom_ops as ops
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import (
     OffloadingConnectorStats,
 )
+from vllm.platforms import current_platform
 from vllm.v1.kv_offload.base import (
     CanonicalKVCaches,
     LoadStoreSpec,
@@ -25,9 +27,11 @@ from vllm.v1.kv_offload.config import OffloadingConfig
 
 from nearkv.store import Lease
 from nearkv.vllm.chunk_store import ChunkStore, layout_of
+from nearkv.vllm.copier import Copier
 from nearkv.vllm.direct_worker import DirectWorker, StoredChunks
 from nearkv.vllm.metrics import StoreMetrics, metric_definitions
 from nearkv.vllm.options import StoreOptions
+from nearkv.vllm.staging import Staging
 
 # What vLLM itself reads from the same place.
 _OF_VLLM = (
@@ -52,6 +56,8 @@ class ConnectorOptions(StoreOptions):
     """Load and store layer by layer, while the model computes."""
     medium: str = ""
     """What events call the store; without it CPU_TIER2, or SHARED behind a socket."""
+    staging_bytes: int = 256 << 20
+    """Of a worker on a GPU: pinned host memory that blocks go through."""
 
     @classmethod
     def of(cls, extra_config: Mapping[str, Any]) -> Self:
@@ -188,7 +194,20 @@ class NearKVDirectSpec(OffloadingSpec):
 
     def get_worker(self, kv_caches: CanonicalKVCaches) -> DirectWorker:
         """For this rank."""
-        return DirectWorker(self._open(), kv_caches, self.config)
+        staging = self._make_staging()
+        return DirectWorker(self._open(), kv_caches, self.config, staging)
+
+    def _make_staging(self) -> Staging | None:
+        """What blocks go through where they do not lie in host memory."""
+        if current_platform.is_cpu():
+            return None
+        if not current_platform.is_cuda_alike():
+            raise ValueError(
+                f"NearKVConnector copies to and from GPUs of CUDA and ROCm and host memory, not "
+                f"{current_platform.device_name}: take NearKVTier below vLLM's own offload"
+            )
+        copier = Copier(current_platform, ops.swap_blocks_batch)
+        return Staging(copier, self.options.staging_bytes)
 
     def _open(self) -> ChunkStore:
         return ChunkStore(self.options, self, layout_of(self, any_ranks=False, stored="by layer"))

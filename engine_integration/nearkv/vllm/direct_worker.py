@@ -1,6 +1,7 @@
-"""One rank's copies between vLLM's KV cache and the objects of a store, without memory between.
+"""One rank's copies between vLLM's KV cache and the objects of a store.
 
-An object has a part for each layer of each rank, and is there once all of them are.
+A cache in host memory is copied straight, that of a GPU through memory between. An object has a
+part for each layer of each rank, and is there once all of them are.
 """
 
 import dataclasses
@@ -22,6 +23,7 @@ from vllm.v1.kv_offload.config import OffloadingConfig
 
 from nearkv.store import MAX_OBJECT_BYTES, MAX_OBJECT_PARTS, Job
 from nearkv.vllm.chunk_store import ChunkStore, GroupKeys
+from nearkv.vllm.staging import LANES, DevicePages, StagedJob, Staging
 
 logger = init_logger(__name__)
 
@@ -37,14 +39,11 @@ class _GroupPages:
     """The pages of one KV cache group in this rank's memory, and their parts of an object."""
 
     def __init__(self, caches: CanonicalKVCaches, group: int, rank: int, ranks: int) -> None:
-        references = caches.group_data_refs[group]
-        self._layers: list[np.ndarray] = []
-        for reference in references:
-            cache = caches.tensors[reference.tensor_idx]
-            if cache.tensor.device.type != "cpu":
-                raise NotImplementedError("NearKVConnector has only been built for host memory")
-            pages = cache.tensor.view(torch.int8).numpy()
+        self._layers: list[torch.Tensor] = []
+        for reference in caches.group_data_refs[group]:
+            pages = caches.tensors[reference.tensor_idx].tensor.view(torch.int8)
             self._layers.append(pages[:, : reference.page_size_bytes])
+        self._in_host = [pages.numpy() for pages in self._layers if pages.device.type == "cpu"]
         sizes = {pages.shape[1] for pages in self._layers}
         is_by_layer = len(sizes) == 1 and ranks * len(self._layers) <= MAX_OBJECT_PARTS
         self.parts_per_rank = len(self._layers) if is_by_layer else 1
@@ -60,8 +59,21 @@ class _GroupPages:
 
     def of_blocks(self, blocks: Sequence[int], layer: int | None) -> list[list[np.ndarray]]:
         """For each block its pages, of all layers or of one."""
-        layers = self._layers if layer is None else self._layers[layer : layer + 1]
+        layers = self._in_host if layer is None else self._in_host[layer : layer + 1]
         return [[pages[block] for pages in layers] for block in blocks]
+
+    def on_device(self, blocks: Sequence[int], layer: int | None) -> DevicePages:
+        """The same by their addresses."""
+        layers = self._layers if layer is None else self._layers[layer : layer + 1]
+        first = np.array([pages.data_ptr() for pages in layers], np.int64)
+        strides = np.array([pages.stride(0) for pages in layers], np.int64)
+        addresses = first[:, None] + np.array(blocks, np.int64) * strides[:, None]
+        return DevicePages(addresses, np.array([pages.shape[1] for pages in layers], np.int64))
+
+    def bytes_of(self, layer: int | None) -> int:
+        """What each block has in all layers, or in one."""
+        whole = self.bytes_per_block
+        return whole if layer is None else whole // self.parts_per_rank
 
 
 @dataclasses.dataclass
@@ -69,7 +81,7 @@ class _Copy:
     """A job of the store, and what it is about; no job: the store did not take it."""
 
     pages: _GroupPages
-    job: Job | None
+    job: Job | StagedJob | None
     layer: int | None
     keys: list[OffloadKey]
     blocks: list[int]
@@ -77,8 +89,7 @@ class _Copy:
     @property
     def bytes_per_block(self) -> int:
         """What each block has in it."""
-        whole = self.pages.bytes_per_block
-        return whole if self.layer is None else whole // self.pages.parts_per_rank
+        return self.pages.bytes_of(self.layer)
 
 
 @dataclasses.dataclass
@@ -103,7 +114,7 @@ class LoadFailures:
 
 
 class DirectWorker(OffloadingWorker):
-    """The store's threads copy; only what is called wait waits for them.
+    """Others' threads copy, the store's or a staging's; only what is called wait waits for them.
 
     A store that failed is a later miss. vLLM asserts that loads succeed: for whoever sets
     `hands_on_failures` a load that failed ends as if it had not, and take_failures() tells it.
@@ -112,15 +123,26 @@ class DirectWorker(OffloadingWorker):
     hands_on_failures = False
 
     def __init__(
-        self, chunks: ChunkStore, kv_caches: CanonicalKVCaches, config: OffloadingConfig
+        self,
+        chunks: ChunkStore,
+        kv_caches: CanonicalKVCaches,
+        config: OffloadingConfig,
+        staging: Staging | None,
     ) -> None:
-        """Takes over the chunks."""
+        """Takes over the chunks, and the staging of a cache that is not in host memory."""
         self._chunks = chunks
+        self._staging = staging
         parallel = config.parallel
         self._pages = [
             _GroupPages(kv_caches, number, parallel.rank, parallel.world_size)
             for number in range(len(config.groups))
         ]
+        largest = max(pages.bytes_per_block for pages in self._pages)
+        if staging is not None and largest > staging.lane_bytes:
+            raise ValueError(
+                f"a block of {largest} bytes does not fit in the memory between vLLM's cache and "
+                f"the store: give staging_bytes of {2 * LANES * largest} at least"
+            )
         self._layers = {name: i for i, name in enumerate(config.groups[0].layer_names)}
         self._transfers: dict[int, _Transfer] = {}
         self._failures = LoadFailures()
@@ -201,6 +223,8 @@ class DirectWorker(OffloadingWorker):
         """Ends what is under way, and lets go of the cache and the store."""
         self.wait(self._transfers)
         self._transfers.clear()
+        if self._staging is not None:
+            self._staging.close()
         self._pages.clear()
         self._chunks.close()
 
@@ -216,7 +240,7 @@ class DirectWorker(OffloadingWorker):
     def _submit(
         self, transfer: _Transfer, cache: GPULoadStoreSpec, chunks: LoadStoreSpec, layer: int | None
     ) -> None:
-        """One copy for each group that has blocks in it."""
+        """One copy for each group that has blocks in it, or as many as a staging can take."""
         assert isinstance(chunks, StoredChunks)
         transfer.begun += 1
         first = 0
@@ -226,11 +250,25 @@ class DirectWorker(OffloadingWorker):
             keys = chunks.keys[first : first + count]
             blocks = cache.block_ids[first : first + count].tolist()
             first += count
-            [part] = self._chunks.by_group(keys)
-            job = self._chunks.ask(
-                None, self._start, part, pages, pages.of_blocks(blocks, layer), layer, transfer
-            )
-            transfer.copies.append(_Copy(pages, job, layer, keys, blocks))
+            most = count
+            if self._staging is not None:
+                most = self._staging.lane_bytes // pages.bytes_of(layer)
+            for some in (slice(begin, begin + most) for begin in range(0, count, most)):
+                copy = _Copy(pages, None, layer, keys[some], blocks[some])
+                copy.job = self._begin(copy, transfer)
+                transfer.copies.append(copy)
+
+    def _begin(self, copy: _Copy, transfer: _Transfer) -> Job | StagedJob | None:
+        [part] = self._chunks.by_group(copy.keys)
+        pages, layer = copy.pages, copy.layer
+        if self._staging is None:
+            memory = pages.of_blocks(copy.blocks, layer)
+            return self._chunks.ask(None, self._start, part, pages, memory, layer, transfer)
+        submit = self._staging.load if transfer.is_load else self._staging.store
+        return submit(
+            pages.on_device(copy.blocks, layer),
+            lambda memory: self._start(part, pages, memory, layer, transfer),
+        )
 
     @staticmethod
     def _start(
@@ -264,8 +302,8 @@ class DirectWorker(OffloadingWorker):
                 left.append(copy)
                 continue
             is_whole = [False] * len(copy.keys)
-            if copy.job is not None:
-                result = copy.job.wait()
+            result = None if copy.job is None else self._chunks.ask(None, copy.job.wait)
+            if result is not None:
                 is_whole = result.bitmap
                 if transfer.is_load:
                     wanted = copy.bytes_per_block
