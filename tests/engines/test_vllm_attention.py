@@ -158,6 +158,7 @@ def answers(engines) -> dict[str, dict[str, Any]]:
         "oracle": {"rounded": True},
         "far": {"options": far()},
         "far in chunks": {"options": far(**IN_CHUNKS)},
+        "flash": {"options": far(**IN_CHUNKS), "flash": True},
         "sliding oracle": sliding | {"rounded": True},
         "sliding far": sliding | {"options": far(**IN_CHUNKS)},
         "crowd oracle": crowd | {"rounded": True, "options": FEW_BLOCKS},
@@ -212,10 +213,12 @@ def test_nothing_is_loaded_until_configured(answers):
     assert answers["far"]["is_extension_loaded"]
 
 
-@pytest.mark.parametrize("how", ["far", "far in chunks"])
+@pytest.mark.parametrize("how", ["far", "far in chunks", "flash"])
 def test_answers_are_those_of_plain_attention(answers, how):
     counts = check_same(answers[how], answers["oracle"])
     assert counts["refused_rows"] == 0
+    # Those in between, who attend to nothing in the pool.
+    assert (answers[how]["flash_calls"] > 0) == (how == "flash")
 
 
 def test_sliding_windows_are_exact(answers):

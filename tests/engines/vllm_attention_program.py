@@ -2,9 +2,11 @@
 
 Its argument: {"entry_points": a folder of a distribution's, "batches": {NAME: [[prompt, ..], ..]},
 "runs": [{"model", "batches": a name, "tokens": to generate, "options": of the engine, "rounded":
-whether a plain engine shall cache K and V as a pool has them, "flaw": one to seed}, ..]}.
+whether a plain engine shall cache K and V as a pool has them, "flaw": one to seed, "flash": whether
+it takes NearKV's backend for GPUs, with kernels in torch}, ..]}.
 Its last line: for each run {"tokens", "logprobs"} by prompt, {"pages"} of each pool after each
 batch, {"counts"} of each pool, {"to_pool_bytes", "from_pool_bytes", "near_bytes"}, "preemptions",
+"flash_calls" of those kernels,
 "steps" that only decoded and the "cpu_us" of one by part, "is_extension_loaded"; or {"error"}.
 """
 
@@ -27,7 +29,9 @@ os.environ |= {
 QUESTION = json.loads(sys.argv[1])
 sys.path.insert(0, QUESTION["entry_points"])
 
+import flash_in_torch  # noqa: E402
 import torch  # noqa: E402
+from flash_in_torch import flash_attention  # noqa: E402
 from vllm import LLM, SamplingParams  # noqa: E402
 from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
 from vllm.v1.attention.backends.cpu_attn import (  # noqa: E402
@@ -161,6 +165,7 @@ def run_engine(run: dict) -> dict:
         "from_pool_bytes": sum(each.link_from_device_bytes for each in stats),
         "near_bytes": sum(each.near_bytes for each in stats),
         "preemptions": meter.preemptions,
+        "flash_calls": flash_in_torch.calls,
         "steps": meter.steps,
         "cpu_us": meter.cpu_us(),
         "is_extension_loaded": "_nearkv" in sys.modules,
@@ -175,7 +180,7 @@ def main() -> None:
     answers = []
     for run in QUESTION["runs"]:
         try:
-            with seeded(run.get("flaw")):
+            with seeded(run.get("flaw")), flash_attention(run.get("flash", False)):
                 answers.append(run_engine(run))
         except Exception as error:
             answers.append({"error": f"{type(error).__name__}: {error}"})

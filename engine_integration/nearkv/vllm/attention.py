@@ -73,11 +73,14 @@ class FarBuilder:
         self._is_verified = vllm_config.kv_transfer_config is not None
 
     def build(
-        self, common_prefix_len: int, common_attn_metadata: CommonAttentionMetadata, *args: Any
+        self,
+        common_prefix_len: int,
+        common_attn_metadata: CommonAttentionMetadata,
+        fast_build: bool = False,
     ) -> Any:
         """The base's metadata, with what a step needs of the pool in `nearkv_step`."""
         common = common_attn_metadata
-        metadata = super().build(common_prefix_len, common, *args)
+        metadata = super().build(common_prefix_len, common, fast_build)
         metadata.nearkv_step = metadata.nearkv_layers = None
         if self.pages is not None:
             starts = common.query_start_loc_cpu[: common.num_reqs + 1].tolist()
@@ -117,7 +120,8 @@ class FarBuilder:
             block_table_tensor=common.block_table_tensor[rows],
             slot_mapping=common.slot_mapping[tokens],
         )
-        return super().build(0, part)
+        # FlashAttention keeps one schedule for a step, made ahead: that of all requests.
+        return super().build(0, part, fast_build=True)
 
 
 class FarImpl:

@@ -3,26 +3,13 @@
 Nothing of NearKV's extension is imported before.
 """
 
-from vllm.config.vllm import get_current_vllm_config_or_none
 from vllm.v1.attention.backends.cpu_attn import (
     CPUAttentionBackend,
     CPUAttentionBackendImpl,
     CPUAttentionMetadataBuilder,
 )
 
-
-def is_configured() -> bool:
-    """Whether vLLM's additional_config asks for attention near the data.
-
-    ValueError says what is wrong with what it says of NearKV.
-    """
-    config = get_current_vllm_config_or_none()
-    settings = config.additional_config if config else None
-    if not isinstance(settings, dict) or not any(name.startswith("nearkv") for name in settings):
-        return False
-    from nearkv.vllm.attention_options import AttentionOptions
-
-    return AttentionOptions.parse(settings) is not None
+from nearkv.vllm.configured import is_configured
 
 
 class NearKVAttentionBackend(CPUAttentionBackend):

@@ -3,7 +3,7 @@
 from vllm.v1.attention.backends.mla.amx_mla import AMXMLABackend
 from vllm.v1.attention.backends.mla.cpu_mla import CPUMLABackend
 
-from nearkv.vllm.attention_backend import is_configured
+from nearkv.vllm.configured import is_configured
 
 
 class _WithoutPool:

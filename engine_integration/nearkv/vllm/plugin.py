@@ -6,6 +6,7 @@ _BACKENDS = {
     AttentionBackendEnum.CPU_ATTN: "attention_backend.NearKVAttentionBackend",
     AttentionBackendEnum.CPU_MLA: "mla_backends.NearKVCPUMLABackend",
     AttentionBackendEnum.AMX_MLA: "mla_backends.NearKVAMXMLABackend",
+    AttentionBackendEnum.CUSTOM: "gpu_attention.NearKVFlashAttentionBackend",
 }
 
 
@@ -13,7 +14,10 @@ def register() -> None:
     """Entry point "nearkv" of vllm.general_plugins.
 
     The CPU platform knows no backends but its own, so those are replaced by ones that are the same
-    until additional_config has nearkv_attention.
+    until additional_config has nearkv_attention. A GPU takes NearKV's by the name CUSTOM, and all
+    others are themselves, but refuse a configuration that they would ignore.
     """
-    for backend, path in _BACKENDS.items():
-        register_backend(backend, f"nearkv.vllm.{path}")
+    for backend in AttentionBackendEnum:
+        ours = _BACKENDS.get(backend, f"other_backends.{backend.name}" if backend.value else None)
+        if ours and not backend.is_overridden():  # By another plug-in.
+            register_backend(backend, f"nearkv.vllm.{ours}")

@@ -1,0 +1,17 @@
+"""Whether an engine has attention near the data: asked by every vLLM, so it imports no more."""
+
+from vllm.config.vllm import get_current_vllm_config_or_none
+
+
+def is_configured() -> bool:
+    """Whether vLLM's additional_config asks for attention near the data.
+
+    ValueError says what is wrong with what it says of NearKV.
+    """
+    config = get_current_vllm_config_or_none()
+    settings = config.additional_config if config else None
+    if not isinstance(settings, dict) or not any(name.startswith("nearkv") for name in settings):
+        return False
+    from nearkv.vllm.attention_options import AttentionOptions
+
+    return AttentionOptions.parse(settings) is not None
