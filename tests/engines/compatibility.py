@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT
+from tests.engines.environment import ROOT, environments
 
 _RECORD = ROOT / "build" / "engines.json"
 _TABLE = ROOT / "engine_integration" / "COMPATIBILITY.md"
@@ -29,7 +29,8 @@ _HEAD = """\
 # Tested with
 
 Written by `python -m tests.engines.compatibility` from what `./nearkv test engines` recorded: every
-row is a file of tests, and the last run of each of its tests. Other versions were not run.
+row is a file of tests with one version, and the last run of each of its tests. Other versions were
+not run.
 
 | engine | version | what | passed | failed | skipped | not run | Python | date |
 |---|---|---|---|---|---|---|---|---|
@@ -64,13 +65,18 @@ class Recorder:
         _RECORD.write_text(json.dumps(record, indent=1, sort_keys=True))
 
 
-def version_of(file: Path) -> tuple[str, str] | None:
-    """The engine that a file of tests is about and its pinned version, or None if about none."""
+def version_of(file: Path, test: str = "") -> tuple[str, str] | None:
+    """The engine that tests of a file are about and its pinned version, or None if about none.
+
+    A test that is run with several versions has the name of its environment as a parameter.
+    """
     subject = file.stem.removeprefix("test_")
-    for pins in sorted(_HERE.glob("*-requirements.txt"), reverse=True):
-        name = pins.name.removesuffix("-requirements.txt")
-        if file.parent == _HERE and f"{subject}_".startswith(f"{name}_"):
-            return name, _pin(pins, r"[\w-]+")
+    for name in sorted(environments(), key=len, reverse=True):
+        engine, _, older = name.partition("-")
+        if file.parent != _HERE or not f"{subject}_".startswith(f"{engine}_"):
+            continue
+        if not older or re.search(rf"[\[-]{name}[\]-]", test):
+            return engine, _pin(_HERE / f"{name}-requirements.txt", r"[\w-]+")
     if subject.startswith("transformers"):
         return "transformers", _pin(ROOT / "requirements.txt", "transformers")
     return (subject, "its published interface alone") if file.parent == _HERE else None
@@ -92,17 +98,20 @@ def table() -> str:
     """The record as a page; what was recorded of tests that are no more is left out."""
     record = json.loads(_RECORD.read_text())
     files = sorted(file for file in record if (ROOT / file).exists())
-    there = collected(files)
     rows = []
-    for file in files:
-        name, version = version_of(ROOT / file)
+    there: dict[tuple[str, tuple[str, str]], list[str]] = {}
+    for node in collected(files):
+        file, _, test = node.partition("::")
+        there.setdefault((file, version_of(ROOT / file, test)), []).append(test)
+    for (file, (name, version)), tests in sorted(there.items()):
         said = (ast.get_docstring(ast.parse((ROOT / file).read_text())) or "").partition("\n")[0]
-        tests = {test: run for test, run in record[file].items() if f"{file}::{test}" in there}
-        count = Counter(run["outcome"] for run in tests.values())
-        not_run = sum(test.startswith(f"{file}::") for test in there) - len(tests)
-        last = max(tests.values(), key=lambda run: run["date"])
-        cells = [name, version, said, count["passed"], count["failed"], count["skipped"], not_run]
-        rows.append([*cells, last["python"], last["date"]])
+        runs = [record[file][test] for test in tests if test in record[file]]
+        if not runs:
+            continue
+        count = Counter(run["outcome"] for run in runs)
+        last = max(runs, key=lambda run: run["date"])
+        cells = [name, version, said, count["passed"], count["failed"], count["skipped"]]
+        rows.append([*cells, len(tests) - len(runs), last["python"], last["date"]])
     return _HEAD + "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
 
 

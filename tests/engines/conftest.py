@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.engines.compatibility import Recorder
-from tests.engines.environment import Environment, EnvironmentMissing, make_environment
+from tests.engines.environment import Environment, environment_or_skip
 from tests.engines.serving import Daemon
+from tests.engines.vllm_engines import versions
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,41 +54,40 @@ def small_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _environment(name: str, title: str) -> Environment:
-    try:
-        return make_environment(name)
-    except EnvironmentMissing as error:
-        pytest.skip(f"{title} is not here: {error}")
-
-
-@pytest.fixture(scope="session")
-def vllm() -> Environment:
-    """vLLM for the CPU."""
-    return _environment("vllm", "vLLM")
+@pytest.fixture(scope="session", params=versions())
+def vllm(request: pytest.FixtureRequest) -> Environment:
+    """vLLM for the CPU, every version; tests of fewer have parameters of their own."""
+    return environment_or_skip(request.param, "vLLM")
 
 
 @pytest.fixture(scope="session")
 def lmcache() -> Environment:
     """LMCache."""
-    return _environment("lmcache", "LMCache")
+    return environment_or_skip("lmcache", "LMCache")
 
 
 @pytest.fixture(scope="session")
-def sglang_environment() -> Environment:
+def lmcache_vllm() -> Environment:
+    """vLLM with what LMCache's server wants of an engine."""
+    return environment_or_skip("lmcache_vllm", "vLLM with LMCache")
+
+
+@pytest.fixture(scope="session")
+def sglangenvironment_or_skip() -> Environment:
     """SGLang without its kernels."""
-    return _environment("sglang", "SGLang")
+    return environment_or_skip("sglang", "SGLang")
 
 
 @pytest.fixture(scope="session")
 def nixl() -> Environment:
     """NIXL."""
-    return _environment("nixl", "NIXL")
+    return environment_or_skip("nixl", "NIXL")
 
 
 @pytest.fixture(scope="session")
 def llama_cpp() -> Environment:
     """llama.cpp for the CPU, which is built if it is not there."""
-    return _environment("llama_cpp", "llama.cpp")
+    return environment_or_skip("llama_cpp", "llama.cpp")
 
 
 @pytest.fixture

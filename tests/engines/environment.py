@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
@@ -63,32 +64,59 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearkv" / "engines"
 
 
-def make_environment(name: str) -> Environment:
-    """Installs what NAME-requirements.txt names, and no more; what it lacks is found in ours.
+def environments(pattern: str = "*") -> list[str]:
+    """The names of those that there are, in their order."""
+    ending = "-requirements.txt"
+    return sorted(file.name.removesuffix(ending) for file in _HERE.glob(pattern + ending))
 
-    Lines there of the form `#: NAME=VALUE` are variables for pip and what it builds.
+
+def requirements(name: str) -> str:
+    """What NAME-requirements.txt says, for pip.
+
+    A line `#: as OTHER` stands for what OTHER's says, but for the packages that are pinned beside
+    it; lines `#: NAME=VALUE` are variables for pip and what it builds.
     """
-    requirements = _HERE / f"{name}-requirements.txt"
-    wanted = requirements.read_bytes() + sys.version.encode() + _OURS_LAST.encode()
+    own = (_HERE / f"{name}-requirements.txt").read_text()
+    if (other := re.search(r"^#: as (\S+)$", own, re.MULTILINE)) is None:
+        return own
+    pinned = set(re.findall(r"^([\w-]+)==", own, re.MULTILINE))
+    taken = requirements(other[1]).splitlines(keepends=True)
+    return "".join(line for line in taken if line.partition("==")[0] not in pinned) + own
+
+
+def make_environment(name: str) -> Environment:
+    """Installs what requirements() names, and no more; what it lacks is found in ours."""
+    text = requirements(name)
+    wanted = text.encode() + sys.version.encode() + _OURS_LAST.encode()
     folder = _cache_folder() / f"{name}-{hashlib.sha256(wanted).hexdigest()[:16]}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            unfinished = folder.with_suffix(".unfinished")
+            unfinished = folder.with_name(f"{folder.name}.unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             venv.create(unfinished, with_pip=False, symlinks=True)
-            _pip(unfinished, requirements)
+            _pip(unfinished, text)
             (packages,) = unfinished.glob("lib/python*/site-packages")
             (packages / "ours_last.pth").write_text(_OURS_LAST)
             unfinished.rename(folder)
     return Environment(folder / "bin" / "python")
 
 
-def _pip(folder: Path, requirements: Path) -> None:
+def environment_or_skip(name: str, title: str) -> Environment:
+    """The same for a fixture: whoever cannot have it skips the test."""
+    try:
+        return make_environment(name)
+    except EnvironmentMissing as error:
+        pytest.skip(f"{title} is not here: {error}")
+
+
+def _pip(folder: Path, text: str) -> None:
+    listed = folder / "requirements.txt"
+    listed.write_text(text)
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
-    variables = re.findall(r"^#: (\w+)=(.*)$", requirements.read_text(), re.MULTILINE)
+    variables = re.findall(r"^#: (\w+)=(.*)$", text, re.MULTILINE)
     done = subprocess.run(
-        [*command, "--no-deps", "--requirement", str(requirements)],
+        [*command, "--no-deps", "--requirement", str(listed)],
         capture_output=True,
         text=True,
         env=os.environ | dict(variables),
