@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engines.environment import ROOT, Environment
+from tests.engines.vllm_engines import newest_only
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
@@ -265,12 +266,14 @@ def test_what_cannot_be_is_refused(answers, name):
     assert WRONG[name][-1] in answers[name].get("error", "")
 
 
+@newest_only
 @pytest.mark.long
 @pytest.mark.parametrize("name", WRONG_TOO)
 def test_what_else_cannot_be_is_refused(others, name):
     assert WRONG_TOO[name][-1] in others[name].get("error", "")
 
 
+@newest_only
 @pytest.mark.long
 def test_the_bound_is_below_what_rounding_does(answers, others):
     oracle = answers["oracle"]
@@ -280,12 +283,14 @@ def test_the_bound_is_below_what_rounding_does(answers, others):
     assert in_chunks < EXACT < as_computed / 10
 
 
+@newest_only
 @pytest.mark.long
 def test_other_shapes_are_exact(answers, others):
     check_same(others["blocks of 128"], answers["oracle"])
     check_same(others["sliding whole"], answers["sliding oracle"])
 
 
+@newest_only
 @pytest.mark.long
 def test_a_full_pool_costs_no_token(answers, others):
     counts = check_same(others["full pool"], answers["oracle"])
@@ -293,6 +298,7 @@ def test_a_full_pool_costs_no_token(answers, others):
     assert counts["attended_rows"] < answers["far"]["counts"][0]["attended_rows"]
 
 
+@newest_only
 @pytest.mark.long
 def test_tail_reads_less_and_bounded_is_nearer(answers, others):
     tail, bounded = others["tail"], others["bounded"]
@@ -303,6 +309,7 @@ def test_tail_reads_less_and_bounded_is_nearer(answers, others):
     assert away["bounded"] < away["tail"]
 
 
+@newest_only
 @pytest.mark.long
 def test_flaws_are_seen(answers, others):
     for flaw, oracle in (("unmerged", "oracle"), ("crowd stale", "crowd oracle")):

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from nearkv.store import ObjectStore
-from tests.engines.environment import Environment
+from tests.engines.environment import Environment, environment_or_skip
 from tests.engines.serving import Daemon, damage
-from tests.engines.vllm_engines import BLOCK_TOKENS, CACHED, Engines, hash_in_events, shown
+from tests.engines.vllm_engines import (
+    BLOCK_TOKENS,
+    CACHED,
+    Engines,
+    hash_in_events,
+    newest_only,
+    shown,
+    versions,
+)
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
@@ -28,6 +36,12 @@ def connect(*, role: str = "kv_both", **extra: Any) -> dict[str, Any]:
 
 def in_file(pool: Path, **extra: Any) -> dict[str, Any]:
     return connect(uri=f"cpu:{pool}?memory=256MiB", **extra)
+
+
+@pytest.fixture(scope="module", params=versions(since="0.30"))
+def vllm(request: pytest.FixtureRequest) -> Environment:
+    """vLLM for the CPU, every version that has what the connector is made of."""
+    return environment_or_skip(request.param, "vLLM")
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +168,7 @@ def test_events_tell_what_the_store_holds_also_to_who_comes_late(engines, tmp_pa
             assert Counter(name for event in told for name in event["hashes"]) == Counter(index)
 
 
+@newest_only
 @pytest.mark.long
 def test_ranks_store_their_parts_of_a_block(engines, plain, tmp_path):
     with Daemon(tmp_path) as daemon:
@@ -183,3 +198,10 @@ def refusals(engines: Engines) -> list[str]:
 @pytest.mark.parametrize("number", range(len(WRONG)), ids=[said for _, said in WRONG])
 def test_a_wrong_configuration_is_refused_with_what_is_wrong(refusals, number):
     assert WRONG[number][1] in refusals[number]
+
+
+@pytest.mark.parametrize("vllm", versions(before="0.30"), indirect=True)
+def test_older_versions_are_refused_with_what_they_can_have(engines, tmp_path):
+    [answer] = engines.run(in_file(tmp_path / "pool"))
+    assert "NearKVConnector needs vLLM 0.30" in answer["error"]
+    assert "take NearKVTier" in answer["error"]

@@ -22,6 +22,7 @@ from vllm.v1.kv_offload.file_mapper import FileMapper
 
 from nearkv.core import Error
 from nearkv.store import Lease, Namespace, ObjectStore, ObjectStoreStats, StoreEventKind
+from nearkv.vllm import compat
 from nearkv.vllm.options import StoreOptions
 
 logger = init_logger(__name__)
@@ -41,7 +42,7 @@ def layout_of(spec: OffloadingSpec, *, any_ranks: bool, **more: Any) -> str:
         blocks_per_file=spec.blocks_per_chunk,
         parallel_agnostic=any_ranks,
     ).get_run_config()
-    identity |= {"kv_cache_layout": spec.config.kv_cache_layout, **more}
+    identity |= {"kv_cache_layout": getattr(spec.config, "kv_cache_layout", None), **more}
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
     return f"vllm-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
@@ -99,18 +100,19 @@ class ChunkStore:
 
     def __init__(self, options: StoreOptions, spec: OffloadingSpec, layout: str) -> None:
         """nearkv.core.Error if there is no store."""
+        compat.warn()
         self._options = options
         self.store: ObjectStore = self._stores.acquire(options)
         self._spaces = {
-            group.group_id: self.store.namespace(
+            group: self.store.namespace(
                 spec.config.model.name,
                 spec.config.model.dtype,
                 layout,
-                group=group.group_id,
+                group=group,
                 tenant=options.tenant,
                 salt=options.salt.encode(),
             )
-            for group in spec.config.groups
+            for group in compat.group_numbers(spec.config)
         }
         self._groups = {space.number: group for group, space in self._spaces.items()}
         self._said = ""  # The last warning, which is not repeated.
@@ -204,7 +206,8 @@ class ChunkStore:
         self._told |= came
         self._told -= gone
         return [
-            OffloadingEvent(
+            compat.made(
+                OffloadingEvent,
                 keys=list(keys),
                 medium=medium,
                 removed=removed,

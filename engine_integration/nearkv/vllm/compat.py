@@ -1,30 +1,43 @@
-"""What differs between the versions of vLLM that are supported, 0.30 to 0.32, and nothing else."""
+"""What differs between the versions of vLLM that are supported, 0.28 to 0.32, and nothing else."""
 
 import dataclasses
+import functools
 import inspect
-from typing import Any
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import vllm
-from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
+from vllm.logger import init_logger
+from vllm.v1.kv_offload.config import OffloadingConfig
+from vllm.v1.kv_offload.cpu.shared_offload_region import SharedOffloadRegion
+from vllm.v1.kv_offload.tiering.base import SecondaryTierManager, TransferJob
 
-_OLDEST = (0, 30)
+if TYPE_CHECKING:
+    from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
+
+logger = init_logger(__name__)
+
+_T = TypeVar("_T")
+_OLDEST = (0, 28)
+_OLDEST_OF_CONNECTOR = (0, 30)
 _NEWEST = (0, 32)
 _PARTS = tuple(int(part) for part in vllm.__version__.split(".")[:2])
 
 if _PARTS < _OLDEST:
     raise ImportError(
-        f"vLLM {vllm.__version__} names a tier's blocks otherwise than nearkv.vllm knows; "
+        f"vLLM {vllm.__version__} is older than what nearkv.vllm knows; "
         f"{'.'.join(map(str, _OLDEST))} to {'.'.join(map(str, _NEWEST))} are supported"
     )
-IS_NEWER_THAN_KNOWN = _PARTS > _NEWEST
-_OLDEST_OF_CONNECTOR = (0, 32)
 
-_RESULT_FIELDS = {field.name for field in dataclasses.fields(JobResult)}
+# What vLLM calls a piece of its primary tier.
+_CHUNK = "chunk" if _PARTS >= (0, 30) else "block"
 _BASE_PARAMETERS = inspect.signature(SecondaryTierManager.__init__).parameters
 
 
 def check_connector() -> None:
-    """ImportError where NearKVConnector does not know the scheduler that it is made of."""
+    """ImportError where vLLM's scheduler is not yet as NearKVConnector has to know it."""
     if _PARTS < _OLDEST_OF_CONNECTOR:
         raise ImportError(
             f"NearKVConnector needs vLLM {'.'.join(map(str, _OLDEST_OF_CONNECTOR))}, this is "
@@ -32,12 +45,47 @@ def check_connector() -> None:
         )
 
 
-def job_result(**fields: Any) -> JobResult:
-    """A JobResult with those of the fields that this version has."""
-    return JobResult(**{name: fields[name] for name in fields if name in _RESULT_FIELDS})
+@functools.cache
+def warn() -> None:
+    """Says, once, what this version may be bad at."""
+    if _PARTS > _NEWEST:
+        logger.warning("nearkv.vllm was not tested with vLLM %s", vllm.__version__)
+    if _PARTS < (0, 29) and "PYTHONHASHSEED" not in os.environ:
+        logger.warning(
+            "vLLM %s names blocks at random, so that no other engine finds those that NearKV "
+            "stores: set PYTHONHASHSEED, to the same for all of them",
+            vllm.__version__,
+        )
+
+
+def made(kind: type[_T], **fields: Any) -> _T:
+    """A dataclass of vLLM's with those of the fields that this version has."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: fields[name] for name in fields if name in known})
 
 
 def init_tier(tier: SecondaryTierManager, **arguments: Any) -> None:
-    """Calls the base class, without a detector of back-pressure where there is none (0.30)."""
+    """Calls the base class, without a detector of back-pressure where there is none."""
     known = {name: arguments[name] for name in arguments if name in _BASE_PARAMETERS}
     SecondaryTierManager.__init__(tier, **known)
+
+
+def chunk_numbers(job: TransferJob) -> np.ndarray:
+    """The primary chunks that a job of a tier is about."""
+    return getattr(job, f"{_CHUNK}_ids")
+
+
+def group_numbers(config: OffloadingConfig) -> Iterator[int]:
+    """Of the KV cache groups that are offloaded; without numbers of their own it is all."""
+    for place, group in enumerate(config.groups):
+        yield getattr(group, "group_id", place)
+
+
+def shared_region(spec: "CPUOffloadingSpec", engine_id: str, rank: int) -> SharedOffloadRegion:
+    """The memory of the primary tier, which one rank has a part of."""
+    sizes = {
+        f"num_{_CHUNK}s": getattr(spec, f"num_{_CHUNK}s"),
+        f"kv_bytes_per_{_CHUNK}": spec.kv_bytes_per_chunk,
+    }
+    page_bytes = spec.cpu_page_size_per_worker
+    return SharedOffloadRegion(engine_id=engine_id, rank=rank, cpu_page_size=page_bytes, **sizes)

@@ -1,12 +1,13 @@
-"""The CPU platform's backends for latents (MLA), which refuse a configuration of NearKV's."""
+"""The CPU platform's backend for latents (MLA), which refuses a configuration of NearKV's."""
 
-from vllm.v1.attention.backends.mla.amx_mla import AMXMLABackend
 from vllm.v1.attention.backends.mla.cpu_mla import CPUMLABackend
 
 from nearkv.vllm.configured import is_configured
 
 
-class _WithoutPool:
+class WithoutPool:
+    """In front of a backend of vLLM's."""
+
     @classmethod
     def get_impl_cls(cls) -> type:
         """vLLM's own; ValueError if its additional_config has nearkv_attention."""
@@ -18,9 +19,5 @@ class _WithoutPool:
         return super().get_impl_cls()
 
 
-class NearKVCPUMLABackend(_WithoutPool, CPUMLABackend):
+class NearKVCPUMLABackend(WithoutPool, CPUMLABackend):
     """In the place of CPU_MLA."""
-
-
-class NearKVAMXMLABackend(_WithoutPool, AMXMLABackend):
-    """In the place of AMX_MLA."""

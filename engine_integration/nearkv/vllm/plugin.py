@@ -3,10 +3,10 @@
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
 _BACKENDS = {
-    AttentionBackendEnum.CPU_ATTN: "attention_backend.NearKVAttentionBackend",
-    AttentionBackendEnum.CPU_MLA: "mla_backends.NearKVCPUMLABackend",
-    AttentionBackendEnum.AMX_MLA: "mla_backends.NearKVAMXMLABackend",
-    AttentionBackendEnum.CUSTOM: "gpu_attention.NearKVFlashAttentionBackend",
+    "CPU_ATTN": "attention_backend.NearKVAttentionBackend",
+    "CPU_MLA": "mla_backends.NearKVCPUMLABackend",
+    "AMX_MLA": "amx_mla_backend.NearKVAMXMLABackend",  # Not in vLLM 0.28.
+    "CUSTOM": "gpu_attention.NearKVFlashAttentionBackend",
 }
 
 
@@ -18,6 +18,8 @@ def register() -> None:
     others are themselves, but refuse a configuration that they would ignore.
     """
     for backend in AttentionBackendEnum:
-        ours = _BACKENDS.get(backend, f"other_backends.{backend.name}" if backend.value else None)
+        ours = _BACKENDS.get(
+            backend.name, f"other_backends.{backend.name}" if backend.value else None
+        )
         if ours and not backend.is_overridden():  # By another plug-in.
             register_backend(backend, f"nearkv.vllm.{ours}")

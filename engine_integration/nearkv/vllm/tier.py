@@ -71,8 +71,6 @@ class NearKVTier(SecondaryTierManager):
             backpressure_detector=backpressure_detector,
         )
         options = StoreOptions.parse("a NearKV tier", settings)
-        if compat.IS_NEWER_THAN_KNOWN:
-            logger.warning("nearkv.vllm was not tested with this version of vLLM")
         self.locality = Locality[options.locality]
         self._chunks: np.ndarray | None = np.asarray(primary_kv_view)
         self._chunk_bytes = self._chunks[0].nbytes if len(self._chunks) else 0
@@ -157,7 +155,7 @@ class NearKVTier(SecondaryTierManager):
 
     def _submit(self, asked: TransferJob, *, is_load: bool) -> None:
         assert self._chunks is not None
-        chunks = [self._chunks[number] for number in asked.chunk_ids.tolist()]
+        chunks = [self._chunks[number] for number in compat.chunk_numbers(asked).tolist()]
         transfer = _Transfer({}, asked, is_load, time.perf_counter())
         for part in self._stored.by_group(asked.keys):
             submit = part.space.submit_get if is_load else part.space.submit_set
@@ -192,7 +190,8 @@ class NearKVTier(SecondaryTierManager):
             self._failed.update(set(asked.keys).difference(good))
             self._metrics.count_failures(len(is_whole) - len(good))
         self._ended.append(
-            compat.job_result(
+            compat.made(
+                JobResult,
                 job_id=asked.job_id,
                 success=len(good) == len(is_whole),
                 successful_keys=good if transfer.is_load else None,
