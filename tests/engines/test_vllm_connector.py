@@ -112,6 +112,17 @@ def test_a_load_that_fails_is_computed_and_not_tried_again(engines, plain, tmp_p
     assert (later["tokens"], later["cached"]) == (plain, CACHED)
 
 
+def test_who_does_not_recompute_is_told_that_requests_may_fail(engines, plain, tmp_path):
+    with_nearkv = in_file(tmp_path / "pool") | {"tells_warnings": True}
+    strict = with_nearkv | {
+        "kv_transfer_config": with_nearkv["kv_transfer_config"] | {"kv_load_failure_policy": "fail"}
+    }
+    first, failing = engines.run(with_nearkv, strict | {"loads_fail": True})
+    assert (first["tokens"], first["warnings"]) == (plain, [])
+    assert failing["tokens"] == [None] * len(plain)
+    assert 'kv_load_failure_policy is "fail"' in failing["warnings"][0]
+
+
 @pytest.mark.parametrize("layerwise", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_damaged_blocks_are_computed_again(engines, plain, tmp_path, layerwise):
     with_nearkv = in_file(tmp_path / "pool", layerwise=layerwise)

@@ -2,13 +2,16 @@
 
 Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..],
 "kills": a process that ends once the last engine is there, or null}. Beside vLLM's options a run
-has "cache_salt" (of its requests) and "loads_fail" (of NearKVConnector's worker, all of them).
-Its last line: for each run {"tokens", "cached"} by prompt, "events" if it has a kv_events_config,
-"replayed" if that can replay, "metrics" if it logs statistics; or {"error"}.
+has "cache_salt" (of its requests), "loads_fail" (of NearKVConnector's worker, all of them) and
+"tells_warnings".
+Its last line: for each run {"tokens", "cached"} by prompt (null: it failed), "events" if it has a
+kv_events_config, "replayed" if that can replay, "metrics" if it logs statistics, "warnings" of
+NearKV's if it tells them; or {"error"}.
 """
 
 import gc
 import json
+import logging
 import os
 import signal
 import sys
@@ -31,6 +34,7 @@ import zmq
 from late_device import HostThatComputes
 from vllm import LLM, SamplingParams
 from vllm.distributed import cleanup_dist_env_and_memory
+from vllm.outputs import CompletionOutput
 
 SAMPLING = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
 
@@ -108,12 +112,29 @@ def staged(staging_bytes: int) -> Iterator[HostThatComputes]:
         yield device
 
 
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """A list that has, afterwards, what NearKV warned of meanwhile."""
+    messages: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logging.getLogger("nearkv").addHandler(handler)
+    try:
+        yield messages
+    finally:
+        logging.getLogger("nearkv").removeHandler(handler)
+
+
 def summary_of(event: dict) -> dict:
     return {
         "type": event["type"],
         "medium": event.get("medium"),
         "hashes": [str(block) for block in event.get("block_hashes", [])],
     }
+
+
+def tokens_of(completion: CompletionOutput) -> list[int] | None:
+    return None if completion.finish_reason == "error" else list(completion.token_ids)
 
 
 def run_engine(
@@ -146,7 +167,7 @@ def run_engine(
         # Stores are handed on by later steps.
         engine.generate([{"prompt_token_ids": [5, 6, 7]}], SAMPLING, use_tqdm=False)
         answer = {
-            "tokens": [list(output.outputs[0].token_ids) for output in outputs],
+            "tokens": [tokens_of(output.outputs[0]) for output in outputs],
             "cached": [output.num_cached_tokens for output in outputs],
         }
         if "replay_endpoint" in options.get("kv_events_config", {}):
@@ -169,12 +190,16 @@ def main() -> None:
         kills = question["kills"] if number == len(question["runs"]) else None
         config = options.get("kv_events_config")
         staging_bytes = options.pop("staging_bytes", 0)
+        tells_warnings = options.pop("tells_warnings", False)
         try:
-            with subscribed(config) as events, staged(staging_bytes) as device:
+            with (
+                subscribed(config) as events,
+                staged(staging_bytes) as device,
+                heard() as warnings,
+            ):
                 answer = run_engine(question["model"], question["prompts"], options, kills)
-            answers.append(
-                answer | {"copies": device.copies} | ({"events": events} if config else {})
-            )
+            answer |= {"copies": device.copies} | ({"events": events} if config else {})
+            answers.append(answer | ({"warnings": warnings} if tells_warnings else {}))
         except Exception as error:
             answers.append({"error": f"{type(error).__name__}: {error}"})
         gc.collect()

@@ -15,6 +15,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.offloading.common import (
     TransferJob,
 )
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading_connector import OffloadingConnector
+from vllm.logger import init_logger
 from vllm.v1.kv_offload.base import GPULoadStoreSpec, OffloadKey, ReqContext
 
 from nearkv.vllm.direct import ConnectorOptions, DirectManager
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from vllm.v1.kv_cache_interface import KVCacheConfig
     from vllm.v1.outputs import KVConnectorOutput
     from vllm.v1.request import Request
+
+
+logger = init_logger(__name__)
 
 
 @dataclasses.dataclass
@@ -82,6 +86,13 @@ class NearKVConnector(OffloadingConnector):
         if role == KVConnectorRole.SCHEDULER:
             self._manager.loads = transfer.is_kv_consumer
             self._manager.stores = transfer.is_kv_producer
+            if transfer.is_kv_consumer and transfer.kv_load_failure_policy != "recompute":
+                logger.warning(
+                    'NearKVConnector: kv_load_failure_policy is "%s", so that a request fails if a '
+                    'block of it does not come whole from the store; with "recompute" vLLM '
+                    "computes that block",
+                    transfer.kv_load_failure_policy,
+                )
         # Loads by layers of one step, numbered apart from vLLM's: the scheduler's, the worker's.
         self._next_layer_load = -1
         self._layer_loads: dict[int, TransferJob] = {}
