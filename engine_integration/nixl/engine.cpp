@@ -110,7 +110,8 @@ nixl_status_t Engine::releaseReqH(nixlBackendReqH* handle) const {
   if (request == nullptr) return NIXL_ERR_INVALID_PARAM;
   return guarded([&] {
     if (!in_flight_->stop(request)) {
-      NIXL_ERROR << "a transfer cannot be released: the store is copying still";
+      NIXL_ERROR << "a transfer cannot be released yet: the store copies still, or its daemon does "
+                    "not answer; release it again later";
       return NIXL_ERR_NOT_ALLOWED;
     }
     delete request;

@@ -302,16 +302,63 @@ TEST(LifetimeTest, ARestartKeepsNamespacesAndMemoryAndEndsLeases) {
   EXPECT_EQ(found, data);
 }
 
+/// Until it is continued it finishes nothing: all that it is asked for stays in flight.
+void stop(const DaemonProcess& daemon) {
+  ::kill(daemon.process(), SIGSTOP);
+  int stopped = 0;
+  ASSERT_EQ(::waitpid(daemon.process(), &stopped, WUNTRACED), daemon.process());
+  ASSERT_TRUE(WIFSTOPPED(stopped));
+}
+
+TEST(LifetimeTest, NobodyWaitsForAStoppedDaemonToCancelAJob) {
+  DaemonProcess daemon;
+  const auto store = connect_to(daemon.socket(), 64 << 20);
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  ASSERT_NO_FATAL_FAILURE(stop(daemon));
+  const Bytes data = contents(1, 1 << 20);
+  const std::span<const std::byte> source(data);
+  // More than the window carries at a time, so that some jobs have not gone out yet.
+  std::vector<JobId> ids(40);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Bytes key = key_of(i);
+    ObjectItem item;
+    item.key = key;
+    item.source = std::span(&source, 1);
+    Job job;
+    job.kind = JobKind::kSet;
+    job.namespace_number = space;
+    job.items = std::span(&item, 1);
+    ASSERT_EQ(store->submit(job, &ids[i]), Status::kOk);
+  }
+  for (const JobId id : ids) EXPECT_EQ(store->cancel(id), Status::kOk);
+  JobResult result;
+  // Its bytes may be read yet.
+  EXPECT_EQ(store->wait(ids.front(), std::chrono::milliseconds(50), &result), Status::kTimeout);
+  ASSERT_EQ(store->wait(ids.back(), std::chrono::milliseconds(50), &result), Status::kOk);
+  EXPECT_EQ(result.items.at(0), Status::kCancelled);
+  ids.pop_back();
+  ::kill(daemon.process(), SIGCONT);
+  std::size_t cancelled = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ASSERT_EQ(store->wait(ids[i], std::chrono::seconds(10), &result), Status::kOk);
+    const bool is_cancelled = result.items.at(0) == Status::kCancelled;
+    EXPECT_TRUE(is_cancelled || result.items.at(0) == Status::kOk);
+    EXPECT_EQ(exists(store.get(), space, key_of(i)), !is_cancelled);
+    if (is_cancelled) ++cancelled;
+  }
+  EXPECT_GT(cancelled, 0U) << "the daemon was told of none";
+  // Nobody has waited for the answers to that, and yet they have come and gone.
+  ASSERT_EQ(set(store.get(), space, key_of(0), data), Status::kOk);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(exists(store.get(), space, key_of(0)));
+}
+
 TEST(LifetimeTest, JobsInFlightEndWithAbortedAndAreReported) {
   DaemonProcess daemon;
   const auto store = connect_to(daemon.socket(), 64 << 20);
   std::uint32_t space = 0;
   ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
-  // Stopped, it finishes nothing: all is in flight when it dies.
-  ::kill(daemon.process(), SIGSTOP);
-  int stopped = 0;
-  ASSERT_EQ(::waitpid(daemon.process(), &stopped, WUNTRACED), daemon.process());
-  ASSERT_TRUE(WIFSTOPPED(stopped));
+  ASSERT_NO_FATAL_FAILURE(stop(daemon));
   const Bytes data = contents(1, 100000);
   const Bytes key = key_of(1);
   const std::span<const std::byte> source(data);

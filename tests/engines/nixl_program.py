@@ -248,6 +248,33 @@ def outlive(
     }
 
 
+def release_while_stopped(
+    parameters: dict[str, str], objects: Objects, daemon: int
+) -> dict[str, Any]:
+    """A transfer is released while the daemon is stopped, and once more when it goes on."""
+    agent = Agent(parameters)
+    arrays = {key: content(key, sizes) for key, sizes in objects.items()}
+    handle = agent.prepare("WRITE", arrays)
+    os.kill(daemon, signal.SIGSTOP)
+    posted = agent.nixl.transfer(handle)
+    began_s = time.monotonic()
+    with told() as lines:
+        stopped = outcome(lambda: str(agent.nixl.release_xfer_handle(handle)))
+    waited_s = time.monotonic() - began_s
+    os.kill(daemon, signal.SIGCONT)
+    continued = outcome(lambda: str(agent.nixl.release_xfer_handle(handle)))
+    there = [key for key in objects if agent.present([key]) == [True]]
+    whole = [agent.get({key: objects[key]}) == ("DONE", True) for key in there]
+    return {
+        "posted": posted,
+        "stopped": stopped,
+        "waited_s": waited_s,
+        "told": lines,
+        "continued": continued,
+        "whole": all(whole),
+    }
+
+
 def share(parameters: dict[str, str], threads: int, rounds: int) -> list[bool]:
     """Threads that use one agent, each its own objects."""
     from nixl_cu12._api import nixl_thread_sync_t

@@ -94,6 +94,20 @@ def test_a_transfer_fails_when_its_daemon_dies_and_works_with_the_next_one(agent
     assert (told["again"], told["after"]) == ("DONE", ["DONE", True])
 
 
+def test_a_stopped_daemon_holds_up_a_release_for_seconds_only(agents, daemon):
+    told = agents.run(
+        "release_while_stopped",
+        parameters={"socket": daemon.socket},
+        objects={f"block {i}": [1 << 20] for i in range(32)},
+        daemon=daemon.process_id,
+    )
+    assert (told["posted"], told["stopped"]) == ("PROC", "nixlRepostActiveError")
+    assert told["waited_s"] < 10
+    assert any("its daemon does not answer; release it again" in line for line in told["told"])
+    # Until then the transfer was there still.
+    assert (told["continued"], told["whole"]) == ("None", True)
+
+
 @pytest.mark.parametrize(("overwrite", "kept"), [("true", 2), ("false", 1)])
 def test_a_write_replaces_what_is_there_unless_told_otherwise(agents, overwrite, kept):
     assert agents.run("replace", parameters=MEMORY | {"overwrite": overwrite}) == [kept]

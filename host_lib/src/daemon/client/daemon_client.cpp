@@ -10,6 +10,7 @@ namespace nearkv {
 namespace {
 
 constexpr std::size_t kMostJobs = 4096;  // Then submitters have to drain, as in this process.
+constexpr std::uint64_t kIndexMask = 0xFFFFFFFF;  // Of a tag: which flight it is.
 
 void signal_event(int fd) {
   const std::uint64_t one = 1;
@@ -91,7 +92,23 @@ bool DaemonClient::send_piece(ClientJob* job) {
   return true;
 }
 
+void DaemonClient::send_cancels() {
+  while (!cancels_.empty()) {
+    const std::uint64_t tag = cancels_.front();
+    if (flights_[tag & kIndexMask].tag == tag) {
+      Flight* const flight = take_flight(0, 0, 0);
+      if (flight == nullptr) return;
+      nkv_daemon_submission submission{};
+      submission.operation = NKV_DAEMON_OPERATION_CANCEL;
+      submission.argument = tag;
+      send(flight, &submission);  // Nobody waits for its answer: the daemon may be stopped.
+    }
+    cancels_.pop_front();
+  }
+}
+
 void DaemonClient::send_pieces() {
+  send_cancels();
   while (!unsent_.empty()) {
     ClientJob* const job = unsent_.front();
     while (job->next < job->result.items.size()) {
@@ -122,7 +139,7 @@ void DaemonClient::take_completions() {
   nkv_daemon_completion completion;
   bool any = false;
   while (connection_ && connection_->take(&completion)) {
-    const std::uint64_t index = completion.tag & 0xFFFFFFFF;
+    const std::uint64_t index = completion.tag & kIndexMask;
     if (index < flights_.size() && flights_[index].tag == completion.tag) {
       land(&flights_[index], completion);
     }
@@ -130,7 +147,7 @@ void DaemonClient::take_completions() {
   }
   if (!any) return;
   heard_ = Clock::now();
-  if (!unsent_.empty()) send_pieces();
+  send_pieces();
 }
 
 void DaemonClient::land(Flight* flight, const nkv_daemon_completion& completion) {
@@ -298,16 +315,10 @@ Status DaemonClient::cancel(JobId id) {
   if (found == jobs_.end() || found->second->is_over()) return Status::kNotFound;
   ClientJob* const job = found->second.get();
   fail_rest(job, Status::kCancelled);
-  std::vector<std::uint64_t> tags;
   for (const Flight& flight : flights_) {
-    if (flight.tag != 0 && flight.job == job) tags.push_back(flight.tag);
+    if (flight.tag != 0 && flight.job == job) cancels_.push_back(flight.tag);
   }
-  Call call;
-  call.operation = NKV_DAEMON_OPERATION_CANCEL;
-  for (const std::uint64_t tag : tags) {
-    call.argument = tag;
-    if (connection_) (void)call_once(lock, call);
-  }
+  send_pieces();
   return Status::kOk;
 }
 
@@ -383,7 +394,7 @@ Reply DaemonClient::call_once(Lock& lock, const Call& call) {
   // A connection that was lost has ended all flights, and said so in the replies.
   if (flight->tag == tag) {
     end_flight(flight);
-    if (!unsent_.empty()) send_pieces();
+    send_pieces();
     changed_.notify_all();
   }
   return reply;

@@ -132,6 +132,7 @@ class DaemonClient {
   void send(Flight* flight, nkv_daemon_submission* submission);
   void take_completions();
   void land(Flight* flight, const nkv_daemon_completion& completion);
+  void send_cancels();
   void send_pieces();
   [[nodiscard]] bool send_piece(ClientJob* job);
   void advance(ClientJob* job, std::size_t items);
@@ -158,6 +159,7 @@ class DaemonClient {
   std::uint64_t next_tag_ = 1;
   std::map<JobId, std::unique_ptr<ClientJob>> jobs_;  ///< Until reported.
   std::deque<ClientJob*> unsent_;                     ///< Jobs with items to send.
+  std::deque<std::uint64_t> cancels_;                 ///< Tags that the daemon is to be told of.
   std::deque<JobId> done_;
   JobId next_job_ = 1;
   std::uint64_t life_ = 0;

@@ -85,6 +85,7 @@ void DaemonClient::lose_connection() {
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
   connection_.reset();
+  cancels_.clear();
   while (!unsent_.empty()) fail_rest(unsent_.front(), Status::kAborted);
   for (Flight& flight : flights_) {
     if (flight.tag == 0) continue;
