@@ -123,6 +123,10 @@ class FarPages:
                 rows.append(row)
         return rows
 
+    def is_due(self, row: Row, layer: int) -> bool:
+        """Whether pages of a row closed that the pool does not have."""
+        return row.sequence is not None and row.sequence.stored[layer] < row.target
+
     def store(
         self,
         row: Row,
@@ -130,9 +134,9 @@ class FarPages:
         read: Callable[[np.ndarray], tuple[object, object, np.ndarray]],
     ) -> None:
         """Moves what closed: `read` gives keys, values [kv_heads, tokens, dim] and samples."""
-        sequence = row.sequence
-        if sequence is None or sequence.stored[layer] >= row.target:
+        if not self.is_due(row, layer):
             return
+        sequence = row.sequence
         begin = sequence.stored[layer]
         keys, values, samples = read(self.slots(row, np.arange(begin, row.target)))
         if not self._with_room(lambda: self.pool.append(sequence.number, layer, keys, values)):

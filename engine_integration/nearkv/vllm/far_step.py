@@ -12,9 +12,9 @@ import torch
 
 from nearkv.core import Error, Pool
 from nearkv.far import FarAttention
-from nearkv.near import attend_here, merge
+from nearkv.near import UNSEEN, attend_here, merge
 from nearkv.vllm.far_pages import FarPages, Row, StoredSequence
-from nearkv.vllm.kv_rows import KVRows
+from nearkv.vllm.kv_rows import KVRows, Places
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,21 @@ class _Batch:
     rows: list[Row]
     seen: list[int]
     """By row: the first token of the pool that is visible, to all of its queries."""
-    tokens: torch.Tensor
+    tokens: slice | torch.Tensor
     """Of the step's tokens: which are theirs, row by row."""
     slots: torch.Tensor
     """[rows, keys]: what is attended to here, padded."""
     mask: torch.Tensor
-    """[rows, 1, queries, keys]: True where a query sees a key."""
+    """[rows, 1, queries, keys]: True where a query sees a key, or what is added to its logit."""
+    _places: tuple[Places, Places] | None = None
+    _places_of: object = None
+
+    def places(self, cache: torch.Tensor, reader: KVRows) -> tuple[Places, Places]:
+        """Of the slots: found once for all layers whose caches have one shape."""
+        shape = reader, cache.stride()
+        if self._places is None or self._places_of != shape:
+            self._places, self._places_of = reader.places(cache, self.slots), shape
+        return self._places
 
 
 @dataclass
@@ -53,6 +62,18 @@ class Part:
     """The engine's own, for these alone."""
     tokens: torch.Tensor
     """Of the step's tokens: which are theirs."""
+
+
+@dataclass
+class _Check:
+    """What is compared in each layer."""
+
+    of: object
+    """The reader and shape of the caches that it is for."""
+    rows: list[Row]
+    ranges: list[tuple[int, int, int]]
+    """By row: its first position, and from where to where its elements are among all."""
+    elements: torch.Tensor
 
 
 @dataclass
@@ -78,6 +99,7 @@ class FarStep:
     metadata_of: Callable[[list[int], torch.Tensor], Any]
     """Makes the engine's own metadata of some of the requests, whose tokens these are."""
     _plans: dict[int, _Plan] = field(default_factory=dict)
+    _check: _Check | None = None
 
     @property
     def pool(self) -> Pool:
@@ -94,14 +116,22 @@ class FarStep:
 
     def verify(self, layer: LayerShape, cache: torch.Tensor, reader: KVRows) -> None:
         """Forgets sequences whose tokens are not those that vLLM's blocks hold now."""
-        for row in list(self.rows) if self.is_verified else ():
-            sequence = row.sequence
-            if sequence is None:
-                continue
-            positions = np.arange(max(row.begin, sequence.base), row.far)
-            now = reader.sample(cache, self._slots(row, positions).to(self.device))
-            if not np.array_equal(now, sequence.samples[layer.number][positions]):
-                self._forget([sequence], "vLLM's blocks hold other tokens now")
+        if not self.is_verified:
+            return
+        shape = reader, cache.stride()
+        if self._check is None or self._check.of != shape:
+            self._check = self._make_check(cache, reader)
+        now = reader.sample(cache, self._check.elements)
+        parts = zip(self._check.rows, self._check.ranges, strict=True)
+        other = {
+            row.sequence
+            for row, (first, begin, end) in parts
+            if not np.array_equal(
+                now[begin:end], row.sequence.samples[layer.number][first : row.far]
+            )
+        }
+        if other:
+            self._forget(other, "vLLM's blocks hold other tokens now")
 
     def attend(
         self,
@@ -120,7 +150,7 @@ class FarStep:
             try:
                 self._attend_batch(layer, batch, query, output, cache, reader)
             except Error as error:
-                self._forget([row.sequence for row in batch.rows], error)
+                self._forget({row.sequence for row in batch.rows}, error)
 
     def _attend_batch(
         self,
@@ -131,7 +161,7 @@ class FarStep:
         cache: torch.Tensor,
         reader: KVRows,
     ) -> None:
-        keys, values = reader.read(cache, batch.slots)
+        keys, values = reader.read(cache, batch.places(cache, reader))
         count, kv_heads, dim = len(batch.rows), keys.shape[2], keys.shape[3]
         grouped = query[batch.tokens].view(count, -1, kv_heads, query.shape[1] // kv_heads, dim)
         grouped = grouped.permute(0, 2, 3, 1, 4)
@@ -149,19 +179,25 @@ class FarStep:
 
     def store(self, layer: LayerShape, cache: torch.Tensor, reader: KVRows) -> None:
         """Moves the pages that closed in a layer to the pool."""
+        due = [row for row in self.rows if self.pages.is_due(row, layer.number)]
+        if not due:
+            return
         dtype = {0: torch.bfloat16, 1: torch.float16}[self.pool.dtype]
 
         def read(slots: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
             where = torch.from_numpy(slots).to(self.device)
-            rows = [part.transpose(0, 1).to("cpu", dtype) for part in reader.read(cache, where)]
-            kept = reader.sample(cache, where) if self.is_verified else np.zeros(0, np.int32)
+            rows = reader.read(cache, reader.places(cache, where))
+            rows = [part.transpose(0, 1).to("cpu", dtype) for part in rows]
+            if not self.is_verified:
+                return rows[0], rows[1], np.zeros(0, np.int32)
+            kept = reader.sample(cache, reader.sampled(cache, where))
             return rows[0], rows[1], kept
 
-        for row in self.rows:
+        for row in due:
             stored = row.sequence
             self.pages.store(row, layer.number, read)
             if row.sequence is not stored:  # The pool is full: later layers attend here.
-                self._plans.clear()
+                self._prepare_again()
 
     def _attend_far(
         self, layer: LayerShape, batch: _Batch, query: torch.Tensor
@@ -175,32 +211,51 @@ class FarStep:
             window = 0 if seen == sequence.base else row.far - seen
             calls.setdefault((tokens, window), []).append(index)
         rows = query.flatten(2, 3).contiguous().cpu()
-        output = rows.new_empty(*rows.shape[:3], self.pool.value_dim, dtype=torch.float32)
-        lse = rows.new_empty(rows.shape[:3], dtype=torch.float32)
+        parts = []
         for (tokens, window), which in calls.items():
             part = self.pool.attend(
                 [batch.rows[index].sequence.number for index in which],
                 layer.number,
-                rows[which],
+                rows if len(calls) == 1 else rows[which],
                 scale=layer.scale,
                 soft_cap=layer.soft_cap,
                 tokens=tokens,
                 window=window,
                 **self.far.options(),
             )
-            output[which], lse[which] = map(torch.from_numpy, part)
+            parts.append([torch.from_numpy(array) for array in part])
             self.pages.counts.attended_rows += len(which)
+        output, lse = parts[0]
+        if len(parts) > 1:
+            order = torch.tensor([index for which in calls.values() for index in which]).argsort()
+            output, lse = (torch.cat(part)[order] for part in zip(*parts, strict=True))
         shape = query.shape[:-1]
         return output.view(*shape, -1).to(query.device), lse.view(shape).to(query.device)
 
-    def _forget(self, sequences: list[StoredSequence], why: Error | str) -> None:
+    def _forget(self, sequences: set[StoredSequence], why: Error | str) -> None:
         """Goes on as if these had never been stored."""
         for sequence in sequences:
             self.pages.discard(sequence, why)
         for row in self.rows:
             if row.sequence in sequences:
                 row.sequence = None
+        self._prepare_again()
+
+    def _prepare_again(self) -> None:
         self._plans.clear()
+        self._check = None
+
+    def _make_check(self, cache: torch.Tensor, reader: KVRows) -> _Check:
+        rows = [row for row in self.rows if row.sequence is not None]
+        firsts = [max(row.begin, row.sequence.base) for row in rows]
+        slots = [
+            self.pages.slots(row, np.arange(first, row.far))
+            for row, first in zip(rows, firsts, strict=True)
+        ]
+        ends = np.cumsum([0, *map(len, slots)]).tolist()
+        ranges = list(zip(firsts, ends, ends[1:], strict=False))
+        every = torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *slots])).to(self.device)
+        return _Check((reader, cache.stride()), rows, ranges, reader.sampled(cache, every))
 
     def _plan(self, window: int) -> _Plan:
         if window not in self._plans:
@@ -226,43 +281,46 @@ class FarStep:
         ]
         part = None
         if batches and others:
-            tokens = self._tokens_of(others)
+            tokens = self._indices_of(others)
             part = Part(self.metadata_of(others, tokens), tokens)
         return _Plan(batches, part)
 
     def _batch(self, group: list[tuple[Row, int]], window: int) -> _Batch:
-        positions = [_positions_here(row, seen, window) for row, seen in group]
-        longest = max(map(len, positions))
-        rows = [row for row, _ in group]
-        slots = torch.zeros(len(rows), longest, dtype=torch.int64)
-        mask = torch.zeros(len(rows), 1, rows[0].queries, longest, dtype=torch.bool)
-        for index, (row, keys) in enumerate(zip(rows, positions, strict=True)):
-            slots[index, : len(keys)] = self._slots(row, keys)
-            queries = np.arange(row.length - row.queries, row.length)[:, None]
-            visible = keys <= queries
-            if window:
-                visible &= keys > queries - window
-            mask[index, 0, :, : len(keys)] = torch.from_numpy(visible)
+        rows, seen = ([*part] for part in zip(*group, strict=True))
+        queries = rows[0].queries
+        # By row: tokens that only some queries' windows still have, and what follows the pool's.
+        far, length = np.array([(row.far, row.length) for row in rows]).T[:, :, None]
+        first = np.maximum(0, length - queries - window + 1) if window else np.array(seen)[:, None]
+        older = np.maximum(0, np.array(seen)[:, None] - first)
+        count = older + length - far
+        keys = np.arange(count.max())
+        keys = np.where(keys < older, first + keys, far - older + keys)
+        slots = self._slots_of(rows, np.minimum(keys, length - 1))
+        newest = length - queries + np.arange(queries)
+        visible = keys[:, None, :] <= newest[:, :, None]
+        if window:
+            visible &= keys[:, None, :] > newest[:, :, None] - window
+        mask = torch.from_numpy(visible[:, None]).to(self.device)
+        if queries == 1:  # Small enough to be made a sum once for all layers.
+            mask = torch.zeros(mask.shape, device=self.device).masked_fill(~mask, UNSEEN)
         return _Batch(
             rows,
-            [seen for _, seen in group],
+            seen,
             self._tokens_of([row.number for row in rows]),
-            slots.to(self.device),
-            mask.to(self.device),
+            torch.from_numpy(slots).to(self.device),
+            mask,
         )
 
-    def _tokens_of(self, rows: list[int]) -> torch.Tensor:
+    def _tokens_of(self, rows: list[int]) -> slice | torch.Tensor:
+        if rows == list(range(rows[0], rows[0] + len(rows))):
+            return slice(self.starts[rows[0]], self.starts[rows[-1] + 1])
+        return self._indices_of(rows)
+
+    def _indices_of(self, rows: list[int]) -> torch.Tensor:
         ranges = [torch.arange(self.starts[row], self.starts[row + 1]) for row in rows]
         return torch.cat(ranges).to(self.device)
 
-    def _slots(self, row: Row, positions: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(self.pages.slots(row, positions))
-
-
-def _positions_here(row: Row, seen: int, window: int) -> np.ndarray:
-    """What a row attends to here: what follows the pool's part, and what not all queries see."""
-    newest = np.arange(row.far, row.length)
-    if not window:
-        return newest
-    first = max(0, row.length - row.queries - window + 1)
-    return np.concatenate([np.arange(first, seen), newest]) if first < seen else newest
+    def _slots_of(self, rows: list[Row], positions: np.ndarray) -> np.ndarray:
+        return np.stack(
+            [self.pages.slots(row, each) for row, each in zip(rows, positions, strict=True)]
+        )
