@@ -14,6 +14,7 @@ from tests.engines.vllm_engines import newest_only
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
 PROGRAM = Path(__file__).parent / "vllm_attention_program.py"
+ROWS_PROGRAM = Path(__file__).parent / "vllm_rows_program.py"
 LAYERS, KV_HEADS, PAGE_TOKENS, WINDOW_TOKENS, NEW_TOKENS = 4, 2, 64, 64, 80
 # Largest difference of a log-probability: the kernels add the same numbers up in other orders, and
 # a long test holds that it is far below what rounding K and V to bfloat16 does.
@@ -207,6 +208,23 @@ def check_same(answer: dict[str, Any], oracle: dict[str, Any]) -> dict[str, int]
     assert counts["attended_rows"] > 500
     assert answer["near_bytes"] > 0
     return counts
+
+
+# The kernels pack otherwise for each; those for AMX do so on any machine.
+PACKED = [
+    ("float32", "vec", 32, 64),
+    ("float16", "vec", 32, 128),
+    ("bfloat16", "vec", 128, 64),
+    ("bfloat16", "vec16", 32, 80),
+    ("bfloat16", "amx", 32, 64),
+    ("bfloat16", "amx", 128, 128),
+]
+
+
+def test_rows_are_read_as_kernels_packed_them(vllm):
+    names = "dtype", "isa", "block_tokens", "head_dim"
+    layouts = [dict(zip(names, layout, strict=True)) for layout in PACKED]
+    assert vllm.run(ROWS_PROGRAM, layouts, timeout_s=120) == [True] * len(layouts)
 
 
 def test_nothing_is_loaded_until_configured(answers):

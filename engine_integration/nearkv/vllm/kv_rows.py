@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 # How many tokens, and how many channels, kernels keep together.
-_TOKEN_GROUPS = (1, 16, 32, 64)
+_TOKEN_GROUPS = (1, 2, 16, 32, 64)
 _CHANNEL_GROUPS = (1, 2, 4, 8, 16, 32)
 Places = torch.Tensor | tuple[torch.Tensor, ...]
 _DIGIT_BITS = 7  # A bfloat16 holds integers of 7 bits, and one more, exactly.
