@@ -167,11 +167,17 @@ class NearKVConnector(OffloadingConnector):
 
     def _store_again(self, keys: set[OffloadKey]) -> None:
         """Requests that counted on chunks compute them, and then store them as their own."""
-        for state in self.scheduler._req_status.values():
-            for group in state.group_states:
+        configs = self.scheduler.config.kv_group_configs
+        for request, state in self.scheduler._req_status.items():
+            for config, group in zip(configs, state.group_states, strict=True):
                 first = next((i for i, key in enumerate(group.offload_keys) if key in keys), None)
-                if first is not None:
-                    group.next_stored_chunk_idx = min(group.next_stored_chunk_idx, first)
+                if first is None or first >= group.next_stored_chunk_idx:
+                    continue
+                group.next_stored_chunk_idx = first
+                # Before a window vLLM still has numbers of blocks that hold other tokens by now.
+                known = group.block_ids[first:]
+                held = self._kv_cache_manager.get_block_ids(request)[config.group_idx][first:]
+                group.block_ids[first:] = [*held, *[0] * len(known)][: len(known)]
 
     # The worker's side.
 
