@@ -8,6 +8,7 @@ import pytest
 from tests.engines.compatibility import Recorder
 from tests.engines.environment import Environment, environment_or_skip
 from tests.engines.serving import Daemon
+from tests.engines.small_models import SMALL, save_model
 from tests.engines.vllm_engines import versions
 
 
@@ -19,39 +20,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def small_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Llama of random weights, whose attention matters, with a tokenizer of 512 words."""
-    torch = pytest.importorskip("torch")
+    """A Llama of 4 layers."""
     transformers = pytest.importorskip("transformers")
-    tokenizers = pytest.importorskip("tokenizers")
-    folder = tmp_path_factory.mktemp("models") / "small_llama"
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=512,
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        max_position_embeddings=4096,
-        tie_word_embeddings=False,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
-    )
-    model = transformers.LlamaForCausalLM(config).float()
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.dim() == 2:
-                weights.normal_(0, 0.15)
-    model.save_pretrained(folder)
-    words = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"w{i}": i + 3 for i in range(509)}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    ).save_pretrained(folder)
-    return folder
+    config = transformers.LlamaConfig(**SMALL, num_hidden_layers=4)
+    return save_model(tmp_path_factory.mktemp("models") / "small_llama", config)
 
 
 @pytest.fixture(scope="session", params=versions())

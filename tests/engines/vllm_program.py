@@ -140,23 +140,21 @@ def tokens_of(completion: CompletionOutput) -> list[int] | None:
 def run_engine(
     model: str, prompts: list[list[int]], options: dict, kills: int | None = None
 ) -> dict:
-    options = {"disable_log_stats": True} | options
     salt, fails = options.pop("cache_salt", None), options.pop("loads_fail", False)
+    options = {
+        "dtype": "float32",
+        "enforce_eager": True,
+        "max_model_len": 2048,
+        "block_size": 32,
+        "max_num_seqs": 4,
+        "max_num_batched_tokens": 2048,
+        "disable_log_stats": True,
+        "seed": 0,
+    } | options
     if (ranks := options.get("tensor_parallel_size", 1)) > 1:
         # vLLM gives each a NUMA node, of which small machines have one.
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, range(ranks)))
-    engine = LLM(
-        model=model,
-        tokenizer=model,
-        dtype="float32",
-        enforce_eager=True,
-        max_model_len=2048,
-        block_size=32,
-        max_num_seqs=4,
-        max_num_batched_tokens=2048,
-        seed=0,
-        **options,
-    )
+    engine = LLM(model=model, tokenizer=model, **options)
     try:
         if kills is not None:
             os.kill(kills, signal.SIGKILL)
