@@ -10,8 +10,9 @@ import pytest
 
 from tests.engines.environment import Environment
 from tests.engines.test_vllm_attention import entry_points_of_the_wheel
+from tests.engines.vllm_engines import newest_only
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), newest_only]
 PROGRAM = Path(__file__).parent / "vllm_backends_program.py"
 OURS = "nearkv.vllm.gpu_attention.NearKVFlashAttentionBackend"
 THEIRS = "vllm.v1.attention.backends.flash_attn.FlashAttentionBackend"
