@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "edge.hpp"
+#include "media/segments.hpp"
 #include "object/deadline.hpp"
 #include "object/owned_job.hpp"
 
@@ -16,6 +17,18 @@ constexpr std::size_t kMostJobs = 4096;  // Then submitters have to drain.
 
 // A chunk is one worker's at a time: large enough to share fences, small enough to share a job.
 constexpr std::size_t kChunkItems = 16;
+
+// What takes several times as long to copy as it takes to wake a worker for the next chunk.
+constexpr std::size_t kSharedBytes = 1 << 20;
+
+std::size_t bytes_of(std::span<const ObjectItem> items) {
+  std::size_t bytes = 0;
+  for (const ObjectItem& item : items) {
+    bytes += SourceCursor(item.source).remaining_bytes();
+    bytes += TargetCursor(item.target).remaining_bytes();
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -80,6 +93,10 @@ bool JobQueue::run_chunk(Pending* pending) {
   const std::size_t first = pending->next.fetch_add(kChunkItems);
   if (first >= items) return false;
   const std::size_t count = std::min(kChunkItems, items - first);
+  if (first + count < items &&
+      bytes_of(pending->job().items.subspan(first, count)) >= kSharedBytes) {
+    work_.notify_one();
+  }
   const Status status = at_edge([&] {
     run_(pending->job(), first, count, &pending->result);
     return Status::kOk;
