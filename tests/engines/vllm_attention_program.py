@@ -4,10 +4,10 @@ Its argument: {"entry_points": a folder of a distribution's, "batches": {NAME: [
 "runs": [{"model", "batches": a name, "tokens": to generate, "options": of the engine, "rounded":
 whether a plain engine shall cache K and V as a pool has them, "flaw": one to seed, "flash": whether
 it takes NearKV's backend for GPUs, with kernels in torch}, ..]}.
-Its last line: for each run {"tokens", "logprobs"} by prompt, {"pages"} of each pool after each
-batch, {"counts"} of each pool, {"to_pool_bytes", "from_pool_bytes", "near_bytes"}, "preemptions",
-"flash_calls" of those kernels,
-"steps" that only decoded and the "cpu_us" of one by part, "is_extension_loaded"; or {"error"}.
+Its last line: for each run {"tokens", "logprobs", "cached"} by prompt, {"pages"} of each pool after
+each batch, {"counts"} of each pool of each rank, {"to_pool_bytes", "from_pool_bytes", "near_bytes"}
+of the first rank, "preemptions", "flash_calls" of those kernels, "steps" that only decoded and the
+"cpu_us" of one by part, "is_extension_loaded"; or {"error"}.
 """
 
 import gc
@@ -115,10 +115,14 @@ class Meter:
         return timed
 
 
-def groups_of(engine: LLM) -> list:
-    runner = engine.llm_engine.model_executor.driver_worker.worker.model_runner
-    builders = [group.metadata_builders[0] for of_cache in runner.attn_groups for group in of_cache]
+def pages_of(worker) -> list:
+    groups = [group for of_cache in worker.model_runner.attn_groups for group in of_cache]
+    builders = [group.metadata_builders[0] for group in groups]
     return [builder.pages for builder in builders if getattr(builder, "pages", None)]
+
+
+def counts_of(worker) -> list[dict[str, int]]:
+    return [vars(pages.counts) for pages in pages_of(worker)]
 
 
 def run_engine(run: dict) -> dict:
@@ -137,12 +141,18 @@ def run_engine(run: dict) -> dict:
     } | run["options"]
     # A torch.dtype may be one that has no name on a command line.
     options["dtype"] = getattr(torch, options["dtype"])
+    ranks = options.get("tensor_parallel_size", 1)
+    if ranks > 1:
+        # vLLM gives each a NUMA node, of which small machines have one.
+        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, range(ranks)))
     engine = LLM(model=run["model"], tokenizer=run["model"], **options)
-    tokens, logprobs, pages = [], [], []
+    tokens, logprobs, cached, pages = [], [], [], []
     sampling = SamplingParams(
         temperature=0, max_tokens=run["tokens"], ignore_eos=True, logprobs=LOGPROBS
     )
-    groups = groups_of(engine)
+    # Workers of several ranks are processes of their own, which are only asked to count.
+    is_here = ranks == 1
+    groups = pages_of(engine.llm_engine.model_executor.driver_worker.worker) if is_here else []
     meter = Meter()
     try:
         with meter.patches(is_far=bool(groups)):
@@ -151,16 +161,19 @@ def run_engine(run: dict) -> dict:
                 for output in engine.generate(asked, sampling, use_tqdm=False):
                     (answer,) = output.outputs
                     tokens.append(list(answer.token_ids))
+                    cached.append(output.num_cached_tokens)
                     logprobs.append([named(step) for step in answer.logprobs])
                 pages.append([group.pool.usage().pages for group in groups])
+            counts = engine.collective_rpc(counts_of)
     finally:
         engine.llm_engine.engine_core.shutdown()
     stats = [group.pool.stats() for group in groups]
     return {
         "tokens": tokens,
         "logprobs": logprobs,
+        "cached": cached,
         "pages": pages,
-        "counts": [vars(group.counts) for group in groups],
+        "counts": [each for rank in counts for each in rank],
         "to_pool_bytes": sum(each.link_to_device_bytes for each in stats),
         "from_pool_bytes": sum(each.link_from_device_bytes for each in stats),
         "near_bytes": sum(each.near_bytes for each in stats),
