@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "error.hpp"
+#include "pages.hpp"
 
 namespace nb = nanobind;
 
@@ -18,55 +19,88 @@ bool is_list(nb::handle object) {
   return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object);
 }
 
-nb::object statuses_of(const JobResult& result) {
-  return nb::bytes(result.items.data(), result.items.size());
+/// One status each, and the sizes as uint32 in this host's order, for Python to read if it asks.
+nb::tuple outcome_of(const JobResult& result) {
+  return nb::make_tuple(nb::bytes(result.items.data(), result.items.size()),
+                        nb::bytes(result.object_bytes.data(), 4 * result.object_bytes.size()));
 }
 
 }  // namespace
 
-Keys::Keys(nb::handle keys) {
-  for (const nb::handle key : nb::iter(keys)) {
-    if (!nb::isinstance<nb::bytes>(key)) {
-      throw nb::type_error(("keys are bytes, not " + class_name(key)).c_str());
-    }
-    objects_.push_back(nb::borrow<nb::bytes>(key));
-    keys_.push_back(key_of(objects_.back()));
-  }
-}
-
 Transfer::Transfer(const Job& options, nb::handle keys, nb::handle memory, std::uint16_t first_part,
                    std::uint16_t part_count)
     : job_(options), keys_(keys), parent_(options.parent.data(), options.parent.size()) {
-  const std::span<const Key> names = keys_.span();
-  segments_.resize(names.size());
-  if (!memory.is_none()) {
-    if (!is_list(memory) || nb::len(memory) != names.size()) {
-      throw nb::value_error("there must be a list with one buffer, or list of buffers, per key");
-    }
-    std::size_t i = 0;
-    for (const nb::handle piece : nb::iter(memory)) take_memory(piece, &segments_[i++]);
-  }
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    items_.push_back({names[i], segments_[i].source, segments_[i].target, first_part, part_count});
+  items_.reserve(keys_.span().size());
+  for (const Key& key : keys_.span()) items_.push_back({key, {}, {}, first_part, part_count});
+  if (nb::isinstance<PageList>(memory)) {
+    take_pages(memory);
+  } else if (!memory.is_none()) {
+    take_list(memory);
   }
   job_.items = items_;
   job_.parent = key_of(parent_);
+  job_.lists_stay = true;
 }
 
-void Transfer::take_memory(nb::handle piece, Item* item) {
-  if (is_list(piece)) {
-    for (const nb::handle inner : nb::iter(piece)) {
-      if (is_list(inner)) throw nb::type_error("lists of buffers are one deep");
-      take_memory(inner, item);
-    }
-    return;
+bool Transfer::reads() const {
+  return job_.kind == JobKind::kSet || job_.kind == JobKind::kSetParts;
+}
+
+void Transfer::take_pages(nb::handle pages) {
+  const auto& list = nb::cast<const PageList&>(pages);
+  if (list.blocks() != items_.size()) {
+    throw nb::value_error(
+        (std::to_string(list.blocks()) + " blocks are not one for each of the keys").c_str());
   }
-  const bool reads = job_.kind == JobKind::kSet || job_.kind == JobKind::kSetParts;
-  memory_.emplace_back(piece, reads ? Access::kRead : Access::kWrite);
-  if (reads) {
-    item->source.push_back(memory_.back().bytes());
+  pages_ = nb::borrow(pages);
+  if (reads()) {
+    list.append_to(&sources_);
   } else {
-    item->target.push_back(memory_.back().bytes());
+    list.append_to(&targets_);
+  }
+  std::vector<std::size_t> ends(items_.size());
+  for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = (i + 1) * list.layers();
+  deal_out(ends);
+}
+
+void Transfer::take_list(nb::handle memory) {
+  if (!is_list(memory) || nb::len(memory) != items_.size()) {
+    throw nb::value_error("there must be a list with one buffer, or list of buffers, per key");
+  }
+  std::vector<std::size_t> ends;
+  for (const nb::handle one : nb::iter(memory)) {
+    if (is_list(one)) {
+      for (const nb::handle piece : nb::iter(one)) {
+        if (is_list(piece)) throw nb::type_error("lists of buffers are one deep");
+        take_memory(piece);
+      }
+    } else {
+      take_memory(one);
+    }
+    ends.push_back(segments());
+  }
+  deal_out(ends);
+}
+
+void Transfer::take_memory(nb::handle piece) {
+  memory_.emplace_back(piece, reads() ? Access::kRead : Access::kWrite);
+  if (reads()) {
+    sources_.push_back(memory_.back().bytes());
+  } else {
+    targets_.push_back(memory_.back().bytes());
+  }
+}
+
+void Transfer::deal_out(std::span<const std::size_t> ends) {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const std::size_t count = ends[i] - begin;
+    if (reads()) {
+      items_[i].source = std::span(sources_).subspan(begin, count);
+    } else {
+      items_[i].target = std::span(targets_).subspan(begin, count);
+    }
+    begin = ends[i];
   }
 }
 
@@ -80,6 +114,7 @@ void Transfer::make_room(ObjectStore* store) {
   check(status);
   room_.emplace();
   std::vector<ObjectItem> left;
+  std::vector<std::size_t> ends;
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const std::uint32_t bytes = found_->object_bytes[i];
     if (found_->items[i] != Status::kBadArgument || bytes == 0) {
@@ -92,27 +127,26 @@ void Transfer::make_room(ObjectStore* store) {
     const nb::object room = nb::steal(PyByteArray_FromStringAndSize(nullptr, bytes));
     if (!room.is_valid()) throw nb::python_error();
     room_->append(room);
-    take_memory(room, &segments_[i]);
-    items_[i].target = segments_[i].target;
+    take_memory(room);
+    ends.push_back(segments());
     left.push_back(items_[i]);
     places_.push_back(i);
   }
   items_ = std::move(left);
+  deal_out(ends);
   job_.items = items_;
 }
 
 nb::object Transfer::room() const { return room_ ? nb::object(*room_) : nb::none(); }
 
 nb::tuple Transfer::outcome(const JobResult& result) const {
-  if (!found_) {
-    return nb::make_tuple(statuses_of(result), nb::cast(result.object_bytes));
-  }
+  if (!found_) return outcome_of(result);
   JobResult all = *found_;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     all.items[places_[i]] = result.items[i];
     all.object_bytes[places_[i]] = result.object_bytes[i];
   }
-  return nb::make_tuple(statuses_of(all), nb::cast(all.object_bytes));
+  return outcome_of(all);
 }
 
 }  // namespace nearkv::python

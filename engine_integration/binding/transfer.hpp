@@ -9,29 +9,18 @@
 #include <span>
 #include <vector>
 
+#include "keys.hpp"
 #include "lent_memory.hpp"
 #include "nearkv/object_store.hpp"
 
 namespace nearkv::python {
 
-/// Keys, in memory of bytes objects that they keep alive. Needs the GIL but to be moved.
-class Keys {
- public:
-  /// TypeError for what is not a sequence of bytes.
-  explicit Keys(nanobind::handle keys);
-
-  [[nodiscard]] std::span<const Key> span() const { return keys_; }
-
- private:
-  std::vector<nanobind::bytes> objects_;
-  std::vector<Key> keys_;
-};
-
 /// The memory, keys and results of one job. Needs the GIL but to be moved.
 class Transfer {
  public:
-  /// `memory`: for each key a buffer, or a list or tuple of such. None: for jobs that need none,
-  /// and for gets into fresh memory, once make_room() has made it. `options` has all but items.
+  /// `memory`: for each key a buffer, or a list or tuple of such; or a PageList. None: for jobs
+  /// that need none, and for gets into fresh memory, once make_room() has made it. `options` has
+  /// all but items.
   Transfer(const Job& options, nanobind::handle keys, nanobind::handle memory,
            std::uint16_t first_part, std::uint16_t part_count);
 
@@ -44,22 +33,29 @@ class Transfer {
   /// The bytearrays of make_room(), None for what was not there; None in all if there are none.
   [[nodiscard]] nanobind::object room() const;
 
-  /// One status each as bytes, and the list of object_bytes, in the order of the keys.
+  /// One status each, and object_bytes as uint32, both as bytes, in the order of the keys.
   [[nodiscard]] nanobind::tuple outcome(const JobResult& result) const;
 
  private:
-  struct Item {
-    std::vector<std::span<const std::byte>> source;
-    std::vector<std::span<std::byte>> target;
-  };
+  [[nodiscard]] bool reads() const;  ///< Rather than writes to its memory.
 
-  void take_memory(nanobind::handle piece, Item* item);
+  void take_pages(nanobind::handle pages);
+  void take_list(nanobind::handle memory);
+  void take_memory(nanobind::handle piece);
+
+  /// How many segments there are so far.
+  [[nodiscard]] std::size_t segments() const { return sources_.size() + targets_.size(); }
+
+  /// Gives each item its segments, the last of which is before its end.
+  void deal_out(std::span<const std::size_t> ends);
 
   Job job_;
   Keys keys_;
   nanobind::bytes parent_;
   std::vector<LentMemory> memory_;
-  std::vector<Item> segments_;
+  nanobind::object pages_;                           ///< Alive, as is their memory.
+  std::vector<std::span<const std::byte>> sources_;  ///< Of all items, in their order.
+  std::vector<std::span<std::byte>> targets_;        ///< The same.
   std::vector<ObjectItem> items_;
 
   // After make_room(): what it found out, and the caller's numbers of the items that are left.

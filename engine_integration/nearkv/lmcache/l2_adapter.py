@@ -196,9 +196,10 @@ class NearKVL2Adapter(L2AdapterInterface):
     def _end_part(self, part: Part, result: Result) -> None:
         task = part.task
         good = []
-        for n, (place, ok) in enumerate(zip(part.places, result.bitmap, strict=True)):
+        ends = zip(part.places, result.bitmap, result.object_bytes, strict=True)
+        for n, (place, ok, given_bytes) in enumerate(ends):
             size_bytes = task.sizes_bytes[place] + LAYOUT_BYTES
-            is_same = result.object_bytes[n] == size_bytes and part.headers[n] == part.layouts[n]
+            is_same = given_bytes == size_bytes and part.headers[n] == part.layouts[n]
             if ok and (is_same or not task.is_load):
                 good.append(place)
         new = []

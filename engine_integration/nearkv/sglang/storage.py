@@ -291,10 +291,7 @@ class NearKVHiCache(compat.HiCacheStorage):
         except (Error, KeyError, ValueError) as error:
             self._tell(error)
             return [False] * len(keys)
-        if stores:
-            return result.bitmap
-        sizes = zip(result.bitmap, result.object_bytes, strict=True)
-        return [whole and size == pool.pages.page_bytes for whole, size in sizes]
+        return result.bitmap if stores else result.whole(pool.pages.page_bytes)
 
     def _submit(
         self,

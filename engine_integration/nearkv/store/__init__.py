@@ -8,10 +8,15 @@ with ObjectStore.create("cpu:/dev/shm/blocks?memory=8GiB") as store:
     await blocks.get_async([key1], [target1])
     blocks[key0]                                               # a bytearray
 
-Keys are bytes of any length from 1 on. Memory is anything that lends its own through the buffer
-protocol or DLPack (numpy arrays, torch tensors in host memory, memoryview, mmap), one piece or a
-list of pieces per key; nothing is copied on the way, and it is held until the job is over. One key
-with its memory may stand for a list of one.
+Keys are bytes of any length from 1 on, or the rows of an array of uint8. Memory is anything that
+lends its own through the buffer protocol or DLPack (numpy arrays, torch tensors in host memory,
+memoryview, mmap), one piece or a list of pieces per key; nothing is copied on the way, and it is
+held until the job is over. One key with its memory may stand for a list of one.
+
+Thousands of pages of a cache are named at once:
+
+    pages = Pages(layers)                       # once: arrays [blocks, ...], one for each layer
+    blocks.set(keys, pages.of([17, 4, 23]))     # each object is a block's pages, in all layers
 
 What is wrong with one item is that item's status in the Result; Error is raised for what is wrong
 with a whole call. All calls may be made from any thread and any event loop, and release the GIL.
@@ -21,6 +26,8 @@ from _nearkv import (
     NamespaceInfo,
     ObjectInfo,
     ObjectStoreStats,
+    PageList,
+    Pages,
     StoreEvent,
     StoreEventKind,
     VerifyProgress,
@@ -43,6 +50,8 @@ __all__ = [
     "ObjectInfo",
     "ObjectStore",
     "ObjectStoreStats",
+    "PageList",
+    "Pages",
     "Result",
     "Status",
     "StoreEvent",

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
@@ -14,32 +15,38 @@ from nkv_abi import STATUS, Status
 __all__ = ["Job", "Jobs", "Result"]
 
 
+def bitmap_of(statuses: bytes) -> list[bool]:
+    """Whether each status is OK."""
+    if statuses == bytes(len(statuses)):
+        return [True] * len(statuses)
+    return [not status for status in statuses]
+
+
 class Result:
     """How a job ended, item by item, in the order of its keys.
 
-    `object_bytes`: of a get, what was copied or what too small a target has to hold; else 0.
     `buffers`: of a get into fresh memory, a bytearray for each object or None; else None.
     """
 
-    __slots__ = ("_statuses", "buffers", "keys", "object_bytes")
+    __slots__ = ("_sizes", "_statuses", "buffers", "keys")
 
     def __init__(
         self,
-        keys: list[bytes],
+        keys: Any,
         statuses: bytes,
-        object_bytes: list[int],
+        sizes: bytes,
         memory: list[bytearray | None] | None,
     ) -> None:
         self.keys = keys
-        self.object_bytes = object_bytes
         self.buffers = memory
         self._statuses = statuses
+        self._sizes = memoryview(sizes).cast("I")
         if memory is not None:
             for i, buffer in enumerate(memory):
                 if buffer is not None and statuses[i]:
                     memory[i] = None
                 elif buffer is not None:
-                    del buffer[object_bytes[i] :]  # A smaller object may have come meanwhile.
+                    del buffer[self._sizes[i] :]  # A smaller object may have come meanwhile.
 
     @property
     def statuses(self) -> list[Status]:
@@ -47,14 +54,27 @@ class Result:
         return [Status(status) for status in self._statuses]
 
     @property
+    def object_bytes(self) -> list[int]:
+        """Of a get, what was copied or what too small a target has to hold; else 0."""
+        return self._sizes.tolist()
+
+    @property
     def bitmap(self) -> list[bool]:
         """Whether each item is OK."""
-        return [not status for status in self._statuses]
+        return bitmap_of(self._statuses)
 
     @property
     def all_ok(self) -> bool:
         """Whether every item is OK."""
-        return not any(self._statuses)
+        return self._statuses == bytes(len(self._statuses))
+
+    def whole(self, object_bytes: int) -> list[bool]:
+        """Of a get, whether each item is OK and of this size."""
+        wanted = object_bytes.to_bytes(self._sizes.itemsize, sys.byteorder)
+        if self.all_ok and self._sizes.tobytes() == wanted * len(self):
+            return [True] * len(self)
+        sizes = zip(self._statuses, self._sizes, strict=True)
+        return [not status and size == object_bytes for status, size in sizes]
 
     @property
     def leading(self) -> int:
@@ -66,7 +86,7 @@ class Result:
         first = self.leading
         if first < len(self._statuses):
             status = self._statuses[first]
-            text = f"key {self.keys[first].hex()[:64]}: {STATUS[Status(status)].message}"
+            text = f"key {bytes(self.keys[first]).hex()[:64]}: {STATUS[Status(status)].message}"
             _nearkv.check(status, text)
         return self
 
@@ -85,7 +105,7 @@ class Job:
     """
 
     def __init__(
-        self, jobs: "Jobs", number: int, keys: list[bytes], memory: list[bytearray | None] | None
+        self, jobs: "Jobs", number: int, keys: Any, memory: list[bytearray | None] | None
     ) -> None:
         self.id = number
         self._jobs = jobs
@@ -101,9 +121,9 @@ class Job:
             _nearkv.check(Status.TIMEOUT, f"job {self.id} is not over after {timeout} s")
         return self._report()
 
-    def done(self) -> bool:
-        """Whether it is over."""
-        return self._over.is_set() or self._jobs.wait(self, 0)
+    def done(self, within: float = 0) -> bool:
+        """Whether it is over, or is within so many seconds, in which this works on it."""
+        return self._over.is_set() or self._jobs.wait(self, within)
 
     def cancel(self) -> bool:
         """Ends items that have not begun, as CANCELLED; False if the job is over.
@@ -125,8 +145,8 @@ class Job:
         self._jobs.forget(self)
         return self._result
 
-    def _end(self, statuses: bytes, object_bytes: list[int]) -> None:
-        self._result = Result(self._keys, statuses, object_bytes, self._memory)
+    def _end(self, statuses: bytes, sizes: bytes) -> None:
+        self._result = Result(self._keys, statuses, sizes, self._memory)
         self._over.set()
 
 
@@ -153,8 +173,8 @@ class Jobs:
         self,
         kind: _nearkv.JobKind,
         space: int,
-        keys: list[bytes],
-        memory: list[Any] | None,
+        keys: Any,
+        memory: Any,
         options: dict[str, Any],
     ) -> Job:
         """Hands a job to the store's workers."""
@@ -256,7 +276,7 @@ class Jobs:
         finally:
             self._core.close()
 
-    def _end(self, number: int, outcome: tuple[bytes, list[int]], *, reported: bool) -> None:
+    def _end(self, number: int, outcome: tuple[bytes, bytes], *, reported: bool) -> None:
         with self._lock:
             job = self._in_flight.pop(number)
             job._end(*outcome)

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Required, Self, TypeAlias, TypedDict, Unpack
 
 import _nearkv
-from _nearkv import JobKind, ObjectInfo
+from _nearkv import JobKind, ObjectInfo, PageList
 from nkv_abi import Status
 
-from nearkv.store.jobs import Job, Jobs, Result
+from nearkv.store.jobs import Job, Jobs, Result, bitmap_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,8 +24,9 @@ class _Tensor(Protocol):
 
 Piece: TypeAlias = "Buffer | _Tensor"
 Memory: TypeAlias = "Piece | list[Piece] | tuple[Piece, ...]"
-MemoryList: TypeAlias = "Memory | Iterable[Memory]"
-KeyList: TypeAlias = bytes | Iterable[bytes]
+MemoryList: TypeAlias = "Memory | Iterable[Memory] | PageList"
+KeyList: TypeAlias = "bytes | Iterable[bytes] | _Tensor"
+_Names: TypeAlias = "list[bytes] | _Tensor"
 
 
 class SetOptions(TypedDict, total=False):
@@ -79,6 +80,11 @@ class Lease:
     def statuses(self) -> list[Status]:
         """Of each key: OK if it is leased."""
         return [Status(status) for status in self._statuses]
+
+    @property
+    def bitmap(self) -> list[bool]:
+        """Whether each key is leased."""
+        return bitmap_of(self._statuses)
 
     def unpin(self) -> bool:
         """Ends it; False if it had ended."""
@@ -275,7 +281,7 @@ class Namespace:
         result.check()
 
     def _job(self, kind: JobKind, keys: KeyList, memory: Any, options: Any) -> tuple:
-        if memory is not None:
+        if memory is not None and not isinstance(memory, PageList):
             memory = [memory] if isinstance(keys, bytes) else list(memory)
         return kind, self.number, _names(keys), memory, options
 
@@ -287,14 +293,16 @@ class Namespace:
         return await (await self._jobs.submit_async(*self._job(kind, keys, memory, options)))
 
     def _read_ahead(
-        self, jobs: deque[Job], keys: list[bytes], targets: Any, part: int, end: int
+        self, jobs: deque[Job], keys: _Names, targets: Any, part: int, end: int
     ) -> None:
         for wanted in range(part + len(jobs), end):
             into = None if targets is None else targets[wanted]
             jobs.append(self.submit_get(keys, into, first_part=wanted, part_count=1))
 
 
-def _names(keys: KeyList) -> list[bytes]:
+def _names(keys: KeyList) -> _Names:
     if isinstance(keys, str):
         raise TypeError("keys are bytes, not str")
+    if hasattr(keys, "__dlpack__"):
+        return keys
     return [keys] if isinstance(keys, bytes) else list(keys)

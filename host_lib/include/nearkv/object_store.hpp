@@ -53,13 +53,14 @@ enum class JobKind : std::uint8_t {
               ///< erasing it forgets the parts that have come.
 };
 
-/// A batch. Keys and lists of segments are copied by submit(); the memory that segments name stays
-/// the caller's and must live until the job is over.
+/// A batch. Keys and lists of segments are copied by submit(), unless they stay; the memory that
+/// segments name stays the caller's and must live until the job is over.
 struct Job {
   JobKind kind = JobKind::kGet;
   std::uint32_t namespace_number = 0;
   std::span<const ObjectItem> items;
-  bool quiet = false;  ///< kGet: no use that eviction or statistics should see.
+  bool quiet = false;       ///< kGet: no use that eviction or statistics should see.
+  bool lists_stay = false;  ///< Items, keys and lists of segments live until the job is over too.
 
   // kSet and kSetParts only.
   bool chain = false;      ///< Item i + 1 is the block after item i in one prefix.

@@ -9,11 +9,13 @@
 
 namespace nearkv {
 
-/// A job with its own copies of keys and lists of segments. The memory that segments name stays the
-/// submitter's.
+/// A job with its own copies of keys and lists of segments, unless the submitter's stay. The memory
+/// that segments name stays the submitter's.
 class OwnedJob {
  public:
-  explicit OwnedJob(const Job& submitted) : job_(submitted), parent_(copy_of(submitted.parent)) {
+  explicit OwnedJob(const Job& submitted) : job_(submitted) {
+    if (submitted.lists_stay) return;
+    parent_ = copy_of(submitted.parent);
     for (const ObjectItem& item : submitted.items) {
       keys_.push_back(copy_of(item.key));
       sources_.emplace_back(item.source.begin(), item.source.end());
