@@ -40,7 +40,7 @@ class Environment:
     @property
     def variables(self) -> dict[str, str]:
         """What its processes have to be given."""
-        paths = ROOT / "engine_integration", ROOT / "build" / "release" / "python"
+        paths = ROOT, ROOT / "engine_integration", ROOT / "build" / "release" / "python"
         return {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
             "NEARKV_SITE_PACKAGES": sysconfig.get_path("purelib"),

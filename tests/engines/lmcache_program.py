@@ -6,14 +6,13 @@ Its argument: {"what": a function of this file, and its arguments}. Its last lin
 import asyncio
 import json
 import os
-import signal
-import subprocess
 import sys
 import threading
 import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 os.environ |= {
@@ -45,6 +44,8 @@ from lmcache.v1.distributed.storage_manager import StorageManager
 from lmcache.v1.memory_management import MemoryFormat
 from lmcache.v1.metadata import LMCacheMetadata
 from lmcache.v1.storage_backend import CreateStorageBackends
+
+from tests.engines.serving import Daemon
 
 SHAPE = torch.Size((2, 4, 64, 128))
 BF16 = MemoryLayoutDesc([SHAPE], [torch.bfloat16])
@@ -203,17 +204,7 @@ def promised(adapter: dict[str, Any], chunks: int) -> dict[str, Any]:
         return {"found": found.popcount(), "kept": kept, "left": left}
 
 
-@contextmanager
-def daemon(command: list[str], socket: str) -> Iterator[subprocess.Popen]:
-    with subprocess.Popen(command) as process:
-        until(lambda: os.path.exists(socket))
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def restart(adapter: dict[str, Any], command: list[str], socket: str) -> dict[str, Any]:
+def restart(adapter: dict[str, Any], folder: str) -> dict[str, Any]:
     """Threads store and fetch while the daemon is killed, and started again."""
     stop = threading.Event()
     fetched: list[dict[str, Any]] = []
@@ -229,23 +220,21 @@ def restart(adapter: dict[str, Any], command: list[str], socket: str) -> dict[st
             drop(one, keys)
             turn += 1
 
-    with daemon(command, socket) as first_life, manager(adapter) as one:
+    with Daemon(Path(folder)) as daemon, manager(adapter) as one:
         threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
         for thread in threads:
             thread.start()
         until(lambda: sum(told.get("l2", 0) for told in fetched) >= 40)
-        os.kill(first_life.pid, signal.SIGKILL)
-        first_life.wait()
-        os.unlink(socket)
+        daemon.kill()
         before = len(fetched)
         until(lambda: len(fetched) > before + 8)
         away = fetched[before:]
-        with daemon(command, socket):
-            again = len(fetched)
-            back = until(lambda: sum(told.get("l2", 0) for told in fetched[again:]) >= 40)
-            stop.set()
-            for thread in threads:
-                thread.join()
+        daemon.start()
+        again = len(fetched)
+        back = until(lambda: sum(told.get("l2", 0) for told in fetched[again:]) >= 40)
+        stop.set()
+        for thread in threads:
+            thread.join()
     return {
         "hung": sum("hung" in told for told in fetched),
         "wrong": sum(not told.get("same", True) for told in fetched),

@@ -8,11 +8,9 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +21,7 @@ import numpy as np
 
 import nearkv.nixl
 from nearkv.nixl.compat import HeadersMissing
+from tests.engines.serving import Daemon
 
 NAME = "agent"
 Objects = dict[str, list[int]]
@@ -218,26 +217,21 @@ def leave(parameters: dict[str, str], objects: Objects) -> str:
     return agent.nixl.transfer(handle)
 
 
-def outlive(
-    parameters: dict[str, str], objects: Objects, daemon: int, serve: list[str]
-) -> dict[str, Any]:
-    """The daemon dies under a transfer, and another one takes its place."""
-    agent = Agent(parameters)
-    before = agent.put(objects)
-    arrays = {k: [np.zeros(size, np.uint8) for size in objects[k]] for k in objects}
-    handle = agent.prepare("READ", arrays)
-    os.kill(daemon, signal.SIGSTOP)
-    posted = agent.nixl.transfer(handle)
-    os.kill(daemon, signal.SIGKILL)
-    during = agent.wait(handle)
-    while_away = agent.put(objects)
-    Path(parameters["socket"]).unlink()
-    with subprocess.Popen(serve) as process:
-        while not Path(parameters["socket"]).exists():
-            time.sleep(0.05)
+def outlive(parameters: dict[str, str], objects: Objects, folder: str) -> dict[str, Any]:
+    """The daemon of a folder dies under a transfer, and another one takes its place."""
+    with Daemon(Path(folder)) as daemon:
+        agent = Agent(parameters)
+        before = agent.put(objects)
+        arrays = {k: [np.zeros(size, np.uint8) for size in objects[k]] for k in objects}
+        handle = agent.prepare("READ", arrays)
+        os.kill(daemon.process_id, signal.SIGSTOP)
+        posted = agent.nixl.transfer(handle)
+        daemon.kill()
+        during = agent.wait(handle)
+        while_away = agent.put(objects)
+        daemon.start()
         again = agent.finish(handle)
         after = agent.get(objects)
-        process.terminate()
     return {
         "before": before,
         "posted": posted,

@@ -19,15 +19,10 @@ class Daemon:
         self._size = size
         self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def command(self) -> list[str]:
-        """What runs it."""
-        words = ["--pool", str(self.pool), "--size", self._size, "--socket", self.socket]
-        return [str(ROOT / "build/release/bin/nearkv"), "serve", *words]
-
     def start(self) -> None:
         """Until it answers."""
-        self._process = subprocess.Popen(self.command)
+        words = ["--pool", str(self.pool), "--size", self._size, "--socket", self.socket]
+        self._process = subprocess.Popen([ROOT / "build/release/bin/nearkv", "serve", *words])
         end_s = time.monotonic() + 30
         while not Path(self.socket).exists() and time.monotonic() < end_s:
             time.sleep(0.05)

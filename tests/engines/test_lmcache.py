@@ -78,13 +78,8 @@ def test_what_a_lookup_promised_is_kept_until_it_is_unlocked(ask, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_work_goes_on_while_a_daemon_is_killed_and_comes_back(ask, tmp_path, kind):
-    daemon = Daemon(tmp_path)
-    told = ask(
-        "restart",
-        adapter=adapter(kind, socket=daemon.socket),
-        command=daemon.command,
-        socket=daemon.socket,
-    )
+    served = adapter(kind, socket=Daemon(tmp_path).socket)
+    told = ask("restart", adapter=served, folder=str(tmp_path))
     assert told["away"] > 0
     assert {name: told[name] for name in ("hung", "wrong", "back")} == {
         "hung": 0,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engines.environment import ROOT, Environment
+from tests.engines.serving import Daemon
 
 # The first makes NIXL's environment and compiles the plug-in.
 pytestmark = pytest.mark.timeout(900)
@@ -81,13 +82,12 @@ def flip_a_bit_after(pool: Path, beginning: list[int]) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-def test_a_transfer_fails_when_its_daemon_dies_and_works_with_the_next_one(agents, daemon):
+def test_a_transfer_fails_when_its_daemon_dies_and_works_with_the_next_one(agents, tmp_path):
     told = agents.run(
         "outlive",
-        parameters={"socket": daemon.socket},
+        parameters={"socket": Daemon(tmp_path).socket},
         objects={f"block {i}": [1 << 20] for i in range(32)},
-        daemon=daemon.process_id,
-        serve=daemon.command,
+        folder=str(tmp_path),
     )
     assert (told["before"], told["posted"]) == ("DONE", "PROC")
     assert (told["during"], told["while_away"]) == ("nixlBackendError", "nixlBackendError")
