@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import time
 import tempfile
 import threading
 import zlib
