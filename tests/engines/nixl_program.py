@@ -9,9 +9,9 @@ import json
 import os
 import signal
 import sys
-import time
 import tempfile
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
