@@ -74,8 +74,8 @@ def reads_rows() -> bool:
         both = torch.cat([keys, values], -1).view(blocks, block, heads, 2 * dim)
         cache.copy_(both.transpose(1, 2))
         reader = NearKVFlashAttentionImpl.kv_rows(impl, None, cache)
-        found = reader.read(cache, slots)
-        sample = reader.sample(cache, slots[0])
+        found = reader.read(cache, reader.places(cache, slots))
+        sample = reader.sample(cache, reader.sampled(cache, slots[0]))
         picked = keys[slots[0], 0, slots[0] * 7 % dim].view(torch.int32).numpy()
         if not (torch.equal(found[0], keys[slots]) and torch.equal(found[1], values[slots])):
             return False
