@@ -196,7 +196,8 @@ def main() -> None:
                 heard() as warnings,
             ):
                 answer = run_engine(question["model"], question["prompts"], options, kills)
-            answer |= {"copies": device.copies} | ({"events": events} if config else {})
+            answer |= {"copies": device.copies} if staging_bytes else {}
+            answer |= {"events": events} if config else {}
             answers.append(answer | ({"warnings": warnings} if tells_warnings else {}))
         except Exception as error:
             answers.append({"error": f"{type(error).__name__}: {error}"})
