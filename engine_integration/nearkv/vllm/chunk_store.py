@@ -3,10 +3,11 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import compress
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+import numpy as np
 from vllm.logger import init_logger
 from vllm.v1.kv_offload.base import (
     Locality,
@@ -28,6 +29,8 @@ from nearkv.vllm.options import StoreOptions
 logger = init_logger(__name__)
 
 _KEPT_EVENTS = 65536
+_KEYS_OF_A_LEASE = 1024  # What a request to a daemon has room for.
+_GROUP_BYTES = len(make_offload_key(b"", 0))
 _T = TypeVar("_T")
 
 
@@ -52,10 +55,11 @@ class GroupKeys(NamedTuple):
 
     group: int
     space: Namespace
-    places: list[int]
+    keys: Sequence[OffloadKey]
+    places: Sequence[int]
     """Of each, where it stands among all keys."""
-    hashes: list[bytes]
-    """The blocks' hashes, which are the objects' keys."""
+    hashes: np.ndarray
+    """The blocks' hashes, which are the objects' keys: rows of bytes."""
 
 
 class _SharedStores:
@@ -126,48 +130,54 @@ class ChunkStore:
 
     def by_group(self, keys: Collection[OffloadKey]) -> Iterator[GroupKeys]:
         """The keys in as many parts as there are groups among them."""
+        if not keys:
+            return
+        names = list(keys)
+        # vLLM's keys are as long as each other: a hash, and the number of a group.
+        rows = np.frombuffer(b"".join(names), np.uint8).reshape(len(names), -1)
+        hashes = rows[:, :-_GROUP_BYTES]
         if len(self._spaces) == 1:
             [(group, space)] = self._spaces.items()
-            ending = len(make_offload_key(b"", group))
-            hashes = [key[:-ending] for key in keys]
-            yield GroupKeys(group, space, list(range(len(hashes))), hashes)
+            yield GroupKeys(group, space, names, range(len(names)), hashes)
             return
-        found: dict[int, GroupKeys] = {}
-        for place, key in enumerate(keys):
-            group = get_offload_group_idx(key)
-            if group not in found:
-                found[group] = GroupKeys(group, self._spaces[group], [], [])
-            found[group].places.append(place)
-            found[group].hashes.append(get_offload_block_hash(key))
-        yield from found.values()
+        groups = rows[:, -_GROUP_BYTES:].copy().view(">u4")[:, 0]
+        for group in np.unique(groups).tolist():
+            places = np.flatnonzero(groups == group)
+            of_group = [names[place] for place in places.tolist()]
+            yield GroupKeys(group, self._spaces[group], of_group, places.tolist(), hashes[places])
+
+    def holds(self, key: OffloadKey) -> bool:
+        """Whether one key is there."""
+        space = self._spaces[get_offload_group_idx(key)]
+        return self.ask(False, space.__contains__, get_offload_block_hash(key))
 
     def present(self, keys: Collection[OffloadKey]) -> set[OffloadKey]:
         """Which of the keys are there."""
-        names = list(keys)
         there: set[OffloadKey] = set()
-        for part in self.by_group(names):
-            places = compress(part.places, self.ask([], part.space.present, part.hashes))
-            there.update([names[place] for place in places])
+        for part in self.by_group(keys):
+            there.update(compress(part.keys, self.ask([], part.space.present, part.hashes)))
         return there
-
-    def stored_blocks(self, hashes: list[bytes]) -> set[OffloadKey]:
-        """The keys of those of a request's blocks that are there, in any group."""
-        stored: set[OffloadKey] = set()
-        for group, space in self._spaces.items():
-            ending = make_offload_key(b"", group)  # Thousands of calls would be felt.
-            there = compress(hashes, self.ask([], space.present, hashes))
-            stored.update([block_hash + ending for block_hash in there])
-        return stored
 
     def touch(self, keys: Collection[OffloadKey]) -> None:
         """Marks chunks as used."""
         for part in self.by_group(keys):
             self.ask(None, part.space.touch, part.hashes)
 
-    def pin(self, keys: Collection[OffloadKey]) -> list[Lease]:
-        """Keeps chunks from going until each lease is given to unpin(), or for a minute."""
-        leases = (self.ask(None, part.space.pin, part.hashes) for part in self.by_group(keys))
-        return [lease for lease in leases if lease is not None]
+    def pin(self, keys: Collection[OffloadKey]) -> tuple[set[OffloadKey], list[Lease]]:
+        """Keeps those that are there until each lease is given to unpin(), or for a minute."""
+        there: set[OffloadKey] = set()
+        leases = []
+        for part in self.by_group(keys):
+            for begin in range(0, len(part.keys), _KEYS_OF_A_LEASE):
+                some = slice(begin, begin + _KEYS_OF_A_LEASE)
+                lease = self.ask(None, part.space.pin, part.hashes[some])
+                if lease is not None and lease.id:
+                    leases.append(lease)
+                    is_there = lease.bitmap
+                else:  # There is nothing, or there are no more leases to be had.
+                    is_there = self.ask([], part.space.present, part.hashes[some])
+                there.update(compress(part.keys[some], is_there))
+        return there, leases
 
     def unpin(self, leases: Collection[Lease]) -> None:
         """Ends what pin() began."""

@@ -16,7 +16,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.offloading.common import (
 )
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading_connector import OffloadingConnector
 from vllm.logger import init_logger
-from vllm.v1.kv_offload.base import GPULoadStoreSpec, OffloadKey, ReqContext
+from vllm.v1.kv_offload.base import GPULoadStoreSpec, OffloadKey, ReqContext, make_offload_key
 
 from nearkv.vllm.direct import ConnectorOptions, DirectManager
 from nearkv.vllm.direct_worker import DirectWorker, LoadFailures
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 
 logger = init_logger(__name__)
+
+# How long a step without a model may take: a request that comes meanwhile waits for its end.
+_IDLE_STEP_S = 0.005
 
 
 @dataclasses.dataclass
@@ -115,7 +118,8 @@ class NearKVConnector(OffloadingConnector):
         self, request: "Request", num_computed_tokens: int
     ) -> tuple[int | None, bool]:
         """As vLLM's, after one question to the store for all blocks."""
-        self._manager.look_ahead(request.block_hashes)
+        keys = self._keys_of(request, num_computed_tokens)
+        self._manager.look_ahead(request.request_id, keys)
         tokens, is_later = super().get_num_new_matched_tokens(request, num_computed_tokens)
         return tokens, is_later and not self._options.layerwise
 
@@ -165,6 +169,24 @@ class NearKVConnector(OffloadingConnector):
                 event.medium = self._options.event_medium
             yield event
 
+    def _keys_of(self, request: "Request", num_computed_tokens: int) -> list[OffloadKey]:
+        """All that vLLM may look up of a request: its very objects, which it has hashes of."""
+        state, config = self.scheduler._req_status[request.request_id], self.scheduler.config
+        state.update_offload_keys()
+        keys: list[OffloadKey] = []
+        for group, known in zip(config.kv_group_configs, state.group_states, strict=True):
+            run = known.offload_keys[num_computed_tokens // group.tokens_per_chunk :]
+            keys += run
+            is_prefix = group.sliding_window_size_in_chunks is None
+            if is_prefix and run and not self._manager.holds(run[0]):
+                # What full attention lacks at the beginning ends vLLM's search, but for tails.
+                keys.clear()
+                break
+        if config.supports_partial_tail:
+            groups = [group.group_idx for group in config.kv_group_configs]
+            keys += [make_offload_key(one, i) for one in request.block_hashes for i in groups]
+        return keys
+
     def _store_again(self, keys: set[OffloadKey]) -> None:
         """Requests that counted on chunks compute them, and then store them as their own."""
         configs = self.scheduler.config.kv_group_configs
@@ -197,6 +219,8 @@ class NearKVConnector(OffloadingConnector):
             self._loading, meta.load_jobs = meta.load_jobs, {}
         self._requests |= {job_id: job.req_id for job_id, job in meta.load_jobs.items()}
         super().start_load_kv(forward_context, **kwargs)
+        if forward_context.attn_metadata is None:  # No model runs: vLLM would ask without a pause.
+            self._worker.help_loads(_IDLE_STEP_S)
 
     def wait_for_layer_load(self, layer_name: str) -> None:
         """Until this layer's pages are there, or known not to come."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from typing import Any, Self
 
 from vllm import _custom_ops as ops
@@ -22,6 +23,7 @@ from vllm.v1.kv_offload.base import (
     PrepareStoreOutput,
     ReqContext,
     RequestOffloadingContext,
+    ScheduleEndContext,
 )
 from vllm.v1.kv_offload.config import OffloadingConfig
 
@@ -90,20 +92,31 @@ class DirectManager(OffloadingManager):
         self._there: set[OffloadKey] = set()
         self._failed: set[OffloadKey] = set()
         self._storing: set[OffloadKey] = set()
+        self._found: dict[str, list[Lease]] = {}  # In this step, by requests.
         self._leases: dict[str, list[Lease]] = {}
 
-    def look_ahead(self, hashes: list[bytes]) -> None:
-        """Asks the store for a request's blocks at once; lookup() then answers from that."""
-        self._there = self._chunks.stored_blocks(hashes) if self.loads and hashes else set()
+    def look_ahead(self, request_id: str, keys: Collection[OffloadKey]) -> None:
+        """Asks the store for a request's chunks at once; lookup() then answers from that.
+
+        What is there stays for the rest of the step, and for a load that the step decides on.
+        """
+        self._chunks.unpin(self._found.pop(request_id, ()))
+        self._there, leases = self._chunks.pin(keys) if self.loads else (set(), [])
         self._there -= self._failed
+        self._found[request_id] = leases
+
+    def holds(self, key: OffloadKey) -> bool:
+        """Whether one chunk is there."""
+        return self.loads and self._chunks.holds(key)
 
     def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
         """HIT or MISS, as of look_ahead()."""
         return LookupResult.HIT if key in self._there else LookupResult.MISS
 
     def prepare_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> LoadStoreSpec:
-        """Leases the chunks until complete_load()."""
-        self._leases.setdefault(req_context.req_id, []).extend(self._chunks.pin(keys))
+        """Takes over what look_ahead() leased, until complete_load()."""
+        leases = self._found.pop(req_context.req_id, [])
+        self._leases.setdefault(req_context.req_id, []).extend(leases)
         return StoredChunks(list(keys))
 
     def complete_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
@@ -120,9 +133,11 @@ class DirectManager(OffloadingManager):
         self, keys: Collection[OffloadKey], req_context: ReqContext
     ) -> PrepareStoreOutput:
         """Those that are neither there nor on their way; the store makes room by itself."""
-        wanted = [key for key in keys if key not in self._storing] if self.stores else []
-        there = self._chunks.present(wanted) - self._failed if wanted else set()
-        missing = [key for key in wanted if key not in there]
+        if not self.stores:
+            return PrepareStoreOutput([], StoredChunks([]), evicted_keys=[])
+        left_out = self._storing.intersection(keys)
+        left_out |= self._chunks.present(keys) - self._failed
+        missing = [key for key in keys if key not in left_out] if left_out else list(keys)
         self._storing.update(missing)
         return PrepareStoreOutput(missing, StoredChunks(missing), evicted_keys=[])
 
@@ -141,10 +156,17 @@ class DirectManager(OffloadingManager):
         """Chunks as they come."""
         return RequestOffloadingContext()
 
+    def on_schedule_end(self, context: ScheduleEndContext) -> None:
+        """Ends leases of what the step did not decide to load."""
+        for leases in self._found.values():
+            self._chunks.unpin(leases)
+        self._found.clear()
+
     def reset_cache(self) -> None:
         """Deletes all that this engine could find: its weights may have changed."""
-        for leases in self._leases.values():
+        for leases in chain(self._found.values(), self._leases.values()):
             self._chunks.unpin(leases)
+        self._found.clear()
         self._leases.clear()
         self._storing.clear()
         self._there.clear()

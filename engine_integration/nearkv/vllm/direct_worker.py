@@ -6,7 +6,7 @@ part for each layer of each rank, and is there once all of them are.
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 import numpy as np
 import torch
@@ -21,9 +21,9 @@ from vllm.v1.kv_offload.base import (
 )
 from vllm.v1.kv_offload.config import OffloadingConfig
 
-from nearkv.store import MAX_OBJECT_BYTES, MAX_OBJECT_PARTS, Job
+from nearkv.store import MAX_OBJECT_BYTES, MAX_OBJECT_PARTS, Job, PageList, Pages
 from nearkv.vllm.chunk_store import ChunkStore, GroupKeys
-from nearkv.vllm.staging import LANES, DevicePages, StagedJob, Staging
+from nearkv.vllm.staging import LANES, DevicePages, Memory, StagedJob, Staging
 
 logger = init_logger(__name__)
 
@@ -43,7 +43,8 @@ class _GroupPages:
         for reference in caches.group_data_refs[group]:
             pages = caches.tensors[reference.tensor_idx].tensor.view(torch.int8)
             self._layers.append(pages[:, : reference.page_size_bytes])
-        self._in_host = [pages.numpy() for pages in self._layers if pages.device.type == "cpu"]
+        is_in_host = all(pages.device.type == "cpu" for pages in self._layers)
+        self._in_host = Pages(self._layers) if is_in_host else None
         sizes = {pages.shape[1] for pages in self._layers}
         is_by_layer = len(sizes) == 1 and ranks * len(self._layers) <= MAX_OBJECT_PARTS
         self.parts_per_rank = len(self._layers) if is_by_layer else 1
@@ -57,17 +58,17 @@ class _GroupPages:
                 f"{MAX_OBJECT_BYTES} at most: give vLLM a smaller --block-size"
             )
 
-    def of_blocks(self, blocks: Sequence[int], layer: int | None) -> list[list[np.ndarray]]:
+    def of_blocks(self, blocks: np.ndarray, layer: int | None) -> PageList:
         """For each block its pages, of all layers or of one."""
-        layers = self._in_host if layer is None else self._in_host[layer : layer + 1]
-        return [[pages[block] for pages in layers] for block in blocks]
+        assert self._in_host is not None
+        return self._in_host.of(blocks) if layer is None else self._in_host.of(blocks, layer, 1)
 
-    def on_device(self, blocks: Sequence[int], layer: int | None) -> DevicePages:
+    def on_device(self, blocks: np.ndarray, layer: int | None) -> DevicePages:
         """The same by their addresses."""
         layers = self._layers if layer is None else self._layers[layer : layer + 1]
         first = np.array([pages.data_ptr() for pages in layers], np.int64)
         strides = np.array([pages.stride(0) for pages in layers], np.int64)
-        addresses = first[:, None] + np.array(blocks, np.int64) * strides[:, None]
+        addresses = first[:, None] + blocks.astype(np.int64) * strides[:, None]
         return DevicePages(addresses, np.array([pages.shape[1] for pages in layers], np.int64))
 
     def bytes_of(self, layer: int | None) -> int:
@@ -84,7 +85,7 @@ class _Copy:
     job: Job | StagedJob | None
     layer: int | None
     keys: list[OffloadKey]
-    blocks: list[int]
+    blocks: np.ndarray
 
     @property
     def bytes_per_block(self) -> int:
@@ -194,6 +195,14 @@ class DirectWorker(OffloadingWorker):
             if transfer.is_load:
                 self._end_copies(job_id, transfer, lambda copy: copy.layer == layer)
 
+    def help_loads(self, seconds: float) -> None:
+        """Works on loads for so long at most, while there is nothing else to do."""
+        end_s = time.perf_counter() + seconds
+        for transfer in self._transfers.values():
+            for copy in transfer.copies if transfer.is_load else ():
+                if copy.job is not None:
+                    copy.job.done(max(0, end_s - time.perf_counter()))
+
     def get_finished(self) -> list[TransferResult]:
         """Those since the last call."""
         finished = []
@@ -248,7 +257,7 @@ class DirectWorker(OffloadingWorker):
             if count == 0:
                 continue
             keys = chunks.keys[first : first + count]
-            blocks = cache.block_ids[first : first + count].tolist()
+            blocks = cache.block_ids[first : first + count]
             first += count
             most = count
             if self._staging is not None:
@@ -274,7 +283,7 @@ class DirectWorker(OffloadingWorker):
     def _start(
         part: GroupKeys,
         pages: _GroupPages,
-        memory: list[list[np.ndarray]],
+        memory: PageList | Memory,
         layer: int | None,
         transfer: _Transfer,
     ) -> Job:
@@ -304,12 +313,11 @@ class DirectWorker(OffloadingWorker):
             is_whole = [False] * len(copy.keys)
             result = None if copy.job is None else self._chunks.ask(None, copy.job.wait)
             if result is not None:
-                is_whole = result.bitmap
-                if transfer.is_load:
-                    wanted = copy.bytes_per_block
-                    is_whole = [size == wanted for size in result.object_bytes]
-            transfer.copied_bytes += copy.bytes_per_block * sum(is_whole)
-            if not all(is_whole):
+                loads = transfer.is_load
+                is_whole = result.whole(copy.bytes_per_block) if loads else result.bitmap
+            good = is_whole.count(True)
+            transfer.copied_bytes += copy.bytes_per_block * good
+            if good < len(is_whole):
                 self._note_failure(job_id, transfer, copy, is_whole)
         transfer.copies = left
 
@@ -322,9 +330,7 @@ class DirectWorker(OffloadingWorker):
         if transfer.is_load:
             self._failures.keys.update(keys)
             self._failures.jobs.add(job_id)
-            self._failures.blocks.update(
-                block for block, whole in zip(copy.blocks, is_whole, strict=True) if not whole
-            )
+            self._failures.blocks.update(copy.blocks[~np.array(is_whole)].tolist())
         elif copy.pages.parts > 1:
             # Nobody waits for parts that will not come.
             self._chunks.erase(keys)

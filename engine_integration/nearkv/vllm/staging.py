@@ -177,7 +177,7 @@ class Staging:
         staged = _Staged(pages, lane.buffer)
         result = start(staged.memory()).wait()
         # Else a page would get what a lane held before, of whomever.
-        is_whole = np.array(result.object_bytes) == pages.bytes_per_block
+        is_whole = np.array(result.whole(pages.bytes_per_block))
         copies = staged.copies(is_whole, to_device=True)
         lane.last = self._copier.copy(lane.stream, copies, ready, to_device=True)
         return result, lane.last

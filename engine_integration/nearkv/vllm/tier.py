@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from vllm.v1.kv_offload.base import (
 )
 from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, TransferJob
 
-from nearkv.store import MAX_OBJECT_BYTES, Job
+from nearkv.store import MAX_OBJECT_BYTES, Job, Pages
 from nearkv.vllm import compat
 from nearkv.vllm.chunk_store import ChunkStore, layout_of
 from nearkv.vllm.metrics import StoreMetrics, metric_definitions
@@ -37,7 +37,7 @@ logger = init_logger(__name__)
 class _Transfer:
     """Jobs on their way, one for each KV cache group, and what vLLM has to be told of them."""
 
-    jobs: dict[Job, list[int]]
+    jobs: dict[Job, Sequence[int]]
     """With the places of their keys among those that were asked for."""
     asked: TransferJob
     is_load: bool
@@ -72,8 +72,8 @@ class NearKVTier(SecondaryTierManager):
         )
         options = StoreOptions.parse("a NearKV tier", settings)
         self.locality = Locality[options.locality]
-        self._chunks: np.ndarray | None = np.asarray(primary_kv_view)
-        self._chunk_bytes = self._chunks[0].nbytes if len(self._chunks) else 0
+        self._chunks: Pages | None = Pages([np.asarray(primary_kv_view)])
+        self._chunk_bytes = self._chunks.block_bytes
         if self._chunk_bytes > MAX_OBJECT_BYTES:
             raise ValueError(
                 f"a chunk of {self._chunk_bytes} bytes is no object of a NearKV store, which has "
@@ -95,7 +95,7 @@ class NearKVTier(SecondaryTierManager):
 
     def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
         """HIT or MISS, at once; a store that does not answer has nothing."""
-        is_there = key not in self._failed and key in self._stored.present([key])
+        is_there = key not in self._failed and self._stored.holds(key)
         return LookupResult.HIT if is_there else LookupResult.MISS
 
     def submit_store(self, job_metadata: TransferJob) -> None:
@@ -155,11 +155,10 @@ class NearKVTier(SecondaryTierManager):
 
     def _submit(self, asked: TransferJob, *, is_load: bool) -> None:
         assert self._chunks is not None
-        chunks = [self._chunks[number] for number in compat.chunk_numbers(asked).tolist()]
         transfer = _Transfer({}, asked, is_load, time.perf_counter())
         for part in self._stored.by_group(asked.keys):
             submit = part.space.submit_get if is_load else part.space.submit_set
-            memory = [chunks[place] for place in part.places]
+            memory = self._chunks.of(compat.chunk_numbers(asked)[part.places])
             # A queue that is full: vLLM computes what it cannot load, and keeps what is not stored.
             if (job := self._stored.ask(None, submit, part.hashes, memory)) is not None:
                 transfer.jobs[job] = part.places
@@ -173,10 +172,9 @@ class NearKVTier(SecondaryTierManager):
         for job, places in transfer.jobs.items():
             result = job.wait()
             statuses |= {status.name for status in result.statuses if status != Status.OK}
-            # What a load gives has a size.
-            sizes = result.object_bytes if transfer.is_load else [self._chunk_bytes] * len(places)
-            for place, is_ok, size in zip(places, result.bitmap, sizes, strict=True):
-                is_whole[place] = is_ok and size == self._chunk_bytes
+            ends = result.whole(self._chunk_bytes) if transfer.is_load else result.bitmap
+            for place, is_ok in zip(places, ends, strict=True):
+                is_whole[place] = is_ok
         good = [key for key, whole in zip(asked.keys, is_whole, strict=True) if whole]
         if len(good) < len(is_whole):
             logger.warning(

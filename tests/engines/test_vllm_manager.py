@@ -1,0 +1,34 @@
+"""The scheduler's side of vLLM's connector: what it finds, keeps, and has stored."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.environment import Environment
+
+PROGRAM = Path(__file__).parent / "vllm_manager_program.py"
+FOUR_OF_SIX = [True] * 4 + [False] * 2
+
+
+@pytest.fixture(scope="module")
+def told(vllm: Environment) -> dict[str, Any]:
+    return vllm.run(PROGRAM, None, timeout_s=120)
+
+
+def test_chunks_of_each_group_are_found_in_their_own(told):
+    assert told["contents"]
+    assert not told["other_group"]
+    assert told["found"] == FOUR_OF_SIX
+
+
+def test_what_is_found_stays_until_it_is_loaded_or_the_step_ends(told):
+    assert (told["kept_in_the_step"], told["kept_for_the_load"]) == (4, 4)
+    assert told["leases_after_the_load"] == 0
+    assert told["leases_after_a_step_without_a_load"] == 0
+
+
+def test_what_failed_to_load_is_a_miss_and_stored_again(told):
+    assert told["found_after_a_failure"] == [False, *FOUR_OF_SIX[1:]]
+    assert told["to_store"] == [0, 4, 5]
+    assert told["to_store_at_once_again"] == 0

@@ -1,0 +1,76 @@
+"""Runs in vLLM's environment: a connector's manager, asked as vLLM's scheduler asks.
+
+Its argument is not used. Its last line: what each step of main() saw.
+"""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
+
+from nearkv.vllm import chunk_store
+from nearkv.vllm.chunk_store import ChunkStore
+from nearkv.vllm.direct import DirectManager
+from nearkv.vllm.options import StoreOptions
+
+GROUPS = 2
+STEP = ScheduleEndContext(new_req_ids=[], preempted_req_ids=[])
+REQUEST = ReqContext("request")
+
+
+def main() -> None:
+    config = SimpleNamespace(
+        model=SimpleNamespace(name="model", dtype="bf16"),
+        groups=[SimpleNamespace(group_id=group) for group in range(GROUPS)],
+    )
+    chunks = ChunkStore(
+        StoreOptions(uri="cpu:?memory=16MiB"), SimpleNamespace(config=config), "layout"
+    )
+    manager = DirectManager(chunks)
+    chunk_store._KEYS_OF_A_LEASE = 2
+    # Six keys of both groups in turns, of which the first four are stored.
+    keys = [make_offload_key(bytes([number]) * 32, number % GROUPS) for number in range(6)]
+    for part in chunks.by_group(keys[:4]):
+        part.space.set(part.hashes, [keys[place] for place in part.places]).check()
+
+    def leases() -> int:
+        return chunks.store.stats().leases
+
+    def hits() -> list[bool]:
+        return [manager.lookup(key, REQUEST) == LookupResult.HIT for key in keys]
+
+    told: dict[str, Any] = {
+        "contents": all(
+            bytes(part.space[bytes(one)]) == keys[place]
+            for part in chunks.by_group(keys[:4])
+            for one, place in zip(part.hashes, part.places, strict=True)
+        ),
+        "other_group": chunks.holds(make_offload_key(bytes([0]) * 32, 1)),
+    }
+    manager.look_ahead("request", keys)
+    told["found"] = hits()
+    chunks.erase(keys)
+    told["kept_in_the_step"] = len(chunks.present(keys))
+    manager.prepare_load(keys[:4], REQUEST)
+    manager.on_schedule_end(STEP)
+    chunks.erase(keys)
+    told["kept_for_the_load"] = len(chunks.present(keys))
+    manager.complete_load(keys[:4], REQUEST)
+    told["leases_after_the_load"] = leases()
+
+    manager.fail_load(keys[:1])
+    manager.look_ahead("request", keys)
+    manager.look_ahead("request", keys)
+    told["found_after_a_failure"] = hits()
+    manager.on_schedule_end(STEP)
+    told["leases_after_a_step_without_a_load"] = leases()
+
+    stored = manager.prepare_store(keys, REQUEST).keys_to_store
+    told["to_store"] = [keys.index(key) for key in stored]
+    told["to_store_at_once_again"] = len(manager.prepare_store(keys, REQUEST).keys_to_store)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
