@@ -88,31 +88,53 @@ def _pin(pins: Path, package: str) -> str:
 
 
 def collected(files: Iterable[str]) -> set[str]:
-    """The tests that there are."""
+    """The tests that there are in those of the files that there are."""
+    files = [file for file in files if (ROOT / file).exists()]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return {line for line in done.stdout.splitlines() if "::" in line}
 
 
 def table() -> str:
-    """The record as a page; what was recorded of tests that are no more is left out."""
+    """The record as a page; of a file that it lacks the page keeps its rows."""
     record = json.loads(_RECORD.read_text())
-    files = sorted(file for file in record if (ROOT / file).exists())
+    before = _TABLE.read_text().splitlines(keepends=True)
+    there: dict[str, list[str]] = {}
+    for test in sorted(collected(record)):
+        there.setdefault(test.partition("::")[0], []).append(test.partition("::")[2])
     rows = []
-    there: dict[tuple[str, tuple[str, str]], list[str]] = {}
-    for node in collected(files):
-        file, _, test = node.partition("::")
-        there.setdefault((file, version_of(ROOT / file, test)), []).append(test)
-    for (file, (name, version)), tests in sorted(there.items()):
+    for file in sorted(str(path.relative_to(ROOT)) for path in _files()):
         said = (ast.get_docstring(ast.parse((ROOT / file).read_text())) or "").partition("\n")[0]
-        runs = [record[file][test] for test in tests if test in record[file]]
+        if file in there:
+            rows += _rows(file, said, there[file], record[file])
+        else:
+            rows += [line for line in before if f" | {said} | " in line]
+    return _HEAD + "".join(rows)
+
+
+def _files() -> list[Path]:
+    """Those of tests of engines."""
+    folders = _HERE, ROOT / "engine_integration" / "tests"
+    files = (file for folder in folders for file in folder.glob("test_*.py"))
+    return [file for file in files if version_of(file) is not None]
+
+
+def _rows(file: str, said: str, there: list[str], record: dict[str, dict[str, Any]]) -> list[str]:
+    """A row for each version; what was recorded of tests that are no more is left out."""
+    by_version: dict[tuple[str, str], list[str]] = {}
+    for test in there:
+        by_version.setdefault(version_of(ROOT / file, test), []).append(test)
+    rows = []
+    for (name, version), tests in sorted(by_version.items()):
+        runs = [record[test] for test in tests if test in record]
         if not runs:
             continue
         count = Counter(run["outcome"] for run in runs)
         last = max(runs, key=lambda run: run["date"])
         cells = [name, version, said, count["passed"], count["failed"], count["skipped"]]
-        rows.append([*cells, len(tests) - len(runs), last["python"], last["date"]])
-    return _HEAD + "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
+        cells += [len(tests) - len(runs), last["python"], last["date"]]
+        rows.append(f"| {' | '.join(map(str, cells))} |\n")
+    return rows
 
 
 if __name__ == "__main__":

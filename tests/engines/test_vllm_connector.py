@@ -209,10 +209,3 @@ def refusals(engines: Engines) -> list[str]:
 @pytest.mark.parametrize("number", range(len(WRONG)), ids=[said for _, said in WRONG])
 def test_a_wrong_configuration_is_refused_with_what_is_wrong(refusals, number):
     assert WRONG[number][1] in refusals[number]
-
-
-@pytest.mark.parametrize("vllm", versions(before="0.30"), indirect=True)
-def test_older_versions_are_refused_with_what_they_can_have(engines, tmp_path):
-    [answer] = engines.run(in_file(tmp_path / "pool"))
-    assert "NearKVConnector needs vLLM 0.30" in answer["error"]
-    assert "take NearKVTier" in answer["error"]

@@ -7,23 +7,12 @@ from typing import Any
 import pytest
 
 from nearkv.store import ObjectStore
-from tests.engines.environment import Environment, environment_or_skip, environments
+from tests.engines.environment import Environment
 from tests.engines.serving import damage
-from tests.engines.vllm_engines import CACHED, Engines, hash_in_events, shown
+from tests.engines.vllm_engines import CACHED, Engines, hash_in_events, offload
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
-
-
-def offload(tier: dict[str, Any]) -> dict[str, Any]:
-    """The README's configuration, with less memory, and a tier of these options."""
-    config = shown("OffloadingConnector")
-    extra = config["kv_connector_extra_config"]
-    extra["cpu_bytes_to_use"] = 64 << 20
-    (readme,) = extra["secondary_tiers"]
-    del readme["uri"]
-    readme |= tier
-    return {"kv_transfer_config": config}
 
 
 class TierEngines(Engines):
@@ -54,20 +43,6 @@ def test_a_later_engine_computes_no_block_that_an_earlier_one_stored(engines, pl
     assert later == {"tokens": plain, "cached": CACHED}
     # And in another process.
     assert engines.run(tier) == [later]
-
-
-@pytest.mark.long
-def test_engines_of_all_versions_share_blocks(small_llama, tmp_path):
-    tier = {"uri": f"cpu:{tmp_path}/pool?memory=256MiB"}
-    answers = {}
-    for name in ("vllm", *environments("vllm-*")):
-        environment = environment_or_skip(name, "vLLM")
-        [answers[name]] = TierEngines(environment, small_llama).run(tier)
-    first, oldest = answers.pop("vllm"), answers.pop("vllm-0.28")
-    # vLLM 0.28 names blocks otherwise.
-    assert first == oldest == {"tokens": first["tokens"], "cached": [0, 0, 0]}
-    later = {"tokens": first["tokens"], "cached": CACHED}
-    assert answers == dict.fromkeys(answers, later)
 
 
 def test_engines_share_a_daemon_but_not_across_salts(engines, plain, daemon):

@@ -56,6 +56,17 @@ def shown(connector: str) -> dict[str, Any]:
     return config
 
 
+def offload(tier: dict[str, Any]) -> dict[str, Any]:
+    """The README's configuration, with less memory, and a tier of these options."""
+    config = shown("OffloadingConnector")
+    extra = config["kv_connector_extra_config"]
+    extra["cpu_bytes_to_use"] = 64 << 20
+    (readme,) = extra["secondary_tiers"]
+    del readme["uri"]
+    readme |= tier
+    return {"kv_transfer_config": config}
+
+
 def hash_in_events(key: bytes) -> str:
     """What vLLM's events call the block of an object: the low 64 bits of its hash."""
     return str(int.from_bytes(key, "big") & (2**64 - 1))
