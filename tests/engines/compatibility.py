@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -87,54 +86,43 @@ def _pin(pins: Path, package: str) -> str:
     return re.search(rf"^{package}==(\S+)", pins.read_text(), re.MULTILINE)[1]
 
 
-def collected(files: Iterable[str]) -> set[str]:
-    """The tests that there are in those of the files that there are."""
-    files = [file for file in files if (ROOT / file).exists()]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", *files]
+def collected() -> dict[str, dict[tuple[str, str], list[str]]]:
+    """The tests that there are, by their files, and by the engines and versions they are about."""
+    folders = _HERE, ROOT / "engine_integration" / "tests"
+    files = [file for folder in folders for file in folder.glob("test_*.py") if version_of(file)]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", *map(str, files)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return {line for line in done.stdout.splitlines() if "::" in line}
+    there: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for line in done.stdout.splitlines():
+        file, _, test = line.partition("::")
+        if test:
+            versions = there.setdefault(file, {})
+            versions.setdefault(version_of(ROOT / file, test), []).append(test)
+    return there
 
 
 def table() -> str:
-    """The record as a page; of a file that it lacks the page keeps its rows."""
+    """The record as a page, which keeps its rows of what was not run here.
+
+    What was run of tests that are no more is left out.
+    """
     record = json.loads(_RECORD.read_text())
     before = _TABLE.read_text().splitlines(keepends=True)
-    there: dict[str, list[str]] = {}
-    for test in sorted(collected(record)):
-        there.setdefault(test.partition("::")[0], []).append(test.partition("::")[2])
     rows = []
-    for file in sorted(str(path.relative_to(ROOT)) for path in _files()):
+    for file, versions in sorted(collected().items()):
         said = (ast.get_docstring(ast.parse((ROOT / file).read_text())) or "").partition("\n")[0]
-        if file in there:
-            rows += _rows(file, said, there[file], record[file])
-        else:
-            rows += [line for line in before if f" | {said} | " in line]
+        for (name, version), tests in sorted(versions.items()):
+            begin = f"| {name} | {version} | {said} | "
+            runs = [record[file][test] for test in tests if test in record.get(file, {})]
+            if not runs:
+                rows += [line for line in before if line.startswith(begin)]
+                continue
+            count = Counter(run["outcome"] for run in runs)
+            last = max(runs, key=lambda run: run["date"])
+            cells = [count["passed"], count["failed"], count["skipped"], len(tests) - len(runs)]
+            cells += [last["python"], last["date"]]
+            rows.append(f"{begin}{' | '.join(map(str, cells))} |\n")
     return _HEAD + "".join(rows)
-
-
-def _files() -> list[Path]:
-    """Those of tests of engines."""
-    folders = _HERE, ROOT / "engine_integration" / "tests"
-    files = (file for folder in folders for file in folder.glob("test_*.py"))
-    return [file for file in files if version_of(file) is not None]
-
-
-def _rows(file: str, said: str, there: list[str], record: dict[str, dict[str, Any]]) -> list[str]:
-    """A row for each version; what was recorded of tests that are no more is left out."""
-    by_version: dict[tuple[str, str], list[str]] = {}
-    for test in there:
-        by_version.setdefault(version_of(ROOT / file, test), []).append(test)
-    rows = []
-    for (name, version), tests in sorted(by_version.items()):
-        runs = [record[test] for test in tests if test in record]
-        if not runs:
-            continue
-        count = Counter(run["outcome"] for run in runs)
-        last = max(runs, key=lambda run: run["date"])
-        cells = [name, version, said, count["passed"], count["failed"], count["skipped"]]
-        cells += [len(tests) - len(runs), last["python"], last["date"]]
-        rows.append(f"| {' | '.join(map(str, cells))} |\n")
-    return rows
 
 
 if __name__ == "__main__":
