@@ -2,8 +2,8 @@
 
 Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..],
 "kills": a process that ends once the last engine is there, or null}. Beside vLLM's options a run
-has "cache_salt" (of its requests), "loads_fail" (of NearKVConnector's worker, all of them) and
-"tells_warnings".
+has "cache_salt" (of its requests), "loads_fail" (of NearKVConnector's worker, all of them),
+"tells_warnings", and "own_process" (for the engine, as vLLM has it when it serves).
 Its last line: for each run {"tokens", "cached"} by prompt (null: it failed), "events" if it has a
 kv_events_config, "replayed" if that can replay, "metrics" if it logs statistics, "warnings" of
 NearKV's if it tells them; or {"error"}.
@@ -21,7 +21,6 @@ from importlib.metadata import version
 from unittest.mock import patch
 
 os.environ |= {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
     "OMP_NUM_THREADS": "1",
@@ -141,6 +140,7 @@ def run_engine(
     model: str, prompts: list[list[int]], options: dict, kills: int | None = None
 ) -> dict:
     salt, fails = options.pop("cache_salt", None), options.pop("loads_fail", False)
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(options.pop("own_process", False)))
     options = {
         "dtype": "float32",
         "enforce_eager": True,
