@@ -69,16 +69,20 @@ module nkv_append_places
   wire [33:0] reach = 34'(grain_q) + 34'(page_grains) - 34'd1;
   wire [33:0] twice = (34'(page_grains) << 1) - 34'd2;
 
+  // A group is read while the one before it is compared.
+  wire group_t read_group = state_q == StCompare ? group_q + 1'b1 : '0;
+
   for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
-    (* ram_style = "distributed" *) grain_t grains[ListPages/Lanes];
-    wire grain_t other = grains[group_q];
+    (* ram_style = "block" *) grain_t grains[ListPages/Lanes];
+    grain_t other_q;
 
     always_ff @(posedge clk_i) begin
+      if (state_q inside {StJudge, StCompare}) other_q <= grains[read_group];
       if (state_q == StKeep && index_q[LaneBits-1:0] == LaneBits'(l)) begin
         grains[index_q[PageIndexBits-1:LaneBits]] <= grain_q;
       end
     end
-    assign meets[l] = {group_q, LaneBits'(l)} < index_q && reach - 34'(other) <= twice;
+    assign meets[l] = {group_q, LaneBits'(l)} < index_q && reach - 34'(other_q) <= twice;
   end
 
   assign page_o = index_q;

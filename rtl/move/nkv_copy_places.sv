@@ -61,7 +61,7 @@ module nkv_copy_places
   wire take = valid_i && ready_o;
 
   for (genvar l = 0; l < Lanes; l++) begin : gen_lanes
-    (* ram_style = "distributed" *) move_t moves[ListPages/Lanes];
+    (* ram_style = "block" *) move_t moves[ListPages/Lanes];
     move_t other_q;
 
     always_ff @(posedge clk_i) begin
