@@ -12,7 +12,9 @@ module nkv_attention
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
-(
+#(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages
+) (
   input  logic          clk_i,
   input  logic          rst_ni,
   input  logic          clear_i,            // CONTROL.RESET
@@ -55,16 +57,18 @@ module nkv_attention
   output logic          body_ready_o,
   input  page_body_t    body_i,
 
-  // Reads past the passes, of query rows and planes; all bursts of queries and arrays; results.
-  output logic          [1:0] request_valid_o,
-  input  logic          [1:0] request_ready_i,
-  output read_request_t [1:0] request_o,
+  // Reads past the passes: 0, of query rows; 1, of planes; 2, of midpoints in scratch memory. All bursts of
+  // these, and of arrays; results.
+  output logic          [2:0] request_valid_o,
+  input  logic          [2:0] request_ready_i,
+  output read_request_t [2:0] request_o,
   input  logic          beat_valid_i,
   output logic          beat_ready_o,
   input  read_beat_t    beat_i,
-  output logic           [1:0] write_valid_o,   // 0: ATTEND's, 1: TOPK's.
-  input  logic           [1:0] write_ready_i,
-  output write_request_t [1:0] write_o
+  output logic           [2:0] write_valid_o,   // 0: ATTEND's, 1: TOPK's, 2: midpoints to scratch memory.
+  input  logic           [2:0] write_ready_i,
+  output write_request_t [2:0] write_o,
+  input  logic           writes_done_i          // Memory has all that was taken of the command.
 );
 
   wire attend_command_t attend = attend_command_t'(command_i);
@@ -433,7 +437,9 @@ module nkv_attention
 
   // ---- TOPK ----
 
-  nkv_topk u_topk (
+  nkv_topk #(
+    .KeptPages(KeptPages)
+  ) u_topk (
     .clk_i           (topk_clk),
     .rst_ni,
     .clear_i         (clears),
@@ -473,6 +479,14 @@ module nkv_attention
     .request_valid_o (request_valid_o[1]),
     .request_ready_i (request_ready_i[1]),
     .request_o       (request_o[1]),
+    .spill_valid_o   (write_valid_o[2]),
+    .spill_ready_i   (write_ready_i[2]),
+    .spill_o         (write_o[2]),
+    .spilled_i       (writes_done_i),
+    .load_valid_o    (request_valid_o[2]),
+    .load_ready_i    (request_ready_i[2]),
+    .load_o          (request_o[2]),
+    .loaded_valid_i  (beat_valid_i && beat_i.tag.sink == SinkMidpoints),
     .beat_valid_i    (is_array && for_planes),
     .beat_ready_o    (planes_ready),
     .beat_i,

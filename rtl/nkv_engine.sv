@@ -20,11 +20,13 @@ module nkv_engine
   import nkv_ingest_pkg::guest_report_t;
 #(
   parameter logic [2:0] Client = '0,
-  parameter int unsigned WatchdogCycles = nkv_pkg::PatienceCycles
+  parameter int unsigned WatchdogCycles = nkv_pkg::PatienceCycles,
+  parameter int unsigned KeptPages = nkv_pkg::StorePages
 ) (
   input  logic            clk_i,
   input  logic            rst_ni,
   input  logic            clear_i,        // CONTROL.RESET
+  input  address_t        scratch_i,      // Where its ScratchBytes of memory begin, which no window reaches.
 
   input  logic            command_valid_i,
   output logic            command_ready_o,  // The command before has ended, or but for its results.
@@ -265,13 +267,15 @@ module nkv_engine
   visit_t        given;
   logic [31:0]   scanned_crc;
   page_body_t    body;
-  logic [1:0]    attention_request_valid, attention_request_ready;
-  logic [1:0]    attention_write_valid, attention_write_ready;
-  read_request_t  [1:0] attention_request;
-  write_request_t [1:0] attention_write;
-  wire for_attention = beat.tag.sink inside {SinkQuery, SinkArray} && is_scan;
+  logic [2:0]    attention_request_valid, attention_request_ready;
+  logic [2:0]    attention_write_valid, attention_write_ready;
+  read_request_t  [2:0] attention_request;
+  write_request_t [2:0] attention_write;
+  wire for_attention = beat.tag.sink inside {SinkQuery, SinkArray, SinkMidpoints} && is_scan;
 
-  nkv_attention u_attention (
+  nkv_attention #(
+    .KeptPages(KeptPages)
+  ) u_attention (
     .clk_i,
     .rst_ni,
     .clear_i,
@@ -316,7 +320,8 @@ module nkv_engine
     .beat_i          (beat),
     .write_valid_o   (attention_write_valid),
     .write_ready_i   (attention_write_ready),
-    .write_o         (attention_write)
+    .write_o         (attention_write),
+    .writes_done_i   (writer_idle)
   );
 
   // ---- Page list and passes ----
@@ -411,10 +416,13 @@ module nkv_engine
   );
 
   // ---- Memory, for whom everything else waits first ----
+  // Midpoints go before pages, which wait for them, and are few: those of the frames that are free.
   nkv_engine_memory #(
-    .Readers(6),
-    .Writers(5),
-    .Trailing(5'b00010),
+    .Readers(7),
+    .Writers(6),
+    .Trailing(6'b000010),
+    .ScratchReaders(7'b0000010),
+    .ScratchWriters(6'b001000),
     .Client(Client)
   ) u_memory (
     .clk_i,
@@ -423,11 +431,17 @@ module nkv_engine
     .forget_reads_i(attention_abandon),
     .domain_i     (command.domain),
     .trailing_domain_i(trailing_domain),
-    .read_valid_i ({move_request_valid, append_request_valid, attention_request_valid,
-                    pass_request_valid, list_request_valid}),
-    .read_ready_o ({move_request_ready, append_request_ready, attention_request_ready,
-                    pass_request_ready, list_request_ready}),
-    .read_i       ({move_request, append_request, attention_request, pass_request, list_request}),
+    .scratch_domain_i('{
+        tenant: '0,
+        window_bytes: address_t'(ScratchBytes),
+        window_base: scratch_i
+    }),
+    .read_valid_i ({move_request_valid, append_request_valid, attention_request_valid[1:0],
+                    pass_request_valid, attention_request_valid[2], list_request_valid}),
+    .read_ready_o ({move_request_ready, append_request_ready, attention_request_ready[1:0],
+                    pass_request_ready, attention_request_ready[2], list_request_ready}),
+    .read_i       ({move_request, append_request, attention_request[1:0], pass_request,
+                    attention_request[2], list_request}),
     .beat_valid_o (beat_valid),
     .beat_ready_i (beat_ready),
     .beat_o       (beat),
@@ -459,7 +473,13 @@ module nkv_engine
   end
 
   // ---- The end of a command ----
-  assign progress = r_valid_i || b_valid_i || beat_valid;
+  // APPEND compares the places of a long list for longer than memory may take to answer, page after page.
+  page_index_t append_page_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) append_page_q <= '0;
+    else append_page_q <= append_page;
+  end
+  assign progress = r_valid_i || b_valid_i || beat_valid || append_page != append_page_q;
   assign done = maintained || appended || moved || attention_done;
   always_comb begin
     done_outcome = attention_outcome;

@@ -17,8 +17,13 @@ package nkv_pkg;
   localparam int unsigned ExactLanes = 32;
   // Tokens whose plane bits the plane stage takes per cycle.
   localparam int unsigned PlaneTokens = 4;
-  // Longest page list that is kept on chip.
-  localparam int unsigned ListPages = 2048;
+  // Longest page list that is kept on chip: the contract's MaxTokens.
+  localparam int unsigned ListPages = 16384;
+  // Pages of a list whose midpoints and plane weights are kept on chip. Midpoints of the others lie in the
+  // engine's scratch memory, and come back for each use, through so many frames; their weights are folded
+  // again.
+  localparam int unsigned StorePages = 2048;
+  localparam int unsigned MidpointFrames = 64;
   localparam int unsigned PageIndexBits = $clog2(ListPages);
   localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
   // How long a plane stage and selectors clear their memories after their use, at the most.
@@ -87,7 +92,8 @@ package nkv_pkg;
     SinkHeader,  // Page headers.
     SinkArray,   // Arrays of pages.
     SinkRows,    // Source rows of APPEND.
-    SinkIds      // Token ids of GATHER.
+    SinkIds,     // Token ids of GATHER.
+    SinkMidpoints  // Midpoints, of scratch memory.
   } sink_e;
 
   // What travels with a read and comes back with each of its bursts.

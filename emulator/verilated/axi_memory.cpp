@@ -16,8 +16,9 @@ constexpr std::uint64_t kAllStrobes = ~std::uint64_t{0};
 }  // namespace
 
 AxiMemory::AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
-                     std::unique_ptr<AnswerTimes> times, SliceMap map)
+                     std::unique_ptr<AnswerTimes> times, SliceMap map, std::span<std::byte> scratch)
     : bytes_(bytes),
+      scratch_(scratch),
       timing_(timing),
       map_(map),
       random_(timing.seed + map.slice),
@@ -49,11 +50,11 @@ std::deque<AxiMemory::QueuedRead>::iterator AxiMemory::answered_read() {
 bool AxiMemory::next_beat(ReadBeat* beat) {
   const auto chosen = answered_read();
   if (chosen == reads_.end()) return false;
-  const std::uint64_t address = device_address(chosen->read.address);
+  const std::byte* const place = place_of(chosen->read.address);
   beat->id = chosen->read.id;
-  beat->poison = faults_.poisoned.contains(address);
-  beat->error = address > bytes_.size() - kBurstBytes;
-  if (!beat->error) std::memcpy(beat->data.data(), bytes_.data() + address, kBurstBytes);
+  beat->poison = faults_.poisoned.contains(device_address(chosen->read.address));
+  beat->error = place == nullptr;
+  if (!beat->error) std::memcpy(beat->data.data(), place, kBurstBytes);
   reads_.erase(chosen);
   return true;
 }
@@ -81,7 +82,7 @@ bool AxiMemory::next_answer(Answer* answer) {
   const Write write = chosen->write;
   writes_.erase(chosen);
   answer->id = write.id;
-  answer->error = device_address(write.address) > bytes_.size() - kBurstBytes;
+  answer->error = place_of(write.address) == nullptr;
   if (!answer->error) apply(write);
   return true;
 }
@@ -91,8 +92,15 @@ void AxiMemory::advance() {
   ++now_;
 }
 
+std::byte* AxiMemory::place_of(std::uint64_t local) const {
+  const std::uint64_t address = device_address(local);
+  if (address < bytes_.size()) return bytes_.data() + address;
+  const std::uint64_t behind = address - bytes_.size();
+  return behind < scratch_.size() ? scratch_.data() + behind : nullptr;
+}
+
 void AxiMemory::apply(const Write& write) {
-  std::byte* const place = bytes_.data() + device_address(write.address);
+  std::byte* const place = place_of(write.address);
   const auto* const data = reinterpret_cast<const std::byte*>(write.data.data());
   if (write.strobes != kAllStrobes) {
     for (unsigned i = 0; i < kBurstBytes; ++i) {

@@ -90,9 +90,10 @@ class AxiMemory {
     bool error;
   };
 
-  /// `bytes`: of the whole device.
+  /// `bytes`: of the whole device; behind them `scratch`.
   AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
-            std::unique_ptr<AnswerTimes> times = nullptr, SliceMap map = {});
+            std::unique_ptr<AnswerTimes> times = nullptr, SliceMap map = {},
+            std::span<std::byte> scratch = {});
 
   void set_faults(MemoryFaults faults) { faults_ = std::move(faults); }
 
@@ -129,8 +130,11 @@ class AxiMemory {
   [[nodiscard]] std::deque<QueuedRead>::iterator answered_read();
   [[nodiscard]] std::deque<QueuedWrite>::iterator answered_write();
   void apply(const Write& write);
+  /// Where a burst of the device lies; null outside memory.
+  [[nodiscard]] std::byte* place_of(std::uint64_t local) const;
 
   std::span<std::byte> bytes_;
+  std::span<std::byte> scratch_;
   MemoryTiming timing_;
   SliceMap map_;
   MemoryFaults faults_;

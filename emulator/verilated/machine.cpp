@@ -16,6 +16,7 @@
 #include "Vnkv_shell_1.h"
 #include "Vnkv_shell_2.h"
 #include "Vnkv_shell_4.h"
+#include "nkv_abi.h"
 
 namespace nearkv::emulator {
 
@@ -41,6 +42,9 @@ class MachineOf final : public Machine {
   explicit MachineOf(std::uint64_t memory_bytes) : Machine(kSlices), shell_(&context_) {
     for (auto& engine : engines_) engine = std::make_unique<Vnkv_engine>(&context_);
     shell_.memory_bytes_i = memory_bytes;
+    for (unsigned i = 0; i < kSlices; ++i) {
+      engines_[i]->scratch_i = memory_bytes + std::uint64_t{i} * NKV_SCRATCH_BYTES;
+    }
     for (unsigned i = 0; i < kSlices; ++i) {
       shell_.host_r_ready_i[i] = 1;
       shell_.host_b_ready_i[i] = 1;

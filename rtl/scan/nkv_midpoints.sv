@@ -14,6 +14,7 @@ module nkv_midpoints
   input  logic    refining_i,
   input  planes_t planes_i,          // L0, or the plane that refines
   input  shift_t  shift_i[Rows],
+  input  logic    room_i,            // For midpoints that leave the chip.
 
   // Beats whose sums are whole, and what belongs to their pages.
   input  logic     beat_valid_i,
@@ -57,7 +58,7 @@ module nkv_midpoints
   // ---- Beats, with a cycle of rest behind each whose midpoints are counted ----------------
   logic rests_q;
   assign read_o = beat_valid_i && beat_ready_o;
-  assign beat_ready_o = refining_i || !rests_q;
+  assign beat_ready_o = (refining_i || !rests_q) && room_i;
 
   // A page's tokens stand until its last midpoint is written, so they are looked up in two steps.
   logic [Stages:1] valid_q;

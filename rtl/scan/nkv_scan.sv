@@ -15,12 +15,17 @@
 // What OpScan and OpRefine read comes as page records, one a page, and as one stream of bursts. A
 // page's digest should come two pages before its planes, so that the weights and tables of the next
 // pages are made while the planes of one pass; three pages is the most. OpRefine needs no digests: the
-// weights were kept. OpScan of no planes takes digests alone, of which midpoints are ceilings.
+// weights of the first KeptPages pages were kept. Those behind them are as in OpScan: their digests come
+// again, and a page takes 32 cycles. OpScan of no planes takes digests alone, of which midpoints are
+// ceilings.
+//
+// Midpoints of pages behind those go to scratch memory, and come back by fill_i before they are wanted.
 
 module nkv_scan
   import nkv_pkg::*;
   import nkv_scan_pkg::*;
 #(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages,
   localparam int unsigned QueryBits = nkv_abi_pkg::QueryBits,
   localparam int unsigned WordBits = $clog2(Words)
 ) (
@@ -76,135 +81,121 @@ module nkv_scan
   output logic       read_ready_o,
   input  page_t      read_page_i,
   input  logic [1:0] read_word_i,
-  output midpoint_t  midpoint_o[Rows][ScanTokens]
+  output midpoint_t  midpoint_o[Rows][ScanTokens],
+
+  // Midpoints to scratch memory, and back, 4 tokens of all rows at a time.
+  output logic           spill_valid_o,
+  input  logic           spill_ready_i,
+  output write_request_t spill_o,
+  input  logic           spilled_i,     // Memory has all that was taken.
+  input  logic           fill_i,
+  input  page_t          fill_page_i,
+  input  quad_t          fill_quad_i,
+  input  burst_t         fill_data_i,
+  output logic           refined_o,     // OpRefine is done with a page.
+  output page_t          refined_page_o
 );
 
-  localparam int unsigned SlicerCycles = 3;
-  localparam int unsigned TableCycles = 5;
-  localparam int unsigned DrainCycles = 8;  // From a page's last midpoint to its place in a bin
+  localparam int unsigned SlicerCycles = 3, TableCycles = 5;
 
   // ---- Operations -------------------------------------------------------------------------
   // An abort is a reset of all but the histograms, whose bins would have to be cleared one by one;
   // OpStart makes those invalid anyway.
   logic abort_q;
   wire run_rst_n = rst_ni && !abort_q;
-
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) abort_q <= 1'b0;
     else abort_q <= abort_i;
   end
 
-  logic              running_q, started_q;
-  op_e               op_q;
-  settings_t         settings_q;
-  planes_t           planes_q;
-  logic [PageBits:0] records_left_q, pages_left_q;
-  logic [3:0]        drain_q;
-  logic threshold_ready, clearing, walking, tau_busy, radius_busy, page_done, op_done;
-  wire streams = op_q == OpScan || op_q == OpRefine;
-  wire chooses = op_q == OpBest || op_q == OpAlive;
-  wire refining = op_q == OpRefine;
+  logic running, threshold_ready, clearing, walking, tau_busy, radius_busy, page_done, spill_busy,
+      records_left;
+  op_e       op;
+  settings_t settings;
+  planes_t   planes;
+  wire refining = op == OpRefine;
+  wire streams = running && (op == OpScan || refining);
+  wire chooses = running && (op == OpBest || op == OpAlive);
   wire op_accept = op_valid_i && op_ready_o;
   wire starts = op_accept && op_i.op == OpStart;
-  wire chosen = chosen_valid_o && chosen_ready_i;
-  assign op_ready_o = !running_q && !abort_q && (op_i.op != OpStart || threshold_ready);
 
-  always_comb begin
-    unique case (op_q)
-      OpStart: op_done = !clearing;
-      OpThreshold: op_done = !walking;
-      OpFreeze: op_done = !tau_busy;
-      OpBest, OpAlive: op_done = pages_left_q == '0;
-      default: op_done = pages_left_q == '0 && drain_q == '0 && !radius_busy;
-    endcase
-  end
-
-  always_ff @(posedge clk_i or negedge run_rst_n) begin
-    if (!run_rst_n) begin
-      running_q <= 1'b0;
-      started_q <= 1'b0;
-      op_q <= OpStart;
-      settings_q <= '0;
-      planes_q <= '0;
-      records_left_q <= '0;
-      pages_left_q <= '0;
-      drain_q <= '0;
-    end else begin
-      started_q <= op_accept;
-      if (op_accept) begin
-        running_q <= 1'b1;
-        op_q <= op_i.op;
-        if (starts) settings_q <= op_i.settings;
-        planes_q <= op_i.op == OpScan ? settings_q.planes : op_i.planes;
-        records_left_q <= op_i.op == OpScan || op_i.op == OpRefine ? op_i.pages : '0;
-        pages_left_q <= op_i.pages;
-        drain_q <= '0;
-      end else if (running_q) begin
-        if (op_done && !started_q) running_q <= 1'b0;
-        if (record_valid_i && record_ready_o) records_left_q <= records_left_q - 1'b1;
-        if (page_done || (chooses && chosen)) pages_left_q <= pages_left_q - 1'b1;
-        if (page_done) drain_q <= 4'(DrainCycles);
-        else if (drain_q != '0) drain_q <= drain_q - 1'b1;
-      end
-    end
-  end
+  nkv_scan_order u_order (
+    .clk_i,
+    .rst_ni(run_rst_n),
+    .op_valid_i,
+    .op_ready_o,
+    .op_i,
+    .rests_i(abort_q),
+    .threshold_ready_i(threshold_ready),
+    .clearing_i(clearing),
+    .walking_i(walking),
+    .freezing_i(tau_busy),
+    .storing_i(radius_busy || spill_busy),
+    .record_taken_i(record_valid_i && record_ready_o),
+    .page_done_i(page_done),
+    .chosen_i(chosen_valid_o && chosen_ready_i),
+    .running_o(running),
+    .op_o(op),
+    .settings_o(settings),
+    .planes_o(planes),
+    .records_left_o(records_left)
+  );
 
   // What pages stream through rests while tokens are chosen and thresholds are found.
   logic stream_clk;
   nkv_idle_clock u_stream_clock (
     .clk_i,
     .rst_ni,
-    .busy_i((running_q && streams) || query_valid_i || burst_valid_i || abort_q),
+    .busy_i(streams || query_valid_i || burst_valid_i || abort_q),
     .clk_o(stream_clk)
   );
 
   // ---- Pages between fold and midpoints ---------------------------------------------------
-  slot_t             slot_q;         // Of the next page
-  logic [SlotBits:0] slots_used_q;
-  page_t             page_of[Slots];
-  tokens_t           tokens_of[Slots];
-  logic              first_of[Slots];
-  logic weights_ready;
-  wire record_room = running_q && streams && records_left_q != '0 &&
-                     slots_used_q != (SlotBits + 1)'(Slots);
-  wire record_accept = record_valid_i && record_ready_o;
+  slot_t   slot;       // Of the next page
+  page_t   page_of[Slots];
+  tokens_t tokens_of[Slots];
+  logic    first_of[Slots];
+  logic    record_room, kept, weights_ready;
   assign record_ready_o = record_room && weights_ready;
 
-  always_ff @(posedge clk_i or negedge run_rst_n) begin
-    if (!run_rst_n) begin
-      slot_q <= '0;
-      slots_used_q <= '0;
-    end else begin
-      if (record_accept) slot_q <= slot_q + 1'b1;
-      slots_used_q <= slots_used_q + (SlotBits + 1)'(record_accept) - (SlotBits + 1)'(page_done);
-    end
-  end
-  always_ff @(posedge clk_i) begin
-    if (record_accept) begin
-      page_of[slot_q] <= record_i.page;
-      tokens_of[slot_q] <= record_i.tokens;
-      first_of[slot_q] <= record_i.first;
-    end
-  end
+  nkv_scan_slots #(
+    .KeptPages(KeptPages)
+  ) u_slots (
+    .clk_i,
+    .rst_ni(run_rst_n),
+    .begins_i(op_accept),
+    .open_i(streams && records_left),
+    .refining_i(refining),
+    .record_valid_i,
+    .room_o(record_room),
+    .taken_i(record_valid_i && record_ready_o),
+    .record_i,
+    .done_i(page_done),
+    .kept_o(kept),
+    .slot_o(slot),
+    .page_o(page_of),
+    .tokens_o(tokens_of),
+    .first_o(first_of)
+  );
 
   // ---- Weights and terms ------------------------------------------------------------------
   logic digest_ready, slicer_ready;
   assign burst_ready_o = burst_tag_i.kind == BurstDigest ? digest_ready : slicer_ready;
-
-  logic weights_room, weights_begin, weight_last;
+  logic weights_room, weights_begin, weight_last, terms_valid;
   logic [1:0] weight_valid, weight_step;
   logic [WordBits-1:0] weight_word;
   weight_t weight[Rows][FoldLanes];
-  logic terms_valid;
   row_terms_t terms;
 
-  nkv_weight_source u_weights (
+  nkv_weight_source #(
+    .KeptPages(KeptPages)
+  ) u_weights (
     .clk_i(stream_clk),
     .rst_ni(run_rst_n),
-    .key_exponent_i(settings_q.key_exponent),
-    .words_i(3'((settings_q.blocks + 4'd1) >> 1)),
-    .refining_i(refining),
-    .keeps_i(!settings_q.tail),
+    .key_exponent_i(settings.key_exponent),
+    .words_i(3'((settings.blocks + 4'd1) >> 1)),
+    .stored_i(refining && kept),
+    .keeps_i(!settings.tail),
     .query_valid_i,
     .query_ready_o,
     .query_row_i,
@@ -216,7 +207,7 @@ module nkv_scan
     .page_valid_i(record_valid_i && record_room),
     .page_ready_o(weights_ready),
     .page_i(record_i.page),
-    .page_slot_i(slot_q),
+    .page_slot_i(slot),
     .page_step_exponent_i(record_i.step_exponent),
     .page_of_i(page_of),
     .room_i(weights_room),
@@ -254,7 +245,7 @@ module nkv_scan
   end
 
   // Of digests alone a page's beats are made up, without a bit, so that offsets are all there is.
-  wire by_digest = settings_q.planes == '0;
+  wire by_digest = settings.planes == '0;
   quad_t made_quad_q;
   always_ff @(posedge clk_i or negedge run_rst_n) begin
     if (!run_rst_n) made_quad_q <= '0;
@@ -270,7 +261,7 @@ module nkv_scan
   nkv_token_slicer u_slicer (
     .clk_i(stream_clk),
     .rst_ni(run_rst_n),
-    .blocks_i(by_digest ? 4'(Channels / 16) : settings_q.blocks),
+    .blocks_i(by_digest ? 4'(Channels / 16) : settings.blocks),
     .burst_valid_i(by_digest || (burst_valid_i && burst_tag_i.kind == BurstPlane)),
     .burst_ready_o(slicer_ready),
     .burst_data_i(by_digest ? '0 : burst_data_i),
@@ -292,7 +283,7 @@ module nkv_scan
   logic [1:0] free_q;
   wire beat_t beat = '{slot: slicer_slot_q[SlicerCycles-1], quad: beat_quad,
                        begins: refining || beat_plane == 3'd1,
-                       completes: refining || by_digest || beat_plane == planes_q, last: beat_last};
+                       completes: refining || by_digest || beat_plane == planes, last: beat_last};
 
   always_ff @(posedge clk_i) begin
     slicer_slot_q[0] <= beat_slot_q;
@@ -316,7 +307,7 @@ module nkv_scan
   nkv_table_bank u_tables (
     .clk_i(stream_clk),
     .rst_ni(run_rst_n),
-    .all_rows_i(refining),
+    .all_rows_i(refining && kept),
     .room_o(weights_room),
     .begins_i(weights_begin),
     .weight_valid_i(weight_valid),
@@ -357,7 +348,7 @@ module nkv_scan
     .clk_i(stream_clk),
     .rst_ni(run_rst_n),
     .refining_i(refining),
-    .planes_i(planes_q),
+    .planes_i(planes),
     .terms_valid_i(terms_valid),
     .terms_first_i(first_of[terms.slot]),
     .terms_i(terms),
@@ -369,7 +360,7 @@ module nkv_scan
   );
 
   // ---- Midpoints --------------------------------------------------------------------------
-  logic fetch, write, pass_fetch;
+  logic fetch, write, spill_room, pass_fetch, pass_ready;
   page_t fetch_page, write_page, pass_page;
   quad_t fetch_quad, write_quad;
   logic [1:0] pass_word;
@@ -380,8 +371,9 @@ module nkv_scan
     .clk_i(stream_clk),
     .rst_ni(run_rst_n),
     .refining_i(refining),
-    .planes_i(planes_q),
+    .planes_i(planes),
     .shift_i(shift_o),
+    .room_i(spill_room),
     .beat_valid_i(whole_valid),
     .beat_ready_o(whole_ready),
     .beat_i(whole_beat),
@@ -402,33 +394,46 @@ module nkv_scan
     .page_done_o(page_done)
   );
 
-  assign read_ready_o = !pass_fetch && !fetch;
-
-  nkv_midpoint_range u_range (
+  nkv_midpoint_store #(
+    .KeptPages(KeptPages)
+  ) u_store (
     .clk_i,
     .rst_ni(run_rst_n),
-    .clear_i(starts),
-    .valid_i(write && !refining),
-    .midpoint_i(write_data),
-    .visible_i(write_visible),
-    .any_o(ranged_o),
-    .highest_o,
-    .lowest_o
-  );
-
-  nkv_midpoint_memory u_memory (
-    .clk_i,
     .write_i(write),
     .write_page_i(write_page),
     .write_quad_i(write_quad),
     .write_data_i(write_data),
-    .read_all_i(pass_fetch || (read_i && read_ready_o)),
-    .read_quad_i(fetch),
-    .read_page_i(pass_fetch ? pass_page : fetch ? fetch_page : read_page_i),
-    .read_word_i(pass_fetch ? pass_word : fetch ? fetch_quad[QuadBits-1:2] : read_word_i),
-    .read_part_i(fetch_quad[1:0]),
-    .read_data_o(midpoint_o)
+    .clear_i(starts),
+    .counts_i(write && !refining),
+    .visible_i(write_visible),
+    .ranged_o,
+    .highest_o,
+    .lowest_o,
+    .room_o(spill_room),
+    .busy_o(spill_busy),
+    .spill_valid_o,
+    .spill_ready_i,
+    .spill_o,
+    .spilled_i,
+    .fill_i,
+    .fill_page_i,
+    .fill_quad_i,
+    .fill_data_i,
+    .pass_fetch_i(pass_fetch),
+    .pass_page_i(pass_page),
+    .pass_word_i(pass_word),
+    .fetch_i(fetch),
+    .fetch_page_i(fetch_page),
+    .fetch_quad_i(fetch_quad),
+    .read_i,
+    .read_ready_o,
+    .read_page_i,
+    .read_word_i,
+    .data_o(midpoint_o)
   );
+
+  assign refined_o = page_done && refining;
+  assign refined_page_o = write_page;
 
   // ---- Thresholds, radii and passes -------------------------------------------------------
   logic radius_fetch;
@@ -453,7 +458,7 @@ module nkv_scan
   nkv_radius u_radius (
     .clk_i,
     .rst_ni(run_rst_n),
-    .settings_i(settings_q),
+    .settings_i(settings),
     .terms_valid_i(terms_valid && !refining && !by_digest),
     .terms_i(terms),
     .terms_page_i(page_of[terms.slot]),
@@ -461,7 +466,7 @@ module nkv_scan
     .busy_o(radius_busy),
     .read_i(radius_fetch),
     .read_page_i(radius_page),
-    .read_planes_i(planes_q),
+    .read_planes_i(planes),
     .radius_o(radius)
   );
 
@@ -477,18 +482,17 @@ module nkv_scan
     .tau_o
   );
 
-  logic pass_ready;
-  assign choose_ready_o = running_q && chooses && pass_ready;
+  assign choose_ready_o = chooses && pass_ready;
   nkv_midpoint_scan u_pass (
     .clk_i,
     .rst_ni(run_rst_n),
-    .alive_i(op_q == OpAlive),
-    .tail_i(settings_q.tail),
-    .no_best_i(settings_q.no_best),
-    .rows_i(settings_q.rows),
+    .alive_i(op == OpAlive),
+    .tail_i(settings.tail),
+    .no_best_i(settings.no_best),
+    .rows_i(settings.rows),
     .threshold_i(threshold_o),
     .tau_i(tau_o),
-    .in_valid_i(choose_valid_i && running_q && chooses),
+    .in_valid_i(choose_valid_i && chooses),
     .in_ready_o(pass_ready),
     .in_i(choose_i),
     .out_valid_o(chosen_valid_o),

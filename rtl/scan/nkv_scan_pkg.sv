@@ -59,6 +59,16 @@ package nkv_scan_pkg;
   typedef logic [PageTokens-1:0] tokens_t;
   typedef logic signed [59:0] score_t;              // S
 
+  // Whether a page's midpoints and weights stay on chip.
+  function automatic logic stays(page_t page, int unsigned store_pages);
+    return 32'(page) < store_pages;
+  endfunction
+  // Where a page's midpoints lie in scratch memory otherwise, 4 tokens of all rows a burst.
+  localparam int unsigned PageMidpointBytes = PageTokens * Rows * 2;
+  function automatic logic [63:0] midpoints_at(page_t page);
+    return 64'(page) * 64'(PageMidpointBytes);
+  endfunction
+
   // ---- The stage's ports ------------------------------------------------------------------
   // What holds for a command.
   typedef struct packed {

@@ -1,10 +1,11 @@
 // Weights of pages on their way to the tables: folded from digests while the pages are scanned, 4 rows
-// at a time; out of the store when a plane more is read of them, all rows at a time.
+// at a time; out of the store when a plane more is read of pages that stay, all rows at a time.
 
 module nkv_weight_source
   import nkv_pkg::*;
   import nkv_scan_pkg::*;
 #(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages,
   localparam int unsigned QueryBits = nkv_abi_pkg::QueryBits,
   localparam int unsigned WordBits = $clog2(Words)
 ) (
@@ -14,8 +15,8 @@ module nkv_weight_source
   // Steady while pages pass.
   input  logic [7:0] key_exponent_i,
   input  logic [2:0] words_i,             // Digest bursts of a page, 1..4
-  input  logic       refining_i,          // Pages come out of the store,
-  input  logic       keeps_i,             // else they go there too.
+  input  logic       stored_i,            // Pages come out of the store,
+  input  logic       keeps_i,             // or what is folded goes there too.
 
   input  logic                               query_valid_i,
   output logic                               query_ready_o,
@@ -43,7 +44,7 @@ module nkv_weight_source
   output logic                weight_last_o,
   output weight_t             weight_o[Rows][FoldLanes],
 
-  output logic       terms_valid_o,       // Refining, only the sum of w is of use.
+  output logic       terms_valid_o,       // Out of the store, only the sum of w.
   output row_terms_t terms_o
 );
 
@@ -67,7 +68,7 @@ module nkv_weight_source
     .digest_valid_i,
     .digest_ready_o,
     .digest_data_i,
-    .page_valid_i(page_valid_i && !refining_i),
+    .page_valid_i(page_valid_i && !stored_i),
     .page_ready_o(fold_ready),
     .page_slot_i,
     .page_step_exponent_i,
@@ -91,7 +92,9 @@ module nkv_weight_source
   logic [WordBits-1:0] store_word;
   logic [1:0] store_step;
 
-  nkv_weight_store u_store (
+  nkv_weight_store #(
+    .KeptPages(KeptPages)
+  ) u_store (
     .clk_i,
     .rst_ni,
     .words_i,
@@ -106,7 +109,7 @@ module nkv_weight_source
     .sum_page_i(page_of_i[fold_terms.slot]),
     .sum_row_i(fold_terms.row),
     .sum_i(fold_terms.sum),
-    .page_valid_i(page_valid_i && refining_i),
+    .page_valid_i(page_valid_i && stored_i),
     .page_ready_o(store_ready),
     .page_i,
     .page_slot_i,
@@ -123,8 +126,8 @@ module nkv_weight_source
     .sum_o(sum)
   );
 
-  assign page_ready_o = refining_i ? store_ready : fold_ready;
-  assign begins_o = refining_i ? store_begins : fold_begins;
+  assign page_ready_o = stored_i ? store_ready : fold_ready;
+  assign begins_o = stored_i ? store_begins : fold_begins;
   // Of folded weights, which the store gives a cycle later.
   logic passed_q, passed_half_q, passed_last_q;
   logic [WordBits-1:0] passed_word_q;
@@ -141,15 +144,15 @@ module nkv_weight_source
       passed_step_q <= fold_step;
     end
   end
-  assign weight_valid_o = refining_i ? {2{store_valid}} : {passed_q && passed_half_q, passed_q && !passed_half_q};
-  assign weight_word_o = refining_i ? store_word : passed_word_q;
-  assign weight_step_o = refining_i ? store_step : passed_step_q;
-  assign weight_last_o = refining_i ? store_last : passed_last_q;
+  assign weight_valid_o = stored_i ? {2{store_valid}} : {passed_q && passed_half_q, passed_q && !passed_half_q};
+  assign weight_word_o = stored_i ? store_word : passed_word_q;
+  assign weight_step_o = stored_i ? store_step : passed_step_q;
+  assign weight_last_o = stored_i ? store_last : passed_last_q;
 
-  assign terms_valid_o = refining_i ? sum_valid : fold_terms_valid;
+  assign terms_valid_o = stored_i ? sum_valid : fold_terms_valid;
   always_comb begin
     terms_o = fold_terms;
-    if (refining_i) begin
+    if (stored_i) begin
       terms_o.slot = sum_slot;
       terms_o.row = sum_row;
       terms_o.sum = sum;

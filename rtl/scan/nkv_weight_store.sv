@@ -1,6 +1,6 @@
-// Weights of a list's pages, kept from their scan, so that a plane more (ARITHMETIC.md 5.2) needs
-// neither their digests nor the fold: 8 channels of 4 rows are written per cycle, 8 channels of all
-// rows are given per cycle. With each page go its sums of w, a row per cycle.
+// Weights of a list's first KeptPages pages, kept from their scan, so that a plane more (ARITHMETIC.md
+// 5.2) needs neither their digests nor the fold: 8 channels of 4 rows are written per cycle, 8 channels of
+// all rows are given per cycle. With each page go its sums of w, a row per cycle.
 //
 // A page takes 4 cycles a digest burst, 8 at the least. Weights and sums leave 2 cycles after they were
 // begun. Folded weights leave through the same registers, in the cycle after they came.
@@ -9,13 +9,15 @@ module nkv_weight_store
   import nkv_pkg::*;
   import nkv_scan_pkg::*;
 #(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages,  // A power of two.
   localparam int unsigned WordBits = $clog2(Words)
 ) (
   input  logic clk_i,
   input  logic rst_ni,
   input  logic [2:0] words_i,   // Digest bursts of a page, 1..4; held.
 
-  // While pages are scanned: weights as they are folded, and what the fold knows of them.
+  // While pages are scanned: weights as they are folded, and what the fold knows of them. Of pages that do
+  // not stay nothing is written.
   input  logic                write_i,
   input  page_t               write_page_i,
   input  logic                write_half_i,
@@ -28,7 +30,7 @@ module nkv_weight_store
   input  row_t                sum_row_i,
   input  sum_t                sum_i,
 
-  // Pages that are wanted again, in order. Room for a page's weights is taken as it begins.
+  // Pages that stay and are wanted again, in order. Room for a page's weights is taken as it begins.
   input  logic                page_valid_i,
   output logic                page_ready_o,
   input  page_t               page_i,
@@ -49,12 +51,14 @@ module nkv_weight_store
 
   localparam int unsigned Steps = Words * FoldSteps;
   localparam int unsigned StepBits = $clog2(Steps);
+  localparam int unsigned KeptBits = $clog2(KeptPages);
   typedef logic [StepBits-1:0] step_t;
+  typedef logic [KeptBits-1:0] place_t;     // Of a page's.
   typedef logic [HalfRows-1:0][FoldLanes-1:0][$bits(weight_t)-1:0] half_t;
 
   // ---- The page that is given -------------------------------------------------------------
   logic  running_q;
-  page_t page_q;
+  place_t page_q;
   slot_t slot_q;
   step_t step_q;
   wire [StepBits:0] weight_steps = (StepBits + 1)'(words_i) << $clog2(FoldSteps);
@@ -77,22 +81,24 @@ module nkv_weight_store
   end
   always_ff @(posedge clk_i) begin
     if (page_valid_i && page_ready_o) begin
-      page_q <= page_i;
+      page_q <= place_t'(page_i);
       slot_q <= page_slot_i;
     end
   end
 
   // ---- Memories ---------------------------------------------------------------------------
-  (* ram_style = "ultra" *) half_t low_rows[ListPages*Steps];
-  (* ram_style = "ultra" *) half_t high_rows[ListPages*Steps];
-  (* ram_style = "block" *) sum_t  sums[ListPages*Rows];
+  (* ram_style = "ultra" *) half_t low_rows[KeptPages*Steps];
+  (* ram_style = "ultra" *) half_t high_rows[KeptPages*Steps];
+  (* ram_style = "block" *) sum_t  sums[KeptPages*Rows];
   half_t written, low_1, high_1, low_2, high_2;
   sum_t sum_1, sum_2;
   logic [2:1] weights_q, sums_q, last_q;
   step_t step_1, step_2;
   slot_t slot_1, slot_2;
-  wire [PageBits+StepBits-1:0] write_at = {write_page_i, write_word_i, write_step_i};
-  wire [PageBits+StepBits-1:0] read_at = {page_q, step_q};
+  wire [KeptBits+StepBits-1:0] write_at = {place_t'(write_page_i), write_word_i, write_step_i};
+  wire [KeptBits+StepBits-1:0] read_at = {page_q, step_q};
+  wire write = write_i && stays(write_page_i, KeptPages);
+  wire sum_write = sum_write_i && stays(sum_page_i, KeptPages);
 
   always_comb begin
     for (int unsigned r = 0; r < HalfRows; r++) begin
@@ -101,8 +107,8 @@ module nkv_weight_store
   end
 
   always_ff @(posedge clk_i) begin
-    if (write_i && !write_half_i) low_rows[write_at] <= written;
-    if (write_i && write_half_i) high_rows[write_at] <= written;
+    if (write && !write_half_i) low_rows[write_at] <= written;
+    if (write && write_half_i) high_rows[write_at] <= written;
     if (weights_now) begin
       low_1 <= low_rows[read_at];
       high_1 <= high_rows[read_at];
@@ -114,7 +120,7 @@ module nkv_weight_store
       low_2 <= written;
       high_2 <= written;
     end
-    if (sum_write_i) sums[{sum_page_i, sum_row_i}] <= sum_i;
+    if (sum_write) sums[{place_t'(sum_page_i), sum_row_i}] <= sum_i;
     if (sums_now) sum_1 <= sums[{page_q, step_q[RowBits-1:0]}];
     if (sums_q[1]) sum_2 <= sum_1;
   end
@@ -156,5 +162,7 @@ module nkv_weight_store
   assign sum_slot_o = slot_2;
   assign sum_row_o = step_2[RowBits-1:0];
   assign sum_o = sum_2;
+
+  wire unused = ^page_i;
 
 endmodule

@@ -12,7 +12,10 @@ module nkv_plane_search
   import nkv_scan_pkg::page_tokens_t;
   import nkv_scan_pkg::midpoint_t;
   import nkv_scan_pkg::ScanTokens;
-(
+  import nkv_scan_pkg::quad_t;
+#(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages
+) (
   input  logic          clk_i,
   input  logic          rst_ni,
   input  logic          clear_i,           // Before each command.
@@ -42,6 +45,13 @@ module nkv_plane_search
   input  page_index_t   read_page_i,
   input  logic [1:0]    read_word_i,
   output midpoint_t     midpoint_o[Rows][ScanTokens],
+  output logic          spill_valid_o,     // Midpoints to scratch memory (nkv_scan),
+  input  logic          spill_ready_i,
+  output write_request_t spill_o,
+  input  logic          spilled_i,
+  input  logic          fill_i,            // and bursts of them from there.
+  output logic          refined_o,
+  output page_index_t   refined_page_o,
 
   input  logic          record_valid_i,
   output logic          record_ready_o,
@@ -154,7 +164,14 @@ module nkv_plane_search
   midpoint_t unused_tau[Rows];
   assign chosen_o = '{page: chosen.page, tokens: chosen.tokens, sums: chosen.rest};
 
-  nkv_scan u_scan (
+  // ---- Midpoints that come back: a page's, from its first token on ----
+  quad_t fill_quad_q;
+  wire quad_t fill_quad = beat_i.first ? '0 : fill_quad_q;
+  always_ff @(posedge clk_i) if (fill_i) fill_quad_q <= fill_quad + 1'b1;
+
+  nkv_scan #(
+    .KeptPages(KeptPages)
+  ) u_scan (
     .clk_i         (scan_clk),
     .rst_ni,
     .abort_i       (abort_i || clear_i),
@@ -192,7 +209,17 @@ module nkv_plane_search
     .read_ready_o,
     .read_page_i,
     .read_word_i,
-    .midpoint_o
+    .midpoint_o,
+    .spill_valid_o,
+    .spill_ready_i,
+    .spill_o,
+    .spilled_i,
+    .fill_i,
+    .fill_page_i   (beat_i.tag.page),
+    .fill_quad_i   (fill_quad),
+    .fill_data_i   (beat_i.data),
+    .refined_o,
+    .refined_page_o
   );
 
   wire unused = ^{beat_i.fault, beat_i.poison, choose_i.sums};

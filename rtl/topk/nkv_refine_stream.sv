@@ -1,12 +1,16 @@
 // Asks for what sharpens midpoints (ARITHMETIC.md 5.2 and 5.4): of each page with tokens alive the
 // granules of one plane that hold such a token, neighbours in one read. Pages were accepted when they
 // were scanned; a burst that comes with poison is told of.
+//
+// Of pages whose weights were not kept digests are read, each ahead of the granules of two pages before it.
 
 module nkv_refine_stream
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_scan_pkg::*;
-(
+#(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages
+) (
   input  logic          clk_i,
   input  logic          rst_ni,
   input  logic          clear_i,          // Before each command.
@@ -18,7 +22,9 @@ module nkv_refine_stream
   input  logic          page_valid_i,     // With tokens alive.
   output logic          page_ready_o,
   input  visit_t        page_i,
+  input  logic signed [15:0] step_exponent_i,  // Of its digest.
   input  page_entry_t   entry_i,          // Of the page, a cycle after it came.
+  input  logic          pages_end_i,      // No more will come.
 
   output logic          record_valid_o,   // To nkv_scan.
   input  logic          record_ready_i,
@@ -40,16 +46,22 @@ module nkv_refine_stream
   typedef logic [Quads-1:0] quad_mask_t;
   typedef logic [QuadBits:0] quad_count_t;
 
-  typedef enum logic [1:0] {
+  typedef enum logic [2:0] {
     StPage,
     StLookUp,
     StRecord,
+    StDigest,
+    StDue,       // A page whose digest was asked for
+    StWanted,    // is taken up again.
     StGranules
   } state_e;
 
   state_e state_q;
   visit_t visit_q;
+  logic signed [15:0] step_exponent_q;
+  logic granules_valid_q;
   wire step = request_valid_o && request_ready_i;
+  wire kept = stays(page_t'(visit_q.page), KeptPages);
 
   // ---- What holds for a plane; its pages come some cycles after head_dim_i and plane_i ----
   wire [3:0] blocks = 4'(head_dim_i >> 4);
@@ -85,7 +97,7 @@ module nkv_refine_stream
   end
 
   // ---- 1: the first run of those left. 2, 3: where it begins, and its quads. 4: in bursts. 5: the request ----
-  wire moves = !request_valid_o || request_ready_i;
+  wire moves = !granules_valid_q || request_ready_i;
   quad_mask_t left_q, after_run, falls;
   assign falls = {left_q[Quads-2:0], 1'b0} & ~left_q;
   always_comb begin
@@ -99,7 +111,7 @@ module nkv_refine_stream
   quad_count_t         quads_3;
   logic [QuadBits-1:0] burst_4;
   quad_count_t         bursts_4;
-  logic [63:0]         plane_at_q, address_q;
+  logic [63:0]         digest_at_q, plane_at_q, address_q;
   logic                last_request_q;
   logic [QuadBits-1:0] first_q;
   quad_count_t         bursts_q;
@@ -116,19 +128,23 @@ module nkv_refine_stream
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       valid_q <= '0;
-      request_valid_o <= 1'b0;
+      granules_valid_q <= 1'b0;
     end else if (clear_i || start_i) begin
       valid_q <= '0;
-      request_valid_o <= 1'b0;
+      granules_valid_q <= 1'b0;
     end else if (moves) begin
       valid_q <= {valid_q[3:1], left_q != '0};
-      request_valid_o <= valid_q[4];
+      granules_valid_q <= valid_q[4];
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (state_q == StLookUp) plane_at_q <= 64'(entry_i.page) * 64'(PageGrainBytes);
-    if (state_q == StRecord && record_ready_i) plane_at_q <= plane_at_q + 64'(plane_q);
+    if (state_q == StRecord && record_ready_i) begin
+      digest_at_q <= plane_at_q + 64'(PageHeaderBytes);
+      plane_at_q <= plane_at_q + 64'(plane_q);
+    end
+    if (state_q == StDue) plane_at_q <= due_at;
     if (moves) begin
       if (left_q != '0) begin
         run_1 <= left_q & ~after_run;
@@ -159,27 +175,53 @@ module nkv_refine_stream
     end
   end
 
+  // ---- Pages whose granules are due once digests of two more were asked for ----
+  localparam int unsigned DigestsAhead = 2;
+  logic        due_valid, unused_due_ready;
+  logic [2:0]  due_used;
+  visit_t      due;
+  logic [63:0] due_at;
+  wire asks_digest = state_q == StDigest;
+  wire digest_asked = asks_digest && request_ready_i;
+
+  nkv_fifo #(
+    .T(logic [$bits(visit_t)+63:0]),
+    .Depth(4)
+  ) u_due (
+    .clk_i,
+    .rst_ni,
+    .clear_i    (clear_i || start_i),
+    .in_valid_i (digest_asked),
+    .in_ready_o (unused_due_ready),
+    .in_data_i  ({visit_q, plane_at_q}),
+    .out_valid_o(due_valid),
+    .out_ready_i(state_q == StDue),
+    .out_data_o ({due, due_at}),
+    .used_o     (due_used)
+  );
+
   assign page_ready_o = state_q == StLookUp;
   assign record_valid_o = state_q == StRecord;
   assign record_o = '{
       page: page_t'(visit_q.page),
       tokens: visit_q.tokens,
-      step_exponent: '0,
+      step_exponent: step_exponent_q,
       first: 1'b0
   };
+  assign request_valid_o = granules_valid_q || asks_digest;
   assign request_o = '{
       tag: '{
           sink: SinkArray,
-          array: 4'(PageArrayKPlane0) + 4'(plane_i) - 4'd1,
+          array: asks_digest ? 4'(PageArrayKDigest) : 4'(PageArrayKPlane0) + 4'(plane_i) - 4'd1,
           whole: 1'b0,
           page: visit_q.page,
-          page_last: last_request_q,
+          page_last: last_request_q && !asks_digest,
           keys_too: 1'b0,
           token: {first_q, 2'b0},
           last_bytes: 7'(BurstBytes)
       },
-      bursts: burst_count_t'(bursts_q),
-      address: address_q
+      bursts: asks_digest ? burst_count_t'(digest_bursts_q) : burst_count_t'(bursts_q),
+      address: asks_digest ? digest_at_q : address_q
   };
 
   // ---- Bursts that have been asked for and have not come, and poison ----
@@ -200,12 +242,13 @@ module nkv_refine_stream
       end
     end
   end
-  assign idle_o = state_q == StPage && reads_due_q == '0;
+  assign idle_o = state_q == StPage && !due_valid && reads_due_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= StPage;
       visit_q <= '0;
+      step_exponent_q <= '0;
       left_q <= '0;
       bursts_o <= '0;
     end else if (clear_i || start_i) begin
@@ -213,12 +256,14 @@ module nkv_refine_stream
       left_q <= '0;
       bursts_o <= '0;
     end else begin
-      if (step) bursts_o <= bursts_o + 32'(bursts_q);
+      if (step && !asks_digest) bursts_o <= bursts_o + 32'(bursts_q);
       if (moves && left_q != '0) left_q <= after_run;
       unique case (state_q)
         StPage: begin
           visit_q <= page_i;
+          step_exponent_q <= step_exponent_i;
           if (page_valid_i) state_q <= StLookUp;
+          else if (pages_end_i && due_valid) state_q <= StDue;
         end
         StLookUp: begin
           bursts_o <= bursts_o + 32'(digest_bursts_q);
@@ -226,9 +271,20 @@ module nkv_refine_stream
         end
         StRecord: begin
           if (record_ready_i) begin
-            left_q <= wanted;
-            state_q <= StGranules;
+            if (kept) left_q <= wanted;
+            state_q <= kept ? StGranules : StDigest;
           end
+        end
+        StDigest: begin
+          if (request_ready_i) state_q <= due_used == 3'(DigestsAhead) ? StDue : StPage;
+        end
+        StDue: begin
+          visit_q <= due;
+          state_q <= StWanted;
+        end
+        StWanted: begin
+          left_q <= wanted;
+          state_q <= StGranules;
         end
         StGranules: if (step && last_request_q) state_q <= StPage;
         default: state_q <= StPage;

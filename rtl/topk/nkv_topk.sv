@@ -22,7 +22,9 @@ module nkv_topk
   import nkv_scan_pkg::midpoint_t;
   import nkv_scan_pkg::ScanTokens;
   import nkv_topk_pkg::*;
-(
+#(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages
+) (
   input  logic           clk_i,
   input  logic           rst_ni,
   input  logic           clear_i,           // Before each command.
@@ -70,6 +72,16 @@ module nkv_topk
   output logic           request_valid_o,
   input  logic           request_ready_i,
   output read_request_t  request_o,
+
+  // Midpoints that do not stay on chip, to and from scratch memory.
+  output logic           spill_valid_o,
+  input  logic           spill_ready_i,
+  output write_request_t spill_o,
+  input  logic           spilled_i,         // Memory has all that was taken.
+  output logic           load_valid_o,
+  input  logic           load_ready_i,
+  output read_request_t  load_o,
+  input  logic           loaded_valid_i,    // Always taken.
 
   // Bursts of digests and planes.
   input  logic           beat_valid_i,
@@ -153,7 +165,8 @@ module nkv_topk
   logic scan_record_valid, scan_record_ready, refine_record_valid;
   scan_page_t refine_record;
   logic scan_burst_ready;
-  logic choose_valid, choose_ready, chosen_valid, chosen_ready;
+  logic choose_valid, choose_ready, chosen_valid, chosen_ready, refined;
+  page_index_t refined_page, refine_poisoned_page, load_poisoned_page;
   visit_t chosen;
   nkv_scan_pkg::constant_t reference[Rows];
   nkv_scan_pkg::shift_t shift[Rows];
@@ -167,8 +180,9 @@ module nkv_topk
       first: first_page
   };
   wire past_planes = state inside {StFinish, StResult, StWrite, StDone};
-
-  nkv_plane_search u_search (
+  nkv_plane_search #(
+    .KeptPages(KeptPages)
+  ) u_search (
     .clk_i,
     .rst_ni,
     .clear_i,
@@ -196,6 +210,13 @@ module nkv_topk
     .read_page_i,
     .read_word_i,
     .midpoint_o,
+    .spill_valid_o,
+    .spill_ready_i,
+    .spill_o,
+    .spilled_i,
+    .fill_i        (loaded_valid_i),
+    .refined_o     (refined),
+    .refined_page_o(refined_page),
     .record_valid_i(scan_record_valid || refine_record_valid),
     .record_ready_o(scan_record_ready),
     .record_i      (in_scan ? scan_record : refine_record),
@@ -215,13 +236,14 @@ module nkv_topk
   assign beat_ready_o = scan_burst_ready || pass_i.failed;
 
   // ---- Refining ----
-  logic refine_ready, refine_idle, visits_clear;
+  logic refine_ready, refine_idle, visits_clear, refine_poisoned, load_poisoned;
   logic [31:0] refine_bursts;
-  logic        poisoned;
-  page_index_t poisoned_page;
+  logic signed [15:0] feed_step_exponent;
   wire is_refine = state == StRefine;
-
-  nkv_refine_stream u_refine (
+  wire page_index_t poisoned_page = load_poisoned ? load_poisoned_page : refine_poisoned_page;
+  nkv_refine_stream #(
+    .KeptPages(KeptPages)
+  ) u_refine (
     .clk_i,
     .rst_ni,
     .clear_i,
@@ -231,7 +253,9 @@ module nkv_topk
     .page_valid_i   (is_refine && begun && feed_valid && feed.tokens != '0),
     .page_ready_o   (refine_ready),
     .page_i         (feed),
+    .step_exponent_i(feed_step_exponent),
     .entry_i,
+    .pages_end_i    (feed_done),
     .record_valid_o (refine_record_valid),
     .record_ready_i (scan_record_ready),
     .record_o       (refine_record),
@@ -241,8 +265,8 @@ module nkv_topk
     .beat_taken_i   (is_refine && beat_valid_i && beat_ready_o),
     .beat_i,
     .bursts_o       (refine_bursts),
-    .poisoned_o     (poisoned),
-    .poisoned_page_o(poisoned_page),
+    .poisoned_o     (refine_poisoned),
+    .poisoned_page_o(refine_poisoned_page),
     .idle_o         (refine_idle)
   );
   assign entry_page_o = feed.page;
@@ -255,7 +279,9 @@ module nkv_topk
   wire begins = !begun;
   wire through_scan = (state == StBest && !all_seeds) || asks_alive;
 
-  nkv_topk_visits u_visits (
+  nkv_topk_visits #(
+    .KeptPages(KeptPages)
+  ) u_visits (
     .clk_i,
     .rst_ni,
     .clear_i,
@@ -276,6 +302,7 @@ module nkv_topk
     .pages_o       (pages),
     .feed_valid_o  (feed_valid),
     .feed_o        (feed),
+    .feed_step_exponent_o(feed_step_exponent),
     .feed_done_o   (feed_done),
     .choose_valid_o(choose_valid),
     .choose_ready_i(choose_ready),
@@ -296,6 +323,8 @@ module nkv_topk
     .rest_ready_i,
     .rest_o,
     .word_i        (read_i && read_ready_o),
+    .word_page_i   (read_page_i),
+    .page_words_end_i(read_word_i == '1),
     .hold_o,
     .quad_i,
     .midpoint_reference_i,
@@ -304,7 +333,16 @@ module nkv_topk
     .report_i,
     .scan_bursts_i (outcome_o.stream_bursts),
     .rounds_done_o (rounds_done),
-    .rounds_o      (rounds)
+    .rounds_o      (rounds),
+    .refined_i     (refined),
+    .refined_page_i(refined_page),
+    .load_valid_o,
+    .load_ready_i,
+    .load_o,
+    .loaded_valid_i,
+    .loaded_i      (beat_i),
+    .poisoned_o    (load_poisoned),
+    .poisoned_page_o(load_poisoned_page)
   );
 
   // ---- Bodies: of a scan to the plane stage, of rows to the scorer ----
@@ -429,7 +467,7 @@ module nkv_topk
       all_picked: all_picked,
       any_alive: alive_pages != '0,
       refined: feed_done && refine_idle,
-      poisoned: poisoned,
+      poisoned: refine_poisoned || load_poisoned,
       written: written
   };
   nkv_topk_order u_order (

@@ -134,7 +134,7 @@ module nkv_topk_order
             outcome_q.flags[CompletionFlagDenseFallback] <= rounds_i.dense;
             outcome_q.flags[CompletionFlagCapped] <= rounds_i.capped;
             outcome_q.rounds <= 8'(rounds_i.rounds);
-            go_to(rounds_i.failed ? StFail : StDone);
+            go_to(rounds_i.failed || progress_i.poisoned ? StFail : StDone);
           end
         end
         StThreshold: if (op_over) go_to(StBest);
@@ -146,13 +146,13 @@ module nkv_topk_order
             if (tail_i) begin
               outcome_q.value_bursts <= pass_i.value_bursts;
               outcome_q.stream_bursts <= outcome_q.stream_bursts + pass_i.sum_bursts;
-              go_to(pass_i.failed ? StFail : StDone);
+              go_to(pass_i.failed || progress_i.poisoned ? StFail : StDone);
             end
           end
         end
         StScores: begin
           if (progress_i.scores_over) begin
-            go_to(pass_i.failed ? StFail :
+            go_to(pass_i.failed || progress_i.poisoned ? StFail :
                   full_i ? (progress_i.full_started ? StFinish : StSelect) : after_scores_q);
           end
         end
@@ -160,7 +160,7 @@ module nkv_topk_order
         StFreeze: if (op_over) go_to(planes_q == planes_t'(KeyPlanes) ? StLeft : StAlive);
         StAlive: begin
           if (op_over && progress_i.all_picked) begin
-            go_to(!progress_i.any_alive ? StFinish : StRefine);
+            go_to(progress_i.poisoned ? StFail : !progress_i.any_alive ? StFinish : StRefine);
           end
         end
         StRefine: begin

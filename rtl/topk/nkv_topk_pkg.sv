@@ -40,7 +40,7 @@ package nkv_topk_pkg;
     logic all_picked;
     logic any_alive;
     logic refined;          // All that was to be refined has been fed and read;
-    logic poisoned;         // some of it was poisoned.
+    logic poisoned;         // some of it was poisoned, or some midpoints that came back.
     logic written;
   } progress_t;
 

@@ -8,7 +8,9 @@
 module nkv_topk_visits
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
-(
+#(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages
+) (
   input  logic           clk_i,
   input  logic           rst_ni,
   input  logic           clear_i,         // Before each command.
@@ -33,6 +35,7 @@ module nkv_topk_visits
   output logic [PageIndexBits:0] pages_o,  // In sight.
   output logic           feed_valid_o,    // For refining.
   output visit_t         feed_o,
+  output logic signed [15:0] feed_step_exponent_o,
   output logic           feed_done_o,
   output logic           choose_valid_o,  // The plane stage chooses among the feed's tokens.
   input  logic           choose_ready_i,
@@ -54,7 +57,9 @@ module nkv_topk_visits
   output logic           rest_valid_o,    // Tokens whose midpoints nkv_tail_rest is to take.
   input  logic           rest_ready_i,
   output visit_t         rest_o,
-  input  logic           word_i,          // It got a word of them,
+  input  logic           word_i,          // It got a word of them, of this page
+  input  page_index_t    word_page_i,
+  input  logic           page_words_end_i,  // the last one,
   output logic           hold_o,          // no further one is to be read.
   input  nkv_tail_pkg::tail_quad_t quad_i,
   input  nkv_attend_pkg::reference_t midpoint_reference_i[nkv_pkg::Rows],
@@ -63,7 +68,18 @@ module nkv_topk_visits
   input  nkv_sample_pkg::sample_report_t report_i,
   input  logic [31:0]    scan_bursts_i,
   output logic           rounds_done_o,
-  output nkv_sample_pkg::rounds_outcome_t rounds_o
+  output nkv_sample_pkg::rounds_outcome_t rounds_o,
+
+  // Midpoints of pages that do not stay on chip (nkv_midpoint_loader).
+  input  logic           refined_i,       // A page is refined.
+  input  page_index_t    refined_page_i,
+  output logic           load_valid_o,
+  input  logic           load_ready_i,
+  output read_request_t  load_o,
+  input  logic           loaded_valid_i,
+  input  read_beat_t     loaded_i,
+  output logic           poisoned_o,
+  output page_index_t    poisoned_page_o
 );
 
   wire begins = !begun_i;
@@ -74,6 +90,8 @@ module nkv_topk_visits
   visit_t      round_tokens;
   page_index_t feed_page;
   token_mask_t visible, set;
+  logic        seen_valid, seen_ready, any_set, page_valid, page_ready, none_loading;
+  page_index_t seen, loaded_page;
   logic        picked_taken;
   visit_t      picked;
 
@@ -89,6 +107,13 @@ module nkv_topk_visits
     .sinks_i       (command_i.sinks),
     .take_visible_i(best_i || (asks_alive && seeds_apart_i)),
     .take_set_i    (!best_i),
+    .seen_valid_o  (seen_valid),
+    .seen_ready_i  (seen_ready),
+    .seen_o        (seen),
+    .page_valid_i  (page_valid),
+    .page_ready_o  (page_ready),
+    .page_i        (loaded_page),
+    .none_between_i(none_loading),
     .page_o        (feed_page),
     .visible_i     (visible),
     .set_i         (set),
@@ -108,6 +133,9 @@ module nkv_topk_visits
     .page_i      (feed_page),
     .visible_o   (visible),
     .set_o       (set),
+    .step_exponent_o(feed_step_exponent_o),
+    .any_page_i  (seen),
+    .any_set_o   (any_set),
     .crc_page_i  (scanned_page_i),
     .crc_hot_o   (scanned_crc_o)
   );
@@ -204,5 +232,46 @@ module nkv_topk_visits
       : picks_visits && picked_valid && has_rest && visit_ready_i;
   assign rest_o = rounds_busy ? round_walk
       : '{page: picked.page, tokens: ~picked.tokens, sums: 1'b1};
+
+  // ---- Midpoints that have to come back, and pages that are over with theirs ----
+  // In a step that goes over what is left in the set, only of pages that have some of it.
+  wire of_set = refine_i || (asks_alive && !seeds_apart_i);
+  wire feed_taken = feed_valid_o && feed_ready;
+  // Whoever reads words of midpoints is over with the page's last one; the feed with what nobody takes.
+  wire walk_taken = round_walk_valid && rest_ready_i;
+  wire feed_over = feed_taken && ((refine_i && feed_o.tokens == '0) || (rounds_busy && !walk_taken));
+  wire picked_over = picked_taken && through_scan && !has_rest;
+  page_index_t over_page[3];
+  always_comb begin
+    over_page[0] = feed_over ? feed_o.page : picked.page;
+    over_page[1] = word_page_i;
+    over_page[2] = refined_page_i;
+  end
+
+  nkv_midpoint_loader #(
+    .KeptPages(KeptPages)
+  ) u_loader (
+    .clk_i,
+    .rst_ni,
+    .clear_i,
+    .loads_i        (through_scan || refine_i || rounds_busy),
+    .page_valid_i   (seen_valid),
+    .page_ready_o   (seen_ready),
+    .page_i         (seen),
+    .wanted_i       (!of_set || any_set),
+    .page_valid_o   (page_valid),
+    .page_ready_i   (page_ready),
+    .page_o         (loaded_page),
+    .empty_o        (none_loading),
+    .over_i         ({refined_i, word_i && page_words_end_i, feed_over || picked_over}),
+    .over_page_i    (over_page),
+    .request_valid_o(load_valid_o),
+    .request_ready_i(load_ready_i),
+    .request_o      (load_o),
+    .beat_valid_i   (loaded_valid_i),
+    .beat_i         (loaded_i),
+    .poisoned_o,
+    .poisoned_page_o
+  );
 
 endmodule

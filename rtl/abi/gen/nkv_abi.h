@@ -58,6 +58,11 @@ typedef float nkv_f32;
  * INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
  */
 #define NKV_MAX_MIDPOINTS 16777216
+/**
+ * [bytes] Memory that a device's engine keeps to itself, behind that of register MEMORY_BYTES: no
+ * window reaches it. There a device that spills keeps midpoints of long lists, 1 KiB a page.
+ */
+#define NKV_SCRATCH_BYTES 16777216
 #define NKV_MAX_TOP_K 4096 /**< [tokens] Largest k of TOPK. */
 #define NKV_MAX_CANDIDATES 8192 /**< [tokens] Most `candidates` of TOPK. */
 #define NKV_MAX_QUEUES 16 /**< [queues] Queue register blocks in the map. */
@@ -1901,7 +1906,11 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_ABI_MINOR_SHIFT 16 /**< Additions. */
 #define NKV_REG_ABI_MINOR_MASK 0xffff0000ull
 #define NKV_REG_FEATURES 0x10u /**< [ro] What the device offers. */
-#define NKV_REG_MEMORY_BYTES 0x18u /**< [ro] Size of device memory. */
+/**
+ * [ro] Size of device memory that windows may lie in; what engines keep to themselves
+ * (SCRATCH_BYTES each) is behind it.
+ */
+#define NKV_REG_MEMORY_BYTES 0x18u
 /**
  * [ro] This device's limits, at or below the contract's. A command beyond one is BAD_FIELD, detail
  * = offset of the field.

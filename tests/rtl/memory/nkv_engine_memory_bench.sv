@@ -1,11 +1,11 @@
-// nkv_engine_memory with two readers and two writers, whose fields are ports. Writer 1 trails, in a window
-// that begins `trailing_offset_i` after that of the others and is as large. Of a read's tag only the
-// page is the test's; all of it travels alike.
+// nkv_engine_memory with three readers and three writers, whose fields are ports. Writer 1 trails, in a window
+// that begins `trailing_offset_i` after that of the others and is as large; the third ones have one that
+// begins `scratch_offset_i` after it. Of a read's tag only the page is the test's; all of it travels alike.
 module nkv_engine_memory_bench
   import nkv_pkg::*;
 #(
-  localparam int unsigned Readers = 2,
-  localparam int unsigned Writers = 2,
+  localparam int unsigned Readers = 3,
+  localparam int unsigned Writers = 3,
   localparam logic [2:0] Client = 3'd5
 ) (
   input  logic               clk_i,
@@ -15,6 +15,7 @@ module nkv_engine_memory_bench
   input  address_t           window_base_i,
   input  address_t           window_bytes_i,
   input  address_t           trailing_offset_i,
+  input  address_t           scratch_offset_i,
 
   input  logic [Readers-1:0] read_valid_i,
   output logic [Readers-1:0] read_ready_o,
@@ -85,7 +86,9 @@ module nkv_engine_memory_bench
   nkv_engine_memory #(
     .Readers(Readers),
     .Writers(Writers),
-    .Trailing(2'b10),
+    .Trailing(3'b010),
+    .ScratchReaders(3'b100),
+    .ScratchWriters(3'b100),
     .Client (Client)
   ) u_memory (
     .clk_i,
@@ -97,6 +100,11 @@ module nkv_engine_memory_bench
         tenant: '0,
         window_bytes: window_bytes_i,
         window_base: window_base_i + trailing_offset_i
+    }),
+    .scratch_domain_i('{
+        tenant: '0,
+        window_bytes: window_bytes_i,
+        window_base: window_base_i + scratch_offset_i
     }),
     .read_valid_i,
     .read_ready_o,

@@ -20,6 +20,8 @@ constexpr std::uint64_t kWindowBursts = (1 << 20) / NKV_BURST_BYTES - 1;
 constexpr unsigned kOutstanding = 128;
 constexpr unsigned kOnTheirWayOut = 9;  // Whose places are free again.
 constexpr unsigned kClient = 5;
+constexpr std::uint64_t kScratchOffset = 0x7'0000'0000;  // Of reader 2's window.
+constexpr unsigned kReaders = 3;
 
 struct Read {
   unsigned reader;
@@ -51,7 +53,8 @@ std::vector<Beat> beats_of(const Read& read) {
   }
   std::vector<Beat> beats;
   for (std::uint32_t i = 0; i < read.bursts; ++i) {
-    const std::uint64_t address = kWindowBase + (first + i) * NKV_BURST_BYTES;
+    const std::uint64_t address =
+        kWindowBase + (first + i) * NKV_BURST_BYTES + (read.reader == 2 ? kScratchOffset : 0);
     beats.push_back({false, is_poisoned(address) || is_error(address), i == 0, i + 1 == read.bursts,
                      read.page, address});
   }
@@ -63,6 +66,7 @@ class ReadsTest : public ::testing::Test {
   ReadsTest() {
     bench_->window_base_i = kWindowBase;
     bench_->window_bytes_i = kWindowBytes;
+    bench_->scratch_offset_i = kScratchOffset;
     bench_.reset();
   }
 
@@ -81,7 +85,7 @@ class ReadsTest : public ::testing::Test {
         port.read_page_i[reader] = read.page;
       }
     }
-    port.read_valid_i = static_cast<std::uint8_t>(offered_[0] + 2 * offered_[1]);
+    port.read_valid_i = static_cast<std::uint8_t>(offered_[0] + 2 * offered_[1] + 4 * offered_[2]);
     port.ar_ready_i = is_willing(random_, memory_pace_);
     port.beat_ready_i = is_willing(random_, take_pace_);
     show_answer();
@@ -102,7 +106,8 @@ class ReadsTest : public ::testing::Test {
       cycle();
       if (HasFatalFailure()) return;
       const bool is_quiet =
-          expected_.empty() && waiting_[0].empty() && waiting_[1].empty() && bursts_.empty();
+          expected_.empty() && bursts_.empty() &&
+          std::ranges::all_of(waiting_, [](const auto& waiting) { return waiting.empty(); });
       quiet = is_quiet ? quiet + 1 : 0;
     }
   }
@@ -128,7 +133,7 @@ class ReadsTest : public ::testing::Test {
     std::uint64_t first = test::pick(random_, 0, kWindowBursts - 1);
     if (random_() % 8 == 0) first = kWindowBursts - bursts + random_() % 2;
     if (random_() % 32 == 0) first = random_() >> 6;
-    return {static_cast<unsigned>(random_() % 2), first * NKV_BURST_BYTES, bursts,
+    return {static_cast<unsigned>(random_() % kReaders), first * NKV_BURST_BYTES, bursts,
             static_cast<std::uint16_t>(random_() % 512)};
   }
 
@@ -137,7 +142,7 @@ class ReadsTest : public ::testing::Test {
   Simulation<Vnkv_engine_memory_bench> bench_;
   test::Random random_ = test::case_random(1);
   unsigned ask_pace_ = 8, memory_pace_ = 8, take_pace_ = 8, latency_ = 20, jitter_ = 0;
-  std::array<std::deque<Read>, 2> waiting_;
+  std::array<std::deque<Read>, kReaders> waiting_;
   bool cuts_ = false;  ///< Memory answers each beat as a burst, whose ids count on (nkv_near_cut).
   std::deque<Beat> expected_;
   unsigned outstanding_ = 0;  // Bursts that memory was asked for and that were not given out.
@@ -175,7 +180,8 @@ class ReadsTest : public ::testing::Test {
   void take_request() {
     const unsigned ready = bench_->read_ready_o;
     // The lower reader goes first.
-    EXPECT_FALSE(offered_[0] && (ready & 2) != 0);
+    EXPECT_FALSE(offered_[0] && (ready & 6) != 0);
+    EXPECT_FALSE(offered_[1] && (ready & 4) != 0);
     for (unsigned reader = 0; reader < offered_.size(); ++reader) {
       if (!offered_[reader] || (ready >> reader & 1) == 0) continue;
       const std::vector<Beat> beats = beats_of(waiting_[reader].front());
@@ -192,8 +198,10 @@ class ReadsTest : public ::testing::Test {
     const std::uint64_t end = port.ar_addr_o + beats * NKV_BURST_BYTES;
     ASSERT_LE(beats, 16u);
     ASSERT_EQ(port.ar_addr_o >> 12, (end - 1) >> 12) << "crosses 4 KiB";
-    ASSERT_GE(port.ar_addr_o, kWindowBase);
-    ASSERT_LE(end, kWindowBase + kWindowBursts * NKV_BURST_BYTES);
+    const std::uint64_t base =
+        kWindowBase + (port.ar_addr_o >= kScratchOffset ? kScratchOffset : 0);
+    ASSERT_GE(port.ar_addr_o, base);
+    ASSERT_LE(end, base + kWindowBursts * NKV_BURST_BYTES);
     ASSERT_EQ(port.ar_id_o >> 9, kClient);
     outstanding_ += beats;
     ASSERT_LE(outstanding_, kOutstanding + kOnTheirWayOut);
@@ -230,7 +238,7 @@ class ReadsTest : public ::testing::Test {
     for (unsigned i = 0; i < 16; ++i) ASSERT_EQ(port.beat_data_o[i], word_at(beat.address) + i);
   }
 
-  std::array<bool, 2> offered_{};
+  std::array<bool, kReaders> offered_{};
   std::vector<Burst> bursts_;
 };
 

@@ -1,5 +1,5 @@
 // Writes through nkv_engine_memory: guarded, each once and in order, and told of when memory has
-// all, apart for those of writer 1, which trail.
+// all, apart for those of writer 1, which trail. Writer 2 writes to scratch memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kWindowBase = 0x40000;
 constexpr std::uint64_t kWindowBytes = 1 << 16;
 constexpr std::uint64_t kTrailingOffset = 0x300000;
+constexpr std::uint64_t kScratchOffset = 0x500000;
+constexpr unsigned kWriters = 3;
 constexpr std::size_t kMostUnanswered = 63;
 
 struct Write {
@@ -31,6 +33,7 @@ class WritesTest : public ::testing::Test {
     bench_->window_base_i = kWindowBase;
     bench_->window_bytes_i = kWindowBytes;
     bench_->trailing_offset_i = kTrailingOffset;
+    bench_->scratch_offset_i = kScratchOffset;
     bench_.reset();
   }
 
@@ -43,7 +46,7 @@ class WritesTest : public ::testing::Test {
 
   void cycle() {
     Vnkv_engine_memory_bench& port = *bench_;
-    for (unsigned writer = 0; writer < 2; ++writer) {
+    for (unsigned writer = 0; writer < kWriters; ++writer) {
       if (!offered_[writer] && left_ != 0 && is_willing(random_, ask_pace_)) {
         offered_[writer] = true;
         --left_;
@@ -53,7 +56,7 @@ class WritesTest : public ::testing::Test {
         for (unsigned i = 0; i < 16; ++i) port.write_data_i[writer][i] = offers_[writer].word + i;
       }
     }
-    port.write_valid_i = static_cast<std::uint8_t>(offered_[0] + 2 * offered_[1]);
+    port.write_valid_i = static_cast<std::uint8_t>(offered_[0] + 2 * offered_[1] + 4 * offered_[2]);
     port.w_ready_i = is_willing(random_, memory_pace_);
     port.forget_reads_i = random_() % 16 == 0;  // No matter of writes.
     port.b_valid_i = 0;
@@ -61,8 +64,8 @@ class WritesTest : public ::testing::Test {
     if (answers) {
       port.b_valid_i = 1;
       port.b_id_i = answers_.front().first;
-      for (unsigned writer = 0; writer < 2; ++writer) {
-        if (answers_.front().first == id_[writer]) --unanswered_[writer];
+      for (unsigned trails = 0; trails < 2; ++trails) {
+        if (answers_.front().first == id_[trails]) --unanswered_[trails];
       }
       answers_.pop_front();
     }
@@ -72,13 +75,14 @@ class WritesTest : public ::testing::Test {
     if (HasFatalFailure()) return;
     bench_.tick();
     ++now_;
-    ASSERT_EQ(port.writes_done_o != 0, !waits(0) && unanswered_[0] == 0);
-    ASSERT_EQ(port.trailing_done_o != 0, !waits(1) && unanswered_[1] == 0);
+    ASSERT_EQ(port.writes_done_o != 0, !waits(false) && unanswered_[0] == 0);
+    ASSERT_EQ(port.trailing_done_o != 0, !waits(true) && unanswered_[1] == 0);
   }
 
   void finish() {
-    for (unsigned i = 0;
-         left_ != 0 || offered_[0] || offered_[1] || !answers_.empty() || !expected_.empty(); ++i) {
+    for (unsigned i = 0; left_ != 0 || std::ranges::count(offered_, true) != 0 ||
+                         !answers_.empty() || !expected_.empty();
+         ++i) {
       ASSERT_LT(i, 200000u);
       cycle();
       if (HasFatalFailure()) return;
@@ -89,8 +93,8 @@ class WritesTest : public ::testing::Test {
   test::Random random_ = test::case_random(2);
   unsigned ask_pace_ = 8, memory_pace_ = 8, latency_ = 10;
   unsigned left_ = 0, written_ = 0;
-  std::array<std::size_t, 2> unanswered_{}, most_unanswered_{};
-  std::deque<Write> expected_;  // Accepted and not at memory.
+  std::array<std::size_t, 2> unanswered_{}, most_unanswered_{};  // [1]: of those that trail.
+  std::deque<Write> expected_;                                   // Accepted and not at memory.
 
   void clear() {
     bench_->clear_i = 1;
@@ -109,38 +113,41 @@ class WritesTest : public ::testing::Test {
  private:
   static constexpr std::uint16_t kNoId = 0xffff;  // No id has so many bits.
 
-  [[nodiscard]] bool waits(unsigned writer) const {
+  static bool trails(const Write& write) { return write.writer == 1; }
+
+  [[nodiscard]] bool waits(bool trailing) const {
     return std::ranges::any_of(expected_,
-                               [&](const Write& write) { return write.writer == writer; });
+                               [&](const Write& write) { return trails(write) == trailing; });
   }
 
   void take_write() {
     Vnkv_engine_memory_bench& port = *bench_;
     const unsigned ready = port.write_ready_o;
-    EXPECT_FALSE(offered_[0] && (ready & 2) != 0);
+    EXPECT_FALSE(offered_[0] && (ready & 6) != 0);
+    EXPECT_FALSE(offered_[1] && (ready & 4) != 0);
     if (port.w_valid_o != 0 && port.w_ready_i != 0) {
       ASSERT_FALSE(expected_.empty()) << "a write that nobody asked for";
       const Write write = expected_.front();
       expected_.pop_front();
-      ASSERT_EQ(port.w_addr_o,
-                kWindowBase + write.address + (write.writer == 1 ? kTrailingOffset : 0));
+      constexpr std::array<std::uint64_t, kWriters> kOffsets{0, kTrailingOffset, kScratchOffset};
+      ASSERT_EQ(port.w_addr_o, kWindowBase + write.address + kOffsets[write.writer]);
       ASSERT_EQ(port.w_strb_o, write.strobes);
       for (unsigned i = 0; i < 16; ++i) ASSERT_EQ(port.w_data_o[i], write.word + i);
       ++written_;
-      id_[write.writer] = port.w_id_o;
+      id_[trails(write)] = port.w_id_o;
       answers_.emplace_back(port.w_id_o, now_ + latency_);
-      std::size_t& most = most_unanswered_[write.writer];
-      most = std::max(most, ++unanswered_[write.writer]);
+      std::size_t& most = most_unanswered_[trails(write)];
+      most = std::max(most, ++unanswered_[trails(write)]);
     }
-    for (unsigned writer = 0; writer < 2; ++writer) {
+    for (unsigned writer = 0; writer < kWriters; ++writer) {
       if (!offered_[writer] || (ready >> writer & 1) == 0) continue;
       if (offers_[writer].address < kWindowBytes) expected_.push_back(offers_[writer]);
       offered_[writer] = false;
     }
   }
 
-  std::array<bool, 2> offered_{};
-  std::array<Write, 2> offers_{};
+  std::array<bool, kWriters> offered_{};
+  std::array<Write, kWriters> offers_{};
   std::deque<std::pair<std::uint16_t, std::uint64_t>> answers_;
   std::array<std::uint16_t, 2> id_{kNoId, kNoId};  // Of the writes since the last clearing.
   std::uint64_t now_ = 0;

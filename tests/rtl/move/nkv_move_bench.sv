@@ -238,6 +238,7 @@ module nkv_move_bench
     .domain_i     (domain),
     .forget_reads_i(1'b0),
     .trailing_domain_i('0),
+    .scratch_domain_i('0),
     .read_valid_i ({ids_valid, pass_valid, list_valid}),
     .read_ready_o ({ids_ready, pass_request_ready, list_ready}),
     .read_i       ({ids_request, pass_request, list_request}),

@@ -100,10 +100,11 @@ void expect_midpoints(Stage& stage, bool refining, test::Random& random) {
       stage->beat_i = static_cast<std::uint16_t>(2 << 7 | to_come.front().quad << 3 | 1 << 1 |
                                                  (to_come.front().last ? 1 : 0));
     }
+    stage->room_i = is_willing(random, 7);
     stage.settle();
     const bool reads = stage->read_o;
     // Histograms take what is made every other cycle.
-    ASSERT_EQ(reads, stage->beat_valid_i && (refining || !read_before));
+    ASSERT_EQ(reads, stage->beat_valid_i && stage->room_i && (refining || !read_before));
     read_before = reads;
     const Beat read = to_come.empty() ? Beat{} : to_come.front();
     if (stage->beat_valid_i && stage->beat_ready_o) to_come.pop_front();
@@ -151,7 +152,7 @@ TEST(MidpointsTest, StickAtTheirLimits) {
 TEST(MidpointsTest, WritesNothingThatAResetCutOff) {
   Stage stage;
   stage.reset();
-  stage->beat_valid_i = 1;
+  stage->beat_valid_i = stage->room_i = 1;
   stage.ticks(3);
   stage->beat_valid_i = 0;
   stage.reset();

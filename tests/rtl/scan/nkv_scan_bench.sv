@@ -2,7 +2,9 @@
 module nkv_scan_bench
   import nkv_pkg::*;
   import nkv_scan_pkg::*;
-(
+#(
+  parameter int unsigned KeptPages = nkv_pkg::StorePages
+) (
   input  logic clk_i,
   input  logic rst_ni,
 
@@ -67,7 +69,20 @@ module nkv_scan_bench
   output logic        read_ready_o,
   input  logic [PageIndexBits-1:0] read_page_i,
   input  logic [1:0]  read_word_i,
-  output logic [15:0] midpoint_o[Rows][ScanTokens]
+  output logic [15:0] midpoint_o[Rows][ScanTokens],
+
+  output logic         spill_valid_o,
+  input  logic         spill_ready_i,
+  output logic [63:0]  spill_address_o,
+  output logic [63:0]  spill_strobes_o,
+  output logic [511:0] spill_data_o,
+  input  logic         spilled_i,
+  input  logic         fill_i,
+  input  logic [PageIndexBits-1:0] fill_page_i,
+  input  logic [3:0]   fill_quad_i,
+  input  logic [511:0] fill_data_i,
+  output logic         refined_o,
+  output logic [PageIndexBits-1:0] refined_page_o
 );
 
   op_t op;
@@ -107,7 +122,15 @@ module nkv_scan_bench
     end
   end
 
-  nkv_scan u_scan (
+  write_request_t spill;
+  assign spill_address_o = spill.address;
+  assign spill_strobes_o = spill.strobes;
+  assign spill_data_o = spill.data;
+
+  nkv_scan #(
+    .KeptPages(KeptPages)
+  ) u_scan (
+    .spill_o(spill),
     .op_i(op),
     .tau_score_i(tau_score),
     .record_i(record),

@@ -13,12 +13,17 @@ namespace {
 
 enum Op : unsigned { kStart, kScan, kThreshold, kBest, kFreeze, kAlive, kRefine };
 constexpr unsigned kPatience = 200000;
+constexpr unsigned kFrames = 64;
+constexpr unsigned kPageQuads = 16;
+constexpr std::uint64_t kPageMidpointBytes = 1024;
 
 }  // namespace
 
 void ScanStage::cycle() {
   Simulation<Vnkv_scan_bench>& m = module_;
-  m->record_valid_i = !records_.empty() && is_willing(random_, pace_.records);
+  const bool refines = m->op_i == kRefine;
+  m->record_valid_i = !records_.empty() && is_willing(random_, pace_.records) &&
+                      (!refines || has_midpoints(records_.front().page));
   if (!records_.empty()) {
     const Record& record = records_.front();
     m->record_page_i = static_cast<std::uint16_t>(record.page);
@@ -35,26 +40,77 @@ void ScanStage::cycle() {
     m->burst_quad_i = static_cast<std::uint8_t>(burst.quad);
     m->burst_last_i = burst.last;
   }
-  m->choose_valid_i = !to_choose_.empty() && is_willing(random_, pace_.records);
+  m->choose_valid_i = !to_choose_.empty() && is_willing(random_, pace_.records) &&
+                      (to_choose_.front().second == 0 || has_midpoints(to_choose_.front().first));
   if (!to_choose_.empty()) {
     m->choose_page_i = static_cast<std::uint16_t>(to_choose_.front().first);
     m->choose_tokens_i = to_choose_.front().second;
   }
   m->chosen_ready_i = is_willing(random_, pace_.chosen);
+  m->spill_ready_i = is_willing(random_, pace_.scratch);
+  m->spilled_i = spilled_.empty();
+  offer_midpoints();
   m.settle();
   const bool takes_record = m->record_valid_i && m->record_ready_o;
   const bool takes_burst = m->burst_valid_i && m->burst_ready_o;
   const bool takes_choice = m->choose_valid_i && m->choose_ready_o;
   if (m->chosen_valid_o && m->chosen_ready_i) {
     chosen_.emplace_back(m->chosen_page_o, m->chosen_tokens_o);
+    over(m->chosen_page_o);
   }
+  if (m->refined_o) over(m->refined_page_o);
+  take_spilled();
   m.tick();
+  m->fill_i = 0;
   if (takes_record) records_.pop_front();
   if (takes_choice) to_choose_.pop_front();
   if (takes_burst) {
     bursts_.pop_front();
     ++op_bursts_;
   }
+}
+
+bool ScanStage::has_midpoints(std::uint32_t page) const {
+  return page < kKeptPages || loaded_.contains(page);
+}
+
+void ScanStage::fill(std::uint32_t page, unsigned quad) {
+  const std::uint64_t address = page * kPageMidpointBytes + std::uint64_t{quad} * NKV_BURST_BYTES;
+  module_->fill_i = 1;
+  module_->fill_page_i = static_cast<std::uint16_t>(page);
+  module_->fill_quad_i = static_cast<std::uint8_t>(quad);
+  std::memcpy(module_->fill_data_i.data(), scratch_.at(address).data(), NKV_BURST_BYTES);
+}
+
+// As nkv_midpoint_loader does it: pages in order, each once its frame is free.
+void ScanStage::offer_midpoints() {
+  if (to_load_.empty() || !is_willing(random_, pace_.scratch)) return;
+  const std::uint32_t page = to_load_.front();
+  if (loaded_quads_ == 0 && !in_frame_.emplace(page % kFrames, page).second) return;
+  fill(page, loaded_quads_);
+  if (++loaded_quads_ < kPageQuads) return;
+  loaded_quads_ = 0;
+  loaded_.insert(page);
+  to_load_.pop_front();
+}
+
+void ScanStage::over(std::uint32_t page) {
+  if (loaded_.erase(page) != 0) in_frame_.erase(page % kFrames);
+}
+
+void ScanStage::take_spilled() {
+  Simulation<Vnkv_scan_bench>& m = module_;
+  if (!spilled_.empty() && spilled_.front().there_at <= m.cycles()) {
+    scratch_[spilled_.front().address] = spilled_.front().data;
+    spilled_.pop_front();
+  }
+  if (!m->spill_valid_o || !m->spill_ready_i) return;
+  EXPECT_GE(m->spill_address_o, kKeptPages * kPageMidpointBytes) << "of a page that stays on chip";
+  EXPECT_EQ(m->spill_strobes_o, ~std::uint64_t{0});
+  Spilled spilled{
+      .address = m->spill_address_o, .data = {}, .there_at = m.cycles() + pace_.scratch_cycles};
+  std::memcpy(spilled.data.data(), m->spill_data_o.data(), sizeof(spilled.data));
+  spilled_.push_back(spilled);
 }
 
 void ScanStage::issue(unsigned op, unsigned pages, unsigned planes, unsigned count) {
@@ -191,40 +247,58 @@ void ScanStage::abort() {
   module_.tick();
   module_->abort_i = 0;
   module_.tick();
+  spilled_.clear();
   EXPECT_TRUE(module_->op_ready_o || module_->op_i == kStart);
 }
 
 void ScanStage::refine(const model::TokenSet& alive, unsigned plane) {
-  const unsigned granule = 64 / std::gcd(64U, list_->head_dim() / 8);
-  const unsigned granule_bursts = granule * list_->head_dim() / 8 / NKV_BURST_BYTES;
   std::vector<std::size_t> touched;
   for (std::size_t page = 0; page < alive.size(); ++page) {
     if (alive[page] != 0) touched.push_back(page);
   }
-  for (const std::size_t page : touched) {
-    records_.push_back({.page = static_cast<std::uint32_t>(page),
-                        .tokens = alive[page],
-                        .step_exponent = static_cast<std::int16_t>(random_()),  // Of no use now.
-                        .first = false});
-    const auto in_granule = [&](unsigned token) {
-      const model::TokenMask ones =
-          granule == 64 ? ~model::TokenMask{0} : (model::TokenMask{1} << granule) - 1;
-      return (alive[page] >> token & ones) != 0;
-    };
-    unsigned last = 0;
-    for (unsigned token = 0; token < NKV_PAGE_TOKENS; token += granule) {
-      if (in_granule(token)) last = token;
+  // Of pages whose weights were not kept the digests come again, ahead of planes as in a scan.
+  for (std::size_t i = 0; i < touched.size() + pace_.digests_ahead; ++i) {
+    if (i < touched.size()) {
+      const std::size_t page = touched[i];
+      const bool kept = page < kKeptPages;
+      const auto any = static_cast<std::int16_t>(random_());  // Of no use.
+      records_.push_back(
+          {.page = static_cast<std::uint32_t>(page),
+           .tokens = alive[page],
+           .step_exponent = kept ? any : list_->pages()[page].page.header().k_step_exponent,
+           .first = false});
+      if (!kept) {
+        push_digest(page);
+        to_load_.push_back(static_cast<std::uint32_t>(page));
+      }
     }
-    for (unsigned token = 0; token < NKV_PAGE_TOKENS; token += granule) {
-      if (!in_granule(token)) continue;
-      push_array(
-          page, static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane - 1),
-          token / granule * granule_bursts, granule_bursts,
-          {.data = {}, .is_plane = true, .plane = plane, .quad = token / 4, .last = token == last});
-    }
+    if (i < pace_.digests_ahead) continue;
+    const std::size_t page = touched[i - pace_.digests_ahead];
+    push_granules(page, alive[page], plane);
   }
   issue(kRefine, static_cast<unsigned>(touched.size()), plane, 0);
   finish();
+}
+
+void ScanStage::push_granules(std::size_t page, model::TokenMask alive, unsigned plane) {
+  const unsigned granule = 64 / std::gcd(64U, list_->head_dim() / 8);
+  const unsigned granule_bursts = granule * list_->head_dim() / 8 / NKV_BURST_BYTES;
+  const auto in_granule = [&](unsigned token) {
+    const model::TokenMask ones =
+        granule == 64 ? ~model::TokenMask{0} : (model::TokenMask{1} << granule) - 1;
+    return (alive >> token & ones) != 0;
+  };
+  unsigned last = 0;
+  for (unsigned token = 0; token < NKV_PAGE_TOKENS; token += granule) {
+    if (in_granule(token)) last = token;
+  }
+  for (unsigned token = 0; token < NKV_PAGE_TOKENS; token += granule) {
+    if (!in_granule(token)) continue;
+    push_array(
+        page, static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane - 1),
+        token / granule * granule_bursts, granule_bursts,
+        {.data = {}, .is_plane = true, .plane = plane, .quad = token / 4, .last = token == last});
+  }
 }
 
 std::array<int, kRows> ScanStage::thresholds(unsigned count) {
@@ -238,6 +312,9 @@ std::array<int, kRows> ScanStage::thresholds(unsigned count) {
 model::TokenSet ScanStage::choose(unsigned op, const model::TokenSet& among, unsigned planes) {
   for (std::size_t page = 0; page < among.size(); ++page) {
     to_choose_.emplace_back(static_cast<std::uint32_t>(page), among[page]);
+    if (page >= kKeptPages && among[page] != 0) {
+      to_load_.push_back(static_cast<std::uint32_t>(page));
+    }
   }
   chosen_.clear();
   issue(op, static_cast<unsigned>(among.size()), planes, 0);
@@ -274,6 +351,11 @@ std::array<int, kRows> ScanStage::freeze(const std::array<std::int64_t, kRows>& 
 std::int16_t ScanStage::midpoint(std::size_t row, std::size_t page, std::uint32_t token) {
   const std::pair word(page, token / 16);
   if (shown_ != word) {
+    for (unsigned quad = 0; page >= kKeptPages && quad < kPageQuads; ++quad) {
+      fill(static_cast<std::uint32_t>(page), quad);
+      module_.tick();
+    }
+    module_->fill_i = 0;
     module_->read_i = 1;
     module_->read_page_i = static_cast<std::uint16_t>(page);
     module_->read_word_i = static_cast<std::uint8_t>(token / 16);

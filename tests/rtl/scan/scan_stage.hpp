@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,8 @@ struct ScanPace {
   unsigned records = 8;
   unsigned chosen = 8;
   unsigned digests_ahead = 2;
+  unsigned scratch = 8;         ///< Writes there, and what comes back.
+  unsigned scratch_cycles = 3;  ///< Until a write is there.
 };
 
 class ScanStage {
@@ -96,6 +100,12 @@ class ScanStage {
   void cycle();
   void queue_scan();
   void push_digest(std::size_t page);
+  void push_granules(std::size_t page, model::TokenMask alive, unsigned plane);
+  void fill(std::uint32_t page, unsigned quad);
+  void offer_midpoints();
+  [[nodiscard]] bool has_midpoints(std::uint32_t page) const;
+  void take_spilled();
+  void over(std::uint32_t page);
   void push_array(std::size_t page, nkv_page_array array, std::size_t first, std::size_t bursts,
                   const Burst& tag);
   model::TokenSet choose(unsigned op, const model::TokenSet& among, unsigned planes);
@@ -109,6 +119,19 @@ class ScanStage {
   std::deque<Burst> bursts_;
   std::deque<std::pair<std::uint32_t, model::TokenMask>> to_choose_, chosen_;
   std::optional<std::pair<std::size_t, std::uint32_t>> shown_;  ///< Page and word of midpoint_o.
+  // Midpoints that left the chip: 4 tokens of all rows at an address, those on their way there,
+  // pages that are to come back, and those that lie in frames.
+  struct Spilled {
+    std::uint64_t address;
+    std::array<std::uint32_t, 16> data;
+    std::uint64_t there_at;
+  };
+  std::map<std::uint64_t, std::array<std::uint32_t, 16>> scratch_;
+  std::deque<Spilled> spilled_;
+  std::deque<std::uint32_t> to_load_;
+  unsigned loaded_quads_ = 0;
+  std::map<std::uint32_t, std::uint32_t> in_frame_;  ///< By frame, the page.
+  std::set<std::uint32_t> loaded_;
   std::uint64_t op_start_ = 0;
   std::uint64_t op_cycles_ = 0;
   std::uint64_t op_bursts_ = 0;

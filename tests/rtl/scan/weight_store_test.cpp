@@ -80,13 +80,18 @@ TEST_P(WeightStoreTest, GivesAgainWhatWasFolded) {
     store.reset();
     store->words_i = static_cast<std::uint8_t>(words);
     std::vector<Page> pages;
-    for (unsigned number = 0; number < kListPages; ++number) {
+    for (unsigned number = 0; number < kKeptPages; ++number) {
       pages.push_back(random_page(random, words));
       write(store, number, pages.back());
     }
+    // Those behind them leave no trace.
+    for (unsigned i = 0; i < 20; ++i) {
+      const unsigned number = test::pick(random, kKeptPages, kListPages - 1);
+      write(store, number, random_page(random, words));
+    }
     std::deque<Wanted> wanted;
     for (unsigned i = 0; i < 200; ++i) {
-      wanted.push_back({.number = test::pick(random, 0, kListPages - 1), .slot = i % 8});
+      wanted.push_back({.number = test::pick(random, 0, kKeptPages - 1), .slot = i % 8});
     }
     std::deque<Wanted> weights_due = wanted;
     std::deque<Wanted> sums_due = wanted;

@@ -11,11 +11,14 @@ module nkv_page_feed_bench
   input  token_mask_t        scanned_tokens_i,
   input  token_mask_t        scanned_nonfinite_i,
   input  logic [31:0]        scanned_crc_i,
+  input  logic [15:0]        scanned_step_exponent_i,
   input  logic               set_i,
   input  page_index_t        set_page_i,
   input  token_mask_t        set_tokens_i,
   input  page_index_t        crc_page_i,
   output logic [31:0]        crc_o,
+  output logic [15:0]        step_exponent_o,  // Of the page that is shown.
+  output logic               any_set_o,
 
   input  logic               start_i,
   input  logic [31:0]        tokens_i,
@@ -31,7 +34,8 @@ module nkv_page_feed_bench
   output logic [PageIndexBits:0] pages_o
 );
 
-  page_index_t page;
+  logic        seen_valid, seen_ready;
+  page_index_t seen, page;
   token_mask_t visible, set;
   visit_t      visit;
   page_body_t  body;
@@ -42,6 +46,7 @@ module nkv_page_feed_bench
     body.tokens = scanned_tokens_i;
     body.nonfinite = scanned_nonfinite_i;
     body.crc_hot = scanned_crc_i;
+    body.k_step_exponent = scanned_step_exponent_i;
   end
 
   nkv_page_set u_set (
@@ -53,6 +58,9 @@ module nkv_page_feed_bench
     .page_i         (page),
     .visible_o      (visible),
     .set_o          (set),
+    .step_exponent_o(step_exponent_o),
+    .any_page_i     (page),
+    .any_set_o,
     .crc_page_i,
     .crc_hot_o      (crc_o)
   );
@@ -67,6 +75,13 @@ module nkv_page_feed_bench
     .sinks_i,
     .take_visible_i,
     .take_set_i,
+    .seen_valid_o  (seen_valid),
+    .seen_ready_i  (seen_ready),
+    .seen_o        (seen),
+    .page_valid_i  (seen_valid),
+    .page_ready_o  (seen_ready),
+    .page_i        (seen),
+    .none_between_i(1'b1),
     .page_o   (page),
     .visible_i(visible),
     .set_i    (set),

@@ -114,7 +114,9 @@ module nkv_sample_rounds_bench
 
   // ---- Pages ----
   logic        feed_start, feed_valid, feed_ready, unused_feed_done, set_exact;
-  page_index_t feed_page;
+  logic        seen_valid, seen_ready, unused_any;
+  page_index_t seen, feed_page;
+  logic signed [15:0] unused_step_exponent;
   token_mask_t visible, exact;
   visit_t      unused_feed, set;
   logic [31:0] unused_crc;
@@ -129,6 +131,13 @@ module nkv_sample_rounds_bench
     .sinks_i,
     .take_visible_i(1'b1),
     .take_set_i    (1'b0),
+    .seen_valid_o  (seen_valid),
+    .seen_ready_i  (seen_ready),
+    .seen_o        (seen),
+    .page_valid_i  (seen_valid),
+    .page_ready_o  (seen_ready),
+    .page_i        (seen),
+    .none_between_i(1'b1),
     .page_o        (feed_page),
     .visible_i     (visible),
     .set_i         (exact),
@@ -147,6 +156,9 @@ module nkv_sample_rounds_bench
     .page_i      (feed_page),
     .visible_o   (visible),
     .set_o       (exact),
+    .step_exponent_o(unused_step_exponent),
+    .any_page_i  ('0),
+    .any_set_o   (unused_any),
     .crc_page_i  ('0),
     .crc_hot_o   (unused_crc)
   );

@@ -17,6 +17,8 @@ enum class Take : std::uint8_t { kVisible, kSet, kVisibleAndNotInSet };
 struct Visit {
   unsigned page;
   model::TokenMask tokens;
+  std::uint16_t step_exponent;
+  bool any_set;
   bool operator==(const Visit&) const = default;
 };
 
@@ -26,6 +28,7 @@ class PageFeedTest : public ::testing::Test {
     model::TokenMask visible;
     model::TokenMask set;
     std::uint32_t crc;
+    std::uint16_t step_exponent;
   };
 
   PageFeedTest() : stored_(kListPages) {
@@ -36,12 +39,14 @@ class PageFeedTest : public ::testing::Test {
   void store(std::uint16_t page) {
     const model::TokenMask tokens = random_(), nonfinite = random_() & random_();
     Stored& stored = stored_[page];
-    stored = {tokens & ~nonfinite, random_(), static_cast<std::uint32_t>(random_())};
+    stored = {tokens & ~nonfinite, random_() % 4 == 0 ? 0 : random_(),
+              static_cast<std::uint32_t>(random_()), static_cast<std::uint16_t>(random_())};
     feed_->scanned_i = feed_->set_i = 1;
     feed_->scanned_page_i = feed_->set_page_i = page;
     feed_->scanned_tokens_i = tokens;
     feed_->scanned_nonfinite_i = nonfinite;
     feed_->scanned_crc_i = stored.crc;
+    feed_->scanned_step_exponent_i = stored.step_exponent;
     feed_->set_tokens_i = stored.set;
     feed_.tick();
     feed_->scanned_i = feed_->set_i = 0;
@@ -56,7 +61,9 @@ class PageFeedTest : public ::testing::Test {
   void expect_visits(const model::Visibility& visibility, Take take, unsigned pace) {
     std::vector<Visit> expected, visits;
     for (unsigned page = 0; page < kListPages; ++page) {
-      if (visibility.of_page(page) != 0) expected.push_back({page, tokens_of(page, take)});
+      if (visibility.of_page(page) == 0) continue;
+      expected.push_back({page, tokens_of(page, take), stored_[page].step_exponent,
+                          stored_[page].set != 0});
     }
     feed_->tokens_i = visibility.tokens;
     feed_->window_i = visibility.window;
@@ -73,7 +80,8 @@ class PageFeedTest : public ::testing::Test {
       feed_->ready_i = is_willing(random_, pace);
       feed_.settle();
       if (feed_->valid_o && feed_->ready_i) {
-        visits.push_back({feed_->visit_page_o, feed_->visit_tokens_o});
+        visits.push_back({feed_->visit_page_o, feed_->visit_tokens_o, feed_->step_exponent_o,
+                          feed_->any_set_o != 0});
       }
       feed_.tick();
     }
