@@ -1,8 +1,10 @@
-// Lists as long as the engine takes them, and by one token longer: the model's bits from every
-// command, whichever of its memories the list's end lies in.
+// Lists longer than what stays on the engine's chip, and as long as it takes them: the model's bits
+// from every command, whichever of its memories the list's end lies in.
 #include <cmath>
+#include <memory>
 
 #include "sequences.hpp"
+#include "support/environment.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -13,19 +15,29 @@ std::uint32_t most_tokens(DevicePair& pair) {
   return std::uint32_t{1} << (limits >> NKV_REG_LIMITS_TOKENS_LOG2_SHIFT & 0xFF);
 }
 
+/// Midpoints of 2,048 pages stay on chip; more pages than it has frames for those that come back.
+constexpr std::uint32_t kSpilledPages = 2048 + 150;
+
 class LongListParityTest : public testing::Test {
  protected:
   static constexpr std::uint16_t kDim = 16;  // Narrow rows: what counts here are tokens and pages.
   static constexpr std::uint16_t kTopK = 256;
   static constexpr std::uint8_t kRows = 8;
 
-  LongListParityTest()
-      : pair_("rtl:?latency=60", "96MiB"),
-        random_(case_random(13000)),
-        tokens_(most_tokens(pair_)),
-        list_(append_to_both(pair_,
-                             {NKV_DTYPE_BF16, NKV_ROW_FORM_RAW, NKV_ROW_FORM_RAW, kDim, kDim},
-                             tokens_ / NKV_PAGE_TOKENS, Content::kNormal, random_)) {}
+  LongListParityTest() : random_(case_random(13000)) {}
+
+  void open(const std::string& uri, const std::string& memory) {
+    pair_ = std::make_unique<DevicePair>(uri, memory);
+  }
+  DevicePair& pair() { return *pair_; }
+
+  void append(std::uint32_t pages) {
+    tokens_ = pages * NKV_PAGE_TOKENS;
+    list_ = append_to_both(pair(), {NKV_DTYPE_BF16, NKV_ROW_FORM_RAW, NKV_ROW_FORM_RAW, kDim, kDim},
+                           pages, Content::kNormal, random_);
+    ASSERT_EQ(list_.completion.status, NKV_STATUS_OK);
+    ASSERT_EQ(pair().not_offered(), 0U);
+  }
 
   template <typename Command>
   Command over_list(std::uint8_t opcode, std::uint8_t mode) {
@@ -37,9 +49,9 @@ class LongListParityTest : public testing::Test {
     command.page_list = list_.page_list;
     command.group = kRows;
     command.query_dtype = NKV_DTYPE_FP32;
-    command.query = store_rows(pair_, random_queries(list_, NKV_DTYPE_FP32, kRows, random_));
+    command.query = store_rows(pair(), random_queries(list_, NKV_DTYPE_FP32, kRows, random_));
     command.scale = 1 / std::sqrt(static_cast<float>(kDim));
-    command.result = pair_.allocate(kRows * kTopK * 8 + 3 * NKV_BURST_BYTES * 16);
+    command.result = pair().allocate(kRows * kTopK * 8 + 3 * NKV_BURST_BYTES * 16);
     return command;
   }
 
@@ -47,7 +59,7 @@ class LongListParityTest : public testing::Test {
     auto command = over_list<nkv_topk_command>(NKV_OPCODE_TOPK, mode);
     command.top_k = kTopK;
     if (mode == NKV_SELECT_INDEXER) {
-      command.weights = pair_.store(std::span<const float>(std::vector<float>(kRows, 0.5F)));
+      command.weights = pair().store(std::span<const float>(std::vector<float>(kRows, 0.5F)));
     }
     return command;
   }
@@ -63,25 +75,27 @@ class LongListParityTest : public testing::Test {
   template <typename Command>
   void expect_same(const std::string& name, const Command& command) {
     SCOPED_TRACE(name);
-    const DevicePair::Completions done = pair_.run(command);
+    const DevicePair::Completions done = pair().run(command);
     EXPECT_EQ(done.model.status, NKV_STATUS_OK);
     EXPECT_EQ(describe(done.subject), describe(done.model));
-    EXPECT_EQ(pair_.not_offered(), 0U);
-    pair_.expect_same_memory();
+    EXPECT_EQ(pair().not_offered(), 0U);
+    pair().expect_same_memory();
     std::printf("  %-16s %9llu cycles\n", name.c_str(),
                 static_cast<unsigned long long>(done.subject.ticks));
   }
 
-  DevicePair pair_;
+  void expect_same_of_every_command();
+
   Random random_;
-  std::uint32_t tokens_;
+  std::uint32_t tokens_ = 0;
   ListOnBoth list_;
+
+ private:
+  std::unique_ptr<DevicePair> pair_;
 };
 
-TEST_F(LongListParityTest, EveryCommandTakesTheLongestList) {
+void LongListParityTest::expect_same_of_every_command() {
   std::printf("  %u tokens\n", tokens_);
-  ASSERT_EQ(list_.completion.status, NKV_STATUS_OK);
-  ASSERT_EQ(pair_.not_offered(), 0U);
   expect_same("TOPK CERTIFIED", topk(NKV_SELECT_CERTIFIED));
   expect_same("TOPK STATISTICAL", topk(NKV_SELECT_STATISTICAL));
   expect_same("TOPK FULL", topk(NKV_SELECT_FULL));
@@ -105,9 +119,9 @@ TEST_F(LongListParityTest, EveryCommandTakesTheLongestList) {
   std::vector<std::uint32_t> ids{tokens_ - 1, 0, tokens_ / 2, tokens_ / 4, tokens_ / 4 - 1};
   while (ids.size() < 100) ids.push_back(static_cast<std::uint32_t>(random_() % tokens_));
   gather.count = static_cast<std::uint32_t>(ids.size());
-  gather.ids = pair_.store(std::span<const std::uint32_t>(ids));
+  gather.ids = pair().store(std::span<const std::uint32_t>(ids));
   gather.page_list = list_.page_list;
-  gather.result = pair_.allocate(ids.size() * 4 * kDim);
+  gather.result = pair().allocate(ids.size() * 4 * kDim);
   expect_same("GATHER", gather);
   // Of another set of pages, so that none is taken for one of those before.
   gather.count = 3;
@@ -118,25 +132,66 @@ TEST_F(LongListParityTest, EveryCommandTakesTheLongestList) {
   read.first = tokens_ - 1000;
   read.count = 1000;
   read.page_list = list_.page_list;
-  read.result = pair_.allocate(std::uint64_t{read.count} * 4 * kDim);
+  read.result = pair().allocate(std::uint64_t{read.count} * 4 * kDim);
   expect_same("READ", read);
   std::vector<nkv_page_entry> places(list_.pages());
   for (nkv_page_entry& place : places) {
     place.page =
-        static_cast<std::uint32_t>(pair_.allocate(list_.page_bytes) / NKV_PAGE_GRAIN_BYTES);
+        static_cast<std::uint32_t>(pair().allocate(list_.page_bytes) / NKV_PAGE_GRAIN_BYTES);
   }
   nkv_pages_command copy{};
   copy.opcode = NKV_OPCODE_COPY;
   copy.count = list_.pages();
   copy.source = list_.page_list;
-  copy.destination = pair_.store(std::span<const nkv_page_entry>(places));
+  copy.destination = pair().store(std::span<const nkv_page_entry>(places));
   expect_same("COPY", copy);
+}
 
-  nkv_topk_command command = topk(NKV_SELECT_CERTIFIED);
-  ++command.tokens;
-  const nkv_completion done = pair_.subject().run(command);
+TEST_F(LongListParityTest, EveryCommandTakesAListThatDoesNotStayOnChip) {
+  const auto pages =
+      static_cast<std::uint32_t>(chosen_number("NEARKV_PARITY_LIST_PAGES", kSpilledPages));
+  open("rtl:?latency=60", pages > kSpilledPages ? "512MiB" : "96MiB");
+  append(pages);
+  if (HasFatalFailure()) return;
+  expect_same_of_every_command();
+  if (tokens_ != most_tokens(pair())) return;
+  nkv_topk_command longer = topk(NKV_SELECT_CERTIFIED);
+  ++longer.tokens;
+  const nkv_completion done = pair().subject().run(longer);
   EXPECT_EQ(done.status, NKV_STATUS_BAD_FIELD);
   EXPECT_EQ(done.detail, offsetof(nkv_topk_command, tokens));
+}
+
+// Memory answers late and in any order, and engines keep their midpoints side by side.
+TEST_F(LongListParityTest, MidpointsComeBackFromMemoryThatAnswersInAnyOrder) {
+  open("rtl:?latency=40&jitter=120&seed=5&slices=2", "96MiB");
+  append(kSpilledPages);
+  if (HasFatalFailure()) return;
+  expect_same("TOPK CERTIFIED", topk(NKV_SELECT_CERTIFIED));
+  expect_same("ATTEND TAIL", attend(NKV_ATTEND_MODE_TAIL));
+}
+
+TEST_F(LongListParityTest, PoisonedMidpointsEndTheCommandThatNeedsThem) {
+  constexpr std::uint64_t kMemoryBytes = 96 << 20, kPageMidpointBytes = 1024;
+  constexpr std::uint32_t kPoisoned = 2100;
+  open("rtl:?latency=60&poison=" +
+           std::to_string(kMemoryBytes + kPoisoned * kPageMidpointBytes + 192),
+       "96MiB");
+  append(kSpilledPages);
+  if (HasFatalFailure()) return;
+  const auto expect_poison = [&](const auto& command) {
+    const nkv_completion done = pair().subject().run(command);
+    EXPECT_EQ(done.status, NKV_STATUS_POISON);
+    EXPECT_EQ(done.detail, kPoisoned);
+  };
+  expect_poison(topk(NKV_SELECT_CERTIFIED));
+  expect_poison(topk(NKV_SELECT_STATISTICAL));
+  expect_poison(attend(NKV_ATTEND_MODE_TAIL));
+  expect_poison(attend(NKV_ATTEND_MODE_BOUNDED));
+  expect_same("DENSE, without midpoints", attend(NKV_ATTEND_MODE_DENSE));
+  nkv_topk_command shorter = topk(NKV_SELECT_CERTIFIED);
+  shorter.tokens = kPoisoned * NKV_PAGE_TOKENS;
+  expect_same("before the poison", shorter);
 }
 
 }  // namespace
