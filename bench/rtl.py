@@ -1,7 +1,7 @@
 """Cycles of commands on the Verilated engine, beside their bursts and the committed cycles.
 
-With memory that takes 60 cycles (raw, delta4, long, host, slices), or as long as DRAM does (ddr5,
-ddr4), there beside what a sequential stream of as many bursts takes on it.
+With memory that takes 60 cycles (raw, delta4, long, spilled, host, slices), or as long as DRAM does
+(ddr5, ddr4), there beside what a sequential stream of as many bursts takes on it.
 """
 
 import json

@@ -141,16 +141,17 @@ void measure_form(const Options& options, std::uint8_t form, const std::string& 
   if (form == NKV_ROW_FORM_RAW) measure_transcodes(name, bench, table);
 }
 
-/// Four times as long a list: what selections take of it.
-void measure_long(const Options& options, Table* table) {
-  ListBench bench(options.device, 4 * options.tokens, NKV_ROW_FORM_RAW);
+/// So many times as long a list: what selections take of it.
+void measure_long(const Options& options, const std::string& name, std::uint32_t times,
+                  Table* table) {
+  ListBench bench(options.device, times * options.tokens, NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
-  table->measure("long/topk_certified", bench,
+  table->measure(name + "/topk_certified", bench,
                  test::topk_command(&bench.engine, bench.list, queries, 256, NKV_SELECT_CERTIFIED));
   nkv_attend_command tail = test::attend_command(&bench.engine, bench.list, queries);
   tail.mode = NKV_ATTEND_MODE_TAIL;
   tail.top_k = 64;
-  table->measure("long/attend_tail", bench, tail);
+  table->measure(name + "/attend_tail", bench, tail);
 }
 
 /// A search while the host reads in so many of 100 cycles.
@@ -290,7 +291,7 @@ int run(int argc, char** argv) {
   app.add_option("--tokens", options.tokens, "Tokens of a list")->capture_default_str();
   app.add_option(
       "--only", options.only,
-      "Groups of rows: small, queues_16, slices, raw, delta4, long, ddr5, ddr4, latency, "
+      "Groups of rows: small, queues_16, slices, raw, delta4, long, spilled, ddr5, ddr4, latency, "
       "host_25, host_50");
   app.add_option("--json", options.json, "Where to write the results");
   CLI11_PARSE(app, argc, argv);
@@ -304,7 +305,9 @@ int run(int argc, char** argv) {
        }},
       {"raw", [&] { measure_form(options, NKV_ROW_FORM_RAW, "raw", &table); }},
       {"delta4", [&] { measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table); }},
-      {"long", [&] { measure_long(options, &table); }},
+      {"long", [&] { measure_long(options, "long", 4, &table); }},
+      // Midpoints of a third of its pages leave the chip.
+      {"spilled", [&] { measure_long(options, "spilled", 6, &table); }},
       {"ddr5", [&] { measure_dram(options, "ddr5", &table); }},
       {"ddr4", [&] { measure_dram(options, "ddr4", &table); }},
       {"latency", [&] { measure_latencies(options, &table); }},
