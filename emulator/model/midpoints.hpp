@@ -19,7 +19,8 @@ inline constexpr int32_t kHiddenMidpoint = -32768;
 /// The 16-bit midpoints that a scan of the listed pages leaves behind.
 class Midpoints {
  public:
-  /// Scans `planes` planes of every listed page. With none, a page's ceiling is its tokens' midpoint.
+  /// Scans `planes` planes of every listed page. Without planes, the ceiling of a page is the
+  /// midpoint of its tokens.
   Midpoints(const ListedPages& pages, const Query& query, int key_exponent, int planes);
 
   [[nodiscard]] int32_t at(size_t row, size_t page, uint32_t token) const {

@@ -17,8 +17,8 @@ namespace nearkv {
 /// Section numbers refer to emulator/model/ARITHMETIC.md. Buffers are kept between runs.
 class PlaneScan {
  public:
-  /// Streams `planes` planes of every page with a visible token (5), or digests alone. `z16` as in RowFold::radius.
-  /// The references must outlive the use of the results.
+  /// Streams `planes` planes of every page with a visible token (5), or digests alone. `z16` as in
+  /// RowFold::radius. The references must outlive the use of the results.
   Outcome run(const PageList& list, const Visibility& visibility, const Query& query,
               unsigned planes, unsigned z16, Workers* workers);
 
