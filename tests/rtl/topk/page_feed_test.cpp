@@ -62,8 +62,8 @@ class PageFeedTest : public ::testing::Test {
     std::vector<Visit> expected, visits;
     for (unsigned page = 0; page < kListPages; ++page) {
       if (visibility.of_page(page) == 0) continue;
-      expected.push_back({page, tokens_of(page, take), stored_[page].step_exponent,
-                          stored_[page].set != 0});
+      expected.push_back(
+          {page, tokens_of(page, take), stored_[page].step_exponent, stored_[page].set != 0});
     }
     feed_->tokens_i = visibility.tokens;
     feed_->window_i = visibility.window;
