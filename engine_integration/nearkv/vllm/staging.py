@@ -125,10 +125,13 @@ class StagedJob:
         self._copier = copier
         self._future = future
 
-    def done(self) -> bool:
-        """Whether it is over, on the device too."""
-        if not self._future.done() or self._future.exception() is not None:
-            return self._future.done()
+    def done(self, within: float = 0) -> bool:
+        """Whether it is over, on the device too; its host's part may take so many seconds yet."""
+        try:
+            if self._future.exception(within) is not None:
+                return True
+        except TimeoutError:
+            return False
         _, end = self._future.result()
         return end is None or end.query()
 
