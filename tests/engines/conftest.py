@@ -45,7 +45,7 @@ def lmcache_vllm() -> Environment:
 
 
 @pytest.fixture(scope="session")
-def sglangenvironment_or_skip() -> Environment:
+def sglang_environment() -> Environment:
     """SGLang without its kernels."""
     return environment_or_skip("sglang", "SGLang")
 
