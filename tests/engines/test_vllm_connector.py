@@ -95,7 +95,6 @@ def test_blocks_of_a_device_go_through_memory_between(engines, plain, tmp_path, 
     assert failing["metrics"]["vllm:kv_offload_nearkv_load_failures"] == BLOCKS
     assert later["metrics"]["vllm:kv_offload_load_bytes"] == BLOCKS * BLOCK_BYTES
     assert min(first["copies"], later["copies"]) > 0
-    assert "copies" not in on_host
 
 
 @pytest.mark.parametrize("layerwise", [pytest.param(False, marks=pytest.mark.long), True])
