@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -84,7 +85,7 @@ class Events:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=self._environment.variables,
+            env=os.environ | self._environment.variables,
         )
 
 
@@ -288,7 +289,7 @@ def test_a_wrong_command_is_refused(sglang_environment, tmp_path, daemon, option
         capture_output=True,
         text=True,
         timeout=60,
-        env=sglang_environment.variables,
+        env=os.environ | sglang_environment.variables,
     )
     assert done.returncode != 0
     assert said in done.stderr

@@ -1,6 +1,7 @@
 """SGLang's HiCache on NearKV's storage: its own controllers and host pools, on the CPU."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ class SGLang:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment.variables,
+            env=os.environ | environment.variables,
         )
         self._count = 0
 
