@@ -138,6 +138,7 @@ module nkv_refine_stream
     end
   end
 
+  logic [63:0] due_at;  // Of the page whose granules are due.
   always_ff @(posedge clk_i) begin
     if (state_q == StLookUp) plane_at_q <= 64'(entry_i.page) * 64'(PageGrainBytes);
     if (state_q == StRecord && record_ready_i) begin
@@ -180,7 +181,6 @@ module nkv_refine_stream
   logic        due_valid, unused_due_ready;
   logic [2:0]  due_used;
   visit_t      due;
-  logic [63:0] due_at;
   wire asks_digest = state_q == StDigest;
   wire digest_asked = asks_digest && request_ready_i;
 
