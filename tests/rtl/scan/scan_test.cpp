@@ -237,6 +237,15 @@ void search(ScanStage& stage, const ScanList& list, const ScanSettings& settings
   }
 }
 
+ScanPace random_pace(test::Random& random) {
+  return {.bursts = kPaces[random() % 3],
+          .records = kPaces[random() % 3],
+          .chosen = kPaces[random() % 3],
+          .digests_ahead = test::pick(random, 0, 3),
+          .scratch = kPaces[random() % 3],
+          .scratch_cycles = test::pick(random, 0, 100)};
+}
+
 TEST(ScanTest, SearchesEveryWidthOfKey) {
   ScanStage stage(1);
   for (std::uint32_t head_dim = 16; head_dim <= 128; head_dim += 16) {
@@ -264,10 +273,7 @@ TEST(ScanTest, TakesDigestsAloneBetweenOtherScans) {
                          .keys = kKinds[i % kKinds.size()],
                          .visibility = {.tokens = tokens, .window = 0, .sinks = 0}},
                         random);
-    stage.set_pace({.bursts = kPaces[random() % 3],
-                    .records = kPaces[random() % 3],
-                    .chosen = kPaces[random() % 3],
-                    .digests_ahead = test::pick(random, 0, 3)});
+    stage.set_pace(random_pace(random));
     const unsigned planes = random() % 4 == 0 ? 2 : 0;
     search(stage, list, {.rows = test::pick(random, 1, kRows), .planes = planes},
            test::pick(random, 1, 40), random, &met);
@@ -302,12 +308,7 @@ TEST(ScanTest, SearchesWhateverThePagesHold) {
          .keys = kKinds[i % kKinds.size()],
          .visibility = {.tokens = tokens, .window = window, .sinks = test::pick(random, 0, 8)}},
         random);
-    stage.set_pace({.bursts = kPaces[random() % 3],
-                    .records = kPaces[random() % 3],
-                    .chosen = kPaces[random() % 3],
-                    .digests_ahead = test::pick(random, 0, 3),
-                    .scratch = kPaces[random() % 3],
-                    .scratch_cycles = test::pick(random, 0, 100)});
+    stage.set_pace(random_pace(random));
     search(stage, list,
            {.rows = test::pick(random, 1, kRows),
             .planes = test::pick(random, 1, NKV_KEY_PLANES),
