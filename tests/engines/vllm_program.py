@@ -34,6 +34,7 @@ from late_device import HostThatComputes
 from vllm import LLM, SamplingParams
 from vllm.distributed import cleanup_dist_env_and_memory
 from vllm.outputs import CompletionOutput
+from vllm_options import small_engine
 
 SAMPLING = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
 
@@ -141,19 +142,7 @@ def run_engine(
 ) -> dict:
     salt, fails = options.pop("cache_salt", None), options.pop("loads_fail", False)
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(options.pop("own_process", False)))
-    options = {
-        "dtype": "float32",
-        "enforce_eager": True,
-        "max_model_len": 2048,
-        "block_size": 32,
-        "max_num_seqs": 4,
-        "max_num_batched_tokens": 2048,
-        "disable_log_stats": True,
-        "seed": 0,
-    } | options
-    if (ranks := options.get("tensor_parallel_size", 1)) > 1:
-        # vLLM gives each a NUMA node, of which small machines have one.
-        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, range(ranks)))
+    options = small_engine(options)
     engine = LLM(model=model, tokenizer=model, **options)
     try:
         if kills is not None:
