@@ -32,3 +32,10 @@ def test_what_failed_to_load_is_a_miss_and_stored_again(told):
     assert told["found_after_a_failure"] == [False, *FOUR_OF_SIX[1:]]
     assert told["to_store"] == [0, 4, 5]
     assert told["to_store_at_once_again"] == 0
+
+
+def test_blocks_that_amx_packed_are_not_shared_with_machines_without_it(told):
+    without, with_amx = told["layouts"]["bfloat16"]
+    assert without != with_amx
+    without, with_amx = told["layouts"]["float32"]
+    assert without == with_amx

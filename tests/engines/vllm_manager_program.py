@@ -6,8 +6,11 @@ Its argument is not used. Its last line: what each step of main() saw.
 import json
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
+import torch
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
+from vllm.v1.kv_offload.file_mapper import FileMapper
 
 from nearkv.vllm import chunk_store
 from nearkv.vllm.chunk_store import ChunkStore
@@ -69,7 +72,25 @@ def main() -> None:
     stored = manager.prepare_store(keys, REQUEST).keys_to_store
     told["to_store"] = [keys.index(key) for key in stored]
     told["to_store_at_once_again"] = len(manager.prepare_store(keys, REQUEST).keys_to_store)
+    told["layouts"] = layouts()
     print(json.dumps(told))
+
+
+def layouts() -> dict[str, list[str]]:
+    """Of K and V in some dtypes, without AMX and with it; all else that a layout names is equal."""
+    with (
+        mock.patch.object(FileMapper, "from_offloading_spec") as mapper,
+        mock.patch.object(torch.cpu, "_is_amx_tile_supported") as has_amx,
+    ):
+        mapper.return_value.get_run_config.return_value = {}
+        told: dict[str, list[str]] = {}
+        for has_amx.return_value in (False, True):
+            for dtype in ("bfloat16", "float32"):
+                config = SimpleNamespace(model=SimpleNamespace(dtype=dtype))
+                spec = SimpleNamespace(config=config, blocks_per_chunk=1)
+                layout = chunk_store.layout_of(spec, any_ranks=False)
+                told.setdefault(dtype, []).append(layout)
+    return told
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def layout_of(spec: OffloadingSpec, *, any_ranks: bool, **more: Any) -> str:
         blocks_per_file=spec.blocks_per_chunk,
         parallel_agnostic=any_ranks,
     ).get_run_config()
-    identity |= {"kv_cache_layout": getattr(spec.config, "kv_cache_layout", None), **more}
+    identity |= {**compat.layout_names(spec.config), **more}
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
     return f"vllm-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import torch
 import vllm
 from vllm.logger import init_logger
+from vllm.platforms import current_platform
 from vllm.v1.kv_offload.config import OffloadingConfig
 from vllm.v1.kv_offload.cpu.shared_offload_region import SharedOffloadRegion
 from vllm.v1.kv_offload.tiering.base import SecondaryTierManager, TransferJob
@@ -23,6 +25,7 @@ _T = TypeVar("_T")
 _OLDEST = (0, 28)
 _OLDEST_OF_CONNECTOR = (0, 30)
 _NEWEST = (0, 32)
+_AMX_BLOCK_TOKENS = 32  # Its kernels are taken for blocks of so many tokens, or a multiple.
 _PARTS = tuple(int(part) for part in vllm.__version__.split(".")[:2])
 
 if _PARTS < _OLDEST:
@@ -79,6 +82,22 @@ def group_numbers(config: OffloadingConfig) -> Iterator[int]:
     """Of the KV cache groups that are offloaded; without numbers of their own it is all."""
     for place, group in enumerate(config.groups):
         yield getattr(group, "group_id", place)
+
+
+def layout_names(config: OffloadingConfig) -> dict[str, str | None]:
+    """How K and V lie inside a block: vLLM's name for it, and what a CPU's kernels pack them for.
+
+    Those for AMX pack bfloat16 in a way that no other processor's kernels read.
+    """
+    packed_for = None
+    if current_platform.is_cpu():
+        from vllm.v1.attention.backends.cpu_attn import _get_attn_isa
+
+        packed_for = _get_attn_isa(getattr(torch, config.model.dtype), _AMX_BLOCK_TOKENS)
+    return {
+        "kv_cache_layout": getattr(config, "kv_cache_layout", None),  # Not in vLLM 0.28.
+        "packed_for": packed_for,
+    }
 
 
 def shared_region(spec: "CPUOffloadingSpec", engine_id: str, rank: int) -> SharedOffloadRegion:
