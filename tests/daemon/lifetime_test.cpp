@@ -287,17 +287,7 @@ TEST(LifetimeTest, ARestartKeepsNamespacesAndMemoryAndEndsLeases) {
   // Memory of the first window, through the second.
   const Bytes data = contents(3, memory.size());
   std::ranges::copy(data, memory.begin());
-  const std::span<const std::byte> source = memory;
-  ObjectItem item;
-  item.key = key;
-  item.source = std::span(&source, 1);
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = spaces[0];
-  job.items = std::span(&item, 1);
-  JobResult result;
-  ASSERT_EQ(store->run(job, &result), Status::kOk);
-  EXPECT_TRUE(result.all_ok());
+  EXPECT_EQ(set(store.get(), spaces[0], key, memory), Status::kOk);
   EXPECT_EQ(get(store.get(), spaces[0], key, &found, memory.size()), Status::kOk);
   EXPECT_EQ(found, data);
 }
@@ -317,19 +307,10 @@ TEST(LifetimeTest, NobodyWaitsForAStoppedDaemonToCancelAJob) {
   ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
   ASSERT_NO_FATAL_FAILURE(stop(daemon));
   const Bytes data = contents(1, 1 << 20);
-  const std::span<const std::byte> source(data);
   // More than the window carries at a time, so that some jobs have not gone out yet.
   std::vector<JobId> ids(40);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const Bytes key = key_of(i);
-    ObjectItem item;
-    item.key = key;
-    item.source = std::span(&source, 1);
-    Job job;
-    job.kind = JobKind::kSet;
-    job.namespace_number = space;
-    job.items = std::span(&item, 1);
-    ASSERT_EQ(store->submit(job, &ids[i]), Status::kOk);
+    ASSERT_EQ(submit_set(store.get(), space, key_of(i), data, &ids[i]), Status::kOk);
   }
   for (const JobId id : ids) EXPECT_EQ(store->cancel(id), Status::kOk);
   JobResult result;
@@ -353,6 +334,38 @@ TEST(LifetimeTest, NobodyWaitsForAStoppedDaemonToCancelAJob) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(exists(store.get(), space, key_of(0)));
 }
 
+TEST(LifetimeTest, CallsOfAStoppedDaemonEndInTimeAndGoOnWithIt) {
+  DaemonProcess daemon;
+  std::unique_ptr<ObjectStore> store;
+  ObjectStore::ClientOptions options;
+  options.answer_timeout = std::chrono::milliseconds(200);
+  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  ASSERT_EQ(store->watch(100), Status::kOk);
+  ASSERT_EQ(set(store.get(), space, key_of(0), contents(0, 1000)), Status::kOk);
+  ASSERT_NO_FATAL_FAILURE(stop(daemon));
+  const Bytes key = key_of(0);
+  const Key keys[] = {key};
+  Status pinned = Status::kOk;
+  EXPECT_EQ(store->pin(space, keys, std::chrono::hours(1), std::span(&pinned, 1)), 0U);
+  EXPECT_EQ(pinned, Status::kTimeout);
+  // Later calls are not even sent: there would soon be no room for more.
+  for (int i = 0; i < 1000; ++i) ASSERT_FALSE(exists(store.get(), space, key));
+  std::uint64_t missed = 0;
+  EXPECT_TRUE(store->take_events(&missed).empty());
+  ObjectInfo info;
+  EXPECT_EQ(store->describe(space, key, &info), Status::kTimeout);
+
+  ::kill(daemon.process(), SIGCONT);
+  while (store->describe(space, key, &info) == Status::kTimeout) ::usleep(1000);
+  EXPECT_EQ(info.bytes, 1000U);
+  EXPECT_TRUE(info.leased) << "what was asked for is done after all";
+  (void)store->take_events(&missed);
+  EXPECT_GT(missed, 0U) << "changes may have been told to nobody";
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(exists(store.get(), space, key));
+}
+
 TEST(LifetimeTest, JobsInFlightEndWithAbortedAndAreReported) {
   DaemonProcess daemon;
   const auto store = connect_to(daemon.socket(), 64 << 20);
@@ -360,17 +373,10 @@ TEST(LifetimeTest, JobsInFlightEndWithAbortedAndAreReported) {
   ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
   ASSERT_NO_FATAL_FAILURE(stop(daemon));
   const Bytes data = contents(1, 100000);
-  const Bytes key = key_of(1);
-  const std::span<const std::byte> source(data);
-  ObjectItem item;
-  item.key = key;
-  item.source = std::span(&source, 1);
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space;
-  job.items = std::span(&item, 1);
   std::vector<JobId> ids(20);
-  for (JobId& id : ids) ASSERT_EQ(store->submit(job, &id), Status::kOk);
+  for (JobId& id : ids) {
+    ASSERT_EQ(submit_set(store.get(), space, key_of(1), data, &id), Status::kOk);
+  }
   EXPECT_EQ(daemon.end(SIGKILL), -SIGKILL);
   std::size_t reported = 0;
   while (reported < ids.size()) {

@@ -57,14 +57,26 @@ inline Status run_one(ObjectStore* store, std::uint32_t space, const ObjectItem&
 }
 
 /// Sets one object; options as in Job.
-inline Status set(ObjectStore* store, std::uint32_t space, const Bytes& key, const Bytes& data,
-                  Job job = {}) {
-  const std::span<const std::byte> source(data);
+inline Status set(ObjectStore* store, std::uint32_t space, const Bytes& key,
+                  std::span<const std::byte> data, Job job = {}) {
   ObjectItem item;
   item.key = key;
-  item.source = std::span(&source, 1);
+  item.source = std::span(&data, 1);
   job.kind = JobKind::kSet;
   return run_one(store, space, item, job);
+}
+
+/// Begins to set one object, whose bytes stay where they are until the job is over.
+inline Status submit_set(ObjectStore* store, std::uint32_t space, const Bytes& key,
+                         std::span<const std::byte> data, JobId* id) {
+  ObjectItem item;
+  item.key = key;
+  item.source = std::span(&data, 1);
+  Job job;
+  job.kind = JobKind::kSet;
+  job.namespace_number = space;
+  job.items = std::span(&item, 1);
+  return store->submit(job, id);
 }
 
 /// Sets parts [first, first + count) of an object of `parts`.

@@ -222,6 +222,8 @@ class NEARKV_API ObjectStore {
     /// daemon gives at most what it is configured to.
     std::uint64_t window_bytes = 128ULL << 20;
     std::chrono::milliseconds patience{5000};  ///< How long a daemon's restart is waited for.
+    /// How long a daemon that is there is waited for: to answer a call, not to do a job.
+    std::chrono::milliseconds answer_timeout{10000};
   };
 
   /// A store that a daemon owns (nearkv serve). kNoDaemon, kDenied, kBadAbi, kQueueFull.
@@ -230,8 +232,9 @@ class NEARKV_API ObjectStore {
   /// Calls for administrators find nothing without that permission; nor does anybody else see
   /// events of namespaces that he has not opened. When the daemon dies, jobs in
   /// flight end with kAborted and leases are gone; the next call waits for its restart, opens the
-  /// namespaces again and goes on, or ends with kNoDaemon where it can say so. A process made by
-  /// fork() must connect by itself.
+  /// namespaces again and goes on, or ends with kNoDaemon where it can say so. Where a daemon
+  /// hangs, or is stopped, a call ends with kTimeout, and those after it at once, until it answers
+  /// again; it may do then what it was asked for. A process made by fork() must connect by itself.
   static Status connect(const std::string& socket_path, const ClientOptions& options,
                         std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
 

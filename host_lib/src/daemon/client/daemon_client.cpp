@@ -147,6 +147,7 @@ void DaemonClient::take_completions() {
   }
   if (!any) return;
   heard_ = Clock::now();
+  expects_answers_ = true;
   send_pieces();
 }
 
@@ -334,6 +335,11 @@ Reply DaemonClient::call(const Call& wanted) {
     reply = Reply();
     reply.status = ensure_connected(lock);
     if (reply.status != Status::kOk) return reply;
+    take_completions();
+    if (!expects_answers_) {
+      reply.status = Status::kTimeout;
+      return reply;
+    }
     if (wanted.life != 0 && wanted.life != life_) {
       reply.status = Status::kNotFound;
       return reply;
@@ -364,11 +370,16 @@ Reply DaemonClient::call_once(Lock& lock, const Call& call) {
     return reply;
   }
   Flight* flight = nullptr;
-  reply.status = wait_until(lock, Clock::time_point::max(), [&] {
+  const Clock::time_point deadline =
+      call.is_work ? Clock::time_point::max() : Clock::now() + options_.answer_timeout;
+  reply.status = wait_until(lock, deadline, [&] {
     flight = connection_ ? take_flight(request_bytes, call.result_bytes, 0) : nullptr;
     return flight != nullptr;
   });
-  if (reply.status != Status::kOk) return reply;
+  if (reply.status != Status::kOk) {
+    expects_answers_ = reply.status != Status::kTimeout;
+    return reply;
+  }
   flight->reply = &reply;
   std::byte* const request = connection_->window().requests.data() + flight->request_at;
   if (!call.head.empty()) std::memcpy(request, call.head.data(), call.head.size());
@@ -390,7 +401,12 @@ Reply DaemonClient::call_once(Lock& lock, const Call& call) {
   send(flight, &submission);
   const std::uint64_t tag = flight->tag;
   const auto is_over = [&] { return flight->tag != tag || flight->is_over; };
-  (void)wait_until(lock, Clock::time_point::max(), is_over);
+  if (wait_until(lock, deadline, is_over) == Status::kTimeout) {
+    flight->reply = nullptr;  // Its answer will find nobody, and end the flight.
+    expects_answers_ = false;
+    reply.status = Status::kTimeout;
+    return reply;
+  }
   // A connection that was lost has ended all flights, and said so in the replies.
   if (flight->tag == tag) {
     end_flight(flight);

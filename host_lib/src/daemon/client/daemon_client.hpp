@@ -36,7 +36,7 @@ struct ClientJob {
   std::size_t over = 0;
 };
 
-/// A call that the daemon answers at once.
+/// What the daemon answers at once, unless it is work.
 struct Call {
   std::uint8_t operation = 0;
   std::uint32_t number = 0;
@@ -46,6 +46,7 @@ struct Call {
   std::span<const Key> keys;
   std::uint64_t result_bytes = 0;
   std::uint64_t life = 0;  ///< Of the daemon that it is for: kNotFound in another; 0: any.
+  bool is_work = false;    ///< Takes as long as it takes.
 };
 
 struct Reply {
@@ -86,6 +87,7 @@ class DaemonClient {
   Status unregister_memory(std::span<std::byte> mapping);
 
   /// Sends a call and waits for its answer; once more, if the daemon dies meanwhile. kNoDaemon.
+  /// kTimeout if there is no answer in time, or there was none and still nothing was heard.
   /// With keys: `number` is a namespace's. kBadArgument if the keys are more than fit a request.
   Reply call(const Call& call);
 
@@ -163,8 +165,9 @@ class DaemonClient {
   std::deque<JobId> done_;
   JobId next_job_ = 1;
   std::uint64_t life_ = 0;
-  Clock::time_point heard_;     ///< When the daemon last answered.
-  bool expects_daemon_ = true;  ///< False after it has been looked for in vain.
+  Clock::time_point heard_;      ///< When the daemon last answered.
+  bool expects_daemon_ = true;   ///< False after it has been looked for in vain.
+  bool expects_answers_ = true;  ///< False after one has been waited for in vain.
 
   /// How a namespace was opened, to be opened again.
   struct Opened {

@@ -74,7 +74,7 @@ Status DaemonClient::attach(std::unique_ptr<Connection> connection) {
   watch(connection_->notify_fd(), EPOLLIN);
   watch(connection_->socket_fd(), EPOLLRDHUP);
   ++life_;
-  expects_daemon_ = true;
+  expects_daemon_ = expects_answers_ = true;
   return Status::kOk;
 }
 
@@ -151,7 +151,7 @@ Reply DaemonClient::call_first(std::uint8_t operation, std::span<const std::byte
   Status status = Status::kOk;
   // Nobody else can have sent anything yet, so the mutex may be kept.
   while (!flight->is_over && status == Status::kOk) {
-    status = connection_->await(connection_->head(), Clock::now() + std::chrono::seconds(10));
+    status = connection_->await(connection_->head(), Clock::now() + options_.answer_timeout);
     take_completions();
   }
   if (!flight->is_over) reply.status = status;
@@ -235,6 +235,11 @@ std::vector<StoreEvent> DaemonClient::take_events(std::uint64_t* missed) {
     take_events(reply, &events);
   } while (reply.count == kEventsAtATime);
   const std::scoped_lock lock(mutex_);
+  if (reply.status == Status::kTimeout) {
+    // What it answers later is lost: whoever asks next, and is answered, has missed it.
+    ++lost_watches_;
+    return events;
+  }
   *missed += std::exchange(lost_watches_, 0);
   return events;
 }

@@ -294,6 +294,7 @@ Status DaemonStore::verify(std::uint32_t first, std::size_t most, VerifyProgress
   call.number = first;
   call.items = static_cast<std::uint32_t>(std::min<std::size_t>(most, 0xFFFFFFFF));
   call.result_bytes = sizeof(nkv_daemon_verify_progress);
+  call.is_work = true;
   const Reply reply = client_->call(call);
   if (reply.status != Status::kOk) return reply.status;
   nkv_daemon_verify_progress wire{};
@@ -309,6 +310,7 @@ Status DaemonStore::defragment(std::uint64_t most_bytes, std::uint64_t* moved_by
   Call call;
   call.operation = NKV_DAEMON_OPERATION_DEFRAGMENT;
   call.argument = most_bytes;
+  call.is_work = true;
   const Reply reply = client_->call(call);
   *moved_bytes = reply.value;
   return reply.status;
