@@ -83,6 +83,7 @@ class Stream {
 
  private:
   static constexpr std::uint16_t kMostChannels = 128;
+  static constexpr std::uint64_t kRoomBytes = 40 << 10;  // For any page of so many channels.
   static constexpr std::uint32_t kMostTopK = 300;
   static constexpr std::uint32_t kMostRows = 400;
 
@@ -162,7 +163,27 @@ class Stream {
     return stream;
   }
 
-  static std::uint32_t stored_bytes(const nkv_page_header& header) {
+  /// The first of the list's pages that lie in memory: a command may have been sent onto the list.
+  std::vector<nkv_page_entry> some_pages(std::uint32_t most) {
+    const auto* const listed = pair_.model().at<nkv_page_entry>(list_.page_list);
+    std::vector<nkv_page_entry> pages(listed,
+                                      listed + pick(random_, 1, std::min(list_.pages(), most)));
+    std::erase_if(pages, [this](const nkv_page_entry& entry) { return !is_in_memory(entry); });
+    return pages;
+  }
+
+  bool is_in_memory(const nkv_page_entry& entry) {
+    return (entry.page + 1ULL) * NKV_PAGE_GRAIN_BYTES <= pair_.model().window().size();
+  }
+
+  /// What a page takes, by its header; what commands have left there may name any size.
+  std::uint32_t stored_bytes(const nkv_page_entry& entry) {
+    const std::uint64_t address = std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
+    const std::uint64_t room = pair_.model().window().size() - address;
+    return static_cast<std::uint32_t>(std::min({named_bytes(header_of(entry)), kRoomBytes, room}));
+  }
+
+  static std::uint64_t named_bytes(const nkv_page_header& header) {
     const nkv_page_shape shape{.k_form = header.k_form,
                                .v_form = header.v_form,
                                .dtype = header.dtype,
@@ -198,11 +219,11 @@ class Stream {
   /// Some of the list's pages to other places; now and then one of them, or its place, is wrong.
   StreamCommand copy() {
     constexpr std::uint32_t kMostPages = 8;
+    std::vector<nkv_page_entry> sources = some_pages(kMostPages);
+    if (sources.empty()) return scrub();
     nkv_pages_command command{};
     command.opcode = NKV_OPCODE_COPY;
-    command.count = pick(random_, 1, std::min(list_.pages(), kMostPages));
-    const auto* const listed = pair_.model().at<nkv_page_entry>(list_.page_list);
-    std::vector<nkv_page_entry> sources(listed, listed + command.count);
+    command.count = static_cast<std::uint32_t>(sources.size());
     std::vector<nkv_page_entry> destinations(command.count);
     command.source = pair_.allocate(command.count * sizeof(nkv_page_entry));
     command.destination = pair_.allocate(command.count * sizeof(nkv_page_entry));
@@ -210,8 +231,7 @@ class Stream {
     // A grain before and behind them, in case one is moved by a grain.
     pair_.allocate(NKV_PAGE_GRAIN_BYTES);
     for (std::uint32_t page = 0; page < command.count; ++page) {
-      const std::uint64_t address = std::uint64_t{sources[page].page} * NKV_PAGE_GRAIN_BYTES;
-      const std::uint32_t bytes = stored_bytes(*pair_.model().at<nkv_page_header>(address));
+      const std::uint32_t bytes = stored_bytes(sources[page]);
       destinations[page].page = fresh_page(bytes);
       destinations[page].generation = static_cast<std::uint16_t>(random_());
       stream.places.push_back(
@@ -250,7 +270,6 @@ class Stream {
   /// now and then one of them, its place or its room is wrong.
   StreamCommand transcode() {
     constexpr std::uint32_t kMostPages = 4;
-    constexpr std::uint32_t kRoomBytes = 40 << 10;  // For any page of up to kMostChannels.
     // Those of compressors are built by the model alone, for the commands that follow.
     constexpr std::uint8_t kCodecs[] = {NKV_CODEC_NONE,       NKV_CODEC_NONE,       NKV_CODEC_INT8,
                                         NKV_CODEC_INT4,       NKV_CODEC_FP8,        NKV_CODEC_NONE,
@@ -263,15 +282,12 @@ class Stream {
     if (random_() % 4 != 0) {
       const auto* const made = pair_.model().at<nkv_page_entry>(transcoded_.destination);
       for (std::uint32_t page = 0; page < transcoded_.count; ++page) {
-        const std::uint64_t end = (made[page].page + 1ULL) * NKV_PAGE_GRAIN_BYTES;
-        if (end > pair_.model().window().size()) continue;
+        if (!is_in_memory(made[page])) continue;
         if (header_of(made[page]).magic == NKV_PAGE_MAGIC) sources.push_back(made[page]);
       }
     }
-    if (sources.empty()) {
-      const auto* const listed = pair_.model().at<nkv_page_entry>(list_.page_list);
-      sources.assign(listed, listed + pick(random_, 1, std::min(list_.pages(), kMostPages)));
-    }
+    if (sources.empty()) sources = some_pages(kMostPages);
+    if (sources.empty()) return scrub();
     command.count = static_cast<std::uint32_t>(sources.size());
     command.source = pair_.allocate(command.count * sizeof(nkv_page_entry));
     command.destination = pair_.allocate(command.count * sizeof(nkv_page_entry));
@@ -291,7 +307,7 @@ class Stream {
     switch (pick(random_, 0, 9)) {
       case 0:
       case 1:
-        sources[page].page = damaged_page(sources[page], stored_bytes(header_of(sources[page])));
+        sources[page].page = damaged_page(sources[page], stored_bytes(sources[page]));
         stream.name = from_planes ? "TRANSCODE of damaged planes" : "TRANSCODE of damage";
         break;
       case 2:
