@@ -21,7 +21,8 @@ _NOTHING_COLLECTED = 5
 def find_paths(word: str) -> list[str]:
     """The test folders or files that a word names: a path, or a name under the test folders."""
     name, separator, rest = word.partition("::")
-    folders = (ROOT, ROOT / "tests", ROOT / "engine_integration")
+    # A folder of tests may be called as what it tests, which is no test.
+    folders = (ROOT / "tests", ROOT / "engine_integration", ROOT)
     candidates = [folder / f"{name}{suffix}" for folder in folders for suffix in ("", ".py")]
     found = [
         path for path in candidates if path.exists() and (path.is_dir() or path.suffix == ".py")
