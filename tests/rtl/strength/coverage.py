@@ -55,13 +55,14 @@ DATA = ROOT / "build" / "coverage"
 WHOLE = "whole"
 _WHOLE_BUILD = ROOT / "build" / "rtl_coverage"
 _WHOLE_DEVICE = "rtl:?latency=4"  # Of the tests that run on any device.
-_WHOLE_TESTS = (
-    "parity_stream_test",
-    "parity_errors_test",
-    "parity_rtl_bounded_test",
-    "parity_rtl_faults_test",
-    "parity_rtl_slices_test",
-)
+# With what is run of each: every bit of malformed commands has benches, and takes hours here.
+_WHOLE_TESTS = {
+    "parity_stream_test": "*",
+    "parity_errors_test": "*FieldsAtTheirLimits*:*AnyBitOfAPageEntry*",
+    "parity_rtl_bounded_test": "*",
+    "parity_rtl_faults_test": "*",
+    "parity_rtl_slices_test": "*",
+}
 TABLE = Path(__file__).with_name("coverage.toml")
 _POINTS = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "32")
 _RECORD = re.compile(r"C '(.*)' (\d+)")
@@ -110,7 +111,7 @@ def measure_bench(name: str, runtime: Path) -> None:
     compile_module(bench, folder)
     objects = compile_tests(bench, folder, ["-O1", "-DVM_COVERAGE=1"])
     program = link(bench, folder, objects, [str(runtime)])
-    run_counted(name, [program], os.environ)
+    run_counted(name, {program: "*"}, os.environ)
     shutil.rmtree(folder)
 
 
@@ -119,18 +120,22 @@ def measure_whole(jobs: int) -> None:
     configure = ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(_WHOLE_BUILD)]
     run([*configure, "-DCMAKE_BUILD_TYPE=Release", "-DNEARKV_RTL_COVERAGE=ON"], ROOT)
     run(["ninja", "-C", str(_WHOLE_BUILD), f"-j{jobs}", "nearkv_rtl"], ROOT)
-    programs = [BUILD / "tests" / "parity" / name for name in _WHOLE_TESTS]
+    programs = {BUILD / "tests" / "parity" / test: part for test, part in _WHOLE_TESTS.items()}
     plugins = {"NEARKV_PLUGIN_PATH": str(_WHOLE_BUILD / "lib")}
     run_counted(WHOLE, programs, os.environ | plugins | {"NEARKV_TEST_DEVICES": _WHOLE_DEVICE})
 
 
-def run_counted(name: str, programs: Sequence[Path], environment: Mapping[str, str]) -> None:
-    """Runs tests that were made with points, and merges their counts into one file of DATA."""
+def run_counted(name: str, programs: Mapping[Path, str], environment: Mapping[str, str]) -> None:
+    """Runs tests that were made with points, and merges their counts into one file of DATA.
+
+    `programs`: with what is run of each, for --gtest_filter.
+    """
     counts = DATA / f"{name}.counts"
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir()
-    for program in programs:
-        run([str(program)], BUILD, {**environment, "NEARKV_RTL_COVERAGE": str(counts)})
+    for program, part in programs.items():
+        command = [str(program), f"--gtest_filter={part}"]
+        run(command, BUILD, {**environment, "NEARKV_RTL_COVERAGE": str(counts)})
     files = sorted(map(str, counts.iterdir()))
     run(["verilator_coverage", "--write", str(DATA / f"{name}.dat"), *files], DATA)
     shutil.rmtree(counts)
