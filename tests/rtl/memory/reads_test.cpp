@@ -297,5 +297,23 @@ TEST_F(ReadsTest, DropsWhatAnswersToRequestsBeforeAClearing) {
   EXPECT_GT(given_, 1000u);
 }
 
+// The first burst after a clearing has the id of the first one before it.
+TEST_F(ReadsTest, CountsTheBeatsOfABurstAnewWhereAClearingHasCutTheLastOneOff) {
+  latency_ = 3;
+  for (unsigned cycles = 1; cycles < 40; ++cycles) {
+    SCOPED_TRACE(cycles);
+    for (unsigned round = 0; round < 2; ++round) {
+      for (unsigned i = 0; i < 3; ++i) ask({0, 16ULL * i * NKV_BURST_BYTES, 16, 0});
+      for (unsigned i = 0; i < cycles; ++i) {
+        cycle();
+        if (HasFatalFailure()) return;
+      }
+      if (round == 0) clear(cycles % 2 == 0);
+    }
+    run_until_quiet();
+    if (HasFatalFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace nearkv::rtl_test
