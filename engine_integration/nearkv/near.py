@@ -1,6 +1,7 @@
 """Attention over what an engine keeps, with the LSE that merging with a pool's part needs."""
 
 import math
+from functools import partial
 
 import torch
 
@@ -18,30 +19,44 @@ def attend_here(
     scale: float,
     soft_cap: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(O, LSE) in fp32: [batch, kv_heads, group, queries, value_dim], and without the last axis.
+    """(O, LSE): [batch, kv_heads, group, queries, value_dim], and without the last axis.
 
     query [batch, kv_heads, group, queries, head_dim], key and value [batch, kv_heads, tokens, dim],
     mask [batch, 1, queries, tokens], True where seen or what is added to logits; soft_cap 0: none.
+    All is computed and given in fp32, for a query of float64 in float64. A row that sees nothing
+    has an O of 0 and an LSE of -inf.
     """
-    query, key, value = query.float(), key.float(), value.float()
-    step = max(1, _LOGITS // (math.prod(query.shape[:3]) * key.shape[-2]))
+    dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+    query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    rows, tokens = query.shape[:-1], key.shape[-2]
+    if not math.prod(rows) or not tokens:
+        return query.new_zeros(*rows, value.shape[-1]), query.new_full(rows, -torch.inf)
+    step = max(1, _LOGITS // (math.prod(query.shape[:3]) * tokens))
     is_plain = not soft_cap and key.shape[-1] == value.shape[-1] and query.device.type == "cpu"
-    attend = _attend_fused if is_plain else _attend
+    attend = _attend_fused if is_plain else partial(_attend, soft_cap=soft_cap)
     parts = []
     for begin in range(0, query.shape[3], step):
-        rows = slice(begin, begin + step)
-        added = None if mask is None else _added(mask[:, :, None, rows])
-        parts.append(attend(query[..., rows, :], key, value, added, scale, soft_cap))
+        some = slice(begin, begin + step)
+        added = None if mask is None else _added(mask[:, :, None, some], dtype)
+        part = attend(query[..., some, :], key, value, added, scale)
+        parts.append(part if mask is None else _without_unseen(*part))
     if len(parts) == 1:
         return parts[0]
     outputs, lses = zip(*parts, strict=True)
     return torch.cat(outputs, 3), torch.cat(lses, 3)
 
 
-def _added(mask: torch.Tensor) -> torch.Tensor:
+def _without_unseen(output: torch.Tensor, lse: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    unseen = lse < UNSEEN / 2
+    return output.masked_fill(unseen.unsqueeze(-1), 0), lse.masked_fill(unseen, -torch.inf)
+
+
+def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    # torch's fused kernel misreads a mask of another dtype than the query's.
     if mask.is_floating_point():
-        return mask
-    return torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, UNSEEN)
+        return mask.to(dtype)
+    zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    return zeros.masked_fill(~mask, UNSEEN)
 
 
 def _attend(
@@ -67,7 +82,6 @@ def _attend_fused(
     value: torch.Tensor,
     added: torch.Tensor | None,
     scale: float,
-    soft_cap: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As _attend, in one call of torch's kernel for CPUs."""
     shape = query.shape
@@ -83,7 +97,9 @@ def _attend_fused(
 
 def merge(
     here: tuple[torch.Tensor, torch.Tensor], far: tuple[torch.Tensor, torch.Tensor]
-) -> torch.Tensor:
-    """One attention's output of two parts (O, LSE); one that sees nothing has an LSE of -inf."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, LSE) of two parts of an attention; one that sees nothing has an LSE of -inf."""
     (output, lse), (far_output, far_lse) = here, far
-    return torch.lerp(output, far_output, torch.sigmoid(far_lse - lse).unsqueeze(-1))
+    # -inf beside -inf gives NaN; both parts are 0 there.
+    weight = torch.sigmoid(torch.nan_to_num(far_lse - lse)).unsqueeze(-1)
+    return torch.lerp(output, far_output, weight), torch.logaddexp(lse, far_lse)

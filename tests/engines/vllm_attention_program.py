@@ -53,7 +53,7 @@ def rounded_update(self, layer, key, value, *rest):
 def seeded(flaw: str | None) -> AbstractContextManager:
     """One thing broken, to see that it is seen."""
     if flaw == "unmerged":
-        return patch("nearkv.vllm.far_step.merge", lambda here, far: here[0])
+        return patch("nearkv.vllm.far_step.merge", lambda here, far: here)
     if flaw == "stale":
         return patch("nearkv.vllm.far_pages.FarPages._forget_written", lambda self, slots: None)
     return nullcontext()

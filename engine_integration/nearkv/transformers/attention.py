@@ -56,7 +56,7 @@ def nearkv_attention_forward(
             far_query = layer.layout.far_query(module, query)
             far, far_lse = layer.attend_far(far_query, mask, *logits)
             far = layer.layout.far_output(module, far)
-            merged = merge(here, (far, far_lse.flatten(1, 2)))
+            merged, _ = merge(here, (far, far_lse.flatten(1, 2)))
         output = merged.to(query.dtype).transpose(1, 2).contiguous()
     layer.settle(mask, queries)
     return output, None

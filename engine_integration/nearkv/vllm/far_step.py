@@ -173,7 +173,7 @@ class FarStep:
             layer.scale,
             layer.soft_cap,
         )
-        merged = merge(near, self._attend_far(layer, batch, grouped))
+        merged, _ = merge(near, self._attend_far(layer, batch, grouped))
         merged = merged.permute(0, 3, 1, 2, 4).flatten(2, 3).flatten(0, 1)
         output[batch.tokens] = merged.to(output.dtype)
 
