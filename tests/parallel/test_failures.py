@@ -1,0 +1,122 @@
+"""Ranks that are killed, stopped, hang or fail amid an algorithm: all others learn it in time."""
+
+import os
+import re
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+import torch
+
+from nearkv.parallel import Links, RankFailed, Sharding
+from tests.parallel.jobs import Case, algorithm_of, random_tokens
+from tests.parallel.ranks import World
+
+BOUND_S = 4.0
+# Tests run beside each other, on machines that do other work.
+SLACK_S = 6.0
+ALGORITHMS = ["ring", "token_ring", "ulysses", "hybrid 2 ring", "hybrid 2 token_ring"]
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def hang() -> None:
+    threading.Event().wait()
+
+
+def fail() -> None:
+    raise ValueError("no memory")
+
+
+def attend_until_one_fails(links: Links, case: Case, victim: int, how: str) -> dict[str, Any]:
+    """Attends for ever; the victim does something amid its second attention. What others see."""
+    query, key, value = random_tokens(case)
+    algorithm = algorithm_of(case, links)
+    tokens = Sharding.zigzag(case.tokens, links.size)
+    rows = [tokens.take(links.rank, part, 2) for part in (query, key, value)]
+    came_s = time.monotonic()
+    exchanged = 0
+
+    def exchange(self: Links, *messages: Any) -> Any:
+        nonlocal exchanged
+        exchanged += 1
+        if links.rank == victim and exchanged == 5:
+            globals()[how]()
+        return plain(self, *messages)
+
+    plain, Links.exchange = Links.exchange, exchange
+    try:
+        while True:
+            came_s = time.monotonic()
+            shard = algorithm.place(*rows[1:], tokens)
+            output = algorithm.attend(rows[0], shard, tokens, case.scores)
+            assert torch.isfinite(output).all()
+    except RankFailed as failed:
+        seen = {"rank": failed.rank, "why": failed.why, "after_s": time.monotonic() - came_s}
+    finally:
+        Links.exchange = plain
+    # It stays so.
+    with pytest.raises(RankFailed) as again:
+        links.exchange([], [])
+    return seen | {"again": again.value.rank}
+
+
+def survive(how: str, algorithm: str, victim: int, why: str) -> None:
+    case = Case(algorithm=algorithm, tokens=64)
+    with World(4, bound_s=BOUND_S) as world:
+        world.start(attend_until_one_fails, case, victim, how)
+        for rank in range(4):
+            if rank != victim:
+                seen = world.answer(rank, 30)
+                assert (seen["rank"], seen["again"]) == (victim, victim), seen
+                assert re.search(why, seen["why"]), seen
+                assert seen["after_s"] < BOUND_S + SLACK_S
+        world.processes[victim].kill()
+        codes = world.close()
+        assert codes[:victim] + codes[victim + 1 :] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_killed_rank_is_named_by_all(algorithm: str, victim: int) -> None:
+    survive("kill", algorithm, victim, "closed its connection|is gone|sign of life")
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "token_ring"])
+def test_a_stopped_rank_is_named_by_all(algorithm: str) -> None:
+    survive("stop", algorithm, 1, "sign of life|sent nothing")
+
+
+def test_a_rank_that_hangs_is_told_from_those_that_wait_for_it() -> None:
+    survive("hang", "ring", 3, f"sent nothing for {BOUND_S:g} s")
+
+
+def test_a_rank_that_raises_tells_why() -> None:
+    with World(3, bound_s=BOUND_S) as world:
+        world.start(raise_in_one)
+        for rank in (0, 2):
+            assert world.answer(rank, 30) == (1, "failed: ValueError('no memory')")
+        assert world.answer(1, 30) == "raised"
+
+
+def raise_in_one(links: Links) -> Any:
+    if links.rank == 1:
+        try:
+            with links:
+                fail()
+        except ValueError:
+            return "raised"
+    try:
+        room = torch.empty(3)
+        while True:
+            links.exchange([], [(1, room)]).wait()
+    except RankFailed as failed:
+        return failed.rank, failed.why
