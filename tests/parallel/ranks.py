@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from nearkv.parallel import Links
+from nearkv.parallel import Links, RankFailed
 
 # Processes are forked from one that has torch already.
 _context = multiprocessing.get_context("forkserver")
@@ -93,5 +93,7 @@ def _serve(pipe: Connection, rank: int, size: int, bound_s: float) -> None:
             job, arguments, count = order
             try:
                 pipe.send((True, job(links.among(range(count)), *arguments)))
-            except Exception:
+            except Exception as failure:
+                if not isinstance(failure, RankFailed):
+                    links.abort(f"failed: {failure!r}")
                 pipe.send((False, traceback.format_exc()))

@@ -120,6 +120,10 @@ class Links:
         finally:
             self._wire.record = None
 
+    def abort(self, why: str) -> None:
+        """Makes this rank fail, on all ranks: RankFailed says why."""
+        self._wire.watch.blame(self.ranks[self.rank], why)
+
     def close(self) -> None:
         """Leaves. Rank 0 waits for the others, up to the bound: its process holds the store."""
         self._wire.close()
@@ -129,7 +133,7 @@ class Links:
 
     def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
         if failure is not None and not isinstance(failure, RankFailed):
-            self._wire.watch.blame(self.ranks[self.rank], f"failed: {failure!r}")
+            self.abort(f"failed: {failure!r}")
         self.close()
 
 
