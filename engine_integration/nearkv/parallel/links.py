@@ -35,7 +35,7 @@ class Transfer:
     posted_s: float = field(default_factory=time.perf_counter)
     done_s: float | None = None
     waited_s: float = 0.0
-    """How long the caller stood still for it."""
+    """How long the caller stood still for it: to begin it, and in wait()."""
     _works: list[tuple[Any, int]] = field(default_factory=list, repr=False)
     _of_streams: list[Any] = field(default_factory=list, repr=False)
     _tensors: list[torch.Tensor] = field(default_factory=list, repr=False)
@@ -55,7 +55,7 @@ class Transfer:
                 watch.awaits(None)
         if self.done_s is None:
             watch.check()
-        self.waited_s = time.perf_counter() - began_s
+        self.waited_s += time.perf_counter() - began_s
         self._tensors.clear()
 
 
@@ -163,6 +163,7 @@ class _Wire:
             self._posted.put(transfer)
         else:
             transfer.done_s = transfer.posted_s
+        transfer.waited_s = time.perf_counter() - transfer.posted_s
         return transfer
 
     def close(self) -> None:
