@@ -1,4 +1,4 @@
-"""What vLLM loads for its CPU platform's backends: those, until NearKV's attention is configured.
+"""What vLLM loads for its CPU platform's backends: those, until it needs one of NearKV's.
 
 Nothing of NearKV's extension is imported before.
 """
@@ -9,7 +9,7 @@ from vllm.v1.attention.backends.cpu_attn import (
     CPUAttentionMetadataBuilder,
 )
 
-from nearkv.vllm.configured import is_configured
+from nearkv.vllm.configured import is_configured, is_context_parallel
 
 
 class NearKVAttentionBackend(CPUAttentionBackend):
@@ -19,7 +19,11 @@ class NearKVAttentionBackend(CPUAttentionBackend):
     def get_impl_cls() -> type[CPUAttentionBackendImpl]:
         """Who attends."""
         if not is_configured():
-            return CPUAttentionBackendImpl
+            if not is_context_parallel():
+                return CPUAttentionBackendImpl
+            from nearkv.vllm.context_parallel import ContextParallelImpl
+
+            return ContextParallelImpl
         from nearkv.vllm.attention import NearKVAttentionImpl
 
         return NearKVAttentionImpl
@@ -28,7 +32,11 @@ class NearKVAttentionBackend(CPUAttentionBackend):
     def get_builder_cls() -> type[CPUAttentionMetadataBuilder]:
         """Who prepares a step."""
         if not is_configured():
-            return CPUAttentionMetadataBuilder
+            if not is_context_parallel():
+                return CPUAttentionMetadataBuilder
+            from nearkv.vllm.context_parallel import ContextParallelBuilder
+
+            return ContextParallelBuilder
         from nearkv.vllm.attention import NearKVMetadataBuilder
 
         return NearKVMetadataBuilder

@@ -1,4 +1,4 @@
-"""Whether an engine has attention near the data: asked by every vLLM, so it imports no more."""
+"""Which attention of NearKV's an engine has, if any: asked by every vLLM, so it imports no more."""
 
 from vllm.config.vllm import get_current_vllm_config_or_none
 
@@ -15,3 +15,9 @@ def is_configured() -> bool:
     from nearkv.vllm.attention_options import AttentionOptions
 
     return AttentionOptions.parse(settings) is not None
+
+
+def is_context_parallel() -> bool:
+    """Whether vLLM's ranks share the tokens of requests."""
+    config = get_current_vllm_config_or_none()
+    return config is not None and config.parallel_config.decode_context_parallel_size > 1

@@ -1,0 +1,57 @@
+"""Runs in vLLM's environment: an engine whose ranks share the tokens of requests, or a plain one.
+
+Its argument: {"entry_points": a folder of a distribution's, "model", "batches" of prompts, "tokens"
+to generate, "options" of the engine}. Its last line: {"tokens", "logprobs", "cached"} by prompt and
+"blocks", how many the engine has; or {"error"}.
+"""
+
+import json
+import os
+import sys
+
+os.environ |= {
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+}
+QUESTION = json.loads(sys.argv[1])
+sys.path.insert(0, QUESTION["entry_points"])
+# Workers are processes of their own.
+os.environ["PYTHONPATH"] = f"{QUESTION['entry_points']}:{os.environ.get('PYTHONPATH', '')}"
+
+from vllm import LLM, SamplingParams  # noqa: E402
+from vllm_options import small_engine  # noqa: E402
+
+
+def run() -> dict:
+    engine = LLM(model=QUESTION["model"], **small_engine(QUESTION["options"]))
+    sampling = SamplingParams(
+        temperature=0, max_tokens=QUESTION["tokens"], ignore_eos=True, logprobs=1
+    )
+    config = engine.llm_engine.vllm_config.cache_config
+    told = {"tokens": [], "logprobs": [], "cached": [], "blocks": config.num_gpu_blocks}
+    try:
+        for batch in QUESTION["batches"]:
+            asked = [{"prompt_token_ids": prompt} for prompt in batch]
+            for output in engine.generate(asked, sampling, use_tqdm=False):
+                (answer,) = output.outputs
+                told["tokens"].append(list(answer.token_ids))
+                told["cached"].append(output.num_cached_tokens)
+                told["logprobs"].append(
+                    [
+                        step[token].logprob
+                        for token, step in zip(answer.token_ids, answer.logprobs, strict=True)
+                    ]
+                )
+    finally:
+        engine.llm_engine.engine_core.shutdown()
+    return told
+
+
+if __name__ == "__main__":
+    try:
+        answer = run()
+    except Exception as error:
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer))
