@@ -84,6 +84,36 @@ def test_devices_alone(world: World) -> None:
     assert max(answer["error"] for answer in answers) < EXACT
 
 
+def visit(links: Links, uri: str) -> float:
+    """All K and V are the last rank's, in a device; all queries are the others'."""
+    case = Case(tokens=200, heads=4, dtype=torch.bfloat16)
+    query, key, value = (part[:, :, : case.tokens] for part in random_tokens(case))
+    place, last = Sharding.at(links.size - 1, links.size, 0, case.tokens), links.size - 1
+    queries = Sharding((*Sharding.striped(case.tokens, last).positions, torch.arange(0)))
+    rows = [place.take(links.rank, part, 2) for part in (key, value)]
+    kept: Any = Shard(*rows, place, links.rank)
+    if links.rank == last:
+        shape = {"layers": 1, "kv_heads": case.kv_heads, "head_dim": case.head_dim}
+        pool = Pool.create(Device(uri), dtype=Dtype.BF16, **shape)
+        for sequence in range(case.batch):
+            pool.create_sequence(sequence)
+        device = DeviceShard(pool, range(case.batch), 0, links.size, links.rank)
+        device.append(kept)
+        kept = device
+    mine = queries.take(links.rank, query.float(), 2)
+    output = TokenRing(links).attend(mine, kept, queries, case.scores)
+    wanted = attend_in_one_place(query, key, value, 0, case.scores)
+    errors = (output - queries.take(links.rank, wanted, 2)).abs().flatten()
+    return float(errors.max()) if len(errors) else 0.0
+
+
+@pytest.mark.parametrize("uri", DEVICES)
+def test_a_device_without_queries_of_its_own(world: World, uri: str) -> None:
+    errors = world.run(visit, uri)
+    assert max(errors) < EXACT
+    assert errors[3] == 0
+
+
 def test_a_device_reads_as_much_as_it_is_told_to() -> None:
     torch.manual_seed(2)
     device = Device("cpu:?memory=64MiB")

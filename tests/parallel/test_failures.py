@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from nearkv.parallel import Links, RankFailed, Sharding
+from nearkv.parallel.watch import Watch
 from tests.parallel.jobs import Case, algorithm_of, random_tokens
 from tests.parallel.ranks import World
 
@@ -99,11 +101,58 @@ def test_a_rank_that_hangs_is_told_from_those_that_wait_for_it() -> None:
     survive("hang", "ring", 3, f"sent nothing for {BOUND_S:g} s")
 
 
-def test_a_rank_that_raises_tells_why() -> None:
+def test_the_first_in_a_row_of_ranks_that_wait_is_named() -> None:
     with World(3, bound_s=BOUND_S) as world:
+        world.start(wait_in_a_row)
+        for rank in (0, 1):
+            assert world.answer(rank, 30) == (2, f"sent nothing for {BOUND_S:g} s")
+        world.processes[2].kill()
+
+
+def wait_in_a_row(links: Links) -> Any:
+    """Rank 0 waits for rank 1, which later waits for rank 2, which hangs."""
+    if links.rank == 2:
+        hang()
+    time.sleep(links.rank * BOUND_S / 2)
+    try:
+        links.exchange([], [(links.rank + 1, torch.empty(3))]).wait()
+    except RankFailed as failed:
+        return failed.rank, failed.why
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_rank_that_nobody_waits_for_is_missed(how: str) -> None:
+    with World(3, bound_s=BOUND_S) as world:
+        world.start(go_on_without_one, how)
+        for rank in (0, 2):
+            failed, why, after_s = world.answer(rank, 30)
+            assert failed == 1
+            assert why.startswith("gave no sign of life")
+            assert after_s < BOUND_S + SLACK_S
+        world.processes[1].kill()
+
+
+def go_on_without_one(links: Links, how: str) -> Any:
+    if links.rank == 1:
+        globals()[how]()
+    began_s, other = time.monotonic(), 2 - links.rank
+    tensors = torch.zeros(3), torch.empty(3)
+    try:
+        while True:
+            links.exchange([(other, tensors[0])], [(other, tensors[1])]).wait()
+            time.sleep(0.05)
+    except RankFailed as failed:
+        return failed.rank, failed.why, time.monotonic() - began_s
+
+
+def test_a_rank_that_raises_tells_why_at_once() -> None:
+    bound_s = 40.0
+    with World(3, bound_s=bound_s) as world:
         world.start(raise_in_one)
         for rank in (0, 2):
-            assert world.answer(rank, 30) == (1, "failed: ValueError('no memory')")
+            failed, why, after_s = world.answer(rank, 30)
+            assert (failed, why) == (1, "failed: ValueError('no memory')")
+            assert after_s < bound_s / 2
         assert world.answer(1, 30) == "raised"
 
 
@@ -114,9 +163,21 @@ def raise_in_one(links: Links) -> Any:
                 fail()
         except ValueError:
             return "raised"
+    began_s = time.monotonic()
     try:
-        room = torch.empty(3)
         while True:
-            links.exchange([], [(1, room)]).wait()
+            links.exchange([], [(1, torch.empty(3))]).wait()
+    except RankFailed as failed:
+        return failed.rank, failed.why, time.monotonic() - began_s
+
+
+def test_a_rank_that_does_not_come_is_named() -> None:
+    with World(1) as world:
+        assert world.run(watch_without_the_other) == [(1, "did not come within 0.3 s")]
+
+
+def watch_without_the_other(links: Links) -> Any:
+    try:
+        Watch.over(dist.HashStore(), "test", 0, 2, bound_s=0.3)
     except RankFailed as failed:
         return failed.rank, failed.why
