@@ -97,3 +97,4 @@ def _serve(pipe: Connection, rank: int, size: int, bound_s: float) -> None:
                 if not isinstance(failure, RankFailed):
                     links.abort(f"failed: {failure!r}")
                 pipe.send((False, traceback.format_exc()))
+    dist.destroy_process_group()

@@ -1,12 +1,13 @@
 """Every algorithm on every sharding, against attention in float64 in one place; bytes, counted."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 
 from nearkv.parallel import Scores
-from tests.parallel.jobs import Case, attend
+from tests.parallel.jobs import Case, attend, attend_staged
 from tests.parallel.ranks import World
 
 ALGORITHMS = ["ring", "token_ring", "ulysses", "hybrid 2 ring", "hybrid 2 token_ring"]
@@ -16,8 +17,8 @@ EXACT = {torch.float64: 1e-13, torch.float32: 1e-5, torch.bfloat16: 2**-7}
 HEADS = [(8, 8), (8, 2), (4, 1), (12, 4)]
 
 
-def check(world: World, case: Case, ranks: int) -> None:
-    answers = world.run(attend, case, ranks=ranks)
+def check(world: World, case: Case, ranks: int, job: Callable = attend) -> None:
+    answers = world.run(job, case, ranks=ranks)
     largest = max(answer["largest"] for answer in answers)
     for answer in answers:
         assert answer["error"] <= EXACT[case.dtype] * largest
@@ -71,6 +72,11 @@ def test_fewer_tokens_than_ranks(world: World, algorithm: str) -> None:
 def test_one_rank_alone(world: World) -> None:
     for algorithm in ("ring", "token_ring", "ulysses", "hybrid 1 ring"):
         check(world, Case(algorithm=algorithm), 1)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_messages_through_host_memory(world: World, algorithm: str) -> None:
+    check(world, Case(algorithm=algorithm), 4, attend_staged)
 
 
 @pytest.mark.long

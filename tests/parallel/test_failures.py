@@ -16,9 +16,9 @@ from nearkv.parallel.watch import Watch
 from tests.parallel.jobs import Case, algorithm_of, random_tokens
 from tests.parallel.ranks import World
 
-BOUND_S = 4.0
-# Tests run beside each other, on machines that do other work.
-SLACK_S = 6.0
+# Tests run beside each other, on machines that do other work: a rank that is merely slow is not to
+# be taken for a dead one.
+BOUND_S, SLACK_S = 12.0, 8.0
 ALGORITHMS = ["ring", "token_ring", "ulysses", "hybrid 2 ring", "hybrid 2 token_ring"]
 
 
@@ -77,7 +77,7 @@ def survive(how: str, algorithm: str, victim: int, why: str) -> None:
         world.start(attend_until_one_fails, case, victim, how)
         for rank in range(4):
             if rank != victim:
-                seen = world.answer(rank, 30)
+                seen = world.answer(rank, 60)
                 assert (seen["rank"], seen["again"]) == (victim, victim), seen
                 assert re.search(why, seen["why"]), seen
                 assert seen["after_s"] < BOUND_S + SLACK_S
@@ -89,12 +89,15 @@ def survive(how: str, algorithm: str, victim: int, why: str) -> None:
 @pytest.mark.parametrize("victim", [0, 2])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_killed_rank_is_named_by_all(algorithm: str, victim: int) -> None:
-    survive("kill", algorithm, victim, "closed its connection|is gone|sign of life")
+    survive("kill", algorithm, victim, "closed its connection|does not answer|sign of life")
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "token_ring"])
-def test_a_stopped_rank_is_named_by_all(algorithm: str) -> None:
-    survive("stop", algorithm, 1, "sign of life|sent nothing")
+@pytest.mark.parametrize(
+    "algorithm, victim",
+    [("ring", 1), ("token_ring", 0), pytest.param("ulysses", 3, marks=pytest.mark.long)],
+)
+def test_a_stopped_rank_is_named_by_all(algorithm: str, victim: int) -> None:
+    survive("stop", algorithm, victim, "sign of life|sent nothing|does not answer")
 
 
 def test_a_rank_that_hangs_is_told_from_those_that_wait_for_it() -> None:
@@ -105,7 +108,7 @@ def test_the_first_in_a_row_of_ranks_that_wait_is_named() -> None:
     with World(3, bound_s=BOUND_S) as world:
         world.start(wait_in_a_row)
         for rank in (0, 1):
-            assert world.answer(rank, 30) == (2, f"sent nothing for {BOUND_S:g} s")
+            assert world.answer(rank, 60) == (2, f"sent nothing for {BOUND_S:g} s")
         world.processes[2].kill()
 
 
@@ -120,12 +123,12 @@ def wait_in_a_row(links: Links) -> Any:
         return failed.rank, failed.why
 
 
-@pytest.mark.parametrize("how", ["kill", "stop"])
+@pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=pytest.mark.long)])
 def test_a_rank_that_nobody_waits_for_is_missed(how: str) -> None:
     with World(3, bound_s=BOUND_S) as world:
         world.start(go_on_without_one, how)
         for rank in (0, 2):
-            failed, why, after_s = world.answer(rank, 30)
+            failed, why, after_s = world.answer(rank, 60)
             assert failed == 1
             assert why.startswith("gave no sign of life")
             assert after_s < BOUND_S + SLACK_S
@@ -146,14 +149,14 @@ def go_on_without_one(links: Links, how: str) -> Any:
 
 
 def test_a_rank_that_raises_tells_why_at_once() -> None:
-    bound_s = 40.0
+    bound_s = 60.0
     with World(3, bound_s=bound_s) as world:
         world.start(raise_in_one)
         for rank in (0, 2):
-            failed, why, after_s = world.answer(rank, 30)
+            failed, why, after_s = world.answer(rank, 60)
             assert (failed, why) == (1, "failed: ValueError('no memory')")
             assert after_s < bound_s / 2
-        assert world.answer(1, 30) == "raised"
+        assert world.answer(1, 60) == "raised"
 
 
 def raise_in_one(links: Links) -> Any:

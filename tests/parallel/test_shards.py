@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from nearkv.parallel import Scores, Shard, Sharding, Volume
+from nearkv.parallel import Links, Scores, Shard, Sharding, Volume
 from nearkv.parallel import shard as shard_module
+from nearkv.parallel.ulysses import Heads
 from tests.parallel.jobs import attend_in_one_place, sharding_of
 
 pytestmark = pytest.mark.quick
@@ -86,6 +87,33 @@ def test_causal_tiles_read_half_of_the_keys(monkeypatch) -> None:
         Shard(rows, rows, sharding, 0).attend(rows, sharding.positions[1], Scores(scale=1))
         assert sum(read) < 0.54 * 256 * 256
         read.clear()
+
+
+@pytest.mark.parametrize("heads, kv_heads, ranks", [(8, 2, 4), (12, 4, 5), (7, 7, 3), (5, 1, 5)])
+def test_every_query_head_has_one_rank_and_its_kv_head(
+    heads: int, kv_heads: int, ranks: int
+) -> None:
+    shares = Heads(heads, kv_heads, ranks)
+    taken = [head for rank in range(ranks) for head in range(heads)[shares.queries_of(rank)]]
+    assert taken == list(range(heads))
+    for rank in range(ranks):
+        own, kvs = range(heads)[shares.queries_of(rank)], range(kv_heads)[shares.kvs_of(rank)]
+        assert list(kvs) == sorted({head // (heads // kv_heads) for head in own})
+        for queries, some in shares.split(rank):
+            group = len(own[queries]) // len(kvs[some])
+            read = {head: kvs[some][i // group] for i, head in enumerate(own[queries])}
+            assert all(kv == head // (heads // kv_heads) for head, kv in read.items())
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="take a Hybrid"):
+        Heads(4, 2, 5)
+    with pytest.raises(ValueError, match="no multiple"):
+        Heads(6, 4, 2)
+    with pytest.raises(ValueError, match="causal"):
+        Scores(scale=1.0, is_causal=False, window=3)
+    with pytest.raises(RuntimeError, match="init_process_group"):
+        Links()
 
 
 def test_formulas_are_those_of_the_papers() -> None:

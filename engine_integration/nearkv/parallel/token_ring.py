@@ -11,8 +11,8 @@ from nearkv.parallel.sharding import Sharding
 class TokenRing:
     """Every rank passes queries on to the next one, and sends (O, LSE) to their owner.
 
-    Both ways of a link are busy at once (its section 3.1). K and V may be any Keeper: tensors, or a
-    device that they never leave.
+    Both go at once, each straight to its rank, as in the paper's fully connected mesh. K and V may
+    be any Keeper: tensors, or a device that they never leave.
     """
 
     def __init__(self, links: Links) -> None:
