@@ -184,3 +184,16 @@ def watch_without_the_other(links: Links) -> Any:
         Watch.over(dist.HashStore(), "test", 0, 2, bound_s=0.3)
     except RankFailed as failed:
         return failed.rank, failed.why
+
+
+def test_links_that_are_closed_say_so() -> None:
+    with World(2) as world:
+        assert world.run(use_after_closing) == ["these links are closed"] * 2
+
+
+def use_after_closing(links: Links) -> str:
+    with Links() as others:
+        assert others.gather(torch.full((1,), links.rank), [1, 1], 0)[1] == 1
+    with pytest.raises(RuntimeError) as error:
+        others.exchange([], [])
+    return str(error.value)

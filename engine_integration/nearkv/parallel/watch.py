@@ -75,17 +75,19 @@ class Watch:
         self._awaited = None
 
     def check(self) -> None:
-        """Raises RankFailed once any rank has failed."""
+        """Raises RankFailed once any rank has failed, RuntimeError after close()."""
         self._check_store()
         if self.failure:
             raise RankFailed(self.failure.rank, self.failure.why)
+        if self._is_closed:
+            raise RuntimeError("these links are closed")
 
     def blame(self, rank: int, why: str) -> None:
         """Makes this the failure of all ranks, unless there was one before."""
         with self.changed:
             self._accusation = self._accusation or f"{rank} {why}"
             self._woken.set()
-            while not self.failure:
+            while not self.failure and not self._is_closed:
                 self.changed.wait(self._period_s)
                 self._check_store()
 
