@@ -51,18 +51,20 @@ double seconds(Work work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// The processor time of the calling thread, or of the process.
+inline double core_seconds(clockid_t clock = CLOCK_THREAD_CPUTIME_ID) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 /// Of the calling thread's processor time, or the process's, for work that waits for nobody: other
 /// programs on the machine take no part of it.
 template <typename Work>
 double cpu_seconds(Work work, clockid_t clock = CLOCK_THREAD_CPUTIME_ID) {
-  const auto now = [clock] {
-    timespec time{};
-    ::clock_gettime(clock, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  };
-  const double begin = now();
+  const double begin = core_seconds(clock);
   work();
-  return now() - begin;
+  return core_seconds(clock) - begin;
 }
 
 inline double median(std::vector<double> values) {
@@ -78,8 +80,9 @@ class Latencies {
  public:
   template <typename Work>
   void time(Work work) {
-    ns_.push_back(1e9 * seconds(work));
+    add(1e9 * seconds(work));
   }
+  void add(double ns) { ns_.push_back(ns); }
   [[nodiscard]] double percentile(double percent) {
     const auto at = static_cast<std::size_t>(percent / 100 * static_cast<double>(ns_.size() - 1));
     std::ranges::nth_element(ns_, ns_.begin() + static_cast<std::ptrdiff_t>(at));
