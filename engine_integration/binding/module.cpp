@@ -8,7 +8,8 @@
 // NOLINTNEXTLINE(readability-identifier-naming): the macro's own names.
 NB_MODULE(_nearkv, module) {
   module.doc() =
-      "Devices, pools, object stores and codecs of NearKV; use it through the package `nearkv`.";
+      "Devices, pools, object stores, codecs and the router of NearKV; use it through the package "
+      "`nearkv`.";
   nearkv::python::bind_error(module);
   nearkv::python::bind_pool(module);
   nearkv::python::bind_codecs(module);
@@ -16,4 +17,5 @@ NB_MODULE(_nearkv, module) {
   nearkv::python::bind_store_records(module);
   nearkv::python::bind_store(module);
   nearkv::python::bind_lmcache(module);
+  nearkv::python::bind_router(module);
 }

@@ -20,6 +20,9 @@ void bind_store_records(nanobind::module_& module);
 /// LMCacheClient.
 void bind_lmcache(nanobind::module_& module);
 
+/// Router, RouteDecision, RouteTicket, Tier, CostModel, ..
+void bind_router(nanobind::module_& module);
+
 /// encode_block, decode_block, codec_supports.
 void bind_codecs(nanobind::module_& module);
 

@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from nearkv.kv_events.wire import BlockHash, BlockTokens, decode_batch
+from nearkv.kv_events.wire import BlockHash, BlockTokens, decode_batch, number_of
 
 _MOST_BLOCKS = 1 << 20
 
@@ -31,7 +31,7 @@ class KnownTokens:
 
     def of(self, block: BlockHash) -> BlockTokens | None:
         """None if no engine has told."""
-        return self._known.get(_number_of(block))
+        return self._known.get(number_of(block))
 
     def _take(
         self, hashes: list[BlockHash], parent: BlockHash | None, tokens: list[int], size: int
@@ -40,13 +40,7 @@ class KnownTokens:
             own = tokens[number * size : (number + 1) * size]
             if len(own) < size:
                 break
-            self._known[_number_of(block)] = BlockTokens(parent, own, size)
+            self._known[number_of(block)] = BlockTokens(parent, own, size)
             parent = block
         while len(self._known) > self._most:
             self._known.popitem(last=False)
-
-
-def _number_of(block: BlockHash) -> int:
-    """Its 64 bits, whether signed, unsigned, or the last of a whole digest."""
-    number = block if isinstance(block, int) else int.from_bytes(block[-8:], "big")
-    return number & (2**64 - 1)

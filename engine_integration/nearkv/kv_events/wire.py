@@ -30,6 +30,8 @@ _FIELDS = {
     "BlockRemoved": ("block_hashes", "medium"),
     "AllBlocksCleared": (),
 }
+# What a hash covers beside tokens; where arrays have it, it stands behind the fields above.
+_NAMESPACE = ("lora_id", "lora_name", "extra_keys", "cache_salt")
 
 
 class BlockTokens(NamedTuple):
@@ -38,6 +40,12 @@ class BlockTokens(NamedTuple):
     parent: BlockHash | None
     token_ids: list[int]
     block_size: int
+
+
+def number_of(block: BlockHash) -> int:
+    """A block's 64 bits, whether signed, unsigned, or the last of a whole digest."""
+    number = block if isinstance(block, int) else int.from_bytes(block[-8:], "big")
+    return number & (2**64 - 1)
 
 
 def encode_event(kind: str, form: str, **fields: Any) -> Any:
@@ -55,6 +63,7 @@ def encode_batch(events: Sequence[Any]) -> bytes:
 def decode_batch(payload: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
     """Of each event, in either form, its type and fields; others than ours are left out.
 
+    Of BlockStored also `is_namespaced`: whether its hashes cover more than tokens, such as a salt.
     msgspec.DecodeError or ValueError for what is no batch.
     """
     batch = msgspec.msgpack.decode(payload)
@@ -63,10 +72,21 @@ def decode_batch(payload: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
     for event in batch[1]:
         if isinstance(event, dict):
             kind, fields = event.get("type"), event
+            namespace = [event.get(name) for name in _NAMESPACE]
         elif isinstance(event, list) and event:
             kind = event[0]
-            fields = dict(zip(_FIELDS.get(kind, ()), event[1:], strict=False))
+            names = _FIELDS.get(kind, ()) if isinstance(kind, str) else ()
+            fields = dict(zip(names, event[1:], strict=False))
+            namespace = [fields.get("lora_id"), *event[1 + len(names) :]]
         else:
             raise ValueError("a KV event is a map or an array")
-        if kind in _FIELDS:
-            yield kind, {name: fields.get(name) for name in _FIELDS[kind]}
+        if not isinstance(kind, str) or kind not in _FIELDS:
+            continue
+        known = {name: fields.get(name) for name in _FIELDS[kind]}
+        if kind == "BlockStored":
+            known["is_namespaced"] = any(map(_says_something, namespace))
+        yield kind, known
+
+
+def _says_something(value: Any) -> bool:
+    return any(map(_says_something, value)) if isinstance(value, list) else value is not None

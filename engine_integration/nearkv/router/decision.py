@@ -1,0 +1,99 @@
+"""Where a request goes, why, and its part in that worker's load."""
+
+import dataclasses
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import _nearkv
+from _nearkv import Tier, WorkerLoad
+
+_TIERS = (Tier.GPU, Tier.DRAM, Tier.CXL, Tier.SHARED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """A worker for a prompt. `str()` of it is one line for a log."""
+
+    worker: str
+    cost: float  # in the policy's unit: seconds, blocks or requests
+    reason: str
+    prefix: Mapping[Tier, int]  # blocks of the prompt that the worker can use, by where they lie
+    blocks: int  # whole ones, of the prompt
+    uncached_tokens: int  # to be computed
+    load: WorkerLoad  # what the worker had to do before
+    copy_from: str | None  # Mooncake: whose longer prefix is to be copied first
+    longest_worker: str  # who has most of the prompt,
+    longest_blocks: int  # and how much
+    candidates: int
+    core: _nearkv.RouteDecision = dataclasses.field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, core: _nearkv.RouteDecision, router: _nearkv.Router) -> Self:
+        """Names the workers of a decision of the extension."""
+        return cls(
+            worker=router.name(core.worker),
+            cost=core.cost,
+            reason=core.reason,
+            prefix=dict(zip(_TIERS, core.prefix, strict=True)),
+            blocks=core.blocks,
+            uncached_tokens=core.uncached_tokens,
+            load=core.load,
+            copy_from=None if core.copy_from is None else router.name(core.copy_from),
+            longest_worker=router.name(core.longest_worker),
+            longest_blocks=core.longest_blocks,
+            candidates=core.candidates,
+            core=core,
+        )
+
+    @property
+    def cached_blocks(self) -> int:
+        """Of the prompt, that the worker need not compute."""
+        return sum(self.prefix.values())
+
+    def __str__(self) -> str:
+        places = ", ".join(
+            f"{tier.name.lower()} {count}" for tier, count in self.prefix.items() if count
+        )
+        words = [
+            f"{self.worker} of {self.candidates}: {self.reason} ({self.cost:.4g})",
+            f"has {self.cached_blocks} of {self.blocks} blocks"
+            + (f" ({places})" if places else ""),
+            f"computes {self.uncached_tokens} tokens behind {self.load.prefill_tokens}"
+            f" of {self.load.requests} requests",
+        ]
+        if self.copy_from:
+            words.append(f"copies from {self.copy_from}")
+        if self.longest_blocks > self.cached_blocks:
+            words.append(f"{self.longest_worker} has {self.longest_blocks}")
+        return "; ".join(words)
+
+
+class StartedRequest:
+    """A request at a worker, counted in its load until finish(). A context manager.
+
+    Thread safety: one thread at a time.
+    """
+
+    def __init__(self, router: _nearkv.Router, ticket: _nearkv.RouteTicket) -> None:
+        self._router = router
+        self._ticket = ticket
+
+    def first_token(self) -> None:
+        """Its prompt is computed."""
+        self._router.first_token(self._ticket)
+
+    def finish(self) -> None:
+        """It has ended, in whatever way; the second time nothing happens."""
+        self._router.finish(self._ticket)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.finish()

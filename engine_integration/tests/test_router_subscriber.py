@@ -1,0 +1,270 @@
+"""Events over ZeroMQ, from our publisher and from one that does what vLLM's does."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+pytest.importorskip("msgspec")
+pytest.importorskip("zmq")
+
+import zmq
+
+from nearkv.kv_events import BlockChanges, KVEventPublisher
+from nearkv.kv_events.wire import encode_batch, encode_event
+from nearkv.router import CostModel, EventSubscriber, Router, SglangHashes
+
+PROMPT = list(range(64))
+DIGESTS = SglangHashes().digests(PROMPT, 4)
+HASHES = [int.from_bytes(digest[:8], "big", signed=True) for digest in DIGESTS]
+
+
+def stored(first: int, last: int, form: str = "map") -> bytes:
+    event = encode_event(
+        "BlockStored",
+        form,
+        block_hashes=HASHES[first:last],
+        parent_block_hash=HASHES[first - 1] if first else None,
+        token_ids=PROMPT[4 * first : 4 * last],
+        block_size=4,
+        medium="GPU",
+    )
+    return encode_batch([event])
+
+
+class Engine:
+    """vLLM's ZmqEventPublisher in miniature: a PUB, and a ROUTER that sends again what is kept."""
+
+    def __init__(self, folder: Path, *, kept: int = 100) -> None:
+        self.endpoint, self.replay_endpoint = f"ipc://{folder}/e", f"ipc://{folder}/r"
+        self.context = zmq.Context()
+        self.pub = self.context.socket(zmq.PUB)
+        self.pub.bind(self.endpoint)
+        self.router = self.context.socket(zmq.ROUTER)
+        self.router.bind(self.replay_endpoint)
+        self.kept: deque[tuple[int, bytes]] = deque(maxlen=kept)
+        self.next = 0
+
+    def publish(self, batch: bytes, *, is_lost: bool = False) -> None:
+        self.kept.append((self.next, batch))
+        if not is_lost:
+            self.pub.send_multipart([b"kv", self.next.to_bytes(8, "big"), batch])
+        self.next += 1
+
+    def answer(self) -> None:
+        while self.router.poll(0):
+            client, _, first = self.router.recv_multipart()
+            for number, batch in self.kept:
+                if number >= int.from_bytes(first, "big"):
+                    self.router.send_multipart(
+                        [client, b"", b"kv", number.to_bytes(8, "big"), batch]
+                    )
+            self.router.send_multipart([client, b"", b"", b"\xff" * 8, b""])
+
+    def close(self) -> None:
+        self.context.destroy(linger=0)
+
+
+@pytest.fixture
+def router() -> Router:
+    cost = CostModel()
+    cost.block_tokens = 4
+    made = Router(SglangHashes(), policy="longest_prefix", cost=cost)
+    made.add_worker("a")
+    return made
+
+
+@pytest.fixture
+def subscriber(router: Router) -> Iterator[EventSubscriber]:
+    made = EventSubscriber(router, patience_s=0.3)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    made = Engine(tmp_path)
+    yield made
+    made.close()
+
+
+def until(condition: Callable[[], bool], *work: Callable[[], Any]) -> None:
+    deadline_s = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline_s, "it did not happen within 10 s"
+        for each in work:
+            each()
+
+
+def cached(router: Router) -> int:
+    return router.route(PROMPT, among=["a"]).cached_blocks
+
+
+def listen(subscriber: EventSubscriber, engine: Engine, **options: Any) -> None:
+    """Adds the worker, and waits until its subscription has come through."""
+    subscriber.add("a", engine.endpoint, topic="kv", **options)
+    while subscriber.counters("a").batches == 0:
+        engine.publish(encode_batch([]))
+        engine.answer()
+        subscriber.poll(10)
+
+
+@pytest.mark.parametrize("form", ["map", "array"])
+def test_events_arrive_in_either_form(
+    router: Router, subscriber: EventSubscriber, engine: Engine, form: str
+) -> None:
+    listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
+    engine.publish(stored(0, 5, form))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+    assert subscriber.counters("a").dropped == 0
+
+
+def test_a_gap_is_asked_for(router: Router, subscriber: EventSubscriber, engine: Engine) -> None:
+    listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
+    engine.publish(stored(0, 5), is_lost=True)
+    engine.publish(stored(5, 9))
+    until(lambda: cached(router) == 9, lambda: subscriber.poll(10), engine.answer)
+    assert subscriber.counters("a").dropped == 0
+
+
+def test_a_gap_that_is_kept_no_more_drops_the_worker_and_says_so(
+    router: Router,
+    subscriber: EventSubscriber,
+    engine: Engine,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
+    engine.publish(stored(0, 5))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+    engine.publish(encode_batch([encode_event("AllBlocksCleared", "map")]), is_lost=True)
+    engine.kept.clear()
+    engine.publish(stored(0, 2))
+    with caplog.at_level(logging.WARNING):
+        until(lambda: cached(router) == 2, lambda: subscriber.poll(10), engine.answer)
+    assert subscriber.counters("a").dropped == 1
+    assert "Its blocks are dropped" in caplog.text
+
+
+def test_who_does_not_answer_is_not_waited_for(
+    router: Router, subscriber: EventSubscriber, engine: Engine
+) -> None:
+    listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
+    engine.publish(stored(0, 5), is_lost=True)
+    engine.publish(stored(0, 3))
+    until(lambda: cached(router) == 3, lambda: subscriber.poll(10))
+    assert subscriber.counters("a").dropped == 1
+
+
+def test_without_a_replay_endpoint_a_gap_drops_the_worker(
+    router: Router, subscriber: EventSubscriber, engine: Engine
+) -> None:
+    listen(subscriber, engine)
+    engine.publish(stored(0, 5), is_lost=True)
+    engine.publish(stored(0, 3))
+    until(lambda: cached(router) == 3, lambda: subscriber.poll(10))
+    assert subscriber.counters("a").dropped >= 1
+
+
+def test_an_engine_that_begins_anew_has_nothing(
+    router: Router, subscriber: EventSubscriber, tmp_path: Path
+) -> None:
+    engine = Engine(tmp_path)
+    listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
+    for _ in range(50):
+        engine.publish(stored(0, 5))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+    engine.close()
+    engine = Engine(tmp_path)
+    until(
+        lambda: subscriber.counters("a").dropped == 1,
+        lambda: engine.publish(stored(0, 2)),
+        lambda: subscriber.poll(20),
+        engine.answer,
+    )
+    until(lambda: cached(router) == 2, lambda: subscriber.poll(10), engine.answer)
+    engine.close()
+
+
+def test_what_is_no_batch_drops_the_worker(
+    router: Router, subscriber: EventSubscriber, engine: Engine
+) -> None:
+    listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
+    engine.publish(stored(0, 5))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+    engine.pub.send_multipart([b"kv", b"short"])
+    engine.pub.send_multipart([b"kv"])
+    engine.publish(b"\xc1 is no msgpack")
+    until(lambda: subscriber.counters("a").malformed == 1, lambda: subscriber.poll(10))
+    assert (cached(router), subscriber.counters("a").dropped) == (0, 1)
+    engine.publish(stored(0, 5))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+
+
+def test_another_hash_is_not_listened_to(
+    router: Router, subscriber: EventSubscriber, engine: Engine
+) -> None:
+    listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
+    event = encode_event(
+        "BlockStored",
+        "map",
+        block_hashes=[1, 2],
+        token_ids=PROMPT[:8],
+        block_size=4,
+        medium="GPU",
+    )
+    engine.publish(encode_batch([event]))
+    until(lambda: bool(subscriber.counters("a").mismatch), lambda: subscriber.poll(10))
+    assert "PYTHONHASHSEED" in subscriber.counters("a").mismatch
+    engine.publish(stored(0, 5))
+    for _ in range(5):
+        subscriber.poll(20)
+    assert cached(router) == 0
+
+
+def test_our_publisher_tells_who_comes_late_all(
+    router: Router, subscriber: EventSubscriber, tmp_path: Path
+) -> None:
+    held = [number % 2**64 for number in HASHES]
+    endpoints = f"ipc://{tmp_path}/e", f"ipc://{tmp_path}/r"
+    publisher = KVEventPublisher(
+        endpoints[0], lambda: held, replay_endpoint=endpoints[1], block_size=4, kept_batches=2
+    )
+    for block in held:
+        publisher.tell(BlockChanges(stored=[block]))
+    router.add_worker("pool", is_pool=True)
+    subscriber.add("pool", endpoints[0], replay_endpoint=endpoints[1])
+    again = BlockChanges(stored=held[-1:])
+    until(
+        lambda: cached(router) == 16,
+        lambda: publisher.tell(again),
+        publisher.answer,
+        lambda: subscriber.poll(10),
+    )
+    publisher.tell(BlockChanges(removed=held[10:]))
+    until(lambda: cached(router) == 10, lambda: subscriber.poll(10), publisher.answer)
+    publisher.close()
+
+
+def test_workers_come_and_go_while_a_thread_listens(
+    router: Router, subscriber: EventSubscriber, engine: Engine
+) -> None:
+    subscriber.start()
+    for _ in range(20):
+        subscriber.add("a", engine.endpoint, topic="kv", replay_endpoint=engine.replay_endpoint)
+        with pytest.raises(ValueError, match="remove it first"):
+            subscriber.add("a", engine.endpoint)
+        subscriber.remove("a")
+    subscriber.add("a", engine.endpoint, topic="kv", replay_endpoint=engine.replay_endpoint)
+    until(
+        lambda: cached(router) == 5,
+        lambda: engine.publish(stored(0, 5)),
+        engine.answer,
+        lambda: time.sleep(0.01),
+    )
+    with pytest.raises(zmq.ZMQError):
+        subscriber.add("b", "nowhere")
