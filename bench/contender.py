@@ -15,9 +15,9 @@ class ContenderError(RuntimeError):
 class Contender:
     """A process that works on orders, a line each, and answers with a line of JSON.
 
-    An order is a word, and what the word needs. The process's first line says that it is ready. One
-    thread of OpenMP each; `environment` is added to ours, of which PYTHONPATH is left out. Use it
-    in a `with`.
+    An order is a word, and what the word needs. The process's first line, `ready`, says that it is.
+    One thread of OpenMP each; `environment` is added to ours, of which PYTHONPATH is left out. Use
+    it in a `with`.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Contender:
             text=True,
             env=inherited | {"OMP_NUM_THREADS": "1"} | dict(environment or {}),
         )
-        self._answer("start")
+        self.ready = self._answer("start")
 
     def order(self, what: str) -> dict[str, Any]:
         """Gives an order and waits for the reply. Raises ContenderError."""

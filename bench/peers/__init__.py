@@ -49,7 +49,7 @@ class Peer:
         if self.program and not shutil.which(self.program):
             return f"no {self.program} here; apt-get install {self.package}"
         if not self._stamp.exists() or self._stamp.read_text(encoding="utf-8") != self._pins:
-            return "not installed; ./nearkv bench tier --peers installs it"
+            return "not installed; the bench's --peers installs it"
         return ""
 
     def install(self) -> None:
@@ -76,6 +76,16 @@ class Peer:
         command = [str(self.python), str(_HERE / worker), *arguments, *sizes, *places]
         return Contender(self.title, command)
 
+
+DYNAMO_ROUTER = Peer(
+    name="dynamo",
+    title="Dynamo 1.6.1's RadixTree",
+    place="memory",
+    boundary="a thread of the caller's process",
+    environment="dynamo",
+    requirements=("ai-dynamo-runtime==1.6.1",),
+    command=("router_worker.py", "dynamo"),
+)
 
 _LMCACHE = ("lmcache==0.5.6",)
 

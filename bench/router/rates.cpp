@@ -72,7 +72,7 @@ class RouterBench {
     });
     const auto blocks = static_cast<double>(router_->index().blocks());
     const auto told = static_cast<double>(events);
-    report_.add({"router/blocks", "", blocks, "", 0});
+    report_.add({"router/blocks", "blocks", blocks, "", 0});
     report_.add({"router/events", "blocks/s", told / ours, kPeer, told / peers});
     report_.add({"router/memory", "B/block",
                  static_cast<double>(router_->index().memory_bytes()) / blocks, kPeer,

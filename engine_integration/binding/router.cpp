@@ -110,6 +110,21 @@ Decision route(const Router& router, nb::handle hashes, std::uint32_t tokens,
   return decision;
 }
 
+std::vector<std::uint32_t> match(const Router& router, nb::handle hashes) {
+  const Hashes lent(hashes);
+  router::PrefixMatch match;
+  Status status = Status::kOk;
+  {
+    const nb::gil_scoped_release release;
+    status = router.match(lent.span(), &match);
+  }
+  check(status);
+  std::vector<std::uint32_t> blocks;
+  blocks.reserve(match.prefixes().size());
+  for (const router::WorkerPrefix& prefix : match.prefixes()) blocks.push_back(prefix.total());
+  return blocks;
+}
+
 Ticket start(Router& router, const Decision& decision) {
   Ticket ticket;
   const Status status = router.start(decision, &ticket);
@@ -222,6 +237,7 @@ void bind_router(nb::module_& module) {
           },
           "worker"_a)
       .def("route", &route, "hashes"_a, "tokens"_a, "among"_a = std::vector<WorkerId>())
+      .def("match", &match, "hashes"_a, "How many leading blocks each worker has, by number.")
       .def("start", &start, "decision"_a)
       .def(
           "first_token", [](Router& router, Ticket& ticket) { router.first_token(&ticket); },

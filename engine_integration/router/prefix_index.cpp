@@ -12,6 +12,7 @@ namespace {
 using Purpose = MemoryBudget::Purpose;
 
 constexpr std::size_t kFirstSlots = 16;
+constexpr std::size_t kLeastRetired = 16 << 10;  ///< Bytes for which readers are waited for.
 
 /// So many that 60 % of them hold blocks; a table is full at 75 %.
 std::size_t slots_for(std::size_t blocks) {
@@ -216,7 +217,7 @@ void PrefixIndex::free_retired() {
   std::vector<std::unique_ptr<BlockTable>> tables;
   {
     const std::lock_guard lock(retired_mutex_);
-    if (retired_bytes_ <= budget_.limit_bytes() / 64) return;
+    if (retired_bytes_ <= kLeastRetired + budget_.used_bytes() / 32) return;
     lists.swap(retired_lists_);
     tables.swap(retired_tables_);
     retired_bytes_ = 0;

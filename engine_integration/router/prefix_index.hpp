@@ -33,7 +33,8 @@ struct IndexCounters {
 /// request's own list of hashes. What is left of a node is one 16-byte slot: hash and holders.
 ///
 /// Memory: 21 to 27 bytes a block with up to four holders; 2 bytes a holder and some 32 more where
-/// there are more. Never above the limit: what does not fit is refused, and counted.
+/// there are more; a 32nd of it again where readers may still look. Never above the limit: what
+/// does not fit is refused, and counted.
 ///
 /// Thread safety: every call from any thread; events of one worker in their order from one thread
 /// at a time. A match takes no lock and waits for no event. Events of different shards do not wait

@@ -101,6 +101,13 @@ Status Router::route(const RouteRequest& request, Decision* decision) const {
   });
 }
 
+Status Router::match(std::span<const std::uint64_t> hashes, PrefixMatch* match) const {
+  return at_edge([&] {
+    index_.match(hashes, workers_.pools(), workers_.size(), match);
+    return Status::kOk;
+  });
+}
+
 Status Router::start(const Decision& decision, Ticket* ticket) {
   return workers_.start(decision.worker, decision.uncached_tokens, decision.blocks, ticket);
 }

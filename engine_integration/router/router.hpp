@@ -67,6 +67,9 @@ class Router {
   /// the policy refuses the request. kBadArgument: fewer tokens than the blocks have.
   Status route(const RouteRequest& request, Decision* decision) const;
 
+  /// How far each worker and pool has a chain, by number; those that are gone have nothing.
+  Status match(std::span<const std::uint64_t> hashes, PrefixMatch* match) const;
+
   /// The request goes to the worker. kNotFound: which is gone by now; route it again.
   Status start(const Decision& decision, Ticket* ticket);
   void first_token(Ticket* ticket) { workers_.first_token(ticket); }

@@ -190,8 +190,8 @@ TEST(PrefixIndexTest, ABlockCosts21To27Bytes) {
               Status::kOk);
   }
   EXPECT_GE(index.memory_bytes(), 21 * kBlocks);
-  // Up to a 64th of the limit may wait for its readers to end.
-  EXPECT_LE(index.memory_bytes(), 27 * kBlocks + kLimitBytes / 64);
+  // Up to a 32nd may wait for its readers to end.
+  EXPECT_LE(index.memory_bytes(), 27 * kBlocks * 33 / 32);
 }
 
 }  // namespace
