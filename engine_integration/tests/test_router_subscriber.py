@@ -268,3 +268,9 @@ def test_workers_come_and_go_while_a_thread_listens(
     )
     with pytest.raises(zmq.ZMQError):
         subscriber.add("b", "nowhere")
+
+
+def test_who_listens_to_nobody_sleeps(subscriber: EventSubscriber) -> None:
+    before_s = time.monotonic()
+    assert subscriber.poll(50) == 0
+    assert time.monotonic() - before_s > 0.04

@@ -84,8 +84,11 @@ class EventSubscriber:
         """Takes up what is there; waits for the first if there is nothing. Returns the batches."""
         self._unchanging.wait()
         with self._lock:
-            ready = dict(self._poller.poll(min(timeout_ms, _POLL_MS)))
-            return sum(source.work(ready) for source in self._sources.values())
+            if self._sources:
+                ready = dict(self._poller.poll(min(timeout_ms, _POLL_MS)))
+                return sum(source.work(ready) for source in self._sources.values())
+        self._stopped.wait(min(timeout_ms, _POLL_MS) / 1000)  # A poll of nothing does not wait.
+        return 0
 
     def start(self) -> None:
         """Polls in a thread of its own until close()."""

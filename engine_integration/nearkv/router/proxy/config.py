@@ -1,0 +1,98 @@
+"""What the proxy is told: a file of TOML, of which every key is checked."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be; the text says which key, and what it may be."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerConfig:
+    """An engine, or with `url` empty a pool, whose blocks all engines can load."""
+
+    name: str
+    url: str = ""  # http://HOST:PORT, without /v1
+    events: str = ""  # ZeroMQ endpoint of its KV events; empty: its cache is not known
+    replay: str = ""  # where events that were missed are asked for
+    topic: str = ""
+    prefill_tokens_per_s: float = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class ProxyConfig:
+    """See README.md beside this."""
+
+    listen: str = "127.0.0.1:8080"
+    policy: str = "least_ttft"
+    scheme: str = "vllm-sha256"
+    seed: str = ""  # the engines' PYTHONHASHSEED
+    block_tokens: int = 16
+    block_bytes: float = 2 << 20
+    tokenizer: str = ""  # a folder or name for transformers; empty: only prompts of token ids match
+    index_limit_bytes: int = 1 << 30
+    ttft_slo_s: float = float("inf")  # mooncake refuses what would be later
+    connect_timeout_s: float = 5
+    silence_timeout_s: float = 600  # an engine that sends nothing for so long has died
+    suspend_s: float = 5  # for how long an engine that failed gets nothing new
+    most_body_bytes: int = 64 << 20
+    workers: tuple[WorkerConfig, ...] = ()
+
+
+def read_config(path: Path) -> ProxyConfig:
+    """Reads a file. ConfigError for what is wrong in it; OSError if it cannot be read."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no TOML: {error}") from error
+    return config_of(table)
+
+
+def config_of(table: dict[str, Any]) -> ProxyConfig:
+    """A configuration out of a table. ConfigError."""
+    workers = [_of(WorkerConfig, each, "worker") for each in _tables(table, "worker")]
+    pools = [_of(WorkerConfig, each, "pool") for each in _tables(table, "pool")]
+    rest = {key: value for key, value in table.items() if key not in ("worker", "pool")}
+    config = dataclasses.replace(_of(ProxyConfig, rest, "the file"), workers=(*workers, *pools))
+    if not workers:
+        raise ConfigError("there is no [[worker]]: name at least one engine with its url")
+    for worker in workers:
+        if not worker.url.startswith(("http://", "https://")):
+            raise ConfigError(f"worker {worker.name!r} needs a url such as 'http://host:8000'")
+    for pool in pools:
+        if pool.url or not pool.events:
+            raise ConfigError(f"pool {pool.name!r} has events and no url: it computes nothing")
+    names = [worker.name for worker in config.workers]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"names of workers and pools differ from each other: {', '.join(names)}")
+    host, _, port = config.listen.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ConfigError(f"listen is 'HOST:PORT', not {config.listen!r}")
+    return config
+
+
+def _tables(table: dict[str, Any], key: str) -> list[Any]:
+    tables = table.get(key, [])
+    if not isinstance(tables, list):
+        raise ConfigError(f"write [[{key}]], with two brackets, for each {key}")
+    return tables
+
+
+def _of(kind: type[Any], table: Any, where: str) -> Any:
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.name != "workers"}
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} is a table, not {table!r}")
+    for key, value in table.items():
+        if key not in fields:
+            raise ConfigError(f"{where} has no key {key!r}; there are {', '.join(fields)}")
+        wanted = fields[key].type
+        fits = isinstance(value, wanted) or (wanted is float and isinstance(value, int))
+        if not fits or isinstance(value, bool):
+            raise ConfigError(f"{where}: {key} is a {wanted.__name__}, not {value!r}")
+    try:
+        return kind(**table)
+    except TypeError:
+        raise ConfigError(f"{where} needs a name") from None

@@ -1,0 +1,24 @@
+"""Errors as OpenAI's API has them."""
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+
+def error_body(message: str, kind: str, status: int) -> dict[str, Any]:
+    """The JSON of an error."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": status}}
+
+
+def error_response(message: str, status: int, **headers: str) -> web.Response:
+    """A whole response: of the caller's fault below 500, of ours from there on."""
+    kind = "invalid_request_error" if status < 500 else "service_unavailable_error"
+    if status == 429:
+        kind = "rate_limit_error"
+    return web.json_response(error_body(message, kind, status), status=status, headers=headers)
+
+
+def error_event(message: str) -> bytes:
+    """An event for a stream whose status has been sent already."""
+    return b"data: " + json.dumps(error_body(message, "upstream_error", 502)).encode() + b"\n\n"

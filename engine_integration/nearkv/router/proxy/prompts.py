@@ -1,0 +1,75 @@
+"""The tokens of a request's prompt, as the engine will see them."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+_LOG = logging.getLogger("nearkv.router")
+_BYTES_PER_TOKEN = 4  # a guess, for load alone, where no tokenizer is known
+
+
+class Tokenizer(Protocol):
+    """What of transformers' tokenizers is used."""
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a plain prompt, with what the model puts before it."""
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
+        """Tokens of a conversation."""
+
+
+class BadRequest(ValueError):
+    """A request that no engine would take; the text says what it must be."""
+
+
+def tokens_of(body: Any, tokenizer: Tokenizer | None) -> Sequence[int] | int:
+    """A prompt's tokens; or, where they are not known, about how many. BadRequest.
+
+    Requests for several prompts count as their first one. Slow for long texts: use a thread.
+    """
+    if not isinstance(body, dict):
+        raise BadRequest("the body is a JSON object with 'prompt' or 'messages'")
+    if "messages" in body:
+        if not isinstance(body["messages"], list) or not body["messages"]:
+            raise BadRequest("'messages' is a list of at least one message")
+        return _of_chat(body, tokenizer)
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        prompt = prompt[0]
+    if isinstance(prompt, list) and prompt:
+        if not all(isinstance(token, int) and 0 <= token < 2**32 for token in prompt):
+            raise BadRequest("'prompt' as a list holds token ids from 0 to 2**32 - 1")
+        return prompt
+    if not isinstance(prompt, str):
+        raise BadRequest("'prompt' is a text, or a list of token ids, of at least one")
+    return _encoded(lambda: tokenizer.encode(prompt), prompt) if tokenizer else _guess(prompt)
+
+
+def _of_chat(body: dict[str, Any], tokenizer: Tokenizer | None) -> Sequence[int] | int:
+    if tokenizer is None:
+        return _guess(body["messages"])
+
+    def encode() -> Any:
+        return tokenizer.apply_chat_template(
+            body["messages"],
+            tools=body.get("tools"),
+            add_generation_prompt=body.get("add_generation_prompt", True),
+            tokenize=True,
+            return_dict=False,
+            **(body.get("chat_template_kwargs") or {}),
+        )
+
+    return _encoded(encode, body["messages"])
+
+
+def _encoded(encode: Any, prompt: Any) -> Sequence[int] | int:
+    """What the tokenizer says; whatever it cannot do, the engine may still be able to."""
+    try:
+        return encode()
+    except Exception as error:
+        _LOG.warning("a prompt could not be tokenized and is routed by load alone: %s", error)
+        return _guess(prompt)
+
+
+def _guess(prompt: Any) -> int:
+    return max(1, len(str(prompt)) // _BYTES_PER_TOKEN)

@@ -1,0 +1,450 @@
+"""The proxy before engines that behave, die, hang and lie; clients that vanish."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+pytest.importorskip("msgspec")
+pytest.importorskip("zmq")
+pytest.importorskip("aiohttp")
+
+import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from nearkv.kv_events.wire import decode_batch, encode_batch, encode_event
+from nearkv.router.proxy import ConfigError, make_app, read_config
+from nearkv.router.proxy.app import PROXY, Proxy
+from nearkv.router.proxy.config import config_of
+from nearkv.router.proxy.prompts import BadRequest, tokens_of
+
+CHUNKS = [b'data: {"n": %d}\n\n' % number for number in range(5)] + [b"data: [DONE]\n\n"]
+PROMPT = list(range(64))
+
+
+class FakeEngine:
+    """What vLLM's server looks like from outside; `behaviour` says how it fails."""
+
+    def __init__(self, name: str, behaviour: str = "") -> None:
+        self.name, self.behaviour = name, behaviour
+        self.bodies: list[Any] = []
+        self.headers: list[dict[str, str]] = []
+        self.closed_early = asyncio.Event()
+        self.go_on = asyncio.Event()
+        app = web.Application()
+        app.router.add_post("/v1/completions", self.complete)
+        app.router.add_post("/v1/chat/completions", self.complete)
+        app.router.add_get("/v1/models", self.models)
+        self.server = TestServer(app)
+
+    async def models(self, request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": self.name}]})
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        self.headers.append(dict(request.headers))
+        body = await request.json()
+        self.bodies.append(body)
+        if self.behaviour == "overloaded":
+            return web.json_response({}, status=503)
+        if self.behaviour == "refuses":
+            return web.json_response({"error": {"message": "too long"}}, status=400)
+        if self.behaviour == "hangs":
+            await self._wait()
+        if not body.get("stream"):
+            if self.behaviour == "dies":
+                request.transport.abort()
+            return web.json_response({"id": self.name})
+        stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await stream.prepare(request)
+        if self.behaviour == "dies before its first byte":
+            request.transport.abort()
+            return stream
+        for number, chunk in enumerate(CHUNKS):
+            if self.behaviour == "dies" and number == 2:
+                request.transport.abort()
+                return stream
+            await stream.write(chunk)
+            if self.behaviour == "hangs after its first byte":
+                await self._wait()
+        return stream
+
+    async def _wait(self) -> None:
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.closed_early.set()
+            raise
+
+
+class Scene:
+    """A proxy before fake engines, in one event loop."""
+
+    def __init__(self, engines: list[FakeEngine], **options: Any) -> None:
+        self.engines = engines
+        self._options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"}
+        self._options |= {"suspend_s": 600.0, "connect_timeout_s": 2.0} | options
+
+    async def __aenter__(self) -> "Scene":
+        for engine in self.engines:
+            await engine.server.start_server()
+        workers = [
+            {"name": engine.name, "url": str(engine.server.make_url("")).rstrip("/")}
+            for engine in self.engines
+        ]
+        app = make_app(config_of(self._options | {"worker": workers}))
+        self.proxy: Proxy = app[PROXY]
+        self.server = TestServer(app)
+        await self.server.start_server()
+        self.client = aiohttp.ClientSession(self.server.make_url("/"))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close()
+        await self.server.close()
+        for engine in self.engines:
+            engine.go_on.set()
+            await engine.server.close()
+
+    def tell(self, worker: str, tokens: list[int]) -> None:
+        hashes = [int(each) for each in self.proxy.router.block_hashes(tokens)]
+        event = encode_event(
+            "BlockStored",
+            "map",
+            block_hashes=hashes,
+            token_ids=tokens,
+            block_size=4,
+            medium="GPU",
+        )
+        self.proxy.router.apply(worker, decode_batch(encode_batch([event])))
+
+    def post(self, path: str = "/v1/completions", **body: Any) -> Any:
+        return self.client.post(path, json={"prompt": PROMPT} | body)
+
+    def forgive(self) -> None:
+        """As if the time of suspended engines had passed."""
+        self.proxy._suspended_until.clear()
+
+    def loads(self) -> list[int]:
+        return [self.proxy.router.load(engine.name).requests for engine in self.engines]
+
+
+def run(scene: Scene, test: Callable[[Scene], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(30), scene:
+            await test(scene)
+
+    asyncio.run(whole())
+
+
+def engines(*behaviours: str) -> list[FakeEngine]:
+    return [FakeEngine(name, what) for name, what in zip("abc", behaviours, strict=False)]
+
+
+async def settled(scene: Scene) -> None:
+    while any(scene.loads()):
+        await asyncio.sleep(0.01)
+
+
+def test_streams_pass_through_to_where_the_prompt_is() -> None:
+    async def test(scene: Scene) -> None:
+        scene.tell("b", PROMPT[:32])
+        async with scene.post(stream=True, model="m") as answer:
+            assert answer.status == 200
+            assert answer.headers["x-nearkv-worker"] == "b"
+            assert answer.content_type == "text/event-stream"
+            assert await answer.read() == b"".join(CHUNKS)
+        assert scene.engines[1].bodies == [{"prompt": PROMPT, "stream": True, "model": "m"}]
+        await settled(scene)
+
+    run(Scene(engines("", "", "")), test)
+
+
+def test_the_first_byte_is_not_waited_for_longer_than_the_engine_takes() -> None:
+    async def test(scene: Scene) -> None:
+        async with scene.post(stream=True) as answer:
+            assert await answer.content.readany() == CHUNKS[0]
+            assert scene.loads() == [1]
+            assert scene.proxy.router.load("a").prefill_tokens == 0
+            scene.engines[0].go_on.set()
+            assert await answer.content.read() == b"".join(CHUNKS[1:])
+
+    run(Scene(engines("hangs after its first byte")), test)
+
+
+def test_headers_go_on_but_those_of_the_connection() -> None:
+    async def test(scene: Scene) -> None:
+        headers = {"authorization": "Bearer key", "x-request-id": "7", "accept-encoding": "gzip"}
+        async with scene.client.post(
+            "/v1/chat/completions?user=1",
+            json={"messages": [{"role": "user", "content": "hello"}]},
+            headers=headers,
+        ) as answer:
+            assert await answer.json() == {"id": "a"}
+        seen = {name.lower(): value for name, value in scene.engines[0].headers[0].items()}
+        assert (seen["authorization"], seen["x-request-id"]) == ("Bearer key", "7")
+        assert "accept-encoding" not in seen
+        async with scene.client.get("/v1/models") as answer:
+            assert (await answer.json())["data"] == [{"id": "a"}]
+
+    run(Scene(engines("")), test)
+
+
+@pytest.mark.parametrize("behaviour", ["overloaded", "dies before its first byte", "gone"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_another_engine_answers_for_one_that_failed(behaviour: str, stream: bool) -> None:
+    async def test(scene: Scene) -> None:
+        scene.tell("a", PROMPT)
+        if behaviour == "gone":
+            await scene.engines[0].server.close()
+        elif behaviour.startswith("dies") and not stream:
+            scene.engines[0].behaviour = "dies"
+        async with scene.post(stream=stream) as answer:
+            assert (answer.status, answer.headers["x-nearkv-worker"]) == (200, "b")
+            whole = await answer.read()
+            assert whole == (b"".join(CHUNKS) if stream else b'{"id": "b"}')
+        asked = len(scene.engines[0].bodies)
+        async with scene.post(stream=stream) as answer:  # It gets nothing new for a while.
+            assert answer.headers["x-nearkv-worker"] == "b"
+        assert len(scene.engines[0].bodies) == asked
+        scene.forgive()
+        scene.engines[0].behaviour = ""
+        if behaviour != "gone":
+            async with scene.post(stream=stream) as answer:
+                assert answer.headers["x-nearkv-worker"] == "a"
+        await settled(scene)
+
+    run(Scene(engines(behaviour, "")), test)
+
+
+def test_an_engine_that_dies_in_its_middle_is_told_as_an_event() -> None:
+    async def test(scene: Scene) -> None:
+        scene.tell("a", PROMPT)
+        async with scene.post(stream=True) as answer:
+            told = await answer.read()
+        events = told.split(b"\n\n")
+        assert told.startswith(CHUNKS[0])
+        assert b"[DONE]" not in told
+        error = json.loads(events[-2].removeprefix(b"data: "))["error"]
+        assert "engine a ended in the middle" in error["message"]
+        assert "send the request again" in error["message"]
+        assert not scene.engines[1].bodies
+        await settled(scene)
+
+    run(Scene(engines("dies", "")), test)
+
+
+def test_when_all_engines_fail_the_client_learns_what_each_said() -> None:
+    async def test(scene: Scene) -> None:
+        async with scene.post() as answer:
+            assert answer.status == 503
+            error = (await answer.json())["error"]
+            assert "a answered 503; b answered 503" in error["message"]
+        async with scene.post() as answer:
+            assert answer.status == 503
+            assert "last 600.0 s" in (await answer.json())["error"]["message"]
+        async with scene.client.get("/health") as answer:
+            assert answer.status == 503
+            workers = (await answer.json())["workers"]
+            assert [workers[name]["up"] for name in "ab"] == [False, False]
+        assert scene.loads() == [0, 0]
+
+    run(Scene(engines("overloaded", "overloaded")), test)
+
+
+def test_an_engine_that_failed_is_asked_again_after_a_while() -> None:
+    async def test(scene: Scene) -> None:
+        async with scene.post() as answer:
+            assert answer.status == 503
+        scene.engines[0].behaviour = ""
+        status = 503
+        while status == 503:
+            async with scene.client.get("/health") as answer:
+                status = answer.status
+        async with scene.post() as answer:
+            assert answer.status == 200
+
+    run(Scene(engines("overloaded"), suspend_s=0.05), test)
+
+
+def test_what_an_engine_refuses_is_the_clients_fault() -> None:
+    async def test(scene: Scene) -> None:
+        async with scene.post(stream=True) as answer:
+            assert answer.status == 400
+            assert (await answer.json())["error"]["message"] == "too long"
+        assert sum(len(engine.bodies) for engine in scene.engines) == 1
+
+    run(Scene(engines("refuses", "refuses")), test)
+
+
+@pytest.mark.parametrize("behaviour", ["hangs", "hangs after its first byte"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_engine_learns_that_its_client_has_vanished(behaviour: str, stream: bool) -> None:
+    async def test(scene: Scene) -> None:
+        async def ask() -> None:
+            async with scene.post(stream=stream) as answer:
+                await answer.content.readany()
+                await answer.read()
+
+        client = asyncio.create_task(ask())
+        while not scene.engines[0].bodies:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        if behaviour == "hangs" or stream:
+            assert scene.loads() == [1]
+            client.cancel()
+            await scene.engines[0].closed_early.wait()
+        await settled(scene)
+
+    run(Scene(engines(behaviour)), test)
+
+
+def test_a_hundred_clients_that_vanish_leave_no_load() -> None:
+    async def test(scene: Scene) -> None:
+        async def ask(number: int) -> None:
+            async with scene.post(stream=True) as answer:
+                await answer.content.readany()
+
+        clients = [asyncio.create_task(ask(number)) for number in range(100)]
+        for number, client in enumerate(clients):
+            if number % 3:
+                client.cancel()
+            await asyncio.sleep(0.002)
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+        await settled(scene)
+        async with scene.client.get("/health") as answer:
+            assert answer.status == 200
+
+    run(Scene(engines("hangs after its first byte", "hangs"), policy="least_load"), test)
+
+
+@pytest.mark.parametrize(
+    ("body", "mend"),
+    [
+        (b"{", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"[1]", "JSON object with 'prompt' or 'messages'"),
+        (b"{}", "'prompt' is a text, or a list of token ids"),
+        (b'{"prompt": [1, -1]}', "from 0 to 2"),
+        (b'{"prompt": [[1, "x"]]}', "from 0 to 2"),
+        (b'{"messages": "hello"}', "list of at least one message"),
+    ],
+)
+def test_what_is_no_request_is_refused_here(body: bytes, mend: str) -> None:
+    async def test(scene: Scene) -> None:
+        async with scene.client.post("/v1/completions", data=body) as answer:
+            assert answer.status == 400
+            error = (await answer.json())["error"]
+            assert (error["type"], mend in error["message"]) == ("invalid_request_error", True)
+        assert not scene.engines[0].bodies
+
+    run(Scene(engines("")), test)
+
+
+def test_a_policy_that_refuses_is_429() -> None:
+    async def test(scene: Scene) -> None:
+        async with scene.post(prompt=list(range(4000))) as answer:
+            assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+            assert (await answer.json())["error"]["type"] == "rate_limit_error"
+        async with scene.post(prompt=[1]) as answer:
+            assert answer.status == 200
+
+    run(Scene(engines(""), policy="mooncake", ttft_slo_s=0.01), test)
+
+
+class WordTokenizer:
+    def encode(self, text: str) -> list[int]:
+        return [len(word) for word in text.split()]
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> list[int]:
+        assert options["tokenize"] and not options["return_dict"]
+        return self.encode(" ".join(message["content"] for message in conversation))
+
+
+def test_prompts_become_tokens_as_far_as_they_can() -> None:
+    words = WordTokenizer()
+    assert tokens_of({"prompt": "a bc def"}, words) == [1, 2, 3]
+    assert tokens_of({"prompt": ["a bc", "x"]}, words) == [1, 2]
+    assert tokens_of({"prompt": [[7, 8], [9]]}, None) == [7, 8]
+    assert tokens_of({"messages": [{"content": "a bc"}]}, words) == [1, 2]
+    assert tokens_of({"prompt": "x" * 400}, None) == 100
+    assert tokens_of({"messages": [{"content": [{"type": "image_url"}]}]}, words) >= 1
+    with pytest.raises(BadRequest):
+        tokens_of({"prompt": []}, words)
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ("listen", "no TOML"),
+        ("listen = 'x:1'", "at least one engine"),
+        ("[[worker]]\nurl = 'http://a:1'", "needs a name"),
+        ("[[worker]]\nname = 'a'", "http://host:8000"),
+        ("[worker]\nname = 'a'", "two brackets"),
+        ("port = 1\n[[worker]]\nname = 'a'\nurl = 'http://a:1'", "no key 'port'"),
+        ("block_tokens = '4'\n[[worker]]\nname = 'a'\nurl = 'http://a:1'", "is a int"),
+        ("listen = '8080'\n[[worker]]\nname = 'a'\nurl = 'http://a:1'", "HOST:PORT"),
+        ("[[worker]]\nname = 'a'\nurl = 'http://a:1'\n[[pool]]\nname = 'p'", "computes nothing"),
+        (
+            "[[worker]]\nname = 'a'\nurl = 'http://a:1'\n[[worker]]\nname = 'a'\nurl = 'http://b:1'",
+            "differ from each other",
+        ),
+    ],
+)
+def test_a_bad_configuration_names_its_mend(tmp_path: Any, text: str, mend: str) -> None:
+    file = tmp_path / "router.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=mend):
+        read_config(file)
+
+
+def test_the_readmes_configuration_is_one(tmp_path: Any) -> None:
+    from nearkv.router import proxy
+
+    readme = (proxy.__path__[0]) + "/README.md"
+    with open(readme, encoding="utf-8") as text:
+        block = text.read().split("```toml\n")[1].split("```")[0]
+    file = tmp_path / "router.toml"
+    file.write_text(block)
+    config = read_config(file)
+    assert [worker.name for worker in config.workers] == ["a", "pool"]
+
+
+def test_the_command_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    file = tmp_path / "router.toml"
+    file.write_text(
+        f"listen = '127.0.0.1:{port}'\n[[worker]]\nname = 'a'\nurl = 'http://127.0.0.1:9'\n"
+        f"events = 'ipc://{tmp_path}/events'\n"
+    )
+    command = [sys.executable, "-m", "nearkv.router", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        answers = []
+        for _ in range(400):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+                    answers.append(json.load(answer))
+                break
+            except OSError:
+                time.sleep(0.1)
+        process.terminate()
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 0, said
+    assert answers[0]["workers"]["a"]["up"]
+    file.write_text("policy = 'fastest'\n[[worker]]\nname = 'a'\nurl = 'http://127.0.0.1:9'\n")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "longest_prefix" in done.stderr.splitlines()[0]
