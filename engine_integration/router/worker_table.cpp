@@ -15,9 +15,9 @@ Status WorkerTable::add(std::string_view name, const WorkerOptions& options, Wor
     const std::size_t count = size_.load(std::memory_order_relaxed);
     if (free_.empty() && count == kMaxWorkers) return Status::kPoolFull;
     const WorkerId number = free_.empty() ? static_cast<WorkerId>(count) : free_.back();
-    numbers_.emplace(name, number);
     Worker& worker = (*workers_)[number];
     worker.name = name;
+    numbers_.emplace(name, number);
     worker.prefill_tokens_per_s = rate;
     if (free_.empty()) {
       size_.store(count + 1, std::memory_order_release);
@@ -37,7 +37,6 @@ Status WorkerTable::retire(std::string_view name, WorkerId* id) {
     const auto found = numbers_.find(std::string(name));
     if (found == numbers_.end()) return Status::kNotFound;
     *id = found->second;
-    free_.reserve(free_.size() + 1);
     numbers_.erase(found);
     active_.erase(*id);
     Worker& worker = (*workers_)[*id];

@@ -46,6 +46,8 @@ struct Ticket {
 /// prefill_tokens_per_s, size, pools) take no lock.
 class WorkerTable {
  public:
+  WorkerTable() { free_.reserve(kMaxWorkers); }
+
   /// kExists: there is one of that name. kPoolFull: there are kMaxWorkers. kBadArgument: no name,
   /// or a rate that is negative or no number.
   Status add(std::string_view name, const WorkerOptions& options, WorkerId* id);
