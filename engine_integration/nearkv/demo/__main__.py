@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearkv.demo import DemoError
+from nearkv.demo.files import write_file
 from nearkv.demo.progress import progress
 from nearkv.demo.prompt import MEANT_TOKENS, draw_needle, make_prompt, read_document
 
@@ -198,10 +199,10 @@ def _run(options: argparse.Namespace) -> int:
     }
     if options.json:
         rows = figures.make_results(comparison, texts, needle, options.device)
-        _write(options.json, lambda path: write_results(path, rows, summary))
+        write_file(options.json, lambda path: write_results(path, rows, summary))
     if options.html:
         text = page.render_page(summary, comparison, facts)
-        _write(options.html, lambda path: path.write_text(text, encoding="utf-8"))
+        write_file(options.html, lambda path: path.write_text(text, encoding="utf-8"))
     failed = options.mode == "dense" and not summary["tokens_equal"]
     if failed:
         print("nearkv demo: the exact run's tokens differ from the plain run's", file=sys.stderr)
@@ -217,15 +218,6 @@ def _note_length(tokens: int, cut: bool) -> None:
             "what long contexts cost",
             file=sys.stderr,
         )
-
-
-def _write(path: Path, write) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path)
-    except OSError as error:
-        raise DemoError(f"cannot write {path}: {error.strerror}") from error
-    print(f"written: {path}")
 
 
 if __name__ == "__main__":

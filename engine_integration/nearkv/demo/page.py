@@ -1,13 +1,13 @@
 """The demo's page: texts side by side, plots and facts, in one file that loads nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from nearkv.demo.figures import rate
+from nearkv.demo.plots import bar_figure, bars, plots_body, plots_scripts
 from nearkv.demo.runs import STAGES, Comparison
 from nearkv.html import html_page
-from nearkv.results import format_number
 
 _STYLE = """\
 .texts { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }
@@ -32,14 +32,6 @@ def render_page(
     summary: Mapping[str, Any], comparison: Comparison, facts: Mapping[str, str]
 ) -> str:
     """The whole page."""
-    from bokeh.embed import components
-    from bokeh.resources import Resources
-
-    script, divisions = components(_plots(comparison))
-    figures = [
-        f'<h2>{escape(title)}</h2>\n<figure class="plot">{division}</figure>'
-        for title, division in divisions.items()
-    ]
     needle = summary["needle"]
     texts = summary["texts"].items()
     body = _BODY.format(
@@ -51,10 +43,9 @@ def render_page(
         texts="".join(
             f"<div><h3>{escape(name)}</h3><pre>{escape(text)}</pre></div>" for name, text in texts
         ),
-        plots="\n".join([*figures, script]),
+        plots=plots_body(_plots(comparison)),
     )
-    scripts = Resources(mode="inline", components=["bokeh"]).render_js()
-    return html_page("NearKV demo", body, style=_STYLE, scripts=scripts)
+    return html_page("NearKV demo", body, style=_STYLE, scripts=plots_scripts())
 
 
 def _plots(comparison: Comparison) -> dict[str, Any]:
@@ -63,46 +54,12 @@ def _plots(comparison: Comparison) -> dict[str, Any]:
     link = {run.name: comparison.link_bytes_per_token(run) for run in near}
     speed = {run.name: rate(run).median for run in (plain, *near)}
     return {
-        "Bytes over the link per token (log scale)": _bars(
+        "Bytes over the link per token (log scale)": bars(
             {"moving K and V": full_bytes, **link}, "bytes per token", logarithmic=True
         ),
         "Bytes read near the data per token": _stacks(comparison, full_bytes),
-        "Decoding speed": _bars(speed, "tokens per second (median)"),
+        "Decoding speed": bars(speed, "tokens per second (median)"),
     }
-
-
-def _figure(names: Sequence[str], label: str, **options: Any) -> Any:
-    from bokeh.models import NumeralTickFormatter
-    from bokeh.plotting import figure
-
-    plot = figure(
-        y_range=list(reversed(names)),
-        height=90 + 40 * len(names),
-        sizing_mode="stretch_width",
-        toolbar_location=None,
-        tools="hover",
-        x_axis_label=label,
-        **options,
-    )
-    plot.xaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
-    plot.ygrid.grid_line_color = None
-    return plot
-
-
-def _bars(values: Mapping[str, float], label: str, logarithmic: bool = False) -> Any:
-    names = list(values)
-    axis = {"x_axis_type": "log"} if logarithmic else {}
-    plot = _figure(names, label, tooltips="@name: @text", **axis)
-    start = min(values.values()) / 2 if logarithmic else 0
-    data = {
-        "name": names,
-        "value": list(values.values()),
-        "text": [format_number(value) for value in values.values()],
-        "color": ["#afb8c1", *["#0969da"] * (len(names) - 1)],
-    }
-    plot.hbar(y="name", left=start, right="value", height=0.6, color="color", source=data)
-    plot.x_range.start = start
-    return plot
 
 
 def _stacks(comparison: Comparison, full_bytes: float) -> Any:
@@ -112,7 +69,7 @@ def _stacks(comparison: Comparison, full_bytes: float) -> Any:
     for stage in STAGES:
         data[stage] = [0.0, *(run.per_token(stage) for run in comparison.near)]
     data["all"] = [full_bytes, *[0.0] * len(comparison.near)]
-    plot = _figure(names, "bytes per token", tooltips="@name, $name: @$name{0,0}")
+    plot = bar_figure(names, "bytes per token", tooltips="@name, $name: @$name{0,0}")
     kinds = [*STAGES, "all"]
     plot.hbar_stack(
         kinds, y="name", height=0.6, color=colors, source=data, legend_label=[*STAGES, "full scan"]
