@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,141 +17,17 @@ pytest.importorskip("msgspec")
 pytest.importorskip("zmq")
 pytest.importorskip("aiohttp")
 
-import aiohttp
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
-from nearkv.kv_events.wire import decode_batch, encode_batch, encode_event
-from nearkv.router.proxy import ConfigError, make_app, read_config
-from nearkv.router.proxy.app import PROXY, Proxy
-from nearkv.router.proxy.config import config_of
+from engine_integration.tests.router_scene import (
+    CHUNKS,
+    PROMPT,
+    Scene,
+    engines,
+    run,
+    settled,
+)
+from nearkv.router.proxy import ConfigError, read_config
 from nearkv.router.proxy.prompts import BadRequest, tokens_of
-
-CHUNKS = [b'data: {"n": %d}\n\n' % number for number in range(5)] + [b"data: [DONE]\n\n"]
-PROMPT = list(range(64))
-
-
-class FakeEngine:
-    """What vLLM's server looks like from outside; `behaviour` says how it fails."""
-
-    def __init__(self, name: str, behaviour: str = "") -> None:
-        self.name, self.behaviour = name, behaviour
-        self.bodies: list[Any] = []
-        self.headers: list[dict[str, str]] = []
-        self.closed_early = asyncio.Event()
-        self.go_on = asyncio.Event()
-        app = web.Application()
-        app.router.add_post("/v1/completions", self.complete)
-        app.router.add_post("/v1/chat/completions", self.complete)
-        app.router.add_get("/v1/models", self.models)
-        self.server = TestServer(app)
-
-    async def models(self, request: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": self.name}]})
-
-    async def complete(self, request: web.Request) -> web.StreamResponse:
-        self.headers.append(dict(request.headers))
-        body = await request.json()
-        self.bodies.append(body)
-        if self.behaviour == "overloaded":
-            return web.json_response({}, status=503)
-        if self.behaviour == "refuses":
-            return web.json_response({"error": {"message": "too long"}}, status=400)
-        if self.behaviour == "hangs":
-            await self._wait()
-        if not body.get("stream"):
-            if self.behaviour == "dies":
-                request.transport.abort()
-            return web.json_response({"id": self.name})
-        stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await stream.prepare(request)
-        if self.behaviour == "dies before its first byte":
-            request.transport.abort()
-            return stream
-        for number, chunk in enumerate(CHUNKS):
-            if self.behaviour == "dies" and number == 2:
-                request.transport.abort()
-                return stream
-            await stream.write(chunk)
-            if self.behaviour == "hangs after its first byte":
-                await self._wait()
-        return stream
-
-    async def _wait(self) -> None:
-        try:
-            await self.go_on.wait()
-        except asyncio.CancelledError:
-            self.closed_early.set()
-            raise
-
-
-class Scene:
-    """A proxy before fake engines, in one event loop."""
-
-    def __init__(self, engines: list[FakeEngine], **options: Any) -> None:
-        self.engines = engines
-        self._options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"}
-        self._options |= {"suspend_s": 600.0, "connect_timeout_s": 2.0} | options
-
-    async def __aenter__(self) -> "Scene":
-        for engine in self.engines:
-            await engine.server.start_server()
-        workers = [
-            {"name": engine.name, "url": str(engine.server.make_url("")).rstrip("/")}
-            for engine in self.engines
-        ]
-        app = make_app(config_of(self._options | {"worker": workers}))
-        self.proxy: Proxy = app[PROXY]
-        self.server = TestServer(app)
-        await self.server.start_server()
-        self.client = aiohttp.ClientSession(self.server.make_url("/"))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.client.close()
-        await self.server.close()
-        for engine in self.engines:
-            engine.go_on.set()
-            await engine.server.close()
-
-    def tell(self, worker: str, tokens: list[int]) -> None:
-        hashes = [int(each) for each in self.proxy.router.block_hashes(tokens)]
-        event = encode_event(
-            "BlockStored",
-            "map",
-            block_hashes=hashes,
-            token_ids=tokens,
-            block_size=4,
-            medium="GPU",
-        )
-        self.proxy.router.apply(worker, decode_batch(encode_batch([event])))
-
-    def post(self, path: str = "/v1/completions", **body: Any) -> Any:
-        return self.client.post(path, json={"prompt": PROMPT} | body)
-
-    def forgive(self) -> None:
-        """As if the time of suspended engines had passed."""
-        self.proxy._suspended_until.clear()
-
-    def loads(self) -> list[int]:
-        return [self.proxy.router.load(engine.name).requests for engine in self.engines]
-
-
-def run(scene: Scene, test: Callable[[Scene], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(30), scene:
-            await test(scene)
-
-    asyncio.run(whole())
-
-
-def engines(*behaviours: str) -> list[FakeEngine]:
-    return [FakeEngine(name, what) for name, what in zip("abc", behaviours, strict=False)]
-
-
-async def settled(scene: Scene) -> None:
-    while any(scene.loads()):
-        await asyncio.sleep(0.01)
 
 
 def test_streams_pass_through_to_where_the_prompt_is() -> None:
@@ -163,7 +38,9 @@ def test_streams_pass_through_to_where_the_prompt_is() -> None:
             assert answer.headers["x-nearkv-worker"] == "b"
             assert answer.content_type == "text/event-stream"
             assert await answer.read() == b"".join(CHUNKS)
-        assert scene.engines[1].bodies == [{"prompt": PROMPT, "stream": True, "model": "m"}]
+        assert scene.engines[1].bodies == [
+            {"prompt": PROMPT, "stream": True, "model": "m", "return_token_ids": True}
+        ]
         await settled(scene)
 
     run(Scene(engines("", "", "")), test)

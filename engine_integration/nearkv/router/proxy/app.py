@@ -1,11 +1,12 @@
 """The proxy's pages: completions by prefix, all else to whoever has least to do."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 import aiohttp
 import numpy as np
@@ -19,14 +20,21 @@ from nearkv.router import (
     Router,
     scheme_of,
 )
-from nearkv.router.proxy.config import ProxyConfig
-from nearkv.router.proxy.errors import error_response
-from nearkv.router.proxy.forward import EngineFailed, forward
+from nearkv.router.decision import StartedRequest
+from nearkv.router.proxy.bodies import can_go_on, for_prefill
+from nearkv.router.proxy.config import ROLES, ProxyConfig
+from nearkv.router.proxy.errors import NoEngine, error_response
+from nearkv.router.proxy.forward import EngineFailed, ask, forward
+from nearkv.router.proxy.going_on import ClientGone, GoingOn
 from nearkv.router.proxy.prompts import BadRequest, Tokenizer, tokens_of
 
 _LOG = logging.getLogger("nearkv.router")
 _SHORT_PROMPT_BYTES = 4096  # what is not worth a thread's time
 
+_PREFILL = ("prefill",)
+_DECODE = ("both", "decode")
+
+_T = TypeVar("_T")
 Hashes = np.ndarray | Sequence[int]
 
 
@@ -39,6 +47,7 @@ class Proxy:
         self._urls = {
             worker.name: worker.url.rstrip("/") for worker in config.workers if worker.url
         }
+        self._roles = {worker.name: worker.role for worker in config.workers}
         self._suspended_until: dict[str, float] = {}
         cost, mooncake = CostModel(), MooncakeThresholds()
         cost.block_tokens, cost.block_bytes = config.block_tokens, config.block_bytes
@@ -84,13 +93,14 @@ class Proxy:
 
     async def health(self, request: web.Request) -> web.Response:
         """200 while an engine may be sent something; what each has to do, and the index holds."""
-        up = self._up()
+        up = self._up(_DECODE)
         stats = self.router.stats
         workers = {}
         for name in self._urls:
             load = self.router.load(name)
             workers[name] = {
-                "up": name in up,
+                "up": name in self._up(),
+                "role": self._roles[name],
                 "requests": load.requests,
                 "prefill_tokens": load.prefill_tokens,
                 "blocks": load.blocks,
@@ -104,64 +114,126 @@ class Proxy:
         return web.json_response({"workers": workers, "index": index}, status=200 if up else 503)
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        """A prompt: goes where its beginning is."""
-        body = await request.read()
+        """A prompt: goes where its beginning is, before that to one that prefills if any do."""
+        raw = await request.read()
         try:
-            tokens, hashes = await self._prompt(body)
+            body, tokens, hashes = await self._prompt(raw)
         except BadRequest as error:
             return error_response(str(error), 400)
-        return await self._send(request, body, tokens, hashes)
+        await self._prefill(request, body, tokens, hashes)
+        if not can_go_on(request.path, body):
+            return await self._send(request, raw, tokens, hashes)
+        stream = GoingOn(self._session, request, body)
+        path = request.rel_url.raw_path_qs
+        try:
+            return await self._try(
+                _DECODE,
+                tokens,
+                hashes,
+                lambda url, worker, started: stream.relay(url + path, worker, started),
+            )
+        except NoEngine as error:
+            return await stream.give_up(error.text) or error.response()
+        except ClientGone:
+            raise asyncio.CancelledError from None
 
     async def pass_through(self, request: web.Request) -> web.StreamResponse:
         """Whatever else engines answer, such as /v1/models."""
         return await self._send(request, await request.read(), 1, ())
 
-    async def _prompt(self, body: bytes) -> tuple[int, Hashes]:
-        """How many tokens a prompt has, and the hashes of its blocks."""
-        if len(body) <= _SHORT_PROMPT_BYTES:
-            return self._hashed(body)
-        return await asyncio.to_thread(self._hashed, body)
+    async def _prompt(self, raw: bytes) -> tuple[dict[str, Any], int, Hashes]:
+        """A body, how many tokens its prompt has, and the hashes of its blocks."""
+        if len(raw) <= _SHORT_PROMPT_BYTES:
+            return self._hashed(raw)
+        return await asyncio.to_thread(self._hashed, raw)
 
-    def _hashed(self, body: bytes) -> tuple[int, Hashes]:
+    def _hashed(self, raw: bytes) -> tuple[dict[str, Any], int, Hashes]:
         try:
-            parsed: Any = json.loads(body)
+            body: Any = json.loads(raw)
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"the body is no JSON: {error}") from error
-        tokens = tokens_of(parsed, self._tokenizer)
+        tokens = tokens_of(body, self._tokenizer)
         if isinstance(tokens, int):
-            return tokens, ()
-        return len(tokens), self.router.block_hashes(tokens)
+            return body, tokens, ()
+        return body, len(tokens), self.router.block_hashes(tokens)
+
+    async def _prefill(
+        self, request: web.Request, body: dict[str, Any], tokens: int, hashes: Hashes
+    ) -> None:
+        """Has an engine that prefills compute what one that decodes lacks.
+
+        Where that fails, the engine that decodes computes it.
+        """
+        if not self._up(_PREFILL):
+            return
+        if decoders := self._up(_DECODE):
+            decision = self.router.route(tokens, hashes=hashes, among=decoders)
+            if decision.uncached_tokens < self._config.prefill_from_tokens:
+                return
+        told = json.dumps(for_prefill(body)).encode()
+        path = request.rel_url.raw_path_qs
+        with contextlib.suppress(NoEngine):
+            await self._try(
+                _PREFILL,
+                tokens,
+                hashes,
+                lambda url, worker, _: ask(self._session, url + path, request, told, worker),
+            )
 
     async def _send(
         self, request: web.Request, body: bytes, tokens: int, hashes: Hashes
     ) -> web.StreamResponse:
+        path = request.rel_url.raw_path_qs
+        try:
+            return await self._try(
+                _DECODE,
+                tokens,
+                hashes,
+                lambda url, worker, started: forward(
+                    self._session, url + path, request, body, started, worker
+                ),
+            )
+        except NoEngine as error:
+            return error.response()
+
+    async def _try(
+        self,
+        roles: Collection[str],
+        tokens: int,
+        hashes: Hashes,
+        send: Callable[[str, str, StartedRequest], Awaitable[_T]],
+    ) -> _T:
+        """What the best engine makes of it; where that fails the next one's. NoEngine."""
         failures: list[str] = []
         tried: set[str] = set()
-        while among := [name for name in self._up() if name not in tried]:
+        while among := [name for name in self._up(roles) if name not in tried]:
             try:
                 decision = self.router.route(tokens, hashes=hashes, among=among)
                 started = self.router.start(decision)
             except Error as error:
                 if error.status == Status.BUSY:
-                    return error_response(error.strerror, 429, **{"retry-after": "1"})
+                    raise NoEngine(error.strerror, 429) from error
                 raise
             _LOG.debug("%s", decision)
             worker = decision.worker
             tried.add(worker)
-            url = self._urls[worker] + request.rel_url.raw_path_qs
             with started:
                 try:
-                    return await forward(self._session, url, request, body, started, worker)
+                    return await send(self._urls[worker], worker, started)
                 except EngineFailed as error:
                     failures.append(str(error))
                     self._suspended_until[worker] = time.monotonic() + self._config.suspend_s
                     _LOG.warning("%s: nothing new for %s s", error, self._config.suspend_s)
         text = "; ".join(failures) or f"all have failed within the last {self._config.suspend_s} s"
-        return error_response(f"no engine answers ({text}): look at /health", 503)
+        raise NoEngine(f"no engine answers ({text}): look at /health", 503)
 
-    def _up(self) -> list[str]:
+    def _up(self, roles: Collection[str] = ROLES) -> list[str]:
         now = time.monotonic()
-        return [name for name in self._urls if self._suspended_until.get(name, 0) <= now]
+        return [
+            name
+            for name in self._urls
+            if self._suspended_until.get(name, 0) <= now and self._roles[name] in roles
+        ]
 
 
 PROXY = web.AppKey("proxy", Proxy)

@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+ROLES = ("both", "prefill", "decode")
+
 
 class ConfigError(ValueError):
     """A configuration that cannot be; the text says which key, and what it may be."""
@@ -18,6 +20,7 @@ class WorkerConfig:
     url: str = ""  # http://HOST:PORT, without /v1
     events: str = ""  # ZeroMQ endpoint of its KV events; empty: its cache is not known
     replay: str = ""  # where events that were missed are asked for
+    role: str = "both"  # or prefill, or decode: they share a pool
     topic: str = ""
     prefill_tokens_per_s: float = 0
 
@@ -37,6 +40,7 @@ class ProxyConfig:
     ttft_slo_s: float = float("inf")  # mooncake refuses what would be later
     connect_timeout_s: float = 5
     silence_timeout_s: float = 600  # an engine that sends nothing for so long has died
+    prefill_from_tokens: int = 128  # fewer that are not cached are left to the engine that decodes
     suspend_s: float = 5  # for how long an engine that failed gets nothing new
     most_body_bytes: int = 64 << 20
     workers: tuple[WorkerConfig, ...] = ()
@@ -62,6 +66,10 @@ def config_of(table: dict[str, Any]) -> ProxyConfig:
     for worker in workers:
         if not worker.url.startswith(("http://", "https://")):
             raise ConfigError(f"worker {worker.name!r} needs a url such as 'http://host:8000'")
+        if worker.role not in ROLES:
+            raise ConfigError(f"worker {worker.name!r}: role is one of {', '.join(ROLES)}")
+    if all(worker.role == "prefill" for worker in workers):
+        raise ConfigError("no [[worker]] decodes: give one role = 'decode', or none")
     for pool in pools:
         if pool.url or not pool.events:
             raise ConfigError(f"pool {pool.name!r} has events and no url: it computes nothing")

@@ -6,6 +6,20 @@ from typing import Any
 from aiohttp import web
 
 
+class NoEngine(RuntimeError):
+    """No engine gave an answer; `text` says why, for the client."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.text = text
+        self._status = status
+
+    def response(self) -> web.Response:
+        """For a client that was sent nothing yet."""
+        later = {"retry-after": "1"} if self._status == 429 else {}
+        return error_response(self.text, self._status, **later)
+
+
 def error_body(message: str, kind: str, status: int) -> dict[str, Any]:
     """The JSON of an error."""
     return {"error": {"message": message, "type": kind, "param": None, "code": status}}

@@ -16,12 +16,12 @@ _HOP_BY_HOP = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
     *("transfer-encoding", "upgrade", "host", "content-length", "accept-encoding"),
 }
-_GONE = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
-_TRY_ANOTHER = (502, 503, 504)
+GONE = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
+TRY_ANOTHER = (502, 503, 504)
 
 
 class EngineFailed(RuntimeError):
-    """An engine gave nothing that the client has seen: another one may be tried."""
+    """An engine gave nothing that the client has seen, or all can be gone on from: try another."""
 
 
 def end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
@@ -48,7 +48,7 @@ async def forward(
         async with session.request(
             request.method, url, data=body or None, headers=headers
         ) as answer:
-            if answer.status in _TRY_ANOTHER:
+            if answer.status in TRY_ANOTHER:
                 raise EngineFailed(f"{worker} answered {answer.status}")
             told = end_to_end(answer.headers) | {"x-nearkv-worker": worker}
             if answer.content_type != "text/event-stream":
@@ -61,7 +61,21 @@ async def forward(
             stream = web.StreamResponse(status=answer.status, headers=told)
             await _pass_on(request, stream, first, answer, worker)
             return stream
-    except _GONE as error:
+    except GONE as error:
+        raise EngineFailed(f"{worker} at {url}: {error or type(error).__name__}") from error
+
+
+async def ask(
+    session: aiohttp.ClientSession, url: str, request: web.Request, body: bytes, worker: str
+) -> None:
+    """Sends another body in a request's place; the answer is for nobody. EngineFailed."""
+    headers = end_to_end(request.headers)
+    try:
+        async with session.post(url, data=body, headers=headers) as answer:
+            await answer.read()
+            if answer.status in TRY_ANOTHER:
+                raise EngineFailed(f"{worker} answered {answer.status}")
+    except GONE as error:
         raise EngineFailed(f"{worker} at {url}: {error or type(error).__name__}") from error
 
 
@@ -79,7 +93,7 @@ async def _pass_on(
         while True:
             try:
                 chunk = await answer.content.readany()
-            except _GONE as error:
+            except GONE as error:
                 text = (
                     f"the engine {worker} ended in the middle of its answer"
                     f" ({error or type(error).__name__}): send the request again"
