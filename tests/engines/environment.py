@@ -1,6 +1,7 @@
 """Environments of serving engines: each has pins of its own, and is made once for a user.
 
-They lie in $XDG_CACHE_HOME/nearkv/engines, where all checkouts find them.
+They lie in $XDG_CACHE_HOME/nearkv/engines, where all checkouts find them. As a program: makes the
+one of a name, and prints its interpreter.
 """
 
 from __future__ import annotations
@@ -124,3 +125,10 @@ def _pip(folder: Path, text: str) -> None:
     if done.returncode != 0:
         said = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
         raise EnvironmentMissing(f"pip install failed:\n{said}")
+
+
+if __name__ == "__main__":
+    try:
+        print(make_environment(sys.argv[1]).python)
+    except EnvironmentMissing as missing:
+        sys.exit(str(missing))

@@ -1,0 +1,104 @@
+"""The two clusters that are compared, each from its start to its end."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearkv.cluster.conversations import Conversation
+from nearkv.cluster.figures import Phase
+from nearkv.cluster.load import run_load
+from nearkv.cluster.workers import Engine, Worker, start_pool, start_router
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What stands while the load runs."""
+
+    port: int
+    """Of the router."""
+    workers: Sequence[Worker]
+    has_pool: bool
+
+    def counters(self) -> Counter[str]:
+        """Of all workers that are left together."""
+        counts: Counter[str] = Counter()
+        for worker in self.workers:
+            if worker.process.is_running:
+                counts.update(worker.counters())
+        return counts
+
+
+@contextmanager
+def own_caches(engine: Engine, count: int, folder: Path) -> Iterator[Cluster]:
+    """Workers that each prefill and decode, and know of their own blocks alone."""
+    with ExitStack() as stack:
+        names = [f"worker-{number}" for number in range(count)]
+        yield _start(stack, engine, folder, dict.fromkeys(names, "both"), None)
+
+
+@contextmanager
+def over_a_pool(
+    engine: Engine, prefill: int, decode: int, program: Path, size: str, folder: Path
+) -> Iterator[Cluster]:
+    """Workers that prefill, workers that decode, and a daemon whose pool is between them."""
+    with ExitStack() as stack:
+        pool, socket = start_pool(program, folder, size)
+        stack.enter_context(pool)
+        roles = {f"prefill-{number}": "kv_producer" for number in range(prefill)}
+        roles |= {f"decode-{number}": "kv_consumer" for number in range(decode)}
+        yield _start(stack, engine, folder, roles, socket)
+
+
+def _start(
+    stack: ExitStack, engine: Engine, folder: Path, roles: dict[str, str], socket: str | None
+) -> Cluster:
+    """Workers side by side, and when all are ready the router."""
+    workers = []
+    for name, role in roles.items():
+        workers.append(Worker(name, engine, folder, role, socket))
+        stack.enter_context(workers[-1].process)
+    for worker in workers:
+        worker.wait_until_ready()
+    router, port = start_router(engine, workers, folder)
+    stack.enter_context(router)
+    return Cluster(port, workers, has_pool=socket is not None)
+
+
+def measure(
+    name: str,
+    cluster: Cluster,
+    conversations: Sequence[Conversation],
+    model: str,
+    max_tokens: int,
+    killed: Worker | None,
+    tell: Callable[[str], None],
+) -> Phase:
+    """The load's answers, and where all workers found the tokens of the prompts.
+
+    `killed`, if there is one, is killed when half of the turns are over.
+    """
+    last_words: Counter[str] = Counter()
+
+    def kill() -> None:
+        assert killed is not None
+        last_words.update(killed.counters())
+        killed.process.kill()
+
+    turns = run_load(
+        conversations,
+        cluster.port,
+        model,
+        max_tokens,
+        at_half=None if killed is None else kill,
+        tell=tell,
+    )
+    counts = cluster.counters() + last_words
+    return Phase(
+        name,
+        turns,
+        computed_tokens=counts["prompt local_compute"],
+        cached_tokens=counts["prompt local_cache_hit"],
+        pool_tokens=counts["prompt external_kv_transfer"],
+    )

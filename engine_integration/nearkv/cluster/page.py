@@ -1,0 +1,52 @@
+"""The page of the cluster's demo: figures side by side, in one file that loads nothing."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from nearkv.cluster.figures import Phase, format_table
+from nearkv.demo.plots import bars, plots_body, plots_scripts
+from nearkv.html import html_page
+from nearkv.results import git_commit, machine_description
+
+_STYLE = """\
+pre { background: #f6f8fa; padding: .75rem; overflow-x: auto; }"""
+
+_BODY = """\
+<p>{lead}</p>
+<dl>{facts}</dl>
+<pre>{table}</pre>
+{plots}"""
+
+_LEAD = """\
+{users} users who share a long beginning asked {turns} times each through one port. First workers of
+which each kept its own cache; then as many over a pool, {prefill} that prefilled and {decode} that
+decoded{killed}. All figures were measured in this run, on one machine that all processes shared."""
+
+
+def render_page(phases: Sequence[Phase], options: Mapping[str, Any]) -> str:
+    """The whole page; options as the command line has them."""
+    killed = "" if options["no_kill"] else ", one of which was killed when half of it was over"
+    facts = {
+        "same texts": "yes" if phases[0].texts == phases[1].texts else "no",
+        "model": options["model"].name,
+        "machine": machine_description(),
+        "commit": git_commit(),
+    }
+    first_ms = {phase.name: 1000 * phase.first_tokens_s.median for phase in phases}
+    later_ms = {phase.name: 1000 * phase.per_tokens_s.median for phase in phases}
+    computed = {phase.name: phase.computed_tokens for phase in phases}
+    plots = {
+        "Time to the first token of later turns": bars(first_ms, "ms (median)"),
+        "Time of each token after it": bars(later_ms, "ms (median)"),
+        "Tokens of prompts that were computed, on all workers": bars(computed, "tokens"),
+    }
+    body = _BODY.format(
+        lead=escape(_LEAD.format(killed=killed, **options)),
+        facts="".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items()
+        ),
+        table=escape(format_table(phases)),
+        plots=plots_body(plots),
+    )
+    return html_page("NearKV cluster demo", body, style=_STYLE, scripts=plots_scripts())

@@ -1,0 +1,111 @@
+"""Processes of a cluster: each has a log, is waited for until it answers, and leaves nothing."""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from nearkv.cluster import ClusterError
+
+_PORTS = range(20000, 30000)
+_LOOK_S = 0.2
+_PATIENCE_S = 20.0
+_LAST_LINES = 8
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on now, all of them different.
+
+    They are none that the system gives to whoever asks for any, as engines do.
+    """
+    found: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            break
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    return found
+
+
+def answers(url: str) -> bool:
+    """Whether a GET is answered with success."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+class Process:
+    """A process and those that it starts, as a context manager: it ends with the block."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], folder: Path, variables: Mapping[str, str]
+    ) -> None:
+        """Starts it; what it says goes to `folder`/`name`.log."""
+        self.name = name
+        self.log = folder / f"{name}.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | variables,
+                start_new_session=True,  # Its group is killed whole, and Ctrl-C is ours alone.
+            )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait_until(self, is_ready: Callable[[], bool], timeout_s: float) -> None:
+        """Until it is ready; ClusterError, with its last words, if it ends or takes longer."""
+        end_s = time.monotonic() + timeout_s
+        while not is_ready():
+            if not self.is_running:
+                raise ClusterError(f"{self.name} ended; its last words:\n{self._last_words()}")
+            if time.monotonic() > end_s:
+                raise ClusterError(
+                    f"{self.name} is not ready after {timeout_s:.0f} s; its last words:\n"
+                    f"{self._last_words()}"
+                )
+            time.sleep(_LOOK_S)
+
+    def kill(self) -> None:
+        """As when its machine fails."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE_S)
+        self._signal(signal.SIGKILL)  # Also what it has started and left.
+        self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        return "\n".join(f"  {line}" for line in lines) + f"\n(all of them: {self.log})"

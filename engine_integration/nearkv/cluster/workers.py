@@ -1,0 +1,145 @@
+"""vLLM's API servers as a cluster's workers, and the daemon that they share a pool of."""
+
+import json
+import re
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nearkv.cluster.processes import Process, answers, free_ports
+
+BLOCK_TOKENS = 64
+_START_S = 300.0
+_SAMPLE = re.compile(r"^([\w:]+)(?:\{(.*)\})? (\S+)$")
+_COUNTED = {
+    "vllm:prompt_tokens_by_source_total": "prompt",
+    "vllm:generation_tokens_total": "generated",
+}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How vLLM is started, whatever the worker's part."""
+
+    python: Path
+    """An interpreter that has vLLM, and finds nearkv."""
+    model: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    """What its processes need beside ours."""
+
+    @property
+    def model_name(self) -> str:
+        """What requests call it."""
+        return self.model.name
+
+
+class Worker:
+    """A server of vLLM's. `role`: both, or with a pool's socket kv_producer or kv_consumer."""
+
+    def __init__(
+        self, name: str, engine: Engine, folder: Path, role: str, pool_socket: str | None
+    ) -> None:
+        """Starts it; it is ready after wait_until_ready()."""
+        self.name = name
+        self.role = role
+        self.port, self.events_port, self.replay_port = free_ports(3)
+        command = [
+            *(str(engine.python), "-m", "vllm.entrypoints.openai.api_server"),
+            *("--model", str(engine.model), "--served-model-name", engine.model_name),
+            *("--host", "127.0.0.1", "--port", str(self.port)),
+            *("--max-num-seqs", "16"),
+            *("--dtype", "float32", "--enforce-eager", "--block-size", str(BLOCK_TOKENS)),
+            *("--kv-events-config", json.dumps(self._events())),
+        ]
+        if pool_socket is not None:
+            transfer = {
+                "kv_connector": "NearKVConnector",
+                "kv_connector_module_path": "nearkv.vllm",
+                "kv_role": role,
+                "kv_load_failure_policy": "recompute",
+                "kv_connector_extra_config": {"socket": pool_socket},
+            }
+            command += ["--kv-transfer-config", json.dumps(transfer)]
+        variables = {
+            "OMP_NUM_THREADS": "1",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+        self.process = Process(name, command, folder, engine.variables | variables)
+
+    def wait_until_ready(self) -> None:
+        """ClusterError if it does not come up."""
+        self.process.wait_until(lambda: answers(f"{self.url}/health"), _START_S)
+
+    @property
+    def url(self) -> str:
+        """Of its API."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def place(self) -> Iterator[tuple[str, str]]:
+        """Keys and values of the router's configuration."""
+        yield "name", self.name
+        yield "url", self.url
+        yield "role", {"kv_producer": "prefill", "kv_consumer": "decode"}.get(self.role, "both")
+        yield "events", _endpoint(self.events_port)
+        yield "replay", _endpoint(self.replay_port)
+
+    def _events(self) -> dict[str, object]:
+        return {
+            "enable_kv_cache_events": True,
+            "publisher": "zmq",
+            "endpoint": _endpoint(self.events_port),
+            "replay_endpoint": _endpoint(self.replay_port),
+        }
+
+    def counters(self) -> dict[str, float]:
+        """Tokens by where they came from, `prompt local_compute` and so on, and `generated`."""
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        counts: dict[str, float] = defaultdict(float)
+        for line in text.splitlines():
+            found = _SAMPLE.match(line)
+            if found is None or (name := _COUNTED.get(found[1])) is None:
+                continue
+            source = re.search(r'source="(\w+)"', found[2] or "")
+            counts[f"{name} {source[1]}" if source else name] += float(found[3])
+        return dict(counts)
+
+
+def _endpoint(port: int) -> str:
+    return f"tcp://127.0.0.1:{port}"
+
+
+def start_pool(program: Path, folder: Path, size: str) -> tuple[Process, str]:
+    """`nearkv serve` on a pool in the folder, ready; and its socket."""
+    socket = str(folder / "nearkv.sock")
+    command = [str(program), "serve", "--pool", str(folder / "pool"), "--size", size]
+    process = Process("pool", [*command, "--socket", socket], folder, {})
+    process.wait_until(lambda: Path(socket).exists(), 30)
+    return process, socket
+
+
+def start_router(engine: Engine, workers: Sequence[Worker], folder: Path) -> tuple[Process, int]:
+    """A router before the workers, ready; and its port."""
+    (port,) = free_ports(1)
+    config = folder / "router.toml"
+    config.write_text(_router_config(engine, workers, port), encoding="utf-8")
+    command = [str(engine.python), "-P", "-m", "nearkv.router", str(config), "--verbose"]
+    process = Process("router", command, folder, engine.variables)
+    process.wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), 60)
+    return process, port
+
+
+def _router_config(engine: Engine, workers: Sequence[Worker], port: int) -> str:
+    lines = [
+        f"listen = {json.dumps(f'127.0.0.1:{port}')}",
+        f"block_tokens = {BLOCK_TOKENS}",
+        f"tokenizer = {json.dumps(str(engine.model))}",
+    ]
+    for worker in workers:
+        lines += ["[[worker]]", *(f"{key} = {json.dumps(text)}" for key, text in worker.place())]
+    return "\n".join(lines) + "\n"
