@@ -4,6 +4,43 @@
 #include <unordered_map>
 
 namespace nearkv::replay {
+namespace {
+
+constexpr std::uint64_t kMostTokens = 1'000'000'000;
+
+/// A whole number up to `most`; 0 if the request has none. False if it is something else.
+bool read_number(const nlohmann::json& request, const char* key, std::uint64_t most,
+                 std::uint64_t* number) {
+  const auto found = request.find(key);
+  if (found == request.end()) return true;
+  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > most) return false;
+  *number = found->get<std::uint64_t>();
+  return true;
+}
+
+/// Adds a request's time and lengths. False, with the key that holds something else, and what is
+/// allowed there.
+bool read_numbers(const nlohmann::json& request, Trace* trace, std::string* reason) {
+  constexpr std::uint64_t kMostMs = 1ULL << 52;
+  std::uint64_t arrival_ms = 0;
+  std::uint64_t input_tokens = 0;
+  std::uint64_t output_tokens = 0;
+  if (!read_number(request, "timestamp", kMostMs, &arrival_ms)) {
+    *reason =
+        "timestamp is no whole number of milliseconds from 0 on; count from the first request";
+  } else if (!read_number(request, "input_length", kMostTokens, &input_tokens) ||
+             !read_number(request, "output_length", kMostTokens, &output_tokens)) {
+    *reason = "input_length and output_length are whole numbers of tokens, up to a billion";
+  } else {
+    trace->arrivals_ms.push_back(arrival_ms);
+    trace->input_tokens.push_back(static_cast<std::uint32_t>(input_tokens));
+    trace->output_tokens.push_back(static_cast<std::uint32_t>(output_tokens));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 bool read_trace(std::istream& input, Trace* trace, std::string* reason) {
   *trace = {};
@@ -30,9 +67,10 @@ bool read_trace(std::istream& input, Trace* trace, std::string* reason) {
       return false;
     }
     trace->ends.push_back(trace->blocks.size());
-    const auto arrival = request.find("timestamp");
-    const bool is_timed = arrival != request.end() && arrival->is_number_unsigned();
-    trace->arrivals_ms.push_back(is_timed ? arrival->get<std::uint64_t>() : 0);
+    if (!read_numbers(request, trace, reason)) {
+      *reason = "line " + std::to_string(line_number) + ": " + *reason;
+      return false;
+    }
   }
   if (!trace->blocks.empty()) return true;
   *reason = "no request with blocks";

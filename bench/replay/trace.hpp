@@ -17,6 +17,8 @@ struct Trace {
   std::vector<std::uint64_t> hash_ids;  ///< By block: the trace's own number for it.
   /// Of each request; 0 where the trace does not say.
   std::vector<std::uint64_t> arrivals_ms{};
+  std::vector<std::uint32_t> input_tokens{};   ///< Likewise.
+  std::vector<std::uint32_t> output_tokens{};  ///< Likewise.
 
   [[nodiscard]] std::size_t requests() const { return ends.size(); }
   [[nodiscard]] std::span<const std::uint32_t> request(std::size_t index) const {
@@ -26,8 +28,9 @@ struct Trace {
 };
 
 /// Reads Mooncake's format: a JSON object a line, whose `hash_ids` are the prompt's blocks in
-/// order, equal ids meaning equal prefixes, and whose `timestamp` is in milliseconds. Blank lines
-/// are skipped. False, with `reason` naming the line, if a line is something else or there is none.
+/// order, equal ids meaning equal prefixes, whose `timestamp` is in milliseconds, and whose
+/// `input_length` and `output_length` are in tokens. Blank lines are skipped. False, with `reason`
+/// naming the line, if a line is something else, such as a negative time, or there is none.
 [[nodiscard]] bool read_trace(std::istream& input, Trace* trace, std::string* reason);
 
 }  // namespace nearkv::replay

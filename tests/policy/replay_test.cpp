@@ -146,7 +146,8 @@ TEST(ReplayTest, ARequestLargerThanTheTierIsServed) {
 
 TEST(TraceTest, NumbersBlocksByFirstAppearance) {
   std::stringstream lines(
-      "{\"timestamp\": 1500, \"hash_ids\": [70, 5]}\n\n"
+      "{\"timestamp\": 1500, \"input_length\": 900, \"output_length\": 7, \"hash_ids\": [70, "
+      "5]}\n\n"
       "{\"hash_ids\": []}\r\n{\"hash_ids\": [5, 18446744073709551615]}");
   Trace trace;
   std::string reason;
@@ -156,13 +157,18 @@ TEST(TraceTest, NumbersBlocksByFirstAppearance) {
   EXPECT_EQ(trace.hash_ids, (std::vector<std::uint64_t>{70, 5, 18446744073709551615U}));
   EXPECT_TRUE(trace.request(1).empty());
   EXPECT_EQ(trace.arrivals_ms, (std::vector<std::uint64_t>{1500, 0, 0}));
+  EXPECT_EQ(trace.input_tokens, (std::vector<std::uint32_t>{900, 0, 0}));
+  EXPECT_EQ(trace.output_tokens, (std::vector<std::uint32_t>{7, 0, 0}));
 }
 
 TEST(TraceTest, NamesTheLineThatIsNoRequest) {
   const std::string good = "{\"hash_ids\": [1]}\n";
   for (const std::string bad :
        {"{\"hash_ids\": [1", "[1]", "{}", "{\"hash_ids\": 1}", "{\"hash_ids\": [-1]}",
-        "{\"hash_ids\": [1.5]}", "{\"hash_ids\": [\"1\"]}"}) {
+        "{\"hash_ids\": [1.5]}", "{\"hash_ids\": [\"1\"]}",
+        "{\"hash_ids\": [1], \"timestamp\": -5}", "{\"hash_ids\": [1], \"timestamp\": 1.5}",
+        "{\"hash_ids\": [1], \"input_length\": -1}",
+        "{\"hash_ids\": [1], \"output_length\": 1e12}"}) {
     std::stringstream lines(good + bad);
     Trace trace;
     std::string reason;

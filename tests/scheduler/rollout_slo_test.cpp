@@ -2,13 +2,9 @@
 #include <numeric>
 
 #include "checked_engine.hpp"
-#include "support/seed.hpp"
 
 namespace nearkv::scheduler::test {
 namespace {
-
-using nearkv::test::case_random;
-using nearkv::test::pick;
 
 Request sample(std::uint64_t tag, std::uint32_t group, std::uint32_t output) {
   return {.tag = tag,

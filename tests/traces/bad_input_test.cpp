@@ -1,0 +1,120 @@
+// What is refused names what would mend it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "simulation.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace nearkv::traces::test {
+namespace {
+
+std::string refused_cluster(const std::string& text) {
+  Cluster cluster;
+  std::string reason;
+  EXPECT_EQ(parse_cluster(text, "c.toml", &cluster, &reason), Status::kBadArgument) << text;
+  return reason;
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(BadCluster, NamesTheLineTheKeyAndWhatIsAllowed) {
+  EXPECT_HAS(refused_cluster("[gpu]\nflop = 1"), "c.toml:2: gpu.flop: no such key; allowed here");
+  EXPECT_HAS(refused_cluster("[gpus]\ncount = 1"), "gpus: no such key; allowed here are \"name\"");
+  EXPECT_HAS(refused_cluster("[engine]\npolicy = \"lifo\""), "allowed are \"orca\", \"sarathi\"");
+  EXPECT_HAS(refused_cluster("[engine]\neviction = \"x\""), "\"step_graph\"");
+  EXPECT_HAS(refused_cluster("[gpu]\ncount = -1"), "a number from 1 to");
+  EXPECT_HAS(refused_cluster("[gpu]\ncount = nan"), "a number from 1 to");
+  EXPECT_HAS(refused_cluster("[gpu\n"), "c.toml:1: not TOML");
+  EXPECT_HAS(refused_cluster("[[tiers]]\ncapacity_bytes = 1"), "each tier has a name of its own");
+  EXPECT_HAS(refused_cluster("[[tiers]]\nname = \"a\""), "capacity_bytes: it is missing");
+  EXPECT_HAS(refused_cluster("[engine]\nreplicas = 2\nprefill_replicas = 2"),
+             "fewer than replicas are allowed");
+  EXPECT_HAS(refused_cluster("[[gpu.measured_prefill]]\ntokens = 5"), "tokens and seconds");
+}
+
+TEST(BadCluster, AModelThatDoesNotFitNamesTheMend) {
+  EXPECT_HAS(refused_cluster("[model]\nparameters = 70e9"),
+             "more gpu.count or gpu.hbm_bytes, or engine.pool_bytes");
+}
+
+TEST(BadCluster, UnknownKindsOfWorkloads) {
+  WorkloadConfig config;
+  std::string reason;
+  EXPECT_EQ(parse_workload("[workload]\nkind = \"bursts\"", "c.toml", &config, &reason),
+            Status::kBadArgument);
+  EXPECT_HAS(reason, "allowed are \"poisson\", \"closed\"");
+  EXPECT_EQ(parse_workload("[workload]\nrate = 1", "c.toml", &config, &reason),
+            Status::kBadArgument);
+  EXPECT_HAS(reason, "workload.rate: no such key");
+}
+
+class BadTrace : public testing::Test {
+ protected:
+  std::string refused(const std::string& text, std::uint64_t block_tokens = 512) {
+    const std::string path = folder_.file("trace.jsonl");
+    std::ofstream(path) << text;
+    WorkloadConfig config{.kind = "trace", .traces = {path}, .block_tokens = block_tokens};
+    std::unique_ptr<Workload> workload;
+    std::string reason;
+    EXPECT_EQ(make_workload(config, &workload, &reason), Status::kBadArgument);
+    return reason;
+  }
+
+  nearkv::test::TemporaryFolder folder_;
+};
+
+TEST_F(BadTrace, NegativeTimes) {
+  EXPECT_HAS(refused("{\"hash_ids\": [1]}\n{\"timestamp\": -3, \"hash_ids\": [1]}\n"),
+             "line 2: timestamp is no whole number of milliseconds from 0 on");
+}
+
+TEST_F(BadTrace, TimesOutOfOrder) {
+  EXPECT_HAS(
+      refused("{\"timestamp\": 9, \"hash_ids\": [1]}\n{\"timestamp\": 3, \"hash_ids\": [1]}"),
+      "sort the lines by timestamp");
+}
+
+TEST_F(BadTrace, BlocksThatDoNotDivideTheTraces) {
+  EXPECT_HAS(refused("{\"hash_ids\": [1]}", 48), "it must divide the trace's blocks of 512");
+}
+
+TEST_F(BadTrace, NoFile) {
+  WorkloadConfig config{.kind = "trace"};
+  std::unique_ptr<Workload> workload;
+  std::string reason;
+  EXPECT_EQ(make_workload(config, &workload, &reason), Status::kBadArgument);
+  EXPECT_HAS(reason, "--trace FILE");
+  config.traces = {"/nowhere/trace.jsonl"};
+  EXPECT_EQ(make_workload(config, &workload, &reason), Status::kIoError);
+}
+
+TEST(BadLoad, AHundredThousandTokensForASmallPool) {
+  Cluster cluster;
+  cluster.engine.pool_bytes = 50'000 * cluster.model.kv_bytes_per_token;
+  std::unique_ptr<Workload> workload;
+  std::unique_ptr<Simulation> simulation;
+  std::string reason;
+  ASSERT_EQ(make_workload({.requests = 3, .prompt_tokens = 100'000}, &workload, &reason),
+            Status::kOk);
+  ASSERT_EQ(Simulation::open(cluster, 0, workload.get(), &simulation, &reason), Status::kOk);
+  EXPECT_EQ(simulation->run(&reason), Status::kPoolFull);
+  EXPECT_HAS(reason, "request 0: a prompt of 100000 tokens");
+  EXPECT_HAS(reason, "enlarge the pool, or shorten the request");
+}
+
+TEST(BadLoad, PrefillAloneNeedsATierBetween) {
+  Cluster cluster;
+  cluster.engine.replicas = 2;
+  cluster.engine.prefill_replicas = 1;
+  std::unique_ptr<Workload> workload;
+  std::unique_ptr<Simulation> simulation;
+  std::string reason;
+  ASSERT_EQ(make_workload({}, &workload, &reason), Status::kOk);
+  EXPECT_EQ(Simulation::open(cluster, 0, workload.get(), &simulation, &reason),
+            Status::kBadArgument);
+  EXPECT_HAS(reason, "needs a shared tier");
+}
+
+}  // namespace
+}  // namespace nearkv::traces::test

@@ -1,0 +1,245 @@
+// Whole simulations: conservation, sharing, workloads.
+#include "simulation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include "support/temporary_folder.hpp"
+#include "workloads/draw.hpp"
+
+namespace nearkv::traces::test {
+namespace {
+
+Report simulate(const Cluster& cluster, WorkloadConfig config) {
+  config.block_tokens = cluster.engine.block_tokens;
+  config.names_all_blocks = cluster.engine.prefill_replicas > 0;
+  std::unique_ptr<Workload> workload;
+  std::unique_ptr<Simulation> simulation;
+  std::string reason;
+  EXPECT_EQ(make_workload(config, &workload, &reason), Status::kOk) << reason;
+  EXPECT_EQ(Simulation::open(cluster, 0, workload.get(), &simulation, &reason), Status::kOk)
+      << reason;
+  EXPECT_EQ(simulation->run(&reason), Status::kOk) << reason;
+  return simulation->report();
+}
+
+TierConfig pool_of(double capacity_bytes) {
+  return {.name = "cxl", .capacity_bytes = capacity_bytes, .bytes_per_s = 1e11, .is_shared = true};
+}
+
+TEST(Simulation, EachRequestIsServedOnceWhateverThePolicy) {
+  for (const std::string_view policy : scheduler::policy_names()) {
+    Cluster cluster;
+    cluster.engine.policy = policy;
+    cluster.engine.token_budget = 8192;
+    cluster.engine.replicas = 3;
+    cluster.engine.pool_bytes = 6e9;
+    cluster.tiers = {pool_of(1e12)};
+    for (const char* kind : {"poisson", "closed", "agents", "rag", "rollout"}) {
+      const WorkloadConfig config{.kind = kind,
+                                  .requests = 200,
+                                  .rate_per_s = 20,
+                                  .prompt_tokens = 500,
+                                  .output_tokens = 50,
+                                  .prompt_spread = Spread::kExponential,
+                                  .output_spread = Spread::kExponential,
+                                  .prefix_tokens = 100,
+                                  .prefixes = 3,
+                                  .users = 10,
+                                  .samples = 4};
+      const Report report = simulate(cluster, config);
+      EXPECT_EQ(report.requests, config.kind == "rollout" ? 800U : 200U) << policy << ", " << kind;
+      EXPECT_EQ(report.preemptions > 0 && policy == "orca", false);
+    }
+  }
+}
+
+TEST(Simulation, TheSameSeedIsTheSameReport) {
+  Cluster cluster;
+  const WorkloadConfig config{.requests = 500, .rate_per_s = 20};
+  const Report first = simulate(cluster, config);
+  const Report second = simulate(cluster, config);
+  EXPECT_EQ(first.ttft_s.mean, second.ttft_s.mean);
+  EXPECT_EQ(first.steps, second.steps);
+}
+
+TEST(Simulation, OneRequestAloneIsTheSumOfItsSteps) {
+  Cluster cluster;
+  const Report report =
+      simulate(cluster, {.requests = 1, .prompt_tokens = 1000, .output_tokens = 10});
+  scheduler::Iteration iteration;
+  iteration.prefills = {{.request = 0, .tokens = 1000, .context_tokens = 0}};
+  const StepCost cost(cluster, 0);
+  Seconds sum_s = cost.of(iteration).duration_s;
+  EXPECT_NEAR(report.ttft_s.mean, sum_s, 1e-12);
+  for (std::uint32_t i = 0; i < 9; ++i) {
+    iteration.prefills.clear();
+    iteration.decodes = {{.request = 0, .tokens = 1, .context_tokens = 1000 + i}};
+    sum_s += cost.of(iteration).duration_s;
+  }
+  EXPECT_NEAR(report.latency_s.mean, sum_s, 1e-12);
+  EXPECT_EQ(report.steps, 10U);
+}
+
+TEST(Simulation, ASharedPoolServesWhatAnotherReplicaComputed) {
+  Cluster cluster;
+  cluster.engine.replicas = 4;
+  cluster.engine.balances_load = false;
+  cluster.engine.pool_bytes = 2000 * cluster.model.kv_bytes_per_token;
+  const WorkloadConfig config{.kind = "rag",
+                              .requests = 400,
+                              .rate_per_s = 0.5,
+                              .prompt_tokens = 10,
+                              .output_tokens = 2,
+                              .documents = 20,
+                              .document_tokens = 1600,
+                              .zipf_exponent = 0};
+  cluster.tiers = {pool_of(1e12)};
+  const double shared = simulate(cluster, config).cached_share;
+  cluster.tiers[0].is_shared = false;
+  const double own = simulate(cluster, config).cached_share;
+  // All but the first reading of each document, by anyone or by each of four replicas.
+  EXPECT_NEAR(shared, (1 - 20.0 / 400) * 1600 / 1610, 0.005);
+  EXPECT_NEAR(own, (1 - 80.0 / 400) * 1600 / 1610, 0.01);
+}
+
+TEST(Simulation, DisaggregationMovesEachPromptOnce) {
+  Cluster cluster;
+  cluster.engine.replicas = 2;
+  cluster.engine.prefill_replicas = 1;
+  cluster.tiers = {pool_of(1e13)};
+  const WorkloadConfig config{
+      .requests = 300, .rate_per_s = 5, .prompt_tokens = 1605, .output_tokens = 20};
+  const Report report = simulate(cluster, config);
+  EXPECT_EQ(report.requests, 300U);
+  const double bytes = 300 * 100 * cluster.block_bytes();
+  EXPECT_DOUBLE_EQ(report.moved.back().read_bytes, bytes);
+  EXPECT_DOUBLE_EQ(report.moved.back().written_bytes, bytes);
+  EXPECT_NEAR(report.tpot_s.p99, report.tpot_s.p50, report.tpot_s.p50)
+      << "no prompt comes between tokens";
+}
+
+TEST(Simulation, PrefetchAndStepsServeARingOfAgents) {
+  Cluster cluster;
+  cluster.engine.policy = "agent_steps";
+  cluster.engine.pool_bytes = 12'000 * cluster.model.kv_bytes_per_token;
+  cluster.tiers = {{.name = "dram", .capacity_bytes = 1e12, .bytes_per_s = 2e9}};
+  const WorkloadConfig config{.kind = "agents",
+                              .requests = 400,
+                              .prompt_tokens = 100,
+                              .output_tokens = 50,
+                              .users = 1,
+                              .agents = 6,
+                              .fixed_tokens = 4000};
+  const Report by_age = simulate(cluster, config);
+  cluster.engine.eviction = "step_graph";
+  const Report by_steps = simulate(cluster, config);
+  EXPECT_LT(by_steps.ttft_s.mean, 0.8 * by_age.ttft_s.mean);
+}
+
+TEST(Tier, TheLeastRecentlyUsedLeaves) {
+  Tier tier({.name = "t", .capacity_bytes = 30, .bytes_per_s = 10}, 10);
+  for (BlockHash hash = 1; hash <= 3; ++hash) tier.store(hash);
+  tier.store(1);
+  tier.store(4);
+  EXPECT_TRUE(tier.holds(1));
+  EXPECT_FALSE(tier.holds(2));
+  EXPECT_DOUBLE_EQ(tier.bytes_stored(), 40);
+}
+
+TEST(TierStack, TiersLoadBesideEachOther) {
+  const TierConfig fast{.name = "a", .capacity_bytes = 20, .bytes_per_s = 10, .latency_s = 0};
+  const TierConfig slow{
+      .name = "b", .capacity_bytes = 100, .bytes_per_s = 5, .latency_s = 1, .block_s = 0.5};
+  TierStack stack({std::make_shared<Tier>(fast, 10), std::make_shared<Tier>(slow, 10)});
+  const std::vector<BlockHash> hashes{1, 2, 3, 4, 5};
+  stack.store(std::span(hashes).first(4), 0);
+  // The fast one has the last two: 2 s; the slow one 4 s of bytes, 1 s of blocks, 1 s of latency.
+  const auto found = stack.find(hashes, 0);
+  EXPECT_EQ(found.blocks, 4U);
+  EXPECT_DOUBLE_EQ(found.duration_s, 6);
+  EXPECT_DOUBLE_EQ(stack.find(hashes, 0).duration_s, 6) << "asking changes nothing";
+  EXPECT_DOUBLE_EQ(stack.load(std::span(hashes).first(4), 0), 6);
+  EXPECT_GT(stack.find(hashes, 0).duration_s, 6) << "the links are busy now";
+}
+
+TEST(Draw, LengthsHaveTheirMean) {
+  Draw draw(3);
+  for (const Spread spread : {Spread::kConstant, Spread::kExponential, Spread::kLognormal}) {
+    double sum = 0;
+    for (int i = 0; i < 200'000; ++i) sum += draw.tokens(500, spread, 1);
+    EXPECT_NEAR(sum / 200'000, 500, 8);
+  }
+}
+
+TEST(Rag, FameFollowsZipf) {
+  std::unique_ptr<Workload> workload;
+  std::string reason;
+  ASSERT_EQ(
+      make_workload({.kind = "rag", .requests = 50'000, .documents = 100, .document_tokens = 16},
+                    &workload, &reason),
+      Status::kOk);
+  std::map<scheduler::BlockHash, int> counts;
+  while (const auto arrival = workload->next()) ++counts[arrival->request.block_hashes[0]];
+  std::vector<int> sorted;
+  for (const auto& [hash, count] : counts) sorted.push_back(count);
+  std::ranges::sort(sorted, std::greater());
+  EXPECT_NEAR(sorted[0] / static_cast<double>(sorted[9]), 10, 1);
+}
+
+TEST(TraceReplay, BlocksAreCutAndTimesSpedUp) {
+  nearkv::test::TemporaryFolder folder;
+  const std::string path = folder.file("trace.jsonl");
+  std::ofstream(path)
+      << R"({"timestamp": 0, "input_length": 1100, "output_length": 3, "hash_ids": [0, 1, 2]})"
+      << "\n"
+      << R"({"timestamp": 4000, "input_length": 1024, "output_length": 0, "hash_ids": [0, 3]})";
+  std::unique_ptr<Workload> workload;
+  std::string reason;
+  ASSERT_EQ(make_workload(
+                {.kind = "trace", .trace_speed = 2, .traces = {path, path}, .block_tokens = 256},
+                &workload, &reason),
+            Status::kOk);
+  const auto first = workload->next();
+  const auto second = workload->next();
+  const auto third = workload->next();
+  ASSERT_TRUE(first && second && third);
+  EXPECT_EQ(first->request.block_hashes.size(), 4U) << "the last block is not full";
+  EXPECT_EQ(first->request.block_hashes[1], second->request.block_hashes[1]);
+  EXPECT_NE(first->request.block_hashes[2], second->request.block_hashes[2]);
+  EXPECT_DOUBLE_EQ(second->at_s, 2);
+  EXPECT_EQ(second->request.most_output_tokens, 1U);
+  EXPECT_NEAR(third->at_s, 2, 0.001);
+  EXPECT_NE(third->request.block_hashes[0], first->request.block_hashes[0]);
+}
+
+TEST(Metrics, ByHand) {
+  Cluster cluster;
+  cluster.promise = {.ttft_s = 1, .tpot_s = 0.5};
+  cluster.prices.gpu_hour = 3600;
+  Metrics metrics(cluster);
+  metrics.add({.arrived_s = 0,
+               .first_token_s = 1,
+               .ended_s = 2,
+               .prompt_tokens = 10,
+               .output_tokens = 3,
+               .cached_tokens = 5});
+  metrics.add(
+      {.arrived_s = 1, .first_token_s = 4, .ended_s = 4, .prompt_tokens = 10, .output_tokens = 1});
+  const Report report = metrics.report();
+  EXPECT_DOUBLE_EQ(report.duration_s, 4);
+  EXPECT_DOUBLE_EQ(report.ttft_s.mean, 2);
+  EXPECT_DOUBLE_EQ(report.ttft_s.p50, 1);
+  EXPECT_DOUBLE_EQ(report.ttft_s.p99, 3);
+  EXPECT_DOUBLE_EQ(report.tpot_s.mean, 0.5);
+  EXPECT_DOUBLE_EQ(report.kept, 0.5);
+  EXPECT_DOUBLE_EQ(report.goodput_per_s, 0.25);
+  EXPECT_DOUBLE_EQ(report.cached_share, 0.25);
+  EXPECT_DOUBLE_EQ(report.dollars, 4);
+}
+
+}  // namespace
+}  // namespace nearkv::traces::test
