@@ -166,7 +166,8 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--policy", options.policy, "in place of engine.policy");
   app.add_option("--rate", options.rate_per_s, "in place of workload.rate_per_s");
   app.add_option("--trace-speed", options.trace_speed, "in place of workload.trace_speed");
-  app.add_option("--requests", options.requests, "in place of workload.requests");
+  app.add_option("--requests", options.requests, "in place of workload.requests; the last counts")
+      ->take_last();
   app.add_option("--users", options.users, "in place of workload.users");
   app.add_option("--json", options.json, "write the figures to this file");
   try {

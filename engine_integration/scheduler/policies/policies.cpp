@@ -45,6 +45,7 @@ constexpr std::array kShipped{
 
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
+  names.reserve(kShipped.size());
   for (const Shipped& shipped : kShipped) names.push_back(shipped.name);
   return names;
 }
