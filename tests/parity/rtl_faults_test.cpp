@@ -78,6 +78,41 @@ TEST_F(RtlFaultsTest, PoisonIsToldWithItsPage) {
   EXPECT_FALSE(is_fatal_);
 }
 
+TEST_F(RtlFaultsTest, PoisonOfWhatRefinesIsToldWithItsPageWhereItIsRead) {
+  // Of the plane that the scan leaves out, the bursts of tokens that can still be among the best.
+  const std::uint64_t plane = place_of(NKV_PAGE_ARRAY_K_PLANE3);
+  const std::uint64_t bytes = NKV_PAGE_TOKENS / 8 * 64;
+  unsigned told = 0;
+  for (std::uint64_t at = 0; at < bytes; at += NKV_BURST_BYTES) {
+    const nkv_completion done = run_with("poison=" + std::to_string(plane + at), topk_);
+    if (done.status == NKV_STATUS_OK) continue;
+    expect_poison(done);
+    ++told;
+  }
+  EXPECT_GT(told, 0U);
+  EXPECT_FALSE(is_fatal_);
+}
+
+TEST_F(RtlFaultsTest, PoisonOfWhatACommandBringsIsOfNoPage) {
+  nkv_gather_command gather{};
+  gather.opcode = NKV_OPCODE_GATHER;
+  gather.tensor = NKV_TENSOR_KEYS;
+  gather.tokens = 3 * NKV_PAGE_TOKENS;
+  gather.count = 4;
+  gather.page_list = list_.page_list;
+  gather.ids = model_.allocate(64);
+  gather.result = model_.allocate(4096);
+  const auto poison = [](std::uint64_t at) { return "poison=" + std::to_string(kWindowBase + at); };
+  for (const nkv_completion& done :
+       {run_with(poison(scrub_.source), scrub_), run_with(poison(topk_.page_list), topk_),
+        run_with(poison(topk_.query), topk_), run_with(poison(attend_.query), attend_),
+        run_with(poison(gather.page_list), gather), run_with(poison(gather.ids), gather)}) {
+    EXPECT_EQ(done.status, NKV_STATUS_POISON) << describe(done);
+    EXPECT_EQ(done.detail, 0U);
+  }
+  EXPECT_FALSE(is_fatal_);
+}
+
 TEST_F(RtlFaultsTest, PoisonedSourceRowsAreToldWithTheirPage) {
   const std::uint64_t row = NKV_PAGE_TOKENS + 5;
   for (const std::uint64_t at :
