@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -111,6 +112,23 @@ TEST_F(RtlFaultsTest, PoisonOfWhatACommandBringsIsOfNoPage) {
     EXPECT_EQ(done.detail, 0U);
   }
   EXPECT_FALSE(is_fatal_);
+}
+
+TEST_F(RtlFaultsTest, WeightsThatArePoisonedOrNoNumbersEndAnIndexersCommand) {
+  const KvData data = make_kv(Shape::kTopics, 3 * NKV_PAGE_TOKENS, 64, 64, 5);
+  const StoredList raw = append(&model_, data, NKV_ROW_FORM_RAW, NKV_ROW_FORM_RAW);
+  nkv_topk_command indexer =
+      topk_command(&model_, raw, make_queries(data, 3, 3.0, 6), 8, NKV_SELECT_INDEXER);
+  indexer.weights = model_.allocate(64);
+  EXPECT_EQ(run_with("seed=1", indexer).status, NKV_STATUS_OK);
+  const nkv_completion poisoned =
+      run_with("poison=" + std::to_string(kWindowBase + indexer.weights), indexer);
+  EXPECT_EQ(poisoned.status, NKV_STATUS_POISON) << describe(poisoned);
+  EXPECT_EQ(poisoned.detail, 0U);
+  model_.at<float>(indexer.weights)[1] = std::numeric_limits<float>::quiet_NaN();
+  const nkv_completion bad = run_with("seed=1", indexer);
+  EXPECT_EQ(describe(bad), describe(model_.run(indexer)));
+  EXPECT_EQ(bad.status, NKV_STATUS_BAD_QUERY);
 }
 
 TEST_F(RtlFaultsTest, PoisonedSourceRowsAreToldWithTheirPage) {

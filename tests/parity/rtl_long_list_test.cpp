@@ -194,5 +194,30 @@ TEST_F(LongListParityTest, PoisonedMidpointsEndTheCommandThatNeedsThem) {
   expect_same("before the poison", shorter);
 }
 
+// Its entries are taken up in parts, of as many as the engine keeps: here all of the same page, but
+// for the last.
+TEST_F(LongListParityTest, ScrubGoesOnBehindThePagesThatAreKept) {
+  constexpr std::uint32_t kEntries = 16384 + 6;
+  open("rtl:?latency=60", "8MiB");
+  append(2);
+  if (HasFatalFailure()) return;
+  const nkv_page_entry* const listed = pair().model().at<nkv_page_entry>(list_.page_list);
+  std::vector<nkv_page_entry> entries(kEntries, listed[0]);
+  entries.back() = listed[1];
+  nkv_pages_command scrub{};
+  scrub.opcode = NKV_OPCODE_SCRUB;
+  scrub.count = kEntries;
+  scrub.source = pair().store(std::span<const nkv_page_entry>(entries));
+  // A row's byte: the checksum of its array is wrong.
+  const std::uint64_t page = std::uint64_t{listed[1].page} * NKV_PAGE_GRAIN_BYTES;
+  for (BenchDevice* const device : {&pair().model(), &pair().subject()}) {
+    *device->at<std::uint8_t>(page + NKV_PAGE_HEADER_BYTES) ^= 1;
+  }
+  const DevicePair::Completions done = pair().run(scrub);
+  EXPECT_EQ(describe(done.subject), describe(done.model));
+  EXPECT_EQ(done.subject.status, NKV_STATUS_CORRUPT);
+  EXPECT_EQ(done.subject.detail, kEntries - 1);
+}
+
 }  // namespace
 }  // namespace nearkv::test

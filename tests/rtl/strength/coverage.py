@@ -62,7 +62,7 @@ _WHOLE_TESTS = {
     "parity_rtl_bounded_test": "*",
     "parity_rtl_faults_test": "*",
     "parity_rtl_slices_test": "*",
-    "parity_rtl_long_list_test": "*EveryCommand*",
+    "parity_rtl_long_list_test": "*EveryCommand*:*Scrub*",
 }
 TABLE = Path(__file__).with_name("coverage.toml")
 _POINTS = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "32")
