@@ -324,15 +324,21 @@ def format_table(results: Sequence[Result]) -> str:
     rows = [_table_row(result) for result in results]
     if not rows:
         return "no results"
-    table = [{key: key for key in rows[0]}, *rows]
-    widths = {key: max(len(row[key]) for row in table) for key in rows[0]}
-    return "\n".join(
+    heads = list(rows[0])
+    left = [place for place, head in enumerate(heads) if head in left_aligned]
+    return "\n".join(align_rows([heads, *(list(row.values()) for row in rows)], left))
+
+
+def align_rows(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    """A line for each row of cells, all as wide as their column; `left`: columns that begin so."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
         "  ".join(
-            row[key].ljust(width) if key in left_aligned else row[key].rjust(width)
-            for key, width in widths.items()
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
-        for row in table
-    )
+        for row in rows
+    ]
 
 
 def _table_row(result: Result) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearkv.cluster.load import Turns
-from nearkv.results import Goal, Result, Samples
+from nearkv.results import Goal, Result, Samples, align_rows
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,4 @@ def format_table(phases: Sequence[Phase]) -> str:
         ("  found in the pool", [phase.pool_tokens for phase in phases]),
     ):
         row(label, *(f"{count:,.0f}" for count in counts))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in rows
-    )
+    return "\n".join(align_rows(rows))

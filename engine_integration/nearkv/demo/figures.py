@@ -5,7 +5,7 @@ from typing import Any
 
 from nearkv.demo.prompt import Needle
 from nearkv.demo.runs import STAGES, Comparison, Run
-from nearkv.results import Goal, Result, Samples
+from nearkv.results import Goal, Result, Samples, align_rows
 
 
 def summarise(comparison: Comparison, texts: dict[str, str], needle: Needle) -> dict[str, Any]:
@@ -116,11 +116,4 @@ def _mode_table(comparison: Comparison, texts: dict[str, str]) -> Sequence[str]:
         link = f"{comparison.link_bytes_per_token(run):,.0f}"
         share = f"{same}/{len(run.tokens)}"
         rows.append((run.name, share, link, *stages, f"{rate(run).median:.2f}"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    return align_rows(rows)

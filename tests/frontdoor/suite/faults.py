@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearkv.results import Goal, Result, write_results
+from nearkv.results import Goal, Result, align_rows, write_results
 
 RESULTS = Path("results") / "fault.json"
 
@@ -51,10 +51,7 @@ def format_faults(faults: Sequence[Fault]) -> str:
     """The table for people."""
     rows = [("fault", "tried", "survived", "lost")]
     rows += [(f.name, f"{f.tried:,}", f"{f.survived:,}", f"{f.lost_objects:,}") for f in faults]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    )
+    return "\n".join(align_rows(rows))
 
 
 def record(junit: Path, options: dict[str, object]) -> list[str]:
