@@ -93,13 +93,13 @@ class Proxy:
 
     async def health(self, request: web.Request) -> web.Response:
         """200 while an engine may be sent something; what each has to do, and the index holds."""
-        up = self._up(_DECODE)
+        up = self._up()
         stats = self.router.stats
         workers = {}
         for name in self._urls:
             load = self.router.load(name)
             workers[name] = {
-                "up": name in self._up(),
+                "up": name in up,
                 "role": self._roles[name],
                 "requests": load.requests,
                 "prefill_tokens": load.prefill_tokens,
@@ -111,7 +111,9 @@ class Proxy:
             "limit_bytes": stats.limit_bytes,
             "refused": stats.counters.refused,
         }
-        return web.json_response({"workers": workers, "index": index}, status=200 if up else 503)
+        return web.json_response(
+            {"workers": workers, "index": index}, status=200 if self._up(_DECODE) else 503
+        )
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """A prompt: goes where its beginning is, before that to one that prefills if any do."""
@@ -124,14 +126,8 @@ class Proxy:
         if not can_go_on(request.path, body):
             return await self._send(request, raw, tokens, hashes)
         stream = GoingOn(self._session, request, body)
-        path = request.rel_url.raw_path_qs
         try:
-            return await self._try(
-                _DECODE,
-                tokens,
-                hashes,
-                lambda url, worker, started: stream.relay(url + path, worker, started),
-            )
+            return await self._try(request, _DECODE, tokens, hashes, stream.relay)
         except NoEngine as error:
             return await stream.give_up(error.text) or error.response()
         except ClientGone:
@@ -171,26 +167,26 @@ class Proxy:
             if decision.uncached_tokens < self._config.prefill_from_tokens:
                 return
         told = json.dumps(for_prefill(body)).encode()
-        path = request.rel_url.raw_path_qs
         with contextlib.suppress(NoEngine):
             await self._try(
+                request,
                 _PREFILL,
                 tokens,
                 hashes,
-                lambda url, worker, _: ask(self._session, url + path, request, told, worker),
+                lambda url, worker, _: ask(self._session, url, request, told, worker),
             )
 
     async def _send(
         self, request: web.Request, body: bytes, tokens: int, hashes: Hashes
     ) -> web.StreamResponse:
-        path = request.rel_url.raw_path_qs
         try:
             return await self._try(
+                request,
                 _DECODE,
                 tokens,
                 hashes,
                 lambda url, worker, started: forward(
-                    self._session, url + path, request, body, started, worker
+                    self._session, url, request, body, started, worker
                 ),
             )
         except NoEngine as error:
@@ -198,6 +194,7 @@ class Proxy:
 
     async def _try(
         self,
+        request: web.Request,
         roles: Collection[str],
         tokens: int,
         hashes: Hashes,
@@ -217,9 +214,10 @@ class Proxy:
             _LOG.debug("%s", decision)
             worker = decision.worker
             tried.add(worker)
+            url = self._urls[worker] + request.rel_url.raw_path_qs
             with started:
                 try:
-                    return await send(self._urls[worker], worker, started)
+                    return await send(url, worker, started)
                 except EngineFailed as error:
                     failures.append(str(error))
                     self._suspended_until[worker] = time.monotonic() + self._config.suspend_s

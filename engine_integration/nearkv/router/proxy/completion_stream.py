@@ -66,7 +66,7 @@ class CompletionStream:
             return _event(text)
         try:
             event = json.loads(text)
-            self.has_begun = self._change(event)
+            self._change(event)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadStream(f"{type(error).__name__}: {error}") from error
         return _event(_encoded(event))
@@ -79,7 +79,7 @@ class CompletionStream:
         self.is_over = True
         yield _event(_END)
 
-    def _change(self, event: dict[str, Any]) -> bool:
+    def _change(self, event: dict[str, Any]) -> None:
         if "error" in event:
             raise BadStream(str(event["error"]))
         choices = event.get("choices") or []
@@ -91,7 +91,7 @@ class CompletionStream:
             self._has_told_usage |= not choices
             usage |= self._usage() if self._taken_up else {}
         event |= self._identity
-        return True
+        self.has_begun = True
 
     def _take(self, choice: dict[str, Any]) -> None:
         prompt = choice.pop("prompt_token_ids", None)

@@ -33,6 +33,12 @@ def error_response(message: str, status: int, **headers: str) -> web.Response:
     return web.json_response(error_body(message, kind, status), status=status, headers=headers)
 
 
+def broken_off(worker: str, why: object) -> bytes:
+    """An event for a client that has a part of an answer, and gets no more."""
+    text = f"the engine {worker} ended in the middle of its answer ({why}): send the request again"
+    return error_event(text)
+
+
 def error_event(message: str) -> bytes:
     """An event for a stream whose status has been sent already."""
     return b"data: " + json.dumps(error_body(message, "upstream_error", 502)).encode() + b"\n\n"

@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from typing import Self
 
 import aiohttp
 from aiohttp import web
 
 from nearkv.router.decision import StartedRequest
-from nearkv.router.proxy.errors import error_event
+from nearkv.router.proxy.errors import broken_off
 
 # Of one connection, not of the message (RFC 9110, 7.6.1), or set anew. Engines are not asked to
 # compress: what they send goes on as it is.
@@ -22,6 +23,11 @@ TRY_ANOTHER = (502, 503, 504)
 
 class EngineFailed(RuntimeError):
     """An engine gave nothing that the client has seen, or all can be gone on from: try another."""
+
+    @classmethod
+    def at(cls, url: str, worker: str, error: Exception) -> Self:
+        """By an error that may have no text."""
+        return cls(f"{worker} at {url}: {error or type(error).__name__}")
 
 
 def end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +68,7 @@ async def forward(
             await _pass_on(request, stream, first, answer, worker)
             return stream
     except GONE as error:
-        raise EngineFailed(f"{worker} at {url}: {error or type(error).__name__}") from error
+        raise EngineFailed.at(url, worker, error) from error
 
 
 async def ask(
@@ -76,7 +82,7 @@ async def ask(
             if answer.status in TRY_ANOTHER:
                 raise EngineFailed(f"{worker} answered {answer.status}")
     except GONE as error:
-        raise EngineFailed(f"{worker} at {url}: {error or type(error).__name__}") from error
+        raise EngineFailed.at(url, worker, error) from error
 
 
 async def _pass_on(
@@ -94,11 +100,7 @@ async def _pass_on(
             try:
                 chunk = await answer.content.readany()
             except GONE as error:
-                text = (
-                    f"the engine {worker} ended in the middle of its answer"
-                    f" ({error or type(error).__name__}): send the request again"
-                )
-                await stream.write(error_event(text))
+                await stream.write(broken_off(worker, error or type(error).__name__))
                 break
             if not chunk:
                 break

@@ -10,7 +10,7 @@ from aiohttp import web
 from nearkv.router.decision import StartedRequest
 from nearkv.router.proxy.bodies import behind
 from nearkv.router.proxy.completion_stream import BadStream, CompletionStream
-from nearkv.router.proxy.errors import error_event
+from nearkv.router.proxy.errors import broken_off, error_event
 from nearkv.router.proxy.forward import GONE, TRY_ANOTHER, EngineFailed, end_to_end
 
 
@@ -52,7 +52,7 @@ class GoingOn:
         except (*GONE, BadStream) as error:
             if not await self._can_go_on(worker, error):
                 return await self._end()
-            raise EngineFailed(f"{worker} at {url}: {error or type(error).__name__}") from error
+            raise EngineFailed.at(url, worker, error) from error
         if not completion.is_over and await self._can_go_on(worker, "without an end"):
             raise EngineFailed(f"{worker} ended its stream without an end")
         return await self._end()
@@ -72,8 +72,7 @@ class GoingOn:
                 await self._write(piece, {})
             return False
         if not completion.can_go_on:
-            text = f"the engine {worker} ended in the middle of its answer ({why})"
-            await self.give_up(f"{text}: send the request again")
+            await self._write(broken_off(worker, why), {})
             return False
         completion.go_on()
         return True
