@@ -150,18 +150,8 @@ TEST_P(RemoteFailureTest, AllocatedMemoryStaysOverConnections) {
   std::ranges::copy(data, memory.begin());
   (void)server_.end(SIGKILL);
   server_.start();
-  const std::span<const std::byte> source(memory);
   const Bytes key = key_of(5);
-  ObjectItem item;
-  item.key = key;
-  item.source = std::span(&source, 1);
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space;
-  job.items = std::span(&item, 1);
-  JobResult result;
-  ASSERT_TRUE(
-      eventually([&] { return store->run(job, &result) == Status::kOk && result.all_ok(); }));
+  ASSERT_TRUE(eventually([&] { return set(store.get(), space, key, memory) == Status::kOk; }));
   Bytes found;
   ASSERT_EQ(get(store.get(), space, key, &found), Status::kOk);
   EXPECT_EQ(found, data);
