@@ -33,7 +33,12 @@ def error_response(message: str, status: int, **headers: str) -> web.Response:
     return web.json_response(error_body(message, kind, status), status=status, headers=headers)
 
 
-def broken_off(worker: str, why: object) -> bytes:
+def said(error: Exception) -> str:
+    """Its text, or where it has none, as a timeout, what it is."""
+    return str(error) or type(error).__name__
+
+
+def broken_off(worker: str, why: str) -> bytes:
     """An event for a client that has a part of an answer, and gets no more."""
     text = f"the engine {worker} ended in the middle of its answer ({why}): send the request again"
     return error_event(text)

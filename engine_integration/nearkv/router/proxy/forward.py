@@ -9,7 +9,7 @@ import aiohttp
 from aiohttp import web
 
 from nearkv.router.decision import StartedRequest
-from nearkv.router.proxy.errors import broken_off
+from nearkv.router.proxy.errors import broken_off, said
 
 # Of one connection, not of the message (RFC 9110, 7.6.1), or set anew. Engines are not asked to
 # compress: what they send goes on as it is.
@@ -27,7 +27,7 @@ class EngineFailed(RuntimeError):
     @classmethod
     def at(cls, url: str, worker: str, error: Exception) -> Self:
         """By an error that may have no text."""
-        return cls(f"{worker} at {url}: {error or type(error).__name__}")
+        return cls(f"{worker} at {url}: {said(error)}")
 
 
 def end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
@@ -100,7 +100,7 @@ async def _pass_on(
             try:
                 chunk = await answer.content.readany()
             except GONE as error:
-                await stream.write(broken_off(worker, error or type(error).__name__))
+                await stream.write(broken_off(worker, said(error)))
                 break
             if not chunk:
                 break

@@ -10,7 +10,7 @@ from aiohttp import web
 from nearkv.router.decision import StartedRequest
 from nearkv.router.proxy.bodies import behind
 from nearkv.router.proxy.completion_stream import BadStream, CompletionStream
-from nearkv.router.proxy.errors import broken_off, error_event
+from nearkv.router.proxy.errors import broken_off, error_event, said
 from nearkv.router.proxy.forward import GONE, TRY_ANOTHER, EngineFailed, end_to_end
 
 
@@ -50,7 +50,7 @@ class GoingOn:
                         started.first_token()
                         await self._write(piece, told)
         except (*GONE, BadStream) as error:
-            if not await self._can_go_on(worker, error):
+            if not await self._can_go_on(worker, said(error)):
                 return await self._end()
             raise EngineFailed.at(url, worker, error) from error
         if not completion.is_over and await self._can_go_on(worker, "without an end"):
@@ -64,7 +64,7 @@ class GoingOn:
         await self._write(error_event(why), {})
         return await self._end()
 
-    async def _can_go_on(self, worker: str, why: object) -> bool:
+    async def _can_go_on(self, worker: str, why: str) -> bool:
         """Prepares for another engine; False when there is nothing that it could do."""
         completion = self._completion
         if completion.has_finished:
