@@ -46,8 +46,8 @@ def over_a_pool(
     with ExitStack() as stack:
         pool, socket = start_pool(program, folder, size)
         stack.enter_context(pool)
-        roles = {f"prefill-{number}": "kv_producer" for number in range(prefill)}
-        roles |= {f"decode-{number}": "kv_consumer" for number in range(decode)}
+        roles = {f"prefill-{number}": "prefill" for number in range(prefill)}
+        roles |= {f"decode-{number}": "decode" for number in range(decode)}
         yield _start(stack, engine, folder, roles, socket)
 
 
@@ -98,7 +98,7 @@ def measure(
     return Phase(
         name,
         turns,
-        computed_tokens=counts["prompt local_compute"],
-        cached_tokens=counts["prompt local_cache_hit"],
-        pool_tokens=counts["prompt external_kv_transfer"],
+        computed_tokens=counts["local_compute"],
+        cached_tokens=counts["local_cache_hit"],
+        pool_tokens=counts["external_kv_transfer"],
     )

@@ -1,9 +1,10 @@
 """A load of conversations: users who share a long beginning and ask, turn after turn."""
 
 import random
-import string
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from nearkv.demo.prompt import draw_needle
 
 
 @dataclass
@@ -41,11 +42,11 @@ def make_conversations(
     for user in range(users):
         added = []
         for _ in range(turns):
-            key = "".join(random_numbers.choices(string.ascii_lowercase, k=6))
-            value = "".join(random_numbers.choices(string.digits, k=5))
+            needle = draw_needle(document, random_numbers.getrandbits(32))
             begin = random_numbers.randrange(max(1, len(rest) - turn_characters))
             passage = rest[begin : begin + turn_characters]
             middle = len(passage) // 2
-            added.append(f"\n{passage[:middle]}\n@{key}={value};\n{passage[middle:]}\n@{key}=")
+            parts = passage[:middle], needle.line, passage[middle:], needle.question
+            added.append("\n" + "\n".join(parts))
         conversations.append(Conversation(user, beginning, added))
     return conversations

@@ -5,7 +5,7 @@ import re
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from nearkv.cluster.processes import Process, answers, free_ports
@@ -13,10 +13,8 @@ from nearkv.cluster.processes import Process, answers, free_ports
 BLOCK_TOKENS = 64
 _START_S = 300.0
 _SAMPLE = re.compile(r"^([\w:]+)(?:\{(.*)\})? (\S+)$")
-_COUNTED = {
-    "vllm:prompt_tokens_by_source_total": "prompt",
-    "vllm:generation_tokens_total": "generated",
-}
+_PROMPT_TOKENS = "vllm:prompt_tokens_by_source_total"
+_KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,6 @@ class Engine:
     python: Path
     """An interpreter that has vLLM, and finds nearkv."""
     model: Path
-    variables: dict[str, str] = field(default_factory=dict)
-    """What its processes need beside ours."""
 
     @property
     def model_name(self) -> str:
@@ -36,7 +32,7 @@ class Engine:
 
 
 class Worker:
-    """A server of vLLM's. `role`: both, or with a pool's socket kv_producer or kv_consumer."""
+    """A server of vLLM's. `role`, as the router has it: both, or with a pool prefill or decode."""
 
     def __init__(
         self, name: str, engine: Engine, folder: Path, role: str, pool_socket: str | None
@@ -57,7 +53,7 @@ class Worker:
             transfer = {
                 "kv_connector": "NearKVConnector",
                 "kv_connector_module_path": "nearkv.vllm",
-                "kv_role": role,
+                "kv_role": _KV_ROLES[role],
                 "kv_load_failure_policy": "recompute",
                 "kv_connector_extra_config": {"socket": pool_socket},
             }
@@ -69,7 +65,7 @@ class Worker:
             "VLLM_NO_USAGE_STATS": "1",
             "HF_HUB_OFFLINE": "1",
         }
-        self.process = Process(name, command, folder, engine.variables | variables)
+        self.process = Process(name, command, folder, variables)
 
     def wait_until_ready(self) -> None:
         """ClusterError if it does not come up."""
@@ -84,7 +80,7 @@ class Worker:
         """Keys and values of the router's configuration."""
         yield "name", self.name
         yield "url", self.url
-        yield "role", {"kv_producer": "prefill", "kv_consumer": "decode"}.get(self.role, "both")
+        yield "role", self.role
         yield "events", _endpoint(self.events_port)
         yield "replay", _endpoint(self.replay_port)
 
@@ -97,16 +93,16 @@ class Worker:
         }
 
     def counters(self) -> dict[str, float]:
-        """Tokens by where they came from, `prompt local_compute` and so on, and `generated`."""
+        """Tokens of prompts by where they came from: `local_compute` and so on."""
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         counts: dict[str, float] = defaultdict(float)
         for line in text.splitlines():
             found = _SAMPLE.match(line)
-            if found is None or (name := _COUNTED.get(found[1])) is None:
+            if found is None or found[1] != _PROMPT_TOKENS:
                 continue
-            source = re.search(r'source="(\w+)"', found[2] or "")
-            counts[f"{name} {source[1]}" if source else name] += float(found[3])
+            if source := re.search(r'source="(\w+)"', found[2] or ""):
+                counts[source[1]] += float(found[3])
         return dict(counts)
 
 
@@ -129,7 +125,7 @@ def start_router(engine: Engine, workers: Sequence[Worker], folder: Path) -> tup
     config = folder / "router.toml"
     config.write_text(_router_config(engine, workers, port), encoding="utf-8")
     command = [str(engine.python), "-P", "-m", "nearkv.router", str(config), "--verbose"]
-    process = Process("router", command, folder, engine.variables)
+    process = Process("router", command, folder, {})
     process.wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), 60)
     return process, port
 
