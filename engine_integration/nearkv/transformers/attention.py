@@ -58,5 +58,5 @@ def nearkv_attention_forward(
             far = layer.layout.far_output(module, far)
             merged, _ = merge(here, (far, far_lse.flatten(1, 2)))
         output = merged.to(query.dtype).transpose(1, 2).contiguous()
-    layer.settle(mask, queries)
+    layer.settle(mask, queries, output)
     return output, None

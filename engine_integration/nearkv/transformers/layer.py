@@ -113,8 +113,10 @@ class NearKVLayer(CacheLayerMixin):
         return seen
 
     @torch.compiler.disable
-    def settle(self, mask: torch.Tensor | None, new_tokens: int) -> None:
-        """After attention: moves whole pages older than the window to the pool."""
+    def settle(
+        self, mask: torch.Tensor | None, new_tokens: int, output: torch.Tensor | None = None
+    ) -> None:
+        """After attention, which gave `output`: moves pages older than the window to the pool."""
         if moved := self.store_old(self.keys, self.values, mask, new_tokens):
             self.keys = self.keys[:, :, moved:].clone()
             self.values = self.values[:, :, moved:].clone()

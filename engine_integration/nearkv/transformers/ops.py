@@ -72,10 +72,13 @@ def settle(
     mask: torch.Tensor | None,
     layer: torch.Tensor,
     new_tokens: int,
+    output: torch.Tensor | None,
 ) -> None:
     """Moves whole pages older than a layer's window to its pool, and what stays to the front.
 
-    These are the layer's tensors, or a graph's copies of them.
+    These are the layer's tensors, or a graph's copies of them. `output` is of the attention that
+    has to come first: attend_far reads the pool, which no tensor stands for, so that without it a
+    compiler may well turn the two around.
     """
     with _at_work(layer) as worker:
         worker.move_old(keys, values, ends, mask, new_tokens)
@@ -89,5 +92,6 @@ def _(
     mask: torch.Tensor | None,
     layer: torch.Tensor,
     new_tokens: int,
+    output: torch.Tensor | None,
 ) -> None:
     return None

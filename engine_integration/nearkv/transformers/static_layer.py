@@ -65,13 +65,16 @@ class NearKVStaticLayer(NearKVLayer):
         self._loosen()
         return super().update(key_states, value_states)
 
-    def settle(self, mask: torch.Tensor | None, new_tokens: int) -> None:
-        """After attention: moves whole pages older than the window to the pool."""
+    def settle(
+        self, mask: torch.Tensor | None, new_tokens: int, output: torch.Tensor | None = None
+    ) -> None:
+        """As the base class's; a graph has `output` computed before it."""
         if self._buffers is not None:
-            super().settle(mask, new_tokens)
+            super().settle(mask, new_tokens, output)
             self._pack()
         else:
-            ops.settle(self.keys, self.values, self.ends, mask, self.number, new_tokens)
+            place = (self.keys, self.values, self.ends)
+            ops.settle(*place, mask, self.number, new_tokens, output)
             self._awaits_attention = False
 
     def move_old(
