@@ -25,7 +25,7 @@ from filelock import FileLock
 ROOT = Path(__file__).parents[2]
 _HERE = Path(__file__).parent
 # What an engine's environment lacks it finds last of all in ours, of whichever checkout runs it.
-_OURS_LAST = 'import os, sys; sys.path += filter(None, [os.environ.get("NEARKV_SITE_PACKAGES")])\n'
+_OURS_LAST = (_HERE / "ours_last.py").read_text()
 
 
 class EnvironmentMissing(RuntimeError):
@@ -98,7 +98,8 @@ def make_environment(name: str) -> Environment:
             venv.create(unfinished, with_pip=False, symlinks=True)
             _pip(unfinished, text)
             (packages,) = unfinished.glob("lib/python*/site-packages")
-            (packages / "ours_last.pth").write_text(_OURS_LAST)
+            (packages / "ours_last.py").write_text(_OURS_LAST)
+            (packages / "ours_last.pth").write_text("import ours_last\n")
             unfinished.rename(folder)
     return Environment(folder / "bin" / "python")
 
