@@ -1,0 +1,17 @@
+// The retention policies that ship: one file each, whose head says what it keeps, and why.
+#pragma once
+
+#include "nearkv/retention.hpp"
+#include "policy/retention/parameters.hpp"
+
+namespace nearkv {
+
+[[nodiscard]] NamedRetentionPolicy heavy_hitters();
+[[nodiscard]] NamedRetentionPolicy importance_spread();
+[[nodiscard]] NamedRetentionPolicy persistence();
+[[nodiscard]] NamedRetentionPolicy prompt_selection();
+[[nodiscard]] NamedRetentionPolicy redundancy();
+[[nodiscard]] NamedRetentionPolicy sliding_window();
+[[nodiscard]] NamedRetentionPolicy value_projection();
+
+}  // namespace nearkv

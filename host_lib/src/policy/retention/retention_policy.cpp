@@ -1,0 +1,160 @@
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "nearkv/retention.hpp"
+#include "page/checksum.hpp"
+#include "policy/retention/observation.hpp"
+
+namespace nearkv {
+namespace {
+
+constexpr std::uint32_t kFormat = 1;
+
+/// What comes before a saved policy's numbers.
+struct SavedHeader {
+  std::uint32_t format = kFormat;
+  std::uint32_t tokens = 0;
+  std::uint32_t columns = 0;
+  std::uint32_t scalars = 0;
+  std::uint32_t sketches = 0;
+  std::uint32_t name_bytes = 0;
+  std::uint32_t crc = 0;  ///< Of all else, this being 0.
+};
+static_assert(sizeof(SavedHeader) == 28);
+
+std::uint32_t checksum(SavedHeader header, std::span<const std::byte> rest) {
+  header.crc = 0;
+  return crc32c(rest, crc32c(std::as_bytes(std::span(&header, 1))));
+}
+
+/// Puts numbers at the beginning of `to`, and takes their bytes off it.
+template <typename T>
+void put(std::span<const T> numbers, std::span<std::byte>* to) {
+  if (numbers.empty()) return;
+  std::memcpy(to->data(), numbers.data(), numbers.size_bytes());
+  *to = to->subspan(numbers.size_bytes());
+}
+
+/// Takes as many numbers as there is room for; `from` has them.
+template <typename T>
+void take(std::span<const std::byte>* from, std::span<T> numbers) {
+  if (numbers.empty()) return;
+  std::memcpy(numbers.data(), from->data(), numbers.size_bytes());
+  *from = from->subspan(numbers.size_bytes());
+}
+
+bool is_share(float mass) { return mass >= 0 && mass <= 1; }
+
+bool fits(const Observation& seen, std::uint32_t tokens) {
+  const std::size_t room = std::size_t{seen.rows} * seen.stride;
+  if (seen.position >= tokens || seen.counts.size() != seen.rows || seen.ids.size() != room ||
+      seen.mass.size() != room) {
+    return false;
+  }
+  if (!seen.along_output.empty() && seen.along_output.size() != room) return false;
+  for (const std::uint32_t count : seen.counts) {
+    if (count > seen.stride) return false;
+  }
+  bool good = true;
+  each_named(seen, [&](std::uint32_t id, float mass, std::size_t i) {
+    good &= id <= seen.position && is_share(mass);
+    good &= seen.along_output.empty() || std::isfinite(seen.along_output[i]);
+  });
+  return good;
+}
+
+}  // namespace
+
+RetentionPolicy::RetentionPolicy(std::string name, Needs needs, std::size_t columns,
+                                 std::size_t scalars)
+    : name_(std::move(name)), needs_(needs), columns_(columns), scalars_(scalars) {}
+
+void RetentionPolicy::on_append(std::uint32_t /*first*/) {}
+
+void RetentionPolicy::on_cut() {}
+
+Status RetentionPolicy::append(std::uint32_t count, std::span<const std::uint64_t> sketches) {
+  if (needs_.key_sketches && sketches.empty() && count > 0) return Status::kUnsupported;
+  if (!sketches.empty() && sketches.size() != count) return Status::kBadArgument;
+  if (count > UINT32_MAX - tokens_) return Status::kBadArgument;
+  const std::uint32_t first = tokens_;
+  for (auto& column : columns_) column.resize(first + count);
+  if (needs_.key_sketches) sketches_.insert(sketches_.end(), sketches.begin(), sketches.end());
+  tokens_ += count;
+  on_append(first);
+  return Status::kOk;
+}
+
+Status RetentionPolicy::observe(const Observation& seen) {
+  if (!fits(seen, tokens_)) return Status::kBadArgument;
+  if (needs_.along_output && seen.along_output.empty()) return Status::kUnsupported;
+  on_observe(seen);
+  return Status::kOk;
+}
+
+void RetentionPolicy::worth(std::span<float> worth) const { on_worth(worth.first(tokens_)); }
+
+std::unique_ptr<RetentionPolicy> RetentionPolicy::fork(std::uint32_t count) const {
+  if (count > tokens_) return nullptr;
+  std::unique_ptr<RetentionPolicy> child = empty();
+  child->tokens_ = count;
+  child->columns_ = columns_;
+  for (auto& column : child->columns_) column.resize(count);
+  child->scalars_ = scalars_;
+  child->sketches_ = sketches_;
+  if (needs_.key_sketches) child->sketches_.resize(count);
+  if (count < tokens_) child->on_cut();
+  return child;
+}
+
+std::vector<std::byte> RetentionPolicy::save() const {
+  SavedHeader header;
+  header.tokens = tokens_;
+  header.columns = static_cast<std::uint32_t>(columns_.size());
+  header.scalars = static_cast<std::uint32_t>(scalars_.size());
+  header.sketches = static_cast<std::uint32_t>(sketches_.size());
+  header.name_bytes = static_cast<std::uint32_t>(name_.size());
+  std::vector<std::byte> saved(sizeof(header) + name_.size() + scalars_.size() * sizeof(float) +
+                               tokens_ * state_bytes_per_token());
+  std::span<std::byte> room = saved;
+  put(std::span<const SavedHeader>(&header, 1), &room);
+  put(std::span<const char>(name_), &room);
+  put(std::span<const float>(scalars_), &room);
+  for (const auto& column : columns_) put(std::span<const float>(column), &room);
+  put(std::span<const std::uint64_t>(sketches_), &room);
+  header.crc = checksum(header, std::span(saved).subspan(sizeof(header)));
+  std::memcpy(saved.data(), &header, sizeof(header));
+  return saved;
+}
+
+Status RetentionPolicy::restore(std::span<const std::byte> saved) {
+  SavedHeader header;
+  if (saved.size() < sizeof(header)) return Status::kBadArgument;
+  take(&saved, std::span(&header, 1));
+  const bool is_alike = header.format == kFormat && header.columns == columns_.size() &&
+                        header.scalars == scalars_.size() && header.name_bytes == name_.size() &&
+                        header.sketches == (needs_.key_sketches ? header.tokens : 0) &&
+                        saved.size() == name_.size() + scalars_.size() * sizeof(float) +
+                                            header.tokens * state_bytes_per_token();
+  if (!is_alike || header.crc != checksum(header, saved) ||
+      std::memcmp(saved.data(), name_.data(), name_.size()) != 0) {
+    return Status::kBadArgument;
+  }
+  saved = saved.subspan(name_.size());
+  take(&saved, std::span(scalars_));
+  for (auto& column : columns_) {
+    column.resize(header.tokens);
+    take(&saved, std::span(column));
+  }
+  sketches_.resize(header.sketches);
+  take(&saved, std::span(sketches_));
+  tokens_ = header.tokens;
+  return Status::kOk;
+}
+
+std::size_t RetentionPolicy::state_bytes_per_token() const {
+  return columns_.size() * sizeof(float) + (needs_.key_sketches ? sizeof(std::uint64_t) : 0);
+}
+
+}  // namespace nearkv

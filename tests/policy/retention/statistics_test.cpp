@@ -1,0 +1,104 @@
+// Entropy, variance and stability of a head, likeness of keys, and what a prefetch was good for.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "attention.hpp"
+#include "nearkv/retention.hpp"
+
+namespace nearkv::test {
+namespace {
+
+HeadStatistics after(std::initializer_list<std::vector<float>> queries,
+                     std::uint32_t page_tokens = 1) {
+  HeadStatistics head(page_tokens, 1e9F);  // Nothing fades.
+  for (const auto& masses : queries) head.observe(attention_to(masses).seen());
+  return head;
+}
+
+TEST(HeadStatisticsTest, EntropyIsThatOfTheMeanAttention) {
+  EXPECT_NEAR(after({{1, 0, 0, 0}}).entropy(), 0, 1e-6);
+  EXPECT_NEAR(after({{0.25F, 0.25F, 0.25F, 0.25F}}).entropy(), std::log(4), 1e-6);
+  EXPECT_NEAR(after({{1, 0}, {0, 1}}).entropy(), std::log(2), 1e-6);
+}
+
+TEST(HeadStatisticsTest, WhatAQueryDidNotNameIsSpreadEvenly) {
+  HeadStatistics head(1, 1e9F);
+  Attention attention = attention_to({0.5F, 0, 0, 0});
+  attention.counts = {1};
+  head.observe(attention.seen());
+  // 0.5 + 0.125 for the named one, 0.125 for each of the others.
+  EXPECT_NEAR(head.entropy(), -(0.625 * std::log(0.625) + 3 * 0.125 * std::log(0.125)), 1e-6);
+}
+
+TEST(HeadStatisticsTest, VarianceIsHowMuchQueriesDisagree) {
+  EXPECT_NEAR(after({{0.5F, 0.5F}, {0.5F, 0.5F}}).variance(), 0, 1e-6);
+  EXPECT_NEAR(after({{1, 0}, {0, 1}}).variance(), 0.5, 1e-6);
+}
+
+TEST(HeadStatisticsTest, StabilityIsTheShareOfPagesSelectedAgain) {
+  HeadStatistics head(2, 1e9F);
+  const auto select = [&](std::vector<std::uint32_t> ids) {
+    Attention attention;
+    attention.position = 7;
+    attention.stride = static_cast<std::uint32_t>(ids.size());
+    attention.counts = {attention.stride};
+    attention.mass.assign(ids.size(), 0.1F);
+    attention.ids = std::move(ids);
+    head.observe(attention.seen());
+  };
+  EXPECT_EQ(head.stability(), 0);
+  select({0, 1, 2});  // Pages 0, 1.
+  EXPECT_EQ(head.stability(), 0);
+  select({1, 3});  // The same pages.
+  EXPECT_NEAR(head.stability(), 1, 1e-6);
+  select({2, 6});  // Page 1 again, and page 3.
+  EXPECT_NEAR(head.stability(), 3.0 / 4, 1e-6);
+}
+
+TEST(KeySketchTest, TellsCosinesWithinTheNoiseOf64Bits) {
+  Random random = case_random(1);
+  std::normal_distribution<float> normal;
+  double worst = 0, squares = 0;
+  constexpr int kPairs = 400;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    std::vector<float> a(128), b(128);
+    const float mix = static_cast<float>(pair) / kPairs;
+    double ab = 0, aa = 0, bb = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      a[i] = normal(random);
+      b[i] = mix * a[i] + (1 - mix) * normal(random);
+      ab += a[i] * b[i];
+      aa += a[i] * a[i];
+      bb += b[i] * b[i];
+    }
+    const double error = sketched_cosine(key_sketch(a), key_sketch(b)) - ab / std::sqrt(aa * bb);
+    worst = std::max(worst, std::abs(error));
+    squares += error * error;
+  }
+  EXPECT_LT(std::sqrt(squares / kPairs), 0.2);
+  EXPECT_LT(worst, 0.8);
+  const std::vector<float> key{1, -2.5F, 4.25F};
+  const std::vector<float> opposite{-1, 2.5F, -4.25F};
+  EXPECT_EQ(sketched_cosine(key_sketch(key), key_sketch(key)), 1);
+  EXPECT_EQ(sketched_cosine(key_sketch(key), key_sketch(opposite)), -1);
+}
+
+TEST(NextPagesTest, AreTheOnesWorthMostTogether) {
+  const std::vector<float> worth{0, 0, 0.2F, 0.2F, 0.3F, 0, 0.4F};
+  EXPECT_EQ(next_pages(worth, 2, 2), (std::vector<std::uint32_t>{1, 3}));
+  EXPECT_EQ(next_pages(worth, 2, 9), (std::vector<std::uint32_t>{1, 3, 2}));
+  EXPECT_TRUE(next_pages({}, 2, 9).empty());
+}
+
+TEST(PrefetchRecordTest, CountsPagesOnce) {
+  PrefetchRecord record;
+  EXPECT_EQ(record.coverage(), 0);
+  const std::vector<std::uint32_t> fetched{5, 1, 1, 2}, used{2, 2, 3, 5, 7};
+  record.add(fetched, used);
+  EXPECT_FLOAT_EQ(record.coverage(), 2.0F / 4);
+  EXPECT_FLOAT_EQ(record.accuracy(), 2.0F / 3);
+}
+
+}  // namespace
+}  // namespace nearkv::test
