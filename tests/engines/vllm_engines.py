@@ -28,6 +28,13 @@ def versions(since: str = "0.28", before: str = "") -> list[Any]:
 newest_only = pytest.mark.parametrize("vllm", ["vllm"], indirect=True)
 
 
+class Answer(dict[str, Any]):
+    """What an engine told of its run; one that failed told why instead, and a test should, too."""
+
+    def __missing__(self, key: str) -> None:
+        raise AssertionError(f"no '{key}' of this engine, but {dict(self)}")
+
+
 class Engines:
     """Runs engines, one after the other in a process."""
 
@@ -35,9 +42,7 @@ class Engines:
         self._environment = environment
         self._model = model
 
-    def run(
-        self, *runs: dict[str, Any], kills: int | None = None, **options: Any
-    ) -> list[dict[str, Any]]:
+    def run(self, *runs: dict[str, Any], kills: int | None = None, **options: Any) -> list[Answer]:
         """Each of `runs` is an engine; `options` are of all; `kills` ends before the last works."""
         question = {
             "model": str(self._model),
@@ -45,7 +50,7 @@ class Engines:
             "kills": kills,
             "runs": [options | run for run in runs],
         }
-        return self._environment.run(PROGRAM, question, timeout_s=280)
+        return [Answer(told) for told in self._environment.run(PROGRAM, question, timeout_s=280)]
 
 
 def shown(connector: str) -> dict[str, Any]:
