@@ -18,4 +18,5 @@ NB_MODULE(_nearkv, module) {
   nearkv::python::bind_store(module);
   nearkv::python::bind_lmcache(module);
   nearkv::python::bind_router(module);
+  nearkv::python::bind_retention(module);
 }

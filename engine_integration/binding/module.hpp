@@ -23,6 +23,9 @@ void bind_lmcache(nanobind::module_& module);
 /// Router, RouteDecision, RouteTicket, Tier, CostModel, ..
 void bind_router(nanobind::module_& module);
 
+/// RetentionPolicy, HeadStatistics, HeadDemand, Kept, retain_tokens, share_budget, ..
+void bind_retention(nanobind::module_& module);
+
 /// encode_block, decode_block, codec_supports.
 void bind_codecs(nanobind::module_& module);
 
