@@ -1,0 +1,1 @@
+"""What bench/quality.py measures with: attention to part of a cache, by the field's methods."""

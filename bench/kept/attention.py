@@ -1,0 +1,168 @@
+"""Attention in which each KV head sees the tokens that were kept for it, and tells what it saw.
+
+Registered with transformers as "kept". Keys and values lie in a plain cache; what a token is kept
+at comes from a Keeper, to which queries' shares of attention go back, in the form in which a TOPK
+and an LSE have them.
+"""
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from transformers import AttentionInterface
+
+from nearkv.core import PAGE_TOKENS
+
+ATTENTION = "kept"
+NAMED = 256
+"""Tokens that an observation names of each query row, at most."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one layer's query rows attended to, the most first: [kv_heads, queries, group, NAMED].
+
+    Beyond `counts` [kv_heads, queries, group] a row has nothing.
+    """
+
+    positions: np.ndarray
+    ids: np.ndarray
+    mass: np.ndarray
+    counts: np.ndarray
+    along_output: np.ndarray
+
+
+class Keeper(Protocol):
+    """Says what a layer's heads may see, and learns what they saw."""
+
+    demoted_planes: int
+    tokens: int
+    """That it knows of."""
+
+    def learn(self, prompt: "Keeper") -> None:
+        """What another one noted of a prompt, or of more of it."""
+
+    def decide(self) -> None:
+        """What is kept from now on."""
+
+    def fork(self, tokens: int | None = None) -> "Keeper":
+        """One that goes on from here by itself, or from its first tokens."""
+
+    def watched(self, queries: int, total: int) -> np.ndarray:
+        """Which of the newest queries it wants to learn of, as numbers from 0."""
+
+    def visible(
+        self, layer: int, query: torch.Tensor, total: int
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Masks [kv_heads, queries or 1, tokens] of what is exact and what is demoted.
+
+        `query` is [kv_heads, group, queries, head_dim]. None: all; None: nothing.
+        """
+
+    def saw(self, layer: int, keys: torch.Tensor, seen: Seen) -> None:
+        """A step's new keys [kv_heads, tokens, head_dim], and what watched queries attended to."""
+
+
+_keeper: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+
+
+@contextmanager
+def kept_by(keeper: Keeper) -> Any:
+    """Attention "kept" goes by this keeper."""
+    before = _keeper.set(keeper)
+    try:
+        yield
+    finally:
+        _keeper.reset(before)
+
+
+def planes_of(rows: torch.Tensor, planes: int) -> torch.Tensor:
+    """Rows [heads, tokens, channels] as the first planes of page-affine 8-bit codes have them.
+
+    The middle of what a code's first planes leave open; channels of a page share a range.
+    """
+    heads, tokens, channels = rows.shape
+    pad = -tokens % PAGE_TOKENS
+    paged = torch.nn.functional.pad(rows, (0, 0, 0, pad), mode="replicate") if pad else rows
+    paged = paged.view(heads, -1, PAGE_TOKENS, channels)
+    low, high = paged.amin(2, keepdim=True), paged.amax(2, keepdim=True)
+    step = (high - low).clamp(min=1e-20) / 2**planes
+    codes = ((paged - low) / step).floor().clamp(max=2**planes - 1)
+    return (low + (codes + 0.5) * step).view(heads, -1, channels)[:, :tokens]
+
+
+def page_means(rows: torch.Tensor) -> torch.Tensor:
+    """Each row as the mean of its page."""
+    means = [page.mean(1, keepdim=True).expand_as(page) for page in rows.split(PAGE_TOKENS, 1)]
+    return torch.cat(means, 1)
+
+
+def _attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """As transformers' attention interface has it, for a batch of one."""
+    keeper = _keeper.get()
+    assert keeper is not None and query.shape[0] == 1
+    keys, values = key[0], value[0]
+    heads, total = keys.shape[:2]
+    grouped = query[0].unflatten(0, (heads, -1))
+    queries = grouped.shape[2]
+    exact, demoted = keeper.visible(module.layer_idx, grouped, total)
+    positions = torch.arange(total - queries, total)
+    causal = torch.arange(total) <= positions[:, None]
+    logits = grouped @ keys[:, None].transpose(-1, -2) * scaling
+    visible = causal if exact is None else exact & causal
+    if demoted is not None:
+        coarse = planes_of(keys, keeper.demoted_planes)[:, None]
+        lower = (demoted & causal)[:, None]
+        logits = torch.where(lower, grouped @ coarse.transpose(-1, -2) * scaling, logits)
+        visible = visible | (demoted & causal)
+    visible = visible if visible.ndim == 2 else visible[:, None]
+    shares = logits.masked_fill(~visible, -torch.inf).softmax(-1)
+    if demoted is None:
+        output = shares @ values[:, None]
+    else:
+        fine = torch.where(lower, 0, shares)
+        output = fine @ values[:, None] + (shares - fine) @ page_means(values)[:, None]
+    watched = torch.from_numpy(keeper.watched(queries, total))
+    new_keys = keys[:, total - queries :]
+    keeper.saw(module.layer_idx, new_keys, _seen(watched, positions, shares, output, values))
+    return output.flatten(0, 1).transpose(0, 1)[None].contiguous(), None
+
+
+def _seen(
+    watched: torch.Tensor,
+    positions: torch.Tensor,
+    shares: torch.Tensor,
+    output: torch.Tensor,
+    values: torch.Tensor,
+) -> Seen:
+    some = shares[:, :, watched].transpose(1, 2)
+    mass, ids = some.topk(min(NAMED, some.shape[-1]), -1)
+    out = output[:, :, watched].transpose(1, 2)
+    direction = out / out.norm(dim=-1, keepdim=True).clamp(min=1e-20)
+    rows = torch.stack([values[head][ids[head]] for head in range(len(ids))])
+    along = (rows @ direction[..., None])[..., 0]
+
+    def as_numpy(tensor: torch.Tensor, dtype: Any) -> np.ndarray:
+        return tensor.contiguous().numpy().astype(dtype)
+
+    return Seen(
+        as_numpy(positions[watched], np.uint32),
+        as_numpy(ids, np.uint32),
+        as_numpy(mass.clamp(0, 1), np.float32),
+        as_numpy((mass > 0).sum(-1), np.uint32),
+        as_numpy(along, np.float32),
+    )
+
+
+AttentionInterface.register(ATTENTION, _attend)
