@@ -9,9 +9,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from nearkv.kv_events.wire import decode_batch, encode_batch, encode_event
+from nearkv.router.config import config_of
+from nearkv.router.engines import Engines
 from nearkv.router.proxy import make_app
-from nearkv.router.proxy.app import PROXY, Proxy
-from nearkv.router.proxy.config import config_of
+from nearkv.router.proxy.app import PROXY
 
 CHUNKS = [b'data: {"n":%d}\n\n' % number for number in range(5)] + [b"data: [DONE]\n\n"]
 PROMPT = list(range(64))
@@ -94,7 +95,7 @@ class Scene:
             for engine in self.engines
         ]
         app = make_app(config_of(self._options | {"worker": workers}))
-        self.proxy: Proxy = app[PROXY]
+        self.routed: Engines = app[PROXY].engines
         self.server = TestServer(app)
         await self.server.start_server()
         self.client = aiohttp.ClientSession(self.server.make_url("/"))
@@ -108,7 +109,7 @@ class Scene:
             await engine.server.close()
 
     def tell(self, worker: str, tokens: list[int]) -> None:
-        hashes = [int(each) for each in self.proxy.router.block_hashes(tokens)]
+        hashes = [int(each) for each in self.routed.router.block_hashes(tokens)]
         event = encode_event(
             "BlockStored",
             "map",
@@ -117,17 +118,17 @@ class Scene:
             block_size=4,
             medium="GPU",
         )
-        self.proxy.router.apply(worker, decode_batch(encode_batch([event])))
+        self.routed.router.apply(worker, decode_batch(encode_batch([event])))
 
     def post(self, path: str = "/v1/completions", **body: Any) -> Any:
         return self.client.post(path, json={"prompt": PROMPT} | body)
 
     def forgive(self) -> None:
         """As if the time of suspended engines had passed."""
-        self.proxy._suspended_until.clear()
+        self.routed.resume()
 
     def loads(self) -> list[int]:
-        return [self.proxy.router.load(engine.name).requests for engine in self.engines]
+        return [self.routed.router.load(engine.name).requests for engine in self.engines]
 
 
 def run(scene: Scene, test: Callable[[Scene], Awaitable[None]]) -> None:

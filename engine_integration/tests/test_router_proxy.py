@@ -26,8 +26,8 @@ from engine_integration.tests.router_scene import (
     run,
     settled,
 )
-from nearkv.router.proxy import ConfigError, read_config
-from nearkv.router.proxy.prompts import BadRequest, tokens_of
+from nearkv.router.config import ConfigError, read_config
+from nearkv.router.prompts import BadRequest, tokens_of
 
 
 def test_streams_pass_through_to_where_the_prompt_is() -> None:
@@ -51,7 +51,7 @@ def test_the_first_byte_is_not_waited_for_longer_than_the_engine_takes() -> None
         async with scene.post(stream=True) as answer:
             assert await answer.content.readany() == CHUNKS[0]
             assert scene.loads() == [1]
-            assert scene.proxy.router.load("a").prefill_tokens == 0
+            assert scene.routed.router.load("a").prefill_tokens == 0
             scene.engines[0].go_on.set()
             assert await answer.content.read() == b"".join(CHUNKS[1:])
 

@@ -10,7 +10,8 @@ import zmq
 from aiohttp import web
 
 from nearkv.core import Error
-from nearkv.router.proxy import ConfigError, make_app, read_config
+from nearkv.router.config import ConfigError, read_config
+from nearkv.router.proxy import make_app
 
 
 def load_tokenizer(name: str) -> Any:

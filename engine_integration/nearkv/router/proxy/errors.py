@@ -5,19 +5,13 @@ from typing import Any
 
 from aiohttp import web
 
+from nearkv.router.engines import Refused
 
-class NoEngine(RuntimeError):
-    """No engine gave an answer; `text` says why, for the client."""
 
-    def __init__(self, text: str, status: int) -> None:
-        super().__init__(text)
-        self.text = text
-        self._status = status
-
-    def response(self) -> web.Response:
-        """For a client that was sent nothing yet."""
-        later = {"retry-after": "1"} if self._status == 429 else {}
-        return error_response(self.text, self._status, **later)
+def refusal(refused: Refused) -> web.Response:
+    """For a client that was sent nothing yet."""
+    later = {} if refused.retry_after_s is None else {"retry-after": str(refused.retry_after_s)}
+    return error_response(refused.text, refused.status, **later)
 
 
 def error_body(message: str, kind: str, status: int) -> dict[str, Any]:

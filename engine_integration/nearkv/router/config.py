@@ -1,4 +1,4 @@
-"""What the proxy is told: a file of TOML, of which every key is checked."""
+"""What a front end is told: a file of TOML, of which every key is checked."""
 
 import dataclasses
 import tomllib
@@ -26,8 +26,8 @@ class WorkerConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class ProxyConfig:
-    """See README.md beside this."""
+class RouterConfig:
+    """See proxy/README.md and gateway/README.md."""
 
     listen: str = "127.0.0.1:8080"
     policy: str = "least_ttft"
@@ -46,7 +46,7 @@ class ProxyConfig:
     workers: tuple[WorkerConfig, ...] = ()
 
 
-def read_config(path: Path) -> ProxyConfig:
+def read_config(path: Path) -> RouterConfig:
     """Reads a file. ConfigError for what is wrong in it; OSError if it cannot be read."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -55,12 +55,12 @@ def read_config(path: Path) -> ProxyConfig:
     return config_of(table)
 
 
-def config_of(table: dict[str, Any]) -> ProxyConfig:
+def config_of(table: dict[str, Any]) -> RouterConfig:
     """A configuration out of a table. ConfigError."""
     workers = [_of(WorkerConfig, each, "worker") for each in _tables(table, "worker")]
     pools = [_of(WorkerConfig, each, "pool") for each in _tables(table, "pool")]
     rest = {key: value for key, value in table.items() if key not in ("worker", "pool")}
-    config = dataclasses.replace(_of(ProxyConfig, rest, "the file"), workers=(*workers, *pools))
+    config = dataclasses.replace(_of(RouterConfig, rest, "the file"), workers=(*workers, *pools))
     if not workers:
         raise ConfigError("there is no [[worker]]: name at least one engine with its url")
     for worker in workers:
