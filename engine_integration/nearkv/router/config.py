@@ -43,7 +43,17 @@ class RouterConfig:
     prefill_from_tokens: int = 128  # fewer that are not cached are left to the engine that decodes
     suspend_s: float = 5  # for how long an engine that failed gets nothing new
     most_body_bytes: int = 64 << 20
+    gateway_listen: str = "127.0.0.1:9002"  # where the endpoint picker's gRPC is,
+    certificate: str = ""  # with TLS, if these two name files of PEM
+    key: str = ""
+    fallback_endpoints: int = 1  # picked beside the best one, for Envoy's retries
     workers: tuple[WorkerConfig, ...] = ()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """What `listen` says."""
+        host, _, port = self.listen.rpartition(":")
+        return host.strip("[]"), int(port)
 
 
 def read_config(path: Path) -> RouterConfig:
@@ -76,9 +86,12 @@ def config_of(table: dict[str, Any]) -> RouterConfig:
     names = [worker.name for worker in config.workers]
     if len(set(names)) < len(names):
         raise ConfigError(f"names of workers and pools differ from each other: {', '.join(names)}")
-    host, _, port = config.listen.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ConfigError(f"listen is 'HOST:PORT', not {config.listen!r}")
+    for name in ("listen", "gateway_listen"):
+        host, _, port = getattr(config, name).rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigError(f"{name} is 'HOST:PORT', not {getattr(config, name)!r}")
+    if bool(config.certificate) != bool(config.key):
+        raise ConfigError("certificate and key are two files of PEM: name both or none")
     return config
 
 

@@ -152,6 +152,10 @@ class Engines:
         names = [name for name in self.up(roles) if among is None or name in among]
         if not names:
             raise self.none_answers()
+        return self.start(prompt, names)
+
+    def start(self, prompt: Prompt, names: Sequence[str]) -> Placed:
+        """The best engine of those named, whether they are up or not. Refused: the policy's."""
         try:
             decision = self.router.route(prompt.tokens, hashes=prompt.hashes, among=names)
             placed = Placed(decision, self.router.start(decision))
@@ -161,6 +165,12 @@ class Engines:
             raise
         _LOG.debug("%s", decision)
         return placed
+
+    def best(self, prompt: Prompt, names: Collection[str]) -> Decision | None:
+        """The same without starting anything; None: the policy refuses."""
+        with contextlib.suppress(Error):
+            return self.router.route(prompt.tokens, hashes=prompt.hashes, among=list(names))
+        return None
 
     def none_answers(self, why: str = "") -> Refused:
         """What a client is told when no engine is left."""
@@ -173,8 +183,8 @@ class Engines:
             return False
         if not (decoders := self.up(DECODE)):
             return True
-        decision = self.router.route(prompt.tokens, hashes=prompt.hashes, among=decoders)
-        return decision.uncached_tokens >= self.config.prefill_from_tokens
+        best = self.best(prompt, decoders)
+        return best is not None and best.uncached_tokens >= self.config.prefill_from_tokens
 
     def health(self) -> dict[str, Any]:
         """What each engine has to do, and what the index holds."""

@@ -12,6 +12,7 @@ from aiohttp import web
 from nearkv.router.config import RouterConfig
 from nearkv.router.decision import StartedRequest
 from nearkv.router.engines import DECODE, NO_PROMPT, PREFILL, Engines, Prompt, Refused
+from nearkv.router.front import make_pages
 from nearkv.router.prompts import BadRequest, Tokenizer
 from nearkv.router.proxy.bodies import can_go_on, for_prefill
 from nearkv.router.proxy.errors import error_response, refusal
@@ -47,11 +48,6 @@ class Proxy:
         ):
             self._session = session
             yield
-
-    async def health(self, request: web.Request) -> web.Response:
-        """200 while an engine may be sent something; what each has to do, and the index holds."""
-        status = 200 if self.engines.up(DECODE) else 503
-        return web.json_response(self.engines.health(), status=status)
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """A prompt: goes where its beginning is, before that to one that prefills if any do."""
@@ -140,10 +136,9 @@ def make_app(config: RouterConfig, tokenizer: Tokenizer | None = None) -> web.Ap
     Error or ValueError for options that cannot be. `tokenizer` is one of transformers', or None.
     """
     proxy = Proxy(Engines(config, tokenizer))
-    app = web.Application(client_max_size=config.most_body_bytes)
+    app = make_pages(proxy.engines, client_max_size=config.most_body_bytes)
     app[PROXY] = proxy
     app.cleanup_ctx.append(proxy.running)
-    app.router.add_get("/health", proxy.health)
     app.router.add_post("/v1/completions", proxy.complete)
     app.router.add_post("/v1/chat/completions", proxy.complete)
     app.router.add_route("*", "/v1/{rest:.*}", proxy.pass_through)

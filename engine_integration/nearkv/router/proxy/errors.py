@@ -19,12 +19,18 @@ def error_body(message: str, kind: str, status: int) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": status}}
 
 
-def error_response(message: str, status: int, **headers: str) -> web.Response:
-    """A whole response: of the caller's fault below 500, of ours from there on."""
+def error_text(message: str, status: int) -> str:
+    """The JSON of a whole response: of the caller's fault below 500, of ours from there on."""
     kind = "invalid_request_error" if status < 500 else "service_unavailable_error"
     if status == 429:
         kind = "rate_limit_error"
-    return web.json_response(error_body(message, kind, status), status=status, headers=headers)
+    return json.dumps(error_body(message, kind, status))
+
+
+def error_response(message: str, status: int, **headers: str) -> web.Response:
+    """The same, with the response around it."""
+    text = error_text(message, status)
+    return web.Response(text=text, status=status, headers=headers, content_type="application/json")
 
 
 def said(error: Exception) -> str:
