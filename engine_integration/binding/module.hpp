@@ -23,6 +23,9 @@ void bind_lmcache(nanobind::module_& module);
 /// Router, RouteDecision, RouteTicket, Tier, CostModel, ..
 void bind_router(nanobind::module_& module);
 
+/// KlpmQueue.
+void bind_klpm_queue(nanobind::module_& module);
+
 /// RetentionPolicy, HeadStatistics, HeadDemand, Kept, retain_tokens, share_budget, ..
 void bind_retention(nanobind::module_& module);
 

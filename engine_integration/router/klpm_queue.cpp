@@ -22,11 +22,11 @@ Status KlpmQueue::push(WaitingRequest request) {
 
 Status KlpmQueue::pop(const Measure& measure, WaitingRequest* request) {
   return at_edge([&] {
-    if (waiting_.empty()) return Status::kNotFound;
-    const std::size_t next = turn_ == 0 ? fairest() : longest(measure);
+    const std::optional<std::size_t> next = turn_ == 0 ? fairest(measure) : longest(measure);
+    if (!next) return Status::kNotFound;
     turn_ = (turn_ + 1) % k_;
-    *request = std::move(waiting_[next]);
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(next));
+    *request = std::move(waiting_[*next]);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(*next));
     given_[request->tenant] += request->blocks;
     return Status::kOk;
   });
@@ -39,22 +39,23 @@ Status KlpmQueue::erase(std::uint64_t id) {
   return Status::kOk;
 }
 
-std::size_t KlpmQueue::fairest() const {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < waiting_.size(); ++i) {
-    if (given_.at(waiting_[i].tenant) < given_.at(waiting_[best].tenant)) best = i;
+std::optional<std::size_t> KlpmQueue::fairest(const Measure& measure) const {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    if (best && given_.at(waiting_[i].tenant) >= given_.at(waiting_[*best].tenant)) continue;
+    if (measure(waiting_[i])) best = i;
   }
   return best;
 }
 
-std::size_t KlpmQueue::longest(const Measure& measure) const {
-  std::size_t best = 0;
-  std::uint32_t most = measure(waiting_[0]);
-  for (std::size_t i = 1; i < waiting_.size(); ++i) {
-    const std::uint32_t blocks = measure(waiting_[i]);
-    if (blocks <= most) continue;
+std::optional<std::size_t> KlpmQueue::longest(const Measure& measure) const {
+  std::optional<std::size_t> best;
+  std::uint32_t most = 0;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    const std::optional<std::uint32_t> blocks = measure(waiting_[i]);
+    if (!blocks || (best && *blocks <= most)) continue;
     best = i;
-    most = blocks;
+    most = *blocks;
   }
   return best;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ struct WaitingRequest {
 /// Thread safety: one thread at a time.
 class KlpmQueue {
  public:
-  /// How many leading blocks of a waiting request its best worker has, now.
-  using Measure = std::function<std::uint32_t(const WaitingRequest&)>;
+  /// How many leading blocks of a waiting request its best worker with room has, now. Nothing: no
+  /// worker that it may go to has room, and its turn is another's.
+  using Measure = std::function<std::optional<std::uint32_t>(const WaitingRequest&)>;
 
   /// `k` from 1; at most `most` requests wait.
   KlpmQueue(std::uint32_t k, std::size_t most) : k_(k == 0 ? 1 : k), most_(most) {}
@@ -41,7 +43,7 @@ class KlpmQueue {
   /// kPoolFull: there are too many. kExists: one of that id waits.
   Status push(WaitingRequest request);
 
-  /// The next one. kNotFound: none waits. On k - 1 of k turns it measures all of them.
+  /// The next one. kNotFound: none waits that can go. On k - 1 of k turns it measures all of them.
   Status pop(const Measure& measure, WaitingRequest* request);
 
   /// Its client has gone. kNotFound.
@@ -50,8 +52,8 @@ class KlpmQueue {
   [[nodiscard]] std::size_t size() const { return waiting_.size(); }
 
  private:
-  [[nodiscard]] std::size_t fairest() const;
-  [[nodiscard]] std::size_t longest(const Measure& measure) const;
+  [[nodiscard]] std::optional<std::size_t> fairest(const Measure& measure) const;
+  [[nodiscard]] std::optional<std::size_t> longest(const Measure& measure) const;
   void lift(const std::string& tenant);
 
   std::uint32_t k_;

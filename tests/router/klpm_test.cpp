@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "klpm_queue.hpp"
@@ -110,6 +111,25 @@ TEST(KlpmQueueTest, WhoWasAwayGetsNoCredit) {
   int of_old = 0;
   for (int i = 0; i < 20; ++i) of_old += pop(&queue, prefixes) < 100;
   EXPECT_EQ(of_old, 10);
+}
+
+TEST(KlpmQueueTest, PassesOverWhoCannotGoAndCountsNothingForIt) {
+  for (const std::uint32_t k : {1U, 3U}) {
+    KlpmQueue queue(k, 10);
+    for (std::uint64_t id = 0; id < 4; ++id) ASSERT_EQ(queue.push({id, "", 1}), Status::kOk);
+    WaitingRequest request;
+    const auto none = [](const WaitingRequest&) { return std::optional<std::uint32_t>{}; };
+    EXPECT_EQ(queue.pop(none, &request), Status::kNotFound);
+    const auto odd = [](const WaitingRequest& each) {
+      return each.id % 2 == 1 ? std::optional(0U) : std::nullopt;
+    };
+    for (const std::uint64_t expected : {1U, 3U}) {
+      ASSERT_EQ(queue.pop(odd, &request), Status::kOk);
+      EXPECT_EQ(request.id, expected);
+    }
+    EXPECT_EQ(queue.pop(odd, &request), Status::kNotFound);
+    EXPECT_EQ(queue.size(), 2U);
+  }
 }
 
 TEST(KlpmQueueTest, RefusesWhatItCannotTake) {

@@ -58,7 +58,7 @@ class Router:
         self._scheme = scheme
         self._block_tokens = (cost or CostModel()).block_tokens
         self._media = {name.upper(): tier for name, tier in (media or {}).items()}
-        self._core = _nearkv.Router(
+        self.core = _nearkv.Router(
             policy,
             cost or CostModel(),
             dynamo or DynamoWeights(),
@@ -74,13 +74,13 @@ class Router:
     ) -> None:
         """A worker, or a pool whose blocks all workers can load. Error EXISTS."""
         with self._changing:
-            self._numbers[name] = self._core.add_worker(name, is_pool, prefill_tokens_per_s)
+            self._numbers[name] = self.core.add_worker(name, is_pool, prefill_tokens_per_s)
             self._checks[name] = 0
 
     def remove_worker(self, name: str) -> None:
         """Forgets it and its blocks; stop its events first. Error NOT_FOUND."""
         with self._changing:
-            self._core.remove_worker(name)
+            self.core.remove_worker(name)
             del self._numbers[name], self._checks[name]
 
     @property
@@ -95,12 +95,12 @@ class Router:
 
     def load(self, worker: str) -> WorkerLoad:
         """What a worker has to do. Error NOT_FOUND."""
-        return self._core.load(self._number(worker))
+        return self.core.load(self._number(worker))
 
     @property
     def stats(self) -> RouterStats:
         """What the index holds now, and was told since the beginning."""
-        core = self._core
+        core = self.core
         return RouterStats(core.blocks, core.memory_bytes, core.limit_bytes, core.counters)
 
     def apply(self, worker: str, events: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
@@ -113,21 +113,21 @@ class Router:
         number = self._number(worker)
         for kind, fields in events:
             if kind == "AllBlocksCleared":
-                self._core.clear(number)
+                self.core.clear(number)
                 continue
             hashes = _numbers_of(fields["block_hashes"])
             tier = tier_of(fields["medium"], self._media)
             if kind == "BlockRemoved":
-                self._core.remove(number, tier, hashes)
+                self.core.remove(number, tier, hashes)
                 continue
             if text := self._mismatch(worker, fields):
-                self._core.clear(number)
+                self.core.clear(number)
                 raise HashMismatch(text)
-            self._core.store(number, tier, hashes)
+            self.core.store(number, tier, hashes)
 
     def clear(self, worker: str) -> None:
         """Forgets a worker's blocks. Error NOT_FOUND."""
-        self._core.clear(self._number(worker))
+        self.core.clear(self._number(worker))
 
     def block_hashes(self, tokens: Sequence[int], *, salt: str = "") -> np.ndarray:
         """A prompt's blocks, for route()."""
@@ -152,12 +152,15 @@ class Router:
         else:
             count = len(tokens)
             hashes = self.block_hashes(tokens, salt=salt) if hashes is None else hashes
-        numbers = [self._number(name) for name in among]
-        return Decision.of(self._core.route(hashes, count, numbers), self._core)
+        return Decision.of(self.core.route(hashes, count, self.numbers(among)), self.core)
 
     def start(self, decision: Decision) -> StartedRequest:
         """Counts the request in the worker's load until it is finished. Error NOT_FOUND: gone."""
-        return StartedRequest(self._core, self._core.start(decision.core))
+        return StartedRequest(self.core, self.core.start(decision.core))
+
+    def numbers(self, workers: Iterable[str]) -> list[int]:
+        """By which the extension knows workers. Error NOT_FOUND."""
+        return [self._number(name) for name in workers]
 
     def _number(self, worker: str) -> int:
         try:
