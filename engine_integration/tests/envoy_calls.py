@@ -31,9 +31,20 @@ NONE, STREAMED, BUFFERED, PARTIAL, DUPLEX = (
 class PickerScene:
     """A picker over engines of which only the addresses are there."""
 
-    def __init__(self, names: str = "ab", roles: dict[str, str] | None = None, **options: Any):
+    def __init__(
+        self,
+        names: str = "ab",
+        roles: dict[str, str] | None = None,
+        max_running: int = 0,
+        **options: Any,
+    ) -> None:
         workers = [
-            {"name": name, "url": f"http://{AT[name]}", "role": (roles or {}).get(name, "both")}
+            {
+                "name": name,
+                "url": f"http://{AT[name]}",
+                "role": (roles or {}).get(name, "both"),
+                "max_running": max_running,
+            }
             for name in names
         ]
         options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"} | options

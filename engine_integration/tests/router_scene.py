@@ -76,9 +76,14 @@ class Scene:
     """A proxy before fake engines, in one event loop."""
 
     def __init__(
-        self, engines: list[FakeEngine], roles: dict[str, str] | None = None, **options: Any
+        self,
+        engines: list[FakeEngine],
+        roles: dict[str, str] | None = None,
+        max_running: int = 0,
+        **options: Any,
     ) -> None:
         self.engines = engines
+        self._max_running = max_running
         self._roles = roles or {}
         self._options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"}
         self._options |= {"suspend_s": 600.0, "connect_timeout_s": 2.0} | options
@@ -91,6 +96,7 @@ class Scene:
                 "name": engine.name,
                 "url": str(engine.server.make_url("")).rstrip("/"),
                 "role": self._roles.get(engine.name, "both"),
+                "max_running": self._max_running,
             }
             for engine in self.engines
         ]

@@ -406,6 +406,80 @@ def test_a_stream_cut_anywhere_leaves_no_load(after: str, how: str) -> None:
     run(PickerScene("a"), test)
 
 
+def waiting(scene: PickerScene) -> int:
+    return scene.routed.health()["waiting"]["decode"]
+
+
+async def line_up(scene: PickerScene, count: int) -> list[Call]:
+    """The first has an engine, the others wait."""
+    calls = [scene.call() for _ in range(count)]
+    for number, call in enumerate(calls):
+        await call.request_headers()
+        await call.request_body(BODY)
+        while waiting(scene) < number or not any(scene.loads()):
+            await asyncio.sleep(0.005)
+    await calls[0].answer()
+    return calls
+
+
+def test_a_request_waits_until_an_engine_has_room() -> None:
+    async def test(scene: PickerScene) -> None:
+        first, second, third = await line_up(scene, 3)
+        assert (waiting(scene), scene.loads()) == (2, [1])
+        await first.end()
+        assert destination_of(await second.answer()) == AT["a"]
+        assert (waiting(scene), scene.loads()) == (1, [1])
+        await second.answer()
+        await second.response_headers()
+        await second.response_body(b"all", is_last=True)
+        assert destination_of(await third.answer()) == AT["a"]
+
+    run(PickerScene("a", max_running=1), test)
+
+
+@pytest.mark.parametrize("how", ["half closed", "cancelled"])
+def test_a_client_that_vanishes_leaves_the_queue(how: str) -> None:
+    async def test(scene: PickerScene) -> None:
+        first, second, third = await line_up(scene, 3)
+        await second.end() if how == "half closed" else second.stream.cancel()
+        while waiting(scene) != 1:
+            await asyncio.sleep(0.005)
+        await first.end()
+        assert destination_of(await third.answer())
+        await third.end()
+        await scene.settled()
+
+    run(PickerScene("a", max_running=1), test)
+
+
+def test_a_full_queue_is_429_and_the_end_503() -> None:
+    async def test(scene: PickerScene) -> None:
+        _, second = await line_up(scene, 2)
+        status, text, headers = refusal_of(await picked(scene.call()))
+        assert (status, headers["retry-after"], "1 requests wait" in text) == (429, "1", True)
+        scene.routed.end()
+        assert refusal_of(await second.answer())[0] == 503
+
+    run(PickerScene("a", max_running=1, queue_length=1), test)
+
+
+def test_who_may_go_to_a_free_engine_does_not_wait_behind_who_may_not() -> None:
+    async def test(scene: PickerScene) -> None:
+        first = scene.call()
+        await first.request_headers(subset=[AT["a"]])
+        await first.request_body(BODY)
+        await first.answer()
+        second = scene.call()
+        await second.request_headers(subset=[AT["a"]])
+        await second.request_body(BODY)
+        while waiting(scene) != 1:
+            await asyncio.sleep(0.005)
+        assert destination_of(await picked(scene.call())) == AT["b"]
+        assert waiting(scene) == 1
+
+    run(PickerScene("ab", max_running=1), test)
+
+
 def test_a_message_beyond_grpcs_bound_ends_its_own_stream_alone() -> None:
     async def test(scene: PickerScene) -> None:
         call = scene.call()

@@ -23,6 +23,7 @@ class WorkerConfig:
     role: str = "both"  # or prefill, or decode: they share a pool
     topic: str = ""
     prefill_tokens_per_s: float = 0
+    max_running: int = 0  # requests at a time; further ones wait in front. 0: no limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,10 @@ class RouterConfig:
     prefill_from_tokens: int = 128  # fewer that are not cached are left to the engine that decodes
     suspend_s: float = 5  # for how long an engine that failed gets nothing new
     most_body_bytes: int = 64 << 20
+    queue_length: int = 1024  # requests that wait at most, while all engines are at max_running,
+    queue_timeout_s: float = 30  # and for how long
+    queue_k: int = 8  # of k-LPM: 1 is first come, first served
+    tenant_header: str = "x-gateway-inference-fairness-id"  # without it the API key tells tenants
     gateway_listen: str = "127.0.0.1:9002"  # where the endpoint picker's gRPC is,
     certificate: str = ""  # with TLS, if these two name files of PEM
     key: str = ""
@@ -90,6 +95,10 @@ def config_of(table: dict[str, Any]) -> RouterConfig:
         host, _, port = getattr(config, name).rpartition(":")
         if not host or not port.isdecimal():
             raise ConfigError(f"{name} is 'HOST:PORT', not {getattr(config, name)!r}")
+    if config.queue_length < 1 or config.queue_k < 1 or config.queue_timeout_s <= 0:
+        raise ConfigError("queue_length and queue_k are at least 1, queue_timeout_s is above 0")
+    if any(worker.max_running < 0 for worker in workers):
+        raise ConfigError("max_running is a number of requests, or 0 for no limit")
     if bool(config.certificate) != bool(config.key):
         raise ConfigError("certificate and key are two files of PEM: name both or none")
     return config

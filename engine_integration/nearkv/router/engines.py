@@ -2,81 +2,28 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
-
-import numpy as np
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import Any
 
 from nearkv.core import Error, Status
 from nearkv.router.config import ROLES, RouterConfig
-from nearkv.router.decision import Decision, StartedRequest
+from nearkv.router.decision import Decision
 from nearkv.router.hashes import scheme_of
+from nearkv.router.metrics import RouterMetrics, State
+from nearkv.router.placing import Placed, Prompt, Refused
 from nearkv.router.prompts import BadRequest, Tokenizer, tokens_of
 from nearkv.router.router import CostModel, MooncakeThresholds, Router
 from nearkv.router.subscriber import EventSubscriber
+from nearkv.router.waiting import WaitingLine
 
 _LOG = logging.getLogger("nearkv.router")
 _SHORT_PROMPT_BYTES = 4096  # what is not worth a thread's time
 
 PREFILL = ("prefill",)
 DECODE = ("both", "decode")
-
-Hashes = np.ndarray | Sequence[int]
-
-
-class Refused(RuntimeError):
-    """A request that is sent to no engine; `text` says why, for the client."""
-
-    def __init__(self, text: str, status: int, retry_after_s: int | None = None) -> None:
-        super().__init__(text)
-        self.text = text
-        self.status = status
-        self.retry_after_s = retry_after_s
-
-
-@dataclasses.dataclass(frozen=True)
-class Prompt:
-    """A request's body, how many tokens its prompt has, and the hashes of its blocks."""
-
-    body: Mapping[str, Any]
-    tokens: int
-    hashes: Hashes
-
-
-NO_PROMPT = Prompt({}, 1, ())  # Of a request that computes none, or one that cannot be read.
-
-
-@dataclasses.dataclass
-class Placed:
-    """A request at an engine, counted in its load until finish(). A context manager."""
-
-    decision: Decision
-    started: StartedRequest
-
-    @property
-    def worker(self) -> str:
-        """The engine's name."""
-        return self.decision.worker
-
-    def finish(self) -> None:
-        """It has ended, in whatever way; the second time nothing happens."""
-        self.started.finish()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.finish()
 
 
 class Engines:
@@ -99,6 +46,10 @@ class Engines:
             mooncake=mooncake,
             index_limit_bytes=config.index_limit_bytes,
         )
+        self.metrics = RouterMetrics(config.policy, self._state)
+        self._max_running = {worker.name: worker.max_running for worker in config.workers}
+        self._lines = {roles: WaitingLine(self, roles) for roles in (PREFILL, DECODE)}
+        self._events: EventSubscriber | None = None
         for worker in config.workers:
             self.router.add_worker(
                 worker.name,
@@ -116,24 +67,55 @@ class Engines:
                     worker.name, worker.events, replay_endpoint=worker.replay, topic=worker.topic
                 )
         events.start()
+        self._events = events
         try:
             yield
         finally:
+            self._events = None
             await asyncio.to_thread(events.close)
 
-    def up(self, roles: Collection[str] = ROLES) -> list[str]:
-        """Those that may be sent something."""
+    def named(
+        self, roles: Collection[str] = ROLES, among: Collection[str] | None = None
+    ) -> frozenset[str]:
+        """Those of some roles, and of `among`."""
+        return frozenset(
+            name
+            for name in self.urls
+            if self._roles[name] in roles and (among is None or name in among)
+        )
+
+    def up(self, roles: Collection[str] = ROLES, among: Collection[str] | None = None) -> list[str]:
+        """Those of them that may be sent something."""
         now = time.monotonic()
+        named = self.named(roles, among)
         return [
             name
             for name in self.urls
-            if self._suspended_until.get(name, 0) <= now and self._roles[name] in roles
+            if name in named and self._suspended_until.get(name, 0) <= now
+        ]
+
+    def with_room(self, names: Collection[str]) -> list[str]:
+        """Those that are below their max_running."""
+        return [
+            name
+            for name in names
+            if not (most := self._max_running[name]) or self.router.load(name).requests < most
         ]
 
     def suspend(self, worker: str, why: object) -> None:
         """It has failed: it gets nothing new for a while."""
-        self._suspended_until[worker] = time.monotonic() + self.config.suspend_s
-        _LOG.warning("%s: nothing new for %s s", why, self.config.suspend_s)
+        for_s = self.config.suspend_s
+        self._suspended_until[worker] = time.monotonic() + for_s
+        self.metrics.retries.labels(worker).inc()
+        _LOG.warning("%s: nothing new for %s s", why, for_s)
+        for line in self._lines.values():
+            line.refuse_hopeless()
+        asyncio.get_running_loop().call_later(for_s, self._go_on)
+
+    def end(self) -> None:
+        """Those that wait are refused, and nobody waits from now on."""
+        for line in self._lines.values():
+            line.end()
 
     def resume(self) -> None:
         """Engines that failed may be sent something again."""
@@ -146,25 +128,37 @@ class Engines:
         return await asyncio.to_thread(self._prompt, raw)
 
     async def place(
-        self, prompt: Prompt, roles: Collection[str], *, among: Collection[str] | None = None
+        self,
+        prompt: Prompt,
+        roles: tuple[str, ...],
+        *,
+        among: Collection[str] | None = None,
+        tenant: str = "",
     ) -> Placed:
-        """The best engine of those that are up, and of `among`. Refused: there is none."""
-        names = [name for name in self.up(roles) if among is None or name in among]
-        if not names:
-            raise self.none_answers()
-        return self.start(prompt, names)
+        """The best engine of those that are up, have room, and are of `among`.
+
+        `roles` is PREFILL or DECODE. Waits in turn while none has room. Refused: there is none, or
+        none in time.
+        """
+        try:
+            return await self._lines[roles].place(prompt, among, tenant)
+        except Refused as refused:
+            self.metrics.refusals.labels(str(refused.status)).inc()
+            raise
 
     def start(self, prompt: Prompt, names: Sequence[str]) -> Placed:
-        """The best engine of those named, whether they are up or not. Refused: the policy's."""
+        """The best engine of those named, however they do. Refused: by the policy."""
         try:
-            decision = self.router.route(prompt.tokens, hashes=prompt.hashes, among=names)
-            placed = Placed(decision, self.router.start(decision))
+            with self.metrics.decision.time():
+                decision = self.router.route(prompt.tokens, hashes=prompt.hashes, among=names)
+                started = self.router.start(decision)
         except Error as error:
             if error.status == Status.BUSY:
                 raise Refused(error.strerror, 429, retry_after_s=1) from error
             raise
         _LOG.debug("%s", decision)
-        return placed
+        self.metrics.count(decision)
+        return Placed(decision, started, self.metrics, self._go_on)
 
     def best(self, prompt: Prompt, names: Collection[str]) -> Decision | None:
         """The same without starting anything; None: the policy refuses."""
@@ -206,7 +200,23 @@ class Engines:
             "limit_bytes": stats.limit_bytes,
             "refused": stats.counters.refused,
         }
-        return {"workers": workers, "index": index}
+        waiting = {roles[-1]: len(line) for roles, line in self._lines.items()}
+        return {"workers": workers, "waiting": waiting, "index": index}
+
+    def _go_on(self) -> None:
+        for line in self._lines.values():
+            line.go_on()
+
+    def _state(self) -> State:
+        up = self.up()
+        feeds = [worker.name for worker in self.config.workers if worker.events]
+        return State(
+            stats=self.router.stats,
+            loads={name: self.router.load(name) for name in self.urls},
+            suspended={name: name not in up for name in self.urls},
+            waiting={roles[-1]: len(line) for roles, line in self._lines.items()},
+            feeds={name: self._events.counters(name) for name in feeds if self._events},
+        )
 
     def _prompt(self, raw: bytes) -> Prompt:
         try:

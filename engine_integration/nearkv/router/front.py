@@ -9,6 +9,7 @@ from typing import Any
 
 import zmq
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, disable_created_metrics
 
 from nearkv.core import Error
 from nearkv.router.config import ConfigError, RouterConfig, read_config
@@ -17,14 +18,24 @@ from nearkv.router.prompts import Tokenizer
 
 
 def make_pages(engines: Engines, **options: Any) -> web.Application:
-    """An application of aiohttp with /health; `options` are its own."""
+    """An application of aiohttp with /health and /metrics; `options` are its own."""
 
     async def health(request: web.Request) -> web.Response:
         """200 while an engine may be sent something; what each has to do, and the index holds."""
         return web.json_response(engines.health(), status=200 if engines.up(DECODE) else 503)
 
+    async def metrics(request: web.Request) -> web.Response:
+        """For Prometheus."""
+        headers = {"content-type": CONTENT_TYPE_LATEST}
+        return web.Response(body=engines.metrics.page(), headers=headers)
+
+    async def end(app: web.Application) -> None:
+        engines.end()
+
     app = web.Application(**options)
+    app.on_shutdown.append(end)
     app.router.add_get("/health", health)
+    app.router.add_get("/metrics", metrics)
     return app
 
 
@@ -43,6 +54,7 @@ def run_command(
     options = parser.parse_args(words)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    disable_created_metrics()
     if options.verbose:
         logging.getLogger("nearkv.router").setLevel(logging.DEBUG)
     try:

@@ -24,6 +24,7 @@ class FeedCounters:
     """Of one worker's events, since it was added."""
 
     batches: int = 0
+    gaps: int = 0  # times that batches had been missed and were asked for again
     dropped: int = 0  # times that all of the worker's blocks were dropped, because some were missed
     malformed: int = 0  # batches that were none
     unknown_media: int = 0
@@ -170,6 +171,7 @@ class _Source:
 
     def _ask(self, number: int) -> None:
         assert self._replay
+        self.counters.gaps += 1
         self._replay.send_multipart([b"", number.to_bytes(8, "big")])
 
     def _take(self, told: Iterable[bytes | Lost]) -> None:

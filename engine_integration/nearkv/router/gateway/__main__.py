@@ -39,6 +39,7 @@ async def serve(config: RouterConfig, tokenizer: Tokenizer | None) -> None:
         await server.start()
         _LOG.info("ext_proc at port %d, /health and /metrics at %s", port, config.listen)
         await ended.wait()
+        engines.end()
         await server.stop(_GRACE_S)
 
 

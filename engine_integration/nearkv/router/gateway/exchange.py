@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 
-from nearkv.router.engines import Refused
 from nearkv.router.gateway.messages import (
     headers_of,
     immediate,
@@ -15,6 +14,7 @@ from nearkv.router.gateway.messages import (
     with_destination,
 )
 from nearkv.router.gateway.picker import Head, Picked, Picker
+from nearkv.router.placing import Refused
 
 _BUFFERED = (ProcessingMode.BUFFERED, ProcessingMode.BUFFERED_PARTIAL)
 _FULL_DUPLEX = ProcessingMode.FULL_DUPLEX_STREAMED

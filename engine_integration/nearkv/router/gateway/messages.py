@@ -10,7 +10,7 @@ from envoy.config.core.v3.base_pb2 import HeaderValueOption, Metadata
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 from google.protobuf.struct_pb2 import Struct
 
-from nearkv.router.engines import Refused
+from nearkv.router.placing import Refused
 from nearkv.router.proxy.errors import error_text
 
 DESTINATION = "x-gateway-destination-endpoint"

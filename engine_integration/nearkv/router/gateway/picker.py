@@ -4,10 +4,12 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping
 
-from nearkv.router.engines import DECODE, NO_PROMPT, PREFILL, Engines, Placed, Prompt, Refused
+from nearkv.router.engines import DECODE, PREFILL, Engines
 from nearkv.router.gateway.endpoints import Endpoints
+from nearkv.router.placing import NO_PROMPT, UNSEEN, Placed, Prompt, Refused
 from nearkv.router.prompts import BadRequest
 from nearkv.router.proxy.forward import TRY_ANOTHER
+from nearkv.router.waiting import tenant_of
 
 _WITH_PROMPT = ("/v1/completions", "/v1/chat/completions")
 _BYTES_PER_TOKEN = 4
@@ -33,7 +35,7 @@ class Picked:
 
     def first_token(self) -> None:
         """The engine has begun to answer."""
-        self.placed.started.first_token()
+        self.placed.first_token()
 
     def finish(self) -> None:
         """The answer has ended, in whatever way; the second time nothing happens."""
@@ -61,13 +63,12 @@ class Picker:
         among = self._among(head.subset)
         if not among:
             raise Refused(_none_of(head.subset), 503)
-        placed = await self.engines.place(prompt, DECODE, among=among)
-        others = among - {placed.worker}
-        endpoints = [self._endpoints.of(placed.worker)]
-        endpoints += [self._endpoints.of(name) for name in self._next_best(prompt, others)]
-        return Picked(
-            prompt, placed, tuple(filter(None, endpoints)), self._prefiller(prompt, placed)
-        )
+        tenant = tenant_of(head.headers, self.engines.config.tenant_header)
+        placed = await self.engines.place(prompt, DECODE, among=among, tenant=tenant)
+        others = self.engines.with_room(among - {placed.worker})
+        names = [placed.worker, *self._next_best(prompt, others)]
+        endpoints = tuple(filter(None, map(self._endpoints.of, names)))
+        return Picked(prompt, placed, endpoints, self._prefiller(prompt, placed))
 
     def answered(self, picked: Picked, served: str, status: int) -> None:
         """An endpoint has answered.
@@ -86,8 +87,10 @@ class Picker:
             self.engines.suspend(worker, f"{worker} answered {status}")
 
     async def _prompt(self, head: Head, body: bytes | None, is_whole: bool) -> Prompt:
-        if body is None or head.path.partition("?")[0] not in _WITH_PROMPT:
+        if head.path.partition("?")[0] not in _WITH_PROMPT:
             return NO_PROMPT
+        if body is None:
+            return UNSEEN
         if not is_whole:
             return Prompt({}, max(1, len(body) // _BYTES_PER_TOKEN), ())
         try:
@@ -99,13 +102,13 @@ class Picker:
         endpoints = {name: self._endpoints.of(name) for name in self.engines.up(DECODE)}
         return {name for name, at in endpoints.items() if at and (subset is None or at in subset)}
 
-    def _next_best(self, prompt: Prompt, others: set[str]) -> list[str]:
+    def _next_best(self, prompt: Prompt, others: list[str]) -> list[str]:
         found: list[str] = []
         while others and len(found) < self.engines.config.fallback_endpoints:
             if (best := self.engines.best(prompt, others)) is None:
                 break
             found.append(best.worker)
-            others = others - {best.worker}
+            others.remove(best.worker)
         return found
 
     def _prefiller(self, prompt: Prompt, placed: Placed) -> str | None:

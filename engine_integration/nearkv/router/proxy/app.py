@@ -3,21 +3,22 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 import aiohttp
 from aiohttp import web
 
 from nearkv.router.config import RouterConfig
-from nearkv.router.decision import StartedRequest
-from nearkv.router.engines import DECODE, NO_PROMPT, PREFILL, Engines, Prompt, Refused
+from nearkv.router.engines import DECODE, PREFILL, Engines
 from nearkv.router.front import make_pages
+from nearkv.router.placing import NO_PROMPT, Placed, Prompt, Refused
 from nearkv.router.prompts import BadRequest, Tokenizer
 from nearkv.router.proxy.bodies import can_go_on, for_prefill
 from nearkv.router.proxy.errors import error_response, refusal
 from nearkv.router.proxy.forward import EngineFailed, ask, forward
 from nearkv.router.proxy.going_on import ClientGone, GoingOn
+from nearkv.router.waiting import tenant_of
 
 _T = TypeVar("_T")
 
@@ -93,8 +94,8 @@ class Proxy:
                 request,
                 DECODE,
                 prompt,
-                lambda url, worker, started: forward(
-                    self._session, url, request, body, started, worker
+                lambda url, worker, placed: forward(
+                    self._session, url, request, body, placed, worker
                 ),
             )
         except Refused as error:
@@ -103,21 +104,22 @@ class Proxy:
     async def _try(
         self,
         request: web.Request,
-        roles: Collection[str],
+        roles: tuple[str, ...],
         prompt: Prompt,
-        send: Callable[[str, str, StartedRequest], Awaitable[_T]],
+        send: Callable[[str, str, Placed], Awaitable[_T]],
     ) -> _T:
         """What the best engine makes of it; where that fails the next one's. Refused."""
         engines = self.engines
         failures: list[str] = []
         untried = set(engines.urls)
-        while untried.intersection(engines.up(roles)):
-            with await engines.place(prompt, roles, among=untried) as placed:
+        tenant = tenant_of(request.headers, engines.config.tenant_header)
+        while engines.up(roles, untried):
+            with await engines.place(prompt, roles, among=untried, tenant=tenant) as placed:
                 worker = placed.worker
                 untried.remove(worker)
                 url = engines.urls[worker] + request.rel_url.raw_path_qs
                 try:
-                    return await send(url, worker, placed.started)
+                    return await send(url, worker, placed)
                 except EngineFailed as error:
                     failures.append(str(error))
                     engines.suspend(worker, error)

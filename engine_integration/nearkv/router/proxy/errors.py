@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from nearkv.router.engines import Refused
+from nearkv.router.placing import Refused
 
 
 def refusal(refused: Refused) -> web.Response:

@@ -8,7 +8,7 @@ from typing import Self
 import aiohttp
 from aiohttp import web
 
-from nearkv.router.decision import StartedRequest
+from nearkv.router.placing import Placed
 from nearkv.router.proxy.errors import broken_off, said
 
 # Of one connection, not of the message (RFC 9110, 7.6.1), or set anew. Engines are not asked to
@@ -40,7 +40,7 @@ async def forward(
     url: str,
     request: web.Request,
     body: bytes,
-    started: StartedRequest,
+    placed: Placed,
     worker: str,
 ) -> web.StreamResponse:
     """Sends a request on, and its answer back.
@@ -63,7 +63,7 @@ async def forward(
             first = await answer.content.readany()
             if not first:
                 raise EngineFailed(f"{worker} ended its stream before it began")
-            started.first_token()
+            placed.first_token()
             stream = web.StreamResponse(status=answer.status, headers=told)
             await _pass_on(request, stream, first, answer, worker)
             return stream

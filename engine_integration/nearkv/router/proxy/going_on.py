@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from nearkv.router.decision import StartedRequest
+from nearkv.router.placing import Placed
 from nearkv.router.proxy.bodies import behind
 from nearkv.router.proxy.completion_stream import BadStream, CompletionStream
 from nearkv.router.proxy.errors import broken_off, error_event, said
@@ -30,7 +30,7 @@ class GoingOn:
         self._completion = CompletionStream(body)
         self._stream: web.StreamResponse | None = None
 
-    async def relay(self, url: str, worker: str, started: StartedRequest) -> web.StreamResponse:
+    async def relay(self, url: str, worker: str, placed: Placed) -> web.StreamResponse:
         """What an engine has to say. EngineFailed: another may go on. ClientGone."""
         completion = self._completion
         body = self._body | {"return_token_ids": True}
@@ -47,7 +47,7 @@ class GoingOn:
                     return web.Response(status=answer.status, body=whole, headers=told)
                 async for line in _lines(answer.content):
                     if piece := completion.take(line):
-                        started.first_token()
+                        placed.first_token()
                         await self._write(piece, told)
         except (*GONE, BadStream) as error:
             if not await self._can_go_on(worker, said(error)):

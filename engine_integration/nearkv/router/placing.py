@@ -1,0 +1,91 @@
+"""What is placed, where it was placed, and why it was not."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from nearkv.router.decision import Decision, StartedRequest
+from nearkv.router.metrics import RouterMetrics
+
+Hashes = np.ndarray | Sequence[int]
+
+
+class Refused(RuntimeError):
+    """A request that is sent to no engine; `text` says why, for the client."""
+
+    def __init__(self, text: str, status: int, retry_after_s: int | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+    """A request's body, how many tokens its prompt has, and the hashes of its blocks."""
+
+    body: Mapping[str, Any]
+    tokens: int
+    hashes: Hashes
+    waits: bool = True  # in the queue, when all engines are at their limit
+
+
+NO_PROMPT = Prompt({}, 1, (), waits=False)  # Of a request that computes none, such as /v1/models.
+UNSEEN = Prompt({}, 1, ())  # Of one whose body cannot be read.
+
+
+class Placed:
+    """A request at an engine, counted in its load until finish(). A context manager.
+
+    Thread safety: one thread at a time.
+    """
+
+    def __init__(
+        self,
+        decision: Decision,
+        started: StartedRequest,
+        metrics: RouterMetrics,
+        released: Callable[[], None],
+    ) -> None:
+        """`released` is called once the engine has room again."""
+        self.decision = decision
+        self._started = started
+        self._metrics = metrics
+        self._released = released
+        self._since_s = time.monotonic()
+        self._has_begun = self._has_ended = False
+
+    @property
+    def worker(self) -> str:
+        """The engine's name."""
+        return self.decision.worker
+
+    def first_token(self) -> None:
+        """Its prompt is computed; the second time nothing happens."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._started.first_token()
+            self._metrics.first_token.observe(time.monotonic() - self._since_s)
+
+    def finish(self) -> None:
+        """It has ended, in whatever way; the second time nothing happens."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._started.finish()
+            self._metrics.request.observe(time.monotonic() - self._since_s)
+            self._released()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.finish()
