@@ -33,7 +33,7 @@ async def plugin(
     sockets = ["--plugins", str(kubelet.plugins), "--pod-resources", str(kubelet.pod_resources)]
     options = parser().parse_args([*sockets, "--poll-s", "0.02"])
     ended = asyncio.Event()
-    pools = CardPools(cards, options.unit, grace_s=grace_s)
+    pools = CardPools(cards, options.unit, grace_s=grace_s, patience_s=1)
     serving = asyncio.create_task(serve(pools, options, ended))
     try:
         yield
@@ -147,6 +147,22 @@ def test_a_card_that_cannot_lend_all_of_it_lends_nothing(tmp_path: Path) -> None
             assert "no such capacity left" in caught.value.details()
             assert cards.lent() == []
             await kubelet.allocate(["nearkv0-0", "nearkv0-1"])
+            assert cards.lent() == ["nearkv0-0", "nearkv0-1"]
+
+    run(tmp_path, test)
+
+
+def test_a_card_that_still_wipes_is_asked_again(tmp_path: Path) -> None:
+    cards = CardsStandIn(nearkv0={"gib": 2, "lends_bytes": GIB})
+
+    async def test(kubelet: KubeletStandIn) -> None:
+        async with plugin(kubelet, cards):
+            await kubelet.until(lambda: kubelet.devices)
+            allocated = asyncio.create_task(kubelet.allocate(["nearkv0-0", "nearkv0-1"]))
+            while sum("offer" in call for call in cards.calls) < 3:
+                await asyncio.sleep(0.01)
+            cards.cards["nearkv0"]["lends_bytes"] = 2 * GIB
+            await allocated
             assert cards.lent() == ["nearkv0-0", "nearkv0-1"]
 
     run(tmp_path, test)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 _LOG = logging.getLogger("nearkv.kubernetes")
 _TIMEOUT_S = 30.0
+_ASK_AGAIN_S = 0.2
 
 
 class PoolError(RuntimeError):
@@ -112,11 +113,16 @@ class CardPools:
     so that a plug-in that was killed goes on where it was. The card wipes what comes back.
     """
 
-    def __init__(self, command: Command, unit_bytes: int, *, grace_s: float = 60) -> None:
-        """`grace_s`: for how long a unit is kept that no pod is known to have yet."""
+    def __init__(
+        self, command: Command, unit_bytes: int, *, grace_s: float = 60, patience_s: float = 10
+    ) -> None:
+        """`grace_s`: for how long a unit is kept that no pod is known to have yet; `patience_s`:
+        how long a card is asked that cannot lend yet what it still wipes.
+        """  # noqa: D205
         self._command = command
         self._unit_bytes = unit_bytes
         self._grace_s = grace_s
+        self._patience_s = patience_s
         self._known = _Known()
         self._lenders: set[str] = set()
         self._given_at_s: dict[str, float] = {}
@@ -180,8 +186,7 @@ class CardPools:
         missing = sorted(set(units) - await self._lent(card))
         try:
             for unit in missing:
-                size = str(self._unit_bytes)
-                await self._command.run("card", "capacity", "offer", card, size, "--tag", unit)
+                await self._offer(card, unit)
             if missing:
                 await self._command.json("card", "capacity", "answer", card)
             if absent := set(missing) - await self._lent(card):
@@ -193,6 +198,18 @@ class CardPools:
             raise
         _LOG.info("%s lends %d units of %d bytes", card, len(missing), self._unit_bytes)
         return missing
+
+    async def _offer(self, card: str, unit: str) -> None:
+        until_s = time.monotonic() + self._patience_s
+        words = "card", "capacity", "offer", card, str(self._unit_bytes), "--tag", unit
+        while True:
+            try:
+                await self._command.run(*words)
+                return
+            except PoolError:
+                if time.monotonic() > until_s:
+                    raise
+            await asyncio.sleep(_ASK_AGAIN_S)
 
     async def _take_back(self, card: str, units: Collection[str]) -> None:
         region = await self._capacity(card)
