@@ -1,6 +1,7 @@
 """One HTTP exchange, phase by phase, as Envoy tells of it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
@@ -52,8 +53,11 @@ class Exchange:
             "response_trailers": self._response_trailers,
         }
 
-    async def take(self, message: pb.ProcessingRequest) -> Answers:
-        """The answers to a message. BadPhase: there can be none, and the stream has to end."""
+    def take(self, message: pb.ProcessingRequest) -> Answers | Coroutine[Any, Any, Answers]:
+        """The answers to a message; to be awaited where an engine has to be found.
+
+        BadPhase: there can be none, and the stream has to end.
+        """
         if self._request_mode is None:
             self._learn_modes(message)
         phase = message.WhichOneof("request")
@@ -63,16 +67,25 @@ class Exchange:
             return []  # Envoy has been answered; these were on their way.
         try:
             answers = self._phases[phase](message)
-            return answers if isinstance(answers, list) else await answers
         except Refused as refused:
-            self._is_refused = True
-            self._chunks.clear()
-            return [immediate(refused)]
+            return self._refuse(refused)
+        return answers if isinstance(answers, list) else self._awaited(answers)
 
     def close(self) -> None:
         """The exchange has ended, in whatever way; the second time nothing happens."""
         if self._picked:
             self._picked.finish()
+
+    async def _awaited(self, answers: Awaitable[Answers]) -> Answers:
+        try:
+            return await answers
+        except Refused as refused:
+            return self._refuse(refused)
+
+    def _refuse(self, refused: Refused) -> Answers:
+        self._is_refused = True
+        self._chunks.clear()
+        return [immediate(refused)]
 
     def _learn_modes(self, message: pb.ProcessingRequest) -> None:
         """Those of the stream's first message; Envoy before 1.34 says none: the protocol's."""

@@ -1,6 +1,7 @@
 """The gRPC services that Envoy and Kubernetes call: ext_proc, and health."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 from envoy.service.ext_proc.v3 import external_processor_pb2_grpc as pb_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from nearkv.router.gateway.exchange import BadPhase, Exchange
+from nearkv.router.gateway.exchange import Answers, BadPhase, Exchange
 from nearkv.router.gateway.picker import Picker
 
 _FRAME_BYTES = 1 << 16  # what a message has beside the body
@@ -32,26 +33,39 @@ class ExternalProcessor(pb_grpc.ExternalProcessorServicer):
         Meanwhile it listens: a request that waits for an engine is given up with its stream.
         """
         exchange = Exchange(self._picker, self._most_body_bytes)
-        following = asyncio.ensure_future(context.read())
-        taking: asyncio.Future[Any] | None = None
         try:
-            while (message := await following) is not grpc.aio.EOF:
-                following = asyncio.ensure_future(context.read())
-                taking = asyncio.ensure_future(exchange.take(message))
-                await asyncio.wait({taking, following}, return_when=asyncio.FIRST_COMPLETED)
-                if not taking.done() and following.result() is grpc.aio.EOF:
-                    return
-                for answer in await taking:
-                    await context.write(answer)
+            message = await context.read()
+            while message is not grpc.aio.EOF:
+                answers = exchange.take(message)
+                if isinstance(answers, list):
+                    await _write(context, answers)
+                    message = await context.read()
+                else:
+                    message = await _write_and_read(context, answers)
         except BadPhase as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
-            for task in (following, taking):
-                if task and not task.done():
-                    task.cancel()
-            if taking:
-                await asyncio.wait({taking})
             exchange.close()
+
+
+async def _write(context: Any, answers: Answers) -> None:
+    for answer in answers:
+        await context.write(answer)
+
+
+async def _write_and_read(context: Any, answers: Coroutine[Any, Any, Answers]) -> Any:
+    """The next message, of which the end may come before the answers, and makes them needless."""
+    following = asyncio.ensure_future(context.read())
+    taking = asyncio.ensure_future(answers)
+    try:
+        await asyncio.wait({taking, following}, return_when=asyncio.FIRST_COMPLETED)
+        if taking.done() or following.result() is not grpc.aio.EOF:
+            await _write(context, await taking)
+        return await following
+    finally:
+        for task in (following, taking):
+            task.cancel()
+        await asyncio.wait({taking})
 
 
 class Health(health_pb2_grpc.HealthServicer):
