@@ -57,7 +57,9 @@ def _card(gib: int = 4, *, lends: bool = True, node: int = 1, **more: Any) -> di
 
 
 def _offer(card: dict[str, Any], size: str, _: str, tag: str) -> None:
-    lent = [*card["extents"], *card["offered"]]
+    if card["offered"]:
+        raise PoolError("the host has not answered what it was offered before")
+    lent = card["extents"]
     taken = {extent["address"] for extent in lent}
     free = [at for at in range(0, card["region_bytes"], int(size)) if at not in taken]
     most = card.get("lends_bytes", card["region_bytes"])

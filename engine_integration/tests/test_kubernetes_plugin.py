@@ -122,6 +122,7 @@ def test_what_was_lent_when_the_plug_in_was_killed_is_found_again(tmp_path: Path
     foreign = {"address": 3 * GIB, "bytes": GIB, "tag": "not ours"}
     kept = [{"address": n * GIB, "bytes": GIB, "tag": f"nearkv0-{n}"} for n in range(2)]
     cards = CardsStandIn(nearkv0={"gib": 4, "extents": [*kept, foreign]})
+    cards.cards["nearkv0"]["offered"] = [{"address": 2 * GIB, "bytes": GIB, "tag": "nearkv0-2"}]
 
     async def test(kubelet: KubeletStandIn) -> None:
         kubelet.pods["a"] = ["nearkv0-1"]
@@ -131,6 +132,8 @@ def test_what_was_lent_when_the_plug_in_was_killed_is_found_again(tmp_path: Path
             await kubelet.until(lambda: kubelet.devices)
             await kubelet.allocate(["nearkv0-1"])  # kubelet starts its container anew.
             assert not [call for call in cards.calls if "offer" in call]
+            await kubelet.allocate(["nearkv0-0", "nearkv0-2"])
+            assert cards.lent() == ["nearkv0-0", "nearkv0-1", "nearkv0-2", "not ours"]
 
     run(tmp_path, test)
 

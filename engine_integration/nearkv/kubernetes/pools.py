@@ -183,21 +183,24 @@ class CardPools:
         region = await self._capacity(card)
         if region is None:
             return []
-        missing = sorted(set(units) - await self._lent(card))
+        before = await self._lent(card)
+        if set(units) <= before:
+            return []
         try:
+            await self._answer(card)  # A plug-in that was killed may not have.
+            missing = sorted(set(units) - await self._lent(card))
             for unit in missing:
                 await self._offer(card, unit)
-            if missing:
-                await self._command.json("card", "capacity", "answer", card)
+                await self._answer(card)
             if absent := set(missing) - await self._lent(card):
                 raise PoolError(f"{card} did not lend {', '.join(sorted(absent))}")
         except PoolError:
             with contextlib.suppress(PoolError):
-                await self._command.json("card", "capacity", "answer", card)
-                await self._take_back(card, missing)
+                await self._answer(card)
+                await self._take_back(card, set(units) - before)
             raise
         _LOG.info("%s lends %d units of %d bytes", card, len(missing), self._unit_bytes)
-        return missing
+        return sorted(set(units) - before)
 
     async def _offer(self, card: str, unit: str) -> None:
         until_s = time.monotonic() + self._patience_s
@@ -210,6 +213,10 @@ class CardPools:
                 if time.monotonic() > until_s:
                     raise
             await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def _answer(self, card: str) -> None:
+        """Accepts what is offered; a card offers nothing else before."""
+        await self._command.json("card", "capacity", "answer", card)
 
     async def _take_back(self, card: str, units: Collection[str]) -> None:
         region = await self._capacity(card)

@@ -58,7 +58,7 @@ class Router:
         self._scheme = scheme
         self._block_tokens = (cost or CostModel()).block_tokens
         self._media = {name.upper(): tier for name, tier in (media or {}).items()}
-        self.core = _nearkv.Router(
+        self.core = _nearkv.Router(  # the extension's, for what waits in front
             policy,
             cost or CostModel(),
             dynamo or DynamoWeights(),
