@@ -52,6 +52,25 @@ def test_who_comes_late_asks_from_the_first() -> None:
     assert listener.replayed(0, 1, 2, 3, -1).published(4).numbers == [0, 1, 2, 3, 4]
 
 
+def test_what_was_there_before_is_asked_for_at_the_beginning() -> None:
+    listener = Listener()
+    listener.feed.begin()
+    assert listener.replayed(0, 1).published(2).numbers == [0, 1]
+    assert listener.replayed(2, -1).published(3).numbers == [0, 1, 2, 3]
+    assert listener.asked == [0]
+
+
+def test_a_beginning_that_nobody_answers_is_no_loss() -> None:
+    listener = Listener()
+    listener.feed.begin()
+    listener.now = 3
+    listener.given += listener.feed.late()
+    assert listener.published(0, 1).numbers == [0, 1]
+    alone = Listener(may_ask=False)
+    alone.feed.begin()
+    assert alone.published(0).numbers == [0]
+
+
 def test_a_gap_is_filled_before_what_waits() -> None:
     listener = Listener().published(0, 3, 4)
     assert listener.asked == [1]
@@ -107,6 +126,8 @@ def test_state_is_right_or_dropped(seed: int) -> None:
     draw = random.Random(seed)
     listener = Listener()
     kept: list[int] = []
+    if seed % 2:
+        listener.feed.begin()
     life, number = 0, 0
     told: list[tuple[int, int]] = []
 

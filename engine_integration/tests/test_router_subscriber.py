@@ -74,6 +74,16 @@ def test_events_arrive_in_either_form(
     assert subscriber.counters("a").dropped == 0
 
 
+def test_who_comes_late_learns_what_there_is_without_a_new_event(
+    router: Router, subscriber: EventSubscriber, engine: Engine
+) -> None:
+    engine.publish(stored(0, 5))
+    engine.publish(stored(5, 9))
+    subscriber.add("a", engine.endpoint, replay_endpoint=engine.replay_endpoint, topic="kv")
+    until(lambda: cached(router) == 9, lambda: subscriber.poll(10), engine.answer)
+    assert (subscriber.counters("a").gaps, subscriber.counters("a").dropped) == (0, 0)
+
+
 def test_a_gap_is_asked_for(router: Router, subscriber: EventSubscriber, engine: Engine) -> None:
     listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
     engine.publish(stored(0, 5), is_lost=True)

@@ -44,6 +44,12 @@ class Feed:
         self._asked_until: float | None = None  # the time when what was asked for is lost
         self._waiting: deque[tuple[int, bytes]] = deque()
 
+    def begin(self) -> None:
+        """Asks for all that was published before; without an answer the first gap does."""
+        if self._ask:
+            self._ask(0)
+            self._asked_until = self._clock() + self._patience_s
+
     @property
     def is_asking(self) -> bool:
         """Whether batches were asked for and have not come."""

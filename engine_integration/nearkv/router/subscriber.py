@@ -35,8 +35,9 @@ class FeedCounters:
 class EventSubscriber:
     """Listens to workers' publishers, as vLLM, SGLang and nearkv.kv_events run them.
 
-    What was missed is asked for at the replay endpoint; where that fails, the worker's blocks are
-    dropped, because what it has is not known, and a warning says so. Events later fill them again.
+    What was published before, or missed, is asked for at the replay endpoint; where that fails,
+    the worker's blocks are dropped, because what it has is not known, and a warning says so.
+    Events later fill them again.
 
     poll() does the work: call it from one thread, or start() one. add and remove: from any thread.
     """
@@ -151,6 +152,8 @@ class _Source:
             self.close()
             raise
         self._feed = Feed(self._ask if self._replay else None, _clears_first, patience_s=patience_s)
+        self._feed.begin()
+        self.counters.gaps = 0  # What was there before is none.
 
     def work(self, ready: dict[zmq.Socket, int]) -> int:
         before = self.counters.batches
