@@ -170,6 +170,16 @@ def test_an_envoy_that_does_not_say_its_modes_has_the_protocols() -> None:
     run(PickerScene(), test)
 
 
+def test_the_next_best_endpoint_is_no_turn_of_its_own() -> None:
+    async def test(scene: PickerScene) -> None:
+        scene.tell("c", PROMPT[:32])
+        picks = [destination_of(await picked(scene.call())).split(",") for _ in range(6)]
+        assert {first for first, _ in picks} == set(AT.values())
+        assert all(second == AT["c"] for first, second in picks if first != AT["c"])
+
+    run(PickerScene("abc", policy="round_robin"), test)
+
+
 def test_what_the_client_says_of_its_destination_does_not_count() -> None:
     async def test(scene: PickerScene) -> None:
         headers = {"x-gateway-destination-endpoint": "6.6.6.6:1", "x-prefiller-host-port": "6:1"}

@@ -154,6 +154,14 @@ class Router:
             hashes = self.block_hashes(tokens, salt=salt) if hashes is None else hashes
         return Decision.of(self.core.route(hashes, count, self.numbers(among)), self.core)
 
+    def cached_blocks(self, hashes: np.ndarray | Sequence[int]) -> dict[str, int]:
+        """How many leading blocks of a prompt each worker and pool has."""
+        blocks = self.core.match(hashes)
+        return {
+            name: blocks[number] if number < len(blocks) else 0
+            for name, number in self._numbers.items()
+        }
+
     def start(self, decision: Decision) -> StartedRequest:
         """Counts the request in the worker's load until it is finished. Error NOT_FOUND: gone."""
         return StartedRequest(self.core, self.core.start(decision.core))

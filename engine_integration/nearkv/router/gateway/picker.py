@@ -103,13 +103,11 @@ class Picker:
         return {name for name, at in endpoints.items() if at and (subset is None or at in subset)}
 
     def _next_best(self, prompt: Prompt, others: list[str]) -> list[str]:
-        found: list[str] = []
-        while others and len(found) < self.engines.config.fallback_endpoints:
-            if (best := self.engines.best(prompt, others)) is None:
-                break
-            found.append(best.worker)
-            others.remove(best.worker)
-        return found
+        """Not by the policy: one that takes turns would count these as turns."""
+        router = self.engines.router
+        cached = router.cached_blocks(prompt.hashes)
+        others.sort(key=lambda name: (-cached[name], router.load(name).requests))
+        return others[: self.engines.config.fallback_endpoints]
 
     def _prefiller(self, prompt: Prompt, placed: Placed) -> str | None:
         """Of a prompt that is mostly not cached where it will be decoded."""
