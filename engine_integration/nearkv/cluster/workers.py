@@ -40,7 +40,10 @@ class Worker:
         """Starts it; it is ready after wait_until_ready()."""
         self.name = name
         self.role = role
-        self.port, self.events_port, self.replay_port = free_ports(3)
+        (self.port,) = free_ports(1)
+        # Files: vLLM binds those, but connects to an address of TCP, where nobody would listen.
+        self._events_endpoint = f"ipc://{folder}/{name}.events"
+        self._replay_endpoint = f"ipc://{folder}/{name}.replay"
         command = [
             *(str(engine.python), "-m", "vllm.entrypoints.openai.api_server"),
             *("--model", str(engine.model), "--served-model-name", engine.model_name),
@@ -81,15 +84,15 @@ class Worker:
         yield "name", self.name
         yield "url", self.url
         yield "role", self.role
-        yield "events", _endpoint(self.events_port)
-        yield "replay", _endpoint(self.replay_port)
+        yield "events", self._events_endpoint
+        yield "replay", self._replay_endpoint
 
     def _events(self) -> dict[str, object]:
         return {
             "enable_kv_cache_events": True,
             "publisher": "zmq",
-            "endpoint": _endpoint(self.events_port),
-            "replay_endpoint": _endpoint(self.replay_port),
+            "endpoint": self._events_endpoint,
+            "replay_endpoint": self._replay_endpoint,
         }
 
     def counters(self) -> dict[str, float]:
@@ -104,10 +107,6 @@ class Worker:
             if source := re.search(r'source="(\w+)"', found[2] or ""):
                 counts[source[1]] += float(found[3])
         return dict(counts)
-
-
-def _endpoint(port: int) -> str:
-    return f"tcp://127.0.0.1:{port}"
 
 
 def start_pool(program: Path, folder: Path, size: str) -> tuple[Process, str]:
