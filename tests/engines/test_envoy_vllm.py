@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ pytest.importorskip("envoy.service.ext_proc.v3.external_processor_pb2_grpc")
 import aiohttp
 from transformers import AutoTokenizer
 
+from nearkv.cluster.processes import answers
 from nearkv.cluster.workers import BLOCK_TOKENS, Engine, Worker
 from nearkv.router.config import config_of
 from nearkv.router.engines import Engines
@@ -23,6 +25,7 @@ from tests.engines.environment import ROOT, environment_or_skip
 from tests.engines.envoy_proxy import envoy
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
+START_S = 900  # beside other tests
 MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 DOCUMENTS = [" ".join(f"{name} {line} of a story." for line in range(60)) for name in "PQRS"]
 
@@ -35,7 +38,7 @@ def test_prompts_go_where_vllm_says_that_it_has_them(tmp_path: Path) -> None:
         for worker in workers:
             running.enter_context(worker.process)
         for worker in workers:
-            worker.wait_until_ready()
+            worker.process.wait_until(lambda url=worker.url: answers(f"{url}/health"), START_S)
         asyncio.run(_ask_through_envoy(proxy, tmp_path, workers))
 
 
@@ -58,18 +61,31 @@ async def _ask_through_envoy(proxy: Any, folder: Path, workers: list[Worker]) ->
                 assert answer.status == 200, await answer.text()
                 await answer.read()
 
+        for number in itertools.count():  # Until both subscriptions have come through.
+            if all(
+                f'event_batches_total{{worker="{name}"}} 0.0' not in _page(routed) for name in "ab"
+            ):
+                break
+            await asyncio.gather(*(ask(f"{number} {n} warms up" * 99, False) for n in range(4)))
         await asyncio.gather(*(ask(document, False) for document in DOCUMENTS))
         blocks = [len((await routed.prompt(_body(text))).hashes) for text in DOCUMENTS]
-        while routed.router.stats.blocks < sum(blocks):  # vLLM tells of them a little later.
-            await asyncio.sleep(0.05)
-        has = {name: await _cached(routed, name) for name in "ab"}
-        assert [has["a"][n] + has["b"][n] for n in range(4)] == blocks
+        has: list[list[int]] = []
+        while [sum(parts) for parts in zip(*has, strict=True)] != blocks:
+            await asyncio.sleep(0.1)  # vLLM tells of them a little later.
+            has = [await _cached(routed, name) for name in "ab"]
+        before = [worker.counters()["local_cache_hit"] for worker in workers]
         for text in DOCUMENTS:
             await ask(text + " Once more", True)
-        hits = {worker.name: worker.counters() for worker in workers}
-        for name in "ab":
-            assert hits[name]["local_cache_hit"] == BLOCK_TOKENS * sum(has[name]), hits
+        hits = [
+            worker.counters()["local_cache_hit"] - old
+            for worker, old in zip(workers, before, strict=True)
+        ]
+        assert hits == [BLOCK_TOKENS * sum(found) for found in has]
     await server.stop(None)
+
+
+def _page(routed: Engines) -> str:
+    return routed.metrics.page().decode()
 
 
 def _body(prompt: str) -> bytes:
