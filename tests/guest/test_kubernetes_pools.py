@@ -15,7 +15,7 @@ from nearkv.kubernetes.pools import CardPools, Command, PoolError
 
 UNITS = 4
 UNIT_BYTES = DEVICE_GRAIN_BYTES // UNITS
-pytestmark = pytest.mark.usefixtures("quiet_kernel")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quiet_kernel")]
 
 
 @pytest.fixture(scope="module")
