@@ -19,7 +19,7 @@ from vllm.v1.attention.backends.cpu_attn import (
 )
 
 from nearkv.parallel import Links, Scores, Shard, Sharding, TokenRing
-from nearkv.vllm.kv_rows import packed_rows
+from nearkv.vllm.kv_rows import KVRows, Places, packed_rows
 
 _SLOTS = "vllm.v1.worker.block_table.ComputeSlotMappingKernel.kernel"
 
@@ -29,6 +29,31 @@ def _ring() -> TokenRing:
     """Of this process's group; made on all ranks, when vLLM prepares its cache."""
     links = Links()
     return TokenRing(links.among(get_dcp_group().ranks))
+
+
+class StepRequest:
+    """One request in a step, laid out once for all layers of a group."""
+
+    def __init__(
+        self, tokens: slice, length: int, stripe: int, blocks: torch.Tensor, block: int
+    ) -> None:
+        """`tokens` of the step are its newest of `length`; `blocks` of `block` are here."""
+        links = _ring().links
+        self.tokens = tokens
+        self.spread = Sharding.striped(length, links.size, stripe=stripe)
+        held = torch.arange(self.spread.counts[links.rank])
+        self._slots = blocks[held // block].long() * block + held % block
+        self._places: tuple[Places, Places] | None = None
+        positions = torch.arange(length - (tokens.stop - tokens.start), length)
+        self.queries = Sharding((positions,) * links.size)
+
+    def shard(self, reader: KVRows, kv_cache: torch.Tensor) -> Shard:
+        """K and V that this rank holds in a layer's cache; all layers' have one shape."""
+        if self._places is None:
+            self._places = reader.places(kv_cache, self._slots)
+        rows = reader.read(kv_cache, self._places)
+        parts = (part.transpose(0, 1)[None] for part in rows)
+        return Shard(*parts, self.spread, _ring().links.rank)
 
 
 class ContextParallelBuilder(CPUAttentionMetadataBuilder):
@@ -48,9 +73,15 @@ class ContextParallelBuilder(CPUAttentionMetadataBuilder):
         common_attn_metadata: CommonAttentionMetadata,
         fast_build: bool = False,
     ) -> Any:
-        """The platform's metadata, with the stripes in `nearkv_stripe`."""
+        """The platform's metadata, with the step's StepRequests in `nearkv_requests`."""
         metadata = super().build(common_prefix_len, common_attn_metadata, fast_build)
-        metadata.nearkv_stripe = self._stripe
+        ends = metadata.query_start_loc.tolist()
+        metadata.nearkv_requests = [
+            StepRequest(slice(first, end), length, self._stripe, blocks, self.block_size)
+            for first, end, length, blocks in zip(
+                ends[:-1], ends[1:], metadata.seq_lens.tolist(), metadata.block_table, strict=False
+            )
+        ]
         return metadata
 
 
@@ -102,21 +133,13 @@ class ContextParallelImpl(CPUAttentionBackendImpl):
         """Of each request of a step in turn, prompts and decoding alike."""
         if attn_metadata is None:
             return output
-        block = kv_cache.shape[2]
-        reader = packed_rows(kv_cache.dtype, block, self.head_size, layer.isa)
-        ends = attn_metadata.query_start_loc.tolist()
-        for request, length in enumerate(attn_metadata.seq_lens.tolist()):
-            tokens = slice(ends[request], ends[request + 1])
-            ring = _ring()
-            spread = Sharding.striped(length, ring.links.size, stripe=attn_metadata.nearkv_stripe)
-            held = torch.arange(spread.counts[ring.links.rank])
-            slots = attn_metadata.block_table[request, held // block] * block + held % block
-            rows = reader.read(kv_cache, reader.places(kv_cache, slots.long()))
-            shard = Shard(*(part.transpose(0, 1)[None] for part in rows), spread, ring.links.rank)
-            positions = torch.arange(length - (tokens.stop - tokens.start), length)
-            queries = Sharding((positions,) * ring.links.size)
-            part = ring.attend(query[tokens].transpose(0, 1)[None], shard, queries, self._scores())
-            output[tokens] = part[0].transpose(0, 1)
+        reader = packed_rows(kv_cache.dtype, kv_cache.shape[2], self.head_size, layer.isa)
+        scores = self._scores()
+        for request in attn_metadata.nearkv_requests:
+            own = query[request.tokens].transpose(0, 1)[None]
+            shard = request.shard(reader, kv_cache)
+            part = _ring().attend(own, shard, request.queries, scores)
+            output[request.tokens] = part[0].transpose(0, 1)
         return output
 
     def _scores(self) -> Scores:
