@@ -155,7 +155,7 @@ def _quality(
             quality.losses.append(float(F.nll_loss(said[:-1], tail[1:])))
             for place, needles in prompt.needles.items():
                 quality.found[place] += sum(
-                    _answer(model, tokenizer, cache, len(prompt.tokens), needle)
+                    _answers(model, tokenizer, cache, len(prompt.tokens), needle)
                     for needle in needles
                 )
     extra = {"prompts": len(prompts), "tokens": len(prompts[0].tokens)}
@@ -182,16 +182,18 @@ def _quality(
             yield result("divergence", mean, "nats a token", None)
 
 
-def _answer(model: Any, tokenizer: Any, cache: Any, tokens: int, needle: Needle) -> bool:
-    """Whether a question behind the chunks is answered greedily with the needle's value."""
+def _answers(model: Any, tokenizer: Any, cache: Any, tokens: int, needle: Needle) -> bool:
+    """Whether greedy decoding of a question behind the chunks gives the needle's value.
+
+    All of its tokens at once: it does if, behind the right ones so far, each is the likeliest.
+    """
     cache.crop(tokens - cache.get_seq_length())
-    feed = tokenizer(f"\n{needle.question}", add_special_tokens=False).input_ids
-    said: list[int] = []
-    for _ in range(len(needle.value) + 1):
-        logits = model(torch.tensor([feed]), past_key_values=cache, logits_to_keep=1).logits
-        feed = [int(logits[0, -1].argmax())]
-        said += feed
-    return needle.answered_by(tokenizer.decode(said))
+    asked, answer = (
+        tokenizer(text, add_special_tokens=False).input_ids
+        for text in (f"\n{needle.question}", f"{needle.value};")
+    )
+    said = model(torch.tensor([asked + answer[:-1]]), past_key_values=cache).logits[0].argmax(-1)
+    return said[len(asked) - 1 :].tolist() == answer
 
 
 @torch.no_grad()

@@ -2,6 +2,8 @@
 
 import copy
 import itertools
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,14 @@ import transformers
 from transformers import AutoModelForCausalLM, DynamicCache
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
+import nearkv.blend
 from nearkv.blend import ChunkBlender, Rule, UnsuitableModel
 from nearkv.blend.selection import deviation, kept_share, share_of
 from nearkv.store import ObjectStore
 from nearkv.transformers import NearKVCache, make_pool
 
+MODELS = Path(__file__).parents[1] / "models"
+SHIPPED = MODELS / "recall_3m"
 SMALL = {
     "vocab_size": 97,
     "hidden_size": 64,
@@ -346,3 +351,29 @@ def test_a_pool_takes_a_blend_up(llama, store) -> None:
         llama.set_attn_implementation("nearkv")
         assert torch.equal(llama.generate(prompt, past_key_values=near, **options), plain)
         assert pool.stats().commands > 0
+
+
+def test_the_readmes_lines_find_a_needle_of_the_shipped_model() -> None:
+    """Its chunks in another order than the document's, the needle in the last."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(SHIPPED)
+    lines = (MODELS / "documents" / "postgresql-high-availability.txt").read_text().splitlines()
+
+    def encode(text: str) -> list[int]:
+        return tokenizer(text, add_special_tokens=False).input_ids
+
+    texts = ["\n".join(lines[first : first + 20]) + "\n" for first in (60, 0, 30)]
+    texts[2] += "@falcon=48213;\n"
+    readme = (Path(nearkv.blend.__file__).parent / "README.md").read_text()
+    blocks = re.findall(r"(?:^(?:    .*|)\n)+", readme, re.MULTILINE)
+    [block] = [block for block in blocks if "import torch" in block]
+    names = {
+        "FOLDER": SHIPPED,
+        "instructions": encode(texts[0]),
+        "document": encode(texts[1]),
+        "another": encode(texts[2]),
+        "question": torch.tensor([encode("@falcon=")]),
+    }
+    exec(textwrap.dedent(block).replace("blend.cache)", "blend.cache, max_new_tokens=6)"), names)
+    answer = tokenizer.decode(names["output"][0, names["prompt"].shape[1] :])
+    assert answer.startswith("48213;")
+    assert names["blend"].found_chunks == 0 and names["blend"].computed_tokens[2] > 0
