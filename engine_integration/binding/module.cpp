@@ -8,7 +8,8 @@
 // NOLINTNEXTLINE(readability-identifier-naming): the macro's own names.
 NB_MODULE(_nearkv, module) {
   module.doc() =
-      "Devices, pools, object stores, codecs and the router of NearKV; use it through the package "
+      "Devices, pools, object stores, codecs, the router and the scheduler of NearKV; use it "
+      "through the package "
       "`nearkv`.";
   nearkv::python::bind_error(module);
   nearkv::python::bind_pool(module);
@@ -20,4 +21,5 @@ NB_MODULE(_nearkv, module) {
   nearkv::python::bind_router(module);
   nearkv::python::bind_klpm_queue(module);
   nearkv::python::bind_retention(module);
+  nearkv::python::bind_scheduler(module);
 }

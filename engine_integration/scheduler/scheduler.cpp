@@ -20,7 +20,8 @@ Scheduler::Scheduler(const Options& options, std::unique_ptr<SchedulingPolicy> p
       policy_(std::move(policy)),
       traits_(policy_->traits()),
       pool_(options.pool_blocks, std::move(eviction)),
-      lower_(lower) {}
+      lower_(lower),
+      residencies_(pool_, lower) {}
 
 Status Scheduler::open(const Options& options, std::unique_ptr<SchedulingPolicy> policy,
                        std::unique_ptr<EvictionPolicy> eviction, LowerTiers* lower,
@@ -50,8 +51,7 @@ Status Scheduler::open(const Options& options, std::unique_ptr<SchedulingPolicy>
 View Scheduler::view(Seconds now_s) const {
   return {.now_s = now_s,
           .requests = &requests_,
-          .pool = &pool_,
-          .lower = lower_,
+          .residencies = &residencies_,
           .running = running_,
           .block_tokens = options_.block_tokens,
           .tokens_left = tokens_left_,

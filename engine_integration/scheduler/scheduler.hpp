@@ -11,9 +11,9 @@
 #include "iteration.hpp"
 #include "lower_tiers.hpp"
 #include "nearkv/status.hpp"
-#include "policy.hpp"
 #include "policy/eviction_policy.hpp"
 #include "request_table.hpp"
+#include "scheduling_policy.hpp"
 
 namespace nearkv::scheduler {
 
@@ -116,6 +116,7 @@ class Scheduler {
   Traits traits_;
   BlockPool pool_;
   LowerTiers* lower_;
+  PoolAndTiers residencies_;
   RequestTable requests_;
   std::vector<RequestId> running_;  ///< In the order of starts; kNoRequest: gone since plan().
   std::size_t waiting_ = 0;

@@ -1,4 +1,4 @@
-#include "policy.hpp"
+#include "scheduling_policy.hpp"
 
 namespace nearkv::scheduler {
 

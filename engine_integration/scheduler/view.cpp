@@ -11,11 +11,11 @@ std::span<const BlockHash> View::reusable_hashes(RequestId id) const {
   return hashes.first(std::min(most, hashes.size()));
 }
 
-Residency View::residency(RequestId id) const {
-  const auto hashes = reusable_hashes(id);
-  Residency found{.pool_blocks = pool->match(hashes)};
-  if (lower == nullptr || found.pool_blocks == hashes.size()) return found;
-  const Loadable loadable = lower->find(hashes.subspan(found.pool_blocks), now_s);
+Residency PoolAndTiers::of(RequestId id, const View& view) const {
+  const auto hashes = view.reusable_hashes(id);
+  Residency found{.pool_blocks = pool_.match(hashes)};
+  if (lower_ == nullptr || found.pool_blocks == hashes.size()) return found;
+  const Loadable loadable = lower_->find(hashes.subspan(found.pool_blocks), view.now_s);
   found.lower_blocks = loadable.blocks;
   found.load_s = loadable.blocks > 0 ? loadable.duration_s : 0;
   return found;

@@ -17,12 +17,25 @@ struct Residency {
   Seconds load_s = 0;              ///< What loading them takes.
 };
 
+struct View;
+
+/// Knows where the beginnings of requests lie: in a scheduler's own blocks, or in an engine's.
+class Residencies {
+ public:
+  Residencies() = default;
+  Residencies(const Residencies&) = delete;
+  Residencies& operator=(const Residencies&) = delete;
+  virtual ~Residencies() = default;
+
+  /// Of a request that waits, now. Changes nothing.
+  [[nodiscard]] virtual Residency of(RequestId id, const View& view) const = 0;
+};
+
 /// A scheduler's state between two decisions. Holds for the call that it is given to.
 struct View {
   Seconds now_s = 0;
   const RequestTable* requests = nullptr;
-  const BlockPool* pool = nullptr;
-  LowerTiers* lower = nullptr;           ///< May be none.
+  const Residencies* residencies = nullptr;
   std::span<const RequestId> running{};  ///< And loading, in the order in which they started.
   std::uint32_t block_tokens = 1;
   std::uint32_t tokens_left = 0;  ///< Of this iteration's budget.
@@ -35,7 +48,18 @@ struct View {
   [[nodiscard]] std::span<const BlockHash> reusable_hashes(RequestId id) const;
 
   /// Costs a look at each block; policies ask for few requests at a time.
-  [[nodiscard]] Residency residency(RequestId id) const;
+  [[nodiscard]] Residency residency(RequestId id) const { return residencies->of(id, *this); }
+};
+
+/// A pool's blocks, and behind them what `lower`, which may be none, can load.
+class PoolAndTiers final : public Residencies {
+ public:
+  PoolAndTiers(const BlockPool& pool, LowerTiers* lower) : pool_(pool), lower_(lower) {}
+  [[nodiscard]] Residency of(RequestId id, const View& view) const override;
+
+ private:
+  const BlockPool& pool_;
+  LowerTiers* lower_;
 };
 
 }  // namespace nearkv::scheduler

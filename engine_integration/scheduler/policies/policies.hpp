@@ -9,7 +9,7 @@
 
 #include "agent_step_graph.hpp"
 #include "nearkv/status.hpp"
-#include "policy.hpp"
+#include "scheduling_policy.hpp"
 
 namespace nearkv::scheduler {
 
