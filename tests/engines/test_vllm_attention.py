@@ -28,7 +28,8 @@ DOCUMENT = ROOT / "engine_integration/models/documents/postgresql-high-availabil
 def shown() -> dict[str, Any]:
     """The README's configuration, with a smaller pool, for a model in float32."""
     readme = (ROOT / "engine_integration" / "nearkv" / "vllm" / "README.md").read_text()
-    [config] = map(json.loads, re.findall(r"--additional-config '(.*?)'", readme, re.DOTALL))
+    found = map(json.loads, re.findall(r"--additional-config '(.*?)'", readme, re.DOTALL))
+    [config] = [config for config in found if "nearkv_attention" in config]
     config["nearkv_attention"] |= {
         "uri": "cpu:?memory=64MiB",
         "window_tokens": WINDOW_TOKENS,

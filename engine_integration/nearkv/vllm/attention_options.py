@@ -9,6 +9,8 @@ from nearkv.store.settings import refuse_unknown
 
 KEY = "nearkv_attention"
 """Of vLLM's additional_config; without it nothing of this is in use."""
+SCHEDULER = "nearkv_scheduler"
+"""Beside it: what scheduler_options.py is about."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +42,8 @@ class AttentionOptions:
         """
         settings = additional_config if isinstance(additional_config, dict) else {}
         for name in settings:
-            if name != KEY and name.startswith("nearkv"):
-                raise ValueError(f"additional_config has no '{name}' of NearKV; is {KEY} meant?")
+            if name.startswith("nearkv"):
+                refuse_unknown("additional_config", [name], [KEY, SCHEDULER])
         if KEY not in settings:
             return None
         names = [field.name for field in dataclasses.fields(cls)]

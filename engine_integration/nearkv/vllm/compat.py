@@ -24,6 +24,7 @@ logger = init_logger(__name__)
 _T = TypeVar("_T")
 _OLDEST = (0, 28)
 _OLDEST_OF_CONNECTOR = (0, 30)
+_OLDEST_OF_SCHEDULER = (0, 31)
 _NEWEST = (0, 32)
 _AMX_BLOCK_TOKENS = 32  # Its kernels are taken for blocks of so many tokens, or a multiple.
 _PARTS = tuple(int(part) for part in vllm.__version__.split(".")[:2])
@@ -45,6 +46,26 @@ def check_connector() -> None:
         raise ImportError(
             f"NearKVConnector needs vLLM {'.'.join(map(str, _OLDEST_OF_CONNECTOR))}, this is "
             f"{vllm.__version__}: take NearKVTier below vLLM's own offload"
+        )
+
+
+def check_scheduler() -> None:
+    """ImportError where vLLM's scheduler is not as NearKVScheduler has to know it."""
+    if _PARTS < _OLDEST_OF_SCHEDULER:
+        raise ImportError(
+            f"NearKVScheduler needs vLLM {'.'.join(map(str, _OLDEST_OF_SCHEDULER))} or newer, this "
+            f"is {vllm.__version__}: leave --scheduler-cls out"
+        )
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    leant_on = (
+        *("_preempt_request", "_free_request", "_request_blocks_can_be_freed"),
+        "_update_after_schedule",
+    )
+    if missing := [name for name in leant_on if not hasattr(Scheduler, name)]:
+        raise ImportError(
+            f"the scheduler of vLLM {vllm.__version__} has no {missing[0]}, which NearKVScheduler "
+            f"leans on: leave --scheduler-cls out, or take vLLM {'.'.join(map(str, _NEWEST))}"
         )
 
 

@@ -1,0 +1,87 @@
+"""Runs in vLLM's environment: engines with one scheduler or another, asked all at once.
+
+Its argument: {"model", "runs": [{"options" of the engine, "loads": [{"warm": prompts asked before,
+one by one, "asks": [{"tokens", "most", "extra": sampling's extra_args}]}]}, ..]}. Its last line:
+for each run {"scheduler": its class, "loads": [{"tokens", "cached" by ask, "order": the asks as
+they got their first tokens, "preempted": how often, "left": how many wait}]}; or {"error"}.
+"""
+
+import gc
+import json
+import os
+import sys
+
+os.environ |= {
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+}
+
+from vllm import LLM, SamplingParams
+from vllm.distributed import cleanup_dist_env_and_memory
+from vllm_options import small_engine
+
+
+def run(model: str, question: dict) -> dict:
+    llm = LLM(model=model, **small_engine(question["options"]))
+    scheduler = llm.llm_engine.engine_core.engine_core.scheduler
+    try:
+        loads = [serve(llm, scheduler, **load) for load in question["loads"]]
+        return {"scheduler": type(scheduler).__name__, "loads": loads}
+    finally:
+        llm.llm_engine.engine_core.shutdown()
+
+
+def serve(llm: LLM, scheduler, asks: list[dict], warm: list[list[int]] | None = None) -> dict:
+    for prompt in warm or []:
+        llm.generate([{"prompt_token_ids": prompt}], SamplingParams(max_tokens=1), use_tqdm=False)
+    preempted = 0
+    preempt = type(scheduler)._preempt_request
+
+    def counting(*arguments, **named):
+        nonlocal preempted
+        preempted += 1
+        return preempt(scheduler, *arguments, **named)
+
+    scheduler._preempt_request = counting
+    engine = llm.llm_engine
+    for number, ask in enumerate(asks):
+        sampling = SamplingParams(
+            temperature=0, max_tokens=ask["most"], ignore_eos=True, extra_args=ask["extra"]
+        )
+        engine.add_request(str(number), {"prompt_token_ids": ask["tokens"]}, sampling)
+    order, tokens, cached = [], {}, {}
+    while engine.has_unfinished_requests():
+        for output in engine.step():
+            number = int(output.request_id)
+            (answer,) = output.outputs
+            if answer.token_ids and number not in order:
+                order.append(number)
+                cached[number] = output.num_cached_tokens
+            tokens[number] = list(answer.token_ids)
+    assert llm.reset_prefix_cache()
+    return {
+        "tokens": [tokens[number] for number in range(len(asks))],
+        "cached": [cached[number] for number in range(len(asks))],
+        "order": order,
+        "preempted": preempted,
+        "left": len(scheduler.waiting),
+    }
+
+
+def main() -> None:
+    question = json.loads(sys.argv[1])
+    answers = []
+    for one in question["runs"]:
+        try:
+            answers.append(run(question["model"], one))
+        except Exception as error:
+            answers.append({"error": f"{type(error).__name__}: {error}"})
+        gc.collect()
+        cleanup_dist_env_and_memory()
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()
