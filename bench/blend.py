@@ -5,6 +5,7 @@ across each border. Beside it: a full prefill, and reuse of the first chunk alon
 """
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -208,21 +209,36 @@ def _times(
         model(asked, past_key_values=way(prompt), logits_to_keep=1)
 
     repeat = 1 if context.tiny else 21 if context.long else 7
-    calls = [partial(first_token, way) for way in ways.values()]
-    rates = dict(zip(ways, _rates(interleave(calls, repeat=repeat)), strict=True))
+    calls = {name: partial(first_token, way) for name, way in ways.items()}
+    cpu_s = _cpu_times(calls, repeat=min(repeat, 3))
+    rates = {
+        name: samples.per_second(1)
+        for name, samples in zip(
+            calls, interleave(list(calls.values()), repeat=repeat), strict=True
+        )
+    }
     extra = {"tokens": len(prompt.tokens), "chunks": len(prompt.chunks)}
-    for name, rate in rates.items():
+    for name in ways:
         for peer, title in (("full", "computing all"), ("ratio_100", "the first chunk reused")):
-            if name not in ("full", peer):
+            if name in ("full", peer):
+                continue
+            for what, unit, samples in (("first_tokens", "1/s", rates), ("cpu", "s", cpu_s)):
                 yield Result.of_samples(
-                    f"blend/{name}/first_tokens_beside_{peer}",
-                    rate,
-                    "1/s",
-                    beside=rates[peer],
+                    f"blend/{name}/{what}_beside_{peer}",
+                    samples[name],
+                    unit,
+                    beside=samples[peer],
                     peer=title,
                     extra=extra,
                 )
 
 
-def _rates(times: list[Samples]) -> list[Samples]:
-    return [samples.per_second(1) for samples in times]
+def _cpu_times(calls: dict[str, Callable[[], None]], repeat: int) -> dict[str, Samples]:
+    """Seconds of processors that each call takes, in turns: other jobs change them little."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeat):
+        for name, call in calls.items():
+            began_s = time.process_time()
+            call()
+            taken[name].append(time.process_time() - began_s)
+    return {name: Samples(tuple(seconds)) for name, seconds in taken.items()}

@@ -131,5 +131,6 @@ def _results(load: Load, answers: dict[str, list[dict[str, Any]]]) -> Iterator[R
     yield result(
         "mean_ttft", "s", lambda told: mean(told["ttft_s"][number] for number in load.judged)
     )
-    yield result("mean_ttft_of_all", "s", lambda told: mean(told["ttft_s"]))
+    if len(load.judged) < len(load.asks):
+        yield result("mean_ttft_of_all", "s", lambda told: mean(told["ttft_s"]))
     yield result("rate", "requests/s", lambda told: len(load.asks) / told["seconds"])
