@@ -82,6 +82,21 @@ TEST(Advisor, WhoIsSetAsideIsNotNamedAndCountsOnce) {
   EXPECT_EQ(advisor->next(0, nothing), std::nullopt);
 }
 
+TEST(Advisor, WhoWaitsAgainIsStillOneRequest) {
+  const auto advisor = make("fair_share");
+  const RequestId first = advisor->add(0, {.prompt_tokens = 10, .tenant = 1});
+  ASSERT_EQ(advisor->set_aside(0, first), Status::kOk);
+  ASSERT_EQ(advisor->wait(0, first), Status::kOk);
+  ASSERT_EQ(advisor->end(0, first), Status::kOk);
+  const RequestId other = advisor->add(0, {.prompt_tokens = 1000});
+  ASSERT_EQ(advisor->start(0, other, {}), Status::kOk);
+  ASSERT_EQ(advisor->advance(0, other, 1000, 1), Status::kOk);
+  const RequestId waiting = advisor->add(0, {.prompt_tokens = 10});
+  // Tenant 1 was idle: it has no claim on what it did not ask for.
+  (void)advisor->add(0, {.prompt_tokens = 10, .tenant = 1});
+  EXPECT_EQ(advisor->next(0, nothing), waiting);
+}
+
 TEST(Advisor, CallsOutOfOrderAreRefusedAndChangeNothing) {
   const auto advisor = make("sarathi");
   const RequestId id = advisor->add(0, {.prompt_tokens = 10});
