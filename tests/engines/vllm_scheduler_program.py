@@ -3,7 +3,8 @@
 Its argument: {"model", "runs": [{"options" of the engine, "loads": [{"warm": prompts asked before,
 one by one, "asks": [{"tokens", "most", "extra": sampling's extra_args}]}]}, ..]}. Its last line:
 for each run {"scheduler": its class, "loads": [{"tokens", "cached" by ask, "order": the asks as
-they got their first tokens, "preempted": how often, "left": how many wait}]}; or {"error"}.
+they got their first tokens, "preempted": how often, "stopped": the asks that were, "left": how
+many wait}]}; or {"error"}.
 """
 
 import gc
@@ -36,15 +37,14 @@ def run(model: str, question: dict) -> dict:
 def serve(llm: LLM, scheduler, asks: list[dict], warm: list[list[int]] | None = None) -> dict:
     for prompt in warm or []:
         llm.generate([{"prompt_token_ids": prompt}], SamplingParams(max_tokens=1), use_tqdm=False)
-    preempted = 0
+    preempted: list[int] = []
     preempt = type(scheduler)._preempt_request
 
-    def counting(*arguments, **named):
-        nonlocal preempted
-        preempted += 1
-        return preempt(scheduler, *arguments, **named)
+    def told(request, *arguments, **named):
+        preempted.append(int(request.request_id.partition("-")[0]))
+        return preempt(scheduler, request, *arguments, **named)
 
-    scheduler._preempt_request = counting
+    scheduler._preempt_request = told
     engine = llm.llm_engine
     for number, ask in enumerate(asks):
         sampling = SamplingParams(
@@ -65,7 +65,8 @@ def serve(llm: LLM, scheduler, asks: list[dict], warm: list[list[int]] | None = 
         "tokens": [tokens[number] for number in range(len(asks))],
         "cached": [cached[number] for number in range(len(asks))],
         "order": order,
-        "preempted": preempted,
+        "preempted": len(preempted),
+        "stopped": preempted,
         "left": len(scheduler.waiting),
     }
 
