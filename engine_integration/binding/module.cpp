@@ -9,8 +9,7 @@
 NB_MODULE(_nearkv, module) {
   module.doc() =
       "Devices, pools, object stores, codecs, the router and the scheduler of NearKV; use it "
-      "through the package "
-      "`nearkv`.";
+      "through the package `nearkv`.";
   nearkv::python::bind_error(module);
   nearkv::python::bind_pool(module);
   nearkv::python::bind_codecs(module);

@@ -28,6 +28,7 @@ void bind_klpm_queue(nanobind::module_& module);
 
 /// RetentionPolicy, HeadStatistics, HeadDemand, Kept, retain_tokens, share_budget, ..
 void bind_retention(nanobind::module_& module);
+
 /// SchedulingAdvisor, scheduling_policies.
 void bind_scheduler(nanobind::module_& module);
 
