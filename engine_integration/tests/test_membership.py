@@ -1,0 +1,286 @@
+"""Members of a cluster in a real etcd: how they come, stay and go, and what watchers see of it."""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("aiohttp")
+
+from engine_integration.tests.etcd_server import TTL_S, EtcdServer
+from nearkv.membership import (
+    BadMember,
+    EtcdClient,
+    EtcdError,
+    Member,
+    Members,
+    Registration,
+    read_member,
+    watch_members,
+)
+
+PREFIX = "/nearkv/clusters/test/members/"
+A = Member("a", "http://10.0.0.1:8000", role="prefill", instance="first")
+POOL = Member("pool", role="pool", events="tcp://10.0.0.1:5557", pool_socket="/run/nearkv.sock")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EtcdServer]:
+    with EtcdServer(tmp_path) as running:
+        yield running
+
+
+class Watched:
+    """What a watcher saw last."""
+
+    def __init__(self) -> None:
+        self.members = Members()
+        self.seen: list[set[str]] = []
+        self._changed = asyncio.Condition()
+
+    async def see(self, told: AsyncIterator[Members]) -> None:
+        async for members in told:
+            async with self._changed:
+                self.members = members
+                self.seen.append(set(members.by_name))
+                self._changed.notify_all()
+
+    async def until(self, is_so: Callable[[Members], bool]) -> Members:
+        async with self._changed:
+            await self._changed.wait_for(lambda: is_so(self.members))
+            return self.members
+
+    async def until_names(self, *names: str) -> Members:
+        return await self.until(lambda told: told.by_name.keys() == set(names) and told.is_current)
+
+    def assert_never_missed(self, name: str) -> None:
+        """Once it was there."""
+        was_there = [name in names for names in self.seen]
+        assert all(was_there[was_there.index(True) :])
+
+
+@contextlib.asynccontextmanager
+async def watching(etcd: EtcdClient, **options: Any) -> AsyncIterator[Watched]:
+    watched = Watched()
+    task = asyncio.create_task(
+        watched.see(watch_members(etcd, "test", **{"retry_s": 0.1} | options))
+    )
+    try:
+        yield watched
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def registration(etcd: EtcdClient, member: Member) -> Registration:
+    return Registration(etcd, "test", member, ttl_s=TTL_S)
+
+
+def run(endpoint: str, test: Callable[[EtcdClient], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(60), EtcdClient([endpoint]) as etcd:
+            await test(etcd)
+
+    asyncio.run(whole())
+
+
+def test_members_come_and_go(server: EtcdServer) -> None:
+    async def test(etcd: EtcdClient) -> None:
+        await server.wait_up()
+        async with watching(etcd) as watched:
+            async with registration(etcd, A):
+                members = await watched.until_names("a")
+                assert members.by_name["a"] == A
+                async with registration(etcd, POOL):
+                    assert (await watched.until_names("a", "pool")).by_name["pool"] == POOL
+                await watched.until_names("a")
+            await watched.until_names()
+
+    run(server.endpoint, test)
+
+
+def test_a_member_that_dies_is_listed_until_its_lease_ends(server: EtcdServer) -> None:
+    async def test(etcd: EtcdClient) -> None:
+        await server.wait_up()
+        async with watching(etcd) as watched:
+            lease = await etcd.grant(TTL_S)
+            assert await etcd.put(PREFIX + "a", A.document(), lease=lease, mod_revision=0)
+            await watched.until_names("a")
+            await watched.until_names()
+
+    run(server.endpoint, test)
+
+
+def test_a_name_is_taken_over_only_when_its_holder_has_gone(
+    server: EtcdServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    second = Member("a", "http://10.0.0.2:8000", role="decode", instance="second")
+
+    async def test(etcd: EtcdClient) -> None:
+        await server.wait_up()
+        async with watching(etcd) as watched:
+            async with registration(etcd, A):
+                await watched.until_names("a")
+                async with registration(etcd, second) as waiting:
+                    await asyncio.sleep(2 * TTL_S)
+                    assert not waiting.is_listed
+                    assert watched.members.by_name["a"] == A
+            async with registration(etcd, second) as listed:
+                await listed.wait_listed()
+                assert (await watched.until_names("a")).by_name["a"] == second
+        assert [set(), {"a"}, set(), {"a"}] == watched.seen[:4]
+
+    run(server.endpoint, test)
+    said = [each.message for each in caplog.records if "another process" in each.message]
+    assert len(said) == 1
+
+
+def test_etcd_may_come_after_its_members(tmp_path: Path) -> None:
+    server = EtcdServer(tmp_path)
+
+    async def test(etcd: EtcdClient) -> None:
+        async with watching(etcd) as watched, registration(etcd, A) as listed:
+            members = await watched.until(lambda told: not told.is_current and watched.seen != [])
+            assert (members.by_name, listed.is_listed) == ({}, False)
+            server.start()
+            await watched.until_names("a")
+
+    try:
+        run(server.endpoint, test)
+    finally:
+        server.kill()
+
+
+def test_while_etcd_is_away_the_last_members_stay(
+    server: EtcdServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nearkv.membership")
+
+    async def test(etcd: EtcdClient) -> None:
+        await server.wait_up()
+        async with watching(etcd) as watched, registration(etcd, A):
+            await watched.until_names("a")
+            server.kill()
+            members = await watched.until(lambda told: not told.is_current)
+            assert set(members.by_name) == {"a"}
+            await asyncio.sleep(2 * TTL_S)
+            assert watched.members == members
+            server.start()
+            await watched.until_names("a")
+            async with registration(etcd, POOL):
+                await watched.until_names("a", "pool")
+            watched.assert_never_missed("a")
+
+    run(server.endpoint, test)
+    said = [each.message for each in caplog.records]
+    assert sum("going on with the 1 members last known" in text for text in said) == 1
+    assert sum("etcd answers again" in text for text in said) == 1
+
+
+def test_members_survive_an_etcd_that_lost_its_data(server: EtcdServer) -> None:
+    async def test(etcd: EtcdClient) -> None:
+        await server.wait_up()
+        async with watching(etcd, grace_s=4 * TTL_S) as watched, registration(etcd, A):
+            lease = await etcd.grant(60)
+            gone = Member("gone", "http://10.0.0.9:8000")
+            await etcd.put(PREFIX + "gone", gone.document(), lease=lease, mod_revision=0)
+            await watched.until_names("a", "gone")
+            server.kill()
+            server.forget()
+            await watched.until(lambda told: not told.is_current)
+            server.start()
+            await watched.until_names("a", "gone")
+            await watched.until_names("a")
+            assert watched.members.by_name["a"] == A
+            watched.assert_never_missed("a")
+
+    run(server.endpoint, test)
+
+
+def test_a_lease_that_was_ended_is_replaced(server: EtcdServer) -> None:
+    async def test(etcd: EtcdClient) -> None:
+        await server.wait_up()
+        async with watching(etcd) as watched, registration(etcd, A) as listed:
+            await watched.until_names("a")
+            await etcd.revoke(listed._lease)
+            await watched.until_names()
+            assert (await watched.until_names("a")).by_name["a"] == A
+
+    run(server.endpoint, test)
+
+
+def test_entries_that_are_no_members_are_named_and_ignored(
+    server: EtcdServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(etcd: EtcdClient) -> None:
+        await server.wait_up()
+        async with watching(etcd, reread_s=0.1) as watched, registration(etcd, A):
+            await etcd.put(PREFIX + "bad", "{", mod_revision=0)
+            told = await watched.until(lambda told: "bad" in told.ignored)
+            assert "no JSON" in told.ignored["bad"]
+            await watched.until(lambda told: set(told.by_name) == {"a"})
+            await asyncio.sleep(0.5)
+
+    run(server.endpoint, test)
+    said = [each.message for each in caplog.records if f"{PREFIX}bad" in each.message]
+    assert len(said) == 1
+
+
+def test_another_endpoint_answers_for_one_that_is_gone(server: EtcdServer) -> None:
+    async def test(_: EtcdClient) -> None:
+        await server.wait_up()
+        async with (
+            EtcdClient(["http://127.0.0.1:9", server.endpoint]) as etcd,
+            watching(etcd) as watched,
+            registration(etcd, A),
+        ):
+            await watched.until_names("a")
+
+    run(server.endpoint, test)
+
+
+def test_what_is_no_etcd_is_said() -> None:
+    async def test(etcd: EtcdClient) -> None:
+        with pytest.raises(EtcdError, match=r"127\.0\.0\.1:9"):
+            await etcd.range(PREFIX)
+
+    run("http://127.0.0.1:9", test)
+    with pytest.raises(ValueError, match="http://host:2379"):
+        EtcdClient(["localhost:2379"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"name": "b"}, "it says that it is 'b'"),
+        ({"url": "10.0.0.1:8000"}, "http://host:8000"),
+        ({"url": 7}, "url is a str, not 7"),
+        ({"role": "router"}, "both, prefill, decode, pool"),
+        ({"role": "pool"}, "events and no url"),
+        ({"block_tokens": -1}, "0 or more"),
+        ({"block_tokens": True}, "block_tokens is a int"),
+        ({"prefill_tokens_per_s": "fast"}, "is a float"),
+        ({"instance": None}, "instance is a str"),
+    ],
+)
+def test_what_is_no_member_is_told(changed: dict[str, Any], said: str) -> None:
+    table = json.loads(A.document())
+    with pytest.raises(BadMember, match=said):
+        read_member("a", json.dumps(table | changed))
+
+
+@pytest.mark.parametrize("document", ["", "[1]", "[" * 100_000, '{"name": "a"}', "\ufffd"])
+def test_what_is_no_document_is_told(document: str) -> None:
+    with pytest.raises(BadMember):
+        read_member("a", document)
+
+
+def test_what_a_later_version_writes_is_left_out() -> None:
+    table = json.loads(A.document()) | {"region": "north"}
+    assert read_member("a", json.dumps(table)) == A
