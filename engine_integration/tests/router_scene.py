@@ -80,10 +80,14 @@ class Scene:
         engines: list[FakeEngine],
         roles: dict[str, str] | None = None,
         max_running: int = 0,
+        *,
+        configured: list[str] | None = None,
         **options: Any,
     ) -> None:
+        """`configured`: which of the engines the proxy knows from the start; None: all."""
         self.engines = engines
         self._max_running = max_running
+        self.configured = [each.name for each in engines] if configured is None else configured
         self._roles = roles or {}
         self._options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"}
         self._options |= {"suspend_s": 600.0, "connect_timeout_s": 2.0} | options
@@ -99,6 +103,7 @@ class Scene:
                 "max_running": self._max_running,
             }
             for engine in self.engines
+            if engine.name in self.configured
         ]
         app = make_app(config_of(self._options | {"worker": workers}))
         self.routed: Engines = app[PROXY].engines
@@ -114,7 +119,8 @@ class Scene:
             engine.go_on.set()
             await engine.server.close()
 
-    def tell(self, worker: str, tokens: list[int]) -> None:
+    def batch(self, tokens: list[int]) -> bytes:
+        """What an engine tells when it has stored a prompt's blocks."""
         hashes = [int(each) for each in self.routed.router.block_hashes(tokens)]
         event = encode_event(
             "BlockStored",
@@ -124,7 +130,10 @@ class Scene:
             block_size=4,
             medium="GPU",
         )
-        self.routed.router.apply(worker, decode_batch(encode_batch([event])))
+        return encode_batch([event])
+
+    def tell(self, worker: str, tokens: list[int]) -> None:
+        self.routed.router.apply(worker, decode_batch(self.batch(tokens)))
 
     def post(self, path: str = "/v1/completions", **body: Any) -> Any:
         return self.client.post(path, json={"prompt": PROMPT} | body)
@@ -134,7 +143,11 @@ class Scene:
         self.routed.resume()
 
     def loads(self) -> list[int]:
-        return [self.routed.router.load(engine.name).requests for engine in self.engines]
+        return [
+            self.routed.router.load(engine.name).requests
+            for engine in self.engines
+            if engine.name in self.routed.urls
+        ]
 
 
 def run(scene: Scene, test: Callable[[Scene], Awaitable[None]]) -> None:

@@ -266,6 +266,10 @@ def test_prompts_become_tokens_as_far_as_they_can() -> None:
     [
         ("listen", "no TOML"),
         ("listen = 'x:1'", "at least one engine"),
+        ("[discovery]\netcd = 'a:2379'", "http://host:2379"),
+        ("[discovery]\ncluster = 'a/b'", "without '/'"),
+        ("[discovery]\nclusters = 'a'", "no key 'clusters'"),
+        ("discovery = 'a'", "is a table"),
         ("[[worker]]\nurl = 'http://a:1'", "needs a name"),
         ("[[worker]]\nname = 'a'", "http://host:8000"),
         ("[worker]\nname = 'a'", "two brackets"),

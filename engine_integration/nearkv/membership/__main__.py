@@ -17,7 +17,7 @@ _EPILOG = """\
 examples:
   python -m nearkv.membership list chat --json
   python -m nearkv.membership register chat --name a --url http://10.0.0.7:8000 --role decode \\
-      --events tcp://10.0.0.7:5557 --replay tcp://10.0.0.7:5558 --scheme vllm-sha256 --block-tokens 64
+      --events tcp://10.0.0.7:5557 --scheme vllm-sha256 --block-tokens 64
   python -m nearkv.membership register chat --name pool --role pool --events tcp://10.0.0.7:5567
 
 `register` lists the member until it is told to end, and for --ttl-s more if it is killed: run it

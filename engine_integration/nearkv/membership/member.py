@@ -31,6 +31,8 @@ class Member:
     block_tokens: int = 0
     """Tokens of a block; 0: as the router has them."""
     prefill_tokens_per_s: float = 0.0
+    max_running: int = 0
+    """Most requests that it is sent at a time; 0: no limit."""
     pool_socket: str = ""
     """The pool's daemon on its machine; empty: none."""
     instance: str = dataclasses.field(default_factory=lambda: secrets.token_hex(8))
@@ -51,8 +53,9 @@ class Member:
                 raise BadMember("a pool has events and no url: it computes nothing")
         elif not self.url.startswith(("http://", "https://")):
             raise BadMember(f"url is such as 'http://host:8000', not {self.url!r}")
-        if self.block_tokens < 0 or not 0 <= self.prefill_tokens_per_s < float("inf"):
-            raise BadMember("block_tokens and prefill_tokens_per_s are 0 or more")
+        amounts = self.block_tokens, self.prefill_tokens_per_s, self.max_running
+        if not all(0 <= amount < float("inf") for amount in amounts):
+            raise BadMember("block_tokens, prefill_tokens_per_s and max_running are 0 or more")
 
     @property
     def is_pool(self) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 ROLES = ("both", "prefill", "decode")
+_TABLES = ("workers", "discovery")  # Fields that are tables of their own.
 
 
 class ConfigError(ValueError):
@@ -24,6 +25,19 @@ class WorkerConfig:
     topic: str = ""
     prefill_tokens_per_s: float = 0
     max_running: int = 0  # requests at a time; further ones wait in front. 0: no limit
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscoveryConfig:
+    """Where workers and pools register: see nearkv/membership/README.md."""
+
+    etcd: str = "http://127.0.0.1:2379"  # endpoints, separated by commas
+    cluster: str = "default"
+
+    @property
+    def endpoints(self) -> list[str]:
+        """What `etcd` says."""
+        return self.etcd.split(",")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +67,7 @@ class RouterConfig:
     key: str = ""
     fallback_endpoints: int = 1  # picked beside the best one, for Envoy's retries
     workers: tuple[WorkerConfig, ...] = ()
+    discovery: DiscoveryConfig | None = None  # others come from there
 
     @property
     def address(self) -> tuple[str, int]:
@@ -75,15 +90,22 @@ def config_of(table: dict[str, Any]) -> RouterConfig:
     workers = [_of(WorkerConfig, each, "worker") for each in _tables(table, "worker")]
     pools = [_of(WorkerConfig, each, "pool") for each in _tables(table, "pool")]
     rest = {key: value for key, value in table.items() if key not in ("worker", "pool")}
-    config = dataclasses.replace(_of(RouterConfig, rest, "the file"), workers=(*workers, *pools))
-    if not workers:
-        raise ConfigError("there is no [[worker]]: name at least one engine with its url")
+    config = dataclasses.replace(
+        _of(RouterConfig, {key: rest[key] for key in rest if key != "discovery"}, "the file"),
+        workers=(*workers, *pools),
+        discovery=_discovery(rest["discovery"]) if "discovery" in rest else None,
+    )
+    is_whole = config.discovery is None
+    if is_whole and not workers:
+        raise ConfigError(
+            "there is no [[worker]]: name at least one engine with its url, or a [discovery]"
+        )
     for worker in workers:
         if not worker.url.startswith(("http://", "https://")):
             raise ConfigError(f"worker {worker.name!r} needs a url such as 'http://host:8000'")
         if worker.role not in ROLES:
             raise ConfigError(f"worker {worker.name!r}: role is one of {', '.join(ROLES)}")
-    if all(worker.role == "prefill" for worker in workers):
+    if is_whole and all(worker.role == "prefill" for worker in workers):
         raise ConfigError("no [[worker]] decodes: give one role = 'decode', or none")
     for pool in pools:
         if pool.url or not pool.events:
@@ -104,6 +126,16 @@ def config_of(table: dict[str, Any]) -> RouterConfig:
     return config
 
 
+def _discovery(table: Any) -> DiscoveryConfig:
+    config: DiscoveryConfig = _of(DiscoveryConfig, table, "[discovery]")
+    for endpoint in config.endpoints:
+        if not endpoint.startswith(("http://", "https://")):
+            raise ConfigError(f"[discovery]: etcd is such as 'http://host:2379', not {endpoint!r}")
+    if not config.cluster or "/" in config.cluster:
+        raise ConfigError(f"[discovery]: cluster is a name without '/', not {config.cluster!r}")
+    return config
+
+
 def _tables(table: dict[str, Any], key: str) -> list[Any]:
     tables = table.get(key, [])
     if not isinstance(tables, list):
@@ -112,7 +144,7 @@ def _tables(table: dict[str, Any], key: str) -> list[Any]:
 
 
 def _of(kind: type[Any], table: Any, where: str) -> Any:
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.name != "workers"}
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in _TABLES}
     if not isinstance(table, dict):
         raise ConfigError(f"{where} is a table, not {table!r}")
     for key, value in table.items():

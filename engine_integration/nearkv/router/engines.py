@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
 
 from nearkv.core import Error, Status
-from nearkv.router.config import ROLES, RouterConfig
+from nearkv.router.config import ROLES, RouterConfig, WorkerConfig
 from nearkv.router.decision import Decision
+from nearkv.router.discovery import Discovery
 from nearkv.router.hashes import scheme_of
 from nearkv.router.metrics import RouterMetrics, State
 from nearkv.router.placing import Placed, Prompt, Refused
@@ -32,9 +33,11 @@ class Engines:
     def __init__(self, config: RouterConfig, tokenizer: Tokenizer | None) -> None:
         """`tokenizer` is one of transformers', or None. Error or ValueError for bad options."""
         self.config = config
-        self.urls = {worker.name: worker.url.rstrip("/") for worker in config.workers if worker.url}
+        self.urls: dict[str, str] = {}
         self._tokenizer = tokenizer
-        self._roles = {worker.name: worker.role for worker in config.workers}
+        self._roles: dict[str, str] = {}
+        self._feeds: set[str] = set()
+        self._discovery = Discovery(self, config.discovery) if config.discovery else None
         self._suspended_until: dict[str, float] = {}
         cost, mooncake = CostModel(), MooncakeThresholds()
         cost.block_tokens, cost.block_bytes = config.block_tokens, config.block_bytes
@@ -47,32 +50,54 @@ class Engines:
             index_limit_bytes=config.index_limit_bytes,
         )
         self.metrics = RouterMetrics(config.policy, self._state)
-        self._max_running = {worker.name: worker.max_running for worker in config.workers}
+        self._max_running: dict[str, int] = {}
         self._lines = {roles: WaitingLine(self, roles) for roles in (PREFILL, DECODE)}
         self._events: EventSubscriber | None = None
         for worker in config.workers:
-            self.router.add_worker(
-                worker.name,
-                is_pool=not worker.url,
-                prefill_tokens_per_s=worker.prefill_tokens_per_s,
-            )
+            self._enlist(worker)
+            self._take(worker)
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Takes up the engines' events meanwhile. zmq.ZMQError for a bad endpoint."""
+        """Takes up the engines' events meanwhile, and who they are. zmq.ZMQError: bad endpoint."""
         events = EventSubscriber(self.router)
         for worker in self.config.workers:
-            if worker.events:
-                events.add(
-                    worker.name, worker.events, replay_endpoint=worker.replay, topic=worker.topic
-                )
+            self._listen(events, worker)
         events.start()
         self._events = events
         try:
-            yield
+            async with self._discovery or contextlib.nullcontext():
+                yield
         finally:
             self._events = None
             await asyncio.to_thread(events.close)
+
+    async def add(self, worker: WorkerConfig) -> None:
+        """One more engine or pool while listening() lasts.
+
+        Error for a name that is there, or one too many. zmq.ZMQError for a bad endpoint of events:
+        the engine is there, but nothing is known of its cache.
+        """
+        self._enlist(worker)
+        self.change(worker)
+        if self._events:
+            await asyncio.to_thread(self._listen, self._events, worker)
+
+    def change(self, worker: WorkerConfig) -> None:
+        """Another address, role or limit of an engine that is there; its cache stays known."""
+        self._take(worker)
+        self._change_lines()
+
+    async def remove(self, name: str) -> None:
+        """One less: it gets nothing new, what it was sent goes on. Error NOT_FOUND."""
+        for table in (self.urls, self._roles, self._max_running, self._suspended_until):
+            table.pop(name, None)
+        self._feeds.discard(name)
+        self._change_lines()
+        if self._events:
+            with contextlib.suppress(KeyError):  # It was not listened to.
+                await asyncio.to_thread(self._events.remove, name)
+        await asyncio.to_thread(self.router.remove_worker, name)
 
     def named(
         self, roles: Collection[str] = ROLES, among: Collection[str] | None = None
@@ -105,7 +130,8 @@ class Engines:
     def suspend(self, worker: str, why: object) -> None:
         """It has failed: it gets nothing new for a while."""
         for_s = self.config.suspend_s
-        self._suspended_until[worker] = time.monotonic() + for_s
+        if worker in self.urls:  # Else it has gone, and returns as another.
+            self._suspended_until[worker] = time.monotonic() + for_s
         self.metrics.retries.labels(worker).inc()
         _LOG.warning("%s: nothing new for %s s", why, for_s)
         for line in self._lines.values():
@@ -201,7 +227,32 @@ class Engines:
             "refused": stats.counters.refused,
         }
         waiting = {roles[-1]: len(line) for roles, line in self._lines.items()}
-        return {"workers": workers, "waiting": waiting, "index": index}
+        found = {"discovery": self._discovery.health()} if self._discovery else {}
+        return {"workers": workers, "waiting": waiting, "index": index} | found
+
+    def _enlist(self, worker: WorkerConfig) -> None:
+        self.router.add_worker(
+            worker.name,
+            is_pool=not worker.url,
+            prefill_tokens_per_s=worker.prefill_tokens_per_s,
+        )
+
+    def _take(self, worker: WorkerConfig) -> None:
+        if worker.url:
+            self.urls[worker.name] = worker.url.rstrip("/")
+            self._roles[worker.name] = worker.role
+            self._max_running[worker.name] = worker.max_running
+
+    def _listen(self, events: EventSubscriber, worker: WorkerConfig) -> None:
+        if worker.events:
+            events.add(
+                worker.name, worker.events, replay_endpoint=worker.replay, topic=worker.topic
+            )
+            self._feeds.add(worker.name)
+
+    def _change_lines(self) -> None:
+        for line in self._lines.values():
+            line.change_engines()
 
     def _go_on(self) -> None:
         for line in self._lines.values():
@@ -209,13 +260,12 @@ class Engines:
 
     def _state(self) -> State:
         up = self.up()
-        feeds = [worker.name for worker in self.config.workers if worker.events]
         return State(
             stats=self.router.stats,
             loads={name: self.router.load(name) for name in self.urls},
             suspended={name: name not in up for name in self.urls},
             waiting={roles[-1]: len(line) for roles, line in self._lines.items()},
-            feeds={name: self._events.counters(name) for name in feeds if self._events},
+            feeds={name: self._events.counters(name) for name in self._feeds if self._events},
         )
 
     def _prompt(self, raw: bytes) -> Prompt:

@@ -24,7 +24,9 @@ _KEY_DIGITS = 16
 @dataclasses.dataclass(frozen=True)
 class _Waiter:
     prompt: Prompt
-    among: frozenset[str]
+    tenant: str
+    wanted: Collection[str] | None  # None: any of the line's roles
+    among: frozenset[str]  # of those that there are
     placed: asyncio.Future[Placed]
     since_s: float
 
@@ -63,7 +65,7 @@ class WaitingLine:
             return engines.start(prompt, names)
         if not self._waiters and (free := engines.with_room(names)):
             return engines.start(prompt, free)
-        return await self._wait(prompt, engines.named(self._roles, among), tenant)
+        return await self._wait(prompt, among, tenant)
 
     def go_on(self) -> None:
         """Sends on whoever can go now; to be called when an engine has room again."""
@@ -92,26 +94,38 @@ class WaitingLine:
             if not up & waiter.among:
                 self._refuse(number, self._engines.none_answers())
 
+    def change_engines(self) -> None:
+        """Who waits may go to those that there are now; to be called when one came or goes."""
+        for number, waiter in list(self._waiters.items()):
+            among = self._engines.named(self._roles, waiter.wanted)
+            if not among:
+                self._refuse(number, self._engines.none_answers())
+            elif among != waiter.among:
+                # The queue knows them by numbers, which others may have tomorrow.
+                self._queue.erase(number)
+                self._waiters[number] = dataclasses.replace(waiter, among=among)
+                self._push(number, self._waiters[number])
+        self.go_on()
+
     def end(self) -> None:
         """Nobody waits any more, now or later."""
         self._has_ended = True
         for number in list(self._waiters):
             self._refuse(number, _ending())
 
-    async def _wait(self, prompt: Prompt, among: frozenset[str], tenant: str) -> Placed:
+    async def _wait(self, prompt: Prompt, wanted: Collection[str] | None, tenant: str) -> Placed:
         if self._has_ended:
             raise _ending()
         number = next(self._numbers)
-        blocks = -(-prompt.tokens // self._engines.router.block_tokens)
+        among = self._engines.named(self._roles, wanted)
+        placed: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(prompt, tenant, wanted, among, placed, time.monotonic())
         try:
-            self._queue.push(number, tenant, prompt.hashes, blocks, among)
+            self._push(number, waiter)
         except Error as error:
             if error.status != Status.POOL_FULL:
                 raise
             raise self._too_many(f"{len(self)} requests wait already") from error
-        waiter = _Waiter(
-            prompt, among, asyncio.get_running_loop().create_future(), time.monotonic()
-        )
         self._waiters[number] = waiter
         self.go_on()
         try:
@@ -124,6 +138,10 @@ class WaitingLine:
         except BaseException:
             self._leave(number, waiter)
             raise
+
+    def _push(self, number: int, waiter: _Waiter) -> None:
+        blocks = -(-waiter.prompt.tokens // self._engines.router.block_tokens)
+        self._queue.push(number, waiter.tenant, waiter.prompt.hashes, blocks, waiter.among)
 
     def _leave(self, number: int, waiter: _Waiter) -> None:
         if self._waiters.pop(number, None):

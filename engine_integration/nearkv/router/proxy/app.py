@@ -111,15 +111,16 @@ class Proxy:
         """What the best engine makes of it; where that fails the next one's. Refused."""
         engines = self.engines
         failures: list[str] = []
-        untried = set(engines.urls)
+        among: set[str] | None = None  # All, and those that come while it waits.
         tenant = tenant_of(request.headers, engines.config.tenant_header)
-        while engines.up(roles, untried):
-            with await engines.place(prompt, roles, among=untried, tenant=tenant) as placed:
+        while engines.up(roles, among):
+            with await engines.place(prompt, roles, among=among, tenant=tenant) as placed:
                 worker = placed.worker
-                untried.remove(worker)
-                url = engines.urls[worker] + request.rel_url.raw_path_qs
+                among = (set(engines.urls) if among is None else among) - {worker}
+                if (base := engines.urls.get(worker)) is None:
+                    continue  # It has gone a moment ago.
                 try:
-                    return await send(url, worker, placed)
+                    return await send(base + request.rel_url.raw_path_qs, worker, placed)
                 except EngineFailed as error:
                     failures.append(str(error))
                     engines.suspend(worker, error)

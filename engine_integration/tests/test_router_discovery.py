@@ -1,0 +1,270 @@
+"""The proxy before engines that register in a real etcd: they come, go, change and return."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+pytest.importorskip("msgspec")
+pytest.importorskip("zmq")
+pytest.importorskip("aiohttp")
+
+import zmq
+
+from engine_integration.tests.etcd_server import TTL_S, EtcdServer
+from engine_integration.tests.router_scene import CHUNKS, FakeEngine, Scene, engines, settled
+from nearkv.membership import EtcdClient, Member, Registration
+
+PREFIX = "/nearkv/clusters/test/members/"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EtcdServer]:
+    with EtcdServer(tmp_path) as running:
+        yield running
+
+
+def scene_of(server: EtcdServer, listed: list[FakeEngine]) -> Scene:
+    """A proxy whose configuration names none of the engines."""
+    return Scene(
+        listed,
+        configured=[],
+        discovery={"etcd": server.endpoint, "cluster": "test"},
+        suspend_s=0.2,
+        policy="least_load",
+    )
+
+
+def run(
+    server: EtcdServer, scene: Scene, test: Callable[[Scene, EtcdClient], Awaitable[None]]
+) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(60), scene, EtcdClient([server.endpoint]) as etcd:
+            await test(scene, etcd)
+
+    asyncio.run(whole())
+
+
+def member_of(engine: FakeEngine, **changed: Any) -> Member:
+    return Member(engine.name, **{"url": str(engine.server.make_url(""))} | changed)
+
+
+@contextlib.asynccontextmanager
+async def listed(etcd: EtcdClient, member: Member) -> AsyncIterator[Registration]:
+    async with Registration(etcd, "test", member, ttl_s=TTL_S) as registration:
+        await registration.wait_listed()
+        yield registration
+
+
+async def health(scene: Scene) -> dict[str, Any]:
+    async with scene.client.get("/health") as answer:
+        return await answer.json()
+
+
+async def until(scene: Scene, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    while not is_so(told := await health(scene)):
+        await asyncio.sleep(0.02)
+    return told
+
+
+async def until_workers(scene: Scene, **roles: str) -> None:
+    def is_so(told: dict[str, Any]) -> bool:
+        return {name: each["role"] for name, each in told["workers"].items()} == roles
+
+    await until(scene, is_so)
+
+
+async def answered_by(scene: Scene) -> str:
+    async with scene.post() as answer:
+        assert answer.status == 200
+        return (await answer.json())["id"]
+
+
+async def refused(scene: Scene) -> int:
+    async with scene.post() as answer:
+        return answer.status
+
+
+def test_engines_come_and_go(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        async with scene.post() as answer:
+            assert answer.status == 503
+        a, b = scene.engines
+        async with listed(etcd, member_of(a)):
+            await until_workers(scene, a="both")
+            assert await answered_by(scene) == "a"
+            async with listed(etcd, member_of(b)):
+                await until_workers(scene, a="both", b="both")
+        await until_workers(scene)
+        assert (await health(scene))["discovery"]["members"] == []
+        async with scene.post() as answer:
+            assert answer.status == 503
+
+    run(server, scene_of(server, engines("", "")), test)
+
+
+def test_an_engine_that_goes_in_the_middle_of_an_answer_ends_it(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        (a,) = scene.engines
+        async with listed(etcd, member_of(a)):
+            await until_workers(scene, a="both")
+            answer = await scene.post(stream=True)
+            assert await answer.content.readany() == CHUNKS[0]
+        await until_workers(scene)
+        a.go_on.set()
+        assert await answer.content.read() == b"".join(CHUNKS[1:])
+
+    run(server, scene_of(server, engines("hangs after its first byte")), test)
+
+
+def test_who_waits_goes_to_an_engine_that_comes(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        a, b = scene.engines
+        async with listed(etcd, member_of(a, max_running=1)):
+            await until_workers(scene, a="both")
+            first = asyncio.create_task(answered_by(scene))
+            await until(scene, lambda _: bool(a.bodies))
+            second = asyncio.create_task(answered_by(scene))
+            await until(scene, lambda told: told["waiting"]["decode"] == 1)
+            async with listed(etcd, member_of(b)):
+                assert await second == "b"
+            a.go_on.set()
+            assert await first == "a"
+
+    run(server, scene_of(server, engines("hangs", "")), test)
+
+
+def test_who_waits_for_an_engine_that_goes_is_told(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        (a,) = scene.engines
+        async with listed(etcd, member_of(a, max_running=1)):
+            await until_workers(scene, a="both")
+            first = asyncio.create_task(answered_by(scene))
+            await until(scene, lambda _: bool(a.bodies))
+            second = asyncio.create_task(refused(scene))
+            await until(scene, lambda told: told["waiting"]["decode"] == 1)
+        assert await second == 503
+        a.go_on.set()
+        assert await first == "a"
+
+    run(server, scene_of(server, engines("hangs")), test)
+
+
+def test_an_engine_changes_its_role_and_keeps_its_cache(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        (a,) = scene.engines
+        member = member_of(a, role="prefill")
+        async with listed(etcd, member):
+            await until_workers(scene, a="prefill")
+            scene.tell("a", list(range(16)))
+            changed = json.loads(member.document()) | {"role": "decode"}
+            entries, _ = await etcd.range(PREFIX + "a")
+            revision = entries[PREFIX + "a"].mod_revision
+            await etcd.put(PREFIX + "a", json.dumps(changed), mod_revision=revision)
+            await until_workers(scene, a="decode")
+            assert (await health(scene))["index"]["blocks"] == 4
+            assert await answered_by(scene) == "a"
+
+    run(server, scene_of(server, engines("")), test)
+
+
+def test_an_engine_that_returns_has_an_empty_cache(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        (a,) = scene.engines
+        async with listed(etcd, member_of(a)):
+            await until_workers(scene, a="both")
+            scene.tell("a", list(range(16)))
+        async with listed(etcd, member_of(a, role="decode")):
+            await until_workers(scene, a="decode")
+            assert (await health(scene))["index"]["blocks"] == 0
+            assert await answered_by(scene) == "a"
+            await settled(scene)
+
+    run(server, scene_of(server, engines("")), test)
+
+
+def test_while_etcd_is_away_engines_are_served(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        a, b = scene.engines
+        async with listed(etcd, member_of(a)):
+            await until_workers(scene, a="both")
+            server.kill()
+            told = await until(scene, lambda told: not told["discovery"]["is_current"])
+            assert told["discovery"]["members"] == ["a"]
+            assert await answered_by(scene) == "a"
+            server.start()
+            async with listed(etcd, member_of(b)):
+                await until_workers(scene, a="both", b="both")
+
+    run(server, scene_of(server, engines("", "")), test)
+
+
+def test_events_are_listened_to_as_engines_come(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        with zmq.Context() as context, context.socket(zmq.PUB) as publisher:
+            port = publisher.bind_to_random_port("tcp://127.0.0.1")
+            member = member_of(scene.engines[0], events=f"tcp://127.0.0.1:{port}")
+            async with listed(etcd, member):
+                await until_workers(scene, a="both")
+                number = 0
+                while not (await health(scene))["index"]["blocks"]:
+                    batch = scene.batch(list(range(8)))
+                    publisher.send_multipart([b"", number.to_bytes(8, "big"), batch])
+                    number += 1
+                    await asyncio.sleep(0.05)
+
+    run(server, scene_of(server, engines("")), test)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"scheme": "vllm-sha256"}, "by vllm-sha256, the router of 4 by sglang"),
+        ({"block_tokens": 64}, "blocks of 64 tokens"),
+        ({"events": "nonsense"}, "'nonsense'"),
+    ],
+)
+def test_an_engine_whose_cache_cannot_be_known_is_served(
+    server: EtcdServer, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], said: str
+) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        events = {"events": f"ipc:///tmp/nearkv-none-{socket.gethostname()}"}
+        async with listed(etcd, member_of(scene.engines[0], **events | changed)):
+            await until_workers(scene, a="both")
+            assert await answered_by(scene) == "a"
+
+    run(server, scene_of(server, engines("")), test)
+    assert any(said in record.message for record in caplog.records)
+
+
+def test_what_is_wrong_in_etcd_is_ignored_and_told(server: EtcdServer) -> None:
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        await server.wait_up()
+        await etcd.put(PREFIX + "bad", '{"name": "bad", "instance": "1"}', mod_revision=0)
+        impostor = member_of(scene.engines[1], url="http://127.0.0.1:9")
+        async with listed(etcd, impostor), listed(etcd, member_of(scene.engines[0])):
+            told = await until(scene, lambda told: len(told["discovery"]["ignored"]) == 2)
+            assert "http://host:8000" in told["discovery"]["ignored"]["bad"]
+            assert "of this name" in told["discovery"]["ignored"]["b"]
+            await until_workers(scene, a="both", b="both")
+            async with scene.client.get("/v1/models") as answer:
+                assert answer.status == 200
+
+    scene = scene_of(server, engines("", ""))
+    scene.configured = ["b"]
+    run(server, scene, test)
