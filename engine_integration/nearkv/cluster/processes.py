@@ -6,6 +6,7 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nearkv.cluster import ClusterError
+from nearkv.cluster import ClusterError, guard
 
 _PORTS = range(20000, 30000)
 _LOOK_S = 0.2
@@ -46,7 +47,10 @@ def answers(url: str) -> bool:
 
 
 class Process:
-    """A process and those that it starts, as a context manager: it ends with the block."""
+    """A process and those that it starts, as a context manager: it ends with the block.
+
+    It also ends when the process that made it does, however that happens.
+    """
 
     def __init__(
         self, name: str, command: Sequence[str], folder: Path, variables: Mapping[str, str]
@@ -63,18 +67,38 @@ class Process:
                 env=os.environ | variables,
                 start_new_session=True,  # Its group is killed whole, and Ctrl-C is ours alone.
             )
+        read_end, write_end = os.pipe()
+        self._held = open(write_end, "wb", buffering=0)  # noqa: SIM115, as long as we last
+        with open(read_end, "rb") as pipe:
+            subprocess.run(
+                [sys.executable, "-I", "-S", guard.__file__, str(self._process.pid)],
+                stdin=pipe,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                check=True,
+            )
+
+    @property
+    def id(self) -> int:
+        """Of the process, and of the group of all that it starts."""
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:
         """Whether it has not ended."""
         return self._process.poll() is None
 
+    def check(self) -> None:
+        """ClusterError, with its last words, if it has ended."""
+        if not self.is_running:
+            raise ClusterError(f"{self.name} ended; its last words:\n{self._last_words()}")
+
     def wait_until(self, is_ready: Callable[[], bool], timeout_s: float) -> None:
         """Until it is ready; ClusterError, with its last words, if it ends or takes longer."""
         end_s = time.monotonic() + timeout_s
         while not is_ready():
-            if not self.is_running:
-                raise ClusterError(f"{self.name} ended; its last words:\n{self._last_words()}")
+            self.check()
             if time.monotonic() > end_s:
                 raise ClusterError(
                     f"{self.name} is not ready after {timeout_s:.0f} s; its last words:\n"
@@ -87,6 +111,16 @@ class Process:
         self._signal(signal.SIGKILL)
         self._process.wait()
 
+    def close(self) -> None:
+        """Ends it, and what it has started and left; the second time nothing happens."""
+        if self._held.closed:
+            return
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE_S)
+        self.kill()
+        self._held.close()
+
     def __enter__(self) -> Self:
         return self
 
@@ -96,11 +130,7 @@ class Process:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_PATIENCE_S)
-        self._signal(signal.SIGKILL)  # Also what it has started and left.
-        self._process.wait()
+        self.close()
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,150 @@
+"""Supervisors as Ray's actors: placed by what nodes have, and placed again when a node fails."""
+
+import asyncio
+import dataclasses
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import ray
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from nearkv.cluster import ClusterError
+from nearkv.cluster.placement.plan import Group, Plan
+from nearkv.cluster.placement.server import ServerSpec
+from nearkv.cluster.placement.supervisor import State, Supervisor
+
+_LOG = logging.getLogger("nearkv.placement")
+_ANSWER_S = 10.0
+_END_S = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """A worker, and where it is."""
+
+    name: str
+    role: str
+    node: str
+    """Ray's; empty: its node failed, or it is not placed yet."""
+    state: State
+
+
+class WorkerActor:
+    """One worker's supervisor, in a process of Ray's; it begins by itself when Ray restarts it."""
+
+    def __init__(self, spec: ServerSpec, plan: Plan) -> None:
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+        host = ray.util.get_node_ip_address()
+        self._node = ray.get_runtime_context().get_node_id()
+        folder = Path(plan.logs) / plan.cluster
+        self._supervisor = Supervisor(
+            *(spec, host, folder, plan.endpoints, plan.cluster),
+            ttl_s=plan.ttl_s,
+            patience=plan.patience,
+        )
+        self._loop = asyncio.new_event_loop()
+        self._task = self._loop.create_task(self._supervisor.run())
+        self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
+        self._thread.start()
+
+    def placed(self) -> Placed:
+        """Where it is, and how it does."""
+        state = self._supervisor.state
+        return Placed(state.name, state.role, self._node, state)
+
+    def stop(self) -> None:
+        """Unlists its server and ends it."""
+        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.get_loop().run_until_complete(asyncio.wait([self._task]))
+
+
+class Placement:
+    """A plan's workers on a Ray cluster that the caller has connected to. A context manager.
+
+    Each group has a placement group of its own, so that each role is spread over the nodes: a node
+    that fails takes as few of each role with it as can be. What was there comes up on other nodes,
+    or waits for one.
+    """
+
+    def __init__(self, plan: Plan, *, place_s: float = 60.0) -> None:
+        """Places them; ClusterError if the nodes do not have what they need within `place_s`."""
+        self._actors: list[tuple[ServerSpec, ray.actor.ActorHandle]] = []
+        self._groups: list[PlacementGroup] = []
+        try:
+            for group, servers in plan.servers():
+                self._place(plan, group, servers, place_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _place(self, plan: Plan, group: Group, servers: list[ServerSpec], place_s: float) -> None:
+        resources = dict(group.resources)
+        bundles = placement_group([resources] * group.count, strategy="SPREAD")
+        self._groups.append(bundles)
+        if not bundles.wait(place_s):
+            raise ClusterError(
+                f"no nodes for {group.count} of {group.role}, each with {resources}: Ray has"
+                f" {ray.available_resources()} free. Add nodes, or take less; a node offers what"
+                " `ray start --resources` names"
+            )
+        cpus, gpus = resources.pop("CPU", 0), resources.pop("GPU", 0)
+        for index, spec in enumerate(servers):
+            actor = ray.remote(WorkerActor).options(
+                num_cpus=cpus,
+                num_gpus=gpus,
+                resources=resources,
+                max_restarts=-1,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(bundles, index),
+            )
+            self._actors.append((spec, actor.remote(spec, plan)))
+
+    def placed(self) -> list[Placed]:
+        """All workers; those that do not answer, as while they are restarted, without a node."""
+        asked = [(spec, actor.placed.remote()) for spec, actor in self._actors]
+        ray.wait([answer for _, answer in asked], num_returns=len(asked), timeout=_ANSWER_S)
+        return [self._answer(spec, answer) for spec, answer in asked]
+
+    @staticmethod
+    def _answer(spec: ServerSpec, answer: ray.ObjectRef) -> Placed:
+        try:
+            placed: Placed = ray.get(answer, timeout=0)
+            return placed
+        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+            failure = str(error).partition("\n")[0]
+            return Placed(spec.name, spec.role, "", State(spec.name, spec.role, failure=failure))
+
+    def close(self) -> None:
+        """Ends all servers, each unlisted before, and gives the nodes' resources back."""
+        _end([actor for _, actor in self._actors])
+        self._actors = []
+        for group in self._groups:
+            remove_placement_group(group)
+        self._groups = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _end(actors: Sequence[Any]) -> None:
+    stopped = [actor.stop.remote() for actor in actors]
+    if stopped:
+        ray.wait(stopped, num_returns=len(stopped), timeout=_END_S)
+    for actor in actors:
+        ray.kill(actor)
