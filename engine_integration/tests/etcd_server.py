@@ -1,9 +1,9 @@
 """A real etcd for tests, which they may kill, start again, and start with nothing."""
 
-import asyncio
 import os
 import shutil
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ TTL_S = 1
 
 
 class EtcdServer:
-    """One member of its own cluster. A context manager, which starts it."""
+    """One member of its own cluster. A context manager: it is up as long as the block lasts."""
 
     def __init__(self, folder: Path) -> None:
         if shutil.which("etcd") is None:
@@ -53,6 +53,11 @@ class EtcdServer:
         """Deletes all that it keeps. It is not running."""
         shutil.rmtree(self._folder / "data")
 
+    def clear(self) -> None:
+        """Deletes all keys. It is running."""
+        everything = b'{"key": "AA==", "range_end": "AA=="}'
+        urllib.request.urlopen(f"{self.endpoint}/v3/kv/deleterange", everything, 10).close()
+
     def is_up(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self.endpoint}/health", timeout=2) as answer:
@@ -60,12 +65,13 @@ class EtcdServer:
         except OSError:
             return False
 
-    async def wait_up(self) -> None:
-        while not await asyncio.to_thread(self.is_up):
-            await asyncio.sleep(0.05)
+    def wait_up(self) -> None:
+        while not self.is_up():
+            time.sleep(0.05)
 
     def __enter__(self) -> Self:
         self.start()
+        self.wait_up()
         return self
 
     def __exit__(

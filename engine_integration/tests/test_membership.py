@@ -29,10 +29,24 @@ A = Member("a", "http://10.0.0.1:8000", role="prefill", instance="first")
 POOL = Member("pool", role="pool", events="tcp://10.0.0.1:5557", pool_socket="/run/nearkv.sock")
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
+        yield server
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[EtcdServer]:
-    with EtcdServer(tmp_path) as running:
-        yield running
+def server(running: EtcdServer) -> EtcdServer:
+    """One that other tests of the file have used; it holds nothing."""
+    running.clear()
+    return running
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[EtcdServer]:
+    """One that may be killed."""
+    with EtcdServer(tmp_path) as server:
+        yield server
 
 
 class Watched:
@@ -92,7 +106,6 @@ def run(endpoint: str, test: Callable[[EtcdClient], Awaitable[None]]) -> None:
 
 def test_members_come_and_go(server: EtcdServer) -> None:
     async def test(etcd: EtcdClient) -> None:
-        await server.wait_up()
         async with watching(etcd) as watched:
             async with registration(etcd, A):
                 members = await watched.until_names("a")
@@ -107,7 +120,6 @@ def test_members_come_and_go(server: EtcdServer) -> None:
 
 def test_a_member_that_dies_is_listed_until_its_lease_ends(server: EtcdServer) -> None:
     async def test(etcd: EtcdClient) -> None:
-        await server.wait_up()
         async with watching(etcd) as watched:
             lease = await etcd.grant(TTL_S)
             assert await etcd.put(PREFIX + "a", A.document(), lease=lease, mod_revision=0)
@@ -123,7 +135,6 @@ def test_a_name_is_taken_over_only_when_its_holder_has_gone(
     second = Member("a", "http://10.0.0.2:8000", role="decode", instance="second")
 
     async def test(etcd: EtcdClient) -> None:
-        await server.wait_up()
         async with watching(etcd) as watched:
             async with registration(etcd, A):
                 await watched.until_names("a")
@@ -158,54 +169,51 @@ def test_etcd_may_come_after_its_members(tmp_path: Path) -> None:
 
 
 def test_while_etcd_is_away_the_last_members_stay(
-    server: EtcdServer, caplog: pytest.LogCaptureFixture
+    own_server: EtcdServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "nearkv.membership")
 
     async def test(etcd: EtcdClient) -> None:
-        await server.wait_up()
         async with watching(etcd) as watched, registration(etcd, A):
             await watched.until_names("a")
-            server.kill()
+            own_server.kill()
             members = await watched.until(lambda told: not told.is_current)
             assert set(members.by_name) == {"a"}
             await asyncio.sleep(2 * TTL_S)
             assert watched.members == members
-            server.start()
+            own_server.start()
             await watched.until_names("a")
             async with registration(etcd, POOL):
                 await watched.until_names("a", "pool")
             watched.assert_never_missed("a")
 
-    run(server.endpoint, test)
+    run(own_server.endpoint, test)
     said = [each.message for each in caplog.records]
     assert sum("going on with the 1 members last known" in text for text in said) == 1
     assert sum("etcd answers again" in text for text in said) == 1
 
 
-def test_members_survive_an_etcd_that_lost_its_data(server: EtcdServer) -> None:
+def test_members_survive_an_etcd_that_lost_its_data(own_server: EtcdServer) -> None:
     async def test(etcd: EtcdClient) -> None:
-        await server.wait_up()
-        async with watching(etcd, grace_s=4 * TTL_S) as watched, registration(etcd, A):
+        async with watching(etcd, grace_s=5 * TTL_S) as watched, registration(etcd, A):
             lease = await etcd.grant(60)
             gone = Member("gone", "http://10.0.0.9:8000")
             await etcd.put(PREFIX + "gone", gone.document(), lease=lease, mod_revision=0)
             await watched.until_names("a", "gone")
-            server.kill()
-            server.forget()
+            own_server.kill()
+            own_server.forget()
             await watched.until(lambda told: not told.is_current)
-            server.start()
+            own_server.start()
             await watched.until_names("a", "gone")
             await watched.until_names("a")
             assert watched.members.by_name["a"] == A
             watched.assert_never_missed("a")
 
-    run(server.endpoint, test)
+    run(own_server.endpoint, test)
 
 
 def test_a_lease_that_was_ended_is_replaced(server: EtcdServer) -> None:
     async def test(etcd: EtcdClient) -> None:
-        await server.wait_up()
         async with watching(etcd) as watched, registration(etcd, A) as listed:
             await watched.until_names("a")
             await etcd.revoke(listed._lease)
@@ -219,7 +227,6 @@ def test_entries_that_are_no_members_are_named_and_ignored(
     server: EtcdServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(etcd: EtcdClient) -> None:
-        await server.wait_up()
         async with watching(etcd, reread_s=0.1) as watched, registration(etcd, A):
             await etcd.put(PREFIX + "bad", "{", mod_revision=0)
             told = await watched.until(lambda told: "bad" in told.ignored)
@@ -234,7 +241,6 @@ def test_entries_that_are_no_members_are_named_and_ignored(
 
 def test_another_endpoint_answers_for_one_that_is_gone(server: EtcdServer) -> None:
     async def test(_: EtcdClient) -> None:
-        await server.wait_up()
         async with (
             EtcdClient(["http://127.0.0.1:9", server.endpoint]) as etcd,
             watching(etcd) as watched,

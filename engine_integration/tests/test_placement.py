@@ -29,10 +29,17 @@ COMMAND = (sys.executable, stand_in_engine.__file__, "--port", "{port}", "--host
 QUICK = Patience(health_every_s=0.2, health_s=0.5, first_pause_s=0.05, most_pause_s=0.2)
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
+        yield server
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[EtcdServer]:
-    with EtcdServer(tmp_path) as running:
-        yield running
+def server(running: EtcdServer) -> EtcdServer:
+    """One that other tests of the file have used; it holds nothing."""
+    running.clear()
+    return running
 
 
 class Watched:
@@ -71,7 +78,6 @@ async def supervised(
         *(spec, "127.0.0.1", folder, [server.endpoint], "test"), ttl_s=TTL_S, patience=patience
     )
     async with asyncio.timeout(60), EtcdClient([server.endpoint]) as etcd:
-        await server.wait_up()
         task = asyncio.create_task(supervisor.run())
         try:
             yield Watched(supervisor, etcd)

@@ -24,10 +24,24 @@ from nearkv.membership import EtcdClient, Member, Registration
 PREFIX = "/nearkv/clusters/test/members/"
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
+        yield server
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[EtcdServer]:
-    with EtcdServer(tmp_path) as running:
-        yield running
+def server(running: EtcdServer) -> EtcdServer:
+    """One that other tests of the file have used; it holds nothing."""
+    running.clear()
+    return running
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[EtcdServer]:
+    """One that may be killed."""
+    with EtcdServer(tmp_path) as server:
+        yield server
 
 
 def scene_of(server: EtcdServer, listed: list[FakeEngine]) -> Scene:
@@ -93,7 +107,6 @@ async def refused(scene: Scene) -> int:
 
 def test_engines_come_and_go(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         async with scene.post() as answer:
             assert answer.status == 503
         a, b = scene.engines
@@ -112,7 +125,6 @@ def test_engines_come_and_go(server: EtcdServer) -> None:
 
 def test_an_engine_that_goes_in_the_middle_of_an_answer_ends_it(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         (a,) = scene.engines
         async with listed(etcd, member_of(a)):
             await until_workers(scene, a="both")
@@ -162,7 +174,6 @@ def test_who_waits_for_an_engine_that_goes_is_told(server: EtcdServer) -> None:
 
 def test_an_engine_changes_its_role_and_keeps_its_cache(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         (a,) = scene.engines
         member = member_of(a, role="prefill")
         async with listed(etcd, member):
@@ -181,7 +192,6 @@ def test_an_engine_changes_its_role_and_keeps_its_cache(server: EtcdServer) -> N
 
 def test_an_engine_that_returns_has_an_empty_cache(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         (a,) = scene.engines
         async with listed(etcd, member_of(a)):
             await until_workers(scene, a="both")
@@ -195,26 +205,24 @@ def test_an_engine_that_returns_has_an_empty_cache(server: EtcdServer) -> None:
     run(server, scene_of(server, engines("")), test)
 
 
-def test_while_etcd_is_away_engines_are_served(server: EtcdServer) -> None:
+def test_while_etcd_is_away_engines_are_served(own_server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         a, b = scene.engines
         async with listed(etcd, member_of(a)):
             await until_workers(scene, a="both")
-            server.kill()
+            own_server.kill()
             told = await until(scene, lambda told: not told["discovery"]["is_current"])
             assert told["discovery"]["members"] == ["a"]
             assert await answered_by(scene) == "a"
-            server.start()
+            own_server.start()
             async with listed(etcd, member_of(b)):
                 await until_workers(scene, a="both", b="both")
 
-    run(server, scene_of(server, engines("", "")), test)
+    run(own_server, scene_of(own_server, engines("", "")), test)
 
 
 def test_events_are_listened_to_as_engines_come(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         with zmq.Context() as context, context.socket(zmq.PUB) as publisher:
             port = publisher.bind_to_random_port("tcp://127.0.0.1")
             member = member_of(scene.engines[0], events=f"tcp://127.0.0.1:{port}")
@@ -242,7 +250,6 @@ def test_an_engine_whose_cache_cannot_be_known_is_served(
     server: EtcdServer, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], said: str
 ) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         events = {"events": f"ipc:///tmp/nearkv-none-{socket.gethostname()}"}
         async with listed(etcd, member_of(scene.engines[0], **events | changed)):
             await until_workers(scene, a="both")
@@ -254,7 +261,6 @@ def test_an_engine_whose_cache_cannot_be_known_is_served(
 
 def test_what_is_wrong_in_etcd_is_ignored_and_told(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         await etcd.put(PREFIX + "bad", '{"name": "bad", "instance": "1"}', mod_revision=0)
         impostor = member_of(scene.engines[1], url="http://127.0.0.1:9")
         async with listed(etcd, impostor), listed(etcd, member_of(scene.engines[0])):

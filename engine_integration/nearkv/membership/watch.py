@@ -34,7 +34,7 @@ async def watch_members(
     grace_s: float = 15.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Members]:
-    """All members, whenever one comes, goes or changes, and when etcd comes or goes. Never ends.
+    """All members, whenever one comes, goes or changes, and when etcd does. Never ends.
 
     `reread_s`: after so long without a change they are read anew, so that a connection that died
     unseen costs no more. `grace_s`: whoever is missing after etcd was away is kept so much longer,
@@ -42,20 +42,24 @@ async def watch_members(
     are no members are named in the log once, and ignored.
     """
     known = _Known(members_prefix(cluster), grace_s, clock)
+    told: Members | None = None
     while True:
         try:
             known.read(*await etcd.range(known.prefix))
-            yield known.members(is_current=True)
+            if told != (told := known.members(is_current=True)):
+                yield told
             quiet_s = min(reread_s, known.grace_left_s())
             async with contextlib.aclosing(
                 etcd.watch(known.prefix, known.revision + 1, quiet_s)
             ) as changes:
                 async for each in changes:
                     known.apply(each)
-                    yield known.members(is_current=True)
+                    if told != (told := known.members(is_current=True)):
+                        yield told
         except EtcdError as error:
-            if known.is_away(error):
-                yield known.members(is_current=False)
+            known.note_away(error)
+            if told != (told := known.members(is_current=False)):
+                yield told
             await asyncio.sleep(retry_s)
 
 
@@ -89,13 +93,10 @@ class _Known:
             else:
                 self._entries[change.key] = change.entry
 
-    def is_away(self, error: EtcdError) -> bool:
-        """Notes it; False: it was known."""
-        if self._is_away:
-            return False
-        self._is_away = True
-        _LOG.warning("%s; going on with the %s members last known", error, len(self._entries))
-        return True
+    def note_away(self, error: EtcdError) -> None:
+        if not self._is_away:
+            self._is_away = True
+            _LOG.warning("%s; going on with the %s members last known", error, len(self._entries))
 
     def grace_left_s(self) -> float:
         if not self._missing:

@@ -1,0 +1,114 @@
+"""vLLM's servers that Ray places, over a pool: a node fails, and what it had is still there."""
+
+import json
+import os
+import signal
+import sysconfig
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from engine_integration.tests.etcd_server import EtcdServer
+from tests.engines.environment import ROOT, Environment, environment_or_skip
+from tests.engines.placing import Load, Placement, raylet_of, routing, wait_gone
+from tests.engines.serving import Daemon
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+BLOCK_TOKENS = 64
+MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
+DOCUMENT = ROOT / "engine_integration" / "models" / "documents"
+PROMPT = (DOCUMENT / "postgresql-high-availability.txt").read_text()[:6000]
+
+
+@pytest.fixture(scope="module")
+def ray() -> Environment:
+    return environment_or_skip("ray", "Ray")
+
+
+@pytest.fixture(scope="module")
+def newest_vllm() -> Environment:
+    return environment_or_skip("vllm", "vLLM")
+
+
+def write_plan(folder: Path, etcd: EtcdServer, vllm: Environment, daemon: Daemon) -> Path:
+    events = {
+        "enable_kv_cache_events": True,
+        "publisher": "zmq",
+        "endpoint": "tcp://*:{events_port}",
+        "replay_endpoint": "tcp://*:{replay_port}",
+    }
+    transfer = {
+        "kv_connector": "NearKVConnector",
+        "kv_connector_module_path": "nearkv.vllm",
+        "kv_role": "kv_both",
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_extra_config": {"socket": daemon.socket},
+    }
+    command = [
+        *(str(vllm.python), "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", str(MODEL), "--served-model-name", MODEL.name),
+        *("--host", "{host}", "--port", "{port}", "--max-num-seqs", "16"),
+        *("--dtype", "float32", "--enforce-eager", "--block-size", str(BLOCK_TOKENS)),
+        *("--kv-events-config", json.dumps(events)),
+        *("--kv-transfer-config", json.dumps(transfer)),
+    ]
+    variables = {
+        "OMP_NUM_THREADS": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        # Ray's own processes do not find our packages.
+        "NEARKV_SITE_PACKAGES": sysconfig.get_path("purelib"),
+        "PYTHONPATH": vllm.variables["PYTHONPATH"],
+    }
+    texts = ", ".join(f"{name} = {json.dumps(value)}" for name, value in variables.items())
+    plan = folder / "plan.toml"
+    plan.write_text(
+        f'cluster = "test"\netcd = "{etcd.endpoint}"\nttl_s = 2\nlogs = "{folder}/logs"\n'
+        f'scheme = "vllm-sha256"\nblock_tokens = {BLOCK_TOKENS}\n'
+        f'pool_socket = "{daemon.socket}"\n[[group]]\nrole = "both"\ncount = 2\n'
+        f"resources = {{ CPU = 1, nearkv_pool = 1 }}\nvariables = {{ {texts} }}\n"
+        # Its answers on /health wait for the machine that all of this shares.
+        f"command = {json.dumps(command)}\n[patience]\nhealth_s = 60\n"
+    )
+    return plan
+
+
+def pool_tokens(url: str) -> float:
+    """Tokens of prompts that a server had from the pool."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in lines
+        if line.startswith("vllm:prompt_tokens_by_source_total")
+        and 'source="external_kv_transfer"' in line
+    )
+
+
+def test_a_server_comes_up_elsewhere_and_finds_its_blocks_in_the_pool(
+    ray: Environment, newest_vllm: Environment, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        etcd = stack.enter_context(EtcdServer(tmp_path))
+        daemon = stack.enter_context(Daemon(tmp_path))
+        plan = write_plan(tmp_path, etcd, newest_vllm, daemon)
+        placement = stack.enter_context(Placement(ray, plan, "--local-nodes", "2"))
+        first = placement.until_all_serve(2)
+        router = {"block_tokens": BLOCK_TOKENS, "tokenizer": str(MODEL), "policy": "round_robin"}
+        port = stack.enter_context(routing(tmp_path, etcd, **router))
+        body = {"model": MODEL.name, "prompt": PROMPT, "max_tokens": 16}
+        with Load(port, body, clients=2) as load:
+            load.go_on(4)
+            lost = first["both-1"]
+            os.kill(raylet_of(lost), signal.SIGKILL)
+            placement.until(lambda told: told["both-1"]["node"] not in ("", lost["node"]))
+            second = placement.until_all_serve(2)
+            assert second["both-1"]["node"] == first["both-0"]["node"]
+            wait_gone([lost["state"]["process_id"]])
+            load.go_on(4)
+        assert len(set(load.texts)) == 1
+        assert pool_tokens(second["both-1"]["state"]["url"]) >= BLOCK_TOKENS
