@@ -4,13 +4,14 @@ import argparse
 import dataclasses
 import json
 import logging
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from nearkv.cluster import ClusterError
 from nearkv.cluster.placement.plan import read_plan
@@ -48,12 +49,13 @@ def main(words: list[str] | None = None) -> int:
         from nearkv.cluster.placement.actors import Placement
 
         with ExitStack() as stack:
+            out = stack.enter_context(_own_output())
             stack.enter_context(_connected(options))
             placement = stack.enter_context(Placement(plan, place_s=options.place_s))
             told: dict[str, str] = {}
             while not stopped.wait(_LOOK_S):
                 for placed in placement.placed():
-                    _tell(placed, told, as_json=options.json)
+                    _tell(placed, told, out, as_json=options.json)
     except (ClusterError, ConnectionError, ImportError, OSError) as error:
         print(f"nearkv.cluster.placement: {error}", file=sys.stderr)
         return 1
@@ -82,6 +84,14 @@ def _parse(words: list[str] | None) -> argparse.Namespace:
 
 
 @contextmanager
+def _own_output() -> Iterator[TextIO]:
+    """Standard output for our lines alone: what Ray prints goes to standard error."""
+    with os.fdopen(os.dup(1), "w") as out:
+        os.dup2(2, 1)
+        yield out
+
+
+@contextmanager
 def _connected(options: argparse.Namespace) -> Iterator[None]:
     if options.local_nodes is not None:
         from nearkv.cluster.placement.local import local_nodes
@@ -99,7 +109,7 @@ def _connected(options: argparse.Namespace) -> Iterator[None]:
         ray.shutdown()
 
 
-def _tell(placed: "Placed", told: dict[str, str], *, as_json: bool) -> None:
+def _tell(placed: "Placed", told: dict[str, str], out: TextIO, *, as_json: bool) -> None:
     state = placed.state
     if as_json:
         line = json.dumps(dataclasses.asdict(placed))
@@ -109,7 +119,7 @@ def _tell(placed: "Placed", told: dict[str, str], *, as_json: bool) -> None:
         line = f"{placed.name} does not serve: {state.failure or 'it is being started'}"
     if told.get(placed.name) != line:
         told[placed.name] = line
-        print(line, flush=True)
+        print(line, file=out, flush=True)
 
 
 if __name__ == "__main__":

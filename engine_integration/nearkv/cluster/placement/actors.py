@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from nearkv.cluster.placement.supervisor import State, Supervisor
 
 _LOG = logging.getLogger("nearkv.placement")
 _ANSWER_S = 10.0
+_LOOK_S = 0.5
 _END_S = 60.0
 
 
@@ -47,6 +49,7 @@ class WorkerActor:
             ttl_s=plan.ttl_s,
             patience=plan.patience,
         )
+        self._raylet = os.getppid()
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._supervisor.run())
         self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
@@ -64,7 +67,15 @@ class WorkerActor:
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.get_loop().run_until_complete(asyncio.wait([self._task]))
+            runner.run(_until_done(self._task, self._raylet))
+
+
+# Not a method: Ray would make the actor one of coroutines.
+async def _until_done(task: "asyncio.Task[None]", raylet: int) -> None:
+    """Waits for a task; ends this process with its raylet, as the worker is placed again then."""
+    while not (await asyncio.wait([task], timeout=_LOOK_S))[0]:
+        if os.getppid() != raylet:
+            os._exit(1)
 
 
 class Placement:
