@@ -4,6 +4,9 @@ import asyncio
 import contextlib
 import json
 import logging
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from nearkv.membership import (
     read_member,
     watch_members,
 )
+from nearkv.membership.__main__ import main
 
 PREFIX = "/nearkv/clusters/test/members/"
 A = Member("a", "http://10.0.0.1:8000", role="prefill", instance="first")
@@ -249,6 +253,57 @@ def test_another_endpoint_answers_for_one_that_is_gone(server: EtcdServer) -> No
             await watched.until_names("a")
 
     run(server.endpoint, test)
+
+
+def command(*words: str, server: EtcdServer) -> list[str]:
+    return [sys.executable, "-m", "nearkv.membership", *words, "--etcd", server.endpoint]
+
+
+def listed_names(server: EtcdServer, capsys: pytest.CaptureFixture) -> tuple[list[str], list[str]]:
+    assert main(["list", "test", "--json", "--etcd", server.endpoint]) == 0
+    told = json.loads(capsys.readouterr().out)
+    return [member["name"] for member in told["members"]], list(told["ignored"])
+
+
+def test_a_command_registers_what_does_not_itself(
+    server: EtcdServer, capsys: pytest.CaptureFixture
+) -> None:
+    words = ["--name", "a", "--url", "http://10.0.0.1:8000", "--role", "decode"]
+    register = command("register", "test", *words, "--block-tokens", "64", server=server)
+    with subprocess.Popen(register, stderr=subprocess.DEVNULL) as sidecar:
+        while listed_names(server, capsys) != (["a"], []):
+            assert sidecar.poll() is None
+            time.sleep(0.05)
+        assert main(["list", "test", "--etcd", server.endpoint]) == 0
+        assert capsys.readouterr().out.split() == ["a", "decode", "http://10.0.0.1:8000"]
+        sidecar.terminate()
+    assert sidecar.returncode == 0
+    assert listed_names(server, capsys) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["list", "test", "--etcd", "http://127.0.0.1:9"], 1, "etcd does not answer"),
+        (["list", "a/b"], 2, "without '/'"),
+        (["list", "test", "--etcd", "localhost"], 2, "http://host:2379"),
+        (["register", "test", "--name", "a"], 2, "http://host:8000"),
+        (["register", "test", "--name", "a", "--role", "router"], 2, "invalid choice"),
+        (
+            ["register", "test", "--name", "a", "--url", "http://a:1", "--ttl-s", "0"],
+            2,
+            "1 or more",
+        ),
+    ],
+)
+def test_wrong_usage_of_the_command_is_told(
+    words: list[str], status: int, said: str, capsys: pytest.CaptureFixture
+) -> None:
+    try:
+        assert main(words) == status
+    except SystemExit as error:
+        assert error.code == status
+    assert said in capsys.readouterr().err
 
 
 def test_what_is_no_etcd_is_said() -> None:
