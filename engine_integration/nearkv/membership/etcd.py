@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -110,7 +110,7 @@ class EtcdClient:
 
     async def watch(
         self, prefix: str, revision: int, quiet_s: float
-    ) -> AsyncIterator[list[Change]]:
+    ) -> AsyncGenerator[list[Change], None]:
         """Changes of keys that begin so, from a revision on, until none came for `quiet_s`.
 
         EtcdError also for a revision that is compacted: read the range again.

@@ -40,10 +40,10 @@ class Member:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            fits = isinstance(value, field.type) or (field.type is float and type(value) is int)
+            value, wanted = getattr(self, field.name), _type_of(field)
+            fits = isinstance(value, wanted) or (wanted is float and type(value) is int)
             if not fits or isinstance(value, bool):
-                raise BadMember(f"{field.name} is a {field.type.__name__}, not {value!r}")
+                raise BadMember(f"{field.name} is a {wanted.__name__}, not {value!r}")
         if not self.name or "/" in self.name:
             raise BadMember(f"name is a text without '/', not {self.name!r}")
         if self.role not in ROLES:
@@ -86,3 +86,8 @@ def read_member(name: str, document: str) -> Member:
     if member.name != name:
         raise BadMember(f"it says that it is {member.name!r}")
     return member
+
+
+def _type_of(field: dataclasses.Field[Any]) -> type:
+    assert isinstance(field.type, type)
+    return field.type

@@ -32,7 +32,8 @@ examples:
 The plan: nearkv/cluster/placement/README.md. Routers find the servers by
 [discovery] in their configuration.
 
-exit status: 0 done; 1 Ray has no room or does not answer; 2 wrong usage."""
+exit status: 0 done; 1 Ray has no room or does not answer; 2 wrong usage;
+130 interrupted before it had placed them."""
 
 _LOOK_S = 1.0
 
@@ -42,20 +43,23 @@ def main(words: list[str] | None = None) -> int:
     options = _parse(words)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
     try:
         plan = read_plan(options.plan)
+        # It would end this process by itself on SIGTERM.
+        os.environ["RAY_DISABLE_FAILURE_SIGNAL_HANDLER"] = "1"
         from nearkv.cluster.placement.actors import Placement
 
         with ExitStack() as stack:
             out = stack.enter_context(_own_output())
             stack.enter_context(_connected(options))
+            _on_end(stopped)
             placement = stack.enter_context(Placement(plan, place_s=options.place_s))
             told: dict[str, str] = {}
             while not stopped.wait(_LOOK_S):
                 for placed in placement.placed():
                     _tell(placed, told, out, as_json=options.json)
+    except KeyboardInterrupt:
+        return 130
     except (ClusterError, ConnectionError, ImportError, OSError) as error:
         print(f"nearkv.cluster.placement: {error}", file=sys.stderr)
         return 1
@@ -107,6 +111,12 @@ def _connected(options: argparse.Namespace) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _on_end(stopped: threading.Event) -> None:
+    """Ends in order on signals. Ray takes both for itself when it connects: so after that."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
 
 
 def _tell(placed: "Placed", told: dict[str, str], out: TextIO, *, as_json: bool) -> None:

@@ -121,7 +121,11 @@ def _group_of(table: Any) -> Group:
     return group
 
 
-_KINDS = {tuple[str, ...]: tuple, Mapping[str, float]: dict, Mapping[str, str]: dict}
+_KINDS: dict[Any, type] = {
+    tuple[str, ...]: tuple,
+    Mapping[str, float]: dict,
+    Mapping[str, str]: dict,
+}
 
 
 def _of(kind: type[Any], table: Any, where: str, given: Mapping[str, Any] | None = None) -> Any:
@@ -132,7 +136,7 @@ def _of(kind: type[Any], table: Any, where: str, given: Mapping[str, Any] | None
     for key, value in table.items():
         if key not in fields:
             raise ClusterError(f"{where} has no key {key!r}; there are {', '.join(fields)}")
-        wanted = _KINDS.get(fields[key].type, fields[key].type)
+        wanted: Any = _KINDS.get(fields[key].type, fields[key].type)
         fits = isinstance(value, wanted) or (wanted is float and isinstance(value, int))
         if not fits or isinstance(value, bool):
             raise ClusterError(f"{where}: {key} is a {wanted.__name__}, not {value!r}")

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -132,5 +133,5 @@ class Supervisor:
         except (TimeoutError, aiohttp.ClientError, OSError):
             return False
 
-    def _note(self, **changed: object) -> None:
+    def _note(self, **changed: Any) -> None:
         self.state = dataclasses.replace(self.state, **changed)
