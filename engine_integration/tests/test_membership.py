@@ -96,8 +96,8 @@ async def watching(etcd: EtcdClient, **options: Any) -> AsyncIterator[Watched]:
             await task
 
 
-def registration(etcd: EtcdClient, member: Member) -> Registration:
-    return Registration(etcd, "test", member, ttl_s=TTL_S)
+def registration(etcd: EtcdClient, member: Member, ttl_s: int = TTL_S) -> Registration:
+    return Registration(etcd, "test", member, ttl_s=ttl_s)
 
 
 def run(endpoint: str, test: Callable[[EtcdClient], Awaitable[None]]) -> None:
@@ -109,12 +109,14 @@ def run(endpoint: str, test: Callable[[EtcdClient], Awaitable[None]]) -> None:
 
 
 def test_members_come_and_go(server: EtcdServer) -> None:
+    """At once: their leases would last for long."""
+
     async def test(etcd: EtcdClient) -> None:
         async with watching(etcd) as watched:
-            async with registration(etcd, A):
+            async with registration(etcd, A, ttl_s=600):
                 members = await watched.until_names("a")
                 assert members.by_name["a"] == A
-                async with registration(etcd, POOL):
+                async with registration(etcd, POOL, ttl_s=600):
                     assert (await watched.until_names("a", "pool")).by_name["pool"] == POOL
                 await watched.until_names("a")
             await watched.until_names()

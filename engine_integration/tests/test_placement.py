@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("aiohttp")
 
 from engine_integration.tests import stand_in_engine
-from engine_integration.tests.etcd_server import TTL_S, EtcdServer
+from engine_integration.tests.etcd_server import EtcdServer
 from nearkv.cluster import ClusterError
 from nearkv.cluster.placement.plan import Plan, plan_of, read_plan
 from nearkv.cluster.placement.server import ServerSpec
@@ -26,6 +26,7 @@ from nearkv.membership import EtcdClient, Member, read_member
 ROOT = Path(__file__).parents[2]
 PREFIX = "/nearkv/clusters/test/members/"
 COMMAND = (sys.executable, stand_in_engine.__file__, "--port", "{port}", "--host", "{host}")
+LONG_S = 600  # Nothing here may wait for a lease to end.
 QUICK = Patience(health_every_s=0.2, health_s=0.5, first_pause_s=0.05, most_pause_s=0.2)
 
 
@@ -75,7 +76,7 @@ async def supervised(
 ) -> AsyncIterator[Watched]:
     spec = ServerSpec("a", "decode", **{"command": COMMAND} | changed)
     supervisor = Supervisor(
-        *(spec, "127.0.0.1", folder, [server.endpoint], "test"), ttl_s=TTL_S, patience=patience
+        *(spec, "127.0.0.1", folder, [server.endpoint], "test"), ttl_s=LONG_S, patience=patience
     )
     async with asyncio.timeout(60), EtcdClient([server.endpoint]) as etcd:
         task = asyncio.create_task(supervisor.run())

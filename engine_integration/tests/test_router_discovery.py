@@ -139,7 +139,6 @@ def test_an_engine_that_goes_in_the_middle_of_an_answer_ends_it(server: EtcdServ
 
 def test_who_waits_goes_to_an_engine_that_comes(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         a, b = scene.engines
         async with listed(etcd, member_of(a, max_running=1)):
             await until_workers(scene, a="both")
@@ -157,7 +156,6 @@ def test_who_waits_goes_to_an_engine_that_comes(server: EtcdServer) -> None:
 
 def test_who_waits_for_an_engine_that_goes_is_told(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
-        await server.wait_up()
         (a,) = scene.engines
         async with listed(etcd, member_of(a, max_running=1)):
             await until_workers(scene, a="both")
@@ -172,19 +170,24 @@ def test_who_waits_for_an_engine_that_goes_is_told(server: EtcdServer) -> None:
     run(server, scene_of(server, engines("hangs")), test)
 
 
-def test_an_engine_changes_its_role_and_keeps_its_cache(server: EtcdServer) -> None:
+@pytest.mark.parametrize(
+    ("changed", "blocks"), [({"role": "decode"}, 4), ({"role": "decode", "instance": "new"}, 0)]
+)
+def test_an_engine_changes_its_role_and_keeps_its_cache_if_it_is_the_same(
+    server: EtcdServer, changed: dict[str, str], blocks: int
+) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
         (a,) = scene.engines
         member = member_of(a, role="prefill")
         async with listed(etcd, member):
             await until_workers(scene, a="prefill")
             scene.tell("a", list(range(16)))
-            changed = json.loads(member.document()) | {"role": "decode"}
+            document = json.dumps(json.loads(member.document()) | changed)
             entries, _ = await etcd.range(PREFIX + "a")
             revision = entries[PREFIX + "a"].mod_revision
-            await etcd.put(PREFIX + "a", json.dumps(changed), mod_revision=revision)
+            await etcd.put(PREFIX + "a", document, mod_revision=revision)
             await until_workers(scene, a="decode")
-            assert (await health(scene))["index"]["blocks"] == 4
+            assert (await health(scene))["index"]["blocks"] == blocks
             assert await answered_by(scene) == "a"
 
     run(server, scene_of(server, engines("")), test)
