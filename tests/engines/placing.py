@@ -19,7 +19,7 @@ from engine_integration.tests.etcd_server import EtcdServer
 from nearkv.cluster.processes import Process, answers, free_ports
 from tests.engines.environment import Environment
 
-PATIENCE_S = 400.0
+PATIENCE_S = 900.0
 
 
 class Placement:

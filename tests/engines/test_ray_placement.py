@@ -15,7 +15,7 @@ from tests.engines.environment import Environment, environment_or_skip
 from tests.engines.placing import PATIENCE_S, Load, Placement, raylet_of, routing, wait_gone
 
 # The first makes Ray's environment; each node's start takes seconds.
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 TOKENS = 40
 BODY = {"prompt": list(range(64)), "max_tokens": TOKENS}
 TEXT = stand_in_engine.text_behind(BODY["prompt"], TOKENS)
@@ -25,6 +25,10 @@ ROUTER = {"block_tokens": 16, "prefill_from_tokens": 16}
 @pytest.fixture(scope="module")
 def ray() -> Environment:
     return environment_or_skip("ray", "Ray")
+
+
+def niceness(process_id: int) -> int:
+    return os.getpriority(os.PRIO_PROCESS, process_id)
 
 
 def write_plan(folder: Path, etcd: EtcdServer, pools: int = 1) -> Path:
@@ -50,6 +54,8 @@ def test_servers_come_back_while_requests_go_on(ray: Environment, tmp_path: Path
         nodes = ["--local-nodes", "2", "--local-cpus", "4", "--local-pools", "4"]
         placement = stack.enter_context(Placement(ray, plan, *nodes))
         first = placement.until_all_serve(4)
+        for server in first.values():
+            assert niceness(server["state"]["process_id"]) == niceness(raylet_of(server))
         port = stack.enter_context(routing(tmp_path, etcd, **ROUTER))
         for role in ("decode", "prefill"):
             assert len({each["node"] for each in first.values() if each["role"] == role}) == 2

@@ -78,7 +78,10 @@ class Discovery:
         async with EtcdClient(self._config.endpoints) as etcd:
             async for members in watch_members(etcd, self._config.cluster):
                 self._members = members
-                await self._follow(members.by_name)
+                try:
+                    await self._follow(members.by_name)
+                except Exception:
+                    _LOG.exception("a change of members could not be followed; going on")
 
     async def _follow(self, members: Mapping[str, Member]) -> None:
         for name in self._present.keys() - members.keys():

@@ -23,6 +23,8 @@ _LOG = logging.getLogger("nearkv.placement")
 _ANSWER_S = 10.0
 _LOOK_S = 0.5
 _END_S = 60.0
+# Ray's workers are as nice as can be; a server that they start shall not be.
+_NOT_BACKGROUND = {"RAY_worker_niceness": "0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +116,7 @@ class Placement:
                 num_gpus=gpus,
                 resources=resources,
                 max_restarts=-1,
+                runtime_env={"env_vars": _NOT_BACKGROUND},
                 scheduling_strategy=PlacementGroupSchedulingStrategy(bundles, index),
             )
             self._actors.append((spec, actor.remote(spec, plan)))
