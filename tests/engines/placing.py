@@ -160,6 +160,14 @@ def raylet_of(server: dict[str, Any]) -> int:
     return parent_of(parent_of(server["state"]["process_id"]))
 
 
+def wait_served(port: int) -> None:
+    """Until the router has an engine that decodes."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not answers(f"http://127.0.0.1:{port}/health"):
+        assert time.monotonic() < end_s, "no engine has come"
+        time.sleep(0.1)
+
+
 @contextmanager
 def routing(folder: Path, etcd: EtcdServer, **options: Any) -> Iterator[int]:
     """The port of a router that knows its engines of etcd alone."""

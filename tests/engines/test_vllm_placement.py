@@ -1,4 +1,4 @@
-"""vLLM's servers that Ray places, over a pool: a node fails, and what it had is still there."""
+"""A vLLM server that Ray places, over a pool: its node fails, and what it had is still there."""
 
 import json
 import os
@@ -12,7 +12,14 @@ import pytest
 
 from engine_integration.tests.etcd_server import EtcdServer
 from tests.engines.environment import ROOT, Environment, environment_or_skip
-from tests.engines.placing import Load, Placement, raylet_of, routing, wait_gone
+from tests.engines.placing import (
+    Placement,
+    completion,
+    raylet_of,
+    routing,
+    wait_gone,
+    wait_served,
+)
 from tests.engines.serving import Daemon
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
@@ -69,7 +76,7 @@ def write_plan(folder: Path, etcd: EtcdServer, vllm: Environment, daemon: Daemon
     plan.write_text(
         f'cluster = "test"\netcd = "{etcd.endpoint}"\nttl_s = 2\nlogs = "{folder}/logs"\n'
         f'scheme = "vllm-sha256"\nblock_tokens = {BLOCK_TOKENS}\n'
-        f'pool_socket = "{daemon.socket}"\n[[group]]\nrole = "both"\ncount = 2\n'
+        f'pool_socket = "{daemon.socket}"\n[[group]]\nrole = "both"\ncount = 1\n'
         f"resources = {{ CPU = 1, nearkv_pool = 1 }}\nvariables = {{ {texts} }}\n"
         # Its answers on /health wait for the machine that all of this shares.
         f"command = {json.dumps(command)}\n[patience]\nhealth_s = 60\n"
@@ -97,18 +104,15 @@ def test_a_server_comes_up_elsewhere_and_finds_its_blocks_in_the_pool(
         daemon = stack.enter_context(Daemon(tmp_path))
         plan = write_plan(tmp_path, etcd, newest_vllm, daemon)
         placement = stack.enter_context(Placement(ray, plan, "--local-nodes", "2"))
-        first = placement.until_all_serve(2)
-        router = {"block_tokens": BLOCK_TOKENS, "tokenizer": str(MODEL), "policy": "round_robin"}
+        first = placement.until_all_serve(1)["both-0"]
+        router = {"block_tokens": BLOCK_TOKENS, "tokenizer": str(MODEL)}
         port = stack.enter_context(routing(tmp_path, etcd, **router))
         body = {"model": MODEL.name, "prompt": PROMPT, "max_tokens": 16}
-        with Load(port, body, clients=2) as load:
-            load.go_on(4)
-            lost = first["both-1"]
-            os.kill(raylet_of(lost), signal.SIGKILL)
-            placement.until(lambda told: told["both-1"]["node"] not in ("", lost["node"]))
-            second = placement.until_all_serve(2)
-            assert second["both-1"]["node"] == first["both-0"]["node"]
-            wait_gone([lost["state"]["process_id"]])
-            load.go_on(4)
-        assert len(set(load.texts)) == 1
-        assert pool_tokens(second["both-1"]["state"]["url"]) >= BLOCK_TOKENS
+        text = completion(port, body)
+        os.kill(raylet_of(first), signal.SIGKILL)
+        placement.until(lambda told: told["both-0"]["node"] not in ("", first["node"]))
+        second = placement.until_all_serve(1)["both-0"]
+        wait_gone([first["state"]["process_id"]])
+        wait_served(port)
+        assert completion(port, body) == text
+        assert pool_tokens(second["state"]["url"]) >= BLOCK_TOKENS

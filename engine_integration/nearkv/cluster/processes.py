@@ -58,7 +58,7 @@ class Process:
         """Starts it; what it says goes to `folder`/`name`.log."""
         self.name = name
         self.log = folder / f"{name}.log"
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:  # Who is started again goes on in it.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-# Ray tells its makers how it is used unless it is told not to before it starts.
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Read when Ray is imported. It tells its makers how it is used unless it is told not to; and each
+# node would end workers where the machine is short of memory, which is all of theirs.
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0"}
 
 import ray
 from ray.cluster_utils import Cluster
