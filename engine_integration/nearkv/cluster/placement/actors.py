@@ -74,10 +74,15 @@ class WorkerActor:
 
 # Not a method: Ray would make the actor one of coroutines.
 async def _until_done(task: "asyncio.Task[None]", raylet: int) -> None:
-    """Waits for a task; ends this process with its raylet, as the worker is placed again then."""
+    """Until a task is cancelled. Ends this process with its raylet, and if the task fails: Ray
+    starts it again.
+    """  # noqa: D205
     while not (await asyncio.wait([task], timeout=_LOOK_S))[0]:
         if os.getppid() != raylet:
             os._exit(1)
+    if not task.cancelled():
+        _LOG.error("the supervisor failed", exc_info=task.exception())
+        os._exit(1)
 
 
 class Placement:
