@@ -82,6 +82,7 @@ class Scene:
         max_running: int = 0,
         *,
         configured: list[str] | None = None,
+        events: dict[str, str] | None = None,
         **options: Any,
     ) -> None:
         """`configured`: which of the engines the proxy knows from the start; None: all."""
@@ -89,6 +90,7 @@ class Scene:
         self._max_running = max_running
         self.configured = [each.name for each in engines] if configured is None else configured
         self._roles = roles or {}
+        self._events = events or {}
         self._options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"}
         self._options |= {"suspend_s": 600.0, "connect_timeout_s": 2.0} | options
 
@@ -101,6 +103,7 @@ class Scene:
                 "url": str(engine.server.make_url("")).rstrip("/"),
                 "role": self._roles.get(engine.name, "both"),
                 "max_running": self._max_running,
+                "events": self._events.get(engine.name, ""),
             }
             for engine in self.engines
             if engine.name in self.configured

@@ -120,6 +120,22 @@ def test_an_engine_that_dies_in_its_middle_is_told_as_an_event() -> None:
     run(Scene(engines("dies", "")), test)
 
 
+def test_an_engine_of_which_no_event_comes_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = f"ipc://{tmp_path}/nobody"
+
+    async def test(scene: Scene) -> None:
+        for _ in range(20):
+            async with scene.post() as answer:
+                await answer.read()
+
+    run(Scene(engines("", ""), events={"a": endpoint}, policy="round_robin"), test)
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told.startswith("a has answered 8 prompts")
+    assert endpoint in told and "tcp://*:PORT" in told
+
+
 def test_when_all_engines_fail_the_client_learns_what_each_said() -> None:
     async def test(scene: Scene) -> None:
         async with scene.post() as answer:

@@ -18,6 +18,7 @@ from nearkv.router.placing import Placed, Prompt, Refused
 from nearkv.router.prompts import BadRequest, Tokenizer, tokens_of
 from nearkv.router.router import CostModel, MooncakeThresholds, Router
 from nearkv.router.subscriber import EventSubscriber
+from nearkv.router.unheard import Unheard
 from nearkv.router.waiting import WaitingLine
 
 _LOG = logging.getLogger("nearkv.router")
@@ -53,6 +54,7 @@ class Engines:
         self._max_running: dict[str, int] = {}
         self._lines = {roles: WaitingLine(self, roles) for roles in (PREFILL, DECODE)}
         self._events: EventSubscriber | None = None
+        self._unheard: Unheard | None = None
         for worker in config.workers:
             self._enlist(worker)
             self._take(worker)
@@ -65,11 +67,13 @@ class Engines:
             self._listen(events, worker)
         events.start()
         self._events = events
+        endpoints = {worker.name: worker.events for worker in self.config.workers if worker.events}
+        self._unheard = Unheard(events, endpoints)
         try:
             async with self._discovery or contextlib.nullcontext():
                 yield
         finally:
-            self._events = None
+            self._events = self._unheard = None
             await asyncio.to_thread(events.close)
 
     async def add(self, worker: WorkerConfig) -> None:
@@ -137,6 +141,11 @@ class Engines:
         for line in self._lines.values():
             line.refuse_hopeless()
         asyncio.get_running_loop().call_later(for_s, self._go_on)
+
+    def answered(self, worker: str, prompt: Prompt) -> None:
+        """It has answered a prompt, of whose blocks it should have told."""
+        if len(prompt.hashes) and self._unheard:
+            self._unheard.answered(worker)
 
     def end(self) -> None:
         """Those that wait are refused, and nobody waits from now on."""

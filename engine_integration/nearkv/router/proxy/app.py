@@ -120,10 +120,13 @@ class Proxy:
                 if (base := engines.urls.get(worker)) is None:
                     continue  # It has gone a moment ago.
                 try:
-                    return await send(base + request.rel_url.raw_path_qs, worker, placed)
+                    answer = await send(base + request.rel_url.raw_path_qs, worker, placed)
                 except EngineFailed as error:
                     failures.append(str(error))
                     engines.suspend(worker, error)
+                    continue
+                engines.answered(worker, prompt)
+                return answer
         text = (
             "; ".join(failures) or f"all have failed within the last {engines.config.suspend_s} s"
         )
