@@ -242,7 +242,10 @@ NEARKV_API int nearkv_store_submit(struct nearkv_store* store, const struct near
 NEARKV_API int nearkv_store_wait(struct nearkv_store* store, uint64_t id, uint32_t timeout_ms,
                                  struct nearkv_job_results* results);
 
-/* Items that have not begun end CANCELLED; those being copied are finished. -ENOENT: it is over. */
+/*
+ * Items that have not begun end CANCELLED; those being copied are finished, or, where a daemon has
+ * been silent for 10 s and their memory is not shared with it, end TIMEOUT. -ENOENT: it is over.
+ */
 NEARKV_API int nearkv_store_cancel(struct nearkv_store* store, uint64_t id);
 
 /* Readable while drain has something to give. Owned by the store. */

@@ -334,6 +334,54 @@ TEST(LifetimeTest, NobodyWaitsForAStoppedDaemonToCancelAJob) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(exists(store.get(), space, key_of(0)));
 }
 
+TEST(LifetimeTest, JobsOfASilentDaemonAreGivenUpAndTouchNothingLater) {
+  DaemonProcess daemon;
+  std::unique_ptr<ObjectStore> store;
+  ObjectStore::ClientOptions options;
+  options.answer_timeout = std::chrono::milliseconds(100);
+  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const Bytes data = contents(1, 1 << 20);
+  ASSERT_EQ(set(store.get(), space, key_of(1), data), Status::kOk);
+  std::span<std::byte> shared;
+  ASSERT_EQ(store->allocate(data.size(), &shared), Status::kOk);
+  ASSERT_NO_FATAL_FAILURE(stop(daemon));
+  Bytes source = data;
+  Bytes target(data.size());
+  JobId setting = 0;
+  JobId getting = 0;
+  JobId getting_shared = 0;
+  ASSERT_EQ(submit_set(store.get(), space, key_of(2), source, &setting), Status::kOk);
+  ASSERT_EQ(submit_get(store.get(), space, key_of(1), target, &getting), Status::kOk);
+  ASSERT_EQ(submit_get(store.get(), space, key_of(1), shared, &getting_shared), Status::kOk);
+  JobResult result;
+  ASSERT_EQ(store->wait(setting, std::chrono::milliseconds(300), &result), Status::kTimeout);
+  for (const JobId id : {setting, getting, getting_shared}) {
+    EXPECT_EQ(store->cancel(id), Status::kOk);
+  }
+  for (const JobId id : {setting, getting}) {
+    ASSERT_EQ(store->wait(id, std::chrono::milliseconds(0), &result), Status::kOk);
+    EXPECT_EQ(result.items.at(0), Status::kTimeout);
+  }
+  // The daemon may write there yet.
+  EXPECT_EQ(store->wait(getting_shared, std::chrono::milliseconds(0), &result), Status::kTimeout);
+  // Their memory is the caller's again, whatever the daemon does now.
+  std::ranges::fill(source, std::byte{9});
+  std::ranges::fill(target, std::byte{9});
+  ::kill(daemon.process(), SIGCONT);
+  ASSERT_EQ(store->wait(getting_shared, std::chrono::seconds(10), &result), Status::kOk);
+  Bytes found;
+  // What was given up may have been done all the same, but not with other bytes.
+  const Status late = get(store.get(), space, key_of(2), &found);
+  EXPECT_TRUE(late == Status::kNotFound || found == data);
+  EXPECT_EQ(std::ranges::count(target, std::byte{9}), static_cast<std::ptrdiff_t>(target.size()));
+  // All of the window is there again.
+  for (unsigned i = 0; i < 200; ++i) {
+    ASSERT_EQ(set(store.get(), space, key_of(3), data), Status::kOk);
+  }
+}
+
 TEST(LifetimeTest, CallsOfAStoppedDaemonEndInTimeAndGoOnWithIt) {
   DaemonProcess daemon;
   std::unique_ptr<ObjectStore> store;

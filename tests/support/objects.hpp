@@ -79,6 +79,19 @@ inline Status submit_set(ObjectStore* store, std::uint32_t space, const Bytes& k
   return store->submit(job, id);
 }
 
+/// Begins to get one object into memory that stays where it is until the job is over.
+inline Status submit_get(ObjectStore* store, std::uint32_t space, const Bytes& key,
+                         std::span<std::byte> target, JobId* id) {
+  ObjectItem item;
+  item.key = key;
+  item.target = std::span(&target, 1);
+  Job job;
+  job.kind = JobKind::kGet;
+  job.namespace_number = space;
+  job.items = std::span(&item, 1);
+  return store->submit(job, id);
+}
+
 /// Sets parts [first, first + count) of an object of `parts`.
 inline Status set_parts(ObjectStore* store, std::uint32_t space, const Bytes& key,
                         const Bytes& data, std::uint16_t parts, std::uint16_t first,

@@ -264,8 +264,10 @@ class NEARKV_API ObjectStore {
   /// reported already, kTimeout.
   virtual Status wait(JobId id, std::chrono::nanoseconds timeout, JobResult* result) = 0;
 
-  /// Items that have not begun end with kCancelled; those being copied are finished. kNotFound if
-  /// the job is over.
+  /// Items that have not begun end with kCancelled; those being copied are finished. Where a daemon
+  /// has been silent for answer_timeout, those end with kTimeout whose memory is not shared with
+  /// it, and who waits for the job already learns it at the end of his time. kNotFound if the job
+  /// is over.
   virtual Status cancel(JobId id) = 0;
 
   /// Runs a job on the calling thread.

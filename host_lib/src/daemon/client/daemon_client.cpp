@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "object/object_jobs.hpp"
 #include "round_up.hpp"
@@ -57,6 +58,7 @@ void DaemonClient::end_flight(Flight* flight) {
 }
 
 void DaemonClient::send(Flight* flight, nkv_daemon_submission* submission) {
+  flight->sent = Clock::now();
   submission->tag = flight->tag;
   submission->request_at = static_cast<std::uint32_t>(flight->request_at);
   submission->request_bytes = static_cast<std::uint32_t>(flight->result_at - flight->request_at);
@@ -316,11 +318,29 @@ Status DaemonClient::cancel(JobId id) {
   if (found == jobs_.end() || found->second->is_over()) return Status::kNotFound;
   ClientJob* const job = found->second.get();
   fail_rest(job, Status::kCancelled);
-  for (const Flight& flight : flights_) {
-    if (flight.tag != 0 && flight.job == job) cancels_.push_back(flight.tag);
+  for (Flight& flight : flights_) {
+    if (flight.tag == 0 || flight.job != job) continue;
+    if (is_unanswered(flight) && !flight.piece.has_regions) {
+      give_up(&flight, Status::kTimeout);
+    } else {
+      cancels_.push_back(flight.tag);
+    }
   }
   send_pieces();
+  changed_.notify_all();
   return Status::kOk;
+}
+
+bool DaemonClient::is_unanswered(const Flight& flight) const {
+  return Clock::now() - std::max(flight.sent, heard_) > options_.answer_timeout;
+}
+
+/// Its bytes are in the window, which stays the flight's: should the daemon go on, it harms nobody.
+void DaemonClient::give_up(Flight* flight, Status status) {
+  ClientJob* const job = std::exchange(flight->job, nullptr);
+  std::fill_n(job->result.items.begin() + static_cast<std::ptrdiff_t>(flight->piece.first),
+              flight->piece.count, status);
+  advance(job, flight->piece.count);
 }
 
 bool DaemonClient::fits(std::size_t keys, std::uint64_t key_bytes) const {

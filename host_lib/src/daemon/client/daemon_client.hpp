@@ -109,6 +109,7 @@ class DaemonClient {
     std::uint64_t result_at = 0;
     std::uint64_t result_bytes = 0;
     std::uint64_t carried_at = 0;
+    Clock::time_point sent;
     bool is_over = false;
   };
 
@@ -135,6 +136,8 @@ class DaemonClient {
   void take_completions();
   void land(Flight* flight, const nkv_daemon_completion& completion);
   void send_cancels();
+  [[nodiscard]] bool is_unanswered(const Flight& flight) const;
+  void give_up(Flight* flight, Status status);
   void send_pieces();
   [[nodiscard]] bool send_piece(ClientJob* job);
   void advance(ClientJob* job, std::size_t items);

@@ -62,10 +62,12 @@ Piece plan_piece(const Job& job, std::size_t first, const ClientMemory& memory) 
   for (std::size_t i = first; i < job.items.size(); ++i) {
     std::uint64_t segments = 0;
     bool last_carried = false;
+    bool is_in_region = false;
     const std::uint64_t carried =
         visit_item(job, job.items[i], memory, [&](auto, const auto& place, std::uint64_t) {
           segments += place || !last_carried ? 1 : 0;
           last_carried = !place;
+          is_in_region |= place.has_value();
         });
     const std::uint64_t item_bytes =
         sizeof(nkv_daemon_item) + segments * sizeof(nkv_daemon_segment) + job.items[i].key.size();
@@ -76,6 +78,7 @@ Piece plan_piece(const Job& job, std::size_t first, const ClientMemory& memory) 
     bytes += item_bytes;
     piece.segments += segments;
     piece.carried_bytes += carried;
+    piece.has_regions |= is_in_region;
     ++piece.count;
   }
   piece.request_bytes = round_up(bytes, sizeof(std::uint64_t));

@@ -19,6 +19,7 @@ struct Piece {
   std::uint64_t request_bytes = 0;
   std::uint64_t result_bytes = 0;
   std::uint64_t carried_bytes = 0;  ///< Of segments in no region.
+  bool has_regions = false;         ///< The daemon touches the caller's own memory.
 };
 
 /// As many items from `first` on as make a good piece: at least one, if there is one.
