@@ -35,13 +35,14 @@ from _nearkv import (
 from nkv_abi import MAX_OBJECT_BYTES, MAX_OBJECT_PARTS, Status
 
 from nearkv.core import Error
-from nearkv.store.jobs import Job, Result
+from nearkv.store.jobs import PATIENCE_S, Job, Result
 from nearkv.store.namespace import Lease, Namespace
 from nearkv.store.object_store import ObjectStore
 
 __all__ = [
     "MAX_OBJECT_BYTES",
     "MAX_OBJECT_PARTS",
+    "PATIENCE_S",
     "Error",
     "Job",
     "Lease",

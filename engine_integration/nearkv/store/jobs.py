@@ -12,7 +12,10 @@ from typing import Any
 import _nearkv
 from nkv_abi import STATUS, Status
 
-__all__ = ["Job", "Jobs", "Result"]
+__all__ = ["PATIENCE_S", "Job", "Jobs", "Result"]
+
+PATIENCE_S = 11.0
+"""What ends a job of a silent daemon by cancel(): its client waits 10 s for an answer."""
 
 
 def bitmap_of(statuses: bytes) -> list[bool]:
@@ -121,6 +124,12 @@ class Job:
             _nearkv.check(Status.TIMEOUT, f"job {self.id} is not over after {timeout} s")
         return self._report()
 
+    def wait_or_cancel(self, patience: float = PATIENCE_S) -> Result:
+        """Waits; every so many seconds it cancels what is left, as cancel() does."""
+        while not self.done(patience) and self.cancel():
+            pass
+        return self.wait()
+
     def done(self, within: float = 0) -> bool:
         """Whether it is over, or is within so many seconds, in which this works on it."""
         return self._over.is_set() or self._jobs.wait(self, within)
@@ -128,7 +137,8 @@ class Job:
     def cancel(self) -> bool:
         """Ends items that have not begun, as CANCELLED; False if the job is over.
 
-        Those being copied are finished: buffers are in use until the job is over.
+        Those being copied are finished: buffers are in use until the job is over. Where a daemon
+        has been silent for 10 s, they are given up, as TIMEOUT.
         """
         return not self._over.is_set() and self._jobs.cancel(self)
 

@@ -187,7 +187,9 @@ class ChunkStore:
     def erase(self, keys: Collection[OffloadKey]) -> None:
         """Deletes chunks, and forgets what has come of unfinished ones."""
         for part in self.by_group(keys):
-            self.ask(None, part.space.erase, part.hashes)
+            job = self.ask(None, part.space.submit_erase, part.hashes)
+            if job is not None:
+                self.ask(None, job.wait_or_cancel)  # A daemon may be silent.
 
     def erase_all(self) -> None:
         """Deletes every chunk that this engine could find."""
@@ -231,6 +233,11 @@ class ChunkStore:
     def stats(self) -> ObjectStoreStats | None:
         """The whole store's; None if it does not answer."""
         return self.ask(None, self.store.stats)
+
+    def answers(self) -> bool:
+        """Whether the store does; a daemon that is silent is waited for once."""
+        space = next(iter(self._spaces.values()))
+        return self.ask(False, lambda: space.describe(b"any key") is None)
 
     def ask(self, otherwise: _T, call: Callable[..., _T], *arguments: Any) -> _T:
         """What a call gives; `otherwise`, and a warning, if the store fails."""

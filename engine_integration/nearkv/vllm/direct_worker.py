@@ -21,7 +21,15 @@ from vllm.v1.kv_offload.base import (
 )
 from vllm.v1.kv_offload.config import OffloadingConfig
 
-from nearkv.store import MAX_OBJECT_BYTES, MAX_OBJECT_PARTS, Job, PageList, Pages
+from nearkv.store import (
+    MAX_OBJECT_BYTES,
+    MAX_OBJECT_PARTS,
+    PATIENCE_S,
+    Job,
+    PageList,
+    Pages,
+    Status,
+)
 from nearkv.vllm.chunk_store import ChunkStore, GroupKeys
 from nearkv.vllm.staging import LANES, DevicePages, Memory, StagedJob, Staging
 
@@ -86,11 +94,22 @@ class _Copy:
     layer: int | None
     keys: list[OffloadKey]
     blocks: np.ndarray
+    due_s: float = dataclasses.field(default_factory=lambda: time.perf_counter() + PATIENCE_S)
 
     @property
     def bytes_per_block(self) -> int:
         """What each block has in it."""
         return self.pages.bytes_of(self.layer)
+
+    def is_over(self) -> bool:
+        """Whether the store is through with it; asked often enough, it is so at some time."""
+        if self.job is None or self.job.done():
+            return True
+        if time.perf_counter() < self.due_s:
+            return False
+        self.due_s += PATIENCE_S
+        self.job.cancel()
+        return self.job.done()
 
 
 @dataclasses.dataclass
@@ -117,6 +136,7 @@ class LoadFailures:
 class DirectWorker(OffloadingWorker):
     """Others' threads copy, the store's or a staging's; only what is called wait waits for them.
 
+    A copy that does not end is given up; until the store answers again, others fail at once.
     A store that failed is a later miss. vLLM asserts that loads succeed: for whoever sets
     `hands_on_failures` a load that failed ends as if it had not, and take_failures() tells it.
     """
@@ -133,6 +153,8 @@ class DirectWorker(OffloadingWorker):
         """Takes over the chunks, and the staging of a cache that is not in host memory."""
         self._chunks = chunks
         self._staging = staging
+        self._was_silent = False
+        self._unfinished: set[OffloadKey] = set()
         parallel = config.parallel
         self._pages = [
             _GroupPages(kv_caches, number, parallel.rank, parallel.world_size)
@@ -207,7 +229,7 @@ class DirectWorker(OffloadingWorker):
         """Those since the last call."""
         finished = []
         for job_id, transfer in list(self._transfers.items()):
-            self._end_copies(job_id, transfer, lambda copy: copy.job is None or copy.job.done())
+            self._end_copies(job_id, transfer, _Copy.is_over)
             if transfer.begun >= transfer.needed and not transfer.copies:
                 finished.append(self._end(job_id))
         return finished
@@ -268,6 +290,12 @@ class DirectWorker(OffloadingWorker):
                 transfer.copies.append(copy)
 
     def _begin(self, copy: _Copy, transfer: _Transfer) -> Job | StagedJob | None:
+        if self._was_silent and not self._chunks.answers():
+            return None
+        self._was_silent = False
+        if self._unfinished:
+            self._chunks.erase(self._unfinished)
+            self._unfinished.clear()
         [part] = self._chunks.by_group(copy.keys)
         pages, layer = copy.pages, copy.layer
         if self._staging is None:
@@ -311,12 +339,16 @@ class DirectWorker(OffloadingWorker):
                 left.append(copy)
                 continue
             is_whole = [False] * len(copy.keys)
-            result = None if copy.job is None else self._chunks.ask(None, copy.job.wait)
+            result = None
+            if copy.job is not None:
+                result = self._chunks.ask(None, copy.job.wait_or_cancel)
             if result is not None:
                 loads = transfer.is_load
                 is_whole = result.whole(copy.bytes_per_block) if loads else result.bitmap
             good = is_whole.count(True)
             transfer.copied_bytes += copy.bytes_per_block * good
+            if result is not None and not result.all_ok:
+                self._was_silent |= Status.TIMEOUT in result.statuses
             if good < len(is_whole):
                 self._note_failure(job_id, transfer, copy, is_whole)
         transfer.copies = left
@@ -332,5 +364,5 @@ class DirectWorker(OffloadingWorker):
             self._failures.jobs.add(job_id)
             self._failures.blocks.update(copy.blocks[~np.array(is_whole)].tolist())
         elif copy.pages.parts > 1:
-            # Nobody waits for parts that will not come.
-            self._chunks.erase(keys)
+            # Nobody waits for parts that will not come: they go before what is begun next.
+            self._unfinished.update(keys)

@@ -135,6 +135,14 @@ class StagedJob:
         _, end = self._future.result()
         return end is None or end.query()
 
+    def cancel(self) -> bool:
+        """False: the thread that sees it through gives it up by itself."""
+        return False
+
+    def wait_or_cancel(self) -> Result:
+        """As wait(), for the same reason."""
+        return self.wait()
+
     def wait(self) -> Result:
         """Until it is over for all that is given to the computing stream from now on.
 
@@ -178,7 +186,7 @@ class Staging:
     ) -> tuple[Result, Event | None]:
         lane.settle()
         staged = _Staged(pages, lane.buffer)
-        result = start(staged.memory()).wait()
+        result = start(staged.memory()).wait_or_cancel()
         # Else a page would get what a lane held before, of whomever.
         is_whole = np.array(result.whole(pages.bytes_per_block))
         copies = staged.copies(is_whole, to_device=True)
@@ -192,4 +200,4 @@ class Staging:
         everything = np.ones(pages.addresses.shape[1], bool)
         copies = staged.copies(everything, to_device=False)
         self._copier.copy(lane.stream, copies, ready, to_device=False).synchronize()
-        return start(staged.memory()).wait(), None
+        return start(staged.memory()).wait_or_cancel(), None
