@@ -151,12 +151,41 @@ def test_a_decoder_does_not_compute_what_a_prefiller_did(engines, plain, tmp_pat
         assert decoding["cached"] == CACHED
 
 
+def test_an_answer_hands_over_what_is_stored_and_takes_what_others_have(engines, plain, tmp_path):
+    with Daemon(tmp_path) as daemon:
+        seen = {"looks_at": daemon.socket, "max_tokens": 1}
+        prefill = connect(socket=daemon.socket, hand_over=True)
+        decode = connect(socket=daemon.socket)
+        others = connect(socket=daemon.socket, salt="others")
+        late, *first, decoding = engines.run(others | seen, *[prefill | seen] * 2, decode)
+    # Without it blocks of a last step are stored after the answer.
+    assert late["stored"] == 0
+    assert [answer["tokens"] for answer in first] == [[tokens[:1] for tokens in plain]] * 2
+    # Of the second engine there is nothing more to store: it loaded all.
+    assert [answer["cached"] for answer in first] == [NONE, CACHED]
+    assert [answer["stored"] - BLOCKS for answer in first] == [BLOCKS] * 2
+    assert (decoding["tokens"], decoding["cached"]) == (plain, CACHED)
+
+
 def test_an_engine_works_on_without_its_daemon(engines, plain, tmp_path):
     with Daemon(tmp_path) as daemon:
         shared = connect(socket=daemon.socket)
         first, later = engines.run(shared, shared, kills=daemon.process_id)
     assert (first["tokens"], later["tokens"]) == (plain, plain)
     assert later["cached"] == NONE
+
+
+@newest_only
+@pytest.mark.long
+def test_a_pool_too_small_for_a_prompt_costs_no_token(engines, plain, tmp_path):
+    # It has room for two of three, which come one by one: each throws out what was before.
+    with Daemon(tmp_path, size="3MiB") as daemon:
+        prefill = connect(socket=daemon.socket, hand_over=True) | {"max_num_seqs": 1}
+        decode = connect(socket=daemon.socket) | {"max_num_seqs": 1, "disable_log_stats": False}
+        first, later = engines.run(prefill | {"max_num_batched_tokens": 64}, decode)
+    assert (first["tokens"], later["tokens"]) == (plain, plain)
+    assert later["metrics"]["vllm:kv_offload_nearkv_evictions"] > 0
+    assert sum(later["cached"]) < sum(CACHED)
 
 
 def test_events_tell_what_the_store_holds_also_to_who_comes_late(engines, tmp_path):
@@ -195,6 +224,7 @@ WRONG = (
     ({"uri": "cpu:", "medium": "CXL"}, "medium is one of"),
     ({"uri": "cpu:", "blocks_per_chunk": 2}, "--block-size"),
     ({"uri": "cpu:", "layerwise": True, "async": True}, "no option 'async'"),
+    ({"uri": "cpu:", "hand_over": True, "role": "kv_consumer"}, "hand_over needs an engine that"),
     ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
 )
 

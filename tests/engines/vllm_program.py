@@ -3,10 +3,12 @@
 Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..],
 "kills": a process that ends once the last engine is there, or null}. Beside vLLM's options a run
 has "cache_salt" (of its requests), "loads_fail" (of NearKVConnector's worker, all of them),
-"tells_warnings", and "own_process" (for the engine, as vLLM has it when it serves).
-Its last line: for each run {"tokens", "cached"} by prompt (null: it failed), "events" if it has a
-kv_events_config, "replayed" if that can replay, "metrics" if it logs statistics, "warnings" of
-NearKV's if it tells them; or {"error"}.
+"tells_warnings", "own_process" (for the engine, as vLLM has it when it serves), "max_tokens", and
+"looks_at": the socket of a daemon.
+Its last line: for each run {"tokens", "cached"} by prompt (null: it failed), "stored": objects that
+the daemon held when the answers were there, "events" if it has a kv_events_config, "replayed" if
+that can replay, "metrics" if it logs statistics, "warnings" of NearKV's if it tells them; or
+{"error"}.
 """
 
 import gc
@@ -36,7 +38,7 @@ from vllm.distributed import cleanup_dist_env_and_memory
 from vllm.outputs import CompletionOutput
 from vllm_options import small_engine
 
-SAMPLING = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
+MAX_TOKENS = 24
 
 
 @contextmanager
@@ -137,11 +139,20 @@ def tokens_of(completion: CompletionOutput) -> list[int] | None:
     return None if completion.finish_reason == "error" else list(completion.token_ids)
 
 
+def objects_in(socket: str) -> int:
+    from nearkv.store import ObjectStore
+
+    with ObjectStore.connect(socket) as store:
+        return store.stats().objects
+
+
 def run_engine(
     model: str, prompts: list[list[int]], options: dict, kills: int | None = None
 ) -> dict:
     salt, fails = options.pop("cache_salt", None), options.pop("loads_fail", False)
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(options.pop("own_process", False)))
+    looks_at, max_tokens = options.pop("looks_at", None), options.pop("max_tokens", MAX_TOKENS)
+    sampling = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
     options = small_engine(options)
     engine = LLM(model=model, tokenizer=model, **options)
     try:
@@ -150,13 +161,15 @@ def run_engine(
         salted = {} if salt is None else {"cache_salt": salt}
         asked = [{"prompt_token_ids": prompt} | salted for prompt in prompts]
         with failing_loads(fails):
-            outputs = engine.generate(asked, SAMPLING, use_tqdm=False)
+            outputs = engine.generate(asked, sampling, use_tqdm=False)
+        stored = None if looks_at is None else objects_in(looks_at)
         # Stores are handed on by later steps.
-        engine.generate([{"prompt_token_ids": [5, 6, 7]}], SAMPLING, use_tqdm=False)
+        engine.generate([{"prompt_token_ids": [5, 6, 7]}], sampling, use_tqdm=False)
         answer = {
             "tokens": [tokens_of(output.outputs[0]) for output in outputs],
             "cached": [output.num_cached_tokens for output in outputs],
         }
+        answer |= {} if stored is None else {"stored": stored}
         if "replay_endpoint" in options.get("kv_events_config", {}):
             answer["replayed"] = replayed(options["kv_events_config"])
         if not options["disable_log_stats"]:

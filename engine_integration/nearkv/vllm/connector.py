@@ -64,8 +64,8 @@ class NearKVConnector(OffloadingConnector):
 
     Blocks that did not come whole are told to vLLM, which computes them again. With `layerwise`
     a request begins at once: each layer waits for its own pages, and is stored while the next one
-    computes. Of an engine that is only a producer an answer comes when its blocks are stored; one
-    that is only a consumer stores none.
+    computes. With `hand_over`, or of an engine that is only a producer, an answer comes when its
+    blocks are stored. A producer loads no blocks, a consumer stores none.
     """
 
     def __init__(
@@ -75,7 +75,12 @@ class NearKVConnector(OffloadingConnector):
         super().__init__(_with_spec(vllm_config), role, kv_cache_config)
         transfer = vllm_config.kv_transfer_config
         self._options = ConnectorOptions.of(transfer.kv_connector_extra_config)
-        self._hands_over = transfer.is_kv_producer and not transfer.is_kv_consumer
+        self._hands_over = self._options.hand_over or not transfer.is_kv_consumer
+        if self._options.hand_over and not transfer.is_kv_producer:
+            raise ValueError(
+                "hand_over needs an engine that stores blocks: give it kv_role kv_both, or leave "
+                "hand_over out"
+            )
         if self._options.layerwise and vllm_config.scheduler_config.async_scheduling:
             raise ValueError(
                 "layerwise needs --no-async-scheduling: a layer that fails to load is found out "
@@ -236,7 +241,7 @@ class NearKVConnector(OffloadingConnector):
                 self._worker.submit_store_layer(job_id, layer_name, job.src_spec, job.dst_spec)
 
     def wait_for_save(self) -> None:
-        """Ends what goes by layers; a producer's stores are over when this returns."""
+        """Ends what goes by layers; who hands over has stored when this returns."""
         if self._options.layerwise or self._hands_over:
             stores, self._meta.store_jobs = self._meta.store_jobs, {}
             for job_id, job in stores.items():

@@ -56,6 +56,8 @@ class ConnectorOptions(StoreOptions):
 
     layerwise: bool = False
     """Load and store layer by layer, while the model computes."""
+    hand_over: bool = False
+    """Answer when a request's blocks are stored, for another engine that goes on with it."""
     medium: str = ""
     """What events call the store; without it CPU_TIER2, or SHARED behind a socket."""
     staging_bytes: int = 256 << 20
