@@ -192,6 +192,7 @@ def test_figures_stand_beside_each_other() -> None:
     [
         (["--decode", "1"], "there must be another, or --no-kill"),
         (["--users", "0"], "--users is 0; it must be 1 or more"),
+        (["--prefill-from", "0"], "--prefill-from is 0; it must be 1 or more"),
     ],
 )
 def test_wrong_usage_is_told(words: list[str], said: str, capsys: pytest.CaptureFixture) -> None:

@@ -23,9 +23,10 @@ _DESCRIPTION = """\
 Starts vLLM's workers, a router and a pool on this machine, and sends through
 one OpenAI-compatible port what users ask who share a long beginning, turn
 after turn. First workers that each keep their own cache; then as many that
-prefill and decode for each other over the pool, one of which is killed when
-half of the turns are over. Prints, and writes where asked, whether both wrote
-the same, what was computed, and how long tokens took."""
+prefill and decode for each other over the pool. Each time a worker is killed
+when half of the turns are over, of the latter one that decodes. Prints, and
+writes where asked, whether both wrote the same, what was computed, and how
+long tokens took."""
 
 _EPILOG = """\
 examples:
@@ -84,6 +85,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--prefill", type=int, default=2, metavar="N", help="workers that prefill (default: 2)")
     add("--decode", type=int, default=2, metavar="N", help="workers that decode (default: 2)")
+    add(
+        "--prefill-from",
+        type=int,
+        default=1024,
+        metavar="N",
+        help="tokens that are nowhere yet, from which on a prompt is prefilled by a worker that"
+        " does nothing else; fewer are computed where it is decoded (default: 1024)",
+    )
     add("--users", type=int, default=6, metavar="N", help="users at once (default: 6)")
     add("--turns", type=int, default=4, metavar="N", help="turns of each (default: 4)")
     add("--tokens", type=int, default=16, metavar="N", help="most tokens of an answer (16)")
@@ -96,9 +105,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--json", type=Path, metavar="FILE", help="write the figures, for ./nearkv report")
     add("--html", type=Path, metavar="FILE", help="write a page with the figures and plots")
     options = parser.parse_args(arguments)
-    for name in ("prefill", "users", "turns", "tokens", "shared", "added"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} is {getattr(options, name)}; it must be 1 or more")
+    for name in ("prefill", "prefill-from", "users", "turns", "tokens", "shared", "added"):
+        if (number := getattr(options, name.replace("-", "_"))) < 1:
+            parser.error(f"--{name} is {number}; it must be 1 or more")
     if options.decode < 2 and not options.no_kill:
         parser.error("one decode worker is killed: there must be another, or --no-kill")
     return options
@@ -135,7 +144,13 @@ def _measure(options: argparse.Namespace, document: str, folder: Path) -> "list[
     starts = {
         "own caches": lambda logs: clusters.own_caches(engine, count, logs),
         "over a pool": lambda logs: clusters.over_a_pool(
-            engine, options.prefill, options.decode, options.nearkv, options.pool, logs
+            engine,
+            options.prefill,
+            options.decode,
+            options.nearkv,
+            options.pool,
+            options.prefill_from,
+            logs,
         ),
     }
     phases = []
@@ -148,7 +163,7 @@ def _measure(options: argparse.Namespace, document: str, folder: Path) -> "list[
         with ExitStack() as stack:
             with progress(f"{name}: starting {count} workers and a router"):
                 cluster = stack.enter_context(start(logs))
-            killed = None if options.no_kill or not cluster.has_pool else cluster.workers[-1]
+            killed = None if options.no_kill else cluster.workers[-1]
             with progress(f"{name}: {options.users} users, {options.turns} turns each") as work:
 
                 def tell(text: str, work: Progress = work) -> None:

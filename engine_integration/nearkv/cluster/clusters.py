@@ -9,7 +9,7 @@ from pathlib import Path
 from nearkv.cluster.conversations import Conversation
 from nearkv.cluster.figures import Phase
 from nearkv.cluster.load import run_load
-from nearkv.cluster.workers import Engine, Worker, start_pool, start_router
+from nearkv.cluster.workers import Engine, Pool, Worker, start_pool, start_router
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,6 @@ class Cluster:
     port: int
     """Of the router."""
     workers: Sequence[Worker]
-    has_pool: bool
 
     def counters(self) -> Counter[str]:
         """Of all workers that are left together."""
@@ -35,35 +34,50 @@ def own_caches(engine: Engine, count: int, folder: Path) -> Iterator[Cluster]:
     """Workers that each prefill and decode, and know of their own blocks alone."""
     with ExitStack() as stack:
         names = [f"worker-{number}" for number in range(count)]
-        yield _start(stack, engine, folder, dict.fromkeys(names, "both"), None)
+        yield _start(stack, engine, folder, dict.fromkeys(names, "both"), None, prefill_from=0)
 
 
 @contextmanager
 def over_a_pool(
-    engine: Engine, prefill: int, decode: int, program: Path, size: str, folder: Path
+    engine: Engine,
+    prefill: int,
+    decode: int,
+    program: Path,
+    size: str,
+    prefill_from: int,
+    folder: Path,
 ) -> Iterator[Cluster]:
-    """Workers that prefill, workers that decode, and a daemon whose pool is between them."""
+    """Workers that prefill, workers that decode, and a daemon whose pool is between them.
+
+    Prompts of which `prefill_from` tokens or more are to be computed go to the former first.
+    """
     with ExitStack() as stack:
-        pool, socket = start_pool(program, folder, size)
-        stack.enter_context(pool)
+        pool = start_pool(engine, program, folder, size)
+        for process in (pool.daemon, pool.publisher):
+            stack.enter_context(process)
         roles = {f"prefill-{number}": "prefill" for number in range(prefill)}
         roles |= {f"decode-{number}": "decode" for number in range(decode)}
-        yield _start(stack, engine, folder, roles, socket)
+        yield _start(stack, engine, folder, roles, pool, prefill_from)
 
 
 def _start(
-    stack: ExitStack, engine: Engine, folder: Path, roles: dict[str, str], socket: str | None
+    stack: ExitStack,
+    engine: Engine,
+    folder: Path,
+    roles: dict[str, str],
+    pool: Pool | None,
+    prefill_from: int,
 ) -> Cluster:
     """Workers side by side, and when all are ready the router."""
     workers = []
     for name, role in roles.items():
-        workers.append(Worker(name, engine, folder, role, socket))
+        workers.append(Worker(name, engine, folder, role, pool.socket if pool else None))
         stack.enter_context(workers[-1].process)
     for worker in workers:
         worker.wait_until_ready()
-    router, port = start_router(engine, workers, folder)
+    router, port = start_router(engine, workers, pool, prefill_from, folder)
     stack.enter_context(router)
-    return Cluster(port, workers, has_pool=socket is not None)
+    return Cluster(port, workers)
 
 
 def measure(

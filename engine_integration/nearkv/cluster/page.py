@@ -21,12 +21,12 @@ _BODY = """\
 _LEAD = """\
 {users} users who share a long beginning asked {turns} times each through one port. First workers of
 which each kept its own cache; then as many over a pool, {prefill} that prefilled and {decode} that
-decoded{killed}. All figures were measured in this run, on one machine that all processes shared."""
+decoded.{killed} All figures were measured in this run, on one machine that all processes shared."""
 
 
 def render_page(phases: Sequence[Phase], options: Mapping[str, Any]) -> str:
     """The whole page; options as the command line has them."""
-    killed = "" if options["no_kill"] else ", one of which was killed when half of it was over"
+    killed = "" if options["no_kill"] else " Of both one was killed when half of it was over."
     facts = {
         "same texts": "yes" if phases[0].texts == phases[1].texts else "no",
         "model": options["model"].name,

@@ -108,18 +108,23 @@ class Process:
 
     def kill(self) -> None:
         """As when its machine fails."""
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:
         """Ends it, and what it has started and left; the second time nothing happens."""
         if self._held.closed:
             return
-        self._signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE_S)
         self.kill()
         self._held.close()
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to it and to those that it has started, if it has not ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def __enter__(self) -> Self:
         return self
@@ -131,10 +136,6 @@ class Process:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]

@@ -11,10 +11,10 @@ from pathlib import Path
 from nearkv.cluster.processes import Process, answers, free_ports
 
 BLOCK_TOKENS = 64
-_START_S = 300.0
+_LOOK_AT_POOL_S = 0.02
+_START_S = 600.0
 _SAMPLE = re.compile(r"^([\w:]+)(?:\{(.*)\})? (\S+)$")
 _PROMPT_TOKENS = "vllm:prompt_tokens_by_source_total"
-_KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Engine:
     python: Path
     """An interpreter that has vLLM, and finds nearkv."""
     model: Path
+    options: tuple[str, ...] = ()
+    """More words of its command line."""
 
     @property
     def model_name(self) -> str:
@@ -50,15 +52,18 @@ class Worker:
             *("--host", "127.0.0.1", "--port", str(self.port)),
             *("--max-num-seqs", "16"),
             *("--dtype", "float32", "--enforce-eager", "--block-size", str(BLOCK_TOKENS)),
-            *("--kv-events-config", json.dumps(self._events())),
+            *("--kv-events-config", json.dumps(self._events_config())),
+            *engine.options,
         ]
         if pool_socket is not None:
+            # All load what any has stored; what others go on with is stored before the answer.
+            extra = {"socket": pool_socket, "hand_over": role == "prefill"}
             transfer = {
                 "kv_connector": "NearKVConnector",
                 "kv_connector_module_path": "nearkv.vllm",
-                "kv_role": _KV_ROLES[role],
+                "kv_role": "kv_both",
                 "kv_load_failure_policy": "recompute",
-                "kv_connector_extra_config": {"socket": pool_socket},
+                "kv_connector_extra_config": extra,
             }
             command += ["--kv-transfer-config", json.dumps(transfer)]
         variables = {
@@ -87,7 +92,7 @@ class Worker:
         yield "events", self._events_endpoint
         yield "replay", self._replay_endpoint
 
-    def _events(self) -> dict[str, object]:
+    def _events_config(self) -> dict[str, object]:
         return {
             "enable_kv_cache_events": True,
             "publisher": "zmq",
@@ -109,32 +114,69 @@ class Worker:
         return dict(counts)
 
 
-def start_pool(program: Path, folder: Path, size: str) -> tuple[Process, str]:
-    """`nearkv serve` on a pool in the folder, ready; and its socket."""
-    socket = str(folder / "nearkv.sock")
+@dataclass(frozen=True)
+class Pool:
+    """What workers share: a daemon, and a publisher of what it holds, for the router."""
+
+    daemon: Process
+    publisher: Process
+    socket: str
+    events: str
+    replay: str
+
+    def place(self) -> Iterator[tuple[str, str]]:
+        """Keys and values of the router's configuration."""
+        yield "name", "pool"
+        yield "events", self.events
+        yield "replay", self.replay
+
+
+def start_daemon(program: Path, folder: Path, size: str) -> tuple[Process, str]:
+    """`nearkv serve` on a pool in the folder, which may be there already, ready; its socket."""
+    socket = folder / "nearkv.sock"
+    socket.unlink(missing_ok=True)  # Of one that was killed.
     command = [str(program), "serve", "--pool", str(folder / "pool"), "--size", size]
-    process = Process("pool", [*command, "--socket", socket], folder, {})
-    process.wait_until(lambda: Path(socket).exists(), 30)
-    return process, socket
+    daemon = Process("pool", [*command, "--socket", str(socket)], folder, {})
+    daemon.wait_until(socket.exists, 30)
+    return daemon, str(socket)
 
 
-def start_router(engine: Engine, workers: Sequence[Worker], folder: Path) -> tuple[Process, int]:
+def start_pool(engine: Engine, program: Path, folder: Path, size: str) -> Pool:
+    """A daemon on a pool in the folder; and `python -m nearkv.kv_events` on that."""
+    daemon, socket = start_daemon(program, folder, size)
+    events, replay = f"ipc://{folder}/pool-events", f"ipc://{folder}/pool-replay"
+    command = [
+        *(str(engine.python), "-P", "-m", "nearkv.kv_events", "--socket", socket),
+        *("--model", str(engine.model), "--layout", "vllm-", "--hashes", "vllm"),
+        *("--block-size", str(BLOCK_TOKENS), "--interval-s", str(_LOOK_AT_POOL_S)),
+        *("--endpoint", events, "--replay-endpoint", replay),
+    ]
+    return Pool(daemon, Process("pool-events", command, folder, {}), socket, events, replay)
+
+
+def start_router(
+    engine: Engine, workers: Sequence[Worker], pool: Pool | None, prefill_from: int, folder: Path
+) -> tuple[Process, int]:
     """A router before the workers, ready; and its port."""
     (port,) = free_ports(1)
     config = folder / "router.toml"
-    config.write_text(_router_config(engine, workers, port), encoding="utf-8")
+    config.write_text(_router_config(engine, workers, pool, prefill_from, port), encoding="utf-8")
     command = [str(engine.python), "-P", "-m", "nearkv.router", str(config), "--verbose"]
     process = Process("router", command, folder, {})
-    process.wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), 60)
+    process.wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), _START_S)
     return process, port
 
 
-def _router_config(engine: Engine, workers: Sequence[Worker], port: int) -> str:
+def _router_config(
+    engine: Engine, workers: Sequence[Worker], pool: Pool | None, prefill_from: int, port: int
+) -> str:
     lines = [
         f"listen = {json.dumps(f'127.0.0.1:{port}')}",
         f"block_tokens = {BLOCK_TOKENS}",
         f"tokenizer = {json.dumps(str(engine.model))}",
+        f"prefill_from_tokens = {prefill_from}",
     ]
-    for worker in workers:
-        lines += ["[[worker]]", *(f"{key} = {json.dumps(text)}" for key, text in worker.place())]
+    places = [("worker", worker) for worker in workers] + ([("pool", pool)] if pool else [])
+    for kind, of in places:
+        lines += [f"[[{kind}]]", *(f"{key} = {json.dumps(text)}" for key, text in of.place())]
     return "\n".join(lines) + "\n"
