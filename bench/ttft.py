@@ -16,13 +16,12 @@ from typing import Any
 
 from bench import Context
 from bench.contender import Contender, ContenderError
-from bench.engines.shapes import SHAPES, Ask, Sizes
+from bench.engines.shapes import MODELS, SHAPES, Ask, Sizes, tokens_of_the_document
 from nearkv.results import Goal, Result, Samples
-from tests.engines.environment import ROOT, EnvironmentMissing, make_environment
+from tests.engines.environment import EnvironmentMissing, make_environment
 from tests.engines.serving import Daemon
 
-_MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
-_TEXT = ROOT / "engine_integration" / "models" / "documents"
+_MODEL = MODELS / "recall_3m"
 _WORKER = Path(__file__).parent / "engines" / "vllm_worker.py"
 _POOL = "512MiB"
 _AS_GOOD = Goal(">=", 1, of="ratio")
@@ -37,7 +36,7 @@ def run(context: Context) -> Iterator[Result]:
     except EnvironmentMissing as error:
         context.progress(f"left out: vLLM is not here: {error}")
         return
-    text = _tokens_of_the_document()
+    text = tokens_of_the_document(_MODEL)
     sizes = _sizes(context)
     # Each shape has contexts of its own, for engines remember those of the one before.
     shapes = {
@@ -65,13 +64,6 @@ def _sizes(context: Context) -> Sizes:
         return Sizes(context_tokens=256, question_tokens=32, contexts=2, repeats=1)
     tokens = 16384 if context.long else 4096
     return Sizes(context_tokens=tokens, question_tokens=64, contexts=3, repeats=4)
-
-
-def _tokens_of_the_document() -> list[int]:
-    from transformers import AutoTokenizer
-
-    (document,) = _TEXT.glob("*.txt")
-    return AutoTokenizer.from_pretrained(_MODEL)(document.read_text(encoding="utf-8")).input_ids
 
 
 def _transfer(connector: str, **extra: Any) -> dict[str, Any]:
@@ -113,6 +105,7 @@ def _ask_in_turns(
         turns.shuffle(names)
         for name in names:
             answers[name].append(engines[name].order(f"ask {json.dumps(ask.tokens)}"))
+            engines[name].order("forget")
         if len({answers[name][-1]["token"] for name in names}) != 1:
             raise ContenderError(f"{shape}: engines differ in the first token of prompt {number}")
     return answers

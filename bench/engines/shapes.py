@@ -7,6 +7,11 @@ tokens of a text instead of random ones.
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from tests.engines.environment import ROOT
+
+MODELS = ROOT / "engine_integration" / "models"
 
 
 @dataclass(frozen=True)
@@ -71,3 +76,11 @@ def _slice(text: Sequence[int], number: int, tokens: int) -> tuple[int, ...]:
     """Tokens of a text that begin elsewhere for each number; the text goes round."""
     first = number * 7919 % len(text)
     return tuple(text[(first + i) % len(text)] for i in range(tokens))
+
+
+def tokens_of_the_document(model: Path) -> list[int]:
+    """The text that is shipped, by a model's tokenizer."""
+    from transformers import AutoTokenizer
+
+    (document,) = (MODELS / "documents").glob("*.txt")
+    return AutoTokenizer.from_pretrained(model)(document.read_text(encoding="utf-8")).input_ids

@@ -2,7 +2,9 @@
 
 Its argument: {"model": FOLDER, "max_tokens": longest prompt, "options": of the engine}. Orders:
 `ask [TOKEN, ...]` answers {"seconds": to the first token, "cached": tokens that were not computed,
-"token": the first one}; afterwards the engine itself remembers nothing of the prompt.
+"token": the first one, "computed_s", "answered_s": when NearKVConnector saw the last layer end and
+when the token was there, by the clock that all processes share}; `forget` makes the engine itself
+remember nothing of prompts before, when what is offloaded is stored.
 """
 
 import json
@@ -27,6 +29,8 @@ class Engine:
     """One engine, one request at a time."""
 
     def __init__(self, model: str, max_tokens: int, options: dict[str, Any]) -> None:
+        self._computed_s = 0.0
+        self._note_when_computed(options)
         self._engine = LLM(
             model=model,
             dtype="bfloat16",
@@ -40,22 +44,42 @@ class Engine:
         )
 
     def ask(self, tokens: Sequence[int]) -> dict[str, Any]:
-        """Time to the first token; stores end, and the engine's own cache is emptied, untimed."""
-        began_s = time.perf_counter()
+        """Time to the first token."""
+        began_s = time.monotonic()
         output = self._generate(tokens)
-        seconds = time.perf_counter() - began_s
+        answered_s = time.monotonic()
+        return {
+            "seconds": answered_s - began_s,
+            "cached": output.num_cached_tokens,
+            "token": output.outputs[0].token_ids[0],
+            "computed_s": self._computed_s,
+            "answered_s": answered_s,
+        }
+
+    def forget(self) -> dict[str, Any]:
+        """Stores end, and the engine's own cache is emptied."""
         # What is offloaded is handed on by later steps.
         self._generate([5, 6, 7])
         assert self._engine.reset_prefix_cache()
-        return {
-            "seconds": seconds,
-            "cached": output.num_cached_tokens,
-            "token": output.outputs[0].token_ids[0],
-        }
+        return {}
 
     def close(self) -> None:
         """Ends the engine."""
         self._engine.llm_engine.engine_core.shutdown()
+
+    def _note_when_computed(self, options: dict[str, Any]) -> None:
+        """vLLM asks its connector to save what is left when a step's last layer has been called."""
+        if options.get("kv_transfer_config", {}).get("kv_connector") != "NearKVConnector":
+            return
+        from nearkv.vllm import NearKVConnector
+
+        save = NearKVConnector.wait_for_save
+
+        def saved(connector: Any) -> None:
+            self._computed_s = time.monotonic()
+            save(connector)
+
+        NearKVConnector.wait_for_save = saved
 
     def _generate(self, tokens: Sequence[int]) -> Any:
         asked = {"prompt_token_ids": list(tokens)}
@@ -76,7 +100,10 @@ def main() -> None:
     try:
         for line in sys.stdin:
             word, _, tokens = line.partition(" ")
-            reply(engine.ask(json.loads(tokens)) if word == "ask" else {"error": f"no {word}"})
+            if word.strip() == "forget":
+                reply(engine.forget())
+            else:
+                reply(engine.ask(json.loads(tokens)) if word == "ask" else {"error": f"no {word}"})
     finally:
         engine.close()
 

@@ -12,11 +12,10 @@ from nearkv.results import Result, read_results
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 
 
-def run_bench(name: str, folder: Path) -> list[Result]:
+def run_bench(name: str, folder: Path, *options: str) -> list[Result]:
     file = folder / "results.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", name, "--json", str(file)], capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "bench", name, "--json", str(file), *options]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(file.read_text())["results"]
     return read_results(file).results
@@ -41,3 +40,14 @@ def test_cpu_bench_keeps_its_bounds_and_its_memory(tmp_path: Path) -> None:
     assert len(counted) == 6
     assert all(results[name].met for name in [*counted, "cpu/resident_beyond_pool"])
     assert sum(result.extra.get("queries", 0) for result in results.values()) >= 3 * 10_000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_hand_over_copies_blocks_once_each_way(tmp_path: Path) -> None:
+    results = {result.name: result for result in run_bench("handover", tmp_path, "--tiny")}
+    for way in ("by_layers", "between_steps"):
+        copied = results[f"handover/288_tokens/{way}_pool_bytes_copied_of_those_stored"]
+        assert copied.value == 1
+        # What the router's part hands on are names: tokens, of which engines make hashes.
+        assert copied.extra["order_bytes"] < copied.extra["stored_bytes"] / 100
