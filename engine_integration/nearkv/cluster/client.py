@@ -4,6 +4,7 @@ import http.client
 import json
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from nearkv.cluster import ClusterError
 
@@ -34,8 +35,11 @@ class Answer:
         return (self.arrivals_s[-1] - self.arrivals_s[0]) / (self.completion_tokens - 1)
 
 
-def complete(port: int, model: str, prompt: str, max_tokens: int) -> Answer:
-    """Asks for a greedy completion, streamed. ClusterError if it is refused or does not end."""
+def complete(port: int, model: str, prompt: str, max_tokens: int, **more: Any) -> Answer:
+    """Asks for a greedy completion, streamed; `more` is for the body.
+
+    ClusterError if it is refused or does not end.
+    """
     question = {
         "model": model,
         "prompt": prompt,
@@ -43,7 +47,7 @@ def complete(port: int, model: str, prompt: str, max_tokens: int) -> Answer:
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
-    }
+    } | more
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
     begin_s = time.monotonic()
     text, arrivals_s, usage, is_whole = "", [], {}, False

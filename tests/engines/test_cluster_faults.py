@@ -1,0 +1,188 @@
+"""Workers of vLLM's, a router and a pool's daemon, of which one dies or stops while a prompt runs.
+
+The processes are those of `./nearkv demo cluster`. Whatever fails, a completion comes, and has the
+text of an engine that computed it without any help.
+"""
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from nearkv.cluster.client import Answer, complete
+from nearkv.cluster.processes import Process
+from nearkv.cluster.workers import (
+    BLOCK_TOKENS,
+    Engine,
+    Worker,
+    start_daemon,
+    start_pool,
+    start_router,
+)
+from nearkv.store import ObjectStore
+from tests.engines.environment import ROOT, environment_or_skip
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+MODELS = ROOT / "engine_integration" / "models"
+PROGRAM = ROOT / "build/release/bin/nearkv"
+PROMPT_CHARACTERS = 24_000
+TOKENS = 16
+# A prompt takes many steps, so that there is a middle.
+STEP_TOKENS = 512
+MOST_TOKENS = 12_288
+NO_HANG_S = 300
+
+
+@dataclass
+class Cluster:
+    """What stands, and what it is asked."""
+
+    folder: Path
+    model: str
+    port: int
+    workers: dict[str, Worker]
+    daemon: Process
+    socket: str
+    stack: ExitStack
+    asked: int = field(default=0)
+
+    def prompt(self) -> str:
+        """One that nobody has seen."""
+        (document,) = (MODELS / "documents").glob("*.txt")
+        text = document.read_text(encoding="utf-8")
+        self.asked += 1
+        begin = self.asked * 1009
+        return text[begin : begin + PROMPT_CHARACTERS]
+
+    def alone(self, prompt: str) -> Answer:
+        """What an engine answers that is asked by itself, and finds nothing for this salt."""
+        port = self.workers["decode-0"].port
+        return complete(port, self.model, prompt, TOKENS, cache_salt="alone")
+
+    @contextmanager
+    def asking(self, prompt: str) -> Iterator[Future[Answer]]:
+        """The answer of the cluster, which is to come."""
+        with ThreadPoolExecutor(1) as thread:
+            yield thread.submit(complete, self.port, self.model, prompt, TOKENS)
+
+    def objects(self) -> int:
+        """Blocks in the pool."""
+        with ObjectStore.connect(self.socket) as store:
+            return store.stats().objects
+
+    def busy_prefill(self) -> Worker:
+        """The one that the router has sent a prompt."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=10) as answer:
+            told = json.load(answer)["workers"]
+        (name,) = [name for name in told if told[name]["requests"]]
+        assert self.workers[name].role == "prefill"
+        return self.workers[name]
+
+    def wait_for_blocks(self, more_than: int) -> int:
+        """Until the pool has more; how many it has then."""
+        wait_until(lambda: self.objects() > more_than)
+        return self.objects()
+
+    def computed(self) -> float:
+        """Tokens of prompts that workers of the cluster have computed, those that are left."""
+        running = [worker for worker in self.workers.values() if worker.process.is_running]
+        return sum(worker.counters().get("local_compute", 0) for worker in running)
+
+    def restart_daemon(self) -> None:
+        """On the same pool."""
+        self.daemon, _ = start_daemon(PROGRAM, self.folder, "256MiB")
+        self.stack.enter_context(self.daemon)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < end_s, "it does not come"
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two that prefill, of which one may be lost, and one that decodes."""
+    environment = environment_or_skip("vllm", "vLLM")
+    folder = tmp_path_factory.mktemp("cluster")
+    words = ("--max-num-batched-tokens", str(STEP_TOKENS), "--max-model-len", str(MOST_TOKENS))
+    words += ("--num-gpu-blocks-override", str(MOST_TOKENS // BLOCK_TOKENS + 1))
+    engine = Engine(environment.python, MODELS / "recall_3m", words)
+    with patch.dict(os.environ, environment.variables), ExitStack() as stack:
+        pool = start_pool(engine, PROGRAM, folder, "256MiB")
+        stack.enter_context(pool.daemon)
+        stack.enter_context(pool.publisher)
+        roles = {"prefill-0": "prefill", "prefill-1": "prefill", "decode-0": "decode"}
+        workers = {
+            name: Worker(name, engine, folder, role, pool.socket) for name, role in roles.items()
+        }
+        for worker in workers.values():
+            stack.enter_context(worker.process)
+        for worker in workers.values():
+            worker.wait_until_ready()
+        router, port = start_router(engine, list(workers.values()), pool, 1024, folder)
+        stack.enter_context(router)
+        name = engine.model_name
+        yield Cluster(folder, name, port, workers, pool.daemon, pool.socket, stack)
+
+
+def test_what_a_killed_prefill_worker_has_stored_is_not_computed_again(cluster: Cluster) -> None:
+    prompt, before = cluster.prompt(), cluster.objects()
+    with cluster.asking(prompt) as answer:
+        cluster.wait_for_blocks(before)
+        victim = cluster.busy_prefill()
+        victim.process.kill()
+        stored = cluster.objects() - before
+        computed = cluster.computed()
+        told = answer.result(NO_HANG_S)
+    computed = cluster.computed() - computed
+    assert told.text == cluster.alone(prompt).text
+    assert 0 < stored * BLOCK_TOKENS < told.prompt_tokens - STEP_TOKENS  # It was in the middle.
+    # Whoever went on found that, and whoever decodes found all but what is no whole block.
+    left = told.prompt_tokens - stored * BLOCK_TOKENS
+    assert computed <= left + 2 * BLOCK_TOKENS
+
+
+def test_a_daemon_that_is_killed_and_comes_back_costs_no_text(cluster: Cluster) -> None:
+    prompt, before = cluster.prompt(), cluster.objects()
+    with cluster.asking(prompt) as answer:
+        cluster.wait_for_blocks(before)
+        cluster.daemon.kill()
+        cluster.restart_daemon()
+        told = answer.result(NO_HANG_S)
+    assert told.text == cluster.alone(prompt).text
+    check_that_blocks_are_handed_over(cluster)
+
+
+def test_a_daemon_that_stops_hangs_nobody(cluster: Cluster) -> None:
+    prompt, before = cluster.prompt(), cluster.objects()
+    with cluster.asking(prompt) as answer:
+        cluster.wait_for_blocks(before)
+        cluster.daemon.signal(signal.SIGSTOP)
+        try:
+            told = answer.result(NO_HANG_S)
+        finally:
+            cluster.daemon.signal(signal.SIGCONT)
+    assert told.text == cluster.alone(prompt).text
+    check_that_blocks_are_handed_over(cluster)
+
+
+def check_that_blocks_are_handed_over(cluster: Cluster) -> None:
+    """A prompt goes through the pool as if nothing had been."""
+    prompt = cluster.prompt()
+    decode = cluster.workers["decode-0"]
+    loaded = decode.counters().get("external_kv_transfer", 0)
+    told = complete(cluster.port, cluster.model, prompt, TOKENS)
+    assert told.text == cluster.alone(prompt).text
+    whole = told.prompt_tokens // BLOCK_TOKENS * BLOCK_TOKENS
+    assert decode.counters()["external_kv_transfer"] - loaded == whole
