@@ -200,6 +200,20 @@ def connected(engines, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
 
 
 @pytest.fixture(scope="module")
+def handed_over(engines, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What was answered to prompts of which one engine computed all but the ends for two others."""
+    store = in_file(tmp_path_factory.mktemp("store") / "pool", hand_over=True)
+    plain = {"batches": "prompts", "rounded": True}
+    asked = {
+        "oracle": plain,
+        "prefilling": plain | {"options": store, "tokens": 2},  # One step that is measured.
+        "fetching": plain | {"options": store},
+        "near": {"batches": "prompts", "options": far(**store)},
+    }
+    return engines(asked)
+
+
+@pytest.fixture(scope="module")
 def dtypes(engines) -> dict[str, dict[str, Any]]:
     """What engines answered in bfloat16, and the model that NearKV ships."""
     own, near = {"dtype": "bfloat16"}, far({"rounded": ""}, dtype="bfloat16")
@@ -424,6 +438,20 @@ def test_blocks_that_a_connector_loads_are_attended_to(connected):
     assert counts["stored_tokens"] >= sum(
         (cached - WINDOW_TOKENS) // PAGE_TOKENS * PAGE_TOKENS for cached in loading["cached"]
     )
+
+
+@newest_only
+@pytest.mark.long
+def test_one_prefills_for_who_attends_in_the_engine_and_for_who_attends_near_the_data(handed_over):
+    oracle, prefilling, fetching, near = handed_over.values()
+    assert sum(prefilling["cached"]) == 0
+    assert prefilling["tokens"] == [tokens[:2] for tokens in oracle["tokens"]]
+    # Both computed what is no whole block, and no more.
+    whole = [(len(prompt) - 1) // 32 * 32 for prompt in PROMPTS]
+    assert (fetching["cached"], near["cached"]) == (whole, whole)
+    assert fetching["tokens"] == oracle["tokens"]
+    assert fetching["near_bytes"] == 0
+    check_same(near, oracle)
 
 
 @newest_only
