@@ -147,6 +147,13 @@ def test_a_process_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None
         process.wait_until(lambda: False, 30)
 
 
+def test_cpu_time_is_that_of_all_that_a_process_started(tmp_path: Path) -> None:
+    busy = [sys.executable, "-c", "while True: pass"]
+    code = f"import subprocess, time; subprocess.Popen({busy!r}); time.sleep(600)"
+    with sleeper(tmp_path, code) as process:
+        process.wait_until(lambda: process.cpu_s() > 0.3, 60)
+
+
 def test_a_process_takes_what_it_started_with_it(tmp_path: Path) -> None:
     child = tmp_path / "child"
     code = (
@@ -172,7 +179,7 @@ def phase(name: str, first_s: float, computed: float) -> Phase:
         for user in range(2)
         for turn in range(2)
     }
-    return Phase(name, Turns(answers), computed, 50, 400 - computed - 50)
+    return Phase(name, Turns(answers), computed, 50, 400 - computed - 50, cpu_s=4 * first_s)
 
 
 def test_figures_stand_beside_each_other() -> None:
@@ -183,6 +190,7 @@ def test_figures_stand_beside_each_other() -> None:
     assert results["cluster/first_tokens"].ratio == pytest.approx(4)
     assert results["cluster/later_tokens"].value == pytest.approx(10)
     assert results["cluster/prompt_tokens_not_computed"].value == pytest.approx(0.75)
+    assert results["cluster/turns_per_cpu_second"].ratio == pytest.approx(4)
     table = format_table([without, with_pool])
     assert "2,000.0 ms     500.0 ms" in table
 

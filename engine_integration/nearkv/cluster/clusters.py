@@ -9,6 +9,7 @@ from pathlib import Path
 from nearkv.cluster.conversations import Conversation
 from nearkv.cluster.figures import Phase
 from nearkv.cluster.load import run_load
+from nearkv.cluster.processes import Process
 from nearkv.cluster.workers import Engine, Pool, Worker, start_pool, start_router
 
 
@@ -19,6 +20,13 @@ class Cluster:
     port: int
     """Of the router."""
     workers: Sequence[Worker]
+    others: Sequence[Process]
+    """Router, and pool."""
+
+    def cpu_s(self) -> float:
+        """CPU time that all processes have taken, those that still run."""
+        processes = [*(worker.process for worker in self.workers), *self.others]
+        return sum(process.cpu_s() for process in processes)
 
     def counters(self) -> Counter[str]:
         """Of all workers that are left together."""
@@ -77,7 +85,8 @@ def _start(
         worker.wait_until_ready()
     router, port = start_router(engine, workers, pool, prefill_from, folder)
     stack.enter_context(router)
-    return Cluster(port, workers)
+    others = [router, *((pool.daemon, pool.publisher) if pool else ())]
+    return Cluster(port, workers, others)
 
 
 def measure(
@@ -94,10 +103,13 @@ def measure(
     `killed`, if there is one, is killed when half of the turns are over.
     """
     last_words: Counter[str] = Counter()
+    began_s, last_s = cluster.cpu_s(), 0.0
 
     def kill() -> None:
+        nonlocal last_s
         assert killed is not None
         last_words.update(killed.counters())
+        last_s = killed.process.cpu_s()
         killed.process.kill()
 
     turns = run_load(
@@ -108,10 +120,12 @@ def measure(
         at_half=None if killed is None else kill,
         tell=tell,
     )
+    cpu_s = cluster.cpu_s() + last_s - began_s
     counts = cluster.counters() + last_words
     return Phase(
         name,
         turns,
+        cpu_s=cpu_s,
         computed_tokens=counts["local_compute"],
         cached_tokens=counts["local_cache_hit"],
         pool_tokens=counts["external_kv_transfer"],

@@ -19,6 +19,8 @@ class Phase:
     """Of prompts, found in a worker's own cache."""
     pool_tokens: float
     """Of prompts, found in the pool."""
+    cpu_s: float
+    """CPU time of all processes, which other jobs of a machine change least."""
 
     @property
     def texts(self) -> list[str]:
@@ -43,6 +45,11 @@ class Phase:
         return Samples(tuple(pace for pace in paces if pace is not None))
 
     @property
+    def cpu_s_per_turn(self) -> float:
+        """CPU time of all processes."""
+        return self.cpu_s / len(self.turns.answers)
+
+    @property
     def not_computed_twice(self) -> float:
         """The share of the prompts' tokens that no worker computed."""
         return 1 - min(1.0, self.computed_tokens / self.prompt_tokens)
@@ -59,6 +66,13 @@ def make_results(without: Phase, with_pool: Phase) -> list[Result]:
             unit="share",
             peer=without.name,
             peer_value=without.not_computed_twice,
+        ),
+        Result(
+            name="cluster/turns_per_cpu_second",
+            value=1 / with_pool.cpu_s_per_turn,
+            unit="1/s",
+            peer=without.name,
+            peer_value=1 / without.cpu_s_per_turn,
         ),
     ]
     for what, own, peer in (
@@ -91,6 +105,7 @@ def format_table(phases: Sequence[Phase]) -> str:
     ):
         row(label, *(f"{1000 * one.median:,.1f} ms" for one in samples))
         row("  slowest", *(f"{1000 * one.maximum:,.1f} ms" for one in samples))
+    row("CPU time of a turn", *(f"{1000 * phase.cpu_s_per_turn:,.0f} ms" for phase in phases))
     row("tokens of prompts", *(f"{phase.prompt_tokens:,}" for phase in phases))
     for label, counts in (
         ("  computed, on all workers", [phase.computed_tokens for phase in phases]),
