@@ -18,8 +18,13 @@ void AgentStepGraph::add_edge(std::uint32_t from, std::uint32_t to) {
 void AgentStepGraph::set_fixed_prompt(std::uint32_t agent, std::span<const BlockHash> hashes) {
   agents_[agent].prompt.assign(hashes.begin(), hashes.end());
   for (const BlockHash hash : hashes) {
-    const auto [found, is_new] = owners_.try_emplace(hash, agent);
-    if (!is_new && found->second != agent) found->second = kSeveral;
+    const ObjectId id = fixed_blocks_.find(hash);
+    if (id == kNoObject) {
+      fixed_blocks_.add(hash);
+      owners_.push_back(agent);
+    } else if (owners_[id] != agent) {
+      owners_[id] = kSeveral;
+    }
   }
 }
 
@@ -65,9 +70,9 @@ void AgentStepGraph::count_steps() const {
 }
 
 std::uint32_t AgentStepGraph::owner(BlockHash hash) const {
-  const auto found = owners_.find(hash);
-  if (found == owners_.end()) return kNoAgent;
-  return found->second == kSeveral ? agents() : found->second;
+  const ObjectId id = fixed_blocks_.find(hash);
+  if (id == kNoObject) return kNoAgent;
+  return owners_[id] == kSeveral ? agents() : owners_[id];
 }
 
 }  // namespace nearkv::scheduler

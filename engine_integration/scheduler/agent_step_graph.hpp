@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "block_ids.hpp"
 #include "request.hpp"
 
 namespace nearkv::scheduler {
@@ -59,7 +59,8 @@ class AgentStepGraph {
   void count_steps() const;
 
   std::vector<Agent> agents_;
-  std::unordered_map<BlockHash, std::uint32_t> owners_;
+  BlockIds fixed_blocks_;
+  std::vector<std::uint32_t> owners_;  ///< By the blocks' numbers.
   mutable std::vector<std::uint32_t> steps_;
   mutable bool is_counted_ = false;
 };

@@ -8,19 +8,24 @@ BlockPool::BlockPool(std::uint32_t capacity_blocks, std::unique_ptr<EvictionPoli
     : capacity_blocks_(capacity_blocks), eviction_(std::move(eviction)) {}
 
 std::uint32_t BlockPool::match(std::span<const BlockHash> hashes) const {
+  const auto prefetch = [this](BlockHash hash) { shared_.prefetch(hash); };
   std::uint32_t count = 0;
-  while (count < hashes.size() && by_hash_.contains(hashes[count])) ++count;
+  visit_ahead(hashes, prefetch, [&](BlockHash hash) {
+    const bool is_held = shared_.find(hash) != kNoObject;
+    count += is_held ? 1 : 0;
+    return is_held;
+  });
   return count;
 }
 
 void BlockPool::pin_one(ObjectId id) {
-  if (shared_[id].pins++ == 0) ++pinned_blocks_;
+  if (pins_[id]++ == 0) ++pinned_blocks_;
 }
 
 void BlockPool::pin(std::span<const BlockHash> hashes, std::uint32_t count,
                     std::vector<ObjectId>* blocks) {
   for (const BlockHash hash : hashes.first(count)) {
-    const ObjectId id = by_hash_.find(hash)->second;
+    const ObjectId id = shared_.find(hash);
     pin_one(id);
     blocks->push_back(id);
   }
@@ -28,7 +33,7 @@ void BlockPool::pin(std::span<const BlockHash> hashes, std::uint32_t count,
 
 void BlockPool::unpin(std::vector<ObjectId>* blocks) {
   for (const ObjectId id : *blocks) {
-    if (--shared_[id].pins == 0) --pinned_blocks_;
+    if (--pins_[id] == 0) --pinned_blocks_;
     eviction_->hit(id);
   }
   blocks->clear();
@@ -36,37 +41,34 @@ void BlockPool::unpin(std::vector<ObjectId>* blocks) {
 
 bool BlockPool::take(std::uint32_t count) {
   if (available_blocks() < count) return false;
+  const Evictable is_unpinned = [this](ObjectId id) { return pins_[id] == 0; };
   while (free_blocks() < count) {
-    const auto victim = eviction_->victim([this](ObjectId id) { return shared_[id].pins == 0; });
+    const auto victim = eviction_->victim(is_unpinned);
     if (!victim) return false;
     eviction_->erase(*victim, Removal::kEvicted);
-    by_hash_.erase(shared_[*victim].hash);
-    unused_.push_back(*victim);
-    --shared_blocks_;
+    shared_.remove(*victim);
   }
   private_blocks_ += count;
   return true;
 }
 
-void BlockPool::publish(BlockHash hash, std::vector<ObjectId>* blocks) {
-  const auto [found, is_new] = by_hash_.try_emplace(hash, kNoObject);
-  if (is_new) {
-    if (unused_.empty()) {
-      unused_.push_back(static_cast<ObjectId>(shared_.size()));
-      shared_.emplace_back();
-    }
-    found->second = unused_.back();
-    unused_.pop_back();
-    shared_[found->second] = {.hash = hash, .pins = 0};
-    ++shared_blocks_;
-    eviction_->insert({.id = found->second,
-                       .fingerprint = hash,
-                       .bytes = 1,
-                       .parent = blocks->empty() ? kNoObject : blocks->back()});
-  }
-  --private_blocks_;
-  pin_one(found->second);
-  blocks->push_back(found->second);
+void BlockPool::publish(std::span<const BlockHash> hashes, std::vector<ObjectId>* blocks) {
+  const auto prefetch = [this](BlockHash hash) { shared_.prefetch(hash); };
+  visit_ahead(hashes, prefetch, [&](BlockHash hash) {
+    ObjectId id = shared_.find(hash);
+    if (id == kNoObject) id = share(hash, blocks->empty() ? kNoObject : blocks->back());
+    --private_blocks_;
+    pin_one(id);
+    blocks->push_back(id);
+    return true;
+  });
+}
+
+ObjectId BlockPool::share(BlockHash hash, ObjectId parent) {
+  const ObjectId id = shared_.add(hash);
+  if (id >= pins_.size()) pins_.resize(std::size_t{id} + 1);
+  eviction_->insert({.id = id, .fingerprint = hash, .bytes = 1, .parent = parent});
+  return id;
 }
 
 }  // namespace nearkv::scheduler

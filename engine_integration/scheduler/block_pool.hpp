@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "block_ids.hpp"
 #include "policy/eviction_policy.hpp"
 #include "request.hpp"
 
@@ -27,7 +27,7 @@ class BlockPool {
     return capacity_blocks_ - private_blocks_ - pinned_blocks_;
   }
   [[nodiscard]] std::uint32_t free_blocks() const {
-    return capacity_blocks_ - private_blocks_ - shared_blocks_;
+    return capacity_blocks_ - private_blocks_ - static_cast<std::uint32_t>(shared_.size());
   }
 
   /// How many of `hashes`, from the first on without a gap, are held.
@@ -46,28 +46,22 @@ class BlockPool {
   /// Private blocks that are free from now on.
   void give_back(std::uint32_t count) { private_blocks_ -= count; }
 
-  /// One private block has become the one of `hash`, behind the last of `blocks`: it is added to
-  /// them, pinned. If the hash is held already, that block is taken and the private one is freed.
-  void publish(BlockHash hash, std::vector<ObjectId>* blocks);
+  /// Private blocks have become those of `hashes`, behind the last of `blocks`: they are added to
+  /// them, pinned. Where a hash is held already, that block is taken and the private one is freed.
+  void publish(std::span<const BlockHash> hashes, std::vector<ObjectId>* blocks);
 
   [[nodiscard]] EvictionPolicy& eviction() { return *eviction_; }
 
  private:
-  struct Shared {
-    BlockHash hash = 0;
-    std::uint32_t pins = 0;
-  };
-
   void pin_one(ObjectId id);
+  [[nodiscard]] ObjectId share(BlockHash hash, ObjectId parent);
 
   std::uint32_t capacity_blocks_;
   std::uint32_t private_blocks_ = 0;
-  std::uint32_t shared_blocks_ = 0;
-  std::uint32_t pinned_blocks_ = 0;  ///< Of the shared ones.
+  std::uint32_t pinned_blocks_ = 0;  ///< Shared ones.
   std::unique_ptr<EvictionPolicy> eviction_;
-  std::unordered_map<BlockHash, ObjectId> by_hash_;
-  std::vector<Shared> shared_;
-  std::vector<ObjectId> unused_;
+  BlockIds shared_;
+  std::vector<std::uint32_t> pins_;  ///< By number.
 };
 
 }  // namespace nearkv::scheduler

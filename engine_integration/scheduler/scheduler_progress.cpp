@@ -48,11 +48,11 @@ void Scheduler::publish(RequestId id, Seconds now_s, bool stores) {
   const std::size_t begin = state.shared_blocks.size();
   const std::size_t end = std::max(
       begin, std::min<std::size_t>(state.computed_tokens / options_.block_tokens, hashes.size()));
-  for (std::size_t i = begin; i < end; ++i) pool_.publish(hashes[i], &state.shared_blocks);
-  state.private_blocks -= static_cast<std::uint32_t>(end - begin);
-  if (stores && lower_ != nullptr && end > begin) {
-    lower_->store(hashes.subspan(begin, end - begin), now_s);
-  }
+  if (begin == end) return;
+  const auto computed = hashes.subspan(begin, end - begin);
+  pool_.publish(computed, &state.shared_blocks);
+  state.private_blocks -= static_cast<std::uint32_t>(computed.size());
+  if (stores && lower_ != nullptr) lower_->store(computed, now_s);
 }
 
 void Scheduler::finish(Seconds now_s, RequestId id, std::vector<Ended>* ended) {

@@ -96,7 +96,7 @@ TEST(AgentSteps, WhatIsNoAgentsGoesFirst) {
   const auto publish = [&pool](const std::vector<BlockHash>& hashes) {
     std::vector<ObjectId> blocks;
     ASSERT_TRUE(pool.take(static_cast<std::uint32_t>(hashes.size())));
-    for (const BlockHash hash : hashes) pool.publish(hash, &blocks);
+    pool.publish(hashes, &blocks);
     pool.unpin(&blocks);
   };
   publish(Ring::prompt(1));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "policy/policies.hpp"
 #include "support/seed.hpp"
@@ -19,8 +20,9 @@ TEST(BlockPool, AHashThatIsHeldFreesThePrivateBlock) {
   std::vector<ObjectId> first;
   std::vector<ObjectId> second;
   ASSERT_TRUE(pool.take(4));
-  pool.publish(7, &first);
-  pool.publish(7, &second);
+  const std::vector<BlockHash> hashes{7};
+  pool.publish(hashes, &first);
+  pool.publish(hashes, &second);
   EXPECT_EQ(first, second);
   EXPECT_EQ(pool.available_blocks(), 1U);
   pool.unpin(&first);
@@ -34,6 +36,29 @@ TEST(BlockPool, TakesNothingIfNotAll) {
   ASSERT_TRUE(pool.take(3));
   EXPECT_FALSE(pool.take(2));
   EXPECT_EQ(pool.free_blocks(), 1U);
+}
+
+TEST(BlockIds, RandomUse) {
+  auto random = case_random(0);
+  BlockIds ids;
+  std::map<BlockHash, ObjectId> held;
+  for (int operation = 0; operation < 200'000; ++operation) {
+    // Numbers in a row, and such whose low halves are equal.
+    const BlockHash hash = pick(random, 0, 2'000) | std::uint64_t{pick(random, 0, 3)} << 32;
+    const auto found = held.find(hash);
+    ASSERT_EQ(ids.find(hash), found == held.end() ? kNoObject : found->second);
+    if (found == held.end()) {
+      held[hash] = ids.add(hash);
+    } else {
+      ids.remove(found->second);
+      held.erase(found);
+    }
+    ASSERT_EQ(ids.size(), held.size());
+  }
+  std::set<ObjectId> numbers;
+  for (const auto& [hash, id] : held) numbers.insert(id);
+  EXPECT_EQ(numbers.size(), held.size());
+  EXPECT_LT(*numbers.rbegin(), 8'004U) << "numbers are dense";
 }
 
 TEST(BlockPool, RandomUse) {
@@ -56,10 +81,8 @@ TEST(BlockPool, RandomUse) {
       pool.pin(user.hashes, held, &user.blocks);
       const std::uint32_t missing = length - held + pick(random, 0, 2);
       if (pool.take(missing)) {
-        user.private_blocks = missing;
-        for (std::uint32_t i = held; i < length; ++i, --user.private_blocks) {
-          pool.publish(user.hashes[i], &user.blocks);
-        }
+        pool.publish(std::span(user.hashes).subspan(held), &user.blocks);
+        user.private_blocks = missing - (length - held);
         EXPECT_EQ(pool.match(user.hashes), length);
         users.push_back(user);
       } else {
