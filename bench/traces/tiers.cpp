@@ -3,35 +3,20 @@
 #include <algorithm>
 #include <utility>
 
-#include "policy/policies.hpp"
-
 namespace nearkv::traces {
 
 Tier::Tier(TierConfig config, double block_bytes)
     : config_(std::move(config)),
       block_bytes_(block_bytes),
-      capacity_blocks_(static_cast<std::uint64_t>(config_.capacity_bytes / block_bytes)),
-      eviction_(make_lru(capacity_blocks_)),
+      blocks_(static_cast<std::uint64_t>(config_.capacity_bytes / block_bytes)),
       link_(config_.bytes_per_s, config_.latency_s) {}
 
-void Tier::store(BlockHash hash) {
-  if (const auto found = ids_.find(hash); found != ids_.end()) {
-    eviction_->hit(found->second);
-    return;
-  }
-  if (capacity_blocks_ == 0) return;
-  ObjectId id = static_cast<ObjectId>(hashes_.size());
-  if (ids_.size() >= capacity_blocks_) {
-    id = *eviction_->victim([](ObjectId) { return true; });
-    eviction_->erase(id, Removal::kEvicted);
-    ids_.erase(hashes_[id]);
-  } else {
-    hashes_.push_back(hash);
-  }
-  hashes_[id] = hash;
-  ids_.emplace(hash, id);
-  eviction_->insert({.id = id, .fingerprint = hash, .bytes = 1});
-  ++stored_blocks_;
+void Tier::store(std::span<const BlockHash> hashes) {
+  const auto ask = [this](BlockHash hash) { prefetch(hash); };
+  scheduler::visit_ahead(hashes, ask, [this](BlockHash hash) {
+    stored_blocks_ += blocks_.use(hash) ? 1 : 0;
+    return true;
+  });
 }
 
 Seconds Tier::duration_s(Seconds now_s, std::uint32_t blocks) const {
@@ -42,15 +27,29 @@ Seconds Tier::load(Seconds now_s, std::uint32_t blocks) {
   return link_.transfer(now_s, blocks * block_bytes_, blocks * config_.block_s);
 }
 
-std::vector<std::uint32_t> TierStack::places(std::span<const BlockHash> hashes) const {
-  std::vector<std::uint32_t> blocks(tiers_.size());
-  for (const BlockHash hash : hashes) {
+std::span<const std::uint32_t> TierStack::places(std::span<const BlockHash> hashes) {
+  std::uint64_t stored_blocks = 0;
+  for (const auto& tier : tiers_) stored_blocks += tier->stored_blocks();
+  const BlockHash last = hashes.empty() ? 0 : hashes.back();
+  if (places_.length == hashes.size() && places_.last == last &&
+      places_.stored_blocks == stored_blocks) {
+    return places_.blocks;
+  }
+  places_.last = last;
+  places_.length = hashes.size();
+  places_.stored_blocks = stored_blocks;
+  places_.blocks.assign(tiers_.size(), 0);
+  const auto ask = [this](BlockHash hash) {
+    for (const auto& tier : tiers_) tier->prefetch(hash);
+  };
+  scheduler::visit_ahead(hashes, ask, [this](BlockHash hash) {
     const auto tier =
         std::ranges::find_if(tiers_, [hash](const auto& one) { return one->holds(hash); });
-    if (tier == tiers_.end()) break;
-    ++blocks[static_cast<std::size_t>(tier - tiers_.begin())];
-  }
-  return blocks;
+    if (tier == tiers_.end()) return false;
+    ++places_.blocks[static_cast<std::size_t>(tier - tiers_.begin())];
+    return true;
+  });
+  return places_.blocks;
 }
 
 scheduler::Loadable TierStack::find(std::span<const BlockHash> hashes, Seconds now_s) {
@@ -75,9 +74,7 @@ Seconds TierStack::load(std::span<const BlockHash> hashes, Seconds now_s) {
 }
 
 void TierStack::store(std::span<const BlockHash> hashes, Seconds /*now_s*/) {
-  for (const auto& tier : tiers_) {
-    for (const BlockHash hash : hashes) tier->store(hash);
-  }
+  for (const auto& tier : tiers_) tier->store(hashes);
 }
 
 }  // namespace nearkv::traces

@@ -5,26 +5,28 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "cluster.hpp"
 #include "link.hpp"
 #include "lower_tiers.hpp"
-#include "policy/eviction_policy.hpp"
+#include "lru_blocks.hpp"
 
 namespace nearkv::traces {
-
-using scheduler::BlockHash;
 
 /// One tier: which blocks it holds, and the link to it. What is least recently used leaves.
 class Tier {
  public:
   Tier(TierConfig config, double block_bytes);
 
-  [[nodiscard]] bool holds(BlockHash hash) const { return ids_.contains(hash); }
-  /// Keeps a block, or notes that it is used.
-  void store(BlockHash hash);
+  [[nodiscard]] bool holds(BlockHash hash) const { return blocks_.holds(hash); }
+  /// Asks for the memory that holds() begins in.
+  void prefetch(BlockHash hash) const { blocks_.prefetch(hash); }
+  /// Keeps blocks, or notes that they are used.
+  void store(std::span<const BlockHash> hashes);
+
+  /// Blocks that have come, in the place of others or not.
+  [[nodiscard]] std::uint64_t stored_blocks() const { return stored_blocks_; }
 
   /// What loading takes, and loading itself: when all has arrived.
   [[nodiscard]] Seconds duration_s(Seconds now_s, std::uint32_t blocks) const;
@@ -32,24 +34,24 @@ class Tier {
 
   [[nodiscard]] const TierConfig& config() const { return config_; }
   [[nodiscard]] double bytes_loaded() const { return link_.bytes(); }
-  [[nodiscard]] double bytes_stored() const { return stored_blocks_ * block_bytes_; }
+  [[nodiscard]] double bytes_stored() const {
+    return static_cast<double>(stored_blocks_) * block_bytes_;
+  }
 
  private:
   TierConfig config_;
   double block_bytes_;
-  std::uint64_t capacity_blocks_;
-  std::unique_ptr<EvictionPolicy> eviction_;
-  std::unordered_map<BlockHash, ObjectId> ids_;
-  std::vector<BlockHash> hashes_;
+  LruBlocks blocks_;
   Link link_;
-  double stored_blocks_ = 0;
+  std::uint64_t stored_blocks_ = 0;
 };
 
 /// The tiers that one replica sees, the fastest first; those that are shared it has in common.
 /// Whatever is computed is written to all of them, at no cost to the engine.
 class TierStack final : public scheduler::LowerTiers {
  public:
-  explicit TierStack(std::vector<std::shared_ptr<Tier>> tiers) : tiers_(std::move(tiers)) {}
+  explicit TierStack(std::vector<std::shared_ptr<Tier>> tiers)
+      : tiers_(std::move(tiers)), places_{.blocks = std::vector<std::uint32_t>(tiers_.size())} {}
 
   [[nodiscard]] scheduler::Loadable find(std::span<const BlockHash> hashes, Seconds now_s) override;
   void store(std::span<const BlockHash> hashes, Seconds now_s) override;
@@ -59,10 +61,20 @@ class TierStack final : public scheduler::LowerTiers {
   Seconds load(std::span<const BlockHash> hashes, Seconds now_s);
 
  private:
-  /// Blocks by tier, until one is held nowhere.
-  [[nodiscard]] std::vector<std::uint32_t> places(std::span<const BlockHash> hashes) const;
+  /// Blocks by tier, until one is held nowhere. Holds until the next call.
+  [[nodiscard]] std::span<const std::uint32_t> places(std::span<const BlockHash> hashes);
+
+  /// What places() found last. The head of a queue is asked for at each step, and most steps change
+  /// no tier. A chain's last hash and its length name all of it.
+  struct Places {
+    BlockHash last = 0;
+    std::size_t length = 0;
+    std::uint64_t stored_blocks = 0;  ///< Of all tiers, by then.
+    std::vector<std::uint32_t> blocks;
+  };
 
   std::vector<std::shared_ptr<Tier>> tiers_;
+  Places places_;
 };
 
 }  // namespace nearkv::traces

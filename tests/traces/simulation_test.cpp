@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <fstream>
+#include <list>
 #include <set>
 
+#include "support/seed.hpp"
 #include "support/temporary_folder.hpp"
 #include "workloads/draw.hpp"
 
@@ -142,12 +144,42 @@ TEST(Simulation, PrefetchAndStepsServeARingOfAgents) {
 
 TEST(Tier, TheLeastRecentlyUsedLeaves) {
   Tier tier({.name = "t", .capacity_bytes = 30, .bytes_per_s = 10}, 10);
-  for (BlockHash hash = 1; hash <= 3; ++hash) tier.store(hash);
-  tier.store(1);
-  tier.store(4);
+  const std::vector<BlockHash> hashes{1, 2, 3, 1, 4};
+  tier.store(hashes);
   EXPECT_TRUE(tier.holds(1));
   EXPECT_FALSE(tier.holds(2));
   EXPECT_DOUBLE_EQ(tier.bytes_stored(), 40);
+}
+
+TEST(LruBlocks, RandomUse) {
+  // Against a list that is searched from its newest block on.
+  constexpr std::size_t kCapacity = 300;
+  auto random = nearkv::test::case_random(0);
+  LruBlocks blocks(kCapacity);
+  std::list<BlockHash> newest_first;
+  for (int use = 0; use < 100'000; ++use) {
+    const BlockHash hash = nearkv::test::pick(random, 0, 500);
+    const bool is_new = std::erase(newest_first, hash) == 0;
+    ASSERT_EQ(blocks.holds(hash), !is_new) << use;
+    ASSERT_EQ(blocks.use(hash), is_new) << use;
+    newest_first.push_front(hash);
+    if (newest_first.size() <= kCapacity) continue;
+    ASSERT_FALSE(blocks.holds(newest_first.back())) << use;
+    newest_first.pop_back();
+  }
+}
+
+TEST(TierStack, AnAnswerIsNotRememberedBeyondItsTruth) {
+  const TierConfig tier{.name = "a", .capacity_bytes = 40, .bytes_per_s = 10, .latency_s = 0};
+  TierStack stack({std::make_shared<Tier>(tier, 10)});
+  const std::vector<BlockHash> hashes{1, 2, 3};
+  stack.store(std::span(hashes).first(1), 0);
+  EXPECT_EQ(stack.find(hashes, 0).blocks, 1U);
+  stack.store(hashes, 0);
+  EXPECT_EQ(stack.find(hashes, 0).blocks, 3U);
+  EXPECT_EQ(stack.find(std::span(hashes).first(2), 0).blocks, 2U);
+  stack.store(std::vector<BlockHash>{4, 5, 6, 7}, 0);
+  EXPECT_EQ(stack.find(hashes, 0).blocks, 0U);
 }
 
 TEST(TierStack, TiersLoadBesideEachOther) {
