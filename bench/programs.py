@@ -22,7 +22,9 @@ class Programs:
         self._folder = Path(binding.origin).parents[1] / "bench"
 
     def path(self, name: str) -> Path:
-        """Of nearkv_NAME_bench, or nearkv_replay."""
+        """Of nearkv_NAME_bench, nearkv_replay or nearkv_plan."""
+        if name == "plan":
+            return self._folder / "traces" / "nearkv_plan"
         program = "nearkv_replay" if name == "replay" else f"nearkv_{name}_bench"
         return self._folder / name / program
 

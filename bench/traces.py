@@ -28,6 +28,7 @@ def run(context: Context) -> Iterator[Result]:
     yield from _chat(simulator)
     yield from _policies(simulator)
     yield from _near(simulator)
+    yield from _plans(simulator)
     traces = sorted(context.traces.glob("*.jsonl")) if context.traces else []
     if not traces:
         where = f"no *.jsonl in {context.traces}" if context.traces else "--traces DIR has them"
@@ -64,11 +65,18 @@ class _Simulator:
 
     def run(self, file: str, *options: str | Path) -> dict[str, Any]:
         """The report of a cluster's file, a path below bench/traces without its suffix."""
+        return self._run("traces", file, *options)
+
+    def plan(self, file: str, *options: str | Path) -> dict[str, Any]:
+        """What `./nearkv plan` makes of a cluster's file."""
+        return self._run("plan", file, *options)
+
+    def _run(self, program: str, file: str, *options: str | Path) -> dict[str, Any]:
         self._context.progress(" ".join([file, *map(str, options)]))
         tiny = ("--requests", "20") if self._context.tiny else ()
         cluster = _FOLDER / f"{file}.toml"
         words = (cluster, "--baselines", _BASELINES, *options, *tiny)
-        return self._programs.run("traces", *words)["results"]
+        return self._programs.run(program, *words)["results"]
 
     @property
     def tiny(self) -> bool:
@@ -150,6 +158,24 @@ def _near(simulator: _Simulator) -> Iterator[Result]:
         device=_SIMULATED,
         extra={"command": "ddr4/attend_tail", "engines": 32},
     )
+
+
+def _plans(simulator: _Simulator) -> Iterator[Result]:
+    """Goodput a GPU with prefill apart, beside replicas that do both, for two promises."""
+    for name, tpot_s in (("chat", 0.1), ("fast", 0.02)):
+        plan = simulator.plan("clusters/plan", "--tpot", str(tpot_s))
+        apart, together = (plan[f"best_{how}"] for how in ("apart", "together"))
+        if apart is None or together is None:
+            continue  # Its progress has said which promise nothing keeps.
+        yield Result(
+            name=f"traces/plan/{name}/apart",
+            value=apart["goodput_per_s_and_gpu"],
+            unit="requests/s a GPU",
+            peer=f"together: {together['layout']}",
+            peer_value=together["goodput_per_s_and_gpu"],
+            device=_SIMULATED,
+            extra={"layout": apart["layout"], "promise": plan["promise"], "share": plan["share"]},
+        )
 
 
 def _replay(simulator: _Simulator, trace: Path) -> Iterator[Result]:

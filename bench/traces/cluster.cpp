@@ -36,6 +36,7 @@ void read_gpu(ConfigTable table, Gpu* gpu) {
   table.take("hbm_share", &gpu->hbm_share, 0.001, 1);
   table.take("step_overhead_s", &gpu->step_overhead_s, 0, 10);
   table.take("exchange_bytes_per_s", &gpu->exchange_bytes_per_s, 1, kMost);
+  table.take("exchange_latency_s", &gpu->exchange_latency_s, 0, 10);
   double before = 0;
   for (ConfigTable point : table.tables("measured_prefill")) {
     double tokens = 0;
@@ -56,6 +57,7 @@ void read_engine(ConfigTable table, Engine* engine) {
   constexpr std::uint64_t kMany = 1'000'000;
   table.take("replicas", &engine->replicas, 1, 10'000);
   table.take("prefill_replicas", &engine->prefill_replicas, 0, 10'000);
+  table.take("prefill_gpu_count", &engine->prefill_gpu_count, 0, 10'000);
   table.take("token_budget", &engine->token_budget, 1, 1U << 30);
   table.take("most_running", &engine->most_running, 1, kMany);
   table.take("block_tokens", &engine->block_tokens, 1, kMany);
@@ -139,10 +141,9 @@ void read(const toml::table& document, const std::string& file, Cluster* cluster
   }
   static_cast<void>(table.table("workload"));  // parse_workload() reads it
   table.done();
-  if (cluster->pool_blocks() == 0) {
-    throw ConfigError(file +
-                      ": the pool has no room for one block beside the model's weights: "
-                      "more gpu.count or gpu.hbm_bytes, or engine.pool_bytes");
+  // The first replica is of those that prefill where there are any, the last is not.
+  if (cluster->as_seen_by(0).pool_blocks() == 0 || cluster->pool_blocks() == 0) {
+    throw ConfigError(file + ": " + kNoRoom);
   }
 }
 
@@ -153,6 +154,20 @@ std::uint32_t Cluster::pool_blocks() const {
   const double left = 0.9 * gpu.hbm_bytes * gpu.count - weights;
   const double bytes = engine.pool_bytes > 0 ? engine.pool_bytes : std::max(left, 0.0);
   return static_cast<std::uint32_t>(std::min(bytes / block_bytes(), kMostBlocks));
+}
+
+double Cluster::gpus() const {
+  const auto prefilling = static_cast<double>(engine.prefill_replicas);
+  const double own = engine.prefill_gpu_count > 0 ? engine.prefill_gpu_count : gpu.count;
+  return prefilling * own + (static_cast<double>(engine.replicas) - prefilling) * gpu.count;
+}
+
+Cluster Cluster::as_seen_by(std::uint64_t replica) const {
+  Cluster seen = *this;
+  if (replica < engine.prefill_replicas && engine.prefill_gpu_count > 0) {
+    seen.gpu.count = engine.prefill_gpu_count;
+  }
+  return seen;
 }
 
 Status parse_cluster(const std::string& text, const std::string& file, Cluster* cluster,

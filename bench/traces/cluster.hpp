@@ -35,7 +35,8 @@ struct Gpu {
   double flops_share = 0.55;  ///< Of the peak, that large products of matrices reach.
   double hbm_share = 0.8;
   Seconds step_overhead_s = 0.5e-3;     ///< Launches, sampling, the scheduler itself.
-  double exchange_bytes_per_s = 450e9;  ///< NVLink, one way; used if count > 1.
+  double exchange_bytes_per_s = 450e9;  ///< NVLink, one way; used if count > 1,
+  Seconds exchange_latency_s = 0;       ///< as is this, for each of the ring's steps.
   std::vector<std::pair<double, double>> prefill_s_by_tokens{};  ///< Measured; empty: the roofline.
 };
 
@@ -70,6 +71,7 @@ struct TierConfig {
 struct Engine {
   std::uint64_t replicas = 1;
   std::uint64_t prefill_replicas = 0;  ///< Of them; the others only decode. 0: all do both.
+  double prefill_gpu_count = 0;        ///< GPUs of each of those; 0: gpu.count.
   std::uint64_t token_budget = 2048;
   std::uint64_t most_running = 256;
   std::uint64_t block_tokens = 16;
@@ -107,7 +109,16 @@ struct Cluster {
   }
   /// Blocks of a replica's pool.
   [[nodiscard]] std::uint32_t pool_blocks() const;
+  /// All GPUs.
+  [[nodiscard]] double gpus() const;
+  /// The cluster as one of its replicas sees it: gpu.count is that replica's.
+  [[nodiscard]] Cluster as_seen_by(std::uint64_t replica) const;
 };
+
+/// What is wrong where a model leaves no room for a block beside it, and what mends it.
+inline constexpr const char* kNoRoom =
+    "the pool has no room for one block beside the model's weights: "
+    "more gpu.count or gpu.hbm_bytes, or engine.pool_bytes";
 
 /// Reads a TOML text over the defaults. kBadArgument, with a reason that names file, line and key
 /// and says what is allowed, for anything that is not a setting, or for a model that does not fit.

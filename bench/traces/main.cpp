@@ -3,16 +3,15 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "case_file.hpp"
 #include "cluster.hpp"
 #include "copy/rounds.hpp"
+#include "report_json.hpp"
 #include "simulation.hpp"
-#include "step_cost.hpp"
 #include "workload.hpp"
 
 namespace nearkv::traces {
@@ -43,62 +42,17 @@ int fail(int status, const std::string& message) {
   return status;
 }
 
-Json to_json(const Spreading& one) {
-  return {{"mean", one.mean}, {"p50", one.p50}, {"p90", one.p90}, {"p99", one.p99}};
-}
-
+/// The report, and what it cost to find out.
 Json to_json(const Report& report, const Cluster& cluster, double cpu_s) {
-  Json moved = Json::object();
-  for (const Moved& one : report.moved) {
-    moved[one.name] = {{"read_bytes", one.read_bytes}, {"written_bytes", one.written_bytes}};
-  }
-  const auto requests = static_cast<double>(report.requests);
-  return {{"cluster", cluster.name},
-          {"policy", cluster.engine.policy},
-          {"requests", report.requests},
-          {"duration_s", report.duration_s},
-          {"ttft_s", to_json(report.ttft_s)},
-          {"tpot_s", to_json(report.tpot_s)},
-          {"latency_s", to_json(report.latency_s)},
-          {"requests_per_s", report.requests_per_s},
-          {"output_tokens_per_s", report.output_tokens_per_s},
-          {"kept", report.kept},
-          {"goodput_per_s", report.goodput_per_s},
-          {"cached_share", report.cached_share},
-          {"preemptions", report.preemptions},
-          {"steps", report.steps},
-          {"moved", moved},
-          {"dollars", report.dollars},
-          {"dollars_per_million_tokens", report.dollars_per_million_tokens},
-          {"cpu_s", cpu_s},
-          {"requests_per_cpu_minute", cpu_s > 0 ? 60 * requests / cpu_s : 0}};
-}
-
-/// Seconds that an engine of the cluster's device needs for a token; 0 where it names no command.
-Status device_cost(const Cluster& cluster, const std::string& baselines, double* seconds,
-                   std::string* reason) {
-  *seconds = 0;
-  const std::string& command = cluster.far.device_command;
-  if (command.empty()) return Status::kOk;
-  std::ifstream input(baselines);
-  const auto cycles = Json::parse(input, nullptr, /*allow_exceptions=*/false);
-  if (!cycles.is_object()) {
-    *reason = "far.device_command needs --baselines, a file like bench/baselines/rtl.json; '" +
-              baselines + "' is none";
-    return Status::kIoError;
-  }
-  const auto found = cycles.find(command);
-  if (found == cycles.end() || !found->is_number()) {
-    *reason = "far.device_command: " + baselines + " has no '" + command +
-              "'; it has commands like ddr4/attend_dense";
-    return Status::kBadArgument;
-  }
-  *seconds = seconds_per_token(found->get<double>(), cluster.model);
-  return Status::kOk;
+  Json all{{"cluster", cluster.name}, {"policy", cluster.engine.policy}};
+  all.update(to_json(report));
+  all["cpu_s"] = cpu_s;
+  all["requests_per_cpu_minute"] =
+      cpu_s > 0 ? 60 * static_cast<double>(report.requests) / cpu_s : 0;
+  return all;
 }
 
 void apply(const Options& options, Cluster* cluster, WorkloadConfig* workload) {
-  workload->block_tokens = cluster->engine.block_tokens;
   workload->names_all_blocks = cluster->engine.prefill_replicas > 0;
   workload->traces = options.traces;
   if (!options.policy.empty()) cluster->engine.policy = options.policy;
@@ -130,14 +84,9 @@ int run(const Options& options) {
   Cluster cluster;
   WorkloadConfig config;
   std::string reason;
-  std::ifstream input(options.cluster);
-  std::ostringstream text;
-  if (input) text << input.rdbuf();
-  if (!input) return fail(1, "cannot read " + options.cluster);
   double device_s_per_token = 0;
-  if (parse_cluster(text.str(), options.cluster, &cluster, &reason) != Status::kOk ||
-      parse_workload(text.str(), options.cluster, &config, &reason) != Status::kOk ||
-      device_cost(cluster, options.baselines, &device_s_per_token, &reason) != Status::kOk) {
+  if (read_case(options.cluster, options.baselines, &cluster, &config, &device_s_per_token,
+                &reason) != Status::kOk) {
     return fail(2, reason);
   }
   apply(options, &cluster, &config);

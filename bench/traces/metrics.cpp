@@ -6,17 +6,29 @@
 
 namespace nearkv::traces {
 
+namespace {
+
+double ranked(const std::vector<double>& sorted, double share) {
+  const auto rank = std::max(std::ceil(share * static_cast<double>(sorted.size())), 1.0);
+  return sorted[static_cast<std::size_t>(rank) - 1];
+}
+
+}  // namespace
+
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return ranked(values, share);
+}
+
 Spreading spreading_of(std::vector<double> values) {
   if (values.empty()) return {};
   std::ranges::sort(values);
   const auto count = static_cast<double>(values.size());
-  const auto ranked = [&](double share) {
-    return values[static_cast<std::size_t>(std::max(std::ceil(share * count), 1.0)) - 1];
-  };
   return {.mean = std::accumulate(values.begin(), values.end(), 0.0) / count,
-          .p50 = ranked(0.5),
-          .p90 = ranked(0.9),
-          .p99 = ranked(0.99)};
+          .p50 = ranked(values, 0.5),
+          .p90 = ranked(values, 0.9),
+          .p99 = ranked(values, 0.99)};
 }
 
 Report Metrics::report() const {
@@ -37,11 +49,11 @@ Report Metrics::report() const {
     prompt_tokens += one.prompt_tokens;
     output_tokens += one.output_tokens;
     cached_tokens += one.cached_tokens;
-    ttft.push_back(one.first_token_s - one.arrived_s);
+    ttft.push_back(one.ttft_s());
     latency.push_back(one.ended_s - one.arrived_s);
     bool is_kept = ttft.back() <= cluster_.promise.ttft_s;
     if (one.output_tokens > 1) {
-      tpot.push_back((one.ended_s - one.first_token_s) / (one.output_tokens - 1));
+      tpot.push_back(one.tpot_s());
       is_kept = is_kept && tpot.back() <= cluster_.promise.tpot_s;
     }
     kept += is_kept ? 1 : 0;
@@ -59,7 +71,7 @@ Report Metrics::report() const {
 
   constexpr double kHourSeconds = 3600;
   const auto replicas = static_cast<double>(cluster_.engine.replicas);
-  double per_hour = cluster_.prices.gpu_hour * cluster_.gpu.count * replicas;
+  double per_hour = cluster_.prices.gpu_hour * cluster_.gpus();
   for (const TierConfig& tier : cluster_.tiers) {
     const double copies = tier.is_shared ? 1 : replicas;
     per_hour += cluster_.prices.gigabyte_hour * tier.capacity_bytes / 1e9 * copies;

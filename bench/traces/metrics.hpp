@@ -17,7 +17,14 @@ struct Served {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t output_tokens = 0;
   std::uint32_t cached_tokens = 0;
+
+  [[nodiscard]] Seconds ttft_s() const { return first_token_s - arrived_s; }
+  /// The mean of all tokens but the first; of two tokens or more.
+  [[nodiscard]] Seconds tpot_s() const { return (ended_s - first_token_s) / (output_tokens - 1); }
 };
+
+/// The value of the nearest rank that `share` of them are at or below; 0 of none.
+[[nodiscard]] double quantile(std::vector<double> values, double share);
 
 /// Of one quantity. Percentiles are of the nearest rank.
 struct Spreading {

@@ -31,8 +31,8 @@ Status Simulation::open(const Cluster& cluster, double device_s_per_token, Workl
     auto graph = std::make_unique<scheduler::AgentStepGraph>();
     workload->describe(graph.get());
     if (const Status status =
-            Replica::open(cluster, device_s_per_token, std::move(seen), std::move(graph),
-                          &made.replicas_.emplace_back(), reason);
+            Replica::open(cluster.as_seen_by(i), device_s_per_token, std::move(seen),
+                          std::move(graph), &made.replicas_.emplace_back(), reason);
         status != Status::kOk) {
       return status;
     }

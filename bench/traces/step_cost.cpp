@@ -82,8 +82,9 @@ Seconds StepCost::gpu_s(const Work& work, double hbm_bytes) const {
       (weight_bytes + hbm_bytes) / (gpu.hbm_bytes_per_s * gpu.hbm_share * gpu.count);
   const double exchanged_bytes =
       2 * model.layers * work.tokens * heads_dim * 2 * 2 * (gpu.count - 1) / gpu.count;
+  const Seconds hops_s = 2 * model.layers * 2 * (gpu.count - 1) * gpu.exchange_latency_s;
   return gpu.step_overhead_s + std::max(computing_s, reading_s) +
-         exchanged_bytes / gpu.exchange_bytes_per_s;
+         exchanged_bytes / gpu.exchange_bytes_per_s + hops_s;
 }
 
 StepCost::Cost StepCost::of(const scheduler::Iteration& iteration) const {

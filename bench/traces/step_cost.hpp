@@ -10,14 +10,16 @@ namespace nearkv::traces {
 /// the peaks that the cluster's file gives, and what GPUs exchange at each layer; then what decodes
 /// need of KV that lies elsewhere. Where prompts were measured, theirs is the measured time.
 ///
+// clang-format off
 /// | part | operations, bytes | source |
 /// |---|---|---|
-/// | linear layers | 2 a parameter and token; the weights are read once | Kaplan et al. 2001.08361
-/// | | attention | 4 · layers · heads · head_dim a token and token attended to | the same | | its
-/// KV | read once a step by who decodes, once a chunk by who prefills | FlashAttention | | a
-/// mixture of experts | as many weights as its tokens activate, at most all | | | exchange | 2
-/// all-reduces a layer of 2-byte activations, 2 (n - 1) / n of them a GPU | ring | | far attention
-/// | bytes over the link; bytes or RTL cycles of the device, in parallel | the file |
+/// | linear layers | 2 a parameter and token; the weights are read once | Kaplan et al. 2001.08361 |
+/// | attention | 4 · layers · heads · head_dim a token and token attended to | the same |
+/// | its KV | read once a step by who decodes, once a chunk by who prefills | FlashAttention |
+/// | a mixture of experts | as many weights as its tokens activate, at most all | |
+/// | exchange | 2 all-reduces a layer of 2-byte activations, 2 (n - 1) / n of them a GPU in 2 (n - 1) hops | ring |
+/// | far attention | bytes over the link; bytes or RTL cycles of the device, in parallel | the file |
+// clang-format on
 class StepCost {
  public:
   /// `device_s_per_token`: what one engine of the far device needs for a token of one sequence,

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("serve", "stat", "ls", "top", "inspect", "verify", "defrag")
-COMMANDS = ("setup", "build", "test", "bench", "report", "demo", "doctor", "help", *TOOLS)
+COMMANDS = ("setup", "build", "test", "bench", "plan", "report", "demo", "doctor", "help", *TOOLS)
 COMMON_FLAGS = ("-j N", "--jobs N", "--device URI", "-h", "--help")
 FLAGS = {
     "test": ("--quick", "--long", "FILTER"),

@@ -56,6 +56,10 @@ TEST(StepCost, GpusShareAndExchange) {
   cluster.gpu.exchange_bytes_per_s = 64;
   // 2 all-reduces x 2 layers x 2 sequences x 32 x 2 bytes x 2 x 3/4 = 768 bytes.
   EXPECT_DOUBLE_EQ(StepCost(cluster, 0).of(decode_of(2, 30)).duration_s, 8.0 / 4 + 768.0 / 64);
+  // Each all-reduce goes around twice: 3 hops to sum, 3 to tell.
+  cluster.gpu.exchange_latency_s = 0.125;
+  EXPECT_DOUBLE_EQ(StepCost(cluster, 0).of(decode_of(2, 30)).duration_s,
+                   8.0 / 4 + 768.0 / 64 + 2 * 2 * 6 * 0.125);
 }
 
 TEST(StepCost, AMixtureReadsTheWeightsThatItsTokensActivate) {
