@@ -27,6 +27,24 @@ void read_model(ConfigTable table, Model* model) {
   table.done();
 }
 
+/// Points of a curve, in rising order.
+std::vector<std::pair<double, double>> read_measured(ConfigTable* table, std::string_view name,
+                                                     const std::string& of) {
+  std::vector<std::pair<double, double>> points;
+  for (ConfigTable point : table->tables(name)) {
+    double at = 0;
+    double seconds = 0;
+    point.take(of, &at, 1, kMost);
+    point.take("seconds", &seconds, kLeast, kMost);
+    if (!point.has(of) || !point.has("seconds") || (!points.empty() && at <= points.back().first)) {
+      point.refuse(of, "each point has " + of + " and seconds, and more " + of + " than the last");
+    }
+    point.done();
+    points.emplace_back(at, seconds);
+  }
+  return points;
+}
+
 void read_gpu(ConfigTable table, Gpu* gpu) {
   table.take("count", &gpu->count, 1, 10'000);
   table.take("flops", &gpu->flops, 1, kMost);
@@ -37,19 +55,8 @@ void read_gpu(ConfigTable table, Gpu* gpu) {
   table.take("step_overhead_s", &gpu->step_overhead_s, 0, 10);
   table.take("exchange_bytes_per_s", &gpu->exchange_bytes_per_s, 1, kMost);
   table.take("exchange_latency_s", &gpu->exchange_latency_s, 0, 10);
-  double before = 0;
-  for (ConfigTable point : table.tables("measured_prefill")) {
-    double tokens = 0;
-    double seconds = 0;
-    point.take("tokens", &tokens, 1, kMost);
-    point.take("seconds", &seconds, kLeast, kMost);
-    if (!point.has("tokens") || !point.has("seconds") || tokens <= before) {
-      point.refuse("tokens", "each point has tokens and seconds, and more tokens than the last");
-    }
-    point.done();
-    before = tokens;
-    gpu->prefill_s_by_tokens.emplace_back(tokens, seconds);
-  }
+  gpu->prefill_s_by_tokens = read_measured(&table, "measured_prefill", "tokens");
+  gpu->decode_s_by_sequences = read_measured(&table, "measured_decode", "sequences");
   table.done();
 }
 

@@ -37,7 +37,9 @@ struct Gpu {
   Seconds step_overhead_s = 0.5e-3;     ///< Launches, sampling, the scheduler itself.
   double exchange_bytes_per_s = 450e9;  ///< NVLink, one way; used if count > 1,
   Seconds exchange_latency_s = 0;       ///< as is this, for each of the ring's steps.
-  std::vector<std::pair<double, double>> prefill_s_by_tokens{};  ///< Measured; empty: the roofline.
+  /// Measured, by tokens of prompts and by sequences that decode; empty: the roofline.
+  std::vector<std::pair<double, double>> prefill_s_by_tokens{};
+  std::vector<std::pair<double, double>> decode_s_by_sequences{};
 };
 
 /// Where decodes find the KV that is not in HBM, and who attends to it.

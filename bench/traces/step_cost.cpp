@@ -4,6 +4,21 @@
 
 namespace nearkv::traces {
 
+namespace {
+
+/// Between points by lines; beyond the first and the last in proportion.
+Seconds measured_s(const std::vector<std::pair<double, double>>& points, double at) {
+  const auto above =
+      std::ranges::find_if(points, [at](const auto& point) { return point.first >= at; });
+  if (above == points.begin()) return points.front().second * at / points.front().first;
+  if (above == points.end()) return points.back().second * at / points.back().first;
+  const auto& below = *std::prev(above);
+  const double share = (at - below.first) / (above->first - below.first);
+  return below.second + share * (above->second - below.second);
+}
+
+}  // namespace
+
 double seconds_per_token(double command_cycles, const Model& model) {
   constexpr double kCycleSeconds = 2.5e-9;
   constexpr double kCommandTokens = 32'768;
@@ -57,17 +72,6 @@ StepCost::Work StepCost::work_of(const scheduler::Iteration& iteration) const {
   return work;
 }
 
-Seconds StepCost::measured_prefill_s(double tokens) const {
-  const auto& points = cluster_.gpu.prefill_s_by_tokens;
-  const auto above =
-      std::ranges::find_if(points, [tokens](const auto& point) { return point.first >= tokens; });
-  if (above == points.begin()) return points.front().second * tokens / points.front().first;
-  if (above == points.end()) return points.back().second * tokens / points.back().first;
-  const auto& below = *std::prev(above);
-  const double share = (tokens - below.first) / (above->first - below.first);
-  return below.second + share * (above->second - below.second);
-}
-
 Seconds StepCost::gpu_s(const Work& work, double hbm_bytes) const {
   const Model& model = cluster_.model;
   const Gpu& gpu = cluster_.gpu;
@@ -92,10 +96,19 @@ StepCost::Cost StepCost::of(const scheduler::Iteration& iteration) const {
   const double kv_bytes = cluster_.model.kv_bytes_per_token;
   Work work = work_of(iteration);
   Cost cost{.hbm_bytes = work.read_tokens * kv_bytes};
-  if (!cluster_.gpu.prefill_s_by_tokens.empty() && work.prefill_tokens > 0) {
-    cost.duration_s += measured_prefill_s(work.prefill_tokens);
+  const Gpu& gpu = cluster_.gpu;
+  if (!gpu.prefill_s_by_tokens.empty() && work.prefill_tokens > 0) {
+    cost.duration_s += measured_s(gpu.prefill_s_by_tokens, work.prefill_tokens);
     work.tokens -= work.prefill_tokens;
     if (work.tokens == 0) return cost;
+  }
+  if (!gpu.decode_s_by_sequences.empty() && !iteration.decodes.empty()) {
+    const auto sequences = static_cast<double>(iteration.decodes.size());
+    cost.duration_s += measured_s(gpu.decode_s_by_sequences, sequences);
+    if (work.tokens == sequences) return cost;
+    work = work_of({.decodes = {}, .prefills = iteration.prefills, .swap_outs = {}, .loads = {}});
+    cost.duration_s += gpu_s(work, work.read_tokens * kv_bytes);
+    return cost;
   }
   cost.duration_s += gpu_s(work, cost.hbm_bytes);
   if (!far.is_used || iteration.decodes.empty()) return cost;

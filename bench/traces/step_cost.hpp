@@ -8,7 +8,8 @@ namespace nearkv::traces {
 
 /// A roofline of the replica's GPUs: the larger of operations and of bytes of HBM, at the shares of
 /// the peaks that the cluster's file gives, and what GPUs exchange at each layer; then what decodes
-/// need of KV that lies elsewhere. Where prompts were measured, theirs is the measured time.
+/// need of KV that lies elsewhere. Where prompts were measured, theirs is the measured time, and so
+/// for tokens.
 ///
 // clang-format off
 /// | part | operations, bytes | source |
@@ -48,7 +49,6 @@ class StepCost {
   [[nodiscard]] Work work_of(const scheduler::Iteration& iteration) const;
   [[nodiscard]] double seen(double context_tokens) const;
   [[nodiscard]] Seconds gpu_s(const Work& work, double hbm_bytes) const;
-  [[nodiscard]] Seconds measured_prefill_s(double tokens) const;
 
   Cluster cluster_;
   double device_s_per_token_;

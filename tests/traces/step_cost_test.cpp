@@ -130,5 +130,18 @@ TEST(StepCost, MeasuredPromptsComeBeforeTheRoofline) {
   }
 }
 
+TEST(StepCost, MeasuredTokensComeBesidePrompts) {
+  Cluster cluster = small();
+  cluster.gpu.prefill_s_by_tokens = {{10, 1}};
+  cluster.gpu.decode_s_by_sequences = {{1, 0.5}, {3, 0.7}};
+  EXPECT_DOUBLE_EQ(StepCost(cluster, 0).of(decode_of(2, 30)).duration_s, 0.6);
+  scheduler::Iteration both = decode_of(3, 30);
+  both.prefills = {{.request = 9, .tokens = 5, .context_tokens = 0}};
+  EXPECT_DOUBLE_EQ(StepCost(cluster, 0).of(both).duration_s, 0.5 + 0.7);
+  cluster.gpu.prefill_s_by_tokens.clear();
+  // Prompts by the roofline: 2 x 100 x 5, and 4 x 2 x 32 for each of 5 x 2.5 pairs.
+  EXPECT_DOUBLE_EQ(StepCost(cluster, 0).of(both).duration_s, 0.7 + (1000 + 256 * 12.5) / 1000);
+}
+
 }  // namespace
 }  // namespace nearkv::traces::test
