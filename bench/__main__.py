@@ -14,7 +14,7 @@ import bench
 from bench import Context
 from nearkv.results import Result, format_table, write_results
 
-_NOT_BENCHES = {"__main__", "report", "bounded", "contender", "footprint", "programs"}
+_NOT_BENCHES = {"__main__", "report", "bounded", "contender", "footprint", "programs", "rates"}
 
 _DESCRIPTION = """\
 Measures what NearKV does on this machine, beside what else does the same, and

@@ -1,7 +1,8 @@
 """Turns results files into one HTML page that needs no network.
 
 Each group of results (the first word of their names) in one unit gets a plot: value beside peer,
-whiskers from min to max, the goal as a mark.
+whiskers from min to max, the goal as a mark. Results with a curve in `extra` share the plots that
+they name, a line each.
 """
 
 import argparse
@@ -144,11 +145,13 @@ def _render_plots(results: Sequence[Result]) -> tuple[str, str]:
     def group_and_unit(result: Result) -> tuple[str, str]:
         return result.name.partition("/")[0], result.unit
 
-    ordered = sorted(results, key=group_and_unit)
+    ordered = sorted(
+        (result for result in results if "curve" not in result.extra), key=group_and_unit
+    )
     plots = {
         f"{group}, {unit}": _plot(list(members), unit)
         for (group, unit), members in groupby(ordered, key=group_and_unit)
-    }
+    } | _curve_plots(results)
     script, divisions = components(plots)
     figures = [
         f'<h2>{escape(title)}</h2>\n<figure class="plot">{division}</figure>'
@@ -209,6 +212,47 @@ def _plot(results: Sequence[Result], unit: str) -> Any:
             legend_label="goal",
             source=_columns(goals, 0.2),
         )
+    plot.legend.orientation = "horizontal"
+    plot.add_layout(plot.legend[0], "above")
+    return plot
+
+
+def _curve_plots(results: Sequence[Result]) -> dict[str, Any]:
+    """A plot for each that curves name, in the order in which they come; a line for each curve."""
+    lines: dict[str, list[Result]] = {}
+    for result in results:
+        if curve := result.extra.get("curve"):
+            lines.setdefault(curve["plot"], []).append(result)
+    return {title: _line_plot(members) for title, members in lines.items()}
+
+
+def _line_plot(results: Sequence[Result]) -> Any:
+    from bokeh.models import HoverTool
+    from bokeh.palettes import Colorblind
+    from bokeh.plotting import figure
+
+    unit = results[0].unit
+    scale = results[0].extra["curve"].get("y_scale", "linear")
+    plot = figure(
+        height=320,
+        sizing_mode="stretch_width",
+        toolbar_location=None,
+        tools="",
+        x_axis_label=results[0].extra["curve"]["x_label"],
+        y_axis_label=unit,
+        y_axis_type=scale,
+    )
+    colors = Colorblind[8]
+    for index, result in enumerate(results):
+        curve = result.extra["curve"]
+        look = {"color": colors[index % len(colors)], "legend_label": curve["line"]}
+        data = {"x": curve["x"], "y": curve["y"]}
+        plot.line("x", "y", source=data, line_width=2, **look)
+        dots = plot.scatter("x", "y", source=data, size=6, **look)
+        hover = f"{curve['line']}: @y {unit} at @x {curve['x_label']}"
+        plot.add_tools(HoverTool(renderers=[dots], tooltips=[("", hover)]))
+    if scale == "linear":
+        plot.y_range.start = 0
     plot.legend.orientation = "horizontal"
     plot.add_layout(plot.legend[0], "above")
     return plot

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench import Context
 from bench.programs import Programs
+from bench.rates import rate_curves
 from nearkv.results import Goal, Result
 
 _HERE = Path(__file__).parent
@@ -29,6 +30,7 @@ def run(context: Context) -> Iterator[Result]:
     yield from _policies(simulator)
     yield from _near(simulator)
     yield from _plans(simulator)
+    yield from rate_curves(simulator.run, tiny=simulator.tiny)
     traces = sorted(context.traces.glob("*.jsonl")) if context.traces else []
     if not traces:
         where = f"no *.jsonl in {context.traces}" if context.traces else "--traces DIR has them"

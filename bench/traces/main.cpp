@@ -1,5 +1,6 @@
 // nearkv_traces_bench: a simulated cluster under a trace or a made-up workload.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <exception>
@@ -34,6 +35,8 @@ struct Options {
   double trace_speed = 0;
   std::uint64_t requests = 0;
   std::uint64_t users = 0;
+  std::vector<std::string> tiers;
+  bool has_tiers = true;
   std::string json;
 };
 
@@ -80,13 +83,31 @@ void print(const Report& report, const Cluster& cluster, double cpu_s) {
   }
 }
 
+/// Keeps the tiers that are named. kBadArgument with a `reason` if one is none of the cluster's.
+Status choose_tiers(const Options& options, Cluster* cluster, std::string* reason) {
+  if (!options.has_tiers) cluster->tiers.clear();
+  if (options.tiers.empty()) return Status::kOk;
+  const auto is_named = [&](const TierConfig& tier) {
+    return std::ranges::find(options.tiers, tier.name) != options.tiers.end();
+  };
+  for (const std::string& name : options.tiers) {
+    if (std::ranges::find(cluster->tiers, name, &TierConfig::name) != cluster->tiers.end())
+      continue;
+    *reason = "--tiers: " + options.cluster + " has no tier '" + name + "'";
+    return Status::kBadArgument;
+  }
+  std::erase_if(cluster->tiers, [&](const TierConfig& tier) { return !is_named(tier); });
+  return Status::kOk;
+}
+
 int run(const Options& options) {
   Cluster cluster;
   WorkloadConfig config;
   std::string reason;
   double device_s_per_token = 0;
   if (read_case(options.cluster, options.baselines, &cluster, &config, &device_s_per_token,
-                &reason) != Status::kOk) {
+                &reason) != Status::kOk ||
+      choose_tiers(options, &cluster, &reason) != Status::kOk) {
     return fail(2, reason);
   }
   apply(options, &cluster, &config);
@@ -118,6 +139,8 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--requests", options.requests, "in place of workload.requests; the last counts")
       ->take_last();
   app.add_option("--users", options.users, "in place of workload.users");
+  app.add_option("--tiers", options.tiers, "keep these of the cluster's tiers")->delimiter(',');
+  app.add_flag("!--no-tiers", options.has_tiers, "keep none of them");
   app.add_option("--json", options.json, "write the figures to this file");
   try {
     app.parse(argc, argv);

@@ -66,6 +66,26 @@ def test_a_goal_for_the_ratio_is_drawn_at_the_peers_share(tmp_path: Path):
 
 
 @pytest.mark.quick
+def test_curves_share_the_plot_that_they_name_and_no_bars(tmp_path: Path):
+    def curve(line: str, values: list[float]) -> Result:
+        drawn = {"plot": "Waits by <policy>", "line": line, "x_label": "requests/s"}
+        extra = {"curve": drawn | {"x": [1, 2], "y": values}}
+        return Result(name=f"traces/{line}", value=values[-1], unit="s", extra=extra, **FIXED)
+
+    results = [*SAMPLE, curve("sarathi", [0.5, 9.25]), curve("k_lpm", [0.5, 7.75])]
+    write_results(tmp_path / "a.json", results)
+    path = tmp_path / "page.html"
+    assert report.main([str(tmp_path / "a.json"), "-o", str(path)]) == 0
+    page = path.read_text()
+    titles = ["Figures", "codec, of &lt;bf16&gt;", "cpu, GB/s", "Waits by &lt;policy&gt;"]
+    assert re.findall("<h2>(.*)</h2>", page) == titles
+    assert page.count("<tr>") == 1 + len(results)
+    (plot,) = report._curve_plots(results).values()
+    drawn = [line.data_source.data for line in plot.renderers]
+    assert [one["y"] for one in drawn] == [[0.5, 9.25]] * 2 + [[0.5, 7.75]] * 2
+
+
+@pytest.mark.quick
 def test_by_default_everything_under_results_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
