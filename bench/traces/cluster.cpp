@@ -37,7 +37,9 @@ std::vector<std::pair<double, double>> read_measured(ConfigTable* table, std::st
     point.take(of, &at, 1, kMost);
     point.take("seconds", &seconds, kLeast, kMost);
     if (!point.has(of) || !point.has("seconds") || (!points.empty() && at <= points.back().first)) {
-      point.refuse(of, "each point has " + of + " and seconds, and more " + of + " than the last");
+      std::ostringstream why;
+      why << "each point has " << of << " and seconds, and more " << of << " than the last";
+      point.refuse(of, why.str());
     }
     point.done();
     points.emplace_back(at, seconds);

@@ -35,7 +35,10 @@ class Trial {
     double low = kFirstRate;
     double high = 2 * kFirstRate;
     if (is_kept_at(low)) {
-      for (; high <= kMostRate && is_kept_at(high); high *= 2) low = high;
+      while (high <= kMostRate && is_kept_at(high)) {
+        low = high;
+        high *= 2;
+      }
     } else {
       do {
         high = low;
