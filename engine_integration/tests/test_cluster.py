@@ -94,6 +94,15 @@ def test_an_answer_is_timed_as_it_comes() -> None:
     assert server.asked[0]["temperature"] == 0
 
 
+def test_tokens_are_asked_for_and_counted_before_they_are_text() -> None:
+    with serving([event(""), *WHOLE]) as server:
+        answer = complete(server.server_port, "model", [5, 6, 7], 3, ignore_eos=True)
+    assert len(answer.arrivals_s) == 3
+    assert answer.text == "48;"
+    assert server.asked[0]["prompt"] == [5, 6, 7]
+    assert server.asked[0]["ignore_eos"] is True
+
+
 @pytest.mark.parametrize(
     ("lines", "status", "said"),
     [

@@ -3,6 +3,7 @@
 import http.client
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ class Answer:
 
     text: str
     arrivals_s: tuple[float, ...]
-    """Of each piece of text that came."""
+    """Of each piece that came, also of tokens that are no text yet."""
     prompt_tokens: int
     completion_tokens: int
 
@@ -35,8 +36,10 @@ class Answer:
         return (self.arrivals_s[-1] - self.arrivals_s[0]) / (self.completion_tokens - 1)
 
 
-def complete(port: int, model: str, prompt: str, max_tokens: int, **more: Any) -> Answer:
-    """Asks for a greedy completion, streamed; `more` is for the body.
+def complete(
+    port: int, model: str, prompt: str | Sequence[int], max_tokens: int, **more: Any
+) -> Answer:
+    """Asks for a greedy completion of text or tokens, streamed; `more` is for the body.
 
     ClusterError if it is refused or does not end.
     """
@@ -69,9 +72,9 @@ def complete(port: int, model: str, prompt: str, max_tokens: int, **more: Any) -
             if "error" in told:
                 raise ClusterError(f"a request failed: {told['error']}")
             usage = told.get("usage") or usage
-            if told.get("choices") and (piece := told["choices"][0]["text"]):
+            if told.get("choices"):
                 arrivals_s.append(time.monotonic() - begin_s)
-                text += piece
+                text += told["choices"][0]["text"]
     except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
         raise ClusterError(f"a request was lost: {error}") from error
     finally:

@@ -1,0 +1,210 @@
+"""Live servers of vLLM beside their simulation: the same requests, at the same times.
+
+What steps take is measured alone, at batches of one size, before and after requests come by
+Poisson's law to the servers; then the simulator gets the means of those steps and the requests'
+trace, and has seen nothing of how they fared. Servers, client and whatever else this machine does
+share its cores: runs repeat, and their spread is shown.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import Context
+from bench.engines.timed_requests import (
+    TimedRequest,
+    make_requests,
+    new_request,
+    send_in_time,
+    write_trace,
+)
+from bench.programs import Programs
+from nearkv.cluster.client import Answer
+from nearkv.cluster.workers import BLOCK_TOKENS, Engine, Worker
+from nearkv.results import Result, Samples
+from tests.engines.environment import ROOT, EnvironmentMissing, make_environment
+
+_MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
+_VOCABULARY = range(16, 2048)
+_WORKERS = 2
+_OWN_TOKENS = 400
+_OUTPUT_TOKENS = 32
+_PREFILLS = (64, 256, 512, 1024, 2048)
+_BATCHES = (1, 2, 4, 8, 16)
+_LOADS = {"light": 0.25, "half": 0.5}
+"""Shares of what the servers can do, by the steps that were measured."""
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """What steps take, in seconds: prompts by tokens, decodes by sequences."""
+
+    prefill: Mapping[int, float]
+    decode: Mapping[int, float]
+
+    def mean(self, other: "_Steps") -> "_Steps":
+        """Of both."""
+        return _Steps(
+            {at: (self.prefill[at] + other.prefill[at]) / 2 for at in self.prefill},
+            {at: (self.decode[at] + other.decode[at]) / 2 for at in self.decode},
+        )
+
+    def rate_per_s(self, load: float) -> float:
+        """Of requests like ours, that keeps the servers so busy at batches of four."""
+        prompt_s = self.prefill[512] * (_OWN_TOKENS + 16) / 512
+        return load * _WORKERS / (prompt_s + _OUTPUT_TOKENS * self.decode[4] / 4)
+
+
+def run(context: Context) -> Iterator[Result]:
+    """Yields, for each load, what the simulator says beside what was seen."""
+    try:
+        environment = make_environment("vllm")
+    except EnvironmentMissing as error:
+        context.progress(f"left out: vLLM is not here: {error}")
+        return
+    requests, seeds = (8, 1) if context.tiny else (400, 5) if context.long else (100, 3)
+    repeats = 1 if context.tiny else 4
+    programs = Programs(context)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        engine = Engine(environment.python, _MODEL)
+        context.progress(f"starting {_WORKERS} servers")
+        workers = [Worker(f"worker-{i}", engine, folder, "both", None) for i in range(_WORKERS)]
+        for worker in workers:
+            stack.enter_context(worker.process)
+        for worker in workers:
+            worker.wait_until_ready()
+        ports = [worker.port for worker in workers]
+        for load, share in _LOADS.items():
+            seen: list[Sequence[Answer]] = []
+            simulated = []
+            for seed in range(1, seeds + 1):
+                context.progress(f"{load} load, {seed} of {seeds}: steps alone")
+                before = _measure_steps(ports, repeats)
+                asked = make_requests(
+                    seed, requests, before.rate_per_s(share), _OWN_TOKENS, _OUTPUT_TOKENS
+                )
+                context.progress(f"{load} load, {seed} of {seeds}: {asked[-1].at_s:.0f} s")
+                seen.append(send_in_time(asked, ports, _MODEL.name, _VOCABULARY))
+                context.progress(f"{load} load, {seed} of {seeds}: steps alone, again")
+                steps = before.mean(_measure_steps(ports, repeats))
+                simulated.append(_simulate(programs, folder, steps, asked))
+            yield from _results(load, seen, simulated)
+
+
+def _measure_steps(ports: Sequence[int], repeats: int) -> _Steps:
+    """Means over all servers at once, as each has to work beside the others."""
+
+    def answers_of(batch: int, prompt_tokens: int, output_tokens: int) -> list[Answer]:
+        answers = []
+        for _ in range(repeats):
+            # Two of one prompt each: a beginning in the cache costs no step.
+            one = new_request(0.0, prompt_tokens, output_tokens)
+            answers += send_in_time([one] * batch * len(ports), ports, _MODEL.name, _VOCABULARY)
+        return answers
+
+    answers_of(1, 2048, 2)  # Warm.
+    prefill = {
+        tokens: statistics.fmean(one.first_token_s for one in answers_of(1, tokens, 1))
+        for tokens in _PREFILLS
+    }
+    decode = {
+        batch: statistics.fmean(
+            _second_half_s(one) for one in answers_of(batch, _OWN_TOKENS, _OUTPUT_TOKENS)
+        )
+        for batch in _BATCHES
+    }
+    return _Steps(prefill, decode)
+
+
+def _second_half_s(answer: Answer) -> float:
+    """A token's time once all of a batch are there."""
+    half = answer.arrivals_s[len(answer.arrivals_s) // 2 :]
+    return (half[-1] - half[0]) / (len(half) - 1)
+
+
+def _simulate(
+    programs: Programs, folder: Path, steps: _Steps, asked: Sequence[TimedRequest]
+) -> dict[str, Any]:
+    cluster, trace = folder / "cluster.toml", folder / "trace.jsonl"
+    cluster.write_text(_cluster_file(steps), encoding="utf-8")
+    write_trace(asked, trace)
+    return programs.run("traces", cluster, "--trace", trace)["results"]
+
+
+def _cluster_file(steps: _Steps) -> str:
+    """The servers as nearkv.cluster starts them: float32, 16 sequences, 1 GiB of cache each."""
+    lines = [
+        'name = "live"',
+        "[model]",
+        "parameters = 3e6",
+        "bytes_per_parameter = 4",
+        "layers = 3",
+        "query_heads = 4",
+        "kv_heads = 2",
+        f"kv_bytes_per_token = {3 * 2 * 2 * 128 * 4}",
+        "[engine]",
+        f"replicas = {_WORKERS}",
+        "balances_load = false",
+        "token_budget = 2048",
+        "most_running = 16",
+        f"block_tokens = {BLOCK_TOKENS}",
+        f"pool_bytes = {1 << 30}",
+        "[workload]",
+        'kind = "trace"',
+        "requests = 1000000",
+        "[gpu]",
+        "step_overhead_s = 0",
+    ]
+    for table, of, points in (
+        ("prefill", "tokens", steps.prefill),
+        ("decode", "sequences", steps.decode),
+    ):
+        for at, seconds in points.items():
+            lines += [f"[[gpu.measured_{table}]]", f"{of} = {at}", f"seconds = {seconds}"]
+    return "\n".join(lines) + "\n"
+
+
+def _results(
+    load: str, seen: Sequence[Sequence[Answer]], simulated: Sequence[Mapping[str, Any]]
+) -> Iterator[Result]:
+    for figure in ("ttft", "tpot"):
+        for rank, share in (("p50", 0.5), ("p99", 0.99)):
+            live = Samples(tuple(_ranked(_times(run, figure), share) for run in seen))
+            ours = Samples(tuple(report[f"{figure}_s"][rank] for report in simulated))
+            errors = [
+                100 * (mine / theirs - 1)
+                for mine, theirs in zip(ours.readings, live.readings, strict=True)
+            ]
+            yield Result(
+                name=f"live/{load}/{figure}_{rank}",
+                value=ours.median,
+                unit="s",
+                median=ours.median,
+                minimum=ours.minimum,
+                maximum=ours.maximum,
+                peer="vLLM on this CPU",
+                peer_value=live.median,
+                device="simulated",
+                extra={
+                    "peer_min": live.minimum,
+                    "peer_max": live.maximum,
+                    "error_percent": [round(error, 1) for error in errors],
+                    "requests": len(seen[0]),
+                },
+            )
+
+
+def _times(answers: Sequence[Answer], figure: str) -> list[float]:
+    if figure == "ttft":
+        return [one.first_token_s for one in answers]
+    return [one.per_token_s for one in answers if one.per_token_s is not None]
+
+
+def _ranked(values: Sequence[float], share: float) -> float:
+    """The nearest rank, as the simulator's."""
+    return sorted(values)[max(0, -int(-share * len(values) // 1) - 1)]
