@@ -120,6 +120,7 @@ void read_tiers(std::vector<ConfigTable> tables, std::vector<TierConfig>* tiers)
     table.take("bytes_per_s", &tier.bytes_per_s, 1, kMost);
     table.take("latency_s", &tier.latency_s, 0, 100);
     table.take("block_s", &tier.block_s, 0, 100);
+    table.take("write_bytes_per_s", &tier.write_bytes_per_s, 0, kMost);
     table.take("is_shared", &tier.is_shared);
     if (tier.name.empty() || !names.insert(tier.name).second) {
       table.refuse("name", "each tier has a name of its own");

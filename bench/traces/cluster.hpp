@@ -66,8 +66,9 @@ struct TierConfig {
   double capacity_bytes = 0;
   double bytes_per_s = 64e9;
   Seconds latency_s = 1e-6;
-  Seconds block_s = 0;     ///< Beside its bytes: pieces, descriptors, copies.
-  bool is_shared = false;  ///< By all replicas, link and contents; else each has its own.
+  Seconds block_s = 0;           ///< Beside its bytes: pieces, descriptors, copies.
+  double write_bytes_per_s = 0;  ///< Beside what is read; 0: what is written is there at once.
+  bool is_shared = false;        ///< By all replicas, link and contents; else each has its own.
 };
 
 struct Engine {

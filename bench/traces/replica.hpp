@@ -45,6 +45,9 @@ class Replica {
   /// A load has arrived.
   void loaded(Seconds now_s, scheduler::RequestId request, std::uint32_t blocks);
 
+  /// When all that it has computed is where other replicas find it.
+  [[nodiscard]] Seconds written_s() const { return tiers_.written_s(); }
+
   /// Tokens that its requests have still to compute or to generate.
   [[nodiscard]] std::uint64_t load_tokens() const { return load_tokens_; }
   [[nodiscard]] std::uint64_t steps() const { return steps_; }

@@ -55,13 +55,16 @@ Status Simulation::run(std::string* reason) {
       case Kind::kStep:
         replicas_[event.replica]->end_step(now_s, &ended_);
         for (const scheduler::Ended& one : ended_) {
-          if (status == Status::kOk) status = end(now_s, one, reason);
+          if (status == Status::kOk) status = end(now_s, event.replica, one, reason);
         }
         wake(now_s, event.replica);
         break;
       case Kind::kLoaded:
         replicas_[event.replica]->loaded(now_s, event.request, event.blocks);
         wake(now_s, event.replica);
+        break;
+      case Kind::kHandOver:
+        status = hand_over(now_s, event.request, reason);
         break;
     }
     if (status != Status::kOk) return status;
@@ -161,7 +164,12 @@ void Simulation::wake(Seconds now_s, std::uint32_t replica) {
   if (ends_s) events_.add(*ends_s, {.kind = Kind::kStep, .replica = replica});
 }
 
-Status Simulation::end(Seconds now_s, const scheduler::Ended& ended, std::string* reason) {
+Status Simulation::hand_over(Seconds now_s, std::uint32_t flight, std::string* reason) {
+  return send(now_s, std::move(flights_[flight].decodes), /*prefills=*/false, reason);
+}
+
+Status Simulation::end(Seconds now_s, std::uint32_t replica, const scheduler::Ended& ended,
+                       std::string* reason) {
   Flight& flight = flights_[ended.tag];
   preemptions_ += ended.preemptions;
   if (!flight.has_first_token) {
@@ -170,7 +178,11 @@ Status Simulation::end(Seconds now_s, const scheduler::Ended& ended, std::string
     flight.served.cached_tokens = ended.cached_tokens;
   }
   if (std::exchange(flight.decodes_elsewhere, false)) {
-    return send(now_s, std::move(flight.decodes), /*prefills=*/false, reason);
+    const auto index = static_cast<std::uint32_t>(ended.tag);
+    const Seconds written_s = replicas_[replica]->written_s();
+    if (written_s <= now_s) return hand_over(now_s, index, reason);
+    events_.add(written_s, {.kind = Kind::kHandOver, .request = index});
+    return Status::kOk;
   }
   flight.served.ended_s = now_s;
   metrics_.add(flight.served);

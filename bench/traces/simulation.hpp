@@ -16,8 +16,8 @@
 namespace nearkv::traces {
 
 /// Discrete events: arrivals, ends of steps, loads that arrive. Where some replicas only prefill,
-/// a request's first token comes from one of them, and another one loads its KV from the tiers and
-/// decodes. The same cluster and workload give the same report.
+/// a request's first token comes from one of them, and when its KV has been written to the tiers,
+/// another one loads it and decodes. The same cluster and workload give the same report.
 ///
 /// Thread safety: one thread at a time.
 class Simulation {
@@ -34,7 +34,7 @@ class Simulation {
   [[nodiscard]] const std::vector<Served>& served() const { return metrics_.served(); }
 
  private:
-  enum class Kind : std::uint8_t { kArrival, kStep, kLoaded };
+  enum class Kind : std::uint8_t { kArrival, kStep, kLoaded, kHandOver };
   struct Event {
     Kind kind;
     bool is_stream = false;  ///< An arrival that came of itself: the next one follows.
@@ -59,7 +59,9 @@ class Simulation {
   Status send(Seconds now_s, scheduler::Request request, bool prefills, std::string* reason);
   [[nodiscard]] std::uint32_t choose(bool prefills);
   void wake(Seconds now_s, std::uint32_t replica);
-  Status end(Seconds now_s, const scheduler::Ended& ended, std::string* reason);
+  Status end(Seconds now_s, std::uint32_t replica, const scheduler::Ended& ended,
+             std::string* reason);
+  Status hand_over(Seconds now_s, std::uint32_t flight, std::string* reason);
   std::uint32_t new_flight();
 
   Cluster cluster_;

@@ -198,6 +198,43 @@ TEST(TierStack, TiersLoadBesideEachOther) {
   EXPECT_GT(stack.find(hashes, 0).duration_s, 6) << "the links are busy now";
 }
 
+TEST(TierStack, WhatIsWrittenIsThereWhenItHasArrived) {
+  const TierConfig config{.name = "a",
+                          .capacity_bytes = 100,
+                          .bytes_per_s = 10,
+                          .latency_s = 0,
+                          .write_bytes_per_s = 5,
+                          .is_shared = true};
+  TierStack stack({std::make_shared<Tier>(config, 10)});
+  const std::vector<BlockHash> hashes{1, 2, 3};
+  // 2 blocks of 10 bytes at 5 a second, then one more behind them; the first two cost nothing anew.
+  stack.store(std::span(hashes).first(2), 0);
+  EXPECT_DOUBLE_EQ(stack.written_s(), 4);
+  stack.store(std::span(hashes).last(1), 1);
+  EXPECT_DOUBLE_EQ(stack.written_s(), 6);
+  EXPECT_EQ(stack.find(hashes, 3.9).blocks, 0U);
+  EXPECT_EQ(stack.find(hashes, 4).blocks, 2U);
+  EXPECT_EQ(stack.find(hashes, 6).blocks, 3U);
+  stack.store(std::span(hashes).first(2), 7);
+  EXPECT_DOUBLE_EQ(stack.written_s(), 7);
+}
+
+TEST(Simulation, WhoDecodesWaitsForWhatIsWritten) {
+  Cluster cluster;
+  cluster.engine.replicas = 2;
+  cluster.engine.prefill_replicas = 1;
+  cluster.tiers = {pool_of(1e13)};
+  const WorkloadConfig config{.requests = 1, .prompt_tokens = 1605, .output_tokens = 20};
+  const Report at_once = simulate(cluster, config);
+  cluster.tiers[0].write_bytes_per_s = 1e9;
+  const Report written = simulate(cluster, config);
+  EXPECT_DOUBLE_EQ(written.ttft_s.mean, at_once.ttft_s.mean);
+  // 100 blocks, once over the link before the other replica reads them.
+  EXPECT_NEAR(written.latency_s.mean - at_once.latency_s.mean,
+              100 * cluster.block_bytes() / 1e9 + cluster.tiers[0].latency_s, 1e-9);
+  EXPECT_EQ(written.moved.back().read_bytes, at_once.moved.back().read_bytes);
+}
+
 TEST(Draw, LengthsHaveTheirMean) {
   Draw draw(3);
   for (const Spread spread : {Spread::kConstant, Spread::kExponential, Spread::kLognormal}) {
