@@ -131,6 +131,18 @@ void read_tiers(std::vector<ConfigTable> tables, std::vector<TierConfig>* tiers)
   }
 }
 
+void read_failures(std::vector<ConfigTable> tables, const Engine& engine,
+                   std::vector<Failure>* failures) {
+  for (ConfigTable& table : tables) {
+    Failure failure;
+    table.take("at_s", &failure.at_s, 0, kMost);
+    table.take("replica", &failure.replica, 0, engine.replicas - 1);
+    table.take("down_s", &failure.down_s, 0, kMost);
+    table.done();
+    failures->push_back(failure);
+  }
+}
+
 void read(const toml::table& document, const std::string& file, Cluster* cluster) {
   ConfigTable table(file, "", document);
   table.take("name", &cluster->name, "a name");
@@ -139,6 +151,7 @@ void read(const toml::table& document, const std::string& file, Cluster* cluster
   if (auto part = table.table("engine")) read_engine(*part, &cluster->engine);
   if (auto part = table.table("far")) read_far(*part, &cluster->far);
   read_tiers(table.tables("tiers"), &cluster->tiers);
+  read_failures(table.tables("failures"), cluster->engine, &cluster->failures);
   if (auto part = table.table("promise")) {
     part->take("ttft_s", &cluster->promise.ttft_s, kLeast, kMost);
     part->take("tpot_s", &cluster->promise.tpot_s, kLeast, kMost);

@@ -87,6 +87,13 @@ struct Engine {
   scheduler::PolicyOptions policies{};
 };
 
+/// A replica's machine goes, and comes back with nothing in its memory.
+struct Failure {
+  Seconds at_s = 0;
+  std::uint64_t replica = 0;  ///< By number; those that only prefill come first.
+  Seconds down_s = 0;
+};
+
 struct Promise {
   Seconds ttft_s = 1;
   Seconds tpot_s = 0.1;
@@ -104,6 +111,7 @@ struct Cluster {
   Engine engine;
   FarAttention far;
   std::vector<TierConfig> tiers;
+  std::vector<Failure> failures;
   Promise promise;
   Prices prices;
 

@@ -25,6 +25,7 @@ Cluster Layout::of(Cluster cluster) const {
   cluster.engine.replicas = prefill_replicas + replicas;
   cluster.engine.token_budget = token_budget;
   cluster.gpu.count = gpus;
+  cluster.failures.clear();
   return cluster;
 }
 

@@ -24,7 +24,7 @@ struct Layout {
   }
   /// Such as "2 x TP1 prefill + 1 x TP4 decode, steps of 2048".
   [[nodiscard]] std::string name() const;
-  /// The cluster with its GPUs in this layout; all else stays.
+  /// The cluster with its GPUs in this layout; nothing fails, all else stays.
   [[nodiscard]] Cluster of(Cluster cluster) const;
 };
 

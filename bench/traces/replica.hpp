@@ -45,6 +45,9 @@ class Replica {
   /// A load has arrived.
   void loaded(Seconds now_s, scheduler::RequestId request, std::uint32_t blocks);
 
+  /// All that it has not ended.
+  [[nodiscard]] const scheduler::RequestTable& requests() const { return scheduler_->requests(); }
+
   /// When all that it has computed is where other replicas find it.
   [[nodiscard]] Seconds written_s() const { return tiers_.written_s(); }
 

@@ -16,28 +16,41 @@ Status Simulation::open(const Cluster& cluster, double device_s_per_token, Workl
     *reason = "engine.prefill_replicas needs a shared tier, over which KV goes to who decodes";
     return Status::kBadArgument;
   }
-  std::vector<std::shared_ptr<Tier>> shared(cluster.tiers.size());
-  for (std::uint64_t i = 0; i < cluster.engine.replicas; ++i) {
-    std::vector<std::shared_ptr<Tier>> seen;
-    for (std::size_t t = 0; t < cluster.tiers.size(); ++t) {
-      std::shared_ptr<Tier> tier = shared[t];
-      if (tier == nullptr) {
-        tier = std::make_shared<Tier>(cluster.tiers[t], cluster.block_bytes());
-        made.tiers_.push_back(tier);
-        if (cluster.tiers[t].is_shared) shared[t] = tier;
-      }
-      seen.push_back(std::move(tier));
+  made.device_s_per_token_ = device_s_per_token;
+  made.shared_tiers_.resize(cluster.tiers.size());
+  made.places_.resize(cluster.engine.replicas);
+  for (std::uint32_t i = 0; i < made.places_.size(); ++i) {
+    if (const Status status = made.open_replica(i, reason); status != Status::kOk) return status;
+  }
+  for (std::uint32_t i = 0; i < cluster.failures.size(); ++i) {
+    const Failure& failure = cluster.failures[i];
+    if (failure.replica >= made.places_.size()) {
+      *reason = "failures: there is no replica " + std::to_string(failure.replica);
+      return Status::kBadArgument;
     }
-    auto graph = std::make_unique<scheduler::AgentStepGraph>();
-    workload->describe(graph.get());
-    if (const Status status =
-            Replica::open(cluster.as_seen_by(i), device_s_per_token, std::move(seen),
-                          std::move(graph), &made.replicas_.emplace_back(), reason);
-        status != Status::kOk) {
-      return status;
-    }
+    const auto replica = static_cast<std::uint32_t>(failure.replica);
+    made.events_.add(failure.at_s, {.kind = Kind::kFail, .replica = replica});
+    made.events_.add(failure.at_s + failure.down_s, {.kind = Kind::kRepair, .replica = replica});
   }
   return Status::kOk;
+}
+
+/// With empty memory, and tiers of its own.
+Status Simulation::open_replica(std::uint32_t index, std::string* reason) {
+  std::vector<std::shared_ptr<Tier>> seen;
+  for (std::size_t t = 0; t < cluster_.tiers.size(); ++t) {
+    std::shared_ptr<Tier> tier = shared_tiers_[t];
+    if (tier == nullptr) {
+      tier = std::make_shared<Tier>(cluster_.tiers[t], cluster_.block_bytes());
+      tiers_.push_back(tier);
+      if (cluster_.tiers[t].is_shared) shared_tiers_[t] = tier;
+    }
+    seen.push_back(std::move(tier));
+  }
+  auto graph = std::make_unique<scheduler::AgentStepGraph>();
+  workload_->describe(graph.get());
+  return Replica::open(cluster_.as_seen_by(index), device_s_per_token_, std::move(seen),
+                       std::move(graph), &places_[index].replica, reason);
 }
 
 Status Simulation::run(std::string* reason) {
@@ -53,18 +66,26 @@ Status Simulation::run(std::string* reason) {
         if (event.is_stream) plan_next_arrival();
         break;
       case Kind::kStep:
-        replicas_[event.replica]->end_step(now_s, &ended_);
+        if (event.life != places_[event.replica].life) break;
+        places_[event.replica].replica->end_step(now_s, &ended_);
         for (const scheduler::Ended& one : ended_) {
           if (status == Status::kOk) status = end(now_s, event.replica, one, reason);
         }
         wake(now_s, event.replica);
         break;
       case Kind::kLoaded:
-        replicas_[event.replica]->loaded(now_s, event.request, event.blocks);
+        if (event.life != places_[event.replica].life) break;
+        places_[event.replica].replica->loaded(now_s, event.request, event.blocks);
         wake(now_s, event.replica);
         break;
       case Kind::kHandOver:
         status = hand_over(now_s, event.request, reason);
+        break;
+      case Kind::kFail:
+        status = fail(now_s, event.replica, reason);
+        break;
+      case Kind::kRepair:
+        status = repair(now_s, event.replica, reason);
         break;
     }
     if (status != Status::kOk) return status;
@@ -129,39 +150,92 @@ Status Simulation::arrive(Seconds now_s, Arrival arrival, std::string* reason) {
   return Status::kOk;
 }
 
-std::uint32_t Simulation::choose(bool prefills) {
+/// None where all of that kind are down.
+std::optional<std::uint32_t> Simulation::choose(bool prefills) {
   const std::uint64_t border = cluster_.engine.prefill_replicas;
   const std::uint64_t begin = prefills ? 0 : border;
-  const std::uint64_t end = prefills ? border : replicas_.size();
-  if (!cluster_.engine.balances_load) {
-    return static_cast<std::uint32_t>(begin + turn_++ % (end - begin));
+  const std::uint64_t end = prefills ? border : places_.size();
+  std::optional<std::uint32_t> best;
+  const std::uint64_t first = cluster_.engine.balances_load ? 0 : turn_++;
+  for (std::uint64_t i = 0; i < end - begin; ++i) {
+    const auto index = static_cast<std::uint32_t>(begin + (first + i) % (end - begin));
+    if (places_[index].failures > 0) continue;
+    if (!cluster_.engine.balances_load) return index;
+    if (!best || places_[index].replica->load_tokens() < places_[*best].replica->load_tokens()) {
+      best = index;
+    }
   }
-  std::uint64_t best = begin;
-  for (std::uint64_t i = begin + 1; i < end; ++i) {
-    if (replicas_[i]->load_tokens() < replicas_[best]->load_tokens()) best = i;
-  }
-  return static_cast<std::uint32_t>(best);
+  return best;
 }
 
 Status Simulation::send(Seconds now_s, scheduler::Request request, bool prefills,
                         std::string* reason) {
-  const std::uint32_t replica = choose(prefills);
-  const Status status = replicas_[replica]->add(now_s, std::move(request), reason);
+  const std::optional<std::uint32_t> replica = choose(prefills);
+  if (!replica) {
+    stranded_.push_back({.request = std::move(request), .prefills = prefills});
+    return Status::kOk;
+  }
+  const Status status = places_[*replica].replica->add(now_s, std::move(request), reason);
   if (status != Status::kOk) return status;
-  wake(now_s, replica);
+  wake(now_s, *replica);
+  return Status::kOk;
+}
+
+Status Simulation::fail(Seconds now_s, std::uint32_t replica, std::string* reason) {
+  Place& place = places_[replica];
+  ++place.life;
+  if (++place.failures > 1) return Status::kOk;
+  failed_.push_back(std::move(place.replica));
+  if (const Status status = open_replica(replica, reason); status != Status::kOk) return status;
+  const bool prefills = replica < cluster_.engine.prefill_replicas;
+  std::vector<scheduler::Request> lost;
+  failed_.back()->requests().for_each([&](const scheduler::RequestState& state) {
+    if (state.is_prefetch) return;
+    // Whoever goes on with it has the text so far, and computes it as a longer prompt.
+    scheduler::Request rest = state.request;
+    rest.prompt_tokens += state.generated_tokens;
+    rest.most_output_tokens -= state.generated_tokens;
+    Flight& flight = flights_[rest.tag];
+    if (!flight.has_first_token && state.first_token_s >= 0) {
+      flight.has_first_token = true;
+      flight.served.first_token_s = state.first_token_s;
+      flight.served.cached_tokens = state.cached_tokens;
+    }
+    lost.push_back(std::move(rest));
+  });
+  for (scheduler::Request& request : lost) {
+    if (const Status status = send(now_s, std::move(request), prefills, reason);
+        status != Status::kOk) {
+      return status;
+    }
+  }
+  return Status::kOk;
+}
+
+Status Simulation::repair(Seconds now_s, std::uint32_t replica, std::string* reason) {
+  if (--places_[replica].failures > 0) return Status::kOk;
+  for (Stranded& one : std::exchange(stranded_, {})) {
+    if (const Status status = send(now_s, std::move(one.request), one.prefills, reason);
+        status != Status::kOk) {
+      return status;
+    }
+  }
   return Status::kOk;
 }
 
 void Simulation::wake(Seconds now_s, std::uint32_t replica) {
   loads_.clear();
-  const auto ends_s = replicas_[replica]->begin_step(now_s, &loads_);
+  const auto ends_s = places_[replica].replica->begin_step(now_s, &loads_);
   for (const LoadUnderWay& load : loads_) {
     events_.add(load.arrives_s, {.kind = Kind::kLoaded,
                                  .replica = replica,
                                  .request = load.request,
-                                 .blocks = load.blocks});
+                                 .blocks = load.blocks,
+                                 .life = places_[replica].life});
   }
-  if (ends_s) events_.add(*ends_s, {.kind = Kind::kStep, .replica = replica});
+  if (ends_s) {
+    events_.add(*ends_s, {.kind = Kind::kStep, .replica = replica, .life = places_[replica].life});
+  }
 }
 
 Status Simulation::hand_over(Seconds now_s, std::uint32_t flight, std::string* reason) {
@@ -179,7 +253,7 @@ Status Simulation::end(Seconds now_s, std::uint32_t replica, const scheduler::En
   }
   if (std::exchange(flight.decodes_elsewhere, false)) {
     const auto index = static_cast<std::uint32_t>(ended.tag);
-    const Seconds written_s = replicas_[replica]->written_s();
+    const Seconds written_s = places_[replica].replica->written_s();
     if (written_s <= now_s) return hand_over(now_s, index, reason);
     events_.add(written_s, {.kind = Kind::kHandOver, .request = index});
     return Status::kOk;
@@ -200,13 +274,15 @@ Report Simulation::report() const {
   Moved far{.name = "far_link"};
   Moved device{.name = "far_device"};
   Moved swap{.name = "swap"};
-  for (const auto& replica : replicas_) {
-    report.steps += replica->steps();
-    hbm.read_bytes += replica->hbm_bytes();
-    far.read_bytes += replica->link_bytes();
-    device.read_bytes += replica->device_bytes();
-    swap.read_bytes += replica->swapped_bytes();
-  }
+  const auto add = [&](const Replica& replica) {
+    report.steps += replica.steps();
+    hbm.read_bytes += replica.hbm_bytes();
+    far.read_bytes += replica.link_bytes();
+    device.read_bytes += replica.device_bytes();
+    swap.read_bytes += replica.swapped_bytes();
+  };
+  for (const Place& place : places_) add(*place.replica);
+  for (const auto& replica : failed_) add(*replica);
   report.moved = {hbm, far, device, swap};
   for (const TierConfig& config : cluster_.tiers) {
     Moved moved{.name = config.name};

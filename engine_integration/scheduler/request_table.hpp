@@ -31,6 +31,14 @@ class RequestTable {
     free_.push_back(id);
   }
 
+  /// Calls visit(state) for each, by number.
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (RequestId id = 0; id < states_.size(); ++id) {
+      if (is_used_[id]) visit(states_[id]);
+    }
+  }
+
   [[nodiscard]] bool has(RequestId id) const { return id < states_.size() && is_used_[id]; }
   [[nodiscard]] std::size_t size() const { return states_.size() - free_.size(); }
   [[nodiscard]] RequestState& operator[](RequestId id) { return states_[id]; }

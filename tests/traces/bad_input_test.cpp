@@ -33,6 +33,12 @@ TEST(BadCluster, NamesTheLineTheKeyAndWhatIsAllowed) {
   EXPECT_HAS(refused_cluster("[[gpu.measured_prefill]]\ntokens = 5"), "tokens and seconds");
 }
 
+TEST(BadCluster, FailuresOfReplicasThatAreNone) {
+  EXPECT_HAS(refused_cluster("[engine]\nreplicas = 2\n[[failures]]\nreplica = 2"),
+             "c.toml:4: failures.replica: a whole number from 0 to 1");
+  EXPECT_HAS(refused_cluster("[[failures]]\nat_s = -1"), "failures.at_s: a number from 0");
+}
+
 TEST(BadCluster, AModelThatDoesNotFitNamesTheMend) {
   EXPECT_HAS(refused_cluster("[model]\nparameters = 70e9"),
              "more gpu.count or gpu.hbm_bytes, or engine.pool_bytes");

@@ -235,6 +235,82 @@ TEST(Simulation, WhoDecodesWaitsForWhatIsWritten) {
   EXPECT_EQ(written.moved.back().read_bytes, at_once.moved.back().read_bytes);
 }
 
+TEST(Failures, WhatWasUnderWayIsComputedAgainWhenTheOnlyReplicaIsBack) {
+  Cluster cluster;
+  const WorkloadConfig config{.requests = 1, .prompt_tokens = 1000, .output_tokens = 10};
+  const Report whole = simulate(cluster, config);
+  const StepCost cost(cluster, 0);
+  const auto prefill_s = [&](std::uint32_t tokens) {
+    scheduler::Iteration iteration;
+    iteration.prefills = {{.request = 0, .tokens = tokens, .context_tokens = 0}};
+    return cost.of(iteration).duration_s;
+  };
+  const auto decode_s = [&](std::uint32_t context_tokens) {
+    scheduler::Iteration iteration;
+    iteration.decodes = {{.request = 0, .tokens = 1, .context_tokens = context_tokens}};
+    return cost.of(iteration).duration_s;
+  };
+  // It has 4 tokens when its fifth is lost with the machine.
+  Seconds at_s = prefill_s(1000) + decode_s(1003) / 2;
+  for (std::uint32_t i = 0; i < 3; ++i) at_s += decode_s(1000 + i);
+  // A request arrives when a gap of Poisson's has passed, which the duration leaves out.
+  const Seconds arrived_s = -std::log(Draw(config.seed).uniform());
+  cluster.failures = {{.at_s = arrived_s + at_s, .replica = 0, .down_s = 30}};
+  const Report report = simulate(cluster, config);
+  EXPECT_NEAR(report.ttft_s.mean, whole.ttft_s.mean, 1e-9);
+  Seconds expected_s = at_s + 30 + prefill_s(1004);
+  for (std::uint32_t i = 0; i < 5; ++i) expected_s += decode_s(1004 + i);
+  EXPECT_NEAR(report.latency_s.mean, expected_s, 1e-9);
+  EXPECT_EQ(report.steps, 5U + 6U);
+}
+
+TEST(Failures, AnotherReplicaGoesOnWithWhatASharedTierHas) {
+  Cluster cluster;
+  cluster.engine.replicas = 2;
+  cluster.failures = {{.at_s = 10, .replica = 0, .down_s = 1000}};
+  const WorkloadConfig config{.requests = 40,
+                              .rate_per_s = 20,
+                              .prompt_tokens = 8000,
+                              .output_tokens = 1000,
+                              .prefix_tokens = 8000,
+                              .prefixes = 40};
+  const Report alone = simulate(cluster, config);
+  cluster.tiers = {pool_of(1e13)};
+  const Report shared = simulate(cluster, config);
+  EXPECT_EQ(alone.requests, 40U);
+  EXPECT_EQ(shared.requests, 40U);
+  EXPECT_GT(shared.moved.back().read_bytes, 0);
+  EXPECT_LT(shared.duration_s, alone.duration_s);
+  cluster.failures.clear();
+  EXPECT_LT(simulate(cluster, config).duration_s, shared.duration_s);
+}
+
+TEST(Failures, EachRequestIsServedOnceWhateverFails) {
+  for (const std::string_view policy : scheduler::policy_names()) {
+    for (const std::uint64_t prefills : {0, 2}) {
+      Cluster cluster;
+      cluster.engine.policy = policy;
+      cluster.engine.token_budget = 8192;
+      cluster.engine.replicas = 4;
+      cluster.engine.prefill_replicas = prefills;
+      cluster.tiers = {pool_of(1e12)};
+      cluster.tiers[0].write_bytes_per_s = 1e10;
+      // Twice at once, and all of them for a while.
+      for (std::uint64_t i = 0; i < 12; ++i) {
+        cluster.failures.push_back(
+            {.at_s = 0.7 * static_cast<double>(i), .replica = i % 4, .down_s = i < 6 ? 3.0 : 0.1});
+      }
+      const WorkloadConfig config{.requests = 300,
+                                  .rate_per_s = 30,
+                                  .prompt_tokens = 500,
+                                  .output_tokens = 200,
+                                  .prompt_spread = Spread::kExponential,
+                                  .output_spread = Spread::kExponential};
+      EXPECT_EQ(simulate(cluster, config).requests, 300U) << policy << ", " << prefills;
+    }
+  }
+}
+
 TEST(Draw, LengthsHaveTheirMean) {
   Draw draw(3);
   for (const Spread spread : {Spread::kConstant, Spread::kExponential, Spread::kLognormal}) {
