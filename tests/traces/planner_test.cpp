@@ -98,6 +98,12 @@ TEST_F(Planner, ParallelismHalvesAPromptAndServesItTwiceAsOften) {
   const auto found = goodputs(planned_for(paper_cluster(), even_trace(200, 1), options));
   EXPECT_NEAR(found.at("1 x TP1, steps of 2048"), 1 / 0.5, 0.03);
   EXPECT_NEAR(found.at("1 x TP2, steps of 2048"), 1 / 0.25, 0.06);
+  Cluster fast = paper_cluster();
+  fast.gpu.flops *= 1000;
+  fast.gpu.hbm_bytes_per_s *= 1000;
+  fast.promise.ttft_s /= 1000;
+  const auto faster = goodputs(planned_for(fast, even_trace(200, 1), options));
+  EXPECT_NEAR(faster.at("1 x TP1, steps of 2048"), 1000 / 0.5, 30);
 }
 
 TEST_F(Planner, WithoutAPoolBetweenReplicasDoBoth) {
