@@ -16,6 +16,7 @@ from typing import Any
 
 from bench import Context
 from bench.engines.timed_requests import (
+    DOCUMENT_TOKENS,
     TimedRequest,
     make_requests,
     new_request,
@@ -33,6 +34,8 @@ _VOCABULARY = range(16, 2048)
 _WORKERS = 2
 _OWN_TOKENS = 400
 _OUTPUT_TOKENS = 32
+_MEAN_TOKENS = 16 + _OWN_TOKENS + DOCUMENT_TOKENS // 2
+"""Of a prompt: decodes are measured behind as many."""
 _PREFILLS = (64, 256, 512, 1024, 2048)
 _BATCHES = (1, 2, 4, 8, 16)
 _LOADS = {"light": 0.25, "half": 0.5}
@@ -114,7 +117,7 @@ def _measure_steps(ports: Sequence[int], repeats: int) -> _Steps:
     }
     decode = {
         batch: statistics.fmean(
-            _second_half_s(one) for one in answers_of(batch, _OWN_TOKENS, _OUTPUT_TOKENS)
+            _second_half_s(one) for one in answers_of(batch, _MEAN_TOKENS, _OUTPUT_TOKENS)
         )
         for batch in _BATCHES
     }

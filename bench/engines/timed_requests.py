@@ -14,6 +14,8 @@ from nearkv.cluster.client import Answer, complete
 
 BLOCK_TOKENS = 512
 """What a hash of the trace stands for, in Mooncake's format."""
+DOCUMENT_TOKENS = BLOCK_TOKENS
+"""What half of the made prompts begin with."""
 
 _names = count(1)
 
@@ -62,7 +64,7 @@ def make_requests(
             min(2 + round(draw.expovariate(1 / output_tokens)), 4 * output_tokens),
         )
         begins = (draw.choice(documents),) if draw.random() < 0.5 else ()
-        whole = begins + own.hash_ids, own.prompt_tokens + BLOCK_TOKENS * len(begins)
+        whole = begins + own.hash_ids, own.prompt_tokens + DOCUMENT_TOKENS * len(begins)
         requests.append(TimedRequest(own.at_s, *whole, own.output_tokens))
     return requests
 
