@@ -1,6 +1,7 @@
 // A set of blocks of a bounded size, of which the least recently used leaves.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,7 +15,12 @@ using scheduler::BlockHash;
 /// block. Thread safety: several readers or one writer.
 class LruBlocks {
  public:
-  explicit LruBlocks(std::uint64_t capacity_blocks) : capacity_blocks_(capacity_blocks) {}
+  explicit LruBlocks(std::uint64_t capacity_blocks) : capacity_blocks_(capacity_blocks) {
+    constexpr std::uint64_t kMostReserved = 1 << 22;
+    const std::uint64_t blocks = std::min(capacity_blocks, kMostReserved);
+    ids_.reserve(blocks);
+    links_.reserve(blocks);
+  }
 
   [[nodiscard]] bool holds(BlockHash hash) const { return ids_.find(hash) != kNoObject; }
   /// Asks for the memory that holds() and use() begin in.

@@ -29,7 +29,7 @@ class BlockIds {
       free_.push_back(static_cast<ObjectId>(hashes_.size()));
       hashes_.push_back(hash);
     }
-    if (4 * table_.size() >= 3 * roomy_) table_.reserve(roomy_ = 2 * roomy_);
+    if (2 * table_.size() >= roomy_) table_.reserve(roomy_ = 2 * roomy_);
     const ObjectId id = free_.back();
     table_.insert(tag(hash), id);
     free_.pop_back();
@@ -41,6 +41,9 @@ class BlockIds {
     table_.erase(table_.find(tag(hashes_[id]), [id](ObjectId other) { return other == id; }));
     free_.push_back(id);
   }
+
+  /// Address space for as many, which costs memory only as they come: growing then copies nothing.
+  void reserve(std::size_t count) { hashes_.reserve(count); }
 
   [[nodiscard]] std::size_t size() const { return table_.size(); }
 
@@ -54,7 +57,7 @@ class BlockIds {
   }
 
   FingerprintTable table_;
-  std::size_t roomy_ = 64;  ///< Three quarters are used at most: searches end early.
+  std::size_t roomy_ = 64;  ///< Half of it is used at the most: searches end at once.
   std::vector<BlockHash> hashes_;
   std::vector<ObjectId> free_;
 };

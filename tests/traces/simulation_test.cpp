@@ -290,7 +290,7 @@ TEST(Failures, AnotherReplicaGoesOnWithWhatASharedTierHas) {
 
 TEST(Failures, EachRequestIsServedOnceWhateverFails) {
   for (const std::string_view policy : scheduler::policy_names()) {
-    for (const std::uint64_t prefills : {0, 2}) {
+    for (const std::uint64_t prefills : {0U, 2U}) {
       Cluster cluster;
       cluster.engine.policy = policy;
       cluster.engine.token_budget = 8192;

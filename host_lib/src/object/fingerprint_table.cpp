@@ -49,7 +49,9 @@ bool FingerprintTable::try_insert(std::uint32_t tag, std::uint32_t value) {
   Slot* empty = place;
   while (empty->value != kNone) ++empty;
   if (empty == &slots_[slot_count() - 1]) return false;
-  std::memmove(place + 1, place, static_cast<std::size_t>(empty - place) * sizeof(Slot));
+  if (empty != place) {  // In a table with room it mostly is, and a call costs more than the test.
+    std::memmove(place + 1, place, static_cast<std::size_t>(empty - place) * sizeof(Slot));
+  }
   *place = {tag, value};
   ++size_;
   return true;
@@ -69,7 +71,7 @@ void FingerprintTable::erase(const std::uint32_t* found) {
       (byte - reinterpret_cast<const std::byte*>(slots_.get())) / std::ptrdiff_t{sizeof(Slot)});
   std::size_t end = at + 1;
   while (slots_[end].value != kNone && home(slots_[end].tag) != end) ++end;
-  std::memmove(&slots_[at], &slots_[at + 1], (end - at - 1) * sizeof(Slot));
+  if (end > at + 1) std::memmove(&slots_[at], &slots_[at + 1], (end - at - 1) * sizeof(Slot));
   slots_[end - 1].value = kNone;
   --size_;
 }
