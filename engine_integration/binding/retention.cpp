@@ -162,8 +162,9 @@ void bind_budgets(nb::module_& module) {
   nb::class_<HeadStatistics>(module, "HeadStatistics", "How a head attends.")
       .def(nb::init<std::uint32_t, float>(), "page_tokens"_a, "window"_a = 32.0F,
            "`window`: queries after which older ones count half.")
-      .def("fork", [](const HeadStatistics& head) { return HeadStatistics(head); },
-           "One that goes on from here.")
+      .def(
+          "fork", [](const HeadStatistics& head) { return HeadStatistics(head); },
+          "One that goes on from here.")
       .def_prop_ro("queries", &HeadStatistics::queries)
       .def_prop_ro("entropy", &HeadStatistics::entropy, "Of the mean attention, in nats.")
       .def_prop_ro("variance", &HeadStatistics::variance, "Over queries, summed over tokens.")
