@@ -9,14 +9,12 @@ import subprocess
 import sys
 import threading
 import weakref
-from pathlib import Path
 
 import numpy
 import pytest
 
 pytest.importorskip("nearkv.store", exc_type=ImportError)
 from nearkv.store import Error, Namespace, ObjectStore, Status
-from tests.engines.serving import Daemon
 
 pytestmark = pytest.mark.quick
 
@@ -272,23 +270,3 @@ def test_what_was_acknowledged_survives_a_kill_in_mid_work(tmp_path) -> None:
                 assert blocks[key] == (b"%08d" % number) * (500 + number % 700)
             blocks[b"new"] = b"life"
             assert blocks[b"new"] == b"life"
-
-
-@pytest.mark.long
-def test_what_a_silent_daemon_holds_of_a_job_is_given_up(tmp_path: Path) -> None:
-    with Daemon(tmp_path) as daemon, ObjectStore.connect(daemon.socket, patience_s=0) as store:
-        blocks = store.namespace("model", "bf16", "layout")
-        blocks.set([b"key"], [contents(1, 8000)]).check()
-        target = bytearray(8000)
-        os.kill(daemon.process_id, signal.SIGSTOP)
-        os.waitpid(daemon.process_id, os.WUNTRACED)  # Until it has stopped.
-        try:
-            result = blocks.submit_get([b"key"], [target]).wait_or_cancel()
-            assert result.statuses == [Status.TIMEOUT]
-            with pytest.raises(Error):
-                blocks.describe(b"key")
-        finally:
-            os.kill(daemon.process_id, signal.SIGCONT)
-        assert target == bytes(8000)
-        assert blocks.get([b"key"], [target]).check().all_ok
-        assert target == contents(1, 8000)
