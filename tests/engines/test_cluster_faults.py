@@ -40,6 +40,8 @@ TOKENS = 16
 STEP_TOKENS = 512
 MOST_TOKENS = 12_288
 NO_HANG_S = 300
+# Room for all prompts: what is new is seen by how many blocks there are.
+POOL_BYTES = "1GiB"
 
 
 @dataclass
@@ -99,7 +101,7 @@ class Cluster:
 
     def restart_daemon(self) -> None:
         """On the same pool."""
-        self.daemon, _ = start_daemon(PROGRAM, self.folder, "256MiB")
+        self.daemon, _ = start_daemon(PROGRAM, self.folder, POOL_BYTES)
         self.stack.enter_context(self.daemon)
 
 
@@ -119,7 +121,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     words += ("--num-gpu-blocks-override", str(MOST_TOKENS // BLOCK_TOKENS + 1))
     engine = Engine(environment.python, MODELS / "recall_3m", words)
     with patch.dict(os.environ, environment.variables), ExitStack() as stack:
-        pool = start_pool(engine, PROGRAM, folder, "256MiB")
+        pool = start_pool(engine, PROGRAM, folder, POOL_BYTES)
         stack.enter_context(pool.daemon)
         stack.enter_context(pool.publisher)
         roles = {"prefill-0": "prefill", "prefill-1": "prefill", "decode-0": "decode"}
