@@ -7,7 +7,7 @@ import logging
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +31,6 @@ from nearkv.membership.__main__ import main
 PREFIX = "/nearkv/clusters/test/members/"
 A = Member("a", "http://10.0.0.1:8000", role="prefill", instance="first")
 POOL = Member("pool", role="pool", events="tcp://10.0.0.1:5557", pool_socket="/run/nearkv.sock")
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: EtcdServer) -> EtcdServer:
-    """One that other tests of the file have used; it holds nothing."""
-    running.clear()
-    return running
-
-
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[EtcdServer]:
-    """One that may be killed."""
-    with EtcdServer(tmp_path) as server:
-        yield server
 
 
 class Watched:

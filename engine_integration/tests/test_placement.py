@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,6 @@ PREFIX = "/nearkv/clusters/test/members/"
 COMMAND = (sys.executable, stand_in_engine.__file__, "--port", "{port}", "--host", "{host}")
 LONG_S = 600  # Nothing here may wait for a lease to end.
 QUICK = Patience(health_every_s=0.2, health_s=0.5, first_pause_s=0.05, most_pause_s=0.2)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: EtcdServer) -> EtcdServer:
-    """One that other tests of the file have used; it holds nothing."""
-    running.clear()
-    return running
 
 
 class Watched:

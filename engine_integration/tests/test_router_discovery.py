@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -21,26 +20,6 @@ from engine_integration.tests.router_scene import CHUNKS, FakeEngine, Scene, eng
 from nearkv.membership import EtcdClient, Member, Registration
 
 PREFIX = "/nearkv/clusters/test/members/"
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: EtcdServer) -> EtcdServer:
-    """One that other tests of the file have used; it holds nothing."""
-    running.clear()
-    return running
-
-
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[EtcdServer]:
-    """One that may be killed."""
-    with EtcdServer(tmp_path) as server:
-        yield server
 
 
 def scene_of(server: EtcdServer, listed: list[FakeEngine]) -> Scene:
