@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import Context
+from bench.engines.found import vllm_environment
 from nearkv.results import Goal, Result, Samples
-from tests.engines.environment import ROOT, EnvironmentMissing, make_environment
+from tests.engines.environment import ROOT
 
 _MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 _WORKER = Path(__file__).parent / "engines" / "adapter_worker.py"
@@ -26,10 +27,7 @@ _ONCE = Goal("<=", 1)
 
 def run(context: Context) -> Iterator[Result]:
     """Yields microseconds of requests that hit, and of requests that store."""
-    try:
-        environment = make_environment("vllm")
-    except EnvironmentMissing as error:
-        context.progress(f"left out: vLLM is not here: {error}")
+    if (environment := vllm_environment(context)) is None:
         return
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         question = {

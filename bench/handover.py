@@ -16,10 +16,10 @@ from typing import Any
 
 from bench import Context
 from bench.contender import Contender, ContenderError
+from bench.engines.found import vllm_environment
 from bench.engines.shapes import MODELS, tokens_of_the_document
 from nearkv.results import Goal, Result, Samples
 from nearkv.store import ObjectStore
-from tests.engines.environment import EnvironmentMissing, make_environment
 from tests.engines.serving import Daemon
 
 _MODEL = MODELS / "recall_3m"
@@ -30,10 +30,7 @@ _POOL = "256MiB"
 
 def run(context: Context) -> Iterator[Result]:
     """Yields hand-overs a second by the length of the prompt, and the bytes of one."""
-    try:
-        environment = make_environment("vllm")
-    except EnvironmentMissing as error:
-        context.progress(f"left out: vLLM is not here: {error}")
+    if (environment := vllm_environment(context)) is None:
         return
     # Whole blocks and a half: of whole ones alone the last would be computed twice.
     lengths = (288,) if context.tiny else (544, 4128)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import Context
+from bench.engines.found import vllm_environment
 from bench.engines.timed_requests import (
     DOCUMENT_TOKENS,
     TimedRequest,
@@ -27,7 +28,7 @@ from bench.programs import Programs
 from nearkv.cluster.client import Answer
 from nearkv.cluster.workers import BLOCK_TOKENS, Engine, Worker
 from nearkv.results import Result, Samples
-from tests.engines.environment import ROOT, EnvironmentMissing, make_environment
+from tests.engines.environment import ROOT
 
 _MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 _VOCABULARY = range(16, 2048)
@@ -64,10 +65,7 @@ class _Steps:
 
 def run(context: Context) -> Iterator[Result]:
     """Yields, for each load, what the simulator says beside what was seen."""
-    try:
-        environment = make_environment("vllm")
-    except EnvironmentMissing as error:
-        context.progress(f"left out: vLLM is not here: {error}")
+    if (environment := vllm_environment(context)) is None:
         return
     requests, seeds = (8, 1) if context.tiny else (400, 5) if context.long else (100, 3)
     repeats = 1 if context.tiny else 4

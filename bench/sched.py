@@ -15,8 +15,9 @@ from typing import Any
 
 from bench import Context
 from bench.contender import Contender, ContenderError
+from bench.engines.found import vllm_environment
 from nearkv.results import Result, Samples
-from tests.engines.environment import ROOT, EnvironmentMissing, make_environment
+from tests.engines.environment import ROOT
 
 _MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 _TEXT = ROOT / "engine_integration/models/documents/postgresql-high-availability.txt"
@@ -39,10 +40,7 @@ class Load:
 
 def run(context: Context) -> Iterator[Result]:
     """Yields tokens found cached, mean times to the first token, and of the whole load."""
-    try:
-        environment = make_environment("vllm")
-    except EnvironmentMissing as error:
-        context.progress(f"left out: vLLM is not here: {error}")
+    if (environment := vllm_environment(context)) is None:
         return
     from transformers import AutoTokenizer
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from bench import Context
 from bench.contender import Contender, ContenderError
+from bench.engines.found import vllm_environment
 from bench.engines.shapes import MODELS, SHAPES, Ask, Sizes, tokens_of_the_document
 from nearkv.results import Goal, Result, Samples
-from tests.engines.environment import EnvironmentMissing, make_environment
 from tests.engines.serving import Daemon
 
 _MODEL = MODELS / "recall_3m"
@@ -31,10 +31,7 @@ _HITS = Goal(">=", 0.5)
 
 def run(context: Context) -> Iterator[Result]:
     """Yields, for each shape, first tokens a second of prompts whose beginning is known."""
-    try:
-        environment = make_environment("vllm")
-    except EnvironmentMissing as error:
-        context.progress(f"left out: vLLM is not here: {error}")
+    if (environment := vllm_environment(context)) is None:
         return
     text = tokens_of_the_document(_MODEL)
     sizes = _sizes(context)

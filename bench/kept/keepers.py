@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from nkv_abi import MAX_GROUP
 
 from bench.kept.attention import Keeper, Seen
 from bench.kept.methods import Method
@@ -206,8 +207,8 @@ class SelectKeeper:
         for head in range(heads):
             rows = query[head].transpose(0, 1).reshape(-1, dim).bfloat16().contiguous()
             exact[head, :, : self._stored] = False
-            for begin in range(0, queries, 128 // group):
-                some = rows[begin * group : (begin + 128 // group) * group]
+            for begin in range(0, queries, MAX_GROUP // group):
+                some = rows[begin * group : (begin + MAX_GROUP // group) * group]
                 ids, _, counts = self._pool.top_k(
                     1, layer, head, some, most, mode=self._select, candidates=most
                 )
