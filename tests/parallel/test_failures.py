@@ -104,6 +104,23 @@ def test_a_rank_that_hangs_is_told_from_those_that_wait_for_it() -> None:
     survive("hang", "ring", 3, f"sent nothing for {BOUND_S:g} s")
 
 
+def test_links_that_are_closed_leave_no_thread_behind() -> None:
+    with World(2, bound_s=BOUND_S) as world:
+        assert world.run(leave_before_all_has_come) == [[], []]
+
+
+def leave_before_all_has_come(links: Links) -> list[str]:
+    """Rank 1 closes its links while it receives. Threads that are left of them."""
+    before = threading.enumerate()
+    with Links(bound_s=BOUND_S) as own:
+        if links.rank == 0:
+            time.sleep(0.5)
+            own.exchange([(1, torch.ones(1))], []).wait()
+        else:
+            own.exchange([], [(0, torch.empty(1))])
+    return [thread.name for thread in threading.enumerate() if thread not in before]
+
+
 def test_the_first_in_a_row_of_ranks_that_wait_is_named() -> None:
     with World(3, bound_s=BOUND_S) as world:
         world.start(wait_in_a_row)

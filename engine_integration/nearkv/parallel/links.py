@@ -127,7 +127,10 @@ class Links:
         self._wire.watch.blame(self.ranks[self.rank], why)
 
     def close(self) -> None:
-        """Leaves. Rank 0 waits for the others, up to the bound: its process holds the store."""
+        """Leaves, when all that was begun has come and gone; not for longer than the bound.
+
+        Rank 0 waits for the others as well: its process holds the store.
+        """
         self._wire.close()
 
     def __enter__(self) -> "Links":
@@ -174,6 +177,10 @@ class _Wire:
 
     def close(self) -> None:
         self._posted.put(None)
+        # A thread that is still within torch when Python ends aborts the process. After a failure
+        # it may be there for good: nothing ends gloo's wait for a rank that hangs.
+        if not self.watch.failure:
+            self._thread.join(self.watch.bound_s)
         self.watch.close()
 
     def _post(self, transfer: Transfer, post: Any, messages: Sequence[Message]) -> None:
