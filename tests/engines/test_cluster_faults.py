@@ -5,7 +5,6 @@ text of an engine that computed it without any help.
 """
 
 import json
-import os
 import signal
 import time
 import urllib.request
@@ -14,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
@@ -119,8 +117,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
     words = ("--max-num-batched-tokens", str(STEP_TOKENS), "--max-model-len", str(MOST_TOKENS))
     words += ("--num-gpu-blocks-override", str(MOST_TOKENS // BLOCK_TOKENS + 1))
-    engine = Engine(environment.python, MODELS / "recall_3m", words)
-    with patch.dict(os.environ, environment.variables), ExitStack() as stack:
+    engine = Engine(environment.python, MODELS / "recall_3m", words, environment.variables)
+    with ExitStack() as stack:
         pool = start_pool(engine, PROGRAM, folder, POOL_BYTES)
         stack.enter_context(pool.daemon)
         stack.enter_context(pool.publisher)

@@ -32,7 +32,7 @@ DOCUMENTS = [" ".join(f"{name} {line} of a story." for line in range(60)) for na
 
 def test_prompts_go_where_vllm_says_that_it_has_them(tmp_path: Path) -> None:
     vllm, proxy = environment_or_skip("vllm", "vLLM"), environment_or_skip("envoy", "Envoy")
-    engine = Engine(vllm.python, MODEL)
+    engine = Engine(vllm.python, MODEL, variables=vllm.variables)
     with contextlib.ExitStack() as running:
         workers = [Worker(name, engine, tmp_path, "both", None) for name in "ab"]
         for worker in workers:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sysconfig
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +10,13 @@ from pathlib import Path
 import pytest
 
 from engine_integration.tests.etcd_server import EtcdServer
+from nearkv.cluster.workers import (
+    BLOCK_TOKENS,
+    SERVING_VARIABLES,
+    Engine,
+    PoolUse,
+    serving_command,
+)
 from tests.engines.environment import ROOT, Environment, environment_or_skip
 from tests.engines.placing import (
     Placement,
@@ -23,7 +29,6 @@ from tests.engines.placing import (
 from tests.engines.serving import Daemon
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
-BLOCK_TOKENS = 64
 MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 DOCUMENT = ROOT / "engine_integration" / "models" / "documents"
 PROMPT = (DOCUMENT / "postgresql-high-availability.txt").read_text()[:6000]
@@ -40,37 +45,11 @@ def newest_vllm() -> Environment:
 
 
 def write_plan(folder: Path, etcd: EtcdServer, vllm: Environment, daemon: Daemon) -> Path:
-    events = {
-        "enable_kv_cache_events": True,
-        "publisher": "zmq",
-        "endpoint": "tcp://*:{events_port}",
-        "replay_endpoint": "tcp://*:{replay_port}",
-    }
-    transfer = {
-        "kv_connector": "NearKVConnector",
-        "kv_connector_module_path": "nearkv.vllm",
-        "kv_role": "kv_both",
-        "kv_load_failure_policy": "recompute",
-        "kv_connector_extra_config": {"socket": daemon.socket},
-    }
-    command = [
-        *(str(vllm.python), "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", str(MODEL), "--served-model-name", MODEL.name),
-        *("--host", "{host}", "--port", "{port}", "--max-num-seqs", "16"),
-        *("--dtype", "float32", "--enforce-eager", "--block-size", str(BLOCK_TOKENS)),
-        *("--kv-events-config", json.dumps(events)),
-        *("--kv-transfer-config", json.dumps(transfer)),
-    ]
-    variables = {
-        "OMP_NUM_THREADS": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-        # Ray's own processes do not find our packages.
-        "NEARKV_SITE_PACKAGES": sysconfig.get_path("purelib"),
-        "PYTHONPATH": vllm.variables["PYTHONPATH"],
-    }
+    engine = Engine(vllm.python, MODEL)
+    endpoints = "tcp://*:{events_port}", "tcp://*:{replay_port}"
+    command = serving_command(engine, ("{host}", "{port}"), endpoints, PoolUse(daemon.socket))
+    # Ray's own processes do not find our packages.
+    variables = SERVING_VARIABLES | vllm.variables
     texts = ", ".join(f"{name} = {json.dumps(value)}" for name, value in variables.items())
     plan = folder / "plan.toml"
     plan.write_text(

@@ -4,8 +4,8 @@ import json
 import re
 import urllib.request
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearkv.cluster.processes import Process, answers, free_ports
@@ -26,11 +26,66 @@ class Engine:
     model: Path
     options: tuple[str, ...] = ()
     """More words of its command line."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What the interpreter has to be given, beside this process's environment."""
 
     @property
     def model_name(self) -> str:
         """What requests call it."""
         return self.model.name
+
+
+SERVING_VARIABLES = {
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+"""Of a server among several on one small machine."""
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """The pool of a server: all load from it what any has stored."""
+
+    socket: str
+    hand_over: bool = False
+    """Whether what others go on with is stored before the answer."""
+
+
+def serving_command(
+    engine: Engine, address: tuple[str, str], events: tuple[str, str], pool: PoolUse | None
+) -> list[str]:
+    """vLLM's OpenAI server at a host and a port, with KV events and their replay at endpoints.
+
+    All of them are words, so that whoever starts it elsewhere may fill them in there.
+    """
+    host, port = address
+    told = {
+        "enable_kv_cache_events": True,
+        "publisher": "zmq",
+        "endpoint": events[0],
+        "replay_endpoint": events[1],
+    }
+    command = [
+        *(str(engine.python), "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", str(engine.model), "--served-model-name", engine.model_name),
+        *("--host", host, "--port", port, "--max-num-seqs", "16"),
+        *("--dtype", "float32", "--enforce-eager", "--block-size", str(BLOCK_TOKENS)),
+        *("--kv-events-config", json.dumps(told)),
+        *engine.options,
+    ]
+    if pool is not None:
+        transfer = {
+            "kv_connector": "NearKVConnector",
+            "kv_connector_module_path": "nearkv.vllm",
+            "kv_role": "kv_both",
+            "kv_load_failure_policy": "recompute",
+            "kv_connector_extra_config": {"socket": pool.socket, "hand_over": pool.hand_over},
+        }
+        command += ["--kv-transfer-config", json.dumps(transfer)]
+    return command
 
 
 class Worker:
@@ -46,34 +101,13 @@ class Worker:
         # Files: vLLM binds those, but connects to an address of TCP, where nobody would listen.
         self._events_endpoint = f"ipc://{folder}/{name}.events"
         self._replay_endpoint = f"ipc://{folder}/{name}.replay"
-        command = [
-            *(str(engine.python), "-m", "vllm.entrypoints.openai.api_server"),
-            *("--model", str(engine.model), "--served-model-name", engine.model_name),
-            *("--host", "127.0.0.1", "--port", str(self.port)),
-            *("--max-num-seqs", "16"),
-            *("--dtype", "float32", "--enforce-eager", "--block-size", str(BLOCK_TOKENS)),
-            *("--kv-events-config", json.dumps(self._events_config())),
-            *engine.options,
-        ]
-        if pool_socket is not None:
-            # All load what any has stored; what others go on with is stored before the answer.
-            extra = {"socket": pool_socket, "hand_over": role == "prefill"}
-            transfer = {
-                "kv_connector": "NearKVConnector",
-                "kv_connector_module_path": "nearkv.vllm",
-                "kv_role": "kv_both",
-                "kv_load_failure_policy": "recompute",
-                "kv_connector_extra_config": extra,
-            }
-            command += ["--kv-transfer-config", json.dumps(transfer)]
-        variables = {
-            "OMP_NUM_THREADS": "1",
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "HF_HUB_OFFLINE": "1",
-        }
-        self.process = Process(name, command, folder, variables)
+        command = serving_command(
+            engine,
+            ("127.0.0.1", str(self.port)),
+            (self._events_endpoint, self._replay_endpoint),
+            None if pool_socket is None else PoolUse(pool_socket, hand_over=role == "prefill"),
+        )
+        self.process = Process(name, command, folder, SERVING_VARIABLES | engine.variables)
 
     def wait_until_ready(self) -> None:
         """ClusterError if it does not come up."""
@@ -91,14 +125,6 @@ class Worker:
         yield "role", self.role
         yield "events", self._events_endpoint
         yield "replay", self._replay_endpoint
-
-    def _events_config(self) -> dict[str, object]:
-        return {
-            "enable_kv_cache_events": True,
-            "publisher": "zmq",
-            "endpoint": self._events_endpoint,
-            "replay_endpoint": self._replay_endpoint,
-        }
 
     def counters(self) -> dict[str, float]:
         """Tokens of prompts by where they came from: `local_compute` and so on."""
@@ -151,7 +177,8 @@ def start_pool(engine: Engine, program: Path, folder: Path, size: str) -> Pool:
         *("--block-size", str(BLOCK_TOKENS), "--interval-s", str(_LOOK_AT_POOL_S)),
         *("--endpoint", events, "--replay-endpoint", replay),
     ]
-    return Pool(daemon, Process("pool-events", command, folder, {}), socket, events, replay)
+    publisher = Process("pool-events", command, folder, engine.variables)
+    return Pool(daemon, publisher, socket, events, replay)
 
 
 def start_router(
@@ -162,7 +189,7 @@ def start_router(
     config = folder / "router.toml"
     config.write_text(_router_config(engine, workers, pool, prefill_from, port), encoding="utf-8")
     command = [str(engine.python), "-P", "-m", "nearkv.router", str(config), "--verbose"]
-    process = Process("router", command, folder, {})
+    process = Process("router", command, folder, engine.variables)
     process.wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), _START_S)
     return process, port
 
