@@ -1,16 +1,18 @@
 """Live servers of vLLM beside their simulation: the same requests, at the same times.
 
 What steps take is measured alone, at batches of one size, before and after requests come by
-Poisson's law to the servers; then the simulator gets the means of those steps and the requests'
-trace, and has seen nothing of how they fared. Servers, client and whatever else this machine does
-share its cores: runs repeat, and their spread is shown.
+Poisson's law to the servers, one for every two cores; then the simulator gets the means of those
+steps and the requests' trace, and has seen nothing of how they fared. Servers, client and whatever
+else this machine does share its cores: runs repeat, and their spread is shown.
 """
 
+import os
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,8 @@ from tests.engines.environment import ROOT
 
 _MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 _VOCABULARY = range(16, 2048)
-_WORKERS = 2
+_WORKERS = max(1, (os.cpu_count() or 1) // 2)
+"""Each has a core to compute on, and another for its API server and the clients."""
 _OWN_TOKENS = 400
 _OUTPUT_TOKENS = 32
 _MEAN_TOKENS = 16 + _OWN_TOKENS + DOCUMENT_TOKENS // 2
@@ -72,7 +75,7 @@ def run(context: Context) -> Iterator[Result]:
     programs = Programs(context)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        engine = Engine(environment.python, _MODEL)
+        engine = Engine(environment.python, _MODEL, variables=environment.variables)
         context.progress(f"starting {_WORKERS} servers")
         workers = [Worker(f"worker-{i}", engine, folder, "both", None) for i in range(_WORKERS)]
         for worker in workers:
@@ -100,32 +103,37 @@ def run(context: Context) -> Iterator[Result]:
 def _measure_steps(ports: Sequence[int], repeats: int) -> _Steps:
     """Means over all servers at once, as each has to work beside the others."""
 
-    def answers_of(batch: int, prompt_tokens: int, output_tokens: int) -> list[Answer]:
-        answers = []
+    def groups_of(batch: int, prompt_tokens: int, output_tokens: int) -> Iterator[list[Answer]]:
         for _ in range(repeats):
             # Two of one prompt each: a beginning in the cache costs no step.
             one = new_request(0.0, prompt_tokens, output_tokens)
-            answers += send_in_time([one] * batch * len(ports), ports, _MODEL.name, _VOCABULARY)
-        return answers
+            yield send_in_time([one] * batch * len(ports), ports, _MODEL.name, _VOCABULARY)
 
-    answers_of(1, 2048, 2)  # Warm.
+    list(groups_of(1, 2048, 2))  # Warm.
     prefill = {
-        tokens: statistics.fmean(one.first_token_s for one in answers_of(1, tokens, 1))
+        tokens: statistics.fmean(
+            one.first_token_s for group in groups_of(1, tokens, 1) for one in group
+        )
         for tokens in _PREFILLS
     }
     decode = {
         batch: statistics.fmean(
-            _second_half_s(one) for one in answers_of(batch, _MEAN_TOKENS, _OUTPUT_TOKENS)
+            step_s
+            for group in groups_of(batch, _MEAN_TOKENS, _OUTPUT_TOKENS)
+            for step_s in _steps_of_all(group)
         )
         for batch in _BATCHES
     }
     return _Steps(prefill, decode)
 
 
-def _second_half_s(answer: Answer) -> float:
-    """A token's time once all of a batch are there."""
-    half = answer.arrivals_s[len(answer.arrivals_s) // 2 :]
-    return (half[-1] - half[0]) / (len(half) - 1)
+def _steps_of_all(group: Sequence[Answer]) -> Iterator[float]:
+    """Tokens' times, of a batch that began at once, from when all of it has its first."""
+    all_there_s = max(answer.arrivals_s[0] for answer in group)
+    for answer in group:
+        for before_s, after_s in pairwise(answer.arrivals_s):
+            if before_s >= all_there_s:
+                yield after_s - before_s
 
 
 def _simulate(
