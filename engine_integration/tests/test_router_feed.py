@@ -85,6 +85,12 @@ def test_what_is_kept_no_more_is_lost_once() -> None:
     assert "missed batch 1 to 4: the publisher does not keep it" in listener.given[1].reason
 
 
+def test_what_is_still_kept_behind_it_is_taken() -> None:
+    listener = Listener().published(0, 6)
+    assert listener.replayed(3, 4, 5, 6, -1).published(7).numbers == [0, "lost", 3, 4, 5, 6, 7]
+    assert "missed batch 1 to 2" in listener.given[1].reason
+
+
 def test_who_does_not_answer_is_given_up() -> None:
     listener = Listener().published(0, 2)
     listener.now = 1.9

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 _MOST_WAITING = 65_536
+_KEPT_NO_MORE = "the publisher does not keep it any more"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +83,9 @@ class Feed:
         if self._asked_until is None:
             return
         if number < 0:
-            yield from self._give_up("the publisher does not keep it any more")
-        elif number == self._next or (number > self._next and self._is_fresh(batch)):
-            yield from self._take(number, batch)
+            yield from self._give_up(_KEPT_NO_MORE)
+        else:
+            yield from self._go_on(number, batch, _KEPT_NO_MORE)
 
     def late(self) -> Iterator[bytes | Lost]:
         """Call it now and then: gives up what was asked for too long ago."""
@@ -101,9 +102,13 @@ class Feed:
         waiting, self._waiting = self._waiting, deque()
         self._asked_until = None
         for number, batch in waiting:
-            if number > self._next and not self._is_fresh(batch):
-                yield Lost(f"{self._missed(number)}: {reason}")
-            yield from self._take(number, batch)
+            yield from self._go_on(number, batch, reason)
+
+    def _go_on(self, number: int, batch: bytes, reason: str) -> Iterator[bytes | Lost]:
+        """Takes it; what was to come before it is Lost."""
+        if number > self._next and not self._is_fresh(batch):
+            yield Lost(f"{self._missed(number)}: {reason}")
+        yield from self._take(number, batch)
 
     def _missed(self, number: int) -> str:
         until = f" to {number - 1}" if number - 1 > self._next else ""
