@@ -26,7 +26,10 @@ from engine_integration.tests.router_scene import (
     run,
     settled,
 )
-from nearkv.router.config import ConfigError, read_config
+from nearkv.core import Error
+from nearkv.kv_events.wire import decode_batch, encode_batch, encode_event
+from nearkv.router.config import ConfigError, config_of, read_config
+from nearkv.router.engines import Engines
 from nearkv.router.prompts import BadRequest, tokens_of
 
 
@@ -277,6 +280,9 @@ def test_prompts_become_tokens_as_far_as_they_can() -> None:
         tokens_of({"prompt": []}, words)
 
 
+WORKER = "[[worker]]\nname = 'a'\nurl = 'http://a:1'\n"
+
+
 @pytest.mark.parametrize(
     ("text", "mend"),
     [
@@ -293,6 +299,14 @@ def test_prompts_become_tokens_as_far_as_they_can() -> None:
         ("block_tokens = '4'\n[[worker]]\nname = 'a'\nurl = 'http://a:1'", "is a int"),
         ("listen = '8080'\n[[worker]]\nname = 'a'\nurl = 'http://a:1'", "HOST:PORT"),
         ("[[worker]]\nname = 'a'\nurl = 'http://a:1'\n[[pool]]\nname = 'p'", "computes nothing"),
+        (f"tiers = 'cxl'\n{WORKER}", "\\[tiers\\] is a table"),
+        (f"{WORKER}[tiers.hbm]\nweight = 1", "no key 'hbm'; there are gpu, dram, cxl, shared"),
+        (f"{WORKER}[tiers.cxl]\nwieght = 1", "no key 'wieght'; there are weight"),
+        (f"{WORKER}[tiers.cxl]\nweight = '1'", "weight is a float"),
+        (f"{WORKER}[cost]\nblock_tokens = 16", "no key 'block_tokens'"),
+        (f"{WORKER}[dynamo]\nheat = 1", "no key 'heat'; there are .*temperature"),
+        (f"{WORKER}[mooncake]\nttft_slo_s = 1", "there are kvcache_balancing_threshold"),
+        (f"{WORKER}[media]\nFLOPPY = 'slow'", "FLOPPY is in one of gpu, dram, cxl, shared"),
         (
             "[[worker]]\nname = 'a'\nurl = 'http://a:1'\n[[worker]]\nname = 'a'\nurl = 'http://b:1'",
             "differ from each other",
@@ -304,6 +318,31 @@ def test_a_bad_configuration_names_its_mend(tmp_path: Any, text: str, mend: str)
     file.write_text(text)
     with pytest.raises(ConfigError, match=mend):
         read_config(file)
+
+
+def test_the_files_tiers_and_weights_decide() -> None:
+    def chosen(**options: Any) -> str:
+        workers = [{"name": name, "url": f"http://{name}:1"} for name in ("a", "b")]
+        table = {"scheme": "sglang", "block_tokens": 4, "worker": workers}
+        routed = Engines(config_of(table | options), None)
+        for name, blocks, medium in (("a", 3, "HBF"), ("b", 2, "GPU")):
+            tokens = list(range(4 * blocks))
+            hashes = [int(each) for each in routed.router.block_hashes(tokens)]
+            fields = {"block_hashes": hashes, "token_ids": tokens, "block_size": 4}
+            event = encode_event("BlockStored", "map", medium=medium, **fields)
+            routed.router.apply(name, decode_batch(encode_batch([event])))
+        return routed.router.route(list(range(40))).worker
+
+    media = {"media": {"hbf": "cxl"}}
+    assert chosen(policy="longest_prefix", **media) == "a"
+    assert chosen(policy="longest_prefix", tiers={"cxl": {"weight": 0.5}}, **media) == "b"
+    assert chosen(policy="least_ttft", **media) == "a"
+    assert chosen(policy="least_ttft", tiers={"cxl": {"latency_s": 1}}, **media) == "b"
+    assert chosen(policy="least_ttft", cost={"prefill_tokens_per_s": 1e6}, **media) == "b"
+    assert chosen(policy="dynamo", dynamo={"disk_cache_hit_weight": 1}, **media) == "a"
+    assert chosen(policy="dynamo", dynamo={"disk_cache_hit_weight": 0}, **media) == "b"
+    with pytest.raises(Error, match="weights 0 to 1"):
+        chosen(tiers={"cxl": {"weight": 2}}, **media)
 
 
 def test_the_readmes_configuration_is_one(tmp_path: Any) -> None:

@@ -100,7 +100,11 @@ def test_the_routers_file_is_one_and_knows_every_engine(everything: Rendered, na
 def test_own_workers_and_settings_get_into_the_file(render: Any) -> None:
     rendered = render(
         router={
-            "config": {"policy": "dynamo", "queue_timeout_s": 2.5, "tokenizer": 'a "b"'},
+            "config": {
+                **{"policy": "dynamo", "queue_timeout_s": 2.5, "tokenizer": 'a "b"'},
+                "tiers": {"cxl": {"weight": 0.25, "bytes_per_s": 9e9}, "dram": {"weight": 0.5}},
+                "discovery": {"etcd": "http://etcd:2379", "cluster": "chat"},
+            },
             "workers": [{"name": "a", "url": "http://a:1", "max_running": 3}],
             "pools": [{"name": "p", "events": "tcp://p:1"}],
         }
@@ -108,6 +112,9 @@ def test_own_workers_and_settings_get_into_the_file(render: Any) -> None:
     config = rendered.config("test-proxy")
     assert (config.policy, config.queue_timeout_s, config.tokenizer) == ("dynamo", 2.5, 'a "b"')
     assert [worker.name for worker in config.workers] == ["a", "p"]
+    dram, cxl = config.costs.model.tiers[1:3]
+    assert (dram.weight, cxl.weight, cxl.bytes_per_s) == (0.5, 0.25, 9e9)
+    assert config.discovery and config.discovery.cluster == "chat"
     assert rendered.wrong == []
 
 

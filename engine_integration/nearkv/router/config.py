@@ -5,12 +5,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from nearkv.router import costs
+from nearkv.router.costs import Costs
+from nearkv.router.tables import ConfigError, record_of, tables_at
+
 ROLES = ("both", "prefill", "decode")
-_TABLES = ("workers", "discovery")  # Fields that are tables of their own.
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be; the text says which key, and what it may be."""
+_OF_THEIR_OWN = ("workers", "discovery", "costs")  # Fields that are tables of the file.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +68,7 @@ class RouterConfig:
     fallback_endpoints: int = 1  # picked beside the best one, for Envoy's retries
     workers: tuple[WorkerConfig, ...] = ()
     discovery: DiscoveryConfig | None = None  # others come from there
+    costs: Costs = dataclasses.field(default_factory=Costs)  # that policies go by
 
     @property
     def address(self) -> tuple[str, int]:
@@ -87,13 +88,15 @@ def read_config(path: Path) -> RouterConfig:
 
 def config_of(table: dict[str, Any]) -> RouterConfig:
     """A configuration out of a table. ConfigError."""
-    workers = [_of(WorkerConfig, each, "worker") for each in _tables(table, "worker")]
-    pools = [_of(WorkerConfig, each, "pool") for each in _tables(table, "pool")]
-    rest = {key: value for key, value in table.items() if key not in ("worker", "pool")}
+    workers = [record_of(WorkerConfig, each, "worker") for each in tables_at(table, "worker")]
+    pools = [record_of(WorkerConfig, each, "pool") for each in tables_at(table, "pool")]
+    others = ("worker", "pool", "discovery", *costs.TABLES)
+    plain = {key: value for key, value in table.items() if key not in others}
     config = dataclasses.replace(
-        _of(RouterConfig, {key: rest[key] for key in rest if key != "discovery"}, "the file"),
+        record_of(RouterConfig, plain, "the file", but=_OF_THEIR_OWN),
         workers=(*workers, *pools),
-        discovery=_discovery(rest["discovery"]) if "discovery" in rest else None,
+        discovery=_discovery(table["discovery"]) if "discovery" in table else None,
+        costs=Costs.parse(table),
     )
     is_whole = config.discovery is None
     if is_whole and not workers:
@@ -127,34 +130,10 @@ def config_of(table: dict[str, Any]) -> RouterConfig:
 
 
 def _discovery(table: Any) -> DiscoveryConfig:
-    config: DiscoveryConfig = _of(DiscoveryConfig, table, "[discovery]")
+    config: DiscoveryConfig = record_of(DiscoveryConfig, table, "[discovery]")
     for endpoint in config.endpoints:
         if not endpoint.startswith(("http://", "https://")):
             raise ConfigError(f"[discovery]: etcd is such as 'http://host:2379', not {endpoint!r}")
     if not config.cluster or "/" in config.cluster:
         raise ConfigError(f"[discovery]: cluster is a name without '/', not {config.cluster!r}")
     return config
-
-
-def _tables(table: dict[str, Any], key: str) -> list[Any]:
-    tables = table.get(key, [])
-    if not isinstance(tables, list):
-        raise ConfigError(f"write [[{key}]], with two brackets, for each {key}")
-    return tables
-
-
-def _of(kind: type[Any], table: Any, where: str) -> Any:
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in _TABLES}
-    if not isinstance(table, dict):
-        raise ConfigError(f"{where} is a table, not {table!r}")
-    for key, value in table.items():
-        if key not in fields:
-            raise ConfigError(f"{where} has no key {key!r}; there are {', '.join(fields)}")
-        wanted = fields[key].type
-        fits = isinstance(value, wanted) or (wanted is float and isinstance(value, int))
-        if not fits or isinstance(value, bool):
-            raise ConfigError(f"{where}: {key} is a {wanted.__name__}, not {value!r}")
-    try:
-        return kind(**table)
-    except TypeError:
-        raise ConfigError(f"{where} needs a name") from None

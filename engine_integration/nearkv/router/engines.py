@@ -16,7 +16,7 @@ from nearkv.router.hashes import scheme_of
 from nearkv.router.metrics import RouterMetrics, State
 from nearkv.router.placing import Placed, Prompt, Refused
 from nearkv.router.prompts import BadRequest, Tokenizer, tokens_of
-from nearkv.router.router import CostModel, MooncakeThresholds, Router
+from nearkv.router.router import Router
 from nearkv.router.subscriber import EventSubscriber
 from nearkv.router.unheard import Unheard
 from nearkv.router.waiting import WaitingLine
@@ -40,15 +40,17 @@ class Engines:
         self._feeds: set[str] = set()
         self._discovery = Discovery(self, config.discovery) if config.discovery else None
         self._suspended_until: dict[str, float] = {}
-        cost, mooncake = CostModel(), MooncakeThresholds()
-        cost.block_tokens, cost.block_bytes = config.block_tokens, config.block_bytes
-        mooncake.ttft_slo_s = config.ttft_slo_s
+        costs = config.costs
+        costs.model.block_tokens, costs.model.block_bytes = config.block_tokens, config.block_bytes
+        costs.mooncake.ttft_slo_s = config.ttft_slo_s
         self.router = Router(
             scheme_of(config.scheme, config.seed),
             policy=config.policy,
-            cost=cost,
-            mooncake=mooncake,
+            cost=costs.model,
+            dynamo=costs.dynamo,
+            mooncake=costs.mooncake,
             index_limit_bytes=config.index_limit_bytes,
+            media=costs.media,
         )
         self.metrics = RouterMetrics(config.policy, self._state)
         self._max_running: dict[str, int] = {}

@@ -34,7 +34,8 @@ def tier_of(medium: str | None, more: Mapping[str, Tier]) -> Tier:
     found = more.get(name, TIERS.get(name))
     if found is None:
         raise UnknownMedium(
-            f"no tier is known for the medium {medium!r}: name one with media={{{name!r}: Tier.…}},"
+            f"no tier is known for the medium {medium!r}: name one with media={{{name!r}: Tier.…}}"
+            " (in a front end's file, under [media]),"
             f" or let the publisher say one of {', '.join(filter(None, TIERS))}"
         )
     return found

@@ -31,11 +31,24 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* A table of TOML out of a map of scalars, of which JSON's way of writing is TOML's too. */}}
+{{/* A table of TOML out of a map, which may hold others. */}}
 {{- define "nearkv.toml" -}}
 {{- range $key, $value := . }}
-{{ $key }} = {{ $value | toJson }}
+{{ $key }} = {{ include "nearkv.value" $value }}
 {{- end }}
+{{- end }}
+
+{{/* Of scalars JSON's way of writing is TOML's too. */}}
+{{- define "nearkv.value" -}}
+{{- if kindIs "map" . -}}
+{
+{{- range $number, $key := keys . | sortAlpha -}}
+{{ if $number }}, {{ end }}{{ $key }} = {{ include "nearkv.value" (get $ $key) }}
+{{- end -}}
+}
+{{- else -}}
+{{ toJson . }}
+{{- end -}}
 {{- end }}
 
 {{- define "nearkv.workers" -}}
