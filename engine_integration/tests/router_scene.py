@@ -83,14 +83,21 @@ class Scene:
         *,
         configured: list[str] | None = None,
         events: dict[str, str] | None = None,
+        stores_in: dict[str, str] | None = None,
+        capacities: dict[str, float] | None = None,
         **options: Any,
     ) -> None:
-        """`configured`: which of the engines the proxy knows from the start; None: all."""
+        """`configured`: which of the engines the proxy knows from the start; None: all.
+
+        `stores_in`: pools by engine; `capacities`: of pools, of which nobody tells anything.
+        """
         self.engines = engines
         self._max_running = max_running
         self.configured = [each.name for each in engines] if configured is None else configured
         self._roles = roles or {}
         self._events = events or {}
+        self._stores_in = stores_in or {}
+        self._capacities = capacities or {}
         self._options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"}
         self._options |= {"suspend_s": 600.0, "connect_timeout_s": 2.0} | options
 
@@ -104,11 +111,16 @@ class Scene:
                 "role": self._roles.get(engine.name, "both"),
                 "max_running": self._max_running,
                 "events": self._events.get(engine.name, ""),
+                "pool": self._stores_in.get(engine.name, ""),
             }
             for engine in self.engines
             if engine.name in self.configured
         ]
-        app = make_app(config_of(self._options | {"worker": workers}))
+        pools = [
+            {"name": name, "events": "ipc:///nobody", "capacity_bytes": capacity}
+            for name, capacity in self._capacities.items()
+        ]
+        app = make_app(config_of(self._options | {"worker": workers, "pool": pools}))
         self.routed: Engines = app[PROXY].engines
         self.server = TestServer(app)
         await self.server.start_server()

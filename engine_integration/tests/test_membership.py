@@ -307,6 +307,7 @@ def test_what_is_no_etcd_is_said() -> None:
         ({"role": "router"}, "both, prefill, decode, pool"),
         ({"role": "pool"}, "events and no url"),
         ({"block_tokens": -1}, "0 or more"),
+        ({"capacity_bytes": float("inf")}, "0 or more"),
         ({"block_tokens": True}, "block_tokens is a int"),
         ({"prefill_tokens_per_s": "fast"}, "is a float"),
         ({"instance": None}, "instance is a str"),

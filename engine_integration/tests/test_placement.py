@@ -92,6 +92,7 @@ def test_a_server_is_listed_while_it_serves(server: EtcdServer, tmp_path: Path) 
 
     async def test() -> None:
         options = {"command": command, "scheme": "vllm-sha256", "block_tokens": 64}
+        options |= {"pool": "pool-{host}"}
         async with supervised(server, tmp_path / "logs", **options) as watched:
             state = await watched.until_served(1)
             listed = await watched.listed()
@@ -103,6 +104,7 @@ def test_a_server_is_listed_while_it_serves(server: EtcdServer, tmp_path: Path) 
             )
             assert listed.events.startswith("tcp://127.0.0.1:")
             assert listed.replay == ""
+            assert listed.pool == "pool-127.0.0.1"
         async with EtcdClient([server.endpoint]) as etcd:
             assert (await etcd.range(PREFIX))[0] == {}
         assert not is_there(state.process_id)
@@ -224,9 +226,11 @@ GROUP = {"role": "decode", "count": 2, "command": ["serve", "{port}"]}
 
 def test_a_plan_names_its_servers() -> None:
     prefill = {"role": "prefill", "count": 1, "command": ["serve", "{port}"]}
-    plan = plan_of({"cluster": "chat", "group": [GROUP, prefill], "patience": {"health_s": 3}})
+    table = {"cluster": "chat", "group": [GROUP, prefill], "patience": {"health_s": 3}}
+    plan = plan_of(table | {"pool": "pool-{host}"})
     names = [[spec.name for spec in servers] for _, servers in plan.servers()]
     assert names == [["decode-0", "decode-1"], ["prefill-0"]]
+    assert {spec.pool for _, servers in plan.servers() for spec in servers} == {"pool-{host}"}
     assert plan.patience.health_s == 3
     assert plan.groups[0].resources == {"CPU": 1.0}
 

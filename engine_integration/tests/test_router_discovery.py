@@ -171,6 +171,24 @@ def test_an_engine_changes_its_role_and_keeps_its_cache_if_it_is_the_same(
     run(server, scene_of(server, engines("")), test)
 
 
+def test_pools_say_in_etcd_what_they_take(server: EtcdServer) -> None:
+    west = Member("west", role="pool", events="ipc:///nobody", capacity_bytes=1000)
+
+    async def test(scene: Scene, etcd: EtcdClient) -> None:
+        a, b = scene.engines
+        async with listed(etcd, member_of(a, pool="west")), listed(etcd, member_of(b)):
+            async with listed(etcd, west):
+                told = await until(scene, lambda told: "west" in told["pools"])
+                assert told["pools"]["west"] == {"capacity_bytes": 1000, "reserved_bytes": 0}
+                await until_workers(scene, a="both", b="both")
+                # It is more than the west has room for, whoever has less to do.
+                assert [await answered_by(scene) for _ in range(3)] == ["b"] * 3
+            await until(scene, lambda told: not told["pools"])
+            assert await answered_by(scene) == "a"
+
+    run(server, scene_of(server, engines("", "")), test)
+
+
 def test_an_engine_that_returns_has_an_empty_cache(server: EtcdServer) -> None:
     async def test(scene: Scene, etcd: EtcdClient) -> None:
         (a,) = scene.engines

@@ -299,6 +299,8 @@ WORKER = "[[worker]]\nname = 'a'\nurl = 'http://a:1'\n"
         ("block_tokens = '4'\n[[worker]]\nname = 'a'\nurl = 'http://a:1'", "is a int"),
         ("listen = '8080'\n[[worker]]\nname = 'a'\nurl = 'http://a:1'", "HOST:PORT"),
         ("[[worker]]\nname = 'a'\nurl = 'http://a:1'\n[[pool]]\nname = 'p'", "computes nothing"),
+        ("[[worker]]\nname = 'a'\nurl = 'http://a:1'\npool = 'p'", "no \\[\\[pool\\]\\] 'p'"),
+        (f"{WORKER}[[pool]]\nname = 'p'\nevents = 'tcp://a:1'\ncapacity_bytes = -1", "or more"),
         (f"tiers = 'cxl'\n{WORKER}", "\\[tiers\\] is a table"),
         (f"{WORKER}[tiers.hbm]\nweight = 1", "no key 'hbm'; there are gpu, dram, cxl, shared"),
         (f"{WORKER}[tiers.cxl]\nwieght = 1", "no key 'wieght'; there are weight"),

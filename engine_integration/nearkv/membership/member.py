@@ -33,6 +33,10 @@ class Member:
     prefill_tokens_per_s: float = 0.0
     max_running: int = 0
     """Most requests that it is sent at a time; 0: no limit."""
+    pool: str = ""
+    """Of a worker: the name of the pool that it stores in; empty: none, or no matter which."""
+    capacity_bytes: float = 0.0
+    """Of a pool: what prompts under way may take of it together; 0: no limit."""
     pool_socket: str = ""
     """The pool's daemon on its machine; empty: none."""
     instance: str = dataclasses.field(default_factory=lambda: secrets.token_hex(8))
@@ -53,9 +57,9 @@ class Member:
                 raise BadMember("a pool has events and no url: it computes nothing")
         elif not self.url.startswith(("http://", "https://")):
             raise BadMember(f"url is such as 'http://host:8000', not {self.url!r}")
-        amounts = self.block_tokens, self.prefill_tokens_per_s, self.max_running
-        if not all(0 <= amount < float("inf") for amount in amounts):
-            raise BadMember("block_tokens, prefill_tokens_per_s and max_running are 0 or more")
+        amounts = ("block_tokens", "prefill_tokens_per_s", "max_running", "capacity_bytes")
+        if not all(0 <= getattr(self, amount) < float("inf") for amount in amounts):
+            raise BadMember(f"{', '.join(amounts[:-1])} and {amounts[-1]} are 0 or more")
 
     @property
     def is_pool(self) -> bool:

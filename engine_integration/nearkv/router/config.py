@@ -25,6 +25,8 @@ class WorkerConfig:
     topic: str = ""
     prefill_tokens_per_s: float = 0
     max_running: int = 0  # requests at a time; further ones wait in front. 0: no limit
+    pool: str = ""  # of an engine: the one that it stores in
+    capacity_bytes: float = 0  # of a pool: for prompts under way. 0: no limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +115,12 @@ def config_of(table: dict[str, Any]) -> RouterConfig:
     for pool in pools:
         if pool.url or not pool.events:
             raise ConfigError(f"pool {pool.name!r} has events and no url: it computes nothing")
+        if not 0 <= pool.capacity_bytes < float("inf"):
+            raise ConfigError(f"pool {pool.name!r}: capacity_bytes is 0, for no limit, or more")
     names = [worker.name for worker in config.workers]
+    for worker in workers:
+        if is_whole and worker.pool and worker.pool not in {pool.name for pool in pools}:
+            raise ConfigError(f"worker {worker.name!r}: there is no [[pool]] {worker.pool!r}")
     if len(set(names)) < len(names):
         raise ConfigError(f"names of workers and pools differ from each other: {', '.join(names)}")
     for name in ("listen", "gateway_listen"):

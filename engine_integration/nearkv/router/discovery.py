@@ -137,6 +137,8 @@ class Discovery:
             topic=member.topic,
             prefill_tokens_per_s=member.prefill_tokens_per_s,
             max_running=member.max_running,
+            pool=member.pool,
+            capacity_bytes=member.capacity_bytes,
         )
         own = self._roster.config
         if member.scheme in ("", own.scheme) and member.block_tokens in (0, own.block_tokens):
@@ -154,6 +156,11 @@ class Discovery:
 def _has_same_cache(before: Member, after: Member) -> bool:
     """Whether nothing changed but the address and what it is used for."""
     same = dataclasses.replace(
-        after, url=before.url, role=before.role, max_running=before.max_running
+        after,
+        url=before.url,
+        role=before.role,
+        max_running=before.max_running,
+        pool=before.pool,
+        capacity_bytes=before.capacity_bytes,
     )
     return same == before and before.is_pool == after.is_pool

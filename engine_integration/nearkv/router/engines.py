@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import logging
 import time
@@ -15,6 +16,7 @@ from nearkv.router.discovery import Discovery
 from nearkv.router.hashes import scheme_of
 from nearkv.router.metrics import RouterMetrics, State
 from nearkv.router.placing import Placed, Prompt, Refused
+from nearkv.router.pool_room import PoolRoom
 from nearkv.router.prompts import BadRequest, Tokenizer, tokens_of
 from nearkv.router.router import Router
 from nearkv.router.subscriber import EventSubscriber
@@ -54,6 +56,7 @@ class Engines:
         )
         self.metrics = RouterMetrics(config.policy, self._state)
         self._max_running: dict[str, int] = {}
+        self._room = PoolRoom()
         self._lines = {roles: WaitingLine(self, roles) for roles in (PREFILL, DECODE)}
         self._events: EventSubscriber | None = None
         self._unheard: Unheard | None = None
@@ -99,6 +102,7 @@ class Engines:
         for table in (self.urls, self._roles, self._max_running, self._suspended_until):
             table.pop(name, None)
         self._feeds.discard(name)
+        self._room.remove(name)
         self._change_lines()
         if self._events:
             with contextlib.suppress(KeyError):  # It was not listened to.
@@ -184,10 +188,15 @@ class Engines:
             raise
 
     def start(self, prompt: Prompt, names: Sequence[str]) -> Placed:
-        """The best engine of those named, however they do. Refused: by the policy."""
+        """The best engine of those named, however they do. Refused: by the policy.
+
+        Where the pool that it stores in is short of room for the prompt, room is reserved at the
+        best of those that store elsewhere.
+        """
         try:
             with self.metrics.decision.time():
                 decision = self.router.route(prompt.tokens, hashes=prompt.hashes, among=names)
+                decision = self._with_pool_room(decision, prompt, names)
                 started = self.router.start(decision)
         except Error as error:
             if error.status == Status.BUSY:
@@ -195,7 +204,8 @@ class Engines:
             raise
         _LOG.debug("%s", decision)
         self.metrics.count(decision)
-        return Placed(decision, started, self.metrics, self._go_on)
+        room = self._room.reserve(decision.worker, self._stored_bytes(decision, prompt))
+        return Placed(decision, started, room, self.metrics, self._go_on)
 
     def best(self, prompt: Prompt, names: Collection[str]) -> Decision | None:
         """The same without starting anything; None: the policy refuses."""
@@ -238,8 +248,24 @@ class Engines:
             "refused": stats.counters.refused,
         }
         waiting = {roles[-1]: len(line) for roles, line in self._lines.items()}
+        pools = {name: dataclasses.asdict(room) for name, room in self._room.state().items()}
         found = {"discovery": self._discovery.health()} if self._discovery else {}
-        return {"workers": workers, "waiting": waiting, "index": index} | found
+        return {"workers": workers, "pools": pools, "waiting": waiting, "index": index} | found
+
+    def _with_pool_room(self, decision: Decision, prompt: Prompt, names: Sequence[str]) -> Decision:
+        """This one, or if its pool is short the best whose pool is not; this one, if all are."""
+        found: Decision | None = decision
+        while found and not self._room.has(found.worker, self._stored_bytes(found, prompt)):
+            names = self._room.neighbours(found.worker, names)
+            found = self.best(prompt, names) if names else None
+        if found is not decision:
+            self.metrics.short_pools.labels("nowhere" if found is None else "neighbour").inc()
+        return found or decision
+
+    def _stored_bytes(self, decision: Decision, prompt: Prompt) -> float:
+        """Of the blocks that are to be computed, and then stored."""
+        blocks = 0 if prompt.has_room else decision.uncached_tokens // self.config.block_tokens
+        return blocks * self.config.block_bytes
 
     def _enlist(self, worker: WorkerConfig) -> None:
         self.router.add_worker(
@@ -249,6 +275,7 @@ class Engines:
         )
 
     def _take(self, worker: WorkerConfig) -> None:
+        self._room.take(worker)
         if worker.url:
             self.urls[worker.name] = worker.url.rstrip("/")
             self._roles[worker.name] = worker.role
@@ -276,6 +303,7 @@ class Engines:
             loads={name: self.router.load(name) for name in self.urls},
             suspended={name: name not in up for name in self.urls},
             waiting={roles[-1]: len(line) for roles, line in self._lines.items()},
+            pools=self._room.state(),
             feeds={name: self._events.counters(name) for name in self._feeds if self._events},
         )
 

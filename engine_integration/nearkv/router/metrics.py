@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from nearkv.router.decision import Decision
+from nearkv.router.pool_room import Room
 from nearkv.router.router import RouterStats, WorkerLoad
 from nearkv.router.subscriber import FeedCounters
 
@@ -33,6 +34,7 @@ class State:
     loads: Mapping[str, WorkerLoad]
     suspended: Mapping[str, bool]
     waiting: Mapping[str, int]  # by what the engines do: prefill, decode
+    pools: Mapping[str, Room]
     feeds: Mapping[str, FeedCounters]
 
 
@@ -54,6 +56,11 @@ class RouterMetrics:
             "retries", "Requests that went on to another engine, by the one that failed.", "worker"
         )
         self.refusals = self._counter("refusals", "Requests sent nowhere, by status.", "status")
+        self.short_pools = self._counter(
+            "short_pools",
+            "Prompts for which the chosen engine's pool had no room, by where it was found.",
+            "room",
+        )
         self.decision = self._histogram("decision", "Time to choose a worker.", _SHORT_S)
         self.queue_wait = self._histogram("queue_wait", "Time in the queue, of those that waited.")
         self.first_token = self._histogram(
@@ -95,6 +102,7 @@ class _StateCollector(Collector):
         for role, length in state.waiting.items():
             waiting.add_metric([role], length)
         yield waiting
+        yield from _of_pools(state.pools)
         stats = state.stats
         yield _gauge("index_blocks", "Blocks that are known.", value=stats.blocks)
         yield _gauge("index_bytes", "Memory of the index.", value=stats.memory_bytes)
@@ -115,6 +123,15 @@ def _of_workers(state: State) -> Iterable[GaugeMetricFamily]:
         tokens.add_metric([name], load.prefill_tokens)
         suspended.add_metric([name], state.suspended[name])
     return requests, tokens, suspended
+
+
+def _of_pools(pools: Mapping[str, Room]) -> Iterable[GaugeMetricFamily]:
+    capacity = _gauge("pool_capacity_bytes", "Room for prompts under way; 0: no limit.", "pool")
+    reserved = _gauge("pool_reserved_bytes", "Of it, what is promised to prompts.", "pool")
+    for name, room in pools.items():
+        capacity.add_metric([name], room.capacity_bytes)
+        reserved.add_metric([name], room.reserved_bytes)
+    return capacity, reserved
 
 
 def _of_feeds(

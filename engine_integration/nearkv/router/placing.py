@@ -10,6 +10,7 @@ import numpy as np
 
 from nearkv.router.decision import Decision, StartedRequest
 from nearkv.router.metrics import RouterMetrics
+from nearkv.router.pool_room import Reservation
 
 Hashes = np.ndarray | Sequence[int]
 
@@ -32,6 +33,7 @@ class Prompt:
     tokens: int
     hashes: Hashes
     waits: bool = True  # in the queue, when all engines are at their limit
+    has_room: bool = False  # in a pool, where another engine has stored its blocks
 
 
 NO_PROMPT = Prompt({}, 1, (), waits=False)  # Of a request that computes none, such as /v1/models.
@@ -48,12 +50,14 @@ class Placed:
         self,
         decision: Decision,
         started: StartedRequest,
+        room: Reservation,
         metrics: RouterMetrics,
         released: Callable[[], None],
     ) -> None:
-        """`released` is called once the engine has room again."""
+        """`room`: where its blocks are stored. `released` is called once the engine has room."""
         self.decision = decision
         self._started = started
+        self._room: Reservation | None = room
         self._metrics = metrics
         self._released = released
         self._since_s = time.monotonic()
@@ -71,11 +75,19 @@ class Placed:
             self._started.first_token()
             self._metrics.first_token.observe(time.monotonic() - self._since_s)
 
+    def take_room(self) -> Reservation:
+        """The pool's room, which finish() then leaves to the caller. Once."""
+        assert self._room
+        room, self._room = self._room, None
+        return room
+
     def finish(self) -> None:
         """It has ended, in whatever way; the second time nothing happens."""
         if not self._has_ended:
             self._has_ended = True
             self._started.finish()
+            if self._room:
+                self._room.release()
             self._metrics.request.observe(time.monotonic() - self._since_s)
             self._released()
 

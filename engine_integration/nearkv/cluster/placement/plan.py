@@ -39,6 +39,8 @@ class Plan:
     block_tokens: int = 0
     pool_socket: str = ""
     """The same on all nodes."""
+    pool: str = ""
+    """The name under which each node's is listed, with {host} in it."""
     logs: str = "/tmp/nearkv-placement"
     """A folder on each node, or one that all share."""
     patience: Patience = dataclasses.field(default_factory=Patience)
@@ -62,6 +64,7 @@ class Plan:
                 scheme=self.scheme,
                 block_tokens=self.block_tokens,
                 pool_socket=self.pool_socket,
+                pool=self.pool,
             )
             for number in range(group.count)
         ]

@@ -23,6 +23,8 @@ class ServerSpec:
     scheme: str = ""
     block_tokens: int = 0
     pool_socket: str = ""
+    pool: str = ""
+    """Where it stores; {host} in it is filled in."""
 
     def mentions(self, place: str) -> bool:
         """Whether the command has a place such as {port}."""
@@ -45,6 +47,7 @@ class Server:
             replay=self._endpoint(spec, "{replay_port}", host, ports),
             scheme=spec.scheme,
             block_tokens=spec.block_tokens,
+            pool=_filled(spec.pool, {"{host}": host}),
             pool_socket=spec.pool_socket,
         )
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
@@ -57,36 +58,42 @@ class Proxy:
             prompt = await self.engines.prompt(raw)
         except BadRequest as error:
             return error_response(str(error), 400)
-        await self._prefill(request, prompt)
-        if not can_go_on(request.path, prompt.body):
-            return await self._send(request, raw, prompt)
-        stream = GoingOn(self._session, request, prompt.body)
-        try:
-            return await self._try(request, DECODE, prompt, stream.relay)
-        except Refused as error:
-            return await stream.give_up(error.text) or refusal(error)
-        except ClientGone:
-            raise asyncio.CancelledError from None
+        with contextlib.ExitStack() as room:
+            prompt = await self._prefill(request, prompt, room)
+            if not can_go_on(request.path, prompt.body):
+                return await self._send(request, raw, prompt)
+            stream = GoingOn(self._session, request, prompt.body)
+            try:
+                return await self._try(request, DECODE, prompt, stream.relay)
+            except Refused as error:
+                return await stream.give_up(error.text) or refusal(error)
+            except ClientGone:
+                raise asyncio.CancelledError from None
 
     async def pass_through(self, request: web.Request) -> web.StreamResponse:
         """Whatever else engines answer, such as /v1/models."""
         return await self._send(request, await request.read(), NO_PROMPT)
 
-    async def _prefill(self, request: web.Request, prompt: Prompt) -> None:
+    async def _prefill(
+        self, request: web.Request, prompt: Prompt, room: contextlib.ExitStack
+    ) -> Prompt:
         """Has an engine that prefills compute what one that decodes lacks.
 
-        Where that fails, the engine that decodes computes it.
+        `room` gets what was reserved for that, which has to last until it is decoded. Where it
+        fails, the engine that decodes computes it.
         """
         if not self.engines.wants_prefill(prompt):
-            return
+            return prompt
         told = json.dumps(for_prefill(prompt.body)).encode()
+
+        async def compute(url: str, worker: str, placed: Placed) -> None:
+            await ask(self._session, url, request, told, worker)
+            room.enter_context(placed.take_room())
+
         with contextlib.suppress(Refused):
-            await self._try(
-                request,
-                PREFILL,
-                prompt,
-                lambda url, worker, _: ask(self._session, url, request, told, worker),
-            )
+            await self._try(request, PREFILL, prompt, compute)
+            return dataclasses.replace(prompt, has_room=True)
+        return prompt
 
     async def _send(self, request: web.Request, body: bytes, prompt: Prompt) -> web.StreamResponse:
         try:
