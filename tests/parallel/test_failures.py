@@ -3,8 +3,11 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,6 +192,47 @@ def raise_in_one(links: Links) -> Any:
             links.exchange([], [(1, torch.empty(3))]).wait()
     except RankFailed as failed:
         return failed.rank, failed.why, time.monotonic() - began_s
+
+
+PROGRAM = """
+import os, sys, time
+import torch
+import torch.distributed as dist
+from nearkv.parallel import Links
+
+rank, file = int(sys.argv[1]), sys.argv[2]
+if rank == 0:
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with open(file + ".unfinished", "w") as port:
+        port.write(str(store.port))
+    os.rename(file + ".unfinished", file)
+else:
+    while not os.path.exists(file):
+        time.sleep(0.05)
+    store = dist.TCPStore("127.0.0.1", int(open(file).read()))
+dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+with Links(bound_s=60) as links:
+    links.gather(torch.ones(1), [1, 1], 0)
+    if rank == 1:
+        raise ValueError("no memory")
+    links.exchange([], [(1, torch.empty(3))]).wait()
+"""
+
+
+def test_a_program_ends_with_its_failure_and_not_by_an_abort(tmp_path: Path) -> None:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(rank), str(tmp_path / "port")],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": paths, "GLOO_SOCKET_IFNAME": "lo"},
+        )
+        for rank in range(2)
+    ]
+    said = [rank.communicate()[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [1, 1], said
+    assert "RankFailed: rank 1 failed: ValueError('no memory')" in said[0]
 
 
 def test_a_rank_that_does_not_come_is_named() -> None:

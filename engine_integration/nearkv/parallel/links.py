@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -23,6 +23,7 @@ Message = tuple[int, torch.Tensor]
 """A rank, and what goes to it or where to put what comes from it."""
 
 _FOREVER = timedelta(days=365)
+_MOMENT = timedelta(milliseconds=1)
 _numbers = itertools.count()  # Alike on all ranks, which make their Links in the same order.
 
 
@@ -148,6 +149,8 @@ class _Wire:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self.record: list[Transfer] | None = None
+        self._awaited: Any = None
+        self._is_given_up = False
         self._posted: queue.SimpleQueue[Transfer | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="nearkv links", daemon=True)
         self._thread.start()
@@ -176,11 +179,16 @@ class _Wire:
         return transfer
 
     def close(self) -> None:
+        # A thread that is still within torch when Python ends aborts the process.
         self._posted.put(None)
-        # A thread that is still within torch when Python ends aborts the process. After a failure
-        # it may be there for good: nothing ends gloo's wait for a rank that hangs.
         if not self.watch.failure:
             self._thread.join(self.watch.bound_s)
+        self._is_given_up = True
+        if awaited := self._awaited:
+            # Nothing else ends gloo's wait for a rank that hangs: time-outs close connections.
+            with suppress(RuntimeError):
+                awaited.wait(_MOMENT)
+        self._thread.join(self.watch.bound_s)
         self.watch.close()
 
     def _post(self, transfer: Transfer, post: Any, messages: Sequence[Message]) -> None:
@@ -208,12 +216,18 @@ class _Wire:
                 self.watch.changed.notify_all()
 
     def _finish(self, work: Any, rank: int) -> bool:
+        self._awaited = work
+        if self._is_given_up:
+            return False
         try:
             # Who awaits it in Python keeps the bound: gloo closes all connections when its is up.
             work.wait(_FOREVER)
         except RuntimeError as error:
-            self.watch.blame(rank, f"closed its connection ({_first_line(error)})")
+            if not self._is_given_up:
+                self.watch.blame(rank, f"closed its connection ({_first_line(error)})")
             return False
+        finally:
+            self._awaited = None
         return True
 
 
