@@ -20,6 +20,7 @@ from nearkv.cluster.conversations import make_conversations
 from nearkv.cluster.figures import Phase, format_table, make_results
 from nearkv.cluster.load import Turns, run_load
 from nearkv.cluster.processes import Process, free_ports
+from nearkv.cluster.workers import Engine, scheduling_words, serving_command
 
 pytestmark = pytest.mark.quick
 DOCUMENT = "".join(f"line {number} of a document\n" for number in range(1000))
@@ -226,6 +227,26 @@ def test_a_document_that_is_too_short_is_told(
     document.write_text("a word")
     assert main(["--file", str(document)]) == 1
     assert "too short for --shared and --added" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("policy", ["fastest", "orca", "agent_steps"])
+def test_a_policy_that_workers_cannot_have_is_refused(
+    policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("nearkv.core", exc_type=ImportError)
+    with pytest.raises(SystemExit) as ended:
+        main(["--scheduling", policy])
+    assert ended.value.code == 2
+    assert policy in capsys.readouterr().err
+
+
+def test_workers_schedule_as_they_are_told() -> None:
+    words = scheduling_words("k_lpm")
+    engine = Engine(Path("python"), Path("model"), words)
+    command = serving_command(engine, ("127.0.0.1", "1"), ("ipc://a", "ipc://b"), None)
+    config = json.loads(command[command.index("--additional-config") + 1])
+    assert config == {"nearkv_scheduler": {"policy": "k_lpm"}}
+    assert command[command.index("--scheduler-cls") + 1].endswith("NearKVScheduler")
 
 
 def test_help_needs_nothing_that_is_installed() -> None:

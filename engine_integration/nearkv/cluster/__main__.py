@@ -1,6 +1,7 @@
 """The command line of `./nearkv demo cluster`."""
 
 import argparse
+import dataclasses
 import shutil
 import sys
 import tempfile
@@ -93,6 +94,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="tokens that are nowhere yet, from which on a prompt is prefilled by a worker that"
         " does nothing else; fewer are computed where it is decoded (default: 1024)",
     )
+    add(
+        "--scheduling",
+        metavar="POLICY",
+        help="of NearKV's scheduler, in the workers that share a pool: k_lpm, cache_aware,"
+        " fair_share, rollout, slo, sarathi (default: vLLM's own order)",
+    )
     add("--users", type=int, default=6, metavar="N", help="users at once (default: 6)")
     add("--turns", type=int, default=4, metavar="N", help="turns of each (default: 4)")
     add("--tokens", type=int, default=16, metavar="N", help="most tokens of an answer (16)")
@@ -108,9 +115,22 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name in ("prefill", "prefill-from", "users", "turns", "tokens", "shared", "added"):
         if (number := getattr(options, name.replace("-", "_"))) < 1:
             parser.error(f"--{name} is {number}; it must be 1 or more")
+    if options.scheduling and (wrong := _wrong_policy(options.scheduling)):
+        parser.error(f"--scheduling: {wrong}")
     if options.decode < 2 and not options.no_kill:
         parser.error("one decode worker is killed: there must be another, or --no-kill")
     return options
+
+
+def _wrong_policy(name: str) -> str:
+    """What is wrong with a policy's name; empty: nothing."""
+    from nearkv.vllm.scheduler_options import SchedulerOptions
+
+    try:
+        SchedulerOptions.parse({"nearkv_scheduler": {"policy": name}}).make_advisor(1)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -137,14 +157,16 @@ def _run(options: argparse.Namespace) -> int:
 def _measure(options: argparse.Namespace, document: str, folder: Path) -> "list[Phase]":
     from nearkv.cluster import clusters
     from nearkv.cluster.conversations import make_conversations
-    from nearkv.cluster.workers import Engine
+    from nearkv.cluster.workers import Engine, scheduling_words
 
     engine = Engine(options.python, options.model)
+    words = scheduling_words(options.scheduling) if options.scheduling else ()
+    of_a_pool = dataclasses.replace(engine, options=words)
     count = options.prefill + options.decode
     starts = {
         "own caches": lambda logs: clusters.own_caches(engine, count, logs),
         "over a pool": lambda logs: clusters.over_a_pool(
-            engine,
+            of_a_pool,
             options.prefill,
             options.decode,
             options.nearkv,

@@ -45,6 +45,15 @@ SERVING_VARIABLES = {
 """Of a server among several on one small machine."""
 
 
+def scheduling_words(policy: str) -> tuple[str, ...]:
+    """Of vLLM's command line, that let a policy of NearKV's scheduler order its requests."""
+    config = {"nearkv_scheduler": {"policy": policy}}
+    return (
+        *("--scheduler-cls", "nearkv.vllm.scheduler.NearKVScheduler"),
+        *("--additional-config", json.dumps(config)),
+    )
+
+
 @dataclass(frozen=True)
 class PoolUse:
     """The pool of a server: all load from it what any has stored."""
