@@ -79,13 +79,17 @@ class Cluster:
         with ObjectStore.connect(self.socket) as store:
             return store.stats().objects
 
-    def busy_prefill(self) -> Worker:
-        """The one that the router has sent a prompt."""
+    def busy(self) -> list[Worker]:
+        """Those that the router has sent a prompt."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=10) as answer:
             told = json.load(answer)["workers"]
-        (name,) = [name for name in told if told[name]["requests"]]
-        assert self.workers[name].role == "prefill"
-        return self.workers[name]
+        return [self.workers[name] for name in told if told[name]["requests"]]
+
+    def busy_prefill(self) -> Worker:
+        """The one of them, which prefills."""
+        (worker,) = self.busy()
+        assert worker.role == "prefill"
+        return worker
 
     def wait_for_blocks(self, more_than: int) -> int:
         """Until the pool has more; how many it has then."""
@@ -151,6 +155,50 @@ def test_what_a_killed_prefill_worker_has_stored_is_not_computed_again(cluster: 
     # Whoever went on found that, and whoever decodes found all but what is no whole block.
     left = told.prompt_tokens - stored * BLOCK_TOKENS
     assert computed <= left + 2 * BLOCK_TOKENS
+
+
+def test_a_reader_that_stops_holds_up_nobody_else(cluster: Cluster) -> None:
+    prompt, before = cluster.prompt(), cluster.objects()
+    decode = cluster.workers["decode-0"]
+    prefill = next(w for w in cluster.workers.values() if w.role == "prefill" and is_up(w))
+    with cluster.asking(prompt) as answer:
+        wait_until(lambda: decode in cluster.busy())
+        decode.process.signal(signal.SIGSTOP)
+        try:
+            stored = cluster.objects()
+            assert stored > before  # All that it is to load.
+            # Others store and load what they like.
+            other = cluster.prompt()
+            computed = complete(prefill.port, cluster.model, other, 1)
+            blocks = computed.prompt_tokens // BLOCK_TOKENS
+            assert cluster.objects() == stored + blocks
+            with ObjectStore.connect(cluster.socket) as store:
+                own = store.namespace("beside", "bytes", "one")
+                assert own.set([b"key"], [b"what is said"]).all_ok
+                assert own.get([b"key"]).buffers == [b"what is said"]
+            assert not answer.done()
+        finally:
+            decode.process.signal(signal.SIGCONT)
+        told = answer.result(NO_HANG_S)
+    assert told.text == cluster.alone(prompt).text
+    check_that_blocks_are_handed_over(cluster)
+
+
+def is_up(worker: Worker) -> bool:
+    return worker.process.is_running
+
+
+def test_without_its_pool_a_cluster_computes(cluster: Cluster) -> None:
+    prompts, before = [cluster.prompt() for _ in range(2)], cluster.objects()
+    with cluster.asking(prompts[0]) as answer:
+        cluster.wait_for_blocks(before)
+        cluster.daemon.kill()
+        first = answer.result(NO_HANG_S)
+    second = complete(cluster.port, cluster.model, prompts[1], TOKENS)
+    alone = [cluster.alone(prompt).text for prompt in prompts]
+    assert [first.text, second.text] == alone
+    cluster.restart_daemon()
+    check_that_blocks_are_handed_over(cluster)
 
 
 def test_a_daemon_that_is_killed_and_comes_back_costs_no_text(cluster: Cluster) -> None:
