@@ -20,6 +20,8 @@ os.environ |= {
 
 from vllm import LLM, SamplingParams
 
+from bench.engines.orders import serve
+
 
 class Engine:
     """One engine, and how it serves a load."""
@@ -78,24 +80,6 @@ class Engine:
         self._engine.add_request(str(number), {"prompt_token_ids": ask["tokens"]}, sampling)
 
 
-def main() -> None:
-    """Takes orders until standard input ends."""
-    # What libraries print is no reply.
-    replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def reply(document: dict[str, Any]) -> None:
-        print(json.dumps(document), file=replies, flush=True)
-
-    engine = Engine(**json.loads(sys.argv[1]))
-    reply({"ready": True})
-    try:
-        for line in sys.stdin:
-            word, _, asks = line.partition(" ")
-            reply(engine.load(json.loads(asks)) if word == "load" else {"error": f"no {word}"})
-    finally:
-        engine.close()
-
-
 if __name__ == "__main__":
-    main()
+    made = json.loads(sys.argv[1])
+    serve(lambda: Engine(**made), {"load": Engine.load})

@@ -22,6 +22,8 @@ os.environ |= {
 
 from vllm import LLM, SamplingParams
 
+from bench.engines.orders import serve
+
 _FIRST_TOKEN = SamplingParams(temperature=0, max_tokens=1, ignore_eos=True)
 
 
@@ -86,27 +88,6 @@ class Engine:
         return self._engine.generate(asked, _FIRST_TOKEN, use_tqdm=False)[0]
 
 
-def main() -> None:
-    """Takes orders until standard input ends."""
-    # What libraries print is no reply.
-    replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def reply(document: dict[str, Any]) -> None:
-        print(json.dumps(document), file=replies, flush=True)
-
-    engine = Engine(**json.loads(sys.argv[1]))
-    reply({"ready": True})
-    try:
-        for line in sys.stdin:
-            word, _, tokens = line.partition(" ")
-            if word.strip() == "forget":
-                reply(engine.forget())
-            else:
-                reply(engine.ask(json.loads(tokens)) if word == "ask" else {"error": f"no {word}"})
-    finally:
-        engine.close()
-
-
 if __name__ == "__main__":
-    main()
+    made = json.loads(sys.argv[1])
+    serve(lambda: Engine(**made), {"ask": Engine.ask, "forget": Engine.forget})
