@@ -1,6 +1,9 @@
 """transformers as its README says: the lines that a user pastes, run from its text."""
 
+import os
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -13,6 +16,25 @@ from tests.engines.environment import ROOT
 README = ROOT / "engine_integration" / "nearkv" / "transformers" / "README.md"
 # The model is small, and tests run beside each other.
 torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("5.22.1", "transformers 5.22.1 has caches that"), ("6.0.0.dev0", "was not tested with")],
+)
+def test_a_version_that_is_not_known_is_told(version: str, said: str) -> None:
+    lines = (
+        f"import transformers; transformers.__version__ = {version!r}; import nearkv.transformers"
+    )
+    paths = os.pathsep.join(map(str, (ROOT / "engine_integration", ROOT / "build/release/python")))
+    done = subprocess.run(
+        [sys.executable, "-c", lines],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    assert said in done.stderr
+    assert (done.returncode == 0) == version.startswith("6"), done.stderr
 
 
 def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path) -> None:

@@ -13,6 +13,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from nearkv.far import FarAttention
+from nearkv.transformers import compat  # noqa: F401  It refuses versions that are too old.
 from nearkv.transformers.attention import nearkv_attention_forward
 from nearkv.transformers.cache import NearKVCache
 from nearkv.transformers.far import make_pool
