@@ -2,12 +2,14 @@
 
 Its argument: {"entry_points": a folder of a distribution's, "batches": {NAME: [[prompt, ..], ..]},
 "runs": [{"model", "batches": a name, "tokens": to generate, "options": of the engine, "rounded":
-whether a plain engine shall cache K and V as a pool has them, "flaw": one to seed, "flash": whether
-it takes NearKV's backend for GPUs, with kernels in torch}, ..]}.
+whether a plain engine shall cache K and V as a pool has them, "keeps": a name under which what it
+caches is kept, "takes": one whose K and V it caches instead of its own, "flaw": one to seed,
+"flash": whether it takes NearKV's backend for GPUs, with kernels in torch}, ..]}.
 Its last line: for each run {"tokens", "logprobs", "cached"} by prompt, {"pages"} of each pool after
 each batch, {"counts"} of each pool of each rank, {"to_pool_bytes", "from_pool_bytes", "near_bytes"}
 of the first rank, "preemptions", "flash_calls" of those kernels, "steps" that only decoded and the
-"cpu_us" of one by part, "is_extension_loaded"; or {"error"}.
+"cpu_us" of one by part, "is_extension_loaded", "turned": of the elements of K and V that it took
+the share that it had rounded otherwise; or {"error"}.
 """
 
 import gc
@@ -18,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import ClassVar
 from unittest.mock import patch
 
 os.environ |= {
@@ -45,9 +48,37 @@ LOGPROBS = 4  # The best of them, of each token.
 PLAIN_UPDATE = CPUAttentionBackendImpl.do_kv_cache_update
 
 
-def rounded_update(self, layer, key, value, *rest):
-    """What an oracle caches: K and V as the pool has them."""
-    PLAIN_UPDATE(self, layer, *(rows.bfloat16().to(rows.dtype) for rows in (key, value)), *rest)
+class CachedRows:
+    """What a plain engine caches in one run: `update` is in place of vLLM's own."""
+
+    _kept: ClassVar[dict[str, list[tuple[torch.Tensor, torch.Tensor]]]] = {}
+
+    def __init__(self, run: dict) -> None:
+        self._rounds = run.get("rounded", False)
+        self._keeps = self._kept.setdefault(run["keeps"], []) if "keeps" in run else None
+        self._takes = iter(self._kept[run["takes"]]) if "takes" in run else None
+        self._taken = self._turned = 0
+
+    @property
+    def turned(self) -> float:
+        return self._turned / max(1, self._taken)
+
+    def update(self, impl, layer, key, value, *rest) -> None:
+        rows = key, value
+        if self._rounds:
+            rows = tuple(each.bfloat16().to(each.dtype) for each in rows)
+        if self._keeps is not None:
+            self._keeps.append(tuple(each.clone() for each in rows))
+        if self._takes is not None:
+            rows = tuple(map(self._in_place_of, rows, next(self._takes)))
+        PLAIN_UPDATE(impl, layer, *rows, *rest)
+
+    def _in_place_of(self, own: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """The other's, which are the same numbers but for how they were rounded."""
+        torch.testing.assert_close(own, other, rtol=2**-7, atol=1e-4)
+        self._taken += own.numel()
+        self._turned += int((own != other).sum())
+        return other
 
 
 def seeded(flaw: str | None) -> AbstractContextManager:
@@ -127,9 +158,8 @@ def counts_of(worker) -> list[dict[str, int]]:
 
 
 def run_engine(run: dict) -> dict:
-    CPUAttentionBackendImpl.do_kv_cache_update = (
-        rounded_update if run.get("rounded") else PLAIN_UPDATE
-    )
+    cached_rows = CachedRows(run)
+    CPUAttentionBackendImpl.do_kv_cache_update = lambda *given: cached_rows.update(*given)
     options = small_engine(run["options"])
     # A torch.dtype may be one that has no name on a command line.
     options["dtype"] = getattr(torch, options["dtype"])
@@ -170,6 +200,7 @@ def run_engine(run: dict) -> dict:
         "steps": meter.steps,
         "cpu_us": meter.cpu_us(),
         "is_extension_loaded": "_nearkv" in sys.modules,
+        "turned": cached_rows.turned,
     }
 
 
