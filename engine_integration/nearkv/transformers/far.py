@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from nearkv.core import MAX_HEAD_DIM, Device, Dtype, Error, Pool, RowForm
+from nearkv.core import Device, Dtype, Error, Pool
+from nearkv.transformers.shape import shape_of
 from nearkv.transformers.visible import NONE
 
 _DTYPES = {torch.bfloat16: Dtype.BF16, torch.float16: Dtype.FP16}
-_LAYER_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 def make_pool(
@@ -25,51 +25,24 @@ def make_pool(
     `dtype` is what K and V are kept in, as a rule the model's. A row of a batch, or a beam, is one
     sequence of the pool. Raises ValueError for a model that does not fit, with what to do.
     """
-    text = config.get_text_config(decoder=True)
     if dtype not in _DTYPES:
         raise ValueError(
             f"a pool holds bfloat16 or float16, not {dtype}: load the model so, or have K and V "
             "rounded: make_pool(config, dtype=torch.bfloat16), NearKVCache(pool, rounded=True)"
         )
-    if others := set(getattr(text, "layer_types", None) or ()) - _LAYER_TYPES:
+    shape = shape_of(config)
+    if not shape.attending:
         raise ValueError(
-            f"{text.model_type} has layers of {', '.join(sorted(others))}, which keep no K and V "
-            "per token; use a model whose layers all attend"
+            f"{config.model_type} keeps no K and V, so that it needs no pool: its states go with "
+            "DynamicCache(config=model.config), and prefixes to nearkv.transformers.PrefixStates"
         )
-    if getattr(text, "index_topk", None):
-        raise ValueError(
-            f"{text.model_type} attends to what an indexer picks, which no NearKVCache knows; "
-            "nearkv.sparse picks and gathers such tokens for an engine"
-        )
-    if getattr(text, "num_kv_shared_layers", 0):
-        raise ValueError(f"{text.model_type}'s layers share K and V; use a model where none does")
     return Pool.create(
         Device(device) if isinstance(device, str) else device,
-        layers=text.num_hidden_layers,
+        layers=shape.attending,
         dtype=_DTYPES[dtype],
         max_sequences=max_sequences,
-        **_rows_of(text),
+        **shape.rows,
     )
-
-
-def _rows_of(text: Any) -> dict[str, int]:
-    """What a token's rows are: per KV head, or one latent for all heads (MLA)."""
-    heads = text.num_attention_heads
-    if rank := getattr(text, "kv_lora_rank", None):
-        head_dim = rank + text.qk_rope_head_dim
-        rows = {"kv_heads": 1, "head_dim": head_dim, "value_dim": rank, "v_form": RowForm.NONE}
-    else:
-        head_dim = getattr(text, "head_dim", None) or text.hidden_size // heads
-        rows = {
-            "kv_heads": getattr(text, "num_key_value_heads", None) or heads,
-            "head_dim": head_dim,
-        }
-    if head_dim % 16 or head_dim > MAX_HEAD_DIM:
-        raise ValueError(
-            f"head_dim is {head_dim}; a pool holds multiples of 16 up to {MAX_HEAD_DIM}. "
-            "Use a model with such heads"
-        )
-    return rows
 
 
 class Sequences:
