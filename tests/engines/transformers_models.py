@@ -8,13 +8,27 @@ from transformers import (
     DeepseekV2Config,
     DeepseekV3Config,
     DynamicCache,
+    FalconH1Config,
+    FalconMambaConfig,
     Gemma2Config,
     Gemma3TextConfig,
+    GraniteMoeHybridConfig,
+    JambaConfig,
+    KimiLinearConfig,
+    Lfm2Config,
     LlamaConfig,
+    Mamba2Config,
+    MambaConfig,
     MistralConfig,
+    NemotronHConfig,
+    OlmoHybridConfig,
     PreTrainedConfig,
     Qwen2Config,
     Qwen3Config,
+    Qwen3NextConfig,
+    RwkvConfig,
+    Zamba2Config,
+    ZambaConfig,
 )
 
 from nearkv.transformers import NearKVCache, make_pool
@@ -69,6 +83,103 @@ CONFIGS = {
     "deepseek v2, latents": DeepseekV2Config(**LATENT, q_lora_rank=None),
     "deepseek v3, latents": DeepseekV3Config(**LATENT, q_lora_rank=32),
 }
+GROUPED = SMALL | {"num_key_value_heads": 2}
+FOUR_LAYERS = WITHOUT_HEAD_DIM | {
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 4,
+}
+MAMBA = {"mamba_d_state": 8, "mamba_dt_rank": 8}
+MAMBA_2 = {
+    "mamba_n_heads": 8,
+    "mamba_d_head": 16,
+    "mamba_n_groups": 1,
+    "mamba_d_state": 16,
+    "mamba_chunk_size": 32,
+}
+LINEAR = {
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+}
+TURNS = ["linear_attention", "full_attention"] * 2
+HYBRIDS = {
+    "jamba, mamba and attention": JambaConfig(
+        **FOUR_LAYERS,
+        **MAMBA,
+        attn_layer_period=2,
+        attn_layer_offset=1,
+        num_experts=1,
+        num_experts_per_tok=1,
+    ),
+    "zamba, mamba and shared attention": ZambaConfig(
+        **WITHOUT_HEAD_DIM
+        | {"num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 5},
+        **MAMBA,
+        n_mamba_heads=2,
+        layers_block_type=["mamba", "hybrid", "mamba", "hybrid", "mamba"],
+    ),
+    "zamba 2, mamba 2 and shared attention": Zamba2Config(
+        **WITHOUT_HEAD_DIM | {"num_attention_heads": 4, "num_hidden_layers": 4},
+        attention_head_dim=32,
+        mamba_d_state=16,
+        mamba_headdim=16,
+        n_mamba_heads=8,
+        mamba_ngroups=1,
+        chunk_size=32,
+        num_mem_blocks=1,
+        layers_block_type=["mamba", "mamba", "hybrid", "mamba"],
+    ),
+    "falcon h1, mamba 2 beside attention": FalconH1Config(**GROUPED, **MAMBA_2, mamba_d_ssm=128),
+    "granite 4, mamba 2 and attention": GraniteMoeHybridConfig(
+        **FOUR_LAYERS,
+        **MAMBA_2,
+        layer_types=TURNS,
+        num_local_experts=0,
+        shared_intermediate_size=96,
+    ),
+    "nemotron h, layers that keep nothing": NemotronHConfig(
+        **{key: value for key, value in GROUPED.items() if key != "num_hidden_layers"},
+        layers_block_type=["mamba", "attention", "mlp", "mamba"],
+        mamba_num_heads=8,
+        mamba_head_dim=16,
+        n_groups=1,
+        ssm_state_size=16,
+        chunk_size=32,
+    ),
+    "qwen3 next, gated delta rule": Qwen3NextConfig(
+        **GROUPED | {"num_hidden_layers": 4},
+        **LINEAR,
+        layer_types=TURNS,
+        mlp_only_layers=[0, 1, 2, 3],
+    ),
+    "olmo hybrid, gated delta rule": OlmoHybridConfig(**FOUR_LAYERS, **LINEAR, layer_types=TURNS),
+    "kimi linear, delta rule and latents": KimiLinearConfig(
+        **LATENT | {"num_hidden_layers": 4},
+        linear_head_dim=16,
+        linear_num_heads=4,
+        linear_conv_kernel_dim=4,
+        layer_types=TURNS,
+        mlp_layer_types=["dense"] * 4,
+    ),
+    "lfm2, convolutions and attention": Lfm2Config(
+        **FOUR_LAYERS,
+        layer_types=["conv", "full_attention"] * 2,
+    ),
+}
+"""Models with recurrent layers beside those that attend."""
+RECURRENT = {
+    "mamba": MambaConfig(**SMALL, state_size=8),
+    "falcon mamba": FalconMambaConfig(**SMALL, state_size=8),
+    "mamba 2": Mamba2Config(
+        **SMALL | {"head_dim": 16}, state_size=16, num_heads=8, n_groups=2, chunk_size=32
+    ),
+    "rwkv": RwkvConfig(
+        vocab_size=97, hidden_size=64, attention_hidden_size=64, num_hidden_layers=3
+    ),
+}
+"""Models that attend nowhere."""
 _PEAKED = ("q_proj.weight", "k_proj.weight", "q_b_proj.weight", "kv_b_proj.weight")
 
 
@@ -90,7 +201,8 @@ def near_cache(
     model: torch.nn.Module, device: str = "cpu:?memory=64MiB", **options: Any
 ) -> NearKVCache:
     dtype = torch.bfloat16 if options.get("rounded") else model.dtype
-    return NearKVCache(make_pool(model.config, device, dtype=dtype), **options)
+    pool = make_pool(model.config, device, dtype=dtype)
+    return NearKVCache(pool, config=model.config, **options)
 
 
 class RoundingCache(DynamicCache):

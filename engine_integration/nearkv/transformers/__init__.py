@@ -17,6 +17,8 @@ from nearkv.transformers import compat  # noqa: F401  It refuses versions that a
 from nearkv.transformers.attention import nearkv_attention_forward
 from nearkv.transformers.cache import NearKVCache
 from nearkv.transformers.far import make_pool
+from nearkv.transformers.prefixes import PrefixStates
+from nearkv.transformers.shape import shape_of
 
 ATTENTION = "nearkv"
 """Name of the attention implementation."""
@@ -24,4 +26,4 @@ ATTENTION = "nearkv"
 AttentionInterface.register(ATTENTION, nearkv_attention_forward)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
-__all__ = ["ATTENTION", "FarAttention", "NearKVCache", "make_pool"]
+__all__ = ["ATTENTION", "FarAttention", "NearKVCache", "PrefixStates", "make_pool", "shape_of"]

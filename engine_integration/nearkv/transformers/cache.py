@@ -4,13 +4,17 @@ import weakref
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, DummyLayer
 
 from nearkv.core import Pool
 from nearkv.far import FarAttention
 from nearkv.transformers.far import Sequences, drop_quietly
 from nearkv.transformers.layer import NearKVLayer
+from nearkv.transformers.shape import LayerShape, shape_of
+from nearkv.transformers.states import NearKVHybridLayer, NearKVStateLayer, put_states, states_in
 from nearkv.transformers.static_layer import NearKVStaticLayer
+
+Layer = NearKVLayer | NearKVStateLayer | DummyLayer
 
 
 class NearKVCache(Cache):
@@ -22,12 +26,16 @@ class NearKVCache(Cache):
     is attended to plainly, before its pages move. Batches, padding on the left, crop(), reset(),
     beams and copy.deepcopy work; sequences that come from one share pages. `rounded` lets a model
     of another dtype, such as float32, keep K and V in the pool's. Not thread-safe.
+
+    A model with recurrent layers needs its `config` here: their states stay here, and the pool has
+    the layers that attend. Forks share states until one of them goes on; crop() is refused.
     """
 
     def __init__(
         self,
         pool: Pool,
         *,
+        config: Any = None,
         window_tokens: int = 128,
         max_tokens: int | None = None,
         far: FarAttention | None = None,
@@ -37,18 +45,29 @@ class NearKVCache(Cache):
             raise ValueError(f"window_tokens is {window_tokens}; it must be at least 1")
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}; it must be at least 1")
+        layers = _layers_of(config, pool)
+        if max_tokens is not None and any(layer.states for layer in layers):
+            raise ValueError("max_tokens is for models whose layers all attend")
         sequences = Sequences(pool)
         options = (sequences, window_tokens, far or FarAttention(), rounded)
-        layers = (
-            NearKVLayer(index, *options)
-            if max_tokens is None
-            else NearKVStaticLayer(index, *options, max_tokens=max_tokens)
-            for index in range(pool.layers)
-        )
-        self._own(sequences, list(layers))
+        made: list[Layer] = []
+        numbers = iter(range(pool.layers))
+        for layer in layers:
+            if not layer.attends:
+                made.append(NearKVStateLayer(layer.states) if layer.states else DummyLayer())
+            elif layer.states:
+                number = next(numbers)
+                made.append(NearKVHybridLayer(number, *options, number_of_states=layer.states))
+            elif max_tokens is None:
+                made.append(NearKVLayer(next(numbers), *options))
+            else:
+                made.append(NearKVStaticLayer(next(numbers), *options, max_tokens=max_tokens))
+        self._own(sequences, made)
 
-    def _own(self, sequences: Sequences, layers: list[NearKVLayer]) -> None:
+    def _own(self, sequences: Sequences, layers: list[Layer]) -> None:
         super().__init__(layers)
+        self._attending = [layer for layer in layers if isinstance(layer, NearKVLayer)]
+        self._states = [layer for layer in layers if isinstance(layer, NearKVStateLayer)]
         self._sequences = sequences
         self._finalizer = weakref.finalize(self, drop_quietly, sequences)
 
@@ -76,17 +95,22 @@ class NearKVCache(Cache):
         """Forgets the newest tokens; the count is negative, as everywhere in transformers."""
         if tokens_to_remove > 0:
             raise ValueError(f"crop removes -n tokens; {tokens_to_remove} is positive")
-        length = self.layers[0].length
+        if self._states:
+            raise ValueError(
+                "recurrent states cannot forget a token: fork() before tokens that may be taken "
+                "back, or load() a prefix from PrefixStates"
+            )
+        length = self._attending[0].length
         if tokens_to_remove == 0 or length == 0:
             return
         if -tokens_to_remove >= length:
             self.reset()
             return
-        before = self.layers[0].stored
-        for layer in self.layers:
+        before = self._attending[0].stored
+        for layer in self._attending:
             layer.shorten(-tokens_to_remove)
-        if self.layers[0].stored != before:
-            self._sequences.truncate(self.layers[0].stored)
+        if self._attending[0].stored != before:
+            self._sequences.truncate(self._attending[0].stored)
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Makes row i of the batch what row beam_idx[i] was."""
@@ -97,9 +121,12 @@ class NearKVCache(Cache):
         rows = torch.arange(len(self._sequences.ids))[indices.cpu()].tolist()
         if not rows or rows == list(range(len(self._sequences.ids))):
             return
-        self._sequences.rearrange(rows, self.layers[0].stored)
+        self._sequences.rearrange(rows, self._attending[0].stored)
         for layer in self.layers:
-            layer.select_rows(rows)
+            if isinstance(layer, NearKVLayer):
+                layer.select_rows(rows)
+            elif isinstance(layer, NearKVStateLayer):
+                layer.select_states(rows)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeats each row of the batch."""
@@ -111,17 +138,54 @@ class NearKVCache(Cache):
         Raises ValueError if that cache kept but a sliding window of a layer.
         """
         for layer, source in zip(self.layers, prompt.layers, strict=True):
-            if source.keys.shape[2] != source.get_seq_length():
-                raise ValueError("the prompt's cache has forgotten tokens; use DynamicCache()")
-            layer.update(source.keys, source.values)
-            layer.settle(None, source.keys.shape[2])
+            if isinstance(layer, NearKVLayer):
+                if source.keys.shape[2] != source.get_seq_length():
+                    raise ValueError("the prompt's cache has forgotten tokens; use DynamicCache()")
+                layer.update(source.keys, source.values)
+                layer.settle(None, source.keys.shape[2])
+            if isinstance(layer, NearKVStateLayer):
+                put_states(layer, states_in(source))
 
     def fork(self, far: FarAttention | None = None) -> "NearKVCache":
         """A cache that goes on from here on its own; the pages so far are shared."""
         other = NearKVCache.__new__(NearKVCache)
-        sequences = self._sequences.fork(self.layers[0].stored)
-        other._own(sequences, [layer.fork(sequences, far or layer.far) for layer in self.layers])
+        sequences = self._sequences.fork(self._attending[0].stored)
+        layers: list[Layer] = []
+        for layer in self.layers:
+            if isinstance(layer, NearKVLayer):
+                layers.append(layer.fork(sequences, far or layer.far))
+            else:
+                is_state = isinstance(layer, NearKVStateLayer)
+                layers.append(layer.fork_states() if is_state else layer)
+        other._own(sequences, layers)
         return other
+
+    def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> torch.Tensor | None:
+        """A state that the model may write into; None before there is one."""
+        self._own_states(layer_idx)
+        return super().get_conv_state(layer_idx, state_idx)
+
+    def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> torch.Tensor | None:
+        """A state that the model may write into; None before there is one."""
+        self._own_states(layer_idx)
+        return super().get_recurrent_state(layer_idx, state_idx)
+
+    def _own_states(self, layer_idx: int) -> None:
+        if isinstance(layer := self.layers[layer_idx], NearKVStateLayer):
+            layer.own()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "NearKVCache":
         return self.fork()
+
+
+def _layers_of(config: Any, pool: Pool) -> tuple[LayerShape, ...]:
+    """What the layers over a pool keep; without a config, all attend."""
+    if config is None:
+        return (LayerShape(attends=True),) * pool.layers
+    shape = shape_of(config)
+    if shape.attending != pool.layers:
+        raise ValueError(
+            f"{config.model_type} has {shape.attending} layers that attend, the pool {pool.layers};"
+            " make it with make_pool(model.config)"
+        )
+    return shape.layers

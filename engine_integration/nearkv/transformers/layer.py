@@ -14,7 +14,7 @@ from nearkv.transformers.far import Sequences
 from nearkv.transformers.layout import layout_of
 from nearkv.transformers.visible import causal_mask, far_windows, leading_pads
 
-_TORCH_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
+TORCH_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
 # The layer whose tokens this thread attends to next: models hand it on to no attention function.
 _next = threading.local()
 
@@ -53,7 +53,7 @@ class NearKVLayer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Takes dtype and batch from the first tokens."""
-        dtype = _TORCH_DTYPES[Dtype(self.pool.dtype)]
+        dtype = TORCH_DTYPES[Dtype(self.pool.dtype)]
         given = (key_states.shape[1], key_states.shape[3], value_states.shape[3])
         if given != self.layout.wanted:
             raise ValueError(
@@ -241,13 +241,35 @@ class NearKVLayer(CacheLayerMixin):
         self.values = self.values[:, :, : length - first].clone()
         self.length, self.pads, self.stored = length, pads, stored
 
+    def rows(self, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tokens [begin, end) of the only row as they were cached: two [heads, tokens, channels].
+
+        Wherever they lie; in the pool's dtype, on the CPU.
+        """
+        stored = self.stored[0]
+        parts = []
+        if begin < stored:
+            parts.append(self._read_back(0, begin, min(end, stored)))
+        if end > stored or begin == end:
+            here = slice(max(begin - stored, 0), end - stored)
+            parts.append((self.keys[0, :, here].cpu(), self.values[0, :, here].cpu()))
+        keys, values = zip(*parts, strict=True)
+        return torch.cat(keys, 1), torch.cat(values, 1)
+
     def _take_back(self, row: int, begin: int, end: int, column: int) -> None:
+        back = self._read_back(row, begin, end)
+        for here, tokens in zip((self.keys, self.values), back, strict=True):
+            here[row, :, column : column + end - begin] = tokens
+
+    def _read_back(self, row: int, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
+        heads = []
         for head in range(self.pool.kv_heads):
             sequence = self._sequences.ids[row]
             rows = self.pool.read(sequence, self.index, head, begin, end - begin)
-            rows = self.layout.from_pool(*(torch.from_numpy(r).view(self.dtype) for r in rows))
-            for here, tokens in zip((self.keys, self.values), rows, strict=True):
-                here[row, head, column : column + len(tokens)] = tokens
+            rows = (torch.from_numpy(part).view(self.dtype) for part in rows)
+            heads.append(self.layout.from_pool(*rows))
+        keys, values = zip(*heads, strict=True)
+        return torch.stack(keys), torch.stack(values)
 
     def first_here(self) -> int:
         """Where the tokens here start: at the first one that some row needs from here."""

@@ -1,0 +1,71 @@
+"""What models of transformers keep, as their configs say it; shapes that nobody knows."""
+
+import pytest
+import torch
+from transformers import (
+    DeepseekV32Config,
+    LlamaConfig,
+    MiniMaxConfig,
+    RecurrentGemmaConfig,
+)
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+from nearkv.transformers import make_pool, shape_of
+from nearkv.transformers.shape import LayerShape
+from tests.engines.transformers_models import CONFIGS, HYBRIDS, LATENT, RECURRENT, SMALL
+
+ATTENDS, RECURS, BOTH = LayerShape(True), LayerShape(False, 1), LayerShape(True, 1)
+NOTHING = LayerShape(False)
+
+
+@pytest.mark.parametrize(
+    ("config", "layers", "rows"),
+    [
+        (CONFIGS["llama, groups of 2"], [ATTENDS] * 3, (4, 16)),
+        (CONFIGS["mistral, one KV head, window 100"], [ATTENDS] * 3, (1, 16)),
+        (CONFIGS["gemma3, windows and one full layer"], [ATTENDS] * 3, (4, 16)),
+        (CONFIGS["deepseek v3, latents"], [ATTENDS] * 3, (1, 64)),
+        (HYBRIDS["jamba, mamba and attention"], [RECURS, ATTENDS] * 2, (2, 16)),
+        (HYBRIDS["falcon h1, mamba 2 beside attention"], [BOTH] * 3, (2, 16)),
+        (
+            HYBRIDS["nemotron h, layers that keep nothing"],
+            [RECURS, ATTENDS, NOTHING, RECURS],
+            (2, 16),
+        ),
+        (HYBRIDS["kimi linear, delta rule and latents"], [RECURS, ATTENDS] * 2, (1, 64)),
+        (RECURRENT["mamba 2"], [RECURS] * 3, None),
+    ],
+    ids=lambda value: getattr(value, "model_type", ""),
+)
+def test_a_config_says_what_its_layers_keep(config, layers, rows) -> None:
+    shape = shape_of(config)
+    assert list(shape.layers) == layers
+    assert rows is None or (shape.rows["kv_heads"], shape.rows["head_dim"]) == rows
+    assert bool(shape.rows) == (rows is not None)
+
+
+class Unknown(LlamaConfig):
+    """Its layers are of a kind that does not exist yet."""
+
+    model_type = "of_tomorrow"
+
+
+UNKNOWN = Unknown(**SMALL)
+UNKNOWN.layer_types = ["full_attention", "holographic_attention", "full_attention"]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (UNKNOWN, "of_tomorrow has layers of holographic_attention.*it knows full_attention, "),
+        (RecurrentGemmaConfig(vocab_size=97), "in its modules"),
+        (MiniMaxConfig(vocab_size=97), "in a cache of its own"),
+        (RECURRENT["rwkv"], "give that to nearkv.transformers.PrefixStates"),
+        (RECURRENT["mamba"], "keeps no K and V, so that it needs no pool"),
+        (DeepseekV32Config(**LATENT), "nearkv.sparse picks and gathers"),
+    ],
+    ids=lambda value: getattr(value, "model_type", ""),
+)
+def test_shapes_that_do_not_fit_are_refused_with_what_to_do(config, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make_pool(config, "cpu:?memory=64MiB", dtype=torch.bfloat16)
