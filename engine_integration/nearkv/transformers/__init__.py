@@ -16,6 +16,7 @@ from nearkv.far import FarAttention
 from nearkv.transformers import compat  # noqa: F401  It refuses versions that are too old.
 from nearkv.transformers.attention import nearkv_attention_forward
 from nearkv.transformers.cache import NearKVCache
+from nearkv.transformers.cross import NearKVCrossCache
 from nearkv.transformers.far import make_pool
 from nearkv.transformers.prefixes import PrefixStates
 from nearkv.transformers.shape import shape_of
@@ -26,4 +27,12 @@ ATTENTION = "nearkv"
 AttentionInterface.register(ATTENTION, nearkv_attention_forward)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
-__all__ = ["ATTENTION", "FarAttention", "NearKVCache", "PrefixStates", "make_pool", "shape_of"]
+__all__ = [
+    "ATTENTION",
+    "FarAttention",
+    "NearKVCache",
+    "NearKVCrossCache",
+    "PrefixStates",
+    "make_pool",
+    "shape_of",
+]

@@ -6,7 +6,7 @@ import torch
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from nearkv.near import attend_here, merge
-from nearkv.transformers.layer import take_next
+from nearkv.transformers.handover import take_next
 from nearkv.transformers.visible import check_mask
 
 _UNSUPPORTED = ("s_aux", "position_bias")
@@ -34,7 +34,7 @@ def nearkv_attention_forward(
             kwargs["softcap"] = softcap
         plain = sdpa_attention_forward
         return plain(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    if unsupported := [name for name in _UNSUPPORTED if kwargs.get(name) is not None]:
+    if unsupported := [name for name in _UNSUPPORTED if _matters(name, kwargs.get(name))]:
         raise ValueError(f"NearKV's attention has no {' and '.join(unsupported)}")
     if query.requires_grad:
         raise RuntimeError("NearKV attends without gradients: call under torch.no_grad()")
@@ -60,3 +60,8 @@ def nearkv_attention_forward(
         output = merged.to(query.dtype).transpose(1, 2).contiguous()
     layer.settle(mask, queries, output)
     return output, None
+
+
+def _matters(name: str, option: torch.Tensor | None) -> bool:
+    # T5's cross-attention has a bias of zeros.
+    return option is not None and (name != "position_bias" or bool(option.any()))

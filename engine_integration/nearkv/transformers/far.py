@@ -58,6 +58,21 @@ class Sequences:
             self.ids.append(self._fresh())
             self.pool.create_sequence(self.ids[-1])
 
+    def create_for(self, alike: Sequence[bool]) -> None:
+        """Makes an empty sequence for each row; one that is like the row before it has that one's.
+
+        For rows that nothing is added to later on.
+        """
+        for is_alike in alike:
+            if is_alike:
+                self.ids.append(self.ids[-1])
+            else:
+                self.create(1)
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Makes row i what row rows[i] was; rows that repeat stay one sequence."""
+        self._keep([self.ids[row] for row in rows])
+
     def attend(
         self, layer: int, query: torch.Tensor, windows: torch.Tensor, **options: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -126,7 +141,7 @@ class Sequences:
         return child
 
     def _keep(self, kept: list[int]) -> None:
-        dropped = [source for source in self.ids if source not in kept]
+        dropped = [source for source in dict.fromkeys(self.ids) if source not in kept]
         self.ids = kept
         for source in dropped:
             self.pool.drop(source)

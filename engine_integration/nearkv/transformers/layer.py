@@ -1,22 +1,18 @@
 """One layer of a cache: recent tokens here, whole old pages in a pool."""
 
 import copy
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from transformers.cache_utils import CacheLayerMixin
 
-from nearkv.core import PAGE_TOKENS, Dtype, Pool
+from nearkv.core import PAGE_TOKENS, Pool
 from nearkv.far import FarAttention
 from nearkv.transformers.far import Sequences
-from nearkv.transformers.layout import layout_of
+from nearkv.transformers.handover import expect_attention
+from nearkv.transformers.layout import layout_of, pool_dtype
 from nearkv.transformers.visible import causal_mask, far_windows, leading_pads
-
-TORCH_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
-# The layer whose tokens this thread attends to next: models hand it on to no attention function.
-_next = threading.local()
 
 
 class NearKVLayer(CacheLayerMixin):
@@ -53,18 +49,8 @@ class NearKVLayer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Takes dtype and batch from the first tokens."""
-        dtype = TORCH_DTYPES[Dtype(self.pool.dtype)]
-        given = (key_states.shape[1], key_states.shape[3], value_states.shape[3])
-        if given != self.layout.wanted:
-            raise ValueError(
-                f"layer {self.index} has ({self.layout.names}) = {given}, but the pool "
-                f"was made for {self.layout.wanted}; make it with make_pool(model.config)"
-            )
-        if key_states.dtype != dtype and not self.rounded:
-            raise ValueError(
-                f"the model works in {key_states.dtype}, the pool holds {dtype}: load it so, "
-                "or have K and V rounded: NearKVCache(pool, rounded=True)"
-            )
+        given = (key_states, value_states)
+        dtype = pool_dtype(self.index, self.pool, self.layout, *given, rounded=self.rounded)
         batch = len(key_states)
         self.dtype, self.device = dtype, key_states.device
         self.keys = key_states[:, :, :0].to(dtype)
@@ -91,7 +77,7 @@ class NearKVLayer(CacheLayerMixin):
     def expect_attention(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         """What the model gets of an update goes to an attention function next."""
         self._awaits_attention = True
-        _next.layer, _next.kept = self, (keys, values)
+        expect_attention(self, keys, values)
 
     def fail(self) -> None:
         """Attention failed: nothing but reset() helps."""
@@ -274,15 +260,3 @@ class NearKVLayer(CacheLayerMixin):
     def first_here(self) -> int:
         """Where the tokens here start: at the first one that some row needs from here."""
         return min(pads + stored for pads, stored in zip(self.pads, self.stored, strict=True))
-
-
-def take_next(key: torch.Tensor) -> NearKVLayer | None:
-    """The layer that attention to these keys belongs to; None if they are no NearKVCache's."""
-    layer = getattr(_next, "layer", None)
-    if layer is None:
-        return None
-    kept, _next.layer, _next.kept = _next.kept, None, None
-    # Of a model whose attention is another one, the last update may still wait here.
-    if not torch.compiler.is_compiling() and not layer.layout.is_cached(key, kept):
-        return None
-    return layer

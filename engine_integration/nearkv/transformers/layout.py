@@ -4,7 +4,9 @@ from typing import Protocol
 
 import torch
 
-from nearkv.core import Pool, RowForm
+from nearkv.core import Dtype, Pool, RowForm
+
+TORCH_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
 
 
 class Layout(Protocol):
@@ -125,3 +127,31 @@ class LatentLayout:
 def layout_of(pool: Pool) -> Layout:
     """The layout that a pool was made for."""
     return (LatentLayout if pool.v_form == RowForm.NONE else HeadLayout)(pool)
+
+
+def pool_dtype(
+    index: int,
+    pool: Pool,
+    layout: Layout,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    rounded: bool,
+) -> torch.dtype:
+    """The dtype of a pool for a layer's first tokens [batch, heads, tokens, channels].
+
+    Raises ValueError for tokens that the pool was not made for; `rounded`: of another dtype it is.
+    """
+    dtype = TORCH_DTYPES[Dtype(pool.dtype)]
+    given = (keys.shape[1], keys.shape[3], values.shape[3])
+    if given != layout.wanted:
+        raise ValueError(
+            f"layer {index} has ({layout.names}) = {given}, but the pool was made for "
+            f"{layout.wanted}; make it with make_pool(model.config)"
+        )
+    if keys.dtype != dtype and not rounded:
+        raise ValueError(
+            f"the model works in {keys.dtype}, the pool holds {dtype}: load it so, or have K and V "
+            "rounded, by a cache with rounded=True"
+        )
+    return dtype

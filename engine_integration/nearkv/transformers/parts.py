@@ -4,7 +4,8 @@ import torch
 from transformers.cache_utils import Cache, DummyLayer, LinearAttentionCacheLayerMixin
 
 from nearkv.core import PAGE_TOKENS, Dtype
-from nearkv.transformers.layer import TORCH_DTYPES, NearKVLayer
+from nearkv.transformers.layer import NearKVLayer
+from nearkv.transformers.layout import TORCH_DTYPES
 from nearkv.transformers.states import put_states, states_in
 
 States = list[torch.Tensor]

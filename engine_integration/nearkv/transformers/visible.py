@@ -63,3 +63,27 @@ def causal_mask(end: torch.Tensor, queries: int, columns: int, batch: int) -> to
     last_seen = end - queries + torch.arange(queries, device=end.device)
     mask = torch.arange(columns, device=end.device) <= last_seen[:, None]
     return mask.expand(batch, 1, -1, -1)
+
+
+def seen_whatever_asks(mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor:
+    """Columns [batch, columns] that a mask shows to all queries alike; None shows all.
+
+    Raises ValueError if queries differ, as they do under a causal mask.
+    """
+    if mask is None:
+        return torch.ones(shape, dtype=torch.bool)
+    check_mask(mask)
+    seen = mask[:, 0, 0]
+    if not torch.equal(mask[:, 0], seen[:, None].expand_as(mask[:, 0])):
+        raise ValueError("cross-attention takes a mask that is the same for all queries")
+    return seen.expand(shape).cpu()
+
+
+def seen_range(seen: torch.Tensor) -> tuple[int, int]:
+    """The first column that is seen and the one after the last; ValueError for holes."""
+    columns = seen.nonzero().flatten().tolist()
+    if not columns:
+        return 0, 0
+    if columns[-1] - columns[0] + 1 != len(columns):
+        raise ValueError("this attention mask hides tokens in the middle of the encoder's input")
+    return columns[0], columns[-1] + 1
