@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, DummyLayer
 
-from nearkv.core import Pool
+from nearkv.core import Codec, Pool
 from nearkv.far import FarAttention
 from nearkv.transformers.far import Sequences, drop_quietly
 from nearkv.transformers.layer import NearKVLayer
@@ -111,6 +111,15 @@ class NearKVCache(Cache):
             layer.shorten(-tokens_to_remove)
         if self._attending[0].stored != before:
             self._sequences.truncate(self._attending[0].stored)
+
+    def rest(self, codec: Codec = Codec.INT4) -> None:
+        """Compresses the pages in the pool, until something reads them: between a chat's turns.
+
+        INT4, INT8 and FP8 round K and V, in groups of a channel's 64 tokens for K and of a token's
+        channels for V; PLANES_LZ4 and PLANES_ZSTD do not. Forks that share the pages rest as well.
+        Error BAD_PAGE if the codec does not take the pool's dtype, POOL_FULL if there is no room.
+        """
+        self._sequences.cool(codec)
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Makes row i of the batch what row beam_idx[i] was."""

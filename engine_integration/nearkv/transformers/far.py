@@ -1,15 +1,17 @@
 """What lies far: the pool that fits a model, and its sequences."""
 
 import secrets
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
-from nearkv.core import Device, Dtype, Error, Pool
+from nearkv.core import Codec, Device, Dtype, Error, Pool, Status
 from nearkv.transformers.shape import shape_of
 from nearkv.transformers.visible import NONE
 
+_Result = TypeVar("_Result")
 _DTYPES = {torch.bfloat16: Dtype.BF16, torch.float16: Dtype.FP16}
 
 
@@ -93,6 +95,18 @@ class Sequences:
                     output[row, :, :, seeing], lse[row, :, :, seeing] = part
         return output, lse
 
+    def read(
+        self, row: int, layer: int, head: int, begin: int, end: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """K and V rows of tokens [begin, end) of one row and KV head, as Pool.read gives them."""
+        place = (self.ids[row], layer, head, begin, end - begin)
+        return self._warmly(lambda: self.pool.read(*place))
+
+    def cool(self, codec: Codec) -> None:
+        """Compresses all pages, those that others share too; whoever reads them warms them."""
+        for sequence in dict.fromkeys(self.ids):
+            self.pool.transcode(sequence, codec)
+
     def rearrange(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
         """Makes row i what row rows[i] was, `tokens[row]` long; rows that repeat share pages."""
         kept: list[int] = []
@@ -125,11 +139,22 @@ class Sequences:
         options: dict[str, Any],
     ) -> tuple[torch.Tensor, torch.Tensor]:
         rows = query.flatten(-3, -2).contiguous().cpu()
-        output, lse = self.pool.attend(which, layer, rows, window=window, **options)
+        asked = {"window": window, **options}
+        output, lse = self._warmly(lambda: self.pool.attend(which, layer, rows, **asked))
         return (
             torch.from_numpy(output).to(query.device).reshape(*query.shape[:-1], -1),
             torch.from_numpy(lse).to(query.device).reshape(query.shape[:-1]),
         )
+
+    def _warmly(self, call: Callable[[], _Result]) -> _Result:
+        """What a call gives; pages that it finds compressed are warmed."""
+        try:
+            return call()
+        except Error as error:
+            if error.status != Status.COLD_PAGE:
+                raise
+        self.cool(Codec.NONE)
+        return call()
 
     def _fresh(self) -> int:
         # At random, because other caches, and processes before this one, use the same pool.

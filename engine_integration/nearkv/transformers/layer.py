@@ -250,8 +250,7 @@ class NearKVLayer(CacheLayerMixin):
     def _read_back(self, row: int, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
         heads = []
         for head in range(self.pool.kv_heads):
-            sequence = self._sequences.ids[row]
-            rows = self.pool.read(sequence, self.index, head, begin, end - begin)
+            rows = self._sequences.read(row, self.index, head, begin, end)
             rows = (torch.from_numpy(part).view(self.dtype) for part in rows)
             heads.append(self.layout.from_pool(*rows))
         keys, values = zip(*heads, strict=True)
