@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 
+#include "nearkv/queue.hpp"
 #include "support/devices.hpp"
 #include "support/layer_rows.hpp"
 #include "support/reference.hpp"
@@ -98,6 +101,53 @@ TEST_P(PoolTest, ForksShareThePagesOfTheirPrefix) {
   EXPECT_EQ(pool_->drop(1), Status::kNotFound);
   ASSERT_EQ(pool_->drop(2), Status::kOk);
   EXPECT_EQ(pool_->usage().pages, 0U);
+}
+
+TEST_P(PoolTest, LeavesMemoryToOthersWhoFindItsPages) {
+  constexpr std::uint64_t kOthers = 1 << 20;
+  const std::span<std::byte> memory = device_->memory();
+  Pool::Options options = small_pool();
+  options.memory_bytes = memory.size() - kOthers;
+  pool_.reset();
+  std::ranges::fill(memory.last(kOthers), std::byte{0x5A});
+  std::string reason;
+  ASSERT_EQ(Pool::create(device_, options, &pool_, &reason), Status::kOk) << reason;
+  const LayerRows rows(128, 1);
+  ASSERT_EQ(pool_->create_sequence(3), Status::kOk);
+  ASSERT_EQ(append(pool_.get(), 3, 1, rows, 0, 128), Status::kOk);
+
+  // Somebody else's queue, over all of the memory, attends to those pages.
+  std::uint64_t list = 0;
+  std::uint32_t tokens = 0;
+  ASSERT_EQ(pool_->page_list(3, 1, 1, &list, &tokens), Status::kOk);
+  EXPECT_EQ(tokens, 128U);
+  Queue::Options queue_options;
+  queue_options.index = 1;
+  queue_options.rings_at = options.memory_bytes;
+  queue_options.window_bytes = memory.size();
+  std::unique_ptr<Queue> queue;
+  ASSERT_EQ(Queue::open(device_.get(), queue_options, &queue), Status::kOk);
+  nkv_pages_command command{};
+  command.opcode = NKV_OPCODE_SCRUB;
+  command.count = 2;
+  command.source = list;
+  std::uint16_t tag = 0;
+  ASSERT_EQ(queue->submit(command, &tag), Status::kOk);
+  queue->ring();
+  ASSERT_EQ(queue->wait(std::chrono::seconds(60)), Status::kOk);
+  nkv_completion completion{};
+  ASSERT_EQ(queue->poll(std::span(&completion, 1)), 1U);
+  EXPECT_EQ(completion.status, NKV_STATUS_OK);
+  EXPECT_EQ(completion.count, 2U);
+
+  const auto untouched = memory.last(kOthers - Queue::ring_bytes(queue_options.ring_entries));
+  EXPECT_TRUE(std::ranges::all_of(untouched, [](std::byte b) { return b == std::byte{0x5A}; }));
+  EXPECT_EQ(pool_->page_list(3, kLayers, 0, &list, &tokens), Status::kNotFound);
+  EXPECT_EQ(pool_->page_list(3, 0, kHeads, &list, &tokens), Status::kNotFound);
+  EXPECT_EQ(pool_->page_list(4, 0, 0, &list, &tokens), Status::kNotFound);
+  options.memory_bytes = memory.size() + 1;
+  EXPECT_EQ(Pool::create(device_, options, &pool_, &reason), Status::kBadArgument);
+  EXPECT_NE(reason, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PoolTest, testing::ValuesIn(device_uris()), device_name);

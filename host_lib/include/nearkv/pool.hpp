@@ -101,6 +101,8 @@ class NEARKV_API Pool {
     std::uint32_t max_objects = 0;     ///< Of the object store in the same memory; 0: none.
     std::uint32_t max_namespaces = 0;  ///< Of its keys.
     std::uint64_t staging_bytes = 0;   ///< For rows and queries on their way; 0: chosen by size.
+    std::uint64_t memory_bytes = 0;    ///< Of the device's memory, from its start, the rest being
+                                       ///< others'; 0: all of it.
     std::chrono::milliseconds timeout{60000};  ///< Longest wait for one batch of commands.
   };
 
@@ -138,6 +140,12 @@ class NEARKV_API Pool {
 
   /// Tokens of a layer: those that every KV head has. kNotFound.
   Status tokens(std::uint64_t sequence, std::uint16_t layer, std::uint32_t* tokens) const;
+
+  /// Where in the device's memory the entries of one (layer, KV head) stand, for commands on a
+  /// queue of somebody else's whose window is all of that memory, and how many tokens they are.
+  /// Holds until the sequence, or one that shares its pages, is changed. kNotFound.
+  Status page_list(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+                   std::uint64_t* address, std::uint32_t* tokens) const;
 
   /// Runs a batch; requests go to the device together. On an error some outputs may have been
   /// written.

@@ -1,20 +1,23 @@
 #include "device/cpu_device.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
 #include "device/memory_uri.hpp"
+#include "device/pause.hpp"
 #include "device/queue_register.hpp"
 
 namespace nearkv {
 namespace {
 
 constexpr std::uint64_t kTicksPerSecond = 1'000'000'000;
-constexpr std::uint64_t kFeatures = NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER |
-                                    NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
-                                    NKV_FEATURE_TRANSCODE | NKV_FEATURE_TICKS | NKV_FEATURE_FILTERS;
+constexpr std::uint64_t kFeatures =
+    NKV_FEATURE_TOPK | NKV_FEATURE_INDEXER | NKV_FEATURE_ATTEND_TAIL | NKV_FEATURE_ATTEND_BOUNDED |
+    NKV_FEATURE_TRANSCODE | NKV_FEATURE_TICKS | NKV_FEATURE_MEMORY_DOORBELLS | NKV_FEATURE_FILTERS;
 
 constexpr std::uint64_t kMaxTokensLog2 = std::bit_width(std::uint32_t{NKV_MAX_TOKENS}) - 1;
 
@@ -34,6 +37,10 @@ constexpr std::uint64_t kCodecs =
 std::uint64_t ticks() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
+std::uint16_t read_doorbell(std::byte* place) {
+  return std::atomic_ref(*reinterpret_cast<std::uint16_t*>(place)).load(std::memory_order_acquire);
 }
 
 /// Fills Memory and Workers options from a URI; every option must be known.
@@ -135,6 +142,10 @@ std::uint64_t CpuDevice::read_csr(std::uint32_t offset) {
       return 0;
     case NKV_REG_DEVICE_STATUS:
       return NKV_REG_DEVICE_STATUS_READY_MASK;
+    case NKV_REG_DOORBELL_BASE:
+      return doorbell_base_.load(std::memory_order_acquire);
+    case NKV_REG_DOORBELL_ENABLE:
+      return doorbell_enable_.load(std::memory_order_acquire);
     default:
       break;
   }
@@ -147,6 +158,14 @@ std::uint64_t CpuDevice::read_csr(std::uint32_t offset) {
 void CpuDevice::write_csr(std::uint32_t offset, std::uint64_t value) {
   if (offset == NKV_REG_CONTROL) {
     if ((value & NKV_REG_CONTROL_RESET_MASK) != 0) reset();
+    return;
+  }
+  if (offset == NKV_REG_DOORBELL_BASE) {
+    doorbell_base_.store(value, std::memory_order_release);
+    return;
+  }
+  if (offset == NKV_REG_DOORBELL_ENABLE) {
+    enable_doorbells(value & NKV_REG_DOORBELL_ENABLE_QUEUES_MASK);
     return;
   }
   std::atomic<std::uint64_t>* const target = stored_register(offset);
@@ -199,9 +218,77 @@ void CpuDevice::start(Queue* queue) {
 
 void CpuDevice::reset() {
   const std::scoped_lock lock(execution_);
+  doorbell_enable_.store(0, std::memory_order_release);
   for (Queue& queue : queues_) {
     queue.control.store(0);
     queue.status.store(0, std::memory_order_release);
+  }
+}
+
+/// What a line holds when it is enabled was not rung.
+void CpuDevice::enable_doorbells(std::uint64_t queues) {
+  {
+    const std::scoped_lock lock(execution_);
+    const std::uint64_t fresh = queues & ~doorbell_enable_.load();
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+      if ((fresh >> i & 1U) != 0) queues_[i].heard = doorbell(i);
+    }
+    doorbell_enable_.store(queues, std::memory_order_release);
+  }
+  doorbells_.fetch_add(1, std::memory_order_release);
+  doorbells_.notify_one();
+}
+
+/// Zeros for a line that is not whole in memory.
+nkv_doorbell_line CpuDevice::doorbell(std::size_t index) const {
+  nkv_doorbell_line line{};
+  const std::uint64_t base = doorbell_base_.load(std::memory_order_acquire);
+  const std::uint64_t behind = index * std::uint64_t{NKV_DOORBELL_STRIDE_BYTES} + sizeof(line);
+  if (base % NKV_BURST_BYTES != 0 || base > backing_.bytes.size() ||
+      behind > backing_.bytes.size() - base) {
+    return line;
+  }
+  std::byte* const place = backing_.bytes.data() + base + behind - sizeof(line);
+  line.sq_tail = read_doorbell(place + offsetof(nkv_doorbell_line, sq_tail));
+  line.cq_head = read_doorbell(place + offsetof(nkv_doorbell_line, cq_head));
+  return line;
+}
+
+/// Takes what was stored to the doorbells in memory as writes of the registers; whether any was.
+bool CpuDevice::hear() {
+  if (doorbell_enable_.load(std::memory_order_acquire) == 0) return false;
+  const std::scoped_lock lock(execution_);
+  const std::uint64_t enabled = doorbell_enable_.load();
+  bool has_rung = false;
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    if ((enabled >> i & 1U) == 0) continue;
+    Queue& queue = queues_[i];
+    const nkv_doorbell_line line = doorbell(i);
+    const bool has_head = line.cq_head != queue.heard.cq_head;
+    const bool has_tail = line.sq_tail != queue.heard.sq_tail;
+    if (has_head) queue.cq_head.store(line.cq_head, std::memory_order_release);
+    if (has_tail) queue.sq_tail.store(line.sq_tail, std::memory_order_release);
+    queue.heard = line;
+    has_rung |= has_head || has_tail;
+  }
+  return has_rung;
+}
+
+/// Returns when a doorbell in memory has rung, for whose sake nobody wakes a thread, or
+/// `doorbells_` is no longer `seen`.
+void CpuDevice::watch_doorbells(std::uint32_t seen) {
+  using std::chrono::microseconds;
+  constexpr microseconds kSpin{1000};
+  constexpr microseconds kLongestNap{200};
+  const auto awake_until = std::chrono::steady_clock::now() + kSpin;
+  microseconds nap{50};
+  while (!hear() && doorbells_.load(std::memory_order_acquire) == seen) {
+    if (std::chrono::steady_clock::now() < awake_until) {
+      pause_core();
+    } else {
+      std::this_thread::sleep_for(nap);
+      nap = std::min(2 * nap, kLongestNap);
+    }
   }
 }
 
@@ -211,9 +298,14 @@ void CpuDevice::serve() {
     // Before the question whether to stop: the destructor asks first and rings then.
     const std::uint32_t seen = doorbells_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
-    bool worked = false;
+    bool worked = hear();
     for (Queue& queue : queues_) worked |= serve_queue(&queue);
-    if (!worked) await_change(doorbells_, seen);
+    if (worked) continue;
+    if (doorbell_enable_.load(std::memory_order_acquire) != 0) {
+      watch_doorbells(seen);
+    } else {
+      await_change(doorbells_, seen);
+    }
   }
 }
 

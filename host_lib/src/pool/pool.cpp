@@ -30,12 +30,19 @@ Status plan_sequences(Device& device, const Pool::Options& options, PoolPlan* pl
     *reason = "a pool needs layers and KV heads";
     return Status::kBadArgument;
   }
-  return PoolPlan::make(device.memory().size(), options, plan, reason);
+  const std::uint64_t present = device.memory().size();
+  if (options.memory_bytes > present) {
+    *reason = "the device has " + std::to_string(present >> 20) + " MiB";
+    return Status::kBadArgument;
+  }
+  return PoolPlan::make(options.memory_bytes != 0 ? options.memory_bytes : present, options, plan,
+                        reason);
 }
 
-/// Memory of a device, which lives as long as the pool in it.
-PoolMemory::Source memory_of(const std::shared_ptr<Device>& device) {
-  return {device->memory(), device, Persistence::make(device->durability())};
+/// The pool's memory of a device, which lives as long as the pool in it.
+PoolMemory::Source memory_of(const std::shared_ptr<Device>& device, const PoolPlan& plan) {
+  return {device->memory().first(plan.header.total_bytes), device,
+          Persistence::make(device->durability())};
 }
 
 }  // namespace
@@ -49,7 +56,7 @@ Status Pool::create(std::shared_ptr<Device> device, const Options& options,
     Status status = plan_sequences(*device, options, &plan, &why);
     if (status != Status::kOk) return status;
     std::shared_ptr<PoolMemory> memory;
-    status = PoolMemory::create(memory_of(device), plan, &memory);
+    status = PoolMemory::create(memory_of(device, plan), plan, &memory);
     if (status != Status::kOk) return status;
     return PoolAccess::open(std::move(device), options, plan, std::move(memory), pool, &why);
   });
@@ -64,7 +71,7 @@ Status Pool::open(std::shared_ptr<Device> device, const Options& options,
     Status status = plan_sequences(*device, options, &plan, &why);
     if (status != Status::kOk) return status;
     std::shared_ptr<PoolMemory> memory;
-    status = PoolMemory::open(memory_of(device), plan, &memory, &why);
+    status = PoolMemory::open(memory_of(device, plan), plan, &memory, &why);
     if (status != Status::kOk) return status;
     return PoolAccess::open(std::move(device), options, plan, std::move(memory), pool, &why);
   });
@@ -154,6 +161,10 @@ Status Pool::append(std::uint64_t sequence, std::uint16_t layer, const HostRows&
 }
 Status Pool::tokens(std::uint64_t sequence, std::uint16_t layer, std::uint32_t* tokens) const {
   return impl_->tokens(sequence, layer, tokens);
+}
+Status Pool::page_list(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+                       std::uint64_t* address, std::uint32_t* tokens) const {
+  return impl_->page_list(sequence, layer, kv_head, address, tokens);
 }
 Status Pool::attend(std::span<const AttendRequest> requests, const AttendOptions& options) {
   return impl_->settle([&] { return impl_->attend(requests, options); });

@@ -69,6 +69,8 @@ class Pool::Impl {
   Status append(std::uint64_t id, std::uint16_t layer, const HostRows& keys, const HostRows& values,
                 std::uint32_t tokens);
   Status tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens) const;
+  Status page_list(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                   std::uint64_t* address, std::uint32_t* tokens) const;
   Status attend(std::span<const AttendRequest> requests, const AttendOptions& options);
   Status top_k(const TopKRequest& request);
   Status gather(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,

@@ -166,4 +166,18 @@ Status Pool::Impl::tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* 
   return Status::kOk;
 }
 
+Status Pool::Impl::page_list(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                             std::uint64_t* address, std::uint32_t* tokens) const {
+  const std::scoped_lock lock(mutex_);
+  const Sequence* const sequence = find(id);
+  const ModelShape& shape = options_.shape;
+  if (sequence == nullptr || layer >= shape.layers || kv_head >= shape.kv_heads) {
+    return Status::kNotFound;
+  }
+  const HeadList& list = sequence->heads[std::size_t{layer} * shape.kv_heads + kv_head];
+  *address = list.address;
+  *tokens = static_cast<std::uint32_t>(list.entries.size() * NKV_PAGE_TOKENS);
+  return Status::kOk;
+}
+
 }  // namespace nearkv
