@@ -1,0 +1,25 @@
+#!/bin/sh
+# XRT's shim runs this in the folder that it has unpacked an xclbin's simulator into, as a child of the
+# application. The shim waits for ever for a simulator that has died; so the application is ended.
+run_folder=$PWD
+
+simulate() {
+  status=0
+  ./simulator description.json || status=$?
+  if [ ! -e "$run_folder/keep" ]; then
+    cd / || exit
+    case ${EMULATION_RUN_DIR:-} in
+      */.run/*/hw_em/device*)
+        rm -rf "$EMULATION_RUN_DIR"
+        rmdir "${EMULATION_RUN_DIR%/*}" "${EMULATION_RUN_DIR%/*/*}" "${EMULATION_RUN_DIR%/*/*/*}" 2>&1
+        ;;
+    esac >/dev/null
+  fi
+  if [ "$status" != 0 ]; then
+    echo "nearkv xrt-emu: the simulator has ended (status $status), and with it this application" >&2
+    kill -TERM "$PPID"
+  fi
+  exit "$status"
+}
+
+simulate
