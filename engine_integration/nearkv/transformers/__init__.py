@@ -18,6 +18,7 @@ from nearkv.transformers.attention import nearkv_attention_forward
 from nearkv.transformers.cache import NearKVCache
 from nearkv.transformers.cross import NearKVCrossCache
 from nearkv.transformers.far import make_pool
+from nearkv.transformers.infini import NearKVInfiniCache
 from nearkv.transformers.prefixes import PrefixStates
 from nearkv.transformers.shape import shape_of
 
@@ -32,6 +33,7 @@ __all__ = [
     "FarAttention",
     "NearKVCache",
     "NearKVCrossCache",
+    "NearKVInfiniCache",
     "PrefixStates",
     "make_pool",
     "shape_of",

@@ -1,13 +1,14 @@
 """The attention implementation "nearkv": the pool's part near the data, the rest here, merged."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from nearkv.near import attend_here, merge
 from nearkv.transformers.handover import take_next
-from nearkv.transformers.visible import check_mask
+from nearkv.transformers.infini import NearKVInfiniLayer
+from nearkv.transformers.over import attend_over
 
 _UNSUPPORTED = ("s_aux", "position_bias")
 
@@ -38,28 +39,9 @@ def nearkv_attention_forward(
         raise ValueError(f"NearKV's attention has no {' and '.join(unsupported)}")
     if query.requires_grad:
         raise RuntimeError("NearKV attends without gradients: call under torch.no_grad()")
-    mask = layer.cut_mask(attention_mask)
-    queries = query.shape[2]
-    if layer.holds_all() and softcap is None:
-        plain = sdpa_attention_forward
-        output, _ = plain(module, query, key, value, mask, scaling=scaling, **kwargs)
-    else:
-        if mask is not None:
-            check_mask(mask)
-        logits = (query.shape[-1] ** -0.5 if scaling is None else scaling, softcap or 0.0)
-        # Query heads of a KV head lie together.
-        grouped = query.unflatten(1, (key.shape[1], -1))
-        parts = attend_here(grouped, key, value, layer.mask_here(mask, queries), *logits)
-        here = tuple(part.flatten(1, 2) for part in parts)
-        merged = here[0]
-        if not layer.holds_all():
-            far_query = layer.layout.far_query(module, query)
-            far, far_lse = layer.attend_far(far_query, mask, *logits)
-            far = layer.layout.far_output(module, far)
-            merged, _ = merge(here, (far, far_lse.flatten(1, 2)))
-        output = merged.to(query.dtype).transpose(1, 2).contiguous()
-    layer.settle(mask, queries, output)
-    return output, None
+    options = {"scaling": scaling, "softcap": softcap, **kwargs}
+    attend = layer.attend if isinstance(layer, NearKVInfiniLayer) else partial(attend_over, layer)
+    return attend(module, query, key, value, attention_mask, **options), None
 
 
 def _matters(name: str, option: torch.Tensor | None) -> bool:

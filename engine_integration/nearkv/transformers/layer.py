@@ -43,6 +43,11 @@ class NearKVLayer(CacheLayerMixin):
         self.reset()
 
     @property
+    def sequences(self) -> Sequences:
+        """Of the pool, one for each row."""
+        return self._sequences
+
+    @property
     def pool(self) -> Pool:
         """Where the old pages are."""
         return self._sequences.pool
@@ -227,18 +232,18 @@ class NearKVLayer(CacheLayerMixin):
         self.values = self.values[:, :, : length - first].clone()
         self.length, self.pads, self.stored = length, pads, stored
 
-    def rows(self, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Tokens [begin, end) of the only row as they were cached: two [heads, tokens, channels].
+    def rows(self, begin: int, end: int, row: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tokens [begin, end) of a row as they were cached: two [heads, tokens, channels].
 
-        Wherever they lie; in the pool's dtype, on the CPU.
+        Wherever they lie; in the pool's dtype, on the CPU. For batches without padding.
         """
-        stored = self.stored[0]
+        stored, start = self.stored[row], self.first_here()
         parts = []
         if begin < stored:
-            parts.append(self._read_back(0, begin, min(end, stored)))
+            parts.append(self._read_back(row, begin, min(end, stored)))
         if end > stored or begin == end:
-            here = slice(max(begin - stored, 0), end - stored)
-            parts.append((self.keys[0, :, here].cpu(), self.values[0, :, here].cpu()))
+            here = slice(max(begin, stored) - start, end - start)
+            parts.append((self.keys[row, :, here].cpu(), self.values[row, :, here].cpu()))
         keys, values = zip(*parts, strict=True)
         return torch.cat(keys, 1), torch.cat(values, 1)
 
