@@ -12,6 +12,7 @@ NB_MODULE(_nearkv, module) {
       "through the package `nearkv`.";
   nearkv::python::bind_error(module);
   nearkv::python::bind_pool(module);
+  nearkv::python::bind_lent_queue(module);
   nearkv::python::bind_codecs(module);
   nearkv::python::bind_pages(module);
   nearkv::python::bind_store_records(module);

@@ -8,6 +8,9 @@ namespace nearkv::python {
 /// Device, Pool, NearStats, PoolUsage.
 void bind_pool(nanobind::module_& module);
 
+/// LentQueue.
+void bind_lent_queue(nanobind::module_& module);
+
 /// Pages, PageList.
 void bind_pages(nanobind::module_& module);
 

@@ -65,7 +65,7 @@ std::unique_ptr<Pool> start(std::shared_ptr<Device> device, std::uint16_t layers
                             std::optional<std::uint16_t> value_dim, std::uint8_t dtype,
                             std::optional<std::uint8_t> k_form, std::optional<std::uint8_t> v_form,
                             std::uint32_t max_sequences, std::uint64_t staging_bytes,
-                            double timeout_s) {
+                            std::uint64_t memory_bytes, double timeout_s) {
   const std::uint8_t form = dtype == NKV_DTYPE_BF16 ? NKV_ROW_FORM_DELTA4 : NKV_ROW_FORM_RAW;
   Pool::Options options;
   options.shape = {layers,
@@ -77,6 +77,7 @@ std::unique_ptr<Pool> start(std::shared_ptr<Device> device, std::uint16_t layers
                    v_form.value_or(form)};
   options.max_sequences = max_sequences;
   options.staging_bytes = staging_bytes;
+  options.memory_bytes = memory_bytes;
   options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_s * 1e3));
   std::unique_ptr<Pool> pool;
   std::string reason;
@@ -298,12 +299,12 @@ void bind_statistics(nb::module_& module) {
 template <Start kStart>
 void bind_start(nb::class_<Pool>& pool, const char* name, const char* doc) {
   const Pool::Options defaults;
-  pool.def_static(name, &start<kStart>, "device"_a, nb::kw_only(), "layers"_a, "kv_heads"_a,
-                  "head_dim"_a, "value_dim"_a = nb::none(),
-                  "dtype"_a = std::uint8_t{NKV_DTYPE_BF16}, "k_form"_a = nb::none(),
-                  "v_form"_a = nb::none(), "max_sequences"_a = defaults.max_sequences,
-                  "staging_bytes"_a = defaults.staging_bytes,
-                  "timeout_s"_a = std::chrono::duration<double>(defaults.timeout).count(), doc);
+  pool.def_static(
+      name, &start<kStart>, "device"_a, nb::kw_only(), "layers"_a, "kv_heads"_a, "head_dim"_a,
+      "value_dim"_a = nb::none(), "dtype"_a = std::uint8_t{NKV_DTYPE_BF16}, "k_form"_a = nb::none(),
+      "v_form"_a = nb::none(), "max_sequences"_a = defaults.max_sequences,
+      "staging_bytes"_a = defaults.staging_bytes, "memory_bytes"_a = defaults.memory_bytes,
+      "timeout_s"_a = std::chrono::duration<double>(defaults.timeout).count(), doc);
 }
 
 }  // namespace
@@ -315,7 +316,14 @@ void bind_pool(nb::module_& module) {
                      "A near-data device, by URI: 'cpu:', 'cpu:/dev/dax0.0', 'model:?memory=1GiB'\n"
                      "(host_lib/include/nearkv/device.hpp has the syntax). It lives as long as\n"
                      "its pools do.")
-      .def(nb::new_(&open_by_uri), "uri"_a);
+      .def(nb::new_(&open_by_uri), "uri"_a)
+      .def_prop_ro(
+          "memory",
+          [](Device& self) {
+            const std::span<std::byte> memory = self.memory();
+            return std::tuple(reinterpret_cast<std::uintptr_t>(memory.data()), memory.size());
+          },
+          "Where the device's memory is mapped, and its bytes; for who shares it, a GPU say.");
   bind_statistics(module);
 
   nb::class_<Pool> pool(
@@ -329,7 +337,8 @@ void bind_pool(nb::module_& module) {
       pool, "create",
       "Formats the device's memory; whatever it held is lost. `dtype` is a `Dtype`, the forms are\n"
       "`RowForm`s: by default DELTA4 for bf16 and RAW for all else. v_form NONE: values are the\n"
-      "leading channels of the keys (MLA). staging_bytes 0: chosen by size.");
+      "leading channels of the keys (MLA). staging_bytes 0: chosen by size. memory_bytes 0: all\n"
+      "of the device's; otherwise what is behind them is others'.");
   bind_start<&Pool::open>(
       pool, "open",
       "Takes up what `create` and earlier work left; the arguments are those of then.");
@@ -366,6 +375,17 @@ void bind_pool(nb::module_& module) {
           "values [kv_heads, tokens, value_dim] in the pool's dtype, any strides of the first two\n"
           "axes (transpose a [tokens, kv_heads, dim] array). On any error nothing has changed.")
       .def("tokens", &tokens_of, "sequence"_a, "layer"_a, "Tokens of one layer.")
+      .def(
+          "page_list",
+          [](Pool& self, std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
+            std::uint64_t address = 0;
+            std::uint32_t tokens = 0;
+            run(self, [&] { return self.page_list(sequence, layer, kv_head, &address, &tokens); });
+            return std::tuple(address, tokens);
+          },
+          "sequence"_a, "layer"_a, "kv_head"_a,
+          "Device address of the entries of one KV head, and its tokens, for commands on somebody\n"
+          "else's queue; until the sequence, or one that shares its pages, is changed.")
       .def(
           "attend", &attend, "sequence"_a, "layer"_a, "queries"_a, nb::kw_only(), "scale"_a,
           "mode"_a = attend_defaults.mode, "tokens"_a = attend_defaults.tokens,

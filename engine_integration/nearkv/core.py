@@ -11,6 +11,7 @@ try:
     from _nearkv import (
         Device,
         Error,
+        LentQueue,
         NearStats,
         Pool,
         PoolUsage,
@@ -44,6 +45,7 @@ __all__ = [
     "Device",
     "Dtype",
     "Error",
+    "LentQueue",
     "NearStats",
     "Pool",
     "PoolUsage",
