@@ -21,6 +21,11 @@ class Programs:
             raise FileNotFoundError("nothing is built; ./nearkv build")
         self._folder = Path(binding.origin).parents[1] / "bench"
 
+    @property
+    def tool(self) -> Path:
+        """`nearkv`, of the same build."""
+        return self._folder.with_name("bin") / "nearkv"
+
     def path(self, name: str) -> Path:
         """Of nearkv_NAME_bench, nearkv_replay or nearkv_plan."""
         if name == "plan":

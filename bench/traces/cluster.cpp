@@ -74,6 +74,7 @@ void read_engine(ConfigTable table, Engine* engine) {
   table.take("swap_bytes", &engine->swap_bytes, 0, kMost);
   table.take("swap_bytes_per_s", &engine->swap_bytes_per_s, 1, kMost);
   table.take("balances_load", &engine->balances_load);
+  table.take("hands_over_blocks", &engine->hands_over_blocks);
   if (engine->prefill_replicas >= engine->replicas && engine->prefill_replicas > 0) {
     table.refuse("prefill_replicas", "fewer than replicas are allowed: the others decode");
   }

@@ -75,6 +75,8 @@ struct Engine {
   std::uint64_t replicas = 1;
   std::uint64_t prefill_replicas = 0;  ///< Of them; the others only decode. 0: all do both.
   double prefill_gpu_count = 0;        ///< GPUs of each of those; 0: gpu.count.
+  /// Who prefills hands over whole blocks alone: the other computes the rest, and the first token.
+  bool hands_over_blocks = false;
   std::uint64_t token_budget = 2048;
   std::uint64_t most_running = 256;
   std::uint64_t block_tokens = 16;

@@ -132,14 +132,17 @@ Status Simulation::arrive(Seconds now_s, Arrival arrival, std::string* reason) {
                        .prompt_tokens = request.prompt_tokens,
                        .output_tokens = request.most_output_tokens}};
   request.tag = index;
-  const bool prefills = cluster_.engine.prefill_replicas > 0;
-  if (prefills && request.most_output_tokens > 1) {
-    // Whole blocks change hands; of the last one its successor computes a token.
-    const auto block_tokens = static_cast<std::uint32_t>(cluster_.engine.block_tokens);
+  const Engine& engine = cluster_.engine;
+  const bool prefills = engine.prefill_replicas > 0;
+  if (prefills && (request.most_output_tokens > 1 || engine.hands_over_blocks)) {
     flight.decodes_elsewhere = true;
     flight.decodes = request;
-    flight.decodes.prompt_tokens = request.prompt_tokens / block_tokens * block_tokens + 1;
-    flight.decodes.most_output_tokens = request.most_output_tokens - 1;
+    if (!engine.hands_over_blocks) {
+      // Of the last block its successor computes a token.
+      const auto block_tokens = static_cast<std::uint32_t>(engine.block_tokens);
+      flight.decodes.prompt_tokens = request.prompt_tokens / block_tokens * block_tokens + 1;
+      flight.decodes.most_output_tokens = request.most_output_tokens - 1;
+    }
     request.most_output_tokens = 1;
   }
   if (const Status status = send(now_s, std::move(request), prefills, reason);
@@ -196,7 +199,7 @@ Status Simulation::fail(Seconds now_s, std::uint32_t replica, std::string* reaso
     rest.prompt_tokens += state.generated_tokens;
     rest.most_output_tokens -= state.generated_tokens;
     Flight& flight = flights_[rest.tag];
-    if (!flight.has_first_token && state.first_token_s >= 0) {
+    if (tells_first_token(flight) && state.first_token_s >= 0) {
       flight.has_first_token = true;
       flight.served.first_token_s = state.first_token_s;
       flight.served.cached_tokens = state.cached_tokens;
@@ -223,6 +226,12 @@ Status Simulation::repair(Seconds now_s, std::uint32_t replica, std::string* rea
   return Status::kOk;
 }
 
+/// Whether the first token of whoever has the request now is the first that its user sees.
+bool Simulation::tells_first_token(const Flight& flight) const {
+  if (flight.has_first_token) return false;
+  return !flight.decodes_elsewhere || !cluster_.engine.hands_over_blocks;
+}
+
 void Simulation::wake(Seconds now_s, std::uint32_t replica) {
   loads_.clear();
   const auto ends_s = places_[replica].replica->begin_step(now_s, &loads_);
@@ -246,12 +255,14 @@ Status Simulation::end(Seconds now_s, std::uint32_t replica, const scheduler::En
                        std::string* reason) {
   Flight& flight = flights_[ended.tag];
   preemptions_ += ended.preemptions;
-  if (!flight.has_first_token) {
+  const bool was_found_here = !flight.has_first_token && !flight.is_handed_over;
+  if (was_found_here) flight.served.cached_tokens = ended.cached_tokens;
+  if (tells_first_token(flight)) {
     flight.has_first_token = true;
     flight.served.first_token_s = ended.first_token_s;
-    flight.served.cached_tokens = ended.cached_tokens;
   }
   if (std::exchange(flight.decodes_elsewhere, false)) {
+    flight.is_handed_over = true;
     const auto index = static_cast<std::uint32_t>(ended.tag);
     const Seconds written_s = places_[replica].replica->written_s();
     if (written_s <= now_s) return hand_over(now_s, index, reason);

@@ -63,7 +63,8 @@ class Simulation {
     Served served{};
     bool has_first_token = false;
     bool decodes_elsewhere = false;  ///< Another replica will: it has not begun to.
-    scheduler::Request decodes{};    ///< What is then left after its first token.
+    bool is_handed_over = false;     ///< It may have begun.
+    scheduler::Request decodes{};    ///< What is then left.
   };
 
   Simulation(const Cluster& cluster, Workload* workload);
@@ -80,6 +81,7 @@ class Simulation {
   Status end(Seconds now_s, std::uint32_t replica, const scheduler::Ended& ended,
              std::string* reason);
   Status hand_over(Seconds now_s, std::uint32_t flight, std::string* reason);
+  [[nodiscard]] bool tells_first_token(const Flight& flight) const;
   std::uint32_t new_flight();
 
   Cluster cluster_;

@@ -7,19 +7,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from bench import live
+from bench import Context, live
+from bench.engines.live_servers import Apart, Steps, cluster_file
 from bench.engines.timed_requests import (
     BLOCK_TOKENS,
     TimedRequest,
     make_requests,
+    new_request,
     send_in_time,
     write_trace,
 )
+from bench.programs import Programs
 from nearkv.cluster import ClusterError
 from nearkv.cluster.client import Answer
+from nearkv.cluster.clusters import Cluster
 
 pytestmark = pytest.mark.quick
 VOCABULARY = range(16, 2048)
@@ -93,6 +99,27 @@ def test_one_that_is_not_answered_ends_all() -> None:
     requests = [TimedRequest(0.0, (1,), 10, 999), TimedRequest(3600.0, (2,), 10, 4)]
     with serving() as server, pytest.raises(ClusterError, match="broke off"):
         send_in_time(requests, [server.server_port], "m", VOCABULARY)
+
+
+@pytest.mark.parametrize("blocks", [8, 20, 30])
+def test_a_hand_over_alone_takes_as_long_simulated_as_it_was_measured(
+    tmp_path: Path, blocks: int
+) -> None:
+    pytest.importorskip("nearkv.core", exc_type=ImportError)
+    workers = [SimpleNamespace(role=role, port=1) for role in ("prefill", "decode")]
+    servers = Apart(cast(Cluster, SimpleNamespace(port=1, workers=workers)))
+    prefill = {tokens: 0.01 + tokens / 1e4 for tokens in (8, 64, 512, 520, 1928)}
+    steps = Steps(prefill, {1: 0.002, 4: 0.005, 16: 0.008}, {8: 0.05, 30: 0.105})
+    (tmp_path / "cluster.toml").write_text(cluster_file(servers, steps))
+    tokens = 64 * blocks + 8
+    write_trace([new_request(0.0, tokens, 5)], tmp_path / "trace.jsonl")
+    words = (tmp_path / "cluster.toml", "--trace", tmp_path / "trace.jsonl")
+    report = Programs(Context()).run("traces", *words)["results"]
+    handed_s = 0.05 + (blocks - 8) * 0.0025
+    assert report["ttft_s"]["p50"] == pytest.approx(0.01 + tokens / 1e4 + handed_s + prefill[8])
+    assert report["tpot_s"]["p50"] == pytest.approx(0.002)
+    # The one that prefills is the bound.
+    assert servers.rate_per_s(steps, 0.5) == pytest.approx(0.5 / (prefill[512] * 416 / 512))
 
 
 def test_errors_are_the_simulators_beside_what_was_seen() -> None:

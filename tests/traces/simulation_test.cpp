@@ -235,6 +235,27 @@ TEST(Simulation, WhoDecodesWaitsForWhatIsWritten) {
   EXPECT_EQ(written.moved.back().read_bytes, at_once.moved.back().read_bytes);
 }
 
+TEST(Simulation, WhoGetsWholeBlocksComputesTheRestAndTheFirstToken) {
+  Cluster cluster;
+  cluster.engine.replicas = 2;
+  cluster.engine.prefill_replicas = 1;
+  cluster.tiers = {pool_of(1e13)};
+  cluster.gpu.step_overhead_s = 0;
+  cluster.gpu.prefill_s_by_tokens = {{5, 0.25}, {1605, 1}};
+  cluster.gpu.decode_s_by_sequences = {{1, 0.125}};
+  const WorkloadConfig config{.requests = 1, .prompt_tokens = 1605, .output_tokens = 9};
+  const Report whole = simulate(cluster, config);
+  cluster.engine.hands_over_blocks = true;
+  const Report blocks = simulate(cluster, config);
+  const TierConfig& pool = cluster.tiers[0];
+  const Seconds load_s = 100 * (pool.block_s + cluster.block_bytes() / pool.bytes_per_s);
+  EXPECT_DOUBLE_EQ(whole.ttft_s.mean, 1);
+  EXPECT_NEAR(blocks.ttft_s.mean, 1 + load_s + pool.latency_s + 0.25, 1e-9);
+  EXPECT_NEAR(blocks.tpot_s.mean, 0.125, 1e-9);
+  EXPECT_EQ(blocks.cached_share, 0) << "what is loaded was computed for it";
+  EXPECT_EQ(blocks.moved.back().read_bytes, 100 * cluster.block_bytes());
+}
+
 TEST(Failures, WhatWasUnderWayIsComputedAgainWhenTheOnlyReplicaIsBack) {
   Cluster cluster;
   const WorkloadConfig config{.requests = 1, .prompt_tokens = 1000, .output_tokens = 10};
