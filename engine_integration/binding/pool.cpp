@@ -19,7 +19,9 @@
 
 #include "arrays.hpp"
 #include "error.hpp"
+#include "lent_memory.hpp"
 #include "module.hpp"
+#include "nearkv/in_place.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -54,6 +56,29 @@ std::shared_ptr<Device> open_by_uri(const std::string& uri) {
   }
   check(status, reason);
   return device;
+}
+
+/// In memory that a Python object lends, and cannot give up while the device lives.
+std::shared_ptr<Device> open_in_memory(const std::string& uri, nb::handle lender) {
+  auto lent = std::make_unique<LentMemory>(lender, Access::kWrite);
+  const std::span<std::byte> memory = lent->bytes();
+  const std::shared_ptr<void> owner(lent.release(), [](void* released) {
+    const nb::gil_scoped_acquire acquire;
+    delete static_cast<LentMemory*>(released);
+  });
+  std::unique_ptr<Device> device;
+  std::string reason;
+  Status status = Status::kOk;
+  {
+    const nb::gil_scoped_release release;
+    status = open_device_in(memory, owner, uri, &device, &reason);
+  }
+  check(status, reason);
+  return device;
+}
+
+std::shared_ptr<Device> open_as_asked(const std::string& uri, nb::handle memory) {
+  return memory.is_none() ? open_by_uri(uri) : open_in_memory(uri, memory);
 }
 
 using Start = Status (*)(std::shared_ptr<Device>, const Pool::Options&, std::unique_ptr<Pool>*,
@@ -261,6 +286,30 @@ std::tuple<Rows, Rows> read(Pool& pool, std::uint64_t sequence, std::uint16_t la
   });
 }
 
+/// Rows [64, dim] of a page, which live as long as the pool's object does.
+nb::object rows_there(std::span<const std::byte> rows, std::size_t dim, std::uint8_t dtype,
+                      nb::handle pool) {
+  const std::size_t shape[] = {NKV_PAGE_TOKENS, dim};
+  const nb::dlpack::dtype element =
+      element_bytes(dtype) == 2 ? nb::dtype<std::uint16_t>() : nb::dtype<std::uint8_t>();
+  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(rows.data(), 2, shape, pool, nullptr, element));
+}
+
+nb::list rows_of_pages(nb::handle self, std::uint64_t sequence, std::uint16_t layer,
+                       std::uint16_t kv_head) {
+  Pool& pool = nb::cast<Pool&>(self);
+  const ModelShape& shape = pool.shape();
+  std::vector<RowsOfPage> pages;
+  run(pool, [&] { return rows_in_place(pool, sequence, layer, kv_head, &pages); });
+  nb::list rows;
+  for (const RowsOfPage& page : pages) {
+    const nb::object keys = rows_there(page.keys, shape.head_dim, shape.dtype, self);
+    const std::size_t value_dim = page.values.empty() ? 0 : shape.value_dim;
+    rows.append(nb::make_tuple(keys, rows_there(page.values, value_dim, shape.dtype, self)));
+  }
+  return rows;
+}
+
 std::uint64_t scrub(Pool& pool, std::uint64_t sequence) {
   std::uint64_t pages = 0;
   run(pool, [&] { return pool.scrub(sequence, &pages); });
@@ -312,11 +361,15 @@ void bind_start(nb::class_<Pool>& pool, const char* name, const char* doc) {
 void bind_pool(nb::module_& module) {
   const AttendOptions attend_defaults;
   const Pool::TopKRequest top_k_defaults;
-  nb::class_<Device>(module, "Device",
-                     "A near-data device, by URI: 'cpu:', 'cpu:/dev/dax0.0', 'model:?memory=1GiB'\n"
-                     "(host_lib/include/nearkv/device.hpp has the syntax). It lives as long as\n"
-                     "its pools do.")
-      .def(nb::new_(&open_by_uri), "uri"_a)
+  nb::class_<Device>(
+      module, "Device",
+      "A near-data device, by URI: 'cpu:', 'cpu:/dev/dax0.0', 'model:?memory=1GiB'\n"
+      "(host_lib/include/nearkv/device.hpp has the syntax). It lives as long as\n"
+      "its pools do.\n\n"
+      "With memory=, 'cpu:' works in what an object lends by the buffer protocol or\n"
+      "DLPack, such as a tensor: between multiples of 4,096 bytes, where nobody else\n"
+      "may write while the device lives.")
+      .def(nb::new_(&open_as_asked), "uri"_a, nb::kw_only(), "memory"_a = nb::none())
       .def_prop_ro(
           "memory",
           [](Device& self) {
@@ -426,6 +479,12 @@ void bind_pool(nb::module_& module) {
            "elements of two bytes and uint8 for one. values=False: no V rows.")
       .def("read", &read, "sequence"_a, "layer"_a, "kv_head"_a, "first"_a, "count"_a,
            "Rows [first, first + count) as `gather` gives them.")
+      .def("rows_in_place", &rows_of_pages, "sequence"_a, "layer"_a, "kv_head"_a,
+           "K and V rows of each page, [64, head_dim] and [64, value_dim], where they lie: views,\n"
+           "as `gather` has elements, which nobody may write to. Of pools with k_form and v_form "
+           "RAW\n"
+           "(or v_form NONE: no V). Verified now; good until the page is freed, which a fork\n"
+           "prevents, or transcoded.")
       .def("scrub", &scrub, "sequence"_a,
            "Verifies every checksum of a sequence; gives the number of pages.")
       .def(

@@ -1,6 +1,7 @@
 """Devices, pools and codecs: host_lib's public interface, with the contract's names.
 
-device = Device("cpu:?memory=256MiB")
+device = Device("cpu:?memory=256MiB")         # or, in memory that the engine has,
+device = Device("cpu:", memory=tensor)
 pool = Pool.create(device, layers=4, kv_heads=2, head_dim=128)
 pool.create_sequence(1)
 pool.append(1, 0, keys, values)               # bf16 [kv_heads, 64 n, 128]

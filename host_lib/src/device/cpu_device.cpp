@@ -43,18 +43,24 @@ std::uint16_t read_doorbell(std::byte* place) {
   return std::atomic_ref(*reinterpret_cast<std::uint16_t*>(place)).load(std::memory_order_acquire);
 }
 
-/// Fills Memory and Workers options from a URI; every option must be known.
-Status parse_options(DeviceUri* uri, Memory::Options* memory, Workers::Options* workers,
-                     std::string* reason) {
-  const Status status = take_memory_options(uri, memory, reason);
-  if (status != Status::kOk) return status;
-  workers->node = memory->node;
+Status take_threads(DeviceUri* uri, Workers::Options* workers, std::string* reason) {
   const std::string threads = uri->take("threads", "0");
   std::uint64_t number = 0;
   if (parse_number(threads, &number) != Status::kOk || number > 1024) {
     return refuse_uri("threads=" + threads + " is not a number of threads", reason);
   }
   workers->threads = static_cast<unsigned>(number);
+  return Status::kOk;
+}
+
+/// Fills Memory and Workers options from a URI; every option must be known.
+Status parse_options(DeviceUri* uri, Memory::Options* memory, Workers::Options* workers,
+                     std::string* reason) {
+  Status status = take_memory_options(uri, memory, reason);
+  if (status != Status::kOk) return status;
+  workers->node = memory->node;
+  status = take_threads(uri, workers, reason);
+  if (status != Status::kOk) return status;
   return refuse_unknown_options(*uri, "memory, threads, node, huge", reason);
 }
 
@@ -74,6 +80,29 @@ Status CpuDevice::open(DeviceUri uri, std::unique_ptr<Device>* device, std::stri
   backing.persistence = Persistence::make(backing.durability);
   backing.owner = std::move(memory);
   *device = std::make_unique<CpuDevice>(std::move(backing), worker_options);
+  return Status::kOk;
+}
+
+Status CpuDevice::open_in(DeviceUri uri, std::span<std::byte> memory, std::shared_ptr<void> owner,
+                          std::unique_ptr<Device>* device, std::string* reason) {
+  if (!uri.path.empty()) return refuse_uri("a path names memory, and here is some", reason);
+  for (const char* option : {"memory", "huge"}) {
+    if (uri.options.contains(option)) {
+      return refuse_uri(std::string(option) + "= is for memory that the device maps", reason);
+    }
+  }
+  Memory::Options place;
+  Workers::Options workers;
+  Status status = take_memory_options(&uri, &place, reason);
+  if (status == Status::kOk) status = take_threads(&uri, &workers, reason);
+  if (status == Status::kOk) status = refuse_unknown_options(uri, "threads, node", reason);
+  if (status != Status::kOk) return status;
+  workers.node = place.node;
+  Backing backing;
+  backing.bytes = memory;
+  backing.persistence = Persistence::make(Durability::kNone);
+  backing.owner = std::move(owner);
+  *device = std::make_unique<CpuDevice>(std::move(backing), workers);
   return Status::kOk;
 }
 

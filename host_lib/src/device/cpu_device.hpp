@@ -36,6 +36,10 @@ class CpuDevice final : public Device {
   /// Consumes the URI's options.
   static Status open(DeviceUri uri, std::unique_ptr<Device>* device, std::string* reason);
 
+  /// Over memory that somebody else has; `memory` begins and ends at whole pages of the system.
+  static Status open_in(DeviceUri uri, std::span<std::byte> memory, std::shared_ptr<void> owner,
+                        std::unique_ptr<Device>* device, std::string* reason);
+
   CpuDevice(Backing backing, const Workers::Options& workers);
 
   ~CpuDevice() override;

@@ -1,6 +1,7 @@
 #include "nearkv/device.hpp"
 
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 #include "device/cpu_device.hpp"
@@ -8,6 +9,7 @@
 #include "device/plugin_device.hpp"
 #include "device/uri.hpp"
 #include "edge.hpp"
+#include "nearkv/in_place.hpp"
 #include "nkv_abi.h"
 
 namespace nearkv {
@@ -50,7 +52,46 @@ Status open_any(std::string_view uri, std::unique_ptr<Device>* device, std::stri
   return status;
 }
 
+/// What of a piece of memory lies between multiples of kLentMemoryAlignment.
+std::span<std::byte> whole_pieces(std::span<std::byte> memory) {
+  void* begin = memory.data();
+  std::size_t bytes = memory.size();
+  if (std::align(kLentMemoryAlignment, kLentMemoryAlignment, begin, bytes) == nullptr) return {};
+  return {static_cast<std::byte*>(begin), bytes / kLentMemoryAlignment * kLentMemoryAlignment};
+}
+
+Status open_in(std::span<std::byte> memory, std::shared_ptr<void> owner, std::string_view uri,
+               std::unique_ptr<Device>* device, std::string* reason) {
+  DeviceUri parsed;
+  const Status status = parse_device_uri(uri, &parsed, reason);
+  if (status != Status::kOk) return status;
+  if (parsed.scheme != "cpu") {
+    *reason = std::string(uri) + ": only cpu: works in memory of the caller";
+    return Status::kBadUri;
+  }
+  const std::span<std::byte> whole = whole_pieces(memory);
+  if (whole.empty()) {
+    *reason = "cpu: device: the memory has " + std::to_string(memory.size()) +
+              " bytes, none in a " + "whole piece of " + std::to_string(kLentMemoryAlignment) +
+              "; lend more";
+    return Status::kBadArgument;
+  }
+  std::unique_ptr<Device> opened;
+  const Status done =
+      CpuDevice::open_in(std::move(parsed), whole, std::move(owner), &opened, reason);
+  if (done == Status::kOk) *device = std::move(opened);
+  return done;
+}
+
 }  // namespace
+
+Status open_device_in(std::span<std::byte> memory, std::shared_ptr<void> owner,
+                      std::string_view uri, std::unique_ptr<Device>* device, std::string* reason) {
+  return at_edge([&] {
+    std::string ignored;
+    return open_in(memory, std::move(owner), uri, device, reason != nullptr ? reason : &ignored);
+  });
+}
 
 Status open_device(std::string_view uri, std::unique_ptr<Device>* device, std::string* reason) {
   return at_edge([&] {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "edge.hpp"
+#include "nearkv/in_place.hpp"
 #include "nearkv/pool.hpp"
 #include "nearkv/queue.hpp"
 #include "pool/command_batch.hpp"
@@ -78,6 +79,8 @@ class Pool::Impl {
                 std::span<std::byte> values);
   Status read(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head, std::uint32_t first,
               std::uint32_t count, std::span<std::byte> keys, std::span<std::byte> values);
+  Status rows_in_place(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                       std::vector<RowsOfPage>* pages);
   Status scrub(std::uint64_t id, std::uint64_t* pages);
   Status transcode(std::uint64_t id, std::uint8_t codec);
 
