@@ -6,6 +6,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, DynamicCach
 from transformers.masking_utils import sdpa_mask
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
+from nearkv.core import Device, Pool, RowForm  # noqa: E402
 from nearkv.transformers import ATTENTION, NearKVInfiniCache, make_pool  # noqa: E402
 from nearkv.transformers.memory import CompressiveMemory  # noqa: E402
 from tests.engines.transformers_models import (  # noqa: E402
@@ -128,6 +129,31 @@ def test_what_it_holds_does_not_grow() -> None:
         folded = (3 * (4 * SEGMENT - 1) // SEGMENT) * SEGMENT
         print(f"over the link: {read[1] / folded:.0f} bytes for a folded token, all included")
         assert 0 < most <= SEGMENT // 64 * cache.pool.layers * cache.pool.kv_heads
+
+
+def test_segments_are_folded_where_their_pages_lie() -> None:
+    """In this machine's memory: the same matrices, and no row comes back."""
+    model = make_model(CONFIG, torch.float32)
+    tokens, runs = random_tokens(1, 400), []
+    raw = {"k_form": RowForm.RAW, "v_form": RowForm.RAW}
+    for in_place in (False, True):
+        pool = Pool.create(
+            Device("cpu:?memory=64MiB"), layers=3, kv_heads=4, head_dim=16, max_sequences=64, **raw
+        )
+        options = {"segment_tokens": SEGMENT, "window_tokens": 16, "rounded": True}
+        options |= {"rotary": model.model.rotary_emb, "in_place": in_place}
+        with NearKVInfiniCache(pool, GATES, **options) as cache:
+            logits = run_logits(model, cache, ATTENTION, tokens, [50] * 8)
+            matrices = [layer.memory.matrix for layer in cache.layers]
+            runs.append((logits, matrices, pool.stats().link_from_device_bytes))
+    (logits, matrices, read), (there, matrices_there, read_there) = runs
+    assert torch.equal(logits, there)
+    assert all(map(torch.equal, matrices, matrices_there))
+    in_pool = 3 * 64 * 3 * 4 * 2 * 16 * 2  # Of each of 3 segments a page, in 3 layers, 4 heads.
+    print(f"over the link: {read} bytes, in place {read_there}")
+    assert read - read_there >= in_pool
+    with pytest.raises(ValueError, match="in_place is for"):
+        infini_cache(model, in_place=True)
 
 
 def test_rows_forks_and_beams() -> None:

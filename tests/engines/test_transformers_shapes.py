@@ -12,6 +12,9 @@ from transformers import (
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv.transformers import make_pool, shape_of
 from nearkv.transformers.shape import LayerShape
+from tests.engines.environment import ROOT
+from tests.engines.test_transformers_encoders import ENCODERS
+from tests.engines.test_transformers_infini import CONFIG as INFINI
 from tests.engines.transformers_models import CONFIGS, HYBRIDS, LATENT, RECURRENT, SMALL
 
 ATTENDS, RECURS, BOTH = LayerShape(True), LayerShape(False, 1), LayerShape(True, 1)
@@ -69,3 +72,31 @@ UNKNOWN.layer_types = ["full_attention", "holographic_attention", "full_attentio
 def test_shapes_that_do_not_fit_are_refused_with_what_to_do(config, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         make_pool(config, "cpu:?memory=64MiB", dtype=torch.bfloat16)
+
+
+SHAPES = ROOT / "engine_integration" / "nearkv" / "transformers" / "SHAPES.md"
+TESTED = {
+    "MHA, MQA, GQA": [
+        config for name, config in CONFIGS.items() if name.startswith(("llama", "qwen", "mistral"))
+    ],
+    "sliding windows, local and global layers": [
+        config for name, config in CONFIGS.items() if "window" in name
+    ],
+    "MLA": [
+        *(config for config in CONFIGS.values() if getattr(config, "kv_lora_rank", None)),
+        *(config for config in HYBRIDS.values() if getattr(config, "kv_lora_rank", None)),
+    ],
+    "DSA": [DeepseekV32Config(**LATENT)],  # In engine_integration/tests/test_sparse.py.
+    "states beside attention": HYBRIDS.values(),
+    "states alone": RECURRENT.values(),
+    "encoder and decoder": ENCODERS.values(),
+    "Infini-attention": [INFINI],
+}
+
+
+def test_the_table_of_shapes_names_the_models_that_are_tested() -> None:
+    lines = [line for line in SHAPES.read_text().splitlines() if line.startswith("| ")][1:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    told = {row[0]: row[-1].split(", ") for row in rows}
+    tested = {shape: sorted({c.model_type for c in configs}) for shape, configs in TESTED.items()}
+    assert told == tested

@@ -102,6 +102,15 @@ class Sequences:
         place = (self.ids[row], layer, head, begin, end - begin)
         return self._warmly(lambda: self.pool.read(*place))
 
+    def read_in_place(
+        self, row: int, layer: int, head: int, begin: int, end: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same from where they lie in this machine's memory, of a RAW pool: no command."""
+        place = (self.ids[row], layer, head)
+        pages = self._warmly(lambda: self.pool.rows_in_place(*place))
+        keys, values = zip(*pages, strict=True)
+        return np.concatenate(keys)[begin:end], np.concatenate(values)[begin:end]
+
     def cool(self, codec: Codec) -> None:
         """Compresses all pages, those that others share too; whoever reads them warms them."""
         for sequence in dict.fromkeys(self.ids):

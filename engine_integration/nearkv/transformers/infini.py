@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from nearkv.core import PAGE_TOKENS, Pool
+from nearkv.core import PAGE_TOKENS, Pool, RowForm
 from nearkv.far import FarAttention
 from nearkv.transformers.far import Sequences, drop_quietly
 from nearkv.transformers.handover import expect_attention
@@ -30,9 +30,12 @@ class NearKVInfiniCache(Cache):
     by a gate per query head: sigmoid(gates[layer, head]) of the memory.
 
     `rotary` is the model's rotary embedding: memories take queries and keys as they were before it,
-    as the paper has them; None for models without. `delta`: by the delta rule. For a model that was
-    trained so: gates of -inf are local attention alone. No padding, no crop; several rows, forks,
-    beams. Each layer of each row is a sequence of the pool. Not thread-safe.
+    as the paper has them; None for models without. `delta`: by the delta rule. `in_place`: segments
+    are folded where their pages lie, for a pool of form RAW in this machine's memory; else they are
+    read back over the link first.
+
+    For a model that was trained so: gates of -inf are local attention alone. No padding, no crop;
+    several rows, forks, beams. Each layer of each row is a sequence of the pool. Not thread-safe.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class NearKVInfiniCache(Cache):
         segment_tokens: int = 2048,
         window_tokens: int = 128,
         delta: bool = True,
+        in_place: bool = False,
         rotary: Angles | None = None,
         far: FarAttention | None = None,
         rounded: bool = False,
@@ -58,6 +62,10 @@ class NearKVInfiniCache(Cache):
                 f"gates are {list(gates.shape)}; wanted is one for each of {pool.layers} layers "
                 f"and each query head, a multiple of {pool.kv_heads}"
             )
+        if in_place and not (pool.k_form == pool.v_form == RowForm.RAW):
+            raise ValueError(
+                "in_place is for a pool whose k_form and v_form are RAW, as fp16's are"
+            )
         if window_tokens < 1:
             raise ValueError(f"window_tokens is {window_tokens}; it must be at least 1")
         layers = []
@@ -65,7 +73,8 @@ class NearKVInfiniCache(Cache):
             options = (window_tokens, far or FarAttention(), rounded)
             local = NearKVLayer(index, Sequences(pool), *options)
             memory = CompressiveMemory(delta=delta)
-            layers.append(NearKVInfiniLayer(local, memory, of_heads, segment_tokens, rotary))
+            how = {"rotary": rotary, "in_place": in_place}
+            layers.append(NearKVInfiniLayer(local, memory, of_heads, segment_tokens, **how))
         self._own(pool, layers)
 
     def _own(self, pool: Pool, layers: list["NearKVInfiniLayer"]) -> None:
@@ -128,11 +137,13 @@ class NearKVInfiniLayer(CacheLayerMixin):
         memory: CompressiveMemory,
         gates: torch.Tensor,
         segment_tokens: int,
+        *,
         rotary: Angles | None,
+        in_place: bool,
     ) -> None:
         super().__init__()
         self.local, self.memory, self.gates = local, memory, gates
-        self.segment_tokens, self.rotary = segment_tokens, rotary
+        self.segment_tokens, self.rotary, self.in_place = segment_tokens, rotary, in_place
         self.layout = local.layout
         self.rows = self.length = 0
         self._awaits_attention = False
@@ -210,7 +221,10 @@ class NearKVInfiniLayer(CacheLayerMixin):
 
     def _fold(self) -> None:
         """Takes the segment, which is over, into the memory, and gives its pages back."""
-        rows = [self.local.rows(0, self.segment_tokens, row) for row in range(self.rows)]
+        rows = [
+            self.local.rows(0, self.segment_tokens, row, in_place=self.in_place)
+            for row in range(self.rows)
+        ]
         keys, values = (
             torch.stack(part).to(self.local.device).float() for part in zip(*rows, strict=True)
         )

@@ -1,7 +1,7 @@
 """One layer of a cache: recent tokens here, whole old pages in a pool."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -232,15 +232,19 @@ class NearKVLayer(CacheLayerMixin):
         self.values = self.values[:, :, : length - first].clone()
         self.length, self.pads, self.stored = length, pads, stored
 
-    def rows(self, begin: int, end: int, row: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    def rows(
+        self, begin: int, end: int, row: int = 0, *, in_place: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Tokens [begin, end) of a row as they were cached: two [heads, tokens, channels].
 
-        Wherever they lie; in the pool's dtype, on the CPU. For batches without padding.
+        Wherever they lie; in the pool's dtype, on the CPU. For batches without padding. `in_place`:
+        a RAW pool's are read where they lie in this machine's memory.
         """
         stored, start = self.stored[row], self.first_here()
         parts = []
         if begin < stored:
-            parts.append(self._read_back(row, begin, min(end, stored)))
+            read = self._sequences.read_in_place if in_place else self._sequences.read
+            parts.append(self._read_back(row, begin, min(end, stored), read))
         if end > stored or begin == end:
             here = slice(max(begin, stored) - start, end - start)
             parts.append((self.keys[row, :, here].cpu(), self.values[row, :, here].cpu()))
@@ -248,14 +252,16 @@ class NearKVLayer(CacheLayerMixin):
         return torch.cat(keys, 1), torch.cat(values, 1)
 
     def _take_back(self, row: int, begin: int, end: int, column: int) -> None:
-        back = self._read_back(row, begin, end)
+        back = self._read_back(row, begin, end, self._sequences.read)
         for here, tokens in zip((self.keys, self.values), back, strict=True):
             here[row, :, column : column + end - begin] = tokens
 
-    def _read_back(self, row: int, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _read_back(
+        self, row: int, begin: int, end: int, read: Callable[..., Any]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         heads = []
         for head in range(self.pool.kv_heads):
-            rows = self._sequences.read(row, self.index, head, begin, end)
+            rows = read(row, self.index, head, begin, end)
             rows = (torch.from_numpy(part).view(self.dtype) for part in rows)
             heads.append(self.layout.from_pool(*rows))
         keys, values = zip(*heads, strict=True)
