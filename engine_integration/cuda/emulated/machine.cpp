@@ -1,0 +1,55 @@
+// This machine's cores in a GPU's place: every pointer reaches, and kernels run when launched.
+#include "machine.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace nearkv::cuda {
+
+Outcome Machine::open(int ordinal, Machine* machine) {
+  if (ordinal != 0) return {Status::kNoDevice, "one emulated GPU is all there is, number 0"};
+  std::snprintf(machine->info_.name, sizeof(machine->info_.name), "emulated on the host");
+  machine->info_.multiprocessors = 2;
+  machine->info_.shared_bytes = 99 << 10;  // The least of all that the kernels are built for.
+  return {};
+}
+
+Outcome Machine::enter(int* before) const {
+  *before = 0;
+  return {};
+}
+
+void Machine::leave(int /*before*/) {}
+
+Outcome Machine::allocate(std::size_t bytes, void** place) const {
+  constexpr std::size_t kAlignment = 256;
+  *place = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (*place == nullptr) return {Status::kOutOfMemory, "allocating the GPU's memory"};
+  return {};
+}
+
+void Machine::release(void* place) const { std::free(place); }
+
+Outcome Machine::lock(void* memory, std::size_t /*bytes*/, void** as_seen) const {
+  *as_seen = memory;
+  return {};
+}
+
+Outcome Machine::unlock(void* /*memory*/) const { return {}; }
+
+bool Machine::reaches(const void* pointer) const { return pointer != nullptr; }
+
+Outcome Machine::fetch(void* here, const void* there, std::size_t bytes, void* /*stream*/) const {
+  std::memcpy(here, there, bytes);
+  return {};
+}
+
+Outcome Machine::put(void* there, const void* here, std::size_t bytes, void* /*stream*/) const {
+  std::memcpy(there, here, bytes);
+  return {};
+}
+
+Outcome Machine::synchronize(void* /*stream*/) const { return {}; }
+
+}  // namespace nearkv::cuda

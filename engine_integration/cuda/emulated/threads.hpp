@@ -1,0 +1,91 @@
+// Kernels on this machine's cores: each thread of a block is a thread here, and barriers are
+// barriers, so that sanitizers see what a GPU's threads would do to each other.
+#pragma once
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "block.hpp"
+
+namespace nearkv::cuda {
+
+/// What the threads of a block share.
+struct Team {
+  explicit Team(const Grid& grid)
+      : words((grid.shared_bytes + sizeof(Words4) - 1) / sizeof(Words4)), barrier(kThreads) {}
+
+  std::vector<Words4> words;
+  std::barrier<> barrier;
+};
+
+/// A thread's view of its block.
+class HostBlock {
+ public:
+  HostBlock(unsigned thread, unsigned blocks, Team* team)
+      : thread_(thread), blocks_(blocks), team_(team) {}
+
+  [[nodiscard]] unsigned thread() const { return thread_; }
+  [[nodiscard]] unsigned index() const { return index_; }
+  [[nodiscard]] unsigned blocks() const { return blocks_; }
+  void sync() const { team_->barrier.arrive_and_wait(); }
+  [[nodiscard]] std::byte* shared() const {
+    return reinterpret_cast<std::byte*>(team_->words.data());
+  }
+  static void pause() { std::this_thread::yield(); }
+  static std::uint64_t now_ns() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
+  }
+  static std::uint32_t load_acquire(const std::uint32_t* place) {
+    return std::atomic_ref(*const_cast<std::uint32_t*>(place)).load(std::memory_order_acquire);
+  }
+  static void store_release(std::uint32_t* place, std::uint32_t value) {
+    std::atomic_ref(*place).store(value, std::memory_order_release);
+  }
+  static void lower(std::uint64_t* place, std::uint64_t value) {
+    const std::atomic_ref word(*place);
+    std::uint64_t seen = word.load(std::memory_order_relaxed);
+    while (value < seen && !word.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+  }
+
+  /// Comes to a block whose memory holds what no kernel may rely on: NaN in every word.
+  void enter(unsigned index) {
+    sync();
+    if (thread_ == 0 && !team_->words.empty()) {
+      std::memset(shared(), 0xFF, team_->words.size() * sizeof(Words4));
+    }
+    index_ = index;
+    sync();
+  }
+
+ private:
+  unsigned thread_;
+  unsigned blocks_;
+  Team* team_;
+  unsigned index_ = 0;
+};
+
+/// Runs a grid, one block after the other.
+template <typename Kernel>
+void run_grid(const Kernel& kernel, const Grid& grid) {
+  Team team(grid);
+  const auto blocks = static_cast<unsigned>(grid.blocks);
+  const auto work = [&](unsigned thread) {
+    HostBlock block(thread, blocks, &team);
+    for (unsigned index = 0; index < blocks; ++index) {
+      block.enter(index);
+      kernel(block);
+    }
+  };
+  std::vector<std::jthread> threads;
+  threads.reserve(kThreads);
+  for (unsigned thread = 0; thread < kThreads; ++thread) threads.emplace_back(work, thread);
+}
+
+}  // namespace nearkv::cuda

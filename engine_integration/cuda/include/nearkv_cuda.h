@@ -1,0 +1,335 @@
+/* NearKV's kernels for NVIDIA GPUs, for callers in any language.
+ *
+ * Every function that works returns a status of the contract (enum nkv_status); a line that says
+ * what to do is had by nearkv_cuda_last_error(). Work goes to a stream (a cudaStream_t; null: the
+ * default one) and is done when the stream gets there; nothing here waits for it but where it says
+ * so, and all but opening and closing can be captured into a graph. Pointers are such as the GPU's
+ * kernels may follow: its own memory, or host memory that was registered.
+ *
+ * `fault`, where a kernel takes one, is a 64-bit word that the caller sets to all ones: it then
+ * holds the first thing that could not be taken, as its index << 8 | a status.
+ *
+ * Bad arguments are refused before anything starts: BAD_ARGUMENT for shapes, strides, alignment and
+ * pointers that no kernel takes, UNSUPPORTED for what this GPU or this build cannot do,
+ * OUT_OF_MEMORY, NO_DEVICE without a GPU, and INTERNAL once the GPU has failed, after which the
+ * process has to start again.
+ *
+ * Thread safety: all calls on one handle. A handle belongs to one GPU, which is
+ * current for as long as a call takes.
+ */
+#ifndef NEARKV_CUDA_H_
+#define NEARKV_CUDA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nkv_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NEARKV_CUDA_API __attribute__((visibility("default")))
+
+struct nearkv_cuda;
+
+struct nearkv_cuda_info {
+  char name[256];
+  uint32_t architecture; /* 90: compute capability 9.0; 0: emulated */
+  uint32_t multiprocessors;
+  uint64_t shared_bytes; /* most that a block may have */
+};
+
+/* Opens GPU `ordinal`; `reason`, if not null, receives why not. UNSUPPORTED: this library has no
+ * code for its architecture. */
+NEARKV_CUDA_API uint8_t nearkv_cuda_open(int ordinal, struct nearkv_cuda** gpu, char* reason,
+                                         size_t reason_bytes);
+NEARKV_CUDA_API void nearkv_cuda_close(struct nearkv_cuda* gpu);
+NEARKV_CUDA_API void nearkv_cuda_describe(struct nearkv_cuda* gpu, struct nearkv_cuda_info* info);
+/* A zero-terminated line about the last call on the handle that failed, cut to `bytes`. */
+NEARKV_CUDA_API void nearkv_cuda_last_error(struct nearkv_cuda* gpu, char* text, size_t bytes);
+/* Waits until the stream is empty; tells of what its kernels have come to. */
+NEARKV_CUDA_API uint8_t nearkv_cuda_synchronize(struct nearkv_cuda* gpu, void* stream);
+/* sizeof() of each structure of this header, in its order, up to `count`; returns how many there
+ * are. For callers that write them down in another language. */
+NEARKV_CUDA_API size_t nearkv_cuda_structures(uint32_t* bytes, size_t count);
+
+/* ---- Attention --------------------------------------------------------------------------------
+ */
+
+/* Where rows are, in elements; a row's own elements are contiguous. */
+struct nearkv_cuda_strides {
+  int64_t batch;
+  int64_t head;
+  int64_t row;
+};
+
+/* Decode attention over a window that the GPU holds: query [batch][kv_heads][group][head_dim], key
+ * and value [batch][kv_heads][tokens][dim] in BF16, FP16 or FP32, rows at multiples of 16 bytes,
+ * dims multiples of 16 up to NKV_MAX_HEAD_DIM. Sequence b sees its tokens from first[b] up to
+ * end[b]; null: from 0, up to `tokens`. The tokens are cut into `splits` parts: output
+ * [splits][batch * kv_heads * group][value_dim] and lse, natural, without the last axis, which
+ * nearkv_cuda_merge makes one. A part that sees nothing: 0 and -infinity. */
+struct nearkv_cuda_attend_args {
+  const void* query;
+  const void* key;
+  const void* value;
+  const int32_t* first;
+  const int32_t* end;
+  float* output;
+  float* lse;
+  struct nearkv_cuda_strides query_strides;
+  struct nearkv_cuda_strides key_strides;
+  struct nearkv_cuda_strides value_strides;
+  uint32_t batch;
+  uint32_t kv_heads;
+  uint32_t group;
+  uint32_t tokens;
+  uint32_t head_dim;
+  uint32_t value_dim;
+  uint32_t splits;
+  float scale;
+  float soft_cap; /* 0: none */
+  uint32_t dtype; /* enum nkv_dtype */
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_attend(struct nearkv_cuda* gpu,
+                                           const struct nearkv_cuda_attend_args* work,
+                                           void* stream);
+/* Parts that keep the whole GPU busy with a window of so many tokens; `row_groups` is batch *
+ * kv_heads. */
+NEARKV_CUDA_API uint32_t nearkv_cuda_splits(struct nearkv_cuda* gpu, uint32_t row_groups,
+                                            uint32_t tokens);
+
+/* `count` parts of the same rows, one behind the other: part p's row r is at output + p *
+ * output_part
+ * + r / group * output_block + r % group * value_dim, and its LSE at lse + p * lse_part + r / group
+ * * lse_block + r % group, all in floats. A block is what one command of a device returns: the rows
+ * of a group, and padding. */
+struct nearkv_cuda_parts {
+  const float* output;
+  const float* lse;
+  int64_t output_part;
+  int64_t lse_part;
+  int64_t output_block;
+  int64_t lse_block;
+  uint32_t group;
+  uint32_t count;
+};
+
+#define NEARKV_CUDA_MERGE_SOURCES 4
+
+/* (O, LSE) of all parts as of one attention, output [rows][value_dim] and lse [rows], to the same
+ * bits in whichever order parts are given. No part, or none that saw anything: 0 and -infinity. */
+struct nearkv_cuda_merge_args {
+  struct nearkv_cuda_parts source[NEARKV_CUDA_MERGE_SOURCES];
+  float* output;
+  float* lse;
+  uint64_t rows;
+  uint32_t value_dim;
+  uint32_t sources;
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_merge(struct nearkv_cuda* gpu,
+                                          const struct nearkv_cuda_merge_args* work, void* stream);
+
+/* ---- Pages ------------------------------------------------------------------------------------
+ */
+
+/* Pages of a pool's shape that a list names: `entries` of a window, in memory of the GPU's or in
+ * registered host memory. Pages that DELTA4 could not hold, with RAW rows, may be among them.
+ * Headers are checked, checksums are not: SCRUB does that near the data. A page that may not be
+ * read is told in `fault` by the statuses that a device would give. */
+struct nearkv_cuda_pages {
+  const void* window;
+  const struct nkv_page_entry* entries;
+  uint64_t window_bytes;
+  uint32_t count;
+  uint16_t head_dim;
+  uint16_t value_dim;
+  uint16_t tenant;
+  uint8_t dtype;
+  uint8_t k_form;
+  uint8_t v_form;
+  uint8_t flags;
+};
+
+/* Exact rows, to the last bit: row i of `out` is that of token ids[i] of the list; without ids, of
+ * token i. They are in the pages' element type, out_row_bytes apart, at multiples of 16 bytes. A
+ * row that cannot be had is zero, and `fault` names i. */
+struct nearkv_cuda_page_rows_args {
+  const uint32_t* ids;
+  void* out;
+  uint64_t* fault;
+  uint64_t rows;
+  uint64_t out_row_bytes;
+  uint32_t tensor; /* KEYS or VALUES of enum nkv_tensor */
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_page_rows(struct nearkv_cuda* gpu,
+                                              const struct nearkv_cuda_pages* pages,
+                                              const struct nearkv_cuda_page_rows_args* work,
+                                              void* stream);
+
+/* Keys at plane precision, as READ gives them: out [count * 64][head_dim] in bf16. `fault` names
+ * the page. */
+struct nearkv_cuda_page_planes_args {
+  void* out;
+  uint64_t* fault;
+  uint32_t planes; /* 1 to NKV_KEY_PLANES */
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_page_planes(struct nearkv_cuda* gpu,
+                                                const struct nearkv_cuda_pages* pages,
+                                                const struct nearkv_cuda_page_planes_args* work,
+                                                void* stream);
+
+/* `blocks` blocks of codec INT8, INT4 or FP8 (host_lib/src/codec/FORMATS.md), each of one tensor of
+ * one page and block_bytes behind the one before, as bf16 rows: out [blocks][64][dim]. A block that
+ * the library's decoder refuses is CODEC_ERROR in `fault`; its rows mean nothing. */
+struct nearkv_cuda_quantised_args {
+  const void* encoded;
+  void* out;
+  uint64_t* fault;
+  uint64_t block_bytes;
+  uint32_t blocks;
+  uint32_t dim;
+  uint32_t codec;
+  uint32_t tensor;
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_quantised(struct nearkv_cuda* gpu,
+                                              const struct nearkv_cuda_quantised_args* work,
+                                              void* stream);
+
+/* Digests of pages, for the GPU to keep: [count][head_dim], and k_step_exponent of each. Zeros of a
+ * page that may not be read, which `fault` names. */
+struct nearkv_cuda_digests_args {
+  uint16_t* digests;
+  int16_t* exponents;
+  uint64_t* fault;
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_digests(struct nearkv_cuda* gpu,
+                                            const struct nearkv_cuda_pages* pages,
+                                            const struct nearkv_cuda_digests_args* work,
+                                            void* stream);
+
+/* bounds [rows][pages]: no key of the page, of those that take part in an attention, has a greater
+ * q k with the row. query [rows][head_dim], contiguous, in BF16, FP16 or FP32. */
+struct nearkv_cuda_bounds_args {
+  const void* query;
+  const uint16_t* digests;
+  const int16_t* exponents;
+  float* bounds;
+  uint32_t rows;
+  uint32_t pages;
+  uint32_t head_dim;
+  uint32_t query_dtype;
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_bounds(struct nearkv_cuda* gpu,
+                                           const struct nearkv_cuda_bounds_args* work,
+                                           void* stream);
+
+/* Row i of `out` is row ids[i] of `source`; row_bytes, strides and starts are multiples of 16. An
+ * id that is not below source_rows is BAD_FIELD in `fault`, as i, and its row zero. */
+struct nearkv_cuda_gather_args {
+  const void* source;
+  const int64_t* ids;
+  void* out;
+  uint64_t* fault;
+  uint64_t source_rows;
+  uint64_t source_stride_bytes;
+  uint64_t out_stride_bytes;
+  uint64_t rows;
+  uint32_t row_bytes;
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_gather(struct nearkv_cuda* gpu,
+                                           const struct nearkv_cuda_gather_args* work,
+                                           void* stream);
+
+/* ---- Host memory, and commands from kernels ---------------------------------------------------
+ */
+
+/* Lets kernels follow pointers into host memory; `as_seen` is where they find its first byte. Pages
+ * are locked until it is unregistered, and must not be unmapped before. IO_ERROR: the system does
+ * not lock so much. */
+NEARKV_CUDA_API uint8_t nearkv_cuda_register(struct nearkv_cuda* gpu, void* memory, size_t bytes,
+                                             void** as_seen);
+NEARKV_CUDA_API uint8_t nearkv_cuda_unregister(struct nearkv_cuda* gpu, void* memory);
+
+struct nearkv_cuda_queue;
+
+/* A lent queue (nearkv/lent_queue.hpp) of a device whose memory was registered. All are addresses
+ * as kernels see them, and multiples of 16. */
+struct nearkv_cuda_queue_places {
+  void* window; /* address 0 of the queue's commands */
+  uint64_t window_bytes;
+  void* submissions;
+  void* completions;
+  void* doorbell; /* the queue's struct nkv_doorbell_line */
+  uint32_t entries;
+};
+NEARKV_CUDA_API uint8_t nearkv_cuda_queue_open(struct nearkv_cuda* gpu,
+                                               const struct nearkv_cuda_queue_places* places,
+                                               struct nearkv_cuda_queue** queue);
+/* Waits for the GPU. The device's side of the queue is closed after this. */
+NEARKV_CUDA_API void nearkv_cuda_queue_close(struct nearkv_cuda* gpu,
+                                             struct nearkv_cuda_queue* queue);
+
+/* `count` ATTEND commands in memory of the GPU's, tags ignored, whose queries are copied from
+ * `queries`, query_bytes each and one behind the other, to where the commands say; both multiples
+ * of 16. At most as many commands are in flight as the ring has entries. */
+struct nearkv_cuda_submission {
+  const struct nkv_attend_command* commands;
+  const void* queries;
+  uint32_t count;
+  uint32_t query_bytes;
+};
+/* A kernel that writes queries and commands and rings. */
+NEARKV_CUDA_API uint8_t nearkv_cuda_queue_submit(struct nearkv_cuda* gpu,
+                                                 struct nearkv_cuda_queue* queue,
+                                                 const struct nearkv_cuda_submission* work,
+                                                 void* stream);
+/* A kernel that waits for the next `count` completions and copies them to `taken`, GPU memory at a
+ * multiple of 16. Kernels that start later on the stream see what the commands wrote. */
+NEARKV_CUDA_API uint8_t nearkv_cuda_queue_wait(struct nearkv_cuda* gpu,
+                                               struct nearkv_cuda_queue* queue, uint32_t count,
+                                               uint64_t timeout_ns, struct nkv_completion* taken,
+                                               void* stream);
+
+/* How a queue fares: the first status other than OK of a command or of the queue itself, the
+ * command's index in its submission, and the completion's detail. */
+struct nearkv_cuda_queue_report {
+  uint32_t status;
+  uint32_t index;
+  uint64_t detail;
+};
+/* Waits for the stream. A queue that has failed takes no commands: after a command's own failure
+ * nearkv_cuda_queue_resume() lets it go on; after TIMEOUT it has to be opened anew, on both sides,
+ * for nobody knows what the device still writes. */
+NEARKV_CUDA_API uint8_t nearkv_cuda_queue_state(struct nearkv_cuda* gpu,
+                                                struct nearkv_cuda_queue* queue,
+                                                struct nearkv_cuda_queue_report* state,
+                                                void* stream);
+/* BAD_ARGUMENT after TIMEOUT. Waits for the stream. */
+NEARKV_CUDA_API uint8_t nearkv_cuda_queue_resume(struct nearkv_cuda* gpu,
+                                                 struct nearkv_cuda_queue* queue, void* stream);
+
+/* What a kernel that stays is asked by: `asked` one more than `done` makes it submit and wait once,
+ * and then `done` is the same. `stop` other than 0 ends it. In registered host memory or the GPU's;
+ * stored and read at system scope, release and acquire. */
+struct nearkv_cuda_mailbox {
+  uint32_t asked;
+  uint32_t done;
+  uint32_t stop;
+};
+/* A kernel that stays on one multiprocessor and runs the submission, with the queries of that
+ * moment, each time that it is asked; until it is stopped, a command fails, or nobody has asked for
+ * idle_ns. */
+NEARKV_CUDA_API uint8_t nearkv_cuda_queue_serve(struct nearkv_cuda* gpu,
+                                                struct nearkv_cuda_queue* queue,
+                                                const struct nearkv_cuda_submission* work,
+                                                struct nearkv_cuda_mailbox* mailbox,
+                                                uint64_t timeout_ns, uint64_t idle_ns,
+                                                struct nkv_completion* taken, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NEARKV_CUDA_H_ */

@@ -1,0 +1,215 @@
+// Pages, blocks of codecs and scattered rows of the C API.
+#include "handle.hpp"
+#include "kernels/digests.hpp"
+#include "kernels/gather.hpp"
+#include "kernels/page_planes.hpp"
+#include "kernels/page_rows.hpp"
+#include "kernels/quantised.hpp"
+
+namespace nearkv::cuda {
+namespace {
+
+constexpr std::uint64_t kWord = sizeof(Words4);
+
+PagePlaces places_of(const nearkv_cuda_pages& pages, bool raw) {
+  nkv_page_shape shape{};
+  shape.k_form = raw ? std::uint8_t{NKV_ROW_FORM_RAW} : pages.k_form;
+  shape.v_form =
+      raw && pages.v_form != NKV_ROW_FORM_NONE ? std::uint8_t{NKV_ROW_FORM_RAW} : pages.v_form;
+  shape.dtype = pages.dtype;
+  shape.flags = pages.flags;
+  shape.head_dim = pages.head_dim;
+  shape.value_dim = pages.value_dim;
+  struct nkv_page_layout layout{};
+  nkv_lay_out_page(&shape, &layout);
+  PagePlaces places;
+  places.k_form = shape.k_form;
+  places.v_form = shape.v_form;
+  places.keys = {layout.offset[NKV_PAGE_ARRAY_K_ROWS], layout.offset[NKV_PAGE_ARRAY_K_EXPONENTS],
+                 layout.offset[NKV_PAGE_ARRAY_K_EXCEPTIONS]};
+  places.values = {layout.offset[NKV_PAGE_ARRAY_V_ROWS], layout.offset[NKV_PAGE_ARRAY_V_EXPONENTS],
+                   layout.offset[NKV_PAGE_ARRAY_V_EXCEPTIONS]};
+  places.digest = layout.offset[NKV_PAGE_ARRAY_K_DIGEST];
+  for (unsigned plane = 0; plane < NKV_KEY_PLANES; ++plane) {
+    places.planes[plane] = layout.offset[NKV_PAGE_ARRAY_K_PLANE0 + plane];
+  }
+  places.total_bytes = layout.total_bytes;
+  return places;
+}
+
+/// Checks a shape as a pool does, and finds its places.
+Outcome open(const Machine& machine, const nearkv_cuda_pages& pages, Pages* opened) {
+  if (Outcome dim = check_dim(pages.head_dim, "head_dim"); !dim.ok()) return dim;
+  const bool is_stored = pages.v_form != NKV_ROW_FORM_NONE;
+  if (is_stored || pages.value_dim != 0) {
+    if (Outcome dim = check_dim(pages.value_dim, "value_dim"); !dim.ok()) return dim;
+  }
+  if (!is_stored && pages.value_dim > pages.head_dim) {
+    return refuse("values that are not stored are the leading channels of the keys");
+  }
+  if (pages.dtype > NKV_DTYPE_INT8 || pages.dtype == NKV_DTYPE_FP32 ||
+      pages.k_form > NKV_ROW_FORM_DELTA4 || pages.v_form > NKV_ROW_FORM_NONE ||
+      (pages.flags & ~NKV_PAGE_FLAG_ALL) != 0) {
+    return refuse("no page is of this dtype, row form or flags");
+  }
+  const bool is_delta4 = pages.k_form == NKV_ROW_FORM_DELTA4 || pages.v_form == NKV_ROW_FORM_DELTA4;
+  if (is_delta4 && pages.dtype != NKV_DTYPE_BF16) {
+    return refuse("row form DELTA4 holds bf16 only; use RAW");
+  }
+  const Pointer pointers[] = {{pages.window, "window", NKV_PAGE_GRAIN_BYTES},
+                              {pages.entries, "entries", sizeof(nkv_page_entry)}};
+  if (Outcome outcome = check(machine, pointers); !outcome.ok()) return outcome;
+  opened->window = static_cast<const std::byte*>(pages.window);
+  opened->entries = pages.entries;
+  opened->window_bytes = pages.window_bytes;
+  opened->count = pages.count;
+  opened->head_dim = pages.head_dim;
+  opened->value_dim = pages.value_dim;
+  opened->tenant = pages.tenant;
+  opened->dtype = pages.dtype;
+  opened->flags = pages.flags;
+  opened->usual = places_of(pages, false);
+  opened->raw = places_of(pages, true);
+  return {};
+}
+
+Outcome check_rows(const Machine& machine, const nearkv_cuda_pages& pages,
+                   const nearkv_cuda_page_rows_args& work) {
+  if (work.tensor > NKV_TENSOR_VALUES) return refuse("tensor is KEYS or VALUES");
+  const std::uint32_t dim = work.tensor == NKV_TENSOR_KEYS ? pages.head_dim : pages.value_dim;
+  if (dim == 0) return refuse("these pages have no values");
+  const std::uint64_t row_bytes = std::uint64_t{dim} * nkv_element_bytes(pages.dtype);
+  if (work.out_row_bytes < row_bytes || work.out_row_bytes % kWord != 0) {
+    return refuse("out_row_bytes must hold a row of " + std::to_string(row_bytes) +
+                  " bytes and be a multiple of 16");
+  }
+  const std::uint64_t tokens = std::uint64_t{pages.count} * NKV_PAGE_TOKENS;
+  if (work.ids == nullptr && work.rows > tokens)
+    return refuse("more rows than the list has tokens");
+  const Pointer pointers[] = {{work.ids, "ids", sizeof(std::uint32_t), true},
+                              {work.out, "out"},
+                              {work.fault, "fault", sizeof(std::uint64_t)}};
+  return check(machine, pointers);
+}
+
+Outcome check_quantised(const Machine& machine, const nearkv_cuda_quantised_args& work) {
+  if (Outcome dim = check_dim(work.dim, "dim"); !dim.ok()) return dim;
+  if (work.codec < NKV_CODEC_INT8 || work.codec > NKV_CODEC_FP8) {
+    return refuse("the codecs that a GPU decodes are INT8, INT4 and FP8");
+  }
+  if (work.tensor > NKV_TENSOR_VALUES) return refuse("tensor is KEYS or VALUES");
+  const std::uint64_t bytes = Quantised::encoded_bytes(work.codec, work.tensor, work.dim);
+  if (work.block_bytes < bytes || work.block_bytes % kWord != 0) {
+    return refuse("block_bytes must hold a block of " + std::to_string(bytes) +
+                  " bytes and be a multiple of 16");
+  }
+  const Pointer pointers[] = {
+      {work.encoded, "encoded"}, {work.out, "out"}, {work.fault, "fault", sizeof(std::uint64_t)}};
+  return check(machine, pointers);
+}
+
+Outcome check_bounds(const Machine& machine, const nearkv_cuda_bounds_args& work) {
+  if (Outcome dim = check_dim(work.head_dim, "head_dim"); !dim.ok()) return dim;
+  if (!is_number_dtype(work.query_dtype)) return refuse("queries are BF16, FP16 or FP32");
+  const Pointer pointers[] = {{work.query, "query"},
+                              {work.digests, "digests"},
+                              {work.exponents, "exponents", sizeof(std::int16_t)},
+                              {work.bounds, "bounds", sizeof(float)}};
+  return check(machine, pointers);
+}
+
+Outcome check_gather(const Machine& machine, const nearkv_cuda_gather_args& work) {
+  if (work.row_bytes == 0 || work.row_bytes % kWord != 0 || work.source_stride_bytes % kWord != 0 ||
+      work.out_stride_bytes % kWord != 0 || work.out_stride_bytes < work.row_bytes) {
+    return refuse(
+        "rows and their strides must be multiples of 16 bytes, and rows of out not overlap");
+  }
+  const Pointer pointers[] = {{work.source, "source", kWord, work.source_rows == 0},
+                              {work.ids, "ids", sizeof(std::int64_t)},
+                              {work.out, "out"},
+                              {work.fault, "fault", sizeof(std::uint64_t)}};
+  return check(machine, pointers);
+}
+
+}  // namespace
+}  // namespace nearkv::cuda
+
+using nearkv::cuda::at_edge;
+using nearkv::cuda::Machine;
+using nearkv::cuda::Outcome;
+using nearkv::cuda::Pages;
+using nearkv::cuda::Pointer;
+
+std::uint8_t nearkv_cuda_page_rows(struct nearkv_cuda* gpu, const struct nearkv_cuda_pages* pages,
+                                   const struct nearkv_cuda_page_rows_args* work, void* stream) {
+  return at_edge(gpu, [&](const Machine& machine) {
+    if (work->rows == 0) return Outcome{};
+    Pages opened;
+    Outcome outcome = nearkv::cuda::open(machine, *pages, &opened);
+    if (outcome.ok()) outcome = nearkv::cuda::check_rows(machine, *pages, *work);
+    return outcome.ok() ? machine.launch(nearkv::cuda::PageRows(opened, *work), stream) : outcome;
+  });
+}
+
+std::uint8_t nearkv_cuda_page_planes(struct nearkv_cuda* gpu, const struct nearkv_cuda_pages* pages,
+                                     const struct nearkv_cuda_page_planes_args* work,
+                                     void* stream) {
+  return at_edge(gpu, [&](const Machine& machine) {
+    if (pages->count == 0) return Outcome{};
+    Pages opened;
+    Outcome outcome = nearkv::cuda::open(machine, *pages, &opened);
+    if (!outcome.ok()) return outcome;
+    if (work->planes == 0 || work->planes > NKV_KEY_PLANES) {
+      return nearkv::cuda::refuse("planes is 1 to " + std::to_string(NKV_KEY_PLANES));
+    }
+    const Pointer pointers[] = {{work->out, "out"}, {work->fault, "fault", sizeof(std::uint64_t)}};
+    outcome = nearkv::cuda::check(machine, pointers);
+    return outcome.ok() ? machine.launch(nearkv::cuda::PagePlanes(opened, *work), stream) : outcome;
+  });
+}
+
+std::uint8_t nearkv_cuda_quantised(struct nearkv_cuda* gpu,
+                                   const struct nearkv_cuda_quantised_args* work, void* stream) {
+  return at_edge(gpu, [&](const Machine& machine) {
+    if (work->blocks == 0) return Outcome{};
+    const Outcome outcome = nearkv::cuda::check_quantised(machine, *work);
+    return outcome.ok() ? machine.launch(nearkv::cuda::Quantised(*work), stream) : outcome;
+  });
+}
+
+std::uint8_t nearkv_cuda_digests(struct nearkv_cuda* gpu, const struct nearkv_cuda_pages* pages,
+                                 const struct nearkv_cuda_digests_args* work, void* stream) {
+  return at_edge(gpu, [&](const Machine& machine) {
+    if (pages->count == 0) return Outcome{};
+    Pages opened;
+    Outcome outcome = nearkv::cuda::open(machine, *pages, &opened);
+    if (!outcome.ok()) return outcome;
+    const Pointer pointers[] = {{work->digests, "digests"},
+                                {work->exponents, "exponents", sizeof(std::int16_t)},
+                                {work->fault, "fault", sizeof(std::uint64_t)}};
+    outcome = nearkv::cuda::check(machine, pointers);
+    return outcome.ok() ? machine.launch(nearkv::cuda::CollectDigests(opened, *work), stream)
+                        : outcome;
+  });
+}
+
+std::uint8_t nearkv_cuda_bounds(struct nearkv_cuda* gpu, const struct nearkv_cuda_bounds_args* work,
+                                void* stream) {
+  return at_edge(gpu, [&](const Machine& machine) {
+    if (work->rows == 0 || work->pages == 0) return Outcome{};
+    const Outcome outcome = nearkv::cuda::check_bounds(machine, *work);
+    if (!outcome.ok()) return outcome;
+    if (work->rows == 1) return machine.launch(nearkv::cuda::Bounds<1>(*work), stream);
+    if (work->rows <= 4) return machine.launch(nearkv::cuda::Bounds<4>(*work), stream);
+    return machine.launch(nearkv::cuda::Bounds<8>(*work), stream);
+  });
+}
+
+std::uint8_t nearkv_cuda_gather(struct nearkv_cuda* gpu, const struct nearkv_cuda_gather_args* work,
+                                void* stream) {
+  return at_edge(gpu, [&](const Machine& machine) {
+    if (work->rows == 0) return Outcome{};
+    const Outcome outcome = nearkv::cuda::check_gather(machine, *work);
+    return outcome.ok() ? machine.launch(nearkv::cuda::Gather(*work), stream) : outcome;
+  });
+}
