@@ -1,0 +1,39 @@
+"""NearKV on NVIDIA GPUs: attention to what a GPU holds, pages, and commands that kernels give.
+
+from nearkv.cuda import attend_window, merge_parts
+
+here = attend_window(query, key, value, scale=128**-0.5)       # (O, LSE), [batch, kv_heads, group]
+output, lse = merge_parts([here[0], far], [here[1], far_lse])  # the same bits in any order
+
+Tensors on a GPU are worked on by libnearkv_cuda.so. Tensors of the host are worked on by the same
+kernels on its cores, slowly, where the build has libnearkv_cuda_emulated.so: for tests.
+"""
+
+from nearkv.cuda.library import Gpu, gpu_of, serves
+from nearkv.cuda.ops import (
+    attend_window,
+    check_fault,
+    decode_blocks,
+    gather_rows,
+    merge_parts,
+    page_bounds,
+)
+from nearkv.cuda.pages import PageWindow
+from nearkv.cuda.prefetch import LayerPrefetch
+from nearkv.cuda.queue import NearAttention, NearQueue
+
+__all__ = [
+    "Gpu",
+    "LayerPrefetch",
+    "NearAttention",
+    "NearQueue",
+    "PageWindow",
+    "attend_window",
+    "check_fault",
+    "decode_blocks",
+    "gather_rows",
+    "gpu_of",
+    "merge_parts",
+    "page_bounds",
+    "serves",
+]

@@ -1,0 +1,285 @@
+"""Operators of torch.library, which torch.compile sees as they are: nearkv::attend_window, ...
+
+Each works on the current stream. A `fault` that one returns is for check_fault, which waits.
+"""
+
+from collections.abc import Sequence
+
+import _nearkv
+import torch
+
+from nearkv.core import PAGE_TOKENS, Codec, Error, Status, Tensor
+from nearkv.cuda import structures
+from nearkv.cuda.library import DTYPES, gpu_of
+
+_UNTOLD = -1  # All ones.
+
+
+@torch.library.custom_op("nearkv::attend_window", mutates_args=())
+def attend_window(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float,
+    soft_cap: float = 0.0,
+    first: torch.Tensor | None = None,
+    end: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, LSE) of one query a row over keys and values that are here, in fp32.
+
+    query [batch, kv_heads, group, head_dim], key and value [batch, kv_heads, tokens, dim], in bf16,
+    fp16 or fp32, rows at multiples of 16 bytes. Row b of the batch sees the tokens from first[b] up
+    to end[b], int32; by default all. O [batch, kv_heads, group, value_dim] and LSE without the last
+    axis; a row that sees nothing has an O of 0 and an LSE of -inf. Raises Error.
+    """
+    gpu = gpu_of(query.device)
+    batch, kv_heads, group, head_dim = query.shape
+    tokens, value_dim = value.shape[2:]
+    if key.shape != (batch, kv_heads, tokens, head_dim) or value.shape[:2] != key.shape[:2]:
+        _refuse("query, key and value are of different shapes")
+    if not query.dtype == key.dtype == value.dtype or query.dtype not in DTYPES:
+        _refuse("query, key and value are of one type: bf16, fp16 or fp32")
+    splits = gpu.splits(batch * kv_heads, tokens)
+    rows = batch * kv_heads * group
+    output = query.new_empty(splits, rows, value_dim, dtype=torch.float32)
+    lse = query.new_empty(splits, rows, dtype=torch.float32)
+    work = structures.Attend(
+        query=query.data_ptr(),
+        key=key.data_ptr(),
+        value=value.data_ptr(),
+        first=_limits(first, batch, "first"),
+        end=_limits(end, batch, "end"),
+        output=output.data_ptr(),
+        lse=lse.data_ptr(),
+        query_strides=_strides(query, "query"),
+        key_strides=_strides(key, "key"),
+        value_strides=_strides(value, "value"),
+        batch=batch,
+        kv_heads=kv_heads,
+        group=group,
+        tokens=tokens,
+        head_dim=head_dim,
+        value_dim=value_dim,
+        splits=splits,
+        scale=scale,
+        soft_cap=soft_cap,
+        dtype=DTYPES[query.dtype],
+    )
+    gpu.call("attend", work, gpu.stream())
+    merged = (output[0], lse[0]) if splits == 1 else merge_parts([output], [lse])
+    return merged[0].view(*query.shape[:3], value_dim), merged[1].view(query.shape[:3])
+
+
+@attend_window.register_fake
+def _(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float,
+    soft_cap: float = 0.0,
+    first: torch.Tensor | None = None,
+    end: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = query.shape[:3]
+    return (
+        query.new_empty(*rows, value.shape[-1], dtype=torch.float32),
+        query.new_empty(rows, dtype=torch.float32),
+    )
+
+
+@torch.library.custom_op("nearkv::merge_parts", mutates_args=())
+def merge_parts(
+    outputs: Sequence[torch.Tensor], lses: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, LSE) of the whole, to the same bits in whichever order its parts come.
+
+    One to four pairs of fp32 tensors [parts, rows, dim] and [parts, rows], contiguous, or of one
+    part each without that axis. Raises Error.
+    """
+    if not 1 <= len(outputs) <= structures.MERGE_SOURCES or len(outputs) != len(lses):
+        _refuse(f"there are one to {structures.MERGE_SOURCES} pairs of outputs and LSEs to merge")
+    gpu = gpu_of(outputs[0].device)
+    sources = [_parts(*pair) for pair in zip(outputs, lses, strict=True)]
+    rows, dim = outputs[0].shape[-2:]
+    if any(output.shape[-2:] != (rows, dim) for output in outputs):
+        _refuse("parts to merge are of the same rows")
+    output = outputs[0].new_empty(rows, dim)
+    lse = outputs[0].new_empty(rows)
+    work = structures.Merge(
+        source=(structures.Parts * structures.MERGE_SOURCES)(*sources),
+        output=output.data_ptr(),
+        lse=lse.data_ptr(),
+        rows=rows,
+        value_dim=dim,
+        sources=len(sources),
+    )
+    gpu.call("merge", work, gpu.stream())
+    return output, lse
+
+
+@merge_parts.register_fake
+def _(
+    outputs: Sequence[torch.Tensor], lses: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = outputs[0].shape[-2:]
+    return outputs[0].new_empty(shape), outputs[0].new_empty(shape[:1])
+
+
+@torch.library.custom_op("nearkv::gather_rows", mutates_args=())
+def gather_rows(source: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(source[ids], fault): rows of [rows, elements], of any type, in 16-byte pieces.
+
+    ids are int64. Where an id is none of the source's, the row is zero, and check_fault(fault)
+    raises. `source` may be host memory that is pinned, on a GPU's ids: then it is read in place.
+    """
+    gpu = gpu_of(ids.device)
+    element = source.element_size()
+    if source.dim() != 2 or source.stride(1) != 1 or ids.dim() != 1 or ids.dtype != torch.int64:
+        _refuse("gather_rows takes rows [rows, elements], each in one piece, and ids of int64")
+    out = torch.empty(len(ids), source.shape[1], dtype=source.dtype, device=ids.device)
+    fault = _fault(ids)
+    work = structures.Gather(
+        source=source.data_ptr(),
+        ids=ids.contiguous().data_ptr(),
+        out=out.data_ptr(),
+        fault=fault.data_ptr(),
+        source_rows=len(source),
+        source_stride_bytes=source.stride(0) * element,
+        out_stride_bytes=out.stride(0) * element,
+        rows=len(ids),
+        row_bytes=source.shape[1] * element,
+    )
+    gpu.call("gather", work, gpu.stream())
+    return out, fault
+
+
+@gather_rows.register_fake
+def _(source: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty(ids.shape[0], source.shape[1], dtype=source.dtype, device=ids.device)
+    return out, ids.new_empty(1)
+
+
+@torch.library.custom_op("nearkv::page_bounds", mutates_args=())
+def page_bounds(
+    query: torch.Tensor, digests: torch.Tensor, exponents: torch.Tensor
+) -> torch.Tensor:
+    """[rows, pages]: the greatest q k that any key of a page can have with a row of the query.
+
+    query [rows, head_dim] in bf16, fp16 or fp32; digests [pages, head_dim] and exponents [pages],
+    int16, as PageWindow.digests gives them. Raises Error.
+    """
+    gpu = gpu_of(query.device)
+    if query.dtype not in DTYPES or not query.is_contiguous() or not digests.is_contiguous():
+        _refuse("queries are bf16, fp16 or fp32, and they and digests contiguous")
+    if digests.shape != (len(exponents), query.shape[1]):
+        _refuse("digests are of another head_dim than the queries")
+    bounds = query.new_empty(len(query), len(digests), dtype=torch.float32)
+    work = structures.Bounds(
+        query=query.data_ptr(),
+        digests=digests.data_ptr(),
+        exponents=exponents.contiguous().data_ptr(),
+        bounds=bounds.data_ptr(),
+        rows=len(query),
+        pages=len(digests),
+        head_dim=query.shape[1],
+        query_dtype=DTYPES[query.dtype],
+    )
+    gpu.call("bounds", work, gpu.stream())
+    return bounds
+
+
+@page_bounds.register_fake
+def _(query: torch.Tensor, digests: torch.Tensor, exponents: torch.Tensor) -> torch.Tensor:
+    return query.new_empty(query.shape[0], digests.shape[0], dtype=torch.float32)
+
+
+@torch.library.custom_op("nearkv::decode_blocks", mutates_args=())
+def decode_blocks(
+    encoded: torch.Tensor, dim: int, codec: int, tensor: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(rows, fault) of blocks of Codec.INT8, INT4 or FP8, as Codec and Tensor name them.
+
+    encoded [blocks, bytes], uint8, contiguous; rows [blocks, 64, dim] in bf16. A block that
+    decode_block refuses is told by check_fault(fault). Raises Error.
+    """
+    gpu = gpu_of(encoded.device)
+    if encoded.dim() != 2 or encoded.dtype != torch.uint8 or not encoded.is_contiguous():
+        _refuse("encoded blocks are [blocks, bytes], uint8 and contiguous")
+    rows = encoded.new_empty(len(encoded), PAGE_TOKENS, dim, dtype=torch.bfloat16)
+    fault = _fault(encoded)
+    work = structures.Quantised(
+        encoded=encoded.data_ptr(),
+        out=rows.data_ptr(),
+        fault=fault.data_ptr(),
+        block_bytes=encoded.shape[1],
+        blocks=len(encoded),
+        dim=dim,
+        codec=Codec(codec),
+        tensor=Tensor(tensor),
+    )
+    gpu.call("quantised", work, gpu.stream())
+    return rows, fault
+
+
+@decode_blocks.register_fake
+def _(
+    encoded: torch.Tensor, dim: int, codec: int, tensor: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = encoded.new_empty(encoded.shape[0], PAGE_TOKENS, dim, dtype=torch.bfloat16)
+    return rows, encoded.new_empty(1, dtype=torch.int64)
+
+
+def check_fault(fault: torch.Tensor) -> None:
+    """Waits for the work, and raises Error for the first thing that it could not take."""
+    word = int(fault)
+    if word != _UNTOLD:
+        status = Status(word & 0xFF)
+        _nearkv.check(status, f"number {word >> 8}: {_text_of(status)}")
+
+
+def _text_of(status: Status) -> str:
+    try:
+        _nearkv.check(status)
+    except Error as error:
+        return str(error.strerror)
+    return ""
+
+
+def _refuse(why: str) -> None:
+    _nearkv.check(Status.BAD_ARGUMENT, why)
+
+
+def _fault(like: torch.Tensor) -> torch.Tensor:
+    return like.new_full((1,), _UNTOLD, dtype=torch.int64)
+
+
+def _limits(limits: torch.Tensor | None, batch: int, name: str) -> int | None:
+    if limits is None:
+        return None
+    if limits.dtype != torch.int32 or limits.shape != (batch,) or not limits.is_contiguous():
+        _refuse(f"{name} is int32 [batch], contiguous")
+    return limits.data_ptr()
+
+
+def _strides(rows: torch.Tensor, name: str) -> structures.Strides:
+    """Of axes of one element no stride counts, whatever torch says it is."""
+    if rows.stride(3) != 1 and rows.shape[3] > 1:
+        _refuse(f"{name}'s rows are each in one piece; copy it")
+    pairs = zip(rows.shape[:3], rows.stride()[:3], strict=True)
+    return structures.Strides(*(stride if extent > 1 else 0 for extent, stride in pairs))
+
+
+def _parts(output: torch.Tensor, lse: torch.Tensor) -> structures.Parts:
+    if output.dtype != torch.float32 or lse.dtype != torch.float32:
+        _refuse("parts to merge are fp32")
+    if not output.is_contiguous() or not lse.is_contiguous() or output.shape[:-1] != lse.shape:
+        _refuse("parts to merge are contiguous, an LSE for each row of O")
+    rows = lse.shape[-1]
+    return structures.Parts(
+        output=output.data_ptr(),
+        lse=lse.data_ptr(),
+        output_part=rows * output.shape[-1],
+        lse_part=rows,
+        group=max(rows, 1),
+        count=lse.shape[0] if lse.dim() == 2 else 1,
+    )

@@ -1,0 +1,234 @@
+"""The structures of nearkv_cuda.h, field by field."""
+
+from ctypes import (
+    Structure,
+    c_char,
+    c_float,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+
+
+class Info(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("name", c_char * 256),
+        ("architecture", c_uint32),
+        ("multiprocessors", c_uint32),
+        ("shared_bytes", c_uint64),
+    )
+
+
+class Strides(Structure):
+    """As the header has it."""
+
+    _fields_ = (("batch", c_int64), ("head", c_int64), ("row", c_int64))
+
+
+class Attend(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("query", c_void_p),
+        ("key", c_void_p),
+        ("value", c_void_p),
+        ("first", c_void_p),
+        ("end", c_void_p),
+        ("output", c_void_p),
+        ("lse", c_void_p),
+        ("query_strides", Strides),
+        ("key_strides", Strides),
+        ("value_strides", Strides),
+        ("batch", c_uint32),
+        ("kv_heads", c_uint32),
+        ("group", c_uint32),
+        ("tokens", c_uint32),
+        ("head_dim", c_uint32),
+        ("value_dim", c_uint32),
+        ("splits", c_uint32),
+        ("scale", c_float),
+        ("soft_cap", c_float),
+        ("dtype", c_uint32),
+    )
+
+
+class Parts(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("output", c_void_p),
+        ("lse", c_void_p),
+        ("output_part", c_int64),
+        ("lse_part", c_int64),
+        ("output_block", c_int64),
+        ("lse_block", c_int64),
+        ("group", c_uint32),
+        ("count", c_uint32),
+    )
+
+
+MERGE_SOURCES = 4
+
+
+class Merge(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("source", Parts * MERGE_SOURCES),
+        ("output", c_void_p),
+        ("lse", c_void_p),
+        ("rows", c_uint64),
+        ("value_dim", c_uint32),
+        ("sources", c_uint32),
+    )
+
+
+class Pages(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("window", c_void_p),
+        ("entries", c_void_p),
+        ("window_bytes", c_uint64),
+        ("count", c_uint32),
+        ("head_dim", c_uint16),
+        ("value_dim", c_uint16),
+        ("tenant", c_uint16),
+        ("dtype", c_uint8),
+        ("k_form", c_uint8),
+        ("v_form", c_uint8),
+        ("flags", c_uint8),
+    )
+
+
+class PageRows(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("ids", c_void_p),
+        ("out", c_void_p),
+        ("fault", c_void_p),
+        ("rows", c_uint64),
+        ("out_row_bytes", c_uint64),
+        ("tensor", c_uint32),
+    )
+
+
+class PagePlanes(Structure):
+    """As the header has it."""
+
+    _fields_ = (("out", c_void_p), ("fault", c_void_p), ("planes", c_uint32))
+
+
+class Quantised(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("encoded", c_void_p),
+        ("out", c_void_p),
+        ("fault", c_void_p),
+        ("block_bytes", c_uint64),
+        ("blocks", c_uint32),
+        ("dim", c_uint32),
+        ("codec", c_uint32),
+        ("tensor", c_uint32),
+    )
+
+
+class Digests(Structure):
+    """As the header has it."""
+
+    _fields_ = (("digests", c_void_p), ("exponents", c_void_p), ("fault", c_void_p))
+
+
+class Bounds(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("query", c_void_p),
+        ("digests", c_void_p),
+        ("exponents", c_void_p),
+        ("bounds", c_void_p),
+        ("rows", c_uint32),
+        ("pages", c_uint32),
+        ("head_dim", c_uint32),
+        ("query_dtype", c_uint32),
+    )
+
+
+class Gather(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("source", c_void_p),
+        ("ids", c_void_p),
+        ("out", c_void_p),
+        ("fault", c_void_p),
+        ("source_rows", c_uint64),
+        ("source_stride_bytes", c_uint64),
+        ("out_stride_bytes", c_uint64),
+        ("rows", c_uint64),
+        ("row_bytes", c_uint32),
+    )
+
+
+class QueuePlaces(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("window", c_void_p),
+        ("window_bytes", c_uint64),
+        ("submissions", c_void_p),
+        ("completions", c_void_p),
+        ("doorbell", c_void_p),
+        ("entries", c_uint32),
+    )
+
+
+class Submission(Structure):
+    """As the header has it."""
+
+    _fields_ = (
+        ("commands", c_void_p),
+        ("queries", c_void_p),
+        ("count", c_uint32),
+        ("query_bytes", c_uint32),
+    )
+
+
+class QueueReport(Structure):
+    """As the header has it."""
+
+    _fields_ = (("status", c_uint32), ("index", c_uint32), ("detail", c_uint64))
+
+
+class Mailbox(Structure):
+    """As the header has it."""
+
+    _fields_ = (("asked", c_uint32), ("done", c_uint32), ("stop", c_uint32))
+
+
+# In the header's order, as nearkv_cuda_structures() tells their sizes.
+ALL = (
+    Info,
+    Strides,
+    Attend,
+    Parts,
+    Merge,
+    Pages,
+    PageRows,
+    PagePlanes,
+    Quantised,
+    Digests,
+    Bounds,
+    Gather,
+    QueuePlaces,
+    Submission,
+    QueueReport,
+    Mailbox,
+)

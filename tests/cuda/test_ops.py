@@ -1,0 +1,180 @@
+"""NearKV's operators of torch, on kernels that cores run, beside torch's own arithmetic."""
+
+import itertools
+
+import pytest
+import torch
+
+from nearkv.core import Codec, Error, Status, Tensor, encode_block
+from nearkv.cuda import (
+    LayerPrefetch,
+    attend_window,
+    check_fault,
+    decode_blocks,
+    gather_rows,
+    gpu_of,
+    merge_parts,
+    page_bounds,
+    serves,
+)
+from nearkv.near import attend_here, merge
+
+CPU = torch.device("cpu")
+
+
+def _window(group: int = 2, tokens: int = 70, dim: int = 32) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(1)
+    rows = torch.randn(2, 3, group, dim), *torch.randn(2, 2, 3, tokens, dim).unbind(0)
+    return tuple(part.to(torch.bfloat16) for part in rows)
+
+
+def _reference(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **named: float):
+    output, lse = attend_here(
+        query.double().unsqueeze(3), key, value, None, named["scale"], named.get("soft_cap", 0.0)
+    )
+    return output.squeeze(3).float(), lse.squeeze(3).float()
+
+
+def test_a_window_is_attended_to() -> None:
+    query, key, value = _window()
+    for soft_cap in (0.0, 2.0):
+        found = attend_window(query, key, value, 0.2, soft_cap)
+        wanted = _reference(query, key, value, scale=0.2, soft_cap=soft_cap)
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_may_lie_apart_and_sequences_end_where_they_like() -> None:
+    query, key, value = _window()
+    tokens_first = key.transpose(1, 2).contiguous().transpose(1, 2)
+    first = torch.tensor([3, 70], dtype=torch.int32)
+    end = torch.tensor([50, 70], dtype=torch.int32)
+    output, lse = attend_window(query, tokens_first, value, 0.2, 0.0, first, end)
+    wanted = _reference(query[:1], key[:1, :, 3:50], value[:1, :, 3:50], scale=0.2)
+    torch.testing.assert_close(output[:1], wanted[0], rtol=1e-5, atol=1e-6)
+    assert torch.all(output[1] == 0) and torch.all(lse[1] == -torch.inf)
+
+
+def test_parts_merge_to_the_same_bits_in_any_order() -> None:
+    torch.manual_seed(2)
+    parts = [(torch.randn(5, 16), torch.randn(5)) for _ in range(4)]
+    found = {
+        tuple(part.numpy().tobytes() for part in merge_parts(*map(list, zip(*order, strict=True))))
+        for order in itertools.permutations(parts)
+    }
+    assert len(found) == 1
+    two = merge_parts([parts[0][0], parts[1][0]], [parts[0][1], parts[1][1]])
+    for one, other in zip(two, merge(parts[0], parts[1]), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_rows_are_gathered() -> None:
+    source = torch.randn(50, 3, 8)[:, 1]
+    rows, fault = gather_rows(source, torch.tensor([4, 49, 4]))
+    check_fault(fault)
+    assert torch.equal(rows, source[[4, 49, 4]])
+    _, fault = gather_rows(source, torch.tensor([4, 50]))
+    with pytest.raises(Error, match="number 1") as caught:
+        check_fault(fault)
+    assert caught.value.status == Status.BAD_FIELD
+
+
+def test_blocks_of_codecs_are_decoded() -> None:
+    torch.manual_seed(3)
+    rows = torch.randn(64, 32).to(torch.bfloat16)
+    encoded = encode_block(Codec.INT4, Tensor.KEYS, rows)
+    block = torch.frombuffer(bytearray(bytes(encoded)), dtype=torch.uint8).unsqueeze(0)
+    decoded, fault = decode_blocks(block, 32, Codec.INT4, Tensor.KEYS)
+    check_fault(fault)
+    assert (decoded[0].float() - rows.float()).abs().max() < 0.4
+
+
+def test_bounds_of_one_page_are_those_of_its_digest() -> None:
+    # Base 0, mantissa 8, delta 0 under exponent -3: a step is 1, codes are 0 to 255.
+    digests = torch.zeros(1, 16, dtype=torch.int16)
+    query = torch.zeros(2, 16)
+    query[0, 3], query[1, 5] = 2.0, -1.0
+    bounds = page_bounds(query, digests, torch.tensor([-3], dtype=torch.int16))
+    torch.testing.assert_close(bounds, torch.tensor([[512.0], [0.0]]), rtol=1e-4, atol=1e-4)
+
+
+def test_torch_compile_sees_operators() -> None:
+    query, key, value = _window(tokens=20)
+
+    def step(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        output, lse = attend_window(query, key, value, 0.2)
+        rows = output.flatten(0, 2), lse.flatten()
+        return merge_parts([rows[0], rows[0]], [rows[1], rows[1]])[0] * 2
+
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(query, key, value), step(query, key, value))
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        (attend_window, lambda: (*_window(tokens=5), 0.5)),
+        (merge_parts, lambda: ([torch.randn(3, 16)], [torch.randn(3)])),
+        (gather_rows, lambda: (torch.randn(9, 8), torch.tensor([1, 2]))),
+        (
+            page_bounds,
+            lambda: (torch.randn(2, 16), *torch.zeros(2, 4, 16, dtype=torch.int16)[:, :, 0:16]),
+        ),
+    ],
+)
+def test_operators_keep_torchs_rules(operator, arguments) -> None:
+    given = arguments()
+    if operator is page_bounds:
+        given = (given[0], given[1], given[2][:, 0].contiguous())
+    torch.library.opcheck(operator, given, test_utils=("test_schema", "test_faketensor"))
+
+
+def test_what_kernels_do_not_take_is_refused() -> None:
+    query, key, value = _window()
+    for bad in (
+        lambda: attend_window(query, key[..., :16], value, 0.2),
+        lambda: attend_window(query, key.float(), value, 0.2),
+        lambda: attend_window(query, key.transpose(2, 3), value.transpose(2, 3), 0.2),
+        lambda: attend_window(query, key[..., ::2], value, 0.2),
+        lambda: attend_window(query[..., 1:17], key[..., 1:17], value, 0.2),
+        lambda: attend_window(query, key, value, float("nan")),
+        lambda: attend_window(query, key, value, 0.2, 0.0, torch.tensor([1, 2])),
+        lambda: merge_parts([torch.randn(3, 16).half()], [torch.randn(3)]),
+        lambda: merge_parts([torch.randn(3, 16)], [torch.randn(4)]),
+        lambda: gather_rows(torch.randn(9, 7), torch.tensor([0])),
+        lambda: decode_blocks(torch.zeros(1, 64, dtype=torch.uint8), 32, Codec.INT4, Tensor.KEYS),
+    ):
+        with pytest.raises(Error) as caught:
+            bad()
+        assert caught.value.status == Status.BAD_ARGUMENT
+
+
+def test_a_device_without_kernels_is_named() -> None:
+    with pytest.raises(Error, match="no kernels for tensors of meta"):
+        gpu_of(torch.device("meta"))
+    assert not serves(CPU)
+    assert gpu_of(CPU).is_emulated
+
+
+def test_layers_come_in_order_and_again() -> None:
+    layers = [[torch.full((4,), float(i)), torch.full((2,), -float(i))] for i in range(3)]
+    with LayerPrefetch(layers, CPU) as fetch:
+        for turn in range(2):
+            for i in range(3):
+                first, second = fetch.take(i)
+                assert first[0] == i and second[0] == -i, turn
+        with pytest.raises(ValueError, match="layer 0 is next, not 2"):
+            fetch.take(2)
+    with pytest.raises(ValueError, match="another shape"):
+        LayerPrefetch([[torch.zeros(4)], [torch.zeros(5)]], CPU).take(0)
+    with pytest.raises(ValueError, match="no layers"):
+        LayerPrefetch([], CPU)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that torch sees")
+def test_on_a_gpu_as_on_the_host() -> None:
+    gpu = torch.device("cuda", 0)
+    given = _window(group=8, tokens=3000, dim=128)
+    found = attend_window(*(part.to(gpu) for part in given), 0.1)
+    for one, other in zip(found, _reference(*given, scale=0.1), strict=True):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-5, atol=1e-6)
