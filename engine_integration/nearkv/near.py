@@ -26,6 +26,11 @@ def attend_here(
     All is computed and given in fp32, for a query of float64 in float64. A row that sees nothing
     has an O of 0 and an LSE of -inf.
     """
+    if mask is None and query.shape[3] == 1 and _fits_kernels(query, key, value):
+        from nearkv.cuda import attend_window
+
+        output, lse = attend_window(query[:, :, :, 0], key, value, scale, soft_cap)
+        return output.unsqueeze(3), lse.unsqueeze(3)
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     rows, tokens = query.shape[:-1], key.shape[-2]
@@ -44,6 +49,30 @@ def attend_here(
         return parts[0]
     outputs, lses = zip(*parts, strict=True)
     return torch.cat(outputs, 3), torch.cat(lses, 3)
+
+
+@torch.compiler.assume_constant_result
+def _has_kernels(device: torch.device) -> bool:
+    """Whether libnearkv_cuda.so is there for a GPU's tensors."""
+    if device.type != "cuda":
+        return False
+    from nearkv.cuda import serves
+
+    return serves(device)
+
+
+def _fits_kernels(*rows: torch.Tensor) -> bool:
+    """Rows as attend_window takes them; others are attended to by torch."""
+    return _has_kernels(rows[0].device) and all(
+        part.dtype == rows[0].dtype
+        and part.dtype in (torch.bfloat16, torch.float16, torch.float32)
+        and part.shape[-1] % 16 == 0
+        and part.stride(-1) == 1
+        and not any(
+            step * part.element_size() % 16 for step in (part.storage_offset(), *part.stride()[:-1])
+        )
+        for part in rows
+    )
 
 
 def _without_unseen(output: torch.Tensor, lse: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -100,6 +129,12 @@ def merge(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(O, LSE) of two parts of an attention; one that sees nothing has an LSE of -inf."""
     (output, lse), (far_output, far_lse) = here, far
+    if output.dtype == far_output.dtype == torch.float32 and _has_kernels(output.device):
+        from nearkv.cuda import merge_parts
+
+        outputs = [part.reshape(-1, output.shape[-1]) for part in (output, far_output)]
+        merged = merge_parts(outputs, [part.reshape(-1) for part in (lse, far_lse)])
+        return merged[0].view(output.shape), merged[1].view(lse.shape)
     # -inf beside -inf gives NaN; both parts are 0 there.
     weight = torch.sigmoid(torch.nan_to_num(far_lse - lse)).unsqueeze(-1)
     return torch.lerp(output, far_output, weight), torch.logaddexp(lse, far_lse)

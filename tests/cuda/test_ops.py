@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from nearkv import near
 from nearkv.core import Codec, Error, Status, Tensor, encode_block
 from nearkv.cuda import (
     LayerPrefetch,
@@ -154,6 +155,25 @@ def test_a_device_without_kernels_is_named() -> None:
         gpu_of(torch.device("meta"))
     assert not serves(CPU)
     assert gpu_of(CPU).is_emulated
+
+
+@pytest.mark.parametrize("soft_cap", [0.0, 2.0])
+def test_a_step_of_the_engines_adapters_uses_them_where_they_are(
+    monkeypatch: pytest.MonkeyPatch, soft_cap: float
+) -> None:
+    query, key, value = _window()
+    given = query.unsqueeze(3), key, value, None, 0.2, soft_cap
+    far = torch.randn(2, 3, 2, 1, 32), torch.randn(2, 3, 2, 1)
+    plain = attend_here(*given)
+    calls: list[torch.device] = []
+    monkeypatch.setattr(near, "_has_kernels", lambda device: calls.append(device) or True)
+    found = attend_here(*given)
+    merged = merge(found, far)
+    assert len(calls) == 2
+    monkeypatch.undo()
+    for one, other in ((found, plain), (merged, merge(plain, far))):
+        for part, wanted in zip(one, other, strict=True):
+            torch.testing.assert_close(part, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_layers_come_in_order_and_again() -> None:
