@@ -1,0 +1,1 @@
+"""What bench cuda measures, in parts."""
