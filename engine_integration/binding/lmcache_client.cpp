@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -13,7 +14,11 @@ namespace nb = nanobind;
 namespace nearkv::python {
 namespace {
 
+using std::chrono::steady_clock;
+
 constexpr int kHex = 16;
+constexpr std::chrono::seconds kTick{1};
+constexpr std::chrono::seconds kPatience{11};  // A daemon's client waits 10 s for an answer.
 
 /// MODEL@RANK@GROUP@HASH[@SALT], in its own memory.
 struct Name {
@@ -67,9 +72,11 @@ LMCacheClient::LMCacheClient(std::unique_ptr<ObjectStore> store, Namespace commo
     : store_(std::move(store)),
       common_(std::move(common)),
       events_(::epoll_create1(EPOLL_CLOEXEC)),
-      over_early_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      over_early_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      ticks_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   watch(events_, store_->event_fd());
   watch(events_, over_early_);
+  watch(events_, ticks_);
 }
 
 LMCacheClient::~LMCacheClient() {
@@ -77,6 +84,7 @@ LMCacheClient::~LMCacheClient() {
   store_.reset();  // From here on nothing is copied to or from the memory of batches.
   ::close(events_);
   ::close(over_early_);
+  ::close(ticks_);
   const nb::gil_scoped_acquire acquire;
   batches_.clear();
   over_.clear();
@@ -139,6 +147,7 @@ std::vector<LMCacheClient::Completion> LMCacheClient::drain() {
   const std::scoped_lock lock(mutex_);
   eventfd_t count = 0;
   (void)::eventfd_read(over_early_, &count);
+  cancel_overdue();
   for (const JobResult& result : store_->drain()) {
     const Part part = std::move(jobs_.extract(result.id).mapped());
     Batch& batch = batches_.at(part.batch);
@@ -148,7 +157,26 @@ std::vector<LMCacheClient::Completion> LMCacheClient::drain() {
     end_part(part.batch);
   }
   send_waiting();
+  if (jobs_.empty()) tick(std::chrono::seconds(0));
   return std::exchange(over_, {});
+}
+
+void LMCacheClient::cancel_overdue() {
+  std::uint64_t ticks = 0;
+  if (::read(ticks_, &ticks, sizeof(ticks)) < 0) return;
+  const auto now = steady_clock::now();
+  for (auto& [id, part] : jobs_) {
+    if (now < part.due) continue;
+    part.due = now + kPatience;
+    (void)store_->cancel(id);
+  }
+}
+
+/// 0: not any more.
+void LMCacheClient::tick(std::chrono::seconds every) {
+  itimerspec times{};
+  times.it_value.tv_sec = times.it_interval.tv_sec = every.count();
+  ::timerfd_settime(ticks_, 0, &times, nullptr);
 }
 
 Status LMCacheClient::open(const Namespace& name, const std::string& known_as,
@@ -192,6 +220,8 @@ bool LMCacheClient::send(Part* part) {
   JobId id = 0;
   const Status status = store_->submit(job, &id);
   if (status == Status::kOk) {
+    if (jobs_.empty()) tick(kTick);
+    part->due = steady_clock::now() + kPatience;
     jobs_.emplace(id, std::move(*part));
     return true;
   }

@@ -1,6 +1,7 @@
 // What LMCache calls a native connector: batches of objects by LMCache's own strings.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -41,7 +42,7 @@ class LMCacheClient {
   /// Drops what has not begun and finishes copies.
   ~LMCacheClient();
 
-  /// Readable while drain() has something to give.
+  /// Readable while drain() has something to give, and now and then while jobs are on their way.
   [[nodiscard]] int event_fd() const { return events_; }
 
   /// Starts a batch of any size; its memory, one piece for each string of a get or set, is held
@@ -49,7 +50,7 @@ class LMCacheClient {
   Status submit(JobKind kind, const std::vector<std::string>& strings,
                 std::vector<LentMemory> memory, BatchId* id, std::string* reason);
 
-  /// Batches that are over, each once.
+  /// Batches that are over, each once. What a daemon does not answer in 11 s is given up.
   std::vector<Completion> drain();
 
  private:
@@ -67,6 +68,7 @@ class LMCacheClient {
     std::uint32_t namespace_number = 0;
     std::vector<std::size_t> places;  ///< In the batch.
     std::vector<std::string> keys;
+    std::chrono::steady_clock::time_point due;  ///< When it is cancelled.
   };
 
   // All with the mutex.
@@ -74,13 +76,16 @@ class LMCacheClient {
                             std::uint32_t* number);
   [[nodiscard]] bool send(Part* part);
   void send_waiting();
+  void cancel_overdue();
+  void tick(std::chrono::seconds every);
   void end_item(Batch* batch, std::size_t place, Status status, std::size_t object_bytes);
   void end_part(BatchId batch);
 
   std::unique_ptr<ObjectStore> store_;
   Namespace common_;
-  int events_;  ///< An epoll: of the store's event fd and of `over_early_`.
+  int events_;  ///< An epoll: of the store's event fd, of `over_early_` and of `ticks_`.
   int over_early_;
+  int ticks_;  ///< A timer that runs while there are jobs.
   std::mutex mutex_;
   BatchId next_ = 1;
   std::map<std::string, std::uint32_t, std::less<>> namespaces_;

@@ -1,20 +1,34 @@
 """A daemon that is stopped in the middle of a job, as long as clients wait for one."""
 
-import os
-import signal
+import time
 from pathlib import Path
 
 import numpy
 import pytest
 
 pytest.importorskip("nearkv.store", exc_type=ImportError)
-from nearkv.store import Error, ObjectStore, Status
+from nearkv.store import PATIENCE_S, Error, ObjectStore, Status
 from tests.engines.serving import Daemon
 
 pytestmark = pytest.mark.long
 
-
 CONTENTS = numpy.random.default_rng(1).bytes(8000)
+
+
+def test_who_asks_again_and_again_hears_that_a_job_was_given_up(tmp_path: Path) -> None:
+    with Daemon(tmp_path) as daemon, ObjectStore.connect(daemon.socket, patience_s=0) as store:
+        blocks = store.namespace("model", "bf16", "layout")
+        daemon.stop()
+        job = blocks.submit_set([b"key"], [CONTENTS])
+        begin_s = time.monotonic()
+        try:
+            while not job.is_over():
+                assert time.monotonic() - begin_s < 3 * PATIENCE_S
+                time.sleep(0.1)
+            assert time.monotonic() - begin_s >= PATIENCE_S
+            assert job.wait().statuses == [Status.TIMEOUT]
+        finally:
+            daemon.go_on()
 
 
 def test_what_a_silent_daemon_holds_of_a_job_is_given_up(tmp_path: Path) -> None:
@@ -22,15 +36,18 @@ def test_what_a_silent_daemon_holds_of_a_job_is_given_up(tmp_path: Path) -> None
         blocks = store.namespace("model", "bf16", "layout")
         blocks.set([b"key"], [CONTENTS]).check()
         target = bytearray(8000)
-        os.kill(daemon.process_id, signal.SIGSTOP)
-        os.waitpid(daemon.process_id, os.WUNTRACED)  # Until it has stopped.
+        daemon.stop()
         try:
             result = blocks.submit_get([b"key"], [target]).wait_or_cancel()
             assert result.statuses == [Status.TIMEOUT]
             with pytest.raises(Error):
                 blocks.describe(b"key")
+            assert blocks.get([b"key"], [target]).statuses == [Status.TIMEOUT]
+            assert blocks.set([b"other"], [CONTENTS]).statuses == [Status.TIMEOUT]
         finally:
-            os.kill(daemon.process_id, signal.SIGCONT)
+            daemon.go_on()
         assert target == bytes(8000)
-        assert blocks.get([b"key"], [target]).check().all_ok
+        end_s = time.monotonic() + 30
+        while not blocks.get([b"key"], [target]).all_ok:  # Until it is heard again.
+            assert time.monotonic() < end_s
         assert target == CONTENTS

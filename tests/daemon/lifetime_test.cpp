@@ -414,6 +414,34 @@ TEST(LifetimeTest, CallsOfAStoppedDaemonEndInTimeAndGoOnWithIt) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(exists(store.get(), space, key));
 }
 
+TEST(LifetimeTest, WhoMovesBytesWaitsForAStoppedDaemonOnce) {
+  DaemonProcess daemon;
+  std::unique_ptr<ObjectStore> store;
+  ObjectStore::ClientOptions options;
+  options.answer_timeout = std::chrono::milliseconds(500);
+  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const Bytes data = contents(1, 1 << 20);
+  ASSERT_EQ(set(store.get(), space, key_of(1), data), Status::kOk);
+  ASSERT_NO_FATAL_FAILURE(stop(daemon));
+  const auto begin = std::chrono::steady_clock::now();
+  Bytes found;
+  EXPECT_EQ(get(store.get(), space, key_of(1), &found, data.size()), Status::kTimeout);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, options.answer_timeout);
+  // More than the window carries, were they sent.
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(set(store.get(), space, key_of(2), data), Status::kTimeout);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 40 * options.answer_timeout);
+  ::kill(daemon.process(), SIGCONT);
+  while (get(store.get(), space, key_of(1), &found, data.size()) == Status::kTimeout) {
+    ::usleep(1000);
+  }
+  EXPECT_EQ(found, data);
+  EXPECT_FALSE(exists(store.get(), space, key_of(2)));
+}
+
 TEST(LifetimeTest, JobsInFlightEndWithAbortedAndAreReported) {
   DaemonProcess daemon;
   const auto store = connect_to(daemon.socket(), 64 << 20);

@@ -243,6 +243,21 @@ def restart(adapter: dict[str, Any], folder: str) -> dict[str, Any]:
     }
 
 
+def stopped(adapter: dict[str, Any], folder: str) -> dict[str, Any]:
+    """The daemon is stopped before chunks are stored, and goes on later."""
+    with Daemon(Path(folder)) as daemon, manager(adapter) as one:
+        store(one, keys_of(range(4)))
+        daemon.stop()
+        try:
+            store(one, keys_of(range(4, 8)))
+            controllers = one._store_controllers.values()
+            left = [each.report_status()["in_flight_task_count"] for each in controllers]
+        finally:
+            daemon.go_on()
+        back = until(lambda: fetch(one, keys_of(range(4))).get("l2") == 4)
+    return {"left": sum(left), "back": back}
+
+
 def refused(adapters: list[dict[str, Any]]) -> list[str]:
     """What is said of each wrong adapter."""
     said = []

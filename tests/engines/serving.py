@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -32,6 +34,15 @@ class Daemon:
         """Of the one that runs."""
         assert self._process is not None
         return self._process.pid
+
+    def stop(self) -> None:
+        """Until go_on() it does nothing, and what it is asked for waits."""
+        os.kill(self.process_id, signal.SIGSTOP)
+        os.waitpid(self.process_id, os.WUNTRACED)
+
+    def go_on(self) -> None:
+        """After stop()."""
+        os.kill(self.process_id, signal.SIGCONT)
 
     def kill(self) -> None:
         """As power does."""

@@ -1,7 +1,9 @@
 """LMCache's own storage manager and backends over a NearKV store, on the CPU."""
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,13 @@ def test_work_goes_on_while_a_daemon_is_killed_and_comes_back(ask, tmp_path, kin
     }
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_stores_of_a_stopped_daemon_end(ask, tmp_path, kind):
+    served = adapter(kind, socket=Daemon(tmp_path).socket)
+    assert ask("stopped", adapter=served, folder=str(tmp_path)) == {"left": 0, "back": True}
+
+
 def test_batches_of_the_connector_are_of_any_size_and_part_salts(ask, tmp_path):
     told = ask("connector", uri=pool(tmp_path), batch=3000)
     assert told["set"] and told["same"]
@@ -114,6 +123,17 @@ def test_the_backend_of_an_engine_finds_what_an_earlier_one_stored(ask, tmp_path
         assert (told["pinned"], told["removed_pinned"]) == (2, False)
         assert told["unpinned"] == [True, True, False]
     assert later["removed"] == later["after_remove"] == [True] * 5
+
+
+def test_an_older_lmcache_is_refused_with_its_version(lmcache):
+    lines = "import lmcache; lmcache.__version__ = '0.5.2'; import nearkv.lmcache.compat"
+    done = subprocess.run(
+        [lmcache.python, "-c", lines],
+        capture_output=True,
+        text=True,
+        env=os.environ | lmcache.variables,
+    )
+    assert "LMCache 0.5.2 has interfaces that nearkv.lmcache does not know" in done.stderr
 
 
 WRONG = (

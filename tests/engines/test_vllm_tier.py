@@ -9,10 +9,17 @@ import pytest
 from nearkv.store import ObjectStore
 from tests.engines.environment import Environment
 from tests.engines.serving import damage
-from tests.engines.vllm_engines import CACHED, Engines, hash_in_events, offload
+from tests.engines.vllm_engines import (
+    CACHED,
+    Engines,
+    hash_in_events,
+    newest_only,
+    offload,
+)
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
+STOPPED_PROGRAM = Path(__file__).parent / "vllm_tier_program.py"
 
 
 class TierEngines(Engines):
@@ -57,6 +64,21 @@ def test_an_engine_works_on_without_its_daemon(engines, plain, daemon):
     first, later = engines.run(tier, tier, kills=daemon.process_id)
     assert first["tokens"] == plain
     assert later == {"tokens": plain, "cached": [0, 0, 0]}
+
+
+@newest_only
+@pytest.mark.long
+def test_jobs_of_a_stopped_daemon_fail_in_time(vllm, daemon):
+    question = {"socket": daemon.socket, "daemon": daemon.process_id}
+    told = vllm.run(STOPPED_PROGRAM, question, timeout_s=280)
+    assert (told["stored"][0], told["found"]) == ([True], "HIT")
+    for name in ("loaded_while_stopped", "stored_while_stopped"):
+        succeeded, seconds = told[name]
+        assert succeeded == [False]
+        assert seconds < 30
+    # Also for who is not asked: what did not load is computed, and stored anew.
+    assert told["found_while_stopped"] == "MISS"
+    assert (told["stored_again"][0], told["loaded_again"][0]) == ([True], [True])
 
 
 def test_damaged_blocks_are_computed_again(engines, plain, tmp_path):

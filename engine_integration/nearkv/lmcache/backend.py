@@ -22,7 +22,7 @@ from nearkv.core import Error
 from nearkv.lmcache import compat  # noqa: F401  It warns of versions that are not known.
 from nearkv.lmcache.leases import Leases
 from nearkv.lmcache.settings import LeasingSettings
-from nearkv.store import Namespace, Result, Status
+from nearkv.store import PATIENCE_S, Namespace, Result, Status
 
 logger = init_logger(__name__)
 
@@ -152,7 +152,8 @@ class NearKVBackend(StoragePluginInterface):
         """The chunks from the first on that are there."""
         with self._reading(keys) as read:
             if read.names:
-                read.result = await read.space.get_async(read.names, read.buffers)
+                reading = read.space.get_async(read.names, read.buffers)
+                read.result = await asyncio.wait_for(reading, PATIENCE_S)
         leading = list(itertools.takewhile(lambda one: one is not None, read.objs))
         for one in read.objs[len(leading) :]:
             if one is not None:
@@ -217,11 +218,12 @@ class NearKVBackend(StoragePluginInterface):
         stored: list[bool] = [False] * len(keys)
         try:
             buffers = [one.byte_array for one in objs]
-            result = await self._space().set_async(_names(keys), buffers)
+            setting = self._space().set_async(_names(keys), buffers)
+            result = await asyncio.wait_for(setting, PATIENCE_S)
             stored = result.bitmap
             result.check()
-        except Error as error:
-            logger.warning("NearKV backend: %s", error)
+        except (Error, TimeoutError) as error:
+            logger.warning("NearKV backend: %r", error)
         finally:
             with self._lock:
                 self._putting.difference_update(keys)
@@ -245,8 +247,8 @@ class NearKVBackend(StoragePluginInterface):
                     read.names.append(name)
                     read.buffers.append(one.byte_array)
             yield read
-        except Error as error:
-            logger.warning("NearKV backend: %s", error)
+        except (Error, TimeoutError) as error:
+            logger.warning("NearKV backend: %r", error)
         finally:
             read.keep_whole()
 

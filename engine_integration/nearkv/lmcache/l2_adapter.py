@@ -27,6 +27,7 @@ from nearkv.store import Job, Namespace, Result, Status
 logger = init_logger(__name__)
 
 _KEYS_AT_A_TIME = 256  # Of a lookup: what a request to a daemon has room for.
+_LOOK_MS = 1000  # How long nothing is heard of jobs before they are asked.
 
 
 class NearKVL2Adapter(L2AdapterInterface):
@@ -184,8 +185,13 @@ class NearKVL2Adapter(L2AdapterInterface):
         poller = select.poll()
         poller.register(self._store.event_fd, select.POLLIN)
         poller.register(self._closing, select.POLLIN)
-        while self._closing not in (fd for fd, _ in poller.poll()):
-            for job in self._store.drain():
+        while self._closing not in (ready := [fd for fd, _ in poller.poll(_LOOK_MS)]):
+            over = self._store.drain()
+            if not ready:  # It may be that a daemon is silent.
+                with self._lock:
+                    waiting = [job for job, _ in self._parts.values()]
+                over += [job for job in waiting if job.is_over()]
+            for job in over:
                 with self._lock:
                     _, part = self._parts.pop(job.id)
                 try:

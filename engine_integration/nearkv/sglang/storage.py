@@ -287,7 +287,8 @@ class NearKVHiCache(compat.HiCacheStorage):
                 )
             names = [_key_of(key) for key in keys]
             pieces = pool.pages.pieces(host_indices)
-            result = self._submit(pool.space, names, pieces, extra_info, stores=stores).wait()
+            job = self._submit(pool.space, names, pieces, extra_info, stores=stores)
+            result = job.wait_or_cancel()
         except (Error, KeyError, ValueError) as error:
             self._tell(error)
             return [False] * len(keys)

@@ -5,6 +5,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
@@ -117,6 +118,7 @@ class Job:
         self._over = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
         self._result: Result | None = None
+        self._due_s: float | None = None
 
     def wait(self, timeout: float | None = None) -> Result:
         """Waits, and works on the job meanwhile. Error TIMEOUT after `timeout` seconds."""
@@ -133,6 +135,21 @@ class Job:
     def done(self, within: float = 0) -> bool:
         """Whether it is over, or is within so many seconds, in which this works on it."""
         return self._over.is_set() or self._jobs.wait(self, within)
+
+    def is_over(self, patience: float = PATIENCE_S) -> bool:
+        """For who asks again and again: as done(), but at some time it is over.
+
+        So many seconds after it was first asked, and then as often, it cancels what is left.
+        """
+        if self.done():
+            return True
+        now_s = time.monotonic()
+        if self._due_s is None or now_s < self._due_s:
+            self._due_s = self._due_s or now_s + patience
+            return False
+        self._due_s = now_s + patience
+        self.cancel()
+        return self.done()
 
     def cancel(self) -> bool:
         """Ends items that have not begun, as CANCELLED; False if the job is over.

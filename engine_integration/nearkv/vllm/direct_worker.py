@@ -24,7 +24,6 @@ from vllm.v1.kv_offload.config import OffloadingConfig
 from nearkv.store import (
     MAX_OBJECT_BYTES,
     MAX_OBJECT_PARTS,
-    PATIENCE_S,
     Job,
     PageList,
     Pages,
@@ -94,7 +93,6 @@ class _Copy:
     layer: int | None
     keys: list[OffloadKey]
     blocks: np.ndarray
-    due_s: float = dataclasses.field(default_factory=lambda: time.perf_counter() + PATIENCE_S)
 
     @property
     def bytes_per_block(self) -> int:
@@ -103,13 +101,7 @@ class _Copy:
 
     def is_over(self) -> bool:
         """Whether the store is through with it; asked often enough, it is so at some time."""
-        if self.job is None or self.job.done():
-            return True
-        if time.perf_counter() < self.due_s:
-            return False
-        self.due_s += PATIENCE_S
-        self.job.cancel()
-        return self.job.done()
+        return self.job is None or self.job.is_over()
 
 
 @dataclasses.dataclass

@@ -135,9 +135,9 @@ class StagedJob:
         _, end = self._future.result()
         return end is None or end.query()
 
-    def cancel(self) -> bool:
-        """False: the thread that sees it through gives it up by itself."""
-        return False
+    def is_over(self) -> bool:
+        """As done(): the thread that sees it through gives it up by itself."""
+        return self.done()
 
     def wait_or_cancel(self) -> Result:
         """As wait(), for the same reason."""

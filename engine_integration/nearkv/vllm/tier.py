@@ -49,7 +49,8 @@ class NearKVTier(SecondaryTierManager):
 
     All calls come from the scheduler's thread; the store's threads copy between vLLM's primary
     chunks and the store, which verifies what it gives back. A chunk that does not come whole is a
-    failed load of this chunk, and a miss from then on: vLLM computes it again.
+    failed load of this chunk, and a miss from then on: vLLM computes it again. What a daemon does
+    not answer is given up.
     """
 
     medium: ClassVar[Medium] = Medium.STORAGE
@@ -111,7 +112,7 @@ class NearKVTier(SecondaryTierManager):
         """Those that ended since the last call."""
         under_way = []
         for transfer in self._transfers:
-            if all(job.done() for job in transfer.jobs):
+            if all(job.is_over() for job in transfer.jobs):
                 self._end(transfer)
             else:
                 under_way.append(transfer)
@@ -170,7 +171,7 @@ class NearKVTier(SecondaryTierManager):
         is_whole = [False] * len(asked.keys)
         statuses: set[str] = set()
         for job, places in transfer.jobs.items():
-            result = job.wait()
+            result = job.wait_or_cancel()
             statuses |= {status.name for status in result.statuses if status != Status.OK}
             ends = result.whole(self._chunk_bytes) if transfer.is_load else result.bitmap
             for place, is_ok in zip(places, ends, strict=True):

@@ -222,7 +222,7 @@ class NEARKV_API ObjectStore {
     /// daemon gives at most what it is configured to.
     std::uint64_t window_bytes = 128ULL << 20;
     std::chrono::milliseconds patience{5000};  ///< How long a daemon's restart is waited for.
-    /// How long a daemon that is there is waited for: to answer a call, not to do a job.
+    /// How long a daemon that is there is waited for: to answer a call, or anything amid a job.
     std::chrono::milliseconds answer_timeout{10000};
   };
 
@@ -270,7 +270,7 @@ class NEARKV_API ObjectStore {
   /// is over.
   virtual Status cancel(JobId id) = 0;
 
-  /// Runs a job on the calling thread.
+  /// Runs a job on the calling thread; what a silent daemon has of it ends as by cancel().
   virtual Status run(const Job& job, JobResult* result) = 0;
 
   /// How many keys from the first on are there; `present`, if not empty, tells it for each.

@@ -262,11 +262,21 @@ Status DaemonClient::run(const Job& job, JobResult* result) {
   if (status != Status::kOk) return status;
   ClientJob own(job);
   const Abandon abandon{this, &own};
+  const auto is_over = [&] { return own.is_over(); };
   if (!own.is_over()) {
+    take_completions();
     unsent_.push_back(&own);
-    send_pieces();
-    // Over it is in any case: done, or aborted with the connection.
-    (void)wait_until(lock, Clock::time_point::max(), [&] { return own.is_over(); });
+    if (expects_answers_) {
+      send_pieces();
+    } else {
+      fail_rest(&own, Status::kTimeout);
+    }
+    // Over it is in any case: done, aborted with the connection, or given up with a silent daemon.
+    constexpr int kLooks = 8;
+    const auto pause = options_.answer_timeout / kLooks;
+    while (wait_until(lock, Clock::now() + pause, is_over) == Status::kTimeout) {
+      give_up_unanswered(&own);
+    }
   }
   *result = std::move(own.result);
   return Status::kOk;
@@ -333,6 +343,19 @@ Status DaemonClient::cancel(JobId id) {
 
 bool DaemonClient::is_unanswered(const Flight& flight) const {
   return Clock::now() - std::max(flight.sent, heard_) > options_.answer_timeout;
+}
+
+/// What a silent daemon has of a job, but for what it may touch yet, and what it cannot be sent.
+void DaemonClient::give_up_unanswered(ClientJob* job) {
+  bool is_silent = false;
+  for (Flight& flight : flights_) {
+    if (flight.tag == 0 || !is_unanswered(flight)) continue;
+    is_silent = true;
+    if (flight.job == job && !flight.piece.has_regions) give_up(&flight, Status::kTimeout);
+  }
+  if (!is_silent) return;
+  expects_answers_ = false;
+  fail_rest(job, Status::kTimeout);
 }
 
 /// Its bytes are in the window, which stays the flight's: should the daemon go on, it harms nobody.

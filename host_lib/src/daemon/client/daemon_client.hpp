@@ -138,6 +138,7 @@ class DaemonClient {
   void send_cancels();
   [[nodiscard]] bool is_unanswered(const Flight& flight) const;
   void give_up(Flight* flight, Status status);
+  void give_up_unanswered(ClientJob* job);
   void send_pieces();
   [[nodiscard]] bool send_piece(ClientJob* job);
   void advance(ClientJob* job, std::size_t items);
