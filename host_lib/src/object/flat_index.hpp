@@ -75,12 +75,14 @@ class FlatIndex {
       const std::size_t end = std::min(begin + kInFlight, fingerprints.size());
       for (std::size_t i = begin; i < end; ++i) prefetch(fingerprints[i]);
       for (std::size_t i = begin; i < end; ++i) {
-        (void)find(fingerprints[i], [&](std::uint32_t record) {
+        const auto probable = [&](std::uint32_t record) {
           touch(record);
           return true;
-        });
+        };
+        records[i] = find(fingerprints[i], probable).value_or(kNoRecord);
       }
       for (std::size_t i = begin; i < end; ++i) {
+        if (records[i] == kNoRecord) continue;
         const auto matches = [&](std::uint32_t record) { return match(i, record); };
         records[i] = find(fingerprints[i], matches).value_or(kNoRecord);
       }
