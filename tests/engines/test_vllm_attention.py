@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from nearkv.demo.prompt import draw_needle, make_prompt, read_document
 from tests.engines.environment import ROOT, Environment
 from tests.engines.test_vllm_connector import in_file
-from tests.engines.vllm_engines import newest_only
+from tests.engines.vllm_engines import entry_points_of_the_wheel, newest_only
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
@@ -108,21 +107,6 @@ def models(tmp_path_factory: pytest.TempPathFactory, small_llama: Path) -> dict[
         for file in ("tokenizer.json", "tokenizer_config.json"):
             (folder / name / file).write_bytes((small_llama / file).read_bytes())
     return {name: folder / name for name in configs} | {"shipped": SHIPPED}
-
-
-def entry_points_of_the_wheel(folder: Path) -> Path:
-    """A distribution with no more than what pyproject.toml says of entry points."""
-    told = folder / "nearkv-0.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: nearkv\nVersion: 0\n")
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    lines = [
-        line
-        for group, entries in groups.items()
-        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
-    ]
-    (told / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import pytest
 
 from tests.engines.environment import Environment, environment_or_skip
 from tests.engines.small_models import SMALL, save_model
-from tests.engines.test_vllm_attention import entry_points_of_the_wheel, prompt
+from tests.engines.test_vllm_attention import prompt
+from tests.engines.vllm_engines import entry_points_of_the_wheel
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engines.environment import Environment
-from tests.engines.test_vllm_attention import entry_points_of_the_wheel
-from tests.engines.vllm_engines import newest_only
+from tests.engines.vllm_engines import entry_points_of_the_wheel, newest_only
 
 pytestmark = [pytest.mark.timeout(1200), newest_only]
 PROGRAM = Path(__file__).parent / "vllm_backends_program.py"

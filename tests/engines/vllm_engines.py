@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,18 @@ def offload(tier: dict[str, Any]) -> dict[str, Any]:
 def hash_in_events(key: bytes) -> str:
     """What vLLM's events call the block of an object: the low 64 bits of its hash."""
     return str(int.from_bytes(key, "big") & (2**64 - 1))
+
+
+def entry_points_of_the_wheel(folder: Path) -> Path:
+    """A distribution with no more than what pyproject.toml says of entry points."""
+    told = folder / "nearkv-0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: nearkv\nVersion: 0\n")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [
+        line
+        for group, entries in groups.items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
+    ]
+    (told / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return folder
