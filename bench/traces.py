@@ -5,7 +5,7 @@ policies do to made-up workloads, and what papers claim beside what comes out wi
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -203,18 +203,20 @@ def _figure(simulator: _Simulator, claim: dict[str, Any]) -> float:
 
 
 def _capacity_change(simulator: _Simulator, claim: dict[str, Any], trace: Path) -> float:
+    options = claim.get("options", ())
     peer, system = (
-        _most_speed(simulator, f"published/{claim[side]}", trace) for side in ("peer", "system")
+        _most_speed(simulator, f"published/{claim[side]}", trace, options)
+        for side in ("peer", "system")
     )
     return 100 * (system / peer - 1)
 
 
-def _most_speed(simulator: _Simulator, file: str, trace: Path) -> float:
+def _most_speed(simulator: _Simulator, file: str, trace: Path, more: Sequence[str]) -> float:
     """How much faster a trace may come for its requests to be served as promised, to 3 %."""
     low, high = 0.25, 32.0
     while high / low > 1.03:
         speed = (low * high) ** 0.5
-        options = ("--trace", trace, "--trace-speed", f"{speed:.4f}")
+        options = ("--trace", trace, "--trace-speed", f"{speed:.4f}", *more)
         is_served = simulator.run(file, *options)["kept"] >= _KEPT
         low, high = (speed, high) if is_served else (low, speed)
     return low

@@ -156,6 +156,7 @@ void read(const toml::table& document, const std::string& file, Cluster* cluster
   if (auto part = table.table("promise")) {
     part->take("ttft_s", &cluster->promise.ttft_s, kLeast, kMost);
     part->take("tpot_s", &cluster->promise.tpot_s, kLeast, kMost);
+    part->take("tbt_s", &cluster->promise.tbt_s, kLeast, kMost);
     part->done();
   }
   if (auto part = table.table("prices")) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,8 @@ struct Failure {
 struct Promise {
   Seconds ttft_s = 1;
   Seconds tpot_s = 0.1;
+  /// Between any two tokens of a request, where that is promised beside their mean.
+  Seconds tbt_s = std::numeric_limits<Seconds>::infinity();
 };
 
 struct Prices {

@@ -33,6 +33,7 @@ struct Options {
   std::string policy;
   double rate_per_s = 0;
   double trace_speed = 0;
+  double tbt_s = 0;
   std::uint64_t requests = 0;
   std::uint64_t users = 0;
   std::vector<std::string> tiers;
@@ -59,6 +60,7 @@ void apply(const Options& options, Cluster* cluster, WorkloadConfig* workload) {
   workload->names_all_blocks = cluster->engine.prefill_replicas > 0;
   workload->traces = options.traces;
   if (!options.policy.empty()) cluster->engine.policy = options.policy;
+  if (options.tbt_s > 0) cluster->promise.tbt_s = options.tbt_s;
   if (options.rate_per_s > 0) workload->rate_per_s = options.rate_per_s;
   if (options.trace_speed > 0) workload->trace_speed = options.trace_speed;
   if (options.requests > 0) workload->requests = options.requests;
@@ -136,6 +138,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--policy", options.policy, "in place of engine.policy");
   app.add_option("--rate", options.rate_per_s, "in place of workload.rate_per_s");
   app.add_option("--trace-speed", options.trace_speed, "in place of workload.trace_speed");
+  app.add_option("--tbt", options.tbt_s, "in place of promise.tbt_s");
   app.add_option("--requests", options.requests, "in place of workload.requests; the last counts")
       ->take_last();
   app.add_option("--users", options.users, "in place of workload.users");

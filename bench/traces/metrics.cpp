@@ -36,6 +36,7 @@ Report Metrics::report() const {
   if (served_.empty()) return report;
   std::vector<double> ttft;
   std::vector<double> tpot;
+  std::vector<double> longest_tbt;
   std::vector<double> latency;
   Seconds begin_s = served_.front().arrived_s;
   Seconds end_s = 0;
@@ -55,6 +56,10 @@ Report Metrics::report() const {
     if (one.output_tokens > 1) {
       tpot.push_back(one.tpot_s());
       is_kept = is_kept && tpot.back() <= cluster_.promise.tpot_s;
+      if (std::isfinite(cluster_.promise.tbt_s)) {
+        longest_tbt.push_back(one.longest_tbt_s);
+        is_kept = is_kept && one.longest_tbt_s <= cluster_.promise.tbt_s;
+      }
     }
     kept += is_kept ? 1 : 0;
   }
@@ -62,6 +67,7 @@ Report Metrics::report() const {
   report.duration_s = end_s - begin_s;
   report.ttft_s = spreading_of(std::move(ttft));
   report.tpot_s = spreading_of(std::move(tpot));
+  report.longest_tbt_s = spreading_of(std::move(longest_tbt));
   report.latency_s = spreading_of(std::move(latency));
   report.requests_per_s = requests / report.duration_s;
   report.output_tokens_per_s = output_tokens / report.duration_s;

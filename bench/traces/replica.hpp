@@ -45,6 +45,9 @@ class Replica {
   /// A load has arrived.
   void loaded(Seconds now_s, scheduler::RequestId request, std::uint32_t blocks);
 
+  /// What the step under way computes.
+  [[nodiscard]] const scheduler::Iteration& iteration() const { return iteration_; }
+
   /// All that it has not ended.
   [[nodiscard]] const scheduler::RequestTable& requests() const { return scheduler_->requests(); }
 

@@ -20,6 +20,7 @@ inline nlohmann::ordered_json to_json(const Report& report) {
           {"duration_s", report.duration_s},
           {"ttft_s", to_json(report.ttft_s)},
           {"tpot_s", to_json(report.tpot_s)},
+          {"longest_tbt_s", to_json(report.longest_tbt_s)},
           {"latency_s", to_json(report.latency_s)},
           {"requests_per_s", report.requests_per_s},
           {"output_tokens_per_s", report.output_tokens_per_s},

@@ -1,6 +1,7 @@
 #include "simulation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace nearkv::traces {
@@ -67,6 +68,9 @@ Status Simulation::run(std::string* reason) {
         break;
       case Kind::kStep:
         if (event.life != places_[event.replica].life) break;
+        if (std::isfinite(cluster_.promise.tbt_s)) {
+          note_tokens(now_s, *places_[event.replica].replica);
+        }
         places_[event.replica].replica->end_step(now_s, &ended_);
         for (const scheduler::Ended& one : ended_) {
           if (status == Status::kOk) status = end(now_s, event.replica, one, reason);
@@ -230,6 +234,23 @@ Status Simulation::repair(Seconds now_s, std::uint32_t replica, std::string* rea
 bool Simulation::tells_first_token(const Flight& flight) const {
   if (flight.has_first_token) return false;
   return !flight.decodes_elsewhere || !cluster_.engine.hands_over_blocks;
+}
+
+/// A step that ends gives a token to each request of which it leaves nothing to compute.
+void Simulation::note_tokens(Seconds now_s, const Replica& replica) {
+  const auto note = [&](const scheduler::Work& work) {
+    const scheduler::RequestState& state = replica.requests()[work.request];
+    if (work.context_tokens + work.tokens != state.known_tokens()) return;
+    Flight& flight = flights_[state.request.tag];
+    if (flight.decodes_elsewhere && cluster_.engine.hands_over_blocks) return;
+    if (flight.last_token_s >= 0) {
+      Seconds& longest_s = flight.served.longest_tbt_s;
+      longest_s = std::max(longest_s, now_s - flight.last_token_s);
+    }
+    flight.last_token_s = now_s;
+  };
+  std::ranges::for_each(replica.iteration().decodes, note);
+  std::ranges::for_each(replica.iteration().prefills, note);
 }
 
 void Simulation::wake(Seconds now_s, std::uint32_t replica) {

@@ -64,6 +64,7 @@ class Simulation {
     bool has_first_token = false;
     bool decodes_elsewhere = false;  ///< Another replica will: it has not begun to.
     bool is_handed_over = false;     ///< It may have begun.
+    Seconds last_token_s = -1;       ///< Negative: there was none; kept if a TBT is promised.
     scheduler::Request decodes{};    ///< What is then left.
   };
 
@@ -82,6 +83,7 @@ class Simulation {
              std::string* reason);
   Status hand_over(Seconds now_s, std::uint32_t flight, std::string* reason);
   [[nodiscard]] bool tells_first_token(const Flight& flight) const;
+  void note_tokens(Seconds now_s, const Replica& replica);
   std::uint32_t new_flight();
 
   Cluster cluster_;

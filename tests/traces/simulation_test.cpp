@@ -256,6 +256,28 @@ TEST(Simulation, WhoGetsWholeBlocksComputesTheRestAndTheFirstToken) {
   EXPECT_EQ(blocks.moved.back().read_bytes, 100 * cluster.block_bytes());
 }
 
+TEST(Simulation, ATimeBetweenTokensIsBrokenByOnePromptThatTheirMeanForgives) {
+  Cluster cluster;
+  cluster.engine.policy = "orca";
+  cluster.engine.token_budget = 1500;
+  cluster.gpu.step_overhead_s = 0;
+  cluster.gpu.prefill_s_by_tokens = {{1000, 1}, {4000, 4}};
+  cluster.gpu.decode_s_by_sequences = {{1, 0.01}, {2, 0.01}};
+  cluster.promise = {.ttft_s = 100, .tpot_s = 0.1};
+  // A step has room for one prompt: the second one's stands between tokens of the first.
+  const WorkloadConfig config{
+      .kind = "closed", .requests = 2, .prompt_tokens = 1000, .output_tokens = 101, .users = 2};
+  const Report mean = simulate(cluster, config);
+  EXPECT_EQ(mean.kept, 1);
+  EXPECT_EQ(mean.longest_tbt_s.p99, 0) << "nobody asked";
+  cluster.promise.tbt_s = 0.5;
+  const Report each = simulate(cluster, config);
+  EXPECT_DOUBLE_EQ(each.tpot_s.mean, mean.tpot_s.mean);
+  EXPECT_DOUBLE_EQ(each.latency_s.mean, mean.latency_s.mean);
+  EXPECT_EQ(each.kept, 0.5);
+  EXPECT_NEAR(each.longest_tbt_s.p99, 1.01, 1e-9) << "one prompt, and a token beside it";
+}
+
 TEST(Failures, WhatWasUnderWayIsComputedAgainWhenTheOnlyReplicaIsBack) {
   Cluster cluster;
   const WorkloadConfig config{.requests = 1, .prompt_tokens = 1000, .output_tokens = 10};
