@@ -12,45 +12,12 @@
 #include "Vnkv_lz4_encode.h"
 #include "blocks.hpp"
 #include "burst_stream.hpp"
+#include "codec/lz4_reference.hpp"
 #include "codec_data.hpp"
 #include "simulation.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
-
-// Walks over a block's sequences: where the last match begins, and the literals behind it.
-struct Ends {
-  std::size_t last_match = 0;
-  std::size_t literals = 0;
-  bool has_match = false;
-};
-
-Ends ends_of(const Bytes& block) {
-  Ends ends;
-  std::size_t plain = 0;
-  std::size_t at = 0;
-  const auto length = [&](std::size_t nibble) {
-    std::size_t sum = nibble;
-    if (nibble < 15) return sum;
-    std::uint8_t byte = 255;
-    while (byte == 255) {
-      byte = block.at(at++);
-      sum += byte;
-    }
-    return sum;
-  };
-  for (;;) {
-    const std::uint8_t token = block.at(at++);
-    ends.literals = length(token >> 4);
-    plain += ends.literals;
-    at += ends.literals;
-    if (at >= block.size()) return ends;
-    ends.has_match = true;
-    ends.last_match = plain;
-    at += 2;
-    plain += length(token & 15) + 4;
-  }
-}
 
 class Lz4EncodeTest : public testing::Test {
  protected:
@@ -108,13 +75,6 @@ class Lz4EncodeTest : public testing::Test {
   Simulation<Vnkv_lz4_encode> module_;
   test::Random random_ = test::case_random(4);
 };
-
-std::size_t size_by_liblz4(const Bytes& plain) {
-  Bytes block(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(plain.size()))));
-  return static_cast<std::size_t>(LZ4_compress_default(
-      reinterpret_cast<const char*>(plain.data()), reinterpret_cast<char*>(block.data()),
-      static_cast<int>(plain.size()), static_cast<int>(block.size())));
-}
 
 TEST_F(Lz4EncodeTest, RoundTripsOfEverySizeAndSkip) {
   for (unsigned i = 0; i < 1500; ++i) {

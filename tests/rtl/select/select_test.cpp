@@ -12,6 +12,7 @@
 
 #include "Vnkv_select.h"
 #include "ranking.hpp"
+#include "select/score_patterns.hpp"
 #include "simulation.hpp"
 
 namespace nearkv::rtl_test {
@@ -22,17 +23,10 @@ using Candidates = std::vector<Candidate>;
 
 constexpr unsigned kEntries = NEARKV_SELECT_ENTRIES;
 constexpr unsigned kLargestK = kEntries / 2;
-constexpr std::int64_t kLargestScore = (std::int64_t{1} << 59) - 1;
 constexpr std::uint64_t kScoreMask = (std::uint64_t{1} << 60) - 1;
 constexpr unsigned kLimit = 1'000'000;  // Cycles until a test gives up.
 
 enum Command : std::uint8_t { kStart, kRank, kFinish };
-
-// Where bins lie among the scores: reference and shift of a row (ARITHMETIC.md 5.1).
-struct Binning {
-  std::int32_t reference = 0;
-  unsigned shift = 0;
-};
 
 // What a row answered, and how long it took.
 struct Rank {
@@ -157,74 +151,8 @@ std::optional<std::int64_t> best_score(const Candidates& candidates, unsigned k)
   return best.back().score;
 }
 
-// Distributions of scores, with the binning that a row would have for them or a useless one.
-struct Pattern {
-  const char* name;
-  Binning binning;
-  std::int64_t (*score)(test::Random& random, std::int64_t i, std::int64_t count);
-};
-
-std::int64_t within(test::Random& random, std::int64_t half_range) {
-  return std::uniform_int_distribution<std::int64_t>(-half_range, half_range)(random);
-}
-
-constexpr Pattern kPatterns[] = {
-    {"uniform",
-     {.reference = 0, .shift = 12},
-     [](test::Random& random, std::int64_t, std::int64_t) {
-       return within(random, kLargestScore);
-     }},
-    {"bell",
-     {.reference = 1000, .shift = 9},
-     [](test::Random& random, std::int64_t, std::int64_t) {
-       std::int64_t sum = 0;
-       for (int i = 0; i < 8; ++i) sum += within(random, std::int64_t{1} << 50);
-       return sum;
-     }},
-    {"ascending",
-     {.reference = 0, .shift = 10},
-     [](test::Random& random, std::int64_t i, std::int64_t count) {
-       return (i - count / 2) * (kLargestScore / count) + within(random, 1000);
-     }},
-    {"descending",
-     {.reference = -7, .shift = 10},
-     [](test::Random& random, std::int64_t i, std::int64_t count) {
-       return (count / 2 - i) * (kLargestScore / count) + within(random, 1000);
-     }},
-    {"all equal",
-     {.reference = 0, .shift = 3},
-     [](test::Random&, std::int64_t, std::int64_t) { return std::int64_t{-123456789}; }},
-    {"two values",
-     {.reference = 0, .shift = 3},
-     [](test::Random& random, std::int64_t, std::int64_t) {
-       return random() % 4 == 0 ? std::int64_t{1} << 50 : -(std::int64_t{1} << 50);
-     }},
-    {"ascending in one bin",
-     {.reference = 5, .shift = 20},
-     [](test::Random&, std::int64_t i, std::int64_t) { return i * 77; }},
-    {"ascending in the lowest bin",
-     {.reference = 1 << 29, .shift = 0},
-     [](test::Random&, std::int64_t i, std::int64_t) { return -kLargestScore + i; }},
-    {"ascending in the highest bin",
-     {.reference = -(1 << 29), .shift = 0},
-     [](test::Random&, std::int64_t i, std::int64_t) { return kLargestScore - 100'000'000 + i; }},
-    {"around a power of two",
-     {.reference = 0, .shift = 0},
-     [](test::Random& random, std::int64_t, std::int64_t) { return within(random, 300); }},
-    {"extremes",
-     {.reference = 0, .shift = 63},
-     [](test::Random& random, std::int64_t, std::int64_t) {
-       return random() % 2 == 0 ? kLargestScore : -kLargestScore - static_cast<int>(random() % 2);
-     }},
-    {"differs in the last bit only",
-     {.reference = 3, .shift = 63},
-     [](test::Random& random, std::int64_t, std::int64_t) {
-       return static_cast<std::int64_t>(random() % 2);
-     }},
-};
-
 // Tokens in a random order, as far as a list may have them.
-Candidates candidates_of(const Pattern& pattern, test::Random& random, unsigned count) {
+Candidates candidates_of(const ScorePattern& pattern, test::Random& random, unsigned count) {
   std::vector<std::uint32_t> tokens(std::max(count, 1U << 16));
   std::iota(tokens.begin(), tokens.end(), random() % 2 == 0 ? 0U : (1U << 20) - (1U << 16));
   if (tokens.size() > 1U << 16) std::iota(tokens.begin(), tokens.end(), 0U);
@@ -236,7 +164,7 @@ Candidates candidates_of(const Pattern& pattern, test::Random& random, unsigned 
   return candidates;
 }
 
-class SelectTest : public testing::TestWithParam<Pattern> {};
+class SelectTest : public testing::TestWithParam<ScorePattern> {};
 
 TEST_P(SelectTest, FindsTheBestInOrder) {
   unsigned number = 0;
@@ -272,7 +200,7 @@ TEST_P(SelectTest, TellsTheRankWheneverAsked) {
   expect_best(row.finish(), given, kChosen);
 }
 
-INSTANTIATE_TEST_SUITE_P(Patterns, SelectTest, testing::ValuesIn(kPatterns),
+INSTANTIATE_TEST_SUITE_P(Patterns, SelectTest, testing::ValuesIn(kScorePatterns),
                          [](const auto& pattern) {
                            std::string name = pattern.param.name;
                            std::replace(name.begin(), name.end(), ' ', '_');
@@ -282,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(Patterns, SelectTest, testing::ValuesIn(kPatterns),
 TEST(SelectRowTest, ServesQueryAfterQuery) {
   Row row(1);
   for (unsigned query = 0; query < 8; ++query) {
-    const Pattern& pattern = kPatterns[query % std::size(kPatterns)];
+    const ScorePattern& pattern = kScorePatterns[query % std::size(kScorePatterns)];
     const unsigned k = test::pick(row.random(), 1, kLargestK);
     const Candidates candidates =
         candidates_of(pattern, row.random(), test::pick(row.random(), 0, 2 * kEntries));
@@ -307,12 +235,12 @@ TEST(SelectRowTest, AnIdleRowFindsNothing) {
 TEST(SelectRowTest, FewCandidatesAfterManyBetterOnes) {
   Row row(1);
   for (unsigned count = 1; count < 40; ++count) {
-    Candidates high = candidates_of(kPatterns[0], row.random(), kLargestK);
+    Candidates high = candidates_of(kScorePatterns[0], row.random(), kLargestK);
     for (Candidate& candidate : high) candidate.score = kLargestScore - candidate.token;
     row.start(kLargestK, {});
     row.feed(high);
     expect_best(row.finish(), high, kLargestK);
-    const Candidates low = candidates_of(kPatterns[4], row.random(), count);
+    const Candidates low = candidates_of(kScorePatterns[4], row.random(), count);
     row.start(kLargestK, {});
     row.feed(low);
     expect_best(row.finish(), low, kLargestK);
@@ -322,19 +250,19 @@ TEST(SelectRowTest, FewCandidatesAfterManyBetterOnes) {
 
 TEST(SelectRowTest, StartAndResetForgetWhatCame) {
   Row row(1);
-  const Candidates high = candidates_of(kPatterns[0], row.random(), kEntries);
+  const Candidates high = candidates_of(kScorePatterns[0], row.random(), kEntries);
   Candidates low = high;
   for (Candidate& candidate : low) candidate.score = candidate.score / 4 - kLargestScore / 2;
-  row.start(kLargestK, kPatterns[0].binning);
+  row.start(kLargestK, kScorePatterns[0].binning);
   row.feed(high);
-  row.start(7, kPatterns[0].binning);
+  row.start(7, kScorePatterns[0].binning);
   row.feed(low);
   expect_best(row.finish(), low, 7);
 
-  row.start(kLargestK, kPatterns[0].binning);
+  row.start(kLargestK, kScorePatterns[0].binning);
   row.feed(high);
   row.reset();
-  row.start(9, kPatterns[0].binning);
+  row.start(9, kScorePatterns[0].binning);
   row.feed(low);
   expect_best(row.finish(), low, 9);
 }
@@ -343,8 +271,8 @@ TEST(SelectRowTest, StartAndResetForgetWhatCame) {
 TEST(SelectRowTest, ACutCostsItsPasses) {
   for (const unsigned count : {kLargestK, kLargestK + 1, kLargestK + kLargestK / 2}) {
     Row row(1);
-    const Candidates equal = candidates_of(kPatterns[4], row.random(), count);
-    row.start(kLargestK, kPatterns[4].binning);
+    const Candidates equal = candidates_of(kScorePatterns[4], row.random(), count);
+    row.start(kLargestK, kScorePatterns[4].binning);
     row.feed(equal);
     const unsigned passes = count == kLargestK ? 0 : 5;
     const std::uint64_t cycles = row.rank().cycles;
@@ -358,14 +286,14 @@ TEST(SelectRowTest, FinishHardlyCuts) {
   constexpr unsigned kChosen = 16;
   for (const bool far_below : {false, true}) {
     Row row(1);
-    Candidates candidates = candidates_of(kPatterns[1], row.random(), 256);
+    Candidates candidates = candidates_of(kScorePatterns[1], row.random(), 256);
     if (far_below) candidates.front().score = -kLargestScore;
-    row.start(kChosen, kPatterns[1].binning);
+    row.start(kChosen, kScorePatterns[1].binning);
     row.feed(candidates);
     const Result result = row.finish();
     expect_best(result, candidates, kChosen);
     EXPECT_LE(result.cut_cycles, 256U + 25 + 200);
-    row.start(kChosen, kPatterns[1].binning);
+    row.start(kChosen, kScorePatterns[1].binning);
     candidates.resize(kChosen + 16);
     row.feed(candidates);
     const Result sorted = row.finish();
@@ -379,8 +307,8 @@ TEST(SelectRowTest, AScanHardlyWaits) {
   constexpr unsigned kTokens = 4 * kEntries;
   for (const unsigned k : {kLargestK / 16, kLargestK / 2, kLargestK}) {
     Row row(1);
-    const Candidates candidates = candidates_of(kPatterns[1], row.random(), kTokens);
-    row.start(k, kPatterns[1].binning);
+    const Candidates candidates = candidates_of(kScorePatterns[1], row.random(), kTokens);
+    row.start(k, kScorePatterns[1].binning);
     const std::uint64_t begin = row.cycles();
     row.feed_every(4, candidates);
     const std::uint64_t cycles = row.cycles() - begin;
@@ -394,8 +322,8 @@ TEST(SelectRowTest, AScanHardlyWaits) {
 TEST(SelectRowTest, CostDoesNotGrowWithK) {
   for (const unsigned k : {kLargestK / 64, kLargestK / 8, kLargestK / 2, kLargestK}) {
     Row row(1);
-    const Candidates candidates = candidates_of(kPatterns[1], row.random(), kEntries - 20);
-    row.start(k, kPatterns[1].binning);
+    const Candidates candidates = candidates_of(kScorePatterns[1], row.random(), kEntries - 20);
+    row.start(k, kScorePatterns[1].binning);
     row.feed(candidates, 2);
     const Rank rank = row.rank();
     EXPECT_EQ(rank.score, best_score(candidates, k));
