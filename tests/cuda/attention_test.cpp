@@ -306,17 +306,16 @@ class MergeTest : public Gpu {
   static Parts reordered(const Parts& parts, const std::vector<std::size_t>& order) {
     Parts out;
     for (const std::size_t part : order) {
-      const auto at = static_cast<std::ptrdiff_t>(part);
-      out.output.insert(out.output.end(), parts.output.begin() + at * kRows * kDim,
-                        parts.output.begin() + (at + 1) * kRows * kDim);
-      out.lse.insert(out.lse.end(), parts.lse.begin() + at * kRows,
-                     parts.lse.begin() + (at + 1) * kRows);
+      const auto output = std::span(parts.output).subspan(part * kRows * kDim, kRows * kDim);
+      const auto lse = std::span(parts.lse).subspan(part * kRows, kRows);
+      out.output.insert(out.output.end(), output.begin(), output.end());
+      out.lse.insert(out.lse.end(), lse.begin(), lse.end());
     }
     return out;
   }
 
-  static constexpr std::int64_t kRows = 3;
-  static constexpr std::int64_t kDim = 24;
+  static constexpr std::size_t kRows = 3;
+  static constexpr std::size_t kDim = 24;
   std::mt19937 random_{1};
 };
 
@@ -357,8 +356,8 @@ TEST_F(MergeTest, HasTheSameBitsInAnyOrder) {
 TEST_F(MergeTest, APartThatSawNothingChangesNothing) {
   Parts given = random_parts(3, 2);
   const Merged without = merge(reordered(given, {0, 2}));
-  for (std::int64_t row = 0; row < kRows; ++row) given.lse[kRows + row] = -kInfinity;
-  std::fill_n(given.output.begin() + kRows * kDim, kRows * kDim, std::nanf(""));
+  for (std::size_t row = 0; row < kRows; ++row) given.lse[kRows + row] = -kInfinity;
+  std::ranges::fill(std::span(given.output).subspan(kRows * kDim, kRows * kDim), std::nanf(""));
   EXPECT_EQ(merge(given), without);
 }
 

@@ -96,7 +96,7 @@ std::uint8_t nearkv_cuda_merge(struct nearkv_cuda* gpu, const struct nearkv_cuda
                                void* stream) {
   return nearkv::cuda::at_edge(gpu, [&](const Machine& machine) {
     if (work->rows == 0) return Outcome{};
-    const Outcome outcome = nearkv::cuda::check_merge(machine, *work);
+    Outcome outcome = nearkv::cuda::check_merge(machine, *work);
     return outcome.ok() ? machine.launch(nearkv::cuda::Merge(*work), stream) : outcome;
   });
 }

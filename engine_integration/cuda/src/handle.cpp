@@ -1,6 +1,5 @@
 #include "handle.hpp"
 
-using nearkv::Status;
 using nearkv::cuda::at_edge;
 using nearkv::cuda::Machine;
 using nearkv::cuda::Outcome;

@@ -69,7 +69,7 @@ class Machine {
     return {};
   }
 
-  int ordinal_ = 0;
+  [[maybe_unused]] int ordinal_ = 0;  // An emulated GPU has none.
   nearkv_cuda_info info_{};
 };
 
@@ -108,7 +108,7 @@ Outcome Machine::launch(const Kernel& kernel, void* stream) const {
 template <typename Kernel>
 Outcome Machine::launch(const Kernel& kernel, void* /*stream*/) const {
   const Grid grid = kernel.grid();
-  const Outcome outcome = check(grid);
+  Outcome outcome = check(grid);
   if (outcome.ok()) run_grid(kernel, grid);
   return outcome;
 }

@@ -83,7 +83,7 @@ std::uint8_t nearkv_cuda_queue_submit(struct nearkv_cuda* gpu, struct nearkv_cud
                                       const struct nearkv_cuda_submission* work, void* stream) {
   return at_edge(gpu, [&](const Machine& machine) {
     if (work->count == 0) return Outcome{};
-    const Outcome outcome = nearkv::cuda::check_submission(machine, *work, queue->queue.entries);
+    Outcome outcome = nearkv::cuda::check_submission(machine, *work, queue->queue.entries);
     return outcome.ok() ? machine.launch(nearkv::cuda::NearSubmit{queue->queue, *work}, stream)
                         : outcome;
   });
@@ -98,7 +98,7 @@ std::uint8_t nearkv_cuda_queue_wait(struct nearkv_cuda* gpu, struct nearkv_cuda_
       return nearkv::cuda::refuse("more completions than the ring has entries");
     }
     const Pointer pointers[] = {{taken, "taken"}};
-    const Outcome outcome = nearkv::cuda::check(machine, pointers);
+    Outcome outcome = nearkv::cuda::check(machine, pointers);
     return outcome.ok()
                ? machine.launch(nearkv::cuda::NearWait{queue->queue, taken, timeout_ns, count},
                                 stream)
@@ -110,7 +110,7 @@ std::uint8_t nearkv_cuda_queue_state(struct nearkv_cuda* gpu, struct nearkv_cuda
                                      struct nearkv_cuda_queue_report* state, void* stream) {
   return at_edge(gpu, [&](const Machine& machine) {
     NearState now{};
-    const Outcome outcome = machine.fetch(&now, queue->queue.state, sizeof(now), stream);
+    Outcome outcome = machine.fetch(&now, queue->queue.state, sizeof(now), stream);
     *state = {now.status, now.index, now.detail};
     return outcome;
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -67,7 +68,7 @@ NKV_KERNEL void load_chunk(const std::byte* place, std::uint32_t dtype, float* o
     return;
   }
   const bool is_bf16 = dtype == NKV_DTYPE_BF16;
-  for (unsigned i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < 4; ++i) {
     const std::uint32_t low = first.word[i] & 0xFFFFU;
     const std::uint32_t high = first.word[i] >> 16;
     out[2 * i] = is_bf16 ? from_bf16(low) : from_fp16(low);
@@ -78,7 +79,7 @@ NKV_KERNEL void load_chunk(const std::byte* place, std::uint32_t dtype, float* o
 /// Eight 16-bit patterns to a multiple of 16 bytes.
 NKV_KERNEL void store_chunk(const std::uint32_t* patterns, std::byte* place) {
   Words4 words;
-  for (unsigned i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < 4; ++i) {
     words.word[i] = patterns[2 * i] | (patterns[2 * i + 1] << 16);
   }
   *reinterpret_cast<Words4*>(place) = words;

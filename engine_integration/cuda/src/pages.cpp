@@ -172,7 +172,7 @@ std::uint8_t nearkv_cuda_quantised(struct nearkv_cuda* gpu,
                                    const struct nearkv_cuda_quantised_args* work, void* stream) {
   return at_edge(gpu, [&](const Machine& machine) {
     if (work->blocks == 0) return Outcome{};
-    const Outcome outcome = nearkv::cuda::check_quantised(machine, *work);
+    Outcome outcome = nearkv::cuda::check_quantised(machine, *work);
     return outcome.ok() ? machine.launch(nearkv::cuda::Quantised(*work), stream) : outcome;
   });
 }
@@ -197,7 +197,7 @@ std::uint8_t nearkv_cuda_bounds(struct nearkv_cuda* gpu, const struct nearkv_cud
                                 void* stream) {
   return at_edge(gpu, [&](const Machine& machine) {
     if (work->rows == 0 || work->pages == 0) return Outcome{};
-    const Outcome outcome = nearkv::cuda::check_bounds(machine, *work);
+    Outcome outcome = nearkv::cuda::check_bounds(machine, *work);
     if (!outcome.ok()) return outcome;
     if (work->rows == 1) return machine.launch(nearkv::cuda::Bounds<1>(*work), stream);
     if (work->rows <= 4) return machine.launch(nearkv::cuda::Bounds<4>(*work), stream);
@@ -209,7 +209,7 @@ std::uint8_t nearkv_cuda_gather(struct nearkv_cuda* gpu, const struct nearkv_cud
                                 void* stream) {
   return at_edge(gpu, [&](const Machine& machine) {
     if (work->rows == 0) return Outcome{};
-    const Outcome outcome = nearkv::cuda::check_gather(machine, *work);
+    Outcome outcome = nearkv::cuda::check_gather(machine, *work);
     return outcome.ok() ? machine.launch(nearkv::cuda::Gather(*work), stream) : outcome;
   });
 }

@@ -17,7 +17,7 @@ class Attend {
   [[nodiscard]] Grid grid() const {
     const std::uint64_t row_blocks = (args_.group + kRows - 1) / kRows;
     const std::size_t keys = kTile * key_pitch();
-    const std::size_t sums = kThreads / 2 * kRows * kChunk * sizeof(float);
+    const std::size_t sums = std::size_t{kThreads} / 2 * kRows * kChunk * sizeof(float);
     return {row_blocks * args_.batch * args_.kv_heads * args_.splits,
             query_bytes() + sizeof(State) + (sums > keys ? sums : keys)};
   }
@@ -76,7 +76,7 @@ class Attend {
     return args_.dtype == NKV_DTYPE_FP32 ? 4 : 2;
   }
   [[nodiscard]] NKV_BOTH std::size_t query_bytes() const {
-    return kRows * args_.head_dim * sizeof(float);
+    return std::size_t{kRows} * args_.head_dim * sizeof(float);
   }
   /// A key in shared memory; the 16 bytes more put neighbours' keys into different banks.
   [[nodiscard]] NKV_BOTH std::size_t key_pitch() const {
@@ -127,7 +127,7 @@ class Attend {
     const unsigned chunks = args_.head_dim / kChunk;
     for (unsigned i = block.thread(); i < kRows * chunks; i += kThreads) {
       const unsigned index = place.row + i / chunks;
-      float* const out = query + i * kChunk;
+      float* const out = query + std::size_t{i} * kChunk;
       if (index < args_.group) {
         const std::byte* const source = row(args_.query, args_.query_strides, place, index);
         load_chunk(source + i % chunks * kChunk * element_bytes(), args_.dtype, out);
@@ -164,7 +164,7 @@ class Attend {
           load_chunk(key + c * element_bytes(), args_.dtype, k);
           for (unsigned r = 0; r < kHalf; ++r) {
             if (first + r >= kRows) break;
-            const float* const q = query + (first + r) * args_.head_dim + c;
+            const float* const q = query + std::size_t{first + r} * args_.head_dim + c;
             for (unsigned j = 0; j < kChunk; ++j) dots[r] += q[j] * k[j];
           }
         }

@@ -48,7 +48,7 @@ class Bounds {
     const std::uint64_t row_blocks = (args_.rows + kRows - 1) / kRows;
     const std::uint64_t page_blocks = (args_.pages + kPages - 1) / kPages;
     return {row_blocks * page_blocks,
-            kRows * args_.head_dim * sizeof(float) + kRows * kThreads * sizeof(Sum)};
+            std::size_t{kRows} * (args_.head_dim * sizeof(float) + kThreads * sizeof(Sum))};
   }
 
   template <typename Block>
@@ -57,7 +57,7 @@ class Bounds {
     const std::uint32_t row = block.index() % row_blocks * kRows;
     const std::uint32_t page = block.index() / row_blocks * kPages + block.thread() / kSlices;
     auto* const query = reinterpret_cast<float*>(block.shared());
-    auto* const sums = reinterpret_cast<Sum*>(query + kRows * args_.head_dim);
+    auto* const sums = reinterpret_cast<Sum*>(query + std::size_t{kRows} * args_.head_dim);
     load_query(block, row, query);
     block.sync();
     Sum own[kRows] = {};
@@ -97,7 +97,7 @@ class Bounds {
       const std::uint64_t element =
           std::uint64_t{index} * args_.head_dim + i % chunks * std::uint64_t{kChunk};
       load_chunk(static_cast<const std::byte*>(args_.query) + element * bytes, args_.query_dtype,
-                 query + i * kChunk);
+                 query + std::size_t{i} * kChunk);
     }
   }
 

@@ -14,7 +14,8 @@ class Gather {
 
   [[nodiscard]] Grid grid() const {
     const std::uint64_t words = args_.rows * (args_.row_bytes / sizeof(Words4));
-    return {(words + kThreads * kLoads - 1) / (kThreads * kLoads), 0};
+    constexpr std::uint64_t kBlockWords = std::uint64_t{kThreads} * kLoads;
+    return {(words + kBlockWords - 1) / kBlockWords, 0};
   }
 
   template <typename Block>

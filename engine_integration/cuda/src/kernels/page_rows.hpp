@@ -14,7 +14,8 @@ class PageRows {
 
   [[nodiscard]] Grid grid() const {
     const std::uint64_t chunks = args_.rows * (dim() / kChunk);
-    return {(chunks + kThreads * kChunksPerThread - 1) / (kThreads * kChunksPerThread), 0};
+    constexpr std::uint64_t kBlockChunks = std::uint64_t{kThreads} * kChunksPerThread;
+    return {(chunks + kBlockChunks - 1) / kBlockChunks, 0};
   }
 
   template <typename Block>
@@ -40,7 +41,7 @@ class PageRows {
     const bool is_byte = pages_.dtype != NKV_DTYPE_BF16 && pages_.dtype != NKV_DTYPE_FP16;
     const std::uint64_t token = args_.ids != nullptr ? args_.ids[row] : row;
     std::byte* const out = static_cast<std::byte*>(args_.out) + row * args_.out_row_bytes +
-                           channel * (is_byte ? 1 : 2);
+                           std::size_t{channel} * (is_byte ? 1 : 2);
     OpenPage page;
     const std::uint64_t index = token / NKV_PAGE_TOKENS;
     const std::uint8_t status = index < pages_.count
@@ -62,7 +63,8 @@ class PageRows {
           from_values ? page.header->v_exceptions : page.header->k_exceptions;
       undo_deltas(page.start, place, stored, within, channel, exceptions, out);
     } else {
-      copy(page.start + place.rows + (within * stored + channel) * (is_byte ? 1 : 2), out, is_byte);
+      copy(page.start + place.rows + std::size_t{within * stored + channel} * (is_byte ? 1 : 2),
+           out, is_byte);
     }
   }
 
@@ -86,7 +88,7 @@ class PageRows {
   NKV_KERNEL static void undo_deltas(const std::byte* page, const RowPlace& place,
                                      std::uint32_t dim, std::uint32_t token, std::uint32_t channel,
                                      unsigned exceptions, std::byte* out) {
-    const std::byte* const row = page + place.rows + token * (dim + dim / 2);
+    const std::byte* const row = page + place.rows + std::size_t{token} * (dim + dim / 2);
     const auto fractions = *reinterpret_cast<const std::uint64_t*>(row + channel);
     const auto nibbles = *reinterpret_cast<const std::uint32_t*>(row + dim + channel / 2);
     const auto exponents =

@@ -60,7 +60,7 @@ class Quantised {
                                 std::uint32_t channel, std::uint32_t* patterns) const {
     constexpr std::uint32_t kLimit = (127 + 126) << 7;
     std::uint32_t codes[kChunk];
-    load_codes(encoded + groups() * 4, token, channel, codes);
+    load_codes(encoded + std::size_t{groups()} * 4, token, channel, codes);
     const auto* const parameters = reinterpret_cast<const std::uint32_t*>(encoded);
     bool is_sound = true;
     for (unsigned i = 0; i < kChunk; ++i) {
