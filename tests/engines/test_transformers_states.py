@@ -10,6 +10,7 @@ from transformers import DynamicCache
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv.store import ObjectStore
 from nearkv.transformers import ATTENTION, NearKVCache, PrefixStates, make_pool
+from tests.engines.serving import Daemon
 from tests.engines.transformers_models import (
     HYBRIDS,
     RECURRENT,
@@ -136,6 +137,21 @@ def test_forks_go_on_alone(name: str) -> None:
     assert (cache.pool.usage().pages, cache.pool.usage().sequences) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "name", ["falcon h1, mamba 2 beside attention", "qwen3 next, gated delta rule"]
+)
+def test_a_prompt_may_come_from_another_cache(name: str) -> None:
+    model = make_model(HYBRIDS[name], torch.float32)
+    tokens, prompt = random_tokens(1, 300), RoundingCache(config=HYBRIDS[name])
+    run_logits(model, prompt, "sdpa", tokens[:, :290], [290])
+    with near_cache(model, window_tokens=64, rounded=True) as cache:
+        cache.take(prompt)
+        assert cache.pool.usage().pages > 0
+        near = run_logits(model, cache, ATTENTION, tokens[:, 290:], [1] * 10)
+    plain = run_logits(model, prompt, "sdpa", tokens[:, 290:], [1] * 10)
+    assert (near - plain).abs().max() < 2e-4
+
+
 def state_places(cache: NearKVCache) -> list[int]:
     """Where its states lie."""
     return [
@@ -192,6 +208,25 @@ def test_another_process_goes_on_from_the_store(name: str, tmp_path: Path) -> No
     child.start()
     assert answer.get(timeout=100) == (PROMPT, expected)
     child.join()
+
+
+def test_a_daemon_that_is_killed_costs_time_and_no_tokens(daemon: Daemon) -> None:
+    name = "lfm2, convolutions and attention"
+    model = make_model(MODELS[name], torch.float32)
+    prompt, runs = random_tokens(1, PROMPT)[0].tolist(), []
+    with ObjectStore.connect(daemon.socket, patience_s=0.5) as store:
+        prefixes = PrefixStates(store.namespace(name), model.config)
+        for tokens, reused in ((prompt, 0), ([*prompt, 5], PROMPT)):
+            cache = empty_cache(model)
+            filled = prefixes.prefill(model, tokens, cache)
+            assert filled.reused_tokens == reused
+        runs.append(go_on(model, cache, filled.logits, MORE)[0])
+        daemon.kill()
+        cache = empty_cache(model)
+        filled = prefixes.prefill(model, [*prompt, 5], cache)
+        assert filled.reused_tokens == 0
+        runs.append(go_on(model, cache, filled.logits, MORE)[0])
+    assert runs[0] == runs[1]
 
 
 def test_a_cache_for_recurrent_layers_refuses_what_it_cannot_do() -> None:

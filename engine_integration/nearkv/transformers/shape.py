@@ -50,9 +50,9 @@ _LAYERS = {
     "dummy": LayerShape(attends=False),
 }
 _OWN_STATES = {
-    "recurrent_gemma": "in its modules",
-    "minimax": "in a cache of its own",
-    "rwkv": "in a list: give that to nearkv.transformers.PrefixStates",
+    "recurrent_gemma": "in its modules, where no cache finds them; run it without NearKV",
+    "minimax": "in a cache of its own; run it without NearKV",
+    "rwkv": "in a list, and no K and V: give that to nearkv.transformers.PrefixStates",
 }
 
 
