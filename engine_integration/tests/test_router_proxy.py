@@ -248,6 +248,41 @@ def test_what_is_no_request_is_refused_here(body: bytes, mend: str) -> None:
     run(Scene(engines("")), test)
 
 
+HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"POST\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        HEAD + b"Content-Length: many\r\n\r\n",
+        HEAD + b"Content-Length: -1\r\n\r\n",
+        HEAD + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+        HEAD + b"A header without a colon\r\n\r\n",
+        HEAD + b"X: " + b"x" * 100_000 + b"\r\n\r\n",
+        HEAD + b"Content-Length: 100\r\n\r\n{",
+        HEAD,
+    ],
+)
+def test_what_is_no_http_is_400_or_nothing_and_the_next_is_served(sent: bytes) -> None:
+    async def test(scene: Scene) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", scene.server.port)
+        writer.write(sent)
+        writer.write_eof()  # Also a request that is not whole ends so.
+        told = await reader.read()
+        writer.close()
+        assert not told or told.split(b" ")[1] == b"400", told
+        assert not scene.engines[0].bodies
+        async with scene.post() as answer:
+            assert answer.status == 200
+        await settled(scene)
+
+    run(Scene(engines("")), test)
+
+
 def test_a_policy_that_refuses_is_429() -> None:
     async def test(scene: Scene) -> None:
         async with scene.post(prompt=list(range(4000))) as answer:
