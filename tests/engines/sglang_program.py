@@ -1,10 +1,11 @@
 """Runs in SGLang's environment: its own host pools and controllers, asked one line at a time.
 
-Each line of input is {"do": what, "name": of a cache, ..}; each line of output its answer, or
-{"error"}. Stand-ins: those of sglang_absent, and the allocator of the device pool, of which a
-controller asks but the pool.
+Each line of input is {"do": what, "name": of a cache, ..}, or {"do": "parse", "words"} of a
+server's command; each line of output its answer, or {"error"}. Stand-ins: those of sglang_absent,
+and the allocator of the device pool, of which a controller asks but the pool.
 """
 
+import argparse
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from sglang.srt.mem_cache.pool_host.mla import MLATokenToKVPoolHost
 from sglang.srt.mem_cache.radix_cache import RadixKey
 from sglang.srt.mem_cache.utils import get_storage_hash_str
 from sglang.srt.runtime_context import get_parallel
+from sglang.srt.server_args import ServerArgs
 
 LAYERS = 4
 HOST_PAGES = 40
@@ -245,17 +247,27 @@ class Cache:
         self.controller.detach_storage_backend()
 
 
+def parse(words: list[str]) -> dict[str, Any]:
+    """What SGLang's server is told by the words of its command."""
+    parser = argparse.ArgumentParser()
+    ServerArgs.add_cli_args(parser)
+    told = vars(parser.parse_args(words))
+    return {name: value for name, value in told.items() if isinstance(value, str | int)}
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     caches: dict[str, Cache] = {}
     for line in sys.stdin:
         asked = json.loads(line)
-        do, name = asked.pop("do"), asked.pop("name")
+        do, name = asked.pop("do"), asked.pop("name", "")
         try:
-            if do == "open":
+            if do == "parse":
+                answer: Any = parse(**asked)
+            elif do == "open":
                 caches[name] = Cache(**asked)
-                answer: Any = None
+                answer = None
             else:
                 answer = getattr(caches[name], do)(**asked)
         except Exception as error:

@@ -1,7 +1,6 @@
 """LMCache's server over a NearKV store, for vLLM's engines: each process by itself, on the CPU."""
 
 import json
-import re
 import socket
 import subprocess
 import time
@@ -15,12 +14,12 @@ from typing import Any
 import pytest
 
 from nearkv.store import ObjectStore
-from tests.engines.environment import ROOT, Environment
+from tests.engines.environment import Environment
+from tests.engines.readme import commands
 from tests.engines.serving import Daemon
 from tests.engines.vllm_engines import PROMPTS, Engines
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
-README = ROOT / "engine_integration" / "nearkv" / "lmcache" / "README.md"
 CHUNK_TOKENS = 64
 # All whole chunks but for what follows them: the last token has to be computed.
 CACHED = [(len(prompt) - 1) // CHUNK_TOKENS * CHUNK_TOKENS for prompt in PROMPTS]
@@ -56,12 +55,12 @@ def serving(lmcache: Environment, daemon: Daemon) -> Iterator[dict[str, Any]]:
 
     The server is killed in the end.
     """
-    readme = README.read_text()
-    [adapter] = re.findall(
-        r"--l2-adapter '(\{\s*\"type\": \"native_plugin\".*?)'", readme, re.DOTALL
-    )
-    [config] = re.findall(r"--kv-transfer-config '(.*?)'", readme, re.DOTALL)
-    adapter, config = json.loads(adapter), json.loads(config)
+    [[*_, config]] = commands("lmcache", "vllm serve MODEL")
+    config = json.loads(config)
+    [words] = [
+        words for words in commands("lmcache", "lmcache server") if "native_plugin" in words[-1]
+    ]
+    adapter = json.loads(words.pop())
     adapter["adapter_params"] = {"socket": daemon.socket}
     port, http_port = free_port(), free_port()
     config["kv_connector_extra_config"] |= {"lmcache.mp.port": port}
@@ -69,21 +68,14 @@ def serving(lmcache: Environment, daemon: Daemon) -> Iterator[dict[str, Any]]:
         "--supported-transfer-mode": "engine_driven",
         "--l1-size-gb": 1,
         "--l1-init-size-gb": 1,
-        "--eviction-policy": "LRU",
         "--chunk-size": CHUNK_TOKENS,
         "--port": port,
         "--http-port": http_port,
-        "--l2-adapter": json.dumps(adapter),
     }
-    words = [str(word) for option in options.items() for word in option]
-    command = [
-        lmcache.python,
-        "-m",
-        "lmcache.cli.main",
-        "server",
-        "--disable-observability",
-        *words,
-    ]
+    words += [json.dumps(adapter), "--disable-observability"]
+    # Of what is said twice the latter counts.
+    words += [str(word) for option in options.items() for word in option]
+    command = [lmcache.python, "-m", "lmcache.cli.main", *words[1:]]
     with subprocess.Popen(command, env=environ | lmcache.variables) as server:
         try:
             assert until(lambda: server.poll() is not None or is_healthy(http_port), 120)

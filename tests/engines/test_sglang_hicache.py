@@ -4,19 +4,20 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT, Environment
+from tests.engines.environment import Environment
+from tests.engines.readme import commands, in_folder
 from tests.engines.serving import Daemon
 
 # The first makes SGLang's environment.
 pytestmark = pytest.mark.timeout(600)
 PROGRAM = Path(__file__).parent / "sglang_program.py"
-README = ROOT / "engine_integration" / "nearkv" / "sglang" / "README.md"
 
 
 class Refused(Exception):
@@ -79,10 +80,14 @@ class Cache:
         return self._sglang.ask(name=self._name, do="v2", what=do, **question)
 
 
+def shown() -> list[str]:
+    """The words of the README's command."""
+    [words] = commands("sglang", "sglang serve")
+    return words
+
+
 def configured(store: dict[str, Any]) -> dict[str, Any]:
-    config = json.loads(
-        re.search(r"storage-backend-extra-config '(.*?)'", README.read_text(), re.DOTALL)[1]
-    )
+    config = json.loads(shown()[-1])
     del config["uri"]
     del config["hicache_storage_pass_prefix_keys"]  # The engine's arguments; it takes it out.
     return config | store
@@ -115,14 +120,21 @@ def test_another_process_loads_what_one_stored(sglang_environment, sglang, store
 
 
 def test_the_readmes_configuration_works_as_it_stands(sglang, tmp_path):
-    shown = re.search(r'"uri": "(cpu:.*?)"', README.read_text())[1]
-    uri = shown.replace("/var/lib/nearkv", str(tmp_path)).replace("64GiB", "64MiB")
+    uri = json.loads(in_folder(shown(), tmp_path)[-1])["uri"]
     ranks = [sglang.open({"uri": uri}, tp=(rank, 2)) for rank in range(2)]
     assert [rank.store(2) for rank in ranks] == [2, 2]
     assert [rank.load(2) for rank in ranks] == [[2, 2, 0]] * 2
     assert len(list(tmp_path.glob("sglang-*"))) == 2
     for rank in ranks:
         rank.close()
+
+
+def test_the_readmes_command_is_one_of_sglangs_server(sglang):
+    told = sglang.ask(do="parse", words=shown()[2:])
+    assert told["enable_hierarchical_cache"] is True
+    assert (told["page_size"], told["hicache_mem_layout"]) == (64, "page_first")
+    assert told["hicache_storage_backend"] == "dynamic"
+    assert json.loads(told["hicache_storage_backend_extra_config"]) == json.loads(shown()[-1])
 
 
 @pytest.mark.parametrize(
@@ -232,6 +244,24 @@ def test_a_killed_daemon_is_a_miss_until_it_is_there_again(sglang, tmp_path):
         assert cache.v2("exists", {"swa": [0]}) == [0, {}, []]
         daemon.start()
         assert cache.load(3) == [3, 3, 0]
+        cache.close()
+
+
+@pytest.mark.long
+def test_a_stopped_daemon_is_a_miss_in_time(sglang, tmp_path):
+    with Daemon(tmp_path) as daemon:
+        cache = sglang.open({"socket": daemon.socket})
+        assert cache.store(3) == 3
+        daemon.stop()
+        try:
+            # Sets and gets of pages that are there, without a question before.
+            told = cache.direct(first=0, pages=2, index_count=128)
+        finally:
+            daemon.go_on()
+        assert told == [[False] * 2, [False] * 2, 0]
+        end_s = time.monotonic() + 30
+        while cache.load(3) != [3, 3, 0]:  # Until the daemon is heard again.
+            assert time.monotonic() < end_s
         cache.close()
 
 
