@@ -311,6 +311,32 @@ TEST_F(BoundsTest, NoKeyOfAPageScoresMore) {
   }
 }
 
+TEST_F(BoundsTest, OneChannelsBoundIsTheEndOfItsRange) {
+  constexpr std::size_t kDim = 16;
+  constexpr std::uint16_t kOne = 0x3F80;
+  const KvData data = make_kv(Shape::kGaussian, 40 * 64, kDim, kDim, 11);
+  const StoredList list = append(&bench_, page_source(data, kRaw, kRaw));
+  std::vector<std::uint16_t> queries(2 * kDim * kDim);
+  for (std::size_t row = 0; row < 2 * kDim; ++row) {
+    queries[row * kDim + row / 2] = static_cast<std::uint16_t>(kOne | (row % 2 << 15));
+  }
+  const std::vector<float> found = bounds(list, queries);
+  for (std::size_t row = 0; row < 2 * kDim; ++row) {
+    const float sign = row % 2 == 0 ? 1.0F : -1.0F;
+    for (std::size_t page = 0; page < list.pages(); ++page) {
+      float least = INFINITY;
+      float greatest = -INFINITY;
+      for (std::size_t t = page * 64; t < page * 64 + 64; ++t) {
+        least = std::min(least, sign * data.key(t, row / 2));
+        greatest = std::max(greatest, sign * data.key(t, row / 2));
+      }
+      const float bound = found[row * list.pages() + page];
+      ASSERT_GE(bound, greatest) << "row " << row << ", page " << page;
+      ASSERT_LE(bound, greatest + 0.3F * (greatest - least)) << "row " << row << ", page " << page;
+    }
+  }
+}
+
 TEST_F(BoundsTest, NumbersOfAnySizeGiveNoNaN) {
   PageSource source = random_source(NKV_DTYPE_BF16, 64, 64, false, 128, 3);
   const StoredList list = append(&bench_, source);
