@@ -17,6 +17,8 @@ constexpr std::uint64_t kLingerCycles = 20'000;
 // and one that was started, and uses no memory.
 constexpr std::uint64_t kSilentCycles = 50'000'000;
 constexpr unsigned kCyclesPerLook = 64;
+// Between a write to registers and whatever the host does next, which on a card is far away.
+constexpr unsigned kWayCycles = 32;
 
 // Bits of the register at offset 0, by UG902's and UG1399's block-level protocols.
 constexpr std::uint32_t kStart = 1;
@@ -154,6 +156,7 @@ bool Card::write_registers(std::uint64_t address, std::span<const std::uint32_t>
     if (!finish_access(*unit, offset)) return false;
     if (offset == 0 && (values[i] & kStart) != 0 && unit->has_start) unit->is_started = true;
   }
+  run_cycles(kWayCycles);
   return true;
 }
 
