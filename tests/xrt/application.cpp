@@ -148,7 +148,7 @@ void copy_much(const xrt::device& device, const xrt::uuid& uuid) {
 void linger(const xrt::device& device, const xrt::uuid& uuid) {
   const xrt::kernel vadd(device, uuid, "vadd");
   const xrt::bo shared(device, kBytes, xrt::bo::flags::p2p, vadd.group_id(0));
-  std::cout << "lingers" << std::endl;
+  std::cout << "lingers\n" << std::flush;
   for (;;) {
     (void)vadd.group_id(0);
     xrt::bo buffer(device, kBytes, vadd.group_id(0));

@@ -44,10 +44,12 @@ void Card::add(const Kernel& kernel, const ComputeUnit& unit, unsigned latency_c
   }
   const Ports& ports = model->ports();
   std::vector<AxiMemoryPort> masters;
+  masters.reserve(kernel.masters.size());
   for (const std::string& prefix : kernel.masters) {
-    masters.emplace_back(
-        ports, prefix, memory, latency_cycles,
-        [this, name = unit.name](const std::string& text) { tell_(name + ": " + text); });
+    masters.emplace_back(ports, prefix, memory, latency_cycles,
+                         [this, begin = unit.name + ": "](const std::string& text) {
+                           tell_(std::string(begin).append(text));
+                         });
   }
   Pin reset = ports.find(kernel.reset);
   reset.set(0);

@@ -17,7 +17,6 @@ namespace nearkv::hw_emu {
 namespace {
 
 constexpr std::size_t kRequestHeaderBytes = 14;
-constexpr std::size_t kReplyHeaderBytes = 9;
 // The largest body that can be meant: one of the shim's packets is a few MiB.
 constexpr std::uint64_t kMaxBodyBytes = std::uint64_t{1} << 30;
 

@@ -99,8 +99,10 @@ void DeviceMemory::unshare(std::uint64_t address) {
   const auto found = shared_.find(address);
   if (found == shared_.end()) return;
   const Place* const place = place_of(address, found->second.bytes);
-  ::mmap(place->data + (address - place->bank.base), found->second.bytes, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  void* const mapped = ::mmap(place->data + (address - place->bank.base), found->second.bytes,
+                              PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (mapped == MAP_FAILED) return;  // The bank goes on with the file's pages.
   ::close(found->second.file);
   shared_.erase(found);
 }

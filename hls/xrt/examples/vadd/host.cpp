@@ -5,16 +5,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <string>
 
 int main(int count, char** arguments) try {
   if (count < 2) {
     std::cerr << "usage: vadd XCLBIN [WORDS]\n";
     return 2;
   }
-  const auto words = static_cast<std::uint32_t>(count > 2 ? std::atoi(arguments[2]) : 4096);
+  const auto words = static_cast<std::uint32_t>(count > 2 ? std::stoul(arguments[2]) : 4096);
   const std::size_t bytes = std::max<std::size_t>(words * sizeof(std::uint32_t), 4096);
 
   xrt::device device(0);
