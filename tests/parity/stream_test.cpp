@@ -13,13 +13,17 @@
 namespace nearkv::test {
 namespace {
 
+constexpr std::uint64_t kUsualCommands = 500;
+
 /// Commands for each device.
-std::uint64_t wanted_commands() { return chosen_number("NEARKV_PARITY_COMMANDS", 500); }
+std::uint64_t wanted_commands() { return chosen_number("NEARKV_PARITY_COMMANDS", kUsualCommands); }
 
 /// Devices whose arithmetic is the model's to the bit.
 std::vector<std::string> exact_uris() {
   std::vector<std::string> uris = subject_uris();
-  std::erase_if(uris, [](const std::string& uri) { return !uri.starts_with("rtl:"); });
+  std::erase_if(uris, [](const std::string& uri) {
+    return !uri.starts_with("rtl:") && !uri.starts_with("xrt:");
+  });
 #ifdef NEARKV_HAS_RTL
   if (uris.empty()) {
     uris = {"rtl:?latency=60", "rtl:?latency=7&jitter=90&seed=3"};
@@ -53,7 +57,7 @@ void expect_models_bits(DevicePair& pair, const StreamCommand& command) {
 }
 
 std::string exact_name(const testing::TestParamInfo<std::string>& info) {
-  return "rtl_" + std::to_string(info.index);
+  return info.param.substr(0, info.param.find(':')) + "_" + std::to_string(info.index);
 }
 
 class StreamParityTest : public testing::TestWithParam<std::string> {};
@@ -85,6 +89,8 @@ TEST_P(StreamParityTest, EveryCommandLeavesTheModelsBits) {
     std::printf("  %s: %llu commands alike\n", name.c_str(),
                 static_cast<unsigned long long>(count));
   }
+  // A shorter stream need not come to all of them.
+  if (wanted_commands() < kUsualCommands) return;
   EXPECT_GT(compared["SCRUB"], 0U);
   for (const char* const mode : {"APPEND",
                                  "APPEND malformed",
