@@ -109,6 +109,25 @@ def test_units_have_banks_of_their_own(card: Card, tmp_path: Path, use: str) -> 
     assert status == 0, text
 
 
+def test_kernels_of_several_sources_share_a_card(tmp_path: Path) -> None:
+    require_emulation()
+    vadd = copy_vadd(tmp_path)
+    other = tmp_path / "other.sv"
+    other.write_text(vadd.read_text().replace("module vadd", "module other"))
+    xml = (tmp_path / "kernel.xml").read_text()
+    (tmp_path / "other.xml").write_text(xml.replace('kernel name="vadd"', 'kernel name="other"'))
+    done = make(
+        tmp_path,
+        *("--top", str(other), "--kernel-xml", str(tmp_path / "other.xml")),
+        *("--top", str(vadd), "--kernel-xml", str(tmp_path / "kernel.xml"), "-o", "card"),
+    )
+    assert done.returncode == 0, done.stderr
+    card = Card(tmp_path / "card")
+    assert card.xclbin.name == "other.xclbin"
+    status, text = card.run(tmp_path, "xrt_vadd", str(card.xclbin), "100")
+    assert status == 0, text
+
+
 def test_the_shims_own_scheduler_works(plain_card: Card, tmp_path: Path) -> None:
     ini = (plain_card.folder / "xrt.ini").read_text()
     (tmp_path / "xrt.ini").write_text(ini.replace("sws=true", "sws=false"))
