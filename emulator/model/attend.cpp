@@ -77,6 +77,8 @@ void store_result(const Domain& domain, const nkv_attend_command& command,
   domain.window.store<float>(command.result + places.bound, bound);
 }
 
+}  // namespace
+
 AttendAnswer attend_by_mode(const AttendTask& task) {
   switch (task.command.mode) {
     case NKV_ATTEND_MODE_TAIL:
@@ -87,8 +89,6 @@ AttendAnswer attend_by_mode(const AttendTask& task) {
       return attend_dense(task);
   }
 }
-
-}  // namespace
 
 AttendRow finish_row(const AttendTask& task, const RowSoftmax& softmax) {
   return {.output = softmax.output(task.input.exponents.value),
@@ -105,6 +105,11 @@ Verdict open_attend_pages(const AttendTask& task, bool whole_header,
 }
 
 Outcome attend(const Domain& domain, const nkv_attend_command& command) {
+  return attend(domain, command, attend_by_mode);
+}
+
+Outcome attend(const Domain& domain, const nkv_attend_command& command,
+               const std::function<AttendAnswer(const AttendTask&)>& way) {
   Verdict verdict = check_fields(command);
   if (!verdict.ok()) return failure(verdict);
   verdict = check_scan_addresses(domain, command);
@@ -116,10 +121,10 @@ Outcome attend(const Domain& domain, const nkv_attend_command& command) {
   if (!verdict.ok()) return failure(verdict);
 
   const AttendAnswer answer =
-      attend_by_mode({.domain = domain,
-                      .command = command,
-                      .input = input,
-                      .scale = LogitScale(command.scale, command.soft_cap, input.exponents.key)});
+      way({.domain = domain,
+           .command = command,
+           .input = input,
+           .scale = LogitScale(command.scale, command.soft_cap, input.exponents.key)});
   if (!answer.verdict.ok()) return failure(answer.verdict);
   store_result(domain, command, answer.rows);
 

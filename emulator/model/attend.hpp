@@ -3,11 +3,13 @@
 #define NEARKV_MODEL_ATTEND_HPP_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "domain.hpp"
 #include "logit.hpp"
 #include "nkv_abi.h"
+#include "outcome.hpp"
 #include "page_list.hpp"
 #include "scan_input.hpp"
 #include "softmax.hpp"
@@ -49,6 +51,16 @@ AttendAnswer attend_tail(const AttendTask& task);
 
 /// Section 8.
 AttendAnswer attend_bounded(const AttendTask& task);
+
+/// Whichever of these the command names.
+AttendAnswer attend_by_mode(const AttendTask& task);
+
+/// The command, answered `way`'s way: it gives what attend_by_mode() gives.
+Outcome attend(const Domain& domain, const nkv_attend_command& command,
+               const std::function<AttendAnswer(const AttendTask&)>& way);
+
+/// DENSE's pages: their exponents and rows verified.
+Verdict open_dense_pages(const AttendTask& task, ListedPages* pages);
 
 /// A row's result from its running softmax (4.1).
 AttendRow finish_row(const AttendTask& task, const RowSoftmax& softmax);

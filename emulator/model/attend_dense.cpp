@@ -42,13 +42,17 @@ void add_page(const AttendTask& task, const PageRows& rows, size_t query_row, Ro
 
 }  // namespace
 
+Verdict open_dense_pages(const AttendTask& task, ListedPages* pages) {
+  return open_attend_pages(task, true,
+                           {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
+                            NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS},
+                           pages);
+}
+
 AttendAnswer attend_dense(const AttendTask& task) {
   AttendAnswer answer;
   ListedPages pages;
-  answer.verdict = open_attend_pages(task, true,
-                                     {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
-                                      NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS},
-                                     &pages);
+  answer.verdict = open_dense_pages(task, &pages);
   if (!answer.verdict.ok()) return answer;
   answer.traffic.stream = dense_bursts(pages);
 

@@ -65,8 +65,10 @@ uint64_t* stored_register(QueueRegisters& registers, uint32_t base_offset) {
 
 }  // namespace
 
-Card::Card(std::unique_ptr<DeviceMemory> memory)
-    : memory_(std::move(memory)), queues_(NKV_MAX_QUEUES, Queue(memory_->bytes())) {}
+Card::Card(std::unique_ptr<DeviceMemory> memory, Executor executor)
+    : memory_(std::move(memory)),
+      executor_(std::move(executor)),
+      queues_(NKV_MAX_QUEUES, Queue(memory_->bytes(), executor_)) {}
 
 uint64_t Card::read_csr(uint32_t offset) {
   if (const auto place = queue_offset(offset)) {

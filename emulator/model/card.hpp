@@ -22,7 +22,9 @@ using emulator::DeviceMemory;
 /// completion ring, or the enabling of a queue. wait() may run in another thread.
 class Card {
  public:
-  explicit Card(std::unique_ptr<DeviceMemory> memory);
+  explicit Card(std::unique_ptr<DeviceMemory> memory, Executor executor = execute);
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
 
   /// Reads a register; all ones where there is none.
   uint64_t read_csr(uint32_t offset);
@@ -40,6 +42,7 @@ class Card {
   void reset();
 
   std::unique_ptr<DeviceMemory> memory_;
+  Executor executor_;
   std::vector<Queue> queues_;
   std::mutex wait_mutex_;
   std::condition_variable posted_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "domain.hpp"
 #include "outcome.hpp"
@@ -34,6 +35,10 @@ uint16_t tag_of(const Command& command);
 /// command names as its results are written, and nothing unless it ends in OK, or in the pages
 /// that its count says were done.
 Outcome execute(const Domain& domain, const Command& command);
+
+/// How a card executes: as execute() promises. A device that has other ways to the same results for
+/// some commands brings its own, and leaves the others to execute().
+using Executor = std::function<Outcome(const Domain&, const Command&)>;
 
 }  // namespace nearkv::model
 

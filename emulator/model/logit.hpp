@@ -15,6 +15,11 @@ class LogitScale {
   /// L of a score whose row has exponent Eq (3.2, 3.3).
   [[nodiscard]] int64_t logit(int64_t score, int query_exponent) const;
 
+  /// C; what Eq completes to X; K, 0 for none.
+  [[nodiscard]] int64_t factor() const { return factor_; }
+  [[nodiscard]] int power() const { return power_; }
+  [[nodiscard]] int64_t cap() const { return cap_; }
+
  private:
   int64_t factor_ = 0;  // C
   int power_ = 0;       // e_s + b + Ek − 411; adding Eq makes X

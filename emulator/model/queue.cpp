@@ -74,7 +74,7 @@ uint64_t Queue::run() {
   uint64_t posted = 0;
   while (has_command() && has_room()) {
     const Command command = fetch();
-    post(tag_of(command), execute(domain, command));
+    post(tag_of(command), (*executor_)(domain, command));
     ++posted;
   }
   return posted;

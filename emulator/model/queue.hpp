@@ -26,7 +26,9 @@ struct QueueRegisters {
 /// Registers other than the doorbells are taken when the queue is enabled.
 class Queue {
  public:
-  explicit Queue(std::span<std::byte> memory) : memory_(memory) {}
+  /// `executor` outlives the queue.
+  Queue(std::span<std::byte> memory, const Executor& executor)
+      : memory_(memory), executor_(&executor) {}
 
   [[nodiscard]] QueueRegisters& registers() { return registers_; }
   [[nodiscard]] uint64_t status() const;
@@ -47,6 +49,7 @@ class Queue {
   void post(uint16_t tag, const Outcome& outcome);
 
   std::span<std::byte> memory_;
+  const Executor* executor_;
   QueueRegisters registers_;
   QueueRegisters running_;  // As they were when the queue was enabled.
   bool is_running_ = false;

@@ -67,6 +67,8 @@ void store_result(const Domain& domain, const nkv_topk_command& command,
   domain.window.store<uint32_t>(command.result + places.counts, counts);
 }
 
+}  // namespace
+
 TopkAnswer topk_by_mode(const TopkTask& task) {
   switch (task.command.mode) {
     case NKV_SELECT_FULL:
@@ -77,8 +79,6 @@ TopkAnswer topk_by_mode(const TopkTask& task) {
       return topk_by_planes(task);
   }
 }
-
-}  // namespace
 
 double score_value(const TopkTask& task, size_t row, int64_t score) {
   const int power = task.input.query.exponent(row) + task.input.exponents.key - 301;
@@ -97,6 +97,11 @@ std::vector<FoundToken> found_by_score(const TopkTask& task, size_t row,
 }
 
 Outcome topk(const Domain& domain, const nkv_topk_command& command) {
+  return topk(domain, command, topk_by_mode);
+}
+
+Outcome topk(const Domain& domain, const nkv_topk_command& command,
+             const std::function<TopkAnswer(const TopkTask&)>& way) {
   Verdict verdict = check_fields(command);
   if (!verdict.ok()) return failure(verdict);
   verdict = check_scan_addresses(domain, command);
@@ -111,7 +116,7 @@ Outcome topk(const Domain& domain, const nkv_topk_command& command) {
   verdict = read_scan_input(domain, command, &input);
   if (!verdict.ok()) return failure(verdict);
 
-  const TopkAnswer answer = topk_by_mode({.domain = domain, .command = command, .input = input});
+  const TopkAnswer answer = way({.domain = domain, .command = command, .input = input});
   if (!answer.verdict.ok()) return failure(answer.verdict);
   store_result(domain, command, answer.rows);
 

@@ -3,10 +3,12 @@
 #define NEARKV_MODEL_TOPK_HPP_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "domain.hpp"
 #include "nkv_abi.h"
+#include "outcome.hpp"
 #include "page_list.hpp"
 #include "ranking.hpp"
 #include "scan_input.hpp"
@@ -43,6 +45,16 @@ TopkAnswer topk_full(const TopkTask& task);
 
 /// INDEXER: one row for the group.
 TopkAnswer topk_indexer(const TopkTask& task);
+
+/// Whichever of these the command names.
+TopkAnswer topk_by_mode(const TopkTask& task);
+
+/// The command, with tokens found `way`'s way: it gives what topk_by_mode() gives.
+Outcome topk(const Domain& domain, const nkv_topk_command& command,
+             const std::function<TopkAnswer(const TopkTask&)>& way);
+
+/// FULL's pages: their exponents, rows and scales verified.
+Verdict open_full_pages(const TopkTask& task, bool raw_keys, ListedPages* pages);
 
 /// A row's best tokens by exact score S, with the scores that are returned.
 std::vector<FoundToken> found_by_score(const TopkTask& task, size_t row,

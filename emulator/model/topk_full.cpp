@@ -9,9 +9,7 @@
 
 namespace nearkv::model {
 
-namespace {
-
-Verdict open_pages(const TopkTask& task, bool raw_keys, ListedPages* pages) {
+Verdict open_full_pages(const TopkTask& task, bool raw_keys, ListedPages* pages) {
   const PageDemand demand{
       .head_dim = task.command.head_dim,
       .value_dim = std::nullopt,
@@ -19,6 +17,8 @@ Verdict open_pages(const TopkTask& task, bool raw_keys, ListedPages* pages) {
       .streamed = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_KEY_SCALES}};
   return ListedPages::open(task.domain, task.input.entries, task.input.visibility, demand, pages);
 }
+
+namespace {
 
 // A token's key scale as a binary32 pattern; 1 if the page has none.
 uint32_t scale_pattern(const Page& page, uint32_t token) {
@@ -30,7 +30,7 @@ uint32_t scale_pattern(const Page& page, uint32_t token) {
 TopkAnswer topk_full(const TopkTask& task) {
   TopkAnswer answer;
   ListedPages pages;
-  answer.verdict = open_pages(task, /*raw_keys=*/false, &pages);
+  answer.verdict = open_full_pages(task, /*raw_keys=*/false, &pages);
   if (!answer.verdict.ok()) return answer;
   answer.traffic.stream = full_scan_bursts(pages);
   if (pages.hides_nonfinite()) answer.flags |= NKV_COMPLETION_FLAG_NONFINITE;
@@ -63,7 +63,7 @@ TopkAnswer topk_indexer(const TopkTask& task) {
     }
   }
   ListedPages pages;
-  answer.verdict = open_pages(task, /*raw_keys=*/true, &pages);
+  answer.verdict = open_full_pages(task, /*raw_keys=*/true, &pages);
   if (!answer.verdict.ok()) return answer;
   answer.traffic.stream = full_scan_bursts(pages);
 
