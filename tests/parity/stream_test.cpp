@@ -22,7 +22,7 @@ std::uint64_t wanted_commands() { return chosen_number("NEARKV_PARITY_COMMANDS",
 std::vector<std::string> exact_uris() {
   std::vector<std::string> uris = subject_uris();
   std::erase_if(uris, [](const std::string& uri) {
-    return !uri.starts_with("rtl:") && !uri.starts_with("xrt:");
+    return !uri.starts_with("rtl:") && !uri.starts_with("xrt:") && !uri.starts_with("ocl:");
   });
 #ifdef NEARKV_HAS_RTL
   if (uris.empty()) {
@@ -57,7 +57,7 @@ void expect_models_bits(DevicePair& pair, const StreamCommand& command) {
 }
 
 std::string exact_name(const testing::TestParamInfo<std::string>& info) {
-  return info.param.substr(0, info.param.find(':')) + "_" + std::to_string(info.index);
+  return device_name(info) + "_" + std::to_string(info.index);
 }
 
 class StreamParityTest : public testing::TestWithParam<std::string> {};
