@@ -102,6 +102,19 @@ TEST(Lz4DecodeTest, RefusesWhatIsNoBlock) {
     }
     if (HasFailure()) return;
   }
+  // The last match: how long it is, how many literals follow.
+  for (const std::size_t length : {4U, 5U, 6U, 7U, 8U, 9U, 12U, 19U, 300U}) {
+    for (std::size_t tail = 0; tail < 15; ++tail) {
+      for (const std::size_t literals : {1U, 10U, 14U, 20U}) {
+        expect_decodes_alike(rtl_test::block_of_match(1, length, literals, tail),
+                             literals + length + tail);
+      }
+    }
+  }
+  expect_decodes_alike({}, 0);
+  expect_decodes_alike({}, 5);
+  expect_decodes_alike({0}, 0);
+  expect_decodes_alike({0}, 1);
   test::Random random = test::case_random(3);
   for (unsigned i = 0; i < 3000; ++i) {
     const std::size_t size = test::pick(random, 1, 700);
