@@ -84,8 +84,7 @@ decode_tokens:
     for (int word = 0; word < words; ++word) {
 #pragma HLS loop_tripcount max = 4
 #pragma HLS loop_flatten
-#pragma HLS pipeline II = \
-    1  // At most two pieces for four words: one is read before each other word.
+#pragma HLS pipeline II = 1  // At most two pieces for four words, each before a word of its own.
       const bool takes_first = word == 0;
       const bool takes_second = word == 1 && row_bytes > kBurstBytes;
       if (takes_first || takes_second) codes[takes_first ? 0 : 1] = pieces.read();

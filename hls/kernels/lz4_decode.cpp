@@ -77,8 +77,7 @@ steps:
 #pragma HLS loop_tripcount max = 131345
 // What the last kNear steps wrote is read from `near`.
 #pragma HLS dependence variable = history inter distance = 4 true
-#pragma HLS pipeline II = \
-    1  // By `near`; one byte per step, so a quarter to a tenth of the RTL's rate.
+#pragma HLS pipeline II = 1  // By `near`; a byte a step, a quarter to a tenth of the RTL's.
     const bool takes = at.state != kMatch && at.taken < block_bytes;
     ap_uint<8> byte = 0;
     if (takes) {

@@ -54,8 +54,7 @@ inline void fold_page(stream<Burst>& digest, const QueryInteger query[kRows][kMa
   Burst held = 0;
 fold_groups:
   for (int group = 0; group < kMaxChannels / kFoldLanes; ++group) {
-#pragma HLS pipeline II = \
-    1  // 64 products; only the sums' last addition depends on the group before.
+#pragma HLS pipeline II = 1  // Only the sums' last addition depends on the group before.
     const int first = group * kFoldLanes;
     if (first % kDigestLanes == 0 && first < channels) held = digest.read();
   fold_rows:

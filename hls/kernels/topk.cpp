@@ -184,8 +184,7 @@ place_digits:
 move_entries:
   for (int i = 0; i < count; ++i) {
 #pragma HLS loop_tripcount max = 4096
-#pragma HLS pipeline II = \
-    2  // A place is read, used and raised: equal digits may follow each other.
+#pragma HLS pipeline II = 2  // A place is read, used and raised, maybe twice in a row.
     const ap_uint<kDigitBits> digit = digit_of(from[i].key, shift);
     const Count at = counts[digit];
     counts[digit] = at + 1;
