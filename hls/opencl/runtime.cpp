@@ -10,6 +10,8 @@ namespace nearkv::opencl {
 
 namespace {
 
+constexpr std::size_t kGroupItems = NKV_PAGE_TOKENS;
+
 // The contract's names that kernels use.
 std::string definitions() {
   const std::pair<const char*, int> names[] = {{"NKV_PAGE_TOKENS", NKV_PAGE_TOKENS},
@@ -123,8 +125,11 @@ cl::Kernel& Runtime::kernel_of(const std::string& name) {
 
 void Runtime::enqueue(const std::string& name, const cl::Kernel& kernel, const cl::NDRange& range) {
   if (error_ != CL_SUCCESS) return;
+  // Groups of one size where they can be: a driver that compiles for each size compiles once.
+  const bool divides = range.dimensions() == 2 && range.get()[0] % kGroupItems == 0;
+  const cl::NDRange group = divides ? cl::NDRange(kGroupItems, 1) : cl::NDRange(cl::NullRange);
   cl::Event event;
-  record(queue_.enqueueNDRangeKernel(kernel, cl::NullRange, range, cl::NullRange, nullptr, &event));
+  record(queue_.enqueueNDRangeKernel(kernel, cl::NullRange, range, group, nullptr, &event));
   running_.emplace_back(name, event);
 }
 
