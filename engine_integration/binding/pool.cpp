@@ -146,7 +146,8 @@ std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint1
                                   std::uint32_t tokens, std::uint32_t window, std::uint8_t sinks,
                                   float soft_cap, std::uint16_t top_k, float error,
                                   std::uint32_t seed, std::uint8_t byte_cap, std::uint8_t z16,
-                                  std::uint16_t first_kv_head, const std::optional<Bounds>& bound) {
+                                  std::uint16_t first_kv_head, ColdPages cold,
+                                  const std::optional<Bounds>& bound) {
   const ModelShape& shape = pool.shape();
   const bool many = std::holds_alternative<std::vector<std::uint64_t>>(which);
   const std::vector<std::uint64_t> sequences =
@@ -185,6 +186,7 @@ std::tuple<Floats, Floats> attend(Pool& pool, const Sequences& which, std::uint1
   options.seed = seed;
   options.byte_cap = byte_cap;
   options.z16 = z16;
+  options.cold = cold;
 
   std::vector<AttendRequest> requests;
   const std::size_t query_bytes = shape.head_dim * element_bytes(dtype);
@@ -218,7 +220,7 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
                                    float scale, std::uint8_t mode, std::uint8_t planes,
                                    std::uint8_t z16, std::uint32_t tokens, std::uint32_t window,
                                    std::uint8_t sinks, const std::optional<Weights>& weights,
-                                   std::uint16_t candidates) {
+                                   std::uint16_t candidates, ColdPages cold) {
   const ModelShape& shape = pool.shape();
   check_shape(queries, {-1, shape.head_dim}, "queries");
   const std::size_t rows = queries.shape(0);
@@ -248,6 +250,7 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
       .tokens = tokens,
       .window = window,
       .sinks = sinks,
+      .cold = cold,
       .query = bytes_of(queries, "queries"),
       .weights = weights ? std::span(weights->data(), rows) : std::span<const float>{},
       .ids = ids.span(),
@@ -378,6 +381,11 @@ void bind_pool(nb::module_& module) {
           },
           "Where the device's memory is mapped, and its bytes; for who shares it, a GPU say.");
   bind_statistics(module);
+  nb::enum_<ColdPages>(module, "ColdPages", "What a query makes of compressed pages.")
+      .value("REFUSE", ColdPages::kRefuse, "Error COLD_PAGE.")
+      .value("SKIP", ColdPages::kSkip, "They are left out, as if their tokens were not there.")
+      .value("DECODE", ColdPages::kDecode,
+             "They are decoded near the data for this call, and stay compressed.");
 
   nb::class_<Pool> pool(
       module, "Pool",
@@ -446,7 +454,8 @@ void bind_pool(nb::module_& module) {
           "soft_cap"_a = attend_defaults.soft_cap, "top_k"_a = attend_defaults.top_k,
           "error"_a.sig("0.05") = attend_defaults.error, "seed"_a = attend_defaults.seed,
           "byte_cap"_a = attend_defaults.byte_cap, "z16"_a = attend_defaults.z16,
-          "first_kv_head"_a = std::uint16_t{0}, "bound"_a = nb::none(),
+          "first_kv_head"_a = std::uint16_t{0}, "cold"_a = attend_defaults.cold,
+          "bound"_a = nb::none(),
           "Attention of one layer near the data: (O, LSE).\n\n"
           "queries: [kv_heads, rows, head_dim], contiguous, of KV heads `first_kv_head` and on,\n"
           "in bf16, fp16 or fp32; rows are the query heads of a KV head times new tokens. With a\n"
@@ -456,15 +465,16 @@ void bind_pool(nb::module_& module) {
           "mode: an `AttendMode`: DENSE; TAIL with top_k; BOUNDED with error, seed, byte_cap (in\n"
           "1/256 of a dense read, 0 none) and z16 (sixteenths of a standard deviation, 0: two).\n"
           "tokens: causal limit, 0 for all. window: the last `window` tokens below it, 0 for all;\n"
-          "`sinks` first tokens stay visible. bound: float32 array that receives the error bound\n"
-          "of each row.")
+          "`sinks` first tokens stay visible. cold: `ColdPages`, what is made of compressed "
+          "pages.\n"
+          "bound: float32 array that receives the error bound of each row.")
       .def(
           "top_k", &top_k, "sequence"_a, "layer"_a, "kv_head"_a, "queries"_a, "k"_a, nb::kw_only(),
           "scale"_a = top_k_defaults.scale, "mode"_a = top_k_defaults.mode,
           "planes"_a = top_k_defaults.planes, "z16"_a = top_k_defaults.z16,
           "tokens"_a = top_k_defaults.tokens, "window"_a = top_k_defaults.window,
           "sinks"_a = top_k_defaults.sinks, "weights"_a = nb::none(),
-          "candidates"_a = top_k_defaults.candidates,
+          "candidates"_a = top_k_defaults.candidates, "cold"_a = top_k_defaults.cold,
           "The best k tokens of one KV head for each of queries [rows, head_dim]: ids uint32 and\n"
           "scores fp32 [rows, k], counts uint32 [rows]. Beyond a row's count ids are 2**32 - 1\n"
           "and scores -inf. mode: a `Select`. INDEXER takes float32 weights [rows] and keys of "
@@ -494,7 +504,28 @@ void bind_pool(nb::module_& module) {
           },
           "sequence"_a, "codec"_a,
           "Cools a sequence's pages into a `Codec`, or warms them with Codec.NONE. While they are\n"
-          "compressed they cannot be read or attended to.")
+          "compressed they cannot be read or attended to, but for `cold` of attend() and top_k().")
+      .def(
+          "transcode_pages",
+          [](Pool& self, std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+             const std::vector<std::uint32_t>& pages, std::uint8_t codec) {
+            std::uint32_t moved = 0;
+            run(self,
+                [&] { return self.transcode(sequence, layer, kv_head, pages, codec, &moved); });
+            return moved;
+          },
+          "sequence"_a, "layer"_a, "kv_head"_a, "pages"_a, "codec"_a,
+          "The same of chosen pages of one KV head, by number; gives how many were rewritten: "
+          "none\n"
+          "that was in the codec, and to cool them none that a fork shares.")
+      .def(
+          "codecs",
+          [](Pool& self, std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
+            std::vector<std::uint8_t> codecs;
+            run(self, [&] { return self.codecs(sequence, layer, kv_head, &codecs); });
+            return codecs;
+          },
+          "sequence"_a, "layer"_a, "kv_head"_a, "The `Codec` of each page of one KV head.")
       .def("stats", &Pool::stats)
       .def("reset_stats", &Pool::reset_stats)
       .def("usage", &Pool::usage);

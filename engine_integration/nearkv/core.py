@@ -10,6 +10,7 @@ output, lse = pool.attend(1, 0, queries, scale=128**-0.5, mode=AttendMode.TAIL)
 
 try:
     from _nearkv import (
+        ColdPages,
         Device,
         Error,
         LentQueue,
@@ -43,6 +44,7 @@ __all__ = [
     "PAGE_TOKENS",
     "AttendMode",
     "Codec",
+    "ColdPages",
     "Device",
     "Dtype",
     "Error",

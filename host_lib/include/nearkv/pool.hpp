@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "nearkv/api.h"
 #include "nearkv/device.hpp"
@@ -36,6 +37,13 @@ struct HostRows {
   std::size_t head_stride_bytes = 0;
 };
 
+/// What is made of compressed pages.
+enum class ColdPages : std::uint8_t {
+  kRefuse,  ///< The call fails with kColdPage.
+  kSkip,    ///< They are left out, as if their tokens were not there.
+  kDecode,  ///< They are decoded near the data for this call, a run at a time, and stay compressed.
+};
+
 /// Which attention a caller wants; defaults are dense and exact.
 struct AttendOptions {
   float scale = 1;
@@ -49,6 +57,9 @@ struct AttendOptions {
   std::uint32_t seed = 0;     ///< BOUNDED.
   std::uint8_t byte_cap = 0;  ///< BOUNDED.
   std::uint8_t z16 = 0;       ///< BOUNDED; 0: two standard deviations.
+  /// Where any are cold, all tokens must be visible but for those skipped: no `tokens`, no
+  /// `window`.
+  ColdPages cold = ColdPages::kRefuse;
 };
 
 /// One (layer, KV head) of one sequence with the query rows that attend to it.
@@ -169,6 +180,7 @@ class NEARKV_API Pool {
     std::uint32_t tokens = 0;  ///< As in AttendOptions.
     std::uint32_t window = 0;
     std::uint8_t sinks = 0;
+    ColdPages cold = ColdPages::kRefuse;  ///< As in AttendOptions.
     std::span<const std::byte> query;
     std::span<const float> weights;  ///< INDEXER: [rows]; empty otherwise.
     std::span<std::uint32_t> ids;
@@ -189,12 +201,22 @@ class NEARKV_API Pool {
               std::span<std::byte> values);
 
   /// Rewrites a sequence's pages, shared ones included, in a codec of the contract: cools them, or,
-  /// with NKV_CODEC_NONE, warms them. A compressed page cannot be read or attended to (kColdPage);
-  /// all else can be done with its sequence. usage() tells what it saves. Every page is always
-  /// whole; on an error those done so far stay done. kBadPage: the codec does not take the rows.
-  /// kUnsupported: the device does not offer the codec, or that of a page (register CODECS).
-  /// kPoolFull: slots of one size share a slab, so a pool needs free slabs to cool into.
+  /// with NKV_CODEC_NONE, warms them. A compressed page cannot be read or attended to (kColdPage;
+  /// but see ColdPages); all else can be done with its sequence. usage() tells what it saves. Every
+  /// page is always whole; on an error those done so far stay done. kBadPage: the codec does not
+  /// take the rows. kUnsupported: the device does not offer the codec, or that of a page (register
+  /// CODECS). kPoolFull: slots of one size share a slab, so a pool needs free slabs to cool into.
   Status transcode(std::uint64_t sequence, std::uint8_t codec);
+
+  /// The same of chosen pages of one (layer, KV head), by number; `moved` counts those that were
+  /// rewritten. A page that a fork shares is warmed, but not cooled, which would take it from the
+  /// fork; one that is in the codec already stays. kBadArgument for a page that there is not.
+  Status transcode(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+                   std::span<const std::uint32_t> pages, std::uint8_t codec, std::uint32_t* moved);
+
+  /// The codec of each page of one (layer, KV head). kNotFound.
+  Status codecs(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+                std::vector<std::uint8_t>* codecs) const;
 
   /// Verifies every checksum of a sequence. kCorrupt names the page in last_error().
   Status scrub(std::uint64_t sequence, std::uint64_t* pages);

@@ -63,9 +63,13 @@ Status CommandBatch::run(std::chrono::milliseconds timeout) {
 }
 
 void CommandBatch::clear() {
+  go_on();
+  next_ = begin_;
+}
+
+void CommandBatch::go_on() {
   tags_.clear();
   completions_.clear();
-  next_ = begin_;
 }
 
 }  // namespace nearkv

@@ -51,6 +51,9 @@ class CommandBatch {
   /// Forgets completions and gives all staging room back.
   void clear();
 
+  /// Forgets completions; what is staged stays where it is.
+  void go_on();
+
   [[nodiscard]] std::size_t size() const { return tags_.size(); }
 
  private:

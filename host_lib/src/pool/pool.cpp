@@ -186,6 +186,16 @@ Status Pool::read(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_
 Status Pool::transcode(std::uint64_t sequence, std::uint8_t codec) {
   return impl_->settle([&] { return impl_->transcode(sequence, codec); });
 }
+Status Pool::transcode(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+                       std::span<const std::uint32_t> pages, std::uint8_t codec,
+                       std::uint32_t* moved) {
+  return impl_->settle(
+      [&] { return impl_->transcode(sequence, layer, kv_head, pages, codec, moved); });
+}
+Status Pool::codecs(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
+                    std::vector<std::uint8_t>* codecs) const {
+  return impl_->codecs(sequence, layer, kv_head, codecs);
+}
 Status Pool::scrub(std::uint64_t sequence, std::uint64_t* pages) {
   return impl_->settle([&] { return impl_->scrub(sequence, pages); });
 }

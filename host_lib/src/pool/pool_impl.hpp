@@ -83,6 +83,10 @@ class Pool::Impl {
                        std::vector<RowsOfPage>* pages);
   Status scrub(std::uint64_t id, std::uint64_t* pages);
   Status transcode(std::uint64_t id, std::uint8_t codec);
+  Status transcode(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                   std::span<const std::uint32_t> pages, std::uint8_t codec, std::uint32_t* moved);
+  Status codecs(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                std::vector<std::uint8_t>* codecs) const;
 
   [[nodiscard]] const ModelShape& shape() const { return options_.shape; }
   [[nodiscard]] NearStats stats() const;
@@ -132,9 +136,33 @@ class Pool::Impl {
                        std::vector<nkv_page_entry>* entries, std::size_t* overflow);
 
   // pool_query.cpp
+  /// Where a command finds pages in device memory, and how many of their tokens it may see.
+  struct PageRun {
+    std::uint64_t address = 0;
+    std::uint32_t tokens = 0;
+  };
+  /// Adds the command over the pages that `options` leaves a request.
   Status add_attend(const AttendRequest& request, const AttendOptions& options,
                     std::uint64_t* result);
+  Status add_attend_to(const PageRun& pages, const AttendRequest& request,
+                       const AttendOptions& options, std::uint64_t* result);
   void take_result(const AttendRequest& request, std::uint64_t result);
+  /// Adds the command over `pages`, runs the batch and takes the result.
+  Status top_k_of(const PageRun& pages, const TopKRequest& request);
+
+  // pool_cold.cpp
+  [[nodiscard]] bool has_cold(const HeadList& list) const;
+  /// Where some pages of a list are cold: makes `pages` the others, whose entries are staged for
+  /// that. kBadArgument if a query is limited to some tokens; kQueueFull without room.
+  Status warm_pages(const HeadList& list, bool is_limited, const std::string& what, PageRun* pages);
+  /// Adds cold pages' part to a result over the others.
+  Status add_decoded(const AttendRequest& request, const AttendOptions& options);
+  /// Makes ids of a search in the others those of the list and, to decode, adds cold pages' best.
+  Status merge_top_k(const HeadList& list, const TopKRequest& request);
+  /// Decodes a list's cold pages to the staging area, of which `beside_bytes` are left for what
+  /// `use` does with a run of them: their numbers in the list, and where they are.
+  using UseRun = std::function<Status(std::span<const std::uint32_t> numbers, const PageRun&)>;
+  Status each_decoded_run(const HeadList& list, std::uint64_t beside_bytes, const UseRun& use);
   /// Adds the command that puts rows [begin, begin + rows) of a request to `result`.
   using AddRows =
       std::function<Status(std::uint8_t tensor, const HeadList& list, std::uint32_t begin,
@@ -144,12 +172,26 @@ class Pool::Impl {
                    const AddRows& add);
 
   // pool_transcode.cpp
+  /// Pages in another codec in the staging area.
+  struct Staged {
+    std::uint64_t list = 0;  ///< Of their entries, in device memory.
+    std::vector<nkv_page_entry> entries;
+    std::vector<std::uint32_t> sizes;
+  };
+  /// How many pages fit the staging area together, with `beside_bytes` to spare; at least one.
+  [[nodiscard]] std::size_t pages_staged_together(std::uint64_t beside_bytes) const;
+  Status stage_transcoded(std::span<const nkv_page_entry> sources, std::uint8_t codec,
+                          Staged* staged);
+  Status check_codec(std::uint8_t codec, const std::string& what);
+  /// Moves those of the pages of one (layer, KV head) that are in another codec.
+  Status transcode_pages(std::size_t head, std::span<const std::size_t> pages, std::uint8_t codec,
+                         const std::string& what, Sequence* sequence, std::uint32_t* moved);
   /// Moves pages of one (layer, KV head), all of them or none.
   Status transcode_run(std::size_t head, std::span<const std::size_t> pages, std::uint8_t codec,
                        Sequence* sequence);
   /// Puts `entry` where lists name `old_page`, and frees that.
   void replace_page(std::size_t head, std::size_t index, std::uint32_t old_page,
-                    const nkv_page_entry& entry);
+                    const nkv_page_entry& entry, std::uint8_t codec);
 
   Status run_batch();
   Status fail(Status status, std::string what);
@@ -169,7 +211,8 @@ class Pool::Impl {
   SequenceTable table_;
   std::uint64_t damaged_pages_ = 0;  ///< Found by recover().
   std::map<std::uint32_t, std::uint32_t>
-      shares_;  ///< Per page: lists that hold it, if more than one.
+      shares_;                                  ///< Per page: lists that hold it, if more than one.
+  std::map<std::uint32_t, std::uint8_t> cold_;  ///< Per compressed page: its codec.
   mutable std::mutex mutex_;
   std::string last_error_;
 };

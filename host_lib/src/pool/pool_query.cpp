@@ -39,11 +39,23 @@ struct AttendLayout {
 
 Status Pool::Impl::add_attend(const AttendRequest& request, const AttendOptions& options,
                               std::uint64_t* result) {
-  const ModelShape& shape = options_.shape;
   const std::string what =
       "attending to " + place(request.sequence, request.layer, request.kv_head);
   const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
   if (list == nullptr) return fail(Status::kNotFound, what);
+  PageRun pages{list->address};
+  if (!limit_tokens(*list, options.tokens, &pages.tokens)) return fail(Status::kBadArgument, what);
+  if (options.cold != ColdPages::kRefuse) {
+    const bool is_limited = options.tokens != 0 || options.window != 0;
+    const Status status = warm_pages(*list, is_limited, what, &pages);
+    if (status != Status::kOk) return status;
+  }
+  return add_attend_to(pages, request, options, result);
+}
+
+Status Pool::Impl::add_attend_to(const PageRun& pages, const AttendRequest& request,
+                                 const AttendOptions& options, std::uint64_t* result) {
+  const ModelShape& shape = options_.shape;
   nkv_attend_command command{};
   const std::uint64_t query_bytes =
       std::uint64_t{request.rows} *
@@ -51,9 +63,9 @@ Status Pool::Impl::add_attend(const AttendRequest& request, const AttendOptions&
   if (request.rows == 0 || request.rows > NKV_MAX_GROUP || request.query.size() != query_bytes ||
       request.output.size() != std::size_t{request.rows} * shape.value_dim ||
       request.lse.size() != request.rows ||
-      (!request.bound.empty() && request.bound.size() != request.rows) ||
-      !limit_tokens(*list, options.tokens, &command.tokens)) {
-    return fail(Status::kBadArgument, what);
+      (!request.bound.empty() && request.bound.size() != request.rows)) {
+    return fail(Status::kBadArgument,
+                "attending to " + place(request.sequence, request.layer, request.kv_head));
   }
   const AttendLayout layout(request.rows, shape.value_dim);
   if (!batch_->reserve(query_bytes, &command.query) || !batch_->reserve(layout.bytes, result)) {
@@ -63,8 +75,9 @@ Status Pool::Impl::add_attend(const AttendRequest& request, const AttendOptions&
   command.opcode = NKV_OPCODE_ATTEND;
   command.head_dim = shape.head_dim;
   command.value_dim = shape.value_dim;
+  command.tokens = pages.tokens;
   command.window = options.window;
-  command.page_list = list->address;
+  command.page_list = pages.address;
   command.result = *result;
   command.scale = options.scale;
   command.soft_cap = options.soft_cap;
@@ -121,15 +134,34 @@ Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendO
     }
     done += results.size();
   }
+  if (options.cold != ColdPages::kDecode || cold_.empty()) return Status::kOk;
+  for (const AttendRequest& request : requests) {
+    const Status status = add_decoded(request, options);
+    if (status != Status::kOk) return status;
+  }
   return Status::kOk;
 }
 
 Status Pool::Impl::top_k(const TopKRequest& request) {
   const std::scoped_lock lock(mutex_);
-  const ModelShape& shape = options_.shape;
   const std::string what = "searching " + place(request.sequence, request.layer, request.kv_head);
   const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
   if (list == nullptr) return fail(Status::kNotFound, what);
+  PageRun pages{list->address};
+  if (!limit_tokens(*list, request.tokens, &pages.tokens)) return fail(Status::kBadArgument, what);
+  batch_->clear();
+  if (request.cold == ColdPages::kRefuse || !has_cold(*list)) return top_k_of(pages, request);
+  const bool is_limited = request.tokens != 0 || request.window != 0;
+  Status status = warm_pages(*list, is_limited, what, &pages);
+  if (status == Status::kQueueFull) return fail(status, what + ": larger than the staging area");
+  if (status == Status::kOk) status = top_k_of(pages, request);
+  if (status != Status::kOk) return status;
+  return merge_top_k(*list, request);
+}
+
+Status Pool::Impl::top_k_of(const PageRun& pages, const TopKRequest& request) {
+  const ModelShape& shape = options_.shape;
+  const std::string what = "searching " + place(request.sequence, request.layer, request.kv_head);
   nkv_topk_command command{};
   const bool indexer = request.mode == NKV_SELECT_INDEXER;
   const std::size_t lists = indexer ? 1 : request.rows;
@@ -139,12 +171,10 @@ Status Pool::Impl::top_k(const TopKRequest& request) {
       nkv_row_bytes(NKV_ROW_FORM_RAW, request.query_dtype, shape.head_dim);
   if (request.rows == 0 || request.rows > NKV_MAX_GROUP || request.query.size() != query_bytes ||
       request.weights.size() != (indexer ? request.rows : 0) || request.ids.size() != places ||
-      request.scores.size() != places || request.counts.size() != lists ||
-      !limit_tokens(*list, request.tokens, &command.tokens)) {
+      request.scores.size() != places || request.counts.size() != lists) {
     return fail(Status::kBadArgument, what);
   }
   const std::uint64_t table_bytes = whole_bursts(places * sizeof(std::uint32_t));
-  batch_->clear();
   if (!batch_->reserve(query_bytes, &command.query) ||
       (indexer && !batch_->reserve(request.weights.size_bytes(), &command.weights)) ||
       !batch_->reserve(2 * table_bytes + whole_bursts(lists * sizeof(std::uint32_t)),
@@ -155,8 +185,9 @@ Status Pool::Impl::top_k(const TopKRequest& request) {
   if (indexer) batch_->write(command.weights, std::as_bytes(request.weights));
   command.opcode = NKV_OPCODE_TOPK;
   command.head_dim = shape.head_dim;
+  command.tokens = pages.tokens;
   command.window = request.window;
-  command.page_list = list->address;
+  command.page_list = pages.address;
   command.scale = request.scale;
   command.sinks = request.sinks;
   command.planes = request.planes;

@@ -134,6 +134,10 @@ void Pool::Impl::recover() {
       for (const nkv_page_entry& entry : lists[head]) {
         if (kept.insert(entry.page).second) {
           slabs_.adopt(entry.page);
+          nkv_page_header header{};
+          std::memcpy(&header, memory_.data() + std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES,
+                      sizeof(header));
+          if (header.codec != NKV_CODEC_NONE) cold_.emplace(entry.page, header.codec);
         } else {
           share(entry);
         }

@@ -52,6 +52,7 @@ void Pool::Impl::share(const nkv_page_entry& entry) {
 void Pool::Impl::unshare(const nkv_page_entry& entry) {
   const auto shared = shares_.find(entry.page);
   if (shared == shares_.end()) {
+    cold_.erase(entry.page);
     slabs_.release(entry.page);
   } else if (--shared->second == 1) {
     shares_.erase(shared);

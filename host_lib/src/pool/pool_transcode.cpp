@@ -1,6 +1,7 @@
 // TRANSCODE: a sequence's pages move to slots of their new sizes, a run of them at a time.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "pool/pool_impl.hpp"
 #include "round_up.hpp"
@@ -13,16 +14,20 @@ constexpr std::uint32_t kSlotSizes = 8;
 
 }  // namespace
 
-// New pages are made in the staging area, since their sizes decide their slots, and copied to
-// these. A page is published in its new slot before the old one is freed: whoever takes the pool up
-// after a crash finds one of them, or both and keeps one.
-Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> pages,
-                                 std::uint8_t codec, Sequence* sequence) {
-  const std::uint32_t page_bytes = PoolPlan::page_bytes(options_.shape, false);
+std::size_t Pool::Impl::pages_staged_together(std::uint64_t beside_bytes) const {
+  constexpr std::uint64_t kOverheadBytes = 4UL * NKV_PAGE_GRAIN_BYTES;
+  constexpr std::uint64_t kTableBytes = 3 * sizeof(nkv_page_entry) + sizeof(std::uint32_t);
+  const std::uint64_t page_bytes =
+      2 * std::uint64_t{PoolPlan::page_bytes(options_.shape, true)} + kTableBytes;
+  const std::uint64_t taken = kOverheadBytes + beside_bytes;
+  const std::uint64_t room = plan_.staging_bytes - std::min(taken, plan_.staging_bytes);
+  return std::max<std::size_t>(room / page_bytes, 1);
+}
+
+Status Pool::Impl::stage_transcoded(std::span<const nkv_page_entry> sources, std::uint8_t codec,
+                                    Staged* staged) {
   const std::uint32_t room = 2 * PoolPlan::page_bytes(options_.shape, true);
-  const std::size_t count = pages.size();
-  std::vector<nkv_page_entry> old_entries(count);
-  std::vector<nkv_page_entry> staged(count);
+  const std::size_t count = sources.size();
   nkv_pages_command command{};
   std::uint64_t places = 0;
   batch_->clear();
@@ -30,51 +35,74 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> 
       !batch_->reserve(count * sizeof(nkv_page_entry), &command.destination) ||
       !batch_->reserve(count * sizeof(std::uint32_t), &command.result) ||
       !batch_->reserve(count * room + NKV_PAGE_GRAIN_BYTES, &places)) {
-    return Status::kInternal;  // transcode() chooses runs that fit.
+    return Status::kInternal;  // Callers choose runs that fit.
   }
   const std::uint64_t first = (places + NKV_PAGE_GRAIN_BYTES - 1) / NKV_PAGE_GRAIN_BYTES;
+  staged->entries.assign(count, {});
+  staged->sizes.assign(count, 0);
+  staged->list = command.destination;
   for (std::size_t i = 0; i < count; ++i) {
-    old_entries[i] = sequence->heads[head].entries[pages[i]];
-    staged[i].page = static_cast<std::uint32_t>(first + i * (room / NKV_PAGE_GRAIN_BYTES));
+    staged->entries[i].page = static_cast<std::uint32_t>(first + i * (room / NKV_PAGE_GRAIN_BYTES));
   }
-  const auto run = [&](std::uint8_t opcode) {
-    command.opcode = opcode;
-    const Status status = batch_->add(command);
-    return status == Status::kOk ? run_batch() : status;
-  };
-  batch_->write(command.source, std::as_bytes(std::span(old_entries)));
-  batch_->write(command.destination, std::as_bytes(std::span(staged)));
+  batch_->write(command.source, std::as_bytes(sources));
+  batch_->write(command.destination, std::as_bytes(std::span(staged->entries)));
+  command.opcode = NKV_OPCODE_TRANSCODE;
   command.count = static_cast<std::uint32_t>(count);
   command.codec = codec;
   command.slot_bytes = room;
-  Status status = run(NKV_OPCODE_TRANSCODE);
+  Status status = batch_->add(command);
+  if (status == Status::kOk) status = run_batch();
   if (status != Status::kOk) return status;
   if (batch_->completions().back().status != NKV_STATUS_OK) {
     return fail_completion(batch_->completions().back(), "transcoding");
   }
+  batch_->read(command.result, std::as_writable_bytes(std::span(staged->sizes)));
+  batch_->read(command.destination, std::as_writable_bytes(std::span(staged->entries)));
+  return Status::kOk;
+}
 
-  std::vector<std::uint32_t> sizes(count);
+// New pages are made in the staging area, since their sizes decide their slots, and copied to
+// these. A page is published in its new slot before the old one is freed: whoever takes the pool up
+// after a crash finds one of them, or both and keeps one.
+Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> pages,
+                                 std::uint8_t codec, Sequence* sequence) {
+  const std::uint32_t page_bytes = PoolPlan::page_bytes(options_.shape, false);
+  const std::size_t count = pages.size();
+  std::vector<nkv_page_entry> old_entries(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    old_entries[i] = sequence->heads[head].entries[pages[i]];
+  }
+  Staged staged;
+  Status status = stage_transcoded(old_entries, codec, &staged);
+  if (status != Status::kOk) return status;
+
   std::vector<nkv_page_entry> new_entries(count);
-  batch_->read(command.result, std::as_writable_bytes(std::span(sizes)));
-  batch_->read(command.destination, std::as_writable_bytes(std::span(staged)));
   std::size_t placed = 0;
   for (std::vector<Slot> slot; placed < count; ++placed) {
     const std::uint64_t grain = codec == NKV_CODEC_NONE
                                     ? NKV_PAGE_GRAIN_BYTES
                                     : round_up(page_bytes / kSlotSizes, NKV_PAGE_GRAIN_BYTES);
-    const auto slot_bytes = static_cast<std::uint32_t>(round_up(sizes[placed], grain));
+    const auto slot_bytes = static_cast<std::uint32_t>(round_up(staged.sizes[placed], grain));
     if (!slabs_.allocate(slot_bytes, 1, &slot)) break;
     new_entries[placed].page = slot.front().page;
     new_entries[placed].generation = slot.front().generation;
   }
+  nkv_pages_command command{};
   if (placed < count) {
     status = fail(Status::kPoolFull, "transcoding");
   } else {
-    // The staged pages stay where they are: nothing is reserved between the two commands.
-    batch_->clear();
-    batch_->write(command.source, std::as_bytes(std::span(staged)));
+    batch_->go_on();
+    if (!batch_->reserve(count * sizeof(nkv_page_entry), &command.destination)) {
+      status = Status::kInternal;
+    }
+  }
+  if (status == Status::kOk) {
     batch_->write(command.destination, std::as_bytes(std::span(new_entries)));
-    status = run(NKV_OPCODE_COPY);
+    command.opcode = NKV_OPCODE_COPY;
+    command.source = staged.list;
+    command.count = static_cast<std::uint32_t>(count);
+    status = batch_->add(command);
+    if (status == Status::kOk) status = run_batch();
     if (status == Status::kOk && batch_->completions().back().status != NKV_STATUS_OK) {
       status = fail_completion(batch_->completions().back(), "moving a transcoded page");
     }
@@ -86,13 +114,13 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> 
   batch_->read(command.destination, std::as_writable_bytes(std::span(new_entries)));
   if (device_->is_gone()) return Status::kNoDevice;
   for (std::size_t i = 0; i < count; ++i) {
-    replace_page(head, pages[i], old_entries[i].page, new_entries[i]);
+    replace_page(head, pages[i], old_entries[i].page, new_entries[i], codec);
   }
   return Status::kOk;
 }
 
 void Pool::Impl::replace_page(std::size_t head, std::size_t index, std::uint32_t old_page,
-                              const nkv_page_entry& entry) {
+                              const nkv_page_entry& entry, std::uint8_t codec) {
   for (auto& [id, sequence] : sequences_) {
     if (head >= sequence.heads.size()) continue;
     HeadList& list = sequence.heads[head];
@@ -105,7 +133,47 @@ void Pool::Impl::replace_page(std::size_t head, std::size_t index, std::uint32_t
     shares_.emplace(entry.page, shared->second);
     shares_.erase(shared);
   }
+  cold_.erase(old_page);
+  if (codec != NKV_CODEC_NONE) cold_.emplace(entry.page, codec);
   slabs_.release(old_page);
+}
+
+Status Pool::Impl::check_codec(std::uint8_t codec, const std::string& what) {
+  if (codec > NKV_CODEC_FP8) return fail(Status::kBadArgument, what + ": no such codec");
+  if ((device_->read_csr(NKV_REG_CODECS) >> NKV_REG_CODECS_BUILT_SHIFT >> codec & 1) != 0) {
+    return Status::kOk;
+  }
+  return fail(Status::kUnsupported,
+              what + ": this device builds no pages of codec " + std::to_string(codec));
+}
+
+Status Pool::Impl::transcode_pages(std::size_t head, std::span<const std::size_t> pages,
+                                   std::uint8_t codec, const std::string& what, Sequence* sequence,
+                                   std::uint32_t* moved) {
+  const std::uint64_t readable = device_->read_csr(NKV_REG_CODECS) >> NKV_REG_CODECS_READ_SHIFT;
+  std::vector<std::size_t> others;
+  for (const std::size_t index : pages) {
+    const auto cold = cold_.find(sequence->heads[head].entries[index].page);
+    const std::uint8_t now = cold == cold_.end() ? std::uint8_t{NKV_CODEC_NONE} : cold->second;
+    if (now == codec) continue;
+    if ((readable >> now & 1) == 0) {
+      return fail(Status::kUnsupported,
+                  what + ": this device reads no pages of codec " + std::to_string(now));
+    }
+    others.push_back(index);
+  }
+  const std::size_t run = pages_staged_together(0);
+  for (std::span<const std::size_t> left(others); !left.empty();) {
+    const std::size_t count = std::min(run, left.size());
+    const Status status = transcode_run(head, left.first(count), codec, sequence);
+    if (status != Status::kOk) {
+      last_error_ = what + ", list " + std::to_string(head) + ": " + last_error_;
+      return status;
+    }
+    *moved += static_cast<std::uint32_t>(count);
+    left = left.subspan(count);
+  }
+  return Status::kOk;
 }
 
 Status Pool::Impl::transcode(std::uint64_t id, std::uint8_t codec) {
@@ -113,47 +181,39 @@ Status Pool::Impl::transcode(std::uint64_t id, std::uint8_t codec) {
   const std::string what = "transcoding sequence " + std::to_string(id);
   Sequence* const sequence = find(id);
   if (sequence == nullptr) return fail(Status::kNotFound, what);
-  if (codec > NKV_CODEC_FP8) return fail(Status::kBadArgument, what + ": no such codec");
-  const std::uint64_t codecs = device_->read_csr(NKV_REG_CODECS);
-  const auto has = [codecs](unsigned shift, unsigned number) {
-    return (codecs >> shift >> number & 1) != 0;
-  };
-  if (!has(NKV_REG_CODECS_BUILT_SHIFT, codec)) {
-    return fail(Status::kUnsupported,
-                what + ": this device builds no pages of codec " + std::to_string(codec));
+  Status status = check_codec(codec, what);
+  std::uint32_t moved = 0;
+  for (std::size_t head = 0; head < sequence->heads.size() && status == Status::kOk; ++head) {
+    std::vector<std::size_t> pages(sequence->heads[head].entries.size());
+    std::iota(pages.begin(), pages.end(), 0);
+    status = transcode_pages(head, pages, codec, what, sequence, &moved);
   }
-  constexpr std::uint64_t kOverheadBytes = 4UL * NKV_PAGE_GRAIN_BYTES;
-  constexpr std::uint64_t kTableBytes = 2 * sizeof(nkv_page_entry) + sizeof(std::uint32_t);
-  const std::uint64_t staged_bytes =
-      2 * std::uint64_t{PoolPlan::page_bytes(options_.shape, true)} + kTableBytes;
-  const std::size_t run =
-      std::max<std::size_t>((plan_.staging_bytes - kOverheadBytes) / staged_bytes, 1);
-  for (std::size_t head = 0; head < sequence->heads.size(); ++head) {
-    std::vector<std::size_t> pages;
-    const std::vector<nkv_page_entry>& entries = sequence->heads[head].entries;
-    for (std::size_t index = 0; index < entries.size(); ++index) {
-      nkv_page_header header{};
-      std::memcpy(&header,
-                  memory_.data() + std::uint64_t{entries[index].page} * NKV_PAGE_GRAIN_BYTES,
-                  sizeof(header));
-      if (header.codec == codec) continue;
-      if (!has(NKV_REG_CODECS_READ_SHIFT, header.codec)) {
-        return fail(Status::kUnsupported,
-                    what + ": this device reads no pages of codec " + std::to_string(header.codec));
-      }
-      pages.push_back(index);
+  return status;
+}
+
+Status Pool::Impl::transcode(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
+                             std::span<const std::uint32_t> pages, std::uint8_t codec,
+                             std::uint32_t* moved) {
+  const std::scoped_lock lock(mutex_);
+  *moved = 0;
+  const std::string what = "transcoding pages of sequence " + std::to_string(id) + ", layer " +
+                           std::to_string(layer) + ", KV head " + std::to_string(kv_head);
+  const HeadList* const list = find_head(id, layer, kv_head);
+  if (list == nullptr) return fail(Status::kNotFound, what);
+  std::vector<std::size_t> chosen;
+  for (const std::uint32_t page : pages) {
+    if (page >= list->entries.size()) {
+      return fail(Status::kBadArgument, what + ": there is no page " + std::to_string(page));
     }
-    for (std::span<const std::size_t> left(pages); !left.empty();) {
-      const std::size_t count = std::min(run, left.size());
-      const Status status = transcode_run(head, left.first(count), codec, sequence);
-      if (status != Status::kOk) {
-        last_error_ = what + ", list " + std::to_string(head) + ": " + last_error_;
-        return status;
-      }
-      left = left.subspan(count);
-    }
+    const bool is_shared = shares_.contains(list->entries[page].page);
+    if (!is_shared || codec == NKV_CODEC_NONE) chosen.push_back(page);
   }
-  return Status::kOk;
+  std::ranges::sort(chosen);
+  chosen.erase(std::ranges::unique(chosen).begin(), chosen.end());
+  const Status status = check_codec(codec, what);
+  if (status != Status::kOk) return status;
+  return transcode_pages(std::size_t{layer} * options_.shape.kv_heads + kv_head, chosen, codec,
+                         what, find(id), moved);
 }
 
 }  // namespace nearkv
