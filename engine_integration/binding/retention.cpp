@@ -87,6 +87,18 @@ std::unique_ptr<RetentionPolicy> fork(const RetentionPolicy& policy, std::uint32
   return child;
 }
 
+template <typename Saved>
+nb::bytes save(const Saved& one) {
+  const auto saved = one.save();
+  return nb::bytes(saved.data(), saved.size());
+}
+
+template <typename Saved>
+void restore(Saved& one, const nb::bytes& saved, const std::string& what) {
+  check(one.restore({static_cast<const std::byte*>(saved.data()), saved.size()}),
+        "this is nothing that " + what + " saved");
+}
+
 void bind_policy(nb::module_& module) {
   nb::class_<RetentionPolicy>(
       module, "RetentionPolicy",
@@ -109,16 +121,11 @@ void bind_policy(nb::module_& module) {
            "exp(score - LSE); `statistics`, if not None, is told, too.")
       .def("worth", &worth, "A number for each token: the larger, the rather it stays.")
       .def("fork", &fork, "tokens"_a, "One that goes on from the first tokens.")
-      .def("save",
-           [](const RetentionPolicy& policy) {
-             const auto saved = policy.save();
-             return nb::bytes(saved.data(), saved.size());
-           })
+      .def("save", &save<RetentionPolicy>)
       .def(
           "restore",
           [](RetentionPolicy& policy, const nb::bytes& saved) {
-            check(policy.restore({static_cast<const std::byte*>(saved.data()), saved.size()}),
-                  "this is nothing that a policy " + policy.name() + " saved");
+            restore(policy, saved, "a policy " + policy.name());
           },
           "saved"_a);
 }
@@ -168,7 +175,33 @@ void bind_budgets(nb::module_& module) {
       .def_prop_ro("queries", &HeadStatistics::queries)
       .def_prop_ro("entropy", &HeadStatistics::entropy, "Of the mean attention, in nats.")
       .def_prop_ro("variance", &HeadStatistics::variance, "Over queries, summed over tokens.")
-      .def_prop_ro("stability", &HeadStatistics::stability, "Share of pages selected again.");
+      .def_prop_ro("stability", &HeadStatistics::stability, "Share of pages selected again.")
+      .def("save", &save<HeadStatistics>)
+      .def(
+          "restore",
+          [](HeadStatistics& head, const nb::bytes& saved) {
+            restore(head, saved, "statistics of the same pages and window");
+          },
+          "saved"_a);
+}
+
+void bind_prefetch(nb::module_& module) {
+  module.def(
+      "next_pages",
+      [](const In<float, 1>& worth, std::uint32_t page_tokens, std::size_t count) {
+        if (page_tokens == 0) throw nb::value_error("a page has tokens");
+        return next_pages(span_of(worth), page_tokens, count);
+      },
+      "worth"_a, "page_tokens"_a, "count"_a);
+  nb::class_<PrefetchRecord>(module, "PrefetchRecord", "What prefetches were good for.")
+      .def(nb::init<>())
+      .def(
+          "add",
+          [](PrefetchRecord& record, const std::vector<std::uint32_t>& fetched,
+             const std::vector<std::uint32_t>& used) { record.add(fetched, used); },
+          "fetched"_a, "used"_a, "Pages fetched before a query, and those that it used.")
+      .def_prop_ro("coverage", &PrefetchRecord::coverage, "Share of the used pages.")
+      .def_prop_ro("accuracy", &PrefetchRecord::accuracy, "Share of the fetched pages.");
 }
 
 auto key_sketches(const In<float, 2>& keys) {
@@ -201,13 +234,7 @@ void bind_retention(nb::module_& module) {
   module.def("key_sketches", &key_sketches, "keys"_a);
   module.def("retention_policies", [] { return described(shipped_retention_policies()); });
   module.def("retention_budgets", [] { return described(shipped_budgets()); });
-  module.def(
-      "next_pages",
-      [](const In<float, 1>& worth, std::uint32_t page_tokens, std::size_t count) {
-        if (page_tokens == 0) throw nb::value_error("a page has tokens");
-        return next_pages(span_of(worth), page_tokens, count);
-      },
-      "worth"_a, "page_tokens"_a, "count"_a);
+  bind_prefetch(module);
 }
 
 }  // namespace nearkv::python

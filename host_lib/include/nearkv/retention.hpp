@@ -188,6 +188,13 @@ class NEARKV_API HeadStatistics {
   /// 0 before the second query. The hit rate of a prefetch of the last selection.
   [[nodiscard]] float stability() const;
 
+  /// All that is known, for restore() after a restart.
+  [[nodiscard]] std::vector<std::byte> save() const;
+
+  /// Takes up what one of the same page_tokens and window saved. kBadArgument, and no change, for
+  /// anything else.
+  Status restore(std::span<const std::byte> saved);
+
  private:
   [[nodiscard]] float mean_of(std::size_t token) const;
 

@@ -56,6 +56,37 @@ TEST(HeadStatisticsTest, StabilityIsTheShareOfPagesSelectedAgain) {
   EXPECT_NEAR(head.stability(), 3.0 / 4, 1e-6);
 }
 
+TEST(HeadStatisticsTest, ARestartGoesOnAndAnythingElseIsRefused) {
+  Random random = case_random(3);
+  HeadStatistics before(64), after(64);
+  for (std::uint32_t i = 0; i < 50; ++i) before.observe(random_attention(random, 100 + i).seen());
+  const std::vector<std::byte> saved = before.save();
+  ASSERT_EQ(after.restore(saved), Status::kOk);
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    const Attention attention = random_attention(random, 150 + i);
+    before.observe(attention.seen());
+    after.observe(attention.seen());
+  }
+  EXPECT_EQ(after.save(), before.save());
+  EXPECT_EQ(after.entropy(), before.entropy());
+  EXPECT_EQ(after.variance(), before.variance());
+  EXPECT_EQ(after.stability(), before.stability());
+  EXPECT_EQ(after.queries(), before.queries());
+
+  EXPECT_EQ(HeadStatistics(32).restore(saved), Status::kBadArgument);
+  EXPECT_EQ(HeadStatistics(64, 8).restore(saved), Status::kBadArgument);
+  const std::vector<std::byte> now = after.save();
+  for (std::size_t bytes = 0; bytes < saved.size(); bytes += 1 + bytes / 8) {
+    EXPECT_EQ(after.restore(std::span(saved).first(bytes)), Status::kBadArgument);
+  }
+  for (int i = 0; i < 500; ++i) {
+    std::vector<std::byte> flipped = saved;
+    flipped[random() % flipped.size()] ^= std::byte(1U << (random() % 8));
+    EXPECT_EQ(after.restore(flipped), Status::kBadArgument);
+  }
+  EXPECT_EQ(after.save(), now);
+}
+
 TEST(KeySketchTest, TellsCosinesWithinTheNoiseOf64Bits) {
   Random random = case_random(1);
   std::normal_distribution<float> normal;

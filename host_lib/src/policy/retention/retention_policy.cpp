@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "nearkv/retention.hpp"
-#include "page/checksum.hpp"
 #include "policy/retention/observation.hpp"
+#include "policy/retention/saved_numbers.hpp"
 
 namespace nearkv {
 namespace {
@@ -22,27 +22,6 @@ struct SavedHeader {
   std::uint32_t crc = 0;  ///< Of all else, this being 0.
 };
 static_assert(sizeof(SavedHeader) == 28);
-
-std::uint32_t checksum(SavedHeader header, std::span<const std::byte> rest) {
-  header.crc = 0;
-  return crc32c(rest, crc32c(std::as_bytes(std::span(&header, 1))));
-}
-
-/// Puts numbers at the beginning of `to`, and takes their bytes off it.
-template <typename T>
-void put(std::span<const T> numbers, std::span<std::byte>* to) {
-  if (numbers.empty()) return;
-  std::memcpy(to->data(), numbers.data(), numbers.size_bytes());
-  *to = to->subspan(numbers.size_bytes());
-}
-
-/// Takes as many numbers as there is room for; `from` has them.
-template <typename T>
-void take(std::span<const std::byte>* from, std::span<T> numbers) {
-  if (numbers.empty()) return;
-  std::memcpy(numbers.data(), from->data(), numbers.size_bytes());
-  *from = from->subspan(numbers.size_bytes());
-}
 
 bool is_share(float mass) { return mass >= 0 && mass <= 1; }
 
@@ -123,7 +102,7 @@ std::vector<std::byte> RetentionPolicy::save() const {
   put(std::span<const float>(scalars_), &room);
   for (const auto& column : columns_) put(std::span<const float>(column), &room);
   put(std::span<const std::uint64_t>(sketches_), &room);
-  header.crc = checksum(header, std::span(saved).subspan(sizeof(header)));
+  header.crc = saved_checksum(header, std::span(saved).subspan(sizeof(header)));
   std::memcpy(saved.data(), &header, sizeof(header));
   return saved;
 }
@@ -137,7 +116,7 @@ Status RetentionPolicy::restore(std::span<const std::byte> saved) {
                         header.sketches == (needs_.key_sketches ? header.tokens : 0) &&
                         saved.size() == name_.size() + scalars_.size() * sizeof(float) +
                                             header.tokens * state_bytes_per_token();
-  if (!is_alike || header.crc != checksum(header, saved) ||
+  if (!is_alike || header.crc != saved_checksum(header, saved) ||
       std::memcmp(saved.data(), name_.data(), name_.size()) != 0) {
     return Status::kBadArgument;
   }
