@@ -13,6 +13,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from nearkv.far import FarAttention
+from nearkv.retainer import Retention
 from nearkv.transformers import compat  # noqa: F401  It refuses versions that are too old.
 from nearkv.transformers.attention import nearkv_attention_forward
 from nearkv.transformers.cache import NearKVCache
@@ -35,6 +36,7 @@ __all__ = [
     "NearKVCrossCache",
     "NearKVInfiniCache",
     "PrefixStates",
+    "Retention",
     "make_pool",
     "shape_of",
 ]

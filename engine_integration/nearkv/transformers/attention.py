@@ -8,6 +8,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from nearkv.transformers.handover import take_next
 from nearkv.transformers.infini import NearKVInfiniLayer
+from nearkv.transformers.layer import NearKVLayer
 from nearkv.transformers.over import attend_over
 
 _UNSUPPORTED = ("s_aux", "position_bias")
@@ -40,6 +41,8 @@ def nearkv_attention_forward(
     if query.requires_grad:
         raise RuntimeError("NearKV attends without gradients: call under torch.no_grad()")
     options = {"scaling": scaling, "softcap": softcap, **kwargs}
+    if isinstance(layer, NearKVLayer):
+        layer.note_query(module, query, scaling)
     attend = layer.attend if isinstance(layer, NearKVInfiniLayer) else partial(attend_over, layer)
     return attend(module, query, key, value, attention_mask, **options), None
 

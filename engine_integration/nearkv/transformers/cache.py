@@ -8,6 +8,7 @@ from transformers.cache_utils import Cache, DummyLayer
 
 from nearkv.core import Codec, Pool
 from nearkv.far import FarAttention
+from nearkv.retainer import Retention
 from nearkv.transformers.far import Sequences, drop_quietly
 from nearkv.transformers.layer import NearKVLayer
 from nearkv.transformers.shape import LayerShape, shape_of
@@ -24,8 +25,10 @@ class NearKVCache(Cache):
     before them go to `pool`, and every later query goes to them. The pages are given back by
     close(), at the end of a `with`, or with the object; several caches may share a pool. A prompt
     is attended to plainly, before its pages move. Batches, padding on the left, crop(), reset(),
-    beams and copy.deepcopy work; sequences that come from one share pages. `rounded` lets a model
-    of another dtype, such as float32, keep K and V in the pool's. Not thread-safe.
+    beams and copy.deepcopy work; sequences that come from one share pages. `retention` keeps each
+    sequence within a budget: pages beyond it are compressed, and come back when a query asks for
+    them. `rounded` lets a model of another dtype, such as float32, keep K and V in the pool's. Not
+    thread-safe.
 
     A model with recurrent layers needs its `config` here: their states stay here, and the pool has
     the layers that attend. Forks share states until one of them goes on; crop() is refused.
@@ -39,6 +42,7 @@ class NearKVCache(Cache):
         window_tokens: int = 128,
         max_tokens: int | None = None,
         far: FarAttention | None = None,
+        retention: Retention | None = None,
         rounded: bool = False,
     ) -> None:
         if window_tokens < 1:
@@ -48,7 +52,11 @@ class NearKVCache(Cache):
         layers = _layers_of(config, pool)
         if max_tokens is not None and any(layer.states for layer in layers):
             raise ValueError("max_tokens is for models whose layers all attend")
-        sequences = Sequences(pool)
+        if retention and max_tokens is not None:
+            raise ValueError(
+                "a retention decides between steps, which no graph does: no max_tokens"
+            )
+        sequences = Sequences(pool, retention)
         options = (sequences, window_tokens, far or FarAttention(), rounded)
         made: list[Layer] = []
         numbers = iter(range(pool.layers))

@@ -6,13 +6,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from nkv_abi import MAX_GROUP
 
-from nearkv.core import Codec, Device, Dtype, Error, Pool, Status
+from nearkv.core import PAGE_TOKENS, Codec, ColdPages, Device, Dtype, Error, Pool, Status
+from nearkv.retainer import Retainer, Retention
 from nearkv.transformers.shape import shape_of
-from nearkv.transformers.visible import NONE
+from nearkv.transformers.visible import ALL, NONE
 
 _Result = TypeVar("_Result")
 _DTYPES = {torch.bfloat16: Dtype.BF16, torch.float16: Dtype.FP16}
+_ASKED = 8  # Newest queries of a step that a retention learns of.
 
 
 def make_pool(
@@ -50,15 +53,36 @@ def make_pool(
 class Sequences:
     """The sequences of a pool that one cache owns, one for each row of its batch."""
 
-    def __init__(self, pool: Pool) -> None:
-        self.pool = pool
+    def __init__(self, pool: Pool, retention: Retention | None = None) -> None:
+        self.pool, self.retention = pool, retention
         self.ids: list[int] = []
+        self.retainers: dict[int, Retainer] = {}
 
     def create(self, count: int) -> None:
         """Makes `count` empty sequences."""
         for _ in range(count):
             self.ids.append(self._fresh())
             self.pool.create_sequence(self.ids[-1])
+            if self.retention:
+                self.retainers[self.ids[-1]] = Retainer(self.pool, self.ids[-1], self.retention)
+
+    def append(self, row: int, layer: int, keys: torch.Tensor, values: torch.Tensor | None) -> None:
+        """Adds whole pages to a layer of a row."""
+        self.pool.append(self.ids[row], layer, keys, values)
+        if self.retention:
+            self.retainers[self.ids[row]].append(layer, keys)
+
+    def recall(self, layer: int, query: torch.Tensor, scale: float, *, is_prompt: bool) -> None:
+        """By a retention: what the newest queries find in all pages stays or comes back.
+
+        query [batch, kv_heads, group, queries, head_dim].
+        """
+        newest = query[..., -max(1, min(_ASKED, MAX_GROUP // query.shape[2])) :, :]
+        for sequence, rows in zip(self.ids, newest.flatten(2, 3), strict=True):
+            if retainer := self.retainers.get(sequence):
+                rows = rows.contiguous().cpu()
+                retainer.ask(layer, rows, scale=scale, is_prompt=is_prompt)
+                retainer.settle(layer)
 
     def create_for(self, alike: Sequence[bool]) -> None:
         """Makes an empty sequence for each row; one that is like the row before it has that one's.
@@ -83,6 +107,13 @@ class Sequences:
         windows [batch, queries]: ALL, NONE or the tokens that a query sees; what they leave to
         the pool goes there in one call for all KV heads, and, if they are all alike, for all rows.
         """
+        if self.retention:
+            if not torch.isin(windows, torch.tensor([ALL, NONE])).all():
+                raise ValueError(
+                    "this layer sees a window of its tokens; a retention is for models whose "
+                    "layers all see all tokens"
+                )
+            options["cold"] = ColdPages.SKIP
         if (windows == windows[0, 0]).all() and windows[0, 0] != NONE:
             return self._attend(self.ids, layer, query, int(windows[0, 0]), options)
         output = query.new_zeros(*query.shape[:-1], self.pool.value_dim, dtype=torch.float32)
@@ -100,6 +131,9 @@ class Sequences:
     ) -> tuple[np.ndarray, np.ndarray]:
         """K and V rows of tokens [begin, end) of one row and KV head, as Pool.read gives them."""
         place = (self.ids[row], layer, head, begin, end - begin)
+        if self.retention:
+            pages = range(begin // PAGE_TOKENS, -(-end // PAGE_TOKENS))
+            self.pool.transcode_pages(*place[:3], list(pages), Codec.NONE)
         return self._warmly(lambda: self.pool.read(*place))
 
     def read_in_place(
@@ -130,9 +164,11 @@ class Sequences:
 
     def fork(self, tokens: Sequence[int]) -> "Sequences":
         """Sequences that share these rows' first tokens."""
-        copy = Sequences(self.pool)
+        copy = Sequences(self.pool, self.retention)
         for source, shared in zip(self.ids, tokens, strict=True):
-            copy.ids.append(copy._fork(source, shared))
+            copy.ids.append(self._fork(source, shared))
+            if self.retention:
+                copy.retainers[copy.ids[-1]] = self.retainers.pop(copy.ids[-1])
         return copy
 
     def drop(self) -> None:
@@ -172,12 +208,15 @@ class Sequences:
     def _fork(self, source: int, tokens: int) -> int:
         child = self._fresh()
         self.pool.fork(source, child, tokens)
+        if self.retention:
+            self.retainers[child] = self.retainers[source].fork(child, tokens)
         return child
 
     def _keep(self, kept: list[int]) -> None:
         dropped = [source for source in dict.fromkeys(self.ids) if source not in kept]
         self.ids = kept
         for source in dropped:
+            self.retainers.pop(source, None)
             self.pool.drop(source)
 
 

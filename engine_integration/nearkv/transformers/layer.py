@@ -108,9 +108,13 @@ class NearKVLayer(CacheLayerMixin):
         self, mask: torch.Tensor | None, new_tokens: int, output: torch.Tensor | None = None
     ) -> None:
         """After attention, which gave `output`: moves pages older than the window to the pool."""
+        before = list(self.stored)
         if moved := self.store_old(self.keys, self.values, mask, new_tokens):
             self.keys = self.keys[:, :, moved:].clone()
             self.values = self.values[:, :, moved:].clone()
+        if self.stored != before and self._asked:
+            self._sequences.recall(self.index, *self._asked, is_prompt=new_tokens > 1)
+        self._asked = None
         self._awaits_attention = False
 
     def store_old(
@@ -127,13 +131,13 @@ class NearKVLayer(CacheLayerMixin):
                 raise ValueError("padding after tokens; NearKV knows it only on the left")
             self.pads[row] += count
         start = self.length - keys.shape[2]
-        for row, sequence in enumerate(self._sequences.ids):
+        for row in range(len(self.stored)):
             first = self.pads[row] + self.stored[row]
             pages = (self.length - self.window_tokens - first) // PAGE_TOKENS
             if pages > 0:
                 old = slice(first - start, first - start + pages * PAGE_TOKENS)
                 rows = self.layout.to_pool(keys[row, :, old].cpu(), values[row, :, old].cpu())
-                self.pool.append(sequence, self.index, *rows)
+                self._sequences.append(row, self.index, *rows)
                 self.stored[row] += pages * PAGE_TOKENS
         return self.first_here() - start
 
@@ -170,8 +174,23 @@ class NearKVLayer(CacheLayerMixin):
         `mask` is the whole one, its columns from the first token on.
         """
         windows = far_windows(mask, self.pads, self.stored, query.shape[3])
+        self._recall(query, scale)
         options = {"scale": scale, "soft_cap": soft_cap, **self.far.options()}
         return self._sequences.attend(self.index, query, windows, **options)
+
+    def note_query(
+        self, module: torch.nn.Module, query: torch.Tensor, scaling: float | None
+    ) -> None:
+        """A step's [batch, heads, queries, head_dim], which a retention asks pages with."""
+        if self._sequences.retention:
+            scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+            self._asked = (self.layout.far_query(module, query), scale)
+
+    def _recall(self, query: torch.Tensor, scale: float) -> None:
+        retention = self._sequences.retention
+        if retention and (query.shape[3] > 1 or self.length >= self._recall_at):
+            self._recall_at = self.length + retention.recall_tokens
+            self._sequences.recall(self.index, query, scale, is_prompt=False)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Masks cover the pool's tokens too."""
@@ -190,6 +209,8 @@ class NearKVLayer(CacheLayerMixin):
         self.keys = self.values = None
         self.is_initialized = False
         self._awaits_attention = False
+        self._asked: tuple[torch.Tensor, float] | None = None
+        self._recall_at = 0  # The length from which a query asks cold pages, too.
         self.length = 0
         self.pads: list[int] = []
         self.stored: list[int] = []
@@ -231,6 +252,7 @@ class NearKVLayer(CacheLayerMixin):
         self.keys = self.keys[:, :, : length - first].clone()
         self.values = self.values[:, :, : length - first].clone()
         self.length, self.pads, self.stored = length, pads, stored
+        self._recall_at = 0
 
     def rows(
         self, begin: int, end: int, row: int = 0, *, in_place: bool = False
