@@ -12,9 +12,11 @@ from pathlib import Path
 
 import bench
 from bench import Context
+from bench.curves import curve_table, curves_of
 from nearkv.results import Result, format_table, write_results
 
-_NOT_BENCHES = {"__main__", "report", "bounded", "contender", "footprint", "programs", "rates"}
+_NOT_BENCHES = {"__main__", "report", "bounded", "contender", "curves", "footprint", "programs"}
+_NOT_BENCHES |= {"rates"}
 
 _DESCRIPTION = """\
 Measures what NearKV does on this machine, beside what else does the same, and
@@ -109,10 +111,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no bench {', '.join(unknown)}; there are: {', '.join(benches)}")
 
     context = Context(
-        options.device, options.long, options.tiny, options.traces, install_peers=options.peers
+        options.device,
+        options.long,
+        options.tiny,
+        options.traces,
+        install_peers=options.peers,
     )
     results, status = run_benches(options.names, context)
     print(format_table(results))
+    for title, members in curves_of(results).items():
+        if table := curve_table(title, members):
+            print(f"\n{table.as_text()}")
     if results:
         path = options.json or Path("results") / f"{'+'.join(options.names)}.json"
         write_results(path, results, {"benches": options.names})

@@ -2,7 +2,7 @@
 
 Each group of results (the first word of their names) in one unit gets a plot: value beside peer,
 whiskers from min to max, the goal as a mark. Results with a curve in `extra` share the plots that
-they name, a line each.
+they name, a line each, with a table below where all lines have the same x.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from bench.curves import curve_table, curves_of, line_plot
 from nearkv.html import html_page
 from nearkv.results import Result, ResultError, ResultFile, format_number, read_results
 
@@ -151,14 +152,34 @@ def _render_plots(results: Sequence[Result]) -> tuple[str, str]:
     plots = {
         f"{group}, {unit}": _plot(list(members), unit)
         for (group, unit), members in groupby(ordered, key=group_and_unit)
-    } | _curve_plots(results)
+    }
+    curves = curves_of(results)
+    plots |= {title: line_plot(members) for title, members in curves.items()}
     script, divisions = components(plots)
     figures = [
         f'<h2>{escape(title)}</h2>\n<figure class="plot">{division}</figure>'
+        + _render_curve_table(title, curves.get(title, []))
         for title, division in divisions.items()
     ]
     library = Resources(mode="inline", components=["bokeh"]).render_js()
     return library, "\n".join([*figures, script])
+
+
+def _render_curve_table(title: str, results: Sequence[Result]) -> str:
+    table = curve_table(title, results) if results else None
+    if table is None:
+        return ""
+    heads = "".join(f'<th class="number">{escape(head)}</th>' for head in table.heads[1:])
+    rows = "".join(
+        f"<tr><td>{escape(line)}</td>"
+        + "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+        + "</tr>"
+        for line, *cells in table.rows
+    )
+    return (
+        f'\n<div class="wide"><table><thead><tr><th>{escape(table.heads[0])}</th>{heads}</tr>'
+        f"</thead><tbody>{rows}</tbody></table></div>"
+    )
 
 
 def _plot(results: Sequence[Result], unit: str) -> Any:
@@ -212,47 +233,6 @@ def _plot(results: Sequence[Result], unit: str) -> Any:
             legend_label="goal",
             source=_columns(goals, 0.2),
         )
-    plot.legend.orientation = "horizontal"
-    plot.add_layout(plot.legend[0], "above")
-    return plot
-
-
-def _curve_plots(results: Sequence[Result]) -> dict[str, Any]:
-    """A plot for each that curves name, in the order in which they come; a line for each curve."""
-    lines: dict[str, list[Result]] = {}
-    for result in results:
-        if curve := result.extra.get("curve"):
-            lines.setdefault(curve["plot"], []).append(result)
-    return {title: _line_plot(members) for title, members in lines.items()}
-
-
-def _line_plot(results: Sequence[Result]) -> Any:
-    from bokeh.models import HoverTool
-    from bokeh.palettes import Colorblind
-    from bokeh.plotting import figure
-
-    unit = results[0].unit
-    scale = results[0].extra["curve"].get("y_scale", "linear")
-    plot = figure(
-        height=320,
-        sizing_mode="stretch_width",
-        toolbar_location=None,
-        tools="",
-        x_axis_label=results[0].extra["curve"]["x_label"],
-        y_axis_label=unit,
-        y_axis_type=scale,
-    )
-    colors = Colorblind[8]
-    for index, result in enumerate(results):
-        curve = result.extra["curve"]
-        look = {"color": colors[index % len(colors)], "legend_label": curve["line"]}
-        data = {"x": curve["x"], "y": curve["y"]}
-        plot.line("x", "y", source=data, line_width=2, **look)
-        dots = plot.scatter("x", "y", source=data, size=6, **look)
-        hover = f"{curve['line']}: @y {unit} at @x {curve['x_label']}"
-        plot.add_tools(HoverTool(renderers=[dots], tooltips=[("", hover)]))
-    if scale == "linear":
-        plot.y_range.start = 0
     plot.legend.orientation = "horizontal"
     plot.add_layout(plot.legend[0], "above")
     return plot

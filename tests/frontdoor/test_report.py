@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import report
+from bench import curves, report
 from nearkv.doctor import find_chromium
 from nearkv.results import Goal, Result, write_results
 from tests.frontdoor.browser import open_page
@@ -79,10 +79,30 @@ def test_curves_share_the_plot_that_they_name_and_no_bars(tmp_path: Path):
     page = path.read_text()
     titles = ["Figures", "codec, of &lt;bf16&gt;", "cpu, GB/s", "Waits by &lt;policy&gt;"]
     assert re.findall("<h2>(.*)</h2>", page) == titles
-    assert page.count("<tr>") == 1 + len(results)
-    (plot,) = report._curve_plots(results).values()
+    assert page.count("<tr>") == 1 + len(results) + 1 + 2
+    assert '<tr><td>k_lpm</td><td class="number">0.5</td><td class="number">7.75</td></tr>' in page
+    ((title, members),) = curves.curves_of(results).items()
+    assert title == "Waits by <policy>"
+    plot = curves.line_plot(members)
     drawn = [line.data_source.data for line in plot.renderers]
     assert [one["y"] for one in drawn] == [[0.5, 9.25]] * 2 + [[0.5, 7.75]] * 2
+
+
+@pytest.mark.quick
+def test_a_table_of_curves_has_spreads_and_only_lines_with_the_same_x():
+    def curve(line: str, xs: list[float]) -> Result:
+        drawn = {"plot": "P", "line": line, "x_label": "%", "x": xs, "y": [0.5, 1.0]}
+        extra = {"curve": drawn | {"spread": [0.25, 0.0]}}
+        return Result(name=f"quality/{line}", value=1.0, unit="of all", extra=extra, **FIXED)
+
+    table = curves.curve_table("P", [curve("a", [3, 5]), curve("b", [3, 5])])
+    assert table.as_text().splitlines() == [
+        "P, of all",
+        "%          3     5",
+        "a  0.5 ±0.25  1 ±0",
+        "b  0.5 ±0.25  1 ±0",
+    ]
+    assert curves.curve_table("P", [curve("a", [3, 5]), curve("b", [3, 6])]) is None
 
 
 @pytest.mark.quick
