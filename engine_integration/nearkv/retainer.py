@@ -35,12 +35,13 @@ class Retention:
     """How much of a sequence can be attended to in a pool, and what becomes of the rest.
 
     Of each (layer, KV head) whole pages of `budget_tokens` tokens on average stay: the first page,
-    then those worth most by `policy` of nearkv.retention, heads sharing by `rule`. The others are
-    compressed into the codec `cold`: nothing is lost by PLANES_ZSTD, PLANES_LZ4 and RESIDUAL; INT8,
-    FP8 and INT4 keep fewer bits. Attention leaves them out; but every `recall_tokens` tokens a
-    query asks them too, decoded near the data for its `top_k` tokens, and pages that it finds come
-    back in place of others. `parameters` None: the policy's own, and for heavy_hitters a decay of
-    0.5, by which what was asked for last is worth most.
+    where there is room for another, then those worth most by `policy` of nearkv.retention, heads
+    sharing by `rule`. The others are compressed into the codec `cold`: nothing is lost by
+    PLANES_ZSTD, PLANES_LZ4 and RESIDUAL; INT8, FP8 and INT4 keep fewer bits. Attention leaves them
+    out; but every `recall_tokens` tokens a query asks them too, decoded near the data for its
+    `top_k` tokens, and pages that it finds come back in place of others. `parameters` None: the
+    policy's own, and for heavy_hitters a decay of 0.5, by which what was asked for last is worth
+    most.
     """
 
     budget_tokens: int
@@ -105,7 +106,10 @@ class Retainer:
         self._pinned = set(tokens)
 
     def ask(self, layer: int, queries: Any, *, scale: float, is_prompt: bool = False) -> None:
-        """A torch query [kv_heads, rows, head_dim] of all pages; what it finds counts from now on."""
+        """A torch query [kv_heads, rows, head_dim] of all pages; what it finds counts from then on.
+
+        Queries of several tokens come together, as more rows.
+        """
         tokens = self._policies[layer][0].tokens
         if tokens == 0:
             return
@@ -134,7 +138,7 @@ class Retainer:
                 policy.worth(),
                 exact_tokens=room,
                 demoted_tokens=policy.tokens,
-                sinks=1 if room >= PAGE_TOKENS else 0,
+                sinks=1 if room >= 2 * PAGE_TOKENS else 0,
                 grain=PAGE_TOKENS,
                 pinned=[token for token in self._pinned if token < policy.tokens],
             )
