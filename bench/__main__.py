@@ -99,6 +99,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="request traces, for the benches that replay them",
     )
     parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="DIR",
+        help="checkpoint in Hugging Face's layout, for quality (default: the shipped model)",
+    )
+    parser.add_argument(
         "--peers", action="store_true", help="install what a bench compares with into build/peers"
     )
     options = parser.parse_args(arguments)
@@ -115,6 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.long,
         options.tiny,
         options.traces,
+        options.model,
         install_peers=options.peers,
     )
     results, status = run_benches(options.names, context)

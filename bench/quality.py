@@ -1,17 +1,31 @@
-"""What methods that keep part of a cache cost in quality: loss, agreement, recall, by budget.
+"""What methods that keep part of a cache cost in quality: loss, recall, drift, bytes, by budget.
 
-The shipped model in float32 reads a text with needles; each method of the field cuts its cache to a
-share of the tokens; then the text goes on, and questions come that the cut did not know of, or that
-the prompt had ended with.
+The shipped model in float32, or a checkpoint of the user's, reads a text with needles; each method
+of the field cuts its cache to a share of the tokens; then the text goes on, and questions come that
+the cut did not know of, or that the prompt had ended with, or that lead from one to the next.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from statistics import mean
+from typing import Any
 
 from bench import Context
-from bench.kept.measure import Dense, Quality, measure
+from bench.kept.claims import CLAIMS, SPECULATED
+from bench.kept.costs import Costs
+from bench.kept.figures import FEW, Measured
+from bench.kept.measure import (
+    GENERATED_TOKENS,
+    Dense,
+    Quality,
+    decided_keeper,
+    measure,
+    measure_recall,
+)
 from bench.kept.methods import METHODS
+from bench.kept.pooled import CODECS, Pooled, measure_pooled
+from bench.kept.prefetch import prefetch
 from bench.kept.tasks import Tasks
 from nearkv.demo.runs import load_model
 from nearkv.results import Result
@@ -19,53 +33,118 @@ from nearkv.results import Result
 _MODEL = Path(__file__).parents[1] / "engine_integration" / "models" / "recall_3m"
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """How much is measured. `lengths`: how many texts of so many tokens, for recall alone."""
+
+    tokens: int = 4096
+    texts: int = 3
+    lengths: dict[int, int] = field(default_factory=lambda: {1024: 2, 2048: 2, 8192: 1})
+    budgets: tuple[float, ...] = (0.03, 0.05, 0.10, 0.16, 0.20, 0.50)
+    generated_tokens: int = GENERATED_TOKENS
+
+
+_TINY = _Plan(384, 1, {256: 1}, (0.20,), 32)
+_LONG = _Plan(16384, 10, {2048: 10, 4096: 10, 8192: 10, 24576: 3})
+
+
 def run(context: Context) -> Iterator[Result]:
-    """Yields dense attention's figures, then each method's at each budget, beside those."""
-    model, tokenizer = load_model(_MODEL, "float32")
+    """Yields the prefetch's figures first, and all others at the end."""
+    plan = _TINY if context.tiny else _LONG if context.long else _Plan()
+    folder = context.model or _MODEL
+    model, tokenizer = load_model(folder, "float32")
+    check_model(model.config)
     tasks = Tasks(tokenizer)
-    tokens, seeds = (512, 1) if context.tiny else (4096, 3)
-    if context.long:
-        tokens, seeds = 16384, 10
-    budgets = (0.2,) if context.tiny else (0.03, 0.05, 0.10, 0.16, 0.20, 0.50)
-    dense = Quality()
-    qualities = {(name, budget): Quality() for name in METHODS for budget in budgets}
-    for seed in range(seeds):
-        task = tasks.draw(seed, tokens)
-        read = Dense(model, task)
-        measure(read, None, 1.0, dense)
-        for (name, budget), quality in qualities.items():
-            context.progress(f"text {seed + 1} of {seeds}, {name} at {budget:.0%}")
-            measure(read, METHODS[name], budget, quality)
-    extra = {"texts": seeds, "tokens": tokens}
-    yield from _results("dense", dense, None, extra)
-    for (name, budget), quality in qualities.items():
-        told = extra | {"budget": budget, "paper": METHODS[name].paper}
-        yield from _results(f"{name}/{round(100 * budget)}", quality, dense, told)
+    measured = Measured(plan.budgets, context.device)
+    measured.extra = {"texts": plan.texts, "tokens": plan.tokens, "model": folder.name}
+    cases = [(name, budget) for name in METHODS for budget in plan.budgets]
+    if not context.tiny:
+        cases += [
+            (claim.method, claim.budget)
+            for claim in CLAIMS
+            if (claim.method, claim.budget) not in cases
+        ]
+    try:
+        yield from _measure(context, plan, model, tasks, cases, measured)
+    except KeyboardInterrupt:
+        if all(case in measured.kept for case in cases) and len(measured.dense.losses) > 1:
+            yield from measured.results()
+        raise
+    yield from measured.results()
 
 
-def _results(name: str, quality: Quality, dense: Quality | None, extra: dict) -> Iterator[Result]:
-    figures = _figures(quality)
-    beside = _figures(dense) if dense else {}
-    for what, (readings, unit) in figures.items():
-        dense_value = mean(beside[what][0]) if beside else 0.0
-        peer = {"peer": "dense", "peer_value": dense_value} if dense_value else {}
-        yield Result(
-            name=f"quality/{name}/{what}",
-            value=mean(readings),
-            unit=unit,
-            median=sorted(readings)[len(readings) // 2],
-            minimum=min(readings),
-            maximum=max(readings),
-            extra=extra,
-            **peer,
+def _measure(
+    context: Context,
+    plan: _Plan,
+    model: Any,
+    tasks: Tasks,
+    cases: list[tuple[str, float]],
+    measured: Measured,
+) -> Iterator[Result]:
+    for seed in range(plan.texts):
+        context.progress(f"text {seed + 1} of {plan.texts}: reading {plan.tokens} tokens")
+        dense = Dense(model, tasks.draw(seed, plan.tokens), plan.generated_tokens)
+        measure(dense, None, 1.0, measured.dense)
+        if seed == 0:
+            yield from _prefetch(context, dense, measured.extra)
+            _measure_costs(context, dense, cases, measured)
+        for name, budget in cases:
+            context.progress(f"text {seed + 1} of {plan.texts}, {name} at {budget:.3g}")
+            quality = measured.kept.setdefault((name, budget), Quality())
+            measure(dense, METHODS[name], budget, quality)
+        for case in product(CODECS, plan.budgets):
+            codec, budget = case
+            context.progress(f"text {seed + 1} of {plan.texts}, a pool's {codec.name} at {budget}")
+            pooled = measured.pooled.setdefault(case, Pooled())
+            measure_pooled(model, dense.task, context.device, codec, budget, pooled)
+    for tokens, texts in plan.lengths.items():
+        for seed in range(texts):
+            dense = Dense(model, tasks.draw(100 + seed, tokens), 1)
+            for name, method in METHODS.items():
+                context.progress(f"{tokens} tokens, text {seed + 1} of {texts}, {name}")
+                quality = measured.by_length.setdefault((name, tokens), Quality())
+                measure_recall(dense, decided_keeper(dense, method, FEW), quality)
+
+
+def check_model(config: Any) -> None:
+    """ValueError for a model whose layers do not all attend to K and V of all tokens."""
+    text = config.get_text_config(decoder=True)
+    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
+    if getattr(text, "kv_lora_rank", None):
+        kinds.add("latent attention")
+    if getattr(text, "is_encoder_decoder", False):
+        kinds.add("cross-attention")
+    if kinds != {"full_attention"}:
+        raise ValueError(
+            f"{text.model_type} has layers of {', '.join(sorted(kinds - {'full_attention'}))}; "
+            "this bench takes decoders whose layers all attend to K and V of all tokens"
         )
 
 
-def _figures(quality: Quality) -> dict[str, tuple[Sequence[float], str]]:
-    return {
-        "loss": (quality.losses, "nats a token"),
-        "divergence": (quality.divergences, "nats a token"),
-        "agreement": (quality.agreements, "of tokens"),
-        "recall": ([mean(one) for one in quality.recalled], "of needles"),
-        "recall_asked": ([mean(one) for one in quality.recalled_asked], "of needles"),
-    }
+def _measure_costs(
+    context: Context, dense: Dense, cases: list[tuple[str, float]], measured: Measured
+) -> None:
+    costs = Costs(dense, context.device)
+    measured.dense_cost = costs.of(None, 1.0)
+    for name, budget in cases:
+        context.progress(f"bytes and time of {name} at {budget:.3g}")
+        measured.costs[name, budget] = costs.of(METHODS[name], budget)
+
+
+def _prefetch(context: Context, dense: Dense, extra: dict[str, Any]) -> Iterator[Result]:
+    context.progress("prefetches along the output")
+    top = prefetch(dense, 4, 4)
+    yield Result(
+        name="quality/prefetch/top_4_accuracy",
+        value=top.accuracy,
+        unit="of pages",
+        peer="CXL-SpecKV's claim",
+        peer_value=SPECULATED,
+        extra=extra,
+    )
+    yield Result(
+        name="quality/prefetch/8_for_the_top_4",
+        value=prefetch(dense, 8, 4).coverage,
+        unit="of pages",
+        extra=extra,
+    )

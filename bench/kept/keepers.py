@@ -6,7 +6,7 @@ from nkv_abi import MAX_GROUP
 
 from bench.kept.attention import Keeper, Seen
 from bench.kept.methods import Method
-from nearkv.core import PAGE_TOKENS, Device, Pool, RowForm, Select
+from nearkv.core import MAX_TOP_K, PAGE_TOKENS, Device, Pool, RowForm
 from nearkv.retention import (
     HeadDemand,
     HeadStatistics,
@@ -28,6 +28,8 @@ class Watcher:
 
     def __init__(self, layers: int) -> None:
         self.seen: list[list[tuple[torch.Tensor, Seen]]] = [[] for _ in range(layers)]
+        self.queries: list[torch.Tensor] = [torch.empty(0)] * layers
+        """The last one of each layer: [kv_heads, group, head_dim]."""
 
     @property
     def tokens(self) -> int:
@@ -52,6 +54,7 @@ class Watcher:
 
     def visible(self, layer: int, query: torch.Tensor, total: int) -> tuple[None, None]:
         """All."""
+        self.queries[layer] = query[:, :, -1]
         return None, None
 
     def saw(self, layer: int, keys: torch.Tensor, seen: Seen) -> None:
@@ -176,12 +179,15 @@ class SelectKeeper:
 
     demoted_planes = 2
 
-    def __init__(self, select: Select, budget: float, prompt: Watcher) -> None:
+    def __init__(self, method: Method, budget: float, prompt: Watcher) -> None:
         """The pool has the prompt's whole pages; what follows them is always seen."""
-        self._select, self._budget = select, budget
+        assert method.select is not None
+        self._select, self._undo, self._budget = method.select, method.undo, budget
         steps = prompt.seen[0]
         heads, _, dim = steps[0][0].shape
-        device = Device("cpu:?memory=256MiB")
+        tokens = sum(keys.shape[1] for keys, _ in steps)
+        rows_bytes = 2 * 2 * heads * tokens * dim * len(prompt.seen)
+        device = Device(f"cpu:?memory={2 * rows_bytes + (64 << 20) >> 20}MiB")
         raw = {"k_form": RowForm.RAW, "v_form": RowForm.RAW}
         self._pool = Pool.create(
             device, layers=len(prompt.seen), kv_heads=heads, head_dim=dim, **raw
@@ -199,11 +205,13 @@ class SelectKeeper:
         """None."""
         return np.zeros(0, int)
 
-    def visible(self, layer: int, query: torch.Tensor, total: int) -> tuple[torch.Tensor, None]:
+    def visible(
+        self, layer: int, query: torch.Tensor, total: int
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Of each KV head the union of what its query rows select; and all behind the pool."""
         heads, group, queries, dim = query.shape
         exact = torch.ones(heads, queries, total, dtype=torch.bool)
-        most = max(1, round(self._budget * self._stored / group))
+        most = min(MAX_TOP_K, max(1, round(self._budget * self._stored / group)))
         for head in range(heads):
             rows = query[head].transpose(0, 1).reshape(-1, dim).bfloat16().contiguous()
             exact[head, :, : self._stored] = False
@@ -214,7 +222,7 @@ class SelectKeeper:
                 )
                 for row, count in enumerate(counts.tolist()):
                     exact[head, begin + row // group, ids[row, :count].astype(np.int64)] = True
-        return exact, None
+        return exact, ~exact if self._undo else None
 
     def saw(self, layer: int, keys: torch.Tensor, seen: Seen) -> None:
         """Nothing to learn."""

@@ -12,6 +12,7 @@ from bench.kept.keepers import PolicyKeeper, SelectKeeper, Watcher
 from bench.kept.methods import Method
 from bench.kept.tasks import Question, Task
 
+GENERATED_TOKENS = 256
 _CHUNK_TOKENS = 512
 _STEP_TOKENS = 16
 
@@ -27,12 +28,18 @@ class Quality:
     """The question comes when the cache was cut already; by needle."""
     recalled_asked: list[list[bool]] = field(default_factory=list)
     """The prompt ends with the question."""
+    hops: list[list[bool]] = field(default_factory=list)
+    """Answers of a chain of questions in one text; by hop, no further than to the first miss."""
+    same_tokens: list[int] = field(default_factory=list)
+    """Of a long greedy output, before the first that dense attention would not have written."""
+    drifts: list[float] = field(default_factory=list)
+    """Divergence along dense attention's long output: its last quarter's less its first one's."""
 
 
 class Dense:
     """A task's prompt, read once with all tokens, and what dense attention makes of the rest."""
 
-    def __init__(self, model: Any, task: Task) -> None:
+    def __init__(self, model: Any, task: Task, generated_tokens: int = GENERATED_TOKENS) -> None:
         self.model, self.task = model, task
         model.set_attn_implementation(ATTENTION)
         self.watcher = Watcher(model.config.num_hidden_layers)
@@ -40,6 +47,8 @@ class Dense:
         for begin in range(0, len(task.prompt), _CHUNK_TOKENS):
             self._run(self.cache, task.prompt[begin : begin + _CHUNK_TOKENS], self.watcher)
         self.log_shares = self.run(self.watcher.fork(), task.continued)
+        self.generated = self._generate(task.continued[0], generated_tokens)
+        self.generated_log_shares = self.run(self.watcher.fork(), self.generated)
 
     def run(self, keeper: Keeper, tokens: list[int]) -> torch.Tensor:
         """Log probabilities behind each of the tokens, which follow the prompt; nothing stays."""
@@ -57,6 +66,17 @@ class Dense:
         self.cache.crop(-len(question.asked))
         return watcher
 
+    def _generate(self, first: int, count: int) -> list[int]:
+        """The text's next token, and the likeliest ones behind it."""
+        tokens, watcher = [first], self.watcher.fork()
+        for _ in range(count - 1):
+            log_shares = self._run(self.cache, tokens[-1:], watcher)
+            tokens.append(int(log_shares[-1].argmax()))
+        if count > 1:
+            self.cache.crop(1 - count)
+        self.generated_seen = watcher.seen
+        return tokens
+
     def _run(self, cache: DynamicCache, tokens: list[int], keeper: Keeper) -> torch.Tensor:
         with torch.no_grad(), kept_by(keeper):
             logits = self.model(torch.tensor([tokens]), past_key_values=cache).logits[0]
@@ -70,25 +90,51 @@ def measure(dense: Dense, method: Method | None, budget: float, quality: Quality
     said = dense.run(keeper.fork(), dense.task.continued)
     exact, follows = dense.log_shares, torch.tensor(dense.task.continued)[1:]
     quality.losses.append(float(F.nll_loss(said[:-1], follows)))
-    apart = F.kl_div(said, exact, log_target=True, reduction="none").sum(-1).mean()
-    quality.divergences.append(float(apart))
+    quality.divergences.append(float(_apart(said, exact).mean()))
     quality.agreements.append(float((said.argmax(-1) == exact.argmax(-1)).float().mean()))
-    quality.recalled.append(
-        [_answers(dense, keeper.fork(), question) for question in dense.task.questions]
-    )
+    _measure_drift(dense, keeper, quality)
+    measure_recall(dense, keeper, quality)
     quality.recalled_asked.append(
         [
-            _answers(dense, _decided(learned, dense.asked(question)), question)
+            _answers(dense, _decided(learned, dense.asked(question)), [question])[0]
             for question in dense.task.questions
         ]
     )
+    answered = _answers(dense, keeper.fork(), dense.task.chain)
+    quality.hops.append([all(answered[: hop + 1]) for hop in range(len(answered))])
+
+
+def measure_recall(dense: Dense, keeper: Keeper, quality: Quality) -> None:
+    """Adds what a keeper that has decided recalls of a task's needles."""
+    quality.recalled.append(
+        [_answers(dense, keeper.fork(), [question])[0] for question in dense.task.questions]
+    )
+
+
+def decided_keeper(dense: Dense, method: Method | None, budget: float) -> Keeper:
+    """One that knows the prompt and has cut its cache; without a method, keeps all."""
+    return _decided(_keeper(dense, method, budget))
+
+
+def _measure_drift(dense: Dense, keeper: Keeper, quality: Quality) -> None:
+    # Up to the first difference a run along dense attention's tokens is a run by itself.
+    said = dense.run(keeper.fork(), dense.generated)
+    same = (said.argmax(-1) == dense.generated_log_shares.argmax(-1)).int()
+    quality.same_tokens.append(int(same.cumprod(0).sum()))
+    apart = _apart(said, dense.generated_log_shares)
+    quarter = len(apart) // 4
+    quality.drifts.append(float(apart[-quarter:].mean() - apart[:quarter].mean()))
+
+
+def _apart(said: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    return F.kl_div(said, exact, log_target=True, reduction="none").sum(-1)
 
 
 def _keeper(dense: Dense, method: Method | None, budget: float) -> Keeper:
     if method is None:
         return dense.watcher.fork()
     if method.select is not None:
-        return SelectKeeper(method.select, budget, dense.watcher)
+        return SelectKeeper(method, budget, dense.watcher)
     return PolicyKeeper(method, budget, dense.watcher)
 
 
@@ -104,7 +150,15 @@ def _decided(learned: Keeper, asked: Watcher | None = None) -> Keeper:
     return keeper
 
 
-def _answers(dense: Dense, keeper: Keeper, question: Question) -> bool:
-    """Whether greedy decoding gives the value, each token behind the right ones before it."""
-    said = dense.run(keeper, question.asked + question.answer[:-1]).argmax(-1)
-    return said[len(question.asked) - 1 :].tolist() == question.answer
+def _answers(dense: Dense, keeper: Keeper, questions: list[Question]) -> list[bool]:
+    """Whether greedy decoding gives each value, each token behind the right ones before it."""
+    tokens: list[int] = []
+    spans: list[range] = []
+    for question in questions:
+        tokens += question.asked + question.answer
+        spans.append(range(len(tokens) - len(question.answer) - 1, len(tokens) - 1))
+    said = dense.run(keeper, tokens[:-1]).argmax(-1)
+    return [
+        said[span.start : span.stop].tolist() == question.answer
+        for span, question in zip(spans, questions, strict=True)
+    ]

@@ -25,7 +25,13 @@ class Method:
     undo: bool = False
     """What has no room stays at fewer planes, and may come back."""
     select: Select | None = None
-    """Nothing is evicted; each query reads as many tokens as the budget has, chosen so."""
+    """Nothing is evicted; each query reads as many tokens as the budget has, chosen so. With `undo`
+    it reads all others at fewer planes."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether it needs a TOPK of each query that follows the prompt."""
+        return self.select is None and self.policy not in ("sliding_window", "prompt_selection")
 
 
 METHODS = {
@@ -49,4 +55,5 @@ METHODS = {
     "quest": Method("Quest, ICML 2024: digests of pages", select=Select.DIGEST),
     "sign": Method("FIER, LongSight, 2025: signs of keys", select=Select.SIGN),
     "certified": Method("the exact top k, certified", select=Select.CERTIFIED),
+    "tail": Method("the exact top k, all others at two planes", select=Select.CERTIFIED, undo=True),
 }

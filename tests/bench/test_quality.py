@@ -1,50 +1,68 @@
 """What the quality bench claims of methods that keep part of a cache."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 
+from bench import Context, quality
 from bench.kept.attention import page_means, planes_of
+from bench.kept.claims import CLAIMS
+from bench.kept.costs import Costs
+from bench.kept.figures import FIGURES
 from bench.kept.keepers import PolicyKeeper
 from bench.kept.measure import Dense, Quality, measure
 from bench.kept.methods import METHODS, Method
-from bench.kept.tasks import NEEDLES, Tasks
+from bench.kept.pooled import CODECS
+from bench.kept.prefetch import prefetch
+from bench.kept.tasks import HOPS, NEEDLES, Tasks
 from nearkv.core import PAGE_TOKENS, Select
+from nearkv.demo import DemoError
 from nearkv.demo.runs import load_model
-from nearkv.retention import Kept
+from nearkv.retention import Kept, retention_policies
 
-MODEL = "engine_integration/models/recall_3m"
+MODEL = Path(__file__).parents[2] / "engine_integration" / "models" / "recall_3m"
+GENERATED = 48
 
 
 @pytest.fixture(scope="module")
-def dense(pytestconfig) -> Dense:
-    model, tokenizer = load_model(pytestconfig.rootpath / MODEL, "float32")
-    return Dense(model, Tasks(tokenizer).draw(0, 400))
+def tasks() -> Tasks:
+    return Tasks(load_model(MODEL, "float32")[1])
+
+
+@pytest.fixture(scope="module")
+def dense(tasks: Tasks) -> Dense:
+    return Dense(load_model(MODEL, "float32")[0], tasks.draw(0, 400), GENERATED)
 
 
 def quality_of(dense: Dense, method: Method | None, budget: float) -> Quality:
-    quality = Quality()
-    measure(dense, method, budget, quality)
-    return quality
+    measured = Quality()
+    measure(dense, method, budget, measured)
+    return measured
 
 
 def test_dense_attention_recalls_every_needle(dense):
-    quality = quality_of(dense, None, 1.0)
-    assert quality.recalled == quality.recalled_asked == [[True] * NEEDLES]
-    assert quality.divergences == [pytest.approx(0, abs=1e-6)]
+    measured = quality_of(dense, None, 1.0)
+    assert measured.recalled == measured.recalled_asked == [[True] * NEEDLES]
+    assert measured.divergences == [pytest.approx(0, abs=1e-6)]
+    assert measured.hops == [[True] * HOPS]
+    assert measured.same_tokens == [GENERATED]
+    assert measured.drifts == [pytest.approx(0, abs=1e-6)]
 
 
 @pytest.mark.parametrize("name", ["streaming_llm", "h2o", "cake", "flexicache"])
 def test_a_budget_of_all_tokens_is_dense_attention(dense, name):
-    quality = quality_of(dense, METHODS[name], 1.0)
-    assert quality.divergences == [pytest.approx(0, abs=1e-6)]
-    assert quality.recalled == [[True] * NEEDLES]
+    measured = quality_of(dense, METHODS[name], 1.0)
+    assert measured.divergences == [pytest.approx(0, abs=1e-6)]
+    assert measured.recalled == [[True] * NEEDLES]
 
 
 def test_what_a_window_has_left_behind_is_not_recalled(dense):
-    quality = quality_of(dense, METHODS["streaming_llm"], 0.2)
-    assert not any(quality.recalled[0][: NEEDLES // 2])
+    measured = quality_of(dense, METHODS["streaming_llm"], 0.2)
+    assert not any(measured.recalled[0][: NEEDLES // 2])
 
 
 def test_selection_by_query_recalls_at_a_budget_at_which_eviction_does_not(dense):
@@ -53,6 +71,84 @@ def test_selection_by_query_recalls_at_a_budget_at_which_eviction_does_not(dense
     assert all(selected.recalled[0])
     assert sum(evicted.recalled[0]) < NEEDLES / 2
     assert selected.divergences[0] < evicted.divergences[0]
+
+
+def test_a_window_loses_the_thread_where_the_tail_keeps_it(dense):
+    window = quality_of(dense, METHODS["streaming_llm"], 0.1)
+    tail = quality_of(dense, METHODS["tail"], 0.1)
+    assert window.hops == [[False] * HOPS]
+    assert tail.hops == [[True] * HOPS]
+    assert tail.divergences[0] < window.divergences[0]
+    assert tail.same_tokens[0] >= window.same_tokens[0]
+
+
+def test_each_answer_of_a_chain_spells_the_next_key(tasks):
+    decode = load_model(MODEL, "float32")[1].decode
+    task = tasks.draw(3, 600)
+    for first, second in zip(task.chain, task.chain[1:], strict=False):
+        digits = decode(first.answer).removesuffix(";")
+        key = "".join("abcdefghij"[int(digit)] for digit in digits)
+        assert decode(second.asked) == f"\n@{key}="
+    text = decode(task.prompt)
+    for question in (*task.questions, *task.chain):
+        assert decode([*question.asked, *question.answer]) in text
+        assert 0 <= question.depth < 1
+    assert len(task.prompt) == pytest.approx(600, abs=60)
+    with pytest.raises(ValueError, match="but"):
+        tasks.draw(0, 10**6)
+
+
+def test_a_step_reads_less_with_fewer_tokens_and_counts_what_it_learns_from(dense):
+    costs = Costs(dense, "cpu:")
+    all_tokens = costs.of(None, 1.0)
+    assert all_tokens.near_bytes > costs.of(METHODS["streaming_llm"], 0.5).near_bytes
+    window, h2o = (costs.of(METHODS[name], 0.2) for name in ("streaming_llm", "h2o"))
+    assert window.near_bytes < h2o.near_bytes
+    assert window.link_bytes < h2o.link_bytes < all_tokens.moved_bytes
+    assert all(costs.of(method, 0.2).seconds > 0 for method in METHODS.values())
+
+
+def test_a_prefetch_of_every_page_misses_none(dense):
+    pages = len(dense.task.prompt) // PAGE_TOKENS + 2
+    assert prefetch(dense, pages, 1).coverage > 0.9
+    few = prefetch(dense, 1, 4)
+    assert 0 < few.coverage <= 0.25 and few.accuracy > few.coverage
+
+
+def test_the_bench_measures_every_policy_budget_and_claim(tmp_path):
+    results = {one.name: one for one in quality.run(Context(tiny=True))}
+    for method in METHODS:
+        for figure in (*FIGURES, "near", "link", "time"):
+            curve = results[f"quality/{method}/{figure}"].extra["curve"]
+            assert len(curve["x"]) == len(curve["y"]) == 1
+    assert results["quality/tail/recall"].value >= results["quality/streaming_llm/recall"].value
+    for codec in CODECS:
+        assert results[f"quality/pool_{codec.name.lower()}/page_bytes"].value < 1
+    assert 0 < results["quality/prefetch/top_4_accuracy"].value <= 1
+    assert results["quality/claims/h2o_20/recall"].peer == "the paper"
+    assert {claim.budget for claim in CLAIMS} >= {0.032, 0.10, 0.16, 0.20}
+
+
+def test_a_checkpoint_of_the_users_is_measured_and_an_unknown_shape_refused(tmp_path):
+    _, tokenizer = load_model(MODEL, "float32")
+    shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 32}
+    shape |= {"num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": len(tokenizer)}
+    torch.manual_seed(1)
+    Qwen2ForCausalLM(Qwen2Config(**shape)).save_pretrained(tmp_path / "dense")
+    tokenizer.save_pretrained(tmp_path / "dense")
+    results = list(quality.run(Context(tiny=True, model=tmp_path / "dense")))
+    assert results[0].extra["model"] == "dense"
+    windowed = Qwen2Config(**shape, use_sliding_window=True, max_window_layers=1)
+    Qwen2ForCausalLM(windowed).save_pretrained(tmp_path / "windowed")
+    tokenizer.save_pretrained(tmp_path / "windowed")
+    with pytest.raises(ValueError, match="sliding_attention"):
+        list(quality.run(Context(tiny=True, model=tmp_path / "windowed")))
+    with pytest.raises(DemoError, match="no model"):
+        list(quality.run(Context(tiny=True, model=tmp_path)))
+
+
+def test_every_policy_that_ships_is_measured():
+    assert {method.policy for method in METHODS.values()} == set(retention_policies())
 
 
 def test_heads_keep_no_more_than_the_budget_and_what_is_gone_stays_gone(dense):

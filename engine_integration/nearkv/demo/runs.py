@@ -119,14 +119,20 @@ def read_prompt(model: Any, tokens: Sequence[int]) -> tuple[DynamicCache, torch.
 
 def open_cache(config: Any, device: str, tokens: int) -> NearKVCache:
     """A cache over a fresh pool; a URI that names no size gets what `tokens` tokens need."""
-    if "memory=" not in device:
-        text = config.get_text_config(decoder=True)
-        heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-        dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-        # Raw rows of K and V, and half as much again for what else a page holds.
-        need = tokens * text.num_hidden_layers * heads * dim * 2 * 2 * 3 // 2 + _SPARE_BYTES
-        device += f"{'&' if '?' in device else '?'}memory={-(-need >> 20)}MiB"
+    device = with_memory(config, device, tokens)
     return NearKVCache(make_pool(config, device, dtype=KV_DTYPE), rounded=True)
+
+
+def with_memory(config: Any, device: str, tokens: int) -> str:
+    """A URI with the memory that a pool of so many tokens needs, if it names no size itself."""
+    if "memory=" in device:
+        return device
+    text = config.get_text_config(decoder=True)
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    # Raw rows of K and V, and half as much again for what else a page holds.
+    need = tokens * text.num_hidden_layers * heads * dim * 2 * 2 * 3 // 2 + _SPARE_BYTES
+    return f"{device}{'&' if '?' in device else '?'}memory={-(-need >> 20)}MiB"
 
 
 def compare(
