@@ -1,6 +1,9 @@
 """What a user installs: a wheel, from a source distribution alone, in an environment of its own."""
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -102,3 +105,43 @@ def test_the_package_names_its_commands(python: Path, tmp_path: Path):
     wrong = subprocess.run([python, "-m", "nearkv", "nothing"], capture_output=True, text=True)
     assert wrong.returncode == 2
     assert "nothing is called nothing" in wrong.stderr
+
+
+def newer_pythons() -> list[Path]:
+    """Interpreters of this machine that one stable wheel serves, one of each version."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    kept = (path / "bin" / "python" for path in versions.glob("3.*"))
+    on_path = (shutil.which(f"python3.{minor}") for minor in range(12, 20))
+    found: dict[tuple[int, ...], Path] = {}
+    for program in (*kept, *(Path(one) for one in on_path if one)):
+        # One that a shim stands for may not be there.
+        said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+        if (told := re.match(r"Python (\d+)\.(\d+)\.\d+$", said)) and int(told[2]) >= 12:
+            found.setdefault((int(told[1]), int(told[2])), program)
+    return [found[version] for version in sorted(found)]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_one_wheel_serves_python_3_12_and_all_newer_ones(source: Path, tmp_path: Path):
+    pythons = newer_pythons()
+    if not pythons:
+        pytest.skip("there is no Python 3.12 or newer on the PATH or below ~/.pyenv")
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def run_outside(*command: str | Path) -> None:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=outside)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    programs = []
+    for python in pythons:
+        folder = tmp_path / f"environment-{len(programs)}"
+        run_outside(python, "-m", "venv", folder)
+        programs.append(folder / "bin" / "python")
+    # The oldest builds it, as a user's pip does.
+    run_outside(programs[0], "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, source)
+    (wheel,) = tmp_path.glob("nearkv-*.whl")
+    assert "-cp312-abi3-" in wheel.name
+    for program in programs:
+        run_outside(program, "-m", "pip", "install", wheel)
+        run(program, "-c", ROUND_TRIP.format(uri="cpu:?memory=16MiB"), folder=tmp_path)
