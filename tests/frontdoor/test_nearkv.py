@@ -40,9 +40,9 @@ class Machine:
         self.root.mkdir()
         self.programs.mkdir()
         shutil.copy(ROOT / "nearkv", self.root)
-        (self.root / "requirements.txt").touch()
-        (self.root / "firmware").mkdir()
-        (self.root / "firmware" / "requirements.txt").touch()
+        for part in (".", "firmware", "hls"):
+            (self.root / part).mkdir(exist_ok=True)
+            (self.root / part / "requirements.txt").touch()
         self.environment = os.environ | {
             "PATH": f"{self.programs}:{os.environ['PATH']}",
             "CALLS": str(self.log),
