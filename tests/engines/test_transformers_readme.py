@@ -40,7 +40,7 @@ def test_a_version_that_is_not_known_is_told(version: str, said: str) -> None:
 def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"(?:^(?:    .*|)\n)+", README.read_text(), re.MULTILINE)
     lines = textwrap.dedent("".join(block for block in blocks if block.strip()))
-    assert lines.count("NearKVCache(") == 3
+    assert lines.count("NearKVCache(") == 4
     tokens = torch.arange(3, 403)[None]
     inputs = {
         "input_ids": tokens,
@@ -59,6 +59,7 @@ def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path, tmp_path: Pa
     plain = names["model"].generate(**inputs)
     assert names["cache"].pool.stats().commands > 0
     assert torch.equal(names["output"], plain)
+    assert torch.equal(names["within_budget"], plain)
     assert torch.equal(names["compiled"], plain)
     assert names["reused_tokens"] == 0
     assert int(names["logits"].argmax()) == plain[0, tokens.shape[1]]
