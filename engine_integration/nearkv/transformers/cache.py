@@ -1,6 +1,5 @@
 """A transformers cache that keeps recent tokens here and moves whole old pages to a pool."""
 
-import weakref
 from typing import Any
 
 import torch
@@ -9,8 +8,9 @@ from transformers.cache_utils import Cache, DummyLayer
 from nearkv.core import Codec, Pool
 from nearkv.far import FarAttention
 from nearkv.retainer import Retention
-from nearkv.transformers.far import Sequences, drop_quietly
+from nearkv.transformers.far import Sequences
 from nearkv.transformers.layer import NearKVLayer
+from nearkv.transformers.pooled_cache import PooledCache, changed_rows
 from nearkv.transformers.shape import LayerShape, shape_of
 from nearkv.transformers.states import NearKVHybridLayer, NearKVStateLayer, put_states, states_in
 from nearkv.transformers.static_layer import NearKVStaticLayer
@@ -18,7 +18,7 @@ from nearkv.transformers.static_layer import NearKVStaticLayer
 Layer = NearKVLayer | NearKVStateLayer | DummyLayer
 
 
-class NearKVCache(Cache):
+class NearKVCache(PooledCache):
     """A cache for one batch. Pass it as `past_key_values` to a model whose attention is "nearkv".
 
     The newest `window_tokens` tokens (up to a page more) stay here; whole pages of 64 tokens
@@ -73,26 +73,15 @@ class NearKVCache(Cache):
         self._own(sequences, made)
 
     def _own(self, sequences: Sequences, layers: list[Layer]) -> None:
-        super().__init__(layers)
+        self._hold(layers, sequences)
         self._attending = [layer for layer in layers if isinstance(layer, NearKVLayer)]
         self._states = [layer for layer in layers if isinstance(layer, NearKVStateLayer)]
         self._sequences = sequences
-        self._finalizer = weakref.finalize(self, drop_quietly, sequences)
 
     @property
     def pool(self) -> Pool:
         """Where the old pages are; its stats() tell what they cost."""
         return self._sequences.pool
-
-    def close(self) -> None:
-        """Gives all pages back to the pool."""
-        self.reset()
-
-    def __enter__(self) -> "NearKVCache":
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
 
     def reset(self) -> None:
         """Forgets all tokens."""
@@ -129,14 +118,9 @@ class NearKVCache(Cache):
         """
         self._sequences.cool(codec)
 
-    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Makes row i of the batch what row beam_idx[i] was."""
-        self.batch_select_indices(beam_idx)
-
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Makes row i of the batch what row indices[i] was."""
-        rows = torch.arange(len(self._sequences.ids))[indices.cpu()].tolist()
-        if not rows or rows == list(range(len(self._sequences.ids))):
+        if not (rows := changed_rows(indices, len(self._sequences.ids))):
             return
         self._sequences.rearrange(rows, self._attending[0].stored)
         for layer in self.layers:

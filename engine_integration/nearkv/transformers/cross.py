@@ -1,22 +1,22 @@
 """Cross-attention of encoder-decoder models: K and V of the input, written to a pool once."""
 
 import copy
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import CacheLayerMixin
 
 from nearkv.core import PAGE_TOKENS, Pool
 from nearkv.far import FarAttention
-from nearkv.transformers.far import Sequences, drop_quietly
+from nearkv.transformers.far import Sequences
 from nearkv.transformers.handover import expect_attention
 from nearkv.transformers.layout import HeadLayout, layout_of, pool_dtype
+from nearkv.transformers.pooled_cache import PooledCache, changed_rows
 from nearkv.transformers.visible import ALL, NONE, seen_range, seen_whatever_asks
 
 
-class NearKVCrossCache(Cache):
+class NearKVCrossCache(PooledCache):
     """The second part of an EncoderDecoderCache: K and V of what the encoder gave.
 
     cache = EncoderDecoderCache(DynamicCache(), NearKVCrossCache(make_pool(model.config)))
@@ -42,24 +42,13 @@ class NearKVCrossCache(Cache):
         )
 
     def _own(self, sequences: Sequences, layers: list["NearKVCrossLayer"]) -> None:
-        super().__init__(layers)
+        self._hold(layers, sequences)
         self._sequences = sequences
-        self._finalizer = weakref.finalize(self, drop_quietly, sequences)
 
     @property
     def pool(self) -> Pool:
         """Where the pages are."""
         return self._sequences.pool
-
-    def close(self) -> None:
-        """Gives all pages back to the pool."""
-        self.reset()
-
-    def __enter__(self) -> "NearKVCrossCache":
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
 
     def reset(self) -> None:
         """Forgets the input. The EncoderDecoderCache around it has to be reset as well."""
@@ -69,14 +58,9 @@ class NearKVCrossCache(Cache):
     def crop(self, tokens_to_remove: int) -> None:
         """Does nothing: what is decoded is not here."""
 
-    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Makes row i of the batch what row beam_idx[i] was."""
-        self.batch_select_indices(beam_idx)
-
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Makes row i of the batch what row indices[i] was."""
-        rows = torch.arange(len(self._sequences.ids))[indices.cpu()].tolist()
-        if not rows or rows == list(range(len(self._sequences.ids))):
+        if not (rows := changed_rows(indices, len(self._sequences.ids))):
             return
         self._sequences.select(rows)
         for layer in self.layers:

@@ -1,27 +1,27 @@
 """Infini-attention: segments that are over live on in a matrix per head (arXiv 2404.07143)."""
 
 import copy
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import CacheLayerMixin
 
 from nearkv.core import PAGE_TOKENS, Pool, RowForm
 from nearkv.far import FarAttention
-from nearkv.transformers.far import Sequences, drop_quietly
+from nearkv.transformers.far import Sequences
 from nearkv.transformers.handover import expect_attention
 from nearkv.transformers.layer import NearKVLayer
 from nearkv.transformers.layout import HeadLayout, layout_of
 from nearkv.transformers.memory import CompressiveMemory
 from nearkv.transformers.over import attend_over
+from nearkv.transformers.pooled_cache import PooledCache, changed_rows
 from nearkv.transformers.visible import causal_mask
 
 Angles = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
-class NearKVInfiniCache(Cache):
+class NearKVInfiniCache(PooledCache):
     """A cache whose size does not grow: the tokens of a segment, and one matrix per KV head.
 
     Attention is local, over the segment a token is in; its pages older than `window_tokens` lie in
@@ -78,35 +78,18 @@ class NearKVInfiniCache(Cache):
         self._own(pool, layers)
 
     def _own(self, pool: Pool, layers: list["NearKVInfiniLayer"]) -> None:
-        super().__init__(layers)
+        self._hold(layers, *(layer.sequences for layer in layers))
         self.pool = pool
-        for layer in layers:
-            weakref.finalize(self, drop_quietly, layer.sequences)
-
-    def close(self) -> None:
-        """Gives all pages back to the pool."""
-        self.reset()
-
-    def __enter__(self) -> "NearKVInfiniCache":
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
 
     def crop(self, tokens_to_remove: int) -> None:
         """Raises ValueError: what was folded cannot be taken out."""
         if tokens_to_remove:
             raise ValueError("a compressive memory cannot forget tokens: fork() before them")
 
-    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Makes row i of the batch what row beam_idx[i] was."""
-        self.batch_select_indices(beam_idx)
-
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Makes row i of the batch what row indices[i] was."""
         for layer in self.layers:
-            rows = torch.arange(layer.rows)[indices.cpu()].tolist()
-            if rows and rows != list(range(layer.rows)):
+            if rows := changed_rows(indices, layer.rows):
                 layer.select_rows(rows)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
