@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import Context
+from bench.kept.agents import measure_agents
 from bench.kept.claims import CLAIMS, SPECULATED
 from bench.kept.costs import Costs
 from bench.kept.figures import FEW, Measured
@@ -42,14 +43,16 @@ class _Plan:
     lengths: dict[int, int] = field(default_factory=lambda: {1024: 2, 2048: 2, 8192: 1})
     budgets: tuple[float, ...] = (0.03, 0.05, 0.10, 0.16, 0.20, 0.50)
     generated_tokens: int = GENERATED_TOKENS
+    agents: int = 3
+    agent_tokens: int = 1024
 
 
-_TINY = _Plan(384, 1, {256: 1}, (0.20,), 32)
-_LONG = _Plan(16384, 10, {2048: 10, 4096: 10, 8192: 10, 24576: 3})
+_TINY = _Plan(384, 1, {256: 1}, (0.20,), 32, 2, 256)
+_LONG = _Plan(16384, 10, {2048: 10, 4096: 10, 8192: 10, 24576: 3}, agents=6, agent_tokens=4096)
 
 
 def run(context: Context) -> Iterator[Result]:
-    """Yields the prefetch's figures first, and all others at the end."""
+    """Yields the agents' and the prefetch's figures first, and all others at the end."""
     plan = _TINY if context.tiny else _LONG if context.long else _Plan()
     folder = context.model or _MODEL
     model, tokenizer = load_model(folder, "float32")
@@ -81,6 +84,7 @@ def _measure(
     cases: list[tuple[str, float]],
     measured: Measured,
 ) -> Iterator[Result]:
+    yield from _agents(context, plan, model, tasks, measured.extra)
     for seed in range(plan.texts):
         context.progress(f"text {seed + 1} of {plan.texts}: reading {plan.tokens} tokens")
         dense = Dense(model, tasks.draw(seed, plan.tokens), plan.generated_tokens)
@@ -129,6 +133,30 @@ def _measure_costs(
     for name, budget in cases:
         context.progress(f"bytes and time of {name} at {budget:.3g}")
         measured.costs[name, budget] = costs.of(METHODS[name], budget)
+
+
+def _agents(
+    context: Context, plan: _Plan, model: Any, tasks: Tasks, extra: dict[str, Any]
+) -> Iterator[Result]:
+    context.progress(f"{plan.agents} agents: reading {plan.agent_tokens} tokens each")
+    agents = [
+        Dense(model, tasks.draw(200 + seed, plan.agent_tokens), 1) for seed in range(plan.agents)
+    ]
+    shared, alike = (measure_agents(agents, rule, FEW) for rule in ("workflow", "uniform"))
+    extra = {**extra, "agents": plan.agents, "tokens": plan.agent_tokens, "budget": FEW}
+    for name, value, peer_value in (
+        ("next", shared.next, alike.next),
+        ("early", shared.early, alike.early),
+    ):
+        yield Result(
+            name=f"quality/workflow/recall_of_{name}",
+            value=value,
+            unit="of needles",
+            peer="the same for all",
+            peer_value=peer_value,
+            device=context.device,
+            extra=extra,
+        )
 
 
 def _prefetch(context: Context, dense: Dense, extra: dict[str, Any]) -> Iterator[Result]:

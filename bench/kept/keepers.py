@@ -30,6 +30,8 @@ class Watcher:
         self.seen: list[list[tuple[torch.Tensor, Seen]]] = [[] for _ in range(layers)]
         self.queries: list[torch.Tensor] = [torch.empty(0)] * layers
         """The last one of each layer: [kv_heads, group, head_dim]."""
+        self.layer_weights = [1.0] * layers
+        """How much the model makes of each layer's attention."""
 
     @property
     def tokens(self) -> int:
@@ -82,6 +84,7 @@ class PolicyKeeper:
             [HeadStatistics(PAGE_TOKENS) for _ in range(heads)] for _ in prompt.seen
         ]
         self._gone = [[np.zeros(0, bool) for _ in range(heads)] for _ in prompt.seen]
+        self._layer_weights = prompt.layer_weights
         self.kept: list[list[np.ndarray]] = []
         self.learn(prompt)
 
@@ -112,7 +115,14 @@ class PolicyKeeper:
         """What is kept from now on. What is absent after it is gone for good."""
         method = self._method
         demands = [
-            HeadDemand(layer, policy.tokens, head.entropy, head.variance, head.stability)
+            HeadDemand(
+                layer,
+                policy.tokens,
+                head.entropy,
+                head.variance,
+                head.stability,
+                self._layer_weights[layer],
+            )
             for layer, policies in enumerate(self._policies)
             for policy, head in zip(policies, self._statistics[layer], strict=True)
         ]
@@ -152,6 +162,7 @@ class PolicyKeeper:
         count = self.tokens if tokens is None else tokens
         other = PolicyKeeper.__new__(PolicyKeeper)
         other._method, other._budget = self._method, self._budget
+        other._layer_weights = self._layer_weights
         other._policies = [[one.fork(count) for one in layer] for layer in self._policies]
         other._statistics = [[one.fork() for one in layer] for layer in self._statistics]
         other._gone = [[one.copy() for one in layer] for layer in self._gone]

@@ -9,6 +9,7 @@ from transformers import DynamicCache
 
 from bench.kept.attention import ATTENTION, Keeper, kept_by
 from bench.kept.keepers import PolicyKeeper, SelectKeeper, Watcher
+from bench.kept.layers import watched_layers
 from bench.kept.methods import Method
 from bench.kept.tasks import Question, Task
 
@@ -44,8 +45,10 @@ class Dense:
         model.set_attn_implementation(ATTENTION)
         self.watcher = Watcher(model.config.num_hidden_layers)
         self.cache = DynamicCache()
-        for begin in range(0, len(task.prompt), _CHUNK_TOKENS):
-            self._run(self.cache, task.prompt[begin : begin + _CHUNK_TOKENS], self.watcher)
+        with watched_layers(model) as shares:
+            for begin in range(0, len(task.prompt), _CHUNK_TOKENS):
+                self._run(self.cache, task.prompt[begin : begin + _CHUNK_TOKENS], self.watcher)
+        self.watcher.layer_weights = shares.means
         self.log_shares = self.run(self.watcher.fork(), task.continued)
         self.generated = self._generate(task.continued[0], generated_tokens)
         self.generated_log_shares = self.run(self.watcher.fork(), self.generated)

@@ -49,6 +49,12 @@ METHODS = {
         rule="stable_heads",
         grain=PAGE_TOKENS,
     ),
+    "layer_shares": Method(
+        "Attention residuals: layers by what the last output takes from them",
+        "heavy_hitters",
+        rule="layer_weights",
+        recent_share=0.5,
+    ),
     "h2o_undone": Method(
         "H2O, demoting", "heavy_hitters", {"decay": 0.9}, recent_share=0.5, undo=True
     ),

@@ -1,5 +1,6 @@
 """What the quality bench claims of methods that keep part of a cache."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 
 from bench import Context, quality
+from bench.kept.agents import measure_agents
 from bench.kept.attention import page_means, planes_of
 from bench.kept.claims import CLAIMS
 from bench.kept.costs import Costs
@@ -22,7 +24,7 @@ from bench.kept.tasks import HOPS, NEEDLES, Tasks
 from nearkv.core import PAGE_TOKENS, Select
 from nearkv.demo import DemoError
 from nearkv.demo.runs import load_model
-from nearkv.retention import Kept, retention_policies
+from nearkv.retention import Kept, retention_budgets, retention_policies
 
 MODEL = Path(__file__).parents[2] / "engine_integration" / "models" / "recall_3m"
 GENERATED = 48
@@ -149,6 +151,33 @@ def test_a_checkpoint_of_the_users_is_measured_and_an_unknown_shape_refused(tmp_
 
 def test_every_policy_that_ships_is_measured():
     assert {method.policy for method in METHODS.values()} == set(retention_policies())
+    rules = {method.rule for method in METHODS.values()}
+    assert rules | {"workflow"} == set(retention_budgets())
+
+
+def test_layers_weigh_what_the_last_output_takes_from_them(dense):
+    weights = dense.watcher.layer_weights
+    assert len(weights) == 3 and all(0 < weight < 1 for weight in weights)
+
+    def kept_of_layers(weights: list[float]) -> list[float]:
+        watcher = copy.copy(dense.watcher)
+        watcher.layer_weights = weights
+        keeper = PolicyKeeper(METHODS["layer_shares"], 0.2, watcher)
+        keeper.decide()
+        return [float((one == Kept.EXACT.value).mean()) for one, _ in keeper.kept]
+
+    alike, last = kept_of_layers([1.0, 1.0, 1.0]), kept_of_layers([0.0, 0.0, 1.0])
+    assert max(alike) - min(alike) < 0.01
+    assert last[2] > 2 * alike[2] and last[0] < alike[0]
+
+
+def test_the_agent_that_runs_next_recalls_more_than_one_that_waits(dense, tasks):
+    agents = [dense, Dense(dense.model, tasks.draw(1, 400), 1)]
+    in_turn = measure_agents(agents, "workflow", 0.4)
+    alike = measure_agents(agents, "uniform", 0.4)
+    assert alike.next == alike.early
+    assert in_turn.next > in_turn.early
+    assert in_turn.next >= alike.next
 
 
 def test_heads_keep_no_more_than_the_budget_and_what_is_gone_stays_gone(dense):
