@@ -144,7 +144,7 @@ def _agents(
     ]
     shared, alike = (measure_agents(agents, rule, FEW) for rule in ("workflow", "uniform"))
     extra = {**extra, "agents": plan.agents, "tokens": plan.agent_tokens, "budget": FEW}
-    for name, value, peer_value in (
+    for name, value, equal in (
         ("next", shared.next, alike.next),
         ("early", shared.early, alike.early),
     ):
@@ -152,10 +152,9 @@ def _agents(
             name=f"quality/workflow/recall_of_{name}",
             value=value,
             unit="of needles",
-            peer="the same for all",
-            peer_value=peer_value,
             device=context.device,
-            extra=extra,
+            extra={**extra, "equal_shares": equal},
+            **({"peer": "equal shares", "peer_value": equal} if equal else {}),
         )
 
 
