@@ -15,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,10 @@ class Environment:
         }
 
     def run(self, program: Path, question: Any, timeout_s: float) -> Any:
-        """Runs a program that takes JSON as its argument, and ends its output with a line of it."""
+        """Runs a program that takes JSON as its argument, and ends its output with a line of it.
+
+        What processes that it started still log behind that is passed over.
+        """
         done = subprocess.run(
             [self.python, program, json.dumps(question)],
             capture_output=True,
@@ -56,9 +60,11 @@ class Environment:
             timeout=timeout_s,
             env=os.environ | self.variables,
         )
-        lines = done.stdout.splitlines()
-        assert done.returncode == 0 and lines, done.stdout[-4000:] + done.stderr[-8000:]
-        return json.loads(lines[-1])
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
+        for line in reversed(done.stdout.splitlines()):
+            with suppress(json.JSONDecodeError):
+                return json.loads(line)
+        raise AssertionError(f"no line of JSON:\n{done.stdout[-4000:]}{done.stderr[-8000:]}")
 
 
 def _cache_folder() -> Path:

@@ -245,8 +245,17 @@ def restart(adapter: dict[str, Any], folder: str) -> dict[str, Any]:
 
 def stopped(adapter: dict[str, Any], folder: str) -> dict[str, Any]:
     """The daemon is stopped before chunks are stored, and goes on later."""
+    first = keys_of(range(4))
+
+    def stored() -> bool:
+        # On a busy machine a store may not have begun when it is looked for.
+        store(one, first)
+        found = fetch(one, first).get("l2") == len(first)
+        drop(one, first)
+        return found
+
     with Daemon(Path(folder)) as daemon, manager(adapter) as one:
-        store(one, keys_of(range(4)))
+        until(stored)
         daemon.stop()
         try:
             store(one, keys_of(range(4, 8)))
@@ -254,7 +263,7 @@ def stopped(adapter: dict[str, Any], folder: str) -> dict[str, Any]:
             left = [each.report_status()["in_flight_task_count"] for each in controllers]
         finally:
             daemon.go_on()
-        back = until(lambda: fetch(one, keys_of(range(4))).get("l2") == 4)
+        back = until(lambda: fetch(one, first).get("l2") == len(first))
     return {"left": sum(left), "back": back}
 
 
