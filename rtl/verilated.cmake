@@ -20,6 +20,20 @@ if(NEARKV_RTL_COVERAGE)
   set(coverage_arguments --coverage-line)
 endif()
 
+# Verilator's own sources, compiled once for all modules.
+if(NOT NEARKV_VERILATOR_MISSING)
+  set(runtime verilated verilated_dpi verilated_threads)
+  if(NEARKV_RTL_COVERAGE)
+    list(APPEND runtime verilated_cov)
+  endif()
+  list(TRANSFORM runtime REPLACE "(.+)" "${VERILATOR_ROOT}/include/\\1.cpp")
+  add_library(nearkv_verilator STATIC EXCLUDE_FROM_ALL ${runtime})
+  target_include_directories(nearkv_verilator SYSTEM PRIVATE ${VERILATOR_ROOT}/include
+    ${VERILATOR_ROOT}/include/vltstd)
+  target_compile_definitions(nearkv_verilator PRIVATE VM_COVERAGE=$<BOOL:${NEARKV_RTL_COVERAGE}>
+    VM_SC=0 VM_TRACE=0 VM_TRACE_FST=0 VM_TRACE_VCD=0)
+endif()
+
 # nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [CLASS <name>]
 #                          [PARAMETERS <name>=<value>...] [ARGUMENTS <of Verilator>...])
 # A static library with class V<module>, or CLASS; packages come first among the sources.
@@ -35,11 +49,14 @@ function(nearkv_verilated_library target)
                    --output-split-cfuncs 400 --top-module ${ARG_TOP} ${ARG_PARAMETERS} ${ARG_ARGUMENTS}
                    ${coverage_arguments}
     OPT_SLOW -O1 OPT_FAST -O2)
-  # Each of a module's sources includes its state and Verilator's headers, which take most of its time.
   get_target_property(sources ${target} SOURCES)
+  list(FILTER sources EXCLUDE REGEX "/include/verilated[a-z_]*[.]cpp$")
+  set_property(TARGET ${target} PROPERTY SOURCES ${sources})
+  target_link_libraries(${target} PUBLIC nearkv_verilator)
+  # Each of a module's sources includes its state and Verilator's headers, which take most of its time.
   list(FILTER sources INCLUDE REGEX "[.]cpp$")
   list(LENGTH sources source_count)
-  if(source_count GREATER 4)
+  if(source_count GREATER 2)
     list(FILTER sources INCLUDE REGEX "/${ARG_CLASS}[.]cpp$")
     string(REPLACE ".cpp" "___024root.h" state ${sources})
     target_precompile_headers(${target} PRIVATE ${state})
