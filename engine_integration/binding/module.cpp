@@ -11,6 +11,7 @@ NB_MODULE(_nearkv, module) {
       "Devices, pools, object stores, codecs, the router and the scheduler of NearKV; use it "
       "through the package `nearkv`.";
   nearkv::python::bind_error(module);
+  nearkv::python::bind_device(module);
   nearkv::python::bind_pool(module);
   nearkv::python::bind_lent_queue(module);
   nearkv::python::bind_codecs(module);

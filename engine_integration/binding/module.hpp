@@ -5,7 +5,10 @@
 
 namespace nearkv::python {
 
-/// Device, Pool, NearStats, PoolUsage.
+/// Device.
+void bind_device(nanobind::module_& module);
+
+/// Pool, ColdPages, NearStats, PoolUsage.
 void bind_pool(nanobind::module_& module);
 
 /// LentQueue.

@@ -19,7 +19,6 @@
 
 #include "arrays.hpp"
 #include "error.hpp"
-#include "lent_memory.hpp"
 #include "module.hpp"
 #include "nearkv/in_place.hpp"
 
@@ -44,41 +43,6 @@ void run(Pool& pool, Call&& call) {
     status = call();
   }
   if (status != Status::kOk) check(status, pool.last_error());
-}
-
-std::shared_ptr<Device> open_by_uri(const std::string& uri) {
-  std::unique_ptr<Device> device;
-  std::string reason;
-  Status status = Status::kOk;
-  {
-    const nb::gil_scoped_release release;
-    status = open_device(uri, &device, &reason);
-  }
-  check(status, reason);
-  return device;
-}
-
-/// In memory that a Python object lends, and cannot give up while the device lives.
-std::shared_ptr<Device> open_in_memory(const std::string& uri, nb::handle lender) {
-  auto lent = std::make_unique<LentMemory>(lender, Access::kWrite);
-  const std::span<std::byte> memory = lent->bytes();
-  const std::shared_ptr<void> owner(lent.release(), [](void* released) {
-    const nb::gil_scoped_acquire acquire;
-    delete static_cast<LentMemory*>(released);
-  });
-  std::unique_ptr<Device> device;
-  std::string reason;
-  Status status = Status::kOk;
-  {
-    const nb::gil_scoped_release release;
-    status = open_device_in(memory, owner, uri, &device, &reason);
-  }
-  check(status, reason);
-  return device;
-}
-
-std::shared_ptr<Device> open_as_asked(const std::string& uri, nb::handle memory) {
-  return memory.is_none() ? open_by_uri(uri) : open_in_memory(uri, memory);
 }
 
 using Start = Status (*)(std::shared_ptr<Device>, const Pool::Options&, std::unique_ptr<Pool>*,
@@ -364,22 +328,6 @@ void bind_start(nb::class_<Pool>& pool, const char* name, const char* doc) {
 void bind_pool(nb::module_& module) {
   const AttendOptions attend_defaults;
   const Pool::TopKRequest top_k_defaults;
-  nb::class_<Device>(
-      module, "Device",
-      "A near-data device, by URI: 'cpu:', 'cpu:/dev/dax0.0', 'model:?memory=1GiB'\n"
-      "(host_lib/include/nearkv/device.hpp has the syntax). It lives as long as\n"
-      "its pools do.\n\n"
-      "With memory=, 'cpu:' works in what an object lends by the buffer protocol or\n"
-      "DLPack, such as a tensor: between multiples of 4,096 bytes, where nobody else\n"
-      "may write while the device lives.")
-      .def(nb::new_(&open_as_asked), "uri"_a, nb::kw_only(), "memory"_a = nb::none())
-      .def_prop_ro(
-          "memory",
-          [](Device& self) {
-            const std::span<std::byte> memory = self.memory();
-            return std::tuple(reinterpret_cast<std::uintptr_t>(memory.data()), memory.size());
-          },
-          "Where the device's memory is mapped, and its bytes; for who shares it, a GPU say.");
   bind_statistics(module);
   nb::enum_<ColdPages>(module, "ColdPages", "What a query makes of compressed pages.")
       .value("REFUSE", ColdPages::kRefuse, "Error COLD_PAGE.")
