@@ -12,12 +12,14 @@ come back, and of their latents those that the engine's resident buffer lacks.
     slots = resident.load(ids)                              # attend to resident.rows[slots]
 """
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from nearkv.core import MAX_TOP_K, PAGE_TOKENS, Device, Dtype, Pool, RowForm, Select
+from nearkv.core import MAX_TOP_K, PAGE_TOKENS, Device, Dtype, Error, Pool, RowForm, Select
 
 _TORCH_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
 
@@ -27,7 +29,8 @@ class _OpenPage:
     """A layer's newest tokens, too few for a page."""
 
     latents: torch.Tensor
-    keys: torch.Tensor
+    keys: torch.Tensor | None
+    """None in a layer without an indexer."""
 
 
 class SparseLatents:
@@ -37,16 +40,26 @@ class SparseLatents:
     like all others. Failures of a device or pool are `nearkv.core.Error`.
     """
 
-    def __init__(self, latents: Pool, keys: Pool) -> None:
-        """Takes two pools of the same layers; that of the keys has k_form RAW, both no values."""
+    def __init__(
+        self, latents: Pool, keys: Pool, *, index_layers: Sequence[int] | None = None
+    ) -> None:
+        """Takes a pool of all layers, and one of those with an indexer: `index_layers`, None: all.
+
+        That of the keys has k_form RAW, both no values.
+        """
         for name, pool in (("latents", latents), ("keys", keys)):
             if (pool.kv_heads, pool.v_form) != (1, RowForm.NONE):
                 raise ValueError(f"{name}: a pool of one KV head and v_form NONE is wanted")
         if keys.k_form != RowForm.RAW:
             raise ValueError("keys: the indexer reads rows of k_form RAW")
-        if latents.layers != keys.layers:
-            raise ValueError(f"pools of {latents.layers} and {keys.layers} layers are not a pair")
+        indexing = list(range(latents.layers) if index_layers is None else index_layers)
+        if len(indexing) != keys.layers or not set(indexing) <= set(range(latents.layers)):
+            raise ValueError(
+                f"pools of {latents.layers} and {keys.layers} layers are not a pair for indexers "
+                f"in layers {indexing}"
+            )
         self.latents, self.keys = latents, keys
+        self._key_layer = {layer: number for number, layer in enumerate(indexing)}
         self._open: dict[tuple[int, int], _OpenPage] = {}
 
     @classmethod
@@ -56,35 +69,69 @@ class SparseLatents:
         keys: Device | str,
         *,
         layers: int,
+        index_layers: Sequence[int] | None = None,
         latent_dim: int = 576,
         value_dim: int = 512,
         key_dim: int = 128,
+        dtype: torch.dtype = torch.bfloat16,
         max_sequences: int = 64,
     ) -> "SparseLatents":
-        """Formats two devices, in bfloat16; what they held is lost.
+        """Formats two devices, in bfloat16 or float16; what they held is lost.
 
         A latent's first `value_dim` channels are its value, so its pool can attend to it as well.
+        `index_layers` have an indexer; None: all layers.
         """
-        shape = {"layers": layers, "kv_heads": 1, "max_sequences": max_sequences}
+        kept = {known: name for name, known in _TORCH_DTYPES.items()}.get(dtype)
+        if kept is None:
+            raise ValueError(f"pools hold bfloat16 or float16, not {dtype}")
+        shape = {"kv_heads": 1, "dtype": kept, "max_sequences": max_sequences}
+        indexing = layers if index_layers is None else len(index_layers)
         pools = []
-        for device, head_dim, value, form in (
-            (latents, latent_dim, value_dim, RowForm.DELTA4),
-            (keys, key_dim, key_dim, RowForm.RAW),
+        for device, count, head_dim, value, form in (
+            (latents, layers, latent_dim, value_dim, {}),
+            (keys, indexing, key_dim, key_dim, {"k_form": RowForm.RAW}),
         ):
             device = Device(device) if isinstance(device, str) else device
-            forms = {"k_form": form, "v_form": RowForm.NONE}
-            pools.append(Pool.create(device, head_dim=head_dim, value_dim=value, **forms, **shape))
-        return cls(*pools)
+            form |= {"v_form": RowForm.NONE, "layers": count}
+            pools.append(Pool.create(device, head_dim=head_dim, value_dim=value, **form, **shape))
+        return cls(*pools, index_layers=index_layers)
 
     def create_sequence(self, sequence: int) -> None:
         """Makes an empty sequence."""
         self.latents.create_sequence(sequence)
         self.keys.create_sequence(sequence)
         for layer in range(self.latents.layers):
-            dtypes = (_TORCH_DTYPES[Dtype(pool.dtype)] for pool in (self.latents, self.keys))
-            dims = (self.latents.head_dim, self.keys.head_dim)
-            empty = (torch.empty(0, dim, dtype=d) for dim, d in zip(dims, dtypes, strict=True))
-            self._open[sequence, layer] = _OpenPage(*empty)
+            latents, keys = (
+                torch.empty(0, pool.head_dim, dtype=_TORCH_DTYPES[Dtype(pool.dtype)])
+                for pool in (self.latents, self.keys)
+            )
+            self._open[sequence, layer] = _OpenPage(
+                latents, keys if layer in self._key_layer else None
+            )
+
+    def fork(self, sequence: int, child: int, tokens: int) -> None:
+        """Makes `child` share the first `tokens` tokens of a sequence, which all its layers have.
+
+        Whole pages are shared, what is behind them is copied; both may then go on alone.
+        """
+        layers = range(self.latents.layers)
+        if tokens > (have := min(self.tokens(sequence, layer) for layer in layers)):
+            raise ValueError(f"tokens is {tokens}; all layers have {have}")
+        whole = tokens // PAGE_TOKENS * PAGE_TOKENS
+        behind = torch.arange(whole, tokens)
+        rows = {
+            layer: _OpenPage(
+                self.rows(sequence, layer, behind), self._index_keys(sequence, layer, behind)
+            )
+            for layer in layers
+        }
+        self.latents.fork(sequence, child, whole)
+        try:
+            self.keys.fork(sequence, child, whole)
+        except Error:
+            self.latents.drop(child)
+            raise
+        self._open |= {(child, layer): page for layer, page in rows.items()}
 
     def drop(self, sequence: int) -> None:
         """Forgets a sequence."""
@@ -95,32 +142,47 @@ class SparseLatents:
 
     def tokens(self, sequence: int, layer: int) -> int:
         """Tokens of a layer."""
-        return self.latents.tokens(sequence, layer) + len(self._tail(sequence, layer).keys)
+        return self.latents.tokens(sequence, layer) + len(self._tail(sequence, layer).latents)
 
-    def append(self, sequence: int, layer: int, latents: torch.Tensor, keys: torch.Tensor) -> None:
+    def append(
+        self,
+        sequence: int,
+        layer: int,
+        latents: torch.Tensor,
+        keys: torch.Tensor | None = None,
+    ) -> None:
         """Adds tokens of one layer: latents [tokens, latent_dim], indexer keys [tokens, key_dim].
 
-        Both in the pools' dtype. On any error nothing has been added.
+        Both in the pools' dtype, no keys in a layer without an indexer. On any error nothing has
+        been added.
         """
         tail = self._tail(sequence, layer)
-        if len(latents) != len(keys):
-            raise ValueError(f"{len(latents)} latents and {len(keys)} keys are not of one run")
-        for name, rows, kept in (("latents", latents, tail.latents), ("keys", keys, tail.keys)):
+        given = [("latents", latents, tail.latents)]
+        if (keys is None) != (tail.keys is None):
+            wanted = "no keys" if tail.keys is None else "keys"
+            raise ValueError(f"layer {layer} takes {wanted}: see index_layers")
+        if keys is not None:
+            given.append(("keys", keys, tail.keys))
+            if len(latents) != len(keys):
+                raise ValueError(f"{len(latents)} latents and {len(keys)} keys are not of one run")
+        for name, rows, kept in given:
             if rows.dtype != kept.dtype or rows.shape[1:] != kept.shape[1:]:
                 raise ValueError(
                     f"{name} are {rows.dtype} {list(rows.shape)}, "
                     f"not {kept.dtype} [tokens, {kept.shape[1]}]"
                 )
-        latents = torch.cat([tail.latents, latents.detach().cpu()])
-        keys = torch.cat([tail.keys, keys.detach().cpu()])
-        whole = len(keys) // PAGE_TOKENS * PAGE_TOKENS
+        latents, *indexed = (torch.cat([kept, rows.detach().cpu()]) for _, rows, kept in given)
+        whole = len(latents) // PAGE_TOKENS * PAGE_TOKENS
         if whole:
             stored = self.latents.tokens(sequence, layer)
-            missing = keys[self.keys.tokens(sequence, layer) - stored : whole]
-            if len(missing):
-                self.keys.append(sequence, layer, missing[None])
+            for rows in indexed:
+                number = self._key_layer[layer]
+                missing = rows[self.keys.tokens(sequence, number) - stored : whole]
+                if len(missing):
+                    self.keys.append(sequence, number, missing[None])
             self.latents.append(sequence, layer, latents[None, :whole])
-        self._open[sequence, layer] = _OpenPage(latents[whole:].clone(), keys[whole:].clone())
+        behind = [rows[whole:].clone() for rows in (latents, *indexed)]
+        self._open[sequence, layer] = _OpenPage(behind[0], behind[1] if indexed else None)
 
     def select(
         self,
@@ -130,23 +192,32 @@ class SparseLatents:
         weights: torch.Tensor,
         *,
         k: int,
+        tokens: int | None = None,
     ) -> torch.Tensor:
         """The ids, int64, of the `k` best tokens (or all, if fewer) for one new token.
 
         By the sum over heads of weight * max(query key, 0), best first. queries [heads, key_dim]
         in bf16, fp16 or fp32, weights fp32 [heads]; a scale of the logits belongs to the weights.
+        `tokens`: of the first so many only, as a token sees them that others came after.
         """
         if not 1 <= k <= MAX_TOP_K:
             raise ValueError(f"k is {k}; it must be from 1 to {MAX_TOP_K}")
-        tail = self._tail(sequence, layer).keys
+        have = self.tokens(sequence, layer)
+        tokens = have if tokens is None else tokens
+        if not 0 <= tokens <= have:
+            raise ValueError(f"tokens is {tokens}; layer {layer} has {have}")
+        if (tail := self._tail(sequence, layer).keys) is None:
+            raise ValueError(f"layer {layer} has no indexer: see index_layers")
         queries, weights = queries.detach().cpu().contiguous(), weights.detach().float().cpu()
-        first = self.latents.tokens(sequence, layer)
-        ids = torch.arange(first, first + len(tail))
+        # Keys may be ahead of the latents if these found no room.
+        stored = self.latents.tokens(sequence, layer)
+        first, tail = min(stored, tokens), tail[: max(0, tokens - stored)]
+        ids = torch.arange(first, tokens)
         scores = weights @ (queries.float() @ tail.float().T).relu()
         if first:
-            # Keys may be ahead of the latents if these found no room.
+            place = (sequence, self._key_layer[layer], 0)
             options = {"mode": Select.INDEXER, "weights": weights.contiguous(), "tokens": first}
-            best, best_scores, counts = self.keys.top_k(sequence, layer, 0, queries, k, **options)
+            best, best_scores, counts = self.keys.top_k(*place, queries, k, **options)
             found = int(counts[0])
             ids = torch.cat([torch.from_numpy(best[0, :found].astype(np.int64)), ids])
             scores = torch.cat([torch.from_numpy(best_scores[0, :found]), scores])
@@ -156,20 +227,32 @@ class SparseLatents:
         """The latents [ids, latent_dim] of chosen tokens, in the host's memory."""
         tail = self._tail(sequence, layer).latents
         first = self.latents.tokens(sequence, layer)
-        gathered = torch.empty(len(ids), tail.shape[1], dtype=tail.dtype)
-        stored = ids < first
-        if stored.any():
-            chosen = ids[stored].tolist()
-            found, _ = self.latents.gather(sequence, layer, 0, chosen, values=False)
-            gathered[stored] = torch.from_numpy(found).view(tail.dtype)
-        gathered[~stored] = tail[ids[~stored] - first]
-        return gathered
+        return _gathered(self.latents, (sequence, layer, 0), first, tail, ids)
+
+    def _index_keys(self, sequence: int, layer: int, ids: torch.Tensor) -> torch.Tensor | None:
+        if (tail := self._tail(sequence, layer).keys) is None:
+            return None
+        first = self.latents.tokens(sequence, layer)
+        return _gathered(self.keys, (sequence, self._key_layer[layer], 0), first, tail, ids)
 
     def _tail(self, sequence: int, layer: int) -> _OpenPage:
         try:
             return self._open[sequence, layer]
         except KeyError:
             raise ValueError(f"no sequence {sequence} with a layer {layer} here") from None
+
+
+def _gathered(
+    pool: Pool, place: tuple[int, int, int], first: int, tail: torch.Tensor, ids: torch.Tensor
+) -> torch.Tensor:
+    """Rows of chosen tokens, of which those from `first` on are in `tail`."""
+    rows = torch.empty(len(ids), tail.shape[1], dtype=tail.dtype)
+    stored = ids < first
+    if stored.any():
+        found, _ = pool.gather(*place, ids[stored].tolist(), values=False)
+        rows[stored] = torch.from_numpy(found).view(tail.dtype)
+    rows[~stored] = tail[ids[~stored] - first]
+    return rows
 
 
 class ResidentRows:
@@ -198,6 +281,16 @@ class ResidentRows:
         self._token_in = np.full(capacity, -1)
         self._picked = np.zeros(capacity, np.int64)
         self._step = 0
+
+    def fork(self, sequence: int) -> "ResidentRows":
+        """The same rows for a sequence that shares all tokens so far; a copy."""
+        other = copy.copy(self)
+        store, _, layer = self._source
+        other._source = (store, sequence, layer)
+        other.rows, other._slot_of = self.rows.clone(), dict(self._slot_of)
+        other._token_in, other._picked = self._token_in.copy(), self._picked.copy()
+        other.hits = other.misses = 0
+        return other
 
     def load(self, ids: torch.Tensor) -> torch.Tensor:
         """Makes these tokens resident; gives their slots, int64, in their order.

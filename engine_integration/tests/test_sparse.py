@@ -45,6 +45,90 @@ def test_picks_what_the_indexer_would_pick(device: str, tokens: int) -> None:
         assert torch.equal(store.rows(5, 1, ids), latents[ids])
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_token_sees_none_that_came_after_it(dtype: torch.dtype) -> None:
+    torch.manual_seed(2)
+    store = SparseLatents.create(*DEVICES, layers=1, dtype=dtype)
+    store.create_sequence(1)
+    keys = random_rows(200, 128, dtype=dtype)
+    store.append(1, 0, random_rows(200, 576, dtype=dtype), keys)
+    queries, weights = random_rows(16, 128, dtype=dtype), torch.randn(16)
+    assert store.select(1, 0, queries, weights, k=32, tokens=0).tolist() == []
+    for tokens in (1, 63, 64, 100, 192, 193, 200):  # Of 192 in pages and 8 behind them.
+        ids = store.select(1, 0, queries, weights, k=32, tokens=tokens)
+        assert_best(ids, index_scores(queries, weights, keys[:tokens]), 32)
+    with pytest.raises(ValueError, match="tokens is 201"):
+        store.select(1, 0, queries, weights, k=32, tokens=201)
+
+
+def test_forks_share_pages_and_part_from_there() -> None:
+    torch.manual_seed(4)
+    store = SparseLatents.create(*DEVICES, layers=2)
+    store.create_sequence(1)
+    latents, keys = random_rows(200, 576), random_rows(200, 128)
+    for layer in range(2):
+        store.append(1, layer, latents, keys)
+    pages = store.latents.usage().pages
+    store.fork(1, 2, 200)  # Within the open page, at a page's end, within a page, of nothing.
+    store.fork(1, 3, 192)
+    store.fork(1, 4, 100)
+    store.fork(1, 5, 0)
+    assert store.latents.usage().pages == pages
+    store.drop(1)
+    queries, weights = random_rows(16, 128), torch.randn(16)
+    for sequence, tokens in ((2, 200), (3, 192), (4, 100), (5, 0)):
+        more_latents, more_keys = random_rows(70, 576), random_rows(70, 128)
+        store.append(sequence, 1, more_latents, more_keys)
+        assert (store.tokens(sequence, 0), store.tokens(sequence, 1)) == (tokens, tokens + 70)
+        all_latents = torch.cat([latents[:tokens], more_latents])
+        all_keys = torch.cat([keys[:tokens], more_keys])
+        assert torch.equal(store.rows(sequence, 1, torch.arange(tokens + 70)), all_latents)
+        ids = store.select(sequence, 1, queries, weights, k=50)
+        assert_best(ids, index_scores(queries, weights, all_keys), 50)
+    with pytest.raises(ValueError, match="tokens is 101; all layers have 100"):
+        store.fork(4, 6, 101)
+
+
+def test_a_fork_that_finds_no_room_leaves_nothing() -> None:
+    forms = {"kv_heads": 1, "layers": 1, "v_form": RowForm.NONE}
+    latents = Pool.create(Device(DEVICES[0]), head_dim=64, **forms)
+    keys = Pool.create(
+        Device(DEVICES[1]), head_dim=32, k_form=RowForm.RAW, max_sequences=1, **forms
+    )
+    store = SparseLatents(latents, keys)
+    store.create_sequence(1)
+    store.append(1, 0, random_rows(70, 64), random_rows(70, 32))
+    with pytest.raises(Error) as failure:
+        store.fork(1, 2, 70)
+    assert failure.value.status == Status.POOL_FULL
+    assert store.latents.usage().sequences == 1
+    with pytest.raises(ValueError, match="no sequence 2"):
+        store.append(2, 0, random_rows(1, 64), random_rows(1, 32))
+
+
+def test_layers_without_an_indexer_keep_latents_only() -> None:
+    torch.manual_seed(5)
+    store = SparseLatents.create(*DEVICES, layers=3, index_layers=[0, 2])
+    store.create_sequence(1)
+    latents, keys = random_rows(100, 576), [random_rows(100, 128) for _ in range(3)]
+    with pytest.raises(ValueError, match="layer 1 takes no keys"):
+        store.append(1, 1, latents, keys[1])
+    with pytest.raises(ValueError, match="layer 2 takes keys"):
+        store.append(1, 2, latents)
+    for layer in range(3):
+        store.append(1, layer, latents, None if layer == 1 else keys[layer])
+    store.fork(1, 2, 90)
+    queries, weights = random_rows(16, 128), torch.randn(16)
+    for layer in (0, 2):
+        ids = store.select(2, layer, queries, weights, k=50)
+        assert_best(ids, index_scores(queries, weights, keys[layer][:90]), 50)
+    assert torch.equal(store.rows(2, 1, torch.arange(90)), latents[:90])
+    with pytest.raises(ValueError, match="layer 1 has no indexer"):
+        store.select(2, 1, queries, weights, k=50)
+    with pytest.raises(ValueError, match=r"not a pair for indexers in layers \[0\]"):
+        SparseLatents(store.latents, store.keys, index_layers=[0])
+
+
 def test_attention_over_resident_rows_is_dsa_and_little_crosses_the_link() -> None:
     """Of 4,096 tokens 256 are picked, by queries that turn slowly as those of a text do."""
     torch.manual_seed(0)
@@ -103,6 +187,14 @@ def test_what_was_not_picked_for_longest_makes_room() -> None:
         assert resident.misses == misses
     with pytest.raises(ValueError, match="capacity of 4"):
         resident.load(torch.arange(5))
+    # A fork begins with what is resident, and each goes on alone.
+    store.fork(1, 2, 200)
+    other = resident.fork(2)
+    other.load(torch.tensor([8, 0, 50, 51]))
+    assert (other.hits, other.misses, resident.misses) == (2, 2, 8)
+    assert torch.equal(other.rows[other.load(torch.tensor([51, 8]))], latents[[51, 8]])
+    slots = resident.load(torch.tensor([9, 7, 8, 0]))
+    assert (torch.equal(resident.rows[slots], latents[[9, 7, 8, 0]]), resident.misses) == (True, 8)
 
 
 def test_sequences_do_not_mix_and_give_all_back() -> None:
@@ -156,6 +248,8 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="INDEXER, which needs them"):
         store.keys.top_k(1, 0, 0, random_rows(4, 128), 5, mode=Select.INDEXER)
     plain = Pool.create(Device(DEVICES[0]), layers=1, kv_heads=1, head_dim=128)
+    with pytest.raises(ValueError, match=r"not torch.float32"):
+        SparseLatents.create(*DEVICES, layers=1, dtype=torch.float32)
     with pytest.raises(ValueError, match="v_form NONE"):
         SparseLatents(store.latents, plain)
     compact = {"kv_heads": 1, "head_dim": 128, "v_form": RowForm.NONE}
