@@ -25,6 +25,7 @@ except ImportError as error:
     raise ImportError(f"the extension of NearKV is missing ({error}); ./nearkv build") from error
 from nkv_abi import (
     MAX_CANDIDATES,
+    MAX_GROUP,
     MAX_HEAD_DIM,
     MAX_TOP_K,
     PAGE_TOKENS,
@@ -39,6 +40,7 @@ from nkv_abi import (
 
 __all__ = [
     "MAX_CANDIDATES",
+    "MAX_GROUP",
     "MAX_HEAD_DIM",
     "MAX_TOP_K",
     "PAGE_TOKENS",

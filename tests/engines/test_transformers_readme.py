@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import DeepseekV32Config
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 from tests.engines.environment import ROOT
+from tests.engines.small_models import save_model
+from tests.engines.transformers_models import INDEXED
 
 README = ROOT / "engine_integration" / "nearkv" / "transformers" / "README.md"
 # The model is small, and tests run beside each other.
@@ -38,9 +41,10 @@ def test_a_version_that_is_not_known_is_told(version: str, said: str) -> None:
 
 
 def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path, tmp_path: Path) -> None:
+    sparse = save_model(tmp_path / "sparse", DeepseekV32Config(**INDEXED | {"vocab_size": 512}))
     blocks = re.findall(r"(?:^(?:    .*|)\n)+", README.read_text(), re.MULTILINE)
     lines = textwrap.dedent("".join(block for block in blocks if block.strip()))
-    assert lines.count("NearKVCache(") == 4
+    assert (lines.count("NearKVCache("), lines.count("NearKVSparseCache(")) == (4, 1)
     tokens = torch.arange(3, 403)[None]
     inputs = {
         "input_ids": tokens,
@@ -49,6 +53,7 @@ def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path, tmp_path: Pa
         "do_sample": False,
     }
     names = {"FOLDER": small_llama, "inputs": inputs, "tokens": tokens[0].tolist()}
+    names["SPARSE_FOLDER"] = sparse
     lines = lines.replace("/dev/shm", str(tmp_path)).replace("1GiB", "64MiB")
     # In fp16 and not bf16, whose rounding makes ties, and ties are broken by chance.
     lines = lines.replace("torch.bfloat16", "torch.float16")
@@ -56,6 +61,9 @@ def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path, tmp_path: Pa
     with names["store"] as store:
         assert store.stats().object_bytes > 0
     names["model"].set_attn_implementation("sdpa")
+    names["sparse_model"].set_attn_implementation("sdpa")
+    assert names["pools"].keys.stats().commands > 0
+    assert torch.equal(names["picked"], names["sparse_model"].generate(**inputs))
     plain = names["model"].generate(**inputs)
     assert names["cache"].pool.stats().commands > 0
     assert torch.equal(names["output"], plain)

@@ -4,8 +4,10 @@ import pytest
 import torch
 from transformers import (
     DeepseekV32Config,
+    Dots3NoteTextConfig,
     LlamaConfig,
     MiniMaxConfig,
+    Qwen4ExpTextConfig,
     RecurrentGemmaConfig,
 )
 
@@ -15,10 +17,17 @@ from nearkv.transformers.shape import LayerShape
 from tests.engines.environment import ROOT
 from tests.engines.test_transformers_encoders import ENCODERS
 from tests.engines.test_transformers_infini import CONFIG as INFINI
-from tests.engines.transformers_models import CONFIGS, HYBRIDS, LATENT, RECURRENT, SMALL
+from tests.engines.transformers_models import (
+    CONFIGS,
+    HYBRIDS,
+    INDEXED,
+    RECURRENT,
+    SMALL,
+    SPARSE,
+)
 
 ATTENDS, RECURS, BOTH = LayerShape(True), LayerShape(False, 1), LayerShape(True, 1)
-NOTHING = LayerShape(False)
+NOTHING, INDEXES = LayerShape(False), LayerShape(True, indexes=True)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +46,12 @@ NOTHING = LayerShape(False)
         ),
         (HYBRIDS["kimi linear, delta rule and latents"], [RECURS, ATTENDS] * 2, (1, 64)),
         (RECURRENT["mamba 2"], [RECURS] * 3, None),
+        (SPARSE["deepseek v3.2"], [INDEXES] * 3, (1, 64)),
+        (
+            SPARSE["glm 5, a layer that takes the picks of another"],
+            [INDEXES, ATTENDS, INDEXES],
+            (1, 64),
+        ),
     ],
     ids=lambda value: getattr(value, "model_type", ""),
 )
@@ -65,7 +80,14 @@ UNKNOWN.layer_types = ["full_attention", "holographic_attention", "full_attentio
         (MiniMaxConfig(vocab_size=97), "in a cache of its own"),
         (RECURRENT["rwkv"], "give that to nearkv.transformers.PrefixStates"),
         (RECURRENT["mamba"], "keeps no K and V, so that it needs no pool"),
-        (DeepseekV32Config(**LATENT), "nearkv.sparse picks and gathers"),
+        (SPARSE["deepseek v3.2"], "use NearKVSparseCache"),
+        (
+            DeepseekV32Config(**INDEXED | {"index_topk": 5000}),
+            "index_topk of .* a device takes 4096",
+        ),
+        (DeepseekV32Config(**INDEXED | {"index_head_dim": 24}), "index_head_dim is 24"),
+        (Dots3NoteTextConfig(num_hidden_layers=4), "not for all layers"),
+        (Qwen4ExpTextConfig(num_hidden_layers=4), "not for all layers"),
     ],
     ids=lambda value: getattr(value, "model_type", ""),
 )
@@ -86,7 +108,7 @@ TESTED = {
         *(config for config in CONFIGS.values() if getattr(config, "kv_lora_rank", None)),
         *(config for config in HYBRIDS.values() if getattr(config, "kv_lora_rank", None)),
     ],
-    "DSA": [DeepseekV32Config(**LATENT)],  # In engine_integration/tests/test_sparse.py.
+    "DSA": SPARSE.values(),
     "states beside attention": HYBRIDS.values(),
     "states alone": RECURRENT.values(),
     "encoder and decoder": ENCODERS.values(),

@@ -5,13 +5,16 @@ from typing import Any
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    AXK2Config,
     DeepseekV2Config,
     DeepseekV3Config,
+    DeepseekV32Config,
     DynamicCache,
     FalconH1Config,
     FalconMambaConfig,
     Gemma2Config,
     Gemma3TextConfig,
+    GlmMoeDsaConfig,
     GraniteMoeHybridConfig,
     JambaConfig,
     KimiLinearConfig,
@@ -83,6 +86,21 @@ CONFIGS = {
     "deepseek v2, latents": DeepseekV2Config(**LATENT, q_lora_rank=None),
     "deepseek v3, latents": DeepseekV3Config(**LATENT, q_lora_rank=32),
 }
+INDEXED = LATENT | {
+    "q_lora_rank": 32,
+    "index_topk": 40,
+    "index_head_dim": 32,
+    # So many that few tokens have a score of exactly 0: ties are broken by chance.
+    "index_n_heads": 16,
+}
+SPARSE = {
+    "deepseek v3.2": DeepseekV32Config(**INDEXED),
+    "glm 5, a layer that takes the picks of another": GlmMoeDsaConfig(
+        **INDEXED, indexer_types=["full", "shared", "full"]
+    ),
+    "axk2, gated": AXK2Config(**INDEXED),
+}
+"""Models whose attention is over what an indexer picks."""
 GROUPED = SMALL | {"num_key_value_heads": 2}
 FOUR_LAYERS = WITHOUT_HEAD_DIM | {
     "num_attention_heads": 4,
@@ -213,6 +231,10 @@ class RoundingCache(DynamicCache):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         rounded = (states.bfloat16().to(states.dtype) for states in (key_states, value_states))
         return super().update(*rounded, *place, **options)
+
+    def update_indexer(self, indexer_key_states: torch.Tensor, layer_idx: int) -> torch.Tensor:
+        rounded = indexer_key_states.bfloat16().to(indexer_key_states.dtype)
+        return super().update_indexer(rounded, layer_idx)
 
 
 def run_logits(model, cache, attention: str, tokens, steps: list[int], mask=None, decode=None):

@@ -22,6 +22,7 @@ from nearkv.transformers.far import make_pool
 from nearkv.transformers.infini import NearKVInfiniCache
 from nearkv.transformers.prefixes import PrefixStates
 from nearkv.transformers.shape import shape_of
+from nearkv.transformers.sparse import NearKVSparseCache, make_sparse_latents
 
 ATTENTION = "nearkv"
 """Name of the attention implementation."""
@@ -35,8 +36,10 @@ __all__ = [
     "NearKVCache",
     "NearKVCrossCache",
     "NearKVInfiniCache",
+    "NearKVSparseCache",
     "PrefixStates",
     "Retention",
     "make_pool",
+    "make_sparse_latents",
     "shape_of",
 ]

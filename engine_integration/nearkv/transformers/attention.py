@@ -10,6 +10,7 @@ from nearkv.transformers.handover import take_next
 from nearkv.transformers.infini import NearKVInfiniLayer
 from nearkv.transformers.layer import NearKVLayer
 from nearkv.transformers.over import attend_over
+from nearkv.transformers.sparse_layer import NearKVSparseLayer, only_picked
 
 _UNSUPPORTED = ("s_aux", "position_bias")
 
@@ -27,13 +28,16 @@ def nearkv_attention_forward(
     """Attention over a NearKVCache, as transformers' attention interface wants it.
 
     query [batch, heads, queries, head_dim]; key and value are what the cache holds here, or all
-    tokens when no NearKVCache is in use, and then this is plain `sdpa`. The result is
-    [batch, queries, heads, head_dim].
+    tokens when no NearKVCache is in use, and then this is plain `sdpa`; of DSA models only over
+    `indices` [batch, queries, k], what an indexer picked. The result is [batch, queries, heads,
+    head_dim].
     """
     layer = take_next(key)
     if layer is None:
         if softcap is not None:
             kwargs["softcap"] = softcap
+        if (indices := kwargs.pop("indices", None)) is not None:
+            attention_mask = only_picked(attention_mask, indices)
         plain = sdpa_attention_forward
         return plain(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     if unsupported := [name for name in _UNSUPPORTED if _matters(name, kwargs.get(name))]:
@@ -43,7 +47,8 @@ def nearkv_attention_forward(
     options = {"scaling": scaling, "softcap": softcap, **kwargs}
     if isinstance(layer, NearKVLayer):
         layer.note_query(module, query, scaling)
-    attend = layer.attend if isinstance(layer, NearKVInfiniLayer) else partial(attend_over, layer)
+    alone = isinstance(layer, NearKVInfiniLayer | NearKVSparseLayer)
+    attend = layer.attend if alone else partial(attend_over, layer)
     return attend(module, query, key, value, attention_mask, **options), None
 
 

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from nkv_abi import MAX_GROUP
 
-from nearkv.core import PAGE_TOKENS, Codec, ColdPages, Device, Dtype, Error, Pool, Status
+from nearkv.core import MAX_GROUP, PAGE_TOKENS, Codec, ColdPages, Device, Dtype, Error, Pool, Status
 from nearkv.retainer import Retainer, Retention
+from nearkv.sparse import SparseLatents
 from nearkv.transformers.shape import shape_of
 from nearkv.transformers.visible import ALL, NONE
 
@@ -36,6 +36,11 @@ def make_pool(
             "rounded: make_pool(config, dtype=torch.bfloat16), NearKVCache(pool, rounded=True)"
         )
     shape = shape_of(config)
+    if shape.index_dim:
+        raise ValueError(
+            f"{config.model_type} attends to what an indexer picks: use NearKVSparseCache("
+            "make_sparse_latents(model.config))"
+        )
     if not shape.attending:
         raise ValueError(
             f"{config.model_type} keeps no K and V, so that it needs no pool: its states go with "
@@ -51,9 +56,12 @@ def make_pool(
 
 
 class Sequences:
-    """The sequences of a pool that one cache owns, one for each row of its batch."""
+    """The sequences of a pool that one cache owns, one for each row of its batch.
 
-    def __init__(self, pool: Pool, retention: Retention | None = None) -> None:
+    SparseLatents have sequences too, which are created, shared and dropped in the same way.
+    """
+
+    def __init__(self, pool: Pool | SparseLatents, retention: Retention | None = None) -> None:
         self.pool, self.retention = pool, retention
         self.ids: list[int] = []
         self.retainers: dict[int, Retainer] = {}

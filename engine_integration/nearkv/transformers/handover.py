@@ -5,6 +5,12 @@ from typing import Any
 
 import torch
 
+UNATTENDED = (
+    "the last tokens were not attended to by NearKV: if that failed, reset() the cache, else first "
+    'say model.set_attn_implementation("nearkv")'
+)
+"""What a layer says that gets tokens before the last ones were attended to."""
+
 _next = threading.local()
 
 

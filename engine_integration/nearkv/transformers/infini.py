@@ -10,7 +10,7 @@ from transformers.cache_utils import CacheLayerMixin
 from nearkv.core import PAGE_TOKENS, Pool, RowForm
 from nearkv.far import FarAttention
 from nearkv.transformers.far import Sequences
-from nearkv.transformers.handover import expect_attention
+from nearkv.transformers.handover import UNATTENDED, expect_attention
 from nearkv.transformers.layer import NearKVLayer
 from nearkv.transformers.layout import HeadLayout, layout_of
 from nearkv.transformers.memory import CompressiveMemory
@@ -148,10 +148,7 @@ class NearKVInfiniLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         if self._awaits_attention:
-            raise RuntimeError(
-                "the last tokens were not attended to by NearKV: if that failed, reset() the "
-                'cache, else first say model.set_attn_implementation("nearkv")'
-            )
+            raise RuntimeError(UNATTENDED)
         self._awaits_attention = True
         expect_attention(self, key_states, value_states)
         return key_states, value_states

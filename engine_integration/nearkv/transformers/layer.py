@@ -10,9 +10,9 @@ from transformers.cache_utils import CacheLayerMixin
 from nearkv.core import PAGE_TOKENS, Pool
 from nearkv.far import FarAttention
 from nearkv.transformers.far import Sequences
-from nearkv.transformers.handover import expect_attention
+from nearkv.transformers.handover import UNATTENDED, expect_attention
 from nearkv.transformers.layout import layout_of, pool_dtype
-from nearkv.transformers.visible import causal_mask, far_windows, leading_pads
+from nearkv.transformers.visible import all_pads, causal_mask, far_windows
 
 
 class NearKVLayer(CacheLayerMixin):
@@ -70,10 +70,7 @@ class NearKVLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         if self._awaits_attention:
-            raise RuntimeError(
-                "the last tokens were not attended to by NearKV: if that failed, reset() the "
-                'cache, else first say model.set_attn_implementation("nearkv")'
-            )
+            raise RuntimeError(UNATTENDED)
         if len(key_states) != len(self.stored):
             raise ValueError(
                 f"the cache holds {len(self.stored)} sequences, the input {len(key_states)}"
@@ -125,11 +122,7 @@ class NearKVLayer(CacheLayerMixin):
         new_tokens: int,
     ) -> int:
         """Stores pages of the tokens held here; says how many of them no row needs here anymore."""
-        before = self.length - new_tokens
-        for row, count in enumerate(leading_pads(mask, len(self.pads), new_tokens)):
-            if count and self.pads[row] < before:
-                raise ValueError("padding after tokens; NearKV knows it only on the left")
-            self.pads[row] += count
+        self.pads = all_pads(mask, self.pads, self.length, new_tokens)
         start = self.length - keys.shape[2]
         for row in range(len(self.stored)):
             first = self.pads[row] + self.stored[row]

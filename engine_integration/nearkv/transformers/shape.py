@@ -1,11 +1,11 @@
 """What a model keeps of its tokens, layer by layer: the one place that reads its config for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from transformers.cache_utils import get_layer_types_and_kwargs
 
-from nearkv.core import MAX_HEAD_DIM, RowForm
+from nearkv.core import MAX_GROUP, MAX_HEAD_DIM, MAX_TOP_K, RowForm
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,8 @@ class LayerShape:
     states: int = 0
     """Recurrent and convolutional states, whose size tokens do not change: here, and in snapshots
     (nearkv.transformers.prefixes)."""
+    indexes: bool = False
+    """Beside the latents, an indexer's key of every token."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class ModelShape:
     layers: tuple[LayerShape, ...]
     rows: dict[str, int]
     """Of a token in a layer that attends, as Pool.create takes them; of no such layer: empty."""
+    index_dim: int = 0
+    """Channels of an indexer's key; 0: the model has none, and attends to all it sees."""
 
     @property
     def attending(self) -> int:
@@ -43,6 +47,7 @@ _LAYERS = {
     "full_attention": LayerShape(attends=True),
     "sliding_attention": LayerShape(attends=True),
     "chunked_attention": LayerShape(attends=True),
+    "indexed_attention": LayerShape(attends=True, indexes=True),
     "linear_attention": LayerShape(attends=False, states=1),
     "conv": LayerShape(attends=False, states=1),
     "hybrid": LayerShape(attends=True, states=1),
@@ -75,20 +80,40 @@ def shape_of(config: Any) -> ModelShape:
         LayerShape(known.attends, known.states and option.get("number_of_states", 1))
         for known, option in zip((_LAYERS[kind] for kind in types), options, strict=True)
     )
-    attends = any(layer.attends for layer in shapes)
-    return ModelShape(shapes, _rows_of(text) if attends else {})
+    indexes = any(shape.indexes for shape in shapes) or getattr(text, "index_topk", None)
+    if indexes:
+        _check_indexers(text, types)
+    rows = _rows_of(text) if any(shape.attends for shape in shapes) else {}
+    if not indexes:
+        return ModelShape(shapes, rows)
+    # A layer without an indexer takes what the last one picked that has it.
+    picks = getattr(text, "indexer_types", None) or ["full"] * len(shapes)
+    shapes = tuple(
+        replace(shape, indexes=pick == "full") for shape, pick in zip(shapes, picks, strict=True)
+    )
+    return ModelShape(shapes, rows, text.index_head_dim)
 
 
 def _check(text: Any) -> None:
     if place := _OWN_STATES.get(text.model_type):
         raise ValueError(f"{text.model_type} keeps its states {place}")
-    if getattr(text, "index_topk", None):
-        raise ValueError(
-            f"{text.model_type} attends to what an indexer picks, which no NearKVCache knows; "
-            "nearkv.sparse picks and gathers such tokens for an engine"
-        )
-    if getattr(text, "num_kv_shared_layers", 0):
+    shared = getattr(text, "num_kv_shared_layers", 0)
+    if shared or any(getattr(text, "kv_sharing_modes", None) or ()):
         raise ValueError(f"{text.model_type}'s layers share K and V; use a model where none does")
+
+
+def _check_indexers(text: Any, types: list[str]) -> None:
+    if set(types) != {"indexed_attention"} or not getattr(text, "kv_lora_rank", None):
+        raise ValueError(
+            f"an indexer of {text.model_type} picks from other rows than latents, or not for all "
+            "layers, which NearKV does not know; use a model such as DeepSeek V3.2"
+        )
+    most = {"index_topk": MAX_TOP_K, "index_n_heads": MAX_GROUP, "index_head_dim": MAX_HEAD_DIM}
+    for name, limit in most.items():
+        if (value := getattr(text, name)) > limit:
+            raise ValueError(f"{name} of {text.model_type} is {value}, and a device takes {limit}")
+    if text.index_head_dim % 16:
+        raise ValueError(f"index_head_dim is {text.index_head_dim}, not a multiple of 16")
 
 
 def _rows_of(text: Any) -> dict[str, int]:

@@ -24,6 +24,18 @@ def leading_pads(mask: torch.Tensor | None, batch: int, new_tokens: int) -> list
     return pads
 
 
+def all_pads(mask: torch.Tensor | None, pads: list[int], length: int, new_tokens: int) -> list[int]:
+    """How many of `length` tokens of each row are padding; before the new ones it was `pads`.
+
+    Raises ValueError for padding elsewhere than on the left.
+    """
+    more = leading_pads(mask, len(pads), new_tokens)
+    before = length - new_tokens
+    if any(count and known < before for count, known in zip(more, pads, strict=True)):
+        raise ValueError("padding after tokens; NearKV knows it only on the left")
+    return [count + known for count, known in zip(more, pads, strict=True)]
+
+
 def far_windows(
     mask: torch.Tensor | None, starts: list[int], stored: list[int], queries: int
 ) -> torch.Tensor:
@@ -47,6 +59,23 @@ def far_windows(
                 )
             windows[row] = counts.masked_fill(counts == 0, NONE).masked_fill(counts == count, ALL)
     return windows
+
+
+def seen_counts(mask: torch.Tensor, pads: list[int]) -> list[list[int]]:
+    """How many of a row's tokens each query [batch, queries] sees, those after pads[row] and on.
+
+    Raises ValueError for a mask that hides others than the newest of these.
+    """
+    check_mask(mask)
+    counts = mask[:, 0].sum(-1)
+    first = torch.tensor(pads, device=mask.device)[:, None, None]
+    columns = torch.arange(mask.shape[-1], device=mask.device)
+    if not torch.equal(mask[:, 0], (columns >= first) & (columns < first + counts[..., None])):
+        raise ValueError(
+            "this attention mask hides tokens in the middle; an indexer over a pool knows causal "
+            "masks, with padding on the left"
+        )
+    return counts.tolist()
 
 
 def check_mask(mask: torch.Tensor) -> None:
