@@ -47,7 +47,7 @@ def run_alike(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What both runs give, the plain one on what NearKV picked, which it judges by its own scores.
 
-    For scores that lie within the rounding of two computations are picked by chance.
+    Each with its own picks they would part where two scores lie within the rounding of float32.
     """
     indexers = [layer.self_attn.indexer for layer in model.model.layers]
     picks: list[torch.Tensor] = []
