@@ -49,6 +49,14 @@ struct nearkv_rows {
   size_t head_stride_bytes;
 };
 
+/* What is made of compressed pages. Where any are, a query that skips or decodes them takes no
+ * `tokens` and no `window`. */
+enum nearkv_cold_pages {
+  NEARKV_COLD_PAGES_REFUSE, /* the call fails with -EUCLEAN */
+  NEARKV_COLD_PAGES_SKIP,   /* they are left out, as if their tokens were not there */
+  NEARKV_COLD_PAGES_DECODE  /* they are decoded near the data for this call, and stay compressed */
+};
+
 struct nearkv_attend_options {
   float scale;
   float soft_cap;   /* 0: none */
@@ -59,6 +67,7 @@ struct nearkv_attend_options {
   uint8_t byte_cap; /* BOUNDED: in 1/256 of a dense read; 0: none */
   uint8_t z16;      /* BOUNDED: standard deviations, in sixteenths; 0: two */
   uint16_t top_k;   /* TAIL */
+  uint8_t cold;     /* enum nearkv_cold_pages */
   float error;      /* BOUNDED */
   uint32_t seed;    /* BOUNDED */
 };
@@ -86,6 +95,7 @@ struct nearkv_top_k_request {
   uint8_t planes; /* that the scan streams; 0: NKV_TOPK_PLANES, for SIGN one */
   uint8_t z16;    /* STATISTICAL; 0: four standard deviations */
   uint8_t sinks;
+  uint8_t cold;        /* enum nearkv_cold_pages */
   uint16_t candidates; /* SIGN, DIGEST: per row, read exactly; 0: 2 top_k */
   uint32_t tokens;
   uint32_t window;
@@ -147,7 +157,7 @@ NEARKV_API int nearkv_append(struct nearkv_pool* pool, uint64_t sequence, uint16
 NEARKV_API int nearkv_tokens(struct nearkv_pool* pool, uint64_t sequence, uint16_t layer,
                              uint32_t* tokens);
 
-/* Dense attention, scale 1. */
+/* Dense attention, scale 1, that refuses compressed pages. */
 NEARKV_API void nearkv_attend_options_init(struct nearkv_attend_options* options);
 
 NEARKV_API int nearkv_attend(struct nearkv_pool* pool, const struct nearkv_attend_request* requests,
@@ -166,8 +176,21 @@ NEARKV_API int nearkv_read(struct nearkv_pool* pool, uint64_t sequence, uint16_t
 NEARKV_API int nearkv_scrub(struct nearkv_pool* pool, uint64_t sequence, uint64_t* pages);
 
 /* Cools a sequence's pages into a codec (enum nkv_codec), or warms them with NKV_CODEC_NONE. While
- * they are compressed they cannot be read or attended to. */
+ * they are compressed they cannot be read, and only queries that say so (enum nearkv_cold_pages)
+ * attend to them. -EOPNOTSUPP: the device lacks a codec. */
 NEARKV_API int nearkv_transcode(struct nearkv_pool* pool, uint64_t sequence, uint8_t codec);
+
+/* The same of `count` chosen pages of one (layer, KV head), by number; `moved` receives how many
+ * were rewritten. One that a fork shares is warmed, but not cooled. -EINVAL for a page that there
+ * is not. */
+NEARKV_API int nearkv_transcode_pages(struct nearkv_pool* pool, uint64_t sequence, uint16_t layer,
+                                      uint16_t kv_head, const uint32_t* pages, uint32_t count,
+                                      uint8_t codec, uint32_t* moved);
+
+/* The codec of each page of one (layer, KV head), the first `room` of them; `pages` receives how
+ * many pages there are. `codecs` may be null if `room` is 0. */
+NEARKV_API int nearkv_codecs(struct nearkv_pool* pool, uint64_t sequence, uint16_t layer,
+                             uint16_t kv_head, uint8_t* codecs, uint32_t room, uint32_t* pages);
 
 /* A zero-terminated line about the last call on the pool that failed, cut to `bytes`. */
 NEARKV_API void nearkv_pool_last_error(struct nearkv_pool* pool, char* text, size_t bytes);

@@ -171,6 +171,95 @@ static const char* use_rows(struct nearkv_pool* pool) {
   return NULL;
 }
 
+static int last_error_has(struct nearkv_pool* pool, const char* part) {
+  nearkv_pool_last_error(pool, text, sizeof(text));
+  return strstr(text, part) != NULL;
+}
+
+static const char* use_chosen_pages(struct nearkv_pool* pool) {
+  const uint32_t chosen[2] = {1, 1};
+  const uint32_t none = 2;
+  uint8_t codecs[2] = {99, 99};
+  uint32_t pages = 0;
+  uint32_t moved = 99;
+  CHECK(nearkv_transcode_pages(pool, 1, 0, 0, chosen, 2, NKV_CODEC_PLANES_ZSTD, &moved) == 0);
+  CHECK(moved == 1);
+  CHECK(nearkv_codecs(pool, 1, 0, 0, NULL, 0, &pages) == 0 && pages == 2);
+  CHECK(nearkv_codecs(pool, 1, 0, 0, codecs, 1, &pages) == 0 && pages == 2);
+  CHECK(codecs[0] == NKV_CODEC_NONE && codecs[1] == 99);
+  CHECK(nearkv_codecs(pool, 1, 0, 0, codecs, 2, &pages) == 0);
+  CHECK(codecs[1] == NKV_CODEC_PLANES_ZSTD);
+  CHECK(nearkv_codecs(pool, 7, 0, 0, codecs, 2, &pages) == -ENOENT);
+  CHECK(nearkv_transcode_pages(pool, 7, 0, 0, chosen, 2, NKV_CODEC_NONE, &moved) == -ENOENT);
+  CHECK(nearkv_transcode_pages(pool, 1, 0, 0, &none, 1, NKV_CODEC_NONE, &moved) == -EINVAL);
+  CHECK(moved == 0 && last_error_has(pool, "there is no page 2 among the 2 pages"));
+  CHECK(nearkv_transcode_pages(pool, 1, 0, 0, chosen, 2, 77, &moved) == -EINVAL);
+  CHECK(last_error_has(pool, "there is no codec 77"));
+  return NULL;
+}
+
+/* Page 1 is compressed, and with it token 69; token 5 is not. */
+static const char* use_cold_queries(struct nearkv_pool* pool) {
+  uint16_t query[kDim] = {0};
+  query[5] = to_bf16(4.0F);
+  float output[kDim];
+  float lse = 0;
+  struct nearkv_attend_options options;
+  nearkv_attend_options_init(&options);
+  CHECK(options.cold == NEARKV_COLD_PAGES_REFUSE);
+  const struct nearkv_attend_request request = {.sequence = 1,
+                                                .rows = 1,
+                                                .query_dtype = NKV_DTYPE_BF16,
+                                                .query = query,
+                                                .output = output,
+                                                .lse = &lse};
+  CHECK(nearkv_attend(pool, &request, 1, &options) == -EUCLEAN);
+  CHECK(last_error_has(pool, "page 1 is compressed"));
+  options.cold = NEARKV_COLD_PAGES_SKIP;
+  CHECK(nearkv_attend(pool, &request, 1, &options) == 0);
+  CHECK(fabsf(output[0] - 5.0F) < 0.1F && fabsf(lse - 24.0F) < 1e-3F);
+  options.cold = NEARKV_COLD_PAGES_DECODE;
+  CHECK(nearkv_attend(pool, &request, 1, &options) == 0);
+  CHECK(fabsf(output[0] - 37.0F) < 0.2F && fabsf(lse - (24.0F + logf(2.0F))) < 1e-3F);
+  options.window = 64;
+  CHECK(nearkv_attend(pool, &request, 1, &options) == -EINVAL);
+  CHECK(last_error_has(pool, "page 1 is compressed, and such pages allow no window"));
+  options.window = 0;
+  options.cold = NEARKV_COLD_PAGES_DECODE + 1;
+  CHECK(nearkv_attend(pool, &request, 1, &options) == -EINVAL);
+  CHECK(last_error_has(pool, "there is no ColdPages 3"));
+
+  uint32_t ids[kTopK];
+  float scores[kTopK];
+  uint32_t count = 0;
+  struct nearkv_top_k_request search = {.sequence = 1,
+                                        .rows = 1,
+                                        .top_k = kTopK,
+                                        .query_dtype = NKV_DTYPE_BF16,
+                                        .mode = NKV_SELECT_CERTIFIED,
+                                        .scale = 0.5F,
+                                        .query = query,
+                                        .ids = ids,
+                                        .scores = scores,
+                                        .counts = &count};
+  CHECK(nearkv_top_k(pool, &search) == -EUCLEAN);
+  search.cold = NEARKV_COLD_PAGES_SKIP;
+  CHECK(nearkv_top_k(pool, &search) == 0);
+  CHECK(count == kTopK && ids[0] == 5 && scores[0] == 12.0F && ids[1] == 0 && scores[1] == 0.0F);
+  search.cold = NEARKV_COLD_PAGES_DECODE;
+  CHECK(nearkv_top_k(pool, &search) == 0);
+  CHECK(count == kTopK && ids[0] == 5 && ids[1] == 69 && scores[1] == 12.0F && ids[2] == 0);
+  search.cold = NEARKV_COLD_PAGES_DECODE + 1;
+  CHECK(nearkv_top_k(pool, &search) == -EINVAL);
+  search.cold = NEARKV_COLD_PAGES_REFUSE;
+  search.top_k = 0;
+  CHECK(nearkv_top_k(pool, &search) == -EINVAL && last_error_has(pool, "top_k is 0"));
+  const uint32_t page = 1;
+  uint32_t moved = 0;
+  CHECK(nearkv_transcode_pages(pool, 1, 0, 0, &page, 1, NKV_CODEC_NONE, &moved) == 0 && moved == 1);
+  return NULL;
+}
+
 static const char* use_pool(struct nearkv_device* device) {
   struct nearkv_pool_options options;
   nearkv_pool_options_init(&options);
@@ -187,11 +276,13 @@ static const char* use_pool(struct nearkv_device* device) {
   const char* failed = use_sequences(pool);
   if (failed == NULL) failed = use_queries(pool);
   if (failed == NULL) failed = use_rows(pool);
+  if (failed == NULL) failed = use_chosen_pages(pool);
   nearkv_pool_close(pool);
   if (failed != NULL) return failed;
   /* The memory remembers. */
   CHECK(nearkv_pool_open(device, &options, &pool, text, sizeof(text)) == 0);
-  failed = use_rows(pool);
+  failed = use_cold_queries(pool);
+  if (failed == NULL) failed = use_rows(pool);
   nearkv_pool_close(pool);
   return failed;
 }

@@ -1,4 +1,5 @@
 // nearkv.h over the C++ library.
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <span>
@@ -52,6 +53,10 @@ Pool::Options pool_options(const nearkv_pool_options& options) {
   return result;
 }
 
+static_assert(static_cast<int>(ColdPages::kRefuse) == NEARKV_COLD_PAGES_REFUSE &&
+              static_cast<int>(ColdPages::kSkip) == NEARKV_COLD_PAGES_SKIP &&
+              static_cast<int>(ColdPages::kDecode) == NEARKV_COLD_PAGES_DECODE);
+
 AttendOptions attend_options(const nearkv_attend_options& options) {
   AttendOptions result;
   result.scale = options.scale;
@@ -65,6 +70,7 @@ AttendOptions attend_options(const nearkv_attend_options& options) {
   result.seed = options.seed;
   result.byte_cap = options.byte_cap;
   result.z16 = options.z16;
+  result.cold = static_cast<ColdPages>(options.cold);
   return result;
 }
 
@@ -99,6 +105,7 @@ Pool::TopKRequest top_k_request(const nearkv_top_k_request& request, const Pool&
   result.tokens = request.tokens;
   result.window = request.window;
   result.sinks = request.sinks;
+  result.cold = static_cast<ColdPages>(request.cold);
   result.query = query_of(request.query, request.rows, request.query_dtype, pool);
   result.ids = {request.ids, places};
   result.scores = {request.scores, places};
@@ -235,6 +242,25 @@ int nearkv_scrub(nearkv_pool* pool, std::uint64_t sequence, std::uint64_t* pages
 
 int nearkv_transcode(nearkv_pool* pool, std::uint64_t sequence, std::uint8_t codec) {
   return to_errno(pool->pool->transcode(sequence, codec));
+}
+
+int nearkv_transcode_pages(nearkv_pool* pool, std::uint64_t sequence, std::uint16_t layer,
+                           std::uint16_t kv_head, const std::uint32_t* pages, std::uint32_t count,
+                           std::uint8_t codec, std::uint32_t* moved) {
+  return to_errno(pool->pool->transcode(sequence, layer, kv_head, {pages, count}, codec, moved));
+}
+
+int nearkv_codecs(nearkv_pool* pool, std::uint64_t sequence, std::uint16_t layer,
+                  std::uint16_t kv_head, std::uint8_t* codecs, std::uint32_t room,
+                  std::uint32_t* pages) {
+  return to_errno(nearkv::at_edge([&] {
+    std::vector<std::uint8_t> all;
+    const nearkv::Status status = pool->pool->codecs(sequence, layer, kv_head, &all);
+    if (status != nearkv::Status::kOk) return status;
+    *pages = static_cast<std::uint32_t>(all.size());
+    std::copy_n(all.begin(), std::min<std::size_t>(room, all.size()), codecs);
+    return status;
+  }));
 }
 
 void nearkv_pool_last_error(nearkv_pool* pool, char* text, std::size_t bytes) {

@@ -104,14 +104,36 @@ Status Pool::Impl::start(std::string* reason) {
   return Status::kOk;
 }
 
-Status Pool::Impl::fail(Status status, std::string what) {
-  last_error_ = std::move(what) + ": " + std::string(message(status));
+std::string place(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
+  return "sequence " + std::to_string(sequence) + ", layer " + std::to_string(layer) +
+         ", KV head " + std::to_string(kv_head);
+}
+
+Status Pool::Impl::fail(Status status, const std::string& what) {
+  return fail(status, what, std::string(message(status)));
+}
+
+Status Pool::Impl::fail(Status status, const std::string& what, const std::string& to_do) {
+  last_error_ = what + ": " + to_do;
   return status;
 }
 
-Status Pool::Impl::fail_completion(const nkv_completion& completion, const std::string& what) {
-  return fail(static_cast<Status>(completion.status),
-              what + ", detail " + std::to_string(completion.detail));
+Status Pool::Impl::fail_completion(const nkv_completion& completion, const std::string& what,
+                                   std::span<const std::uint32_t> numbers) {
+  const auto status = static_cast<Status>(completion.status);
+  const bool is_about_page = status == Status::kStalePage || status == Status::kBadPage ||
+                             status == Status::kCorrupt || status == Status::kPoison ||
+                             status == Status::kColdPage;
+  const bool is_numbered = is_about_page && completion.detail < numbers.size();
+  const std::string detail =
+      std::to_string(is_numbered ? numbers[completion.detail] : completion.detail);
+  if (status == Status::kColdPage) {
+    return fail(status, what,
+                "page " + detail +
+                    " is compressed; transcode it to codec NONE first, or let a "
+                    "query skip or decode it (ColdPages)");
+  }
+  return fail(status, what + ", detail " + detail);
 }
 
 Status Pool::Impl::run_batch() {

@@ -76,12 +76,31 @@ bool Pool::Impl::has_cold(const HeadList& list) const {
   });
 }
 
+std::vector<std::uint32_t> Pool::Impl::pages_that_are(Temperature temperature,
+                                                      const HeadList& list) const {
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t number = 0; number < list.entries.size(); ++number) {
+    const bool is_cold = cold_.contains(list.entries[number].page);
+    if (is_cold == (temperature == Temperature::kCold)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+Status Pool::Impl::check_cold(ColdPages cold, const std::string& what) {
+  if (cold <= ColdPages::kDecode) return Status::kOk;
+  return fail(Status::kBadArgument, what,
+              "there is no ColdPages " + std::to_string(static_cast<int>(cold)) +
+                  "; 0 refuses compressed pages, 1 skips them, 2 decodes them");
+}
+
 Status Pool::Impl::warm_pages(const HeadList& list, bool is_limited, const std::string& what,
                               PageRun* pages) {
   if (!has_cold(list)) return Status::kOk;
   if (is_limited) {
-    return fail(Status::kBadArgument,
-                what + ": with cold pages, no window and no limit of tokens; warm them first");
+    return fail(Status::kBadArgument, what,
+                "page " + std::to_string(pages_that_are(Temperature::kCold, list).front()) +
+                    " is compressed, and such pages allow no window and no limit of tokens; leave "
+                    "both 0, or transcode the page to codec NONE first");
   }
   std::vector<nkv_page_entry> warm;
   std::ranges::copy_if(list.entries, std::back_inserter(warm),
@@ -95,18 +114,15 @@ Status Pool::Impl::warm_pages(const HeadList& list, bool is_limited, const std::
 }
 
 Status Pool::Impl::each_decoded_run(const HeadList& list, std::uint64_t beside_bytes,
-                                    const UseRun& use) {
-  std::vector<std::uint32_t> cold;
-  for (std::uint32_t number = 0; number < list.entries.size(); ++number) {
-    if (cold_.contains(list.entries[number].page)) cold.push_back(number);
-  }
+                                    const std::string& what, const UseRun& use) {
+  const std::vector<std::uint32_t> cold = pages_that_are(Temperature::kCold, list);
+  const Status readable = check_readable(list, cold, what);
+  if (readable != Status::kOk) return readable;
   const std::size_t most = pages_staged_together(beside_bytes);
   for (std::span<const std::uint32_t> left(cold); !left.empty();) {
     const auto numbers = left.first(std::min(most, left.size()));
-    std::vector<nkv_page_entry> sources;
-    for (const std::uint32_t number : numbers) sources.push_back(list.entries[number]);
     Staged staged;
-    Status status = stage_transcoded(sources, NKV_CODEC_NONE, &staged);
+    Status status = stage_transcoded(list, numbers, NKV_CODEC_NONE, what, &staged);
     if (status != Status::kOk) return status;
     batch_->go_on();
     status =
@@ -120,6 +136,8 @@ Status Pool::Impl::each_decoded_run(const HeadList& list, std::uint64_t beside_b
 Status Pool::Impl::add_decoded(const AttendRequest& request, const AttendOptions& options) {
   const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
   if (list == nullptr || !has_cold(*list)) return Status::kOk;
+  const std::string what =
+      "attending to " + place(request.sequence, request.layer, request.kv_head) + ", decoded";
   std::vector<float> output(request.output.size());
   std::vector<float> lse(request.lse.size());
   std::vector<float> bound(request.bound.size());
@@ -129,28 +147,27 @@ Status Pool::Impl::add_decoded(const AttendRequest& request, const AttendOptions
   part.bound = bound;
   const std::uint64_t beside_bytes =
       request.query.size() + request.output.size_bytes() + 2 * request.lse.size_bytes();
-  const auto attend_to = [&](std::span<const std::uint32_t> /*numbers*/, const PageRun& pages) {
+  const auto attend_to = [&](std::span<const std::uint32_t> numbers, const PageRun& pages) {
     std::uint64_t result = 0;
     Status status = add_attend_to(pages, part, options, &result);
-    if (status == Status::kQueueFull) return fail(status, "a request beside decoded pages");
+    if (status == Status::kQueueFull) {
+      return fail(status, what, "the staging area is too small for the request beside a page");
+    }
     if (status == Status::kOk) status = run_batch();
     if (status != Status::kOk) return status;
     const nkv_completion& completion = batch_->completions().front();
     if (completion.status != NKV_STATUS_OK) {
-      return fail_completion(completion, "attending to decoded pages");
+      return fail_completion(completion, what, numbers);
     }
     take_result(part, result);
     merge(part, request);
     return Status::kOk;
   };
-  return each_decoded_run(*list, beside_bytes + 4UL * NKV_PAGE_GRAIN_BYTES, attend_to);
+  return each_decoded_run(*list, beside_bytes + 4UL * NKV_PAGE_GRAIN_BYTES, what, attend_to);
 }
 
-Status Pool::Impl::merge_top_k(const HeadList& list, const TopKRequest& request) {
-  std::vector<std::uint32_t> warm;
-  for (std::uint32_t number = 0; number < list.entries.size(); ++number) {
-    if (!cold_.contains(list.entries[number].page)) warm.push_back(number);
-  }
+Status Pool::Impl::merge_top_k(const HeadList& list, std::span<const std::uint32_t> warm,
+                               const TopKRequest& request) {
   renumber(warm, request);
   if (request.cold != ColdPages::kDecode) return Status::kOk;
   std::vector<std::uint32_t> ids(request.ids.size());
@@ -164,13 +181,15 @@ Status Pool::Impl::merge_top_k(const HeadList& list, const TopKRequest& request)
                                      request.ids.size_bytes() + request.scores.size_bytes() +
                                      request.counts.size_bytes();
   const auto search = [&](std::span<const std::uint32_t> numbers, const PageRun& pages) {
-    const Status status = top_k_of(pages, part);
+    const Status status = top_k_of(pages, numbers, part);
     if (status != Status::kOk) return status;
     renumber(numbers, part);
     merge(part, request);
     return Status::kOk;
   };
-  return each_decoded_run(list, beside_bytes + 4UL * NKV_PAGE_GRAIN_BYTES, search);
+  const std::string what =
+      "searching " + place(request.sequence, request.layer, request.kv_head) + ", decoded";
+  return each_decoded_run(list, beside_bytes + 4UL * NKV_PAGE_GRAIN_BYTES, what, search);
 }
 
 Status Pool::Impl::codecs(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
@@ -184,8 +203,7 @@ Status Pool::Impl::codecs(std::uint64_t id, std::uint16_t layer, std::uint16_t k
   }
   for (const nkv_page_entry& entry :
        sequence->heads[std::size_t{layer} * shape.kv_heads + kv_head].entries) {
-    const auto cold = cold_.find(entry.page);
-    codecs->push_back(cold == cold_.end() ? std::uint8_t{NKV_CODEC_NONE} : cold->second);
+    codecs->push_back(codec_of(entry));
   }
   return Status::kOk;
 }

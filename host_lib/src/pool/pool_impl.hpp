@@ -40,6 +40,9 @@ struct Sequence {
   std::vector<HeadList> heads;  ///< [layers][kv_heads].
 };
 
+/// One (layer, KV head) of a sequence, for last_error().
+[[nodiscard]] std::string place(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head);
+
 class Pool::Impl {
  public:
   Impl(std::shared_ptr<Device> device, const Options& options, const PoolPlan& plan,
@@ -147,22 +150,33 @@ class Pool::Impl {
   Status add_attend_to(const PageRun& pages, const AttendRequest& request,
                        const AttendOptions& options, std::uint64_t* result);
   void take_result(const AttendRequest& request, std::uint64_t result);
-  /// Adds the command over `pages`, runs the batch and takes the result.
-  Status top_k_of(const PageRun& pages, const TopKRequest& request);
+  /// Adds the command over `pages`, which have these `numbers` in their list (empty: they are all
+  /// of it), runs the batch and takes the result.
+  Status top_k_of(const PageRun& pages, std::span<const std::uint32_t> numbers,
+                  const TopKRequest& request);
 
   // pool_cold.cpp
   [[nodiscard]] bool has_cold(const HeadList& list) const;
+  /// Numbers of a list's compressed pages, or of the others.
+  enum class Temperature : std::uint8_t { kWarm, kCold };
+  [[nodiscard]] std::vector<std::uint32_t> pages_that_are(Temperature temperature,
+                                                          const HeadList& list) const;
+  /// kBadArgument for what is none of ColdPages.
+  Status check_cold(ColdPages cold, const std::string& what);
   /// Where some pages of a list are cold: makes `pages` the others, whose entries are staged for
   /// that. kBadArgument if a query is limited to some tokens; kQueueFull without room.
   Status warm_pages(const HeadList& list, bool is_limited, const std::string& what, PageRun* pages);
   /// Adds cold pages' part to a result over the others.
   Status add_decoded(const AttendRequest& request, const AttendOptions& options);
-  /// Makes ids of a search in the others those of the list and, to decode, adds cold pages' best.
-  Status merge_top_k(const HeadList& list, const TopKRequest& request);
+  /// Makes ids of a search in the pages `warm` those of the list and, to decode, adds cold pages'
+  /// best.
+  Status merge_top_k(const HeadList& list, std::span<const std::uint32_t> warm,
+                     const TopKRequest& request);
   /// Decodes a list's cold pages to the staging area, of which `beside_bytes` are left for what
   /// `use` does with a run of them: their numbers in the list, and where they are.
   using UseRun = std::function<Status(std::span<const std::uint32_t> numbers, const PageRun&)>;
-  Status each_decoded_run(const HeadList& list, std::uint64_t beside_bytes, const UseRun& use);
+  Status each_decoded_run(const HeadList& list, std::uint64_t beside_bytes, const std::string& what,
+                          const UseRun& use);
   /// Adds the command that puts rows [begin, begin + rows) of a request to `result`.
   using AddRows =
       std::function<Status(std::uint8_t tensor, const HeadList& list, std::uint32_t begin,
@@ -180,22 +194,33 @@ class Pool::Impl {
   };
   /// How many pages fit the staging area together, with `beside_bytes` to spare; at least one.
   [[nodiscard]] std::size_t pages_staged_together(std::uint64_t beside_bytes) const;
-  Status stage_transcoded(std::span<const nkv_page_entry> sources, std::uint8_t codec,
-                          Staged* staged);
-  Status check_codec(std::uint8_t codec, const std::string& what);
+  /// Transcodes pages that have these `numbers` in their list.
+  Status stage_transcoded(const HeadList& list, std::span<const std::uint32_t> numbers,
+                          std::uint8_t codec, const std::string& what, Staged* staged);
+  [[nodiscard]] std::uint8_t codec_of(const nkv_page_entry& entry) const;
+  /// kUnsupported if the device builds no pages of a codec, kBadArgument if there is none.
+  Status check_built(std::uint8_t codec, const std::string& what);
+  /// kUnsupported if the device does not read the codec of one of the pages.
+  Status check_readable(const HeadList& list, std::span<const std::uint32_t> numbers,
+                        const std::string& what);
   /// Moves those of the pages of one (layer, KV head) that are in another codec.
-  Status transcode_pages(std::size_t head, std::span<const std::size_t> pages, std::uint8_t codec,
+  Status transcode_pages(std::size_t head, std::span<const std::uint32_t> pages, std::uint8_t codec,
                          const std::string& what, Sequence* sequence, std::uint32_t* moved);
   /// Moves pages of one (layer, KV head), all of them or none.
-  Status transcode_run(std::size_t head, std::span<const std::size_t> pages, std::uint8_t codec,
-                       Sequence* sequence);
+  Status transcode_run(std::size_t head, std::span<const std::uint32_t> pages, std::uint8_t codec,
+                       const std::string& what, Sequence* sequence);
   /// Puts `entry` where lists name `old_page`, and frees that.
   void replace_page(std::size_t head, std::size_t index, std::uint32_t old_page,
                     const nkv_page_entry& entry, std::uint8_t codec);
 
   Status run_batch();
-  Status fail(Status status, std::string what);
-  Status fail_completion(const nkv_completion& completion, const std::string& what);
+  /// Makes last_error() say what was done, and what to do: what the status says of itself, or
+  /// `to_do`.
+  Status fail(Status status, const std::string& what);
+  Status fail(Status status, const std::string& what, const std::string& to_do);
+  /// `numbers`: of the command's pages in their list; empty: its pages are all of that.
+  Status fail_completion(const nkv_completion& completion, const std::string& what,
+                         std::span<const std::uint32_t> numbers = {});
 
   std::shared_ptr<Device> device_;
   Options options_;

@@ -11,11 +11,6 @@
 namespace nearkv {
 namespace {
 
-std::string place(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
-  return "sequence " + std::to_string(sequence) + ", layer " + std::to_string(layer) +
-         ", KV head " + std::to_string(kv_head);
-}
-
 /// What a caller's causal limit means for a list of pages; false if it is beyond it.
 bool limit_tokens(const HeadList& list, std::uint32_t wanted, std::uint32_t* tokens) {
   const auto present = static_cast<std::uint32_t>(list.entries.size() * NKV_PAGE_TOKENS);
@@ -45,11 +40,12 @@ Status Pool::Impl::add_attend(const AttendRequest& request, const AttendOptions&
   if (list == nullptr) return fail(Status::kNotFound, what);
   PageRun pages{list->address};
   if (!limit_tokens(*list, options.tokens, &pages.tokens)) return fail(Status::kBadArgument, what);
-  if (options.cold != ColdPages::kRefuse) {
+  Status status = check_cold(options.cold, what);
+  if (status == Status::kOk && options.cold != ColdPages::kRefuse) {
     const bool is_limited = options.tokens != 0 || options.window != 0;
-    const Status status = warm_pages(*list, is_limited, what, &pages);
-    if (status != Status::kOk) return status;
+    status = warm_pages(*list, is_limited, what, &pages);
   }
+  if (status != Status::kOk) return status;
   return add_attend_to(pages, request, options, result);
 }
 
@@ -127,8 +123,14 @@ Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendO
       const AttendRequest& request = requests[done + i];
       const nkv_completion& completion = batch_->completions()[i];
       if (completion.status != NKV_STATUS_OK) {
+        std::vector<std::uint32_t> numbers;
+        if (options.cold != ColdPages::kRefuse) {
+          numbers = pages_that_are(Temperature::kWarm,
+                                   *find_head(request.sequence, request.layer, request.kv_head));
+        }
         return fail_completion(
-            completion, "attending to " + place(request.sequence, request.layer, request.kv_head));
+            completion, "attending to " + place(request.sequence, request.layer, request.kv_head),
+            numbers);
       }
       take_result(request, results[i]);
     }
@@ -149,19 +151,26 @@ Status Pool::Impl::top_k(const TopKRequest& request) {
   if (list == nullptr) return fail(Status::kNotFound, what);
   PageRun pages{list->address};
   if (!limit_tokens(*list, request.tokens, &pages.tokens)) return fail(Status::kBadArgument, what);
-  batch_->clear();
-  if (request.cold == ColdPages::kRefuse || !has_cold(*list)) return top_k_of(pages, request);
-  const bool is_limited = request.tokens != 0 || request.window != 0;
-  Status status = warm_pages(*list, is_limited, what, &pages);
-  if (status == Status::kQueueFull) return fail(status, what + ": larger than the staging area");
-  if (status == Status::kOk) status = top_k_of(pages, request);
+  Status status = check_cold(request.cold, what);
   if (status != Status::kOk) return status;
-  return merge_top_k(*list, request);
+  batch_->clear();
+  if (request.cold == ColdPages::kRefuse || !has_cold(*list)) return top_k_of(pages, {}, request);
+  const bool is_limited = request.tokens != 0 || request.window != 0;
+  status = warm_pages(*list, is_limited, what, &pages);
+  if (status == Status::kQueueFull) return fail(status, what + ": larger than the staging area");
+  if (status != Status::kOk) return status;
+  const std::vector<std::uint32_t> warm = pages_that_are(Temperature::kWarm, *list);
+  status = top_k_of(pages, warm, request);
+  return status == Status::kOk ? merge_top_k(*list, warm, request) : status;
 }
 
-Status Pool::Impl::top_k_of(const PageRun& pages, const TopKRequest& request) {
+Status Pool::Impl::top_k_of(const PageRun& pages, std::span<const std::uint32_t> numbers,
+                            const TopKRequest& request) {
   const ModelShape& shape = options_.shape;
   const std::string what = "searching " + place(request.sequence, request.layer, request.kv_head);
+  if (request.top_k == 0) {
+    return fail(Status::kBadArgument, what, "top_k is 0; ask for one token at least");
+  }
   nkv_topk_command command{};
   const bool indexer = request.mode == NKV_SELECT_INDEXER;
   const std::size_t lists = indexer ? 1 : request.rows;
@@ -201,7 +210,7 @@ Status Pool::Impl::top_k_of(const PageRun& pages, const TopKRequest& request) {
   if (status == Status::kOk) status = run_batch();
   if (status != Status::kOk) return status;
   const nkv_completion& completion = batch_->completions().front();
-  if (completion.status != NKV_STATUS_OK) return fail_completion(completion, what);
+  if (completion.status != NKV_STATUS_OK) return fail_completion(completion, what, numbers);
   batch_->read(command.result, std::as_writable_bytes(request.ids));
   batch_->read(command.result + table_bytes, std::as_writable_bytes(request.scores));
   batch_->read(command.result + 2 * table_bytes, std::as_writable_bytes(request.counts));

@@ -1,7 +1,10 @@
 // TRANSCODE: a sequence's pages move to slots of their new sizes, a run of them at a time.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 #include <numeric>
+#include <string_view>
 
 #include "pool/pool_impl.hpp"
 #include "round_up.hpp"
@@ -11,6 +14,23 @@ namespace {
 
 /// Compressed pages differ in size; their slots come in so many sizes up to an attendable page's.
 constexpr std::uint32_t kSlotSizes = 8;
+
+constexpr std::array<std::string_view, NKV_CODEC_FP8 + 1> kCodecNames = {
+    "NONE", "RESIDUAL", "PLANES_LZ4", "PLANES_ZSTD", "INT8", "INT4", "FP8"};
+
+std::string name_of(std::uint64_t codec) {
+  const std::string_view name = codec < kCodecNames.size() ? kCodecNames[codec] : "unknown";
+  return std::to_string(codec) + " (" + std::string(name) + ")";
+}
+
+/// The codecs of a field of register CODECS.
+std::string names_of(std::uint64_t codecs) {
+  std::string names;
+  for (std::size_t codec = 0; codec < kCodecNames.size(); ++codec) {
+    if ((codecs >> codec & 1) != 0) names += (names.empty() ? "" : ", ") + name_of(codec);
+  }
+  return names.empty() ? "none" : names;
+}
 
 }  // namespace
 
@@ -24,10 +44,12 @@ std::size_t Pool::Impl::pages_staged_together(std::uint64_t beside_bytes) const 
   return std::max<std::size_t>(room / page_bytes, 1);
 }
 
-Status Pool::Impl::stage_transcoded(std::span<const nkv_page_entry> sources, std::uint8_t codec,
-                                    Staged* staged) {
+Status Pool::Impl::stage_transcoded(const HeadList& list, std::span<const std::uint32_t> numbers,
+                                    std::uint8_t codec, const std::string& what, Staged* staged) {
   const std::uint32_t room = 2 * PoolPlan::page_bytes(options_.shape, true);
-  const std::size_t count = sources.size();
+  const std::size_t count = numbers.size();
+  std::vector<nkv_page_entry> sources;
+  for (const std::uint32_t number : numbers) sources.push_back(list.entries[number]);
   nkv_pages_command command{};
   std::uint64_t places = 0;
   batch_->clear();
@@ -44,7 +66,7 @@ Status Pool::Impl::stage_transcoded(std::span<const nkv_page_entry> sources, std
   for (std::size_t i = 0; i < count; ++i) {
     staged->entries[i].page = static_cast<std::uint32_t>(first + i * (room / NKV_PAGE_GRAIN_BYTES));
   }
-  batch_->write(command.source, std::as_bytes(sources));
+  batch_->write(command.source, std::as_bytes(std::span(sources)));
   batch_->write(command.destination, std::as_bytes(std::span(staged->entries)));
   command.opcode = NKV_OPCODE_TRANSCODE;
   command.count = static_cast<std::uint32_t>(count);
@@ -54,7 +76,7 @@ Status Pool::Impl::stage_transcoded(std::span<const nkv_page_entry> sources, std
   if (status == Status::kOk) status = run_batch();
   if (status != Status::kOk) return status;
   if (batch_->completions().back().status != NKV_STATUS_OK) {
-    return fail_completion(batch_->completions().back(), "transcoding");
+    return fail_completion(batch_->completions().back(), what, numbers);
   }
   batch_->read(command.result, std::as_writable_bytes(std::span(staged->sizes)));
   batch_->read(command.destination, std::as_writable_bytes(std::span(staged->entries)));
@@ -64,16 +86,13 @@ Status Pool::Impl::stage_transcoded(std::span<const nkv_page_entry> sources, std
 // New pages are made in the staging area, since their sizes decide their slots, and copied to
 // these. A page is published in its new slot before the old one is freed: whoever takes the pool up
 // after a crash finds one of them, or both and keeps one.
-Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> pages,
-                                 std::uint8_t codec, Sequence* sequence) {
+Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::uint32_t> pages,
+                                 std::uint8_t codec, const std::string& what, Sequence* sequence) {
   const std::uint32_t page_bytes = PoolPlan::page_bytes(options_.shape, false);
   const std::size_t count = pages.size();
-  std::vector<nkv_page_entry> old_entries(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    old_entries[i] = sequence->heads[head].entries[pages[i]];
-  }
+  const HeadList& list = sequence->heads[head];
   Staged staged;
-  Status status = stage_transcoded(old_entries, codec, &staged);
+  Status status = stage_transcoded(list, pages, codec, what, &staged);
   if (status != Status::kOk) return status;
 
   std::vector<nkv_page_entry> new_entries(count);
@@ -89,7 +108,7 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> 
   }
   nkv_pages_command command{};
   if (placed < count) {
-    status = fail(Status::kPoolFull, "transcoding");
+    status = fail(Status::kPoolFull, what);
   } else {
     batch_->go_on();
     if (!batch_->reserve(count * sizeof(nkv_page_entry), &command.destination)) {
@@ -104,7 +123,7 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> 
     status = batch_->add(command);
     if (status == Status::kOk) status = run_batch();
     if (status == Status::kOk && batch_->completions().back().status != NKV_STATUS_OK) {
-      status = fail_completion(batch_->completions().back(), "moving a transcoded page");
+      status = fail_completion(batch_->completions().back(), what + ", moving pages", pages);
     }
   }
   if (status != Status::kOk) {
@@ -114,7 +133,7 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::size_t> 
   batch_->read(command.destination, std::as_writable_bytes(std::span(new_entries)));
   if (device_->is_gone()) return Status::kNoDevice;
   for (std::size_t i = 0; i < count; ++i) {
-    replace_page(head, pages[i], old_entries[i].page, new_entries[i], codec);
+    replace_page(head, pages[i], list.entries[pages[i]].page, new_entries[i], codec);
   }
   return Status::kOk;
 }
@@ -138,38 +157,52 @@ void Pool::Impl::replace_page(std::size_t head, std::size_t index, std::uint32_t
   slabs_.release(old_page);
 }
 
-Status Pool::Impl::check_codec(std::uint8_t codec, const std::string& what) {
-  if (codec > NKV_CODEC_FP8) return fail(Status::kBadArgument, what + ": no such codec");
-  if ((device_->read_csr(NKV_REG_CODECS) >> NKV_REG_CODECS_BUILT_SHIFT >> codec & 1) != 0) {
-    return Status::kOk;
-  }
-  return fail(Status::kUnsupported,
-              what + ": this device builds no pages of codec " + std::to_string(codec));
+std::uint8_t Pool::Impl::codec_of(const nkv_page_entry& entry) const {
+  const auto cold = cold_.find(entry.page);
+  return cold == cold_.end() ? std::uint8_t{NKV_CODEC_NONE} : cold->second;
 }
 
-Status Pool::Impl::transcode_pages(std::size_t head, std::span<const std::size_t> pages,
+Status Pool::Impl::check_built(std::uint8_t codec, const std::string& what) {
+  if (codec >= kCodecNames.size()) {
+    return fail(Status::kBadArgument, what,
+                "there is no codec " + std::to_string(codec) + "; take one of enum nkv_codec");
+  }
+  const std::uint64_t built = device_->read_csr(NKV_REG_CODECS) >> NKV_REG_CODECS_BUILT_SHIFT;
+  if ((built >> codec & 1) != 0) return Status::kOk;
+  return fail(Status::kUnsupported, what,
+              "this device builds no pages of codec " + name_of(codec) +
+                  "; take one of those that it does: " + names_of(built));
+}
+
+Status Pool::Impl::check_readable(const HeadList& list, std::span<const std::uint32_t> numbers,
+                                  const std::string& what) {
+  const std::uint64_t readable = device_->read_csr(NKV_REG_CODECS) >> NKV_REG_CODECS_READ_SHIFT;
+  for (const std::uint32_t number : numbers) {
+    const std::uint8_t codec = codec_of(list.entries[number]);
+    if ((readable >> codec & 1) != 0) continue;
+    return fail(Status::kUnsupported, what + ", page " + std::to_string(number),
+                "this device reads no pages of codec " + name_of(codec) +
+                    "; open the pool on one that does, and transcode it there to one of: " +
+                    names_of(readable));
+  }
+  return Status::kOk;
+}
+
+Status Pool::Impl::transcode_pages(std::size_t head, std::span<const std::uint32_t> pages,
                                    std::uint8_t codec, const std::string& what, Sequence* sequence,
                                    std::uint32_t* moved) {
-  const std::uint64_t readable = device_->read_csr(NKV_REG_CODECS) >> NKV_REG_CODECS_READ_SHIFT;
-  std::vector<std::size_t> others;
-  for (const std::size_t index : pages) {
-    const auto cold = cold_.find(sequence->heads[head].entries[index].page);
-    const std::uint8_t now = cold == cold_.end() ? std::uint8_t{NKV_CODEC_NONE} : cold->second;
-    if (now == codec) continue;
-    if ((readable >> now & 1) == 0) {
-      return fail(Status::kUnsupported,
-                  what + ": this device reads no pages of codec " + std::to_string(now));
-    }
-    others.push_back(index);
-  }
+  const HeadList& list = sequence->heads[head];
+  std::vector<std::uint32_t> others;
+  std::ranges::copy_if(pages, std::back_inserter(others), [&](std::uint32_t number) {
+    return codec_of(list.entries[number]) != codec;
+  });
+  const Status readable = check_readable(list, others, what);
+  if (readable != Status::kOk) return readable;
   const std::size_t run = pages_staged_together(0);
-  for (std::span<const std::size_t> left(others); !left.empty();) {
+  for (std::span<const std::uint32_t> left(others); !left.empty();) {
     const std::size_t count = std::min(run, left.size());
-    const Status status = transcode_run(head, left.first(count), codec, sequence);
-    if (status != Status::kOk) {
-      last_error_ = what + ", list " + std::to_string(head) + ": " + last_error_;
-      return status;
-    }
+    const Status status = transcode_run(head, left.first(count), codec, what, sequence);
+    if (status != Status::kOk) return status;
     *moved += static_cast<std::uint32_t>(count);
     left = left.subspan(count);
   }
@@ -181,12 +214,15 @@ Status Pool::Impl::transcode(std::uint64_t id, std::uint8_t codec) {
   const std::string what = "transcoding sequence " + std::to_string(id);
   Sequence* const sequence = find(id);
   if (sequence == nullptr) return fail(Status::kNotFound, what);
-  Status status = check_codec(codec, what);
+  Status status = check_built(codec, what);
   std::uint32_t moved = 0;
+  const std::size_t kv_heads = options_.shape.kv_heads;
   for (std::size_t head = 0; head < sequence->heads.size() && status == Status::kOk; ++head) {
-    std::vector<std::size_t> pages(sequence->heads[head].entries.size());
+    std::vector<std::uint32_t> pages(sequence->heads[head].entries.size());
     std::iota(pages.begin(), pages.end(), 0);
-    status = transcode_pages(head, pages, codec, what, sequence, &moved);
+    const std::string of = "transcoding " + place(id, static_cast<std::uint16_t>(head / kv_heads),
+                                                  static_cast<std::uint16_t>(head % kv_heads));
+    status = transcode_pages(head, pages, codec, of, sequence, &moved);
   }
   return status;
 }
@@ -196,21 +232,23 @@ Status Pool::Impl::transcode(std::uint64_t id, std::uint16_t layer, std::uint16_
                              std::uint32_t* moved) {
   const std::scoped_lock lock(mutex_);
   *moved = 0;
-  const std::string what = "transcoding pages of sequence " + std::to_string(id) + ", layer " +
-                           std::to_string(layer) + ", KV head " + std::to_string(kv_head);
+  const std::string what = "transcoding pages of " + place(id, layer, kv_head);
   const HeadList* const list = find_head(id, layer, kv_head);
   if (list == nullptr) return fail(Status::kNotFound, what);
-  std::vector<std::size_t> chosen;
+  std::vector<std::uint32_t> chosen;
   for (const std::uint32_t page : pages) {
     if (page >= list->entries.size()) {
-      return fail(Status::kBadArgument, what + ": there is no page " + std::to_string(page));
+      return fail(Status::kBadArgument, what,
+                  "there is no page " + std::to_string(page) + " among the " +
+                      std::to_string(list->entries.size()) + " pages, numbered from 0, of " +
+                      std::to_string(NKV_PAGE_TOKENS) + " tokens each");
     }
     const bool is_shared = shares_.contains(list->entries[page].page);
     if (!is_shared || codec == NKV_CODEC_NONE) chosen.push_back(page);
   }
   std::ranges::sort(chosen);
   chosen.erase(std::ranges::unique(chosen).begin(), chosen.end());
-  const Status status = check_codec(codec, what);
+  const Status status = check_built(codec, what);
   if (status != Status::kOk) return status;
   return transcode_pages(std::size_t{layer} * options_.shape.kv_heads + kv_head, chosen, codec,
                          what, find(id), moved);
