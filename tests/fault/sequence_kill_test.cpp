@@ -110,6 +110,7 @@ TEST(SequenceKillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
 
   Sequences sequences;
   std::uint64_t steps = 0;
+  std::uint64_t cold_answers = 0;
   for (std::uint64_t kill = 0; kill < kKills; ++kill) {
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + case_name(kill));
     Plan plan;
@@ -137,7 +138,7 @@ TEST(SequenceKillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
     const std::unique_ptr<Pool> pool = open_file(file, &reason);
     ASSERT_NE(pool, nullptr) << reason;
     std::string wrong;
-    const Sequences found = look(pool.get(), &wrong);
+    const Sequences found = look(pool.get(), &wrong, &cold_answers);
     ASSERT_EQ(wrong, "");
     const auto difference = compare(found, sequences, after, last);
     ASSERT_FALSE(difference) << *difference;
@@ -145,6 +146,7 @@ TEST(SequenceKillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
     sequences = found;
   }
   EXPECT_GT(steps, kKills / 2) << "children were killed before they did anything";
+  EXPECT_GT(cold_answers, kKills / 20) << "hardly anything was compressed";
   report_fault("kill -9 at a persistence point of a pool of sequences", kKills, kKills, 0);
   ::munmap(shared, sizeof(Told));
 }

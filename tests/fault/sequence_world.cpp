@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "device/cpu_device.hpp"
+#include "fault/cold_answers.hpp"
 #include "pool/pool_access.hpp"
 #include "support/objects.hpp"
 
@@ -16,11 +17,8 @@ namespace nearkv::test {
 namespace {
 
 constexpr std::size_t kAlignment = 4096;
-constexpr std::size_t kDim = 128;
 constexpr std::uint32_t kMostPages = 3;  ///< Of a layer, so that there is always room to warm it.
 constexpr std::uint32_t kSeeds = 1U << 21;
-
-using Rows = std::vector<std::uint16_t>;  ///< bf16 [PAGE_TOKENS][kDim].
 
 /// Passes on to a persistence that somebody else owns.
 class Shared final : public Persistence {
@@ -64,29 +62,7 @@ std::unique_ptr<Pool> open_on_device(std::span<std::byte> memory, Persistence* p
   return pool;
 }
 
-/// Rows of one tensor of one page, which follow from the page's seed. Every fourth page has
-/// elements too small for the compact row form.
-Rows make_rows(std::uint32_t seed, std::uint16_t layer, std::uint16_t head, bool keys) {
-  Rows rows(NKV_PAGE_TOKENS * kDim);
-  const Bytes bytes = contents((std::uint64_t{seed} << 8) + layer * 4U + head * 2U + (keys ? 1 : 0),
-                               rows.size() * sizeof(rows[0]));
-  std::memcpy(rows.data(), bytes.data(), bytes.size());
-  for (std::uint16_t& element : rows) {
-    const auto exponent = static_cast<std::uint16_t>(118 + (element >> 7) % 8);
-    element = static_cast<std::uint16_t>((element & 0x807F) | exponent << 7);
-  }
-  if (seed % 4 == 3) {
-    for (std::size_t i = 0; i < 2 * NKV_EXCEPTIONS; ++i) rows[kDim + 7 * i] = 0x1000;
-  }
-  if (keys) {  // The first three mantissas are the seed.
-    for (std::uint32_t i = 0; i < 3; ++i) {
-      rows[i] = static_cast<std::uint16_t>(124 << 7 | ((seed >> (7 * i)) & 0x7F));
-    }
-  }
-  return rows;
-}
-
-std::uint32_t seed_of(const Rows& keys) {
+std::uint32_t seed_of(const PageRows& keys) {
   std::uint32_t seed = 0;
   for (std::uint32_t i = 0; i < 3; ++i) seed |= (keys[i] & 0x7FU) << (7 * i);
   return seed;
@@ -98,25 +74,35 @@ Status append_pages(Pool* pool, const SequenceStep& step) {
   if (status != Status::kOk) return status;
   // Token-major over the heads, as an engine has them.
   const std::size_t token_count = std::size_t{step.pages} * NKV_PAGE_TOKENS;
-  std::array<Rows, 2> rows;
+  std::array<PageRows, 2> rows;
   for (std::size_t tensor = 0; tensor < rows.size(); ++tensor) {
-    rows[tensor].resize(token_count * kPoolHeads * kDim);
+    rows[tensor].resize(token_count * kPoolHeads * kPoolDim);
     for (std::uint32_t page = 0; page < step.pages; ++page) {
       for (std::uint16_t head = 0; head < kPoolHeads; ++head) {
-        const Rows part = make_rows((step.seed + page) % kSeeds, step.layer, head, tensor == 0);
+        const PageRows part = page_rows((step.seed + page) % kSeeds, step.layer, head, tensor == 0);
         for (std::size_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-          std::copy_n(&part[token * kDim], kDim,
-                      &rows[tensor][((page * NKV_PAGE_TOKENS + token) * kPoolHeads + head) * kDim]);
+          std::copy_n(
+              &part[token * kPoolDim], kPoolDim,
+              &rows[tensor][((page * NKV_PAGE_TOKENS + token) * kPoolHeads + head) * kPoolDim]);
         }
       }
     }
   }
-  const auto host = [](const Rows& data) {
+  const auto host = [](const PageRows& data) {
     return HostRows{reinterpret_cast<const std::byte*>(data.data()),
-                    kPoolHeads * kDim * sizeof(data[0]), kDim * sizeof(data[0])};
+                    kPoolHeads * kPoolDim * sizeof(data[0]), kPoolDim * sizeof(data[0])};
   };
   return pool->append(step.sequence, step.layer, host(rows[0]), host(rows[1]),
                       static_cast<std::uint32_t>(token_count));
+}
+
+Status transcode_pages(Pool* pool, const SequenceStep& step) {
+  std::vector<std::uint32_t> pages;
+  for (std::uint32_t page = 0; page < kMostPages; ++page) {
+    if ((step.chosen >> page & 1) != 0) pages.push_back(page);
+  }
+  std::uint32_t moved = 0;
+  return pool->transcode(step.sequence, step.layer, step.kv_head, pages, step.codec, &moved);
 }
 
 }  // namespace
@@ -140,7 +126,7 @@ Pool::Options pool_options() {
   Pool::Options options;
   options.shape.layers = kPoolLayers;
   options.shape.kv_heads = kPoolHeads;
-  options.shape.head_dim = options.shape.value_dim = kDim;
+  options.shape.head_dim = options.shape.value_dim = kPoolDim;
   options.max_sequences = kSequences;
   return options;
 }
@@ -167,6 +153,26 @@ std::unique_ptr<Pool> open_pool(std::span<std::byte> memory, Persistences persis
   return open_on_device(memory, persistences.device, std::move(pool_memory), reason);
 }
 
+PageRows page_rows(std::uint32_t seed, std::uint16_t layer, std::uint16_t head, bool keys) {
+  PageRows rows(NKV_PAGE_TOKENS * kPoolDim);
+  const Bytes bytes = contents((std::uint64_t{seed} << 8) + layer * 4U + head * 2U + (keys ? 1 : 0),
+                               rows.size() * sizeof(rows[0]));
+  std::memcpy(rows.data(), bytes.data(), bytes.size());
+  for (std::uint16_t& element : rows) {
+    const auto exponent = static_cast<std::uint16_t>(118 + (element >> 7) % 8);
+    element = static_cast<std::uint16_t>((element & 0x807F) | exponent << 7);
+  }
+  if (seed % 4 == 3) {
+    for (std::size_t i = 0; i < 2 * NKV_EXCEPTIONS; ++i) rows[kPoolDim + 7 * i] = 0x1000;
+  }
+  if (keys) {  // The first three mantissas are the seed.
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      rows[i] = static_cast<std::uint16_t>(124 << 7 | ((seed >> (7 * i)) & 0x7F));
+    }
+  }
+  return rows;
+}
+
 SequenceStep random_step(const Sequences& sequences, Random& random) {
   SequenceStep step;
   step.sequence = pick(random, 1, kSequences);
@@ -187,8 +193,12 @@ SequenceStep random_step(const Sequences& sequences, Random& random) {
   if (dice == 0) {
     step.kind = SequenceStep::Kind::kDrop;
   } else if (dice == 1 || pages == kMostPages) {
-    step.kind = SequenceStep::Kind::kTranscode;
+    constexpr std::array kKinds = {SequenceStep::Kind::kTranscode,
+                                   SequenceStep::Kind::kTranscodePages, SequenceStep::Kind::kQuery};
+    step.kind = kKinds[random() % kKinds.size()];
     step.codec = random() % 2 == 0 ? NKV_CODEC_NONE : NKV_CODEC_RESIDUAL;
+    step.kv_head = static_cast<std::uint16_t>(pick(random, 0, kPoolHeads - 1));
+    step.chosen = pick(random, 0, (1U << pages) - 1);
   } else {
     step.kind = SequenceStep::Kind::kAppend;
     step.pages = pick(random, 1, kMostPages - pages);
@@ -208,8 +218,12 @@ Status run_step(Pool* pool, const SequenceStep& step) {
         return pool->fork(step.parent, step.sequence, step.pages * NKV_PAGE_TOKENS);
       case SequenceStep::Kind::kDrop:
         return pool->drop(step.sequence);
-      default:
+      case SequenceStep::Kind::kTranscode:
         return pool->transcode(step.sequence, step.codec);
+      case SequenceStep::Kind::kTranscodePages:
+        return transcode_pages(pool, step);
+      default:
+        return query_decoded(pool, step.sequence, step.layer, step.kv_head);
     }
   };
   const Status status = run();
@@ -246,15 +260,15 @@ std::optional<std::uint32_t> read_page(Pool* pool, std::uint64_t sequence, std::
                                        std::uint32_t page, std::string* wrong) {
   std::optional<std::uint32_t> seed;
   for (std::uint16_t head = 0; head < kPoolHeads; ++head) {
-    Rows keys(NKV_PAGE_TOKENS * kDim);
-    Rows values(keys.size());
+    PageRows keys(NKV_PAGE_TOKENS * kPoolDim);
+    PageRows values(keys.size());
     const Status status = pool->read(sequence, layer, head, page * NKV_PAGE_TOKENS, NKV_PAGE_TOKENS,
                                      std::as_writable_bytes(std::span(keys)),
                                      std::as_writable_bytes(std::span(values)));
     if (status != Status::kOk) return std::nullopt;
     if (!seed) seed = seed_of(keys);
-    if (keys != make_rows(*seed, layer, head, true) ||
-        values != make_rows(*seed, layer, head, false)) {
+    if (keys != page_rows(*seed, layer, head, true) ||
+        values != page_rows(*seed, layer, head, false)) {
       *wrong = "sequence " + std::to_string(sequence) + ", layer " + std::to_string(layer) +
                ", head " + std::to_string(head) + ", page " + std::to_string(page) +
                ": rows that nobody appended";
@@ -264,11 +278,22 @@ std::optional<std::uint32_t> read_page(Pool* pool, std::uint64_t sequence, std::
   return seed;
 }
 
-Sequences look(Pool* pool, std::string* wrong) {
+Sequences look(Pool* pool, std::string* wrong, std::uint64_t* cold_answers) {
   Sequences found;
   for (std::uint64_t id = 1; id <= kSequences; ++id) {
     std::uint32_t tokens = 0;
     if (pool->tokens(id, 0, &tokens) != Status::kOk) continue;
+    std::vector<ColdAnswer> answers;
+    for (std::uint16_t layer = 0; layer < kPoolLayers; ++layer) {
+      const auto head = static_cast<std::uint16_t>((id + layer) % kPoolHeads);
+      auto answer = ask_cold(pool, id, layer, head);
+      if (!answer) continue;
+      const bool both_are_ok =
+          answer->decoded.status == Status::kOk && answer->skipped.status == Status::kOk;
+      if (!both_are_ok) *wrong = "a query failed: " + pool->last_error();
+      answers.push_back(std::move(*answer));
+    }
+    if (cold_answers != nullptr) *cold_answers += answers.size();
     if (pool->transcode(id, NKV_CODEC_NONE) != Status::kOk) *wrong = pool->last_error();
     auto& layers = found[id];
     for (std::uint16_t layer = 0; layer < kPoolLayers; ++layer) {
@@ -278,6 +303,9 @@ Sequences look(Pool* pool, std::string* wrong) {
         if (!seed && wrong->empty()) *wrong = "a page cannot be read: " + pool->last_error();
         layers[layer].push_back(seed.value_or(0));
       }
+    }
+    for (const ColdAnswer& answer : answers) {
+      if (const auto failure = judge_answer(answer, layers[answer.layer])) *wrong = *failure;
     }
   }
   return found;

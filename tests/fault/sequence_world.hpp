@@ -20,6 +20,7 @@ namespace nearkv::test {
 inline constexpr std::size_t kPoolBytes = 8 << 20;
 inline constexpr std::uint16_t kPoolLayers = 2;
 inline constexpr std::uint16_t kPoolHeads = 2;
+inline constexpr std::uint16_t kPoolDim = 128;
 inline constexpr std::uint64_t kSequences = 5;  ///< Numbered from 1.
 
 /// Memory that is aligned as a mapping is.
@@ -60,15 +61,31 @@ using Sequences = std::map<std::uint64_t, std::array<std::vector<std::uint32_t>,
 
 /// One piece of random work.
 struct SequenceStep {
-  enum class Kind : std::uint8_t { kCreate, kAppend, kFork, kDrop, kTranscode };
+  enum class Kind : std::uint8_t {
+    kCreate,
+    kAppend,
+    kFork,
+    kDrop,
+    kTranscode,
+    kTranscodePages,
+    kQuery,  ///< Dense, with compressed pages decoded.
+  };
   Kind kind = Kind::kCreate;
-  std::uint8_t codec = 0;  ///< kTranscode.
+  std::uint8_t codec = 0;  ///< kTranscode, kTranscodePages.
   std::uint16_t layer = 0;
-  std::uint32_t pages = 0;  ///< kAppend: new ones; kFork: shared ones.
-  std::uint32_t seed = 0;   ///< kAppend: of the first page; those of the next follow.
+  std::uint16_t kv_head = 0;  ///< kTranscodePages, kQuery.
+  std::uint32_t chosen = 0;   ///< kTranscodePages: bit n stands for page n.
+  std::uint32_t pages = 0;    ///< kAppend: new ones; kFork: shared ones.
+  std::uint32_t seed = 0;     ///< kAppend: of the first page; those of the next follow.
   std::uint64_t sequence = 0;
   std::uint64_t parent = 0;
 };
+
+using PageRows = std::vector<std::uint16_t>;  ///< bf16 [PAGE_TOKENS][kPoolDim].
+
+/// Rows of one tensor of one page, which follow from the page's seed. Every fourth page has
+/// elements too small for the compact row form.
+PageRows page_rows(std::uint32_t seed, std::uint16_t layer, std::uint16_t head, bool keys);
 
 SequenceStep random_step(const Sequences& sequences, Random& random);
 
@@ -79,9 +96,10 @@ Status run_step(Pool* pool, const SequenceStep& step);
 /// What a step that was done has changed.
 void record(const SequenceStep& step, Sequences* sequences);
 
-/// What the pool holds; warms compressed sequences. Rows that were never appended as they are give
-/// `wrong` a text.
-Sequences look(Pool* pool, std::string* wrong);
+/// What the pool holds; warms compressed sequences, which it first queries as they are
+/// (`cold_answers`, if wanted, counts these). Rows that were never appended as they are, and
+/// answers that do not follow from them, give `wrong` a text.
+Sequences look(Pool* pool, std::string* wrong, std::uint64_t* cold_answers = nullptr);
 
 /// Seed of a page as it is read, nothing if it cannot be, or if its rows are none that were ever
 /// appended, which gives `wrong` a text.

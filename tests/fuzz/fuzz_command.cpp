@@ -26,9 +26,11 @@ const int mutation_runs = 40000;
 std::vector<std::vector<std::uint8_t>> corpus() {
   SmallDevice device;
   std::vector<std::vector<std::uint8_t>> inputs;
-  for (const PageCommand& command : device.commands()) {
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(command.bytes.data());
-    inputs.emplace_back(bytes, bytes + command.bytes.size());
+  for (const auto* const commands : {&device.commands(), &device.cold_commands()}) {
+    for (const PageCommand& command : *commands) {
+      const auto* const bytes = reinterpret_cast<const std::uint8_t*>(command.bytes.data());
+      inputs.emplace_back(bytes, bytes + command.bytes.size());
+    }
   }
   nkv_append_command append{};
   append.opcode = NKV_OPCODE_APPEND;

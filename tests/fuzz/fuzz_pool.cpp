@@ -118,14 +118,7 @@ void use_store(std::span<std::byte> memory) {
   (void)store->stats();
 }
 
-void use_sequence(Pool* pool, std::uint64_t id) {
-  std::uint32_t tokens = 0;
-  if (pool->tokens(id, 0, &tokens) != Status::kOk) return;
-  std::uint64_t pages = 0;
-  demand(pool->scrub(id, &pages) != Status::kInternal);
-  demand(pool->transcode(id, NKV_CODEC_NONE) != Status::kInternal);
-  demand(pool->transcode(id, NKV_CODEC_PLANES_ZSTD) != Status::kInternal);
-  demand(pool->transcode(id, NKV_CODEC_NONE) != Status::kInternal);
+void attend(Pool* pool, std::uint64_t id, ColdPages cold) {
   const std::vector<std::uint16_t> query(kDim, 0x3F80);
   std::array<float, kDim> output;
   std::array<float, 1> lse;
@@ -137,8 +130,14 @@ void use_sequence(Pool* pool, std::uint64_t id) {
   for (const std::uint8_t mode : {NKV_ATTEND_MODE_DENSE, NKV_ATTEND_MODE_TAIL}) {
     AttendOptions options;
     options.mode = mode;
+    options.cold = cold;
     demand(pool->attend(std::span(&request, 1), options) != Status::kInternal);
   }
+}
+
+/// What is found are tokens that there are, and none of a page that was to be skipped.
+void search(Pool* pool, std::uint64_t id, ColdPages cold) {
+  const std::vector<std::uint16_t> query(kDim, 0x3F80);
   std::array<std::uint32_t, 8> ids;
   std::array<float, 8> scores;
   std::array<std::uint32_t, 1> counts;
@@ -146,11 +145,50 @@ void use_sequence(Pool* pool, std::uint64_t id) {
   top.sequence = id;
   top.kv_head = 1;
   top.top_k = ids.size();
-  top.query = request.query;
+  top.cold = cold;
+  top.query = std::as_bytes(std::span(query));
   top.ids = ids;
   top.scores = scores;
   top.counts = counts;
-  demand(pool->top_k(top) != Status::kInternal);
+  const Status status = pool->top_k(top);
+  demand(status != Status::kInternal);
+  if (status != Status::kOk) return;
+  std::vector<std::uint8_t> codecs;
+  demand(pool->codecs(id, 0, 1, &codecs) == Status::kOk && counts[0] <= ids.size());
+  for (const std::uint32_t token : std::span(ids).first(counts[0])) {
+    demand(token / NKV_PAGE_TOKENS < codecs.size());
+    demand(cold == ColdPages::kDecode || codecs[token / NKV_PAGE_TOKENS] == NKV_CODEC_NONE);
+  }
+}
+
+void query(Pool* pool, std::uint64_t id) {
+  for (const ColdPages cold : {ColdPages::kRefuse, ColdPages::kSkip, ColdPages::kDecode}) {
+    attend(pool, id, cold);
+    search(pool, id, cold);
+  }
+}
+
+void use_sequence(Pool* pool, std::uint64_t id) {
+  std::uint32_t tokens = 0;
+  if (pool->tokens(id, 0, &tokens) != Status::kOk) return;
+  std::uint64_t pages = 0;
+  demand(pool->scrub(id, &pages) != Status::kInternal);
+  query(pool, id);
+  demand(pool->transcode(id, NKV_CODEC_NONE) != Status::kInternal);
+  demand(pool->transcode(id, NKV_CODEC_PLANES_ZSTD) != Status::kInternal);
+  demand(pool->transcode(id, NKV_CODEC_NONE) != Status::kInternal);
+  std::vector<std::uint32_t> every_other;
+  for (std::uint32_t page = 0; page < tokens / NKV_PAGE_TOKENS; page += 2) {
+    every_other.push_back(page);
+  }
+  std::uint32_t moved = 0;
+  for (std::uint16_t head = 0; head < 2; ++head) {
+    demand(pool->transcode(id, 0, head, every_other, NKV_CODEC_PLANES_LZ4, &moved) !=
+           Status::kInternal);
+    demand(moved <= every_other.size());
+  }
+  query(pool, id);
+  demand(pool->transcode(id, NKV_CODEC_NONE) != Status::kInternal);
   if (tokens != 0) {
     const std::uint32_t count = std::min<std::uint32_t>(tokens, 4 * NKV_PAGE_TOKENS);
     Bytes keys(count * kDim * 2);

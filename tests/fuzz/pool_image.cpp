@@ -79,6 +79,11 @@ void fill_sequences(Pool* pool) {
   check(pool->create_sequence(3));
   append_pages(pool, 3, 2);
   check(pool->transcode(3, NKV_CODEC_PLANES_LZ4));
+  // In one KV head the last page but one is compressed, in the other the last.
+  std::uint32_t moved = 0;
+  for (std::uint16_t head = 0; head < kHeads; ++head) {
+    check(pool->transcode(2, 0, head, std::array{3U + head}, NKV_CODEC_PLANES_LZ4, &moved));
+  }
 }
 
 void fill_objects(ObjectStore* store, std::uint64_t free_bytes) {
