@@ -1,16 +1,14 @@
-// Queries over pages of which some are compressed: left out, or decoded for one call; by page, and
-// across forks and restarts.
+// Queries over pages of which some are compressed: left out, or decoded for one call, by page.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <array>
-#include <filesystem>
+#include <cstring>
 #include <limits>
+#include <thread>
 
 #include "nearkv/pool.hpp"
+#include "support/codecs.hpp"
 #include "support/devices.hpp"
 #include "support/kv_data.hpp"
-#include "support/seed.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -102,13 +100,10 @@ void expect_near(const Attended& a, const Attended& b) {
   for (std::size_t row = 0; row < kRows; ++row) EXPECT_NEAR(a.lse[row], b.lse[row], 1e-3);
 }
 
-std::unique_ptr<Pool> make_pool(std::shared_ptr<Device> device, bool create = true) {
+std::unique_ptr<Pool> make_pool(std::shared_ptr<Device> device) {
   std::unique_ptr<Pool> pool;
   std::string reason;
-  EXPECT_EQ(create ? Pool::create(std::move(device), one_head(), &pool, &reason)
-                   : Pool::open(std::move(device), one_head(), &pool, &reason),
-            Status::kOk)
-      << reason;
+  EXPECT_EQ(Pool::create(std::move(device), one_head(), &pool, &reason), Status::kOk) << reason;
   return pool;
 }
 
@@ -128,7 +123,9 @@ class PoolColdTest : public testing::TestWithParam<std::string> {
     }
   }
 
-  std::uint32_t transcode(const Pages& pages, std::uint8_t codec = NKV_CODEC_PLANES_ZSTD) {
+  std::uint32_t cool(const Pages& pages) { return transcode(pages, codec_); }
+  std::uint32_t warm(const Pages& pages) { return transcode(pages, NKV_CODEC_NONE); }
+  std::uint32_t transcode(const Pages& pages, std::uint8_t codec) {
     std::uint32_t moved = 0;
     EXPECT_EQ(pool_->transcode(1, 0, 0, pages, codec, &moved), Status::kOk) << pool_->last_error();
     return moved;
@@ -141,22 +138,24 @@ class PoolColdTest : public testing::TestWithParam<std::string> {
   }
 
   const KvData data_ = make_kv(Shape::kTopics, kPages* NKV_PAGE_TOKENS, kDim, kDim, 1);
-  std::unique_ptr<Pool> pool_ = make_pool(open(GetParam()));
+  const std::shared_ptr<Device> device_ = open(GetParam());
+  const std::uint8_t codec_ = best_codec(*device_);
+  const std::unique_ptr<Pool> pool_ = make_pool(device_);
 };
 
 TEST_P(PoolColdTest, ChosenPagesAreCooledAndWarmed) {
-  const PoolUsage warm = pool_->usage();
-  EXPECT_EQ(transcode({1, 4, 4}), 2U);
-  EXPECT_EQ(codecs(), (std::vector<std::uint8_t>{0, 3, 0, 0, 3, 0}));
-  EXPECT_LT(pool_->usage().page_bytes, warm.page_bytes);
-  EXPECT_EQ(pool_->usage().pages, warm.pages);
-  EXPECT_EQ(transcode({1, 2}), 1U) << "page 1 is cold already";
-  EXPECT_EQ(transcode({0, 1, 2, 3, 4, 5}, NKV_CODEC_NONE), 3U);
-  EXPECT_EQ(pool_->usage().page_bytes, warm.page_bytes);
+  const PoolUsage before = pool_->usage();
+  EXPECT_EQ(cool({1, 4, 4}), 2U);
+  EXPECT_EQ(codecs(), (std::vector<std::uint8_t>{0, codec_, 0, 0, codec_, 0}));
+  EXPECT_LT(pool_->usage().page_bytes, before.page_bytes);
+  EXPECT_EQ(pool_->usage().pages, before.pages);
+  EXPECT_EQ(cool({1, 2}), 1U) << "page 1 is cold already";
+  EXPECT_EQ(warm({0, 1, 2, 3, 4, 5}), 3U);
+  EXPECT_EQ(pool_->usage().page_bytes, before.page_bytes);
 }
 
 TEST_P(PoolColdTest, QueriesRefuseColdPagesUnlessTheySayOtherwise) {
-  transcode({3});
+  cool({3});
   EXPECT_EQ(attend(pool_.get(), 1, data_, ColdPages::kRefuse).status, Status::kColdPage);
   EXPECT_EQ(search(pool_.get(), 1, data_, ColdPages::kRefuse).status, Status::kColdPage);
 }
@@ -166,7 +165,7 @@ TEST_P(PoolColdTest, SkippedPagesAreAsIfTheyWereNotThere) {
   for (const std::uint32_t page : {0, 2, 3}) {
     ASSERT_EQ(append_page(pool_.get(), 2, data_, page), Status::kOk);
   }
-  transcode({1, 4, 5});
+  cool({1, 4, 5});
   const Attended skipped = attend(pool_.get(), 1, data_, ColdPages::kSkip);
   const Attended others = attend(pool_.get(), 2, data_, ColdPages::kRefuse);
   ASSERT_EQ(skipped.status, Status::kOk) << pool_->last_error();
@@ -182,20 +181,34 @@ TEST_P(PoolColdTest, SkippedPagesAreAsIfTheyWereNotThere) {
 }
 
 TEST_P(PoolColdTest, DecodedPagesCountAsIfTheyWereWarm) {
-  const Attended warm = attend(pool_.get(), 1, data_, ColdPages::kRefuse);
+  if (lossless_codecs(*device_).empty()) GTEST_SKIP() << kNoLosslessCodec;
+  const Attended warm_answer = attend(pool_.get(), 1, data_, ColdPages::kRefuse);
   const Found best = search(pool_.get(), 1, data_, ColdPages::kRefuse);
   for (const Pages& cold : {Pages{2}, Pages{0, 3, 5}, Pages{0, 1, 2, 3, 4, 5}}) {
-    transcode(cold);
+    cool(cold);
     const PoolUsage usage = pool_->usage();
-    expect_near(attend(pool_.get(), 1, data_, ColdPages::kDecode), warm);
+    expect_near(attend(pool_.get(), 1, data_, ColdPages::kDecode), warm_answer);
     EXPECT_EQ(search(pool_.get(), 1, data_, ColdPages::kDecode), best) << pool_->last_error();
     EXPECT_EQ(pool_->usage().page_bytes, usage.page_bytes) << "a query moved a page";
-    transcode(cold, NKV_CODEC_NONE);
+    warm(cold);
+  }
+}
+
+TEST_P(PoolColdTest, WhatALossyCodecKeepsIsWhatAQueryDecodes) {
+  for (const std::uint8_t codec : {NKV_CODEC_INT8, NKV_CODEC_FP8, NKV_CODEC_INT4}) {
+    const Pages cold{0, 1, 3, 4, 5};
+    ASSERT_TRUE(offers_codec(*device_, codec));
+    EXPECT_EQ(transcode(cold, codec), cold.size());
+    const Attended decoded = attend(pool_.get(), 1, data_, ColdPages::kDecode);
+    const Found found = search(pool_.get(), 1, data_, ColdPages::kDecode);
+    warm(cold);
+    expect_near(decoded, attend(pool_.get(), 1, data_, ColdPages::kRefuse));
+    EXPECT_EQ(found, search(pool_.get(), 1, data_, ColdPages::kRefuse));
   }
 }
 
 TEST_P(PoolColdTest, WhereAllIsColdSkippingLeavesNothing) {
-  transcode({0, 1, 2, 3, 4, 5});
+  cool({0, 1, 2, 3, 4, 5});
   const Attended nothing = attend(pool_.get(), 1, data_, ColdPages::kSkip);
   ASSERT_EQ(nothing.status, Status::kOk) << pool_->last_error();
   EXPECT_EQ(nothing.output, std::vector<float>(kRows * kDim));
@@ -205,13 +218,13 @@ TEST_P(PoolColdTest, WhereAllIsColdSkippingLeavesNothing) {
 
 TEST_P(PoolColdTest, PagesThatAForkSharesAreWarmedButNotCooled) {
   ASSERT_EQ(pool_->fork(1, 2, 4 * NKV_PAGE_TOKENS), Status::kOk);
-  EXPECT_EQ(transcode({2, 3, 4, 5}), 2U);
-  EXPECT_EQ(codecs(), (std::vector<std::uint8_t>{0, 0, 0, 0, 3, 3}));
+  EXPECT_EQ(cool({2, 3, 4, 5}), 2U);
+  EXPECT_EQ(codecs(), (std::vector<std::uint8_t>{0, 0, 0, 0, codec_, codec_}));
   EXPECT_EQ(attend(pool_.get(), 2, data_, ColdPages::kRefuse).status, Status::kOk);
   ASSERT_EQ(pool_->drop(2), Status::kOk);
-  EXPECT_EQ(transcode({2, 3, 4, 5}), 2U);
+  EXPECT_EQ(cool({2, 3, 4, 5}), 2U);
   ASSERT_EQ(pool_->fork(1, 3, 4 * NKV_PAGE_TOKENS), Status::kOk);
-  EXPECT_EQ(transcode({2, 3}, NKV_CODEC_NONE), 2U);
+  EXPECT_EQ(warm({2, 3}), 2U);
   EXPECT_EQ(codecs(3), (std::vector<std::uint8_t>{0, 0, 0, 0}));
   EXPECT_EQ(attend(pool_.get(), 3, data_, ColdPages::kRefuse).status, Status::kOk);
 }
@@ -219,7 +232,6 @@ TEST_P(PoolColdTest, PagesThatAForkSharesAreWarmedButNotCooled) {
 TEST_P(PoolColdTest, WhatCannotBeAskedIsRefused) {
   std::uint32_t moved = 7;
   EXPECT_EQ(pool_->transcode(1, 0, 0, Pages{kPages}, NKV_CODEC_INT8, &moved), Status::kBadArgument);
-  EXPECT_NE(pool_->last_error().find("no page 6"), std::string::npos) << pool_->last_error();
   EXPECT_EQ(moved, 0U);
   EXPECT_EQ(pool_->transcode(1, 1, 0, Pages{0}, NKV_CODEC_INT8, &moved), Status::kNotFound);
   EXPECT_EQ(pool_->transcode(9, 0, 0, Pages{0}, NKV_CODEC_INT8, &moved), Status::kNotFound);
@@ -228,105 +240,111 @@ TEST_P(PoolColdTest, WhatCannotBeAskedIsRefused) {
   EXPECT_EQ(pool_->codecs(9, 0, 0, &codecs), Status::kNotFound);
   EXPECT_EQ(attend(pool_.get(), 1, data_, ColdPages::kSkip, 100).status, Status::kOk)
       << "nothing is cold";
-  transcode({0});
+  cool({0});
   EXPECT_EQ(attend(pool_.get(), 1, data_, ColdPages::kSkip, 100).status, Status::kBadArgument);
-  EXPECT_NE(pool_->last_error().find("no window"), std::string::npos) << pool_->last_error();
   EXPECT_EQ(attend(pool_.get(), 1, data_, ColdPages::kDecode, 100).status, Status::kBadArgument);
+  EXPECT_EQ(attend(pool_.get(), 1, data_, ColdPages{3}).status, Status::kBadArgument);
+  EXPECT_EQ(search(pool_.get(), 1, data_, ColdPages{3}).status, Status::kBadArgument);
+}
+
+TEST_P(PoolColdTest, AFailureSaysWhichPageAndWhatToDo) {
+  const auto expect_said = [&](const std::string& place, const std::string& to_do) {
+    EXPECT_EQ(pool_->last_error(), place + " sequence 1, layer 0, KV head 0" + to_do);
+  };
+  const std::string warm_it =
+      " is compressed; transcode it to codec NONE first, or let a query skip or decode it "
+      "(ColdPages)";
+  std::uint32_t moved = 0;
+  (void)pool_->transcode(1, 0, 0, Pages{2, 9}, codec_, &moved);
+  expect_said("transcoding pages of",
+              ": there is no page 9 among the 6 pages, numbered from 0, of 64 tokens each");
+  (void)pool_->transcode(1, 0, 0, Pages{2}, 33, &moved);
+  expect_said("transcoding pages of", ": there is no codec 33; take one of enum nkv_codec");
+  cool({2, 5});
+  (void)attend(pool_.get(), 1, data_, ColdPages::kRefuse);
+  expect_said("attending to", ": page 2" + warm_it);
+  (void)search(pool_.get(), 1, data_, ColdPages::kRefuse);
+  expect_said("searching", ": page 2" + warm_it);
+  std::vector<std::byte> row(2UL * kDim);
+  EXPECT_EQ(pool_->gather(1, 0, 0, Pages{5 * NKV_PAGE_TOKENS}, row, {}), Status::kColdPage);
+  expect_said("reading", ": page 5" + warm_it);
+  EXPECT_EQ(pool_->read(1, 0, 0, 2 * NKV_PAGE_TOKENS, 1, row, {}), Status::kColdPage);
+  expect_said("reading", ": page 2" + warm_it);
+  (void)attend(pool_.get(), 1, data_, ColdPages::kSkip, 100);
+  expect_said("attending to",
+              ": page 2 is compressed, and such pages allow no window and no limit of tokens; "
+              "leave both 0, or transcode the page to codec NONE first");
+  (void)search(pool_.get(), 1, data_, ColdPages{7});
+  expect_said(
+      "searching",
+      ": there is no ColdPages 7; 0 refuses compressed pages, 1 skips them, 2 decodes them");
+}
+
+TEST_P(PoolColdTest, ABudgetOfNothingIsSaidToBeOne) {
+  cool({0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(attend(pool_.get(), 1, data_, ColdPages::kRefuse).status, Status::kColdPage);
+  EXPECT_NE(pool_->last_error().find("page 0 is compressed; transcode it"), std::string::npos)
+      << pool_->last_error();
+  const std::vector<std::uint16_t> queries = make_queries(data_, 1, 2.0, 17);
+  Pool::TopKRequest request;
+  request.sequence = 1;
+  request.top_k = 0;
+  request.query = std::as_bytes(std::span(queries));
+  Pages counts(1);
+  request.counts = counts;
+  EXPECT_EQ(pool_->top_k(request), Status::kBadArgument);
+  EXPECT_NE(pool_->last_error().find("top_k is 0; ask for one token at least"), std::string::npos)
+      << pool_->last_error();
+}
+
+// Commands are given the warm pages, or a run of decoded ones; a failure names the list's own.
+TEST_P(PoolColdTest, ADamagedPageIsNamedByItsNumberInTheList) {
+  cool({0, 1, 4});
+  const auto damage = [&](std::uint32_t number) {
+    std::uint64_t address = 0;
+    std::uint32_t tokens = 0;
+    ASSERT_EQ(pool_->page_list(1, 0, 0, &address, &tokens), Status::kOk);
+    nkv_page_entry entry{};
+    std::memcpy(&entry, device_->memory().data() + address + number * sizeof(entry), sizeof(entry));
+    const std::uint64_t page = std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
+    nkv_page_header header{};
+    std::memcpy(&header, device_->memory().data() + page, sizeof(header));
+    device_->memory()[page + sizeof(header) + header.payload_bytes / 2] ^= std::byte{1};
+  };
+  const auto expect_named = [&](Status status, const std::string& number) {
+    EXPECT_EQ(status, Status::kCorrupt);
+    EXPECT_NE(pool_->last_error().find("detail " + number + ":"), std::string::npos)
+        << pool_->last_error();
+  };
+  damage(4);
+  expect_named(attend(pool_.get(), 1, data_, ColdPages::kDecode).status, "4");
+  expect_named(search(pool_.get(), 1, data_, ColdPages::kDecode).status, "4");
+  std::uint32_t moved = 0;
+  expect_named(pool_->transcode(1, 0, 0, Pages{0, 4}, NKV_CODEC_NONE, &moved), "4");
+  EXPECT_EQ(attend(pool_.get(), 1, data_, ColdPages::kSkip).status, Status::kOk)
+      << "it was not asked";
+  damage(3);
+  expect_named(attend(pool_.get(), 1, data_, ColdPages::kSkip).status, "3");
+}
+
+TEST_P(PoolColdTest, ThreadsAskWhileAnotherMovesPages) {
+  const Found best = search(pool_.get(), 1, data_, ColdPages::kRefuse);
+  if (lossless_codecs(*device_).empty()) GTEST_SKIP() << kNoLosslessCodec;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 4; ++i)
+        EXPECT_EQ(search(pool_.get(), 1, data_, ColdPages::kDecode), best);
+    });
+  }
+  for (int i = 0; i < 4; ++i) {
+    cool({1, 2, 5});
+    warm({1, 2, 5});
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PoolColdTest, testing::ValuesIn(device_uris()), device_name);
-
-/// A pool over a file beside one that never cools anything, both given the same calls.
-class Twins {
- public:
-  explicit Twins(const std::filesystem::path& file)
-      : uri_("cpu:" + file.string() + "?memory=32MiB&threads=2"),
-        pool_(make_pool(open(uri_))),
-        plain_(make_pool(open("cpu:?memory=32MiB&threads=2"))) {}
-
-  void act(Random& random) {
-    const std::uint64_t sequence = pick(random, 1, 5);
-    const std::uint64_t other = pick(random, 1, 5);
-    switch (random() % 8) {
-      case 0:
-        ASSERT_EQ(pool_->create_sequence(sequence), plain_->create_sequence(sequence));
-        break;
-      case 1:
-        ASSERT_EQ(pool_->drop(sequence), plain_->drop(sequence));
-        break;
-      case 2: {
-        const std::uint32_t tokens = NKV_PAGE_TOKENS * pick(random, 0, 4);
-        ASSERT_EQ(pool_->fork(sequence, other, tokens), plain_->fork(sequence, other, tokens));
-        break;
-      }
-      case 3:
-      case 4: {
-        const std::size_t page = pick(random, 0, kPages - 1);
-        ASSERT_EQ(append_page(pool_.get(), sequence, data_, page),
-                  append_page(plain_.get(), sequence, data_, page));
-        break;
-      }
-      case 5:
-        pool_.reset();
-        pool_ = make_pool(open(uri_), /*create=*/false);
-        break;
-      default:
-        move_pages(random, sequence);
-    }
-  }
-
-  void expect_same() {
-    for (std::uint64_t sequence = 1; sequence <= 5; ++sequence) {
-      std::uint32_t tokens = 0;
-      std::uint32_t same = 0;
-      ASSERT_EQ(pool_->tokens(sequence, 0, &tokens), plain_->tokens(sequence, 0, &same));
-      ASSERT_EQ(tokens, same);
-      EXPECT_EQ(search(pool_.get(), sequence, data_, ColdPages::kDecode),
-                search(plain_.get(), sequence, data_, ColdPages::kDecode))
-          << sequence << ": " << pool_->last_error();
-    }
-    EXPECT_EQ(pool_->usage().pages, plain_->usage().pages);
-    EXPECT_EQ(pool_->usage().damaged_pages, 0U);
-  }
-
- private:
-  void move_pages(Random& random, std::uint64_t sequence) {
-    std::uint32_t tokens = 0;
-    if (pool_->tokens(sequence, 0, &tokens) != Status::kOk) return;
-    Pages pages;
-    for (std::uint32_t page = 0; page < tokens / NKV_PAGE_TOKENS; ++page) {
-      if (random() % 2 == 0) pages.push_back(page);
-    }
-    constexpr std::array<std::uint8_t, 4> kLossless = {NKV_CODEC_NONE, NKV_CODEC_RESIDUAL,
-                                                       NKV_CODEC_PLANES_LZ4, NKV_CODEC_PLANES_ZSTD};
-    std::uint32_t moved = 0;
-    ASSERT_EQ(pool_->transcode(sequence, 0, 0, pages, kLossless[random() % 4], &moved), Status::kOk)
-        << pool_->last_error();
-  }
-
-  const KvData data_ = make_kv(Shape::kTopics, kPages* NKV_PAGE_TOKENS, kDim, kDim, 1);
-  std::string uri_;
-  std::unique_ptr<Pool> pool_;
-  std::unique_ptr<Pool> plain_;
-};
-
-TEST(PoolColdTwinsTest, CoolingForksAndRestartsInAnyOrderLoseNothing) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("nearkv_pool_cold_" + std::to_string(::getpid()));
-  for (std::uint64_t number = 0; number < 6; ++number) {
-    SCOPED_TRACE(case_name(number));
-    Random random = case_random(number);
-    Twins twins(file);
-    for (int step = 0; step < 60; ++step) {
-      twins.act(random);
-      if (testing::Test::HasFatalFailure()) break;
-      if (step % 6 == 5) twins.expect_same();
-    }
-    twins.expect_same();
-    if (testing::Test::HasFailure()) break;
-  }
-  std::filesystem::remove(file);
-}
 
 }  // namespace
 }  // namespace nearkv::test
