@@ -24,6 +24,7 @@ struct PagePlace {
   std::size_t at = 0;
   std::size_t bytes = 0;
   std::uint16_t layer = 0;
+  std::uint16_t kv_head = 0;
   std::size_t index = 0;  ///< In its sequences.
   std::uint32_t seed = 0;
 };
@@ -73,7 +74,7 @@ World make_world() {
       const auto page = read_at<nkv_page_header>(world.memory, at);
       if (page.magic != NKV_PAGE_MAGIC) continue;
       const std::size_t index = page.first_token / NKV_PAGE_TOKENS;
-      world.pages.push_back({at, sizeof(page) + page.payload_bytes, page.layer, index,
+      world.pages.push_back({at, sizeof(page) + page.payload_bytes, page.layer, page.kv_head, index,
                              appended.at({page.sequence_id, page.layer, index})});
     }
   }
@@ -118,25 +119,23 @@ std::vector<std::uint32_t> read_layer(Pool* pool, std::uint64_t id, std::uint16_
   return seeds;
 }
 
-/// What is wrong with queries over a sequence's compressed pages, if anything is. Counts them.
+/// What is wrong with queries over a sequence's compressed pages of a KV head, if anything is.
+/// Counts them.
 std::optional<std::string> judge_cold(
-    Pool* pool, std::uint64_t id, const std::array<std::vector<std::uint32_t>, kPoolLayers>& layers,
-    bool may_be_corrupt, std::uint64_t* cold_answers) {
+    Pool* pool, std::uint64_t id, std::uint16_t head,
+    const std::array<std::vector<std::uint32_t>, kPoolLayers>& layers, bool may_be_corrupt,
+    std::uint64_t* cold_answers) {
   for (std::uint16_t layer = 0; layer < kPoolLayers; ++layer) {
-    for (std::uint16_t head = 0; head < kPoolHeads; ++head) {
-      const std::optional<ColdAnswer> answer = ask_cold(pool, id, layer, head);
-      if (!answer) continue;
-      ++*cold_answers;
-      for (const Status status : {answer->decoded.status, answer->skipped.status}) {
-        if (status == Status::kOk || (may_be_corrupt && status == Status::kCorrupt)) continue;
-        return "sequence " + std::to_string(id) + ": " + pool->last_error();
-      }
-      // Of pages that were lost those behind them are gone too.
-      const std::size_t left = std::min(answer->codecs.size(), layers[layer].size());
-      if (auto failure = judge_answer(*answer, std::span(layers[layer]).first(left))) {
-        return failure;
-      }
+    const std::optional<ColdAnswer> answer = ask_cold(pool, id, layer, head);
+    if (!answer) continue;
+    ++*cold_answers;
+    for (const Status status : {answer->decoded.status, answer->skipped.status}) {
+      if (status == Status::kOk || (may_be_corrupt && status == Status::kCorrupt)) continue;
+      return "sequence " + std::to_string(id) + ": " + pool->last_error();
     }
+    // Of pages that were lost those behind them are gone too.
+    const std::size_t left = std::min(answer->codecs.size(), layers[layer].size());
+    if (auto failure = judge_answer(*answer, std::span(layers[layer]).first(left))) return failure;
   }
   return std::nullopt;
 }
@@ -149,7 +148,8 @@ std::optional<std::string> judge(Pool* pool, const World& world, const PagePlace
   for (const auto& [id, layers] : world.sequences) {
     const bool shares = hit != nullptr && layers[hit->layer].size() > hit->index &&
                         layers[hit->layer][hit->index] == hit->seed;
-    if (auto failure = judge_cold(pool, id, layers, shares, cold_answers)) return failure;
+    const auto head = hit != nullptr ? hit->kv_head : static_cast<std::uint16_t>(id % kPoolHeads);
+    if (auto failure = judge_cold(pool, id, head, layers, shares, cold_answers)) return failure;
     const Status warmed = pool->transcode(id, NKV_CODEC_NONE);
     if (warmed != Status::kOk && !(shares && warmed == Status::kCorrupt)) {
       return "sequence " + std::to_string(id) + ": " + pool->last_error();
@@ -224,7 +224,7 @@ TEST(SequenceBitFlipTest, AWrongBitCostsAtMostThePageThatItHitAndWhatFollows) {
     ASSERT_FALSE(difference) << *difference;
   }
   EXPECT_GT(losses, kTrials / 20) << "the flips hit next to nothing";
-  EXPECT_GT(cold_answers, kTrials) << "hardly anything was compressed";
+  EXPECT_GT(cold_answers, kTrials / 2) << "hardly anything was compressed";
   report_fault("bit flip anywhere in a closed pool of sequences", kTrials, kTrials, 0);
 }
 
