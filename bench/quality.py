@@ -2,10 +2,11 @@
 
 The shipped model in float32, or a checkpoint of the user's, reads a text with needles; each method
 of the field cuts its cache to a share of the tokens; then the text goes on, and questions come that
-the cut did not know of, or that the prompt had ended with, or that lead from one to the next.
+the cut did not know of, or that the prompt had ended with, or that lead from one to the next. A few
+methods cut the caches of small models of other shapes too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from bench import Context
 from bench.kept.agents import measure_agents
+from bench.kept.budgeted import budgeted
 from bench.kept.claims import CLAIMS, SPECULATED
 from bench.kept.costs import Costs
 from bench.kept.figures import FEW, Measured
@@ -27,7 +29,9 @@ from bench.kept.measure import (
 from bench.kept.methods import METHODS
 from bench.kept.pooled import CODECS, Pooled, measure_pooled
 from bench.kept.prefetch import prefetch
+from bench.kept.shapes import ShapesPlan, measure_shapes
 from bench.kept.tasks import Tasks
+from nearkv.core import Codec
 from nearkv.demo.runs import load_model
 from nearkv.results import Result
 
@@ -45,10 +49,18 @@ class _Plan:
     generated_tokens: int = GENERATED_TOKENS
     agents: int = 3
     agent_tokens: int = 1024
+    shapes: ShapesPlan = field(default_factory=ShapesPlan)
 
 
-_TINY = _Plan(384, 1, {256: 1}, (0.20,), 32, 2, 256)
-_LONG = _Plan(16384, 10, {2048: 10, 4096: 10, 8192: 10, 24576: 3}, agents=6, agent_tokens=4096)
+_TINY = _Plan(384, 1, {256: 1}, (0.20,), 32, 2, 256, ShapesPlan(256, 1, (0.20,), ("h2o", "tail")))
+_LONG = _Plan(
+    16384,
+    10,
+    {2048: 10, 4096: 10, 8192: 10, 24576: 3},
+    agents=6,
+    agent_tokens=4096,
+    shapes=ShapesPlan(4096, 10),
+)
 
 
 def run(context: Context) -> Iterator[Result]:
@@ -56,7 +68,8 @@ def run(context: Context) -> Iterator[Result]:
     plan = _TINY if context.tiny else _LONG if context.long else _Plan()
     folder = context.model or _MODEL
     model, tokenizer = load_model(folder, "float32")
-    check_model(model.config)
+    if not (whole := budgeted(model.config).all):
+        context.progress(f"{folder.name} keeps more than a budget cuts: none of a pool's retention")
     tasks = Tasks(tokenizer)
     measured = Measured(plan.budgets, context.device)
     measured.extra = {"texts": plan.texts, "tokens": plan.tokens, "model": folder.name}
@@ -68,12 +81,15 @@ def run(context: Context) -> Iterator[Result]:
             if (claim.method, claim.budget) not in cases
         ]
     try:
-        yield from _measure(context, plan, model, tasks, cases, measured)
+        codecs = CODECS if whole else ()
+        yield from _measure(context, plan, model, tasks, cases, codecs, measured)
     except KeyboardInterrupt:
         if all(case in measured.kept for case in cases) and len(measured.dense.losses) > 1:
             yield from measured.results()
         raise
     yield from measured.results()
+    if context.model is None:
+        yield from measure_shapes(context, plan.shapes)
 
 
 def _measure(
@@ -82,6 +98,7 @@ def _measure(
     model: Any,
     tasks: Tasks,
     cases: list[tuple[str, float]],
+    codecs: Sequence[Codec],
     measured: Measured,
 ) -> Iterator[Result]:
     yield from _agents(context, plan, model, tasks, measured.extra)
@@ -96,7 +113,7 @@ def _measure(
             context.progress(f"text {seed + 1} of {plan.texts}, {name} at {budget:.3g}")
             quality = measured.kept.setdefault((name, budget), Quality())
             measure(dense, METHODS[name], budget, quality)
-        for case in product(CODECS, plan.budgets):
+        for case in product(codecs, plan.budgets):
             codec, budget = case
             context.progress(f"text {seed + 1} of {plan.texts}, a pool's {codec.name} at {budget}")
             pooled = measured.pooled.setdefault(case, Pooled())
@@ -108,21 +125,6 @@ def _measure(
                 context.progress(f"{tokens} tokens, text {seed + 1} of {texts}, {name}")
                 quality = measured.by_length.setdefault((name, tokens), Quality())
                 measure_recall(dense, decided_keeper(dense, method, FEW), quality)
-
-
-def check_model(config: Any) -> None:
-    """ValueError for a model whose layers do not all attend to K and V of all tokens."""
-    text = config.get_text_config(decoder=True)
-    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
-    if getattr(text, "kv_lora_rank", None):
-        kinds.add("latent attention")
-    if getattr(text, "is_encoder_decoder", False):
-        kinds.add("cross-attention")
-    if kinds != {"full_attention"}:
-        raise ValueError(
-            f"{text.model_type} has layers of {', '.join(sorted(kinds - {'full_attention'}))}; "
-            "this bench takes decoders whose layers all attend to K and V of all tokens"
-        )
 
 
 def _measure_costs(

@@ -1,8 +1,8 @@
 """Attention in which each KV head sees the tokens that were kept for it, and tells what it saw.
 
-Registered with transformers as "kept". Keys and values lie in a plain cache; what a token is kept
-at comes from a Keeper, to which queries' shares of attention go back, in the form in which a TOPK
-and an LSE have them.
+Registered with transformers as "kept". Keys and values, or latents, lie in a plain cache; what a
+token is kept at comes from a Keeper, to which queries' shares of attention go back, in the form in
+which a TOPK and an LSE have them. Layers without a budget attend as transformers has it.
 """
 
 from contextlib import contextmanager
@@ -12,13 +12,17 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface, Cache
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
+from bench.kept.budgeted import Budgeted
 from nearkv.core import PAGE_TOKENS
 
 ATTENTION = "kept"
 NAMED = 256
 """Tokens that an observation names of each query row, at most."""
+_UNKNOWN = ("softcap", "s_aux", "position_bias")
 
 
 @dataclass(frozen=True)
@@ -66,17 +70,24 @@ class Keeper(Protocol):
         """A step's new keys [kv_heads, tokens, head_dim], and what watched queries attended to."""
 
 
-_keeper: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+@dataclass(frozen=True)
+class _Reading:
+    keeper: Keeper
+    cache: Cache
+    budgeted: Budgeted
+
+
+_reading: ContextVar[_Reading | None] = ContextVar("reading", default=None)
 
 
 @contextmanager
-def kept_by(keeper: Keeper) -> Any:
-    """Attention "kept" goes by this keeper."""
-    before = _keeper.set(keeper)
+def kept_by(keeper: Keeper, cache: Cache, budgeted: Budgeted) -> Any:
+    """Attention "kept" to this cache goes by this keeper, in layers that have a budget."""
+    before = _reading.set(_Reading(keeper, cache, budgeted))
     try:
         yield
     finally:
-        _keeper.reset(before)
+        _reading.reset(before)
 
 
 def planes_of(rows: torch.Tensor, planes: int) -> torch.Tensor:
@@ -110,13 +121,32 @@ def _attend(
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """As transformers' attention interface has it, for a batch of one."""
-    keeper = _keeper.get()
-    assert keeper is not None and query.shape[0] == 1
-    keys, values = key[0], value[0]
-    heads, total = keys.shape[:2]
-    grouped = query[0].unflatten(0, (heads, -1))
-    queries = grouped.shape[2]
-    exact, demoted = keeper.visible(module.layer_idx, grouped, total)
+    reading = _reading.get()
+    assert reading is not None and query.shape[0] == 1
+    if module.layer_idx not in reading.budgeted.layers:
+        local = sdpa_attention_forward
+        return local(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    if unknown := [name for name in _UNKNOWN if kwargs.get(name) is not None]:
+        raise ValueError(f"attention with budgets has no {' and '.join(unknown)}")
+    layer = reading.budgeted.layers.index(module.layer_idx)
+    rows = reading.budgeted.rows_of(reading.cache, module.layer_idx)
+    layout = reading.budgeted.layout
+    grouped = layout.far_query(module, query)[0]
+    output = _attend_to_kept(reading.keeper, layer, grouped, *rows, scaling)
+    return layout.far_output(module, output[None]).transpose(1, 2).contiguous(), None
+
+
+def _attend_to_kept(
+    keeper: Keeper,
+    layer: int,
+    grouped: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    scaling: float,
+) -> torch.Tensor:
+    """Output [kv_heads, group, queries, channels] of queries [kv_heads, group, queries, ...]."""
+    total, queries = keys.shape[1], grouped.shape[2]
+    exact, demoted = keeper.visible(layer, grouped, total)
     positions = torch.arange(total - queries, total)
     causal = torch.arange(total) <= positions[:, None]
     logits = grouped @ keys[:, None].transpose(-1, -2) * scaling
@@ -135,8 +165,8 @@ def _attend(
         output = fine @ values[:, None] + (shares - fine) @ page_means(values)[:, None]
     watched = torch.from_numpy(keeper.watched(queries, total))
     new_keys = keys[:, total - queries :]
-    keeper.saw(module.layer_idx, new_keys, _seen(watched, positions, shares, output, values))
-    return output.flatten(0, 1).transpose(0, 1)[None].contiguous(), None
+    keeper.saw(layer, new_keys, _seen(watched, positions, shares, output, values))
+    return output
 
 
 def _seen(
@@ -166,3 +196,4 @@ def _seen(
 
 
 AttentionInterface.register(ATTENTION, _attend)
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)

@@ -38,22 +38,25 @@ class Costs:
     """A pool with a task's tokens, and the last query of its prompt in each layer."""
 
     def __init__(self, dense: Dense, device: str) -> None:
-        layers = [(layer.keys[0], layer.values[0]) for layer in dense.cache.layers]
-        self._heads, tokens, dim = layers[0][0].shape
+        cached = [dense.cache.layers[number] for number in dense.budgeted.layers]
+        layers = [dense.budgeted.layout.to_pool(one.keys[0], one.values[0]) for one in cached]
+        tokens = layers[0][0].shape[1]
         self._tokens = tokens // PAGE_TOKENS * PAGE_TOKENS
-        self._row_bytes = 2 * 2 * dim * self._heads * len(layers)
+        self._row_bytes = 2 * sum(
+            part.shape[0] * part.shape[2] for rows in layers for part in rows if part is not None
+        )
         self._queries = [query.bfloat16().contiguous() for query in dense.watcher.queries]
         self._group = self._queries[0].shape[1]
-        self._scale = dim**-0.5
+        self._scale = self._queries[0].shape[2] ** -0.5
         self._pool = Pool.create(
             Device(with_memory(dense.model.config, device, tokens)),
             layers=len(layers),
-            kv_heads=self._heads,
-            head_dim=dim,
+            **dense.budgeted.rows,
         )
         self._pool.create_sequence(1)
         for index, rows in enumerate(layers):
-            self._pool.append(1, index, *(self._whole_pages(part) for part in rows))
+            whole = [None if part is None else self._whole_pages(part) for part in rows]
+            self._pool.append(1, index, *whole)
 
     def of(self, method: Method | None, budget: float) -> Cost:
         """Without a method: dense attention to all."""

@@ -1,6 +1,6 @@
 """Results of what was measured: of each method and figure one, with its curve over budgets."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median, pstdev
 from typing import Any
@@ -37,6 +37,8 @@ FIGURES = {
     "same_tokens": _Figure("tokens", lambda quality: quality.same_tokens),
     "drift": _Figure("nats a token", lambda quality: quality.drifts),
 }
+BRIEF_FIGURES = ("loss", "divergence", "agreement", "recall", "recall_asked")
+"""Of measure_briefly."""
 _COSTS: dict[str, tuple[str, Callable[[Cost], float]]] = {
     "near": ("MB a token", lambda cost: cost.near_bytes / 1e6),
     "link": ("MB a token", lambda cost: cost.link_bytes / 1e6),
@@ -57,25 +59,38 @@ class Measured:
     by_length: dict[tuple[str, int], Quality] = field(default_factory=dict)
     pooled: dict[tuple[Codec, float], Pooled] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
+    """Before the names of figures, with a slash at its end."""
 
     def results(self) -> Iterator[Result]:
         """Dense attention's, then each method's, then what papers claim."""
-        for name, figure in FIGURES.items():
-            yield self._result(f"dense/{name}", figure.unit, figure.read(self.dense))
+        yield from self._quality_of_dense(FIGURES)
         for method in METHODS:
-            yield from self._quality_of(method)
+            yield from self._quality_of(method, FIGURES)
             yield from self._cost_of(method)
             yield from self._recall_of(method)
-        for codec in CODECS:
+        for codec in CODECS if self.pooled else ():
             yield from self._pooled(codec)
         yield from self._claims()
 
-    def _quality_of(self, method: str) -> Iterator[Result]:
-        for name, figure in FIGURES.items():
+    def brief_results(self) -> Iterator[Result]:
+        """Dense attention's, then those of the methods that were measured, by measure_briefly."""
+        yield from self._quality_of_dense(BRIEF_FIGURES)
+        for method in dict.fromkeys(method for method, _ in self.kept):
+            yield from self._quality_of(method, BRIEF_FIGURES)
+
+    def _quality_of_dense(self, names: Iterable[str]) -> Iterator[Result]:
+        for name in names:
+            figure = FIGURES[name]
+            yield self._result(f"dense/{name}", figure.unit, figure.read(self.dense))
+
+    def _quality_of(self, method: str, names: Iterable[str]) -> Iterator[Result]:
+        for name in names:
+            figure = FIGURES[name]
             readings = [figure.read(self.kept[method, budget]) for budget in self.budgets]
             dense = mean(figure.read(self.dense))
             curve = {
-                "plot": f"{name} by budget",
+                "plot": f"{self.group}{name} by budget",
                 "line": method,
                 "x_label": _PERCENT,
                 "x": [100 * budget for budget in self.budgets],
@@ -200,7 +215,7 @@ class Measured:
             paper = method.paper if method else "evicted pages are compressed, and come back"
             extra |= {"budget": self.budgets[self._shown()], "paper": paper, "curve": dict(curve)}
         return Result(
-            name=f"quality/{name}",
+            name=f"quality/{self.group}{name}",
             value=mean(readings),
             unit=unit,
             median=median(readings),

@@ -1,6 +1,6 @@
 """What a model makes of each layer's attention: how much of its last output lies along it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -34,13 +34,13 @@ class LayerShares:
 
 
 @contextmanager
-def watched_layers(model: Any) -> Iterator[LayerShares]:
-    """Watches a decoder of transformers."""
+def watched_layers(model: Any, layers: Sequence[int]) -> Iterator[LayerShares]:
+    """Watches these layers, which attend, of a decoder of transformers."""
     decoder = model.get_decoder()
-    shares = LayerShares(len(decoder.layers))
+    shares = LayerShares(len(layers))
     with ExitStack() as hooks:
-        for index, layer in enumerate(decoder.layers):
-            hook = layer.self_attn.register_forward_hook(
+        for index, layer in enumerate(layers):
+            hook = decoder.layers[layer].self_attn.register_forward_hook(
                 lambda _module, _inputs, output, index=index: shares.added(index, output[0][0])
             )
             hooks.callback(hook.remove)

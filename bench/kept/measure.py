@@ -1,5 +1,6 @@
 """One method on one task: loss, agreement with dense attention, and recall."""
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch.nn.functional as F
 from transformers import DynamicCache
 
 from bench.kept.attention import ATTENTION, Keeper, kept_by
+from bench.kept.budgeted import budgeted
 from bench.kept.keepers import PolicyKeeper, SelectKeeper, Watcher
 from bench.kept.layers import watched_layers
 from bench.kept.methods import Method
@@ -43,9 +45,10 @@ class Dense:
     def __init__(self, model: Any, task: Task, generated_tokens: int = GENERATED_TOKENS) -> None:
         self.model, self.task = model, task
         model.set_attn_implementation(ATTENTION)
-        self.watcher = Watcher(model.config.num_hidden_layers)
-        self.cache = DynamicCache()
-        with watched_layers(model) as shares:
+        self.budgeted = budgeted(model.config)
+        self.watcher = Watcher(len(self.budgeted.layers))
+        self.cache = DynamicCache(config=model.config)
+        with watched_layers(model, self.budgeted.layers) as shares:
             for begin in range(0, len(task.prompt), _CHUNK_TOKENS):
                 self._run(self.cache, task.prompt[begin : begin + _CHUNK_TOKENS], self.watcher)
         self.watcher.layer_weights = shares.means
@@ -55,39 +58,47 @@ class Dense:
 
     def run(self, keeper: Keeper, tokens: list[int]) -> torch.Tensor:
         """Log probabilities behind each of the tokens, which follow the prompt; nothing stays."""
-        parts = []
+        parts, cache = [], self._fork()
         for begin in range(0, len(tokens), _STEP_TOKENS):
-            parts.append(self._run(self.cache, tokens[begin : begin + _STEP_TOKENS], keeper))
+            parts.append(self._run(cache, tokens[begin : begin + _STEP_TOKENS], keeper))
             keeper.decide()
-        self.cache.crop(-len(tokens))
         return torch.cat(parts)
 
     def asked(self, question: Question) -> Watcher:
         """What the queries of a question behind the prompt saw."""
         watcher = self.watcher.fork()
-        self._run(self.cache, question.asked, watcher)
-        self.cache.crop(-len(question.asked))
+        self._run(self._fork(), question.asked, watcher)
         return watcher
 
     def _generate(self, first: int, count: int) -> list[int]:
         """The text's next token, and the likeliest ones behind it."""
-        tokens, watcher = [first], self.watcher.fork()
+        tokens, watcher, cache = [first], self.watcher.fork(), self._fork()
         for _ in range(count - 1):
-            log_shares = self._run(self.cache, tokens[-1:], watcher)
+            log_shares = self._run(cache, tokens[-1:], watcher)
             tokens.append(int(log_shares[-1].argmax()))
-        if count > 1:
-            self.cache.crop(1 - count)
         self.generated_seen = watcher.seen
         return tokens
 
+    def _fork(self) -> DynamicCache:
+        """The prompt's cache, to go on from: windows and states cannot be cut back to it."""
+        return copy.deepcopy(self.cache)
+
     def _run(self, cache: DynamicCache, tokens: list[int], keeper: Keeper) -> torch.Tensor:
-        with torch.no_grad(), kept_by(keeper):
+        with torch.no_grad(), kept_by(keeper, cache, self.budgeted):
             logits = self.model(torch.tensor([tokens]), past_key_values=cache).logits[0]
         return logits.float().log_softmax(-1)
 
 
 def measure(dense: Dense, method: Method | None, budget: float, quality: Quality) -> None:
     """Adds one task's figures; without a method, those of dense attention."""
+    keeper = measure_briefly(dense, method, budget, quality)
+    _measure_drift(dense, keeper, quality)
+    answered = _answers(dense, keeper.fork(), dense.task.chain)
+    quality.hops.append([all(answered[: hop + 1]) for hop in range(len(answered))])
+
+
+def measure_briefly(dense: Dense, method: Method | None, budget: float, quality: Quality) -> Keeper:
+    """Adds one task's figures, but for hops and a long output; gives the keeper that decided."""
     learned = _keeper(dense, method, budget)
     keeper = _decided(learned)
     said = dense.run(keeper.fork(), dense.task.continued)
@@ -95,7 +106,6 @@ def measure(dense: Dense, method: Method | None, budget: float, quality: Quality
     quality.losses.append(float(F.nll_loss(said[:-1], follows)))
     quality.divergences.append(float(_apart(said, exact).mean()))
     quality.agreements.append(float((said.argmax(-1) == exact.argmax(-1)).float().mean()))
-    _measure_drift(dense, keeper, quality)
     measure_recall(dense, keeper, quality)
     quality.recalled_asked.append(
         [
@@ -103,8 +113,7 @@ def measure(dense: Dense, method: Method | None, budget: float, quality: Quality
             for question in dense.task.questions
         ]
     )
-    answered = _answers(dense, keeper.fork(), dense.task.chain)
-    quality.hops.append([all(answered[: hop + 1]) for hop in range(len(answered))])
+    return keeper
 
 
 def measure_recall(dense: Dense, keeper: Keeper, quality: Quality) -> None:

@@ -3,6 +3,7 @@
 The model is transformers' own, decoding greedily: nothing of the training code runs.
 """
 
+import copy
 import math
 import random
 from collections.abc import Iterator
@@ -67,13 +68,14 @@ def answers(model: PreTrainedModel, tokenizer: Tokenizer, prompt: Prompt) -> Ite
     cache = DynamicCache(config=model.config)
     model(torch.tensor([prompt.tokens]), past_key_values=cache, logits_to_keep=1)
     for needle in prompt.needles:
+        # Windows and states cannot be cut back to the prompt.
+        asked = copy.deepcopy(cache)
         feed = tokenizer.encode(needle.question).ids
         generated: list[int] = []
         for _ in tokenizer.encode(needle.answer).ids:
-            logits = model(torch.tensor([feed]), past_key_values=cache, logits_to_keep=1).logits
+            logits = model(torch.tensor([feed]), past_key_values=asked, logits_to_keep=1).logits
             feed = [int(logits[0, -1].argmax())]
             generated += feed
-        cache.crop(len(prompt.tokens) - cache.get_seq_length())
         yield tokenizer.decode(generated)
 
 

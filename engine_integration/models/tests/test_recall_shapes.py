@@ -1,0 +1,136 @@
+"""Models of other shapes: what a Llama keeps when it becomes one, what it is taught, the files."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from training.beside import OWN_WEIGHTS, save_beside
+from training.distil import attention_moments, match_layers
+from training.initial_weights import initialise
+from training.latents import factored
+from training.model import llama_config
+from training.schedule import Phase, Stage
+from training.shapes import SHAPES, WINDOW_TOKENS, shaped
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
+
+MOST_OWN_BYTES = 4_000_000
+MOST_BYTES = 12_000_000
+STAGE = Stage((Phase(6, batch=2, length=96, mix=(1, 1, 1)),), rate=0.5, dilution=1.0)
+
+
+@pytest.fixture(scope="module")
+def llama(vocabulary: Tokenizer) -> LlamaForCausalLM:
+    """Untrained, in float32."""
+    config = llama_config(
+        vocab_size=vocabulary.get_vocab_size(),
+        hidden_size=64,
+        intermediate_size=96,
+        max_position_embeddings=2048,
+    )
+    model = LlamaForCausalLM(config).eval()
+    initialise(model, seed=0)
+    return model
+
+
+@pytest.fixture(scope="module")
+def moments(llama: LlamaForCausalLM, vocabulary: Tokenizer, demo_document: str) -> torch.Tensor:
+    return attention_moments(llama, vocabulary, demo_document, seed=0)
+
+
+@pytest.fixture(scope="module")
+def tokens(vocabulary: Tokenizer, demo_document: str) -> torch.Tensor:
+    return torch.tensor([vocabulary.encode(demo_document[:4000]).ids[:200]])
+
+
+@torch.no_grad()
+def logits(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    return model(tokens).logits
+
+
+@pytest.mark.quick
+def test_a_kv_head_for_each_query_head_computes_the_same(llama, moments, tokens) -> None:
+    model = shaped(llama, SHAPES["mha"], moments)
+    assert model.config.num_key_value_heads == llama.config.num_attention_heads
+    torch.testing.assert_close(logits(model, tokens), logits(llama, tokens))
+
+
+@pytest.mark.quick
+def test_a_window_changes_nothing_before_it_is_full(llama, moments, tokens) -> None:
+    model = shaped(llama, SHAPES["local_global"], moments)
+    said, wanted = logits(model, tokens), logits(llama, tokens)
+    torch.testing.assert_close(said[:, :WINDOW_TOKENS], wanted[:, :WINDOW_TOKENS])
+    assert not torch.allclose(said[:, WINDOW_TOKENS:], wanted[:, WINDOW_TOKENS:], atol=1e-3)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", SHAPES)
+def test_all_but_what_mixes_tokens_stays_the_llamas(llama, moments, name: str) -> None:
+    model = shaped(llama, SHAPES[name], moments)
+    assert torch.equal(model.model.embed_tokens.weight, llama.model.embed_tokens.weight)
+    given = torch.randn(1, 8, 64, generator=torch.Generator().manual_seed(1))
+    for own, theirs in zip(model.model.layers, llama.model.layers, strict=True):
+        mlp = getattr(own, "mlp", None) or own.shared_mlp
+        torch.testing.assert_close(mlp(given), theirs.mlp(given))
+
+
+@pytest.mark.quick
+def test_a_latent_as_wide_as_the_model_loses_nothing(llama, moments) -> None:
+    config, state = llama.config, dict(llama.state_dict())
+    hidden, dim, rotated = config.hidden_size, config.head_dim, 64
+    made = factored(dict(state), config, moments, hidden, rotated)
+    for layer in range(config.num_hidden_layers):
+        prefix = f"model.layers.{layer}.self_attn"
+        down = made[f"{prefix}.kv_a_proj_with_mqa.weight"][:hidden]
+        up = made[f"{prefix}.kv_b_proj.weight"].unflatten(0, (config.num_attention_heads, -1))
+        keys, values = (up @ down).split([dim - rotated, dim], 1)
+        heads = state[f"{prefix}.v_proj.weight"].unflatten(0, (config.num_key_value_heads, dim))
+        torch.testing.assert_close(values, heads.repeat_interleave(2, 0), atol=1e-4, rtol=1e-3)
+        slow = [*range(32, 64), *range(96, 128)]
+        heads = state[f"{prefix}.k_proj.weight"].unflatten(0, (config.num_key_value_heads, dim))
+        wanted = heads[:, slow].repeat_interleave(2, 0)
+        torch.testing.assert_close(keys, wanted, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.default
+@pytest.mark.parametrize("name", ["mqa", "mla", "hybrid"])
+def test_teaching_brings_it_nearer_and_moves_nothing_else(
+    llama, moments, vocabulary: Tokenizer, demo_document: str, name: str
+) -> None:
+    student = shaped(llama, SHAPES[name], moments)
+    before = {key: value.clone() for key, value in student.state_dict().items()}
+    twice = [
+        list(
+            match_layers(student, llama, SHAPES[name].taught, vocabulary, demo_document, STAGE, "0")
+        ),
+        list(
+            match_layers(student, llama, SHAPES[name].taught, vocabulary, demo_document, STAGE, "0")
+        ),
+    ]
+    assert sum(twice[1]) < sum(twice[0])
+    moved = {
+        key for key, value in student.state_dict().items() if not torch.equal(value, before[key])
+    }
+    mixing = {
+        f"model.layers.{layer}.{'mamba' if name == 'hybrid' else 'self_attn'}"
+        for layer in SHAPES[name].taught
+    }
+    assert moved and {".".join(key.split(".")[:4]) for key in moved} == mixing
+
+
+@pytest.mark.quick
+def test_only_what_differs_is_written_again(llama, moments, tokens, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    llama.save_pretrained(base)
+    base_model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+    base_model.save_pretrained(base)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (base / name).write_text("{}")
+    model = shaped(base_model.float(), SHAPES["mqa"], moments)
+    save_beside(model, tmp_path / "mqa", base)
+    own = load_file(tmp_path / "mqa" / OWN_WEIGHTS)
+    assert {key.split(".")[-2] for key in own} == {"k_proj", "v_proj"}
+    loaded, info = AutoModelForCausalLM.from_pretrained(tmp_path / "mqa", output_loading_info=True)
+    assert not any(info.values())
+    assert torch.equal(logits(loaded, tokens), logits(model, tokens))
