@@ -19,6 +19,7 @@ SHAPES = {
     "mqa": _MODELS / "shapes" / "mqa",
     "local_global": _MODELS / "shapes" / "local_global",
     "mla": _MODELS / "shapes" / "mla",
+    "hybrid": _MODELS / "shapes" / "hybrid",
 }
 SOME_METHODS = ("streaming_llm", "h2o", "snapkv", "r_kv", "certified", "tail")
 

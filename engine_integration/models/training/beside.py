@@ -17,18 +17,27 @@ OWN_WEIGHTS = "own.safetensors"
 INDEX = "model.safetensors.index.json"
 
 
+def weight_files(folder: Path) -> list[Path]:
+    """Where the weights of a checkpoint lie, in the order in which a loader reads them."""
+    if not (folder / INDEX).exists():
+        return [folder / WEIGHTS]
+    names = json.loads((folder / INDEX).read_text())["weight_map"].values()
+    return [folder / name for name in sorted(set(names))]
+
+
 def save_beside(model: PreTrainedModel, folder: Path, base: Path) -> None:
     """Writes a model in bfloat16; tensors that `base` has to the bit are named there, not copied.
 
-    The tokenizer is `base`'s. A loader takes later files' tensors over earlier ones', by name:
-    `folder` must not lie so that its path to `base` comes behind its own file's name.
+    The tokenizer is `base`'s. Loaders read files by name and take what comes last: ValueError for
+    folders that lie so that `base`'s file would come behind the model's own.
     """
+    elsewhere = os.path.relpath(base / WEIGHTS, folder)
+    if elsewhere > OWN_WEIGHTS:
+        raise ValueError(f"{elsewhere} would be read behind {OWN_WEIGHTS}: choose another folder")
     model.to(torch.bfloat16).save_pretrained(folder)
     tensors = load_file(folder / WEIGHTS)
     (folder / WEIGHTS).unlink()
     shared = load_file(base / WEIGHTS)
-    elsewhere = os.path.relpath(base / WEIGHTS, folder)
-    assert elsewhere < OWN_WEIGHTS
     own = {
         name: tensor
         for name, tensor in tensors.items()

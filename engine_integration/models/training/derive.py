@@ -18,7 +18,7 @@ from training.distil import attention_moments, match_layers
 from training.schedule import Phase, Stage
 from training.shapes import SHAPES, shaped
 
-LESSON = Stage((Phase(300, batch=2, length=512, mix=(1, 1, 4)),), rate=0.5, dilution=1.0)
+LESSON = Stage((Phase(150, batch=2, length=512, mix=(1, 1, 4)),), rate=0.5, dilution=1.0)
 _REPORT_EVERY_STEPS = 25
 
 

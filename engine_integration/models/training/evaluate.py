@@ -20,6 +20,7 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from training import corpus
+from training.beside import weight_files
 from training.recall import Outcome, bits_per_byte, make_prompt, outcomes
 
 DEPTH_BINS = 5
@@ -50,7 +51,7 @@ def main() -> int:
 
     report = {
         "date": date.today().isoformat(),
-        "weights_sha256": _sha256(arguments.model / "model.safetensors"),
+        "weights_sha256": _sha256(*weight_files(arguments.model)),
         "text": path.name,
         "text_sha256": _sha256(path),
         "torch": torch.__version__,
@@ -92,8 +93,8 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _sha256(*paths: Path) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def _summary(results: list[Outcome], length: int) -> dict:
