@@ -1,5 +1,6 @@
 """Models of other shapes: what a Llama keeps when it becomes one, what it is taught, the files."""
 
+import copy
 import hashlib
 import json
 import random
@@ -32,7 +33,7 @@ def llama(vocabulary: Tokenizer) -> LlamaForCausalLM:
     """Untrained, in float32."""
     config = llama_config(
         vocab_size=vocabulary.get_vocab_size(),
-        hidden_size=64,
+        hidden_size=128,
         intermediate_size=96,
         max_position_embeddings=2048,
     )
@@ -76,7 +77,7 @@ def test_a_window_changes_nothing_before_it_is_full(llama, moments, tokens) -> N
 def test_all_but_what_mixes_tokens_stays_the_llamas(llama, moments, name: str) -> None:
     model = shaped(llama, SHAPES[name], moments)
     assert torch.equal(model.model.embed_tokens.weight, llama.model.embed_tokens.weight)
-    given = torch.randn(1, 8, 64, generator=torch.Generator().manual_seed(1))
+    given = torch.randn(1, 8, 128, generator=torch.Generator().manual_seed(1))
     for own, theirs in zip(model.model.layers, llama.model.layers, strict=True):
         mlp = getattr(own, "mlp", None) or own.shared_mlp
         torch.testing.assert_close(mlp(given), theirs.mlp(given))
@@ -129,12 +130,12 @@ def test_teaching_brings_it_nearer_and_moves_nothing_else(
 @pytest.mark.quick
 def test_only_what_differs_is_written_again(llama, moments, tokens, tmp_path: Path) -> None:
     base = tmp_path / "base"
-    llama.save_pretrained(base)
-    base_model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
-    base_model.save_pretrained(base)
+    copy.deepcopy(llama).to(torch.bfloat16).save_pretrained(base)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (base / name).write_text("{}")
-    model = shaped(base_model.float(), SHAPES["mqa"], moments)
+    model = shaped(
+        AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), SHAPES["mqa"], moments
+    )
     save_beside(model, tmp_path / "mqa", base)
     own = load_file(tmp_path / "mqa" / OWN_WEIGHTS)
     assert {key.split(".")[-2] for key in own} == {"k_proj", "v_proj"}
