@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -64,11 +65,13 @@ class Dense:
             keeper.decide()
         return torch.cat(parts)
 
-    def asked(self, question: Question) -> Watcher:
-        """What the queries of a question behind the prompt saw."""
-        watcher = self.watcher.fork()
-        self._run(self._fork(), question.asked, watcher)
-        return watcher
+    @cached_property
+    def asked(self) -> list[Watcher]:
+        """What the queries of each question behind the prompt saw."""
+        watchers = [self.watcher.fork() for _ in self.task.questions]
+        for question, watcher in zip(self.task.questions, watchers, strict=True):
+            self._run(self._fork(), question.asked, watcher)
+        return watchers
 
     def _generate(self, first: int, count: int) -> list[int]:
         """The text's next token, and the likeliest ones behind it."""
@@ -109,8 +112,8 @@ def measure_briefly(dense: Dense, method: Method | None, budget: float, quality:
     measure_recall(dense, keeper, quality)
     quality.recalled_asked.append(
         [
-            _answers(dense, _decided(learned, dense.asked(question)), [question])[0]
-            for question in dense.task.questions
+            _answers(dense, _decided(learned, asked), [question])[0]
+            for question, asked in zip(dense.task.questions, dense.asked, strict=True)
         ]
     )
     return keeper
