@@ -5,7 +5,6 @@ The folder is a sharded checkpoint in Hugging Face's layout, one of whose files 
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import torch
@@ -51,4 +50,5 @@ def save_beside(model: PreTrainedModel, folder: Path, base: Path) -> None:
     }
     (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copyfile(base / name, folder / name)
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(os.path.relpath(base / name, folder))
