@@ -62,7 +62,7 @@ def far_windows(
 
 
 def seen_counts(mask: torch.Tensor, pads: list[int]) -> list[list[int]]:
-    """How many of a row's tokens each query [batch, queries] sees, those after pads[row] and on.
+    """How many of a row's tokens each query [batch, queries] sees, from column pads[row] on.
 
     Raises ValueError for a mask that hides others than the newest of these.
     """
