@@ -76,33 +76,36 @@ class World {
 
   void act(Random& random) {
     const std::uint64_t id = pick(random, 1, kIds);
-    switch (random() % 12) {
+    switch (random() % 16) {
       case 0:
         return expect_same(pool_->create_sequence(id), plain_.create_sequence(id));
       case 1:
-        return expect_same(pool_->drop(id), plain_.drop(id));
       case 2:
-      case 3: {
-        const std::uint64_t child = pick(random, 1, kIds);
-        const std::uint32_t tokens = NKV_PAGE_TOKENS * pick(random, 0, kMostPages);
-        return expect_same(pool_->fork(id, child, tokens), plain_.fork(id, child, tokens));
-      }
+        return expect_same(pool_->drop(id), plain_.drop(id));
+      case 3:
       case 4:
       case 5:
+        return fork(random, id);
       case 6:
+      case 7:
+      case 8:
         return append(random, id);
-      case 7: {
+      case 9: {
         const std::uint8_t codec = random_codec(random);
         return expect_same(pool_->transcode(id, codec), plain_.transcode(id, codec));
       }
-      case 8:
+      case 10:
+      case 11:
         return transcode_some(random, random_place(random, id));
-      case 9:
+      case 12:
         return restart();
       default:
         return settle(random, random_place(random, id));
     }
   }
+
+  /// Pages that were to be cooled, and that a fork shared.
+  [[nodiscard]] std::size_t spared_pages() const { return spared_pages_; }
 
   /// All that can be asked of the pool is as the map has it.
   void look(Random& random) {
@@ -137,6 +140,19 @@ class World {
     return plain_.find(place.sequence, place.layer, place.kv_head);
   }
 
+  /// Of all pages that the parent's layers have, some, or now and then one more.
+  void fork(Random& random, std::uint64_t parent) {
+    const std::uint64_t child = pick(random, 1, kIds);
+    std::size_t most = kMostPages;
+    for (std::uint16_t layer = 0; layer < kLayers; ++layer) {
+      const PlainList* const list = plain_.find(parent, layer, 0);
+      if (list != nullptr) most = std::min(most, list->size());
+    }
+    const std::uint32_t tokens =
+        NKV_PAGE_TOKENS * pick(random, 0, static_cast<std::uint32_t>(most) + (random() % 8 == 0));
+    expect_same(pool_->fork(parent, child, tokens), plain_.fork(parent, child, tokens));
+  }
+
   void append(Random& random, std::uint64_t id) {
     const auto layer = static_cast<std::uint16_t>(random() % kLayers);
     const std::uint32_t first = pick(random, 0, kSourcePages - 1);
@@ -151,6 +167,10 @@ class World {
   }
 
   void transcode(const Place& place, const Numbers& pages, std::uint8_t codec) {
+    if (const PlainList* const list = find(place); list != nullptr && codec != NKV_CODEC_NONE) {
+      spared_pages_ += static_cast<std::size_t>(std::ranges::count_if(
+          pages, [&](auto page) { return page < list->size() && (*list)[page].use_count() > 1; }));
+    }
     std::uint32_t moved = 0;
     std::uint32_t expected = 0;
     expect_same(
@@ -378,9 +398,11 @@ class World {
   std::shared_ptr<Device> device_;
   std::unique_ptr<Pool> pool_;
   PlainPool plain_;
+  std::size_t spared_pages_ = 0;
 };
 
 void work(const std::string& uri, World::Restart restart) {
+  std::size_t spared_pages = 0;
   for (std::uint64_t number = 0; number < kCases; ++number) {
     SCOPED_TRACE(case_name(number));
     Random random = case_random(number);
@@ -392,7 +414,9 @@ void work(const std::string& uri, World::Restart restart) {
       if (step % 8 == 7) world.look(random);
       if (testing::Test::HasFailure()) return;
     }
+    spared_pages += world.spared_pages();
   }
+  EXPECT_GT(spared_pages, 50U) << "hardly any page was shared";
 }
 
 class PoolBudgetTest : public testing::TestWithParam<std::string> {};
