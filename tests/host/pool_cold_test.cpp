@@ -162,7 +162,7 @@ TEST_P(PoolColdTest, QueriesRefuseColdPagesUnlessTheySayOtherwise) {
 
 TEST_P(PoolColdTest, SkippedPagesAreAsIfTheyWereNotThere) {
   ASSERT_EQ(pool_->create_sequence(2), Status::kOk);
-  for (const std::uint32_t page : {0, 2, 3}) {
+  for (const std::uint32_t page : Pages{0, 2, 3}) {
     ASSERT_EQ(append_page(pool_.get(), 2, data_, page), Status::kOk);
   }
   cool({1, 4, 5});

@@ -247,7 +247,7 @@ Status Pool::Impl::transcode(std::uint64_t id, std::uint16_t layer, std::uint16_
     if (!is_shared || codec == NKV_CODEC_NONE) chosen.push_back(page);
   }
   std::ranges::sort(chosen);
-  chosen.erase(std::ranges::unique(chosen).begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
   const Status status = check_built(codec, what);
   if (status != Status::kOk) return status;
   return transcode_pages(std::size_t{layer} * options_.shape.kv_heads + kv_head, chosen, codec,

@@ -32,16 +32,17 @@ std::vector<double> fill(std::span<const HeadDemand> heads, Weights weights, dou
     }
     const double left = total;
     const auto full = [&](std::size_t i) { return left * weights[i] / sum >= heads[i].tokens; };
-    const auto rest = std::ranges::stable_partition(open, [&](std::size_t i) { return !full(i); });
-    if (rest.empty()) {
+    const auto rest =
+        std::stable_partition(open.begin(), open.end(), [&](std::size_t i) { return !full(i); });
+    if (rest == open.end()) {
       for (const std::size_t i : open) parts[i] = left * weights[i] / sum;
       return parts;
     }
-    for (const std::size_t i : rest) {
+    for (const std::size_t i : std::span(rest, open.end())) {
       parts[i] = heads[i].tokens;
       total -= heads[i].tokens;
     }
-    open.erase(rest.begin(), rest.end());
+    open.erase(rest, open.end());
   }
   return parts;
 }

@@ -49,7 +49,7 @@ void HeadStatistics::observe(const Observation& seen) {
   });
   unnamed_ = std::max(unnamed_, 0.0F);
   std::ranges::sort(pages);
-  pages.erase(std::ranges::unique(pages).begin(), pages.end());
+  pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
   if (queries_ > 0) {
     std::vector<std::uint32_t> both;
     std::ranges::set_intersection(pages, last_pages_, std::back_inserter(both));

@@ -20,7 +20,7 @@ struct Page {
 std::vector<std::uint32_t> sorted(std::span<const std::uint32_t> pages) {
   std::vector<std::uint32_t> copy(pages.begin(), pages.end());
   std::ranges::sort(copy);
-  copy.erase(std::ranges::unique(copy).begin(), copy.end());
+  copy.erase(std::unique(copy.begin(), copy.end()), copy.end());
   return copy;
 }
 
