@@ -126,7 +126,7 @@ def test_teaching_brings_it_nearer_and_moves_nothing_else(
 
 
 @pytest.mark.quick
-def test_only_what_differs_is_written_again(llama, moments, tokens, tmp_path: Path) -> None:
+def test_only_what_differs_is_written_again(llama, moments, tmp_path: Path) -> None:
     base = tmp_path / "base"
     copy.deepcopy(llama).to(torch.bfloat16).save_pretrained(base)
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -139,7 +139,8 @@ def test_only_what_differs_is_written_again(llama, moments, tokens, tmp_path: Pa
     assert {key.split(".")[-2] for key in own} == {"k_proj", "v_proj"}
     loaded, info = AutoModelForCausalLM.from_pretrained(tmp_path / "mqa", output_loading_info=True)
     assert not any(info.values())
-    assert torch.equal(logits(loaded, tokens), logits(model, tokens))
+    for key, value in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[key], value), key
 
 
 @pytest.fixture(params=SHIPPED)
