@@ -77,7 +77,7 @@ def shape_of(config: Any) -> ModelShape:
             f"those keep; it knows {', '.join(_LAYERS)}"
         )
     shapes = tuple(
-        LayerShape(known.attends, known.states and option.get("number_of_states", 1))
+        replace(known, states=known.states and option.get("number_of_states", 1))
         for known, option in zip((_LAYERS[kind] for kind in types), options, strict=True)
     )
     indexes = any(shape.indexes for shape in shapes) or getattr(text, "index_topk", None)
