@@ -16,7 +16,7 @@ from bench.kept.layers import watched_layers
 from bench.kept.methods import Method
 from bench.kept.tasks import Question, Task
 
-GENERATED_TOKENS = 256
+GENERATED_TOKENS = 128
 _CHUNK_TOKENS = 512
 _STEP_TOKENS = 16
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bench.kept.tasks import Question, Task
-from nearkv.core import PAGE_TOKENS, Codec, Pool
+from nearkv.core import PAGE_TOKENS, Codec, Pool, RowForm
 from nearkv.demo.runs import with_memory
 from nearkv.retainer import Retention
 from nearkv.transformers import ATTENTION, NearKVCache, make_pool
@@ -67,10 +67,13 @@ def _answers(model: Any, cache: NearKVCache, question: Question) -> bool:
 def _page_bytes(pool: Pool) -> float:
     """Of a page with nothing compressed: a sequence of one page of each head, made and dropped."""
     before = pool.usage()
-    rows = torch.randn(pool.kv_heads, PAGE_TOKENS, pool.head_dim).bfloat16()
+    keys, values = (
+        torch.randn(pool.kv_heads, PAGE_TOKENS, dim).bfloat16()
+        for dim in (pool.head_dim, pool.value_dim)
+    )
     pool.create_sequence(1)
     for layer in range(pool.layers):
-        pool.append(1, layer, rows, rows)
+        pool.append(1, layer, keys, None if pool.v_form == RowForm.NONE else values)
     after = pool.usage()
     pool.drop(1)
     return (after.page_bytes - before.page_bytes) / (after.pages - before.pages)

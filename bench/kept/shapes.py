@@ -29,7 +29,7 @@ class ShapesPlan:
     """How much is measured of each shape."""
 
     tokens: int = 1024
-    texts: int = 2
+    texts: int = 1
     budgets: tuple[float, ...] = (0.05, 0.10, 0.20)
     methods: tuple[str, ...] = SOME_METHODS
 

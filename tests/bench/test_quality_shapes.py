@@ -202,7 +202,7 @@ def test_a_shipped_shape_is_measured_beside_its_own_dense_attention(tiny, name):
         assert result.extra["curve"]["plot"] == f"shapes/{name}/{figure} by budget"
         if dense.value:
             assert (result.peer, result.peer_value) == ("dense", dense.value)
-    assert tiny[f"quality/shapes/{name}/dense/recall"].value >= 7 / NEEDLES
+    assert tiny[f"quality/shapes/{name}/dense/recall"].value >= 6 / NEEDLES
 
 
 @pytest.mark.parametrize("name", SHAPES)
