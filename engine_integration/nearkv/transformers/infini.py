@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import CacheLayerMixin
 
 from nearkv.core import PAGE_TOKENS, Pool, RowForm
 from nearkv.far import FarAttention
@@ -15,7 +14,7 @@ from nearkv.transformers.layer import NearKVLayer
 from nearkv.transformers.layout import HeadLayout, layout_of
 from nearkv.transformers.memory import CompressiveMemory
 from nearkv.transformers.over import attend_over
-from nearkv.transformers.pooled_cache import PooledCache, changed_rows
+from nearkv.transformers.pooled_cache import PooledCache, PooledLayer, changed_rows
 from nearkv.transformers.visible import causal_mask
 
 Angles = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -107,7 +106,7 @@ class NearKVInfiniCache(PooledCache):
         return self.fork()
 
 
-class NearKVInfiniLayer(CacheLayerMixin):
+class NearKVInfiniLayer(PooledLayer):
     """One layer: `local` holds the segment that is not over, `memory` all before it."""
 
     is_croppable = False
@@ -225,18 +224,6 @@ class NearKVInfiniLayer(CacheLayerMixin):
         # Some embeddings scale as well.
         turned = turned / (cos**2 + sin**2)
         return torch.cat([turned, states[..., cos.shape[-1] :]], -1)
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Masks cover all tokens, for attend() to see that none is hidden."""
-        return self.length + query_length, 0
-
-    def get_seq_length(self) -> int:
-        """All tokens, folded ones too."""
-        return self.length
-
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
 
     def reset(self) -> None:
         """Forgets all tokens."""

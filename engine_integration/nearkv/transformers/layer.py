@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import CacheLayerMixin
 
 from nearkv.core import PAGE_TOKENS, Pool
 from nearkv.far import FarAttention
 from nearkv.transformers.far import Sequences
 from nearkv.transformers.handover import UNATTENDED, expect_attention
 from nearkv.transformers.layout import layout_of, pool_dtype
+from nearkv.transformers.pooled_cache import PooledLayer
 from nearkv.transformers.visible import all_pads, causal_mask, far_windows
 
 
-class NearKVLayer(CacheLayerMixin):
+class NearKVLayer(PooledLayer):
     """One layer: `keys` and `values` hold the tokens from first_here() on.
 
     Row b of the batch starts with pads[b] tokens of padding; the stored[b] tokens after them, whole
@@ -184,18 +184,6 @@ class NearKVLayer(CacheLayerMixin):
         if retention and (query.shape[3] > 1 or self.length >= self._recall_at):
             self._recall_at = self.length + retention.recall_tokens
             self._sequences.recall(self.index, query, scale, is_prompt=False)
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Masks cover the pool's tokens too."""
-        return self.length + query_length, 0
-
-    def get_seq_length(self) -> int:
-        """Tokens here and in the pool."""
-        return self.length
-
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
 
     def reset(self) -> None:
         """Forgets all tokens; the cache drops the sequences."""

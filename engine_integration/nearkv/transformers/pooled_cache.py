@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, CacheLayerMixin
 
 from nearkv.transformers.far import Sequences, drop_quietly
 
@@ -32,6 +32,24 @@ class PooledCache(Cache):
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Makes row i of the batch what row beam_idx[i] was."""
         self.batch_select_indices(beam_idx)
+
+
+class PooledLayer(CacheLayerMixin):
+    """A layer that has `length` tokens, here and elsewhere, and no maximum."""
+
+    length: int
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Masks cover all tokens, wherever they are."""
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        """All tokens."""
+        return self.length
+
+    def get_max_length(self) -> int:
+        """No maximum."""
+        return -1
 
 
 def changed_rows(indices: torch.Tensor, count: int) -> list[int]:

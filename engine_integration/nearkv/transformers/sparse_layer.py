@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from nearkv.near import attend_here
@@ -14,10 +13,11 @@ from nearkv.transformers.far import Sequences
 from nearkv.transformers.handover import UNATTENDED, expect_attention
 from nearkv.transformers.indexer import KeysElsewhere, Question
 from nearkv.transformers.layout import LatentLayout, pool_dtype
+from nearkv.transformers.pooled_cache import PooledLayer
 from nearkv.transformers.visible import all_pads, seen_counts
 
 
-class NearKVSparseLayer(CacheLayerMixin):
+class NearKVSparseLayer(PooledLayer):
     """One layer: row b's tokens after pads[b] of padding are in the store.
 
     A step is update(), update_indexer() unless the layer takes another one's picks, attend().
@@ -177,18 +177,6 @@ class NearKVSparseLayer(CacheLayerMixin):
             keys = None if self._new_keys is None else self._new_keys[row, first:]
             self._store.append(sequence, self.index, self._new[row, first:], keys)
         self._new = self._new_keys = None
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Masks cover all tokens."""
-        return self.length + query_length, 0
-
-    def get_seq_length(self) -> int:
-        """All tokens."""
-        return self.length
-
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
 
     def reset(self) -> None:
         """Forgets all tokens; the cache drops the sequences."""
