@@ -7,7 +7,13 @@ from transformers.masking_utils import sdpa_mask
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv.core import Device, Pool, RowForm  # noqa: E402
-from nearkv.transformers import ATTENTION, NearKVInfiniCache, make_pool  # noqa: E402
+from nearkv.store import ObjectStore  # noqa: E402
+from nearkv.transformers import (  # noqa: E402
+    ATTENTION,
+    NearKVInfiniCache,
+    PrefixStates,
+    make_pool,
+)
 from nearkv.transformers.memory import CompressiveMemory  # noqa: E402
 from tests.engines.transformers_models import (  # noqa: E402
     CONFIGS,
@@ -178,6 +184,47 @@ def test_rows_forks_and_beams() -> None:
         cache.batch_repeat_interleave(2)
         same = run_logits(model, cache, ATTENTION, torch.full((4, 1), 7), [1])
         assert (same - same[0]).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("known", [50, 2 * SEGMENT, 2 * SEGMENT + 100])
+def test_a_prompt_goes_on_from_the_matrices_of_one_that_began_alike(known: int) -> None:
+    """Which ends in the first segment, at a segment's end, and in a later segment."""
+    model = make_model(CONFIG, torch.float32)
+    tokens = random_tokens(1, 400)
+    store = ObjectStore.create("cpu:?memory=64MiB")
+    prefixes = PrefixStates(store.namespace("infini"), CONFIG)
+    with infini_cache(model) as cache:
+        run_logits(model, cache, ATTENTION, tokens, [400])
+        whole = run_logits(model, cache, ATTENTION, tokens[:, :40], [40])
+    with infini_cache(model) as cache:
+        run_logits(model, cache, ATTENTION, tokens[:, :known], [known])
+        assert prefixes.save(tokens[0, :known].tolist(), cache)
+        rows = [info for info in store.objects() if info.key.startswith(b"rows ")]
+        assert len(rows) == known % SEGMENT // 64  # Segments that are over have none.
+    with infini_cache(model) as cache:
+        prefilled = prefixes.prefill(model, tokens[0].tolist(), cache)
+        assert prefilled.reused_tokens == known
+        assert cache.get_seq_length() == 400
+        again = run_logits(model, cache, ATTENTION, tokens[:, :40], [40])
+    assert (again - whole).abs().max() < 1e-4
+
+
+def test_matrices_of_other_gates_or_segments_are_not_found() -> None:
+    model = make_model(CONFIG, torch.float32)
+    tokens = random_tokens(1, 300)
+    prefixes = PrefixStates(ObjectStore.create("cpu:?memory=64MiB").namespace("infini"), CONFIG)
+    with infini_cache(model) as cache:
+        run_logits(model, cache, ATTENTION, tokens, [300])
+        assert prefixes.save(tokens[0].tolist(), cache)
+        assert prefixes.find(tokens[0].tolist(), cache) == 300
+        with pytest.raises(ValueError, match="holds 300 tokens"):
+            prefixes.load(tokens[0].tolist(), cache)
+    for options in ({"segment_tokens": 2 * SEGMENT}, {"delta": False}):
+        with infini_cache(model, **options) as cache:
+            assert prefixes.load(tokens[0].tolist(), cache) == 0
+    with infini_cache(model) as cache:
+        cache.layers[0].gates = torch.zeros(8)
+        assert prefixes.load(tokens[0].tolist(), cache) == 0
 
 
 def test_nothing_is_asked_of_an_empty_direction() -> None:

@@ -212,6 +212,21 @@ class NearKVInfiniLayer(PooledLayer):
         self.sequences.drop()
         self.local.reset()
 
+    @property
+    def settings(self) -> str:
+        """What layers have to agree in for one to go on from what the other kept."""
+        return str((self.segment_tokens, self.memory.delta, self.gates.tolist()))
+
+    def take_up(
+        self, tokens: int, matrix: torch.Tensor | None, normaliser: torch.Tensor | None
+    ) -> None:
+        """Goes on from so many tokens of one row: `local` has their last segment already.
+
+        Nothing is copied: `matrix` and `normaliser` are the memory's from now on.
+        """
+        self.memory.matrix, self.memory.normaliser = matrix, normaliser
+        self.rows, self.length, self.is_initialized = 1, tokens, True
+
     def _before_rotary(self, states: torch.Tensor, begin: int) -> torch.Tensor:
         """States [batch, heads, tokens, channels] as they were before their positions came in."""
         if self.rotary is None:

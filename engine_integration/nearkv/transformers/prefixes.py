@@ -43,9 +43,10 @@ class PrefixStates:
 
     A snapshot is one object: the states after exactly n tokens, with K and V of the tokens behind
     the last whole block. K and V before them are blocks of 64 tokens, which all prefixes that
-    begin alike share. Objects do not change: whatever goes on from one does so on a copy. A
-    snapshot can be gone on from wherever it ends, so save() where prompts part: a state cannot be
-    cut. For batches of one; a store that does not answer has nothing and takes nothing.
+    begin alike share; of Infini-attention, those of the segment that is not over, and a snapshot
+    has the matrices of all before it. Objects do not change: whatever goes on from one does so on a
+    copy. A snapshot can be gone on from wherever it ends, so save() where prompts part: a state
+    cannot be cut. For batches of one; a store that does not answer has nothing and takes nothing.
     """
 
     def __init__(self, space: Namespace, config: Any) -> None:
@@ -59,7 +60,8 @@ class PrefixStates:
         """Stores what a cache holds after exactly these tokens; whether it is there now.
 
         Raises ValueError for a cache of another length, of several sequences, or of other layers:
-        those that attend are a NearKVCache's. A list of tensors is the state of RWKV.
+        those that attend are a NearKVCache's or a NearKVInfiniCache's. A list of tensors is the
+        state of RWKV.
         """
         parts = CacheParts(cache)
         parts.check(len(tokens))
@@ -100,7 +102,7 @@ class PrefixStates:
                 self._tell(str(error))
                 return 0
             if found is not None:
-                parts.fill(*found)
+                parts.fill(end, *found)
                 return end
         return 0
 
@@ -135,7 +137,7 @@ class PrefixStates:
     def _save_blocks(self, names: "_Names", parts: CacheParts, tokens: int) -> bool:
         if not parts.attending:
             return True
-        keys = names.blocks(tokens)
+        keys = names.blocks(parts.first_token(tokens), tokens)
         known = self._space.match_prefix(keys)
         for begin in range(known, len(keys), _BLOCKS):
             some = keys[begin : begin + _BLOCKS]
@@ -166,7 +168,7 @@ class PrefixStates:
         snapshot = self._load_snapshot(names, end)
         if snapshot is None:
             return None
-        keys = names.blocks(end) if parts.attending else []
+        keys = names.blocks(parts.first_token(end), end) if parts.attending else []
         blocks = parts.blank(len(keys))
         for begin in range(0, len(keys), _BLOCKS):
             some = keys[begin : begin + _BLOCKS]
@@ -232,8 +234,8 @@ class _Names:
     def snapshot(self, end: int, piece: int) -> bytes:
         return b"state" + _PIECES.pack(piece) + self._digests[end][:23]
 
-    def blocks(self, tokens: int) -> list[bytes]:
-        ends = range(PAGE_TOKENS, tokens + 1, PAGE_TOKENS)
+    def blocks(self, first: int, end: int) -> list[bytes]:
+        ends = range(first + PAGE_TOKENS, end + 1, PAGE_TOKENS)
         return [b"rows " + self._digests[end][:27] for end in ends]
 
 
