@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from training.beside import OWN_WEIGHTS, save_beside, weight_files
-from training.distil import attention_moments, match_layers
+from training.distil import attention_moments, match_layers, mixers
+from training.indexers import all_picked, index_scores, match_indexers
 from training.initial_weights import initialise
 from training.latents import factored
 from training.model import llama_config
@@ -19,10 +20,10 @@ from training.schedule import Phase, Stage
 from training.shapes import SHAPES, WINDOW_TOKENS, shaped
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
-SHIPPED = ["mha", "mqa", "local_global", "mla", "hybrid"]
+SHIPPED = ["mha", "mqa", "local_global", "mla", "dsa", "hybrid"]
 LEAST_RECALL_AT_1K = 0.8
 MOST_OWN_BYTES = 4_000_000
-MOST_BYTES = 12_000_000
+MOST_BYTES = 14_000_000
 STAGE = Stage((Phase(6, batch=2, length=96, mix=(1, 1, 1)),), rate=0.5, dilution=1.0)
 
 
@@ -123,6 +124,52 @@ def test_teaching_brings_it_nearer_and_moves_nothing_else(
         for layer in SHAPES[name].taught
     }
     assert moved and {".".join(key.split(".")[:4]) for key in moved} == mixing
+
+
+@pytest.mark.quick
+def test_latents_are_the_same_with_indexers_that_leave_nothing_out(llama, moments, tokens) -> None:
+    """But for the norm of the queries' latent, which divides by each token's own mean square."""
+    plain, indexed = (shaped(llama, SHAPES[name], moments) for name in ("mla", "dsa"))
+    with all_picked(indexed):
+        apart = (logits(indexed, tokens) - logits(plain, tokens)).abs().mean()
+    few = (logits(indexed, tokens) - logits(plain, tokens)).abs().mean()
+    assert apart < 0.05 * logits(plain, tokens).abs().mean()
+    assert few > apart
+
+
+@pytest.mark.quick
+def test_an_indexer_is_taught_by_the_scores_that_it_picks_by(llama, moments) -> None:
+    model = shaped(llama, SHAPES["dsa"], moments)
+    attention = mixers(model)[1]
+    attention.indexer.weights_proj.weight.data.normal_()
+    generator = torch.Generator().manual_seed(1)
+    hidden = torch.randn(2, 300, llama.config.hidden_size, generator=generator)
+    places = torch.arange(300).expand(2, -1)
+    cos, sin = model.model.rotary_emb(hidden, places)
+    visible = torch.ones(2, 300, 300, dtype=torch.bool).tril()
+    latent = attention.q_a_layernorm(attention.q_a_proj(hidden))
+    picked = attention.indexer(hidden, latent, (cos, sin), visible, places)
+    scores = index_scores(attention, hidden, cos, sin).masked_fill(~visible, -torch.inf)
+    rows = scores[:, 200:].gather(-1, picked[:, 200:].long())
+    least = scores[:, 200:].topk(picked.shape[-1]).values[..., -1:]
+    assert picked.shape[-1] == attention.indexer.index_topk < 200
+    assert bool((rows >= least - 1e-4).all())
+
+
+@pytest.mark.default
+def test_indexers_learn_where_the_llama_looks_and_nothing_else_moves(
+    llama, moments, vocabulary: Tokenizer, demo_document: str
+) -> None:
+    student, teacher = shaped(llama, SHAPES["dsa"], moments), copy.deepcopy(llama)
+    teacher.set_attn_implementation("eager")
+    before = {key: value.clone() for key, value in student.state_dict().items()}
+    lesson = (student, teacher, vocabulary, demo_document, STAGE, "0")
+    first, second = list(match_indexers(*lesson)), list(match_indexers(*lesson))
+    assert sum(second) < sum(first)
+    moved = {
+        key for key, value in student.state_dict().items() if not torch.equal(value, before[key])
+    }
+    assert moved and all(".indexer." in key for key in moved)
 
 
 @pytest.mark.quick

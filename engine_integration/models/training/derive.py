@@ -7,7 +7,10 @@ The corpus is built in --corpus first if it is missing. Shapes: see shapes.py.
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from statistics import mean
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
@@ -15,10 +18,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from training import corpus
 from training.beside import save_beside
 from training.distil import attention_moments, match_layers
+from training.indexers import all_picked, match_indexers
 from training.schedule import Phase, Stage
 from training.shapes import SHAPES, shaped
 
 LESSON = Stage((Phase(150, batch=2, length=512, mix=(1, 1, 4)),), rate=0.5, dilution=1.0)
+INDEX_LESSON = Stage((Phase(600, batch=2, length=512, mix=(1, 1, 4)),), dilution=1.0)
 _REPORT_EVERY_STEPS = 25
 
 
@@ -46,17 +51,29 @@ def derive(text: str, base: Path, shape: str, seed: int) -> PreTrainedModel:
     llama = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(base).backend_tokenizer
     moments = attention_moments(llama, tokenizer, text, seed)
-    student = shaped(llama, SHAPES[shape], moments)
-    if not (layers := SHAPES[shape].taught):
-        return student
-    begin, errors = time.monotonic(), []
-    for error in match_layers(student, llama, layers, tokenizer, text, LESSON, str(seed)):
-        errors.append(error)
-        if len(errors) % _REPORT_EVERY_STEPS == 0:
-            recent = sum(errors[-_REPORT_EVERY_STEPS:]) / _REPORT_EVERY_STEPS
-            minutes = (time.monotonic() - begin) / 60
-            print(f"step {len(errors)}: error {recent:.4f}, {minutes:.1f} min", flush=True)
+    wanted = SHAPES[shape]
+    student = shaped(llama, wanted, moments)
+    if wanted.taught:
+        given = (wanted.taught, tokenizer, text, LESSON, str(seed))
+        with all_picked(student) if wanted.indexed else nullcontext():
+            _report("attention", match_layers(student, llama, *given))
+    if wanted.indexed:
+        llama.set_attn_implementation("eager")
+        _report(
+            "indexers", match_indexers(student, llama, tokenizer, text, INDEX_LESSON, str(seed))
+        )
     return student
+
+
+def _report(what: str, errors: Iterator[float]) -> None:
+    """Prints how a lesson goes, which takes place meanwhile."""
+    begin, recent = time.monotonic(), []
+    for step, error in enumerate(errors, 1):
+        recent.append(error)
+        if step % _REPORT_EVERY_STEPS == 0:
+            minutes = (time.monotonic() - begin) / 60
+            print(f"{what}, step {step}: error {mean(recent):.4f}, {minutes:.1f} min", flush=True)
+            recent.clear()
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ are large. Everything else stays the Llama's, to the bit.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from tokenizers import Tokenizer
@@ -26,7 +27,7 @@ _MOMENT_PHASE = Phase(_MOMENT_BATCHES, batch=2, length=512, mix=(1, 1, 2))
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """A batch, and the masks that make it stand for a longer one (see long_context.py)."""
 
     batch: Batch
@@ -40,7 +41,7 @@ class _Step:
             masks["sliding_attention"] = self._windowed(model.config.sliding_window)
         return model.model(
             self.batch.tokens,
-            attention_mask=self.diluted if kinds == {"full_attention"} else masks,
+            attention_mask=self.diluted if len(kinds) == 1 else masks,
             position_ids=self.batch.positions,
             use_cache=False,
         ).last_hidden_state
@@ -50,6 +51,17 @@ class _Step:
         distance = every[:, None] - every
         hidden = (distance < 0) | (distance >= tokens)
         return torch.zeros_like(self.diluted).masked_fill(hidden, float("-inf"))
+
+
+class Seen(NamedTuple):
+    """What passed through a mixer, in float32."""
+
+    given: Tensor
+    """[batch, tokens, hidden]."""
+    made: Tensor
+    """[batch, tokens, hidden]."""
+    looks: Tensor | None
+    """Of "eager" attention its weights [batch, heads, tokens, tokens]."""
 
 
 def mixers(model: PreTrainedModel) -> list[nn.Module]:
@@ -66,8 +78,8 @@ def attention_moments(
 ) -> Tensor:
     """Mean outer products [layers, hidden, hidden] of what each layer's attention is given."""
     total = torch.zeros(())
-    for step in _draw(llama, tokenizer, text, Stage((_MOMENT_PHASE,)), str(seed)):
-        given = torch.stack([inputs for inputs, _ in _observed(llama, step)]).flatten(1, 2)
+    for step in draw_steps(llama, tokenizer, text, Stage((_MOMENT_PHASE,)), str(seed)):
+        given = torch.stack([one.given for one in observed(llama, step)]).flatten(1, 2)
         total = total + given.mT @ given / given.shape[1]
     return total / _MOMENT_BATCHES
 
@@ -88,11 +100,21 @@ def match_layers(
     student.requires_grad_(False)
     taught = [mixers(student)[layer] for layer in layers]
     learning = [parameter for mixer in taught for parameter in mixer.parameters()]
-    optimizers = _optimizers([parameter.requires_grad_() for parameter in learning])
+    steps = draw_steps(student, tokenizer, text, stage, seed)
+    return learn(learning, stage, steps, partial(_error, student, teacher, layers))
+
+
+def learn(
+    parameters: list[nn.Parameter],
+    stage: Stage,
+    steps: Iterable[Step],
+    error_of: Callable[[Step], Tensor],
+) -> Iterator[float]:
+    """Trains these parameters, which no other has gradients beside; yields each step's error."""
+    optimizers = _optimizers([parameter.requires_grad_() for parameter in parameters])
     tokens = 0
-    for number, step in enumerate(_draw(student, tokenizer, text, stage, seed)):
-        with torch.autocast("cpu", torch.bfloat16):
-            error = _error(student, teacher, layers, step)
+    for number, step in enumerate(steps):
+        error = error_of(step)
         error.backward()
         rate = stage.rate_at(number, tokens)
         for optimizer in optimizers:
@@ -105,23 +127,24 @@ def match_layers(
 
 
 def _error(
-    student: PreTrainedModel, teacher: LlamaForCausalLM, layers: Sequence[int], step: _Step
+    student: PreTrainedModel, teacher: LlamaForCausalLM, layers: Sequence[int], step: Step
 ) -> Tensor:
-    with torch.no_grad():
-        wanted = _observed(teacher, step)
-    weights = step.batch.weights.clamp(min=1)
-    made = _outputs_given(student, step, [inputs for inputs, _ in wanted])
-    errors = []
-    for layer in layers:
-        output, (_, target) = made[layer], wanted[layer]
-        square = (output - target).square().mean(-1) * weights
-        errors.append(square.mean() / target.square().mean())
-    return torch.stack(errors).mean()
+    with torch.autocast("cpu", torch.bfloat16):
+        with torch.no_grad():
+            wanted = observed(teacher, step)
+        made = _outputs_given(student, step, [one.given for one in wanted])
+        errors = []
+        for layer in layers:
+            output, target = made[layer], wanted[layer].made
+            square = (output - target).square().mean(-1) * step.batch.weights.clamp(min=1)
+            errors.append(square.mean() / target.square().mean())
+        return torch.stack(errors).mean()
 
 
-def _draw(
+def draw_steps(
     model: PreTrainedModel, tokenizer: Tokenizer, text: str, stage: Stage, seed: str
-) -> Iterator[_Step]:
+) -> Iterator[Step]:
+    """The batches of a stage, for a model of this context."""
     rng = random.Random(seed)
     generator = torch.Generator().manual_seed(rng.getrandbits(63))
     limit = model.config.max_position_embeddings
@@ -130,16 +153,16 @@ def _draw(
         for _ in range(phase.steps):
             batch = make_batch(tokenizer, text, phase, limit, rng)
             dilution = draw_dilution(phase.batch, most, generator)
-            yield _Step(batch, diluted_causal_mask(batch.salient, dilution))
+            yield Step(batch, diluted_causal_mask(batch.salient, dilution))
 
 
-def _observed(model: PreTrainedModel, step: _Step) -> list[tuple[Tensor, Tensor]]:
-    """What each mixer was given, and what it returned."""
-    seen: list[tuple[Tensor, Tensor]] = []
+def observed(model: PreTrainedModel, step: Step) -> list[Seen]:
+    """What passed through each mixer."""
+    seen: list[Seen] = []
 
     def note(module: nn.Module, args: tuple, options: dict, output: object) -> None:
-        mixed = output[0] if isinstance(output, tuple) else output
-        seen.append((options["hidden_states"].float(), mixed.float()))
+        mixed, looks, *_ = output if isinstance(output, tuple) else (output, None)
+        seen.append(Seen(options["hidden_states"].float(), mixed.float(), looks))
 
     with ExitStack() as hooks:
         for mixer in mixers(model):
@@ -149,7 +172,7 @@ def _observed(model: PreTrainedModel, step: _Step) -> list[tuple[Tensor, Tensor]
     return seen
 
 
-def _outputs_given(model: PreTrainedModel, step: _Step, inputs: list[Tensor]) -> list[Tensor]:
+def _outputs_given(model: PreTrainedModel, step: Step, inputs: list[Tensor]) -> list[Tensor]:
     """What each mixer returns for inputs that are not its own model's."""
 
     def give(inputs: Tensor, module: nn.Module, args: tuple, options: dict) -> tuple[tuple, dict]:
@@ -159,7 +182,7 @@ def _outputs_given(model: PreTrainedModel, step: _Step, inputs: list[Tensor]) ->
         for mixer, given in zip(mixers(model), inputs, strict=True):
             hook = mixer.register_forward_pre_hook(partial(give, given), with_kwargs=True)
             hooks.callback(hook.remove)
-        return [output for _, output in _observed(model, step)]
+        return [one.made for one in observed(model, step)]
 
 
 def _optimizers(parameters: list[nn.Parameter]) -> list[torch.optim.Optimizer]:

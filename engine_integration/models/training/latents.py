@@ -16,16 +16,20 @@ def factored(
     moments: Tensor,
     latent_channels: int,
     rotated_channels: int,
+    *,
+    interleaved: bool = False,
 ) -> dict[str, Tensor]:
     """A Llama's weights as those of a DeepseekV3 with so many channels in a token's row.
 
     `moments` [layers, hidden, hidden]: mean outer products of what each layer's attention is given.
+    `interleaved`: the two channels of a rotary pair lie side by side, not half the channels apart.
     """
     heads, group = config.num_attention_heads, config.num_attention_heads
     group //= config.num_key_value_heads
     half, fast = config.head_dim // 2, rotated_channels // 2
     channels = torch.arange(config.head_dim).view(2, half)
-    rotated, plain = channels[:, :fast].flatten(), channels[:, fast:].flatten()
+    pairs, plain = channels[:, :fast], channels[:, fast:].flatten()
+    rotated = (pairs.T if interleaved else pairs).flatten()
     for layer, moment in enumerate(moments):
         prefix = f"model.layers.{layer}.self_attn"
         queries, keys, values = (
@@ -41,6 +45,18 @@ def factored(
         state[f"{prefix}.kv_a_layernorm.weight"] = scale.expand(latent_channels)
         up = up.unflatten(0, (heads // group, -1)).repeat_interleave(group, 0)
         state[f"{prefix}.kv_b_proj.weight"] = up.flatten(0, 1)
+    return state
+
+
+def queries_factored(state: dict[str, Tensor], moments: Tensor) -> dict[str, Tensor]:
+    """Gives queries a latent of their own, as wide as the model: what an indexer shares."""
+    for layer, moment in enumerate(moments):
+        prefix = f"model.layers.{layer}.self_attn"
+        hidden = len(moment)
+        state[f"{prefix}.q_b_proj.weight"] = state.pop(f"{prefix}.q_proj.weight")
+        state[f"{prefix}.q_a_proj.weight"] = torch.eye(hidden)
+        scale = moment.trace().div(hidden).sqrt()
+        state[f"{prefix}.q_a_layernorm.weight"] = scale.expand(hidden)
     return state
 
 

@@ -1,4 +1,4 @@
-"""Llamas turned into models of other shapes: more or fewer KV heads, windows, latents, states.
+"""Llamas turned into models of other shapes: KV heads, windows, latents, indexers, states.
 
 A shape is a class that transformers has and the weights that it begins with, as near to what the
 Llama computes as they can be without training. Embeddings, norms and MLPs stay the Llama's own;
@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     DeepseekV3Config,
+    DeepseekV32Config,
     GraniteMoeHybridConfig,
     LlamaConfig,
     LlamaForCausalLM,
@@ -21,7 +22,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from training.latents import factored
+from training.indexers import first_indexers
+from training.latents import factored, queries_factored
 
 WINDOW_TOKENS = 64
 GLOBAL_LAYERS = (1,)
@@ -29,6 +31,9 @@ GLOBAL_LAYERS = (1,)
 RECURRENT_LAYERS = (2,)
 LATENT_CHANNELS = 128
 ROTATED_CHANNELS = 64
+INDEX_HEADS = 4
+PICKED_TOKENS = 128
+"""That an indexer leaves to its layer's attention."""
 
 _SAME = (
     "vocab_size",
@@ -61,6 +66,8 @@ class Shape:
     weights: Callable[[State, LlamaConfig, Tensor], State]
     taught: tuple[int, ...]
     """Layers that have to learn what the Llama's do."""
+    indexed: bool = False
+    """Whether their indexers then have to learn where it looks."""
 
 
 def shaped(llama: LlamaForCausalLM, shape: Shape, moments: Tensor) -> PreTrainedModel:
@@ -116,11 +123,10 @@ def _windowed_config(config: LlamaConfig) -> MinistralConfig:
     return MinistralConfig(**_same(config, sliding_window=WINDOW_TOKENS, layer_types=kinds))
 
 
-def _latent_config(config: LlamaConfig) -> DeepseekV3Config:
+def _latent_changes(config: LlamaConfig) -> dict[str, object]:
     theta = config.rope_parameters["rope_theta"]
     changes = {
         "num_key_value_heads": config.num_attention_heads,
-        "q_lora_rank": None,
         "kv_lora_rank": LATENT_CHANNELS,
         "qk_rope_head_dim": ROTATED_CHANNELS,
         "qk_nope_head_dim": config.head_dim - ROTATED_CHANNELS,
@@ -130,13 +136,37 @@ def _latent_config(config: LlamaConfig) -> DeepseekV3Config:
             "rope_type": "default",
             "rope_theta": theta ** (ROTATED_CHANNELS / config.head_dim),
         },
-        "rope_interleave": False,
         "first_k_dense_replace": config.num_hidden_layers,
-        "num_mtp_layers": 0,
     }
     same = _same(config, **changes)
     del same["head_dim"]
-    return DeepseekV3Config(**same)
+    return same
+
+
+def _latent_config(config: LlamaConfig) -> DeepseekV3Config:
+    return DeepseekV3Config(
+        **_latent_changes(config), q_lora_rank=None, rope_interleave=False, num_mtp_layers=0
+    )
+
+
+def _latent(state: State, config: LlamaConfig, moments: Tensor) -> State:
+    return factored(state, config, moments, LATENT_CHANNELS, ROTATED_CHANNELS)
+
+
+def _indexed_config(config: LlamaConfig) -> DeepseekV32Config:
+    return DeepseekV32Config(
+        **_latent_changes(config),
+        q_lora_rank=config.hidden_size,
+        index_n_heads=INDEX_HEADS,
+        index_head_dim=config.head_dim,
+        index_topk=PICKED_TOKENS,
+    )
+
+
+def _indexed(state: State, config: LlamaConfig, moments: Tensor) -> State:
+    indexers = first_indexers(state, config, ROTATED_CHANNELS, GLOBAL_LAYERS)
+    latents = factored(state, config, moments, LATENT_CHANNELS, ROTATED_CHANNELS, interleaved=True)
+    return queries_factored(latents, moments) | indexers
 
 
 def _recurrent_config(config: LlamaConfig) -> GraniteMoeHybridConfig:
@@ -178,12 +208,7 @@ SHAPES = {
     "mha": Shape(_heads(4), _repeated, taught=()),
     "mqa": Shape(_heads(1), _merged, taught=(0, 1, 2)),
     "local_global": Shape(_windowed_config, lambda state, config, moments: state, taught=()),
-    "mla": Shape(
-        _latent_config,
-        lambda state, config, moments: factored(
-            state, config, moments, LATENT_CHANNELS, ROTATED_CHANNELS
-        ),
-        taught=(0, 1, 2),
-    ),
+    "mla": Shape(_latent_config, _latent, taught=(0, 1, 2)),
+    "dsa": Shape(_indexed_config, _indexed, taught=(0, 1, 2), indexed=True),
     "hybrid": Shape(_recurrent_config, _recurrent, taught=RECURRENT_LAYERS),
 }
