@@ -43,8 +43,8 @@ class _Plan:
     """How much is measured. `lengths`: how many texts of so many tokens, for recall alone."""
 
     tokens: int = 4096
-    texts: int = 2
-    lengths: dict[int, int] = field(default_factory=lambda: {1024: 2, 2048: 2, 8192: 1})
+    texts: int = 3
+    lengths: dict[int, int] = field(default_factory=lambda: {1024: 3, 2048: 3, 8192: 1})
     budgets: tuple[float, ...] = (0.03, 0.05, 0.10, 0.16, 0.20, 0.50)
     generated_tokens: int = GENERATED_TOKENS
     agents: int = 3

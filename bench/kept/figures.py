@@ -61,6 +61,10 @@ class Measured:
     extra: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
     """Before the names of figures, with a slash at its end."""
+    papers: Mapping[str, str] = field(
+        default_factory=lambda: {name: method.paper for name, method in METHODS.items()}
+    )
+    """Where methods come from."""
 
     def results(self) -> Iterator[Result]:
         """Dense attention's, then each method's, then what papers claim."""
@@ -73,11 +77,11 @@ class Measured:
             yield from self._pooled(codec)
         yield from self._claims()
 
-    def brief_results(self) -> Iterator[Result]:
-        """Dense attention's, then those of the methods that were measured, by measure_briefly."""
-        yield from self._quality_of_dense(BRIEF_FIGURES)
+    def brief_results(self, names: Iterable[str] = BRIEF_FIGURES) -> Iterator[Result]:
+        """Of these figures dense attention's, then those of the methods that were measured."""
+        yield from self._quality_of_dense(names)
         for method in dict.fromkeys(method for method, _ in self.kept):
-            yield from self._quality_of(method, BRIEF_FIGURES)
+            yield from self._quality_of(method, names)
 
     def _quality_of_dense(self, names: Iterable[str]) -> Iterator[Result]:
         for name in names:
@@ -211,8 +215,8 @@ class Measured:
     ) -> Result:
         extra = dict(self.extra)
         if curve:
-            method = METHODS.get(name.partition("/")[0])
-            paper = method.paper if method else "evicted pages are compressed, and come back"
+            elsewhere = "evicted pages are compressed, and come back"
+            paper = self.papers.get(name.partition("/")[0], elsewhere)
             extra |= {"budget": self.budgets[self._shown()], "paper": paper, "curve": dict(curve)}
         return Result(
             name=f"quality/{self.group}{name}",

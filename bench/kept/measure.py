@@ -1,6 +1,7 @@
 """One method on one task: loss, agreement with dense attention, and recall."""
 
 import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -104,11 +105,9 @@ def measure_briefly(dense: Dense, method: Method | None, budget: float, quality:
     """Adds one task's figures, but for hops and a long output; gives the keeper that decided."""
     learned = _keeper(dense, method, budget)
     keeper = _decided(learned)
-    said = dense.run(keeper.fork(), dense.task.continued)
-    exact, follows = dense.log_shares, torch.tensor(dense.task.continued)[1:]
-    quality.losses.append(float(F.nll_loss(said[:-1], follows)))
-    quality.divergences.append(float(_apart(said, exact).mean()))
-    quality.agreements.append(float((said.argmax(-1) == exact.argmax(-1)).float().mean()))
+    measure_said(
+        dense.run(keeper.fork(), dense.task.continued), dense.log_shares, dense.task, quality
+    )
     measure_recall(dense, keeper, quality)
     quality.recalled_asked.append(
         [
@@ -117,6 +116,14 @@ def measure_briefly(dense: Dense, method: Method | None, budget: float, quality:
         ]
     )
     return keeper
+
+
+def measure_said(said: torch.Tensor, exact: torch.Tensor, task: Task, quality: Quality) -> None:
+    """Adds what log probabilities of a task's continuation are worth, beside exact ones."""
+    follows = torch.tensor(task.continued)[1:]
+    quality.losses.append(float(F.nll_loss(said[:-1], follows)))
+    quality.divergences.append(float(_apart(said, exact).mean()))
+    quality.agreements.append(float((said.argmax(-1) == exact.argmax(-1)).float().mean()))
 
 
 def measure_recall(dense: Dense, keeper: Keeper, quality: Quality) -> None:
@@ -166,13 +173,20 @@ def _decided(learned: Keeper, asked: Watcher | None = None) -> Keeper:
 
 
 def _answers(dense: Dense, keeper: Keeper, questions: list[Question]) -> list[bool]:
-    """Whether greedy decoding gives each value, each token behind the right ones before it."""
+    return answers(lambda tokens: dense.run(keeper, tokens), questions)
+
+
+def answers(run: Callable[[list[int]], torch.Tensor], questions: Sequence[Question]) -> list[bool]:
+    """Whether greedy decoding gives each value, each token behind the right ones before it.
+
+    `run` gives log probabilities behind each of the tokens that it is handed.
+    """
     tokens: list[int] = []
     spans: list[range] = []
     for question in questions:
         tokens += question.asked + question.answer
         spans.append(range(len(tokens) - len(question.answer) - 1, len(tokens) - 1))
-    said = dense.run(keeper, tokens[:-1]).argmax(-1)
+    said = run(tokens[:-1]).argmax(-1)
     return [
         said[span.start : span.stop].tolist() == question.answer
         for span, question in zip(spans, questions, strict=True)

@@ -8,6 +8,7 @@ from bench import Context
 from bench.kept.figures import Measured
 from bench.kept.measure import Dense, Quality, measure_briefly
 from bench.kept.methods import METHODS
+from bench.kept.picked import measure_picked
 from bench.kept.tasks import Tasks
 from nearkv.demo.runs import load_model
 from nearkv.results import Result
@@ -21,6 +22,8 @@ SHAPES = {
     "mla": _MODELS / "shapes" / "mla",
     "hybrid": _MODELS / "shapes" / "hybrid",
 }
+PICKING = _MODELS / "shapes" / "dsa"
+"""Whose own indexer decides, so that no method does."""
 SOME_METHODS = ("streaming_llm", "h2o", "snapkv", "r_kv", "certified", "tail")
 
 
@@ -29,7 +32,7 @@ class ShapesPlan:
     """How much is measured of each shape."""
 
     tokens: int = 1024
-    texts: int = 1
+    texts: int = 3
     budgets: tuple[float, ...] = (0.05, 0.10, 0.20)
     methods: tuple[str, ...] = SOME_METHODS
 
@@ -51,3 +54,4 @@ def measure_shapes(context: Context, plan: ShapesPlan) -> Iterator[Result]:
                     quality = measured.kept.setdefault((name, budget), Quality())
                     measure_briefly(dense, METHODS[name], budget, quality)
         yield from measured.brief_results()
+    yield from measure_picked(context, PICKING, plan.tokens, plan.texts, plan.budgets)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import (
+    AutoModelForCausalLM,
     DeepseekV3Config,
     DeepseekV3ForCausalLM,
     Gemma2Config,
@@ -25,7 +26,8 @@ from bench.kept.costs import Costs
 from bench.kept.keepers import PolicyKeeper, SelectKeeper
 from bench.kept.measure import Dense, Quality, measure_briefly
 from bench.kept.methods import METHODS
-from bench.kept.shapes import SHAPES, SOME_METHODS, ShapesPlan, measure_shapes
+from bench.kept.picked import PickedReading
+from bench.kept.shapes import PICKING, SHAPES, SOME_METHODS, ShapesPlan, measure_shapes
 from bench.kept.tasks import NEEDLES, Tasks
 from nearkv.demo.runs import load_model
 from nearkv.results import Result
@@ -211,6 +213,34 @@ def test_a_tail_keeps_what_a_window_loses_on_every_shape(tiny, name):
         tiny[f"quality/shapes/{name}/{method}/recall"].value for method in ("tail", "streaming_llm")
     )
     assert tail > window
+
+
+def test_an_indexer_that_picks_all_is_the_models_own_attention(tasks):
+    """But for latents in the store's bfloat16."""
+    task = tasks.draw(0, 300)
+    model = AutoModelForCausalLM.from_pretrained(PICKING, dtype=torch.float32).eval()
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.indexer.index_topk = 1000
+        logits = model(torch.tensor([task.prompt + task.continued]), use_cache=False).logits[0]
+        model.set_attn_implementation("nearkv")
+        said = [PickedReading(model, task, picks).run(task.continued) for picks in (1000, 10)]
+    wanted = logits[len(task.prompt) :].log_softmax(-1)
+    assert (said[0] - wanted).abs().mean() < 0.02
+    assert (said[1] - wanted).abs().mean() > 0.1
+
+
+def test_what_an_indexer_picks_is_measured_beside_all_tokens(tiny):
+    for figure in ("loss", "divergence", "agreement", "recall"):
+        dense = tiny[f"quality/shapes/dsa/dense/{figure}"]
+        result = tiny[f"quality/shapes/dsa/indexer/{figure}"]
+        assert result.extra["curve"]["x"] == [10, 20]
+        assert "DSA" in result.extra["paper"]
+        if dense.value:
+            assert (result.peer, result.peer_value) == ("dense", dense.value)
+    coarse, fine = tiny["quality/shapes/dsa/indexer/divergence"].extra["curve"]["y"]
+    assert coarse > fine > 0
+    assert tiny["quality/shapes/dsa/indexer/recall"].value >= 6 / NEEDLES
 
 
 @pytest.mark.parametrize("name", ["local_global", "mla", "hybrid"])
