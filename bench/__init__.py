@@ -1,6 +1,7 @@
 """Benches: each module here that has a `run` function measures one part of NearKV.
 
-`run(context)` yields Results as it gets them, so that an interrupted bench keeps what it has.
+`run(context)` yields Results as it gets them, so that an interrupted bench keeps what it has. It
+raises Skipped for what this machine lacks; what it yielded before counts.
 The first line of the module's docstring is its line in the list of benches.
 """
 
@@ -8,6 +9,10 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+
+
+class Skipped(Exception):
+    """A bench's, or a part's of it, that cannot be measured here; says what is missing."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import bench
-from bench import Context
+from bench import Context, Skipped
 from bench.curves import curve_table, curves_of
 from nearkv.results import Result, format_table, write_results
 
@@ -31,8 +32,9 @@ examples:
 
 An interrupt (Ctrl-C) stops the bench and keeps what has been measured so far.
 
-exit status: 0 measured, whether goals are met or not; 1 a bench failed;
-2 wrong usage; 130 interrupted."""
+exit status: 0 measured, whether goals are met or not, or not measured, as is
+said at the end, because this machine lacks something; 1 a bench failed; 2 wrong
+usage; 130 interrupted."""
 
 
 def list_benches() -> dict[str, str]:
@@ -47,26 +49,38 @@ def list_benches() -> dict[str, str]:
     return benches
 
 
-def run_benches(names: Sequence[str], context: Context) -> tuple[list[Result], int]:
-    """Runs benches in turn; gives what they measured, and the exit status.
+@dataclass
+class Outcome:
+    """What a run of benches came to."""
+
+    results: list[Result] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """Benches that could not be measured here, or not all of them, and why."""
+    status: int = 0
+
+
+def run_benches(names: Sequence[str], context: Context) -> Outcome:
+    """Runs benches in turn.
 
     A bench that raises is reported and the next one runs; an interrupt ends them all.
     """
-    results: list[Result] = []
-    status = 0
+    outcome = Outcome()
     for index, name in enumerate(names, start=1):
         print(f"[{index}/{len(names)}] {name}", file=sys.stderr, flush=True)
         try:
             for result in importlib.import_module(f"bench.{name}").run(context):
-                results.append(result)
+                outcome.results.append(result)
         except KeyboardInterrupt:
-            print(f"interrupted in {name}; keeping {len(results)} results", file=sys.stderr)
-            return results, 130
+            print(f"interrupted in {name}; keeping {len(outcome.results)} results", file=sys.stderr)
+            outcome.status = 130
+            break
+        except Skipped as missing:
+            outcome.skipped.append(f"{name}: {missing}")
         except Exception:
             traceback.print_exc()
             print(f"bench {name} failed", file=sys.stderr)
-            status = 1
-    return results, status
+            outcome.status = 1
+    return outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,7 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.model,
         install_peers=options.peers,
     )
-    results, status = run_benches(options.names, context)
+    outcome = run_benches(options.names, context)
+    results = outcome.results
     print(format_table(results))
     for title, members in curves_of(results).items():
         if table := curve_table(title, members):
@@ -133,7 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = options.json or Path("results") / f"{'+'.join(options.names)}.json"
         write_results(path, results, {"benches": options.names})
         print(f"\n{_goals_text(results)}\nwritten: {path}")
-    return status
+    for skipped in outcome.skipped:
+        print(f"not measured: {skipped}")
+    return outcome.status
 
 
 def _list_text(benches: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """Kernels on an NVIDIA GPU beside its own copy and torch; commands they give; decoding steps.
 
-Needs a GPU that torch sees, and libnearkv_cuda.so; --tiny runs on emulated kernels elsewhere.
+Without a GPU that torch sees, what kernels take of one, as nvcc says, is all; --tiny runs the rest
+on emulated kernels.
 """
 
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from bench import Context
-from bench.gpu import kernels, near
+from bench.gpu import kernels, near, resources
 from bench.gpu.place import Place
 from nearkv.cuda import check_fault, gather_rows
 from nearkv.results import Result
@@ -18,7 +19,9 @@ _LATENT = 576
 
 
 def run(context: Context) -> Iterator[Result]:
-    """Yields shares of bandwidth, latencies, steps, and rows fetched from the host's memory."""
+    """Yields what kernels take; then shares of bandwidth, latencies, steps, rows fetched."""
+    if not context.tiny:
+        yield from resources.run(context)
     place = Place.choose(context)
     yield from kernels.run(context, place)
     yield from near.latency(context, place)

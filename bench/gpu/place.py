@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bench import Context
+from bench import Context, Skipped
 from nearkv.cuda import gpu_of
 from nearkv.results import Samples, interleave
 
@@ -19,15 +19,15 @@ class Place:
 
     @classmethod
     def choose(cls, context: Context) -> "Place":
-        """Raises RuntimeError without a GPU, unless the bench is tiny; Error without kernels."""
+        """Raises Skipped without a GPU, unless the bench is tiny; Error without kernels."""
         if torch.cuda.is_available():
             place = cls(torch.device("cuda", 0), context.tiny)
         elif context.tiny:
             place = cls(torch.device("cpu"), True)
         else:
-            raise RuntimeError(
-                "there is no GPU that torch sees, so there is nothing to measure; "
-                "--tiny shows that the bench runs, on emulated kernels"
+            raise Skipped(
+                "kernels were not run: torch sees no GPU; --tiny shows that the bench runs, on "
+                "emulated ones"
             )
         gpu_of(place.where)
         return place

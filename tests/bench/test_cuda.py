@@ -1,11 +1,13 @@
 """The bench of GPUs, on emulated kernels: it runs, and says what it needs."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from bench.gpu.resources import taken_in
 from nearkv.results import read_results
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
@@ -30,7 +32,27 @@ def test_every_part_of_it_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_without_a_gpu_it_says_what_it_needs() -> None:
-    done = _run()
-    assert done.returncode == 1
-    assert "there is no GPU that torch sees" in done.stderr
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+def test_without_a_gpu_it_says_what_kernels_take_and_what_was_not_measured(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    done = _run("--json", str(file))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("not measured: cuda: ")
+    results = {result.name: result for result in read_results(file).results}
+    for kernel in ("Merge", "Attend_1", "Attend_8", "Gather", "NearSubmit", "PageRows"):
+        assert 0 < results[f"cuda/{kernel}/threads"].value <= 2048
+        assert 16 <= results[f"cuda/{kernel}/threads"].extra["registers"] <= 255
+        assert results[f"cuda/{kernel}/spilled"].met
+
+
+def test_what_spills_is_counted_both_ways() -> None:
+    told = """
+ptxas info    : Compiling entry function '_ZN6nearkv4cuda5entryINS0_6AttendILj8EEEEEvT_' for 'sm_90'
+ptxas info    : Function properties for _ZN6nearkv4cuda5entryINS0_6AttendILj8EEEEEvT_
+    16 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 130 registers, used 1 barriers
+"""
+    (taken,) = taken_in(told)
+    assert (taken.kernel, taken.registers, taken.spilled_bytes) == ("Attend_8", 130, 32)
+    # 136 registers are given to a thread of 130.
+    assert taken.threads == 65536 // (136 * 32) * 32

@@ -116,3 +116,18 @@ def test_the_memory_bench_measures(monkeypatch: pytest.MonkeyPatch):
         assert result.unit == "GB/s"
         assert 0 < result.minimum <= result.value <= result.maximum
     assert results["memory/read_2_threads"].peer_value == results["memory/read_1_thread"].value
+
+
+def test_what_a_machine_lacks_is_said_and_is_no_failure(
+    add_bench, capsys: pytest.CaptureFixture[str]
+):
+    add_bench(
+        "fake_lacking",
+        FAILS_LATE.format(error='bench.Skipped("there is no moon")').replace(
+            "from nearkv", "import bench\nfrom nearkv"
+        ),
+    )
+    assert command.main(["fake_lacking"]) == 0
+    out = capsys.readouterr().out
+    assert "fails/early" in out
+    assert out.splitlines()[-1] == "not measured: fake_lacking: there is no moon"
