@@ -1,6 +1,7 @@
 """Models of other shapes: what a Llama keeps when it becomes one, what it is taught, the files."""
 
 import copy
+import hashlib
 import json
 import random
 from pathlib import Path
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from training.beside import OWN_WEIGHTS, save_beside, weight_files
 from training.distil import attention_moments, match_layers, mixers
+from training.evaluate import table
 from training.indexers import all_picked, index_scores, match_indexers
 from training.initial_weights import initialise
 from training.latents import factored
@@ -235,6 +237,17 @@ def test_its_card_says_what_it_is(folder: Path) -> None:
     own = folder / OWN_WEIGHTS
     said = f"{own.stat().st_size / 1e6:.1f} MB here" if own.exists() else "all weights in"
     assert said in card
+
+
+@pytest.mark.quick
+def test_its_card_shows_the_measurements_of_these_weights(folder: Path) -> None:
+    card = (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
+    report = json.loads((folder / "evaluation.json").read_text())
+    weights = b"".join(file.read_bytes() for file in weight_files(folder))
+    assert hashlib.sha256(weights).hexdigest() == report["weights_sha256"]
+    assert table(report) in card
+    assert f"{report['bits_per_byte']:.3f} bits/byte" in card
+    assert report["date"] in card
 
 
 @pytest.mark.default
