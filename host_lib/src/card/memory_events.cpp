@@ -72,8 +72,10 @@ Status list_poison(const std::string& module, std::vector<MemoryEvent>* poison,
   });
   // Somebody else may have asked meanwhile.
   std::ranges::stable_sort(events, {}, &MemoryEvent::address);
-  const auto same = std::ranges::unique(events, {}, &MemoryEvent::address);
-  events.erase(same.begin(), same.end());
+  const auto same = [](const MemoryEvent& a, const MemoryEvent& b) {
+    return a.address == b.address;
+  };
+  events.erase(std::unique(events.begin(), events.end(), same), events.end());
   std::ranges::move(events, std::back_inserter(*poison));
   return Status::kOk;
 }
