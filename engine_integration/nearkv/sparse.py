@@ -14,6 +14,7 @@ come back, and of their latents those that the engine's resident buffer lacks.
 
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +31,7 @@ class _OpenPage:
 
     latents: torch.Tensor
     keys: torch.Tensor | None
-    """None in a layer without an indexer."""
+    """None in a layer without an indexer; from further back if their pool had no room for them."""
 
 
 class SparseLatents:
@@ -112,11 +113,14 @@ class SparseLatents:
     def fork(self, sequence: int, child: int, tokens: int) -> None:
         """Makes `child` share the first `tokens` tokens of a sequence, which all its layers have.
 
-        Whole pages are shared, what is behind them is copied; both may then go on alone.
+        Whole pages are shared, what is behind them is copied; both may then go on alone. On any
+        error nothing is left of the child; POOL_FULL also if keys still wait for room.
         """
         layers = range(self.latents.layers)
         if tokens > (have := min(self.tokens(sequence, layer) for layer in layers)):
             raise ValueError(f"tokens is {tokens}; all layers have {have}")
+        for layer in self._key_layer:
+            self._move_keys(sequence, layer)
         whole = tokens // PAGE_TOKENS * PAGE_TOKENS
         behind = torch.arange(whole, tokens)
         rows = {
@@ -154,7 +158,8 @@ class SparseLatents:
         """Adds tokens of one layer: latents [tokens, latent_dim], indexer keys [tokens, key_dim].
 
         Both in the pools' dtype, no keys in a layer without an indexer. On any error nothing has
-        been added.
+        been added. Keys that find no room wait here and are searched like the open page; until
+        they have found some, no more tokens are taken.
         """
         tail = self._tail(sequence, layer)
         given = [("latents", latents, tail.latents)]
@@ -171,18 +176,18 @@ class SparseLatents:
                     f"{name} are {rows.dtype} {list(rows.shape)}, "
                     f"not {kept.dtype} [tokens, {kept.shape[1]}]"
                 )
-        latents, *indexed = (torch.cat([kept, rows.detach().cpu()]) for _, rows, kept in given)
+        if keys is not None:
+            self._move_keys(sequence, layer)
+            keys = torch.cat([tail.keys, keys.detach().cpu()])
+        latents = torch.cat([tail.latents, latents.detach().cpu()])
         whole = len(latents) // PAGE_TOKENS * PAGE_TOKENS
         if whole:
-            stored = self.latents.tokens(sequence, layer)
-            for rows in indexed:
-                number = self._key_layer[layer]
-                missing = rows[self.keys.tokens(sequence, number) - stored : whole]
-                if len(missing):
-                    self.keys.append(sequence, number, missing[None])
             self.latents.append(sequence, layer, latents[None, :whole])
-        behind = [rows[whole:].clone() for rows in (latents, *indexed)]
-        self._open[sequence, layer] = _OpenPage(behind[0], behind[1] if indexed else None)
+        tail.latents = latents[whole:].clone()
+        if keys is not None:
+            tail.keys = keys
+            with suppress(Error):
+                self._move_keys(sequence, layer)
 
     def select(
         self,
@@ -209,8 +214,7 @@ class SparseLatents:
         if (tail := self._tail(sequence, layer).keys) is None:
             raise ValueError(f"layer {layer} has no indexer: see index_layers")
         queries, weights = queries.detach().cpu().contiguous(), weights.detach().float().cpu()
-        # Keys may be ahead of the latents if these found no room.
-        stored = self.latents.tokens(sequence, layer)
+        stored = self.keys.tokens(sequence, self._key_layer[layer])
         first, tail = min(stored, tokens), tail[: max(0, tokens - stored)]
         ids = torch.arange(first, tokens)
         scores = weights @ (queries.float() @ tail.float().T).relu()
@@ -232,8 +236,16 @@ class SparseLatents:
     def _index_keys(self, sequence: int, layer: int, ids: torch.Tensor) -> torch.Tensor | None:
         if (tail := self._tail(sequence, layer).keys) is None:
             return None
-        first = self.latents.tokens(sequence, layer)
-        return _gathered(self.keys, (sequence, self._key_layer[layer], 0), first, tail, ids)
+        place = (sequence, self._key_layer[layer], 0)
+        return _gathered(self.keys, place, self.keys.tokens(*place[:2]), tail, ids)
+
+    def _move_keys(self, sequence: int, layer: int) -> None:
+        """Gives the pool the keys of all tokens whose latents are in theirs, or raises Error."""
+        tail, number = self._tail(sequence, layer), self._key_layer[layer]
+        missing = self.latents.tokens(sequence, layer) - self.keys.tokens(sequence, number)
+        if missing:
+            self.keys.append(sequence, number, tail.keys[None, :missing])
+            tail.keys = tail.keys[missing:].clone()
 
     def _tail(self, sequence: int, layer: int) -> _OpenPage:
         try:

@@ -225,10 +225,47 @@ def test_latents_that_find_no_room_change_nothing() -> None:
     queries, weights = random_rows(4, 128), torch.rand(4)
     ids = store.select(1, 0, queries, weights, k=50)
     assert_best(ids, index_scores(queries, weights, keys[:100]), 50)
-    store.append(1, 0, latents[100:300], keys[100:300])
+    # What comes instead are other tokens.
+    latents = torch.cat([latents[:100], random_rows(200, 576)])
+    keys = torch.cat([keys[:100], random_rows(200, 128)])
+    store.append(1, 0, latents[100:], keys[100:])
     ids = store.select(1, 0, queries, weights, k=50)
-    assert_best(ids, index_scores(queries, weights, keys[:300]), 50)
+    assert_best(ids, index_scores(queries, weights, keys), 50)
     assert torch.equal(store.rows(1, 0, ids), latents[ids])
+
+
+def test_keys_that_find_no_room_wait_and_no_more_are_taken() -> None:
+    torch.manual_seed(6)
+    store = SparseLatents.create(DEVICES[0], "cpu:?memory=2MiB", layers=1, max_sequences=4)
+    latents, keys = random_rows(4000, 576), random_rows(4000, 128)
+    queries, weights = random_rows(4, 128), torch.rand(4)
+
+    def assert_finds(sequence: int, tokens: int) -> None:
+        assert store.tokens(sequence, 0) == tokens
+        ids = store.select(sequence, 0, queries, weights, k=50)
+        assert_best(ids, index_scores(queries, weights, keys[:tokens]), 50)
+
+    for sequence, tokens in ((1, 4000), (2, 2000), (3, 1500)):  # Keys of 4,608 tokens fit.
+        store.create_sequence(sequence)
+        store.append(sequence, 0, latents[:tokens], keys[:tokens])
+        assert_finds(sequence, tokens)
+    assert (store.keys.tokens(2, 0), store.keys.tokens(3, 0)) == (0, 0)
+    for call in (
+        lambda: store.append(2, 0, latents[2000:2001], keys[2000:2001]),
+        lambda: store.fork(3, 4, 1500),
+    ):
+        with pytest.raises(Error) as failure:
+            call()
+        assert failure.value.status == Status.POOL_FULL
+    assert store.latents.usage().sequences == 3
+    assert_finds(2, 2000)
+
+    store.drop(1)
+    store.append(2, 0, latents[2000:2200], keys[2000:2200])
+    store.fork(3, 4, 1500)
+    for sequence, tokens in ((2, 2200), (3, 1500), (4, 1500)):
+        assert store.keys.tokens(sequence, 0) == tokens // 64 * 64
+        assert_finds(sequence, tokens)
 
 
 def test_what_does_not_fit_is_refused() -> None:
