@@ -93,14 +93,7 @@ class Measured:
             figure = FIGURES[name]
             readings = [figure.read(self.kept[method, budget]) for budget in self.budgets]
             dense = mean(figure.read(self.dense))
-            curve = {
-                "plot": f"{self.group}{name} by budget",
-                "line": method,
-                "x_label": _PERCENT,
-                "x": [100 * budget for budget in self.budgets],
-                "y": [mean(one) for one in readings],
-                "spread": [pstdev(one) for one in readings],
-            }
+            curve = self._by_budget(f"{self.group}{name}", method) | _means(readings)
             peer = {"peer": "dense", "peer_value": dense} if dense else {}
             yield self._result(
                 f"{method}/{name}", figure.unit, readings[self._shown()], curve, **peer
@@ -109,13 +102,7 @@ class Measured:
     def _cost_of(self, method: str) -> Iterator[Result]:
         costs = [self.costs[method, budget] for budget in self.budgets]
         for name, (unit, read) in _COSTS.items():
-            curve = {
-                "plot": f"{name} by budget",
-                "line": method,
-                "x_label": _PERCENT,
-                "x": [100 * budget for budget in self.budgets],
-                "y": [read(cost) for cost in costs],
-            }
+            curve = self._by_budget(name, method) | {"y": [read(cost) for cost in costs]}
             peer = {"peer": "dense", "peer_value": read(self.dense_cost)}
             if name == "link":
                 moved = costs[self._shown()].moved_bytes / 1e6
@@ -157,8 +144,7 @@ class Measured:
                 "line": method,
                 "x_label": "tokens",
                 "x": list(lengths),
-                "y": [mean(one) for one in readings],
-                "spread": [pstdev(one) for one in readings],
+                **_means(readings),
             }
             yield self._result(f"{method}/recall_by_length", "of needles", curve["y"], curve)
 
@@ -172,14 +158,7 @@ class Measured:
             ("link", "MB a token", [[b / 1e6 for b in one.link_bytes] for one in all_pooled]),
         ):
             plot = "a pool's retention" if name == "page_bytes" else name
-            curve = {
-                "plot": f"{plot} by budget",
-                "line": line,
-                "x_label": _PERCENT,
-                "x": [100 * budget for budget in self.budgets],
-                "y": [mean(one) for one in readings],
-                "spread": [pstdev(one) for one in readings],
-            }
+            curve = self._by_budget(plot, line) | _means(readings)
             yield self._result(f"{line}/{name}", unit, readings[self._shown()], curve)
 
     def _claims(self) -> Iterator[Result]:
@@ -200,6 +179,11 @@ class Measured:
                     device=self.device,
                     extra={**self.extra, "claim": claim.text},
                 )
+
+    def _by_budget(self, figure: str, line: str) -> dict[str, Any]:
+        """A curve that still lacks its y."""
+        percents = [100 * budget for budget in self.budgets]
+        return {"plot": f"{figure} by budget", "line": line, "x_label": _PERCENT, "x": percents}
 
     def _shown(self) -> int:
         distances = [abs(budget - SHOWN_BUDGET) for budget in self.budgets]
@@ -233,3 +217,8 @@ class Measured:
 
 def _shares(answers: Sequence[Sequence[bool]]) -> list[float]:
     return [mean(one) for one in answers]
+
+
+def _means(readings: Sequence[Sequence[float]]) -> dict[str, list[float]]:
+    """The y of a curve, and how far the readings of each point lie apart."""
+    return {"y": [mean(one) for one in readings], "spread": [pstdev(one) for one in readings]}
