@@ -5,7 +5,6 @@
 The corpus is built in --corpus first if it is missing. Shapes: see shapes.py.
 """
 
-import argparse
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,7 +14,7 @@ from statistics import mean
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from training import corpus
+from training import command_line
 from training.beside import save_beside
 from training.distil import attention_moments, match_layers
 from training.indexers import all_picked, match_indexers
@@ -29,21 +28,16 @@ _REPORT_EVERY_STEPS = 25
 
 def main() -> int:
     """Makes what the command line says."""
-    parser = argparse.ArgumentParser(prog="python -m training.derive", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = command_line.parser("derive", __doc__)
     parser.add_argument("shape", choices=SHAPES)
-    parser.add_argument("--out", type=Path, required=True, metavar="MODEL_DIR")
     parser.add_argument("--base", type=Path, default=Path("recall_3m"), metavar="MODEL_DIR")
-    parser.add_argument("--corpus", type=Path, default=Path("corpus"), metavar="DIR")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    text = corpus.train_path(arguments.corpus).read_text(encoding="utf-8")
-    model = derive(text, arguments.base, arguments.shape, arguments.seed)
-    save_beside(model, arguments.out, arguments.base)
-    print(f"wrote {arguments.out}; measure it with: python -m training.evaluate {arguments.out}")
-    return 0
+
+    def write(text: str) -> None:
+        model = derive(text, arguments.base, arguments.shape, arguments.seed)
+        save_beside(model, arguments.out, arguments.base)
+
+    return command_line.make(arguments, write)
 
 
 def derive(text: str, base: Path, shape: str, seed: int) -> PreTrainedModel:

@@ -5,13 +5,12 @@
 The corpus is built in --corpus first if it is missing. Only the finished model is written.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from training import corpus, tokenizer
+from training import command_line, tokenizer
 from training.initial_weights import initialise
 from training.model import llama_config, new_llama
 from training.schedule import RECALL_3M, Stage
@@ -20,18 +19,12 @@ from training.trainer import train
 
 def main() -> int:
     """Trains what the command line says."""
-    parser = argparse.ArgumentParser(prog="python -m training.run", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--out", type=Path, required=True, metavar="MODEL_DIR")
-    parser.add_argument("--corpus", type=Path, default=Path("corpus"), metavar="DIR")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    text = corpus.train_path(arguments.corpus).read_text(encoding="utf-8")
-    train_and_export(text, RECALL_3M, arguments.seed, arguments.out)
-    print(f"wrote {arguments.out}; measure it with: python -m training.evaluate {arguments.out}")
-    return 0
+    arguments = command_line.parser("run", __doc__).parse_args()
+
+    def write(text: str) -> None:
+        train_and_export(text, RECALL_3M, arguments.seed, arguments.out)
+
+    return command_line.make(arguments, write)
 
 
 def train_and_export(text: str, schedule: Sequence[Stage], seed: int, folder: Path) -> None:
