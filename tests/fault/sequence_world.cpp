@@ -11,6 +11,7 @@
 #include "device/cpu_device.hpp"
 #include "fault/cold_answers.hpp"
 #include "pool/pool_access.hpp"
+#include "support/finished_pages.hpp"
 #include "support/objects.hpp"
 
 namespace nearkv::test {
@@ -68,6 +69,7 @@ std::uint32_t seed_of(const PageRows& keys) {
   return seed;
 }
 
+/// Of every second seed they come as pages that are finished.
 Status append_pages(Pool* pool, const SequenceStep& step) {
   std::uint32_t tokens = 0;
   const Status status = pool->tokens(step.sequence, step.layer, &tokens);
@@ -92,8 +94,13 @@ Status append_pages(Pool* pool, const SequenceStep& step) {
     return HostRows{reinterpret_cast<const std::byte*>(data.data()),
                     kPoolHeads * kPoolDim * sizeof(data[0]), kPoolDim * sizeof(data[0])};
   };
-  return pool->append(step.sequence, step.layer, host(rows[0]), host(rows[1]),
-                      static_cast<std::uint32_t>(token_count));
+  const auto count = static_cast<std::uint32_t>(token_count);
+  if (step.seed % 2 == 0) {
+    return pool->append(step.sequence, step.layer, host(rows[0]), host(rows[1]), count);
+  }
+  const Pages pages = finished_pages(pool_options(), step.sequence, step.layer, tokens,
+                                     host(rows[0]), host(rows[1]), count);
+  return pool->append_pages(step.sequence, step.layer, spans_of(pages));
 }
 
 Status transcode_pages(Pool* pool, const SequenceStep& step) {

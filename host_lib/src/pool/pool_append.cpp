@@ -117,46 +117,22 @@ Status Pool::Impl::append_head(const HeadAppend& work, std::size_t begin, std::s
   return Status::kOk;
 }
 
-Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows& keys,
-                          const HostRows& values, std::uint32_t tokens) {
-  const std::scoped_lock lock(mutex_);
+Status Pool::Impl::find_heads(std::uint64_t id, std::uint16_t layer, std::size_t pages,
+                              const std::string& what, std::span<HeadList>* heads) {
   const ModelShape& shape = options_.shape;
-  const std::string what = "appending " + std::to_string(tokens) + " tokens to sequence " +
-                           std::to_string(id) + ", layer " + std::to_string(layer);
   Sequence* const sequence = find(id);
   if (sequence == nullptr || layer >= shape.layers) return fail(Status::kNotFound, what);
-  const bool stores_values = shape.v_form != NKV_ROW_FORM_NONE;
-  if (tokens % NKV_PAGE_TOKENS != 0 || keys.first == nullptr ||
-      (stores_values && values.first == nullptr)) {
-    return fail(Status::kBadArgument, what + ": whole pages of 64 tokens, keys and values");
-  }
-  const std::size_t pages = tokens / NKV_PAGE_TOKENS;
-  const std::span<HeadList> heads =
-      std::span(sequence->heads).subspan(std::size_t{layer} * shape.kv_heads, shape.kv_heads);
-  const std::size_t present = heads[0].entries.size();
-  if ((present + pages) * NKV_PAGE_TOKENS > NKV_MAX_TOKENS) {
+  *heads = std::span(sequence->heads).subspan(std::size_t{layer} * shape.kv_heads, shape.kv_heads);
+  if ((heads->front().entries.size() + pages) * NKV_PAGE_TOKENS > NKV_MAX_TOKENS) {
     return fail(Status::kBadArgument, what + ": a sequence holds at most 1048576 tokens");
   }
+  return Status::kOk;
+}
 
-  std::vector<Slot> slots;
-  if (!slabs_.allocate(PoolPlan::page_bytes(shape, false), pages * shape.kv_heads, &slots)) {
-    return fail(Status::kPoolFull, what);
-  }
-  std::vector<std::vector<nkv_page_entry>> entries(shape.kv_heads);
-  for (std::size_t head = 0; head < entries.size(); ++head) {
-    for (const Slot& slot : std::span(slots).subspan(head * pages, pages)) {
-      nkv_page_entry entry{};
-      entry.page = slot.page;
-      entry.generation = slot.generation;
-      entries[head].push_back(entry);
-    }
-  }
-  Status status = Status::kOk;
-  for (std::uint16_t head = 0; head < shape.kv_heads && status == Status::kOk; ++head) {
-    const HeadAppend work{id,   layer, head, static_cast<std::uint32_t>(present * NKV_PAGE_TOKENS),
-                          keys, values};
-    status = append_head(work, 0, pages, false, &entries[head]);
-  }
+Status Pool::Impl::extend_layer(std::span<HeadList> heads,
+                                std::span<const std::vector<nkv_page_entry>> entries, Status status,
+                                const std::string& what) {
+  const std::size_t present = heads.front().entries.size();
   std::size_t extended = 0;
   while (status == Status::kOk && extended < heads.size()) {
     if (!extend_list(&heads[extended], entries[extended])) {
@@ -171,6 +147,44 @@ Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows&
     for (const nkv_page_entry& entry : list) slabs_.release(entry.page);
   }
   return status;
+}
+
+Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows& keys,
+                          const HostRows& values, std::uint32_t tokens) {
+  const std::scoped_lock lock(mutex_);
+  const ModelShape& shape = options_.shape;
+  const std::string what = "appending " + std::to_string(tokens) + " tokens to sequence " +
+                           std::to_string(id) + ", layer " + std::to_string(layer);
+  const std::size_t pages = tokens / NKV_PAGE_TOKENS;
+  std::span<HeadList> heads;
+  Status status = find_heads(id, layer, pages, what, &heads);
+  if (status != Status::kOk) return status;
+  const bool stores_values = shape.v_form != NKV_ROW_FORM_NONE;
+  if (tokens % NKV_PAGE_TOKENS != 0 || keys.first == nullptr ||
+      (stores_values && values.first == nullptr)) {
+    return fail(Status::kBadArgument, what + ": whole pages of 64 tokens, keys and values");
+  }
+  const std::size_t present = heads.front().entries.size();
+
+  std::vector<Slot> slots;
+  if (!slabs_.allocate(PoolPlan::page_bytes(shape, false), pages * shape.kv_heads, &slots)) {
+    return fail(Status::kPoolFull, what);
+  }
+  std::vector<std::vector<nkv_page_entry>> entries(shape.kv_heads);
+  for (std::size_t head = 0; head < entries.size(); ++head) {
+    for (const Slot& slot : std::span(slots).subspan(head * pages, pages)) {
+      nkv_page_entry entry{};
+      entry.page = slot.page;
+      entry.generation = slot.generation;
+      entries[head].push_back(entry);
+    }
+  }
+  for (std::uint16_t head = 0; head < shape.kv_heads && status == Status::kOk; ++head) {
+    const HeadAppend work{id,   layer, head, static_cast<std::uint32_t>(present * NKV_PAGE_TOKENS),
+                          keys, values};
+    status = append_head(work, 0, pages, false, &entries[head]);
+  }
+  return extend_layer(heads, entries, status, what);
 }
 
 }  // namespace nearkv

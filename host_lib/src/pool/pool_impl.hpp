@@ -72,6 +72,8 @@ class Pool::Impl {
   Status drop(std::uint64_t id);
   Status append(std::uint64_t id, std::uint16_t layer, const HostRows& keys, const HostRows& values,
                 std::uint32_t tokens);
+  Status append_pages(std::uint64_t id, std::uint16_t layer,
+                      std::span<const std::span<const std::byte>> pages);
   Status tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens) const;
   Status page_list(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                    std::uint64_t* address, std::uint32_t* tokens) const;
@@ -100,6 +102,8 @@ class Pool::Impl {
  private:
   /// A run of new pages of one KV head on its way into the pool.
   struct HeadAppend;
+  /// Finished pages on their way into the pool.
+  struct PagesAppend;
   /// Page entries [layers * kv_heads] of one sequence.
   using Lists = std::vector<std::vector<nkv_page_entry>>;
   /// Per sequence: the pages that say they are its own, by head and number.
@@ -124,7 +128,9 @@ class Pool::Impl {
 
   // pool_recovery.cpp
   void take_up_records();
-  /// Reads a slot's header; false if it is no published page of this pool's shape.
+  /// Reads a page's header; whether the page is whole in so many bytes, and of this pool's shape.
+  bool inspect(std::uint32_t page, std::uint64_t room_bytes, nkv_page_header* header);
+  /// The same of a slot; false also if it has no published page.
   bool read_header(std::uint32_t page, std::uint32_t slot_bytes, nkv_page_header* header);
   [[nodiscard]] FoundPages find_pages();
   /// The lists of a sequence whose parent's are in `complete`.
@@ -133,10 +139,25 @@ class Pool::Impl {
   std::map<std::uint64_t, Lists> rebuild_all_lists(const FoundPages& found);
 
   // pool_append.cpp
+  /// Where `pages` more of each KV head go; kNotFound, kBadArgument.
+  Status find_heads(std::uint64_t id, std::uint16_t layer, std::size_t pages,
+                    const std::string& what, std::span<HeadList>* heads);
+  /// Puts pages behind those of a layer, by head, if `status` is kOk; on any error releases them.
+  Status extend_layer(std::span<HeadList> heads,
+                      std::span<const std::vector<nkv_page_entry>> entries, Status status,
+                      const std::string& what);
   Status append_head(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
                      std::vector<nkv_page_entry>* entries);
   Status append_staged(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
                        std::vector<nkv_page_entry>* entries, std::size_t* overflow);
+
+  // pool_append_pages.cpp
+  /// Takes up pages from number `*begin` on, as many as are staged together, and moves it on.
+  Status append_pages_staged(const PagesAppend& work, std::size_t* begin,
+                             std::vector<std::vector<nkv_page_entry>>* entries);
+  /// kBadPage unless the staged page is number `number` of the work's.
+  Status check_staged(const PagesAppend& work, std::size_t number, std::uint32_t page,
+                      nkv_page_entry* source);
 
   // pool_query.cpp
   /// Where a command finds pages in device memory, and how many of their tokens it may see.

@@ -22,23 +22,28 @@ void Pool::Impl::take_up_records() {
   }
 }
 
-bool Pool::Impl::read_header(std::uint32_t page, std::uint32_t slot_bytes,
-                             nkv_page_header* header) {
+bool Pool::Impl::inspect(std::uint32_t page, std::uint64_t room_bytes, nkv_page_header* header) {
   const std::uint64_t at = std::uint64_t{page} * NKV_PAGE_GRAIN_BYTES;
   std::memcpy(header, memory_.data() + at, sizeof(*header));
-  std::uint64_t first_word = 0;
-  std::memcpy(&first_word, header, sizeof(first_word));
-  if (first_word == 0) return false;
   // The device checks an entry against the header; here the header is all that there is.
   const nkv_page_entry entry{page, header->generation, header->k_exponent, header->v_exponent};
   std::uint64_t bytes = 0;
   const Status status =
       inspect_page(Window(memory_, kTenant, &pool_->persistence()), entry, header, &bytes);
   const ModelShape& shape = options_.shape;
-  const bool sound = status == Status::kOk && bytes <= slot_bytes && header->layer < shape.layers &&
-                     header->kv_head < shape.kv_heads && header->head_dim == shape.head_dim &&
-                     header->value_dim == shape.value_dim && header->dtype == shape.dtype &&
-                     header->first_token % NKV_PAGE_TOKENS == 0;
+  return status == Status::kOk && bytes <= room_bytes && header->layer < shape.layers &&
+         header->kv_head < shape.kv_heads && header->head_dim == shape.head_dim &&
+         header->value_dim == shape.value_dim && header->dtype == shape.dtype &&
+         header->first_token % NKV_PAGE_TOKENS == 0;
+}
+
+bool Pool::Impl::read_header(std::uint32_t page, std::uint32_t slot_bytes,
+                             nkv_page_header* header) {
+  std::uint64_t first_word = 0;
+  std::memcpy(&first_word, memory_.data() + std::uint64_t{page} * NKV_PAGE_GRAIN_BYTES,
+              sizeof(first_word));
+  if (first_word == 0) return false;
+  const bool sound = inspect(page, slot_bytes, header);
   if (!sound) ++damaged_pages_;
   return sound;
 }
