@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 
+#include "nearkv.h"
 #include "nearkv/pool.hpp"
 #include "support/devices.hpp"
 #include "support/finished_pages.hpp"
@@ -171,6 +173,42 @@ TEST_P(PoolPagesTest, BeyondItsRoomChangeNothing) {
   ASSERT_EQ(append_pages(pages_), Status::kPoolFull);
   EXPECT_EQ(pool_->usage().pages, used);
   EXPECT_EQ(tokens_of(1), 0U);
+}
+
+TEST(PoolPagesOfCTest, AreTakenUpAndRefusedByErrno) {
+  nearkv_device* device = nullptr;
+  ASSERT_EQ(nearkv_device_open("cpu:?memory=16MiB", &device, nullptr, 0), 0);
+  nearkv_pool_options options{};
+  nearkv_pool_options_init(&options);
+  options.shape.layers = kLayers;
+  options.shape.kv_heads = kHeads;
+  options.shape.head_dim = options.shape.value_dim = kDim;
+  nearkv_pool* pool = nullptr;
+  ASSERT_EQ(nearkv_pool_create(device, &options, &pool, nullptr, 0), 0);
+  ASSERT_EQ(nearkv_create_sequence(pool, kSequence), 0);
+  const LayerRows rows(kTokens, 1);
+  Pages pages = pages_of(rows, 1, 0);
+  std::vector<const void*> places;
+  std::vector<std::size_t> bytes;
+  for (const std::vector<std::byte>& page : pages) {
+    places.push_back(page.data());
+    bytes.push_back(page.size());
+  }
+  const auto append = [&] {
+    return nearkv_append_pages(pool, kSequence, 1, places.data(), bytes.data(), places.size());
+  };
+  pages[3].back() ^= std::byte{1};
+  EXPECT_EQ(append(), -EBADMSG);
+  pages[3].back() ^= std::byte{1};
+  std::swap(places[0], places[1]);
+  EXPECT_EQ(append(), -EINVAL);
+  std::swap(places[0], places[1]);
+  ASSERT_EQ(append(), 0);
+  std::vector<std::uint16_t> keys(kTokens * kDim);
+  EXPECT_EQ(nearkv_read(pool, kSequence, 1, 1, 0, kTokens, keys.data(), nullptr), 0);
+  EXPECT_EQ(keys, rows.heads[1].keys);
+  nearkv_pool_close(pool);
+  nearkv_device_close(device);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PoolPagesTest, testing::ValuesIn(device_uris()), device_name);
