@@ -11,15 +11,23 @@ namespace {
 
 constexpr std::uint64_t kWord = sizeof(Words4);
 
-PagePlaces places_of(const nearkv_cuda_pages& pages, bool raw) {
+nkv_page_shape shape_of(const nearkv_cuda_pages& pages) {
   nkv_page_shape shape{};
-  shape.k_form = raw ? std::uint8_t{NKV_ROW_FORM_RAW} : pages.k_form;
-  shape.v_form =
-      raw && pages.v_form != NKV_ROW_FORM_NONE ? std::uint8_t{NKV_ROW_FORM_RAW} : pages.v_form;
+  shape.k_form = pages.k_form;
+  shape.v_form = pages.v_form;
   shape.dtype = pages.dtype;
   shape.flags = pages.flags;
   shape.head_dim = pages.head_dim;
   shape.value_dim = pages.value_dim;
+  return shape;
+}
+
+PagePlaces places_of(const nearkv_cuda_pages& pages, bool raw) {
+  nkv_page_shape shape = shape_of(pages);
+  if (raw) {
+    shape.k_form = NKV_ROW_FORM_RAW;
+    if (shape.v_form != NKV_ROW_FORM_NONE) shape.v_form = NKV_ROW_FORM_RAW;
+  }
   struct nkv_page_layout layout{};
   nkv_lay_out_page(&shape, &layout);
   PagePlaces places;
@@ -39,23 +47,7 @@ PagePlaces places_of(const nearkv_cuda_pages& pages, bool raw) {
 
 /// Checks a shape as a pool does, and finds its places.
 Outcome open(const Machine& machine, const nearkv_cuda_pages& pages, Pages* opened) {
-  if (Outcome dim = check_dim(pages.head_dim, "head_dim"); !dim.ok()) return dim;
-  const bool is_stored = pages.v_form != NKV_ROW_FORM_NONE;
-  if (is_stored || pages.value_dim != 0) {
-    if (Outcome dim = check_dim(pages.value_dim, "value_dim"); !dim.ok()) return dim;
-  }
-  if (!is_stored && pages.value_dim > pages.head_dim) {
-    return refuse("values that are not stored are the leading channels of the keys");
-  }
-  if (pages.dtype > NKV_DTYPE_INT8 || pages.dtype == NKV_DTYPE_FP32 ||
-      pages.k_form > NKV_ROW_FORM_DELTA4 || pages.v_form > NKV_ROW_FORM_NONE ||
-      (pages.flags & ~NKV_PAGE_FLAG_ALL) != 0) {
-    return refuse("no page is of this dtype, row form or flags");
-  }
-  const bool is_delta4 = pages.k_form == NKV_ROW_FORM_DELTA4 || pages.v_form == NKV_ROW_FORM_DELTA4;
-  if (is_delta4 && pages.dtype != NKV_DTYPE_BF16) {
-    return refuse("row form DELTA4 holds bf16 only; use RAW");
-  }
+  if (Outcome shape = check_shape(shape_of(pages)); !shape.ok()) return shape;
   const Pointer pointers[] = {{pages.window, "window", NKV_PAGE_GRAIN_BYTES},
                               {pages.entries, "entries", sizeof(nkv_page_entry)}};
   if (Outcome outcome = check(machine, pointers); !outcome.ok()) return outcome;
