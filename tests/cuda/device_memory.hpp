@@ -14,7 +14,8 @@ class NearGpu : public Gpu {
     if (IsSkipped() || HasFatalFailure()) return;
     const std::span<std::byte> memory = bench_.device().memory();
     void* seen = nullptr;
-    ASSERT_EQ(nearkv_cuda_register(gpu_, memory.data(), memory.size(), &seen), NKV_STATUS_OK)
+    ASSERT_EQ(nearkv_cuda_register(gpu_, memory.data(), memory.size(), &seen, nullptr),
+              NKV_STATUS_OK)
         << error();
     ASSERT_EQ(seen, memory.data());
     is_registered_ = true;

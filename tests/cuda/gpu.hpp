@@ -34,7 +34,8 @@ class Gpu : public testing::Test {
         ::mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(arena_, MAP_FAILED);
     void* seen = nullptr;
-    ASSERT_EQ(nearkv_cuda_register(gpu_, arena_, kArenaBytes, &seen), NKV_STATUS_OK) << error();
+    ASSERT_EQ(nearkv_cuda_register(gpu_, arena_, kArenaBytes, &seen, nullptr), NKV_STATUS_OK)
+        << error();
     ASSERT_EQ(seen, arena_) << "the GPU sees host memory elsewhere than the host does";
   }
 

@@ -31,7 +31,7 @@ Outcome Machine::allocate(std::size_t bytes, void** place) const {
 
 void Machine::release(void* place) const { std::free(place); }
 
-Outcome Machine::lock(void* memory, std::size_t /*bytes*/, void** as_seen) const {
+Outcome Machine::lock(void* memory, std::size_t /*bytes*/, bool /*is_card*/, void** as_seen) const {
   *as_seen = memory;
   return {};
 }

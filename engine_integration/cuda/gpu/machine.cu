@@ -4,6 +4,7 @@
 
 #include "kernels/merge.hpp"
 #include "machine.hpp"
+#include "mapping.hpp"
 
 namespace nearkv::cuda {
 namespace {
@@ -25,6 +26,7 @@ Status status_of(cudaError_t error) {
     case cudaErrorInvalidDeviceFunction:
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorNotSupported:
+    case cudaErrorNotPermitted:
     case cudaErrorStreamCaptureUnsupported:
       return Status::kUnsupported;
     case cudaErrorInvalidValue:
@@ -97,8 +99,21 @@ Outcome Machine::allocate(std::size_t bytes, void** place) const {
 
 void Machine::release(void* place) const { cudaFree(place); }
 
-Outcome Machine::lock(void* memory, std::size_t bytes, void** as_seen) const {
-  const cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterMapped);
+Outcome Machine::lock(void* memory, std::size_t bytes, bool is_card, void** as_seen) const {
+  unsigned flags = cudaHostRegisterMapped;
+  if (is_card) {
+    flags |= cudaHostRegisterIoMemory;
+    touch_pages(memory, bytes);
+  }
+  const cudaError_t error = cudaHostRegister(memory, bytes, flags);
+  if (error != cudaSuccess && is_card) {
+    cudaGetLastError();
+    return {Status::kUnsupported,
+            std::string("the GPU's driver does not reach the card's memory: ") +
+                cudaGetErrorString(error) +
+                "; both have to be below one root that passes on what one writes to the other, and "
+                "the IOMMU to let it; without that, copy the card's memory (CopiedMemory)"};
+  }
   if (error == cudaErrorMemoryAllocation || error == cudaErrorUnknown) {
     cudaGetLastError();
     return {Status::kIoError, "the system does not lock " + std::to_string(bytes >> 20) +

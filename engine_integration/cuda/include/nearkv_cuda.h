@@ -286,11 +286,19 @@ NEARKV_CUDA_API uint8_t nearkv_cuda_gather(struct nearkv_cuda* gpu,
 /* ---- Host memory, and commands from kernels ---------------------------------------------------
  */
 
-/* Lets kernels follow pointers into host memory; `as_seen` is where they find its first byte. Pages
- * are locked until it is unregistered, and must not be unmapped before. IO_ERROR: the system does
- * not lock so much. */
+/* The way that kernels' loads and stores take to registered memory. */
+enum nearkv_cuda_path {
+  NEARKV_CUDA_PATH_HOST = 0, /* locked memory of the host's, behind the GPU's link */
+  NEARKV_CUDA_PATH_PEER = 1, /* a card's own, from device to device: GPUDirect */
+};
+
+/* Lets kernels follow pointers into memory of the host's or, where Linux maps such, of a card's: it
+ * is told from its mapping which. `as_seen` is where they find its first byte, `path`, if not null,
+ * receives an enum nearkv_cuda_path. What was registered must not be unmapped before it is
+ * unregistered. IO_ERROR: the system does not lock so much. UNSUPPORTED: the GPU's driver does not
+ * reach the card. */
 NEARKV_CUDA_API uint8_t nearkv_cuda_register(struct nearkv_cuda* gpu, void* memory, size_t bytes,
-                                             void** as_seen);
+                                             void** as_seen, uint32_t* path);
 NEARKV_CUDA_API uint8_t nearkv_cuda_unregister(struct nearkv_cuda* gpu, void* memory);
 
 struct nearkv_cuda_queue;

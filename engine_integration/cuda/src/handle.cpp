@@ -1,5 +1,7 @@
 #include "handle.hpp"
 
+#include "mapping.hpp"
+
 using nearkv::cuda::at_edge;
 using nearkv::cuda::Machine;
 using nearkv::cuda::Outcome;
@@ -33,10 +35,12 @@ std::uint8_t nearkv_cuda_synchronize(struct nearkv_cuda* gpu, void* stream) {
 }
 
 std::uint8_t nearkv_cuda_register(struct nearkv_cuda* gpu, void* memory, size_t bytes,
-                                  void** as_seen) {
+                                  void** as_seen, std::uint32_t* path) {
   return at_edge(gpu, [&](const Machine& machine) {
     if (memory == nullptr || bytes == 0) return nearkv::cuda::refuse("there is no memory there");
-    return machine.lock(memory, bytes, as_seen);
+    const bool is_card = nearkv::cuda::is_device_memory(memory);
+    if (path != nullptr) *path = is_card ? NEARKV_CUDA_PATH_PEER : NEARKV_CUDA_PATH_HOST;
+    return machine.lock(memory, bytes, is_card, as_seen);
   });
 }
 

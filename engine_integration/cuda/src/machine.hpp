@@ -39,7 +39,8 @@ class Machine {
 
   Outcome allocate(std::size_t bytes, void** place) const;
   void release(void* place) const;
-  Outcome lock(void* memory, std::size_t bytes, void** as_seen) const;
+  /// `is_card`: it is a card's own memory.
+  Outcome lock(void* memory, std::size_t bytes, bool is_card, void** as_seen) const;
   Outcome unlock(void* memory) const;
 
   /// Whether kernels may follow the pointer.
