@@ -368,7 +368,7 @@ TEST_F(PagesTest, RefusesShapesAndPointersThatNoPageHas) {
   refused([](Pages* p) { p->k_form = kNone; });
   refused([](Pages* p) { p->flags = 0x80; });
   refused([](Pages* p) { p->window = nullptr; });
-  refused([](Pages* p) { p->window = static_cast<const std::byte*>(p->window) + 64; });
+  refused([](Pages* p) { p->window = static_cast<const std::byte*>(p->window) + 8; });
   refused([](Pages* p) { p->count = 0; });
   using Work = nearkv_cuda_page_rows_args;
   const auto refused_work = [&](const std::function<void(Work*)>& spoil) {

@@ -30,7 +30,7 @@ Outcome check_pack(const Machine& machine, const nearkv_cuda_pack_args& work) {
     rows = check_rows(machine, work.key_scales, "key_scales", sizeof(float));
   }
   if (!rows.ok()) return rows;
-  const Pointer pointers[] = {{work.window, "window", NKV_PAGE_GRAIN_BYTES},
+  const Pointer pointers[] = {{work.window, "window"},
                               {work.entries, "entries", sizeof(nkv_page_entry)},
                               {work.statuses, "statuses", 1}};
   return check(machine, pointers);

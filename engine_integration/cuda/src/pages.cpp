@@ -48,7 +48,7 @@ PagePlaces places_of(const nearkv_cuda_pages& pages, bool raw) {
 /// Checks a shape as a pool does, and finds its places.
 Outcome open(const Machine& machine, const nearkv_cuda_pages& pages, Pages* opened) {
   if (Outcome shape = check_shape(shape_of(pages)); !shape.ok()) return shape;
-  const Pointer pointers[] = {{pages.window, "window", NKV_PAGE_GRAIN_BYTES},
+  const Pointer pointers[] = {{pages.window, "window"},
                               {pages.entries, "entries", sizeof(nkv_page_entry)}};
   if (Outcome outcome = check(machine, pointers); !outcome.ok()) return outcome;
   opened->window = static_cast<const std::byte*>(pages.window);
