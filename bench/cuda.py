@@ -1,4 +1,4 @@
-"""Kernels on an NVIDIA GPU beside its own copy and torch; commands they give; decoding steps.
+"""Kernels on an NVIDIA GPU beside its copy, torch and FlashInfer; their commands; decoding steps.
 
 Without a GPU that torch sees, what kernels take of one, as nvcc says, is all; --tiny runs the rest
 on emulated kernels.
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from bench import Context
-from bench.gpu import kernels, near, resources
+from bench.gpu import baselines, kernels, near, resources
 from bench.gpu.place import Place
 from nearkv.cuda import check_fault, gather_rows
 from nearkv.results import Result
@@ -24,6 +24,7 @@ def run(context: Context) -> Iterator[Result]:
         yield from resources.run(context)
     place = Place.choose(context)
     yield from kernels.run(context, place)
+    yield from baselines.run(context, place)
     yield from near.latency(context, place)
     yield from near.steps(context, place)
     yield from _scattered(context, place)

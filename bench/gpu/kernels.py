@@ -6,14 +6,16 @@ from dataclasses import dataclass
 import torch
 
 from bench import Context
+from bench.gpu.baselines import window
 from bench.gpu.place import Place
-from nearkv.core import PAGE_TOKENS, Codec, Device, Pool, Tensor, encode_block
+from nearkv.core import PAGE_TOKENS, Codec, Device, Pool, RowForm, Tensor, encode_block
 from nearkv.cuda import (
     PageWindow,
     attend_window,
     check_fault,
     decode_blocks,
     gather_rows,
+    pack_pages,
     page_bounds,
 )
 from nearkv.cuda.memory import CopiedMemory
@@ -40,7 +42,7 @@ def run(context: Context, place: Place) -> Iterator[Result]:
     source = torch.empty(place.size(1 << 30, 1 << 16), dtype=torch.uint8, device=place.where)
     target = torch.empty_like(source)
     source.random_(0, 255)
-    for make in (_attention, _pages, _blocks, _bounds, _gather):
+    for make in (_attention, _pages, _packing, _blocks, _bounds, _gather):
         for work in make(place):
             context.progress(f"{work.name}, beside a copy")
             own, copy = place.seconds([work.call, lambda: target.copy_(source)], repeat)
@@ -55,14 +57,6 @@ def run(context: Context, place: Place) -> Iterator[Result]:
                 extra={"least_bytes": work.least_bytes, "what": work.extra or "bytes once each"},
             )
             del work
-    yield from _beside_torch(context, place, repeat)
-
-
-def _window(place: Place, group: int) -> tuple[torch.Tensor, ...]:
-    batch, heads, tokens = place.size(8, 1), place.size(8, 1), place.size(16384, 64)
-    rows = torch.randn(batch, heads, group, _DIM, device=place.where)
-    kept = torch.randn(2, batch, heads, tokens, _DIM, device=place.where)
-    return tuple(part.to(torch.bfloat16) for part in (rows, *kept.unbind(0)))
 
 
 def _attention(place: Place) -> list[Work]:
@@ -70,7 +64,7 @@ def _attention(place: Place) -> list[Work]:
 
 
 def _attend(place: Place, group: int) -> Work:
-    query, key, value = _window(place, group)
+    query, key, value = window(place, group)
     kept = 2 * key.numel() * key.element_size()
     return Work(f"attend_group_{group}", lambda: attend_window(query, key, value, 0.09), kept, None)
 
@@ -94,6 +88,22 @@ def _pages(place: Place) -> list[Work]:
         Work("page_rows_delta4", lambda: pages.rows(Tensor.KEYS), count * delta),
         Work("page_planes_3", lambda: pages.planes(3), count * planes),
     ]
+
+
+def _packing(place: Place) -> list[Work]:
+    rows = torch.randn(2, 8, place.size(1 << 17, 64), _DIM, device=place.where)
+    key, value = rows.to(torch.bfloat16).unbind(0)
+    return [_pack(key, value, form) for form in (RowForm.RAW, RowForm.DELTA4)]
+
+
+def _pack(key: torch.Tensor, value: torch.Tensor, form: RowForm) -> Work:
+    pages, _, statuses = pack_pages(key, value, form, form)
+    if statuses.any():
+        raise AssertionError("a page of normal numbers did not come to be")
+    moved = 2 * key.numel() * key.element_size() + pages.numel()
+    name = f"pack_pages_{form.name.lower()}"
+    text = "rows read once, pages written"
+    return Work(name, lambda: pack_pages(key, value, form, form), moved, extra=text)
 
 
 def _blocks(place: Place) -> list[Work]:
@@ -133,30 +143,3 @@ def _gather(place: Place) -> list[Work]:
     moved = count * (2 * source.shape[1] * 2 + 8)
     text = "rows of 1,152 bytes, read and written, and their ids"
     return [Work("gather_in_hbm", lambda: gather_rows(source, ids), moved, extra=text)]
-
-
-def _beside_torch(context: Context, place: Place, repeat: int) -> Iterator[Result]:
-    for group in (1, 4, 8):
-        context.progress(f"attention, groups of {group}, beside torch's")
-        yield _beside(place, group, repeat)
-
-
-def _beside(place: Place, group: int, repeat: int) -> Result:
-    query, key, value = _window(place, group)
-    flat = query.flatten(1, 2).unsqueeze(2)
-
-    def torchs() -> torch.Tensor:
-        return torch.nn.functional.scaled_dot_product_attention(
-            flat, key, value, scale=0.09, enable_gqa=group > 1
-        )
-
-    own, other = place.seconds([lambda: attend_window(query, key, value, 0.09), torchs], repeat)
-    return Result.of_samples(
-        f"cuda/attend_rate_group_{group}",
-        own.per_second(1),
-        "calls/s",
-        peer="torch's scaled_dot_product_attention",
-        beside=other.per_second(1),
-        device=place.device,
-        extra={"tokens": key.shape[2], "batch": len(key), "kv_heads": key.shape[1]},
-    )

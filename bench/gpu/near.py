@@ -43,6 +43,11 @@ def _pool(place: Place, tokens: int) -> Iterator[tuple[Pool, NearQueue]]:
         yield pool, stack.enter_context(NearQueue(memory, device, pool_bytes))
 
 
+def _path(queue: NearQueue) -> str:
+    """The way that kernels take to the device: its memory is the host's, or a card's own."""
+    return queue.memory.path.name.lower()
+
+
 def latency(context: Context, place: Place) -> Iterator[Result]:
     """Yields how long a kernel's command takes, beside one of the host's for the same query."""
     context.progress("a command of a kernel's, beside one of the host's")
@@ -61,7 +66,8 @@ def latency(context: Context, place: Place) -> Iterator[Result]:
 
         own, host = place.whole_seconds([by_kernel, by_host], 51 if context.long else 25)
         queue.check()
-        yield _microseconds("cuda/near_commands", own, "commands of the host", host, place)
+        path = _path(queue)
+        yield _microseconds("cuda/near_commands", own, "commands of the host", host, place, path)
         if not place.is_gpu:
             return
         graph = torch.cuda.CUDAGraph()
@@ -70,11 +76,13 @@ def latency(context: Context, place: Place) -> Iterator[Result]:
         replayed, host = place.whole_seconds([graph.replay, by_host], 51 if context.long else 25)
         queue.check()
         yield _microseconds(
-            "cuda/near_commands_graph", replayed, "commands of the host", host, place
+            "cuda/near_commands_graph", replayed, "commands of the host", host, place, path
         )
 
 
-def _microseconds(name: str, own: Samples, peer: str, beside: Samples, place: Place) -> Result:
+def _microseconds(
+    name: str, own: Samples, peer: str, beside: Samples, place: Place, path: str
+) -> Result:
     micro = [Samples(tuple(reading * 1e6 for reading in one.readings)) for one in (own, beside)]
     return Result.of_samples(
         name,
@@ -84,7 +92,7 @@ def _microseconds(name: str, own: Samples, peer: str, beside: Samples, place: Pl
         beside=micro[1],
         goal=Goal("<", 1, of="ratio"),
         device=place.device,
-        extra={"commands": _HEADS, "tokens": 64},
+        extra={"commands": _HEADS, "tokens": 64, "path": path},
     )
 
 
@@ -117,6 +125,7 @@ def _step(place: Place, tokens: int, repeat: int) -> Iterator[Result]:
 
         samples = place.whole_seconds([near, fetched, in_hbm], repeat)
         queue.check()
+        path = _path(queue)
     own, *others = [one.per_second(1) for one in samples]
     peers = {"fetched": "fetched over the link", "hbm": "all in HBM"}
     for (name, peer), beside in zip(peers.items(), others, strict=True):
@@ -127,5 +136,11 @@ def _step(place: Place, tokens: int, repeat: int) -> Iterator[Result]:
             peer=peer,
             beside=beside,
             device=place.device,
-            extra={"tokens": tokens, "kv_heads": _HEADS, "group": _GROUP, "layers": 1},
+            extra={
+                "tokens": tokens,
+                "kv_heads": _HEADS,
+                "group": _GROUP,
+                "layers": 1,
+                "path": path,
+            },
         )

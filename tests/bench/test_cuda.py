@@ -24,8 +24,18 @@ def test_every_part_of_it_runs(tmp_path: Path) -> None:
     done = _run("--tiny", "--json", str(file))
     assert done.returncode == 0, done.stderr
     results = {result.name: result for result in read_results(file).results}
-    for part in ("attend_group_4", "page_rows_delta4", "page_bounds_rows_8", "near_commands"):
+    for part in (
+        "attend_group_4",
+        "page_rows_delta4",
+        "pack_pages_delta4",
+        "page_bounds_rows_8",
+        "near_commands",
+    ):
         assert results[f"cuda/{part}"].ratio, part
+    assert "skipped: attention beside FlashInfer's: " in done.stdout or any(
+        "flashinfer" in name for name in results
+    )
+    assert results["cuda/near_commands"].extra["path"] == "host"
     assert len({result.device for result in results.values()}) == 1
     assert sum("/step_" in name for name in results) == 2
     assert sum("/gather_top_2048_" in name for name in results) == 2
