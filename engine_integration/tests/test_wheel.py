@@ -16,6 +16,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PATH = "/usr/local/bin:/usr/bin:/bin"
+FIND_KERNELS = """
+import torch
+from nearkv.core import Error
+from nearkv.cuda import gpu_of
+
+try:
+    print(gpu_of(torch.device("cuda", 0)).info.name.decode())
+except Error as error:
+    print(error)
+"""
 ROUND_TRIP = """
 import numpy
 from nearkv.core import Device, Dtype, Pool
@@ -50,6 +60,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     words = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
+    # Of the GPUs that a wheel is for, one: each more takes nvcc as long again.
+    words += ["-C", "cmake.define.NEARKV_CUDA_ARCHITECTURES=90-real"]
     run(sys.executable, "-m", "pip", "wheel", *words, folder=folder)
     (file,) = folder.glob("nearkv-*.whl")
     return file
@@ -83,6 +95,18 @@ def test_the_wheel_has_the_package_its_libraries_and_types(wheel: Path):
     stable = sys.version_info >= (3, 12)
     assert ("-cp312-abi3-" in wheel.name) == stable
     assert not [name for name in names if name.startswith(("bench", "emulator", "nearkv/tests"))]
+
+
+def test_the_wheel_has_kernels_for_gpus_where_it_was_built_with_nvcc(
+    wheel: Path, python: Path, tmp_path: Path
+):
+    has_nvcc = shutil.which("nvcc", path=f"{PATH}:/usr/local/cuda/bin") is not None
+    names = zipfile.ZipFile(wheel).namelist()
+    assert ("nearkv/lib/libnearkv_cuda.so" in names) == has_nvcc
+    assert "nearkv/lib/libnearkv_cuda_emulated.so" not in names
+    said = run(python, "-c", FIND_KERNELS, folder=tmp_path)
+    assert has_nvcc == ("is not beside" not in said), said
+    assert has_nvcc or "-C cmake.define.NEARKV_CUDA=ON" in said
 
 
 @pytest.mark.parametrize("uri", ["cpu:?memory=16MiB", "model:?memory=16MiB"])

@@ -1,6 +1,7 @@
 """NearKV's operators of torch, on kernels that cores run, beside torch's own arithmetic."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from nearkv.cuda import (
     decode_blocks,
     gather_rows,
     gpu_of,
+    library,
     merge_parts,
     page_bounds,
     serves,
@@ -155,6 +157,19 @@ def test_a_device_without_kernels_is_named() -> None:
         gpu_of(torch.device("meta"))
     assert not serves(CPU)
     assert gpu_of(CPU).is_emulated
+
+
+def test_kernels_that_are_not_there_are_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gpu = torch.device("cuda", 9)
+    monkeypatch.setattr(library._nearkv, "__file__", str(tmp_path / "_nearkv.so"))
+    with pytest.raises(Error, match=r"-C cmake\.define\.NEARKV_CUDA=ON") as caught:
+        gpu_of(gpu)
+    assert caught.value.status == Status.NO_DEVICE
+    monkeypatch.setenv("NEARKV_CUDA_LIBRARY", str(tmp_path / "libmine.so"))
+    with pytest.raises(Error, match=r"NEARKV_CUDA_LIBRARY names .*libmine\.so, which is not there"):
+        gpu_of(gpu)
 
 
 @pytest.mark.parametrize("soft_cap", [0.0, 2.0])

@@ -13,6 +13,13 @@ from nearkv.core import Dtype, Error, Status
 from nearkv.cuda import structures
 
 _TEXT_BYTES = 512
+_CHOSEN = "NEARKV_CUDA_LIBRARY"
+_MENDS = {
+    "cuda": "install NearKV with nvcc 12 or newer on the PATH (pip install with "
+    f"-C cmake.define.NEARKV_CUDA=ON says what is missing), or name the file in {_CHOSEN}",
+    "cpu": "tensors of the host are worked on in a build of the repository, for tests; "
+    "move them to a GPU",
+}
 DTYPES = {torch.bfloat16: Dtype.BF16, torch.float16: Dtype.FP16, torch.float32: Dtype.FP32}
 
 
@@ -104,13 +111,12 @@ def _open(kind: str, ordinal: int) -> Gpu:
         _nearkv.check(Status.UNSUPPORTED, f"NearKV has no kernels for tensors of {kind}")
     name = "libnearkv_cuda.so" if kind == "cuda" else "libnearkv_cuda_emulated.so"
     here = Path(_nearkv.__file__).parent
-    chosen = os.environ.get("NEARKV_CUDA_LIBRARY") if kind == "cuda" else None
+    chosen = os.environ.get(_CHOSEN) if kind == "cuda" else None
     places = [Path(chosen)] if chosen else [here / "nearkv/lib" / name, here / "../lib" / name]
     for place in places:
         if place.exists():
             return Gpu(place.resolve(), ordinal)
-    _nearkv.check(
-        Status.NO_DEVICE,
-        f"{name} is not there: build NearKV with nvcc, or name it in NEARKV_CUDA_LIBRARY",
-    )
+    if chosen:
+        _nearkv.check(Status.NO_DEVICE, f"{_CHOSEN} names {chosen}, which is not there")
+    _nearkv.check(Status.NO_DEVICE, f"{name} is not beside {here}: {_MENDS[kind]}")
     raise AssertionError
