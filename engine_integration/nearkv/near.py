@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 import torch
+from nkv_abi import MAX_HEAD_DIM
 
 # Logits that are held at once, fp32.
 _LOGITS = 1 << 24
@@ -67,12 +68,19 @@ def _fits_kernels(*rows: torch.Tensor) -> bool:
         part.dtype == rows[0].dtype
         and part.dtype in (torch.bfloat16, torch.float16, torch.float32)
         and part.shape[-1] % 16 == 0
+        and 0 < part.shape[-1] <= MAX_HEAD_DIM
+        and not _is_learning(part)
         and part.stride(-1) == 1
         and not any(
             step * part.element_size() % 16 for step in (part.storage_offset(), *part.stride()[:-1])
         )
         for part in rows
     )
+
+
+def _is_learning(*parts: torch.Tensor) -> bool:
+    """Whether torch wants derivatives, which the kernels have none of."""
+    return torch.is_grad_enabled() and any(part.requires_grad for part in parts)
 
 
 def _without_unseen(output: torch.Tensor, lse: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -129,7 +137,8 @@ def merge(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(O, LSE) of two parts of an attention; one that sees nothing has an LSE of -inf."""
     (output, lse), (far_output, far_lse) = here, far
-    if output.dtype == far_output.dtype == torch.float32 and _has_kernels(output.device):
+    fits = output.dtype == far_output.dtype == torch.float32
+    if fits and not _is_learning(*here, *far) and _has_kernels(output.device):
         from nearkv.cuda import merge_parts
 
         outputs = [part.reshape(-1, output.shape[-1]) for part in (output, far_output)]

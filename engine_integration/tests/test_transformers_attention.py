@@ -2,11 +2,13 @@
 
 import copy
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import torch
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
+from nearkv import near  # noqa: E402
 from nearkv.core import AttendMode, Device, Dtype, Pool  # noqa: E402
 from nearkv.transformers import FarAttention, NearKVCache  # noqa: E402
 from nearkv.transformers.attention import nearkv_attention_forward  # noqa: E402
@@ -121,6 +123,28 @@ def test_every_step_is_exact(cache: NearKVCache, group: int, sliding, pads) -> N
             assert WINDOW <= talk.length - first - count < WINDOW + core.PAGE_TOKENS
     assert talk.stored() > 400
     assert cache.layers[0].keys.shape[2] < WINDOW + core.PAGE_TOKENS
+
+
+def test_steps_by_the_kernels_of_a_gpu_are_exact(cache: NearKVCache, monkeypatch) -> None:
+    kernels = pytest.importorskip("nearkv.cuda")
+    try:
+        kernels.gpu_of(torch.device("cpu"))
+    except core.Error as error:
+        pytest.skip(f"no emulated kernels: {error}")
+    taken: list[str] = []
+
+    def counted(name: str, operator, *given):
+        taken.append(name)
+        return operator(*given)
+
+    for name in ("attend_window", "merge_parts"):
+        monkeypatch.setattr(kernels, name, partial(counted, name, getattr(kernels, name)))
+    monkeypatch.setattr(near, "_has_kernels", lambda device: True)
+    talk = Conversation(cache)
+    for tokens in (200, 1, 1):
+        talk.add(tokens)
+    assert talk.stored() and taken.count("attend_window") == 2
+    assert taken.count("merge_parts") >= 2
 
 
 @pytest.mark.parametrize("pads", [(0,), (70, 0)])
