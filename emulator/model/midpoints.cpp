@@ -120,4 +120,9 @@ int64_t Midpoints::stored_radius(size_t row, size_t page, int planes,
   return std::min<int64_t>(scaled + 2 + (planes - scanned_planes_), 65535);
 }
 
+int32_t Midpoints::stored_tau(size_t row, int64_t tau) const {
+  return clamp_midpoint(
+      floor_shift(floor_shift(tau, NKV_PLANE_WEIGHT_SHIFT) - reference(row), shift(row)));
+}
+
 }  // namespace nearkv::model

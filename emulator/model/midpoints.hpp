@@ -54,6 +54,10 @@ class Midpoints {
   [[nodiscard]] int64_t stored_radius(size_t row, size_t page, int planes,
                                       std::optional<uint32_t> sixteenths) const;
 
+  /// τ16, a score in midpoint units (section 6, step 2). It is clamped as midpoints are: above them
+  /// it would drop tokens whose radius was clamped although their bound reaches it.
+  [[nodiscard]] int32_t stored_tau(size_t row, int64_t tau) const;
+
   /// Weights of every row against a page's digest.
   [[nodiscard]] std::vector<PlaneWeights> weights_of(size_t page) const;
 

@@ -10,6 +10,7 @@
 #include "nkv_abi.h"
 #include "outcome.hpp"
 #include "page_list.hpp"
+#include "plane_steps.hpp"
 #include "ranking.hpp"
 #include "scan_input.hpp"
 #include "traffic.hpp"
@@ -39,6 +40,9 @@ struct TopkAnswer {
 
 /// CERTIFIED and STATISTICAL: two phases over planes; SIGN and DIGEST: the first of them.
 TopkAnswer topk_by_planes(const TopkTask& task);
+
+/// The same by the steps of a device.
+TopkAnswer topk_by_planes(const TopkTask& task, PlaneSteps& steps);
 
 /// FULL: every visible key row.
 TopkAnswer topk_full(const TopkTask& task);

@@ -4,9 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "midpoints.hpp"
-#include "number.hpp"
-#include "rows.hpp"
+#include "plane_steps.hpp"
 #include "topk.hpp"
 
 namespace nearkv::model {
@@ -38,8 +36,9 @@ uint64_t seeds_of(const nkv_topk_command& command) {
 // One command on its way; reads are shared by all rows, decisions are per row.
 class PlaneSearch {
  public:
-  explicit PlaneSearch(const TopkTask& task)
+  PlaneSearch(const TopkTask& task, PlaneSteps& steps)
       : task_(task),
+        steps_(steps),
         sixteenths_(sixteenths_of(task.command)),
         scanned_planes_(scanned_planes_of(task.command)),
         scored_(task.input.query.rows()) {}
@@ -60,18 +59,18 @@ class PlaneSearch {
   Verdict search() {
     Verdict verdict = scan();
     if (!verdict.ok()) return verdict;
-    const TokenSet seeds = midpoints_->best(seeds_of(task_.command));
+    const TokenSet seeds = steps_.best(seeds_of(task_.command));
     verdict = read_rows(seeds);
     if (!verdict.ok() || is_filter(task_.command)) return verdict;
-    freeze_thresholds();
+    const std::vector<int64_t> taus = thresholds();
 
     TokenSet alive = pages_.visible();
     for (size_t page = 0; page < alive.size(); ++page) alive[page] &= ~seeds[page];
-    keep_alive(scanned_planes_, &alive);
+    alive = steps_.alive(alive, scanned_planes_, sixteenths_, taus);
     for (int plane = scanned_planes_ + 1; plane <= NKV_KEY_PLANES; ++plane) {
       traffic_.refine += refine_bursts(pages_, alive);
-      sharpen(plane, alive);
-      keep_alive(plane, &alive);
+      steps_.sharpen(alive, plane);
+      alive = steps_.alive(alive, plane, sixteenths_, taus);
     }
     return read_rows(alive);
   }
@@ -88,7 +87,7 @@ class PlaneSearch {
                                              task_.input.visibility, demand, &pages_);
     if (!opened.ok()) return opened;
     traffic_.stream += scan_bursts(pages_, scanned_planes_);
-    midpoints_.emplace(pages_, task_.input.query, task_.input.exponents.key, scanned_planes_);
+    steps_.scan(pages_, scanned_planes_);
     return {};
   }
 
@@ -97,73 +96,48 @@ class PlaneSearch {
     const Verdict verdict = pages_.rely_on(task_.domain, task_.input.entries, tokens, kArrays);
     if (!verdict.ok()) return verdict;
     traffic_.exact += key_row_bursts(pages_, tokens);
+    const std::vector<int64_t> scores = steps_.scores(tokens);
+    auto score = scores.begin();
     for (size_t page = 0; page < pages_.size(); ++page) {
       for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
         if (!has_token(tokens[page], token)) continue;
-        const auto key = key_row(pages_[page].page, token, task_.input.exponents.key);
-        for (size_t row = 0; row < scored_.size(); ++row) {
-          scored_[row].push_back({.score = exact_score(task_.input.query.row(row), key),
-                                  .token = pages_[page].first_token() + token});
+        for (auto& row : scored_) {
+          row.push_back({.score = *score++, .token = pages_[page].first_token() + token});
         }
       }
     }
     return {};
   }
 
-  // Step 2: τ16 of every row from the seeds' scores. It is clamped as midpoints are: above them it
-  // would drop tokens whose radius was clamped although their bound reaches it.
-  void freeze_thresholds() {
+  // Step 2: τ of every row from the seeds' scores.
+  [[nodiscard]] std::vector<int64_t> thresholds() const {
     const size_t k = task_.command.top_k;
-    for (size_t row = 0; row < scored_.size(); ++row) {
-      const auto best = best_tokens(scored_[row], k);
-      const int64_t tau =
-          best.size() == k ? best.back().score : std::numeric_limits<int64_t>::min();
-      const int64_t above = floor_shift(tau, NKV_PLANE_WEIGHT_SHIFT) - midpoints_->reference(row);
-      thresholds_.push_back(std::clamp<int64_t>(floor_shift(above, midpoints_->shift(row)),
-                                                -kMidpointLimit, kMidpointLimit));
+    std::vector<int64_t> taus;
+    for (const auto& row : scored_) {
+      const auto best = best_tokens(row, k);
+      taus.push_back(best.size() == k ? best.back().score : std::numeric_limits<int64_t>::min());
     }
-  }
-
-  // Step 3: drops tokens whose upper bound stays below the threshold of every row.
-  void keep_alive(int planes, TokenSet* alive) const {
-    for (size_t page = 0; page < pages_.size(); ++page) {
-      if ((*alive)[page] == 0) continue;
-      TokenMask kept = 0;
-      for (size_t row = 0; row < scored_.size(); ++row) {
-        const int64_t radius = midpoints_->stored_radius(row, page, planes, sixteenths_);
-        for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-          const int32_t midpoint = midpoints_->at(row, page, token);
-          if (midpoint == kMidpointLimit || midpoint + radius >= thresholds_[row]) {
-            kept |= token_bit(token);
-          }
-        }
-      }
-      (*alive)[page] &= kept;
-    }
-  }
-
-  void sharpen(int plane, const TokenSet& alive) {
-    for (size_t page = 0; page < pages_.size(); ++page) {
-      if (alive[page] == 0) continue;
-      const auto weights = midpoints_->weights_of(page);
-      for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
-        if (has_token(alive[page], token)) midpoints_->sharpen(page, token, plane, weights);
-      }
-    }
+    return taus;
   }
 
   const TopkTask& task_;
+  PlaneSteps& steps_;
   std::optional<uint32_t> sixteenths_;
   int scanned_planes_;
   ListedPages pages_;
-  std::optional<Midpoints> midpoints_;
   std::vector<std::vector<ScoredToken<int64_t>>> scored_;  // Per row, tokens read so far.
-  std::vector<int64_t> thresholds_;                        // τ16 per row.
   Traffic traffic_;
 };
 
 }  // namespace
 
-TopkAnswer topk_by_planes(const TopkTask& task) { return PlaneSearch(task).run(); }
+TopkAnswer topk_by_planes(const TopkTask& task) {
+  ModelPlaneSteps steps(task.input.query, task.input.exponents.key);
+  return topk_by_planes(task, steps);
+}
+
+TopkAnswer topk_by_planes(const TopkTask& task, PlaneSteps& steps) {
+  return PlaneSearch(task, steps).run();
+}
 
 }  // namespace nearkv::model
