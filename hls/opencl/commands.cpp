@@ -4,7 +4,10 @@
 #include <limits>
 #include <vector>
 
+#include "opencl/device_steps.hpp"
+#include "opencl/device_verdict.hpp"
 #include "opencl/packed_rows.hpp"
+#include "opencl/scores.hpp"
 #include "tables.hpp"
 
 namespace nearkv::opencl {
@@ -12,8 +15,6 @@ namespace nearkv::opencl {
 namespace {
 
 using model::ListedPages;
-
-constexpr model::Verdict kDeviceFailed{.status = NKV_STATUS_INTERNAL, .detail = 0};
 
 std::vector<std::uint64_t> visible_of(const ListedPages& pages, PageRun run) {
   std::vector<std::uint64_t> visible;
@@ -43,26 +44,6 @@ std::vector<std::int64_t> references_of(std::vector<std::int64_t> before,
 
 }  // namespace
 
-cl::Buffer upload_query(Runtime& runtime, const model::Query& query) {
-  std::vector<std::int32_t> integers;
-  for (std::size_t row = 0; row < query.rows(); ++row) {
-    integers.insert(integers.end(), query.row(row).begin(), query.row(row).end());
-  }
-  return runtime.upload<std::int32_t>(integers);
-}
-
-cl::Buffer scores_of(Runtime& runtime, const model::ScanInput& input, const ListedPages& pages,
-                     const cl::Buffer& query, std::size_t first, std::size_t end) {
-  const PageRun run{.first = first, .end = end};
-  const std::size_t tokens = run.size() * NKV_PAGE_TOKENS;
-  const PackedRows keys = pack_keys(runtime, pages, run);
-  const cl::Buffer scores = runtime.allocate(tokens * input.query.rows() * sizeof(std::int64_t));
-  runtime.run("score", cl::NDRange(tokens, input.query.rows()), keys.rows, keys.row_bytes,
-              keys.channels, keys.is_delta4, keys.dtype, keys.exponents, query,
-              cl_int{input.exponents.key}, scores);
-  return scores;
-}
-
 model::TopkAnswer topk_full(Runtime& runtime, const model::TopkTask& task) {
   model::TopkAnswer answer;
   ListedPages pages;
@@ -76,7 +57,8 @@ model::TopkAnswer topk_full(Runtime& runtime, const model::TopkTask& task) {
   std::vector<std::vector<model::ScoredToken<std::int64_t>>> scored(rows);
   for (std::size_t first = 0; first < pages.size();) {
     const PageRun run = run_from(pages, first);
-    const cl::Buffer buffer = scores_of(runtime, task.input, pages, query, run.first, run.end);
+    const cl::Buffer buffer =
+        scores_of(runtime, pack_keys(runtime, pages, run), query, rows, task.input.exponents.key);
     std::vector<std::int64_t> scores(run.size() * NKV_PAGE_TOKENS * rows);
     runtime.download<std::int64_t>(buffer, scores);
     for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -88,13 +70,20 @@ model::TopkAnswer topk_full(Runtime& runtime, const model::TopkTask& task) {
     }
     first = run.end;
   }
-  if (runtime.take_error() != CL_SUCCESS) {
-    answer.verdict = kDeviceFailed;
-    return answer;
-  }
+  answer.verdict = device_verdict(runtime);
+  if (!answer.verdict.ok()) return answer;
   for (std::size_t row = 0; row < rows; ++row) {
     answer.rows.push_back(model::found_by_score(task, row, std::move(scored[row])));
   }
+  return answer;
+}
+
+model::TopkAnswer topk_by_planes(Runtime& runtime, const model::TopkTask& task) {
+  DevicePlaneSteps steps(runtime, task.input.query, task.input.exponents.key);
+  model::TopkAnswer answer = model::topk_by_planes(task, steps);
+  // A device that failed has led the search astray: its own verdict says nothing.
+  const model::Verdict verdict = device_verdict(runtime);
+  if (!verdict.ok()) answer.verdict = verdict;
   return answer;
 }
 
@@ -119,7 +108,8 @@ model::AttendAnswer attend_dense(Runtime& runtime, const model::AttendTask& task
   for (std::size_t first = 0; first < pages.size();) {
     const PageRun run = run_from(pages, first);
     const std::size_t tokens = run.size() * NKV_PAGE_TOKENS;
-    const cl::Buffer scores = scores_of(runtime, task.input, pages, query, run.first, run.end);
+    const cl::Buffer scores =
+        scores_of(runtime, pack_keys(runtime, pages, run), query, rows, task.input.exponents.key);
     const cl::Buffer visible = runtime.upload<std::uint64_t>(visible_of(pages, run));
     runtime.run("logits", cl::NDRange(tokens, rows), scores, query_exponents,
                 cl_long{task.scale.factor()}, cl_int{task.scale.power()}, cl_long{task.scale.cap()},
@@ -140,10 +130,8 @@ model::AttendAnswer attend_dense(Runtime& runtime, const model::AttendTask& task
     runtime.download<std::int64_t>(of_sums, sums);
     first = run.end;
   }
-  if (runtime.take_error() != CL_SUCCESS) {
-    answer.verdict = kDeviceFailed;
-    return answer;
-  }
+  answer.verdict = device_verdict(runtime);
+  if (!answer.verdict.ok()) return answer;
   for (std::size_t row = 0; row < rows; ++row) {
     const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(row * sums_per_row);
     std::vector<std::int64_t> acc(begin, begin + task.command.value_dim);
@@ -159,8 +147,14 @@ model::Outcome execute(Runtime& runtime, const model::Domain& domain,
     case NKV_OPCODE_TOPK:
       return model::topk(domain, std::bit_cast<nkv_topk_command>(command),
                          [&runtime](const model::TopkTask& task) {
-                           return task.command.mode == NKV_SELECT_FULL ? topk_full(runtime, task)
-                                                                       : model::topk_by_mode(task);
+                           switch (task.command.mode) {
+                             case NKV_SELECT_FULL:
+                               return topk_full(runtime, task);
+                             case NKV_SELECT_INDEXER:
+                               return model::topk_by_mode(task);
+                             default:
+                               return topk_by_planes(runtime, task);
+                           }
                          });
     case NKV_OPCODE_ATTEND:
       return model::attend(domain, std::bit_cast<nkv_attend_command>(command),

@@ -10,13 +10,22 @@ namespace nearkv::opencl {
 
 namespace {
 
-constexpr std::size_t kGroupItems = NKV_PAGE_TOKENS;
+// Groups of few sizes where they can be, for a driver that compiles a kernel for each size compiles
+// few times. Elsewhere the driver chooses.
+cl::NDRange group_of(const cl::NDRange& range) {
+  constexpr std::size_t kLeastItems = 8;
+  std::size_t items = kMostGroupItems;
+  while (items >= kLeastItems && range.get()[0] % items != 0) items /= 2;
+  if (items < kLeastItems) return cl::NullRange;
+  return range.dimensions() == 1 ? cl::NDRange(items) : cl::NDRange(items, 1);
+}
 
 // The contract's names that kernels use.
 std::string definitions() {
   const std::pair<const char*, int> names[] = {{"NKV_PAGE_TOKENS", NKV_PAGE_TOKENS},
                                                {"NKV_CODE_BASE_STEP", NKV_CODE_BASE_STEP},
                                                {"NKV_PLANE_WEIGHT_SHIFT", NKV_PLANE_WEIGHT_SHIFT},
+                                               {"NKV_HISTOGRAM_BINS", NKV_HISTOGRAM_BINS},
                                                {"NKV_DTYPE_BF16", NKV_DTYPE_BF16},
                                                {"NKV_DTYPE_FP16", NKV_DTYPE_FP16},
                                                {"NKV_DTYPE_FP8_E4M3", NKV_DTYPE_FP8_E4M3},
@@ -114,22 +123,20 @@ void Runtime::read(const cl::Buffer& buffer, void* values, std::size_t bytes) {
   account();
 }
 
-cl::Kernel& Runtime::kernel_of(const std::string& name) {
+cl::Kernel* Runtime::kernel_of(const std::string& name) {
   const auto found = kernels_.find(name);
-  if (found != kernels_.end()) return found->second;
+  if (found != kernels_.end()) return &found->second;
   cl_int error = CL_SUCCESS;
   const cl::Kernel kernel(program_, name.c_str(), &error);
   record(error);
-  return kernels_.emplace(name, kernel).first->second;
+  return error == CL_SUCCESS ? &kernels_.emplace(name, kernel).first->second : nullptr;
 }
 
 void Runtime::enqueue(const std::string& name, const cl::Kernel& kernel, const cl::NDRange& range) {
   if (error_ != CL_SUCCESS) return;
-  // Groups of one size where they can be: a driver that compiles for each size compiles once.
-  const bool divides = range.dimensions() == 2 && range.get()[0] % kGroupItems == 0;
-  const cl::NDRange group = divides ? cl::NDRange(kGroupItems, 1) : cl::NDRange(cl::NullRange);
   cl::Event event;
-  record(queue_.enqueueNDRangeKernel(kernel, cl::NullRange, range, group, nullptr, &event));
+  record(
+      queue_.enqueueNDRangeKernel(kernel, cl::NullRange, range, group_of(range), nullptr, &event));
   running_.emplace_back(name, event);
 }
 

@@ -13,7 +13,17 @@
 #include <string>
 #include <vector>
 
+#include "nkv_abi.h"
+
 namespace nearkv::opencl {
+
+/// Work items of a group, at most.
+inline constexpr std::size_t kMostGroupItems = NKV_PAGE_TOKENS;
+
+/// As many items and more, in whole groups: for kernels that are told how many there are.
+constexpr std::size_t in_groups(std::size_t items) {
+  return (items + kMostGroupItems - 1) / kMostGroupItems * kMostGroupItems;
+}
 
 /// What a kernel took so far, by the queue's own clock.
 struct KernelTime {
@@ -42,21 +52,28 @@ class Runtime {
     return buffer;
   }
 
+  /// A buffer of as many zeros.
+  template <typename T>
+  cl::Buffer zeros(std::size_t count) {
+    return upload<T>(std::vector<T>(count));
+  }
+
   /// Waits for all that was asked before.
   template <typename T>
   void download(const cl::Buffer& buffer, std::span<T> values) {
     read(buffer, values.data(), values.size_bytes());
   }
 
-  /// Runs a kernel over `range` work items with these arguments, buffers or numbers of the types
-  /// that its source has.
+  /// Runs a kernel over `range` work items, of one or two dimensions, with these arguments, buffers
+  /// or numbers of the types that its source has.
   template <typename... Arguments>
   void run(const std::string& kernel, const cl::NDRange& range, const Arguments&... arguments) {
     if (error_ != CL_SUCCESS) return;
-    cl::Kernel& found = kernel_of(kernel);
+    cl::Kernel* const found = kernel_of(kernel);
+    if (found == nullptr) return;
     cl_uint index = 0;
-    (record(found.setArg(index++, arguments)), ...);
-    enqueue(kernel, found, range);
+    (record(found->setArg(index++, arguments)), ...);
+    enqueue(kernel, *found, range);
   }
 
   /// The first error since the last call, CL_SUCCESS if there was none.
@@ -68,7 +85,7 @@ class Runtime {
  private:
   Runtime(cl::Device device, cl::Context context, cl::CommandQueue queue, cl::Program program);
 
-  cl::Kernel& kernel_of(const std::string& name);
+  cl::Kernel* kernel_of(const std::string& name);  // Null if there is none.
   void enqueue(const std::string& name, const cl::Kernel& kernel, const cl::NDRange& range);
   void write(const cl::Buffer& buffer, const void* values, std::size_t bytes);
   void read(const cl::Buffer& buffer, void* values, std::size_t bytes);
