@@ -9,17 +9,15 @@
 #include <immintrin.h>
 #endif
 
-#include "blocks.hpp"
 #include "kernel_list.hpp"
-#include "nearkv/codec.hpp"
-#include "support/seed.hpp"
+#include "lossy_blocks.hpp"
 
 namespace nearkv::hls_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr Codec kCodecs[] = {Codec::kInt8, Codec::kInt4, Codec::kFp8};
+using test::kLossyCodecs;
 
 // Flushes subnormal operands and results to zero while it lives.
 class FlushesSubnormals {
@@ -73,32 +71,17 @@ std::optional<Bytes> decoded(Codec codec, const BlockShape& shape, const Bytes& 
   return to_bytes(out, size);
 }
 
-std::optional<Bytes> encoded_by_host(Codec codec, const BlockShape& shape, const Bytes& rows) {
-  CodecWorkspace workspace;
-  Bytes block(encoded_bound(codec, shape));
-  std::size_t size = 0;
-  if (encode(codec, shape, rows, block, &size, workspace) != Status::kOk) return std::nullopt;
-  block.resize(size);
-  return block;
-}
-
-std::optional<Bytes> decoded_by_host(Codec codec, const BlockShape& shape, const Bytes& block) {
-  CodecWorkspace workspace;
-  Bytes rows(block_bytes(shape));
-  if (decode(codec, shape, block, rows, workspace) != Status::kOk) return std::nullopt;
-  return rows;
-}
-
 // Whether the host library takes the rows.
 bool expect_hosts(Codec codec, const BlockShape& shape, const test::Words& words) {
   const Bytes rows = test::to_rows(shape, words);
-  const auto expected = encoded_by_host(codec, shape, rows);
+  const auto expected = test::encoded_by_host(codec, shape, rows);
   for (const bool flushes : {false, true}) {
     const auto block = encoded(codec, shape, rows, flushes);
     EXPECT_EQ(block.has_value(), expected.has_value());
     if (!block || !expected) continue;
     EXPECT_TRUE(*block == *expected) << "flushes " << flushes;
-    EXPECT_TRUE(decoded(codec, shape, *block, flushes) == decoded_by_host(codec, shape, *block))
+    EXPECT_TRUE(decoded(codec, shape, *block, flushes) ==
+                test::decoded_by_host(codec, shape, *block))
         << "flushes " << flushes;
   }
   return expected.has_value();
@@ -107,7 +90,7 @@ bool expect_hosts(Codec codec, const BlockShape& shape, const test::Words& words
 TEST(QuantiseTest, EveryShapeAndDistribution) {
   std::uint32_t seed = 0;
   unsigned taken = 0;
-  for (const Codec codec : kCodecs) {
+  for (const Codec codec : kLossyCodecs) {
     for (const Tensor tensor : {Tensor::kKeys, Tensor::kValues}) {
       for (std::uint16_t dim = 16; dim <= 128; dim = static_cast<std::uint16_t>(dim + 16)) {
         for (const auto distribution : test::kDistributions) {
@@ -123,19 +106,14 @@ TEST(QuantiseTest, EveryShapeAndDistribution) {
   EXPECT_LT(taken, seed);
 }
 
-// Around the least normal numbers, where differences are subnormal.
 TEST(QuantiseTest, GroupsOfTinyElements) {
   test::Random random = test::case_random(1);
   for (unsigned round = 0; round < 40; ++round) {
     const BlockShape shape{.tensor = round % 2 == 0 ? Tensor::kKeys : Tensor::kValues,
                            .dtype = RowDtype::kBf16,
                            .dim = 32};
-    test::Words words(std::size_t{64} * 32);
-    for (std::uint16_t& word : words) {
-      const auto magnitude = static_cast<std::uint16_t>(random() % (0x100 + round * 0x20));
-      word = static_cast<std::uint16_t>(magnitude | (random() % 2 == 0 ? 0 : 0x8000));
-    }
-    for (const Codec codec : kCodecs) {
+    const test::Words words = test::tiny_words(shape.dim, round, random);
+    for (const Codec codec : kLossyCodecs) {
       SCOPED_TRACE(testing::Message() << "round " << round);
       expect_hosts(codec, shape, words);
       if (HasFailure()) return;
@@ -147,10 +125,8 @@ TEST(QuantiseTest, OneElementIsRefused) {
   test::Random random = test::case_random(2);
   for (unsigned round = 0; round < 36; ++round) {
     const BlockShape shape{.tensor = Tensor::kKeys, .dtype = RowDtype::kBf16, .dim = 48};
-    test::Words words = test::make_block(test::Distribution::kGaussian, shape.dim, round);
-    const std::uint16_t bad[] = {0x7F80, 0xFF80, 0x7FC1, 0x7E80, 0xFE80, 0x7E7F};
-    words[random() % words.size()] = bad[round % 6];
-    expect_hosts(kCodecs[round / 6 % 3], shape, words);
+    expect_hosts(kLossyCodecs[round / 6 % 3], shape,
+                 test::words_with_one_odd(shape.dim, round, random));
     if (HasFailure()) return;
   }
 }
@@ -159,18 +135,16 @@ TEST(QuantiseTest, OneElementIsRefused) {
 TEST(DequantiseTest, AnyBytes) {
   test::Random random = test::case_random(3);
   for (unsigned round = 0; round < 120; ++round) {
-    const Codec codec = kCodecs[round % 3];
+    const Codec codec = kLossyCodecs[round % 3];
     const BlockShape shape{.tensor = round % 2 == 0 ? Tensor::kKeys : Tensor::kValues,
                            .dtype = RowDtype::kBf16,
                            .dim = static_cast<std::uint16_t>(16 * test::pick(random, 1, 8))};
-    Bytes block(static_cast<std::size_t>(kernels::quant_bytes(kernel_shape(codec, shape))));
-    for (std::byte& byte : block) {
-      // Mostly parameters and codes that are good.
-      byte = static_cast<std::byte>(random() & (round % 4 == 0 ? 0xff : 0x6f));
-    }
+    const auto size = static_cast<std::size_t>(kernels::quant_bytes(kernel_shape(codec, shape)));
+    const Bytes block = test::any_bytes(size, round, random);
     SCOPED_TRACE(testing::Message() << "round " << round << ' ' << test::describe(codec, shape));
     for (const bool flushes : {false, true}) {
-      EXPECT_TRUE(decoded(codec, shape, block, flushes) == decoded_by_host(codec, shape, block));
+      EXPECT_TRUE(decoded(codec, shape, block, flushes) ==
+                  test::decoded_by_host(codec, shape, block));
     }
     if (HasFailure()) return;
   }
