@@ -5,7 +5,6 @@
 
 #include "crc32c.hpp"
 #include "domain.hpp"
-#include "nearkv/codec.hpp"
 #include "rows.hpp"
 
 namespace nearkv::model {
@@ -48,29 +47,7 @@ Codec value_codec(uint8_t codec) {
   return codec == NKV_CODEC_RESIDUAL ? Codec::kPlanesLz4 : static_cast<Codec>(codec);
 }
 
-uint8_t decode_block(Codec codec, const BlockShape& shape, std::span<const std::byte> block,
-                     std::vector<std::byte>* rows) {
-  CodecWorkspace workspace;
-  rows->resize(block_bytes(shape));
-  const Status status = decode(codec, shape, block, *rows, workspace);
-  if (status == Status::kOutOfMemory) return NKV_STATUS_INTERNAL;
-  return status == Status::kOk ? NKV_STATUS_OK : NKV_STATUS_CORRUPT;
-}
-
-uint8_t encode_block(Codec codec, const BlockShape& shape, std::span<const std::byte> rows,
-                     std::vector<std::byte>* block) {
-  if (!codec_supports(codec, shape)) return NKV_STATUS_BAD_PAGE;
-  CodecWorkspace workspace;
-  block->resize(encoded_bound(codec, shape));
-  size_t bytes = 0;
-  const Status status = encode(codec, shape, rows, *block, &bytes, workspace);
-  if (status == Status::kOutOfMemory) return NKV_STATUS_INTERNAL;
-  if (status != Status::kOk) return NKV_STATUS_BAD_PAGE;  // Elements that it does not take.
-  block->resize(bytes);
-  return NKV_STATUS_OK;
-}
-
-uint8_t unpack(const Page& page, PageRows* rows) {
+uint8_t unpack(const Page& page, BlockCoder& coder, PageRows* rows) {
   const nkv_page_header& header = page.header();
   const auto bytes = page.bytes();
   const uint64_t end = kPayload + header.payload_bytes;
@@ -81,10 +58,10 @@ uint8_t unpack(const Page& page, PageRows* rows) {
   const bool has_unasked_values = !has_value_rows(header) && payload.v_bytes != 0;
   if (layout.end != end || payload.reserved != 0 || has_unasked_values) return NKV_STATUS_CORRUPT;
 
-  uint8_t status = decode_block(static_cast<Codec>(header.codec), key_shape(header),
+  uint8_t status = coder.decode(static_cast<Codec>(header.codec), key_shape(header),
                                 bytes.subspan(kFirstBlock, payload.k_bytes), &rows->keys);
   if (status == NKV_STATUS_OK && has_value_rows(header)) {
-    status = decode_block(value_codec(header.codec), value_shape(header),
+    status = coder.decode(value_codec(header.codec), value_shape(header),
                           bytes.subspan(layout.values, payload.v_bytes), &rows->values);
   }
   if (has_scales(header)) {
@@ -106,13 +83,13 @@ nkv_page_header cold_header(const nkv_page_header& source, uint16_t generation, 
 }
 
 uint8_t build_cold(const nkv_page_header& source, uint16_t generation, uint8_t codec,
-                   const PageRows& rows, BuiltPage* page) {
+                   const PageRows& rows, BlockCoder& coder, BuiltPage* page) {
   nkv_page_header header = cold_header(source, generation, codec);
   std::vector<std::byte> keys;
   std::vector<std::byte> values;
-  uint8_t status = encode_block(static_cast<Codec>(codec), key_shape(header), rows.keys, &keys);
+  uint8_t status = coder.encode(static_cast<Codec>(codec), key_shape(header), rows.keys, &keys);
   if (status == NKV_STATUS_OK && has_value_rows(header)) {
-    status = encode_block(value_codec(codec), value_shape(header), rows.values, &values);
+    status = coder.encode(value_codec(codec), value_shape(header), rows.values, &values);
   }
   if (status != NKV_STATUS_OK) return status;
 
@@ -138,8 +115,8 @@ uint8_t build_cold(const nkv_page_header& source, uint16_t generation, uint8_t c
 
 }  // namespace
 
-uint8_t rows_of(const Page& page, PageRows* rows) {
-  if (page.header().codec != NKV_CODEC_NONE) return unpack(page, rows);
+uint8_t rows_of(const Page& page, BlockCoder& coder, PageRows* rows) {
+  if (page.header().codec != NKV_CODEC_NONE) return unpack(page, coder, rows);
   for (uint32_t token = 0; token < NKV_PAGE_TOKENS; ++token) {
     const auto key = source_key_row(page, token);
     rows->keys.insert(rows->keys.end(), key.begin(), key.end());
@@ -152,8 +129,8 @@ uint8_t rows_of(const Page& page, PageRows* rows) {
 }
 
 uint8_t build_in_codec(const nkv_page_header& source, uint16_t generation, uint8_t codec,
-                       const PageRows& rows, BuiltPage* page) {
-  if (codec != NKV_CODEC_NONE) return build_cold(source, generation, codec, rows, page);
+                       const PageRows& rows, BlockCoder& coder, BuiltPage* page) {
+  if (codec != NKV_CODEC_NONE) return build_cold(source, generation, codec, rows, coder, page);
   nkv_page_header identity = source;
   identity.generation = generation;
   identity.codec = NKV_CODEC_NONE;

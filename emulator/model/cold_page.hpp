@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "block_coder.hpp"
 #include "nkv_abi.h"
 #include "page.hpp"
 #include "page_builder.hpp"
@@ -21,12 +22,12 @@ struct PageRows {
 
 /// The rows of a page of any codec that is intact. CORRUPT if its payload is not what the header
 /// says.
-uint8_t rows_of(const Page& page, PageRows* rows);
+uint8_t rows_of(const Page& page, BlockCoder& coder, PageRows* rows);
 
 /// Builds a page with the identity and row forms of `source`, under `generation`. BAD_PAGE if the
 /// codec does not take the rows.
 uint8_t build_in_codec(const nkv_page_header& source, uint16_t generation, uint8_t codec,
-                       const PageRows& rows, BuiltPage* page);
+                       const PageRows& rows, BlockCoder& coder, BuiltPage* page);
 
 }  // namespace nearkv::model
 

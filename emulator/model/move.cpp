@@ -110,11 +110,12 @@ uint8_t make_copy(const Move& move, BuiltPage* page) {
   return NKV_STATUS_OK;
 }
 
-uint8_t make_transcoded(const Move& move, uint8_t codec, BuiltPage* page) {
+uint8_t make_transcoded(const Move& move, uint8_t codec, BlockCoder& coder, BuiltPage* page) {
   PageRows rows;
-  uint8_t status = rows_of(move.source, &rows);
+  uint8_t status = rows_of(move.source, coder, &rows);
   if (status == NKV_STATUS_OK) {
-    status = build_in_codec(move.source.header(), move.destination.generation, codec, rows, page);
+    status =
+        build_in_codec(move.source.header(), move.destination.generation, codec, rows, coder, page);
   }
   if (status == NKV_STATUS_OK && page->bytes.size() > move.room) return NKV_STATUS_PAGE_OVERFLOW;
   return status;
@@ -127,8 +128,13 @@ Outcome copy(const Domain& domain, const nkv_pages_command& command) {
 }
 
 Outcome transcode(const Domain& domain, const nkv_pages_command& command) {
-  return move_pages(domain, command, [&command](const Move& move, BuiltPage* page) {
-    return make_transcoded(move, command.codec, page);
+  BlockCoder coder;
+  return transcode(domain, command, coder);
+}
+
+Outcome transcode(const Domain& domain, const nkv_pages_command& command, BlockCoder& coder) {
+  return move_pages(domain, command, [&](const Move& move, BuiltPage* page) {
+    return make_transcoded(move, command.codec, coder, page);
   });
 }
 
