@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "opencl/device_coder.hpp"
 #include "opencl/device_steps.hpp"
 #include "opencl/device_verdict.hpp"
 #include "opencl/packed_rows.hpp"
@@ -163,6 +164,10 @@ model::Outcome execute(Runtime& runtime, const model::Domain& domain,
                                         ? attend_dense(runtime, task)
                                         : model::attend_by_mode(task);
                            });
+    case NKV_OPCODE_TRANSCODE: {
+      DeviceCoder coder(runtime);
+      return model::transcode(domain, std::bit_cast<nkv_pages_command>(command), coder);
+    }
     default:
       return model::execute(domain, command);
   }
