@@ -1,4 +1,4 @@
-"""Bytes of pages a second that each OpenCL kernel takes, alone, by the device's own queue."""
+"""Bytes a second that each OpenCL kernel takes in, alone, by the device's own queue."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from nearkv.results import Result, Samples
 
 
 def run(context: Context) -> Iterator[Result]:
-    """Yields what each kernel reads of pages per second, on the first OpenCL device."""
+    """Yields what each kernel takes in of its data per second, on the first OpenCL device."""
     tokens = "1024" if context.tiny else "65536" if context.long else "16384"
     context.progress("running the OpenCL kernels")
     told = Programs(context).run("opencl", "--tokens", tokens)

@@ -1,0 +1,160 @@
+#include "work.hpp"
+
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "nkv_abi.h"
+
+namespace nearkv::bench {
+
+namespace {
+
+constexpr std::size_t kChannels = 128;
+constexpr std::size_t kRows = 8;
+constexpr int kPlanes = 3;
+constexpr int kKeyExponent = 127;
+constexpr std::size_t kPageBytes = NKV_PAGE_TOKENS * kChannels * sizeof(std::uint16_t);
+constexpr std::size_t kRoom = kPageBytes + kPageBytes / 255 + 16;  // Of an LZ4 block, at most.
+constexpr std::size_t kLz4TableBytes = sizeof(std::uint32_t) << 13;
+constexpr std::size_t kSketchBytes = 4 * sizeof(std::uint16_t) << 15;
+constexpr auto kWidth = static_cast<cl_uint>(kChannels);
+
+// Any bytes, of which bf16 elements are finite and of moderate size.
+std::vector<std::uint16_t> some_elements(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::uint16_t> elements(count);
+  for (std::uint16_t& element : elements) {
+    element = static_cast<std::uint16_t>((random() & 0x87ff) | 0x3800);
+  }
+  return elements;
+}
+
+// Places of `count` pieces of `stride` bytes, as LZ4's kernels take them.
+std::vector<std::uint32_t> places_of(std::size_t count, std::size_t stride) {
+  std::vector<std::uint32_t> places;
+  for (std::size_t i = 0; i < count; ++i) {
+    places.push_back(static_cast<std::uint32_t>(i * stride));
+    places.push_back(static_cast<std::uint32_t>(stride));
+  }
+  return places;
+}
+
+// Accesses of which most go to few units.
+std::vector<std::uint32_t> some_units(std::size_t count) {
+  std::mt19937 random(2);
+  std::vector<std::uint32_t> units(count);
+  for (std::uint32_t& unit : units) {
+    unit = static_cast<std::uint32_t>(random() % (1U << (4 + random() % 18)));
+  }
+  return units;
+}
+
+}  // namespace
+
+Work::Work(opencl::Runtime& runtime, std::size_t tokens)
+    : runtime_(runtime), tokens_(tokens), pages_(tokens / NKV_PAGE_TOKENS) {
+  std::vector<std::uint32_t> numbers(tokens);
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  rows_ = runtime.upload<std::uint16_t>(some_elements(tokens * kChannels, /*seed=*/1));
+  page_of_row_ = runtime.zeros<std::uint32_t>(tokens);
+  query_ = runtime.upload<std::int32_t>(std::vector<std::int32_t>(kRows * kChannels, 1 << 20));
+  scores_ = runtime.allocate(tokens * kRows * sizeof(std::int64_t));
+
+  steps_ = runtime.upload<std::int32_t>(std::vector<std::int32_t>(pages_, -10));
+  places_ = runtime.upload<std::uint32_t>(numbers);
+  visible_ = runtime.upload<std::uint64_t>(std::vector<std::uint64_t>(pages_, ~0ULL));
+  weights_ = runtime.allocate(pages_ * kRows * kChannels * sizeof(std::int32_t));
+  sums_ = runtime.allocate(pages_ * kRows * 5 * sizeof(std::int64_t));
+  bounds_ = runtime.allocate(pages_ * kRows * 2 * sizeof(std::int64_t));
+  midpoints_ = runtime.allocate(tokens * kRows * sizeof(std::int16_t));
+  bins_ = runtime.zeros<std::uint32_t>(kRows * NKV_HISTOGRAM_BINS);
+  thresholds_ = runtime.allocate(kRows * sizeof(std::int32_t));
+  chosen_ = runtime.zeros<std::uint64_t>(pages_);
+  taus_ = runtime.zeros<std::int64_t>(kRows);
+
+  references_ = runtime.allocate(pages_ * kChannels);
+  planes_ = runtime.allocate(pages_ * kPageBytes);
+  blocks_ = runtime.allocate(pages_ * (4 * kChannels + NKV_PAGE_TOKENS * kChannels));
+  is_good_ = runtime.zeros<std::int32_t>(pages_);
+  page_places_ = runtime.upload<std::uint32_t>(places_of(pages_, kPageBytes));
+  rooms_ = runtime.upload<std::uint32_t>(places_of(pages_, kRoom));
+  packed_places_ = runtime.allocate(pages_ * 2 * sizeof(std::uint32_t));
+  packed_ = runtime.allocate(pages_ * kRoom);
+  tables_ = runtime.allocate(pages_ * kLz4TableBytes);
+
+  units_ = runtime.upload<std::uint32_t>(some_units(tokens));
+  unit_at_ = runtime.upload<std::uint32_t>(
+      std::vector<std::uint32_t>{0, static_cast<std::uint32_t>(tokens)});
+  cells_ = runtime.zeros<std::uint8_t>(kSketchBytes);
+  hot_ = runtime.allocate(tokens * 2 * sizeof(std::uint32_t));
+  hot_counts_ = runtime.allocate(sizeof(std::uint32_t));
+}
+
+void Work::run() {
+  score();
+  scan_and_select();
+  encode_and_decode();
+  count_accesses();
+  std::vector<std::uint32_t> last(1);
+  runtime_.download<std::uint32_t>(hot_counts_, last);  // Waits for all of them.
+}
+
+void Work::score() {
+  launch("score", pages_ * kPageBytes, cl::NDRange(tokens_, kRows), rows_,
+         static_cast<cl_uint>(tokens_), static_cast<cl_uint>(2 * kChannels), kWidth, cl_int{0},
+         cl_int{NKV_DTYPE_BF16}, rows_, page_of_row_, query_, cl_int{kKeyExponent}, scores_);
+}
+
+// Any bytes serve as digests and planes.
+void Work::scan_and_select() {
+  const cl::NDRange by_page(opencl::in_groups(pages_), kRows);
+  const cl::NDRange by_token(tokens_, kRows);
+  const auto pages = static_cast<cl_uint>(pages_);
+  const std::size_t plane_bytes = tokens_ * kChannels / 8;
+  const std::size_t midpoint_bytes = tokens_ * kRows * sizeof(std::int16_t);
+  launch("fold", pages_ * kChannels * sizeof(std::uint16_t), by_page, rows_, steps_, places_, pages,
+         query_, kWidth, cl_int{kKeyExponent}, weights_, sums_);
+  launch("digest_bound", pages_ * kRows * 5 * sizeof(std::int64_t), by_page, sums_, pages,
+         cl_int{kPlanes}, cl_uint{64}, bounds_);
+  launch("midpoints", plane_bytes * kPlanes, by_token, rows_, cl_uint{kPlanes}, kWidth, places_,
+         weights_, sums_, visible_, midpoints_);
+  launch("count_bins", midpoint_bytes, by_token, midpoints_, visible_, bins_);
+  launch("threshold", kRows * NKV_HISTOGRAM_BINS * sizeof(std::uint32_t),
+         cl::NDRange(opencl::in_groups(kRows)), bins_, static_cast<cl_uint>(kRows), cl_ulong{512},
+         thresholds_);
+  launch("best_tokens", midpoint_bytes, by_token, midpoints_, visible_, thresholds_, chosen_);
+  launch("alive_tokens", midpoint_bytes, by_token, midpoints_, sums_, bounds_, cl_int{0}, taus_,
+         visible_, chosen_);
+  launch("sharpen", plane_bytes, by_token, rows_, cl_int{kPlanes + 1}, kWidth, places_, weights_,
+         sums_, visible_, midpoints_);
+}
+
+void Work::encode_and_decode() {
+  const cl::NDRange by_channel(kChannels, pages_);
+  const cl::NDRange by_element(kChannels, tokens_);
+  const cl::NDRange by_block(opencl::in_groups(pages_));
+  const auto pages = static_cast<cl_uint>(pages_);
+  const std::size_t bytes = pages_ * kPageBytes;
+  launch("exponent_delta_encode", bytes, by_channel, rows_, references_, planes_);
+  launch("exponent_delta_decode", bytes, by_channel, references_, planes_, rows_);
+  launch("lz4_encode", bytes, by_block, planes_, page_places_, pages, tables_, packed_, rooms_,
+         packed_places_);
+  launch("lz4_decode", bytes, by_block, packed_, packed_places_, pages, planes_, page_places_,
+         is_good_);
+  launch("quantise_groups", bytes, by_channel, rows_, cl_int{NKV_CODEC_INT8}, cl_int{1}, kWidth,
+         blocks_, is_good_);
+  launch("quantise_codes", bytes, by_element, rows_, cl_int{NKV_CODEC_INT8}, cl_int{1}, kWidth,
+         blocks_);
+  launch("dequantise", bytes / 2, by_element, blocks_, cl_int{NKV_CODEC_INT8}, cl_int{1}, kWidth,
+         rows_, is_good_);
+}
+
+// One sketch: one work item.
+void Work::count_accesses() {
+  launch("hotness", tokens_ * sizeof(std::uint32_t), cl::NDRange(opencl::in_groups(1)), units_,
+         unit_at_, cl_uint{1}, cl_uint{100}, cells_, hot_, hot_counts_);
+}
+
+}  // namespace nearkv::bench

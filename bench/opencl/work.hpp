@@ -1,0 +1,49 @@
+// Data on an OpenCL device, and a pass of every kernel over it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "opencl/runtime.hpp"
+
+namespace nearkv::bench {
+
+/// Pages of 128 channels of bf16 and 8 query rows. The runtime outlives it.
+class Work {
+ public:
+  /// `tokens` is a multiple of 64.
+  Work(opencl::Runtime& runtime, std::size_t tokens);
+
+  /// Runs each kernel once, and waits for all of them.
+  void run();
+
+  /// By kernel, what it takes in of its data in a pass, in bytes; of lz4_decode what it gives.
+  [[nodiscard]] const std::map<std::string, std::size_t>& bytes() const { return bytes_; }
+
+ private:
+  template <typename... Arguments>
+  void launch(const std::string& kernel, std::size_t bytes, const cl::NDRange& range,
+              const Arguments&... arguments) {
+    bytes_[kernel] = bytes;
+    runtime_.run(kernel, range, arguments...);
+  }
+
+  void score();
+  void scan_and_select();
+  void encode_and_decode();
+  void count_accesses();
+
+  opencl::Runtime& runtime_;
+  std::size_t tokens_;
+  std::size_t pages_;
+  std::map<std::string, std::size_t> bytes_;
+  cl::Buffer rows_, page_of_row_, query_, scores_;
+  cl::Buffer steps_, places_, visible_, weights_, sums_, bounds_, midpoints_;
+  cl::Buffer bins_, thresholds_, chosen_, taus_;
+  cl::Buffer references_, planes_, blocks_, is_good_;
+  cl::Buffer page_places_, rooms_, packed_places_, packed_, tables_;
+  cl::Buffer units_, unit_at_, cells_, hot_, hot_counts_;
+};
+
+}  // namespace nearkv::bench
