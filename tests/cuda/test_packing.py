@@ -60,6 +60,29 @@ def test_pages_are_a_pools_to_the_bit(form: RowForm) -> None:
             assert torch.equal(memory[begin : begin + pages.shape[2]], pages[head, index])
 
 
+def test_a_pool_takes_up_what_was_packed() -> None:
+    """Behind tokens that it has; and refuses what belongs elsewhere."""
+    key, value = _rows()
+    options = {"layers": 3, "kv_heads": HEADS, "head_dim": DIM, "max_sequences": 4}
+    pools = [Pool.create(Device(f"cpu:?memory={32 * MIB}"), **options) for _ in "ab"]
+    for pool in pools:
+        pool.create_sequence(7)
+        pool.append(7, 2, key[:, :64], value[:, :64])
+    pools[0].append(7, 2, key[:, 64:], value[:, 64:])
+    rows = (part[:, 64:].to(WHERE).contiguous() for part in (key, value))
+    forms = RowForm.DELTA4, RowForm.DELTA4
+    pages, _, statuses = pack_pages(*rows, *forms, sequence=7, layer=2, first_token=64)
+    assert not statuses.any()
+    with pytest.raises(Error, match="page 0: wanted") as refused:
+        pools[1].append_pages(7, 1, pages.cpu())
+    assert refused.value.status == Status.BAD_PAGE
+    pools[1].append_pages(7, 2, pages.cpu())
+    assert pools[1].tokens(7, 2) == TOKENS
+    query = torch.randn(HEADS, 3, DIM).to(torch.bfloat16)
+    (output, lse), (other, other_lse) = (pool.attend(7, 2, query, scale=0.1) for pool in pools)
+    assert (output == other).all() and (lse == other_lse).all()
+
+
 def test_what_is_packed_is_read_where_it_lies() -> None:
     key, value = _rows()
     forms = {"k_form": RowForm.DELTA4, "v_form": RowForm.RAW}

@@ -34,7 +34,7 @@ def pack_pages(
     pages are uint8 [kv_heads, pages, bytes]; entries, int64 [kv_heads, pages], the page_entry of
     each, counted from the first page's start; statuses, uint8 [kv_heads, pages], are
     Status.PAGE_OVERFLOW where DELTA4 cannot hold a page's rows, which are then to be packed in RAW.
-    Raises Error.
+    `Pool.append_pages(sequence, layer, pages.cpu())` makes them a pool's. Raises Error.
     """
     shape = _shape(key, value, k_form, v_form, value_dim, key_scales)
     heads, count, size = _extent(key, shape)
@@ -77,8 +77,8 @@ class PackedPages:
     They and their entries lie in registered memory of the device from `begin` on, up to `end`:
     memory behind a pool, that nobody else uses. NearAttention takes this in place of a pool, its
     one sequence being `sequence`, and no core of the host's has touched a row. No Pool knows of
-    these pages: it neither finds them after a restart nor forks, cools or scrubs them, and has no
-    call that takes a finished page up. Arguments as pack_pages has them. Raises Error.
+    these pages: to have them found after a restart, forked, cooled or scrubbed, hand what
+    pack_pages gives to Pool.append_pages. Arguments as pack_pages has them. Raises Error.
     """
 
     def __init__(
