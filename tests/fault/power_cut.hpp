@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,6 +17,24 @@
 #include "support/seed.hpp"
 
 namespace nearkv::test {
+
+/// What a crash leaves.
+struct Remains {
+  std::vector<std::byte> memory;
+  std::vector<std::byte> durable;  ///< If only the process died: what the power would leave of it.
+};
+
+/// What became of the crashes of a test.
+struct Verdict {
+  std::uint64_t images = 0;
+  std::uint64_t failures = 0;
+  std::string first_failure;
+
+  void count(const std::optional<std::string>& failure) {
+    ++images;
+    if (failure && ++failures == 1) first_failure = *failure;
+  }
+};
 
 /// Stands in for the caches in front of persistent memory. At any event (a write-back begun, a
 /// fence) it can tell what a crash at that moment may leave: processors may write lines back at
@@ -71,6 +91,12 @@ class PowerCut final : public Persistence {
         if (random() % 2 == 0) std::copy_n(&memory_[word], kWord, &result[word]);
       }
     }
+    return result;
+  }
+
+  [[nodiscard]] Remains remains(Image kind, Random& random) const {
+    Remains result{image(kind, random), {}};
+    if (kind == Image::kAllStored) result.durable = image(Image::kOnlyFenced, random);
     return result;
   }
 

@@ -15,18 +15,6 @@ constexpr std::uint64_t kImages = 60000;
 constexpr std::uint64_t kImages = 1500;
 #endif
 
-struct Verdict {
-  std::uint64_t images = 0;
-  std::uint64_t failures = 0;
-  std::string first_failure;
-};
-
-/// What a crash left.
-struct Remains {
-  std::vector<std::byte> memory;
-  std::vector<std::byte> durable;  ///< If only the process died: what the power would leave of it.
-};
-
 /// The successor of a process that died serves what that one had not written back. Then the power
 /// fails: what was served is there.
 std::optional<std::string> judge_successor(Remains remains, const Held& before, const Held& after,
@@ -85,32 +73,22 @@ Verdict cut_power(std::uint64_t images, PowerCut::Defect defect) {
   Held before = look(store.get(), &wrong);
   while (verdict.images < images && verdict.failures == 0) {
     std::vector<Remains> left;
-    const auto remains = [&](PowerCut::Image kind) {
-      Remains result{power.image(kind, random), {}};
-      if (kind == PowerCut::Image::kAllStored) {
-        result.durable = power.image(PowerCut::Image::kOnlyFenced, random);
-      }
-      return result;
-    };
     power.on_event([&] {
       // Large objects have many events; a few images of each step stand for the rest.
       if (random() % 4 != 0) return;
-      left.push_back(remains(static_cast<PowerCut::Image>(random() % 3)));
+      left.push_back(power.remains(static_cast<PowerCut::Image>(random() % 3), random));
     });
     const Done done = run_step(store.get(), random_step(random));
     power.on_event(nullptr);
     // What was acknowledged has to be there even if the power fails right away.
-    left.push_back(remains(PowerCut::Image::kOnlyFenced));
+    left.push_back(power.remains(PowerCut::Image::kOnlyFenced, random));
     const Held after = look(store.get(), &wrong);
     EXPECT_EQ(wrong, "");
     for (std::size_t i = 0; i < left.size(); ++i) {
       const bool acknowledged = i + 1 == left.size();
       const auto failure = acknowledged ? judge(std::move(left[i]), after, after, nullptr, random)
                                         : judge(std::move(left[i]), before, after, &done, random);
-      ++verdict.images;
-      if (!failure) continue;
-      ++verdict.failures;
-      if (verdict.first_failure.empty()) verdict.first_failure = *failure;
+      verdict.count(failure);
     }
     before = after;
   }

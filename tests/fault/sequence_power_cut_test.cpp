@@ -17,17 +17,8 @@ constexpr std::uint64_t kImages = 1200;
 
 constexpr std::size_t kImagesOfStep = 4;
 
-struct Verdict {
-  std::uint64_t images = 0;
+struct SequenceVerdict : Verdict {
   std::uint64_t cold_answers = 0;  ///< Queries over compressed pages.
-  std::uint64_t failures = 0;
-  std::string first_failure;
-};
-
-/// What a crash left.
-struct Remains {
-  std::vector<std::byte> memory;
-  std::vector<std::byte> durable;  ///< If only the process died: what the power would leave of it.
 };
 
 /// Opens what is in the memory, looks at it, and works on.
@@ -75,9 +66,9 @@ std::optional<std::string> judge(const Remains& remains, const Sequences& before
 enum class Who : std::uint8_t { kBoth, kHost, kDevice };
 
 /// `careful`: who writes back and fences.
-Verdict cut_power(std::uint64_t images, PowerCut::Defect defect, Who careful = Who::kBoth) {
+SequenceVerdict cut_power(std::uint64_t images, PowerCut::Defect defect, Who careful = Who::kBoth) {
   keep_heap();
-  Verdict verdict;
+  SequenceVerdict verdict;
   Random random = case_random(0);
   const PoolMemoryBytes memory;
   PowerCut power(memory.bytes(), defect);
@@ -88,38 +79,31 @@ Verdict cut_power(std::uint64_t images, PowerCut::Defect defect, Who careful = W
   Sequences before;
   while (verdict.images < images && verdict.failures == 0) {
     std::vector<Remains> left;
-    const auto remains = [&](PowerCut::Image kind) {
-      Remains result{power.image(kind, random), {}};
-      if (kind == PowerCut::Image::kAllStored) {
-        result.durable = power.image(PowerCut::Image::kOnlyFenced, random);
-      }
-      return result;
+    const auto some_remains = [&] {
+      return power.remains(static_cast<PowerCut::Image>(random() % 3), random);
     };
     std::uint64_t events = 0;
     power.on_event([&] {
       // Steps differ much in their events: of each as many are chosen, all with the same chance.
       const std::uint64_t place = random() % ++events;
       if (left.size() < kImagesOfStep) {
-        left.push_back(remains(static_cast<PowerCut::Image>(random() % 3)));
+        left.push_back(some_remains());
       } else if (place < kImagesOfStep) {
-        left[place] = remains(static_cast<PowerCut::Image>(random() % 3));
+        left[place] = some_remains();
       }
     });
     const SequenceStep step = random_step(before, random);
     const Status status = run_step(pool.get(), step);
     power.on_event(nullptr);
     // What was acknowledged has to be there even if the power fails right away.
-    left.push_back(remains(PowerCut::Image::kOnlyFenced));
+    left.push_back(power.remains(PowerCut::Image::kOnlyFenced, random));
     Sequences after = before;
     if (status == Status::kOk) record(step, &after);
     for (const Remains& crash : left) {
       const bool acknowledged = &crash == &left.back();
       const auto failure = judge(crash, acknowledged ? after : before, after,
                                  acknowledged ? nullptr : &step, random, &verdict.cold_answers);
-      ++verdict.images;
-      if (!failure) continue;
-      ++verdict.failures;
-      if (verdict.first_failure.empty()) verdict.first_failure = *failure;
+      verdict.count(failure);
     }
     before = after;
   }
@@ -127,7 +111,7 @@ Verdict cut_power(std::uint64_t images, PowerCut::Defect defect, Who careful = W
 }
 
 TEST(SequencePowerCutTest, LosesNothingThatWasAcknowledgedAndTearsNothing) {
-  const Verdict verdict = cut_power(kImages, PowerCut::Defect::kNone);
+  const SequenceVerdict verdict = cut_power(kImages, PowerCut::Defect::kNone);
   EXPECT_EQ(verdict.failures, 0U) << verdict.first_failure << "; " << case_name(0);
   EXPECT_GT(verdict.cold_answers, kImages / 4) << "hardly anything was compressed";
   report_fault("power cut at a persistence point of a pool of sequences", verdict.images,
