@@ -62,17 +62,12 @@ TEST_P(ObjectStoreTest, GathersFromAndScattersToPiecesOfHostMemory) {
   item.key = key;
   item.source = source;
   item.target = target;
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space_;
-  job.items = std::span(&item, 1);
-  JobResult result;
-  ASSERT_EQ(store_->run(job, &result), Status::kOk);
-  ASSERT_TRUE(result.all_ok());
-  job.kind = JobKind::kGet;
-  ASSERT_EQ(store_->run(job, &result), Status::kOk);
-  ASSERT_TRUE(result.all_ok());
-  EXPECT_EQ(result.object_bytes[0], data.size());
+  Job setting;
+  setting.kind = JobKind::kSet;
+  ASSERT_EQ(run_one(store_.get(), space_, item, setting), Status::kOk);
+  std::uint32_t bytes = 0;
+  ASSERT_EQ(run_one(store_.get(), space_, item, {}, &bytes), Status::kOk);
+  EXPECT_EQ(bytes, data.size());
   EXPECT_EQ(found, data);
 }
 

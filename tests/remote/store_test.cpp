@@ -113,19 +113,13 @@ TEST_P(RemoteStoreTest, CopiesFromAndToAllocatedMemory) {
   const Bytes key = key_of(1);
   item.key = key;
   item.source = source;
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space_;
-  job.items = std::span(&item, 1);
-  JobResult result;
-  ASSERT_EQ(store_->run(job, &result), Status::kOk);
-  ASSERT_TRUE(result.all_ok());
+  Job setting;
+  setting.kind = JobKind::kSet;
+  ASSERT_EQ(run_one(store_.get(), space_, item, setting), Status::kOk);
   const std::span<std::byte> target = memory.subspan(4 << 20, expected.size());
   item.target = std::span(&target, 1);
   item.source = {};
-  job.kind = JobKind::kGet;
-  ASSERT_EQ(store_->run(job, &result), Status::kOk);
-  ASSERT_TRUE(result.all_ok());
+  ASSERT_EQ(run_one(store_.get(), space_, item, {}), Status::kOk);
   EXPECT_TRUE(std::ranges::equal(target, expected));
   EXPECT_EQ(store_->release(memory), Status::kOk);
 }

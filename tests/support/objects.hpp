@@ -66,17 +66,23 @@ inline Status set(ObjectStore* store, std::uint32_t space, const Bytes& key,
   return run_one(store, space, item, job);
 }
 
+/// Begins a job of one item.
+inline Status submit_one(ObjectStore* store, std::uint32_t space, const ObjectItem& item,
+                         JobKind kind, JobId* id) {
+  Job job;
+  job.kind = kind;
+  job.namespace_number = space;
+  job.items = std::span(&item, 1);
+  return store->submit(job, id);
+}
+
 /// Begins to set one object, whose bytes stay where they are until the job is over.
 inline Status submit_set(ObjectStore* store, std::uint32_t space, const Bytes& key,
                          std::span<const std::byte> data, JobId* id) {
   ObjectItem item;
   item.key = key;
   item.source = std::span(&data, 1);
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space;
-  job.items = std::span(&item, 1);
-  return store->submit(job, id);
+  return submit_one(store, space, item, JobKind::kSet, id);
 }
 
 /// Begins to get one object into memory that stays where it is until the job is over.
@@ -85,11 +91,7 @@ inline Status submit_get(ObjectStore* store, std::uint32_t space, const Bytes& k
   ObjectItem item;
   item.key = key;
   item.target = std::span(&target, 1);
-  Job job;
-  job.kind = JobKind::kGet;
-  job.namespace_number = space;
-  job.items = std::span(&item, 1);
-  return store->submit(job, id);
+  return submit_one(store, space, item, JobKind::kGet, id);
 }
 
 /// Sets parts [first, first + count) of an object of `parts`.
