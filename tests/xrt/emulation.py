@@ -65,9 +65,13 @@ class Card:
     def start(
         self, runs: Path, program: str, *arguments: str, **settings: str
     ) -> subprocess.Popen[str]:
-        """Starts a program of tests/xrt; in a session of its own, since XRT signals its group."""
+        """Starts a program of tests/xrt, or one as FOLDER/NAME of another folder of tests.
+
+        It gets a session of its own, since XRT signals its group.
+        """
+        folder = BUILD / "tests" if "/" in program else BUILD / "tests" / "xrt"
         return subprocess.Popen(
-            [str(BUILD / "tests" / "xrt" / program), *arguments],
+            [str(folder / program), *arguments],
             cwd=runs,
             env=self.environment(runs) | settings,
             stdout=subprocess.PIPE,

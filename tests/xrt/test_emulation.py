@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .emulation import VADD, Card, copy_vadd, make, require_emulation
+from .processes import children_of, ends_soon, simulator_of, wait_for_line
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -45,48 +44,6 @@ def plain_card(tmp_path_factory: pytest.TempPathFactory) -> Card:
     )
     assert done.returncode == 0, done.stderr
     return Card(folder / "chain")
-
-
-def sockets_of_the_dead() -> set[str]:
-    """Names of XRT's sockets whose applications have ended; others may run beside this test."""
-    folder = Path("/tmp") / os.environ.get("USER", "root")
-    return {
-        path.name
-        for path in (folder.iterdir() if folder.is_dir() else ())
-        if (match := re.search(r"device\d+_\d+_(\d+)$", path.name))
-        and not Path("/proc", match[1]).exists()
-    }
-
-
-@pytest.fixture(autouse=True)
-def _leaves_nothing(tmp_path: Path) -> Iterator[None]:
-    """Whatever a test does to its applications, no folder and no socket of theirs stays."""
-    before = sockets_of_the_dead()
-    yield
-    assert not list(tmp_path.glob("**/.run"))
-    assert sockets_of_the_dead() <= before
-
-
-def ends_soon(pid: int) -> bool:
-    """Whether a process is gone within seconds; one that is a zombie is."""
-    for _ in range(100):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def children_of(pid: int) -> list[int]:
-    """Of a process, and theirs."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found += [child, *children_of(child)]
-    return found
 
 
 @pytest.mark.parametrize("words", [0, 1, 15, 16, 17, 4096, 50_000])
@@ -156,9 +113,7 @@ def test_applications_run_side_by_side(plain_card: Card, tmp_path: Path) -> None
 
 def test_a_killed_application_leaves_nothing(plain_card: Card, tmp_path: Path) -> None:
     process = plain_card.start(tmp_path, "xrt_application", "linger", str(plain_card.xclbin))
-    assert process.stdout is not None
-    while "lingers" not in process.stdout.readline():
-        assert process.poll() is None
+    wait_for_line(process, "lingers")
     children = children_of(process.pid)
     assert children
     process.kill()
@@ -171,15 +126,8 @@ def test_a_killed_simulator_ends_the_application(
     plain_card: Card, tmp_path: Path, how: signal.Signals
 ) -> None:
     process = plain_card.start(tmp_path, "xrt_application", "linger", str(plain_card.xclbin))
-    assert process.stdout is not None
-    while "lingers" not in process.stdout.readline():
-        assert process.poll() is None
-    simulator = next(
-        child
-        for child in children_of(process.pid)
-        if Path(f"/proc/{child}/comm").read_text().strip() == "simulator"
-    )
-    os.kill(simulator, how)
+    wait_for_line(process, "lingers")
+    os.kill(simulator_of(process.pid), how)
     text, _ = process.communicate(timeout=20)
     assert process.returncode == -signal.SIGTERM
     assert "the simulator has ended" in text

@@ -23,7 +23,8 @@ constexpr std::uint64_t kMaxBodyBytes = std::uint64_t{1} << 30;
 }  // namespace
 
 std::unique_ptr<Channel> Channel::connect(const std::string& path,
-                                          std::chrono::milliseconds timeout) {
+                                          std::chrono::milliseconds timeout,
+                                          const std::function<bool()>& is_there) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) return nullptr;
@@ -36,7 +37,7 @@ std::unique_ptr<Channel> Channel::connect(const std::string& path,
       return std::unique_ptr<Channel>(new Channel(made));
     }
     ::close(made);
-    if (std::chrono::steady_clock::now() >= end) return nullptr;
+    if (!is_there() || std::chrono::steady_clock::now() >= end) return nullptr;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,9 +21,11 @@ class Channel {
     std::string body;
   };
 
-  /// Connects to a socket that the shim opens about now; null if it does not for `timeout`.
-  static std::unique_ptr<Channel> connect(const std::string& path,
-                                          std::chrono::milliseconds timeout);
+  /// Connects to a socket that the shim opens about now; null if it does not for `timeout`, or
+  /// `is_there` no longer says that the shim lives.
+  static std::unique_ptr<Channel> connect(
+      const std::string& path, std::chrono::milliseconds timeout,
+      const std::function<bool()>& is_there = [] { return true; });
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;

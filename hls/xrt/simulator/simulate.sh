@@ -5,7 +5,7 @@ run_folder=$PWD
 
 simulate() {
   status=0
-  ./simulator description.json || status=$?
+  ./simulator description.json "$PPID" || status=$?
   if [ ! -e "$run_folder/keep" ]; then
     cd / || exit
     case ${EMULATION_RUN_DIR:-} in

@@ -1,0 +1,46 @@
+"""The host library's suites as applications of the emulated engine: side by side, and killed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from .emulation import BUILD, Card, require_emulation
+from .processes import children_of, ends_soon, simulator_of, wait_for_line
+
+pytestmark = pytest.mark.timeout(900)
+
+_SUITE = "host/host_pool_test"
+
+
+@pytest.fixture
+def card() -> Card:
+    """The engine's, which comes with the library."""
+    require_emulation()
+    if not (BUILD / "tests" / _SUITE).exists():
+        pytest.skip(f"{_SUITE} is not built (./nearkv test xrt builds it)")
+    return Card(BUILD / "lib" / "xrt")
+
+
+def settings(device: str = "xrt:0") -> dict[str, str]:
+    """Of a suite."""
+    return {"NEARKV_TEST_DEVICES": f"{device}?memory=32MiB", "GTEST_FILTER": "Devices/*"}
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.5], ids=["as_it_opens", "at_work"])
+def test_a_killed_suite_leaves_nothing_and_disturbs_none(
+    card: Card, tmp_path: Path, pause_s: float
+) -> None:
+    killed = card.start(tmp_path, _SUITE, **settings(), GTEST_REPEAT="-1")
+    other = card.start(tmp_path, _SUITE, **settings())
+    wait_for_line(killed, "       OK ]")  # The next test opens the card again.
+    simulator_of(killed.pid)
+    time.sleep(pause_s)
+    children = children_of(killed.pid)
+    killed.kill()
+    killed.wait(timeout=10)
+    assert all(ends_soon(child) for child in children)
+    text, _ = other.communicate(timeout=600)
+    assert other.returncode == 0, text
