@@ -121,7 +121,10 @@ std::uint64_t VerilatedCard::queue_interrupts() const {
 std::uint64_t VerilatedCard::read_csr(std::uint32_t offset) {
   const std::scoped_lock lock(mutex_);
   access(false, offset, 0);
-  return machine_->register_error ? ~std::uint64_t{0} : machine_->register_value;
+  if (machine_->register_error) return ~std::uint64_t{0};
+  // Stores to memory() do not pass the engine, so that they ring nothing; the simulated host's do.
+  const bool is_deaf = offset == NKV_REG_FEATURES && !host_;
+  return machine_->register_value & ~(is_deaf ? NKV_FEATURE_MEMORY_DOORBELLS : std::uint64_t{0});
 }
 
 void VerilatedCard::write_csr(std::uint32_t offset, std::uint64_t value) {
