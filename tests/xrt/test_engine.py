@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -27,6 +28,19 @@ def card() -> Card:
 def settings(device: str = "xrt:0") -> dict[str, str]:
     """Of a suite."""
     return {"NEARKV_TEST_DEVICES": f"{device}?memory=32MiB", "GTEST_FILTER": "Devices/*"}
+
+
+def test_suites_on_two_cards_of_a_machine(card: Card, tmp_path: Path) -> None:
+    machine = json.loads((card.folder / "emconfig.json").read_text())
+    cards = machine["Platform"]["Boards"][0]["Devices"]
+    cards.append(cards[0])
+    (tmp_path / "emconfig.json").write_text(json.dumps(machine))
+    runs = [
+        card.start(tmp_path, _SUITE, **settings(f"xrt:{number}"), EMCONFIG_PATH=str(tmp_path))
+        for number in range(2)
+    ]
+    texts = [run.communicate(timeout=600)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], texts
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.5], ids=["as_it_opens", "at_work"])

@@ -10,8 +10,10 @@ simulate() {
     cd / || exit
     case ${EMULATION_RUN_DIR:-} in
       */.run/*/hw_em/device*)
+        cards=${EMULATION_RUN_DIR%/*}
         rm -rf "$EMULATION_RUN_DIR"
-        rmdir "${EMULATION_RUN_DIR%/*}" "${EMULATION_RUN_DIR%/*/*}" "${EMULATION_RUN_DIR%/*/*/*}" 2>&1
+        # Those of the cards that it has not used are there too, and empty.
+        rmdir "$cards"/device* "$cards" "${cards%/*}" "${cards%/*/*}" 2>&1
         ;;
     esac >/dev/null
   fi
