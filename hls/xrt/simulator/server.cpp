@@ -85,8 +85,7 @@ Server::Answer Server::answer(const Channel::Request& request) {
   if (largest_packet_bytes_ == 0 && request.call != ENVIRONMENT) {
     return refuse(
         "XRT reads no xrt.ini, so that its buffer overflows on the first transfer; set "
-        "XRT_INI_PATH to "
-        "the xrt.ini that came with the xclbin");
+        "XRT_INI_PATH to the xrt.ini that came with the xclbin");
   }
   if (request.call != READ_REGISTERS) polled_ = ~std::uint64_t{0};
   switch (request.call) {
@@ -149,12 +148,11 @@ Server::Answer Server::set_environment(const std::string& body) {
     }
   }
   if (body.size() < packet_bytes + kPacketOverhead) {
-    return refuse("XRT's buffer would overflow: its xrt.ini allows packets of " +
-                  std::to_string(packet_bytes) + " bytes, and has only " +
-                  std::to_string(body.size()) +
-                  " bytes of settings; take [Emulation] packet_size and [Debug] room from the "
-                  "xrt.ini that came "
-                  "with the xclbin");
+    return refuse(
+        "XRT's buffer would overflow: its xrt.ini allows packets of " +
+        std::to_string(packet_bytes) + " bytes, and has only " + std::to_string(body.size()) +
+        " bytes of settings; take [Emulation] packet_size and [Debug] room from the xrt.ini "
+        "that came with the xclbin");
   }
   largest_packet_bytes_ = body.size();
   return send_done(true);

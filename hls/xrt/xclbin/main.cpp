@@ -67,9 +67,8 @@ std::string make_emconfig(const Description& description) {
 }
 
 std::string make_ini() {
-  return "; The setting `room` makes XRT's first message larger than packet_size; XRT 2.13 "
-         "overruns\n"
-         "; its buffer otherwise. Copy both into an xrt.ini of your own.\n"
+  return "; The setting `room` makes XRT's first message larger than packet_size; XRT 2.13\n"
+         "; overruns its buffer otherwise. Copy both into an xrt.ini of your own.\n"
          "[Runtime]\nsws=true\n"
          "[Emulation]\nkeep_run_dir=false\npacket_size=" +
          std::to_string(kPacketBytes) + "\n[Debug]\nroom=" + std::string(kRoomBytes, 'x') + "\n";
