@@ -2,9 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "support/devices.hpp"
+#include "support/offers.hpp"
 
-/// Null, or what went wrong and where.
-extern "C" const char* nearkv_c_api_use(const char* uri);
+/// Compresses pages with that codec. Null, or what went wrong and where.
+extern "C" const char* nearkv_c_api_use(const char* uri, std::uint8_t codec);
 
 namespace nearkv::test {
 namespace {
@@ -12,7 +13,12 @@ namespace {
 class CApiTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(CApiTest, EveryFunctionDoesWhatItsHeaderSays) {
-  const char* const failure = nearkv_c_api_use(GetParam().c_str());
+  std::unique_ptr<Device> device;
+  std::string reason;
+  ASSERT_EQ(open_device(GetParam(), &device, &reason), Status::kOk) << reason;
+  const std::uint8_t codec = best_codec(*device);
+  device.reset();
+  const char* const failure = nearkv_c_api_use(GetParam().c_str(), codec);
   EXPECT_EQ(failure, nullptr) << failure;
 }
 

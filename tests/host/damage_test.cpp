@@ -3,9 +3,9 @@
 
 #include <cstring>
 
+#include "support/devices.hpp"
 #include "support/layer_rows.hpp"
 #include "support/seed.hpp"
-#include "support/temporary_file.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -13,12 +13,12 @@ namespace {
 constexpr std::uint64_t kSequence = 42;
 constexpr std::size_t kTokens = 192;
 
-class DamageTest : public testing::Test {
+class DamageTest : public testing::TestWithParam<std::string> {
  protected:
   DamageTest() {
     std::string reason;
     std::unique_ptr<Device> device;
-    if (open_device(file_.uri("8MiB"), &device, &reason) != Status::kOk) {
+    if (open_device(GetParam(), &device, &reason) != Status::kOk) {
       throw std::runtime_error(reason);
     }
     device_ = std::move(device);
@@ -112,14 +112,13 @@ class DamageTest : public testing::Test {
     }
   }
 
-  TemporaryFile file_{"damage"};
   LayerRows rows_{kTokens, 3};
   std::vector<std::uint16_t> queries_ = make_queries(rows_.heads[1], 2, 3.0, 9);
   std::shared_ptr<Device> device_;
   std::unique_ptr<Pool> pool_;
 };
 
-TEST_F(DamageTest, NoBitOfAPageGoesUnnoticed) {
+TEST_P(DamageTest, NoBitOfAPageGoesUnnoticed) {
   std::byte* const page = find_page();
   nkv_page_header header{};
   std::memcpy(&header, page, sizeof(header));
@@ -183,6 +182,8 @@ TEST_F(DamageTest, NoBitOfAPageGoesUnnoticed) {
   EXPECT_GT(found, 1500U);
   EXPECT_EQ(attend(NKV_ATTEND_MODE_DENSE), dense) << "the page was not put back";
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, DamageTest, testing::ValuesIn(device_uris()), device_name);
 
 }  // namespace
 }  // namespace nearkv::test

@@ -5,6 +5,7 @@
 
 #include "support/bench_device.hpp"
 #include "support/devices.hpp"
+#include "support/offers.hpp"
 #include "support/reference.hpp"
 
 namespace nearkv::test {
@@ -29,12 +30,9 @@ Attention exact_attention(const KvData& data, std::span<const std::uint16_t> que
 
 class DeviceTest : public testing::TestWithParam<std::string> {
  protected:
-  BenchDevice bench_{GetParam()};
-};
-
-TEST_P(DeviceTest, DenseAttentionMatchesDoublePrecision) {
-  for (const Shape shape : {Shape::kGaussian, Shape::kBiased, Shape::kTopics, Shape::kOutliers}) {
-    for (const std::size_t dim : {64U, 80U, 96U, 128U, 256U}) {
+  /// Of heads of so many channels, whatever the distribution.
+  void expect_dense_attention(std::size_t dim) {
+    for (const Shape shape : {Shape::kGaussian, Shape::kBiased, Shape::kTopics, Shape::kOutliers}) {
       SCOPED_TRACE("shape " + std::to_string(static_cast<int>(shape)) + ", dim " +
                    std::to_string(dim));
       bench_.clear();
@@ -51,6 +49,18 @@ TEST_P(DeviceTest, DenseAttentionMatchesDoublePrecision) {
       }
     }
   }
+
+  BenchDevice bench_{GetParam()};
+};
+
+TEST_P(DeviceTest, DenseAttentionMatchesDoublePrecision) {
+  for (const std::size_t dim : {64U, 80U, 96U, 128U}) expect_dense_attention(dim);
+}
+
+TEST_P(DeviceTest, DenseAttentionOfWideHeadsMatchesDoublePrecision) {
+  constexpr std::size_t kWide = 256;
+  if (widest_head(bench_.device()) < kWide) GTEST_SKIP() << too_wide(bench_.device(), kWide);
+  expect_dense_attention(kWide);
 }
 
 TEST_P(DeviceTest, CertifiedTopKIsThatOfTheFullScan) {

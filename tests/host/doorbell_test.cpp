@@ -9,6 +9,7 @@
 #include "support/bench_device.hpp"
 #include "support/devices.hpp"
 #include "support/eventually.hpp"
+#include "support/offers.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -20,8 +21,8 @@ constexpr std::uint32_t kEntries = 16;
 class DoorbellTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if ((device().read_csr(NKV_REG_FEATURES) & NKV_FEATURE_MEMORY_DOORBELLS) == 0) {
-      GTEST_SKIP() << GetParam() << " has no doorbells in memory";
+    if (!offers_feature(device(), NKV_FEATURE_MEMORY_DOORBELLS)) {
+      GTEST_SKIP() << "skipped: this device has no doorbells in memory (register FEATURES)";
     }
     const std::uint64_t bytes = Queue::ring_bytes(kEntries);
     options_.queue.index = kQueue;

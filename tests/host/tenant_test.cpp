@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/devices.hpp"
+#include "support/offers.hpp"
 #include "support/page_commands.hpp"
 
 namespace nearkv::test {
@@ -10,6 +11,7 @@ namespace {
 class TenantTest : public testing::TestWithParam<std::string> {
  protected:
   BenchDevice bench_{GetParam()};
+  const std::uint8_t codec_ = best_codec(bench_.device());
 };
 
 TEST_P(TenantTest, EveryCommandRefusesThePagesOfAnotherTenant) {
@@ -18,7 +20,7 @@ TEST_P(TenantTest, EveryCommandRefusesThePagesOfAnotherTenant) {
   const StoredList list =
       append(&bench_, data, NKV_ROW_FORM_RAW, NKV_ROW_FORM_RAW);  // RAW serves INDEXER too.
   ASSERT_EQ(list.completion.status, NKV_STATUS_OK);
-  for (const PageCommand& command : page_commands(&bench_, list, queries)) {
+  for (const PageCommand& command : page_commands(&bench_, list, queries, codec_)) {
     const std::vector<std::byte> before(bench_.allocated().begin(), bench_.allocated().end());
     const nkv_completion refused = bench_.run_as_stranger(command.bytes);
     EXPECT_EQ(refused.status, NKV_STATUS_BAD_PAGE) << command.name;
@@ -50,7 +52,7 @@ TEST_P(TenantTest, OneForeignPageInAListIsFound) {
   *bench_.at<nkv_page_entry>(own.page_list + sizeof(nkv_page_entry)) =
       *bench_.at<nkv_page_entry>(foreign.page_list + sizeof(nkv_page_entry));
 
-  for (const PageCommand& listed : page_commands(&bench_, own, queries)) {
+  for (const PageCommand& listed : page_commands(&bench_, own, queries, codec_)) {
     if (listed.name == "GATHER" || listed.name == "ERASE") continue;  // Not all pages; destroys.
     const nkv_completion refused = bench_.run(listed.bytes);
     EXPECT_EQ(refused.status, NKV_STATUS_BAD_PAGE) << listed.name;

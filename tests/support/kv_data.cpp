@@ -1,7 +1,10 @@
 #include "support/kv_data.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+
+#include "nkv_abi.h"
 
 namespace nearkv::test {
 namespace {
@@ -116,6 +119,27 @@ std::vector<std::uint16_t> make_queries(const KvData& data, std::size_t rows, do
     }
   }
   return queries;
+}
+
+void round_for_int8(KvData* data) {
+  constexpr float kSteps = 32;  // Of 1: a power of two, as then is INT8's scale.
+  constexpr float kLeast = -128 / kSteps;
+  constexpr float kMost = 127 / kSteps;
+  const auto rounded = [=](std::uint16_t bits) {
+    const float value = std::clamp(std::round(from_bf16(bits) * kSteps) / kSteps, kLeast, kMost);
+    return to_bf16(value + 0.0F);  // Zeros without a sign.
+  };
+  std::ranges::transform(data->keys, data->keys.begin(), rounded);
+  std::ranges::transform(data->values, data->values.begin(), rounded);
+  for (std::size_t token = 0; token < data->tokens; ++token) {
+    const std::size_t of_page = token % NKV_PAGE_TOKENS;
+    if (of_page < 2) {
+      std::fill_n(&data->keys[token * data->head_dim], data->head_dim,
+                  to_bf16(of_page == 0 ? kLeast : kMost));
+    }
+    data->values[token * data->value_dim] = to_bf16(kLeast);
+    data->values[token * data->value_dim + 1] = to_bf16(kMost);
+  }
 }
 
 }  // namespace nearkv::test

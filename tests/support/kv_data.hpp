@@ -37,6 +37,10 @@ KvData make_kv(Shape shape, std::size_t tokens, std::size_t head_dim, std::size_
 std::vector<std::uint16_t> make_queries(const KvData& data, std::size_t rows, double spread,
                                         std::uint32_t seed);
 
+/// Rounds whole pages of rows to ones that codec INT8 gives back to the bit: each of its groups, a
+/// channel of a page's keys or a token of values, spans the same 256 steps.
+void round_for_int8(KvData* data);
+
 [[nodiscard]] float from_bf16(std::uint16_t bits);
 [[nodiscard]] std::uint16_t to_bf16(float value);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nearkv/pool.hpp"
@@ -21,10 +22,12 @@ struct LayerRows {
   std::vector<std::uint16_t> keys;
   std::vector<std::uint16_t> values;
 
-  explicit LayerRows(std::size_t tokens, std::uint32_t seed) {
-    for (std::uint32_t head = 0; head < kHeads; ++head) {
-      heads.push_back(make_kv(Shape::kTopics, tokens, kDim, kDim, seed * 100 + head));
-    }
+  explicit LayerRows(std::size_t tokens, std::uint32_t seed)
+      : LayerRows(make_heads(tokens, seed)) {}
+
+  /// kHeads heads of kDim channels.
+  explicit LayerRows(std::vector<KvData> of_heads) : heads(std::move(of_heads)) {
+    const std::size_t tokens = heads[0].tokens;
     keys.resize(tokens * kHeads * kDim);
     values.resize(keys.size());
     for (std::size_t t = 0; t < tokens; ++t) {
@@ -34,6 +37,14 @@ struct LayerRows {
         std::copy_n(&heads[head].values[t * kDim], kDim, &values[to]);
       }
     }
+  }
+
+  static std::vector<KvData> make_heads(std::size_t tokens, std::uint32_t seed) {
+    std::vector<KvData> made;
+    for (std::uint32_t head = 0; head < kHeads; ++head) {
+      made.push_back(make_kv(Shape::kTopics, tokens, kDim, kDim, seed * 100 + head));
+    }
+    return made;
   }
 
   /// As Pool::append takes them, from token `first` on.

@@ -50,7 +50,7 @@ std::uint64_t free_places(BenchDevice* bench, const StoredList& list, std::uint3
 }
 
 std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& list,
-                                       std::span<const std::uint16_t> queries) {
+                                       std::span<const std::uint16_t> queries, std::uint8_t codec) {
   std::vector<PageCommand> commands;
   for (const auto& [name, mode] : {std::pair{"ATTEND DENSE", NKV_ATTEND_MODE_DENSE},
                                    {"ATTEND TAIL", NKV_ATTEND_MODE_TAIL},
@@ -99,8 +99,8 @@ std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& lis
   commands.push_back(named("SCRUB", pages_command(list, NKV_OPCODE_SCRUB), true));
   const std::uint64_t copies = free_places(bench, list, list.page_bytes, 9);
   commands.push_back(named("COPY", pages_command(list, NKV_OPCODE_COPY, copies), true));
-  commands.push_back(named(
-      "TRANSCODE", transcode_command(bench, list, NKV_CODEC_PLANES_LZ4, list.page_bytes, 9), true));
+  commands.push_back(
+      named("TRANSCODE", transcode_command(bench, list, codec, list.page_bytes, 9), true));
   commands.push_back(named("ERASE", pages_command(list, NKV_OPCODE_ERASE), true));
   return commands;
 }

@@ -1,13 +1,31 @@
-// Codecs of compressed pages, for suites that also run on devices that lack some.
+// What a device says that it offers, for suites that also run on devices that lack some of it. A
+// test that needs more prints one of the texts here and skips.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "nearkv/device.hpp"
 #include "nkv_abi.h"
 
 namespace nearkv::test {
+
+/// Whether it has a feature: one of NKV_FEATURE_.
+inline bool offers_feature(Device& device, std::uint64_t feature) {
+  return (device.read_csr(NKV_REG_FEATURES) & feature) != 0;
+}
+
+/// The widest rows that it takes, in channels.
+inline std::size_t widest_head(Device& device) {
+  constexpr std::uint64_t kMask = NKV_REG_LIMITS_HEAD_DIM_MASK >> NKV_REG_LIMITS_HEAD_DIM_SHIFT;
+  return device.read_csr(NKV_REG_LIMITS) >> NKV_REG_LIMITS_HEAD_DIM_SHIFT & kMask;
+}
+
+inline std::string too_wide(Device& device, std::size_t channels) {
+  return "skipped: heads of " + std::to_string(channels) + " channels, and this device takes " +
+         std::to_string(widest_head(device)) + " (register LIMITS)";
+}
 
 /// Whether a device both builds and reads pages of a codec.
 inline bool offers_codec(Device& device, std::uint8_t codec) {
@@ -16,8 +34,7 @@ inline bool offers_codec(Device& device, std::uint8_t codec) {
          (codecs >> NKV_REG_CODECS_READ_SHIFT >> codec & 1) != 0;
 }
 
-/// Those that it offers and that give back every bit; none of them: such a test prints
-/// kNoLosslessCodec and skips.
+/// Those that it offers and that give back every bit.
 inline std::vector<std::uint8_t> lossless_codecs(Device& device) {
   std::vector<std::uint8_t> codecs;
   for (const std::uint8_t codec :
