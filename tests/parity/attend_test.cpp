@@ -103,7 +103,7 @@ ListOnBoth attendable_list(DevicePair& pair, std::uint64_t number, Random& rando
 TEST_P(ParityTest, DenseAttentionIsWithinToleranceAndReadsTheSame) {
   DevicePair pair(GetParam());
   std::uint32_t done = 0;
-  for (std::uint64_t number = 0; number < 200 && !HasFailure(); ++number) {
+  for (std::uint64_t number = 0; number < 200 && !HasFailure(); number += test_every()) {
     Random random = case_random(number);
     pair.clear();
     const ListOnBoth list = attendable_list(pair, number, random);
@@ -130,12 +130,12 @@ TEST_P(ParityTest, DenseAttentionIsWithinToleranceAndReadsTheSame) {
       EXPECT_EQ(answers.model.bound[row], 0.0F);
     }
   }
-  EXPECT_GT(done, 100U);
+  EXPECT_GT(done, 100 / test_every());
 }
 
 TEST_P(ParityTest, DenseAttentionLeavesOutWhatIsNotFinite) {
   DevicePair pair(GetParam());
-  for (std::uint64_t number = 0; number < 40 && !HasFailure(); ++number) {
+  for (std::uint64_t number = 0; number < 40 && !HasFailure(); number += test_every()) {
     Random random = case_random(500 + number);
     pair.clear();
     const std::uint16_t dim = number % 2 == 0 ? 64 : 128;
@@ -171,7 +171,7 @@ TEST_P(ParityTest, DenseAttentionLeavesOutWhatIsNotFinite) {
 
 TEST_P(ParityTest, TailReadsTheSameAndIsClose) {
   DevicePair pair(GetParam());
-  for (std::uint64_t number = 1000; number < 1150 && !HasFailure(); ++number) {
+  for (std::uint64_t number = 1000; number < 1150 && !HasFailure(); number += test_every()) {
     Random random = case_random(number);
     pair.clear();
     const ListOnBoth list = attendable_list(pair, number, random);
@@ -197,7 +197,7 @@ TEST_P(ParityTest, BoundedKeepsItsBoundOnBoth) {
   std::uint32_t rows = 0;
   std::uint32_t subject_misses = 0;
   std::uint32_t model_misses = 0;
-  for (std::uint64_t number = 2000; number < 2100 && !HasFailure(); ++number) {
+  for (std::uint64_t number = 2000; number < 2100 && !HasFailure(); number += test_every()) {
     Random random = case_random(number);
     pair.clear();
     const ListOnBoth list = attendable_list(pair, number, random);
@@ -221,7 +221,7 @@ TEST_P(ParityTest, BoundedKeepsItsBoundOnBoth) {
     }
   }
   // Four standard deviations; tails are heavier than a normal one's.
-  EXPECT_GT(rows, 300U);
+  EXPECT_GT(rows, 300 / test_every());
   EXPECT_LE(subject_misses, rows / 50) << "of " << rows;
   EXPECT_LE(model_misses, rows / 50) << "of " << rows;
 }

@@ -66,6 +66,7 @@ class ErrorParityTest : public testing::TestWithParam<std::tuple<std::string, in
   enum class Compare { kAll, kStatus };
 
   void expect_same(const CommandBytes& command, Compare compare = Compare::kAll) {
+    if (asked_++ % test_every() != 0) return restore();
     const DevicePair::Completions done = pair_.run(command);
     const bool attended = std::to_integer<int>(command[0]) == NKV_OPCODE_ATTEND;
     // The library has read the pages' sums by the time at which the model falls back without them.
@@ -142,6 +143,7 @@ class ErrorParityTest : public testing::TestWithParam<std::tuple<std::string, in
   std::uint64_t new_pages_ = 0;
   std::uint64_t source_ = 0;
   std::vector<std::byte> before_;
+  std::uint64_t asked_ = 0;
   std::map<int, std::uint64_t> statuses_;  ///< How often each status was seen.
 };
 
@@ -299,7 +301,7 @@ TEST_P(ErrorParityTest, QueriesAndWeightsThatAreNotFinite) {
     change<float>(fields.weights + 4, [](float* weight) { *weight = std::nanf(""); });
     expect_same(command.bytes);
   }
-  EXPECT_GT(statuses_[NKV_STATUS_BAD_QUERY], 20U);
+  EXPECT_GT(statuses_[NKV_STATUS_BAD_QUERY], 20 / test_every());
 }
 
 TEST_P(ErrorParityTest, CopiesThatOverlap) {
@@ -359,7 +361,7 @@ TEST_P(ErrorParityTest, DamagedPagesOfPlanes) {
     }
   }
   EXPECT_GT(statuses_[NKV_STATUS_OK], 0U);
-  EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 50U);
+  EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 50 / test_every());
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<std::string, int>>& info) {

@@ -1,6 +1,7 @@
 // Seeds of randomised tests: fixed unless NEARKV_TEST_SEED says otherwise, and told on failure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -12,6 +13,12 @@ namespace nearkv::test {
 using Random = std::mt19937_64;
 
 inline std::uint64_t test_seed() { return chosen_number("NEARKV_TEST_SEED", 1); }
+
+/// Of what a test tries one by one (bits, bytes, cases) it tries every so many-th: all, unless
+/// NEARKV_TEST_EVERY says otherwise, as it does for devices whose clock is simulated.
+inline std::uint64_t test_every() {
+  return std::max<std::uint64_t>(chosen_number("NEARKV_TEST_EVERY", 1), 1);
+}
 
 /// The generator of one case of a test.
 inline Random case_random(std::uint64_t number) {
