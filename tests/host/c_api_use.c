@@ -22,6 +22,12 @@ static char failure[512];
 static char text[256];
 static uint16_t keys[kTokens * kDim];
 static uint16_t values[kTokens * kDim];
+static uint16_t query[kDim];
+static float output[kDim];
+static float lse;
+static uint32_t ids[kTopK];
+static float scores[kTopK];
+static uint32_t count;
 static uint8_t codec; /* Of compressed pages. */
 
 static uint16_t to_bf16(float value) {
@@ -31,13 +37,37 @@ static uint16_t to_bf16(float value) {
 }
 
 /* Token t has key t % 16 + 1 in channel t % kDim and value t in all channels: rows of which INT8
- * gives back every bit, as lossless codecs do. */
+ * gives back every bit, as lossless codecs do. The query looks for channel 5, where tokens 5 and 69
+ * have a 6. */
 static void fill_rows(void) {
   memset(keys, 0, sizeof(keys));
   for (int t = 0; t < kTokens; ++t) {
     keys[t * kDim + t % kDim] = to_bf16((float)(t % 16 + 1));
     for (int c = 0; c < kDim; ++c) values[t * kDim + c] = to_bf16((float)t);
   }
+  query[5] = to_bf16(4.0F);
+}
+
+static struct nearkv_attend_request attend_request(void) {
+  return (struct nearkv_attend_request){.sequence = 1,
+                                        .rows = 1,
+                                        .query_dtype = NKV_DTYPE_BF16,
+                                        .query = query,
+                                        .output = output,
+                                        .lse = &lse};
+}
+
+static struct nearkv_top_k_request top_k_request(void) {
+  return (struct nearkv_top_k_request){.sequence = 1,
+                                       .rows = 1,
+                                       .top_k = kTopK,
+                                       .query_dtype = NKV_DTYPE_BF16,
+                                       .mode = NKV_SELECT_CERTIFIED,
+                                       .scale = 0.5F,
+                                       .query = query,
+                                       .ids = ids,
+                                       .scores = scores,
+                                       .counts = &count};
 }
 
 static const char* use_device(const char* uri) {
@@ -85,22 +115,12 @@ static const char* use_sequences(struct nearkv_pool* pool) {
 }
 
 static const char* use_queries(struct nearkv_pool* pool) {
-  /* Looks for channel 5, where tokens 5 and 69 have a 6. */
-  uint16_t query[kDim] = {0};
-  query[5] = to_bf16(4.0F);
-  float output[kDim];
-  float lse = 0;
   float bound = -1;
   struct nearkv_attend_options options;
   nearkv_attend_options_init(&options);
   CHECK(options.scale == 1.0F && options.mode == NKV_ATTEND_MODE_DENSE);
-  struct nearkv_attend_request request = {.sequence = 1,
-                                          .rows = 1,
-                                          .query_dtype = NKV_DTYPE_BF16,
-                                          .query = query,
-                                          .output = output,
-                                          .lse = &lse,
-                                          .bound = &bound};
+  struct nearkv_attend_request request = attend_request();
+  request.bound = &bound;
   CHECK(nearkv_attend(pool, &request, 1, &options) == 0);
   CHECK(fabsf(output[0] - 37.0F) < 0.2F && fabsf(output[kDim - 1] - 37.0F) < 0.2F);
   CHECK(fabsf(lse - (24.0F + logf(2.0F))) < 1e-3F && bound == 0.0F);
@@ -118,19 +138,7 @@ static const char* use_queries(struct nearkv_pool* pool) {
   CHECK(strstr(text, "NaN or an infinity") != NULL);
   query[6] = 0;
 
-  uint32_t ids[kTopK];
-  float scores[kTopK];
-  uint32_t count = 0;
-  struct nearkv_top_k_request search = {.sequence = 1,
-                                        .rows = 1,
-                                        .top_k = kTopK,
-                                        .query_dtype = NKV_DTYPE_BF16,
-                                        .mode = NKV_SELECT_CERTIFIED,
-                                        .scale = 0.5F,
-                                        .query = query,
-                                        .ids = ids,
-                                        .scores = scores,
-                                        .counts = &count};
+  struct nearkv_top_k_request search = top_k_request();
   CHECK(nearkv_top_k(pool, &search) == 0);
   CHECK(count == kTopK && ids[0] == 5 && ids[1] == 69 && ids[2] == 0);
   CHECK(scores[0] == 12.0F && scores[1] == 12.0F && scores[2] == 0.0F);
@@ -142,12 +150,12 @@ static const char* use_queries(struct nearkv_pool* pool) {
 static const char* use_rows(struct nearkv_pool* pool) {
   uint16_t some_keys[2 * kDim];
   uint16_t some_values[2 * kDim];
-  const uint32_t ids[2] = {100, 3};
-  CHECK(nearkv_gather(pool, 1, 0, 0, ids, 2, some_keys, some_values) == 0);
+  const uint32_t chosen[2] = {100, 3};
+  CHECK(nearkv_gather(pool, 1, 0, 0, chosen, 2, some_keys, some_values) == 0);
   CHECK(memcmp(some_keys, keys + 100 * kDim, 2 * kDim) == 0);
   CHECK(memcmp(some_values + kDim, values + 3 * kDim, 2 * kDim) == 0);
-  CHECK(nearkv_gather(pool, 1, 0, 0, ids, 2, NULL, some_values) == 0);
-  CHECK(nearkv_gather(pool, 7, 0, 0, ids, 2, some_keys, NULL) == -ENOENT);
+  CHECK(nearkv_gather(pool, 1, 0, 0, chosen, 2, NULL, some_values) == 0);
+  CHECK(nearkv_gather(pool, 7, 0, 0, chosen, 2, some_keys, NULL) == -ENOENT);
   CHECK(nearkv_read(pool, 1, 0, 0, 63, 2, some_keys, some_values) == 0);
   CHECK(memcmp(some_keys, keys + 63 * kDim, sizeof(some_keys)) == 0);
   CHECK(memcmp(some_values, values + 63 * kDim, sizeof(some_values)) == 0);
@@ -202,19 +210,10 @@ static const char* use_chosen_pages(struct nearkv_pool* pool) {
 
 /* Page 1 is compressed, and with it token 69; token 5 is not. */
 static const char* use_cold_queries(struct nearkv_pool* pool) {
-  uint16_t query[kDim] = {0};
-  query[5] = to_bf16(4.0F);
-  float output[kDim];
-  float lse = 0;
   struct nearkv_attend_options options;
   nearkv_attend_options_init(&options);
   CHECK(options.cold == NEARKV_COLD_PAGES_REFUSE);
-  const struct nearkv_attend_request request = {.sequence = 1,
-                                                .rows = 1,
-                                                .query_dtype = NKV_DTYPE_BF16,
-                                                .query = query,
-                                                .output = output,
-                                                .lse = &lse};
+  const struct nearkv_attend_request request = attend_request();
   CHECK(nearkv_attend(pool, &request, 1, &options) == -EUCLEAN);
   CHECK(last_error_has(pool, "page 1 is compressed"));
   options.cold = NEARKV_COLD_PAGES_SKIP;
@@ -231,19 +230,7 @@ static const char* use_cold_queries(struct nearkv_pool* pool) {
   CHECK(nearkv_attend(pool, &request, 1, &options) == -EINVAL);
   CHECK(last_error_has(pool, "there is no ColdPages 3"));
 
-  uint32_t ids[kTopK];
-  float scores[kTopK];
-  uint32_t count = 0;
-  struct nearkv_top_k_request search = {.sequence = 1,
-                                        .rows = 1,
-                                        .top_k = kTopK,
-                                        .query_dtype = NKV_DTYPE_BF16,
-                                        .mode = NKV_SELECT_CERTIFIED,
-                                        .scale = 0.5F,
-                                        .query = query,
-                                        .ids = ids,
-                                        .scores = scores,
-                                        .counts = &count};
+  struct nearkv_top_k_request search = top_k_request();
   CHECK(nearkv_top_k(pool, &search) == -EUCLEAN);
   search.cold = NEARKV_COLD_PAGES_SKIP;
   CHECK(nearkv_top_k(pool, &search) == 0);
