@@ -18,7 +18,8 @@ class SmallDevice {
     for (const std::uint8_t codec : {NKV_CODEC_PLANES_ZSTD, NKV_CODEC_RESIDUAL, NKV_CODEC_INT4}) {
       add_cold(codec);
     }
-    commands_ = page_commands(&bench_, list_, make_queries(data, 3, 3.0, 6));
+    const std::vector<std::uint16_t> queries = make_queries(data, 3, 3.0, 6);
+    commands_ = page_commands(&bench_, list_, queries, NKV_CODEC_PLANES_LZ4);
     before_.assign(bench_.window().begin(), bench_.window().end());
   }
 
