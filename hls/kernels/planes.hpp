@@ -75,11 +75,13 @@ fold_groups:
         const int weight = is_there ? folded.weight : 0;
         const int remainder = is_there ? folded.remainder : 0;
         const int magnitude = weight < 0 ? -weight : weight;
+        const int at_centre = weight * centre;
+        const int square = magnitude * magnitude;
         weights[row][channel] = weight;
-        sum.constant += weight * centre;
+        sum.constant += at_centre;
         sum.weight_sum += magnitude;
         sum.signed_sum += weight;
-        sum.squares += magnitude * magnitude;
+        sum.squares += square;
         sum.remainder += std::int64_t{remainder} * (128 + (centre < 0 ? -centre : centre));
       }
       running.row[row] = sum;

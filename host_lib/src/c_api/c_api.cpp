@@ -192,6 +192,7 @@ int nearkv_append_pages(nearkv_pool* pool, std::uint64_t sequence, std::uint16_t
                         const void* const* pages, const std::size_t* bytes, std::size_t count) {
   return to_errno(nearkv::at_edge([&] {
     std::vector<std::span<const std::byte>> each;
+    each.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       each.emplace_back(static_cast<const std::byte*>(pages[i]), bytes[i]);
     }
