@@ -42,8 +42,8 @@ std::vector<std::uint32_t> places_of(std::size_t count, std::size_t stride) {
 }
 
 // Accesses of which most go to few units.
-std::vector<std::uint32_t> some_units(std::size_t count) {
-  std::mt19937 random(2);
+std::vector<std::uint32_t> some_units(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
   std::vector<std::uint32_t> units(count);
   for (std::uint32_t& unit : units) {
     unit = static_cast<std::uint32_t>(random() % (1U << (4 + random() % 18)));
@@ -84,7 +84,7 @@ Work::Work(opencl::Runtime& runtime, std::size_t tokens)
   packed_ = runtime.allocate(pages_ * kRoom);
   tables_ = runtime.allocate(pages_ * kLz4TableBytes);
 
-  units_ = runtime.upload<std::uint32_t>(some_units(tokens));
+  units_ = runtime.upload<std::uint32_t>(some_units(tokens, /*seed=*/2));
   unit_at_ = runtime.upload<std::uint32_t>(
       std::vector<std::uint32_t>{0, static_cast<std::uint32_t>(tokens)});
   cells_ = runtime.zeros<std::uint8_t>(kSketchBytes);

@@ -19,9 +19,9 @@ model::TopkAnswer topk_by_planes(Runtime& runtime, const model::TopkTask& task);
 /// ATTEND, mode DENSE: scores, logits and sums by kernels, the last quotients on the host.
 model::AttendAnswer attend_dense(Runtime& runtime, const model::AttendTask& task);
 
-/// Those by kernels, all else as the model does it. Nothing is written if the OpenCL device fails:
-/// OUT_OF_MEMORY if it has too little memory for the command, else INTERNAL, with the OpenCL error
-/// negated as its detail.
+/// Those by kernels, and TRANSCODE's blocks in INT8, INT4 and FP8; all else as the model does it. A
+/// command that the OpenCL device fails ends with OUT_OF_MEMORY if it has too little, else with
+/// INTERNAL, and writes nothing but pages that were done before.
 model::Outcome execute(Runtime& runtime, const model::Domain& domain,
                        const model::Command& command);
 

@@ -103,7 +103,7 @@ cl::Buffer DevicePlaneSteps::thresholds(std::uint64_t count) {
 }
 
 model::TokenSet DevicePlaneSteps::best(std::uint64_t count) {
-  const model::TokenSet visible = pages_->visible();
+  model::TokenSet visible = pages_->visible();
   if (model::count_tokens(visible) <= count) return visible;
   const cl::Buffer found = runtime_.zeros<std::uint64_t>(pages_->size());
   runtime_.run("best_tokens", all_tokens(), midpoints_, visible_, thresholds(count), found);

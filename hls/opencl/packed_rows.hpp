@@ -32,7 +32,8 @@ struct PageRun {
   [[nodiscard]] std::size_t size() const { return end - first; }
 };
 
-/// Pages that are worked on at once, at most: 24 MiB of the widest rows and their scores.
+/// Pages that are worked on at once, at most: 24 MiB of the widest rows and their scores, or 72 MiB
+/// of the most weights.
 inline constexpr std::size_t kMostPages = 256;
 
 /// The longest run of pages from `first` on that are stored alike, and small enough to be worked on

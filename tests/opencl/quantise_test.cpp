@@ -167,5 +167,28 @@ TEST_F(QuantiseTest, AnyBytesAreDecodedAlikeOrRefused) {
   }
 }
 
+// The greatest parameters that a decoder takes, whose products are infinite, and those beyond.
+TEST_F(QuantiseTest, ParametersAtTheirLimitsAreDecodedAlikeOrRefused) {
+  constexpr std::uint16_t kParameters[] = {0,      0x0001, 0x007f, 0x0080, 0x7E7F, 0x7E80,
+                                           0x7E81, 0x7F80, 0x8000, 0x8080, 0xFE7F, 0xFE80};
+  test::Random random = test::case_random(4);
+  const BlockShape shape{.tensor = Tensor::kKeys, .dtype = RowDtype::kBf16, .dim = 16};
+  const std::size_t codes_at = std::size_t{4} * shape.dim;
+  for (const Codec codec : {Codec::kInt8, Codec::kInt4}) {
+    SCOPED_TRACE(test::describe(codec, shape));
+    Bytes blocks;
+    for (const std::uint16_t zero : kParameters) {
+      for (const std::uint16_t scale : kParameters) {
+        Bytes block = test::any_bytes(encoded_bound(codec, shape), 0, random);
+        std::fill_n(block.begin(), codes_at, std::byte{0});
+        const std::uint16_t group[] = {zero, scale};
+        std::ranges::copy(std::as_bytes(std::span(group)), block.begin());
+        blocks.insert(blocks.end(), block.begin(), block.end());
+      }
+    }
+    expect_decodes_alike(codec, shape, blocks, std::size(kParameters) * std::size(kParameters));
+  }
+}
+
 }  // namespace
 }  // namespace nearkv::opencl_test
