@@ -146,8 +146,13 @@ nkv_attend_command attend_command(BenchDevice* bench, const StoredList& list,
 }
 
 AttendOutcome attend(BenchDevice* bench, const nkv_attend_command& command) {
+  return attend_outcome(bench, command, bench->run(command));
+}
+
+AttendOutcome attend_outcome(BenchDevice* bench, const nkv_attend_command& command,
+                             const nkv_completion& completion) {
   AttendOutcome outcome;
-  outcome.completion = bench->run(command);
+  outcome.completion = completion;
   if (outcome.completion.status != NKV_STATUS_OK) return outcome;
   const std::size_t rows = command.group;
   const std::size_t elements = rows * command.value_dim;

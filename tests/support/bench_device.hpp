@@ -124,6 +124,9 @@ struct AttendOutcome {
 nkv_attend_command attend_command(BenchDevice* bench, const StoredList& list,
                                   std::span<const std::uint16_t> queries);
 AttendOutcome attend(BenchDevice* bench, const nkv_attend_command& command);
+/// What a command that has completed so has left.
+AttendOutcome attend_outcome(BenchDevice* bench, const nkv_attend_command& command,
+                             const nkv_completion& completion);
 
 struct TopKOutcome {
   nkv_completion completion{};
