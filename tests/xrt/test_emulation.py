@@ -111,17 +111,29 @@ def test_applications_run_side_by_side(plain_card: Card, tmp_path: Path) -> None
     assert [process.returncode for process in processes] == [0] * 4, texts
 
 
-def test_a_killed_application_leaves_nothing(plain_card: Card, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_a_killed_application_leaves_nothing(
+    plain_card: Card, tmp_path: Path, how: signal.Signals
+) -> None:
     process = plain_card.start(tmp_path, "xrt_application", "linger", str(plain_card.xclbin))
     wait_for_line(process, "lingers")
     children = children_of(process.pid)
     assert children
-    process.kill()
+    process.send_signal(how)
     process.wait(timeout=10)
     assert all(ends_soon(child) for child in children)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
+def test_an_interrupted_terminal_leaves_nothing(plain_card: Card, tmp_path: Path) -> None:
+    process = plain_card.start(tmp_path, "xrt_application", "linger", str(plain_card.xclbin))
+    wait_for_line(process, "lingers")
+    children = children_of(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    process.wait(timeout=10)
+    assert all(ends_soon(child) for child in children)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGBUS])
 def test_a_killed_simulator_ends_the_application(
     plain_card: Card, tmp_path: Path, how: signal.Signals
 ) -> None:

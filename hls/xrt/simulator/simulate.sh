@@ -2,6 +2,9 @@
 # XRT's shim runs this in the folder that it has unpacked an xclbin's simulator into, as a child of the
 # application. The shim waits for ever for a simulator that has died; so the application is ended.
 run_folder=$PWD
+# When an application crashes its shim sends the whole group the signal that it got, and a terminal sends
+# its own. The simulator ends when the application has; then there is something left to do here.
+trap '' ABRT FPE SEGV HUP INT QUIT TERM
 
 simulate() {
   status=0
