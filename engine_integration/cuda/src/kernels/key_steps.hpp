@@ -56,8 +56,8 @@ NKV_KERNEL std::uint32_t smallest_step(float low, float high) {
   const auto first = static_cast<std::uint32_t>((bits + kBelowOne) >> kStepFractionShift);
   const CellStep step = cell_step(first);
   const std::int32_t base = base_of(low, step);
-  const bool fits =
-      cell_of(high, step) - NKV_CODE_BASE_STEP * base <= 255 && base >= -128 && base <= 127;
+  // No base is below -128, for reach sees to it; but it is 128 where low is 512 steps.
+  const bool fits = cell_of(high, step) - NKV_CODE_BASE_STEP * base <= 255 && base <= 127;
   return fits ? first : first + 1;
 }
 
