@@ -1,6 +1,7 @@
 // The handle, and what the C API's structures are.
 #include "cuda/gpu.hpp"
 
+#include <bit>
 #include <fstream>
 
 namespace nearkv::test {
@@ -69,7 +70,7 @@ TEST_F(GpuTest, ACardsMemoryIsToldFromTheHosts) {
   }
   const std::uintptr_t clock = clock_mapping();
   if (clock == 0) GTEST_SKIP() << "there is no mapping here that looks like a card's";
-  void* const place = reinterpret_cast<void*>(clock);
+  void* const place = std::bit_cast<void*>(clock);
   const std::uint8_t status = nearkv_cuda_register(gpu_, place, 4096, &seen, &path);
   EXPECT_EQ(path, std::uint32_t{NEARKV_CUDA_PATH_PEER});
   // A GPU's driver may not take the clock for a card, and says so.

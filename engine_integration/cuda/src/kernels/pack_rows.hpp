@@ -60,9 +60,10 @@ NKV_KERNEL void write_rows(PageWriter<Block>& page, PackedTensor tensor) {
     return;
   }
   const std::uint8_t* const least = page.own.least[tensor];
-  page.template write<1>(
-      page.array(tensor, NKV_PAGE_ARRAY_K_EXPONENTS),
-      [&](std::uint32_t i, std::uint32_t* word) { memcpy(word, least + 4 * i, sizeof(*word)); });
+  page.template write<1>(page.array(tensor, NKV_PAGE_ARRAY_K_EXPONENTS),
+                         [&](std::uint32_t i, std::uint32_t* word) {
+                           memcpy(word, least + std::size_t{i} * sizeof(*word), sizeof(*word));
+                         });
   const std::uint32_t fraction_words = page.dim(tensor) / 4;
   page.template write<1>(to, [&](std::uint32_t i, std::uint32_t* word) {
     const std::uint32_t token = i / row_words;
