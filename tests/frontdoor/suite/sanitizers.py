@@ -5,7 +5,7 @@ import sys
 
 from .stage import ROOT, Options, Outcome, stream
 
-_AREAS = {"asan-ubsan": "codec|host|parity|fuzz", "tsan": "host"}
+_AREAS = {"asan-ubsan": "codec|fuzz|host|parity|policy", "tsan": "host"}
 
 
 def run(options: Options) -> Outcome:
