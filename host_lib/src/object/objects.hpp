@@ -104,7 +104,7 @@ class Objects {
   std::vector<StoreEvent> take_events(std::uint64_t* missed);
   [[nodiscard]] ObjectStoreStats stats() const;
   [[nodiscard]] std::vector<NamespaceInfo> namespaces() const { return namespaces_.list(); }
-  [[nodiscard]] std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most) const;
+  [[nodiscard]] std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most);
   Status describe(std::uint32_t namespace_number, Key key, ObjectInfo* info);
   [[nodiscard]] std::vector<ObjectInfo> coldest(std::uint64_t bytes);
   void verify(std::uint32_t first, std::size_t most, VerifyProgress* progress);

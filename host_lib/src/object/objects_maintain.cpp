@@ -49,10 +49,13 @@ Status Objects::describe(std::uint32_t namespace_number, Key key, ObjectInfo* in
   return Status::kOk;
 }
 
-std::vector<ObjectInfo> Objects::list(std::uint32_t first, std::size_t most) const {
+std::vector<ObjectInfo> Objects::list(std::uint32_t first, std::size_t most) {
   std::vector<ObjectInfo> infos;
-  for (std::size_t id = first; id < records_.size() && infos.size() < most; ++id) {
-    std::optional<ObjectInfo> info = describe(static_cast<ObjectId>(id));
+  for (std::size_t record = first; record < records_.size() && infos.size() < most; ++record) {
+    const auto id = static_cast<ObjectId>(record);
+    if (!use_known(id)) continue;
+    std::optional<ObjectInfo> info = describe(id);
+    end_use(id);
     if (info) infos.push_back(std::move(*info));
   }
   return infos;
