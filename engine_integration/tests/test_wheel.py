@@ -61,7 +61,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     words = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
     # Of the GPUs that a wheel is for, one: each more takes nvcc as long again.
-    words += ["-C", "cmake.define.NEARKV_CUDA_ARCHITECTURES=90-real"]
+    words += ["--config-settings", "cmake.define.NEARKV_CUDA_ARCHITECTURES=90-real"]
     run(sys.executable, "-m", "pip", "wheel", *words, folder=folder)
     (file,) = folder.glob("nearkv-*.whl")
     return file
@@ -106,7 +106,7 @@ def test_the_wheel_has_kernels_for_gpus_where_it_was_built_with_nvcc(
     assert "nearkv/lib/libnearkv_cuda_emulated.so" not in names
     said = run(python, "-c", FIND_KERNELS, folder=tmp_path)
     assert has_nvcc == ("is not beside" not in said), said
-    assert has_nvcc or "-C cmake.define.NEARKV_CUDA=ON" in said
+    assert has_nvcc or "cmake.define.NEARKV_CUDA=ON" in said
 
 
 @pytest.mark.parametrize("uri", ["cpu:?memory=16MiB", "model:?memory=16MiB"])

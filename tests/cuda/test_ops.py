@@ -164,7 +164,7 @@ def test_kernels_that_are_not_there_are_told_with_what_to_do(
 ) -> None:
     gpu = torch.device("cuda", 9)
     monkeypatch.setattr(library._nearkv, "__file__", str(tmp_path / "_nearkv.so"))
-    with pytest.raises(Error, match=r"-C cmake\.define\.NEARKV_CUDA=ON") as caught:
+    with pytest.raises(Error, match=r"--config-settings=cmake\.define\.NEARKV_CUDA=ON") as caught:
         gpu_of(gpu)
     assert caught.value.status == Status.NO_DEVICE
     monkeypatch.setenv("NEARKV_CUDA_LIBRARY", str(tmp_path / "libmine.so"))

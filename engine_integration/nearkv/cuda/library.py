@@ -16,7 +16,8 @@ _TEXT_BYTES = 512
 _CHOSEN = "NEARKV_CUDA_LIBRARY"
 _MENDS = {
     "cuda": "install NearKV with nvcc 12 or newer on the PATH (pip install with "
-    f"-C cmake.define.NEARKV_CUDA=ON says what is missing), or name the file in {_CHOSEN}",
+    "--config-settings=cmake.define.NEARKV_CUDA=ON says what is missing), or name the file "
+    f"in {_CHOSEN}",
     "cpu": "tensors of the host are worked on in a build of the repository, for tests; "
     "move them to a GPU",
 }
