@@ -171,6 +171,8 @@ def test_a_device_attends_to_what_a_kernel_packed_into_its_memory() -> None:
             torch.testing.assert_close(found.cpu(), other.squeeze(3).float(), rtol=1e-3, atol=1e-3)
         with pytest.raises(Error, match="pages of sequence 3"):
             packed.page_list(4, 1, 0)
+        with pytest.raises(Error, match="no rows"):
+            PackedPages(memory, 40 * MIB, key[:, :0], value[:, :0], **forms)
         with pytest.raises(Error, match="no room"):
             PackedPages(memory, 64 * MIB - 4096, key.to(WHERE), value.to(WHERE), **forms)
 

@@ -102,6 +102,8 @@ class PackedPages:
         self._memory, self._shape = memory, shape
         self._sequence, self._layer, self._begin = sequence, layer, begin
         entries = self.kv_heads * self._count
+        if not entries:
+            _refuse("there are no rows to make pages of")
         first = begin + entries * PAGE_ENTRY.size_bytes
         first += -first % PAGE_GRAIN_BYTES
         self.end = first + entries * size
