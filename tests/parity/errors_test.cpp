@@ -118,6 +118,13 @@ class ErrorParityTest : public testing::TestWithParam<std::tuple<std::string, in
     }
   }
 
+  /// That more commands than so many ended so, where all was tried.
+  void expect_seen(int status, std::uint64_t times = 0) {
+    if (test_every() == 1) {
+      EXPECT_GT(statuses_[status], times) << "status " << status << " was too rarely seen";
+    }
+  }
+
   void expect_same_of_all() {
     for (const PageCommand& command : commands_) {
       SCOPED_TRACE(command.name);
@@ -189,7 +196,7 @@ TEST_P(ErrorParityTest, AnyBitOfACommand) {
   }
   for (const int status : {NKV_STATUS_OK, NKV_STATUS_BAD_OPCODE, NKV_STATUS_BAD_FIELD,
                            NKV_STATUS_ADDRESS_FAULT, NKV_STATUS_BAD_PAGE}) {
-    EXPECT_GT(statuses_[status], 0U) << "status " << status << " was never seen";
+    expect_seen(status);
   }
 }
 
@@ -220,9 +227,9 @@ TEST_P(ErrorParityTest, AnyBitOfAPageEntry) {
     }
     if (HasFailure()) break;
   }
-  EXPECT_GT(statuses_[NKV_STATUS_STALE_PAGE], 0U);
-  EXPECT_GT(statuses_[NKV_STATUS_BAD_PAGE], 0U);
-  EXPECT_GT(statuses_[NKV_STATUS_ADDRESS_FAULT], 0U);
+  expect_seen(NKV_STATUS_STALE_PAGE);
+  expect_seen(NKV_STATUS_BAD_PAGE);
+  expect_seen(NKV_STATUS_ADDRESS_FAULT);
 }
 
 TEST_P(ErrorParityTest, BitsOfEveryByteOfAHeader) {
@@ -235,7 +242,7 @@ TEST_P(ErrorParityTest, BitsOfEveryByteOfAHeader) {
     }
     if (HasFailure()) break;
   }
-  EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 0U);
+  expect_seen(NKV_STATUS_CORRUPT);
 }
 
 TEST_P(ErrorParityTest, BitsOfEveryByteOfAHeaderUnderItsChecksum) {
@@ -252,8 +259,8 @@ TEST_P(ErrorParityTest, BitsOfEveryByteOfAHeaderUnderItsChecksum) {
     }
     if (HasFailure()) break;
   }
-  EXPECT_GT(statuses_[NKV_STATUS_BAD_PAGE], 0U);
-  EXPECT_GT(statuses_[NKV_STATUS_COLD_PAGE], 0U);
+  expect_seen(NKV_STATUS_BAD_PAGE);
+  expect_seen(NKV_STATUS_COLD_PAGE);
 }
 
 TEST_P(ErrorParityTest, BitsOfEveryArray) {
@@ -279,7 +286,7 @@ TEST_P(ErrorParityTest, BitsOfEveryArray) {
     }
     if (HasFailure()) break;
   }
-  EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 0U);
+  expect_seen(NKV_STATUS_CORRUPT);
 }
 
 TEST_P(ErrorParityTest, QueriesAndWeightsThatAreNotFinite) {
@@ -301,7 +308,7 @@ TEST_P(ErrorParityTest, QueriesAndWeightsThatAreNotFinite) {
     change<float>(fields.weights + 4, [](float* weight) { *weight = std::nanf(""); });
     expect_same(command.bytes);
   }
-  EXPECT_GT(statuses_[NKV_STATUS_BAD_QUERY], 20 / test_every());
+  expect_seen(NKV_STATUS_BAD_QUERY, 20);
 }
 
 TEST_P(ErrorParityTest, CopiesThatOverlap) {
@@ -320,7 +327,7 @@ TEST_P(ErrorParityTest, CopiesThatOverlap) {
       }
     }
   }
-  EXPECT_GT(statuses_[NKV_STATUS_BAD_FIELD], 0U);
+  expect_seen(NKV_STATUS_BAD_FIELD);
 }
 
 // Pages of compressors, which a device may read and not build: the model's, damaged, back to rows.
@@ -360,8 +367,8 @@ TEST_P(ErrorParityTest, DamagedPagesOfPlanes) {
       expect_same(opens.bytes);
     }
   }
-  EXPECT_GT(statuses_[NKV_STATUS_OK], 0U);
-  EXPECT_GT(statuses_[NKV_STATUS_CORRUPT], 50 / test_every());
+  expect_seen(NKV_STATUS_OK);
+  expect_seen(NKV_STATUS_CORRUPT, 50);
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<std::string, int>>& info) {
