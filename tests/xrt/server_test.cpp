@@ -278,6 +278,13 @@ TEST_F(ServerTest, EndsWhenTheApplicationIsGone) {
   EXPECT_EQ(end(), hw::Server::End::kLeft);
 }
 
+TEST_F(ServerTest, KeepsNoRunOfAnApplicationThatHasNotAskedForIt) {
+  serve();
+  requests_->leave();
+  EXPECT_EQ(end(), hw::Server::End::kLeft);
+  EXPECT_FALSE(server_->keeps_run_folder());
+}
+
 TEST_F(ServerTest, EndsWhenTheApplicationDiesAmidARequest) {
   begin();
   ASSERT_EQ(::send(requests_->shim(), "\x09\x01", 2, MSG_NOSIGNAL), 2);

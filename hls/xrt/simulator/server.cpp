@@ -140,6 +140,7 @@ Server::Answer Server::set_environment(const std::string& body) {
   EnvironmentRequest request;
   if (!parse(body, &request)) return refuse("XRT's settings cannot be read");
   std::uint64_t packet_bytes = kUsualPacketBytes;
+  keeps_run_folder_ = true;
   for (const auto& setting : request.settings()) {
     if (setting.name() == "packet_size") {
       packet_bytes = std::strtoull(setting.value().c_str(), nullptr, 0);

@@ -72,7 +72,7 @@ class Server {
   Card::Tell tell_;
   std::uint64_t largest_packet_bytes_ =
       0;  // That the first request has made room for; 0: none came.
-  bool keeps_run_folder_ = true;
+  bool keeps_run_folder_ = false;
   std::uint64_t polled_ = ~std::uint64_t{0};
   std::chrono::microseconds poll_time_{};
 };
