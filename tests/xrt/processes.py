@@ -71,3 +71,16 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"the process has ended (status {process.wait()}) without '{text}'")
+
+
+def wait_for_end(process: subprocess.Popen[str]) -> None:
+    """Waits for an application that was sent a signal.
+
+    XRT's handler calls exit(), sometimes in two threads at once, which wait for each other for
+    ever: such a process is killed.
+    """
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=10)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from .emulation import VADD, Card, copy_vadd, make, require_emulation
-from .processes import children_of, ends_soon, simulator_of, wait_for_line
+from .processes import children_of, ends_soon, simulator_of, wait_for_end, wait_for_line
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -120,7 +120,7 @@ def test_a_killed_application_leaves_nothing(
     children = children_of(process.pid)
     assert children
     process.send_signal(how)
-    process.wait(timeout=10)
+    wait_for_end(process)
     assert all(ends_soon(child) for child in children)
 
 
@@ -129,7 +129,7 @@ def test_an_interrupted_terminal_leaves_nothing(plain_card: Card, tmp_path: Path
     wait_for_line(process, "lingers")
     children = children_of(process.pid)
     os.killpg(process.pid, signal.SIGINT)
-    process.wait(timeout=10)
+    wait_for_end(process)
     assert all(ends_soon(child) for child in children)
 
 
