@@ -36,7 +36,6 @@ Status Pool::Impl::check_staged(const PagesAppend& work, std::size_t number, std
   return Status::kOk;
 }
 
-// COPY verifies a page and publishes it in its slot, as durably as APPEND does.
 Status Pool::Impl::append_pages_staged(const PagesAppend& work, std::size_t* begin,
                                        std::vector<std::vector<nkv_page_entry>>* entries) {
   const std::size_t run = std::min(pages_staged_together(0), work.pages.size() - *begin);
@@ -45,12 +44,10 @@ Status Pool::Impl::append_pages_staged(const PagesAppend& work, std::size_t* beg
   for (const std::span<const std::byte> page : some) {
     bytes += round_up(page.size(), NKV_PAGE_GRAIN_BYTES);
   }
-  nkv_pages_command command{};
+  std::uint64_t list = 0;
   std::uint64_t places = 0;
   batch_->clear();
-  if (!batch_->reserve(run * sizeof(nkv_page_entry), &command.source) ||
-      !batch_->reserve(run * sizeof(nkv_page_entry), &command.destination) ||
-      !batch_->reserve(bytes, &places)) {
+  if (!batch_->reserve(run * sizeof(nkv_page_entry), &list) || !batch_->reserve(bytes, &places)) {
     return Status::kInternal;  // No page is larger than those that runs are counted with.
   }
   places = round_up(places, NKV_PAGE_GRAIN_BYTES);
@@ -71,17 +68,9 @@ Status Pool::Impl::append_pages_staged(const PagesAppend& work, std::size_t* beg
     made.push_back({slots.front().page, slots.front().generation, 0, 0});
     (*entries)[numbers[i] / work.of_head].push_back(made.back());
   }
-  batch_->write(command.source, std::as_bytes(std::span(sources)));
-  batch_->write(command.destination, std::as_bytes(std::span(made)));
-  command.opcode = NKV_OPCODE_COPY;
-  command.count = static_cast<std::uint32_t>(run);
-  Status status = batch_->add(command);
-  if (status == Status::kOk) status = run_batch();
+  batch_->write(list, std::as_bytes(std::span(sources)));
+  const Status status = copy_staged(list, work.what, numbers, &made);
   if (status != Status::kOk) return status;
-  if (batch_->completions().back().status != NKV_STATUS_OK) {
-    return fail_completion(batch_->completions().back(), work.what, numbers);
-  }
-  batch_->read(command.destination, std::as_writable_bytes(std::span(made)));
   if (device_->is_gone()) return Status::kNoDevice;
   for (std::size_t i = 0; i < run; ++i) {
     (*entries)[numbers[i] / work.of_head][numbers[i] % work.of_head] = made[i];

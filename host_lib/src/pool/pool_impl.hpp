@@ -218,6 +218,10 @@ class Pool::Impl {
   /// Transcodes pages that have these `numbers` in their list.
   Status stage_transcoded(const HeadList& list, std::span<const std::uint32_t> numbers,
                           std::uint8_t codec, const std::string& what, Staged* staged);
+  /// Copies staged pages, whose entries are at `list` and which have these `numbers` in it, to the
+  /// places that `entries` name; COPY verifies each, and publishes it as durably as APPEND does.
+  Status copy_staged(std::uint64_t list, const std::string& what,
+                     std::span<const std::uint32_t> numbers, std::vector<nkv_page_entry>* entries);
   [[nodiscard]] std::uint8_t codec_of(const nkv_page_entry& entry) const;
   /// kUnsupported if the device builds no pages of a codec, kBadArgument if there is none.
   Status check_built(std::uint8_t codec, const std::string& what);

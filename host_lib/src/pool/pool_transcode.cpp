@@ -83,6 +83,27 @@ Status Pool::Impl::stage_transcoded(const HeadList& list, std::span<const std::u
   return Status::kOk;
 }
 
+Status Pool::Impl::copy_staged(std::uint64_t list, const std::string& what,
+                               std::span<const std::uint32_t> numbers,
+                               std::vector<nkv_page_entry>* entries) {
+  nkv_pages_command command{};
+  if (!batch_->reserve(entries->size() * sizeof(nkv_page_entry), &command.destination)) {
+    return Status::kInternal;  // Callers choose runs that fit.
+  }
+  batch_->write(command.destination, std::as_bytes(std::span(*entries)));
+  command.opcode = NKV_OPCODE_COPY;
+  command.source = list;
+  command.count = static_cast<std::uint32_t>(entries->size());
+  Status status = batch_->add(command);
+  if (status == Status::kOk) status = run_batch();
+  if (status != Status::kOk) return status;
+  if (batch_->completions().back().status != NKV_STATUS_OK) {
+    return fail_completion(batch_->completions().back(), what, numbers);
+  }
+  batch_->read(command.destination, std::as_writable_bytes(std::span(*entries)));
+  return Status::kOk;
+}
+
 // New pages are made in the staging area, since their sizes decide their slots, and copied to
 // these. A page is published in its new slot before the old one is freed: whoever takes the pool up
 // after a crash finds one of them, or both and keeps one.
@@ -106,31 +127,16 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::uint32_t
     new_entries[placed].page = slot.front().page;
     new_entries[placed].generation = slot.front().generation;
   }
-  nkv_pages_command command{};
   if (placed < count) {
     status = fail(Status::kPoolFull, what);
   } else {
     batch_->go_on();
-    if (!batch_->reserve(count * sizeof(nkv_page_entry), &command.destination)) {
-      status = Status::kInternal;
-    }
-  }
-  if (status == Status::kOk) {
-    batch_->write(command.destination, std::as_bytes(std::span(new_entries)));
-    command.opcode = NKV_OPCODE_COPY;
-    command.source = staged.list;
-    command.count = static_cast<std::uint32_t>(count);
-    status = batch_->add(command);
-    if (status == Status::kOk) status = run_batch();
-    if (status == Status::kOk && batch_->completions().back().status != NKV_STATUS_OK) {
-      status = fail_completion(batch_->completions().back(), what + ", moving pages", pages);
-    }
+    status = copy_staged(staged.list, what + ", moving pages", pages, &new_entries);
   }
   if (status != Status::kOk) {
     for (std::size_t i = 0; i < placed; ++i) slabs_.release(new_entries[i].page);
     return status;
   }
-  batch_->read(command.destination, std::as_writable_bytes(std::span(new_entries)));
   if (device_->is_gone()) return Status::kNoDevice;
   for (std::size_t i = 0; i < count; ++i) {
     replace_page(head, pages[i], list.entries[pages[i]].page, new_entries[i], codec);
