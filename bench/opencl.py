@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bench import Context
+from bench import Context, Skipped
 from bench.programs import Programs
 from nearkv.results import Result, Samples
 
@@ -13,7 +13,7 @@ def run(context: Context) -> Iterator[Result]:
     context.progress("running the OpenCL kernels")
     told = Programs(context).run("opencl", "--tokens", tokens)
     if told["missing"]:
-        print(f"skipped: {told['missing']}")
+        raise Skipped(told["missing"])
     for row in told["results"]:
         yield Result.of_samples(
             f"opencl/{row['kernel']}",
