@@ -67,9 +67,11 @@ def all_picked(model: PreTrainedModel) -> Iterator[None]:
     indexers = [mixer.indexer for mixer in mixers(model)]
     for indexer in indexers:
         indexer.index_topk = model.config.max_position_embeddings
-    yield
-    for indexer in indexers:
-        indexer.index_topk = model.config.index_topk
+    try:
+        yield
+    finally:
+        for indexer in indexers:
+            indexer.index_topk = model.config.index_topk
 
 
 def index_scores(attention: nn.Module, hidden: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
