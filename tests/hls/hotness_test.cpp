@@ -4,13 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "kernel_list.hpp"
+#include "monitor/accesses.hpp"
 #include "monitor/sketch.hpp"
 #include "support/seed.hpp"
 
 namespace nearkv::hls_test {
 namespace {
 
-using Units = std::vector<std::uint32_t>;
+using rtl_test::some_units;
+using rtl_test::Units;
 
 void expect_sketch(const Units& units, unsigned threshold, bool clear, rtl_test::Sketch& sketch) {
   if (clear) sketch.clear();
@@ -28,15 +30,6 @@ void expect_sketch(const Units& units, unsigned threshold, bool clear, rtl_test:
     ++found;
   }
   ASSERT_EQ(found, static_cast<std::size_t>(count));
-}
-
-Units some_units(std::size_t count, unsigned skew, test::Random& random) {
-  Units units(count);
-  for (std::uint32_t& unit : units) {
-    const auto bits = static_cast<unsigned>(random() % (skew + 1));
-    unit = static_cast<std::uint32_t>(random() % (std::uint64_t{1} << (22 - bits)));
-  }
-  return units;
 }
 
 TEST(HotnessTest, CountsFromCallToCall) {

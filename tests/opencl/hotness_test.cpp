@@ -1,12 +1,14 @@
 // The kernel `hotness` against the sketch that the RTL's monitor is tested against.
 #include "kernels.hpp"
+#include "monitor/accesses.hpp"
 #include "monitor/sketch.hpp"
 #include "support/seed.hpp"
 
 namespace nearkv::opencl_test {
 namespace {
 
-using Units = std::vector<std::uint32_t>;
+using rtl_test::some_units;
+using rtl_test::Units;
 
 constexpr std::size_t kCells = rtl_test::kSketchRows << rtl_test::kPlaceBits;
 
@@ -50,15 +52,6 @@ class HotnessTest : public KernelsTest {
   std::vector<rtl_test::Sketch> expected_;
   cl::Buffer cells_;
 };
-
-Units some_units(std::size_t count, unsigned skew, test::Random& random) {
-  Units units(count);
-  for (std::uint32_t& unit : units) {
-    const auto bits = static_cast<unsigned>(random() % (skew + 1));
-    unit = static_cast<std::uint32_t>(random() % (std::uint64_t{1} << (22 - bits)));
-  }
-  return units;
-}
 
 TEST_F(HotnessTest, CountsFromCallToCallInSketchesOfTheirOwn) {
   test::Random random = test::case_random(1);

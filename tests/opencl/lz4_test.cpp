@@ -184,12 +184,7 @@ TEST_F(Lz4Test, RefusesWhatIsNoBlock) {
   test::Random random = test::case_random(3);
   for (unsigned i = 0; i < 3000; ++i) {
     const std::size_t size = test::pick(random, 1, 700);
-    Bytes block = rtl_test::compress(rtl_test::some_data(random, size, i % 8), i % 3 == 0);
-    if (i % 4 == 0) block.resize(random() % block.size());
-    for (unsigned hit = i % 5; hit > 0 && !block.empty(); --hit) {
-      const std::uint8_t values[] = {0, 1, 255, static_cast<std::uint8_t>(random())};
-      block[random() % block.size()] = values[random() % 4];
-    }
+    const Bytes block = rtl_test::maybe_damaged_block(random, size, i);
     add_block(block, i % 7 == 0 ? test::pick(random, 0, 900) : size);
   }
   expect_decodes_alike();

@@ -13,6 +13,7 @@
 
 #include "sequences.hpp"
 #include "support/elements.hpp"
+#include "support/page_shape.hpp"
 
 namespace nearkv::test {
 
@@ -184,12 +185,7 @@ class Stream {
   }
 
   static std::uint64_t named_bytes(const nkv_page_header& header) {
-    const nkv_page_shape shape{.k_form = header.k_form,
-                               .v_form = header.v_form,
-                               .dtype = header.dtype,
-                               .flags = header.flags,
-                               .head_dim = header.head_dim,
-                               .value_dim = header.value_dim};
+    const nkv_page_shape shape = shape_of(header);
     nkv_page_layout layout{};
     nkv_lay_out_page(&shape, &layout);
     if (header.codec == NKV_CODEC_NONE) return layout.total_bytes;

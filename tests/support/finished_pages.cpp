@@ -4,18 +4,15 @@
 
 #include <cstring>
 
+#include "support/page_shape.hpp"
+
 namespace nearkv::test {
 namespace {
 
 std::uint32_t page_bytes(const std::byte* page) {
   nkv_page_header header{};
   std::memcpy(&header, page, sizeof(header));
-  const nkv_page_shape shape{.k_form = header.k_form,
-                             .v_form = header.v_form,
-                             .dtype = header.dtype,
-                             .flags = header.flags,
-                             .head_dim = header.head_dim,
-                             .value_dim = header.value_dim};
+  const nkv_page_shape shape = shape_of(header);
   struct nkv_page_layout layout{};
   nkv_lay_out_page(&shape, &layout);
   return layout.total_bytes;

@@ -119,12 +119,7 @@ TEST_F(Lz4DecodeTest, RefusesLengthsBeyondTheBlock) {
 TEST_F(Lz4DecodeTest, TruncatedAndDamagedBlocks) {
   for (unsigned i = 0; i < 6000; ++i) {
     const std::size_t size = test::pick(random_, 1, 700);
-    Bytes block = compress(some_data(random_, size, i % 8), i % 3 == 0);
-    if (i % 4 == 0) block.resize(random_() % block.size());
-    for (unsigned hit = i % 5; hit > 0 && !block.empty(); --hit) {
-      const std::uint8_t values[] = {0, 1, 255, static_cast<std::uint8_t>(random_())};
-      block[random_() % block.size()] = values[random_() % 4];
-    }
+    const Bytes block = maybe_damaged_block(random_, size, i);
     const std::size_t claimed = i % 7 == 0 ? test::pick(random_, 0, 900) : size;
     SCOPED_TRACE(testing::Message() << "round " << i);
     expect_same(block, claimed, i % 64, kPaces[i % 3], kPaces[i / 3 % 3]);

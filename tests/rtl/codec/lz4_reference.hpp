@@ -86,6 +86,17 @@ inline Bytes compress(const Bytes& plain, bool tries_hard = false) {
   return block;
 }
 
+/// A block of liblz4's of so many bytes; of some rounds it is cut, of most some bytes are others.
+inline Bytes maybe_damaged_block(test::Random& random, std::size_t size, unsigned round) {
+  Bytes block = compress(some_data(random, size, round % 8), round % 3 == 0);
+  if (round % 4 == 0) block.resize(random() % block.size());
+  for (unsigned hit = round % 5; hit > 0 && !block.empty(); --hit) {
+    const std::uint8_t values[] = {0, 1, 255, static_cast<std::uint8_t>(random())};
+    block[random() % block.size()] = values[random() % 4];
+  }
+  return block;
+}
+
 inline std::size_t size_by_liblz4(const Bytes& plain) {
   Bytes block(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(plain.size()))));
   return static_cast<std::size_t>(LZ4_compress_default(

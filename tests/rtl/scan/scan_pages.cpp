@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "crc32c.hpp"
+#include "page.hpp"
 #include "page_builder.hpp"
 #include "rows.hpp"
 
@@ -70,12 +71,7 @@ nkv_page_header identity_of(const ListShape& shape) {
 // Any digest; exponents about where weights neither vanish nor stop at the limit of g, or beyond.
 void forge(model::BuiltPage* page, test::Random& random) {
   nkv_page_header& header = page->header;
-  const nkv_page_shape shape{.k_form = header.k_form,
-                             .v_form = header.v_form,
-                             .dtype = header.dtype,
-                             .flags = header.flags,
-                             .head_dim = header.head_dim,
-                             .value_dim = header.value_dim};
+  const nkv_page_shape shape = model::shape_of(header);
   nkv_page_layout layout;
   nkv_lay_out_page(&shape, &layout);
   const auto digest =
