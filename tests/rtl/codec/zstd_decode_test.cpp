@@ -1,7 +1,6 @@
 // nkv_zstd_decode against libzstd, and against the RFC's letter: the same bytes, and what either
 // refuses refused.
 #include <gtest/gtest.h>
-#define ZSTD_STATIC_LINKING_ONLY  // Parameters that make libzstd emit what it rarely does.
 #include <zstd.h>
 
 #include <algorithm>
@@ -18,50 +17,11 @@
 #include "blocks.hpp"
 #include "codec_data.hpp"
 #include "decoder_bench.hpp"
+#include "zstd_frames.hpp"
 #include "zstd_reference.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
-
-using Parameters = std::vector<std::pair<ZSTD_cParameter, int>>;
-
-// A frame of `plain`; cut into blocks behind each of `ends`.
-Bytes compress(const Bytes& plain, const Parameters& parameters,
-               const std::vector<std::size_t>& ends = {}) {
-  const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(),
-                                                                     ZSTD_freeCCtx);
-  for (const auto& [parameter, value] : parameters) {
-    EXPECT_FALSE(ZSTD_isError(ZSTD_CCtx_setParameter(context.get(), parameter, value)));
-  }
-  Bytes frame(ZSTD_compressBound(plain.size()) + 16 * (ends.size() + 1));
-  if (ends.empty()) {
-    const std::size_t size =
-        ZSTD_compress2(context.get(), frame.data(), frame.size(), plain.data(), plain.size());
-    EXPECT_FALSE(ZSTD_isError(size));
-    frame.resize(size);
-    return frame;
-  }
-  ZSTD_outBuffer out{frame.data(), frame.size(), 0};
-  ZSTD_inBuffer in{plain.data(), 0, 0};
-  for (const std::size_t end : ends) {
-    in.size = std::min(end, plain.size());
-    EXPECT_EQ(ZSTD_compressStream2(context.get(), &out, &in, ZSTD_e_flush), 0U);
-  }
-  in.size = plain.size();
-  EXPECT_EQ(ZSTD_compressStream2(context.get(), &out, &in, ZSTD_e_end), 0U);
-  frame.resize(out.pos);
-  return frame;
-}
-
-Parameters at_level(int level) { return {{ZSTD_c_compressionLevel, level}}; }
-
-// As the host library compresses sections of pages.
-Parameters of_pages() {
-  return {{ZSTD_c_compressionLevel, 1},
-          {ZSTD_c_contentSizeFlag, 0},
-          {ZSTD_c_checksumFlag, 0},
-          {ZSTD_c_dictIDFlag, 0}};
-}
 
 std::optional<Bytes> decode_by_libzstd(const Bytes& frame, std::size_t size) {
   Bytes plain(size + 1);
@@ -153,35 +113,6 @@ TEST_F(ZstdDecodeTest, FramesOfSeveralBlocks) {
   }
   EXPECT_EQ(taken_, 120U);
 }
-
-// A frame of blocks that are given as they are: header, then content.
-class FrameWriter {
- public:
-  // Without a content size; the window's exponent and mantissa.
-  explicit FrameWriter(unsigned window = 0x30) : frame_{0x28, 0xB5, 0x2F, 0xFD, 0, 0} {
-    frame_[5] = static_cast<std::uint8_t>(window);
-  }
-  // With this descriptor and these fields behind it.
-  FrameWriter(unsigned descriptor, const Bytes& fields) : frame_{0x28, 0xB5, 0x2F, 0xFD} {
-    frame_.push_back(static_cast<std::uint8_t>(descriptor));
-    frame_.insert(frame_.end(), fields.begin(), fields.end());
-  }
-
-  FrameWriter& block(unsigned kind, std::size_t size, const Bytes& content, bool is_last = true) {
-    const std::size_t head = size << 3 | kind << 1 | (is_last ? 1U : 0U);
-    for (unsigned i = 0; i < 3; ++i) frame_.push_back(static_cast<std::uint8_t>(head >> 8 * i));
-    frame_.insert(frame_.end(), content.begin(), content.end());
-    return *this;
-  }
-  FrameWriter& compressed(const Bytes& content, bool is_last = true) {
-    return block(2, content.size(), content, is_last);
-  }
-
-  [[nodiscard]] const Bytes& frame() const { return frame_; }
-
- private:
-  Bytes frame_;
-};
 
 TEST_F(ZstdDecodeTest, EveryFrameHeader) {
   const Bytes three{1, 2, 3};
@@ -366,37 +297,6 @@ TEST_F(ZstdDecodeTest, CutAtEveryLengthAndEveryBitFlipped) {
   }
   EXPECT_GT(taken_, 100U);
   EXPECT_GT(refused_, 1000U);
-}
-
-// Changes a bit or a byte of a frame, takes some of another, or makes it a byte longer or shorter.
-void mutate(test::Random& random, Bytes& frame, const Bytes& other) {
-  if (frame.empty()) return;
-  // Heads and descriptions of tables stand in front.
-  const std::size_t reach =
-      random() % 2 == 0 ? std::min<std::size_t>(frame.size(), 60) : frame.size();
-  const std::size_t at = random() % reach;
-  const auto place = frame.begin() + static_cast<std::ptrdiff_t>(at);
-  switch (test::pick(random, 0, 5)) {
-    case 0:
-      *place ^= static_cast<std::uint8_t>(1U << random() % 8);
-      break;
-    case 1:
-      *place = static_cast<std::uint8_t>(random());
-      break;
-    case 2:
-      *place = random() % 2 == 0 ? 0 : 255;
-      break;
-    case 3:
-      frame.insert(place, static_cast<std::uint8_t>(random()));
-      break;
-    case 4:
-      frame.erase(place);
-      break;
-    default:
-      for (std::size_t k = at; k < std::min({at + 8, frame.size(), other.size()}); ++k) {
-        frame[k] = other[k];
-      }
-  }
 }
 
 // A few seconds of mutants of frames of all kinds, and of their mutants.
