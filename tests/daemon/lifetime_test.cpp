@@ -183,6 +183,7 @@ TEST(LifetimeTest, AThousandClientsConnectAndDie) {
 struct Promised {
   std::mutex mutex;
   std::map<std::uint64_t, std::set<std::uint64_t>> objects;  ///< Of each client.
+  std::atomic<std::uint64_t> sets{0};
 };
 
 class EndTest : public testing::TestWithParam<int> {};
@@ -214,6 +215,7 @@ TEST_P(EndTest, OfADaemonUnderLoadIsReattachedToAndLosesNothingThatItPromised) {
         if (status == Status::kOk) {
           const std::scoped_lock lock(promised.mutex);
           promised.objects[c].insert(number);
+          ++promised.sets;
         } else if (status == Status::kAborted) {
           ++aborted;
         } else {
@@ -230,6 +232,9 @@ TEST_P(EndTest, OfADaemonUnderLoadIsReattachedToAndLosesNothingThatItPromised) {
   }
   Random random = case_random(100);
   for (int kill = 0; kill < kKills; ++kill) {
+    // However slow this machine is, each daemon promises something.
+    const std::uint64_t before = promised.sets;
+    EXPECT_TRUE(eventually([&] { return promised.sets >= before + 5; }));
     ::usleep(pick(random, 20000, 120000));
     EXPECT_EQ(daemon.end(GetParam()), GetParam() == SIGKILL ? -SIGKILL : 0);
     ::usleep(pick(random, 0, 30000));
