@@ -39,6 +39,23 @@ TEST_F(MailboxTest, AnswersForTheFirmware) {
   EXPECT_EQ(execute(NKV_CCI_OPCODE_GET_HEALTH, all).status, NKV_CCI_STATUS_INVALID_PAYLOAD_LENGTH);
 }
 
+TEST_F(MailboxTest, WhatHasToSucceedSaysWhyItDidNot) {
+  const struct {
+    nkv_cci_status of_firmware;
+    Status status;
+  } cases[] = {{NKV_CCI_STATUS_SUCCESS, Status::kOk},
+               {NKV_CCI_STATUS_INVALID_INPUT, Status::kBadArgument},
+               {NKV_CCI_STATUS_UNSUPPORTED, Status::kUnsupported},
+               {NKV_CCI_STATUS_BUSY, Status::kBusy},
+               {NKV_CCI_STATUS_RESOURCES_EXHAUSTED, Status::kPoolFull},
+               {NKV_CCI_STATUS_INTERNAL_ERROR, Status::kIoError}};
+  for (const auto& [of_firmware, status] : cases) {
+    std::string reason;
+    EXPECT_EQ(mailbox.judge(of_firmware, &reason), status) << describe(of_firmware);
+    EXPECT_EQ(reason.ends_with(describe(of_firmware)), status != Status::kOk) << reason;
+  }
+}
+
 TEST_F(MailboxTest, CarriesPayloadsOfAnySizeBothWays) {
   std::array<std::byte, 8> time{};
   time[7] = std::byte{1};

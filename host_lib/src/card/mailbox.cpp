@@ -29,8 +29,6 @@ Status fail(const std::string& name, int error, std::string* reason) {
     case EBUSY:
       *reason += "its firmware still has a command of somebody who did not wait; try again";
       return Status::kBusy;
-    case NKV_CCI_STATUS_RESOURCES_EXHAUSTED:
-      return Status::kPoolFull;
     case ETIMEDOUT:
       *reason += "its firmware does not answer; queues work on without it";
       return Status::kTimeout;
@@ -100,6 +98,8 @@ Status CardMailbox::judge(nkv_cci_status status, std::string* reason) const {
     case NKV_CCI_STATUS_RETRY_REQUIRED:
     case NKV_CCI_STATUS_FIRMWARE_TRANSFER_IN_PROGRESS:
       return Status::kBusy;
+    case NKV_CCI_STATUS_RESOURCES_EXHAUSTED:
+      return Status::kPoolFull;
     default:
       return Status::kIoError;
   }
