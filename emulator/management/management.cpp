@@ -107,6 +107,8 @@ void Management::wipe(const Operation& operation) {
 
 bool Management::carry_register(Operation* operation) {
   const std::scoped_lock lock(register_mutex_);
+  // The firmware gives up what takes long.
+  if (register_done_ && register_done_->number != operation->number) register_done_.reset();
   if (!register_done_) {
     register_wanted_ = *operation;
     return false;

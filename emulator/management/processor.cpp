@@ -84,10 +84,16 @@ void ManagementProcessor::cycle() {
 
 void ManagementProcessor::carry() {
   rtl_->operation_done_i = 0;
-  if (rtl_->operation_valid_o == 0) return;
+  if (rtl_->operation_valid_o == 0) {
+    is_asking_ = false;
+    return;
+  }
+  if (!is_asking_) ++operations_;
+  is_asking_ = true;
   Operation operation{.kind = static_cast<nkv_firmware_operation>(rtl_->operation_o),
                       .at = rtl_->operation_at_o,
                       .bytes = rtl_->operation_bytes_o};
+  operation.number = operations_;
   std::memcpy(operation.line.data(), rtl_->operation_line_o.data(), operation.line.size());
   if (!carry_(&operation)) return;
   rtl_->operation_done_i = 1;

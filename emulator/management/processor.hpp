@@ -29,6 +29,7 @@ struct Operation {
   std::uint32_t bytes = 0;
   std::array<std::byte, NKV_BURST_BYTES> line{};
   bool has_failed = false;
+  std::uint64_t number = 0;  ///< Another one: what was asked before is done, or given up.
 };
 
 /// Carries an operation out on flash memory, which may be none; false if it is of another kind.
@@ -85,6 +86,8 @@ class ManagementProcessor {
   std::unique_ptr<VerilatedContext> context_;
   std::unique_ptr<Vnkv_management> rtl_;
   Carry carry_;
+  std::uint64_t operations_ = 0;
+  bool is_asking_ = false;
   std::deque<Error> errors_;
   std::uint64_t cycles_ = 0;
   std::uint64_t interrupts_ = 0;
