@@ -91,9 +91,13 @@ void Function::write_queue(unsigned index, std::uint32_t offset, std::uint64_t v
 void Function::start(unsigned index) {
   Ring& ring = rings_.at(index);
   const std::uint64_t status = device_->read_csr(NKV_REG_QUEUE_STATUS(index));
-  ring.is_running = (status & NKV_REG_QUEUE_STATUS_RUNNING_MASK) != 0;
   ring.entries = device_->read_csr(NKV_REG_RING_ENTRIES(index));
   ring.completions_at = device_->read_csr(NKV_REG_CQ_BASE(index));
+  // One that still drains is RUNNING, whatever its registers say by now.
+  const bool is_inside =
+      ring.entries != 0 && ring.entries <= memory_.size() / NKV_COMPLETION_BYTES &&
+      ring.completions_at <= memory_.size() - ring.entries * NKV_COMPLETION_BYTES;
+  ring.is_running = is_inside && (status & NKV_REG_QUEUE_STATUS_RUNNING_MASK) != 0;
   ring.submitted = static_cast<std::uint16_t>(device_->read_csr(NKV_REG_SQ_TAIL(index)));
   ring.completed = 0;
 }

@@ -26,9 +26,13 @@ constexpr std::uint64_t kDoorbells = 1 << 20;
 
 class FunctionTest : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { start("model:?memory=2MiB"); }
+
+  void start(const std::string& uri) {
+    bridge_.reset();
+    function_.reset();
     std::string reason;
-    ASSERT_EQ(open_device("model:?memory=2MiB", &device_, &reason), Status::kOk) << reason;
+    ASSERT_EQ(open_device(uri, &device_, &reason), Status::kOk) << reason;
     function_ = std::make_unique<Function>(device_.get(),
                                            [this](unsigned vector) { told_.push_back(vector); });
     bridge_ = std::make_unique<Bridge>(std::span(shared_), function_.get(), kSerial);
@@ -183,6 +187,25 @@ TEST_F(FunctionTest, SurvivesADriverThatWritesNonsense) {
   doorbell(5).sq_tail = 1;
   EXPECT_TRUE(function_->run(1s));
   EXPECT_EQ(told_, std::vector<unsigned>{3 + 5});
+}
+
+// Disabled with commands in flight, it is RUNNING, but not as its registers say it is next.
+TEST_F(FunctionTest, SurvivesAnotherSetupOfAQueueThatDrains) {
+  std::unique_ptr<Device> device;
+  std::string reason;
+  if (open_device("rtl:", &device, &reason) != Status::kOk) GTEST_SKIP() << reason;
+  for (const std::uint64_t entries : {0U, NKV_MIN_RING_ENTRIES + 0U}) {
+    start("rtl:?memory=2MiB&latency=1000");
+    enable(0);
+    write(NKV_REG_SQ_TAIL(0), NKV_MIN_RING_ENTRIES - 1);
+    write(NKV_REG_QUEUE_CONTROL(0), 0);
+    ASSERT_EQ(read(NKV_REG_QUEUE_STATUS(0)), NKV_REG_QUEUE_STATUS_RUNNING_MASK);
+    write(NKV_REG_RING_ENTRIES(0), entries);
+    write(NKV_REG_CQ_BASE(0), 1ULL << 44);
+    write(NKV_REG_QUEUE_CONTROL(0), NKV_REG_QUEUE_CONTROL_ENABLE_MASK);
+    write(NKV_REG_SQ_TAIL(0), 1);
+    EXPECT_FALSE(function_->run(0ns));
+  }
 }
 
 }  // namespace
