@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -23,6 +24,11 @@ constexpr std::int64_t kGuestPeer = 1;
 
 FileDescriptor make_event() { return FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
 
+bool is_socket(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
 FileDescriptor bind_socket(const std::string& path) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -33,13 +39,13 @@ FileDescriptor bind_socket(const std::string& path) {
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   const auto* const where = reinterpret_cast<const sockaddr*>(&address);
-  // A socket that a dead process left refuses; one that answers is somebody's.
+  // A socket that a dead process left refuses; one that answers is somebody's. So do plain files.
   const FileDescriptor trial(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (::connect(trial.get(), where, sizeof(address)) == 0) {
     errno = EADDRINUSE;
     return {};
   }
-  if (errno == ECONNREFUSED) ::unlink(path.c_str());
+  if (errno == ECONNREFUSED && is_socket(path)) ::unlink(path.c_str());
   if (::bind(socket.get(), where, sizeof(address)) != 0 || ::listen(socket.get(), 1) != 0) {
     return {};
   }

@@ -12,6 +12,8 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -152,10 +154,16 @@ TEST_F(IvshmemTest, AnotherGuestMayComeAfterOneThatWent) {
   }
 }
 
-TEST_F(IvshmemTest, ASocketThatIsServedIsNotTaken) {
+TEST_F(IvshmemTest, WhatIsNoSocketOfTheDeadIsNotTaken) {
   std::string reason;
   EXPECT_EQ(IvshmemServer::listen(path_, kBytes, kVectors, &reason), nullptr);
   EXPECT_NE(reason.find("in use"), std::string::npos) << reason;
+  const std::string file = path_ + ".file";
+  std::ofstream(file) << "somebody's";
+  EXPECT_EQ(IvshmemServer::listen(file, kBytes, kVectors, &reason), nullptr);
+  std::string kept;
+  EXPECT_TRUE(std::getline(std::ifstream(file), kept));
+  EXPECT_EQ(kept, "somebody's");
   EXPECT_EQ(IvshmemServer::listen("/nonexistent/socket", kBytes, kVectors, &reason), nullptr);
   EXPECT_EQ(IvshmemServer::listen(path_ + std::string(200, 'x'), kBytes, kVectors, &reason),
             nullptr);
