@@ -12,7 +12,13 @@ static uint32_t sum_of(const struct capacity* capacity) {
 
 void capacity_start(struct firmware* firmware) {
   struct capacity* const capacity = &firmware->platform->kept->capacity;
-  if (capacity->sum == sum_of(capacity)) return;
+  if (capacity->sum == sum_of(capacity)) {
+    // The events that told the host of offers have gone with the log.
+    struct capacity next = *capacity;
+    capacity_move_all(&next, CAPACITY_OFFERED, CAPACITY_FREE);
+    capacity_commit(capacity, &next);
+    return;
+  }
   const struct capacity_run all = {.first = 0, .count = capacity_blocks(firmware)};
   memset(capacity, 0, sizeof(*capacity));
   (void)capacity_move(capacity, &all, CAPACITY_FREE, CAPACITY_ACCEPTED);

@@ -310,6 +310,14 @@ TEST_F(Capacity, OutlivesTheFirmware) {
   EXPECT_EQ(card.wiped_bytes, kBlockBytes) << "what had come back is not forgotten";
 }
 
+TEST_F(Capacity, ThatWasOfferedIsNotAfterARestart) {
+  ASSERT_EQ(offer(kFree, 4, 6), NKV_CCI_STATUS_SUCCESS);
+  card.start();
+  EXPECT_TRUE(events().empty()) << "so the host does not know of it";
+  EXPECT_NE(accept({{0, 4}}), NKV_CCI_STATUS_SUCCESS);
+  EXPECT_EQ(offer(kFree, kBlocks, 7), NKV_CCI_STATUS_SUCCESS) << "of all there is";
+}
+
 TEST_F(Capacity, ThatIsNotKnownAnyMoreCountsAsTheHosts) {
   ASSERT_EQ(offer(kFree, 4), NKV_CCI_STATUS_SUCCESS);
   ASSERT_EQ(accept({{0, 4}}), NKV_CCI_STATUS_SUCCESS);
@@ -385,6 +393,7 @@ TEST_F(Capacity, NeverHasTwoOwners) {
         break;
       case 4:
         card.start();
+        std::ranges::replace(owners, kOffered, kNobody);
         break;
       default:
         settle();
