@@ -64,9 +64,6 @@ module nkv_xrt_control #(
   logic [$clog2(2 * ResetCycles):0] reset_q;      // Cycles that are left.
   logic start_q, done_q, running_q;
 
-  assign memory_base_o = base_q;
-  assign memory_bytes_o = bytes_q;
-
   // ---- Accesses, one at a time -------------------------------------------------------------------
   typedef enum logic [1:0] {
     Idle,
@@ -102,6 +99,7 @@ module nkv_xrt_control #(
       {start_q, done_q, running_q} <= '0;
       reset_q <= '0;
       engine_rst_no <= 1'b0;
+      {memory_base_o, memory_bytes_o} <= '0;
     end else begin
       // Before the first run there is no memory.
       engine_rst_no <= running_q && reset_q < ($bits(reset_q))'(ResetCycles);
@@ -155,6 +153,8 @@ module nkv_xrt_control #(
         endcase
       end
       if (start_q && is_quiet_i) begin
+        // Not before: the engine still used those of the run before.
+        if (!running_q) {memory_base_o, memory_bytes_o} <= {base_q, bytes_q};
         running_q <= 1'b1;
         reset_q <= reset_q - 1'b1;
         if (reset_q == '0) begin
