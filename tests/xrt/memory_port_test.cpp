@@ -267,6 +267,9 @@ TEST_F(MemoryPortTest, SaysWhenTheLastBeatIsMarkedElsewhere) {
   while (!shown_.wready) cycle();
   ASSERT_FALSE(told_.empty());
   EXPECT_NE(told_[0].find("WLAST"), std::string::npos) << told_[0];
+  pins_.bready = 1;
+  while (!shown_.bvalid) cycle();
+  EXPECT_EQ(pins_.bresp, 2) << "SLVERR";
 }
 
 TEST_F(MemoryPortTest, SharedBytesAreTheHostsToo) {

@@ -138,6 +138,7 @@ void AxiMemoryPort::take_data() {
   }
   const bool is_last = ++burst.next == burst.beats;
   if (wlast_.exists() && (wlast_.get() != 0) != is_last) {
+    burst.failed = true;
     tell_(prefix_ + ": WLAST is not at the end of the write at " + hex(burst.address));
   }
   if (!is_last) return;
