@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -54,6 +55,17 @@ def simulator_of(pid: int) -> int:
                 return child
         time.sleep(0.02)
     raise AssertionError(f"process {pid} has started no simulator")
+
+
+def stop_beside_its_simulator(pid: int) -> None:
+    """Stops an application that has a simulator: one that XRT still unpacks stays if it dies."""
+    for _ in range(100):
+        simulator_of(pid)
+        os.kill(pid, signal.SIGSTOP)
+        if any(name_of(child) == "simulator" for child in children_of(pid)):
+            return
+        os.kill(pid, signal.SIGCONT)
+    raise AssertionError(f"process {pid} never keeps its simulator")
 
 
 def name_of(pid: int) -> str:

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from .emulation import BUILD, Card, require_emulation
-from .processes import children_of, ends_soon, simulator_of, wait_for_line
+from .processes import (
+    children_of,
+    ends_soon,
+    simulator_of,
+    stop_beside_its_simulator,
+    wait_for_line,
+)
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -52,6 +58,7 @@ def test_a_killed_suite_leaves_nothing_and_disturbs_none(
     wait_for_line(killed, "       OK ]")  # The next test opens the card again.
     simulator_of(killed.pid)
     time.sleep(pause_s)
+    stop_beside_its_simulator(killed.pid)
     children = children_of(killed.pid)
     killed.kill()
     killed.wait(timeout=10)
