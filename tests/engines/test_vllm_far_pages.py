@@ -85,10 +85,11 @@ class Scheduler:
         return new
 
 
-def simulate(window: int, block_tokens: int) -> tuple[int, object]:
+def simulate(window: int, block_tokens: int, max_sequences: int = 64) -> tuple[int, object]:
     """How often a row's pages were compared with its tokens, and what became of pages."""
     device = Device("cpu:?memory=16MiB")
-    pool = Pool.create(device, layers=LAYERS, kv_heads=1, head_dim=HEAD_DIM, max_sequences=64)
+    shape = {"layers": LAYERS, "kv_heads": 1, "head_dim": HEAD_DIM}
+    pool = Pool.create(device, **shape, max_sequences=max_sequences)
     pages = far_pages.FarPages(pool, block_tokens, 64, window)
     scheduler = Scheduler(block_tokens, shares=not window)
     compared = 0
@@ -128,6 +129,15 @@ def test_pages_are_those_of_the_tokens_in_the_blocks(window, block_tokens):
     assert compared > 500
     assert counts.overwritten_sequences > 0
     assert counts.forked_tokens > 0
+
+
+@pytest.mark.parametrize("block_tokens", [32, 128])
+@pytest.mark.parametrize("window", [0, 200])
+def test_so_are_they_where_a_full_pool_evicts_amid_a_cut(window, block_tokens):
+    compared, counts = simulate(window, block_tokens, max_sequences=5)
+    assert compared > 100
+    assert counts.overwritten_sequences > 0
+    assert counts.evicted_sequences > 0
 
 
 def test_the_simulation_sees_a_stale_page(monkeypatch):

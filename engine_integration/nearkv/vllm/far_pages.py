@@ -266,7 +266,8 @@ class FarPages:
         self._found.clear()
         for sequence in list(self._sequences):
             written = np.flatnonzero(np.isin(sequence.units, units))
-            if len(written):
+            # A cut of one before it may have taken its room.
+            if len(written) and sequence in self._sequences:
                 self.counts.overwritten_sequences += 1
                 self._cut(sequence, written)
 
