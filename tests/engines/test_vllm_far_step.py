@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from nearkv.core import Device, Dtype, Pool  # noqa: E402
+from nearkv.core import Device, Dtype, Error, Pool, Status  # noqa: E402
 from nearkv.far import FarAttention  # noqa: E402
 from nearkv.vllm.far_pages import FarPages  # noqa: E402
 from nearkv.vllm.far_step import FarStep, LayerShape  # noqa: E402
@@ -27,10 +27,18 @@ class Engine:
     """Caches of random K and V, and requests whose blocks are scattered over them."""
 
     def __init__(
-        self, *, block_tokens=32, dtype="float32", sliding=0, soft_cap=0.0, is_verified=False
+        self,
+        *,
+        block_tokens=32,
+        dtype="float32",
+        sliding=0,
+        soft_cap=0.0,
+        is_verified=False,
+        shared_tokens=0,
     ) -> None:
         self.block_tokens, self.sliding, self.soft_cap = block_tokens, sliding, soft_cap
         self.is_verified = is_verified
+        self.shared_blocks = shared_tokens // block_tokens
         self.dtype = getattr(torch, dtype)
         shape = LAYERS, BLOCKS, KV_HEADS, block_tokens, 2 * DIM
         torch.manual_seed(1)
@@ -45,8 +53,12 @@ class Engine:
         """How many tokens attended to the pool, and the largest error of their outputs."""
         tables = np.zeros((len(lengths), 2048 // self.block_tokens), np.int32)
         for number, (table, length) in enumerate(zip(tables, lengths, strict=True)):
-            blocks = self.order[number :: len(lengths)][: -(-length // self.block_tokens)]
-            table[: len(blocks)] = blocks
+            shared, own = np.split(self.order, [self.shared_blocks])
+            blocks = own[number :: len(lengths)]
+            if number < len(lengths) - 1:  # All but the last request begin alike.
+                blocks = np.concatenate([shared, blocks])
+            count = -(-length // self.block_tokens)
+            table[:count] = blocks[:count]
         batch = list(zip(tables, lengths, queries, strict=True))
         written = [self._slots(table, np.arange(end - new, end)) for table, end, new in batch]
         rows = self.pages.begin(tables, lengths, queries, np.concatenate(written))
@@ -128,6 +140,32 @@ def test_attention_is_that_of_all_tokens(name):
     attended, error = engine.step([391, 413, 583], [1, 1, 1])
     assert (attended, error < most) == (3 * LAYERS, True)
     assert engine.pages.counts.stored_tokens > 0
+
+
+class DamagedPool:
+    """A pool whose next attention meets a page that is damaged."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._has_failed = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._pool, name)
+
+    def attend(self, *args: object, **options: object) -> object:
+        if not self._has_failed:
+            self._has_failed = True
+            raise Error("a page is damaged", Status.CORRUPT)
+        return self._pool.attend(*args, **options)
+
+
+def test_what_is_damaged_is_nobodys_and_others_go_on():
+    engine = Engine(shared_tokens=192)
+    engine.step([256, 192, 300], [256, 192, 300])
+    engine.pages.pool = DamagedPool(engine.pages.pool)
+    # A prompt and one that decodes have the damaged beginning; the third has pages of its own.
+    attended, error = engine.step([256, 257, 301], [64, 1, 1])
+    assert (attended, error < 2e-5) == (LAYERS, True)
 
 
 def test_what_a_connector_wrote_is_found_out():
