@@ -319,11 +319,11 @@ def connector(uri: str, batch: int) -> dict[str, Any]:
     return told
 
 
-def in_process(config_file: str, uri: str, phase: str) -> dict[str, Any]:
-    """The backend of an engine's own LMCache: "put" in one process, "get" in the next."""
+def engines_backends(config_file: str, store: dict[str, str]) -> tuple[Any, Any, Any]:
+    """The backend of an engine's own LMCache, whose memory it reads into, and their loop."""
     config = LMCacheEngineConfig.from_file(config_file)
     config.chunk_size, config.max_local_cpu_size = 64, 0.1
-    config.extra_config["nearkv.uri"] = uri
+    config.extra_config |= store
     metadata = LMCacheMetadata(
         model_name="tiny",
         world_size=1,
@@ -338,7 +338,33 @@ def in_process(config_file: str, uri: str, phase: str) -> dict[str, Any]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     backends = CreateStorageBackends(config, metadata, loop, "cpu")
-    backend, local = backends["nearkv"], backends["LocalCPUBackend"]
+    return backends["nearkv"], backends["LocalCPUBackend"], loop
+
+
+def without_daemon(config_file: str, folder: str) -> dict[str, Any]:
+    """What the backend answers once its daemon is killed."""
+    with Daemon(Path(folder)) as daemon:
+        store = {"nearkv.socket": str(daemon.socket)}
+        backend, local, loop = engines_backends(config_file, store)
+        keys = [CacheEngineKey("tiny", 1, 0, i, torch.bfloat16) for i in range(3)]
+        shape = torch.Size((2, 4, 64, 128))
+        objs = [local.allocate(shape, torch.bfloat16, MemoryFormat.KV_2LTD) for _ in keys]
+        for future in backend.batched_submit_put_task(keys, objs):
+            future.result(WAIT_S)
+        told: dict[str, Any] = {"there": backend.batched_contains(keys, pin=True)}
+        daemon.kill()
+        told["contains"] = backend.batched_contains(keys)
+        told["got"] = [one is not None for one in backend.batched_get_blocking(keys)]
+        later = backend.batched_get_non_blocking("lookup", keys)
+        told["got_async"] = asyncio.run_coroutine_threadsafe(later, loop).result(WAIT_S)
+        told["unpinned"] = [backend.unpin(key) for key in keys]
+        told["removed"] = backend.remove(keys[0])
+    return told
+
+
+def in_process(config_file: str, uri: str, phase: str) -> dict[str, Any]:
+    """The backend of an engine's own LMCache: "put" in one process, "get" in the next."""
+    backend, local, loop = engines_backends(config_file, {"nearkv.uri": uri})
     keys = [CacheEngineKey("tiny", 1, 0, i, torch.bfloat16) for i in range(1, 6)]
     tokens = [64, 64, 64, 64, 17]
     data = [

@@ -125,6 +125,21 @@ def test_the_backend_of_an_engine_finds_what_an_earlier_one_stored(ask, tmp_path
     assert later["removed"] == later["after_remove"] == [True] * 5
 
 
+def test_an_engines_own_lmcache_misses_while_the_daemon_is_away(ask, tmp_path):
+    config = tmp_path / "lmcache.yaml"
+    shown = re.search(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL)[1]
+    config.write_text(re.sub(r".*nearkv\.uri.*\n", "", shown))
+    told = ask("without_daemon", config_file=str(config), folder=str(tmp_path))
+    assert told == {
+        "there": 3,
+        "contains": 0,
+        "got": [False] * 3,
+        "got_async": [],
+        "unpinned": [True] * 3,
+        "removed": False,
+    }
+
+
 def test_an_older_lmcache_is_refused_with_its_version(lmcache):
     lines = "import lmcache; lmcache.__version__ = '0.5.2'; import nearkv.lmcache.compat"
     done = subprocess.run(

@@ -239,6 +239,16 @@ class NearKVBackend(StoragePluginInterface):
         """Makes room for chunks that are there; takes it back of those that do not come whole."""
         read = _Read([None] * len(keys))
         try:
+            self._prepare(read, keys)
+            yield read
+        except (Error, TimeoutError) as error:
+            logger.warning("NearKV backend: %r", error)
+        finally:
+            read.keep_whole()
+
+    def _prepare(self, read: _Read, keys: list[CacheEngineKey]) -> None:
+        """Of what is there now; nothing while the daemon is away."""
+        try:
             read.space = self._space()
             for place, name in enumerate(_names(keys)):
                 one = self._allocate(read.space, name)
@@ -246,11 +256,8 @@ class NearKVBackend(StoragePluginInterface):
                     read.objs[place] = one
                     read.names.append(name)
                     read.buffers.append(one.byte_array)
-            yield read
-        except (Error, TimeoutError) as error:
-            logger.warning("NearKV backend: %r", error)
-        finally:
-            read.keep_whole()
+        except Error as error:
+            logger.warning("NearKV backend: %s", error)
 
     def _allocate(self, space: Namespace, name: bytes) -> MemoryObj | None:
         """Room for a chunk of as many tokens as is stored."""

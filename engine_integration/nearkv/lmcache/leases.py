@@ -1,8 +1,10 @@
 """Leases by the keys that they were promised for."""
 
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
+from nearkv.core import Error
 from nearkv.store import Lease
 
 
@@ -47,4 +49,6 @@ class Leases:
                 del self._by_key[key]
             shared.keys_left -= 1
             if shared.keys_left == 0:
-                shared.lease.unpin()
+                # With its daemon a lease has gone too.
+                with suppress(Error):
+                    shared.lease.unpin()
