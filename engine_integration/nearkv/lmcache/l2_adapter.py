@@ -193,7 +193,10 @@ class NearKVL2Adapter(L2AdapterInterface):
                 over += [job for job in waiting if job.is_over()]
             for job in over:
                 with self._lock:
-                    _, part = self._parts.pop(job.id)
+                    known = self._parts.pop(job.id, None)
+                if known is None:  # One that ended between the two looks is told of twice.
+                    continue
+                _, part = known
                 try:
                     self._end_part(part, job.wait())
                 except Exception:  # Of a listener of LMCache's: the next job has to be heard of.
