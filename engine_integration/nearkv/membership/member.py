@@ -48,6 +48,8 @@ class Member:
             fits = isinstance(value, wanted) or (wanted is float and type(value) is int)
             if not fits or isinstance(value, bool):
                 raise BadMember(f"{field.name} is a {wanted.__name__}, not {value!r}")
+            if isinstance(value, str) and not _is_text(value):
+                raise BadMember(f"{field.name} is no text: {value!r}")
         if not self.name or "/" in self.name:
             raise BadMember(f"name is a text without '/', not {self.name!r}")
         if self.role not in ROLES:
@@ -58,8 +60,12 @@ class Member:
         elif not self.url.startswith(("http://", "https://")):
             raise BadMember(f"url is such as 'http://host:8000', not {self.url!r}")
         amounts = ("block_tokens", "prefill_tokens_per_s", "max_running", "capacity_bytes")
-        if not all(0 <= getattr(self, amount) < float("inf") for amount in amounts):
-            raise BadMember(f"{', '.join(amounts[:-1])} and {amounts[-1]} are 0 or more")
+        if not all(_is_amount(getattr(self, amount)) for amount in amounts):
+            raise BadMember(
+                f"{', '.join(amounts[:-1])} and {amounts[-1]} are 0 or more, and below 2**63"
+            )
+        if max(self.block_tokens, self.max_running) >= 1 << 32:
+            raise BadMember("block_tokens and max_running are below 2**32")
 
     @property
     def is_pool(self) -> bool:
@@ -90,6 +96,20 @@ def read_member(name: str, document: str) -> Member:
     if member.name != name:
         raise BadMember(f"it says that it is {member.name!r}")
     return member
+
+
+def _is_text(value: str) -> bool:
+    """JSON may have halves of surrogate pairs, which no socket takes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_amount(value: float) -> bool:
+    """Also of integers that no float is as large as."""
+    return 0 <= value < 1 << 63
 
 
 def _type_of(field: dataclasses.Field[Any]) -> type:
