@@ -27,7 +27,8 @@ class Client {
     common.tenant = tenant;
     common.layout = layout;
     common.salt.assign(salt.c_str(), salt.size());
-    client_ = std::make_shared<LMCacheClient>(store->give_up(), std::move(common));
+    client_ = std::make_shared<LMCacheClient>(std::move(Store::give_up({store}).front()),
+                                              std::move(common));
   }
 
   [[nodiscard]] std::shared_ptr<LMCacheClient> use() const {
@@ -46,8 +47,7 @@ class Client {
     }
     LMCacheClient::BatchId id = 0;
     std::string reason;
-    const Status status =
-        freely([&] { return client->submit(kind, keys, std::move(memory), &id, &reason); });
+    const Status status = freely([&] { return client->submit(kind, keys, &memory, &id, &reason); });
     if (status != Status::kOk) throw nb::value_error(reason.c_str());
     return id;
   }

@@ -91,7 +91,7 @@ LMCacheClient::~LMCacheClient() {
 }
 
 Status LMCacheClient::submit(JobKind kind, const std::vector<std::string>& strings,
-                             std::vector<LentMemory> memory, BatchId* id, std::string* reason) {
+                             std::vector<LentMemory>* memory, BatchId* id, std::string* reason) {
   struct Found {
     Status status = Status::kOk;
     Part part;
@@ -125,7 +125,7 @@ Status LMCacheClient::submit(JobKind kind, const std::vector<std::string>& strin
   batch.kind = kind;
   batch.completion.id = *id;
   batch.completion.items.resize(strings.size());
-  batch.completion.memory = std::move(memory);
+  batch.completion.memory = std::move(*memory);
   batch.parts_left = found.size() + 1;
   for (auto& [known_as, entry] : found) {
     auto& [status, part] = entry;

@@ -46,9 +46,10 @@ class LMCacheClient {
   [[nodiscard]] int event_fd() const { return events_; }
 
   /// Starts a batch of any size; its memory, one piece for each string of a get or set, is held
-  /// until the batch is drained. kBadArgument, and which string is none in `reason`.
+  /// until the batch is drained. kBadArgument, and which string is none in `reason`; `memory` is
+  /// then left alone: releasing it needs the GIL.
   Status submit(JobKind kind, const std::vector<std::string>& strings,
-                std::vector<LentMemory> memory, BatchId* id, std::string* reason);
+                std::vector<LentMemory>* memory, BatchId* id, std::string* reason);
 
   /// Batches that are over, each once. What a daemon does not answer in 11 s is given up.
   std::vector<Completion> drain();

@@ -25,13 +25,11 @@ OpenStore::~OpenStore() {
   in_flight_.clear();
 }
 
-std::unique_ptr<ObjectStore> OpenStore::give_up() {
-  const bool busy = freely([&] {
+bool OpenStore::has_jobs() {
+  return freely([&] {
     const std::scoped_lock lock(mutex_);
     return !in_flight_.empty();
   });
-  if (busy) throw nb::value_error("the store has jobs in flight");
-  return std::move(store_);
 }
 
 nb::tuple OpenStore::run(const Transfer& transfer) {

@@ -38,8 +38,10 @@ class OpenStore {
 
   [[nodiscard]] ObjectStore& operator*() const { return *store_; }
 
-  /// The store, which this has no longer. Raises ValueError while jobs are in flight.
-  [[nodiscard]] std::unique_ptr<ObjectStore> give_up();
+  [[nodiscard]] bool has_jobs();
+
+  /// The store, which this has no longer: nobody else may hold this, and it may have no jobs.
+  [[nodiscard]] std::unique_ptr<ObjectStore> give_up() { return std::move(store_); }
 
   /// (statuses, object_bytes, fresh memory).
   [[nodiscard]] nanobind::tuple run(const Transfer& transfer);

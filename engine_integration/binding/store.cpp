@@ -81,9 +81,7 @@ std::unique_ptr<Store> stack(const std::vector<Store*>& tiers, double high_water
   options.patience =
       std::chrono::duration_cast<std::chrono::milliseconds>(duration_of(patience_s, "patience_s"));
   options.workers = workers;
-  std::vector<std::unique_ptr<ObjectStore>> owned;
-  owned.reserve(tiers.size());
-  for (Store* const tier : tiers) owned.push_back(tier->give_up());
+  std::vector<std::unique_ptr<ObjectStore>> owned = Store::give_up(tiers);
   std::unique_ptr<ObjectStore> store;
   std::string reason;
   check(freely([&] {

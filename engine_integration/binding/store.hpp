@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "nearkv/object_store.hpp"
 #include "open_store.hpp"
@@ -30,13 +31,26 @@ class Store {
     return open_;
   }
 
-  /// The store itself; this is closed from then on. Raises ValueError if it is closed or at work.
-  [[nodiscard]] std::unique_ptr<ObjectStore> give_up() {
-    const std::shared_ptr<OpenStore> open = use();
-    if (open.use_count() > 2) throw nanobind::value_error("the store is at work");
-    std::unique_ptr<ObjectStore> store = open->give_up();
-    open_.reset();
-    return store;
+  /// The stores themselves; these are closed from then on. Raises ValueError if one is none,
+  /// closed, there twice or at work: then all stay as they are.
+  [[nodiscard]] static std::vector<std::unique_ptr<ObjectStore>> give_up(
+      const std::vector<Store*>& stores) {
+    std::vector<std::shared_ptr<OpenStore>> taken;
+    try {
+      for (Store* const store : stores) {
+        if (store == nullptr) throw nanobind::value_error("None is no store");
+        if (store->use().use_count() > 2) throw nanobind::value_error("the store is at work");
+        // Closed before another thread may look.
+        taken.push_back(std::exchange(store->open_, nullptr));
+        if (taken.back()->has_jobs()) throw nanobind::value_error("the store has jobs in flight");
+      }
+    } catch (...) {
+      for (std::size_t i = 0; i < taken.size(); ++i) stores[i]->open_ = taken[i];
+      throw;
+    }
+    std::vector<std::unique_ptr<ObjectStore>> given;
+    for (const std::shared_ptr<OpenStore>& open : taken) given.push_back(open->give_up());
+    return given;
   }
 
   /// What `call(store)` gives, without the GIL.

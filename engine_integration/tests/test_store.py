@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 store_module = pytest.importorskip("nearkv.store", exc_type=ImportError)
+import _nearkv  # noqa: E402
+
 from nearkv.store import (  # noqa: E402
     MAX_OBJECT_BYTES,
     Error,
@@ -288,6 +290,22 @@ def test_stores_on_top_of_each_other_are_one(tmp_path) -> None:
         job = busy.namespace().submit_set(b"key", b"value")
         with pytest.raises(ValueError, match="jobs in flight"):
             ObjectStore.stack([busy])
+        assert job.wait().all_ok
+
+
+@pytest.mark.parametrize("other", ["busy", "closed", "itself", "none"])
+def test_tiers_that_are_refused_keep_what_they_hold(other: str) -> None:
+    fast, busy = (ObjectStore.create("cpu:?memory=8MiB") for _ in range(2))
+    with fast, busy:
+        fast.namespace()[b"key"] = b"value"
+        job = busy.namespace().submit_set(b"key", b"value")
+        closed = ObjectStore.create("cpu:?memory=8MiB")
+        closed.close()
+        second = {"busy": busy, "closed": closed, "itself": fast, "none": None}[other]
+        with pytest.raises(ValueError, match=r"jobs in flight|is closed|is no store"):
+            _nearkv.ObjectStore.stack([fast._core, second and second._core])
+        assert not fast.closed
+        assert fast.namespace()[b"key"] == b"value"
         assert job.wait().all_ok
 
 
