@@ -421,7 +421,7 @@ void bind_pool(nb::module_& module) {
           "error"_a.sig("0.05") = attend_defaults.error, "seed"_a = attend_defaults.seed,
           "byte_cap"_a = attend_defaults.byte_cap, "z16"_a = attend_defaults.z16,
           "first_kv_head"_a = std::uint16_t{0}, "cold"_a = attend_defaults.cold,
-          "bound"_a = nb::none(),
+          "bound"_a.noconvert() = nb::none(),
           "Attention of one layer near the data: (O, LSE).\n\n"
           "queries: [kv_heads, rows, head_dim], contiguous, of KV heads `first_kv_head` and on,\n"
           "in bf16, fp16 or fp32; rows are the query heads of a KV head times new tokens. With a\n"
@@ -492,9 +492,9 @@ void bind_pool(nb::module_& module) {
             return codecs;
           },
           "sequence"_a, "layer"_a, "kv_head"_a, "The `Codec` of each page of one KV head.")
-      .def("stats", &Pool::stats)
-      .def("reset_stats", &Pool::reset_stats)
-      .def("usage", &Pool::usage);
+      .def("stats", &Pool::stats, nb::call_guard<nb::gil_scoped_release>())
+      .def("reset_stats", &Pool::reset_stats, nb::call_guard<nb::gil_scoped_release>())
+      .def("usage", &Pool::usage, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace nearkv::python
