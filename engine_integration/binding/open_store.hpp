@@ -39,6 +39,7 @@ class OpenStore {
   [[nodiscard]] ObjectStore& operator*() const { return *store_; }
 
   [[nodiscard]] bool has_jobs();
+  [[nodiscard]] bool has_job(JobId id);
 
   /// The store, which this has no longer: nobody else may hold this, and it may have no jobs.
   [[nodiscard]] std::unique_ptr<ObjectStore> give_up() { return std::move(store_); }
@@ -57,12 +58,22 @@ class OpenStore {
   /// The id and the outcome of each job that is over.
   [[nodiscard]] std::vector<std::tuple<JobId, nanobind::tuple>> drain();
 
+  /// Forgets an outcome, which wait() and drain() give until then: Ctrl-C may come between them and
+  /// whoever asked.
+  void acknowledge(JobId id) { told_.erase(id); }
+
  private:
-  [[nodiscard]] nanobind::tuple end(const JobResult& result);
+  struct Told {
+    nanobind::tuple outcome;
+    bool is_drained;
+  };
+
+  [[nodiscard]] nanobind::tuple end(const JobResult& result, bool is_drained);
 
   std::unique_ptr<ObjectStore> store_;
   std::mutex mutex_;  ///< Taken without the GIL, which is never asked for under it.
   std::map<JobId, Transfer> in_flight_;
+  std::map<JobId, Told> told_;  ///< With the GIL.
 };
 
 }  // namespace nearkv::python

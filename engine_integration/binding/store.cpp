@@ -235,10 +235,13 @@ void bind_store(nb::module_& module) {
            "rank"_a, "group"_a, "salt"_a)
       .def("wait", &wait, "id"_a, "timeout"_a.none(),
            "(statuses, object_bytes), or None if it takes longer. Error NOT_FOUND if the job was\n"
-           "reported already.")
+           "acknowledged already.")
       .def(
           "drain", [](const Store& self) { return self.use()->drain(); },
-          "[(id, (statuses, object_bytes))] of jobs that are over, each reported once.")
+          "[(id, (statuses, object_bytes))] of jobs that are over, until they are acknowledged.")
+      .def(
+          "acknowledge", [](const Store& self, JobId id) { self.use()->acknowledge(id); }, "id"_a,
+          "Forgets the outcome of a job, which wait() and drain() give until then.")
       .def(
           "cancel",
           [](const Store& self, JobId id) {

@@ -206,6 +206,33 @@ def python(script: str, *arguments: str) -> subprocess.Popen:
     )
 
 
+INTERRUPTED = """
+import os, signal, threading, time
+from nearkv.store import ObjectStore
+with ObjectStore.create("cpu:?memory=512MiB", workers=1) as store:
+    blocks = store.namespace()
+    keys, data = [b"%d" % i for i in range(24)], [bytes(8 << 20)] * 24
+    begin_s = time.monotonic()
+    blocks.submit_set(keys, data).wait().check()
+    job_s = time.monotonic() - begin_s
+    job = blocks.submit_set([b"other " + key for key in keys], data)
+    threading.Timer(job_s / 3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        job.wait()
+    except KeyboardInterrupt:
+        pass
+    assert len(job.wait()) == 24
+print("closed")
+"""
+
+
+def test_an_interrupt_loses_no_outcome_and_closing_ends() -> None:
+    for _ in range(3):
+        with python(INTERRUPTED) as process:
+            out, _ = process.communicate(timeout=60)
+        assert out == "closed\n", out
+
+
 LEAVER = """
 from nearkv.store import ObjectStore
 store = ObjectStore.create("cpu:?memory=64MiB", workers=2)

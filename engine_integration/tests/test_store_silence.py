@@ -51,3 +51,24 @@ def test_what_a_silent_daemon_holds_of_a_job_is_given_up(tmp_path: Path) -> None
         while not blocks.get([b"key"], [target]).all_ok:  # Until it is heard again.
             assert time.monotonic() < end_s
         assert target == CONTENTS
+
+
+@pytest.mark.parametrize("how", ["close", "layers"])
+def test_nobody_waits_for_a_stopped_daemon_for_ever(tmp_path: Path, how: str) -> None:
+    with Daemon(tmp_path) as daemon:
+        store = ObjectStore.connect(daemon.socket, patience_s=0)
+        blocks = store.namespace("model", "bf16", "layout")
+        blocks.set([b"key"], [CONTENTS], parts=2).check()
+        daemon.stop()
+        begin_s = time.monotonic()
+        try:
+            if how == "close":
+                blocks.submit_get([b"key"], [bytearray(8000)])
+            else:
+                targets = [[bytearray(4000)] for _ in range(2)]
+                first = next(blocks.layers([b"key"], 2, targets))
+                assert first.statuses == [Status.TIMEOUT]
+            store.close()
+        finally:
+            daemon.go_on()
+        assert time.monotonic() - begin_s < 3 * PATIENCE_S

@@ -242,13 +242,10 @@ class Jobs:
         """Whether a job was over within `timeout` seconds."""
         try:
             outcome = self._core.wait(job.id, timeout)
-        except (_nearkv.Error, ValueError) as error:
-            if job._over.is_set():  # close() was faster.
+        except (_nearkv.Error, ValueError):
+            if job._over.is_set():  # Another thread was faster.
                 return True
-            if getattr(error, "status", None) != Status.NOT_FOUND:
-                raise
-            job._over.wait()  # Another thread has its result and is about to end it.
-            return True
+            raise
         if outcome is None:
             return False
         self._end(job.id, outcome, reported=True)
@@ -298,18 +295,20 @@ class Jobs:
             for job in jobs:
                 job.cancel()
             for job in jobs:
-                if not job._over.is_set():
-                    self.wait(job, None)
+                job.wait_or_cancel()
         finally:
             self._core.close()
 
     def _end(self, number: int, outcome: tuple[bytes, bytes], *, reported: bool) -> None:
         with self._lock:
-            job = self._in_flight.pop(number)
+            if (job := self._in_flight.get(number)) is None:  # Another thread was faster.
+                return
             job._end(*outcome)
             callbacks, job._callbacks = job._callbacks, []
             if not reported:
                 self._unreported[number] = job
+            del self._in_flight[number]
+            self._core.acknowledge(number)
         for tell in callbacks:
             tell()
 

@@ -184,14 +184,14 @@ class Namespace:
         try:
             for part in range(count):
                 self._read_ahead(jobs, names, targets, part, min(part + 1 + ahead, count))
-                result = jobs[0].wait()
+                result = jobs[0].wait_or_cancel()
                 jobs.popleft()
                 yield result
         finally:
             for job in jobs:
                 job.cancel()
             for job in jobs:
-                job.wait()
+                job.wait_or_cancel()
 
     async def layers_async(
         self,
