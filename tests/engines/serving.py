@@ -15,15 +15,17 @@ from tests.engines.environment import ROOT
 class Daemon:
     """`nearkv serve` on a pool in a folder. A context manager."""
 
-    def __init__(self, folder: Path, *, size: str = "256MiB") -> None:
+    def __init__(self, folder: Path, *, size: str = "256MiB", config: Path | None = None) -> None:
         self.socket = str(folder / "nearkv.sock")
         self.pool = folder / "pool"
         self._size = size
+        self._config = [] if config is None else ["--config", str(config)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Until it answers."""
         words = ["--pool", str(self.pool), "--size", self._size, "--socket", self.socket]
+        words += self._config
         self._process = subprocess.Popen([ROOT / "build/release/bin/nearkv", "serve", *words])
         end_s = time.monotonic() + 30
         while not Path(self.socket).exists() and time.monotonic() < end_s:

@@ -12,8 +12,8 @@ FOUR_OF_SIX = [True] * 4 + [False] * 2
 
 
 @pytest.fixture(scope="module")
-def told(vllm: Environment) -> dict[str, Any]:
-    return vllm.run(PROGRAM, None, timeout_s=120)
+def told(vllm: Environment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return vllm.run(PROGRAM, str(tmp_path_factory.mktemp("daemon")), timeout_s=120)
 
 
 def test_chunks_of_each_group_are_found_in_their_own(told):
@@ -32,6 +32,12 @@ def test_what_failed_to_load_is_a_miss_and_stored_again(told):
     assert told["found_after_a_failure"] == [False, *FOUR_OF_SIX[1:]]
     assert told["to_store"] == [0, 4, 5]
     assert told["to_store_at_once_again"] == 0
+
+
+def test_a_reset_leaves_nothing_or_says_so(told):
+    assert told["left_after_a_reset"] == [0, ""]
+    left, said = told["left_by_a_daemon"]
+    assert (left, "permission admin" in said) == (2, True), said
 
 
 def test_blocks_that_amx_packed_are_not_shared_with_machines_without_it(told):

@@ -1,9 +1,12 @@
 """Runs in vLLM's environment: a connector's manager, asked as vLLM's scheduler asks.
 
-Its argument is not used. Its last line: what each step of main() saw.
+Its argument: a folder for a daemon. Its last line: what each step of main() saw.
 """
 
 import json
+import os
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -16,6 +19,7 @@ from nearkv.vllm import chunk_store
 from nearkv.vllm.chunk_store import ChunkStore
 from nearkv.vllm.direct import DirectManager
 from nearkv.vllm.options import StoreOptions
+from tests.engines.serving import Daemon
 
 GROUPS = 2
 STEP = ScheduleEndContext(new_req_ids=[], preempted_req_ids=[])
@@ -73,7 +77,40 @@ def main() -> None:
     told["to_store"] = [keys.index(key) for key in stored]
     told["to_store_at_once_again"] = len(manager.prepare_store(keys, REQUEST).keys_to_store)
     told["layouts"] = layouts()
+    told["left_after_a_reset"] = left_after_a_reset(chunks)
+    told["left_by_a_daemon"] = left_by_a_daemon(Path(json.loads(sys.argv[1])))
     print(json.dumps(told))
+
+
+def left_after_a_reset(chunks: ChunkStore) -> list[Any]:
+    """Of two chunks, how many are there afterwards, and what is said of it."""
+    keys = [make_offload_key(bytes([20 + number]) * 32, number % GROUPS) for number in range(2)]
+    for part in chunks.by_group(keys):
+        part.space.set(part.hashes, [bytes(100)] * len(part.keys)).check()
+    try:
+        DirectManager(chunks).reset_cache()
+        said = ""
+    except RuntimeError as error:
+        said = str(error)
+    return [len(chunks.present(keys)), said]
+
+
+def left_by_a_daemon(folder: Path) -> list[Any]:
+    """As left_after_a_reset(), of one whose engines may not list."""
+    config = folder / "nearkv.toml"
+    config.write_text(
+        f"[[tenant]]\nnumber = 1\nname = 'engines'\nuids = [{os.geteuid()}]\n"
+        "permissions = ['read', 'write', 'erase']\n"
+    )
+    spec = SimpleNamespace(
+        config=SimpleNamespace(
+            model=SimpleNamespace(name="model", dtype="bf16"),
+            groups=[SimpleNamespace(group_id=group) for group in range(GROUPS)],
+        )
+    )
+    with Daemon(folder, size="64MiB", config=config) as daemon:
+        options = StoreOptions.parse("test", {"socket": daemon.socket, "tenant": 1})
+        return left_after_a_reset(ChunkStore(options, spec, "layout"))
 
 
 def layouts() -> dict[str, list[str]]:

@@ -192,18 +192,31 @@ class ChunkStore:
                 self.ask(None, job.wait_or_cancel)  # A daemon may be silent.
 
     def erase_all(self) -> None:
-        """Deletes every chunk that this engine could find."""
-        self.erase(self.ask([], self._all))
+        """Deletes every chunk that this engine could find. RuntimeError if some may stay."""
+        keys = self._all()
+        if keys:
+            self.erase(keys)
+            keys = self._all()
+        if keys is None:
+            raise RuntimeError(
+                "NearKV cannot list what it stored, and so not delete it: the daemon is away, or "
+                "its configuration does not give this engine's tenant the permission admin"
+            )
+        if keys:
+            raise RuntimeError(f"NearKV: {len(keys)} chunks stay in the store: they are in use")
 
     def take_events(self, medium: Medium, ownership: str | None) -> list[OffloadingEvent]:
         """What came and what went since the last call, whoever stored it; first, all there is."""
         if self._told is None:
             return []
         changes, missed = self.ask(([], 0), self.store.take_events)
+        everything = None
         if missed or not self._is_told_all:
-            everything = set(self.ask([], self._all))
-            came, gone = everything - self._told, self._told - everything
-            self._is_told_all = True
+            everything = self.ask(None, self._all)
+            # A daemon that does not list to this engine will not do so later either.
+            self._is_told_all = everything is not None or self.answers()
+        if everything is not None:
+            came, gone = set(everything) - self._told, self._told - set(everything)
         else:
             came, gone = set(), set()
             for change in changes:
@@ -257,7 +270,12 @@ class ChunkStore:
         """Lets go of the store. Jobs have ended before."""
         self._stores.release(self._options)
 
-    def _all(self) -> list[OffloadKey]:
+    def _all(self) -> list[OffloadKey] | None:
+        """None where the daemon is away, or lists to administrators alone."""
+        if not self._groups:
+            return []
+        if not self.store.namespaces():
+            return None
         return [
             make_offload_key(info.key, self._groups[info.namespace_number])
             for info in self.store.objects()

@@ -165,7 +165,10 @@ class DirectManager(OffloadingManager):
         self._found.clear()
 
     def reset_cache(self) -> None:
-        """Deletes all that this engine could find: its weights may have changed."""
+        """Deletes all that this engine could find: its weights may have changed.
+
+        RuntimeError if that cannot be: the engine may not go on with what is stored.
+        """
         for leases in chain(self._found.values(), self._leases.values()):
             self._chunks.unpin(leases)
         self._found.clear()
