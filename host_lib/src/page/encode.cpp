@@ -96,19 +96,21 @@ void write_search_arrays(const Tensor& keys, const ArrayWriter& writer, nkv_page
   pack_planes(keys.rows.data(), keys.dim, step_values.data(), bases.data(), planes);
 }
 
-/// Appends the exceptions of one bf16 row; returns where the next ones go.
-nkv_row_exception* list_exceptions(const std::uint8_t* row, std::size_t token, std::size_t dim,
-                                   const std::uint8_t* exponents, nkv_row_exception* exceptions) {
+/// Appends the exceptions of one bf16 row to the first `*count`; kPageOverflow if there is no room.
+/// Rows may change under the device: that they have been counted says nothing of a second look.
+Status list_exceptions(const std::uint8_t* row, std::size_t token, std::size_t dim,
+                       const std::uint8_t* exponents, nkv_row_exception* exceptions,
+                       std::uint8_t* count) {
   for (std::size_t channel = 0; channel < dim; ++channel) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, row + 2 * channel, sizeof(bits));
     const int nibble = ((bits >> 7) & 0xFF) - exponents[channel];
     if ((nibble >= 1 && nibble <= 15) || (bits & 0x7FFFU) == 0) continue;
-    exceptions->element = static_cast<std::uint16_t>(token * dim + channel);
-    exceptions->bits = bits;
-    ++exceptions;
+    if (*count == NKV_EXCEPTIONS) return Status::kPageOverflow;
+    exceptions[*count] = {static_cast<std::uint16_t>(token * dim + channel), bits};
+    ++*count;
   }
-  return exceptions;
+  return Status::kOk;
 }
 
 /// Rows of one tensor with their exponents and exceptions. kPageOverflow if there are too many of
@@ -131,11 +133,11 @@ Status write_rows(const Tensor& tensor, std::uint8_t form, const SourceRows& sou
   pack_delta4(first, source.stride_bytes, tensor.dim, exponents, rows, wanted.data());
   const std::size_t total = std::accumulate(wanted.begin(), wanted.end(), std::size_t{0});
   if (total > NKV_EXCEPTIONS) return Status::kPageOverflow;
-  *exception_count = static_cast<std::uint8_t>(total);
   for (std::size_t t = 0; t < kTokens; ++t) {
     if (wanted[t] == 0) continue;
-    exceptions =
-        list_exceptions(first + t * source.stride_bytes, t, tensor.dim, exponents, exceptions);
+    const Status status = list_exceptions(first + t * source.stride_bytes, t, tensor.dim, exponents,
+                                          exceptions, exception_count);
+    if (status != Status::kOk) return status;
   }
   return Status::kOk;
 }

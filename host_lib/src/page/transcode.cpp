@@ -16,7 +16,9 @@ Status Transcoder::read_rows(const Window& window, const nkv_page_entry& entry,
   const Status status = view.open(window, entry, HeaderDepth::kRows);
   *header = view.header();
   if (status == Status::kColdPage) {
-    return cold_.unpack(*header, window.at(address_of(entry), page_bytes(*header)), &rows_);
+    // Not the header that was scrubbed, if somebody writes there.
+    const std::span<const std::byte> page = window.at(address_of(entry), page_bytes(*header));
+    return page.empty() ? Status::kAddressFault : cold_.unpack(*header, page, &rows_);
   }
   if (status != Status::kOk) return status;
   const PageReader reader(view);
