@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "support/devices.hpp"
+#include "support/finished_pages.hpp"
 #include "support/layer_rows.hpp"
 
 namespace nearkv::test {
@@ -69,6 +70,25 @@ TEST_P(RowsInPlaceTest, LieInTheDevicesMemory) {
   EXPECT_TRUE(none.empty()) << "a layer without tokens";
   EXPECT_EQ(rows_in_place(*pool, 2, 0, 0, &none), Status::kNotFound);
   EXPECT_EQ(rows_in_place(*pool, 1, kLayers, 0, &none), Status::kNotFound);
+}
+
+TEST_P(RowsInPlaceTest, AreNoneInAPageOfAnotherForm) {
+  std::unique_ptr<Device> opened;
+  ASSERT_EQ(open_device(GetParam(), &opened), Status::kOk);
+  const std::shared_ptr<Device> device = std::move(opened);
+  const LayerRows rows(kTokens, 1);
+  const std::unique_ptr<Pool> pool = filled(device, rows);
+  std::uint64_t list = 0;
+  std::uint32_t tokens = 0;
+  ASSERT_EQ(pool->page_list(1, 0, 0, &list, &tokens), Status::kOk);
+  nkv_page_entry entry{};
+  std::memcpy(&entry, device->memory().data() + list, sizeof(entry));
+  const Pages compact = finished_pages(small_pool(), 1, 0, 0, LayerRows::host(rows.keys, 0),
+                                       LayerRows::host(rows.values, 0), kTokens);
+  std::ranges::copy(compact[0],
+                    device->memory().begin() + std::ptrdiff_t{entry.page} * NKV_PAGE_GRAIN_BYTES);
+  std::vector<RowsOfPage> pages;
+  EXPECT_EQ(rows_in_place(*pool, 1, 0, 0, &pages), Status::kBadPage) << pool->last_error();
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RowsInPlaceTest, testing::ValuesIn(device_uris()), device_name);

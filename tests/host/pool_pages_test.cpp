@@ -132,6 +132,36 @@ TEST_P(PoolPagesTest, ThatBelongElsewhereAreNamedAndNothingChanges) {
   EXPECT_EQ(append_pages(pages_), Status::kBadPage);
 }
 
+TEST_P(PoolPagesTest, OfOtherRowFormsAreRefusedWhateverTheirSize) {
+  Pool::Options raw = small_pool();
+  raw.shape.k_form = raw.shape.v_form = NKV_ROW_FORM_RAW;
+  create(raw);
+  const std::size_t raw_bytes = pages_of(rows_, 1, 0, raw).front().size();
+  Pages padded = pages_;
+  for (std::vector<std::byte>& page : padded) page.resize(raw_bytes);
+  EXPECT_EQ(append_pages(padded), Status::kBadPage);
+
+  Pool::Options compact_values = raw;
+  compact_values.shape.v_form = NKV_ROW_FORM_DELTA4;
+  create(compact_values);
+  Pool::Options compact_keys = raw;
+  compact_keys.shape.k_form = NKV_ROW_FORM_DELTA4;
+  EXPECT_EQ(append_pages(pages_of(rows_, 1, 0, compact_keys)), Status::kBadPage);
+  EXPECT_EQ(tokens_of(1), 0U);
+  ASSERT_EQ(append_pages(pages_of(rows_, 1, 0, compact_values)), Status::kOk)
+      << pool_->last_error();
+}
+
+TEST_P(PoolPagesTest, ArePaddedByNothing) {
+  Pool::Options raw = small_pool();
+  raw.shape.k_form = raw.shape.v_form = NKV_ROW_FORM_RAW;
+  const std::size_t raw_bytes = pages_of(rows_, 1, 0, raw).front().size();
+  Pages padded = pages_;
+  padded[2].resize(raw_bytes);
+  EXPECT_EQ(append_pages(padded), Status::kBadPage);
+  EXPECT_NE(pool_->last_error().find("page 2: wanted"), std::string::npos) << pool_->last_error();
+}
+
 TEST_P(PoolPagesTest, OfAnotherSequenceAreNoneOfThisOne) {
   ASSERT_EQ(pool_->create_sequence(8), Status::kOk);
   EXPECT_EQ(pool_->append_pages(8, 1, spans_of(pages_)), Status::kBadPage);

@@ -44,7 +44,7 @@ struct RowsOfPage {
 /// it), rewritten (transcode()), or the pool is gone. Thread safety: as Pool.
 ///
 /// kUnsupported: rows lie there as they came only with k_form and v_form RAW (or NONE). kNotFound,
-/// kColdPage, kCorrupt; Pool::last_error() says more.
+/// kColdPage, kBadPage, kCorrupt; Pool::last_error() says more.
 NEARKV_API Status rows_in_place(Pool& pool, std::uint64_t sequence, std::uint16_t layer,
                                 std::uint16_t kv_head, std::vector<RowsOfPage>* pages);
 

@@ -2,10 +2,22 @@
 #include <algorithm>
 #include <cstring>
 
+#include "page/page_view.hpp"
 #include "pool/pool_impl.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
+namespace {
+
+/// In the pool's row forms, or all of it in RAW.
+bool has_forms_of(const ModelShape& shape, const nkv_page_header& header) {
+  if (header.k_form == shape.k_form && header.v_form == shape.v_form) return true;
+  const bool stores_values = shape.v_form != NKV_ROW_FORM_NONE;
+  return header.k_form == NKV_ROW_FORM_RAW &&
+         header.v_form == (stores_values ? NKV_ROW_FORM_RAW : NKV_ROW_FORM_NONE);
+}
+
+}  // namespace
 
 struct Pool::Impl::PagesAppend {
   std::uint64_t sequence = 0;
@@ -18,19 +30,19 @@ struct Pool::Impl::PagesAppend {
 
 Status Pool::Impl::check_staged(const PagesAppend& work, std::size_t number, std::uint32_t page,
                                 nkv_page_entry* source) {
-  const ModelShape& shape = options_.shape;
   const auto kv_head = static_cast<std::uint16_t>(number / work.of_head);
   const auto token =
       static_cast<std::uint32_t>(work.first_token + number % work.of_head * NKV_PAGE_TOKENS);
   nkv_page_header header{};
-  const bool stores_values = shape.v_form != NKV_ROW_FORM_NONE;
-  if (!inspect(page, work.pages[number].size(), &header) || header.codec != NKV_CODEC_NONE ||
-      header.flags != 0 || (header.v_form != NKV_ROW_FORM_NONE) != stores_values ||
+  const std::uint64_t bytes = work.pages[number].size();
+  if (!inspect(page, bytes, &header) || header.codec != NKV_CODEC_NONE || header.flags != 0 ||
+      !has_forms_of(options_.shape, header) || page_bytes(header) != bytes ||
       header.sequence_id != work.sequence || header.layer != work.layer ||
       header.kv_head != kv_head || header.first_token != token) {
-    return fail(Status::kBadPage, work.what + ", page " + std::to_string(number),
-                "wanted is a whole page of this pool's shape whose header names " +
-                    place(work.sequence, work.layer, kv_head) + ", token " + std::to_string(token));
+    return fail(
+        Status::kBadPage, work.what + ", page " + std::to_string(number),
+        "wanted is a whole page of this pool's shape and row forms, or RAW, whose header names " +
+            place(work.sequence, work.layer, kv_head) + ", token " + std::to_string(token));
   }
   *source = {page, header.generation, header.k_exponent, header.v_exponent};
   return Status::kOk;

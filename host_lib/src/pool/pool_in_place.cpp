@@ -15,7 +15,12 @@ Status look_at(const Window& window, const nkv_page_entry& entry, bool with_valu
                RowsOfPage* rows) {
   PageView view;
   Status status = view.open(window, entry, HeaderDepth::kRows);
-  if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_K_ROWS);
+  if (status != Status::kOk) return status;
+  const nkv_page_header& header = view.header();
+  if (header.k_form != NKV_ROW_FORM_RAW || (with_values && header.v_form != NKV_ROW_FORM_RAW)) {
+    return Status::kBadPage;
+  }
+  status = view.verify(NKV_PAGE_ARRAY_K_ROWS);
   if (status != Status::kOk) return status;
   rows->keys = view.bytes(NKV_PAGE_ARRAY_K_ROWS);
   if (!with_values) return Status::kOk;
