@@ -113,7 +113,7 @@ class NEARKV_API Pool {
     std::uint32_t max_namespaces = 0;  ///< Of its keys.
     std::uint64_t staging_bytes = 0;   ///< For rows and queries on their way; 0: chosen by size.
     std::uint64_t memory_bytes = 0;    ///< Of the device's memory, from its start, the rest being
-                                       ///< others'; 0: all of it.
+                                       ///< others'; 0: all of it. At most 1 TiB.
     std::chrono::milliseconds timeout{60000};  ///< Longest wait for one batch of commands.
   };
 

@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kAlignment = 4096;
 constexpr std::uint64_t kListShare = 256;  // One byte in so many holds page lists.
 constexpr std::uint64_t kStagingShare = 16;
+/// What the 32 bits of a page's number reach.
+constexpr std::uint64_t kNumberedBytes = (1ULL << 32) * NKV_PAGE_GRAIN_BYTES;
 
 std::uint64_t align(std::uint64_t bytes) { return round_up(bytes, kAlignment); }
 
@@ -68,6 +70,11 @@ Status PoolPlan::make(std::uint64_t memory_bytes, const Pool::Options& options, 
   if (sequences ? options.max_sequences == 0
                 : options.max_objects == 0 || options.max_namespaces == 0) {
     *reason = "a pool needs room for one sequence, or for one object and its namespace";
+    return Status::kBadArgument;
+  }
+  if (sequences && memory_bytes > kNumberedBytes) {
+    *reason = "a pool with sequences takes at most " + std::to_string(kNumberedBytes >> 30) +
+              " GiB: ask for that much as memory_bytes, or as memory= of the device";
     return Status::kBadArgument;
   }
   if (options.staging_bytes > memory_bytes) {
