@@ -1,8 +1,12 @@
 // What cannot be opened says why, and what to do.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 
 #include "support/layer_rows.hpp"
 #include "support/temporary_file.hpp"
@@ -57,6 +61,37 @@ TEST(OpenTest, MalformedUrisAreRefused) {
 TEST(OpenTest, MemoryThatNobodyHasIsRefused) {
   expect_refused({"cpu:?memory=9000000TiB", Status::kOutOfMemory, "device memory"});
   expect_refused({"cpu:?memory=18446744073709551615", Status::kOutOfMemory, "device memory"});
+}
+
+/// From here on this process has so many threads at most. Root is refused none: it becomes a user
+/// that nobody else is.
+void have_threads(rlim_t most) {
+  constexpr uid_t kNobodyElse = 54321;
+  const rlimit limit{most, most};
+  const bool is_root = ::geteuid() == 0;
+  if (::setrlimit(RLIMIT_NPROC, &limit) != 0 ||
+      (is_root && ::setresuid(kNobodyElse, kNobodyElse, kNobodyElse) != 0)) {
+    std::perror("setting a limit of threads");
+    std::_Exit(2);
+  }
+}
+
+/// Ends the process: with 0 if it was refused for want of threads.
+[[noreturn]] void open_with_few_threads(const std::string& uri) {
+  have_threads(4);
+  std::unique_ptr<Device> device;
+  std::string reason;
+  const Status status = open_device(uri, &device, &reason);
+  const bool is_told = status == Status::kOutOfMemory && reason.find("threads=") != reason.npos;
+  std::cerr << message(status) << ": " << reason << '\n';
+  std::_Exit(is_told ? 0 : 1);
+}
+
+TEST(OpenTest, ThreadsThatTheSystemRefusesAreNamed) {
+  // Workers that follow others, and the dispatcher, which comes last.
+  for (const char* uri : {"cpu:?memory=4MiB&threads=16", "cpu:?memory=4MiB&threads=4"}) {
+    EXPECT_EXIT(open_with_few_threads(uri), testing::ExitedWithCode(0), "threads=") << uri;
+  }
 }
 
 TEST(OpenTest, AnEmptyFileNeedsASize) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "device/memory_uri.hpp"
@@ -64,6 +65,18 @@ Status parse_options(DeviceUri* uri, Memory::Options* memory, Workers::Options* 
   return refuse_unknown_options(*uri, "memory, threads, node, huge", reason);
 }
 
+Status start_device(CpuDevice::Backing backing, const Workers::Options& workers,
+                    std::unique_ptr<Device>* device, std::string* reason) {
+  try {
+    *device = std::make_unique<CpuDevice>(std::move(backing), workers);
+    return Status::kOk;
+  } catch (const std::system_error& error) {
+    *reason = std::string("cpu: device: the system refused a thread (") + error.what() +
+              "); ask for fewer with threads=N";
+    return Status::kOutOfMemory;
+  }
+}
+
 }  // namespace
 
 Status CpuDevice::open(DeviceUri uri, std::unique_ptr<Device>* device, std::string* reason) {
@@ -79,8 +92,7 @@ Status CpuDevice::open(DeviceUri uri, std::unique_ptr<Device>* device, std::stri
   backing.durability = memory->durability();
   backing.persistence = Persistence::make(backing.durability);
   backing.owner = std::move(memory);
-  *device = std::make_unique<CpuDevice>(std::move(backing), worker_options);
-  return Status::kOk;
+  return start_device(std::move(backing), worker_options, device, reason);
 }
 
 Status CpuDevice::open_in(DeviceUri uri, std::span<std::byte> memory, std::shared_ptr<void> owner,
@@ -102,8 +114,7 @@ Status CpuDevice::open_in(DeviceUri uri, std::span<std::byte> memory, std::share
   backing.bytes = memory;
   backing.persistence = Persistence::make(Durability::kNone);
   backing.owner = std::move(owner);
-  *device = std::make_unique<CpuDevice>(std::move(backing), workers);
-  return Status::kOk;
+  return start_device(std::move(backing), workers, device, reason);
 }
 
 CpuDevice::CpuDevice(Backing backing, const Workers::Options& workers)

@@ -48,12 +48,19 @@ Workers::Workers(const Options& options) : cores_(usable_cores(options.node)) {
   if (cores_.empty()) cores_ = usable_cores(-1);
   const unsigned members =
       options.threads != 0 ? options.threads : static_cast<unsigned>(cores_.size());
-  for (unsigned member = 1; member < std::max(members, 1U); ++member) {
-    threads_.emplace_back([this, member] { serve(member); });
+  try {
+    for (unsigned member = 1; member < std::max(members, 1U); ++member) {
+      threads_.emplace_back([this, member] { serve(member); });
+    }
+  } catch (...) {
+    end();  // Those that have started.
+    throw;
   }
 }
 
-Workers::~Workers() {
+Workers::~Workers() { end(); }
+
+void Workers::end() {
   stop_.store(true, std::memory_order_relaxed);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();

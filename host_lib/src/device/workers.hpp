@@ -22,6 +22,7 @@ class Workers {
     int node = -1;         ///< NUMA node whose cores to use; -1: all that this process may use.
   };
 
+  /// Throws std::system_error if the system refuses a thread.
   explicit Workers(const Options& options);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -43,6 +44,7 @@ class Workers {
  private:
   static constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;  ///< Nobody may enter.
 
+  void end();
   void serve(unsigned member);
   void attempt(unsigned member);
   void share(const std::function<void(unsigned)>& body);
