@@ -10,6 +10,7 @@
 
 #include "support/layer_rows.hpp"
 #include "support/temporary_file.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -110,6 +111,22 @@ TEST(OpenTest, DevicesOfAnotherContractAreRefused) {
        }) {
     expect_refused(refusal);
   }
+  ::unsetenv("NEARKV_PLUGIN_PATH");
+}
+
+// Also where root may look: a link to itself, a file, nothing, and a name that no file has.
+TEST(OpenTest, FoldersThatCannotBeLookedIntoHoldNoPlugins) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(folder.file("loop"), folder.file("loop"));
+  std::ofstream(folder.file("file")) << "no folder\n";
+  const std::string path =
+      folder.file("loop") + ":" + folder.file("file") + ":" + folder.file("missing");
+  ASSERT_EQ(::setenv("NEARKV_PLUGIN_PATH", path.c_str(), 1), 0);
+  expect_refused({"nosuch:", Status::kNoDevice, "libnearkv_nosuch.so"});
+  expect_refused({std::string(300, 'x') + ":", Status::kNoDevice, "no device for scheme"});
+  std::unique_ptr<Device> device;
+  std::string reason;
+  EXPECT_EQ(open_device("model:?memory=4MiB", &device, &reason), Status::kOk) << reason;
   ::unsetenv("NEARKV_PLUGIN_PATH");
 }
 

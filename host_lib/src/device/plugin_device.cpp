@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <system_error>
 #include <vector>
 
 namespace nearkv {
@@ -31,7 +32,8 @@ const nkv_device_plugin* load_plugin(const std::string& scheme, std::string* rea
   const std::string name = "libnearkv_" + scheme + ".so";
   for (const std::filesystem::path& folder : plugin_folders()) {
     const std::filesystem::path file = folder / name;
-    if (!std::filesystem::exists(file)) continue;
+    std::error_code unreadable;
+    if (!std::filesystem::exists(file, unreadable)) continue;
     // Never unloaded: a simulator's static state does not survive that.
     void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
