@@ -96,6 +96,17 @@ TEST(PromptSelectionTest, OfAPromptInChunksTheLastWindowChooses) {
   EXPECT_EQ(order_of(*policy), (Order{1, 2, 0, 3}));
 }
 
+TEST(PromptSelectionTest, AForkWithinThePromptGoesOnWithItsOwnPromptAndAnswer) {
+  const auto parent = with_tokens("prompt_selection", 8, {{"pool", 1}, {"window", 2}});
+  show(parent.get(), {0.9F, 0.1F, 0, 0, 0, 0, 0, 0}, true);
+  const auto child = parent->fork(3);
+  EXPECT_EQ(order_of(*child), (Order{0, 1, 2})) << "what the parent's prompt asked for, so far";
+  ASSERT_EQ(child->append(2, {}), Status::kOk);
+  show(child.get(), {0, 0.1F, 0.2F, 0.6F, 0.1F}, true);
+  ASSERT_EQ(child->append(2, {}), Status::kOk);
+  EXPECT_EQ(order_of(*child), (Order{6, 5, 3, 2, 1, 4, 0}));
+}
+
 TEST(ValueProjectionTest, AttentionToAValueAcrossTheOutputIsWorthNothing) {
   const auto policy = with_tokens("value_projection", 3);
   Attention attention = attention_to({0.5F, 0.3F, 0.2F});

@@ -23,6 +23,13 @@ class PromptSelection final : public RetentionPolicy {
  private:
   enum Scalar : std::uint8_t { kWindowBegin, kPromptTokens };
 
+  /// What its parent's prompt had behind the cut is not this one's.
+  void on_cut() override {
+    const auto left = static_cast<float>(tokens());
+    scalar(kPromptTokens) = std::min(scalar(kPromptTokens), left);
+    if (scalar(kWindowBegin) >= left) scalar(kWindowBegin) = -window_;
+  }
+
   void on_observe(const Observation& seen) override {
     if (!seen.is_prompt) return;
     const auto position = static_cast<float>(seen.position);
