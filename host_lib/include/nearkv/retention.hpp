@@ -93,8 +93,10 @@ class NEARKV_API RetentionPolicy {
   [[nodiscard]] std::size_t state_bytes_per_token() const;
 
  protected:
-  /// `columns` numbers of each token, and `scalars` of all, zero at first.
-  RetentionPolicy(std::string name, Needs needs, std::size_t columns, std::size_t scalars);
+  /// `columns` numbers of each token, and `scalars` of all, zero at first. `parameters`: all that
+  /// it was given, in an order that stays.
+  RetentionPolicy(std::string name, std::vector<float> parameters, Needs needs, std::size_t columns,
+                  std::size_t scalars);
 
   [[nodiscard]] std::span<float> column(std::size_t i) { return columns_[i]; }
   [[nodiscard]] std::span<const float> column(std::size_t i) const { return columns_[i]; }
@@ -113,6 +115,7 @@ class NEARKV_API RetentionPolicy {
   [[nodiscard]] virtual std::unique_ptr<RetentionPolicy> empty() const = 0;
 
   std::string name_;
+  std::vector<float> parameters_;
   Needs needs_;
   std::uint32_t tokens_ = 0;
   std::vector<std::vector<float>> columns_;

@@ -182,6 +182,12 @@ TEST_P(RetentionPolicyTest, SavedBytesOfAnythingElseAreRefused) {
     if (other.name == policy->name()) continue;
     EXPECT_EQ(policy->restore(retention(other.name)->save()), Status::kBadArgument) << other.name;
   }
+  for (const Parameter& parameter : GetParam().parameters) {
+    const float changed = parameter.value == parameter.least ? parameter.most : parameter.least;
+    const auto other = retention(policy->name(), {{std::string(parameter.name), changed}});
+    EXPECT_EQ(policy->restore(other->save()), Status::kBadArgument) << parameter.name;
+    EXPECT_EQ(other->restore(other->fork(0)->save()), Status::kOk) << parameter.name;
+  }
   for (int i = 0; i < 500; ++i) {
     std::vector<std::byte> flipped = saved;
     flipped[random() % flipped.size()] ^= std::byte(1U << (random() % 8));

@@ -19,7 +19,9 @@ _PARAMETER = re.compile(
     r'\{+"(?P<name>\w+)",\s*(?P<value>[^,]+),\s*(?P<least>[^,]+),\s*(?P<most>[^,]+),\s*'
     r'(?P<text>(?:"[^"]*"\s*)+)\}'
 )
-_STATE = re.compile(r'RetentionPolicy\("\w+", \{(?P<needs>[^}]*)\}, (?P<columns>\d+), \d+\)')
+_STATE = re.compile(
+    r'RetentionPolicy\("\w+", \{[^}]*\}, \{(?P<needs>[^}]*)\},\s+(?P<columns>\d+),\s+\d+\)'
+)
 _COLUMN_BYTES, _SKETCH_BYTES = 4, 8
 _INTRODUCTION = """# What of a sequence to keep
 

@@ -15,7 +15,8 @@ constexpr ParameterTable<1> kParameters = {
 
 class HeavyHitters final : public RetentionPolicy {
  public:
-  explicit HeavyHitters(float decay) : RetentionPolicy("heavy_hitters", {}, 1, 0), decay_(decay) {}
+  explicit HeavyHitters(float decay)
+      : RetentionPolicy("heavy_hitters", {decay}, {}, 1, 0), decay_(decay) {}
 
  private:
   void on_observe(const Observation& seen) override {

@@ -19,7 +19,7 @@ constexpr ParameterTable<3> kParameters = {
 class ImportanceSpread final : public RetentionPolicy {
  public:
   ImportanceSpread(float variance, float pool, float decay)
-      : RetentionPolicy("importance_spread", {}, 2, 1),
+      : RetentionPolicy("importance_spread", {variance, pool, decay}, {}, 2, 1),
         variance_(variance),
         pool_(pool),
         decay_(decay) {}

@@ -17,7 +17,9 @@ constexpr ParameterTable<2> kParameters = {
 class Persistence final : public RetentionPolicy {
  public:
   Persistence(float window, float threshold)
-      : RetentionPolicy("persistence", {}, 2, 1), window_(window), threshold_(threshold) {}
+      : RetentionPolicy("persistence", {window, threshold}, {}, 2, 1),
+        window_(window),
+        threshold_(threshold) {}
 
  private:
   enum Column : std::uint8_t { kNow, kBefore };

@@ -18,7 +18,9 @@ constexpr ParameterTable<2> kParameters = {
 class PromptSelection final : public RetentionPolicy {
  public:
   PromptSelection(float window, float pool)
-      : RetentionPolicy("prompt_selection", {}, 1, 2), window_(window), pool_(pool) {}
+      : RetentionPolicy("prompt_selection", {window, pool}, {}, 1, 2),
+        window_(window),
+        pool_(pool) {}
 
  private:
   enum Scalar : std::uint8_t { kWindowBegin, kPromptTokens };

@@ -22,7 +22,8 @@ constexpr ParameterTable<4> kParameters = {
 class Redundancy final : public RetentionPolicy {
  public:
   Redundancy(float importance, float decay, float pool, float compared)
-      : RetentionPolicy("redundancy", {.key_sketches = true}, 2, 0),
+      : RetentionPolicy("redundancy", {importance, decay, pool, compared}, {.key_sketches = true},
+                        2, 0),
         importance_(importance),
         decay_(decay),
         pool_(pool),

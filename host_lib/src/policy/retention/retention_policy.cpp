@@ -9,7 +9,7 @@
 namespace nearkv {
 namespace {
 
-constexpr std::uint32_t kFormat = 1;
+constexpr std::uint32_t kFormat = 2;
 
 /// What comes before a saved policy's numbers.
 struct SavedHeader {
@@ -19,9 +19,10 @@ struct SavedHeader {
   std::uint32_t scalars = 0;
   std::uint32_t sketches = 0;
   std::uint32_t name_bytes = 0;
+  std::uint32_t parameters = 0;
   std::uint32_t crc = 0;  ///< Of all else, this being 0.
 };
-static_assert(sizeof(SavedHeader) == 28);
+static_assert(sizeof(SavedHeader) == 32);
 
 bool is_share(float mass) { return mass >= 0 && mass <= 1; }
 
@@ -45,9 +46,13 @@ bool fits(const Observation& seen, std::uint32_t tokens) {
 
 }  // namespace
 
-RetentionPolicy::RetentionPolicy(std::string name, Needs needs, std::size_t columns,
-                                 std::size_t scalars)
-    : name_(std::move(name)), needs_(needs), columns_(columns), scalars_(scalars) {}
+RetentionPolicy::RetentionPolicy(std::string name, std::vector<float> parameters, Needs needs,
+                                 std::size_t columns, std::size_t scalars)
+    : name_(std::move(name)),
+      parameters_(std::move(parameters)),
+      needs_(needs),
+      columns_(columns),
+      scalars_(scalars) {}
 
 void RetentionPolicy::on_append(std::uint32_t /*first*/) {}
 
@@ -94,11 +99,14 @@ std::vector<std::byte> RetentionPolicy::save() const {
   header.scalars = static_cast<std::uint32_t>(scalars_.size());
   header.sketches = static_cast<std::uint32_t>(sketches_.size());
   header.name_bytes = static_cast<std::uint32_t>(name_.size());
-  std::vector<std::byte> saved(sizeof(header) + name_.size() + scalars_.size() * sizeof(float) +
+  header.parameters = static_cast<std::uint32_t>(parameters_.size());
+  std::vector<std::byte> saved(sizeof(header) + name_.size() +
+                               (parameters_.size() + scalars_.size()) * sizeof(float) +
                                tokens_ * state_bytes_per_token());
   std::span<std::byte> room = saved;
   put(std::span<const SavedHeader>(&header, 1), &room);
   put(std::span<const char>(name_), &room);
+  put(std::span<const float>(parameters_), &room);
   put(std::span<const float>(scalars_), &room);
   for (const auto& column : columns_) put(std::span<const float>(column), &room);
   put(std::span<const std::uint64_t>(sketches_), &room);
@@ -113,14 +121,19 @@ Status RetentionPolicy::restore(std::span<const std::byte> saved) {
   take(&saved, std::span(&header, 1));
   const bool is_alike = header.format == kFormat && header.columns == columns_.size() &&
                         header.scalars == scalars_.size() && header.name_bytes == name_.size() &&
+                        header.parameters == parameters_.size() &&
                         header.sketches == (needs_.key_sketches ? header.tokens : 0) &&
-                        saved.size() == name_.size() + scalars_.size() * sizeof(float) +
+                        saved.size() == name_.size() +
+                                            (parameters_.size() + scalars_.size()) * sizeof(float) +
                                             header.tokens * state_bytes_per_token();
   if (!is_alike || header.crc != saved_checksum(header, saved) ||
       std::memcmp(saved.data(), name_.data(), name_.size()) != 0) {
     return Status::kBadArgument;
   }
   saved = saved.subspan(name_.size());
+  std::vector<float> parameters(parameters_.size());
+  take(&saved, std::span(parameters));
+  if (parameters != parameters_) return Status::kBadArgument;
   take(&saved, std::span(scalars_));
   for (auto& column : columns_) {
     column.resize(header.tokens);

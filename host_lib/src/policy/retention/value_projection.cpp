@@ -18,7 +18,7 @@ constexpr ParameterTable<1> kParameters = {
 class ValueProjection final : public RetentionPolicy {
  public:
   explicit ValueProjection(float decay)
-      : RetentionPolicy("value_projection", {.along_output = true}, 1, 0), decay_(decay) {}
+      : RetentionPolicy("value_projection", {decay}, {.along_output = true}, 1, 0), decay_(decay) {}
 
  private:
   void on_observe(const Observation& seen) override {
