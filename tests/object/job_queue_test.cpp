@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -80,6 +81,31 @@ TEST(JobQueueTest, WhoeverWaitsSharesItToo) {
   EXPECT_EQ(submitted.queue.wait(submitted.id, seconds(60), &result), Status::kOk);
   EXPECT_EQ(submitted.meeting.threads().size(), 3U);
   EXPECT_TRUE(submitted.meeting.threads().contains(std::this_thread::get_id()));
+}
+
+TEST(JobQueueTest, WhoCancelsTooLateLeavesTheResultToWhoDrainsIt) {
+  constexpr int kJobs = 20'000;
+  JobQueue queue([](const Job&, std::size_t, std::size_t, JobResult*) {}, 2);
+  std::atomic<JobId> current{0};
+  std::atomic<bool> stop{false};
+  std::thread canceller([&] {
+    while (!stop) (void)queue.cancel(current);
+  });
+  const std::vector<ObjectItem> items(64);
+  Job job;
+  job.items = items;
+  int complete = 0;
+  for (int i = 0; i < kJobs; ++i) {
+    JobId id = 0;
+    EXPECT_EQ(queue.submit(job, &id), Status::kOk);
+    current = id;
+    std::vector<JobResult> results;
+    while (results.empty()) results = queue.drain();
+    complete += results.front().items.size() == items.size() ? 1 : 0;
+  }
+  stop = true;
+  canceller.join();
+  EXPECT_EQ(complete, kJobs);
 }
 
 }  // namespace

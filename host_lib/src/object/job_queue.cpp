@@ -168,10 +168,11 @@ Status JobQueue::cancel(JobId id) {
     pending = found->second;
   }
   const std::size_t items = pending->job().items.size();
-  const std::size_t first = std::min(pending->next.exchange(items), items);
-  std::fill(pending->result.items.begin() + static_cast<std::ptrdiff_t>(first),
-            pending->result.items.end(), Status::kCancelled);
-  if (first < items) finish_items(pending.get(), items - first);
+  const std::size_t first = pending->next.exchange(items);
+  // Where nothing is left to take, the job may be over by now and its result somebody else's.
+  if (first >= items) return Status::kOk;
+  std::ranges::fill(std::span(pending->result.items).subspan(first), Status::kCancelled);
+  finish_items(pending.get(), items - first);
   return Status::kOk;
 }
 
