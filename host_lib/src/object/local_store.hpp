@@ -67,10 +67,12 @@ class LocalStore final : public ObjectStore {
 
   std::unique_ptr<Objects> objects_;
   std::optional<Compactor> compactor_;
-  JobQueue jobs_;  ///< Its jobs tell the compactor what comes and goes.
   std::mutex memory_mutex_;
   std::map<std::byte*, Memory> lent_;
   std::map<std::byte*, std::size_t> registered_;
+  /// Last: its jobs end before the memory goes that they copy, and the compactor that they tell
+  /// what comes and goes.
+  JobQueue jobs_;
 };
 
 }  // namespace nearkv

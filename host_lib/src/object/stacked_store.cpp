@@ -49,10 +49,10 @@ StackedStore::StackedStore(std::vector<std::unique_ptr<ObjectStore>> tiers,
                            const StackOptions& options)
     : tiers_(std::move(tiers)),
       options_(options),
+      mover_(tiers_, options, &numbers_, &order_),
       jobs_([this](const Job& job, std::size_t first, std::size_t count,
                    JobResult* result) { run_items(job, first, count, result); },
-            options.workers),
-      mover_(tiers_, options, &numbers_, &order_) {}
+            options.workers) {}
 
 Status StackedStore::open_namespace(const Namespace& name, std::uint32_t* number) {
   std::vector<std::uint32_t> numbers(tiers_.size());

@@ -113,8 +113,8 @@ class StackedStore final : public ObjectStore {
   std::map<LeaseId, std::vector<LeaseId>> leases_;  ///< By tier.
   LeaseId next_lease_ = 1;
   std::atomic<std::uint64_t> promotions_{0};
-  JobQueue jobs_;
-  TierMover mover_;  ///< Last: it stops before what it uses goes.
+  TierMover mover_;  ///< It stops before what it uses goes.
+  JobQueue jobs_;    ///< Last: sets that wait for room still need the mover.
 };
 
 }  // namespace nearkv
