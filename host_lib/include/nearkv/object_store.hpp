@@ -213,7 +213,9 @@ class NEARKV_API ObjectStore {
   static Status open(const std::string& uri, const Options& options,
                      std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
 
-  /// Puts stores on top of each other, the fastest first, and makes them one.
+  /// Puts stores on top of each other, the fastest first, and makes them one. A key is to stand for
+  /// its contents: a set that does not overwrite looks for an existing object in the first tier
+  /// only, and what it stores goes before what lies below.
   static Status stack(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options,
                       std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
   struct ClientOptions {

@@ -114,9 +114,7 @@ Status StackedStore::run(const Job& job, JobResult* result) {
 
 void StackedStore::run_items(const Job& job, std::size_t first, std::size_t count,
                              JobResult* result) {
-  Job part = job;
-  part.items = job.items.subspan(first, count);
-  if (job.chain && first != 0) part.parent = job.items[first - 1].key;
+  const Job part = slice(job, first, count);
   const std::span<Status> statuses = std::span(result->items).subspan(first, count);
   switch (job.kind) {
     case JobKind::kGet:

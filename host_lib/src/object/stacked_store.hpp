@@ -19,9 +19,10 @@ namespace nearkv {
 /// objects down (TierMover); an object that is found below often enough is copied to the first.
 ///
 /// An object may be in several tiers at once, always with the same contents: what replaces or
-/// erases it does so from the last tier up, so that no older copy can outlive a newer one. Where a
-/// tier below cannot be reached (it may be on another machine), nothing is erased or replaced, and
-/// all else goes on without it.
+/// erases it does so from the last tier up, so that no older copy can outlive a newer one, and not
+/// at all while a copy is leased. Where a tier below cannot be reached (it may be on another
+/// machine), nothing is erased or replaced, and all else goes on without it. Only a set that does
+/// not overwrite looks no farther than the first tier (ObjectStore::stack).
 class StackedStore final : public ObjectStore {
  public:
   static Status open(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options,
@@ -86,10 +87,14 @@ class StackedStore final : public ObjectStore {
   /// One object: in the first tier as soon as others went down, after the deadline in the next one
   /// that has room.
   void set_where_there_is_room(const Job& job, Clock::time_point deadline, Status* status);
+  /// One object, or parts of one, in one tier, and nowhere else if the job overwrites.
+  void set_in(std::size_t tier, const Job& job, bool evict, Status* status);
   void set_parts(const Job& job, std::span<Status> statuses);
-  /// For a job that overwrites: takes the lock and erases what is below the first tier. False: a
-  /// tier was not reached, and the statuses say so.
-  [[nodiscard]] bool begin_overwrite(const Job& job, std::unique_lock<std::mutex>* order,
+  /// For a job that overwrites: takes the lock and erases what is below a tier, of which the job's
+  /// objects are to be set then whose statuses are kOk; those that are leased anywhere are kBusy.
+  /// False: a tier was not reached, and the statuses say so.
+  [[nodiscard]] bool begin_overwrite(std::size_t tier, const Job& job,
+                                     std::unique_lock<std::mutex>* order,
                                      std::span<Status> statuses);
   /// True after a while in which others may have gone down, if `status` says that the first tier is
   /// full and it is worth to try again.
@@ -98,8 +103,15 @@ class StackedStore final : public ObjectStore {
   [[nodiscard]] bool may_evict(const Job& job, std::size_t tier) const;
   /// A job that sets, in one tier.
   void run_in(std::size_t tier, Job job, bool evict, std::span<Status> statuses);
-  /// Erases a job's objects in tiers [first, end). What says that a tier was not reached.
-  Status erase_in(std::size_t first, std::size_t end, const Job& job);
+  /// Items [first, first + count) as a job of their own.
+  [[nodiscard]] static Job slice(const Job& job, std::size_t first, std::size_t count);
+  /// Makes the statuses of those of a job's objects kBusy that somebody has leased in any tier.
+  void find_leased(const Job& job, std::span<Status> statuses);
+  /// Erases those of a job's objects whose statuses are kOk or kNotFound in tiers [first_tier,
+  /// end_tier), from the last one up: kOk for what was there, and what is not to be erased (kBusy)
+  /// in one tier stays in those above it too. Returns what says that a tier was not reached.
+  Status erase_in(std::size_t first_tier, std::size_t end_tier, const Job& job,
+                  std::span<Status> statuses);
   void erase(const Job& job, std::span<Status> statuses);
 
   std::vector<std::unique_ptr<ObjectStore>> tiers_;
