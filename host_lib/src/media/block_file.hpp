@@ -57,8 +57,8 @@ class BlockFile {
 
   BlockFile(const BlockFile&) = delete;
   BlockFile& operator=(const BlockFile&) = delete;
-  /// Cancels what is in flight and waits for it, for at most a second.
-  ~BlockFile();
+  /// Closes it.
+  ~BlockFile() { (void)close(); }
 
   /// Runs all requests, in any order, and sets each one's status: kPoolFull if the medium ran out
   /// of space, kIoError, or kTimeout if it did not end in time. Returns the first that is not kOk,
@@ -66,7 +66,7 @@ class BlockFile {
   /// beyond the file.
   ///
   /// Returns within the timeout and a tenth of it. Memory of requests that ended in kTimeout, and
-  /// extents that they write, stay in use until in_flight() is 0.
+  /// extents that they write, stay in use until in_flight() is 0, or close() says so.
   Status run(std::span<BlockRequest> requests);
 
   /// All writes that run() has acknowledged outlive a loss of power (fdatasync).
@@ -74,6 +74,10 @@ class BlockFile {
 
   /// Transfers that outlasted their batch, after a look whether they have ended.
   std::size_t in_flight();
+
+  /// Cancels what is in flight and waits for it, for at most a second; nothing is to be run
+  /// afterwards. False: some of it has not ended, and its memory stays in use for good.
+  [[nodiscard]] bool close();
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   /// Whether transfers bypass the page cache.

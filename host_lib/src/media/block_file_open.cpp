@@ -134,7 +134,7 @@ Status BlockFile::make_engine(const BlockFileOptions& options, std::string* reas
   return Status::kOk;
 }
 
-BlockFile::~BlockFile() {
+bool BlockFile::close() {
   bool settled = true;
   if (engine_ != nullptr && in_flight() != 0) {
     engine_->cancel_all();
@@ -144,7 +144,10 @@ BlockFile::~BlockFile() {
   engine_.reset();
   // What the kernel may still write into is nobody else's, ever.
   if (!bounce_.empty() && settled) ::munmap(bounce_.data(), bounce_.size());
+  bounce_ = {};
   if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  return settled;
 }
 
 }  // namespace nearkv

@@ -13,6 +13,10 @@ static_assert(NKV_OBJECT_GRAIN_BYTES == kBlockBytes);
 
 void BlockPayload::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
 
+BlockPayload::Lane::~Lane() {
+  if (file != nullptr && !file->close()) (void)staging.release();
+}
+
 Status BlockPayload::open(const BlockFileOptions& options, std::unique_ptr<BlockPayload>* payload,
                           std::string* reason) {
   std::unique_ptr<BlockPayload> opened(new BlockPayload(options));

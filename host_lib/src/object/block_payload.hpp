@@ -33,8 +33,14 @@ class BlockPayload final : public Payload {
     void operator()(std::byte* memory) const;
   };
   struct Lane {
-    std::unique_ptr<BlockFile> file;
+    Lane() = default;
+    Lane(const Lane&) = delete;
+    Lane& operator=(const Lane&) = delete;
+    /// Leaves staging behind that the medium has not given back.
+    ~Lane();
+
     std::unique_ptr<std::byte[], FreeMemory> staging;
+    std::unique_ptr<BlockFile> file;  ///< Its transfers use the staging.
   };
 
   explicit BlockPayload(BlockFileOptions options) : options_(std::move(options)) {}
