@@ -10,13 +10,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstdio>
 
 #include "block_file_fixture.hpp"
+#include "support/in_child.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -24,27 +23,6 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Engines, BlockFileTest,
                          testing::Values(BlockEngineKind::kUring, BlockEngineKind::kThreads),
                          engine_name);
-
-constexpr int kCannot = 77;  ///< A child's exit status: the machine does not allow this.
-
-/// Runs `body` in a child, which returns 0 if all is well, and says on standard error what is not.
-void in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-  if (WEXITSTATUS(status) == kCannot) GTEST_SKIP() << "this machine does not allow it";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
-/// In a child: says what is wrong and exits.
-void expect(bool right, const char* what, const std::string& said = {}) {
-  if (right) return;
-  std::fprintf(stderr, "not so: %s (%s)\n", what, said.c_str());
-  ::_exit(1);
-}
 
 std::unique_ptr<BlockFile> open_in_child(const BlockFileOptions& options) {
   std::unique_ptr<BlockFile> file;

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "edge.hpp"
 #include "media/segments.hpp"
@@ -48,10 +50,18 @@ struct JobQueue::Pending {
 
 JobQueue::JobQueue(Runner run, unsigned workers)
     : run_(std::move(run)), event_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  for (unsigned i = 0; i < std::max(workers, 1U); ++i) workers_.emplace_back([this] { work(); });
+  if (event_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  try {
+    for (unsigned i = 0; i < std::max(workers, 1U); ++i) workers_.emplace_back([this] { work(); });
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
-JobQueue::~JobQueue() {
+JobQueue::~JobQueue() { end(); }
+
+void JobQueue::end() {
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;

@@ -25,6 +25,7 @@ class JobQueue {
   using Runner =
       std::function<void(const Job& job, std::size_t first, std::size_t count, JobResult* result)>;
 
+  /// Throws std::system_error if the machine gives no thread for a worker, or no eventfd.
   JobQueue(Runner run, unsigned workers);
   JobQueue(const JobQueue&) = delete;
   JobQueue& operator=(const JobQueue&) = delete;
@@ -43,6 +44,7 @@ class JobQueue {
   struct Pending;
 
   void work();
+  void end();
   [[nodiscard]] bool run_chunk(Pending* pending);
   void finish_items(Pending* pending, std::size_t count);
 

@@ -1,5 +1,7 @@
 #include "object/local_store.hpp"
 
+#include <system_error>
+
 #include "device/memory_uri.hpp"
 #include "edge.hpp"
 #include "object/block_payload.hpp"
@@ -135,7 +137,12 @@ Status LocalStore::open(std::shared_ptr<PoolMemory> pool, std::unique_ptr<Payloa
                                            std::move(tenants), options.patience, options.clock);
   status = objects->recover();
   if (status != Status::kOk) return status;
-  store->reset(new LocalStore(std::move(objects), options));
+  try {
+    store->reset(new LocalStore(std::move(objects), options));
+  } catch (const std::system_error& error) {
+    *reason = std::string("the machine gives the store no threads or events: ") + error.what();
+    return Status::kIoError;
+  }
   return Status::kOk;
 }
 

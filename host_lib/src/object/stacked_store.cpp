@@ -1,6 +1,7 @@
 #include "object/stacked_store.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 #include "edge.hpp"
 #include "object/object_jobs.hpp"
@@ -29,7 +30,13 @@ Status StackedStore::open(std::vector<std::unique_ptr<ObjectStore>> tiers,
     *reason = "watermarks are fractions, the low one below the high one";
     return Status::kBadArgument;
   }
-  std::unique_ptr<StackedStore> opened(new StackedStore(std::move(tiers), options));
+  std::unique_ptr<StackedStore> opened;
+  try {
+    opened.reset(new StackedStore(std::move(tiers), options));
+  } catch (const std::system_error& error) {
+    *reason = std::string("the machine gives the stack no threads or events: ") + error.what();
+    return Status::kIoError;
+  }
   // Every tier knows the namespaces of all, so that objects can move without anybody's help.
   for (std::size_t tier = 0; tier < opened->tiers_.size(); ++tier) {
     for (const NamespaceInfo& info : opened->tiers_[tier]->namespaces()) {

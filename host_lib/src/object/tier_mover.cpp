@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "edge.hpp"
 #include "object/object_jobs.hpp"
 
 namespace nearkv {
@@ -116,15 +117,22 @@ void TierMover::work() {
     const bool wanted = std::exchange(woken_, false);
     for (std::size_t tier = 0; tier + 1 < tiers_.size() && !stop_; ++tier) {
       lock.unlock();
-      // Whoever asks for room found none: there may be less than the watermark tells.
-      const bool first = wanted && tier == 0;
-      bool stop = !is_above(tier, options_.high_watermark) && !(first && demote(tier));
-      while (!stop && is_above(tier, options_.low_watermark) && demote(tier)) {
-        const std::scoped_lock relock(mutex_);
-        stop = stop_;
-      }
+      // Where memory is short, the next look may find more.
+      (void)at_edge([&] {
+        relieve(tier, wanted && tier == 0);
+        return Status::kOk;
+      });
       lock.lock();
     }
+  }
+}
+
+void TierMover::relieve(std::size_t tier, bool wanted) {
+  // Whoever asks for room found none: there may be less than the watermark tells.
+  bool stop = !is_above(tier, options_.high_watermark) && !(wanted && demote(tier));
+  while (!stop && is_above(tier, options_.low_watermark) && demote(tier)) {
+    const std::scoped_lock lock(mutex_);
+    stop = stop_;
   }
 }
 

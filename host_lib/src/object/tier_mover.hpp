@@ -81,6 +81,9 @@ class TierMover {
 
  private:
   void work();
+  /// Brings a tier below its low watermark if it is above the high one; `wanted`: somebody waits
+  /// for room in it.
+  void relieve(std::size_t tier, bool wanted);
   /// Moves one batch out of a tier; false if nothing moved.
   bool demote(std::size_t tier);
   bool demote_one(std::size_t tier, const ObjectInfo& info);
