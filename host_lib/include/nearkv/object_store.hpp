@@ -324,7 +324,8 @@ class NEARKV_API ObjectStore {
   virtual std::vector<ObjectInfo> coldest(std::uint64_t bytes);
 
   /// Reads up to `most` records' objects from `first` on and checks every byte. What is damaged is
-  /// gone from then on, as if a get had found it.
+  /// gone from then on, as if a get had found it. Where an object cannot be read this time
+  /// (kTimeout, kOutOfMemory) the step ends with that, and the next one goes on with it.
   virtual Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) = 0;
 
   /// Moves objects together so that slabs become free, up to about `most_bytes`; those that are

@@ -250,10 +250,7 @@ std::vector<ObjectInfo> LocalStore::list(std::uint32_t first, std::size_t most) 
 }
 
 Status LocalStore::verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) {
-  return at_edge([&] {
-    objects_->verify(first, most, progress);
-    return Status::kOk;
-  });
+  return at_edge([&] { return objects_->verify(first, most, progress); });
 }
 
 Status LocalStore::defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes) {

@@ -107,7 +107,7 @@ class Objects {
   [[nodiscard]] std::vector<ObjectInfo> list(std::uint32_t first, std::size_t most);
   Status describe(std::uint32_t namespace_number, Key key, ObjectInfo* info);
   [[nodiscard]] std::vector<ObjectInfo> coldest(std::uint64_t bytes);
-  void verify(std::uint32_t first, std::size_t most, VerifyProgress* progress);
+  Status verify(std::uint32_t first, std::size_t most, VerifyProgress* progress);
   /// As ObjectStore's. Tells how many slabs it has emptied. Until told to stop, too: then it ends
   /// after the object in hand.
   std::size_t defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes,
@@ -168,7 +168,12 @@ class Objects {
   /// Whether an object in use is still what its key stands for.
   [[nodiscard]] bool is_indexed(ObjectId id) const;
   void hit(ObjectId id);
-  /// The record of an object that the index holds, and where it lies. kCorrupt, kPoison.
+  /// Whether an object that could not be read is to go; else it may be readable the next time.
+  [[nodiscard]] static bool is_damage(Status status) {
+    return status == Status::kCorrupt || status == Status::kPoison;
+  }
+  /// The record of an object that the index holds, and where it lies. kCorrupt, kPoison, or why a
+  /// list of extents cannot be read now.
   Status load(ObjectId id, nkv_object_record* record, std::vector<Extent>* extents) const;
   Status copy_out(ObjectId id, const ObjectItem& item, std::uint32_t* bytes);
   void poison(ObjectId id, Status why);
@@ -195,7 +200,8 @@ class Objects {
   /// Takes an object out of all views, its record untouched. False: it was not in them, or
   /// `only_unused` and somebody uses it.
   bool forget(ObjectId id, StoreEvent::Kind why, bool only_unused = false);
-  /// Frees the records of forgotten objects, and their room once nobody uses them.
+  /// Frees the records of forgotten objects, and their room once nobody uses them. What is to be
+  /// wiped and cannot be found now is left for the next open() to wipe.
   void unpublish(std::span<const ObjectId> ids);
   void free_space(ObjectId id, std::span<const Extent> extents);
   void free_retired(ObjectId id);
@@ -222,9 +228,12 @@ class Objects {
   struct Scan;
   /// Whether a record could be one of this library's: its numbers fit each other.
   [[nodiscard]] bool is_sane(const nkv_object_record& record) const;
-  /// Reads records, and makes durable what they say.
-  void scan(Scan* scan);
-  [[nodiscard]] std::vector<Scan> scan_all();
+  /// Reads records, and makes durable what they say. Not kOk: what they say is not known.
+  Status scan(Scan* scan);
+  Status scan_all(std::vector<Scan>* scans);
+  /// Keeps the grain of an object's list, which is poison, from being used, now and later. The
+  /// object is lost, and where the rest of it lay is not known. False: the grain is not its own.
+  [[nodiscard]] bool quarantine_list(ObjectId id);
   /// Takes the room of what was found, and frees what is torn or doomed. Gives the objects.
   [[nodiscard]] std::vector<Found> adopt(std::span<Scan> scans);
   /// Puts objects into the index, the latest of each key. The others are taken out and given.

@@ -6,12 +6,6 @@
 #include "object/part_range.hpp"
 
 namespace nearkv {
-namespace {
-
-/// Whether an object that could not be read is to go.
-bool is_damage(Status status) { return status == Status::kCorrupt || status == Status::kPoison; }
-
-}  // namespace
 
 std::optional<ObjectId> Objects::use(std::uint32_t namespace_number, const StoredKey& key) {
   return index_.find(fingerprint_of(namespace_number, key), [&](ObjectId id) {

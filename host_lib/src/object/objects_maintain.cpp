@@ -91,7 +91,7 @@ bool Objects::use_known(ObjectId id) {
   return true;
 }
 
-void Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) {
+Status Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) {
   const std::size_t end = std::min<std::size_t>(std::size_t{first} + most, records_.size());
   for (std::size_t record = first; record < end; ++record) {
     const auto id = static_cast<ObjectId>(record);
@@ -102,6 +102,10 @@ void Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* prog
     if (status == Status::kOk) status = parts_.verify(extents, found);
     if (status == Status::kOk) {
       progress->bytes += found.bytes;
+    } else if (!is_damage(status)) {
+      end_use(id);
+      progress->next = id;
+      return status;
     } else if (is_indexed(id)) {
       poison(id, status);
       ++progress->damaged;
@@ -110,6 +114,7 @@ void Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* prog
     ++progress->objects;
   }
   progress->next = end == records_.size() ? 0 : static_cast<std::uint32_t>(end);
+  return Status::kOk;
 }
 
 Status Objects::copy_payload(std::span<const Extent> from, Incoming* incoming) {

@@ -40,6 +40,7 @@ struct Objects::Scan {
   std::vector<Extent> extents;  ///< Of all of them, one behind the other.
   std::vector<ObjectId> torn;
   std::vector<ObjectId> poisoned;
+  std::vector<ObjectId> list_poisoned;  ///< Whose list of extents is.
 };
 
 bool Objects::is_sane(const nkv_object_record& record) const {
@@ -54,7 +55,7 @@ bool Objects::is_sane(const nkv_object_record& record) const {
          stored_bytes <= std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
 }
 
-void Objects::scan(Scan* scan) {
+Status Objects::scan(Scan* scan) {
   nkv_object_record record{};
   std::vector<Extent> extents;
   std::uint32_t space = 0;  // Most records are of the same one as the record before.
@@ -62,7 +63,7 @@ void Objects::scan(Scan* scan) {
   scan->found.reserve(scan->end - scan->begin);
   scan->extents.reserve(scan->end - scan->begin);
   for (ObjectId id = scan->begin; id < scan->end; ++id) {
-    const Status status = records_.read(id, &record);
+    Status status = records_.read(id, &record);
     if (status == Status::kPoison) {
       scan->poisoned.push_back(id);
       continue;
@@ -72,11 +73,20 @@ void Objects::scan(Scan* scan) {
       space = record.namespace_number;
       tenant = namespaces_.tenant(space);
     }
-    if (status != Status::kOk || !is_sane(record) || tenant != record.tenant ||
-        read_extents(pool_->header(), payload_.get(), record, &extents) != Status::kOk) {
+    if (status == Status::kOk) {
+      const bool sane = is_sane(record) && tenant == record.tenant;
+      status =
+          sane ? read_extents(pool_->header(), payload_.get(), record, &extents) : Status::kCorrupt;
+    }
+    if (status == Status::kCorrupt) {
       scan->torn.push_back(id);
       continue;
     }
+    if (status == Status::kPoison) {
+      scan->list_poisoned.push_back(id);
+      continue;
+    }
+    if (status != Status::kOk) return status;
     states_[id].set(fingerprint_of(record.namespace_number, StoredKey(record)), record);
     scan->extents.insert(scan->extents.end(), extents.begin(), extents.end());
     scan->found.push_back({record.generation, record.parent, id, record.expires_s,
@@ -86,24 +96,46 @@ void Objects::scan(Scan* scan) {
   // Who was here before may have died between a record's first word and the fence behind it.
   records_.write_back(scan->begin, scan->end);
   persistence_->fence();
+  return Status::kOk;
 }
 
-std::vector<Objects::Scan> Objects::scan_all() {
+Status Objects::scan_all(std::vector<Scan>* scans) {
   const std::size_t threads =
       std::clamp<std::size_t>(std::min<std::size_t>(records_.size() / kRecordsOfAThread,
                                                     std::thread::hardware_concurrency()),
                               1, kMostThreads);
-  std::vector<Scan> scans(threads);
-  std::vector<std::future<void>> others;
+  scans->resize(threads);
+  std::vector<std::future<Status>> others;
   for (std::size_t i = 0; i < threads; ++i) {
-    scans[i].begin = static_cast<ObjectId>(records_.size() * i / threads);
-    scans[i].end = static_cast<ObjectId>(records_.size() * (i + 1) / threads);
+    Scan& mine = (*scans)[i];
+    mine.begin = static_cast<ObjectId>(records_.size() * i / threads);
+    mine.end = static_cast<ObjectId>(records_.size() * (i + 1) / threads);
     if (i == 0) continue;
-    others.push_back(std::async(std::launch::async, [this, mine = &scans[i]] { scan(mine); }));
+    others.push_back(std::async(std::launch::async, [this, &mine] { return scan(&mine); }));
   }
-  scan(&scans.front());
-  for (std::future<void>& other : others) other.get();
-  return scans;
+  Status status = scan(&scans->front());
+  for (std::future<Status>& other : others) {
+    const Status its = other.get();
+    if (status == Status::kOk) status = its;
+  }
+  return status;
+}
+
+bool Objects::quarantine_list(ObjectId id) {
+  nkv_object_record record{};
+  const bool here = records_.read(id, &record) == Status::kOk;
+  const Extent list{record.extent_first[0], 1};
+  if (!here || !extents_.adopt(std::span(&list, 1))) return false;
+  record.flags = 0;
+  record.parts = 0;
+  record.extents = 1;
+  record.grains = 1;
+  record.bytes = NKV_OBJECT_GRAIN_BYTES;
+  states_[id].set(fingerprint_of(record.namespace_number, StoredKey(record)), record);
+  records_.write(id, record);
+  persistence_->fence();
+  records_.publish(id, NKV_OBJECT_STATE_POISONED);
+  return true;
 }
 
 std::vector<Objects::Found> Objects::adopt(std::span<Scan> scans) {
@@ -133,6 +165,15 @@ std::vector<Objects::Found> Objects::adopt(std::span<Scan> scans) {
       } else {
         StoreCounters::add(counters_.quarantined, 1);
       }
+    }
+    for (const ObjectId id : scan.list_poisoned) {
+      if (!quarantine_list(id)) {
+        scan.torn.push_back(id);
+        continue;
+      }
+      used[id] = true;
+      tenants_.at(states_[id].tenant).used_bytes += NKV_OBJECT_GRAIN_BYTES;
+      StoreCounters::add(counters_.quarantined, 1);
     }
     for (const ObjectId id : scan.torn) records_.publish(id, NKV_OBJECT_STATE_FREE);
     StoreCounters::add(counters_.torn, scan.torn.size());
@@ -206,7 +247,8 @@ Status Objects::recover() {
       (void)extents_.adopt_slab(static_cast<std::uint32_t>(slab));
     }
   }
-  std::vector<Scan> scans = scan_all();
+  std::vector<Scan> scans;
+  if (const Status status = scan_all(&scans); status != Status::kOk) return status;
   std::vector<Found> objects = adopt(scans);
   // In the order in which they were published, so that policies see the oldest first; of two
   // records with one key the later is right.

@@ -151,15 +151,19 @@ void Objects::withdraw(ObjectId id, StoreEvent::Kind why) {
 void Objects::unpublish(std::span<const ObjectId> ids) {
   if (ids.empty()) return;
   std::vector<std::vector<Extent>> extents(ids.size());
+  std::vector<bool> stays_doomed(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     nkv_object_record record{};
     // What a damaged record held is not known; the next open() finds it free.
-    if (load(ids[i], &record, &extents[i]) != Status::kOk) extents[i].clear();
+    const Status status = load(ids[i], &record, &extents[i]);
+    if (status != Status::kOk) extents[i].clear();
+    stays_doomed[i] = states_[ids[i]].wipe && status != Status::kOk && status != Status::kCorrupt;
     records_.publish(ids[i],
                      states_[ids[i]].wipe ? NKV_OBJECT_STATE_DOOMED : NKV_OBJECT_STATE_FREE);
   }
   persistence_->fence();
   for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (stays_doomed[i]) continue;
     if (states_.retire(ids[i])) {
       free_space(ids[i], extents[i]);
     } else {
