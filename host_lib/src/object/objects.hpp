@@ -150,6 +150,8 @@ class Objects {
   Status copy_in(const ObjectItem& item, Incoming* incoming);
   void commit(bool overwrite, std::span<Incoming> group, std::span<Status> statuses);
   void abandon(const Incoming& incoming, Status why);
+  /// Keeps its room, some of which is poison, from being used, now and later. Under space_.
+  [[nodiscard]] bool quarantine(const Incoming& incoming);
 
   // objects_set_parts.cpp
   struct Partial;
@@ -211,8 +213,10 @@ class Objects {
   /// What a record says; nothing if it is not that of an object.
   [[nodiscard]] std::optional<ObjectInfo> describe(ObjectId id) const;
   [[nodiscard]] bool use_known(ObjectId id);
-  /// Reads all that `from` holds of an object, and writes it and its extents anew.
-  Status copy_payload(std::span<const Extent> from, Incoming* incoming);
+  /// Reads all that `from` holds of an object.
+  Status read_payload(std::span<const Extent> from, std::span<std::byte> payload);
+  /// Writes that, and its extents, anew.
+  Status write_payload(std::span<const std::byte> payload, Incoming* incoming);
   bool move(ObjectId id, const nkv_object_record& record, std::span<const Extent> from);
   /// Puts one record in the place of another in all views but the index.
   void rename(ObjectId from, ObjectId to);

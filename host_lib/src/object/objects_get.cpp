@@ -119,8 +119,8 @@ void Objects::poison(ObjectId id, Status why) {
   const std::scoped_lock lock(space_);
   if (!forget(id, StoreEvent::Kind::kDamaged)) return;  // Somebody else was first.
   if (why == Status::kPoison) {
-    // Its memory is not used again: the record stays to say so.
-    records_.publish(id, NKV_OBJECT_STATE_POISONED);
+    // Its memory is not used again: the record stays to say so, unless it is what is poison.
+    (void)records_.publish(id, NKV_OBJECT_STATE_POISONED);
     persistence_->fence();
     StoreCounters::add(counters_.quarantined, 1);
   } else {

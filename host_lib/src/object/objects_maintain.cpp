@@ -117,28 +117,32 @@ Status Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* pr
   return Status::kOk;
 }
 
-Status Objects::copy_payload(std::span<const Extent> from, Incoming* incoming) {
-  nkv_object_record& record = incoming->record;
-  std::vector<std::byte> scratch(record.bytes + trailer_bytes(record));
-  const std::span<std::byte> space(scratch);
-  const std::span<const std::byte> data(scratch);
-  TargetCursor target(std::span(&space, 1));
+Status Objects::read_payload(std::span<const Extent> from, std::span<std::byte> payload) {
+  TargetCursor target(std::span(&payload, 1));
   SegmentSink sink(&target);
-  SourceCursor cursor(std::span(&data, 1));
-  SegmentSource source(&cursor);
   std::uint32_t ignored = 0;  // Its own checksum goes with it, and is verified when it is read.
-  const PayloadPiece piece{data.size(), &source, &ignored};
-  Status status = payload_->read(from, 0, data.size(), &sink, &ignored);
+  return payload_->read(from, 0, payload.size(), &sink, &ignored);
+}
+
+Status Objects::write_payload(std::span<const std::byte> payload, Incoming* incoming) {
+  SourceCursor cursor(std::span(&payload, 1));
+  SegmentSource source(&cursor);
+  std::uint32_t ignored = 0;
+  const PayloadPiece piece{payload.size(), &source, &ignored};
+  const Status status = payload_->write(incoming->extents, 0, std::span(&piece, 1));
   if (status != Status::kOk) return status;
-  status = payload_->write(incoming->extents, 0, std::span(&piece, 1));
-  if (status != Status::kOk) return status == Status::kPoison ? Status::kIoError : status;
-  return write_extents(payload_.get(), incoming->extents, incoming->has_list, &record);
+  return write_extents(payload_.get(), incoming->extents, incoming->has_list, &incoming->record);
 }
 
 bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const Extent> from) {
   Incoming incoming{StoredKey(Key())};
   incoming.record = record;
   incoming.fingerprint = states_[id].fingerprint;
+  std::vector<std::byte> payload(record.bytes + trailer_bytes(record));
+  if (const Status status = read_payload(from, payload); status != Status::kOk) {
+    if (status == Status::kPoison) poison(id, status);
+    return false;
+  }
   {
     const std::scoped_lock lock(space_);
     const std::optional<ObjectId> place = records_.take();
@@ -150,15 +154,23 @@ bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const
     incoming.id = *place;
     occupy(incoming);
   }
-  if (const Status status = copy_payload(from, &incoming); status != Status::kOk) {
+  Status status = write_payload(payload, &incoming);
+  if (status != Status::kOk) {
     abandon(incoming, status);
-    if (status == Status::kPoison) poison(id, status);
     return false;
   }
   incoming.record.generation = generation_.fetch_add(1) + 1;
-  records_.write(incoming.id, incoming.record);
+  status = records_.write(incoming.id, incoming.record);
+  if (status != Status::kOk) {
+    abandon(incoming, Status::kCancelled);
+    return false;
+  }
   persistence_->fence();
-  records_.publish(incoming.id, NKV_OBJECT_STATE_LIVE);
+  status = records_.publish(incoming.id, NKV_OBJECT_STATE_LIVE);
+  if (status != Status::kOk) {
+    abandon(incoming, status);
+    return false;
+  }
   persistence_->fence();
 
   const std::scoped_lock lock(space_);

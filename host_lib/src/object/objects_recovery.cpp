@@ -60,11 +60,19 @@ Status Objects::scan(Scan* scan) {
   std::vector<Extent> extents;
   std::uint32_t space = 0;  // Most records are of the same one as the record before.
   std::optional<std::uint16_t> tenant = namespaces_.tenant(space);
+  ObjectId not_yet_durable = scan->begin;
+  // Who was here before may have died between a record's first word and the fence behind it.
+  const auto write_back_until = [&](ObjectId end) {
+    return records_.write_back(std::exchange(not_yet_durable, end), end);
+  };
   scan->found.reserve(scan->end - scan->begin);
   scan->extents.reserve(scan->end - scan->begin);
   for (ObjectId id = scan->begin; id < scan->end; ++id) {
     Status status = records_.read(id, &record);
     if (status == Status::kPoison) {
+      // Poison lets itself be written back as little as read.
+      if (write_back_until(id) != Status::kOk) return Status::kPoison;
+      not_yet_durable = id + 1;
       scan->poisoned.push_back(id);
       continue;
     }
@@ -93,8 +101,7 @@ Status Objects::scan(Scan* scan) {
                            static_cast<std::uint16_t>(extents.size()), record.flags,
                            static_cast<std::uint8_t>(record.state)});
   }
-  // Who was here before may have died between a record's first word and the fence behind it.
-  records_.write_back(scan->begin, scan->end);
+  if (write_back_until(scan->end) != Status::kOk) return Status::kPoison;
   persistence_->fence();
   return Status::kOk;
 }
@@ -132,9 +139,11 @@ bool Objects::quarantine_list(ObjectId id) {
   record.grains = 1;
   record.bytes = NKV_OBJECT_GRAIN_BYTES;
   states_[id].set(fingerprint_of(record.namespace_number, StoredKey(record)), record);
-  records_.write(id, record);
-  persistence_->fence();
-  records_.publish(id, NKV_OBJECT_STATE_POISONED);
+  // Else the record is bad as well, and the grain is kept until the next open().
+  if (records_.write(id, record) == Status::kOk) {
+    persistence_->fence();
+    (void)records_.publish(id, NKV_OBJECT_STATE_POISONED);
+  }
   return true;
 }
 
@@ -175,7 +184,7 @@ std::vector<Objects::Found> Objects::adopt(std::span<Scan> scans) {
       tenants_.at(states_[id].tenant).used_bytes += NKV_OBJECT_GRAIN_BYTES;
       StoreCounters::add(counters_.quarantined, 1);
     }
-    for (const ObjectId id : scan.torn) records_.publish(id, NKV_OBJECT_STATE_FREE);
+    for (const ObjectId id : scan.torn) (void)records_.publish(id, NKV_OBJECT_STATE_FREE);
     StoreCounters::add(counters_.torn, scan.torn.size());
   }
   persistence_->fence();

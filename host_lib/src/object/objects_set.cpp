@@ -124,17 +124,24 @@ void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
 void Objects::commit(bool overwrite, std::span<Incoming> group, std::span<Status> statuses) {
   for (Incoming& incoming : group) {
     incoming.record.generation = generation_.fetch_add(1) + 1;
-    records_.write(incoming.id, incoming.record);
+    Status& status = statuses[incoming.item];
+    status = records_.write(incoming.id, incoming.record);
+    if (status != Status::kOk) abandon(incoming, Status::kCancelled);
   }
   persistence_->fence();
-  for (const Incoming& incoming : group) records_.publish(incoming.id, NKV_OBJECT_STATE_LIVE);
+  for (const Incoming& incoming : group) {
+    Status& status = statuses[incoming.item];
+    if (status != Status::kOk) continue;
+    status = records_.publish(incoming.id, NKV_OBJECT_STATE_LIVE);
+    if (status != Status::kOk) abandon(incoming, status);
+  }
   persistence_->fence();
 
   const std::scoped_lock lock(space_);
   std::vector<ObjectId> superseded;
   for (const Incoming& incoming : group) {
     const nkv_object_record& record = incoming.record;
-    statuses[incoming.item] = Status::kOk;
+    if (statuses[incoming.item] != Status::kOk) continue;
     StoreCounters::add(counters_.sets, 1);
     StoreCounters::add(counters_.set_bytes, record.bytes);
     const auto same_key = matcher(record.namespace_number, incoming.key);
@@ -157,10 +164,24 @@ void Objects::commit(bool overwrite, std::span<Incoming> group, std::span<Status
 
 void Objects::abandon(const Incoming& incoming, Status why) {
   const std::scoped_lock lock(space_);
-  // Bytes that are still on their way must not meet another object: the room is lost until the
-  // pool is opened again.
-  const bool in_flight = why == Status::kTimeout;
-  free_space(incoming.id, in_flight ? std::span<const Extent>() : incoming.extents);
+  if (why == Status::kPoison && quarantine(incoming)) return;
+  // Bytes that are still on their way must not meet another object, and no object memory that is
+  // bad: the room is lost until the pool is opened again.
+  const bool lost = why == Status::kTimeout || why == Status::kPoison;
+  free_space(incoming.id, lost ? std::span<const Extent>() : incoming.extents);
+}
+
+bool Objects::quarantine(const Incoming& incoming) {
+  nkv_object_record record = incoming.record;
+  // Its list may be what cannot be written.
+  Status status = write_extents(payload_.get(), incoming.extents, incoming.has_list, &record);
+  if (status == Status::kOk) status = records_.write(incoming.id, record);
+  if (status != Status::kOk) return false;
+  persistence_->fence();
+  status = records_.publish(incoming.id, NKV_OBJECT_STATE_POISONED);
+  persistence_->fence();
+  if (status == Status::kOk) StoreCounters::add(counters_.quarantined, 1);
+  return status == Status::kOk;
 }
 
 }  // namespace nearkv

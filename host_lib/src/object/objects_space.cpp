@@ -155,11 +155,13 @@ void Objects::unpublish(std::span<const ObjectId> ids) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     nkv_object_record record{};
     // What a damaged record held is not known; the next open() finds it free.
-    const Status status = load(ids[i], &record, &extents[i]);
+    Status status = load(ids[i], &record, &extents[i]);
+    const bool doomed = states_[ids[i]].wipe && status != Status::kCorrupt;
+    const Status published =
+        records_.publish(ids[i], doomed ? NKV_OBJECT_STATE_DOOMED : NKV_OBJECT_STATE_FREE);
+    if (status == Status::kOk) status = published;
     if (status != Status::kOk) extents[i].clear();
-    stays_doomed[i] = states_[ids[i]].wipe && status != Status::kOk && status != Status::kCorrupt;
-    records_.publish(ids[i],
-                     states_[ids[i]].wipe ? NKV_OBJECT_STATE_DOOMED : NKV_OBJECT_STATE_FREE);
+    stays_doomed[i] = doomed && status != Status::kOk;
   }
   persistence_->fence();
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -178,7 +180,7 @@ void Objects::free_space(ObjectId id, std::span<const Extent> extents) {
     // A medium that cannot be written keeps the room, and the record says why.
     if (payload_->wipe(extents) != Status::kOk) return;
     persistence_->fence();
-    records_.publish(id, NKV_OBJECT_STATE_FREE);
+    if (records_.publish(id, NKV_OBJECT_STATE_FREE) != Status::kOk) return;
     persistence_->fence();
     state.wipe = false;
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "nearkv/status.hpp"
@@ -18,6 +19,8 @@ namespace nearkv {
 /// between, which is the caller's so that many can share it: write() all but the first word, then
 /// publish() that word, which also carries the checksum of the rest.
 ///
+/// kPoison: a record's memory is bad. It is not given out again.
+///
 /// Thread safety: all calls; a record is used by whoever took it.
 class RecordTable {
  public:
@@ -28,10 +31,10 @@ class RecordTable {
   /// A free record; nothing if there is none. Until release_unused(), none is free.
   [[nodiscard]] std::optional<ObjectId> take();
 
-  /// Gives back a record that is free in memory.
+  /// Gives back a record that is free in memory, or poison.
   void release(ObjectId id);
 
-  /// After a scan: all records but `used` are free.
+  /// After a scan: all records but `used`, and those that are poison, are free.
   void release_unused(const std::vector<bool>& used);
 
   /// A copy; kCorrupt if its checksum is wrong, kNotFound if it is free, kPoison.
@@ -44,25 +47,29 @@ class RecordTable {
   void prefetch(ObjectId id) const { __builtin_prefetch(place(id)); }
 
   /// Writes all but state and checksum.
-  void write(ObjectId id, const nkv_object_record& record);
+  Status write(ObjectId id, const nkv_object_record& record);
 
   /// Starts to write back the records from `begin` to `end`, as they stand.
-  void write_back(ObjectId begin, ObjectId end) const;
+  Status write_back(ObjectId begin, ObjectId end) const;
 
   /// Makes what was written findable, or unfindable (FREE), in one store. Durable at the next
-  /// fence.
-  void publish(ObjectId id, std::uint32_t state);
+  /// fence. kPoison: which of both it is now is not known.
+  Status publish(ObjectId id, std::uint32_t state);
 
  private:
   [[nodiscard]] std::byte* place(ObjectId id) const {
     return first_ + std::size_t{id} * sizeof(nkv_object_record);
   }
+  /// guarded(), which remembers a record that is poison.
+  template <typename Access>
+  Status access(ObjectId id, Access&& access) const;
 
   Persistence* persistence_;
   std::byte* first_;
   std::size_t size_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<ObjectId> free_;
+  mutable std::set<ObjectId> poisoned_;
 };
 
 }  // namespace nearkv
