@@ -160,6 +160,8 @@ class Objects {
   Status set_part(const SetOptions& options, const ObjectItem& item);
   Status join(const SetOptions& options, const StoredKey& key, std::shared_ptr<Partial>* partial);
   Status finish(const SetOptions& options, Partial* partial);
+  /// Lets nobody add to it any more. Under its mutex.
+  void retire(std::uint32_t namespace_number, Partial* partial);
   bool drop_partial(std::uint32_t namespace_number, const StoredKey& key);
   void drop_stale_partials();
 

@@ -24,7 +24,8 @@ struct Objects::Partial {
   Status status = Status::kBusy;  ///< Of its beginning; kBusy: not begun.
   std::vector<Part> parts;
   std::vector<std::byte> trailer;
-  bool dropped = false;  ///< Erased, given up or whole: nothing may be added.
+  bool dropped = false;         ///< Erased, given up or whole: nothing may be added.
+  Status broken = Status::kOk;  ///< How a part ended after which its room cannot be used.
   std::chrono::steady_clock::time_point last_part = std::chrono::steady_clock::now();
 };
 
@@ -54,9 +55,7 @@ Status Objects::join(const SetOptions& options, const StoredKey& key,
       begun.parts.resize(options.parts, Partial::Part::kAbsent);
       begun.trailer.resize(trailer_bytes(begun.incoming.record));
     } else {
-      begun.dropped = true;
-      const std::scoped_lock all(partials_mutex_);
-      partials_.erase(name_of(options.namespace_number, key));
+      retire(options.namespace_number, &begun);
     }
   }
   if (begun.status != Status::kOk) return begun.status;
@@ -99,9 +98,15 @@ Status Objects::set_part(const SetOptions& options, const ObjectItem& item) {
     partial->parts[part] = status == Status::kOk ? Partial::Part::kHere : Partial::Part::kAbsent;
     const bool writing =
         std::ranges::find(partial->parts, Partial::Part::kOnItsWay) != partial->parts.end();
+    const bool breaks = status == Status::kTimeout || status == Status::kPoison;
+    if (breaks) {
+      partial->broken = status;
+      if (!partial->dropped) retire(options.namespace_number, partial.get());
+    }
     if (partial->dropped) {
-      if (!writing) abandon(partial->incoming, Status::kCancelled);
-      return Status::kCancelled;
+      const bool sound = partial->broken == Status::kOk;
+      if (!writing) abandon(partial->incoming, sound ? Status::kCancelled : partial->broken);
+      return breaks ? status : Status::kCancelled;
     }
     if (status != Status::kOk) return status;
     if (std::ranges::all_of(partial->parts, [](auto it) { return it == Partial::Part::kHere; })) {
@@ -111,13 +116,17 @@ Status Objects::set_part(const SetOptions& options, const ObjectItem& item) {
   return Status::kOk;
 }
 
+void Objects::retire(std::uint32_t namespace_number, Partial* partial) {
+  partial->dropped = true;
+  const std::scoped_lock lock(partials_mutex_);
+  // Whoever drops it may have taken it out already, and another may have begun in its place.
+  const auto found = partials_.find(name_of(namespace_number, partial->incoming.key));
+  if (found != partials_.end() && found->second.get() == partial) partials_.erase(found);
+}
+
 Status Objects::finish(const SetOptions& options, Partial* partial) {
   Incoming& incoming = partial->incoming;
-  partial->dropped = true;  // Nobody else may add to it.
-  {
-    const std::scoped_lock lock(partials_mutex_);
-    partials_.erase(name_of(options.namespace_number, incoming.key));
-  }
+  retire(options.namespace_number, partial);
   Status status = parts_.write_trailer(incoming.extents, partial->trailer, &incoming.record);
   if (status == Status::kOk) {
     status = write_extents(payload_.get(), incoming.extents, incoming.has_list, &incoming.record);
