@@ -201,9 +201,10 @@ class Objects {
   /// Takes it out of them.
   void withdraw(ObjectId id, StoreEvent::Kind why);
   void tell(StoreEvent::Kind kind, ObjectId id);
-  /// Takes an object out of all views, its record untouched. False: it was not in them, or
-  /// `only_unused` and somebody uses it.
-  bool forget(ObjectId id, StoreEvent::Kind why, bool only_unused = false);
+  /// Who keeps an object from being forgotten. The index decides, so that nobody comes in between.
+  enum class Held : std::uint8_t { kByNobody, kByLeases, kByAnyUse };
+  /// Takes an object out of all views, its record untouched. False: it was not in them, or is held.
+  [[nodiscard]] bool forget(ObjectId id, StoreEvent::Kind why, Held held);
   /// Frees the records of forgotten objects, and their room once nobody uses them. What is to be
   /// wiped and cannot be found now is left for the next open() to wipe.
   void unpublish(std::span<const ObjectId> ids);

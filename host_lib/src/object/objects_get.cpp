@@ -104,10 +104,9 @@ void Objects::erase(std::uint32_t namespace_number, std::span<const ObjectItem> 
         (records_.read(*id, &record) != Status::kOk || record.generation != items[i].generation);
     if (!id || another) {
       statuses[i] = begun[i] ? Status::kOk : Status::kNotFound;
-    } else if (states_.leased(*id)) {
+    } else if (!forget(*id, StoreEvent::Kind::kErased, Held::kByLeases)) {
       statuses[i] = Status::kBusy;
     } else {
-      forget(*id, StoreEvent::Kind::kErased);
       gone.push_back(*id);
       statuses[i] = Status::kOk;
     }
@@ -117,7 +116,7 @@ void Objects::erase(std::uint32_t namespace_number, std::span<const ObjectItem> 
 
 void Objects::poison(ObjectId id, Status why) {
   const std::scoped_lock lock(space_);
-  if (!forget(id, StoreEvent::Kind::kDamaged)) return;  // Somebody else was first.
+  if (!forget(id, StoreEvent::Kind::kDamaged, Held::kByNobody)) return;  // Somebody else was first.
   if (why == Status::kPoison) {
     // Its memory is not used again: the record stays to say so, unless it is what is poison.
     (void)records_.publish(id, NKV_OBJECT_STATE_POISONED);

@@ -147,12 +147,11 @@ void Objects::commit(bool overwrite, std::span<Incoming> group, std::span<Status
     const auto same_key = matcher(record.namespace_number, incoming.key);
     if (const auto other = index_.insert(incoming.fingerprint, incoming.id, same_key)) {
       // Somebody else has stored the key meanwhile, or it is to be replaced.
-      if (!overwrite || states_.leased(*other)) {
+      if (!overwrite || !forget(*other, StoreEvent::Kind::kErased, Held::kByLeases)) {
         if (overwrite) statuses[incoming.item] = Status::kBusy;
         superseded.push_back(incoming.id);
         continue;
       }
-      forget(*other, StoreEvent::Kind::kErased);
       superseded.push_back(*other);
       (void)index_.insert(incoming.fingerprint, incoming.id, same_key);
     }

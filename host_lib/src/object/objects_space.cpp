@@ -85,7 +85,7 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes, bool onl
     if (!expired && !only_expired) victim = evictor.victim(clock_s, evictable);
     if (!victim) break;
     // A reader may have come in between: then the next one goes, and this one stays known.
-    if (!forget(*victim, StoreEvent::Kind::kEvicted, true)) continue;
+    if (!forget(*victim, StoreEvent::Kind::kEvicted, Held::kByAnyUse)) continue;
     StoreCounters::add(expired ? counters_.expirations : counters_.evictions, 1);
     freed_bytes += std::uint64_t{states_[*victim].grains} * NKV_OBJECT_GRAIN_BYTES;
     victims.push_back(*victim);
@@ -94,10 +94,13 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes, bool onl
   return freed_bytes;
 }
 
-bool Objects::forget(ObjectId id, StoreEvent::Kind why, bool only_unused) {
-  const auto erased = index_.erase(states_[id].fingerprint, [&](ObjectId found) {
-    return found == id && !(only_unused && states_.in_use(id));
-  });
+bool Objects::forget(ObjectId id, StoreEvent::Kind why, Held held) {
+  const auto is_held = [&] {
+    return (held == Held::kByLeases && states_.leased(id)) ||
+           (held == Held::kByAnyUse && states_.in_use(id));
+  };
+  const auto erased = index_.erase(states_[id].fingerprint,
+                                   [&](ObjectId found) { return found == id && !is_held(); });
   if (!erased) return false;
   tell(why, id);
   withdraw(id, why);
