@@ -196,6 +196,8 @@ class Objects {
   /// Evicts, or only what is expired, until `bytes` are free or nothing can go; gives what was
   /// freed.
   std::uint64_t evict(std::uint16_t tenant, std::uint64_t bytes, bool only_expired = false);
+  /// The same of whose turn it is, of the first who can give anything.
+  std::uint64_t evict_anybody(std::uint64_t bytes, bool only_expired);
   /// Puts an object that the index holds into the other views.
   void enlist(ObjectId id, const nkv_object_record& record);
   /// Takes it out of them.

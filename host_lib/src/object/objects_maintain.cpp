@@ -65,16 +65,24 @@ std::vector<ObjectInfo> Objects::coldest(std::uint64_t bytes) {
   end_expired_leases();
   const std::scoped_lock lock(space_);
   std::vector<ObjectInfo> infos;
-  const std::optional<std::uint16_t> tenant = tenants_.largest();
-  if (!tenant) return infos;
   std::set<ObjectId> seen;
+  std::uint64_t found_bytes = 0;
+  const std::uint64_t clock_s = now_s();
   const auto evictable = [&](ObjectId id) { return !states_.in_use(id) && !seen.contains(id); };
-  for (std::uint64_t found_bytes = 0; found_bytes < bytes;) {
-    const std::optional<ObjectId> id = tenants_.at(*tenant).evictor->victim(now_s(), evictable);
-    if (!id) break;
-    seen.insert(*id);
-    found_bytes += std::uint64_t{states_[*id].grains} * NKV_OBJECT_GRAIN_BYTES;
-    if (std::optional<ObjectInfo> info = describe(*id)) infos.push_back(std::move(*info));
+  const auto look = [&](std::uint16_t tenant, bool expired) {
+    Evictor& evictor = *tenants_.at(tenant).evictor;
+    while (found_bytes < bytes) {
+      const std::optional<ObjectId> id =
+          expired ? evictor.expired(clock_s, evictable) : evictor.victim(clock_s, evictable);
+      if (!id) break;
+      seen.insert(*id);
+      found_bytes += std::uint64_t{states_[*id].grains} * NKV_OBJECT_GRAIN_BYTES;
+      if (std::optional<ObjectInfo> info = describe(*id)) infos.push_back(std::move(*info));
+    }
+  };
+  const std::vector<std::uint16_t> turns = tenants_.in_turn();
+  for (const bool expired : {true, false}) {
+    for (const std::uint16_t tenant : turns) look(tenant, expired);
   }
   return infos;
 }

@@ -23,8 +23,7 @@ Status Objects::reserve(bool may_evict, Incoming* incoming) {
   }
   std::optional<ObjectId> id = records_.take();
   while (!id || !allocate(incoming, ExtentAllocator::Reach::kAnySlab)) {
-    const std::optional<std::uint16_t> largest = tenants_.largest();
-    if (!largest || evict(*largest, bytes, !may_evict) == 0) {
+    if (evict_anybody(bytes, !may_evict) == 0) {
       if (id) records_.release(*id);
       return Status::kPoolFull;
     }
@@ -92,6 +91,18 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes, bool onl
   }
   unpublish(victims);
   return freed_bytes;
+}
+
+std::uint64_t Objects::evict_anybody(std::uint64_t bytes, bool only_expired) {
+  const std::vector<std::uint16_t> turns = tenants_.in_turn();
+  for (const bool expired : {true, false}) {
+    if (only_expired && !expired) break;
+    for (const std::uint16_t tenant : turns) {
+      const std::uint64_t freed_bytes = evict(tenant, bytes, expired);
+      if (freed_bytes != 0) return freed_bytes;
+    }
+  }
+  return 0;
 }
 
 bool Objects::forget(ObjectId id, StoreEvent::Kind why, Held held) {

@@ -1,7 +1,9 @@
 #include "object/tenants.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
+#include <utility>
 
 namespace nearkv {
 
@@ -34,11 +36,16 @@ std::vector<TenantUsage> Tenants::usages() const {
   return usages;
 }
 
-std::optional<std::uint16_t> Tenants::largest() const {
-  const auto found = std::ranges::max_element(
-      tenants_, {}, [](const auto& tenant) { return tenant.second.used_bytes; });
-  if (found == tenants_.end() || found->second.used_bytes == 0) return std::nullopt;
-  return found->first;
+std::vector<std::uint16_t> Tenants::in_turn() const {
+  std::vector<std::uint16_t> numbers;
+  for (const auto& [number, tenant] : tenants_) {
+    if (tenant.used_bytes != 0) numbers.push_back(number);
+  }
+  std::ranges::sort(numbers, std::ranges::greater(), [this](std::uint16_t number) {
+    const Tenant& tenant = tenants_.at(number);
+    return std::pair(tenant.used_bytes > tenant.quota_bytes, tenant.used_bytes);
+  });
+  return numbers;
 }
 
 }  // namespace nearkv

@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,8 +39,9 @@ class Tenants {
 
   [[nodiscard]] std::vector<TenantUsage> usages() const;
 
-  /// Who holds the most; nothing if nobody holds anything.
-  [[nodiscard]] std::optional<std::uint16_t> largest() const;
+  /// Whoever holds anything, in the order in which they give room to others: first who is over his
+  /// quota, then who holds the most.
+  [[nodiscard]] std::vector<std::uint16_t> in_turn() const;
 
  private:
   TenantOptions options_;
