@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "fault/store_world.hpp"
 #include "support/fault_report.hpp"
 
@@ -100,6 +102,27 @@ TEST(PowerCutTest, LosesNothingThatWasAcknowledgedAndTearsNothing) {
   EXPECT_EQ(verdict.failures, 0U) << verdict.first_failure << "; " << case_name(0);
   report_fault("power cut at a persistence point", verdict.images,
                verdict.images - verdict.failures, verdict.failures);
+}
+
+TEST(PowerCutTest, LosesNoObjectWhosePartsCameFromSeveralThreads) {
+  std::vector<std::byte> memory(kWorldBytes);
+  auto owned = std::make_unique<PowerCut>(memory);
+  PowerCut& power = *owned;
+  const std::unique_ptr<ObjectStore> store = create_world(memory, std::move(owned));
+  const Bytes data = contents(1, 4 * 8192);
+  const auto set_half = [&](std::uint16_t first) {
+    EXPECT_EQ(set_parts(store.get(), 0, key_of(1), data, 4, first, 2), Status::kOk) << first;
+  };
+  std::thread(set_half, std::uint16_t{0}).join();
+  set_half(2);
+  Random random = case_random(0);
+  std::vector<std::byte> left = power.image(PowerCut::Image::kOnlyFenced, random);
+  std::string reason;
+  const std::unique_ptr<ObjectStore> found = open_world(left, &reason);
+  ASSERT_NE(found, nullptr) << reason;
+  Bytes bytes;
+  EXPECT_EQ(get(found.get(), 0, key_of(1), &bytes), Status::kOk);
+  EXPECT_TRUE(bytes == data);
 }
 
 TEST(PowerCutTest, ATestOfThisKindNoticesAMissingWriteBack) {

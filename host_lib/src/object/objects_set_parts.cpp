@@ -94,6 +94,8 @@ Status Objects::set_part(const SetOptions& options, const ObjectItem& item) {
     const Status status =
         parts_.write_part(partial->incoming.extents, record, part, &source,
                           std::span(partial->trailer).subspan(part * entry_bytes, entry_bytes));
+    // Whoever completes the object fences only what he has written himself.
+    persistence_->fence();
     const std::scoped_lock lock(partial->mutex);
     partial->parts[part] = status == Status::kOk ? Partial::Part::kHere : Partial::Part::kAbsent;
     const bool writing =
