@@ -52,6 +52,29 @@ class LeaseTest : public FailingMediumTest {
   }
 };
 
+TEST_F(LeaseTest, EndsWithItsTimeForWhoErases) {
+  ASSERT_EQ(set(1, contents(1, 100)), Status::kOk);
+  ASSERT_NE(pin(1, 1ns), 0U);
+  EXPECT_EQ(erase(1), Status::kOk);
+  EXPECT_EQ(store_->stats().leases, 0U);
+}
+
+TEST_F(LeaseTest, EndsWithItsTimeForWhoSetsAQuota) {
+  ASSERT_EQ(set(1, contents(1, 100)), Status::kOk);
+  ASSERT_NE(pin(1, 1ns), 0U);
+  ASSERT_EQ(store_->set_quota(1, 0), Status::kOk);
+  EXPECT_FALSE(exists(1));
+}
+
+TEST_F(LeaseTest, EndsWithItsTimeForWhoReplaces) {
+  ASSERT_EQ(set(1, contents(1, 100)), Status::kOk);
+  ASSERT_NE(pin(1, 1ns), 0U);
+  Job overwrite;
+  overwrite.overwrite = true;
+  EXPECT_EQ(set(1, contents(2, 100), overwrite), Status::kOk);
+  expect_object(1, contents(2, 100));
+}
+
 TEST_F(LeaseTest, HoldsAnObjectThatAnotherThreadErases) {
   expect_pinned_beside([&] {
     (void)set(1, contents(1, 100));

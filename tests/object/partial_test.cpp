@@ -92,5 +92,25 @@ TEST_F(PartialTest, APartThatOnlyFailedMayComeAgain) {
   expect_object(1, data_);
 }
 
+TEST_F(PartialTest, ErasingOneGenerationLeavesTheObjectThatIsToReplaceIt) {
+  ASSERT_EQ(set(1, contents(2, 4096)), Status::kOk);
+  ObjectInfo old;
+  ASSERT_EQ(store_->describe(space_, key_of(1), &old), Status::kOk);
+  const auto erase_generation = [&](std::uint64_t generation) {
+    const Bytes key = key_of(1);
+    ObjectItem item;
+    item.key = key;
+    item.generation = generation;
+    Job job;
+    job.kind = JobKind::kErase;
+    return run_one(store_.get(), space_, item, job);
+  };
+  ASSERT_EQ(erase(1), Status::kOk);
+  ASSERT_EQ(set_parts(1, 0, 4), Status::kOk);
+  EXPECT_EQ(erase_generation(old.generation), Status::kNotFound);
+  ASSERT_EQ(set_parts(1, 4, 4), Status::kOk);
+  expect_object(1, data_);
+}
+
 }  // namespace
 }  // namespace nearkv::test

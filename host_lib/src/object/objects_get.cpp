@@ -87,10 +87,11 @@ void Objects::get(std::uint32_t namespace_number, bool quiet, std::span<const Ob
 
 void Objects::erase(std::uint32_t namespace_number, std::span<const ObjectItem> items,
                     std::span<Status> statuses) {
-  // Those that are coming in parts first: their locks come before space_.
+  end_expired_leases();
+  // Those that are coming in parts first: their locks come before space_. They have no generation.
   std::vector<bool> begun(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
-    begun[i] = drop_partial(namespace_number, StoredKey(items[i]));
+    begun[i] = items[i].generation == 0 && drop_partial(namespace_number, StoredKey(items[i]));
   }
   const std::scoped_lock lock(space_);
   std::vector<ObjectId> gone;

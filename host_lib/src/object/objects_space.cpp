@@ -235,6 +235,7 @@ std::vector<StoreEvent> Objects::take_events(std::uint64_t* missed) {
 }
 
 Status Objects::set_quota(std::uint16_t tenant, std::uint64_t bytes) {
+  end_expired_leases();
   const std::scoped_lock lock(space_);
   Tenants::Tenant& owner = tenants_.at(tenant);
   owner.quota_bytes = bytes;
