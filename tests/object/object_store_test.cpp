@@ -367,6 +367,21 @@ TEST_P(ObjectStoreTest, ListsWhatItHolds) {
   EXPECT_EQ(store_->list(all[1].number, 100).size(), 1U);
 }
 
+TEST_P(ObjectStoreTest, FindsWhatItListsByTheDigestOfALongKeyToo) {
+  ASSERT_EQ(set(store_.get(), space_, bytes_of(std::string(200, 'k')), contents(2, 200)),
+            Status::kOk);
+  const Bytes digest = store_->list(0, 10).front().key;
+  ObjectItem item;
+  item.key = digest;
+  Job job;
+  job.kind = JobKind::kExists;
+  EXPECT_EQ(run_one(store_.get(), space_, item, job), Status::kNotFound) << "as a key of its own";
+  item.key_is_digest = true;
+  EXPECT_EQ(run_one(store_.get(), space_, item, job), Status::kOk);
+  job.kind = JobKind::kErase;
+  EXPECT_EQ(run_one(store_.get(), space_, item, job), Status::kOk);
+}
+
 TEST_P(ObjectStoreTest, VerifyingReadsEverything) {
   std::uint64_t bytes = 0;
   for (std::uint64_t i = 1; i <= 50; ++i) {

@@ -53,10 +53,8 @@ void run_items(Objects* objects, const Job& job, std::size_t first, std::size_t 
       objects->erase(job.namespace_number, items, statuses);
       break;
     case JobKind::kExists: {
-      std::vector<Key> keys;
-      for (const ObjectItem& item : items) keys.push_back(item.key);
       const auto present = std::make_unique<bool[]>(count);
-      objects->exists(job.namespace_number, keys, {present.get(), count});
+      objects->exists(job.namespace_number, items, {present.get(), count});
       for (std::size_t i = 0; i < count; ++i) {
         statuses[i] = present[i] ? Status::kOk : Status::kNotFound;
       }

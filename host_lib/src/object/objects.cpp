@@ -40,14 +40,26 @@ std::uint64_t Objects::fingerprint_of(std::uint32_t namespace_number, const Stor
 
 std::size_t Objects::exists(std::uint32_t namespace_number, std::span<const Key> keys,
                             std::span<bool> present) const {
+  return find_all(namespace_number, keys, present);
+}
+
+std::size_t Objects::exists(std::uint32_t namespace_number, std::span<const ObjectItem> items,
+                            std::span<bool> present) const {
+  return find_all(namespace_number, items, present);
+}
+
+template <typename Name>
+std::size_t Objects::find_all(std::uint32_t namespace_number, std::span<const Name> names,
+                              std::span<bool> present) const {
   std::size_t leading = 0;
   bool unbroken = true;
   std::array<StoredKey, kBatch> stored;
   std::array<std::uint64_t, kBatch> fingerprints;
   std::array<std::uint32_t, kBatch> found;
-  for (std::size_t begin = 0; begin < keys.size() && (unbroken || !present.empty());
+  for (std::size_t begin = 0; begin < names.size() && (unbroken || !present.empty());
        begin += kBatch) {
-    const std::span<const Key> batch = keys.subspan(begin, std::min(kBatch, keys.size() - begin));
+    const std::span<const Name> batch =
+        names.subspan(begin, std::min(kBatch, names.size() - begin));
     for (std::size_t i = 0; i < batch.size(); ++i) {
       stored[i] = StoredKey(batch[i]);
       fingerprints[i] = fingerprint_of(namespace_number, stored[i]);

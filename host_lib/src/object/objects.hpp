@@ -93,6 +93,9 @@ class Objects {
   // As ObjectStore's.
   std::size_t exists(std::uint32_t namespace_number, std::span<const Key> keys,
                      std::span<bool> present) const;
+  /// The same for a job's items, whose keys may be digests.
+  std::size_t exists(std::uint32_t namespace_number, std::span<const ObjectItem> items,
+                     std::span<bool> present) const;
   std::size_t match_prefix(std::uint32_t namespace_number, std::span<const Key> chain) const;
   void touch(std::uint32_t namespace_number, std::span<const Key> keys);
   LeaseId pin(std::uint32_t namespace_number, std::span<const Key> keys,
@@ -142,6 +145,11 @@ class Objects {
       return records_.holds(id, key, namespace_number);
     };
   }
+
+  /// exists() by keys or items.
+  template <typename Name>
+  std::size_t find_all(std::uint32_t namespace_number, std::span<const Name> names,
+                       std::span<bool> present) const;
 
   // objects_set.cpp
   Status begin(const SetOptions& options, std::uint64_t bytes, Incoming* incoming);

@@ -136,17 +136,9 @@ void StackedStore::run_items(const Job& job, std::size_t first, std::size_t coun
     case JobKind::kErase:
       erase(part, statuses);
       break;
-    case JobKind::kExists: {
-      std::vector<Key> keys;
-      keys.reserve(count);
-      for (const ObjectItem& item : part.items) keys.push_back(item.key);
-      const auto present = std::make_unique<bool[]>(count);
-      exists(job.namespace_number, keys, {present.get(), count});
-      for (std::size_t i = 0; i < count; ++i) {
-        statuses[i] = present[i] ? Status::kOk : Status::kNotFound;
-      }
+    case JobKind::kExists:
+      find(part, statuses);
       break;
-    }
   }
 }
 
@@ -175,6 +167,17 @@ void StackedStore::get(const Job& job, std::span<Status> statuses,
       }
     }
     missing = std::move(still_missing);
+  }
+}
+
+void StackedStore::find(const Job& job, std::span<Status> statuses) {
+  std::ranges::fill(statuses, Status::kNotFound);
+  for (std::size_t tier = 0; tier < tiers_.size(); ++tier) {
+    JobResult result;
+    if (tiers_[tier]->run(for_tier(job, tier), &result) != Status::kOk) continue;
+    for (std::size_t i = 0; i < statuses.size(); ++i) {
+      if (result.items[i] == Status::kOk) statuses[i] = Status::kOk;
+    }
   }
 }
 

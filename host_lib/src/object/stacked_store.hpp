@@ -77,6 +77,8 @@ class StackedStore final : public ObjectStore {
 
   void run_items(const Job& job, std::size_t first, std::size_t count, JobResult* result);
   void get(const Job& job, std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
+  /// Which of a job's objects are in any tier.
+  void find(const Job& job, std::span<Status> statuses);
   /// Copies what was just found in `tier` to the first one, if it is asked for often.
   void promote(const Job& job, const ObjectItem& item, std::size_t tier);
   /// The job with the tier's number of its namespace.
