@@ -1,6 +1,7 @@
 // Tiers on top of each other.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "support/objects.hpp"
@@ -97,6 +98,31 @@ TEST_F(StackedStoreTest, WhatMayAgeKeepsItsAgeBelow) {
     EXPECT_NEAR(info.expires_s - info.created_s, 1000, 30);
   }
   EXPECT_TRUE(found);
+}
+
+TEST_F(StackedStoreTest, WhatAgesByAnotherClockMovesDownWithTheAgeThatIsLeft) {
+  using std::chrono::seconds;
+  using std::chrono::system_clock;
+  std::atomic<int> now_s{1000};
+  StackOptions options;
+  ObjectStore::Options tier_options;
+  options.clock = tier_options.clock = [&] { return system_clock::time_point(seconds(now_s)); };
+  std::vector<std::unique_ptr<ObjectStore>> tiers(2);
+  ASSERT_EQ(ObjectStore::create("cpu:?memory=16MiB", tier_options, &tiers[0]), Status::kOk);
+  ASSERT_EQ(ObjectStore::create("cpu:?memory=128MiB", tier_options, &tiers[1]), Status::kOk);
+  ASSERT_EQ(ObjectStore::stack(std::move(tiers), options, &stack_), Status::kOk);
+  ASSERT_EQ(stack_->open_namespace({}, &space_), Status::kOk);
+  Job job;
+  job.age = seconds(5000);
+  ASSERT_EQ(set(stack_.get(), space_, key_of(1000), contents(1, kObjectBytes), job), Status::kOk);
+  now_s = 3000;
+  set_many(0, 128);
+  ObjectInfo info;
+  ASSERT_EQ(stack_->describe(space_, key_of(1000), &info), Status::kOk);
+  EXPECT_NE(info.number >> 28U, 0U) << "it is still above";
+  EXPECT_EQ(info.created_s, 3000U);
+  EXPECT_EQ(info.expires_s, 6000U);
+  stack_.reset();  // It ages by a clock of this test.
 }
 
 TEST_F(StackedStoreTest, TellsWhatChangesInEachTier) {

@@ -158,6 +158,8 @@ struct StackOptions {
   bool write_through = false;   ///< Sets go to all tiers at once, not only when they are cold.
   std::chrono::milliseconds patience{1000};  ///< How long a set waits for others to go down.
   unsigned workers = 1;
+  /// The tiers' ObjectStore::Options::clock, by which an object that moves keeps its age.
+  std::function<std::chrono::system_clock::time_point()> clock{};
 };
 
 /// A change of what is there.

@@ -190,7 +190,7 @@ void StackedStore::promote(const Job& job, const ObjectItem& item, std::size_t t
   const Status status = below->describe(for_tier(job, tier).namespace_number, item.key, &info);
   if (status != Status::kOk) return;
   // Read again: what was copied to the target is the caller's, who may have changed it by now.
-  TierCopy copy(info);
+  TierCopy copy(info, options_.clock);
   if (copy.read(below) == Status::kOk &&
       copy.write(tiers_.front().get(), job.namespace_number, false, false) == Status::kOk) {
     ++promotions_;

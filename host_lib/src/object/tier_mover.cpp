@@ -51,9 +51,8 @@ Status TierCopy::run(ObjectStore* store, Job job) {
 
 Status TierCopy::read(ObjectStore* from) {
   if (info_.expires_s != 0) {
-    age_ = std::chrono::seconds(info_.expires_s) -
-           std::chrono::duration_cast<std::chrono::seconds>(
-               std::chrono::system_clock::now().time_since_epoch());
+    const auto now = clock_ ? clock_() : std::chrono::system_clock::now();
+    age_ = std::chrono::seconds(info_.expires_s) - std::chrono::seconds(record_seconds(now));
     if (age_.count() <= 0) return Status::kNotFound;
   }
   contents_.resize(info_.bytes);
@@ -157,7 +156,7 @@ bool TierMover::demote_one(std::size_t tier, const ObjectInfo& info) {
   const auto number = numbers_->in_stack(info.namespace_number, tier);
   if (!number) return false;
   const std::scoped_lock lock(*order_);
-  TierCopy copy(info);
+  TierCopy copy(info, options_.clock);
   if (copy.read(tiers_[tier].get()) != Status::kOk) return false;
   const bool is_last = tier + 2 == tiers_.size();
   const Status below =

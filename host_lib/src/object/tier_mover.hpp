@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "nearkv/object_store.hpp"
+#include "object/wall_clock.hpp"
 
 namespace nearkv {
 
@@ -39,7 +40,8 @@ class TierNumbers {
 /// replaces it meanwhile.
 class TierCopy {
  public:
-  explicit TierCopy(const ObjectInfo& info) : info_(info) {}
+  /// `clock`: StackOptions'. Both outlive this.
+  TierCopy(const ObjectInfo& info, const WallClock& clock) : info_(info), clock_(clock) {}
 
   /// Reads it, unseen by eviction and statistics, if it is still the one that was described. What
   /// is past its age is not copied: kNotFound.
@@ -55,6 +57,7 @@ class TierCopy {
   Status run(ObjectStore* store, Job job);
 
   const ObjectInfo& info_;
+  const WallClock& clock_;
   std::chrono::seconds age_{0};
   std::vector<std::byte> contents_;
 };
