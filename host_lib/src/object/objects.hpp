@@ -177,6 +177,18 @@ class Objects {
   /// Finds an object and keeps its number and room from being used again until end_use().
   [[nodiscard]] std::optional<ObjectId> use(std::uint32_t namespace_number, const StoredKey& key);
   void end_use(ObjectId id);
+  /// Ends a use that the caller has begun, when it goes.
+  class InUse {
+   public:
+    InUse(Objects* objects, ObjectId id) : objects_(objects), id_(id) {}
+    InUse(const InUse&) = delete;
+    InUse& operator=(const InUse&) = delete;
+    ~InUse() { objects_->end_use(id_); }
+
+   private:
+    Objects* objects_;
+    ObjectId id_;
+  };
   /// Whether an object in use is still what its key stands for.
   [[nodiscard]] bool is_indexed(ObjectId id) const;
   void hit(ObjectId id);
@@ -237,8 +249,8 @@ class Objects {
   [[nodiscard]] bool any_in(std::span<const std::uint32_t> slabs,
                             std::span<const Extent> extents) const;
   /// Those of some records' objects that may have room in `slabs`, each in use by the caller.
-  [[nodiscard]] std::vector<ObjectId> use_movable(ObjectId first, std::size_t count,
-                                                  std::span<const std::uint32_t> slabs);
+  void use_movable(ObjectId first, std::span<const std::uint32_t> slabs,
+                   std::vector<ObjectId>* movable);
 
   // objects_recovery.cpp
   struct Found;

@@ -1,6 +1,7 @@
 // Objects on their way out, and those that are told to go.
 #include <algorithm>
 
+#include "edge.hpp"
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
 #include "object/part_range.hpp"
@@ -63,7 +64,7 @@ void Objects::get(std::uint32_t namespace_number, bool quiet, std::span<const Ob
     std::optional<ObjectId> id = use(namespace_number, key);
     object_bytes[i] = 0;
     while (id) {
-      statuses[i] = copy_out(*id, items[i], &object_bytes[i]);
+      statuses[i] = at_edge([&] { return copy_out(*id, items[i], &object_bytes[i]); });
       if (statuses[i] != Status::kCorrupt || is_indexed(*id)) break;
       // Moved, replaced or erased just then: the key's object is another, or none.
       end_use(*id);
@@ -74,6 +75,7 @@ void Objects::get(std::uint32_t namespace_number, bool quiet, std::span<const Ob
       if (!quiet) StoreCounters::add(counters_.misses, 1);
       continue;
     }
+    const InUse in_use(this, *id);
     if (statuses[i] == Status::kOk && !quiet) {
       hit(*id);
       StoreCounters::add(counters_.hits, 1);
@@ -81,7 +83,6 @@ void Objects::get(std::uint32_t namespace_number, bool quiet, std::span<const Ob
     } else if (is_damage(statuses[i])) {
       poison(*id, statuses[i]);
     }
-    end_use(*id);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "edge.hpp"
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
 
@@ -42,8 +43,8 @@ std::optional<ObjectInfo> Objects::describe(ObjectId id) const {
 Status Objects::describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) {
   const std::optional<ObjectId> id = use(namespace_number, StoredKey(key));
   if (!id) return Status::kNotFound;
+  const InUse in_use(this, *id);
   std::optional<ObjectInfo> found = describe(*id);
-  end_use(*id);
   if (!found) return Status::kNotFound;
   *info = std::move(*found);
   return Status::kOk;
@@ -54,8 +55,8 @@ std::vector<ObjectInfo> Objects::list(std::uint32_t first, std::size_t most) {
   for (std::size_t record = first; record < records_.size() && infos.size() < most; ++record) {
     const auto id = static_cast<ObjectId>(record);
     if (!use_known(id)) continue;
+    const InUse in_use(this, id);
     std::optional<ObjectInfo> info = describe(id);
-    end_use(id);
     if (info) infos.push_back(std::move(*info));
   }
   return infos;
@@ -104,21 +105,22 @@ Status Objects::verify(std::uint32_t first, std::size_t most, VerifyProgress* pr
   for (std::size_t record = first; record < end; ++record) {
     const auto id = static_cast<ObjectId>(record);
     if (!use_known(id)) continue;
+    const InUse in_use(this, id);
     nkv_object_record found{};
-    std::vector<Extent> extents;
-    Status status = load(id, &found, &extents);
-    if (status == Status::kOk) status = parts_.verify(extents, found);
+    const Status status = at_edge([&] {
+      std::vector<Extent> extents;
+      const Status loaded = load(id, &found, &extents);
+      return loaded == Status::kOk ? parts_.verify(extents, found) : loaded;
+    });
     if (status == Status::kOk) {
       progress->bytes += found.bytes;
     } else if (!is_damage(status)) {
-      end_use(id);
       progress->next = id;
       return status;
     } else if (is_indexed(id)) {
       poison(id, status);
       ++progress->damaged;
     }
-    end_use(id);
     ++progress->objects;
   }
   progress->next = end == records_.size() ? 0 : static_cast<std::uint32_t>(end);
@@ -162,7 +164,7 @@ bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const
     incoming.id = *place;
     occupy(incoming);
   }
-  Status status = write_payload(payload, &incoming);
+  Status status = at_edge([&] { return write_payload(payload, &incoming); });
   if (status != Status::kOk) {
     abandon(incoming, status);
     return false;
@@ -211,6 +213,7 @@ std::vector<std::uint32_t> Objects::close_sparse_slabs(std::uint64_t most_bytes)
   std::vector<std::uint32_t> slabs;
   const std::size_t most =
       std::clamp<std::size_t>(most_bytes / pool_->slabs().slab_bytes(), 1, kSlabsAtOnce);
+  slabs.reserve(most);
   std::uint64_t pending_grains = 0;
   while (slabs.size() < most) {
     const std::optional<std::uint32_t> slab = extents_.sparsest_slab(pending_grains);
@@ -232,11 +235,11 @@ bool Objects::any_in(std::span<const std::uint32_t> slabs, std::span<const Exten
   });
 }
 
-std::vector<ObjectId> Objects::use_movable(ObjectId first, std::size_t count,
-                                           std::span<const std::uint32_t> slabs) {
-  std::vector<ObjectId> movable;
+void Objects::use_movable(ObjectId first, std::span<const std::uint32_t> slabs,
+                          std::vector<ObjectId>* movable) {
+  movable->clear();
   nkv_object_record record{};
-  const std::size_t end = std::min(first + count, records_.size());
+  const std::size_t end = std::min(first + kRecordsAtOnce, records_.size());
   const std::scoped_lock lock(space_);
   for (ObjectId id = first; id < end; ++id) {
     if (!states_[id].known || states_.in_use(id) || records_.read(id, &record) != Status::kOk) {
@@ -248,26 +251,33 @@ std::vector<ObjectId> Objects::use_movable(ObjectId first, std::size_t count,
       may_be_in = any_in(slabs, std::span(&extent, 1));
     }
     if (!may_be_in) continue;
-    movable.push_back(id);
+    movable->push_back(id);
     states_.use(id);
   }
-  return movable;
 }
 
 std::size_t Objects::defragment(std::uint64_t most_bytes, std::uint64_t* moved_bytes,
                                 const std::stop_token& stop) {
   *moved_bytes = 0;
+  std::vector<ObjectId> movable;
+  movable.reserve(kRecordsAtOnce);
   const std::vector<std::uint32_t> slabs = close_sparse_slabs(most_bytes);
-  nkv_object_record record{};
-  std::vector<Extent> extents;
+  const auto move_if_in = [&](ObjectId id) {
+    nkv_object_record record{};
+    std::vector<Extent> extents;
+    const Status status = load(id, &record, &extents);
+    if (status == Status::kOk && any_in(slabs, extents) && move(id, record, extents)) {
+      *moved_bytes += std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
+    }
+    return status;
+  };
   for (ObjectId first = 0; first < records_.size() && !slabs.empty() && !stop.stop_requested();
        first += kRecordsAtOnce) {
-    for (const ObjectId id : use_movable(first, kRecordsAtOnce, slabs)) {
-      if (!stop.stop_requested() && load(id, &record, &extents) == Status::kOk &&
-          any_in(slabs, extents) && move(id, record, extents)) {
-        *moved_bytes += std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
-      }
-      end_use(id);
+    use_movable(first, slabs, &movable);
+    for (const ObjectId id : movable) {
+      const InUse in_use(this, id);
+      // What cannot be moved, for want of memory too, stays where it is.
+      if (!stop.stop_requested()) (void)at_edge([&] { return move_if_in(id); });
     }
   }
   // Slabs that held something that could not move are used again.

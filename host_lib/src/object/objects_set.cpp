@@ -3,6 +3,7 @@
 #include <limits>
 #include <thread>
 
+#include "edge.hpp"
 #include "object/deadline.hpp"
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
@@ -95,8 +96,8 @@ void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
     }
     if (!options.overwrite) {
       if (const auto found = use(options.namespace_number, incoming.key)) {
+        const InUse in_use(this, *found);
         hit(*found);
-        end_use(*found);
         statuses[i] = Status::kOk;
         continue;
       }
@@ -109,7 +110,7 @@ void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
       statuses[i] = begin_patiently(options, bytes, &incoming);
     }
     if (statuses[i] != Status::kOk) continue;
-    statuses[i] = copy_in(items[i], &incoming);
+    statuses[i] = at_edge([&] { return copy_in(items[i], &incoming); });
     if (statuses[i] != Status::kOk) {
       abandon(incoming, statuses[i]);
       continue;

@@ -1,6 +1,7 @@
 // Objects that come in parts: nobody sees them before they are whole.
 #include <algorithm>
 
+#include "edge.hpp"
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
 #include "object/part_range.hpp"
@@ -91,9 +92,9 @@ Status Objects::set_part(const SetOptions& options, const ObjectItem& item) {
       partial->parts[part] = Partial::Part::kOnItsWay;
     }
     const std::size_t entry_bytes = trailer_entry_bytes(record);
-    const Status status =
-        parts_.write_part(partial->incoming.extents, record, part, &source,
-                          std::span(partial->trailer).subspan(part * entry_bytes, entry_bytes));
+    const auto entry = std::span(partial->trailer).subspan(part * entry_bytes, entry_bytes);
+    const Status status = at_edge(
+        [&] { return parts_.write_part(partial->incoming.extents, record, part, &source, entry); });
     // Whoever completes the object fences only what he has written himself.
     persistence_->fence();
     const std::scoped_lock lock(partial->mutex);
@@ -129,10 +130,12 @@ void Objects::retire(std::uint32_t namespace_number, Partial* partial) {
 Status Objects::finish(const SetOptions& options, Partial* partial) {
   Incoming& incoming = partial->incoming;
   retire(options.namespace_number, partial);
-  Status status = parts_.write_trailer(incoming.extents, partial->trailer, &incoming.record);
-  if (status == Status::kOk) {
-    status = write_extents(payload_.get(), incoming.extents, incoming.has_list, &incoming.record);
-  }
+  Status status = at_edge([&] {
+    const Status written =
+        parts_.write_trailer(incoming.extents, partial->trailer, &incoming.record);
+    if (written != Status::kOk) return written;
+    return write_extents(payload_.get(), incoming.extents, incoming.has_list, &incoming.record);
+  });
   if (status != Status::kOk) {
     abandon(incoming, status);
     return status;
