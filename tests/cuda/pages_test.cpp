@@ -209,6 +209,44 @@ TEST_F(PagesTest, APageThatMayNotBeReadIsToldAndItsRowsAreZero) {
   EXPECT_EQ(fault([](Header*, Entry* e) { e->page = ~0U; }), NKV_STATUS_ADDRESS_FAULT);
 }
 
+TEST_F(PagesTest, OfAPageThatMayNotBeReadPlanesAndDigestsAreZeroAndOthersAreTheirs) {
+  const StoredList list =
+      append(&bench_, page_source(make_kv(Shape::kBiased, 192, 64, 64, 4), kDelta4, kDelta4));
+  const nearkv_cuda_pages pages = pages_of(list, NKV_DTYPE_BF16, kDelta4, kDelta4);
+  auto* const entries = bench_.at<nkv_page_entry>(list.page_list);
+  const nkv_page_entry sound = entries[1];
+  for (const std::uint8_t status :
+       {NKV_STATUS_STALE_PAGE, NKV_STATUS_ADDRESS_FAULT, NKV_STATUS_BAD_PAGE}) {
+    SCOPED_TRACE(int{status});
+    auto* const header =
+        bench_.at<nkv_page_header>(std::uint64_t{sound.page} * NKV_PAGE_GRAIN_BYTES);
+    if (status == NKV_STATUS_STALE_PAGE) ++entries[1].generation;
+    if (status == NKV_STATUS_ADDRESS_FAULT) entries[1].page = ~0U;
+    if (status == NKV_STATUS_BAD_PAGE) header->head_dim = 80;
+    const std::uint64_t named = std::uint64_t{1} << 8 | status;
+
+    const std::span<std::uint16_t> keys = room<std::uint16_t>(192 * 64);
+    const nearkv_cuda_page_planes_args planes{keys.data(), fault_word(), 4};
+    ASSERT_EQ(nearkv_cuda_page_planes(gpu_, &pages, &planes, nullptr), NKV_STATUS_OK) << error();
+    const std::span<std::uint16_t> digests = room<std::uint16_t>(3 * 64);
+    const std::span<std::int16_t> exponents = room<std::int16_t>(3);
+    const nearkv_cuda_digests_args collect{digests.data(), exponents.data(), fault_word()};
+    ASSERT_EQ(nearkv_cuda_digests(gpu_, &pages, &collect, nullptr), NKV_STATUS_OK) << error();
+    synchronize();
+    header->head_dim = 64;
+    entries[1] = sound;
+
+    EXPECT_EQ(*planes.fault, named);
+    EXPECT_EQ(*collect.fault, named);
+    EXPECT_EQ(exponents[1], 0);
+    const auto is_zero = [](std::uint16_t bits) { return bits == 0; };
+    for (const std::size_t page : {0U, 1U, 2U}) {
+      EXPECT_EQ(std::ranges::all_of(keys.subspan(page * 64 * 64, 64 * 64), is_zero), page == 1);
+      EXPECT_EQ(std::ranges::all_of(digests.subspan(page * 64, 64), is_zero), page == 1);
+    }
+  }
+}
+
 TEST_F(PagesTest, APageThatDoesNotEndInTheWindowIsNotRead) {
   const StoredList list =
       append(&bench_, page_source(make_kv(Shape::kBiased, 64, 64, 64, 4), kDelta4, kDelta4));

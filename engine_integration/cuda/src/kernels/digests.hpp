@@ -26,8 +26,9 @@ class CollectDigests {
     auto* const out =
         reinterpret_cast<Words4*>(args_.digests + std::uint64_t{block.index()} * pages_.head_dim);
     const unsigned words = pages_.head_dim / kChunk;
+    const auto* const source =
+        is_sound ? reinterpret_cast<const Words4*>(page.start + page.places->digest) : nullptr;
     for (unsigned i = block.thread(); i < words; i += kThreads) {
-      const auto* const source = reinterpret_cast<const Words4*>(page.start + page.places->digest);
       out[i] = is_sound ? source[i] : Words4{};
     }
   }
