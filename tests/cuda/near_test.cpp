@@ -77,6 +77,13 @@ class NearTest : public NearGpu {
     work.submission = submission_of(work);
     return work;
   }
+  /// A command that the device refuses.
+  Work bad_work() {
+    Work work = work_of(1);
+    work.commands[0].head_dim = 24;
+    work.submission = submission_of(work);
+    return work;
+  }
   nearkv_cuda_submission submission_of(const Work& work) {
     const std::size_t count = work.commands.size();
     return {stored(work.commands).data(), stored(work.queries).data(),
@@ -240,6 +247,59 @@ TEST_F(NearTest, ACommandThatFailsIsNamedAndTheQueueGoesOnWhenTold) {
   expect_results(good);
 }
 
+TEST_F(NearTest, WhatWasInFlightWhenACommandFailedIsNotTakenForLaterCommands) {
+  ASSERT_EQ(submit(bad_work()), NKV_STATUS_OK);
+  ASSERT_EQ(submit(work_of(2, 4, 20)), NKV_STATUS_OK);
+  (void)wait(1);
+  EXPECT_EQ(wait(2)[1].tag, 2);
+  const nearkv_cuda_queue_report report = state();
+  EXPECT_EQ(report.status, NKV_STATUS_BAD_FIELD);
+  EXPECT_EQ(report.index, 0U);
+  ASSERT_EQ(nearkv_cuda_queue_resume(gpu_, queue_, nullptr), NKV_STATUS_OK) << error();
+
+  const Work good = work_of(2, 4, 30);
+  ASSERT_EQ(submit(good), NKV_STATUS_OK);
+  EXPECT_EQ(wait(2)[0].tag, 3);
+  EXPECT_EQ(state().status, NKV_STATUS_OK);
+  expect_results(good);
+}
+
+TEST_F(NearTest, WhatWasInFlightMayBeWaitedForAfterTheQueueGoesOn) {
+  ASSERT_EQ(submit(bad_work()), NKV_STATUS_OK);
+  const Work good = work_of(2, 4, 20);
+  ASSERT_EQ(submit(good), NKV_STATUS_OK);
+  (void)wait(1);
+  ASSERT_EQ(nearkv_cuda_queue_resume(gpu_, queue_, nullptr), NKV_STATUS_OK) << error();
+  EXPECT_EQ(wait(2)[0].tag, 1);
+  EXPECT_EQ(state().status, NKV_STATUS_OK);
+  expect_results(good);
+}
+
+TEST_F(NearTest, ATimeoutIsToldBeforeAnEarlierCommandsFailure) {
+  ASSERT_EQ(submit(bad_work()), NKV_STATUS_OK);
+  (void)wait(2, kSecond / 5);  // The second was never submitted.
+  EXPECT_EQ(state().status, NKV_STATUS_TIMEOUT);
+  EXPECT_EQ(state().index, 1U);
+  EXPECT_EQ(nearkv_cuda_queue_resume(gpu_, queue_, nullptr), NKV_STATUS_BAD_ARGUMENT);
+}
+
+TEST_F(NearTest, ATimeoutAfterAFailureIsToldToo) {
+  ASSERT_EQ(submit(bad_work()), NKV_STATUS_OK);
+  (void)wait(1);
+  ASSERT_EQ(state().status, NKV_STATUS_BAD_FIELD);
+  ASSERT_EQ(nearkv_cuda_queue_resume(gpu_, queue_, nullptr), NKV_STATUS_OK) << error();
+  bench_.device().write_csr(NKV_REG_QUEUE_CONTROL(options_.queue.index), 0);
+  ASSERT_EQ(submit(work_of(1)), NKV_STATUS_OK);
+  Work outside = work_of(1);
+  outside.commands[0].query = std::uint64_t{1} << 40;
+  outside.submission = submission_of(outside);
+  ASSERT_EQ(submit(outside), NKV_STATUS_OK);
+  EXPECT_EQ(state().status, NKV_STATUS_ADDRESS_FAULT);
+  (void)wait(1, kSecond / 100);
+  EXPECT_EQ(state().status, NKV_STATUS_TIMEOUT);
+  EXPECT_EQ(nearkv_cuda_queue_resume(gpu_, queue_, nullptr), NKV_STATUS_BAD_ARGUMENT);
+}
+
 TEST_F(NearTest, ADeviceThatDoesNotAnswerIsATimeout) {
   bench_.device().write_csr(NKV_REG_QUEUE_CONTROL(options_.queue.index), 0);
   ASSERT_EQ(submit(work_of(1)), NKV_STATUS_OK);
@@ -331,6 +391,23 @@ TEST_F(NearTest, AKernelThatStaysLeavesWhenNobodyAsksAndWhenACommandFails) {
   serve();
   EXPECT_EQ(mailbox[0].done, 1U);
   EXPECT_EQ(state().status, NKV_STATUS_BAD_FIELD);
+}
+
+TEST_F(NearTest, AKernelThatStaysTakesNobodyElsesCompletions) {
+  const Work others = work_of(10, 1);
+  ASSERT_EQ(submit(others), NKV_STATUS_OK);
+  const Work work = work_of(7, 1);
+  const std::span<nearkv_cuda_mailbox> mailbox = room<nearkv_cuda_mailbox>(1);
+  mailbox[0] = {1, 0, 0};
+  ASSERT_EQ(nearkv_cuda_queue_serve(gpu_, queue_, &work.submission, mailbox.data(), kSecond,
+                                    kSecond, room<nkv_completion>(7).data(), nullptr),
+            NKV_STATUS_OK)
+      << error();
+  EXPECT_EQ(state().status, NKV_STATUS_QUEUE_FULL);
+  EXPECT_EQ(mailbox[0].done, 1U);
+  ASSERT_EQ(nearkv_cuda_queue_resume(gpu_, queue_, nullptr), NKV_STATUS_OK) << error();
+  EXPECT_EQ(wait(10)[9].tag, 9);
+  EXPECT_EQ(state().status, NKV_STATUS_OK);
 }
 
 TEST_F(NearTest, RefusesWhatIsNoQueueAndNoSubmission) {

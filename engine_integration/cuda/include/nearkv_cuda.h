@@ -335,7 +335,8 @@ NEARKV_CUDA_API uint8_t nearkv_cuda_queue_submit(struct nearkv_cuda* gpu,
                                                  const struct nearkv_cuda_submission* work,
                                                  void* stream);
 /* A kernel that waits for the next `count` completions and copies them to `taken`, GPU memory at a
- * multiple of 16. Kernels that start later on the stream see what the commands wrote. */
+ * multiple of 16. Kernels that start later on the stream see what the commands wrote. Of a queue
+ * that has failed it takes only as many as are in flight: none of a submission that was refused. */
 NEARKV_CUDA_API uint8_t nearkv_cuda_queue_wait(struct nearkv_cuda* gpu,
                                                struct nearkv_cuda_queue* queue, uint32_t count,
                                                uint64_t timeout_ns, struct nkv_completion* taken,
@@ -355,7 +356,8 @@ NEARKV_CUDA_API uint8_t nearkv_cuda_queue_state(struct nearkv_cuda* gpu,
                                                 struct nearkv_cuda_queue* queue,
                                                 struct nearkv_cuda_queue_report* state,
                                                 void* stream);
-/* BAD_ARGUMENT after TIMEOUT. Waits for the stream. */
+/* BAD_ARGUMENT after TIMEOUT, also where a command failed before it. Waits for the stream. Wait
+ * for a submission that was refused before this or not at all: it never comes. */
 NEARKV_CUDA_API uint8_t nearkv_cuda_queue_resume(struct nearkv_cuda* gpu,
                                                  struct nearkv_cuda_queue* queue, void* stream);
 

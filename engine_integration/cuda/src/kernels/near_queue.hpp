@@ -27,7 +27,13 @@ struct NearQueue {
   std::uint32_t entries = 0;
 };
 
-/// The steps of one block's threads, which all take them.
+/// What a block's threads have come to, in its shared memory. All ones: nothing.
+struct Faults {
+  std::uint64_t failed;  ///< The least of index << 8 | status.
+  std::uint64_t late;    ///< The least index that was not answered in time.
+};
+
+/// The steps of one block's threads, which all take them. Shared memory begins with Faults.
 template <typename Block>
 class NearWorker {
  public:
@@ -69,24 +75,38 @@ class NearWorker {
   }
 
   /// Takes `count` completions in the order of submission. What they name is then read by this
-  /// block and by kernels that start later. A failure leaves NearState at the first of them; after
-  /// TIMEOUT nobody knows what the device still writes, and the queue has to be opened anew.
+  /// block and by kernels that start later. A failure leaves NearState at the first of them. Of a
+  /// queue that has failed, those that are still under way are taken all the same, as nobody else's
+  /// wait may find them. TIMEOUT outranks what else there is to tell: after it nobody knows what
+  /// the device still writes, and the queue has to be opened anew.
   NKV_KERNEL void wait(std::uint32_t count, std::uint64_t timeout_ns, nkv_completion* taken) {
     block_.sync();
-    if (queue_.state->status != NKV_STATUS_OK) return;
+    const std::uint32_t before = queue_.state->status;
+    if (before == NKV_STATUS_TIMEOUT) return;
     const std::uint32_t polled = queue_.state->polled;
+    if (before != NKV_STATUS_OK) {
+      // Refused submissions have none.
+      const std::uint32_t in_flight = (queue_.state->tail - polled) & 0xFFFFU;
+      count = count < in_flight ? count : in_flight;
+    }
     const std::uint64_t start_ns = block_.now_ns();
-    std::uint64_t* const faults = clear_faults();
+    Faults* const faults = clear_faults();
     for (std::uint32_t i = block_.thread(); i < count; i += kThreads) {
       const std::uint8_t status = take((polled + i) & 0xFFFFU, start_ns, timeout_ns, &taken[i]);
-      if (status != NKV_STATUS_OK) block_.lower(faults, std::uint64_t{i} << 8 | status);
+      if (status == NKV_STATUS_TIMEOUT) {
+        block_.lower(&faults->late, i);
+      } else if (status != NKV_STATUS_OK) {
+        block_.lower(&faults->failed, std::uint64_t{i} << 8 | status);
+      }
     }
     block_.sync();
     if (block_.thread() == 0) {
-      if (*faults != kNone) {
-        const auto index = static_cast<std::uint32_t>(*faults >> 8);
-        const auto status = static_cast<std::uint8_t>(*faults & 0xFF);
-        fail(status, index, status == NKV_STATUS_TIMEOUT ? 0 : taken[index].detail);
+      const auto index = static_cast<std::uint32_t>(faults->failed >> 8);
+      if (faults->late != kNone) {
+        count = static_cast<std::uint32_t>(faults->late);
+        fail(NKV_STATUS_TIMEOUT, count, 0);
+      } else if (faults->failed != kNone && before == NKV_STATUS_OK) {
+        fail(static_cast<std::uint8_t>(faults->failed), index, taken[index].detail);
       }
       queue_.state->polled = (polled + count) & 0xFFFFU;
       block_.store_release(doorbell_word(offsetof(nkv_doorbell_line, cq_head)),
@@ -99,28 +119,29 @@ class NearWorker {
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   static constexpr std::uint32_t kCommandWords = NKV_COMMAND_BYTES / sizeof(Words4);
 
-  /// A word of the block's that keeps the least of index << 8 | status.
-  NKV_KERNEL std::uint64_t* clear_faults() {
-    auto* const faults = reinterpret_cast<std::uint64_t*>(block_.shared());
+  NKV_KERNEL Faults* clear_faults() {
+    auto* const faults = reinterpret_cast<Faults*>(block_.shared());
     block_.sync();
-    if (block_.thread() == 0) *faults = kNone;
+    if (block_.thread() == 0) *faults = {kNone, kNone};
     block_.sync();
     return faults;
   }
 
   /// Why the commands cannot be written, to all threads alike.
   NKV_KERNEL std::uint64_t find_fault(const nearkv_cuda_submission& work, std::uint32_t in_flight) {
-    std::uint64_t* const faults = clear_faults();
-    if (work.count > queue_.entries - in_flight) return NKV_STATUS_QUEUE_FULL;
+    std::uint64_t* const failed = &clear_faults()->failed;
+    if (in_flight > queue_.entries || work.count > queue_.entries - in_flight) {
+      return NKV_STATUS_QUEUE_FULL;
+    }
     for (std::uint32_t i = block_.thread(); i < work.count; i += kThreads) {
       const std::uint64_t place = work.commands[i].query;
-      if (place % sizeof(Words4) != 0) block_.lower(faults, i << 8 | NKV_STATUS_BAD_FIELD);
+      if (place % sizeof(Words4) != 0) block_.lower(failed, i << 8 | NKV_STATUS_BAD_FIELD);
       if (place > queue_.window_bytes || work.query_bytes > queue_.window_bytes - place) {
-        block_.lower(faults, i << 8 | NKV_STATUS_ADDRESS_FAULT);
+        block_.lower(failed, i << 8 | NKV_STATUS_ADDRESS_FAULT);
       }
     }
     block_.sync();
-    return *faults;
+    return *failed;
   }
 
   [[nodiscard]] NKV_KERNEL std::uint32_t* doorbell_word(std::size_t offset) const {
@@ -165,7 +186,7 @@ struct NearSubmit {
   NearQueue queue;
   nearkv_cuda_submission work;
 
-  [[nodiscard]] static Grid grid() { return {1, sizeof(std::uint64_t)}; }
+  [[nodiscard]] static Grid grid() { return {1, sizeof(Faults)}; }
   template <typename Block>
   NKV_KERNEL void operator()(Block& block) const {
     NearWorker<Block>(block, queue).submit(work);
@@ -178,7 +199,7 @@ struct NearWait {
   std::uint64_t timeout_ns = 0;
   std::uint32_t count = 0;
 
-  [[nodiscard]] static Grid grid() { return {1, sizeof(std::uint64_t)}; }
+  [[nodiscard]] static Grid grid() { return {1, sizeof(Faults)}; }
   template <typename Block>
   NKV_KERNEL void operator()(Block& block) const {
     NearWorker<Block>(block, queue).wait(count, timeout_ns, taken);
@@ -195,10 +216,10 @@ struct NearServe {
   std::uint64_t timeout_ns = 0;
   std::uint64_t idle_ns = 0;
 
-  [[nodiscard]] static Grid grid() { return {1, 2 * sizeof(std::uint64_t)}; }
+  [[nodiscard]] static Grid grid() { return {1, sizeof(Faults) + sizeof(std::uint64_t)}; }
   template <typename Block>
   NKV_KERNEL void operator()(Block& block) const {
-    auto* const next = reinterpret_cast<std::uint32_t*>(block.shared() + sizeof(std::uint64_t));
+    auto* const next = reinterpret_cast<std::uint32_t*>(block.shared() + sizeof(Faults));
     NearWorker<Block> worker(block, queue);
     std::uint32_t served = block.load_acquire(&mailbox->done);
     while (true) {
@@ -208,7 +229,8 @@ struct NearServe {
       if (*next == served) return;
       served = *next;
       worker.submit(work);
-      worker.wait(work.count, timeout_ns, taken);
+      // Not after a refusal: what is under way then is somebody else's.
+      if (queue.state->status == NKV_STATUS_OK) worker.wait(work.count, timeout_ns, taken);
       if (block.thread() == 0) block.store_release(&mailbox->done, served);
       if (queue.state->status != NKV_STATUS_OK) return;
     }
