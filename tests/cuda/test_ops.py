@@ -31,6 +31,10 @@ def _window(group: int = 2, tokens: int = 70, dim: int = 32) -> tuple[torch.Tens
     return tuple(part.to(torch.bfloat16) for part in rows)
 
 
+def _exponents(dtype: torch.dtype) -> torch.Tensor:
+    return torch.full((4,), -3, dtype=dtype)
+
+
 def _reference(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **named: float):
     output, lse = attend_here(
         query.double().unsqueeze(3), key, value, None, named["scale"], named.get("soft_cap", 0.0)
@@ -80,6 +84,19 @@ def test_rows_are_gathered() -> None:
     with pytest.raises(Error, match="number 1") as caught:
         check_fault(fault)
     assert caught.value.status == Status.BAD_FIELD
+
+
+@pytest.mark.parametrize("rows", [3, 16, 200])
+def test_ids_and_exponents_may_be_a_matrixs_column(rows: int) -> None:
+    source = torch.randn(1000, 8)
+    ids = torch.randint(0, 1000, (rows, 2))[:, 0]
+    found, fault = gather_rows(source, ids)
+    check_fault(fault)
+    assert torch.equal(found, source[ids])
+    query, digests = torch.randn(2, 16), torch.zeros(rows, 16, dtype=torch.int16)
+    exponents = torch.randint(-9, 9, (rows, 2), dtype=torch.int16)[:, 1]
+    wanted = page_bounds(query, digests, exponents.clone())
+    assert torch.equal(page_bounds(query, digests, exponents), wanted)
 
 
 def test_blocks_of_codecs_are_decoded() -> None:
@@ -145,6 +162,12 @@ def test_what_kernels_do_not_take_is_refused() -> None:
         lambda: merge_parts([torch.randn(3, 16).half()], [torch.randn(3)]),
         lambda: merge_parts([torch.randn(3, 16)], [torch.randn(4)]),
         lambda: gather_rows(torch.randn(9, 7), torch.tensor([0])),
+        lambda: page_bounds(
+            torch.randn(2, 16), torch.zeros(4, 16, dtype=torch.int8), _exponents(torch.int16)
+        ),
+        lambda: page_bounds(
+            torch.randn(2, 16), torch.zeros(4, 16, dtype=torch.int16), _exponents(torch.int32)
+        ),
         lambda: decode_blocks(torch.zeros(1, 64, dtype=torch.uint8), 32, Codec.INT4, Tensor.KEYS),
     ):
         with pytest.raises(Error) as caught:

@@ -136,11 +136,12 @@ def gather_rows(source: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, 
     element = source.element_size()
     if source.dim() != 2 or source.stride(1) != 1 or ids.dim() != 1 or ids.dtype != torch.int64:
         _refuse("gather_rows takes rows [rows, elements], each in one piece, and ids of int64")
+    ids = ids.contiguous()
     out = torch.empty(len(ids), source.shape[1], dtype=source.dtype, device=ids.device)
     fault = _fault(ids)
     work = structures.Gather(
         source=source.data_ptr(),
-        ids=ids.contiguous().data_ptr(),
+        ids=ids.data_ptr(),
         out=out.data_ptr(),
         fault=fault.data_ptr(),
         source_rows=len(source),
@@ -171,13 +172,16 @@ def page_bounds(
     gpu = gpu_of(query.device)
     if query.dtype not in DTYPES or not query.is_contiguous() or not digests.is_contiguous():
         _refuse("queries are bf16, fp16 or fp32, and they and digests contiguous")
-    if digests.shape != (len(exponents), query.shape[1]):
-        _refuse("digests are of another head_dim than the queries")
+    if not digests.dtype == exponents.dtype == torch.int16:
+        _refuse("digests and exponents are int16")
+    if exponents.dim() != 1 or digests.shape != (len(exponents), query.shape[1]):
+        _refuse("digests are of another head_dim than the queries, or have not an exponent each")
+    exponents = exponents.contiguous()
     bounds = query.new_empty(len(query), len(digests), dtype=torch.float32)
     work = structures.Bounds(
         query=query.data_ptr(),
         digests=digests.data_ptr(),
-        exponents=exponents.contiguous().data_ptr(),
+        exponents=exponents.data_ptr(),
         bounds=bounds.data_ptr(),
         rows=len(query),
         pages=len(digests),
