@@ -22,7 +22,12 @@ class LayerPrefetch:
             raise ValueError("layers to fetch lie in pinned memory; call pin_memory() on them")
         self._layers = layers
         self._places = [[torch.empty_like(one, device=where) for one in layers[0]] for _ in "ab"]
+        self._where = where
         self._copying = torch.cuda.Stream(where) if is_gpu else None
+        if self._copying is not None:
+            # Memory of the current stream's, which torch gives to others without a look at ours.
+            for place in (*self._places[0], *self._places[1]):
+                place.record_stream(self._copying)
         self._arrived: torch.cuda.Event | None = None
         self._next = 0
         self._fetch()
@@ -32,7 +37,7 @@ class LayerPrefetch:
         if layer != self._next:
             raise ValueError(f"layer {self._next} is next, not {layer}")
         if self._arrived is not None:
-            torch.cuda.current_stream().wait_event(self._arrived)
+            torch.cuda.current_stream(self._where).wait_event(self._arrived)
         self._places.reverse()
         self._next = (layer + 1) % len(self._layers)
         self._fetch()
@@ -44,7 +49,7 @@ class LayerPrefetch:
             self._copy()
             return
         # Who read that place before did so on the current stream.
-        self._copying.wait_stream(torch.cuda.current_stream())
+        self._copying.wait_stream(torch.cuda.current_stream(self._where))
         with torch.cuda.stream(self._copying):
             self._copy()
             self._arrived = self._copying.record_event()
