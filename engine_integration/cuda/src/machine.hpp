@@ -93,9 +93,11 @@ Outcome Machine::launch(const Kernel& kernel, void* stream) const {
   if (!outcome.ok()) return outcome;
   constexpr std::size_t kWithoutAsking = 48 << 10;
   if (grid.shared_bytes > kWithoutAsking) {
+    // All that a block may have, since it is the kernel's, not the launch's: another thread may
+    // start the same kernel with more at this moment.
     outcome =
         outcome_of(cudaFuncSetAttribute(entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(grid.shared_bytes)),
+                                        static_cast<int>(info_.shared_bytes)),
                    "asking for shared memory");
     if (!outcome.ok()) return outcome;
   }
