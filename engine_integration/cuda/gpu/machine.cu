@@ -2,49 +2,17 @@
 #include <cstdio>
 #include <span>
 
+#include "gpu/errors.hpp"
 #include "kernels/merge.hpp"
 #include "machine.hpp"
 #include "mapping.hpp"
 
 namespace nearkv::cuda {
-namespace {
-
-Status status_of(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return Status::kOk;
-    case cudaErrorMemoryAllocation:
-      return Status::kOutOfMemory;
-    case cudaErrorNoDevice:
-    case cudaErrorInvalidDevice:
-    case cudaErrorInsufficientDriver:
-    case cudaErrorInitializationError:
-    case cudaErrorSystemNotReady:
-    case cudaErrorDevicesUnavailable:
-      return Status::kNoDevice;
-    case cudaErrorNoKernelImageForDevice:
-    case cudaErrorInvalidDeviceFunction:
-    case cudaErrorUnsupportedPtxVersion:
-    case cudaErrorNotSupported:
-    case cudaErrorNotPermitted:
-    case cudaErrorStreamCaptureUnsupported:
-      return Status::kUnsupported;
-    case cudaErrorInvalidValue:
-    case cudaErrorInvalidConfiguration:
-    case cudaErrorInvalidResourceHandle:
-    case cudaErrorHostMemoryAlreadyRegistered:
-    case cudaErrorHostMemoryNotRegistered:
-      return Status::kBadArgument;
-    default:
-      return Status::kInternal;
-  }
-}
-
-}  // namespace
 
 Outcome outcome_of(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
   std::string reason = std::string(what) + ": " + cudaGetErrorString(error);
+  if (is_of_capture(error)) reason += "; not while a graph is captured";
   const Status status = status_of(error);
   if (status == Status::kInternal) {
     reason += "; the GPU is lost to this process, start it again (nvidia-smi tells of its health)";

@@ -3,16 +3,17 @@
  * Every function that works returns a status of the contract (enum nkv_status); a line that says
  * what to do is had by nearkv_cuda_last_error(). Work goes to a stream (a cudaStream_t; null: the
  * default one) and is done when the stream gets there; nothing here waits for it but where it says
- * so, and all but opening and closing can be captured into a graph. Pointers are such as the GPU's
- * kernels may follow: its own memory, or host memory that was registered.
+ * so. Kernels can be captured into a graph. What opens, closes, registers or waits (synchronize,
+ * queue_state, queue_resume) cannot. Pointers are such as the GPU's kernels may follow: its own
+ * memory, or host memory that was registered.
  *
  * `fault`, where a kernel takes one, is a 64-bit word that the caller sets to all ones: it then
  * holds the first thing that could not be taken, as its index << 8 | a status.
  *
  * Bad arguments are refused before anything starts: BAD_ARGUMENT for shapes, strides, alignment and
- * pointers that no kernel takes, UNSUPPORTED for what this GPU or this build cannot do,
- * OUT_OF_MEMORY, NO_DEVICE without a GPU, and INTERNAL once the GPU has failed, after which the
- * process has to start again.
+ * pointers that no kernel takes, UNSUPPORTED for what this GPU, this build or a graph that is being
+ * captured cannot do, OUT_OF_MEMORY, NO_DEVICE without a GPU, and INTERNAL once the GPU has failed,
+ * after which the process has to start again.
  *
  * Thread safety: all calls on one handle. A handle belongs to one GPU, which is
  * current for as long as a call takes.
