@@ -62,10 +62,18 @@ def _has_kernels(device: torch.device) -> bool:
     return serves(device)
 
 
-def _fits_kernels(*rows: torch.Tensor) -> bool:
+@torch.compiler.assume_constant_result
+def _attend_dim(device: torch.device, dtype: torch.dtype) -> int:
+    """The greatest head_dim that a GPU's kernel takes."""
+    from nearkv.cuda import gpu_of
+
+    return gpu_of(device).attend_dims[dtype]
+
+
+def _fits_kernels(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     """Rows as attend_window takes them; others are attended to by torch."""
-    return _has_kernels(rows[0].device) and all(
-        part.dtype == rows[0].dtype
+    fits = _has_kernels(query.device) and all(
+        part.dtype == query.dtype
         and part.dtype in (torch.bfloat16, torch.float16, torch.float32)
         and part.shape[-1] % 16 == 0
         and 0 < part.shape[-1] <= MAX_HEAD_DIM
@@ -74,8 +82,9 @@ def _fits_kernels(*rows: torch.Tensor) -> bool:
         and not any(
             step * part.element_size() % 16 for step in (part.storage_offset(), *part.stride()[:-1])
         )
-        for part in rows
+        for part in (query, key, value)
     )
+    return fits and query.shape[-1] <= _attend_dim(query.device, query.dtype)
 
 
 def _is_learning(*parts: torch.Tensor) -> bool:
@@ -141,8 +150,8 @@ def merge(
     if fits and not _is_learning(*here, *far) and _has_kernels(output.device):
         from nearkv.cuda import merge_parts
 
-        outputs = [part.reshape(-1, output.shape[-1]) for part in (output, far_output)]
-        merged = merge_parts(outputs, [part.reshape(-1) for part in (lse, far_lse)])
+        outputs = [part.reshape(-1, output.shape[-1]).contiguous() for part in (output, far_output)]
+        merged = merge_parts(outputs, [part.reshape(-1).contiguous() for part in (lse, far_lse)])
         return merged[0].view(output.shape), merged[1].view(lse.shape)
     # -inf beside -inf gives NaN; both parts are 0 there.
     weight = torch.sigmoid(torch.nan_to_num(far_lse - lse)).unsqueeze(-1)

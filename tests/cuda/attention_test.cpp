@@ -246,6 +246,25 @@ TEST_F(AttendTest, RefusesWhatNoKernelTakes) {
   EXPECT_EQ(nearkv_cuda_attend(gpu_, &good, nullptr), NKV_STATUS_OK) << error();
 }
 
+TEST_F(AttendTest, WideRowsAreTakenFewerAtATime) {
+  // Eight of them at once are more than the memory of a block of the smallest GPUs.
+  check({.group = 8, .tokens = 70, .head_dim = 384, .value_dim = 64, .dtype = NKV_DTYPE_FP32});
+}
+
+TEST_F(AttendTest, TellsTheWidestRowsThatItTakes) {
+  EXPECT_EQ(nearkv_cuda_attend_dim(gpu_, NKV_DTYPE_BF16), std::uint32_t{NKV_MAX_HEAD_DIM});
+  EXPECT_EQ(nearkv_cuda_attend_dim(gpu_, NKV_DTYPE_FP16), std::uint32_t{NKV_MAX_HEAD_DIM});
+  const std::uint32_t widest = nearkv_cuda_attend_dim(gpu_, NKV_DTYPE_FP32);
+  ASSERT_GE(widest, 384U);
+  for (const std::uint32_t dim : {widest, widest + 16}) {
+    if (dim > NKV_MAX_HEAD_DIM) break;
+    const nearkv_cuda_attend_args work = arguments(
+        {.group = 3, .tokens = 2, .head_dim = dim, .value_dim = 16, .dtype = NKV_DTYPE_FP32});
+    EXPECT_EQ(nearkv_cuda_attend(gpu_, &work, nullptr),
+              dim == widest ? NKV_STATUS_OK : NKV_STATUS_UNSUPPORTED);
+  }
+}
+
 TEST_F(AttendTest, ABlocksMemoryHasAnEnd) {
   if (!is_emulated()) GTEST_SKIP() << "how much there is differs between GPUs";
   const nearkv_cuda_attend_args work = arguments(

@@ -90,6 +90,19 @@ def test_what_the_kernel_does_not_take_is_torchs(
     _assert_close(found, _exact(query, key, value, mask))
 
 
+@pytest.mark.parametrize(
+    ("dim", "calls"), [(384, ["attend_window"]), (400, [])], ids=["fits", "does not"]
+)
+def test_rows_as_wide_as_a_gpus_shared_memory_go_to_the_kernel_and_wider_ones_to_torch(
+    taken: list[str], dim: int, calls: list[str]
+) -> None:
+    torch.manual_seed(3)
+    query = torch.randn(1, 1, 8, 1, dim)
+    key, value = torch.randn(2, 1, 1, 10, dim).unbind(0)
+    _assert_close(attend_here(query, key, value, None, 0.2, 0.0), _exact(query, key, value))
+    assert taken == calls
+
+
 @pytest.mark.parametrize(("batch", "tokens"), [(2, 0), (0, 70), (0, 0)])
 def test_nothing_to_see_is_zero_and_minus_infinity(
     taken: list[str], batch: int, tokens: int
@@ -117,6 +130,19 @@ def test_parts_are_merged_by_the_kernel(taken: list[str]) -> None:
         tuple(part.transpose(0, 1) for part in merge(joined[0], joined[1])),
         _exact(query, key, value),
     )
+
+
+def test_parts_may_lie_in_wider_tensors(taken: list[str]) -> None:
+    query, key, value = _rows()
+    here, far = (
+        attend_here(query, key[:, :, some], value[:, :, some], None, 0.2, 0.0)
+        for some in (slice(0, 40), slice(40, 70))
+    )
+    both = torch.cat([far[0], torch.randn(2, 3, 2, 1, 7), far[1].unsqueeze(-1)], -1)
+    wanted = _exact(query, key, value)
+    _assert_close(merge(here, (both[..., :32], both[..., -1])), wanted)
+    _assert_close(merge((both[..., :32], both[..., -1]), here), wanted)
+    assert taken.count("merge_parts") == 2
 
 
 def test_parts_that_want_derivatives_are_merged_by_torch(taken: list[str]) -> None:

@@ -96,6 +96,9 @@ struct nearkv_cuda_attend_args {
 NEARKV_CUDA_API uint8_t nearkv_cuda_attend(struct nearkv_cuda* gpu,
                                            const struct nearkv_cuda_attend_args* work,
                                            void* stream);
+/* The greatest head_dim that it takes in a type on this GPU: it is bounded by the shared memory
+ * that a block may have. What is wider is UNSUPPORTED. */
+NEARKV_CUDA_API uint32_t nearkv_cuda_attend_dim(struct nearkv_cuda* gpu, uint32_t dtype);
 /* Parts that keep the whole GPU busy with a window of so many tokens; `row_groups` is batch *
  * kv_heads. */
 NEARKV_CUDA_API uint32_t nearkv_cuda_splits(struct nearkv_cuda* gpu, uint32_t row_groups,

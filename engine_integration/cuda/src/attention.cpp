@@ -59,6 +59,14 @@ Outcome check_merge(const Machine& machine, const nearkv_cuda_merge_args& work) 
   return check(machine, pointers);
 }
 
+/// Whether a block shall take so many rows of a group: no more than there are, and whose memory it
+/// may have.
+template <unsigned kRows>
+bool suits(const Machine& machine, const nearkv_cuda_attend_args& work) {
+  return work.group > kRows / 2 &&
+         Attend<kRows>(work).grid().shared_bytes <= machine.info().shared_bytes;
+}
+
 template <unsigned kRows>
 Outcome attend(const Machine& machine, const nearkv_cuda_attend_args& work, void* stream) {
   return machine.launch(Attend<kRows>(work), stream);
@@ -76,11 +84,21 @@ std::uint8_t nearkv_cuda_attend(struct nearkv_cuda* gpu, const struct nearkv_cud
     if (work->batch == 0 || work->kv_heads == 0 || work->group == 0) return Outcome{};
     Outcome outcome = nearkv::cuda::check_attend(machine, *work);
     if (!outcome.ok()) return outcome;
-    if (work->group == 1) return nearkv::cuda::attend<1>(machine, *work, stream);
-    if (work->group == 2) return nearkv::cuda::attend<2>(machine, *work, stream);
-    if (work->group <= 4) return nearkv::cuda::attend<4>(machine, *work, stream);
-    return nearkv::cuda::attend<8>(machine, *work, stream);
+    using namespace nearkv::cuda;
+    if (suits<8>(machine, *work)) return attend<8>(machine, *work, stream);
+    if (suits<4>(machine, *work)) return attend<4>(machine, *work, stream);
+    if (suits<2>(machine, *work)) return attend<2>(machine, *work, stream);
+    return attend<1>(machine, *work, stream);
   });
+}
+
+std::uint32_t nearkv_cuda_attend_dim(struct nearkv_cuda* gpu, std::uint32_t dtype) {
+  nearkv_cuda_attend_args work{};
+  work.group = 1;
+  work.dtype = dtype;
+  work.head_dim = NKV_MAX_HEAD_DIM;
+  while (work.head_dim > 16 && !nearkv::cuda::suits<1>(gpu->machine, work)) work.head_dim -= 16;
+  return work.head_dim;
 }
 
 std::uint32_t nearkv_cuda_splits(struct nearkv_cuda* gpu, std::uint32_t row_groups,

@@ -42,6 +42,11 @@ class Gpu:
         _nearkv.check(status, reason.value.decode())
         self.info = structures.Info()
         self._library.nearkv_cuda_describe(self._handle, ctypes.byref(self.info))
+        self.attend_dims = {
+            dtype: int(self._library.nearkv_cuda_attend_dim(self._handle, number))
+            for dtype, number in DTYPES.items()
+        }
+        """The greatest head_dim that attend_window takes of each type."""
 
     @property
     def is_emulated(self) -> bool:
