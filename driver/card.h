@@ -85,6 +85,7 @@ struct nkv_file {
 	struct list_head list; /* In card->files, which goes with card->lock. */
 	struct nkv_window *window;
 	s8 queue[NKV_CARD_OPEN_QUEUES]; /* The engine's number of each, or -1. */
+	bool stuck;			/* One of its queues did not stop. */
 	bool cancelled;			/* A reset took its queues. */
 	atomic64_t completions;		/* Interrupts: what WAIT calls the epoch. */
 	u64 seen;			/* The epoch that WAIT gave last. */
@@ -139,7 +140,8 @@ struct nkv_card {
 
 	struct dentry *debug;
 	u32 drop_interrupts; /* So many of the next are not told, */
-	u32 fail_registers;  /* so many of the next accesses fail. */
+	u32 fail_registers;  /* so many of the next accesses fail, */
+	u32 fail_after;	     /* but so many before them do not. */
 };
 
 /* transport.c */

@@ -42,16 +42,15 @@ static int nkv_release(struct inode *inode, struct file *filp)
 {
 	struct nkv_file *file = filp->private_data;
 	struct nkv_card *card = file->card;
-	bool stuck = false;
 	u32 n;
 
 	down_read(&card->alive);
 	for (n = 0; n < NKV_CARD_OPEN_QUEUES; n++)
-		if (file->queue[n] >= 0 && nkv_queue_stop(file, n))
-			stuck = true;
+		if (file->queue[n] >= 0)
+			nkv_queue_stop(file, n);
 	mutex_lock(&card->lock);
 	if (file->window)
-		nkv_window_give_back(card, file->window, stuck);
+		nkv_window_give_back(card, file->window, file->stuck);
 	list_del(&file->list);
 	mutex_unlock(&card->lock);
 	up_read(&card->alive);

@@ -147,6 +147,7 @@ static int nkv_add(struct nkv_card *card)
 	card->debug = debugfs_create_dir(card->name, nkv_debug);
 	debugfs_create_u32("drop_interrupts", 0600, card->debug, &card->drop_interrupts);
 	debugfs_create_u32("fail_registers", 0600, card->debug, &card->fail_registers);
+	debugfs_create_u32("fail_after", 0600, card->debug, &card->fail_after);
 	return 0;
 }
 

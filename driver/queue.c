@@ -131,6 +131,14 @@ static void nkv_queue_set_file(struct nkv_queue *queue, struct nkv_file *file)
 	spin_unlock_irq(&queue->lock);
 }
 
+/* A queue that may still work is nobody's until a reset; card->lock is held. */
+static void nkv_queue_strand(struct nkv_card *card, unsigned int i)
+{
+	card->queues[i].stuck = true;
+	dev_warn_ratelimited(&card->pdev->dev,
+			     "queue %u does not stop; reset the card to have it back\n", i);
+}
+
 /* Files' pages come back as they are touched, if they are theirs then. */
 static void nkv_unmap_doorbells(struct nkv_card *card)
 {
@@ -208,8 +216,10 @@ int nkv_queue_start(struct nkv_file *file, struct nkv_card_queue *wanted)
 	ret = nkv_queue_program(card, i, wanted, file->window->at);
 	if (ret) {
 		nkv_queue_set_file(&card->queues[i], NULL);
-		nkv_set_doorbell(card, i, false);
-		nkv_write(card, NKV_REG_QUEUE_CONTROL(i), 0);
+		if (nkv_set_doorbell(card, i, false) || nkv_queue_disable(card, i)) {
+			nkv_queue_strand(card, i);
+			file->stuck = true;
+		}
 		goto unlock;
 	}
 	file->queue[wanted->index] = i;
@@ -248,15 +258,15 @@ int nkv_queue_stop(struct nkv_file *file, u32 index)
 	mutex_unlock(&card->lock);
 	if (!ret)
 		ret = nkv_queue_disable(card, i);
-	if (ret) {
-		dev_warn_ratelimited(&card->pdev->dev,
-				     "queue %d does not stop; reset the card to have it back\n", i);
-		return ret;
-	}
 	mutex_lock(&card->lock);
-	queue->stuck = false;
+	if (ret) {
+		nkv_queue_strand(card, i);
+		file->stuck = true;
+	} else {
+		queue->stuck = false;
+	}
 	mutex_unlock(&card->lock);
-	return 0;
+	return ret;
 }
 
 /**
@@ -338,6 +348,8 @@ int nkv_queue_probe(struct nkv_card *card, u64 at)
 	if (!ret && (completion->tag != command->tag || completion->status != NKV_STATUS_OK))
 		ret = -ENXIO;
 	stopped = nkv_queue_disable(card, i);
+	if (stopped)
+		nkv_queue_strand(card, i);
 	memset(command, 0, 2 * ring_bytes);
 	return ret ? ret : stopped;
 }
@@ -372,6 +384,7 @@ void nkv_queues_cancel(struct nkv_card *card)
 	}
 	list_for_each_entry(file, &card->files, list) {
 		memset(file->queue, -1, sizeof(file->queue));
+		file->stuck = false;
 		WRITE_ONCE(file->cancelled, true);
 		wake_up_all(&file->wait);
 	}

@@ -145,11 +145,16 @@ static int nkv_bar_open(struct nkv_card *card)
 static bool nkv_fails(struct nkv_card *card)
 {
 	u32 left = READ_ONCE(card->fail_registers);
+	u32 after = READ_ONCE(card->fail_after);
 
 	if (card->frozen)
 		return true;
 	if (likely(!left))
 		return false;
+	if (after) {
+		WRITE_ONCE(card->fail_after, after - 1);
+		return false;
+	}
 	WRITE_ONCE(card->fail_registers, left - 1);
 	return true;
 }

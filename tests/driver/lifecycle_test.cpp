@@ -8,6 +8,7 @@
 #include <chrono>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "card_file.hpp"
@@ -35,6 +36,8 @@ class LifecycleTest : public testing::Test {
 
   void TearDown() override {
     if (!has_card()) return;
+    set_fault("fail_registers", 0);
+    set_fault("fail_after", 0);
     EXPECT_EQ(CardFile().info().free_bytes, before_.free_bytes);
     EXPECT_EQ(CardFile().info().free_queues, before_.free_queues);
   }
@@ -180,17 +183,49 @@ TEST_F(LifecycleTest, WhatIsUsedUpIsRefusedAndComesBack) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+/// One that nobody knows to have stopped.
+void expect_out_of_use(std::optional<CardFile>* file, const nkv_card_info& before) {
+  EXPECT_EQ(CardFile().info().free_queues, before.free_queues - 1);
+  file->reset();
+  EXPECT_EQ(CardFile().info().free_bytes, before.free_bytes - kWindowBytes);
+  EXPECT_NE(card_attribute("windows").find("orphan"), std::string::npos);
+  EXPECT_TRUE(set_card_attribute("reset", "1"));
+  EXPECT_EQ(card_attribute("windows"), "");
+}
+
+TEST_F(LifecycleTest, AQueueThatDoesNotStopKeepsItsWindowFromOthers) {
+  std::optional<CardFile> file(kWindowBytes);
+  ASSERT_EQ(file->start(file->whole_window()), 0);
+  set_fault("fail_registers", 1);
+  EXPECT_EQ(file->stop(), EIO);
+  EXPECT_EQ(file->stop(), EINVAL);
+  expect_out_of_use(&file, before_);
+}
+
 TEST_F(LifecycleTest, ARegisterThatFailsIsAnErrorAndNoMore) {
   CardFile file(kWindowBytes);
-  for (unsigned i = 1; i < 30; ++i) {
-    set_fault("fail_registers", i);
-    const int error = file.start(file.whole_window());
+  unsigned failed = 0;
+  for (int error = EIO; error != 0; ++failed) {
+    ASSERT_LT(failed, 100U);
+    set_fault("fail_after", failed);
+    set_fault("fail_registers", 1);
+    error = file.start(file.whole_window());
     set_fault("fail_registers", 0);
-    ASSERT_EQ(error, EIO) << i;
+    ASSERT_TRUE(error == 0 || error == EIO) << error;
+    ASSERT_EQ(CardFile().info().free_queues, before_.free_queues - (error == 0 ? 1 : 0)) << failed;
   }
-  EXPECT_TRUE(set_card_attribute("reset", "1"));
-  EXPECT_EQ(file.start(file.whole_window()), 0);
+  EXPECT_GT(failed, 10U) << "a queue has more registers";
   EXPECT_TRUE(file.works());
+}
+
+TEST_F(LifecycleTest, AQueueThatCannotBeTakenBackIsNobodysUntilAReset) {
+  constexpr unsigned kLast = 19;  // Of START's accesses: it tells whether the queue runs.
+  std::optional<CardFile> file(kWindowBytes);
+  set_fault("fail_after", kLast);
+  set_fault("fail_registers", 100);
+  EXPECT_EQ(file->start(file->whole_window()), EIO);
+  set_fault("fail_registers", 0);
+  expect_out_of_use(&file, before_);
 }
 
 }  // namespace
