@@ -68,6 +68,11 @@ struct nkv_window {
 	bool orphan; /* A stuck queue may still write it: nobody's until a reset. */
 };
 
+/* What an interrupt that is no queue's comes with: vector n is card->events[n]. */
+struct nkv_event {
+	struct nkv_card *card;
+};
+
 /* One of the engine's queues. */
 struct nkv_queue {
 	struct nkv_card *card;
@@ -129,6 +134,7 @@ struct nkv_card {
 	struct gen_pool *space; /* By device address plus a page: 0 is no address to it. */
 	struct list_head windows;
 	struct list_head files;
+	struct nkv_event events[NKV_VECTOR_QUEUES];
 	struct nkv_queue queues[NKV_MAX_QUEUES];
 	u64 doorbells_enabled;
 	atomic64_t errors; /* Interrupts that said so. */

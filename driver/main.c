@@ -76,8 +76,9 @@ int nkv_card_reset(struct nkv_card *card)
 
 static irqreturn_t nkv_event_interrupt(int irq, void *data)
 {
-	struct nkv_card *card = data;
-	unsigned int vector = irq - pci_irq_vector(card->pdev, 0);
+	struct nkv_event *event = data;
+	struct nkv_card *card = event->card;
+	unsigned int vector = event - card->events;
 
 	if (card->transport->acknowledge)
 		card->transport->acknowledge(card, vector);
@@ -94,7 +95,7 @@ static void nkv_free_interrupts(struct nkv_card *card, unsigned int count)
 		int irq = pci_irq_vector(card->pdev, i);
 
 		if (i < NKV_VECTOR_QUEUES)
-			free_irq(irq, card);
+			free_irq(irq, &card->events[i]);
 		else
 			free_irq(irq, &card->queues[i - NKV_VECTOR_QUEUES]);
 	}
@@ -113,7 +114,8 @@ static int nkv_request_interrupts(struct nkv_card *card)
 		int irq = pci_irq_vector(card->pdev, i);
 
 		if (i < NKV_VECTOR_QUEUES)
-			ret = request_irq(irq, nkv_event_interrupt, 0, card->name, card);
+			ret = request_irq(irq, nkv_event_interrupt, 0, card->name,
+					  &card->events[i]);
 		else
 			ret = request_irq(irq, nkv_queue_interrupt, 0, card->name,
 					  &card->queues[i - NKV_VECTOR_QUEUES]);
@@ -165,6 +167,8 @@ static struct nkv_card *nkv_card_new(struct pci_dev *pdev)
 	INIT_LIST_HEAD(&card->windows);
 	INIT_LIST_HEAD(&card->files);
 	nkv_counters_init(card);
+	for (i = 0; i < NKV_VECTOR_QUEUES; i++)
+		card->events[i].card = card;
 	for (i = 0; i < NKV_MAX_QUEUES; i++) {
 		card->queues[i].card = card;
 		spin_lock_init(&card->queues[i].lock);

@@ -135,21 +135,27 @@ bool Function::hear() {
   return has_rung;
 }
 
-bool Function::has_completed(const Ring& ring) const {
-  if (!ring.is_running || ring.completed == ring.submitted) return false;
-  const std::uint64_t at =
-      ring.completions_at + ring.completed % ring.entries * NKV_COMPLETION_BYTES;
-  const auto phase =
-      read_shared<std::uint8_t>(memory_.data() + at + offsetof(nkv_completion, phase));
-  return phase == (ring.completed / ring.entries % 2 == 0 ? 1 : 0);
+const std::byte* Function::completion(const Ring& ring) const {
+  if (!ring.is_running || ring.completed == ring.submitted) return nullptr;
+  const std::byte* const place =
+      memory_.data() + ring.completions_at + ring.completed % ring.entries * NKV_COMPLETION_BYTES;
+  const auto phase = read_shared<std::uint8_t>(place + offsetof(nkv_completion, phase));
+  return phase == (ring.completed / ring.entries % 2 == 0 ? 1 : 0) ? place : nullptr;
 }
 
 bool Function::tell() {
   bool has_told = false;
   for (unsigned i = 0; i < NKV_MAX_QUEUES; ++i) {
     Ring& ring = rings_.at(i);
-    if (!has_completed(ring)) continue;
-    while (has_completed(ring)) ++ring.completed;
+    const std::byte* place = completion(ring);
+    if (place == nullptr) continue;
+    bool has_failed = false;
+    for (; place != nullptr; place = completion(ring)) {
+      const auto status = read_shared<std::uint8_t>(place + offsetof(nkv_completion, status));
+      has_failed |= status != NKV_STATUS_OK;
+      ++ring.completed;
+    }
+    if (has_failed) interrupt_(NKV_REG_INTERRUPT_STATUS_ERRORS_SHIFT);
     interrupt_(NKV_REG_INTERRUPT_STATUS_QUEUES_SHIFT + i);
     has_told = true;
   }

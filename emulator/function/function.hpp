@@ -34,7 +34,7 @@ class ManagementRegisters {
   virtual bool serve(Function* function) = 0;
 };
 
-/// Registers of a Device, with doorbells in memory and a message for each completion.
+/// Registers of a Device, with doorbells in memory and messages for completions and errors.
 ///
 /// On a card the inline path recognises doorbells and the function's interrupt lines are the
 /// engine's. Here a guest's stores cannot be trapped, so that lines of memory are looked at, and so
@@ -73,7 +73,8 @@ class Function {
   bool hear();
   bool tell();
   [[nodiscard]] nkv_doorbell_line doorbell(unsigned index) const;
-  [[nodiscard]] bool has_completed(const Ring& ring) const;
+  /// The oldest that has not been told; null if there is none.
+  [[nodiscard]] const std::byte* completion(const Ring& ring) const;
   [[nodiscard]] bool is_busy() const;
 
   Device* device_;

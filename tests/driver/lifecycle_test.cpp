@@ -92,6 +92,24 @@ TEST_F(LifecycleTest, ALostInterruptIsFoundByLooking) {
   EXPECT_EQ(wait_for(file, &epoch, 20s), 0);
 }
 
+TEST_F(LifecycleTest, ACommandThatFailsIsCountedAsAnError) {
+  const auto errors = [] { return std::stoull(card_attribute("errors")); };
+  const std::uint64_t before = errors();
+  CardFile file(kWindowBytes);
+  ASSERT_EQ(file.start(file.whole_window()), 0);
+  EXPECT_TRUE(file.works());
+  EXPECT_EQ(errors(), before);
+  nkv_pages_command wrong{};
+  wrong.opcode = 0xFF;
+  file.submit(wrong);
+  EXPECT_NE(file.take().status, NKV_STATUS_OK);
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (errors() == before && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(errors(), before + 1);
+}
+
 TEST_F(LifecycleTest, ASignalEndsAWait) {
   CardFile file(kWindowBytes);
   struct sigaction action{};

@@ -120,6 +120,18 @@ TEST_F(FunctionTest, ADoorbellRunsCommandsAndTellsOfThemOnce) {
   EXPECT_EQ(told_.size(), 1U);
 }
 
+TEST_F(FunctionTest, TellsOfErrorsBesideTheQueue) {
+  enable(3);
+  nkv_pages_command wrong{};
+  wrong.opcode = 0xFF;
+  std::memcpy(device_->memory().data() + 3 * 2 * kRingBytes, &wrong, sizeof(wrong));
+  doorbell(3).sq_tail = 2;
+  EXPECT_TRUE(function_->run(1s));
+  EXPECT_NE(status(3, 0), NKV_STATUS_OK);
+  EXPECT_EQ(status(3, 1), NKV_STATUS_OK);
+  EXPECT_EQ(told_, (std::vector<unsigned>{NKV_REG_INTERRUPT_STATUS_ERRORS_SHIFT, 3 + 3}));
+}
+
 TEST_F(FunctionTest, AFullCompletionRingGoesOnWhenItIsRead) {
   enable(0);
   doorbell(0).sq_tail = NKV_MIN_RING_ENTRIES;
