@@ -160,7 +160,7 @@ int nkv_write(struct nkv_card *card, u32 offset, u64 value);
 /* memory.c */
 int nkv_memory_attach(struct nkv_card *card, phys_addr_t at, u64 bytes);
 int nkv_memory_detach(struct nkv_card *card);
-void nkv_memory_lose(struct nkv_card *card);
+void nkv_memory_lose(struct nkv_card *card, bool still);
 u64 nkv_memory_free_bytes(struct nkv_card *card);
 
 /* Where a queue's doorbell lies in device memory, which is attached: behind all windows. */
@@ -182,6 +182,7 @@ int nkv_queue_state(struct nkv_file *file, struct nkv_card_queue_state *state);
 int nkv_queue_probe(struct nkv_card *card, u64 at);
 int nkv_read_totals(struct nkv_card *card, unsigned int i, u64 *totals);
 unsigned int nkv_queues_free(struct nkv_card *card);
+bool nkv_queues_stuck(struct nkv_card *card);
 void nkv_queues_cancel(struct nkv_card *card);
 irqreturn_t nkv_queue_interrupt(int irq, void *queue);
 

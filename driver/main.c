@@ -204,6 +204,7 @@ static int nkv_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
 	if (ret)
 		goto close;
+	nkv_windows_adopt(card);
 	ret = nkv_request_interrupts(card);
 	if (ret)
 		goto close;
@@ -235,18 +236,19 @@ put:
 static void nkv_remove(struct pci_dev *pdev)
 {
 	struct nkv_card *card = pci_get_drvdata(pdev);
+	bool still = true;
 
 	debugfs_remove(card->debug);
 	nkv_pmus_remove(card);
 	misc_deregister(&card->misc);
 	nkv_card_hold(card);
-	if (pci_device_is_present(pdev))
-		nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+	if (pci_device_is_present(pdev)) /* Else its memory has gone, too. */
+		still = !nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
 	/* Who is told that the card has gone reads nothing of it any more. */
 	unmap_mapping_range(card->mappings->f_mapping, 0, 0, 1);
 	WRITE_ONCE(card->gone, true);
 	nkv_queues_cancel(card);
-	nkv_memory_lose(card);
+	nkv_memory_lose(card, still);
 	up_write(&card->alive);
 	nkv_free_interrupts(card, NKV_CARD_VECTORS);
 	nkv_transport_close(card);

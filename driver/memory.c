@@ -11,6 +11,56 @@
 
 #define NKV_SPACE_BIAS PAGE_SIZE /* genalloc takes address 0 for a failure. */
 
+/*
+ * Addresses that an engine may still write, though its card has let go of them: nobody's until a
+ * card of this serial number has been reset. Those that are left when the module goes stay so.
+ */
+struct nkv_claim {
+	struct list_head list;
+	u64 serial;
+	phys_addr_t at;
+	u64 bytes;
+	char name[20];
+};
+
+static LIST_HEAD(nkv_claims);
+static DEFINE_MUTEX(nkv_claims_lock);
+
+/* The card's claim stays, and is the card's no longer. */
+static void nkv_memory_abandon(struct nkv_card *card)
+{
+	struct nkv_claim *claim = kzalloc(sizeof(*claim), GFP_KERNEL);
+
+	dev_err(&card->pdev->dev,
+		"%s: may still write its memory, which is nobody's until a reset\n", card->name);
+	if (claim) {
+		claim->serial = card->serial;
+		claim->at = card->memory_at;
+		claim->bytes = card->memory_bytes;
+		strscpy(claim->name, card->name, sizeof(claim->name));
+		mutex_lock(&nkv_claims_lock);
+		list_add(&claim->list, &nkv_claims);
+		mutex_unlock(&nkv_claims_lock);
+	}
+	card->claimed->name = claim ? claim->name : NULL; /* The card's goes with it. */
+	card->claimed = NULL;
+}
+
+static void nkv_memory_reclaim(struct nkv_card *card)
+{
+	struct nkv_claim *claim, *next;
+
+	mutex_lock(&nkv_claims_lock);
+	list_for_each_entry_safe(claim, next, &nkv_claims, list) {
+		if (claim->serial != card->serial)
+			continue;
+		release_mem_region(claim->at, claim->bytes);
+		list_del(&claim->list);
+		kfree(claim);
+	}
+	mutex_unlock(&nkv_claims_lock);
+}
+
 static int nkv_memory_prove(struct nkv_card *card)
 {
 	int ret = nkv_queue_probe(card, 0);
@@ -96,6 +146,8 @@ int nkv_memory_attach(struct nkv_card *card, phys_addr_t at, u64 bytes)
 	ret = -EBUSY;
 	if (!card->claimed) {
 		ret = nkv_memory_take(card, at, bytes);
+		if (ret && card->claimed && nkv_queues_stuck(card))
+			nkv_memory_abandon(card);
 		if (ret)
 			nkv_memory_release(card);
 	}
@@ -107,12 +159,15 @@ int nkv_memory_attach(struct nkv_card *card, phys_addr_t at, u64 bytes)
  * nkv_memory_detach - Gives the addresses back
  * @card: card->alive is held.
  *
- * -EBUSY: there are windows, kept ones among them.
+ * -EBUSY: there are windows, kept ones among them; -EIO: the link has failed, and the engine may
+ * still write what files have given back.
  */
 int nkv_memory_detach(struct nkv_card *card)
 {
 	int ret = -EBUSY;
 
+	if (card->frozen)
+		return -EIO;
 	mutex_lock(&card->lock);
 	if (list_empty(&card->windows)) {
 		nkv_memory_release(card);
@@ -125,8 +180,9 @@ int nkv_memory_detach(struct nkv_card *card)
 /**
  * nkv_memory_lose - The card goes, and all windows with it
  * @card: card->alive is held for writing; nothing of memory is mapped by files.
+ * @still: Its engine does not work any more.
  */
-void nkv_memory_lose(struct nkv_card *card)
+void nkv_memory_lose(struct nkv_card *card, bool still)
 {
 	struct nkv_window *window, *next;
 	struct nkv_file *file;
@@ -136,6 +192,8 @@ void nkv_memory_lose(struct nkv_card *card)
 		file->window = NULL;
 	list_for_each_entry_safe(window, next, &card->windows, list)
 		nkv_window_free(card, window);
+	if (card->claimed && !still)
+		nkv_memory_abandon(card);
 	nkv_memory_release(card);
 	mutex_unlock(&card->lock);
 }
@@ -278,8 +336,8 @@ void nkv_window_give_back(struct nkv_card *card, struct nkv_window *window, bool
 }
 
 /**
- * nkv_windows_adopt - No queue is stuck any more
- * @card: card->alive is held for writing.
+ * nkv_windows_adopt - The engine has been reset: no queue is stuck any more
+ * @card: card->alive is held for writing, or nobody else knows the card yet.
  */
 void nkv_windows_adopt(struct nkv_card *card)
 {
@@ -293,4 +351,5 @@ void nkv_windows_adopt(struct nkv_card *card)
 		}
 	}
 	mutex_unlock(&card->lock);
+	nkv_memory_reclaim(card);
 }

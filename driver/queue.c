@@ -368,6 +368,20 @@ unsigned int nkv_queues_free(struct nkv_card *card)
 }
 
 /**
+ * nkv_queues_stuck - Whether some did not stop
+ * @card: card->lock is held.
+ */
+bool nkv_queues_stuck(struct nkv_card *card)
+{
+	unsigned int i;
+
+	for (i = 0; i < NKV_MAX_QUEUES; i++)
+		if (card->queues[i].stuck)
+			return true;
+	return false;
+}
+
+/**
  * nkv_queues_cancel - Takes all queues from their files and wakes who sleeps
  * @card: card->alive is held for writing; the engine runs no queue any more.
  */

@@ -177,6 +177,37 @@ def test_memory_that_is_not_the_cards_is_refused(guest):
     guest.check(f"echo '{kept}' > {CARD}/memory")
 
 
+def test_memory_that_an_engine_may_still_write_is_nobodys_until_a_reset(guest):
+    kept = guest.check(f"cat {CARD}/memory")
+    at, size = (int(word, 16) for word in kept.split())
+    claim = f"grep -c '{at:x}-{at + size - 1:x} : nearkv0$' /proc/iomem"
+
+    def attach(after: int, fails: int) -> int:
+        """With registers that fail after so many accesses; how many passed."""
+        faults = "/sys/kernel/debug/nearkv/nearkv0"
+        guest.check(f"echo {after} > {faults}/fail_after; echo {fails} > {faults}/fail_registers")
+        guest.run(f"echo '{kept}' > {CARD}/memory")
+        left = guest.check(f"echo 0 > {faults}/fail_registers; cat {faults}/fail_after")
+        return after - int(left)
+
+    guest.check(f"echo none > {CARD}/memory")
+    accesses = attach(after=100_000, fails=1)
+    stuck = 0
+    # The firmware is asked first: how often it has to be polled is not always the same.
+    for n in range(accesses - 40, accesses):
+        guest.check(f"echo none > {CARD}/memory")
+        attach(after=n, fails=100)
+        if guest.check(f"cat {CARD}/free_queues") == "15":
+            stuck += 1
+            assert guest.check(claim) == "1"
+            guest.check(f"echo 1 > {CARD}/reset")
+        assert guest.check(f"cat {CARD}/free_queues") == "16"
+        is_attached = guest.check(f"cat {CARD}/memory") != "none"
+        assert guest.run(claim)[1] == str(int(is_attached))
+    assert stuck > 0
+    guest.check(f"echo none > {CARD}/memory; echo '{kept}' > {CARD}/memory")
+
+
 def test_memory_that_others_use_is_refused(guest):
     kept = guest.check(f"cat {CARD}/memory")
     guest.check(f"echo none > {CARD}/memory")

@@ -10,7 +10,7 @@ import pytest
 from emulator.fault.engine import Engine
 from emulator.fault.media import Descriptor, Log, Module, unmask_errors
 from emulator.fault.monitor import Monitor, MonitorError
-from emulator.qemu.machine import Machine
+from emulator.qemu.machine import CARD, GuestError, Machine
 from emulator.qemu.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("quiet_kernel")
@@ -177,6 +177,23 @@ def test_commands_are_aborted_when_the_link_fails_and_the_card_is_there_again(
     with working(guest, program, "ABORTED"):
         engine.link_error(fatal=True)
     assert "nearkv0: begins anew" in guest.check("dmesg")
+    expect_working(guest)
+
+
+def test_memory_of_a_card_that_does_not_come_back_is_nobodys_until_it_is_reset(guest, engine):
+    at, size = (int(word, 16) for word in guest.check(f"cat {CARD}/memory").split())
+    claim = f"grep -q '{at:x}-{at + size - 1:x} : nearkv0$' /proc/iomem"
+    guest.check("echo 1 > /sys/kernel/debug/nearkv/nearkv0/fail_registers")
+    engine.link_error(fatal=True)
+    await_in(guest, "dmesg | grep -q 'nearkv0: does not come back'", 20)
+    # Nothing has told the engine to end what it does.
+    with pytest.raises(GuestError, match="Input/output error"):
+        guest.check(f"echo none > {CARD}/memory")
+    guest.check(f"{claim} && echo 1 > $(realpath {CARD}/..)/remove && {claim}")
+    guest.check("echo 1 > /sys/bus/pci/rescan")
+    await_in(guest, "test -e /dev/nearkv0", 20)
+    guest.check(f"! {claim}")
+    guest.check("nearkv card attach nearkv0")
     expect_working(guest)
 
 
