@@ -197,8 +197,8 @@ int nkv_mailbox_call(struct nkv_card *card, struct nkv_card_mailbox *command);
 /* tenants.c */
 int nkv_tenants_refresh(struct nkv_card *card);
 bool nkv_tenant_may_have_window(struct nkv_card *card, u64 bytes);
-bool nkv_tenant_may_have_queue(struct nkv_card *card);
-unsigned int nkv_tenant_weight(struct nkv_card *card);
+bool nkv_tenant_may_have_queue(struct nkv_card *card, kuid_t owner);
+unsigned int nkv_tenant_weight(struct nkv_card *card, kuid_t owner);
 
 /* sysfs.c */
 extern const struct attribute_group *nkv_groups[];

@@ -178,6 +178,7 @@ int nkv_read_totals(struct nkv_card *card, unsigned int i, u64 *totals)
 int nkv_queue_start(struct nkv_file *file, struct nkv_card_queue *wanted)
 {
 	struct nkv_card *card = file->card;
+	unsigned int weight;
 	int i, ret;
 
 	if (wanted->index >= NKV_CARD_OPEN_QUEUES)
@@ -193,12 +194,13 @@ int nkv_queue_start(struct nkv_file *file, struct nkv_card_queue *wanted)
 	if (!nkv_queue_acceptable(wanted, file->window->bytes))
 		goto unlock;
 	ret = -EPERM;
-	if (wanted->weight > nkv_tenant_weight(card) && !capable(CAP_SYS_NICE))
+	weight = nkv_tenant_weight(card, file->window->owner);
+	if (wanted->weight > weight && !capable(CAP_SYS_NICE))
 		goto unlock;
 	if (!wanted->weight)
-		wanted->weight = nkv_tenant_weight(card);
+		wanted->weight = weight;
 	ret = -EDQUOT;
-	if (!nkv_tenant_may_have_queue(card))
+	if (!nkv_tenant_may_have_queue(card, file->window->owner))
 		goto unlock;
 	i = nkv_free_queue(card);
 	ret = i;

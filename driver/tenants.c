@@ -122,10 +122,10 @@ static const struct nkv_card_tenant *nkv_tenant_of(const struct nkv_card *card, 
 	return others;
 }
 
-/* The limits that hold for the caller, or NULL. */
-static const struct nkv_card_tenant *nkv_tenant_limits(const struct nkv_card *card)
+/* The limits that hold for what is a user's, or NULL: the caller needs none. */
+static const struct nkv_card_tenant *nkv_tenant_limits(const struct nkv_card *card, kuid_t user)
 {
-	const struct nkv_card_tenant *tenant = nkv_tenant_of(card, current_euid());
+	const struct nkv_card_tenant *tenant = nkv_tenant_of(card, user);
 
 	return tenant && !capable(CAP_SYS_RESOURCE) ? tenant : NULL;
 }
@@ -137,7 +137,7 @@ static const struct nkv_card_tenant *nkv_tenant_limits(const struct nkv_card *ca
  */
 bool nkv_tenant_may_have_window(struct nkv_card *card, u64 bytes)
 {
-	const struct nkv_card_tenant *tenant = nkv_tenant_limits(card);
+	const struct nkv_card_tenant *tenant = nkv_tenant_limits(card, current_euid());
 	const struct nkv_window *window;
 	u64 has = 0;
 
@@ -150,31 +150,32 @@ bool nkv_tenant_may_have_window(struct nkv_card *card, u64 bytes)
 }
 
 /**
- * nkv_tenant_may_have_queue - Whether the caller may have one more queue
+ * nkv_tenant_may_have_queue - Whether a window's owner may have one more queue
  * @card: card->lock is held.
+ * @owner: Whoever starts it: a file may have gone to another user's process.
  */
-bool nkv_tenant_may_have_queue(struct nkv_card *card)
+bool nkv_tenant_may_have_queue(struct nkv_card *card, kuid_t owner)
 {
-	const struct nkv_card_tenant *tenant = nkv_tenant_limits(card);
+	const struct nkv_card_tenant *tenant = nkv_tenant_limits(card, owner);
 	unsigned int has = 0;
 	unsigned int i;
 
 	if (!tenant)
 		return true;
 	for (i = 0; i < NKV_MAX_QUEUES; i++)
-		if (card->queues[i].file &&
-		    uid_eq(card->queues[i].file->window->owner, current_euid()))
+		if (card->queues[i].file && uid_eq(card->queues[i].file->window->owner, owner))
 			has++;
 	return has < tenant->queues;
 }
 
 /**
- * nkv_tenant_weight - The largest weight that the caller's queues may have
+ * nkv_tenant_weight - The largest weight that queues in a user's windows may have
  * @card: card->lock is held.
+ * @owner: The user.
  */
-unsigned int nkv_tenant_weight(struct nkv_card *card)
+unsigned int nkv_tenant_weight(struct nkv_card *card, kuid_t owner)
 {
-	const struct nkv_card_tenant *tenant = nkv_tenant_of(card, current_euid());
+	const struct nkv_card_tenant *tenant = nkv_tenant_of(card, owner);
 
 	return tenant && tenant->weight ? tenant->weight : 1;
 }

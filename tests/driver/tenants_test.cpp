@@ -82,14 +82,16 @@ int start_queues(unsigned count) {
   return file.works() ? 0 : 253;
 }
 
-/// The weight of a queue that asks for one; 0 if it is refused.
+/// As weigh() gives an error, so that it is no weight.
+constexpr int weighs(int error) { return 100 + error; }
+
+/// The weight of a queue that asks for one, or what errno says.
 int weigh(std::uint8_t weight) {
   CardFile file(kWindowBytes);
   nkv_card_queue queue = file.whole_window();
   queue.weight = weight;
   const int error = file.start(queue);
-  EXPECT_TRUE(error == 0 || error == EPERM) << error;
-  return error == 0 ? file.queue().weight : 0;
+  return error == 0 ? file.queue().weight : weighs(error);
 }
 
 TEST_F(TenantsTest, HaveNoLimitAtFirst) {
@@ -127,6 +129,29 @@ TEST_F(TenantsTest, CountAllTheirProcesses) {
   EXPECT_EQ(two_processes(start_queues, 1, 3), EDQUOT);
 }
 
+TEST_F(TenantsTest, CountQueuesInTheirWindowsWhoeverStartsThem) {
+  limit({user(kUser, 1, 1, kWindowBytes), user(kOther, 8, 6, kWindowBytes)});
+  const auto in_anothers_window = [](const std::function<int(CardFile&)>& start) {
+    return as(0, [&start] {
+      if (::seteuid(kUser) != 0) return 252;
+      CardFile file(kWindowBytes);
+      return ::seteuid(0) == 0 && ::setuid(kOther) == 0 ? start(file) : 251;
+    });
+  };
+  EXPECT_EQ(in_anothers_window([](CardFile& file) { return file.start(file.whole_window()); }), 0);
+  EXPECT_EQ(in_anothers_window([](CardFile& file) {
+              const int error = file.start(file.whole_window());
+              return error == 0 ? file.start(file.whole_window(1)) : 253;
+            }),
+            EDQUOT);
+  EXPECT_EQ(in_anothers_window([](CardFile& file) {
+              nkv_card_queue heavy = file.whole_window();
+              heavy.weight = 6;
+              return file.start(heavy);
+            }),
+            EPERM);
+}
+
 TEST_F(TenantsTest, CountWindowsThatAreKept) {
   limit({user(kUser, 4, 1, 2 * kWindowBytes)});
   const auto keep = [] { return CardFile().take_window(kWindowBytes, "kept") ? 0 : errno; };
@@ -149,13 +174,13 @@ TEST_F(TenantsTest, CountWindowsThatAreKept) {
 
 TEST_F(TenantsTest, HaveTheWeightThatTheyAreGiven) {
   EXPECT_EQ(as(kUser, [] { return weigh(0); }), 1);
-  EXPECT_EQ(as(kUser, [] { return weigh(2); }), 0);
+  EXPECT_EQ(as(kUser, [] { return weigh(2); }), weighs(EPERM));
   limit({user(kUser, 4, 6, kWindowBytes)});
   EXPECT_EQ(as(kUser, [] { return weigh(0); }), 6);
   EXPECT_EQ(as(kUser, [] { return weigh(1); }), 1);
   EXPECT_EQ(as(kUser, [] { return weigh(6); }), 6);
-  EXPECT_EQ(as(kUser, [] { return weigh(7); }), 0);
-  EXPECT_EQ(as(kOther, [] { return weigh(2); }), 0);
+  EXPECT_EQ(as(kUser, [] { return weigh(7); }), weighs(EPERM));
+  EXPECT_EQ(as(kOther, [] { return weigh(2); }), weighs(EPERM));
   EXPECT_EQ(weigh(15), 15) << "root has CAP_SYS_NICE";
 }
 
