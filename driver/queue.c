@@ -403,6 +403,10 @@ void nkv_queues_cancel(struct nkv_card *card)
 		file->stuck = false;
 		WRITE_ONCE(file->cancelled, true);
 		wake_up_all(&file->wait);
+		spin_lock_irq(&file->event_lock);
+		if (file->event)
+			eventfd_signal(file->event);
+		spin_unlock_irq(&file->event_lock);
 	}
 	nkv_unmap_doorbells(card);
 	mutex_unlock(&card->lock);

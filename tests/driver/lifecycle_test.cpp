@@ -124,6 +124,9 @@ TEST_F(LifecycleTest, ASignalEndsAWait) {
 TEST_F(LifecycleTest, AResetCancelsQueuesAndKeepsWindows) {
   CardFile file(kWindowBytes);
   ASSERT_EQ(file.start(file.whole_window()), 0);
+  const int event = ::eventfd(0, EFD_NONBLOCK);
+  const nkv_card_eventfd wanted{.fd = event, .reserved = 0};
+  ASSERT_EQ(file.call(NKV_IOCTL_EVENTFD, &wanted), 0);
   file.window().back() = std::byte{42};
   std::thread resetter([] {
     std::this_thread::sleep_for(100ms);
@@ -132,6 +135,9 @@ TEST_F(LifecycleTest, AResetCancelsQueuesAndKeepsWindows) {
   std::uint64_t epoch = 0;
   EXPECT_EQ(wait_for(file, &epoch, 20s), ECANCELED);
   resetter.join();
+  eventfd_t count = 0;
+  EXPECT_EQ(::eventfd_read(event, &count), 0) << "whoever waits for it alone wakes too";
+  ::close(event);
   EXPECT_EQ(file.stop(), EINVAL);
   EXPECT_EQ(file.window().back(), std::byte{42});
   EXPECT_EQ(file.start(file.whole_window()), 0);

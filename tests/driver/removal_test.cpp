@@ -2,6 +2,7 @@
 // everything as before once the card is back.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 
 #include <chrono>
 #include <optional>
@@ -33,12 +34,18 @@ TEST_F(RemovalTest, CallsEndAndMemoryIsGone) {
   // The interrupt of a completion that has been seen may still be on its way.
   nkv_card_wait wait{.epoch = 0, .timeout_ns = 20'000'000'000};
   ASSERT_EQ(file.call(NKV_IOCTL_WAIT, &wait), 0);
+  const int event = ::eventfd(0, EFD_NONBLOCK);
+  const nkv_card_eventfd wanted{.fd = event, .reserved = 0};
+  ASSERT_EQ(file.call(NKV_IOCTL_EVENTFD, &wanted), 0);
   std::thread remover([this] {
     std::this_thread::sleep_for(100ms);
     card_->remove();
   });
   EXPECT_EQ(file.call(NKV_IOCTL_WAIT, &wait), ENODEV);
   remover.join();
+  eventfd_t count = 0;
+  EXPECT_EQ(::eventfd_read(event, &count), 0);
+  ::close(event);
   nkv_card_info info{};
   EXPECT_EQ(file.call(NKV_IOCTL_INFO, &info), ENODEV);
   EXPECT_EQ(file.stop(), ENODEV);
