@@ -206,7 +206,6 @@ extern const struct attribute_group *nkv_groups[];
 /* main.c */
 void nkv_card_release(struct kref *ref);
 void nkv_card_hold(struct nkv_card *card);
-int nkv_card_reset_held(struct nkv_card *card);
 int nkv_card_reset(struct nkv_card *card);
 
 /* Until nkv_card_leave(), card->alive is held. -ENODEV: it has gone; -EIO: its link has failed. */

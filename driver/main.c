@@ -39,19 +39,14 @@ void nkv_card_hold(struct nkv_card *card)
 	WRITE_ONCE(card->leaving, false);
 }
 
-/**
- * nkv_card_reset_held - As nkv_card_reset()
- * @card: card->alive is held for writing.
- */
-int nkv_card_reset_held(struct nkv_card *card)
+static int nkv_card_reset_held(struct nkv_card *card)
 {
 	int ret;
 
 	if (card->gone)
 		return -ENODEV;
-	ret = nkv_counters_sample(card);
-	if (!ret)
-		ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
+	nkv_counters_sample(card); /* As far as it answers: a reset may be what it needs. */
+	ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
 	if (ret)
 		return ret;
 	nkv_counters_restart(card);

@@ -15,11 +15,13 @@ static void nkv_card_freeze(struct nkv_card *card)
 	up_write(&card->alive);
 }
 
+/* After a reset of its function; card->alive is held for writing, and its queues are cancelled. */
 static int nkv_card_begin_anew(struct nkv_card *card)
 {
 	u64 id;
 	int ret;
 
+	card->frozen = false;
 	ret = nkv_read(card, NKV_REG_ID, &id);
 	if (!ret && id != NKV_ABI_ID)
 		ret = -EIO;
@@ -27,7 +29,15 @@ static int nkv_card_begin_anew(struct nkv_card *card)
 		ret = nkv_write(card, NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
 	if (!ret && card->claimed)
 		ret = nkv_write(card, NKV_REG_DOORBELL_BASE, nkv_doorbell_at(card, 0));
-	return ret;
+	if (ret) {
+		card->frozen = true;
+		dev_err(&card->pdev->dev, "%s: does not come back: %d\n", card->name, ret);
+		return ret;
+	}
+	nkv_counters_restart(card);
+	nkv_windows_adopt(card);
+	dev_info(&card->pdev->dev, "%s: begins anew\n", card->name);
+	return 0;
 }
 
 static pci_ers_result_t nkv_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
@@ -47,19 +57,8 @@ static pci_ers_result_t nkv_slot_reset(struct pci_dev *pdev)
 	pci_restore_state(pdev);
 	pci_save_state(pdev); /* For the next time. */
 	nkv_card_hold(card);
-	card->frozen = false;
 	ret = nkv_card_begin_anew(card);
-	if (ret) {
-		card->frozen = true;
-	} else {
-		nkv_counters_restart(card);
-		nkv_windows_adopt(card);
-	}
 	up_write(&card->alive);
-	if (ret)
-		dev_err(&pdev->dev, "%s: does not come back: %d\n", card->name, ret);
-	else
-		dev_info(&pdev->dev, "%s: begins anew\n", card->name);
 	return ret ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
 }
 
@@ -68,15 +67,15 @@ static void nkv_reset_prepare(struct pci_dev *pdev)
 	struct nkv_card *card = pci_get_drvdata(pdev);
 
 	nkv_card_hold(card);
-	nkv_card_reset_held(card);
+	nkv_counters_sample(card); /* As far as it answers. */
+	nkv_queues_cancel(card);
 }
 
 static void nkv_reset_done(struct pci_dev *pdev)
 {
 	struct nkv_card *card = pci_get_drvdata(pdev);
 
-	if (card->claimed)
-		nkv_write(card, NKV_REG_DOORBELL_BASE, nkv_doorbell_at(card, 0));
+	nkv_card_begin_anew(card);
 	up_write(&card->alive);
 }
 

@@ -144,6 +144,33 @@ TEST_F(LifecycleTest, AResetCancelsQueuesAndKeepsWindows) {
   EXPECT_TRUE(file.works());
 }
 
+TEST_F(LifecycleTest, AResetIsOneThoughTheCardDoesNotAnswerBefore) {
+  // The driver's, and the kernel's of the function.
+  for (const char* const reset : {"reset", "../reset"}) {
+    CardFile file(kWindowBytes);
+    ASSERT_EQ(file.start(file.whole_window()), 0);
+    set_fault("fail_registers", 1);
+    EXPECT_TRUE(set_card_attribute(reset, "1"));
+    EXPECT_EQ(file.stop(), EINVAL);
+    EXPECT_EQ(file.start(file.whole_window()), 0);
+    EXPECT_TRUE(file.works());
+  }
+}
+
+TEST_F(LifecycleTest, ACardThatDoesNotComeBackFromAResetIsAnErrorUntilTheNext) {
+  CardFile file(kWindowBytes);
+  ASSERT_EQ(file.start(file.whole_window()), 0);
+  set_fault("fail_registers", 100);
+  EXPECT_TRUE(set_card_attribute("../reset", "1"));
+  set_fault("fail_registers", 0);
+  EXPECT_EQ(file.stop(), EIO);
+  EXPECT_EQ(file.start(file.whole_window()), EIO);
+  EXPECT_TRUE(set_card_attribute("../reset", "1"));
+  EXPECT_EQ(file.stop(), EINVAL);
+  EXPECT_EQ(file.start(file.whole_window()), 0);
+  EXPECT_TRUE(file.works());
+}
+
 TEST_F(LifecycleTest, AKeptWindowOutlivesItsProcess) {
   const pid_t child = ::fork();
   if (child == 0) {
