@@ -8,8 +8,9 @@
  * being until it goes; whether the event is enabled decides where entries go: to the AUX area, or
  * nowhere. A worker looks for them every CARD_LAG_MS and hands them over on the event's processor,
  * with interrupts off, as perf wants it. What finds no room in the AUX area stays in the monitor's
- * list; an AUX record has PERF_AUX_FLAG_TRUNCATED when entries found no room there either. Mapping
- * the area stops an event that is enabled: enable it after that.
+ * list; an AUX record has PERF_AUX_FLAG_PARTIAL when entries found no room there either: with
+ * PERF_AUX_FLAG_TRUNCATED perf would switch the event off. Mapping the area stops an event that is
+ * enabled: enable it after that.
  *
  * A hot list tells what everybody's commands read: only who has CAP_PERFMON may have one.
  */
@@ -66,7 +67,7 @@ static void nkv_deliver(void *data)
 	delivery->taken = min_t(unsigned long, delivery->count, handle.size / sizeof(u64));
 	nkv_aux_write(aux, handle.head, monitor->entries, delivery->taken * sizeof(u64));
 	if (monitor->lost)
-		perf_aux_output_flag(&handle, PERF_AUX_FLAG_TRUNCATED);
+		perf_aux_output_flag(&handle, PERF_AUX_FLAG_PARTIAL);
 	monitor->lost = false;
 	perf_aux_output_end(&handle, delivery->taken * sizeof(u64));
 	local64_add(delivery->taken, &event->count);

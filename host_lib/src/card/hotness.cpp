@@ -111,7 +111,7 @@ void HotnessWatch::take_records() {
     const auto header = std::bit_cast<perf_event_header>(read(tail));
     constexpr std::uint64_t kAuxFlags = sizeof(header) + 2 * sizeof(std::uint64_t);
     if (header.type == PERF_RECORD_LOST ||
-        (header.type == PERF_RECORD_AUX && (read(tail + kAuxFlags) & PERF_AUX_FLAG_TRUNCATED))) {
+        (header.type == PERF_RECORD_AUX && (read(tail + kAuxFlags) & PERF_AUX_FLAG_PARTIAL))) {
       has_lost_ = true;
     }
     tail += header.size;
