@@ -14,6 +14,7 @@
 
 #define NKV_STOP_TIMEOUT  (20 * HZ) /* For the longest command, simulated. */
 #define NKV_PROBE_TIMEOUT (5 * HZ)
+#define NKV_START_TIMEOUT HZ
 
 static const u32 nkv_totals[NKV_TOTALS] = {
 	[NKV_CARD_COUNTER_COMMANDS] = NKV_REG_TOTAL_COMMANDS(0),
@@ -57,6 +58,25 @@ static int nkv_set_doorbell(struct nkv_card *card, unsigned int i, bool enable)
 	return ret;
 }
 
+/* Waits until the engine has taken a queue up, or refused it: it looks at one of them a cycle. */
+static int nkv_queue_await_decision(struct nkv_card *card, unsigned int i)
+{
+	unsigned long deadline = jiffies + NKV_START_TIMEOUT;
+	u64 status;
+	int ret;
+
+	for (;;) {
+		ret = nkv_read(card, NKV_REG_QUEUE_STATUS(i), &status);
+		if (ret || status & NKV_REG_QUEUE_STATUS_RUNNING_MASK)
+			return ret;
+		if (status & NKV_REG_QUEUE_STATUS_REFUSED_MASK)
+			return -EINVAL;
+		if (READ_ONCE(card->leaving) || time_after(jiffies, deadline))
+			return -ETIMEDOUT;
+		usleep_range(10, 50);
+	}
+}
+
 /* Programs and enables a queue that stands still; addresses of q count from `at` on. */
 static int nkv_queue_program(struct nkv_card *card, unsigned int i, const struct nkv_card_queue *q,
 			     u64 at)
@@ -79,7 +99,6 @@ static int nkv_queue_program(struct nkv_card *card, unsigned int i, const struct
 		{ NKV_REG_CQ_HEAD(i), 0 },
 		{ NKV_REG_QUEUE_CONTROL(i), NKV_REG_QUEUE_CONTROL_ENABLE_MASK },
 	};
-	u64 status;
 	size_t n;
 	int ret;
 
@@ -89,10 +108,7 @@ static int nkv_queue_program(struct nkv_card *card, unsigned int i, const struct
 		if (ret)
 			return ret;
 	}
-	ret = nkv_read(card, NKV_REG_QUEUE_STATUS(i), &status);
-	if (ret)
-		return ret;
-	return status & NKV_REG_QUEUE_STATUS_RUNNING_MASK ? 0 : -EINVAL;
+	return nkv_queue_await_decision(card, i);
 }
 
 /* Disables a queue and waits for its command in flight. */

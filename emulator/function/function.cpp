@@ -38,6 +38,10 @@ std::uint64_t Function::read(std::uint32_t offset) {
     return management_ != nullptr ? management_->read(offset - NKV_CARD_MANAGEMENT_AT) : ~0ULL;
   }
   if (offset >= NKV_REG_MAP_BYTES) return ~0ULL;
+  if (const auto place = find_queue_register(offset)) {
+    const bool is_status = place->base_offset == NKV_REG_QUEUE_STATUS(0);
+    if (is_status && std::exchange(rings_.at(place->index).is_undecided, false)) return 0;
+  }
   switch (offset) {
     case NKV_REG_FEATURES:
       return device_->read_csr(offset) | NKV_FEATURE_MEMORY_DOORBELLS;
@@ -84,13 +88,14 @@ void Function::write_queue(unsigned index, std::uint32_t offset, std::uint64_t v
   } else if (offset == NKV_REG_QUEUE_CONTROL(0)) {
     const bool is_enabled = (value & NKV_REG_QUEUE_CONTROL_ENABLE_MASK) != 0;
     if (is_enabled && !ring.is_running) start(index);
-    if (!is_enabled) ring.is_running = false;
+    if (!is_enabled) ring.is_running = ring.is_undecided = false;
   }
 }
 
 void Function::start(unsigned index) {
   Ring& ring = rings_.at(index);
   const std::uint64_t status = device_->read_csr(NKV_REG_QUEUE_STATUS(index));
+  ring.is_undecided = true;
   ring.entries = device_->read_csr(NKV_REG_RING_ENTRIES(index));
   ring.completions_at = device_->read_csr(NKV_REG_CQ_BASE(index));
   // One that still drains is RUNNING, whatever its registers say by now.

@@ -61,6 +61,7 @@ class Function {
  private:
   struct Ring {
     bool is_running = false;
+    bool is_undecided = false;  ///< QUEUE_STATUS says nothing yet: a card takes cycles to decide.
     std::uint64_t entries = 0;
     std::uint64_t completions_at = 0;
     std::uint16_t submitted = 0;

@@ -69,6 +69,7 @@ class FunctionTest : public testing::Test {
     write(NKV_REG_SQ_TAIL(i), 0);
     write(NKV_REG_CQ_HEAD(i), 0);
     write(NKV_REG_QUEUE_CONTROL(i), NKV_REG_QUEUE_CONTROL_ENABLE_MASK);
+    EXPECT_EQ(read(NKV_REG_QUEUE_STATUS(i)), 0U) << "a card takes cycles to decide";
     ASSERT_EQ(read(NKV_REG_QUEUE_STATUS(i)), NKV_REG_QUEUE_STATUS_RUNNING_MASK);
   }
 
