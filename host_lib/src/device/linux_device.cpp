@@ -171,16 +171,24 @@ std::uint64_t LinuxDevice::read_csr(std::uint32_t offset) {
 
 std::uint64_t LinuxDevice::read_queue(QueueRegister place) {
   const auto [index, base_offset] = place;
-  const Queue& queue = queues_.at(index);
+  Queue& queue = queues_.at(index);
   if (base_offset < NKV_REG_TOTAL_COMMANDS(0) && base_offset != NKV_REG_QUEUE_STATUS(0)) {
     return register_of(queue.registers, base_offset);
   }
   if (queue.is_refused && base_offset == NKV_REG_QUEUE_STATUS(0)) {
     return NKV_REG_QUEUE_STATUS_REFUSED_MASK;
   }
+  if (queue.is_stuck && base_offset == NKV_REG_QUEUE_STATUS(0)) {
+    queue.is_stuck = !was_reset();
+    return queue.is_stuck ? NKV_REG_QUEUE_STATUS_RUNNING_MASK : 0;
+  }
   nkv_card_queue_state state{};
   state.index = index;
-  if (call(NKV_IOCTL_QUEUE_STATE, &state) != 0) return is_gone() ? ~std::uint64_t{0} : 0;
+  if (call(NKV_IOCTL_QUEUE_STATE, &state) != 0) {
+    // Only of a queue that it does not have the driver knows that it does not run.
+    const bool is_known = errno == EINVAL || base_offset != NKV_REG_QUEUE_STATUS(0);
+    return is_gone() || !is_known ? ~std::uint64_t{0} : 0;
+  }
   switch (base_offset) {
     case NKV_REG_QUEUE_STATUS(0):
       return state.status;
@@ -281,8 +289,13 @@ void LinuxDevice::stop(unsigned index) {
   queue.doorbell = nullptr;
   queue.stand_in.reset();
   nkv_card_queue_index which{.index = index, .reserved = 0};
-  // One that does not stop is the driver's to deal with, and its own to tell.
-  (void)call(NKV_IOCTL_QUEUE_STOP, &which);
+  // One that does not stop is the driver's to deal with; whoever starts it anew is to know.
+  queue.is_stuck = call(NKV_IOCTL_QUEUE_STOP, &which) != 0 && errno == ETIMEDOUT;
+}
+
+bool LinuxDevice::was_reset() {
+  nkv_card_wait now{};
+  return call(NKV_IOCTL_WAIT, &now) != 0 && errno == ECANCELED;
 }
 
 Status LinuxDevice::wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) {

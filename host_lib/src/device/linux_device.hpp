@@ -47,6 +47,7 @@ class LinuxDevice final : public Device {
     nkv_doorbell_line* doorbell = nullptr;  ///< While it runs.
     std::optional<StandIn> stand_in;        ///< For the doorbell: a reset takes it away.
     bool is_refused = false;
+    bool is_stuck = false;  ///< Told to stop, and has not: it may still write the window.
   };
 
   LinuxDevice(FileDescriptor file, const nkv_card_info& info, std::span<std::byte> memory,
@@ -55,6 +56,7 @@ class LinuxDevice final : public Device {
   /// As ioctl(), and notes that the card has gone.
   int call(unsigned long request, void* argument);
   [[nodiscard]] std::uint64_t read_queue(QueueRegister place);
+  [[nodiscard]] bool was_reset();
   void start(unsigned index);
   void stop(unsigned index);
 
