@@ -2,7 +2,7 @@
  * are loaded by URI scheme (`model:` is libnearkv_model.so) and never linked into the library.
  *
  * One table per object, returned by nkv_plugin_entry(). All calls on one device come from one
- * thread at a time, except that wait() may run while another thread calls write_csr().
+ * thread at a time, except that wait() may run while another thread reads or writes registers.
  */
 #ifndef NEARKV_DEVICE_PLUGIN_H_
 #define NEARKV_DEVICE_PLUGIN_H_

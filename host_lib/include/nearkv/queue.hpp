@@ -27,6 +27,8 @@ class NEARKV_API Queue {
     std::uint64_t window_base = 0;    ///< Device memory that commands may touch.
     std::uint64_t window_bytes = 0;
     std::uint16_t tenant = 0;
+    /// Longest wait in open() for what an earlier user of the queue left running.
+    std::chrono::milliseconds stop_timeout{20000};
   };
 
   /// Bytes that two rings of `ring_entries` take.
@@ -34,8 +36,9 @@ class NEARKV_API Queue {
     return 2ULL * ring_entries * NKV_COMMAND_BYTES;
   }
 
-  /// Programs the queue's registers and enables it. `device` must outlive the queue. kBadArgument
-  /// if the device refuses the rings or the window, kNoDevice if it has gone.
+  /// Stops the queue, programs its registers and enables it. `device` must outlive the queue.
+  /// kTimeout if it does not stop, and nothing has changed; kBadArgument if the device refuses the
+  /// rings or the window, kNoDevice if it has gone.
   static Status open(Device* device, const Options& options, std::unique_ptr<Queue>* queue);
 
   Queue(const Queue&) = delete;
@@ -57,7 +60,7 @@ class NEARKV_API Queue {
   std::size_t poll(std::span<nkv_completion> completions);
 
   /// Sleeps until at least one completion can be polled. kTimeout if none comes in time; kAborted
-  /// if the device was reset, and kNoDevice if it has gone: none will come.
+  /// if the device was reset, or the queue stopped, and kNoDevice if it has gone: none will come.
   Status wait(std::chrono::nanoseconds timeout);
 
   /// Commands submitted and not yet polled.
@@ -66,6 +69,8 @@ class NEARKV_API Queue {
  private:
   Queue(Device* device, const Options& options);
 
+  /// Disables a queue, and returns once nothing of it is in flight.
+  static Status stop(Device* device, const Options& options);
   Status submit_bytes(std::span<const std::byte> command, std::uint16_t* tag);
   [[nodiscard]] bool arrived() const;
   [[nodiscard]] std::byte* submission(std::uint16_t index) const;

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "deadline.hpp"
 #include "edge.hpp"
 #include "media/segments.hpp"
-#include "object/deadline.hpp"
 #include "object/owned_job.hpp"
 
 namespace nearkv {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "object/deadline.hpp"
+#include "deadline.hpp"
 #include "object/fingerprint.hpp"
 
 namespace nearkv {

@@ -3,8 +3,8 @@
 #include <limits>
 #include <thread>
 
+#include "deadline.hpp"
 #include "edge.hpp"
-#include "object/deadline.hpp"
 #include "object/extent_list.hpp"
 #include "object/objects.hpp"
 #include "round_up.hpp"

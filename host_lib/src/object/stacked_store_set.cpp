@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "object/deadline.hpp"
+#include "deadline.hpp"
 #include "object/object_jobs.hpp"
 #include "object/stacked_store.hpp"
 

@@ -4,9 +4,25 @@
 #include <atomic>
 #include <cstring>
 
+#include "deadline.hpp"
 #include "edge.hpp"
 
 namespace nearkv {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+/// Not every device wakes who waits when a queue stops: so often it is looked at.
+constexpr nanoseconds kLookForStop = std::chrono::milliseconds(100);
+/// A queue that was told to stop mostly has.
+constexpr nanoseconds kLookForStopped = std::chrono::milliseconds(1);
+
+bool is_running(Device* device, unsigned index) {
+  return (device->read_csr(NKV_REG_QUEUE_STATUS(index)) & NKV_REG_QUEUE_STATUS_RUNNING_MASK) != 0;
+}
+
+}  // namespace
 
 Queue::Queue(Device* device, const Options& options) : device_(device), options_(options) {}
 
@@ -17,9 +33,11 @@ Status Queue::open(Device* device, const Options& options, std::unique_ptr<Queue
   if (options.rings_at > memory.size() || bytes > memory.size() - options.rings_at) {
     return Status::kBadArgument;
   }
-  std::ranges::fill(memory.subspan(options.rings_at, bytes), std::byte{0});
   const unsigned i = options.index;
-  device->write_csr(NKV_REG_QUEUE_CONTROL(i), 0);
+  // RUNNING below is to be this start's, and the rings are the device's until then.
+  const Status stopped = stop(device, options);
+  if (stopped != Status::kOk) return stopped;
+  std::ranges::fill(memory.subspan(options.rings_at, bytes), std::byte{0});
   device->write_csr(NKV_REG_SQ_BASE(i), options.rings_at);
   device->write_csr(NKV_REG_CQ_BASE(i), options.rings_at + bytes / 2);
   device->write_csr(NKV_REG_RING_ENTRIES(i), options.ring_entries);
@@ -30,9 +48,9 @@ Status Queue::open(Device* device, const Options& options, std::unique_ptr<Queue
   device->write_csr(NKV_REG_SQ_TAIL(i), 0);
   device->write_csr(NKV_REG_CQ_HEAD(i), 0);
   device->write_csr(NKV_REG_QUEUE_CONTROL(i), NKV_REG_QUEUE_CONTROL_ENABLE_MASK);
-  const std::uint64_t status = device->read_csr(NKV_REG_QUEUE_STATUS(i));
+  const bool is_accepted = is_running(device, i);
   if (device->is_gone()) return Status::kNoDevice;
-  if ((status & NKV_REG_QUEUE_STATUS_RUNNING_MASK) == 0) return Status::kBadArgument;
+  if (!is_accepted) return Status::kBadArgument;
   return at_edge([&] {
     queue->reset(new Queue(device, options));
     return Status::kOk;
@@ -84,14 +102,29 @@ std::size_t Queue::poll(std::span<nkv_completion> completions) {
   return taken;
 }
 
-Status Queue::wait(std::chrono::nanoseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+Status Queue::stop(Device* device, const Options& options) {
+  device->write_csr(NKV_REG_QUEUE_CONTROL(options.index), 0);
+  const auto deadline = deadline_after(options.stop_timeout);
+  std::uint64_t epoch = 0;
+  while (is_running(device, options.index)) {
+    if (device->is_gone()) return Status::kNoDevice;
+    const nanoseconds left = deadline - steady_clock::now();
+    if (left <= nanoseconds::zero()) return Status::kTimeout;
+    (void)device->wait(&epoch, std::min(left, kLookForStopped));
+  }
+  return Status::kOk;
+}
+
+Status Queue::wait(nanoseconds timeout) {
+  const auto deadline = deadline_after(timeout);
   while (!arrived()) {
-    const auto left = deadline - std::chrono::steady_clock::now();
-    if (left <= std::chrono::nanoseconds::zero()) return Status::kTimeout;
+    const nanoseconds left = deadline - steady_clock::now();
+    if (left <= nanoseconds::zero()) return Status::kTimeout;
     // An early or spurious wake-up, or a time-out just missed, is settled by looking again.
-    const Status status = device_->wait(&epoch_, left);
-    if (status != Status::kOk && !arrived()) return status;
+    const Status status = device_->wait(&epoch_, std::min(left, kLookForStop));
+    if (arrived()) break;
+    if (status != Status::kOk && status != Status::kTimeout) return status;
+    if (!is_running(device_, options_.index) && !arrived()) return Status::kAborted;
   }
   return Status::kOk;
 }
