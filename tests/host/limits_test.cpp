@@ -154,6 +154,22 @@ TEST_P(LimitsTest, ArgumentsThatDoNotFitAreRefused) {
   EXPECT_EQ(pool_->scrub(9, &pages), Status::kNotFound);
 }
 
+TEST_P(LimitsTest, ARefusedRequestLeavesNothingOfThoseBeforeIt) {
+  ASSERT_EQ(pool_->create_sequence(1), Status::kOk);
+  ASSERT_EQ(append(pool_.get(), 1, 0, rows_, 0, 256), Status::kOk);
+  AttendRequest good;
+  good.sequence = 1;
+  good.query = std::as_bytes(std::span(query_));
+  good.output = output_;
+  good.lse = lse_;
+  AttendRequest unknown = good;
+  unknown.sequence = 77;
+  const std::array requests = {good, unknown};
+  EXPECT_EQ(pool_->attend(requests, {}), Status::kNotFound);
+  EXPECT_EQ(attend(1, query_), Status::kOk) << pool_->last_error();
+  EXPECT_TRUE(holds(pool_.get(), 1, 0, 0, rows_)) << pool_->last_error();
+}
+
 TEST_P(LimitsTest, ThreadsTakeTurns) {
   constexpr int kThreads = 4;
   constexpr std::uint32_t kRounds = 12;

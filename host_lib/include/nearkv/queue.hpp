@@ -56,6 +56,9 @@ class NEARKV_API Queue {
   /// Tells the device of all commands submitted so far.
   void ring();
 
+  /// Forgets the commands that were submitted since ring().
+  void take_back();
+
   /// Takes completions that have arrived, at most completions.size(); returns how many.
   std::size_t poll(std::span<nkv_completion> completions);
 
@@ -79,6 +82,7 @@ class NEARKV_API Queue {
   Device* device_;
   Options options_;
   std::uint16_t tail_ = 0;    ///< Commands written, modulo 2^16.
+  std::uint16_t rung_ = 0;    ///< Of those, what the device was told of.
   std::uint16_t polled_ = 0;  ///< Completions taken, modulo 2^16.
   std::uint32_t in_flight_ = 0;
   std::uint64_t epoch_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "deadline.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
@@ -39,7 +40,7 @@ Status CommandBatch::run(std::chrono::milliseconds timeout) {
   stats_->link_to_device_bytes += tags_.size() * NKV_COMMAND_BYTES;
   stats_->link_from_device_bytes += tags_.size() * NKV_COMPLETION_BYTES;
   if (!tags_.empty()) queue_->ring();
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = deadline_after(timeout);
   std::array<nkv_completion, 16> arrived;
   for (std::size_t done = 0; done < tags_.size();) {
     const Status status = queue_->wait(deadline - std::chrono::steady_clock::now());
@@ -68,6 +69,7 @@ void CommandBatch::clear() {
 }
 
 void CommandBatch::go_on() {
+  queue_->take_back();
   tags_.clear();
   completions_.clear();
 }

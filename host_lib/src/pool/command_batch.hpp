@@ -42,16 +42,17 @@ class CommandBatch {
   }
 
   /// Runs all added commands. kOk once every one has completed, whatever their own statuses;
-  /// kTimeout if one has not, after which the batch and its queue must not be used again.
+  /// kTimeout if one has not, after which the device still reads and writes what they name, and the
+  /// batch and its queue must not be used again.
   Status run(std::chrono::milliseconds timeout);
 
   /// Of the last run, in the order of add().
   [[nodiscard]] const std::vector<nkv_completion>& completions() const { return completions_; }
 
-  /// Forgets completions and gives all staging room back.
+  /// Forgets completions, and commands that did not run, and gives all staging room back.
   void clear();
 
-  /// Forgets completions; what is staged stays where it is.
+  /// The same, but what is staged stays where it is.
   void go_on();
 
   [[nodiscard]] std::size_t size() const { return tags_.size(); }

@@ -80,7 +80,15 @@ Status Queue::submit_bytes(std::span<const std::byte> command, std::uint16_t* ta
   return Status::kOk;
 }
 
-void Queue::ring() { device_->write_csr(NKV_REG_SQ_TAIL(options_.index), tail_); }
+void Queue::ring() {
+  rung_ = tail_;
+  device_->write_csr(NKV_REG_SQ_TAIL(options_.index), tail_);
+}
+
+void Queue::take_back() {
+  in_flight_ -= static_cast<std::uint16_t>(tail_ - rung_);
+  tail_ = rung_;
+}
 
 bool Queue::arrived() const {
   auto* const word = reinterpret_cast<std::uint32_t*>(completion(polled_));
