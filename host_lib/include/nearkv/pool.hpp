@@ -103,7 +103,13 @@ struct PoolUsage {
 /// has acknowledged with kOk is found again by open(): on a pool over a file after the process died
 /// at whatever point, on a DAX device also after the power failed. Of a call that was not
 /// acknowledged open() finds all or nothing, but of append() and transcode() it may find the first
-/// pages. Thread safety: all calls; they run one at a time.
+/// pages.
+///
+/// A call whose commands do not end in time is kTimeout, and others may follow. If the device does
+/// not let go of those commands either, or was reset, all further calls fail likewise until the
+/// pool is opened anew; last_error() says so.
+///
+/// Thread safety: all calls; they run one at a time.
 class NEARKV_API Pool {
  public:
   struct Options {
@@ -114,7 +120,9 @@ class NEARKV_API Pool {
     std::uint64_t staging_bytes = 0;   ///< For rows and queries on their way; 0: chosen by size.
     std::uint64_t memory_bytes = 0;    ///< Of the device's memory, from its start, the rest being
                                        ///< others'; 0: all of it. At most 1 TiB.
-    std::chrono::milliseconds timeout{60000};  ///< Longest wait for one batch of commands.
+    /// Longest wait for one batch of commands, and then, for 1 to 20 seconds, for the device to let
+    /// go of what it is at.
+    std::chrono::milliseconds timeout{60000};
   };
 
   /// Formats the device's memory; whatever it held is lost. kBadArgument if the shape or sizes make

@@ -1,5 +1,6 @@
 #include "nearkv/pool.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "edge.hpp"
@@ -23,6 +24,9 @@ Status PoolAccess::open(std::shared_ptr<Device> device, const Pool::Options& opt
 }
 
 namespace {
+
+/// A device ends the command that it is at, however short a time callers wait for batches.
+constexpr std::chrono::milliseconds kLeastStopTimeout{1000};
 
 Status plan_sequences(Device& device, const Pool::Options& options, PoolPlan* plan,
                       std::string* reason) {
@@ -88,20 +92,29 @@ Pool::Impl::Impl(std::shared_ptr<Device> device, const Options& options, const P
       lists_(plan.header.lists_at, plan.lists_bytes),
       table_(memory_, pool_->header(), &pool_->persistence()) {}
 
-Status Pool::Impl::start(std::string* reason) {
+Status Pool::Impl::open_queue() {
   Queue::Options options;
   options.ring_entries = NKV_POOL_RING_ENTRIES;
   options.rings_at = plan_.header.rings_at;
   options.window_bytes = memory_.size();
   options.tenant = kTenant;
+  options.stop_timeout = std::clamp(options_.timeout, kLeastStopTimeout, options.stop_timeout);
+  queue_.reset();
   const Status status = Queue::open(device_.get(), options, &queue_);
-  if (status != Status::kOk) {
-    *reason = "the device refused its queue";
-    return status;
-  }
+  if (status != Status::kOk) return status;
   batch_ = std::make_unique<CommandBatch>(queue_.get(), memory_, plan_.header.staging_at,
                                           plan_.staging_bytes, &stats_);
   return Status::kOk;
+}
+
+Status Pool::Impl::start(std::string* reason) {
+  const Status status = open_queue();
+  if (status == Status::kTimeout) {
+    *reason = "the device's queue does not stop: commands of an earlier pool are in flight";
+  } else if (status != Status::kOk) {
+    *reason = "the device refused its queue";
+  }
+  return status;
 }
 
 std::string place(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
@@ -138,7 +151,25 @@ Status Pool::Impl::fail_completion(const nkv_completion& completion, const std::
 
 Status Pool::Impl::run_batch() {
   const Status status = batch_->run(options_.timeout);
-  return status == Status::kOk ? status : fail(status, "running a batch of commands");
+  if (status == Status::kOk) return status;
+  // What was not waited for still reads the staging area and writes slots. A device that was reset
+  // does nothing more, but what it did to the memory only open() can tell.
+  unfinished_ = status;
+  if (status != Status::kAborted && !device_->is_gone() && open_queue() == Status::kOk) {
+    unfinished_ = Status::kOk;
+  }
+  return fail(status, "running a batch of commands");
+}
+
+Status Pool::Impl::can_go_on() {
+  if (device_->is_gone()) return Status::kNoDevice;
+  if (unfinished_ == Status::kOk) return Status::kOk;
+  return fail(unfinished_, "after a batch of commands that did not end",
+              std::string(message(unfinished_)) + "; open the pool anew");
+}
+
+void Pool::Impl::give_up(std::uint32_t page) {
+  if (unfinished_ == Status::kOk) slabs_.release(page);
 }
 
 NearStats Pool::Impl::stats() const {
@@ -186,11 +217,11 @@ Status Pool::append_pages(std::uint64_t sequence, std::uint16_t layer,
   return impl_->settle([&] { return impl_->append_pages(sequence, layer, pages); });
 }
 Status Pool::tokens(std::uint64_t sequence, std::uint16_t layer, std::uint32_t* tokens) const {
-  return impl_->tokens(sequence, layer, tokens);
+  return impl_->settle([&] { return impl_->tokens(sequence, layer, tokens); });
 }
 Status Pool::page_list(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
                        std::uint64_t* address, std::uint32_t* tokens) const {
-  return impl_->page_list(sequence, layer, kv_head, address, tokens);
+  return impl_->settle([&] { return impl_->page_list(sequence, layer, kv_head, address, tokens); });
 }
 Status Pool::attend(std::span<const AttendRequest> requests, const AttendOptions& options) {
   return impl_->settle([&] { return impl_->attend(requests, options); });
@@ -220,7 +251,7 @@ Status Pool::transcode(std::uint64_t sequence, std::uint16_t layer, std::uint16_
 }
 Status Pool::codecs(std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head,
                     std::vector<std::uint8_t>* codecs) const {
-  return impl_->codecs(sequence, layer, kv_head, codecs);
+  return impl_->settle([&] { return impl_->codecs(sequence, layer, kv_head, codecs); });
 }
 Status Pool::scrub(std::uint64_t sequence, std::uint64_t* pages) {
   return impl_->settle([&] { return impl_->scrub(sequence, pages); });

@@ -144,14 +144,13 @@ Status Pool::Impl::extend_layer(std::span<HeadList> heads,
   if (status == Status::kOk) return status;
   for (HeadList& head : heads.first(extended)) head.entries.resize(present);
   for (const std::vector<nkv_page_entry>& list : entries) {
-    for (const nkv_page_entry& entry : list) slabs_.release(entry.page);
+    for (const nkv_page_entry& entry : list) give_up(entry.page);
   }
   return status;
 }
 
 Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows& keys,
                           const HostRows& values, std::uint32_t tokens) {
-  const std::scoped_lock lock(mutex_);
   const ModelShape& shape = options_.shape;
   const std::string what = "appending " + std::to_string(tokens) + " tokens to sequence " +
                            std::to_string(id) + ", layer " + std::to_string(layer);

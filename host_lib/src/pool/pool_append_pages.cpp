@@ -93,7 +93,6 @@ Status Pool::Impl::append_pages_staged(const PagesAppend& work, std::size_t* beg
 
 Status Pool::Impl::append_pages(std::uint64_t id, std::uint16_t layer,
                                 std::span<const std::span<const std::byte>> pages) {
-  const std::scoped_lock lock(mutex_);
   const ModelShape& shape = options_.shape;
   PagesAppend work;
   work.what = "appending " + std::to_string(pages.size()) + " pages to sequence " +

@@ -194,7 +194,6 @@ Status Pool::Impl::merge_top_k(const HeadList& list, std::span<const std::uint32
 
 Status Pool::Impl::codecs(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                           std::vector<std::uint8_t>* codecs) const {
-  const std::scoped_lock lock(mutex_);
   codecs->clear();
   const Sequence* const sequence = find(id);
   const ModelShape& shape = options_.shape;

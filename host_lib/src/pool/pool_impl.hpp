@@ -55,15 +55,15 @@ class Pool::Impl {
   /// start().
   void recover();
 
-  /// The library's edge: as at_edge(), and kNoDevice once the device has gone, whatever `body` made
-  /// of the memory that stands in for it.
+  /// The library's edge, one call at a time: as at_edge(), and kNoDevice once the device has gone,
+  /// whatever `body` made of the memory that stands in for it. All calls below go through it.
   template <typename Body>
   Status settle(Body&& body) noexcept {
-    const Status status = device_->is_gone() ? Status::kNoDevice : at_edge(body);
-    if (!device_->is_gone()) return status;
-    return at_edge([this] {
+    return at_edge([&] {
       const std::scoped_lock lock(mutex_);
-      return fail(Status::kNoDevice, "using the pool's device");
+      const Status status = can_go_on();
+      const Status done = status == Status::kOk ? at_edge(body) : status;
+      return device_->is_gone() ? fail(Status::kNoDevice, "using the pool's device") : done;
     });
   }
 
@@ -238,7 +238,14 @@ class Pool::Impl {
   void replace_page(std::size_t head, std::size_t index, std::uint32_t old_page,
                     const nkv_page_entry& entry, std::uint8_t codec);
 
+  /// Runs the batch. On an error nothing of it is in flight any more, or no call can_go_on().
   Status run_batch();
+  /// Stops the queue, and starts it.
+  Status open_queue();
+  /// What ended the last batch of commands, if the device may still be at it; else kOk.
+  Status can_go_on();
+  /// Frees the slot of a page that no list names, unless the device may still write it.
+  void give_up(std::uint32_t page);
   /// Makes last_error() say what was done, and what to do: what the status says of itself, or
   /// `to_do`.
   Status fail(Status status, const std::string& what);
@@ -255,6 +262,7 @@ class Pool::Impl {
   std::unique_ptr<Queue> queue_;
   NearStats stats_;
   std::unique_ptr<CommandBatch> batch_;
+  Status unfinished_ = Status::kOk;  ///< How a batch ended of which something may be in flight.
   SlabAllocator slabs_;
   ListAllocator lists_;
   std::map<std::uint64_t, Sequence> sequences_;

@@ -32,7 +32,6 @@ Status look_at(const Window& window, const nkv_page_entry& entry, bool with_valu
 
 Status Pool::Impl::rows_in_place(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                                  std::vector<RowsOfPage>* pages) {
-  const std::scoped_lock lock(mutex_);
   const std::string what = "looking at sequence " + std::to_string(id) + ", layer " +
                            std::to_string(layer) + ", KV head " + std::to_string(kv_head);
   const ModelShape& shape = options_.shape;

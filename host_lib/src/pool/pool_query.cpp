@@ -99,7 +99,6 @@ void Pool::Impl::take_result(const AttendRequest& request, std::uint64_t result)
 }
 
 Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendOptions& options) {
-  const std::scoped_lock lock(mutex_);
   std::size_t done = 0;
   std::vector<std::uint64_t> results;
   while (done < requests.size()) {
@@ -145,7 +144,6 @@ Status Pool::Impl::attend(std::span<const AttendRequest> requests, const AttendO
 }
 
 Status Pool::Impl::top_k(const TopKRequest& request) {
-  const std::scoped_lock lock(mutex_);
   const std::string what = "searching " + place(request.sequence, request.layer, request.kv_head);
   const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
   if (list == nullptr) return fail(Status::kNotFound, what);
@@ -255,7 +253,6 @@ Status Pool::Impl::copy_rows(std::uint64_t id, std::uint16_t layer, std::uint16_
 Status Pool::Impl::gather(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                           std::span<const std::uint32_t> ids, std::span<std::byte> keys,
                           std::span<std::byte> values) {
-  const std::scoped_lock lock(mutex_);
   return copy_rows(id, layer, kv_head, static_cast<std::uint32_t>(ids.size()), keys, values,
                    [&](std::uint8_t tensor, const HeadList& list, std::uint32_t begin,
                        std::uint32_t rows, std::uint64_t result) {
@@ -278,7 +275,6 @@ Status Pool::Impl::gather(std::uint64_t id, std::uint16_t layer, std::uint16_t k
 Status Pool::Impl::read(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                         std::uint32_t first, std::uint32_t count, std::span<std::byte> keys,
                         std::span<std::byte> values) {
-  const std::scoped_lock lock(mutex_);
   const HeadList* const list = find_head(id, layer, kv_head);
   if (list != nullptr && std::uint64_t{first} + count > list->entries.size() * NKV_PAGE_TOKENS) {
     return fail(Status::kBadArgument, "reading beyond the end of " + place(id, layer, kv_head));
@@ -298,7 +294,6 @@ Status Pool::Impl::read(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_
 }
 
 Status Pool::Impl::scrub(std::uint64_t id, std::uint64_t* pages) {
-  const std::scoped_lock lock(mutex_);
   *pages = 0;
   const Sequence* const sequence = find(id);
   if (sequence == nullptr)

@@ -32,7 +32,6 @@ void Pool::Impl::write_record(std::uint64_t id, const Sequence& sequence, std::u
 }
 
 Status Pool::Impl::create_sequence(std::uint64_t id) {
-  const std::scoped_lock lock(mutex_);
   const std::string what = "creating sequence " + std::to_string(id);
   if (sequences_.contains(id)) return fail(Status::kExists, what);
   const std::optional<std::size_t> record = table_.find_free();
@@ -78,7 +77,6 @@ bool Pool::Impl::extend_list(HeadList* list, std::span<const nkv_page_entry> ent
 }
 
 Status Pool::Impl::fork(std::uint64_t parent, std::uint64_t child, std::uint32_t tokens) {
-  const std::scoped_lock lock(mutex_);
   const std::string what = "forking sequence " + std::to_string(child) + " from " +
                            std::to_string(parent) + " at token " + std::to_string(tokens);
   const Sequence* const source = find(parent);
@@ -142,7 +140,6 @@ void Pool::Impl::release_unshared() {
 }
 
 Status Pool::Impl::drop(std::uint64_t id) {
-  const std::scoped_lock lock(mutex_);
   const Sequence* const sequence = find(id);
   if (sequence == nullptr) {
     return fail(Status::kNotFound, "dropping sequence " + std::to_string(id));
@@ -155,7 +152,6 @@ Status Pool::Impl::drop(std::uint64_t id) {
 }
 
 Status Pool::Impl::tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens) const {
-  const std::scoped_lock lock(mutex_);
   const Sequence* const sequence = find(id);
   if (sequence == nullptr || layer >= options_.shape.layers) return Status::kNotFound;
   const auto first = sequence->heads.begin() +
@@ -169,7 +165,6 @@ Status Pool::Impl::tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* 
 
 Status Pool::Impl::page_list(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                              std::uint64_t* address, std::uint32_t* tokens) const {
-  const std::scoped_lock lock(mutex_);
   const Sequence* const sequence = find(id);
   const ModelShape& shape = options_.shape;
   if (sequence == nullptr || layer >= shape.layers || kv_head >= shape.kv_heads) {

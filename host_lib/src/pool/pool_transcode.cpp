@@ -134,7 +134,7 @@ Status Pool::Impl::transcode_run(std::size_t head, std::span<const std::uint32_t
     status = copy_staged(staged.list, what + ", moving pages", pages, &new_entries);
   }
   if (status != Status::kOk) {
-    for (std::size_t i = 0; i < placed; ++i) slabs_.release(new_entries[i].page);
+    for (std::size_t i = 0; i < placed; ++i) give_up(new_entries[i].page);
     return status;
   }
   if (device_->is_gone()) return Status::kNoDevice;
@@ -216,7 +216,6 @@ Status Pool::Impl::transcode_pages(std::size_t head, std::span<const std::uint32
 }
 
 Status Pool::Impl::transcode(std::uint64_t id, std::uint8_t codec) {
-  const std::scoped_lock lock(mutex_);
   const std::string what = "transcoding sequence " + std::to_string(id);
   Sequence* const sequence = find(id);
   if (sequence == nullptr) return fail(Status::kNotFound, what);
@@ -236,7 +235,6 @@ Status Pool::Impl::transcode(std::uint64_t id, std::uint8_t codec) {
 Status Pool::Impl::transcode(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                              std::span<const std::uint32_t> pages, std::uint8_t codec,
                              std::uint32_t* moved) {
-  const std::scoped_lock lock(mutex_);
   *moved = 0;
   const std::string what = "transcoding pages of " + place(id, layer, kv_head);
   const HeadList* const list = find_head(id, layer, kv_head);
