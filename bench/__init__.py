@@ -1,18 +1,37 @@
 """Benches: each module here that has a `run` function measures one part of NearKV.
 
 `run(context)` yields Results as it gets them, so that an interrupted bench keeps what it has. It
-raises Skipped for what this machine lacks; what it yielded before counts.
+raises Skipped for what this machine lacks; what it yielded before counts. Where others of its parts
+can be measured all the same, each_part runs them.
 The first line of the module's docstring is its line in the list of benches.
 """
 
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearkv.results import Result
+
 
 class Skipped(Exception):
-    """A bench's, or a part's of it, that cannot be measured here; says what is missing."""
+    """A bench, or parts of it, cannot be measured here; each argument says what one lacks."""
+
+
+def each_part(parts: Iterable[Iterator[Result]]) -> Iterator[Result]:
+    """Yields what each part of a bench yields; where one raises Skipped, the next one goes on.
+
+    Raises Skipped at the end for all of those together.
+    """
+    lacking: list[str] = []
+    for part in parts:
+        try:
+            yield from part
+        except Skipped as skipped:
+            lacking += skipped.args
+    if lacking:
+        raise Skipped(*lacking)
 
 
 @dataclass(frozen=True)

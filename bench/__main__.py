@@ -55,7 +55,7 @@ class Outcome:
 
     results: list[Result] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    """Benches that could not be measured here, or not all of them, and why."""
+    """Benches, and parts of them, that could not be measured here, and why."""
     status: int = 0
 
 
@@ -74,8 +74,8 @@ def run_benches(names: Sequence[str], context: Context) -> Outcome:
             print(f"interrupted in {name}; keeping {len(outcome.results)} results", file=sys.stderr)
             outcome.status = 130
             break
-        except Skipped as missing:
-            outcome.skipped.append(f"{name}: {missing}")
+        except Skipped as skipped:
+            outcome.skipped += [f"{name}: {missing}" for missing in skipped.args]
         except Exception:
             traceback.print_exc()
             print(f"bench {name} failed", file=sys.stderr)

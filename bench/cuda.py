@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-from bench import Context
+from bench import Context, each_part
 from bench.gpu import baselines, kernels, near, resources
 from bench.gpu.place import Place
 from nearkv.cuda import check_fault, gather_rows
@@ -23,11 +23,8 @@ def run(context: Context) -> Iterator[Result]:
     if not context.tiny:
         yield from resources.run(context)
     place = Place.choose(context)
-    yield from kernels.run(context, place)
-    yield from baselines.run(context, place)
-    yield from near.latency(context, place)
-    yield from near.steps(context, place)
-    yield from _scattered(context, place)
+    parts = (kernels.run, baselines.run, near.latency, near.steps, _scattered)
+    yield from each_part(part(context, place) for part in parts)
 
 
 def _scattered(context: Context, place: Place) -> Iterator[Result]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from bench import Context
+from bench import Context, Skipped, each_part
 from bench.gpu.place import Place
 from nearkv.core import PAGE_TOKENS
 from nearkv.cuda import attend_window
@@ -13,6 +13,7 @@ from nearkv.results import Result
 
 _DIM = 128
 _SCALE = 0.09
+_GROUPS = (1, 4, 8)
 _WORKSPACE_BYTES = 128 << 20  # What FlashInfer recommends.
 _Attention = Callable[[], torch.Tensor]
 
@@ -26,32 +27,44 @@ def window(place: Place, group: int, batch: int = 8) -> tuple[torch.Tensor, ...]
 
 
 def run(context: Context, place: Place) -> Iterator[Result]:
-    """Yields calls per second beside each peer; what is left out is told, with the reason."""
+    """Yields calls per second beside each peer. Raises Skipped for peers that do not run here."""
     repeat = 51 if context.long else 9
-    missing = _flashinfer_missing(place)
-    if missing:
-        print(f"skipped: attention beside FlashInfer's: {missing}")
-    for group in (1, 4, 8):
+    for group in _GROUPS:
         context.progress(f"attention, groups of {group}, beside torch's")
         given = window(place, group)
-        name = f"attend_rate_group_{group}"
         peer = "torch's scaled_dot_product_attention"
-        yield _beside(place, name, given, peer, _torchs(*given), repeat)
-        if missing:
-            continue
-        context.progress(f"attention, groups of {group}, beside FlashInfer's")
-        for what, batch, peer, make in (
-            ("batch", 8, "FlashInfer's BatchDecodeWithPagedKVCacheWrapper", _flashinfers),
-            ("one", 1, "FlashInfer's single_decode_with_kv_cache", _flashinfers_of_one),
-        ):
-            given = window(place, group, batch)
-            try:
-                call = make(*given)
-                call()
-            except RuntimeError as error:  # It compiles its kernels at the first call.
-                print(f"skipped: {peer}, groups of {group}: {str(error).splitlines()[-1]}")
-                continue
-            yield _beside(place, f"{name}_flashinfer_{what}", given, peer, call, repeat)
+        yield _beside(place, f"attend_rate_group_{group}", given, peer, _torchs(*given), repeat)
+    if missing := _flashinfer_missing(place):
+        raise Skipped(f"attention beside FlashInfer's: {missing}")
+    peers = (
+        ("batch", 8, "FlashInfer's BatchDecodeWithPagedKVCacheWrapper", _flashinfers),
+        ("one", 1, "FlashInfer's single_decode_with_kv_cache", _flashinfers_of_one),
+    )
+    yield from each_part(
+        _beside_flashinfers(context, place, group, *peer, repeat)
+        for group in _GROUPS
+        for peer in peers
+    )
+
+
+def _beside_flashinfers(
+    context: Context,
+    place: Place,
+    group: int,
+    what: str,
+    batch: int,
+    peer: str,
+    make: Callable[..., _Attention],
+    repeat: int,
+) -> Iterator[Result]:
+    context.progress(f"attention, groups of {group}, beside {peer}")
+    given = window(place, group, batch)
+    try:
+        call = make(*given)
+        call()
+    except RuntimeError as error:  # It compiles its kernels at the first call.
+        raise Skipped(f"{peer}, groups of {group}: {str(error).splitlines()[-1]}") from error
+    yield _beside(place, f"attend_rate_group_{group}_flashinfer_{what}", given, peer, call, repeat)
 
 
 def _beside(

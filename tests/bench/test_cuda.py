@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from bench import Context, Skipped
 from bench.gpu.resources import taken_in
 from nearkv.results import read_results
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
+
+from bench.gpu import baselines
+from bench.gpu.place import Place
 
 
 def _run(*options: str) -> subprocess.CompletedProcess[str]:
@@ -32,13 +38,35 @@ def test_every_part_of_it_runs(tmp_path: Path) -> None:
         "near_commands",
     ):
         assert results[f"cuda/{part}"].ratio, part
-    assert "skipped: attention beside FlashInfer's: " in done.stdout or any(
+    assert "not measured: cuda: attention beside FlashInfer's: " in done.stdout or any(
         "flashinfer" in name for name in results
     )
     assert results["cuda/near_commands"].extra["path"] == "host"
     assert len({result.device for result in results.values()}) == 1
     assert sum("/step_" in name for name in results) == 2
     assert sum("/gather_top_2048_" in name for name in results) == 2
+
+
+def test_a_peer_that_does_not_compile_is_said_and_the_next_one_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def compile_in_vain(*_: object) -> None:
+        raise RuntimeError("ninja: building\nno compiler")
+
+    monkeypatch.setattr(baselines, "_flashinfer_missing", lambda place: "")
+    monkeypatch.setattr(baselines, "_flashinfers", compile_in_vain)
+    monkeypatch.setattr(baselines, "_flashinfers_of_one", baselines._torchs)
+    names = []
+    with pytest.raises(Skipped) as skipped:
+        for result in baselines.run(Context(tiny=True), Place(torch.device("cpu"), True)):
+            names.append(result.name)
+    assert [name for name in names if "flashinfer" in name] == [
+        f"cuda/attend_rate_group_{group}_flashinfer_one" for group in (1, 4, 8)
+    ]
+    assert skipped.value.args == tuple(
+        f"FlashInfer's BatchDecodeWithPagedKVCacheWrapper, groups of {group}: no compiler"
+        for group in (1, 4, 8)
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

@@ -30,6 +30,18 @@ def run(context):
     yield Result(name="fails/early", value=1.0, unit="s")
     raise {error}
 '''
+IN_PARTS = '''
+"""Lacks what two of its parts need."""
+from bench import Skipped, each_part
+from nearkv.results import Result
+
+def run(context):
+    yield from each_part((part("early", "there is no moon"), part("late", "there is no sun")))
+
+def part(name, missing):
+    yield Result(name=f"parts/{name}", value=1.0, unit="s")
+    raise Skipped(missing)
+'''
 
 
 @pytest.fixture
@@ -131,3 +143,17 @@ def test_what_a_machine_lacks_is_said_and_is_no_failure(
     out = capsys.readouterr().out
     assert "fails/early" in out
     assert out.splitlines()[-1] == "not measured: fake_lacking: there is no moon"
+
+
+def test_a_part_that_cannot_be_measured_does_not_keep_the_next_ones_from_it(
+    add_bench, capsys: pytest.CaptureFixture[str]
+):
+    add_bench("fake_parts", IN_PARTS)
+    assert command.main(["fake_parts"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("parts/early") for line in lines)
+    assert any(line.startswith("parts/late") for line in lines)
+    assert lines[-2:] == [
+        "not measured: fake_parts: there is no moon",
+        "not measured: fake_parts: there is no sun",
+    ]
