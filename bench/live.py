@@ -42,8 +42,7 @@ _LOADS = {"light": 0.25, "half": 0.5}
 
 def run(context: Context) -> Iterator[Result]:
     """Yields, for each load, what the simulator says beside what was seen."""
-    if (environment := vllm_environment(context)) is None:
-        return
+    environment = vllm_environment()
     engine = Engine(environment.python, MODEL, variables=environment.variables)
     programs = Programs(context)
 

@@ -57,16 +57,7 @@ def _beside_dynamo(context: Context) -> Iterator[Result]:
     Dynamo's binding hands each call to a thread: where cores are short, all but p50 is waiting.
     """
     peer = DYNAMO_ROUTER
-    try:
-        if context.install_peers and peer.absence():
-            context.progress(f"installing {peer.title}: {', '.join(peer.requirements)}")
-            peer.install()
-    except ContenderError as error:
-        context.progress(f"left out: {peer.title}: {error}")
-        return
-    if absence := peer.absence():
-        context.progress(f"left out: {peer.title}: {absence}")
-        return
+    peer.require(context)
     blocks = 20_000 if context.tiny else _PEER_BLOCKS
     context.progress(f"{blocks:,} blocks in {peer.title} and in ours, through Python")
     sizes = ("--blocks", str(blocks), "--workers", str(_WORKERS))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import Context
+from bench import Context, Skipped, each_part
 from bench.peers.compare import compare_with_peers
 from bench.programs import Programs
 from bench.ucx import am_bandwidth
@@ -32,15 +32,8 @@ def run(context: Context) -> Iterator[Result]:
     yield from _index(context, programs)
     yield from _daemon(context, programs)
     yield from _remote(context, programs)
-    yield from compare_with_peers(context, programs.path("tier"))
-    traces = sorted(context.traces.glob("*.jsonl")) if context.traces else []
-    if not traces:
-        where = f"no *.jsonl in {context.traces}" if context.traces else "--traces DIR has them"
-        context.progress(f"left out: replay and fragmentation, which need request traces; {where}")
-        return
-    yield from _fragmentation(context, programs, traces)
-    yield from _hits(context, programs, traces)
-    yield from _paced(context, programs, traces)
+    peers = compare_with_peers(context, programs.path("tier"))
+    yield from each_part((peers, _traced(context, programs)))
 
 
 def _row(row: dict[str, Any], goal: Goal | None = None, **fields: Any) -> Result:
@@ -175,6 +168,17 @@ def _remote(context: Context, programs: Programs) -> Iterator[Result]:
             peer_value=bandwidth / 1e9 if bandwidth else None,
             extra=row["extra"],
         )
+
+
+def _traced(context: Context, programs: Programs) -> Iterator[Result]:
+    """What becomes of a store under the requests of traces."""
+    traces = sorted(context.traces.glob("*.jsonl")) if context.traces else []
+    if not traces:
+        where = f"no *.jsonl in {context.traces}" if context.traces else "--traces DIR has them"
+        raise Skipped(f"replay and fragmentation, which need request traces; {where}")
+    yield from _fragmentation(context, programs, traces)
+    yield from _hits(context, programs, traces)
+    yield from _paced(context, programs, traces)
 
 
 def _fragmentation(

@@ -6,10 +6,11 @@ policies do to made-up workloads, and what papers claim beside what comes out wi
 
 import tomllib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bench import Context
+from bench import Context, Skipped, each_part
 from bench.programs import Programs
 from bench.rates import rate_curves
 from nearkv.results import Goal, Result
@@ -31,31 +32,9 @@ def run(context: Context) -> Iterator[Result]:
     yield from _near(simulator)
     yield from _plans(simulator)
     yield from rate_curves(simulator.run, tiny=simulator.tiny)
-    traces = sorted(context.traces.glob("*.jsonl")) if context.traces else []
-    if not traces:
-        where = f"no *.jsonl in {context.traces}" if context.traces else "--traces DIR has them"
-        context.progress(f"left out: replay and Mooncake, which need request traces; {where}")
-    for trace in traces:
-        yield from _replay(simulator, trace)
     claims = tomllib.loads((_FOLDER / "published" / "claims.toml").read_text(encoding="utf-8"))
-    for name, claim in claims.items():
-        if claim["figure"] == "capacity_change":
-            trace = next((trace for trace in traces if trace.name == _CONVERSATION), None)
-            if trace is None:
-                context.progress(f"left out: {name}, which needs {_CONVERSATION}")
-                continue
-            value = _capacity_change(simulator, claim, trace)
-        else:
-            value = _figure(simulator, claim)
-        yield Result(
-            name=f"traces/published/{name}",
-            value=value,
-            unit=claim["unit"],
-            peer="the paper",
-            peer_value=claim["published"],
-            device=_SIMULATED,
-            extra={key: claim[key] for key in ("claim", "assumed", "why")},
-        )
+    published = (_published(simulator, *named, context.traces) for named in claims.items())
+    yield from each_part(chain([_replays(simulator, context.traces)], published))
 
 
 class _Simulator:
@@ -180,10 +159,37 @@ def _plans(simulator: _Simulator) -> Iterator[Result]:
         )
 
 
-def _replay(simulator: _Simulator, trace: Path) -> Iterator[Result]:
-    report = simulator.run("clusters/pool", "--trace", trace)
-    yield _speed(simulator, trace.stem, report)
-    yield from _service(f"traces/replay/{trace.stem}", report)
+def _replays(simulator: _Simulator, folder: Path | None) -> Iterator[Result]:
+    traces = sorted(folder.glob("*.jsonl")) if folder else []
+    if not traces:
+        where = f"no *.jsonl in {folder}" if folder else "--traces DIR has them"
+        raise Skipped(f"replay, which needs request traces; {where}")
+    for trace in traces:
+        report = simulator.run("clusters/pool", "--trace", trace)
+        yield _speed(simulator, trace.stem, report)
+        yield from _service(f"traces/replay/{trace.stem}", report)
+
+
+def _published(
+    simulator: _Simulator, name: str, claim: dict[str, Any], traces: Path | None
+) -> Iterator[Result]:
+    """A paper's figure beside the simulated one."""
+    if claim["figure"] == "capacity_change":
+        trace = traces / _CONVERSATION if traces else None
+        if trace is None or not trace.exists():
+            raise Skipped(f"{name}, which needs {_CONVERSATION}")
+        value = _capacity_change(simulator, claim, trace)
+    else:
+        value = _figure(simulator, claim)
+    yield Result(
+        name=f"traces/published/{name}",
+        value=value,
+        unit=claim["unit"],
+        peer="the paper",
+        peer_value=claim["published"],
+        device=_SIMULATED,
+        extra={key: claim[key] for key in ("claim", "assumed", "why")},
+    )
 
 
 def _decode_rate(report: dict[str, Any]) -> float:

@@ -1,13 +1,12 @@
-"""vLLM for a bench, or a word that it is left out."""
+"""vLLM for a bench."""
 
-from bench import Context
+from bench import Skipped
 from tests.engines.environment import Environment, EnvironmentMissing, make_environment
 
 
-def vllm_environment(context: Context) -> Environment | None:
-    """The newest vLLM's; None, and the person who waits is told, where it cannot be had."""
+def vllm_environment() -> Environment:
+    """The newest vLLM's. Raises Skipped where it cannot be had."""
     try:
         return make_environment("vllm")
     except EnvironmentMissing as error:
-        context.progress(f"left out: vLLM is not here: {error}")
-        return None
+        raise Skipped(f"vLLM is not here: {error}") from error

@@ -11,7 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contender import Contender, ContenderError
+from bench import Context, Skipped
+from bench.contender import Contender
 
 _HERE = Path(__file__).resolve().parent
 _ENVIRONMENTS = Path(os.environ.get("NEARKV_PEERS", _HERE.parent.parent / "build" / "peers"))
@@ -44,18 +45,18 @@ class Peer:
     def _pins(self) -> str:
         return "".join(f"{requirement}\n" for requirement in self.requirements)
 
-    def absence(self) -> str:
-        """Why it cannot run here and what mends that; empty if it can."""
-        if self.program and not shutil.which(self.program):
-            return f"no {self.program} here; apt-get install {self.package}"
-        if not self._stamp.exists() or self._stamp.read_text(encoding="utf-8") != self._pins:
-            return "not installed; the bench's --peers installs it"
-        return ""
+    def require(self, context: Context) -> None:
+        """Installs it if it can be and the context allows that.
 
-    def install(self) -> None:
-        """Makes its environment. Raises ContenderError with the last line that pip said."""
-        if not self.absence() or (self.program and not shutil.which(self.program)):
+        Raises Skipped if it is not here then, with what mends that or the last line that pip said.
+        """
+        if self.program and not shutil.which(self.program):
+            raise self._skipped(f"no {self.program} here; apt-get install {self.package}")
+        if self._stamp.exists() and self._stamp.read_text(encoding="utf-8") == self._pins:
             return
+        if not context.install_peers:
+            raise self._skipped("not installed; the bench's --peers installs it")
+        context.progress(f"installing {self.title}: {', '.join(self.requirements)}")
         folder = _ENVIRONMENTS / self.environment
         install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         for command in (
@@ -65,8 +66,11 @@ class Peer:
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 lines = (done.stderr or done.stdout).strip().splitlines()
-                raise ContenderError(lines[-1] if lines else f"{command[0]}: {done.returncode}")
+                raise self._skipped(lines[-1] if lines else f"{command[0]}: {done.returncode}")
         self._stamp.write_text(self._pins, encoding="utf-8")
+
+    def _skipped(self, why: str) -> Skipped:
+        return Skipped(f"{self.title}: {why}")
 
     def start(self, objects: int, object_bytes: int, batch: int, folder: Path) -> Contender:
         """A process that holds so many objects and takes orders."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import Context
+from bench import Context, Skipped
 from bench.contender import Contender, ContenderError
 from bench.peers import PEERS, Peer
 from nearkv.results import Goal, Result, Samples
@@ -32,15 +32,23 @@ class Sizes:
 
 
 def compare_with_peers(context: Context, program: Path) -> Iterator[Result]:
-    """Rates of ours beside those of each peer that is here; the others are named, with a reason.
+    """Rates of ours beside those of each peer that is here and does not fail.
 
     `program` is nearkv_tier_bench. With `context.install_peers`, those that can be are installed.
+    Raises Skipped at the end for the others, each with a reason.
     """
-    peers = [peer for peer in PEERS if _is_here(context, peer)]
-    if not peers:
-        return
-    for sizes in _sizes(context):
-        yield from _compare(context, program, peers, sizes)
+    lacking: list[str] = []
+    peers: list[Peer] = []
+    for peer in PEERS:
+        try:
+            peer.require(context)
+            peers.append(peer)
+        except Skipped as skipped:
+            lacking += skipped.args
+    for sizes in _sizes(context) if peers else ():
+        yield from _compare(context, program, peers, sizes, lacking)
+    if lacking:
+        raise Skipped(*lacking)
 
 
 def _sizes(context: Context) -> list[Sizes]:
@@ -51,20 +59,10 @@ def _sizes(context: Context) -> list[Sizes]:
     return [Sizes(kib << 10, total // (kib << 10), 31 if context.long else 7) for kib in kibs]
 
 
-def _is_here(context: Context, peer: Peer) -> bool:
-    if context.install_peers and peer.absence():
-        context.progress(f"installing {peer.title}: {', '.join(peer.requirements)}")
-        try:
-            peer.install()
-        except ContenderError as error:
-            context.progress(f"left out: {peer.title}: {error}")
-            return False
-    if absence := peer.absence():
-        context.progress(f"left out: {peer.title}: {absence}")
-    return not absence
-
-
-def _compare(context: Context, program: Path, peers: list[Peer], sizes: Sizes) -> Iterator[Result]:
+def _compare(
+    context: Context, program: Path, peers: list[Peer], sizes: Sizes, lacking: list[str]
+) -> Iterator[Result]:
+    """Adds to `lacking` what peers did not measure at these sizes, and why."""
     with ExitStack() as stack:
         folders = {
             "memory": Path(stack.enter_context(tempfile.TemporaryDirectory())),
@@ -77,7 +75,7 @@ def _compare(context: Context, program: Path, peers: list[Peer], sizes: Sizes) -
         started: list[Peer] = []
         for peer in peers:
             if peer.place not in folders:
-                context.progress(f"left out: {peer.title}: no {_SHARED} here")
+                lacking.append(f"{sizes.name}: {peer.title}: no {_SHARED} here")
                 continue
             context.progress(f"{sizes.objects} x {sizes.name}: starting {peer.title}")
             try:
@@ -85,11 +83,11 @@ def _compare(context: Context, program: Path, peers: list[Peer], sizes: Sizes) -
                 contenders[peer.name] = stack.enter_context(one)
                 started.append(peer)
             except ContenderError as error:
-                context.progress(f"left out: {error}")
+                lacking.append(f"{sizes.name}: {error}")
         for place in {peer.place for peer in started}:
             own = _own(program, sizes, place, folders[place])
             contenders[f"nearkv_{place}"] = stack.enter_context(own)
-        rates = _take_turns(context, contenders, sizes)
+        rates = _take_turns(context, contenders, sizes, lacking)
     for work in ("set", "get"):
         for peer in started:
             own = rates.get((f"nearkv_{peer.place}", work))
@@ -106,9 +104,9 @@ def _own(program: Path, sizes: Sizes, place: str, folder: Path) -> Contender:
 
 
 def _take_turns(
-    context: Context, contenders: dict[str, Contender], sizes: Sizes
+    context: Context, contenders: dict[str, Contender], sizes: Sizes, lacking: list[str]
 ) -> dict[tuple[str, str], Samples]:
-    """GB/s by contender and order. One that fails is named and has no figures."""
+    """GB/s by contender and order. One that fails is added to `lacking` and has no figures."""
     rates: dict[tuple[str, str], list[float]] = {}
     left = dict(contenders)
     turns = random.Random(1)
@@ -127,7 +125,7 @@ def _take_turns(
                 if round_number == 0:
                     left[name].order("verify")
             except ContenderError as error:
-                context.progress(f"left out: {error}")
+                lacking.append(f"{sizes.name}: {error}")
                 del left[name]
     return {key: Samples(tuple(values)) for key, values in rates.items() if key[0] in left}
 

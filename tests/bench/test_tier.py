@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench import Context, Skipped
 from bench.contender import Contender, ContenderError
-from bench.peers import PEERS
+from bench.peers import PEERS, Peer, compare
 from nearkv.results import Result, read_results
 
 _BINDING = importlib.util.find_spec("_nearkv")
@@ -57,12 +58,17 @@ def run_bench(tmp_path: Path, *arguments: str) -> tuple[dict[str, Result], str]:
         env={**os.environ, "NEARKV_PEERS": str(tmp_path / "no_peers")},
     )
     assert done.returncode == 0, done.stderr
-    return {result.name: result for result in read_results(file).results}, done.stderr
+    return {result.name: result for result in read_results(file).results}, done.stdout
+
+
+def dict_script(tmp_path: Path, value: str, name: str = "dict") -> Path:
+    script = tmp_path / f"{name}_worker.py"
+    script.write_text(_DICT_WORKER.format(folder=str(_PEERS_FOLDER), value=value))
+    return script
 
 
 def dict_worker(tmp_path: Path, value: str) -> Contender:
-    script = tmp_path / "dict_worker.py"
-    script.write_text(_DICT_WORKER.format(folder=str(_PEERS_FOLDER), value=value))
+    script = dict_script(tmp_path, value)
     sizes = ["--objects", "5", "--object-bytes", "8192", "--batch", "2"]
     return Contender("a dict", [sys.executable, str(script), *sizes, "--folder", str(tmp_path)])
 
@@ -92,13 +98,13 @@ def test_the_bench_measures_each_part_and_counts_a_trace_right(tmp_path: Path) -
     # A restart of so few objects proves nothing about a million.
     assert results["tier/restart"].goal is None
     for peer in PEERS:
-        assert f"left out: {peer.title}: " in said
+        assert f"not measured: tier: {peer.title}: " in said
 
 
 @pytest.mark.default
-def test_without_traces_the_bench_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_without_traces_the_bench_says_what_it_did_not_measure(tmp_path: Path) -> None:
     results, said = run_bench(tmp_path)
-    assert "left out: replay and fragmentation, which need request traces" in said
+    assert "not measured: tier: replay and fragmentation, which need request traces" in said
     assert not any(name.startswith(("tier/replay", "tier/hits")) for name in results)
     assert "tier/restart" in results
 
@@ -130,6 +136,34 @@ def test_what_a_get_left_out_or_mixed_up_is_found(tmp_path: Path) -> None:
             mixed_up.order(order)
         with pytest.raises(ContenderError, match="failed at verify"):
             mixed_up.order("verify")
+
+
+def test_peers_that_fail_are_said_and_the_others_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.peers._ENVIRONMENTS", tmp_path)
+    (tmp_path / "here" / "bin").mkdir(parents=True)
+    (tmp_path / "here" / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / "here" / "requirements.txt").touch()
+    honest = dict_script(tmp_path, "self.held[key]", "honest")
+    mixed_up = dict_script(tmp_path, "next(iter(self.held.values()))", "mixed_up")
+    workers = {"honest": honest, "mixed_up": mixed_up, "nobody": tmp_path / "none.py"}
+    peers = [
+        Peer(name, name, "memory", "none", "here", (), (str(script),))
+        for name, script in workers.items()
+    ]
+    absent = Peer("absent", "absent", "memory", "none", "absent", (), (str(honest),))
+    monkeypatch.setattr(compare, "PEERS", (absent, *peers))
+    names = []
+    with pytest.raises(Skipped) as skipped:
+        for result in compare.compare_with_peers(Context(tiny=True), _PROGRAM):
+            names.append(result.name)
+    assert names == [f"tier/peers/{work}/256KiB/honest" for work in ("set", "get")]
+    assert skipped.value.args == (
+        "absent: not installed; the bench's --peers installs it",
+        "256KiB: nobody: failed at start, status 2",
+        "256KiB: mixed_up: failed at verify, status 1",
+    )
 
 
 def test_a_contender_that_does_not_start_is_an_error(tmp_path: Path) -> None:

@@ -53,13 +53,18 @@ def test_both_sides_serve_the_same_model_to_the_same_users(name: str) -> None:
 def test_the_bench_runs_to_its_end(tmp_path: Path) -> None:
     pytest.importorskip("nearkv.core", exc_type=ImportError)
     file = tmp_path / "results.json"
-    subprocess.run(
-        [sys.executable, "-m", "bench", "traces", "--tiny", "--json", str(file)], check=True
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "traces", "--tiny", "--json", str(file)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     results = {result.name: result for result in read_results(file).results}
     claimed = {f"traces/published/{name}" for name in CLAIMS}
     of_a_trace = {name for name in CLAIMS if CLAIMS[name]["figure"] == "capacity_change"}
     assert claimed - results.keys() == {f"traces/published/{name}" for name in of_a_trace}
+    for missing in ("replay", *of_a_trace):
+        assert f"not measured: traces: {missing}, which needs " in done.stdout
     assert results["traces/speed/chat"].value > 0
     assert results["traces/near/decode"].ratio > 1
     assert results["traces/plan/chat/apart"].value > 0
