@@ -10,7 +10,7 @@ from nearkv.far import FarAttention
 from nearkv.retainer import Retention
 from nearkv.transformers.far import Sequences
 from nearkv.transformers.layer import NearKVLayer
-from nearkv.transformers.pooled_cache import PooledCache, changed_rows
+from nearkv.transformers.pooled_cache import SequencesCache, changed_rows
 from nearkv.transformers.shape import LayerShape, shape_of
 from nearkv.transformers.states import NearKVHybridLayer, NearKVStateLayer, put_states, states_in
 from nearkv.transformers.static_layer import NearKVStaticLayer
@@ -18,7 +18,7 @@ from nearkv.transformers.static_layer import NearKVStaticLayer
 Layer = NearKVLayer | NearKVStateLayer | DummyLayer
 
 
-class NearKVCache(PooledCache):
+class NearKVCache(SequencesCache):
     """A cache for one batch. Pass it as `past_key_values` to a model whose attention is "nearkv".
 
     The newest `window_tokens` tokens (up to a page more) stay here; whole pages of 64 tokens
@@ -72,42 +72,19 @@ class NearKVCache(PooledCache):
                 made.append(NearKVStaticLayer(next(numbers), *options, max_tokens=max_tokens))
         self._own(sequences, made)
 
-    def _own(self, sequences: Sequences, layers: list[Layer]) -> None:
-        self._hold(layers, sequences)
-        self._attending = [layer for layer in layers if isinstance(layer, NearKVLayer)]
-        self._states = [layer for layer in layers if isinstance(layer, NearKVStateLayer)]
-        self._sequences = sequences
-
     @property
     def pool(self) -> Pool:
         """Where the old pages are; its stats() tell what they cost."""
         return self._sequences.pool
 
-    def reset(self) -> None:
-        """Forgets all tokens."""
-        self._sequences.drop()
-        super().reset()
-
     def crop(self, tokens_to_remove: int) -> None:
         """Forgets the newest tokens; the count is negative, as everywhere in transformers."""
-        if tokens_to_remove > 0:
-            raise ValueError(f"crop removes -n tokens; {tokens_to_remove} is positive")
-        if self._states:
+        if any(isinstance(layer, NearKVStateLayer) for layer in self.layers):
             raise ValueError(
                 "recurrent states cannot forget a token: fork() before tokens that may be taken "
                 "back, or load() a prefix from PrefixStates"
             )
-        length = self._attending[0].length
-        if tokens_to_remove == 0 or length == 0:
-            return
-        if -tokens_to_remove >= length:
-            self.reset()
-            return
-        before = self._attending[0].stored
-        for layer in self._attending:
-            layer.shorten(-tokens_to_remove)
-        if self._attending[0].stored != before:
-            self._sequences.truncate(self._attending[0].stored)
+        super().crop(tokens_to_remove)
 
     def rest(self, codec: Codec = Codec.INT4) -> None:
         """Compresses the pages in the pool, until something reads them: between a chat's turns.
@@ -129,10 +106,6 @@ class NearKVCache(PooledCache):
             elif isinstance(layer, NearKVStateLayer):
                 layer.select_states(rows)
 
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        """Repeats each row of the batch."""
-        self.batch_select_indices(torch.arange(len(self._sequences.ids)).repeat_interleave(repeats))
-
     def take(self, prompt: Cache) -> None:
         """Takes up the tokens, none of them padding, that another cache holds after a prompt.
 
@@ -149,17 +122,13 @@ class NearKVCache(PooledCache):
 
     def fork(self, far: FarAttention | None = None) -> "NearKVCache":
         """A cache that goes on from here on its own; the pages so far are shared."""
-        other = NearKVCache.__new__(NearKVCache)
-        sequences = self._sequences.fork(self._attending[0].stored)
-        layers: list[Layer] = []
-        for layer in self.layers:
+
+        def fork_layer(layer: Layer, sequences: Sequences) -> Layer:
             if isinstance(layer, NearKVLayer):
-                layers.append(layer.fork(sequences, far or layer.far))
-            else:
-                is_state = isinstance(layer, NearKVStateLayer)
-                layers.append(layer.fork_states() if is_state else layer)
-        other._own(sequences, layers)
-        return other
+                return layer.fork(sequences, far or layer.far)
+            return layer.fork_states() if isinstance(layer, NearKVStateLayer) else layer
+
+        return self._fork(fork_layer)
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> torch.Tensor | None:
         """A state that the model may write into; None before there is one."""

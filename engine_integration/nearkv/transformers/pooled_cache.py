@@ -1,7 +1,7 @@
 """What caches over a pool have in common: pages that are given back, rows that change places."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
@@ -32,6 +32,50 @@ class PooledCache(Cache):
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Makes row i of the batch what row beam_idx[i] was."""
         self.batch_select_indices(beam_idx)
+
+
+class SequencesCache(PooledCache):
+    """A cache in which a row of the batch is one sequence of the pool, in all layers that attend.
+
+    Those have the row's tokens there, as `stored`, and forget the newest ones by shorten().
+    """
+
+    def _own(self, sequences: Sequences, layers: Sequence[Any]) -> None:
+        self._hold(layers, sequences)
+        self._sequences = sequences
+        self._attending = [layer for layer in layers if isinstance(layer, PooledLayer)]
+
+    def _fork(self, fork_layer: Callable[[Any, Sequences], Any]) -> Self:
+        """A cache of such layers over sequences that share the pages so far."""
+        sequences = self._sequences.fork(self._attending[0].stored)
+        other = type(self).__new__(type(self))
+        other._own(sequences, [fork_layer(layer, sequences) for layer in self.layers])
+        return other
+
+    def reset(self) -> None:
+        """Forgets all tokens."""
+        self._sequences.drop()
+        super().reset()
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Forgets the newest tokens; the count is negative, as everywhere in transformers."""
+        if tokens_to_remove > 0:
+            raise ValueError(f"crop removes -n tokens; {tokens_to_remove} is positive")
+        first = self._attending[0]
+        if tokens_to_remove == 0 or first.length == 0:
+            return
+        if -tokens_to_remove >= first.length:
+            self.reset()
+            return
+        before = first.stored
+        for layer in self._attending:
+            layer.shorten(-tokens_to_remove)
+        if first.stored != before:
+            self._sequences.truncate(first.stored)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeats each row of the batch."""
+        self.batch_select_indices(torch.arange(len(self._sequences.ids)).repeat_interleave(repeats))
 
 
 class PooledLayer(CacheLayerMixin):

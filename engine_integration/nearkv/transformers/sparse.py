@@ -7,7 +7,7 @@ import torch
 from nearkv.core import MAX_TOP_K, Device
 from nearkv.sparse import SparseLatents
 from nearkv.transformers.far import Sequences
-from nearkv.transformers.pooled_cache import PooledCache, changed_rows
+from nearkv.transformers.pooled_cache import SequencesCache, changed_rows
 from nearkv.transformers.shape import shape_of
 from nearkv.transformers.sparse_layer import NearKVSparseLayer
 
@@ -43,7 +43,7 @@ def make_sparse_latents(
     )
 
 
-class NearKVSparseCache(PooledCache):
+class NearKVSparseCache(SequencesCache):
     """A cache for one batch of a model with a lightning indexer, whose attention is "nearkv".
 
     All latents and indexer keys lie in `store`. For a token that follows others its indexer's
@@ -62,32 +62,12 @@ class NearKVSparseCache(PooledCache):
         sequences = Sequences(store)
         options = (store, sequences, resident_tokens, rounded)
         count = store.latents.layers
-        self._own(store, sequences, [NearKVSparseLayer(index, *options) for index in range(count)])
+        self._own(sequences, [NearKVSparseLayer(index, *options) for index in range(count)])
 
-    def _own(
-        self, store: SparseLatents, sequences: Sequences, layers: list["NearKVSparseLayer"]
-    ) -> None:
-        self._hold(layers, sequences)
-        self.store, self._sequences = store, sequences
-
-    def reset(self) -> None:
-        """Forgets all tokens."""
-        self._sequences.drop()
-        super().reset()
-
-    def crop(self, tokens_to_remove: int) -> None:
-        """Forgets the newest tokens; the count is negative, as everywhere in transformers."""
-        if tokens_to_remove > 0:
-            raise ValueError(f"crop removes -n tokens; {tokens_to_remove} is positive")
-        length = self.get_seq_length()
-        if tokens_to_remove == 0 or length == 0:
-            return
-        if -tokens_to_remove >= length:
-            self.reset()
-            return
-        for layer in self.layers:
-            layer.shorten(-tokens_to_remove)
-        self._sequences.truncate(self.layers[0].stored)
+    @property
+    def store(self) -> SparseLatents:
+        """Where the latents and the indexer keys are; its pools' stats() tell what they cost."""
+        return self._sequences.pool
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Makes row i of the batch what row indices[i] was."""
@@ -97,16 +77,9 @@ class NearKVSparseCache(PooledCache):
             for layer in self.layers:
                 layer.select_rows(rows, before)
 
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        """Repeats each row of the batch."""
-        self.batch_select_indices(torch.arange(len(self._sequences.ids)).repeat_interleave(repeats))
-
     def fork(self) -> "NearKVSparseCache":
         """A cache that goes on from here on its own; the pages so far are shared."""
-        other = NearKVSparseCache.__new__(NearKVSparseCache)
-        sequences = self._sequences.fork(self.layers[0].stored)
-        other._own(self.store, sequences, [layer.fork(sequences) for layer in self.layers])
-        return other
+        return self._fork(lambda layer, sequences: layer.fork(sequences))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "NearKVSparseCache":
         return self.fork()
