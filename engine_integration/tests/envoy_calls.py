@@ -52,7 +52,7 @@ class PickerScene:
         self._names = names
 
     async def __aenter__(self) -> "PickerScene":
-        picker = Picker(self.routed, Endpoints(self.routed.urls))
+        picker = Picker(self.routed, Endpoints(self.routed.fleet.urls))
         config = self.routed.config
         self._server, self.port = make_server(
             picker, "127.0.0.1:0", certificate=config.certificate, key=config.key

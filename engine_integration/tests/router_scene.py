@@ -155,13 +155,13 @@ class Scene:
 
     def forgive(self) -> None:
         """As if the time of suspended engines had passed."""
-        self.routed.resume()
+        self.routed.fleet.resume()
 
     def loads(self) -> list[int]:
         return [
             self.routed.router.load(engine.name).requests
             for engine in self.engines
-            if engine.name in self.routed.urls
+            if engine.name in self.routed.fleet.urls
         ]
 
 

@@ -285,7 +285,7 @@ def test_the_load_is_that_of_the_endpoint_that_served() -> None:
         await call.response_headers(served=AT["b"])
         await call.answer()
         assert scene.loads() == [0, 1]
-        assert scene.routed.up() == ["b"]
+        assert scene.routed.fleet.up() == ["b"]
 
     run(PickerScene(), test)
 

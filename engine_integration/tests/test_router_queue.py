@@ -272,7 +272,7 @@ def test_a_retry_waits_for_room_too() -> None:
         first = ask(scene, "runs")
         while not scene.engines[1].came:
             await asyncio.sleep(0.005)
-        scene.routed.resume()
+        scene.routed.fleet.resume()
         second = ask(scene, "goes on")
         await waiting(scene, 1)
         assert len(scene.engines[0].bodies) == 1

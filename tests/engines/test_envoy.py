@@ -49,7 +49,8 @@ class EnvoyScene:
         options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"}
         config = config_of(options | {"suspend_s": 600.0} | self._options | {"worker": workers})
         self.routed = Engines(config, None)
-        server, port = make_server(Picker(self.routed, Endpoints(self.routed.urls)), "127.0.0.1:0")
+        picker = Picker(self.routed, Endpoints(self.routed.fleet.urls))
+        server, port = make_server(picker, "127.0.0.1:0")
         await server.start()
         async with (
             envoy(environment, folder, port, list(self.at.values()), **modes) as url,
@@ -141,7 +142,7 @@ def test_envoy_goes_on_to_the_next_endpoint(run: Any, behaviour: str) -> None:
         for _ in range(2):
             async with scene.post() as answer:
                 assert (answer.status, await answer.json()) == (200, {"id": "a"})
-        assert scene.routed.up() == ["a"]
+        assert scene.routed.fleet.up() == ["a"]
         assert len(scene.engines[1].bodies) == (behaviour == "overloaded")
         await scene.settled()
 

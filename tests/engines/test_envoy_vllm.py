@@ -46,7 +46,7 @@ async def _ask_through_envoy(proxy: Any, folder: Path, workers: list[Worker]) ->
     places = [dict(worker.place()) for worker in workers]
     options = {"block_tokens": BLOCK_TOKENS, "policy": "longest_prefix", "worker": places}
     routed = Engines(config_of(options), AutoTokenizer.from_pretrained(MODEL))
-    server, port = make_server(Picker(routed, Endpoints(routed.urls)), "127.0.0.1:0")
+    server, port = make_server(Picker(routed, Endpoints(routed.fleet.urls)), "127.0.0.1:0")
     await server.start()
     engines = [f"127.0.0.1:{worker.port}" for worker in workers]
     async with (

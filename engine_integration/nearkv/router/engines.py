@@ -1,18 +1,18 @@
-"""The engines behind a front end: who may be sent something, and where a prompt goes."""
+"""The engines behind a front end: how they do, and where a prompt goes."""
 
 import asyncio
 import contextlib
 import dataclasses
 import json
 import logging
-import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
 
 from nearkv.core import Error, Status
-from nearkv.router.config import ROLES, RouterConfig, WorkerConfig
+from nearkv.router.config import RouterConfig, WorkerConfig
 from nearkv.router.decision import Decision
 from nearkv.router.discovery import Discovery
+from nearkv.router.fleet import Fleet
 from nearkv.router.hashes import scheme_of
 from nearkv.router.metrics import RouterMetrics, State
 from nearkv.router.placing import Placed, Prompt, Refused
@@ -31,17 +31,14 @@ DECODE = ("both", "decode")
 
 
 class Engines:
-    """Who the engines are, and how they do. One event loop uses it."""
+    """Sends prompts to a fleet, and follows what becomes of it. One event loop uses it."""
 
     def __init__(self, config: RouterConfig, tokenizer: Tokenizer | None) -> None:
         """`tokenizer` is one of transformers', or None. Error or ValueError for bad options."""
         self.config = config
-        self.urls: dict[str, str] = {}
         self._tokenizer = tokenizer
-        self._roles: dict[str, str] = {}
         self._feeds: set[str] = set()
         self._discovery = Discovery(self, config.discovery) if config.discovery else None
-        self._suspended_until: dict[str, float] = {}
         costs = config.costs
         costs.model.block_tokens, costs.model.block_bytes = config.block_tokens, config.block_bytes
         costs.mooncake.ttft_slo_s = config.ttft_slo_s
@@ -54,10 +51,11 @@ class Engines:
             index_limit_bytes=config.index_limit_bytes,
             media=costs.media,
         )
+        self.fleet = Fleet(self.router, config.suspend_s)
         self.metrics = RouterMetrics(config.policy, self._state)
-        self._max_running: dict[str, int] = {}
         self._room = PoolRoom()
-        self._lines = {roles: WaitingLine(self, roles) for roles in (PREFILL, DECODE)}
+        given = (config, self.router, self.fleet, self.metrics, self.start)
+        self._lines = {roles: WaitingLine(roles, *given) for roles in (PREFILL, DECODE)}
         self._events: EventSubscriber | None = None
         self._unheard: Unheard | None = None
         for worker in config.workers:
@@ -99,8 +97,7 @@ class Engines:
 
     async def remove(self, name: str) -> None:
         """One less: it gets nothing new, what it was sent goes on. Error NOT_FOUND."""
-        for table in (self.urls, self._roles, self._max_running, self._suspended_until):
-            table.pop(name, None)
+        self.fleet.remove(name)
         self._feeds.discard(name)
         self._room.remove(name)
         self._change_lines()
@@ -109,39 +106,10 @@ class Engines:
                 await asyncio.to_thread(self._events.remove, name)
         await asyncio.to_thread(self.router.remove_worker, name)
 
-    def named(
-        self, roles: Collection[str] = ROLES, among: Collection[str] | None = None
-    ) -> frozenset[str]:
-        """Those of some roles, and of `among`."""
-        return frozenset(
-            name
-            for name in self.urls
-            if self._roles[name] in roles and (among is None or name in among)
-        )
-
-    def up(self, roles: Collection[str] = ROLES, among: Collection[str] | None = None) -> list[str]:
-        """Those of them that may be sent something."""
-        now = time.monotonic()
-        named = self.named(roles, among)
-        return [
-            name
-            for name in self.urls
-            if name in named and self._suspended_until.get(name, 0) <= now
-        ]
-
-    def with_room(self, names: Collection[str]) -> list[str]:
-        """Those that are below their max_running."""
-        return [
-            name
-            for name in names
-            if not (most := self._max_running[name]) or self.router.load(name).requests < most
-        ]
-
     def suspend(self, worker: str, why: object) -> None:
         """It has failed: it gets nothing new for a while."""
         for_s = self.config.suspend_s
-        if worker in self.urls:  # Else it has gone, and returns as another.
-            self._suspended_until[worker] = time.monotonic() + for_s
+        self.fleet.suspend(worker)
         self.metrics.retries.labels(worker).inc()
         _LOG.warning("%s: nothing new for %s s", why, for_s)
         for line in self._lines.values():
@@ -157,10 +125,6 @@ class Engines:
         """Those that wait are refused, and nobody waits from now on."""
         for line in self._lines.values():
             line.end()
-
-    def resume(self) -> None:
-        """Engines that failed may be sent something again."""
-        self._suspended_until.clear()
 
     async def prompt(self, raw: bytes) -> Prompt:
         """What a body asks for. BadRequest."""
@@ -213,30 +177,25 @@ class Engines:
             return self.router.route(prompt.tokens, hashes=prompt.hashes, among=list(names))
         return None
 
-    def none_answers(self, why: str = "") -> Refused:
-        """What a client is told when no engine is left."""
-        why = why or f"all have failed within the last {self.config.suspend_s} s"
-        return Refused(f"no engine answers ({why}): look at /health", 503)
-
     def wants_prefill(self, prompt: Prompt) -> bool:
         """Whether one that prefills shall compute it first, because those that decode lack it."""
-        if not self.up(PREFILL):
+        if not self.fleet.up(PREFILL):
             return False
-        if not (decoders := self.up(DECODE)):
+        if not (decoders := self.fleet.up(DECODE)):
             return True
         best = self.best(prompt, decoders)
         return best is not None and best.uncached_tokens >= self.config.prefill_from_tokens
 
     def health(self) -> dict[str, Any]:
         """What each engine has to do, and what the index holds."""
-        up = self.up()
+        up = self.fleet.up()
         stats = self.router.stats
         workers = {}
-        for name in self.urls:
+        for name in self.fleet.urls:
             load = self.router.load(name)
             workers[name] = {
                 "up": name in up,
-                "role": self._roles[name],
+                "role": self.fleet.role(name),
                 "requests": load.requests,
                 "prefill_tokens": load.prefill_tokens,
                 "blocks": load.blocks,
@@ -277,9 +236,7 @@ class Engines:
     def _take(self, worker: WorkerConfig) -> None:
         self._room.take(worker)
         if worker.url:
-            self.urls[worker.name] = worker.url.rstrip("/")
-            self._roles[worker.name] = worker.role
-            self._max_running[worker.name] = worker.max_running
+            self.fleet.take(worker)
 
     def _listen(self, events: EventSubscriber, worker: WorkerConfig) -> None:
         if worker.events:
@@ -297,11 +254,11 @@ class Engines:
             line.go_on()
 
     def _state(self) -> State:
-        up = self.up()
+        up, names = self.fleet.up(), self.fleet.urls
         return State(
             stats=self.router.stats,
-            loads={name: self.router.load(name) for name in self.urls},
-            suspended={name: name not in up for name in self.urls},
+            loads={name: self.router.load(name) for name in names},
+            suspended={name: name not in up for name in names},
             waiting={roles[-1]: len(line) for roles, line in self._lines.items()},
             pools=self._room.state(),
             feeds={name: self._events.counters(name) for name in self._feeds if self._events},

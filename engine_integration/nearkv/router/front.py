@@ -22,7 +22,7 @@ def make_pages(engines: Engines, **options: Any) -> web.Application:
 
     async def health(request: web.Request) -> web.Response:
         """200 while an engine may be sent something; what each has to do, and the index holds."""
-        return web.json_response(engines.health(), status=200 if engines.up(DECODE) else 503)
+        return web.json_response(engines.health(), status=200 if engines.fleet.up(DECODE) else 503)
 
     async def metrics(request: web.Request) -> web.Response:
         """For Prometheus."""

@@ -1,22 +1,20 @@
 """Requests that wait while all engines are at their limit: k-LPM's order, fair among tenants."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import hashlib
 import itertools
 import math
 import time
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from nearkv.core import Error, Status
+from nearkv.router.config import RouterConfig
+from nearkv.router.fleet import Fleet
+from nearkv.router.metrics import RouterMetrics
 from nearkv.router.placing import Placed, Prompt, Refused
 from nearkv.router.queue import KlpmQueue
-
-if TYPE_CHECKING:
-    from nearkv.router.engines import Engines
+from nearkv.router.router import Router
 
 _KEY_DIGITS = 16
 
@@ -38,12 +36,23 @@ class WaitingLine:
     queue_timeout_s, and among at most queue_length others.
     """
 
-    def __init__(self, engines: Engines, roles: Collection[str]) -> None:
-        config = engines.config
-        self._engines = engines
+    def __init__(
+        self,
+        roles: Collection[str],
+        config: RouterConfig,
+        router: Router,
+        fleet: Fleet,
+        metrics: RouterMetrics,
+        start: Callable[[Prompt, Sequence[str]], Placed],
+    ) -> None:
+        """`start` sends a prompt to the best engine of those named. Refused: by the policy."""
         self._roles = roles
+        self._fleet = fleet
+        self._metrics = metrics
+        self._start = start
+        self._block_tokens = router.block_tokens
         self._timeout_s = config.queue_timeout_s
-        self._queue = KlpmQueue(engines.router, k=config.queue_k, most=config.queue_length)
+        self._queue = KlpmQueue(router, k=config.queue_k, most=config.queue_length)
         self._waiters: dict[int, _Waiter] = {}
         self._numbers = itertools.count()
         self._last_wait_s = 0.0
@@ -57,49 +66,46 @@ class WaitingLine:
 
         Cancelled, it leaves nothing behind.
         """
-        engines = self._engines
-        names = engines.up(self._roles, among)
+        names = self._fleet.up(self._roles, among)
         if not names:
-            raise engines.none_answers()
+            raise self._fleet.none_answers()
         if not prompt.waits:
-            return engines.start(prompt, names)
-        if not self._waiters and (free := engines.with_room(names)):
-            return engines.start(prompt, free)
+            return self._start(prompt, names)
+        if not self._waiters and (free := self._fleet.with_room(names)):
+            return self._start(prompt, free)
         return await self._wait(prompt, among, tenant)
 
     def go_on(self) -> None:
         """Sends on whoever can go now; to be called when an engine has room again."""
         while self._waiters:
-            free = self._engines.with_room(self._engines.up(self._roles))
+            free = self._fleet.with_room(self._fleet.up(self._roles))
             if not free or (number := self._queue.pop(free)) is None:
                 return
             waiter = self._waiters.pop(number)
             if waiter.placed.done():  # Its client has gone a moment ago.
                 continue
             self._last_wait_s = time.monotonic() - waiter.since_s
-            self._engines.metrics.queue_wait.observe(self._last_wait_s)
+            self._metrics.queue_wait.observe(self._last_wait_s)
             try:
                 waiter.placed.set_result(
-                    self._engines.start(
-                        waiter.prompt, [name for name in free if name in waiter.among]
-                    )
+                    self._start(waiter.prompt, [name for name in free if name in waiter.among])
                 )
             except Refused as refused:
                 waiter.placed.set_exception(refused)
 
     def refuse_hopeless(self) -> None:
         """Those for whom no engine is up any more learn of it."""
-        up = set(self._engines.up(self._roles))
+        up = set(self._fleet.up(self._roles))
         for number, waiter in list(self._waiters.items()):
             if not up & waiter.among:
-                self._refuse(number, self._engines.none_answers())
+                self._refuse(number, self._fleet.none_answers())
 
     def change_engines(self) -> None:
         """Who waits may go to those that there are now; to be called when one came or goes."""
         for number, waiter in list(self._waiters.items()):
-            among = self._engines.named(self._roles, waiter.wanted)
+            among = self._fleet.named(self._roles, waiter.wanted)
             if not among:
-                self._refuse(number, self._engines.none_answers())
+                self._refuse(number, self._fleet.none_answers())
             elif among != waiter.among:
                 # The queue knows them by numbers, which others may have tomorrow.
                 self._queue.erase(number)
@@ -117,7 +123,7 @@ class WaitingLine:
         if self._has_ended:
             raise _ending()
         number = next(self._numbers)
-        among = self._engines.named(self._roles, wanted)
+        among = self._fleet.named(self._roles, wanted)
         placed: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
         waiter = _Waiter(prompt, tenant, wanted, among, placed, time.monotonic())
         try:
@@ -140,7 +146,7 @@ class WaitingLine:
             raise
 
     def _push(self, number: int, waiter: _Waiter) -> None:
-        blocks = -(-waiter.prompt.tokens // self._engines.router.block_tokens)
+        blocks = -(-waiter.prompt.tokens // self._block_tokens)
         self._queue.push(number, waiter.tenant, waiter.prompt.hashes, blocks, waiter.among)
 
     def _leave(self, number: int, waiter: _Waiter) -> None:

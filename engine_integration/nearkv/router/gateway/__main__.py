@@ -28,7 +28,7 @@ async def serve(config: RouterConfig, tokenizer: Tokenizer | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     engines = Engines(config, tokenizer)
-    endpoints = Endpoints(engines.urls)
+    endpoints = Endpoints(engines.fleet.urls)
     server, port = make_server(
         Picker(engines, endpoints),
         config.gateway_listen,

@@ -52,7 +52,7 @@ class Picker:
     @property
     def is_ready(self) -> bool:
         """Whether there is an engine that can be picked."""
-        return any(self._endpoints.of(worker) for worker in self.engines.up(DECODE))
+        return any(self._endpoints.of(worker) for worker in self.engines.fleet.up(DECODE))
 
     async def pick(self, head: Head, body: bytes | None, *, is_whole: bool = True) -> Picked:
         """An endpoint, and the next best ones. Refused: there is none, or it shall be dropped.
@@ -65,7 +65,7 @@ class Picker:
             raise Refused(_none_of(head.subset), 503)
         tenant = tenant_of(head.headers, self.engines.config.tenant_header)
         placed = await self.engines.place(prompt, DECODE, among=among, tenant=tenant)
-        others = self.engines.with_room(among - {placed.worker})
+        others = self.engines.fleet.with_room(among - {placed.worker})
         names = [placed.worker, *self._next_best(prompt, others)]
         endpoints = tuple(filter(None, map(self._endpoints.of, names)))
         return Picked(prompt, placed, endpoints, self._prefiller(prompt, placed))
@@ -99,7 +99,7 @@ class Picker:
             raise Refused(str(error), 400) from error
 
     def _among(self, subset: frozenset[str] | None) -> set[str]:
-        endpoints = {name: self._endpoints.of(name) for name in self.engines.up(DECODE)}
+        endpoints = {name: self._endpoints.of(name) for name in self.engines.fleet.up(DECODE)}
         return {name for name, at in endpoints.items() if at and (subset is None or at in subset)}
 
     def _next_best(self, prompt: Prompt, others: list[str]) -> list[str]:
@@ -113,7 +113,7 @@ class Picker:
         """Of a prompt that is mostly not cached where it will be decoded."""
         if placed.decision.uncached_tokens < self.engines.config.prefill_from_tokens:
             return None
-        names = [name for name in self.engines.up(PREFILL) if self._endpoints.of(name)]
+        names = [name for name in self.engines.fleet.up(PREFILL) if self._endpoints.of(name)]
         best = self.engines.best(prompt, names) if names else None
         return self._endpoints.of(best.worker) if best else None
 

@@ -120,11 +120,11 @@ class Proxy:
         failures: list[str] = []
         among: set[str] | None = None  # All, and those that come while it waits.
         tenant = tenant_of(request.headers, engines.config.tenant_header)
-        while engines.up(roles, among):
+        while engines.fleet.up(roles, among):
             with await engines.place(prompt, roles, among=among, tenant=tenant) as placed:
                 worker = placed.worker
-                among = (set(engines.urls) if among is None else among) - {worker}
-                if (base := engines.urls.get(worker)) is None:
+                among = (set(engines.fleet.urls) if among is None else among) - {worker}
+                if (base := engines.fleet.urls.get(worker)) is None:
                     continue  # It has gone a moment ago.
                 try:
                     answer = await send(base + request.rel_url.raw_path_qs, worker, placed)
