@@ -4,20 +4,40 @@ import contextlib
 import itertools
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from nearkv.transformers.static_layer import NearKVStaticLayer
+
+class Worker(Protocol):
+    """A layer that does what the operators stand for; NearKVStaticLayer."""
+
+    def attend_pool(
+        self, query: torch.Tensor, mask: torch.Tensor | None, scale: float, soft_cap: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What nearkv::attend_far does."""
+
+    def move_old(
+        self,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        ends: torch.Tensor,
+        mask: torch.Tensor | None,
+        new_tokens: int,
+    ) -> None:
+        """What nearkv::settle does."""
+
+    def fail(self) -> None:
+        """One of them has failed."""
+
 
 # Layers by the numbers that graphs know them by. A tensor holds the number, so that a graph that
 # was compiled with one cache serves the next.
-_layers: "weakref.WeakValueDictionary[int, NearKVStaticLayer]" = weakref.WeakValueDictionary()
+_layers: weakref.WeakValueDictionary[int, Worker] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
 
-def name_layer(layer: "NearKVStaticLayer") -> torch.Tensor:
+def name_layer(layer: Worker) -> torch.Tensor:
     """A number by which the operators find a layer for as long as it lives."""
     number = next(_numbers)
     _layers[number] = layer
@@ -25,7 +45,7 @@ def name_layer(layer: "NearKVStaticLayer") -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _at_work(number: torch.Tensor) -> Iterator["NearKVStaticLayer"]:
+def _at_work(number: torch.Tensor) -> Iterator[Worker]:
     layer = _layers[int(number)]
     try:
         yield layer
