@@ -9,7 +9,7 @@ import torch
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv import near  # noqa: E402
-from nearkv.core import AttendMode, Device, Dtype, Pool  # noqa: E402
+from nearkv.core import AttendMode, Device, Dtype, Error, Pool  # noqa: E402
 from nearkv.transformers import FarAttention, NearKVCache  # noqa: E402
 from nearkv.transformers.attention import nearkv_attention_forward  # noqa: E402
 
@@ -208,6 +208,42 @@ def test_copies_go_on_alone_and_share_pages(cache: NearKVCache) -> None:
         talk.add(1)
         other.add(1)
     assert not torch.equal(talk.keys, other.keys)
+
+
+def full_pool(sequences: int) -> Pool:
+    return Pool.create(
+        Device("cpu:?memory=32MiB"),
+        layers=1,
+        kv_heads=KV_HEADS,
+        head_dim=DIM,
+        dtype=Dtype.FP16,
+        max_sequences=sequences,
+    )
+
+
+def test_what_a_full_pool_refuses_changes_nothing() -> None:
+    pool = full_pool(sequences=3)
+    with NearKVCache(pool, window_tokens=WINDOW) as cache:
+        talk = Conversation(cache, pads=(0, 9))
+        talk.add(300)
+        pages = pool.usage().pages
+        for refused in (
+            lambda: copy.deepcopy(cache),
+            lambda: cache.crop(-200),
+            lambda: cache.batch_repeat_interleave(2),
+        ):
+            with pytest.raises(Error):
+                refused()
+            assert (pool.usage().sequences, pool.usage().pages) == (2, pages)
+            talk.add(1)
+    assert pool.usage().sequences == 0
+
+
+def test_a_batch_that_a_pool_has_no_sequences_for_leaves_none() -> None:
+    pool = full_pool(sequences=2)
+    with NearKVCache(pool, window_tokens=WINDOW) as cache, pytest.raises(Error):
+        Conversation(cache, pads=(0, 0, 0)).add(300)
+    assert pool.usage().sequences == 0
 
 
 def test_reset_and_the_end_give_pages_back(pool: Pool) -> None:

@@ -1,7 +1,8 @@
 """What lies far: the pool that fits a model, and its sequences."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -69,8 +70,9 @@ class Sequences:
     def create(self, count: int) -> None:
         """Makes `count` empty sequences."""
         for _ in range(count):
-            self.ids.append(self._fresh())
-            self.pool.create_sequence(self.ids[-1])
+            sequence = self._fresh()
+            self.pool.create_sequence(sequence)
+            self.ids.append(sequence)
             if self.retention:
                 self.retainers[self.ids[-1]] = Retainer(self.pool, self.ids[-1], self.retention)
 
@@ -160,23 +162,32 @@ class Sequences:
 
     def rearrange(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
         """Makes row i what row rows[i] was, `tokens[row]` long; rows that repeat share pages."""
-        kept: list[int] = []
-        for row in rows:
-            source = self.ids[row]
-            kept.append(self._fork(source, tokens[row]) if source in kept else source)
+        with self._forking() as fork:
+            kept: list[int] = []
+            for row in rows:
+                source = self.ids[row]
+                kept.append(fork(source, tokens[row]) if source in kept else source)
         self._keep(kept)
 
-    def truncate(self, tokens: Sequence[int]) -> None:
-        """Cuts row i to its first tokens[i] tokens, whole pages."""
-        self._keep([self._fork(*pair) for pair in zip(self.ids, tokens, strict=True)])
+    @contextmanager
+    def truncating(self, tokens: Sequence[int]) -> Iterator[None]:
+        """Cuts row i to its first tokens[i] tokens, whole pages, when the block ends well.
+
+        What may fail for want of room is done before the block.
+        """
+        with self._forking() as fork:
+            cut = [fork(*pair) for pair in zip(self.ids, tokens, strict=True)]
+            yield
+        self._keep(cut)
 
     def fork(self, tokens: Sequence[int]) -> "Sequences":
         """Sequences that share these rows' first tokens."""
         copy = Sequences(self.pool, self.retention)
-        for source, shared in zip(self.ids, tokens, strict=True):
-            copy.ids.append(self._fork(source, shared))
-            if self.retention:
-                copy.retainers[copy.ids[-1]] = self.retainers.pop(copy.ids[-1])
+        with self._forking() as fork:
+            copy.ids = [fork(*pair) for pair in zip(self.ids, tokens, strict=True)]
+        copy.retainers = {
+            child: self.retainers.pop(child) for child in copy.ids if child in self.retainers
+        }
         return copy
 
     def drop(self) -> None:
@@ -220,12 +231,38 @@ class Sequences:
             self.retainers[child] = self.retainers[source].fork(child, tokens)
         return child
 
+    @contextmanager
+    def _forking(self) -> Iterator[Callable[[int, int], int]]:
+        """Forks sequences; all or none of them stay."""
+        made: list[int] = []
+
+        def fork(source: int, tokens: int) -> int:
+            made.append(self._fork(source, tokens))
+            return made[-1]
+
+        try:
+            yield fork
+        except BaseException:
+            with suppress(Error):
+                self._drop(made)
+            raise
+
     def _keep(self, kept: list[int]) -> None:
         dropped = [source for source in dict.fromkeys(self.ids) if source not in kept]
         self.ids = kept
-        for source in dropped:
-            self.retainers.pop(source, None)
-            self.pool.drop(source)
+        self._drop(dropped)
+
+    def _drop(self, sequences: Sequence[int]) -> None:
+        """Drops each, whatever becomes of the others."""
+        failed: Error | None = None
+        for sequence in sequences:
+            self.retainers.pop(sequence, None)
+            try:
+                self.pool.drop(sequence)
+            except Error as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
 
 def drop_quietly(sequences: Sequences) -> None:

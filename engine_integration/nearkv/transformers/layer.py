@@ -211,15 +211,19 @@ class NearKVLayer(PooledLayer):
         index, needed = torch.tensor(rows, device=self.device), self.first_here() - start
         self.keys, self.values = self.keys[index, :, needed:], self.values[index, :, needed:]
 
-    def shorten(self, removed: int) -> None:
-        """Forgets the newest tokens, and takes back from the pool what no whole page holds."""
-        length = self.length - removed
-        pads = [min(count, length) for count in self.pads]
-        ends = [length - count for count in pads]  # What is left of each row.
-        stored = [
+    def stored_without(self, removed: int) -> list[int]:
+        """Tokens of each row that shorten() leaves in the pool."""
+        ends = [max(self.length - removed - count, 0) for count in self.pads]
+        return [
             count if count <= end else end // PAGE_TOKENS * PAGE_TOKENS
             for count, end in zip(self.stored, ends, strict=True)
         ]
+
+    def shorten(self, removed: int) -> None:
+        """Forgets the newest tokens, and takes back from the pool what no whole page holds."""
+        length, stored = self.length - removed, self.stored_without(removed)
+        pads = [min(count, length) for count in self.pads]
+        ends = [length - count for count in pads]  # What is left of each row.
         old_first = self.first_here()
         first = min(old_first, *(p + s for p, s in zip(pads, stored, strict=True)))
         for name in ("keys", "values"):

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Self
 
 import torch
@@ -37,7 +38,8 @@ class PooledCache(Cache):
 class SequencesCache(PooledCache):
     """A cache in which a row of the batch is one sequence of the pool, in all layers that attend.
 
-    Those have the row's tokens there, as `stored`, and forget the newest ones by shorten().
+    Those have the row's tokens there, as `stored`, and forget the newest ones by shorten(), which
+    leaves there what stored_without() tells.
     """
 
     def _own(self, sequences: Sequences, layers: Sequence[Any]) -> None:
@@ -67,11 +69,11 @@ class SequencesCache(PooledCache):
         if -tokens_to_remove >= first.length:
             self.reset()
             return
-        before = first.stored
-        for layer in self._attending:
-            layer.shorten(-tokens_to_remove)
-        if first.stored != before:
-            self._sequences.truncate(first.stored)
+        stored = first.stored_without(-tokens_to_remove)
+        is_cut = stored != first.stored
+        with self._sequences.truncating(stored) if is_cut else nullcontext():
+            for layer in self._attending:
+                layer.shorten(-tokens_to_remove)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeats each row of the batch."""

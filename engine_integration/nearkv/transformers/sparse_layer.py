@@ -200,6 +200,10 @@ class NearKVSparseLayer(PooledLayer):
         sources = [before[row] for row in rows]
         self._resident = self._resident_of(sources, self._sequences.ids)
 
+    def stored_without(self, removed: int) -> list[int]:
+        """Tokens of each row that shorten() leaves in the store."""
+        return [max(count - removed, 0) for count in self.stored]
+
     def shorten(self, removed: int) -> None:
         """Forgets the newest tokens; the cache cuts the sequences."""
         self.length -= removed
