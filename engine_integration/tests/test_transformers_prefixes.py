@@ -7,7 +7,7 @@ import torch
 from transformers import DynamicCache, Lfm2Config, LlamaConfig, MambaConfig
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
-from nearkv.core import Status  # noqa: E402
+from nearkv.core import Codec, Status  # noqa: E402
 from nearkv.store import ObjectStore  # noqa: E402
 from nearkv.transformers import NearKVCache, PrefixStates, make_pool, prefixes  # noqa: E402
 from nearkv.transformers.layer import NearKVLayer  # noqa: E402
@@ -70,6 +70,21 @@ def test_a_prefix_comes_back_as_it_was(blocks, length: int) -> None:
         assert states.load([*tokens, 5, 6], found) == length
         assert_same(kept, found, length)
         assert states.save(tokens, kept)  # It is there.
+
+
+@pytest.mark.parametrize("codec", [Codec.INT4, Codec.FP8, Codec.PLANES_LZ4])
+def test_what_was_rounded_is_nobody_elses(blocks, codec: Codec) -> None:
+    tokens = words(300)
+    states = PrefixStates(blocks, CONFIG)
+    with grow(empty_cache(), tokens) as kept, kept.fork() as fork, empty_cache() as found:
+        kept.rest(codec)
+        if codec == Codec.PLANES_LZ4:
+            assert states.save(tokens, kept)
+            assert_same(kept, fork, 300)
+        else:
+            with pytest.raises(ValueError, match="rounded"):
+                states.save(tokens, kept)
+            assert states.find(tokens, found) == 0
 
 
 def test_the_longest_is_found_and_others_are_not(blocks) -> None:

@@ -16,6 +16,7 @@ from nearkv.transformers.visible import ALL, NONE
 
 _Result = TypeVar("_Result")
 _DTYPES = {torch.bfloat16: Dtype.BF16, torch.float16: Dtype.FP16}
+_LOSSY = {Codec.INT4, Codec.INT8, Codec.FP8}
 _ASKED = 8  # Newest queries of a step that a retention learns of.
 
 
@@ -66,6 +67,7 @@ class Sequences:
         self.pool, self.retention = pool, retention
         self.ids: list[int] = []
         self.retainers: dict[int, Retainer] = {}
+        self.are_rounded = False
 
     def create(self, count: int) -> None:
         """Makes `count` empty sequences."""
@@ -157,6 +159,7 @@ class Sequences:
 
     def cool(self, codec: Codec) -> None:
         """Compresses all pages, those that others share too; whoever reads them warms them."""
+        self.are_rounded |= codec in _LOSSY
         for sequence in dict.fromkeys(self.ids):
             self.pool.transcode(sequence, codec)
 
@@ -183,6 +186,7 @@ class Sequences:
     def fork(self, tokens: Sequence[int]) -> "Sequences":
         """Sequences that share these rows' first tokens."""
         copy = Sequences(self.pool, self.retention)
+        copy.are_rounded = self.are_rounded
         with self._forking() as fork:
             copy.ids = [fork(*pair) for pair in zip(self.ids, tokens, strict=True)]
         copy.retainers = {
@@ -193,6 +197,7 @@ class Sequences:
     def drop(self) -> None:
         """Gives all pages back."""
         self._keep([])
+        self.are_rounded = False
 
     def _attend(
         self,
