@@ -129,20 +129,22 @@ Status Pool::Impl::find_heads(std::uint64_t id, std::uint16_t layer, std::size_t
   return Status::kOk;
 }
 
-Status Pool::Impl::extend_layer(std::span<HeadList> heads,
-                                std::span<const std::vector<nkv_page_entry>> entries, Status status,
-                                const std::string& what) {
-  const std::size_t present = heads.front().entries.size();
-  std::size_t extended = 0;
-  while (status == Status::kOk && extended < heads.size()) {
-    if (!extend_list(&heads[extended], entries[extended])) {
-      status = fail(Status::kPoolFull, what + ": no room for page lists");
-    } else {
-      ++extended;
+Status Pool::Impl::find_list_room(std::span<const HeadList> heads, std::size_t pages,
+                                  const std::string& what, std::vector<ListBlock>* blocks) {
+  if (find_room(heads, pages, blocks)) return Status::kOk;
+  return fail(Status::kPoolFull, what + ": no room for page lists");
+}
+
+Status Pool::Impl::extend_layer(std::span<HeadList> heads, std::span<const ListBlock> blocks,
+                                std::span<const std::vector<nkv_page_entry>> entries,
+                                Status status) {
+  if (status == Status::kOk) {
+    for (std::size_t head = 0; head < heads.size(); ++head) {
+      extend_list(&heads[head], blocks[head], entries[head]);
     }
+    return status;
   }
-  if (status == Status::kOk) return status;
-  for (HeadList& head : heads.first(extended)) head.entries.resize(present);
+  give_back(blocks);
   for (const std::vector<nkv_page_entry>& list : entries) {
     for (const nkv_page_entry& entry : list) give_up(entry.page);
   }
@@ -165,8 +167,12 @@ Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows&
   }
   const std::size_t present = heads.front().entries.size();
 
+  std::vector<ListBlock> blocks;
+  status = find_list_room(heads, pages, what, &blocks);
+  if (status != Status::kOk) return status;
   std::vector<Slot> slots;
   if (!slabs_.allocate(PoolPlan::page_bytes(shape, false), pages * shape.kv_heads, &slots)) {
+    give_back(blocks);
     return fail(Status::kPoolFull, what);
   }
   std::vector<std::vector<nkv_page_entry>> entries(shape.kv_heads);
@@ -183,7 +189,7 @@ Status Pool::Impl::append(std::uint64_t id, std::uint16_t layer, const HostRows&
                           keys, values};
     status = append_head(work, 0, pages, false, &entries[head]);
   }
-  return extend_layer(heads, entries, status, what);
+  return extend_layer(heads, blocks, entries, status);
 }
 
 }  // namespace nearkv

@@ -119,11 +119,13 @@ Status Pool::Impl::append_pages(std::uint64_t id, std::uint16_t layer,
   work.layer = layer;
   work.first_token = static_cast<std::uint32_t>(heads.front().entries.size() * NKV_PAGE_TOKENS);
   work.pages = pages;
+  std::vector<ListBlock> blocks;
+  status = find_list_room(heads, work.of_head, work.what, &blocks);
   std::vector<std::vector<nkv_page_entry>> entries(shape.kv_heads);
   for (std::size_t begin = 0; begin < pages.size() && status == Status::kOk;) {
     status = append_pages_staged(work, &begin, &entries);
   }
-  return extend_layer(heads, entries, status, work.what);
+  return extend_layer(heads, blocks, entries, status);
 }
 
 }  // namespace nearkv

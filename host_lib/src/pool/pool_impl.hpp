@@ -32,6 +32,12 @@ struct HeadList {
   std::uint64_t capacity_bytes = 0;  ///< Room there; 0: none yet.
 };
 
+/// Room for a list; 0 bytes: none.
+struct ListBlock {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+
 struct Sequence {
   std::size_t record = 0;  ///< Index in the sequence table.
   std::uint64_t parent = 0;
@@ -121,7 +127,13 @@ class Pool::Impl {
   void release_unshared();
   void share(const nkv_page_entry& entry);
   void unshare(const nkv_page_entry& entry);
-  bool extend_list(HeadList* list, std::span<const nkv_page_entry> entries);
+  /// Finds room for so many more entries of each list, and changes none of them: per list the block
+  /// that it is to move to, or an empty one. False if there is no room.
+  [[nodiscard]] bool find_room(std::span<const HeadList> lists, std::size_t more,
+                               std::vector<ListBlock>* blocks);
+  void give_back(std::span<const ListBlock> blocks);
+  /// Puts entries behind those of a list, in the block that was found for them.
+  void extend_list(HeadList* list, const ListBlock& block, std::span<const nkv_page_entry> entries);
   [[nodiscard]] std::size_t head_count() const {
     return std::size_t{options_.shape.layers} * options_.shape.kv_heads;
   }
@@ -137,15 +149,20 @@ class Pool::Impl {
   Lists rebuild_lists(std::uint64_t id, const FoundPages& found,
                       const std::map<std::uint64_t, Lists>& complete);
   std::map<std::uint64_t, Lists> rebuild_all_lists(const FoundPages& found);
+  /// Takes over the lists of a layer's heads; cuts those that there is no room for.
+  void recover_layer(std::span<HeadList> heads, std::span<std::vector<nkv_page_entry>> lists);
 
   // pool_append.cpp
   /// Where `pages` more of each KV head go; kNotFound, kBadArgument.
   Status find_heads(std::uint64_t id, std::uint16_t layer, std::size_t pages,
                     const std::string& what, std::span<HeadList>* heads);
+  /// Finds room for the lists of a layer, as find_room() does. Pages are published before they are
+  /// listed: whoever takes up the pool after a crash between the two needs it.
+  Status find_list_room(std::span<const HeadList> heads, std::size_t pages, const std::string& what,
+                        std::vector<ListBlock>* blocks);
   /// Puts pages behind those of a layer, by head, if `status` is kOk; on any error releases them.
-  Status extend_layer(std::span<HeadList> heads,
-                      std::span<const std::vector<nkv_page_entry>> entries, Status status,
-                      const std::string& what);
+  Status extend_layer(std::span<HeadList> heads, std::span<const ListBlock> blocks,
+                      std::span<const std::vector<nkv_page_entry>> entries, Status status);
   Status append_head(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
                      std::vector<nkv_page_entry>* entries);
   Status append_staged(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,

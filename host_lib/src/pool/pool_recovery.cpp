@@ -122,6 +122,19 @@ std::map<std::uint64_t, Pool::Impl::Lists> Pool::Impl::rebuild_all_lists(const F
   return complete;
 }
 
+void Pool::Impl::recover_layer(std::span<HeadList> heads,
+                               std::span<std::vector<nkv_page_entry>> lists) {
+  // Lists had room before their pages were published; unless somebody made pages up, it is there.
+  std::vector<ListBlock> blocks;
+  std::size_t pages = lists.front().size();
+  while (!find_room(heads, pages, &blocks)) pages /= 2;
+  for (std::size_t head = 0; head < heads.size(); ++head) {
+    damaged_pages_ += lists[head].size() - pages;
+    lists[head].resize(pages);
+    extend_list(&heads[head], blocks[head], lists[head]);
+  }
+}
+
 void Pool::Impl::recover() {
   take_up_records();
   std::map<std::uint64_t, Lists> complete = rebuild_all_lists(find_pages());
@@ -130,12 +143,12 @@ void Pool::Impl::recover() {
     if (sequence.dropped) continue;
     Lists& lists = complete.at(id);
     sequence.heads.resize(head_count());
-    // Lists had room before the restart, and need no more now; unless somebody made records up.
-    for (std::size_t head = 0; head < lists.size(); ++head) {
-      if (!extend_list(&sequence.heads[head], lists[head])) lists.assign(lists.size(), {});
+    const std::size_t kv_heads = options_.shape.kv_heads;
+    for (std::size_t first = 0; first < lists.size(); first += kv_heads) {
+      recover_layer(std::span(sequence.heads).subspan(first, kv_heads),
+                    std::span(lists).subspan(first, kv_heads));
     }
     for (std::size_t head = 0; head < lists.size(); ++head) {
-      sequence.heads[head].entries.resize(lists[head].size());
       for (const nkv_page_entry& entry : lists[head]) {
         if (kept.insert(entry.page).second) {
           slabs_.adopt(entry.page);

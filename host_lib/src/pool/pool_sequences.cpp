@@ -58,22 +58,41 @@ void Pool::Impl::unshare(const nkv_page_entry& entry) {
   }
 }
 
-bool Pool::Impl::extend_list(HeadList* list, std::span<const nkv_page_entry> entries) {
-  const std::size_t count = list->entries.size() + entries.size();
-  const std::uint64_t needed = count * sizeof(nkv_page_entry);
-  if (needed > list->capacity_bytes) {
-    std::uint64_t bytes = needed;
-    std::uint64_t address = 0;
-    if (!lists_.allocate(&bytes, &address)) return false;
-    std::ranges::copy(std::as_bytes(std::span(list->entries)), memory_.data() + address);
+bool Pool::Impl::find_room(std::span<const HeadList> lists, std::size_t more,
+                           std::vector<ListBlock>* blocks) {
+  blocks->clear();
+  for (const HeadList& list : lists) {
+    const std::uint64_t needed = (list.entries.size() + more) * sizeof(nkv_page_entry);
+    ListBlock block;
+    if (needed > list.capacity_bytes) {
+      block.bytes = needed;
+      if (!lists_.allocate(&block.bytes, &block.address)) {
+        give_back(*blocks);
+        return false;
+      }
+    }
+    blocks->push_back(block);
+  }
+  return true;
+}
+
+void Pool::Impl::give_back(std::span<const ListBlock> blocks) {
+  for (const ListBlock& block : blocks) {
+    if (block.bytes != 0) lists_.release(block.address, block.bytes);
+  }
+}
+
+void Pool::Impl::extend_list(HeadList* list, const ListBlock& block,
+                             std::span<const nkv_page_entry> entries) {
+  if (block.bytes != 0) {
+    std::ranges::copy(std::as_bytes(std::span(list->entries)), memory_.data() + block.address);
     if (list->capacity_bytes != 0) lists_.release(list->address, list->capacity_bytes);
-    list->address = address;
-    list->capacity_bytes = bytes;
+    list->address = block.address;
+    list->capacity_bytes = block.bytes;
   }
   std::ranges::copy(std::as_bytes(entries),
                     memory_.data() + list->address + list->entries.size() * sizeof(nkv_page_entry));
   list->entries.insert(list->entries.end(), entries.begin(), entries.end());
-  return true;
 }
 
 Status Pool::Impl::fork(std::uint64_t parent, std::uint64_t child, std::uint32_t tokens) {
@@ -95,12 +114,11 @@ Status Pool::Impl::fork(std::uint64_t parent, std::uint64_t child, std::uint32_t
   sequence.parent = parent;
   sequence.fork_tokens = tokens;
   sequence.heads.resize(source->heads.size());
+  std::vector<ListBlock> blocks;
+  const Status status = find_list_room(sequence.heads, pages, what, &blocks);
+  if (status != Status::kOk) return status;
   for (std::size_t i = 0; i < source->heads.size(); ++i) {
-    if (extend_list(&sequence.heads[i], std::span(source->heads[i].entries).first(pages))) continue;
-    for (HeadList& head : sequence.heads) {
-      if (head.capacity_bytes != 0) lists_.release(head.address, head.capacity_bytes);
-    }
-    return fail(Status::kPoolFull, what + ": no room for page lists");
+    extend_list(&sequence.heads[i], blocks[i], std::span(source->heads[i].entries).first(pages));
   }
   for (const HeadList& head : sequence.heads)
     std::ranges::for_each(head.entries, [&](const auto& entry) { share(entry); });
