@@ -41,7 +41,10 @@ struct HostRows {
 enum class ColdPages : std::uint8_t {
   kRefuse,  ///< The call fails with kColdPage.
   kSkip,    ///< They are left out, as if their tokens were not there.
-  kDecode,  ///< They are decoded near the data for this call, a run at a time, and stay compressed.
+  /// They are decoded near the data for this call, a run at a time, and stay compressed. Beside
+  /// them BOUNDED reads dense, whatever its byte_cap: the errors of parts do not tell that of the
+  /// whole.
+  kDecode,
 };
 
 /// Which attention a caller wants; defaults are dense and exact.
@@ -53,7 +56,7 @@ struct AttendOptions {
   std::uint8_t sinks = 0;    ///< First tokens that the window does not hide.
   std::uint8_t mode = NKV_ATTEND_MODE_DENSE;
   std::uint16_t top_k = 64;   ///< TAIL.
-  float error = 0.05F;        ///< BOUNDED.
+  float error = 0.05F;        ///< BOUNDED: of a row's output, relative to it.
   std::uint32_t seed = 0;     ///< BOUNDED.
   std::uint8_t byte_cap = 0;  ///< BOUNDED.
   std::uint8_t z16 = 0;       ///< BOUNDED; 0: two standard deviations.

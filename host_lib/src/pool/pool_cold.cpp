@@ -27,7 +27,6 @@ void merge(const AttendRequest& part, const AttendRequest& whole) {
     for (std::size_t i = row * channels; i < (row + 1) * channels; ++i) {
       whole.output[i] = mix(whole.output[i], part.output[i]);
     }
-    if (!whole.bound.empty()) whole.bound[row] = mix(whole.bound[row], part.bound[row]);
     whole.lse[row] = static_cast<float>(most + std::log(sum));
   }
 }
@@ -133,6 +132,15 @@ Status Pool::Impl::each_decoded_run(const HeadList& list, std::uint64_t beside_b
   return Status::kOk;
 }
 
+AttendOptions Pool::Impl::of_parts(const HeadList& list, const AttendOptions& options) const {
+  AttendOptions chosen = options;
+  const bool is_bounded = options.mode == NKV_ATTEND_MODE_BOUNDED;
+  if (is_bounded && options.cold == ColdPages::kDecode && has_cold(list)) {
+    chosen.mode = NKV_ATTEND_MODE_DENSE;
+  }
+  return chosen;
+}
+
 Status Pool::Impl::add_decoded(const AttendRequest& request, const AttendOptions& options) {
   const HeadList* const list = find_head(request.sequence, request.layer, request.kv_head);
   if (list == nullptr || !has_cold(*list)) return Status::kOk;
@@ -140,16 +148,17 @@ Status Pool::Impl::add_decoded(const AttendRequest& request, const AttendOptions
       "attending to " + place(request.sequence, request.layer, request.kv_head) + ", decoded";
   std::vector<float> output(request.output.size());
   std::vector<float> lse(request.lse.size());
-  std::vector<float> bound(request.bound.size());
+  const AttendOptions chosen = of_parts(*list, options);
+  if (chosen.mode != options.mode) ++stats_.dense_fallbacks;
   AttendRequest part = request;
   part.output = output;
   part.lse = lse;
-  part.bound = bound;
+  part.bound = {};  // No part has one.
   const std::uint64_t beside_bytes =
       request.query.size() + request.output.size_bytes() + 2 * request.lse.size_bytes();
   const auto attend_to = [&](std::span<const std::uint32_t> numbers, const PageRun& pages) {
     std::uint64_t result = 0;
-    Status status = add_attend_to(pages, part, options, &result);
+    Status status = add_attend_to(pages, part, chosen, &result);
     if (status == Status::kQueueFull) {
       return fail(status, what, "the staging area is too small for the request beside a page");
     }

@@ -204,6 +204,10 @@ class Pool::Impl {
   /// Where some pages of a list are cold: makes `pages` the others, whose entries are staged for
   /// that. kBadArgument if a query is limited to some tokens; kQueueFull without room.
   Status warm_pages(const HeadList& list, bool is_limited, const std::string& what, PageRun* pages);
+  /// What a list is attended to with. BOUNDED reads dense where cold pages are decoded: bounds are
+  /// relative to the output of their own part, of the parts' softmax sums none tells the error, and
+  /// so nothing tells that of the whole.
+  [[nodiscard]] AttendOptions of_parts(const HeadList& list, const AttendOptions& options) const;
   /// Adds cold pages' part to a result over the others.
   Status add_decoded(const AttendRequest& request, const AttendOptions& options);
   /// Makes ids of a search in the pages `warm` those of the list and, to decode, adds cold pages'

@@ -46,7 +46,7 @@ Status Pool::Impl::add_attend(const AttendRequest& request, const AttendOptions&
     status = warm_pages(*list, is_limited, what, &pages);
   }
   if (status != Status::kOk) return status;
-  return add_attend_to(pages, request, options, result);
+  return add_attend_to(pages, request, of_parts(*list, options), result);
 }
 
 Status Pool::Impl::add_attend_to(const PageRun& pages, const AttendRequest& request,
