@@ -14,7 +14,8 @@ class HostileClient {
  public:
   explicit HostileClient(const std::string& socket, std::uint64_t data_bytes = 1 << 20) {
     std::string reason;
-    EXPECT_EQ(Connection::open(socket, data_bytes, &connection_, &reason), Status::kOk) << reason;
+    EXPECT_EQ(Connection::open(socket, data_bytes, {}, &connection_, &reason), Status::kOk)
+        << reason;
   }
 
   [[nodiscard]] Connection& connection() { return *connection_; }

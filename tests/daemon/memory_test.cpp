@@ -1,9 +1,9 @@
 // Memory that a client shares with its daemon: lent, registered, and carried.
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include "server_fixture.hpp"
 #include "support/objects.hpp"
+#include "support/shared_pages.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -38,24 +38,6 @@ class ClientMemoryTest : public testing::Test {
   std::unique_ptr<Server> server_;
   std::unique_ptr<ObjectStore> store_;
   std::uint32_t space_ = 0;
-};
-
-/// A memfd and its mapping.
-struct SharedPages {
-  explicit SharedPages(std::size_t bytes, int seals)
-      : fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-    EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
-    EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
-    void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    EXPECT_NE(address, MAP_FAILED);
-    memory = {static_cast<std::byte*>(address), bytes};
-  }
-  SharedPages(const SharedPages&) = delete;
-  SharedPages& operator=(const SharedPages&) = delete;
-  ~SharedPages() { ::munmap(memory.data(), memory.size()); }
-
-  FileDescriptor fd;
-  std::span<std::byte> memory;
 };
 
 TEST_F(ClientMemoryTest, LentMemoryCarriesObjectsBothWays) {

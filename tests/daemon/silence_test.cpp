@@ -12,6 +12,7 @@
 #include "server_fixture.hpp"
 #include "support/daemon_process.hpp"
 #include "support/objects.hpp"
+#include "support/shared_pages.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -164,6 +165,97 @@ TEST(SilenceTest, WhoMovesBytesWaitsForAStoppedDaemonOnce) {
   }
   EXPECT_EQ(found, data);
   EXPECT_FALSE(exists(store.get(), space, key_of(2)));
+}
+
+/// How many regions a client can register yet.
+std::size_t free_regions(ObjectStore* store) {
+  const SharedPages pages(4096, F_SEAL_SHRINK);
+  std::size_t count = 0;
+  while (store->register_memory(pages.memory, pages.fd.get(), 0) == Status::kOk) ++count;
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(store->unregister_memory(pages.memory), Status::kOk);
+  }
+  return count;
+}
+
+TEST(SilenceTest, JobsStayInFlightWhereMemoryIsRegisteredInVain) {
+  DaemonProcess daemon;
+  std::unique_ptr<ObjectStore> store;
+  ObjectStore::ClientOptions options;
+  options.answer_timeout = std::chrono::milliseconds(100);
+  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const std::size_t regions = free_regions(store.get());
+  const Bytes data = contents(1, 1 << 20);
+  ASSERT_EQ(set(store.get(), space, key_of(1), data), Status::kOk);
+  std::span<std::byte> shared;
+  ASSERT_EQ(store->allocate(data.size(), &shared), Status::kOk);
+  const SharedPages pages(1 << 20, F_SEAL_SHRINK);
+  ASSERT_NO_FATAL_FAILURE(stop(daemon));
+  JobId getting = 0;
+  ASSERT_EQ(submit_get(store.get(), space, key_of(1), shared, &getting), Status::kOk);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(store->register_memory(pages.memory, pages.fd.get(), 0), Status::kTimeout);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 40 * options.answer_timeout);
+  EXPECT_TRUE(store->drain().empty()) << "the daemon may write there yet";
+
+  ::kill(daemon.process(), SIGCONT);
+  JobResult result;
+  ASSERT_EQ(store->wait(getting, std::chrono::seconds(10), &result), Status::kOk);
+  EXPECT_EQ(result.items.at(0), Status::kOk);
+  EXPECT_TRUE(std::ranges::equal(shared, data));
+  EXPECT_EQ(free_regions(store.get()), regions) << "of what was registered late, nobody knows";
+}
+
+TEST(SilenceTest, MemoryThatIsUnregisteredInVainIsGoneAllTheSame) {
+  DaemonProcess daemon;
+  std::unique_ptr<ObjectStore> store;
+  ObjectStore::ClientOptions options;
+  options.answer_timeout = std::chrono::milliseconds(100);
+  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const std::size_t regions = free_regions(store.get());
+  const SharedPages pages(1 << 20, F_SEAL_SHRINK);
+  ASSERT_EQ(store->register_memory(pages.memory, pages.fd.get(), 0), Status::kOk);
+  ASSERT_NO_FATAL_FAILURE(stop(daemon));
+  EXPECT_EQ(store->unregister_memory(pages.memory), Status::kTimeout);
+
+  ::kill(daemon.process(), SIGCONT);
+  Status again = Status::kTimeout;
+  while ((again = store->unregister_memory(pages.memory)) == Status::kTimeout) ::usleep(1000);
+  EXPECT_EQ(again, Status::kNotFound);
+  Bytes found;
+  ASSERT_EQ(set(store.get(), space, key_of(1), pages.memory), Status::kOk) << "it is carried now";
+  EXPECT_EQ(get(store.get(), space, key_of(1), &found), Status::kOk);
+  EXPECT_EQ(free_regions(store.get()), regions);
+}
+
+TEST(SilenceTest, ADaemonThatHangsAfterItsRestartIsNotWaitedForByEveryCall) {
+  DaemonProcess daemon;
+  std::unique_ptr<ObjectStore> store;
+  ObjectStore::ClientOptions options;
+  options.patience = std::chrono::milliseconds(100);
+  options.answer_timeout = std::chrono::milliseconds(500);
+  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  ASSERT_EQ(set(store.get(), space, key_of(1), contents(1, 1000)), Status::kOk);
+  EXPECT_EQ(daemon.end(SIGTERM), 0);
+  daemon.start();
+  ASSERT_NO_FATAL_FAILURE(stop(daemon));
+  const auto begin = std::chrono::steady_clock::now();
+  ObjectInfo info;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(store->describe(space, key_of(1), &info), Status::kTimeout);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10 * options.answer_timeout);
+  ::kill(daemon.process(), SIGCONT);
+  while (store->describe(space, key_of(1), &info) == Status::kTimeout) ::usleep(1000);
+  EXPECT_EQ(info.bytes, 1000U);
 }
 
 TEST(SilenceTest, JobsInFlightEndWithAbortedAndAreReported) {

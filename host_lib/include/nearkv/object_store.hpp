@@ -347,10 +347,12 @@ class NEARKV_API ObjectStore {
 
   /// Makes a shared mapping of a memfd, from byte `offset` on, such memory. For a store in another
   /// process the memfd must be sealed against shrinking (F_SEAL_SHRINK) and begin at a page; it
-  /// may be closed then, the mapping must stay. kBadArgument, kQuota, kQueueFull.
+  /// may be closed then, the mapping must stay. kBadArgument, kQuota, kQueueFull; kTimeout where
+  /// a daemon is silent, and then it is none.
   virtual Status register_memory(std::span<std::byte> mapping, int memfd, std::uint64_t offset) = 0;
 
-  /// kNotFound if it is not registered; kBusy while jobs are in flight.
+  /// kNotFound if it is not registered; kBusy while jobs are in flight. kTimeout where a daemon is
+  /// silent: it is such memory no more, but jobs in flight may touch it yet.
   virtual Status unregister_memory(std::span<std::byte> mapping) = 0;
 };
 

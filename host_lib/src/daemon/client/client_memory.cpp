@@ -73,7 +73,8 @@ Status ClientMemory::remove(Connection* connection, std::span<std::byte> mapping
   });
   if (region == regions_.end() || region == regions_.begin()) return Status::kNotFound;
   const Status status = connection->unregister_region(region->number);
-  if (status == Status::kOk) regions_.erase(region);
+  // What may be forgotten at any time must not be named any more.
+  if (status == Status::kOk || status == Status::kTimeout) regions_.erase(region);
   return status;
 }
 

@@ -6,14 +6,13 @@
 #include <array>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "daemon/wire/poll_time.hpp"
 #include "daemon/wire/wake_pipe.hpp"
 
 namespace nearkv {
 namespace {
-
-constexpr std::chrono::seconds kAnswerTime{10};
 
 /// Whether a part lies within the window, as the daemon's welcome claims.
 bool is_sound(const WindowLayout& layout) {
@@ -24,11 +23,21 @@ bool is_sound(const WindowLayout& layout) {
          layout.data_bytes == own.data_bytes && layout.window_bytes == own.window_bytes;
 }
 
+nkv_daemon_region forget_request(std::uint32_t region) {
+  nkv_daemon_region request{};
+  request.magic = NKV_DAEMON_MAGIC;
+  request.message = NKV_DAEMON_MESSAGE_UNREGISTER;
+  request.region = region;
+  return request;
+}
+
 }  // namespace
 
 Status Connection::open(const DaemonPlace& place, std::uint64_t data_bytes,
+                        const ObjectStore::ClientOptions& options,
                         std::unique_ptr<Connection>* connection, std::string* reason) {
   std::unique_ptr<Connection> made(new Connection);
+  made->answer_timeout_ = options.answer_timeout;
   Status status = place.dial(&made->socket_, reason);
   if (status != Status::kOk) return status;
   nkv_daemon_hello hello{};
@@ -40,7 +49,11 @@ Status Connection::open(const DaemonPlace& place, std::uint64_t data_bytes,
   std::vector<FileDescriptor> fds;
   status = made->socket_.send(bytes_of_message(hello));
   if (status == Status::kOk) {
-    status = made->socket_.receive(writable_message(&welcome), &fds, kAnswerTime);
+    status = made->socket_.receive(writable_message(&welcome), &fds, options.answer_timeout);
+  }
+  if (status == Status::kTimeout) {
+    *reason = place.name + ": whoever listens there did not answer in time";
+    return status;
   }
   if (status != Status::kOk || welcome.magic != NKV_DAEMON_MAGIC) {
     *reason = place.name + ": whoever listens there did not answer like a NearKV daemon";
@@ -120,15 +133,65 @@ bool Connection::is_alive() const {
   return ::poll(&gone, 1, 0) == 0;
 }
 
-Status Connection::exchange(const nkv_daemon_region& request, int fd, nkv_daemon_region* reply) {
+Status Connection::ask(const nkv_daemon_region& request, int fd) {
   const std::span<const int> fds = fd >= 0 ? std::span(&fd, 1) : std::span<const int>();
-  Status status = socket_.send(bytes_of_message(request), fds);
+  // Wakes a daemon that sleeps, or is found by one that works.
+  const Status status = socket_.send(bytes_of_message(request), fds);
+  if (status == Status::kQueueFull) return Status::kTimeout;  // It has not read for long.
+  if (status == Status::kOk) owed_.push_back({request.message, request.region});
+  return status;
+}
+
+Status Connection::take_reply(Clock::time_point deadline, nkv_daemon_region* reply) {
   std::vector<FileDescriptor> none;
-  if (status == Status::kOk) {
-    // Wakes a daemon that sleeps, or is found by one that works.
-    status = socket_.receive(writable_message(reply), &none, kAnswerTime);
+  Status status = Status::kTimeout;
+  do {
+    const std::chrono::milliseconds left(poll_ms(deadline));
+    status = socket_.receive(writable_message(reply), &none, left);
+  } while (status == Status::kTimeout && Clock::now() < deadline);
+  if (status == Status::kTimeout) return status;
+  if (status != Status::kOk) return Status::kNoDaemon;
+  owed_.pop_front();
+  return Status::kOk;
+}
+
+/// Nobody waits for it any more, so whatever region is there must go.
+Status Connection::take_late_reply(Clock::time_point deadline) {
+  const Owed owed = owed_.front();
+  nkv_daemon_region reply{};
+  const Status status = take_reply(deadline, &reply);
+  if (status != Status::kOk) return status;
+  const auto answer = static_cast<Status>(reply.status);
+  if (owed.message == NKV_DAEMON_MESSAGE_REGISTER && answer == Status::kOk) {
+    unwanted_.push_back(reply.region);
+  } else if (owed.message == NKV_DAEMON_MESSAGE_UNREGISTER && answer == Status::kBusy) {
+    unwanted_.push_back(owed.region);
   }
-  return status == Status::kOk ? static_cast<Status>(reply->status) : Status::kNoDaemon;
+  return Status::kOk;
+}
+
+bool Connection::take_late_replies() {
+  bool any = false;
+  while (!owed_.empty() && take_late_reply(Clock::now()) == Status::kOk) any = true;
+  return any;
+}
+
+Status Connection::exchange(const nkv_daemon_region& request, int fd, nkv_daemon_region* reply) {
+  const Clock::time_point deadline = Clock::now() + answer_timeout_;
+  Status status = Status::kOk;
+  const auto take_owed = [&] {
+    while (status == Status::kOk && !owed_.empty()) status = take_late_reply(deadline);
+  };
+  take_owed();
+  // Once each: what is busy yet will be asked for the next time.
+  for (const std::uint32_t region : std::exchange(unwanted_, {})) {
+    if (status == Status::kOk) status = ask(forget_request(region), -1);
+    if (status != Status::kOk) unwanted_.push_back(region);
+  }
+  take_owed();
+  if (status == Status::kOk) status = ask(request, fd);
+  if (status == Status::kOk) status = take_reply(deadline, reply);
+  return status == Status::kOk ? static_cast<Status>(reply->status) : status;
 }
 
 Status Connection::register_region(int memfd, std::uint64_t offset, std::uint64_t bytes,
@@ -145,12 +208,8 @@ Status Connection::register_region(int memfd, std::uint64_t offset, std::uint64_
 }
 
 Status Connection::unregister_region(std::uint32_t region) {
-  nkv_daemon_region request{};
-  request.magic = NKV_DAEMON_MAGIC;
-  request.message = NKV_DAEMON_MESSAGE_UNREGISTER;
-  request.region = region;
   nkv_daemon_region reply{};
-  return exchange(request, -1, &reply);
+  return exchange(forget_request(region), -1, &reply);
 }
 
 }  // namespace nearkv

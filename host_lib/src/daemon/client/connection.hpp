@@ -2,15 +2,18 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/wire/packet_socket.hpp"
 #include "daemon/wire/rings.hpp"
 #include "daemon/wire/shared_memory.hpp"
 #include "daemon/wire/spin.hpp"
 #include "daemon/wire/window.hpp"
+#include "nearkv/object_store.hpp"
 #include "nearkv/status.hpp"
 
 namespace nearkv {
@@ -38,8 +41,10 @@ class Connection {
   using Clock = std::chrono::steady_clock;
 
   /// Asks for a window with a data area of up to `data_bytes`. kNoDaemon, kDenied, kBadAbi,
-  /// kQueueFull, kOutOfMemory with a reason.
+  /// kQueueFull, kOutOfMemory, kTimeout with a reason. Answers are waited for as long as `options`
+  /// say.
   static Status open(const DaemonPlace& place, std::uint64_t data_bytes,
+                     const ObjectStore::ClientOptions& options,
                      std::unique_ptr<Connection>* connection, std::string* reason);
 
   [[nodiscard]] const WindowView& window() const { return view_; }
@@ -67,17 +72,33 @@ class Connection {
   [[nodiscard]] int socket_fd() const { return socket_.fd(); }
   [[nodiscard]] bool is_alive() const;
 
-  /// Tells the daemon of memory, or to forget it.
+  /// Tells the daemon of memory, or to forget it. kTimeout: it may do so later; memory that it then
+  /// knows it is told to forget, before anything else.
   Status register_region(int memfd, std::uint64_t offset, std::uint64_t bytes,
                          std::uint32_t* region);
   Status unregister_region(std::uint32_t region);
 
+  /// Takes those answers to these that came late; whether there were any.
+  bool take_late_replies();
+
  private:
+  /// A request whose answer has not been taken.
+  struct Owed {
+    std::uint32_t message = 0;
+    std::uint32_t region = 0;  ///< UNREGISTER: which.
+  };
+
   Connection() = default;
 
   Status exchange(const nkv_daemon_region& request, int fd, nkv_daemon_region* reply);
+  Status ask(const nkv_daemon_region& request, int fd);
+  Status take_reply(Clock::time_point deadline, nkv_daemon_region* reply);
+  Status take_late_reply(Clock::time_point deadline);
 
+  std::chrono::milliseconds answer_timeout_{0};
   PacketSocket socket_;
+  std::deque<Owed> owed_;                ///< In the order in which they will be answered.
+  std::vector<std::uint32_t> unwanted_;  ///< Regions that the daemon still has to forget.
   FileDescriptor window_fd_;
   FileDescriptor wake_daemon_;
   FileDescriptor woken_;

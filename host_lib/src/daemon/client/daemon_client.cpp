@@ -147,6 +147,7 @@ void DaemonClient::take_completions() {
     }
     any = true;
   }
+  if (connection_ && connection_->take_late_replies()) any = true;
   if (!any) return;
   heard_ = Clock::now();
   expects_answers_ = true;
@@ -469,24 +470,32 @@ Status DaemonClient::release(std::span<std::byte> memory) {
   return memory_->release(memory);
 }
 
+template <typename Exchange>
+Status DaemonClient::exchange(Exchange exchange) {
+  Lock lock(mutex_);
+  Status status = ensure_connected(lock);
+  if (status != Status::kOk) return status;
+  take_completions();
+  if (!expects_answers_) return Status::kTimeout;
+  status = exchange(connection_.get());
+  if (status == Status::kTimeout) {
+    // The connection stays: what is in flight may still touch its memory.
+    expects_answers_ = false;
+  } else if (status == Status::kNoDaemon) {
+    lose_connection();
+    changed_.notify_all();
+  }
+  return status;
+}
+
 Status DaemonClient::register_memory(std::span<std::byte> mapping, int memfd,
                                      std::uint64_t offset) {
-  Lock lock(mutex_);
-  const Status status = ensure_connected(lock);
-  if (status != Status::kOk) return status;
-  const Status added = memory_->add(connection_.get(), memfd, offset, mapping);
-  // An answer that came too late would be taken for the next one's.
-  if (added == Status::kNoDaemon) lose_connection();
-  return added;
+  return exchange(
+      [&](Connection* connection) { return memory_->add(connection, memfd, offset, mapping); });
 }
 
 Status DaemonClient::unregister_memory(std::span<std::byte> mapping) {
-  Lock lock(mutex_);
-  const Status status = ensure_connected(lock);
-  if (status != Status::kOk) return status;
-  const Status removed = memory_->remove(connection_.get(), mapping);
-  if (removed == Status::kNoDaemon) lose_connection();
-  return removed;
+  return exchange([&](Connection* connection) { return memory_->remove(connection, mapping); });
 }
 
 }  // namespace nearkv

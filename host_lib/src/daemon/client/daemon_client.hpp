@@ -145,6 +145,9 @@ class DaemonClient {
   void fail_rest(ClientJob* job, Status status);
   [[nodiscard]] Status check(const Job& job) const;
   Reply call_once(Lock& lock, const Call& call);
+  /// Has the daemon told of memory on a connection that is there. kTimeout as a call's.
+  template <typename Exchange>
+  Status exchange(Exchange exchange);
 
   template <typename Over>
   Status wait_until(Lock& lock, Clock::time_point deadline, Over over);
@@ -170,6 +173,7 @@ class DaemonClient {
   JobId next_job_ = 1;
   std::uint64_t life_ = 0;
   Clock::time_point heard_;      ///< When the daemon last answered.
+  Clock::time_point redial_;     ///< One that hangs while it is connected to is left alone until.
   bool expects_daemon_ = true;   ///< False after it has been looked for in vain.
   bool expects_answers_ = true;  ///< False after one has been waited for in vain.
 

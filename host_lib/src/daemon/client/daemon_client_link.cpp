@@ -56,7 +56,8 @@ Status DaemonClient::connect(const DaemonPlace& place, const ObjectStore::Client
                              std::unique_ptr<DaemonClient>* client, std::string* reason) {
   std::unique_ptr<DaemonClient> made(new DaemonClient(place, options));
   std::unique_ptr<Connection> connection;
-  const Status status = Connection::open(place, options.window_bytes, &connection, reason);
+  const Status status = Connection::open(place, options.window_bytes, options, &connection, reason);
+  if (status == Status::kTimeout) return Status::kNoDaemon;
   if (status != Status::kOk) return status;
   made->memory_ = std::make_unique<ClientMemory>(*connection);
   const Status attached = made->attach(std::move(connection));
@@ -107,11 +108,13 @@ Status DaemonClient::ensure_connected(Lock& lock) {
     changed_.notify_all();
   }
   if (connection_) return Status::kOk;
+  if (Clock::now() < redial_) return Status::kTimeout;
   const Clock::time_point deadline = Clock::now() + options_.patience;
   std::chrono::milliseconds pause = kFirstPause;
   while (!connection_) {
     const Status status = at_edge([&] { return reconnect(); });
     if (status == Status::kOk) break;
+    if (status == Status::kTimeout) redial_ = Clock::now() + options_.answer_timeout;
     // Once it was waited for in vain, calls fail at once until it is there.
     const bool late = !expects_daemon_ || Clock::now() + pause > deadline;
     if (status != Status::kNoDaemon || late) {
@@ -129,7 +132,7 @@ Status DaemonClient::ensure_connected(Lock& lock) {
 Status DaemonClient::reconnect() {
   std::string reason;
   std::unique_ptr<Connection> connection;
-  Status status = Connection::open(place_, 0, &connection, &reason);
+  Status status = Connection::open(place_, 0, options_, &connection, &reason);
   if (status == Status::kOk) status = memory_->attach(connection.get());
   if (status == Status::kOk) status = attach(std::move(connection));
   if (status == Status::kOk) status = open_again();
