@@ -60,6 +60,28 @@ std::string scrape(std::uint16_t port) {
   return text;
 }
 
+/// Changes one bit of a file.
+void flip(const std::string& path, std::uint64_t at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(byte ^ 1));
+}
+
+nkv_object_record read_record(const std::string& path, std::uint64_t at) {
+  nkv_object_record record{};
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  file.read(reinterpret_cast<char*>(&record), sizeof(record));
+  return record;
+}
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 class ToolsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -164,21 +186,11 @@ TEST_F(ToolsTest, APoolThatNobodyServesCanBeInspectedAndVerified) {
   EXPECT_EQ(json_of("verify --json --pool " + daemon_.pool())["damaged"], 0);
 
   // A flipped byte in an object's payload, and one in a record.
-  const auto flip = [&](std::uint64_t at) {
-    std::fstream file(daemon_.pool(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(at));
-    const int byte = file.get();
-    file.seekp(static_cast<std::streamoff>(at));
-    file.put(static_cast<char>(byte ^ 1));
-  };
   const std::uint64_t records_at = inspected["tables"]["objects_at"];
-  nkv_object_record record{};
-  std::ifstream file(daemon_.pool(), std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(records_at));
-  file.read(reinterpret_cast<char*>(&record), sizeof(record));
+  const nkv_object_record record = read_record(daemon_.pool(), records_at);
   ASSERT_EQ(record.state, NKV_OBJECT_STATE_LIVE);
-  flip(std::uint64_t{record.extent_first[0]} * NKV_OBJECT_GRAIN_BYTES + 5);
-  flip(records_at + sizeof(record) + offsetof(nkv_object_record, key));
+  flip(daemon_.pool(), std::uint64_t{record.extent_first[0]} * NKV_OBJECT_GRAIN_BYTES + 5);
+  flip(daemon_.pool(), records_at + sizeof(record) + offsetof(nkv_object_record, key));
   inspected = json_of("inspect --json " + daemon_.pool(), 3);
   EXPECT_EQ(inspected["records"]["damaged"], Json::array({1}));
   const Json verified = json_of("verify --json --pool " + daemon_.pool(), 3);
@@ -188,6 +200,66 @@ TEST_F(ToolsTest, APoolThatNobodyServesCanBeInspectedAndVerified) {
   EXPECT_EQ(json_of("verify --json" + socket(), 3)["damaged"], 1);
   EXPECT_EQ(json_of("stat --json" + socket())["store"]["torn"], 1);
   EXPECT_EQ(json_of("stat --json" + socket())["store"]["objects"], 8);
+}
+
+TEST_F(ToolsTest, APoolWhoseDaemonDiedBetweenTwoCopiesIsOnlyLookedAt) {
+  const Json whole = json_of("inspect --json " + daemon_.pool());
+  EXPECT_EQ(daemon_.end(SIGKILL), -SIGKILL);
+  // Of a slab that objects use, and of the only namespace, the first copies have come alone.
+  std::fstream file(daemon_.pool(), std::ios::in | std::ios::out | std::ios::binary);
+  nkv_slab_record slab{};
+  std::uint64_t slab_at = whole["tables"]["slabs_at"];
+  const auto read_slab = [&] {
+    file.seekg(static_cast<std::streamoff>(slab_at));
+    file.read(reinterpret_cast<char*>(&slab), sizeof(slab));
+  };
+  for (read_slab(); slab.slot_bytes != NKV_SLAB_OF_OBJECTS; read_slab()) slab_at += sizeof(slab);
+  const std::string nothing(sizeof(nkv_namespace_record), 0);
+  const auto clear = [&](std::uint64_t at, std::streamsize bytes) {
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write(nothing.data(), bytes);
+  };
+  clear(slab_at + offsetof(nkv_slab_record, copy_slot_bytes), sizeof(std::uint64_t));
+  const std::uint64_t namespaces_at = whole["tables"]["namespaces_at"];
+  const std::uint64_t max_namespaces = whole["header"]["max_namespaces"];
+  clear(namespaces_at + max_namespaces * sizeof(nkv_namespace_record),
+        sizeof(nkv_namespace_record));
+  file.close();
+  const std::string before = bytes_of_file(daemon_.pool());
+  const Json inspected = json_of("inspect --json " + daemon_.pool());
+  EXPECT_EQ(inspected["records"]["live"], 10);
+  EXPECT_EQ(inspected["namespaces"].size(), 1U);
+  EXPECT_EQ(json_of("verify --json --pool " + daemon_.pool())["damaged"], 0);
+  EXPECT_EQ(bytes_of_file(daemon_.pool()), before);
+}
+
+TEST(SealedToolsTest, AnEncryptedPoolThatNobodyServesCanBeVerifiedWithoutItsKey) {
+  DaemonProcess daemon("scrub_rate = 0", [](const TemporaryFolder& folder) {
+    const std::string key = folder.file("key");
+    std::ofstream(key) << std::string(32, 'k');
+    std::filesystem::permissions(key, std::filesystem::perms::owner_read);
+    return DaemonProcess::one_pool(folder) + "seal_key_file = \"" + key + "\"\n";
+  });
+  const auto store = connect_to(daemon.socket());
+  std::uint32_t space = 0;
+  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  ASSERT_EQ(set(store.get(), space, key_of(1), contents(1, 10000)), Status::kOk);
+  ASSERT_EQ(set_parts(store.get(), space, key_of(2), contents(2, 10000), 3, 0, 3), Status::kOk);
+  EXPECT_EQ(daemon.end(SIGTERM), 0);
+  const std::string verify = "verify --json --pool " + daemon.pool();
+  EXPECT_EQ(json_of(verify)["damaged"], 0);
+  EXPECT_EQ(json_of(verify)["objects"], 2);
+  const Json inspected = json_of("inspect --json " + daemon.pool());
+  const nkv_object_record record =
+      read_record(daemon.pool(), inspected["tables"]["objects_at"].get<std::uint64_t>());
+  ASSERT_NE(record.flags & NKV_OBJECT_FLAG_SEALED, 0);
+  const std::uint64_t begin = std::uint64_t{record.extent_first[0]} * NKV_OBJECT_GRAIN_BYTES;
+  for (const std::uint64_t at : {std::uint64_t{5}, std::uint64_t{record.bytes} + 5}) {
+    flip(daemon.pool(), begin + at);
+    EXPECT_EQ(json_of(verify, 3)["damaged_records"], Json::array({0})) << "byte " << at;
+    flip(daemon.pool(), begin + at);
+  }
+  EXPECT_EQ(json_of(verify)["damaged"], 0);
 }
 
 TEST_F(ToolsTest, EveryCommandExplainsItself) {

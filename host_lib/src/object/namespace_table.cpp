@@ -74,7 +74,8 @@ bool NamespaceTable::read(std::uint32_t number, nkv_namespace_record* record) co
 /// The first copy may be in the caches only, left there by a process that died before its fence.
 bool NamespaceTable::take_up(std::uint32_t number, nkv_namespace_record* record) {
   if (!read(number, record)) return false;
-  if (std::memcmp(place(number, 0), place(number, 1), sizeof(*record)) != 0) {
+  if (!pool_->is_read_only() &&
+      std::memcmp(place(number, 0), place(number, 1), sizeof(*record)) != 0) {
     write(number, *record);
   }
   return true;

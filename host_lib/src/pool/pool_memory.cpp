@@ -59,7 +59,7 @@ std::uint64_t random_seed() {
 PoolMemory::PoolMemory(Source source, const nkv_pool_header& header)
     : source_(std::move(source)),
       header_(header),
-      slabs_(source_.bytes, header, source_.persistence.get()) {}
+      slabs_(source_.bytes, header, source_.is_read_only ? nullptr : source_.persistence.get()) {}
 
 Status PoolMemory::create(Source source, const PoolPlan& plan, std::shared_ptr<PoolMemory>* pool) {
   const nkv_pool_header header = with_seed(plan.header, random_seed());

@@ -21,6 +21,7 @@ class PoolMemory {
     std::span<std::byte> bytes;
     std::shared_ptr<void> owner;
     std::unique_ptr<Persistence> persistence;
+    bool is_read_only = false;  ///< Copies that differ are left as they are.
   };
 
   /// Formats the memory; whatever it held is lost.
@@ -34,6 +35,7 @@ class PoolMemory {
   /// Takes up whatever pool there is; kBadPool with a reason if there is none.
   static Status open(Source source, std::shared_ptr<PoolMemory>* pool, std::string* reason);
 
+  [[nodiscard]] bool is_read_only() const { return source_.is_read_only; }
   [[nodiscard]] std::span<std::byte> bytes() const { return source_.bytes; }
   [[nodiscard]] const nkv_pool_header& header() const { return header_; }
   [[nodiscard]] SlabTable& slabs() { return slabs_; }

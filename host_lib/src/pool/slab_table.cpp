@@ -45,7 +45,7 @@ std::uint32_t SlabTable::take_up(std::size_t slab) {
   std::uint32_t use = whole == words.end() ? 0 : static_cast<std::uint32_t>(*whole);
   if (!is_use(use, slab_bytes_)) use = 0;
   // Where they differ, the first may be in the caches only, left there by a process that died.
-  if (words[0] != words[1]) write(slab, use);
+  if (words[0] != words[1] && persistence_ != nullptr) write(slab, use);
   return use;
 }
 

@@ -20,7 +20,7 @@ namespace nearkv {
 class SlabTable {
  public:
   /// Takes up the records in `memory`; where only one copy is whole, that is the other's from now
-  /// on. What it goes by is durable when it returns.
+  /// on. What it goes by is durable when it returns. Without `persistence` all is left as it is.
   SlabTable(std::span<std::byte> memory, const nkv_pool_header& header, Persistence* persistence);
 
   [[nodiscard]] std::size_t size() const { return uses_.size(); }

@@ -12,8 +12,7 @@
 #include "daemon/wire/file_descriptor.hpp"
 #include "device/memory.hpp"
 #include "object/extent_list.hpp"
-#include "object/part_range.hpp"
-#include "page/checksum.hpp"
+#include "object/stored_parts.hpp"
 
 namespace nearkv {
 namespace {
@@ -35,23 +34,6 @@ std::uint64_t size_of(int fd) {
   if (S_ISCHR(info.st_mode)) return dax_bytes(info);
   const off_t end = ::lseek(fd, 0, SEEK_END);
   return end > 0 ? static_cast<std::uint64_t>(end) : 0;
-}
-
-/// All that an object's extents hold, as far as `bytes` goes.
-Status read_stored(const PoolMemory& pool, std::span<const Extent> extents,
-                   std::vector<std::byte>* bytes) {
-  std::size_t at = 0;
-  for (const Extent& extent : extents) {
-    const std::size_t run = std::min<std::size_t>(
-        bytes->size() - at, std::size_t{extent.grains} * NKV_OBJECT_GRAIN_BYTES);
-    const std::span<const std::byte> place =
-        pool.bytes().subspan(std::size_t{extent.first_grain} * NKV_OBJECT_GRAIN_BYTES, run);
-    std::uintptr_t fault = 0;
-    const auto copy = [&] { std::memcpy(bytes->data() + at, place.data(), run); };
-    if (const Status status = guarded(place, copy, &fault); status != Status::kOk) return status;
-    at += run;
-  }
-  return at == bytes->size() ? Status::kOk : Status::kCorrupt;
 }
 
 }  // namespace
@@ -95,6 +77,7 @@ Status PoolFile::open(const std::string& path, std::unique_ptr<PoolFile>* file,
   source.bytes = mapping->bytes;
   source.persistence = Persistence::make(Durability::kNone);
   source.owner = mapping;
+  source.is_read_only = true;
   const Status status = PoolMemory::open(std::move(source), &made->pool_, reason);
   if (status != Status::kOk) {
     *reason = path + ": " + *reason;
@@ -116,24 +99,13 @@ Status PoolFile::verify(const nkv_object_record& record) const {
   std::vector<Extent> extents;
   Status status = read_extents(pool_->header(), payload_.get(), record, &extents);
   if (status != Status::kOk) return status;
-  const std::size_t trailer_bytes = record.parts * sizeof(std::uint32_t);
-  std::vector<std::byte> stored(record.bytes + trailer_bytes);
-  status = read_stored(*pool_, extents, &stored);
-  if (status != Status::kOk) return status;
-  const std::span<const std::byte> bytes(stored);
-  if (record.parts == 0) {
-    return crc32c(bytes) == record.payload_crc ? Status::kOk : Status::kCorrupt;
+  // What a forger may have written there must not name more than there is.
+  if (record.parts > NKV_MAX_OBJECT_PARTS || record.bytes > NKV_MAX_OBJECT_BYTES ||
+      record.bytes + trailer_bytes(record) >
+          std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES) {
+    return Status::kCorrupt;
   }
-  // The parts' checksums follow the payload; the record's is theirs.
-  const std::span<const std::byte> trailer = bytes.subspan(record.bytes);
-  if (crc32c(trailer) != record.payload_crc) return Status::kCorrupt;
-  for (std::uint32_t part = 0; part < record.parts; ++part) {
-    std::uint32_t crc = 0;
-    std::memcpy(&crc, trailer.data() + part * sizeof(crc), sizeof(crc));
-    const PartRange range = part_range(record, part, 1);
-    if (crc32c(bytes.subspan(range.offset, range.bytes)) != crc) return Status::kCorrupt;
-  }
-  return Status::kOk;
+  return StoredParts(payload_.get(), namespaces_.get(), nullptr).verify(extents, record);
 }
 
 }  // namespace nearkv

@@ -40,7 +40,8 @@ class PoolFile {
   /// Where an object lies. kCorrupt if its record names what cannot be.
   Status extents(const nkv_object_record& record, std::vector<Extent>* extents) const;
 
-  /// Reads all of an object. kCorrupt or kPoison if it is not what was stored.
+  /// Reads all of an object and compares checksums, which of one that is sealed does not prove who
+  /// wrote it. kCorrupt or kPoison if it is not what was stored.
   Status verify(const nkv_object_record& record) const;
 
  private:
