@@ -102,7 +102,30 @@ TEST_F(ClientMemoryTest, OnlySoManyRegionsAreTaken) {
     status = store_->register_memory(all.back()->memory, all.back()->fd.get(), 0);
   }
   EXPECT_EQ(status, Status::kQueueFull);
-  EXPECT_EQ(all.size(), std::size_t{NKV_DAEMON_MAX_REGIONS});
+  EXPECT_EQ(all.size(), std::size_t{NKV_DAEMON_MAX_REGIONS - 1});
+  // With all of them, and its data area, it comes back to another daemon.
+  server_.reset();
+  server_ = start_server(config_);
+  EXPECT_EQ(transfer(JobKind::kSet, 1, all.front()->memory), Status::kOk);
+}
+
+TEST_F(ClientMemoryTest, OnlyWhatWasLentCanBeReleasedAndOnlyOnce) {
+  std::span<std::byte> first;
+  std::span<std::byte> second;
+  ASSERT_EQ(store_->allocate(8192, &first), Status::kOk);
+  ASSERT_EQ(store_->allocate(8192, &second), Status::kOk);
+  EXPECT_EQ(store_->release(first.first(4096)), Status::kBadArgument);
+  EXPECT_EQ(store_->release(first.subspan(4096)), Status::kBadArgument);
+  EXPECT_EQ(store_->release({first.data() + 4096, 8192}), Status::kBadArgument);
+  EXPECT_EQ(store_->release({first.data(), 16384}), Status::kBadArgument);
+  EXPECT_EQ(store_->release({first.data(), 0}), Status::kBadArgument);
+  EXPECT_EQ(store_->release(first), Status::kOk);
+  EXPECT_EQ(store_->release(first), Status::kBadArgument);
+  // Nothing of it is lent twice.
+  std::span<std::byte> rest;
+  EXPECT_EQ(store_->allocate(4 << 20, &rest), Status::kOutOfMemory);
+  EXPECT_EQ(store_->release(second), Status::kOk);
+  EXPECT_EQ(store_->allocate(4 << 20, &rest), Status::kOk);
 }
 
 TEST_F(ClientMemoryTest, BatchesLargerThanTheWindowGoThroughItInPieces) {

@@ -41,22 +41,24 @@ Status ClientMemory::allocate(std::size_t bytes, std::span<std::byte>* memory) {
   const auto offset = lent_.take(round_up(bytes, kLoanBytes));
   if (!offset) return Status::kOutOfMemory;
   *memory = regions_.front().memory.subspan(carrier_.bytes() + *offset, bytes);
+  loans_.emplace(memory->data(), bytes);
   return Status::kOk;
 }
 
 Status ClientMemory::release(std::span<std::byte> memory) {
-  const std::span<std::byte> loans = regions_.front().memory.subspan(carrier_.bytes());
-  if (memory.empty() || memory.data() < loans.data() ||
-      memory.data() + memory.size() > loans.data() + loans.size()) {
-    return Status::kBadArgument;
-  }
-  lent_.give_back(static_cast<std::uint64_t>(memory.data() - loans.data()),
+  const auto loan = loans_.find(memory.data());
+  if (loan == loans_.end() || loan->second != memory.size()) return Status::kBadArgument;
+  loans_.erase(loan);
+  const std::span<std::byte> lendable = regions_.front().memory.subspan(carrier_.bytes());
+  lent_.give_back(static_cast<std::uint64_t>(memory.data() - lendable.data()),
                   round_up(memory.size(), kLoanBytes));
   return Status::kOk;
 }
 
 Status ClientMemory::add(Connection* connection, int memfd, std::uint64_t offset,
                          std::span<std::byte> mapping) {
+  // All of them have to find room beside the data area of another daemon's window.
+  if (regions_.size() + 1 >= NKV_DAEMON_MAX_REGIONS) return Status::kQueueFull;
   Region region;
   const Status status = connection->register_region(memfd, offset, mapping.size(), &region.number);
   if (status != Status::kOk) return status;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,6 +59,7 @@ class ClientMemory {
   std::vector<Region> regions_;  ///< The data area first.
   RangeAllocator carrier_;       ///< The first half of the data area.
   RangeAllocator lent_;          ///< The second half.
+  std::map<const std::byte*, std::size_t> loans_;
 };
 
 }  // namespace nearkv
