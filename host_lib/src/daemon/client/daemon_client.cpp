@@ -10,7 +10,9 @@
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kMostJobs = 4096;  // Then submitters have to drain, as in this process.
+constexpr std::size_t kMostJobs = 4096;      // Then submitters have to drain, as in this process.
+constexpr std::size_t kFlightsOfCalls = 16;  // That pieces of jobs do not take.
+constexpr std::uint64_t kShareOfCalls = 8;   // One part in so many of the requests' bytes.
 constexpr std::uint64_t kIndexMask = 0xFFFFFFFF;  // Of a tag: which flight it is.
 
 void signal_event(int fd) {
@@ -67,6 +69,14 @@ void DaemonClient::send(Flight* flight, nkv_daemon_submission* submission) {
   connection_->submit(*submission);
 }
 
+/// Calls must not wait until all jobs have gone out. What fits in no other way goes alone.
+bool DaemonClient::leaves_room(const Piece& piece) const {
+  if (free_flights_.size() == flights_.size()) return true;
+  const std::uint64_t bytes = piece.request_bytes + piece.result_bytes;
+  return free_flights_.size() > kFlightsOfCalls &&
+         requests_.free_bytes() >= bytes + requests_.bytes() / kShareOfCalls;
+}
+
 bool DaemonClient::send_piece(ClientJob* job) {
   Piece piece = plan_piece(job->job, job->next, *memory_);
   const bool possible = piece.request_bytes + piece.result_bytes <= requests_.bytes() &&
@@ -78,6 +88,7 @@ bool DaemonClient::send_piece(ClientJob* job) {
     advance(job, 1);
     return true;
   }
+  if (!leaves_room(piece)) return false;
   Flight* const flight = take_flight(piece.request_bytes, piece.result_bytes, piece.carried_bytes);
   if (flight == nullptr) return false;
   flight->job = job;
@@ -286,7 +297,8 @@ Status DaemonClient::run(const Job& job, JobResult* result) {
 std::vector<JobResult> DaemonClient::drain() {
   Lock lock(mutex_);
   if (connection_) {
-    connection_->clear();
+    // Whoever sleeps for the ring has to be woken by what is there, and clears it himself.
+    if (!looking_) connection_->clear();
     const bool alive = connection_->is_alive();
     take_completions();
     if (!alive) {

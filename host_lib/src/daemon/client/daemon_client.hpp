@@ -140,6 +140,7 @@ class DaemonClient {
   void give_up(Flight* flight, Status status);
   void give_up_unanswered(ClientJob* job);
   void send_pieces();
+  [[nodiscard]] bool leaves_room(const Piece& piece) const;
   [[nodiscard]] bool send_piece(ClientJob* job);
   void advance(ClientJob* job, std::size_t items);
   void fail_rest(ClientJob* job, Status status);

@@ -11,11 +11,13 @@ namespace nearkv {
 /// First fit, by offset; neighbours join when they are free. Thread safety: one thread at a time.
 class RangeAllocator {
  public:
-  explicit RangeAllocator(std::uint64_t bytes = 0) : bytes_(bytes) {
+  explicit RangeAllocator(std::uint64_t bytes = 0) : bytes_(bytes), free_bytes_(bytes) {
     if (bytes != 0) free_.emplace(0, bytes);
   }
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+  [[nodiscard]] std::uint64_t free_bytes() const { return free_bytes_; }
 
   /// Offset of a free range; nothing if none is as long. Of 0 bytes: always.
   [[nodiscard]] std::optional<std::uint64_t> take(std::uint64_t bytes) {
@@ -24,6 +26,7 @@ class RangeAllocator {
       if (range->second < bytes) continue;
       const auto [offset, room] = *range;
       free_.erase(range);
+      free_bytes_ -= bytes;
       if (room > bytes) free_.emplace(offset + bytes, room - bytes);
       return offset;
     }
@@ -33,6 +36,7 @@ class RangeAllocator {
   /// Gives back what take() gave.
   void give_back(std::uint64_t offset, std::uint64_t bytes) {
     if (bytes == 0) return;
+    free_bytes_ += bytes;
     auto next = free_.lower_bound(offset);
     if (next != free_.end() && next->first == offset + bytes) {
       bytes += next->second;
@@ -50,6 +54,7 @@ class RangeAllocator {
 
  private:
   std::uint64_t bytes_;
+  std::uint64_t free_bytes_;
   std::map<std::uint64_t, std::uint64_t> free_;  ///< Offset to length.
 };
 
