@@ -122,6 +122,9 @@ TEST(ConfigTest, TheShippedFileIsRight) {
   EXPECT_EQ(read_config(NEARKV_SHARE "/nearkv.toml", &config, &reason), Status::kOk) << reason;
   EXPECT_FALSE(config.tenants.empty());
   EXPECT_EQ(read_config(NEARKV_SHARE "/none.toml", &config, &reason), Status::kIoError);
+  reason.clear();
+  EXPECT_EQ(read_config(NEARKV_SHARE, &config, &reason), Status::kIoError) << "a folder";
+  EXPECT_NE(reason.find("cannot be read"), std::string::npos) << reason;
 }
 
 struct Mistake {

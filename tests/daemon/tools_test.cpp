@@ -302,6 +302,25 @@ TEST_F(ToolsTest, AReloadTakesQuotasAndTheLevelOfTheLog) {
   EXPECT_EQ(tenants[1]["quota_bytes"], 4 << 20);
 }
 
+TEST_F(ToolsTest, AFileThatCannotBeReadIsNotReloadedAndTheDaemonServesOn) {
+  std::filesystem::remove(daemon_.config());
+  std::filesystem::create_directory(daemon_.config());
+  ::kill(daemon_.process(), SIGHUP);
+  ASSERT_TRUE(eventually([&] { return daemon_.event("configuration not reloaded").has_value(); }));
+  EXPECT_EQ(json_of("stat --json" + socket())["store"]["objects"], 10);
+  EXPECT_EQ(daemon_.end(SIGTERM), 0);
+}
+
+TEST(ReloadTest, TheCommandLinesLevelOfTheLogStays) {
+  const DaemonProcess daemon("", DaemonProcess::one_pool, "info");
+  std::string config = bytes_of_file(daemon.config());
+  const std::string log = "[log]\n";
+  config.replace(config.find(log), log.size(), log + "level = \"error\"\n");
+  std::ofstream(daemon.config()) << config;
+  ::kill(daemon.process(), SIGHUP);
+  EXPECT_TRUE(eventually([&] { return daemon.event("reloaded").has_value(); }));
+}
+
 TEST_F(ToolsTest, MetricsFollowPrometheusConventions) {
   const std::uint16_t port = daemon_.event("serving")->at("metrics_port");
   const std::string body = scrape(port);

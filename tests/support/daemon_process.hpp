@@ -27,7 +27,10 @@ class DaemonProcess {
     return "[pool]\npath = \"" + folder.file("pool") + "\"\nsize = \"64MiB\"\nhuge_pages = false\n";
   }
 
-  explicit DaemonProcess(const std::string& settings = "", const Pools& pools = one_pool) {
+  /// `log_level`: of the command line, if any.
+  explicit DaemonProcess(const std::string& settings = "", const Pools& pools = one_pool,
+                         std::string log_level = "")
+      : log_level_(std::move(log_level)) {
     std::ofstream config(folder_.file("config"));
     config << settings << '\n'
            << pools(folder_) << "[socket]\npath = \"" << socket()
@@ -54,7 +57,8 @@ class DaemonProcess {
       const int log = ::open(folder_.file("log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
       ::dup2(log, STDERR_FILENO);
       const std::string config = folder_.file("config");
-      ::execl(NEARKV_EXECUTABLE, "nearkv", "serve", "--config", config.c_str(), nullptr);
+      ::execl(NEARKV_EXECUTABLE, "nearkv", "serve", "--config", config.c_str(),
+              log_level_.empty() ? nullptr : "--log-level", log_level_.c_str(), nullptr);
       ::_exit(127);
     }
     EXPECT_TRUE(eventually([&] { return event("serving").has_value(); }));
@@ -87,6 +91,7 @@ class DaemonProcess {
 
  private:
   TemporaryFolder folder_;
+  std::string log_level_;
   pid_t process_ = -1;
 };
 

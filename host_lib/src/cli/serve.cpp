@@ -18,7 +18,7 @@ constexpr const char* kFooter =
     "  as tenant 0, and nobody else anything. A pool that is not there yet is made.\n\n"
     "SIGNALS\n"
     "  TERM, INT  finish what is being copied, close, exit with 0\n"
-    "  HUP        read quotas and the log's level from the file again\n\n"
+    "  HUP        read quotas and the log's level from the file again; --log-level overrides it\n\n"
     "EXAMPLES\n"
     "  nearkv serve --pool /tmp/pool --size 1GiB --socket /tmp/nearkv.sock\n"
     "  nearkv serve --config /etc/nearkv/nearkv.toml\n"
@@ -87,6 +87,14 @@ int wait_for(const sigset_t& signals) {
   }
 }
 
+void reload(const Options& options, Server* server) {
+  try {
+    server->reload(read(options));
+  } catch (const Failure& failure) {
+    server->log().error("configuration not reloaded", {{"reason", failure.text}});
+  }
+}
+
 void serve(const Options& options) {
   const ServerConfig config = read(options);
   if (options.check) {
@@ -110,13 +118,10 @@ void serve(const Options& options) {
   ::sd_notify(0, "READY=1");
   while (wait_for(signals) == SIGHUP) {
     ::sd_notify(0, "RELOADING=1");
-    ServerConfig changed;
     if (options.config.empty()) {
       server->log().warning("nothing to reload", {{"reason", std::string("no --config")}});
-    } else if (read_config(options.config, &changed, &reason) == Status::kOk) {
-      server->reload(changed);
     } else {
-      server->log().error("configuration not reloaded", {{"reason", reason}});
+      reload(options, server.get());
     }
     ::sd_notify(0, "READY=1");
   }

@@ -212,13 +212,20 @@ Status parse_config(const std::string& text, const std::string& file, ServerConf
 }
 
 Status read_config(const std::string& file, ServerConfig* config, std::string* reason) {
-  std::ifstream input(file);
-  if (!input) {
+  return at_edge([&] {
+    std::string text;
+    bool is_read = false;
+    try {
+      std::ifstream input(file);
+      is_read = input.is_open();
+      text.assign(std::istreambuf_iterator<char>(input), {});
+    } catch (const std::ios_base::failure&) {
+      is_read = false;  // It is a folder, or its disk fails.
+    }
+    if (is_read) return parse_config(text, file, config, reason);
     *reason = file + ": cannot be read; name a configuration file";
     return Status::kIoError;
-  }
-  const std::string text{std::istreambuf_iterator<char>(input), {}};
-  return parse_config(text, file, config, reason);
+  });
 }
 
 }  // namespace nearkv
