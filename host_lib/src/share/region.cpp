@@ -69,7 +69,8 @@ Status Region::open(SharedMemory& memory, Region* region) {
 }
 
 std::uint32_t Region::extents_for(std::uint32_t bytes) const {
-  return std::max(1U, (bytes + header_.extent_bytes - 1) / header_.extent_bytes);
+  const std::uint64_t whole = std::uint64_t{bytes} + header_.extent_bytes - 1;
+  return std::max(1U, static_cast<std::uint32_t>(whole / header_.extent_bytes));
 }
 
 std::uint16_t Region::first_owner(std::uint32_t extent) const {

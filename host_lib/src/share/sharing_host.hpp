@@ -122,6 +122,7 @@ class SharingHost : private ObjectHome {
 
   [[nodiscard]] Status read_orphan(Peer* peer);
   [[nodiscard]] Status inherit();
+  void take_completion(const MembershipView& view);
   void sort_space(std::uint64_t view_revision);
 
   [[nodiscard]] const nkv_share_entry* owned(const ObjectId& id) const override;
@@ -142,6 +143,7 @@ class SharingHost : private ObjectHome {
   Borrow borrow_;
   bool is_fenced_ = false;
   bool is_ready_ = false;
+  bool is_completing_ = false;  ///< Of what it claimed, it does not know whether it is completed.
   std::uint64_t joined_revision_ = 0;
   std::uint64_t acted_revision_ = 0;    ///< Of the view that this host's leases stand for.
   std::uint64_t adopted_revision_ = 0;  ///< When this host last took logs over.

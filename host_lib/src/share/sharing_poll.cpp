@@ -11,6 +11,8 @@ Status SharingHost::poll() {
   Status status = context_.membership.refresh(&view);
   if (status != Status::kOk) return status;
   if (!view.is_live(context_.self, context_.epoch)) return fenced();
+  // The answer of complete() may have been lost: then the view tells of it.
+  if (is_completing_ && view.claimant != context_.self) take_completion(view);
   take_view(view);
   follow_logs();
   forget_ended_logs();
@@ -190,13 +192,19 @@ Status SharingHost::adopt() {
   Status status = inherit();
   if (status != Status::kOk) return status;
   MembershipView view;
+  is_completing_ = true;
   status = context_.membership.complete(&view);
   if (status == Status::kFenced) return fenced();
   if (status != Status::kOk) return status;
-  adopted_revision_ = view.revision;
-  sort_space(view.revision);
+  take_completion(view);
   take_view(view);
   return Status::kOk;
+}
+
+void SharingHost::take_completion(const MembershipView& view) {
+  is_completing_ = false;
+  adopted_revision_ = view.revision;
+  sort_space(view.revision);
 }
 
 Status SharingHost::read_orphan(Peer* peer) {
