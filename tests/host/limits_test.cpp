@@ -154,6 +154,21 @@ TEST_P(LimitsTest, ArgumentsThatDoNotFitAreRefused) {
   EXPECT_EQ(pool_->scrub(9, &pages), Status::kNotFound);
 }
 
+TEST_P(LimitsTest, AnErrorOfACallThatOnlyLooksIsToldToo) {
+  std::uint32_t tokens = 0;
+  std::uint64_t address = 0;
+  std::vector<std::uint8_t> codecs;
+  EXPECT_EQ(pool_->tokens(77, 1, &tokens), Status::kNotFound);
+  EXPECT_NE(pool_->last_error().find("sequence 77, layer 1: no such"), std::string::npos)
+      << pool_->last_error();
+  EXPECT_EQ(pool_->page_list(78, 1, 1, &address, &tokens), Status::kNotFound);
+  EXPECT_NE(pool_->last_error().find("sequence 78, layer 1, KV head 1: no such"), std::string::npos)
+      << pool_->last_error();
+  EXPECT_EQ(pool_->codecs(79, 0, 1, &codecs), Status::kNotFound);
+  EXPECT_NE(pool_->last_error().find("sequence 79, layer 0, KV head 1: no such"), std::string::npos)
+      << pool_->last_error();
+}
+
 TEST_P(LimitsTest, ARefusedRequestLeavesNothingOfThoseBeforeIt) {
   ASSERT_EQ(pool_->create_sequence(1), Status::kOk);
   ASSERT_EQ(append(pool_.get(), 1, 0, rows_, 0, 256), Status::kOk);

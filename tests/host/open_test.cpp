@@ -241,12 +241,39 @@ TEST(PoolOptionsTest, ThatMakeNoSenseAreRefused) {
     EXPECT_NE(reason, "");
   }
   for (const auto& change : {+[](Options* o) { o->max_sequences = 0xFFFFFFFF; },
-                             +[](Options* o) { o->staging_bytes = 1; },
                              +[](Options* o) { o->staging_bytes = ~std::uint64_t{0} / 2; },
                              +[](Options* o) { o->staging_bytes = ~std::uint64_t{0}; }}) {
     EXPECT_EQ(create(change), Status::kPoolFull);
     EXPECT_NE(reason.find("MiB"), std::string::npos) << reason;
   }
+}
+
+TEST(PoolOptionsTest, ThatDoNotFitNameWhatWould) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  std::unique_ptr<Device> owned;
+  std::string reason;
+  ASSERT_EQ(open_device("cpu:?memory=64MiB&threads=1", &owned, &reason), Status::kOk) << reason;
+  const std::shared_ptr<Device> device = std::move(owned);
+  const auto create = [&](std::uint64_t memory_bytes, std::uint64_t staging_bytes) {
+    Pool::Options options = small_pool();
+    options.memory_bytes = memory_bytes;
+    options.staging_bytes = staging_bytes;
+    std::unique_ptr<Pool> pool;
+    return Pool::create(device, options, &pool, &reason);
+  };
+  const auto number_after = [&](const std::string& words) -> std::uint64_t {
+    const std::size_t at = reason.find(words);
+    EXPECT_NE(at, std::string::npos) << reason;
+    return at == std::string::npos ? kMiB : std::stoull(reason.substr(at + words.size()));
+  };
+  EXPECT_EQ(create(64 * kMiB, 4096), Status::kPoolFull);
+  const std::uint64_t staging_bytes = number_after("staging_bytes must be at least ");
+  EXPECT_EQ(create(64 * kMiB, staging_bytes - 4096), Status::kPoolFull);
+  EXPECT_EQ(create(64 * kMiB, staging_bytes), Status::kOk) << reason;
+
+  EXPECT_EQ(create(kMiB / 2, 0), Status::kPoolFull);
+  const std::uint64_t mib = number_after("needs at least ");
+  EXPECT_EQ(create(mib * kMiB, 0), Status::kOk) << reason;
 }
 
 }  // namespace

@@ -202,17 +202,13 @@ Status Pool::Impl::merge_top_k(const HeadList& list, std::span<const std::uint32
 }
 
 Status Pool::Impl::codecs(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
-                          std::vector<std::uint8_t>* codecs) const {
+                          std::vector<std::uint8_t>* codecs) {
   codecs->clear();
-  const Sequence* const sequence = find(id);
-  const ModelShape& shape = options_.shape;
-  if (sequence == nullptr || layer >= shape.layers || kv_head >= shape.kv_heads) {
-    return Status::kNotFound;
+  const HeadList* const list = find_head(id, layer, kv_head);
+  if (list == nullptr) {
+    return fail(Status::kNotFound, "telling the codecs of " + place(id, layer, kv_head));
   }
-  for (const nkv_page_entry& entry :
-       sequence->heads[std::size_t{layer} * shape.kv_heads + kv_head].entries) {
-    codecs->push_back(codec_of(entry));
-  }
+  for (const nkv_page_entry& entry : list->entries) codecs->push_back(codec_of(entry));
   return Status::kOk;
 }
 

@@ -80,9 +80,9 @@ class Pool::Impl {
                 std::uint32_t tokens);
   Status append_pages(std::uint64_t id, std::uint16_t layer,
                       std::span<const std::span<const std::byte>> pages);
-  Status tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens) const;
+  Status tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens);
   Status page_list(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
-                   std::uint64_t* address, std::uint32_t* tokens) const;
+                   std::uint64_t* address, std::uint32_t* tokens);
   Status attend(std::span<const AttendRequest> requests, const AttendOptions& options);
   Status top_k(const TopKRequest& request);
   Status gather(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
@@ -97,7 +97,7 @@ class Pool::Impl {
   Status transcode(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                    std::span<const std::uint32_t> pages, std::uint8_t codec, std::uint32_t* moved);
   Status codecs(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
-                std::vector<std::uint8_t>* codecs) const;
+                std::vector<std::uint8_t>* codecs);
 
   [[nodiscard]] const ModelShape& shape() const { return options_.shape; }
   [[nodiscard]] NearStats stats() const;
@@ -120,7 +120,6 @@ class Pool::Impl {
 
   // pool_sequences.cpp
   [[nodiscard]] Sequence* find(std::uint64_t id);
-  [[nodiscard]] const Sequence* find(std::uint64_t id) const;
   [[nodiscard]] HeadList* find_head(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head);
   void write_record(std::uint64_t id, const Sequence& sequence, std::uint32_t state);
   void release_sequence(std::uint64_t id);

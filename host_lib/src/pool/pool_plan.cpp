@@ -102,6 +102,11 @@ Status PoolPlan::make(std::uint64_t memory_bytes, const Pool::Options& options, 
                               : std::clamp<std::uint64_t>(align(memory_bytes / kStagingShare),
                                                           least_staging, 16 << 20);
   }
+  if (plan->staging_bytes < least_staging) {
+    *reason = "staging_bytes must be at least " + std::to_string(least_staging) +
+              " for pages of this shape; 0 lets the pool choose";
+    return Status::kPoolFull;
+  }
   std::uint64_t at = kAlignment;
   const auto place = [&](std::uint64_t bytes) {
     const std::uint64_t begin = at;
@@ -118,9 +123,9 @@ Status PoolPlan::make(std::uint64_t memory_bytes, const Pool::Options& options, 
       place(2 * std::uint64_t{header.max_namespaces} * sizeof(nkv_namespace_record));
   header.objects_at = place(std::uint64_t{header.max_objects} * sizeof(nkv_object_record));
   header.data_at = at;
-  if (plan->staging_bytes < least_staging || at + header.slab_bytes > memory_bytes) {
-    *reason = "a pool of this shape needs at least " +
-              std::to_string((at + header.slab_bytes) >> 20) + " MiB";
+  if (at + header.slab_bytes > memory_bytes) {
+    const std::uint64_t least_mib = round_up(at + header.slab_bytes, 1 << 20) >> 20;
+    *reason = "a pool of this shape needs at least " + std::to_string(least_mib) + " MiB";
     return Status::kPoolFull;
   }
   header.slabs = static_cast<std::uint32_t>((memory_bytes - header.data_at) / header.slab_bytes);

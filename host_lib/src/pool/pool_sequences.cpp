@@ -10,11 +10,6 @@ Sequence* Pool::Impl::find(std::uint64_t id) {
   return found == sequences_.end() || found->second.dropped ? nullptr : &found->second;
 }
 
-const Sequence* Pool::Impl::find(std::uint64_t id) const {
-  const auto found = sequences_.find(id);
-  return found == sequences_.end() || found->second.dropped ? nullptr : &found->second;
-}
-
 HeadList* Pool::Impl::find_head(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head) {
   Sequence* const sequence = find(id);
   const ModelShape& shape = options_.shape;
@@ -169,9 +164,12 @@ Status Pool::Impl::drop(std::uint64_t id) {
   return Status::kOk;
 }
 
-Status Pool::Impl::tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens) const {
+Status Pool::Impl::tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens) {
   const Sequence* const sequence = find(id);
-  if (sequence == nullptr || layer >= options_.shape.layers) return Status::kNotFound;
+  if (sequence == nullptr || layer >= options_.shape.layers) {
+    return fail(Status::kNotFound, "counting tokens of sequence " + std::to_string(id) +
+                                       ", layer " + std::to_string(layer));
+  }
   const auto first = sequence->heads.begin() +
                      static_cast<std::ptrdiff_t>(std::size_t{layer} * options_.shape.kv_heads);
   const auto shortest = std::min_element(
@@ -182,15 +180,13 @@ Status Pool::Impl::tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* 
 }
 
 Status Pool::Impl::page_list(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
-                             std::uint64_t* address, std::uint32_t* tokens) const {
-  const Sequence* const sequence = find(id);
-  const ModelShape& shape = options_.shape;
-  if (sequence == nullptr || layer >= shape.layers || kv_head >= shape.kv_heads) {
-    return Status::kNotFound;
+                             std::uint64_t* address, std::uint32_t* tokens) {
+  const HeadList* const list = find_head(id, layer, kv_head);
+  if (list == nullptr) {
+    return fail(Status::kNotFound, "finding the page list of " + place(id, layer, kv_head));
   }
-  const HeadList& list = sequence->heads[std::size_t{layer} * shape.kv_heads + kv_head];
-  *address = list.address;
-  *tokens = static_cast<std::uint32_t>(list.entries.size() * NKV_PAGE_TOKENS);
+  *address = list->address;
+  *tokens = static_cast<std::uint32_t>(list->entries.size() * NKV_PAGE_TOKENS);
   return Status::kOk;
 }
 
