@@ -16,7 +16,7 @@ class StackedStoreTest : public testing::Test {
  protected:
   void SetUp() override { open(true, {}); }
 
-  void open(bool create, StackOptions options, const std::string& upper_bytes = "16MiB") {
+  void open(bool create, const StackOptions& options, const std::string& upper_bytes = "16MiB") {
     stack_.reset();
     std::vector<std::unique_ptr<ObjectStore>> tiers(2);
     std::string reason;
