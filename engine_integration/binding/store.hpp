@@ -49,6 +49,7 @@ class Store {
       throw;
     }
     std::vector<std::unique_ptr<ObjectStore>> given;
+    given.reserve(taken.size());
     for (const std::shared_ptr<OpenStore>& open : taken) given.push_back(open->give_up());
     return given;
   }
