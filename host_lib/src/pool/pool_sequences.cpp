@@ -63,6 +63,7 @@ bool Pool::Impl::find_room(std::span<const HeadList> lists, std::size_t more,
       block.bytes = needed;
       if (!lists_.allocate(&block.bytes, &block.address)) {
         give_back(*blocks);
+        blocks->clear();
         return false;
       }
     }
