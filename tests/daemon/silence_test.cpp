@@ -25,6 +25,16 @@ void stop(const DaemonProcess& daemon) {
   ASSERT_TRUE(WIFSTOPPED(stopped));
 }
 
+/// A client with a namespace, whose number is `space`.
+std::unique_ptr<ObjectStore> client_of(const DaemonProcess& daemon,
+                                       const ObjectStore::ClientOptions& options,
+                                       std::uint32_t* space) {
+  std::unique_ptr<ObjectStore> store;
+  EXPECT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
+  EXPECT_EQ(store->open_namespace(namespace_of(1), space), Status::kOk);
+  return store;
+}
+
 TEST(SilenceTest, NobodyWaitsForAStoppedDaemonToCancelAJob) {
   DaemonProcess daemon;
   const auto store = connect_to(daemon.socket(), 64 << 20);
@@ -61,12 +71,10 @@ TEST(SilenceTest, NobodyWaitsForAStoppedDaemonToCancelAJob) {
 
 TEST(SilenceTest, JobsOfASilentDaemonAreGivenUpAndTouchNothingLater) {
   DaemonProcess daemon;
-  std::unique_ptr<ObjectStore> store;
   ObjectStore::ClientOptions options;
   options.answer_timeout = std::chrono::milliseconds(100);
-  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
   std::uint32_t space = 0;
-  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const auto store = client_of(daemon, options, &space);
   const Bytes data = contents(1, 1 << 20);
   ASSERT_EQ(set(store.get(), space, key_of(1), data), Status::kOk);
   std::span<std::byte> shared;
@@ -109,12 +117,10 @@ TEST(SilenceTest, JobsOfASilentDaemonAreGivenUpAndTouchNothingLater) {
 
 TEST(SilenceTest, CallsOfAStoppedDaemonEndInTimeAndGoOnWithIt) {
   DaemonProcess daemon;
-  std::unique_ptr<ObjectStore> store;
   ObjectStore::ClientOptions options;
   options.answer_timeout = std::chrono::milliseconds(200);
-  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
   std::uint32_t space = 0;
-  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const auto store = client_of(daemon, options, &space);
   ASSERT_EQ(store->watch(100), Status::kOk);
   ASSERT_EQ(set(store.get(), space, key_of(0), contents(0, 1000)), Status::kOk);
   ASSERT_NO_FATAL_FAILURE(stop(daemon));
@@ -141,12 +147,10 @@ TEST(SilenceTest, CallsOfAStoppedDaemonEndInTimeAndGoOnWithIt) {
 
 TEST(SilenceTest, WhoMovesBytesWaitsForAStoppedDaemonOnce) {
   DaemonProcess daemon;
-  std::unique_ptr<ObjectStore> store;
   ObjectStore::ClientOptions options;
   options.answer_timeout = std::chrono::milliseconds(500);
-  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
   std::uint32_t space = 0;
-  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const auto store = client_of(daemon, options, &space);
   const Bytes data = contents(1, 1 << 20);
   ASSERT_EQ(set(store.get(), space, key_of(1), data), Status::kOk);
   ASSERT_NO_FATAL_FAILURE(stop(daemon));
@@ -180,12 +184,10 @@ std::size_t free_regions(ObjectStore* store) {
 
 TEST(SilenceTest, JobsStayInFlightWhereMemoryIsRegisteredInVain) {
   DaemonProcess daemon;
-  std::unique_ptr<ObjectStore> store;
   ObjectStore::ClientOptions options;
   options.answer_timeout = std::chrono::milliseconds(100);
-  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
   std::uint32_t space = 0;
-  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const auto store = client_of(daemon, options, &space);
   const std::size_t regions = free_regions(store.get());
   const Bytes data = contents(1, 1 << 20);
   ASSERT_EQ(set(store.get(), space, key_of(1), data), Status::kOk);
@@ -212,12 +214,10 @@ TEST(SilenceTest, JobsStayInFlightWhereMemoryIsRegisteredInVain) {
 
 TEST(SilenceTest, MemoryThatIsUnregisteredInVainIsGoneAllTheSame) {
   DaemonProcess daemon;
-  std::unique_ptr<ObjectStore> store;
   ObjectStore::ClientOptions options;
   options.answer_timeout = std::chrono::milliseconds(100);
-  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
   std::uint32_t space = 0;
-  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const auto store = client_of(daemon, options, &space);
   const std::size_t regions = free_regions(store.get());
   const SharedPages pages(1 << 20, F_SEAL_SHRINK);
   ASSERT_EQ(store->register_memory(pages.memory, pages.fd.get(), 0), Status::kOk);
@@ -236,13 +236,11 @@ TEST(SilenceTest, MemoryThatIsUnregisteredInVainIsGoneAllTheSame) {
 
 TEST(SilenceTest, ADaemonThatHangsAfterItsRestartIsNotWaitedForByEveryCall) {
   DaemonProcess daemon;
-  std::unique_ptr<ObjectStore> store;
   ObjectStore::ClientOptions options;
   options.patience = std::chrono::milliseconds(100);
   options.answer_timeout = std::chrono::milliseconds(500);
-  ASSERT_EQ(ObjectStore::connect(daemon.socket(), options, &store), Status::kOk);
   std::uint32_t space = 0;
-  ASSERT_EQ(store->open_namespace(namespace_of(1), &space), Status::kOk);
+  const auto store = client_of(daemon, options, &space);
   ASSERT_EQ(set(store.get(), space, key_of(1), contents(1, 1000)), Status::kOk);
   EXPECT_EQ(daemon.end(SIGTERM), 0);
   daemon.start();
