@@ -145,25 +145,15 @@ class FarStep:
 
         Where the pool has no good answer, its rows see nothing of it from then on.
         """
-        while not self._attend_all(layer, query, output, cache, reader):
-            pass
-
-    def _attend_all(
-        self,
-        layer: LayerShape,
-        query: torch.Tensor,
-        output: torch.Tensor,
-        cache: torch.Tensor,
-        reader: KVRows,
-    ) -> bool:
-        """Whether the plan held: rows of later batches may see what one of the pool's lost."""
-        for batch in self._plan(layer.sliding_window).batches:
-            try:
-                self._attend_batch(layer, batch, query, output, cache, reader)
-            except Error as error:
-                self._forget({row.sequence for row in batch.rows}, error)
-                return False
-        return True
+        while True:
+            for batch in self._plan(layer.sliding_window).batches:
+                try:
+                    self._attend_batch(layer, batch, query, output, cache, reader)
+                except Error as error:
+                    self._forget({row.sequence for row in batch.rows}, error)
+                    break  # Rows of later batches may see the same: the plan is another one now.
+            else:
+                return
 
     def _attend_batch(
         self,
