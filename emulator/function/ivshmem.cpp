@@ -39,7 +39,7 @@ FileDescriptor bind_socket(const std::string& path) {
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   const auto* const where = reinterpret_cast<const sockaddr*>(&address);
-  // A socket that a dead process left refuses; one that answers is somebody's. So do plain files.
+  // A socket that a dead process left refuses, as plain files do; one that answers is somebody's.
   const FileDescriptor trial(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (::connect(trial.get(), where, sizeof(address)) == 0) {
     errno = EADDRINUSE;
