@@ -1,16 +1,13 @@
 # Verilated modules as libraries, for whoever simulates RTL. Sets NEARKV_VERILATOR_MISSING to the
 # reason where there is no Verilator, and to nothing where there is.
 set(NEARKV_VERILATOR_MISSING "")
-if(NEARKV_RTL STREQUAL "OFF")
-  set(NEARKV_VERILATOR_MISSING "NEARKV_RTL is OFF")
-else()
+if("rtl" IN_LIST NEARKV_SETS)
   find_package(verilator QUIET HINTS $ENV{VERILATOR_ROOT})
   if(NOT verilator_FOUND)
-    set(NEARKV_VERILATOR_MISSING "Verilator not found (install verilator)")
-    if(NEARKV_RTL STREQUAL "ON")
-      message(FATAL_ERROR "NEARKV_RTL is ON: ${NEARKV_VERILATOR_MISSING}")
-    endif()
+    set(NEARKV_VERILATOR_MISSING "Verilator not found (./nearkv setup rtl)")
   endif()
+else()
+  set(NEARKV_VERILATOR_MISSING "the set rtl is not among NEARKV_SETS")
 endif()
 
 # For tests/rtl/strength/coverage.py, in a build of its own: every line of the whole engine counts.
@@ -28,41 +25,48 @@ if(NOT NEARKV_VERILATOR_MISSING)
   endif()
   list(TRANSFORM runtime REPLACE "(.+)" "${VERILATOR_ROOT}/include/\\1.cpp")
   add_library(nearkv_verilator STATIC EXCLUDE_FROM_ALL ${runtime})
-  target_include_directories(nearkv_verilator SYSTEM PRIVATE ${VERILATOR_ROOT}/include
+  target_include_directories(nearkv_verilator SYSTEM PUBLIC ${VERILATOR_ROOT}/include
     ${VERILATOR_ROOT}/include/vltstd)
-  target_compile_definitions(nearkv_verilator PRIVATE VM_COVERAGE=$<BOOL:${NEARKV_RTL_COVERAGE}>
+  target_compile_definitions(nearkv_verilator PUBLIC VM_COVERAGE=$<BOOL:${NEARKV_RTL_COVERAGE}>
     VM_SC=0 VM_TRACE=0 VM_TRACE_FST=0 VM_TRACE_VCD=0)
 endif()
 
-# nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [CLASS <name>]
-#                          [PARAMETERS <name>=<value>...] [ARGUMENTS <of Verilator>...])
-# A static library with class V<module>, or CLASS; packages come first among the sources.
+# nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [CLASS <name>] [UNITS <count>]
+#                          [OPTIMISE <option>] [PARAMETERS <name>=<value>...] [ARGUMENTS <of Verilator>...])
+# A static library with class V<module>, or CLASS; packages come first among the sources. Verilator runs
+# when the library is built. What it writes is compiled as UNITS units (default: one), because hundreds of
+# small ones spend most of their time in the same headers.
 function(nearkv_verilated_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP;CLASS" "SOURCES;PARAMETERS;ARGUMENTS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP;CLASS;UNITS;OPTIMISE" "SOURCES;PARAMETERS;ARGUMENTS")
+  foreach(default IN ITEMS CLASS=V${ARG_TOP} UNITS=1 OPTIMISE=-O2)
+    string(REPLACE "=" ";" default ${default})
+    list(GET default 0 name)
+    list(GET default 1 value)
+    if(NOT ARG_${name})
+      set(ARG_${name} ${value})
+    endif()
+  endforeach()
   list(TRANSFORM ARG_PARAMETERS PREPEND "-G")
-  if(NOT ARG_CLASS)
-    set(ARG_CLASS V${ARG_TOP})
-  endif()
-  add_library(${target} STATIC)
-  verilate(${target} PREFIX ${ARG_CLASS} SOURCES ${ARG_SOURCES}
-    VERILATOR_ARGS -Wall -O3 --x-assign fast --x-initial fast --output-split 4000
-                   --output-split-cfuncs 400 --top-module ${ARG_TOP} ${ARG_PARAMETERS} ${ARG_ARGUMENTS}
-                   ${coverage_arguments}
-    OPT_SLOW -O1 OPT_FAST -O2)
-  get_target_property(sources ${target} SOURCES)
-  list(FILTER sources EXCLUDE REGEX "/include/verilated[a-z_]*[.]cpp$")
-  set_property(TARGET ${target} PROPERTY SOURCES ${sources})
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/verilated)
+  set(units)
+  math(EXPR last "${ARG_UNITS} - 1")
+  foreach(unit RANGE ${last})
+    list(APPEND units ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/${ARG_CLASS}_unit_${unit}.cpp)
+  endforeach()
+  list(TRANSFORM ARG_SOURCES REPLACE "^([^/].*)$" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
+  add_custom_command(OUTPUT ${units} ${folder}/${ARG_CLASS}.h
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}
+    COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${VERILATOR_BIN} --cc --Mdir ${folder} --prefix ${ARG_CLASS} -Wall -O3 --x-assign fast
+      --x-initial fast --output-split 4000 --output-split-cfuncs 400 --top-module ${ARG_TOP}
+      ${ARG_PARAMETERS} ${ARG_ARGUMENTS} ${coverage_arguments} ${ARG_SOURCES}
+    COMMAND ${CMAKE_COMMAND} -D "FOLDER=${folder}" -D "UNITS=${units}"
+      -P ${PROJECT_SOURCE_DIR}/rtl/verilated_units.cmake
+    DEPENDS ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/rtl/verilated_units.cmake
+    VERBATIM COMMENT "Verilating ${ARG_TOP} for ${target}")
+  add_library(${target} STATIC ${units})
+  target_compile_options(${target} PRIVATE ${ARG_OPTIMISE})
+  target_include_directories(${target} SYSTEM PUBLIC ${folder})
   target_link_libraries(${target} PUBLIC nearkv_verilator)
-  # Each of a module's sources includes its state and Verilator's headers, which take most of its time.
-  list(FILTER sources INCLUDE REGEX "[.]cpp$")
-  list(LENGTH sources source_count)
-  if(source_count GREATER 2)
-    list(FILTER sources INCLUDE REGEX "/${ARG_CLASS}[.]cpp$")
-    string(REPLACE ".cpp" "___024root.h" state ${sources})
-    target_precompile_headers(${target} PRIVATE ${state})
-  endif()
-  get_target_property(includes ${target} INCLUDE_DIRECTORIES)
-  target_include_directories(${target} SYSTEM INTERFACE ${includes})
 endfunction()
 
 # NEARKV_RTL_SOURCES: everything below nkv_top, packages first.

@@ -60,7 +60,7 @@ def find_bench(name: str) -> Bench:
     """Reads from the release build how a test was made."""
     steps = [shlex.split(line) for line in _commands(name)]
     verilator = next(step for step in steps if f"{name}_module.dir" in " ".join(step))
-    verilator = verilator[verilator.index("&&") + 1 :]
+    verilator = _command(verilator, "--Mdir")
     compilers = [step for step in steps if "-c" in step and f"/{name}.dir/" in _output(step)]
     linker = [word for word in steps[-1] if word not in (":", "&&")]
     prefix = verilator[verilator.index("--prefix") + 1]
@@ -93,8 +93,7 @@ def verilate(
     """Runs Verilator into a folder, with some sources replaced by others."""
     words = [str(replaced.get(Path(word), word)) for word in bench.verilator]
     words[words.index("--Mdir") + 1] = str(folder)
-    words[words.index("--make") + 1] = "gmake"
-    run([*words, *options], ROOT)
+    run([*words, "--make", "gmake", *options], ROOT)
 
 
 def compile_module(bench: Bench, folder: Path) -> None:
@@ -148,6 +147,13 @@ def _commands(name: str) -> list[str]:
     target = str(programs[0].relative_to(BUILD))
     ninja = ["ninja", "-C", str(BUILD), "-t", "commands", target]
     return subprocess.run(ninja, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def _command(step: Sequence[str], option: str) -> list[str]:
+    """The one command of a step's several, joined by &&, that has an option."""
+    ends = [-1, *(place for place, word in enumerate(step) if word == "&&"), len(step)]
+    commands = [list(step[a + 1 : b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return next(command for command in commands if option in command)
 
 
 def _output(step: Sequence[str]) -> str:
