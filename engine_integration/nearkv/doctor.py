@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -39,15 +40,6 @@ _ARM_EXTENSIONS = (
     ("NEON", ("asimd",), "cpu: kernels, baseline"),
     ("BF16", ("bf16",), "bf16 dot products without widening"),
     ("SVE", ("sve",), "cpu: kernels at the machine's width"),
-)
-# Libraries by their pkg-config name.
-_LIBRARIES = (
-    ("libhwy", "libhwy-dev", "SIMD with run-time dispatch"),
-    ("libisal", "libisal-dev", "checksums of pages"),
-    ("liblz4", "liblz4-dev", "LZ4 codec"),
-    ("libzstd", "libzstd-dev", "ZSTD codec"),
-    ("numa", "libnuma-dev", "threads near the memory they read"),
-    ("gmock", "libgtest-dev libgmock-dev", "C++ tests"),
 )
 # Serving engines by the names of their packages.
 _ENGINES = (
@@ -159,9 +151,6 @@ def check_build() -> Iterator[Check]:
     found = cmake if _version_tuple(cmake) >= (3, 25) else ""
     yield Check.of(group, "CMake >= 3.25", found, "the build", _SETUP, required=True)
     yield Check.of(group, "Ninja", _version("ninja"), "the build", _SETUP, required=True)
-    for library, packages, purpose in _LIBRARIES:
-        found = _output("pkg-config", "--modversion", library)
-        yield Check.of(group, library, found, purpose, _apt(packages), required=True)
     yield Check.of(
         group, "clang", _version("clang++"), "sanitizer and fuzzer builds", _apt("clang lld")
     )
@@ -175,6 +164,19 @@ def check_build() -> Iterator[Check]:
     yield Check.of(group, "rv32 compiler", _version(rv32), "firmware", _apt(packages))
     mend = f"on Debian: {_apt('chromium')}; elsewhere: any Chromium that is not a snap"
     yield Check.of(group, "Chromium", find_chromium(), "checks of HTML pages", mend)
+
+
+def check_sets(table: Path = _REPOSITORY / "sets.toml") -> Iterator[Check]:
+    """The sets of packages that commands use, as the table of them says; only core is required."""
+    packages = set(_output("dpkg-query", "-W", "-f", "${Package}\\n").split())
+    for name, entry in tomllib.loads(table.read_text(encoding="utf-8"))["sets"].items():
+        apt, pip = entry.get("apt", []), entry.get("pip", [])
+        absent = [package for package in apt if package not in packages]
+        absent += [package for package in pip if not _installed_version(package)]
+        found = "" if absent else f"{len(apt) + len(pip)} packages"
+        shown = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" * (len(absent) > 3))
+        mend = f"./nearkv setup {name}  # {shown}"
+        yield Check.of("sets", name, found, entry["what"], mend, required=name == "core")
 
 
 def check_devices() -> Iterator[Check]:
@@ -219,13 +221,14 @@ def check_python(requirements: Path = _REPOSITORY / "requirements.txt") -> Itera
     group = "python"
     version = platform.python_version() if sys.version_info >= (3, 11) else ""
     yield Check.of(group, "Python >= 3.11", version, "everything", _SETUP, required=True)
-    pins = re.findall(r"^([\w-]+)==(\S+)", _read(requirements), re.MULTILINE)
-    differing = [difference for name, pin in pins if (difference := _difference(name, pin))]
+    pins = re.findall(r"^([\w.-]+)==(\S+)", _read(requirements), re.MULTILINE)
+    here = [(name, pin) for name, pin in pins if _installed_version(name)]
+    differing = [difference for name, pin in here if (difference := _difference(name, pin))]
     shown = ", ".join(differing[:3]) + (f" and {len(differing) - 3} more" * (len(differing) > 3))
     yield Check.of(
         group,
         "pinned packages",
-        "" if differing else f"{len(pins)}, as in {requirements.name}",
+        "" if differing else f"{len(here)}, as in {requirements.name}",
         "the demo, the benches and the tests",
         f"{_SETUP}  # {shown}",
         required=True,
@@ -233,12 +236,11 @@ def check_python(requirements: Path = _REPOSITORY / "requirements.txt") -> Itera
 
 
 def _difference(package: str, pinned: str) -> str:
-    """What is wrong with an installed package; "" when it is the pinned version.
+    """What is wrong with an installed package; "" when it is of the pinned version.
 
     A local version label, as in 2.13.0+cpu, names a build of the same version.
     """
-    if not (found := _installed_version(package)):
-        return f"no {package}"
+    found = _installed_version(package)
     return "" if found.split("+")[0] == pinned else f"{package} {found} instead of {pinned}"
 
 
@@ -252,7 +254,7 @@ def _installed_version(package: str) -> str:
 _SECTIONS: tuple[Callable[[], Iterable[Check]], ...] = (
     check_system,
     check_memory,
-    *((check_build,) if _IN_CHECKOUT else (check_package,)),
+    *((check_sets, check_build) if _IN_CHECKOUT else (check_package,)),
     check_devices,
     *((check_python,) if _IN_CHECKOUT else ()),
     check_engines,

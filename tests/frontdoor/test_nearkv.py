@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,7 +26,48 @@ FLAGS = {
     "report": ("FILE", "-o HTML", "--output HTML"),
     "doctor": ("--json",),
     "build": ("PRESET", "--profile"),
+    "setup": ("SET",),
 }
+# A table of few sets. What pip is asked for stands in every new environment already.
+TABLE = """
+[sets.core]
+what = "the library"
+apt = ["build-essential", "cmake", "git", "libcxl-dev"] # a remark
+apt_optional = ["ccache"]
+[sets.python]
+what = "the Python package"
+needs = ["core"]
+pip = ["pip"]
+[sets.serve]
+what = "the daemon"
+needs = ["core"]
+apt = ["libcli11-dev"]
+[sets.rtl]
+what = "the engine, simulated"
+apt = [
+  "verilator",
+  "lld", "chromium",
+]
+[sets.firmware]
+what = "the firmware"
+needs = ["rtl"]
+pip = ["no-such-package"]
+[commands.demo]
+sets = ["python"]
+[commands.tools]
+sets = ["serve"]
+targets = ["nearkv_cli"]
+[commands.report]
+sets = ["python"]
+[commands.build]
+sets = ["python", "serve"]
+also = ["rtl"]
+targets = ["all"]
+[commands.test]
+sets = ["python", "serve"]
+also = ["firmware"]
+targets = ["all"]
+"""
 INSTALLED = "echo installed"
 NOT_INSTALLED = "exit 1"
 
@@ -40,9 +82,9 @@ class Machine:
         self.root.mkdir()
         self.programs.mkdir()
         shutil.copy(ROOT / "nearkv", self.root)
-        for part in (".", "firmware", "hls"):
-            (self.root / part).mkdir(exist_ok=True)
-            (self.root / part / "requirements.txt").touch()
+        (self.root / "sets.toml").write_text(TABLE)
+        (self.root / "requirements.txt").touch()
+        (self.root / "CMakePresets.json").touch()
         self.environment = os.environ | {
             "PATH": f"{self.programs}:{os.environ['PATH']}",
             "CALLS": str(self.log),
@@ -127,7 +169,7 @@ def test_wrong_usage_is_status_2_with_a_hint(arguments: tuple[str, ...], hint: s
 
 @pytest.mark.quick
 @pytest.mark.parametrize("user_id", [0, 1000])
-@pytest.mark.parametrize("command", ["setup", "build", "test", "report", "demo"])
+@pytest.mark.parametrize("command", ["setup", "build", "test", "serve", "demo"])
 def test_without_rights_the_missing_packages_are_named(
     machine: Machine, user_id: int, command: str
 ):
@@ -139,7 +181,8 @@ def test_without_rights_the_missing_packages_are_named(
         r"packages are missing, and cannot be installed from here: (.*)", refusal.stderr
     )
     names = missing[1].split()
-    assert {"build-essential", "cmake", "libhwy-dev"} <= set(names)
+    assert {"build-essential", "cmake", "libcxl-dev"} <= set(names)
+    assert ("libcli11-dev" in names) == (command != "demo")
     assert "git" not in names
     line = f"sudo apt-get update && sudo apt-get install --no-install-recommends {missing[1]}"
     assert line in refusal.stderr
@@ -156,7 +199,7 @@ def test_a_system_without_apt_is_told_what_to_provide(machine: Machine):
             if program.name != "apt-get" and not link.exists():
                 link.symlink_to(program)
     machine.environment["PATH"] = str(machine.programs)
-    refusal = machine.run("setup")
+    refusal = machine.run("setup", "core")
     assert refusal.returncode == 1
     assert "there is no apt-get here" in refusal.stderr
     assert "NEARKV_NO_PACKAGES=1: build-essential cmake" in refusal.stderr
@@ -164,15 +207,15 @@ def test_a_system_without_apt_is_told_what_to_provide(machine: Machine):
 
 def test_what_is_done_is_not_done_again(machine: Machine):
     machine.provide("dpkg-query", INSTALLED)
-    first = machine.run("setup")
+    first = machine.run("setup", "python")
     assert first.returncode == 0, first.stderr
     assert "installing Python packages: done" in first.stderr
     assert machine.calls("apt-get") == []
-    second = machine.run("setup")
-    assert (second.returncode, second.stderr) == (0, "nearkv: everything is set up\n")
+    second = machine.run("setup", "python")
+    assert (second.returncode, second.stderr) == (0, "nearkv: set up: core python\n")
 
     (machine.root / "requirements.txt").write_text("# changed\n")
-    third = machine.run("setup")
+    third = machine.run("setup", "python")
     assert "installing Python packages: done" in third.stderr
     assert "making .venv" not in third.stderr
 
@@ -194,14 +237,15 @@ def test_only_what_is_missing_and_exists_is_installed(machine: Machine):
           esac
         done""",
     )
-    done = machine.run("setup")
+    machine.provide("cmake", "exit 0")
+    done = machine.run("build")
     assert done.returncode == 0, done.stderr
     update, required, optional = machine.calls("apt-get")
     assert update == "apt-get update"
-    assert {"cmake", "libgmock-dev"} <= set(required.split())
-    assert {"verilator", "kmod"} <= set(optional.split())
+    assert {"cmake", "libcli11-dev"} <= set(required.split())
+    assert {"verilator", "ccache"} <= set(optional.split())
     installed = {*required.split(), *optional.split()}
-    assert installed.isdisjoint({"git", "clang", "libcxl-dev", "lld", "chromium"})
+    assert installed.isdisjoint({"git", "libcxl-dev", "lld", "chromium"})
 
 
 def test_sudo_is_used_by_those_who_are_not_root(machine: Machine):
@@ -209,7 +253,7 @@ def test_sudo_is_used_by_those_who_are_not_root(machine: Machine):
     machine.provide("sudo", 'case "$1" in -n) exit 0 ;; *) exec "$@" ;; esac')
     machine.provide("dpkg-query", NOT_INSTALLED)
     machine.provide("apt-get", "exit 0")
-    done = machine.run("setup")
+    done = machine.run("setup", "core")
     assert done.returncode == 0, done.stderr
     assert machine.calls("sudo apt-get update")
     assert all("DEBIAN_FRONTEND=noninteractive apt-get" in c for c in machine.calls("sudo env"))
@@ -219,7 +263,6 @@ def test_sudo_is_used_by_those_who_are_not_root(machine: Machine):
 def test_tools_are_built_and_passed_on(machine: Machine, tool: str):
     machine.provide("dpkg-query", INSTALLED)
     machine.provide("cmake", "exit 0")
-    (machine.root / "CMakePresets.json").touch()
     executable = machine.root / "build/release/bin/nearkv"
     executable.parent.mkdir(parents=True)
     executable.write_text("#!/bin/sh\necho tool $*; exit 3\n")
@@ -227,6 +270,95 @@ def test_tools_are_built_and_passed_on(machine: Machine, tool: str):
     done = machine.run(tool, "pool", "--json")
     assert (done.returncode, done.stdout) == (3, f"tool {tool} pool --json\n"), done.stderr
     assert any("--target nearkv_cli" in call for call in machine.calls("cmake --build"))
+    assert any("-DNEARKV_SETS=core;serve" in call for call in machine.calls("cmake -S"))
+    assert not (machine.root / ".venv").exists()
+
+
+def test_a_build_folder_keeps_the_parts_that_earlier_commands_asked_for(machine: Machine):
+    machine.provide("dpkg-query", INSTALLED)
+    machine.provide("cmake", "mkdir -p build/release; touch build/release/build.ninja")
+    machine.environment["PWD"] = str(machine.root)
+    machine.run("stat")
+    machine.run("build")
+    machine.run("stat")
+    configured = [call.split("NEARKV_SETS=")[1].split()[0] for call in machine.calls("cmake -S")]
+    assert configured[0] == "core;serve"
+    assert set(configured[1].split(";")) == {"core", "python", "rtl", "serve"}
+    assert all(set(words.split(";")) >= {"rtl"} for words in configured[1:])
+
+
+def test_a_set_that_cannot_be_had_is_left_out_where_a_command_can_do_without(machine: Machine):
+    machine.provide("dpkg-query", INSTALLED)
+    machine.provide("cmake", "exit 1")
+    machine.environment["PIP_NO_INDEX"] = "1"
+    done = machine.run("test")
+    assert "trying without the sets that can be done without: rtl firmware" in done.stderr
+    assert machine.calls("cmake -S")
+    refusal = machine.run("setup", "firmware")
+    assert refusal.returncode == 1
+    assert "a package index, is out of reach" in refusal.stderr
+
+
+@pytest.mark.quick
+def test_an_unknown_set_is_wrong_usage(machine: Machine):
+    refusal = machine.run("setup", "gpu")
+    assert refusal.returncode == 2
+    assert "no set 'gpu'; there are: core python serve rtl firmware all" in refusal.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("E: Could not get lock /var/lib/dpkg/lock-frontend", "another program is installing"),
+        ("E: You don't have enough free space: No space left on device", "the disk is full"),
+        ("E: Failed to fetch x: Temporary failure resolving", "the network, or a package index"),
+    ],
+)
+def test_a_failure_of_apt_says_what_mends_it(machine: Machine, said: str, advice: str):
+    machine.provide("dpkg-query", NOT_INSTALLED)
+    machine.provide("apt-cache", "shift; for n; do printf '%s:\\n  Candidate: 1\\n' $n; done")
+    machine.provide("apt-get", f'echo "{said}"; exit 100')
+    refusal = machine.run("setup", "core")
+    assert refusal.returncode == 1
+    assert advice in refusal.stderr
+
+
+def test_a_half_made_environment_is_made_anew(machine: Machine):
+    machine.provide("dpkg-query", INSTALLED)
+    broken = machine.root / ".venv" / "bin"
+    broken.mkdir(parents=True)
+    (broken / "python").symlink_to(machine.root / "nowhere")
+    done = machine.run("setup", "python")
+    assert done.returncode == 0, done.stderr
+    assert "making .venv: done" in done.stderr
+
+
+@pytest.mark.quick
+def test_an_older_python_is_told_what_to_do(machine: Machine):
+    machine.provide("dpkg-query", INSTALLED)
+    machine.provide("python3", '[ "$1" = --version ] && echo Python 3.9.2; exit 1')
+    script = machine.root / "nearkv"
+    script.write_text(script.read_text().replace("/usr/bin/python3 python3;", "python3;"))
+    refusal = machine.run("setup", "python")
+    assert refusal.returncode == 1
+    assert "needs Python 3.11 or newer" in refusal.stderr
+    assert "here is Python 3.9.2" in refusal.stderr
+
+
+@pytest.mark.quick
+def test_the_table_holds_together():
+    table = tomllib.loads((ROOT / "sets.toml").read_text())
+    names = set(table["sets"])
+    pins = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    page = nearkv("setup", "--help").stdout
+    for name, entry in table["sets"].items():
+        assert set(entry.get("needs", ())) <= names, name
+        assert set(entry.get("pip", ())) <= set(pins), name
+        # The page is what the script, which has no TOML, reads from the table.
+        assert entry["what"] in page
+        assert set(entry.get("apt", []) + entry.get("apt_optional", [])) <= set(page.split())
+    for command, entry in table["commands"].items():
+        assert {*entry["sets"], *entry.get("also", ())} <= names, command
 
 
 def test_a_failed_installation_of_python_packages_ends_the_call_and_is_tried_again(
@@ -234,9 +366,8 @@ def test_a_failed_installation_of_python_packages_ends_the_call_and_is_tried_aga
 ):
     machine.provide("dpkg-query", INSTALLED)
     machine.environment["PIP_NO_INDEX"] = "1"
-    (machine.root / "requirements.txt").write_text("no-such-package==1\n")
     for _ in range(2):
-        refusal = machine.run("report")
+        refusal = machine.run("setup", "firmware")
         assert refusal.returncode == 1
         assert "installing Python packages: failed" in refusal.stderr
         assert "no-such-package" in refusal.stderr

@@ -5,15 +5,20 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from . import ctest, lint, pytests, sanitizers, strength
+from .progress import Progress, build_steps, slowest
+from .resumption import Resumption
 from .stage import BUILD, ROOT, SIZES, Options, Outcome
 
 _DESCRIPTION = """\
 Checks format and lint, runs the C++ tests by ctest and the Python tests by
-pytest, and ends with what was skipped and why, what only --long runs, and
-each program's own closing lines. With --long it also runs the guest's tests
+pytest, and ends with where the time went, what was skipped and why, what
+only --long runs, and each program's own closing lines. Says every minute how
+long it will still take. Interrupted, the next call goes on behind the parts
+that have passed, as long as no file has changed. With --long it also runs the guest's tests
 on a kernel with KASAN and lockdep, seeds bugs into the RTL, which its tests
 have to notice, counts the lines of the RTL that they run, and runs the C++
 tests under sanitizers."""
@@ -84,17 +89,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lambda: sanitizers.run(options),
         ),
     }
-    start_s = time.monotonic()
-    outcomes = []
+    wanted = [name for name, (is_wanted, _) in stages.items() if is_wanted]
+    progress = Progress(options.size, wanted)
+    options = replace(options, see=progress.see)
+    resumed = Resumption(options)
+    outcomes = resumed.outcomes
+    for outcome in outcomes:
+        print(f"== {outcome.name}: passed before the interruption", flush=True)
+        wanted.remove(outcome.name)
     try:
-        for name, (wanted, run) in stages.items():
-            if wanted:
-                print(f"== {name}", flush=True)
-                outcomes.append(run())
+        for name in wanted:
+            print(f"== {name}", flush=True)
+            with progress.stage(name):
+                outcome = replace(stages[name][1](), name=name)
+            outcomes.append(outcome)
+            resumed.keep()
     except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
+        print("\ninterrupted; the next call goes on behind what has passed", file=sys.stderr)
         return 130
-    _print_summary(options, outcomes, time.monotonic() - start_s)
+    resumed.forget()
+    _print_summary(options, outcomes, progress.took_s)
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 
@@ -113,8 +127,19 @@ def _resolve(
     return labels, paths
 
 
-def _print_summary(options: Options, outcomes: Sequence[Outcome], seconds: float) -> None:
-    print(f"\n== summary of the {options.size} size, {seconds:.0f} s")
+def _print_summary(options: Options, outcomes: Sequence[Outcome], took_s: dict[str, float]) -> None:
+    before = {
+        name: float(os.environ[variable])
+        for name, variable in (("set-up", "NEARKV_SETUP_S"), ("build", "NEARKV_BUILD_S"))
+        if os.environ.get(variable)
+    }
+    took_s = before | took_s
+    print(f"\n== summary of the {options.size} size, {sum(took_s.values()):.0f} s")
+    print("; ".join(f"{name} {seconds:.0f} s" for name, seconds in took_s.items()))
+    steps = build_steps(time.time() - sum(took_s.values()))
+    tests = {test: seconds for outcome in outcomes for test, seconds in outcome.took_s.items()}
+    lines = [*slowest(steps, "slowest steps of the build:"), *slowest(tests, "slowest tests:")]
+    print("\n".join(lines))
     skipped = {test: why for outcome in outcomes for test, why in outcome.skipped.items()}
     long_only = [test for outcome in outcomes for test in outcome.long_only]
     for title, lines in (

@@ -48,10 +48,11 @@ def run(options: Options, tests: dict[str, set[str]], labels: list[str]) -> Outc
     command += ["--label-regex", _any_of(sizes)]
     if labels:
         command += ["--label-regex", _any_of(labels)]
-    status, lines = stream(command)
+    status, lines = stream(command, see=options.see)
     outcome.ok = status == 0
     outcome.closing = _closing_lines(lines) + faults.record(_JUNIT, {"size": options.size})
     outcome.skipped = _skipped()
+    outcome.took_s = _took_s()
     return outcome
 
 
@@ -66,6 +67,11 @@ def _closing_lines(lines: list[str]) -> list[str]:
         start = lines.index("The following tests FAILED:")
         closing += [line for line in lines[start:] if line.strip()]
     return closing
+
+
+def _took_s() -> dict[str, float]:
+    cases = ElementTree.parse(_JUNIT).iter("testcase")
+    return {case.get("name", ""): float(case.get("time", 0)) for case in cases}
 
 
 def _skipped() -> dict[str, str]:

@@ -59,10 +59,10 @@ def _run(name: str, options: Options, command: Sequence[str]) -> Outcome:
     _RECORD.unlink(missing_ok=True)
     words = ["-p", "tests.frontdoor.suite.record", "--record", str(_RECORD)]
     options_of_all = f"{os.environ.get('PYTEST_ADDOPTS', '')} {shlex.join(words)}"
-    status, lines = stream(command, {"PYTEST_ADDOPTS": options_of_all})
+    status, lines = stream(command, {"PYTEST_ADDOPTS": options_of_all}, options.see)
     outcome = Outcome(name, status in (0, _NOTHING_COLLECTED), lines[-1:])
     with suppress(FileNotFoundError):
         record = json.loads(_RECORD.read_text(encoding="utf-8"))
-        outcome.skipped = record["skipped"]
+        outcome.skipped, outcome.took_s = record["skipped"], record["took_s"]
         outcome.long_only = record["long"] if options.size == "default" else []
     return outcome

@@ -1,10 +1,11 @@
-"""A pytest plug-in that records for the summary what was skipped, and what only --long runs.
+"""Records for the summary, as a plug-in of pytest, what was skipped, what was left, what took long.
 
 It also holds every test to at most one size mark. Where tests run in several processes, the first
 records for all: it sees what each reports, and is told what they leave to --long.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ class _Recorder:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._skipped: dict[str, str] = {}
+        self._took_s: dict[str, float] = defaultdict(float)
         self._long: dict[str, None] = {}  # In the order of their files.
 
     @pytest.hookimpl(wrapper=True)
@@ -35,6 +37,7 @@ class _Recorder:
         self._long |= {item.nodeid: None for item in items if _sizes(item) == {"long"}}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._took_s[report.nodeid] += report.duration
         if report.skipped and isinstance(report.longrepr, tuple):
             self._record_skip(report.nodeid, report.longrepr[2])
 
@@ -46,7 +49,7 @@ class _Recorder:
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["long"] = list(self._long)
             return
-        record = {"skipped": self._skipped, "long": list(self._long)}
+        record = {"skipped": self._skipped, "long": list(self._long), "took_s": self._took_s}
         self._config.getoption("--record").write_text(json.dumps(record), encoding="utf-8")
 
     @pytest.hookimpl(optionalhook=True)

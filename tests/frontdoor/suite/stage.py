@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ class Options:
     size: str = "default"
     filters: tuple[str, ...] = ()
     jobs: int = 1
+    see: Callable[[str], None] = lambda line: None  # Is given each line of a stage's program.
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Outcome:
     closing: list[str]
     skipped: dict[str, str] = field(default_factory=dict)  # test to reason
     long_only: list[str] = field(default_factory=list)
+    took_s: dict[str, float] = field(default_factory=dict)  # test to seconds
 
 
 def tool(name: str) -> str:
@@ -40,13 +42,16 @@ def tool(name: str) -> str:
 
 
 def stream(
-    command: Sequence[str], environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    see: Callable[[str], None] = lambda line: None,
 ) -> tuple[int, list[str]]:
     """Runs a program in the root, passing its output on as it comes; its status and its lines.
 
-    With what `environment` adds to ours.
+    With what `environment` adds to ours. `see` is given each line.
     """
     output = bytearray()
+    seen = 0
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -59,4 +64,7 @@ def stream(
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
             output += chunk
+            while (end := output.find(b"\n", seen)) >= 0:
+                see(output[seen:end].decode(errors="replace"))
+                seen = end + 1
     return process.returncode, output.decode(errors="replace").splitlines()
