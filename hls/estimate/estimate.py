@@ -32,9 +32,6 @@ class Sizes:
     is_delta4: bool = False
     planes: int = 3
     k: int = 256
-    plain_bytes: int = 65536
-    block_bytes: int = 32768
-    accesses: int = 1_000_000
 
     def names(self) -> dict[str, float]:
         """The sizes that the expressions of dataflow.toml name."""
@@ -52,9 +49,6 @@ class Sizes:
             "plane_bursts": self.channels // 8,
             "planes": self.planes,
             "k": self.k,
-            "plain_bytes": self.plain_bytes,
-            "block_bytes": self.block_bytes,
-            "accesses": self.accesses,
         }
 
 
