@@ -16,9 +16,6 @@ constexpr std::size_t kRows = 8;
 constexpr int kPlanes = 3;
 constexpr int kKeyExponent = 127;
 constexpr std::size_t kPageBytes = NKV_PAGE_TOKENS * kChannels * sizeof(std::uint16_t);
-constexpr std::size_t kRoom = kPageBytes + kPageBytes / 255 + 16;  // Of an LZ4 block, at most.
-constexpr std::size_t kLz4TableBytes = sizeof(std::uint32_t) << 13;
-constexpr std::size_t kSketchBytes = 4 * sizeof(std::uint16_t) << 15;
 constexpr auto kWidth = static_cast<cl_uint>(kChannels);
 
 // Any bytes, of which bf16 elements are finite and of moderate size.
@@ -29,26 +26,6 @@ std::vector<std::uint16_t> some_elements(std::size_t count, unsigned seed) {
     element = static_cast<std::uint16_t>((random() & 0x87ff) | 0x3800);
   }
   return elements;
-}
-
-// Places of `count` pieces of `stride` bytes, as LZ4's kernels take them.
-std::vector<std::uint32_t> places_of(std::size_t count, std::size_t stride) {
-  std::vector<std::uint32_t> places;
-  for (std::size_t i = 0; i < count; ++i) {
-    places.push_back(static_cast<std::uint32_t>(i * stride));
-    places.push_back(static_cast<std::uint32_t>(stride));
-  }
-  return places;
-}
-
-// Accesses of which most go to few units.
-std::vector<std::uint32_t> some_units(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<std::uint32_t> units(count);
-  for (std::uint32_t& unit : units) {
-    unit = static_cast<std::uint32_t>(random() % (1U << (4 + random() % 18)));
-  }
-  return units;
 }
 
 }  // namespace
@@ -74,31 +51,16 @@ Work::Work(opencl::Runtime& runtime, std::size_t tokens)
   chosen_ = runtime.zeros<std::uint64_t>(pages_);
   taus_ = runtime.zeros<std::int64_t>(kRows);
 
-  references_ = runtime.allocate(pages_ * kChannels);
-  planes_ = runtime.allocate(pages_ * kPageBytes);
   blocks_ = runtime.allocate(pages_ * (4 * kChannels + NKV_PAGE_TOKENS * kChannels));
   is_good_ = runtime.zeros<std::int32_t>(pages_);
-  page_places_ = runtime.upload<std::uint32_t>(places_of(pages_, kPageBytes));
-  rooms_ = runtime.upload<std::uint32_t>(places_of(pages_, kRoom));
-  packed_places_ = runtime.allocate(pages_ * 2 * sizeof(std::uint32_t));
-  packed_ = runtime.allocate(pages_ * kRoom);
-  tables_ = runtime.allocate(pages_ * kLz4TableBytes);
-
-  units_ = runtime.upload<std::uint32_t>(some_units(tokens, /*seed=*/2));
-  unit_at_ = runtime.upload<std::uint32_t>(
-      std::vector<std::uint32_t>{0, static_cast<std::uint32_t>(tokens)});
-  cells_ = runtime.zeros<std::uint8_t>(kSketchBytes);
-  hot_ = runtime.allocate(tokens * 2 * sizeof(std::uint32_t));
-  hot_counts_ = runtime.allocate(sizeof(std::uint32_t));
 }
 
 void Work::run() {
   score();
   scan_and_select();
-  encode_and_decode();
-  count_accesses();
-  std::vector<std::uint32_t> last(1);
-  runtime_.download<std::uint32_t>(hot_counts_, last);  // Waits for all of them.
+  quantise();
+  std::vector<std::int32_t> last(1);
+  runtime_.download<std::int32_t>(is_good_, last);  // Waits for all of them.
 }
 
 void Work::score() {
@@ -131,30 +93,16 @@ void Work::scan_and_select() {
          sums_, visible_, midpoints_);
 }
 
-void Work::encode_and_decode() {
+void Work::quantise() {
   const cl::NDRange by_channel(kChannels, pages_);
   const cl::NDRange by_element(kChannels, tokens_);
-  const cl::NDRange by_block(opencl::in_groups(pages_));
-  const auto pages = static_cast<cl_uint>(pages_);
   const std::size_t bytes = pages_ * kPageBytes;
-  launch("exponent_delta_encode", bytes, by_channel, rows_, references_, planes_);
-  launch("exponent_delta_decode", bytes, by_channel, references_, planes_, rows_);
-  launch("lz4_encode", bytes, by_block, planes_, page_places_, pages, tables_, packed_, rooms_,
-         packed_places_);
-  launch("lz4_decode", bytes, by_block, packed_, packed_places_, pages, planes_, page_places_,
-         is_good_);
   launch("quantise_groups", bytes, by_channel, rows_, cl_int{NKV_CODEC_INT8}, cl_int{1}, kWidth,
          blocks_, is_good_);
   launch("quantise_codes", bytes, by_element, rows_, cl_int{NKV_CODEC_INT8}, cl_int{1}, kWidth,
          blocks_);
   launch("dequantise", bytes / 2, by_element, blocks_, cl_int{NKV_CODEC_INT8}, cl_int{1}, kWidth,
          rows_, is_good_);
-}
-
-// One sketch: one work item.
-void Work::count_accesses() {
-  launch("hotness", tokens_ * sizeof(std::uint32_t), cl::NDRange(opencl::in_groups(1)), units_,
-         unit_at_, cl_uint{1}, cl_uint{100}, cells_, hot_, hot_counts_);
 }
 
 }  // namespace nearkv::bench

@@ -18,7 +18,7 @@ class Work {
   /// Runs each kernel once, and waits for all of them.
   void run();
 
-  /// By kernel, what it takes in of its data in a pass, in bytes; of lz4_decode what it gives.
+  /// By kernel, what it takes in of its data in a pass, in bytes.
   [[nodiscard]] const std::map<std::string, std::size_t>& bytes() const { return bytes_; }
 
  private:
@@ -31,8 +31,7 @@ class Work {
 
   void score();
   void scan_and_select();
-  void encode_and_decode();
-  void count_accesses();
+  void quantise();
 
   opencl::Runtime& runtime_;
   std::size_t tokens_;
@@ -41,9 +40,7 @@ class Work {
   cl::Buffer rows_, page_of_row_, query_, scores_;
   cl::Buffer steps_, places_, visible_, weights_, sums_, bounds_, midpoints_;
   cl::Buffer bins_, thresholds_, chosen_, taus_;
-  cl::Buffer references_, planes_, blocks_, is_good_;
-  cl::Buffer page_places_, rooms_, packed_places_, packed_, tables_;
-  cl::Buffer units_, unit_at_, cells_, hot_, hot_counts_;
+  cl::Buffer blocks_, is_good_;
 };
 
 }  // namespace nearkv::bench

@@ -17,7 +17,6 @@ from pathlib import Path
 from generator import (
     c_header,
     card_header,
-    markdown,
     py_constants,
     sv_csr,
     sv_firmware_package,
@@ -35,7 +34,6 @@ OUTPUTS: dict[str, Callable[[Contract], str]] = {
     "nkv_firmware_pkg.sv": lambda contract: sv_firmware_package.emit(contract.part(FIRMWARE)),
     "nkv_csr.sv": sv_csr.emit,
     "nkv_abi.py": py_constants.emit,
-    "nkv_abi.md": markdown.emit,
 }
 
 

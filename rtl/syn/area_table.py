@@ -16,7 +16,7 @@ Written by `synthesise.py` from `bench/baselines/area.json`; measured {date} wit
 dual-output LUTs, no ternary adders, nothing optimised across modules. *LUT* includes the LUTs of
 memories (*of them RAM*). *levels* and *chains* are LUT levels and carry chains of the deepest paths
 between registers or ports; *beyond* counts registers that a path of more than {levels} levels or
-{chains} chain reaches.
+{chains} chain reaches. `synthesise.py --paths BLOCK` tells which, and where the LUTs are.
 **ECP5**: placed and routed on an LFE5U-85F, speed 8, out of context, by nextpnr: a trend, not a
 promise for larger parts.
 """
@@ -38,7 +38,14 @@ def line(name: str, family: str, figures: dict[str, Any]) -> str:
 
 
 def paths(figures: dict[str, Any]) -> Iterator[str]:
-    """The paths beyond the limits, deepest first."""
+    """Parts of 100 LUTs or more, then the paths beyond the limits, deepest first."""
+    for part, area in figures.get("parts", {}).items():
+        lut = area["lut"] + area["lut_ram"]
+        if lut >= 100 or area["dsp"]:
+            yield (
+                f"  {part or '(its own)'}: {lut:g} LUT, {area['lut_ram']:g} of them RAM, "
+                f"{area['ff']:g} FF, {area['dsp']:g} DSP"
+            )
     for path in figures.get("worst", []):
         yield (
             f"  {path['levels']} levels, {path['chains']} chains: {path['start']} -> {path['end']}"
@@ -60,9 +67,6 @@ def page(committed: dict[str, Any], table: Table) -> str:
         _slice(blocks, table),
         "## Blocks of a slice\n\n" + _blocks(inside, blocks, table),
         "## Their parts; codecs, ingest and monitors\n\n" + _blocks(apart, blocks, table),
-        "## Where the LUTs are\n\n" + _parts(blocks),
-        f"## Paths beyond {targets.levels} levels or {targets.chains} chain\n\n"
-        "The deepest three of each block.\n\n" + _beyond(blocks, table),
         "## Beside published cores\n\n" + _published(blocks, table),
     ]
     return "\n".join(sections)
@@ -155,28 +159,6 @@ def _depth(figures: dict[str, Any], targets: Targets) -> list[str]:
         f"{chains} MISSED" if chains > targets.chains else str(chains),
         _number(figures["beyond"]),
     ]
-
-
-def _parts(blocks: dict[str, Any]) -> str:
-    rows = []
-    for name, figures in blocks.items():
-        parts = figures.get("xcup", {}).get("parts", {})
-        for part, area in parts.items():
-            lut = area["lut"] + area["lut_ram"]
-            amounts = (lut, area["lut_ram"], area["ff"], area["dsp"])
-            if lut >= 100 or area["dsp"]:
-                rows.append((name, part or "(its own)", *(_number(amount) for amount in amounts)))
-    return _markdown(("block", "part", "LUT", "of them RAM", "FF", "DSP"), rows)
-
-
-def _beyond(blocks: dict[str, Any], table: Table) -> str:
-    rows = []
-    for name, figures in blocks.items():
-        rows += [
-            (name, str(p["levels"]), str(p["chains"]), f"`{p['start']}`", f"`{p['end']}`")
-            for p in figures.get("xcup", {}).get("worst", [])
-        ]
-    return _markdown(("block", "levels", "chains", "from", "to"), rows)
 
 
 def _published(blocks: dict[str, Any], table: Table) -> str:

@@ -420,12 +420,12 @@ def test_check_names_every_stale_file_and_what_to_do(tmp_path: Path) -> None:
     generate("--out", tmp_path)
     header = tmp_path / "nkv_abi.h"
     header.write_text(header.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    (tmp_path / "nkv_abi.md").unlink()
+    (tmp_path / "nkv_abi.py").unlink()
     (tmp_path / "nkv_old.h").touch()
     result = generate("--check", "--out", tmp_path)
     assert result.returncode == 1
     assert "nkv_abi.h is not what the contract says" in result.stderr
-    assert "nkv_abi.md is missing" in result.stderr
+    assert "nkv_abi.py is missing" in result.stderr
     assert "nkv_old.h is not an output; remove it" in result.stderr
     assert "Run `python3 rtl/abi/gen.py` and commit the result." in result.stderr
 

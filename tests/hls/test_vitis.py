@@ -65,7 +65,7 @@ def test_every_kernel_has_a_configuration(tmp_path: Path) -> None:
     done = _run("build.py", "--write", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     written = {path.stem for path in tmp_path.glob("*.cfg")}
-    assert {"nearkv_score", "nearkv_attend", "nearkv_lz4_encode", "nearkv_hotness"} <= written
+    assert {"nearkv_score", "nearkv_attend", "nearkv_topk", "nearkv_quantise"} <= written
     for path in tmp_path.glob("*.cfg"):
         lines = dict(
             line.split("=", 1)

@@ -32,7 +32,7 @@ class NEARKV_API Device {
   Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
-  /// Registers of rtl/abi/gen/nkv_abi.md: 64-bit accesses at multiples of 8. An unknown offset
+  /// Registers of rtl/abi/nearkv.toml: 64-bit accesses at multiples of 8. An unknown offset
   /// reads as all ones and ignores writes.
   virtual std::uint64_t read_csr(std::uint32_t offset) = 0;
   virtual void write_csr(std::uint32_t offset, std::uint64_t value) = 0;

@@ -97,13 +97,6 @@ inline Bytes maybe_damaged_block(test::Random& random, std::size_t size, unsigne
   return block;
 }
 
-inline std::size_t size_by_liblz4(const Bytes& plain) {
-  Bytes block(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(plain.size()))));
-  return static_cast<std::size_t>(LZ4_compress_default(
-      reinterpret_cast<const char*>(plain.data()), reinterpret_cast<char*>(block.data()),
-      static_cast<int>(plain.size()), static_cast<int>(block.size())));
-}
-
 /// What follows a nibble of 15.
 inline void put_length(Bytes& block, std::size_t rest) {
   for (; rest >= 255; rest -= 255) block.push_back(255);
@@ -125,40 +118,6 @@ inline Bytes block_of_match(std::size_t offset, std::size_t length, std::size_t 
   block.push_back(static_cast<std::uint8_t>(tail << 4));
   for (std::size_t i = 0; i < tail; ++i) block.push_back(static_cast<std::uint8_t>(0xf0 + i));
   return block;
-}
-
-/// Walks over a block's sequences: where the last match begins, and the literals behind it.
-struct Ends {
-  std::size_t last_match = 0;
-  std::size_t literals = 0;
-  bool has_match = false;
-};
-
-inline Ends ends_of(const Bytes& block) {
-  Ends ends;
-  std::size_t plain = 0;
-  std::size_t at = 0;
-  const auto length = [&](std::size_t nibble) {
-    std::size_t sum = nibble;
-    if (nibble < 15) return sum;
-    std::uint8_t byte = 255;
-    while (byte == 255) {
-      byte = block.at(at++);
-      sum += byte;
-    }
-    return sum;
-  };
-  for (;;) {
-    const std::uint8_t token = block.at(at++);
-    ends.literals = length(token >> 4);
-    plain += ends.literals;
-    at += ends.literals;
-    if (at >= block.size()) return ends;
-    ends.has_match = true;
-    ends.last_match = plain;
-    at += 2;
-    plain += length(token & 15) + 4;
-  }
 }
 
 }  // namespace nearkv::rtl_test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import area_table
@@ -212,6 +213,22 @@ def test_the_slice_is_the_sum_of_its_blocks_and_says_what_is_missing() -> None:
     assert "| LUT | 33 | 25 | MISSED |" in text
     assert "Without unknown" in text
     assert "5 MISSED" in text
+
+
+def test_committed_figures_take_a_line_a_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthesise, "COMMITTED", tmp_path / "area.json")
+    names = list(flow.load().blocks)[:2]
+    figures = {"area": {"lut": 7}, "beyond": 1, "worst": [{"levels": 5}], "parts": {"": {}}}
+    for name in reversed(names):
+        synthesise.write_committed({name: {"xcup": figures}}, flow.load())
+    assert synthesise.COMMITTED.read_text(encoding="utf-8").splitlines()[1:-1] == [
+        f'"{names[0]}": {{"xcup": {{"area": {{"lut": 7}}, "beyond": 1}}}},',
+        f'"{names[1]}": {{"xcup": {{"area": {{"lut": 7}}, "beyond": 1}}}}',
+    ]
+    blocks = synthesise.read_committed()["blocks"]
+    assert blocks[names[0]]["xcup"]["area"] == figures["area"]
 
 
 def test_every_block_of_the_table_is_a_module() -> None:
