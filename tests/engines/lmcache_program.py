@@ -45,7 +45,7 @@ from lmcache.v1.memory_management import MemoryFormat
 from lmcache.v1.metadata import LMCacheMetadata
 from lmcache.v1.storage_backend import CreateStorageBackends
 
-from tests.engines.serving import Daemon
+from bench.engines.serving import Daemon
 
 SHAPE = torch.Size((2, 4, 64, 128))
 BF16 = MemoryLayoutDesc([SHAPE], [torch.bfloat16])

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import (
+from bench.engines.environment import (
     ROOT,
     Environment,
 )
-from tests.engines.serving import Daemon, damage
+from bench.engines.serving import Daemon, damage
 
 # The first makes LMCache's environment.
 pytestmark = pytest.mark.timeout(900)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from bench.engines.environment import Environment
+from bench.engines.serving import Daemon
 from nearkv.store import ObjectStore
-from tests.engines.environment import Environment
 from tests.engines.readme import commands
-from tests.engines.serving import Daemon
 from tests.engines.vllm_engines import PROMPTS, Engines
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
