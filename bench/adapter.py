@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import Context
+from bench.engines.environment import ROOT
 from bench.engines.found import vllm_environment
 from nearkv.results import Goal, Result, Samples
-from tests.engines.environment import ROOT
 
 _MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 _WORKER = Path(__file__).parent / "engines" / "adapter_worker.py"

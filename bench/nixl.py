@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import Context
+from bench.engines.environment import make_environment
 from nearkv.results import Result, Samples
-from tests.engines.environment import make_environment
 
 _WORKER = Path(__file__).parent / "engines" / "nixl_worker.py"
 _SIZES = [4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]

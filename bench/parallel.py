@@ -11,9 +11,9 @@ from bench import Context
 from bench.ranks import measure
 from bench.ranks.measure import ALGORITHMS, Workload, formula
 from bench.ranks.projection import Link, Rank, llama_layer, project
+from bench.ranks.world import World
 from nearkv.parallel import Scores, Sharding
 from nearkv.results import Goal, Result, Samples
-from tests.parallel.ranks import World
 
 _EQUAL = Goal("==", 1, of="ratio")
 # What an H100 reaches in attention, about: the model's only word on computing.

@@ -15,9 +15,9 @@ from typing import Any
 
 from bench import Context
 from bench.contender import Contender, ContenderError
+from bench.engines.environment import ROOT
 from bench.engines.found import vllm_environment
 from nearkv.results import Result, Samples
-from tests.engines.environment import ROOT
 
 _MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 _TEXT = ROOT / "engine_integration/models/documents/postgresql-high-availability.txt"

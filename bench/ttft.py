@@ -17,9 +17,9 @@ from typing import Any
 from bench import Context
 from bench.contender import Contender, ContenderError
 from bench.engines.found import vllm_environment
+from bench.engines.serving import Daemon
 from bench.engines.shapes import MODELS, SHAPES, Ask, Sizes, tokens_of_the_document
 from nearkv.results import Goal, Result, Samples
-from tests.engines.serving import Daemon
 
 _MODEL = MODELS / "recall_3m"
 _WORKER = Path(__file__).parent / "engines" / "vllm_worker.py"

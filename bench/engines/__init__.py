@@ -1,1 +1,1 @@
-"""Serving engines that are asked the same requests in turns, each in a process of its own."""
+"""Serving engines and their environments, a daemon, and requests that benches ask them in turns."""

@@ -1,7 +1,7 @@
 """vLLM for a bench."""
 
 from bench import Skipped
-from tests.engines.environment import Environment, EnvironmentMissing, make_environment
+from bench.engines.environment import Environment, EnvironmentMissing, make_environment
 
 
 def vllm_environment() -> Environment:

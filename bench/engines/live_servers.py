@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+from bench.engines.environment import ROOT
 from bench.engines.timed_requests import DOCUMENT_TOKENS, new_request, send_in_time
 from nearkv.cluster.client import Answer
 from nearkv.cluster.clusters import Cluster
 from nearkv.cluster.workers import BLOCK_TOKENS, Worker
-from tests.engines.environment import ROOT
 
 MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
 VOCABULARY = range(16, 2048)

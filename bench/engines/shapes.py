@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.engines.environment import ROOT
+from bench.engines.environment import ROOT
 
 MODELS = ROOT / "engine_integration" / "models"
 

@@ -41,8 +41,8 @@ def _parts(agents: Sequence[Dense], steps: Sequence[int], rule: str, budget: flo
     demands, totals = [], []
     for dense, step in zip(agents, steps, strict=True):
         heads = [
-            HeadDemand(layer, len(dense.task.prompt), steps_to_next_use=step)
-            for layer, seen in enumerate(dense.watcher.seen)
+            HeadDemand(len(dense.task.prompt), steps_to_next_use=step)
+            for seen in dense.watcher.seen
             for _ in seen[0][0]
         ]
         demands += heads

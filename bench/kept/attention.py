@@ -36,7 +36,6 @@ class Seen:
     ids: np.ndarray
     mass: np.ndarray
     counts: np.ndarray
-    along_output: np.ndarray
 
 
 class Keeper(Protocol):
@@ -165,23 +164,13 @@ def _attend_to_kept(
         output = fine @ values[:, None] + (shares - fine) @ page_means(values)[:, None]
     watched = torch.from_numpy(keeper.watched(queries, total))
     new_keys = keys[:, total - queries :]
-    keeper.saw(layer, new_keys, _seen(watched, positions, shares, output, values))
+    keeper.saw(layer, new_keys, _seen(watched, positions, shares))
     return output
 
 
-def _seen(
-    watched: torch.Tensor,
-    positions: torch.Tensor,
-    shares: torch.Tensor,
-    output: torch.Tensor,
-    values: torch.Tensor,
-) -> Seen:
+def _seen(watched: torch.Tensor, positions: torch.Tensor, shares: torch.Tensor) -> Seen:
     some = shares[:, :, watched].transpose(1, 2)
     mass, ids = some.topk(min(NAMED, some.shape[-1]), -1)
-    out = output[:, :, watched].transpose(1, 2)
-    direction = out / out.norm(dim=-1, keepdim=True).clamp(min=1e-20)
-    rows = torch.stack([values[head][ids[head]] for head in range(len(ids))])
-    along = (rows @ direction[..., None])[..., 0]
 
     def as_numpy(tensor: torch.Tensor, dtype: Any) -> np.ndarray:
         return tensor.contiguous().numpy().astype(dtype)
@@ -191,7 +180,6 @@ def _seen(
         as_numpy(ids, np.uint32),
         as_numpy(mass.clamp(0, 1), np.float32),
         as_numpy((mass > 0).sum(-1), np.uint32),
-        as_numpy(along, np.float32),
     )
 
 

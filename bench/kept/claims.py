@@ -14,7 +14,6 @@ class Claim:
 
 
 CLAIMS = (
-    Claim("cake", 0.032, 1.0, "CAKE: the model's performance at 3.2 % of the cache (LongBench)"),
     Claim("r_kv", 0.10, 1.0, "R-KV: nearly all of the performance at 10 % (reasoning models)"),
     Claim("r_kv", 0.16, 1.05, "R-KV: 105 % of the performance at 16 % (reasoning models)"),
     Claim("h2o", 0.20, 1.0, "H2O: comparable at 20 % of the cache (OPT, LLaMA, GPT-NeoX)"),

@@ -30,8 +30,6 @@ class Watcher:
         self.seen: list[list[tuple[torch.Tensor, Seen]]] = [[] for _ in range(layers)]
         self.queries: list[torch.Tensor] = [torch.empty(0)] * layers
         """The last one of each layer: [kv_heads, group, head_dim]."""
-        self.layer_weights = [1.0] * layers
-        """How much the model makes of each layer's attention."""
 
     @property
     def tokens(self) -> int:
@@ -84,7 +82,6 @@ class PolicyKeeper:
             [HeadStatistics(PAGE_TOKENS) for _ in range(heads)] for _ in prompt.seen
         ]
         self._gone = [[np.zeros(0, bool) for _ in range(heads)] for _ in prompt.seen]
-        self._layer_weights = prompt.layer_weights
         self.kept: list[list[np.ndarray]] = []
         self.learn(prompt)
 
@@ -92,7 +89,7 @@ class PolicyKeeper:
         """What more of the prompt was seen."""
         for layer, steps in enumerate(prompt.seen):
             for keys, seen in steps:
-                self._learn(layer, keys, seen, is_prompt=True)
+                self._learn(layer, keys, seen)
 
     def watched(self, queries: int, total: int) -> np.ndarray:
         """All of a step's."""
@@ -109,20 +106,13 @@ class PolicyKeeper:
 
     def saw(self, layer: int, keys: torch.Tensor, seen: Seen) -> None:
         """Policies learn of it."""
-        self._learn(layer, keys, seen, is_prompt=False)
+        self._learn(layer, keys, seen)
 
     def decide(self) -> None:
         """What is kept from now on. What is absent after it is gone for good."""
         method = self._method
         demands = [
-            HeadDemand(
-                layer,
-                policy.tokens,
-                head.entropy,
-                head.variance,
-                head.stability,
-                self._layer_weights[layer],
-            )
+            HeadDemand(policy.tokens, head.stability)
             for layer, policies in enumerate(self._policies)
             for policy, head in zip(policies, self._statistics[layer], strict=True)
         ]
@@ -162,14 +152,13 @@ class PolicyKeeper:
         count = self.tokens if tokens is None else tokens
         other = PolicyKeeper.__new__(PolicyKeeper)
         other._method, other._budget = self._method, self._budget
-        other._layer_weights = self._layer_weights
         other._policies = [[one.fork(count) for one in layer] for layer in self._policies]
         other._statistics = [[one.fork() for one in layer] for layer in self._statistics]
         other._gone = [[one.copy() for one in layer] for layer in self._gone]
         other.kept = [[one.copy() for one in layer] for layer in self.kept]
         return other
 
-    def _learn(self, layer: int, keys: torch.Tensor, seen: Seen, *, is_prompt: bool) -> None:
+    def _learn(self, layer: int, keys: torch.Tensor, seen: Seen) -> None:
         for head, policy in enumerate(self._policies[layer]):
             rows = keys[head].float().contiguous().numpy()
             policy.append(len(rows), key_sketches(rows) if policy.needs_key_sketches else None)
@@ -180,8 +169,6 @@ class PolicyKeeper:
                     seen.ids[head, number],
                     seen.mass[head, number],
                     seen.counts[head, number],
-                    along_output=seen.along_output[head, number],
-                    is_prompt=is_prompt,
                 )
 
 

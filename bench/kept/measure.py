@@ -13,7 +13,6 @@ from transformers import DynamicCache
 from bench.kept.attention import ATTENTION, Keeper, kept_by
 from bench.kept.budgeted import budgeted
 from bench.kept.keepers import PolicyKeeper, SelectKeeper, Watcher
-from bench.kept.layers import watched_layers
 from bench.kept.methods import Method
 from bench.kept.tasks import Question, Task
 
@@ -50,10 +49,8 @@ class Dense:
         self.budgeted = budgeted(model.config)
         self.watcher = Watcher(len(self.budgeted.layers))
         self.cache = DynamicCache(config=model.config)
-        with watched_layers(model, self.budgeted.layers) as shares:
-            for begin in range(0, len(task.prompt), _CHUNK_TOKENS):
-                self._run(self.cache, task.prompt[begin : begin + _CHUNK_TOKENS], self.watcher)
-        self.watcher.layer_weights = shares.means
+        for begin in range(0, len(task.prompt), _CHUNK_TOKENS):
+            self._run(self.cache, task.prompt[begin : begin + _CHUNK_TOKENS], self.watcher)
         self.log_shares = self.run(self.watcher.fork(), task.continued)
         self.generated = self._generate(task.continued[0], generated_tokens)
         self.generated_log_shares = self.run(self.watcher.fork(), self.generated)

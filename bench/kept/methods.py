@@ -31,16 +31,12 @@ class Method:
     @property
     def learns(self) -> bool:
         """Whether it needs a TOPK of each query that follows the prompt."""
-        return self.select is None and self.policy not in ("sliding_window", "prompt_selection")
+        return self.select is None and self.policy != "sliding_window"
 
 
 METHODS = {
     "streaming_llm": Method("StreamingLLM, ICLR 2024"),
     "h2o": Method("H2O, NeurIPS 2023", "heavy_hitters", recent_share=0.5),
-    "scissorhands": Method("Scissorhands, NeurIPS 2023", "persistence", recent_share=0.25),
-    "snapkv": Method("SnapKV, NeurIPS 2024", "prompt_selection"),
-    "andpro": Method("AnDPro, NeurIPS 2025", "value_projection", recent_share=0.1),
-    "cake": Method("CAKE, ICLR 2025", "importance_spread", rule="cascade", recent_share=0.1),
     "r_kv": Method("R-KV, 2025", "redundancy", recent_share=0.1),
     "flexicache": Method(
         "FlexiCache, 2025",
@@ -48,12 +44,6 @@ METHODS = {
         {"decay": 0.5},
         rule="stable_heads",
         grain=PAGE_TOKENS,
-    ),
-    "layer_shares": Method(
-        "Attention residuals: layers by what the last output takes from them",
-        "heavy_hitters",
-        rule="layer_weights",
-        recent_share=0.5,
     ),
     "h2o_undone": Method(
         "H2O, demoting", "heavy_hitters", {"decay": 0.9}, recent_share=0.5, undo=True

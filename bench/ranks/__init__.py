@@ -1,1 +1,1 @@
-"""What ranks do in `bench/parallel.py`, and what a model of links makes of 64 of them."""
+"""Ranks in processes: what `bench/parallel.py` asks them, and a model of links between 64."""

@@ -18,7 +18,6 @@ NB_MODULE(_nearkv, module) {
   nearkv::python::bind_pages(module);
   nearkv::python::bind_store_records(module);
   nearkv::python::bind_store(module);
-  nearkv::python::bind_lmcache(module);
   nearkv::python::bind_router(module);
   nearkv::python::bind_klpm_queue(module);
   nearkv::python::bind_retention(module);

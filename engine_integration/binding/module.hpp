@@ -23,9 +23,6 @@ void bind_store(nanobind::module_& module);
 /// ObjectStoreStats, NamespaceInfo, ObjectInfo, VerifyProgress.
 void bind_store_records(nanobind::module_& module);
 
-/// LMCacheClient.
-void bind_lmcache(nanobind::module_& module);
-
 /// Router, RouteDecision, RouteTicket, Tier, CostModel, ..
 void bind_router(nanobind::module_& module);
 

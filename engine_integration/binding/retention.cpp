@@ -52,26 +52,20 @@ void append(RetentionPolicy& policy, std::uint32_t count,
 /// Rows that are all as long as each other, which is how callers have them.
 void observe(RetentionPolicy& policy, HeadStatistics* statistics, std::uint32_t position,
              const In<std::uint32_t, 2>& ids, const In<float, 2>& mass,
-             const std::optional<In<std::uint32_t, 1>>& counts,
-             const std::optional<In<float, 2>>& along_output, bool is_prompt) {
+             const std::optional<In<std::uint32_t, 1>>& counts) {
   const auto rows = static_cast<std::uint32_t>(ids.shape(0));
   const auto stride = static_cast<std::uint32_t>(ids.shape(1));
   const std::vector<std::uint32_t> all(rows, stride);
   Observation seen;
   seen.position = position;
-  seen.is_prompt = is_prompt;
   seen.rows = rows;
   seen.stride = stride;
   seen.counts = counts ? span_of(*counts) : std::span<const std::uint32_t>(all);
   seen.ids = span_of(ids);
   seen.mass = span_of(mass);
-  if (along_output) seen.along_output = span_of(*along_output);
-  const Status status = policy.observe(seen);
-  check(status, status == Status::kUnsupported
-                    ? "the policy " + policy.name() +
-                          " needs along_output: values of the same tokens times the output"
-                    : std::string("ids and mass are [rows, tokens] of tokens up to the position, "
-                                  "which was appended; a mass is from 0 to 1"));
+  check(policy.observe(seen),
+        "ids and mass are [rows, tokens] of tokens up to the position, which was appended; a mass "
+        "is from 0 to 1");
   if (statistics != nullptr) statistics->observe(seen);
 }
 
@@ -109,14 +103,12 @@ void bind_policy(nb::module_& module) {
       .def_prop_ro("name", &RetentionPolicy::name)
       .def_prop_ro("tokens", &RetentionPolicy::tokens)
       .def_prop_ro("state_bytes_per_token", &RetentionPolicy::state_bytes_per_token)
-      .def_prop_ro("needs_along_output",
-                   [](const RetentionPolicy& policy) { return policy.needs().along_output; })
       .def_prop_ro("needs_key_sketches",
                    [](const RetentionPolicy& policy) { return policy.needs().key_sketches; })
       .def("append", &append, "count"_a, "sketches"_a = nb::none(),
            "Tokens came. Error UNSUPPORTED without sketches, if it needs them.")
       .def("observe", &observe, nb::arg("statistics").none(), "position"_a, "ids"_a, "mass"_a,
-           "counts"_a = nb::none(), "along_output"_a = nb::none(), "is_prompt"_a = false,
+           "counts"_a = nb::none(),
            "A query at `position` gave the tokens ids [rows, tokens] their mass of attention,\n"
            "exp(score - LSE); `statistics`, if not None, is told, too.")
       .def("worth", &worth, "A number for each token: the larger, the rather it stays.")
@@ -152,9 +144,8 @@ void bind_budgets(nb::module_& module) {
   module.def("retain_tokens", &retain_tokens, "worth"_a, "exact_tokens"_a, "demoted_tokens"_a,
              "sinks"_a, "recent"_a, "grain"_a, "pinned"_a);
   nb::class_<HeadDemand>(module, "HeadDemand", "One (layer, KV head) that asks for a share.")
-      .def(nb::init<std::uint16_t, std::uint32_t, float, float, float, float, std::uint32_t>(),
-           "layer"_a, "tokens"_a, "entropy"_a = 0.0F, "variance"_a = 0.0F, "stability"_a = 0.0F,
-           "layer_weight"_a = 1.0F, "steps_to_next_use"_a = 0);
+      .def(nb::init<std::uint32_t, float, std::uint32_t>(), "tokens"_a, "stability"_a = 0.0F,
+           "steps_to_next_use"_a = 0);
   module.def(
       "share_budget",
       [](const std::string& rule, const std::vector<HeadDemand>& heads, std::uint64_t total_tokens,
@@ -173,8 +164,6 @@ void bind_budgets(nb::module_& module) {
           "fork", [](const HeadStatistics& head) { return HeadStatistics(head); },
           "One that goes on from here.")
       .def_prop_ro("queries", &HeadStatistics::queries)
-      .def_prop_ro("entropy", &HeadStatistics::entropy, "Of the mean attention, in nats.")
-      .def_prop_ro("variance", &HeadStatistics::variance, "Over queries, summed over tokens.")
       .def_prop_ro("stability", &HeadStatistics::stability, "Share of pages selected again.")
       .def("save", &save<HeadStatistics>)
       .def(

@@ -59,11 +59,7 @@ class Retention:
             raise ValueError("recall_tokens and top_k must be at least 1")
         if self.cold == Codec.NONE:
             raise ValueError("cold is Codec.NONE, which compresses nothing; take PLANES_ZSTD")
-        if self.make_policy().needs_along_output:
-            raise ValueError(
-                f"the policy {self.policy} needs the values of all tokens that a query finds, and "
-                "cold pages give none; take another one"
-            )
+        self.make_policy()
 
     def make_policy(self) -> RetentionPolicy:
         """One that knows nothing yet. Error BAD_ARGUMENT lists names and parameters."""
@@ -105,7 +101,7 @@ class Retainer:
         """Tokens whose pages stay whatever they are worth; replaces those pinned before."""
         self._pinned = set(tokens)
 
-    def ask(self, layer: int, queries: Any, *, scale: float, is_prompt: bool = False) -> None:
+    def ask(self, layer: int, queries: Any, *, scale: float) -> None:
         """A torch query [kv_heads, rows, head_dim] of all pages; what it finds counts from then on.
 
         Queries of several tokens come together, as more rows.
@@ -121,9 +117,7 @@ class Retainer:
                 self.sequence, layer, head, queries[head], self.retention.top_k, **options
             )
             shares = masses(scores, np.asarray(lse[head]), counts)
-            policy.observe(
-                self._statistics[layer][head], tokens - 1, ids, shares, counts, is_prompt=is_prompt
-            )
+            policy.observe(self._statistics[layer][head], tokens - 1, ids, shares, counts)
 
     def settle(self, layer: int) -> Moved:
         """Moves pages of a layer so that each head is within its share of the budget.
@@ -186,7 +180,7 @@ class Retainer:
     def _shares(self, layer: int) -> list[int]:
         """Tokens of a layer's heads; layers that have none yet take no part."""
         demands = [
-            HeadDemand(number, policy.tokens, head.entropy, head.variance, head.stability)
+            HeadDemand(policy.tokens, head.stability)
             for number, policies in enumerate(self._policies)
             for policy, head in zip(policies, self._statistics[number], strict=True)
         ]

@@ -227,7 +227,6 @@ def test_forks_past_what_there_is_are_refused_and_leave_nothing_behind():
         (lambda: Retention(budget_tokens=-1), "budget_tokens"),
         (lambda: Retention(budget_tokens=1, recall_tokens=0), "recall_tokens"),
         (lambda: Retention(budget_tokens=1, cold=Codec.NONE), "PLANES_ZSTD"),
-        (lambda: Retention(budget_tokens=1, policy="value_projection"), "needs the values"),
         (lambda: Retention(budget_tokens=1, policy="h20"), "heavy_hitters"),
         (
             lambda: NearKVCache(new_pool(), max_tokens=64, retention=Retention(budget_tokens=1)),

@@ -68,8 +68,7 @@ def test_each_policy_keeps_what_queries_ask_for(pool, keys, name):
     query = np.repeat(keys[wanted : wanted + 1], ROWS, 0).astype(np.float16)
     for _ in range(4):
         ids, mass, counts = ask(pool, query, scale=1.0)
-        along = np.ones_like(mass) if policy.needs_along_output else None
-        policy.observe(statistics, TOKENS - 1, ids, mass, counts, along, is_prompt=True)
+        policy.observe(statistics, TOKENS - 1, ids, mass, counts)
     kept, beyond = retain(policy.worth(), exact_tokens=16, sinks=1, recent=4)
     assert beyond == 0
     assert np.count_nonzero(kept == Kept.EXACT.value) == 16
@@ -91,10 +90,10 @@ def test_a_fork_and_a_restart_go_on(keys):
 
 
 def test_heads_share_a_budget():
-    heads = [HeadDemand(layer=0, tokens=100, stability=0.9), HeadDemand(layer=1, tokens=100)]
+    heads = [HeadDemand(tokens=100, stability=0.9), HeadDemand(tokens=100)]
     assert share("uniform", heads, 80) == [40, 40]
     assert share("stable_heads", heads, 80, times=3) == [20, 60]
-    assert set(retention_budgets()) >= {"uniform", "cascade", "workflow"}
+    assert set(retention_budgets()) == {"uniform", "stable_heads", "workflow"}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,7 @@ def test_heads_share_a_budget():
         (lambda: RetentionPolicy("heavy_hitters", {"fade": 1}), Status.BAD_ARGUMENT, "decay"),
         (lambda: RetentionPolicy("redundancy").append(3), Status.UNSUPPORTED, "sketches"),
         (lambda: RetentionPolicy("heavy_hitters").restore(b"x"), Status.BAD_ARGUMENT, "saved"),
-        (lambda: share("cake", [], 1), Status.BAD_ARGUMENT, "cascade"),
+        (lambda: share("cake", [], 1), Status.BAD_ARGUMENT, "stable_heads"),
         (
             lambda: retain(np.ones(3, np.float32), exact_tokens=1, pinned=[3]),
             Status.BAD_ARGUMENT,

@@ -14,7 +14,6 @@ import numpy
 import pytest
 
 pytest.importorskip("nearkv.store", exc_type=ImportError)
-import _nearkv
 
 from engine_integration.tests.gil import gives_it_away
 from nearkv.store import Error, Namespace, ObjectStore, Status
@@ -182,17 +181,6 @@ def test_other_threads_run_meanwhile(blocks: Namespace) -> None:
     blocks.set(keys_of(32), [contents(i, 1 << 20) for i in range(32)]).check()
     targets = numpy.zeros((32, 1 << 20), "u1")
     assert gives_it_away(lambda: blocks.get(keys_of(32), targets).check(), most_calls=50)
-
-
-@pytest.mark.parametrize("call", ["submit_batch_get", "submit_batch_set"])
-def test_buffers_of_a_batch_of_lmcaches_that_is_refused_are_given_back(call: str) -> None:
-    store = ObjectStore.create("cpu:?memory=8MiB")
-    client = _nearkv.LMCacheClient(store._core, tenant=0, layout="", salt=b"")
-    for _ in range(20):
-        buffers = (bytearray(64) for _ in range(3))  # Nobody else has them.
-        with pytest.raises(ValueError, match="no key of LMCache's"):
-            getattr(client, call)(["bad", "worse", "worst"], buffers)
-    client.close()
 
 
 def python(script: str, *arguments: str) -> subprocess.Popen:

@@ -7,8 +7,8 @@ import numpy
 import pytest
 
 pytest.importorskip("nearkv.store", exc_type=ImportError)
+from bench.engines.serving import Daemon
 from nearkv.store import PATIENCE_S, Error, ObjectStore, Status
-from tests.engines.serving import Daemon
 
 pytestmark = pytest.mark.long
 

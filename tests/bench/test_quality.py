@@ -1,6 +1,5 @@
 """What the quality bench claims of methods that keep part of a cache."""
 
-import copy
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ def test_dense_attention_recalls_every_needle(dense):
     assert measured.drifts == [pytest.approx(0, abs=1e-6)]
 
 
-@pytest.mark.parametrize("name", ["streaming_llm", "h2o", "cake", "flexicache"])
+@pytest.mark.parametrize("name", ["streaming_llm", "h2o", "r_kv", "flexicache"])
 def test_a_budget_of_all_tokens_is_dense_attention(dense, name):
     measured = quality_of(dense, METHODS[name], 1.0)
     assert measured.divergences == [pytest.approx(0, abs=1e-6)]
@@ -128,7 +127,7 @@ def test_the_bench_measures_every_policy_budget_and_claim(tmp_path):
         assert results[f"quality/pool_{codec.name.lower()}/page_bytes"].value < 1
     assert 0 < results["quality/prefetch/top_4_accuracy"].value <= 1
     assert results["quality/claims/h2o_20/recall"].peer == "the paper"
-    assert {claim.budget for claim in CLAIMS} >= {0.032, 0.10, 0.16, 0.20}
+    assert {claim.budget for claim in CLAIMS} >= {0.10, 0.16, 0.20}
 
 
 def test_a_checkpoint_of_the_users_is_measured_and_a_folder_without_one_refused(tmp_path):
@@ -148,22 +147,6 @@ def test_every_policy_that_ships_is_measured():
     assert {method.policy for method in METHODS.values()} == set(retention_policies())
     rules = {method.rule for method in METHODS.values()}
     assert rules | {"workflow"} == set(retention_budgets())
-
-
-def test_layers_weigh_what_the_last_output_takes_from_them(dense):
-    weights = dense.watcher.layer_weights
-    assert len(weights) == 3 and all(0 < weight < 1 for weight in weights)
-
-    def kept_of_layers(weights: list[float]) -> list[float]:
-        watcher = copy.copy(dense.watcher)
-        watcher.layer_weights = weights
-        keeper = PolicyKeeper(METHODS["layer_shares"], 0.2, watcher)
-        keeper.decide()
-        return [float((one == Kept.EXACT.value).mean()) for one, _ in keeper.kept]
-
-    alike, last = kept_of_layers([1.0, 1.0, 1.0]), kept_of_layers([0.0, 0.0, 1.0])
-    assert max(alike) - min(alike) < 0.01
-    assert last[2] > 2 * alike[2] and last[0] < alike[0]
 
 
 def test_the_agent_that_runs_next_recalls_more_than_one_that_waits(dense, tasks):

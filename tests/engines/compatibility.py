@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT, environments
+from bench.engines.environment import ROOT, environments, pins
 
 _RECORD = ROOT / "build" / "engines.json"
 _TABLE = ROOT / "engine_integration" / "COMPATIBILITY.md"
@@ -75,7 +75,7 @@ def version_of(file: Path, test: str = "") -> tuple[str, str] | None:
         if file.parent != _HERE or not f"{subject}_".startswith(f"{engine}_"):
             continue
         if not older or re.search(rf"[\[-]{name}[\]-]", test):
-            return engine, _pin(_HERE / f"{name}-requirements.txt", r"[\w-]+")
+            return engine, _pin(pins(name), r"[\w-]+")
     if subject.startswith("transformers"):
         return "transformers", _pin(ROOT / "requirements.txt", "transformers")
     return (subject, "its published interface alone") if file.parent == _HERE else None

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.serving import Daemon
 from tests.engines.compatibility import Recorder
-from tests.engines.environment import Environment, environment_or_skip
-from tests.engines.serving import Daemon
 from tests.engines.small_models import SMALL, save_model
 from tests.engines.vllm_engines import versions
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.engines.environment import Environment
+from bench.engines.environment import Environment
 
 _TYPES = "type.googleapis.com/envoy.extensions"
 

@@ -45,7 +45,7 @@ from lmcache.v1.memory_management import MemoryFormat
 from lmcache.v1.metadata import LMCacheMetadata
 from lmcache.v1.storage_backend import CreateStorageBackends
 
-from tests.engines.serving import Daemon
+from bench.engines.serving import Daemon
 
 SHAPE = torch.Size((2, 4, 64, 128))
 BF16 = MemoryLayoutDesc([SHAPE], [torch.bfloat16])
@@ -277,46 +277,6 @@ def refused(adapters: list[dict[str, Any]]) -> list[str]:
         except Exception as error:
             said.append(f"{type(error).__name__}: {error}")
     return said
-
-
-def connector(uri: str, batch: int) -> dict[str, Any]:
-    """The native connector by itself: a large batch of two salts, wrong sizes, wrong names."""
-    from nearkv.lmcache.client import NearKVClient
-
-    client = NearKVClient(uri=uri)
-    names = [f"tiny@00000000@0@{i.to_bytes(32).hex()}@s{i % 2}" for i in range(batch)]
-    sources = [memoryview(i.to_bytes(8) * 8) for i in range(batch)]
-    targets = [bytearray(64) for _ in range(batch)]
-
-    def over(number: int) -> tuple[bool, str, list[bool]]:
-        done: list = []
-        until(lambda: done.extend(client.drain_completions()) or done)
-        [(told, *rest)] = done
-        assert told == number
-        return tuple(rest)
-
-    told: dict[str, Any] = {"set": over(client.submit_batch_set(names, sources))[0]}
-    told["exists"] = sum(over(client.submit_batch_exists(names))[2])
-    told["strangers"] = sum(over(client.submit_batch_exists([n[:-1] + "x" for n in names]))[2])
-    told["get"] = sum(over(client.submit_batch_get(names, targets))[2])
-    told["same"] = all(bytes(a) == bytes(b) for a, b in zip(targets, sources, strict=True))
-    wrong = [bytearray(32), bytearray(65), *targets[2:]]
-    told["other_size"] = over(client.submit_batch_get(names, wrong))
-    told["other_size"] = [told["other_size"][2][:3], told["other_size"][1]]
-    told["delete"] = sum(over(client.submit_batch_delete(names[: batch // 2]))[2])
-    told["left"] = sum(over(client.submit_batch_exists(names))[2])
-    for call in (lambda: client.submit_batch_exists(["tiny@xyz"]),):
-        try:
-            call()
-        except ValueError as error:
-            told["no_name"] = str(error)
-    client.close()
-    client.close()
-    try:
-        client.submit_batch_exists(names)
-    except ValueError as error:
-        told["closed"] = str(error)
-    return told
 
 
 def engines_backends(config_file: str, store: dict[str, str]) -> tuple[Any, Any, Any]:

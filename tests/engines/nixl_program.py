@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 import nearkv.nixl
+from bench.engines.serving import Daemon
 from nearkv.nixl.compat import HeadersMissing
-from tests.engines.serving import Daemon
 
 NAME = "agent"
 Objects = dict[str, list[int]]

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from bench.engines.environment import Environment
 from engine_integration.tests.etcd_server import EtcdServer
 from nearkv.cluster.processes import Process, answers, free_ports
-from tests.engines.environment import Environment
 
 PATIENCE_S = 900.0
 

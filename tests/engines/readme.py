@@ -4,7 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-from tests.engines.environment import ROOT
+from bench.engines.environment import ROOT
 
 _PACKAGE = ROOT / "engine_integration" / "nearkv"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.engines.environment import ROOT, environment_or_skip
 from nearkv.cluster.client import Answer, complete
 from nearkv.cluster.processes import Process
 from nearkv.cluster.workers import (
@@ -27,7 +28,6 @@ from nearkv.cluster.workers import (
     start_router,
 )
 from nearkv.store import ObjectStore
-from tests.engines.environment import ROOT, environment_or_skip
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 MODELS = ROOT / "engine_integration" / "models"

@@ -17,12 +17,12 @@ pytest.importorskip("envoy.service.ext_proc.v3.external_processor_pb2_grpc")
 
 import aiohttp
 
+from bench.engines.environment import Environment, environment_or_skip
 from engine_integration.tests.envoy_calls import tell
 from engine_integration.tests.router_scene import CHUNKS, PROMPT, FakeEngine, engines
 from nearkv.router.config import config_of
 from nearkv.router.engines import Engines
 from nearkv.router.gateway import Endpoints, Picker, make_server
-from tests.engines.environment import Environment, environment_or_skip
 from tests.engines.envoy_proxy import envoy
 
 

@@ -16,12 +16,12 @@ pytest.importorskip("envoy.service.ext_proc.v3.external_processor_pb2_grpc")
 import aiohttp
 from transformers import AutoTokenizer
 
+from bench.engines.environment import ROOT, environment_or_skip
 from nearkv.cluster.processes import answers
 from nearkv.cluster.workers import BLOCK_TOKENS, Engine, Worker
 from nearkv.router.config import config_of
 from nearkv.router.engines import Engines
 from nearkv.router.gateway import Endpoints, Picker, make_server
-from tests.engines.environment import ROOT, environment_or_skip
 from tests.engines.envoy_proxy import envoy
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]

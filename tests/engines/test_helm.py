@@ -13,9 +13,9 @@ pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytest.importorskip("aiohttp")
 pytest.importorskip("prometheus_client")
 
+from bench.engines.environment import ROOT, Environment, environment_or_skip
 from nearkv.kubernetes.__main__ import parser
 from nearkv.router.config import RouterConfig, config_of
-from tests.engines.environment import ROOT, Environment, environment_or_skip
 
 CHART = ROOT / "engine_integration" / "deploy" / "nearkv"
 TOOL = ROOT / "build" / "release" / "bin" / "nearkv"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from bench.engines.environment import ROOT, Environment
+from bench.engines.serving import Daemon
 from nearkv.store import ObjectStore
-from tests.engines.environment import ROOT, Environment
-from tests.engines.serving import Daemon
 
 # The first makes SGLang's environment, which has ZeroMQ.
 pytestmark = pytest.mark.timeout(600)

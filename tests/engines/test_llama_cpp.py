@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT, Environment
-from tests.engines.serving import damage
+from bench.engines.environment import ROOT, Environment
+from bench.engines.serving import damage
 
 # The first builds llama.cpp.
 pytestmark = pytest.mark.timeout(1200)

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import (
+from bench.engines.environment import (
     ROOT,
     Environment,
 )
-from tests.engines.serving import Daemon, damage
+from bench.engines.serving import Daemon, damage
 
 # The first makes LMCache's environment.
 pytestmark = pytest.mark.timeout(900)
 PROGRAM = Path(__file__).parent / "lmcache_program.py"
 README = ROOT / "engine_integration" / "nearkv" / "lmcache" / "README.md"
-KINDS = ("plugin", "native_plugin")
 
 
 @pytest.fixture
@@ -28,10 +27,10 @@ def ask(lmcache: Environment) -> Any:
     return lambda what, **given: lmcache.run(PROGRAM, {"what": what, **given}, timeout_s=200)
 
 
-def adapter(kind: str, **params: Any) -> dict[str, Any]:
-    """The README's adapter of this kind, over another store."""
-    shown = re.findall(r"--l2-adapter '(.*?)'", README.read_text(), re.DOTALL)
-    [config] = [one for one in map(json.loads, shown) if one["type"] == kind]
+def adapter(**params: Any) -> dict[str, Any]:
+    """The README's adapter, over another store."""
+    [shown] = re.findall(r"--l2-adapter '(.*?)'", README.read_text(), re.DOTALL)
+    config = json.loads(shown)
     del config["adapter_params"]["uri"]
     config["adapter_params"] |= params
     return config
@@ -41,22 +40,19 @@ def pool(folder: Path, size: str = "256MiB") -> str:
     return f"cpu:{folder}/pool?memory={size}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_stored_comes_back_to_its_salt_and_no_other(ask, tmp_path, kind):
-    told = ask("round_trip", adapter=adapter(kind, uri=pool(tmp_path)))
+def test_what_is_stored_comes_back_to_its_salt_and_no_other(ask, tmp_path):
+    told = ask("round_trip", adapter=adapter(uri=pool(tmp_path)))
     chunk_bytes = told["chunk_bytes"]
     assert told["fetched"] == {"l1": 0, "l2": 6, "same": True}
     assert told["strangers"]["l2"] == 0
     assert told["usage"] == {"mine": 6 * chunk_bytes, "others": 3 * chunk_bytes}
     assert told["usage_after_delete"] == {"mine": 3 * chunk_bytes, "others": 3 * chunk_bytes}
     assert told["after_delete"] == {"l1": 0, "l2": 3, "same": True}
-    # The connector is told bytes alone.
-    assert told["other_dtype"]["l2"] == {"plugin": 0, "native_plugin": 6}[kind]
+    assert told["other_dtype"]["l2"] == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_later_process_finds_what_is_whole_and_misses_what_is_damaged(ask, tmp_path, kind):
-    config = adapter(kind, uri=pool(tmp_path))
+def test_a_later_process_finds_what_is_whole_and_misses_what_is_damaged(ask, tmp_path):
+    config = adapter(uri=pool(tmp_path))
     ask("put", adapter=config, chunks=8)
     assert ask("get", adapter=config, chunks=8) == [{"l1": 0, "l2": 1, "same": True}] * 8
     assert damage(tmp_path / "pool") > 0
@@ -66,7 +62,7 @@ def test_a_later_process_finds_what_is_whole_and_misses_what_is_damaged(ask, tmp
 
 
 def test_usage_is_what_the_store_still_has(ask, tmp_path):
-    told = ask("evicted", adapter=adapter("plugin", uri=pool(tmp_path, "8MiB")), chunks=80)
+    told = ask("evicted", adapter=adapter(uri=pool(tmp_path, "8MiB")), chunks=80)
     back = sum(one["l2"] for one in told["back"])
     assert 0 < back < 80
     assert all(one["same"] for one in told["back"])
@@ -74,13 +70,12 @@ def test_usage_is_what_the_store_still_has(ask, tmp_path):
 
 
 def test_what_a_lookup_promised_is_kept_until_it_is_unlocked(ask, tmp_path):
-    told = ask("promised", adapter=adapter("plugin", uri=pool(tmp_path, "8MiB")), chunks=80)
+    told = ask("promised", adapter=adapter(uri=pool(tmp_path, "8MiB")), chunks=80)
     assert told == {"found": 4, "kept": [True] * 4, "left": [False] * 4}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_work_goes_on_while_a_daemon_is_killed_and_comes_back(ask, tmp_path, kind):
-    served = adapter(kind, socket=Daemon(tmp_path).socket)
+def test_work_goes_on_while_a_daemon_is_killed_and_comes_back(ask, tmp_path):
+    served = adapter(socket=Daemon(tmp_path).socket)
     told = ask("restart", adapter=served, folder=str(tmp_path))
     assert told["away"] > 0
     assert {name: told[name] for name in ("hung", "wrong", "back")} == {
@@ -91,23 +86,9 @@ def test_work_goes_on_while_a_daemon_is_killed_and_comes_back(ask, tmp_path, kin
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
-def test_stores_of_a_stopped_daemon_end(ask, tmp_path, kind):
-    served = adapter(kind, socket=Daemon(tmp_path).socket)
+def test_stores_of_a_stopped_daemon_end(ask, tmp_path):
+    served = adapter(socket=Daemon(tmp_path).socket)
     assert ask("stopped", adapter=served, folder=str(tmp_path)) == {"left": 0, "back": True}
-
-
-def test_batches_of_the_connector_are_of_any_size_and_part_salts(ask, tmp_path):
-    told = ask("connector", uri=pool(tmp_path), batch=3000)
-    assert told["set"] and told["same"]
-    assert (told["exists"], told["get"], told["strangers"]) == (3000, 3000, 0)
-    assert told["other_size"] == [
-        [False, False, True],
-        "2 of 3000 objects: stored with another size",
-    ]
-    assert (told["delete"], told["left"]) == (1500, 1500)
-    assert "tiny@xyz" in told["no_name"]
-    assert "closed" in told["closed"]
 
 
 def test_the_backend_of_an_engine_finds_what_an_earlier_one_stored(ask, tmp_path):
@@ -161,7 +142,6 @@ WRONG = (
 
 
 def test_a_wrong_configuration_is_refused_with_what_is_wrong(ask):
-    configs = [(kind, params, said) for kind in KINDS for params, said in WRONG]
-    answers = ask("refused", adapters=[adapter(kind, **params) for kind, params, _ in configs])
-    for (_, _, said), answer in zip(configs, answers, strict=True):
+    answers = ask("refused", adapters=[adapter(**params) for params, _ in WRONG])
+    for (_, said), answer in zip(WRONG, answers, strict=True):
         assert said in answer

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from bench.engines.environment import Environment
+from bench.engines.serving import Daemon
 from nearkv.store import ObjectStore
-from tests.engines.environment import Environment
 from tests.engines.readme import commands
-from tests.engines.serving import Daemon
 from tests.engines.vllm_engines import PROMPTS, Engines
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
@@ -24,8 +24,9 @@ CHUNK_TOKENS = 64
 # All whole chunks but for what follows them: the last token has to be computed.
 CACHED = [(len(prompt) - 1) // CHUNK_TOKENS * CHUNK_TOKENS for prompt in PROMPTS]
 CHUNKS = sum(CACHED) // CHUNK_TOKENS
-# 4 layers, 2 KV heads of 64 channels, K and V, in float32.
-CHUNK_BYTES = CHUNK_TOKENS * 4 * 2 * 64 * 2 * 4
+# 4 layers, 2 KV heads of 64 channels, K and V, in float32; before them what their layout is.
+LAYOUT_BYTES = 16
+CHUNK_BYTES = LAYOUT_BYTES + CHUNK_TOKENS * 4 * 2 * 64 * 2 * 4
 
 
 def free_port() -> int:
@@ -51,15 +52,13 @@ def is_healthy(port: int) -> bool:
 
 @contextmanager
 def serving(lmcache: Environment, daemon: Daemon) -> Iterator[dict[str, Any]]:
-    """The README's native connector to a daemon, in a server; and what engines are told of it.
+    """The README's L2 adapter to a daemon, in a server; and what engines are told of it.
 
     The server is killed in the end.
     """
     [[*_, config]] = commands("lmcache", "vllm serve MODEL")
     config = json.loads(config)
-    [words] = [
-        words for words in commands("lmcache", "lmcache server") if "native_plugin" in words[-1]
-    ]
+    [words] = commands("lmcache", "lmcache server")
     adapter = json.loads(words.pop())
     adapter["adapter_params"] = {"socket": daemon.socket}
     port, http_port = free_port(), free_port()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT, Environment
-from tests.engines.serving import Daemon
+from bench.engines.environment import ROOT, Environment
+from bench.engines.serving import Daemon
 
 # The first makes NIXL's environment and compiles the plug-in.
 pytestmark = pytest.mark.timeout(900)

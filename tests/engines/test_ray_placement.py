@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.engines.environment import Environment, environment_or_skip
 from engine_integration.tests import stand_in_engine
 from engine_integration.tests.etcd_server import EtcdServer
-from tests.engines.environment import Environment, environment_or_skip
 from tests.engines.placing import PATIENCE_S, Load, Placement, raylet_of, routing, wait_gone
 
 # The first makes Ray's environment; each node's start takes seconds.

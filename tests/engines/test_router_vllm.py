@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment, environment_or_skip
 from tests.engines.vllm_engines import BLOCK_TOKENS, PROMPTS
 
 # The first makes vLLM's environment.

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import Environment
+from bench.engines.environment import Environment
+from bench.engines.serving import Daemon
 from tests.engines.readme import commands, in_folder
-from tests.engines.serving import Daemon
 
 # The first makes SGLang's environment.
 pytestmark = pytest.mark.timeout(600)

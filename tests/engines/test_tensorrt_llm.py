@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT
+from bench.engines.environment import ROOT
 
 torch = pytest.importorskip("torch")
 README = ROOT / "engine_integration" / "nearkv" / "tensorrt_llm" / "README.md"

@@ -12,7 +12,7 @@ import torch
 from transformers import DeepseekV32Config
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
-from tests.engines.environment import ROOT
+from bench.engines.environment import ROOT
 from tests.engines.small_models import save_model
 from tests.engines.transformers_models import INDEXED
 

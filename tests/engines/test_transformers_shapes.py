@@ -12,9 +12,9 @@ from transformers import (
 )
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
+from bench.engines.environment import ROOT
 from nearkv.transformers import make_pool, shape_of
 from nearkv.transformers.shape import LayerShape
-from tests.engines.environment import ROOT
 from tests.engines.test_transformers_encoders import ENCODERS
 from tests.engines.test_transformers_infini import CONFIG as INFINI
 from tests.engines.transformers_models import (

@@ -8,9 +8,9 @@ import torch
 from transformers import DynamicCache
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
+from bench.engines.serving import Daemon
 from nearkv.store import ObjectStore
 from nearkv.transformers import ATTENTION, NearKVCache, PrefixStates, make_pool
-from tests.engines.serving import Daemon
 from tests.engines.transformers_models import (
     HYBRIDS,
     RECURRENT,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from bench.engines.environment import ROOT, Environment
 from nearkv.demo.prompt import draw_needle, make_prompt, read_document
-from tests.engines.environment import ROOT, Environment
 from tests.engines.test_vllm_connector import in_file
 from tests.engines.vllm_engines import entry_points_of_the_wheel, newest_only
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.serving import Daemon, damage
 from nearkv.store import ObjectStore
-from tests.engines.environment import Environment, environment_or_skip
-from tests.engines.serving import Daemon, damage
 from tests.engines.vllm_engines import (
     BLOCK_TOKENS,
     CACHED,

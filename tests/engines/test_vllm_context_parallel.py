@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment, environment_or_skip
 from tests.engines.small_models import SMALL, save_model
 from tests.engines.test_vllm_attention import prompt
 from tests.engines.vllm_engines import entry_points_of_the_wheel

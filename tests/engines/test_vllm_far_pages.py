@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from bench.engines.environment import ROOT
 from nearkv.core import Device, Pool
-from tests.engines.environment import ROOT
 
 SLOTS, STEPS, LAYERS, HEAD_DIM = 4096, 200, 2, 16
 

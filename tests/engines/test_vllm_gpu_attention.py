@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import Environment
+from bench.engines.environment import Environment
 from tests.engines.vllm_engines import entry_points_of_the_wheel, newest_only
 
 pytestmark = [pytest.mark.timeout(1200), newest_only]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from bench.engines.environment import Environment
 from nearkv.store import ObjectStore
-from tests.engines.environment import Environment
 from tests.engines.small_models import SMALL, save_model
 from tests.engines.test_vllm_connector import NONE, in_file
 from tests.engines.test_vllm_tier import offload

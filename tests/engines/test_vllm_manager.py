@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import Environment
+from bench.engines.environment import Environment
 
 PROGRAM = Path(__file__).parent / "vllm_manager_program.py"
 FOUR_OF_SIX = [True] * 4 + [False] * 2

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.engines.environment import ROOT, Environment, environment_or_skip
+from bench.engines.serving import Daemon
 from engine_integration.tests.etcd_server import EtcdServer
 from nearkv.cluster.workers import (
     BLOCK_TOKENS,
@@ -17,7 +19,6 @@ from nearkv.cluster.workers import (
     PoolUse,
     serving_command,
 )
-from tests.engines.environment import ROOT, Environment, environment_or_skip
 from tests.engines.placing import (
     Placement,
     completion,
@@ -26,7 +27,6 @@ from tests.engines.placing import (
     wait_gone,
     wait_served,
 )
-from tests.engines.serving import Daemon
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 MODEL = ROOT / "engine_integration" / "models" / "recall_3m"

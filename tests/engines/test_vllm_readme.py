@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.engines.environment import Environment, environment_or_skip
 from nearkv.cluster.client import complete
 from nearkv.cluster.processes import Process, answers, free_ports
 from nearkv.cluster.workers import SERVING_VARIABLES
-from tests.engines.environment import Environment, environment_or_skip
 from tests.engines.readme import commands, in_folder
 from tests.engines.small_models import SMALL, save_model
 from tests.engines.test_vllm_attention import prompt

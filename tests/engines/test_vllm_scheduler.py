@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
+from bench.engines.environment import ROOT, Environment, environment_or_skip
 from nearkv.vllm.scheduler_options import SchedulerOptions
-from tests.engines.environment import ROOT, Environment, environment_or_skip
 from tests.engines.vllm_engines import versions
 
 # The first makes vLLM's environment.

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from bench.engines.environment import Environment
+from bench.engines.serving import damage
 from nearkv.store import ObjectStore
-from tests.engines.environment import Environment
-from tests.engines.serving import damage
 from tests.engines.vllm_engines import (
     CACHED,
     Engines,

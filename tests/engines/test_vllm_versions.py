@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.environment import Environment, environment_or_skip, environments
+from bench.engines.environment import Environment, environment_or_skip, environments
 from tests.engines.vllm_engines import CACHED, Engines, offload, shown, versions
 
 # The first makes an environment for each of them.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.environment import ROOT, Environment, environments
+from bench.engines.environment import ROOT, Environment, environments
 
 PROGRAM = Path(__file__).parent / "vllm_program.py"
 PROMPTS = [[1, *(3 + (i * 7 + j * j) % 500 for i in range(300 + 50 * j))] for j in range(3)]

@@ -15,11 +15,11 @@ import torch
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
 from vllm.v1.kv_offload.file_mapper import FileMapper
 
+from bench.engines.serving import Daemon
 from nearkv.vllm import chunk_store
 from nearkv.vllm.chunk_store import ChunkStore
 from nearkv.vllm.direct import DirectManager
 from nearkv.vllm.options import StoreOptions
-from tests.engines.serving import Daemon
 
 GROUPS = 2
 STEP = ScheduleEndContext(new_req_ids=[], preempted_req_ids=[])

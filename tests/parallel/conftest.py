@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 pytest.importorskip("torch")
-from tests.parallel.ranks import World
+from bench.ranks.world import World
 
 
 @pytest.fixture(scope="module")

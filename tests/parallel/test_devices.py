@@ -6,12 +6,12 @@ import pytest
 import torch
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
+from bench.ranks.world import World
 from nearkv.core import AttendMode, Device, Dtype, Pool
 from nearkv.far import FarAttention
 from nearkv.parallel import Links, Scores, Shard, Sharding, TokenRing
 from nearkv.parallel.device_shard import DeviceShard
 from tests.parallel.jobs import Case, attend_in_one_place, random_tokens, sharding_of
-from tests.parallel.ranks import World
 
 DEVICES = ["cpu:?memory=16MiB", "model:?memory=16MiB"]
 # A device sums in fp32; a token too many or too few moves O further.

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bench.ranks.world import World
 from nearkv.parallel import Scores
 from tests.parallel.jobs import Case, attend, attend_staged
-from tests.parallel.ranks import World
 
 ALGORITHMS = ["ring", "token_ring", "ulysses", "hybrid 2 ring", "hybrid 2 token_ring"]
 SHARDINGS = ["contiguous", "zigzag", "striped", "stripes of 4", "uneven", "one"]

@@ -14,10 +14,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from bench.ranks.world import World
 from nearkv.parallel import Links, RankFailed, Sharding
 from nearkv.parallel.watch import Watch
 from tests.parallel.jobs import Case, algorithm_of, random_tokens
-from tests.parallel.ranks import World
 
 # Tests run beside each other, on machines that do other work: a rank that is merely slow is not to
 # be taken for a dead one.

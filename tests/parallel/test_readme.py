@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.engines.environment import ROOT
+from bench.engines.environment import ROOT
 from tests.engines.transformers_models import CONFIGS, make_model, random_tokens
 
 README = ROOT / "engine_integration" / "nearkv" / "parallel" / "README.md"

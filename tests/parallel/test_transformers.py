@@ -8,6 +8,7 @@ import torch
 pytest.importorskip("transformers")
 from transformers import DynamicCache, PreTrainedConfig
 
+from bench.ranks.world import World
 from nearkv.parallel import Hybrid, Links, Ring, Sharding, TokenRing, Ulysses
 from tests.engines.transformers_models import (
     CONFIGS,
@@ -15,7 +16,6 @@ from tests.engines.transformers_models import (
     plain_attention,
     random_tokens,
 )
-from tests.parallel.ranks import World
 
 MODELS = [name for name in CONFIGS if "latents" not in name]
 PROMPT, GENERATED = 150, 12

@@ -1,6 +1,5 @@
 """NearKV under LMCache: chunks of KV cache are objects of a store, which outlive LMCache.
 
 `nearkv.lmcache.l2_adapter.NearKVL2Adapter` is an L2 adapter of LMCache's server (type "plugin"),
-`nearkv.lmcache.client.NearKVClient` a native connector ("native_plugin"), and
-`nearkv.lmcache.backend.NearKVBackend` a storage plug-in of the LMCache in an engine's process.
+and `nearkv.lmcache.backend.NearKVBackend` a storage plug-in of the LMCache in an engine's process.
 """

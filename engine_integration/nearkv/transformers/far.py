@@ -84,7 +84,7 @@ class Sequences:
         if self.retention:
             self.retainers[self.ids[row]].append(layer, keys)
 
-    def recall(self, layer: int, query: torch.Tensor, scale: float, *, is_prompt: bool) -> None:
+    def recall(self, layer: int, query: torch.Tensor, scale: float) -> None:
         """By a retention: what the newest queries find in all pages stays or comes back.
 
         query [batch, kv_heads, group, queries, head_dim].
@@ -93,7 +93,7 @@ class Sequences:
         for sequence, rows in zip(self.ids, newest.flatten(2, 3), strict=True):
             if retainer := self.retainers.get(sequence):
                 rows = rows.contiguous().cpu()
-                retainer.ask(layer, rows, scale=scale, is_prompt=is_prompt)
+                retainer.ask(layer, rows, scale=scale)
                 retainer.settle(layer)
 
     def create_for(self, alike: Sequence[bool]) -> None:

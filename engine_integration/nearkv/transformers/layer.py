@@ -110,7 +110,7 @@ class NearKVLayer(PooledLayer):
             self.keys = self.keys[:, :, moved:].clone()
             self.values = self.values[:, :, moved:].clone()
         if self.stored != before and self._asked:
-            self._sequences.recall(self.index, *self._asked, is_prompt=new_tokens > 1)
+            self._sequences.recall(self.index, *self._asked)
         self._asked = None
         self._awaits_attention = False
 
@@ -183,7 +183,7 @@ class NearKVLayer(PooledLayer):
         retention = self._sequences.retention
         if retention and (query.shape[3] > 1 or self.length >= self._recall_at):
             self._recall_at = self.length + retention.recall_tokens
-            self._sequences.recall(self.index, query, scale, is_prompt=False)
+            self._sequences.recall(self.index, query, scale)
 
     def reset(self) -> None:
         """Forgets all tokens; the cache drops the sequences."""

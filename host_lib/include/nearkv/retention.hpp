@@ -35,19 +35,15 @@ using Parameters = std::map<std::string, float, std::less<>>;
 /// share of the row's attention. Tokens that are not named had less than those that are.
 struct Observation {
   std::uint32_t position = 0;  ///< Of the query, which saw tokens up to this one.
-  bool is_prompt = false;      ///< The query is the prompt's, not a generated token's.
   std::uint32_t rows = 1;
   std::uint32_t stride = 0;               ///< Room of a row in what follows.
   std::span<const std::uint32_t> counts;  ///< [rows], each at most `stride`.
   std::span<const std::uint32_t> ids;     ///< [rows][stride], a row's all different.
   std::span<const float> mass;            ///< [rows][stride], each from 0 to 1.
-  /// [rows][stride]: value · output / |output|, from a GATHER of the same ids; empty: not known.
-  std::span<const float> along_output;
 };
 
-/// Statistics beside masses that a policy cannot do without.
+/// What a policy cannot do without beside masses.
 struct Needs {
-  bool along_output = false;  ///< Observation::along_output.
   bool key_sketches = false;  ///< Of append().
 };
 
@@ -72,7 +68,7 @@ class NEARKV_API RetentionPolicy {
   Status append(std::uint32_t count, std::span<const std::uint64_t> sketches);
 
   /// A query attended to them. kBadArgument for tokens that there are not, masses outside 0 to 1,
-  /// spans of a wrong size; kUnsupported if something needed is not known. Nothing changes then.
+  /// spans of a wrong size. Nothing changes then.
   Status observe(const Observation& seen);
 
   /// What each token is worth: the larger, the rather it stays. `worth` has tokens() elements.
@@ -93,15 +89,13 @@ class NEARKV_API RetentionPolicy {
   [[nodiscard]] std::size_t state_bytes_per_token() const;
 
  protected:
-  /// `columns` numbers of each token, and `scalars` of all, zero at first. `parameters`: all that
-  /// it was given, in an order that stays.
-  RetentionPolicy(std::string name, std::vector<float> parameters, Needs needs, std::size_t columns,
-                  std::size_t scalars);
+  /// `columns` numbers of each token, zero at first. `parameters`: all that it was given, in an
+  /// order that stays.
+  RetentionPolicy(std::string name, std::vector<float> parameters, Needs needs,
+                  std::size_t columns);
 
   [[nodiscard]] std::span<float> column(std::size_t i) { return columns_[i]; }
   [[nodiscard]] std::span<const float> column(std::size_t i) const { return columns_[i]; }
-  [[nodiscard]] float& scalar(std::size_t i) { return scalars_[i]; }
-  [[nodiscard]] float scalar(std::size_t i) const { return scalars_[i]; }
   [[nodiscard]] std::span<const std::uint64_t> sketches() const { return sketches_; }
 
  private:
@@ -119,7 +113,6 @@ class NEARKV_API RetentionPolicy {
   Needs needs_;
   std::uint32_t tokens_ = 0;
   std::vector<std::vector<float>> columns_;
-  std::vector<float> scalars_;
   std::vector<std::uint64_t> sketches_;  ///< Where they are needed.
 };
 
@@ -179,14 +172,6 @@ class NEARKV_API HeadStatistics {
 
   [[nodiscard]] std::uint64_t queries() const { return queries_; }
 
-  /// Of the mean attention over tokens, in nats: 0 if all goes to one, log(tokens) if it is even.
-  /// What queries did not name counts as spread evenly over what they saw.
-  [[nodiscard]] float entropy() const;
-
-  /// How much attention to tokens changes from query to query: the sum of the variances over all
-  /// tokens, from 0 to 1.
-  [[nodiscard]] float variance() const;
-
   /// Which share of the pages that a query selects the one before it had selected too, from 0 to 1;
   /// 0 before the second query. The hit rate of a prefetch of the last selection.
   [[nodiscard]] float stability() const;
@@ -199,15 +184,9 @@ class NEARKV_API HeadStatistics {
   Status restore(std::span<const std::byte> saved);
 
  private:
-  [[nodiscard]] float mean_of(std::size_t token) const;
-
   std::uint32_t page_tokens_;
   float fade_;
   std::uint64_t queries_ = 0;
-  float weight_ = 0;                       ///< Of all rows so far, faded.
-  float unnamed_ = 0;                      ///< Mass that they did not name, faded.
-  std::vector<float> sums_;                ///< By token, faded.
-  std::vector<float> squares_;             ///< The same.
   std::vector<std::uint32_t> last_pages_;  ///< Selected by the last query, in order.
   float overlap_ = 0;                      ///< Faded, as is what it is a share of.
   float compared_ = 0;
@@ -215,13 +194,8 @@ class NEARKV_API HeadStatistics {
 
 /// One (layer, KV head) that asks for a share.
 struct HeadDemand {
-  std::uint16_t layer = 0;
-  std::uint32_t tokens = 0;  ///< That it has, and more than which it does not get.
-  float entropy = 0;         ///< HeadStatistics'.
-  float variance = 0;        ///< The same.
-  float stability = 0;       ///< The same.
-  float layer_weight =
-      1;  ///< What later layers make of this one's output; the user's, or measured.
+  std::uint32_t tokens = 0;             ///< That it has, and more than which it does not get.
+  float stability = 0;                  ///< HeadStatistics'.
   std::uint32_t steps_to_next_use = 0;  ///< Of the sequence, by an agents' step graph.
 };
 

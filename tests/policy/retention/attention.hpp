@@ -14,29 +14,24 @@ namespace nearkv::test {
 /// An observation that owns its numbers.
 struct Attention {
   std::uint32_t position = 0;
-  bool is_prompt = false;
   std::uint32_t stride = 0;
   std::vector<std::uint32_t> counts;
   std::vector<std::uint32_t> ids;
   std::vector<float> mass;
-  std::vector<float> along_output;
 
   [[nodiscard]] Observation seen() const {
-    return {position, is_prompt,   static_cast<std::uint32_t>(counts.size()), stride, counts, ids,
-            mass,     along_output};
+    return {position, static_cast<std::uint32_t>(counts.size()), stride, counts, ids, mass};
   }
 };
 
 /// One row that names every token: masses[i] of token i, for the query at the last of them.
-inline Attention attention_to(std::vector<float> masses, bool is_prompt = false) {
+inline Attention attention_to(std::vector<float> masses) {
   Attention attention;
   attention.position = static_cast<std::uint32_t>(masses.size()) - 1;
-  attention.is_prompt = is_prompt;
   attention.stride = static_cast<std::uint32_t>(masses.size());
   attention.counts = {attention.stride};
   attention.ids.resize(masses.size());
   std::iota(attention.ids.begin(), attention.ids.end(), 0);
-  attention.along_output.assign(masses.size(), 1);
   attention.mass = std::move(masses);
   return attention;
 }
@@ -45,7 +40,6 @@ inline Attention attention_to(std::vector<float> masses, bool is_prompt = false)
 inline Attention random_attention(Random& random, std::uint32_t position) {
   Attention attention;
   attention.position = position;
-  attention.is_prompt = random() % 2 == 0;
   attention.stride = pick(random, 1, 8);
   attention.counts.resize(pick(random, 1, 4));
   for (std::uint32_t& count : attention.counts) {
@@ -59,7 +53,6 @@ inline Attention random_attention(Random& random, std::uint32_t position) {
     for (std::uint32_t i = 0; i < attention.stride; ++i) {
       const float mass = left * static_cast<float>(pick(random, 0, 100)) / 100;
       attention.mass.push_back(mass);
-      attention.along_output.push_back(static_cast<float>(pick(random, 0, 100)) / 50 - 1);
       left = std::max(left - mass, 0.0F);
     }
   }

@@ -1,4 +1,4 @@
-// Entropy, variance and stability of a head, likeness of keys, and what a prefetch was good for.
+// Stability of a head, likeness of keys, and what a prefetch was good for.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,33 +8,6 @@
 
 namespace nearkv::test {
 namespace {
-
-HeadStatistics after(std::initializer_list<std::vector<float>> queries,
-                     std::uint32_t page_tokens = 1) {
-  HeadStatistics head(page_tokens, 1e9F);  // Nothing fades.
-  for (const auto& masses : queries) head.observe(attention_to(masses).seen());
-  return head;
-}
-
-TEST(HeadStatisticsTest, EntropyIsThatOfTheMeanAttention) {
-  EXPECT_NEAR(after({{1, 0, 0, 0}}).entropy(), 0, 1e-6);
-  EXPECT_NEAR(after({{0.25F, 0.25F, 0.25F, 0.25F}}).entropy(), std::log(4), 1e-6);
-  EXPECT_NEAR(after({{1, 0}, {0, 1}}).entropy(), std::log(2), 1e-6);
-}
-
-TEST(HeadStatisticsTest, WhatAQueryDidNotNameIsSpreadEvenly) {
-  HeadStatistics head(1, 1e9F);
-  Attention attention = attention_to({0.5F, 0, 0, 0});
-  attention.counts = {1};
-  head.observe(attention.seen());
-  // 0.5 + 0.125 for the named one, 0.125 for each of the others.
-  EXPECT_NEAR(head.entropy(), -(0.625 * std::log(0.625) + 3 * 0.125 * std::log(0.125)), 1e-6);
-}
-
-TEST(HeadStatisticsTest, VarianceIsHowMuchQueriesDisagree) {
-  EXPECT_NEAR(after({{0.5F, 0.5F}, {0.5F, 0.5F}}).variance(), 0, 1e-6);
-  EXPECT_NEAR(after({{1, 0}, {0, 1}}).variance(), 0.5, 1e-6);
-}
 
 TEST(HeadStatisticsTest, StabilityIsTheShareOfPagesSelectedAgain) {
   HeadStatistics head(2, 1e9F);
@@ -68,8 +41,6 @@ TEST(HeadStatisticsTest, ARestartGoesOnAndAnythingElseIsRefused) {
     after.observe(attention.seen());
   }
   EXPECT_EQ(after.save(), before.save());
-  EXPECT_EQ(after.entropy(), before.entropy());
-  EXPECT_EQ(after.variance(), before.variance());
   EXPECT_EQ(after.stability(), before.stability());
   EXPECT_EQ(after.queries(), before.queries());
 

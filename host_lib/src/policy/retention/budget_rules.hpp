@@ -16,8 +16,6 @@ struct BudgetRule {
   std::vector<double> (*weights)(std::span<const HeadDemand> heads, const Parameters& parameters);
 };
 
-[[nodiscard]] BudgetRule cascade();
-[[nodiscard]] BudgetRule layer_weights();
 [[nodiscard]] BudgetRule stable_heads();
 [[nodiscard]] BudgetRule uniform();
 [[nodiscard]] BudgetRule workflow();

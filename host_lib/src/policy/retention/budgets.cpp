@@ -13,8 +13,7 @@ namespace {
 using Weights = std::vector<double>;
 
 std::span<const BudgetRule> rules() {
-  static const std::array shipped = {uniform(), cascade(), stable_heads(), layer_weights(),
-                                     workflow()};
+  static const std::array shipped = {uniform(), stable_heads(), workflow()};
   return shipped;
 }
 
@@ -70,9 +69,7 @@ std::vector<std::uint32_t> whole_tokens(std::span<const double> parts, std::uint
 }
 
 bool is_sound(const HeadDemand& head) {
-  const auto good = [](float number) { return std::isfinite(number) && number >= 0; };
-  return good(head.entropy) && good(head.variance) && good(head.stability) &&
-         good(head.layer_weight);
+  return std::isfinite(head.stability) && head.stability >= 0;
 }
 
 }  // namespace

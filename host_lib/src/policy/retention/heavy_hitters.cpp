@@ -16,7 +16,7 @@ constexpr ParameterTable<1> kParameters = {
 class HeavyHitters final : public RetentionPolicy {
  public:
   explicit HeavyHitters(float decay)
-      : RetentionPolicy("heavy_hitters", {decay}, {}, 1, 0), decay_(decay) {}
+      : RetentionPolicy("heavy_hitters", {decay}, {}, 1), decay_(decay) {}
 
  private:
   void on_observe(const Observation& seen) override {
@@ -25,7 +25,7 @@ class HeavyHitters final : public RetentionPolicy {
       for (float& sum : sums) sum *= decay_;
     }
     const float share = 1.0F / static_cast<float>(seen.rows);
-    each_named(seen, [&](std::uint32_t id, float mass, std::size_t) { sums[id] += share * mass; });
+    each_named(seen, [&](std::uint32_t id, float mass) { sums[id] += share * mass; });
   }
 
   void on_worth(std::span<float> worth) const override {

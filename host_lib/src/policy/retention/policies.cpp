@@ -5,9 +5,7 @@
 namespace nearkv {
 
 std::span<const NamedRetentionPolicy> shipped_retention_policies() {
-  static const std::array policies = {heavy_hitters(),    importance_spread(), persistence(),
-                                      prompt_selection(), redundancy(),        sliding_window(),
-                                      value_projection()};
+  static const std::array policies = {heavy_hitters(), redundancy(), sliding_window()};
   return policies;
 }
 

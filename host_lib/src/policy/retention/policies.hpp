@@ -7,11 +7,7 @@
 namespace nearkv {
 
 [[nodiscard]] NamedRetentionPolicy heavy_hitters();
-[[nodiscard]] NamedRetentionPolicy importance_spread();
-[[nodiscard]] NamedRetentionPolicy persistence();
-[[nodiscard]] NamedRetentionPolicy prompt_selection();
 [[nodiscard]] NamedRetentionPolicy redundancy();
 [[nodiscard]] NamedRetentionPolicy sliding_window();
-[[nodiscard]] NamedRetentionPolicy value_projection();
 
 }  // namespace nearkv

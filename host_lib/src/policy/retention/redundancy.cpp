@@ -23,7 +23,7 @@ class Redundancy final : public RetentionPolicy {
  public:
   Redundancy(float importance, float decay, float pool, float compared)
       : RetentionPolicy("redundancy", {importance, decay, pool, compared}, {.key_sketches = true},
-                        2, 0),
+                        2),
         importance_(importance),
         decay_(decay),
         pool_(pool),
@@ -52,8 +52,7 @@ class Redundancy final : public RetentionPolicy {
     const auto attention = column(kAttention);
     for (float& one : attention) one *= decay_;
     const float share = (1 - decay_) / static_cast<float>(seen.rows);
-    each_named(seen,
-               [&](std::uint32_t id, float mass, std::size_t) { attention[id] += share * mass; });
+    each_named(seen, [&](std::uint32_t id, float mass) { attention[id] += share * mass; });
   }
 
   void on_worth(std::span<float> worth) const override {

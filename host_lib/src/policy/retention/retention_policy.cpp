@@ -9,20 +9,19 @@
 namespace nearkv {
 namespace {
 
-constexpr std::uint32_t kFormat = 2;
+constexpr std::uint32_t kFormat = 3;
 
 /// What comes before a saved policy's numbers.
 struct SavedHeader {
   std::uint32_t format = kFormat;
   std::uint32_t tokens = 0;
   std::uint32_t columns = 0;
-  std::uint32_t scalars = 0;
   std::uint32_t sketches = 0;
   std::uint32_t name_bytes = 0;
   std::uint32_t parameters = 0;
   std::uint32_t crc = 0;  ///< Of all else, this being 0.
 };
-static_assert(sizeof(SavedHeader) == 32);
+static_assert(sizeof(SavedHeader) == 28);
 
 bool is_share(float mass) { return mass >= 0 && mass <= 1; }
 
@@ -32,27 +31,23 @@ bool fits(const Observation& seen, std::uint32_t tokens) {
       seen.mass.size() != room) {
     return false;
   }
-  if (!seen.along_output.empty() && seen.along_output.size() != room) return false;
   for (const std::uint32_t count : seen.counts) {
     if (count > seen.stride) return false;
   }
   bool good = true;
-  each_named(seen, [&](std::uint32_t id, float mass, std::size_t i) {
-    good &= id <= seen.position && is_share(mass);
-    good &= seen.along_output.empty() || std::isfinite(seen.along_output[i]);
-  });
+  each_named(seen,
+             [&](std::uint32_t id, float mass) { good &= id <= seen.position && is_share(mass); });
   return good;
 }
 
 }  // namespace
 
 RetentionPolicy::RetentionPolicy(std::string name, std::vector<float> parameters, Needs needs,
-                                 std::size_t columns, std::size_t scalars)
+                                 std::size_t columns)
     : name_(std::move(name)),
       parameters_(std::move(parameters)),
       needs_(needs),
-      columns_(columns),
-      scalars_(scalars) {}
+      columns_(columns) {}
 
 void RetentionPolicy::on_append(std::uint32_t /*first*/) {}
 
@@ -72,7 +67,6 @@ Status RetentionPolicy::append(std::uint32_t count, std::span<const std::uint64_
 
 Status RetentionPolicy::observe(const Observation& seen) {
   if (!fits(seen, tokens_)) return Status::kBadArgument;
-  if (needs_.along_output && seen.along_output.empty()) return Status::kUnsupported;
   on_observe(seen);
   return Status::kOk;
 }
@@ -85,7 +79,6 @@ std::unique_ptr<RetentionPolicy> RetentionPolicy::fork(std::uint32_t count) cons
   child->tokens_ = count;
   child->columns_ = columns_;
   for (auto& column : child->columns_) column.resize(count);
-  child->scalars_ = scalars_;
   child->sketches_ = sketches_;
   if (needs_.key_sketches) child->sketches_.resize(count);
   if (count < tokens_) child->on_cut();
@@ -96,18 +89,15 @@ std::vector<std::byte> RetentionPolicy::save() const {
   SavedHeader header;
   header.tokens = tokens_;
   header.columns = static_cast<std::uint32_t>(columns_.size());
-  header.scalars = static_cast<std::uint32_t>(scalars_.size());
   header.sketches = static_cast<std::uint32_t>(sketches_.size());
   header.name_bytes = static_cast<std::uint32_t>(name_.size());
   header.parameters = static_cast<std::uint32_t>(parameters_.size());
-  std::vector<std::byte> saved(sizeof(header) + name_.size() +
-                               (parameters_.size() + scalars_.size()) * sizeof(float) +
+  std::vector<std::byte> saved(sizeof(header) + name_.size() + parameters_.size() * sizeof(float) +
                                tokens_ * state_bytes_per_token());
   std::span<std::byte> room = saved;
   put(std::span<const SavedHeader>(&header, 1), &room);
   put(std::span<const char>(name_), &room);
   put(std::span<const float>(parameters_), &room);
-  put(std::span<const float>(scalars_), &room);
   for (const auto& column : columns_) put(std::span<const float>(column), &room);
   put(std::span<const std::uint64_t>(sketches_), &room);
   header.crc = saved_checksum(header, std::span(saved).subspan(sizeof(header)));
@@ -120,11 +110,10 @@ Status RetentionPolicy::restore(std::span<const std::byte> saved) {
   if (saved.size() < sizeof(header)) return Status::kBadArgument;
   take(&saved, std::span(&header, 1));
   const bool is_alike = header.format == kFormat && header.columns == columns_.size() &&
-                        header.scalars == scalars_.size() && header.name_bytes == name_.size() &&
+                        header.name_bytes == name_.size() &&
                         header.parameters == parameters_.size() &&
                         header.sketches == (needs_.key_sketches ? header.tokens : 0) &&
-                        saved.size() == name_.size() +
-                                            (parameters_.size() + scalars_.size()) * sizeof(float) +
+                        saved.size() == name_.size() + parameters_.size() * sizeof(float) +
                                             header.tokens * state_bytes_per_token();
   if (!is_alike || header.crc != saved_checksum(header, saved) ||
       std::memcmp(saved.data(), name_.data(), name_.size()) != 0) {
@@ -134,7 +123,6 @@ Status RetentionPolicy::restore(std::span<const std::byte> saved) {
   std::vector<float> parameters(parameters_.size());
   take(&saved, std::span(parameters));
   if (parameters != parameters_) return Status::kBadArgument;
-  take(&saved, std::span(scalars_));
   for (auto& column : columns_) {
     column.resize(header.tokens);
     take(&saved, std::span(column));

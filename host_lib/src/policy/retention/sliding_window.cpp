@@ -11,7 +11,7 @@ namespace {
 
 class SlidingWindow final : public RetentionPolicy {
  public:
-  SlidingWindow() : RetentionPolicy("sliding_window", {}, {}, 0, 0) {}
+  SlidingWindow() : RetentionPolicy("sliding_window", {}, {}, 0) {}
 
  private:
   void on_observe(const Observation& /*seen*/) override {}

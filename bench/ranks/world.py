@@ -15,7 +15,7 @@ from nearkv.parallel import Links, RankFailed
 
 # Processes are forked from one that has torch already.
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["torch", "nearkv.parallel", "tests.parallel.jobs"])
+_context.set_forkserver_preload(["torch", "nearkv.parallel"])
 
 
 class World:

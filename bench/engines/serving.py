@@ -1,4 +1,4 @@
-"""A real daemon for tests of engines, which they may kill and start again, and damage to pools."""
+"""A real daemon beside engines, which tests may kill and start again, and damage to pools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from tests.engines.environment import ROOT
+from bench.engines.environment import ROOT
 
 
 class Daemon:

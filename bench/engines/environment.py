@@ -25,6 +25,7 @@ from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 _HERE = Path(__file__).parent
+_ENDING = "-requirements.txt"
 # What an engine's environment lacks it finds last of all in ours, of whichever checkout runs it.
 _OURS_LAST = (_HERE / "ours_last.py").read_text()
 
@@ -73,8 +74,12 @@ def _cache_folder() -> Path:
 
 def environments(pattern: str = "*") -> list[str]:
     """The names of those that there are, in their order."""
-    ending = "-requirements.txt"
-    return sorted(file.name.removesuffix(ending) for file in _HERE.glob(pattern + ending))
+    return sorted(file.name.removesuffix(_ENDING) for file in _HERE.glob(pattern + _ENDING))
+
+
+def pins(name: str) -> Path:
+    """The file that pins what the environment of a name has."""
+    return _HERE / f"{name}{_ENDING}"
 
 
 def requirements(name: str) -> str:
@@ -83,7 +88,7 @@ def requirements(name: str) -> str:
     A line `#: as OTHER` stands for what OTHER's says, but for the packages that are pinned beside
     it; lines `#: NAME=VALUE` are variables for pip and what it builds.
     """
-    own = (_HERE / f"{name}-requirements.txt").read_text()
+    own = pins(name).read_text()
     if (other := re.search(r"^#: as (\S+)$", own, re.MULTILINE)) is None:
         return own
     pinned = set(re.findall(r"^([\w-]+)==", own, re.MULTILINE))
