@@ -17,7 +17,7 @@ from bench.curves import curve_table, curves_of
 from nearkv.results import Result, format_table, write_results
 
 _NOT_BENCHES = {"__main__", "report", "bounded", "contender", "curves", "footprint", "programs"}
-_NOT_BENCHES |= {"quiet", "rates"}
+_NOT_BENCHES |= {"markdown", "quiet", "rates"}
 
 _DESCRIPTION = """\
 Measures what NearKV does on this machine, beside what else does the same, and
