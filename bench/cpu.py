@@ -1,4 +1,4 @@
-"""Attention, search and append on the processor's cores, beside torch, faiss and plain scans."""
+"""Measures attention, search and append on the cores, beside torch, faiss and plain scans."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""Simulated CXL links: latency and bandwidth beside published figures, commands seen by a host.
+"""Simulates CXL links, and sets latency and bandwidth beside published figures.
 
 The engine's cycles are those of the committed baseline on DDR4; what lies around is simulated.
 """

@@ -1,4 +1,4 @@
-"""Cycles of the HLS kernels by a model of their dataflow, beside the RTL's measured ones.
+"""Estimates the cycles of the HLS kernels by a model, beside the RTL's measured cycles.
 
 These are estimates: initiation intervals as the sources ask for them, depths assumed; no synthesis
 was run. The RTL's are of whole commands, on one memory port; nearkv_attend has two.
