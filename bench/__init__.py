@@ -4,6 +4,8 @@
 raises Skipped for what this machine lacks; what it yielded before counts. Where others of its parts
 can be measured all the same, each_part runs them.
 The first line of the module's docstring is its line in the list of benches.
+
+Importing any bench imports this package first, which makes waiting threads sleep (see `quiet`).
 """
 
 import sys
@@ -12,7 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.quiet import make_quiet
 from nearkv.results import Result
+
+make_quiet()
 
 
 class Skipped(Exception):

@@ -17,12 +17,12 @@ from bench.curves import curve_table, curves_of
 from nearkv.results import Result, format_table, write_results
 
 _NOT_BENCHES = {"__main__", "report", "bounded", "contender", "curves", "footprint", "programs"}
-_NOT_BENCHES |= {"rates"}
+_NOT_BENCHES |= {"markdown", "quiet", "rates", "ucx"}
 
 _DESCRIPTION = """\
-Measures what NearKV does on this machine, beside what else does the same, and
-compares the figures with the goals the project set itself. Without a NAME it
-lists the benches."""
+Measures NearKV on this machine. Each figure stands beside another program that
+does the same work, where there is one, and beside the goal that the project set
+itself. Without a NAME it lists the benches."""
 
 _EPILOG = """\
 examples:
@@ -30,11 +30,14 @@ examples:
   ./nearkv bench memory --json memory.json   run one and keep its results
   ./nearkv report memory.json                turn results into a page with plots
 
-An interrupt (Ctrl-C) stops the bench and keeps what has been measured so far.
+Ctrl-C stops the bench and keeps what it has measured. The end of a run names
+what could not be measured because this machine lacks something.
 
-exit status: 0 measured, whether goals are met or not, or not measured, as is
-said at the end, because this machine lacks something; 1 a bench failed; 2 wrong
-usage; 130 interrupted."""
+exit status:
+  0    every bench ended, whether it met its goals or not
+  1    a bench failed
+  2    the call was wrong
+  130  the run was interrupted"""
 
 
 def list_benches() -> dict[str, str]:
@@ -104,13 +107,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=os.environ.get("NEARKV_DEVICE", "cpu:"),
         help="device to measure (default: $NEARKV_DEVICE, else cpu:)",
     )
-    parser.add_argument("--long", action="store_true", help="larger sizes, more repeats: hours")
-    parser.add_argument("--tiny", action="store_true", help="sizes at which figures mean nothing")
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="use larger sizes and repeat more often; this takes hours",
+    )
+    parser.add_argument(
+        "--tiny", action="store_true", help="show only that a bench runs; its figures mean nothing"
+    )
     parser.add_argument(
         "--traces",
         type=Path,
         metavar="DIR",
-        help="request traces, for the benches that replay them",
+        help="folder of request traces, for the benches that replay them",
     )
     parser.add_argument(
         "--model",
@@ -119,7 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="checkpoint in Hugging Face's layout, for quality (default: the shipped model)",
     )
     parser.add_argument(
-        "--peers", action="store_true", help="install what a bench compares with into build/peers"
+        "--peers",
+        action="store_true",
+        help="install the programs that a bench compares with into build/peers",
     )
     options = parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""CPU time of the vLLM connector for a request of 1,000 blocks, by part, and the bytes it copies.
+"""Measures what the vLLM connector costs the processor in a request of 1,000 blocks, by part.
 
 NearKVConnector beside vLLM's own connector onto an offload that does nothing: the difference is
 what the adapter costs. Only the threads that call it count: the store's copy meanwhile.

@@ -1,4 +1,4 @@
-"""LUTs, DSPs and logic depth of the RTL by Yosys, beside the committed area."""
+"""Counts LUTs, DSPs and logic depth of the RTL by Yosys, beside the committed counts."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Prompts of known chunks in any order: recall, loss and time by share of tokens computed again.
+"""Measures what it costs to put known chunks of text into a prompt in any order.
 
 The shipped model in float32; chunks of its document, shuffled, each with a needle inside, and one
 across each border. Beside it: a full prefill, and reuse of the first chunk alone.

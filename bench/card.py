@@ -1,4 +1,4 @@
-"""Round trips of a command through the card's driver, in the emulated guest: polled and slept for.
+"""Measures a command's round trip through the card's driver, in the emulated guest.
 
 The guest's processor is emulated: the figures are an upper bound of what driver and library add,
 and say nothing of a card.

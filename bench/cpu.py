@@ -1,6 +1,5 @@
-"""Attention, search and append on the processor's cores, beside torch, faiss and plain scans."""
+"""Measures attention, search and append on the cores, beside torch, faiss and plain scans."""
 
-import os
 from collections.abc import Callable, Iterator
 
 import faiss
@@ -14,6 +13,7 @@ from bench.data import KvSet, device_uri, pool_of
 from bench.data.synthetic import synthetic
 from bench.footprint import measure_footprint
 from nearkv.core import MAX_CANDIDATES, AttendMode, Pool, RowForm, Select
+from nearkv.doctor import cpu_count
 from nearkv.results import Goal, Result, Samples, interleave
 
 _GROUPS = (4, 8)
@@ -26,8 +26,8 @@ _STREAM_BYTES = 1 << 29  # well past any last-level cache
 
 def run(context: Context) -> Iterator[Result]:
     """Yields rates and bandwidths, each beside its peer, with all cores on both sides."""
-    torch.set_num_threads(os.cpu_count() or 1)
-    faiss.omp_set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(cpu_count())
+    faiss.omp_set_num_threads(cpu_count())
     bench = _CpuBench(context)
     for tokens in (32768, 131072, 1048576) if context.long else (32768, 131072):
         for rows in _GROUPS:

@@ -1,4 +1,4 @@
-"""Kernels on an NVIDIA GPU beside its copy, torch and FlashInfer; their commands; decoding steps.
+"""Measures the kernels on an NVIDIA GPU, beside its plain copy, torch and FlashInfer.
 
 Without a GPU that torch sees, what kernels take of one, as nvcc says, is all; --tiny runs the rest
 on emulated kernels.

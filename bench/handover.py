@@ -1,4 +1,4 @@
-"""Hand-over from a vLLM that prefills to one that decodes, by layers and between steps.
+"""Measures how one vLLM hands a prompt to another one, layer by layer and whole.
 
 Two engines and a daemon's pool between them: one computes a prompt that nobody has seen and stores
 its blocks, the other is then asked the same and loads them. Timed is what the second step adds:

@@ -1,4 +1,4 @@
-"""Live servers of vLLM beside their simulation: the same requests, at the same times.
+"""Measures real servers of vLLM, beside a simulation of the same requests.
 
 Servers that prefill and decode, one for every two cores; then one that prefills and one that
 decodes, with a pool between them and a router in front. What steps and hand-overs take is measured

@@ -1,4 +1,4 @@
-"""Streaming read and copy bandwidth of the memory, on one and two threads.
+"""Measures how fast the memory streams reads and copies, on one and on two threads.
 
 A copy of n bytes counts 2 n: n read and n written. The peer of two threads is one thread,
 timed in turns with it. numpy does the work.

@@ -1,4 +1,4 @@
-"""NIXL's transfers through the plug-in NEARKV, beside its own POSIX plug-in and memcpy.
+"""Measures NIXL's transfers through NearKV's plug-in, beside its POSIX plug-in and memcpy.
 
 Store and file lie in the same folder of shared memory; blocks of 4 KiB to 64 MiB, in batches of up
 to 64 blocks or 64 MiB. One process, one agent, in turns.

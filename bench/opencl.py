@@ -1,4 +1,4 @@
-"""Bytes a second that each OpenCL kernel takes in, alone, by the device's own queue."""
+"""Measures the bytes a second that each OpenCL kernel takes in, by the device's own queue."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Sequence-parallel attention: bytes beside formulas, hidden communication; 1M tokens x 64 ranks.
+"""Measures attention over a sequence that several processes share, beside formulas.
 
 Real processes over gloo, all on this machine: their communication takes processor time from their
 computing. What 64 ranks would take on other links is a model, and its names say so.

@@ -1,4 +1,4 @@
-"""What methods that keep part of a cache cost in quality: loss, recall, drift, bytes, by budget.
+"""Measures what an answer loses when only part of the cache is kept, by method and budget.
 
 The shipped model in float32, or a checkpoint of the user's, reads a text with needles; each method
 of the field cuts its cache to a share of the tokens; then the text goes on, and questions come that

@@ -1,4 +1,4 @@
-"""Turns results files into one HTML page that needs no network.
+"""Turns results files into one HTML page that needs no network, or into a page of Markdown.
 
 Each group of results (the first word of their names) in one unit gets a plot: value beside peer,
 whiskers from min to max, the goal as a mark. Results with a curve in `extra` share the plots that
@@ -11,21 +11,25 @@ import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
 from bench.curves import curve_table, curves_of, line_plot
+from bench.markdown import render_markdown
 from nearkv.html import html_page
 from nearkv.results import Result, ResultError, ResultFile, format_number, read_results
 
 _DESCRIPTION = """\
 Turns results files (of ./nearkv bench, the demo and tests) into one HTML page
-with a table and plots. The page holds all it needs and loads nothing."""
+with a table and plots. The page holds all it needs and loads nothing. A page
+whose name ends in .md is written in Markdown, with tables only."""
 
 _EPILOG = """\
 examples:
   ./nearkv report                            everything under results/
   ./nearkv report a.json b.json -o page.html
+  ./nearkv report bench/results/*.json -o bench/RESULTS.md
 
 exit status: 0 written; 1 a file cannot be read, or is not a results file;
 2 wrong usage."""
@@ -82,22 +86,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "-o",
         "--output",
         type=Path,
-        metavar="HTML",
+        metavar="PAGE",
         default=Path("results/report.html"),
-        help="page to write (default: results/report.html)",
+        help="page to write, .html or .md (default: results/report.html)",
     )
     options = parser.parse_args(arguments)
     paths = options.files or sorted(Path("results").glob("*.json"))
     if not paths:
         parser.error("no results here; measure first: ./nearkv bench memory")
     try:
-        files = [read_results(path) for path in paths]
+        files = {path: read_results(path) for path in paths}
     except (ResultError, OSError) as error:
         print(f"./nearkv report: {error}", file=sys.stderr)
         return 1
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(render_page(files), encoding="utf-8")
-    print(f"written: {options.output} ({sum(len(file.results) for file in files)} results)")
+    if options.output.suffix == ".md":
+        folder = options.output.parent
+        page = render_markdown({relpath(path, folder): file for path, file in files.items()})
+    else:
+        page = render_page(list(files.values()))
+    options.output.write_text(page, encoding="utf-8")
+    count = sum(len(file.results) for file in files.values())
+    print(f"written: {options.output} ({count} results)")
     return 0
 
 

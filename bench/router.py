@@ -1,4 +1,4 @@
-"""Routing by prefix: lookups, decisions and memory of the router's index, while events come in."""
+"""Measures lookups, decisions and memory of the router's index while events come in."""
 
 import os
 import sys

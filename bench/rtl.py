@@ -1,4 +1,4 @@
-"""Cycles of commands on the Verilated engine, beside their bursts and the committed cycles.
+"""Counts the simulated engine's cycles per command, beside its bursts and the committed counts.
 
 With memory that takes 60 cycles (raw, delta4, long, spilled, host, slices), or as long as DRAM does
 (ddr5, ddr4), there beside what a sequential stream of as many bursts takes on it.

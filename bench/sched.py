@@ -1,4 +1,4 @@
-"""vLLM with NearKV's scheduling policies beside its own order: shared prefixes, a flooding tenant.
+"""Measures vLLM with NearKV's scheduling policies, beside vLLM's own order.
 
 Real engines on the CPU, the shipped model; each serves the same load in turns with the others. What
 policies do to large loads is simulated: bench traces.

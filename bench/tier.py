@@ -1,4 +1,4 @@
-"""Objects: set, get, lookups, restart, daemon, remote, traces; beside memcpy, UCX and others."""
+"""Measures the object store and its daemon, beside memcpy, UCX and other stores."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Simulated clusters: policies, near-data attention, replayed traces, published results.
+"""Simulates clusters, and sets policies beside each other and beside published results.
 
 What the simulator claims is held against closed-form queues in tests/traces. Here: its speed, what
 policies do to made-up workloads, and what papers claim beside what comes out with their parameters.

@@ -1,4 +1,4 @@
-"""Time to the first token on vLLM: NearKV beside vLLM's own DRAM tier and beside recomputing.
+"""Measures the time to vLLM's first token, beside its own DRAM tier and recomputing.
 
 Engines of the same model are asked the same prompts in turns, in the shapes of public benchmarks.
 Before each prompt an engine has nothing in its own cache; what it finds it finds in its tier. Half
