@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -152,7 +153,7 @@ def _commands(name: str) -> list[str]:
 def _command(step: Sequence[str], option: str) -> list[str]:
     """The one command of a step's several, joined by &&, that has an option."""
     ends = [-1, *(place for place, word in enumerate(step) if word == "&&"), len(step)]
-    commands = [list(step[a + 1 : b]) for a, b in zip(ends, ends[1:], strict=False)]
+    commands = [list(step[a + 1 : b]) for a, b in pairwise(ends)]
     return next(command for command in commands if option in command)
 
 
