@@ -7,11 +7,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <deque>
 #include <limits>
 
 #include "Vnkv_logit_bench.h"
-#include "simulation.hpp"
+#include "pipe.hpp"
 #include "tables.hpp"
 
 namespace nearkv::rtl_test {
@@ -27,9 +26,15 @@ struct Command {
   int key_exponent;
 };
 
-class Logit : public Simulation<Vnkv_logit_bench> {
+struct ExpectedLogit {
+  std::uint8_t tag;
+  std::int64_t logit;
+  std::int64_t score;
+};
+
+class Logit : public Pipe<Vnkv_logit_bench, ExpectedLogit> {
  public:
-  Logit() { reset(); }
+  Logit() : Pipe(kLatency) {}
 
   void set(const Command& command) {
     scale_ = model::LogitScale(command.scale, command.soft_cap, command.key_exponent);
@@ -44,44 +49,20 @@ class Logit : public Simulation<Vnkv_logit_bench> {
   }
 
   void send(std::int64_t score, int query_exponent) {
-    (*this)->valid_i = 1;
     (*this)->tag_i = static_cast<std::uint8_t>(score ^ query_exponent);
     (*this)->score_i = static_cast<std::uint64_t>(score) & ((std::uint64_t{1} << 60) - 1);
     (*this)->query_exponent_i = static_cast<std::uint8_t>(query_exponent);
-    expected_.push_back(
-        {cycles() + kLatency, (*this)->tag_i, scale_.logit(score, query_exponent), score});
-    cycle();
-    (*this)->valid_i = 0;
+    send_expecting({(*this)->tag_i, scale_.logit(score, query_exponent), score});
   }
-
-  void cycle() {
-    tick();
-    const bool is_due = !expected_.empty() && expected_.front().cycle == cycles();
-    ASSERT_EQ((*this)->valid_o, is_due);
-    if (!is_due) return;
-    const auto logit = static_cast<std::int64_t>((*this)->logit_o << 16) >> 16;
-    ASSERT_EQ((*this)->tag_o, expected_.front().tag);
-    ASSERT_EQ(logit, expected_.front().logit) << "score " << expected_.front().score;
-    expected_.pop_front();
-  }
-
-  void drain() {
-    for (unsigned i = 0; i < kLatency + 2; ++i) cycle();
-    EXPECT_TRUE(expected_.empty());
-  }
-
-  void forget() { expected_.clear(); }
 
  private:
-  struct Expected {
-    std::uint64_t cycle;
-    std::uint8_t tag;
-    std::int64_t logit;
-    std::int64_t score;
-  };
+  void check(const ExpectedLogit& expected) override {
+    const auto logit = static_cast<std::int64_t>((*this)->logit_o << 16) >> 16;
+    ASSERT_EQ((*this)->tag_o, expected.tag);
+    ASSERT_EQ(logit, expected.logit) << "score " << expected.score;
+  }
 
   model::LogitScale scale_{1.0f, 0.0f, 0};
-  std::deque<Expected> expected_;
 };
 
 std::int64_t random_score(test::Random& random) {

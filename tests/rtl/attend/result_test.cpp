@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <deque>
 #include <limits>
 
 #include "Vnkv_result.h"
 #include "attend/softmax_at.hpp"
+#include "pipe.hpp"
 #include "rounding.hpp"
-#include "simulation.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
@@ -16,9 +15,16 @@ namespace {
 constexpr unsigned kLatency = 43;
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 
-class Result : public Simulation<Vnkv_result> {
+struct ExpectedOutput {
+  std::uint8_t tag;
+  std::uint32_t pattern;
+  std::int64_t acc;
+  std::int64_t z;
+};
+
+class Result : public Pipe<Vnkv_result, ExpectedOutput> {
  public:
-  Result() { reset(); }
+  Result() : Pipe(kLatency) {}
 
   // Only while nothing is on its way.
   void set(int value_exponent, bool bf16) {
@@ -27,46 +33,20 @@ class Result : public Simulation<Vnkv_result> {
   }
 
   void send(std::int64_t acc, std::int64_t z) {
-    (*this)->valid_i = 1;
     (*this)->tag_i = static_cast<std::uint8_t>(acc ^ z);
     (*this)->acc_i = static_cast<std::uint64_t>(acc);
     (*this)->z_i = static_cast<std::uint64_t>(z);
     const float output = softmax_at(0, z, acc).output((*this)->value_exponent_i)[0];
     const std::uint32_t pattern =
         (*this)->bf16_i ? model::round_to_bf16(output) : std::bit_cast<std::uint32_t>(output);
-    expected_.push_back({cycles() + kLatency, (*this)->tag_i, pattern, acc, z});
-    cycle();
-    (*this)->valid_i = 0;
+    send_expecting({(*this)->tag_i, pattern, acc, z});
   }
-
-  void cycle() {
-    tick();
-    const bool is_due = !expected_.empty() && expected_.front().cycle == cycles();
-    ASSERT_EQ((*this)->valid_o, is_due);
-    if (!is_due) return;
-    const Expected& expected = expected_.front();
-    ASSERT_EQ((*this)->tag_o, expected.tag);
-    ASSERT_EQ((*this)->output_o, expected.pattern) << "acc " << expected.acc << " z " << expected.z;
-    expected_.pop_front();
-  }
-
-  void drain() {
-    for (unsigned i = 0; i < kLatency + 2; ++i) cycle();
-    EXPECT_TRUE(expected_.empty());
-  }
-
-  void forget() { expected_.clear(); }
 
  private:
-  struct Expected {
-    std::uint64_t cycle;
-    std::uint8_t tag;
-    std::uint32_t pattern;
-    std::int64_t acc;
-    std::int64_t z;
-  };
-
-  std::deque<Expected> expected_;
+  void check(const ExpectedOutput& expected) override {
+    ASSERT_EQ((*this)->tag_o, expected.tag);
+    ASSERT_EQ((*this)->output_o, expected.pattern) << "acc " << expected.acc << " z " << expected.z;
+  }
 };
 
 std::int64_t random_magnitude(test::Random& random) {

@@ -2,12 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 
 #include "Vnkv_weight.h"
 #include "logit.hpp"
+#include "pipe.hpp"
 #include "sampled_sums.hpp"
-#include "simulation.hpp"
 #include "softmax.hpp"
 
 namespace nearkv::rtl_test {
@@ -23,11 +22,16 @@ model::Weight weight_of_others(std::int64_t logit, std::int64_t reference, int h
   return weight;
 }
 
-class Weights : public Simulation<Vnkv_weight> {
+struct ExpectedWeight {
+  std::uint8_t tag;
+  model::Weight weight;
+  std::int64_t logit;
+};
+
+class Weights : public Pipe<Vnkv_weight, ExpectedWeight> {
  public:
-  explicit Weights(bool is_bounded = false) : latency_(kLatency + (is_bounded ? 1 : 0)) {
+  explicit Weights(bool is_bounded = false) : Pipe(kLatency + (is_bounded ? 1 : 0)) {
     (*this)->bounded_i = is_bounded;
-    reset();
   }
 
   void send(std::int64_t logit, std::int64_t reference) {
@@ -42,48 +46,22 @@ class Weights : public Simulation<Vnkv_weight> {
     (*this)->others_i = 0;
   }
 
-  void cycle() {
-    tick();
-    const bool is_due = !expected_.empty() && expected_.front().cycle == cycles();
-    ASSERT_EQ((*this)->valid_o, is_due);
-    if (!is_due) return;
-    const Expected& expected = expected_.front();
+ private:
+  void check(const ExpectedWeight& expected) override {
     SCOPED_TRACE(testing::Message() << "L " << expected.logit << " n " << expected.weight.shift);
     const bool is_zero = expected.weight.is_zero();
     ASSERT_EQ((*this)->tag_o, expected.tag);
     ASSERT_EQ((*this)->weight_o, is_zero ? 0 : expected.weight.mantissa);
     ASSERT_EQ((*this)->shift_o, is_zero ? 0 : expected.weight.shift);
     ASSERT_EQ((*this)->units_o, static_cast<std::uint64_t>(expected.weight.units()));
-    expected_.pop_front();
   }
-
-  void drain() {
-    for (unsigned i = 0; i < latency_ + 2; ++i) cycle();
-    EXPECT_TRUE(expected_.empty());
-  }
-
-  void forget() { expected_.clear(); }
-
- private:
-  struct Expected {
-    std::uint64_t cycle;
-    std::uint8_t tag;
-    model::Weight weight;
-    std::int64_t logit;
-  };
 
   void send(std::int64_t logit, std::int64_t reference, const model::Weight& weight) {
-    (*this)->valid_i = 1;
     (*this)->tag_i = static_cast<std::uint8_t>(logit ^ reference);
     (*this)->logit_i = static_cast<std::uint64_t>(logit) & ((std::uint64_t{1} << 48) - 1);
     (*this)->reference_i = static_cast<std::uint32_t>(reference);
-    expected_.push_back({cycles() + latency_, (*this)->tag_i, weight, logit});
-    cycle();
-    (*this)->valid_i = 0;
+    send_expecting({(*this)->tag_i, weight, logit});
   }
-
-  unsigned latency_;
-  std::deque<Expected> expected_;
 };
 
 TEST(WeightTest, EveryFraction) {

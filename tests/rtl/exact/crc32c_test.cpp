@@ -5,36 +5,20 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <vector>
 
 #include "Vnkv_crc32c.h"
 #include "nkv_abi.h"
-#include "simulation.hpp"
+#include "pipe.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
 
 constexpr unsigned kLatency = 10;
 
-struct Expected {
-  std::uint64_t cycle;
-  std::uint32_t crc;
-};
-
-class Crc : public Simulation<Vnkv_crc32c> {
+class Crc : public Pipe<Vnkv_crc32c, std::uint32_t> {
  public:
-  Crc() { reset(); }
-
-  // One cycle; the result must come when it is due, and only then.
-  void cycle() {
-    tick();
-    const bool is_due = !expected_.empty() && expected_.front().cycle == cycles();
-    ASSERT_EQ((*this)->valid_o, is_due);
-    if (!is_due) return;
-    ASSERT_EQ((*this)->crc_o, expected_.front().crc);
-    expected_.pop_front();
-  }
+  Crc() : Pipe(kLatency) {}
 
   // `pace` of 8 cycles carry a burst. What lies behind a short burst's bytes is noise.
   void send(std::vector<std::byte> bytes, test::Random& random, unsigned pace) {
@@ -48,7 +32,7 @@ class Crc : public Simulation<Vnkv_crc32c> {
       (*this)->first_i = at == 0;
       (*this)->last_i = at + count == bytes.size();
       (*this)->bytes_i = static_cast<std::uint8_t>(count);
-      if ((*this)->last_i) expected_.push_back({cycles() + kLatency, crc});
+      if ((*this)->last_i) expect(crc);
       cycle();
     }
     (*this)->valid_i = 0;
@@ -62,19 +46,12 @@ class Crc : public Simulation<Vnkv_crc32c> {
     cycle();
   }
 
-  void drain() {
-    for (unsigned i = 0; i < kLatency + 2; ++i) cycle();
-    EXPECT_TRUE(expected_.empty());
-  }
-
-  void forget() { expected_.clear(); }
-
  private:
+  void check(const std::uint32_t& crc) override { ASSERT_EQ((*this)->crc_o, crc); }
+
   void fill_with_noise(test::Random& random) {
     for (unsigned i = 0; i < 16; ++i) (*this)->data_i[i] = static_cast<std::uint32_t>(random());
   }
-
-  std::deque<Expected> expected_;
 };
 
 std::vector<std::byte> random_bytes(test::Random& random, size_t count) {

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <deque>
 #include <vector>
 
 #include "Vnkv_number_decode.h"
 #include "element.hpp"
 #include "nkv_abi.h"
-#include "simulation.hpp"
+#include "pipe.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
@@ -18,40 +17,26 @@ constexpr unsigned kLanes = 32;
 constexpr unsigned kLatency = 4;
 
 struct Beat {
-  std::uint64_t cycle;
   std::uint8_t dtype;
   std::vector<std::uint32_t> patterns;
 };
 
-class Decoder : public Simulation<Vnkv_number_decode> {
+class Decoder : public Pipe<Vnkv_number_decode, Beat> {
  public:
-  Decoder() { reset(); }
+  Decoder() : Pipe(kLatency) {}
 
   void send(std::uint8_t dtype, const std::vector<std::uint32_t>& patterns) {
-    (*this)->valid_i = 1;
     (*this)->dtype_i = dtype;
     for (unsigned i = 0; i < kLanes; ++i) (*this)->element_i[i] = patterns[i];
-    sent_.push_back({cycles() + kLatency, dtype, patterns});
-    cycle();
-    (*this)->valid_i = 0;
-  }
-
-  void cycle() {
-    tick();
-    const bool is_due = !sent_.empty() && sent_.front().cycle == cycles();
-    ASSERT_EQ((*this)->valid_o, is_due);
-    if (!is_due) return;
-    for (unsigned i = 0; i < kLanes; ++i) check(sent_.front().dtype, sent_.front().patterns[i], i);
-    sent_.pop_front();
-  }
-
-  void drain() {
-    for (unsigned i = 0; i < kLatency + 2; ++i) cycle();
-    EXPECT_TRUE(sent_.empty());
+    send_expecting({dtype, patterns});
   }
 
  private:
-  void check(std::uint8_t dtype, std::uint32_t pattern, unsigned lane) {
+  void check(const Beat& beat) override {
+    for (unsigned i = 0; i < kLanes; ++i) check_lane(beat.dtype, beat.patterns[i], i);
+  }
+
+  void check_lane(std::uint8_t dtype, std::uint32_t pattern, unsigned lane) {
     SCOPED_TRACE(testing::Message() << "dtype " << unsigned{dtype} << " pattern " << pattern);
     std::byte bytes[sizeof(pattern)];
     std::memcpy(bytes, &pattern, sizeof(pattern));
@@ -63,8 +48,6 @@ class Decoder : public Simulation<Vnkv_number_decode> {
       ASSERT_EQ((*this)->negative_o >> lane & 1, number.negative);
     }
   }
-
-  std::deque<Beat> sent_;
 };
 
 class EveryPatternTest : public testing::TestWithParam<std::uint8_t> {};

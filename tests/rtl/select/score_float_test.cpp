@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "Vnkv_score_float.h"
+#include "pipe.hpp"
 #include "rounding.hpp"
-#include "simulation.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
@@ -31,43 +30,47 @@ std::uint32_t expected_float(std::int64_t score, const Scaling& scaling) {
   return std::bit_cast<std::uint32_t>(model::nearest_binary32(value));
 }
 
+class ScoreFloat : public Pipe<Vnkv_score_float, std::int64_t> {
+ public:
+  ScoreFloat() : Pipe(kLatency) {}
+
+  // Only while nothing is on its way.
+  void set(const Scaling& scaling) {
+    scaling_ = scaling;
+    (*this)->exponent_i = static_cast<std::uint16_t>(scaling.exponent) & 0x7ff;
+    (*this)->scale_i = std::bit_cast<std::uint32_t>(scaling.scale);
+  }
+
+  void send(std::int64_t score) {
+    (*this)->score_i = static_cast<std::uint64_t>(score) & ((std::uint64_t{1} << 60) - 1);
+    send_expecting(score);
+  }
+
+ private:
+  void check(const std::int64_t& score) override {
+    ASSERT_EQ((*this)->float_o, expected_float(score, scaling_))
+        << "score " << score << " exponent " << scaling_.exponent << " scale " << scaling_.scale;
+  }
+
+  Scaling scaling_{};
+};
+
 class ScoreFloatTest : public testing::Test {
  protected:
-  ScoreFloatTest() : random_(test::case_random(1)) { module_.reset(); }
-
   // Sends scores `pace` times of 8 and expects each, in its cycle.
   void expect_all(const std::vector<std::int64_t>& scores, const Scaling& scaling,
                   unsigned pace = 8) {
-    module_->exponent_i = static_cast<std::uint16_t>(scaling.exponent) & 0x7ff;
-    module_->scale_i = std::bit_cast<std::uint32_t>(scaling.scale);
-    struct Sent {
-      std::int64_t score;
-      std::uint64_t cycle;
-    };
-    std::deque<Sent> sent;
-    std::size_t next = 0;
-    while (next < scores.size() || !sent.empty()) {
-      module_->valid_i = next < scores.size() && is_willing(random_, pace);
-      if (module_->valid_i) {
-        module_->score_i =
-            static_cast<std::uint64_t>(scores[next]) & ((std::uint64_t{1} << 60) - 1);
-        sent.push_back({.score = scores[next], .cycle = module_.cycles() + kLatency});
-        ++next;
-      }
-      module_.tick();
-      const bool is_due = !sent.empty() && sent.front().cycle == module_.cycles();
-      ASSERT_EQ(module_->valid_o, is_due);
-      if (is_due) {
-        ASSERT_EQ(module_->float_o, expected_float(sent.front().score, scaling))
-            << "score " << sent.front().score << " exponent " << scaling.exponent << " scale "
-            << scaling.scale;
-        sent.pop_front();
-      }
+    module_.set(scaling);
+    for (const std::int64_t score : scores) {
+      while (!is_willing(random_, pace)) module_.cycle();
+      module_.send(score);
+      if (HasFatalFailure()) return;
     }
+    module_.drain();
   }
 
-  Simulation<Vnkv_score_float> module_;
-  test::Random random_;
+  ScoreFloat module_;
+  test::Random random_ = test::case_random(1);
 };
 
 // Scores at which something is rounded, carried, or tied.
