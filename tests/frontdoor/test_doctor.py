@@ -25,7 +25,7 @@ def test_json_has_every_key_and_mends_what_is_not_ok(capsys: pytest.CaptureFixtu
     report = json.loads(capsys.readouterr().out)
     checks = report["checks"]
     assert {check["group"] for check in checks} == {
-        *("system", "memory", "build", "devices", "python", "engines")
+        *("system", "memory", "sets", "build", "devices", "python", "engines")
     }
     for check in checks:
         assert check.keys() == KEYS
