@@ -23,7 +23,7 @@ COMMON_FLAGS = ("-j N", "--jobs N", "--device URI", "-h", "--help")
 FLAGS = {
     "test": ("--quick", "--long", "FILTER"),
     "bench": ("NAME", "--json FILE", "--device URI", "--long"),
-    "report": ("FILE", "-o HTML", "--output HTML"),
+    "report": ("FILE", "-o PAGE"),
     "doctor": ("--json",),
     "build": ("PRESET", "--profile"),
     "setup": ("SET",),

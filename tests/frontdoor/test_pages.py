@@ -20,8 +20,8 @@ def tracked(*patterns: str) -> list[Path]:
 
 
 def links_of(page: str) -> list[str]:
-    """Where a page's links lead within the repository; pictures and addresses are left out."""
-    targets = re.findall(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)", page)
+    """Where a page's links and pictures lead within the repository; addresses are left out."""
+    targets = re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", page)
     return [target for target in targets if not re.match(r"[a-z]+:", target)]
 
 
@@ -53,7 +53,7 @@ def test_every_link_leads_to_a_file_or_a_heading():
 def test_a_dead_link_is_found(tmp_path: Path):
     page = tmp_path / "a.md"
     page.write_text("# One head\n[a](a.md#one-head) [b](b.md) ![c](c.png) [d](#two) [e](x://e)\n")
-    assert find_dead_links(page) == ["b.md", "#two"]
+    assert find_dead_links(page) == ["b.md", "c.png", "#two"]
 
 
 def test_every_top_level_folder_begins_its_page_with_a_sentence():
