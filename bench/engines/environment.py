@@ -72,9 +72,9 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearkv" / "engines"
 
 
-def environments(pattern: str = "*") -> list[str]:
+def environments() -> list[str]:
     """The names of those that there are, in their order."""
-    return sorted(file.name.removesuffix(_ENDING) for file in _HERE.glob(pattern + _ENDING))
+    return sorted(file.name.removesuffix(_ENDING) for file in _HERE.glob(f"*{_ENDING}"))
 
 
 def pins(name: str) -> Path:

@@ -64,18 +64,12 @@ class Recorder:
         _RECORD.write_text(json.dumps(record, indent=1, sort_keys=True))
 
 
-def version_of(file: Path, test: str = "") -> tuple[str, str] | None:
-    """The engine that tests of a file are about and its pinned version, or None if about none.
-
-    A test that is run with several versions has the name of its environment as a parameter.
-    """
+def version_of(file: Path) -> tuple[str, str] | None:
+    """The engine that tests of a file are about and its pinned version, or None if about none."""
     subject = file.stem.removeprefix("test_")
     for name in sorted(environments(), key=len, reverse=True):
-        engine, _, older = name.partition("-")
-        if file.parent != _HERE or not f"{subject}_".startswith(f"{engine}_"):
-            continue
-        if not older or re.search(rf"[\[-]{name}[\]-]", test):
-            return engine, _pin(pins(name), r"[\w-]+")
+        if file.parent == _HERE and f"{subject}_".startswith(f"{name}_"):
+            return name, _pin(pins(name), r"[\w-]+")
     if subject.startswith("transformers"):
         return "transformers", _pin(ROOT / "requirements.txt", "transformers")
     return (subject, "its published interface alone") if file.parent == _HERE else None
@@ -86,18 +80,17 @@ def _pin(pins: Path, package: str) -> str:
     return re.search(rf"^{package}==(\S+)", pins.read_text(), re.MULTILINE)[1]
 
 
-def collected() -> dict[str, dict[tuple[str, str], list[str]]]:
-    """The tests that there are, by their files, and by the engines and versions they are about."""
+def collected() -> dict[str, list[str]]:
+    """The tests that there are, by their files."""
     folders = _HERE, ROOT / "engine_integration" / "tests"
     files = [file for folder in folders for file in folder.glob("test_*.py") if version_of(file)]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", *map(str, files)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    there: dict[str, dict[tuple[str, str], list[str]]] = {}
+    there: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         file, _, test = line.partition("::")
         if test:
-            versions = there.setdefault(file, {})
-            versions.setdefault(version_of(ROOT / file, test), []).append(test)
+            there.setdefault(file, []).append(test)
     return there
 
 
@@ -109,19 +102,19 @@ def table() -> str:
     record = json.loads(_RECORD.read_text())
     before = _TABLE.read_text().splitlines(keepends=True)
     rows = []
-    for file, versions in sorted(collected().items()):
+    for file, tests in sorted(collected().items()):
+        name, version = version_of(ROOT / file)
         said = (ast.get_docstring(ast.parse((ROOT / file).read_text())) or "").partition("\n")[0]
-        for (name, version), tests in sorted(versions.items()):
-            begin = f"| {name} | {version} | {said} | "
-            runs = [record[file][test] for test in tests if test in record.get(file, {})]
-            if not runs:
-                rows += [line for line in before if line.startswith(begin)]
-                continue
-            count = Counter(run["outcome"] for run in runs)
-            last = max(runs, key=lambda run: run["date"])
-            cells = [count["passed"], count["failed"], count["skipped"], len(tests) - len(runs)]
-            cells += [last["python"], last["date"]]
-            rows.append(f"{begin}{' | '.join(map(str, cells))} |\n")
+        begin = f"| {name} | {version} | {said} | "
+        runs = [record[file][test] for test in tests if test in record.get(file, {})]
+        if not runs:
+            rows += [line for line in before if line.startswith(begin)]
+            continue
+        count = Counter(run["outcome"] for run in runs)
+        last = max(runs, key=lambda run: run["date"])
+        cells = [count["passed"], count["failed"], count["skipped"], len(tests) - len(runs)]
+        cells += [last["python"], last["date"]]
+        rows.append(f"{begin}{' | '.join(map(str, cells))} |\n")
     return _HEAD + "".join(rows)
 
 

@@ -9,7 +9,6 @@ from bench.engines.environment import Environment, environment_or_skip
 from bench.engines.serving import Daemon
 from tests.engines.compatibility import Recorder
 from tests.engines.small_models import SMALL, save_model
-from tests.engines.vllm_engines import versions
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,10 +25,10 @@ def small_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_model(tmp_path_factory.mktemp("models") / "small_llama", config)
 
 
-@pytest.fixture(scope="session", params=versions())
-def vllm(request: pytest.FixtureRequest) -> Environment:
-    """vLLM for the CPU, every version; tests of fewer have parameters of their own."""
-    return environment_or_skip(request.param, "vLLM")
+@pytest.fixture(scope="session")
+def vllm() -> Environment:
+    """vLLM for the CPU."""
+    return environment_or_skip("vllm", "vLLM")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 from bench.engines.environment import ROOT, Environment
 from nearkv.demo.prompt import draw_needle, make_prompt, read_document
 from tests.engines.test_vllm_connector import in_file
-from tests.engines.vllm_engines import entry_points_of_the_wheel, newest_only
+from tests.engines.vllm_engines import entry_points_of_the_wheel
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
@@ -281,7 +281,6 @@ PACKED = [
 ]
 
 
-@newest_only
 def test_rows_are_read_as_kernels_packed_them(vllm):
     names = "dtype", "isa", "block_tokens", "head_dim"
     layouts = [dict(zip(names, layout, strict=True)) for layout in PACKED]
@@ -300,7 +299,6 @@ def test_answers_are_those_of_plain_attention(answers, how):
     assert answers[how]["flash_calls"] == 0
 
 
-@newest_only
 def test_answers_of_the_backend_for_gpus_are_too(answers):
     counts = check_same(answers["flash"], answers["oracle"])
     assert counts["refused_rows"] == 0
@@ -351,14 +349,12 @@ def test_what_cannot_be_is_refused(answers, name):
     assert WRONG[name][-1] in answers[name].get("error", "")
 
 
-@newest_only
 @pytest.mark.long
 @pytest.mark.parametrize("name", WRONG_TOO)
 def test_what_else_cannot_be_is_refused(others, name):
     assert WRONG_TOO[name][-1] in others[name].get("error", "")
 
 
-@newest_only
 @pytest.mark.long
 def test_the_bound_is_below_what_rounding_does(answers, others):
     oracle = answers["oracle"]
@@ -368,14 +364,12 @@ def test_the_bound_is_below_what_rounding_does(answers, others):
     assert in_chunks < EXACT < as_computed / 10
 
 
-@newest_only
 @pytest.mark.long
 def test_other_shapes_are_exact(answers, others):
     check_same(others["blocks of 128"], answers["oracle"])
     check_same(others["sliding whole"], answers["sliding oracle"])
 
 
-@newest_only
 @pytest.mark.long
 def test_layers_with_windows_and_without_have_a_pool_each(others):
     oracle, answer = others["mixed oracle"], others["mixed far"]
@@ -384,7 +378,6 @@ def test_layers_with_windows_and_without_have_a_pool_each(others):
     assert [counts["attended_rows"] > 200 for counts in answer["counts"]] == [True, True]
 
 
-@newest_only
 @pytest.mark.long
 def test_a_full_pool_costs_no_token(answers, others):
     counts = check_same(others["full pool"], answers["oracle"])
@@ -392,7 +385,6 @@ def test_a_full_pool_costs_no_token(answers, others):
     assert counts["attended_rows"] < answers["far"]["counts"][0]["attended_rows"]
 
 
-@newest_only
 @pytest.mark.long
 def test_tail_reads_less_and_bounded_is_nearer(answers, others):
     tail, bounded = others["tail"], others["bounded"]
@@ -403,7 +395,6 @@ def test_tail_reads_less_and_bounded_is_nearer(answers, others):
     assert away["bounded"] < away["tail"]
 
 
-@newest_only
 @pytest.mark.long
 def test_flaws_are_seen(answers, others):
     for flaw, oracle in (("unmerged", "oracle"), ("crowd stale", "crowd oracle")):
@@ -411,7 +402,6 @@ def test_flaws_are_seen(answers, others):
             check_same(others[flaw], answers[oracle])
 
 
-@newest_only
 @pytest.mark.long
 def test_blocks_that_a_connector_loads_are_attended_to(connected):
     oracle, storing, loading = (connected[name] for name in ("oracle", "storing", "loading"))
@@ -425,7 +415,6 @@ def test_blocks_that_a_connector_loads_are_attended_to(connected):
     )
 
 
-@newest_only
 @pytest.mark.long
 def test_one_prefills_for_who_attends_in_the_engine_and_for_who_attends_near_the_data(handed_over):
     oracle, prefilling, fetching, near = handed_over.values()
@@ -439,7 +428,6 @@ def test_one_prefills_for_who_attends_in_the_engine_and_for_who_attends_near_the
     check_same(near, oracle)
 
 
-@newest_only
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["small", "shipped"])
 def test_bfloat16_is_nearer_to_vllms_own_than_that_is_to_float32(dtypes, model):
@@ -455,7 +443,6 @@ def test_bfloat16_is_nearer_to_vllms_own_than_that_is_to_float32(dtypes, model):
     assert away["far, float32"] < 1.2 * away["own, float32"]
 
 
-@newest_only
 @pytest.mark.long
 def test_a_trained_model_answers_as_with_plain_attention(dtypes):
     oracle, far = dtypes["shipped oracle"], dtypes["shipped rounded far"]
@@ -472,7 +459,6 @@ def test_a_trained_model_answers_as_with_plain_attention(dtypes):
     assert away["far"] < away["without rounding K and V"] / 10
 
 
-@newest_only
 @pytest.mark.long
 def test_a_trained_model_is_exact_on_the_very_same_keys_and_values(dtypes):
     oracle, far = dtypes["shipped oracle"], dtypes["shipped far on the oracle's"]
@@ -482,7 +468,6 @@ def test_a_trained_model_is_exact_on_the_very_same_keys_and_values(dtypes):
     assert 0 < far["turned"] < 5e-3
 
 
-@newest_only
 @pytest.mark.long
 def test_two_ranks_have_a_pool_each(ranks):
     far, oracle = ranks["far"], ranks["oracle"]

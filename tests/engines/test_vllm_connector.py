@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment
 from bench.engines.serving import Daemon, damage
 from nearkv.store import ObjectStore
 from tests.engines.vllm_engines import (
@@ -14,9 +14,7 @@ from tests.engines.vllm_engines import (
     CACHED,
     Engines,
     hash_in_events,
-    newest_only,
     shown,
-    versions,
 )
 
 # The first makes vLLM's environment.
@@ -36,12 +34,6 @@ def connect(*, role: str = "kv_both", **extra: Any) -> dict[str, Any]:
 
 def in_file(pool: Path, **extra: Any) -> dict[str, Any]:
     return connect(uri=f"cpu:{pool}?memory=256MiB", **extra)
-
-
-@pytest.fixture(scope="module", params=versions(since="0.30"))
-def vllm(request: pytest.FixtureRequest) -> Environment:
-    """vLLM for the CPU, every version that has what the connector is made of."""
-    return environment_or_skip(request.param, "vLLM")
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +167,6 @@ def test_an_engine_works_on_without_its_daemon(engines, plain, tmp_path):
     assert later["cached"] == NONE
 
 
-@newest_only
 @pytest.mark.long
 def test_a_pool_too_small_for_a_prompt_costs_no_token(engines, plain, tmp_path):
     # It has room for two of three, which come one by one: each throws out what was before.
@@ -208,7 +199,6 @@ def test_events_tell_what_the_store_holds_also_to_who_comes_late(engines, tmp_pa
             assert Counter(name for event in told for name in event["hashes"]) == Counter(index)
 
 
-@newest_only
 @pytest.mark.long
 def test_ranks_store_their_parts_of_a_block(engines, plain, tmp_path):
     with Daemon(tmp_path) as daemon:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench.engines.environment import Environment
-from tests.engines.vllm_engines import entry_points_of_the_wheel, newest_only
+from tests.engines.vllm_engines import entry_points_of_the_wheel
 
-pytestmark = [pytest.mark.timeout(1200), newest_only]
+pytestmark = [pytest.mark.timeout(1200)]
 PROGRAM = Path(__file__).parent / "vllm_backends_program.py"
 OURS = "nearkv.vllm.gpu_attention.NearKVFlashAttentionBackend"
 THEIRS = "vllm.v1.attention.backends.flash_attn.FlashAttentionBackend"

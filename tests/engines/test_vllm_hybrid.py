@@ -12,10 +12,10 @@ from nearkv.store import ObjectStore
 from tests.engines.small_models import SMALL, save_model
 from tests.engines.test_vllm_connector import NONE, in_file
 from tests.engines.test_vllm_tier import offload
-from tests.engines.vllm_engines import BLOCK_TOKENS, CACHED, Engines, newest_only
+from tests.engines.vllm_engines import BLOCK_TOKENS, CACHED, Engines
 
 # The first makes vLLM's environment.
-pytestmark = [pytest.mark.timeout(1200), newest_only]
+pytestmark = [pytest.mark.timeout(1200)]
 # vLLM makes groups of as many layers as the rarest kind has.
 SLIDING = ["sliding_attention", "sliding_attention", "full_attention"] * 2
 WINDOW_TOKENS = 96

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
-from bench.engines.environment import ROOT, Environment, environment_or_skip
+from bench.engines.environment import ROOT, Environment
 from nearkv.vllm.scheduler_options import SchedulerOptions
-from tests.engines.vllm_engines import versions
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
@@ -37,12 +36,6 @@ def prompt(length: int, seed: int) -> list[int]:
 
 def ask(tokens: list[int], most: int = 4, **extra: Any) -> dict[str, Any]:
     return {"tokens": tokens, "most": most, "extra": extra or None}
-
-
-@pytest.fixture(scope="module", params=versions(since="0.31"))
-def vllm(request: pytest.FixtureRequest) -> Environment:
-    """vLLM for the CPU, every version whose scheduler is known."""
-    return environment_or_skip(request.param, "vLLM")
 
 
 @pytest.fixture(scope="module")
@@ -161,11 +154,3 @@ def test_an_engine_with_wrong_settings_does_not_start(run) -> None:
     priority = ours("slo") | {"scheduling_policy": "priority"}
     wrong, both = run(*({"options": o, "loads": []} for o in (ours("fifo"), priority)))
     assert "there are orca" in wrong["error"] and "leave it out" in both["error"]
-
-
-@pytest.mark.long
-def test_an_older_vllm_is_refused_with_a_mend(small_llama: Path) -> None:
-    old = environment_or_skip("vllm-0.30", "vLLM")
-    question = {"model": str(small_llama), "runs": [{"options": ours("k_lpm"), "loads": []}]}
-    [answer] = old.run(PROGRAM, question, timeout_s=900)
-    assert "needs vLLM 0.31" in answer["error"] and "leave --scheduler-cls out" in answer["error"]

@@ -13,7 +13,6 @@ from tests.engines.vllm_engines import (
     CACHED,
     Engines,
     hash_in_events,
-    newest_only,
     offload,
 )
 
@@ -66,7 +65,6 @@ def test_an_engine_works_on_without_its_daemon(engines, plain, daemon):
     assert later == {"tokens": plain, "cached": [0, 0, 0]}
 
 
-@newest_only
 @pytest.mark.long
 def test_jobs_of_a_stopped_daemon_fail_in_time(vllm, daemon):
     question = {"socket": daemon.socket, "daemon": daemon.process_id}

@@ -6,27 +6,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from bench.engines.environment import ROOT, Environment, environments
+from bench.engines.environment import ROOT, Environment
 
 PROGRAM = Path(__file__).parent / "vllm_program.py"
 PROMPTS = [[1, *(3 + (i * 7 + j * j) % 500 for i in range(300 + 50 * j))] for j in range(3)]
 BLOCK_TOKENS = 32
 # All whole blocks but for what follows them: the last token has to be computed.
 CACHED = [(len(prompt) - 1) // BLOCK_TOKENS * BLOCK_TOKENS for prompt in PROMPTS]
-
-
-def versions(since: str = "0.28", before: str = "") -> list[Any]:
-    """Names of environments, for a fixture: the newest vLLM, and older ones for long tests."""
-    older = {name.removeprefix("vllm-"): name for name in environments("vllm-*")}
-    wanted = [older[version] for version in older if since <= version < (before or "1")]
-    newest = [] if before else ["vllm"]
-    return [*newest, *(pytest.param(name, marks=pytest.mark.long) for name in wanted)]
-
-
-# For tests that say nothing of a version.
-newest_only = pytest.mark.parametrize("vllm", ["vllm"], indirect=True)
 
 
 class Answer(dict[str, Any]):

@@ -123,7 +123,8 @@ def layouts() -> dict[str, list[str]]:
         told: dict[str, list[str]] = {}
         for has_amx.return_value in (False, True):
             for dtype in ("bfloat16", "float32"):
-                config = SimpleNamespace(model=SimpleNamespace(dtype=dtype))
+                model = SimpleNamespace(dtype=dtype)
+                config = SimpleNamespace(model=model, kv_cache_layout=None)
                 spec = SimpleNamespace(config=config, blocks_per_chunk=1)
                 layout = chunk_store.layout_of(spec, any_ranks=False)
                 told.setdefault(dtype, []).append(layout)

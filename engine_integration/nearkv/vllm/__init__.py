@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 # Imported once asked for: an entry point here is loaded by every vLLM, also by one without NearKV's
-# extension, and the tier runs with older versions of vLLM than the connector.
+# extension.
 _MODULES = {
     "NearKVConnector": "connector",
     "NearKVOffloadingSpec": "spec",
@@ -23,8 +23,5 @@ def __getattr__(name: str) -> Any:
     """One of the classes of `__all__`."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "NearKVConnector":
-        from nearkv.vllm import compat
-
-        compat.check_connector()
+    import_module("nearkv.vllm.compat").check_version()
     return getattr(import_module(f"nearkv.vllm.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""As mla_backends, for processors with AMX; vLLM 0.28 has no backend for them."""
+"""As mla_backends, for processors with AMX."""
 
 from vllm.v1.attention.backends.mla.amx_mla import AMXMLABackend
 

@@ -242,8 +242,7 @@ class NearKVAttentionImpl(FarImpl, CPUAttentionBackendImpl):
 
     def kv_rows(self, layer: torch.nn.Module, cache: torch.Tensor) -> KVRows:
         """How the CPU kernels pack blocks."""
-        isa = layer.isa if hasattr(layer, "isa") else self.isa  # The latter in vLLM 0.28.
-        return packed_rows(cache.dtype, cache.shape[2], self.head_size, isa)
+        return packed_rows(cache.dtype, cache.shape[2], self.head_size, layer.isa)
 
 
 class NearKVMetadataBuilder(FarBuilder, CPUAttentionMetadataBuilder):

@@ -8,7 +8,9 @@ from itertools import compress
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from vllm.logger import init_logger
+from vllm.platforms import current_platform
 from vllm.v1.kv_offload.base import (
     Locality,
     Medium,
@@ -19,11 +21,11 @@ from vllm.v1.kv_offload.base import (
     get_offload_group_idx,
     make_offload_key,
 )
+from vllm.v1.kv_offload.config import OffloadingConfig
 from vllm.v1.kv_offload.file_mapper import FileMapper
 
 from nearkv.core import Error
 from nearkv.store import Lease, Namespace, ObjectStore, ObjectStoreStats, StoreEventKind
-from nearkv.vllm import compat
 from nearkv.vllm.options import StoreOptions
 
 logger = init_logger(__name__)
@@ -31,6 +33,7 @@ logger = init_logger(__name__)
 _KEPT_EVENTS = 65536
 _KEYS_OF_A_LEASE = 1024  # What a request to a daemon has room for.
 _GROUP_BYTES = len(make_offload_key(b"", 0))
+_AMX_BLOCK_TOKENS = 32  # Its kernels are taken for blocks of so many tokens, or a multiple.
 _T = TypeVar("_T")
 
 
@@ -45,9 +48,22 @@ def layout_of(spec: OffloadingSpec, *, any_ranks: bool, **more: Any) -> str:
         blocks_per_file=spec.blocks_per_chunk,
         parallel_agnostic=any_ranks,
     ).get_run_config()
-    identity |= {**compat.layout_names(spec.config), **more}
+    identity |= {**_layout_names(spec.config), **more}
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
     return f"vllm-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _layout_names(config: OffloadingConfig) -> dict[str, str | None]:
+    """How K and V lie inside a block: vLLM's name for it, and what a CPU's kernels pack them for.
+
+    Those for AMX pack bfloat16 in a way that no other processor's kernels read.
+    """
+    packed_for = None
+    if current_platform.is_cpu():
+        from vllm.v1.attention.backends.cpu_attn import _get_attn_isa
+
+        packed_for = _get_attn_isa(getattr(torch, config.model.dtype), _AMX_BLOCK_TOKENS)
+    return {"kv_cache_layout": config.kv_cache_layout, "packed_for": packed_for}
 
 
 class GroupKeys(NamedTuple):
@@ -104,19 +120,18 @@ class ChunkStore:
 
     def __init__(self, options: StoreOptions, spec: OffloadingSpec, layout: str) -> None:
         """nearkv.core.Error if there is no store."""
-        compat.warn()
         self._options = options
         self.store: ObjectStore = self._stores.acquire(options)
         self._spaces = {
-            group: self.store.namespace(
+            group.group_id: self.store.namespace(
                 spec.config.model.name,
                 spec.config.model.dtype,
                 layout,
-                group=group,
+                group=group.group_id,
                 tenant=options.tenant,
                 salt=options.salt.encode(),
             )
-            for group in compat.group_numbers(spec.config)
+            for group in spec.config.groups
         }
         self._groups = {space.number: group for group, space in self._spaces.items()}
         self._said = ""  # The last warning, which is not repeated.
@@ -231,8 +246,7 @@ class ChunkStore:
         self._told |= came
         self._told -= gone
         return [
-            compat.made(
-                OffloadingEvent,
+            OffloadingEvent(
                 keys=list(keys),
                 medium=medium,
                 removed=removed,

@@ -5,7 +5,7 @@ from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_b
 _BACKENDS = {
     "CPU_ATTN": "attention_backend.NearKVAttentionBackend",
     "CPU_MLA": "mla_backends.NearKVCPUMLABackend",
-    "AMX_MLA": "amx_mla_backend.NearKVAMXMLABackend",  # Not in vLLM 0.28.
+    "AMX_MLA": "amx_mla_backend.NearKVAMXMLABackend",
     "CUSTOM": "gpu_attention.NearKVFlashAttentionBackend",
 }
 

@@ -12,11 +12,11 @@ from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request
 
-from nearkv.vllm import compat
+from nearkv.vllm.compat import check_version
 from nearkv.vllm.scheduler_options import KEY, SchedulerOptions
 from nearkv.vllm.scheduler_queue import PolicyQueue
 
-compat.check_scheduler()
+check_version()
 
 
 class NearKVScheduler(Scheduler):
@@ -35,7 +35,6 @@ class NearKVScheduler(Scheduler):
                 "other: leave it out; slo has classes"
             )
         super().__init__(vllm_config, *arguments, **named)
-        compat.warn()
         self.waiting = self._policy = PolicyQueue(options, self.hash_block_size, self._held)
         self._makes_room = options.makes_room
         # Then vLLM preempts whose priority number is greatest, wherever it runs.

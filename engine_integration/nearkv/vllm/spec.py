@@ -7,7 +7,6 @@ from vllm.v1.kv_offload.base import CanonicalKVCaches, OffloadingWorker
 from vllm.v1.kv_offload.cpu.shared_offload_region import SharedOffloadRegion
 from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec
 
-from nearkv.vllm import compat
 from nearkv.vllm.host_worker import HostOffloadingWorker
 
 
@@ -31,4 +30,10 @@ class NearKVOffloadingSpec(TieringOffloadingSpec):
 
     def _open_region(self) -> SharedOffloadRegion:
         rank = 0 if self.replicated_layout else self.config.parallel.rank
-        return compat.shared_region(self, self._engine_id, rank)
+        return SharedOffloadRegion(
+            engine_id=self._engine_id,
+            rank=rank,
+            num_chunks=self.num_chunks,
+            kv_bytes_per_chunk=self.kv_bytes_per_chunk,
+            cpu_page_size=self.cpu_page_size_per_worker,
+        )

@@ -25,7 +25,6 @@ from vllm.v1.kv_offload.base import (
 from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, TransferJob
 
 from nearkv.store import MAX_OBJECT_BYTES, Job, Pages
-from nearkv.vllm import compat
 from nearkv.vllm.chunk_store import ChunkStore, layout_of
 from nearkv.vllm.metrics import StoreMetrics, metric_definitions
 from nearkv.vllm.options import StoreOptions
@@ -64,8 +63,7 @@ class NearKVTier(SecondaryTierManager):
         **settings: Any,
     ) -> None:
         """See StoreOptions for `settings`. ValueError or nearkv.core.Error if it cannot be."""
-        compat.init_tier(
-            self,
+        super().__init__(
             offloading_spec=offloading_spec,
             primary_kv_view=primary_kv_view,
             tier_type=tier_type,
@@ -159,7 +157,7 @@ class NearKVTier(SecondaryTierManager):
         transfer = _Transfer({}, asked, is_load, time.perf_counter())
         for part in self._stored.by_group(asked.keys):
             submit = part.space.submit_get if is_load else part.space.submit_set
-            memory = self._chunks.of(compat.chunk_numbers(asked)[part.places])
+            memory = self._chunks.of(asked.chunk_ids[part.places])
             # A queue that is full: vLLM computes what it cannot load, and keeps what is not stored.
             if (job := self._stored.ask(None, submit, part.hashes, memory)) is not None:
                 transfer.jobs[job] = part.places
@@ -189,8 +187,7 @@ class NearKVTier(SecondaryTierManager):
             self._failed.update(set(asked.keys).difference(good))
             self._metrics.count_failures(len(is_whole) - len(good))
         self._ended.append(
-            compat.made(
-                JobResult,
+            JobResult(
                 job_id=asked.job_id,
                 success=len(good) == len(is_whole),
                 successful_keys=good if transfer.is_load else None,
