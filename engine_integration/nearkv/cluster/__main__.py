@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from nearkv.cluster import ClusterError
 from nearkv.demo import DemoError
 from nearkv.demo.files import write_file
-from nearkv.demo.progress import Progress, progress
 from nearkv.demo.prompt import read_document
+from nearkv.progress import Progress, progress
 
 if TYPE_CHECKING:
     from nearkv.cluster.figures import Phase

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from nearkv.cluster.figures import Phase, format_table
-from nearkv.demo.plots import bars, plots_body, plots_scripts
+from nearkv.cluster.plots import bars, plots_body, plots_scripts
 from nearkv.html import html_page
 from nearkv.results import git_commit, machine_description
 

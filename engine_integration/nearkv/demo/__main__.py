@@ -1,38 +1,47 @@
 """The command line of `./nearkv demo`.
 
-Standard library only up to the run itself: --help works before anything is installed.
+Standard library only, but for the processes that have the model: --help works before anything is
+installed.
 """
 
 import argparse
+import os
 import sys
+import time
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from nearkv.demo import DemoError
 from nearkv.demo.files import write_file
-from nearkv.demo.progress import progress
-from nearkv.demo.prompt import MEANT_TOKENS, draw_needle, make_prompt, read_document
+from nearkv.demo.processes import Worker, pull_the_plug, scratch_folder
+from nearkv.demo.prompt import read_document
+from nearkv.demo.question import ANSWER, QUESTION, built_in_document
+from nearkv.real_models import MODELS, ModelError, fetch_model
 
-_MODELS = Path(__file__).resolve().parents[2] / "models"
+_SHIPPED = Path(__file__).resolve().parents[2] / "models" / "recall_3m"
+_MODEL = "smollm2"
+_NEED_BYTES = 1 << 30
 _DESCRIPTION = """\
-Plants a needle, a line @key=12345; at random, in a long document, lets a
-language model read it, and asks for it at the end. Once plainly, with the KV
-cache on the host; then with the old part of the cache in a NearKV device,
-where queries go down and partial outputs come back. Prints, and writes where
-asked, what both wrote, and the bytes and the time that each took."""
+Asks a language model a question about a document of 7,000 tokens, in three acts.
+1. Ask: the same answer by transformers alone and with NearKV, where the memory
+   that holds the document attends to it by itself, exactly and approximately.
+2. Pull the plug: the process is killed while it writes the answer. A new one
+   finds what the first one had read in a file, and goes on.
+3. See: a page for the browser and a picture of what was measured."""
 
 _EPILOG = """\
 examples:
   ./nearkv demo
-  ./nearkv demo --file book.txt --depth 0.1 --html demo.html --json demo.json
-  ./nearkv demo --device model: --prompt-tokens 1000 --tokens 8
+  ./nearkv demo --file book.txt --question "Who wrote the letter?" --answer Anna
+  ./nearkv demo --model HuggingFaceTB/SmolLM2-360M-Instruct --json demo.json
 
-Both runs share one reading of the prompt, and hold K and V in bf16. Bytes per
-token are those of decoding. The plain run is the judge of the tokens only in
-mode dense; the other modes trade exactness for bytes.
+The model's memory of a document is called its KV cache: a key and a value for
+each token, layer and head. All runs hold it in bf16 and compute in float32.
 
-exit status: 0 done; 1 the input cannot be used, or an exact run differs from
-the plain one; 2 wrong usage; 130 interrupted."""
+exit status: 0 done; 1 the input cannot be used, an exact run differs from the
+plain one, or the answer is not right; 2 wrong usage; 130 interrupted."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,168 +65,177 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add(
-        "--file",
-        type=Path,
-        metavar="FILE",
-        default=_MODELS / "documents" / "postgresql-high-availability.txt",
-        help=f"plain text in UTF-8, best of {MEANT_TOKENS:,} tokens or more (default: a chapter "
-        "of the PostgreSQL manual)",
-    )
+    add("--file", type=Path, help="plain text in UTF-8 (default: the log of a lighthouse)")
+    add("--question", help="what to ask about it (default: one about the lighthouse)")
+    add("--answer", metavar="TEXT", help="what a right answer holds, so that it can be checked")
     add(
         "--model",
-        type=Path,
-        metavar="DIR",
-        default=_MODELS / "recall_3m",
-        help="folder of a causal language model in Hugging Face layout; one that has not learnt "
-        "to recall such lines will not find the needle (default: recall_3m, shipped)",
-    )
-    add(
-        "--dtype",
-        choices=("float32", "bfloat16"),
-        default="float32",
-        help="what the model computes in; in bfloat16 rounding makes near ties, which two exact "
-        "runs may break differently (default: float32)",
+        metavar="DIR_OR_ID",
+        help="folder of a causal language model in Hugging Face layout, or its name on the hub "
+        f"(default: {MODELS[_MODEL].title}, which is fetched once; the shipped recall_3m, which "
+        "can only recall a line such as @key=12345; serves where that fails)",
     )
     add("--device", metavar="URI", default="cpu:", help="NearKV device (default: cpu:)")
     add(
-        "--mode",
-        choices=("dense", "tail", "bounded"),
-        default="dense",
-        help="how the device attends in the run that the summary is about: dense reads all and is "
-        "exact; tail reads the best tokens exactly, the others at low precision; bounded reads "
-        "what a given error takes. On cpu: the other modes are run as well (default: dense)",
-    )
-    add(
-        "--top-k",
-        type=_integer(1, 4096),
-        default=64,
-        metavar="K",
-        help="tokens that mode tail reads exactly, per query (default: 64)",
-    )
-    add(
         "--error",
-        type=_number(0, 1, open_start=True),
+        type=_share,
         default=0.05,
         metavar="E",
-        help="relative error of the output that mode bounded keeps (default: 0.05)",
+        help="relative error that the approximate mode promises (default: 0.05)",
     )
     add(
         "--tokens",
-        type=_integer(1, 4096),
+        type=_count,
         default=32,
         metavar="N",
-        help="tokens to generate (default: 32)",
+        help="longest answer, in tokens (default: 32)",
     )
     add(
         "--prompt-tokens",
-        type=_integer(1, 1 << 20),
+        type=_count,
         metavar="N",
         help="longest prompt; a longer document is cut (default: what the model takes)",
     )
+    add("--ask-only", action="store_true", help="act 1 alone: nothing is killed, no page")
+    add("--json", type=Path, metavar="FILE", help="write all figures, for ./nearkv report")
     add(
-        "--depth",
-        type=_number(0, 1),
-        default=0.5,
-        metavar="D",
-        help="where in the document the needle goes, 0 start to 1 end (default: 0.5)",
+        "--html",
+        type=Path,
+        metavar="FILE",
+        default=Path("results/demo.html"),
+        help="the page (default: results/demo.html)",
     )
-    add("--seed", type=int, default=0, help="seed of the needle (default: 0)")
-    add("--json", type=Path, metavar="FILE", help="write the figures, for ./nearkv report")
-    add("--html", type=Path, metavar="FILE", help="write a page with the texts, figures and plots")
-    return parser.parse_args(arguments)
+    add(
+        "--png",
+        type=Path,
+        metavar="FILE",
+        default=Path("results/demo.png"),
+        help="the picture (default: results/demo.png)",
+    )
+    options = parser.parse_args(arguments)
+    if options.answer and not options.question:
+        parser.error("--answer needs --question")
+    if options.file and not options.question and options.model != str(_SHIPPED):
+        parser.error("--file needs --question")
+    return options
 
 
-def _integer(least: int, most: int):
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} to {most}")
-        return int(text)
-
-    return parse
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1 << 20:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {1 << 20}")
+    return int(text)
 
 
-def _number(least: float, most: float, open_start: bool = False):
-    def parse(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = float("nan")
-        if not least <= number <= most or (open_start and number == least):
-            above = "above " if open_start else "from "
-            raise argparse.ArgumentTypeError(f"{text!r} is no number {above}{least} to {most}")
-        return number
-
-    return parse
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and up to 1")
+    return number
 
 
 def _run(options: argparse.Namespace) -> int:
-    document = read_document(options.file)
-    with progress("loading the libraries and the model"):
-        # Only here, so that wrong usage and unreadable files are told at once.
-        from nearkv.core import AttendMode, Error
-        from nearkv.demo import figures, page, runs
-        from nearkv.results import git_commit, machine_description, write_results
-
-        model, tokenizer = runs.load_model(options.model, options.dtype)
-    takes = getattr(model.config, "max_position_embeddings", None) or 1 << 20
-    most = min(takes - options.tokens, options.prompt_tokens or takes)
-    if most < 1:
-        raise DemoError(f"the model takes {takes} tokens; ask for fewer with --tokens")
-    needle = draw_needle(document, options.seed)
-    prompt = make_prompt(tokenizer, document, needle, options.depth, most)
-    _note_length(len(prompt.tokens), prompt.cut)
-    modes = runs.make_modes(
-        AttendMode[options.mode.upper()],
-        others=options.device.startswith("cpu:"),
-        top_k=options.top_k,
-        error=options.error,
-    )
-    try:
-        comparison = runs.compare(
-            model, prompt.tokens, options.device, modes, options.tokens, progress
-        )
-    except (Error, ValueError) as error:
-        raise DemoError(str(error)) from error
-    texts = {
-        run.name: tokenizer.decode(run.tokens, clean_up_tokenization_spaces=False)
-        for run in (comparison.plain, *comparison.near)
+    start_s = time.monotonic()
+    file = options.file or built_in_document()
+    read_document(file)
+    model, note = _choose_model(options.model)
+    if note:
+        print(f"nearkv demo: {note}", file=sys.stderr)
+    is_shipped = Path(model).resolve() == _SHIPPED
+    question = None if is_shipped else _question(options)
+    common = {"model": model, "device": options.device, "steps": options.tokens}
+    request = common | {
+        "act": "ask",
+        "file": str(file),
+        "question": question,
+        "error": options.error,
+        "most_tokens": options.prompt_tokens,
     }
-    summary = figures.summarise(comparison, texts, needle)
-    print(figures.format_summary(summary, comparison, options.device))
+    restarted = None
+    with scratch_folder(0 if options.ask_only else _NEED_BYTES) as folder:
+        store = None if options.ask_only else str(folder / "cache")
+        with Worker(**request, store=store) as worker:
+            asked = worker.hear()["asked"]
+            if asked["cut"]:
+                print("nearkv demo: the document is longer than fits and is cut", file=sys.stderr)
+            if store:
+                answer = asked["runs"]["exact"]["tokens"]
+                warm, told = pull_the_plug(worker, answer)
+        if store:
+            resume = common | {"act": "resume", "store": store, "prompt": asked["prompt"]}
+            with Worker(**resume, told=told) as worker:
+                restarted = {"warm": warm, "told": told, "after": worker.hear()}
+
+    # Only here: they need packages that --help does without.
+    from nearkv.demo import figures
+
     facts = {
-        "document": f"{options.file.name}, {len(prompt.tokens):,} tokens of prompt"
-        + (", cut to fit" if prompt.cut else ""),
-        "needle": f"{needle.line} at {prompt.needle_at:.0%} of the prompt",
-        "same tokens": "yes" if summary["tokens_equal"] else "no",
-        "needle found": "yes" if summary["needle_found"] else "no",
-        "compression": f"{summary['compression_ratio']:.2f} bf16 bytes per byte of page",
-        "model": f"{options.model.name}, {options.dtype}",
-        "device": f"{options.device}, mode {options.mode}",
-        "machine": machine_description(),
-        "commit": git_commit(),
+        "model": MODELS[_MODEL].title if options.model is None and not note else Path(model).name,
+        "document": file.name,
+        "question": asked["needle"] or question["text"],
+        "device": options.device,
+        "note": note,
     }
-    if options.json:
-        rows = figures.make_results(comparison, texts, needle, options.device)
-        write_file(options.json, lambda path: write_results(path, rows, summary))
-    if options.html:
-        text = page.render_page(summary, comparison, facts)
-        write_file(options.html, lambda path: path.write_text(text, encoding="utf-8"))
-    failed = options.mode == "dense" and not summary["tokens_equal"]
-    if failed:
-        print("nearkv demo: the exact run's tokens differ from the plain run's", file=sys.stderr)
-    return int(failed)
+    summary = figures.summarise(asked, restarted, facts)
+    summary["setup_s"], summary["build_s"] = _front_door_s("SETUP"), _front_door_s("BUILD")
+    summary["run_s"] = time.monotonic() - start_s
+    print(figures.format_summary(summary))
+    _write(options, summary)
+    failures = figures.failures(summary)
+    for failure in failures:
+        print(f"nearkv demo: {failure}", file=sys.stderr)
+    return int(bool(failures))
 
 
-def _note_length(tokens: int, cut: bool) -> None:
-    if cut:
-        print(f"nearkv demo: the document is cut: {tokens:,} tokens of prompt", file=sys.stderr)
-    if tokens < MEANT_TOKENS:
-        print(
-            f"nearkv demo: {tokens:,} tokens of prompt; from {MEANT_TOKENS:,} on the figures show "
-            "what long contexts cost",
-            file=sys.stderr,
+def _choose_model(named: str | None) -> tuple[str, str]:
+    """What to load, and what there is to say about it."""
+    if named is not None:
+        return named, ""
+    try:
+        return str(fetch_model(_MODEL)), ""
+    except ModelError as error:
+        if not _SHIPPED.is_dir():
+            raise DemoError(f"{error}; or name a model of your own with --model") from error
+        return str(_SHIPPED), (
+            f"{error}. The small shipped model recall_3m serves instead. It cannot answer "
+            "questions: it finds a line such as @key=12345; that is planted in the document"
         )
+
+
+def _question(options: argparse.Namespace) -> dict[str, Any]:
+    if options.question:
+        return {"text": options.question, "answer": options.answer}
+    return {"text": QUESTION, "answer": ANSWER}
+
+
+def _front_door_s(what: str) -> float | None:
+    """Seconds that ./nearkv took before this; None where it did not start it."""
+    try:
+        return float(os.environ[f"NEARKV_{what}_S"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _write(options: argparse.Namespace, summary: dict[str, Any]) -> None:
+    from nearkv.demo import figures
+    from nearkv.results import write_results
+
+    if options.json:
+        rows = figures.make_results(summary)
+        write_file(options.json, lambda path: write_results(path, rows, summary))
+    if options.ask_only:
+        return
+    from nearkv.demo import page, picture
+
+    write_file(
+        options.html, lambda path: path.write_text(page.render_page(summary), encoding="utf-8")
+    )
+    write_file(options.png, lambda path: picture.draw(summary).save(path))
+    has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if has_display and sys.stdout.isatty():
+        webbrowser.open(options.html.resolve().as_uri())
 
 
 if __name__ == "__main__":

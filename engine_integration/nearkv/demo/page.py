@@ -1,80 +1,121 @@
-"""The demo's page: texts side by side, plots and facts, in one file that loads nothing."""
+"""The demo's page: what was read where, where attention went, how long each start took."""
 
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from nearkv.demo.figures import rate
-from nearkv.demo.plots import bar_figure, bars, plots_body, plots_scripts
-from nearkv.demo.runs import STAGES, Comparison
+from nearkv.demo.figures import Panel, device_text, error_text, panels, restart_text
 from nearkv.html import html_page
+from nearkv.results import format_number
 
 _STYLE = """\
-.texts { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }
-.texts h3 { font-size: 1rem; margin: 0; }
-pre { background: #f6f8fa; padding: .75rem; white-space: pre-wrap; overflow-wrap: anywhere; }"""
+h3 { font-size: 1rem; margin: 1rem 0 .25rem; }
+.answers { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }
+blockquote { margin: 0; padding: .75rem; background: #f6f8fa; border-left: 4px solid #0969da;
+  overflow-wrap: anywhere; }
+.bar { display: grid; grid-template-columns: minmax(9rem, 18rem) 1fr 7rem; gap: .5rem;
+  align-items: center; }
+.bar i { display: block; height: 1rem; background: #0969da; min-width: 2px; }
+.bar:first-of-type i { background: #afb8c1; }
+.bar b { font-weight: 400; font-variant-numeric: tabular-nums; }
+.document { white-space: pre-wrap; max-height: 32rem; overflow: auto; border: 1px solid #d0d7de;
+  padding: 1rem; }
+@media (max-width: 40rem) { .bar { grid-template-columns: 1fr; } }"""
 
 _BODY = """\
-<p>{lead}</p>
-<dl>{facts}</dl>
-<h2>What each run wrote after <code>{question}</code></h2>
-<div class="texts">{texts}</div>
-{plots}"""
+<p>A language model read <b>{document}</b>, {tokens:,} tokens long, and was asked:
+<b>{question}</b></p>
+<p>{note}</p>
+<h2>1. Ask: the same answer, and far less to move</h2>
+<p>While a model answers, it looks back at the whole document for each token that it writes. It does
+so by a key and a value for each token, layer and head: the KV cache. Without NearKV the processor
+reads all of it. With NearKV the memory that holds it does the looking, and sends back the
+result.</p>
+<div class="answers">{answers}</div>
+<p>The exact mode wrote {same} as transformers alone. {errors}</p>
+{reads}
+{restart}
+<h2>3. See: where in the document the attention went</h2>
+<p>The darker a passage, the larger the share of its attention that one of the model's heads gave
+to it for a token of the answer. A passage is a page of 64 tokens, which is what NearKV stores. The
+first one is left out: models rest their attention there when they look for nothing.</p>
+<div class="document">{text}</div>
+<h2>How it was measured</h2>
+<dl>{facts}</dl>"""
 
-_LEAD = """\
-A model read a document in which the line <code>{needle}</code> was planted, and was asked for it at
-the end. The plain run attends on the host, over its own cache. The NearKV runs keep the newest
-tokens on the host and all others in the device: queries go down, partial outputs with their
-log-sum-exp come back. All figures were measured in this run."""
+_RESTART = """\
+<h2>2. Pull the plug: a new process goes on where the killed one was</h2>
+<p>{text}</p>
+{panel}"""
+
+_NAMES = {
+    "plain": "Transformers alone",
+    "exact": "NearKV, exact",
+    "approximate": "NearKV, approximate",
+}
+_MARKS = {True: "The answer is right.", False: "The answer is wrong.", None: ""}
 
 
-def render_page(
-    summary: Mapping[str, Any], comparison: Comparison, facts: Mapping[str, str]
-) -> str:
-    """The whole page."""
-    needle = summary["needle"]
-    texts = summary["texts"].items()
+def render_page(summary: Mapping[str, Any]) -> str:
+    """The whole page, in one file that loads nothing."""
+    reads = panels(summary)
+    restart = ""
+    if "ttft_after_kill_s" in summary:
+        *reads, starts = reads
+        text = escape(restart_text(summary))
+        restart = _RESTART.format(text=text, panel=_bars(starts))
+    facts = {
+        "model": f"{summary['model']}, computed in float32",
+        "device": device_text(summary["device"]),
+        "machine": summary["machine"],
+        "commit": summary["commit"],
+        "bytes": "of decoding; K and V are bf16 in all runs, and one page has moved on average",
+    }
     body = _BODY.format(
-        lead=_LEAD.format(needle=escape(needle)),
+        document=escape(summary["document"]),
+        tokens=summary["document_tokens"],
+        question=escape(summary["question"]),
+        note=escape(summary["note"]),
+        answers="".join(_answer(summary, name) for name in summary["texts"]),
+        same="the same tokens" if summary["tokens_equal"] else "OTHER tokens",
+        errors=escape(error_text(summary)),
+        reads="".join(map(_bars, reads)),
+        restart=restart,
+        text=_heated(summary["pages"], summary["attention"]),
         facts="".join(
             f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items()
         ),
-        question=escape(needle.partition("=")[0] + "="),
-        texts="".join(
-            f"<div><h3>{escape(name)}</h3><pre>{escape(text)}</pre></div>" for name, text in texts
-        ),
-        plots=plots_body(_plots(comparison)),
     )
-    return html_page("NearKV demo", body, style=_STYLE, scripts=plots_scripts())
+    return html_page("NearKV demo", body, style=_STYLE, scripts="")
 
 
-def _plots(comparison: Comparison) -> dict[str, Any]:
-    near, plain = comparison.near, comparison.plain
-    full_bytes = comparison.full_scan_bytes(near[0])
-    link = {run.name: comparison.link_bytes_per_token(run) for run in near}
-    speed = {run.name: rate(run).median for run in (plain, *near)}
-    return {
-        "Bytes over the link per token (log scale)": bars(
-            {"moving K and V": full_bytes, **link}, "bytes per token", logarithmic=True
-        ),
-        "Bytes read near the data per token": _stacks(comparison, full_bytes),
-        "Decoding speed": bars(speed, "tokens per second (median)"),
-    }
+def heat(attention: list[float]) -> list[float]:
+    """How dark each page is, from 0 to 1; the first, which is no measure for others, not at all."""
+    others = attention[1:] or [0.0]
+    least, most = min(others), max(others)
+    span = (most - least) or 1.0
+    return [0.0, *((share - least) / span for share in attention[1:])]
 
 
-def _stacks(comparison: Comparison, full_bytes: float) -> Any:
-    names = ["full scan, bf16", *(run.name for run in comparison.near)]
-    colors = ["#0969da", "#8250df", "#bf8700", "#1a7f37", "#afb8c1"]
-    data: dict[str, list[Any]] = {"name": names}
-    for stage in STAGES:
-        data[stage] = [0.0, *(run.per_token(stage) for run in comparison.near)]
-    data["all"] = [full_bytes, *[0.0] * len(comparison.near)]
-    plot = bar_figure(names, "bytes per token", tooltips="@name, $name: @$name{0,0}")
-    kinds = [*STAGES, "all"]
-    plot.hbar_stack(
-        kinds, y="name", height=0.6, color=colors, source=data, legend_label=[*STAGES, "full scan"]
+def _answer(summary: Mapping[str, Any], name: str) -> str:
+    text = escape(summary["texts"][name].strip())
+    mark = _MARKS[summary["right"][name]]
+    return f"<div><h3>{_NAMES[name]}</h3><blockquote>{text}</blockquote><p>{mark}</p></div>"
+
+
+def _bars(panel: Panel) -> str:
+    most = max(panel.bars.values()) or 1.0
+    rows = "".join(
+        f'<div class="bar"><span>{escape(name)}</span><i style="width:{100 * value / most:.2f}%">'
+        f"</i><b>{format_number(value)} {escape(panel.unit)}</b></div>"
+        for name, value in panel.bars.items()
     )
-    plot.x_range.start = 0
-    plot.legend.orientation = "horizontal"
-    plot.add_layout(plot.legend[0], "above")
-    return plot
+    return f"<h3>{escape(panel.title)}</h3>\n<div>{rows}</div>\n"
+
+
+def _heated(pages: list[str], attention: list[float]) -> str:
+    return "".join(
+        f'<span title="{share:.0%} of a head\u2019s attention" '
+        f'style="background:rgba(255,150,0,{0.9 * dark:.2f})">{escape(text)}</span>'
+        for text, share, dark in zip(pages, attention, heat(attention), strict=True)
+    )

@@ -8,9 +8,6 @@ from typing import Any
 
 from nearkv.demo import DemoError
 
-MEANT_TOKENS = 16_384
-"""Documents shorter than this hardly show what a long context costs."""
-
 
 @dataclass(frozen=True)
 class Needle:
@@ -35,10 +32,14 @@ class Needle:
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """What the model reads. `needle_at` is the needle's share of the way through."""
+class NeedlePrompt:
+    """What the model reads; the question is its last tokens.
+
+    `needle_at` is the needle's share of the way through.
+    """
 
     tokens: list[int]
+    question_tokens: int
     needle: Needle
     needle_at: float
     cut: bool
@@ -60,7 +61,7 @@ def read_document(path: Path) -> str:
             f"iconv -f latin1 -t utf-8 {path}"
         ) from error
     if not text.strip():
-        raise DemoError(f"{path} is empty; give a text, best of {MEANT_TOKENS:,} tokens or more")
+        raise DemoError(f"{path} is empty; give a text, best of some thousand words")
     return text
 
 
@@ -73,7 +74,9 @@ def draw_needle(document: str, seed: int) -> Needle:
             return Needle(key, "".join(rng.choices(string.digits, k=5)))
 
 
-def make_prompt(tokenizer: Any, document: str, needle: Needle, depth: float, most: int) -> Prompt:
+def make_prompt(
+    tokenizer: Any, document: str, needle: Needle, depth: float, most: int
+) -> NeedlePrompt:
     """Plants the needle between two lines at `depth` (0 start, 1 end) and asks for it at the end.
 
     A document that does not fit into `most` tokens is cut at its end.
@@ -93,4 +96,6 @@ def make_prompt(tokenizer: Any, document: str, needle: Needle, depth: float, mos
     place = max(document.rfind("\n", 0, wanted), 0)
     before, after = encode(document[:place]), encode(document[place:].removeprefix("\n"))
     tokens = start + before + line + after[: max(room - len(before), 0)] + question
-    return Prompt(tokens, needle, (len(start) + len(before)) / len(tokens), cut)
+    return NeedlePrompt(
+        tokens, len(question), needle, (len(start) + len(before)) / len(tokens), cut
+    )

