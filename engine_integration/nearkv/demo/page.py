@@ -13,11 +13,13 @@ h3 { font-size: 1rem; margin: 1rem 0 .25rem; }
 .answers { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }
 blockquote { margin: 0; padding: .75rem; background: #f6f8fa; border-left: 4px solid #0969da;
   overflow-wrap: anywhere; }
-.bar { display: grid; grid-template-columns: minmax(9rem, 18rem) 1fr 7rem; gap: .5rem;
+.bar { display: grid; grid-template-columns: minmax(9rem, 20rem) 1fr 11rem; gap: .5rem;
   align-items: center; }
 .bar i { display: block; height: 1rem; background: #0969da; min-width: 2px; }
 .bar:first-of-type i { background: #afb8c1; }
 .bar b { font-weight: 400; font-variant-numeric: tabular-nums; }
+.strip { display: flex; height: 3rem; margin-bottom: 1rem; background: #f6f8fa; }
+.strip a { flex: 1; }
 .document { white-space: pre-wrap; max-height: 32rem; overflow: auto; border: 1px solid #d0d7de;
   padding: 1rem; }
 @media (max-width: 40rem) { .bar { grid-template-columns: 1fr; } }"""
@@ -38,7 +40,9 @@ result.</p>
 <h2>3. See: where in the document the attention went</h2>
 <p>The darker a passage, the larger the share of its attention that one of the model's heads gave
 to it for a token of the answer. A passage is a page of 64 tokens, which is what NearKV stores. The
-first one is left out: models rest their attention there when they look for nothing.</p>
+first one is left out: models rest their attention there when they look for nothing. The strip is
+the document from its first passage to its last; a click shows the text.</p>
+<div class="strip">{strip}</div>
 <div class="document">{text}</div>
 <h2>How it was measured</h2>
 <dl>{facts}</dl>"""
@@ -69,7 +73,7 @@ def render_page(summary: Mapping[str, Any]) -> str:
         "device": device_text(summary["device"]),
         "machine": summary["machine"],
         "commit": summary["commit"],
-        "bytes": "of decoding; K and V are bf16 in all runs, and one page has moved on average",
+        "bytes": "what decoding one token takes, on average; K and V are bf16 in all runs",
     }
     body = _BODY.format(
         document=escape(summary["document"]),
@@ -81,6 +85,7 @@ def render_page(summary: Mapping[str, Any]) -> str:
         errors=escape(error_text(summary)),
         reads="".join(map(_bars, reads)),
         restart=restart,
+        strip=_strip(summary["attention"]),
         text=_heated(summary["pages"], summary["attention"]),
         facts="".join(
             f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items()
@@ -113,9 +118,21 @@ def _bars(panel: Panel) -> str:
     return f"<h3>{escape(panel.title)}</h3>\n<div>{rows}</div>\n"
 
 
-def _heated(pages: list[str], attention: list[float]) -> str:
+def _strip(attention: list[float]) -> str:
     return "".join(
-        f'<span title="{share:.0%} of a head\u2019s attention" '
-        f'style="background:rgba(255,150,0,{0.9 * dark:.2f})">{escape(text)}</span>'
-        for text, share, dark in zip(pages, attention, heat(attention), strict=True)
+        f'<a href="#page{number}" title="page {number}" style="background:{_colour(dark)}"></a>'
+        for number, dark in enumerate(heat(attention))
     )
+
+
+def _heated(pages: list[str], attention: list[float]) -> str:
+    shades = zip(pages, attention, heat(attention), strict=True)
+    return "".join(
+        f'<span id="page{number}" title="{share:.0%} of a head\u2019s attention" '
+        f'style="background:{_colour(dark)}">{escape(text)}</span>'
+        for number, (text, share, dark) in enumerate(shades)
+    )
+
+
+def _colour(dark: float) -> str:
+    return f"rgba(255,150,0,{0.9 * dark:.2f})"

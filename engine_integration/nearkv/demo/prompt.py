@@ -26,10 +26,6 @@ class Needle:
         """What the prompt ends with; the model answers with the rest of the line."""
         return f"@{self.key}="
 
-    def answered_by(self, text: str) -> bool:
-        """Whether a continuation of the question gives the value."""
-        return text.lstrip().startswith(f"{self.value};")
-
 
 @dataclass(frozen=True)
 class NeedlePrompt:

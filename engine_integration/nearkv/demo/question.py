@@ -27,7 +27,7 @@ class Question:
     def is_right(self, text: str) -> bool | None:
         """Whether an answer is right; None if nobody knows."""
         if self.needle:
-            return self.needle.answered_by(text)
+            return text.strip() == self.needle.value
         return None if self.answer is None else self.answer.casefold() in text.casefold()
 
 

@@ -65,17 +65,18 @@ def _ask(
     store: str | None,
 ) -> None:
     """Act 1, then the second half of act 2 over and over, until the process is killed."""
-    from nearkv.demo import ask, restart, runs
-
     document = read_document(Path(file))
     asked = Question(**question) if question else plant(document)
     network, tokenizer, load_s = _load(model)
+    from nearkv.demo import ask, restart, runs
+
     takes = getattr(network.config, "max_position_embeddings", None) or 1 << 20
     most = min(takes - steps, most_tokens or takes)
     if most < 1:
         raise DemoError(f"the model takes {takes} tokens; ask for fewer with --tokens")
     prompt = make_question_prompt(tokenizer, document, asked, most)
-    ends = runs.end_tokens(network, tokenizer)
+    # A model that only recalls lines does not know when to end; a line ends so.
+    ends = set(tokenizer(";")["input_ids"]) if asked.needle else runs.end_tokens(network, tokenizer)
     count = len(prompt.tokens) + 2 * steps
     base = runs.open_cache(network.config, device, count)
     found = ask.ask(network, tokenizer, base, prompt, steps, ends, ask.far_attention(device, error))
@@ -85,6 +86,8 @@ def _ask(
             "document_tokens": len(prompt.document),
             "prompt": prompt.tokens,
             "cut": prompt.cut,
+            "ends": sorted(ends),
+            "asked": asked.text,
             "load_s": load_s,
             "needle": asked.needle and asked.needle.line,
             "right": {
@@ -112,13 +115,19 @@ def _ask(
 
 
 def _resume(
-    *, model: str, device: str, steps: int, store: str, prompt: list[int], told: list[int]
+    *,
+    model: str,
+    device: str,
+    steps: int,
+    store: str,
+    prompt: list[int],
+    ends: list[int],
+    told: list[int],
 ) -> None:
     """Goes on with an answer of which `told` are the first tokens."""
+    network, _, load_s = _load(model)
     from nearkv.demo import restart, runs
 
-    network, tokenizer, load_s = _load(model)
-    ends = runs.end_tokens(network, tokenizer)
     tokens = prompt + told
     with progress("act 2: going on in a new process"):
         start_s = time.perf_counter()
