@@ -25,6 +25,7 @@ std::filesystem::path make_folder() {
   ::sigaddset(&signals, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ServerConfig config;
+  config.workers = 1;  // Beside the one thread of memcpy and of a store in this process.
   config.pools[0].size_bytes = pool_bytes;
   config.socket.path = socket;
   config.clients.window_bytes = 1ULL << 32;

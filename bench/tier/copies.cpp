@@ -1,6 +1,7 @@
 // set and get of objects past the caches, beside memcpy.
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #include "batches.hpp"
 #include "cases.hpp"
@@ -39,6 +40,7 @@ class CopyBench {
         {"run", [this, kind](auto order) { run_jobs(kind, order, 1); }},
         {"run_batch", [this, kind](auto order) { run_jobs(kind, order, options_.batch); }},
         {"submit_batch", [this, kind](auto order) { submit_jobs(kind, order); }},
+        {"memcpy on 2 threads", [this](auto order) { copy_on_two_threads(order); }, false},
         {"checked_copy", [this, kind](auto order) { checked_copy(kind, order); }, false},
     };
     std::vector<std::vector<double>> rates(contenders.size());
@@ -65,18 +67,29 @@ class CopyBench {
                  .extra = {{"object_bytes", objects_.object_bytes()},
                            {"objects", objects_.count()},
                            {"objects_in_a_job", own == 1 ? 1 : options_.batch},
-                           {"threads", 1}}});
+                           {"threads", own == 3 ? 2 : 1}}});
     };
-    for (std::size_t i = 1; i < contenders.size(); ++i) add(contenders[i].name, i, 0);
+    add("run", 1, 0);
+    add("run_batch", 2, 0);
+    add("submit_batch", 3, 4);  // A worker of the store and the thread that waits share a job.
+    add("checked_copy", 5, 0);
     // What the store costs beyond its copy.
     add("run_of_copy", 1, contenders.size() - 1);
   }
 
-  void copy(std::span<const std::size_t> order) {
-    for (std::size_t i = 0; i < order.size(); ++i) {
+  void copy(std::span<const std::size_t> order) { copy_range(order, 0, order.size()); }
+
+  void copy_range(std::span<const std::size_t> order, std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < end; ++i) {
       std::memcpy(objects_.target(order[order.size() - 1 - i]).data(),
                   objects_.source(order[i]).data(), objects_.object_bytes());
     }
+  }
+
+  void copy_on_two_threads(std::span<const std::size_t> order) {
+    const std::size_t half = order.size() / 2;
+    const std::jthread other([&] { copy_range(order, half, order.size()); });
+    copy_range(order, 0, half);
   }
 
   void run_jobs(JobKind kind, std::span<const std::size_t> order, std::size_t batch) {
