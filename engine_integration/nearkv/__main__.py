@@ -5,7 +5,7 @@ import sys
 
 _COMMANDS = {
     "doctor": "say what this machine offers, what is missing, and what mends it",
-    "demo": "a model answers with K and V in a pool (needs torch, transformers and a document)",
+    "demo": "ask a model about a document, and kill it half-way (needs torch and transformers)",
 }
 _USAGE = "usage: python -m nearkv COMMAND [--help]\n\n" + "\n".join(
     f"  {name:8}{what}" for name, what in _COMMANDS.items()

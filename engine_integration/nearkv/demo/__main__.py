@@ -52,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DemoError as error:
         print(f"nearkv demo: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # Whoever read the output has enough of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("\nnearkv demo: interrupted", file=sys.stderr)
         return 130
@@ -181,8 +184,8 @@ def _run(options: argparse.Namespace) -> int:
     summary = figures.summarise(asked, restarted, facts)
     summary["setup_s"], summary["build_s"] = _front_door_s("SETUP"), _front_door_s("BUILD")
     summary["run_s"] = time.monotonic() - start_s
-    print(figures.format_summary(summary))
     _write(options, summary)
+    print(figures.format_summary(summary))
     failures = figures.failures(summary)
     for failure in failures:
         print(f"nearkv demo: {failure}", file=sys.stderr)

@@ -11,7 +11,7 @@ import torch
 from nearkv.core import PAGE_TOKENS, AttendMode
 from nearkv.demo import DemoError, observe
 from nearkv.demo.question import Prompt
-from nearkv.demo.runs import PLAIN, RoundedCache, Run, near_run, token_bytes
+from nearkv.demo.runs import PLAIN, RoundedCache, Run, is_fast, near_run, token_bytes
 from nearkv.far import FarAttention
 from nearkv.progress import Progress, progress
 from nearkv.transformers import NearKVCache
@@ -73,14 +73,16 @@ def ask(
     prompt: Prompt,
     steps: int,
     ends: set[int],
-    far: FarAttention | None,
+    device: str,
+    error: float,
 ) -> Asked:
     """Reads the prompt once, gives its K and V to every run, and decodes in turns.
 
     `base` is empty, and holds the document afterwards. Turns, so that a drift of the machine falls
-    on all runs alike. `ends`: tokens that end an answer; `far`: the approximate mode. DemoError for
-    a document too short to move a page.
+    on all runs alike. `ends`: tokens that end an answer; `error`: what the approximate mode
+    promises. DemoError for a document too short to move a page.
     """
+    far = FarAttention(mode=AttendMode.BOUNDED, error=error) if is_fast(device) else None
     plain = Run("plain", PLAIN, RoundedCache())  # Without a config it keeps all tokens.
     document_s = _read_document(model, plain, prompt)
     base.take(plain.cache)
@@ -92,9 +94,9 @@ def ask(
         )
     stats, page_bytes = base.pool.stats(), base.pool.usage().page_bytes
     move_bytes = (stats.link_to_device_bytes + stats.link_from_device_bytes) / moved
-    runs = [plain, near_run("exact", base.fork())]
+    runs = [plain, near_run("exact", base.fork(), device)]
     if far:
-        runs.append(near_run("approximate", base.fork(far)))
+        runs.append(near_run("approximate", base.fork(far), device))
     names = " and ".join(run.name for run in runs)
     with progress(f"act 1: asking, {names} by turns") as work:
         start_s = time.perf_counter()
@@ -109,22 +111,18 @@ def ask(
             if plain.tokens[-1] in ends:
                 break
     with progress("act 1: measuring where attention went, and the error"):
-        queries = observe.observe_queries(model, base, prompt.question, plain.tokens)
+        count = len(prompt.document)
+        document = [
+            (layer.keys[:, :, :count], layer.values[:, :, :count]) for layer in plain.cache.layers
+        ]
+        queries = observe.observe_queries(model, document, prompt.question, plain.tokens)
         errors = observe.measure_errors(base, queries, far) if far else None
-        keys = [layer.keys[0] for layer in plain.cache.layers]
-        attention = observe.peak_attention(keys, queries, len(prompt.document))
+        attention = observe.peak_attention(document, queries)
     pages = [
         tokenizer.decode(prompt.document[at : at + PAGE_TOKENS])
         for at in range(0, len(prompt.document), PAGE_TOKENS)
     ]
     return Asked(runs, first_s, moved, page_bytes, move_bytes, errors, attention, pages)
-
-
-def far_attention(device: str, error: float) -> FarAttention | None:
-    """The approximate mode, for the device that has it fast enough for a demo."""
-    if not device.startswith("cpu:"):
-        return None
-    return FarAttention(mode=AttendMode.BOUNDED, error=error)
 
 
 def until_end(tokens: Sequence[int], ends: set[int]) -> list[int]:

@@ -6,14 +6,18 @@ from typing import Any
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from nearkv.core import PAGE_TOKENS, AttendMode
+from nearkv.demo.runs import RoundedCache
 from nearkv.far import FarAttention
 from nearkv.transformers import NearKVCache
-from nearkv.transformers.attention import nearkv_attention_forward
 
 _OBSERVED = "nearkv-observed"
+
+Rows = tuple[torch.Tensor, torch.Tensor]
+"""K and V of a layer for the tokens of a document, [1, kv_heads, tokens, channels]."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +40,27 @@ class Errors:
 
 
 def observe_queries(
-    model: Any, cache: NearKVCache, question: Sequence[int], answer: Sequence[int]
+    model: Any, document: Sequence[Rows], question: Sequence[int], answer: Sequence[int]
 ) -> list[torch.Tensor]:
     """Queries [heads, answer's tokens, head_dim] of each layer that the answer's tokens came from.
 
-    Scaled, so that logits are their products with keys. The cache holds the document, and is not
-    changed.
+    Scaled, so that logits are their products with keys.
     """
     queries: list[torch.Tensor] = []
 
     def attend(module: torch.nn.Module, query: torch.Tensor, *rest: Any, **named: Any) -> Any:
         scale = named.get("scaling") or query.shape[-1] ** -0.5
         queries.append(query[0, :, -len(answer) :].float() * scale)
-        return nearkv_attention_forward(module, query, *rest, **named)
+        return sdpa_attention_forward(module, query, *rest, **named)
 
     AttentionInterface.register(_OBSERVED, attend)
     AttentionMaskInterface.register(_OBSERVED, sdpa_mask)
     model.set_attn_implementation(_OBSERVED)
-    with cache.fork() as fork, torch.no_grad():
-        model(torch.tensor([[*question, *answer[:-1]]]), past_key_values=fork, logits_to_keep=1)
+    cache = RoundedCache()
+    for layer, rows in enumerate(document):
+        cache.update(*rows, layer)
+    with torch.no_grad():
+        model(torch.tensor([[*question, *answer[:-1]]]), past_key_values=cache, logits_to_keep=1)
     return queries
 
 
@@ -80,19 +86,17 @@ def measure_errors(
     )
 
 
-def peak_attention(
-    keys: Sequence[torch.Tensor], queries: Sequence[torch.Tensor], tokens: int
-) -> list[float]:
+def peak_attention(document: Sequence[Rows], queries: Sequence[torch.Tensor]) -> list[float]:
     """The largest share of its attention that a head gave to each page of 64 tokens.
 
     Over all layers, heads and tokens of the answer: most heads look at what is near and at the
-    first token whatever is asked, and a mean of all shows little but these. `keys` are those of
-    each layer, [kv_heads, tokens or more, head_dim]; attention counts within the document.
+    first token whatever is asked, and a mean of all shows little but these. Attention counts
+    within the document.
     """
-    peaks = torch.zeros(-(-tokens // PAGE_TOKENS))
-    for rows, query in zip(keys, queries, strict=True):
-        grouped = query.unflatten(0, (len(rows), -1)).flatten(1, 2)
-        shares = (grouped @ rows[:, :tokens].float().transpose(1, 2)).softmax(-1)
+    peaks = torch.zeros(-(-document[0][0].shape[2] // PAGE_TOKENS))
+    for (keys, _), query in zip(document, queries, strict=True):
+        grouped = query.unflatten(0, (keys.shape[1], -1)).flatten(1, 2)
+        shares = (grouped @ keys[0].float().transpose(1, 2)).softmax(-1)
         pages = torch.stack([part.sum(-1) for part in shares.split(PAGE_TOKENS, -1)], -1)
         peaks = torch.maximum(peaks, pages.amax((0, 1)))
     return peaks.tolist()

@@ -46,11 +46,13 @@ def opened(path: Path, config: Any, tokens: int) -> Iterator[PrefixStates]:
         yield PrefixStates(store.namespace("demo", "bf16"), config)
 
 
-def begin(model: Any, prefixes: PrefixStates, cache: NearKVCache, tokens: Sequence[int]) -> Start:
+def begin(
+    model: Any, prefixes: PrefixStates, cache: NearKVCache, device: str, tokens: Sequence[int]
+) -> Start:
     """Takes what the file has of a prompt into an empty cache, and reads the rest of it."""
     start_s = time.perf_counter()
     reused = prefixes.load(tokens[:-1], cache)
-    run = near_run("exact", cache)
+    run = near_run("exact", cache, device)
     run.read(model, tokens[reused:])
     _ = run.next_token
     return Start(run, time.perf_counter() - start_s, reused)

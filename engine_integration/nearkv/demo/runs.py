@@ -35,6 +35,8 @@ class Run:
     stored_tokens: list[int] = field(default_factory=list)
     """In the pool before each step."""
     bytes: Counter[str] = field(default_factory=Counter)
+    tokens_at_once: int | None = None
+    """Most tokens of a prompt that the attention takes."""
 
     @property
     def next_token(self) -> int:
@@ -44,8 +46,11 @@ class Run:
     def read(self, model: Any, tokens: Sequence[int]) -> None:
         """Feeds tokens; `logits` are those after the last of them."""
         model.set_attn_implementation(self.attention)
+        step = self.tokens_at_once or len(tokens)
         with torch.no_grad():
-            output = model(torch.tensor([tokens]), past_key_values=self.cache, logits_to_keep=1)
+            for at in range(0, len(tokens), step):
+                some = torch.tensor([tokens[at : at + step]])
+                output = model(some, past_key_values=self.cache, logits_to_keep=1)
         self.logits = output.logits[0, -1]
 
     def step(self, model: Any) -> None:
@@ -100,7 +105,8 @@ def load_model(source: Path | str, dtype: str) -> tuple[Any, Any]:
         tokenizer = AutoTokenizer.from_pretrained(place, **options)
         model = AutoModelForCausalLM.from_pretrained(place, dtype=getattr(torch, dtype), **options)
     except Exception as error:  # Several libraries read the folder, each with errors of its own.
-        raise DemoError(f"cannot load a model from {place}: {error}") from error
+        reason = " ".join(str(error).split())
+        raise DemoError(f"cannot load a model from {place}: {reason}") from error
     return model.eval(), tokenizer
 
 
@@ -117,9 +123,15 @@ def open_cache(config: Any, device: str, tokens: int) -> NearKVCache:
     return NearKVCache(make_pool(config, device, dtype=KV_DTYPE), rounded=True)
 
 
-def near_run(name: str, cache: NearKVCache) -> Run:
-    """A run over a cache of NearKV's."""
-    return Run(name, ATTENTION, cache)
+def is_fast(device: str) -> bool:
+    """Whether a device has all modes, takes many queries at once, and is no simulation."""
+    return device.startswith("cpu:")
+
+
+def near_run(name: str, cache: NearKVCache, device: str) -> Run:
+    """A run over a cache of NearKV's, whose pool is on a device."""
+    # An engine in RTL is built for the queries of one token.
+    return Run(name, ATTENTION, cache, tokens_at_once=None if is_fast(device) else 1)
 
 
 def token_bytes(config: Any) -> int:

@@ -79,7 +79,7 @@ def _ask(
     ends = set(tokenizer(";")["input_ids"]) if asked.needle else runs.end_tokens(network, tokenizer)
     count = len(prompt.tokens) + 2 * steps
     base = runs.open_cache(network.config, device, count)
-    found = ask.ask(network, tokenizer, base, prompt, steps, ends, ask.far_attention(device, error))
+    found = ask.ask(network, tokenizer, base, prompt, steps, ends, device, error)
     _tell(
         asked=found.to_json(network, tokenizer, ends)
         | {
@@ -107,7 +107,7 @@ def _ask(
         while True:
             base.close()
             with progress("act 2: asking again (warm start)"):
-                start = restart.begin(network, prefixes, base, prompt.tokens)
+                start = restart.begin(network, prefixes, base, device, prompt.tokens)
             _tell(ttft_s=start.seconds, reused_tokens=start.reused_tokens)
             for _ in range(steps):
                 start.run.step(network)
@@ -134,7 +134,7 @@ def _resume(
         with restart.opened(Path(store), network.config, len(prompt) + 2 * steps) as prefixes:
             cache = runs.open_cache(network.config, device, len(prompt) + 2 * steps)
             open_s = time.perf_counter() - start_s
-            start = restart.begin(network, prefixes, cache, tokens)
+            start = restart.begin(network, prefixes, cache, device, tokens)
         while len(told) < steps and start.run.next_token not in ends:
             told.append(start.run.next_token)
             start.run.step(network)
