@@ -82,14 +82,23 @@ def scratch_folder(need_bytes: int) -> Iterator[Path]:
             f"{parent} has {free_bytes >> 20} MiB of room, and the demo needs {need_bytes >> 20} "
             "MiB there for a while; TMPDIR names another folder"
         )
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    lock = os.open(folder, os.O_RDONLY)
+    folder, lock = _locked_folder()
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+def _locked_folder() -> tuple[Path, int]:
+    """Its lock is the folder's descriptor."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        lock = os.open(folder, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.exists():
+            return folder, lock
+        os.close(lock)  # Another demo took it for one that was left.
 
 
 def _remove_if_left(folder: Path) -> None:
