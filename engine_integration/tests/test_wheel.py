@@ -46,6 +46,10 @@ def run(*command: str | Path, folder: Path) -> str:
     return done.stdout
 
 
+# The first test that asks for the wheel waits until it is compiled, kernels for GPUs included.
+pytestmark = pytest.mark.timeout(1200)
+
+
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source distribution."""
