@@ -1,5 +1,6 @@
 """What ./nearkv test runs and says, tried on a small project of its own."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from nearkv.results import read_results
 from tests.frontdoor.suite import ctest
+from tests.frontdoor.suite.progress import StageClock
 from tests.frontdoor.suite.stage import ROOT, Options
 
 CMAKE = """
@@ -322,3 +324,50 @@ def test_each_check_finds_what_is_its_to_find(
     run = project.test("lint")
     assert run.returncode == 1
     assert check in run.stdout[run.stdout.index("format and lint: ") :].split(" failed")[0]
+
+
+INTERRUPTING = """\
+import os
+import pathlib
+import signal
+import time
+
+import pytest
+
+
+@pytest.mark.quick
+def test_it_is_interrupted_once():
+    marker = pathlib.Path("build/interrupt")
+    if marker.exists():
+        marker.unlink()
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(60)
+"""
+
+
+def test_an_interrupted_run_goes_on_behind_what_passed_until_a_file_changes(project: Project):
+    project.write(".gitignore", "/build/\n/results/\n__pycache__/\n.pytest_cache/\n.ruff_cache/\n")
+    subprocess.run(["git", "init", "--quiet", project.root], check=True)
+    project.write("tests/sample/test_sample.py", INTERRUPTING)
+    marker = project.root / "build" / "interrupt"
+    for _ in range(2):
+        marker.touch()
+        interrupted = project.test("--quick")
+        assert interrupted.returncode == 130, interrupted.stderr
+    assert "== ctest: passed before the interruption" in interrupted.stdout
+    assert "== pytest: passed" not in interrupted.stdout
+
+    project.write("tests/sample/test_sample.py", INTERRUPTING.replace("sleep(60)", "sleep(61)"))
+    whole = project.test("--quick")
+    assert whole.returncode == 0, whole.stdout + whole.stderr
+    assert "before the interruption" not in whole.stdout
+    assert not (project.root / "build" / "interrupted-test.json").exists()
+
+
+def test_the_time_left_counts_what_is_still_to_run():
+    clock = StageClock("quick", ["lint", "pytest"])
+    usual_s = json.loads((ROOT / "tests/frontdoor/suite/usual_s.json").read_text())["quick"]
+    assert clock.left_s() == usual_s["lint"] + usual_s["pytest"]
+    with clock.stage("lint"):
+        pass
+    assert clock.left_s() < usual_s["pytest"] / 10  # What ended took no time: the pace is as fast.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import ctest, lint, pytests, sanitizers, strength
-from .progress import Progress, build_steps, slowest
+from .progress import StageClock, build_steps, slowest
 from .resumption import Resumption
 from .stage import BUILD, ROOT, SIZES, Options, Outcome
 
@@ -90,17 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ),
     }
     wanted = [name for name, (is_wanted, _) in stages.items() if is_wanted]
-    progress = Progress(options.size, wanted)
-    options = replace(options, see=progress.see)
     resumed = Resumption(options)
     outcomes = resumed.outcomes
     for outcome in outcomes:
         print(f"== {outcome.name}: passed before the interruption", flush=True)
         wanted.remove(outcome.name)
+    clock = StageClock(options.size, wanted)
+    options = replace(options, see=clock.see)
     try:
         for name in wanted:
             print(f"== {name}", flush=True)
-            with progress.stage(name):
+            with clock.stage(name):
                 outcome = replace(stages[name][1](), name=name)
             outcomes.append(outcome)
             resumed.keep()
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\ninterrupted; the next call goes on behind what has passed", file=sys.stderr)
         return 130
     resumed.forget()
-    _print_summary(options, outcomes, progress.took_s)
+    _print_summary(options, outcomes, clock.took_s)
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 

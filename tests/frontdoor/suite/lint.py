@@ -7,14 +7,13 @@ size's time budget is left to the next run, and said.
 
 import hashlib
 import json
-import re
 import shlex
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .stage import BUILD, ROOT, Options, Outcome, stream, tool
+from .stage import BUILD, ROOT, Options, Outcome, our_files, stream, tool
 
 _CACHE = ROOT / "build" / "lint" / "clang-tidy.json"
 _TIDY_BUDGET_S = {"quick": 60.0, "default": 120.0, "long": float("inf")}
@@ -41,21 +40,9 @@ def _passes(command: list[str]) -> bool:
 
 
 def _clang_format() -> bool:
-    sources = [path for path in _our_files() if path.suffix in _FORMATTED and not _generated(path)]
+    sources = [path for path in our_files() if path.suffix in _FORMATTED and not _generated(path)]
     command = [tool("clang-format"), "--dry-run", "--Werror", *map(str, sources)]
     return not sources or _passes(command)
-
-
-def _our_files() -> list[Path]:
-    """Files that git tracks or would track; outside git, all but hidden and built ones."""
-    git = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listing = subprocess.run(git, capture_output=True, text=True)
-    if listing.returncode == 0:
-        paths = [ROOT / name for name in listing.stdout.split("\0") if name]
-        return sorted({path for path in paths if path.is_file()})
-    hidden_or_built = re.compile(r"(^|/)(\.|build/)")
-    files = (path for path in ROOT.rglob("*") if path.is_file())
-    return sorted(path for path in files if not hidden_or_built.search(str(path.relative_to(ROOT))))
 
 
 def _generated(path: Path) -> bool:
@@ -103,7 +90,7 @@ def _digests() -> dict[str, str]:
     database = BUILD / "compile_commands.json"
     if not database.exists():
         return {}
-    ours = set(_our_files())
+    ours = set(our_files())
     config = b"".join(path.read_bytes() for path in sorted(ours) if path.name == ".clang-tidy")
     version = subprocess.run([tool("clang-tidy"), "--version"], capture_output=True).stdout
     included = _included_headers()

@@ -23,7 +23,7 @@ _COUNTED = re.compile(r"^\s*(\d+)/(\d+) Test\s")
 _PERCENT = re.compile(r"\[\s*(\d+)%\]")
 
 
-class Progress:
+class StageClock:
     """The stages of a run. Says every minute, on standard error, how long it will still take."""
 
     def __init__(self, size: str, stages: list[str]) -> None:

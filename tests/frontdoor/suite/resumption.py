@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-import subprocess
 from contextlib import suppress
 from dataclasses import asdict
 
-from .stage import ROOT, Options, Outcome
+from .stage import ROOT, Options, Outcome, our_files
 
 _FILE = ROOT / "build" / "interrupted-test.json"
 
@@ -19,7 +18,7 @@ class Resumption:
         self.outcomes: list[Outcome] = []
         with suppress(OSError, ValueError, KeyError, TypeError):
             kept = json.loads(_FILE.read_text(encoding="utf-8"))
-            if self._key and kept["key"] == self._key:
+            if kept["key"] == self._key:
                 self.outcomes = [Outcome(**outcome) for outcome in kept["outcomes"]]
 
     def keep(self) -> None:
@@ -34,16 +33,8 @@ class Resumption:
 
 
 def _digest(options: Options) -> str:
-    """Of the size, the filters and every file that git sees; "" where it sees none."""
-    git = ["git", "-C", str(ROOT)]
+    """Of the size, the filters, and the names and contents of all our files."""
     digest = hashlib.sha256(f"{options.size} {options.filters}".encode())
-    for command in (
-        ["rev-parse", "HEAD"],
-        ["diff", "HEAD"],
-        ["ls-files", "-os", "--exclude-standard"],
-    ):
-        done = subprocess.run([*git, *command], capture_output=True)
-        if done.returncode:
-            return ""
-        digest.update(done.stdout)
+    for path in our_files():
+        digest.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return digest.hexdigest()

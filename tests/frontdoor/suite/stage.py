@@ -1,6 +1,7 @@
 """What the stages of the suite share: their outcome, and how they run programs."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,18 @@ class Outcome:
     skipped: dict[str, str] = field(default_factory=dict)  # test to reason
     long_only: list[str] = field(default_factory=list)
     took_s: dict[str, float] = field(default_factory=dict)  # test to seconds
+
+
+def our_files() -> list[Path]:
+    """Files that git tracks or would track; outside git, all but hidden and built ones."""
+    git = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(git, capture_output=True, text=True)
+    if listing.returncode == 0:
+        paths = [ROOT / name for name in listing.stdout.split("\0") if name]
+        return sorted({path for path in paths if path.is_file()})
+    hidden_or_built = re.compile(r"(^|/)(\.|build/)")
+    files = (path for path in ROOT.rglob("*") if path.is_file())
+    return sorted(path for path in files if not hidden_or_built.search(str(path.relative_to(ROOT))))
 
 
 def tool(name: str) -> str:
