@@ -19,7 +19,6 @@ from lmcache.v1.storage_backend.abstract_backend import StoragePluginInterface
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
 from nearkv.core import Error
-from nearkv.lmcache import compat  # noqa: F401  It warns of versions that are not known.
 from nearkv.lmcache.leases import Leases
 from nearkv.lmcache.settings import LeasingSettings
 from nearkv.store import PATIENCE_S, JobResult, Namespace, Status

@@ -17,7 +17,6 @@ from lmcache.v1.memory_management import MemoryObj
 from lmcache.v1.platform import create_event_notifier
 
 from nearkv.core import Error
-from nearkv.lmcache import compat  # noqa: F401  It warns of versions that are not known.
 from nearkv.lmcache.leases import Leases
 from nearkv.lmcache.residents import Residents
 from nearkv.lmcache.settings import LeasingSettings
