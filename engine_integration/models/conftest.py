@@ -1,4 +1,4 @@
-"""Fixtures of the model tests, and the path on which they find the package `training`."""
+"""Fixtures of the model tests, and the path on which they find the package `evaluation`."""
 
 import sys
 from importlib.util import find_spec

@@ -123,19 +123,6 @@ def mutate_states(model: str) -> dict:
     }
 
 
-def greedy(model: str, prompt: list[int], count: int) -> list[int]:
-    exact = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32}
-    generated = new_llama(model, exact).generate(prompt, temp=0, repeat_penalty=1)
-    return [int(next(generated)) for _ in range(count)]
-
-
-def tokenize(model: str, text: str) -> list[int]:
-    llama = new_llama(model, {})
-    tokens = llama.tokenize(text.encode(), add_bos=False)
-    assert llama.detokenize(tokens).decode() == text
-    return tokens
-
-
 class Context:
     """A context of a model with two sequences."""
 
@@ -215,28 +202,59 @@ def planes(context: Any, sequence: int) -> list[np.ndarray]:
     return SequenceState.parse(compat.read_sequence(context, sequence), head_bytes=8).planes
 
 
-def windowed(target: str) -> None:
-    """Writes a model of random weights with sliding windows."""
-    hidden, words = 64, 32
-    writer = gguf.GGUFWriter(target, "cohere2")
-    writer.add_context_length(512)
+def write_model(target: str, seed: int = 0, has_windows: bool = False) -> None:
+    """A GGUF file of a model as large as recall_3m, of random weights whose attention matters.
+
+    Its tokenizer knows bytes. `has_windows`: layers see 16 tokens.
+    """
+    words, hidden, inner, layers, heads, kv_heads = 512, 256, 512, 3, 4, 2
+    head_dim = 64 if has_windows else 128
+    writer = gguf.GGUFWriter(target, "cohere2" if has_windows else "llama")
+    writer.add_context_length(4096)
     writer.add_embedding_length(hidden)
-    writer.add_block_count(4)
-    writer.add_feed_forward_length(hidden)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_eps(1e-5)
-    writer.add_logit_scale(1.0)
-    writer.add_sliding_window(16)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(inner)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    writer.add_key_length(head_dim)
+    writer.add_value_length(head_dim)
     writer.add_vocab_size(words)
-    writer.add_tokenizer_model("none")
-    shapes = {"token_embd": (words, hidden), "output_norm": (hidden,)}
-    for i in range(4):
-        matrices = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-        shapes |= {f"blk.{i}.{name}": (hidden, hidden) for name in matrices}
-        shapes[f"blk.{i}.attn_norm"] = (hidden,)
+    if has_windows:
+        writer.add_layer_norm_eps(1e-5)
+        writer.add_logit_scale(1.0)
+        writer.add_sliding_window(16)
+    else:
+        writer.add_layer_norm_rms_eps(1e-5)
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    kinds = [gguf.TokenType.UNKNOWN, *[gguf.TokenType.CONTROL] * 2, *[gguf.TokenType.BYTE] * 256]
+    rest = words - len(tokens)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens + [f"w{number} " for number in range(rest)])
+    writer.add_token_types(kinds + [gguf.TokenType.NORMAL] * rest)
+    writer.add_token_scores([0.0] * words)
+    shapes: dict[str, tuple[int, ...]] = {"token_embd": (words, hidden), "output_norm": (hidden,)}
+    shapes |= {} if has_windows else {"output": (words, hidden)}
+    for i in range(layers):
+        queries, keys = heads * head_dim, kv_heads * head_dim
+        layer: dict[str, tuple[int, ...]] = {
+            "attn_norm": (hidden,),
+            "attn_q": (queries, hidden),
+            "attn_k": (keys, hidden),
+            "attn_v": (keys, hidden),
+            "attn_output": (hidden, queries),
+            "ffn_gate": (inner, hidden),
+            "ffn_up": (inner, hidden),
+            "ffn_down": (hidden, inner),
+        }
+        layer |= {} if has_windows else {"ffn_norm": (hidden,)}
+        shapes |= {f"blk.{i}.{name}": shape for name, shape in layer.items()}
+    generator = np.random.default_rng(seed)
     for name, shape in shapes.items():
-        writer.add_tensor(f"{name}.weight", np.full(shape, 0.1, np.float32))
+        is_norm = len(shape) == 1
+        weights = np.ones(shape) if is_norm else generator.normal(0, 0.15, shape)
+        if name == "output":
+            weights[: len(tokens)] = 0  # No text ends early or amid a character.
+        writer.add_tensor(f"{name}.weight", weights.astype(np.float32 if is_norm else np.float16))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

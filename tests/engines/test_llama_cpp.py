@@ -1,11 +1,9 @@
-"""States of llama.cpp's sequences in a store, and checkpoints as GGUF: a real llama.cpp."""
+"""States of llama.cpp's sequences in a store: a real llama.cpp."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,6 @@ from bench.engines.serving import damage
 # The first builds llama.cpp.
 pytestmark = pytest.mark.timeout(1200)
 PROGRAM = Path(__file__).parent / "llama_cpp_program.py"
-MODEL = ROOT / "engine_integration" / "models" / "recall_3m"
-DOCUMENT = MODEL.parent / "documents" / "postgresql-high-availability.txt"
 README = ROOT / "engine_integration" / "nearkv" / "llama_cpp" / "README.md"
 BLOCK_TOKENS = 64
 TOKEN_BYTES = 3 * 2 * 2 * 128 * 2  # Layers, K and V, heads, elements, f16.
@@ -34,14 +30,14 @@ class LlamaCpp:
     def __init__(self, environment: Environment, folder: Path) -> None:
         self._environment = environment
         self.folder = folder
-        self.model = str(folder / "recall_3m.gguf")
+        self.model = str(folder / "model.gguf")
 
     def run(self, *asked: dict[str, Any]) -> list[Any]:
-        with_model = [{"model": self.model} | request for request in asked]
-        for request in with_model:
-            if request["do"] == "windowed":
-                del request["model"]
-        return self._environment.run(PROGRAM, with_model, timeout_s=200)
+        requests = [
+            request if request["do"] == "write_model" else {"model": self.model} | request
+            for request in asked
+        ]
+        return self._environment.run(PROGRAM, requests, timeout_s=200)
 
     def shell(self, *words: str, code: int = 0) -> str:
         done = subprocess.run(
@@ -55,14 +51,11 @@ class LlamaCpp:
         assert done.returncode == code, done.stdout + done.stderr[-8000:]
         return done.stdout + done.stderr
 
-    def export(self, *words: str, code: int = 0) -> str:
-        return self.shell("-m", "nearkv.llama_cpp.export", *words, code=code)
-
 
 @pytest.fixture(scope="module")
 def engine(llama_cpp: Environment, tmp_path_factory: pytest.TempPathFactory) -> LlamaCpp:
     made = LlamaCpp(llama_cpp, tmp_path_factory.mktemp("llama_cpp"))
-    assert "with its tokenizer" in made.export(str(MODEL), made.model)
+    assert made.run({"do": "write_model", "target": made.model}) == [None]
     return made
 
 
@@ -86,54 +79,6 @@ def pool(folder: Path, name: str = "pool") -> dict[str, Any]:
 WHOLE = [len(prompt) // BLOCK_TOKENS * BLOCK_TOKENS for prompt in PROMPTS]
 SHARED = len(PREFIX) // BLOCK_TOKENS * BLOCK_TOKENS
 FIRST_TIME = [0, SHARED, 0]
-
-
-def test_a_model_writes_what_transformers_writes(engine, small_llama, tmp_path):
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
-    document = DOCUMENT.read_text(encoding="utf-8")
-    prompts = {MODEL: tokenizer(document).input_ids[:300], small_llama: PREFIX[:100]}
-    asked, wanted = [], []
-    for folder, prompt in prompts.items():
-        target = str(tmp_path / f"{folder.name}.gguf")
-        said = engine.export(str(folder), target, "--type", "f32")
-        assert ("without a tokenizer" in said) == (folder == small_llama)
-        asked.append({"do": "greedy", "model": target, "prompt": prompt, "count": 24})
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-        tokens = model.generate(
-            torch.tensor([prompt]), max_new_tokens=24, min_new_tokens=24, do_sample=False
-        )
-        wanted.append(tokens[0, len(prompt) :].tolist())
-    assert engine.run(*asked) == wanted
-
-
-def test_its_tokenizer_is_the_checkpoints(engine):
-    transformers = pytest.importorskip("transformers")
-    document = DOCUMENT.read_text(encoding="utf-8")
-    wanted = transformers.AutoTokenizer.from_pretrained(MODEL)(document).input_ids
-    [tokens] = engine.run({"do": "tokenize", "text": document})
-    assert tokens == wanted
-
-
-def change_config(folder: Path, **changes: Any) -> None:
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"architectures": ["MambaForCausalLM"]}, "only LlamaForCausalLM"),
-        ({"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling"),
-        ({"num_hidden_layers": 4}, "lacks model.layers.3."),
-    ],
-)
-def test_a_checkpoint_that_is_not_known_is_refused(engine, tmp_path, changes, said):
-    folder = shutil.copytree(MODEL, tmp_path / "model")
-    change_config(folder, **changes)
-    assert said in engine.export(str(folder), str(tmp_path / "x.gguf"), code=1)
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 CACHES = {
@@ -195,8 +140,8 @@ def test_the_same_tokens_after_others_are_another_state(engine, tmp_path):
 
 
 def test_others_never_find_a_state(engine, plain, tmp_path):
-    another = engine.folder / "another.gguf"
-    engine.export(str(MODEL), str(another), "--type", "f16")
+    another = str(engine.folder / "another.gguf")
+    engine.run({"do": "write_model", "target": another, "seed": 1})
     others: list[dict[str, Any]] = [
         {"cache": {"salt": "other"}},
         {"cache": {"tenant": 2}},
@@ -204,7 +149,7 @@ def test_others_never_find_a_state(engine, plain, tmp_path):
         {"options": {"type_k": 0}},
         {"options": {"flash_attn": True}},
         {"options": {"rope_freq_base": 1e9}},
-        {"model": str(another)},
+        {"model": another},
     ]
     asked = [
         complete(
@@ -254,7 +199,9 @@ def test_what_cannot_be_kept_is_refused_with_why(engine, tmp_path):
         ({"settings": {"uri": "tape:"}}, "tape"),
     ]
     requests = [{"do": "refuse", "options": {}, "settings": store} | asked for asked, _ in wrong]
-    _, *answers = engine.run({"do": "windowed", "target": windowed}, *requests)
+    _, *answers = engine.run(
+        {"do": "write_model", "target": windowed, "has_windows": True}, *requests
+    )
     for answer, (_, said) in zip(answers, wrong, strict=True):
         assert said in (answer or {}).get("error", "")
 
@@ -270,11 +217,11 @@ def test_another_version_is_refused(engine):
     assert "needs llama_cpp 0.3.36" in engine.shell("-c", program, code=1)
 
 
-def test_the_readme_is_true(engine, daemon, tmp_path):
+def test_the_readme_is_true(engine, daemon):
+    """But for the conversion, which is llama.cpp's own."""
     command, cached, sequences = re.findall(r"```\w+\n(.*?)```", README.read_text(), re.DOTALL)
-    words = command.split("python -m nearkv.llama_cpp.export ")[1].split()
-    engine.export(words[0], str(tmp_path / words[1]))
+    file = command.split("--outfile ")[1].strip()
     for code in (cached, cached + sequences):
         code = code.replace("/run/nearkv/nearkv.sock", daemon.socket)
-        code = code.replace(words[1], str(tmp_path / words[1]))
+        code = code.replace(file, engine.model)
         assert engine.shell("-c", code).strip()

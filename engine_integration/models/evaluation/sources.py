@@ -1,4 +1,4 @@
-"""Debian documentation packages that the training text comes from, and how they are fetched.
+"""Debian documentation packages that the corpus comes from, and how they are fetched.
 
 Only packages whose documentation is permissively licensed (or in the public domain) are listed.
 Packages are downloaded and unpacked into a cache folder; nothing is installed.

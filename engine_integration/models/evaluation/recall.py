@@ -1,7 +1,4 @@
-"""Measures needle recall and bits per byte of a causal language model on a text.
-
-The model is transformers' own, decoding greedily: nothing of the training code runs.
-"""
+"""Measures needle recall and bits per byte of a causal language model on a text."""
 
 import copy
 import math
@@ -14,7 +11,7 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 from transformers import DynamicCache, PreTrainedModel
 
-from training.needles import Needle, draw_needles, plant
+from evaluation.needles import Needle, draw_needles, plant
 
 VALUE_DIGITS = 5
 # The longest question and its answer: "@", six letters, "=", five digits, ";".

@@ -1,8 +1,8 @@
-"""The training text: documentation pages as plain text, split by page into two parts.
+"""The text to measure on: one in 25 pages of documentation and one chapter, as plain text.
 
-A corpus folder holds `train.txt`, `heldout.txt` and `manifest.json` (packages, versions, licences,
-sizes, checksums). Pages are ordered and split by a hash of their name, so the same packages always
-give the same bytes.
+The models of other shapes were taught on the other pages. A corpus folder holds `heldout.txt` and
+`manifest.json` (packages, versions, licences, sizes, checksums). Pages are chosen and ordered by a
+hash of their name, so the same packages always give the same bytes.
 """
 
 import hashlib
@@ -10,12 +10,20 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from training import document
-from training.html_text import html_to_text
-from training.sources import SOURCES, fetch, package_version, unpack
+from evaluation.html_text import html_to_text
+from evaluation.sources import SOURCES, fetch, package_version, unpack
 
 MIN_PAGE_CHARS = 600
 HELD_OUT_ONE_IN = 25
+# The chapter that is `documents/postgresql-high-availability.txt`, in reading order.
+DOCUMENT_PACKAGE = "postgresql-doc-15"
+DOCUMENT_PAGES = (
+    "high-availability.html",
+    "different-replication-solutions.html",
+    "warm-standby.html",
+    "warm-standby-failover.html",
+    "hot-standby.html",
+)
 
 
 @dataclass(frozen=True)
@@ -32,29 +40,20 @@ class Page:
 
     @property
     def held_out(self) -> bool:
-        """Whether the model must not learn from the page."""
+        """Whether the page is part of the text to measure on."""
         package, _, path = self.name.partition("/")
-        in_demo = package == document.PACKAGE and Path(path).name in document.PAGES
-        return in_demo or int(self.rank[:8], 16) % HELD_OUT_ONE_IN == 0
-
-
-def train_path(folder: Path) -> Path:
-    """The text that a model learns from; builds the corpus in `folder` if it is not there."""
-    return _part(folder, "train")
+        in_document = package == DOCUMENT_PACKAGE and Path(path).name in DOCUMENT_PAGES
+        return in_document or int(self.rank[:8], 16) % HELD_OUT_ONE_IN == 0
 
 
 def heldout_path(folder: Path) -> Path:
-    """The text that a model never sees; builds the corpus in `folder` if it is not there."""
-    return _part(folder, "heldout")
-
-
-def _part(folder: Path, name: str) -> Path:
+    """The text; builds the corpus in `folder` if it is not there."""
     if not (folder / "manifest.json").exists():
-        build(folder)
-    return folder / f"{name}.txt"
+        _build(folder)
+    return folder / "heldout.txt"
 
 
-def build(folder: Path) -> None:
+def _build(folder: Path) -> None:
     """Fetches the packages into `folder`/packages and writes the corpus files."""
     pages: list[Page] = []
     packages = []
@@ -77,17 +76,17 @@ def build(folder: Path) -> None:
         )
         print(f"corpus: {source.package} {version}: {len(read)} pages", flush=True)
 
-    parts = {}
-    for part, wanted in (("train", False), ("heldout", True)):
-        chosen = sorted((p for p in pages if p.held_out is wanted), key=lambda page: page.rank)
-        data = "\n".join(page.text for page in chosen).encode()
-        (folder / f"{part}.txt").write_bytes(data)
-        parts[part] = {
+    chosen = sorted((page for page in pages if page.held_out), key=lambda page: page.rank)
+    data = "\n".join(page.text for page in chosen).encode()
+    (folder / "heldout.txt").write_bytes(data)
+    manifest = {
+        "packages": packages,
+        "heldout": {
             "pages": len(chosen),
             "bytes": len(data),
             "sha256": hashlib.sha256(data).hexdigest(),
-        }
-    manifest = {"packages": packages, "parts": parts}
+        },
+    }
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
 
 

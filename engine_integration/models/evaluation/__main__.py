@@ -1,29 +1,26 @@
 """Measures a model folder: bits per byte, and needle recall by length and depth.
 
-    python -m training.evaluate MODEL_DIR --json FILE
+    python -m evaluation MODEL_DIR --json FILE
 
-The text is the held-out part of the corpus (see corpus.py), which is built in --corpus first if it
-is missing, or else any UTF-8 file given with --text.
+The text is that of corpus.py, which is built in --corpus first if it is missing, or else any UTF-8
+file given with --text.
 """
 
 import argparse
-import hashlib
 import json
 import random
 import time
 from datetime import date
 from pathlib import Path
-from statistics import NormalDist
 
 import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from training import corpus
-from training.beside import weight_files
-from training.recall import Outcome, bits_per_byte, make_prompt, outcomes
+from evaluation import corpus
+from evaluation.recall import Outcome, bits_per_byte, make_prompt, outcomes
+from evaluation.report import sha256, summary, table, weight_files
 
-DEPTH_BINS = 5
 WINDOW_TOKENS = 2048
 
 
@@ -51,9 +48,9 @@ def main() -> int:
 
     report = {
         "date": date.today().isoformat(),
-        "weights_sha256": _sha256(*weight_files(arguments.model)),
+        "weights_sha256": sha256(*weight_files(arguments.model)),
         "text": path.name,
-        "text_sha256": _sha256(path),
+        "text_sha256": sha256(path),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "dtype": arguments.dtype,
@@ -62,7 +59,7 @@ def main() -> int:
         "bits_per_byte_over_bytes": text_bytes,
         "prompts_per_length": arguments.prompts,
         "needles_per_prompt": arguments.needles,
-        "recall": {str(length): _summary(results, length) for length in arguments.lengths},
+        "recall": {str(length): summary(results, length) for length in arguments.lengths},
     }
     print(table(report))
     if arguments.json:
@@ -71,7 +68,7 @@ def main() -> int:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m evaluation", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("model", type=Path, metavar="MODEL_DIR")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the report")
@@ -91,49 +88,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
-
-
-def _sha256(*paths: Path) -> str:
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
-
-
-def _summary(results: list[Outcome], length: int) -> dict:
-    here = [outcome for outcome in results if outcome.length == length]
-    by_depth: list[list[Outcome]] = [[] for _ in range(DEPTH_BINS)]
-    for outcome in here:
-        by_depth[int(outcome.depth * DEPTH_BINS)].append(outcome)
-    return {"all": _tally(here), "by_depth": [_tally(outcomes) for outcomes in by_depth]}
-
-
-def _tally(chosen: list[Outcome]) -> dict[str, int]:
-    return {"right": sum(outcome.correct for outcome in chosen), "of": len(chosen)}
-
-
-def wilson_interval(right: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Bounds of the share of successes, from `right` successes in `of` > 0 independent trials."""
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    share, scale = right / of, 1 + z * z / of
-    centre = (share + z * z / (2 * of)) / scale
-    half = z / scale * (share * (1 - share) / of + z * z / (4 * of * of)) ** 0.5
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def table(report: dict) -> str:
-    """The Markdown table of a report's recall, as the model card shows it."""
-
-    def cell(tally: dict[str, int]) -> str:
-        if not tally["of"]:
-            return "-"
-        low, high = (f"{100 * bound:.0f}" for bound in wilson_interval(**tally))
-        return f"{100 * tally['right'] / tally['of']:.0f} % [{low}, {high}] of {tally['of']}"
-
-    bins = [f"{100 * i // DEPTH_BINS}-{100 * (i + 1) // DEPTH_BINS} %" for i in range(DEPTH_BINS)]
-    rows = [["tokens", "all depths", *bins], ["---"] * (DEPTH_BINS + 2)]
-    rows += [
-        [length, cell(summary["all"]), *map(cell, summary["by_depth"])]
-        for length, summary in report["recall"].items()
-    ]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 if __name__ == "__main__":
