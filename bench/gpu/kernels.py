@@ -8,14 +8,13 @@ import torch
 from bench import Context
 from bench.gpu.baselines import window
 from bench.gpu.place import Place
-from nearkv.core import PAGE_TOKENS, Codec, Device, Pool, RowForm, Tensor, encode_block
+from nearkv.core import PAGE_TOKENS, Codec, Device, Pool, Tensor, encode_block
 from nearkv.cuda import (
     PageWindow,
     attend_window,
     check_fault,
     decode_blocks,
     gather_rows,
-    pack_pages,
     page_bounds,
 )
 from nearkv.cuda.memory import CopiedMemory
@@ -42,7 +41,7 @@ def run(context: Context, place: Place) -> Iterator[Result]:
     source = torch.empty(place.size(1 << 30, 1 << 16), dtype=torch.uint8, device=place.where)
     target = torch.empty_like(source)
     source.random_(0, 255)
-    for make in (_attention, _pages, _packing, _blocks, _bounds, _gather):
+    for make in (_attention, _pages, _blocks, _bounds, _gather):
         for work in make(place):
             context.progress(f"{work.name}, beside a copy")
             own, copy = place.seconds([work.call, lambda: target.copy_(source)], repeat)
@@ -88,22 +87,6 @@ def _pages(place: Place) -> list[Work]:
         Work("page_rows_delta4", lambda: pages.rows(Tensor.KEYS), count * delta),
         Work("page_planes_3", lambda: pages.planes(3), count * planes),
     ]
-
-
-def _packing(place: Place) -> list[Work]:
-    rows = torch.randn(2, 8, place.size(1 << 17, 64), _DIM, device=place.where)
-    key, value = rows.to(torch.bfloat16).unbind(0)
-    return [_pack(key, value, form) for form in (RowForm.RAW, RowForm.DELTA4)]
-
-
-def _pack(key: torch.Tensor, value: torch.Tensor, form: RowForm) -> Work:
-    pages, _, statuses = pack_pages(key, value, form, form)
-    if statuses.any():
-        raise AssertionError("a page of normal numbers did not come to be")
-    moved = 2 * key.numel() * key.element_size() + pages.numel()
-    name = f"pack_pages_{form.name.lower()}"
-    text = "rows read once, pages written"
-    return Work(name, lambda: pack_pages(key, value, form, form), moved, extra=text)
 
 
 def _blocks(place: Place) -> list[Work]:

@@ -33,7 +33,6 @@ def test_every_part_of_it_runs(tmp_path: Path) -> None:
     for part in (
         "attend_group_4",
         "page_rows_delta4",
-        "pack_pages_delta4",
         "page_bounds_rows_8",
         "near_commands",
     ):

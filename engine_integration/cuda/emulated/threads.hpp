@@ -53,22 +53,6 @@ class HostBlock {
     while (value < seen && !word.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
     }
   }
-  static void raise(std::uint32_t* place, std::uint32_t value) {
-    const std::atomic_ref word(*place);
-    std::uint32_t seen = word.load(std::memory_order_relaxed);
-    while (value > seen && !word.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-    }
-  }
-  static void set(std::uint32_t* place, std::uint32_t bits) {
-    std::atomic_ref(*place).fetch_or(bits, std::memory_order_relaxed);
-  }
-  static void flip(std::uint32_t* place, std::uint32_t bits) {
-    std::atomic_ref(*place).fetch_xor(bits, std::memory_order_relaxed);
-  }
-  template <typename Word>
-  static Word add(Word* place, Word value) {
-    return std::atomic_ref(*place).fetch_add(value, std::memory_order_relaxed);
-  }
 
   /// Comes to a block whose memory holds what no kernel may rely on: NaN in every word.
   void enter(unsigned index) {

@@ -229,47 +229,6 @@ NEARKV_CUDA_API uint8_t nearkv_cuda_bounds(struct nearkv_cuda* gpu,
                                            const struct nearkv_cuda_bounds_args* work,
                                            void* stream);
 
-/* Rows of KV heads: row t of head h is at first + h * head_bytes + t * token_bytes. */
-struct nearkv_cuda_rows {
-  const void* first;
-  uint64_t head_bytes;
-  uint64_t token_bytes;
-};
-
-/* Pages out of rows that the GPU reaches, to the bits that APPEND would have written: kv_heads
- * times tokens / NKV_PAGE_TOKENS of them, head by head, of layer `layer` of `sequence` from
- * `first_token` on; the heads are numbered from kv_head on. Entry i says where page i goes in the
- * window, at a multiple of NKV_PAGE_GRAIN_BYTES, and its generation; it receives the exponents.
- * Places hold nkv_lay_out_page(&shape)'s total_bytes, and overlap neither each other nor the rows:
- * nobody checks that.
- *
- * statuses[i] is OK, and page i is whole; PAGE_OVERFLOW where DELTA4 cannot hold its rows: pack
- * them in form RAW; or ADDRESS_FAULT for a place that is not in the window. Then there is no page
- * at that place, its entry is as it was, and the others are not concerned. A page's first word is
- * written last, with a release at system scope.
- *
- * Rows of keys and values are at multiples of 16 bytes. With v_form NONE `values` is not read: the
- * leading channels of the keys are. Scales, fp32, go with NKV_PAGE_FLAG_KEY_SCALES alone. */
-struct nearkv_cuda_pack_args {
-  struct nearkv_cuda_rows keys;
-  struct nearkv_cuda_rows values;
-  struct nearkv_cuda_rows key_scales;
-  void* window;
-  struct nkv_page_entry* entries;
-  uint8_t* statuses;
-  uint64_t window_bytes;
-  uint64_t sequence;
-  struct nkv_page_shape shape;
-  uint32_t kv_heads;
-  uint32_t tokens; /* a multiple of NKV_PAGE_TOKENS */
-  uint32_t first_token;
-  uint16_t layer;
-  uint16_t kv_head;
-  uint16_t tenant;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_pack(struct nearkv_cuda* gpu,
-                                         const struct nearkv_cuda_pack_args* work, void* stream);
-
 /* Row i of `out` is row ids[i] of `source`; row_bytes, strides and starts are multiples of 16. An
  * id that is not below source_rows is BAD_FIELD in `fault`, as i, and its row zero. */
 struct nearkv_cuda_gather_args {

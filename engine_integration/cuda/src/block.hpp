@@ -43,10 +43,6 @@ struct alignas(16) Words4 {
 ///   std::uint32_t load_acquire(const std::uint32_t*)          at system scope: beside the
 ///   void store_release(std::uint32_t*, std::uint32_t)         host's threads and devices too
 ///   void lower(std::uint64_t*, std::uint64_t)    makes a word the lesser of the two, atomically
-///   void raise(std::uint32_t*, std::uint32_t)    and the greater
-///   void set(std::uint32_t*, std::uint32_t)      sets bits of a word, atomically
-///   void flip(std::uint32_t*, std::uint32_t)     and flips them
-///   Word add(Word*, Word)           of 32 or 64 bits, atomically; what was there
 ///
 /// Every thread of a block reaches the same barriers.
 #if defined(__CUDACC__)
@@ -75,18 +71,6 @@ class GpuBlock {
   NKV_KERNEL void lower(std::uint64_t* place, std::uint64_t value) const {
     static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
     atomicMin(reinterpret_cast<unsigned long long*>(place), static_cast<unsigned long long>(value));
-  }
-  NKV_KERNEL void raise(std::uint32_t* place, std::uint32_t value) const {
-    atomicMax(place, value);
-  }
-  NKV_KERNEL void set(std::uint32_t* place, std::uint32_t bits) const { atomicOr(place, bits); }
-  NKV_KERNEL void flip(std::uint32_t* place, std::uint32_t bits) const { atomicXor(place, bits); }
-  NKV_KERNEL std::uint32_t add(std::uint32_t* place, std::uint32_t value) const {
-    return atomicAdd(place, value);
-  }
-  NKV_KERNEL std::uint64_t add(std::uint64_t* place, std::uint64_t value) const {
-    return atomicAdd(reinterpret_cast<unsigned long long*>(place),
-                     static_cast<unsigned long long>(value));
   }
 
  private:

@@ -18,7 +18,6 @@ from nearkv.cuda.ops import (
     merge_parts,
     page_bounds,
 )
-from nearkv.cuda.packing import PackedPages, PackedWindow, pack_pages
 from nearkv.cuda.pages import PageWindow
 from nearkv.cuda.prefetch import LayerPrefetch
 from nearkv.cuda.queue import NearAttention, NearQueue
@@ -28,8 +27,6 @@ __all__ = [
     "LayerPrefetch",
     "NearAttention",
     "NearQueue",
-    "PackedPages",
-    "PackedWindow",
     "PageWindow",
     "attend_window",
     "check_fault",
@@ -37,7 +34,6 @@ __all__ = [
     "gather_rows",
     "gpu_of",
     "merge_parts",
-    "pack_pages",
     "page_bounds",
     "serves",
 ]

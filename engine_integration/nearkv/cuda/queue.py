@@ -13,7 +13,6 @@ from nearkv.cuda import structures
 from nearkv.cuda.library import DTYPES
 from nearkv.cuda.memory import RegisteredMemory
 from nearkv.cuda.ops import merge_parts
-from nearkv.cuda.packing import PackedPages
 from nearkv.far import FarAttention
 
 _NS = 1_000_000_000
@@ -96,15 +95,15 @@ class NearAttention:
 
     `submit` and `result` are kernels on the current stream, with whatever else the GPU does between
     them; both can be captured into a graph, which then submits at each replay. Commands name the
-    pages that the sequences have now: make it anew when they change. PackedPages may stand in a
-    pool's place. Query heads of a KV head lie together. `room_at` is where in the device's memory,
-    behind the queue, queries and results go, `end` where they end. Raises Error.
+    pages that the sequences have now: make it anew when they change. Query heads of a KV head lie
+    together. `room_at` is where in the device's memory, behind the queue, queries and results go,
+    `end` where they end. Raises Error.
     """
 
     def __init__(
         self,
         queue: NearQueue,
-        pool: Pool | PackedPages,
+        pool: Pool,
         sequences: Sequence[int],
         layer: int,
         *,

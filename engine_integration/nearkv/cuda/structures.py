@@ -161,47 +161,6 @@ class Bounds(Structure):
     )
 
 
-class Rows(Structure):
-    """As the header has it."""
-
-    _fields_ = (("first", c_void_p), ("head_bytes", c_uint64), ("token_bytes", c_uint64))
-
-
-class Shape(Structure):
-    """nkv_page_shape, as nkv_abi.h has it."""
-
-    _fields_ = (
-        ("k_form", c_uint8),
-        ("v_form", c_uint8),
-        ("dtype", c_uint8),
-        ("flags", c_uint8),
-        ("head_dim", c_uint16),
-        ("value_dim", c_uint16),
-    )
-
-
-class Pack(Structure):
-    """As the header has it."""
-
-    _fields_ = (
-        ("keys", Rows),
-        ("values", Rows),
-        ("key_scales", Rows),
-        ("window", c_void_p),
-        ("entries", c_void_p),
-        ("statuses", c_void_p),
-        ("window_bytes", c_uint64),
-        ("sequence", c_uint64),
-        ("shape", Shape),
-        ("kv_heads", c_uint32),
-        ("tokens", c_uint32),
-        ("first_token", c_uint32),
-        ("layer", c_uint16),
-        ("kv_head", c_uint16),
-        ("tenant", c_uint16),
-    )
-
-
 class Gather(Structure):
     """As the header has it."""
 
@@ -267,8 +226,6 @@ ALL = (
     Quantised,
     Digests,
     Bounds,
-    Rows,
-    Pack,
     Gather,
     QueuePlaces,
     Submission,
