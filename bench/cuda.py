@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from bench import Context, each_part
-from bench.gpu import baselines, kernels, near, resources
+from bench.gpu import baselines, kernels, resources
 from bench.gpu.place import Place
 from nearkv.cuda import check_fault, gather_rows
 from nearkv.results import Result
@@ -19,11 +19,11 @@ _LATENT = 576
 
 
 def run(context: Context) -> Iterator[Result]:
-    """Yields what kernels take; then shares of bandwidth, latencies, steps, rows fetched."""
+    """Yields what kernels take; then shares of bandwidth, rates, rows fetched."""
     if not context.tiny:
         yield from resources.run(context)
     place = Place.choose(context)
-    parts = (kernels.run, baselines.run, near.latency, near.steps, _scattered)
+    parts = (kernels.run, baselines.run, _scattered)
     yield from each_part(part(context, place) for part in parts)
 
 

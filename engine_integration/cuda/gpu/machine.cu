@@ -61,12 +61,6 @@ Outcome Machine::enter(int* before) const {
 
 void Machine::leave(int before) { cudaSetDevice(before); }
 
-Outcome Machine::allocate(std::size_t bytes, void** place) const {
-  return outcome_of(cudaMalloc(place, bytes), "allocating the GPU's memory");
-}
-
-void Machine::release(void* place) const { cudaFree(place); }
-
 Outcome Machine::lock(void* memory, std::size_t bytes, bool is_card, void** as_seen) const {
   unsigned flags = cudaHostRegisterMapped;
   if (is_card) {
@@ -109,20 +103,6 @@ bool Machine::reaches(const void* pointer) const {
   int pageable = 0;
   cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, ordinal_);
   return pageable != 0;
-}
-
-Outcome Machine::fetch(void* here, const void* there, std::size_t bytes, void* stream) const {
-  const auto queue = static_cast<cudaStream_t>(stream);
-  const Outcome outcome = outcome_of(
-      cudaMemcpyAsync(here, there, bytes, cudaMemcpyDeviceToHost, queue), "reading GPU memory");
-  return outcome.ok() ? synchronize(stream) : outcome;
-}
-
-Outcome Machine::put(void* there, const void* here, std::size_t bytes, void* stream) const {
-  const auto queue = static_cast<cudaStream_t>(stream);
-  const Outcome outcome = outcome_of(
-      cudaMemcpyAsync(there, here, bytes, cudaMemcpyHostToDevice, queue), "writing GPU memory");
-  return outcome.ok() ? synchronize(stream) : outcome;
 }
 
 Outcome Machine::synchronize(void* stream) const {

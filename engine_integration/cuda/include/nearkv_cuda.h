@@ -3,9 +3,9 @@
  * Every function that works returns a status of the contract (enum nkv_status); a line that says
  * what to do is had by nearkv_cuda_last_error(). Work goes to a stream (a cudaStream_t; null: the
  * default one) and is done when the stream gets there; nothing here waits for it but where it says
- * so. Kernels can be captured into a graph. What opens, closes, registers or waits (synchronize,
- * queue_state, queue_resume) cannot. Pointers are such as the GPU's kernels may follow: its own
- * memory, or host memory that was registered.
+ * so. Kernels can be captured into a graph. What opens, closes, registers or waits (synchronize)
+ * cannot. Pointers are such as the GPU's kernels may follow: its own memory, or host memory that was
+ * registered.
  *
  * `fault`, where a kernel takes one, is a 64-bit word that the caller sets to all ones: it then
  * holds the first thing that could not be taken, as its index << 8 | a status.
@@ -246,7 +246,7 @@ NEARKV_CUDA_API uint8_t nearkv_cuda_gather(struct nearkv_cuda* gpu,
                                            const struct nearkv_cuda_gather_args* work,
                                            void* stream);
 
-/* ---- Host memory, and commands from kernels ---------------------------------------------------
+/* ---- Host memory ------------------------------------------------------------------------------
  */
 
 /* The way that kernels' loads and stores take to registered memory. */
@@ -263,84 +263,6 @@ enum nearkv_cuda_path {
 NEARKV_CUDA_API uint8_t nearkv_cuda_register(struct nearkv_cuda* gpu, void* memory, size_t bytes,
                                              void** as_seen, uint32_t* path);
 NEARKV_CUDA_API uint8_t nearkv_cuda_unregister(struct nearkv_cuda* gpu, void* memory);
-
-struct nearkv_cuda_queue;
-
-/* A lent queue (nearkv/lent_queue.hpp) of a device whose memory was registered. All are addresses
- * as kernels see them, and multiples of 16. */
-struct nearkv_cuda_queue_places {
-  void* window; /* address 0 of the queue's commands */
-  uint64_t window_bytes;
-  void* submissions;
-  void* completions;
-  void* doorbell; /* the queue's struct nkv_doorbell_line */
-  uint32_t entries;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_open(struct nearkv_cuda* gpu,
-                                               const struct nearkv_cuda_queue_places* places,
-                                               struct nearkv_cuda_queue** queue);
-/* Waits for the GPU. The device's side of the queue is closed after this. */
-NEARKV_CUDA_API void nearkv_cuda_queue_close(struct nearkv_cuda* gpu,
-                                             struct nearkv_cuda_queue* queue);
-
-/* `count` ATTEND commands in memory of the GPU's, tags ignored, whose queries are copied from
- * `queries`, query_bytes each and one behind the other, to where the commands say; both multiples
- * of 16. At most as many commands are in flight as the ring has entries. */
-struct nearkv_cuda_submission {
-  const struct nkv_attend_command* commands;
-  const void* queries;
-  uint32_t count;
-  uint32_t query_bytes;
-};
-/* A kernel that writes queries and commands and rings. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_submit(struct nearkv_cuda* gpu,
-                                                 struct nearkv_cuda_queue* queue,
-                                                 const struct nearkv_cuda_submission* work,
-                                                 void* stream);
-/* A kernel that waits for the next `count` completions and copies them to `taken`, GPU memory at a
- * multiple of 16. Kernels that start later on the stream see what the commands wrote. Of a queue
- * that has failed it takes only as many as are in flight: none of a submission that was refused. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_wait(struct nearkv_cuda* gpu,
-                                               struct nearkv_cuda_queue* queue, uint32_t count,
-                                               uint64_t timeout_ns, struct nkv_completion* taken,
-                                               void* stream);
-
-/* How a queue fares: the first status other than OK of a command or of the queue itself, the
- * command's index in its submission, and the completion's detail. */
-struct nearkv_cuda_queue_report {
-  uint32_t status;
-  uint32_t index;
-  uint64_t detail;
-};
-/* Waits for the stream. A queue that has failed takes no commands: after a command's own failure
- * nearkv_cuda_queue_resume() lets it go on; after TIMEOUT it has to be opened anew, on both sides,
- * for nobody knows what the device still writes. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_state(struct nearkv_cuda* gpu,
-                                                struct nearkv_cuda_queue* queue,
-                                                struct nearkv_cuda_queue_report* state,
-                                                void* stream);
-/* BAD_ARGUMENT after TIMEOUT, also where a command failed before it. Waits for the stream. Wait
- * for a submission that was refused before this or not at all: it never comes. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_resume(struct nearkv_cuda* gpu,
-                                                 struct nearkv_cuda_queue* queue, void* stream);
-
-/* What a kernel that stays is asked by: `asked` one more than `done` makes it submit and wait once,
- * and then `done` is the same. `stop` other than 0 ends it. In registered host memory or the GPU's;
- * stored and read at system scope, release and acquire. */
-struct nearkv_cuda_mailbox {
-  uint32_t asked;
-  uint32_t done;
-  uint32_t stop;
-};
-/* A kernel that stays on one multiprocessor and runs the submission, with the queries of that
- * moment, each time that it is asked; until it is stopped, a command fails, or nobody has asked for
- * idle_ns. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_serve(struct nearkv_cuda* gpu,
-                                                struct nearkv_cuda_queue* queue,
-                                                const struct nearkv_cuda_submission* work,
-                                                struct nearkv_cuda_mailbox* mailbox,
-                                                uint64_t timeout_ns, uint64_t idle_ns,
-                                                struct nkv_completion* taken, void* stream);
 
 #ifdef __cplusplus
 }

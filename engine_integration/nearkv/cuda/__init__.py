@@ -1,4 +1,4 @@
-"""NearKV on NVIDIA GPUs: attention to what a GPU holds, pages, and commands that kernels give.
+"""NearKV on NVIDIA GPUs: attention to what a GPU holds, and pages.
 
 from nearkv.cuda import attend_window, merge_parts
 
@@ -20,13 +20,10 @@ from nearkv.cuda.ops import (
 )
 from nearkv.cuda.pages import PageWindow
 from nearkv.cuda.prefetch import LayerPrefetch
-from nearkv.cuda.queue import NearAttention, NearQueue
 
 __all__ = [
     "Gpu",
     "LayerPrefetch",
-    "NearAttention",
-    "NearQueue",
     "PageWindow",
     "attend_window",
     "check_fault",

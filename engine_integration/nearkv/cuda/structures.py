@@ -177,42 +177,6 @@ class Gather(Structure):
     )
 
 
-class QueuePlaces(Structure):
-    """As the header has it."""
-
-    _fields_ = (
-        ("window", c_void_p),
-        ("window_bytes", c_uint64),
-        ("submissions", c_void_p),
-        ("completions", c_void_p),
-        ("doorbell", c_void_p),
-        ("entries", c_uint32),
-    )
-
-
-class Submission(Structure):
-    """As the header has it."""
-
-    _fields_ = (
-        ("commands", c_void_p),
-        ("queries", c_void_p),
-        ("count", c_uint32),
-        ("query_bytes", c_uint32),
-    )
-
-
-class QueueReport(Structure):
-    """As the header has it."""
-
-    _fields_ = (("status", c_uint32), ("index", c_uint32), ("detail", c_uint64))
-
-
-class Mailbox(Structure):
-    """As the header has it."""
-
-    _fields_ = (("asked", c_uint32), ("done", c_uint32), ("stop", c_uint32))
-
-
 # In the header's order, as nearkv_cuda_structures() tells their sizes.
 ALL = (
     Info,
@@ -227,8 +191,4 @@ ALL = (
     Digests,
     Bounds,
     Gather,
-    QueuePlaces,
-    Submission,
-    QueueReport,
-    Mailbox,
 )
