@@ -9,7 +9,6 @@ import torch
 from nearkv import near
 from nearkv.core import Codec, Error, Status, Tensor, encode_block
 from nearkv.cuda import (
-    LayerPrefetch,
     attend_window,
     check_fault,
     decode_blocks,
@@ -212,21 +211,6 @@ def test_a_step_of_the_engines_adapters_uses_them_where_they_are(
     for one, other in ((found, plain), (merged, merge(plain, far))):
         for part, wanted in zip(one, other, strict=True):
             torch.testing.assert_close(part, wanted, rtol=1e-5, atol=1e-6)
-
-
-def test_layers_come_in_order_and_again() -> None:
-    layers = [[torch.full((4,), float(i)), torch.full((2,), -float(i))] for i in range(3)]
-    with LayerPrefetch(layers, CPU) as fetch:
-        for turn in range(2):
-            for i in range(3):
-                first, second = fetch.take(i)
-                assert first[0] == i and second[0] == -i, turn
-        with pytest.raises(ValueError, match="layer 0 is next, not 2"):
-            fetch.take(2)
-    with pytest.raises(ValueError, match="another shape"):
-        LayerPrefetch([[torch.zeros(4)], [torch.zeros(5)]], CPU).take(0)
-    with pytest.raises(ValueError, match="no layers"):
-        LayerPrefetch([], CPU)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that torch sees")

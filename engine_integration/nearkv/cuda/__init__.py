@@ -19,11 +19,9 @@ from nearkv.cuda.ops import (
     page_bounds,
 )
 from nearkv.cuda.pages import PageWindow
-from nearkv.cuda.prefetch import LayerPrefetch
 
 __all__ = [
     "Gpu",
-    "LayerPrefetch",
     "PageWindow",
     "attend_window",
     "check_fault",
