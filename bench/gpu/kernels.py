@@ -8,13 +8,11 @@ import torch
 from bench import Context
 from bench.gpu.baselines import window
 from bench.gpu.place import Place
-from nearkv.core import PAGE_TOKENS, Codec, Device, Pool, Tensor, encode_block
+from nearkv.core import PAGE_TOKENS, Device, Pool, Tensor
 from nearkv.cuda import (
     PageWindow,
     attend_window,
     check_fault,
-    decode_blocks,
-    gather_rows,
     page_bounds,
 )
 from nearkv.cuda.memory import CopiedMemory
@@ -41,7 +39,7 @@ def run(context: Context, place: Place) -> Iterator[Result]:
     source = torch.empty(place.size(1 << 30, 1 << 16), dtype=torch.uint8, device=place.where)
     target = torch.empty_like(source)
     source.random_(0, 255)
-    for make in (_attention, _pages, _blocks, _bounds, _gather):
+    for make in (_attention, _pages, _bounds):
         for work in make(place):
             context.progress(f"{work.name}, beside a copy")
             own, copy = place.seconds([work.call, lambda: target.copy_(source)], repeat)
@@ -89,23 +87,6 @@ def _pages(place: Place) -> list[Work]:
     ]
 
 
-def _blocks(place: Place) -> list[Work]:
-    codecs = (Codec.INT8, Codec.INT4, Codec.FP8)
-    return [_decode(place, codec, tensor) for codec in codecs for tensor in list(Tensor)[:2]]
-
-
-def _decode(place: Place, codec: Codec, tensor: Tensor) -> Work:
-    rows = torch.randn(PAGE_TOKENS, _DIM).to(torch.bfloat16)
-    encoded = bytearray(bytes(encode_block(codec, tensor, rows)))
-    count = place.size(40_000, 2)
-    blocks = torch.frombuffer(encoded, dtype=torch.uint8).repeat(count, 1).to(place.where)
-    return Work(
-        f"decode_{codec.name.lower()}_{tensor.name.lower()}",
-        lambda: decode_blocks(blocks, _DIM, codec, tensor),
-        blocks.numel() + count * PAGE_TOKENS * _DIM * 2,
-    )
-
-
 def _bounds(place: Place) -> list[Work]:
     return [_scan(place, rows) for rows in (1, 4, 8)]
 
@@ -117,12 +98,3 @@ def _scan(place: Place, rows: int) -> Work:
     query = torch.randn(rows, _DIM, device=place.where)
     moved = digests.numel() * 2 + pages * (2 + 4 * rows)
     return Work(f"page_bounds_rows_{rows}", lambda: page_bounds(query, digests, exponents), moved)
-
-
-def _gather(place: Place) -> list[Work]:
-    source = torch.randn(place.size(1 << 21, 64), 576, device=place.where).to(torch.bfloat16)
-    count = place.size(1 << 19, 8)
-    ids = torch.randint(0, len(source), (count,), device=place.where)
-    moved = count * (2 * source.shape[1] * 2 + 8)
-    text = "rows of 1,152 bytes, read and written, and their ids"
-    return [Work("gather_in_hbm", lambda: gather_rows(source, ids), moved, extra=text)]

@@ -7,12 +7,9 @@ import pytest
 import torch
 
 from nearkv import near
-from nearkv.core import Codec, Error, Status, Tensor, encode_block
+from nearkv.core import Error, Status
 from nearkv.cuda import (
     attend_window,
-    check_fault,
-    decode_blocks,
-    gather_rows,
     gpu_of,
     library,
     merge_parts,
@@ -74,38 +71,12 @@ def test_parts_merge_to_the_same_bits_in_any_order() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_rows_are_gathered() -> None:
-    source = torch.randn(50, 3, 8)[:, 1]
-    rows, fault = gather_rows(source, torch.tensor([4, 49, 4]))
-    check_fault(fault)
-    assert torch.equal(rows, source[[4, 49, 4]])
-    _, fault = gather_rows(source, torch.tensor([4, 50]))
-    with pytest.raises(Error, match="number 1") as caught:
-        check_fault(fault)
-    assert caught.value.status == Status.BAD_FIELD
-
-
 @pytest.mark.parametrize("rows", [3, 16, 200])
-def test_ids_and_exponents_may_be_a_matrixs_column(rows: int) -> None:
-    source = torch.randn(1000, 8)
-    ids = torch.randint(0, 1000, (rows, 2))[:, 0]
-    found, fault = gather_rows(source, ids)
-    check_fault(fault)
-    assert torch.equal(found, source[ids])
+def test_exponents_may_be_a_matrixs_column(rows: int) -> None:
     query, digests = torch.randn(2, 16), torch.zeros(rows, 16, dtype=torch.int16)
     exponents = torch.randint(-9, 9, (rows, 2), dtype=torch.int16)[:, 1]
     wanted = page_bounds(query, digests, exponents.clone())
     assert torch.equal(page_bounds(query, digests, exponents), wanted)
-
-
-def test_blocks_of_codecs_are_decoded() -> None:
-    torch.manual_seed(3)
-    rows = torch.randn(64, 32).to(torch.bfloat16)
-    encoded = encode_block(Codec.INT4, Tensor.KEYS, rows)
-    block = torch.frombuffer(bytearray(bytes(encoded)), dtype=torch.uint8).unsqueeze(0)
-    decoded, fault = decode_blocks(block, 32, Codec.INT4, Tensor.KEYS)
-    check_fault(fault)
-    assert (decoded[0].float() - rows.float()).abs().max() < 0.4
 
 
 def test_bounds_of_one_page_are_those_of_its_digest() -> None:
@@ -134,7 +105,6 @@ def test_torch_compile_sees_operators() -> None:
     [
         (attend_window, lambda: (*_window(tokens=5), 0.5)),
         (merge_parts, lambda: ([torch.randn(3, 16)], [torch.randn(3)])),
-        (gather_rows, lambda: (torch.randn(9, 8), torch.tensor([1, 2]))),
         (
             page_bounds,
             lambda: (torch.randn(2, 16), *torch.zeros(2, 4, 16, dtype=torch.int16)[:, :, 0:16]),
@@ -160,14 +130,12 @@ def test_what_kernels_do_not_take_is_refused() -> None:
         lambda: attend_window(query, key, value, 0.2, 0.0, torch.tensor([1, 2])),
         lambda: merge_parts([torch.randn(3, 16).half()], [torch.randn(3)]),
         lambda: merge_parts([torch.randn(3, 16)], [torch.randn(4)]),
-        lambda: gather_rows(torch.randn(9, 7), torch.tensor([0])),
         lambda: page_bounds(
             torch.randn(2, 16), torch.zeros(4, 16, dtype=torch.int8), _exponents(torch.int16)
         ),
         lambda: page_bounds(
             torch.randn(2, 16), torch.zeros(4, 16, dtype=torch.int16), _exponents(torch.int32)
         ),
-        lambda: decode_blocks(torch.zeros(1, 64, dtype=torch.uint8), 32, Codec.INT4, Tensor.KEYS),
     ):
         with pytest.raises(Error) as caught:
             bad()

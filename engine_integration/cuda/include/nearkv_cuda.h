@@ -4,8 +4,8 @@
  * what to do is had by nearkv_cuda_last_error(). Work goes to a stream (a cudaStream_t; null: the
  * default one) and is done when the stream gets there; nothing here waits for it but where it says
  * so. Kernels can be captured into a graph. What opens, closes, registers or waits (synchronize)
- * cannot. Pointers are such as the GPU's kernels may follow: its own memory, or host memory that was
- * registered.
+ * cannot. Pointers are such as the GPU's kernels may follow: its own memory, or host memory that
+ * was registered.
  *
  * `fault`, where a kernel takes one, is a 64-bit word that the caller sets to all ones: it then
  * holds the first thing that could not be taken, as its index << 8 | a status.
@@ -184,23 +184,6 @@ NEARKV_CUDA_API uint8_t nearkv_cuda_page_planes(struct nearkv_cuda* gpu,
                                                 const struct nearkv_cuda_page_planes_args* work,
                                                 void* stream);
 
-/* `blocks` blocks of codec INT8, INT4 or FP8 (host_lib/src/codec/FORMATS.md), each of one tensor of
- * one page and block_bytes behind the one before, as bf16 rows: out [blocks][64][dim]. A block that
- * the library's decoder refuses is CODEC_ERROR in `fault`; its rows mean nothing. */
-struct nearkv_cuda_quantised_args {
-  const void* encoded;
-  void* out;
-  uint64_t* fault;
-  uint64_t block_bytes;
-  uint32_t blocks;
-  uint32_t dim;
-  uint32_t codec;
-  uint32_t tensor;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_quantised(struct nearkv_cuda* gpu,
-                                              const struct nearkv_cuda_quantised_args* work,
-                                              void* stream);
-
 /* Digests of pages, for the GPU to keep: [count][head_dim], and k_step_exponent of each. Zeros of a
  * page that may not be read, which `fault` names. */
 struct nearkv_cuda_digests_args {
@@ -227,23 +210,6 @@ struct nearkv_cuda_bounds_args {
 };
 NEARKV_CUDA_API uint8_t nearkv_cuda_bounds(struct nearkv_cuda* gpu,
                                            const struct nearkv_cuda_bounds_args* work,
-                                           void* stream);
-
-/* Row i of `out` is row ids[i] of `source`; row_bytes, strides and starts are multiples of 16. An
- * id that is not below source_rows is BAD_FIELD in `fault`, as i, and its row zero. */
-struct nearkv_cuda_gather_args {
-  const void* source;
-  const int64_t* ids;
-  void* out;
-  uint64_t* fault;
-  uint64_t source_rows;
-  uint64_t source_stride_bytes;
-  uint64_t out_stride_bytes;
-  uint64_t rows;
-  uint32_t row_bytes;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_gather(struct nearkv_cuda* gpu,
-                                           const struct nearkv_cuda_gather_args* work,
                                            void* stream);
 
 /* ---- Host memory ------------------------------------------------------------------------------

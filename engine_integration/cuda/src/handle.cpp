@@ -54,8 +54,7 @@ size_t nearkv_cuda_structures(uint32_t* bytes, size_t count) {
       sizeof(nearkv_cuda_attend_args),    sizeof(nearkv_cuda_parts),
       sizeof(nearkv_cuda_merge_args),     sizeof(nearkv_cuda_pages),
       sizeof(nearkv_cuda_page_rows_args), sizeof(nearkv_cuda_page_planes_args),
-      sizeof(nearkv_cuda_quantised_args), sizeof(nearkv_cuda_digests_args),
-      sizeof(nearkv_cuda_bounds_args),    sizeof(nearkv_cuda_gather_args)};
+      sizeof(nearkv_cuda_digests_args),   sizeof(nearkv_cuda_bounds_args)};
   std::copy_n(kBytes, std::min(count, std::size(kBytes)), bytes);
   return std::size(kBytes);
 }

@@ -1,10 +1,8 @@
-// Pages, blocks of codecs and scattered rows of the C API.
+// Pages of the C API.
 #include "handle.hpp"
 #include "kernels/digests.hpp"
-#include "kernels/gather.hpp"
 #include "kernels/page_planes.hpp"
 #include "kernels/page_rows.hpp"
-#include "kernels/quantised.hpp"
 
 namespace nearkv::cuda {
 namespace {
@@ -84,22 +82,6 @@ Outcome check_rows(const Machine& machine, const nearkv_cuda_pages& pages,
   return check(machine, pointers);
 }
 
-Outcome check_quantised(const Machine& machine, const nearkv_cuda_quantised_args& work) {
-  if (Outcome dim = check_dim(work.dim, "dim"); !dim.ok()) return dim;
-  if (work.codec < NKV_CODEC_INT8 || work.codec > NKV_CODEC_FP8) {
-    return refuse("the codecs that a GPU decodes are INT8, INT4 and FP8");
-  }
-  if (work.tensor > NKV_TENSOR_VALUES) return refuse("tensor is KEYS or VALUES");
-  const std::uint64_t bytes = Quantised::encoded_bytes(work.codec, work.tensor, work.dim);
-  if (work.block_bytes < bytes || work.block_bytes % kWord != 0) {
-    return refuse("block_bytes must hold a block of " + std::to_string(bytes) +
-                  " bytes and be a multiple of 16");
-  }
-  const Pointer pointers[] = {
-      {work.encoded, "encoded"}, {work.out, "out"}, {work.fault, "fault", sizeof(std::uint64_t)}};
-  return check(machine, pointers);
-}
-
 Outcome check_bounds(const Machine& machine, const nearkv_cuda_bounds_args& work) {
   if (Outcome dim = check_dim(work.head_dim, "head_dim"); !dim.ok()) return dim;
   if (!is_number_dtype(work.query_dtype)) return refuse("queries are BF16, FP16 or FP32");
@@ -107,19 +89,6 @@ Outcome check_bounds(const Machine& machine, const nearkv_cuda_bounds_args& work
                               {work.digests, "digests"},
                               {work.exponents, "exponents", sizeof(std::int16_t)},
                               {work.bounds, "bounds", sizeof(float)}};
-  return check(machine, pointers);
-}
-
-Outcome check_gather(const Machine& machine, const nearkv_cuda_gather_args& work) {
-  if (work.row_bytes == 0 || work.row_bytes % kWord != 0 || work.source_stride_bytes % kWord != 0 ||
-      work.out_stride_bytes % kWord != 0 || work.out_stride_bytes < work.row_bytes) {
-    return refuse(
-        "rows and their strides must be multiples of 16 bytes, and rows of out not overlap");
-  }
-  const Pointer pointers[] = {{work.source, "source", kWord, work.source_rows == 0},
-                              {work.ids, "ids", sizeof(std::int64_t)},
-                              {work.out, "out"},
-                              {work.fault, "fault", sizeof(std::uint64_t)}};
   return check(machine, pointers);
 }
 
@@ -160,15 +129,6 @@ std::uint8_t nearkv_cuda_page_planes(struct nearkv_cuda* gpu, const struct neark
   });
 }
 
-std::uint8_t nearkv_cuda_quantised(struct nearkv_cuda* gpu,
-                                   const struct nearkv_cuda_quantised_args* work, void* stream) {
-  return at_edge(gpu, [&](const Machine& machine) {
-    if (work->blocks == 0) return Outcome{};
-    Outcome outcome = nearkv::cuda::check_quantised(machine, *work);
-    return outcome.ok() ? machine.launch(nearkv::cuda::Quantised(*work), stream) : outcome;
-  });
-}
-
 std::uint8_t nearkv_cuda_digests(struct nearkv_cuda* gpu, const struct nearkv_cuda_pages* pages,
                                  const struct nearkv_cuda_digests_args* work, void* stream) {
   return at_edge(gpu, [&](const Machine& machine) {
@@ -194,14 +154,5 @@ std::uint8_t nearkv_cuda_bounds(struct nearkv_cuda* gpu, const struct nearkv_cud
     if (work->rows == 1) return machine.launch(nearkv::cuda::Bounds<1>(*work), stream);
     if (work->rows <= 4) return machine.launch(nearkv::cuda::Bounds<4>(*work), stream);
     return machine.launch(nearkv::cuda::Bounds<8>(*work), stream);
-  });
-}
-
-std::uint8_t nearkv_cuda_gather(struct nearkv_cuda* gpu, const struct nearkv_cuda_gather_args* work,
-                                void* stream) {
-  return at_edge(gpu, [&](const Machine& machine) {
-    if (work->rows == 0) return Outcome{};
-    Outcome outcome = nearkv::cuda::check_gather(machine, *work);
-    return outcome.ok() ? machine.launch(nearkv::cuda::Gather(*work), stream) : outcome;
   });
 }

@@ -13,8 +13,6 @@ from nearkv.cuda.library import Gpu, gpu_of, serves
 from nearkv.cuda.ops import (
     attend_window,
     check_fault,
-    decode_blocks,
-    gather_rows,
     merge_parts,
     page_bounds,
 )
@@ -25,8 +23,6 @@ __all__ = [
     "PageWindow",
     "attend_window",
     "check_fault",
-    "decode_blocks",
-    "gather_rows",
     "gpu_of",
     "merge_parts",
     "page_bounds",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import _nearkv
 import torch
 
-from nearkv.core import PAGE_TOKENS, Codec, Error, Status, Tensor
+from nearkv.core import Error, Status
 from nearkv.cuda import structures
 from nearkv.cuda.library import DTYPES, gpu_of
 
@@ -125,41 +125,6 @@ def _(
     return outputs[0].new_empty(shape), outputs[0].new_empty(shape[:1])
 
 
-@torch.library.custom_op("nearkv::gather_rows", mutates_args=())
-def gather_rows(source: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(source[ids], fault): rows of [rows, elements], of any type, in 16-byte pieces.
-
-    ids are int64. Where an id is none of the source's, the row is zero, and check_fault(fault)
-    raises. `source` may be host memory that is pinned, on a GPU's ids: then it is read in place.
-    """
-    gpu = gpu_of(ids.device)
-    element = source.element_size()
-    if source.dim() != 2 or source.stride(1) != 1 or ids.dim() != 1 or ids.dtype != torch.int64:
-        _refuse("gather_rows takes rows [rows, elements], each in one piece, and ids of int64")
-    ids = ids.contiguous()
-    out = torch.empty(len(ids), source.shape[1], dtype=source.dtype, device=ids.device)
-    fault = _fault(ids)
-    work = structures.Gather(
-        source=source.data_ptr(),
-        ids=ids.data_ptr(),
-        out=out.data_ptr(),
-        fault=fault.data_ptr(),
-        source_rows=len(source),
-        source_stride_bytes=source.stride(0) * element,
-        out_stride_bytes=out.stride(0) * element,
-        rows=len(ids),
-        row_bytes=source.shape[1] * element,
-    )
-    gpu.call("gather", work, gpu.stream())
-    return out, fault
-
-
-@gather_rows.register_fake
-def _(source: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    out = torch.empty(ids.shape[0], source.shape[1], dtype=source.dtype, device=ids.device)
-    return out, ids.new_empty(1)
-
-
 @torch.library.custom_op("nearkv::page_bounds", mutates_args=())
 def page_bounds(
     query: torch.Tensor, digests: torch.Tensor, exponents: torch.Tensor
@@ -197,42 +162,6 @@ def _(query: torch.Tensor, digests: torch.Tensor, exponents: torch.Tensor) -> to
     return query.new_empty(query.shape[0], digests.shape[0], dtype=torch.float32)
 
 
-@torch.library.custom_op("nearkv::decode_blocks", mutates_args=())
-def decode_blocks(
-    encoded: torch.Tensor, dim: int, codec: int, tensor: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(rows, fault) of blocks of Codec.INT8, INT4 or FP8, as Codec and Tensor name them.
-
-    encoded [blocks, bytes], uint8, contiguous; rows [blocks, 64, dim] in bf16. A block that
-    decode_block refuses is told by check_fault(fault). Raises Error.
-    """
-    gpu = gpu_of(encoded.device)
-    if encoded.dim() != 2 or encoded.dtype != torch.uint8 or not encoded.is_contiguous():
-        _refuse("encoded blocks are [blocks, bytes], uint8 and contiguous")
-    rows = encoded.new_empty(len(encoded), PAGE_TOKENS, dim, dtype=torch.bfloat16)
-    fault = _fault(encoded)
-    work = structures.Quantised(
-        encoded=encoded.data_ptr(),
-        out=rows.data_ptr(),
-        fault=fault.data_ptr(),
-        block_bytes=encoded.shape[1],
-        blocks=len(encoded),
-        dim=dim,
-        codec=Codec(codec),
-        tensor=Tensor(tensor),
-    )
-    gpu.call("quantised", work, gpu.stream())
-    return rows, fault
-
-
-@decode_blocks.register_fake
-def _(
-    encoded: torch.Tensor, dim: int, codec: int, tensor: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = encoded.new_empty(encoded.shape[0], PAGE_TOKENS, dim, dtype=torch.bfloat16)
-    return rows, encoded.new_empty(1, dtype=torch.int64)
-
-
 def check_fault(fault: torch.Tensor) -> None:
     """Waits for the work, and raises Error for the first thing that it could not take."""
     word = int(fault)
@@ -251,10 +180,6 @@ def _text_of(status: Status) -> str:
 
 def _refuse(why: str) -> None:
     _nearkv.check(Status.BAD_ARGUMENT, why)
-
-
-def _fault(like: torch.Tensor) -> torch.Tensor:
-    return like.new_full((1,), _UNTOLD, dtype=torch.int64)
 
 
 def _limits(limits: torch.Tensor | None, batch: int, name: str) -> int | None:

@@ -125,21 +125,6 @@ class PagePlanes(Structure):
     _fields_ = (("out", c_void_p), ("fault", c_void_p), ("planes", c_uint32))
 
 
-class Quantised(Structure):
-    """As the header has it."""
-
-    _fields_ = (
-        ("encoded", c_void_p),
-        ("out", c_void_p),
-        ("fault", c_void_p),
-        ("block_bytes", c_uint64),
-        ("blocks", c_uint32),
-        ("dim", c_uint32),
-        ("codec", c_uint32),
-        ("tensor", c_uint32),
-    )
-
-
 class Digests(Structure):
     """As the header has it."""
 
@@ -161,22 +146,6 @@ class Bounds(Structure):
     )
 
 
-class Gather(Structure):
-    """As the header has it."""
-
-    _fields_ = (
-        ("source", c_void_p),
-        ("ids", c_void_p),
-        ("out", c_void_p),
-        ("fault", c_void_p),
-        ("source_rows", c_uint64),
-        ("source_stride_bytes", c_uint64),
-        ("out_stride_bytes", c_uint64),
-        ("rows", c_uint64),
-        ("row_bytes", c_uint32),
-    )
-
-
 # In the header's order, as nearkv_cuda_structures() tells their sizes.
 ALL = (
     Info,
@@ -187,8 +156,6 @@ ALL = (
     Pages,
     PageRows,
     PagePlanes,
-    Quantised,
     Digests,
     Bounds,
-    Gather,
 )
