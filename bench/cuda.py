@@ -6,16 +6,14 @@ on emulated kernels.
 
 from collections.abc import Iterator
 
-from bench import Context, each_part
-from bench.gpu import baselines, kernels, resources
+from bench import Context
+from bench.gpu import baselines, resources
 from bench.gpu.place import Place
 from nearkv.results import Result
 
 
 def run(context: Context) -> Iterator[Result]:
-    """Yields what kernels take; then shares of bandwidth, and rates beside peers."""
+    """Yields what kernels take; then their bandwidth, and rates beside peers."""
     if not context.tiny:
         yield from resources.run(context)
-    place = Place.choose(context)
-    parts = (kernels.run, baselines.run)
-    yield from each_part(part(context, place) for part in parts)
+    yield from baselines.run(context, Place.choose(context))

@@ -385,17 +385,6 @@ void bind_pool(nb::module_& module) {
           "axes (transpose a [tokens, kv_heads, dim] array). On any error nothing has changed.")
       .def("tokens", &tokens_of, "sequence"_a, "layer"_a, "Tokens of one layer.")
       .def(
-          "page_list",
-          [](Pool& self, std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
-            std::uint64_t address = 0;
-            std::uint32_t tokens = 0;
-            run(self, [&] { return self.page_list(sequence, layer, kv_head, &address, &tokens); });
-            return std::tuple(address, tokens);
-          },
-          "sequence"_a, "layer"_a, "kv_head"_a,
-          "Device address of the entries of one KV head, and its tokens, for commands on somebody\n"
-          "else's queue; until the sequence, or one that shares its pages, is changed.")
-      .def(
           "attend", &attend, "sequence"_a, "layer"_a, "queries"_a, nb::kw_only(), "scale"_a,
           "mode"_a = attend_defaults.mode, "tokens"_a = attend_defaults.tokens,
           "window"_a = attend_defaults.window, "sinks"_a = attend_defaults.sinks,

@@ -73,9 +73,6 @@ class Gpu : public testing::Test {
     std::ranges::copy(values, place.begin());
     return place;
   }
-  std::uint64_t* fault_word() {
-    return stored(std::vector<std::uint64_t>{~std::uint64_t{0}}).data();
-  }
 
   nearkv_cuda* gpu_ = nullptr;
   nearkv_cuda_info info_{};

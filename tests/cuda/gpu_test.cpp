@@ -42,7 +42,7 @@ TEST_F(GpuTest, ListsItsStructures) {
   EXPECT_EQ(bytes[1], sizeof(nearkv_cuda_strides));
   bytes.assign(count, 0);
   EXPECT_EQ(nearkv_cuda_structures(bytes.data(), count), count);
-  EXPECT_EQ(bytes.back(), sizeof(nearkv_cuda_bounds_args));
+  EXPECT_EQ(bytes.back(), sizeof(nearkv_cuda_merge_args));
 }
 
 TEST_F(GpuTest, NoMemoryIsNotRegistered) {

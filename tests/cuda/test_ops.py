@@ -8,14 +8,7 @@ import torch
 
 from nearkv import near
 from nearkv.core import Error, Status
-from nearkv.cuda import (
-    attend_window,
-    gpu_of,
-    library,
-    merge_parts,
-    page_bounds,
-    serves,
-)
+from nearkv.cuda import attend_window, gpu_of, library, merge_parts, serves
 from nearkv.near import attend_here, merge
 
 CPU = torch.device("cpu")
@@ -25,10 +18,6 @@ def _window(group: int = 2, tokens: int = 70, dim: int = 32) -> tuple[torch.Tens
     torch.manual_seed(1)
     rows = torch.randn(2, 3, group, dim), *torch.randn(2, 2, 3, tokens, dim).unbind(0)
     return tuple(part.to(torch.bfloat16) for part in rows)
-
-
-def _exponents(dtype: torch.dtype) -> torch.Tensor:
-    return torch.full((4,), -3, dtype=dtype)
 
 
 def _reference(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **named: float):
@@ -71,23 +60,6 @@ def test_parts_merge_to_the_same_bits_in_any_order() -> None:
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("rows", [3, 16, 200])
-def test_exponents_may_be_a_matrixs_column(rows: int) -> None:
-    query, digests = torch.randn(2, 16), torch.zeros(rows, 16, dtype=torch.int16)
-    exponents = torch.randint(-9, 9, (rows, 2), dtype=torch.int16)[:, 1]
-    wanted = page_bounds(query, digests, exponents.clone())
-    assert torch.equal(page_bounds(query, digests, exponents), wanted)
-
-
-def test_bounds_of_one_page_are_those_of_its_digest() -> None:
-    # Base 0, mantissa 8, delta 0 under exponent -3: a step is 1, codes are 0 to 255.
-    digests = torch.zeros(1, 16, dtype=torch.int16)
-    query = torch.zeros(2, 16)
-    query[0, 3], query[1, 5] = 2.0, -1.0
-    bounds = page_bounds(query, digests, torch.tensor([-3], dtype=torch.int16))
-    torch.testing.assert_close(bounds, torch.tensor([[512.0], [0.0]]), rtol=1e-4, atol=1e-4)
-
-
 def test_torch_compile_sees_operators() -> None:
     query, key, value = _window(tokens=20)
 
@@ -105,17 +77,10 @@ def test_torch_compile_sees_operators() -> None:
     [
         (attend_window, lambda: (*_window(tokens=5), 0.5)),
         (merge_parts, lambda: ([torch.randn(3, 16)], [torch.randn(3)])),
-        (
-            page_bounds,
-            lambda: (torch.randn(2, 16), *torch.zeros(2, 4, 16, dtype=torch.int16)[:, :, 0:16]),
-        ),
     ],
 )
 def test_operators_keep_torchs_rules(operator, arguments) -> None:
-    given = arguments()
-    if operator is page_bounds:
-        given = (given[0], given[1], given[2][:, 0].contiguous())
-    torch.library.opcheck(operator, given, test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(operator, arguments(), test_utils=("test_schema", "test_faketensor"))
 
 
 def test_what_kernels_do_not_take_is_refused() -> None:
@@ -130,12 +95,6 @@ def test_what_kernels_do_not_take_is_refused() -> None:
         lambda: attend_window(query, key, value, 0.2, 0.0, torch.tensor([1, 2])),
         lambda: merge_parts([torch.randn(3, 16).half()], [torch.randn(3)]),
         lambda: merge_parts([torch.randn(3, 16)], [torch.randn(4)]),
-        lambda: page_bounds(
-            torch.randn(2, 16), torch.zeros(4, 16, dtype=torch.int8), _exponents(torch.int16)
-        ),
-        lambda: page_bounds(
-            torch.randn(2, 16), torch.zeros(4, 16, dtype=torch.int16), _exponents(torch.int32)
-        ),
     ):
         with pytest.raises(Error) as caught:
             bad()

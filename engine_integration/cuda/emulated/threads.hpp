@@ -2,7 +2,6 @@
 // barriers, so that sanitizers see what a GPU's threads would do to each other.
 #pragma once
 
-#include <atomic>
 #include <barrier>
 #include <cstring>
 #include <memory>
@@ -32,12 +31,6 @@ class HostBlock {
   void sync() const { team_->barrier.arrive_and_wait(); }
   [[nodiscard]] std::byte* shared() const {
     return reinterpret_cast<std::byte*>(team_->words.data());
-  }
-  static void lower(std::uint64_t* place, std::uint64_t value) {
-    const std::atomic_ref word(*place);
-    std::uint64_t seen = word.load(std::memory_order_relaxed);
-    while (value < seen && !word.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-    }
   }
 
   /// Comes to a block whose memory holds what no kernel may rely on: NaN in every word.

@@ -74,7 +74,7 @@ Outcome Machine::lock(void* memory, std::size_t bytes, bool is_card, void** as_s
             std::string("the GPU's driver does not reach the card's memory: ") +
                 cudaGetErrorString(error) +
                 "; both have to be below one root that passes on what one writes to the other, and "
-                "the IOMMU to let it; without that, copy the card's memory (CopiedMemory)"};
+                "the IOMMU to let it"};
   }
   if (error == cudaErrorMemoryAllocation || error == cudaErrorUnknown) {
     cudaGetLastError();

@@ -7,9 +7,6 @@
  * cannot. Pointers are such as the GPU's kernels may follow: its own memory, or host memory that
  * was registered.
  *
- * `fault`, where a kernel takes one, is a 64-bit word that the caller sets to all ones: it then
- * holds the first thing that could not be taken, as its index << 8 | a status.
- *
  * Bad arguments are refused before anything starts: BAD_ARGUMENT for shapes, strides, alignment and
  * pointers that no kernel takes, UNSUPPORTED for what this GPU, this build or a graph that is being
  * captured cannot do, OUT_OF_MEMORY, NO_DEVICE without a GPU, and INTERNAL once the GPU has failed,
@@ -134,83 +131,6 @@ struct nearkv_cuda_merge_args {
 };
 NEARKV_CUDA_API uint8_t nearkv_cuda_merge(struct nearkv_cuda* gpu,
                                           const struct nearkv_cuda_merge_args* work, void* stream);
-
-/* ---- Pages ------------------------------------------------------------------------------------
- */
-
-/* Pages of a pool's shape that a list names: `entries` of a window, in memory of the GPU's or in
- * registered host memory. Pages that DELTA4 could not hold, with RAW rows, may be among them.
- * Headers are checked, checksums are not: SCRUB does that near the data. A page that may not be
- * read is told in `fault` by the statuses that a device would give. */
-struct nearkv_cuda_pages {
-  const void* window;
-  const struct nkv_page_entry* entries;
-  uint64_t window_bytes;
-  uint32_t count;
-  uint16_t head_dim;
-  uint16_t value_dim;
-  uint16_t tenant;
-  uint8_t dtype;
-  uint8_t k_form;
-  uint8_t v_form;
-  uint8_t flags;
-};
-
-/* Exact rows, to the last bit: row i of `out` is that of token ids[i] of the list; without ids, of
- * token i. They are in the pages' element type, out_row_bytes apart, at multiples of 16 bytes. A
- * row that cannot be had is zero, and `fault` names i. */
-struct nearkv_cuda_page_rows_args {
-  const uint32_t* ids;
-  void* out;
-  uint64_t* fault;
-  uint64_t rows;
-  uint64_t out_row_bytes;
-  uint32_t tensor; /* KEYS or VALUES of enum nkv_tensor */
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_page_rows(struct nearkv_cuda* gpu,
-                                              const struct nearkv_cuda_pages* pages,
-                                              const struct nearkv_cuda_page_rows_args* work,
-                                              void* stream);
-
-/* Keys at plane precision, as READ gives them: out [count * 64][head_dim] in bf16. `fault` names
- * the page. */
-struct nearkv_cuda_page_planes_args {
-  void* out;
-  uint64_t* fault;
-  uint32_t planes; /* 1 to NKV_KEY_PLANES */
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_page_planes(struct nearkv_cuda* gpu,
-                                                const struct nearkv_cuda_pages* pages,
-                                                const struct nearkv_cuda_page_planes_args* work,
-                                                void* stream);
-
-/* Digests of pages, for the GPU to keep: [count][head_dim], and k_step_exponent of each. Zeros of a
- * page that may not be read, which `fault` names. */
-struct nearkv_cuda_digests_args {
-  uint16_t* digests;
-  int16_t* exponents;
-  uint64_t* fault;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_digests(struct nearkv_cuda* gpu,
-                                            const struct nearkv_cuda_pages* pages,
-                                            const struct nearkv_cuda_digests_args* work,
-                                            void* stream);
-
-/* bounds [rows][pages]: no key of the page, of those that take part in an attention, has a greater
- * q k with the row. query [rows][head_dim], contiguous, in BF16, FP16 or FP32. */
-struct nearkv_cuda_bounds_args {
-  const void* query;
-  const uint16_t* digests;
-  const int16_t* exponents;
-  float* bounds;
-  uint32_t rows;
-  uint32_t pages;
-  uint32_t head_dim;
-  uint32_t query_dtype;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_bounds(struct nearkv_cuda* gpu,
-                                           const struct nearkv_cuda_bounds_args* work,
-                                           void* stream);
 
 /* ---- Host memory ------------------------------------------------------------------------------
  */

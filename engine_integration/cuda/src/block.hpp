@@ -37,7 +37,6 @@ struct alignas(16) Words4 {
 ///   unsigned index()                this block of the grid
 ///   void sync()                     a barrier of the block, which orders its memory
 ///   std::byte* shared()             the block's memory, at a multiple of 16, not initialised
-///   void lower(std::uint64_t*, std::uint64_t)    makes a word the lesser of the two, atomically
 ///
 /// Every thread of a block reaches the same barriers.
 #if defined(__CUDACC__)
@@ -49,10 +48,6 @@ class GpuBlock {
   NKV_KERNEL std::byte* shared() const {
     extern __shared__ uint4 nearkv_shared[];
     return reinterpret_cast<std::byte*>(nearkv_shared);
-  }
-  NKV_KERNEL void lower(std::uint64_t* place, std::uint64_t value) const {
-    static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
-    atomicMin(reinterpret_cast<unsigned long long*>(place), static_cast<unsigned long long>(value));
   }
 };
 #endif

@@ -49,12 +49,9 @@ std::uint8_t nearkv_cuda_unregister(struct nearkv_cuda* gpu, void* memory) {
 }
 
 size_t nearkv_cuda_structures(uint32_t* bytes, size_t count) {
-  constexpr std::uint32_t kBytes[] = {
-      sizeof(nearkv_cuda_info),           sizeof(nearkv_cuda_strides),
-      sizeof(nearkv_cuda_attend_args),    sizeof(nearkv_cuda_parts),
-      sizeof(nearkv_cuda_merge_args),     sizeof(nearkv_cuda_pages),
-      sizeof(nearkv_cuda_page_rows_args), sizeof(nearkv_cuda_page_planes_args),
-      sizeof(nearkv_cuda_digests_args),   sizeof(nearkv_cuda_bounds_args)};
+  constexpr std::uint32_t kBytes[] = {sizeof(nearkv_cuda_info), sizeof(nearkv_cuda_strides),
+                                      sizeof(nearkv_cuda_attend_args), sizeof(nearkv_cuda_parts),
+                                      sizeof(nearkv_cuda_merge_args)};
   std::copy_n(kBytes, std::min(count, std::size(kBytes)), bytes);
   return std::size(kBytes);
 }

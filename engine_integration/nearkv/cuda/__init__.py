@@ -1,4 +1,4 @@
-"""NearKV on NVIDIA GPUs: attention to what a GPU holds, and pages.
+"""NearKV on NVIDIA GPUs: attention to what a GPU holds, and merging of parts.
 
 from nearkv.cuda import attend_window, merge_parts
 
@@ -10,21 +10,6 @@ kernels on its cores, slowly, where the build has libnearkv_cuda_emulated.so: fo
 """
 
 from nearkv.cuda.library import Gpu, gpu_of, serves
-from nearkv.cuda.ops import (
-    attend_window,
-    check_fault,
-    merge_parts,
-    page_bounds,
-)
-from nearkv.cuda.pages import PageWindow
+from nearkv.cuda.ops import attend_window, merge_parts
 
-__all__ = [
-    "Gpu",
-    "PageWindow",
-    "attend_window",
-    "check_fault",
-    "gpu_of",
-    "merge_parts",
-    "page_bounds",
-    "serves",
-]
+__all__ = ["Gpu", "attend_window", "gpu_of", "merge_parts", "serves"]

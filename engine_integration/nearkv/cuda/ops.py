@@ -1,6 +1,6 @@
 """Operators of torch.library, which torch.compile sees as they are: nearkv::attend_window, ...
 
-Each works on the current stream. A `fault` that one returns is for check_fault, which waits.
+Each works on the current stream.
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,9 @@ from collections.abc import Sequence
 import _nearkv
 import torch
 
-from nearkv.core import Error, Status
+from nearkv.core import Status
 from nearkv.cuda import structures
 from nearkv.cuda.library import DTYPES, gpu_of
-
-_UNTOLD = -1  # All ones.
 
 
 @torch.library.custom_op("nearkv::attend_window", mutates_args=())
@@ -123,59 +121,6 @@ def _(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     shape = outputs[0].shape[-2:]
     return outputs[0].new_empty(shape), outputs[0].new_empty(shape[:1])
-
-
-@torch.library.custom_op("nearkv::page_bounds", mutates_args=())
-def page_bounds(
-    query: torch.Tensor, digests: torch.Tensor, exponents: torch.Tensor
-) -> torch.Tensor:
-    """[rows, pages]: the greatest q k that any key of a page can have with a row of the query.
-
-    query [rows, head_dim] in bf16, fp16 or fp32; digests [pages, head_dim] and exponents [pages],
-    int16, as PageWindow.digests gives them. Raises Error.
-    """
-    gpu = gpu_of(query.device)
-    if query.dtype not in DTYPES or not query.is_contiguous() or not digests.is_contiguous():
-        _refuse("queries are bf16, fp16 or fp32, and they and digests contiguous")
-    if not digests.dtype == exponents.dtype == torch.int16:
-        _refuse("digests and exponents are int16")
-    if exponents.dim() != 1 or digests.shape != (len(exponents), query.shape[1]):
-        _refuse("digests are of another head_dim than the queries, or have not an exponent each")
-    exponents = exponents.contiguous()
-    bounds = query.new_empty(len(query), len(digests), dtype=torch.float32)
-    work = structures.Bounds(
-        query=query.data_ptr(),
-        digests=digests.data_ptr(),
-        exponents=exponents.data_ptr(),
-        bounds=bounds.data_ptr(),
-        rows=len(query),
-        pages=len(digests),
-        head_dim=query.shape[1],
-        query_dtype=DTYPES[query.dtype],
-    )
-    gpu.call("bounds", work, gpu.stream())
-    return bounds
-
-
-@page_bounds.register_fake
-def _(query: torch.Tensor, digests: torch.Tensor, exponents: torch.Tensor) -> torch.Tensor:
-    return query.new_empty(query.shape[0], digests.shape[0], dtype=torch.float32)
-
-
-def check_fault(fault: torch.Tensor) -> None:
-    """Waits for the work, and raises Error for the first thing that it could not take."""
-    word = int(fault)
-    if word != _UNTOLD:
-        status = Status(word & 0xFF)
-        _nearkv.check(status, f"number {word >> 8}: {_text_of(status)}")
-
-
-def _text_of(status: Status) -> str:
-    try:
-        _nearkv.check(status)
-    except Error as error:
-        return str(error.strerror)
-    return ""
 
 
 def _refuse(why: str) -> None:

@@ -5,8 +5,6 @@ from ctypes import (
     c_char,
     c_float,
     c_int64,
-    c_uint8,
-    c_uint16,
     c_uint32,
     c_uint64,
     c_void_p,
@@ -88,74 +86,5 @@ class Merge(Structure):
     )
 
 
-class Pages(Structure):
-    """As the header has it."""
-
-    _fields_ = (
-        ("window", c_void_p),
-        ("entries", c_void_p),
-        ("window_bytes", c_uint64),
-        ("count", c_uint32),
-        ("head_dim", c_uint16),
-        ("value_dim", c_uint16),
-        ("tenant", c_uint16),
-        ("dtype", c_uint8),
-        ("k_form", c_uint8),
-        ("v_form", c_uint8),
-        ("flags", c_uint8),
-    )
-
-
-class PageRows(Structure):
-    """As the header has it."""
-
-    _fields_ = (
-        ("ids", c_void_p),
-        ("out", c_void_p),
-        ("fault", c_void_p),
-        ("rows", c_uint64),
-        ("out_row_bytes", c_uint64),
-        ("tensor", c_uint32),
-    )
-
-
-class PagePlanes(Structure):
-    """As the header has it."""
-
-    _fields_ = (("out", c_void_p), ("fault", c_void_p), ("planes", c_uint32))
-
-
-class Digests(Structure):
-    """As the header has it."""
-
-    _fields_ = (("digests", c_void_p), ("exponents", c_void_p), ("fault", c_void_p))
-
-
-class Bounds(Structure):
-    """As the header has it."""
-
-    _fields_ = (
-        ("query", c_void_p),
-        ("digests", c_void_p),
-        ("exponents", c_void_p),
-        ("bounds", c_void_p),
-        ("rows", c_uint32),
-        ("pages", c_uint32),
-        ("head_dim", c_uint32),
-        ("query_dtype", c_uint32),
-    )
-
-
 # In the header's order, as nearkv_cuda_structures() tells their sizes.
-ALL = (
-    Info,
-    Strides,
-    Attend,
-    Parts,
-    Merge,
-    Pages,
-    PageRows,
-    PagePlanes,
-    Digests,
-    Bounds,
-)
+ALL = (Info, Strides, Attend, Parts, Merge)
