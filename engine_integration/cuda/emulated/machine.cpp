@@ -20,15 +20,6 @@ Outcome Machine::enter(int* before) const {
 
 void Machine::leave(int /*before*/) {}
 
-Outcome Machine::lock(void* memory, std::size_t /*bytes*/, bool /*is_card*/, void** as_seen) const {
-  *as_seen = memory;
-  return {};
-}
-
-Outcome Machine::unlock(void* /*memory*/) const { return {}; }
-
 bool Machine::reaches(const void* pointer) const { return pointer != nullptr; }
-
-Outcome Machine::synchronize(void* /*stream*/) const { return {}; }
 
 }  // namespace nearkv::cuda

@@ -2,10 +2,9 @@
  *
  * Every function that works returns a status of the contract (enum nkv_status); a line that says
  * what to do is had by nearkv_cuda_last_error(). Work goes to a stream (a cudaStream_t; null: the
- * default one) and is done when the stream gets there; nothing here waits for it but where it says
- * so. Kernels can be captured into a graph. What opens, closes, registers or waits (synchronize)
- * cannot. Pointers are such as the GPU's kernels may follow: its own memory, or host memory that
- * was registered.
+ * default one) and is done when the stream gets there: nothing here waits for it. Kernels can be
+ * captured into a graph; what opens or closes cannot. Pointers are such as the GPU's kernels may
+ * follow: its own memory, or pinned memory of the host's.
  *
  * Bad arguments are refused before anything starts: BAD_ARGUMENT for shapes, strides, alignment and
  * pointers that no kernel takes, UNSUPPORTED for what this GPU, this build or a graph that is being
@@ -46,8 +45,6 @@ NEARKV_CUDA_API void nearkv_cuda_close(struct nearkv_cuda* gpu);
 NEARKV_CUDA_API void nearkv_cuda_describe(struct nearkv_cuda* gpu, struct nearkv_cuda_info* info);
 /* A zero-terminated line about the last call on the handle that failed, cut to `bytes`. */
 NEARKV_CUDA_API void nearkv_cuda_last_error(struct nearkv_cuda* gpu, char* text, size_t bytes);
-/* Waits until the stream is empty; tells of what its kernels have come to. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_synchronize(struct nearkv_cuda* gpu, void* stream);
 /* sizeof() of each structure of this header, in its order, up to `count`; returns how many there
  * are. For callers that write them down in another language. */
 NEARKV_CUDA_API size_t nearkv_cuda_structures(uint32_t* bytes, size_t count);
@@ -131,24 +128,6 @@ struct nearkv_cuda_merge_args {
 };
 NEARKV_CUDA_API uint8_t nearkv_cuda_merge(struct nearkv_cuda* gpu,
                                           const struct nearkv_cuda_merge_args* work, void* stream);
-
-/* ---- Host memory ------------------------------------------------------------------------------
- */
-
-/* The way that kernels' loads and stores take to registered memory. */
-enum nearkv_cuda_path {
-  NEARKV_CUDA_PATH_HOST = 0, /* locked memory of the host's, behind the GPU's link */
-  NEARKV_CUDA_PATH_PEER = 1, /* a card's own, from device to device: GPUDirect */
-};
-
-/* Lets kernels follow pointers into memory of the host's or, where Linux maps such, of a card's: it
- * is told from its mapping which. `as_seen` is where they find its first byte, `path`, if not null,
- * receives an enum nearkv_cuda_path. What was registered must not be unmapped before it is
- * unregistered. IO_ERROR: the system does not lock so much. UNSUPPORTED: the GPU's driver does not
- * reach the card. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_register(struct nearkv_cuda* gpu, void* memory, size_t bytes,
-                                             void** as_seen, uint32_t* path);
-NEARKV_CUDA_API uint8_t nearkv_cuda_unregister(struct nearkv_cuda* gpu, void* memory);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,5 @@
 #include "handle.hpp"
 
-#include "mapping.hpp"
-
-using nearkv::cuda::at_edge;
 using nearkv::cuda::Machine;
 using nearkv::cuda::Outcome;
 
@@ -28,24 +25,6 @@ void nearkv_cuda_describe(struct nearkv_cuda* gpu, struct nearkv_cuda_info* info
 void nearkv_cuda_last_error(struct nearkv_cuda* gpu, char* text, size_t bytes) {
   const std::scoped_lock lock(gpu->mutex);
   nearkv::cuda::copy_text(gpu->last_error, text, bytes);
-}
-
-std::uint8_t nearkv_cuda_synchronize(struct nearkv_cuda* gpu, void* stream) {
-  return at_edge(gpu, [&](const Machine& machine) { return machine.synchronize(stream); });
-}
-
-std::uint8_t nearkv_cuda_register(struct nearkv_cuda* gpu, void* memory, size_t bytes,
-                                  void** as_seen, std::uint32_t* path) {
-  return at_edge(gpu, [&](const Machine& machine) {
-    if (memory == nullptr || bytes == 0) return nearkv::cuda::refuse("there is no memory there");
-    const bool is_card = nearkv::cuda::is_device_memory(memory);
-    if (path != nullptr) *path = is_card ? NEARKV_CUDA_PATH_PEER : NEARKV_CUDA_PATH_HOST;
-    return machine.lock(memory, bytes, is_card, as_seen);
-  });
-}
-
-std::uint8_t nearkv_cuda_unregister(struct nearkv_cuda* gpu, void* memory) {
-  return at_edge(gpu, [&](const Machine& machine) { return machine.unlock(memory); });
 }
 
 size_t nearkv_cuda_structures(uint32_t* bytes, size_t count) {

@@ -84,7 +84,7 @@ struct Pointer {
                     " bytes");
     }
     if (!machine.reaches(pointer.place)) {
-      return refuse(name + " is not memory that the GPU reaches; copy it there, or register it");
+      return refuse(name + " is not memory that the GPU reaches; copy it there, or pin it");
     }
   }
   return {};
