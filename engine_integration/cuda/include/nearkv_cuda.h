@@ -98,19 +98,11 @@ NEARKV_CUDA_API uint32_t nearkv_cuda_attend_dim(struct nearkv_cuda* gpu, uint32_
 NEARKV_CUDA_API uint32_t nearkv_cuda_splits(struct nearkv_cuda* gpu, uint32_t row_groups,
                                             uint32_t tokens);
 
-/* `count` parts of the same rows, one behind the other: part p's row r is at output + p *
- * output_part
- * + r / group * output_block + r % group * value_dim, and its LSE at lse + p * lse_part + r / group
- * * lse_block + r % group, all in floats. A block is what one command of a device returns: the rows
- * of a group, and padding. */
+/* `count` parts of the same rows, one behind the other: output [count][rows][value_dim], lse
+ * [count][rows]. */
 struct nearkv_cuda_parts {
   const float* output;
   const float* lse;
-  int64_t output_part;
-  int64_t lse_part;
-  int64_t output_block;
-  int64_t lse_block;
-  uint32_t group;
   uint32_t count;
 };
 

@@ -148,12 +148,5 @@ def _parts(output: torch.Tensor, lse: torch.Tensor) -> structures.Parts:
         _refuse("parts to merge are fp32")
     if not output.is_contiguous() or not lse.is_contiguous() or output.shape[:-1] != lse.shape:
         _refuse("parts to merge are contiguous, an LSE for each row of O")
-    rows = lse.shape[-1]
-    return structures.Parts(
-        output=output.data_ptr(),
-        lse=lse.data_ptr(),
-        output_part=rows * output.shape[-1],
-        lse_part=rows,
-        group=max(rows, 1),
-        count=lse.shape[0] if lse.dim() == 2 else 1,
-    )
+    count = lse.shape[0] if lse.dim() == 2 else 1
+    return structures.Parts(output=output.data_ptr(), lse=lse.data_ptr(), count=count)

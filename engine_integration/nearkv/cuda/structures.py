@@ -58,16 +58,7 @@ class Attend(Structure):
 class Parts(Structure):
     """As the header has it."""
 
-    _fields_ = (
-        ("output", c_void_p),
-        ("lse", c_void_p),
-        ("output_part", c_int64),
-        ("lse_part", c_int64),
-        ("output_block", c_int64),
-        ("lse_block", c_int64),
-        ("group", c_uint32),
-        ("count", c_uint32),
-    )
+    _fields_ = (("output", c_void_p), ("lse", c_void_p), ("count", c_uint32))
 
 
 MERGE_SOURCES = 4
