@@ -95,6 +95,7 @@ def test_what_kernels_do_not_take_is_refused() -> None:
         lambda: attend_window(query, key, value, 0.2, 0.0, torch.tensor([1, 2])),
         lambda: merge_parts([torch.randn(3, 16).half()], [torch.randn(3)]),
         lambda: merge_parts([torch.randn(3, 16)], [torch.randn(4)]),
+        lambda: merge_parts([torch.randn(1, 2, 3, 16)], [torch.randn(1, 2, 3)]),
     ):
         with pytest.raises(Error) as caught:
             bad()

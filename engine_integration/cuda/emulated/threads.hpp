@@ -4,7 +4,6 @@
 
 #include <barrier>
 #include <cstring>
-#include <memory>
 #include <thread>
 #include <vector>
 

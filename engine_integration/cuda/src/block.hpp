@@ -8,11 +8,9 @@
 #if defined(__CUDACC__)
 #define NKV_KERNEL __device__ __forceinline__
 #define NKV_BOTH __host__ __device__ __forceinline__
-#define NKV_UNROLL _Pragma("unroll")
 #else
 #define NKV_KERNEL inline
 #define NKV_BOTH inline
-#define NKV_UNROLL
 #endif
 
 namespace nearkv::cuda {

@@ -146,6 +146,8 @@ def _strides(rows: torch.Tensor, name: str) -> structures.Strides:
 def _parts(output: torch.Tensor, lse: torch.Tensor) -> structures.Parts:
     if output.dtype != torch.float32 or lse.dtype != torch.float32:
         _refuse("parts to merge are fp32")
+    if lse.dim() not in (1, 2):
+        _refuse("parts to merge are [parts, rows, dim] or [rows, dim]; flatten their rows")
     if not output.is_contiguous() or not lse.is_contiguous() or output.shape[:-1] != lse.shape:
         _refuse("parts to merge are contiguous, an LSE for each row of O")
     count = lse.shape[0] if lse.dim() == 2 else 1
