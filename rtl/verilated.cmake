@@ -30,6 +30,15 @@ if(NOT NEARKV_VERILATOR_MISSING)
     ${VERILATOR_ROOT}/include/vltstd)
   target_compile_definitions(nearkv_verilator PUBLIC VM_COVERAGE=$<BOOL:${NEARKV_RTL_COVERAGE}>
     VM_SC=0 VM_TRACE=0 VM_TRACE_FST=0 VM_TRACE_VCD=0)
+  # Their header takes most of the time that a small module is compiled in.
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nearkv_verilated_headers.cpp "")
+  foreach(level IN ITEMS -O1 -O2)
+    add_library(nearkv_verilated_headers${level} OBJECT EXCLUDE_FROM_ALL
+      ${CMAKE_CURRENT_BINARY_DIR}/nearkv_verilated_headers.cpp)
+    target_compile_options(nearkv_verilated_headers${level} PRIVATE ${level})
+    target_link_libraries(nearkv_verilated_headers${level} PRIVATE nearkv_verilator)
+    target_precompile_headers(nearkv_verilated_headers${level} PRIVATE <verilated.h>)
+  endforeach()
 endif()
 
 # nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [FLAT <bool>] [CLASS <name>] [UNITS <count>]
@@ -83,6 +92,7 @@ function(nearkv_verilated_library target)
     VERBATIM COMMENT "Verilating ${ARG_TOP} for ${target}")
   add_library(${target} STATIC ${units})
   target_compile_options(${target} PRIVATE ${ARG_OPTIMISE})
+  target_precompile_headers(${target} REUSE_FROM nearkv_verilated_headers${ARG_OPTIMISE})
   target_include_directories(${target} SYSTEM PUBLIC ${folder})
   target_link_libraries(${target} PUBLIC nearkv_verilator)
 endfunction()
