@@ -14,7 +14,7 @@ TEST(TranscodeTest, AnyPagesIntoAnyCodecOverAnyMemory) {
   std::array<unsigned, 256> statuses{};
   for (const emulator::MemoryTiming& timing : kTimings) {
     TranscodeUnit unit(timing);
-    for (unsigned number = 0; number < 30 && !testing::Test::HasFailure(); ++number) {
+    for (unsigned number = 0; number < 30 && !testing::Test::HasFailure(); number += case_step()) {
       test::Random random = test::case_random(3000 + number);
       unit.set_pace({.reads = kPaces[number % 3], .writes = kPaces[number / 3 % 3]});
       const Transcodes work = random_transcodes(unit, random);
@@ -23,8 +23,8 @@ TEST(TranscodeTest, AnyPagesIntoAnyCodecOverAnyMemory) {
       ++statuses[unit.models_outcome().verdict.status];
     }
   }
-  EXPECT_GT(statuses[NKV_STATUS_OK], 30U);
-  EXPECT_GT(statuses[NKV_STATUS_BAD_PAGE], 3U);
+  EXPECT_GT(statuses[NKV_STATUS_OK], 30U / case_step());
+  EXPECT_GT(statuses[NKV_STATUS_BAD_PAGE], 3U / case_step());
 }
 
 TEST(TranscodeTest, RowsThatDelta4NoLongerHoldsBecomeRaw) {
@@ -32,7 +32,7 @@ TEST(TranscodeTest, RowsThatDelta4NoLongerHoldsBecomeRaw) {
   test::Random random = test::case_random(10);
   unsigned raw_instead = 0;
   unsigned overflows = 0;
-  for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); number += case_step()) {
     unit.fill_with_garbage(random);
     AppendShape shape = any_codecs_shape(random);
     shape.k_form = NKV_ROW_FORM_DELTA4;
@@ -56,15 +56,15 @@ TEST(TranscodeTest, RowsThatDelta4NoLongerHoldsBecomeRaw) {
           unit.get<nkv_page_header>(place_of(work.destinations[page])).k_form == NKV_ROW_FORM_RAW;
     }
   }
-  EXPECT_GT(raw_instead, 20U);
-  EXPECT_GT(overflows, 3U);
+  EXPECT_GT(raw_instead, 20U / case_step());
+  EXPECT_GT(overflows, 3U / case_step());
 }
 
 TEST(TranscodeTest, DamageAnywhereInASource) {
   TranscodeUnit unit;
   test::Random random = test::case_random(2);
   unsigned stopped = 0;
-  for (unsigned number = 0; number < 100 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 100 && !testing::Test::HasFailure(); number += case_step()) {
     const Transcodes work = random_transcodes(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, work.command.count - 1);
@@ -72,7 +72,7 @@ TEST(TranscodeTest, DamageAnywhereInASource) {
     expect_transcoded_as_far(unit, work);
     stopped += unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT;
   }
-  EXPECT_GT(stopped, 40U);
+  EXPECT_GT(stopped, 40U / case_step());
 }
 
 // Every checksum is right, and still the payload is none.
@@ -80,7 +80,7 @@ TEST(TranscodeTest, PayloadsThatAreNotWhatTheirHeaderSays) {
   TranscodeUnit unit;
   test::Random random = test::case_random(3);
   unsigned stopped = 0;
-  for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); number += case_step()) {
     unit.fill_with_garbage(random);
     const AppendShape shape = any_codecs_shape(random);
     const Transcodes work =
@@ -124,7 +124,7 @@ TEST(TranscodeTest, PayloadsThatAreNotWhatTheirHeaderSays) {
     expect_transcoded_as_far(unit, work);
     stopped += unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT;
   }
-  EXPECT_GT(stopped, 60U);
+  EXPECT_GT(stopped, 60U / case_step());
 }
 
 TEST(TranscodeTest, SlotsThatAreTooSmall) {
@@ -189,7 +189,7 @@ TEST(TranscodeTest, PlacesThatMeet) {
 TEST(TranscodeTest, PoisonedPages) {
   TranscodeUnit unit;
   test::Random random = test::case_random(6);
-  for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); number += case_step()) {
     unit.fill_with_garbage(random);
     const AppendShape shape = any_codecs_shape(random);
     const Transcodes work =
@@ -234,7 +234,7 @@ TEST(TranscodeTest, WhatIsFoundIsWholeWhereverItStops) {
   TranscodeUnit unit;
   test::Random random = test::case_random(8);
   unsigned found = 0;
-  for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); number += case_step()) {
     unit.fill_with_garbage(random);
     const AppendShape shape{.head_dim = 32, .value_dim = 32, .finite = true};
     const Transcodes work =
@@ -253,7 +253,7 @@ TEST(TranscodeTest, WhatIsFoundIsWholeWhereverItStops) {
     number % 2 == 0 ? unit.clear() : unit.power_up();
     expect_transcoded_as_far(unit, random_transcodes(unit, random));
   }
-  EXPECT_GT(found, 10U);
+  EXPECT_GT(found, 10U / case_step());
 }
 
 /// Cycles over the bursts of plain rows.
