@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 
@@ -12,7 +12,7 @@ class ContenderError(RuntimeError):
     """A contender that cannot be started, or that failed at an order."""
 
 
-class Contender:
+class Contender(AbstractContextManager):
     """A process that works on orders, a line each, and answers with a line of JSON.
 
     An order is a word, and what the word needs. The process's first line, `ready`, says that it is.
@@ -56,9 +56,6 @@ class Contender:
         if "error" in reply:
             raise ContenderError(f"{self.title}: {reply['error']}")
         return reply
-
-    def __enter__(self) -> "Contender":
-        return self
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None

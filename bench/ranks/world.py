@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -18,7 +18,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["torch", "nearkv.parallel"])
 
 
-class World:
+class World(AbstractContextManager):
     """`size` processes, each with its Links; a context manager."""
 
     def __init__(self, size: int, *, bound_s: float = 60.0) -> None:
@@ -71,9 +71,6 @@ class World:
                 process.kill()
                 process.join()
         return [process.exitcode for process in self.processes]
-
-    def __enter__(self) -> "World":
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 from pathlib import Path
-from types import TracebackType
 
 
 class FunctionError(RuntimeError):
@@ -63,12 +62,7 @@ class Function:
         self._process.wait()
         self._close_pipes()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.go_on()
         self._process.terminate()
         try:

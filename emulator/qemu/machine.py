@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import pexpect
 from nkv_abi import CARD_VECTORS
@@ -105,12 +104,7 @@ class Machine:
         self.run(f"export PATH=/{PROGRAMS}:$PATH LD_LIBRARY_PATH=/{LIBRARIES}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def run(self, command: str, timeout_s: float = 60) -> tuple[int, str]:

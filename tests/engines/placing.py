@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ from nearkv.cluster.processes import Process, answers, free_ports
 PATIENCE_S = 900.0
 
 
-class Placement:
+class Placement(AbstractContextManager):
     """`python -m nearkv.cluster.placement` as it runs, and what it last told of each worker."""
 
     def __init__(self, environment: Environment, plan: Path, *words: str) -> None:
@@ -57,9 +57,6 @@ class Placement:
                 and all(each["node"] and each["state"]["is_serving"] for each in told.values())
             )
         )
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.process.send_signal(signal.SIGTERM)

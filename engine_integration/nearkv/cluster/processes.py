@@ -12,8 +12,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from nearkv.cluster import ClusterError, guard
 
@@ -48,7 +46,7 @@ def answers(url: str) -> bool:
         return False
 
 
-class Process:
+class Process(contextlib.AbstractContextManager):
     """A process and those that it starts, as a context manager: it ends with the block.
 
     It also ends when the process that made it does, however that happens.
@@ -138,15 +136,7 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _last_words(self) -> str:

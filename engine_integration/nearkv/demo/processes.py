@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from nearkv.demo import DemoError
 _PREFIX = "nearkv-demo-"
 
 
-class ModelProcess:
+class ModelProcess(AbstractContextManager):
     """A process with a model. Ends with the `with` block, whatever happens."""
 
     def __init__(self, **request: Any) -> None:
@@ -56,9 +56,6 @@ class ModelProcess:
         """Ends it by SIGKILL, which no process can answer."""
         self._process.kill()
         self._process.wait()
-
-    def __enter__(self) -> "ModelProcess":
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.kill()

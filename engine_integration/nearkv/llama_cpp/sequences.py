@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,7 +30,7 @@ class SequenceSettings(StoreSettings):
     """What else makes states of a model differ: control vectors, adapters set by hand."""
 
 
-class SequenceStore:
+class SequenceStore(AbstractContextManager):
     """States of sequences of one model, found by their tokens. A context manager.
 
     Contexts of other files of a model, parameters that change K or V, types of cache, versions of
@@ -119,9 +120,6 @@ class SequenceStore:
     def close(self) -> None:
         """Closes the store, or leaves the daemon."""
         self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()

@@ -5,7 +5,6 @@ import base64
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -64,12 +63,7 @@ class EtcdClient:
         self._session = aiohttp.ClientSession(read_bufsize=_MOST_LINE_BYTES)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         if self._session:
             await self._session.close()
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-from types import TracebackType
 from typing import Self
 
 from nearkv.membership.etcd import EtcdClient, EtcdError
@@ -55,12 +54,7 @@ class Registration:
         self._task = asyncio.create_task(self._run(), name=f"register {self._member.name}")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         if self._task:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

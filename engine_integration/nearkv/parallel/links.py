@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -62,7 +62,7 @@ class Transfer:
         self._arrivals.clear()
 
 
-class Links:
+class Links(AbstractContextManager):
     """This rank's links to the others.
 
     Every rank makes its Links at the same time. `bound_s` is how soon a rank that died is noticed,
@@ -133,9 +133,6 @@ class Links:
         Rank 0 waits for the others as well: its process holds the store.
         """
         self._wire.close()
-
-    def __enter__(self) -> "Links":
-        return self
 
     def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
         if failure is not None and not isinstance(failure, RankFailed):

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Self
 
 import _nearkv
@@ -69,7 +69,7 @@ class Decision:
         return "; ".join(words)
 
 
-class StartedRequest:
+class StartedRequest(AbstractContextManager):
     """A request at a worker, counted in its load until finish(). A context manager.
 
     Thread safety: one thread at a time.
@@ -87,13 +87,5 @@ class StartedRequest:
         """It has ended, in whatever way; the second time nothing happens."""
         self._router.finish(self._ticket)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.finish()

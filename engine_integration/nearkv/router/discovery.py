@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import zmq
@@ -53,12 +52,7 @@ class Discovery:
         self._task = asyncio.create_task(self._run(), name="discovery")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         if self._task:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

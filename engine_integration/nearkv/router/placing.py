@@ -3,8 +3,8 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +40,7 @@ NO_PROMPT = Prompt({}, 1, (), waits=False)  # Of a request that computes none, s
 UNSEEN = Prompt({}, 1, ())  # Of one whose body cannot be read.
 
 
-class Placed:
+class Placed(AbstractContextManager):
     """A request at an engine, counted in its load until finish(). A context manager.
 
     Thread safety: one thread at a time.
@@ -91,13 +91,5 @@ class Placed:
             self._metrics.request.observe(time.monotonic() - self._since_s)
             self._released()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.finish()

@@ -3,8 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Self
+from contextlib import AbstractContextManager
 
 from nearkv.router.config import WorkerConfig
 
@@ -66,7 +65,7 @@ class PoolRoom:
         }
 
 
-class Reservation:
+class Reservation(AbstractContextManager):
     """One prompt's room, until release(). A context manager."""
 
     def __init__(self, reserved: Counter[str], pool: str, size_bytes: float) -> None:
@@ -78,13 +77,5 @@ class Reservation:
         self._reserved[self._pool] -= self._size_bytes
         self._size_bytes = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.release()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Required, Self, TypeAlias, TypedDict, Unpack
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, Required, TypeAlias, TypedDict, Unpack
 
 import _nearkv
 from _nearkv import JobKind, ObjectInfo, PageList
@@ -68,7 +69,7 @@ class PartRange(TypedDict, total=False):
     quiet: bool
 
 
-class Lease:
+class Lease(AbstractContextManager):
     """Objects that are not evicted, erased or moved until it ends. A context manager."""
 
     def __init__(self, core: _nearkv.ObjectStore, number: int, statuses: bytes) -> None:
@@ -89,9 +90,6 @@ class Lease:
     def unpin(self) -> bool:
         """Ends it; False if it had ended."""
         return self._core.unpin(self.id)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.unpin()

@@ -1,6 +1,7 @@
 """An object store as a whole: how it is opened, watched and looked after."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Self, TypedDict, Unpack
 
 import _nearkv
@@ -48,7 +49,7 @@ class StackOptions(TypedDict, total=False):
     workers: int
 
 
-class ObjectStore:
+class ObjectStore(AbstractContextManager):
     """Objects of 1 byte to 64 MiB in the memory of a device URI. A context manager.
 
     Without a PATH in "cpu:PATH?memory=8GiB" nothing survives; in a file all that was acknowledged
@@ -171,9 +172,6 @@ class ObjectStore:
     def closed(self) -> bool:
         """Whether it was closed."""
         return self._core.closed
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import torch
@@ -11,7 +11,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from nearkv.transformers.far import Sequences, drop_quietly
 
 
-class PooledCache(Cache):
+class PooledCache(Cache, AbstractContextManager):
     """A cache whose pages go back by close(), at the end of a `with`, or with the object."""
 
     def _hold(self, layers: Sequence[Any], *sequences: Sequences) -> None:
@@ -23,9 +23,6 @@ class PooledCache(Cache):
     def close(self) -> None:
         """Gives all pages back to the pool."""
         self.reset()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -6,9 +6,9 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
@@ -85,7 +85,7 @@ async def _until_done(task: "asyncio.Task[None]", raylet: int) -> None:
         os._exit(1)
 
 
-class Placement:
+class Placement(AbstractContextManager):
     """A plan's workers on a Ray cluster that the caller has connected to. A context manager.
 
     Each group has a placement group of its own, so that each role is spread over the nodes: a node
@@ -151,15 +151,7 @@ class Placement:
             remove_placement_group(group)
         self._groups = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 
