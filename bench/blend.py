@@ -31,7 +31,7 @@ _STORE = "cpu:?memory=256MiB"
 
 
 @dataclass(frozen=True)
-class Prompt:
+class ChunkedPrompt:
     """Chunks, and what the text goes on with behind the last one."""
 
     chunks: list[list[int]]
@@ -45,7 +45,7 @@ class Prompt:
 
 
 @dataclass
-class Quality:
+class PrefillQuality:
     """Of one way to prefill, over all prompts."""
 
     found: dict[str, int] = field(default_factory=lambda: {"inside": 0, "across": 0})
@@ -53,7 +53,7 @@ class Quality:
     divergences: list[float] = field(default_factory=list)
 
 
-Prefill = Callable[[Prompt], Any]
+Prefill = Callable[[ChunkedPrompt], Any]
 """Makes a cache of a prompt's chunks."""
 
 
@@ -79,13 +79,13 @@ def run(context: Context) -> Iterator[Result]:
         yield from _times(context, model, tokenizer, drawn[0], ways)
 
 
-def _prefill(model: Any, prompt: Prompt) -> Any:
+def _prefill(model: Any, prompt: ChunkedPrompt) -> Any:
     cache = DynamicCache()
     model.get_decoder()(torch.tensor([prompt.tokens]), past_key_values=cache)
     return cache
 
 
-def _blend(blender: ChunkBlender, prompt: Prompt, **options: Any) -> Any:
+def _blend(blender: ChunkBlender, prompt: ChunkedPrompt, **options: Any) -> Any:
     return blender.blend(prompt.chunks, **options).cache
 
 
@@ -97,7 +97,7 @@ class _Text:
         self._text = read_document(_MODELS / "documents" / "postgresql-high-availability.txt")
         self._lines = [self._encode(line) for line in self._text.splitlines(keepends=True)]
 
-    def prompt(self, seed: int, count: int, chunk_tokens: int) -> Prompt:
+    def prompt(self, seed: int, count: int, chunk_tokens: int) -> ChunkedPrompt:
         """`count` chunks of about so many tokens, from anywhere, in random order."""
         rng = random.Random(seed)
         pieces = self._pieces(chunk_tokens)
@@ -118,7 +118,7 @@ class _Text:
             rest = self._encode(f"{needle.value[digits:]};\n")
             chunks[number + 1] = rest + chunks[number + 1]
         tail = list(chain.from_iterable(pieces[drawn[-1] + 1]))[:_TAIL_TOKENS]
-        return Prompt(chunks, tail, {"inside": inside, "across": across})
+        return ChunkedPrompt(chunks, tail, {"inside": inside, "across": across})
 
     def _pieces(self, chunk_tokens: int) -> list[list[list[int]]]:
         """Runs of whole lines."""
@@ -140,10 +140,10 @@ def _quality(
     context: Context,
     model: Any,
     tokenizer: Any,
-    prompts: list[Prompt],
+    prompts: list[ChunkedPrompt],
     ways: dict[str, Prefill],
 ) -> Iterator[Result]:
-    qualities = {name: Quality() for name in ways}
+    qualities = {name: PrefillQuality() for name in ways}
     for number, prompt in enumerate(prompts):
         context.progress(f"prompt {number + 1} of {len(prompts)}, {len(prompt.tokens)} tokens")
         exact = None
@@ -200,7 +200,7 @@ def _answers(model: Any, tokenizer: Any, cache: Any, tokens: int, needle: Needle
 
 @torch.no_grad()
 def _times(
-    context: Context, model: Any, tokenizer: Any, prompt: Prompt, ways: dict[str, Prefill]
+    context: Context, model: Any, tokenizer: Any, prompt: ChunkedPrompt, ways: dict[str, Prefill]
 ) -> Iterator[Result]:
     question = tokenizer(f"\n{prompt.needles['inside'][0].question}", add_special_tokens=False)
     asked = torch.tensor([question.input_ids])

@@ -16,7 +16,7 @@ from bench import Context
 from bench.kept.agents import measure_agents
 from bench.kept.budgeted import budgeted
 from bench.kept.claims import CLAIMS, SPECULATED
-from bench.kept.costs import Costs
+from bench.kept.costs import CostMeter
 from bench.kept.figures import FEW, Measured
 from bench.kept.measure import (
     GENERATED_TOKENS,
@@ -130,7 +130,7 @@ def _measure(
 def _measure_costs(
     context: Context, dense: Dense, cases: list[tuple[str, float]], measured: Measured
 ) -> None:
-    costs = Costs(dense, context.device)
+    costs = CostMeter(dense, context.device)
     measured.dense_cost = costs.of(None, 1.0)
     for name, budget in cases:
         context.progress(f"bytes and time of {name} at {budget:.3g}")

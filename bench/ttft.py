@@ -18,7 +18,7 @@ from bench import Context
 from bench.contender import Contender, ContenderError
 from bench.engines.found import vllm_environment
 from bench.engines.serving import Daemon
-from bench.engines.shapes import MODELS, SHAPES, Ask, Sizes, tokens_of_the_document
+from bench.engines.shapes import MODELS, SHAPES, Ask, WorkloadSizes, tokens_of_the_document
 from nearkv.results import Goal, Result, Samples
 
 _MODEL = MODELS / "recall_3m"
@@ -55,11 +55,11 @@ def run(context: Context) -> Iterator[Result]:
             yield from _results(name, asks, answers)
 
 
-def _sizes(context: Context) -> Sizes:
+def _sizes(context: Context) -> WorkloadSizes:
     if context.tiny:
-        return Sizes(context_tokens=256, question_tokens=32, contexts=2, repeats=1)
+        return WorkloadSizes(context_tokens=256, question_tokens=32, contexts=2, repeats=1)
     tokens = 16384 if context.long else 4096
-    return Sizes(context_tokens=tokens, question_tokens=64, contexts=3, repeats=4)
+    return WorkloadSizes(context_tokens=tokens, question_tokens=64, contexts=3, repeats=4)
 
 
 def _transfer(connector: str, **extra: Any) -> dict[str, Any]:

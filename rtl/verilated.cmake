@@ -3,8 +3,9 @@
 set(NEARKV_VERILATOR_MISSING "")
 if("rtl" IN_LIST NEARKV_SETS)
   find_package(verilator QUIET HINTS $ENV{VERILATOR_ROOT})
-  if(NOT verilator_FOUND)
-    set(NEARKV_VERILATOR_MISSING "Verilator not found (./nearkv setup rtl)")
+  find_package(Python3 3.11 QUIET COMPONENTS Interpreter)
+  if(NOT verilator_FOUND OR NOT Python3_FOUND)
+    set(NEARKV_VERILATOR_MISSING "Verilator or Python 3.11 not found (./nearkv setup rtl)")
   endif()
 else()
   set(NEARKV_VERILATOR_MISSING "the set rtl is not among NEARKV_SETS")
@@ -29,15 +30,25 @@ if(NOT NEARKV_VERILATOR_MISSING)
     ${VERILATOR_ROOT}/include/vltstd)
   target_compile_definitions(nearkv_verilator PUBLIC VM_COVERAGE=$<BOOL:${NEARKV_RTL_COVERAGE}>
     VM_SC=0 VM_TRACE=0 VM_TRACE_FST=0 VM_TRACE_VCD=0)
+  # Their header takes most of the time that a small module is compiled in.
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nearkv_verilated_headers.cpp "")
+  foreach(level IN ITEMS -O1 -O2)
+    add_library(nearkv_verilated_headers${level} OBJECT EXCLUDE_FROM_ALL
+      ${CMAKE_CURRENT_BINARY_DIR}/nearkv_verilated_headers.cpp)
+    target_compile_options(nearkv_verilated_headers${level} PRIVATE ${level})
+    target_link_libraries(nearkv_verilated_headers${level} PRIVATE nearkv_verilator)
+    target_precompile_headers(nearkv_verilated_headers${level} PRIVATE <verilated.h>)
+  endforeach()
 endif()
 
-# nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [CLASS <name>] [UNITS <count>]
+# nearkv_verilated_library(<target> TOP <module> SOURCES <file>... [FLAT <bool>] [CLASS <name>] [UNITS <count>]
 #                          [OPTIMISE <option>] [PARAMETERS <name>=<value>...] [ARGUMENTS <of Verilator>...])
-# A static library with class V<module>, or CLASS; packages come first among the sources. Verilator runs
-# when the library is built. What it writes is compiled as UNITS units (default: one), because hundreds of
-# small ones spend most of their time in the same headers.
+# A static library with class V<module>, or CLASS; packages come first among the sources. FLAT: fields of
+# structs are ports of their own, as verilated_flat.py says. Verilator runs when the library is built. What it
+# writes is compiled as UNITS units (default: one), because hundreds of small ones spend most of their time in
+# the same headers.
 function(nearkv_verilated_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP;CLASS;UNITS;OPTIMISE" "SOURCES;PARAMETERS;ARGUMENTS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOP;FLAT;CLASS;UNITS;OPTIMISE" "SOURCES;PARAMETERS;ARGUMENTS")
   foreach(default IN ITEMS CLASS=V${ARG_TOP} UNITS=1 OPTIMISE=-O2)
     string(REPLACE "=" ";" default ${default})
     list(GET default 0 name)
@@ -54,17 +65,34 @@ function(nearkv_verilated_library target)
     list(APPEND units ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/${ARG_CLASS}_unit_${unit}.cpp)
   endforeach()
   list(TRANSFORM ARG_SOURCES REPLACE "^([^/].*)$" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
+  set(verilator ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${VERILATOR_BIN})
+  set(top --top-module ${ARG_TOP} ${ARG_PARAMETERS})
+  set(scripts ${PROJECT_SOURCE_DIR}/rtl/verilated_units.cmake)
+  set(flatten)
+  set(flat)
+  if(ARG_FLAT)
+    list(APPEND scripts ${PROJECT_SOURCE_DIR}/rtl/verilated_flat.py)
+    set(flat ${folder}/${ARG_TOP}_flat.sv)
+    set(flatten
+      COMMAND ${verilator} --xml-only --Mdir ${folder} --xml-output ${folder}/ports.xml ${top}
+        ${ARG_ARGUMENTS} ${ARG_SOURCES}
+      COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/rtl/verilated_flat.py
+        ${folder}/ports.xml ${flat})
+    set(top --top-module ${ARG_TOP}_flat)
+  endif()
   add_custom_command(OUTPUT ${units} ${folder}/${ARG_CLASS}.h
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}
-    COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${VERILATOR_BIN} --cc --Mdir ${folder} --prefix ${ARG_CLASS} -Wall -O3 --x-assign fast
-      --x-initial fast --output-split 4000 --output-split-cfuncs 400 --top-module ${ARG_TOP}
-      ${ARG_PARAMETERS} ${ARG_ARGUMENTS} ${coverage_arguments} ${ARG_SOURCES}
+    ${flatten}
+    COMMAND ${verilator} --cc --Mdir ${folder} --prefix ${ARG_CLASS} -Wall -O3 --x-assign fast
+      --x-initial fast --output-split 4000 --output-split-cfuncs 400 ${top}
+      ${ARG_ARGUMENTS} ${coverage_arguments} ${ARG_SOURCES} ${flat}
     COMMAND ${CMAKE_COMMAND} -D "FOLDER=${folder}" -D "UNITS=${units}"
       -P ${PROJECT_SOURCE_DIR}/rtl/verilated_units.cmake
-    DEPENDS ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/rtl/verilated_units.cmake
+    DEPENDS ${ARG_SOURCES} ${scripts}
     VERBATIM COMMENT "Verilating ${ARG_TOP} for ${target}")
   add_library(${target} STATIC ${units})
   target_compile_options(${target} PRIVATE ${ARG_OPTIMISE})
+  target_precompile_headers(${target} REUSE_FROM nearkv_verilated_headers${ARG_OPTIMISE})
   target_include_directories(${target} SYSTEM PUBLIC ${folder})
   target_link_libraries(${target} PUBLIC nearkv_verilator)
 endfunction()

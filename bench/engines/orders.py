@@ -4,18 +4,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from contextlib import closing
+from typing import Any
 
 
-class Engine(Protocol):
-    """What works on them."""
-
-    def close(self) -> None:
-        """Ends it."""
-
-
-def serve(make: Callable[[], Engine], orders: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
-    """Makes the engine and replies to orders until standard input ends.
+def serve(make: Callable[[], Any], orders: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
+    """Makes an engine, replies to orders until standard input ends, and closes it.
 
     `orders` has for each word what is called with the engine, and with what the order needs.
     """
@@ -26,14 +20,11 @@ def serve(make: Callable[[], Engine], orders: Mapping[str, Callable[..., dict[st
     def reply(document: dict[str, Any]) -> None:
         print(json.dumps(document), file=replies, flush=True)
 
-    engine = make()
-    reply({"ready": True})
-    try:
+    with closing(make()) as engine:
+        reply({"ready": True})
         for line in sys.stdin:
             word, _, needs = line.strip().partition(" ")
             if word in orders:
                 reply(orders[word](engine, *([json.loads(needs)] if needs else [])))
             else:
                 reply({"error": f"no {word}"})
-    finally:
-        engine.close()

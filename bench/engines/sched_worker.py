@@ -23,7 +23,7 @@ from vllm import LLM, SamplingParams
 from bench.engines.orders import serve
 
 
-class Engine:
+class ScheduledEngine:
     """One engine, and how it serves a load."""
 
     def __init__(self, model: str, options: dict[str, Any]) -> None:
@@ -82,4 +82,4 @@ class Engine:
 
 if __name__ == "__main__":
     made = json.loads(sys.argv[1])
-    serve(lambda: Engine(**made), {"load": Engine.load})
+    serve(lambda: ScheduledEngine(**made), {"load": ScheduledEngine.load})

@@ -23,7 +23,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class WorkloadSizes:
     """How long a context is, how many there are, and how often each is come back to."""
 
     context_tokens: int
@@ -32,14 +32,14 @@ class Sizes:
     repeats: int
 
 
-def prefix_repetition(text: Sequence[int], sizes: Sizes) -> Iterator[Ask]:
+def prefix_repetition(text: Sequence[int], sizes: WorkloadSizes) -> Iterator[Ask]:
     """Prompts of few system prompts, each with another ending, one system prompt at a time."""
     for prefix in range(sizes.contexts):
         for repeat in range(1 + sizes.repeats):
             yield _ask(text, sizes, prefix, prefix * (1 + sizes.repeats) + repeat, repeat > 0)
 
 
-def long_document_qa(text: Sequence[int], sizes: Sizes) -> Iterator[Ask]:
+def long_document_qa(text: Sequence[int], sizes: WorkloadSizes) -> Iterator[Ask]:
     """Every document once, then questions about documents in random order."""
     order = [document for document in range(sizes.contexts) for _ in range(sizes.repeats)]
     random.Random(1).shuffle(order)
@@ -49,7 +49,7 @@ def long_document_qa(text: Sequence[int], sizes: Sizes) -> Iterator[Ask]:
         yield _ask(text, sizes, document, number, True)
 
 
-def multi_round_qa(text: Sequence[int], sizes: Sizes) -> Iterator[Ask]:
+def multi_round_qa(text: Sequence[int], sizes: WorkloadSizes) -> Iterator[Ask]:
     """Users in turns; each round's prompt is all that was said, and a new question."""
     users = [_slice(text, user, sizes.context_tokens) for user in range(sizes.contexts)]
     for round_number in range(1 + sizes.repeats):
@@ -59,14 +59,16 @@ def multi_round_qa(text: Sequence[int], sizes: Sizes) -> Iterator[Ask]:
             yield Ask(users[user], len(said) if round_number else 0)
 
 
-SHAPES: dict[str, Callable[[Sequence[int], Sizes], Iterator[Ask]]] = {
+SHAPES: dict[str, Callable[[Sequence[int], WorkloadSizes], Iterator[Ask]]] = {
     "prefix_repetition": prefix_repetition,
     "long_document_qa": long_document_qa,
     "multi_round_qa": multi_round_qa,
 }
 
 
-def _ask(text: Sequence[int], sizes: Sizes, context: int, question: int, is_known: bool) -> Ask:
+def _ask(
+    text: Sequence[int], sizes: WorkloadSizes, context: int, question: int, is_known: bool
+) -> Ask:
     begin = _slice(text, context, sizes.context_tokens)
     end = _slice(text, 1000 + question, sizes.question_tokens)
     return Ask(begin + end, len(begin) if is_known else 0)

@@ -27,7 +27,7 @@ from bench.engines.orders import serve
 _FIRST_TOKEN = SamplingParams(temperature=0, max_tokens=1, ignore_eos=True)
 
 
-class Engine:
+class SingleRequestEngine:
     """One engine, one request at a time."""
 
     def __init__(self, model: str, max_tokens: int, options: dict[str, Any]) -> None:
@@ -90,4 +90,7 @@ class Engine:
 
 if __name__ == "__main__":
     made = json.loads(sys.argv[1])
-    serve(lambda: Engine(**made), {"ask": Engine.ask, "forget": Engine.forget})
+    serve(
+        lambda: SingleRequestEngine(**made),
+        {"ask": SingleRequestEngine.ask, "forget": SingleRequestEngine.forget},
+    )

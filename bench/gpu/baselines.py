@@ -1,4 +1,4 @@
-"""Attention to what a GPU holds, beside torch's and, where it is installed, FlashInfer's."""
+"""Attention to what a GPU holds, beside a copy, torch's and, where installed, FlashInfer's."""
 
 import importlib.util
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ _WORKSPACE_BYTES = 128 << 20  # What FlashInfer recommends.
 _Attention = Callable[[], torch.Tensor]
 
 
-def window(place: Place, group: int, batch: int = 8) -> tuple[torch.Tensor, ...]:
+def _window(place: Place, group: int, batch: int = 8) -> tuple[torch.Tensor, ...]:
     """Queries [batch, kv_heads, group, dim], and keys and values [batch, kv_heads, tokens, dim]."""
     batch, heads, tokens = place.size(batch, 1), place.size(8, 1), place.size(16384, 64)
     rows = torch.randn(batch, heads, group, _DIM, device=place.where)
@@ -27,11 +27,16 @@ def window(place: Place, group: int, batch: int = 8) -> tuple[torch.Tensor, ...]
 
 
 def run(context: Context, place: Place) -> Iterator[Result]:
-    """Yields calls per second beside each peer. Raises Skipped for peers that do not run here."""
+    """Yields GB/s beside a copy, and calls per second beside each peer that runs here.
+
+    Raises Skipped for those that do not.
+    """
     repeat = 51 if context.long else 9
+    source = torch.zeros(place.size(1 << 30, 1 << 16), dtype=torch.uint8, device=place.where)
     for group in _GROUPS:
-        context.progress(f"attention, groups of {group}, beside torch's")
-        given = window(place, group)
+        context.progress(f"attention, groups of {group}, beside a copy and torch's")
+        given = _window(place, group)
+        yield _beside_copy(place, f"attend_group_{group}", given, source, repeat)
         peer = "torch's scaled_dot_product_attention"
         yield _beside(place, f"attend_rate_group_{group}", given, peer, _torchs(*given), repeat)
     if missing := _flashinfer_missing(place):
@@ -47,6 +52,25 @@ def run(context: Context, place: Place) -> Iterator[Result]:
     )
 
 
+def _beside_copy(
+    place: Place, name: str, given: tuple[torch.Tensor, ...], source: torch.Tensor, repeat: int
+) -> Result:
+    """Which share of the bandwidth of the GPU's memory is reached."""
+    target = torch.empty_like(source)
+    calls = (lambda: attend_window(*given, _SCALE), lambda: target.copy_(source))
+    own, copy = place.seconds(calls, repeat)
+    least_bytes = sum(part.numel() * part.element_size() for part in given[1:])
+    return Result.of_samples(
+        f"cuda/{name}",
+        own.per_second(least_bytes / 1e9),
+        "GB/s",
+        peer="copy within the GPU",
+        beside=copy.per_second(2 * source.numel() / 1e9),
+        device=place.device,
+        extra={"least_bytes": least_bytes, "what": "keys and values read once each"},
+    )
+
+
 def _beside_flashinfers(
     context: Context,
     place: Place,
@@ -58,7 +82,7 @@ def _beside_flashinfers(
     repeat: int,
 ) -> Iterator[Result]:
     context.progress(f"attention, groups of {group}, beside {peer}")
-    given = window(place, group, batch)
+    given = _window(place, group, batch)
     try:
         call = make(*given)
         call()

@@ -46,10 +46,6 @@ class Place:
         name = gpu_of(self.where).info.name.decode()
         return f"cuda:{name.replace(' ', '-')}"
 
-    def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same in host memory that a GPU's copy engines and kernels reach."""
-        return tensor.pin_memory() if self.is_gpu else tensor
-
     def seconds(self, calls: Sequence[Callable[[], object]], repeat: int) -> list[Samples]:
         """Of each call, in turns; on a GPU by its own events around ten in a row."""
         if not self.is_gpu:
@@ -67,16 +63,3 @@ class Place:
                 if turn:  # The first turn loads code and warms caches.
                     seconds.append(start.elapsed_time(end) / 1e3 / rounds)
         return [Samples(tuple(seconds)) for seconds in readings]
-
-    def whole_seconds(self, calls: Sequence[Callable[[], object]], repeat: int) -> list[Samples]:
-        """Of each call until the GPU has done it, as a program that waits sees it."""
-
-        def waited(call: Callable[[], object]) -> Callable[[], None]:
-            def run() -> None:
-                call()
-                if self.is_gpu:
-                    torch.cuda.synchronize()
-
-            return run
-
-        return interleave([waited(call) for call in calls], repeat=repeat if self.is_gpu else 1)

@@ -1,8 +1,8 @@
 """Attention in which each KV head sees the tokens that were kept for it, and tells what it saw.
 
 Registered with transformers as "kept". Keys and values, or latents, lie in a plain cache; what a
-token is kept at comes from a Keeper, to which queries' shares of attention go back, in the form in
-which a TOPK and an LSE have them. Layers without a budget attend as transformers has it.
+token is kept at comes from a TokenKeeper, to which queries' shares of attention go back, in the
+form in which a TOPK and an LSE have them. Layers without a budget attend as transformers has it.
 """
 
 from contextlib import contextmanager
@@ -38,20 +38,20 @@ class Seen:
     counts: np.ndarray
 
 
-class Keeper(Protocol):
+class TokenKeeper(Protocol):
     """Says what a layer's heads may see, and learns what they saw."""
 
     demoted_planes: int
     tokens: int
     """That it knows of."""
 
-    def learn(self, prompt: "Keeper") -> None:
+    def learn(self, prompt: "TokenKeeper") -> None:
         """What another one noted of a prompt, or of more of it."""
 
     def decide(self) -> None:
         """What is kept from now on."""
 
-    def fork(self, tokens: int | None = None) -> "Keeper":
+    def fork(self, tokens: int | None = None) -> "TokenKeeper":
         """One that goes on from here by itself, or from its first tokens."""
 
     def watched(self, queries: int, total: int) -> np.ndarray:
@@ -71,7 +71,7 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True)
 class _Reading:
-    keeper: Keeper
+    keeper: TokenKeeper
     cache: Cache
     budgeted: Budgeted
 
@@ -80,7 +80,7 @@ _reading: ContextVar[_Reading | None] = ContextVar("reading", default=None)
 
 
 @contextmanager
-def kept_by(keeper: Keeper, cache: Cache, budgeted: Budgeted) -> Any:
+def kept_by(keeper: TokenKeeper, cache: Cache, budgeted: Budgeted) -> Any:
     """Attention "kept" to this cache goes by this keeper, in layers that have a budget."""
     before = _reading.set(_Reading(keeper, cache, budgeted))
     try:
@@ -136,7 +136,7 @@ def _attend(
 
 
 def _attend_to_kept(
-    keeper: Keeper,
+    keeper: TokenKeeper,
     layer: int,
     grouped: torch.Tensor,
     keys: torch.Tensor,

@@ -34,7 +34,7 @@ class Cost:
     """Of the commands on this device, one after the other."""
 
 
-class Costs:
+class CostMeter:
     """A pool with a task's tokens, and the last query of its prompt in each layer."""
 
     def __init__(self, dense: Dense, device: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from nkv_abi import MAX_GROUP
 
-from bench.kept.attention import Keeper, Seen
+from bench.kept.attention import Seen, TokenKeeper
 from bench.kept.methods import Method
 from nearkv.core import MAX_TOP_K, PAGE_TOKENS, Device, Pool, RowForm
 from nearkv.retention import (
@@ -36,7 +36,7 @@ class Watcher:
         """That came while it watched."""
         return sum(keys.shape[1] for keys, _ in self.seen[0])
 
-    def learn(self, prompt: Keeper) -> None:
+    def learn(self, prompt: TokenKeeper) -> None:
         """It keeps all anyway."""
 
     def decide(self) -> None:

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from transformers import DynamicCache
 
-from bench.kept.attention import ATTENTION, Keeper, kept_by
+from bench.kept.attention import ATTENTION, TokenKeeper, kept_by
 from bench.kept.budgeted import budgeted
 from bench.kept.keepers import PolicyKeeper, SelectKeeper, Watcher
 from bench.kept.methods import Method
-from bench.kept.tasks import Question, Task
+from bench.kept.tasks import NeedleQuestion, Task
 
 GENERATED_TOKENS = 128
 _CHUNK_TOKENS = 512
@@ -55,7 +55,7 @@ class Dense:
         self.generated = self._generate(task.continued[0], generated_tokens)
         self.generated_log_shares = self.run(self.watcher.fork(), self.generated)
 
-    def run(self, keeper: Keeper, tokens: list[int]) -> torch.Tensor:
+    def run(self, keeper: TokenKeeper, tokens: list[int]) -> torch.Tensor:
         """Log probabilities behind each of the tokens, which follow the prompt; nothing stays."""
         parts, cache = [], self._fork()
         for begin in range(0, len(tokens), _STEP_TOKENS):
@@ -84,7 +84,7 @@ class Dense:
         """The prompt's cache, to go on from: windows and states cannot be cut back to it."""
         return copy.deepcopy(self.cache)
 
-    def _run(self, cache: DynamicCache, tokens: list[int], keeper: Keeper) -> torch.Tensor:
+    def _run(self, cache: DynamicCache, tokens: list[int], keeper: TokenKeeper) -> torch.Tensor:
         with torch.no_grad(), kept_by(keeper, cache, self.budgeted):
             logits = self.model(torch.tensor([tokens]), past_key_values=cache).logits[0]
         return logits.float().log_softmax(-1)
@@ -98,7 +98,9 @@ def measure(dense: Dense, method: Method | None, budget: float, quality: Quality
     quality.hops.append([all(answered[: hop + 1]) for hop in range(len(answered))])
 
 
-def measure_briefly(dense: Dense, method: Method | None, budget: float, quality: Quality) -> Keeper:
+def measure_briefly(
+    dense: Dense, method: Method | None, budget: float, quality: Quality
+) -> TokenKeeper:
     """Adds one task's figures, but for hops and a long output; gives the keeper that decided."""
     learned = _keeper(dense, method, budget)
     keeper = _decided(learned)
@@ -123,19 +125,19 @@ def measure_said(said: torch.Tensor, exact: torch.Tensor, task: Task, quality: Q
     quality.agreements.append(float((said.argmax(-1) == exact.argmax(-1)).float().mean()))
 
 
-def measure_recall(dense: Dense, keeper: Keeper, quality: Quality) -> None:
+def measure_recall(dense: Dense, keeper: TokenKeeper, quality: Quality) -> None:
     """Adds what a keeper that has decided recalls of a task's needles."""
     quality.recalled.append(
         [_answers(dense, keeper.fork(), [question])[0] for question in dense.task.questions]
     )
 
 
-def decided_keeper(dense: Dense, method: Method | None, budget: float) -> Keeper:
+def decided_keeper(dense: Dense, method: Method | None, budget: float) -> TokenKeeper:
     """One that knows the prompt and has cut its cache; without a method, keeps all."""
     return _decided(_keeper(dense, method, budget))
 
 
-def _measure_drift(dense: Dense, keeper: Keeper, quality: Quality) -> None:
+def _measure_drift(dense: Dense, keeper: TokenKeeper, quality: Quality) -> None:
     # Up to the first difference a run along dense attention's tokens is a run by itself.
     said = dense.run(keeper.fork(), dense.generated)
     same = (said.argmax(-1) == dense.generated_log_shares.argmax(-1)).int()
@@ -149,7 +151,7 @@ def _apart(said: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
     return F.kl_div(said, exact, log_target=True, reduction="none").sum(-1)
 
 
-def _keeper(dense: Dense, method: Method | None, budget: float) -> Keeper:
+def _keeper(dense: Dense, method: Method | None, budget: float) -> TokenKeeper:
     if method is None:
         return dense.watcher.fork()
     if method.select is not None:
@@ -157,7 +159,7 @@ def _keeper(dense: Dense, method: Method | None, budget: float) -> Keeper:
     return PolicyKeeper(method, budget, dense.watcher)
 
 
-def _decided(learned: Keeper, asked: Watcher | None = None) -> Keeper:
+def _decided(learned: TokenKeeper, asked: Watcher | None = None) -> TokenKeeper:
     """One that has cut its cache, knowing a question or not."""
     keeper = learned.fork()
     if asked is not None:
@@ -169,11 +171,13 @@ def _decided(learned: Keeper, asked: Watcher | None = None) -> Keeper:
     return keeper
 
 
-def _answers(dense: Dense, keeper: Keeper, questions: list[Question]) -> list[bool]:
+def _answers(dense: Dense, keeper: TokenKeeper, questions: list[NeedleQuestion]) -> list[bool]:
     return answers(lambda tokens: dense.run(keeper, tokens), questions)
 
 
-def answers(run: Callable[[list[int]], torch.Tensor], questions: Sequence[Question]) -> list[bool]:
+def answers(
+    run: Callable[[list[int]], torch.Tensor], questions: Sequence[NeedleQuestion]
+) -> list[bool]:
     """Whether greedy decoding gives each value, each token behind the right ones before it.
 
     `run` gives log probabilities behind each of the tokens that it is handed.

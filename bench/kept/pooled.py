@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bench.kept.tasks import Question, Task
+from bench.kept.tasks import NeedleQuestion, Task
 from nearkv.core import PAGE_TOKENS, Codec, Pool, RowForm
 from nearkv.demo.runs import with_memory
 from nearkv.retainer import Retention
@@ -53,7 +53,7 @@ def measure_pooled(
         pooled.link_bytes.append(link_bytes / tokens)
 
 
-def _answers(model: Any, cache: NearKVCache, question: Question) -> bool:
+def _answers(model: Any, cache: NearKVCache, question: NeedleQuestion) -> bool:
     """Whether greedy decoding, a token at a time, gives the value."""
     before = cache.get_seq_length()
     said = []

@@ -22,7 +22,7 @@ _LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
 @dataclass(frozen=True)
-class Question:
+class NeedleQuestion:
     """A needle, and how far behind the text's beginning it stands, as a share."""
 
     asked: list[int]
@@ -36,8 +36,8 @@ class Task:
 
     prompt: list[int]
     continued: list[int]
-    questions: list[Question]
-    chain: list[Question]
+    questions: list[NeedleQuestion]
+    chain: list[NeedleQuestion]
     """One after the other in one text; the digits of an answer spell the key asked for next."""
 
 
@@ -109,8 +109,8 @@ class Tasks:
             raise ValueError(f"the document has but {most} tokens, and a text needs {room}")
         return self._lines[rng.randint(0, last) :]
 
-    def _question(self, needle: Needle, depth: float) -> Question:
+    def _question(self, needle: Needle, depth: float) -> NeedleQuestion:
         asked, answer = (
             self._encode(text) for text in (f"\n{needle.question}", f"{needle.value};")
         )
-        return Question(asked, answer, depth)
+        return NeedleQuestion(asked, answer, depth)

@@ -35,7 +35,7 @@ blocks in order, equal ids meaning equal prefixes (Mooncake's format).
 
 examples:
   nearkv_replay trace.jsonl
-  nearkv_replay trace.jsonl --policy lru arc --capacity 500 5% 64GiB
+  nearkv_replay trace.jsonl --policy lru chain_lhd --capacity 500 5% 64GiB
   nearkv_replay a.jsonl b.jsonl --json results.json
 
 exit status: 0 replayed; 1 a trace cannot be read or the results not be written;

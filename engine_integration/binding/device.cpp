@@ -3,13 +3,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <tuple>
 
 #include "error.hpp"
 #include "lent_memory.hpp"
@@ -68,14 +65,7 @@ void bind_device(nb::module_& module) {
       "With memory=, 'cpu:' works in what an object lends by the buffer protocol or\n"
       "DLPack, such as a tensor: between multiples of 4,096 bytes, where nobody else\n"
       "may write while the device lives.")
-      .def(nb::new_(&open_as_asked), "uri"_a, nb::kw_only(), "memory"_a = nb::none())
-      .def_prop_ro(
-          "memory",
-          [](Device& self) {
-            const std::span<std::byte> memory = self.memory();
-            return std::tuple(reinterpret_cast<std::uintptr_t>(memory.data()), memory.size());
-          },
-          "Where the device's memory is mapped, and its bytes; for who shares it, a GPU say.");
+      .def(nb::new_(&open_as_asked), "uri"_a, nb::kw_only(), "memory"_a = nb::none());
 }
 
 }  // namespace nearkv::python

@@ -13,7 +13,6 @@ NB_MODULE(_nearkv, module) {
   nearkv::python::bind_error(module);
   nearkv::python::bind_device(module);
   nearkv::python::bind_pool(module);
-  nearkv::python::bind_lent_queue(module);
   nearkv::python::bind_codecs(module);
   nearkv::python::bind_pages(module);
   nearkv::python::bind_store_records(module);

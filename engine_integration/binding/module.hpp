@@ -11,9 +11,6 @@ void bind_device(nanobind::module_& module);
 /// Pool, ColdPages, NearStats, PoolUsage.
 void bind_pool(nanobind::module_& module);
 
-/// LentQueue.
-void bind_lent_queue(nanobind::module_& module);
-
 /// Pages, PageList.
 void bind_pages(nanobind::module_& module);
 

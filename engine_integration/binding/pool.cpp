@@ -93,20 +93,6 @@ void append(Pool& pool, std::uint64_t sequence, std::uint16_t layer, const Array
   run(pool, [&] { return pool.append(sequence, layer, key_rows, value_rows, tokens); });
 }
 
-using PageBytes = nb::ndarray<const std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-
-void append_pages(Pool& pool, std::uint64_t sequence, std::uint16_t layer, const PageBytes& pages) {
-  if (pages.shape(0) != pool.shape().kv_heads) {
-    throw nb::value_error("pages are [kv_heads, pages, bytes]");
-  }
-  std::vector<std::span<const std::byte>> each;
-  const auto all = std::as_bytes(std::span(pages.data(), pages.size()));
-  for (std::size_t at = 0; at < all.size(); at += pages.shape(2)) {
-    each.push_back(all.subspan(at, pages.shape(2)));
-  }
-  run(pool, [&] { return pool.append_pages(sequence, layer, each); });
-}
-
 std::uint32_t tokens_of(Pool& pool, std::uint64_t sequence, std::uint16_t layer) {
   std::uint32_t tokens = 0;
   run(pool, [&] { return pool.tokens(sequence, layer, &tokens); });
@@ -397,22 +383,7 @@ void bind_pool(nb::module_& module) {
           "Adds tokens, a multiple of 64, to one layer: keys [kv_heads, tokens, head_dim] and\n"
           "values [kv_heads, tokens, value_dim] in the pool's dtype, any strides of the first two\n"
           "axes (transpose a [tokens, kv_heads, dim] array). On any error nothing has changed.")
-      .def("append_pages", &append_pages, "sequence"_a, "layer"_a, "pages"_a,
-           "Adds finished pages, uint8 [kv_heads, pages, bytes], such as nearkv.cuda.pack_pages\n"
-           "makes for this sequence, layer and its next token. All checksums are verified; on any\n"
-           "error nothing has changed.")
       .def("tokens", &tokens_of, "sequence"_a, "layer"_a, "Tokens of one layer.")
-      .def(
-          "page_list",
-          [](Pool& self, std::uint64_t sequence, std::uint16_t layer, std::uint16_t kv_head) {
-            std::uint64_t address = 0;
-            std::uint32_t tokens = 0;
-            run(self, [&] { return self.page_list(sequence, layer, kv_head, &address, &tokens); });
-            return std::tuple(address, tokens);
-          },
-          "sequence"_a, "layer"_a, "kv_head"_a,
-          "Device address of the entries of one KV head, and its tokens, for commands on somebody\n"
-          "else's queue; until the sequence, or one that shares its pages, is changed.")
       .def(
           "attend", &attend, "sequence"_a, "layer"_a, "queries"_a, nb::kw_only(), "scale"_a,
           "mode"_a = attend_defaults.mode, "tokens"_a = attend_defaults.tokens,

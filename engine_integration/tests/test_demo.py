@@ -21,7 +21,7 @@ from nearkv.core import Device, Error
 from nearkv.demo import DemoError, figures, processes
 from nearkv.demo.__main__ import main
 from nearkv.demo.page import heat
-from nearkv.demo.processes import Worker, pull_the_plug, scratch_folder
+from nearkv.demo.processes import ModelProcess, pull_the_plug, scratch_folder
 from nearkv.demo.prompt import Needle, draw_needle, make_prompt, read_document
 from nearkv.demo.question import (
     ANSWER,
@@ -335,7 +335,7 @@ def test_a_file_that_is_no_store_is_told_and_the_next_call_works(
     asked = common | {"file": str(demo_inputs / "text"), "error": 0.1, "most_tokens": None}
     question = {"text": "Why?", "answer": None}
     store = tmp_path / "cache"
-    with Worker(act="ask", **asked, question=question, store=str(store)) as worker:
+    with ModelProcess(act="ask", **asked, question=question, store=str(store)) as worker:
         act_1 = worker.hear()["asked"]
         answer = act_1["runs"]["exact"]["tokens"]
         _, told = pull_the_plug(worker, answer)
@@ -344,9 +344,12 @@ def test_a_file_that_is_no_store_is_told_and_the_next_call_works(
     resume = common | {"act": "resume", "prompt": act_1["prompt"], "ends": [], "told": told}
     damaged = tmp_path / "damaged"
     damaged.write_bytes(b"\0" * store.stat().st_size)
-    with Worker(**resume, store=str(damaged)) as worker, pytest.raises(DemoError, match="again"):
+    with (
+        ModelProcess(**resume, store=str(damaged)) as worker,
+        pytest.raises(DemoError, match="again"),
+    ):
         worker.hear()
-    with Worker(**resume, store=str(store)) as worker:
+    with ModelProcess(**resume, store=str(store)) as worker:
         after = worker.hear()
     assert after["tokens"] == answer
     assert after["reused_tokens"] == act_1["document_tokens"]

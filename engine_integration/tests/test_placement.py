@@ -20,7 +20,7 @@ from engine_integration.tests.etcd_server import EtcdServer
 from nearkv.cluster import ClusterError
 from nearkv.cluster.placement.plan import Plan, plan_of, read_plan
 from nearkv.cluster.placement.server import ServerSpec
-from nearkv.cluster.placement.supervisor import Patience, State, Supervisor
+from nearkv.cluster.placement.supervisor import Patience, Supervisor, WorkerState
 from nearkv.membership import EtcdClient, Member, read_member
 
 ROOT = Path(__file__).parents[2]
@@ -40,12 +40,12 @@ class Watched:
         entries, _ = await self._etcd.range(PREFIX)
         return next((read_member("a", entry.value) for entry in entries.values()), None)
 
-    async def until(self, is_so: Callable[[State, Member | None], bool]) -> State:
+    async def until(self, is_so: Callable[[WorkerState, Member | None], bool]) -> WorkerState:
         while not is_so(self._supervisor.state, await self.listed()):
             await asyncio.sleep(0.02)
         return self._supervisor.state
 
-    async def until_served(self, start: int) -> State:
+    async def until_served(self, start: int) -> WorkerState:
         return await self.until(
             lambda state, listed: (
                 state.starts == start and state.is_serving and _is_at(listed, state.url)

@@ -139,7 +139,7 @@ def test_part_of_a_batch_may_fail(blocks: Namespace) -> None:
     fresh = blocks.get([keys[3], keys[1]])
     assert (fresh.bitmap, fresh.buffers) == ([False, True], [None, b"three"])
     assert blocks.erase(keys).leading == 3
-    assert repr(blocks.get(keys)) == "<Result: 0 of 4 OK>"
+    assert repr(blocks.get(keys)) == "<JobResult: 0 of 4 OK>"
 
 
 def test_a_get_into_fresh_memory_counts_each_object_once(

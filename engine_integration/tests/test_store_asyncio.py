@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 pytest.importorskip("nearkv.store", exc_type=ImportError)
-from nearkv.store import Error, Namespace, ObjectStore, Result, Status
+from nearkv.store import Error, JobResult, Namespace, ObjectStore, Status
 
 pytestmark = pytest.mark.quick
 
@@ -30,7 +30,7 @@ def keep_busy(blocks: Namespace) -> list:
 
 
 def test_many_jobs_are_awaited_at_once(store: ObjectStore, blocks: Namespace) -> None:
-    async def work() -> list[Result]:
+    async def work() -> list[JobResult]:
         keys = keys_of(600)
         data = [contents(i, 1000 + i) for i in range(600)]
         stored = await asyncio.gather(
@@ -53,7 +53,7 @@ def test_many_jobs_are_awaited_at_once(store: ObjectStore, blocks: Namespace) ->
 def test_more_jobs_than_the_queue_takes(store: ObjectStore, blocks: Namespace) -> None:
     jobs = keep_busy(blocks)
 
-    async def work() -> list[Result]:
+    async def work() -> list[JobResult]:
         return await asyncio.gather(*(blocks.exists_async(b"nothing") for _ in range(6000)))
 
     assert [result.statuses for result in asyncio.run(work())] == [[Status.NOT_FOUND]] * 6000

@@ -12,7 +12,7 @@ from bench import Context, quality
 from bench.kept.agents import measure_agents
 from bench.kept.attention import page_means, planes_of
 from bench.kept.claims import CLAIMS
-from bench.kept.costs import Costs
+from bench.kept.costs import CostMeter
 from bench.kept.figures import FIGURES
 from bench.kept.keepers import PolicyKeeper
 from bench.kept.measure import Dense, Quality, measure
@@ -100,7 +100,7 @@ def test_each_answer_of_a_chain_spells_the_next_key(tasks):
 
 
 def test_a_step_reads_less_with_fewer_tokens_and_counts_what_it_learns_from(dense):
-    costs = Costs(dense, "cpu:")
+    costs = CostMeter(dense, "cpu:")
     all_tokens = costs.of(None, 1.0)
     assert all_tokens.near_bytes > costs.of(METHODS["streaming_llm"], 0.5).near_bytes
     window, h2o = (costs.of(METHODS[name], 0.2) for name in ("streaming_llm", "h2o"))

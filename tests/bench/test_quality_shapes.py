@@ -22,7 +22,7 @@ pytest.importorskip("nearkv.core", exc_type=ImportError)
 
 from bench import Context, quality
 from bench.kept.budgeted import budgeted
-from bench.kept.costs import Costs
+from bench.kept.costs import CostMeter
 from bench.kept.keepers import PolicyKeeper, SelectKeeper
 from bench.kept.measure import Dense, Quality, measure_briefly
 from bench.kept.methods import METHODS
@@ -167,7 +167,7 @@ def test_layers_with_a_window_keep_that_much(tasks):
 
 
 def test_a_step_costs_what_its_layers_with_a_budget_read(dense):
-    costs = Costs(dense, "cpu:")
+    costs = CostMeter(dense, "cpu:")
     every, few = costs.of(None, 1.0), costs.of(METHODS["streaming_llm"], 0.2)
     assert every.near_bytes > few.near_bytes > 0
     row_channels = {"local_global": 2 * 2 * 32, "mla": 3 * 48, "hybrid": 2 * 2 * 2 * 16}

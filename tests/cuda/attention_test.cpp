@@ -105,14 +105,7 @@ class AttendTest : public Gpu {
     const std::span<float> output = room<float>(all_rows * what.value_dim);
     const std::span<float> lse = room<float>(all_rows);
     nearkv_cuda_merge_args merge{};
-    merge.source[0] = {output_.data(),
-                       lse_.data(),
-                       static_cast<std::int64_t>(output.size()),
-                       static_cast<std::int64_t>(lse.size()),
-                       0,
-                       0,
-                       static_cast<std::uint32_t>(all_rows),
-                       what.splits};
+    merge.source[0] = {output_.data(), lse_.data(), what.splits};
     merge.output = output.data();
     merge.lse = lse.data();
     merge.rows = all_rows;
@@ -299,23 +292,19 @@ class MergeTest : public Gpu {
     return made;
   }
 
-  Merged merge(const Parts& parts) {
+  template <typename... Sources>
+  Merged merge(const Sources&... sources) {
     const std::span<float> output = room<float>(kRows * kDim);
     const std::span<float> lse = room<float>(kRows);
     nearkv_cuda_merge_args work{};
-    work.source[0] = {stored(parts.output).data(),
-                      stored(parts.lse).data(),
-                      kRows * kDim,
-                      kRows,
-                      0,
-                      0,
-                      kRows,
-                      static_cast<std::uint32_t>(parts.lse.size() / kRows)};
+    for (const Parts* const parts : {&sources...}) {
+      work.source[work.sources++] = {stored(parts->output).data(), stored(parts->lse).data(),
+                                     static_cast<std::uint32_t>(parts->lse.size() / kRows)};
+    }
     work.output = output.data();
     work.lse = lse.data();
     work.rows = kRows;
     work.value_dim = kDim;
-    work.sources = 1;
     EXPECT_EQ(nearkv_cuda_merge(gpu_, &work, nullptr), NKV_STATUS_OK) << error();
     synchronize();
     return {{output.begin(), output.end()}, {lse.begin(), lse.end()}};
@@ -415,42 +404,15 @@ TEST_F(MergeTest, MagnitudesFromSubnormalToTheGreatest) {
   }
 }
 
-TEST_F(MergeTest, TakesBlocksAndSeveralSources) {
-  // Two commands' results of two rows each, padded, beside one part of all four rows.
-  const std::span<float> blocks = room<float>(2 * 64);
-  const std::span<float> block_lse = room<float>(2 * 16);
-  const std::span<float> flat = room<float>(4 * 16);
-  const std::span<float> flat_lse = room<float>(4);
-  for (std::size_t row = 0; row < 4; ++row) {
-    for (std::size_t c = 0; c < 16; ++c) {
-      blocks[row / 2 * 64 + row % 2 * 16 + c] = static_cast<float>(row);
-      flat[row * 16 + c] = static_cast<float>(row) + 2;
-    }
-    block_lse[row / 2 * 16 + row % 2] = 1;
-    flat_lse[row] = 1;
-  }
-  const std::span<float> output = room<float>(4 * 16);
-  const std::span<float> lse = room<float>(4);
-  nearkv_cuda_merge_args work{};
-  work.source[0] = {blocks.data(), block_lse.data(), 0, 0, 64, 16, 2, 1};
-  work.source[1] = {flat.data(), flat_lse.data(), 0, 0, 0, 0, 4, 1};
-  work.output = output.data();
-  work.lse = lse.data();
-  work.rows = 4;
-  work.value_dim = 16;
-  work.sources = 2;
-  ASSERT_EQ(nearkv_cuda_merge(gpu_, &work, nullptr), NKV_STATUS_OK) << error();
-  synchronize();
-  for (std::size_t row = 0; row < 4; ++row) {
-    EXPECT_EQ(output[row * 16 + 5], static_cast<float>(row) + 1);
-    EXPECT_FLOAT_EQ(lse[row], 1 + std::log(2.0F));
-  }
+TEST_F(MergeTest, PartsOfSeveralSourcesAreThoseOfOne) {
+  const Parts given = random_parts(3, 2);
+  EXPECT_EQ(merge(reordered(given, {0, 1}), reordered(given, {2})), merge(given));
 }
 
 TEST_F(MergeTest, RefusesWhatItCannotTake) {
   const std::span<float> some = room<float>(64);
   nearkv_cuda_merge_args good{};
-  good.source[0] = {some.data(), some.data(), 0, 0, 0, 0, 1, 1};
+  good.source[0] = {some.data(), some.data(), 1};
   good.output = room<float>(16).data();
   good.lse = room<float>(1).data();
   good.rows = 1;
@@ -464,7 +426,6 @@ TEST_F(MergeTest, RefusesWhatItCannotTake) {
   };
   using Work = nearkv_cuda_merge_args;
   refused([](Work* w) { w->sources = NEARKV_CUDA_MERGE_SOURCES + 1; });
-  refused([](Work* w) { w->source[0].group = 0; });
   refused([](Work* w) { w->source[0].lse = nullptr; });
   refused([](Work* w) { w->source[0].count = (1 << 22) + 1; });
   refused([](Work* w) { w->value_dim = 0; });

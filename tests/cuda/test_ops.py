@@ -7,19 +7,8 @@ import pytest
 import torch
 
 from nearkv import near
-from nearkv.core import Codec, Error, Status, Tensor, encode_block
-from nearkv.cuda import (
-    LayerPrefetch,
-    attend_window,
-    check_fault,
-    decode_blocks,
-    gather_rows,
-    gpu_of,
-    library,
-    merge_parts,
-    page_bounds,
-    serves,
-)
+from nearkv.core import Error, Status
+from nearkv.cuda import attend_window, gpu_of, library, merge_parts, serves
 from nearkv.near import attend_here, merge
 
 CPU = torch.device("cpu")
@@ -29,10 +18,6 @@ def _window(group: int = 2, tokens: int = 70, dim: int = 32) -> tuple[torch.Tens
     torch.manual_seed(1)
     rows = torch.randn(2, 3, group, dim), *torch.randn(2, 2, 3, tokens, dim).unbind(0)
     return tuple(part.to(torch.bfloat16) for part in rows)
-
-
-def _exponents(dtype: torch.dtype) -> torch.Tensor:
-    return torch.full((4,), -3, dtype=dtype)
 
 
 def _reference(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **named: float):
@@ -75,49 +60,6 @@ def test_parts_merge_to_the_same_bits_in_any_order() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_rows_are_gathered() -> None:
-    source = torch.randn(50, 3, 8)[:, 1]
-    rows, fault = gather_rows(source, torch.tensor([4, 49, 4]))
-    check_fault(fault)
-    assert torch.equal(rows, source[[4, 49, 4]])
-    _, fault = gather_rows(source, torch.tensor([4, 50]))
-    with pytest.raises(Error, match="number 1") as caught:
-        check_fault(fault)
-    assert caught.value.status == Status.BAD_FIELD
-
-
-@pytest.mark.parametrize("rows", [3, 16, 200])
-def test_ids_and_exponents_may_be_a_matrixs_column(rows: int) -> None:
-    source = torch.randn(1000, 8)
-    ids = torch.randint(0, 1000, (rows, 2))[:, 0]
-    found, fault = gather_rows(source, ids)
-    check_fault(fault)
-    assert torch.equal(found, source[ids])
-    query, digests = torch.randn(2, 16), torch.zeros(rows, 16, dtype=torch.int16)
-    exponents = torch.randint(-9, 9, (rows, 2), dtype=torch.int16)[:, 1]
-    wanted = page_bounds(query, digests, exponents.clone())
-    assert torch.equal(page_bounds(query, digests, exponents), wanted)
-
-
-def test_blocks_of_codecs_are_decoded() -> None:
-    torch.manual_seed(3)
-    rows = torch.randn(64, 32).to(torch.bfloat16)
-    encoded = encode_block(Codec.INT4, Tensor.KEYS, rows)
-    block = torch.frombuffer(bytearray(bytes(encoded)), dtype=torch.uint8).unsqueeze(0)
-    decoded, fault = decode_blocks(block, 32, Codec.INT4, Tensor.KEYS)
-    check_fault(fault)
-    assert (decoded[0].float() - rows.float()).abs().max() < 0.4
-
-
-def test_bounds_of_one_page_are_those_of_its_digest() -> None:
-    # Base 0, mantissa 8, delta 0 under exponent -3: a step is 1, codes are 0 to 255.
-    digests = torch.zeros(1, 16, dtype=torch.int16)
-    query = torch.zeros(2, 16)
-    query[0, 3], query[1, 5] = 2.0, -1.0
-    bounds = page_bounds(query, digests, torch.tensor([-3], dtype=torch.int16))
-    torch.testing.assert_close(bounds, torch.tensor([[512.0], [0.0]]), rtol=1e-4, atol=1e-4)
-
-
 def test_torch_compile_sees_operators() -> None:
     query, key, value = _window(tokens=20)
 
@@ -135,18 +77,10 @@ def test_torch_compile_sees_operators() -> None:
     [
         (attend_window, lambda: (*_window(tokens=5), 0.5)),
         (merge_parts, lambda: ([torch.randn(3, 16)], [torch.randn(3)])),
-        (gather_rows, lambda: (torch.randn(9, 8), torch.tensor([1, 2]))),
-        (
-            page_bounds,
-            lambda: (torch.randn(2, 16), *torch.zeros(2, 4, 16, dtype=torch.int16)[:, :, 0:16]),
-        ),
     ],
 )
 def test_operators_keep_torchs_rules(operator, arguments) -> None:
-    given = arguments()
-    if operator is page_bounds:
-        given = (given[0], given[1], given[2][:, 0].contiguous())
-    torch.library.opcheck(operator, given, test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(operator, arguments(), test_utils=("test_schema", "test_faketensor"))
 
 
 def test_what_kernels_do_not_take_is_refused() -> None:
@@ -161,14 +95,7 @@ def test_what_kernels_do_not_take_is_refused() -> None:
         lambda: attend_window(query, key, value, 0.2, 0.0, torch.tensor([1, 2])),
         lambda: merge_parts([torch.randn(3, 16).half()], [torch.randn(3)]),
         lambda: merge_parts([torch.randn(3, 16)], [torch.randn(4)]),
-        lambda: gather_rows(torch.randn(9, 7), torch.tensor([0])),
-        lambda: page_bounds(
-            torch.randn(2, 16), torch.zeros(4, 16, dtype=torch.int8), _exponents(torch.int16)
-        ),
-        lambda: page_bounds(
-            torch.randn(2, 16), torch.zeros(4, 16, dtype=torch.int16), _exponents(torch.int32)
-        ),
-        lambda: decode_blocks(torch.zeros(1, 64, dtype=torch.uint8), 32, Codec.INT4, Tensor.KEYS),
+        lambda: merge_parts([torch.randn(1, 2, 3, 16)], [torch.randn(1, 2, 3)]),
     ):
         with pytest.raises(Error) as caught:
             bad()
@@ -212,21 +139,6 @@ def test_a_step_of_the_engines_adapters_uses_them_where_they_are(
     for one, other in ((found, plain), (merged, merge(plain, far))):
         for part, wanted in zip(one, other, strict=True):
             torch.testing.assert_close(part, wanted, rtol=1e-5, atol=1e-6)
-
-
-def test_layers_come_in_order_and_again() -> None:
-    layers = [[torch.full((4,), float(i)), torch.full((2,), -float(i))] for i in range(3)]
-    with LayerPrefetch(layers, CPU) as fetch:
-        for turn in range(2):
-            for i in range(3):
-                first, second = fetch.take(i)
-                assert first[0] == i and second[0] == -i, turn
-        with pytest.raises(ValueError, match="layer 0 is next, not 2"):
-            fetch.take(2)
-    with pytest.raises(ValueError, match="another shape"):
-        LayerPrefetch([[torch.zeros(4)], [torch.zeros(5)]], CPU).take(0)
-    with pytest.raises(ValueError, match="no layers"):
-        LayerPrefetch([], CPU)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that torch sees")

@@ -11,7 +11,7 @@ TEST(ConfigTest, EverythingCanBeSet) {
   std::string reason;
   ASSERT_EQ(parse_config(R"(
     workers = 3
-    eviction = "s3fifo"
+    eviction = "lru"
     patience_ms = 250
     scrub_rate = "16MiB"
     [pool]
@@ -52,7 +52,7 @@ TEST(ConfigTest, EverythingCanBeSet) {
             Status::kOk)
       << reason;
   EXPECT_EQ(config.workers, 3U);
-  EXPECT_EQ(config.eviction, "s3fifo");
+  EXPECT_EQ(config.eviction, "lru");
   EXPECT_EQ(config.patience.count(), 250);
   EXPECT_EQ(config.scrub_bytes_per_s, 16U << 20);
   EXPECT_EQ(config.pools[0].path, "/dev/dax0.0");
@@ -155,7 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"WorkersText", "workers = \"2\"", "nearkv.toml:1: workers: ", "from 0 to 1024"},
         Mistake{"WorkersMany", "workers = 1025", "nearkv.toml:1: workers: ", "from 0 to 1024"},
         Mistake{"WorkersNegative", "workers = -1", "nearkv.toml:1: workers: ", "from 0 to 1024"},
-        Mistake{"Eviction", "eviction = \"fifo\"", "nearkv.toml:1: eviction: ", "lru"},
+        Mistake{"Eviction", "eviction = \"s3fifo\"",
+                "nearkv.toml:1: eviction: ", "lru, lfu, chain_lhd"},
         Mistake{"Rate", "scrub_rate = \"1 MB\"", "nearkv.toml:1: scrub_rate: ", "64MiB"},
         Mistake{"SizeSmall", "[pool]\nsize = 4096", "nearkv.toml:2: pool.size: ", "4194304"},
         Mistake{"SizeHuge", "[pool]\nsize = \"999999TiB\"", "nearkv.toml:2: pool.size: ", "64MiB"},

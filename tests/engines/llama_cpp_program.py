@@ -16,7 +16,7 @@ import numpy as np
 from program import call, each, question, tell
 
 from nearkv.llama_cpp import compat
-from nearkv.llama_cpp.cache import NearKVCache
+from nearkv.llama_cpp.cache import LlamaNearKVCache
 from nearkv.llama_cpp.sequences import SequenceStore
 from nearkv.llama_cpp.state import SequenceState
 
@@ -53,7 +53,7 @@ def complete(
     `kills`: a process that ends after the first prompt.
     """
     llama = new_llama(model, options or {})
-    states = None if cache is None else NearKVCache(llama, **cache)
+    states = None if cache is None else LlamaNearKVCache(llama, **cache)
     llama.set_cache(states)
     texts, cached = [], []
     for prompt in prompts:
@@ -72,7 +72,7 @@ def complete(
 
 def stored(model: str, cache: dict[str, Any]) -> int:
     """Bytes of the objects of a store."""
-    states = NearKVCache(new_llama(model, {}), **cache)
+    states = LlamaNearKVCache(new_llama(model, {}), **cache)
     size = states.cache_size
     states.store.close()
     return size
@@ -81,12 +81,12 @@ def stored(model: str, cache: dict[str, Any]) -> int:
 def converse(model: str, cache: dict[str, Any], prompt: list[int]) -> dict:
     """A prompt, then, by a Llama that has only the cache, all that was computed and more."""
     first = new_llama(model, {})
-    states = NearKVCache(first, **cache)
+    states = LlamaNearKVCache(first, **cache)
     first.set_cache(states)
     first.create_completion(prompt, max_tokens=8, temperature=0)
     states.store.close()
     second = new_llama(model, {})
-    states = NearKVCache(second, **cache)
+    states = LlamaNearKVCache(second, **cache)
     second.set_cache(states)
     longer = [*first.input_ids[: first.n_tokens].tolist(), *[7] * 30]
     second.create_completion(longer, max_tokens=8, temperature=0)
@@ -263,7 +263,7 @@ def write_model(target: str, seed: int = 0, has_windows: bool = False) -> None:
 
 def refuse(model: str, options: dict[str, Any], settings: dict[str, Any]) -> None:
     """Raises what a cache for such a Llama raises."""
-    NearKVCache(new_llama(model, options), **settings)
+    LlamaNearKVCache(new_llama(model, options), **settings)
 
 
 if __name__ == "__main__":

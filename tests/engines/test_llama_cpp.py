@@ -214,7 +214,7 @@ def test_bytes_that_are_no_state_are_never_taken_for_one(engine):
 
 def test_another_version_is_refused(engine):
     program = "import llama_cpp; llama_cpp.__version__ = '0.3.35'; import nearkv.llama_cpp.compat"
-    assert "0.3.36 is supported" in engine.shell("-c", program, code=1)
+    assert "needs llama_cpp 0.3.36" in engine.shell("-c", program, code=1)
 
 
 def test_the_readme_is_true(engine, daemon):

@@ -122,14 +122,14 @@ def test_an_engines_own_lmcache_misses_while_the_daemon_is_away(ask, tmp_path):
 
 
 def test_an_older_lmcache_is_refused_with_its_version(lmcache):
-    lines = "import lmcache; lmcache.__version__ = '0.5.2'; import nearkv.lmcache.compat"
+    lines = "import lmcache; lmcache.__version__ = '0.5.2'; import nearkv.lmcache"
     done = subprocess.run(
         [lmcache.python, "-c", lines],
         capture_output=True,
         text=True,
         env=os.environ | lmcache.variables,
     )
-    assert "LMCache 0.5.2 has interfaces that nearkv.lmcache does not know" in done.stderr
+    assert "needs lmcache 0.5.6 or newer, and this is 0.5.2" in done.stderr
 
 
 WRONG = (

@@ -14,7 +14,7 @@ from nearkv.transformers import (  # noqa: E402
     NearKVSparseCache,
     make_sparse_latents,
 )
-from nearkv.transformers.indexer import KeysElsewhere, Question  # noqa: E402
+from nearkv.transformers.indexer import IndexerQuery, KeysElsewhere  # noqa: E402
 from tests.engines.transformers_models import (  # noqa: E402
     CONFIGS,
     INDEXED,
@@ -376,9 +376,9 @@ def test_a_full_pool_says_so() -> None:
 
 def keys_of(formula):
     """Has an indexer's formula run on keys that are elsewhere: its picks, and what was asked."""
-    asked: list[Question] = []
+    asked: list[IndexerQuery] = []
 
-    def answer(question: Question) -> torch.Tensor:
+    def answer(question: IndexerQuery) -> torch.Tensor:
         asked.append(question)
         return torch.zeros(1, 2, question.k)
 
@@ -424,7 +424,7 @@ def test_another_formula_is_refused(formula) -> None:
 def test_a_prompts_picks_do_not_depend_on_how_many_are_computed_at_once(monkeypatch) -> None:
     torch.manual_seed(0)
     hidden = torch.ones(1, 30, 30, dtype=torch.bool).triu(1)
-    question = Question(torch.randn(1, 30, 16, 32), 0.2, torch.randn(1, 30, 1, 16), hidden, 5)
+    question = IndexerQuery(torch.randn(1, 30, 16, 32), 0.2, torch.randn(1, 30, 1, 16), hidden, 5)
     keys = torch.randn(1, 30, 32)
     at_once = question.answer_here(keys)
     monkeypatch.setattr("nearkv.transformers.indexer._SCORES", 16 * 30 * 7)

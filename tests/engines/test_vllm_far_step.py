@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from nearkv.core import Device, Dtype, Error, Pool, Status  # noqa: E402
 from nearkv.far import FarAttention  # noqa: E402
 from nearkv.vllm.far_pages import FarPages  # noqa: E402
-from nearkv.vllm.far_step import FarStep, LayerShape  # noqa: E402
+from nearkv.vllm.far_step import FarStep, LayerAttention  # noqa: E402
 from nearkv.vllm.kv_rows import KVRows, RowLayout  # noqa: E402
 
 LAYERS, HEADS, KV_HEADS, DIM, BLOCKS, WINDOW_TOKENS = 2, 4, 2, 64, 60, 64
@@ -67,7 +67,7 @@ class Engine:
         step = FarStep(self.pages, FAR, rows, starts, device, self.is_verified, part)
         attended, worst = 0, 0.0
         for number, cache in enumerate(self.caches):
-            layer = LayerShape(number, SCALE, self.soft_cap, self.sliding)
+            layer = LayerAttention(number, SCALE, self.soft_cap, self.sliding)
             query = torch.randn(starts[-1], HEADS, DIM).to(self.dtype)
             output = torch.full_like(query, torch.nan)
             step.verify(layer, cache, self.reader)

@@ -18,7 +18,7 @@ from bench.engines.serving import Daemon
 from nearkv.vllm import chunk_store
 from nearkv.vllm.chunk_store import ChunkStore
 from nearkv.vllm.direct import DirectManager
-from nearkv.vllm.options import StoreOptions
+from nearkv.vllm.options import VllmStoreSettings
 
 GROUPS = 2
 STEP = ScheduleEndContext(new_req_ids=[], preempted_req_ids=[])
@@ -31,7 +31,7 @@ def steps(folder: Path) -> dict[str, Any]:
         groups=[SimpleNamespace(group_id=group) for group in range(GROUPS)],
     )
     chunks = ChunkStore(
-        StoreOptions(uri="cpu:?memory=16MiB"), SimpleNamespace(config=config), "layout"
+        VllmStoreSettings(uri="cpu:?memory=16MiB"), SimpleNamespace(config=config), "layout"
     )
     manager = DirectManager(chunks)
     chunk_store._KEYS_OF_A_LEASE = 2
@@ -108,7 +108,7 @@ def left_by_a_daemon(folder: Path) -> list[Any]:
         )
     )
     with Daemon(folder, size="64MiB", config=config) as daemon:
-        options = StoreOptions.parse("test", {"socket": daemon.socket, "tenant": 1})
+        options = VllmStoreSettings.parse("test", {"socket": daemon.socket, "tenant": 1})
         return left_after_a_reset(ChunkStore(options, spec, "layout"))
 
 

@@ -1,6 +1,6 @@
 """./nearkv itself: its manual, and its set-up on machines made up of stand-in programs.
 
-Each test has a folder with a copy of the script and stand-ins for apt and its kin, so that
+Each test has a folder with a copy of the scripts and stand-ins for apt and its kin, so that
 nothing is installed on this machine.
 """
 
@@ -73,7 +73,7 @@ NOT_INSTALLED = "exit 1"
 
 
 class Machine:
-    """A folder with the script, and a PATH whose first programs are stand-ins."""
+    """A folder with the scripts, and a PATH whose first programs are stand-ins."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "tree"
@@ -82,6 +82,7 @@ class Machine:
         self.root.mkdir()
         self.programs.mkdir()
         shutil.copy(ROOT / "nearkv", self.root)
+        shutil.copytree(ROOT / "tools", self.root / "tools")
         (self.root / "sets.toml").write_text(TABLE)
         (self.root / "requirements.txt").touch()
         (self.root / "CMakePresets.json").touch()
@@ -337,7 +338,7 @@ def test_a_half_made_environment_is_made_anew(machine: Machine):
 def test_an_older_python_is_told_what_to_do(machine: Machine):
     machine.provide("dpkg-query", INSTALLED)
     machine.provide("python3", '[ "$1" = --version ] && echo Python 3.9.2; exit 1')
-    script = machine.root / "nearkv"
+    script = machine.root / "tools" / "setup.sh"
     script.write_text(script.read_text().replace("/usr/bin/python3 python3;", "python3;"))
     refusal = machine.run("setup", "python")
     assert refusal.returncode == 1

@@ -141,7 +141,7 @@ def test_the_default_size_names_what_it_skips_and_what_only_long_runs(project: P
     assert "\n  hours\n" in long_only
     assert "::test_hours\n" in long_only
     assert "100% tests passed, 0 tests failed out of 3" in summary
-    assert "1 passed, 1 skipped, 1 deselected" in summary
+    assert "1 passed, 1 skipped in" in summary
     assert summary.endswith("all passed\n")
 
 
@@ -156,7 +156,7 @@ def test_faults_make_a_table_and_a_results_file(project: Project):
 def test_the_quick_size_runs_only_what_is_marked_quick(project: Project):
     summary = _summary(project.test("--quick"))
     assert "0 tests failed out of 1" in summary
-    assert "1 passed, 2 deselected" in summary
+    assert "1 passed in" in summary
     assert "only --long runs" not in summary
 
 
@@ -340,7 +340,12 @@ def test_it_is_interrupted_once():
     marker = pathlib.Path("build/interrupt")
     if marker.exists():
         marker.unlink()
-        os.kill(os.getppid(), signal.SIGINT)
+        # Of the suite, of pytest, and of pytest's worker, in which this runs, as by a terminal.
+        pytest_process = os.getppid()
+        status = pathlib.Path(f"/proc/{pytest_process}/status").read_text()
+        suite = int(status.split("PPid:")[1].split()[0])
+        for process in (suite, pytest_process):
+            os.kill(process, signal.SIGINT)
         time.sleep(60)
 """
 

@@ -16,7 +16,8 @@ SHIPPED = ROOT / "engine_integration" / "models" / "recall_3m"
 OPTIONS = ("--ask-only", "--prompt-tokens", "200", "--tokens", "6", "--json")
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytestmark = [
-    # A kernel that looks after itself takes its time to import torch: 7 minutes on 2 cores.
+    # To import torch in an emulated processor takes minutes, on a kernel that looks after itself seven.
+    pytest.mark.long,
     pytest.mark.timeout(1200),
     pytest.mark.skipif(
         not SHIPPED.is_dir(),

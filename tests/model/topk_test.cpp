@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <numeric>
 
 #include "topk_commands.hpp"
@@ -32,6 +33,34 @@ double dot(const Rows& a, size_t row_a, const Rows& b, size_t row_b) {
   return sum;
 }
 
+struct Shape {
+  uint64_t seed = 0;
+  uint32_t tokens = 0;
+  uint32_t head_dim = 64;
+  uint32_t queries = 2;
+};
+
+/// Normal keys and queries, and the keys in pages of a device, in DELTA4.
+struct Stored {
+  /// `change`: made to the keys before they are appended.
+  explicit Stored(const Shape& shape,
+                  const std::function<void(Rows& keys, const Rows& query)>& change = {})
+      : random(shape.seed),
+        keys(normal_rows(NKV_DTYPE_BF16, shape.tokens, shape.head_dim, 1.0, random)),
+        query(normal_rows(NKV_DTYPE_BF16, shape.queries, shape.head_dim, 1.0, random)) {
+    if (change) change(keys, query);
+    sequence = append(device, keys, keys);
+  }
+
+  TopkResult find(const TopkOptions& options) { return topk(device, sequence, query, options); }
+
+  Device device;
+  Random random;
+  Rows keys;
+  Rows query;
+  Sequence sequence;
+};
+
 TEST(TopkFull, RanksAsDoublePrecisionDoes) {
   Device device;
   Random random(1);
@@ -57,16 +86,13 @@ TEST(TopkFull, RanksAsDoublePrecisionDoes) {
 }
 
 TEST(TopkFull, ExactTiesGoToTheLowestIndex) {
-  Device device;
-  Random random(2);
-  Rows keys = normal_rows(NKV_DTYPE_BF16, 256, 64, 1.0, random);
-  for (size_t i = 0; i < keys.patterns.size(); ++i) {
-    keys.patterns[i] = keys.patterns[i % (4 * 64)];  // Four keys in turn.
-  }
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 1, 64, 1.0, random);
-  const Sequence sequence = append(device, keys, keys);
+  Stored stored({.seed = 2, .tokens = 256, .queries = 1}, [](Rows& keys, const Rows&) {
+    for (size_t i = 0; i < keys.patterns.size(); ++i) {
+      keys.patterns[i] = keys.patterns[i % (4 * 64)];  // Four keys in turn.
+    }
+  });
   for (const uint8_t mode : {NKV_SELECT_FULL, NKV_SELECT_CERTIFIED}) {
-    const auto ids = topk(device, sequence, query, {.mode = mode, .top_k = 100}).rows[0].ids;
+    const auto ids = stored.find({.mode = mode, .top_k = 100}).rows[0].ids;
     ASSERT_EQ(ids.size(), 100u);
     for (size_t i = 0; i < 64; ++i) EXPECT_EQ(ids[i], ids[0] + 4 * i);
     for (size_t i = 64; i < 100; ++i) EXPECT_EQ(ids[i], ids[64] + 4 * (i - 64));
@@ -74,13 +100,9 @@ TEST(TopkFull, ExactTiesGoToTheLowestIndex) {
 }
 
 TEST(Topk, MoreThanThereAreGivesAllOfThem) {
-  Device device;
-  Random random(3);
-  const Rows keys = normal_rows(NKV_DTYPE_BF16, 128, 64, 1.0, random);
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 64, 1.0, random);
-  const Sequence sequence = append(device, keys, keys);
+  Stored stored({.seed = 3, .tokens = 128});
   for (const uint8_t mode : kByScore) {
-    const auto result = topk(device, sequence, query, {.mode = mode, .top_k = 4096, .tokens = 100});
+    const auto result = stored.find({.mode = mode, .top_k = 4096, .tokens = 100});
     EXPECT_EQ(result.completion.count, 200u);
     EXPECT_TRUE(result.has_clean_tail);
     auto ids = result.rows[1].ids;
@@ -91,32 +113,25 @@ TEST(Topk, MoreThanThereAreGivesAllOfThem) {
 }
 
 TEST(Topk, ZeroLengthFindsNothingAndReadsNothing) {
-  Device device;
-  Random random(4);
-  const Rows keys = normal_rows(NKV_DTYPE_BF16, 64, 64, 1.0, random);
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 64, 1.0, random);
-  const Sequence sequence = append(device, keys, keys);
+  Stored stored({.seed = 4, .tokens = 64});
   for (const uint8_t mode : kByScore) {
-    auto command = topk_command(device, sequence, query, {.mode = mode});
+    auto command = topk_command(stored.device, stored.sequence, stored.query, {.mode = mode});
     command.tokens = 0;
     command.page_list = ~uint64_t{7};
-    const auto completion = device.run(command);
+    const auto completion = stored.device.run(command);
     EXPECT_EQ(completion.status, NKV_STATUS_OK);
     EXPECT_EQ(completion.count, 0u);
     EXPECT_EQ(completion.stream_bursts, 0u);
-    EXPECT_EQ(device.read<uint32_t>(command.result, 1)[0], ~uint32_t{0});
+    EXPECT_EQ(stored.device.read<uint32_t>(command.result, 1)[0], ~uint32_t{0});
   }
 }
 
 TEST(Topk, NonfiniteKeysAreNeverFound) {
-  Device device;
-  Random random(5);
-  Rows keys = normal_rows(NKV_DTYPE_BF16, 256, 64, 1.0, random);
-  for (const size_t token : {3u, 70u, 71u}) keys.patterns[token * 64 + 1] = 0x7f80;
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 64, 1.0, random);
-  const Sequence sequence = append(device, keys, keys);
+  Stored stored({.seed = 5, .tokens = 256}, [](Rows& keys, const Rows&) {
+    for (const size_t token : {3u, 70u, 71u}) keys.patterns[token * 64 + 1] = 0x7f80;
+  });
   for (const uint8_t mode : kByScore) {
-    const auto result = topk(device, sequence, query, {.mode = mode, .top_k = 256});
+    const auto result = stored.find({.mode = mode, .top_k = 256});
     EXPECT_EQ(result.completion.flags, NKV_COMPLETION_FLAG_NONFINITE);
     EXPECT_EQ(result.rows[0].ids.size(), 253u);
     for (const uint32_t id : result.rows[0].ids) EXPECT_TRUE(id != 3 && id != 70 && id != 71);
@@ -125,25 +140,20 @@ TEST(Topk, NonfiniteKeysAreNeverFound) {
 
 // Section 9, by hand: head_dim 128 in DELTA4, 8 pages, 4 rows.
 TEST(Topk, CountsItsBytes) {
-  Device device;
-  Random random(6);
-  const Rows keys = normal_rows(NKV_DTYPE_BF16, 512, 128, 1.0, random);
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 4, 128, 1.0, random);
-  const Sequence sequence = append(device, keys, keys);
-  const auto full = topk(device, sequence, query, {.mode = NKV_SELECT_FULL, .top_k = 1});
+  Stored stored({.seed = 6, .tokens = 512, .head_dim = 128, .queries = 4});
+  const auto full = stored.find({.mode = NKV_SELECT_FULL, .top_k = 1});
   // Per page: 2 header bursts, 2 of exponents, 64 rows of 192 bytes.
   EXPECT_EQ(full.completion.stream_bursts, 8u * (2 + 2 + 192));
   EXPECT_EQ(full.completion.exact_bursts, 0u);
   for (const uint8_t planes : std::array<uint8_t, 4>{1, 2, 3, 4}) {
-    const auto result = topk(device, sequence, query,
-                             {.mode = NKV_SELECT_CERTIFIED, .top_k = 256, .planes = planes});
+    const auto result = stored.find({.mode = NKV_SELECT_CERTIFIED, .top_k = 256, .planes = planes});
     // Per page: 1 header burst, 4 of digest, 16 of each plane. 512 seeds: everything.
     EXPECT_EQ(result.completion.stream_bursts, 8u * (1 + 4 + 16 * planes));
     EXPECT_EQ(result.completion.refine_bursts, 0u);
     EXPECT_EQ(result.completion.exact_bursts, 8u * (2 + 192));
     EXPECT_EQ(result.completion.value_bursts, 0u);
   }
-  const auto some = topk(device, sequence, query, {.mode = NKV_SELECT_CERTIFIED, .top_k = 4});
+  const auto some = stored.find({.mode = NKV_SELECT_CERTIFIED, .top_k = 4});
   EXPECT_GT(some.completion.refine_bursts, 0u);
   EXPECT_LT(some.completion.exact_bursts, 8u * (2 + 192));
 }
@@ -172,13 +182,9 @@ TEST(Topk, StatisticalRecall) {
 }
 
 TEST(Topk, StatisticalReadsFewerBytesThanCertified) {
-  Device device;
-  Random random(8);
-  const Rows keys = normal_rows(NKV_DTYPE_BF16, 4096, 128, 1.0, random);
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 1, 128, 1.0, random);
-  const Sequence sequence = append(device, keys, keys);
+  Stored stored({.seed = 8, .tokens = 4096, .head_dim = 128, .queries = 1});
   const auto bytes = [&](uint8_t mode, uint8_t z) {
-    const auto c = topk(device, sequence, query, {.mode = mode, .top_k = 16, .z = z}).completion;
+    const auto c = stored.find({.mode = mode, .top_k = 16, .z = z}).completion;
     return c.stream_bursts + c.refine_bursts + c.exact_bursts;
   };
   const auto certified = bytes(NKV_SELECT_CERTIFIED, 0);
@@ -189,15 +195,10 @@ TEST(Topk, StatisticalReadsFewerBytesThanCertified) {
 }
 
 TEST(TopkFilters, RankWhatTheyReadAndReadNoMore) {
-  Device device;
-  Random random(12);
-  const Rows keys = normal_rows(NKV_DTYPE_BF16, 2048, 128, 1.0, random);
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 2, 128, 1.0, random);
-  const Sequence sequence = append(device, keys, keys);
+  Stored stored({.seed = 12, .tokens = 2048, .head_dim = 128});
   for (const uint8_t mode : {NKV_SELECT_SIGN, NKV_SELECT_DIGEST}) {
     const uint32_t planes = mode == NKV_SELECT_SIGN ? 1 : 0;
-    const auto found =
-        topk(device, sequence, query, {.mode = mode, .top_k = 32, .candidates = 128});
+    const auto found = stored.find({.mode = mode, .top_k = 32, .candidates = 128});
     // Per page: 1 header burst, 4 of digest, 16 of each plane; rows are of 3 bursts.
     EXPECT_EQ(found.completion.stream_bursts, 32u * (1 + 4 + 16 * planes));
     EXPECT_EQ(found.completion.refine_bursts, 0u);
@@ -205,48 +206,39 @@ TEST(TopkFilters, RankWhatTheyReadAndReadNoMore) {
     EXPECT_LT(found.completion.exact_bursts, 1024u * 3);
     for (size_t row = 0; row < 2; ++row) {
       std::vector<double> scores(2048, -1e9);
-      for (const uint32_t id : found.rows[row].ids) scores[id] = dot(query, row, keys, id);
+      for (const uint32_t id : found.rows[row].ids) {
+        scores[id] = dot(stored.query, row, stored.keys, id);
+      }
       EXPECT_EQ(found.rows[row].ids, ranked(scores, 32));
     }
     // Candidates are not fewer than what is wanted; all of them are those of a full scan.
-    EXPECT_EQ(topk(device, sequence, query, {.mode = mode, .top_k = 200, .candidates = 1})
-                  .completion.count,
-              400u);
+    EXPECT_EQ(stored.find({.mode = mode, .top_k = 200, .candidates = 1}).completion.count, 400u);
     const TopkOptions all{.mode = mode, .top_k = 32, .candidates = 2048};
-    EXPECT_EQ(topk(device, sequence, query, all).rows,
-              topk(device, sequence, query, {.top_k = 32}).rows);
+    EXPECT_EQ(stored.find(all).rows, stored.find({.top_k = 32}).rows);
   }
 }
 
 TEST(TopkFilters, DigestTakesWholePagesBySoundCeilings) {
-  Device device;
-  Random random(13);
-  Rows keys = normal_rows(NKV_DTYPE_BF16, 1024, 64, 1.0, random);
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 1, 64, 1.0, random);
   // One token far above all others raises its page's ceiling above theirs.
   constexpr size_t kNeedle = 700;
   constexpr uint32_t kTimesFour = 2 << 7;  // Of a bf16 exponent.
-  for (size_t c = 0; c < 64; ++c) {
-    keys.patterns[kNeedle * 64 + c] = query.patterns[c] + kTimesFour;
-  }
-  const Sequence sequence = append(device, keys, keys);
-  const auto found =
-      topk(device, sequence, query, {.mode = NKV_SELECT_DIGEST, .top_k = 64, .candidates = 64});
+  Stored stored({.seed = 13, .tokens = 1024, .queries = 1}, [](Rows& keys, const Rows& query) {
+    for (size_t c = 0; c < 64; ++c) {
+      keys.patterns[kNeedle * 64 + c] = query.patterns[c] + kTimesFour;
+    }
+  });
+  const auto found = stored.find({.mode = NKV_SELECT_DIGEST, .top_k = 64, .candidates = 64});
   ASSERT_EQ(found.rows[0].ids.size(), 64u);
   EXPECT_EQ(found.rows[0].ids[0], kNeedle);
   for (const uint32_t id : found.rows[0].ids) EXPECT_EQ(id / 64, kNeedle / 64);
 }
 
 TEST(TopkFilters, FindMoreThanChanceWithFewBytes) {
-  Device device;
-  Random random(14);
-  const Rows keys = normal_rows(NKV_DTYPE_BF16, 4096, 128, 1.0, random);
-  const Rows query = normal_rows(NKV_DTYPE_BF16, 1, 128, 1.0, random);
-  const Sequence sequence = append(device, keys, keys);
-  const auto truth = topk(device, sequence, query, {.top_k = 64});
+  Stored stored({.seed = 14, .tokens = 4096, .head_dim = 128, .queries = 1});
+  const auto truth = stored.find({.top_k = 64});
   const auto found = [&](uint8_t mode, uint16_t candidates) {
     const TopkOptions options{.mode = mode, .top_k = 64, .candidates = candidates};
-    return recall(topk(device, sequence, query, options).rows[0], truth.rows[0]);
+    return recall(stored.find(options).rows[0], truth.rows[0]);
   };
   const double sign = found(NKV_SELECT_SIGN, 410);
   const double digest = found(NKV_SELECT_DIGEST, 410);

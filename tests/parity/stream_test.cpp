@@ -26,7 +26,7 @@ std::vector<std::string> exact_uris() {
   });
 #ifdef NEARKV_HAS_RTL
   if (uris.empty()) {
-    uris = {"rtl:?latency=60", "rtl:?latency=7&jitter=90&seed=3"};
+    uris = {"rtl:?latency=7&jitter=90&seed=3"};
   }
 #endif
   return uris;

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <list>
 #include <map>
 #include <utility>
@@ -104,89 +103,6 @@ struct LfuReference {
   }
 };
 
-struct ArcReference {
-  Order t1, t2, b1, b2;
-  double p = 0;
-
-  std::vector<Key> use(Key key) {
-    std::vector<Key> evicted;
-    if (t1.has(key) || t2.has(key)) {
-      remove(key);
-      t2.keys.push_front(key);
-      return evicted;
-    }
-    while (t1.bytes() + t2.bytes() + bytes_of(key) > kCapacityBytes) {
-      const bool from_t1 = t2.keys.empty() || static_cast<double>(t1.bytes()) > p;
-      const Key victim = from_t1 ? t1.take_oldest() : t2.take_oldest();
-      (from_t1 ? b1 : b2).keys.push_front(victim);
-      evicted.push_back(victim);
-    }
-    const auto ratio = [](const Order& a, const Order& b) {
-      return std::max(1.0, static_cast<double>(a.bytes()) / static_cast<double>(b.bytes()));
-    };
-    if (b1.has(key)) {
-      p = std::min<double>(kCapacityBytes, p + std::floor(bytes_of(key) * ratio(b2, b1)));
-      b1.keys.remove(key);
-      t2.keys.push_front(key);
-    } else if (b2.has(key)) {
-      p = std::max(0.0, p - std::floor(bytes_of(key) * ratio(b1, b2)));
-      b2.keys.remove(key);
-      t2.keys.push_front(key);
-    } else {
-      t1.keys.push_front(key);
-    }
-    while (t1.bytes() + b1.bytes() > kCapacityBytes) b1.take_oldest();
-    while (t1.bytes() + t2.bytes() + b1.bytes() + b2.bytes() > 2 * kCapacityBytes) b2.take_oldest();
-    return evicted;
-  }
-  void remove(Key key) {
-    t1.keys.remove(key);
-    t2.keys.remove(key);
-  }
-};
-
-struct S3FifoReference {
-  Order small, main, ghosts;
-  std::map<Key, int> uses;
-
-  std::vector<Key> use(Key key) {
-    std::vector<Key> evicted;
-    if (small.has(key) || main.has(key)) {
-      uses[key] = std::min(uses[key] + 1, 3);
-      return evicted;
-    }
-    while (small.bytes() + main.bytes() + bytes_of(key) > kCapacityBytes) {
-      if (main.keys.empty() || small.bytes() >= kCapacityBytes / 4) {
-        const Key oldest = small.take_oldest();
-        if (uses[oldest] > 0) {
-          uses[oldest] = 0;
-          main.keys.push_front(oldest);
-          continue;
-        }
-        ghosts.keys.push_front(oldest);
-        while (ghosts.bytes() > 2 * kCapacityBytes) ghosts.take_oldest();
-        evicted.push_back(oldest);
-      } else {
-        const Key oldest = main.take_oldest();
-        if (uses[oldest]-- > 0) {
-          main.keys.push_front(oldest);
-          continue;
-        }
-        evicted.push_back(oldest);
-      }
-    }
-    uses[key] = 0;
-    const bool known = ghosts.has(key);
-    ghosts.keys.remove(key);
-    (known ? main : small).keys.push_front(key);
-    return evicted;
-  }
-  void remove(Key key) {
-    small.keys.remove(key);
-    main.keys.remove(key);
-  }
-};
-
 template <typename Reference>
 void expect_same_victims(std::string_view policy) {
   SCOPED_TRACE(case_name(1));
@@ -213,10 +129,6 @@ void expect_same_victims(std::string_view policy) {
 
 TEST(EvictionOrderTest, LruEvictsTheLeastRecentlyUsed) { expect_same_victims<LruReference>("lru"); }
 TEST(EvictionOrderTest, LfuCountsUsesAndAges) { expect_same_victims<LfuReference>("lfu"); }
-TEST(EvictionOrderTest, ArcDoesWhatItsPaperSays) { expect_same_victims<ArcReference>("arc"); }
-TEST(EvictionOrderTest, S3FifoDoesWhatItsPaperSays) {
-  expect_same_victims<S3FifoReference>("s3fifo");
-}
 
 TEST(EvictionOrderTest, LruLosesTailsFirstHoweverAChainIsUsed) {
   Tier tier("lru", 6);
@@ -264,15 +176,6 @@ TEST(EvictionOrderTest, LruTakesAParentNextThatWaitedForItsLastChild) {
   policy->erase(50, Removal::kDeleted);
   has_child[10] = false;
   EXPECT_EQ(policy->victim(evictable), 10U);
-}
-
-TEST(EvictionOrderTest, S3FifoLetsOneHitWondersLeaveFirst) {
-  Tier tier("s3fifo", 100);
-  for (Key key = 0; key < 70; ++key) tier.use(key, 1);
-  for (Key key = 0; key < 70; ++key) tier.use(key, 1);
-  for (Key wonder = 1000; wonder < 5000; ++wonder) {
-    for (const Key evicted : tier.use(wonder, 1)) EXPECT_GE(evicted, 1000U);
-  }
 }
 
 TEST(EvictionOrderTest, LfuKeepsWhatIsUsedMoreUntilItHasAged) {

@@ -59,8 +59,8 @@ class ReplayCommandTest : public testing::Test {
 };
 
 TEST_F(ReplayCommandTest, WritesEveryRowAsJson) {
-  const Ended run = replay(
-      {trace_.path(), "--policy", "lru,arc", "--capacity", "2", "100%", "--json", json_.path()});
+  const Ended run = replay({trace_.path(), "--policy", "lru,chain_lhd", "--capacity", "2", "100%",
+                            "--json", json_.path()});
   ASSERT_EQ(run.status, 0) << run.output;
   std::ifstream input(json_.path());
   const auto rows = nlohmann::json::parse(input);
@@ -77,7 +77,7 @@ TEST_F(ReplayCommandTest, WritesEveryRowAsJson) {
   EXPECT_EQ(rows[2]["policy"], "belady");
   EXPECT_EQ(rows[2]["prefix_hits"], 4);
   EXPECT_TRUE(rows[2]["ns_per_block"].is_null());
-  EXPECT_EQ(rows[4]["policy"], "arc");
+  EXPECT_EQ(rows[4]["policy"], "chain_lhd");
   EXPECT_EQ(rows[4]["capacity_blocks"], 3);
   EXPECT_EQ(rows[4]["prefix_hits"], 4);
 }

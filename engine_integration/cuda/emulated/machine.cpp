@@ -2,8 +2,6 @@
 #include "machine.hpp"
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 namespace nearkv::cuda {
 
@@ -22,34 +20,6 @@ Outcome Machine::enter(int* before) const {
 
 void Machine::leave(int /*before*/) {}
 
-Outcome Machine::allocate(std::size_t bytes, void** place) const {
-  constexpr std::size_t kAlignment = 256;
-  *place = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  if (*place == nullptr) return {Status::kOutOfMemory, "allocating the GPU's memory"};
-  return {};
-}
-
-void Machine::release(void* place) const { std::free(place); }
-
-Outcome Machine::lock(void* memory, std::size_t /*bytes*/, bool /*is_card*/, void** as_seen) const {
-  *as_seen = memory;
-  return {};
-}
-
-Outcome Machine::unlock(void* /*memory*/) const { return {}; }
-
 bool Machine::reaches(const void* pointer) const { return pointer != nullptr; }
-
-Outcome Machine::fetch(void* here, const void* there, std::size_t bytes, void* /*stream*/) const {
-  std::memcpy(here, there, bytes);
-  return {};
-}
-
-Outcome Machine::put(void* there, const void* here, std::size_t bytes, void* /*stream*/) const {
-  std::memcpy(there, here, bytes);
-  return {};
-}
-
-Outcome Machine::synchronize(void* /*stream*/) const { return {}; }
 
 }  // namespace nearkv::cuda

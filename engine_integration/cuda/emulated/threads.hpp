@@ -2,11 +2,8 @@
 // barriers, so that sanitizers see what a GPU's threads would do to each other.
 #pragma once
 
-#include <atomic>
 #include <barrier>
-#include <chrono>
 #include <cstring>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -26,48 +23,13 @@ struct Team {
 /// A thread's view of its block.
 class HostBlock {
  public:
-  HostBlock(unsigned thread, unsigned blocks, Team* team)
-      : thread_(thread), blocks_(blocks), team_(team) {}
+  HostBlock(unsigned thread, Team* team) : thread_(thread), team_(team) {}
 
   [[nodiscard]] unsigned thread() const { return thread_; }
   [[nodiscard]] unsigned index() const { return index_; }
-  [[nodiscard]] unsigned blocks() const { return blocks_; }
   void sync() const { team_->barrier.arrive_and_wait(); }
   [[nodiscard]] std::byte* shared() const {
     return reinterpret_cast<std::byte*>(team_->words.data());
-  }
-  static void pause() { std::this_thread::yield(); }
-  static std::uint64_t now_ns() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
-  }
-  static std::uint32_t load_acquire(const std::uint32_t* place) {
-    return std::atomic_ref(*const_cast<std::uint32_t*>(place)).load(std::memory_order_acquire);
-  }
-  static void store_release(std::uint32_t* place, std::uint32_t value) {
-    std::atomic_ref(*place).store(value, std::memory_order_release);
-  }
-  static void lower(std::uint64_t* place, std::uint64_t value) {
-    const std::atomic_ref word(*place);
-    std::uint64_t seen = word.load(std::memory_order_relaxed);
-    while (value < seen && !word.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-    }
-  }
-  static void raise(std::uint32_t* place, std::uint32_t value) {
-    const std::atomic_ref word(*place);
-    std::uint32_t seen = word.load(std::memory_order_relaxed);
-    while (value > seen && !word.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-    }
-  }
-  static void set(std::uint32_t* place, std::uint32_t bits) {
-    std::atomic_ref(*place).fetch_or(bits, std::memory_order_relaxed);
-  }
-  static void flip(std::uint32_t* place, std::uint32_t bits) {
-    std::atomic_ref(*place).fetch_xor(bits, std::memory_order_relaxed);
-  }
-  template <typename Word>
-  static Word add(Word* place, Word value) {
-    return std::atomic_ref(*place).fetch_add(value, std::memory_order_relaxed);
   }
 
   /// Comes to a block whose memory holds what no kernel may rely on: NaN in every word.
@@ -82,7 +44,6 @@ class HostBlock {
 
  private:
   unsigned thread_;
-  unsigned blocks_;
   Team* team_;
   unsigned index_ = 0;
 };
@@ -93,7 +54,7 @@ void run_grid(const Kernel& kernel, const Grid& grid) {
   Team team(grid);
   const auto blocks = static_cast<unsigned>(grid.blocks);
   const auto work = [&](unsigned thread) {
-    HostBlock block(thread, blocks, &team);
+    HostBlock block(thread, &team);
     for (unsigned index = 0; index < blocks; ++index) {
       block.enter(index);
       kernel(block);

@@ -36,8 +36,6 @@ namespace nearkv::cuda {
     case cudaErrorInvalidValue:
     case cudaErrorInvalidConfiguration:
     case cudaErrorInvalidResourceHandle:
-    case cudaErrorHostMemoryAlreadyRegistered:
-    case cudaErrorHostMemoryNotRegistered:
       return Status::kBadArgument;
     default:
       return Status::kInternal;

@@ -1,11 +1,9 @@
 // A GPU, by the CUDA runtime.
 #include <cstdio>
-#include <span>
 
 #include "gpu/errors.hpp"
 #include "kernels/merge.hpp"
 #include "machine.hpp"
-#include "mapping.hpp"
 
 namespace nearkv::cuda {
 
@@ -61,43 +59,6 @@ Outcome Machine::enter(int* before) const {
 
 void Machine::leave(int before) { cudaSetDevice(before); }
 
-Outcome Machine::allocate(std::size_t bytes, void** place) const {
-  return outcome_of(cudaMalloc(place, bytes), "allocating the GPU's memory");
-}
-
-void Machine::release(void* place) const { cudaFree(place); }
-
-Outcome Machine::lock(void* memory, std::size_t bytes, bool is_card, void** as_seen) const {
-  unsigned flags = cudaHostRegisterMapped;
-  if (is_card) {
-    flags |= cudaHostRegisterIoMemory;
-    touch_pages(memory, bytes);
-  }
-  const cudaError_t error = cudaHostRegister(memory, bytes, flags);
-  if (error != cudaSuccess && is_card) {
-    cudaGetLastError();
-    return {Status::kUnsupported,
-            std::string("the GPU's driver does not reach the card's memory: ") +
-                cudaGetErrorString(error) +
-                "; both have to be below one root that passes on what one writes to the other, and "
-                "the IOMMU to let it; without that, copy the card's memory (CopiedMemory)"};
-  }
-  if (error == cudaErrorMemoryAllocation || error == cudaErrorUnknown) {
-    cudaGetLastError();
-    return {Status::kIoError, "the system does not lock " + std::to_string(bytes >> 20) +
-                                  " MiB of memory; raise ulimit -l"};
-  }
-  const Outcome outcome = outcome_of(error, "registering host memory");
-  if (!outcome.ok()) return outcome;
-  const cudaError_t seen = cudaHostGetDevicePointer(as_seen, memory, 0);
-  if (seen != cudaSuccess) cudaHostUnregister(memory);
-  return outcome_of(seen, "mapping host memory");
-}
-
-Outcome Machine::unlock(void* memory) const {
-  return outcome_of(cudaHostUnregister(memory), "unregistering host memory");
-}
-
 bool Machine::reaches(const void* pointer) const {
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
@@ -109,24 +70,6 @@ bool Machine::reaches(const void* pointer) const {
   int pageable = 0;
   cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, ordinal_);
   return pageable != 0;
-}
-
-Outcome Machine::fetch(void* here, const void* there, std::size_t bytes, void* stream) const {
-  const auto queue = static_cast<cudaStream_t>(stream);
-  const Outcome outcome = outcome_of(
-      cudaMemcpyAsync(here, there, bytes, cudaMemcpyDeviceToHost, queue), "reading GPU memory");
-  return outcome.ok() ? synchronize(stream) : outcome;
-}
-
-Outcome Machine::put(void* there, const void* here, std::size_t bytes, void* stream) const {
-  const auto queue = static_cast<cudaStream_t>(stream);
-  const Outcome outcome = outcome_of(
-      cudaMemcpyAsync(there, here, bytes, cudaMemcpyHostToDevice, queue), "writing GPU memory");
-  return outcome.ok() ? synchronize(stream) : outcome;
-}
-
-Outcome Machine::synchronize(void* stream) const {
-  return outcome_of(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "running kernels");
 }
 
 }  // namespace nearkv::cuda

@@ -2,13 +2,9 @@
  *
  * Every function that works returns a status of the contract (enum nkv_status); a line that says
  * what to do is had by nearkv_cuda_last_error(). Work goes to a stream (a cudaStream_t; null: the
- * default one) and is done when the stream gets there; nothing here waits for it but where it says
- * so. Kernels can be captured into a graph. What opens, closes, registers or waits (synchronize,
- * queue_state, queue_resume) cannot. Pointers are such as the GPU's kernels may follow: its own
- * memory, or host memory that was registered.
- *
- * `fault`, where a kernel takes one, is a 64-bit word that the caller sets to all ones: it then
- * holds the first thing that could not be taken, as its index << 8 | a status.
+ * default one) and is done when the stream gets there: nothing here waits for it. Kernels can be
+ * captured into a graph; what opens or closes cannot. Pointers are such as the GPU's kernels may
+ * follow: its own memory, or pinned memory of the host's.
  *
  * Bad arguments are refused before anything starts: BAD_ARGUMENT for shapes, strides, alignment and
  * pointers that no kernel takes, UNSUPPORTED for what this GPU, this build or a graph that is being
@@ -49,8 +45,6 @@ NEARKV_CUDA_API void nearkv_cuda_close(struct nearkv_cuda* gpu);
 NEARKV_CUDA_API void nearkv_cuda_describe(struct nearkv_cuda* gpu, struct nearkv_cuda_info* info);
 /* A zero-terminated line about the last call on the handle that failed, cut to `bytes`. */
 NEARKV_CUDA_API void nearkv_cuda_last_error(struct nearkv_cuda* gpu, char* text, size_t bytes);
-/* Waits until the stream is empty; tells of what its kernels have come to. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_synchronize(struct nearkv_cuda* gpu, void* stream);
 /* sizeof() of each structure of this header, in its order, up to `count`; returns how many there
  * are. For callers that write them down in another language. */
 NEARKV_CUDA_API size_t nearkv_cuda_structures(uint32_t* bytes, size_t count);
@@ -104,19 +98,11 @@ NEARKV_CUDA_API uint32_t nearkv_cuda_attend_dim(struct nearkv_cuda* gpu, uint32_
 NEARKV_CUDA_API uint32_t nearkv_cuda_splits(struct nearkv_cuda* gpu, uint32_t row_groups,
                                             uint32_t tokens);
 
-/* `count` parts of the same rows, one behind the other: part p's row r is at output + p *
- * output_part
- * + r / group * output_block + r % group * value_dim, and its LSE at lse + p * lse_part + r / group
- * * lse_block + r % group, all in floats. A block is what one command of a device returns: the rows
- * of a group, and padding. */
+/* `count` parts of the same rows, one behind the other: output [count][rows][value_dim], lse
+ * [count][rows]. */
 struct nearkv_cuda_parts {
   const float* output;
   const float* lse;
-  int64_t output_part;
-  int64_t lse_part;
-  int64_t output_block;
-  int64_t lse_block;
-  uint32_t group;
   uint32_t count;
 };
 
@@ -134,254 +120,6 @@ struct nearkv_cuda_merge_args {
 };
 NEARKV_CUDA_API uint8_t nearkv_cuda_merge(struct nearkv_cuda* gpu,
                                           const struct nearkv_cuda_merge_args* work, void* stream);
-
-/* ---- Pages ------------------------------------------------------------------------------------
- */
-
-/* Pages of a pool's shape that a list names: `entries` of a window, in memory of the GPU's or in
- * registered host memory. Pages that DELTA4 could not hold, with RAW rows, may be among them.
- * Headers are checked, checksums are not: SCRUB does that near the data. A page that may not be
- * read is told in `fault` by the statuses that a device would give. */
-struct nearkv_cuda_pages {
-  const void* window;
-  const struct nkv_page_entry* entries;
-  uint64_t window_bytes;
-  uint32_t count;
-  uint16_t head_dim;
-  uint16_t value_dim;
-  uint16_t tenant;
-  uint8_t dtype;
-  uint8_t k_form;
-  uint8_t v_form;
-  uint8_t flags;
-};
-
-/* Exact rows, to the last bit: row i of `out` is that of token ids[i] of the list; without ids, of
- * token i. They are in the pages' element type, out_row_bytes apart, at multiples of 16 bytes. A
- * row that cannot be had is zero, and `fault` names i. */
-struct nearkv_cuda_page_rows_args {
-  const uint32_t* ids;
-  void* out;
-  uint64_t* fault;
-  uint64_t rows;
-  uint64_t out_row_bytes;
-  uint32_t tensor; /* KEYS or VALUES of enum nkv_tensor */
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_page_rows(struct nearkv_cuda* gpu,
-                                              const struct nearkv_cuda_pages* pages,
-                                              const struct nearkv_cuda_page_rows_args* work,
-                                              void* stream);
-
-/* Keys at plane precision, as READ gives them: out [count * 64][head_dim] in bf16. `fault` names
- * the page. */
-struct nearkv_cuda_page_planes_args {
-  void* out;
-  uint64_t* fault;
-  uint32_t planes; /* 1 to NKV_KEY_PLANES */
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_page_planes(struct nearkv_cuda* gpu,
-                                                const struct nearkv_cuda_pages* pages,
-                                                const struct nearkv_cuda_page_planes_args* work,
-                                                void* stream);
-
-/* `blocks` blocks of codec INT8, INT4 or FP8 (host_lib/src/codec/FORMATS.md), each of one tensor of
- * one page and block_bytes behind the one before, as bf16 rows: out [blocks][64][dim]. A block that
- * the library's decoder refuses is CODEC_ERROR in `fault`; its rows mean nothing. */
-struct nearkv_cuda_quantised_args {
-  const void* encoded;
-  void* out;
-  uint64_t* fault;
-  uint64_t block_bytes;
-  uint32_t blocks;
-  uint32_t dim;
-  uint32_t codec;
-  uint32_t tensor;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_quantised(struct nearkv_cuda* gpu,
-                                              const struct nearkv_cuda_quantised_args* work,
-                                              void* stream);
-
-/* Digests of pages, for the GPU to keep: [count][head_dim], and k_step_exponent of each. Zeros of a
- * page that may not be read, which `fault` names. */
-struct nearkv_cuda_digests_args {
-  uint16_t* digests;
-  int16_t* exponents;
-  uint64_t* fault;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_digests(struct nearkv_cuda* gpu,
-                                            const struct nearkv_cuda_pages* pages,
-                                            const struct nearkv_cuda_digests_args* work,
-                                            void* stream);
-
-/* bounds [rows][pages]: no key of the page, of those that take part in an attention, has a greater
- * q k with the row. query [rows][head_dim], contiguous, in BF16, FP16 or FP32. */
-struct nearkv_cuda_bounds_args {
-  const void* query;
-  const uint16_t* digests;
-  const int16_t* exponents;
-  float* bounds;
-  uint32_t rows;
-  uint32_t pages;
-  uint32_t head_dim;
-  uint32_t query_dtype;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_bounds(struct nearkv_cuda* gpu,
-                                           const struct nearkv_cuda_bounds_args* work,
-                                           void* stream);
-
-/* Rows of KV heads: row t of head h is at first + h * head_bytes + t * token_bytes. */
-struct nearkv_cuda_rows {
-  const void* first;
-  uint64_t head_bytes;
-  uint64_t token_bytes;
-};
-
-/* Pages out of rows that the GPU reaches, to the bits that APPEND would have written: kv_heads
- * times tokens / NKV_PAGE_TOKENS of them, head by head, of layer `layer` of `sequence` from
- * `first_token` on; the heads are numbered from kv_head on. Entry i says where page i goes in the
- * window, at a multiple of NKV_PAGE_GRAIN_BYTES, and its generation; it receives the exponents.
- * Places hold nkv_lay_out_page(&shape)'s total_bytes, and overlap neither each other nor the rows:
- * nobody checks that.
- *
- * statuses[i] is OK, and page i is whole; PAGE_OVERFLOW where DELTA4 cannot hold its rows: pack
- * them in form RAW; or ADDRESS_FAULT for a place that is not in the window. Then there is no page
- * at that place, its entry is as it was, and the others are not concerned. A page's first word is
- * written last, with a release at system scope.
- *
- * Rows of keys and values are at multiples of 16 bytes. With v_form NONE `values` is not read: the
- * leading channels of the keys are. Scales, fp32, go with NKV_PAGE_FLAG_KEY_SCALES alone. */
-struct nearkv_cuda_pack_args {
-  struct nearkv_cuda_rows keys;
-  struct nearkv_cuda_rows values;
-  struct nearkv_cuda_rows key_scales;
-  void* window;
-  struct nkv_page_entry* entries;
-  uint8_t* statuses;
-  uint64_t window_bytes;
-  uint64_t sequence;
-  struct nkv_page_shape shape;
-  uint32_t kv_heads;
-  uint32_t tokens; /* a multiple of NKV_PAGE_TOKENS */
-  uint32_t first_token;
-  uint16_t layer;
-  uint16_t kv_head;
-  uint16_t tenant;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_pack(struct nearkv_cuda* gpu,
-                                         const struct nearkv_cuda_pack_args* work, void* stream);
-
-/* Row i of `out` is row ids[i] of `source`; row_bytes, strides and starts are multiples of 16. An
- * id that is not below source_rows is BAD_FIELD in `fault`, as i, and its row zero. */
-struct nearkv_cuda_gather_args {
-  const void* source;
-  const int64_t* ids;
-  void* out;
-  uint64_t* fault;
-  uint64_t source_rows;
-  uint64_t source_stride_bytes;
-  uint64_t out_stride_bytes;
-  uint64_t rows;
-  uint32_t row_bytes;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_gather(struct nearkv_cuda* gpu,
-                                           const struct nearkv_cuda_gather_args* work,
-                                           void* stream);
-
-/* ---- Host memory, and commands from kernels ---------------------------------------------------
- */
-
-/* The way that kernels' loads and stores take to registered memory. */
-enum nearkv_cuda_path {
-  NEARKV_CUDA_PATH_HOST = 0, /* locked memory of the host's, behind the GPU's link */
-  NEARKV_CUDA_PATH_PEER = 1, /* a card's own, from device to device: GPUDirect */
-};
-
-/* Lets kernels follow pointers into memory of the host's or, where Linux maps such, of a card's: it
- * is told from its mapping which. `as_seen` is where they find its first byte, `path`, if not null,
- * receives an enum nearkv_cuda_path. What was registered must not be unmapped before it is
- * unregistered. IO_ERROR: the system does not lock so much. UNSUPPORTED: the GPU's driver does not
- * reach the card. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_register(struct nearkv_cuda* gpu, void* memory, size_t bytes,
-                                             void** as_seen, uint32_t* path);
-NEARKV_CUDA_API uint8_t nearkv_cuda_unregister(struct nearkv_cuda* gpu, void* memory);
-
-struct nearkv_cuda_queue;
-
-/* A lent queue (nearkv/lent_queue.hpp) of a device whose memory was registered. All are addresses
- * as kernels see them, and multiples of 16. */
-struct nearkv_cuda_queue_places {
-  void* window; /* address 0 of the queue's commands */
-  uint64_t window_bytes;
-  void* submissions;
-  void* completions;
-  void* doorbell; /* the queue's struct nkv_doorbell_line */
-  uint32_t entries;
-};
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_open(struct nearkv_cuda* gpu,
-                                               const struct nearkv_cuda_queue_places* places,
-                                               struct nearkv_cuda_queue** queue);
-/* Waits for the GPU. The device's side of the queue is closed after this. */
-NEARKV_CUDA_API void nearkv_cuda_queue_close(struct nearkv_cuda* gpu,
-                                             struct nearkv_cuda_queue* queue);
-
-/* `count` ATTEND commands in memory of the GPU's, tags ignored, whose queries are copied from
- * `queries`, query_bytes each and one behind the other, to where the commands say; both multiples
- * of 16. At most as many commands are in flight as the ring has entries. */
-struct nearkv_cuda_submission {
-  const struct nkv_attend_command* commands;
-  const void* queries;
-  uint32_t count;
-  uint32_t query_bytes;
-};
-/* A kernel that writes queries and commands and rings. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_submit(struct nearkv_cuda* gpu,
-                                                 struct nearkv_cuda_queue* queue,
-                                                 const struct nearkv_cuda_submission* work,
-                                                 void* stream);
-/* A kernel that waits for the next `count` completions and copies them to `taken`, GPU memory at a
- * multiple of 16. Kernels that start later on the stream see what the commands wrote. Of a queue
- * that has failed it takes only as many as are in flight: none of a submission that was refused. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_wait(struct nearkv_cuda* gpu,
-                                               struct nearkv_cuda_queue* queue, uint32_t count,
-                                               uint64_t timeout_ns, struct nkv_completion* taken,
-                                               void* stream);
-
-/* How a queue fares: the first status other than OK of a command or of the queue itself, the
- * command's index in its submission, and the completion's detail. */
-struct nearkv_cuda_queue_report {
-  uint32_t status;
-  uint32_t index;
-  uint64_t detail;
-};
-/* Waits for the stream. A queue that has failed takes no commands: after a command's own failure
- * nearkv_cuda_queue_resume() lets it go on; after TIMEOUT it has to be opened anew, on both sides,
- * for nobody knows what the device still writes. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_state(struct nearkv_cuda* gpu,
-                                                struct nearkv_cuda_queue* queue,
-                                                struct nearkv_cuda_queue_report* state,
-                                                void* stream);
-/* BAD_ARGUMENT after TIMEOUT, also where a command failed before it. Waits for the stream. Wait
- * for a submission that was refused before this or not at all: it never comes. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_resume(struct nearkv_cuda* gpu,
-                                                 struct nearkv_cuda_queue* queue, void* stream);
-
-/* What a kernel that stays is asked by: `asked` one more than `done` makes it submit and wait once,
- * and then `done` is the same. `stop` other than 0 ends it. In registered host memory or the GPU's;
- * stored and read at system scope, release and acquire. */
-struct nearkv_cuda_mailbox {
-  uint32_t asked;
-  uint32_t done;
-  uint32_t stop;
-};
-/* A kernel that stays on one multiprocessor and runs the submission, with the queries of that
- * moment, each time that it is asked; until it is stopped, a command fails, or nobody has asked for
- * idle_ns. */
-NEARKV_CUDA_API uint8_t nearkv_cuda_queue_serve(struct nearkv_cuda* gpu,
-                                                struct nearkv_cuda_queue* queue,
-                                                const struct nearkv_cuda_submission* work,
-                                                struct nearkv_cuda_mailbox* mailbox,
-                                                uint64_t timeout_ns, uint64_t idle_ns,
-                                                struct nkv_completion* taken, void* stream);
 
 #ifdef __cplusplus
 }

@@ -46,7 +46,6 @@ Outcome check_merge(const Machine& machine, const nearkv_cuda_merge_args& work) 
   std::uint64_t parts = 0;
   for (std::uint32_t s = 0; s < work.sources; ++s) {
     const nearkv_cuda_parts& source = work.source[s];
-    if (source.group == 0) return refuse("a source's group is 0");
     parts += source.count;
     const Pointer pointers[] = {
         {source.output, "a source's output", sizeof(float), source.count == 0},

@@ -6,14 +6,11 @@
 #include <cstdint>
 
 #if defined(__CUDACC__)
-#include <cuda/atomic>
 #define NKV_KERNEL __device__ __forceinline__
 #define NKV_BOTH __host__ __device__ __forceinline__
-#define NKV_UNROLL _Pragma("unroll")
 #else
 #define NKV_KERNEL inline
 #define NKV_BOTH inline
-#define NKV_UNROLL
 #endif
 
 namespace nearkv::cuda {
@@ -35,18 +32,9 @@ struct alignas(16) Words4 {
 /// A block, as kernels take it:
 ///
 ///   unsigned thread()               this thread of the block
-///   unsigned index(), blocks()      this block of the grid, and how many there are
+///   unsigned index()                this block of the grid
 ///   void sync()                     a barrier of the block, which orders its memory
 ///   std::byte* shared()             the block's memory, at a multiple of 16, not initialised
-///   void pause()                    in loops that wait
-///   std::uint64_t now_ns()          a clock that all blocks share
-///   std::uint32_t load_acquire(const std::uint32_t*)          at system scope: beside the
-///   void store_release(std::uint32_t*, std::uint32_t)         host's threads and devices too
-///   void lower(std::uint64_t*, std::uint64_t)    makes a word the lesser of the two, atomically
-///   void raise(std::uint32_t*, std::uint32_t)    and the greater
-///   void set(std::uint32_t*, std::uint32_t)      sets bits of a word, atomically
-///   void flip(std::uint32_t*, std::uint32_t)     and flips them
-///   Word add(Word*, Word)           of 32 or 64 bits, atomically; what was there
 ///
 /// Every thread of a block reaches the same barriers.
 #if defined(__CUDACC__)
@@ -54,44 +42,11 @@ class GpuBlock {
  public:
   NKV_KERNEL unsigned thread() const { return threadIdx.x; }
   NKV_KERNEL unsigned index() const { return blockIdx.x; }
-  NKV_KERNEL unsigned blocks() const { return gridDim.x; }
   NKV_KERNEL void sync() const { __syncthreads(); }
   NKV_KERNEL std::byte* shared() const {
     extern __shared__ uint4 nearkv_shared[];
     return reinterpret_cast<std::byte*>(nearkv_shared);
   }
-  NKV_KERNEL void pause() const { __nanosleep(100); }
-  NKV_KERNEL std::uint64_t now_ns() const {
-    std::uint64_t now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
-  }
-  NKV_KERNEL std::uint32_t load_acquire(const std::uint32_t* place) const {
-    return SystemWord(*const_cast<std::uint32_t*>(place)).load(::cuda::std::memory_order_acquire);
-  }
-  NKV_KERNEL void store_release(std::uint32_t* place, std::uint32_t value) const {
-    SystemWord(*place).store(value, ::cuda::std::memory_order_release);
-  }
-  NKV_KERNEL void lower(std::uint64_t* place, std::uint64_t value) const {
-    static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
-    atomicMin(reinterpret_cast<unsigned long long*>(place), static_cast<unsigned long long>(value));
-  }
-  NKV_KERNEL void raise(std::uint32_t* place, std::uint32_t value) const {
-    atomicMax(place, value);
-  }
-  NKV_KERNEL void set(std::uint32_t* place, std::uint32_t bits) const { atomicOr(place, bits); }
-  NKV_KERNEL void flip(std::uint32_t* place, std::uint32_t bits) const { atomicXor(place, bits); }
-  NKV_KERNEL std::uint32_t add(std::uint32_t* place, std::uint32_t value) const {
-    return atomicAdd(place, value);
-  }
-  NKV_KERNEL std::uint64_t add(std::uint64_t* place, std::uint64_t value) const {
-    return atomicAdd(reinterpret_cast<unsigned long long*>(place),
-                     static_cast<unsigned long long>(value));
-  }
-
- private:
-  // nearkv::cuda hides libcu++'s namespace.
-  using SystemWord = ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system>;
 };
 #endif
 

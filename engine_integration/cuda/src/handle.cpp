@@ -1,8 +1,5 @@
 #include "handle.hpp"
 
-#include "mapping.hpp"
-
-using nearkv::cuda::at_edge;
 using nearkv::cuda::Machine;
 using nearkv::cuda::Outcome;
 
@@ -30,35 +27,10 @@ void nearkv_cuda_last_error(struct nearkv_cuda* gpu, char* text, size_t bytes) {
   nearkv::cuda::copy_text(gpu->last_error, text, bytes);
 }
 
-std::uint8_t nearkv_cuda_synchronize(struct nearkv_cuda* gpu, void* stream) {
-  return at_edge(gpu, [&](const Machine& machine) { return machine.synchronize(stream); });
-}
-
-std::uint8_t nearkv_cuda_register(struct nearkv_cuda* gpu, void* memory, size_t bytes,
-                                  void** as_seen, std::uint32_t* path) {
-  return at_edge(gpu, [&](const Machine& machine) {
-    if (memory == nullptr || bytes == 0) return nearkv::cuda::refuse("there is no memory there");
-    const bool is_card = nearkv::cuda::is_device_memory(memory);
-    if (path != nullptr) *path = is_card ? NEARKV_CUDA_PATH_PEER : NEARKV_CUDA_PATH_HOST;
-    return machine.lock(memory, bytes, is_card, as_seen);
-  });
-}
-
-std::uint8_t nearkv_cuda_unregister(struct nearkv_cuda* gpu, void* memory) {
-  return at_edge(gpu, [&](const Machine& machine) { return machine.unlock(memory); });
-}
-
 size_t nearkv_cuda_structures(uint32_t* bytes, size_t count) {
-  constexpr std::uint32_t kBytes[] = {
-      sizeof(nearkv_cuda_info),           sizeof(nearkv_cuda_strides),
-      sizeof(nearkv_cuda_attend_args),    sizeof(nearkv_cuda_parts),
-      sizeof(nearkv_cuda_merge_args),     sizeof(nearkv_cuda_pages),
-      sizeof(nearkv_cuda_page_rows_args), sizeof(nearkv_cuda_page_planes_args),
-      sizeof(nearkv_cuda_quantised_args), sizeof(nearkv_cuda_digests_args),
-      sizeof(nearkv_cuda_bounds_args),    sizeof(nearkv_cuda_rows),
-      sizeof(nearkv_cuda_pack_args),      sizeof(nearkv_cuda_gather_args),
-      sizeof(nearkv_cuda_queue_places),   sizeof(nearkv_cuda_submission),
-      sizeof(nearkv_cuda_queue_report),   sizeof(nearkv_cuda_mailbox)};
+  constexpr std::uint32_t kBytes[] = {sizeof(nearkv_cuda_info), sizeof(nearkv_cuda_strides),
+                                      sizeof(nearkv_cuda_attend_args), sizeof(nearkv_cuda_parts),
+                                      sizeof(nearkv_cuda_merge_args)};
   std::copy_n(kBytes, std::min(count, std::size(kBytes)), bytes);
   return std::size(kBytes);
 }

@@ -84,7 +84,7 @@ struct Pointer {
                     " bytes");
     }
     if (!machine.reaches(pointer.place)) {
-      return refuse(name + " is not memory that the GPU reaches; copy it there, or register it");
+      return refuse(name + " is not memory that the GPU reaches; copy it there, or pin it");
     }
   }
   return {};
@@ -95,28 +95,6 @@ struct Pointer {
   if (dim >= 16 && dim <= NKV_MAX_HEAD_DIM && dim % 16 == 0) return {};
   return refuse(std::string(name) + " is " + std::to_string(dim) +
                 "; it must be a multiple of 16 from 16 to " + std::to_string(NKV_MAX_HEAD_DIM));
-}
-
-/// kBadArgument unless pages can have the shape.
-[[nodiscard]] inline Outcome check_shape(const nkv_page_shape& shape) {
-  if (Outcome dim = check_dim(shape.head_dim, "head_dim"); !dim.ok()) return dim;
-  const bool is_stored = shape.v_form != NKV_ROW_FORM_NONE;
-  if (is_stored || shape.value_dim != 0) {
-    if (Outcome dim = check_dim(shape.value_dim, "value_dim"); !dim.ok()) return dim;
-  }
-  if (!is_stored && shape.value_dim > shape.head_dim) {
-    return refuse("values that are not stored are the leading channels of the keys");
-  }
-  if (shape.dtype > NKV_DTYPE_INT8 || shape.dtype == NKV_DTYPE_FP32 ||
-      shape.k_form > NKV_ROW_FORM_DELTA4 || shape.v_form > NKV_ROW_FORM_NONE ||
-      (shape.flags & ~NKV_PAGE_FLAG_ALL) != 0) {
-    return refuse("no page is of this dtype, row form or flags");
-  }
-  const bool is_delta4 = shape.k_form == NKV_ROW_FORM_DELTA4 || shape.v_form == NKV_ROW_FORM_DELTA4;
-  if (is_delta4 && shape.dtype != NKV_DTYPE_BF16) {
-    return refuse("row form DELTA4 holds bf16 only; use RAW");
-  }
-  return {};
 }
 
 [[nodiscard]] inline bool is_number_dtype(std::uint32_t dtype) {

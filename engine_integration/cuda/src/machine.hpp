@@ -23,7 +23,7 @@ struct [[nodiscard]] Outcome {
   [[nodiscard]] bool ok() const { return status == Status::kOk; }
 };
 
-/// Memory, pointers and streams of one GPU. A stream is a cudaStream_t; emulated, kernels run when
+/// One GPU, its pointers and its streams. A stream is a cudaStream_t; emulated, kernels run when
 /// they are launched, and streams mean nothing.
 ///
 /// Thread safety: all calls.
@@ -37,19 +37,8 @@ class Machine {
   Outcome enter(int* before) const;
   static void leave(int before);
 
-  Outcome allocate(std::size_t bytes, void** place) const;
-  void release(void* place) const;
-  /// `is_card`: it is a card's own memory.
-  Outcome lock(void* memory, std::size_t bytes, bool is_card, void** as_seen) const;
-  Outcome unlock(void* memory) const;
-
   /// Whether kernels may follow the pointer.
   [[nodiscard]] bool reaches(const void* pointer) const;
-
-  /// Copies in the stream's order; returns when it is done.
-  Outcome fetch(void* here, const void* there, std::size_t bytes, void* stream) const;
-  Outcome put(void* there, const void* here, std::size_t bytes, void* stream) const;
-  Outcome synchronize(void* stream) const;
 
   template <typename Kernel>
   Outcome launch(const Kernel& kernel, void* stream) const;

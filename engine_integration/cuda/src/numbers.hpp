@@ -32,16 +32,6 @@ NKV_KERNEL bool is_finite(float value) {
 
 NKV_KERNEL float from_bf16(std::uint32_t bits) { return bits_as<float>(bits << 16); }
 
-/// Rounds to nearest even; NaN stays NaN, and a finite number finite.
-NKV_KERNEL std::uint32_t to_bf16(float value) {
-  const auto bits = bits_as<std::uint32_t>(value);
-  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
-  if (magnitude > 0x7F800000U) return (bits >> 16) | 0x40U;
-  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  const bool overflows = (rounded & 0x7FFFU) == 0x7F80U && magnitude < 0x7F800000U;
-  return overflows ? rounded - 1 : rounded;
-}
-
 /// IEEE binary16.
 NKV_KERNEL float from_fp16(std::uint32_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
@@ -74,15 +64,6 @@ NKV_KERNEL void load_chunk(const std::byte* place, std::uint32_t dtype, float* o
     out[2 * i] = is_bf16 ? from_bf16(low) : from_fp16(low);
     out[2 * i + 1] = is_bf16 ? from_bf16(high) : from_fp16(high);
   }
-}
-
-/// Eight 16-bit patterns to a multiple of 16 bytes.
-NKV_KERNEL void store_chunk(const std::uint32_t* patterns, std::byte* place) {
-  Words4 words;
-  for (std::size_t i = 0; i < 4; ++i) {
-    words.word[i] = patterns[2 * i] | (patterns[2 * i + 1] << 16);
-  }
-  *reinterpret_cast<Words4*>(place) = words;
 }
 
 }  // namespace nearkv::cuda

@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache
 
-from nearkv.blend.chunks import KV, ChunkStore
+from nearkv.blend.chunks import KV, TextChunkStore
 from nearkv.blend.in_place import InPlace
 from nearkv.blend.layers import BlendLayer
 from nearkv.blend.model import BlendModel
@@ -49,7 +49,7 @@ class ChunkBlender:
     ) -> None:
         """UnsuitableModel, a ValueError, says what of the model is in the way."""
         self._model = BlendModel(model)
-        self._chunks = ChunkStore(store, self._model, tenant, salt)
+        self._chunks = TextChunkStore(store, self._model, tenant, salt)
 
     def add(self, chunk: Sequence[int]) -> bool:
         """Computes and stores a chunk, if it is not stored; whether it is now."""
@@ -116,7 +116,7 @@ class _Reused:
     """Chunks of one prompt, and where their K and V come from."""
 
     def __init__(
-        self, model: BlendModel, store: ChunkStore, chunks: Sequence[torch.Tensor]
+        self, model: BlendModel, store: TextChunkStore, chunks: Sequence[torch.Tensor]
     ) -> None:
         self._model = model
         self._store = store

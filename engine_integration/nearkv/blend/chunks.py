@@ -18,7 +18,7 @@ KV = tuple[torch.Tensor, torch.Tensor]
 """K and V [1, heads, tokens, head_dim] of one layer."""
 
 
-class ChunkStore:
+class TextChunkStore:
     """Chunks of one model. Each layer of a chunk is an object: K of all heads, then V.
 
     Chunks of other models, dtypes, rotations or salts are never found. A store that does not answer

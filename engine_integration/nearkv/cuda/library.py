@@ -79,10 +79,6 @@ class Gpu:
             return ctypes.c_void_p()
         return ctypes.c_void_p(torch.cuda.current_stream(self._ordinal).cuda_stream)
 
-    def forget(self, queue: ctypes.c_void_p) -> None:
-        """Closes what queue_open gave."""
-        self._library.nearkv_cuda_queue_close(self._handle, queue)
-
     def _check_structures(self, library: Path) -> None:
         count = len(structures.ALL)
         sizes = (ctypes.c_uint32 * count)()

@@ -1,6 +1,6 @@
 """Operators of torch.library, which torch.compile sees as they are: nearkv::attend_window, ...
 
-Each works on the current stream. A `fault` that one returns is for check_fault, which waits.
+Each works on the current stream.
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,9 @@ from collections.abc import Sequence
 import _nearkv
 import torch
 
-from nearkv.core import PAGE_TOKENS, Codec, Error, Status, Tensor
+from nearkv.core import Status
 from nearkv.cuda import structures
 from nearkv.cuda.library import DTYPES, gpu_of
-
-_UNTOLD = -1  # All ones.
 
 
 @torch.library.custom_op("nearkv::attend_window", mutates_args=())
@@ -125,136 +123,8 @@ def _(
     return outputs[0].new_empty(shape), outputs[0].new_empty(shape[:1])
 
 
-@torch.library.custom_op("nearkv::gather_rows", mutates_args=())
-def gather_rows(source: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(source[ids], fault): rows of [rows, elements], of any type, in 16-byte pieces.
-
-    ids are int64. Where an id is none of the source's, the row is zero, and check_fault(fault)
-    raises. `source` may be host memory that is pinned, on a GPU's ids: then it is read in place.
-    """
-    gpu = gpu_of(ids.device)
-    element = source.element_size()
-    if source.dim() != 2 or source.stride(1) != 1 or ids.dim() != 1 or ids.dtype != torch.int64:
-        _refuse("gather_rows takes rows [rows, elements], each in one piece, and ids of int64")
-    ids = ids.contiguous()
-    out = torch.empty(len(ids), source.shape[1], dtype=source.dtype, device=ids.device)
-    fault = _fault(ids)
-    work = structures.Gather(
-        source=source.data_ptr(),
-        ids=ids.data_ptr(),
-        out=out.data_ptr(),
-        fault=fault.data_ptr(),
-        source_rows=len(source),
-        source_stride_bytes=source.stride(0) * element,
-        out_stride_bytes=out.stride(0) * element,
-        rows=len(ids),
-        row_bytes=source.shape[1] * element,
-    )
-    gpu.call("gather", work, gpu.stream())
-    return out, fault
-
-
-@gather_rows.register_fake
-def _(source: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    out = torch.empty(ids.shape[0], source.shape[1], dtype=source.dtype, device=ids.device)
-    return out, ids.new_empty(1)
-
-
-@torch.library.custom_op("nearkv::page_bounds", mutates_args=())
-def page_bounds(
-    query: torch.Tensor, digests: torch.Tensor, exponents: torch.Tensor
-) -> torch.Tensor:
-    """[rows, pages]: the greatest q k that any key of a page can have with a row of the query.
-
-    query [rows, head_dim] in bf16, fp16 or fp32; digests [pages, head_dim] and exponents [pages],
-    int16, as PageWindow.digests gives them. Raises Error.
-    """
-    gpu = gpu_of(query.device)
-    if query.dtype not in DTYPES or not query.is_contiguous() or not digests.is_contiguous():
-        _refuse("queries are bf16, fp16 or fp32, and they and digests contiguous")
-    if not digests.dtype == exponents.dtype == torch.int16:
-        _refuse("digests and exponents are int16")
-    if exponents.dim() != 1 or digests.shape != (len(exponents), query.shape[1]):
-        _refuse("digests are of another head_dim than the queries, or have not an exponent each")
-    exponents = exponents.contiguous()
-    bounds = query.new_empty(len(query), len(digests), dtype=torch.float32)
-    work = structures.Bounds(
-        query=query.data_ptr(),
-        digests=digests.data_ptr(),
-        exponents=exponents.data_ptr(),
-        bounds=bounds.data_ptr(),
-        rows=len(query),
-        pages=len(digests),
-        head_dim=query.shape[1],
-        query_dtype=DTYPES[query.dtype],
-    )
-    gpu.call("bounds", work, gpu.stream())
-    return bounds
-
-
-@page_bounds.register_fake
-def _(query: torch.Tensor, digests: torch.Tensor, exponents: torch.Tensor) -> torch.Tensor:
-    return query.new_empty(query.shape[0], digests.shape[0], dtype=torch.float32)
-
-
-@torch.library.custom_op("nearkv::decode_blocks", mutates_args=())
-def decode_blocks(
-    encoded: torch.Tensor, dim: int, codec: int, tensor: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(rows, fault) of blocks of Codec.INT8, INT4 or FP8, as Codec and Tensor name them.
-
-    encoded [blocks, bytes], uint8, contiguous; rows [blocks, 64, dim] in bf16. A block that
-    decode_block refuses is told by check_fault(fault). Raises Error.
-    """
-    gpu = gpu_of(encoded.device)
-    if encoded.dim() != 2 or encoded.dtype != torch.uint8 or not encoded.is_contiguous():
-        _refuse("encoded blocks are [blocks, bytes], uint8 and contiguous")
-    rows = encoded.new_empty(len(encoded), PAGE_TOKENS, dim, dtype=torch.bfloat16)
-    fault = _fault(encoded)
-    work = structures.Quantised(
-        encoded=encoded.data_ptr(),
-        out=rows.data_ptr(),
-        fault=fault.data_ptr(),
-        block_bytes=encoded.shape[1],
-        blocks=len(encoded),
-        dim=dim,
-        codec=Codec(codec),
-        tensor=Tensor(tensor),
-    )
-    gpu.call("quantised", work, gpu.stream())
-    return rows, fault
-
-
-@decode_blocks.register_fake
-def _(
-    encoded: torch.Tensor, dim: int, codec: int, tensor: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = encoded.new_empty(encoded.shape[0], PAGE_TOKENS, dim, dtype=torch.bfloat16)
-    return rows, encoded.new_empty(1, dtype=torch.int64)
-
-
-def check_fault(fault: torch.Tensor) -> None:
-    """Waits for the work, and raises Error for the first thing that it could not take."""
-    word = int(fault)
-    if word != _UNTOLD:
-        status = Status(word & 0xFF)
-        _nearkv.check(status, f"number {word >> 8}: {_text_of(status)}")
-
-
-def _text_of(status: Status) -> str:
-    try:
-        _nearkv.check(status)
-    except Error as error:
-        return str(error.strerror)
-    return ""
-
-
 def _refuse(why: str) -> None:
     _nearkv.check(Status.BAD_ARGUMENT, why)
-
-
-def _fault(like: torch.Tensor) -> torch.Tensor:
-    return like.new_full((1,), _UNTOLD, dtype=torch.int64)
 
 
 def _limits(limits: torch.Tensor | None, batch: int, name: str) -> int | None:
@@ -276,14 +146,9 @@ def _strides(rows: torch.Tensor, name: str) -> structures.Strides:
 def _parts(output: torch.Tensor, lse: torch.Tensor) -> structures.Parts:
     if output.dtype != torch.float32 or lse.dtype != torch.float32:
         _refuse("parts to merge are fp32")
+    if lse.dim() not in (1, 2):
+        _refuse("parts to merge are [parts, rows, dim] or [rows, dim]; flatten their rows")
     if not output.is_contiguous() or not lse.is_contiguous() or output.shape[:-1] != lse.shape:
         _refuse("parts to merge are contiguous, an LSE for each row of O")
-    rows = lse.shape[-1]
-    return structures.Parts(
-        output=output.data_ptr(),
-        lse=lse.data_ptr(),
-        output_part=rows * output.shape[-1],
-        lse_part=rows,
-        group=max(rows, 1),
-        count=lse.shape[0] if lse.dim() == 2 else 1,
-    )
+    count = lse.shape[0] if lse.dim() == 2 else 1
+    return structures.Parts(output=output.data_ptr(), lse=lse.data_ptr(), count=count)

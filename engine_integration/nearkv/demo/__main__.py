@@ -15,7 +15,7 @@ from typing import Any
 
 from nearkv.demo import DemoError
 from nearkv.demo.files import write_file
-from nearkv.demo.processes import Worker, pull_the_plug, scratch_folder
+from nearkv.demo.processes import ModelProcess, pull_the_plug, scratch_folder
 from nearkv.demo.prompt import read_document
 from nearkv.demo.question import ANSWER, QUESTION, built_in_document
 from nearkv.real_models import MODELS, ModelError, fetch_model
@@ -159,7 +159,7 @@ def _run(options: argparse.Namespace) -> int:
     restarted = None
     with scratch_folder(0 if options.ask_only else _NEED_BYTES) as folder:
         store = None if options.ask_only else str(folder / "cache")
-        with Worker(**request, store=store) as worker:
+        with ModelProcess(**request, store=store) as worker:
             asked = worker.hear()["asked"]
             if asked["cut"]:
                 print("nearkv demo: the document is longer than fits and is cut", file=sys.stderr)
@@ -168,7 +168,7 @@ def _run(options: argparse.Namespace) -> int:
                 warm, told = pull_the_plug(worker, answer)
         if store:
             known = {name: asked[name] for name in ("prompt", "ends")}
-            with Worker(**common, **known, act="resume", store=store, told=told) as worker:
+            with ModelProcess(**common, **known, act="resume", store=store, told=told) as worker:
                 restarted = {"warm": warm, "told": told, "after": worker.hear()}
 
     # Only here: they need packages that --help does without.

@@ -10,7 +10,7 @@ import torch
 
 from nearkv.core import PAGE_TOKENS, AttendMode
 from nearkv.demo import DemoError, observe
-from nearkv.demo.question import Prompt
+from nearkv.demo.question import DocumentPrompt
 from nearkv.demo.runs import PLAIN, RoundedCache, Run, is_fast, near_run, token_bytes
 from nearkv.far import FarAttention
 from nearkv.progress import Progress, progress
@@ -70,7 +70,7 @@ def ask(
     model: Any,
     tokenizer: Any,
     base: NearKVCache,
-    prompt: Prompt,
+    prompt: DocumentPrompt,
     steps: int,
     ends: set[int],
     device: str,
@@ -131,7 +131,7 @@ def until_end(tokens: Sequence[int], ends: set[int]) -> list[int]:
     return list(tokens[:end])
 
 
-def _read_document(model: Any, plain: Run, prompt: Prompt) -> float:
+def _read_document(model: Any, plain: Run, prompt: DocumentPrompt) -> float:
     """Seconds that it took."""
     count = len(prompt.document)
     with progress(f"act 1: reading a document of {count:,} tokens") as work, _layers(model, work):

@@ -18,7 +18,7 @@ from nearkv.demo import DemoError
 _PREFIX = "nearkv-demo-"
 
 
-class Worker:
+class ModelProcess:
     """A process with a model. Ends with the `with` block, whatever happens."""
 
     def __init__(self, **request: Any) -> None:
@@ -57,7 +57,7 @@ class Worker:
         self._process.kill()
         self._process.wait()
 
-    def __enter__(self) -> "Worker":
+    def __enter__(self) -> "ModelProcess":
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -112,7 +112,7 @@ def _remove_if_left(folder: Path) -> None:
             os.close(lock)
 
 
-def pull_the_plug(worker: Worker, answer: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
+def pull_the_plug(worker: ModelProcess, answer: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
     """Lets a worker decode half of an answer that is known, and kills it.
 
     Gives what it said of its warm start, and the tokens that it had told.

@@ -32,7 +32,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class DocumentPrompt:
     """The tokens of a document, which are worth keeping, and those of the question behind it."""
 
     document: list[int]
@@ -51,7 +51,9 @@ def plant(document: str) -> Question:
     return Question(needle.question, needle.value, needle)
 
 
-def make_question_prompt(tokenizer: Any, document: str, question: Question, most: int) -> Prompt:
+def make_question_prompt(
+    tokenizer: Any, document: str, question: Question, most: int
+) -> DocumentPrompt:
     """The document first, then the question, in the model's own form of a chat if it has one.
 
     A document that does not fit into `most` tokens is cut at its end. DemoError if the question
@@ -60,7 +62,7 @@ def make_question_prompt(tokenizer: Any, document: str, question: Question, most
     if question.needle:
         planted = make_prompt(tokenizer, document, question.needle, 0.5, most)
         end = len(planted.tokens) - planted.question_tokens
-        return Prompt(planted.tokens[:end], planted.tokens[end:], planted.cut)
+        return DocumentPrompt(planted.tokens[:end], planted.tokens[end:], planted.cut)
 
     def encode(text: str, special: bool = False) -> list[int]:
         return tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
@@ -79,7 +81,7 @@ def make_question_prompt(tokenizer: Any, document: str, question: Question, most
     room = most - len(asked)
     if room < 1:
         raise DemoError(f"the question alone has {len(asked)} tokens; {most} fit into the model")
-    return Prompt(kept[:room], asked, len(kept) > room)
+    return DocumentPrompt(kept[:room], asked, len(kept) > room)
 
 
 def built_in_document() -> Path:

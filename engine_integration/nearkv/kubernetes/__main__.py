@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from nearkv.kubernetes.kubelet import Registration, units_in_use
+from nearkv.kubernetes.kubelet import PluginRegistration, units_in_use
 from nearkv.kubernetes.plugin import DevicePlugin
 from nearkv.kubernetes.pools import CardPools, Command, DaemonPool, PoolError, Pools
 
@@ -29,7 +29,7 @@ def size(text: str) -> int:
 async def serve(pools: Pools, options: argparse.Namespace, ended: asyncio.Event) -> None:
     """Serves kubelet until it has ended. `options` are main's."""
     plugin = DevicePlugin(pools, poll_s=options.poll_s)
-    registration = Registration(options.plugins, options.resource, plugin.handlers)
+    registration = PluginRegistration(options.plugins, options.resource, plugin.handlers)
     try:
         while not ended.is_set():
             await registration.renew()

@@ -13,7 +13,7 @@ _LOG = logging.getLogger("nearkv.kubernetes")
 _TIMEOUT_S = 10.0
 
 
-class Registration:
+class PluginRegistration:
     """A plug-in that kubelet knows, also after kubelet has begun anew. One event loop uses it.
 
     kubelet empties its folder when it begins: then the plug-in serves and registers again.

@@ -91,7 +91,7 @@ class Command:
             raise PoolError(f"{' '.join(words)} --json: no JSON: {error}") from error
 
 
-class _Known:
+class _KnownUnits:
     """Remembers units, so that kubelet learns of those that have gone."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class CardPools:
         self._unit_bytes = unit_bytes
         self._grace_s = grace_s
         self._patience_s = patience_s
-        self._known = _Known()
+        self._known = _KnownUnits()
         self._lenders: set[str] = set()
         self._given_at_s: dict[str, float] = {}
         self._changing = asyncio.Lock()
@@ -266,7 +266,7 @@ class DaemonPool:
         self._command = command
         self._socket = socket
         self._unit_bytes = unit_bytes
-        self._known = _Known()
+        self._known = _KnownUnits()
 
     async def units(self) -> list[Unit]:
         """See Pools."""

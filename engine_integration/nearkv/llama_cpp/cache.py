@@ -16,8 +16,8 @@ from nearkv.llama_cpp.state import SequenceState, UnknownState
 _logger = logging.getLogger(__name__)
 
 
-class NearKVCache(BaseLlamaCache):
-    """For `llm.set_cache(NearKVCache(llm, ...))`: what prompts began with is not computed again.
+class LlamaNearKVCache(BaseLlamaCache):
+    """For `llm.set_cache(LlamaNearKVCache(llm, ...))`: known prefixes are not computed again.
 
     Nor in another process, after a restart, or by others that use a daemon with the same salt.
     What does not come back whole is computed. `store.close()` ends its use of the store.

@@ -7,17 +7,11 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
-_logger = logging.getLogger(__name__)
-_TESTED = (0, 3, 36)
-_PARTS = tuple(int(part) for part in llama_cpp.__version__.split(".")[:3])
+from nearkv.versions import check_version
 
-if _PARTS < _TESTED:
-    raise ImportError(
-        f"llama-cpp-python {llama_cpp.__version__} has states that nearkv.llama_cpp does not know; "
-        f"{'.'.join(map(str, _TESTED))} is supported"
-    )
-if _PARTS > _TESTED:
-    _logger.warning("nearkv.llama_cpp was not tested with %s", llama_cpp.__version__)
+_logger = logging.getLogger(__name__)
+
+check_version(llama_cpp, "0.3.36", "nearkv.llama_cpp")
 
 # Of a context's parameters those that change what K and V a token has.
 _NUMERIC_PARAMETERS = (

@@ -21,7 +21,7 @@ _PART_OF_MODEL = re.compile(r"(.*)-\d{5}(-of-\d{5}\.gguf)")
 
 @dataclasses.dataclass
 class SequenceSettings(StoreSettings):
-    """What a SequenceStore and a NearKVCache may be given."""
+    """What a SequenceStore and a LlamaNearKVCache may be given."""
 
     block_tokens: int = 64
     """Tokens of an object: prefixes are shared in steps of it."""

@@ -19,10 +19,9 @@ from lmcache.v1.storage_backend.abstract_backend import StoragePluginInterface
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
 from nearkv.core import Error
-from nearkv.lmcache import compat  # noqa: F401  It warns of versions that are not known.
 from nearkv.lmcache.leases import Leases
 from nearkv.lmcache.settings import LeasingSettings
-from nearkv.store import PATIENCE_S, Namespace, Result, Status
+from nearkv.store import PATIENCE_S, JobResult, Namespace, Status
 
 logger = init_logger(__name__)
 
@@ -37,7 +36,7 @@ class _Read:
     space: Namespace = field(init=False)
     names: list[bytes] = field(default_factory=list)
     buffers: list[memoryview] = field(default_factory=list)
-    result: Result | None = None
+    result: JobResult | None = None
 
     def keep_whole(self) -> None:
         """Gives up objects that were not filled."""

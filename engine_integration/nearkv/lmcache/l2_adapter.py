@@ -17,12 +17,11 @@ from lmcache.v1.memory_management import MemoryObj
 from lmcache.v1.platform import create_event_notifier
 
 from nearkv.core import Error
-from nearkv.lmcache import compat  # noqa: F401  It warns of versions that are not known.
 from nearkv.lmcache.leases import Leases
 from nearkv.lmcache.residents import Residents
 from nearkv.lmcache.settings import LeasingSettings
-from nearkv.lmcache.tasks import LAYOUT_BYTES, Part, Task, bitmap_of, layout_of
-from nearkv.store import Job, Namespace, Result, Status
+from nearkv.lmcache.tasks import LAYOUT_BYTES, NamespacePart, TransferTask, bitmap_of, layout_of
+from nearkv.store import Job, JobResult, Namespace, Status
 
 logger = init_logger(__name__)
 
@@ -50,7 +49,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         self._residents = Residents(self._store)
         self._leases = Leases()  # Of the lookup thread.
         self._ids = itertools.count()
-        self._parts: dict[int, tuple[Job, Part]] = {}  # By their jobs' ids.
+        self._parts: dict[int, tuple[Job, NamespacePart]] = {}  # By their jobs' ids.
         self._stored: dict[L2TaskId, L2StoreResult] = {}
         self._found: dict[L2TaskId, Bitmap] = {}
         self._loaded: dict[L2TaskId, Bitmap] = {}
@@ -161,11 +160,13 @@ class NearKVL2Adapter(L2AdapterInterface):
         self, keys: list[ObjectKey], objects: list[MemoryObj], *, is_load: bool
     ) -> L2TaskId:
         buffers = [one.byte_array for one in objects]
-        task = Task(next(self._ids), is_load, list(keys), [len(buffer) for buffer in buffers])
+        task = TransferTask(
+            next(self._ids), is_load, list(keys), [len(buffer) for buffer in buffers]
+        )
         for space, places in self._by_namespace(keys):
             layouts = [layout_of(objects[i]) for i in places]
             headers = [bytearray(LAYOUT_BYTES) for _ in places] if is_load else layouts
-            part = Part(task, space, places, layouts, headers)
+            part = NamespacePart(task, space, places, layouts, headers)
             names = [keys[i].chunk_hash for i in places]
             memory = [[header, buffers[i]] for header, i in zip(headers, places, strict=True)]
             submit = space.submit_get if is_load else space.submit_set
@@ -202,7 +203,7 @@ class NearKVL2Adapter(L2AdapterInterface):
                 except Exception:  # Of a listener of LMCache's: the next job has to be heard of.
                     logger.exception("NearKV L2 adapter: a listener failed")
 
-    def _end_part(self, part: Part, result: Result) -> None:
+    def _end_part(self, part: NamespacePart, result: JobResult) -> None:
         task = part.task
         good = []
         ends = zip(part.places, result.bitmap, result.object_bytes, strict=True)
@@ -227,7 +228,7 @@ class NearKVL2Adapter(L2AdapterInterface):
                 task.new_bytes += sum(task.sizes_bytes[i] for i in new)
                 self._end_job(task)
 
-    def _end_job(self, task: Task) -> None:
+    def _end_job(self, task: TransferTask) -> None:
         task.jobs_left -= 1
         if task.jobs_left:
             return
@@ -279,7 +280,7 @@ class NearKVL2Adapter(L2AdapterInterface):
             )
         return self._spaces[name]
 
-    def _tell_listeners(self, task: Task, good: list[int], new: list[int]) -> None:
+    def _tell_listeners(self, task: TransferTask, good: list[int], new: list[int]) -> None:
         """LMCache's eviction and accounting: what is there, what is new, what was used."""
         if task.is_load and good:
             self._notify_keys_accessed([task.keys[i] for i in good])

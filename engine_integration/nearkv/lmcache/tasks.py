@@ -16,7 +16,7 @@ LAYOUT_BYTES = 16
 
 
 @dataclass
-class Task:
+class TransferTask:
     """A store or load on its way."""
 
     id: L2TaskId
@@ -32,10 +32,10 @@ class Task:
 
 
 @dataclass
-class Part:
+class NamespacePart:
     """What of a task lies in one namespace, and so is one job."""
 
-    task: Task
+    task: TransferTask
     space: Namespace
     places: list[int]
     layouts: list[bytes]

@@ -14,7 +14,7 @@ from nearkv.router.decision import Decision
 from nearkv.router.discovery import Discovery
 from nearkv.router.fleet import Fleet
 from nearkv.router.hashes import scheme_of
-from nearkv.router.metrics import RouterMetrics, State
+from nearkv.router.metrics import RouterMetrics, RouterState
 from nearkv.router.placing import Placed, Prompt, Refused
 from nearkv.router.pool_room import PoolRoom
 from nearkv.router.prompts import BadRequest, Tokenizer, tokens_of
@@ -253,9 +253,9 @@ class Engines:
         for line in self._lines.values():
             line.go_on()
 
-    def _state(self) -> State:
+    def _state(self) -> RouterState:
         up, names = self.fleet.up(), self.fleet.urls
-        return State(
+        return RouterState(
             stats=self.router.stats,
             loads={name: self.router.load(name) for name in names},
             suspended={name: name not in up for name in names},

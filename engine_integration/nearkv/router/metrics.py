@@ -27,7 +27,7 @@ _FEED_COUNTERS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
+class RouterState:
     """What is read when Prometheus asks."""
 
     stats: RouterStats
@@ -41,7 +41,7 @@ class State:
 class RouterMetrics:
     """Counts what happens. Each front end has one, with a registry of its own."""
 
-    def __init__(self, policy: str, state: Callable[[], State]) -> None:
+    def __init__(self, policy: str, state: Callable[[], RouterState]) -> None:
         """`state` is asked at each scrape."""
         self._registry = CollectorRegistry()
         self._policy = policy
@@ -89,7 +89,7 @@ class RouterMetrics:
 
 
 class _StateCollector(Collector):
-    def __init__(self, state: Callable[[], State]) -> None:
+    def __init__(self, state: Callable[[], RouterState]) -> None:
         self._state = state
 
     def describe(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
@@ -114,7 +114,7 @@ class _StateCollector(Collector):
         yield from _of_feeds(state.feeds)
 
 
-def _of_workers(state: State) -> Iterable[GaugeMetricFamily]:
+def _of_workers(state: RouterState) -> Iterable[GaugeMetricFamily]:
     requests = _gauge("worker_requests", "Requests at a worker.", "worker")
     tokens = _gauge("worker_prefill_tokens", "Tokens it has yet to compute.", "worker")
     suspended = _gauge("worker_suspended", "1: it failed, and gets nothing new.", "worker")

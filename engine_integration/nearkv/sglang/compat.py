@@ -14,8 +14,9 @@ from sglang.srt.mem_cache.hicache_storage import (
 )
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
 
+from nearkv.versions import check_version
+
 __all__ = [
-    "IS_NEWER_THAN_KNOWN",
     "HiCacheStorage",
     "HiCacheStorageConfig",
     "HiCacheStorageExtraInfo",
@@ -28,15 +29,7 @@ __all__ = [
     "page_tokens_of",
 ]
 
-_KNOWN = (0, 5, 23)
-_PARTS = tuple(int(part) for part in sglang.__version__.split(".")[:3] if part.isdigit())
-
-if _PARTS < _KNOWN:
-    raise ImportError(
-        f"SGLang {sglang.__version__} is older than {'.'.join(map(str, _KNOWN))}, whose interface "
-        "for storage nearkv.sglang speaks: update it"
-    )
-IS_NEWER_THAN_KNOWN = _PARTS > _KNOWN
+check_version(sglang, "0.5.23", "nearkv.sglang")
 
 
 def is_rank_sharded(name: str, pool: Any, config: HiCacheStorageConfig) -> bool:

@@ -95,8 +95,6 @@ class NearKVHiCache(compat.HiCacheStorage):
         """ValueError or nearkv.core.Error say why there can be no such backend."""
         if not storage_config.model_name:
             raise ValueError("NearKV's HiCache storage needs a model's name, to keep models apart")
-        if compat.IS_NEWER_THAN_KNOWN:
-            logger.warning("nearkv.sglang was not tested with this version of SGLang")
         self._config = storage_config
         self._settings = HiCacheSettings.of(storage_config)
         self._store = self._settings.open()

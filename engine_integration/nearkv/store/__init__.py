@@ -18,8 +18,9 @@ Thousands of pages of a cache are named at once:
     pages = Pages(layers)                       # once: arrays [blocks, ...], one for each layer
     blocks.set(keys, pages.of([17, 4, 23]))     # each object is a block's pages, in all layers
 
-What is wrong with one item is that item's status in the Result; Error is raised for what is wrong
-with a whole call. All calls may be made from any thread and any event loop, and release the GIL.
+What is wrong with one item is that item's status in the JobResult; Error is raised for what is
+wrong with a whole call. All calls may be made from any thread and any event loop, and release the
+GIL.
 """
 
 from _nearkv import (
@@ -35,7 +36,7 @@ from _nearkv import (
 from nkv_abi import MAX_OBJECT_BYTES, MAX_OBJECT_PARTS, Status
 
 from nearkv.core import Error
-from nearkv.store.jobs import PATIENCE_S, Job, Result
+from nearkv.store.jobs import PATIENCE_S, Job, JobResult
 from nearkv.store.namespace import Lease, Namespace
 from nearkv.store.object_store import ObjectStore
 
@@ -45,6 +46,7 @@ __all__ = [
     "PATIENCE_S",
     "Error",
     "Job",
+    "JobResult",
     "Lease",
     "Namespace",
     "NamespaceInfo",
@@ -53,7 +55,6 @@ __all__ = [
     "ObjectStoreStats",
     "PageList",
     "Pages",
-    "Result",
     "Status",
     "StoreEvent",
     "StoreEventKind",

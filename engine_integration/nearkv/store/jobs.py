@@ -13,7 +13,7 @@ from typing import Any
 import _nearkv
 from nkv_abi import STATUS, Status
 
-__all__ = ["PATIENCE_S", "Job", "Jobs", "Result"]
+__all__ = ["PATIENCE_S", "Job", "JobResult", "Jobs"]
 
 PATIENCE_S = 11.0
 """What ends a job of a silent daemon by cancel(): its client waits 10 s for an answer."""
@@ -26,7 +26,7 @@ def bitmap_of(statuses: bytes) -> list[bool]:
     return [not status for status in statuses]
 
 
-class Result:
+class JobResult:
     """How a job ended, item by item, in the order of its keys.
 
     `buffers`: of a get into fresh memory, a bytearray for each object or None; else None.
@@ -85,7 +85,7 @@ class Result:
         """How many items from the first on are OK."""
         return next((i for i, status in enumerate(self._statuses) if status), len(self._statuses))
 
-    def check(self) -> "Result":
+    def check(self) -> "JobResult":
         """This result, if every item is OK. Else raises Error for the first that is not."""
         first = self.leading
         if first < len(self._statuses):
@@ -98,7 +98,7 @@ class Result:
         return len(self._statuses)
 
     def __repr__(self) -> str:
-        return f"<Result: {self.bitmap.count(True)} of {len(self)} OK>"
+        return f"<JobResult: {self.bitmap.count(True)} of {len(self)} OK>"
 
 
 class Job:
@@ -117,16 +117,16 @@ class Job:
         self._memory = memory
         self._over = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
-        self._result: Result | None = None
+        self._result: JobResult | None = None
         self._due_s: float | None = None
 
-    def wait(self, timeout: float | None = None) -> Result:
+    def wait(self, timeout: float | None = None) -> JobResult:
         """Waits, and works on the job meanwhile. Error TIMEOUT after `timeout` seconds."""
         if not self._over.is_set() and not self._jobs.wait(self, timeout):
             _nearkv.check(Status.TIMEOUT, f"job {self.id} is not over after {timeout} s")
         return self._report()
 
-    def wait_or_cancel(self, patience: float = PATIENCE_S) -> Result:
+    def wait_or_cancel(self, patience: float = PATIENCE_S) -> JobResult:
         """Waits; every so many seconds it cancels what is left, as cancel() does."""
         while not self.done(patience) and self.cancel():
             pass
@@ -159,21 +159,21 @@ class Job:
         """
         return not self._over.is_set() and self._jobs.cancel(self)
 
-    def __await__(self) -> Generator[Any, None, Result]:
+    def __await__(self) -> Generator[Any, None, JobResult]:
         """The result. To cancel whoever awaits it cancels the job, and waits until it is over."""
         return self._finish().__await__()
 
-    async def _finish(self) -> Result:
+    async def _finish(self) -> JobResult:
         await self._jobs.until_over(self, cancel=True)
         return self._report()
 
-    def _report(self) -> Result:
+    def _report(self) -> JobResult:
         assert self._result is not None
         self._jobs.forget(self)
         return self._result
 
     def _end(self, statuses: bytes, sizes: bytes) -> None:
-        self._result = Result(self._keys, statuses, sizes, self._memory)
+        self._result = JobResult(self._keys, statuses, sizes, self._memory)
         self._over.set()
 
 

@@ -10,7 +10,7 @@ import _nearkv
 from _nearkv import JobKind, ObjectInfo, PageList
 from nkv_abi import Status
 
-from nearkv.store.jobs import Job, Jobs, Result, bitmap_of
+from nearkv.store.jobs import Job, JobResult, Jobs, bitmap_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -109,7 +109,7 @@ class Namespace:
         self._core = core
         self._jobs = jobs
 
-    def set(self, keys: KeyList, sources: MemoryList, **options: Unpack[SetOptions]) -> Result:
+    def set(self, keys: KeyList, sources: MemoryList, **options: Unpack[SetOptions]) -> JobResult:
         """Stores objects; each is there, whole, and survives what memory does, once it is OK."""
         return self._run(JobKind.SET, keys, sources, options)
 
@@ -119,13 +119,13 @@ class Namespace:
 
     async def set_async(
         self, keys: KeyList, sources: MemoryList, **options: Unpack[SetOptions]
-    ) -> Result:
+    ) -> JobResult:
         """As set(), awaited."""
         return await self._await(JobKind.SET, keys, sources, options)
 
     def set_parts(
         self, keys: KeyList, sources: MemoryList, **options: Unpack[PartOptions]
-    ) -> Result:
+    ) -> JobResult:
         """Stores parts (layers) of objects, in any order, by any number of calls.
 
         Each object is there, whole, once its last part is OK, and not before.
@@ -140,14 +140,14 @@ class Namespace:
 
     async def set_parts_async(
         self, keys: KeyList, sources: MemoryList, **options: Unpack[PartOptions]
-    ) -> Result:
+    ) -> JobResult:
         """As set_parts(), awaited."""
         return await self._await(JobKind.SET_PARTS, keys, sources, options)
 
     def get(
         self, keys: KeyList, targets: MemoryList | None = None, **parts: Unpack[PartRange]
-    ) -> Result:
-        """Copies objects out, each verified, into `targets` or into Result.buffers.
+    ) -> JobResult:
+        """Copies objects out, each verified, into `targets` or into JobResult.buffers.
 
         A target may be larger than the object. Without targets the store is asked for sizes first;
         an object that a larger one replaces meanwhile ends with BAD_ARGUMENT.
@@ -162,7 +162,7 @@ class Namespace:
 
     async def get_async(
         self, keys: KeyList, targets: MemoryList | None = None, **parts: Unpack[PartRange]
-    ) -> Result:
+    ) -> JobResult:
         """As get(), awaited. Targets are in use until the awaitable ends, cancelled or not."""
         return await self._await(JobKind.GET, keys, targets, parts)
 
@@ -173,7 +173,7 @@ class Namespace:
         targets: Sequence[MemoryList] | None = None,
         *,
         ahead: int = 1,
-    ) -> Iterator[Result]:
+    ) -> Iterator[JobResult]:
         """The first `count` parts of objects, one after the other.
 
         While the caller uses part i, the next `ahead` are being read. `targets`: for each part,
@@ -200,7 +200,7 @@ class Namespace:
         targets: Sequence[MemoryList] | None = None,
         *,
         ahead: int = 1,
-    ) -> AsyncIterator[Result]:
+    ) -> AsyncIterator[JobResult]:
         """As layers(), for `async for`. Close it (contextlib.aclosing) if it is left early."""
         jobs: deque[Job] = deque()
         names = _names(keys)
@@ -216,7 +216,7 @@ class Namespace:
             for job in jobs:
                 await job
 
-    def erase(self, keys: KeyList) -> Result:
+    def erase(self, keys: KeyList) -> JobResult:
         """Deletes objects; BUSY for leased ones."""
         return self._run(JobKind.ERASE, keys, None, {})
 
@@ -224,7 +224,7 @@ class Namespace:
         """As erase(), as a job."""
         return self._jobs.submit(*self._job(JobKind.ERASE, keys, None, {}))
 
-    async def erase_async(self, keys: KeyList) -> Result:
+    async def erase_async(self, keys: KeyList) -> JobResult:
         """As erase(), awaited."""
         return await self._await(JobKind.ERASE, keys, None, {})
 
@@ -240,8 +240,8 @@ class Namespace:
         """As a job: OK or NOT_FOUND for each key."""
         return self._jobs.submit(*self._job(JobKind.EXISTS, keys, None, {}))
 
-    async def exists_async(self, keys: KeyList) -> Result:
-        """As submit_exists(), awaited; Result.leading is what exists() gives."""
+    async def exists_async(self, keys: KeyList) -> JobResult:
+        """As submit_exists(), awaited; JobResult.leading is what exists() gives."""
         return await self._await(JobKind.EXISTS, keys, None, {})
 
     def match_prefix(self, chain: KeyList) -> int:
@@ -285,11 +285,11 @@ class Namespace:
             memory = [memory] if isinstance(keys, bytes) else list(memory)
         return kind, self.number, _names(keys), memory, options
 
-    def _run(self, kind: JobKind, keys: KeyList, memory: Any, options: Any) -> Result:
+    def _run(self, kind: JobKind, keys: KeyList, memory: Any, options: Any) -> JobResult:
         *arguments, options = self._job(kind, keys, memory, options)
-        return Result(arguments[2], *self._core.run(*arguments, **options))
+        return JobResult(arguments[2], *self._core.run(*arguments, **options))
 
-    async def _await(self, kind: JobKind, keys: KeyList, memory: Any, options: Any) -> Result:
+    async def _await(self, kind: JobKind, keys: KeyList, memory: Any, options: Any) -> JobResult:
         return await (await self._jobs.submit_async(*self._job(kind, keys, memory, options)))
 
     def _read_ahead(

@@ -13,7 +13,7 @@ _SCORES = 1 << 24
 
 
 @dataclass
-class Question:
+class IndexerQuery:
     """What an indexer asks: the tokens of the `k` highest scores for each query.
 
     A score is the sum over heads of weight * max(query key * scale, 0).
@@ -46,7 +46,7 @@ class Question:
         return torch.cat(parts, 1)
 
 
-class Picked(NamedTuple):
+class TopKTokens(NamedTuple):
     """What torch.topk gives, as far as an indexer looks at it."""
 
     indices: torch.Tensor
@@ -74,7 +74,7 @@ class KeysElsewhere:
     does with its keys is refused with a RuntimeError.
     """
 
-    def __init__(self, tokens: int, answer: Callable[[Question], torch.Tensor]) -> None:
+    def __init__(self, tokens: int, answer: Callable[[IndexerQuery], torch.Tensor]) -> None:
         self._tokens, self._answer = tokens, answer
         self._steps = iter(_FORMULA)
         self._operands: dict[str, Any] = {}
@@ -84,11 +84,11 @@ class KeysElsewhere:
         """Of the scores."""
         return torch.Size((*self._operands["queries"].shape[:2], self._tokens))
 
-    def topk(self, k: int, dim: int) -> Picked:
+    def topk(self, k: int, dim: int) -> TopKTokens:
         """The best of each query, once all steps of the formula were taken."""
         if next(self._steps, None) or dim != -1:
             raise self._unknown("topk")
-        return Picked(self._answer(Question(**self._operands, k=k)))
+        return TopKTokens(self._answer(IndexerQuery(**self._operands, k=k)))
 
     @classmethod
     def __torch_function__(

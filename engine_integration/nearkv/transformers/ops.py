@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 
 
-class Worker(Protocol):
+class CompiledLayer(Protocol):
     """A layer that does what the operators stand for; NearKVStaticLayer."""
 
     def attend_pool(
@@ -33,11 +33,11 @@ class Worker(Protocol):
 
 # Layers by the numbers that graphs know them by. A tensor holds the number, so that a graph that
 # was compiled with one cache serves the next.
-_layers: weakref.WeakValueDictionary[int, Worker] = weakref.WeakValueDictionary()
+_layers: weakref.WeakValueDictionary[int, CompiledLayer] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
 
-def name_layer(layer: Worker) -> torch.Tensor:
+def name_layer(layer: CompiledLayer) -> torch.Tensor:
     """A number by which the operators find a layer for as long as it lives."""
     number = next(_numbers)
     _layers[number] = layer
@@ -45,7 +45,7 @@ def name_layer(layer: Worker) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _at_work(number: torch.Tensor) -> Iterator[Worker]:
+def _at_work(number: torch.Tensor) -> Iterator[CompiledLayer]:
     layer = _layers[int(number)]
     try:
         yield layer

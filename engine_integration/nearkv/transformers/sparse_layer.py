@@ -11,7 +11,7 @@ from nearkv.near import attend_here
 from nearkv.sparse import ResidentRows, SparseLatents
 from nearkv.transformers.far import Sequences
 from nearkv.transformers.handover import UNATTENDED, expect_attention
-from nearkv.transformers.indexer import KeysElsewhere, Question
+from nearkv.transformers.indexer import IndexerQuery, KeysElsewhere
 from nearkv.transformers.layout import LatentLayout, pool_dtype
 from nearkv.transformers.pooled_cache import PooledLayer
 from nearkv.transformers.visible import all_pads, seen_counts
@@ -80,7 +80,7 @@ class NearKVSparseLayer(PooledLayer):
         self._new_keys = key_states.detach().to(self.dtype)
         return KeysElsewhere(self.length, lambda asked: self._pick(asked, key_states.dtype))
 
-    def _pick(self, asked: Question, dtype: torch.dtype) -> torch.Tensor:
+    def _pick(self, asked: IndexerQuery, dtype: torch.dtype) -> torch.Tensor:
         """Columns int64 [batch, queries, k] of the best tokens, -1 where there are not so many."""
         if self._is_prompt():
             return asked.answer_here(self._new_keys.to(dtype))

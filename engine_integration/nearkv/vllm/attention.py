@@ -22,7 +22,7 @@ from nearkv.core import MAX_HEAD_DIM, AttendMode, Device, Dtype, Pool
 from nearkv.far import FarAttention
 from nearkv.vllm.attention_options import KEY, AttentionOptions
 from nearkv.vllm.far_pages import FarPages
-from nearkv.vllm.far_step import FarStep, LayerShape
+from nearkv.vllm.far_step import FarStep, LayerAttention
 from nearkv.vllm.kv_rows import KVRows, packed_rows
 
 logger = init_logger(__name__)
@@ -223,7 +223,7 @@ class FarImpl:
             attend_here(attn_metadata, slice(None), output)
             return output
         number = attn_metadata.nearkv_layers[layer.layer_name]
-        shape = LayerShape(number, self._scale, self._soft_cap, self._window)
+        shape = LayerAttention(number, self._scale, self._soft_cap, self._window)
         reader = self.kv_rows(layer, kv_cache)
         step.verify(shape, kv_cache, reader)
         step.attend(shape, query, output, kv_cache, reader)

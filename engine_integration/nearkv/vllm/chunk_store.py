@@ -26,7 +26,7 @@ from vllm.v1.kv_offload.file_mapper import FileMapper
 
 from nearkv.core import Error
 from nearkv.store import Lease, Namespace, ObjectStore, ObjectStoreStats, StoreEventKind
-from nearkv.vllm.options import StoreOptions
+from nearkv.vllm.options import VllmStoreSettings
 
 logger = init_logger(__name__)
 
@@ -88,14 +88,14 @@ class _SharedStores:
         self._lock = threading.Lock()
         self._open: dict[tuple, tuple[ObjectStore, int]] = {}
 
-    def acquire(self, options: StoreOptions) -> ObjectStore:
+    def acquire(self, options: VllmStoreSettings) -> ObjectStore:
         """A store, opened if nobody has it open."""
         with self._lock:
             store, users = self._open.get(self._place(options)) or (options.open(), 0)
             self._open[self._place(options)] = store, users + 1
         return store
 
-    def release(self, options: StoreOptions) -> None:
+    def release(self, options: VllmStoreSettings) -> None:
         """Closes it after its last user."""
         with self._lock:
             store, users = self._open.pop(self._place(options))
@@ -105,7 +105,7 @@ class _SharedStores:
                 store.close()
 
     @staticmethod
-    def _place(options: StoreOptions) -> tuple:
+    def _place(options: VllmStoreSettings) -> tuple:
         return options.uri, options.socket
 
 
@@ -118,7 +118,7 @@ class ChunkStore:
 
     _stores: ClassVar = _SharedStores()
 
-    def __init__(self, options: StoreOptions, spec: OffloadingSpec, layout: str) -> None:
+    def __init__(self, options: VllmStoreSettings, spec: OffloadingSpec, layout: str) -> None:
         """nearkv.core.Error if there is no store."""
         self._options = options
         self.store: ObjectStore = self._stores.acquire(options)

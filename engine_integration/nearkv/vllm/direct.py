@@ -32,7 +32,7 @@ from nearkv.vllm.chunk_store import ChunkStore, layout_of
 from nearkv.vllm.copier import Copier
 from nearkv.vllm.direct_worker import DirectWorker, StoredChunks
 from nearkv.vllm.metrics import StoreMetrics, metric_definitions
-from nearkv.vllm.options import StoreOptions
+from nearkv.vllm.options import VllmStoreSettings
 from nearkv.vllm.staging import Staging
 
 # What vLLM itself reads from the same place.
@@ -51,7 +51,7 @@ _MEDIA = ("CPU", "CPU_TIER2", "DISK", "STORAGE", "EXTERNAL", "NETWORK", "REMOTE"
 
 
 @dataclasses.dataclass
-class ConnectorOptions(StoreOptions):
+class ConnectorOptions(VllmStoreSettings):
     """Those of a NearKVConnector."""
 
     layerwise: bool = False

@@ -18,7 +18,7 @@ from nearkv.vllm.kv_rows import KVRows, Places
 
 
 @dataclass(frozen=True)
-class LayerShape:
+class LayerAttention:
     """How a layer attends."""
 
     number: int
@@ -55,7 +55,7 @@ class _Batch:
 
 
 @dataclass
-class Part:
+class LocalRequests:
     """Requests of a step that see nothing of the pool."""
 
     metadata: Any
@@ -77,11 +77,11 @@ class _Check:
 
 
 @dataclass
-class _Plan:
+class _WindowPlan:
     """What layers with one sliding window do."""
 
     batches: list[_Batch]
-    part: Part | None
+    part: LocalRequests | None
 
 
 @dataclass
@@ -98,7 +98,7 @@ class FarStep:
     """Whether something else than vLLM's model writes blocks too: contents are then compared."""
     metadata_of: Callable[[list[int], torch.Tensor], Any]
     """Makes the engine's own metadata of some of the requests, whose tokens these are."""
-    _plans: dict[int, _Plan] = field(default_factory=dict)
+    _plans: dict[int, _WindowPlan] = field(default_factory=dict)
     _check: _Check | None = None
 
     @property
@@ -106,7 +106,7 @@ class FarStep:
         """Where the pages are."""
         return self.pages.pool
 
-    def part(self, window: int) -> Part | None:
+    def part(self, window: int) -> LocalRequests | None:
         """Requests that attend to nothing in the pool, beside others that do."""
         return self._plan(window).part
 
@@ -114,7 +114,7 @@ class FarStep:
         """Whether any request attends to the pool in layers of this sliding window."""
         return bool(self._plan(window).batches)
 
-    def verify(self, layer: LayerShape, cache: torch.Tensor, reader: KVRows) -> None:
+    def verify(self, layer: LayerAttention, cache: torch.Tensor, reader: KVRows) -> None:
         """Forgets sequences whose tokens are not those that vLLM's blocks hold now."""
         if not self.is_verified:
             return
@@ -135,7 +135,7 @@ class FarStep:
 
     def attend(
         self,
-        layer: LayerShape,
+        layer: LayerAttention,
         query: torch.Tensor,
         output: torch.Tensor,
         cache: torch.Tensor,
@@ -157,7 +157,7 @@ class FarStep:
 
     def _attend_batch(
         self,
-        layer: LayerShape,
+        layer: LayerAttention,
         batch: _Batch,
         query: torch.Tensor,
         output: torch.Tensor,
@@ -180,7 +180,7 @@ class FarStep:
         merged = merged.permute(0, 3, 1, 2, 4).flatten(2, 3).flatten(0, 1)
         output[batch.tokens] = merged.to(output.dtype)
 
-    def store(self, layer: LayerShape, cache: torch.Tensor, reader: KVRows) -> None:
+    def store(self, layer: LayerAttention, cache: torch.Tensor, reader: KVRows) -> None:
         """Moves the pages that closed in a layer to the pool."""
         due = [row for row in self.rows if self.pages.is_due(row, layer.number)]
         if not due:
@@ -203,7 +203,7 @@ class FarStep:
                 self._prepare_again()
 
     def _attend_far(
-        self, layer: LayerShape, batch: _Batch, query: torch.Tensor
+        self, layer: LayerAttention, batch: _Batch, query: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(O, LSE) in fp32 of query [rows, kv_heads, group, queries, dim] over the pool."""
         calls: dict[tuple[int, int], list[int]] = {}
@@ -260,12 +260,12 @@ class FarStep:
         every = torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *slots])).to(self.device)
         return _Check((reader, cache.stride()), rows, ranges, reader.sampled(cache, every))
 
-    def _plan(self, window: int) -> _Plan:
+    def _plan(self, window: int) -> _WindowPlan:
         if window not in self._plans:
             self._plans[window] = self._make_plan(window)
         return self._plans[window]
 
-    def _make_plan(self, window: int) -> _Plan:
+    def _make_plan(self, window: int) -> _WindowPlan:
         by_count: dict[tuple[int, int], list[tuple[Row, int]]] = {}
         for row in self.rows:
             if row.sequence is None:
@@ -285,8 +285,8 @@ class FarStep:
         part = None
         if batches and others:
             tokens = self._indices_of(others)
-            part = Part(self.metadata_of(others, tokens), tokens)
-        return _Plan(batches, part)
+            part = LocalRequests(self.metadata_of(others, tokens), tokens)
+        return _WindowPlan(batches, part)
 
     def _batch(self, group: list[tuple[Row, int]], window: int) -> _Batch:
         rows, seen = ([*part] for part in zip(*group, strict=True))

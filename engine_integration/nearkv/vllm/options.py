@@ -10,7 +10,7 @@ from nearkv.store.settings import StoreSettings
 
 
 @dataclasses.dataclass
-class StoreOptions(StoreSettings):
+class VllmStoreSettings(StoreSettings):
     """The store, whose chunks these are, and what is told of them."""
 
     enable_kv_events: bool = False

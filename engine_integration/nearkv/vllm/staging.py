@@ -16,7 +16,7 @@ import numpy as np
 from nearkv.vllm.copier import Copier, Copies, Event
 
 if TYPE_CHECKING:
-    from nearkv.store import Job, Result
+    from nearkv.store import Job, JobResult
 
 LANES = 4
 """Of loads, and as many of stores, which loads never wait behind."""
@@ -121,7 +121,7 @@ class _Lanes:
 class StagedJob:
     """A load or store on its way; as a job of the store. For the thread that computes alone."""
 
-    def __init__(self, copier: Copier, future: Future[tuple[Result, Event | None]]) -> None:
+    def __init__(self, copier: Copier, future: Future[tuple[JobResult, Event | None]]) -> None:
         self._copier = copier
         self._future = future
 
@@ -139,11 +139,11 @@ class StagedJob:
         """As done(): the thread that sees it through gives it up by itself."""
         return self.done()
 
-    def wait_or_cancel(self) -> Result:
+    def wait_or_cancel(self) -> JobResult:
         """As wait(), for the same reason."""
         return self.wait()
 
-    def wait(self) -> Result:
+    def wait(self) -> JobResult:
         """Until it is over for all that is given to the computing stream from now on.
 
         Raises what the store raised.
@@ -183,7 +183,7 @@ class Staging:
 
     def _load(
         self, lane: _Lane, pages: DevicePages, ready: Event, start: Callable[[Memory], Job]
-    ) -> tuple[Result, Event | None]:
+    ) -> tuple[JobResult, Event | None]:
         lane.settle()
         staged = _Staged(pages, lane.buffer)
         result = start(staged.memory()).wait_or_cancel()
@@ -195,7 +195,7 @@ class Staging:
 
     def _store(
         self, lane: _Lane, pages: DevicePages, ready: Event, start: Callable[[Memory], Job]
-    ) -> tuple[Result, Event | None]:
+    ) -> tuple[JobResult, Event | None]:
         staged = _Staged(pages, lane.buffer)
         everything = np.ones(pages.addresses.shape[1], bool)
         copies = staged.copies(everything, to_device=False)

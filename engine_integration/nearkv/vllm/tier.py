@@ -27,13 +27,13 @@ from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, Tra
 from nearkv.store import MAX_OBJECT_BYTES, Job, Pages
 from nearkv.vllm.chunk_store import ChunkStore, layout_of
 from nearkv.vllm.metrics import StoreMetrics, metric_definitions
-from nearkv.vllm.options import StoreOptions
+from nearkv.vllm.options import VllmStoreSettings
 
 logger = init_logger(__name__)
 
 
 @dataclasses.dataclass
-class _Transfer:
+class _TierTransfer:
     """Jobs on their way, one for each KV cache group, and what vLLM has to be told of them."""
 
     jobs: dict[Job, Sequence[int]]
@@ -62,14 +62,14 @@ class NearKVTier(SecondaryTierManager):
         backpressure_detector: Any = None,
         **settings: Any,
     ) -> None:
-        """See StoreOptions for `settings`. ValueError or nearkv.core.Error if it cannot be."""
+        """See VllmStoreSettings for `settings`. ValueError or nearkv.core.Error if it cannot be."""
         super().__init__(
             offloading_spec=offloading_spec,
             primary_kv_view=primary_kv_view,
             tier_type=tier_type,
             backpressure_detector=backpressure_detector,
         )
-        options = StoreOptions.parse("a NearKV tier", settings)
+        options = VllmStoreSettings.parse("a NearKV tier", settings)
         self.locality = Locality[options.locality]
         self._chunks: Pages | None = Pages([np.asarray(primary_kv_view)])
         self._chunk_bytes = self._chunks.block_bytes
@@ -81,7 +81,7 @@ class NearKVTier(SecondaryTierManager):
         layout = layout_of(offloading_spec, any_ranks=True, chunk_bytes=self._chunk_bytes)
         self._stored = ChunkStore(options, offloading_spec, layout)
         self._metrics = StoreMetrics(self._stored)
-        self._transfers: list[_Transfer] = []
+        self._transfers: list[_TierTransfer] = []
         self._ended: list[JobResult] = []
         self._failed: set[OffloadKey] = set()
 
@@ -154,7 +154,7 @@ class NearKVTier(SecondaryTierManager):
 
     def _submit(self, asked: TransferJob, *, is_load: bool) -> None:
         assert self._chunks is not None
-        transfer = _Transfer({}, asked, is_load, time.perf_counter())
+        transfer = _TierTransfer({}, asked, is_load, time.perf_counter())
         for part in self._stored.by_group(asked.keys):
             submit = part.space.submit_get if is_load else part.space.submit_set
             memory = self._chunks.of(asked.chunk_ids[part.places])
@@ -163,7 +163,7 @@ class NearKVTier(SecondaryTierManager):
                 transfer.jobs[job] = part.places
         self._transfers.append(transfer)
 
-    def _end(self, transfer: _Transfer) -> None:
+    def _end(self, transfer: _TierTransfer) -> None:
         """Waits, if it is not over, and tells vLLM how it ended."""
         asked = transfer.asked
         is_whole = [False] * len(asked.keys)

@@ -160,8 +160,8 @@ class NEARKV_API Pool {
   Status append(std::uint64_t sequence, std::uint16_t layer, const HostRows& keys,
                 const HostRows& values, std::uint32_t tokens);
 
-  /// Adds finished pages, as a GPU or another machine builds them: of each KV head as many, head by
-  /// head, every one in the pool's row forms or in RAW, its header naming this sequence, the layer,
+  /// Adds finished pages, as another machine builds them: of each KV head as many, head by head,
+  /// every one in the pool's row forms or in RAW, its header naming this sequence, the layer,
   /// the head and the token that it goes behind. All checksums are verified. As append() otherwise;
   /// kBadPage names a page that is not what belongs there, kCorrupt one whose arrays are damaged.
   Status append_pages(std::uint64_t sequence, std::uint16_t layer,

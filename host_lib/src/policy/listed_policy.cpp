@@ -77,34 +77,21 @@ std::optional<ObjectId> ListedPolicy::look_at_parked(std::size_t looks,
   return std::nullopt;
 }
 
-void ListedPolicy::place_newest(ObjectId id, std::uint8_t list) {
-  leave_list(id);
-  join_list(id, list);
-  link_newest(&lists_[list].ends, id);
-}
-
 void ListedPolicy::place(ObjectId id, std::uint8_t list) {
   Object& child = objects_[id];
   const ObjectId front = is_known(child.parent) ? child.parent : id;
   Object& parent = objects_[front];
   const std::uint64_t just_before = bytes_ / kJustBeforeShare + child.bytes;
-  if (front == id || parent.list != list || parent.parked ||
-      clock_ - parent.placed_at > just_before) {
-    return place_newest(id, list);
-  }
+  const bool is_behind = front != id && parent.list == list && !parent.parked &&
+                         clock_ - parent.placed_at <= just_before;
   leave_list(id);
-  join_list(id, list);
+  child.list = list;
+  child.placed_at = clock_;
+  if (!is_behind) return link_newest(&lists_[list], id);
   child.newer = front;
   child.older = parent.older;
-  (parent.older != kNoObject ? objects_[parent.older].newer : lists_[list].ends.oldest) = id;
+  (parent.older != kNoObject ? objects_[parent.older].newer : lists_[list].oldest) = id;
   parent.older = id;
-}
-
-void ListedPolicy::join_list(ObjectId id, std::uint8_t list) {
-  Object& object = objects_[id];
-  object.list = list;
-  object.placed_at = clock_;
-  lists_[list].bytes += object.bytes;
 }
 
 void ListedPolicy::link_newest(Ends* ends, ObjectId id) {
@@ -134,14 +121,13 @@ void ListedPolicy::leave_list(ObjectId id) {
   Object& object = objects_[id];
   if (object.list == kNoList) return;
   unlink(&ends_of(object), id);
-  lists_[object.list].bytes -= object.bytes;
   object.list = kNoList;
   object.parked = false;
 }
 
 void ListedPolicy::park(ObjectId id) {
   Object& object = objects_[id];
-  unlink(&lists_[object.list].ends, id);
+  unlink(&lists_[object.list], id);
   object.parked = true;
   link_newest(&parked_, id);
 }

@@ -61,14 +61,11 @@ class ListedPolicy : public EvictionPolicy {
   /// Bytes used so far, the object in hand included: what time is measured in.
   [[nodiscard]] std::uint64_t clock() const { return clock_; }
   /// The oldest of a list that is not parked, or kNoObject.
-  [[nodiscard]] ObjectId oldest(std::uint8_t list) const { return lists_[list].ends.oldest; }
-  /// Bytes of a list, parked objects included.
-  [[nodiscard]] std::uint64_t bytes_of(std::uint8_t list) const { return lists_[list].bytes; }
+  [[nodiscard]] ObjectId oldest(std::uint8_t list) const { return lists_[list].oldest; }
 
-  /// Takes the object out of where it is and makes it the newest of `list`.
-  void place_newest(ObjectId id, std::uint8_t list);
-  /// The same, but right behind its parent where that is in `list` and was placed just before: so
-  /// a chain told head first lies in its list as if told tail first.
+  /// Takes the object out of where it is and makes it the newest of `list`, but right behind its
+  /// parent where that is in `list` and was placed just before: so a chain told head first lies in
+  /// its list as if told tail first.
   void place(ObjectId id, std::uint8_t list);
 
  private:
@@ -76,25 +73,20 @@ class ListedPolicy : public EvictionPolicy {
     ObjectId newest = kNoObject;
     ObjectId oldest = kNoObject;
   };
-  struct List {
-    Ends ends;
-    std::uint64_t bytes = 0;
-  };
 
   [[nodiscard]] Ends& ends_of(const Object& object) {
-    return object.parked ? parked_ : lists_[object.list].ends;
+    return object.parked ? parked_ : lists_[object.list];
   }
   void link_newest(Ends* ends, ObjectId id);
   void link_oldest(Ends* ends, ObjectId id);
   void unlink(Ends* ends, ObjectId id);
-  void join_list(ObjectId id, std::uint8_t list);
   void leave_list(ObjectId id);
   void park(ObjectId id);
   [[nodiscard]] std::optional<ObjectId> look_at_parked(std::size_t looks,
                                                        const Evictable& evictable);
 
   std::vector<Object> objects_;
-  std::vector<List> lists_;
+  std::vector<Ends> lists_;
   Ends parked_;
   std::uint64_t bytes_ = 0;
   std::uint64_t clock_ = 0;

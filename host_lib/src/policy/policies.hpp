@@ -15,13 +15,6 @@ namespace nearkv {
 /// left last when it was last used, so that old fame fades. LRU among equals.
 [[nodiscard]] std::unique_ptr<EvictionPolicy> make_lfu(std::uint64_t capacity_bytes);
 
-/// Adaptive replacement (Megiddo and Modha, FAST 2003), counted in bytes.
-[[nodiscard]] std::unique_ptr<EvictionPolicy> make_arc(std::uint64_t capacity_bytes);
-
-/// S3-FIFO (Yang et al., SOSP 2023), counted in bytes: a small queue on probation, a main queue,
-/// and ghosts of what left the small one.
-[[nodiscard]] std::unique_ptr<EvictionPolicy> make_s3fifo(std::uint64_t capacity_bytes);
-
 /// Least hit density (Beckmann et al., NSDI 2018) over classes taken from the prefix chain, learned
 /// from ghosts too: evicts what promises the fewest hits per byte and time.
 [[nodiscard]] std::unique_ptr<EvictionPolicy> make_chain_lhd(std::uint64_t capacity_bytes);

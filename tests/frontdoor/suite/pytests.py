@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -31,15 +32,17 @@ def find_paths(word: str) -> list[str]:
 
 
 def run(options: Options, paths: list[str]) -> Outcome:
-    """Runs the tests of the size, under these paths or where no stage of its own does."""
-    elsewhere = [f"--ignore={GUEST}", f"--ignore={ENGINES}"]
-    return _run("pytest", options, [*_pytest(options), *(paths or elsewhere)])
+    """Runs the tests of the size, under these paths or where no stage of its own does.
+
+    All of them run side by side, file by file.
+    """
+    elsewhere = [f"--ignore={GUEST}", f"--ignore={ENGINES}", *_side_by_side(options)]
+    return _run("pytest", options, [*_pytest(), *(paths or elsewhere)])
 
 
 def run_engines(options: Options) -> Outcome:
     """Runs the tests of serving engines."""
-    words = ["-n", str(options.jobs), "--dist", "loadfile", str(ENGINES)]
-    return _run("engines", options, [*_pytest(options), *words])
+    return _run("engines", options, [*_pytest(), *_side_by_side(options), str(ENGINES)])
 
 
 def run_guest(options: Options, words: Sequence[str] = ()) -> Outcome:
@@ -48,18 +51,24 @@ def run_guest(options: Options, words: Sequence[str] = ()) -> Outcome:
     return _run(name, options, [sys.executable, "-m", "emulator.qemu", "--test", *words])
 
 
-def _pytest(options: Options) -> list[str]:
+def _pytest() -> list[str]:
     color = "yes" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else "no"
-    command = [sys.executable, "-P", "-m", "pytest", "-m", _MARKED[options.size]]
-    return [*command, "--color", color]
+    return [sys.executable, "-P", "-m", "pytest", "--color", color]
+
+
+def _side_by_side(options: Options) -> list[str]:
+    return ["-n", str(options.jobs), "--dist", "loadfile"]
 
 
 def _run(name: str, options: Options, command: Sequence[str]) -> Outcome:
     _RECORD.parent.mkdir(parents=True, exist_ok=True)
     _RECORD.unlink(missing_ok=True)
-    words = ["-p", "tests.frontdoor.suite.record", "--record", str(_RECORD)]
-    options_of_all = f"{os.environ.get('PYTEST_ADDOPTS', '')} {shlex.join(words)}"
-    status, lines = stream(command, {"PYTEST_ADDOPTS": options_of_all}, options.see)
+    # A short path, because sockets lie there, whose names have 107 characters at the most.
+    with tempfile.TemporaryDirectory(prefix="nkv") as folder:
+        words = ["-p", "tests.frontdoor.suite.record", "--record", str(_RECORD)]
+        words += ["-m", _MARKED[options.size], "--basetemp", folder]
+        options_of_all = f"{os.environ.get('PYTEST_ADDOPTS', '')} {shlex.join(words)}"
+        status, lines = stream(command, {"PYTEST_ADDOPTS": options_of_all}, options.see)
     outcome = Outcome(name, status in (0, _NOTHING_COLLECTED), lines[-1:])
     with suppress(FileNotFoundError):
         record = json.loads(_RECORD.read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 
-#include "Vnkv_command_check_bench.h"
+#include "Vnkv_command_check.h"
 #include "any_command.hpp"
 #include "expected_verdict.hpp"
 #include "simulation.hpp"
@@ -24,23 +24,25 @@ class CommandCheckTest : public ::testing::Test {
     set_window(kWindowBytes);
   }
 
-  void set_window(std::uint64_t bytes) { check_->window_bytes_i = window_bytes_ = bytes; }
+  void set_window(std::uint64_t bytes) {
+    check_->command_domain_window_bytes_i = window_bytes_ = bytes;
+  }
 
   void expect_contract(const Bytes& bytes) {
-    std::memcpy(check_->command_i.data(), bytes.data(), bytes.size());
+    std::memcpy(check_->command_command_i.data(), bytes.data(), bytes.size());
     check_->valid_i = 1;
     ASSERT_TRUE(check_.tick_until([&] { return check_->done_o != 0; }, kMostCycles));
     check_->valid_i = 0;
     check_.tick();
     const model::Verdict verdict = expected_verdict(bytes, window_bytes_);
     ++seen_[verdict.status];
-    ASSERT_EQ(int{check_->status_o}, int{verdict.status}) << "opcode " << int{bytes[0]};
-    ASSERT_EQ(check_->detail_o, verdict.detail) << "opcode " << int{bytes[0]};
+    ASSERT_EQ(int{check_->verdict_status_o}, int{verdict.status}) << "opcode " << int{bytes[0]};
+    ASSERT_EQ(check_->verdict_detail_o, verdict.detail) << "opcode " << int{bytes[0]};
   }
 
   unsigned seen(std::uint8_t status) { return seen_[status]; }
 
-  Simulation<Vnkv_command_check_bench> check_;
+  Simulation<Vnkv_command_check> check_;
 
  private:
   std::uint64_t window_bytes_ = 0;
@@ -203,9 +205,9 @@ TEST_F(CommandCheckTest, LetsAnEmptyPageListLieAnywhere) {
 
 TEST_F(CommandCheckTest, KeepsItsVerdictUntilTheNextCommand) {
   expect_contract({255});
-  check_->command_i[0] = NKV_OPCODE_NOP;
+  check_->command_command_i[0] = NKV_OPCODE_NOP;
   check_.ticks(2 * kMostCycles);
-  EXPECT_EQ(int{check_->status_o}, int{NKV_STATUS_BAD_OPCODE});
+  EXPECT_EQ(int{check_->verdict_status_o}, int{NKV_STATUS_BAD_OPCODE});
 }
 
 // A command that is taken back leaves nothing to the next one.
@@ -213,7 +215,7 @@ TEST_F(CommandCheckTest, ForgetsACommandThatIsTakenBack) {
   test::Random random = test::case_random(42);
   for (unsigned number = 0; number < 5000; ++number) {
     const Bytes bytes = any_command(random);
-    std::memcpy(check_->command_i.data(), bytes.data(), bytes.size());
+    std::memcpy(check_->command_command_i.data(), bytes.data(), bytes.size());
     check_->valid_i = 1;
     for (std::uint64_t i = random() % kMostCycles; i > 0 && check_->done_o == 0; --i) check_.tick();
     check_->valid_i = 0;

@@ -5,7 +5,7 @@
 #include <deque>
 #include <optional>
 
-#include "Vnkv_command_order_bench.h"
+#include "Vnkv_command_order.h"
 #include "nkv_abi.h"
 #include "simulation.hpp"
 
@@ -40,11 +40,11 @@ class CommandOrderTest : public ::testing::Test {
   }
 
   void cycle() {
-    Vnkv_command_order_bench& port = *bench_;
+    Vnkv_command_order& port = *bench_;
     port.command_valid_i = !offered_.empty() && is_willing(random_, ask_pace_);
     if (!offered_.empty()) {
-      port.command_word_i = offered_.front().word;
-      port.command_tenant_i = static_cast<std::uint16_t>(offered_.front().word);
+      port.command_command_i[0] = offered_.front().word;
+      port.command_domain_tenant_i = static_cast<std::uint16_t>(offered_.front().word);
     }
     port.outcome_ready_i = is_willing(random_, take_pace_);
     port.checked_i = port.check_o != 0 && random_() % 4 == 0;
@@ -52,7 +52,7 @@ class CommandOrderTest : public ::testing::Test {
     port.runs_i = running_ && running_->runs;
     const bool ends = dispatched_ && !done_ && left_ == 0 && may_end();
     port.done_i = ends;
-    port.done_count_i = running_ ? running_->word : 0;
+    port.done_outcome_count_i = running_ ? running_->word : 0;
     port.results_left_i = ends && running_->results != 0;
     port.results_i = static_cast<std::uint8_t>(running_ ? running_->results : 0);
     port.writes_done_i = !done_ || flush_left_ == 0;
@@ -60,13 +60,13 @@ class CommandOrderTest : public ::testing::Test {
     port.progress_i = !is_stuck_ && random_() % 8 == 0;
     bench_.settle();
     if (port.trails_o != 0) {
-      EXPECT_EQ(port.trailing_tenant_o, trailing_->word);
+      EXPECT_EQ(port.trailing_domain_tenant_o, trailing_->word);
       EXPECT_EQ(port.results_o, trailing_->results);
     }
     const bool takes = port.command_valid_i != 0 && port.command_ready_o != 0;
     if (port.outcome_valid_o != 0 && port.outcome_ready_i != 0) take_outcome();
     if (port.dispatch_o != 0 && port.runs_i != 0) {
-      EXPECT_EQ(port.word_o, running_->word);
+      EXPECT_EQ(port.command_command_o[0], running_->word);
       dispatched_ = true;
       left_ = running_->cycles;
     }
@@ -103,7 +103,7 @@ class CommandOrderTest : public ::testing::Test {
     ASSERT_FALSE(due_.empty()) << "an outcome of no command";
     const Work work = due_.front();
     due_.pop_front();
-    const unsigned status = bench_->outcome_status_o;
+    const unsigned status = bench_->outcome_verdict_status_o;
     const bool is_trailing = trailing_ && trailing_->word == work.word;
     if (status == NKV_STATUS_INTERNAL) {
       EXPECT_NE(bench_->fatal_o, 0);
@@ -139,7 +139,7 @@ class CommandOrderTest : public ::testing::Test {
     left_ = flush_left_ = trailing_left_ = 0;
   }
 
-  Simulation<Vnkv_command_order_bench> bench_;
+  Simulation<Vnkv_command_order> bench_;
   test::Random random_ = test::case_random(1);
   unsigned ask_pace_ = 8, take_pace_ = 8;
   std::deque<Work> offered_;

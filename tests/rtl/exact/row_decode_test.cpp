@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "Vnkv_row_decode_bench.h"
+#include "Vnkv_row_decode.h"
 #include "delta4.hpp"
 #include "element.hpp"
 #include "nkv_abi.h"
@@ -71,17 +71,17 @@ std::vector<std::int32_t> model_row(const Format& format, const Page& page, unsi
   return integers;
 }
 
-class Decoder : public Simulation<Vnkv_row_decode_bench> {
+class Decoder : public Simulation<Vnkv_row_decode> {
  public:
   Decoder() { reset(); }
 
   void set(const Format& format) {
-    (*this)->form_i = format.form;
-    (*this)->dtype_i = format.dtype;
-    (*this)->stored_dim_i = static_cast<std::uint8_t>(format.stored_dim);
-    (*this)->used_dim_i = static_cast<std::uint8_t>(format.used_dim);
-    (*this)->values_i = format.values;
-    (*this)->list_exponent_i = static_cast<std::uint8_t>(format.list_exponent);
+    (*this)->format_form_i = format.form;
+    (*this)->format_dtype_i = format.dtype;
+    (*this)->format_stored_dim_i = static_cast<std::uint8_t>(format.stored_dim);
+    (*this)->format_used_dim_i = static_cast<std::uint8_t>(format.used_dim);
+    (*this)->format_values_i = format.values;
+    (*this)->format_list_exponent_i = static_cast<std::uint8_t>(format.list_exponent);
     tick();
   }
 

@@ -15,7 +15,6 @@ constexpr std::uint16_t near_ids(unsigned port) {
   return static_cast<std::uint16_t>((4U + port) << kPortBit | 0b10U << 7U);
 }
 constexpr unsigned port_of(std::uint16_t id) { return (id >> kPortBit) % kPorts; }
-constexpr std::uint16_t kNearBit = 1U << 12U;
 
 template <typename Wide>
 std::vector<std::uint64_t> words_of(const Wide& wide) {
@@ -52,13 +51,13 @@ Line random_line(test::Random& random) {
 }
 
 InlinePath::InlinePath(std::uint64_t seed) : random_(test::case_random(seed)) {
-  rtl_->near_least_i = 16;
-  rtl_->read_limit_i = kNoLimit;
-  rtl_->write_limit_i = kNoLimit;
-  rtl_->age_cycles_i = 64;
-  rtl_->share_i = 4;
-  rtl_->optimal_i = 32;
-  rtl_->overload_i = 96;
+  rtl_->control_near_least_i = 16;
+  rtl_->control_read_limit_i = kNoLimit;
+  rtl_->control_write_limit_i = kNoLimit;
+  rtl_->control_age_cycles_i = 64;
+  rtl_->control_share_i = 4;
+  rtl_->control_optimal_i = 32;
+  rtl_->control_overload_i = 96;
   reset();
 }
 
@@ -211,7 +210,7 @@ InlinePath::Access InlinePath::Offers::take() {
 
 void InlinePath::drive_host(unsigned slice) {
   HostPort& host = hosts_.at(slice);
-  Vnkv_inline_bench& rtl = *rtl_;
+  Vnkv_inline& rtl = *rtl_;
   rtl.host_ar_valid_i[slice] = host.reads.offers(random_, manner_.host_pace);
   if (host.reads.is_offered) {
     const Access& read = host.reads.queue.front();
@@ -241,7 +240,7 @@ void InlinePath::drive_host(unsigned slice) {
 
 void InlinePath::drive_near(unsigned port) {
   EnginePort& engine = engines_.at(port);
-  Vnkv_inline_bench& rtl = *rtl_;
+  Vnkv_inline& rtl = *rtl_;
   if (!engine.read_is_offered) {
     engine.read_is_offered = !engine.reads.empty() && is_willing(random_, manner_.near_pace);
   }
@@ -270,7 +269,7 @@ bool InlinePath::serves() const {
 
 void InlinePath::drive_memory(unsigned slice) {
   Memory& memory = memories_.at(slice);
-  Vnkv_inline_bench& rtl = *rtl_;
+  Vnkv_inline& rtl = *rtl_;
   rtl.memory_ar_ready_i[slice] = is_willing(random_, manner_.memory_pace);
   rtl.memory_aw_ready_i[slice] = is_willing(random_, manner_.memory_pace);
   rtl.memory_w_ready_i[slice] = is_willing(random_, manner_.memory_pace);
@@ -284,10 +283,11 @@ void InlinePath::drive_memory(unsigned slice) {
   if (answers) {
     const bool error = read->address >= kMemoryEnd / kSlices;
     const Line line = error ? Line{} : memory.lines[read->address];
-    rtl.memory_r_id_i[slice] = read->id;
-    rtl.memory_r_error_i[slice] = error;
-    rtl.memory_r_poison_i[slice] = line.poison;
-    for (unsigned i = 0; i < 16; ++i) rtl.memory_r_data_i[slice][i] = line.data.at(i);
+    rtl.memory_r_is_near_i[slice] = read->is_near;
+    rtl.memory_r_answer_id_i[slice] = read->id;
+    rtl.memory_r_answer_error_i[slice] = error;
+    rtl.memory_r_answer_poison_i[slice] = line.poison;
+    for (unsigned i = 0; i < 16; ++i) rtl.memory_r_answer_data_i[slice][i] = line.data.at(i);
     memory.reads.erase(read);
   }
   const auto write = std::ranges::find_if(memory.writes, [this](const MemoryWrite& access) {
@@ -296,8 +296,9 @@ void InlinePath::drive_memory(unsigned slice) {
   rtl.memory_b_valid_i[slice] = write != memory.writes.end();
   if (write != memory.writes.end()) {
     const bool error = write->address >= kMemoryEnd / kSlices;
-    rtl.memory_b_id_i[slice] = write->id;
-    rtl.memory_b_error_i[slice] = error;
+    rtl.memory_b_is_near_i[slice] = write->is_near;
+    rtl.memory_b_answer_id_i[slice] = write->id;
+    rtl.memory_b_answer_error_i[slice] = error;
     if (!error) merge(&memory.lines[write->address], write->data->line, write->data->strobes);
     memory.writes.erase(write);
   }
@@ -306,12 +307,14 @@ void InlinePath::drive_memory(unsigned slice) {
 // ---- What came of it ----
 
 void InlinePath::check_holds(unsigned slice) {
-  Vnkv_inline_bench& rtl = *rtl_;
+  Vnkv_inline& rtl = *rtl_;
   auto& held = held_.at(slice);
   expect_held(held[0], rtl.memory_ar_valid_o[slice], rtl.memory_ar_ready_i[slice],
-              {rtl.memory_ar_id_o[slice], rtl.memory_ar_addr_o[slice]});
+              {rtl.memory_ar_is_near_o[slice], rtl.memory_ar_access_id_o[slice],
+               rtl.memory_ar_access_addr_o[slice]});
   expect_held(held[1], rtl.memory_aw_valid_o[slice], rtl.memory_aw_ready_i[slice],
-              {rtl.memory_aw_id_o[slice], rtl.memory_aw_addr_o[slice]});
+              {rtl.memory_aw_is_near_o[slice], rtl.memory_aw_access_id_o[slice],
+               rtl.memory_aw_access_addr_o[slice]});
   std::vector<std::uint64_t> data = words_of(rtl.memory_w_data_o[slice]);
   data.push_back(rtl.memory_w_strb_o[slice]);
   data.push_back(rtl.memory_w_poison_o[slice]);
@@ -362,7 +365,7 @@ void InlinePath::check_write(std::map<std::uint16_t, Expected>& expected, std::u
 
 void InlinePath::sample_host(unsigned slice) {
   HostPort& host = hosts_.at(slice);
-  Vnkv_inline_bench& rtl = *rtl_;
+  Vnkv_inline& rtl = *rtl_;
   if (host.reads.is_offered && rtl.host_ar_ready_o[slice]) host.reads.take();
   if (host.addresses.is_offered && rtl.host_aw_ready_o[slice]) host.addresses.take();
   if (host.data.is_offered && rtl.host_w_ready_o[slice]) host.data.take();
@@ -392,7 +395,7 @@ void InlinePath::sample_host(unsigned slice) {
 
 void InlinePath::sample_near(unsigned port) {
   EnginePort& engine = engines_.at(port);
-  Vnkv_inline_bench& rtl = *rtl_;
+  Vnkv_inline& rtl = *rtl_;
   if (engine.read_is_offered && rtl.near_ar_ready_o[port]) {
     engine.reads.pop_front();
     engine.read_is_offered = false;
@@ -430,16 +433,18 @@ void InlinePath::take_data(Memory& memory, const Access& data) {
 
 void InlinePath::sample_memory(unsigned slice) {
   Memory& memory = memories_.at(slice);
-  Vnkv_inline_bench& rtl = *rtl_;
+  Vnkv_inline& rtl = *rtl_;
   if (rtl.memory_ar_valid_o[slice] && rtl.memory_ar_ready_i[slice]) {
-    const std::uint16_t id = rtl.memory_ar_id_o[slice];
-    memory.reads.push_back({id, rtl.memory_ar_addr_o[slice], answer_time()});
-    reads_taken.at(slice).push_back({now_, (id & kNearBit) != 0, port_of(id)});
+    const bool is_near = rtl.memory_ar_is_near_o[slice];
+    const std::uint16_t id = rtl.memory_ar_access_id_o[slice];
+    memory.reads.push_back({is_near, id, rtl.memory_ar_access_addr_o[slice], answer_time()});
+    reads_taken.at(slice).push_back({now_, is_near, port_of(id)});
   }
   if (rtl.memory_aw_valid_o[slice] && rtl.memory_aw_ready_i[slice]) {
-    const std::uint16_t id = rtl.memory_aw_id_o[slice];
-    memory.writes.push_back({id, rtl.memory_aw_addr_o[slice], std::nullopt, 0});
-    writes_taken.at(slice).push_back({now_, (id & kNearBit) != 0, port_of(id)});
+    const bool is_near = rtl.memory_aw_is_near_o[slice];
+    const std::uint16_t id = rtl.memory_aw_access_id_o[slice];
+    memory.writes.push_back({is_near, id, rtl.memory_aw_access_addr_o[slice], std::nullopt, 0});
+    writes_taken.at(slice).push_back({now_, is_near, port_of(id)});
     if (!memory.early_data.empty()) {
       take_data(memory, memory.early_data.front());
       memory.early_data.pop_front();

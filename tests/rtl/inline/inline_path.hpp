@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "Vnkv_inline_bench.h"
+#include "Vnkv_inline.h"
 #include "simulation.hpp"
 
 namespace nearkv::rtl_test {
@@ -68,7 +68,7 @@ class InlinePath {
   /// Everybody forgets what was under way; memory's contents stay.
   void reset();
   void set_manner(const Manner& manner) { manner_ = manner; }
-  [[nodiscard]] Vnkv_inline_bench& ports() { return *rtl_; }
+  [[nodiscard]] Vnkv_inline& ports() { return *rtl_; }
 
   // Accesses, to be made in this order on each side. Hosts do not touch a line that an access under
   // way would conflict with; false if this one does.
@@ -148,11 +148,13 @@ class InlinePath {
     std::uint16_t next_place = 0;
   };
   struct MemoryRead {
+    bool is_near;
     std::uint16_t id;
     std::uint64_t address;
     std::uint64_t ready_at;
   };
   struct MemoryWrite {
+    bool is_near;
     std::uint16_t id;
     std::uint64_t address;
     std::optional<Access> data;
@@ -188,7 +190,7 @@ class InlinePath {
                                       std::optional<unsigned> port = {});
   [[nodiscard]] Line& reference(std::uint64_t address) { return reference_[address]; }
 
-  Simulation<Vnkv_inline_bench> rtl_;
+  Simulation<Vnkv_inline> rtl_;
   test::Random random_;
   Manner manner_;
   std::uint64_t now_ = 0;

@@ -42,7 +42,7 @@ double reads_per_slice(const Pattern& next, const Manner& manner, unsigned read_
   constexpr unsigned kCycles = 6000;
   InlinePath path(seed);
   path.set_manner(manner);
-  path.ports().read_limit_i = static_cast<std::uint16_t>(read_limit);
+  path.ports().control_read_limit_i = static_cast<std::uint16_t>(read_limit);
   std::array<Run, kPorts> runs{};
   for (unsigned i = 0; i < 500 + kCycles; ++i) {
     if (i == 500) path.clear_records();

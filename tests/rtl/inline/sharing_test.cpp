@@ -102,8 +102,8 @@ TEST(InlineSharingTest, NearDataGetsItsShareWhileTheHostAsksForAll) {
   for (unsigned share = 0; share < 16; ++share) {
     SCOPED_TRACE(share);
     InlinePath path;
-    path.ports().share_i = static_cast<std::uint8_t>(share);
-    path.ports().age_cycles_i = kNeverAges;
+    path.ports().control_share_i = static_cast<std::uint8_t>(share);
+    path.ports().control_age_cycles_i = kNeverAges;
     const auto taken = contended_reads(path, 320, random);
     ASSERT_EQ(taken.size(), 320U);  // Nothing is wasted.
     for (std::size_t first = 0; first + 16 <= taken.size(); ++first) {
@@ -119,8 +119,8 @@ TEST(InlineSharingTest, NearDataIsServedWhenItHasWaitedLongEnough) {
   for (const unsigned age : {0U, 1U, 2U, 7U, 64U, 300U}) {
     SCOPED_TRACE(age);
     InlinePath path;
-    path.ports().share_i = 0;
-    path.ports().age_cycles_i = static_cast<std::uint16_t>(age);
+    path.ports().control_share_i = 0;
+    path.ports().control_age_cycles_i = static_cast<std::uint16_t>(age);
     const auto taken = contended_reads(path, 1500, random);
     EXPECT_EQ(longest_run(taken, false), std::max(age, 1U));
     EXPECT_EQ(longest_run(taken, true), 1U);
@@ -135,8 +135,8 @@ TEST(InlineSharingTest, BothBoundsHoldWhenMemoryIsSlow) {
     SCOPED_TRACE("share " + std::to_string(share) + ", age " + std::to_string(age));
     InlinePath path(number);
     path.set_manner({.memory_pace = kPaces[number % 3]});
-    path.ports().share_i = static_cast<std::uint8_t>(share);
-    path.ports().age_cycles_i = static_cast<std::uint16_t>(age);
+    path.ports().control_share_i = static_cast<std::uint8_t>(share);
+    path.ports().control_age_cycles_i = static_cast<std::uint16_t>(age);
     const auto taken = contended_reads(path, 3000, random);
     EXPECT_LE(longest_run(taken, false), std::max(age, 1U));
     EXPECT_LE(longest_run(taken, true), 15 / (16 - share) + 1);
@@ -145,8 +145,8 @@ TEST(InlineSharingTest, BothBoundsHoldWhenMemoryIsSlow) {
 
 TEST(InlineSharingTest, NearWritesHaveTheirShareToo) {
   InlinePath path;
-  path.ports().share_i = 3;
-  path.ports().age_cycles_i = kNeverAges;
+  path.ports().control_share_i = 3;
+  path.ports().control_age_cycles_i = kNeverAges;
   std::uint64_t host = 0;
   std::uint64_t near = 0;
   for (unsigned i = 0; i < 600; ++i) {
@@ -195,7 +195,7 @@ TEST(InlineSharingTest, AHostsReadIsBoundedUnderFullNearDataLoad) {
     Random random = test::case_random(limit);
     InlinePath path(limit);
     path.set_manner(kDram);
-    path.ports().read_limit_i = static_cast<std::uint16_t>(limit);
+    path.ports().control_read_limit_i = static_cast<std::uint16_t>(limit);
     const auto cycle = [&path] {
       keep_near_reading(path);
       path.cycle();
@@ -226,7 +226,7 @@ TEST(InlineSharingTest, AHostsLoadIsServedBesideFullNearDataLoad) {
       Random random = test::case_random(percent);
       InlinePath path(percent);
       path.set_manner(kDram);
-      path.ports().read_limit_i = static_cast<std::uint16_t>(limit);
+      path.ports().control_read_limit_i = static_cast<std::uint16_t>(limit);
       for (unsigned i = 0; i < kCycles + 500; ++i) {
         if (i == 500) path.clear_records();
         if (limit != 0) keep_near_reading(path);
@@ -272,8 +272,8 @@ TEST(InlineSharingTest, NearDataStopsAtItsLimitButMayAlwaysHaveSome) {
         Case{0, 0, 0, 2}, Case{0, 0, 30, 2}, Case{0, kNoLimit, 0, 128}}) {
     InlinePath path;
     path.set_manner({.latency = 5000});
-    path.ports().near_least_i = static_cast<std::uint16_t>(test.least);
-    path.ports().read_limit_i = static_cast<std::uint16_t>(test.limit);
+    path.ports().control_near_least_i = static_cast<std::uint16_t>(test.least);
+    path.ports().control_read_limit_i = static_cast<std::uint16_t>(test.limit);
     for (unsigned i = 0; i < test.host_reads; ++i) path.host_read(line_in_slice(0, i));
     path.cycles(100);
     path.clear_records();
@@ -286,8 +286,8 @@ TEST(InlineSharingTest, NearDataStopsAtItsLimitButMayAlwaysHaveSome) {
 
 TEST(InlineSharingTest, DevLoadFollowsWhatIsInFlight) {
   InlinePath path;
-  path.ports().optimal_i = 4;
-  path.ports().overload_i = 12;
+  path.ports().control_optimal_i = 4;
+  path.ports().control_overload_i = 12;
   path.set_manner({.latency = 1000});
   const auto load = [&path] { return path.ports().load_o[0]; };
   const auto near_reads = [&path](unsigned count) {

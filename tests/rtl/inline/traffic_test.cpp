@@ -54,11 +54,11 @@ TEST(InlineTrafficTest, EveryAnswerIsWhatWasWrittenBefore) {
                      .memory_pace = kPaces[random() % 3],
                      .latency = test::pick(random, 1, 60),
                      .jitter = number % 4 == 0 ? 0 : test::pick(random, 1, 100)});
-    path.ports().share_i = static_cast<std::uint8_t>(random() % 16);
-    path.ports().age_cycles_i = static_cast<std::uint16_t>(random() % 100);
-    path.ports().near_least_i = static_cast<std::uint16_t>(random() % 40);
-    path.ports().read_limit_i = static_cast<std::uint16_t>(random() % 140);
-    path.ports().write_limit_i = static_cast<std::uint16_t>(random() % 70);
+    path.ports().control_share_i = static_cast<std::uint8_t>(random() % 16);
+    path.ports().control_age_cycles_i = static_cast<std::uint16_t>(random() % 100);
+    path.ports().control_near_least_i = static_cast<std::uint16_t>(random() % 40);
+    path.ports().control_read_limit_i = static_cast<std::uint16_t>(random() % 140);
+    path.ports().control_write_limit_i = static_cast<std::uint16_t>(random() % 70);
     for (unsigned i = 0; i < 3000; ++i) {
       add_traffic(path, random, true);
       path.cycle();
@@ -139,8 +139,8 @@ TEST(InlineTrafficTest, DoorbellsAreHeardWithWhatTheyBring) {
   constexpr std::uint16_t kEnabled = 0b1011'0110'1111'0101;
   Random random = test::case_random(7);
   InlinePath path(7);
-  path.ports().doorbell_base_i = kBase;
-  path.ports().doorbell_enable_i = kEnabled;
+  path.ports().doorbells_base_i = kBase;
+  path.ports().doorbells_enable_i = kEnabled;
   path.set_manner({.host_pace = 5, .answer_pace = 5, .memory_pace = 5, .jitter = 20});
   std::array<std::vector<InlinePath::Doorbell>, kSlices> expected;
   for (unsigned i = 0; i < 8000; ++i) {

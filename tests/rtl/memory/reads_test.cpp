@@ -7,7 +7,7 @@
 #include <deque>
 #include <vector>
 
-#include "Vnkv_engine_memory_bench.h"
+#include "Vnkv_engine_memory.h"
 #include "nkv_abi.h"
 #include "simulation.hpp"
 
@@ -64,15 +64,15 @@ std::vector<Beat> beats_of(const Read& read) {
 class ReadsTest : public ::testing::Test {
  protected:
   ReadsTest() {
-    bench_->window_base_i = kWindowBase;
-    bench_->window_bytes_i = kWindowBytes;
-    bench_->scratch_offset_i = kScratchOffset;
+    bench_->domain_window_base_i = kWindowBase;
+    bench_->scratch_domain_window_base_i = kWindowBase + kScratchOffset;
+    bench_->domain_window_bytes_i = bench_->scratch_domain_window_bytes_i = kWindowBytes;
     bench_.reset();
   }
 
   // Offers what waits, answers as memory, and checks what comes out.
   void cycle() {
-    Vnkv_engine_memory_bench& port = *bench_;
+    Vnkv_engine_memory& port = *bench_;
     for (unsigned reader = 0; reader < waiting_.size(); ++reader) {
       // An offer stands until it is taken.
       if (!offered_[reader]) {
@@ -82,10 +82,10 @@ class ReadsTest : public ::testing::Test {
         const Read& read = waiting_[reader].front();
         port.read_address_i[reader] = read.address;
         port.read_bursts_i[reader] = read.bursts;
-        port.read_page_i[reader] = read.page;
+        port.read_tag_page_i[reader] = read.page;
       }
+      port.read_valid_i[reader] = offered_[reader];
     }
-    port.read_valid_i = static_cast<std::uint8_t>(offered_[0] + 2 * offered_[1] + 4 * offered_[2]);
     port.ar_ready_i = is_willing(random_, memory_pace_);
     port.beat_ready_i = is_willing(random_, take_pace_);
     show_answer();
@@ -116,7 +116,7 @@ class ReadsTest : public ::testing::Test {
   void clear(bool is_reset) {
     bench_->clear_i = is_reset;
     bench_->forget_reads_i = !is_reset;
-    bench_->read_valid_i = 0;
+    std::ranges::fill(bench_->read_valid_i, 0);
     bench_->r_valid_i = 0;
     bench_->ar_ready_i = 0;
     bench_->beat_ready_i = 0;
@@ -139,7 +139,7 @@ class ReadsTest : public ::testing::Test {
 
   void ask(const Read& read) { waiting_[read.reader].push_back(read); }
 
-  Simulation<Vnkv_engine_memory_bench> bench_;
+  Simulation<Vnkv_engine_memory> bench_;
   test::Random random_ = test::case_random(1);
   unsigned ask_pace_ = 8, memory_pace_ = 8, take_pace_ = 8, latency_ = 20, jitter_ = 0;
   std::array<std::deque<Read>, kReaders> waiting_;
@@ -157,7 +157,7 @@ class ReadsTest : public ::testing::Test {
   };
 
   void show_answer() {
-    Vnkv_engine_memory_bench& port = *bench_;
+    Vnkv_engine_memory& port = *bench_;
     port.r_valid_i = 0;
     std::vector<std::size_t> ready;
     for (std::size_t i = 0; i < bursts_.size(); ++i) {
@@ -178,12 +178,12 @@ class ReadsTest : public ::testing::Test {
   }
 
   void take_request() {
-    const unsigned ready = bench_->read_ready_o;
+    const auto& ready = bench_->read_ready_o;
     // The lower reader goes first.
-    EXPECT_FALSE(offered_[0] && (ready & 6) != 0);
-    EXPECT_FALSE(offered_[1] && (ready & 4) != 0);
+    EXPECT_FALSE(offered_[0] && (ready[1] || ready[2]));
+    EXPECT_FALSE(offered_[1] && ready[2]);
     for (unsigned reader = 0; reader < offered_.size(); ++reader) {
-      if (!offered_[reader] || (ready >> reader & 1) == 0) continue;
+      if (!offered_[reader] || !ready[reader]) continue;
       const std::vector<Beat> beats = beats_of(waiting_[reader].front());
       expected_.insert(expected_.end(), beats.begin(), beats.end());
       waiting_[reader].pop_front();
@@ -192,7 +192,7 @@ class ReadsTest : public ::testing::Test {
   }
 
   void take_burst() {
-    Vnkv_engine_memory_bench& port = *bench_;
+    Vnkv_engine_memory& port = *bench_;
     if (port.ar_valid_o == 0 || port.ar_ready_i == 0) return;
     const unsigned beats = port.ar_len_o + 1u;
     const std::uint64_t end = port.ar_addr_o + beats * NKV_BURST_BYTES;
@@ -219,7 +219,7 @@ class ReadsTest : public ::testing::Test {
   }
 
   void take_beat() {
-    Vnkv_engine_memory_bench& port = *bench_;
+    Vnkv_engine_memory& port = *bench_;
     if (port.beat_valid_o == 0 || port.beat_ready_i == 0) return;
     ASSERT_FALSE(expected_.empty()) << "a beat that nobody asked for";
     const Beat beat = expected_.front();
@@ -228,7 +228,7 @@ class ReadsTest : public ::testing::Test {
     ASSERT_EQ(port.beat_poison_o != 0, beat.poison);
     ASSERT_EQ(port.beat_first_o != 0, beat.first);
     ASSERT_EQ(port.beat_last_o != 0, beat.last);
-    ASSERT_EQ(port.beat_page_o, beat.page);
+    ASSERT_EQ(port.beat_tag_page_o, beat.page);
     ++given_;
     if (beat.fault) {
       ++faults_;

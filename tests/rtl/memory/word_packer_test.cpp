@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "Vnkv_word_packer_bench.h"
+#include "Vnkv_word_packer.h"
 #include "nkv_abi.h"
 #include "simulation.hpp"
 
@@ -64,7 +64,7 @@ class WordPackerTest : public ::testing::Test {
   }
 
   test::Random random_ = test::case_random(1);
-  Simulation<Vnkv_word_packer_bench> packer_;
+  Simulation<Vnkv_word_packer> packer_;
   unsigned cycles_ = 0;
 };
 

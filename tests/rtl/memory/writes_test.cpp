@@ -6,7 +6,7 @@
 #include <array>
 #include <deque>
 
-#include "Vnkv_engine_memory_bench.h"
+#include "Vnkv_engine_memory.h"
 #include "nkv_abi.h"
 #include "simulation.hpp"
 
@@ -30,10 +30,11 @@ struct Write {
 class WritesTest : public ::testing::Test {
  protected:
   WritesTest() {
-    bench_->window_base_i = kWindowBase;
-    bench_->window_bytes_i = kWindowBytes;
-    bench_->trailing_offset_i = kTrailingOffset;
-    bench_->scratch_offset_i = kScratchOffset;
+    bench_->domain_window_base_i = kWindowBase;
+    bench_->trailing_domain_window_base_i = kWindowBase + kTrailingOffset;
+    bench_->scratch_domain_window_base_i = kWindowBase + kScratchOffset;
+    bench_->domain_window_bytes_i = bench_->trailing_domain_window_bytes_i =
+        bench_->scratch_domain_window_bytes_i = kWindowBytes;
     bench_.reset();
   }
 
@@ -45,7 +46,7 @@ class WritesTest : public ::testing::Test {
   }
 
   void cycle() {
-    Vnkv_engine_memory_bench& port = *bench_;
+    Vnkv_engine_memory& port = *bench_;
     for (unsigned writer = 0; writer < kWriters; ++writer) {
       if (!offered_[writer] && left_ != 0 && is_willing(random_, ask_pace_)) {
         offered_[writer] = true;
@@ -55,8 +56,8 @@ class WritesTest : public ::testing::Test {
         port.write_strobes_i[writer] = offers_[writer].strobes;
         for (unsigned i = 0; i < 16; ++i) port.write_data_i[writer][i] = offers_[writer].word + i;
       }
+      port.write_valid_i[writer] = offered_[writer];
     }
-    port.write_valid_i = static_cast<std::uint8_t>(offered_[0] + 2 * offered_[1] + 4 * offered_[2]);
     port.w_ready_i = is_willing(random_, memory_pace_);
     port.forget_reads_i = random_() % 16 == 0;  // No matter of writes.
     port.b_valid_i = 0;
@@ -89,7 +90,7 @@ class WritesTest : public ::testing::Test {
     }
   }
 
-  Simulation<Vnkv_engine_memory_bench> bench_;
+  Simulation<Vnkv_engine_memory> bench_;
   test::Random random_ = test::case_random(2);
   unsigned ask_pace_ = 8, memory_pace_ = 8, latency_ = 10;
   unsigned left_ = 0, written_ = 0;
@@ -98,7 +99,7 @@ class WritesTest : public ::testing::Test {
 
   void clear() {
     bench_->clear_i = 1;
-    bench_->write_valid_i = 0;
+    std::ranges::fill(bench_->write_valid_i, 0);
     bench_->w_ready_i = 0;
     bench_->b_valid_i = 0;
     bench_.tick();
@@ -121,10 +122,10 @@ class WritesTest : public ::testing::Test {
   }
 
   void take_write() {
-    Vnkv_engine_memory_bench& port = *bench_;
-    const unsigned ready = port.write_ready_o;
-    EXPECT_FALSE(offered_[0] && (ready & 6) != 0);
-    EXPECT_FALSE(offered_[1] && (ready & 4) != 0);
+    Vnkv_engine_memory& port = *bench_;
+    const auto& ready = port.write_ready_o;
+    EXPECT_FALSE(offered_[0] && (ready[1] || ready[2]));
+    EXPECT_FALSE(offered_[1] && ready[2]);
     if (port.w_valid_o != 0 && port.w_ready_i != 0) {
       ASSERT_FALSE(expected_.empty()) << "a write that nobody asked for";
       const Write write = expected_.front();
@@ -140,7 +141,7 @@ class WritesTest : public ::testing::Test {
       most = std::max(most, ++unanswered_[trails(write)]);
     }
     for (unsigned writer = 0; writer < kWriters; ++writer) {
-      if (!offered_[writer] || (ready >> writer & 1) == 0) continue;
+      if (!offered_[writer] || !ready[writer]) continue;
       if (offers_[writer].address < kWindowBytes) expected_.push_back(offers_[writer]);
       offered_[writer] = false;
     }

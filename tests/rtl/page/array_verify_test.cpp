@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "Vnkv_array_verify_bench.h"
+#include "Vnkv_array_verify.h"
 #include "crc32c.hpp"
 #include "nkv_abi.h"
 #include "simulation.hpp"
@@ -74,7 +74,7 @@ class ArrayVerifyTest : public ::testing::Test {
         std::memcpy(verify_->beat_data_i.data(), &array.bytes[at], count);
         verify_->beat_first_i = burst == 0;
         verify_->beat_last_i = burst + 1 == array.bursts();
-        verify_->beat_last_bytes_i =
+        verify_->beat_tag_last_bytes_i =
             static_cast<std::uint8_t>((array.bytes.size() - 1) % NKV_BURST_BYTES + 1);
         verify_->beat_poison_i = burst == array.poisoned_burst;
       }
@@ -95,8 +95,8 @@ class ArrayVerifyTest : public ::testing::Test {
       }
       if (verify_->failed_o) {
         ASSERT_FALSE(failures.empty()) << "an array that is whole";
-        ASSERT_EQ(int{verify_->failed_status_o}, int{failures.front().failure});
-        ASSERT_EQ(verify_->failed_index_o, failures.front().index);
+        ASSERT_EQ(int{verify_->failure_status_o}, int{failures.front().failure});
+        ASSERT_EQ(verify_->failure_index_o, failures.front().index);
         failures.pop_front();
       }
       idle = arrays.empty() && due.empty() ? idle + 1 : 0;
@@ -106,7 +106,7 @@ class ArrayVerifyTest : public ::testing::Test {
     ASSERT_TRUE(verify_->idle_o);
   }
 
-  Simulation<Vnkv_array_verify_bench> verify_;
+  Simulation<Vnkv_array_verify> verify_;
   test::Random random_ = test::case_random(1);
 };
 

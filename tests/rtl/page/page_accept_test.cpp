@@ -42,8 +42,8 @@ struct Demand {
 class PageAcceptTest : public ::testing::Test {
  protected:
   PageAcceptTest() : memory_(kWindowBytes), entries_(kListPages) {
-    unit_->window_bytes_i = kWindowBytes;
-    unit_->tenant_i = kTenant;
+    unit_->domain_window_bytes_i = kWindowBytes;
+    unit_->domain_tenant_i = kTenant;
     unit_.reset();
   }
 
@@ -174,15 +174,15 @@ class PageAcceptTest : public ::testing::Test {
   }
 
   void set_demand(const Demand& demand) {
-    unit_->whole_header_i = demand.whole_header;
-    unit_->any_codec_i = demand.any_codec;
-    unit_->keys_i = demand.keys;
-    unit_->values_i = demand.values;
-    unit_->raw_keys_i = demand.raw_keys;
-    unit_->alike_i = demand.alike;
-    unit_->any_values_i = demand.any_values;
-    unit_->head_dim_i = demand.head_dim;
-    unit_->value_dim_i = demand.value_dim;
+    unit_->demand_whole_header_i = demand.whole_header;
+    unit_->demand_any_codec_i = demand.any_codec;
+    unit_->demand_keys_i = demand.keys;
+    unit_->demand_values_i = demand.values;
+    unit_->demand_raw_keys_i = demand.raw_keys;
+    unit_->demand_alike_i = demand.alike;
+    unit_->demand_any_values_i = demand.any_values;
+    unit_->demand_head_dim_i = demand.head_dim;
+    unit_->demand_value_dim_i = demand.value_dim;
     unit_->was_scanned_i = demand.was_scanned;
     unit_->first_index_i = kFirstIndex;
     unit_->clear_i = 1;
@@ -261,11 +261,11 @@ class PageAcceptTest : public ::testing::Test {
   }
 
   void expect_record(unsigned place, const Verdict& verdict, const model::Page& page) {
-    ASSERT_EQ(unit_->record_page_o, place);
-    ASSERT_EQ(int{unit_->record_status_o}, int{verdict.status}) << "page " << place;
-    ASSERT_EQ(unit_->record_detail_o, kFirstIndex + place);
+    ASSERT_EQ(unit_->record_visit_page_o, place);
+    ASSERT_EQ(int{unit_->record_verdict_status_o}, int{verdict.status}) << "page " << place;
+    ASSERT_EQ(unit_->record_verdict_detail_o, kFirstIndex + place);
     if (!verdict.ok()) return;
-    ASSERT_EQ(unit_->record_tokens_o, place * 0x9e3779b97f4a7c15u);
+    ASSERT_EQ(unit_->record_visit_tokens_o, place * 0x9e3779b97f4a7c15u);
     ASSERT_EQ(unit_->record_address_o, page.address());
     ASSERT_EQ(unit_->record_total_bytes_o, page.bytes().size());
     // Without the second half nobody looks there.

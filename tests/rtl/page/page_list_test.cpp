@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "Vnkv_page_list_bench.h"
+#include "Vnkv_page_list.h"
 #include "nkv_abi.h"
 #include "simulation.hpp"
 
@@ -91,7 +91,7 @@ class PageListTest : public ::testing::Test {
     }
   }
 
-  Simulation<Vnkv_page_list_bench> list_;
+  Simulation<Vnkv_page_list> list_;
   test::Random random_ = test::case_random(1);
 };
 

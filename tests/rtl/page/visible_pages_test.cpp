@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "Vnkv_visible_pages_bench.h"
+#include "Vnkv_visible_pages.h"
 #include "nkv_abi.h"
 #include "page_list.hpp"
 #include "simulation.hpp"
@@ -56,7 +56,7 @@ class VisiblePagesTest : public ::testing::Test {
     ASSERT_LE(cycles, pace == 8 ? listed : 20 * kListPages);
   }
 
-  Simulation<Vnkv_visible_pages_bench> pages_;
+  Simulation<Vnkv_visible_pages> pages_;
   test::Random random_ = test::case_random(1);
 };
 

@@ -16,6 +16,7 @@ constexpr std::size_t kWorkAt = 8;  // In a command, behind opcode and tag.
 FrontUnit::FrontUnit(emulator::MemoryTiming timing)
     : rtl_(&*simulation_), bytes_(kMemoryBytes), memory_(bytes_, timing) {
   rtl_->memory_bytes_i = kMemoryBytes;
+  rtl_->r_last_i = 1;
   simulation_.reset();
 }
 
@@ -32,6 +33,7 @@ void FrontUnit::cycle() {
   if (rtl_->b_valid_i) rtl_->b_id_i = answer.id;
   rtl_->ar_ready_i = 1;
   rtl_->w_ready_i = takes_writes_;
+  rtl_->fatal_i = 0;
   for (unsigned i = 0; i < kEngines; ++i) drive_engine(i);
   simulation_.settle();
   if (rtl_->ar_valid_o) {
@@ -40,7 +42,7 @@ void FrontUnit::cycle() {
   }
   if (rtl_->w_valid_o && takes_writes_) {
     emulator::AxiMemory::Write write{
-        .id = rtl_->w_id_o, .address = rtl_->w_addr_o, .strobes = ~std::uint64_t{0}, .data = {}};
+        .id = rtl_->w_id_o, .address = rtl_->w_addr_o, .strobes = rtl_->w_strb_o, .data = {}};
     std::copy_n(rtl_->w_data_o.data(), write.data.size(), write.data.begin());
     Written row{.at = now_, .queue = rtl_->w_id_o % kQueues, .completion = {}};
     std::memcpy(&row.completion, write.data.data(), sizeof(row.completion));
@@ -60,60 +62,60 @@ void FrontUnit::cycles(std::uint64_t count) {
 // An engine: a command's reads, then its writes, then nothing until its time is over; if it trails,
 // its results beside what the next command does.
 void FrontUnit::drive_engine(unsigned engine) {
-  Vnkv_front_bench& rtl = *rtl_;
+  Vnkv_front& rtl = *rtl_;
   const auto& [running, trailing, has_stopped] = engines_.at(engine);
-  rtl.fatal_i[engine] = has_stopped;
+  rtl.fatal_i |= static_cast<unsigned>(has_stopped) << engine;
   rtl.command_ready_i[engine] = !running && !has_stopped;
   rtl.outcome_valid_i[engine] = 0;
-  rtl.event_ar_valid_i[engine] = rtl.event_ar_ready_i[engine] = rtl.event_r_valid_i[engine] = 0;
-  rtl.event_w_valid_i[engine] = rtl.event_w_ready_i[engine] = rtl.event_b_valid_i[engine] = 0;
-  rtl.event_ar_len_i[engine] = 0;
-  rtl.event_w_trails_i[engine] = rtl.event_b_trails_i[engine] = 0;
+  rtl.events_ar_valid_i[engine] = rtl.events_ar_ready_i[engine] = rtl.events_r_valid_i[engine] = 0;
+  rtl.events_w_valid_i[engine] = rtl.events_w_ready_i[engine] = rtl.events_b_valid_i[engine] = 0;
+  rtl.events_ar_len_i[engine] = 0;
+  rtl.events_w_trails_i[engine] = rtl.events_b_trails_i[engine] = 0;
   if (trailing) {
     rtl.results_i[engine] = static_cast<std::uint8_t>(trailing->work.results);
-    rtl.event_w_trails_i[engine] = 1;
-    rtl.event_w_valid_i[engine] = trailing->writes < trailing->work.results;
-    rtl.event_w_ready_i[engine] = 1;
-    rtl.event_b_valid_i[engine] = rtl.event_b_trails_i[engine] = trailing->write_pending;
+    rtl.events_w_trails_i[engine] = 1;
+    rtl.events_w_valid_i[engine] = trailing->writes < trailing->work.results;
+    rtl.events_w_ready_i[engine] = 1;
+    rtl.events_b_valid_i[engine] = rtl.events_b_trails_i[engine] = trailing->write_pending;
     if (trailing->cycle >= trailing->work.trails) drive_outcome(engine, trailing->work);
   }
   if (!running) return;
   const Work& work = running->work;
-  rtl.event_r_valid_i[engine] = running->read_pending && running->late == 0;
-  if (!trailing) rtl.event_b_valid_i[engine] = running->write_pending && running->late == 0;
+  rtl.events_r_valid_i[engine] = running->read_pending && running->late == 0;
+  if (!trailing) rtl.events_b_valid_i[engine] = running->write_pending && running->late == 0;
   const bool refuses = running->refused < work.refused;
   EXPECT_TRUE(!trailing || work.writes == 0) << "one write a cycle";
   if (running->reads < work.reads) {
-    rtl.event_ar_valid_i[engine] = 1;
-    rtl.event_ar_ready_i[engine] = !refuses;
+    rtl.events_ar_valid_i[engine] = 1;
+    rtl.events_ar_ready_i[engine] = !refuses;
   } else if (running->writes < work.writes) {
-    rtl.event_w_valid_i[engine] = 1;
-    rtl.event_w_ready_i[engine] = !refuses;
+    rtl.events_w_valid_i[engine] = 1;
+    rtl.events_w_ready_i[engine] = !refuses;
   }
   if (!trailing && work.trails == 0 && running->cycle >= work.cycles) drive_outcome(engine, work);
 }
 
 void FrontUnit::drive_outcome(unsigned engine, const Work& work) {
-  Vnkv_front_bench& rtl = *rtl_;
+  Vnkv_front& rtl = *rtl_;
   rtl.outcome_valid_i[engine] = 1;
-  rtl.outcome_status_i[engine] = work.status;
-  rtl.outcome_detail_i[engine] = work.tag + 1000U;
-  rtl.outcome_stream_i[engine] = work.reads;
-  rtl.outcome_refine_i[engine] = 1;
-  rtl.outcome_exact_i[engine] = 2;
-  rtl.outcome_value_i[engine] = 3;
+  rtl.outcome_verdict_status_i[engine] = work.status;
+  rtl.outcome_verdict_detail_i[engine] = work.tag + 1000U;
+  rtl.outcome_stream_bursts_i[engine] = work.reads;
+  rtl.outcome_refine_bursts_i[engine] = 1;
+  rtl.outcome_exact_bursts_i[engine] = 2;
+  rtl.outcome_value_bursts_i[engine] = 3;
 }
 
 void FrontUnit::sample_engine(unsigned engine) {
-  const Vnkv_front_bench& rtl = *rtl_;
+  const Vnkv_front& rtl = *rtl_;
   std::optional<Running>& slot = engines_.at(engine).running;
   std::optional<Running>& trailing = engines_.at(engine).trailing;
   const bool ends = rtl.outcome_valid_i[engine] && rtl.outcome_ready_o[engine];
   if (ends) ended.push_back(now_);
   if (trailing) {
     ++trailing->cycle;
-    trailing->write_pending = rtl.event_w_valid_i[engine];
-    trailing->writes += rtl.event_w_valid_i[engine];
+    trailing->write_pending = rtl.events_w_valid_i[engine];
+    trailing->writes += rtl.events_w_valid_i[engine];
   }
   if (ends) (trailing ? trailing : slot).reset();
   sample_running(engine);
@@ -126,7 +128,7 @@ void FrontUnit::sample_engine(unsigned engine) {
   }
   if (takes) {
     std::array<std::byte, NKV_COMMAND_BYTES> command;
-    std::memcpy(command.data(), &rtl.command_o[engine][0], command.size());
+    std::memcpy(command.data(), &rtl.command_command_o[engine][0], command.size());
     Running running;
     std::memcpy(&running.work, command.data() + kWorkAt, sizeof(running.work));
     EXPECT_EQ(command[0], std::byte{running.work.opcode});
@@ -142,19 +144,19 @@ void FrontUnit::sample_engine(unsigned engine) {
 }
 
 void FrontUnit::sample_running(unsigned engine) {
-  const Vnkv_front_bench& rtl = *rtl_;
+  const Vnkv_front& rtl = *rtl_;
   if (!engines_.at(engine).running) return;
   Running& running = *engines_.at(engine).running;
   ++running.cycle;
   if (running.late == 0) running.read_pending = running.write_pending = false;
   if (running.late > 0) --running.late;
-  const bool writes = rtl.event_w_valid_i[engine] && !rtl.event_w_trails_i[engine];
-  if (!rtl.event_ar_valid_i[engine] && !writes) return;
+  const bool writes = rtl.events_w_valid_i[engine] && !rtl.events_w_trails_i[engine];
+  if (!rtl.events_ar_valid_i[engine] && !writes) return;
   if (running.refused < running.work.refused) {
     ++running.refused;
     return;
   }
-  running.read_pending = rtl.event_ar_valid_i[engine];
+  running.read_pending = rtl.events_ar_valid_i[engine];
   running.write_pending = writes;
   ++(running.read_pending ? running.reads : running.writes);
   const bool is_last = running.reads == running.work.reads && running.writes == running.work.writes;
@@ -176,27 +178,27 @@ bool FrontUnit::engines_are_busy() const {
 
 // Each queue has a tenant and a window of its own.
 unsigned FrontUnit::queue_of_tenant(unsigned engine) const {
-  const unsigned queue = rtl_->command_tenant_o[engine] - 100U;
-  EXPECT_EQ(rtl_->command_window_base_o[engine], (queue + 1U) * 4096U);
+  const unsigned queue = rtl_->command_domain_tenant_o[engine] - 100U;
+  EXPECT_EQ(rtl_->command_domain_window_base_o[engine], (queue + 1U) * 4096U);
   return queue;
 }
 
 std::uint64_t FrontUnit::read(std::uint32_t offset) {
-  rtl_->csr_req_i = 1;
-  rtl_->csr_we_i = 0;
-  rtl_->csr_addr_i = offset;
+  rtl_->access_valid_i = 1;
+  rtl_->access_write_i = 0;
+  rtl_->access_address_i = offset;
   cycle();
-  rtl_->csr_req_i = 0;
-  return rtl_->csr_rdata_o;
+  rtl_->access_valid_i = 0;
+  return rtl_->rdata_o;
 }
 
 void FrontUnit::write(std::uint32_t offset, std::uint64_t value) {
-  rtl_->csr_req_i = 1;
-  rtl_->csr_we_i = 1;
-  rtl_->csr_addr_i = offset;
-  rtl_->csr_wdata_i = value;
+  rtl_->access_valid_i = 1;
+  rtl_->access_write_i = 1;
+  rtl_->access_address_i = offset;
+  rtl_->access_data_i = value;
   cycle();
-  rtl_->csr_req_i = 0;
+  rtl_->access_valid_i = 0;
 }
 
 void FrontUnit::enable(unsigned queue, unsigned place) {

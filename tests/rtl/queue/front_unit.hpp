@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "Vnkv_front_bench.h"
+#include "Vnkv_front.h"
 #include "nkv_abi.h"
 #include "simulation.hpp"
 #include "verilated/axi_memory.hpp"
@@ -72,7 +72,7 @@ class FrontUnit {
   void cycle();
   void cycles(std::uint64_t count);
   [[nodiscard]] std::uint64_t now() const { return now_; }
-  [[nodiscard]] Vnkv_front_bench& ports() { return *rtl_; }
+  [[nodiscard]] Vnkv_front& ports() { return *rtl_; }
   [[nodiscard]] emulator::AxiMemory& memory() { return memory_; }
   /// Whether memory takes writes for now.
   void take_writes(bool takes) { takes_writes_ = takes; }
@@ -122,8 +122,8 @@ class FrontUnit {
   void sample_running(unsigned engine);
   [[nodiscard]] unsigned queue_of_tenant(unsigned engine) const;
 
-  Simulation<Vnkv_front_bench> simulation_;
-  Vnkv_front_bench* rtl_;
+  Simulation<Vnkv_front> simulation_;
+  Vnkv_front* rtl_;
   std::vector<std::byte> bytes_;
   emulator::AxiMemory memory_;
   std::array<Host, kQueues> hosts_;

@@ -334,7 +334,7 @@ TEST(QueuesTest, DoorbellsInMemoryRingUnlessAResetComes) {
     unit.enable(queue);
     unit.submit(queue, work(static_cast<std::uint16_t>(queue)));
   }
-  Vnkv_front_bench& ports = unit.ports();
+  Vnkv_front& ports = unit.ports();
   const auto silence = [&ports] {
     for (unsigned slice = 0; slice < 2; ++slice) {
       ports.doorbell_brings_tail_i[slice] = ports.doorbell_brings_head_i[slice] = 0;

@@ -242,34 +242,34 @@ TEST(ErrorLogTest, KeepsTheLastFailedCommandsAndCountsTheLost) {
 
 TEST(InlineRegistersTest, AreTheDevicesOwnUntilSoftwareSetsThem) {
   FrontUnit unit(kSlow);
-  Vnkv_front_bench& ports = unit.ports();
+  Vnkv_front& ports = unit.ports();
   const auto expect_own = [&ports] {
-    EXPECT_EQ(ports.share_o, 4);
-    EXPECT_EQ(ports.age_cycles_o, 64);
-    EXPECT_EQ(ports.near_least_o, 16);
-    EXPECT_EQ(ports.read_limit_o, 72);
-    EXPECT_EQ(ports.write_limit_o, 72);
-    EXPECT_EQ(ports.optimal_o, 32);
-    EXPECT_EQ(ports.overload_o, 96);
+    EXPECT_EQ(ports.inline_share_o, 4);
+    EXPECT_EQ(ports.inline_age_cycles_o, 64);
+    EXPECT_EQ(ports.inline_near_least_o, 16);
+    EXPECT_EQ(ports.inline_read_limit_o, 72);
+    EXPECT_EQ(ports.inline_write_limit_o, 72);
+    EXPECT_EQ(ports.inline_optimal_o, 32);
+    EXPECT_EQ(ports.inline_overload_o, 96);
   };
   expect_own();
   unit.write(NKV_REG_INLINE_LIMITS, 0x0005'0400'0003);
   unit.write(NKV_REG_INLINE_LOAD, 0xFFFF'0007);
   expect_own();
   unit.write(NKV_REG_INLINE_CONTROL, 1U | 9U << 1 | 1000U << 5);
-  EXPECT_EQ(ports.share_o, 9);
-  EXPECT_EQ(ports.age_cycles_o, 1000);
-  EXPECT_EQ(ports.near_least_o, 3);
-  EXPECT_EQ(ports.read_limit_o, 1023);
-  EXPECT_EQ(ports.write_limit_o, 5);
-  EXPECT_EQ(ports.optimal_o, 7);
-  EXPECT_EQ(ports.overload_o, 1023);
+  EXPECT_EQ(ports.inline_share_o, 9);
+  EXPECT_EQ(ports.inline_age_cycles_o, 1000);
+  EXPECT_EQ(ports.inline_near_least_o, 3);
+  EXPECT_EQ(ports.inline_read_limit_o, 1023);
+  EXPECT_EQ(ports.inline_write_limit_o, 5);
+  EXPECT_EQ(ports.inline_optimal_o, 7);
+  EXPECT_EQ(ports.inline_overload_o, 1023);
   unit.write(NKV_REG_INLINE_CONTROL, 0);
   expect_own();
   unit.write(NKV_REG_DOORBELL_BASE, 0x12'3456'7880);
   unit.write(NKV_REG_DOORBELL_ENABLE, 0x8001);
-  EXPECT_EQ(ports.doorbell_base_o, 0x12'3456'7880U);
-  EXPECT_EQ(ports.doorbell_enable_o, 0x8001);
+  EXPECT_EQ(ports.doorbells_base_o, 0x12'3456'7880U);
+  EXPECT_EQ(ports.doorbells_enable_o, 0x8001);
 }
 
 }  // namespace

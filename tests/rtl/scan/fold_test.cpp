@@ -6,14 +6,14 @@
 #include <deque>
 #include <vector>
 
-#include "Vnkv_fold_bench.h"
+#include "Vnkv_fold.h"
 #include "planes.hpp"
 #include "simulation.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
 
-using Fold = Simulation<Vnkv_fold_bench>;
+using Fold = Simulation<Vnkv_fold>;
 constexpr unsigned kRows = 8;
 
 struct Digest {
@@ -28,14 +28,10 @@ std::int32_t signed_of(std::uint32_t value, unsigned bits) {
 void load_query(Fold& fold, const std::vector<std::vector<std::int32_t>>& query, unsigned words) {
   for (unsigned row = 0; row < kRows; ++row) {
     for (unsigned word = 0; word < words; ++word) {
-      std::array<std::uint32_t, 24> data{};
-      for (unsigned c = 0; c < 32 && 32 * word + c < query[row].size(); ++c) {
-        const auto element = static_cast<std::uint32_t>(query[row][32 * word + c]);
-        for (unsigned bit = 0; bit < 24; ++bit) {
-          data[(24 * c + bit) / 32] |= (element >> bit & 1) << (24 * c + bit) % 32;
-        }
+      for (unsigned c = 0; c < 32; ++c) {
+        const bool is_there = 32 * word + c < query[row].size();
+        fold->query_data_i[c] = (is_there ? query[row][32 * word + c] : 0) & 0xffffff;
       }
-      std::memcpy(fold->query_data_i.data(), data.data(), sizeof(data));
       fold->query_row_i = static_cast<std::uint8_t>(row);
       fold->query_word_i = static_cast<std::uint8_t>(word);
       fold->query_valid_i = 1;
@@ -161,18 +157,19 @@ void expect_fold(Fold& fold, const Fed& fed, unsigned pace, test::Random& random
     }
     if (fold->terms_valid_o) {
       const std::size_t page = terms / kRows;
-      const unsigned row = fold->row_o;
+      const unsigned row = fold->terms_row_o;
       ASSERT_EQ(row, terms % kRows);
-      ASSERT_EQ(fold->slot_o, page % 4);
+      ASSERT_EQ(fold->terms_slot_o, page % 4);
       const model::PlaneWeights expected(fed.query[row], cells[page], fed.key_exponent);
       SCOPED_TRACE("row " + std::to_string(row) + " page " + std::to_string(page));
-      EXPECT_EQ(signed_of(fold->constant_o, 29), expected.constant());
-      EXPECT_EQ(fold->norm_o, expected.weight_sum());
-      EXPECT_EQ(fold->squares_o, expected.squares());
-      EXPECT_EQ(fold->slack_o, expected.remainder());
+      EXPECT_EQ(signed_of(fold->terms_constant_o, 29), expected.constant());
+      EXPECT_EQ(fold->terms_norm_o, expected.weight_sum());
+      EXPECT_EQ(fold->terms_squares_o, expected.squares());
+      EXPECT_EQ(fold->terms_slack_o, expected.remainder());
       // Codes of 128 in cells of 2 steps lie one step above the centre.
       const std::vector<std::uint8_t> codes(fed.head_dim, 128);
-      EXPECT_EQ(signed_of(fold->sum_o, 19), expected.midpoint(codes, 7) - expected.constant());
+      EXPECT_EQ(signed_of(fold->terms_sum_o, 19),
+                expected.midpoint(codes, 7) - expected.constant());
       ++terms;
     }
   }

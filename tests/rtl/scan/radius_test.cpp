@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "Vnkv_radius_bench.h"
+#include "Vnkv_radius.h"
 #include "number.hpp"
 #include "planes.hpp"
 #include "simulation.hpp"
@@ -15,7 +15,7 @@
 namespace nearkv::rtl_test {
 namespace {
 
-using Radius = Simulation<Vnkv_radius_bench>;
+using Radius = Simulation<Vnkv_radius>;
 constexpr unsigned kRows = 8;
 constexpr unsigned kChannels = 128;
 constexpr std::int64_t kLargestWeight = 1920;
@@ -46,19 +46,19 @@ void expect_radii(Radius& radius, unsigned planes, std::optional<std::uint32_t> 
     shift[row] = static_cast<int>(test::pick(random, 0, 13));
     radius->shift_i[row] = static_cast<std::uint8_t>(shift[row]);
   }
-  radius->planes_i = static_cast<std::uint8_t>(planes);
-  radius->statistical_i = sixteenths.has_value();
-  radius->z_i = static_cast<std::uint8_t>(sixteenths.value_or(random() % 256));
+  radius->settings_planes_i = static_cast<std::uint8_t>(planes);
+  radius->settings_statistical_i = sixteenths.has_value();
+  radius->settings_z_i = static_cast<std::uint8_t>(sixteenths.value_or(random() % 256));
   radius.ticks(2);
   std::vector<std::array<model::RadiusTerms, kRows>> terms(pages);
   for (unsigned page = 0; page < pages; ++page) {
     for (unsigned row = 0; row < kRows; ++row) {
       terms[page][row] = random_terms(random);
-      radius->page_i = static_cast<std::uint16_t>(page);
-      radius->row_i = static_cast<std::uint8_t>(row);
-      radius->norm_i = static_cast<std::uint32_t>(terms[page][row].weight_sum);
-      radius->squares_i = static_cast<std::uint32_t>(terms[page][row].squares);
-      radius->slack_i = static_cast<std::uint16_t>(terms[page][row].remainder);
+      radius->terms_page_i = static_cast<std::uint16_t>(page);
+      radius->terms_row_i = static_cast<std::uint8_t>(row);
+      radius->terms_norm_i = static_cast<std::uint32_t>(terms[page][row].weight_sum);
+      radius->terms_squares_i = static_cast<std::uint32_t>(terms[page][row].squares);
+      radius->terms_slack_i = static_cast<std::uint16_t>(terms[page][row].remainder);
       radius->terms_valid_i = 1;
       radius.tick();
       radius->terms_valid_i = 0;
@@ -107,13 +107,13 @@ TEST(RadiusTest, ForgetsRowsAtReset) {
   radius.reset();
   test::Random random = test::case_random(99);
   for (const unsigned cycles : {1U, 10U, 29U, 40U}) {
-    radius->planes_i = 1;
-    radius->statistical_i = 1;
-    radius->z_i = 64;
-    radius->squares_i = 12345;
+    radius->settings_planes_i = 1;
+    radius->settings_statistical_i = 1;
+    radius->settings_z_i = 64;
+    radius->terms_squares_i = 12345;
     radius->terms_valid_i = 1;
     for (unsigned row = 0; row < kRows; ++row) {
-      radius->row_i = static_cast<std::uint8_t>(row);
+      radius->terms_row_i = static_cast<std::uint8_t>(row);
       radius.tick();
     }
     radius->terms_valid_i = 0;

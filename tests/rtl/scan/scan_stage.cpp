@@ -20,8 +20,8 @@ constexpr std::uint64_t kPageMidpointBytes = 1024;
 }  // namespace
 
 void ScanStage::cycle() {
-  Simulation<Vnkv_scan_bench>& m = module_;
-  const bool refines = m->op_i == kRefine;
+  Simulation<Vnkv_scan>& m = module_;
+  const bool refines = m->op_op_i == kRefine;
   m->record_valid_i = !records_.empty() && is_willing(random_, pace_.records) &&
                       (!refines || has_midpoints(records_.front().page));
   if (!records_.empty()) {
@@ -35,10 +35,10 @@ void ScanStage::cycle() {
   if (!bursts_.empty()) {
     const Burst& burst = bursts_.front();
     std::memcpy(m->burst_data_i.data(), burst.data.data(), sizeof(burst.data));
-    m->burst_is_plane_i = burst.is_plane;
-    m->burst_plane_i = static_cast<std::uint8_t>(burst.plane);
-    m->burst_quad_i = static_cast<std::uint8_t>(burst.quad);
-    m->burst_last_i = burst.last;
+    m->burst_tag_kind_i = burst.is_plane;
+    m->burst_tag_plane_i = static_cast<std::uint8_t>(burst.plane);
+    m->burst_tag_quad_i = static_cast<std::uint8_t>(burst.quad);
+    m->burst_tag_last_i = burst.last;
   }
   m->choose_valid_i = !to_choose_.empty() && is_willing(random_, pace_.records) &&
                       (to_choose_.front().second == 0 || has_midpoints(to_choose_.front().first));
@@ -99,7 +99,7 @@ void ScanStage::over(std::uint32_t page) {
 }
 
 void ScanStage::take_spilled() {
-  Simulation<Vnkv_scan_bench>& m = module_;
+  Simulation<Vnkv_scan>& m = module_;
   if (!spilled_.empty() && spilled_.front().there_at <= m.cycles()) {
     scratch_[spilled_.front().address] = spilled_.front().data;
     spilled_.pop_front();
@@ -114,7 +114,7 @@ void ScanStage::take_spilled() {
 }
 
 void ScanStage::issue(unsigned op, unsigned pages, unsigned planes, unsigned count) {
-  module_->op_i = static_cast<std::uint8_t>(op);
+  module_->op_op_i = static_cast<std::uint8_t>(op);
   module_->op_pages_i = static_cast<std::uint16_t>(pages);
   module_->op_planes_i = static_cast<std::uint8_t>(planes);
   module_->op_count_i = static_cast<std::uint16_t>(count);
@@ -138,7 +138,7 @@ void ScanStage::finish() {
     }
     cycle();
   }
-  throw std::runtime_error("operation " + std::to_string(module_->op_i) + " does not end, " +
+  throw std::runtime_error("operation " + std::to_string(module_->op_op_i) + " does not end, " +
                            std::to_string(records_.size()) + " records and " +
                            std::to_string(bursts_.size()) + " bursts left");
 }
@@ -146,26 +146,22 @@ void ScanStage::finish() {
 void ScanStage::start(const ScanList& list, const ScanSettings& settings) {
   list_ = &list;
   settings_ = settings;
-  module_->op_rows_i = static_cast<std::uint8_t>(settings.rows);
-  module_->op_blocks_i = static_cast<std::uint8_t>(list.head_dim() / 16);
-  module_->op_scan_planes_i = static_cast<std::uint8_t>(settings.planes);
-  module_->op_statistical_i = settings.statistical;
-  module_->op_z_i = static_cast<std::uint8_t>(settings.z);
-  module_->op_key_exponent_i = static_cast<std::uint8_t>(list.key_exponent());
+  module_->op_settings_rows_i = static_cast<std::uint8_t>(settings.rows);
+  module_->op_settings_blocks_i = static_cast<std::uint8_t>(list.head_dim() / 16);
+  module_->op_settings_planes_i = static_cast<std::uint8_t>(settings.planes);
+  module_->op_settings_statistical_i = settings.statistical;
+  module_->op_settings_z_i = static_cast<std::uint8_t>(settings.z);
+  module_->op_settings_key_exponent_i = static_cast<std::uint8_t>(list.key_exponent());
   issue(kStart, 0, 0, 0);
   const unsigned words = (list.head_dim() + 31) / 32;
   for (unsigned row = 0; row < kRows; ++row) {
     for (unsigned word = 0; word < words; ++word) {
-      std::array<std::uint32_t, 24> data{};
-      for (unsigned c = 0; c < 32 && word * 32 + c < list.head_dim(); ++c) {
-        const auto element = static_cast<std::uint32_t>(list.query().row(row)[word * 32 + c]);
-        for (unsigned bit = 0; bit < 24; ++bit) {
-          data[(24 * c + bit) / 32] |= (element >> bit & 1) << (24 * c + bit) % 32;
-        }
+      for (unsigned c = 0; c < 32; ++c) {
+        const bool is_there = word * 32 + c < list.head_dim();
+        module_->query_data_i[c] = (is_there ? list.query().row(row)[word * 32 + c] : 0) & 0xffffff;
       }
       module_->query_row_i = static_cast<std::uint8_t>(row);
       module_->query_word_i = static_cast<std::uint8_t>(word);
-      std::memcpy(module_->query_data_i.data(), data.data(), sizeof(data));
       module_->query_valid_i = 1;
       if (!module_.tick_until([&] { return module_->query_ready_o; }, 8)) {
         throw std::runtime_error("the stage does not take the query");
@@ -248,7 +244,7 @@ void ScanStage::abort() {
   module_->abort_i = 0;
   module_.tick();
   spilled_.clear();
-  EXPECT_TRUE(module_->op_ready_o || module_->op_i == kStart);
+  EXPECT_TRUE(module_->op_ready_o || module_->op_op_i == kStart);
 }
 
 void ScanStage::refine(const model::TokenSet& alive, unsigned plane) {
@@ -337,7 +333,8 @@ model::TokenSet ScanStage::alive(const model::TokenSet& among, unsigned planes) 
 std::array<int, kRows> ScanStage::freeze(const std::array<std::int64_t, kRows>& tau) {
   for (std::size_t row = 0; row < kRows; ++row) {
     module_->tau_known_i[row] = tau[row] != std::numeric_limits<std::int64_t>::min();
-    module_->tau_score_i[row] = static_cast<std::uint64_t>(tau[row]);
+    module_->tau_score_i[row] =
+        static_cast<std::uint64_t>(tau[row]) & ((std::uint64_t{1} << 60) - 1);
   }
   issue(kFreeze, 0, 0, 0);
   finish();

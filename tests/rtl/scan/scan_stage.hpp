@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "Vnkv_scan_bench.h"
+#include "Vnkv_scan.h"
 #include "scan_pages.hpp"
 #include "simulation.hpp"
 
@@ -110,7 +110,7 @@ class ScanStage {
                   const Burst& tag);
   model::TokenSet choose(unsigned op, const model::TokenSet& among, unsigned planes);
 
-  Simulation<Vnkv_scan_bench> module_;
+  Simulation<Vnkv_scan> module_;
   test::Random random_;
   ScanPace pace_;
   const ScanList* list_ = nullptr;

@@ -61,7 +61,7 @@ def find_bench(name: str) -> Bench:
     """Reads from the release build how a test was made."""
     steps = [shlex.split(line) for line in _commands(name)]
     verilator = next(step for step in steps if f"{name}_module.dir" in " ".join(step))
-    verilator = _command(verilator, "--Mdir")
+    verilator = _command(verilator, "--prefix")
     compilers = [step for step in steps if "-c" in step and f"/{name}.dir/" in _output(step)]
     linker = [word for word in steps[-1] if word not in (":", "&&")]
     prefix = verilator[verilator.index("--prefix") + 1]

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "Vnkv_midpoint_loader_bench.h"
+#include "Vnkv_midpoint_loader.h"
 #include "simulation.hpp"
 
 namespace nearkv::rtl_test {
@@ -16,6 +16,7 @@ namespace {
 constexpr unsigned kFrames = 64;
 constexpr unsigned kPageBursts = 16;
 constexpr std::uint64_t kPageMidpointBytes = 1024;
+constexpr unsigned kSinkMidpoints = 6;  // Of sink_e.
 
 /// How willing each side is, of 8, and how late memory.
 struct Pace {
@@ -58,7 +59,7 @@ class MidpointLoaderTest : public ::testing::Test {
   }
 
   void cycle(const Pace& pace) {
-    Vnkv_midpoint_loader_bench& port = *loader_;
+    Vnkv_midpoint_loader& port = *loader_;
     offer_page(pace);
     offer_beat(pace);
     const std::vector<unsigned> overs = offer_overs(pace);
@@ -103,7 +104,7 @@ class MidpointLoaderTest : public ::testing::Test {
 
   [[nodiscard]] bool has_frame(unsigned page) { return loader_->loads_i && page >= kKeptPages; }
 
-  Simulation<Vnkv_midpoint_loader_bench> loader_;
+  Simulation<Vnkv_midpoint_loader> loader_;
   test::Random random_ = test::case_random(7);
   std::vector<Page> listed_;
   std::size_t taken_ = 0;           // Of those, that have left.
@@ -119,7 +120,7 @@ class MidpointLoaderTest : public ::testing::Test {
   };
 
   void offer_page(const Pace& pace) {
-    Vnkv_midpoint_loader_bench& port = *loader_;
+    Vnkv_midpoint_loader& port = *loader_;
     port.wanted_i = looked_up_ ? listed_[offered_].wanted : random_() % 2;
     offering_ = offered_ < listed_.size() && (offering_ || is_willing(random_, pace.pages));
     port.page_valid_i = offering_;
@@ -127,12 +128,12 @@ class MidpointLoaderTest : public ::testing::Test {
   }
 
   void offer_beat(const Pace& pace) {
-    Vnkv_midpoint_loader_bench& port = *loader_;
+    Vnkv_midpoint_loader& port = *loader_;
     port.beat_valid_i =
         !reads_.empty() && reads_.front().ready_at <= now_ && is_willing(random_, pace.beats);
     if (!port.beat_valid_i) return;
     Read& read = reads_.front();
-    port.beat_page_i = static_cast<std::uint16_t>(read.page);
+    port.beat_tag_page_i = static_cast<std::uint16_t>(read.page);
     port.beat_poison_i = poison_ == read.page && read.beat == 5;
     port.beat_fault_i = fault_ == read.page;
     port.beat_last_i = port.beat_fault_i || read.beat + 1 == kPageBursts;
@@ -144,7 +145,7 @@ class MidpointLoaderTest : public ::testing::Test {
 
   /// Pages that are over in this cycle; of pages that stay it may be said at any time.
   std::vector<unsigned> offer_overs(const Pace& pace) {
-    Vnkv_midpoint_loader_bench& port = *loader_;
+    Vnkv_midpoint_loader& port = *loader_;
     std::vector<unsigned> overs;
     port.over_i = 0;
     for (unsigned i = 0; i < 3; ++i) {
@@ -164,13 +165,13 @@ class MidpointLoaderTest : public ::testing::Test {
   }
 
   void take_request(const Pace& pace) {
-    Vnkv_midpoint_loader_bench& port = *loader_;
+    Vnkv_midpoint_loader& port = *loader_;
     if (!port.request_valid_o) return;
     ASSERT_TRUE(offering_ && looked_up_ && listed_[offered_].wanted);
     const unsigned page = listed_[offered_].index;
     ASSERT_TRUE(has_frame(page));
-    ASSERT_TRUE(port.request_is_midpoints_o);
-    ASSERT_EQ(port.request_page_o, page);
+    ASSERT_EQ(port.request_tag_sink_o, kSinkMidpoints);
+    ASSERT_EQ(port.request_tag_page_o, page);
     ASSERT_EQ(port.request_bursts_o, kPageBursts);
     ASSERT_EQ(port.request_address_o, page * kPageMidpointBytes);
     if (!port.request_ready_i) return;

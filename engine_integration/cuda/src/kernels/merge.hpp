@@ -81,15 +81,10 @@ class Merge {
   NKV_KERNEL void for_each_part(std::uint64_t row, std::uint32_t channel, Visit&& visit) const {
     for (unsigned s = 0; s < args_.sources; ++s) {
       const nearkv_cuda_parts& source = args_.source[s];
-      const auto block = static_cast<std::int64_t>(row / source.group);
-      const auto within = static_cast<std::int64_t>(row % source.group);
-      const float* lse = source.lse + block * source.lse_block + within;
-      const float* output =
-          source.output + block * source.output_block + within * args_.value_dim + channel;
-      for (unsigned part = 0; part < source.count; ++part) {
-        if (*lse != minus_infinity()) visit(*lse, output);
-        lse += source.lse_part;
-        output += source.output_part;
+      for (std::uint64_t part = 0; part < source.count; ++part) {
+        const std::uint64_t index = part * args_.rows + row;
+        const float lse = source.lse[index];
+        if (lse != minus_infinity()) visit(lse, source.output + index * args_.value_dim + channel);
       }
     }
   }

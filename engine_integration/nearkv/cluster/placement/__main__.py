@@ -17,7 +17,7 @@ from nearkv.cluster import ClusterError
 from nearkv.cluster.placement.plan import read_plan
 
 if TYPE_CHECKING:
-    from nearkv.cluster.placement.actors import Placed
+    from nearkv.cluster.placement.actors import PlacedWorker
 
 _DESCRIPTION = """\
 Starts a plan's servers on the nodes of a Ray cluster, lists each in etcd once
@@ -119,7 +119,7 @@ def _on_end(stopped: threading.Event) -> None:
         signal.signal(number, lambda *_: stopped.set())
 
 
-def _tell(placed: "Placed", told: dict[str, str], out: TextIO, *, as_json: bool) -> None:
+def _tell(placed: "PlacedWorker", told: dict[str, str], out: TextIO, *, as_json: bool) -> None:
     state = placed.state
     if as_json:
         line = json.dumps(dataclasses.asdict(placed))

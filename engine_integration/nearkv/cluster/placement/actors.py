@@ -17,7 +17,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from nearkv.cluster import ClusterError
 from nearkv.cluster.placement.plan import Group, Plan
 from nearkv.cluster.placement.server import ServerSpec
-from nearkv.cluster.placement.supervisor import State, Supervisor
+from nearkv.cluster.placement.supervisor import Supervisor, WorkerState
 
 _LOG = logging.getLogger("nearkv.placement")
 _ANSWER_S = 10.0
@@ -28,14 +28,14 @@ _NOT_BACKGROUND = {"RAY_worker_niceness": "0"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Placed:
+class PlacedWorker:
     """A worker, and where it is."""
 
     name: str
     role: str
     node: str
     """Ray's; empty: its node failed, or it is not placed yet."""
-    state: State
+    state: WorkerState
 
 
 class WorkerActor:
@@ -57,10 +57,10 @@ class WorkerActor:
         self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
         self._thread.start()
 
-    def placed(self) -> Placed:
+    def placed(self) -> PlacedWorker:
         """Where it is, and how it does."""
         state = self._supervisor.state
-        return Placed(state.name, state.role, self._node, state)
+        return PlacedWorker(state.name, state.role, self._node, state)
 
     def stop(self) -> None:
         """Unlists its server and ends it."""
@@ -126,20 +126,22 @@ class Placement:
             )
             self._actors.append((spec, actor.remote(spec, plan)))
 
-    def placed(self) -> list[Placed]:
+    def placed(self) -> list[PlacedWorker]:
         """All workers; those that do not answer, as while they are restarted, without a node."""
         asked = [(spec, actor.placed.remote()) for spec, actor in self._actors]
         ray.wait([answer for _, answer in asked], num_returns=len(asked), timeout=_ANSWER_S)
         return [self._answer(spec, answer) for spec, answer in asked]
 
     @staticmethod
-    def _answer(spec: ServerSpec, answer: ray.ObjectRef) -> Placed:
+    def _answer(spec: ServerSpec, answer: ray.ObjectRef) -> PlacedWorker:
         try:
-            placed: Placed = ray.get(answer, timeout=0)
+            placed: PlacedWorker = ray.get(answer, timeout=0)
             return placed
         except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
             failure = str(error).partition("\n")[0]
-            return Placed(spec.name, spec.role, "", State(spec.name, spec.role, failure=failure))
+            return PlacedWorker(
+                spec.name, spec.role, "", WorkerState(spec.name, spec.role, failure=failure)
+            )
 
     def close(self) -> None:
         """Ends all servers, each unlisted before, and gives the nodes' resources back."""

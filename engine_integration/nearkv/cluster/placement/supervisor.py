@@ -35,7 +35,7 @@ class Patience:
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
+class WorkerState:
     """How a worker does."""
 
     name: str
@@ -73,7 +73,7 @@ class Supervisor:
         self._spec, self._host, self._folder = spec, host, folder
         self._etcd, self._cluster, self._ttl_s = etcd, cluster, ttl_s
         self._patience = patience or Patience()
-        self.state = State(spec.name, spec.role)
+        self.state = WorkerState(spec.name, spec.role)
 
     async def run(self) -> None:
         """Until it is cancelled; then the server ends, too."""
