@@ -14,10 +14,10 @@ from pathlib import Path
 import bench
 from bench import Context, Skipped
 from bench.curves import curve_table, curves_of
-from nearkv.results import Result, format_table, write_results
+from nearkv.results import Result, align_rows, format_number, write_results
 
 _NOT_BENCHES = {"__main__", "report", "bounded", "contender", "curves", "footprint", "programs"}
-_NOT_BENCHES |= {"markdown", "quiet", "rates", "ucx"}
+_NOT_BENCHES |= {"markdown", "quiet", "rates", "result_file", "timing", "ucx"}
 
 _DESCRIPTION = """\
 Measures NearKV on this machine. Each figure stands beside another program that
@@ -162,6 +162,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for skipped in outcome.skipped:
         print(f"not measured: {skipped}")
     return outcome.status
+
+
+def format_table(results: Sequence[Result]) -> str:
+    """The results as aligned text, one line each, with a head."""
+    left_aligned = {"name", "unit", "peer", "goal", "met"}
+    rows = [_table_row(result) for result in results]
+    if not rows:
+        return "no results"
+    heads = list(rows[0])
+    left = [place for place, head in enumerate(heads) if head in left_aligned]
+    return "\n".join(align_rows([heads, *(list(row.values()) for row in rows)], left))
+
+
+def _table_row(result: Result) -> dict[str, str]:
+    spread = result.minimum is not None and result.maximum is not None
+    return {
+        "name": result.name,
+        "value": format_number(result.value),
+        "unit": result.unit,
+        "min": format_number(result.minimum) if spread else "",
+        "max": format_number(result.maximum) if spread else "",
+        "peer value": "" if result.peer_value is None else format_number(result.peer_value),
+        "peer": result.peer or "",
+        "ratio": "" if result.ratio is None else format_number(result.ratio),
+        "goal": str(result.goal) if result.goal else "",
+        "met": {None: "", True: "met", False: "MISSED"}[result.met],
+    }
 
 
 def _list_text(benches: Mapping[str, str]) -> str:

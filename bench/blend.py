@@ -18,10 +18,11 @@ import torch.nn.functional as F
 from transformers import DynamicCache
 
 from bench import Context
+from bench.timing import interleave
 from nearkv.blend import ChunkBlender, Rule
 from nearkv.demo.prompt import Needle, draw_needle, read_document
 from nearkv.demo.runs import load_model
-from nearkv.results import Result, Samples, interleave
+from nearkv.results import Result, Samples
 from nearkv.store import ObjectStore
 
 _MODELS = Path(__file__).parents[1] / "engine_integration" / "models"

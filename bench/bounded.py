@@ -11,8 +11,9 @@ from bench import Context
 from bench.data import KvSet, device_uri, pool_of
 from bench.data.captured import captured
 from bench.data.synthetic import synthetic
+from bench.timing import interleave
 from nearkv.core import AttendMode
-from nearkv.results import Goal, Result, interleave
+from nearkv.results import Goal, Result
 
 _ERROR = 0.05
 _STATED_MISS_RATE = 2 * NormalDist().cdf(-2)  # z is two standard deviations

@@ -10,6 +10,7 @@ from bench import Context
 from bench.data import KvSet, device_uri, pool_of
 from bench.data.captured import captured
 from bench.data.synthetic import synthetic
+from bench.timing import interleave
 from nearkv.core import (
     PAGE_TOKENS,
     Codec,
@@ -20,7 +21,7 @@ from nearkv.core import (
     decode_block,
     encode_block,
 )
-from nearkv.results import Goal, Result, interleave
+from nearkv.results import Goal, Result
 
 _LOSSLESS = (Codec.NONE, Codec.RESIDUAL, Codec.PLANES_LZ4, Codec.PLANES_ZSTD)
 _BLOCKS = 64  # per set and tensor

@@ -12,9 +12,10 @@ from bench.bounded import measure_bounded
 from bench.data import KvSet, device_uri, pool_of
 from bench.data.synthetic import synthetic
 from bench.footprint import measure_footprint
+from bench.timing import interleave
 from nearkv.core import MAX_CANDIDATES, AttendMode, Pool, RowForm, Select
 from nearkv.doctor import cpu_count
-from nearkv.results import Goal, Result, Samples, interleave
+from nearkv.results import Goal, Result, Samples
 
 _GROUPS = (4, 8)
 _TOP_K = 256

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from nearkv.results import Result, ResultFile, format_number
+from bench.result_file import ResultFile
+from nearkv.results import Result, format_number
 
 _HEAD = """\
 # Results

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from bench import Context
-from nearkv.results import Result, Samples, interleave
+from bench.timing import interleave
+from nearkv.results import Result, Samples
 
 _BUFFER_BYTES = 1 << 29  # well past any last-level cache
 

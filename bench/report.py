@@ -17,8 +17,9 @@ from typing import Any
 
 from bench.curves import curve_table, curves_of, line_plot
 from bench.markdown import render_markdown
+from bench.result_file import ResultFile, read_results
 from nearkv.html import html_page
-from nearkv.results import Result, ResultError, ResultFile, format_number, read_results
+from nearkv.results import Result, ResultError, format_number
 
 _DESCRIPTION = """\
 Turns results files (of ./nearkv bench, the demo and tests) into one HTML page

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import nearkv.nixl
-from nearkv.results import interleave
+from bench.timing import interleave
 
 _MOST_BLOCKS = 64
 

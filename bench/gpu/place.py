@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 
 from bench import Context, Skipped
+from bench.timing import interleave
 from nearkv.cuda import gpu_of
-from nearkv.results import Samples, interleave
+from nearkv.results import Samples
 
 
 @dataclass(frozen=True)

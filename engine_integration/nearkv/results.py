@@ -1,11 +1,10 @@
 """One schema for everything that is measured: benches, the demo and tests of faults.
 
 A results file is a JSON object: `schema`, `date`, `results` (a list of result objects) and,
-beside them, whatever summary keys its writer adds. A result object has exactly the keys of
-`RESULT_KEYS`, and `extra` when there is something to say that the schema has no word for.
+beside them, whatever summary keys its writer adds. A result object always has the same keys, and
+`extra` when there is something to say that the schema has no word for.
 
-`ratio` and `met` are always computed from the other fields. A file whose stored ratio or met
-disagrees with its own figures is refused.
+`ratio` and `met` are always computed from the other fields. `bench/result_file.py` reads files.
 """
 
 import json
@@ -14,8 +13,7 @@ import operator
 import os
 import re
 import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -26,10 +24,6 @@ from typing import Any
 from nearkv.doctor import cpu_count, cpu_model, memory_bytes
 
 SCHEMA = "nearkv-results/1"
-RESULT_KEYS = (
-    *("name", "value", "unit", "median", "min", "max"),
-    *("peer", "peer_value", "ratio", "goal", "met", "device", "machine", "commit"),
-)
 
 _NAME = re.compile(r"[\w.:+-]+(/[\w.:+-]+)*")
 _COMPARE = {
@@ -206,44 +200,6 @@ class Result:
         }
         return document | ({"extra": dict(self.extra)} if self.extra else {})
 
-    @classmethod
-    def from_json(cls, document: Any) -> "Result":
-        """Reads a result object; raises ResultError naming what is wrong with it."""
-        if not isinstance(document, dict):
-            raise ResultError("a result must be an object")
-        name = document.get("name", "result without a name")
-        if absent := [key for key in RESULT_KEYS if key not in document]:
-            raise ResultError(f"{name}: no {', '.join(absent)}")
-        if unknown := sorted(document.keys() - {*RESULT_KEYS, "extra"}):
-            raise ResultError(f"{name}: {', '.join(unknown)} is not part of the schema")
-        fields = {key: document[key] for key in RESULT_KEYS if key not in ("ratio", "met")}
-        fields["minimum"], fields["maximum"] = fields.pop("min"), fields.pop("max")
-        fields["goal"] = _goal_from_json(name, document["goal"])
-        fields["extra"] = document.get("extra", {})
-        if not isinstance(fields["extra"], dict):
-            raise ResultError(f"{name}: extra must be an object")
-        result = cls(**fields)
-        result._check_computed(document["ratio"], document["met"])
-        return result
-
-    def _check_computed(self, ratio: Any, met: Any) -> None:
-        agrees = ratio is None if self.ratio is None else _is_close(ratio, self.ratio)
-        if not agrees:
-            raise ResultError(
-                f"{self.name}: ratio is {ratio}, but value / peer_value = {self.ratio}"
-            )
-        if met is not self.met:
-            raise ResultError(f"{self.name}: met is {met}, but its own figures say {self.met}")
-
-
-@dataclass(frozen=True)
-class ResultFile:
-    """What a results file holds. `summary` is every key that is not part of the schema."""
-
-    results: tuple[Result, ...]
-    date: str
-    summary: Mapping[str, Any]
-
 
 def write_results(
     path: Path, results: Sequence[Result], summary: Mapping[str, Any] | None = None
@@ -263,72 +219,6 @@ def write_results(
     partial.replace(path)
 
 
-def read_results(path: Path) -> ResultFile:
-    """Reads a results file; raises ResultError that names the file, or OSError."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            raise ResultError(f"not a results file: its schema is not {SCHEMA!r}")
-        if not isinstance(document.get("date"), str):
-            raise ResultError("no date")
-        if not isinstance(document.get("results"), list):
-            raise ResultError("results must be a list")
-        results = tuple(Result.from_json(result) for result in document["results"])
-    except (ResultError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ResultError(f"{path}: {error}") from error
-    summary = {k: v for k, v in document.items() if k not in ("schema", "date", "results")}
-    return ResultFile(results, document["date"], summary)
-
-
-# OpenMP's threads keep spinning for a while after their work, on the next call's cores.
-_PAUSE_S = 0.01
-
-
-def interleave(calls: Sequence[Callable[[], object]], *, repeat: int = 7) -> list[Samples]:
-    """Times each call `repeat` times, in turn (A B C A B C), and gives their seconds.
-
-    Taking turns makes a drift of the machine fall on all alike; a pause before each turn keeps
-    them apart. In its turn a call is made twice and the second one timed: as in a loop that makes
-    it all the time, with its threads awake.
-    """
-    if repeat < 1:
-        raise ValueError("interleave: repeat must be at least 1")
-    readings: list[list[float]] = [[] for _ in calls]
-    for _ in range(repeat):
-        for call, seconds in zip(calls, readings, strict=True):
-            time.sleep(_PAUSE_S)
-            call()
-            start_ns = time.perf_counter_ns()
-            call()
-            elapsed_ns = time.perf_counter_ns() - start_ns
-            seconds.append(max(elapsed_ns, 1) * 1e-9)
-    return [Samples(tuple(seconds)) for seconds in readings]
-
-
-def measure(call: Callable[[], object], *, repeat: int = 7) -> Samples:
-    """Times one call; see `interleave`."""
-    return interleave([call], repeat=repeat)[0]
-
-
-def compare(
-    first: Callable[[], object], second: Callable[[], object], *, repeat: int = 7
-) -> tuple[Samples, Samples, float]:
-    """Times two calls side by side (A B A B): both samples, and how often as fast the first is."""
-    a, b = interleave([first, second], repeat=repeat)
-    return a, b, b.median / a.median
-
-
-def format_table(results: Sequence[Result]) -> str:
-    """The results as aligned text, one line each, with a head."""
-    left_aligned = {"name", "unit", "peer", "goal", "met"}
-    rows = [_table_row(result) for result in results]
-    if not rows:
-        return "no results"
-    heads = list(rows[0])
-    left = [place for place, head in enumerate(heads) if head in left_aligned]
-    return "\n".join(align_rows([heads, *(list(row.values()) for row in rows)], left))
-
-
 def align_rows(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
     """A line for each row of cells, all as wide as their column; `left`: columns that begin so."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -339,22 +229,6 @@ def align_rows(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> lis
         ).rstrip()
         for row in rows
     ]
-
-
-def _table_row(result: Result) -> dict[str, str]:
-    spread = result.minimum is not None and result.maximum is not None
-    return {
-        "name": result.name,
-        "value": format_number(result.value),
-        "unit": result.unit,
-        "min": format_number(result.minimum) if spread else "",
-        "max": format_number(result.maximum) if spread else "",
-        "peer value": "" if result.peer_value is None else format_number(result.peer_value),
-        "peer": result.peer or "",
-        "ratio": "" if result.ratio is None else format_number(result.ratio),
-        "goal": str(result.goal) if result.goal else "",
-        "met": {None: "", True: "met", False: "MISSED"}[result.met],
-    }
 
 
 def format_number(number: float) -> str:
@@ -396,20 +270,6 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _goal_from_json(name: str, document: Any) -> Goal | None:
-    if document is None:
-        return None
-    if not isinstance(document, dict) or not {"op", "value"} <= document.keys() <= {
-        *("op", "value", "of")
-    }:
-        raise ResultError(f'{name}: goal must be {{"op", "value"}} and, for the ratio, "of"')
-    return Goal(**document)
-
-
 def _require_number(what: str, number: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         raise ResultError(f"{what} is {number!r}; it must be a finite number")
-
-
-def _is_close(stored: Any, computed: float) -> bool:
-    return isinstance(stored, int | float) and math.isclose(stored, computed, rel_tol=1e-9)

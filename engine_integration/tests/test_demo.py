@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
+from bench.result_file import read_results
 from nearkv.core import Device, Error
 from nearkv.demo import DemoError, figures, processes
 from nearkv.demo.__main__ import main
@@ -31,7 +32,6 @@ from nearkv.demo.question import (
 )
 from nearkv.doctor import find_chromium
 from nearkv.real_models import MODELS, ModelError, fetch_model
-from nearkv.results import read_results
 from tests.frontdoor.browser import open_page
 
 MODELS_FOLDER = Path(__file__).parents[1] / "models"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nearkv.results import Result, read_results
+from bench.result_file import read_results
+from nearkv.results import Result
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearkv.results import read_results
+from bench.result_file import read_results
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytest.importorskip("transformers")

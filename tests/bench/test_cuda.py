@@ -9,7 +9,7 @@ import pytest
 
 from bench import Context, Skipped
 from bench.gpu.resources import taken_in
-from nearkv.results import read_results
+from bench.result_file import read_results
 
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytest.importorskip("torch")

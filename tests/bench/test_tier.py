@@ -12,7 +12,8 @@ import pytest
 from bench import Context, Skipped
 from bench.contender import Contender, ContenderError
 from bench.peers import PEERS, Peer, compare
-from nearkv.results import Result, read_results
+from bench.result_file import read_results
+from nearkv.results import Result
 
 _BINDING = importlib.util.find_spec("_nearkv")
 if _BINDING is None or _BINDING.origin is None:

@@ -10,7 +10,7 @@ import pytest
 
 from bench import Context
 from bench.programs import Programs
-from nearkv.results import read_results
+from bench.result_file import read_results
 
 FOLDER = Path(__file__).parents[2] / "bench" / "traces"
 CLAIMS = tomllib.loads((FOLDER / "published" / "claims.toml").read_text(encoding="utf-8"))

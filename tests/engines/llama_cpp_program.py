@@ -4,16 +4,16 @@ Its argument: [{"do": a function's name, its arguments}, ..]; its last line: the
 {"error"} for one that raised.
 """
 
-import json
 import os
 import signal
-import sys
 import time
+from functools import partial
 from typing import Any
 
 import gguf
 import llama_cpp
 import numpy as np
+from program import call, each, question, tell
 
 from nearkv.llama_cpp import compat
 from nearkv.llama_cpp.cache import LlamaNearKVCache
@@ -266,16 +266,5 @@ def refuse(model: str, options: dict[str, Any], settings: dict[str, Any]) -> Non
     LlamaNearKVCache(new_llama(model, options), **settings)
 
 
-def main() -> None:
-    answers = []
-    for asked in json.loads(sys.argv[1]):
-        function = globals()[asked.pop("do")]
-        try:
-            answers.append(function(**asked))
-        except Exception as error:
-            answers.append({"error": f"{type(error).__name__}: {error}"})
-    print(json.dumps(answers))
-
-
 if __name__ == "__main__":
-    main()
+    tell(each(question(), partial(call, globals())))

@@ -1,12 +1,10 @@
 """Runs in LMCache's environment: storage managers and engines' backends, on the CPU.
 
-Its argument: {"what": a function of this file, and its arguments}. Its last line: what that gives.
+Its argument: {"do": a function of this file, and its arguments}. Its last line: what that gives.
 """
 
 import asyncio
-import json
 import os
-import sys
 import threading
 import time
 import zlib
@@ -44,6 +42,7 @@ from lmcache.v1.distributed.storage_manager import StorageManager
 from lmcache.v1.memory_management import MemoryFormat
 from lmcache.v1.metadata import LMCacheMetadata
 from lmcache.v1.storage_backend import CreateStorageBackends
+from program import call, question, tell
 
 from bench.engines.serving import Daemon
 
@@ -366,11 +365,6 @@ def in_process(config_file: str, uri: str, phase: str) -> dict[str, Any]:
     return told
 
 
-def main() -> None:
-    question = json.loads(sys.argv[1])
-    print(json.dumps(globals()[question.pop("what")](**question)), flush=True)
-    os._exit(0)  # LMCache leaves threads behind.
-
-
 if __name__ == "__main__":
-    main()
+    tell(call(globals(), question()))
+    os._exit(0)  # LMCache leaves threads behind.

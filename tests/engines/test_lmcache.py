@@ -24,7 +24,7 @@ README = ROOT / "engine_integration" / "nearkv" / "lmcache" / "README.md"
 @pytest.fixture
 def ask(lmcache: Environment) -> Any:
     """Asks a function of the program."""
-    return lambda what, **given: lmcache.run(PROGRAM, {"what": what, **given}, timeout_s=200)
+    return lambda do, **given: lmcache.run(PROGRAM, {"do": do, **given}, timeout_s=200)
 
 
 def adapter(**params: Any) -> dict[str, Any]:

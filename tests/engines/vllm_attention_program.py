@@ -12,8 +12,6 @@ of the first rank, "preemptions", "flash_calls" of those kernels, "steps" that o
 the share that it had rounded otherwise; or {"error"}.
 """
 
-import gc
-import json
 import os
 import sys
 import time
@@ -23,26 +21,27 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import ClassVar
 from unittest.mock import patch
 
+from program import each, question, tell
+
 os.environ |= {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "OMP_NUM_THREADS": "1",
 }
-QUESTION = json.loads(sys.argv[1])
+QUESTION = question()
 sys.path.insert(0, QUESTION["entry_points"])
 
 import flash_in_torch  # noqa: E402
 import torch  # noqa: E402
 from flash_in_torch import flash_attention  # noqa: E402
 from vllm import LLM, SamplingParams  # noqa: E402
-from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
 from vllm.v1.attention.backends.cpu_attn import (  # noqa: E402
     CPUAttentionBackendImpl,
     CPUAttentionMetadataBuilder,
 )
 from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
-from vllm_options import small_engine  # noqa: E402
+from vllm_options import forget_engine, small_engine  # noqa: E402
 
 LOGPROBS = 4  # The best of them, of each token.
 PLAIN_UPDATE = CPUAttentionBackendImpl.do_kv_cache_update
@@ -208,19 +207,11 @@ def named(step: dict) -> dict[str, float]:
     return {str(token): said.logprob for token, said in step.items()}
 
 
-def main() -> None:
-    answers = []
-    for run in QUESTION["runs"]:
-        try:
-            with seeded(run.get("flaw")), flash_attention(run.get("flash", False)):
-                answers.append(run_engine(run))
-        except Exception as error:
-            answers.append({"error": f"{type(error).__name__}: {error}"})
-        gc.collect()
-        cleanup_dist_env_and_memory()
-    print(json.dumps(answers))
+def answer(run: dict) -> dict:
+    with seeded(run.get("flaw")), flash_attention(run.get("flash", False)):
+        return run_engine(run)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main()
+    tell(each(QUESTION["runs"], answer, forget_engine))

@@ -6,13 +6,14 @@ Its last line: {"chosen": [class or error, ..], "refused": [error, ..], "cudagra
 whether K and V were read right, whichever way blocks lie in memory}.
 """
 
-import json
 import os
 import sys
 from types import ModuleType, SimpleNamespace
 
+from program import question, tell
+
 os.environ |= {"VLLM_LOGGING_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
-QUESTION = json.loads(sys.argv[1])
+QUESTION = question()
 sys.path.insert(0, QUESTION["entry_points"])
 KERNELS = "vllm._C_stable_libtorch"
 sys.modules[KERNELS] = ModuleType(KERNELS)  # That CUDA's platform imports; none is called.
@@ -84,18 +85,17 @@ def reads_rows() -> bool:
     return True
 
 
-def main() -> None:
+def answer() -> dict:
     load_general_plugins()
     from nearkv.vllm.gpu_attention import NearKVFlashAttentionBuilder
 
-    answer = {
+    return {
         "chosen": list(map(chosen, QUESTION["cases"])),
         "refused": list(map(refused, QUESTION["builders"])),
         "cudagraphs": NearKVFlashAttentionBuilder.get_cudagraph_support(None, None).name,
         "rows": reads_rows(),
     }
-    print(json.dumps(answer))
 
 
 if __name__ == "__main__":
-    main()
+    tell(answer())

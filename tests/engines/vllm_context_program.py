@@ -5,9 +5,10 @@ to generate, "options" of the engine}. Its last line: {"tokens", "logprobs", "ca
 "blocks", how many the engine has; or {"error"}.
 """
 
-import json
 import os
 import sys
+
+from program import attempt, question, tell
 
 os.environ |= {
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -15,7 +16,7 @@ os.environ |= {
     "OMP_NUM_THREADS": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
 }
-QUESTION = json.loads(sys.argv[1])
+QUESTION = question()
 sys.path.insert(0, QUESTION["entry_points"])
 # Workers are processes of their own.
 os.environ["PYTHONPATH"] = f"{QUESTION['entry_points']}:{os.environ.get('PYTHONPATH', '')}"
@@ -50,8 +51,4 @@ def run() -> dict:
 
 
 if __name__ == "__main__":
-    try:
-        answer = run()
-    except Exception as error:
-        answer = {"error": f"{type(error).__name__}: {error}"}
-    print(json.dumps(answer))
+    tell(attempt(run))

@@ -34,9 +34,9 @@ class Engines:
         question = {
             "model": str(self._model),
             "prompts": PROMPTS,
-            "kills": kills,
             "runs": [options | run for run in runs],
         }
+        question["runs"][-1]["kills"] = kills
         return [Answer(told) for told in self._environment.run(PROGRAM, question, timeout_s=280)]
 
 

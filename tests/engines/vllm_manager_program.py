@@ -1,17 +1,16 @@
 """Runs in vLLM's environment: a connector's manager, asked as vLLM's scheduler asks.
 
-Its argument: a folder for a daemon. Its last line: what each step of main() saw.
+Its argument: a folder for a daemon. Its last line: what each of steps() saw.
 """
 
-import json
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
+from program import question, tell
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
 from vllm.v1.kv_offload.file_mapper import FileMapper
 
@@ -26,7 +25,7 @@ STEP = ScheduleEndContext(new_req_ids=[], preempted_req_ids=[])
 REQUEST = ReqContext("request")
 
 
-def main() -> None:
+def steps(folder: Path) -> dict[str, Any]:
     config = SimpleNamespace(
         model=SimpleNamespace(name="model", dtype="bf16"),
         groups=[SimpleNamespace(group_id=group) for group in range(GROUPS)],
@@ -78,8 +77,8 @@ def main() -> None:
     told["to_store_at_once_again"] = len(manager.prepare_store(keys, REQUEST).keys_to_store)
     told["layouts"] = layouts()
     told["left_after_a_reset"] = left_after_a_reset(chunks)
-    told["left_by_a_daemon"] = left_by_a_daemon(Path(json.loads(sys.argv[1])))
-    print(json.dumps(told))
+    told["left_by_a_daemon"] = left_by_a_daemon(folder)
+    return told
 
 
 def left_after_a_reset(chunks: ChunkStore) -> list[Any]:
@@ -132,4 +131,4 @@ def layouts() -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    main()
+    tell(steps(Path(question())))

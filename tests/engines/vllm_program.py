@@ -1,24 +1,22 @@
 """Runs in vLLM's environment: engines one after the other in one process, and what each wrote.
 
-Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..],
-"kills": a process that ends once the last engine is there, or null}. Beside vLLM's options a run
-has "cache_salt" (of its requests), "loads_fail" (of NearKVConnector's worker, all of them),
-"tells_warnings", "own_process" (for the engine, as vLLM has it when it serves), "max_tokens", and
-"looks_at": the socket of a daemon.
+Its argument: {"model": FOLDER, "prompts": [[token, ..], ..], "runs": [options of the engine, ..]}.
+Beside vLLM's options a run has "kills" (a process that ends once the engine is there), "cache_salt"
+(of its requests), "loads_fail" (of NearKVConnector's worker, all of them), "tells_warnings",
+"own_process" (for the engine, as vLLM has it when it serves), "max_tokens", and "looks_at": the
+socket of a daemon.
 Its last line: for each run {"tokens", "cached"} by prompt (null: it failed), "stored": objects that
 the daemon held when the answers were there, "events" if it has a kv_events_config, "replayed" if
 that can replay, "metrics" if it logs statistics, "warnings" of NearKV's if it tells them; or
 {"error"}.
 """
 
-import gc
-import json
 import logging
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from unittest.mock import patch
 
 os.environ |= {
@@ -30,10 +28,10 @@ os.environ |= {
 import msgspec
 import zmq
 from late_device import HostThatComputes
+from program import each, question, tell
 from vllm import LLM, SamplingParams
-from vllm.distributed import cleanup_dist_env_and_memory
 from vllm.outputs import CompletionOutput
-from vllm_options import small_engine
+from vllm_options import forget_engine, small_engine
 
 MAX_TOKENS = 24
 
@@ -143,9 +141,8 @@ def objects_in(socket: str) -> int:
         return store.stats().objects
 
 
-def run_engine(
-    model: str, prompts: list[list[int]], options: dict, kills: int | None = None
-) -> dict:
+def run_engine(model: str, prompts: list[list[int]], options: dict) -> dict:
+    kills = options.pop("kills", None)
     salt, fails = options.pop("cache_salt", None), options.pop("loads_fail", False)
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(options.pop("own_process", False)))
     looks_at, max_tokens = options.pop("looks_at", None), options.pop("max_tokens", MAX_TOKENS)
@@ -180,30 +177,18 @@ def run_engine(
     return answer
 
 
-def main() -> None:
-    question = json.loads(sys.argv[1])
-    answers = []
-    for number, options in enumerate(question["runs"], 1):
-        kills = question["kills"] if number == len(question["runs"]) else None
-        config = options.get("kv_events_config")
-        staging_bytes = options.pop("staging_bytes", 0)
-        tells_warnings = options.pop("tells_warnings", False)
-        try:
-            with (
-                subscribed(config) as events,
-                staged(staging_bytes) as device,
-                heard() as warnings,
-            ):
-                answer = run_engine(question["model"], question["prompts"], options, kills)
-            answer |= {"copies": device.copies} if staging_bytes else {}
-            answer |= {"events": events} if config else {}
-            answers.append(answer | ({"warnings": warnings} if tells_warnings else {}))
-        except Exception as error:
-            answers.append({"error": f"{type(error).__name__}: {error}"})
-        gc.collect()
-        cleanup_dist_env_and_memory()
-    print(json.dumps(answers))
+def run_watched(model: str, prompts: list[list[int]], options: dict) -> dict:
+    config = options.get("kv_events_config")
+    staging_bytes = options.pop("staging_bytes", 0)
+    tells_warnings = options.pop("tells_warnings", False)
+    with subscribed(config) as events, staged(staging_bytes) as device, heard() as warnings:
+        answer = run_engine(model, prompts, options)
+    answer |= {"copies": device.copies} if staging_bytes else {}
+    answer |= {"events": events} if config else {}
+    return answer | ({"warnings": warnings} if tells_warnings else {})
 
 
 if __name__ == "__main__":
-    main()
+    asked = question()
+    run = partial(run_watched, asked["model"], asked["prompts"])
+    tell(each(asked["runs"], run, forget_engine))

@@ -1,13 +1,11 @@
 """Runs in vLLM's environment: rows that vLLM's kernels cached for the CPU, as NearKV reads them.
 
 Its argument: [{"dtype", "isa", "block_tokens", "head_dim"}, ..]. Its last line: for each, whether
-all K and V come back, and samples are of the keys; or what was raised.
+all K and V come back, and samples are of the keys; or {"error"}.
 """
 
-import json
-import sys
-
 import torch
+from program import each, question, tell
 from vllm import _custom_ops as ops
 
 from nearkv.vllm.kv_rows import packed_rows
@@ -37,15 +35,5 @@ def is_read_back(dtype: str, isa: str, block_tokens: int, head_dim: int) -> bool
     return all(map(torch.equal, (*read, samples), (keys, values, sampled)))
 
 
-def main() -> None:
-    answers = []
-    for layout in json.loads(sys.argv[1]):
-        try:
-            answers.append(is_read_back(**layout))
-        except Exception as error:
-            answers.append(f"{type(error).__name__}: {error}")
-    print(json.dumps(answers))
-
-
 if __name__ == "__main__":
-    main()
+    tell(each(question(), lambda layout: is_read_back(**layout)))

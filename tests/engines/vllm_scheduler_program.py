@@ -7,10 +7,8 @@ they got their first tokens, "preempted": how often, "stopped": the asks that we
 many wait}]}; or {"error"}.
 """
 
-import gc
-import json
 import os
-import sys
+from functools import partial
 
 os.environ |= {
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -19,16 +17,16 @@ os.environ |= {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
 }
 
+from program import each, question, tell
 from vllm import LLM, SamplingParams
-from vllm.distributed import cleanup_dist_env_and_memory
-from vllm_options import small_engine
+from vllm_options import forget_engine, small_engine
 
 
-def run(model: str, question: dict) -> dict:
-    llm = LLM(model=model, **small_engine(question["options"]))
+def run(model: str, asked: dict) -> dict:
+    llm = LLM(model=model, **small_engine(asked["options"]))
     scheduler = llm.llm_engine.engine_core.engine_core.scheduler
     try:
-        loads = [serve(llm, scheduler, **load) for load in question["loads"]]
+        loads = [serve(llm, scheduler, **load) for load in asked["loads"]]
         return {"scheduler": type(scheduler).__name__, "loads": loads}
     finally:
         llm.llm_engine.engine_core.shutdown()
@@ -71,18 +69,6 @@ def serve(llm: LLM, scheduler, asks: list[dict], warm: list[list[int]] | None = 
     }
 
 
-def main() -> None:
-    question = json.loads(sys.argv[1])
-    answers = []
-    for one in question["runs"]:
-        try:
-            answers.append(run(question["model"], one))
-        except Exception as error:
-            answers.append({"error": f"{type(error).__name__}: {error}"})
-        gc.collect()
-        cleanup_dist_env_and_memory()
-    print(json.dumps(answers))
-
-
 if __name__ == "__main__":
-    main()
+    asked = question()
+    tell(each(asked["runs"], partial(run, asked["model"]), forget_engine))

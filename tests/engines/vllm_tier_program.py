@@ -4,16 +4,15 @@ Its argument: {"socket": of the daemon, "daemon": its process}. Its last line: h
 [whether it succeeded, seconds], and how a lookup did afterwards.
 """
 
-import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+from program import question, tell
 from vllm.v1.kv_offload.base import ReqContext, make_offload_key
 from vllm.v1.kv_offload.tiering.base import TransferJob
 
@@ -25,8 +24,7 @@ REQUEST = ReqContext("request")
 PATIENCE_S = 40
 
 
-def main() -> None:
-    question = json.loads(sys.argv[1])
+def stopped(socket: str, daemon: int) -> dict:
     config = SimpleNamespace(
         model=SimpleNamespace(name="model", dtype="bf16"), groups=[SimpleNamespace(group_id=0)]
     )
@@ -36,7 +34,7 @@ def main() -> None:
             SimpleNamespace(config=config),
             memoryview(primary),
             "NearKVTier",
-            socket=question["socket"],
+            socket=socket,
         )
 
     def run(number: int, places: slice, submit: Callable[[TransferJob], None]) -> list:
@@ -54,18 +52,18 @@ def main() -> None:
 
     first, others = slice(0, 2), slice(2, 4)
     told = {"stored": run(1, first, tested.submit_store), "found": lookup()}
-    os.kill(question["daemon"], signal.SIGSTOP)
+    os.kill(daemon, signal.SIGSTOP)
     try:
         told["loaded_while_stopped"] = run(2, first, tested.submit_load)
         told["stored_while_stopped"] = run(3, others, tested.submit_store)
         told["found_while_stopped"] = lookup()
     finally:
-        os.kill(question["daemon"], signal.SIGCONT)
+        os.kill(daemon, signal.SIGCONT)
     told["stored_again"] = run(4, first, tested.submit_store)
     told["loaded_again"] = run(5, first, tested.submit_load)
     tested.shutdown()
-    print(json.dumps(told))
+    return told
 
 
 if __name__ == "__main__":
-    main()
+    tell(stopped(**question()))

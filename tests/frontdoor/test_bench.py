@@ -6,7 +6,7 @@ import pytest
 
 import bench
 import bench.__main__ as command
-from nearkv.results import read_results
+from bench.result_file import read_results
 
 pytestmark = pytest.mark.quick
 

@@ -8,19 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import format_table
+from bench.result_file import RESULT_KEYS, read_results, result_of
+from bench.timing import interleave
 from nearkv import results as schema
-from nearkv.results import (
-    RESULT_KEYS,
-    Goal,
-    Result,
-    ResultError,
-    Samples,
-    compare,
-    format_table,
-    measure,
-    read_results,
-    write_results,
-)
+from nearkv.results import Goal, Result, ResultError, Samples, write_results
 
 pytestmark = pytest.mark.quick
 
@@ -149,7 +141,7 @@ def test_a_result_without_one_of_the_keys_is_refused(key: str):
     document = Result(**FIELDS).to_json()
     del document[key]
     with pytest.raises(ResultError, match=f"no {key}"):
-        Result.from_json(document)
+        result_of(document)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other/1"}', '{"schema":', "\ud7ff"])
@@ -163,12 +155,11 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str):
         read_results(path)
 
 
-def test_compare_takes_turns_and_times_the_second_call_of_each():
+def test_calls_take_turns_and_times_the_second_call_of_each():
     order = []
-    first, second, ratio = compare(lambda: order.append("A"), lambda: order.append("B"), repeat=3)
+    first, second = interleave([lambda: order.append("A"), lambda: order.append("B")], repeat=3)
     assert "".join(order) == "AABB" * 3
     assert len(first.readings) == len(second.readings) == 3
-    assert ratio == second.median / first.median
 
 
 def test_samples_give_their_median_and_spread_and_turn_into_rates():
@@ -179,7 +170,8 @@ def test_samples_give_their_median_and_spread_and_turn_into_rates():
 
 
 def test_measured_times_are_above_zero_so_that_rates_are_finite():
-    assert measure(lambda: None, repeat=5).minimum > 0
+    [seconds] = interleave([lambda: None], repeat=5)
+    assert seconds.minimum > 0
 
 
 def test_a_result_of_samples_has_their_median_and_keeps_the_peers_spread():

@@ -6,7 +6,8 @@ import pytest
 
 from bench import report
 from bench.markdown import render_markdown
-from nearkv.results import Goal, Result, ResultFile, read_results, write_results
+from bench.result_file import ResultFile, read_results
+from nearkv.results import Goal, Result, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXED = {"machine": "A CPU, 2 cores", "commit": "0123456789ab"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nearkv.results import read_results
+from bench.result_file import read_results
 from tests.frontdoor.suite import ctest
 from tests.frontdoor.suite.progress import StageClock
 from tests.frontdoor.suite.stage import ROOT, Options
