@@ -226,7 +226,7 @@ def _hits(context: Context, programs: Programs, traces: Sequence[Path]) -> Itera
 
 def _paced(context: Context, programs: Programs, traces: Sequence[Path]) -> Iterator[Result]:
     """Whether a store of real bytes keeps up with 50 times the traces' pace."""
-    policies = ("lru", "lfu", "chain_lhd") if context.long else ("chain_lhd",)
+    policies = ("lru", "chain_lhd") if context.long else ("chain_lhd",)
     requests, speed = ("50", "100000") if context.tiny else ("0", "50")
     context.progress(f"traces at {speed} times their pace")
     block_bytes = "4096" if context.tiny else str(256 << 10)

@@ -28,7 +28,7 @@ struct nearkv_store_options {
   uint32_t max_namespaces;
   uint32_t workers;        /* threads that run jobs; whoever waits for a job helps */
   uint32_t patience_ms;    /* how long a set waits for leases to free room */
-  const char* eviction;    /* lru, lfu or chain_lhd */
+  const char* eviction;    /* lru or chain_lhd */
   double defragment_above; /* share of begun slabs that may be lost before objects move; 0: never */
   const char*
       seal_key_file; /* 32 random bytes, mode 0600: objects are encrypted; null: they are not */

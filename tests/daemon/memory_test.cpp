@@ -26,11 +26,7 @@ class ClientMemoryTest : public testing::Test {
     if (kind == JobKind::kGet) item.target = std::span(&memory, 1);
     Job job;
     job.kind = kind;
-    job.namespace_number = space_;
-    job.items = std::span(&item, 1);
-    JobResult result;
-    const Status status = store_->run(job, &result);
-    return status == Status::kOk ? result.items[0] : status;
+    return run_one(store_.get(), space_, item, job);
   }
 
   TemporaryFolder folder_;
@@ -131,42 +127,19 @@ TEST_F(ClientMemoryTest, OnlyWhatWasLentCanBeReleasedAndOnlyOnce) {
 TEST_F(ClientMemoryTest, BatchesLargerThanTheWindowGoThroughItInPieces) {
   constexpr std::size_t kObjects = 40;
   constexpr std::size_t kBytes = 700001;  // Together 27 MiB through 4.
-  std::vector<Bytes> names;
-  std::vector<Bytes> data;
-  std::vector<std::span<const std::byte>> sources;
-  std::vector<ObjectItem> items(kObjects);
-  for (std::uint64_t i = 0; i < kObjects; ++i) {
-    names.push_back(key_of(i));
-    data.push_back(contents(i, kBytes));
-    sources.emplace_back(data.back());
-  }
-  for (std::size_t i = 0; i < kObjects; ++i) {
-    items[i].key = names[i];
-    items[i].source = std::span(&sources[i], 1);
-  }
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space_;
-  job.items = items;
+  const std::vector<Bytes> data = contents_of(kObjects, kBytes);
+  Batch batch(kObjects);
+  Job job = batch.set_to(space_, data);
   job.chain = true;
   JobId id = 0;
   ASSERT_EQ(store_->submit(job, &id), Status::kOk);
   JobResult result;
   ASSERT_EQ(store_->wait(id, std::chrono::seconds(60), &result), Status::kOk);
   ASSERT_TRUE(result.all_ok());
-  const std::vector<Key> keys(names.begin(), names.end());
-  EXPECT_EQ(store_->match_prefix(space_, keys), kObjects) << "pieces of one chain";
+  EXPECT_EQ(store_->match_prefix(space_, batch.keys), kObjects) << "pieces of one chain";
 
   std::vector<Bytes> found(kObjects, Bytes(kBytes));
-  std::vector<std::span<std::byte>> targets(found.begin(), found.end());
-  for (std::size_t i = 0; i < kObjects; ++i) {
-    items[i].source = {};
-    items[i].target = std::span(&targets[i], 1);
-  }
-  Job get_job;
-  get_job.namespace_number = space_;
-  get_job.items = items;
-  ASSERT_EQ(store_->run(get_job, &result), Status::kOk);
+  ASSERT_EQ(store_->run(batch.get_into(space_, found), &result), Status::kOk);
   ASSERT_TRUE(result.all_ok());
   EXPECT_EQ(found, data);
 }

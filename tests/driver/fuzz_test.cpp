@@ -76,7 +76,7 @@ TEST(DriverFuzzTest, NoCallHangsOrBreaksTheCard) {
     if (child == 0) misbehave(i);
     children.push_back(child);
   }
-  std::this_thread::sleep_for(std::chrono::seconds(chosen_number("NEARKV_TEST_SECONDS", 10)));
+  std::this_thread::sleep_for(std::chrono::seconds(by_size(10, 600)));
   for (const pid_t child : children) {
     EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "a child died by itself";
     ::kill(child, SIGKILL);

@@ -196,7 +196,7 @@ TEST_F(LifecycleTest, AKeptWindowOutlivesItsProcess) {
 
 TEST_F(LifecycleTest, ProcessesKilledInTheMiddleLeakNothing) {
   Random random = case_random(3);
-  const std::uint64_t cycles = chosen_number("NEARKV_TEST_KILLS", 200);
+  const std::uint64_t cycles = by_size(200, 2000);
   for (std::uint64_t i = 0; i < cycles; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {

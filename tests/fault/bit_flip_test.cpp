@@ -5,16 +5,13 @@
 
 #include "fault/store_world.hpp"
 #include "nkv_abi.h"
+#include "support/environment.hpp"
 #include "support/fault_report.hpp"
 
 namespace nearkv::test {
 namespace {
 
-#ifdef NEARKV_TEST_LONG
-constexpr std::uint64_t kTrials = 20000;
-#else
-constexpr std::uint64_t kTrials = 800;
-#endif
+const std::uint64_t kTrials = by_size(800, 20000);
 
 struct World {
   std::vector<std::byte> memory;

@@ -9,17 +9,14 @@
 
 #include "device/memory.hpp"
 #include "fault/store_world.hpp"
+#include "support/environment.hpp"
 #include "support/fault_report.hpp"
 #include "support/temporary_file.hpp"
 
 namespace nearkv::test {
 namespace {
 
-#ifdef NEARKV_TEST_LONG
-constexpr std::uint64_t kKills = 10000;
-#else
-constexpr std::uint64_t kKills = 600;
-#endif
+const std::uint64_t kKills = by_size(600, 10000);
 constexpr std::uint64_t kPointsPerLife = 200;  ///< Then the work begins anew, with another seed.
 
 /// Ends its process at the n-th event.

@@ -6,16 +6,13 @@
 #include <thread>
 
 #include "fault/store_world.hpp"
+#include "support/environment.hpp"
 #include "support/fault_report.hpp"
 
 namespace nearkv::test {
 namespace {
 
-#ifdef NEARKV_TEST_LONG
-constexpr std::uint64_t kImages = 60000;
-#else
-constexpr std::uint64_t kImages = 1500;
-#endif
+const std::uint64_t kImages = by_size(1500, 60000);
 
 /// The successor of a process that died serves what that one had not written back. Then the power
 /// fails: what was served is there.

@@ -8,16 +8,13 @@
 #include "fault/cold_answers.hpp"
 #include "fault/sequence_world.hpp"
 #include "nkv_abi.h"
+#include "support/environment.hpp"
 #include "support/fault_report.hpp"
 
 namespace nearkv::test {
 namespace {
 
-#ifdef NEARKV_TEST_LONG
-constexpr std::uint64_t kTrials = 16000;
-#else
-constexpr std::uint64_t kTrials = 800;
-#endif
+const std::uint64_t kTrials = by_size(800, 16000);
 
 /// A published page in a closed pool.
 struct PagePlace {

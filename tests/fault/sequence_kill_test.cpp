@@ -10,17 +10,14 @@
 
 #include "device/memory.hpp"
 #include "fault/sequence_world.hpp"
+#include "support/environment.hpp"
 #include "support/fault_report.hpp"
 #include "support/temporary_file.hpp"
 
 namespace nearkv::test {
 namespace {
 
-#ifdef NEARKV_TEST_LONG
-constexpr std::uint64_t kKills = 12000;
-#else
-constexpr std::uint64_t kKills = 600;
-#endif
+const std::uint64_t kKills = by_size(600, 12000);
 constexpr std::uint64_t kPoints = 150;       ///< Of one life; the next then begins with the first.
 constexpr std::uint64_t kLivesOfPool = 450;  ///< Then the pool is made anew.
 constexpr std::size_t kMostSteps = 4096;     ///< Of one life.

@@ -4,16 +4,13 @@
 
 #include "fault/power_cut.hpp"
 #include "fault/sequence_world.hpp"
+#include "support/environment.hpp"
 #include "support/fault_report.hpp"
 
 namespace nearkv::test {
 namespace {
 
-#ifdef NEARKV_TEST_LONG
-constexpr std::uint64_t kImages = 24000;
-#else
-constexpr std::uint64_t kImages = 1200;
-#endif
+const std::uint64_t kImages = by_size(1200, 24000);
 
 constexpr std::size_t kImagesOfStep = 4;
 

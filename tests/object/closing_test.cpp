@@ -41,25 +41,14 @@ TEST(ClosingTest, WhatIsBeingCopiedFromMemoryOfTheStoreIsFinished) {
   ASSERT_EQ(store->allocate(kObjectBytes, &memory), Status::kOk);
   const Bytes expected = contents(1, kObjectBytes);
   std::ranges::copy(expected, memory.begin());
-  const std::span<const std::byte> source = memory;
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < kObjects; ++i) names.push_back(key_of(i));
-  std::vector<ObjectItem> items(kObjects);
-  for (std::size_t i = 0; i < kObjects; ++i) {
-    items[i].key = names[i];
-    items[i].source = std::span(&source, 1);
-  }
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space;
-  job.items = items;
+  Batch batch(kObjects);
   JobId id = 0;
-  ASSERT_EQ(store->submit(job, &id), Status::kOk);
+  ASSERT_EQ(store->submit(batch.set_to(space, memory), &id), Status::kOk);
   ASSERT_TRUE(eventually([&] { return store->stats().used_bytes != 0; })) << "nobody has begun";
   store.reset();
 
   store = store_at(uri, false);
-  for (const Bytes& name : names) {
+  for (const Bytes& name : batch.names) {
     Bytes found;
     ASSERT_EQ(get(store.get(), space, name, &found, kObjectBytes), Status::kOk);
     EXPECT_TRUE(found == expected);

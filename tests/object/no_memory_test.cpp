@@ -43,18 +43,8 @@ TEST_F(NoMemoryTest, AGetThatRunsOutOfItLeavesTheObjectAndNoUseOfIt) {
 }
 
 TEST_F(NoMemoryTest, ASetThatRunsOutOfItTakesNoRoomAndTheOthersOfItsJobAreStored) {
-  std::vector<Bytes> names;
-  std::vector<Bytes> data;
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    names.push_back(key_of(i));
-    data.push_back(contents(i, 100000));
-  }
-  std::vector<std::span<const std::byte>> sources(data.begin(), data.end());
-  std::vector<ObjectItem> items(3);
-  for (std::size_t i = 0; i < 3; ++i) {
-    items[i].key = names[i];
-    items[i].source = std::span(&sources[i], 1);
-  }
+  const std::vector<Bytes> data = contents_of(3, 100000);
+  Batch batch(3);
   int writes = 0;
   fate_ = [&](Access access, std::span<const Extent>) {
     if (access == Access::kWrite && ++writes == 2) {
@@ -63,12 +53,8 @@ TEST_F(NoMemoryTest, ASetThatRunsOutOfItTakesNoRoomAndTheOthersOfItsJobAreStored
     }
     return Status::kOk;
   };
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space_;
-  job.items = items;
   JobResult result;
-  ASSERT_EQ(store_->run(job, &result), Status::kOk);
+  ASSERT_EQ(store_->run(batch.set_to(space_, data), &result), Status::kOk);
   EXPECT_EQ(result.items, (std::vector<Status>{Status::kOk, Status::kOutOfMemory, Status::kOk}));
   expect_object(0, data[0]);
   expect_object(2, data[2]);

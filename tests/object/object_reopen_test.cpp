@@ -86,27 +86,20 @@ TEST_P(ReopenedStoreTest, APrefixEndsBeforeABlockWhoseRecordIsOfAnotherKey) {
   ASSERT_EQ(ObjectStore::create(uri, {}, &store), Status::kOk);
   std::uint32_t space = 0;
   ASSERT_EQ(store->open_namespace(engine(), &space), Status::kOk);
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < 20; ++i) names.push_back(key_of(i));
-  const std::vector<Key> chain(names.begin(), names.end());
-  Job job;
-  job.chain = true;
-  for (std::uint64_t i = 0; i < 20; ++i) {
-    job.parent = i == 0 ? Key() : chain[i - 1];
-    ASSERT_EQ(set(store.get(), space, names[i], contents(i, 5000), job), Status::kOk);
-  }
-  ASSERT_EQ(store->match_prefix(space, chain), 20U);
+  const Batch chain(20);
+  ASSERT_NO_FATAL_FAILURE(set_chain(store.get(), space, chain, 5000));
+  ASSERT_EQ(store->match_prefix(space, chain.keys), 20U);
   // As if the two keys had one fingerprint, which nobody can arrange: the record is changed.
   std::fstream pool(file.path(), std::ios::binary | std::ios::in | std::ios::out);
   const std::string all((std::istreambuf_iterator<char>(pool)), std::istreambuf_iterator<char>());
   for (const std::size_t block : {std::size_t{19}, std::size_t{18}}) {
-    const auto* const name = reinterpret_cast<const char*>(names[block].data());
-    const std::size_t at = all.find(std::string(name, names[block].size()));
+    const auto* const name = reinterpret_cast<const char*>(chain.keys[block].data());
+    const std::size_t at = all.find(std::string(name, chain.keys[block].size()));
     ASSERT_NE(at, std::string::npos);
     pool.clear();
     pool.seekp(static_cast<std::streamoff>(at));
     pool.put(static_cast<char>(all[at] ^ 1)).flush();
-    EXPECT_EQ(store->match_prefix(space, chain), block);
+    EXPECT_EQ(store->match_prefix(space, chain.keys), block);
   }
 }
 

@@ -166,14 +166,12 @@ TEST_P(ObjectRoomTest, WhatWasMovedIsEvictedInItsOldTurn) {
 
 TEST_P(ObjectRoomTest, MovedBlocksStayInTheirChain) {
   constexpr std::uint64_t kBlocks = 60;
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < kBlocks; ++i) names.push_back(key_of(i));
-  const std::vector<Key> chain(names.begin(), names.end());
+  const Batch chain(kBlocks);
   Job job;
   job.chain = true;
   for (std::uint64_t i = 0; i < kBlocks; ++i) {
-    job.parent = i == 0 ? Key() : chain[i - 1];
-    ASSERT_EQ(set(store_.get(), space_, names[i], contents(i, 100000), job), Status::kOk);
+    job.parent = i == 0 ? Key() : chain.keys[i - 1];
+    ASSERT_EQ(set(store_.get(), space_, chain.names[i], contents(i, 100000), job), Status::kOk);
     ASSERT_EQ(set(store_.get(), space_, key_of(1000 + i), contents(i, 200000)), Status::kOk);
   }
   for (std::uint64_t i = 0; i < kBlocks; ++i) {
@@ -184,9 +182,9 @@ TEST_P(ObjectRoomTest, MovedBlocksStayInTheirChain) {
     ASSERT_EQ(store_->defragment(64 << 20, &moved_bytes), Status::kOk);
   }
   ASSERT_GT(store_->stats().moved, 10U);
-  EXPECT_EQ(store_->match_prefix(space_, chain), kBlocks);
-  ASSERT_EQ(erase(store_.get(), space_, names[40]), Status::kOk);
-  EXPECT_EQ(store_->match_prefix(space_, chain), 40U);
+  EXPECT_EQ(store_->match_prefix(space_, chain.keys), kBlocks);
+  ASSERT_EQ(erase(store_.get(), space_, chain.names[40]), Status::kOk);
+  EXPECT_EQ(store_->match_prefix(space_, chain.keys), 40U);
 }
 
 TEST_P(ObjectRoomTest, MovesObjectsTogetherByItselfAndThenRests) {

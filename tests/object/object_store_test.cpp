@@ -157,13 +157,12 @@ TEST_P(ObjectStoreTest, ASlabCountsWholeFromItsFirstObjectOn) {
 }
 
 TEST_P(ObjectStoreTest, TellsHowManyKeysFromTheFirstOnAreThere) {
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < 200; ++i) names.push_back(key_of(i));
+  const Batch batch(200);
+  const std::vector<Key>& keys = batch.keys;
   for (std::uint64_t i = 0; i < 200; ++i) {
     if (i == 150) continue;
-    ASSERT_EQ(set(store_.get(), space_, names[i], contents(i, 64)), Status::kOk);
+    ASSERT_EQ(set(store_.get(), space_, batch.names[i], contents(i, 64)), Status::kOk);
   }
-  const std::vector<Key> keys(names.begin(), names.end());
   EXPECT_EQ(store_->exists(space_, keys), 150U);
   const auto present = std::make_unique<bool[]>(keys.size());
   EXPECT_EQ(store_->exists(space_, keys, {present.get(), keys.size()}), 150U);
@@ -172,62 +171,37 @@ TEST_P(ObjectStoreTest, TellsHowManyKeysFromTheFirstOnAreThere) {
 }
 
 TEST_P(ObjectStoreTest, FindsTheLongestStoredPrefixOfAChain) {
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < 100; ++i) names.push_back(key_of(i));
-  const std::vector<Key> keys(names.begin(), names.end());
   const Bytes data = contents(1, 256);
-  const std::span<const std::byte> source(data);
-  const auto set_chain = [&](std::size_t first, std::size_t count, Key parent) {
-    std::vector<ObjectItem> items(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      items[i].key = keys[first + i];
-      items[i].source = std::span(&source, 1);
-    }
-    Job job;
-    job.kind = JobKind::kSet;
-    job.namespace_number = space_;
-    job.items = items;
+  const Batch chain(100);
+  const auto set_blocks = [&](std::size_t first, std::size_t count, Key parent) {
+    Batch blocks(count, first);
+    Job job = blocks.set_to(space_, data);
     job.chain = true;
     job.parent = parent;
     JobResult result;
     ASSERT_EQ(store_->run(job, &result), Status::kOk);
     ASSERT_TRUE(result.all_ok());
   };
-  set_chain(0, 40, {});
-  EXPECT_EQ(store_->match_prefix(space_, keys), 40U);
-  set_chain(40, 60, keys[39]);
-  EXPECT_EQ(store_->match_prefix(space_, keys), 100U);
-  ASSERT_EQ(erase(store_.get(), space_, names[70]), Status::kOk);
-  EXPECT_EQ(store_->match_prefix(space_, keys), 70U);
-  ASSERT_EQ(erase(store_.get(), space_, names[0]), Status::kOk);
-  EXPECT_EQ(store_->match_prefix(space_, keys), 0U);
+  set_blocks(0, 40, {});
+  EXPECT_EQ(store_->match_prefix(space_, chain.keys), 40U);
+  set_blocks(40, 60, chain.keys[39]);
+  EXPECT_EQ(store_->match_prefix(space_, chain.keys), 100U);
+  ASSERT_EQ(erase(store_.get(), space_, chain.names[70]), Status::kOk);
+  EXPECT_EQ(store_->match_prefix(space_, chain.keys), 70U);
+  ASSERT_EQ(erase(store_.get(), space_, chain.names[0]), Status::kOk);
+  EXPECT_EQ(store_->match_prefix(space_, chain.keys), 0U);
 }
 
 TEST_P(ObjectStoreTest, JobsRunBehindTheCallerAndAreReportedOnce) {
   constexpr std::size_t kJobs = 20;
   constexpr std::size_t kItems = 40;
   std::vector<Bytes> data;
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < kJobs * kItems; ++i) {
-    data.push_back(contents(i, 3000 + i));
-    names.push_back(key_of(i));
-  }
-  std::vector<JobId> ids;
+  for (std::uint64_t i = 0; i < kJobs * kItems; ++i) data.push_back(contents(i, 3000 + i));
+  std::vector<JobId> ids(kJobs);
   for (std::size_t j = 0; j < kJobs; ++j) {
-    std::vector<std::span<const std::byte>> sources(kItems);
-    std::vector<ObjectItem> items(kItems);
-    for (std::size_t i = 0; i < kItems; ++i) {
-      sources[i] = data[j * kItems + i];
-      items[i].key = names[j * kItems + i];
-      items[i].source = std::span(&sources[i], 1);
-    }
-    Job job;
-    job.kind = JobKind::kSet;
-    job.namespace_number = space_;
-    job.items = items;
-    JobId id = 0;
-    ASSERT_EQ(store_->submit(job, &id), Status::kOk);
-    ids.push_back(id);
+    Batch batch(kItems, j * kItems);
+    const auto of_job = std::span(data).subspan(j * kItems, kItems);
+    ASSERT_EQ(store_->submit(batch.set_to(space_, of_job), &ids[j]), Status::kOk);
   }
   std::vector<JobId> reported;
   while (reported.size() < kJobs) {
@@ -244,34 +218,23 @@ TEST_P(ObjectStoreTest, JobsRunBehindTheCallerAndAreReportedOnce) {
   EXPECT_TRUE(store_->drain().empty());
   for (std::size_t i = 0; i < data.size(); ++i) {
     Bytes found;
-    ASSERT_EQ(get(store_.get(), space_, names[i], &found), Status::kOk);
+    ASSERT_EQ(get(store_.get(), space_, key_of(i), &found), Status::kOk);
     EXPECT_EQ(found, data[i]);
   }
 }
 
 TEST_P(ObjectStoreTest, ACancelledJobIsWholeInEveryItemThatItBegan) {
   const Bytes data = contents(1, 1 << 20);
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < 48; ++i) names.push_back(key_of(i));
-  const std::span<const std::byte> source(data);
-  std::vector<ObjectItem> items(names.size());
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    items[i].key = names[i];
-    items[i].source = std::span(&source, 1);
-  }
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space_;
-  job.items = items;
+  Batch batch(48);
   JobId id = 0;
-  ASSERT_EQ(store_->submit(job, &id), Status::kOk);
+  ASSERT_EQ(store_->submit(batch.set_to(space_, data), &id), Status::kOk);
   const Status cancelled = store_->cancel(id);
   JobResult result;
   ASSERT_EQ(store_->wait(id, std::chrono::seconds(10), &result), Status::kOk);
   EXPECT_TRUE(cancelled == Status::kOk || cancelled == Status::kNotFound);
-  for (std::size_t i = 0; i < items.size(); ++i) {
+  for (std::size_t i = 0; i < batch.names.size(); ++i) {
     Bytes found;
-    const Status status = get(store_.get(), space_, names[i], &found);
+    const Status status = get(store_.get(), space_, batch.names[i], &found);
     if (result.items[i] == Status::kOk) {
       EXPECT_EQ(status, Status::kOk);
       EXPECT_EQ(found, data);

@@ -167,34 +167,24 @@ TEST_F(StackedCopiesTest, PartsThatWaitForRoomReplaceWhatWentDownMeanwhile) {
 }
 
 TEST_F(StackedCopiesTest, OneLeasedObjectLeavesTheOthersOfItsChainAlone) {
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < 4; ++i) names.push_back(key_of(i));
-  const std::vector<Key> keys(names.begin(), names.end());
-  std::span<const std::byte> source = old_;
-  std::vector<ObjectItem> items(4);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    items[i].key = keys[i];
-    items[i].source = std::span(&source, 1);
-  }
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space_;
-  job.items = items;
+  Batch batch(4);
+  Job job = batch.set_to(space_, old_);
   job.chain = true;
   JobResult result;
   ASSERT_EQ(stack_->run(job, &result), Status::kOk);
   push_down();
-  ASSERT_NE(lease(names[2]), 0U);
-  source = new_;
+  ASSERT_NE(lease(batch.names[2]), 0U);
+  job = batch.set_to(space_, new_);
+  job.chain = true;
   job.overwrite = true;
   ASSERT_EQ(stack_->run(job, &result), Status::kOk);
   EXPECT_EQ(result.items,
             (std::vector<Status>{Status::kOk, Status::kOk, Status::kBusy, Status::kOk}));
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    EXPECT_TRUE(found(names[i]) == (i == 2 ? old_ : new_)) << i;
-    EXPECT_EQ(tiers_of(names[i]), Tiers{i == 2 ? 1U : 0U}) << i;
+  for (std::size_t i = 0; i < batch.names.size(); ++i) {
+    EXPECT_TRUE(found(batch.names[i]) == (i == 2 ? old_ : new_)) << i;
+    EXPECT_EQ(tiers_of(batch.names[i]), Tiers{i == 2 ? 1U : 0U}) << i;
   }
-  EXPECT_EQ(stack_->match_prefix(space_, keys), 4U);
+  EXPECT_EQ(stack_->match_prefix(space_, batch.keys), 4U);
 }
 
 TEST_F(StackedCopiesTest, ASetWithoutOverwriteAsksTheFirstTierOnly) {

@@ -158,19 +158,12 @@ TEST_F(StackedStoreTest, SaysHowMuchATargetHasToHoldWhereverTheObjectIs) {
 }
 
 TEST_F(StackedStoreTest, FindsPrefixesThatLieInSeveralTiers) {
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < 200; ++i) names.push_back(key_of(i));
-  const std::vector<Key> keys(names.begin(), names.end());
-  Job job;
-  job.chain = true;
-  for (std::uint64_t i = 0; i < 200; ++i) {
-    job.parent = i == 0 ? Key() : keys[i - 1];
-    ASSERT_EQ(set(stack_.get(), space_, names[i], contents(i, kObjectBytes), job), Status::kOk);
-  }
-  EXPECT_EQ(stack_->match_prefix(space_, keys), 200U);
-  EXPECT_EQ(stack_->exists(space_, keys), 200U);
-  ASSERT_EQ(erase(stack_.get(), space_, names[120]), Status::kOk);
-  EXPECT_EQ(stack_->match_prefix(space_, keys), 120U);
+  const Batch chain(200);
+  ASSERT_NO_FATAL_FAILURE(set_chain(stack_.get(), space_, chain, kObjectBytes));
+  EXPECT_EQ(stack_->match_prefix(space_, chain.keys), 200U);
+  EXPECT_EQ(stack_->exists(space_, chain.keys), 200U);
+  ASSERT_EQ(erase(stack_.get(), space_, chain.names[120]), Status::kOk);
+  EXPECT_EQ(stack_->match_prefix(space_, chain.keys), 120U);
 }
 
 TEST_F(StackedStoreTest, WhatIsAskedForAgainComesBackUp) {
@@ -235,11 +228,9 @@ TEST_F(StackedStoreTest, WrittenThroughItSurvivesTheLossOfItsFirstTier) {
 
 TEST_F(StackedStoreTest, LeasedObjectsStayWhereTheyAre) {
   set_many(0, 10);
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < 10; ++i) names.push_back(key_of(i));
-  const std::vector<Key> keys(names.begin(), names.end());
-  std::vector<Status> statuses(keys.size());
-  const LeaseId lease = stack_->pin(space_, keys, std::chrono::hours(1), statuses);
+  const Batch batch(10);
+  std::vector<Status> statuses(batch.keys.size());
+  const LeaseId lease = stack_->pin(space_, batch.keys, std::chrono::hours(1), statuses);
   ASSERT_NE(lease, 0U);
   set_many(100, 150);
   std::uint64_t above = 0;
@@ -247,7 +238,7 @@ TEST_F(StackedStoreTest, LeasedObjectsStayWhereTheyAre) {
     if (info.leased) above += (info.number >> 28) == 0 ? 1 : 0;
   }
   EXPECT_EQ(above, 10U);
-  EXPECT_EQ(erase(stack_.get(), space_, names[0]), Status::kBusy);
+  EXPECT_EQ(erase(stack_.get(), space_, batch.names[0]), Status::kBusy);
   EXPECT_EQ(stack_->unpin(lease), Status::kOk);
   EXPECT_EQ(stack_->unpin(lease), Status::kNotFound);
 }

@@ -42,11 +42,8 @@ class TenantRoomTest : public testing::Test {
   }
 
   LeaseId pin_all(std::uint16_t tenant, std::uint64_t first, std::uint64_t count) {
-    std::vector<Bytes> names;
-    for (std::uint64_t i = 0; i < count; ++i) names.push_back(key_of(first + i));
-    const std::vector<Key> keys(names.begin(), names.end());
     std::vector<Status> statuses(count);
-    const LeaseId lease = store_->pin(spaces_[tenant], keys, 1h, statuses);
+    const LeaseId lease = store_->pin(spaces_[tenant], Batch(count, first).keys, 1h, statuses);
     EXPECT_NE(lease, 0U);
     return lease;
   }

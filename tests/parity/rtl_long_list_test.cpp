@@ -148,8 +148,7 @@ void LongListParityTest::expect_same_of_every_command() {
 }
 
 TEST_F(LongListParityTest, EveryCommandTakesAListThatDoesNotStayOnChip) {
-  const auto pages =
-      static_cast<std::uint32_t>(chosen_number("NEARKV_PARITY_LIST_PAGES", kSpilledPages));
+  const auto pages = static_cast<std::uint32_t>(by_size(kSpilledPages, 16384));
   open("rtl:?latency=60", pages > kSpilledPages ? "512MiB" : "96MiB");
   append(pages);
   if (HasFatalFailure()) return;

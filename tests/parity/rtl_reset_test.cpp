@@ -16,7 +16,7 @@ TEST(RtlResetTest, AResetAmidAnyCommandLeavesADeviceAsNew) {
     std::ranges::copy(pair.model().window(), pair.subject().window().begin());
   };
   std::map<std::string, unsigned> resets;
-  const std::uint64_t wanted = chosen_number("NEARKV_PARITY_RESETS", 100);
+  const std::uint64_t wanted = by_size(100, 1000);
   std::uint64_t total = 0;
   for (std::uint64_t number = 0; total < wanted && !HasFailure(); ++number) {
     Random random = case_random(17000 + number);

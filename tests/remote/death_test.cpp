@@ -5,17 +5,15 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "server_process.hpp"
+#include "support/clients.hpp"
 #include "support/environment.hpp"
 #include "support/fault_report.hpp"
 #include "support/seed.hpp"
 
 namespace nearkv::test {
 namespace {
-
-std::uint64_t deaths() { return chosen_number("NEARKV_REMOTE_DEATHS", 1200); }
 
 /// Connects, uses the store a little and leaves, over and over.
 [[noreturn]] void come_and_go(RemoteStoreOptions options) {
@@ -62,8 +60,9 @@ TEST(RemoteDeathTest, ClientsThatDieWhileTheyConnectStopNobodyElse) {
   const auto begin = std::chrono::steady_clock::now();
   const pid_t knocker = ::fork();
   if (knocker == 0) knock(server.port());
+  const std::uint64_t deaths = by_size(1200, 12000);
   std::uint64_t died = 0;
-  while (died < deaths() && server.is_alive()) {
+  while (died < deaths && server.is_alive()) {
     std::vector<pid_t> children;
     for (std::size_t i = 0; i < kAtATime; ++i) {
       const pid_t child = ::fork();
@@ -91,12 +90,7 @@ TEST(RemoteDeathTest, ClientsThatDieWhileTheyConnectStopNobodyElse) {
   Bytes found;
   ASSERT_EQ(get(store.get(), space, key_of(1), &found), Status::kOk);
   EXPECT_EQ(found, contents(1, 500'000));
-  const std::string threads = "/proc/" + std::to_string(server.process()) + "/task";
-  EXPECT_TRUE(eventually([&] {
-    return std::distance(std::filesystem::directory_iterator(threads), {}) < 10;
-  })) << "threads of dead clients stay";
-  const std::string fds = "/proc/" + std::to_string(server.process()) + "/fd";
-  EXPECT_LT(std::distance(std::filesystem::directory_iterator(fds), {}), 64);
+  expect_nothing_left_of_clients(server.process());
   EXPECT_EQ(server.finish(), 0);
 }
 

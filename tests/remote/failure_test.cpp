@@ -22,31 +22,6 @@ class RemoteFailureTest : public testing::TestWithParam<std::string> {
 
 constexpr std::size_t kObjectBytes = 200'000;
 
-/// A batch of sets, over memory of its own.
-struct Batch {
-  Batch(std::uint32_t space, std::uint64_t first, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      keys.push_back(key_of(first + i));
-      data.push_back(contents(first + i, kObjectBytes));
-    }
-    for (const Bytes& bytes : data) sources.emplace_back(bytes);
-    items.resize(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      items[i].key = keys[i];
-      items[i].source = std::span(&sources[i], 1);
-    }
-    job.kind = JobKind::kSet;
-    job.namespace_number = space;
-    job.items = items;
-  }
-
-  std::vector<Bytes> keys;
-  std::vector<Bytes> data;
-  std::vector<std::span<const std::byte>> sources;
-  std::vector<ObjectItem> items;
-  Job job;
-};
-
 TEST_P(RemoteFailureTest, KilledInTheMiddleOfBatchesItLosesNothingThatWasAcknowledged) {
   constexpr std::uint64_t kKills = 20;
   constexpr std::size_t kObjects = 60;
@@ -57,14 +32,16 @@ TEST_P(RemoteFailureTest, KilledInTheMiddleOfBatchesItLosesNothingThatWasAcknowl
   std::uint64_t lost = 0;
   std::uint64_t aborted = 0;
   for (std::uint64_t kill = 0; kill < kKills; ++kill) {
-    const Batch batch(space, kill * kObjects, kObjects);
+    Batch batch(kObjects, kill * kObjects);
+    const std::vector<Bytes> data = contents_of(kObjects, kObjectBytes, kill * kObjects);
+    const Job job = batch.set_to(space, data);
     std::thread killer([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(700 * kill));
       (void)server_.end(SIGKILL);
     });
     JobResult result;
     const Clock::time_point begin = Clock::now();
-    const Status status = store->run(batch.job, &result);
+    const Status status = store->run(job, &result);
     killer.join();
     ASSERT_LT(Clock::now() - begin, kSoon);
     ASSERT_TRUE(status == Status::kOk || status == Status::kNoDaemon) << message(status);
@@ -75,8 +52,8 @@ TEST_P(RemoteFailureTest, KilledInTheMiddleOfBatchesItLosesNothingThatWasAcknowl
     std::uint64_t lost_now = 0;
     for (std::size_t i = 0; status == Status::kOk && i < kObjects; ++i) {
       Bytes found;
-      const Status got = get(store.get(), space, batch.keys[i], &found);
-      const bool whole = got == Status::kOk && found == batch.data[i];
+      const Status got = get(store.get(), space, batch.names[i], &found);
+      const bool whole = got == Status::kOk && found == data[i];
       const bool acknowledged = result.items[i] == Status::kOk;
       ASSERT_TRUE(acknowledged || result.items[i] == Status::kAborted) << message(result.items[i]);
       ASSERT_TRUE(whole || got == Status::kNotFound) << message(got);

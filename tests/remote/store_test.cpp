@@ -54,38 +54,23 @@ TEST_P(RemoteStoreTest, TellsHowLargeATargetHasToBe) {
 TEST_P(RemoteStoreTest, MovesBatchesWithSomeOfThemMissing) {
   constexpr std::size_t kObjects = 200;
   constexpr std::size_t kBytes = 100'000;
-  std::vector<Bytes> keys;
   std::vector<Bytes> data;
-  std::vector<std::span<const std::byte>> sources;
-  for (std::size_t i = 0; i < kObjects; ++i) {
-    keys.push_back(key_of(i));
-    data.push_back(contents(i, kBytes - i));
-  }
-  for (const Bytes& bytes : data) sources.emplace_back(bytes);
-  std::vector<ObjectItem> items(kObjects);
-  for (std::size_t i = 0; i < kObjects; ++i) {
-    items[i].key = keys[i];
-    items[i].source = std::span(&sources[i], 1);
-  }
-  Job job;
-  job.kind = JobKind::kSet;
-  job.namespace_number = space_;
-  job.items = items;
+  for (std::size_t i = 0; i < kObjects; ++i) data.push_back(contents(i, kBytes - i));
+  Batch batch(kObjects);
   JobResult result;
-  ASSERT_EQ(store_->run(job, &result), Status::kOk);
+  ASSERT_EQ(store_->run(batch.set_to(space_, data), &result), Status::kOk);
   ASSERT_TRUE(result.all_ok());
   for (std::size_t i = 0; i < kObjects; i += 3) {
-    ASSERT_EQ(erase(store_.get(), space_, keys[i]), Status::kOk);
+    ASSERT_EQ(erase(store_.get(), space_, batch.names[i]), Status::kOk);
   }
   // Each into two segments, and all of them by a job that nobody waits for meanwhile.
   std::vector<Bytes> found(kObjects, Bytes(kBytes));
   std::vector<std::array<std::span<std::byte>, 2>> targets(kObjects);
+  const Job job = batch.get_into(space_, found);
   for (std::size_t i = 0; i < kObjects; ++i) {
     targets[i] = {std::span(found[i]).first(1000), std::span(found[i]).subspan(1000)};
-    items[i].source = {};
-    items[i].target = targets[i];
+    batch.items[i].target = targets[i];
   }
-  job.kind = JobKind::kGet;
   JobId id = 0;
   ASSERT_EQ(store_->submit(job, &id), Status::kOk);
   ASSERT_EQ(store_->wait(id, std::chrono::seconds(60), &result), Status::kOk);
@@ -125,15 +110,9 @@ TEST_P(RemoteStoreTest, CopiesFromAndToAllocatedMemory) {
 }
 
 TEST_P(RemoteStoreTest, FindsPrefixes) {
-  std::vector<Bytes> names;
-  for (std::uint64_t i = 0; i < 100; ++i) names.push_back(key_of(i));
-  const std::vector<Key> keys(names.begin(), names.end());
-  Job job;
-  job.chain = true;
-  for (std::size_t i = 0; i < 60; ++i) {
-    job.parent = i == 0 ? Key() : keys[i - 1];
-    ASSERT_EQ(set(store_.get(), space_, names[i], contents(i, 1000), job), Status::kOk);
-  }
+  const Batch batch(100);
+  const std::vector<Key>& keys = batch.keys;
+  ASSERT_NO_FATAL_FAILURE(set_chain(store_.get(), space_, Batch(60), 1000));
   EXPECT_EQ(store_->match_prefix(space_, keys), 60U);
   EXPECT_EQ(store_->exists(space_, keys), 60U);
   store_->touch(space_, keys);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "share/world.hpp"
+#include "support/environment.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -26,10 +27,10 @@ std::uint64_t schedules_until_failure(const Omission& omission, std::uint64_t li
 class OmissionTest : public testing::TestWithParam<Omission> {};
 
 TEST_P(OmissionTest, IsNoticed) {
-  constexpr std::uint64_t kLimit = NEARKV_TEST_RARE ? 60000 : 500;
+  const std::uint64_t limit = by_size(500, 60000);
   std::string wrong;
-  const std::uint64_t schedules = schedules_until_failure(GetParam(), kLimit, &wrong);
-  EXPECT_GT(schedules, 0U) << "nothing failed in " << kLimit << " schedules without the "
+  const std::uint64_t schedules = schedules_until_failure(GetParam(), limit, &wrong);
+  EXPECT_GT(schedules, 0U) << "nothing failed in " << limit << " schedules without the "
                            << GetParam().name();
   // The same schedule with the call is fine.
   if (schedules > 0) {
@@ -41,33 +42,38 @@ TEST_P(OmissionTest, IsNoticed) {
 }
 
 // Most are missed at once; some only in a rare order of things, which the long size looks for.
-auto omissions() {
-#if NEARKV_TEST_RARE
-  return testing::Values(Omission{Call::kFlush, Record::kWholeRegion},
-                         Omission{Call::kFenceAfterFlush, Record::kNone},
-                         Omission{Call::kFenceAfterFlush, Record::kLease},
-                         Omission{Call::kFenceAfterFlush, Record::kPayload},
-                         Omission{Call::kFenceAfterFlush, Record::kWholeRegion},
-                         Omission{Call::kFenceAfterInvalidate, Record::kEntry});
-#else
-  return testing::Values(
-      Omission{Call::kFlush, Record::kHeader}, Omission{Call::kFlush, Record::kLine},
-      Omission{Call::kFlush, Record::kEntry}, Omission{Call::kFlush, Record::kAck},
-      Omission{Call::kFlush, Record::kLease}, Omission{Call::kFlush, Record::kMessage},
-      Omission{Call::kFlush, Record::kPayload}, Omission{Call::kInvalidate, Record::kHeader},
-      Omission{Call::kInvalidate, Record::kLine}, Omission{Call::kInvalidate, Record::kEntry},
-      Omission{Call::kInvalidate, Record::kAck}, Omission{Call::kInvalidate, Record::kLease},
-      Omission{Call::kInvalidate, Record::kMessage}, Omission{Call::kInvalidate, Record::kPayload},
-      Omission{Call::kFenceAfterFlush, Record::kHeader},
-      Omission{Call::kFenceAfterFlush, Record::kLine},
-      Omission{Call::kFenceAfterInvalidate, Record::kHeader},
-      Omission{Call::kFenceAfterInvalidate, Record::kLine},
-      Omission{Call::kFenceAfterInvalidate, Record::kLease},
-      Omission{Call::kFenceAfterInvalidate, Record::kPayload});
-#endif
+std::vector<Omission> omissions() {
+  if (is_long()) {
+    return {Omission{Call::kFlush, Record::kWholeRegion},
+            Omission{Call::kFenceAfterFlush, Record::kNone},
+            Omission{Call::kFenceAfterFlush, Record::kLease},
+            Omission{Call::kFenceAfterFlush, Record::kPayload},
+            Omission{Call::kFenceAfterFlush, Record::kWholeRegion},
+            Omission{Call::kFenceAfterInvalidate, Record::kEntry}};
+  }
+  return {Omission{Call::kFlush, Record::kHeader},
+          Omission{Call::kFlush, Record::kLine},
+          Omission{Call::kFlush, Record::kEntry},
+          Omission{Call::kFlush, Record::kAck},
+          Omission{Call::kFlush, Record::kLease},
+          Omission{Call::kFlush, Record::kMessage},
+          Omission{Call::kFlush, Record::kPayload},
+          Omission{Call::kInvalidate, Record::kHeader},
+          Omission{Call::kInvalidate, Record::kLine},
+          Omission{Call::kInvalidate, Record::kEntry},
+          Omission{Call::kInvalidate, Record::kAck},
+          Omission{Call::kInvalidate, Record::kLease},
+          Omission{Call::kInvalidate, Record::kMessage},
+          Omission{Call::kInvalidate, Record::kPayload},
+          Omission{Call::kFenceAfterFlush, Record::kHeader},
+          Omission{Call::kFenceAfterFlush, Record::kLine},
+          Omission{Call::kFenceAfterInvalidate, Record::kHeader},
+          Omission{Call::kFenceAfterInvalidate, Record::kLine},
+          Omission{Call::kFenceAfterInvalidate, Record::kLease},
+          Omission{Call::kFenceAfterInvalidate, Record::kPayload}};
 }
 
-INSTANTIATE_TEST_SUITE_P(EachCall, OmissionTest, omissions(),
+INSTANTIATE_TEST_SUITE_P(EachCall, OmissionTest, testing::ValuesIn(omissions()),
                          [](const testing::TestParamInfo<Omission>& parameter) {
                            std::string name = parameter.param.name();
                            std::erase_if(name, [](char c) {

@@ -4,14 +4,15 @@
 #include <cstdio>
 
 #include "share/world.hpp"
+#include "support/environment.hpp"
 
 namespace nearkv::test {
 namespace {
 
 TEST(SharingSchedules, NeverReturnWrongBytesAndNeverLoseWhatWasPublished) {
-  constexpr std::uint64_t kSchedules = 600 * NEARKV_TEST_SCALE;
+  const std::uint64_t schedules = by_size(600, 60000);
   Coverage coverage;
-  for (std::uint64_t schedule = 0; schedule < kSchedules; ++schedule) {
+  for (std::uint64_t schedule = 0; schedule < schedules; ++schedule) {
     WorldOptions options;
     options.hosts = static_cast<std::uint16_t>(2 + schedule % 3);
     World world(options, schedule);

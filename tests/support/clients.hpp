@@ -1,13 +1,17 @@
-// Clients of a daemon, for tests.
+// Clients of a daemon or of another machine's store, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 
 #include "nearkv/object_store.hpp"
+#include "support/eventually.hpp"
 
 namespace nearkv::test {
 
@@ -27,6 +31,16 @@ inline Namespace namespace_of(std::uint16_t tenant, const std::string& model = "
   name.tenant = tenant;
   name.model = model;
   return name;
+}
+
+/// A server whose clients have died keeps neither their threads nor their descriptors.
+inline void expect_nothing_left_of_clients(pid_t server) {
+  const std::filesystem::path process = "/proc/" + std::to_string(server);
+  const auto entries = [&](const char* folder) {
+    return std::distance(std::filesystem::directory_iterator(process / folder), {});
+  };
+  EXPECT_TRUE(eventually([&] { return entries("task") < 10; })) << "threads of dead clients stay";
+  EXPECT_LT(entries("fd"), 64);
 }
 
 }  // namespace nearkv::test

@@ -144,4 +144,75 @@ inline bool exists(ObjectStore* store, std::uint32_t space, const Bytes& key) {
   return store->exists(space, keys) == 1;
 }
 
+/// Objects `first` to `first + count`, for calls that take many.
+struct Batch {
+  explicit Batch(std::size_t count, std::uint64_t first = 0)
+      : sources(count), targets(count), items(count) {
+    for (std::size_t i = 0; i < count; ++i) names.push_back(key_of(first + i));
+    keys.assign(names.begin(), names.end());
+    for (std::size_t i = 0; i < count; ++i) items[i].key = keys[i];
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  /// A job that sets them all to `data`.
+  Job set_to(std::uint32_t space, std::span<const std::byte> data) {
+    sources.assign(items.size(), data);
+    Job job;
+    job.kind = JobKind::kSet;
+    job.namespace_number = space;
+    job.items = items;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      items[i].source = std::span(&sources[i], 1);
+      items[i].target = {};
+    }
+    return job;
+  }
+
+  /// A job that sets each to its place of `data`.
+  Job set_to(std::uint32_t space, std::span<const Bytes> data) {
+    const Job job = set_to(space, Key());
+    std::ranges::copy(data, sources.begin());
+    return job;
+  }
+
+  /// A job that gets each into its place of `found`.
+  Job get_into(std::uint32_t space, std::span<Bytes> found) {
+    std::ranges::copy(found, targets.begin());
+    Job job;
+    job.namespace_number = space;
+    job.items = items;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      items[i].source = {};
+      items[i].target = std::span(&targets[i], 1);
+    }
+    return job;
+  }
+
+  std::vector<Bytes> names;
+  std::vector<Key> keys;
+  std::vector<std::span<const std::byte>> sources;
+  std::vector<std::span<std::byte>> targets;
+  std::vector<ObjectItem> items;
+};
+
+/// The contents of objects `first` to `first + count`, of as many bytes each.
+inline std::vector<Bytes> contents_of(std::size_t count, std::size_t bytes,
+                                      std::uint64_t first = 0) {
+  std::vector<Bytes> data;
+  for (std::size_t i = 0; i < count; ++i) data.push_back(contents(first + i, bytes));
+  return data;
+}
+
+/// Sets objects one after the other, each as the child of the one before it.
+inline void set_chain(ObjectStore* store, std::uint32_t space, const Batch& chain,
+                      std::size_t bytes) {
+  Job job;
+  job.chain = true;
+  for (std::size_t i = 0; i < chain.names.size(); ++i) {
+    ASSERT_EQ(set(store, space, chain.names[i], contents(i, bytes), job), Status::kOk) << i;
+    job.parent = chain.keys[i];
+  }
+}
+
 }  // namespace nearkv::test

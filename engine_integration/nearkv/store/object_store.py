@@ -16,7 +16,7 @@ __all__ = ["ObjectStore"]
 class StoreOptions(TypedDict, total=False):
     """How a store is opened.
 
-    `workers`: threads that run jobs. `eviction`: lru, lfu or chain_lhd. `patience_s`:
+    `workers`: threads that run jobs. `eviction`: lru or chain_lhd. `patience_s`:
     how long a set waits for leases to free room. `seal_key_file`: a file of 32 random bytes that
     only its owner may read; objects are encrypted with it. `defragment_above`: the share of begun
     slabs that may be lost before objects are moved together; 0: never. `max_objects` 0: one for

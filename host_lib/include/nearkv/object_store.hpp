@@ -187,7 +187,7 @@ class NEARKV_API ObjectStore {
     std::uint32_t max_objects = 0;  ///< 0: one for every 64 KiB of memory.
     std::uint32_t max_namespaces = 1024;
     unsigned workers = 1;                ///< Threads that run jobs; whoever waits for a job helps.
-    std::string eviction = "chain_lhd";  ///< lru, lfu or chain_lhd.
+    std::string eviction = "chain_lhd";  ///< lru or chain_lhd.
     std::chrono::milliseconds patience{0};  ///< How long a set waits for leases to free room.
     /// A file of 32 random bytes that only its owner may read. With it objects are encrypted on
     /// their way in (XAES-256-GCM, a key for each tenant); keys and sizes stay readable. Without

@@ -5,7 +5,7 @@
 namespace nearkv {
 
 std::vector<NamedEvictionPolicy> shipped_eviction_policies() {
-  return {{"lru", make_lru}, {"lfu", make_lfu}, {"chain_lhd", make_chain_lhd}};
+  return {{"lru", make_lru}, {"chain_lhd", make_chain_lhd}};
 }
 
 Status make_eviction_policy(std::string_view name, std::uint64_t capacity_bytes,

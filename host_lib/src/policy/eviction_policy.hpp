@@ -81,7 +81,7 @@ struct NamedEvictionPolicy {
   EvictionPolicyFactory make;
 };
 
-/// The policies that ship: lru, lfu, chain_lhd.
+/// The policies that ship: lru, chain_lhd.
 [[nodiscard]] std::vector<NamedEvictionPolicy> shipped_eviction_policies();
 
 /// Makes the policy of that name; one of `own` comes before one that ships. kBadArgument with a
