@@ -1,5 +1,6 @@
 # Verilated modules as libraries, for whoever simulates RTL. Sets NEARKV_VERILATOR_MISSING to the
-# reason where there is no Verilator, and to nothing where there is.
+# reason where there is no Verilator, and to nothing where there is; NEARKV_FLAT_MISSING likewise,
+# where it cannot say a module's ports.
 set(NEARKV_VERILATOR_MISSING "")
 if("rtl" IN_LIST NEARKV_SETS)
   find_package(verilator QUIET HINTS $ENV{VERILATOR_ROOT})
@@ -9,6 +10,10 @@ if("rtl" IN_LIST NEARKV_SETS)
   endif()
 else()
   set(NEARKV_VERILATOR_MISSING "the set rtl is not among NEARKV_SETS")
+endif()
+set(NEARKV_FLAT_MISSING "${NEARKV_VERILATOR_MISSING}")
+if(verilator_VERSION VERSION_GREATER_EQUAL 5.046)
+  set(NEARKV_FLAT_MISSING "Verilator ${verilator_VERSION} no longer writes XML (5.006 to 5.044 do)")
 endif()
 
 # For tests/rtl/strength/coverage.py, in a build of its own: every line of the whole engine counts.
@@ -74,7 +79,7 @@ function(nearkv_verilated_library target)
     list(APPEND scripts ${PROJECT_SOURCE_DIR}/rtl/verilated_flat.py)
     set(flat ${folder}/${ARG_TOP}_flat.sv)
     set(flatten
-      COMMAND ${verilator} --xml-only --Mdir ${folder} --xml-output ${folder}/ports.xml ${top}
+      COMMAND ${verilator} --xml-only -Wno-fatal --Mdir ${folder} --xml-output ${folder}/ports.xml ${top}
         ${ARG_ARGUMENTS} ${ARG_SOURCES}
       COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/rtl/verilated_flat.py
         ${folder}/ports.xml ${flat})

@@ -3,15 +3,16 @@
 XML is what `verilator --xml-only` says of the inner module. FILE becomes the outer one, under its
 name. A port `beat_o` with a field `data` becomes `beat_data_o`, and so on for fields of fields.
 Packed arrays become unpacked ones, and so do several bits of a handshake (`*_valid`, `*_ready`).
-Structs of nkv_abi_pkg stay whole: nkv_abi.h has the same ones.
+Structs of nkv_abi_pkg stay whole, for nkv_abi.h has the same ones, but for those of registers.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, parse
 
-_WHOLE = "nkv_abi_pkg::"
+_WHOLE = re.compile("nkv_abi_pkg::(?!csr_)")
 
 
 class Design:
@@ -35,7 +36,7 @@ class Design:
 
     def fields(self, node: Element) -> list[Element]:
         """Of a struct that is taken apart; none of anything else."""
-        return [] if node.get("name", "").startswith(_WHOLE) else node.findall("memberdtype")
+        return [] if _WHOLE.match(node.get("name", "")) else node.findall("memberdtype")
 
     def width(self, node: Element) -> int:
         """Bits of a packed type."""

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "Vcsr_bench.h"
+#include "Vnkv_csr.h"
 #include "nkv_abi.h"
 
 namespace nearkv::abi_test {
@@ -21,25 +21,47 @@ struct QueueRegister {
   const char* name;
   std::uint32_t offset_bytes;
   std::uint64_t kept_bits;
-  std::uint64_t (*hardware_value)(const Vcsr_bench&);
+  std::uint64_t (*hardware_value)(const Vnkv_csr&, unsigned queue);
 };
 
 constexpr QueueRegister kQueueRegisters[] = {
-    {"SQ_BASE", 0x1000, kAllOnes, [](const Vcsr_bench& b) -> std::uint64_t { return b.sq_base_o; }},
-    {"CQ_BASE", 0x1008, kAllOnes, [](const Vcsr_bench& b) -> std::uint64_t { return b.cq_base_o; }},
+    {"SQ_BASE", 0x1000, kAllOnes,
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t { return b.reg2hw_sq_base_o[queue]; }},
+    {"CQ_BASE", 0x1008, kAllOnes,
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t { return b.reg2hw_cq_base_o[queue]; }},
     {"RING_ENTRIES", 0x1010, kAllOnes,
-     [](const Vcsr_bench& b) -> std::uint64_t { return b.ring_entries_o; }},
-    {"QUEUE_CONTROL", 0x1018, 1, [](const Vcsr_bench& b) -> std::uint64_t { return b.enable_o; }},
-    {"SQ_TAIL", 0x1020, kAllOnes, [](const Vcsr_bench& b) -> std::uint64_t { return b.sq_tail_o; }},
-    {"CQ_HEAD", 0x1028, kAllOnes, [](const Vcsr_bench& b) -> std::uint64_t { return b.cq_head_o; }},
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t {
+       return b.reg2hw_ring_entries_o[queue];
+     }},
+    {"QUEUE_CONTROL", 0x1018, 1,
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t {
+       return b.reg2hw_queue_control_enable_o[queue];
+     }},
+    {"SQ_TAIL", 0x1020, kAllOnes,
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t { return b.reg2hw_sq_tail_o[queue]; }},
+    {"CQ_HEAD", 0x1028, kAllOnes,
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t { return b.reg2hw_cq_head_o[queue]; }},
     {"WINDOW_BASE", 0x1030, kAllOnes,
-     [](const Vcsr_bench& b) -> std::uint64_t { return b.window_base_o; }},
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t {
+       return b.reg2hw_window_base_o[queue];
+     }},
     {"WINDOW_BYTES", 0x1038, kAllOnes,
-     [](const Vcsr_bench& b) -> std::uint64_t { return b.window_bytes_o; }},
-    {"TENANT", 0x1040, 0xFFFF, [](const Vcsr_bench& b) -> std::uint64_t { return b.tenant_o; }},
-    {"WEIGHT", 0x1050, 0xF, [](const Vcsr_bench& b) -> std::uint64_t { return b.weight_o; }},
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t {
+       return b.reg2hw_window_bytes_o[queue];
+     }},
+    {"TENANT", 0x1040, 0xFFFF,
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t {
+       return b.reg2hw_tenant_number_o[queue];
+     }},
+    {"WEIGHT", 0x1050, 0xF,
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t {
+       return b.reg2hw_weight_share_o[queue];
+     }},
     {"COALESCE", 0x1058, 0xFFFFFFFFFFFF,
-     [](const Vcsr_bench& b) -> std::uint64_t { return b.coalesce_o; }},
+     [](const Vnkv_csr& b, unsigned queue) -> std::uint64_t {
+       return std::uint64_t{b.reg2hw_coalesce_wait_ticks_o[queue]} << 16U |
+              b.reg2hw_coalesce_completions_o[queue];
+     }},
 };
 
 constexpr std::uint32_t in_queue(std::uint32_t offset_bytes, std::uint32_t queue) {
@@ -62,32 +84,32 @@ class Csr : public ::testing::Test {
   };
 
   Csr() { reset(); }
-  ~Csr() override { bench_->final(); }
+  ~Csr() override { csr_->final(); }
 
   void reset() {
-    bench_->rst_ni = 0;
+    csr_->rst_ni = 0;
     tick();
-    bench_->rst_ni = 1;
+    csr_->rst_ni = 1;
     tick();
   }
 
   void tick() {
-    bench_->clk_i = 0;
-    bench_->eval();
-    bench_->clk_i = 1;
-    bench_->eval();
+    csr_->clk_i = 0;
+    csr_->eval();
+    csr_->clk_i = 1;
+    csr_->eval();
   }
 
   /// One access of one cycle; the answer is there when it ends.
   Answer access(bool is_write, std::uint32_t offset_bytes, std::uint64_t data) {
-    bench_->req_i = 1;
-    bench_->we_i = is_write ? 1 : 0;
-    bench_->addr_i = offset_bytes;
-    bench_->wdata_i = data;
+    csr_->req_i = 1;
+    csr_->we_i = is_write ? 1 : 0;
+    csr_->addr_i = offset_bytes;
+    csr_->wdata_i = data;
     tick();
-    bench_->req_i = 0;
-    bench_->we_i = 0;
-    return {bench_->rdata_o, bench_->error_o != 0};
+    csr_->req_i = 0;
+    csr_->we_i = 0;
+    return {csr_->rdata_o, csr_->error_o != 0};
   }
 
   std::uint64_t read(std::uint32_t offset_bytes) {
@@ -100,14 +122,8 @@ class Csr : public ::testing::Test {
     EXPECT_FALSE(access(true, offset_bytes, data).error) << "write of " << offset_bytes;
   }
 
-  std::uint64_t hardware_value(const QueueRegister& item, std::uint32_t queue) {
-    bench_->queue_i = static_cast<std::uint8_t>(queue);
-    bench_->eval();
-    return item.hardware_value(*bench_);
-  }
-
   VerilatedContext context_;
-  std::unique_ptr<Vcsr_bench> bench_ = std::make_unique<Vcsr_bench>(&context_);
+  std::unique_ptr<Vnkv_csr> csr_ = std::make_unique<Vnkv_csr>(&context_);
   std::mt19937_64 random_{1};
 };
 
@@ -121,7 +137,7 @@ TEST_F(Csr, WhatSoftwareWritesStartsAtZero) {
   for (const QueueRegister& item : kQueueRegisters) {
     for (std::uint32_t queue = 0; queue < kQueues; ++queue) {
       EXPECT_EQ(read(in_queue(item.offset_bytes, queue)), 0U) << item.name << " " << queue;
-      EXPECT_EQ(hardware_value(item, queue), 0U) << item.name << " " << queue;
+      EXPECT_EQ(item.hardware_value(*csr_, queue), 0U) << item.name << " " << queue;
     }
   }
 }
@@ -139,7 +155,7 @@ TEST_F(Csr, EveryQueueKeepsItsOwnValues) {
     for (std::uint32_t queue = 0; queue < kQueues; ++queue) {
       const std::uint64_t kept = values[i][queue] & item.kept_bits;
       EXPECT_EQ(read(in_queue(item.offset_bytes, queue)), kept) << item.name << " " << queue;
-      EXPECT_EQ(hardware_value(item, queue), kept) << item.name << " " << queue;
+      EXPECT_EQ(item.hardware_value(*csr_, queue), kept) << item.name << " " << queue;
     }
   }
 }
@@ -152,16 +168,15 @@ TEST_F(Csr, BitsWithoutAFieldReadZero) {
 }
 
 TEST_F(Csr, ReadOnlyRegistersShowTheDeviceAndIgnoreWrites) {
-  bench_->features_i = 0x3F;
-  bench_->memory_bytes_i = 0x0123456789ABCDEF;
-  bench_->limit_queues_i = 0x11;
-  bench_->limit_group_i = 0x22;
-  bench_->limit_head_dim_i = 0x3344;
-  bench_->limit_top_k_i = 0x5566;
-  bench_->tick_hz_i = 250000000;
-  bench_->fatal_i = 1;
-  bench_->queue_i = 5;
-  bench_->refused_i = 1;
+  csr_->hw2reg_features_i = 0x3F;
+  csr_->hw2reg_memory_bytes_i = 0x0123456789ABCDEF;
+  csr_->hw2reg_limits_queues_i = 0x11;
+  csr_->hw2reg_limits_group_i = 0x22;
+  csr_->hw2reg_limits_head_dim_i = 0x3344;
+  csr_->hw2reg_limits_top_k_i = 0x5566;
+  csr_->hw2reg_tick_hz_i = 250000000;
+  csr_->hw2reg_device_status_fatal_i = 1;
+  csr_->hw2reg_queue_status_refused_i[5] = 1;
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(read(NKV_REG_FEATURES), 0x3FU);
     EXPECT_EQ(read(NKV_REG_MEMORY_BYTES), 0x0123456789ABCDEFU);
@@ -176,10 +191,10 @@ TEST_F(Csr, ReadOnlyRegistersShowTheDeviceAndIgnoreWrites) {
       write(offset, kAllOnes);
     }
   }
-  bench_->fatal_i = 0;
-  bench_->ready_i = 1;
-  bench_->refused_i = 0;
-  bench_->running_i = 1;
+  csr_->hw2reg_device_status_fatal_i = 0;
+  csr_->hw2reg_device_status_ready_i = 1;
+  csr_->hw2reg_queue_status_refused_i[5] = 0;
+  csr_->hw2reg_queue_status_running_i[5] = 1;
   EXPECT_EQ(read(NKV_REG_DEVICE_STATUS), NKV_REG_DEVICE_STATUS_READY_MASK);
   EXPECT_EQ(read(NKV_REG_QUEUE_STATUS(5U)), NKV_REG_QUEUE_STATUS_RUNNING_MASK);
   EXPECT_EQ(read(NKV_REG_ID), NKV_ABI_ID);
@@ -209,8 +224,8 @@ TEST_F(Csr, ExternalRegistersAnswerWithWhatTheirKeeperSays) {
   for (const std::uint32_t offset :
        {NKV_REG_INTERRUPT_STATUS, NKV_REG_ERROR_ENTRY(15U), NKV_REG_TOTAL_BUSY_TICKS(3U),
         NKV_REG_HOST_HOTNESS(2047U), NKV_REG_NEAR_HOTNESS(0U)}) {
-    bench_->external_rdata_i = random_();
-    EXPECT_EQ(read(offset), bench_->external_rdata_i) << offset;
+    csr_->external_rdata_i = random_();
+    EXPECT_EQ(read(offset), csr_->external_rdata_i) << offset;
     EXPECT_EQ(access(true, offset, kAllOnes).data, 0U) << offset;
   }
   EXPECT_EQ(read(NKV_REG_ID), NKV_ABI_ID);
@@ -218,16 +233,16 @@ TEST_F(Csr, ExternalRegistersAnswerWithWhatTheirKeeperSays) {
 
 TEST_F(Csr, ResetIsAPulseOfOneCycleThatReadsZero) {
   write(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
-  EXPECT_EQ(bench_->reset_o, 1);
+  EXPECT_EQ(csr_->reg2hw_control_reset_o, 1);
   tick();
-  EXPECT_EQ(bench_->reset_o, 0);
+  EXPECT_EQ(csr_->reg2hw_control_reset_o, 0);
   EXPECT_EQ(read(NKV_REG_CONTROL), 0U);
 
   write(NKV_REG_CONTROL, kAllOnes & ~NKV_REG_CONTROL_RESET_MASK);
-  EXPECT_EQ(bench_->reset_o, 0) << "writing 0 resets nothing";
+  EXPECT_EQ(csr_->reg2hw_control_reset_o, 0) << "writing 0 resets nothing";
 
   write(NKV_REG_SQ_TAIL(0U), kAllOnes);
-  EXPECT_EQ(bench_->reset_o, 0) << "nor does another register";
+  EXPECT_EQ(csr_->reg2hw_control_reset_o, 0) << "nor does another register";
 }
 
 TEST_F(Csr, ResetDisablesEveryQueueAndLeavesTheRest) {
@@ -240,9 +255,8 @@ TEST_F(Csr, ResetDisablesEveryQueueAndLeavesTheRest) {
 
   write(NKV_REG_CONTROL, NKV_REG_CONTROL_RESET_MASK);
   for (std::uint32_t queue = 0; queue < kQueues; ++queue) {
-    bench_->queue_i = static_cast<std::uint8_t>(queue);
-    bench_->eval();
-    EXPECT_EQ(bench_->enable_o, 0) << "already while the pulse is high, queue " << queue;
+    EXPECT_EQ(csr_->reg2hw_queue_control_enable_o[queue], 0)
+        << "already while the pulse is high, queue " << queue;
   }
   for (std::uint32_t queue = 0; queue < kQueues; ++queue) {
     EXPECT_EQ(read(NKV_REG_QUEUE_CONTROL(queue)), 0U);
@@ -269,7 +283,7 @@ TEST_F(Csr, AWriteToAnUnknownOrMisalignedOffsetChangesNothing) {
   for (std::uint32_t offset = 0; offset < 0x2000; ++offset) {
     if (!register_offsets().contains(offset)) {
       ASSERT_TRUE(access(true, offset, kAllOnes).error) << "offset " << offset;
-      ASSERT_EQ(bench_->reset_o, 0) << "offset " << offset;
+      ASSERT_EQ(csr_->reg2hw_control_reset_o, 0) << "offset " << offset;
     }
   }
   for (const QueueRegister& item : kQueueRegisters) {
@@ -283,19 +297,19 @@ TEST_F(Csr, TheAnswerStaysUntilThatOfTheNextAccess) {
   read(NKV_REG_ID);
   for (int cycle = 0; cycle < 5; ++cycle) {
     tick();
-    EXPECT_EQ(bench_->rdata_o, NKV_ABI_ID);
+    EXPECT_EQ(csr_->rdata_o, NKV_ABI_ID);
   }
   EXPECT_TRUE(access(false, 0x98, 0).error);
   tick();
-  EXPECT_EQ(bench_->error_o, 1);
+  EXPECT_EQ(csr_->error_o, 1);
   EXPECT_FALSE(access(true, NKV_REG_SQ_BASE(0U), 1).error);
 }
 
 TEST_F(Csr, NothingHappensWithoutARequest) {
-  bench_->req_i = 0;
-  bench_->we_i = 1;
-  bench_->addr_i = NKV_REG_SQ_BASE(0U);
-  bench_->wdata_i = kAllOnes;
+  csr_->req_i = 0;
+  csr_->we_i = 1;
+  csr_->addr_i = NKV_REG_SQ_BASE(0U);
+  csr_->wdata_i = kAllOnes;
   tick();
   EXPECT_EQ(read(NKV_REG_SQ_BASE(0U)), 0U);
 }
@@ -305,7 +319,7 @@ TEST_F(Csr, TheResetLineClearsEverything) {
     write(in_queue(item.offset_bytes, 15), kAllOnes);
   }
   reset();
-  EXPECT_EQ(bench_->rdata_o, 0U);
+  EXPECT_EQ(csr_->rdata_o, 0U);
   for (const QueueRegister& item : kQueueRegisters) {
     EXPECT_EQ(read(in_queue(item.offset_bytes, 15)), 0U) << item.name;
   }

@@ -91,8 +91,9 @@ class CommandUnit : private Simulation<Bench> {
     while (!bench().done_o && run_cycles_ < kMostCycles) cycle();
     EXPECT_TRUE(bench().done_o) << "no outcome";
     model::Outcome outcome;
-    outcome.verdict = {static_cast<std::uint8_t>(bench().status_o), bench().detail_o};
-    outcome.count = bench().count_o;
+    outcome.verdict = {static_cast<std::uint8_t>(bench().outcome_verdict_status_o),
+                       bench().outcome_verdict_detail_o};
+    outcome.count = bench().outcome_count_o;
     const std::uint64_t cycles = run_cycles_;
     while (!bench().writes_done_o && run_cycles_ < 2 * kMostCycles) cycle();
     run_cycles_ = cycles;
@@ -156,9 +157,9 @@ class CommandUnit : private Simulation<Bench> {
   void start(const Command& command) {
     run_cycles_ = bursts_read_ = bursts_written_ = 0;
     std::memcpy(bench().command_i.data(), &command, sizeof(command));
-    bench().window_base_i = kWindowBase;
-    bench().window_bytes_i = kWindowBytes;
-    bench().tenant_i = kTenant;
+    bench().domain_window_base_i = kWindowBase;
+    bench().domain_window_bytes_i = kWindowBytes;
+    bench().domain_tenant_i = kTenant;
     bench().start_i = 1;
     cycle();
     bench().start_i = 0;

@@ -139,10 +139,10 @@ void AttendEntries::show(const EntryCase& with) {
   }
   if (module.beat_valid_i) {
     const Beat& beat = beats_.front();
-    module.beat_array_i = beat.array;
+    module.beat_tag_array_i = beat.array;
     module.beat_first_i = beat.first;
     module.beat_last_i = beat.last;
-    std::memcpy(module.beat_i.data(), beat.data.data(), NKV_BURST_BYTES);
+    std::memcpy(module.beat_data_i.data(), beat.data.data(), NKV_BURST_BYTES);
   }
 }
 

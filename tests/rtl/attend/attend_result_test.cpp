@@ -161,15 +161,13 @@ class AttendResult : public Simulation<Vnkv_attend_result> {
   }
 
   void take_write() {
-    const auto& write = (*this)->write_o;
-    const std::uint64_t address = write[18] | std::uint64_t{write[19]} << 32;
-    const std::uint64_t strobes = write[16] | std::uint64_t{write[17]} << 32;
+    const std::uint64_t address = (*this)->write_address_o;
     for (unsigned i = 0; i < kBurstWords; ++i) {
-      const unsigned lanes = strobes >> (4 * i) & 15;
+      const unsigned lanes = (*this)->write_strobes_o >> (4 * i) & 15;
       ASSERT_TRUE(lanes == 0 || lanes == 15);
       if (lanes == 0) continue;
       ASSERT_FALSE(written_.contains(address + 4 * i));
-      written_[address + 4 * i] = write[i];
+      written_[address + 4 * i] = (*this)->write_data_o[i];
     }
   }
 

@@ -39,19 +39,19 @@ struct Tensor {
 struct Chain : Simulation<Vnkv_exact_chain_bench> {
   Chain(unsigned dimension, int key_top, int value_top)
       : dim(dimension), key_exponent(key_top), value_exponent(value_top) {
-    (*this)->dim_i = static_cast<std::uint8_t>(dim);
+    (*this)->format_used_dim_i = (*this)->format_stored_dim_i = static_cast<std::uint8_t>(dim);
     reset();
-    (*this)->clear_i = 1;
+    (*this)->value_clear_i = 1;
     tick();
-    (*this)->clear_i = 0;
+    (*this)->value_clear_i = 0;
   }
 
   void load_query(const std::vector<std::byte>& bytes, unsigned group) {
-    (*this)->query_group_i = static_cast<std::uint8_t>(group);
-    (*this)->query_start_i = 1;
+    (*this)->group_i = static_cast<std::uint8_t>(group);
+    (*this)->start_i = 1;
     tick();
-    (*this)->query_start_i = 0;
-    for (size_t at = 0; !(*this)->query_done_o;) {
+    (*this)->start_i = 0;
+    for (size_t at = 0; !(*this)->done_o;) {
       (*this)->query_burst_valid_i = at < bytes.size();
       if (at < bytes.size()) load((*this)->query_burst_i.data(), bytes, at);
       settle();
@@ -74,7 +74,7 @@ struct Chain : Simulation<Vnkv_exact_chain_bench> {
     unsigned token = 0;
     size_t at = 0;
     unsigned received = 0;
-    for (unsigned i = 0; i < 3000 && (received < kTokens || !(*this)->rows_idle_o); ++i) {
+    for (unsigned i = 0; i < 3000 && (received < kTokens || !(*this)->idle_o); ++i) {
       const unsigned start = token * row_bytes;
       (*this)->row_valid_i = token < kTokens;
       (*this)->row_tag_i = static_cast<std::uint8_t>(token);
@@ -106,31 +106,32 @@ struct Chain : Simulation<Vnkv_exact_chain_bench> {
   }
 
   void raise(const std::array<std::int64_t, kRows>& distances) {
-    (*this)->raise_valid_i = 1;
+    (*this)->value_raise_valid_i = 1;
     for (unsigned row = 0; row < kRows; ++row) {
-      (*this)->raise_i[row] = static_cast<std::uint8_t>(std::min<std::int64_t>(distances[row], 63));
+      (*this)->value_raise_i[row] =
+          static_cast<std::uint8_t>(std::min<std::int64_t>(distances[row], 63));
     }
     tick();
-    (*this)->raise_valid_i = 0;
+    (*this)->value_raise_valid_i = 0;
     wait_until_idle();
   }
 
   void swap() {
-    (*this)->swap_i = 1;
+    (*this)->value_swap_i = 1;
     tick();
-    (*this)->swap_i = 0;
+    (*this)->value_swap_i = 0;
   }
 
   std::int64_t acc(unsigned row, unsigned channel) {
-    EXPECT_TRUE((*this)->read_ready_o);
-    (*this)->read_valid_i = 1;
-    (*this)->read_row_i = static_cast<std::uint8_t>(row);
-    (*this)->read_channel_i = static_cast<std::uint8_t>(channel);
+    EXPECT_TRUE((*this)->value_read_ready_o);
+    (*this)->value_read_valid_i = 1;
+    (*this)->value_read_row_i = static_cast<std::uint8_t>(row);
+    (*this)->value_read_channel_i = static_cast<std::uint8_t>(channel);
     tick();
-    (*this)->read_valid_i = 0;
+    (*this)->value_read_valid_i = 0;
     ticks(2);
-    EXPECT_TRUE((*this)->acc_valid_o);
-    return static_cast<std::int64_t>((*this)->acc_o);
+    EXPECT_TRUE((*this)->value_acc_valid_o);
+    return static_cast<std::int64_t>((*this)->value_acc_o);
   }
 
   unsigned dim;
@@ -143,9 +144,10 @@ struct Chain : Simulation<Vnkv_exact_chain_bench> {
   }
 
   void begin(const Tensor& tensor, bool values) {
-    (*this)->form_i = tensor.form;
-    (*this)->values_i = values;
-    (*this)->list_exponent_i = static_cast<std::uint8_t>(values ? value_exponent : key_exponent);
+    (*this)->format_form_i = tensor.form;
+    (*this)->format_values_i = values;
+    (*this)->format_list_exponent_i =
+        static_cast<std::uint8_t>(values ? value_exponent : key_exponent);
     (*this)->exponents_valid_i = tensor.form == NKV_ROW_FORM_DELTA4;
     for (size_t at = 0; at < tensor.exponents.size(); at += NKV_BURST_BYTES) {
       (*this)->exponents_burst_i = at != 0;
@@ -160,14 +162,15 @@ struct Chain : Simulation<Vnkv_exact_chain_bench> {
   void present(const std::array<model::Weight, kRows>& weights) {
     for (unsigned row = 0; row < kRows; ++row) {
       const bool is_zero = weights[row].is_zero();
-      (*this)->weight_i[row] = is_zero ? 0 : static_cast<std::uint32_t>(weights[row].mantissa);
-      (*this)->shift_i[row] = is_zero ? 0 : static_cast<std::uint8_t>(weights[row].shift);
-      (*this)->units_i[row] = static_cast<std::uint64_t>(weights[row].units());
+      (*this)->value_weight_i[row] =
+          is_zero ? 0 : static_cast<std::uint32_t>(weights[row].mantissa);
+      (*this)->value_shift_i[row] = is_zero ? 0 : static_cast<std::uint8_t>(weights[row].shift);
+      (*this)->value_units_i[row] = static_cast<std::uint64_t>(weights[row].units());
     }
   }
 
   void wait_until_idle() {
-    ASSERT_TRUE(tick_until([this] { return (*this)->values_idle_o != 0; }, 100));
+    ASSERT_TRUE(tick_until([this] { return (*this)->value_idle_o != 0; }, 100));
   }
 };
 
@@ -243,7 +246,7 @@ void attend(std::uint8_t form, unsigned dim, unsigned group) {
   chain.swap();
   for (unsigned row = 0; row < group; ++row) {
     const auto expected = softmax[row].output(chain.value_exponent);
-    const auto z = static_cast<std::int64_t>(chain->z_o[row]);
+    const auto z = static_cast<std::int64_t>(chain->value_z_o[row]);
     for (unsigned channel = 0; channel < dim; ++channel) {
       const float output =
           softmax_at(0, z, chain.acc(row, channel)).output(chain.value_exponent)[0];

@@ -1,4 +1,4 @@
-// nkv_attend_logits and nkv_attend_values as nkv_attend joins them, with their set-up and plain ports.
+// nkv_attend_logits and nkv_attend_values as nkv_attend joins them, with their set-up.
 module nkv_attend_entries_bench
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -26,14 +26,9 @@ module nkv_attend_entries_bench
 
   input  logic          page_valid_i,
   output logic          page_ready_o,
-  input  token_mask_t   page_tokens_i,
-  input  token_mask_t   page_nonfinite_i,
+  input  page_body_t    page_i,
   input  token_mask_t   page_sampled_i,
   input  logic          page_rest_i,
-  input  logic          page_sums_i,
-  input  logic [7:0]    page_v_exponent_i,
-  input  row_form_e     page_k_form_i,
-  input  row_form_e     page_v_form_i,
 
   input  logic          score_valid_i,
   output logic          score_ready_o,
@@ -49,15 +44,11 @@ module nkv_attend_entries_bench
 
   input  logic [5:0]    rests_i,
   output logic          rest_ready_o,
-  input  logic [31:0]   rest_whole_i[Rows],
-  input  weight_t       rest_weight_i[Rows],
+  input  rest_weight_t [Rows-1:0] rest_i,
 
   input  logic          beat_valid_i,
   output logic          beat_ready_o,
-  input  logic [3:0]    beat_array_i,
-  input  logic          beat_first_i,
-  input  logic          beat_last_i,
-  input  burst_t        beat_i,
+  input  read_beat_t    beat_i,
 
   input  logic          grant_i,
   output logic          word_valid_o,
@@ -78,14 +69,10 @@ module nkv_attend_entries_bench
 
   logit_scale_t scale;
   nkv_logit_setup u_setup (
-    .clk_i,
-    .rst_ni,
     .start_i(set_i),
-    .scale_i,
-    .soft_cap_i,
-    .key_exponent_i,
     .done_o (set_o),
-    .scale_o(scale)
+    .scale_o(scale),
+    .*
   );
 
   // ---- Pages, for logits and for values ----
@@ -99,50 +86,33 @@ module nkv_attend_entries_bench
   page_t      page, to_logits, to_values;
   logic [$clog2(PagesAhead):0] unused_logits_used, unused_values_used;
   assign page_ready_o = &pages_ready;
-  assign page = '{
-      rest: page_rest_i,
-      sampled: page_sampled_i,
-      body: '{
-          tokens: page_tokens_i,
-          nonfinite: page_nonfinite_i,
-          sums: page_sums_i,
-          v_exponent: page_v_exponent_i,
-          k_form: page_k_form_i,
-          v_form: page_v_form_i,
-          dtype: DtypeBf16,
-          default: '0
-      }
-  };
+  assign page = '{rest: page_rest_i, sampled: page_sampled_i, body: page_i};
 
   nkv_fifo #(
     .T(page_t),
     .Depth(PagesAhead)
   ) u_to_logits (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
     .in_valid_i (page_valid_i && page_ready_o),
     .in_ready_o (pages_ready[0]),
     .in_data_i  (page),
     .out_valid_o(to_logits_valid),
     .out_ready_i(to_logits_ready),
     .out_data_o (to_logits),
-    .used_o     (unused_logits_used)
+    .used_o     (unused_logits_used),
+    .*
   );
   nkv_fifo #(
     .T(page_t),
     .Depth(PagesAhead)
   ) u_to_values (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
     .in_valid_i (page_valid_i && page_ready_o),
     .in_ready_o (pages_ready[1]),
     .in_data_i  (page),
     .out_valid_o(to_values_valid),
     .out_ready_i(to_values_ready),
     .out_data_o (to_values),
-    .used_o     (unused_values_used)
+    .used_o     (unused_values_used),
+    .*
   );
 
   // ---- Logits ----
@@ -156,19 +126,10 @@ module nkv_attend_entries_bench
   weight_t    rest_weight[Rows];
   halvings_t  halvings;
   sample_group_t group;
-  rest_weight_t [Rows-1:0] rest;
   assign no_score = '{default: '0};
-  for (genvar r = 0; r < int'(Rows); r++) begin : g_rest
-    assign rest[r] = '{whole: rest_whole_i[r], weight: rest_weight_i[r]};
-  end
 
   nkv_attend_logits u_logits (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .bounded_i,
     .scale_i         (scale),
-    .query_exponent_i,
     .other_valid_i   (1'b0),
     .other_phase_i   ('0),
     .other_score_i   (no_score),
@@ -181,19 +142,6 @@ module nkv_attend_entries_bench
     .page_visible_i  (to_logits.body.tokens & ~to_logits.body.nonfinite),
     .page_sampled_i  (to_logits.sampled),
     .page_rest_i     (to_logits.rest),
-    .score_valid_i,
-    .score_ready_o,
-    .score_token_i,
-    .score_last_i,
-    .score_i,
-    .sampled_valid_i,
-    .sampled_ready_o,
-    .sampled_logit_i,
-    .sampled_halvings_i,
-    .sampled_group_i,
-    .rests_i,
-    .rest_ready_o,
-    .rest_i          (rest),
     .done_valid_o    (logits_valid),
     .done_ready_i    (!ready_page_q),
     .done_raise_o    (raise),
@@ -205,7 +153,8 @@ module nkv_attend_entries_bench
     .group_o         (group),
     .take_rest_i     (take_rest),
     .rest_weight_o   (rest_weight),
-    .idle_o          (logits_idle)
+    .idle_o          (logits_idle),
+    .*
   );
 
   // ---- That page, until its values have been added ----
@@ -231,24 +180,8 @@ module nkv_attend_entries_bench
   // ---- Values ----
   logic        values_idle;
   word_index_t unused_last_word;
-  read_beat_t  beat;
-  assign beat = '{
-      tag: '{array: beat_array_i, sink: SinkArray, default: '0},
-      first: beat_first_i,
-      last: beat_last_i,
-      data: beat_i,
-      default: '0
-  };
 
   nkv_attend_values u_values (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .value_exponent_i,
-    .head_dim_i,
-    .value_dim_i,
-    .chosen_i,
-    .bounded_i,
     .page_valid_i    (ready_page_q && to_values_valid),
     .page_ready_o    (to_values_ready),
     .page_i          (to_values.body),
@@ -262,25 +195,10 @@ module nkv_attend_entries_bench
     .group_i         (group),
     .take_rest_o     (take_rest),
     .rest_weight_i   (rest_weight),
-    .beat_valid_i,
-    .beat_ready_o,
-    .beat_i          (beat),
-    .grant_i,
-    .word_valid_o,
-    .word_index_o,
-    .word_last_o,
-    .word_o,
     .last_word_o     (unused_last_word),
-    .weight_o,
-    .shift_o,
-    .units_o,
-    .word_sum_o,
-    .word_subtract_o,
-    .raise_valid_o,
-    .raise_o,
-    .sums_ready_i,
     .sums_idle_i     (sums_ready_i),
-    .idle_o          (values_idle)
+    .idle_o          (values_idle),
+    .*
   );
 
   assign idle_o = logits_idle && values_idle && !to_logits_valid && !to_values_valid && !ready_page_q;

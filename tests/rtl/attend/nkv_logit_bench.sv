@@ -33,29 +33,15 @@ module nkv_logit_bench
   logit_scale_t scale;
 
   nkv_logit_setup u_setup (
-    .clk_i,
-    .rst_ni,
-    .start_i,
-    .scale_i,
-    .soft_cap_i,
-    .key_exponent_i,
-    .done_o,
-    .scale_o(scale)
+    .scale_o(scale),
+    .*
   );
 
   nkv_logit #(
     .TagBits(8)
   ) u_logit (
-    .clk_i,
-    .rst_ni,
     .scale_i(scale),
-    .valid_i,
-    .tag_i,
-    .score_i,
-    .query_exponent_i,
-    .valid_o,
-    .tag_o,
-    .logit_o
+    .*
   );
 
   assign exp2_base_o = Exp2Base[entry_i[5:0]];

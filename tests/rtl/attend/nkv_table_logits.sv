@@ -28,14 +28,10 @@ module nkv_table_logits
 
   logit_scale_t scale;
   nkv_logit_setup u_setup (
-    .clk_i,
-    .rst_ni,
     .start_i(set_i),
-    .scale_i,
-    .soft_cap_i,
-    .key_exponent_i,
     .done_o (set_o),
-    .scale_o(scale)
+    .scale_o(scale),
+    .*
   );
 
   logic       valid[Units];

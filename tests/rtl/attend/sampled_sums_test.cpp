@@ -46,13 +46,13 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
  public:
   SampledSumsUnit(unsigned dim, unsigned sixteenths) : dim_(dim), sixteenths_(sixteenths) {
     (*this)->rows_i = kRows;
-    (*this)->dim_i = static_cast<std::uint8_t>(dim);
+    (*this)->value_dim_i = static_cast<std::uint8_t>(dim);
     (*this)->sixteenths_i = static_cast<std::uint8_t>(sixteenths);
     (*this)->error_i = kError;
     (*this)->value_exponent_i = kValueExponent;
     (*this)->word_valid_i = 0;
-    (*this)->raise_valid_i = 0;
-    (*this)->clear_groups_i = 0;
+    (*this)->value_raise_valid_i = 0;
+    (*this)->value_clear_groups_i = 0;
     (*this)->measure_i = 0;
     (*this)->finish_i = 0;
     reset();
@@ -62,12 +62,12 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
   /// Another command: sums of zero.
   void begin() {
     rows_.assign(kRows, SampledSums(dim_));
-    pulse(&(*this)->clear_i);
+    pulse(&(*this)->value_clear_i);
   }
 
   void clear_groups() {
     for (SampledSums& row : rows_) row.clear_groups();
-    pulse(&(*this)->clear_groups_i);
+    pulse(&(*this)->value_clear_groups_i);
   }
 
   /// References to which these logits are not too large.
@@ -76,9 +76,9 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
       const std::int64_t before = rows_[r].reference();
       rows_[r].raise_reference(model::integer_part(logits[r]));
       const std::int64_t distance = rows_[r].reference() - before;
-      (*this)->raise_i[r] = static_cast<std::uint8_t>(std::min<std::int64_t>(distance, 63));
+      (*this)->value_raise_i[r] = static_cast<std::uint8_t>(std::min<std::int64_t>(distance, 63));
     }
-    pulse(&(*this)->raise_valid_i);
+    pulse(&(*this)->value_raise_valid_i);
   }
 
   void add(const Token& token) {
@@ -110,7 +110,7 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
   }
 
   void measure() {
-    ASSERT_TRUE(run_until([this] { return (*this)->idle_o != 0; }));
+    ASSERT_TRUE(run_until([this] { return (*this)->value_idle_o != 0; }));
     (*this)->measure_i = 1;
     cycle();
     (*this)->measure_i = 0;
@@ -132,7 +132,7 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
   /// Sets the sums aside, whose results are written while others grow.
   void finish() {
     check_results();
-    ASSERT_TRUE(run_until([this] { return (*this)->idle_o != 0; }));
+    ASSERT_TRUE(run_until([this] { return (*this)->value_idle_o != 0; }));
     for (unsigned r = 0; r < kRows; ++r) {
       (*this)->reference_i[r] = static_cast<std::uint32_t>(rows_[r].reference());
     }
@@ -162,8 +162,9 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
   void cycle() {
     settle();
     if ((*this)->write_valid_o) {
-      const auto& write = (*this)->write_o;
-      for (unsigned i = 0; i < 16; ++i) written_[write[18] + 4 * i] = write[i];
+      for (unsigned i = 0; i < 16; ++i) {
+        written_[(*this)->write_address_o + 4 * i] = (*this)->write_data_o[i];
+      }
     }
     tick();
   }
@@ -178,7 +179,7 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
   }
 
   void pulse(CData* port) {
-    ASSERT_TRUE(run_until([this] { return (*this)->ready_o != 0; }));
+    ASSERT_TRUE(run_until([this] { return (*this)->value_ready_o != 0; }));
     *port = 1;
     cycle();
     *port = 0;
@@ -205,11 +206,11 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
   void send(const Weights& weights, unsigned sum, bool subtract,
             const std::vector<std::int32_t>& value) {
     for (unsigned word = 0; word * kLanes < dim_; ++word) {
-      ASSERT_TRUE(run_until([this] { return (*this)->ready_o != 0; }));
+      ASSERT_TRUE(run_until([this] { return (*this)->value_ready_o != 0; }));
       (*this)->word_valid_i = 1;
       (*this)->word_index_i = static_cast<std::uint8_t>(word);
-      (*this)->word_sum_i = static_cast<std::uint8_t>(sum);
-      (*this)->word_subtract_i = subtract;
+      (*this)->value_word_sum_i = static_cast<std::uint8_t>(sum);
+      (*this)->value_word_subtract_i = subtract;
       for (unsigned i = 0; i < kLanes; ++i) {
         const unsigned channel = word * kLanes + i;
         (*this)->word_i[i] =
@@ -217,9 +218,9 @@ class SampledSumsUnit : public Simulation<Vnkv_sampled_sums_bench> {
       }
       for (unsigned r = 0; r < kRows; ++r) {
         const bool is_zero = weights[r].is_zero();
-        (*this)->weight_i[r] = is_zero ? 0 : static_cast<std::uint32_t>(weights[r].mantissa);
-        (*this)->shift_i[r] = is_zero ? 0 : static_cast<std::uint8_t>(weights[r].shift);
-        (*this)->units_i[r] = static_cast<std::uint64_t>(weights[r].units());
+        (*this)->value_weight_i[r] = is_zero ? 0 : static_cast<std::uint32_t>(weights[r].mantissa);
+        (*this)->value_shift_i[r] = is_zero ? 0 : static_cast<std::uint8_t>(weights[r].shift);
+        (*this)->value_units_i[r] = static_cast<std::uint64_t>(weights[r].units());
       }
       cycle();
       (*this)->word_valid_i = 0;

@@ -119,6 +119,7 @@ class TailRest : public Simulation<Vnkv_tail_rest_bench> {
     (*this)->scale_i = std::bit_cast<std::uint32_t>(with.scale);
     (*this)->soft_cap_i = std::bit_cast<std::uint32_t>(with.soft_cap);
     (*this)->key_exponent_i = static_cast<std::uint8_t>(with.key_exponent);
+    (*this)->page_sums_i = 1;
     (*this)->rows_i = static_cast<std::uint8_t>(with.rows);
     for (unsigned row = 0; row < kRows; ++row) {
       const auto [highest, lowest] = with.range(row);
@@ -153,7 +154,7 @@ class TailRest : public Simulation<Vnkv_tail_rest_bench> {
       // Two cycles after a read was granted its word stands for one cycle.
       (*this)->page_valid_i = sent < with.pages.size() && is_willing(random, pace);
       if (sent < with.pages.size()) {
-        (*this)->page_i = static_cast<std::uint16_t>(sent);
+        (*this)->page_page_i = static_cast<std::uint16_t>(sent);
         (*this)->page_tokens_i = with.unread[sent];
       }
       (*this)->read_ready_i = is_willing(random, pace);

@@ -1,4 +1,4 @@
-// nkv_append with the page list and the way to memory of an engine, whose fields are ports.
+// nkv_append with the page list and the way to memory of an engine.
 module nkv_append_bench
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -10,40 +10,22 @@ module nkv_append_bench
 
   input  logic         start_i,
   input  logic [511:0] command_i,
-  input  logic [63:0]  window_base_i,
-  input  logic [63:0]  window_bytes_i,
-  input  logic [15:0]  tenant_i,
+  input  domain_t      domain_i,
   output logic         done_o,
-  output logic [7:0]   status_o,
-  output logic [63:0]  detail_o,
-  output logic [31:0]  count_o,
+  output outcome_t     outcome_o,
   output logic         writes_done_o,
 
   output logic         ar_valid_o,
   input  logic         ar_ready_i,
-  output logic [11:0]  ar_id_o,
-  output logic [51:0]  ar_addr_o,
-  output logic [9:0]   ar_len_o,
+  output axi_ar_t      ar_o,
   input  logic         r_valid_i,
-  input  logic [11:0]  r_id_i,
-  input  logic         r_last_i,
-  input  logic         r_poison_i,
-  input  logic [511:0] r_data_i,
+  input  axi_r_t       r_i,
   output logic         w_valid_o,
   input  logic         w_ready_i,
-  output logic [11:0]  w_id_o,
-  output logic [51:0]  w_addr_o,
-  output logic [63:0]  w_strb_o,
-  output logic [511:0] w_data_o,
+  output axi_w_t       w_o,
   input  logic         b_valid_i,
-  input  logic [11:0]  b_id_i
+  input  axi_b_t       b_i
 );
-
-  wire domain_t domain = '{
-      tenant: tenant_i,
-      window_bytes: address_t'(window_bytes_i),
-      window_base: address_t'(window_base_i)
-  };
 
   logic           load, loaded, poisoned, beat_valid, beat_ready, rows_ready;
   logic           list_valid, list_ready, rows_valid, rows_request_ready, write_valid, write_ready;
@@ -53,12 +35,8 @@ module nkv_append_bench
   read_request_t  list_request, rows_request;
   read_beat_t     beat;
   write_request_t write;
-  outcome_t       outcome;
   logic [7:0]     unused_k_exponent, unused_v_exponent;
-  logic           unused_poison;
   guest_report_t  unused_guest;
-  axi_ar_t        ar;
-  axi_w_t         w;
 
   nkv_append u_append (
     .clk_i,
@@ -66,9 +44,9 @@ module nkv_append_bench
     .clear_i,
     .start_i,
     .command_i      (append_command_t'(command_i)),
-    .domain_i       (domain),
+    .domain_i,
     .done_o,
-    .outcome_o      (outcome),
+    .outcome_o,
     .load_o         (load),
     .list_o         (list),
     .loaded_i       (loaded),
@@ -115,10 +93,6 @@ module nkv_append_bench
     .Readers(2),
     .Writers(1)
   ) u_memory (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .domain_i     (domain),
     .forget_reads_i(1'b0),
     .trailing_domain_i('0),
     .scratch_domain_i('0),
@@ -131,26 +105,8 @@ module nkv_append_bench
     .write_valid_i(write_valid),
     .write_ready_o(write_ready),
     .write_i      (write),
-    .writes_done_o,
     .trailing_done_o(unused_trailing_done),
-    .ar_valid_o,
-    .ar_ready_i,
-    .ar_o         (ar),
-    .r_valid_i,
-    .r_i          ('{id: r_id_i, error: 1'b0, poison: r_poison_i, last: r_last_i, data: r_data_i}),
-    .w_valid_o,
-    .w_ready_i,
-    .w_o          (w),
-    .b_valid_i,
-    .b_i          ('{id: b_id_i, error: 1'b0})
+    .*
   );
-
-  assign {ar_id_o, ar_addr_o, ar_len_o} = ar;
-  assign {w_id_o, w_addr_o, w_strb_o, unused_poison, w_data_o} = w;
-  assign status_o = outcome.verdict.status;
-  assign detail_o = outcome.verdict.detail;
-  assign count_o = outcome.count;
-
-  wire unused = ^{outcome, window_base_i, window_bytes_i};
 
 endmodule

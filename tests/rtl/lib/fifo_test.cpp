@@ -3,18 +3,18 @@
 
 #include <deque>
 
-#include "Vnkv_fifo_bench.h"
+#include "Vnkv_fifo.h"
 #include "simulation.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
 
-using Fifo = Simulation<Vnkv_fifo_bench>;
+using Fifo = Simulation<Vnkv_fifo>;
 
 constexpr unsigned kDepth = 8;
 
 // One cycle with what stands at the inputs; checks outputs against `expected` and keeps it up.
-void cycle(Fifo& fifo, std::deque<std::uint32_t>& expected) {
+void cycle(Fifo& fifo, std::deque<std::uint8_t>& expected) {
   fifo.settle();
   ASSERT_EQ(fifo->used_o, expected.size());
   ASSERT_EQ(fifo->in_ready_o, expected.size() < kDepth);
@@ -36,10 +36,10 @@ TEST(FifoTest, KeepsOrderAtEveryPace) {
       test::Random random = test::case_random(in_pace * 8 + out_pace);
       Fifo fifo;
       fifo.reset();
-      std::deque<std::uint32_t> expected;
+      std::deque<std::uint8_t> expected;
       for (unsigned i = 0; i < 2000; ++i) {
         fifo->in_valid_i = is_willing(random, in_pace);
-        fifo->in_data_i = static_cast<std::uint32_t>(random());
+        fifo->in_data_i = static_cast<std::uint8_t>(random());
         fifo->out_ready_i = is_willing(random, out_pace);
         fifo->clear_i = random() % 256 == 0;
         cycle(fifo, expected);
@@ -52,7 +52,7 @@ TEST(FifoTest, KeepsOrderAtEveryPace) {
 TEST(FifoTest, ResetEmptiesIt) {
   Fifo fifo;
   fifo.reset();
-  std::deque<std::uint32_t> expected;
+  std::deque<std::uint8_t> expected;
   fifo->in_valid_i = 1;
   for (unsigned i = 0; i < kDepth + 2; ++i) cycle(fifo, expected);
   EXPECT_EQ(fifo->used_o, kDepth);

@@ -1,5 +1,4 @@
-// nkv_move with the page list, the pass over pages, the page builder and the way to memory of an engine,
-// whose fields are ports.
+// nkv_move with the page list, the pass over pages, the page builder and the way to memory of an engine.
 module nkv_move_bench
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
@@ -12,47 +11,29 @@ module nkv_move_bench
 
   input  logic         start_i,
   input  logic [511:0] command_i,
-  input  logic [63:0]  window_base_i,
-  input  logic [63:0]  window_bytes_i,
-  input  logic [15:0]  tenant_i,
+  input  domain_t      domain_i,
   output logic         done_o,
-  output logic [7:0]   status_o,
-  output logic [63:0]  detail_o,
-  output logic [31:0]  count_o,
+  output outcome_t     outcome_o,
   output logic         writes_done_o,
 
   output logic         ar_valid_o,
   input  logic         ar_ready_i,
-  output logic [11:0]  ar_id_o,
-  output logic [51:0]  ar_addr_o,
-  output logic [9:0]   ar_len_o,
+  output axi_ar_t      ar_o,
   input  logic         r_valid_i,
-  input  logic [11:0]  r_id_i,
-  input  logic         r_last_i,
-  input  logic         r_poison_i,
-  input  logic [511:0] r_data_i,
+  input  axi_r_t       r_i,
   output logic         w_valid_o,
   input  logic         w_ready_i,
-  output logic [11:0]  w_id_o,
-  output logic [51:0]  w_addr_o,
-  output logic [63:0]  w_strb_o,
-  output logic [511:0] w_data_o,
+  output axi_w_t       w_o,
   input  logic         b_valid_i,
-  input  logic [11:0]  b_id_i
+  input  axi_b_t       b_i
 );
-
-  wire domain_t domain = '{
-      tenant: tenant_i,
-      window_bytes: address_t'(window_bytes_i),
-      window_base: address_t'(window_base_i)
-  };
 
   logic           load, loaded, poisoned, looks, beat_valid, beat_ready, header_ready, move_ready;
   logic           list_valid, list_ready, pass_valid, pass_request_ready, ids_valid, ids_ready;
   logic           start, clear, body_valid, body_ready, write_valid, write_ready;
   logic           visits_given, visit_valid, visit_ready, visits_end, given_valid, given_end;
   logic           built_valid, built_ready;
-  logic           unused_erase_valid, unused_poison, unused_appended, unused_load, unused_rows_valid;
+  logic           unused_erase_valid, unused_appended, unused_load, unused_rows_valid;
   logic           unused_rows_ready;
   outcome_t       unused_outcome;
   list_load_t     unused_list;
@@ -72,11 +53,8 @@ module nkv_move_bench
   read_request_t  list_request, pass_request, ids_request;
   read_beat_t     beat;
   write_request_t write, built, unused_erase;
-  outcome_t       outcome;
   logic [7:0]     unused_k_exponent, unused_v_exponent;
   logic [PageIndexBits:0] unused_pages;
-  axi_ar_t        ar;
-  axi_w_t         w;
 
   nkv_move u_move (
     .clk_i,
@@ -84,9 +62,9 @@ module nkv_move_bench
     .clear_i,
     .start_i,
     .command_i,
-    .window_bytes_i (domain.window_bytes),
+    .window_bytes_i (domain_i.window_bytes),
     .done_o,
-    .outcome_o      (outcome),
+    .outcome_o,
     .load_o         (load),
     .list_o         (list),
     .loaded_i       (loaded),
@@ -128,7 +106,7 @@ module nkv_move_bench
     .clear_i,
     .start_i        (1'b0),
     .command_i      ('0),
-    .domain_i       (domain),
+    .domain_i,
     .done_o         (unused_appended),
     .outcome_o      (unused_outcome),
     .load_o         (unused_load),
@@ -189,7 +167,7 @@ module nkv_move_bench
     .clk_i,
     .rst_ni,
     .clear_i        (clear_i || start_i || clear),
-    .domain_i       (domain),
+    .domain_i,
     .demand_i       (pass.demand),
     .plan_i         (pass.plan),
     .erase_i        (pass.erase),
@@ -232,10 +210,6 @@ module nkv_move_bench
     .Readers(3),
     .Writers(2)
   ) u_memory (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .domain_i     (domain),
     .forget_reads_i(1'b0),
     .trailing_domain_i('0),
     .scratch_domain_i('0),
@@ -248,26 +222,8 @@ module nkv_move_bench
     .write_valid_i({built_valid, write_valid}),
     .write_ready_o({built_ready, write_ready}),
     .write_i      ({built, write}),
-    .writes_done_o,
     .trailing_done_o(unused_trailing_done),
-    .ar_valid_o,
-    .ar_ready_i,
-    .ar_o         (ar),
-    .r_valid_i,
-    .r_i          ('{id: r_id_i, error: 1'b0, poison: r_poison_i, last: r_last_i, data: r_data_i}),
-    .w_valid_o,
-    .w_ready_i,
-    .w_o          (w),
-    .b_valid_i,
-    .b_i          ('{id: b_id_i, error: 1'b0})
+    .*
   );
-
-  assign {ar_id_o, ar_addr_o, ar_len_o} = ar;
-  assign {w_id_o, w_addr_o, w_strb_o, unused_poison, w_data_o} = w;
-  assign status_o = outcome.verdict.status;
-  assign detail_o = outcome.verdict.detail;
-  assign count_o = outcome.count;
-
-  wire unused = ^{outcome, window_base_i, window_bytes_i};
 
 endmodule

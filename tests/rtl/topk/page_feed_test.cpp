@@ -42,12 +42,12 @@ class PageFeedTest : public ::testing::Test {
     stored = {tokens & ~nonfinite, random_() % 4 == 0 ? 0 : random_(),
               static_cast<std::uint32_t>(random_()), static_cast<std::uint16_t>(random_())};
     feed_->scanned_i = feed_->set_i = 1;
-    feed_->scanned_page_i = feed_->set_page_i = page;
-    feed_->scanned_tokens_i = tokens;
-    feed_->scanned_nonfinite_i = nonfinite;
-    feed_->scanned_crc_i = stored.crc;
-    feed_->scanned_step_exponent_i = stored.step_exponent;
-    feed_->set_tokens_i = stored.set;
+    feed_->body_page_i = feed_->set_tokens_page_i = page;
+    feed_->body_tokens_i = tokens;
+    feed_->body_nonfinite_i = nonfinite;
+    feed_->body_crc_hot_i = stored.crc;
+    feed_->body_k_step_exponent_i = stored.step_exponent;
+    feed_->set_tokens_tokens_i = stored.set;
     feed_.tick();
     feed_->scanned_i = feed_->set_i = 0;
   }
@@ -113,7 +113,7 @@ TEST_F(PageFeedTest, KeepsTheChecksumOfEachPage) {
   for (std::uint16_t page = 0; page < kListPages; ++page) {
     feed_->crc_page_i = page;
     feed_.tick();
-    ASSERT_EQ(feed_->crc_o, stored_[page].crc);
+    ASSERT_EQ(feed_->crc_hot_o, stored_[page].crc);
   }
 }
 

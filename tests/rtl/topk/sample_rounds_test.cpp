@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <vector>
 
 #include "Vnkv_sample_rounds_bench.h"
+#include "nkv_abi.h"
 #include "sample_rounds_case.hpp"
 #include "simulation.hpp"
 
@@ -82,16 +84,18 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
     granted_ = {-1, -1};
     bench.scale_i = std::bit_cast<std::uint32_t>(with.scale);
     bench.key_exponent_i = static_cast<std::uint8_t>(with.key_exponent);
-    bench.rows_i = static_cast<std::uint8_t>(with.rows);
-    bench.head_dim_i = with.head_dim;
-    bench.value_dim_i = with.value_dim;
+    nkv_attend_command command{};
+    command.group = static_cast<std::uint8_t>(with.rows);
+    command.head_dim = with.head_dim;
+    command.value_dim = with.value_dim;
+    command.byte_cap = with.byte_cap;
+    command.seed = with.seed;
+    std::memcpy(bench.command_i.data(), &command, sizeof(command));
     bench.tokens_i = static_cast<std::uint32_t>(with.pages.size()) * kTokens;
     bench.window_i = 0;
     bench.sinks_i = 0;
-    bench.byte_cap_i = with.byte_cap;
-    bench.seed_i = with.seed;
     bench.scan_bursts_i = with.scan_bursts;
-    bench.log_error_i = static_cast<std::uint64_t>(with.log_error) & kLogMask;
+    bench.report_log_error_i = static_cast<std::uint64_t>(with.log_error) & kLogMask;
     for (unsigned row = 0; row < kRows; ++row) {
       const auto [highest, lowest] = with.range(row);
       bench.query_exponent_i[row] = static_cast<std::uint8_t>(with.query_exponents[row]);
@@ -120,7 +124,7 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
       tick();
     }
     bench.scanned_i = 0;
-    bench.taken_i = 1;
+    bench.report_taken_i = 1;
     bench.rest_ready_i = 1;
     ticks(3);
     bench.start_i = 1;
@@ -172,13 +176,13 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
       bench.sampled_ready_i = is_willing(random, pace);
       settle();
       if (looked_up >= 0) {
-        EXPECT_EQ(bench.page_sampled_o,
+        EXPECT_EQ(bench.orders_page_sampled_o,
                   expected.visits()[static_cast<std::size_t>(looked_up)].sampled);
         looked_up = -1;
       }
       EXPECT_EQ(bench.done_o, 0) << "planned " << bench.planned_o << " for " << expected.planned();
       cleared |= bench.pass_clear_o != 0;
-      cleared_groups |= bench.clear_groups_o != 0;
+      cleared_groups |= bench.orders_clear_groups_o != 0;
       if (bench.visit_valid_o != 0 && bench.visit_ready_i != 0) {
         if (visits == expected.visits().size()) {
           ADD_FAILURE() << "one visit too many: page " << bench.visit_page_o;
@@ -189,12 +193,12 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
         EXPECT_EQ(bench.visit_tokens_o, wanted.tokens) << "page " << wanted.page;
         EXPECT_EQ(bench.visit_sums_o != 0, wanted.sums) << "page " << wanted.page;
         EXPECT_EQ(bench.planned_o, expected.planned());
-        EXPECT_EQ(bench.page_rest_o != 0, expected.round() == 1);
+        EXPECT_EQ(bench.orders_page_rest_o != 0, expected.round() == 1);
         bench.body_page_i = static_cast<std::uint16_t>(wanted.page);
         looked_up = static_cast<int>(visits);
         ++visits;
       }
-      if (bench.sampled_valid_o != 0 && bench.sampled_ready_i != 0) {
+      if (bench.orders_sampled_valid_o != 0 && bench.sampled_ready_i != 0) {
         if (sampled == expected.sampled().size()) {
           ADD_FAILURE() << "one sample too many";
           return;
@@ -202,10 +206,10 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
         const RoundsSampled& wanted = expected.sampled()[sampled++];
         SCOPED_TRACE(testing::Message()
                      << "sample " << sampled << " of " << expected.sampled().size());
-        EXPECT_EQ(bench.sampled_halvings_o, wanted.halvings);
-        EXPECT_EQ(bench.sampled_group_o, wanted.group);
+        EXPECT_EQ(bench.orders_halvings_o, wanted.halvings);
+        EXPECT_EQ(bench.orders_group_o, wanted.group);
         for (unsigned row = 0; row < with.rows; ++row) {
-          EXPECT_EQ(bench.sampled_logit_o[row],
+          EXPECT_EQ(bench.orders_logit_o[row],
                     static_cast<std::uint64_t>(wanted.logits[row]) & kLogitMask);
         }
       }
@@ -226,19 +230,19 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
     bench.pass_bursts_i = static_cast<std::uint32_t>(bursts / 2);
     bench.pass_value_bursts_i = static_cast<std::uint32_t>(bursts / 4);
     bench.pass_sum_bursts_i = static_cast<std::uint32_t>(bursts - bursts / 2 - bursts / 4);
-    bench.taken_i = 0;
+    bench.report_taken_i = 0;
     bench.pass_done_i = 1;
     bench.visit_ready_i = 0;
     step(with, random, pace);
     step(with, random, pace);
     bench.pass_done_i = 0;
-    EXPECT_EQ(bench.measure_o, 0);
-    bench.taken_i = 1;
+    EXPECT_EQ(bench.orders_measure_o, 0);
+    bench.report_taken_i = 1;
   }
 
   Measured measure(const RoundsCase& with, test::Random& random, unsigned pace) {
     auto& bench = **this;
-    for (unsigned i = 0; bench.measure_o == 0; ++i) {
+    for (unsigned i = 0; bench.orders_measure_o == 0; ++i) {
       if (i > 100) {
         ADD_FAILURE() << "nothing is measured";
         return {};
@@ -254,14 +258,15 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
       const std::int64_t over = static_cast<std::int64_t>(random() % (kOctave / 2)) - kOctave / 4;
       measured.log_bounds[row] =
           random() % 16 == 0 ? -(std::int64_t{1} << 40) : with.log_error + over;
-      bench.log_bound_i[row] = static_cast<std::uint64_t>(*measured.log_bounds[row]) & kLogMask;
+      bench.report_log_bound_i[row] =
+          static_cast<std::uint64_t>(*measured.log_bounds[row]) & kLogMask;
     }
     step(with, random, pace);
-    bench.known_i = known;
-    bench.all_within_i = measured.all_within;
-    bench.measured_i = 1;
+    bench.report_known_i = known;
+    bench.report_all_within_i = measured.all_within;
+    bench.report_measured_i = 1;
     step(with, random, pace);
-    bench.measured_i = 0;
+    bench.report_measured_i = 0;
     return measured;
   }
 
@@ -277,10 +282,10 @@ class SampleRounds : public Simulation<Vnkv_sample_rounds_bench> {
       if (testing::Test::HasFailure()) return;
       step(with, random, pace);
     }
-    EXPECT_EQ(bench.failed_o, 0);
-    EXPECT_EQ(bench.dense_o != 0, dense);
-    EXPECT_EQ(bench.capped_o != 0, capped);
-    EXPECT_EQ(bench.rounds_o, rounds);
+    EXPECT_EQ(bench.outcome_failed_o, 0);
+    EXPECT_EQ(bench.outcome_dense_o != 0, dense);
+    EXPECT_EQ(bench.outcome_capped_o != 0, capped);
+    EXPECT_EQ(bench.outcome_rounds_o, rounds);
   }
 
   std::deque<int> granted_{-1, -1};  // Words granted two and one cycles ago.
