@@ -146,7 +146,7 @@ TEST_P(BoundedParityTest, APageWithWrongSumsEndsTheCommand) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BoundedParityTest,
-                         testing::Values("rtl:?latency=60", "rtl:?latency=7&jitter=90&seed=3"),
+                         testing::Values("rtl:?latency=7&jitter=90&seed=3"),
                          [](const auto& test) { return "rtl_" + std::to_string(test.index); });
 
 }  // namespace
