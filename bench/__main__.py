@@ -157,7 +157,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"\n{table.as_text()}")
     if results:
         path = options.json or Path("results") / f"{'+'.join(options.names)}.json"
-        write_results(path, results, {"benches": options.names})
+        summary: dict[str, object] = {"benches": options.names}
+        if len(options.names) == 1:
+            summary["title"] = benches[options.names[0]].rstrip(".")
+        write_results(path, results, summary)
         print(f"\n{_goals_text(results)}\nwritten: {path}")
     for skipped in outcome.skipped:
         print(f"not measured: {skipped}")
