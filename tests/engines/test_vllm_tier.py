@@ -18,6 +18,8 @@ from tests.engines.vllm_engines import (
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
+# The connector's tests see the same of the store that both stand on.
+alike = pytest.mark.long
 STOPPED_PROGRAM = Path(__file__).parent / "vllm_tier_program.py"
 
 
@@ -51,6 +53,7 @@ def test_a_later_engine_computes_no_block_that_an_earlier_one_stored(engines, pl
     assert engines.run(tier) == [later]
 
 
+@alike
 def test_engines_share_a_daemon_but_not_across_salts(engines, plain, daemon):
     mine, others = ({"socket": daemon.socket, "salt": salt} for salt in ("mine", "others"))
     answers = engines.run(mine, others, mine)
@@ -58,6 +61,7 @@ def test_engines_share_a_daemon_but_not_across_salts(engines, plain, daemon):
     assert [answer["cached"] for answer in answers] == [[0, 0, 0], [0, 0, 0], CACHED]
 
 
+@alike
 def test_an_engine_works_on_without_its_daemon(engines, plain, daemon):
     tier = {"socket": daemon.socket}
     first, later = engines.run(tier, tier, kills=daemon.process_id)
@@ -79,6 +83,7 @@ def test_jobs_of_a_stopped_daemon_fail_in_time(vllm, daemon):
     assert (told["stored_again"][0], told["loaded_again"][0]) == ([True], [True])
 
 
+@alike
 def test_damaged_blocks_are_computed_again(engines, plain, tmp_path):
     pool = tmp_path / "pool"
     tier = {"uri": f"cpu:{pool}?memory=256MiB"}
