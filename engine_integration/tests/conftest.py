@@ -1,6 +1,6 @@
-"""One thread per test: they are small, and run beside each other."""
+"""One thread per test: they are small, and run beside each other. Coroutines run in asyncio."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,17 @@ import torch
 from engine_integration.tests.etcd_server import EtcdServer
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def one_loop() -> AsyncIterator[None]:
+    """One event loop for the tests that follow: gRPC tells a loop what comes after its test."""
+    yield
 
 
 @pytest.fixture

@@ -5,6 +5,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+pytest.importorskip("msgspec")
+pytest.importorskip("zmq")
+pytest.importorskip("aiohttp")
+pytest.importorskip("prometheus_client")
+pytest.importorskip("envoy.service.ext_proc.v3.external_processor_pb2_grpc")
+pytest.importorskip("grpc_health.v1.health")
+
 import grpc
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
@@ -177,3 +187,10 @@ def refusal_of(answer: pb.ProcessingResponse) -> tuple[int, str, dict[str, str]]
     told = answer.immediate_response
     headers = {o.header.key: o.header.raw_value.decode() for o in told.headers.set_headers}
     return told.status.code, json.loads(told.body)["error"]["message"], headers
+
+
+async def picked(call: Call, body: bytes = BODY, **head: str) -> pb.ProcessingResponse:
+    """The answer to a request with a full duplex body of one chunk."""
+    await call.request_headers(**head)
+    await call.request_body(body)
+    return await call.answer()

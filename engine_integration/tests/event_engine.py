@@ -3,6 +3,10 @@
 from collections import deque
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("zmq")
+
 import zmq
 
 from nearkv.kv_events.wire import encode_batch, encode_event

@@ -1,8 +1,15 @@
 """A proxy before fake engines, for tests of the router."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
+
+import pytest
+
+pytest.importorskip("nearkv.core", exc_type=ImportError)
+pytest.importorskip("msgspec")
+pytest.importorskip("zmq")
+pytest.importorskip("aiohttp")
+pytest.importorskip("prometheus_client")
 
 import aiohttp
 from aiohttp import web
@@ -163,14 +170,6 @@ class Scene:
             for engine in self.engines
             if engine.name in self.routed.fleet.urls
         ]
-
-
-def run(scene: Scene, test: Callable[[Scene], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(30), scene:
-            await test(scene)
-
-    asyncio.run(whole())
 
 
 def engines(*behaviours: str) -> list[FakeEngine]:

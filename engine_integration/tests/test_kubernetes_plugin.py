@@ -5,7 +5,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,8 @@ from engine_integration.tests.kubelet_stand_in import KubeletStandIn
 from nearkv.kubernetes.__main__ import parser, serve, size
 from nearkv.kubernetes.api import device_plugin, pod_resources
 from nearkv.kubernetes.pools import CardPools, preferred
+
+pytestmark = pytest.mark.usefixtures("one_loop")
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "build" / "release" / "bin" / "nearkv"
@@ -56,18 +58,9 @@ async def program(kubelet: KubeletStandIn, *words: str) -> AsyncIterator[None]:
         assert await process.wait() == 0
 
 
-def run(folder: Path, test: Callable[[KubeletStandIn], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(60), KubeletStandIn(folder) as kubelet:
-            await test(kubelet)
-
-    asyncio.run(whole())
-
-
-def test_cards_are_units_that_kubelet_knows_with_their_node(tmp_path: Path) -> None:
+async def test_cards_are_units_that_kubelet_knows_with_their_node(tmp_path: Path) -> None:
     cards = CardsStandIn(nearkv0={"gib": 3}, nearkv1={"gib": 2, "lends": False, "node": -1})
-
-    async def test(kubelet: KubeletStandIn) -> None:
+    async with KubeletStandIn(tmp_path) as kubelet:
         async with plugin(kubelet, cards):
             await kubelet.until(lambda: len(kubelet.devices) == 5)
             (registered,) = kubelet.registered
@@ -84,47 +77,40 @@ def test_cards_are_units_that_kubelet_knows_with_their_node(tmp_path: Path) -> N
             assert set(kubelet.healths().values()) == {"Healthy"}
         assert not list(kubelet.plugins.glob("nearkv*"))
 
-    run(tmp_path, test)
 
-
-def test_a_card_lends_what_a_container_gets_and_has_it_again_when_its_pod_has_gone(
+async def test_a_card_lends_what_a_container_gets_and_has_it_again_when_its_pod_has_gone(
     tmp_path: Path,
 ) -> None:
     cards = CardsStandIn(nearkv0={"gib": 4}, nearkv1={"gib": 1, "lends": False})
-
-    async def test(kubelet: KubeletStandIn) -> None:
-        async with plugin(kubelet, cards, grace_s=0.5):
-            await kubelet.until(lambda: kubelet.devices)
-            one, two = (
-                await kubelet.allocate(["nearkv0-1", "nearkv0-3"], ["nearkv1-0"])
-            ).container_responses
-            kubelet.pods["a"] = ["nearkv0-1", "nearkv0-3"]
-            assert cards.lent() == ["nearkv0-1", "nearkv0-3"]
-            assert dict(one.envs) == {
-                "NEARKV_DEVICES": f"linux:/dev/nearkv0?memory={2 * GIB}",
-                "NEARKV_POOL_BYTES": str(2 * GIB),
-            }
-            (device,) = one.devices
-            assert (device.host_path, device.permissions) == ("/dev/nearkv0", "rw")
-            assert dict(two.envs)["NEARKV_DEVICES"] == f"linux:/dev/nearkv1?memory={GIB}"
-            await kubelet.allocate(["nearkv0-0"])
-            kubelet.pods["b"] = ["nearkv0-0"]
-            await asyncio.sleep(1)
-            assert cards.lent() == ["nearkv0-0", "nearkv0-1", "nearkv0-3"]
-            del kubelet.pods["a"]
-            while cards.lent() != ["nearkv0-0"]:
-                await asyncio.sleep(0.02)
-
-    run(tmp_path, test)
+    async with KubeletStandIn(tmp_path) as kubelet, plugin(kubelet, cards, grace_s=0.5):
+        await kubelet.until(lambda: kubelet.devices)
+        one, two = (
+            await kubelet.allocate(["nearkv0-1", "nearkv0-3"], ["nearkv1-0"])
+        ).container_responses
+        kubelet.pods["a"] = ["nearkv0-1", "nearkv0-3"]
+        assert cards.lent() == ["nearkv0-1", "nearkv0-3"]
+        assert dict(one.envs) == {
+            "NEARKV_DEVICES": f"linux:/dev/nearkv0?memory={2 * GIB}",
+            "NEARKV_POOL_BYTES": str(2 * GIB),
+        }
+        (device,) = one.devices
+        assert (device.host_path, device.permissions) == ("/dev/nearkv0", "rw")
+        assert dict(two.envs)["NEARKV_DEVICES"] == f"linux:/dev/nearkv1?memory={GIB}"
+        await kubelet.allocate(["nearkv0-0"])
+        kubelet.pods["b"] = ["nearkv0-0"]
+        await asyncio.sleep(1)
+        assert cards.lent() == ["nearkv0-0", "nearkv0-1", "nearkv0-3"]
+        del kubelet.pods["a"]
+        while cards.lent() != ["nearkv0-0"]:
+            await asyncio.sleep(0.02)
 
 
-def test_what_was_lent_when_the_plug_in_was_killed_is_found_again(tmp_path: Path) -> None:
+async def test_what_was_lent_when_the_plug_in_was_killed_is_found_again(tmp_path: Path) -> None:
     foreign = {"address": 3 * GIB, "bytes": GIB, "tag": "not ours"}
     kept = [{"address": n * GIB, "bytes": GIB, "tag": f"nearkv0-{n}"} for n in range(2)]
     cards = CardsStandIn(nearkv0={"gib": 4, "extents": [*kept, foreign]})
     cards.cards["nearkv0"]["offered"] = [{"address": 2 * GIB, "bytes": GIB, "tag": "nearkv0-2"}]
-
-    async def test(kubelet: KubeletStandIn) -> None:
+    async with KubeletStandIn(tmp_path) as kubelet:
         kubelet.pods["a"] = ["nearkv0-1"]
         async with plugin(kubelet, cards):
             while cards.lent() != ["nearkv0-1", "not ours"]:
@@ -135,69 +121,54 @@ def test_what_was_lent_when_the_plug_in_was_killed_is_found_again(tmp_path: Path
             await kubelet.allocate(["nearkv0-0", "nearkv0-2"])
             assert cards.lent() == ["nearkv0-0", "nearkv0-1", "nearkv0-2", "not ours"]
 
-    run(tmp_path, test)
 
-
-def test_a_card_that_cannot_lend_all_of_it_lends_nothing(tmp_path: Path) -> None:
+async def test_a_card_that_cannot_lend_all_of_it_lends_nothing(tmp_path: Path) -> None:
     cards = CardsStandIn(nearkv0={"gib": 4, "lends_bytes": 2 * GIB})
-
-    async def test(kubelet: KubeletStandIn) -> None:
-        async with plugin(kubelet, cards):
-            await kubelet.until(lambda: kubelet.devices)
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await kubelet.allocate([f"nearkv0-{number}" for number in range(3)])
-            assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert "no such capacity left" in caught.value.details()
-            assert cards.lent() == []
-            await kubelet.allocate(["nearkv0-0", "nearkv0-1"])
-            assert cards.lent() == ["nearkv0-0", "nearkv0-1"]
-
-    run(tmp_path, test)
+    async with KubeletStandIn(tmp_path) as kubelet, plugin(kubelet, cards):
+        await kubelet.until(lambda: kubelet.devices)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await kubelet.allocate([f"nearkv0-{number}" for number in range(3)])
+        assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "no such capacity left" in caught.value.details()
+        assert cards.lent() == []
+        await kubelet.allocate(["nearkv0-0", "nearkv0-1"])
+        assert cards.lent() == ["nearkv0-0", "nearkv0-1"]
 
 
-def test_a_card_that_still_wipes_is_asked_again(tmp_path: Path) -> None:
+async def test_a_card_that_still_wipes_is_asked_again(tmp_path: Path) -> None:
     cards = CardsStandIn(nearkv0={"gib": 2, "lends_bytes": GIB})
-
-    async def test(kubelet: KubeletStandIn) -> None:
-        async with plugin(kubelet, cards):
-            await kubelet.until(lambda: kubelet.devices)
-            allocated = asyncio.create_task(kubelet.allocate(["nearkv0-0", "nearkv0-1"]))
-            while sum("offer" in call for call in cards.calls) < 3:
-                await asyncio.sleep(0.01)
-            cards.cards["nearkv0"]["lends_bytes"] = 2 * GIB
-            await allocated
-            assert cards.lent() == ["nearkv0-0", "nearkv0-1"]
-
-    run(tmp_path, test)
+    async with KubeletStandIn(tmp_path) as kubelet, plugin(kubelet, cards):
+        await kubelet.until(lambda: kubelet.devices)
+        allocated = asyncio.create_task(kubelet.allocate(["nearkv0-0", "nearkv0-1"]))
+        while sum("offer" in call for call in cards.calls) < 3:
+            await asyncio.sleep(0.01)
+        cards.cards["nearkv0"]["lends_bytes"] = 2 * GIB
+        await allocated
+        assert cards.lent() == ["nearkv0-0", "nearkv0-1"]
 
 
-def test_cards_that_fail_or_vanish_are_unhealthy_until_they_are_back(tmp_path: Path) -> None:
+async def test_cards_that_fail_or_vanish_are_unhealthy_until_they_are_back(tmp_path: Path) -> None:
     cards = CardsStandIn(nearkv0={"gib": 1}, nearkv1={"gib": 1})
-
-    async def test(kubelet: KubeletStandIn) -> None:
-        async with plugin(kubelet, cards):
-            healthy = {"nearkv0-0": "Healthy", "nearkv1-0": "Healthy"}
-            await kubelet.until(lambda: kubelet.healths() == healthy)
-            cards.fails = "is the driver loaded?"
-            await kubelet.until(lambda: set(kubelet.healths().values()) == {"Unhealthy"})
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await kubelet.allocate(["nearkv0-0"])
-            assert "is the driver loaded?" in caught.value.details()
-            cards.fails = ""
-            gone = cards.cards.pop("nearkv0")
-            await kubelet.until(lambda: kubelet.healths() == healthy | {"nearkv0-0": "Unhealthy"})
-            cards.cards["nearkv0"] = gone
-            await kubelet.until(lambda: kubelet.healths() == healthy)
-
-    run(tmp_path, test)
+    async with KubeletStandIn(tmp_path) as kubelet, plugin(kubelet, cards):
+        healthy = {"nearkv0-0": "Healthy", "nearkv1-0": "Healthy"}
+        await kubelet.until(lambda: kubelet.healths() == healthy)
+        cards.fails = "is the driver loaded?"
+        await kubelet.until(lambda: set(kubelet.healths().values()) == {"Unhealthy"})
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await kubelet.allocate(["nearkv0-0"])
+        assert "is the driver loaded?" in caught.value.details()
+        cards.fails = ""
+        gone = cards.cards.pop("nearkv0")
+        await kubelet.until(lambda: kubelet.healths() == healthy | {"nearkv0-0": "Unhealthy"})
+        cards.cards["nearkv0"] = gone
+        await kubelet.until(lambda: kubelet.healths() == healthy)
 
 
-def test_it_registers_again_when_kubelet_begins_anew_and_waits_for_one_that_is_late(
+async def test_it_registers_again_when_kubelet_begins_anew_and_waits_for_one_that_is_late(
     tmp_path: Path,
 ) -> None:
     cards = CardsStandIn(nearkv0={"gib": 1})
-
-    async def test(kubelet: KubeletStandIn) -> None:
+    async with KubeletStandIn(tmp_path) as kubelet:
         kubelet.refuses = "the resource is another's"
         async with plugin(kubelet, cards):
             while not kubelet.refused:
@@ -208,11 +179,9 @@ def test_it_registers_again_when_kubelet_begins_anew_and_waits_for_one_that_is_l
             await kubelet.until(lambda: kubelet.devices)
             assert len(kubelet.registered) == 1
 
-    run(tmp_path, test)
-
 
 @pytest.mark.skipif(not TOOL.exists(), reason="the tool is not built")
-def test_a_daemons_pool_is_units_as_long_as_it_answers(tmp_path: Path) -> None:
+async def test_a_daemons_pool_is_units_as_long_as_it_answers(tmp_path: Path) -> None:
     socket = tmp_path / "run" / "nearkv.sock"
     socket.parent.mkdir()
     config = tmp_path / "nearkv.toml"
@@ -221,8 +190,7 @@ def test_a_daemons_pool_is_units_as_long_as_it_answers(tmp_path: Path) -> None:
         f'[[tenant]]\nnumber = 1\nname = "all"\nuids = [{os.getuid()}]\ngids = []\n'
         'permissions = ["read", "write", "erase", "admin"]\n'
     )
-
-    async def test(kubelet: KubeletStandIn) -> None:
+    async with KubeletStandIn(tmp_path) as kubelet:
         words = ["--socket", str(socket), "--unit", "64MiB", "--command", str(TOOL)]
         async with program(kubelet, *words):
             with subprocess.Popen([TOOL, "serve", "--config", config]) as daemon:
@@ -241,8 +209,6 @@ def test_a_daemons_pool_is_units_as_long_as_it_answers(tmp_path: Path) -> None:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await kubelet.allocate(units[:1])
             assert "has no pool-0" in caught.value.details()
-
-    run(tmp_path, test)
 
 
 def test_units_of_few_pools_are_preferred() -> None:

@@ -7,8 +7,7 @@ import logging
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -80,47 +79,31 @@ def registration(etcd: EtcdClient, member: Member, ttl_s: int = TTL_S) -> Regist
     return Registration(etcd, "test", member, ttl_s=ttl_s)
 
 
-def run(endpoint: str, test: Callable[[EtcdClient], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(60), EtcdClient([endpoint]) as etcd:
-            await test(etcd)
-
-    asyncio.run(whole())
-
-
-def test_members_come_and_go(server: EtcdServer) -> None:
+async def test_members_come_and_go(server: EtcdServer) -> None:
     """At once: their leases would last for long."""
-
-    async def test(etcd: EtcdClient) -> None:
-        async with watching(etcd) as watched:
-            async with registration(etcd, A, ttl_s=600):
-                members = await watched.until_names("a")
-                assert members.by_name["a"] == A
-                async with registration(etcd, POOL, ttl_s=600):
-                    assert (await watched.until_names("a", "pool")).by_name["pool"] == POOL
-                await watched.until_names("a")
-            await watched.until_names()
-
-    run(server.endpoint, test)
-
-
-def test_a_member_that_dies_is_listed_until_its_lease_ends(server: EtcdServer) -> None:
-    async def test(etcd: EtcdClient) -> None:
-        async with watching(etcd) as watched:
-            lease = await etcd.grant(TTL_S)
-            assert await etcd.put(PREFIX + "a", A.document(), lease=lease, mod_revision=0)
+    async with EtcdClient([server.endpoint]) as etcd, watching(etcd) as watched:
+        async with registration(etcd, A, ttl_s=600):
+            members = await watched.until_names("a")
+            assert members.by_name["a"] == A
+            async with registration(etcd, POOL, ttl_s=600):
+                assert (await watched.until_names("a", "pool")).by_name["pool"] == POOL
             await watched.until_names("a")
-            await watched.until_names()
-
-    run(server.endpoint, test)
+        await watched.until_names()
 
 
-def test_a_name_is_taken_over_only_when_its_holder_has_gone(
+async def test_a_member_that_dies_is_listed_until_its_lease_ends(server: EtcdServer) -> None:
+    async with EtcdClient([server.endpoint]) as etcd, watching(etcd) as watched:
+        lease = await etcd.grant(TTL_S)
+        assert await etcd.put(PREFIX + "a", A.document(), lease=lease, mod_revision=0)
+        await watched.until_names("a")
+        await watched.until_names()
+
+
+async def test_a_name_is_taken_over_only_when_its_holder_has_gone(
     server: EtcdServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     second = Member("a", "http://10.0.0.2:8000", role="decode", instance="second")
-
-    async def test(etcd: EtcdClient) -> None:
+    async with EtcdClient([server.endpoint]) as etcd:
         async with watching(etcd) as watched:
             async with registration(etcd, A):
                 await watched.until_names("a")
@@ -132,109 +115,102 @@ def test_a_name_is_taken_over_only_when_its_holder_has_gone(
                 await listed.wait_listed()
                 assert (await watched.until_names("a")).by_name["a"] == second
         assert [set(), {"a"}, set(), {"a"}] == watched.seen[:4]
-
-    run(server.endpoint, test)
     said = [each.message for each in caplog.records if "another process" in each.message]
     assert len(said) == 1
 
 
-def test_etcd_may_come_after_its_members(tmp_path: Path) -> None:
-    server = EtcdServer(tmp_path)
-
-    async def test(etcd: EtcdClient) -> None:
-        async with watching(etcd) as watched, registration(etcd, A) as listed:
-            members = await watched.until(lambda told: not told.is_current and watched.seen != [])
-            assert (members.by_name, listed.is_listed) == ({}, False)
-            server.start()
-            await watched.until_names("a")
-
-    try:
-        run(server.endpoint, test)
-    finally:
-        server.kill()
+async def test_etcd_may_come_after_its_members(own_server: EtcdServer) -> None:
+    own_server.kill()
+    async with (
+        EtcdClient([own_server.endpoint]) as etcd,
+        watching(etcd) as watched,
+        registration(etcd, A) as listed,
+    ):
+        members = await watched.until(lambda told: not told.is_current and watched.seen != [])
+        assert (members.by_name, listed.is_listed) == ({}, False)
+        own_server.start()
+        await watched.until_names("a")
 
 
-def test_while_etcd_is_away_the_last_members_stay(
+async def test_while_etcd_is_away_the_last_members_stay(
     own_server: EtcdServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "nearkv.membership")
 
-    async def test(etcd: EtcdClient) -> None:
-        async with watching(etcd) as watched, registration(etcd, A):
-            await watched.until_names("a")
-            own_server.kill()
-            members = await watched.until(lambda told: not told.is_current)
-            assert set(members.by_name) == {"a"}
-            await asyncio.sleep(2 * TTL_S)
-            assert watched.members == members
-            own_server.start()
-            await watched.until_names("a")
-            async with registration(etcd, POOL):
-                await watched.until_names("a", "pool")
-            watched.assert_never_missed("a")
-
-    run(own_server.endpoint, test)
+    async with (
+        EtcdClient([own_server.endpoint]) as etcd,
+        watching(etcd) as watched,
+        registration(etcd, A),
+    ):
+        await watched.until_names("a")
+        own_server.kill()
+        members = await watched.until(lambda told: not told.is_current)
+        assert set(members.by_name) == {"a"}
+        await asyncio.sleep(2 * TTL_S)
+        assert watched.members == members
+        own_server.start()
+        await watched.until_names("a")
+        async with registration(etcd, POOL):
+            await watched.until_names("a", "pool")
+        watched.assert_never_missed("a")
     said = [each.message for each in caplog.records]
     assert sum("going on with the 1 members last known" in text for text in said) == 1
     assert sum("etcd answers again" in text for text in said) == 1
 
 
-def test_members_survive_an_etcd_that_lost_its_data(own_server: EtcdServer) -> None:
-    async def test(etcd: EtcdClient) -> None:
-        async with watching(etcd, grace_s=5 * TTL_S) as watched, registration(etcd, A):
-            lease = await etcd.grant(60)
-            gone = Member("gone", "http://10.0.0.9:8000")
-            await etcd.put(PREFIX + "gone", gone.document(), lease=lease, mod_revision=0)
-            await watched.until_names("a", "gone")
-            own_server.kill()
-            own_server.forget()
-            await watched.until(lambda told: not told.is_current)
-            own_server.start()
-            await watched.until_names("a", "gone")
-            await watched.until_names("a")
-            assert watched.members.by_name["a"] == A
-            watched.assert_never_missed("a")
-
-    run(own_server.endpoint, test)
-
-
-def test_a_lease_that_was_ended_is_replaced(server: EtcdServer) -> None:
-    async def test(etcd: EtcdClient) -> None:
-        async with watching(etcd) as watched, registration(etcd, A) as listed:
-            await watched.until_names("a")
-            await etcd.revoke(listed._lease)
-            await watched.until_names()
-            assert (await watched.until_names("a")).by_name["a"] == A
-
-    run(server.endpoint, test)
+async def test_members_survive_an_etcd_that_lost_its_data(own_server: EtcdServer) -> None:
+    async with (
+        EtcdClient([own_server.endpoint]) as etcd,
+        watching(etcd, grace_s=5 * TTL_S) as watched,
+        registration(etcd, A),
+    ):
+        lease = await etcd.grant(60)
+        gone = Member("gone", "http://10.0.0.9:8000")
+        await etcd.put(PREFIX + "gone", gone.document(), lease=lease, mod_revision=0)
+        await watched.until_names("a", "gone")
+        own_server.kill()
+        own_server.forget()
+        await watched.until(lambda told: not told.is_current)
+        own_server.start()
+        await watched.until_names("a", "gone")
+        await watched.until_names("a")
+        assert watched.members.by_name["a"] == A
+        watched.assert_never_missed("a")
 
 
-def test_entries_that_are_no_members_are_named_and_ignored(
+async def test_a_lease_that_was_ended_is_replaced(server: EtcdServer) -> None:
+    async with (
+        EtcdClient([server.endpoint]) as etcd,
+        watching(etcd) as watched,
+        registration(etcd, A) as listed,
+    ):
+        await watched.until_names("a")
+        await etcd.revoke(listed._lease)
+        await watched.until_names()
+        assert (await watched.until_names("a")).by_name["a"] == A
+
+
+async def test_entries_that_are_no_members_are_named_and_ignored(
     server: EtcdServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(etcd: EtcdClient) -> None:
-        async with watching(etcd, reread_s=0.1) as watched, registration(etcd, A):
-            await etcd.put(PREFIX + "bad", "{", mod_revision=0)
-            told = await watched.until(lambda told: "bad" in told.ignored)
-            assert "no JSON" in told.ignored["bad"]
-            await watched.until(lambda told: set(told.by_name) == {"a"})
-            await asyncio.sleep(0.5)
-
-    run(server.endpoint, test)
+    async with (
+        EtcdClient([server.endpoint]) as etcd,
+        watching(etcd, reread_s=0.1) as watched,
+        registration(etcd, A),
+    ):
+        await etcd.put(PREFIX + "bad", "{", mod_revision=0)
+        told = await watched.until(lambda told: "bad" in told.ignored)
+        assert "no JSON" in told.ignored["bad"]
+        await watched.until(lambda told: set(told.by_name) == {"a"})
+        await asyncio.sleep(0.5)
     said = [each.message for each in caplog.records if f"{PREFIX}bad" in each.message]
     assert len(said) == 1
 
 
-def test_another_endpoint_answers_for_one_that_is_gone(server: EtcdServer) -> None:
-    async def test(_: EtcdClient) -> None:
-        async with (
-            EtcdClient(["http://127.0.0.1:9", server.endpoint]) as etcd,
-            watching(etcd) as watched,
-            registration(etcd, A),
-        ):
-            await watched.until_names("a")
-
-    run(server.endpoint, test)
+async def test_another_endpoint_answers_for_one_that_is_gone(server: EtcdServer) -> None:
+    endpoints = ["http://127.0.0.1:9", server.endpoint]
+    async with EtcdClient(endpoints) as etcd, watching(etcd) as watched, registration(etcd, A):
+        await watched.until_names("a")
 
 
 def command(*words: str, server: EtcdServer) -> list[str]:
@@ -288,12 +264,10 @@ def test_wrong_usage_of_the_command_is_told(
     assert said in capsys.readouterr().err
 
 
-def test_what_is_no_etcd_is_said() -> None:
-    async def test(etcd: EtcdClient) -> None:
+async def test_what_is_no_etcd_is_said() -> None:
+    async with EtcdClient(["http://127.0.0.1:9"]) as etcd:
         with pytest.raises(EtcdError, match=r"127\.0\.0\.1:9"):
             await etcd.range(PREFIX)
-
-    run("http://127.0.0.1:9", test)
     with pytest.raises(ValueError, match="http://host:2379"):
         EtcdClient(["localhost:2379"])
 

@@ -87,56 +87,46 @@ def wait_gone(process_id: int) -> None:
         time.sleep(0.01)
 
 
-def test_a_server_is_listed_while_it_serves(server: EtcdServer, tmp_path: Path) -> None:
+async def test_a_server_is_listed_while_it_serves(server: EtcdServer, tmp_path: Path) -> None:
     command = (*COMMAND, "--name", "{name}:{events_port}")
-
-    async def test() -> None:
-        options = {"command": command, "scheme": "vllm-sha256", "block_tokens": 64}
-        options |= {"pool": "pool-{host}"}
-        async with supervised(server, tmp_path / "logs", **options) as watched:
-            state = await watched.until_served(1)
-            listed = await watched.listed()
-            assert listed is not None
-            assert (listed.role, listed.scheme, listed.block_tokens) == (
-                "decode",
-                "vllm-sha256",
-                64,
-            )
-            assert listed.events.startswith("tcp://127.0.0.1:")
-            assert listed.replay == ""
-            assert listed.pool == "pool-127.0.0.1"
-        async with EtcdClient([server.endpoint]) as etcd:
-            assert (await etcd.range(PREFIX))[0] == {}
-        assert not is_there(state.process_id)
-
-    asyncio.run(test())
+    options = {"command": command, "scheme": "vllm-sha256", "block_tokens": 64}
+    options |= {"pool": "pool-{host}"}
+    async with supervised(server, tmp_path / "logs", **options) as watched:
+        state = await watched.until_served(1)
+        listed = await watched.listed()
+        assert listed is not None
+        assert (listed.role, listed.scheme, listed.block_tokens) == ("decode", "vllm-sha256", 64)
+        assert listed.events.startswith("tcp://127.0.0.1:")
+        assert listed.replay == ""
+        assert listed.pool == "pool-127.0.0.1"
+    async with EtcdClient([server.endpoint]) as etcd:
+        assert (await etcd.range(PREFIX))[0] == {}
+    assert not is_there(state.process_id)
 
 
-def test_a_server_that_is_killed_is_started_again(server: EtcdServer, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with supervised(server, tmp_path / "logs") as watched:
-            first = await watched.until_served(1)
-            os.kill(first.process_id, signal.SIGKILL)
-            second = await watched.until_served(2)
-            assert second.url != first.url
-            assert "a ended" in second.failure
-
-    asyncio.run(test())
+async def test_a_server_that_is_killed_is_started_again(server: EtcdServer, tmp_path: Path) -> None:
+    async with supervised(server, tmp_path / "logs") as watched:
+        first = await watched.until_served(1)
+        os.kill(first.process_id, signal.SIGKILL)
+        second = await watched.until_served(2)
+        assert second.url != first.url
+        assert "a ended" in second.failure
 
 
-def test_a_server_that_hangs_is_ended_and_started_again(server: EtcdServer, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with supervised(server, tmp_path / "logs") as watched:
-            first = await watched.until_served(1)
-            os.kill(first.process_id, signal.SIGSTOP)
-            second = await watched.until_served(2)
-            assert "does not answer any more" in second.failure
-            assert not is_there(first.process_id)
+async def test_a_server_that_hangs_is_ended_and_started_again(
+    server: EtcdServer, tmp_path: Path
+) -> None:
+    async with supervised(server, tmp_path / "logs") as watched:
+        first = await watched.until_served(1)
+        os.kill(first.process_id, signal.SIGSTOP)
+        second = await watched.until_served(2)
+        assert "does not answer any more" in second.failure
+        assert not is_there(first.process_id)
 
-    asyncio.run(test())
 
-
-def test_a_server_that_does_not_come_up_is_tried_again(server: EtcdServer, tmp_path: Path) -> None:
+async def test_a_server_that_does_not_come_up_is_tried_again(
+    server: EtcdServer, tmp_path: Path
+) -> None:
     # What it lacks, it has when it is started for the third time.
     code = (
         "import pathlib, runpy, sys\n"
@@ -146,13 +136,9 @@ def test_a_server_that_does_not_come_up_is_tried_again(server: EtcdServer, tmp_p
         f"runpy.run_path({stand_in_engine.__file__!r}, run_name='__main__')\n"
     )
     command = (sys.executable, "-c", code, *COMMAND[2:])
-
-    async def test() -> None:
-        async with supervised(server, tmp_path / "logs", command=command) as watched:
-            state = await watched.until_served(3)
-            assert "no model is here" in state.failure
-
-    asyncio.run(test())
+    async with supervised(server, tmp_path / "logs", command=command) as watched:
+        state = await watched.until_served(3)
+        assert "no model is here" in state.failure
 
 
 @pytest.mark.parametrize(
@@ -162,39 +148,31 @@ def test_a_server_that_does_not_come_up_is_tried_again(server: EtcdServer, tmp_p
         ((sys.executable, "-c", "import time; time.sleep(600)", "{port}"), "does not answer 0 s"),
     ],
 )
-def test_a_server_that_never_comes_up_is_told(
+async def test_a_server_that_never_comes_up_is_told(
     server: EtcdServer, tmp_path: Path, command: tuple[str, ...], said: str
 ) -> None:
     patience = Patience(start_s=0.3, first_pause_s=0.05)
-
-    async def test() -> None:
-        async with supervised(server, tmp_path / "logs", patience, command=command) as watched:
-            state = await watched.until(lambda state, _: said in state.failure)
-            assert not state.is_serving
-            assert await watched.listed() is None
-
-    asyncio.run(test())
+    async with supervised(server, tmp_path / "logs", patience, command=command) as watched:
+        state = await watched.until(lambda state, _: said in state.failure)
+        assert not state.is_serving
+        assert await watched.listed() is None
 
 
-def test_without_etcd_a_server_serves_all_the_same(tmp_path: Path) -> None:
+async def test_without_etcd_a_server_serves_all_the_same(tmp_path: Path) -> None:
     server = EtcdServer(tmp_path)
     spec = ServerSpec("a", "decode", COMMAND)
     supervisor = Supervisor(
         *(spec, "127.0.0.1", tmp_path / "logs", [server.endpoint], "test"), patience=QUICK
     )
-
-    async def test() -> None:
-        async with asyncio.timeout(60):
-            task = asyncio.create_task(supervisor.run())
-            while not supervisor.state.is_serving:
-                await asyncio.sleep(0.02)
-            await asyncio.sleep(0.5)
-            assert supervisor.state.is_serving and supervisor.state.starts == 1
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-    asyncio.run(test())
+    async with asyncio.timeout(60):
+        task = asyncio.create_task(supervisor.run())
+        while not supervisor.state.is_serving:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.5)
+        assert supervisor.state.is_serving and supervisor.state.starts == 1
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 def test_a_process_goes_with_the_one_that_made_it(tmp_path: Path) -> None:

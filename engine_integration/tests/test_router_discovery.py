@@ -3,15 +3,12 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-pytest.importorskip("nearkv.core", exc_type=ImportError)
-pytest.importorskip("msgspec")
 pytest.importorskip("zmq")
-pytest.importorskip("aiohttp")
 
 import zmq
 
@@ -31,16 +28,6 @@ def scene_of(server: EtcdServer, listed: list[FakeEngine]) -> Scene:
         suspend_s=0.2,
         policy="least_load",
     )
-
-
-def run(
-    server: EtcdServer, scene: Scene, test: Callable[[Scene, EtcdClient], Awaitable[None]]
-) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(60), scene, EtcdClient([server.endpoint]) as etcd:
-            await test(scene, etcd)
-
-    asyncio.run(whole())
 
 
 def member_of(engine: FakeEngine, **changed: Any) -> Member:
@@ -83,8 +70,8 @@ async def refused(scene: Scene) -> int:
         return answer.status
 
 
-def test_engines_come_and_go(server: EtcdServer) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+async def test_engines_come_and_go(server: EtcdServer) -> None:
+    async with scene_of(server, engines("", "")) as scene, EtcdClient([server.endpoint]) as etcd:
         async with scene.post() as answer:
             assert answer.status == 503
         a, b = scene.engines
@@ -98,11 +85,12 @@ def test_engines_come_and_go(server: EtcdServer) -> None:
         async with scene.post() as answer:
             assert answer.status == 503
 
-    run(server, scene_of(server, engines("", "")), test)
 
-
-def test_an_engine_that_goes_in_the_middle_of_an_answer_ends_it(server: EtcdServer) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+async def test_an_engine_that_goes_in_the_middle_of_an_answer_ends_it(server: EtcdServer) -> None:
+    async with (
+        scene_of(server, engines("hangs after its first byte")) as scene,
+        EtcdClient([server.endpoint]) as etcd,
+    ):
         (a,) = scene.engines
         async with listed(etcd, member_of(a)):
             await until_workers(scene, a="both")
@@ -112,11 +100,12 @@ def test_an_engine_that_goes_in_the_middle_of_an_answer_ends_it(server: EtcdServ
         a.go_on.set()
         assert await answer.content.read() == b"".join(CHUNKS[1:])
 
-    run(server, scene_of(server, engines("hangs after its first byte")), test)
 
-
-def test_who_waits_goes_to_an_engine_that_comes(server: EtcdServer) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+async def test_who_waits_goes_to_an_engine_that_comes(server: EtcdServer) -> None:
+    async with (
+        scene_of(server, engines("hangs", "")) as scene,
+        EtcdClient([server.endpoint]) as etcd,
+    ):
         a, b = scene.engines
         async with listed(etcd, member_of(a, max_running=1)):
             await until_workers(scene, a="both")
@@ -129,11 +118,9 @@ def test_who_waits_goes_to_an_engine_that_comes(server: EtcdServer) -> None:
             a.go_on.set()
             assert await first == "a"
 
-    run(server, scene_of(server, engines("hangs", "")), test)
 
-
-def test_who_waits_for_an_engine_that_goes_is_told(server: EtcdServer) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+async def test_who_waits_for_an_engine_that_goes_is_told(server: EtcdServer) -> None:
+    async with scene_of(server, engines("hangs")) as scene, EtcdClient([server.endpoint]) as etcd:
         (a,) = scene.engines
         async with listed(etcd, member_of(a, max_running=1)):
             await until_workers(scene, a="both")
@@ -145,16 +132,14 @@ def test_who_waits_for_an_engine_that_goes_is_told(server: EtcdServer) -> None:
         a.go_on.set()
         assert await first == "a"
 
-    run(server, scene_of(server, engines("hangs")), test)
-
 
 @pytest.mark.parametrize(
     ("changed", "blocks"), [({"role": "decode"}, 4), ({"role": "decode", "instance": "new"}, 0)]
 )
-def test_an_engine_changes_its_role_and_keeps_its_cache_if_it_is_the_same(
+async def test_an_engine_changes_its_role_and_keeps_its_cache_if_it_is_the_same(
     server: EtcdServer, changed: dict[str, str], blocks: int
 ) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+    async with scene_of(server, engines("")) as scene, EtcdClient([server.endpoint]) as etcd:
         (a,) = scene.engines
         member = member_of(a, role="prefill")
         async with listed(etcd, member):
@@ -168,13 +153,10 @@ def test_an_engine_changes_its_role_and_keeps_its_cache_if_it_is_the_same(
             assert (await health(scene))["index"]["blocks"] == blocks
             assert await answered_by(scene) == "a"
 
-    run(server, scene_of(server, engines("")), test)
 
-
-def test_pools_say_in_etcd_what_they_take(server: EtcdServer) -> None:
+async def test_pools_say_in_etcd_what_they_take(server: EtcdServer) -> None:
     west = Member("west", role="pool", events="ipc:///nobody", capacity_bytes=1000)
-
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+    async with scene_of(server, engines("", "")) as scene, EtcdClient([server.endpoint]) as etcd:
         a, b = scene.engines
         async with listed(etcd, member_of(a, pool="west")), listed(etcd, member_of(b)):
             async with listed(etcd, west):
@@ -186,11 +168,9 @@ def test_pools_say_in_etcd_what_they_take(server: EtcdServer) -> None:
             await until(scene, lambda told: not told["pools"])
             assert await answered_by(scene) == "a"
 
-    run(server, scene_of(server, engines("", "")), test)
 
-
-def test_an_engine_that_returns_has_an_empty_cache(server: EtcdServer) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+async def test_an_engine_that_returns_has_an_empty_cache(server: EtcdServer) -> None:
+    async with scene_of(server, engines("")) as scene, EtcdClient([server.endpoint]) as etcd:
         (a,) = scene.engines
         async with listed(etcd, member_of(a)):
             await until_workers(scene, a="both")
@@ -201,11 +181,12 @@ def test_an_engine_that_returns_has_an_empty_cache(server: EtcdServer) -> None:
             assert await answered_by(scene) == "a"
             await settled(scene)
 
-    run(server, scene_of(server, engines("")), test)
 
-
-def test_while_etcd_is_away_engines_are_served(own_server: EtcdServer) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+async def test_while_etcd_is_away_engines_are_served(own_server: EtcdServer) -> None:
+    async with (
+        scene_of(own_server, engines("", "")) as scene,
+        EtcdClient([own_server.endpoint]) as etcd,
+    ):
         a, b = scene.engines
         async with listed(etcd, member_of(a)):
             await until_workers(scene, a="both")
@@ -217,11 +198,9 @@ def test_while_etcd_is_away_engines_are_served(own_server: EtcdServer) -> None:
             async with listed(etcd, member_of(b)):
                 await until_workers(scene, a="both", b="both")
 
-    run(own_server, scene_of(own_server, engines("", "")), test)
 
-
-def test_events_are_listened_to_as_engines_come_and_return(server: EtcdServer) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+async def test_events_are_listened_to_as_engines_come_and_return(server: EtcdServer) -> None:
+    async with scene_of(server, engines("")) as scene, EtcdClient([server.endpoint]) as etcd:
         with zmq.Context() as context, context.socket(zmq.PUB) as publisher:
             port = publisher.bind_to_random_port("tcp://127.0.0.1")
             for _ in range(2):
@@ -237,8 +216,6 @@ def test_events_are_listened_to_as_engines_come_and_return(server: EtcdServer) -
                 await until_workers(scene)
                 await until(scene, lambda told: not told["index"]["blocks"])
 
-    run(server, scene_of(server, engines("")), test)
-
 
 @pytest.mark.parametrize(
     ("changed", "said"),
@@ -248,10 +225,10 @@ def test_events_are_listened_to_as_engines_come_and_return(server: EtcdServer) -
         ({"events": "nonsense"}, "'nonsense'"),
     ],
 )
-def test_an_engine_whose_cache_cannot_be_known_is_served(
+async def test_an_engine_whose_cache_cannot_be_known_is_served(
     server: EtcdServer, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], said: str
 ) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+    async with scene_of(server, engines("")) as scene, EtcdClient([server.endpoint]) as etcd:
         with zmq.Context() as context, context.socket(zmq.XPUB) as publisher:
             port = publisher.bind_to_random_port("tcp://127.0.0.1")
             events = {"events": f"tcp://127.0.0.1:{port}"}
@@ -259,13 +236,13 @@ def test_an_engine_whose_cache_cannot_be_known_is_served(
                 await until_workers(scene, a="both")
                 assert await answered_by(scene) == "a"
                 assert not publisher.poll(500), "somebody listens"
-
-    run(server, scene_of(server, engines("")), test)
     assert any(said in record.message for record in caplog.records)
 
 
-def test_what_is_wrong_in_etcd_is_ignored_and_told(server: EtcdServer) -> None:
-    async def test(scene: Scene, etcd: EtcdClient) -> None:
+async def test_what_is_wrong_in_etcd_is_ignored_and_told(server: EtcdServer) -> None:
+    scene = scene_of(server, engines("", ""))
+    scene.configured = ["b"]
+    async with scene, EtcdClient([server.endpoint]) as etcd:
         await etcd.put(PREFIX + "bad", '{"name": "bad", "instance": "1"}', mod_revision=0)
         impostor = member_of(scene.engines[1], url="http://127.0.0.1:9")
         async with listed(etcd, impostor), listed(etcd, member_of(scene.engines[0])):
@@ -275,7 +252,3 @@ def test_what_is_wrong_in_etcd_is_ignored_and_told(server: EtcdServer) -> None:
             await until_workers(scene, a="both", b="both")
             async with scene.client.get("/v1/models") as answer:
                 assert answer.status == 200
-
-    scene = scene_of(server, engines("", ""))
-    scene.configured = ["b"]
-    run(server, scene, test)

@@ -8,16 +8,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("nearkv.core", exc_type=ImportError)
-pytest.importorskip("msgspec")
-pytest.importorskip("zmq")
-pytest.importorskip("aiohttp")
 pytest.importorskip("prometheus_client")
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine_integration.tests.event_engine import Engine, stored
-from engine_integration.tests.router_scene import PROMPT, Scene, engines, run, settled
+from engine_integration.tests.router_scene import PROMPT, Scene, engines, settled
 from nearkv.kv_events.wire import encode_batch
 from nearkv.router.config import config_of
 from nearkv.router.engines import Engines
@@ -46,8 +42,8 @@ async def scrape(scene: Scene) -> Page:
         return Page(await answer.text())
 
 
-def test_decisions_hits_and_times_are_counted() -> None:
-    async def test(scene: Scene) -> None:
+async def test_decisions_hits_and_times_are_counted() -> None:
+    async with Scene(engines("", "")) as scene:
         scene.tell("b", PROMPT[:32])
         for _ in range(3):
             async with scene.post(stream=True) as answer:
@@ -64,11 +60,10 @@ def test_decisions_hits_and_times_are_counted() -> None:
         assert page["index_blocks"] == 8
         assert page["worker_requests", "b"] == 0
 
-    run(Scene(engines("", "")), test)
 
-
-def test_failures_refusals_and_who_waits_are_counted() -> None:
-    async def test(scene: Scene) -> None:
+async def test_failures_refusals_and_who_waits_are_counted() -> None:
+    behaviours = engines("overloaded", "hangs after its first byte")
+    async with Scene(behaviours, max_running=1, queue_length=2) as scene:
         scene.tell("a", PROMPT)
         async with scene.post() as answer:
             assert answer.status == 200
@@ -88,9 +83,6 @@ def test_failures_refusals_and_who_waits_are_counted() -> None:
         page = await scrape(scene)
         assert (page["queue_wait_seconds_count"], page["queue_length", "decode"]) == (2, 0)
 
-    behaviours = engines("overloaded", "hangs after its first byte")
-    run(Scene(behaviours, max_running=1, queue_length=2), test)
-
 
 @pytest.fixture
 def publisher(tmp_path: Path) -> Iterator[Engine]:
@@ -99,36 +91,31 @@ def publisher(tmp_path: Path) -> Iterator[Engine]:
     made.close()
 
 
-def test_gaps_in_events_and_other_hashes_are_counted(publisher: Engine) -> None:
-    async def test() -> None:
-        worker = {"name": "a", "url": "http://1.1.1.1:1", "topic": "kv"}
-        worker |= {"events": publisher.endpoint, "replay": publisher.replay_endpoint}
-        routed = Engines(
-            config_of({"scheme": "sglang", "block_tokens": 4, "worker": [worker]}), None
-        )
+async def test_gaps_in_events_and_other_hashes_are_counted(publisher: Engine) -> None:
+    worker = {"name": "a", "url": "http://1.1.1.1:1", "topic": "kv"}
+    worker |= {"events": publisher.endpoint, "replay": publisher.replay_endpoint}
+    routed = Engines(config_of({"scheme": "sglang", "block_tokens": 4, "worker": [worker]}), None)
 
-        async def until(name: str, value: float, batch: bytes | None = None) -> None:
-            while page_of(routed)[name, "a"] < value:
-                if batch is not None:
-                    publisher.publish(batch)
-                publisher.answer()
-                await asyncio.sleep(0.01)
+    async def until(name: str, value: float, batch: bytes | None = None) -> None:
+        while page_of(routed)[name, "a"] < value:
+            if batch is not None:
+                publisher.publish(batch)
+            publisher.answer()
+            await asyncio.sleep(0.01)
 
-        async with asyncio.timeout(20), routed.listening():
-            await until("event_batches_total", 1, encode_batch([]))
-            assert page_of(routed)["event_gaps_total", "a"] <= 1
-            before = page_of(routed)["event_gaps_total", "a"]
-            publisher.publish(stored(0, 4), is_lost=True)
-            publisher.publish(stored(4, 8))
-            await until("event_gaps_total", before + 1)
-            assert page_of(routed)["event_drops_total", "a"] == 0
-            publisher.publish(b"no batch")
-            await until("event_malformed_batches_total", 1)
-            assert page_of(routed)["hash_mismatch", "a"] == 0
-            publisher.publish(stored(0, 4).replace(b"block_size\x04", b"block_size\x05"))
-            await until("hash_mismatch", 1)
-
-    asyncio.run(test())
+    async with asyncio.timeout(20), routed.listening():
+        await until("event_batches_total", 1, encode_batch([]))
+        assert page_of(routed)["event_gaps_total", "a"] <= 1
+        before = page_of(routed)["event_gaps_total", "a"]
+        publisher.publish(stored(0, 4), is_lost=True)
+        publisher.publish(stored(4, 8))
+        await until("event_gaps_total", before + 1)
+        assert page_of(routed)["event_drops_total", "a"] == 0
+        publisher.publish(b"no batch")
+        await until("event_malformed_batches_total", 1)
+        assert page_of(routed)["hash_mismatch", "a"] == 0
+        publisher.publish(stored(0, 4).replace(b"block_size\x04", b"block_size\x05"))
+        await until("hash_mismatch", 1)
 
 
 def page_of(routed: Engines) -> Page:

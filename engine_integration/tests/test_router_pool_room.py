@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("nearkv.core", exc_type=ImportError)
-pytest.importorskip("msgspec")
-pytest.importorskip("zmq")
-pytest.importorskip("aiohttp")
-pytest.importorskip("prometheus_client")
-
-from engine_integration.tests.router_scene import PROMPT, FakeEngine, Scene, engines, run, settled
+from engine_integration.tests.router_scene import PROMPT, FakeEngine, Scene, engines, settled
 from nearkv.router.config import WorkerConfig
 from nearkv.router.pool_room import PoolRoom
 
@@ -63,8 +57,9 @@ async def answers(scene: Scene, tasks: list[asyncio.Task[str]]) -> list[str]:
     return list(await asyncio.gather(*tasks))
 
 
-def test_what_fits_no_more_is_reserved_at_a_neighbour_and_given_back() -> None:
-    async def test(scene: Scene) -> None:
+async def test_what_fits_no_more_is_reserved_at_a_neighbour_and_given_back() -> None:
+    room = {"west": 3 * PROMPT_BYTES, "east": 3 * PROMPT_BYTES}
+    async with scene_of(engines("hangs", "hangs", "hangs"), room) as scene:
         # The policy would have all of them at a or b, who have these beginnings.
         for number in range(5):
             scene.tell("ab"[number % 2], prompt(number)[:4])
@@ -78,12 +73,9 @@ def test_what_fits_no_more_is_reserved_at_a_neighbour_and_given_back() -> None:
         assert 'nearkv_router_short_pools_total{room="neighbour"} 2.0' in page
         assert 'nearkv_router_pool_reserved_bytes{pool="east"} 0.0' in page
 
-    room = {"west": 3 * PROMPT_BYTES, "east": 3 * PROMPT_BYTES}
-    run(scene_of(engines("hangs", "hangs", "hangs"), room), test)
 
-
-def test_where_no_pool_has_room_the_policy_decides_and_all_are_answered() -> None:
-    async def test(scene: Scene) -> None:
+async def test_where_no_pool_has_room_the_policy_decides_and_all_are_answered() -> None:
+    async with scene_of(engines("hangs", "hangs", "hangs"), {"west": 10.0, "east": 10.0}) as scene:
         for number in range(3):
             scene.tell("b", prompt(number)[:4])
         tasks = await under_way(scene, 3)
@@ -93,23 +85,22 @@ def test_where_no_pool_has_room_the_policy_decides_and_all_are_answered() -> Non
         page = scene.routed.metrics.page().decode()
         assert 'nearkv_router_short_pools_total{room="nowhere"} 3.0' in page
 
-    # As of a prompt of 100,000 tokens and small pools.
-    run(scene_of(engines("hangs", "hangs", "hangs"), {"west": 10.0, "east": 10.0}), test)
 
-
-def test_what_is_cached_needs_no_room() -> None:
-    async def test(scene: Scene) -> None:
+async def test_what_is_cached_needs_no_room() -> None:
+    async with scene_of(engines("hangs", "hangs", "hangs"), {"west": 10.0, "east": 10.0}) as scene:
         for number in range(3):
             scene.tell("a", prompt(number))
         tasks = await under_way(scene, 3)
         assert reserved(scene) == {"west": 0, "east": 0}
         assert await answers(scene, tasks) == ["a"] * 3
 
-    run(scene_of(engines("hangs", "hangs", "hangs"), {"west": 10.0, "east": 10.0}), test)
 
-
-def test_room_of_a_prefill_lasts_until_its_prompt_is_decoded() -> None:
-    async def test(scene: Scene) -> None:
+async def test_room_of_a_prefill_lasts_until_its_prompt_is_decoded() -> None:
+    roles = {"a": "prefill", "b": "prefill", "c": "decode"}
+    room = {"west": 2 * PROMPT_BYTES, "east": 10.0}
+    async with scene_of(
+        engines("", "", "hangs"), room, roles=roles, prefill_from_tokens=8
+    ) as scene:
         tasks = await under_way(scene, 2)
         while any(not scene.routed.router.load("c").requests for _ in tasks):
             await asyncio.sleep(0.005)
@@ -121,14 +112,11 @@ def test_room_of_a_prefill_lasts_until_its_prompt_is_decoded() -> None:
         await settled(scene)
         assert reserved(scene) == {"west": 0, "east": 0}
 
-    roles = {"a": "prefill", "b": "prefill", "c": "decode"}
-    room = {"west": 2 * PROMPT_BYTES, "east": 10.0}
-    run(scene_of(engines("", "", "hangs"), room, roles=roles, prefill_from_tokens=8), test)
-
 
 @pytest.mark.parametrize("behaviour", ["dies", "overloaded", "hangs"])
-def test_engines_that_fail_and_clients_that_vanish_give_room_back(behaviour: str) -> None:
-    async def test(scene: Scene) -> None:
+async def test_engines_that_fail_and_clients_that_vanish_give_room_back(behaviour: str) -> None:
+    room = {"west": PROMPT_BYTES, "east": PROMPT_BYTES}
+    async with scene_of(engines(behaviour, behaviour, behaviour), room) as scene:
         for _ in range(3):
             try:
                 async with asyncio.timeout(0.2), scene.post(stream=True) as answer:
@@ -138,9 +126,6 @@ def test_engines_that_fail_and_clients_that_vanish_give_room_back(behaviour: str
             scene.forgive()
         await settled(scene)
         assert reserved(scene) == {"west": 0, "east": 0}
-
-    room = {"west": PROMPT_BYTES, "east": PROMPT_BYTES}
-    run(scene_of(engines(behaviour, behaviour, behaviour), room), test)
 
 
 def test_rooms_without_a_limit_are_never_short() -> None:

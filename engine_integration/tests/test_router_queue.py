@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("nearkv.core", exc_type=ImportError)
-pytest.importorskip("msgspec")
-pytest.importorskip("zmq")
 pytest.importorskip("aiohttp")
-pytest.importorskip("prometheus_client")
 
 from aiohttp import web
 
-from engine_integration.tests.router_scene import PROMPT, FakeEngine, Scene, engines, run, settled
+from engine_integration.tests.router_scene import PROMPT, FakeEngine, Scene, engines, settled
 from nearkv.router.engines import DECODE
 from nearkv.router.placing import UNSEEN
 
@@ -74,8 +70,10 @@ async def line_up(scene: Scene, *clients: Callable[[], asyncio.Task[int]]) -> li
     return tasks
 
 
-def test_no_engine_has_more_requests_than_it_may_and_all_are_answered() -> None:
-    async def test(scene: Scene) -> None:
+async def test_no_engine_has_more_requests_than_it_may_and_all_are_answered() -> None:
+    async with Scene(
+        [TurnEngine("a"), TurnEngine("b")], max_running=2, policy="least_load"
+    ) as scene:
         clients = [ask(scene, str(number)) for number in range(20)]
         await waiting(scene, 16)
         while [engine.at_once for engine in scene.engines] != [2, 2]:
@@ -86,8 +84,6 @@ def test_no_engine_has_more_requests_than_it_may_and_all_are_answered() -> None:
         assert [engine.most_at_once for engine in scene.engines] == [2, 2]
         await settled(scene)
 
-    run(Scene([TurnEngine("a"), TurnEngine("b")], max_running=2, policy="least_load"), test)
-
 
 async def served(scene: Scene, tasks: list[asyncio.Task[int]]) -> list[str]:
     for _ in tasks:
@@ -96,8 +92,8 @@ async def served(scene: Scene, tasks: list[asyncio.Task[int]]) -> list[str]:
     return scene.engines[0].came
 
 
-def test_who_has_most_in_the_cache_goes_first_and_the_oldest_in_turn() -> None:
-    async def test(scene: Scene) -> None:
+async def test_who_has_most_in_the_cache_goes_first_and_the_oldest_in_turn() -> None:
+    async with Scene([TurnEngine("a")], max_running=1, queue_k=3) as scene:
         cached = [list(range(start, start + 64)) for start in (1000, 2000)]
         for prompt, blocks in zip(cached, (8, 16), strict=True):
             scene.tell("a", prompt[: blocks * 4])
@@ -113,17 +109,13 @@ def test_who_has_most_in_the_cache_goes_first_and_the_oldest_in_turn() -> None:
             *("first", "old", "cached", "half cached", "older than the last"),
         ]
 
-    run(Scene([TurnEngine("a")], max_running=1, queue_k=3), test)
 
-
-def test_tenants_take_turns_however_many_requests_one_sends() -> None:
-    async def test(scene: Scene) -> None:
+async def test_tenants_take_turns_however_many_requests_one_sends() -> None:
+    async with Scene([TurnEngine("a")], max_running=1, queue_k=1) as scene:
         many = [lambda number=number: ask(scene, f"many {number}", "many") for number in range(5)]
         few = [lambda number=number: ask(scene, f"few {number}", "few") for number in range(2)]
         came = await served(scene, await line_up(scene, *many, *few))
         assert came[:5] == ["many 0", "many 1", "few 0", "many 2", "few 1"]
-
-    run(Scene([TurnEngine("a")], max_running=1, queue_k=1), test)
 
 
 def test_an_api_key_tells_tenants_apart_and_is_not_kept() -> None:
@@ -137,8 +129,10 @@ def test_an_api_key_tells_tenants_apart_and_is_not_kept() -> None:
     assert tenant_of({}, "x-tenant") == ""
 
 
-def test_a_full_queue_and_a_slow_one_are_429() -> None:
-    async def test(scene: Scene) -> None:
+async def test_a_full_queue_and_a_slow_one_are_429() -> None:
+    async with Scene(
+        [TurnEngine("a")], max_running=1, queue_length=2, queue_timeout_s=1.0
+    ) as scene:
         tasks = await line_up(
             scene,
             lambda: ask(scene, "runs"),
@@ -158,11 +152,9 @@ def test_a_full_queue_and_a_slow_one_are_429() -> None:
         assert await tasks[0] == 200
         assert scene.engines[0].came == ["runs"]
 
-    run(Scene([TurnEngine("a")], max_running=1, queue_length=2, queue_timeout_s=1.0), test)
 
-
-def test_a_client_that_vanishes_leaves_the_queue() -> None:
-    async def test(scene: Scene) -> None:
+async def test_a_client_that_vanishes_leaves_the_queue() -> None:
+    async with Scene([TurnEngine("a")], max_running=1) as scene:
         tasks = await line_up(
             scene, *(lambda user=user: ask(scene, user) for user in ("runs", "leaves", "stays"))
         )
@@ -171,11 +163,9 @@ def test_a_client_that_vanishes_leaves_the_queue() -> None:
         assert await served(scene, [tasks[0], tasks[2]]) == ["runs", "stays"]
         await settled(scene)
 
-    run(Scene([TurnEngine("a")], max_running=1), test)
 
-
-def test_clients_that_vanish_at_any_moment_leave_neither_load_nor_waiters() -> None:
-    async def test(scene: Scene) -> None:
+async def test_clients_that_vanish_at_any_moment_leave_neither_load_nor_waiters() -> None:
+    async with Scene([TurnEngine("a")], max_running=2) as scene:
         draw = random.Random(1)
 
         async def vanish(number: int) -> None:
@@ -196,11 +186,9 @@ def test_clients_that_vanish_at_any_moment_leave_neither_load_nor_waiters() -> N
         assert await ask(scene, "last") == 200
         serving.cancel()
 
-    run(Scene([TurnEngine("a")], max_running=2), test)
 
-
-def test_who_leaves_at_the_moment_of_going_on_leaves_no_load() -> None:
-    async def test(scene: Scene) -> None:
+async def test_who_leaves_at_the_moment_of_going_on_leaves_no_load() -> None:
+    async with Scene([TurnEngine("a")], max_running=1) as scene:
         place = functools.partial(scene.routed.place, UNSEEN, DECODE)
         first = await place()
         second = asyncio.create_task(place())
@@ -211,11 +199,9 @@ def test_who_leaves_at_the_moment_of_going_on_leaves_no_load() -> None:
             await second
         assert scene.loads() == [0]
 
-    run(Scene([TurnEngine("a")], max_running=1), test)
 
-
-def test_when_the_last_engine_fails_nobody_waits_for_it() -> None:
-    async def test(scene: Scene) -> None:
+async def test_when_the_last_engine_fails_nobody_waits_for_it() -> None:
+    async with Scene([TurnEngine("a")], max_running=1) as scene:
         tasks = await line_up(
             scene, *(lambda user=user: ask(scene, user) for user in ("runs", "waits"))
         )
@@ -224,11 +210,9 @@ def test_when_the_last_engine_fails_nobody_waits_for_it() -> None:
         scene.engines[0].end_one()
         assert await tasks[0] == 200
 
-    run(Scene([TurnEngine("a")], max_running=1), test)
 
-
-def test_an_engine_that_comes_back_takes_those_who_wait_for_another() -> None:
-    async def test(scene: Scene) -> None:
+async def test_an_engine_that_comes_back_takes_those_who_wait_for_another() -> None:
+    async with Scene([TurnEngine("a"), TurnEngine("b")], max_running=1, suspend_s=1.0) as scene:
         scene.routed.suspend("b", "it failed")
         tasks = await line_up(
             scene, *(lambda user=user: ask(scene, user) for user in ("at a", "at b"))
@@ -239,20 +223,17 @@ def test_an_engine_that_comes_back_takes_those_who_wait_for_another() -> None:
         scene.engines[0].end_one()
         assert await tasks[0] == 200
 
-    run(Scene([TurnEngine("a"), TurnEngine("b")], max_running=1, suspend_s=1.0), test)
 
-
-def test_what_needs_no_computing_does_not_wait() -> None:
-    async def test(scene: Scene) -> None:
-        await line_up(scene, lambda: ask(scene, "runs"), lambda: ask(scene, "waits"))
+async def test_what_needs_no_computing_does_not_wait() -> None:
+    async with Scene([TurnEngine("a")], max_running=1) as scene:
+        tasks = await line_up(scene, lambda: ask(scene, "runs"), lambda: ask(scene, "waits"))
         async with scene.client.get("/v1/models") as answer:
             assert answer.status == 200
+        assert await served(scene, tasks) == ["runs", "waits"]
 
-    run(Scene([TurnEngine("a")], max_running=1), test)
 
-
-def test_at_the_end_those_who_wait_are_told() -> None:
-    async def test(scene: Scene) -> None:
+async def test_at_the_end_those_who_wait_are_told() -> None:
+    async with Scene([TurnEngine("a")], max_running=1) as scene:
         tasks = await line_up(
             scene, *(lambda user=user: ask(scene, user) for user in ("runs", "waits"))
         )
@@ -262,11 +243,9 @@ def test_at_the_end_those_who_wait_are_told() -> None:
         await closing
         assert await tasks[0] == 200
 
-    run(Scene([TurnEngine("a")], max_running=1), test)
 
-
-def test_a_retry_waits_for_room_too() -> None:
-    async def test(scene: Scene) -> None:
+async def test_a_retry_waits_for_room_too() -> None:
+    async with Scene([*engines("overloaded"), TurnEngine("b")], max_running=1) as scene:
         scene.tell("a", PROMPT)  # a fails, b is at its limit.
         scene.routed.suspend("a", "so that the first goes to b")
         first = ask(scene, "runs")
@@ -280,5 +259,3 @@ def test_a_retry_waits_for_room_too() -> None:
         scene.engines[1].end_one()
         assert await asyncio.gather(first, second) == [200, 200]
         assert scene.engines[1].came == ["runs", "goes on"]
-
-    run(Scene([*engines("overloaded"), TurnEngine("b")], max_running=1), test)

@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("nearkv.core", exc_type=ImportError)
-pytest.importorskip("msgspec")
-pytest.importorskip("zmq")
 pytest.importorskip("aiohttp")
 
 from aiohttp import web
 
-from engine_integration.tests.router_scene import PROMPT, FakeEngine, Scene, run, settled
+from engine_integration.tests.router_scene import PROMPT, FakeEngine, Scene, settled
 from nearkv.router.proxy.bodies import behind, can_go_on, for_prefill
 
 TOKENS = 12
@@ -90,8 +87,8 @@ USUAL = {"stream": True, "max_tokens": TOKENS, "temperature": 0}
 
 @pytest.mark.parametrize("lives", range(TOKENS + 1))
 @pytest.mark.parametrize("shows_tokens", [False, True])
-def test_a_completion_goes_on_where_its_engine_died(lives: int, shows_tokens: bool) -> None:
-    async def test(scene: Scene) -> None:
+async def test_a_completion_goes_on_where_its_engine_died(lives: int, shows_tokens: bool) -> None:
+    async with Scene([TokenEngine("a", lives), TokenEngine("b")]) as scene:
         scene.tell("a", PROMPT)
         options = USUAL | {"stream_options": {"include_usage": True}}
         options |= {"return_token_ids": True} if shows_tokens else {}
@@ -108,37 +105,31 @@ def test_a_completion_goes_on_where_its_engine_died(lives: int, shows_tokens: bo
         assert [c["finish_reason"] for c in shown if c["finish_reason"]] == ["length"]
         await settled(scene)
 
-    run(Scene([TokenEngine("a", lives), TokenEngine("b")]), test)
+
+async def test_several_engines_may_die_over_one_completion() -> None:
+    async with (
+        Scene([TokenEngine("a", 4), TokenEngine("b", 4), TokenEngine("c", 9)]) as scene,
+        scene.post(**USUAL) as answer,
+    ):
+        assert text_of(await answer.read()) == whole_text()
 
 
-def test_several_engines_may_die_over_one_completion() -> None:
-    async def test(scene: Scene) -> None:
-        async with scene.post(**USUAL) as answer:
-            assert text_of(await answer.read()) == whole_text()
-
-    run(Scene([TokenEngine("a", 4), TokenEngine("b", 4), TokenEngine("c", 9)]), test)
-
-
-def test_when_nobody_is_left_the_client_is_told() -> None:
-    async def test(scene: Scene) -> None:
+async def test_when_nobody_is_left_the_client_is_told() -> None:
+    async with Scene([TokenEngine("a", 4), TokenEngine("b", 4)]) as scene:
         async with scene.post(**USUAL) as answer:
             told = await answer.read()
         assert whole_text().startswith(text_of(told))
         assert "no engine answers" in events_of(told)[-1]["error"]["message"]
         assert not told.endswith(b"[DONE]\n\n")
 
-    run(Scene([TokenEngine("a", 4), TokenEngine("b", 4)]), test)
 
-
-def test_without_tokens_beside_the_text_a_completion_does_not_go_on() -> None:
-    async def test(scene: Scene) -> None:
+async def test_without_tokens_beside_the_text_a_completion_does_not_go_on() -> None:
+    async with Scene([TokenEngine("a", 4, tells_tokens=False), TokenEngine("b")]) as scene:
         scene.tell("a", PROMPT)
         async with scene.post(**USUAL) as answer:
             told = await answer.read()
         assert "send the request again" in events_of(told)[-1]["error"]["message"]
         assert not scene.engines[1].bodies
-
-    run(Scene([TokenEngine("a", 4, tells_tokens=False), TokenEngine("b")]), test)
 
 
 @pytest.mark.parametrize(
@@ -183,8 +174,8 @@ def roles_scene(**options: Any) -> Scene:
     return Scene(engines, roles=ROLES, prefill_from_tokens=8, **options)
 
 
-def test_a_prompt_is_prefilled_by_one_and_decoded_by_another() -> None:
-    async def test(scene: Scene) -> None:
+async def test_a_prompt_is_prefilled_by_one_and_decoded_by_another() -> None:
+    async with roles_scene() as scene:
         scene.tell("q", PROMPT)
         async with scene.post(**USUAL) as answer:
             assert answer.headers["x-nearkv-worker"] == "d"
@@ -195,21 +186,17 @@ def test_a_prompt_is_prefilled_by_one_and_decoded_by_another() -> None:
         assert [body["max_tokens"] for body in d] == [TOKENS]
         await settled(scene)
 
-    run(roles_scene(), test)
 
-
-def test_what_the_decoding_engine_has_is_not_prefilled() -> None:
-    async def test(scene: Scene) -> None:
+async def test_what_the_decoding_engine_has_is_not_prefilled() -> None:
+    async with roles_scene() as scene:
         scene.tell("d", PROMPT)
         async with scene.post(**USUAL) as answer:
             assert text_of(await answer.read()) == whole_text()
         assert [len(engine.bodies) for engine in scene.engines] == [0, 0, 1]
 
-    run(roles_scene(), test)
 
-
-def test_without_anybody_who_prefills_the_decoding_engine_does_it() -> None:
-    async def test(scene: Scene) -> None:
+async def test_without_anybody_who_prefills_the_decoding_engine_does_it() -> None:
+    async with roles_scene() as scene:
         for engine in scene.engines[:2]:
             await engine.server.close()
         async with scene.post(**USUAL) as answer:
@@ -219,16 +206,12 @@ def test_without_anybody_who_prefills_the_decoding_engine_does_it() -> None:
             told = (await answer.json())["workers"]
         assert [told[name]["up"] for name in ROLES] == [False, False, True]
 
-    run(roles_scene(), test)
 
-
-def test_without_anybody_who_decodes_the_client_is_told() -> None:
-    async def test(scene: Scene) -> None:
+async def test_without_anybody_who_decodes_the_client_is_told() -> None:
+    async with roles_scene() as scene:
         await scene.engines[2].server.close()
         async with scene.post(**USUAL) as answer:
             assert answer.status == 503
             assert "no engine answers" in (await answer.json())["error"]["message"]
         async with scene.client.get("/health") as answer:
             assert answer.status == 503
-
-    run(roles_scene(), test)

@@ -66,71 +66,57 @@ def test_more_jobs_than_the_queue_takes(store: ObjectStore, blocks: Namespace) -
     assert blocks.submit_exists(b"nothing").wait().leading == 0
 
 
-def test_a_job_may_be_awaited_twice_and_late(blocks: Namespace) -> None:
-    async def work() -> None:
-        job = blocks.submit_set(b"key", b"value")
-        first, second = await asyncio.gather(job._finish(), job._finish())
-        assert first is second is await job is job.wait()
-        over = blocks.submit_get(b"key")
-        over.wait()
-        assert (await over).buffers == [b"value"]
-
-    asyncio.run(work())
+async def test_a_job_may_be_awaited_twice_and_late(blocks: Namespace) -> None:
+    job = blocks.submit_set(b"key", b"value")
+    first, second = await asyncio.gather(job._finish(), job._finish())
+    assert first is second is await job is job.wait()
+    over = blocks.submit_get(b"key")
+    over.wait()
+    assert (await over).buffers == [b"value"]
 
 
-def test_a_cancelled_awaitable_cancels_its_job_and_frees_memory(blocks: Namespace) -> None:
+async def test_a_cancelled_awaitable_cancels_its_job_and_frees_memory(blocks: Namespace) -> None:
     blocks.set(b"wanted", b"w" * 5).check()
-
-    async def work() -> None:
-        keep_busy(blocks)
-        target = bytearray(b"12345")
-        task = asyncio.create_task(blocks.get_async(b"wanted", target))
-        await asyncio.sleep(0)
-        with pytest.raises(BufferError):
-            target.clear()
-        task.cancel()
-        await asyncio.sleep(0)
-        task.cancel()  # It does not take the wait away.
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert target == b"12345"
+    keep_busy(blocks)
+    target = bytearray(b"12345")
+    task = asyncio.create_task(blocks.get_async(b"wanted", target))
+    await asyncio.sleep(0)
+    with pytest.raises(BufferError):
         target.clear()
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()  # It does not take the wait away.
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert target == b"12345"
+    target.clear()
 
-    asyncio.run(work())
 
-
-def test_a_timeout_leaves_objects_whole(store: ObjectStore, blocks: Namespace) -> None:
+async def test_a_timeout_leaves_objects_whole(store: ObjectStore, blocks: Namespace) -> None:
     keys = keys_of(48)
     data = contents(1, MIB)
-
-    async def work() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.001):
-                while True:
-                    await blocks.set_async(keys, [data] * 48, overwrite=True)
-
-    asyncio.run(work())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            while True:
+                await blocks.set_async(keys, [data] * 48, overwrite=True)
     assert store.stats().corruptions == 0
     present = blocks.present(keys)
     assert all(blocks[key] == data for key, there in zip(keys, present, strict=True) if there)
 
 
-def test_awaiting_a_full_queue_can_be_cancelled(blocks: Namespace) -> None:
-    async def work() -> None:
-        jobs = keep_busy(blocks)
-        with pytest.raises(Error, match="the queue is full"):
-            while True:
-                jobs.append(blocks.submit_exists(b"nothing"))
-        task = asyncio.create_task(blocks.set_async(b"late", b"value"))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        results = await asyncio.gather(*(job._finish() for job in jobs))
-        assert all(result.all_ok for result in results[:20])
-        assert b"late" not in blocks
-
-    asyncio.run(work())
+async def test_awaiting_a_full_queue_can_be_cancelled(blocks: Namespace) -> None:
+    jobs = keep_busy(blocks)
+    with pytest.raises(Error, match="the queue is full"):
+        while True:
+            jobs.append(blocks.submit_exists(b"nothing"))
+    task = asyncio.create_task(blocks.set_async(b"late", b"value"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    results = await asyncio.gather(*(job._finish() for job in jobs))
+    assert all(result.all_ok for result in results[:20])
+    assert b"late" not in blocks
 
 
 def test_loops_and_threads_share_a_store(blocks: Namespace) -> None:
@@ -168,49 +154,41 @@ def test_loops_and_threads_share_a_store(blocks: Namespace) -> None:
     assert not failures
 
 
-def test_layers_are_read_ahead(store: ObjectStore, blocks: Namespace) -> None:
+async def test_layers_are_read_ahead(store: ObjectStore, blocks: Namespace) -> None:
     keys, layers = keys_of(3), 8
     data = numpy.frombuffer(contents(1, 3 * layers * 1000), "u1").reshape(3, layers, 1000)
     blocks.set(keys, data, parts=layers).check()
     targets = numpy.zeros((layers, 3, 1000), "u1")
-
-    async def work() -> None:
-        i = 0
-        async for result in blocks.layers_async(keys, layers, targets):
-            assert result.all_ok
-            assert (targets[i] == data[:, i]).all()
-            wanted = 3 * min(i + 2, layers)
-            while store.stats().hits < wanted:  # The next one comes without anybody asking.
-                await asyncio.sleep(0)
-            assert store.stats().hits == wanted
-            i += 1
-        assert i == layers
-        async with contextlib.aclosing(blocks.layers_async(keys, layers)) as reading:
-            async for result in reading:
-                assert result.check().buffers == [block[0].tobytes() for block in data]
-                break
-
-    asyncio.run(work())
+    i = 0
+    async for result in blocks.layers_async(keys, layers, targets):
+        assert result.all_ok
+        assert (targets[i] == data[:, i]).all()
+        wanted = 3 * min(i + 2, layers)
+        while store.stats().hits < wanted:  # The next one comes without anybody asking.
+            await asyncio.sleep(0)
+        assert store.stats().hits == wanted
+        i += 1
+    assert i == layers
+    async with contextlib.aclosing(blocks.layers_async(keys, layers)) as reading:
+        async for result in reading:
+            assert result.check().buffers == [block[0].tobytes() for block in data]
+            break
     assert store.drain() == []
 
 
-def test_closing_a_store_ends_what_is_awaited() -> None:
+async def test_closing_a_store_ends_what_is_awaited() -> None:
     store = ObjectStore.create("cpu:?memory=64MiB")
     blocks = store.namespace()
-
-    async def work() -> None:
-        busy = keep_busy(blocks)
-        tasks = [asyncio.create_task(blocks.set_async(b"%d" % i, b"value")) for i in range(20)]
-        await asyncio.sleep(0)
-        await asyncio.to_thread(store.close)
-        results = await asyncio.gather(*tasks)
-        assert all(set(r.statuses) <= {Status.OK, Status.CANCELLED} for r in results)
-        assert results[-1].statuses == [Status.CANCELLED]
-        assert all(job.done() for job in busy)
-        with pytest.raises(ValueError, match="the store is closed"):
-            await blocks.get_async(b"key")
-
-    asyncio.run(work())
+    busy = keep_busy(blocks)
+    tasks = [asyncio.create_task(blocks.set_async(b"%d" % i, b"value")) for i in range(20)]
+    await asyncio.sleep(0)
+    await asyncio.to_thread(store.close)
+    results = await asyncio.gather(*tasks)
+    assert all(set(r.statuses) <= {Status.OK, Status.CANCELLED} for r in results)
+    assert results[-1].statuses == [Status.CANCELLED]
+    assert all(job.done() for job in busy)
+    with pytest.raises(ValueError, match="the store is closed"):
+        await blocks.get_async(b"key")
 
 
 def test_wrong_arguments_raise_when_awaited(blocks: Namespace) -> None:

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytest.importorskip("aiohttp")
-pytest.importorskip("msgspec")
-pytest.importorskip("zmq")
-pytest.importorskip("envoy.service.ext_proc.v3.external_processor_pb2_grpc")
 
 import aiohttp
 
