@@ -3,6 +3,7 @@
 import array
 import errno
 import mmap
+import re
 
 import numpy
 import pytest
@@ -21,6 +22,7 @@ from nearkv.store import (  # noqa: E402
     Status,
     StoreEventKind,
 )
+from nearkv.store.settings import StoreSettings  # noqa: E402
 
 pytestmark = pytest.mark.quick
 
@@ -404,6 +406,21 @@ def test_a_store_that_cannot_be_says_why(uri: str, options: dict, status, text: 
     with pytest.raises(Error, match=text) as failure:
         ObjectStore.create(uri, **options)
     assert failure.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "an adapter needs a uri or the socket of a daemon"),
+        ({"uri": "cpu:", "socket": "x"}, "and not both"),
+        ({"url": "cpu:"}, "no option 'url'; is uri meant?"),
+        ({"uri": "tape:"}, "tape"),
+        ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
+    ],
+)
+def test_settings_that_give_no_store_are_refused_with_why(settings: dict, text: str) -> None:
+    with pytest.raises((ValueError, Error), match=re.escape(text)):
+        StoreSettings.parse("an adapter", settings).open()
 
 
 def test_a_namespace_that_does_not_fit_is_refused(store: ObjectStore) -> None:

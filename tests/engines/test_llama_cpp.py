@@ -194,9 +194,7 @@ def test_what_cannot_be_kept_is_refused_with_why(engine, tmp_path):
         ({"model": windowed}, "sliding windows"),
         ({"options": {"logits_all": True}}, "scores"),
         ({"settings": {"url": "cpu:"}}, "no option 'url'; is uri meant?"),
-        ({"settings": {}}, "needs a uri or the socket"),
         ({"settings": store | {"block_tokens": 10**6}}, "block_tokens is between 1 and"),
-        ({"settings": {"uri": "tape:"}}, "tape"),
     ]
     requests = [{"do": "refuse", "options": {}, "settings": store} | asked for asked, _ in wrong]
     _, *answers = engine.run(

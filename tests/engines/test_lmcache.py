@@ -133,11 +133,8 @@ def test_an_older_lmcache_is_refused_with_its_version(lmcache):
 
 
 WRONG = (
-    ({}, "needs a uri or the socket of a daemon"),
     ({"url": "cpu:"}, "no option 'url'; is uri meant?"),
-    ({"uri": "cpu:", "socket": "x"}, "and not both"),
     ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
-    ({"uri": "tape:"}, "tape"),
 )
 
 

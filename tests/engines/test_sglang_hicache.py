@@ -337,8 +337,6 @@ def test_clear_erases_this_models_pages_and_no_others(sglang, store):
 
 
 WRONG = (
-    ({}, {}, "needs a uri or the socket of a daemon"),
-    ({"uri": "cpu:", "socket": "x"}, {}, "and not both"),
     ({"ury": "cpu:"}, {}, "no option 'ury'; is uri meant?"),
     ({"uri": "cpu:", "interface": 1}, {}, "no option 'interface'; is interface_v1 meant?"),
     ({"uri": "cpu:", "interface_v1": 0}, {}, '"interface_v1": 1'),
@@ -351,7 +349,6 @@ WRONG = (
         "take a smaller --page-size",
     ),
     ({"socket": "/nonexistent/nearkv.sock"}, {}, "/nonexistent/nearkv.sock"),
-    ({"uri": "tape:"}, {}, "tape"),
 )
 
 

@@ -202,7 +202,6 @@ def test_a_promise_that_cannot_be_kept_stops_the_engine(shown, monkeypatch, daem
 
 
 WRONG = (
-    ({}, {}, "needs a uri or the socket of a daemon"),
     ({"sockets": "x"}, {}, "no option 'sockets'; is socket meant?"),
     ({"uri": "cpu:"}, {}, "give its socket"),
     ({"socket": "x"}, {"tensor_parallel_size": 2}, "for one rank"),

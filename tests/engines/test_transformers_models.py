@@ -93,7 +93,6 @@ def generate(model, cache, attention: str, **options) -> list[list[int]]:
     [
         {"do_sample": False},
         {"do_sample": False, "batch": 2},
-        {"do_sample": False, "num_beams": 3},
         {"do_sample": False, "prompt_lookup_num_tokens": 4},
     ],
 )
@@ -152,19 +151,6 @@ def test_modes_come_close(far: FarAttention) -> None:
     assert 0 < difference < 0.1
 
 
-def test_a_float32_model_may_round_its_cache() -> None:
-    model = make_model(CONFIGS["llama, groups of 2"]).float()
-    tokens = random_tokens(1, 300)
-    steps = [250, *[1] * 50]
-    pool = make_pool(model.config, "cpu:?memory=64MiB", dtype=torch.bfloat16)
-    with pytest.raises(ValueError, match="rounded=True"):
-        run_logits(model, NearKVCache(pool), ATTENTION, tokens, steps)
-    near = run_logits(model, NearKVCache(pool, rounded=True), ATTENTION, tokens, steps)
-    plain = run_logits(model, DynamicCache(), "sdpa", tokens, steps)
-    difference = (near - plain).norm() / plain.norm()
-    assert 0 < difference < 0.02
-
-
 def test_a_prompt_may_come_from_another_cache() -> None:
     model = make_model(CONFIGS["llama, groups of 2"], torch.float16)
     tokens = random_tokens(1, 300)
@@ -197,7 +183,7 @@ def test_without_a_cache_of_its_own_it_is_sdpa() -> None:
 
 def test_another_attention_is_noticed() -> None:
     model = make_model(CONFIGS["llama, groups of 2"])
-    with pytest.raises(RuntimeError, match="set_attn_implementation"):
+    with pytest.raises(RuntimeError, match='set_attn_implementation\\("nearkv"\\)'):
         run_logits(model, near_cache(model), "sdpa", random_tokens(1, 10), [9, 1])
 
 

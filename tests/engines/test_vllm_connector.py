@@ -209,7 +209,6 @@ def test_ranks_store_their_parts_of_a_block(engines, plain, tmp_path):
 
 
 WRONG = (
-    ({}, "needs a uri or the socket of a daemon"),
     ({"url": "cpu:"}, "no option 'url'; is uri meant?"),
     ({"uri": "cpu:", "cpu_bytes_to_use": 1}, "no option 'cpu_bytes_to_use'"),
     ({"uri": "cpu:", "medium": "CXL"}, "medium is one of"),

@@ -119,12 +119,9 @@ def test_events_tell_what_came_and_what_went(engines, plain, tmp_path):
 
 
 WRONG = (
-    ({}, "needs a uri or the socket of a daemon"),
     ({"url": "cpu:"}, "no option 'url'; is uri meant?"),
-    ({"uri": "cpu:", "socket": "x"}, "and not both"),
     ({"uri": "cpu:", "locality": "HERE"}, "LOCAL or REMOTE"),
     ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
-    ({"uri": "tape:"}, "tape"),
 )
 
 
