@@ -34,23 +34,6 @@ TEST_P(RemoteStoreTest, GivesBackWhatWasSetWhateverItsSize) {
   }
 }
 
-TEST_P(RemoteStoreTest, ErasesAndTellsWhatIsThere) {
-  ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(1, 5000)), Status::kOk);
-  EXPECT_TRUE(exists(store_.get(), space_, key_of(1)));
-  EXPECT_EQ(erase(store_.get(), space_, key_of(1)), Status::kOk);
-  EXPECT_FALSE(exists(store_.get(), space_, key_of(1)));
-  EXPECT_EQ(erase(store_.get(), space_, key_of(1)), Status::kNotFound);
-  Bytes found;
-  EXPECT_EQ(get(store_.get(), space_, key_of(1), &found), Status::kNotFound);
-}
-
-TEST_P(RemoteStoreTest, TellsHowLargeATargetHasToBe) {
-  ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(1, 5000)), Status::kOk);
-  Bytes found;
-  EXPECT_EQ(get(store_.get(), space_, key_of(1), &found, 100), Status::kBadArgument);
-  EXPECT_EQ(found.size(), 5000U);
-}
-
 TEST_P(RemoteStoreTest, MovesBatchesWithSomeOfThemMissing) {
   constexpr std::size_t kObjects = 200;
   constexpr std::size_t kBytes = 100'000;
