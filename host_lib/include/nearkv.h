@@ -155,10 +155,6 @@ NEARKV_API int nearkv_append(struct nearkv_pool* pool, uint64_t sequence, uint16
                              const struct nearkv_rows* keys, const struct nearkv_rows* values,
                              uint32_t tokens);
 
-/* Adds finished pages, head by head, as many of each KV head; pages[i] has bytes[i] bytes and names
- * in its header where it goes. EINVAL: one does not belong there; EBADMSG: one is damaged. */
-NEARKV_API int nearkv_append_pages(struct nearkv_pool* pool, uint64_t sequence, uint16_t layer,
-                                   const void* const* pages, const size_t* bytes, size_t count);
 NEARKV_API int nearkv_tokens(struct nearkv_pool* pool, uint64_t sequence, uint16_t layer,
                              uint32_t* tokens);
 

@@ -11,7 +11,6 @@
 #include "device/cpu_device.hpp"
 #include "fault/cold_answers.hpp"
 #include "pool/pool_access.hpp"
-#include "support/finished_pages.hpp"
 #include "support/objects.hpp"
 
 namespace nearkv::test {
@@ -69,11 +68,7 @@ std::uint32_t seed_of(const PageRows& keys) {
   return seed;
 }
 
-/// Of every second seed they come as pages that are finished.
 Status append_pages(Pool* pool, const SequenceStep& step) {
-  std::uint32_t tokens = 0;
-  const Status status = pool->tokens(step.sequence, step.layer, &tokens);
-  if (status != Status::kOk) return status;
   // Token-major over the heads, as an engine has them.
   const std::size_t token_count = std::size_t{step.pages} * NKV_PAGE_TOKENS;
   std::array<PageRows, 2> rows;
@@ -94,13 +89,8 @@ Status append_pages(Pool* pool, const SequenceStep& step) {
     return HostRows{reinterpret_cast<const std::byte*>(data.data()),
                     kPoolHeads * kPoolDim * sizeof(data[0]), kPoolDim * sizeof(data[0])};
   };
-  const auto count = static_cast<std::uint32_t>(token_count);
-  if (step.seed % 2 == 0) {
-    return pool->append(step.sequence, step.layer, host(rows[0]), host(rows[1]), count);
-  }
-  const Pages pages = finished_pages(pool_options(), step.sequence, step.layer, tokens,
-                                     host(rows[0]), host(rows[1]), count);
-  return pool->append_pages(step.sequence, step.layer, spans_of(pages));
+  return pool->append(step.sequence, step.layer, host(rows[0]), host(rows[1]),
+                      static_cast<std::uint32_t>(token_count));
 }
 
 Status transcode_pages(Pool* pool, const SequenceStep& step) {

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "support/devices.hpp"
-#include "support/finished_pages.hpp"
 #include "support/layer_rows.hpp"
 
 namespace nearkv::test {
@@ -23,10 +22,11 @@ Pool::Options raw_pool() {
 }
 
 /// Makes a pool with one sequence in a device.
-std::unique_ptr<Pool> filled(std::shared_ptr<Device> device, const LayerRows& rows) {
+std::unique_ptr<Pool> filled(std::shared_ptr<Device> device, const LayerRows& rows,
+                             const Pool::Options& options = raw_pool()) {
   std::unique_ptr<Pool> pool;
   std::string reason;
-  EXPECT_EQ(Pool::create(std::move(device), raw_pool(), &pool, &reason), Status::kOk) << reason;
+  EXPECT_EQ(Pool::create(std::move(device), options, &pool, &reason), Status::kOk) << reason;
   EXPECT_EQ(pool->create_sequence(1), Status::kOk);
   EXPECT_EQ(append(pool.get(), 1, 0, rows, 0, kTokens), Status::kOk) << pool->last_error();
   return pool;
@@ -42,6 +42,16 @@ void expect_rows(const std::vector<RowsOfPage>& pages, const KvData& head) {
     EXPECT_EQ(std::memcmp(pages[page].keys.data(), &head.keys[first], kPageBytes), 0);
     EXPECT_EQ(std::memcmp(pages[page].values.data(), &head.values[first], kPageBytes), 0);
   }
+}
+
+/// The first page of its sequence, in the memory of its device.
+std::span<std::byte> first_page(const Pool& pool, Device& device) {
+  std::uint64_t list = 0;
+  std::uint32_t tokens = 0;
+  EXPECT_EQ(pool.page_list(1, 0, 0, &list, &tokens), Status::kOk);
+  nkv_page_entry entry{};
+  std::memcpy(&entry, device.memory().data() + list, sizeof(entry));
+  return device.memory().subspan(std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES);
 }
 
 class RowsInPlaceTest : public testing::TestWithParam<std::string> {};
@@ -78,15 +88,14 @@ TEST_P(RowsInPlaceTest, AreNoneInAPageOfAnotherForm) {
   const std::shared_ptr<Device> device = std::move(opened);
   const LayerRows rows(kTokens, 1);
   const std::unique_ptr<Pool> pool = filled(device, rows);
-  std::uint64_t list = 0;
-  std::uint32_t tokens = 0;
-  ASSERT_EQ(pool->page_list(1, 0, 0, &list, &tokens), Status::kOk);
-  nkv_page_entry entry{};
-  std::memcpy(&entry, device->memory().data() + list, sizeof(entry));
-  const Pages compact = finished_pages(small_pool(), 1, 0, 0, LayerRows::host(rows.keys, 0),
-                                       LayerRows::host(rows.values, 0), kTokens);
-  std::ranges::copy(compact[0],
-                    device->memory().begin() + std::ptrdiff_t{entry.page} * NKV_PAGE_GRAIN_BYTES);
+  std::unique_ptr<Device> other;
+  ASSERT_EQ(open_device("cpu:?memory=16MiB", &other), Status::kOk);
+  const std::shared_ptr<Device> compact_device = std::move(other);
+  const std::unique_ptr<Pool> compact = filled(compact_device, rows, small_pool());
+  const std::uint64_t page_bytes =
+      compact->usage().page_bytes / (kHeads * kTokens / NKV_PAGE_TOKENS);
+  std::ranges::copy(first_page(*compact, *compact_device).first(page_bytes),
+                    first_page(*pool, *device).begin());
   std::vector<RowsOfPage> pages;
   EXPECT_EQ(rows_in_place(*pool, 1, 0, 0, &pages), Status::kBadPage) << pool->last_error();
 }

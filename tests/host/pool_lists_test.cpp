@@ -11,7 +11,6 @@
 #include "nearkv/pool.hpp"
 #include "support/checksum.hpp"
 #include "support/devices.hpp"
-#include "support/finished_pages.hpp"
 #include "support/layer_rows.hpp"
 
 namespace nearkv::test {
@@ -117,17 +116,6 @@ TEST_P(PoolListsTest, AnAppendThatTheyRefuseHasPublishedNothing) {
   expect_all();
 }
 
-TEST_P(PoolListsTest, FinishedPagesThatTheyRefuseAreNotPublished) {
-  make_full();
-  const Pages pages =
-      finished_pages(small_pool(), 1, 0, kTokensOfABlock, LayerRows::host(more_.keys, 0),
-                     LayerRows::host(more_.values, 0), NKV_PAGE_TOKENS);
-  EXPECT_EQ(pool_->append_pages(1, 0, spans_of(pages)), Status::kPoolFull);
-  EXPECT_NE(pool_->last_error().find("page lists"), std::string::npos) << pool_->last_error();
-  crash_and_open();
-  expect_all();
-}
-
 TEST_P(PoolListsTest, AnAppendThatFailsMovesNone) {
   make_full();
   ASSERT_EQ(pool_->drop(2), Status::kOk);
@@ -142,26 +130,6 @@ TEST_P(PoolListsTest, AnAppendThatFailsMovesNone) {
   // What the refused append had found of the room is there for others.
   ASSERT_EQ(pool_->create_sequence(1000), Status::kOk);
   EXPECT_EQ(append(pool_.get(), 1000, 0, more_, 0, NKV_PAGE_TOKENS), Status::kOk);
-}
-
-TEST_P(PoolListsTest, FinishedPagesThatFindRoomForOneHeadOnlyGiveItBackOnce) {
-  make_full();
-  // Again without the last sequence: its room is that of one longer list.
-  std::string reason;
-  pool_.reset();
-  ASSERT_EQ(Pool::create(device_, options_, &pool_, &reason), Status::kOk) << reason;
-  for (std::uint64_t sequence = 1; sequence + 1 < end_; ++sequence) {
-    ASSERT_EQ(pool_->create_sequence(sequence), Status::kOk);
-    const std::size_t tokens = sequence == 1 ? kTokensOfABlock : NKV_PAGE_TOKENS;
-    ASSERT_EQ(append(pool_.get(), sequence, 0, first_, 0, tokens), Status::kOk);
-  }
-  const Pages pages =
-      finished_pages(small_pool(), 1, 0, kTokensOfABlock, LayerRows::host(more_.keys, 0),
-                     LayerRows::host(more_.values, 0), NKV_PAGE_TOKENS);
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    EXPECT_EQ(pool_->append_pages(1, 0, spans_of(pages)), Status::kPoolFull) << attempt;
-    EXPECT_NE(pool_->last_error().find("page lists"), std::string::npos) << pool_->last_error();
-  }
 }
 
 /// Makes the second pages of all lists of layer 0 the first of layer 1.

@@ -160,13 +160,6 @@ class NEARKV_API Pool {
   Status append(std::uint64_t sequence, std::uint16_t layer, const HostRows& keys,
                 const HostRows& values, std::uint32_t tokens);
 
-  /// Adds finished pages, as another machine builds them: of each KV head as many, head by head,
-  /// every one in the pool's row forms or in RAW, its header naming this sequence, the layer,
-  /// the head and the token that it goes behind. All checksums are verified. As append() otherwise;
-  /// kBadPage names a page that is not what belongs there, kCorrupt one whose arrays are damaged.
-  Status append_pages(std::uint64_t sequence, std::uint16_t layer,
-                      std::span<const std::span<const std::byte>> pages);
-
   /// Tokens of a layer: those that every KV head has. kNotFound.
   Status tokens(std::uint64_t sequence, std::uint16_t layer, std::uint32_t* tokens) const;
 

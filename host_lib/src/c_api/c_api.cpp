@@ -188,18 +188,6 @@ int nearkv_append(nearkv_pool* pool, std::uint64_t sequence, std::uint16_t layer
                                      nearkv::host_rows(*values), tokens));
 }
 
-int nearkv_append_pages(nearkv_pool* pool, std::uint64_t sequence, std::uint16_t layer,
-                        const void* const* pages, const std::size_t* bytes, std::size_t count) {
-  return to_errno(nearkv::at_edge([&] {
-    std::vector<std::span<const std::byte>> each;
-    each.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      each.emplace_back(static_cast<const std::byte*>(pages[i]), bytes[i]);
-    }
-    return pool->pool->append_pages(sequence, layer, each);
-  }));
-}
-
 int nearkv_tokens(nearkv_pool* pool, std::uint64_t sequence, std::uint16_t layer,
                   std::uint32_t* tokens) {
   return to_errno(pool->pool->tokens(sequence, layer, tokens));

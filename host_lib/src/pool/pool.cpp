@@ -212,10 +212,6 @@ Status Pool::append(std::uint64_t sequence, std::uint16_t layer, const HostRows&
                     const HostRows& values, std::uint32_t tokens) {
   return impl_->settle([&] { return impl_->append(sequence, layer, keys, values, tokens); });
 }
-Status Pool::append_pages(std::uint64_t sequence, std::uint16_t layer,
-                          std::span<const std::span<const std::byte>> pages) {
-  return impl_->settle([&] { return impl_->append_pages(sequence, layer, pages); });
-}
 Status Pool::tokens(std::uint64_t sequence, std::uint16_t layer, std::uint32_t* tokens) const {
   return impl_->settle([&] { return impl_->tokens(sequence, layer, tokens); });
 }

@@ -78,8 +78,6 @@ class Pool::Impl {
   Status drop(std::uint64_t id);
   Status append(std::uint64_t id, std::uint16_t layer, const HostRows& keys, const HostRows& values,
                 std::uint32_t tokens);
-  Status append_pages(std::uint64_t id, std::uint16_t layer,
-                      std::span<const std::span<const std::byte>> pages);
   Status tokens(std::uint64_t id, std::uint16_t layer, std::uint32_t* tokens);
   Status page_list(std::uint64_t id, std::uint16_t layer, std::uint16_t kv_head,
                    std::uint64_t* address, std::uint32_t* tokens);
@@ -108,8 +106,6 @@ class Pool::Impl {
  private:
   /// A run of new pages of one KV head on its way into the pool.
   struct HeadAppend;
-  /// Finished pages on their way into the pool.
-  struct PagesAppend;
   /// Page entries [layers * kv_heads] of one sequence.
   using Lists = std::vector<std::vector<nkv_page_entry>>;
   /// Per sequence: the pages that say they are its own, by head and number.
@@ -166,14 +162,6 @@ class Pool::Impl {
                      std::vector<nkv_page_entry>* entries);
   Status append_staged(const HeadAppend& work, std::size_t begin, std::size_t end, bool raw,
                        std::vector<nkv_page_entry>* entries, std::size_t* overflow);
-
-  // pool_append_pages.cpp
-  /// Takes up pages from number `*begin` on, as many as are staged together, and moves it on.
-  Status append_pages_staged(const PagesAppend& work, std::size_t* begin,
-                             std::vector<std::vector<nkv_page_entry>>* entries);
-  /// kBadPage unless the staged page is number `number` of the work's.
-  Status check_staged(const PagesAppend& work, std::size_t number, std::uint32_t page,
-                      nkv_page_entry* source);
 
   // pool_query.cpp
   /// Where a command finds pages in device memory, and how many of their tokens it may see.
