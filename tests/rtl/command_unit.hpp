@@ -83,9 +83,8 @@ class CommandUnit : private Simulation<Bench> {
   void adopt_models_memory() { bytes_ = model_bytes_; }
 
   /// Both take the command, the model by `execute`; the unit's outcome.
-  template <typename Command>
-  model::Outcome run(const Command& command,
-                     model::Outcome (*execute)(const model::Domain&, const Command&)) {
+  template <typename Command, typename Execute>
+  model::Outcome run(const Command& command, const Execute& execute) {
     models_outcome_ = execute(models_domain(), command);
     start(command);
     while (!bench().done_o && run_cycles_ < kMostCycles) cycle();

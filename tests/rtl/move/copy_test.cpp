@@ -4,26 +4,15 @@
 
 #include <array>
 
-#include "Vnkv_move_bench.h"
 #include "stored_pages.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
 
-using CopyUnit = CommandUnit<Vnkv_move_bench>;
-
-/// Sources, where they go, and the command that takes them there.
-struct Copies {
-  std::vector<nkv_page_entry> sources;
-  std::vector<nkv_page_entry> destinations;
-  std::vector<std::uint32_t> bytes;
-  nkv_pages_command command{};
-};
-
-Copies copies_of(CopyUnit& unit, std::vector<nkv_page_entry> sources, test::Random& random) {
+Moves copies_of(MoveUnit& unit, std::vector<nkv_page_entry> sources, test::Random& random) {
   // More than any page, so that a page moved next to another one lies on no list.
   constexpr std::uint64_t kGapBytes = 1 << 16;
-  Copies copies{.sources = std::move(sources), .destinations = {}, .bytes = {}, .command = {}};
+  Moves copies{.sources = std::move(sources), .destinations = {}, .bytes = {}, .command = {}};
   copies.command.opcode = NKV_OPCODE_COPY;
   copies.command.count = static_cast<std::uint32_t>(copies.sources.size());
   const std::uint64_t list_bytes = copies.command.count * sizeof(nkv_page_entry);
@@ -45,7 +34,7 @@ Copies copies_of(CopyUnit& unit, std::vector<nkv_page_entry> sources, test::Rand
 }
 
 /// Bytes of pages that belong to no array are copied too, whatever they are.
-void fill_gaps(CopyUnit& unit, const nkv_page_entry& entry, test::Random& random) {
+void fill_gaps(MoveUnit& unit, const nkv_page_entry& entry, test::Random& random) {
   const auto header = unit.get<nkv_page_header>(place_of(entry));
   if (header.codec != NKV_CODEC_NONE) return;
   const nkv_page_shape shape = model::shape_of(header);
@@ -62,7 +51,7 @@ void fill_gaps(CopyUnit& unit, const nkv_page_entry& entry, test::Random& random
 }
 
 /// A few pages of one shape after the other; some are compressed.
-Copies random_copies(CopyUnit& unit, test::Random& random) {
+Moves random_copies(MoveUnit& unit, test::Random& random) {
   unit.fill_with_garbage(random);
   std::vector<nkv_page_entry> sources;
   while (sources.empty() || random() % 3 != 0) {
@@ -79,33 +68,20 @@ Copies random_copies(CopyUnit& unit, test::Random& random) {
   return copies_of(unit, std::move(sources), random);
 }
 
-Copies plain_copies(CopyUnit& unit, const AppendShape& shape, std::uint32_t pages,
-                    test::Random& random) {
+Moves plain_copies(MoveUnit& unit, const AppendShape& shape, std::uint32_t pages,
+                   test::Random& random) {
   unit.fill_with_garbage(random);
   return copies_of(unit, store_pages(unit, shape, pages, random), random);
-}
-
-/// Of the places from `first` on only that no page can be found there.
-void forget_places(CopyUnit& unit, const Copies& copies, std::uint32_t first) {
-  for (std::size_t page = first; page < copies.destinations.size(); ++page) {
-    forget_place(unit, copies.destinations[page], copies.bytes[page]);
-  }
-}
-
-void expect_copied_as_far(CopyUnit& unit, const Copies& copies) {
-  const model::Outcome outcome = unit.run(copies.command, &model::copy);
-  if (!unit.models_outcome().verdict.ok()) forget_places(unit, copies, outcome.count);
-  expect_models(unit, outcome);
 }
 
 TEST(CopyTest, AnyPagesOverAnyMemory) {
   unsigned compressed = 0;
   for (const emulator::MemoryTiming& timing : kTimings) {
-    CopyUnit unit(timing);
+    MoveUnit unit(timing);
     for (unsigned number = 0; number < 24 && !testing::Test::HasFailure(); ++number) {
       test::Random random = test::case_random(1000 + number);
       unit.set_pace({.reads = kPaces[number % 3], .writes = kPaces[number / 3 % 3]});
-      const Copies copies = random_copies(unit, random);
+      const Moves copies = random_copies(unit, random);
       SCOPED_TRACE(test::case_name(1000 + number));
       for (const nkv_page_entry& entry : copies.sources) {
         if (unit.get<nkv_page_header>(place_of(entry)).codec != NKV_CODEC_NONE) ++compressed;
@@ -118,31 +94,31 @@ TEST(CopyTest, AnyPagesOverAnyMemory) {
 }
 
 TEST(CopyTest, DamageAnywhereInASource) {
-  CopyUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(2);
   unsigned stopped = 0;
   for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); ++number) {
-    const Copies copies = random_copies(unit, random);
+    const Moves copies = random_copies(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
     damage(unit, copies.sources[page], number, random);
-    expect_copied_as_far(unit, copies);
+    expect_moved_as_far(unit, copies, &model::copy);
     if (unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT) ++stopped;
   }
   EXPECT_GT(stopped, 60U);
 }
 
 TEST(CopyTest, EntriesThatAreWrong) {
-  CopyUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(3);
   std::array<unsigned, 256> statuses{};
   for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
-    Copies copies = random_copies(unit, random);
+    Moves copies = random_copies(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
     const bool source = number % 2 == 0;
     nkv_page_entry& entry = source ? copies.sources[page] : copies.destinations[page];
-    const std::uint32_t end = CopyUnit::kWindowBytes / NKV_PAGE_GRAIN_BYTES;
+    const std::uint32_t end = MoveUnit::kWindowBytes / NKV_PAGE_GRAIN_BYTES;
     const std::uint32_t grains = copies.bytes[page] / NKV_PAGE_GRAIN_BYTES;
     const std::uint32_t places[] = {end, end - grains, end - grains + 1, 0xFFFFFFFF};
     switch (number % 5) {
@@ -154,7 +130,7 @@ TEST(CopyTest, EntriesThatAreWrong) {
     }
     const std::uint64_t list = source ? copies.command.source : copies.command.destination;
     unit.put(list + page * sizeof(entry), entry);
-    expect_copied_as_far(unit, copies);
+    expect_moved_as_far(unit, copies, &model::copy);
     ++statuses[unit.models_outcome().verdict.status];
   }
   EXPECT_GT(statuses[NKV_STATUS_ADDRESS_FAULT], 0U);
@@ -164,12 +140,12 @@ TEST(CopyTest, EntriesThatAreWrong) {
 
 // Pages of other sizes, close to one another, one of which may be where another one goes or lies.
 TEST(CopyTest, PlacesThatMeet) {
-  CopyUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(4);
   unsigned refused = 0;
   unsigned done = 0;
   for (unsigned number = 0; number < 160 && !testing::Test::HasFailure(); ++number) {
-    Copies copies = random_copies(unit, random);
+    Moves copies = random_copies(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
     const std::uint32_t other = test::pick(random, 0, copies.command.count - 1);
@@ -189,11 +165,11 @@ TEST(CopyTest, PlacesThatMeet) {
 
 // More pages than are compared at once, two of which meet.
 TEST(CopyTest, OneCollisionAmongManyPages) {
-  CopyUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(5);
   const AppendShape small{.dtype = NKV_DTYPE_INT8, .head_dim = 16, .value_dim = 16};
   for (unsigned number = 0; number < 24 && !testing::Test::HasFailure(); ++number) {
-    Copies copies = plain_copies(unit, small, 50, random);
+    Moves copies = plain_copies(unit, small, 50, random);
     const std::uint32_t page = test::pick(random, 0, 49);
     const std::uint32_t other = test::pick(random, 0, 49);
     const auto& others = number % 2 == 0 ? copies.sources : copies.destinations;
@@ -207,29 +183,20 @@ TEST(CopyTest, OneCollisionAmongManyPages) {
 }
 
 TEST(CopyTest, PoisonedPagesAndLists) {
-  CopyUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(6);
   for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
-    const Copies copies = random_copies(unit, random);
+    const Moves copies = random_copies(unit, random);
     const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
     const std::uint64_t burst =
         (place_of(copies.sources[page]) + test::pick(random, 0, copies.bytes[page] - 1)) / 64 * 64;
-    unit.set_faults({.poisoned = {CopyUnit::kWindowBase + burst}});
-    const model::Outcome outcome = unit.run(copies.command, &model::copy);
-    EXPECT_EQ(int{outcome.verdict.status}, NKV_STATUS_POISON);
-    EXPECT_EQ(outcome.verdict.detail, page);
-    EXPECT_EQ(outcome.count, page);
-    forget_places(unit, copies, page);
-    for (std::size_t rest = page; rest < copies.destinations.size(); ++rest) {
-      const std::uint64_t entry = copies.command.destination + rest * sizeof(nkv_page_entry);
-      std::memcpy(&unit.models_window()[entry], &copies.destinations[rest], sizeof(nkv_page_entry));
-    }
-    EXPECT_TRUE(std::ranges::equal(unit.window(), unit.models_window()));
+    unit.set_faults({.poisoned = {MoveUnit::kWindowBase + burst}});
+    expect_stopped_at(unit, copies, page, NKV_STATUS_POISON, &model::copy);
   }
   for (const bool source : {false, true}) {
-    const Copies copies = random_copies(unit, random);
+    const Moves copies = random_copies(unit, random);
     const std::uint64_t list = source ? copies.command.source : copies.command.destination;
-    unit.set_faults({.poisoned = {CopyUnit::kWindowBase + list / 64 * 64}});
+    unit.set_faults({.poisoned = {MoveUnit::kWindowBase + list / 64 * 64}});
     const std::vector<std::byte> before(unit.window().begin(), unit.window().end());
     const model::Outcome outcome = unit.run(copies.command, &model::copy);
     EXPECT_EQ(int{outcome.verdict.status}, NKV_STATUS_POISON);
@@ -237,46 +204,38 @@ TEST(CopyTest, PoisonedPagesAndLists) {
     EXPECT_TRUE(std::ranges::equal(unit.window(), before));
   }
   unit.set_faults({});
-  const Copies copies = random_copies(unit, random);
+  const Moves copies = random_copies(unit, random);
   expect_models(unit, unit.run(copies.command, &model::copy));
 }
 
 // Whenever it stops: a page that can be found is whole, and no entry speaks of one that cannot.
 TEST(CopyTest, StoppedAtAnyMoment) {
-  CopyUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(7);
   unsigned found = 0;
   constexpr std::uint32_t kPages = 4;
   for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
-    const Copies copies = plain_copies(unit, {.head_dim = 32, .value_dim = 32}, kPages, random);
+    const Moves copies = plain_copies(unit, {.head_dim = 32, .value_dim = 32}, kPages, random);
     ASSERT_TRUE(model::copy(unit.models_domain(), copies.command).verdict.ok());
     unit.begin(copies.command, test::pick(random, 1, 1400));
-    bool all_found = true;
-    for (std::uint32_t page = 0; page < kPages; ++page) {
-      const nkv_page_entry& entry = copies.destinations[page];
-      all_found = all_found && can_be_found(unit, entry);
-      if (!can_be_found(unit, entry)) continue;
-      ++found;
-      EXPECT_TRUE(
-          std::ranges::equal(unit.window().subspan(place_of(entry), copies.bytes[page]),
-                             unit.models_window().subspan(place_of(entry), copies.bytes[page])))
-          << "page " << page;
-    }
+    const unsigned found_now = expect_found_whole(unit, copies);
+    found += found_now;
     for (std::uint32_t page = 0; page < kPages; ++page) {
       const std::uint64_t at = copies.command.destination + page * sizeof(nkv_page_entry);
-      EXPECT_TRUE(all_found || unit.get<nkv_page_entry>(at).v_exponent == 0) << "entry " << page;
+      EXPECT_TRUE(found_now == kPages || unit.get<nkv_page_entry>(at).v_exponent == 0)
+          << "entry " << page;
     }
     number % 2 == 0 ? unit.clear() : unit.power_up();
-    const Copies others = random_copies(unit, random);
+    const Moves others = random_copies(unit, random);
     expect_models(unit, unit.run(others.command, &model::copy));
   }
   EXPECT_GT(found, 10U);
 }
 
 /// Cycles over the bursts that are read, of which as many are written.
-double cycles_per_burst(CopyUnit& unit, const AppendShape& shape, std::uint32_t pages) {
+double cycles_per_burst(MoveUnit& unit, const AppendShape& shape, std::uint32_t pages) {
   test::Random random = test::case_random(8);
-  const Copies copies = plain_copies(unit, shape, pages, random);
+  const Moves copies = plain_copies(unit, shape, pages, random);
   expect_models(unit, unit.run(copies.command, &model::copy));
   const double bursts = static_cast<double>(copies.bytes[0]) / NKV_BURST_BYTES * pages;
   const double ratio = static_cast<double>(unit.run_cycles()) / bursts;
@@ -286,7 +245,7 @@ double cycles_per_burst(CopyUnit& unit, const AppendShape& shape, std::uint32_t 
 }
 
 TEST(CopyTest, CyclesPerBurst) {
-  CopyUnit unit({.latency_cycles = 60});
+  MoveUnit unit({.latency_cycles = 60});
   EXPECT_LE(cycles_per_burst(unit, {}, 24), 1.1);
   EXPECT_LE(cycles_per_burst(unit, {.dtype = NKV_DTYPE_INT8, .head_dim = 16, .value_dim = 16}, 48),
             2.0);

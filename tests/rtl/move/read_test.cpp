@@ -4,14 +4,11 @@
 
 #include <array>
 
-#include "Vnkv_move_bench.h"
 #include "crc32c.hpp"
 #include "stored_pages.hpp"
 
 namespace nearkv::rtl_test {
 namespace {
-
-using ReadUnit = CommandUnit<Vnkv_move_bench>;
 
 /// Pages of a list.
 struct Listed {
@@ -24,14 +21,14 @@ struct Listed {
   }
 };
 
-void list_pages(ReadUnit& unit, Listed* listed) {
+void list_pages(MoveUnit& unit, Listed* listed) {
   listed->page_list = unit.allocate(listed->entries.size() * sizeof(nkv_page_entry) + 64, 64);
   listed->page_list += 8 * (listed->entries.size() % 8);
   unit.put_bytes(listed->page_list, std::as_bytes(std::span(listed->entries)));
 }
 
 /// Forms may differ from page to page, types and sizes do not.
-Listed random_list(ReadUnit& unit, test::Random& random) {
+Listed random_list(MoveUnit& unit, test::Random& random) {
   unit.fill_with_garbage(random);
   Listed listed{.shape = random_append_shape(random), .entries = {}, .page_list = 0};
   while (listed.entries.empty() || random() % 3 != 0) {
@@ -60,7 +57,7 @@ std::uint64_t room_for(const Listed& listed, std::uint32_t rows) {
   return std::uint64_t{rows} * 2 * (listed.shape.head_dim + listed.shape.value_dim) + 192;
 }
 
-nkv_read_command read_of(ReadUnit& unit, const Listed& listed, test::Random& random) {
+nkv_read_command read_of(MoveUnit& unit, const Listed& listed, test::Random& random) {
   nkv_read_command command{};
   command.opcode = NKV_OPCODE_READ;
   command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, 2));
@@ -75,7 +72,7 @@ nkv_read_command read_of(ReadUnit& unit, const Listed& listed, test::Random& ran
 }
 
 /// Ids of any kind: anywhere, in runs, or over and over.
-nkv_gather_command gather_of(ReadUnit& unit, const Listed& listed, test::Random& random) {
+nkv_gather_command gather_of(MoveUnit& unit, const Listed& listed, test::Random& random) {
   nkv_gather_command command{};
   command.opcode = NKV_OPCODE_GATHER;
   command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, 2));
@@ -97,13 +94,13 @@ nkv_gather_command gather_of(ReadUnit& unit, const Listed& listed, test::Random&
   return command;
 }
 
-std::uint8_t expect_read(ReadUnit& unit, const nkv_read_command& command) {
+std::uint8_t expect_read(MoveUnit& unit, const nkv_read_command& command) {
   const model::Outcome outcome = unit.run(command, &model::read);
   expect_models(unit, outcome);
   return outcome.verdict.status;
 }
 
-std::uint8_t expect_gather(ReadUnit& unit, const nkv_gather_command& command) {
+std::uint8_t expect_gather(MoveUnit& unit, const nkv_gather_command& command) {
   const model::Outcome outcome = unit.run(command, &model::gather);
   expect_models(unit, outcome);
   return outcome.verdict.status;
@@ -112,7 +109,7 @@ std::uint8_t expect_gather(ReadUnit& unit, const nkv_gather_command& command) {
 TEST(ReadTest, AnyRowsOverAnyMemory) {
   std::array<unsigned, 256> statuses{};
   for (const emulator::MemoryTiming& timing : kTimings) {
-    ReadUnit unit(timing);
+    MoveUnit unit(timing);
     for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
       test::Random random = test::case_random(1000 + number);
       SCOPED_TRACE(test::case_name(1000 + number));
@@ -129,7 +126,7 @@ TEST(ReadTest, AnyRowsOverAnyMemory) {
 }
 
 TEST(ReadTest, EveryDimensionInEveryForm) {
-  ReadUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(2);
   for (unsigned dim = 16; dim <= 128 && !testing::Test::HasFailure(); dim += 16) {
     for (const std::uint8_t form : {NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4}) {
@@ -162,7 +159,7 @@ TEST(ReadTest, EveryDimensionInEveryForm) {
 /// A stored page that becomes another, as whole as before.
 class ForgedPage {
  public:
-  ForgedPage(ReadUnit& unit, const nkv_page_entry& entry)
+  ForgedPage(MoveUnit& unit, const nkv_page_entry& entry)
       : header(unit.get<nkv_page_header>(place_of(entry))), unit_(unit), place_(place_of(entry)) {
     const nkv_page_shape shape = model::shape_of(header);
     nkv_lay_out_page(&shape, &layout_);
@@ -186,14 +183,14 @@ class ForgedPage {
   nkv_page_header header;
 
  private:
-  ReadUnit& unit_;
+  MoveUnit& unit_;
   std::uint64_t place_;
   nkv_page_layout layout_{};
 };
 
 // Digests that no APPEND wrote: steps beyond the largest number and below the smallest.
 TEST(ReadTest, MiddlesOfAnyDigest) {
-  ReadUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(5);
   for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
     const AppendShape shape = random_append_shape(random);
@@ -222,7 +219,7 @@ TEST(ReadTest, MiddlesOfAnyDigest) {
 
 // In any order, twice for one element, beyond the page's elements, or not counted.
 TEST(ReadTest, ExceptionsThatNoAppendWrote) {
-  ReadUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(3);
   for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
     AppendShape shape = random_append_shape(random);
@@ -261,7 +258,7 @@ TEST(ReadTest, ExceptionsThatNoAppendWrote) {
 }
 
 TEST(ReadTest, DamageAnywhereInAPage) {
-  ReadUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(4);
   std::array<unsigned, 256> statuses{};
   for (unsigned number = 0; number < 150 && !testing::Test::HasFailure(); ++number) {
@@ -279,7 +276,7 @@ TEST(ReadTest, DamageAnywhereInAPage) {
 }
 
 TEST(ReadTest, CommandsAndListsThatAreWrong) {
-  ReadUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(5);
   std::array<unsigned, 256> statuses{};
   for (unsigned number = 0; number < 140 && !testing::Test::HasFailure(); ++number) {
@@ -304,10 +301,10 @@ TEST(ReadTest, CommandsAndListsThatAreWrong) {
         break;
       }
       case 3:
-        read.result = gather.result = ReadUnit::kWindowBytes - 64 * test::pick(random, 0, 40);
+        read.result = gather.result = MoveUnit::kWindowBytes - 64 * test::pick(random, 0, 40);
         break;
       case 4:
-        read.page_list = gather.page_list = ReadUnit::kWindowBytes - 8 * test::pick(random, 0, 2);
+        read.page_list = gather.page_list = MoveUnit::kWindowBytes - 8 * test::pick(random, 0, 2);
         break;
       case 5:
         unit.put(gather.ids + 4 * test::pick(random, 0, gather.count - 1),
@@ -346,7 +343,7 @@ std::uint64_t beside(std::uint64_t begin, std::uint64_t end, std::uint64_t rows_
 }
 
 TEST(ReadTest, RowsThatWouldLieOnWhatIsRead) {
-  ReadUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(7);
   std::array<unsigned, 256> statuses{};
   for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); ++number) {
@@ -382,7 +379,7 @@ TEST(ReadTest, RowsThatWouldLieOnWhatIsRead) {
 }
 
 TEST(ReadTest, PoisonInWhatIsUsed) {
-  ReadUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(6);
   for (unsigned number = 0; number < 30 && !testing::Test::HasFailure(); ++number) {
     unit.set_faults({});
@@ -394,14 +391,14 @@ TEST(ReadTest, PoisonInWhatIsUsed) {
                                     place_of(listed.entries[token / NKV_PAGE_TOKENS]),
                                     place_of(listed.entries[token / NKV_PAGE_TOKENS]) + 64};
     const std::vector<std::byte> before(unit.window().begin(), unit.window().end());
-    unit.set_faults({.poisoned = {ReadUnit::kWindowBase + places[number % 4] / 64 * 64}});
+    unit.set_faults({.poisoned = {MoveUnit::kWindowBase + places[number % 4] / 64 * 64}});
     EXPECT_EQ(int{unit.run(gather, &model::gather).verdict.status}, NKV_STATUS_POISON);
     EXPECT_TRUE(std::ranges::equal(unit.window(), before));
   }
 }
 
 TEST(ReadTest, StoppedAtAnyMoment) {
-  ReadUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(7);
   for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
     const Listed listed = random_list(unit, random);
@@ -414,7 +411,7 @@ TEST(ReadTest, StoppedAtAnyMoment) {
 }
 
 /// Cycles over the bursts that are read.
-double cycles_per_burst(ReadUnit& unit, const char* name) {
+double cycles_per_burst(MoveUnit& unit, const char* name) {
   const double bursts = static_cast<double>(unit.bursts_read());
   const double ratio = static_cast<double>(unit.run_cycles()) / bursts;
   std::printf("  %s: %.0f bursts read, %llu written, %.3f cycles per burst read\n", name, bursts,
@@ -423,7 +420,7 @@ double cycles_per_burst(ReadUnit& unit, const char* name) {
 }
 
 TEST(ReadTest, CyclesPerBurst) {
-  ReadUnit unit({.latency_cycles = 60});
+  MoveUnit unit({.latency_cycles = 60});
   test::Random random = test::case_random(8);
   for (const std::uint8_t form : {NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4}) {
     const AppendShape shape{.k_form = form, .v_form = form};

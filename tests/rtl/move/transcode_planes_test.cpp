@@ -20,7 +20,7 @@ AppendShape any_rows_shape(test::Random& random) {
 
 // All element types, widths and forms, rows that no compressor shrinks and rows of zeros.
 TEST(TranscodePlanesTest, OfAnyRows) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   unsigned done = 0;
   for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
     test::Random random = test::case_random(4000 + number);
@@ -30,10 +30,10 @@ TEST(TranscodePlanesTest, OfAnyRows) {
     std::vector<nkv_page_entry> sources =
         store_pages(unit, shape, test::pick(random, 1, 3), random, kPlaneCodecs[number % 2]);
     if (sources.empty()) continue;
-    const Transcodes work =
+    const Moves work =
         transcodes_of(unit, std::move(sources), NKV_CODEC_NONE, kEnoughBytes, random);
     SCOPED_TRACE(test::case_name(4000 + number) + ": " + shape.name());
-    expect_transcoded_as_far(unit, work);
+    expect_moved_as_far(unit, work, &model::transcode);
     done += unit.models_outcome().verdict.ok();
   }
   EXPECT_GT(done, 40U);
@@ -93,7 +93,7 @@ bool sections_are_right(std::span<const std::byte> block, std::uint8_t codec, st
 // Every checksum is right, and still a directory, a section or a size is wrong. Of sections that
 // their formats forbid the libraries take some; the unit takes none.
 TEST(TranscodePlanesTest, ThatAreNotWhatTheirPagesSay) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(11);
   unsigned stopped = 0;
   unsigned done = 0;
@@ -105,7 +105,7 @@ TEST(TranscodePlanesTest, ThatAreNotWhatTheirPagesSay) {
     std::vector<nkv_page_entry> sources = store_pages(unit, shape, 3, random, codec);
     if (sources.empty()) continue;
     const nkv_page_entry entry = sources[1];
-    const Transcodes work =
+    const Moves work =
         transcodes_of(unit, std::move(sources), NKV_CODEC_NONE, kEnoughBytes, random);
     SCOPED_TRACE("round " + std::to_string(number) + ": " + shape.name());
     auto header = unit.get<nkv_page_header>(place_of(entry));
@@ -157,10 +157,10 @@ TEST(TranscodePlanesTest, ThatAreNotWhatTheirPagesSay) {
         sections_are_right(bytes.subspan(damaged, damaged_bytes), codec, header.dtype,
                            of_values ? header.value_dim : header.head_dim);
     if (are_right) {
-      expect_transcoded_as_far(unit, work);
+      expect_moved_as_far(unit, work, &model::transcode);
     } else {
       ++refused_alone;
-      expect_stopped_at(unit, work, 1, NKV_STATUS_CORRUPT);
+      expect_stopped_at(unit, work, 1, NKV_STATUS_CORRUPT, &model::transcode);
     }
     stopped += unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT;
     done += unit.models_outcome().verdict.ok();

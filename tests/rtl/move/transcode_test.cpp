@@ -13,13 +13,13 @@ namespace {
 TEST(TranscodeTest, AnyPagesIntoAnyCodecOverAnyMemory) {
   std::array<unsigned, 256> statuses{};
   for (const emulator::MemoryTiming& timing : kTimings) {
-    TranscodeUnit unit(timing);
+    MoveUnit unit(timing);
     for (unsigned number = 0; number < 30 && !testing::Test::HasFailure(); number += case_step()) {
       test::Random random = test::case_random(3000 + number);
       unit.set_pace({.reads = kPaces[number % 3], .writes = kPaces[number / 3 % 3]});
-      const Transcodes work = random_transcodes(unit, random);
+      const Moves work = random_transcodes(unit, random);
       SCOPED_TRACE(test::case_name(3000 + number));
-      expect_transcoded_as_far(unit, work);
+      expect_moved_as_far(unit, work, &model::transcode);
       ++statuses[unit.models_outcome().verdict.status];
     }
   }
@@ -28,7 +28,7 @@ TEST(TranscodeTest, AnyPagesIntoAnyCodecOverAnyMemory) {
 }
 
 TEST(TranscodeTest, RowsThatDelta4NoLongerHoldsBecomeRaw) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(10);
   unsigned raw_instead = 0;
   unsigned overflows = 0;
@@ -46,10 +46,9 @@ TEST(TranscodeTest, RowsThatDelta4NoLongerHoldsBecomeRaw) {
     if (sources.empty()) continue;
     // Now and then too small for what RAW takes.
     const std::uint32_t slot_bytes = number % 4 == 3 ? shape.page_bytes() : kEnoughBytes;
-    const Transcodes work =
-        transcodes_of(unit, std::move(sources), NKV_CODEC_NONE, slot_bytes, random);
+    const Moves work = transcodes_of(unit, std::move(sources), NKV_CODEC_NONE, slot_bytes, random);
     SCOPED_TRACE("round " + std::to_string(number) + ": " + shape.name());
-    expect_transcoded_as_far(unit, work);
+    expect_moved_as_far(unit, work, &model::transcode);
     overflows += unit.models_outcome().verdict.status == NKV_STATUS_PAGE_OVERFLOW;
     for (std::uint32_t page = 0; page < unit.models_outcome().count; ++page) {
       raw_instead +=
@@ -61,15 +60,15 @@ TEST(TranscodeTest, RowsThatDelta4NoLongerHoldsBecomeRaw) {
 }
 
 TEST(TranscodeTest, DamageAnywhereInASource) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(2);
   unsigned stopped = 0;
   for (unsigned number = 0; number < 100 && !testing::Test::HasFailure(); number += case_step()) {
-    const Transcodes work = random_transcodes(unit, random);
+    const Moves work = random_transcodes(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, work.command.count - 1);
     damage(unit, work.sources[page], number, random);
-    expect_transcoded_as_far(unit, work);
+    expect_moved_as_far(unit, work, &model::transcode);
     stopped += unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT;
   }
   EXPECT_GT(stopped, 40U / case_step());
@@ -77,13 +76,13 @@ TEST(TranscodeTest, DamageAnywhereInASource) {
 
 // Every checksum is right, and still the payload is none.
 TEST(TranscodeTest, PayloadsThatAreNotWhatTheirHeaderSays) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(3);
   unsigned stopped = 0;
   for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); number += case_step()) {
     unit.fill_with_garbage(random);
     const AppendShape shape = any_codecs_shape(random);
-    const Transcodes work =
+    const Moves work =
         transcodes_of(unit, store_pages(unit, shape, 3, random, kCodecs[1 + number % 3]),
                       kCodecs[test::pick(random, 0, 3)], kEnoughBytes, random);
     SCOPED_TRACE("round " + std::to_string(number) + ": " + shape.name());
@@ -121,14 +120,14 @@ TEST(TranscodeTest, PayloadsThatAreNotWhatTheirHeaderSays) {
         break;
     }
     reseal(unit, entry, header);
-    expect_transcoded_as_far(unit, work);
+    expect_moved_as_far(unit, work, &model::transcode);
     stopped += unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT;
   }
   EXPECT_GT(stopped, 60U / case_step());
 }
 
 TEST(TranscodeTest, SlotsThatAreTooSmall) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(4);
   std::array<unsigned, 256> statuses{};
   for (unsigned number = 0; number < 80 && !testing::Test::HasFailure(); ++number) {
@@ -137,17 +136,16 @@ TEST(TranscodeTest, SlotsThatAreTooSmall) {
     const std::uint8_t codec = kCodecs[number % 4];
     const std::vector<nkv_page_entry> sources =
         store_pages(unit, shape, 2, random, kCodecs[test::pick(random, 0, 3)]);
-    const Transcodes whole = transcodes_of(unit, sources, codec, kEnoughBytes, random);
+    const Moves whole = transcodes_of(unit, sources, codec, kEnoughBytes, random);
     ASSERT_TRUE(model::transcode(unit.models_domain(), whole.command).verdict.ok());
     std::uint32_t bytes = 0;
     std::memcpy(&bytes, &unit.models_window()[whole.command.result], sizeof(bytes));
     unit.adopt_models_memory();
     const std::uint32_t sizes[] = {bytes, bytes - 1, bytes + 1, bytes - 256,
                                    test::pick(random, 1, 300)};
-    const Transcodes work =
-        transcodes_of(unit, sources, codec, sizes[test::pick(random, 0, 4)], random);
+    const Moves work = transcodes_of(unit, sources, codec, sizes[test::pick(random, 0, 4)], random);
     SCOPED_TRACE("round " + std::to_string(number) + ": " + shape.name());
-    expect_transcoded_as_far(unit, work);
+    expect_moved_as_far(unit, work, &model::transcode);
     ++statuses[unit.models_outcome().verdict.status];
   }
   EXPECT_GT(statuses[NKV_STATUS_OK], 20U);
@@ -156,14 +154,14 @@ TEST(TranscodeTest, SlotsThatAreTooSmall) {
 
 // Rooms, not pages, must not meet.
 TEST(TranscodeTest, PlacesThatMeet) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(5);
   unsigned refused = 0;
   unsigned done = 0;
   for (unsigned number = 0; number < 100 && !testing::Test::HasFailure(); ++number) {
     std::vector<nkv_page_entry> sources = random_sources(unit, random);
     const std::uint32_t slot = kEnoughBytes + test::pick(random, 0, 256);
-    Transcodes work = transcodes_of(unit, std::move(sources), kCodecs[number % 4], slot, random);
+    Moves work = transcodes_of(unit, std::move(sources), kCodecs[number % 4], slot, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t room = (slot + NKV_PAGE_GRAIN_BYTES - 1) / NKV_PAGE_GRAIN_BYTES;
     const std::uint32_t page = test::pick(random, 0, work.command.count - 1);
@@ -187,12 +185,12 @@ TEST(TranscodeTest, PlacesThatMeet) {
 }
 
 TEST(TranscodeTest, PoisonedPages) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(6);
   for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); number += case_step()) {
     unit.fill_with_garbage(random);
     const AppendShape shape = any_codecs_shape(random);
-    const Transcodes work =
+    const Moves work =
         transcodes_of(unit, store_pages(unit, shape, 3, random, any_source_codec(random)),
                       kCodecs[test::pick(random, 0, 3)], kEnoughBytes, random);
     SCOPED_TRACE("round " + std::to_string(number) + ": " + shape.name());
@@ -201,15 +199,15 @@ TEST(TranscodeTest, PoisonedPages) {
     const std::uint64_t burst =
         (place_of(work.sources[page]) + test::pick(random, 0, 127 + header.payload_bytes)) / 64 *
         64;
-    unit.set_faults({.poisoned = {TranscodeUnit::kWindowBase + burst}});
-    expect_stopped_at(unit, work, page, NKV_STATUS_POISON);
+    unit.set_faults({.poisoned = {MoveUnit::kWindowBase + burst}});
+    expect_stopped_at(unit, work, page, NKV_STATUS_POISON, &model::transcode);
     unit.set_faults({});
-    expect_transcoded_as_far(unit, random_transcodes(unit, random));
+    expect_moved_as_far(unit, random_transcodes(unit, random), &model::transcode);
   }
 }
 
 TEST(TranscodeTest, PagesThatAreNotOffered) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(7);
   for (unsigned number = 0; number < 24 && !testing::Test::HasFailure(); ++number) {
     unit.fill_with_garbage(random);
@@ -222,47 +220,41 @@ TEST(TranscodeTest, PagesThatAreNotOffered) {
                                        NKV_CODEC_RESIDUAL};
     const std::uint8_t codec = kTried[number < 12 ? number % 4 : number % 4 ^ 1];
     sources[page] = store_pages(unit, wide, 1, random, codec)[0];
-    const Transcodes work =
+    const Moves work =
         transcodes_of(unit, std::move(sources), kCodecs[number % 3], kEnoughBytes, random);
     SCOPED_TRACE("round " + std::to_string(number));
-    expect_stopped_at(unit, work, page, NKV_STATUS_UNSUPPORTED);
+    expect_stopped_at(unit, work, page, NKV_STATUS_UNSUPPORTED, &model::transcode);
   }
 }
 
 // Whenever it stops: pages that can be found are whole.
 TEST(TranscodeTest, WhatIsFoundIsWholeWhereverItStops) {
-  TranscodeUnit unit;
+  MoveUnit unit;
   test::Random random = test::case_random(8);
   unsigned found = 0;
   for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); number += case_step()) {
     unit.fill_with_garbage(random);
     const AppendShape shape{.head_dim = 32, .value_dim = 32, .finite = true};
-    const Transcodes work =
+    const Moves work =
         transcodes_of(unit, store_pages(unit, shape, 4, random, any_source_codec(random)),
                       kCodecs[number % 4], kEnoughBytes, random);
     SCOPED_TRACE("round " + std::to_string(number));
     ASSERT_TRUE(model::transcode(unit.models_domain(), work.command).verdict.ok());
     unit.begin(work.command, test::pick(random, 1, 3000));
-    for (const nkv_page_entry& entry : work.destinations) {
-      if (!can_be_found(unit, entry)) continue;
-      ++found;
-      const std::uint32_t bytes = stored_bytes(unit, entry);
-      EXPECT_TRUE(std::ranges::equal(unit.window().subspan(place_of(entry), bytes),
-                                     unit.models_window().subspan(place_of(entry), bytes)));
-    }
+    found += expect_found_whole(unit, work);
     number % 2 == 0 ? unit.clear() : unit.power_up();
-    expect_transcoded_as_far(unit, random_transcodes(unit, random));
+    expect_moved_as_far(unit, random_transcodes(unit, random), &model::transcode);
   }
   EXPECT_GT(found, 10U / case_step());
 }
 
 /// Cycles over the bursts of plain rows.
-double cycles_per_burst(TranscodeUnit& unit, std::uint8_t from, std::uint8_t to) {
+double cycles_per_burst(MoveUnit& unit, std::uint8_t from, std::uint8_t to) {
   constexpr std::uint32_t kPages = 16;
   test::Random random = test::case_random(9);
   unit.fill_with_garbage(random);
-  const Transcodes work = transcodes_of(
-      unit, store_pages(unit, {.finite = true}, kPages, random, from), to, 38 << 10, random);
+  const Moves work = transcodes_of(unit, store_pages(unit, {.finite = true}, kPages, random, from),
+                                   to, 38 << 10, random);
   expect_models(unit, unit.run(work.command, &model::transcode));
   const double ratio = static_cast<double>(unit.run_cycles()) / (kPages * 512.0);
   std::printf("  codec %d to %d: %.3f cycles per burst of rows\n", from, to, ratio);
@@ -270,7 +262,7 @@ double cycles_per_burst(TranscodeUnit& unit, std::uint8_t from, std::uint8_t to)
 }
 
 TEST(TranscodeTest, CyclesPerBurst) {
-  TranscodeUnit unit({.latency_cycles = 60});
+  MoveUnit unit({.latency_cycles = 60});
   for (const std::uint8_t codec : {NKV_CODEC_INT8, NKV_CODEC_INT4, NKV_CODEC_FP8}) {
     EXPECT_LE(cycles_per_burst(unit, NKV_CODEC_NONE, codec), 2.1);
     EXPECT_LE(cycles_per_burst(unit, codec, NKV_CODEC_NONE), 2.4);

@@ -8,13 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "Vnkv_move_bench.h"
 #include "crc32c.hpp"
 #include "stored_pages.hpp"
 
 namespace nearkv::rtl_test {
-
-using TranscodeUnit = CommandUnit<Vnkv_move_bench>;
 
 inline constexpr std::uint8_t kCodecs[] = {NKV_CODEC_NONE, NKV_CODEC_INT8, NKV_CODEC_INT4,
                                            NKV_CODEC_FP8};
@@ -24,17 +21,10 @@ inline constexpr std::uint32_t kEnoughBytes = 64 << 10;
 /// From one case to the next that is tried: NEARKV_TEST_EVERY.
 inline unsigned case_step() { return static_cast<unsigned>(test::test_every()); }
 
-struct Transcodes {
-  std::vector<nkv_page_entry> sources;
-  std::vector<nkv_page_entry> destinations;
-  nkv_pages_command command{};
-};
-
 /// Places for all of them, `slot_bytes` each.
-inline Transcodes transcodes_of(TranscodeUnit& unit, std::vector<nkv_page_entry> sources,
-                                std::uint8_t codec, std::uint32_t slot_bytes,
-                                test::Random& random) {
-  Transcodes work{.sources = std::move(sources), .destinations = {}, .command = {}};
+inline Moves transcodes_of(MoveUnit& unit, std::vector<nkv_page_entry> sources, std::uint8_t codec,
+                           std::uint32_t slot_bytes, test::Random& random) {
+  Moves work{.sources = std::move(sources), .destinations = {}, .bytes = {}, .command = {}};
   nkv_pages_command& command = work.command;
   command.opcode = NKV_OPCODE_TRANSCODE;
   command.codec = codec;
@@ -49,6 +39,7 @@ inline Transcodes transcodes_of(TranscodeUnit& unit, std::vector<nkv_page_entry>
                                             NKV_PAGE_GRAIN_BYTES);
     entry.generation = static_cast<std::uint16_t>(random());
     work.destinations.push_back(entry);
+    work.bytes.push_back(slot_bytes);
   }
   unit.put_bytes(command.source, std::as_bytes(std::span(work.sources)));
   unit.put_bytes(command.destination, std::as_bytes(std::span(work.destinations)));
@@ -76,7 +67,7 @@ inline std::uint8_t any_source_codec(test::Random& random) {
 }
 
 /// A few pages of one shape and codec after the other.
-inline std::vector<nkv_page_entry> random_sources(TranscodeUnit& unit, test::Random& random) {
+inline std::vector<nkv_page_entry> random_sources(MoveUnit& unit, test::Random& random) {
   unit.fill_with_garbage(random);
   std::vector<nkv_page_entry> sources;
   while (sources.empty() || (sources.size() < 7 && random() % 3 != 0)) {
@@ -95,49 +86,14 @@ inline std::vector<nkv_page_entry> random_sources(TranscodeUnit& unit, test::Ran
   return sources;
 }
 
-inline Transcodes random_transcodes(TranscodeUnit& unit, test::Random& random) {
+inline Moves random_transcodes(MoveUnit& unit, test::Random& random) {
   std::vector<nkv_page_entry> sources = random_sources(unit, random);
   return transcodes_of(unit, std::move(sources), kCodecs[test::pick(random, 0, 3)], kEnoughBytes,
                        random);
 }
 
-/// Of the places from `first` on only that no page can be found there.
-inline void forget_places(TranscodeUnit& unit, const Transcodes& work, std::uint32_t first) {
-  for (std::size_t page = first; page < work.destinations.size(); ++page) {
-    forget_place(unit, work.destinations[page], work.command.slot_bytes);
-  }
-}
-
-inline void expect_transcoded_as_far(TranscodeUnit& unit, const Transcodes& work) {
-  const model::Outcome outcome = unit.run(work.command, &model::transcode);
-  if (!unit.models_outcome().verdict.ok()) forget_places(unit, work, outcome.count);
-  expect_models(unit, outcome);
-}
-
-/// The model as if only the first pages had been asked for.
-inline std::uint32_t asked_pages = 0;
-inline model::Outcome transcode_first(const model::Domain& domain,
-                                      const nkv_pages_command& command) {
-  nkv_pages_command first = command;
-  first.count = asked_pages;
-  if (first.count == 0) return {};
-  return model::transcode(domain, first);
-}
-
-inline void expect_stopped_at(TranscodeUnit& unit, const Transcodes& work, std::uint32_t page,
-                              std::uint8_t status) {
-  asked_pages = page;
-  const model::Outcome outcome = unit.run(work.command, &transcode_first);
-  EXPECT_TRUE(unit.models_outcome().verdict.ok());
-  EXPECT_EQ(int{outcome.verdict.status}, int{status});
-  EXPECT_EQ(outcome.verdict.detail, page);
-  EXPECT_EQ(outcome.count, page);
-  forget_places(unit, work, page);
-  EXPECT_TRUE(std::ranges::equal(unit.window(), unit.models_window()));
-}
-
 /// Makes the checksums of a page's payload and header right again.
-inline void reseal(TranscodeUnit& unit, const nkv_page_entry& entry, nkv_page_header header) {
+inline void reseal(MoveUnit& unit, const nkv_page_entry& entry, nkv_page_header header) {
   const auto payload =
       unit.window().subspan(place_of(entry) + NKV_PAGE_HEADER_BYTES, header.payload_bytes);
   header.crc_v_exceptions = model::crc32c(payload);
