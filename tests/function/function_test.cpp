@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "function/bridge.hpp"
+#include "support/devices.hpp"
 #include "support/seed.hpp"
 
 namespace nearkv::test {
@@ -31,8 +32,7 @@ class FunctionTest : public testing::Test {
   void start(const std::string& uri) {
     bridge_.reset();
     function_.reset();
-    std::string reason;
-    ASSERT_EQ(open_device(uri, &device_, &reason), Status::kOk) << reason;
+    device_ = open_or_throw(uri);
     function_ = std::make_unique<Function>(device_.get(),
                                            [this](unsigned vector) { told_.push_back(vector); });
     bridge_ = std::make_unique<Bridge>(std::span(shared_), function_.get(), kSerial);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "function/function.hpp"
-#include "nearkv/device.hpp"
+#include "support/devices.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -33,8 +33,7 @@ std::vector<std::byte> rom_that_hangs() {
 class ManagementTest : public testing::Test {
  protected:
   void start(const std::vector<std::byte>& rom) {
-    std::string reason;
-    ASSERT_EQ(open_device("model:?memory=2MiB", &device_, &reason), Status::kOk) << reason;
+    device_ = open_or_throw("model:?memory=2MiB");
     management_ = std::make_unique<Management>(rom, 7, device_->memory(), 0, nullptr);
     function_ = std::make_unique<Function>(device_.get(), [](unsigned) {}, management_.get());
   }

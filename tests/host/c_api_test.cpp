@@ -13,11 +13,7 @@ namespace {
 class CApiTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(CApiTest, EveryFunctionDoesWhatItsHeaderSays) {
-  std::unique_ptr<Device> device;
-  std::string reason;
-  ASSERT_EQ(open_device(GetParam(), &device, &reason), Status::kOk) << reason;
-  const std::uint8_t codec = best_codec(*device);
-  device.reset();
+  const std::uint8_t codec = best_codec(*open_or_throw(GetParam()));
   const char* const failure = nearkv_c_api_use(GetParam().c_str(), codec);
   EXPECT_EQ(failure, nullptr) << failure;
 }

@@ -16,16 +16,9 @@ constexpr std::size_t kTokens = 192;
 class DamageTest : public testing::TestWithParam<std::string> {
  protected:
   DamageTest() {
-    std::string reason;
-    std::unique_ptr<Device> device;
-    if (open_device(GetParam(), &device, &reason) != Status::kOk) {
-      throw std::runtime_error(reason);
-    }
-    device_ = std::move(device);
-    if (Pool::create(device_, small_pool(), &pool_, &reason) != Status::kOk ||
-        pool_->create_sequence(kSequence) != Status::kOk ||
+    if (pool_->create_sequence(kSequence) != Status::kOk ||
         append(pool_.get(), kSequence, 1, rows_, 0, kTokens) != Status::kOk) {
-      throw std::runtime_error(reason + pool_->last_error());
+      throw std::runtime_error(pool_->last_error());
     }
   }
 
@@ -114,8 +107,8 @@ class DamageTest : public testing::TestWithParam<std::string> {
 
   LayerRows rows_{kTokens, 3};
   std::vector<std::uint16_t> queries_ = make_queries(rows_.heads[1], 2, 3.0, 9);
-  std::shared_ptr<Device> device_;
-  std::unique_ptr<Pool> pool_;
+  const std::shared_ptr<Device> device_ = open_or_throw(GetParam());
+  std::unique_ptr<Pool> pool_ = create_or_throw(device_, small_pool());
 };
 
 TEST_P(DamageTest, NoBitOfAPageGoesUnnoticed) {

@@ -24,9 +24,7 @@ Pool::Options raw_pool() {
 /// Makes a pool with one sequence in a device.
 std::unique_ptr<Pool> filled(std::shared_ptr<Device> device, const LayerRows& rows,
                              const Pool::Options& options = raw_pool()) {
-  std::unique_ptr<Pool> pool;
-  std::string reason;
-  EXPECT_EQ(Pool::create(std::move(device), options, &pool, &reason), Status::kOk) << reason;
+  std::unique_ptr<Pool> pool = create_or_throw(std::move(device), options);
   EXPECT_EQ(pool->create_sequence(1), Status::kOk);
   EXPECT_EQ(append(pool.get(), 1, 0, rows, 0, kTokens), Status::kOk) << pool->last_error();
   return pool;
@@ -57,10 +55,7 @@ std::span<std::byte> first_page(const Pool& pool, Device& device) {
 class RowsInPlaceTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(RowsInPlaceTest, LieInTheDevicesMemory) {
-  std::unique_ptr<Device> opened;
-  std::string reason;
-  ASSERT_EQ(open_device(GetParam(), &opened, &reason), Status::kOk) << reason;
-  const std::shared_ptr<Device> device = std::move(opened);
+  const std::shared_ptr<Device> device = open_or_throw(GetParam());
   const LayerRows rows(kTokens, 1);
   const std::unique_ptr<Pool> pool = filled(device, rows);
   pool->reset_stats();
@@ -83,14 +78,10 @@ TEST_P(RowsInPlaceTest, LieInTheDevicesMemory) {
 }
 
 TEST_P(RowsInPlaceTest, AreNoneInAPageOfAnotherForm) {
-  std::unique_ptr<Device> opened;
-  ASSERT_EQ(open_device(GetParam(), &opened), Status::kOk);
-  const std::shared_ptr<Device> device = std::move(opened);
+  const std::shared_ptr<Device> device = open_or_throw(GetParam());
   const LayerRows rows(kTokens, 1);
   const std::unique_ptr<Pool> pool = filled(device, rows);
-  std::unique_ptr<Device> other;
-  ASSERT_EQ(open_device("cpu:?memory=16MiB", &other), Status::kOk);
-  const std::shared_ptr<Device> compact_device = std::move(other);
+  const std::shared_ptr<Device> compact_device = open_or_throw("cpu:?memory=16MiB");
   const std::unique_ptr<Pool> compact = filled(compact_device, rows, small_pool());
   const std::uint64_t page_bytes =
       compact->usage().page_bytes / (kHeads * kTokens / NKV_PAGE_TOKENS);

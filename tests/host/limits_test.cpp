@@ -16,20 +16,8 @@
 namespace nearkv::test {
 namespace {
 
-std::shared_ptr<Device> open_or_throw(const std::string& uri) {
-  std::unique_ptr<Device> device;
-  std::string reason;
-  if (open_device(uri, &device, &reason) != Status::kOk) throw std::runtime_error(reason);
-  return device;
-}
-
 std::unique_ptr<Pool> make_pool(const std::string& uri) {
-  std::unique_ptr<Pool> pool;
-  std::string reason;
-  if (Pool::create(open_or_throw(uri), small_pool(), &pool, &reason) != Status::kOk) {
-    throw std::runtime_error(reason);
-  }
-  return pool;
+  return create_or_throw(open_or_throw(uri), small_pool());
 }
 
 /// The URI with another size of memory.

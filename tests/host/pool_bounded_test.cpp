@@ -43,17 +43,14 @@ double error_of(const Attended& a, const Attended& b) {
 class PoolBoundedTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    std::string reason;
-    std::unique_ptr<Device> opened;
-    ASSERT_EQ(open_device(GetParam(), &opened, &reason), Status::kOk) << reason;
-    const std::shared_ptr<Device> device = std::move(opened);
+    const std::shared_ptr<Device> device = open_or_throw(GetParam());
     if (!offers_feature(*device, NKV_FEATURE_ATTEND_BOUNDED)) {
       GTEST_SKIP() << "skipped: this device has no BOUNDED (register FEATURES)";
     }
     codec_ = lossless_codecs(*device).front();
     Pool::Options options;
     options.shape.head_dim = options.shape.value_dim = kDim;
-    ASSERT_EQ(Pool::create(device, options, &pool_, &reason), Status::kOk) << reason;
+    pool_ = create_or_throw(device, options);
     ASSERT_EQ(pool_->create_sequence(1), Status::kOk);
     fill();
   }

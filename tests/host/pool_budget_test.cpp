@@ -48,13 +48,6 @@ Pool::Options options() {
   return options;
 }
 
-std::shared_ptr<Device> open(const std::string& uri) {
-  std::unique_ptr<Device> device;
-  std::string reason;
-  EXPECT_EQ(open_device(uri, &device, &reason), Status::kOk) << reason;
-  return device;
-}
-
 /// The rows of those of a list's pages that a query sees, in order, and their numbers.
 struct Visible {
   KvData rows;
@@ -73,9 +66,10 @@ class World {
   enum class Restart : std::uint8_t { kPool, kPoolAndDevice };
 
   World(std::string uri, Restart restart)
-      : uri_(std::move(uri)), restart_(restart), device_(open(uri_)) {
-    std::string reason;
-    EXPECT_EQ(Pool::create(device_, options(), &pool_, &reason), Status::kOk) << reason;
+      : uri_(std::move(uri)),
+        restart_(restart),
+        device_(open_or_throw(uri_)),
+        pool_(create_or_throw(device_, options())) {
     codecs_ = lossless_codecs(*device_);
     codecs_.push_back(NKV_CODEC_INT8);
   }
@@ -251,7 +245,7 @@ class World {
     pool_.reset();
     if (restart_ == Restart::kPoolAndDevice) {
       device_.reset();
-      device_ = open(uri_);
+      device_ = open_or_throw(uri_);
     }
     std::string reason;
     ASSERT_EQ(Pool::open(device_, options(), &pool_, &reason), Status::kOk) << reason;

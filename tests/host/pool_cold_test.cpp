@@ -100,20 +100,6 @@ void expect_near(const Attended& a, const Attended& b) {
   for (std::size_t row = 0; row < kRows; ++row) EXPECT_NEAR(a.lse[row], b.lse[row], 1e-3);
 }
 
-std::unique_ptr<Pool> make_pool(std::shared_ptr<Device> device) {
-  std::unique_ptr<Pool> pool;
-  std::string reason;
-  EXPECT_EQ(Pool::create(std::move(device), one_head(), &pool, &reason), Status::kOk) << reason;
-  return pool;
-}
-
-std::shared_ptr<Device> open(const std::string& uri) {
-  std::unique_ptr<Device> device;
-  std::string reason;
-  EXPECT_EQ(open_device(uri, &device, &reason), Status::kOk) << reason;
-  return device;
-}
-
 /// Rows that best_codec() gives back on every device.
 KvData make_data() {
   KvData data = make_kv(Shape::kTopics, kPages * NKV_PAGE_TOKENS, kDim, kDim, 1);
@@ -145,9 +131,9 @@ class PoolColdTest : public testing::TestWithParam<std::string> {
   }
 
   const KvData data_ = make_data();
-  const std::shared_ptr<Device> device_ = open(GetParam());
+  const std::shared_ptr<Device> device_ = open_or_throw(GetParam());
   const std::uint8_t codec_ = best_codec(*device_);
-  const std::unique_ptr<Pool> pool_ = make_pool(device_);
+  const std::unique_ptr<Pool> pool_ = create_or_throw(device_, one_head());
 };
 
 TEST_P(PoolColdTest, ChosenPagesAreCooledAndWarmed) {

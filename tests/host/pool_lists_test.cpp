@@ -50,12 +50,9 @@ constexpr std::size_t kTokensOfABlock = kPagesOfABlock * NKV_PAGE_TOKENS;
 class PoolListsTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    std::string reason;
-    std::unique_ptr<Device> device;
-    ASSERT_EQ(open_device(GetParam(), &device, &reason), Status::kOk) << reason;
-    device_ = std::make_shared<Photographed>(std::move(device));
+    device_ = std::make_shared<Photographed>(open_or_throw(GetParam()));
     options_.max_sequences = 512;
-    ASSERT_EQ(Pool::create(device_, options_, &pool_, &reason), Status::kOk) << reason;
+    pool_ = create_or_throw(device_, options_);
   }
 
   void crash_and_open() {

@@ -47,16 +47,8 @@ void expect_attention(Pool* pool, std::uint64_t sequence, std::uint16_t layer, s
 
 class PoolTest : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
-    std::string reason;
-    std::unique_ptr<Device> device;
-    ASSERT_EQ(open_device(GetParam(), &device, &reason), Status::kOk) << reason;
-    device_ = std::move(device);
-    ASSERT_EQ(Pool::create(device_, small_pool(), &pool_, &reason), Status::kOk) << reason;
-  }
-
-  std::shared_ptr<Device> device_;
-  std::unique_ptr<Pool> pool_;
+  const std::shared_ptr<Device> device_ = open_or_throw(GetParam());
+  std::unique_ptr<Pool> pool_ = create_or_throw(device_, small_pool());
 };
 
 TEST_P(PoolTest, AttendsToWhatWasAppended) {
@@ -110,8 +102,7 @@ TEST_P(PoolTest, LeavesMemoryToOthersWhoFindItsPages) {
   options.memory_bytes = memory.size() - kOthers;
   pool_.reset();
   std::ranges::fill(memory.last(kOthers), std::byte{0x5A});
-  std::string reason;
-  ASSERT_EQ(Pool::create(device_, options, &pool_, &reason), Status::kOk) << reason;
+  pool_ = create_or_throw(device_, options);
   const LayerRows rows(128, 1);
   ASSERT_EQ(pool_->create_sequence(3), Status::kOk);
   ASSERT_EQ(append(pool_.get(), 3, 1, rows, 0, 128), Status::kOk);
@@ -146,6 +137,7 @@ TEST_P(PoolTest, LeavesMemoryToOthersWhoFindItsPages) {
   EXPECT_EQ(pool_->page_list(3, 0, kHeads, &list, &tokens), Status::kNotFound);
   EXPECT_EQ(pool_->page_list(4, 0, 0, &list, &tokens), Status::kNotFound);
   options.memory_bytes = memory.size() + 1;
+  std::string reason;
   EXPECT_EQ(Pool::create(device_, options, &pool_, &reason), Status::kBadArgument);
   EXPECT_NE(reason, "");
 }

@@ -63,12 +63,9 @@ class LateDevice : public Device {
 class PoolTimeoutTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    std::string reason;
-    std::unique_ptr<Device> device;
-    ASSERT_EQ(open_device(GetParam(), &device, &reason), Status::kOk) << reason;
-    device_ = std::make_shared<LateDevice>(std::move(device));
+    device_ = std::make_shared<LateDevice>(open_or_throw(GetParam()));
     options_.timeout = milliseconds(1000);
-    ASSERT_EQ(Pool::create(device_, options_, &pool_, &reason), Status::kOk) << reason;
+    pool_ = create_or_throw(device_, options_);
     ASSERT_EQ(pool_->create_sequence(1), Status::kOk);
     ASSERT_EQ(append(1, first_), Status::kOk) << pool_->last_error();
   }

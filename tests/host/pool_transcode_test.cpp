@@ -79,11 +79,6 @@ KvData make_data() {
 class PoolTranscodeTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    std::string reason;
-    std::unique_ptr<Device> device;
-    ASSERT_EQ(open_device(GetParam(), &device, &reason), Status::kOk) << reason;
-    device_ = std::move(device);
-    ASSERT_EQ(Pool::create(device_, one_head(), &pool_, &reason), Status::kOk) << reason;
     ASSERT_EQ(pool_->create_sequence(1), Status::kOk);
     ASSERT_EQ(append(pool_.get(), 1, data_, 0, kTokens), Status::kOk);
     Status status = Status::kOk;
@@ -93,9 +88,9 @@ class PoolTranscodeTest : public testing::TestWithParam<std::string> {
   }
 
   const KvData data_ = make_data();
-  std::shared_ptr<Device> device_;
+  const std::shared_ptr<Device> device_ = open_or_throw(GetParam());
   std::uint8_t codec_ = NKV_CODEC_NONE;
-  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Pool> pool_ = create_or_throw(device_, one_head());
   std::vector<float> dense_;
 };
 
@@ -231,12 +226,8 @@ class PoolRestartTest : public testing::Test {
   void start(bool create) {
     pool_.reset();
     device_.reset();
+    device_ = open_or_throw("cpu:" + file_.string() + "?memory=32MiB&threads=2");
     std::string reason;
-    std::unique_ptr<Device> device;
-    ASSERT_EQ(open_device("cpu:" + file_.string() + "?memory=32MiB&threads=2", &device, &reason),
-              Status::kOk)
-        << reason;
-    device_ = std::move(device);
     ASSERT_EQ(create ? Pool::create(device_, one_head(), &pool_, &reason)
                      : Pool::open(device_, one_head(), &pool_, &reason),
               Status::kOk)

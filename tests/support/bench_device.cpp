@@ -5,6 +5,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "support/devices.hpp"
+
 namespace nearkv::test {
 namespace {
 
@@ -20,9 +22,7 @@ std::uint64_t result_bytes(const nkv_attend_command& command) {
 
 }  // namespace
 
-BenchDevice::BenchDevice(const std::string& uri) {
-  std::string reason;
-  if (open_device(uri, &device_, &reason) != Status::kOk) throw std::runtime_error(reason);
+BenchDevice::BenchDevice(const std::string& uri) : device_(open_or_throw(uri)) {
   open_queues();
   window_ = device_->memory().subspan(kWindowBase);
 }
