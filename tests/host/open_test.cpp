@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "support/devices.hpp"
 #include "support/layer_rows.hpp"
 #include "support/temporary_file.hpp"
 #include "support/temporary_folder.hpp"
@@ -102,15 +103,19 @@ TEST(OpenTest, AnEmptyFileNeedsASize) {
 
 TEST(OpenTest, DevicesOfAnotherContractAreRefused) {
   ASSERT_EQ(::setenv("NEARKV_PLUGIN_PATH", NEARKV_TEST_PLUGINS, 1), 0);
-  for (const Refusal& refusal : {
-           Refusal{"otherid:", Status::kBadAbi, "ID register reads 0x"},
-           {"otherabi:", Status::kBadAbi, "the device speaks ABI 99"},
-           {"otherversion:", Status::kNoDevice, "rebuild it"},
-           {"refuses:", Status::kNoDevice, "no card in the slot"},
-           {"notaplugin:", Status::kNoDevice, "libnearkv_notaplugin.so"},
-       }) {
+  const std::pair<const char*, Refusal> cases[] = {
+      {"id", {"fake:", Status::kBadAbi, "ID register reads 0x"}},
+      {"abi", {"fake:", Status::kBadAbi, "the device speaks ABI 99"}},
+      {"version", {"fake:", Status::kNoDevice, "rebuild it"}},
+      {"refuses", {"fake:", Status::kNoDevice, "no card in the slot"}},
+      {"", {"notaplugin:", Status::kNoDevice, "libnearkv_notaplugin.so"}},
+  };
+  for (const auto& [wrong, refusal] : cases) {
+    SCOPED_TRACE(wrong);
+    ASSERT_EQ(::setenv("NEARKV_FAKE_DEVICE", wrong, 1), 0);
     expect_refused(refusal);
   }
+  ::unsetenv("NEARKV_FAKE_DEVICE");
   ::unsetenv("NEARKV_PLUGIN_PATH");
 }
 
@@ -140,13 +145,7 @@ Status open_pool(const TemporaryFile& file, const Pool::Options& options, std::s
 
 class PoolFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::unique_ptr<Device> device;
-    std::string reason;
-    ASSERT_EQ(open_device(file_.uri("8MiB"), &device, &reason), Status::kOk) << reason;
-    std::unique_ptr<Pool> pool;
-    ASSERT_EQ(Pool::create(std::move(device), small_pool(), &pool, &reason), Status::kOk) << reason;
-  }
+  void SetUp() override { create_or_throw(open_or_throw(file_.uri("8MiB")), small_pool()); }
 
   void overwrite_byte(std::size_t at, char value) {
     std::fstream file(file_.path(), std::ios::in | std::ios::out | std::ios::binary);
@@ -206,19 +205,16 @@ TEST_F(PoolFileTest, OfAnotherShapeIsRefused) {
 
 TEST_F(PoolFileTest, ThatWasTruncatedIsRefused) {
   std::filesystem::resize_file(file_.path(), 4 << 20);
-  std::unique_ptr<Device> device;
-  std::string reason;
-  ASSERT_EQ(open_device("cpu:" + file_.path().string(), &device, &reason), Status::kOk) << reason;
   std::unique_ptr<Pool> pool;
-  EXPECT_EQ(Pool::open(std::move(device), small_pool(), &pool, &reason), Status::kBadPool);
+  std::string reason;
+  EXPECT_EQ(Pool::open(open_or_throw("cpu:" + file_.path().string()), small_pool(), &pool, &reason),
+            Status::kBadPool);
   EXPECT_NE(reason.find("another shape or size"), std::string::npos) << reason;
 }
 
 TEST(PoolOptionsTest, ThatMakeNoSenseAreRefused) {
-  std::unique_ptr<Device> owned;
+  const std::shared_ptr<Device> device = open_or_throw("cpu:?memory=8MiB&threads=1");
   std::string reason;
-  ASSERT_EQ(open_device("cpu:?memory=8MiB&threads=1", &owned, &reason), Status::kOk) << reason;
-  const std::shared_ptr<Device> device = std::move(owned);
   const auto create = [&](const auto& change) {
     Pool::Options options = small_pool();
     change(&options);
@@ -250,10 +246,8 @@ TEST(PoolOptionsTest, ThatMakeNoSenseAreRefused) {
 
 TEST(PoolOptionsTest, ThatDoNotFitNameWhatWould) {
   constexpr std::uint64_t kMiB = 1 << 20;
-  std::unique_ptr<Device> owned;
+  const std::shared_ptr<Device> device = open_or_throw("cpu:?memory=64MiB&threads=1");
   std::string reason;
-  ASSERT_EQ(open_device("cpu:?memory=64MiB&threads=1", &owned, &reason), Status::kOk) << reason;
-  const std::shared_ptr<Device> device = std::move(owned);
   const auto create = [&](std::uint64_t memory_bytes, std::uint64_t staging_bytes) {
     Pool::Options options = small_pool();
     options.memory_bytes = memory_bytes;
