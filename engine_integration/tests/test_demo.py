@@ -30,9 +30,8 @@ from nearkv.demo.question import (
     built_in_document,
     make_question_prompt,
 )
-from nearkv.doctor import find_chromium
 from nearkv.real_models import MODELS, ModelError, fetch_model
-from tests.frontdoor.browser import open_page
+from tests.frontdoor.browser import open_page, why_no_browser
 
 MODELS_FOLDER = Path(__file__).parents[1] / "models"
 SHIPPED = MODELS_FOLDER / "recall_3m"
@@ -132,8 +131,8 @@ def check_page(path: Path, summary: dict) -> None:
         assert f"<blockquote>{text}</blockquote>" in page
     for title in ("1. Ask", "2. Pull the plug", "3. See"):
         assert f"<h2>{title}" in page
-    if chromium := find_chromium():
-        with open_page(chromium, path) as shown:
+    if not why_no_browser():
+        with open_page(path) as shown:
             assert shown.count(".bar") >= 9
             assert shown.count(".document span") == len(summary["pages"])
             assert shown.errors == []

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench import curves, report
-from nearkv.doctor import find_chromium
 from nearkv.results import Goal, Result, write_results
-from tests.frontdoor.browser import open_page
+from tests.frontdoor.browser import open_page, why_no_browser
 
 FIXED = {"machine": "A CPU, 2 cores, 8 GiB", "commit": "0123456789ab"}
 SAMPLE = [
@@ -131,10 +130,9 @@ def test_a_file_that_is_no_results_file_is_named(
 
 
 def test_a_browser_shows_the_plots_with_no_network_and_no_error(page_path: Path):
-    chromium = find_chromium()
-    if not chromium:
-        pytest.skip("no Chromium here; ./nearkv doctor says what mends it")
-    with open_page(chromium, page_path) as page:
+    if why := why_no_browser():
+        pytest.skip(why)
+    with open_page(page_path) as page:
         page.wait_for(".plot .bk-Figure", 2)
         page.wait_for("canvas", 2)
         assert page.count(".plot") == 2
@@ -143,12 +141,11 @@ def test_a_browser_shows_the_plots_with_no_network_and_no_error(page_path: Path)
 
 
 def test_the_browser_check_sees_errors_and_requests(tmp_path: Path):
-    chromium = find_chromium()
-    if not chromium:
-        pytest.skip("no Chromium here; ./nearkv doctor says what mends it")
+    if why := why_no_browser():
+        pytest.skip(why)
     path = tmp_path / "bad.html"
     path.write_text("<img src='http://example.org/a.png'><script>throw Error('seeded')</script>")
-    with open_page(chromium, path) as page:
+    with open_page(path) as page:
         page.wait_for("img", 1)
         assert any("seeded" in error for error in page.errors)
         assert "http://example.org/a.png" in page.requests

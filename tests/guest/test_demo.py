@@ -16,7 +16,7 @@ SHIPPED = ROOT / "engine_integration" / "models" / "recall_3m"
 OPTIONS = ("--ask-only", "--prompt-tokens", "200", "--tokens", "6", "--json")
 pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytestmark = [
-    # To import torch in an emulated processor takes minutes, on a kernel that looks after itself seven.
+    # To import torch in an emulated processor takes minutes; on a debugging kernel it takes seven.
     pytest.mark.long,
     pytest.mark.timeout(1200),
     pytest.mark.skipif(
