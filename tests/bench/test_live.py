@@ -27,7 +27,6 @@ from nearkv.cluster import ClusterError
 from nearkv.cluster.client import Answer
 from nearkv.cluster.clusters import Cluster
 
-pytestmark = pytest.mark.quick
 VOCABULARY = range(16, 2048)
 
 
