@@ -159,8 +159,8 @@ def panels(summary: Summary) -> list[Panel]:
     }
     rates = {RUN_NAMES[name]: rate for name, rate in summary["rates"].items()}
     shown = [
-        Panel("Sent between memory and processor, for one token", "MB", link_mb),
-        Panel("Read inside the memory, for one token", "MB", near_mb),
+        Panel("What a link to the memory would carry, for one token", "MB", link_mb),
+        Panel("Read beside the memory, for one token", "MB", near_mb),
         Panel("Speed of the answer", "tokens per second", rates),
     ]
     if "ttft_after_kill_s" in summary:
