@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_events_arrive_in_either_form(
 ) -> None:
     listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
     engine.publish(stored(0, 5, form))
-    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10), engine.answer)
     assert subscriber.counters("a").dropped == 0
 
 
@@ -100,7 +101,7 @@ def test_a_gap_that_is_kept_no_more_drops_the_worker_and_says_so(
 ) -> None:
     listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
     engine.publish(stored(0, 5))
-    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10), engine.answer)
     engine.publish(encode_batch([encode_event("AllBlocksCleared", "map")]), is_lost=True)
     engine.kept.clear()
     engine.publish(stored(0, 2))
@@ -133,21 +134,19 @@ def test_without_a_replay_endpoint_a_gap_drops_the_worker(
 def test_an_engine_that_begins_anew_has_nothing(
     router: Router, subscriber: EventSubscriber, tmp_path: Path
 ) -> None:
-    engine = Engine(tmp_path)
-    listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
-    for _ in range(50):
-        engine.publish(stored(0, 5))
-    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
-    engine.close()
-    engine = Engine(tmp_path)
-    until(
-        lambda: subscriber.counters("a").dropped == 1,
-        lambda: engine.publish(stored(0, 2)),
-        lambda: subscriber.poll(20),
-        engine.answer,
-    )
-    until(lambda: cached(router) == 2, lambda: subscriber.poll(10), engine.answer)
-    engine.close()
+    with closing(Engine(tmp_path)) as engine:
+        listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
+        for _ in range(50):
+            engine.publish(stored(0, 5))
+        until(lambda: cached(router) == 5, lambda: subscriber.poll(10), engine.answer)
+    with closing(Engine(tmp_path)) as engine:
+        until(
+            lambda: subscriber.counters("a").dropped == 1,
+            lambda: engine.publish(stored(0, 2)),
+            lambda: subscriber.poll(20),
+            engine.answer,
+        )
+        until(lambda: cached(router) == 2, lambda: subscriber.poll(10), engine.answer)
 
 
 def test_what_is_no_batch_drops_the_worker(
@@ -155,14 +154,14 @@ def test_what_is_no_batch_drops_the_worker(
 ) -> None:
     listen(subscriber, engine, replay_endpoint=engine.replay_endpoint)
     engine.publish(stored(0, 5))
-    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10), engine.answer)
     engine.pub.send_multipart([b"kv", b"short"])
     engine.pub.send_multipart([b"kv"])
     engine.publish(b"\xc1 is no msgpack")
     until(lambda: subscriber.counters("a").malformed == 1, lambda: subscriber.poll(10))
     assert (cached(router), subscriber.counters("a").dropped) == (0, 1)
     engine.publish(stored(0, 5))
-    until(lambda: cached(router) == 5, lambda: subscriber.poll(10))
+    until(lambda: cached(router) == 5, lambda: subscriber.poll(10), engine.answer)
 
 
 def test_another_hash_is_not_listened_to(
