@@ -164,6 +164,9 @@ def check_build() -> Iterator[Check]:
     yield Check.of(group, "rv32 compiler", _version(rv32), "firmware", _apt(packages))
     mend = f"on Debian: {_apt('chromium')}; elsewhere: any Chromium that is not a snap"
     yield Check.of(group, "Chromium", find_chromium(), "checks of HTML pages", mend)
+    mend = f"on Debian: {_apt('chromium-driver')}; elsewhere: the chromedriver of that Chromium"
+    driver = shutil.which("chromedriver") or ""
+    yield Check.of(group, "chromedriver", driver, "checks of HTML pages", mend)
 
 
 def check_sets(table: Path = _REPOSITORY / "sets.toml") -> Iterator[Check]:

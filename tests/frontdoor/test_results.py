@@ -155,7 +155,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str):
         read_results(path)
 
 
-def test_calls_take_turns_and_times_the_second_call_of_each():
+def test_calls_take_turns_and_the_second_call_of_each_is_timed():
     order = []
     first, second = interleave([lambda: order.append("A"), lambda: order.append("B")], repeat=3)
     assert "".join(order) == "AABB" * 3
