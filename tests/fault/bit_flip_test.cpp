@@ -11,7 +11,7 @@
 namespace nearkv::test {
 namespace {
 
-const std::uint64_t kTrials = by_size(800, 20000);
+std::uint64_t trials() { return by_size(800, 20000); }
 
 struct World {
   std::vector<std::byte> memory;
@@ -56,7 +56,7 @@ TEST(BitFlipTest, AWrongBitCostsAtMostTheObjectThatItHit) {
   const World world = make_world();
   std::uint64_t survived = 0;
   std::uint64_t hit = 0;
-  for (std::uint64_t trial = 0; trial < kTrials; ++trial) {
+  for (std::uint64_t trial = 0; trial < trials(); ++trial) {
     SCOPED_TRACE(case_name(trial));
     Random random = case_random(trial);
     std::vector<std::byte> memory = world.memory;
@@ -84,13 +84,13 @@ TEST(BitFlipTest, AWrongBitCostsAtMostTheObjectThatItHit) {
     hit += missing;
     ++survived;
   }
-  EXPECT_GT(hit, kTrials / 20) << "the flips hit next to nothing";
-  report_fault("bit flip anywhere in a closed pool", kTrials, survived, 0);
+  EXPECT_GT(hit, trials() / 20) << "the flips hit next to nothing";
+  report_fault("bit flip anywhere in a closed pool", trials(), survived, 0);
 }
 
 TEST(BitFlipTest, AWrongBitUnderAnOpenStoreIsNeverGivenOut) {
   std::uint64_t survived = 0;
-  for (std::uint64_t trial = 0; trial < kTrials / 8; ++trial) {
+  for (std::uint64_t trial = 0; trial < trials() / 8; ++trial) {
     SCOPED_TRACE(case_name(trial));
     World world = make_world();
     std::string wrong;

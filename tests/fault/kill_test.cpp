@@ -16,7 +16,6 @@
 namespace nearkv::test {
 namespace {
 
-const std::uint64_t kKills = by_size(600, 10000);
 constexpr std::uint64_t kPointsPerLife = 200;  ///< Then the work begins anew, with another seed.
 
 /// Ends its process at the n-th event.
@@ -95,6 +94,7 @@ Held finish_step(std::uint64_t life, std::uint32_t steps, Done* done) {
 }
 
 TEST(KillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
+  const std::uint64_t kills = by_size(600, 10000);
   const TemporaryFile file("kill");
   Memory::Options options;
   options.path = file.path();
@@ -111,7 +111,7 @@ TEST(KillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
 
   std::uint64_t survived = 0;
   std::uint64_t before_any = 0;
-  for (std::uint64_t kill = 0; kill < kKills; ++kill) {
+  for (std::uint64_t kill = 0; kill < kills; ++kill) {
     const std::uint64_t life = kill / kPointsPerLife;
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + case_name(life));
     told->steps = 0;
@@ -139,8 +139,8 @@ TEST(KillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
     ASSERT_FALSE(difference) << *difference;
     ++survived;
   }
-  EXPECT_LT(before_any, kKills / 4) << "most kills came before there was anything to lose";
-  report_fault("kill -9 at a persistence point", kKills, survived, 0);
+  EXPECT_LT(before_any, kills / 4) << "most kills came before there was anything to lose";
+  report_fault("kill -9 at a persistence point", kills, survived, 0);
   ::munmap(shared, sizeof(Told));
 }
 

@@ -12,7 +12,7 @@
 namespace nearkv::test {
 namespace {
 
-const std::uint64_t kImages = by_size(1500, 60000);
+std::uint64_t images() { return by_size(1500, 60000); }
 
 /// The successor of a process that died serves what that one had not written back. Then the power
 /// fails: what was served is there.
@@ -95,7 +95,7 @@ Verdict cut_power(std::uint64_t images, PowerCut::Defect defect) {
 }
 
 TEST(PowerCutTest, LosesNothingThatWasAcknowledgedAndTearsNothing) {
-  const Verdict verdict = cut_power(kImages, PowerCut::Defect::kNone);
+  const Verdict verdict = cut_power(images(), PowerCut::Defect::kNone);
   EXPECT_EQ(verdict.failures, 0U) << verdict.first_failure << "; " << case_name(0);
   report_fault("power cut at a persistence point", verdict.images,
                verdict.images - verdict.failures, verdict.failures);
@@ -123,15 +123,15 @@ TEST(PowerCutTest, LosesNoObjectWhosePartsCameFromSeveralThreads) {
 }
 
 TEST(PowerCutTest, ATestOfThisKindNoticesAMissingWriteBack) {
-  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kForgetsWriteBack).failures, 0U);
+  EXPECT_NE(cut_power(images(), PowerCut::Defect::kForgetsWriteBack).failures, 0U);
 }
 
 TEST(PowerCutTest, ATestOfThisKindNoticesAPayloadThatStaysInTheCaches) {
-  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kForgetsStreamed).failures, 0U);
+  EXPECT_NE(cut_power(images(), PowerCut::Defect::kForgetsStreamed).failures, 0U);
 }
 
 TEST(PowerCutTest, ATestOfThisKindNoticesAMissingFence) {
-  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kForgetsFence).failures, 0U);
+  EXPECT_NE(cut_power(images(), PowerCut::Defect::kForgetsFence).failures, 0U);
 }
 
 }  // namespace

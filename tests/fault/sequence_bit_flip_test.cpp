@@ -14,8 +14,6 @@
 namespace nearkv::test {
 namespace {
 
-const std::uint64_t kTrials = by_size(800, 16000);
-
 /// A published page in a closed pool.
 struct PagePlace {
   std::size_t at = 0;
@@ -174,11 +172,12 @@ std::optional<std::string> judge(Pool* pool, const World& world, const PagePlace
 }
 
 TEST(SequenceBitFlipTest, AWrongBitCostsAtMostThePageThatItHitAndWhatFollows) {
+  const std::uint64_t trials = by_size(800, 16000);
   keep_heap();
   const World world = make_world();
   std::uint64_t losses = 0;
   std::uint64_t cold_answers = 0;
-  for (std::uint64_t trial = 0; trial < kTrials; ++trial) {
+  for (std::uint64_t trial = 0; trial < trials; ++trial) {
     Random random = case_random(trial);
     const std::size_t at = place(world, random);
     SCOPED_TRACE("byte " + std::to_string(at) + ", " + case_name(trial));
@@ -220,9 +219,9 @@ TEST(SequenceBitFlipTest, AWrongBitCostsAtMostThePageThatItHitAndWhatFollows) {
     const auto difference = compare(found, left, left);
     ASSERT_FALSE(difference) << *difference;
   }
-  EXPECT_GT(losses, kTrials / 20) << "the flips hit next to nothing";
-  EXPECT_GT(cold_answers, kTrials / 2) << "hardly anything was compressed";
-  report_fault("bit flip anywhere in a closed pool of sequences", kTrials, kTrials, 0);
+  EXPECT_GT(losses, trials / 20) << "the flips hit next to nothing";
+  EXPECT_GT(cold_answers, trials / 2) << "hardly anything was compressed";
+  report_fault("bit flip anywhere in a closed pool of sequences", trials, trials, 0);
 }
 
 }  // namespace

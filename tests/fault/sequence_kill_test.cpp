@@ -17,7 +17,6 @@
 namespace nearkv::test {
 namespace {
 
-const std::uint64_t kKills = by_size(600, 12000);
 constexpr std::uint64_t kPoints = 150;       ///< Of one life; the next then begins with the first.
 constexpr std::uint64_t kLivesOfPool = 450;  ///< Then the pool is made anew.
 constexpr std::size_t kMostSteps = 4096;     ///< Of one life.
@@ -91,6 +90,7 @@ std::unique_ptr<Pool> open_file(const TemporaryFile& file, std::string* reason) 
 }
 
 TEST(SequenceKillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
+  const std::uint64_t kills = by_size(600, 12000);
   const TemporaryFile file("sequence_kill");
   Memory::Options options;
   options.path = file.path();
@@ -108,7 +108,7 @@ TEST(SequenceKillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
   Sequences sequences;
   std::uint64_t steps = 0;
   std::uint64_t cold_answers = 0;
-  for (std::uint64_t kill = 0; kill < kKills; ++kill) {
+  for (std::uint64_t kill = 0; kill < kills; ++kill) {
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + case_name(kill));
     Plan plan;
     plan.makes_pool = kill % kLivesOfPool == 0;
@@ -142,9 +142,9 @@ TEST(SequenceKillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
     EXPECT_EQ(pool->usage().damaged_pages, 0U);
     sequences = found;
   }
-  EXPECT_GT(steps, kKills / 2) << "children were killed before they did anything";
-  EXPECT_GT(cold_answers, kKills / 20) << "hardly anything was compressed";
-  report_fault("kill -9 at a persistence point of a pool of sequences", kKills, kKills, 0);
+  EXPECT_GT(steps, kills / 2) << "children were killed before they did anything";
+  EXPECT_GT(cold_answers, kills / 20) << "hardly anything was compressed";
+  report_fault("kill -9 at a persistence point of a pool of sequences", kills, kills, 0);
   ::munmap(shared, sizeof(Told));
 }
 

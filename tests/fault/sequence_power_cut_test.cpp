@@ -10,7 +10,7 @@
 namespace nearkv::test {
 namespace {
 
-const std::uint64_t kImages = by_size(1200, 24000);
+std::uint64_t images() { return by_size(1200, 24000); }
 
 constexpr std::size_t kImagesOfStep = 4;
 
@@ -108,27 +108,27 @@ SequenceVerdict cut_power(std::uint64_t images, PowerCut::Defect defect, Who car
 }
 
 TEST(SequencePowerCutTest, LosesNothingThatWasAcknowledgedAndTearsNothing) {
-  const SequenceVerdict verdict = cut_power(kImages, PowerCut::Defect::kNone);
+  const SequenceVerdict verdict = cut_power(images(), PowerCut::Defect::kNone);
   EXPECT_EQ(verdict.failures, 0U) << verdict.first_failure << "; " << case_name(0);
-  EXPECT_GT(verdict.cold_answers, kImages / 4) << "hardly anything was compressed";
+  EXPECT_GT(verdict.cold_answers, images() / 4) << "hardly anything was compressed";
   report_fault("power cut at a persistence point of a pool of sequences", verdict.images,
                verdict.images - verdict.failures, verdict.failures);
 }
 
 TEST(SequencePowerCutTest, ATestOfThisKindNoticesAMissingWriteBack) {
-  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kForgetsWriteBack).failures, 0U);
+  EXPECT_NE(cut_power(images(), PowerCut::Defect::kForgetsWriteBack).failures, 0U);
 }
 
 TEST(SequencePowerCutTest, ATestOfThisKindNoticesAMissingFence) {
-  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kForgetsFence).failures, 0U);
+  EXPECT_NE(cut_power(images(), PowerCut::Defect::kForgetsFence).failures, 0U);
 }
 
 TEST(SequencePowerCutTest, ATestOfThisKindNoticesADeviceThatLeavesPagesInTheCaches) {
-  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kNone, Who::kHost).failures, 0U);
+  EXPECT_NE(cut_power(images(), PowerCut::Defect::kNone, Who::kHost).failures, 0U);
 }
 
 TEST(SequencePowerCutTest, ATestOfThisKindNoticesAHostThatLeavesRecordsInTheCaches) {
-  EXPECT_NE(cut_power(kImages, PowerCut::Defect::kNone, Who::kDevice).failures, 0U);
+  EXPECT_NE(cut_power(images(), PowerCut::Defect::kNone, Who::kDevice).failures, 0U);
 }
 
 }  // namespace
