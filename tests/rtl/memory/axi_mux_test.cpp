@@ -35,7 +35,7 @@ class Requests {
     ASSERT_EQ(valid, offered_ != 0);
     unsigned taken = 0;
     for (unsigned user = 0; user < kUsers; ++user)
-      taken |= (ready[user] & this->valid(user)) << user;
+      if (ready[user] && this->valid(user)) taken |= 1U << user;
     ASSERT_EQ(taken != 0, valid && goes_out);
     if (taken == 0) return;
     unsigned user = 0;
