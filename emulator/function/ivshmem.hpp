@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 #include "support/device_memory.hpp"
 
 namespace nearkv::emulator {

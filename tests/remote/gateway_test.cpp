@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 #include "remote/remote_store.hpp"
 #include "support/daemon_process.hpp"
 #include "support/objects.hpp"

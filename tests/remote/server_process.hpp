@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 #include "remote/remote_store.hpp"
 #include "support/eventually.hpp"
 #include "support/objects.hpp"

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <span>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 
 namespace nearkv::test {
 

@@ -17,7 +17,7 @@
 
 #include "card/mailbox.hpp"
 #include "card/module.hpp"
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 #include "nkv_card.h"
 
 extern char** environ;

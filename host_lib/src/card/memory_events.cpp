@@ -9,7 +9,7 @@
 #include <iterator>
 #include <utility>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 
 namespace nearkv {
 

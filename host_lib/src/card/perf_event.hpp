@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 #include "nearkv/status.hpp"
 
 namespace nearkv {

@@ -21,6 +21,8 @@ extern "C" {
 #include <sstream>
 #include <string_view>
 
+#include "page_bytes.hpp"
+
 namespace nearkv {
 namespace {
 
@@ -127,7 +129,7 @@ Status Trace::make_instance(const std::string& root, std::string* reason) {
 }
 
 Status Trace::open_buffers(std::string* reason) {
-  page_.resize(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+  page_.resize(page_bytes());
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_ + "/per_cpu", error)) {
     const std::string path = entry.path() / "trace_pipe_raw";

@@ -10,9 +10,9 @@
 #include <span>
 #include <string>
 
-#include "daemon/wire/file_descriptor.hpp"
 #include "device/queue_register.hpp"
 #include "device/uri.hpp"
+#include "file_descriptor.hpp"
 #include "media/stand_in.hpp"
 #include "nearkv/device.hpp"
 #include "nkv_abi.h"

@@ -12,26 +12,12 @@
 #include <fstream>
 #include <utility>
 
+#include "file_descriptor.hpp"
+#include "page_bytes.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
 namespace {
-
-constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::string system_error(const std::string& what) { return what + ": " + std::strerror(errno); }
 

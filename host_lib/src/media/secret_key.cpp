@@ -16,22 +16,13 @@
 #include <utility>
 
 #include "edge.hpp"
+#include "file_descriptor.hpp"
+#include "page_bytes.hpp"
 
 namespace nearkv {
 namespace {
 
 constexpr std::string_view kPurpose = "nearkv sealed objects 1";
-
-/// A page of its own: locks and dump flags are those of pages.
-std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
-/// Closes with its scope.
-struct KeyFile {
-  int fd;
-  ~KeyFile() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 /// Why the file cannot hold a secret; empty if it can.
 std::string objection(const struct stat& info) {
@@ -63,6 +54,7 @@ SecretKey::~SecretKey() {
 }
 
 Status SecretKey::allocate(SecretKey* key) {
+  // A page of its own: locks and dump flags are those of pages.
   void* const page =
       ::mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return Status::kOutOfMemory;
@@ -82,9 +74,9 @@ Status SecretKey::copy_of(std::span<const std::byte, kBytes> bytes, SecretKey* k
 
 Status SecretKey::load(const std::string& path, SecretKey* key, std::string* reason) {
   return at_edge([&] {
-    const KeyFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct stat info{};
-    if (file.fd < 0 || ::fstat(file.fd, &info) != 0) {
+    if (!file || ::fstat(file.get(), &info) != 0) {
       *reason = path + ": " + std::strerror(errno);
       return Status::kIoError;
     }
@@ -94,7 +86,7 @@ Status SecretKey::load(const std::string& path, SecretKey* key, std::string* rea
     }
     SecretKey loaded;
     if (const Status status = allocate(&loaded); status != Status::kOk) return status;
-    if (::read(file.fd, loaded.bytes_.data(), kBytes) != static_cast<::ssize_t>(kBytes)) {
+    if (::read(file.get(), loaded.bytes_.data(), kBytes) != static_cast<::ssize_t>(kBytes)) {
       *reason = path + ": cannot be read";
       return Status::kIoError;
     }

@@ -1,12 +1,13 @@
 #include "media/stand_in.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+
+#include "page_bytes.hpp"
 
 namespace nearkv {
 namespace {
@@ -20,11 +21,6 @@ struct Slot {
 };
 
 std::array<Slot, StandIn::kMost> slots;
-
-std::size_t page_bytes() {
-  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
-}
 
 /// Whole before anybody sees it: another thread may be reading the page.
 bool put_page(std::uintptr_t page, std::size_t bytes) {

@@ -2,12 +2,9 @@
 
 #include <bit>
 
+#include "object/grain_bitmap.hpp"
+
 namespace nearkv {
-namespace {
-
-constexpr std::uint32_t kWordBits = 64;
-
-}  // namespace
 
 BucketLists::BucketLists(std::size_t keys, std::size_t members)
     : heads_(keys, kNone), used_((keys + kWordBits - 1) / kWordBits), links_(members) {}

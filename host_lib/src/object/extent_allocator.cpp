@@ -5,8 +5,6 @@
 namespace nearkv {
 namespace {
 
-constexpr std::uint32_t kWordBits = 64;
-
 /// Joins extents that touch; they are in ascending order then.
 void merge(std::vector<Extent>* extents) {
   std::ranges::sort(*extents, {}, &Extent::first_grain);

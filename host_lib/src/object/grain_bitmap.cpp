@@ -6,8 +6,6 @@
 namespace nearkv {
 namespace {
 
-constexpr std::uint32_t kWordBits = 64;
-
 /// Calls visit(word, mask) for the words that a range covers.
 template <typename Words, typename Visit>
 void for_each_word(Words words, std::uint32_t first, std::uint32_t grains, Visit visit) {

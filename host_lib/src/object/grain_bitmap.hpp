@@ -7,6 +7,8 @@
 
 namespace nearkv {
 
+inline constexpr std::uint32_t kWordBits = 64;
+
 /// A run of free grains, counted from the start of the slab.
 struct FreeRun {
   std::uint32_t first = 0;

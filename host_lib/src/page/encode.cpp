@@ -22,7 +22,7 @@ constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
 constexpr std::size_t kPublishBytes = 8;
 
 /// One tensor's rows in the forms that the steps need.
-struct Tensor {
+struct RowTensor {
   std::size_t dim = 0;
   std::vector<float> rows;  ///< [PAGE_TOKENS][dim], unusable elements zero.
   std::vector<float> lowest, highest, magnitude;
@@ -30,7 +30,7 @@ struct Tensor {
   std::uint8_t exponent = 0;  ///< Largest biased exponent of a finite element.
 };
 
-void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, Tensor* tensor) {
+void load_tensor(const SourceRows& source, std::uint8_t dtype, std::size_t dim, RowTensor* tensor) {
   tensor->dim = dim;
   tensor->nonfinite = 0;
   tensor->rows.resize(kTokens * dim);
@@ -77,7 +77,8 @@ class ArrayWriter {
   std::span<std::byte> slot_;
 };
 
-void write_search_arrays(const Tensor& keys, const ArrayWriter& writer, nkv_page_header* header) {
+void write_search_arrays(const RowTensor& keys, const ArrayWriter& writer,
+                         nkv_page_header* header) {
   std::array<codec::ChannelStep, NKV_MAX_HEAD_DIM> steps;
   header->k_step_exponent =
       codec::smallest_steps(keys.lowest, keys.highest, std::span(steps).first(keys.dim));
@@ -115,7 +116,7 @@ Status list_exceptions(const std::uint8_t* row, std::size_t token, std::size_t d
 
 /// Rows of one tensor with their exponents and exceptions. kPageOverflow if there are too many of
 /// these.
-Status write_rows(const Tensor& tensor, std::uint8_t form, const SourceRows& source,
+Status write_rows(const RowTensor& tensor, std::uint8_t form, const SourceRows& source,
                   std::size_t row_bytes, std::uint8_t* rows, std::uint8_t* exponents,
                   nkv_row_exception* exceptions, std::uint8_t* exception_count) {
   if (form == NKV_ROW_FORM_RAW) {
@@ -142,7 +143,7 @@ Status write_rows(const Tensor& tensor, std::uint8_t form, const SourceRows& sou
   return Status::kOk;
 }
 
-void write_value_sums(const Tensor& values, std::size_t stride, std::size_t dim,
+void write_value_sums(const RowTensor& values, std::size_t stride, std::size_t dim,
                       const ArrayWriter& writer, nkv_page_header* header) {
   std::int64_t numerator = 0;
   value_statistics(values.rows.data(), stride, dim, header->v_exponent,
@@ -203,8 +204,8 @@ Status encode_page(const nkv_page_shape& shape, const SourceRows& keys, const So
   const ArrayWriter writer(layout, slot);
   nkv_page_header header = describe(shape, identity, payload_bytes(layout));
 
-  thread_local Tensor key_tensor;
-  thread_local Tensor value_tensor;
+  thread_local RowTensor key_tensor;
+  thread_local RowTensor value_tensor;
   load_tensor(keys, shape.dtype, shape.head_dim, &key_tensor);
   header.k_exponent = key_tensor.exponent;
   header.nonfinite = key_tensor.nonfinite;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "daemon/server/session.hpp"
-#include "daemon/wire/file_descriptor.hpp"
 #include "daemon/wire/rings.hpp"
+#include "file_descriptor.hpp"
 #include "remote/hello.hpp"
 #include "remote/mirror.hpp"
 

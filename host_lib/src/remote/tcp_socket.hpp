@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 #include "nearkv/status.hpp"
 
 namespace nearkv {

@@ -11,7 +11,7 @@
 #include <limits>
 #include <thread>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 
 namespace nearkv {
 namespace {

@@ -9,10 +9,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/wire/file_descriptor.hpp"
 #include "device/memory.hpp"
+#include "file_descriptor.hpp"
 #include "object/extent_list.hpp"
 #include "object/stored_parts.hpp"
+#include "page_bytes.hpp"
 
 namespace nearkv {
 namespace {
@@ -48,7 +49,6 @@ bool PoolFile::is_blank(const std::string& path) {
   const ssize_t bytes = ::pread(fd.get(), head.data(), head.size(), 0);
   if (bytes < 0) {
     // A device-dax cannot be read, only mapped, in huge pages.
-    constexpr std::size_t kHugePageBytes = 2 << 20;
     void* const mapped = ::mmap(nullptr, kHugePageBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
     if (mapped == MAP_FAILED) return false;
     std::memcpy(head.data(), mapped, head.size());

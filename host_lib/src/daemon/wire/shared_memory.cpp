@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "page_bytes.hpp"
+
 namespace nearkv {
 
 SharedMemory::~SharedMemory() {
@@ -43,8 +45,8 @@ Status SharedMemory::map_foreign(int fd, std::uint64_t offset, std::uint64_t byt
   const bool sound = seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && ::fstat(fd, &info) == 0 &&
                      ::fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  if (!sound || bytes == 0 || offset % page_bytes != 0 || offset > size || bytes > size - offset) {
+  if (!sound || bytes == 0 || offset % page_bytes() != 0 || offset > size ||
+      bytes > size - offset) {
     return Status::kBadArgument;
   }
   return map(fd, offset, bytes, memory);

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "daemon/wire/file_descriptor.hpp"
+#include "file_descriptor.hpp"
 
 namespace nearkv {
 

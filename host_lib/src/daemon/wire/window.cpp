@@ -1,5 +1,6 @@
 #include "daemon/wire/window.hpp"
 
+#include "page_bytes.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
@@ -7,7 +8,6 @@ namespace {
 
 constexpr std::uint64_t kLineBytes = 64;
 constexpr std::uint64_t kPageBytes = 4096;
-constexpr std::uint64_t kHugePageBytes = 2 << 20;
 
 }  // namespace
 
