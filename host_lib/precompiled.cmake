@@ -43,3 +43,9 @@ function(nearkv_use_precompiled program name)
   endif()
   target_precompile_headers(${program} REUSE_FROM ${name}_${kind})
 endfunction()
+
+# nearkv_batch(<target>...): their sources are compiled a dozen at a time, because most of what one costs is in
+# headers that its neighbours include too. What stands in anonymous namespaces has a name of its own then.
+function(nearkv_batch)
+  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+endfunction()

@@ -10,7 +10,7 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kCardFooter =
     "DESCRIPTION\n"
     "  A card is a CXL module and, beside it, the function of its engine, which the driver makes\n"
     "  /dev/nearkvN of. Before programs can use it as linux:/dev/nearkvN it needs its memory: a\n"
@@ -20,7 +20,7 @@ constexpr const char* kFooter =
     "  nearkv card region nearkv0 && nearkv card attach nearkv0\n"
     "  nearkv card info nearkv0 --json\n";
 
-struct Options {
+struct CardOptions {
   std::string name;
   bool json = false;
 };
@@ -81,7 +81,7 @@ Card require_card(const std::string& name) {
                               : "there is no card '" + name + "'; `nearkv card list` shows cards"};
 }
 
-void list(const Options& options) {
+void list(const CardOptions& options) {
   const std::vector<Card> cards = find_cards();
   if (options.json) {
     Json all = Json::array();
@@ -117,7 +117,7 @@ void print_locality(const CardLocality& locality) {
             << text(locality.qos_class) << '\n';
 }
 
-void print_info(const Options& options) {
+void print_info(const CardOptions& options) {
   const Card card = require_card(options.name);
   if (options.json) {
     print_json(to_json(card));
@@ -147,7 +147,7 @@ void print_info(const Options& options) {
   for (const std::string& window : card.windows) std::cout << "window   " << window << '\n';
 }
 
-void print_health(const Options& options) {
+void print_health(const CardOptions& options) {
   ModuleHealth health;
   std::string reason;
   if (read_module_health(require_card(options.name), &health, &reason) != Status::kOk) {
@@ -176,7 +176,7 @@ void print_health(const Options& options) {
 void add_action(CLI::App* command, const char* name, const char* help,
                 Status (*act)(const Card&, std::string*), int* exit) {
   CLI::App* const action = command->add_subcommand(name, help);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CardOptions>();
   add_card_option(action, &options->name);
   action->callback([options, act, exit] {
     std::string reason;
@@ -201,9 +201,9 @@ void add_forget(CLI::App* command, int* exit) {
 }
 
 void add_view(CLI::App* command, const char* name, const char* help, bool is_of_one,
-              void (*print)(const Options&), int* exit) {
+              void (*print)(const CardOptions&), int* exit) {
   CLI::App* const view = command->add_subcommand(name, help);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CardOptions>();
   if (is_of_one) {
     add_card_option(view, &options->name);
   }
@@ -218,7 +218,7 @@ void add_view(CLI::App* command, const char* name, const char* help, bool is_of_
 
 void add_card(CLI::App* app, int* exit) {
   CLI::App* const command = app->add_subcommand("card", "See and set up cards");
-  command->footer(kFooter);
+  command->footer(kCardFooter);
   command->require_subcommand(1);
   add_view(command, "list", "Cards, their modules and regions", false, list, exit);
   add_view(command, "info", "All of one card", true, print_info, exit);

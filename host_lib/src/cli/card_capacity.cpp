@@ -10,7 +10,7 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kCapacityFooter =
     "DESCRIPTION\n"
     "  Shows a card's dynamic capacity: its region, and the extents that the host has. A fabric\n"
     "  manager offers capacity, and asks for it back or takes it; the host answers, and releases.\n"
@@ -26,7 +26,7 @@ constexpr const char* kFooter =
     "EXIT STATUS\n"
     "  0  done; 1  failed: nothing has changed; 2  wrong usage\n";
 
-struct Options {
+struct CapacityOptions {
   std::string card;
   std::string address;
   std::string size;
@@ -35,13 +35,13 @@ struct Options {
   bool json = false;
 };
 
-std::uint64_t size_of(const Options& options) {
+std::uint64_t size_of(const CapacityOptions& options) {
   const std::uint64_t bytes = require_size("size", options.size);
   if (bytes == 0) throw Failure{"size: nothing can be lent of no bytes", kUsage};
   return bytes;
 }
 
-CapacityExtent extent_of(const Options& options) {
+CapacityExtent extent_of(const CapacityOptions& options) {
   const bool is_hex = options.address.starts_with("0x");
   const char* const end = options.address.data() + options.address.size();
   CapacityExtent extent{.address = 0, .bytes = size_of(options), .tag = {}};
@@ -73,7 +73,7 @@ nlohmann::ordered_json json_of(const CapacityExtent& extent) {
   return {{"address", extent.address}, {"bytes", extent.bytes}, {"tag", tag_text(extent.tag)}};
 }
 
-void show(const Options& options) {
+void show(const CapacityOptions& options) {
   CardMailbox mailbox;
   Capacity capacity;
   std::string reason;
@@ -99,7 +99,7 @@ void show(const Options& options) {
   print_table({"EXTENT", "SIZE", "TAG"}, rows);
 }
 
-void offer(const Options& options) {
+void offer(const CapacityOptions& options) {
   const std::uint64_t bytes = size_of(options);
   const CapacityTag tag = tag_of(options.tag);
   CardMailbox mailbox;
@@ -121,7 +121,7 @@ const char* name_of(CapacityEventKind kind) {
 }
 
 /// Tells of the events, and accepts all that is offered, or nothing.
-void answer(const Options& options) {
+void answer(const CapacityOptions& options) {
   CardMailbox mailbox;
   std::vector<CapacityEvent> events;
   std::vector<CapacityExtent> accepted;
@@ -146,7 +146,7 @@ void answer(const Options& options) {
   }
 }
 
-void change(const Options& options, bool is_host) {
+void change(const CapacityOptions& options, bool is_host) {
   const CapacityExtent extent = extent_of(options);
   CardMailbox mailbox;
   std::string reason;
@@ -157,10 +157,10 @@ void change(const Options& options, bool is_host) {
 }
 
 template <typename Run>
-CLI::App* add(CLI::App* capacity, const char* name, const char* what, Options** options,
+CLI::App* add(CLI::App* capacity, const char* name, const char* what, CapacityOptions** options,
               const Run& run, int* exit) {
   CLI::App* const command = capacity->add_subcommand(name, what);
-  auto own = std::make_shared<Options>();
+  auto own = std::make_shared<CapacityOptions>();
   *options = own.get();
   add_card_option(command, &own->card);
   command->callback([own, run, exit] {
@@ -170,7 +170,7 @@ CLI::App* add(CLI::App* capacity, const char* name, const char* what, Options** 
   return command;
 }
 
-void add_extent(CLI::App* command, Options* options) {
+void add_extent(CLI::App* command, CapacityOptions* options) {
   command->add_option("address", options->address, "In device memory")->required();
   command->add_option("size", options->size, "Whole blocks, as 64MiB")->required();
 }
@@ -180,12 +180,12 @@ void add_extent(CLI::App* command, Options* options) {
 void add_card_capacity(CLI::App* command, int* exit) {
   CLI::App* const capacity =
       command->add_subcommand("capacity", "Memory that it lends to the host");
-  capacity->footer(kFooter);
-  auto shown = std::make_shared<Options>();
+  capacity->footer(kCapacityFooter);
+  auto shown = std::make_shared<CapacityOptions>();
   capacity->add_option("card", shown->card, "As `nearkv card list` has it");
   capacity->add_flag("--json", shown->json, "Print JSON");
 
-  Options* options = nullptr;
+  CapacityOptions* options = nullptr;
   CLI::App* part = add(capacity, "offer", "As a fabric manager: lend some", &options, offer, exit);
   part->add_option("size", options->size, "Whole blocks, as 64MiB")->required();
   part->add_option("--tag", options->tag, "Up to 16 characters that go with it");
@@ -197,13 +197,13 @@ void add_card_capacity(CLI::App* command, int* exit) {
 
   part = add(
       capacity, "take", "As a fabric manager: ask some back", &options,
-      [](const Options& own) { change(own, false); }, exit);
+      [](const CapacityOptions& own) { change(own, false); }, exit);
   add_extent(part, options);
   part->add_flag("--force", options->flag, "Take it at once, with all that it holds");
 
   part = add(
       capacity, "release", "As the host: give some back", &options,
-      [](const Options& own) { change(own, true); }, exit);
+      [](const CapacityOptions& own) { change(own, true); }, exit);
   add_extent(part, options);
 
   capacity->callback([capacity, shown, exit] {

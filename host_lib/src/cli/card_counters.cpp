@@ -10,7 +10,7 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kCountersFooter =
     "DESCRIPTION\n"
     "  Shows what a card's engine does meanwhile, summed over all queues. `perf stat` counts the\n"
     "  same: its events are nearkv0/commands/ and so on. Needs CAP_PERFMON, or a\n"
@@ -19,13 +19,13 @@ constexpr const char* kFooter =
     "  nearkv card counters nearkv0\n"
     "  nearkv card counters nearkv0 --seconds 10 --json\n";
 
-struct Options {
+struct CountersOptions {
   std::string card;
   double seconds = 1;
   bool json = false;
 };
 
-void show(const Options& options) {
+void show(const CountersOptions& options) {
   using namespace std::chrono_literals;
   CounterWatch watch;
   CardCounters counters;
@@ -63,8 +63,8 @@ void show(const Options& options) {
 
 void add_card_counters(CLI::App* command, int* exit) {
   CLI::App* const counters = command->add_subcommand("counters", "What its engine does meanwhile");
-  counters->footer(kFooter);
-  auto options = std::make_shared<Options>();
+  counters->footer(kCountersFooter);
+  auto options = std::make_shared<CountersOptions>();
   add_card_option(counters, &options->card);
   add_seconds_option(counters, &options->seconds);
   counters->add_flag("--json", options->json, "Print JSON");

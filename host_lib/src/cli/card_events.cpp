@@ -35,7 +35,7 @@ constexpr const char* kPoisonFooter =
     "EXIT STATUS\n"
     "  0  none is; 1  failed; 2  wrong usage; 3  some are\n";
 
-struct Options {
+struct EventsOptions {
   std::string card;
   double seconds = 1;
   bool is_followed = false;
@@ -88,7 +88,7 @@ void print(const MemoryEvent& event, bool json) {
 }
 
 /// Whether none of the events told of a loss.
-bool follow(const Options& options) {
+bool follow(const EventsOptions& options) {
   constexpr double kForEver = 1e9;
   const std::string module = require_module(options.card);
   MemoryEventWatch watch;
@@ -111,7 +111,7 @@ bool follow(const Options& options) {
 }
 
 /// Whether there is none.
-bool show_poison(const Options& options) {
+bool show_poison(const EventsOptions& options) {
   std::vector<MemoryEvent> poison;
   std::string reason;
   if (list_poison(require_module(options.card), &poison, &reason) != Status::kOk) {
@@ -134,8 +134,8 @@ bool show_poison(const Options& options) {
   return poison.empty();
 }
 
-std::shared_ptr<Options> add_options(CLI::App* command) {
-  auto options = std::make_shared<Options>();
+std::shared_ptr<EventsOptions> add_options(CLI::App* command) {
+  auto options = std::make_shared<EventsOptions>();
   add_card_option(command, &options->card);
   command->add_flag("--json", options->json, "Print JSON");
   return options;

@@ -8,7 +8,7 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kFeaturesFooter =
     "DESCRIPTION\n"
     "  Shows what can be set of a card's firmware, after setting what --set says. It holds until\n"
     "  the firmware is reset. Needs root.\n\n"
@@ -20,7 +20,7 @@ constexpr const char* kFooter =
     "EXIT STATUS\n"
     "  0  done; 1  failed; 2  wrong usage\n";
 
-struct Options {
+struct FeaturesOptions {
   std::string card;
   std::vector<std::string> wanted;
   bool json = false;
@@ -39,7 +39,7 @@ void set(CardMailbox* mailbox, const std::string& words) {
   require_done(set_feature(mailbox, words.substr(0, equals), value, &reason), reason);
 }
 
-void show(const Options& options) {
+void show(const FeaturesOptions& options) {
   CardMailbox mailbox;
   std::vector<FeatureField> fields;
   std::string reason;
@@ -64,8 +64,8 @@ void show(const Options& options) {
 
 void add_card_features(CLI::App* command, int* exit) {
   CLI::App* const features = command->add_subcommand("features", "Settings of its firmware");
-  features->footer(kFooter);
-  auto options = std::make_shared<Options>();
+  features->footer(kFeaturesFooter);
+  auto options = std::make_shared<FeaturesOptions>();
   add_card_option(features, &options->card);
   features->add_option("--set", options->wanted, "FIELD=NUMBER; can be repeated");
   features->add_flag("--json", options->json, "Print JSON");

@@ -13,7 +13,7 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kFirmwareFooter =
     "DESCRIPTION\n"
     "  Shows a card's firmware: its version, how often it has started since the card was reset, "
     "its\n"
@@ -38,7 +38,7 @@ constexpr const char* kUpdateFooter =
     "EXIT STATUS\n"
     "  0  the image runs, or will; 1  failed: what ran before does; 2  wrong usage\n";
 
-struct Options {
+struct FirmwareOptions {
   std::string card;
   std::string file;
   bool waits_for_reset = false;
@@ -67,7 +67,7 @@ void print_slots(const FirmwareSlots& slots) {
 }
 
 /// Whether all went well.
-bool show(const Options& options) {
+bool show(const FirmwareOptions& options) {
   CardMailbox mailbox;
   FirmwareInfo info;
   FirmwareSlots slots;
@@ -120,7 +120,7 @@ void show_progress(std::size_t done, std::size_t all) {
   if (done == all) std::cerr << "\r\33[K";
 }
 
-void update(const Options& options) {
+void update(const FirmwareOptions& options) {
   const std::vector<std::byte> image = read_file(options.file);
   CardMailbox mailbox;
   std::string reason;
@@ -147,7 +147,7 @@ void update(const Options& options) {
 void add_update(CLI::App* firmware, int* exit) {
   CLI::App* const command = firmware->add_subcommand("update", "Give it a new image");
   command->footer(kUpdateFooter);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FirmwareOptions>();
   add_card_option(command, &options->card);
   command->add_option("file", options->file, "Image with its signature")->required();
   command->add_flag("--at-reset", options->waits_for_reset, "Start it with the card's next reset");
@@ -162,8 +162,8 @@ void add_update(CLI::App* firmware, int* exit) {
 
 void add_card_firmware(CLI::App* command, int* exit) {
   CLI::App* const firmware = command->add_subcommand("firmware", "Its firmware, and how it fared");
-  firmware->footer(kFooter);
-  auto options = std::make_shared<Options>();
+  firmware->footer(kFirmwareFooter);
+  auto options = std::make_shared<FirmwareOptions>();
   firmware->add_option("card", options->card, "As `nearkv card list` has it");
   firmware->add_flag("--json", options->json, "Print JSON");
   add_update(firmware, exit);

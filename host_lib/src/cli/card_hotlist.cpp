@@ -14,7 +14,7 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kHotlistFooter =
     "DESCRIPTION\n"
     "  Shows which parts of a card's memory are used most: units that had at least the threshold\n"
     "  of accesses within an epoch, those first that had it in the most epochs. The monitor "
@@ -33,7 +33,7 @@ constexpr const char* kFooter =
     "EXIT STATUS\n"
     "  0  done; 1  failed; 2  wrong usage\n";
 
-struct Options {
+struct HotlistOptions {
   std::string card;
   HotnessOptions hotness;
   double epoch_s = 0.1;
@@ -42,7 +42,7 @@ struct Options {
   bool json = false;
 };
 
-std::string monitor_text(const Options& options) {
+std::string monitor_text(const HotlistOptions& options) {
   return options.hotness.monitor == NKV_CARD_MONITOR_NEAR ? "near" : "host";
 }
 
@@ -84,7 +84,8 @@ std::vector<Heat> sort_heats(const std::vector<HotUnit>& units) {
   return heats;
 }
 
-void print(const Options& options, const std::vector<Heat>& heats, double seconds, bool has_lost) {
+void print(const HotlistOptions& options, const std::vector<Heat>& heats, double seconds,
+           bool has_lost) {
   if (options.json) {
     nlohmann::ordered_json json{{"card", options.card},
                                 {"monitor", monitor_text(options)},
@@ -112,7 +113,7 @@ void print(const Options& options, const std::vector<Heat>& heats, double second
   if (has_lost) std::cout << "and more, for the monitor's list was full; try a higher threshold\n";
 }
 
-void show(Options options) {
+void show(HotlistOptions options) {
   using namespace std::chrono_literals;
   options.hotness.epoch =
       std::chrono::round<std::chrono::microseconds>(std::chrono::duration<double>(options.epoch_s));
@@ -132,7 +133,7 @@ void show(Options options) {
   print(options, sort_heats(units), seconds, watch.has_lost());
 }
 
-void show_firmware(const Options& options) {
+void show_firmware(const HotlistOptions& options) {
   CardMailbox mailbox;
   nkv_hotness_list list{};
   std::string reason;
@@ -177,8 +178,8 @@ void show_firmware(const Options& options) {
 
 void add_card_hotlist(CLI::App* command, int* exit) {
   CLI::App* const hotlist = command->add_subcommand("hotlist", "Parts of its memory used most");
-  hotlist->footer(kFooter);
-  auto options = std::make_shared<Options>();
+  hotlist->footer(kHotlistFooter);
+  auto options = std::make_shared<HotlistOptions>();
   add_card_option(hotlist, &options->card);
   const std::map<std::string, nkv_card_monitor> monitors{{"near", NKV_CARD_MONITOR_NEAR},
                                                          {"host", NKV_CARD_MONITOR_HOST}};

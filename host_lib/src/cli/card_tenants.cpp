@@ -13,7 +13,7 @@ namespace nearkv::cli {
 namespace {
 
 constexpr const char* kOthers = "others";
-constexpr const char* kFooter =
+constexpr const char* kTenantsFooter =
     "DESCRIPTION\n"
     "  Shows what users may have of a card: windows of its memory, queues, and how much of the\n"
     "  engine's time their queues get beside others'. Who has no entry has what `others` have, or\n"
@@ -28,7 +28,7 @@ constexpr const char* kFooter =
     "EXIT STATUS\n"
     "  0  done; 1  failed: nothing has changed; 2  wrong usage\n";
 
-struct Options {
+struct TenantsOptions {
   std::string card;
   std::string owner;
   std::optional<std::string> memory;
@@ -37,7 +37,7 @@ struct Options {
   bool json = false;
 };
 
-std::vector<nkv_card_tenant> open_tenants(const Options& options, CardMailbox* mailbox) {
+std::vector<nkv_card_tenant> open_tenants(const TenantsOptions& options, CardMailbox* mailbox) {
   std::vector<nkv_card_tenant> tenants;
   std::string reason;
   open_mailbox(options.card, mailbox);
@@ -67,7 +67,7 @@ std::string owner_text(const nkv_card_tenant& tenant) {
   return user != nullptr ? user->pw_name : std::to_string(tenant.owner);
 }
 
-void show(const Options& options) {
+void show(const TenantsOptions& options) {
   CardMailbox mailbox;
   auto all = nlohmann::ordered_json::array();
   std::vector<std::vector<std::string>> rows;
@@ -89,7 +89,7 @@ void show(const Options& options) {
 }
 
 /// What is not said stays, or is all that a card can give where there was no entry.
-void set(const Options& options) {
+void set(const TenantsOptions& options) {
   nkv_card_tenant wanted = owned_by(options.owner);
   CardMailbox mailbox;
   std::vector<nkv_card_tenant> tenants = open_tenants(options, &mailbox);
@@ -108,7 +108,7 @@ void set(const Options& options) {
   require_done(write_tenants(&mailbox, tenants, &reason), reason);
 }
 
-void remove(const Options& options) {
+void remove(const TenantsOptions& options) {
   const nkv_card_tenant owned = owned_by(options.owner);
   CardMailbox mailbox;
   std::vector<nkv_card_tenant> tenants = open_tenants(options, &mailbox);
@@ -122,10 +122,10 @@ void remove(const Options& options) {
 }
 
 /// A subcommand for one owner, whose options are returned.
-Options* add(CLI::App* tenants, const char* name, const char* what, void (*run)(const Options&),
-             int* exit) {
+TenantsOptions* add(CLI::App* tenants, const char* name, const char* what,
+                    void (*run)(const TenantsOptions&), int* exit) {
   CLI::App* const command = tenants->add_subcommand(name, what);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TenantsOptions>();
   add_card_option(command, &options->card);
   command->add_option("owner", options->owner, "A user's name or number, or others")->required();
   command->callback([options, run, exit] {
@@ -139,12 +139,12 @@ Options* add(CLI::App* tenants, const char* name, const char* what, void (*run)(
 
 void add_card_tenants(CLI::App* command, int* exit) {
   CLI::App* const tenants = command->add_subcommand("tenants", "What users may have of it");
-  tenants->footer(kFooter);
-  auto shown = std::make_shared<Options>();
+  tenants->footer(kTenantsFooter);
+  auto shown = std::make_shared<TenantsOptions>();
   tenants->add_option("card", shown->card, "As `nearkv card list` has it");
   tenants->add_flag("--json", shown->json, "Print JSON");
 
-  Options* const options = add(tenants, "set", "Limit a user, or all others", set, exit);
+  TenantsOptions* const options = add(tenants, "set", "Limit a user, or all others", set, exit);
   CLI::App* const part = tenants->get_subcommand("set");
   part->add_option("--memory", options->memory, "Of its windows together, as 64MiB");
   part->add_option("--queues", options->queues, "Of its processes together")

@@ -7,7 +7,7 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDefragFooter =
     "DESCRIPTION\n"
     "  Moves objects of a daemon's pool together, so that whole slabs become free, in small steps\n"
     "  between which clients are served. Leased objects stay. Needs the permission admin.\n\n"
@@ -21,7 +21,7 @@ constexpr const char* kFooter =
 
 void add_defrag(CLI::App* app, int* exit) {
   CLI::App* const command = app->add_subcommand("defrag", "Move objects together");
-  command->footer(kFooter);
+  command->footer(kDefragFooter);
   auto socket = std::make_shared<std::string>();
   auto most = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);

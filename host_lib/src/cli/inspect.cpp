@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter =
+constexpr const char* kInspectFooter =
     "DESCRIPTION\n"
     "  Reads a pool's file or DAX device without changing it: its header, where its tables lie,\n"
     "  namespaces, records, those that are damaged, and how its slabs are filled (# full, 9 to 1\n"
@@ -180,7 +180,7 @@ void print_text(const Json& json) {
 
 void add_inspect(CLI::App* app, int* exit) {
   CLI::App* const command = app->add_subcommand("inspect", "Look into a pool without changing it");
-  command->footer(kFooter);
+  command->footer(kInspectFooter);
   auto path = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   command->add_option("pool", *path, "The pool's file or DAX device")->required();

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter =
+constexpr const char* kLsFooter =
     "DESCRIPTION\n"
     "  Without a number, lists the namespaces of a daemon's pool; with one, the objects of that\n"
     "  namespace, in the order of their records. Salts are not kept, so none is shown. Needs the\n"
@@ -20,7 +20,7 @@ constexpr const char* kFooter =
     "EXIT STATUS\n"
     "  0  done; 1  no daemon, no permission, no such namespace; 2  wrong usage\n";
 
-struct Options {
+struct LsOptions {
   std::string socket;
   std::optional<std::uint32_t> number;
   std::uint64_t limit = 1000;
@@ -72,7 +72,7 @@ void print_objects(const std::vector<ObjectInfo>& infos, bool json) {
   print_table({"RECORD", "SIZE", "PARTS", "EXTENTS", "LEASED", "KEY"}, rows);
 }
 
-void list_objects(const DaemonStore& store, const Options& options) {
+void list_objects(const DaemonStore& store, const LsOptions& options) {
   constexpr std::size_t kAtATime = 4096;
   std::vector<ObjectInfo> wanted;
   std::uint32_t next = 0;
@@ -90,7 +90,7 @@ void list_objects(const DaemonStore& store, const Options& options) {
   print_objects(wanted, options.json);
 }
 
-void list(const Options& options) {
+void list(const LsOptions& options) {
   const std::unique_ptr<DaemonStore> store = connect(options.socket);
   std::vector<NamespaceInfo> namespaces;
   require(store->namespace_infos(&namespaces), "namespaces");
@@ -111,8 +111,8 @@ void list(const Options& options) {
 
 void add_ls(CLI::App* app, int* exit) {
   CLI::App* const command = app->add_subcommand("ls", "List namespaces, or the objects of one");
-  command->footer(kFooter);
-  auto options = std::make_shared<Options>();
+  command->footer(kLsFooter);
+  auto options = std::make_shared<LsOptions>();
   add_socket_option(command, &options->socket);
   command->add_option("namespace", options->number, "A namespace's number");
   command->add_option("--limit", options->limit, "Most objects to list")->capture_default_str();

@@ -5,7 +5,7 @@
 
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kMainFooter =
     "EXIT STATUS\n"
     "  0  done\n"
     "  1  failed; standard error says why and what to do\n"
@@ -16,7 +16,7 @@ constexpr const char* kFooter =
 int run(int count, char** words) {
   CLI::App app("NearKV: KV blocks kept near the memory that holds them.", "nearkv");
   app.require_subcommand(1);
-  app.footer(kFooter);
+  app.footer(kMainFooter);
   int exit = nearkv::cli::kDone;
   nearkv::cli::add_serve(&app, &exit);
   nearkv::cli::add_stat(&app, &exit);

@@ -11,9 +11,10 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kServeFooter =
     "DESCRIPTION\n"
-    "  Owns a pool and serves it to the processes of this machine over a Unix socket. Options\n"
+    "  Owns a pool and serves it to the processes of this machine over a Unix socket. "
+    "ServeOptions\n"
     "  override the file. Without a [[tenant]] in it, whoever runs the daemon may do everything,\n"
     "  as tenant 0, and nobody else anything. A pool that is not there yet is made.\n\n"
     "SIGNALS\n"
@@ -26,7 +27,7 @@ constexpr const char* kFooter =
     "EXIT STATUS\n"
     "  0  stopped by a signal, or the configuration is right; 1  failed; 2  wrong configuration\n";
 
-struct Options {
+struct ServeOptions {
   std::string config;
   bool check = false;
   std::string pool;
@@ -37,7 +38,7 @@ struct Options {
   std::optional<std::uint16_t> metrics_port;
 };
 
-ServerConfig read(const Options& options) {
+ServerConfig read(const ServeOptions& options) {
   ServerConfig config;
   std::string reason;
   if (!options.config.empty() && read_config(options.config, &config, &reason) != Status::kOk) {
@@ -87,7 +88,7 @@ int wait_for(const sigset_t& signals) {
   }
 }
 
-void reload(const Options& options, Server* server) {
+void reload(const ServeOptions& options, Server* server) {
   try {
     server->reload(read(options));
   } catch (const Failure& failure) {
@@ -95,7 +96,7 @@ void reload(const Options& options, Server* server) {
   }
 }
 
-void serve(const Options& options) {
+void serve(const ServeOptions& options) {
   const ServerConfig config = read(options);
   if (options.check) {
     std::cout << "the configuration is right\n";
@@ -132,8 +133,8 @@ void serve(const Options& options) {
 
 void add_serve(CLI::App* app, int* exit) {
   CLI::App* const command = app->add_subcommand("serve", "Own a pool and serve it to processes");
-  command->footer(kFooter);
-  auto options = std::make_shared<Options>();
+  command->footer(kServeFooter);
+  auto options = std::make_shared<ServeOptions>();
   command->add_option("--config", options->config, "A TOML file; see host_lib/share/nearkv.toml");
   command->add_flag("--check-config", options->check, "Check the configuration, and no more");
   command->add_option("--pool", options->pool, "The pool: a file or a DAX device");

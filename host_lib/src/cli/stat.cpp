@@ -8,7 +8,7 @@
 namespace nearkv::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kStatFooter =
     "DESCRIPTION\n"
     "  What a daemon's pool holds, what was done with it, what of it in each of several tiers, "
     "and\n"
@@ -70,7 +70,7 @@ void print_text(const Report& report) {
 
 void add_stat(CLI::App* app, int* exit) {
   CLI::App* const command = app->add_subcommand("stat", "Say what a daemon holds and has done");
-  command->footer(kFooter);
+  command->footer(kStatFooter);
   auto socket = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   add_socket_option(command, socket.get());

@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter =
+constexpr const char* kTopFooter =
     "DESCRIPTION\n"
     "  Shows what the tenants and clients of a daemon do, in rates per second, anew every "
     "interval.\n"
@@ -29,7 +29,7 @@ constexpr const char* kFooter =
     "EXIT STATUS\n"
     "  0  done; 1  no daemon, or no permission; 2  wrong usage\n";
 
-struct Options {
+struct TopOptions {
   std::string socket;
   double interval_s = 1;
   std::uint64_t count = 0;
@@ -144,7 +144,7 @@ Json json_of(const Sample& before, const Sample& after) {
   return json;
 }
 
-void watch(const Options& options) {
+void watch(const TopOptions& options) {
   const std::unique_ptr<DaemonStore> store = connect(options.socket);
   const auto interval = std::chrono::duration<double>(options.interval_s);
   Sample before = take_sample(*store);
@@ -171,8 +171,8 @@ void watch(const Options& options) {
 
 void add_top(CLI::App* app, int* exit) {
   CLI::App* const command = app->add_subcommand("top", "Watch what tenants and clients do");
-  command->footer(kFooter);
-  auto options = std::make_shared<Options>();
+  command->footer(kTopFooter);
+  auto options = std::make_shared<TopOptions>();
   add_socket_option(command, &options->socket);
   command->add_option("--interval", options->interval_s, "Seconds between two looks")
       ->check(CLI::Range(0.1, 3600.0))

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter =
+constexpr const char* kVerifyFooter =
     "DESCRIPTION\n"
     "  Reads every object and checks every byte. Of a daemon, which drops what is damaged: needs\n"
     "  the permission admin. Or of a pool that nobody serves: then nothing is changed, and the\n"
@@ -97,7 +97,7 @@ void print(const Found& found, bool json, bool names_records) {
 
 void add_verify(CLI::App* app, int* exit) {
   CLI::App* const command = app->add_subcommand("verify", "Check every byte of every object");
-  command->footer(kFooter);
+  command->footer(kVerifyFooter);
   auto socket = std::make_shared<std::string>();
   auto pool = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);

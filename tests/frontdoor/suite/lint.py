@@ -7,6 +7,7 @@ first; what does not fit into the size's time budget is left to the next run, an
 
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import time
@@ -16,10 +17,13 @@ from pathlib import Path
 
 from .stage import BUILD, ROOT, Options, Outcome, our_files, stream, tool
 
-_CACHE = ROOT / "build" / "lint" / "clang-tidy.json"
+_FOLDER = ROOT / "build" / "lint"
+_CACHE = _FOLDER / "clang-tidy.json"
 _TIDY_BUDGET_S = {"quick": 20.0, "default": 60.0, "long": float("inf")}
 _HISTORY = 200
 """Commits that are asked for what was changed last."""
+_BATCHED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+"""What CMake writes into a batch for each of its sources."""
 _FORMATTED = (".c", ".cc", ".cpp", ".h", ".hpp")
 
 
@@ -69,7 +73,7 @@ def _clang_tidy(options: Options) -> tuple[int, int, list[str]]:
         if time.monotonic() > deadline_s:
             return None
         print(f"clang-tidy {name}\n", end="", flush=True)
-        command = [tool("clang-tidy"), "-p", str(BUILD), "--quiet", name]
+        command = [tool("clang-tidy"), "-p", str(_FOLDER), "--quiet", name]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         return "" if done.returncode == 0 else done.stdout + done.stderr
 
@@ -85,7 +89,6 @@ def _clang_tidy(options: Options) -> tuple[int, int, list[str]]:
                 else:
                     passed[name] = digests[name]
     finally:
-        _CACHE.parent.mkdir(parents=True, exist_ok=True)
         _CACHE.write_text(json.dumps({name: passed[name] for name in digests if name in passed}))
     return checked, len(due) - checked, failed
 
@@ -103,15 +106,16 @@ def _age() -> Callable[[str], int]:
 
 def _digests() -> dict[str, str]:
     """For each source of ours in the build, a hash of all that clang-tidy's verdict depends on."""
-    database = BUILD / "compile_commands.json"
-    if not database.exists():
-        return {}
+    commands = _compile_commands()
+    # clang-tidy reads it too.
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    (_FOLDER / "compile_commands.json").write_text(json.dumps(commands))
     ours = set(our_files())
     config = b"".join(path.read_bytes() for path in sorted(ours) if path.name == ".clang-tidy")
     version = subprocess.run([tool("clang-tidy"), "--version"], capture_output=True).stdout
     included = _included_headers()
     digests = {}
-    for entry in json.loads(database.read_text()):
+    for entry in commands:
         source = Path(entry["file"])
         if source not in ours:
             continue
@@ -123,6 +127,21 @@ def _digests() -> dict[str, str]:
         name = str(source.relative_to(ROOT))
         digests[name] = digests.get(name, "") + digest.hexdigest()
     return digests
+
+
+def _compile_commands() -> list[dict[str, str]]:
+    """How each source is compiled, those that the build compiles in batches one by one."""
+    database = BUILD / "compile_commands.json"
+    commands = []
+    for entry in json.loads(database.read_text()) if database.exists() else []:
+        sources = [entry["file"]]
+        if "/Unity/" in entry["file"]:
+            sources = _BATCHED.findall(Path(entry["file"]).read_text())
+        commands += [
+            entry | {"file": source, "command": entry["command"].replace(entry["file"], source)}
+            for source in sources
+        ]
+    return commands
 
 
 def _included_headers() -> dict[str, list[Path]]:
