@@ -178,7 +178,7 @@ TEST_P(StreamParityTest, CommandsOfManyQueuesDoNotMeet) {
   ManyQueues queues(pair.subject());
   const std::span<std::byte> window = pair.subject().window();
   std::uint64_t attends = 0;
-  for (std::uint64_t number = 0; attends < wanted_commands() / 6 && !HasFailure(); ++number) {
+  for (std::uint64_t number = 0; attends < wanted_commands() / 16 && !HasFailure(); ++number) {
     Stream stream(pair, 9000 + number);
     if (!stream.append()) continue;
     SCOPED_TRACE(case_name(9000 + number) + ": " + stream.name());
