@@ -78,7 +78,7 @@ TEST(CopyTest, AnyPagesOverAnyMemory) {
   unsigned compressed = 0;
   for (const emulator::MemoryTiming& timing : kTimings) {
     MoveUnit unit(timing);
-    for (unsigned number = 0; number < 24 && !testing::Test::HasFailure(); ++number) {
+    for (unsigned number = 0; number < 24 && !testing::Test::HasFailure(); number += case_step()) {
       test::Random random = test::case_random(1000 + number);
       unit.set_pace({.reads = kPaces[number % 3], .writes = kPaces[number / 3 % 3]});
       const Moves copies = random_copies(unit, random);
@@ -90,14 +90,14 @@ TEST(CopyTest, AnyPagesOverAnyMemory) {
       EXPECT_TRUE(unit.models_outcome().verdict.ok());
     }
   }
-  EXPECT_GT(compressed, 20U);
+  EXPECT_GT(compressed, 20U / case_step());
 }
 
 TEST(CopyTest, DamageAnywhereInASource) {
   MoveUnit unit;
   test::Random random = test::case_random(2);
   unsigned stopped = 0;
-  for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); number += case_step()) {
     const Moves copies = random_copies(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
@@ -105,7 +105,7 @@ TEST(CopyTest, DamageAnywhereInASource) {
     expect_moved_as_far(unit, copies, &model::copy);
     if (unit.models_outcome().verdict.status == NKV_STATUS_CORRUPT) ++stopped;
   }
-  EXPECT_GT(stopped, 60U);
+  EXPECT_GT(stopped, 60U / case_step());
 }
 
 TEST(CopyTest, EntriesThatAreWrong) {
@@ -144,7 +144,7 @@ TEST(CopyTest, PlacesThatMeet) {
   test::Random random = test::case_random(4);
   unsigned refused = 0;
   unsigned done = 0;
-  for (unsigned number = 0; number < 160 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 160 && !testing::Test::HasFailure(); number += case_step()) {
     Moves copies = random_copies(unit, random);
     SCOPED_TRACE("round " + std::to_string(number));
     const std::uint32_t page = test::pick(random, 0, copies.command.count - 1);
@@ -159,8 +159,8 @@ TEST(CopyTest, PlacesThatMeet) {
     expect_models(unit, outcome);
     (outcome.verdict.ok() ? done : refused) += 1;
   }
-  EXPECT_GT(refused, 40U);
-  EXPECT_GT(done, 10U);
+  EXPECT_GT(refused, 40U / case_step());
+  EXPECT_GT(done, 10U / case_step());
 }
 
 // More pages than are compared at once, two of which meet.

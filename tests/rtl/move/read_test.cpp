@@ -110,7 +110,7 @@ TEST(ReadTest, AnyRowsOverAnyMemory) {
   std::array<unsigned, 256> statuses{};
   for (const emulator::MemoryTiming& timing : kTimings) {
     MoveUnit unit(timing);
-    for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); ++number) {
+    for (unsigned number = 0; number < 40 && !testing::Test::HasFailure(); number += case_step()) {
       test::Random random = test::case_random(1000 + number);
       SCOPED_TRACE(test::case_name(1000 + number));
       unit.set_pace({.reads = kPaces[number % 3], .writes = kPaces[number / 3 % 3]});
@@ -121,8 +121,11 @@ TEST(ReadTest, AnyRowsOverAnyMemory) {
       }
     }
   }
-  EXPECT_GT(statuses[NKV_STATUS_OK], 180U);
-  EXPECT_GT(statuses[NKV_STATUS_BAD_PAGE], 0U);  // Values where there are none.
+  EXPECT_GT(statuses[NKV_STATUS_OK], 180U / case_step());
+  // Values where there are none, to which fewer cases need not come.
+  if (case_step() == 1) {
+    EXPECT_GT(statuses[NKV_STATUS_BAD_PAGE], 0U);
+  }
 }
 
 TEST(ReadTest, EveryDimensionInEveryForm) {
@@ -261,7 +264,7 @@ TEST(ReadTest, DamageAnywhereInAPage) {
   MoveUnit unit;
   test::Random random = test::case_random(4);
   std::array<unsigned, 256> statuses{};
-  for (unsigned number = 0; number < 150 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 150 && !testing::Test::HasFailure(); number += case_step()) {
     SCOPED_TRACE("round " + std::to_string(number));
     const Listed listed = random_list(unit, random);
     const nkv_page_entry& entry =
@@ -271,8 +274,8 @@ TEST(ReadTest, DamageAnywhereInAPage) {
     ++statuses[expect_read(unit, read_of(unit, listed, random))];
     ++statuses[expect_gather(unit, gather_of(unit, listed, random))];
   }
-  EXPECT_GT(statuses[NKV_STATUS_CORRUPT], 40U);
-  EXPECT_GT(statuses[NKV_STATUS_OK], 40U);
+  EXPECT_GT(statuses[NKV_STATUS_CORRUPT], 40U / case_step());
+  EXPECT_GT(statuses[NKV_STATUS_OK], 40U / case_step());
 }
 
 TEST(ReadTest, CommandsAndListsThatAreWrong) {
@@ -346,7 +349,7 @@ TEST(ReadTest, RowsThatWouldLieOnWhatIsRead) {
   MoveUnit unit;
   test::Random random = test::case_random(7);
   std::array<unsigned, 256> statuses{};
-  for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); ++number) {
+  for (unsigned number = 0; number < 120 && !testing::Test::HasFailure(); number += case_step()) {
     SCOPED_TRACE("round " + std::to_string(number));
     const Listed listed = random_list(unit, random);
     const auto pages = static_cast<std::uint32_t>(listed.entries.size());
@@ -374,8 +377,8 @@ TEST(ReadTest, RowsThatWouldLieOnWhatIsRead) {
     ++statuses[expect_read(unit, read)];
     if (!testing::Test::HasFailure()) ++statuses[expect_gather(unit, gather)];
   }
-  EXPECT_GT(statuses[NKV_STATUS_OK], 20U);
-  EXPECT_GT(statuses[NKV_STATUS_BAD_FIELD], 40U);
+  EXPECT_GT(statuses[NKV_STATUS_OK], 20U / case_step());
+  EXPECT_GT(statuses[NKV_STATUS_BAD_FIELD], 40U / case_step());
 }
 
 TEST(ReadTest, PoisonInWhatIsUsed) {

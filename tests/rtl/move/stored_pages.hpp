@@ -11,6 +11,9 @@
 
 namespace nearkv::rtl_test {
 
+/// From one case to the next that is tried: NEARKV_TEST_EVERY.
+inline unsigned case_step() { return static_cast<unsigned>(test::test_every()); }
+
 using MoveUnit = CommandUnit<Vnkv_move_bench>;
 
 inline std::uint64_t place_of(const nkv_page_entry& entry) {

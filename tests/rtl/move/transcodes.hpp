@@ -18,9 +18,6 @@ inline constexpr std::uint8_t kCodecs[] = {NKV_CODEC_NONE, NKV_CODEC_INT8, NKV_C
 inline constexpr std::uint8_t kPlaneCodecs[] = {NKV_CODEC_PLANES_LZ4, NKV_CODEC_PLANES_ZSTD};
 inline constexpr std::uint32_t kEnoughBytes = 64 << 10;
 
-/// From one case to the next that is tried: NEARKV_TEST_EVERY.
-inline unsigned case_step() { return static_cast<unsigned>(test::test_every()); }
-
 /// Places for all of them, `slot_bytes` each.
 inline Moves transcodes_of(MoveUnit& unit, std::vector<nkv_page_entry> sources, std::uint8_t codec,
                            std::uint32_t slot_bytes, test::Random& random) {
