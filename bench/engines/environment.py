@@ -54,18 +54,24 @@ class Environment:
 
         What processes that it started still log behind that is passed over.
         """
-        done = subprocess.run(
-            [self.python, program, json.dumps(question)],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env=os.environ | self.variables,
-        )
+        done = self.finished(program, json.dumps(question), timeout_s)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
         for line in reversed(done.stdout.splitlines()):
             with suppress(json.JSONDecodeError):
                 return json.loads(line)
         raise AssertionError(f"no line of JSON:\n{done.stdout[-4000:]}{done.stderr[-8000:]}")
+
+    def finished(
+        self, program: Path, argument: str, timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        """The program's process when it has ended, with what it wrote."""
+        return subprocess.run(
+            [self.python, program, argument],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=os.environ | self.variables,
+        )
 
 
 def _cache_folder() -> Path:

@@ -8,6 +8,7 @@ import pytest
 from bench.engines.environment import Environment, environment_or_skip
 from bench.engines.serving import Daemon
 from tests.engines.compatibility import Recorder
+from tests.engines.preloaded import preloaded
 from tests.engines.small_models import SMALL, save_model
 
 
@@ -26,9 +27,18 @@ def small_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def vllm() -> Environment:
+def vllm() -> Iterator[Environment]:
     """vLLM for the CPU."""
-    return environment_or_skip("vllm", "vLLM")
+    environment = environment_or_skip("vllm", "vLLM")
+    variables = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        "OMP_NUM_THREADS": "1",
+    }
+    modules = "entrypoints.llm", "v1.worker.cpu_worker", "model_executor.models.llama"
+    with preloaded(environment, variables, *(f"vllm.{name}" for name in modules)) as ready:
+        yield ready
 
 
 @pytest.fixture(scope="session")

@@ -7,15 +7,7 @@ told), "salted", "unsalted" (of the first prompt, which the engine has seen with
 "tiers", "other": what a router says that hashes otherwise}.
 """
 
-import os
 import time
-
-os.environ |= {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_LOGGING_LEVEL": "WARNING",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "OMP_NUM_THREADS": "1",
-}
 
 from program import question, tell
 from vllm import LLM, SamplingParams

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment
 from tests.engines.vllm_engines import BLOCK_TOKENS, PROMPTS
 
 # The first makes vLLM's environment.
@@ -13,14 +13,9 @@ PROGRAM = Path(__file__).parent / "router_program.py"
 BLOCKS = [len(prompt) // BLOCK_TOKENS for prompt in PROMPTS]
 
 
-@pytest.fixture(scope="module")
-def newest_vllm() -> Environment:
-    return environment_or_skip("vllm", "vLLM")
-
-
 @pytest.mark.parametrize("algorithm", ["sha256", "sha256_cbor"])
 def test_a_router_knows_what_vllm_has(
-    newest_vllm: Environment, small_llama: Path, tmp_path: Path, algorithm: str
+    vllm: Environment, small_llama: Path, tmp_path: Path, algorithm: str
 ) -> None:
     question = {
         "model": str(small_llama),
@@ -29,7 +24,7 @@ def test_a_router_knows_what_vllm_has(
         "salt": "tenant",
         "algorithm": algorithm,
     }
-    answer = newest_vllm.run(PROGRAM, question, timeout_s=600)
+    answer = vllm.run(PROGRAM, question, timeout_s=600)
     assert "PYTHONHASHSEED" in answer.pop("other")
     assert answer == {
         "before": [0, 0, 0],

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment
 from tests.engines.small_models import SMALL, save_model
 from tests.engines.test_vllm_attention import prompt
 from tests.engines.vllm_engines import entry_points_of_the_wheel
@@ -18,11 +18,6 @@ EXACT = 2e-4
 RANKS = {"tensor_parallel_size": 2, "decode_context_parallel_size": 2}
 # The second batch begins with what the first left in the cache.
 BATCHES = [[prompt(150, 1), prompt(70, 2), prompt(5, 4)], [prompt(150, 1) + prompt(33, 3)]]
-
-
-@pytest.fixture(scope="module")
-def newest() -> Environment:
-    return environment_or_skip("vllm", "vLLM")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +36,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def run(newest: Environment, models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory):
+def run(vllm: Environment, models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory):
     """What an engine answers, with NearKV's entry points or without."""
     wheel = entry_points_of_the_wheel(tmp_path_factory.mktemp("wheel"))
     nothing = tmp_path_factory.mktemp("nothing")
@@ -54,7 +49,7 @@ def run(newest: Environment, models: dict[str, Path], tmp_path_factory: pytest.T
             "tokens": 12,
             "options": options,
         }
-        return newest.run(PROGRAM, question, 600)
+        return vllm.run(PROGRAM, question, 600)
 
     return ask
 

@@ -12,7 +12,6 @@ of the first rank, "preemptions", "flash_calls" of those kernels, "steps" that o
 the share that it had rounded otherwise; or {"error"}.
 """
 
-import os
 import sys
 import time
 from collections import Counter
@@ -21,28 +20,20 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import ClassVar
 from unittest.mock import patch
 
+import flash_in_torch
+import torch
+from flash_in_torch import flash_attention
 from program import each, question, tell
-
-os.environ |= {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "OMP_NUM_THREADS": "1",
-}
-QUESTION = question()
-sys.path.insert(0, QUESTION["entry_points"])
-
-import flash_in_torch  # noqa: E402
-import torch  # noqa: E402
-from flash_in_torch import flash_attention  # noqa: E402
-from vllm import LLM, SamplingParams  # noqa: E402
-from vllm.v1.attention.backends.cpu_attn import (  # noqa: E402
+from vllm import LLM, SamplingParams
+from vllm.v1.attention.backends.cpu_attn import (
     CPUAttentionBackendImpl,
     CPUAttentionMetadataBuilder,
 )
-from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
-from vllm_options import forget_engine, small_engine  # noqa: E402
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm_options import forget_engine, small_engine
 
+QUESTION = question()
+sys.path.insert(0, QUESTION["entry_points"])
 LOGPROBS = 4  # The best of them, of each token.
 PLAIN_UPDATE = CPUAttentionBackendImpl.do_kv_cache_update
 

@@ -9,20 +9,13 @@ import os
 import sys
 
 from program import attempt, question, tell
+from vllm import LLM, SamplingParams
+from vllm_options import small_engine
 
-os.environ |= {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "OMP_NUM_THREADS": "1",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-}
 QUESTION = question()
 sys.path.insert(0, QUESTION["entry_points"])
 # Workers are processes of their own.
 os.environ["PYTHONPATH"] = f"{QUESTION['entry_points']}:{os.environ.get('PYTHONPATH', '')}"
-
-from vllm import LLM, SamplingParams  # noqa: E402
-from vllm_options import small_engine  # noqa: E402
 
 
 def run() -> dict:

@@ -14,16 +14,10 @@ that can replay, "metrics" if it logs statistics, "warnings" of NearKV's if it t
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from unittest.mock import patch
-
-os.environ |= {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_LOGGING_LEVEL": "WARNING",
-    "OMP_NUM_THREADS": "1",
-}
 
 import msgspec
 import zmq
@@ -37,16 +31,20 @@ MAX_TOKENS = 24
 
 
 @contextmanager
-def subscribed(config: dict | None) -> Iterator[list[dict]]:
-    """A list that has, afterwards, the events that an engine told meanwhile."""
+def subscribed(config: dict | None) -> Iterator[tuple[list[dict], Callable[[], object]]]:
+    """A list that has, afterwards, the events that an engine told meanwhile.
+
+    The second waits until the engine's publisher is there: what it tells before is lost.
+    """
     events: list[dict] = []
     if config is None:
-        yield events
+        yield events, lambda: None
         return
     with zmq.Context() as context, context.socket(zmq.SUB) as socket:
         socket.connect(config["endpoint"])
         socket.subscribe("")
-        yield events
+        yield events, socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED).recv_multipart
+        socket.disable_monitor()
         while socket.poll(500):
             _, told, _ = msgspec.msgpack.decode(socket.recv_multipart()[-1])
             events += map(summary_of, told)
@@ -141,7 +139,9 @@ def objects_in(socket: str) -> int:
         return store.stats().objects
 
 
-def run_engine(model: str, prompts: list[list[int]], options: dict) -> dict:
+def run_engine(
+    model: str, prompts: list[list[int]], options: dict, await_publisher: Callable[[], object]
+) -> dict:
     kills = options.pop("kills", None)
     salt, fails = options.pop("cache_salt", None), options.pop("loads_fail", False)
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(options.pop("own_process", False)))
@@ -149,6 +149,7 @@ def run_engine(model: str, prompts: list[list[int]], options: dict) -> dict:
     sampling = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
     options = small_engine(options)
     engine = LLM(model=model, tokenizer=model, **options)
+    await_publisher()
     try:
         if kills is not None:
             os.kill(kills, signal.SIGKILL)
@@ -181,8 +182,12 @@ def run_watched(model: str, prompts: list[list[int]], options: dict) -> dict:
     config = options.get("kv_events_config")
     staging_bytes = options.pop("staging_bytes", 0)
     tells_warnings = options.pop("tells_warnings", False)
-    with subscribed(config) as events, staged(staging_bytes) as device, heard() as warnings:
-        answer = run_engine(model, prompts, options)
+    with (
+        subscribed(config) as (events, await_publisher),
+        staged(staging_bytes) as device,
+        heard() as warnings,
+    ):
+        answer = run_engine(model, prompts, options, await_publisher)
     answer |= {"copies": device.copies} if staging_bytes else {}
     answer |= {"events": events} if config else {}
     return answer | ({"warnings": warnings} if tells_warnings else {})

@@ -7,15 +7,7 @@ they got their first tokens, "preempted": how often, "stopped": the asks that we
 many wait}]}; or {"error"}.
 """
 
-import os
 from functools import partial
-
-os.environ |= {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "OMP_NUM_THREADS": "1",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-}
 
 from program import each, question, tell
 from vllm import LLM, SamplingParams
