@@ -141,7 +141,8 @@ def test_a_killed_simulator_ends_the_application(
     wait_for_line(process, "lingers")
     os.kill(simulator_of(process.pid), how)
     text, _ = process.communicate(timeout=20)
-    assert process.returncode == -signal.SIGTERM
+    # XRT may write to it just then, which ends an application as well.
+    assert process.returncode in (-signal.SIGTERM, -signal.SIGPIPE)
     assert "the simulator has ended" in text
 
 

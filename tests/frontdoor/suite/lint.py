@@ -19,7 +19,7 @@ from .stage import BUILD, ROOT, Options, Outcome, our_files, stream, tool
 
 _FOLDER = ROOT / "build" / "lint"
 _CACHE = _FOLDER / "clang-tidy.json"
-_TIDY_BUDGET_S = {"quick": 20.0, "default": 60.0, "long": float("inf")}
+_TIDY_BUDGET_S = {"quick": 20.0, "default": 40.0, "long": float("inf")}
 _HISTORY = 200
 """Commits that are asked for what was changed last."""
 _BATCHED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
