@@ -37,18 +37,26 @@ class FakeEngine:
         app = web.Application()
         app.router.add_post("/v1/completions", self.complete)
         app.router.add_post("/v1/chat/completions", self.complete)
+        app.router.add_post("/v1/{rest:.*}", self.complete)
         app.router.add_get("/v1/models", self.models)
+        self.ends_idle = False
+        """Whether it ends a connection when a second request comes on it."""
+        self._seen: set[Any] = set()
         self.server = TestServer(app)
 
     async def models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": self.name}]})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
+        if self.ends_idle and request.transport in self._seen:
+            request.transport.abort()
+            return web.Response()
+        self._seen.add(request.transport)
         self.headers.append(dict(request.headers))
         body = await request.json()
         self.bodies.append(body)
         if self.behaviour == "overloaded":
-            return web.json_response({}, status=503)
+            return web.json_response({"busy": True}, status=503)
         if self.behaviour == "refuses":
             return web.json_response({"error": {"message": "too long"}}, status=400)
         if self.behaviour == "hangs":
@@ -56,7 +64,10 @@ class FakeEngine:
         if not body.get("stream"):
             if self.behaviour == "dies":
                 request.transport.abort()
-            return web.json_response({"id": self.name})
+            answer = web.json_response({"id": self.name})
+            if self.behaviour == "sets cookies":
+                answer.headers.extend([("set-cookie", "affinity=1"), ("set-cookie", "session=2")])
+            return answer
         stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await stream.prepare(request)
         if self.behaviour == "dies before its first byte":
@@ -159,6 +170,11 @@ class Scene:
 
     def post(self, path: str = "/v1/completions", **body: Any) -> Any:
         return self.client.post(path, json={"prompt": PROMPT} | body)
+
+    async def status(self, path: str, **body: Any) -> int:
+        async with self.post(path, **body) as answer:
+            await answer.read()
+            return answer.status
 
     def forgive(self) -> None:
         """As if the time of suspended engines had passed."""

@@ -75,7 +75,7 @@ async def test_the_load_is_that_of_the_endpoint_that_served() -> None:
         assert scene.routed.fleet.up() == ["b"]
 
 
-async def test_an_engine_that_says_it_cannot_gets_nothing_new() -> None:
+async def test_an_engine_that_does_not_take_one_request_is_picked_for_the_next() -> None:
     async with PickerScene() as scene:
         scene.tell("a", PROMPT)
         call = scene.call()
@@ -83,7 +83,8 @@ async def test_an_engine_that_says_it_cannot_gets_nothing_new() -> None:
         await call.answer()
         await call.response_headers(503)
         await call.answer()
-        assert destination_of(await picked(scene.call())) == AT["b"]
+        await call.end()
+        assert destination_of(await picked(scene.call())) == f"{AT['a']},{AT['b']}"
 
 
 @pytest.mark.parametrize("how", ["half closed", "cancelled"])

@@ -62,7 +62,7 @@ async def test_decisions_hits_and_times_are_counted() -> None:
 
 
 async def test_failures_refusals_and_who_waits_are_counted() -> None:
-    behaviours = engines("overloaded", "hangs after its first byte")
+    behaviours = engines("dies", "hangs after its first byte")
     async with Scene(behaviours, max_running=1, queue_length=2) as scene:
         scene.tell("a", PROMPT)
         async with scene.post() as answer:

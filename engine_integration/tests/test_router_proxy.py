@@ -1,6 +1,8 @@
 """The proxy before engines that behave, die, hang and lie; clients that vanish."""
 
 import asyncio
+import errno
+import gzip
 import json
 import socket
 import subprocess
@@ -24,6 +26,7 @@ from nearkv.kv_events.wire import decode_batch, encode_batch, encode_event
 from nearkv.router.config import ConfigError, config_of, read_config
 from nearkv.router.engines import Engines
 from nearkv.router.prompts import BadRequest, tokens_of
+from nearkv.router.proxy.forward import EngineFailed
 
 
 async def test_streams_pass_through_to_where_the_prompt_is() -> None:
@@ -68,7 +71,7 @@ async def test_headers_go_on_but_those_of_the_connection() -> None:
             assert (await answer.json())["data"] == [{"id": "a"}]
 
 
-@pytest.mark.parametrize("behaviour", ["overloaded", "dies before its first byte", "gone"])
+@pytest.mark.parametrize("behaviour", ["dies before its first byte", "gone"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_another_engine_answers_for_one_that_failed(behaviour: str, stream: bool) -> None:
     async with Scene(engines(behaviour, "")) as scene:
@@ -121,13 +124,36 @@ async def test_an_engine_of_which_no_event_comes_is_warned_of_once(
     assert endpoint in told and "tcp://*:PORT" in told
 
 
-async def test_when_all_engines_fail_the_client_learns_what_each_said() -> None:
+async def test_an_engine_that_does_not_take_one_request_is_asked_for_the_next() -> None:
+    async with Scene(engines("overloaded", "")) as scene:
+        scene.tell("a", PROMPT)
+        for stream in (True, False):
+            async with scene.post(stream=stream) as answer:
+                assert (answer.status, answer.headers["x-nearkv-worker"]) == (200, "b")
+        scene.engines[0].behaviour = ""
+        async with scene.post() as answer:
+            assert answer.headers["x-nearkv-worker"] == "a"
+        await settled(scene)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_no_engine_takes_is_answered_as_the_last_one_does(stream: bool) -> None:
     async with Scene(engines("overloaded", "overloaded")) as scene:
-        async with scene.post() as answer:
+        async with scene.post(stream=stream) as answer:
+            assert (answer.status, await answer.json()) == (503, {"busy": True})
+        assert [len(engine.bodies) for engine in scene.engines] == [1, 1]
+        async with scene.client.get("/health") as answer:
+            assert answer.status == 200
+        assert scene.loads() == [0, 0]
+
+
+async def test_when_all_engines_fail_the_client_learns_what_each_said() -> None:
+    async with Scene(engines("dies before its first byte", "dies before its first byte")) as scene:
+        async with scene.post(stream=True) as answer:
             assert answer.status == 503
-            error = (await answer.json())["error"]
-            assert "a answered 503; b answered 503" in error["message"]
-        async with scene.post() as answer:
+            message = (await answer.json())["error"]["message"]
+            assert "a at http" in message and "; b at http" in message
+        async with scene.post(stream=True) as answer:
             assert answer.status == 503
             assert "last 600.0 s" in (await answer.json())["error"]["message"]
         async with scene.client.get("/health") as answer:
@@ -138,8 +164,8 @@ async def test_when_all_engines_fail_the_client_learns_what_each_said() -> None:
 
 
 async def test_an_engine_that_failed_is_asked_again_after_a_while() -> None:
-    async with Scene(engines("overloaded"), suspend_s=0.05) as scene:
-        async with scene.post() as answer:
+    async with Scene(engines("dies before its first byte"), suspend_s=0.05) as scene:
+        async with scene.post(stream=True) as answer:
             assert answer.status == 503
         scene.engines[0].behaviour = ""
         status = 503
@@ -148,6 +174,58 @@ async def test_an_engine_that_failed_is_asked_again_after_a_while() -> None:
                 status = answer.status
         async with scene.post() as answer:
             assert answer.status == 200
+
+
+async def test_an_idle_connection_that_the_engine_ends_is_made_anew() -> None:
+    """At the moment at which a request goes out on it; the engine has not begun with that."""
+    async with Scene(engines("")) as scene:
+        for _ in range(3):
+            async with scene.post() as answer:
+                assert answer.status == 200
+            scene.engines[0].ends_idle = True
+        assert len(scene.engines[0].bodies) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "suspends"),
+    [
+        (OSError(errno.EMFILE, "too many open files"), False),
+        (OSError(errno.EADDRNOTAVAIL, "no port is left"), False),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens"), True),
+        (TimeoutError(), True),
+    ],
+)
+def test_what_fails_in_the_router_itself_suspends_no_engine(
+    error: Exception, suspends: bool
+) -> None:
+    assert EngineFailed.at("http://a", "a", error).suspends == suspends
+
+
+async def test_a_packed_request_goes_on_unpacked_and_says_so() -> None:
+    async with Scene(engines("")) as scene:
+        body = gzip.compress(json.dumps({"prompt": PROMPT}).encode())
+        headers = {"content-encoding": "gzip", "content-type": "application/json"}
+        async with scene.client.post("/v1/completions", data=body, headers=headers) as answer:
+            assert answer.status == 200
+        assert scene.engines[0].bodies == [{"prompt": PROMPT}]
+        assert "content-encoding" not in {name.lower() for name in scene.engines[0].headers[0]}
+
+
+async def test_each_cookie_of_an_engine_arrives() -> None:
+    async with Scene(engines("sets cookies")) as scene, scene.post() as answer:
+        assert answer.headers.getall("set-cookie") == ["affinity=1", "session=2"]
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages", "/v1/of_a_later_version"])
+async def test_whatever_is_posted_counts_as_a_prompt(path: str) -> None:
+    async with Scene(engines("hangs"), max_running=1) as scene:
+        tasks = [asyncio.create_task(scene.status(path, input="x" * 4000)) for _ in range(3)]
+        while not scene.engines[0].bodies:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert len(scene.engines[0].bodies) == 1
+        scene.engines[0].go_on.set()
+        assert await asyncio.gather(*tasks) == [200] * 3
 
 
 async def test_what_an_engine_refuses_is_the_clients_fault() -> None:
@@ -268,6 +346,9 @@ class WordTokenizer:
     def encode(self, text: str) -> list[int]:
         return [len(word) for word in text.split()]
 
+    def get_chat_template(self, chat_template: str | None, tools: Any) -> str:
+        return ""
+
     def apply_chat_template(self, conversation: Any, **options: Any) -> list[int]:
         assert options["tokenize"] and not options["return_dict"]
         return self.encode(" ".join(message["content"] for message in conversation))
@@ -278,7 +359,8 @@ def test_prompts_become_tokens_as_far_as_they_can() -> None:
     assert tokens_of({"prompt": "a bc def"}, words) == [1, 2, 3]
     assert tokens_of({"prompt": ["a bc", "x"]}, words) == [1, 2]
     assert tokens_of({"prompt": [[7, 8], [9]]}, None) == [7, 8]
-    assert tokens_of({"messages": [{"content": "a bc"}]}, words) == [1, 2]
+    assert tokens_of({"messages": [{"role": "user", "content": "a bc"}]}, words) == [1, 2]
+    assert tokens_of({"prompt_embeds": "A" * 80_000}, words) == 9
     assert tokens_of({"prompt": "x" * 400}, None) == 100
     assert tokens_of({"messages": [{"content": [{"type": "image_url"}]}]}, words) >= 1
     with pytest.raises(BadRequest):

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from engine_integration.tests.router_scene import PROMPT, FakeEngine, Scene, engines, settled
 from nearkv.router.engines import DECODE
-from nearkv.router.placing import UNSEEN
+from nearkv.router.placing import unseen_prompt
 
 
 class TurnEngine(FakeEngine):
@@ -189,7 +189,9 @@ async def test_clients_that_vanish_at_any_moment_leave_neither_load_nor_waiters(
 
 async def test_who_leaves_at_the_moment_of_going_on_leaves_no_load() -> None:
     async with Scene([TurnEngine("a")], max_running=1) as scene:
-        place = functools.partial(scene.routed.place, UNSEEN, DECODE)
+        place = functools.partial(
+            scene.routed.place, unseen_prompt("POST", "/v1/completions", 0), DECODE
+        )
         first = await place()
         second = asyncio.create_task(place())
         await waiting(scene, 1)

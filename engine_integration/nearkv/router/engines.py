@@ -110,7 +110,6 @@ class Engines:
         """It has failed: it gets nothing new for a while."""
         for_s = self.config.suspend_s
         self.fleet.suspend(worker)
-        self.metrics.retries.labels(worker).inc()
         _LOG.warning("%s: nothing new for %s s", why, for_s)
         for line in self._lines.values():
             line.refuse_hopeless()
@@ -272,4 +271,8 @@ class Engines:
         tokens = tokens_of(body, self._tokenizer)
         if isinstance(tokens, int):
             return Prompt(body, tokens, ())
-        return Prompt(body, len(tokens), self.router.block_hashes(tokens))
+        try:
+            hashes = self.router.block_hashes(tokens, salt=body.get("cache_salt") or "")
+        except (TypeError, ValueError):  # No salt, or one that this kind of engine has otherwise.
+            hashes = ()
+        return Prompt(body, len(tokens), hashes)

@@ -37,7 +37,22 @@ class Prompt:
 
 
 NO_PROMPT = Prompt({}, 1, (), waits=False)  # Of a request that computes none, such as /v1/models.
-UNSEEN = Prompt({}, 1, ())  # Of one whose body cannot be read.
+_COMPUTE_NOTHING = {
+    *("/tokenize", "/detokenize", "/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
+    *("/v1/messages/count_tokens",),
+}
+_BYTES_PER_TOKEN = 4  # A guess, for load alone.
+
+
+def unseen_prompt(method: str, path: str, body_bytes: int) -> Prompt:
+    """Of a request whose tokens are not known here, by its method and path.
+
+    Whatever is posted to an engine has it compute a prompt, but for a few pages: of another API,
+    too, and of one that is yet to come.
+    """
+    if method != "POST" or path.partition("?")[0] in _COMPUTE_NOTHING:
+        return NO_PROMPT
+    return Prompt({}, max(1, body_bytes // _BYTES_PER_TOKEN), ())
 
 
 class Placed(AbstractContextManager):

@@ -1,11 +1,15 @@
 """The tokens of a request's prompt, as the engine will see them."""
 
+import functools
 import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from nearkv.router.conversation import conversation_of
+
 _LOG = logging.getLogger("nearkv.router")
 _BYTES_PER_TOKEN = 4  # a guess, for load alone, where no tokenizer is known
+_BYTES_PER_EMBEDDING = 8192  # another: of a model of middle size, in base64
 
 
 class Tokenizer(Protocol):
@@ -13,6 +17,9 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a plain prompt, with what the model puts before it."""
+
+    def get_chat_template(self, chat_template: str | None, tools: Any) -> str:
+        """What makes a conversation a text. ValueError if there is none."""
 
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
         """Tokens of a conversation."""
@@ -34,6 +41,8 @@ def tokens_of(body: Any, tokenizer: Tokenizer | None) -> Sequence[int] | int:
             raise BadRequest("'messages' is a list of at least one message")
         return _of_chat(body, tokenizer)
     prompt = body.get("prompt")
+    if prompt is None and (embeddings := body.get("prompt_embeds")):
+        return max(1, len(embeddings) // _BYTES_PER_EMBEDDING)
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
         prompt = prompt[0]
     if isinstance(prompt, list) and prompt:
@@ -50,13 +59,21 @@ def _of_chat(body: dict[str, Any], tokenizer: Tokenizer | None) -> Sequence[int]
         return _guess(body["messages"])
 
     def encode() -> Any:
+        tools = body.get("tools")
+        template = tokenizer.get_chat_template(body.get("chat_template"), tools)
+        continues = body.get("continue_final_message", False)
+        options = {
+            "tools": tools,
+            "documents": body.get("documents"),
+            "chat_template": template,
+            "add_generation_prompt": body.get("add_generation_prompt", not continues),
+            "continue_final_message": continues,
+        }
         return tokenizer.apply_chat_template(
-            body["messages"],
-            tools=body.get("tools"),
-            add_generation_prompt=body.get("add_generation_prompt", True),
+            conversation_of(body["messages"], template),
             tokenize=True,
             return_dict=False,
-            **(body.get("chat_template_kwargs") or {}),
+            **(options | (body.get("chat_template_kwargs") or {})),
         )
 
     return _encoded(encode, body["messages"])
@@ -67,8 +84,18 @@ def _encoded(encode: Any, prompt: Any) -> Sequence[int] | int:
     try:
         return encode()
     except Exception as error:
-        _LOG.warning("a prompt could not be tokenized and is routed by load alone: %s", error)
+        _tell_once(str(error))
         return _guess(prompt)
+
+
+@functools.lru_cache(maxsize=64)
+def _tell_once(why: str) -> None:
+    """Says it the first time; a tokenizer that cannot would otherwise say it for each request."""
+    _LOG.warning(
+        "prompts like this one cannot be tokenized here and are routed by load alone; where the "
+        "engine can, give the router the tokenizer and the chat template that the engine has: %s",
+        why,
+    )
 
 
 def _guess(prompt: Any) -> int:

@@ -102,8 +102,10 @@ class EventSubscriber:
         self._stopped.set()
         if self._thread:
             self._thread.join()
-        for worker in list(self._sources):
-            self.remove(worker)
+        with self._change():  # Another thread may be removing one.
+            for source in self._sources.values():
+                source.close()
+            self._sources.clear()
         self._context.destroy(linger=0)
 
     @contextlib.contextmanager

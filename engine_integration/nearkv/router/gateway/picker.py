@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 from nearkv.router.engines import DECODE, PREFILL, Engines
 from nearkv.router.gateway.endpoints import Endpoints
-from nearkv.router.placing import NO_PROMPT, UNSEEN, Placed, Prompt, Refused
+from nearkv.router.placing import Placed, Prompt, Refused, unseen_prompt
 from nearkv.router.prompts import BadRequest
 from nearkv.router.proxy.forward import TRY_ANOTHER
 from nearkv.router.waiting import tenant_of
 
-_WITH_PROMPT = ("/v1/completions", "/v1/chat/completions")
-_BYTES_PER_TOKEN = 4
+_READ = ("/v1/completions", "/v1/chat/completions")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +21,11 @@ class Head:
     path: str
     headers: Mapping[str, str]
     subset: frozenset[str] | None  # endpoints that may be picked; None: all
+
+    @property
+    def method(self) -> str:
+        """As Envoy tells it among the headers."""
+        return self.headers.get(":method", "POST")
 
 
 @dataclasses.dataclass
@@ -73,26 +77,23 @@ class Picker:
     def answered(self, picked: Picked, served: str, status: int) -> None:
         """An endpoint has answered.
 
-        Where that is not the first, the load is its own, and the first gets nothing new for a
-        while; nor does one that answers that it cannot.
+        Where that is not the first, the load is its own, and the first, which did not answer, gets
+        nothing new for a while. One that answers is there, whatever it says of this request.
         """
         worker = self._endpoints.worker(served) or picked.placed.worker
+        if status in TRY_ANOTHER:
+            self.engines.metrics.retries.labels(worker).inc()
         if worker != picked.placed.worker:
+            self.engines.metrics.retries.labels(picked.placed.worker).inc()
             self.engines.suspend(picked.placed.worker, f"{worker} had to answer in its place")
             with contextlib.suppress(Refused):  # It is there already.
                 placed = self.engines.start(picked.prompt, [worker])
                 picked.finish()
                 picked.placed = placed
-        if status in TRY_ANOTHER:
-            self.engines.suspend(worker, f"{worker} answered {status}")
 
     async def _prompt(self, head: Head, body: bytes | None, is_whole: bool) -> Prompt:
-        if head.path.partition("?")[0] not in _WITH_PROMPT:
-            return NO_PROMPT
-        if body is None:
-            return UNSEEN
-        if not is_whole:
-            return Prompt({}, max(1, len(body) // _BYTES_PER_TOKEN), ())
+        if head.path.partition("?")[0] not in _READ or body is None or not is_whole:
+            return unseen_prompt(head.method, head.path, len(body or b""))
         try:
             return await self.engines.prompt(body)
         except BadRequest as error:

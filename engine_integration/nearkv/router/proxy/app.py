@@ -7,17 +7,17 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-import aiohttp
 from aiohttp import web
 
 from nearkv.router.config import RouterConfig
 from nearkv.router.engines import DECODE, PREFILL, Engines
 from nearkv.router.front import make_pages
-from nearkv.router.placing import NO_PROMPT, Placed, Prompt, Refused
+from nearkv.router.placing import Placed, Prompt, Refused, unseen_prompt
 from nearkv.router.prompts import BadRequest, Tokenizer
 from nearkv.router.proxy.bodies import can_go_on, for_prefill
+from nearkv.router.proxy.connections import Connections
 from nearkv.router.proxy.errors import error_response, refusal
-from nearkv.router.proxy.forward import EngineFailed, ask, forward
+from nearkv.router.proxy.forward import EngineFailed, EngineRefused, ask, forward
 from nearkv.router.proxy.going_on import ClientGone, GoingOn
 from nearkv.router.waiting import tenant_of
 
@@ -33,22 +33,14 @@ class Proxy:
     async def running(self, app: web.Application) -> AsyncIterator[None]:
         """Listens to events and keeps connections, as long as the application runs."""
         config = self.engines.config
-        timeout = aiohttp.ClientTimeout(
-            total=None,
-            sock_connect=config.connect_timeout_s,
-            sock_read=config.silence_timeout_s,
-        )
-        connector = aiohttp.TCPConnector(limit=0)
         async with (
             self.engines.listening(),
-            aiohttp.ClientSession(
-                timeout=timeout,
-                connector=connector,
-                auto_decompress=False,
-                skip_auto_headers=("Accept-Encoding",),
-            ) as session,
+            Connections(
+                connect_timeout_s=config.connect_timeout_s,
+                silence_timeout_s=config.silence_timeout_s,
+            ) as connections,
         ):
-            self._session = session
+            self._connections = connections
             yield
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
@@ -62,17 +54,21 @@ class Proxy:
             prompt = await self._prefill(request, prompt, room)
             if not can_go_on(request.path, prompt.body):
                 return await self._send(request, raw, prompt)
-            stream = GoingOn(self._session, request, prompt.body)
+            stream = GoingOn(self._connections, request, prompt.body)
             try:
                 return await self._try(request, DECODE, prompt, stream.relay)
+            except EngineRefused as error:
+                return await stream.give_up(str(error)) or error.answer
             except Refused as error:
                 return await stream.give_up(error.text) or refusal(error)
             except ClientGone:
                 raise asyncio.CancelledError from None
 
     async def pass_through(self, request: web.Request) -> web.StreamResponse:
-        """Whatever else engines answer, such as /v1/models."""
-        return await self._send(request, await request.read(), NO_PROMPT)
+        """Whatever else engines answer, such as /v1/models; where it has a prompt, as one."""
+        body = await request.read()
+        prompt = unseen_prompt(request.method, request.path, len(body))
+        return await self._send(request, body, prompt)
 
     async def _prefill(
         self, request: web.Request, prompt: Prompt, room: contextlib.ExitStack
@@ -87,10 +83,10 @@ class Proxy:
         told = json.dumps(for_prefill(prompt.body)).encode()
 
         async def compute(url: str, worker: str, placed: Placed) -> None:
-            await ask(self._session, url, request, told, worker)
+            await ask(self._connections, url, request, told, worker)
             room.enter_context(placed.take_room())
 
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(Refused, EngineRefused):
             await self._try(request, PREFILL, prompt, compute)
             return dataclasses.replace(prompt, has_room=True)
         return prompt
@@ -102,9 +98,11 @@ class Proxy:
                 DECODE,
                 prompt,
                 lambda url, worker, placed: forward(
-                    self._session, url, request, body, placed, worker
+                    self._connections, url, request, body, placed, worker
                 ),
             )
+        except EngineRefused as error:
+            return error.answer
         except Refused as error:
             return refusal(error)
 
@@ -115,9 +113,13 @@ class Proxy:
         prompt: Prompt,
         send: Callable[[str, str, Placed], Awaitable[_T]],
     ) -> _T:
-        """What the best engine makes of it; where that fails the next one's. Refused."""
+        """What the best engine makes of it; where that fails the next one's.
+
+        Refused where none answers; EngineRefused where those that do, do not take it.
+        """
         engines = self.engines
         failures: list[str] = []
+        refused: EngineRefused | None = None
         among: set[str] | None = None  # All, and those that come while it waits.
         tenant = tenant_of(request.headers, engines.config.tenant_header)
         while engines.fleet.up(roles, among):
@@ -130,10 +132,16 @@ class Proxy:
                     answer = await send(base + request.rel_url.raw_path_qs, worker, placed)
                 except EngineFailed as error:
                     failures.append(str(error))
-                    engines.suspend(worker, error)
+                    if isinstance(error, EngineRefused):
+                        refused = error
+                    engines.metrics.retries.labels(worker).inc()
+                    if error.suspends:
+                        engines.suspend(worker, error)
                     continue
                 engines.answered(worker, prompt)
                 return answer
+        if refused:
+            raise refused
         text = (
             "; ".join(failures) or f"all have failed within the last {engines.config.suspend_s} s"
         )

@@ -27,14 +27,21 @@ def can_go_on(path: str, body: dict[str, Any]) -> bool:
         and is_one_prompt
         and body.keys() <= _CAN_GO_ON
         and body.get("n") in (None, 1)
+        and isinstance(body.get("stream_options"), dict | None)
+        and _is_count(body.get("max_tokens"))
         and (body.get("seed") is None or body.get("temperature") == 0)
     )
+
+
+def _is_count(given: Any) -> bool:
+    """Whether it is a number of tokens, also as a text, which engines take."""
+    return given is None or type(given) is int or (isinstance(given, str) and given.isdecimal())
 
 
 def behind(body: dict[str, Any], prompt: list[int], written: list[int]) -> dict[str, Any]:
     """The body that asks for the rest. `written` is not empty."""
     most = body.get("max_tokens")
-    most = _DEFAULT_MAX_TOKENS if most is None else most
+    most = _DEFAULT_MAX_TOKENS if most is None else int(most)
     return body | {"prompt": prompt + written, "max_tokens": most - len(written)}
 
 

@@ -56,11 +56,9 @@ class CompletionStream:
         del self._tokens[self._shown :]
         self._taken_up = self._shown
 
-    def take(self, line: bytes) -> bytes:
-        """What the client is sent for a line of an engine's; empty for none. BadStream."""
-        if not line.startswith(_PREFIX):
-            return b""
-        text = line.removeprefix(_PREFIX).strip()
+    def take(self, data: bytes) -> bytes:
+        """What the client is sent for the data of an engine's event. BadStream."""
+        text = data.strip()
         if text == _END:
             self.is_over = True
             return _event(text)
@@ -81,7 +79,8 @@ class CompletionStream:
 
     def _change(self, event: dict[str, Any]) -> None:
         if "error" in event:
-            raise BadStream(str(event["error"]))
+            self._take_error(event["error"])
+            return
         choices = event.get("choices") or []
         for choice in choices:
             self._take(choice)
@@ -92,6 +91,13 @@ class CompletionStream:
             usage |= self._usage() if self._taken_up else {}
         event |= self._identity
         self.has_begun = True
+
+    def _take_error(self, error: Any) -> None:
+        """What is wrong with the request is the client's, and the end. BadStream for all else."""
+        code = error.get("code") if isinstance(error, dict) else None
+        if not (isinstance(code, int) and 400 <= code < 500):
+            raise BadStream(str(error))
+        self.is_over = True
 
     def _take(self, choice: dict[str, Any]) -> None:
         prompt = choice.pop("prompt_token_ids", None)

@@ -7,8 +7,10 @@ from typing import Self
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDict
 
 from nearkv.router.placing import Placed
+from nearkv.router.proxy.connections import Connections, is_ours
 from nearkv.router.proxy.errors import broken_off, said
 
 # Of one connection, not of the message (RFC 9110, 7.6.1), or set anew. Engines are not asked to
@@ -24,19 +26,61 @@ TRY_ANOTHER = (502, 503, 504)
 class EngineFailed(RuntimeError):
     """An engine gave nothing that the client has seen, or all can be gone on from: try another."""
 
+    def __init__(self, text: str, *, suspends: bool = True) -> None:
+        super().__init__(text)
+        self.suspends = suspends
+        """Whether the engine is to get nothing new for a while."""
+
     @classmethod
     def at(cls, url: str, worker: str, error: Exception) -> Self:
         """By an error that may have no text."""
-        return cls(f"{worker} at {url}: {said(error)}")
+        return cls(f"{worker} at {url}: {said(error)}", suspends=not is_ours(error))
 
 
-def end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those headers of a message that go on with it."""
-    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
+class EngineRefused(EngineFailed):
+    """An engine that is there does not take the request.
+
+    Another may take it; if none does, this answer is the client's.
+    """
+
+    def __init__(self, worker: str, answer: web.Response) -> None:
+        super().__init__(f"{worker} answered {answer.status}", suspends=False)
+        self.answer = answer
+
+
+def end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """Those headers of a message that go on with it, each as often as it is there."""
+    named = {name.strip() for name in headers.get("connection", "").lower().split(",")}
+    dropped = _HOP_BY_HOP | named
+    return CIMultiDict(pair for pair in headers.items() if pair[0].lower() not in dropped)
+
+
+def asked(request: web.Request) -> CIMultiDict[str]:
+    """The headers with which a request goes on, whose body was unpacked when it was read."""
+    headers = end_to_end(request.headers)
+    headers.popall("content-encoding", None)
+    return headers
+
+
+def told(answer: aiohttp.ClientResponse, worker: str) -> CIMultiDict[str]:
+    """The headers with which an engine's answer goes on."""
+    headers = end_to_end(answer.headers)
+    headers["x-nearkv-worker"] = worker
+    return headers
+
+
+async def whole(answer: aiohttp.ClientResponse, worker: str) -> web.Response:
+    """An engine's answer that is no stream. EngineRefused."""
+    response = web.Response(
+        status=answer.status, body=await answer.read(), headers=told(answer, worker)
+    )
+    if answer.status in TRY_ANOTHER:
+        raise EngineRefused(worker, response)
+    return response
 
 
 async def forward(
-    session: aiohttp.ClientSession,
+    connections: Connections,
     url: str,
     request: web.Request,
     body: bytes,
@@ -49,22 +93,16 @@ async def forward(
     event in a stream of events, and else a connection that ends early. If the client vanishes, the
     engine's connection is closed, which makes engines stop.
     """
-    headers = end_to_end(request.headers)
     try:
-        async with session.request(
-            request.method, url, data=body or None, headers=headers
-        ) as answer:
-            if answer.status in TRY_ANOTHER:
-                raise EngineFailed(f"{worker} answered {answer.status}")
-            told = end_to_end(answer.headers) | {"x-nearkv-worker": worker}
-            if answer.content_type != "text/event-stream":
-                whole = await answer.read()
-                return web.Response(status=answer.status, body=whole, headers=told)
+        async with connections.request(request.method, url, body or None, asked(request)) as answer:
+            headers = told(answer, worker)
+            if answer.content_type != "text/event-stream" or answer.status in TRY_ANOTHER:
+                return await whole(answer, worker)
             first = await answer.content.readany()
             if not first:
                 raise EngineFailed(f"{worker} ended its stream before it began")
             placed.first_token()
-            stream = web.StreamResponse(status=answer.status, headers=told)
+            stream = web.StreamResponse(status=answer.status, headers=headers)
             await _pass_on(request, stream, first, answer, worker)
             return stream
     except GONE as error:
@@ -72,15 +110,12 @@ async def forward(
 
 
 async def ask(
-    session: aiohttp.ClientSession, url: str, request: web.Request, body: bytes, worker: str
+    connections: Connections, url: str, request: web.Request, body: bytes, worker: str
 ) -> None:
     """Sends another body in a request's place; the answer is for nobody. EngineFailed."""
-    headers = end_to_end(request.headers)
     try:
-        async with session.post(url, data=body, headers=headers) as answer:
-            await answer.read()
-            if answer.status in TRY_ANOTHER:
-                raise EngineFailed(f"{worker} answered {answer.status}")
+        async with connections.request("POST", url, body, asked(request)) as answer:
+            await whole(answer, worker)
     except GONE as error:
         raise EngineFailed.at(url, worker, error) from error
 

@@ -1,17 +1,18 @@
 """A streamed completion's way to an engine, and to the next where that one ends."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Mapping
 from typing import Any
 
-import aiohttp
 from aiohttp import web
 
 from nearkv.router.placing import Placed
 from nearkv.router.proxy.bodies import behind
 from nearkv.router.proxy.completion_stream import BadStream, CompletionStream
+from nearkv.router.proxy.connections import Connections
 from nearkv.router.proxy.errors import broken_off, error_event, said
-from nearkv.router.proxy.forward import GONE, TRY_ANOTHER, EngineFailed, end_to_end
+from nearkv.router.proxy.events import Comment, events
+from nearkv.router.proxy.forward import GONE, TRY_ANOTHER, EngineFailed, asked, told, whole
 
 
 class ClientGone(Exception):
@@ -22,9 +23,9 @@ class GoingOn:
     """One client's stream. relay() once for each engine, until one brings it to its end."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, request: web.Request, body: dict[str, Any]
+        self, connections: Connections, request: web.Request, body: dict[str, Any]
     ) -> None:
-        self._session = session
+        self._connections = connections
         self._request = request
         self._body = body
         self._completion = CompletionStream(body)
@@ -36,19 +37,21 @@ class GoingOn:
         body = self._body | {"return_token_ids": True}
         if completion.written:
             body = behind(body, completion.prompt, completion.written)
-        headers = end_to_end(self._request.headers) | {"content-type": "application/json"}
+        headers = asked(self._request)
+        headers["content-type"] = "application/json"
         try:
-            async with self._session.post(url, data=json.dumps(body), headers=headers) as answer:
-                if answer.status in TRY_ANOTHER or (self._stream and answer.status != 200):
-                    raise EngineFailed(f"{worker} answered {answer.status}")
-                told = end_to_end(answer.headers) | {"x-nearkv-worker": worker}
-                if answer.content_type != "text/event-stream":
-                    whole = await answer.read()
-                    return web.Response(status=answer.status, body=whole, headers=told)
-                async for line in _lines(answer.content):
-                    if piece := completion.take(line):
+            async with self._connections.request("POST", url, json.dumps(body), headers) as answer:
+                if self._stream and answer.status != 200:
+                    raise EngineFailed(f"{worker} answered {answer.status}", suspends=False)
+                headers = told(answer, worker)
+                if answer.content_type != "text/event-stream" or answer.status in TRY_ANOTHER:
+                    return await whole(answer, worker)
+                async for event in events(answer.content):
+                    if isinstance(event, Comment):
+                        await self._write(event.text, headers)
+                    elif piece := completion.take(event):
                         placed.first_token()
-                        await self._write(piece, told)
+                        await self._write(piece, headers)
         except (*GONE, BadStream) as error:
             if not await self._can_go_on(worker, said(error)):
                 return await self._end()
@@ -77,7 +80,7 @@ class GoingOn:
         completion.go_on()
         return True
 
-    async def _write(self, piece: bytes, headers: dict[str, str]) -> None:
+    async def _write(self, piece: bytes, headers: Mapping[str, str]) -> None:
         try:
             if self._stream is None:
                 self._stream = web.StreamResponse(headers=headers)
@@ -90,14 +93,3 @@ class GoingOn:
         assert self._stream is not None
         await self._stream.write_eof()
         return self._stream
-
-
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length: the first event has the prompt's tokens in it."""
-    rest = b""
-    while chunk := await content.readany():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-    if rest:
-        yield rest
