@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.engines.environment import ROOT
 
 MODELS = ROOT / "engine_integration" / "models"
+DOCUMENT = MODELS / "documents" / "postgresql-high-availability.txt"
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,7 @@ def _slice(text: Sequence[int], number: int, tokens: int) -> tuple[int, ...]:
 
 
 def tokens_of_the_document(model: Path) -> list[int]:
-    """The text that is shipped, by a model's tokenizer."""
+    """DOCUMENT, by a model's tokenizer."""
     from transformers import AutoTokenizer
 
-    (document,) = (MODELS / "documents").glob("*.txt")
-    return AutoTokenizer.from_pretrained(model)(document.read_text(encoding="utf-8")).input_ids
+    return AutoTokenizer.from_pretrained(model)(DOCUMENT.read_text(encoding="utf-8")).input_ids

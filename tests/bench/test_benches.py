@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.engines.shapes import MODELS, tokens_of_the_document
 from bench.result_file import read_results
 from nearkv.results import Result
 
@@ -20,6 +21,12 @@ def run_bench(name: str, folder: Path, *options: str) -> list[Result]:
     assert done.returncode == 0, done.stderr
     assert json.loads(file.read_text())["results"]
     return read_results(file).results
+
+
+@pytest.mark.quick
+def test_the_shipped_document_is_found_whatever_lies_beside_it() -> None:
+    pytest.importorskip("transformers")
+    assert len(tokens_of_the_document(MODELS / "recall_3m")) > 10_000
 
 
 @pytest.mark.default

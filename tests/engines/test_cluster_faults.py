@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from bench.engines.environment import ROOT, environment_or_skip
+from bench.engines.shapes import DOCUMENT, MODELS
 from nearkv.cluster.client import Answer, complete
 from nearkv.cluster.processes import Process
 from nearkv.cluster.workers import (
@@ -30,7 +31,6 @@ from nearkv.cluster.workers import (
 from nearkv.store import ObjectStore
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
-MODELS = ROOT / "engine_integration" / "models"
 PROGRAM = ROOT / "build/release/bin/nearkv"
 PROMPT_CHARACTERS = 24_000
 TOKENS = 16
@@ -57,8 +57,7 @@ class Cluster:
 
     def prompt(self) -> str:
         """One that nobody has seen."""
-        (document,) = (MODELS / "documents").glob("*.txt")
-        text = document.read_text(encoding="utf-8")
+        text = DOCUMENT.read_text(encoding="utf-8")
         self.asked += 1
         begin = self.asked * 1009
         return text[begin : begin + PROMPT_CHARACTERS]

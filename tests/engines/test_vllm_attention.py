@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.engines.environment import ROOT, Environment
+from bench.engines.shapes import DOCUMENT
 from nearkv.demo.prompt import draw_needle, make_prompt, read_document
 from tests.engines.test_vllm_connector import in_file
 from tests.engines.vllm_engines import entry_points_of_the_wheel
@@ -21,7 +22,6 @@ LAYERS, KV_HEADS, PAGE_TOKENS, WINDOW_TOKENS, NEW_TOKENS = 4, 2, 64, 64, 80
 # a long test holds that it is far below what rounding K and V to bfloat16 does.
 EXACT = 2e-4
 SHIPPED = ROOT / "engine_integration" / "models" / "recall_3m"
-DOCUMENT = ROOT / "engine_integration/models/documents/postgresql-high-availability.txt"
 
 
 def shown() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from nearkv.results import Goal, Result, align_rows, write_results
 
 RESULTS = Path("results") / "fault.json"
+_TITLE = "Faults that pools, stores and daemons were put through"
 
 
 @dataclass(frozen=True)
@@ -59,5 +60,6 @@ def record(junit: Path, options: dict[str, object]) -> list[str]:
     faults = read_faults(junit)
     if not faults:
         return []
-    write_results(RESULTS, [fault.to_result() for fault in faults], options)
+    summary = {"title": _TITLE, "command": "./nearkv test", **options}
+    write_results(RESULTS, [fault.to_result() for fault in faults], summary)
     return [*format_faults(faults).splitlines(), f"written: {RESULTS}"]
