@@ -35,8 +35,6 @@ class FakeEngine:
         self.closed_early = asyncio.Event()
         self.go_on = asyncio.Event()
         app = web.Application()
-        app.router.add_post("/v1/completions", self.complete)
-        app.router.add_post("/v1/chat/completions", self.complete)
         app.router.add_post("/v1/{rest:.*}", self.complete)
         app.router.add_get("/v1/models", self.models)
         self.ends_idle = False

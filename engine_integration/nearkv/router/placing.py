@@ -11,6 +11,7 @@ import numpy as np
 from nearkv.router.decision import Decision, StartedRequest
 from nearkv.router.metrics import RouterMetrics
 from nearkv.router.pool_room import Reservation
+from nearkv.router.prompts import guessed_tokens
 
 Hashes = np.ndarray | Sequence[int]
 
@@ -38,10 +39,12 @@ class Prompt:
 
 NO_PROMPT = Prompt({}, 1, (), waits=False)  # Of a request that computes none, such as /v1/models.
 _COMPUTE_NOTHING = {
-    *("/tokenize", "/detokenize", "/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
-    *("/v1/messages/count_tokens",),
+    "/tokenize",
+    "/detokenize",
+    "/v1/load_lora_adapter",
+    "/v1/unload_lora_adapter",
+    "/v1/messages/count_tokens",
 }
-_BYTES_PER_TOKEN = 4  # A guess, for load alone.
 
 
 def unseen_prompt(method: str, path: str, body_bytes: int) -> Prompt:
@@ -52,7 +55,7 @@ def unseen_prompt(method: str, path: str, body_bytes: int) -> Prompt:
     """
     if method != "POST" or path.partition("?")[0] in _COMPUTE_NOTHING:
         return NO_PROMPT
-    return Prompt({}, max(1, body_bytes // _BYTES_PER_TOKEN), ())
+    return Prompt({}, guessed_tokens(body_bytes), ())
 
 
 class Placed(AbstractContextManager):

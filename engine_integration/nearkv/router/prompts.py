@@ -98,5 +98,10 @@ def _tell_once(why: str) -> None:
     )
 
 
+def guessed_tokens(text_bytes: int) -> int:
+    """About how many tokens a text has."""
+    return max(1, text_bytes // _BYTES_PER_TOKEN)
+
+
 def _guess(prompt: Any) -> int:
-    return max(1, len(str(prompt)) // _BYTES_PER_TOKEN)
+    return guessed_tokens(len(str(prompt)))
