@@ -1,6 +1,6 @@
 """Measures a model folder: bits per byte, and needle recall by length and depth.
 
-    python -m evaluation MODEL_DIR --json FILE
+    PYTHONPATH=.. python -m evaluation MODEL_DIR --json FILE
 
 The text is that of corpus.py, which is built in --corpus first if it is missing, or else any UTF-8
 file given with --text.

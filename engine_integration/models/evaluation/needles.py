@@ -7,32 +7,10 @@ line; a model that recalls the needle continues with the rest of the line.
 import random
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from nearkv.demo.prompt import Needle
 
 KEY_LETTERS = (4, 5, 6)
-
-
-@dataclass(frozen=True)
-class Needle:
-    """A fact: a key of lower-case letters and a value of digits."""
-
-    key: str
-    value: str
-
-    @property
-    def line(self) -> str:
-        """The definition, without the newlines around it."""
-        return self.question + self.answer
-
-    @property
-    def question(self) -> str:
-        """What to end a prompt with; a newline must stand before it."""
-        return f"@{self.key}="
-
-    @property
-    def answer(self) -> str:
-        """What follows the question."""
-        return f"{self.value};"
 
 
 def draw_needles(count: int, digits: Sequence[int], rng: random.Random) -> list[Needle]:

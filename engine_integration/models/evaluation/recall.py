@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 from transformers import DynamicCache, PreTrainedModel
 
-from evaluation.needles import Needle, draw_needles, plant
+from evaluation.needles import draw_needles, plant
+from nearkv.demo.prompt import Needle
 
 VALUE_DIGITS = 5
 # The longest question and its answer: "@", six letters, "=", five digits, ";".

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from evaluation.needles import Needle, draw_needles, plant
+from evaluation.needles import draw_needles, plant
 from evaluation.recall import Prompt, answers, make_prompt, outcomes
 from evaluation.report import sha256, table, wilson_interval
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+
+from nearkv.demo.prompt import Needle
 
 # Below the interval in evaluation.json for 2,048 tokens.
 LEAST_RECALL_AT_2K = 0.9

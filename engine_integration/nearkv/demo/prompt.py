@@ -19,12 +19,17 @@ class Needle:
     @property
     def line(self) -> str:
         """What is planted."""
-        return f"@{self.key}={self.value};"
+        return self.question + self.answer
 
     @property
     def question(self) -> str:
-        """What the prompt ends with; the model answers with the rest of the line."""
+        """What the prompt ends with, at the start of a line."""
         return f"@{self.key}="
+
+    @property
+    def answer(self) -> str:
+        """The rest of the line, with which a model goes on that recalls it."""
+        return f"{self.value};"
 
 
 @dataclass(frozen=True)
