@@ -5,9 +5,7 @@
 
 #include "cases.hpp"
 
-namespace {
-
-int run(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Rates of the object tier's copies, each beside its peer in the same run.");
   nearkv::bench::Options options;
   std::string json_path;
@@ -52,15 +50,7 @@ int run(int argc, char** argv) {
     if (group == "file") nearkv::bench::compare_files(options, &report);
   }
   return nearkv::bench::save_results(json_path, report.results());
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
 }

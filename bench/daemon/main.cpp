@@ -4,9 +4,7 @@
 
 #include "cases.hpp"
 
-namespace {
-
-int run(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Latencies and rates through a daemon, beside a store in this process and memcpy.");
   nearkv::bench::Options options;
   std::string json_path;
@@ -41,15 +39,7 @@ int run(int argc, char** argv) {
                                &report);
   for (const auto& result : report.results()) results.push_back(result);
   return nearkv::bench::save_results(json_path, results);
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
 }

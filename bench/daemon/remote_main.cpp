@@ -38,7 +38,9 @@ std::vector<std::byte> secret() { return std::vector<std::byte>(32, std::byte{7}
   while (true) ::pause();
 }
 
-int run(int argc, char** argv) {
+}  // namespace
+
+int main(int argc, char** argv) try {
   CLI::App app("Rates of large objects in a store behind UCX, beside memcpy.");
   bench::Options options;
   options.working_set_bytes = std::size_t{64} << 20;
@@ -83,15 +85,7 @@ int run(int argc, char** argv) {
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   return bench::save_results(json_path, report.results());
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
 }

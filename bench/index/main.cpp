@@ -5,9 +5,7 @@
 
 #include "report.hpp"
 
-namespace {
-
-int run(int argc, char** argv) {
+int main(int argc, char** argv) try {
   nearkv::bench::Options options;
   std::string json;
   std::vector<std::string> only{"flat", "extents", "prefix"};
@@ -34,15 +32,7 @@ int run(int argc, char** argv) {
   if (json.empty() || report.write_json(json)) return 0;
   std::fprintf(stderr, "cannot write %s\n", json.c_str());
   return 1;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& failure) {
-    std::fprintf(stderr, "%s\n", failure.what());
-    return 1;
-  }
+} catch (const std::exception& failure) {
+  std::fprintf(stderr, "%s\n", failure.what());
+  return 1;
 }

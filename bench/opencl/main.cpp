@@ -42,7 +42,9 @@ Rates measure(Runtime& runtime, std::size_t tokens, unsigned repeat) {
   return rates;
 }
 
-int parse_and_run(int argc, char** argv) {
+}  // namespace
+
+int main(int argc, char** argv) try {
   CLI::App app{"Times of the OpenCL kernels by the device's clock"};
   std::string file;
   unsigned number = 0;
@@ -71,15 +73,7 @@ int parse_and_run(int argc, char** argv) {
                         {"tokens", tokens},
                         {"results", rows}};
   return out.good() ? 0 : 1;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return parse_and_run(argc, argv);
-  } catch (const std::exception& failure) {
-    std::fprintf(stderr, "nearkv_opencl_bench: %s\n", failure.what());
-    return 1;
-  }
+} catch (const std::exception& failure) {
+  std::fprintf(stderr, "nearkv_opencl_bench: %s\n", failure.what());
+  return 1;
 }

@@ -5,9 +5,7 @@
 
 #include "rates.hpp"
 
-namespace {
-
-int run(int argc, char** argv) {
+int main(int argc, char** argv) try {
   nearkv::bench::RouterBenchOptions options;
   std::string json;
   CLI::App app("Measures lookups and routing beside std::unordered_map, while events come in");
@@ -34,15 +32,7 @@ int run(int argc, char** argv) {
   if (json.empty() || report.write_json(json)) return 0;
   std::fprintf(stderr, "cannot write %s\n", json.c_str());
   return 1;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& failure) {
-    std::fprintf(stderr, "%s\n", failure.what());
-    return 1;
-  }
+} catch (const std::exception& failure) {
+  std::fprintf(stderr, "%s\n", failure.what());
+  return 1;
 }

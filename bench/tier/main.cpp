@@ -16,7 +16,9 @@ void add_trace_options(CLI::App* command, TraceOptions* options) {
       ->check(CLI::ExistingFile);
 }
 
-int parse_and_run(int argc, char** argv) {
+}  // namespace
+
+int main(int argc, char** argv) try {
   CLI::App app("Measures the object store through its public interface.", "nearkv_tier_bench");
   app.require_subcommand(1);
   std::string json_path;
@@ -104,15 +106,7 @@ int parse_and_run(int argc, char** argv) {
   if (json_path.empty() || rows.write_json(json_path)) return 0;
   std::fprintf(stderr, "nearkv_tier_bench: cannot write %s\n", json_path.c_str());
   return 1;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return parse_and_run(argc, argv);
-  } catch (const std::exception& failure) {
-    std::fprintf(stderr, "nearkv_tier_bench: %s\n", failure.what());
-    return 1;
-  }
+} catch (const std::exception& failure) {
+  std::fprintf(stderr, "nearkv_tier_bench: %s\n", failure.what());
+  return 1;
 }
