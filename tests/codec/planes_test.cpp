@@ -137,6 +137,53 @@ TEST_P(Planes, BitsLieWhereTheSpecificationPutsThem) {
   }
 }
 
+// What libzstd takes, and another reader of the format need not.
+TEST(PlanesZstd, ASectionIsOneFrameWithoutChecksum) {
+  const BlockShape shape{Tensor::kKeys, RowDtype::kBf16, 64};
+  Section rows(block_bytes(shape), std::byte{0x3F});
+  const Section block = encode_block(Codec::kPlanesZstd, shape, rows);
+  CodecWorkspace workspace;
+  // All exponents are alike, so the references, which come first, are the only bytes but zeros
+  // before the planes of sign and mantissa.
+  const Section references(shape.dim, std::byte{0x7E});
+  const auto decode_with = [&](std::span<const std::byte> section) {
+    Section changed(block.begin(), block.end());
+    std::uint16_t stored = 0;
+    std::memcpy(&stored, block.data(), sizeof(stored));
+    const std::size_t sections = 3 + 1 + 7;
+    const auto at = changed.begin() + 2 * sections;
+    changed.insert(changed.erase(at, at + stored), section.begin(), section.end());
+    stored = static_cast<std::uint16_t>(section.size());
+    std::memcpy(changed.data(), &stored, sizeof(stored));
+    Section found(rows.size());
+    const Status status = decode(Codec::kPlanesZstd, shape, changed, found, workspace);
+    return status == Status::kOk && found != rows ? Status::kInternal : status;
+  };
+  const auto frame_of = [](std::span<const std::byte> plain, bool has_checksum) {
+    const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> encoder(ZSTD_createCCtx(),
+                                                                       &ZSTD_freeCCtx);
+    ZSTD_CCtx_setParameter(encoder.get(), ZSTD_c_checksumFlag, has_checksum ? 1 : 0);
+    Section frame(ZSTD_compressBound(plain.size()));
+    frame.resize(
+        ZSTD_compress2(encoder.get(), frame.data(), frame.size(), plain.data(), plain.size()));
+    return frame;
+  };
+  const auto joined = [](Section first, const Section& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  };
+  const Section frame = frame_of(references, false);
+  const Section empty = frame_of({}, false);
+  const Section skipped = {std::byte{0x50}, std::byte{0x2A}, std::byte{0x4D}, std::byte{0x18},
+                           std::byte{0},    std::byte{0},    std::byte{0},    std::byte{0}};
+  EXPECT_EQ(decode_with(frame), Status::kOk);
+  EXPECT_EQ(decode_with(joined(frame, empty)), Status::kCodecError);
+  EXPECT_EQ(decode_with(joined(empty, frame)), Status::kCodecError);
+  EXPECT_EQ(decode_with(joined(frame, skipped)), Status::kCodecError);
+  EXPECT_EQ(decode_with(joined(skipped, frame)), Status::kCodecError);
+  EXPECT_EQ(decode_with(frame_of(references, true)), Status::kCodecError);
+}
+
 INSTANTIATE_TEST_SUITE_P(, Planes,
                          testing::Combine(testing::Values(Codec::kPlanesLz4, Codec::kPlanesZstd),
                                           testing::Values(RowDtype::kBf16, RowDtype::kFp16,

@@ -13,8 +13,19 @@ std::size_t compress(std::span<const std::byte> plain, std::span<std::byte> out,
   return ZSTD_isError(written) != 0 ? 0 : written;
 }
 
+/// Whether it is one frame, with neither checksum nor dictionary id. libzstd takes any number of
+/// frames, and those that are skipped.
+bool is_one_frame(std::span<const std::byte> compressed) {
+  constexpr std::size_t kDescriptorAt = 4;  // RFC 8878, 3.1.1.1.
+  constexpr std::byte kChecksumAndDictionary{0b111};
+  return compressed.size() > kDescriptorAt &&
+         (compressed[kDescriptorAt] & kChecksumAndDictionary) == std::byte{0} &&
+         ZSTD_findFrameCompressedSize(compressed.data(), compressed.size()) == compressed.size();
+}
+
 bool expand(std::span<const std::byte> compressed, std::span<std::byte> plain,
             Workspace& workspace) {
+  if (!is_one_frame(compressed)) return false;
   return ZSTD_decompressDCtx(workspace.zstd_decoder(), plain.data(), plain.size(),
                              compressed.data(), compressed.size()) == plain.size();
 }
