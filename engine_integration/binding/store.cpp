@@ -215,6 +215,8 @@ void bind_store(nb::module_& module) {
   nb::class_<Store> type(module, "ObjectStore", "What nearkv.store.ObjectStore wraps; use that.");
   bind_start<&ObjectStore::create>(type, "create", "Formats memory of a device URI.");
   bind_start<&ObjectStore::open>(type, "open", "Takes up what earlier work left there.");
+  bind_start<&ObjectStore::open_or_create>(
+      type, "open_or_create", "Takes up what is there, or formats memory where nothing is.");
   const ObjectStore::ClientOptions client;
   type.def_static("connect", &connect, "socket_path"_a, nb::kw_only(),
                   "window_bytes"_a = client.window_bytes,

@@ -352,7 +352,7 @@ TEST(LifetimeTest, TwoDaemonsDoNotServeOnePool) {
   std::unique_ptr<Server> second;
   std::string reason;
   EXPECT_EQ(Server::start(config, &second, &reason), Status::kBusy);
-  EXPECT_NE(reason.find("another daemon"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("has this pool open"), std::string::npos) << reason;
   config.pools[0].path.clear();
   config.pools[0].size_bytes = 16 << 20;
   config.socket.path = daemon.socket();

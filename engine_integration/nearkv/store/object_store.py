@@ -72,6 +72,14 @@ class ObjectStore(AbstractContextManager):
         return cls(_nearkv.ObjectStore.open(uri, **options))
 
     @classmethod
+    def open_or_create(cls, uri: str, **options: Unpack[StoreOptions]) -> Self:
+        """Takes up the pool that is there, whatever its size; makes one of memory=SIZE otherwise.
+
+        A file that nothing was ever written to counts as none.
+        """
+        return cls(_nearkv.ObjectStore.open_or_create(uri, **options))
+
+    @classmethod
     def connect(
         cls, socket_path: str, *, window_bytes: int = 128 << 20, patience_s: float = 5
     ) -> Self:

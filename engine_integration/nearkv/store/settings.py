@@ -3,7 +3,6 @@
 import dataclasses
 import difflib
 from collections.abc import Collection, Iterable
-from pathlib import Path
 from typing import Any, Self
 
 from nearkv.store.object_store import ObjectStore
@@ -57,7 +56,4 @@ class StoreSettings:
         """
         if self.socket:
             return ObjectStore.connect(self.socket, patience_s=0)
-        path = Path(self.uri.partition(":")[2].partition("?")[0])
-        is_new = path == Path() or not path.exists()
-        opens = ObjectStore.create if is_new else ObjectStore.open
-        return opens(self.uri, workers=self.workers)
+        return ObjectStore.open_or_create(self.uri, workers=self.workers)

@@ -207,13 +207,19 @@ class NEARKV_API ObjectStore {
   ///                            page cache, DAX; without PATH nothing survives
   ///   file:PATH?memory=SIZE    a file on NVMe, read and written past the page cache
   ///
-  /// kBadUri, kIoError, kPoolFull, kBadArgument, and in `reason` what to do.
+  /// kBusy while another store or device has the file open, kBadUri, kIoError, kPoolFull,
+  /// kBadArgument, and in `reason` what to do.
   static Status create(const std::string& uri, const Options& options,
                        std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
 
   /// Takes up what create() and earlier work left; sizes come from the pool itself. kBadPool.
   static Status open(const std::string& uri, const Options& options,
                      std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
+
+  /// Takes up the pool that is there, whatever its size; makes one of memory=SIZE where there is no
+  /// file, or one that nothing was ever written to.
+  static Status open_or_create(const std::string& uri, const Options& options,
+                               std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
 
   /// Puts stores on top of each other, the fastest first, and makes them one. A key is to stand for
   /// its contents: a set that does not overwrite looks for an existing object in the first tier

@@ -86,6 +86,7 @@ class NEARKV_API Queue {
   std::uint16_t polled_ = 0;  ///< Completions taken, modulo 2^16.
   std::uint32_t in_flight_ = 0;
   std::uint64_t epoch_ = 0;
+  std::uint64_t forks_;  ///< Of the process whose queue it is.
 };
 
 }  // namespace nearkv

@@ -45,6 +45,7 @@ enum class [[nodiscard]] Status : std::uint8_t {
   kFenced = NKV_STATUS_FENCED,
   kNotYet = NKV_STATUS_NOT_YET,
   kNoDaemon = NKV_STATUS_NO_DAEMON,
+  kForked = NKV_STATUS_FORKED,
 };
 
 /// One line for a person: what happened and what to do.

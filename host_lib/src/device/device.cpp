@@ -7,6 +7,7 @@
 #include "device/cpu_device.hpp"
 #include "device/linux_device.hpp"
 #include "device/plugin_device.hpp"
+#include "device/process_bound_device.hpp"
 #include "device/uri.hpp"
 #include "edge.hpp"
 #include "nearkv/in_place.hpp"
@@ -48,7 +49,7 @@ Status open_any(std::string_view uri, std::unique_ptr<Device>* device, std::stri
     status = PluginDevice::open(parsed.scheme, arguments, &opened, reason);
   }
   if (status == Status::kOk) status = check_abi(opened.get(), std::string(uri), reason);
-  if (status == Status::kOk) *device = std::move(opened);
+  if (status == Status::kOk) *device = std::make_unique<ProcessBoundDevice>(std::move(opened));
   return status;
 }
 
@@ -79,7 +80,7 @@ Status open_in(std::span<std::byte> memory, std::shared_ptr<void> owner, std::st
   std::unique_ptr<Device> opened;
   const Status done =
       CpuDevice::open_in(std::move(parsed), whole, std::move(owner), &opened, reason);
-  if (done == Status::kOk) *device = std::move(opened);
+  if (done == Status::kOk) *device = std::make_unique<ProcessBoundDevice>(std::move(opened));
   return done;
 }
 

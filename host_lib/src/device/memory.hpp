@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "forks.hpp"
 #include "nearkv/device.hpp"
 #include "nearkv/status.hpp"
 
@@ -16,7 +17,8 @@ namespace nearkv {
 /// Size of a character device-dax, from sysfs; 0 if it is none.
 [[nodiscard]] std::uint64_t dax_bytes(const struct stat& info);
 
-/// A mapping, unmapped on destruction. A file's or DAX device's contents outlive it.
+/// A mapping, unmapped on destruction. A file's or DAX device's contents outlive it; meanwhile no
+/// other Memory maps it, of this process or another, by whatever path.
 class Memory {
  public:
   struct Options {
@@ -31,13 +33,15 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory();
 
-  /// kIoError, kOutOfMemory or kBadUri with a `reason` that says what to do.
+  /// kBusy while somebody else has the file, kIoError, kOutOfMemory or kBadUri, with a `reason`
+  /// that says what to do. A file that was made for a mapping that failed is taken away again.
   static Status map(const Options& options, Memory* memory, std::string* reason);
 
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
   [[nodiscard]] Durability durability() const { return durability_; }
 
  private:
+  LockDescriptor lock_;
   std::span<std::byte> bytes_;
   Durability durability_ = Durability::kNone;
 };

@@ -7,6 +7,8 @@
 #include "object/block_payload.hpp"
 #include "object/memory_payload.hpp"
 #include "object/object_jobs.hpp"
+#include "object/process_bound_store.hpp"
+#include "pool/blank_pool.hpp"
 
 namespace nearkv {
 namespace {
@@ -21,10 +23,7 @@ struct Place {
 };
 
 /// Maps what a URI names.
-Status map_place(const std::string& text, Place* place, std::string* reason) {
-  DeviceUri uri;
-  Status status = parse_device_uri(text, &uri, reason);
-  if (status != Status::kOk) return status;
+Status map_place(const std::string& text, DeviceUri uri, Place* place, std::string* reason) {
   place->is_file = uri.scheme == "file";
   if ((uri.scheme != "cpu" && !place->is_file) || (place->is_file && uri.path.empty())) {
     *reason =
@@ -34,7 +33,7 @@ Status map_place(const std::string& text, Place* place, std::string* reason) {
     return Status::kBadUri;
   }
   Memory::Options options;
-  status = take_memory_options(&uri, &options, reason);
+  Status status = take_memory_options(&uri, &options, reason);
   if (status == Status::kOk) status = refuse_unknown_options(uri, "memory, node, huge", reason);
   auto memory = std::make_shared<Memory>();
   if (place->is_file) options.huge = false;
@@ -48,23 +47,54 @@ Status map_place(const std::string& text, Place* place, std::string* reason) {
   return Status::kOk;
 }
 
-/// Opens an object store in a place, made a pool by `take_up`.
-template <typename TakeUp>
-Status open_store(const std::string& uri, const ObjectStore::Options& options,
-                  std::unique_ptr<ObjectStore>* store, std::string* reason, TakeUp take_up) {
+/// Makes a pool of memory, with the room that the options ask for.
+Status format(const ObjectStore::Options& options, PoolMemory::Source source,
+              std::shared_ptr<PoolMemory>* pool, std::string* why) {
+  Pool::Options pool_options;
+  pool_options.shape.layers = 0;
+  pool_options.max_namespaces = options.max_namespaces;
+  pool_options.max_objects =
+      options.max_objects != 0 ? options.max_objects
+                               : static_cast<std::uint32_t>(source.bytes.size() / kBytesPerObject);
+  PoolPlan plan;
+  const Status status = PoolPlan::make(source.bytes.size(), pool_options, &plan, why);
+  return status == Status::kOk ? PoolMemory::create(std::move(source), plan, pool) : status;
+}
+
+enum class Start { kCreate, kOpen, kOpenOrCreate };
+
+Status start(Start how, const std::string& text, const ObjectStore::Options& options,
+             std::unique_ptr<ObjectStore>* store, std::string* reason) {
   return at_edge([&] {
     std::string ignored;
     std::string& why = reason != nullptr ? *reason : ignored;
+    DeviceUri uri;
+    Status status = parse_device_uri(text, &uri, &why);
+    if (status != Status::kOk) return status;
+    // A pool that is there has a size of its own.
+    if (how == Start::kOpenOrCreate && !uri.path.empty() && !is_blank_pool(uri.path)) {
+      uri.options.erase("memory");
+    }
     Place place;
-    Status status = map_place(uri, &place, &why);
+    status = map_place(text, std::move(uri), &place, &why);
+    if (status != Status::kOk) return status;
+    const bool is_new =
+        how == Start::kCreate || (how == Start::kOpenOrCreate && is_blank_pool(place.memory.bytes));
     std::shared_ptr<PoolMemory> pool;
-    if (status == Status::kOk) status = take_up(std::move(place.memory), &pool, &why);
+    status = is_new ? format(options, std::move(place.memory), &pool, &why)
+                    : PoolMemory::open(std::move(place.memory), &pool, &why);
     if (status != Status::kOk) return status;
-    if (!place.is_file) return LocalStore::open(std::move(pool), options, store, &why);
-    std::unique_ptr<BlockPayload> payload;
-    status = BlockPayload::open(place.file, &payload, &why);
-    if (status != Status::kOk) return status;
-    return LocalStore::open(std::move(pool), std::move(payload), options, store, &why);
+    std::unique_ptr<ObjectStore> opened;
+    if (place.is_file) {
+      std::unique_ptr<BlockPayload> payload;
+      status = BlockPayload::open(place.file, &payload, &why);
+      if (status != Status::kOk) return status;
+      status = LocalStore::open(std::move(pool), std::move(payload), options, &opened, &why);
+    } else {
+      status = LocalStore::open(std::move(pool), options, &opened, &why);
+    }
+    if (status == Status::kOk) *store = ProcessBoundStore::make(std::move(opened));
+    return status;
   });
 }
 
@@ -83,29 +113,17 @@ std::vector<StoreEvent> ObjectStore::take_events(std::uint64_t* missed) {
 
 Status ObjectStore::create(const std::string& uri, const Options& options,
                            std::unique_ptr<ObjectStore>* store, std::string* reason) {
-  const auto format = [&](PoolMemory::Source source, std::shared_ptr<PoolMemory>* pool,
-                          std::string* why) {
-    Pool::Options pool_options;
-    pool_options.shape.layers = 0;
-    pool_options.max_namespaces = options.max_namespaces;
-    pool_options.max_objects =
-        options.max_objects != 0
-            ? options.max_objects
-            : static_cast<std::uint32_t>(source.bytes.size() / kBytesPerObject);
-    PoolPlan plan;
-    const Status status = PoolPlan::make(source.bytes.size(), pool_options, &plan, why);
-    return status == Status::kOk ? PoolMemory::create(std::move(source), plan, pool) : status;
-  };
-  return open_store(uri, options, store, reason, format);
+  return start(Start::kCreate, uri, options, store, reason);
 }
 
 Status ObjectStore::open(const std::string& uri, const Options& options,
                          std::unique_ptr<ObjectStore>* store, std::string* reason) {
-  const auto take_up = [](PoolMemory::Source source, std::shared_ptr<PoolMemory>* pool,
-                          std::string* why) {
-    return PoolMemory::open(std::move(source), pool, why);
-  };
-  return open_store(uri, options, store, reason, take_up);
+  return start(Start::kOpen, uri, options, store, reason);
+}
+
+Status ObjectStore::open_or_create(const std::string& uri, const Options& options,
+                                   std::unique_ptr<ObjectStore>* store, std::string* reason) {
+  return start(Start::kOpenOrCreate, uri, options, store, reason);
 }
 
 Status LocalStore::open(std::shared_ptr<PoolMemory> pool, const Options& options,

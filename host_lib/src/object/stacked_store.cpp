@@ -5,6 +5,7 @@
 
 #include "edge.hpp"
 #include "object/object_jobs.hpp"
+#include "object/process_bound_store.hpp"
 
 namespace nearkv {
 
@@ -13,8 +14,11 @@ Status ObjectStore::stack(std::vector<std::unique_ptr<ObjectStore>> tiers,
                           std::string* reason) {
   return at_edge([&] {
     std::string ignored;
-    return StackedStore::open(std::move(tiers), options, store,
-                              reason != nullptr ? reason : &ignored);
+    std::unique_ptr<ObjectStore> opened;
+    const Status status = StackedStore::open(std::move(tiers), options, &opened,
+                                             reason != nullptr ? reason : &ignored);
+    if (status == Status::kOk) *store = ProcessBoundStore::make(std::move(opened));
+    return status;
   });
 }
 

@@ -10,7 +10,9 @@
 namespace nearkv {
 
 Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Pool::~Pool() = default;
+Pool::~Pool() {
+  if (!impl_->is_here()) (void)impl_.release();
+}
 
 Status PoolAccess::open(std::shared_ptr<Device> device, const Pool::Options& options,
                         const PoolPlan& plan, std::shared_ptr<PoolMemory> memory,
@@ -252,9 +254,13 @@ Status Pool::codecs(std::uint64_t sequence, std::uint16_t layer, std::uint16_t k
 Status Pool::scrub(std::uint64_t sequence, std::uint64_t* pages) {
   return impl_->settle([&] { return impl_->scrub(sequence, pages); });
 }
-std::string Pool::last_error() const { return impl_->last_error(); }
-NearStats Pool::stats() const { return impl_->stats(); }
-void Pool::reset_stats() { impl_->reset_stats(); }
-PoolUsage Pool::usage() const { return impl_->usage(); }
+std::string Pool::last_error() const {
+  return impl_->is_here() ? impl_->last_error() : std::string(message(Status::kForked));
+}
+NearStats Pool::stats() const { return impl_->is_here() ? impl_->stats() : NearStats{}; }
+void Pool::reset_stats() {
+  if (impl_->is_here()) impl_->reset_stats();
+}
+PoolUsage Pool::usage() const { return impl_->is_here() ? impl_->usage() : PoolUsage{}; }
 
 }  // namespace nearkv

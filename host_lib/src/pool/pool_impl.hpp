@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "edge.hpp"
+#include "forks.hpp"
 #include "nearkv/in_place.hpp"
 #include "nearkv/pool.hpp"
 #include "nearkv/queue.hpp"
@@ -63,8 +64,10 @@ class Pool::Impl {
 
   /// The library's edge, one call at a time: as at_edge(), and kNoDevice once the device has gone,
   /// whatever `body` made of the memory that stands in for it. All calls below go through it.
+  /// kForked in another process than the one that opened the pool, of which nothing is touched.
   template <typename Body>
   Status settle(Body&& body) noexcept {
+    if (!is_here()) return Status::kForked;
     return at_edge([&] {
       const std::scoped_lock lock(mutex_);
       const Status status = can_go_on();
@@ -72,6 +75,8 @@ class Pool::Impl {
       return device_->is_gone() ? fail(Status::kNoDevice, "using the pool's device") : done;
     });
   }
+
+  [[nodiscard]] bool is_here() const { return fork_count() == forks_; }
 
   Status create_sequence(std::uint64_t id);
   Status fork(std::uint64_t parent, std::uint64_t child, std::uint32_t tokens);
@@ -279,6 +284,7 @@ class Pool::Impl {
   std::map<std::uint32_t, std::uint32_t>
       shares_;                                  ///< Per page: lists that hold it, if more than one.
   std::map<std::uint32_t, std::uint8_t> cold_;  ///< Per compressed page: its codec.
+  const std::uint64_t forks_ = fork_count();
   mutable std::mutex mutex_;
   std::string last_error_;
 };

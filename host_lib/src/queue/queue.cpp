@@ -6,6 +6,7 @@
 
 #include "deadline.hpp"
 #include "edge.hpp"
+#include "forks.hpp"
 
 namespace nearkv {
 namespace {
@@ -24,7 +25,8 @@ bool is_running(Device* device, unsigned index) {
 
 }  // namespace
 
-Queue::Queue(Device* device, const Options& options) : device_(device), options_(options) {}
+Queue::Queue(Device* device, const Options& options)
+    : device_(device), options_(options), forks_(fork_count()) {}
 
 Status Queue::open(Device* device, const Options& options, std::unique_ptr<Queue>* queue) {
   if (options.index >= NKV_MAX_QUEUES) return Status::kBadArgument;
@@ -70,6 +72,7 @@ std::byte* Queue::completion(std::uint16_t index) const {
 }
 
 Status Queue::submit_bytes(std::span<const std::byte> command, std::uint16_t* tag) {
+  if (fork_count() != forks_) return Status::kForked;
   if (in_flight_ == options_.ring_entries) return Status::kQueueFull;
   *tag = tail_;
   std::byte* const entry = submission(tail_);
@@ -124,6 +127,7 @@ Status Queue::stop(Device* device, const Options& options) {
 }
 
 Status Queue::wait(nanoseconds timeout) {
+  if (fork_count() != forks_) return Status::kForked;
   const auto deadline = deadline_after(timeout);
   while (!arrived()) {
     const nanoseconds left = deadline - steady_clock::now();

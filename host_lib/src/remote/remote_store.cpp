@@ -4,6 +4,7 @@
 
 #include "daemon/client/daemon_store.hpp"
 #include "edge.hpp"
+#include "object/process_bound_store.hpp"
 #include "remote/bridge.hpp"
 
 namespace nearkv {
@@ -56,7 +57,8 @@ Status connect_remote(const RemoteStoreOptions& options, std::unique_ptr<ObjectS
       return dialer->dial(socket, of_dial);
     };
     status = DaemonClient::connect({options.address, dial}, client_options, &client, why);
-    if (status == Status::kOk) *store = std::make_unique<DaemonStore>(std::move(client));
+    if (status != Status::kOk) return status;
+    *store = ProcessBoundStore::make(std::make_unique<DaemonStore>(std::move(client)));
     return status;
   });
 }

@@ -30,10 +30,10 @@ typedef float nkv_f32;
   NKV_STATIC_ASSERT(offsetof(struct nkv_##name, field) == (bytes), \
                     "offset of nkv_" #name "." #field)
 
-/** NearKV device contract, version 1.3. */
+/** NearKV device contract, version 1.4. */
 #define NKV_ABI_ID 0x00564b5241454e01ull /**< Register ID. */
 #define NKV_ABI_MAJOR 1
-#define NKV_ABI_MINOR 3
+#define NKV_ABI_MINOR 4
 #define NKV_PAGE_MAGIC 0x504b564eu /**< Page header. */
 #define NKV_PAGE_VERSION 1
 
@@ -230,6 +230,10 @@ enum nkv_status {
   NKV_STATUS_DENIED = 80, /**< this client may not do that; see the permissions of its tenant */
   /** the daemon does not answer; start `nearkv serve`, or wait for its restart and try again */
   NKV_STATUS_NO_DAEMON = 81,
+  /**
+   * opened before this process was made by fork(), and of no use in it; open or connect again here
+   */
+  NKV_STATUS_FORKED = 82,
   /** the other hosts hold this one for dead; drop its objects and join again */
   NKV_STATUS_FENCED = 88,
   NKV_STATUS_NOT_YET = 89, /**< other hosts have not answered yet; poll and call again */
@@ -2324,6 +2328,8 @@ static inline int nkv_status_errno(uint8_t status) {
       return EACCES;
     case NKV_STATUS_NO_DAEMON:
       return ECONNREFUSED;
+    case NKV_STATUS_FORKED:
+      return ESTALE;
     case NKV_STATUS_FENCED:
       return ESTALE;
     case NKV_STATUS_NOT_YET:
@@ -2408,6 +2414,9 @@ static inline const char *nkv_status_message(uint8_t status) {
     case NKV_STATUS_NO_DAEMON:
       return "the daemon does not answer; start `nearkv serve`, or wait for its restart and try "
              "again";
+    case NKV_STATUS_FORKED:
+      return "opened before this process was made by fork(), and of no use in it; open or connect "
+             "again here";
     case NKV_STATUS_FENCED:
       return "the other hosts hold this one for dead; drop its objects and join again";
     case NKV_STATUS_NOT_YET:
@@ -2484,6 +2493,8 @@ static inline const char *nkv_status_name(uint8_t status) {
       return "DENIED";
     case NKV_STATUS_NO_DAEMON:
       return "NO_DAEMON";
+    case NKV_STATUS_FORKED:
+      return "FORKED";
     case NKV_STATUS_FENCED:
       return "FENCED";
     case NKV_STATUS_NOT_YET:

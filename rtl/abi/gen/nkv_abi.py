@@ -1,5 +1,5 @@
 # Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
-"""NearKV device contract, version 1.3: constants and structures for Python."""
+"""NearKV device contract, version 1.4: constants and structures for Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StatusText(NamedTuple):
 
 ABI_ID = 0x00564b5241454e01
 ABI_MAJOR = 1
-ABI_MINOR = 3
+ABI_MINOR = 4
 PAGE_MAGIC = 0x504b564e
 PAGE_VERSION = 1
 
@@ -383,6 +383,8 @@ class Status(IntEnum):
     DENIED = 80
     # the daemon does not answer; start `nearkv serve`, or wait for its restart and try again
     NO_DAEMON = 81
+    # opened before this process was made by fork(), and of no use in it; open or connect again here
+    FORKED = 82
     # the other hosts hold this one for dead; drop its objects and join again
     FENCED = 88
     # other hosts have not answered yet; poll and call again
@@ -1162,6 +1164,11 @@ STATUS = {
     Status.NO_DAEMON: StatusText(
         errno.ECONNREFUSED,
         "the daemon does not answer; start `nearkv serve`, or wait for its restart and try again",
+    ),
+    Status.FORKED: StatusText(
+        errno.ESTALE,
+        "opened before this process was made by fork(), and of no use in it; open or connect again "
+        "here",
     ),
     Status.FENCED: StatusText(
         errno.ESTALE,

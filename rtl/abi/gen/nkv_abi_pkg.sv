@@ -1,6 +1,6 @@
 // Generated from rtl/abi/nearkv.toml by rtl/abi/gen.py; do not edit.
 //
-// NearKV device contract, version 1.3.
+// NearKV device contract, version 1.4.
 // The first member of a packed struct is its most significant part, so members stand in reverse:
 // byte 0 of a structure in memory is bits 7:0 of the struct.
 
@@ -11,7 +11,7 @@ package nkv_abi_pkg;
 
   localparam logic [63:0] AbiId = 64'h0056_4b52_4145_4e01;
   localparam logic [15:0] AbiMajor = 16'd1;
-  localparam logic [15:0] AbiMinor = 16'd3;
+  localparam logic [15:0] AbiMinor = 16'd4;
   localparam logic [31:0] PageMagic = 32'h504b_564e;
   localparam logic [15:0] PageVersion = 16'd1;
 
@@ -181,6 +181,9 @@ package nkv_abi_pkg;
     StatusDenied = 8'd80,
     // the daemon does not answer; start `nearkv serve`, or wait for its restart and try again
     StatusNoDaemon = 8'd81,
+    // opened before this process was made by fork(), and of no use in it; open or connect again
+    // here
+    StatusForked = 8'd82,
     // the other hosts hold this one for dead; drop its objects and join again
     StatusFenced = 8'd88,
     // other hosts have not answered yet; poll and call again

@@ -6,6 +6,7 @@
 #include "daemon/wire/object_info.hpp"
 #include "daemon/wire/stats.hpp"
 #include "edge.hpp"
+#include "object/process_bound_store.hpp"
 
 namespace nearkv {
 namespace {
@@ -62,7 +63,8 @@ Status ObjectStore::connect(const std::string& socket_path, const ClientOptions&
     std::unique_ptr<DaemonClient> client;
     const Status status =
         DaemonClient::connect(socket_path, options, &client, reason != nullptr ? reason : &ignored);
-    if (status == Status::kOk) *store = std::make_unique<DaemonStore>(std::move(client));
+    if (status != Status::kOk) return status;
+    *store = ProcessBoundStore::make(std::make_unique<DaemonStore>(std::move(client)));
     return status;
   });
 }

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,7 +12,6 @@
 #include "file_descriptor.hpp"
 #include "object/extent_list.hpp"
 #include "object/stored_parts.hpp"
-#include "page_bytes.hpp"
 
 namespace nearkv {
 namespace {
@@ -38,24 +36,6 @@ std::uint64_t size_of(int fd) {
 }
 
 }  // namespace
-
-bool PoolFile::is_blank(const std::string& path) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return errno == ENOENT;
-  // Both copies of a header, and more: a file of somebody else's may begin with a few zeros.
-  constexpr std::size_t kLookBytes = 64 << 10;
-  static_assert(kLookBytes >= NKV_POOL_HEADER_COPY_AT + sizeof(nkv_pool_header));
-  std::vector<char> head(kLookBytes);
-  const ssize_t bytes = ::pread(fd.get(), head.data(), head.size(), 0);
-  if (bytes < 0) {
-    // A device-dax cannot be read, only mapped, in huge pages.
-    void* const mapped = ::mmap(nullptr, kHugePageBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
-    if (mapped == MAP_FAILED) return false;
-    std::memcpy(head.data(), mapped, head.size());
-    ::munmap(mapped, kHugePageBytes);
-  }
-  return std::ranges::all_of(head, [](char byte) { return byte == 0; });
-}
 
 Status PoolFile::open(const std::string& path, std::unique_ptr<PoolFile>* file,
                       std::string* reason) {

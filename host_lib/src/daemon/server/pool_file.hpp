@@ -20,14 +20,10 @@ namespace nearkv {
 /// of different moments. Thread safety: one thread at a time.
 class PoolFile {
  public:
-  /// Whether there is nothing yet that a pool could be lost with: no file, an empty one, or one
-  /// whose header was never written.
-  [[nodiscard]] static bool is_blank(const std::string& path);
-
   /// kIoError; kBadPool with a reason if it holds no pool of this format.
   static Status open(const std::string& path, std::unique_ptr<PoolFile>* file, std::string* reason);
 
-  /// Whether a daemon serves it now.
+  /// Whether a store or a device had it open.
   [[nodiscard]] bool is_served() const { return served_; }
   [[nodiscard]] const nkv_pool_header& header() const { return pool_->header(); }
   [[nodiscard]] const NamespaceTable& namespaces() const { return *namespaces_; }

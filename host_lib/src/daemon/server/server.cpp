@@ -1,9 +1,7 @@
 #include "daemon/server/server.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,8 +12,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/server/pool_file.hpp"
 #include "edge.hpp"
+#include "pool/blank_pool.hpp"
 
 namespace nearkv {
 namespace {
@@ -134,10 +132,6 @@ Status Server::open_pool(std::string* reason) {
 
 Status Server::open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* tier,
                          std::string* reason) {
-  if (!pool.path.empty()) {
-    const Status status = lock_pool(pool.path, reason);
-    if (status != Status::kOk) return status;
-  }
   ObjectStore::Options options;
   options.max_objects = pool.max_objects;
   options.max_namespaces = pool.max_namespaces;
@@ -147,33 +141,16 @@ Status Server::open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* t
   options.defragment_above = pool.defragment_above;
   const std::string uri = (pool.is_file ? "file:" : "cpu:") + pool.path;
   const std::string huge = pool.is_file || pool.huge_pages ? "" : "huge=off";
-  const bool is_new = pool.path.empty() || PoolFile::is_blank(pool.path);
-  if (!is_new) {
-    return ObjectStore::open(huge.empty() ? uri : uri + "?" + huge, options, tier, reason);
-  }
-  // A device has a size of its own.
+  // A device has a size of its own, and so has a pool that is there.
   const bool has_size = pool.size_bytes != 0;
-  if (!has_size && !std::filesystem::is_character_file(pool.path)) {
+  if (!has_size && !std::filesystem::is_character_file(pool.path) &&
+      (pool.path.empty() || is_blank_pool(pool.path))) {
     *reason = "a new pool needs a size; set pool.size";
     return Status::kBadArgument;
   }
   std::string choices = has_size ? "?memory=" + std::to_string(pool.size_bytes) : "";
   if (!huge.empty()) choices += (has_size ? "&" : "?") + huge;
-  return ObjectStore::create(uri + choices, options, tier, reason);
-}
-
-Status Server::lock_pool(const std::string& path, std::string* reason) {
-  FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock) {
-    *reason = path + ": " + std::strerror(errno) + "; set pool.path to a file that can be written";
-    return Status::kIoError;
-  }
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    *reason = path + ": another daemon serves this pool; stop it or choose another";
-    return Status::kBusy;
-  }
-  pool_locks_.push_back(std::move(lock));
-  return Status::kOk;
+  return ObjectStore::open_or_create(uri + choices, options, tier, reason);
 }
 
 std::map<std::uint16_t, std::uint32_t> Server::namespace_limits() const {

@@ -41,7 +41,6 @@ class Server {
 
   Status open_pool(std::string* reason);
   Status open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* tier, std::string* reason);
-  Status lock_pool(const std::string& path, std::string* reason);
   [[nodiscard]] std::map<std::uint16_t, std::uint32_t> namespace_limits() const;
   void apply_quotas();
   void accept_clients();
@@ -50,7 +49,6 @@ class Server {
 
   ServerConfig config_;
   Log log_;
-  std::vector<FileDescriptor> pool_locks_;
   FileDescriptor listener_;
   FileDescriptor wake_;  ///< Of the accepting thread.
   std::unique_ptr<ObjectStore> store_;
