@@ -14,7 +14,7 @@ namespace nearkv::test {
 namespace {
 
 /// Commands for each device.
-std::uint64_t wanted_commands() { return by_size(500, 10000) / test_every(); }
+std::uint64_t wanted_commands() { return by_size(320, 10000) / test_every(); }
 
 /// Devices whose arithmetic is the model's to the bit.
 std::vector<std::string> exact_uris() {
