@@ -21,7 +21,7 @@ TOOLS = ("serve", "stat", "ls", "top", "inspect", "verify", "defrag")
 COMMANDS = ("setup", "build", "test", "bench", "plan", "report", "demo", "doctor", "help", *TOOLS)
 COMMON_FLAGS = ("-j N", "--jobs N", "--device URI", "-h", "--help")
 FLAGS = {
-    "test": ("--quick", "--long", "FILTER"),
+    "test": ("--quick", "--long", "--sanitize", "FILTER"),
     "bench": ("NAME", "--json FILE", "--device URI", "--long"),
     "report": ("FILE", "-o PAGE"),
     "doctor": ("--json",),

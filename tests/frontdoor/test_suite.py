@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.result_file import read_results
-from tests.frontdoor.suite import ctest
+from tests.frontdoor.suite import ctest, sanitizers
 from tests.frontdoor.suite.progress import StageClock
 from tests.frontdoor.suite.stage import ROOT, Options
 
@@ -197,7 +197,7 @@ def test_the_guests_tests_run_by_themselves_and_are_in_the_summary(project: Proj
     for name in ("first", "second"):
         project.write(f"tests/guest/test_{name}.py", PYTHON_TESTS)
     try:
-        default, long = project.test("guest"), project.test("guest", "--long")
+        default, debug = project.test("guest"), project.test("--sanitize", "guest")
     finally:
         for name in ("emulator", "tests/guest"):
             shutil.rmtree(project.root / name)
@@ -208,7 +208,15 @@ def test_the_guests_tests_run_by_themselves_and_are_in_the_summary(project: Proj
     assert "2 passed, 2 skipped" in summary
     assert summary.count("no browser here") == 2
     assert summary.count("::test_hours") == 2
-    assert "['--test', '--debug-kernel']" in long.stdout
+    assert "['--test', '--debug-kernel']" in debug.stdout
+
+
+def test_sanitizers_are_chosen_by_their_names(project: Project):
+    run = project.test("--sanitize", "abi")
+    assert run.returncode == 2
+    assert "nothing is called abi; there are: asan-ubsan, tsan, fuzz, guest" in run.stderr
+    assert list(sanitizers.stages(())) == ["asan-ubsan", "tsan"]
+    assert list(sanitizers.stages(("tsan", "fuzz"))) == ["tsan", "fuzz"]
 
 
 def test_the_engines_tests_run_side_by_side_but_not_among_the_quick(project: Project):

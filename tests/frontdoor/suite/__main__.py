@@ -11,21 +11,23 @@ from pathlib import Path
 from . import ctest, lint, pytests, sanitizers, strength
 from .progress import StageClock, build_steps, slowest
 from .resumption import Resumption
-from .stage import BUILD, ROOT, SIZES, Options, Outcome
+from .stage import BUILD, ROOT, SIZES, Options, Outcome, Stage
 
 _DESCRIPTION = """\
 Checks format and lint, runs the C++ tests by ctest and the Python tests by
 pytest, and ends with where the time went, what was skipped and why, what
 only --long runs, and each program's own closing lines. Says every minute how
 long it will still take. Interrupted, the next call goes on behind the parts
-that have passed, as long as no file has changed. With --long it also runs the guest's tests
-on a kernel with KASAN and lockdep, seeds bugs into the RTL, which its tests
-have to notice, counts the lines of the RTL that they run, and runs the C++
-tests under sanitizers."""
+that have passed, as long as no file has changed. With --long it also seeds bugs
+into the RTL, which its tests have to notice, and counts the lines of the RTL
+that they run. With --sanitize it runs the C++ tests under sanitizers instead, in
+builds of their own."""
 
 _EPILOG = """\
 A FILTER is a label of ctest, or a folder or file of Python tests, or the word
-lint. With filters, only what they name is run.
+lint. With filters, only what they name is run. With --sanitize a FILTER is
+asan-ubsan or tsan (which it runs without one), fuzz (ten minutes for each target
+of libFuzzer), or guest (the guest's tests on a kernel with KASAN and lockdep).
 
 examples:
   ./nearkv test                         what continuous integration runs
@@ -33,6 +35,7 @@ examples:
   ./nearkv test abi model               the contract's and the model's tests
   ./nearkv test lint                    format and lint alone
   ./nearkv test rtl --long              the RTL's tests and what they are worth
+  ./nearkv test --sanitize tsan         the library's and the daemon's threads
   ./nearkv test tests/frontdoor/test_results.py::test_round_trip
 
 exit status: 0 all passed; 1 something failed; 2 wrong usage; 130 interrupted."""
@@ -53,43 +56,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size.add_argument(
         "--long", action="store_const", dest="size", const="long", help="everything: hours"
     )
+    size.add_argument(
+        "--sanitize",
+        action="store_const",
+        dest="size",
+        const="sanitize",
+        help="the C++ tests under sanitizers: an hour on 2 cores",
+    )
     parser.add_argument("filters", nargs="*", metavar="FILTER", help="what to run (default: all)")
     parsed = parser.parse_args(arguments)
     jobs = int(os.environ.get("NEARKV_JOBS") or os.cpu_count() or 1)
     options = Options(parsed.size or "default", tuple(parsed.filters), jobs)
 
-    if not (BUILD / "build.ninja").exists():
-        parser.error("nothing is built here; first: ./nearkv build")
-    registered = ctest.list_tests()
-    labels, paths = _resolve(parser, options.filters, registered)
-    wants_strength = options.size == "long" and (not options.filters or "rtl" in options.filters)
-
-    def wants(folder: Path) -> bool:
-        """Whether a stage of its own runs a folder's tests, none of which is quick."""
-        there = str(folder) in paths if options.filters else folder.exists()
-        return options.size != "quick" and there
-
-    wants_guest, wants_engines = wants(pytests.GUEST), wants(pytests.ENGINES)
-    apart = (str(pytests.GUEST), str(pytests.ENGINES))
-    paths = [path for path in paths if path not in apart]
-    stages = {
-        "lint": (not options.filters or "lint" in options.filters, lambda: lint.run(options)),
-        "ctest": (not options.filters or labels, lambda: ctest.run(options, registered, labels)),
-        "pytest": (not options.filters or paths, lambda: pytests.run(options, paths)),
-        "engines": (wants_engines, lambda: pytests.run_engines(options)),
-        "guest": (wants_guest, lambda: pytests.run_guest(options)),
-        "guest with KASAN and lockdep": (
-            wants_guest and options.size == "long",
-            lambda: pytests.run_guest(options, ["--debug-kernel"]),
-        ),
-        "mutation": (wants_strength, lambda: strength.run_mutation(options)),
-        "coverage": (wants_strength, lambda: strength.run_coverage(options)),
-        "sanitizers": (
-            options.size == "long" and not options.filters,
-            lambda: sanitizers.run(options),
-        ),
-    }
-    wanted = [name for name, (is_wanted, _) in stages.items() if is_wanted]
+    try:
+        if options.size == "sanitize":
+            stages = sanitizers.stages(options.filters)
+        else:
+            stages = _stages(options)
+    except ValueError as error:
+        parser.error(str(error))
+    wanted = list(stages)
     resumed = Resumption(options)
     outcomes = resumed.outcomes
     for outcome in outcomes:
@@ -101,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in wanted:
             print(f"== {name}", flush=True)
             with clock.stage(name):
-                outcome = replace(stages[name][1](), name=name)
+                outcome = replace(stages[name](options), name=name)
             outcomes.append(outcome)
             resumed.keep()
     except KeyboardInterrupt:
@@ -112,8 +98,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 
+def _stages(options: Options) -> dict[str, Stage]:
+    """The stages that the size and the filters ask for, in their order."""
+    if not (BUILD / "build.ninja").exists():
+        raise ValueError("nothing is built here; first: ./nearkv build")
+    registered = ctest.list_tests()
+    labels, paths = _resolve(options.filters, registered)
+    wants_strength = options.size == "long" and (not options.filters or "rtl" in options.filters)
+
+    def wants(folder: Path) -> bool:
+        """Whether a stage of its own runs a folder's tests, none of which is quick."""
+        there = str(folder) in paths if options.filters else folder.exists()
+        return options.size != "quick" and there
+
+    wants_guest, wants_engines = wants(pytests.GUEST), wants(pytests.ENGINES)
+    apart = (str(pytests.GUEST), str(pytests.ENGINES))
+    paths = [path for path in paths if path not in apart]
+    stages: dict[str, tuple[object, Stage]] = {
+        "lint": (not options.filters or "lint" in options.filters, lint.run),
+        "ctest": (not options.filters or labels, lambda o: ctest.run(o, registered, labels)),
+        "pytest": (not options.filters or paths, lambda o: pytests.run(o, paths)),
+        "engines": (wants_engines, pytests.run_engines),
+        "guest": (wants_guest, pytests.run_guest),
+        "mutation": (wants_strength, strength.run_mutation),
+        "coverage": (wants_strength, strength.run_coverage),
+    }
+    return {name: run for name, (is_wanted, run) in stages.items() if is_wanted}
+
+
 def _resolve(
-    parser: argparse.ArgumentParser, filters: Sequence[str], registered: dict[str, set[str]]
+    filters: Sequence[str], registered: dict[str, set[str]]
 ) -> tuple[list[str], list[str]]:
     """Sorts filters into ctest labels and pytest paths; a word may be both, and must be one."""
     known = set().union(*registered.values()) - set(SIZES)
@@ -123,7 +137,7 @@ def _resolve(
         if word != "lint" and word not in labels and not pytests.find_paths(word):
             folders = sorted(path.name for path in (ROOT / "tests").iterdir() if path.is_dir())
             choices = ", ".join(["lint", *sorted(known | set(folders))])
-            parser.error(f"nothing is called {word}; there are: {choices}, and paths of tests")
+            raise ValueError(f"nothing is called {word}; there are: {choices}, and paths of tests")
     return labels, paths
 
 

@@ -37,6 +37,10 @@ class Outcome:
     took_s: dict[str, float] = field(default_factory=dict)  # test to seconds
 
 
+Stage = Callable[[Options], Outcome]
+"""Runs a part of the suite."""
+
+
 def our_files() -> list[Path]:
     """Files that git tracks or would track; outside git, all but hidden and built ones."""
     git = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
