@@ -8,6 +8,7 @@ from transformers import DynamicCache, Lfm2Config, LlamaConfig, MambaConfig
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv.core import Codec, Status  # noqa: E402
+from nearkv.retainer import Retention  # noqa: E402
 from nearkv.store import ObjectStore  # noqa: E402
 from nearkv.transformers import NearKVCache, PrefixStates, make_pool, prefixes  # noqa: E402
 from nearkv.transformers.layer import NearKVLayer  # noqa: E402
@@ -29,9 +30,11 @@ def words(count: int) -> list[int]:
     return [WORDS.randrange(97) for _ in range(count)]
 
 
-def empty_cache(memory: str = "64MiB", dtype: torch.dtype = torch.bfloat16) -> NearKVCache:
+def empty_cache(
+    memory: str = "64MiB", dtype: torch.dtype = torch.bfloat16, retention: Retention | None = None
+) -> NearKVCache:
     pool = make_pool(CONFIG, f"cpu:?memory={memory}", dtype=dtype)
-    return NearKVCache(pool, config=CONFIG, window_tokens=64)
+    return NearKVCache(pool, config=CONFIG, window_tokens=64, retention=retention)
 
 
 def grow(cache: NearKVCache, tokens: list[int], rows: int = 1) -> NearKVCache:
@@ -81,10 +84,23 @@ def test_what_was_rounded_is_nobody_elses(blocks, codec: Codec) -> None:
         if codec == Codec.PLANES_LZ4:
             assert states.save(tokens, kept)
             assert_same(kept, fork, 300)
+            return
+        for cache in (kept, fork, kept.fork()):
+            with cache, pytest.raises(ValueError, match="rounded"):
+                states.save(tokens, cache)
+        assert states.find(tokens, found) == 0
+
+
+@pytest.mark.parametrize("cold", [Codec.INT8, Codec.PLANES_ZSTD])
+def test_what_a_retention_rounds_is_nobody_elses(blocks, cold: Codec) -> None:
+    tokens = words(300)
+    states = PrefixStates(blocks, CONFIG)
+    with grow(empty_cache(retention=Retention(budget_tokens=64, cold=cold)), tokens) as kept:
+        if cold == Codec.PLANES_ZSTD:
+            assert states.save(tokens, kept)
         else:
             with pytest.raises(ValueError, match="rounded"):
                 states.save(tokens, kept)
-            assert states.find(tokens, found) == 0
 
 
 def test_the_longest_is_found_and_others_are_not(blocks) -> None:

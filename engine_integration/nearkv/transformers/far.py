@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -57,6 +58,13 @@ def make_pool(
     )
 
 
+@dataclass
+class _SharedRows:
+    """What is so of all sequences that came from one by forks."""
+
+    are_rounded: bool
+
+
 class Sequences:
     """The sequences of a pool that one cache owns, one for each row of its batch.
 
@@ -67,7 +75,12 @@ class Sequences:
         self.pool, self.retention = pool, retention
         self.ids: list[int] = []
         self.retainers: dict[int, Retainer] = {}
-        self.are_rounded = False
+        self._shared = self._unshared()
+
+    @property
+    def are_rounded(self) -> bool:
+        """Whether a lossy codec may have had pages of these rows, or of forks, which share them."""
+        return self._shared.are_rounded
 
     def create(self, count: int) -> None:
         """Makes `count` empty sequences."""
@@ -159,7 +172,7 @@ class Sequences:
 
     def cool(self, codec: Codec) -> None:
         """Compresses all pages, those that others share too; whoever reads them warms them."""
-        self.are_rounded |= codec in _LOSSY
+        self._shared.are_rounded |= codec in _LOSSY
         for sequence in dict.fromkeys(self.ids):
             self.pool.transcode(sequence, codec)
 
@@ -186,7 +199,7 @@ class Sequences:
     def fork(self, tokens: Sequence[int]) -> "Sequences":
         """Sequences that share these rows' first tokens."""
         copy = Sequences(self.pool, self.retention)
-        copy.are_rounded = self.are_rounded
+        copy._shared = self._shared
         with self._forking() as fork:
             copy.ids = [fork(*pair) for pair in zip(self.ids, tokens, strict=True)]
         copy.retainers = {
@@ -197,7 +210,10 @@ class Sequences:
     def drop(self) -> None:
         """Gives all pages back."""
         self._keep([])
-        self.are_rounded = False
+        self._shared = self._unshared()
+
+    def _unshared(self) -> _SharedRows:
+        return _SharedRows(self.retention is not None and self.retention.cold in _LOSSY)
 
     def _attend(
         self,

@@ -59,15 +59,15 @@ class PrefixStates:
     def save(self, tokens: Sequence[int], cache: Cache | States) -> bool:
         """Stores what a cache holds after exactly these tokens; whether it is there now.
 
-        Raises ValueError for a cache of another length, of several sequences, whose K and V were
-        rounded by rest() (others would take them for exact ones), or of other layers:
-        those that attend are a NearKVCache's or a NearKVInfiniCache's. A list of tensors is the
-        state of RWKV.
+        Raises ValueError for a cache of another length, of several sequences, or of other layers:
+        those that attend are a NearKVCache's or a NearKVInfiniCache's. Also where K and V were
+        rounded, by rest() of this cache or of a fork, or by a retention: others would take them
+        for exact ones. A list of tensors is the state of RWKV.
         """
         parts = CacheParts(cache)
         parts.check(len(tokens))
         if any(layer.sequences.are_rounded for layer in parts.attending):
-            raise ValueError("K and V of this cache were rounded when it rested")
+            raise ValueError("K and V of this cache were rounded: by rest(), or by its retention")
         names = self._names(tokens, parts)
         if not len(tokens):
             return False
