@@ -56,13 +56,20 @@ struct Plan {
   std::uint64_t event = 0;
 };
 
-/// Works until it is killed.
-[[noreturn]] void work(std::span<std::byte> memory, const Plan& plan, Sequences sequences,
+/// Works on the file until it is killed.
+[[noreturn]] void work(const TemporaryFile& file, const Plan& plan, Sequences sequences,
                        Random random, Told* told) {
+  Memory::Options options;
+  options.path = file.path();
+  options.bytes = kPoolBytes;
+  options.huge = false;
+  Memory mapping;
+  std::string reason;
+  if (Memory::map(options, &mapping, &reason) != Status::kOk) ::_exit(4);
+  const std::span<std::byte> memory = mapping.bytes().first(kPoolBytes);
   Killer killer;
   if (plan.dies_early) killer.arm(plan.event);
   const Persistences both{&killer, &killer};
-  std::string reason;
   const std::unique_ptr<Pool> pool =
       plan.makes_pool ? create_pool(memory, both) : open_pool(memory, both, &reason);
   if (pool == nullptr) ::_exit(3);
@@ -92,14 +99,7 @@ std::unique_ptr<Pool> open_file(const TemporaryFile& file, std::string* reason) 
 TEST(SequenceKillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
   const std::uint64_t kills = by_size(600, 12000);
   const TemporaryFile file("sequence_kill");
-  Memory::Options options;
-  options.path = file.path();
-  options.bytes = kPoolBytes;
-  options.huge = false;
-  Memory mapping;
   std::string reason;
-  ASSERT_EQ(Memory::map(options, &mapping, &reason), Status::kOk) << reason;
-  const std::span<std::byte> memory = mapping.bytes().first(kPoolBytes);
   void* const shared =
       ::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
@@ -118,7 +118,7 @@ TEST(SequenceKillTest, AtEveryPersistencePointLosesNothingThatWasAcknowledged) {
     told->begun = told->acknowledged = 0;
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
-    if (child == 0) work(memory, plan, sequences, case_random(kill), told);
+    if (child == 0) work(file, plan, sequences, case_random(kill), told);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
