@@ -274,6 +274,38 @@ def test_tokens_are_those_that_engines_told(opened, tmp_path, store):
     events.end()
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"model": "/models/model"},
+        {"layout": "vllm-"},
+        {"tenant": "1"},
+        {"group": "1"},
+        {"model": "mod"},
+    ],
+)
+def test_a_publisher_of_which_nothing_fits_says_what_is_there(
+    sglang_environment, tmp_path, daemon, store, named
+):
+    words = command({"socket": daemon.socket, "endpoint": f"ipc://{tmp_path}/e"} | named)
+    with subprocess.Popen(
+        [sglang_environment.python, *words[1:]],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | sglang_environment.variables,
+    ) as publisher:
+        put(store, [0], layout="sglang-kv-1\x1b[2J")
+        said = publisher.stderr.readline()
+        assert "model bfloat16 sglang-kv-1\\x1b[2J rank 0 group 0" in said
+        assert "--model, --layout, --tenant and --group" in said
+        put(store, [1], layout="sglang-kv-1\x1b[2J")
+        put(store, [1], layout="sglang-kv-1\x1b[2J", salt=b"another's")
+        put(store, [1], layout="another")
+        assert "another" in publisher.stderr.readline()
+        publisher.terminate()
+        assert publisher.stderr.read() == ""
+
+
 WRONG = (
     ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),
     ({"medium": "CXL"}, "invalid choice: 'CXL'"),

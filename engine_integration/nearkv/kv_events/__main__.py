@@ -16,6 +16,7 @@ from nearkv.store import NamespaceInfo, ObjectStore
 
 # What both Dynamo and llm-d know; Dynamo drops events of any other medium.
 MEDIA = ("CPU", "CPU_PINNED", "CPU_TIER2", "DISK", "STORAGE", "EXTERNAL", "SHARED")
+_MOST_SHOWN = 8
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -27,6 +28,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", required=True, help="the engine's name for it")
     parser.add_argument("--layout", default="sglang-kv-", help="how names of layouts begin")
     parser.add_argument("--tenant", type=int, default=0)
+    parser.add_argument("--group", type=int, default=0, help="of the KV cache: full attention's")
     parser.add_argument("--endpoint", default="tcp://*:5557", help="events")
     parser.add_argument("--replay-endpoint", default="", help="what was missed; bound")
     parser.add_argument("--topic", default="", help="kv@SHARED_STORAGE@MODEL for llm-d")
@@ -42,12 +44,13 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 def is_chosen(info: NamespaceInfo, arguments: argparse.Namespace) -> bool:
     """Whether a namespace's blocks are told: its first rank stands for all."""
-    named, _, numbers = info.text.rpartition(" rank ")
-    model, _, layout = named.rsplit(" ", 2)
+    begins = info.text.startswith(f"{arguments.model} ")
+    _, _, layout = info.text[len(arguments.model) + 1 :].partition(" ")
     return (
-        (info.tenant, numbers) == (arguments.tenant, "0 group 0")
-        and model == arguments.model
+        begins
+        and info.tenant == arguments.tenant
         and layout.startswith(arguments.layout)
+        and layout.endswith(f" rank 0 group {arguments.group}")
     )
 
 
@@ -79,14 +82,31 @@ def publish(arguments: argparse.Namespace, stopped: threading.Event) -> None:
         poller = zmq.Poller()
         poller.register(engines, zmq.POLLIN)
         poller.register(publisher.replay_socket, zmq.POLLIN)
+        told: list[str] = []
         while not stopped.is_set():
             poller.poll(arguments.interval_s * 1000)
             while engines.poll(0):
                 known.learn(engines.recv_multipart()[-1])
             publisher.tell(blocks.poll())
+            if blocks.others and blocks.others != told:
+                told = blocks.others
+                _tell_of_others(told, arguments)
             publisher.tell_learnt()
             publisher.answer()
         publisher.close()
+
+
+def _tell_of_others(others: list[str], arguments: argparse.Namespace) -> None:
+    shown = "; ".join(map(ascii, others[:_MOST_SHOWN]))
+    rest = f"; and {len(others) - _MOST_SHOWN} more" if len(others) > _MOST_SHOWN else ""
+    print(
+        "nearkv.kv_events: no block is told of, because nothing in the store is tenant"
+        f" {arguments.tenant}'s, of the model {arguments.model!r}, of a layout {arguments.layout!r}"
+        f" and of group {arguments.group}: start this with the --model, --layout, --tenant and"
+        f" --group of what is there: {shown}{rest}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def main() -> int:

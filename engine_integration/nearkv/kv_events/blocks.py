@@ -40,6 +40,8 @@ class StoredBlocks:
         self._namespaces: dict[int, bool] = {}
         self._holders: dict[BlockHash, set[int]] = {}
         self._is_listed = False
+        self.others: list[str] = []
+        """Tenants and names of what the store has, while none of it is chosen."""
         store.verify(0, 1)  # An administrator's call, which says so where the others are silent.
         store.watch(_KEPT_EVENTS)
 
@@ -95,6 +97,9 @@ class StoredBlocks:
         if number not in self._namespaces:
             infos = self._store.namespaces()
             self._namespaces = {info.number: self._chosen(info) for info in infos}
+            fits = any(self._namespaces.values())
+            others = {f"tenant {each.tenant}: {each.text}" for each in infos}
+            self.others = [] if fits else sorted(others)
         return self._namespaces.get(number, False)
 
     def _drop(self, block: BlockHash, number: int) -> None:
