@@ -23,7 +23,7 @@ from engine_integration.tests.router_scene import (
 )
 from nearkv.core import Error
 from nearkv.kv_events.wire import decode_batch, encode_batch, encode_event
-from nearkv.router.config import ConfigError, config_of, read_config
+from nearkv.router.config import ConfigError, WorkerConfig, config_of, read_config
 from nearkv.router.engines import Engines
 from nearkv.router.prompts import BadRequest, tokens_of
 from nearkv.router.proxy.forward import EngineFailed
@@ -111,11 +111,18 @@ async def test_an_engine_that_dies_in_its_middle_is_told_as_an_event() -> None:
         await settled(scene)
 
 
+@pytest.mark.parametrize("comes_later", [False, True])
 async def test_an_engine_of_which_no_event_comes_is_warned_of_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, comes_later: bool
 ) -> None:
     endpoint = f"ipc://{tmp_path}/nobody"
-    async with Scene(engines("", ""), events={"a": endpoint}, policy="round_robin") as scene:
+    both = engines("", "")
+    known = ["b"] if comes_later else ["a", "b"]
+    options = {"events": {"a": endpoint}, "policy": "round_robin", "configured": known}
+    async with Scene(both, **options) as scene:
+        if comes_later:
+            url = str(both[0].server.make_url(""))
+            await scene.routed.add(WorkerConfig("a", url, events=endpoint))
         for _ in range(20):
             async with scene.post() as answer:
                 await answer.read()

@@ -37,7 +37,7 @@ class Engines:
         """`tokenizer` is one of transformers', or None. Error or ValueError for bad options."""
         self.config = config
         self._tokenizer = tokenizer
-        self._feeds: set[str] = set()
+        self._endpoints: dict[str, str] = {}  # of events, of those that are listened to
         self._discovery = Discovery(self, config.discovery) if config.discovery else None
         costs = config.costs
         costs.model.block_tokens, costs.model.block_bytes = config.block_tokens, config.block_bytes
@@ -70,8 +70,7 @@ class Engines:
             self._listen(events, worker)
         events.start()
         self._events = events
-        endpoints = {worker.name: worker.events for worker in self.config.workers if worker.events}
-        self._unheard = Unheard(events, endpoints)
+        self._unheard = Unheard(events, self._endpoints)
         try:
             async with self._discovery or contextlib.nullcontext():
                 yield
@@ -98,7 +97,7 @@ class Engines:
     async def remove(self, name: str) -> None:
         """One less: it gets nothing new, what it was sent goes on. Error NOT_FOUND."""
         self.fleet.remove(name)
-        self._feeds.discard(name)
+        self._endpoints.pop(name, None)
         self._room.remove(name)
         self._change_lines()
         if self._events:
@@ -242,7 +241,7 @@ class Engines:
             events.add(
                 worker.name, worker.events, replay_endpoint=worker.replay, topic=worker.topic
             )
-            self._feeds.add(worker.name)
+            self._endpoints[worker.name] = worker.events
 
     def _change_lines(self) -> None:
         for line in self._lines.values():
@@ -260,7 +259,7 @@ class Engines:
             suspended={name: name not in up for name in names},
             waiting={roles[-1]: len(line) for roles, line in self._lines.items()},
             pools=self._room.state(),
-            feeds={name: self._events.counters(name) for name in self._feeds if self._events},
+            feeds={name: self._events.counters(name) for name in self._endpoints if self._events},
         )
 
     def _prompt(self, raw: bytes) -> Prompt:
