@@ -101,6 +101,7 @@ class Scene:
         events: dict[str, str] | None = None,
         stores_in: dict[str, str] | None = None,
         capacities: dict[str, float] | None = None,
+        ranks: int = 1,
         **options: Any,
     ) -> None:
         """`configured`: which of the engines the proxy knows from the start; None: all.
@@ -114,6 +115,7 @@ class Scene:
         self._events = events or {}
         self._stores_in = stores_in or {}
         self._capacities = capacities or {}
+        self._ranks = ranks
         self._options = {"scheme": "sglang", "block_tokens": 4, "policy": "longest_prefix"}
         self._options |= {"suspend_s": 600.0, "connect_timeout_s": 2.0} | options
 
@@ -128,6 +130,7 @@ class Scene:
                 "max_running": self._max_running,
                 "events": self._events.get(engine.name, ""),
                 "pool": self._stores_in.get(engine.name, ""),
+                "ranks": self._ranks,
             }
             for engine in self.engines
             if engine.name in self.configured

@@ -205,9 +205,11 @@ async def test_events_are_listened_to_as_engines_come_and_return(server: EtcdSer
             port = publisher.bind_to_random_port("tcp://127.0.0.1")
             for _ in range(2):
                 number = 0
-                member = member_of(scene.engines[0], events=f"tcp://127.0.0.1:{port}")
+                events = f"tcp://127.0.0.1:{port}"
+                member = member_of(scene.engines[0], events=events, ranks=2)
                 async with listed(etcd, member):
                     await until_workers(scene, a="both")
+                    assert scene.routed.router.route([1]).candidates == 2, "one for each rank"
                     while not (await health(scene))["index"]["blocks"]:
                         batch = scene.batch(list(range(8)))
                         publisher.send_multipart([b"", number.to_bytes(8, "big"), batch])

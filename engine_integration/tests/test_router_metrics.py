@@ -115,6 +115,9 @@ async def test_gaps_in_events_and_other_hashes_are_counted(publisher: Engine) ->
         await until("event_malformed_batches_total", 1)
         assert page_of(routed)["hash_mismatch", "a"] == 0
         publisher.publish(stored(0, 4).replace(b"block_size\x04", b"block_size\x05"))
+        await until("event_other_sizes_total", 1)
+        assert page_of(routed)["hash_mismatch", "a"] == 0
+        publisher.publish(stored(0, 4).replace(bytes(range(4)), bytes(range(1, 5))))
         await until("hash_mismatch", 1)
 
 

@@ -258,6 +258,7 @@ def test_tokens_are_those_that_engines_told(opened, tmp_path, store):
         "token_ids": [5, 6],
         "block_size": 2,
         "medium": "GPU",
+        "cache_salt": "tenant",
     }
     # As unsigned numbers, and as an array.
     array_form = ["BlockStored", [HASHES[1] % 2**64], HASHES[0], [7, 8], 2, None, "GPU"]
@@ -265,11 +266,16 @@ def test_tokens_are_those_that_engines_told(opened, tmp_path, store):
     events.take()
     told = [event for _, *batch in events.replay(0) for event in batch if "token_ids" in event]
     known = {
-        event["block_hashes"][0]: (event["parent_block_hash"], event["token_ids"])
+        event["block_hashes"][0]: [
+            event.get(name) for name in ("parent_block_hash", "token_ids", "cache_salt")
+        ]
         for event in told
         if event["token_ids"]
     }
-    assert known == {HASHES[0]: (None, [5, 6]), HASHES[1]: (HASHES[0], [7, 8])}
+    assert known == {
+        HASHES[0]: [None, [5, 6], "tenant"],
+        HASHES[1]: [HASHES[0], [7, 8], None],
+    }
     assert held(events.replay(0)) == set(HASHES[:3])
     events.end()
 

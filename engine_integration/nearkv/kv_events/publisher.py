@@ -8,7 +8,7 @@ import zmq
 
 from nearkv.kv_events.blocks import BlockChanges
 from nearkv.kv_events.tokens import KnownTokens
-from nearkv.kv_events.wire import BlockHash, encode_batch, encode_event
+from nearkv.kv_events.wire import BlockHash, BlockTokens, encode_batch, encode_event
 
 _END = (-1).to_bytes(8, "big", signed=True)
 _BOUND = ("*", "0.0.0.0", "::", "ipc://", "inproc://")
@@ -116,22 +116,21 @@ class KVEventPublisher:
             if (tokens := self._known.of(block)) is None:
                 bare.append(block)
             else:
-                yield self._event([block], tokens.parent, tokens.token_ids, tokens.block_size)
+                yield self._event([block], tokens)
         self._bare.update(bare)
         if bare:
-            yield self._event(bare, None, [], self._block_size)
+            yield self._event(bare, BlockTokens(None, [], self._block_size, {}))
 
-    def _event(
-        self, blocks: list[BlockHash], parent: BlockHash | None, token_ids: list[int], size: int
-    ) -> Any:
+    def _event(self, blocks: list[BlockHash], tokens: BlockTokens) -> Any:
         return encode_event(
             "BlockStored",
             self._form,
             block_hashes=blocks,
-            parent_block_hash=parent,
-            token_ids=token_ids,
-            block_size=size,
+            parent_block_hash=tokens.parent,
+            token_ids=tokens.token_ids,
+            block_size=tokens.block_size,
             medium=self._medium,
+            **tokens.covered,
         )
 
 

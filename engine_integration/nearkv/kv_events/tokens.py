@@ -1,30 +1,26 @@
 """Which tokens blocks are of: a store does not know, and engines tell it in their own events."""
 
-from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from nearkv.kv_events.latest import Latest
 from nearkv.kv_events.wire import BlockHash, BlockTokens, decode_batch, number_of
-
-_MOST_BLOCKS = 1 << 20
 
 
 class KnownTokens:
     """Of the blocks that engines stored last, their tokens and the blocks before them."""
 
-    def __init__(self, most: int = _MOST_BLOCKS) -> None:
-        self._known: OrderedDict[int, BlockTokens] = OrderedDict()
-        self._most = most
+    def __init__(self) -> None:
+        self._known: Latest[int, BlockTokens] = Latest()
 
     def learn(self, payload: bytes) -> bool:
         """Takes up a batch of an engine's. False, and nothing is learnt, for what is none."""
         try:
             for kind, fields in decode_batch(payload):
-                tokens, size = fields.get("token_ids"), fields.get("block_size")
-                if kind == "BlockStored" and tokens and size:
-                    self._take(
-                        fields["block_hashes"], fields["parent_block_hash"], tokens, int(size)
-                    )
+                if kind == "BlockStored" and fields["token_ids"] and fields["is_told"]:
+                    self._take(fields)
         except (msgspec.DecodeError, ValueError, TypeError):
             return False
         return True
@@ -33,14 +29,15 @@ class KnownTokens:
         """None if no engine has told."""
         return self._known.get(number_of(block))
 
-    def _take(
-        self, hashes: list[BlockHash], parent: BlockHash | None, tokens: list[int], size: int
-    ) -> None:
-        for number, block in enumerate(hashes):
-            own = tokens[number * size : (number + 1) * size]
-            if len(own) < size:
-                break
-            self._known[number_of(block)] = BlockTokens(parent, own, size)
+    def _take(self, fields: Mapping[str, Any]) -> None:
+        parent, size = fields["parent_block_hash"], fields["block_size"]
+        extra = fields["extra_keys"] or [None] * len(fields["block_hashes"])
+        covered = {name: fields[name] for name in ("lora_id", "lora_name", "cache_salt")}
+        for place, block in enumerate(fields["block_hashes"]):
+            number, own = number_of(block), fields["token_ids"][place * size : (place + 1) * size]
+            before = self._known.get(number)
+            # A group of larger blocks knows a block by the hash of the last small one in it.
+            if before is None or size <= before.block_size:
+                covers = covered | {"extra_keys": [extra[place]]}
+                self._known.put(number, BlockTokens(parent, own, size, covers))
             parent = block
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)

@@ -9,7 +9,7 @@ async for members in watch_members(etcd, "chat"):
 """
 
 from nearkv.membership.etcd import EtcdClient, EtcdError
-from nearkv.membership.member import ROLES, BadMember, Member, read_member
+from nearkv.membership.member import ROLES, BadMember, Member, has_ports, read_member
 from nearkv.membership.registration import Registration
 from nearkv.membership.watch import Members, watch_members
 
@@ -21,6 +21,7 @@ __all__ = [
     "Member",
     "Members",
     "Registration",
+    "has_ports",
     "read_member",
     "watch_members",
 ]

@@ -26,6 +26,8 @@ class Member:
     replay: str = ""
     """Where events that were missed are asked for."""
     topic: str = ""
+    ranks: int = 1
+    """Of a worker: data-parallel ranks behind its url, each with events one port further."""
     scheme: str = ""
     """How it hashes blocks, as the router's `scheme`; empty: as the router does."""
     block_tokens: int = 0
@@ -59,13 +61,15 @@ class Member:
                 raise BadMember("a pool has events and no url: it computes nothing")
         elif not self.url.startswith(("http://", "https://")):
             raise BadMember(f"url is such as 'http://host:8000', not {self.url!r}")
+        if self.ranks < 1 or (self.ranks > 1 and not has_ports(self.events, self.replay)):
+            raise BadMember("ranks is 1 or more; several have events as at 'tcp://host:5557'")
         amounts = ("block_tokens", "prefill_tokens_per_s", "max_running", "capacity_bytes")
         if not all(_is_amount(getattr(self, amount)) for amount in amounts):
             raise BadMember(
                 f"{', '.join(amounts[:-1])} and {amounts[-1]} are 0 or more, and below 2**63"
             )
-        if max(self.block_tokens, self.max_running) >= 1 << 32:
-            raise BadMember("block_tokens and max_running are below 2**32")
+        if max(self.block_tokens, self.max_running, self.ranks) >= 1 << 32:
+            raise BadMember("block_tokens, max_running and ranks are below 2**32")
 
     @property
     def is_pool(self) -> bool:
@@ -96,6 +100,14 @@ def read_member(name: str, document: str) -> Member:
     if member.name != name:
         raise BadMember(f"it says that it is {member.name!r}")
     return member
+
+
+def has_ports(*endpoints: str) -> bool:
+    """Whether those that are not empty are of TCP: ranks have theirs at the ports behind."""
+    return all(
+        each.startswith("tcp://") and each.rpartition(":")[2].isdecimal()
+        for each in filter(None, endpoints)
+    )
 
 
 def _is_text(value: str) -> bool:

@@ -11,14 +11,17 @@ with router.start(decision) as request:     # counts in the worker's load
     request.first_token()
 """
 
-from _nearkv import CostModel, DynamoWeights, MooncakeThresholds, Tier, TierCost, WorkerLoad
+from _nearkv import CostModel, DynamoWeights, MooncakeThresholds, Tier, TierCost
 
 from nearkv.core import Error
 from nearkv.router.decision import Decision, StartedRequest
 from nearkv.router.hashes import HashScheme, SglangHashes, VllmHashes, scheme_of
 from nearkv.router.media import UnknownMedium
-from nearkv.router.router import HashMismatch, Router, RouterStats
-from nearkv.router.subscriber import EventSubscriber, FeedCounters
+from nearkv.router.ranks import WorkerLoad
+from nearkv.router.router import Router, RouterStats
+from nearkv.router.source import FeedCounters
+from nearkv.router.subscriber import EventSubscriber
+from nearkv.router.taking import HashMismatch, OtherBlockSize
 
 __all__ = [
     "CostModel",
@@ -30,6 +33,7 @@ __all__ = [
     "HashMismatch",
     "HashScheme",
     "MooncakeThresholds",
+    "OtherBlockSize",
     "Router",
     "RouterStats",
     "SglangHashes",

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from nearkv.membership import has_ports
 from nearkv.router import costs
 from nearkv.router.costs import Costs
 from nearkv.router.tables import ConfigError, record_of, tables_at
@@ -23,6 +24,7 @@ class WorkerConfig:
     replay: str = ""  # where events that were missed are asked for
     role: str = "both"  # or prefill, or decode: they share a pool
     topic: str = ""
+    ranks: int = 1  # data-parallel ones behind its url; each has events one port behind the last
     prefill_tokens_per_s: float = 0
     max_running: int = 0  # requests at a time; further ones wait in front. 0: no limit
     pool: str = ""  # of an engine: the one that it stores in
@@ -52,6 +54,7 @@ class RouterConfig:
     seed: str = ""  # the engines' PYTHONHASHSEED
     block_tokens: int = 16
     block_bytes: float = 2 << 20
+    models: str = ""  # names of base models, with commas between; other names are adapters' (LoRA)
     tokenizer: str = ""  # a folder or name for transformers; empty: only prompts of token ids match
     index_limit_bytes: int = 1 << 30
     ttft_slo_s: float = float("inf")  # mooncake refuses what would be later
@@ -110,11 +113,18 @@ def config_of(table: dict[str, Any]) -> RouterConfig:
             raise ConfigError(f"worker {worker.name!r} needs a url such as 'http://host:8000'")
         if worker.role not in ROLES:
             raise ConfigError(f"worker {worker.name!r}: role is one of {', '.join(ROLES)}")
+        if worker.ranks < 1 or (worker.ranks > 1 and not has_ports(worker.events, worker.replay)):
+            raise ConfigError(
+                f"worker {worker.name!r}: ranks is 1 or more, and where they are several, events"
+                " and replay are where rank 0 has them, such as 'tcp://host:5557'"
+            )
     if is_whole and all(worker.role == "prefill" for worker in workers):
         raise ConfigError("no [[worker]] decodes: give one role = 'decode', or none")
     for pool in pools:
-        if pool.url or not pool.events:
-            raise ConfigError(f"pool {pool.name!r} has events and no url: it computes nothing")
+        if pool.url or not pool.events or pool.ranks != 1:
+            raise ConfigError(
+                f"pool {pool.name!r} has events, no url and no ranks: it computes nothing"
+            )
         if not 0 <= pool.capacity_bytes < float("inf"):
             raise ConfigError(f"pool {pool.name!r}: capacity_bytes is 0, for no limit, or more")
     names = [worker.name for worker in config.workers]

@@ -6,7 +6,9 @@ from contextlib import AbstractContextManager
 from typing import Self
 
 import _nearkv
-from _nearkv import Tier, WorkerLoad
+from _nearkv import Tier
+
+from nearkv.router.ranks import RankedWorker, WorkerLoad
 
 _TIERS = (Tier.GPU, Tier.DRAM, Tier.CXL, Tier.SHARED)
 
@@ -16,6 +18,7 @@ class Decision:
     """A worker for a prompt. `str()` of it is one line for a log."""
 
     worker: str
+    rank: int | None  # of the worker's ranks, if it was added with several
     cost: float  # in the policy's unit: seconds, blocks or requests
     reason: str
     prefix: Mapping[Tier, int]  # blocks of the prompt that the worker can use, by where they lie
@@ -29,18 +32,25 @@ class Decision:
     core: _nearkv.RouteDecision = dataclasses.field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, core: _nearkv.RouteDecision, router: _nearkv.Router) -> Self:
-        """Names the workers of a decision of the extension."""
+    def of(cls, core: _nearkv.RouteDecision, workers: Mapping[int, RankedWorker]) -> Self:
+        """Names the workers of a decision of the extension, by its numbers."""
+
+        def name(number: int) -> str:
+            worker = workers.get(number)
+            return worker.name if worker else ""
+
+        chosen = workers.get(core.worker)
         return cls(
-            worker=router.name(core.worker),
+            worker=name(core.worker),
+            rank=chosen.rank(core.worker) if chosen else None,
             cost=core.cost,
             reason=core.reason,
             prefix=dict(zip(_TIERS, core.prefix, strict=True)),
             blocks=core.blocks,
             uncached_tokens=core.uncached_tokens,
-            load=core.load,
-            copy_from=None if core.copy_from is None else router.name(core.copy_from),
-            longest_worker=router.name(core.longest_worker),
+            load=WorkerLoad(core.load.requests, core.load.prefill_tokens, core.load.blocks),
+            copy_from=None if core.copy_from is None else name(core.copy_from),
+            longest_worker=name(core.longest_worker),
             longest_blocks=core.longest_blocks,
             candidates=core.candidates,
             core=core,
@@ -55,8 +65,9 @@ class Decision:
         places = ", ".join(
             f"{tier.name.lower()} {count}" for tier, count in self.prefix.items() if count
         )
+        at = self.worker if self.rank is None else f"{self.worker} rank {self.rank}"
         words = [
-            f"{self.worker} of {self.candidates}: {self.reason} ({self.cost:.4g})",
+            f"{at} of {self.candidates}: {self.reason} ({self.cost:.4g})",
             f"has {self.cached_blocks} of {self.blocks} blocks"
             + (f" ({places})" if places else ""),
             f"computes {self.uncached_tokens} tokens behind {self.load.prefill_tokens}"

@@ -129,6 +129,7 @@ class Discovery:
             replay=member.replay,
             role="both" if member.is_pool else member.role,
             topic=member.topic,
+            ranks=member.ranks,
             prefill_tokens_per_s=member.prefill_tokens_per_s,
             max_running=member.max_running,
             pool=member.pool,

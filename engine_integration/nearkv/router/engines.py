@@ -17,7 +17,7 @@ from nearkv.router.hashes import scheme_of
 from nearkv.router.metrics import RouterMetrics, RouterState
 from nearkv.router.placing import Placed, Prompt, Refused
 from nearkv.router.pool_room import PoolRoom
-from nearkv.router.prompts import BadRequest, Tokenizer, tokens_of
+from nearkv.router.prompts import BadRequest, Tokenizer, adapter_of, tokens_of
 from nearkv.router.router import Router
 from nearkv.router.subscriber import EventSubscriber
 from nearkv.router.unheard import Unheard
@@ -37,6 +37,7 @@ class Engines:
         """`tokenizer` is one of transformers', or None. Error or ValueError for bad options."""
         self.config = config
         self._tokenizer = tokenizer
+        self._models = {name.strip() for name in config.models.split(",") if name.strip()}
         self._endpoints: dict[str, str] = {}  # of events, of those that are listened to
         self._discovery = Discovery(self, config.discovery) if config.discovery else None
         costs = config.costs
@@ -229,6 +230,7 @@ class Engines:
             worker.name,
             is_pool=not worker.url,
             prefill_tokens_per_s=worker.prefill_tokens_per_s,
+            ranks=worker.ranks,
         )
 
     def _take(self, worker: WorkerConfig) -> None:
@@ -239,7 +241,11 @@ class Engines:
     def _listen(self, events: EventSubscriber, worker: WorkerConfig) -> None:
         if worker.events:
             events.add(
-                worker.name, worker.events, replay_endpoint=worker.replay, topic=worker.topic
+                worker.name,
+                worker.events,
+                replay_endpoint=worker.replay,
+                topic=worker.topic,
+                ranks=worker.ranks,
             )
             self._endpoints[worker.name] = worker.events
 
@@ -270,8 +276,14 @@ class Engines:
         tokens = tokens_of(body, self._tokenizer)
         if isinstance(tokens, int):
             return Prompt(body, tokens, ())
-        try:
-            hashes = self.router.block_hashes(tokens, salt=body.get("cache_salt") or "")
-        except (TypeError, ValueError):  # No salt, or one that this kind of engine has otherwise.
-            hashes = ()
-        return Prompt(body, len(tokens), hashes)
+        salt, adapter = body.get("cache_salt") or "", adapter_of(body, self._is_adapter)
+        if not isinstance(salt, str) or body.get("extra_key"):  # What that does, SGLang knows.
+            return Prompt(body, len(tokens), ())
+        return Prompt(
+            body, len(tokens), self.router.block_hashes(tokens, salt=salt, adapter=adapter)
+        )
+
+    def _is_adapter(self, name: str) -> bool:
+        if self._models:
+            return name not in self._models
+        return name in self.router.adapters

@@ -45,8 +45,8 @@ class VllmHashes:
     """vLLM's --prefix-caching-hash-algo: sha256, sha256_cbor, xxhash or xxhash_cbor, as in 0.32.
 
     `seed` is the engines' PYTHONHASHSEED. Without it vLLM has a fixed one for SHA-256, and for
-    xxhash another one in every process: those need the variable. LoRA, images and embeddings
-    are not hashed here: blocks of such prompts are not found.
+    xxhash another one in every process: those need the variable. Adapters, images and embeddings
+    are not hashed here.
     """
 
     _FIXED_SEED = "vllm-none-hash"
@@ -74,7 +74,7 @@ class VllmHashes:
         found = []
         before = parent or self._root
         extra = (("cache_salt", salt),) if salt and parent is None else None
-        for block in _blocks(tokens, block_tokens):
+        for block in in_blocks(tokens, block_tokens):
             before = self._hash((before, tuple(block), extra))
             found.append(before)
             extra = None
@@ -85,10 +85,13 @@ class VllmHashes:
         return HASHES["vllm"](digest)
 
 
+_SGLANG_SALT = b"sglang-cache-salt-v1\0"
+
+
 class SglangHashes:
     """SGLang's: SHA-256 over the hash before and the tokens, 32 bits each, as in 0.5.23.
 
-    cache_salt is not hashed here: a salted prompt has blocks that are not found.
+    Its kv-events-config's format is "default". Adapters are not hashed here.
     """
 
     name = "sglang"
@@ -96,12 +99,10 @@ class SglangHashes:
     def digests(
         self, tokens: Sequence[int], block_tokens: int, parent: bytes | None = None, salt: str = ""
     ) -> list[bytes]:
-        """See HashScheme. ValueError for a salt."""
-        if salt:
-            raise ValueError("how SGLang hashes a cache_salt is not known here: route without it")
+        """See HashScheme. ValueError for what is no token."""
         found = []
-        before = parent or b""
-        for block in _blocks(tokens, block_tokens):
+        before = parent or (hashlib.sha256(_SGLANG_SALT + salt.encode()).digest() if salt else b"")
+        for block in in_blocks(tokens, block_tokens):
             try:
                 words = array("I", block).tobytes()
             except OverflowError as error:
@@ -126,19 +127,18 @@ def scheme_of(name: str, seed: str = "") -> HashScheme:
     return VllmHashes(algorithm, seed)
 
 
-def first_mismatch(
-    scheme: HashScheme, tokens: Sequence[int], block_tokens: int, told: Sequence[BlockHash]
-) -> int | None:
-    """Which of an engine's blocks, that begin a prompt, has another hash here. None: all agree."""
-    digests = scheme.digests(tokens, block_tokens)
-    for place, (digest, block) in enumerate(zip(digests, told, strict=False)):
-        own = digest if isinstance(block, bytes) and len(block) > 8 else scheme.number(digest)
-        if own != (block if isinstance(own, bytes) else number_of(block)):
-            return place
-    return None
+def agree(scheme: HashScheme, digests: Sequence[bytes], told: Sequence[BlockHash]) -> bool:
+    """Whether an engine's blocks have these hashes, as far as both go."""
+    for digest, block in zip(digests, told, strict=False):
+        is_whole = isinstance(block, bytes) and len(block) > 8
+        own = digest if is_whole else scheme.number(digest)
+        if own != (block if is_whole else number_of(block)):
+            return False
+    return True
 
 
-def _blocks(tokens: Sequence[int], block_tokens: int) -> Sequence[Sequence[int]]:
+def in_blocks(tokens: Sequence[int], block_tokens: int) -> Sequence[Sequence[int]]:
+    """The tokens of whole blocks; a rest is left out."""
     whole = len(tokens) // block_tokens * block_tokens
     return [tokens[first : first + block_tokens] for first in range(0, whole, block_tokens)]
 

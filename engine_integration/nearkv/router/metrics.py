@@ -9,8 +9,9 @@ from prometheus_client.registry import Collector
 
 from nearkv.router.decision import Decision
 from nearkv.router.pool_room import Room
-from nearkv.router.router import RouterStats, WorkerLoad
-from nearkv.router.subscriber import FeedCounters
+from nearkv.router.ranks import WorkerLoad
+from nearkv.router.router import RouterStats
+from nearkv.router.source import FeedCounters
 
 _PREFIX = "nearkv_router_"
 _LONG_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
@@ -22,6 +23,7 @@ _FEED_COUNTERS = {
     "dropped": ("event_drops", "Times that all of a worker's blocks were dropped."),
     "malformed": ("event_malformed_batches", "Batches that were none of KV events."),
     "unknown_media": ("event_unknown_media", "Batches that named a place which is no tier."),
+    "other_sizes": ("event_other_sizes", "Batches with blocks of a size that cannot be used."),
     "refused": ("event_refused_batches", "Batches with blocks for which the index had no room."),
 }
 

@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from nearkv.router.conversation import conversation_of
@@ -52,6 +52,22 @@ def tokens_of(body: Any, tokenizer: Tokenizer | None) -> Sequence[int] | int:
     if not isinstance(prompt, str):
         raise BadRequest("'prompt' is a text, or a list of token ids, of at least one")
     return _encoded(lambda: tokenizer.encode(prompt), prompt) if tokenizer else _guess(prompt)
+
+
+def adapter_of(body: dict[str, Any], is_adapter: Callable[[str], bool]) -> str:
+    """The adapter (LoRA) that a request names; empty: none.
+
+    vLLM has it in place of the model; SGLang behind it and a colon, or as lora_path.
+    """
+    model, path = body.get("model"), body.get("lora_path")
+    path = path[0] if isinstance(path, list) and path else path
+    whole = model if isinstance(model, str) else ""
+    behind = whole.partition(":")[2]
+    if behind and is_adapter(behind) and not is_adapter(whole.partition(":")[0]):
+        return behind
+    if isinstance(path, str) and path:
+        return path
+    return whole if whole and is_adapter(whole) else ""
 
 
 def _of_chat(body: dict[str, Any], tokenizer: Tokenizer | None) -> Sequence[int] | int:

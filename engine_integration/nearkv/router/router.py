@@ -2,27 +2,18 @@
 
 import dataclasses
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import _nearkv
 import numpy as np
-from _nearkv import CostModel, DynamoWeights, MooncakeThresholds, RouterCounters, Tier, WorkerLoad
+from _nearkv import CostModel, DynamoWeights, MooncakeThresholds, RouterCounters, Tier
 
 from nearkv.core import Error, Status
-from nearkv.kv_events.wire import BlockHash, number_of
 from nearkv.router.decision import Decision, StartedRequest
-from nearkv.router.hashes import HashScheme, block_hashes, first_mismatch
-from nearkv.router.media import tier_of
-
-# Of each worker, as many beginnings of prompts are hashed again, and after them every so many.
-_FIRST_CHECKS = 8
-_CHECK_EVERY = 64
-_CHECKED_BLOCKS = 4
-
-
-class HashMismatch(ValueError):
-    """A worker hashes otherwise than the router: its blocks could never be found."""
+from nearkv.router.hashes import HashScheme, block_hashes
+from nearkv.router.ranks import RankedWorker, WorkerLoad
+from nearkv.router.taking import Events, EventTaker, HashMismatch
+from nearkv.router.told import ToldBlocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +48,6 @@ class Router:
         """`media`: tiers of places that the router does not know. Error for bad options."""
         self._scheme = scheme
         self._block_tokens = (cost or CostModel()).block_tokens
-        self._media = {name.upper(): tier for name, tier in (media or {}).items()}
         self.core = _nearkv.Router(  # the extension's, for what waits in front
             policy,
             cost or CostModel(),
@@ -65,28 +55,38 @@ class Router:
             mooncake or MooncakeThresholds(),
             index_limit_bytes,
         )
-        self._numbers: dict[str, int] = {}
-        self._checks: dict[str, int] = {}
+        self._told = ToldBlocks()
+        tiers = {name.upper(): tier for name, tier in (media or {}).items()}
+        self._taker = EventTaker(self.core, scheme, self._block_tokens, tiers, self._told)
+        self._workers: dict[str, RankedWorker] = {}
+        self._of_number: dict[int, RankedWorker] = {}
         self._changing = threading.Lock()
 
     def add_worker(
-        self, name: str, *, is_pool: bool = False, prefill_tokens_per_s: float = 0
+        self, name: str, *, is_pool: bool = False, prefill_tokens_per_s: float = 0, ranks: int = 1
     ) -> None:
-        """A worker, or a pool whose blocks all workers can load. Error EXISTS."""
+        """A worker, or a pool whose blocks all workers can load. Error EXISTS.
+
+        `ranks`: data-parallel ones behind its address, each of which is chosen by itself.
+        """
         with self._changing:
-            self._numbers[name] = self.core.add_worker(name, is_pool, prefill_tokens_per_s)
-            self._checks[name] = 0
+            worker = RankedWorker(self.core, name, is_pool, prefill_tokens_per_s, ranks)
+            self._workers[name] = worker
+            self._of_number |= dict.fromkeys(worker.numbers, worker)
 
     def remove_worker(self, name: str) -> None:
         """Forgets it and its blocks; stop its events first. Error NOT_FOUND."""
         with self._changing:
-            self.core.remove_worker(name)
-            del self._numbers[name], self._checks[name]
+            worker = self._worker(name)
+            for number in worker.numbers:
+                del self._of_number[number]
+            del self._workers[name]
+            worker.remove()
 
     @property
     def workers(self) -> list[str]:
         """Names of workers and pools."""
-        return list(self._numbers)
+        return list(self._workers)
 
     @property
     def block_tokens(self) -> int:
@@ -95,7 +95,7 @@ class Router:
 
     def load(self, worker: str) -> WorkerLoad:
         """What a worker has to do. Error NOT_FOUND."""
-        return self.core.load(self._number(worker))
+        return self._worker(worker).load()
 
     @property
     def stats(self) -> RouterStats:
@@ -103,34 +103,38 @@ class Router:
         core = self.core
         return RouterStats(core.blocks, core.memory_bytes, core.limit_bytes, core.counters)
 
-    def apply(self, worker: str, events: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        """Takes up a worker's events, as kv_events.wire.decode_batch yields them.
+    def apply(self, worker: str, events: Events, rank: int = 0) -> None:
+        """Takes up events of a worker's rank, as kv_events.wire.decode_batch yields them.
 
-        HashMismatch, and the worker's blocks are dropped, if it hashes otherwise. UnknownMedium
-        for a place that is no tier, Error POOL_FULL for blocks that found no room, ValueError or
+        HashMismatch, and the worker's blocks are dropped, if it hashes otherwise; ValueError or
         TypeError for nonsense: what stood before it is taken up, that event and the rest are not.
+        UnknownMedium for a place that is no tier, OtherBlockSize, or Error POOL_FULL for blocks
+        that found no room, when all other events have been taken up.
         """
-        number = self._number(worker)
-        for kind, fields in events:
-            if kind == "AllBlocksCleared":
-                self.core.clear(number)
-                continue
-            hashes = _numbers_of(fields["block_hashes"])
-            tier = tier_of(fields["medium"], self._media)
-            if kind == "BlockRemoved":
-                self.core.remove(number, tier, hashes)
-                continue
-            if text := self._mismatch(worker, fields):
-                self.core.clear(number)
-                raise HashMismatch(text)
-            self.core.store(number, tier, hashes)
+        known = self._worker(worker)
+        try:
+            self._taker.take(known, self._number_of(known, rank), events)
+        except HashMismatch:
+            self.clear(worker)
+            raise
 
-    def clear(self, worker: str) -> None:
-        """Forgets a worker's blocks. Error NOT_FOUND."""
-        self.core.clear(self._number(worker))
+    def clear(self, worker: str, rank: int | None = None) -> None:
+        """Forgets the blocks of a worker, or of one of its ranks. Error NOT_FOUND."""
+        known = self._worker(worker)
+        for number in known.numbers if rank is None else [self._number_of(known, rank)]:
+            self.core.clear(number)
 
-    def block_hashes(self, tokens: Sequence[int], *, salt: str = "") -> np.ndarray:
-        """A prompt's blocks, for route()."""
+    @property
+    def adapters(self) -> Collection[str]:
+        """Names of adapters (LoRA) of which workers have told."""
+        return self._told.adapters
+
+    def block_hashes(
+        self, tokens: Sequence[int], *, salt: str = "", adapter: str = ""
+    ) -> np.ndarray:
+        """A prompt's blocks, for route(); of an adapter's, those that any worker has told of."""
+        if adapter:
+            return self._told.find(adapter, salt, tokens, self._block_tokens)
         return block_hashes(self._scheme, tokens, self._block_tokens, salt)
 
     def route(
@@ -152,14 +156,15 @@ class Router:
         else:
             count = len(tokens)
             hashes = self.block_hashes(tokens, salt=salt) if hashes is None else hashes
-        return Decision.of(self.core.route(hashes, count, self.numbers(among)), self.core)
+        decided = self.core.route(hashes, count, self.numbers(among))
+        return Decision.of(decided, self._of_number)
 
     def cached_blocks(self, hashes: np.ndarray | Sequence[int]) -> dict[str, int]:
         """How many leading blocks of a prompt each worker and pool has."""
         blocks = self.core.match(hashes)
         return {
-            name: blocks[number] if number < len(blocks) else 0
-            for name, number in self._numbers.items()
+            name: max((blocks[n] for n in worker.numbers if n < len(blocks)), default=0)
+            for name, worker in self._workers.items()
         }
 
     def start(self, decision: Decision) -> StartedRequest:
@@ -167,46 +172,23 @@ class Router:
         return StartedRequest(self.core, self.core.start(decision.core))
 
     def numbers(self, workers: Iterable[str]) -> list[int]:
-        """By which the extension knows workers. Error NOT_FOUND."""
-        return [self._number(name) for name in workers]
+        """By which the extension knows workers' ranks. Error NOT_FOUND."""
+        return [number for name in workers for number in self._worker(name).numbers]
 
-    def _number(self, worker: str) -> int:
+    def _number_of(self, worker: RankedWorker, rank: int) -> int:
+        with self._changing:
+            number = worker.number(rank)
+            self._of_number[number] = worker
+            return number
+
+    def _worker(self, name: str) -> RankedWorker:
         try:
-            return self._numbers[worker]
+            return self._workers[name]
         except KeyError:
-            known = ", ".join(self._numbers) or "none"
+            known = ", ".join(self._workers) or "none"
             raise _error(
-                Status.NOT_FOUND, f"there is no worker {worker!r}: add_worker it; known are {known}"
+                Status.NOT_FOUND, f"there is no worker {name!r}: add_worker it; known are {known}"
             ) from None
-
-    def _mismatch(self, worker: str, fields: Mapping[str, Any]) -> str:
-        """What is wrong with a stored event's blocks; empty: nothing that can be seen."""
-        size, own = fields["block_size"], self._block_tokens
-        if size and size != own:
-            return (
-                f"{worker} has blocks of {size} tokens, the router of {own}: start the engine with"
-                f" --block-size {own} (SGLang: --page-size {own}), or give the router a cost model"
-                f" with block_tokens = {size}"
-            )
-        tokens = fields["token_ids"]
-        if not tokens or fields["parent_block_hash"] is not None or fields["is_namespaced"]:
-            return ""
-        checks = self._checks[worker]
-        self._checks[worker] = checks + 1
-        if checks >= _FIRST_CHECKS and checks % _CHECK_EVERY:
-            return ""
-        tokens, told = tokens[: own * _CHECKED_BLOCKS], fields["block_hashes"]
-        if first_mismatch(self._scheme, tokens, own, told) is None:
-            return ""
-        return (
-            f"{worker} hashes blocks otherwise than {self._scheme.name}: start vLLM with"
-            " --prefix-caching-hash-algo and PYTHONHASHSEED as the router's scheme and seed have"
-            " them, or give the router the engine's"
-        )
-
-
-def _numbers_of(blocks: Iterable[BlockHash]) -> np.ndarray:
-    return np.array([number_of(block) for block in blocks], dtype=np.uint64)
 
 
 def _error(status: Status, text: str) -> Error:

@@ -83,7 +83,7 @@ class Proxy:
         told = json.dumps(for_prefill(prompt.body)).encode()
 
         async def compute(url: str, worker: str, placed: Placed) -> None:
-            await ask(self._connections, url, request, told, worker)
+            await ask(self._connections, url, request, told, placed, worker)
             room.enter_context(placed.take_room())
 
         with contextlib.suppress(Refused, EngineRefused):

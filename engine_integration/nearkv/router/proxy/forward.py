@@ -55,10 +55,15 @@ def end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
     return CIMultiDict(pair for pair in headers.items() if pair[0].lower() not in dropped)
 
 
-def asked(request: web.Request) -> CIMultiDict[str]:
-    """The headers with which a request goes on, whose body was unpacked when it was read."""
+def asked(request: web.Request, placed: Placed) -> CIMultiDict[str]:
+    """The headers with which a request goes on, whose body was unpacked when it was read.
+
+    vLLM and SGLang compute it at the data-parallel rank that they name.
+    """
     headers = end_to_end(request.headers)
     headers.popall("content-encoding", None)
+    if placed.decision.rank is not None:
+        headers.setdefault("x-data-parallel-rank", str(placed.decision.rank))
     return headers
 
 
@@ -94,7 +99,8 @@ async def forward(
     engine's connection is closed, which makes engines stop.
     """
     try:
-        async with connections.request(request.method, url, body or None, asked(request)) as answer:
+        to_engine = asked(request, placed)
+        async with connections.request(request.method, url, body or None, to_engine) as answer:
             headers = told(answer, worker)
             if answer.content_type != "text/event-stream" or answer.status in TRY_ANOTHER:
                 return await whole(answer, worker)
@@ -110,11 +116,16 @@ async def forward(
 
 
 async def ask(
-    connections: Connections, url: str, request: web.Request, body: bytes, worker: str
+    connections: Connections,
+    url: str,
+    request: web.Request,
+    body: bytes,
+    placed: Placed,
+    worker: str,
 ) -> None:
     """Sends another body in a request's place; the answer is for nobody. EngineFailed."""
     try:
-        async with connections.request("POST", url, body, asked(request)) as answer:
+        async with connections.request("POST", url, body, asked(request, placed)) as answer:
             await whole(answer, worker)
     except GONE as error:
         raise EngineFailed.at(url, worker, error) from error

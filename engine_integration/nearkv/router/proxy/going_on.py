@@ -37,7 +37,7 @@ class GoingOn:
         body = self._body | {"return_token_ids": True}
         if completion.written:
             body = behind(body, completion.prompt, completion.written)
-        headers = asked(self._request)
+        headers = asked(self._request, placed)
         headers["content-type"] = "application/json"
         try:
             async with self._connections.request("POST", url, json.dumps(body), headers) as answer:
