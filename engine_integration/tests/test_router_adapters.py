@@ -1,6 +1,7 @@
 """What a block's hash covers beside tokens: adapters, salts, images; known, told on, or left."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("prometheus_client")
 from nearkv.kv_events import BlockChanges, KnownTokens, KVEventPublisher
 from nearkv.kv_events.latest import Latest
 from nearkv.kv_events.wire import decode_batch, encode_batch, encode_event
+from nearkv.router import prompts
 from nearkv.router.config import config_of
 from nearkv.router.engines import Engines
 from nearkv.router.hashes import VllmHashes
@@ -125,6 +127,55 @@ async def test_what_only_the_engine_can_hash_is_matched_by_nobody_and_no_mismatc
         assert await cached(scene, **body) == [0, 0]
     tell(scene, "a", stored(PLAIN))
     assert await cached(scene) == [4, 0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}], "prompt": None},
+        {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}], "prompt": None},
+        {"prompt_embeds": "AAAA"},
+    ],
+)
+async def test_prompts_of_unknown_hashes_are_routed_by_load_and_counted(
+    body: dict[str, Any],
+) -> None:
+    scene = engines()
+    tell(scene, "a", stored(PLAIN))
+    text = {"prompt": PROMPT} | body
+    if text["prompt"] is None:
+        del text["prompt"]
+    prompt = await scene.prompt(json.dumps(text).encode())
+    assert (len(prompt.hashes), prompt.waits) == (0, True)
+    with scene.start(prompt, ["a", "b"]) as placed:
+        assert scene.router.load(placed.worker).requests == 1
+    assert b"nearkv_router_unmatched_prompts_total 1.0" in scene.metrics.page()
+    seen = await scene.prompt(json.dumps({"prompt": PROMPT}).encode())
+    scene.start(seen, ["a", "b"]).finish()
+    assert b"nearkv_router_unmatched_prompts_total 1.0" in scene.metrics.page()
+
+
+def test_why_prompts_are_routed_by_load_is_said_once_and_not_as_often_as_clients_like(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompts, "_TOLD", set())
+    tokenizer = SimpleNamespace(get_chat_template=lambda *_: "", apply_chat_template=None)
+
+    def ask(kind: str, known: Any = tokenizer) -> None:
+        message = {"role": "user", "content": [{"type": kind}]}
+        assert isinstance(prompts.tokens_of({"messages": [message]}, known), int)
+
+    for _ in range(9):
+        ask("image_url")
+        ask("image_url", None)
+    first, second = caplog.messages
+    assert "image_url is not a text" in first
+    assert "names no tokenizer" in second
+    for number in range(999):
+        ask("?\x1b" * 999 + str(number))
+    assert len(caplog.messages) < 99
+    assert max(map(len, caplog.messages)) < 400
+    assert "\x1b" not in caplog.text
 
 
 @pytest.mark.parametrize("form", ["map", "array"])

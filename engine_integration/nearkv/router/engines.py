@@ -167,6 +167,8 @@ class Engines:
             raise
         _LOG.debug("%s", decision)
         self.metrics.count(decision)
+        if prompt.waits and not len(prompt.hashes):
+            self.metrics.unmatched.inc()
         room = self._room.reserve(decision.worker, self._stored_bytes(decision, prompt))
         return Placed(decision, started, room, self.metrics, self._go_on)
 

@@ -54,6 +54,9 @@ class RouterMetrics:
         self._hit_blocks = self._counter(
             "hit_blocks", "Of them, those that the chosen worker had, by tier.", "tier"
         )
+        self.unmatched = self._counter(
+            "unmatched_prompts", "Prompts routed by load alone: no block's hash is known of them."
+        )
         self.retries = self._counter(
             "retries", "Requests that went on to another engine, by the one that failed.", "worker"
         )

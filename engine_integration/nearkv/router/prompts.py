@@ -1,13 +1,14 @@
 """The tokens of a request's prompt, as the engine will see them."""
 
-import functools
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from nearkv.router.conversation import conversation_of
+from nearkv.router.conversation import NotAText, conversation_of
 
 _LOG = logging.getLogger("nearkv.router")
+_TOLD: set[str] = set()  # Reasons why prompts cannot be tokenized.
+_MOST_TOLD = 64
 _BYTES_PER_TOKEN = 4  # a guess, for load alone, where no tokenizer is known
 _BYTES_PER_EMBEDDING = 8192  # another: of a model of middle size, in base64
 
@@ -41,8 +42,8 @@ def tokens_of(body: Any, tokenizer: Tokenizer | None) -> Sequence[int] | int:
             raise BadRequest("'messages' is a list of at least one message")
         return _of_chat(body, tokenizer)
     prompt = body.get("prompt")
-    if prompt is None and (embeddings := body.get("prompt_embeds")):
-        return max(1, len(embeddings) // _BYTES_PER_EMBEDDING)
+    if embeddings := body.get("prompt_embeds"):
+        return max(1, len(str(embeddings)) // _BYTES_PER_EMBEDDING)
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
         prompt = prompt[0]
     if isinstance(prompt, list) and prompt:
@@ -51,7 +52,7 @@ def tokens_of(body: Any, tokenizer: Tokenizer | None) -> Sequence[int] | int:
         return prompt
     if not isinstance(prompt, str):
         raise BadRequest("'prompt' is a text, or a list of token ids, of at least one")
-    return _encoded(lambda: tokenizer.encode(prompt), prompt) if tokenizer else _guess(prompt)
+    return _encoded(lambda known: known.encode(prompt), prompt, tokenizer)
 
 
 def adapter_of(body: dict[str, Any], is_adapter: Callable[[str], bool]) -> str:
@@ -71,12 +72,9 @@ def adapter_of(body: dict[str, Any], is_adapter: Callable[[str], bool]) -> str:
 
 
 def _of_chat(body: dict[str, Any], tokenizer: Tokenizer | None) -> Sequence[int] | int:
-    if tokenizer is None:
-        return _guess(body["messages"])
-
-    def encode() -> Any:
+    def encode(known: Tokenizer) -> Any:
         tools = body.get("tools")
-        template = tokenizer.get_chat_template(body.get("chat_template"), tools)
+        template = known.get_chat_template(body.get("chat_template"), tools)
         continues = body.get("continue_final_message", False)
         options = {
             "tools": tools,
@@ -85,39 +83,42 @@ def _of_chat(body: dict[str, Any], tokenizer: Tokenizer | None) -> Sequence[int]
             "add_generation_prompt": body.get("add_generation_prompt", not continues),
             "continue_final_message": continues,
         }
-        return tokenizer.apply_chat_template(
+        return known.apply_chat_template(
             conversation_of(body["messages"], template),
             tokenize=True,
             return_dict=False,
             **(options | (body.get("chat_template_kwargs") or {})),
         )
 
-    return _encoded(encode, body["messages"])
+    return _encoded(encode, body["messages"], tokenizer)
 
 
-def _encoded(encode: Any, prompt: Any) -> Sequence[int] | int:
+def _encoded(
+    encode: Callable[[Tokenizer], Any], prompt: Any, tokenizer: Tokenizer | None
+) -> Sequence[int] | int:
     """What the tokenizer says; whatever it cannot do, the engine may still be able to."""
     try:
-        return encode()
+        if tokenizer is None:
+            raise ValueError("the router's file names no tokenizer")
+        return encode(tokenizer)
+    except NotAText as error:
+        _tell_once("only engines know the tokens and hashes of what is no text", str(error))
     except Exception as error:
-        _tell_once(str(error))
-        return _guess(prompt)
+        _tell_once(
+            "where the engine can tokenize them, give the router the tokenizer and the chat"
+            " template that the engine has",
+            str(error),
+        )
+    return guessed_tokens(len(str(prompt)))
 
 
-@functools.lru_cache(maxsize=64)
-def _tell_once(why: str) -> None:
-    """Says it the first time; a tokenizer that cannot would otherwise say it for each request."""
-    _LOG.warning(
-        "prompts like this one cannot be tokenized here and are routed by load alone; where the "
-        "engine can, give the router the tokenizer and the chat template that the engine has: %s",
-        why,
-    )
+def _tell_once(what: str, why: str) -> None:
+    """Says each reason the first time, and no more than some: clients may cause many."""
+    if why not in _TOLD and len(_TOLD) < _MOST_TOLD:
+        _TOLD.add(why)
+        _LOG.warning("prompts like this one are routed by load alone; %s: %.200r", what, why)
 
 
 def guessed_tokens(text_bytes: int) -> int:
     """About how many tokens a text has."""
     return max(1, text_bytes // _BYTES_PER_TOKEN)
-
-
-def _guess(prompt: Any) -> int:
-    return guessed_tokens(len(str(prompt)))
