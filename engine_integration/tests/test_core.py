@@ -311,6 +311,11 @@ def test_a_pool_in_a_file_is_found_again(tmp_path) -> None:
     assert again.tokens(4, 0) == TOKENS
     queries = random_queries()
     assert_close(again.attend(4, 0, queries, scale=SCALE), reference(queries, keys, values))
+    with pytest.raises(Error, match="has this pool open") as failure:
+        Pool.open(Device(uri), **shape)
+    assert failure.value.status == Status.BUSY
+    del again
+    gc.collect()
     with pytest.raises(Error, match="another shape") as failure:
         Pool.open(Device(uri), **(shape | {"layers": 2}))
     assert failure.value.status == Status.BAD_POOL
