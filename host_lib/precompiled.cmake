@@ -45,11 +45,7 @@ function(nearkv_use_precompiled program name)
 endfunction()
 
 # nearkv_batch(<target>...): their sources are compiled a dozen at a time, because most of what one costs is in
-# headers that its neighbours include too. What stands in anonymous namespaces has a name of its own then; a
-# header behind it may use the name for something else, which Clang takes for a shadow.
+# headers that its neighbours include too. What stands in anonymous namespaces has a name of its own then.
 function(nearkv_batch)
   set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  foreach(target IN LISTS ARGN)
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-shadow>)
-  endforeach()
 endfunction()
