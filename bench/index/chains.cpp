@@ -1,10 +1,10 @@
 #include "chains.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
-#include <unordered_set>
+#include <stdexcept>
+
+#include "replay/trace.hpp"
 
 namespace nearkv::bench {
 namespace {
@@ -41,18 +41,18 @@ std::vector<Chain> made_up_chains(std::size_t blocks, std::uint32_t shortest, st
 }
 
 std::vector<Chain> trace_chains(const std::string& path, std::size_t blocks) {
-  std::vector<Chain> requests;
-  std::unordered_set<std::uint64_t> unique;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    requests.push_back(nlohmann::json::parse(line).at("hash_ids").get<Chain>());
-    unique.insert(requests.back().begin(), requests.back().end());
+  replay::Trace trace;
+  std::string reason;
+  if (replay::load_trace(path, replay::TraceNeeds::kBlocks, &trace, &reason) != Status::kOk) {
+    throw std::runtime_error(reason);
   }
   std::vector<Chain> chains;
-  for (std::uint64_t tenant = 0; tenant * unique.size() < blocks; ++tenant) {
-    for (const Chain& request : requests) {
-      Chain& chain = chains.emplace_back(request);
-      for (std::uint64_t& block : chain) block = block_fingerprint(block, tenant);
+  for (std::uint64_t tenant = 0; tenant * trace.hash_ids.size() < blocks; ++tenant) {
+    for (std::size_t request = 0; request < trace.requests(); ++request) {
+      Chain& chain = chains.emplace_back();
+      for (const std::uint32_t block : trace.request(request)) {
+        chain.push_back(block_fingerprint(trace.hash_ids[block], tenant));
+      }
     }
   }
   return chains;

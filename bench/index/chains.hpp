@@ -16,7 +16,7 @@ using Chain = std::vector<std::uint64_t>;
 std::vector<Chain> made_up_chains(std::size_t blocks, std::uint32_t shortest, std::uint32_t longest,
                                   std::uint64_t seed);
 
-/// Those of a trace, for as many tenants as make enough blocks.
+/// Those of a trace, for as many tenants as make enough blocks. Throws std::runtime_error.
 std::vector<Chain> trace_chains(const std::string& path, std::size_t blocks);
 
 }  // namespace nearkv::bench

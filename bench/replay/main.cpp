@@ -100,11 +100,11 @@ class Report {
 };
 
 int replay_trace(const Options& options, const std::string& path, nlohmann::json* rows) {
-  std::ifstream input(path);
-  if (!input) return fail(1, "cannot read " + path);
   Trace trace;
   std::string reason;
-  if (!read_trace(input, &trace, &reason)) return fail(1, path + ": " + reason);
+  if (load_trace(path, TraceNeeds::kBlocks, &trace, &reason) != Status::kOk) {
+    return fail(1, reason);
+  }
   std::vector<std::uint64_t> capacities(options.capacities.size());
   for (std::size_t i = 0; i < capacities.size(); ++i) {
     if (!parse_capacity(options.capacities[i], trace.hash_ids.size(), options.block_bytes,

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "nearkv/status.hpp"
+
 namespace nearkv::replay {
 
 /// Requests in order. Blocks are numbered from 0 in the order of their first appearance.
@@ -27,10 +29,23 @@ struct Trace {
   }
 };
 
+/// What each request of a trace must say. Where it need not say something, that is 0.
+enum class TraceNeeds : std::uint8_t {
+  kBlocks,    ///< hash_ids
+  kArrivals,  ///< and timestamp,
+  kLengths,   ///< and input_length and output_length.
+};
+
 /// Reads Mooncake's format: a JSON object a line, whose `hash_ids` are the prompt's blocks in
 /// order, equal ids meaning equal prefixes, whose `timestamp` is in milliseconds, and whose
-/// `input_length` and `output_length` are in tokens. Blank lines are skipped. False, with `reason`
-/// naming the line, if a line is something else, such as a negative time, or there is none.
-[[nodiscard]] bool read_trace(std::istream& input, Trace* trace, std::string* reason);
+/// `input_length` and `output_length` are in tokens. Whole numbers may be written as 100.0. Blank
+/// lines are skipped. False, with `reason` naming the line, if a line is something else, such as a
+/// negative time, or lacks what is needed, or there is none.
+[[nodiscard]] bool read_trace(std::istream& input, TraceNeeds needs, Trace* trace,
+                              std::string* reason);
+
+/// Reads a file of them. kIoError or kBadArgument, with `reason` naming the file and the line.
+[[nodiscard]] Status load_trace(const std::string& path, TraceNeeds needs, Trace* trace,
+                                std::string* reason);
 
 }  // namespace nearkv::replay

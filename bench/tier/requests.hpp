@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -15,11 +14,10 @@ namespace nearkv::tier_bench {
 
 /// Throws std::runtime_error.
 inline replay::Trace load_trace(const std::string& path) {
-  std::ifstream input(path);
   replay::Trace trace;
-  std::string reason = "cannot be read";
-  if (!input || !replay::read_trace(input, &trace, &reason)) {
-    throw std::runtime_error(path + ": " + reason);
+  std::string reason;
+  if (replay::load_trace(path, replay::TraceNeeds::kArrivals, &trace, &reason) != Status::kOk) {
+    throw std::runtime_error(reason);
   }
   return trace;
 }
@@ -38,7 +36,7 @@ class RequestStream {
     for (const std::string& path : paths) {
       sources_.push_back({load_trace(path)});
       if (sources_.back().trace.arrivals_ms.back() == 0) {
-        throw std::runtime_error(path + ": its requests have no timestamps");
+        throw std::runtime_error(path + ": its requests come all at once, at timestamp 0");
       }
     }
   }

@@ -41,6 +41,7 @@ void read(ConfigTable table, WorkloadConfig* config) {
   table.take("documents_per_prompt", &config->documents_per_prompt, 1, 1000);
   table.take("samples", &config->samples, 1, 1'000'000);
   table.take("trace_speed", &config->trace_speed, 1e-6, 1e9);
+  table.take("trace_block_tokens", &config->trace_block_tokens, 1, 1'000'000);
   table.done();
 }
 

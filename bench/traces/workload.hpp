@@ -63,11 +63,12 @@ struct WorkloadConfig {
   double document_tokens = 2000;
   double zipf_exponent = 1;
   std::uint64_t documents_per_prompt = 1;
-  std::uint64_t samples = 8;          ///< Of rollout: of each prompt.
-  double trace_speed = 1;             ///< Of trace: how much faster it is replayed.
-  std::vector<std::string> traces{};  ///< Files; given by the command line.
-  std::uint64_t block_tokens = 16;    ///< The engine's.
-  bool names_all_blocks = false;      ///< Blocks that nobody shares have hashes too.
+  std::uint64_t samples = 8;               ///< Of rollout: of each prompt.
+  double trace_speed = 1;                  ///< Of trace: how much faster it is replayed.
+  std::uint64_t trace_block_tokens = 512;  ///< Of trace: what each of its hash_ids stands for.
+  std::vector<std::string> traces{};       ///< Files; given by the command line.
+  std::uint64_t block_tokens = 16;         ///< The engine's.
+  bool names_all_blocks = false;           ///< Blocks that nobody shares have hashes too.
 };
 
 /// Reads [workload] of a cluster's file; other tables are ignored. Errors as parse_cluster().

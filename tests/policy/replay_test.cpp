@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <fstream>
 #include <map>
 #include <sstream>
 
 #include "capacity.hpp"
+#include "index/chains.hpp"
 #include "support/seed.hpp"
+#include "support/temporary_file.hpp"
 #include "tier.hpp"
 
 namespace nearkv::replay {
@@ -28,7 +31,7 @@ Trace trace_of(const Requests& requests) {
   }
   Trace trace;
   std::string reason;
-  EXPECT_TRUE(read_trace(lines, &trace, &reason)) << reason;
+  EXPECT_TRUE(read_trace(lines, TraceNeeds::kBlocks, &trace, &reason)) << reason;
   return trace;
 }
 
@@ -151,7 +154,7 @@ TEST(TraceTest, NumbersBlocksByFirstAppearance) {
       "{\"hash_ids\": []}\r\n{\"hash_ids\": [5, 18446744073709551615]}");
   Trace trace;
   std::string reason;
-  ASSERT_TRUE(read_trace(lines, &trace, &reason)) << reason;
+  ASSERT_TRUE(read_trace(lines, TraceNeeds::kBlocks, &trace, &reason)) << reason;
   EXPECT_EQ(trace.requests(), 3U);
   EXPECT_EQ(trace.blocks, (std::vector<std::uint32_t>{0, 1, 1, 2}));
   EXPECT_EQ(trace.hash_ids, (std::vector<std::uint64_t>{70, 5, 18446744073709551615U}));
@@ -167,19 +170,61 @@ TEST(TraceTest, NamesTheLineThatIsNoRequest) {
        {"{\"hash_ids\": [1", "[1]", "{}", "{\"hash_ids\": 1}", "{\"hash_ids\": [-1]}",
         "{\"hash_ids\": [1.5]}", "{\"hash_ids\": [\"1\"]}",
         "{\"hash_ids\": [1], \"timestamp\": -5}", "{\"hash_ids\": [1], \"timestamp\": 1.5}",
-        "{\"hash_ids\": [1], \"input_length\": -1}",
-        "{\"hash_ids\": [1], \"output_length\": 1e12}"}) {
+        "{\"hash_ids\": [1], \"input_length\": -1}", "{\"hash_ids\": [1], \"output_length\": 1e12}",
+        "{\"hash_ids\": [1], \"output_length\": 1e300}", "{\"hash_ids\": [1e16]}"}) {
     std::stringstream lines(good + bad);
     Trace trace;
     std::string reason;
-    EXPECT_FALSE(read_trace(lines, &trace, &reason)) << bad;
+    EXPECT_FALSE(read_trace(lines, TraceNeeds::kBlocks, &trace, &reason)) << bad;
     EXPECT_TRUE(reason.starts_with("line 2: ")) << reason;
   }
   std::stringstream empty("\n{\"hash_ids\": []}\n");
   Trace trace;
   std::string reason;
-  EXPECT_FALSE(read_trace(empty, &trace, &reason));
+  EXPECT_FALSE(read_trace(empty, TraceNeeds::kBlocks, &trace, &reason));
   EXPECT_EQ(reason, "no request with blocks");
+}
+
+TEST(TraceTest, WholeNumbersMayBeWrittenAsReals) {
+  std::stringstream lines(
+      R"({"timestamp": 1.5e3, "input_length": 900.0, "output_length": 7.0, "hash_ids": [70.0, 5]})");
+  Trace trace;
+  std::string reason;
+  ASSERT_TRUE(read_trace(lines, TraceNeeds::kLengths, &trace, &reason)) << reason;
+  EXPECT_EQ(trace.hash_ids, (std::vector<std::uint64_t>{70, 5}));
+  EXPECT_EQ(trace.arrivals_ms[0], 1500U);
+  EXPECT_EQ(trace.input_tokens[0], 900U);
+  EXPECT_EQ(trace.output_tokens[0], 7U);
+}
+
+TEST(TraceTest, WhatIsNeededMustBeThere) {
+  const auto missing = [](TraceNeeds needs, const std::string& rest) {
+    std::stringstream lines(R"({"hash_ids": [1])" + rest + "}");
+    Trace trace;
+    std::string reason;
+    return read_trace(lines, needs, &trace, &reason) ? "" : reason.substr(0, reason.find(';'));
+  };
+  const std::string time = R"(, "timestamp": 0)";
+  const std::string prompt = R"(, "input_length": 9)";
+  EXPECT_EQ(missing(TraceNeeds::kBlocks, ""), "");
+  EXPECT_EQ(missing(TraceNeeds::kArrivals, ""), "line 1: timestamp is missing");
+  EXPECT_EQ(missing(TraceNeeds::kArrivals, time), "");
+  EXPECT_EQ(missing(TraceNeeds::kLengths, time), "line 1: input_length is missing");
+  EXPECT_EQ(missing(TraceNeeds::kLengths, time + prompt), "line 1: output_length is missing");
+  EXPECT_EQ(missing(TraceNeeds::kLengths, time + prompt + R"(, "output_length": 1)"), "");
+}
+
+TEST(TraceTest, ChainsAreThoseOfTheFileForAsManyTenantsAsWanted) {
+  const nearkv::test::TemporaryFile file("chains");
+  std::ofstream(file.path()) << "{\"hash_ids\": [7, 8]}\n\n{\"hash_ids\": [7.0]}\n";
+  const auto chains = bench::trace_chains(file.path(), 4);
+  ASSERT_EQ(chains.size(), 4U) << "two tenants of two requests";
+  EXPECT_EQ(chains[0].size(), 2U);
+  EXPECT_EQ(chains[1], bench::Chain{chains[0][0]});
+  EXPECT_NE(chains[2][0], chains[0][0]);
+  EXPECT_THROW((void)bench::trace_chains(file.path().string() + ".absent", 4), std::runtime_error);
+  std::ofstream(file.path()) << "\n";
+  EXPECT_THROW((void)bench::trace_chains(file.path(), 4), std::runtime_error) << "no request";
 }
 
 TEST(CapacityTest, IsBlocksShareOrBytes) {

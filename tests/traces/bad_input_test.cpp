@@ -55,6 +55,11 @@ TEST(BadCluster, UnknownKindsOfWorkloads) {
   EXPECT_HAS(reason, "workload.rate: no such key");
 }
 
+std::string request(int at_ms, int prompt_tokens, const std::string& hash_ids) {
+  return R"({"timestamp": )" + std::to_string(at_ms) + R"(, "output_length": 1, "input_length": )" +
+         std::to_string(prompt_tokens) + R"(, "hash_ids": )" + hash_ids + "}\n";
+}
+
 class BadTrace : public testing::Test {
  protected:
   std::string refused(const std::string& text, std::uint64_t block_tokens = 512) {
@@ -71,18 +76,30 @@ class BadTrace : public testing::Test {
 };
 
 TEST_F(BadTrace, NegativeTimes) {
-  EXPECT_HAS(refused("{\"hash_ids\": [1]}\n{\"timestamp\": -3, \"hash_ids\": [1]}\n"),
-             "line 2: timestamp is no whole number of milliseconds from 0 on");
+  EXPECT_HAS(refused(request(0, 512, "[1]") + request(-3, 512, "[1]")),
+             "line 2: timestamp is not a whole number of milliseconds");
 }
 
 TEST_F(BadTrace, TimesOutOfOrder) {
-  EXPECT_HAS(
-      refused("{\"timestamp\": 9, \"hash_ids\": [1]}\n{\"timestamp\": 3, \"hash_ids\": [1]}"),
-      "sort the lines by timestamp");
+  EXPECT_HAS(refused(request(9, 512, "[1]") + request(3, 512, "[1]")),
+             "sort the lines by timestamp");
+}
+
+TEST_F(BadTrace, FieldsOfOtherNames) {
+  EXPECT_HAS(refused(R"({"timestamp": 0, "input_tokens": 512, "hash_ids": [1]})"),
+             "line 1: input_length is missing");
 }
 
 TEST_F(BadTrace, BlocksThatDoNotDivideTheTraces) {
-  EXPECT_HAS(refused("{\"hash_ids\": [1]}", 48), "it must divide the trace's blocks of 512");
+  EXPECT_HAS(refused(request(0, 512, "[1]"), 48), "it must divide the trace's blocks of 512");
+}
+
+TEST_F(BadTrace, BlocksOfAnotherSizeThanItIsSaidToHave) {
+  for (const char* const ids : {"[1, 2, 3]", "[1, 2, 3, 4, 5, 6]"}) {
+    EXPECT_HAS(refused(request(0, 512, "[1]") + request(1, 2100, ids)),
+               "for 2100 tokens, which is no trace of blocks of 512; say its size by "
+               "workload.trace_block_tokens");
+  }
 }
 
 TEST_F(BadTrace, NoFile) {

@@ -407,6 +407,45 @@ TEST(TraceReplay, BlocksAreCutAndTimesSpedUp) {
   EXPECT_NE(third->request.block_hashes[0], first->request.block_hashes[0]);
 }
 
+TEST(TraceReplay, ATracesBlocksMayBeOfAnotherSizeAndTheLastOneMayHaveNoId) {
+  nearkv::test::TemporaryFolder folder;
+  const std::string path = folder.file("trace.jsonl");
+  std::ofstream(path)
+      << R"({"timestamp": 0, "input_length": 40, "output_length": 1, "hash_ids": [7, 9]})"
+      << "\n"
+      << R"({"timestamp": 1, "input_length": 48, "output_length": 1, "hash_ids": [7, 8, 3]})";
+  WorkloadConfig config;
+  std::string reason;
+  ASSERT_EQ(parse_workload("[workload]\nkind = \"trace\"\ntrace_block_tokens = 16", "c.toml",
+                           &config, &reason),
+            Status::kOk)
+      << reason;
+  config.traces = {path};
+  std::unique_ptr<Workload> workload;
+  ASSERT_EQ(make_workload(config, &workload, &reason), Status::kOk) << reason;
+  const auto first = workload->next()->request.block_hashes;
+  const auto second = workload->next()->request.block_hashes;
+  ASSERT_EQ(first.size(), 2U);
+  ASSERT_EQ(second.size(), 3U);
+  EXPECT_EQ(first[0], second[0]);
+  EXPECT_NE(first[1], second[1]);
+}
+
+TEST(TraceReplay, NoBlockOfOneFileIsOneOfAnothers) {
+  nearkv::test::TemporaryFolder folder;
+  const std::string path = folder.file("trace.jsonl");
+  // Ids of 64 bits, as hashes are.
+  std::ofstream(path)
+      << R"({"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [281474976710663]})";
+  std::unique_ptr<Workload> workload;
+  std::string reason;
+  ASSERT_EQ(make_workload({.kind = "trace", .traces = {path, path}}, &workload, &reason),
+            Status::kOk);
+  const auto first = workload->next();
+  const auto second = workload->next();
+  EXPECT_NE(first->request.block_hashes[0], second->request.block_hashes[0]);
+}
+
 TEST(Metrics, ByHand) {
   Cluster cluster;
   cluster.promise = {.ttft_s = 1, .tpot_s = 0.5};
