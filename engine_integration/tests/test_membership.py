@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import logging
 import subprocess
@@ -237,6 +238,23 @@ def test_a_command_registers_what_does_not_itself(
         sidecar.terminate()
     assert sidecar.returncode == 0
     assert listed_names(server, capsys) == ([], [])
+
+
+async def test_names_in_etcd_do_not_drive_the_terminal_of_who_lists_them(
+    server: EtcdServer, capsys: pytest.CaptureFixture
+) -> None:
+    member = dataclasses.replace(A, name="a\x1b[2J")
+    async with EtcdClient([server.endpoint]) as etcd:
+        for name, value in ((member.name, member.document()), ("\x1b]0;bad\x07", "{")):
+            await etcd.put(PREFIX + name, value, mod_revision=0)
+    assert await asyncio.to_thread(main, ["list", "test", "--etcd", server.endpoint]) == 0
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert r"a\x1b[2J" in said
+    assert await asyncio.to_thread(listed_names, server, capsys) == (
+        [member.name],
+        ["\x1b]0;bad\x07"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,54 @@ TEST(SealedToolsTest, AnEncryptedPoolThatNobodyServesCanBeVerifiedWithoutItsKey)
   EXPECT_EQ(json_of(verify)["damaged"], 0);
 }
 
+// What a terminal would obey: as itself, and as a control character of 8 bits, alone and in UTF-8.
+constexpr const char* kEscapes = "llama\x1b]0;renamed\x07\x1b[2J\x7f\x9b\xc2\x9b\xe6\xa8\xa1";
+
+bool is_printable(const std::string& text) {
+  return text.find_first_of("\x1b\x07\x7f\x9b") == std::string::npos;
+}
+
+TEST_F(ToolsTest, NamesOfClientsDoNotDriveTheTerminal) {
+  std::uint32_t space = 0;
+  ASSERT_EQ(store_->open_namespace(namespace_of(1, kEscapes), &space), Status::kOk);
+  const std::string shown = R"(llama\x1b]0;renamed\x07\x1b[2J\x7f\x9b\xc2\x9b模)";
+  for (const std::string& command : {"ls" + socket(), "inspect " + daemon_.pool()}) {
+    const Output output = nearkv(command);
+    EXPECT_NE(output.text.find(shown), std::string::npos) << output.text;
+    EXPECT_TRUE(is_printable(output.text)) << command;
+    EXPECT_TRUE(is_printable(nearkv(command + " --json").text)) << command;
+  }
+  const std::string text = json_of("ls --json" + socket())[1]["text"];
+  EXPECT_TRUE(text.starts_with("llama\x1b]0;renamed\x07\x1b[2J\x7f\ufffd\u009b模")) << "exact";
+}
+
+TEST(EscapedToolsTest, NeitherDoNamesOfTenantsNorErrors) {
+  const DaemonProcess daemon("", [](const TemporaryFolder& folder) {
+    return DaemonProcess::one_pool(folder) +
+           "[[tenant]]\nnumber = 3\nname = \"a\\u001B[2J\\u009B模\"\nuids = [0]\n";
+  });
+  const std::string socket = " --socket " + daemon.socket();
+  for (const std::string& command : {"stat" + socket, "top --count 1 --interval 0.1" + socket}) {
+    const Output output = nearkv(command);
+    EXPECT_NE(output.text.find(R"(a\x1b[2J\xc2)"), std::string::npos) << output.text;
+    EXPECT_TRUE(is_printable(output.text)) << command;
+    EXPECT_EQ(json_of(command + " --json")["tenants"][0]["name"], "a\x1b[2J\u009b模");
+  }
+  const Output none = nearkv("stat --socket '/nowhere/\x1b[2J'");
+  EXPECT_EQ(none.exit, 1);
+  EXPECT_NE(none.text.find(R"(/nowhere/\x1b[2J)"), std::string::npos) << none.text;
+}
+
+TEST(EscapedToolsTest, NeitherDoesTheDaemonsLog) {
+  for (const LogForm form : {LogForm::kText, LogForm::kJson}) {
+    testing::internal::CaptureStderr();
+    Log(LogLevel::kInfo, form).info("client gone", {{"reason", std::string(kEscapes)}});
+    const std::string line = testing::internal::GetCapturedStderr();
+    EXPECT_NE(line.find(R"(llama\u001b)"), std::string::npos) << line;
+    EXPECT_TRUE(is_printable(line));
+  }
+}
+
 TEST_F(ToolsTest, EveryCommandExplainsItself) {
   for (const std::string command : {"serve", "stat", "ls", "top", "inspect", "verify", "defrag"}) {
     const Output help = nearkv(command + " --help");

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from nearkv.console import start_logging
 from nearkv.kubernetes.kubelet import PluginRegistration, units_in_use
 from nearkv.kubernetes.plugin import DevicePlugin
 from nearkv.kubernetes.pools import CardPools, Command, DaemonPool, PoolError, Pools
@@ -89,7 +90,7 @@ async def _run(options: argparse.Namespace) -> None:
 def main(words: list[str] | None = None) -> int:
     """The exit status."""
     options = parser().parse_args(words)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    start_logging()
     if not options.plugins.is_dir():
         print(f"{options.plugins} is no folder: is this a node of Kubernetes?", file=sys.stderr)
         return 1

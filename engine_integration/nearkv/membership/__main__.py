@@ -5,10 +5,10 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-import logging
 import signal
 import sys
 
+from nearkv.console import printable, start_logging
 from nearkv.membership.etcd import EtcdClient, EtcdError
 from nearkv.membership.member import ROLES, BadMember, Member, read_member
 from nearkv.membership.registration import Registration, members_prefix
@@ -29,7 +29,7 @@ exit status: 0 done; 1 etcd does not answer; 2 wrong usage."""
 def main(words: list[str] | None = None) -> int:
     """The exit status."""
     parser, options = _parse(words)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    start_logging()
     try:
         members_prefix(options.cluster)
         etcd = EtcdClient(options.etcd.split(","))
@@ -37,7 +37,7 @@ def main(words: list[str] | None = None) -> int:
             return asyncio.run(_list(etcd, options))
         return asyncio.run(_register(etcd, options, _member_of(options)))
     except EtcdError as error:
-        print(f"nearkv.membership: {error}", file=sys.stderr)
+        print(f"nearkv.membership: {printable(str(error))}", file=sys.stderr)
         return 1
     except ValueError as error:
         parser.error(str(error))
@@ -98,9 +98,10 @@ async def _list(etcd: EtcdClient, options: argparse.Namespace) -> int:
         print(json.dumps({"members": tables, "ignored": ignored}, indent=2))
         return 0
     for member in members:
-        print(f"{member.name:20} {member.role:8} {member.url or member.events}")
+        name, where = printable(member.name), printable(member.url or member.events)
+        print(f"{name:20} {member.role:8} {where}")
     for name, reason in ignored.items():
-        print(f"{name:20} ignored: {reason}")
+        print(f"{printable(name):20} ignored: {printable(reason)}")
     return 0
 
 

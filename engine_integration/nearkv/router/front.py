@@ -11,6 +11,7 @@ import zmq
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, disable_created_metrics
 
+from nearkv.console import start_logging
 from nearkv.core import Error
 from nearkv.router.config import ConfigError, RouterConfig, read_config
 from nearkv.router.engines import DECODE, Engines
@@ -52,7 +53,7 @@ def run_command(
     parser.add_argument("config", type=Path, help=f"TOML; see {readme}")
     parser.add_argument("--verbose", action="store_true", help="say why, for each request")
     options = parser.parse_args(words)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    start_logging()
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     disable_created_metrics()
     if options.verbose:

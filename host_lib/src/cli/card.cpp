@@ -128,7 +128,7 @@ void print_info(const CardOptions& options) {
   if (card.module_) {
     const CardModule& module = *card.module_;
     std::cout << "module   " << module.name << ", " << size_text(module.ram_bytes) << ", node "
-              << module.numa_node << ", firmware " << module.firmware << '\n';
+              << module.numa_node << ", firmware " << printable_text(module.firmware) << '\n';
     if (module.region) {
       std::cout << "region   " << module.region->name << " at " << address_text(module.region->at)
                 << ", " << size_text(module.region->bytes) << '\n';
@@ -144,7 +144,9 @@ void print_info(const CardOptions& options) {
               << " free, at " << address_text(card.memory_at) << '\n';
   }
   std::cout << "queues   " << card.free_queues << " free\nerrors   " << card.errors << '\n';
-  for (const std::string& window : card.windows) std::cout << "window   " << window << '\n';
+  for (const std::string& window : card.windows) {
+    std::cout << "window   " << printable_text(window) << '\n';
+  }
 }
 
 void print_health(const CardOptions& options) {

@@ -76,15 +76,16 @@ Json to_json(const MemoryEvent& event) {
 
 void print(const MemoryEvent& event, bool json) {
   if (json) {
-    std::cout << to_json(event).dump() << '\n' << std::flush;
+    print_json(to_json(event), /*is_line=*/true);
     return;
   }
   std::cout << '[' << std::fixed << std::setprecision(6) << std::setw(12)
-            << static_cast<double>(event.time_ns) / 1e9 << "] " << event.module << ' '
-            << name_of(event.kind);
+            << static_cast<double>(event.time_ns) / 1e9 << "] " << printable_text(event.module)
+            << ' ' << name_of(event.kind);
   if (event.log != MemoryEventLog::kNone) std::cout << " (" << name_of(event.log) << ')';
   if (event.address) std::cout << " at " << address_text(*event.address);
-  std::cout << ": " << event.what << ": " << status_name(event.status) << '\n' << std::flush;
+  std::cout << ": " << printable_text(event.what) << ": " << status_name(event.status) << '\n'
+            << std::flush;
 }
 
 /// Whether none of the events told of a loss.

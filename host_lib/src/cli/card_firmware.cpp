@@ -60,7 +60,7 @@ nlohmann::ordered_json slots_json(const FirmwareSlots& slots) {
 void print_slots(const FirmwareSlots& slots) {
   for (unsigned slot = 1; slot <= slots.revisions.size(); ++slot) {
     const std::string& revision = slots.revisions[slot - 1];
-    std::cout << "slot " << slot << "   " << (revision.empty() ? "empty" : revision)
+    std::cout << "slot " << slot << "   " << (revision.empty() ? "empty" : printable_text(revision))
               << (slot == slots.active ? ", runs" : "")
               << (slot == slots.staged ? ", starts with the next reset" : "") << '\n';
   }
@@ -93,8 +93,8 @@ bool show(const FirmwareOptions& options) {
                 {"last_panic", last},
                 {"slots", slots_json(slots)}});
   } else {
-    std::cout << "version  " << info.version << "\nstarts   " << panic.starts << "\npanics   "
-              << panic.panics << '\n';
+    std::cout << "version  " << printable_text(info.version) << "\nstarts   " << panic.starts
+              << "\npanics   " << panic.panics << '\n';
     if (panic.panics > 0) {
       std::cout << "last     " << describe_cause(panic.cause) << ": " << address_text(panic.value)
                 << ", at " << address_text(panic.address) << ", called from "

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cwchar>
+#include <cwctype>
 #include <iostream>
 #include <sstream>
 
@@ -90,13 +92,39 @@ std::string padded_text(std::span<const std::uint8_t> bytes) {
   return {bytes.begin(), end};
 }
 
+std::string printable_text(std::string_view text) {
+  std::string printable;
+  std::mbstate_t state{};
+  while (!text.empty()) {
+    wchar_t letter = 0;
+    std::size_t bytes = std::mbrtowc(&letter, text.data(), text.size(), &state);
+    const bool is_letter = bytes != 0 && bytes <= text.size();
+    if (!is_letter) {
+      bytes = 1;
+      state = {};
+    }
+    const std::string_view taken = text.substr(0, bytes);
+    if (is_letter && std::iswprint(static_cast<std::wint_t>(letter)) != 0) {
+      printable += taken;
+    } else {
+      for (const char byte : taken)
+        printable += "\\x" + hex_text(std::as_bytes(std::span(&byte, 1)));
+    }
+    text.remove_prefix(bytes);
+  }
+  return printable;
+}
+
 void print_table(const std::vector<std::string>& headings,
-                 const std::vector<std::vector<std::string>>& rows) {
+                 std::vector<std::vector<std::string>> rows) {
   std::vector<std::size_t> widths;
   widths.reserve(headings.size());
   for (const std::string& heading : headings) widths.push_back(heading.size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = printable_text(row[i]);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
   }
   const auto print = [&](const std::vector<std::string>& row) {
     std::string line;
@@ -113,8 +141,11 @@ void print_table(const std::vector<std::string>& headings,
   for (const auto& row : rows) print(row);
 }
 
-void print_json(const nlohmann::ordered_json& value) {
-  std::cout << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+void print_json(const nlohmann::ordered_json& value, bool is_line) {
+  std::cout << value.dump(is_line ? -1 : 2, ' ', /*ensure_ascii=*/true,
+                          nlohmann::json::error_handler_t::replace)
+            << '\n'
+            << std::flush;
 }
 
 }  // namespace nearkv::cli

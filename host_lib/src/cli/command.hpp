@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/client/daemon_store.hpp"
@@ -60,10 +61,15 @@ void require(Status status, const std::string& what);
 /// What stands before the padding.
 [[nodiscard]] std::string padded_text(std::span<const std::uint8_t> bytes);
 
-/// Rows under headings, in columns; numbers to the right.
-void print_table(const std::vector<std::string>& headings,
-                 const std::vector<std::vector<std::string>>& rows);
+/// A text that others chose, as a terminal may have it: what is no printable character of UTF-8,
+/// such as an escape sequence's beginning, becomes "\x1b".
+[[nodiscard]] std::string printable_text(std::string_view text);
 
-void print_json(const nlohmann::ordered_json& value);
+/// Rows under headings, in columns; numbers to the right. Cells are made printable.
+void print_table(const std::vector<std::string>& headings,
+                 std::vector<std::vector<std::string>> rows);
+
+/// A document, or with `is_line` a line of it at once. Exact, and of ASCII alone.
+void print_json(const nlohmann::ordered_json& value, bool is_line = false);
 
 }  // namespace nearkv::cli

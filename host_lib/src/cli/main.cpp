@@ -1,4 +1,5 @@
 // The product executable: a daemon, and tools for it and for pools.
+#include <clocale>
 #include <iostream>
 
 #include "cli/command.hpp"
@@ -37,13 +38,15 @@ int run(int count, char** words) {
 }  // namespace
 
 int main(int count, char** words) {
+  // So that printable_text() knows the letters of all languages.
+  std::setlocale(LC_CTYPE, "C.UTF-8");
   try {
     return run(count, words);
   } catch (const nearkv::cli::Failure& failure) {
-    std::cerr << "nearkv: " << failure.text << '\n';
+    std::cerr << "nearkv: " << nearkv::cli::printable_text(failure.text) << '\n';
     return failure.exit;
   } catch (const std::exception& error) {
-    std::cerr << "nearkv: " << error.what() << '\n';
+    std::cerr << "nearkv: " << nearkv::cli::printable_text(error.what()) << '\n';
     return nearkv::cli::kFailed;
   }
 }

@@ -109,7 +109,7 @@ std::vector<std::string> lines_of(const Sample& before, const Sample& after) {
       "       SET/s");
   const auto bytes = [](double value) { return size_text(static_cast<std::uint64_t>(value)); };
   for (const Rates& rates : rates_between(before, after)) {
-    std::string name = rates.tenant.substr(0, 15);
+    std::string name = printable_text(rates.tenant).substr(0, 15);
     name.resize(15, ' ');
     lines.push_back(name + pad(std::to_string(rates.clients), 8) +
                     pad(size_text(rates.used_bytes), 12) + pad(fixed(rates.gets, 0), 10) +
@@ -158,7 +158,7 @@ void watch(const TopOptions& options) {
     if (screen) {
       screen->show(lines_of(before, after));
     } else if (options.json) {
-      std::cout << json_of(before, after).dump() << '\n' << std::flush;
+      print_json(json_of(before, after), /*is_line=*/true);
     } else {
       for (const std::string& line : lines_of(before, after)) std::cout << line << '\n';
       std::cout << '\n' << std::flush;

@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import logging
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from nearkv.cluster import ClusterError
 from nearkv.cluster.placement.plan import read_plan
+from nearkv.console import printable, start_logging
 
 if TYPE_CHECKING:
     from nearkv.cluster.placement.actors import PlacedWorker
@@ -41,7 +41,7 @@ _LOOK_S = 1.0
 def main(words: list[str] | None = None) -> int:
     """The exit status."""
     options = _parse(words)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    start_logging()
     stopped = threading.Event()
     try:
         plan = read_plan(options.plan)
@@ -126,7 +126,8 @@ def _tell(placed: "PlacedWorker", told: dict[str, str], out: TextIO, *, as_json:
     elif state.is_serving:
         line = f"{placed.name} serves at {state.url} on node {placed.node[:8]}"
     else:
-        line = f"{placed.name} does not serve: {state.failure or 'it is being started'}"
+        why = printable(state.failure) or "it is being started"
+        line = f"{placed.name} does not serve: {why}"
     if told.get(placed.name) != line:
         told[placed.name] = line
         print(line, file=out, flush=True)

@@ -18,6 +18,7 @@ from nearkv.cluster import ClusterError
 from nearkv.cluster.placement.plan import Group, Plan
 from nearkv.cluster.placement.server import ServerSpec
 from nearkv.cluster.placement.supervisor import Supervisor, WorkerState
+from nearkv.console import start_logging
 
 _LOG = logging.getLogger("nearkv.placement")
 _ANSWER_S = 10.0
@@ -42,7 +43,7 @@ class WorkerActor:
     """One worker's supervisor, in a process of Ray's; it begins by itself when Ray restarts it."""
 
     def __init__(self, spec: ServerSpec, plan: Plan) -> None:
-        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+        start_logging()
         host = ray.util.get_node_ip_address()
         self._node = ray.get_runtime_context().get_node_id()
         folder = Path(plan.logs) / plan.cluster

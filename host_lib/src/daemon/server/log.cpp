@@ -22,9 +22,10 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::err;
 }
 
-/// A JSON text; bytes that are not UTF-8 are replaced, so that every line stays valid.
+/// A JSON text of ASCII alone, so that no name drives a terminal; bytes that are not UTF-8 are
+/// replaced, so that every line stays valid.
 std::string dump(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return value.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
 }
 
 nlohmann::json to_json(const Log::Value& value) {
