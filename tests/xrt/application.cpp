@@ -144,6 +144,36 @@ void copy_much(const xrt::device& device, const xrt::uuid& uuid) {
           "a part of a buffer went elsewhere");
 }
 
+/// Buffers of all kinds, whole and in parts, from one to the other on the card.
+void copy_on_the_card(const xrt::device& device, const xrt::uuid& uuid) {
+  const xrt::kernel vadd(device, uuid, "vadd");
+  using Flags = xrt::bo::flags;
+  for (const Flags source : {Flags::normal, Flags::p2p}) {
+    for (const Flags target : {Flags::normal, Flags::p2p}) {
+      xrt::bo from(device, kBytes, source, vadd.group_id(0));
+      xrt::bo to(device, kBytes, target, vadd.group_id(1));
+      const auto put = [](xrt::bo& buffer, unsigned char value) {
+        std::memset(buffer.map<unsigned char*>(), value, kBytes);
+        buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE);
+      };
+      const auto is = [&](std::size_t at, unsigned char value) {
+        to.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+        require(to.map<unsigned char*>()[at] == value, "byte " + std::to_string(at) + " is wrong");
+      };
+      put(from, 7);
+      put(to, 1);
+      to.copy(from, 4096, 4096, 100);
+      is(99, 1);
+      is(100, 7);
+      is(4195, 7);
+      is(4196, 1);
+      to.copy(from);
+      is(0, 7);
+      is(kBytes - 1, 7);
+    }
+  }
+}
+
 /// Has a device open until it is killed.
 void linger(const xrt::device& device, const xrt::uuid& uuid) {
   const xrt::kernel vadd(device, uuid, "vadd");
@@ -161,13 +191,10 @@ void linger(const xrt::device& device, const xrt::uuid& uuid) {
 
 int main(int count, char** arguments) try {
   const std::map<std::string, std::function<void(const xrt::device&, const xrt::uuid&)>> uses{
-      {"host_memory", use_host_memory},
-      {"shared_memory", use_shared_memory},
-      {"two_units", use_two_units},
-      {"queue", use_queue},
-      {"registers", use_registers},
-      {"copy_much", copy_much},
-      {"linger", linger}};
+      {"host_memory", use_host_memory},       {"shared_memory", use_shared_memory},
+      {"two_units", use_two_units},           {"queue", use_queue},
+      {"registers", use_registers},           {"copy_much", copy_much},
+      {"copy_on_the_card", copy_on_the_card}, {"linger", linger}};
   if (count != 3 || !uses.contains(arguments[1])) {
     std::cerr << "usage: xrt_application USE XCLBIN\n";
     return 2;

@@ -53,7 +53,10 @@ def test_the_example_adds(plain_card: Card, tmp_path: Path, words: int) -> None:
     assert f"{words} sums are right" in text
 
 
-@pytest.mark.parametrize("use", ["two_units", "queue", "registers", "copy_much", "shared_memory"])
+@pytest.mark.parametrize(
+    "use",
+    ["two_units", "queue", "registers", "copy_much", "copy_on_the_card", "shared_memory"],
+)
 def test_a_card_can_be_used_by(plain_card: Card, tmp_path: Path, use: str) -> None:
     status, text = plain_card.run(tmp_path, "xrt_application", use, str(plain_card.xclbin))
     assert status == 0, text
@@ -85,9 +88,10 @@ def test_kernels_of_several_sources_share_a_card(tmp_path: Path) -> None:
     assert status == 0, text
 
 
-def test_the_shims_own_scheduler_works(plain_card: Card, tmp_path: Path) -> None:
+def test_xrts_own_scheduler_works(plain_card: Card, tmp_path: Path) -> None:
     ini = (plain_card.folder / "xrt.ini").read_text()
-    (tmp_path / "xrt.ini").write_text(ini.replace("sws=true", "sws=false"))
+    assert "sws=false" in ini
+    (tmp_path / "xrt.ini").write_text(ini.replace("sws=false", "sws=true"))
     settings = {"XRT_INI_PATH": str(tmp_path / "xrt.ini")}
     status, text = plain_card.run(
         tmp_path, "xrt_application", "queue", str(plain_card.xclbin), **settings

@@ -20,7 +20,7 @@ constexpr const char* kFooter =
     "FILES\n"
     "  NAME.xclbin    with the simulator in it\n"
     "  emconfig.json  the card that XRT finds\n"
-    "  xrt.ini        settings without which XRT 2.13 overruns a buffer of its own\n"
+    "  xrt.ini        settings without which XRT 2.13 overruns a buffer, and copies for ever\n"
     "  env.sh         to be sourced by the shell that runs the application\n\n"
     "EXIT STATUS\n"
     "  0  written; 1  it cannot be; 2  wrong usage\n";
@@ -68,8 +68,10 @@ std::string make_emconfig(const Description& description) {
 
 std::string make_ini() {
   return "; The setting `room` makes XRT's first message larger than packet_size; XRT 2.13\n"
-         "; overruns its buffer otherwise. Copy both into an xrt.ini of your own.\n"
-         "[Runtime]\nsws=true\n"
+         "; overruns its buffer otherwise. With sws=true, its default, bo::copy() never ends; "
+         "without\n"
+         "; it the host copies. Copy all three into an xrt.ini of your own.\n"
+         "[Runtime]\nsws=false\n"
          "[Emulation]\nkeep_run_dir=false\npacket_size=" +
          std::to_string(kPacketBytes) + "\n[Debug]\nroom=" + std::string(kRoomBytes, 'x') + "\n";
 }
