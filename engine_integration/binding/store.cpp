@@ -84,12 +84,10 @@ std::unique_ptr<Store> stack(const std::vector<Store*>& tiers, double high_water
   std::vector<std::unique_ptr<ObjectStore>> owned = Store::give_up(tiers);
   std::unique_ptr<ObjectStore> store;
   std::string reason;
-  check(freely([&] {
-          const Status status = ObjectStore::stack(std::move(owned), options, &store, &reason);
-          owned.clear();
-          return status;
-        }),
-        reason);
+  const Status status =
+      freely([&] { return ObjectStore::stack(std::move(owned), options, &store, &reason); });
+  if (status != Status::kOk) Store::give_back(tiers, std::move(owned));
+  check(status, reason);
   return std::make_unique<Store>(std::move(store));
 }
 

@@ -54,6 +54,12 @@ class Store {
     return given;
   }
 
+  /// Undoes give_up().
+  static void give_back(const std::vector<Store*>& stores,
+                        std::vector<std::unique_ptr<ObjectStore>> given) {
+    for (std::size_t i = 0; i < given.size(); ++i) *stores[i] = Store(std::move(given[i]));
+  }
+
   /// What `call(store)` gives, without the GIL.
   template <typename Call>
   auto ask(Call call) const -> decltype(call(std::declval<ObjectStore&>())) {

@@ -295,6 +295,20 @@ def test_stores_on_top_of_each_other_are_one(tmp_path) -> None:
         assert job.wait().all_ok
 
 
+@pytest.mark.parametrize("options", [{"low_watermark": 0.95}, {"high_watermark": 1.5}])
+def test_options_that_make_no_sense_leave_the_tiers_alone(options: dict[str, float]) -> None:
+    tiers = [ObjectStore.create("cpu:?memory=8MiB") for _ in range(2)]
+    job = tiers[0].namespace().submit_set(b"key", b"value")
+    assert job.wait().all_ok
+    with pytest.raises(Error, match="watermarks are fractions"):
+        ObjectStore.stack(tiers, **options)
+    with pytest.raises(Error, match="at least two"):
+        ObjectStore.stack(tiers[:1])
+    assert tiers[0].namespace()[b"key"] == b"value"
+    with ObjectStore.stack(tiers) as store:
+        assert store.namespace()[b"key"] == b"value"
+
+
 @pytest.mark.parametrize("other", ["busy", "closed", "itself", "none"])
 def test_tiers_that_are_refused_keep_what_they_hold(other: str) -> None:
     fast, busy = (ObjectStore.create("cpu:?memory=8MiB") for _ in range(2))

@@ -210,7 +210,7 @@ NEARKV_API int nearkv_store_connect(const char* socket_path,
                                     struct nearkv_store** store, char* reason, size_t reason_bytes);
 
 /* Puts stores on top of each other, the fastest first, and makes them one. They are the new store's
- * from then on, also if it fails. */
+ * from then on; where it fails they stay as they are. */
 NEARKV_API void nearkv_stack_options_init(struct nearkv_stack_options* options);
 NEARKV_API int nearkv_store_stack(struct nearkv_store* const* tiers, size_t tier_count,
                                   const struct nearkv_stack_options* options,

@@ -31,6 +31,9 @@ void expect_stack_refused(std::vector<std::unique_ptr<ObjectStore>> tiers,
   expect(ObjectStore::stack(std::move(tiers), options, &store, &reason) == Status::kIoError,
          "a stack is refused");
   expect(store == nullptr, "there is no stack");
+  // NOLINTNEXTLINE(bugprone-use-after-move): they stay where no stack is made of them.
+  expect(tiers.size() == 2 && tiers[0] && tiers[1], "the tiers stay");
+  expect(set(tiers[1].get(), 0, key_of(1), contents(1, 10)) == Status::kBadArgument, "they work");
   expect(!reason.empty(), "it says why there is no stack");
 }
 

@@ -283,5 +283,34 @@ TEST(StackTest, RefusesOptionsThatMakeNoSense) {
   }
 }
 
+TEST(StackTest, TiersOfWhichNoStackIsMadeKeepWhatTheyHold) {
+  std::vector<std::unique_ptr<ObjectStore>> tiers(2);
+  ObjectStore::Options few;
+  few.max_namespaces = 1;
+  ASSERT_EQ(ObjectStore::create("cpu:?memory=4MiB", {}, &tiers[0]), Status::kOk);
+  ASSERT_EQ(ObjectStore::create("cpu:?memory=4MiB", few, &tiers[1]), Status::kOk);
+  std::uint32_t space = 0;
+  std::uint32_t other = 0;
+  Namespace name;
+  ASSERT_EQ(tiers[0]->open_namespace(name, &space), Status::kOk);
+  ASSERT_EQ(set(tiers[0].get(), space, key_of(1), contents(1, 1000)), Status::kOk);
+  name.model = "below";
+  ASSERT_EQ(tiers[1]->open_namespace(name, &other), Status::kOk);
+  ASSERT_EQ(set(tiers[1].get(), other, key_of(2), contents(2, 1000)), Status::kOk);
+  StackOptions no_sense;
+  no_sense.low_watermark = no_sense.high_watermark;
+  std::unique_ptr<ObjectStore> stack;
+  std::string reason;
+  EXPECT_EQ(ObjectStore::stack(std::move(tiers), no_sense, &stack, &reason), Status::kBadArgument);
+  // NOLINTNEXTLINE(bugprone-use-after-move): what is refused stays.
+  EXPECT_NE(ObjectStore::stack(std::move(tiers), {}, &stack, &reason), Status::kOk);
+  EXPECT_EQ(reason, "a tier has no room for the namespaces of another");
+  EXPECT_EQ(stack, nullptr);
+  // NOLINTNEXTLINE(bugprone-use-after-move)
+  ASSERT_EQ(tiers.size(), 2U);
+  EXPECT_TRUE(exists(tiers[0].get(), space, key_of(1)));
+  EXPECT_TRUE(exists(tiers[1].get(), other, key_of(2)));
+}
+
 }  // namespace
 }  // namespace nearkv::test

@@ -299,6 +299,9 @@ static const char* use_stack(void) {
   nearkv_stack_options_init(&stack_options);
   CHECK(stack_options.promote_after == 2 && stack_options.workers == 1);
   struct nearkv_store* store = NULL;
+  stack_options.low_watermark = stack_options.high_watermark;
+  CHECK(nearkv_store_stack(tiers, 2, &stack_options, &store, text, sizeof(text)) == -EINVAL);
+  nearkv_stack_options_init(&stack_options);
   CHECK(nearkv_store_stack(tiers, 2, &stack_options, &store, text, sizeof(text)) == 0);
   struct nearkv_object_stats stats[3];
   size_t count = 0;

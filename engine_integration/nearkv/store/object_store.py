@@ -97,7 +97,8 @@ class ObjectStore(AbstractContextManager):
     def stack(cls, tiers: Sequence["ObjectStore"], **options: Unpack[StackOptions]) -> Self:
         """Puts stores on top of each other, the fastest first, and makes them one.
 
-        They are closed as stores of their own. ValueError if one of them has jobs in flight.
+        They are closed as stores of their own. ValueError if one of them has jobs in flight, Error
+        for options that make no sense: then all stay as they are.
         """
         return cls(_nearkv.ObjectStore.stack([tier._core for tier in tiers], **options))
 

@@ -223,9 +223,11 @@ class NEARKV_API ObjectStore {
 
   /// Puts stores on top of each other, the fastest first, and makes them one. A key is to stand for
   /// its contents: a set that does not overwrite looks for an existing object in the first tier
-  /// only, and what it stores goes before what lies below.
-  static Status stack(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options,
-                      std::unique_ptr<ObjectStore>* store, std::string* reason = nullptr);
+  /// only, and what it stores goes before what lies below. Where it fails, `tiers` are as they
+  /// were.
+  static Status stack(std::vector<std::unique_ptr<ObjectStore>>&& tiers,
+                      const StackOptions& options, std::unique_ptr<ObjectStore>* store,
+                      std::string* reason = nullptr);
   struct ClientOptions {
     /// Memory to share with the daemon: one half for allocate(), the other to carry the bytes of
     /// segments that lie elsewhere, and so the largest object that such segments can hold. The

@@ -149,7 +149,6 @@ int nearkv_store_stack(nearkv_store* const* tiers, std::size_t tier_count,
     std::vector<std::unique_ptr<nearkv::ObjectStore>> owned;
     for (nearkv_store* const tier : std::span(tiers, tier_count)) {
       owned.push_back(std::move(tier->store));
-      delete tier;
     }
     nearkv::StackOptions converted;
     converted.high_watermark = options->high_watermark;
@@ -161,6 +160,14 @@ int nearkv_store_stack(nearkv_store* const* tiers, std::size_t tier_count,
     auto made = std::make_unique<nearkv_store>();
     const Status status =
         nearkv::ObjectStore::stack(std::move(owned), converted, &made->store, why);
+    for (std::size_t i = 0; i < tier_count; ++i) {
+      if (status == Status::kOk) {
+        delete tiers[i];
+      } else {
+        // NOLINTNEXTLINE(bugprone-use-after-move): refused, they are still there.
+        tiers[i]->store = std::move(owned[i]);
+      }
+    }
     if (status == Status::kOk) *store = made.release();
     return status;
   });

@@ -9,7 +9,7 @@
 
 namespace nearkv {
 
-Status ObjectStore::stack(std::vector<std::unique_ptr<ObjectStore>> tiers,
+Status ObjectStore::stack(std::vector<std::unique_ptr<ObjectStore>>&& tiers,
                           const StackOptions& options, std::unique_ptr<ObjectStore>* store,
                           std::string* reason) {
   return at_edge([&] {
@@ -22,10 +22,17 @@ Status ObjectStore::stack(std::vector<std::unique_ptr<ObjectStore>> tiers,
   });
 }
 
-Status StackedStore::open(std::vector<std::unique_ptr<ObjectStore>> tiers,
-                          const StackOptions& options, std::unique_ptr<ObjectStore>* store,
-                          std::string* reason) {
-  if (tiers.size() < 2) {
+Status StackedStore::open(Tiers&& tiers, const StackOptions& options,
+                          std::unique_ptr<ObjectStore>* store, std::string* reason) {
+  const auto owned = std::make_shared<Tiers>(std::move(tiers));
+  const Status status = at_edge([&] { return open(owned, options, store, reason); });
+  if (status != Status::kOk) tiers = std::move(*owned);
+  return status;
+}
+
+Status StackedStore::open(const std::shared_ptr<Tiers>& tiers, const StackOptions& options,
+                          std::unique_ptr<ObjectStore>* store, std::string* reason) {
+  if (tiers->size() < 2) {
     *reason = "a stack has at least two tiers";
     return Status::kBadArgument;
   }
@@ -36,7 +43,7 @@ Status StackedStore::open(std::vector<std::unique_ptr<ObjectStore>> tiers,
   }
   std::unique_ptr<StackedStore> opened;
   try {
-    opened.reset(new StackedStore(std::move(tiers), options));
+    opened.reset(new StackedStore(tiers, options));
   } catch (const std::system_error& error) {
     *reason = std::string("the machine gives the stack no threads or events: ") + error.what();
     return Status::kIoError;
@@ -56,9 +63,9 @@ Status StackedStore::open(std::vector<std::unique_ptr<ObjectStore>> tiers,
   return Status::kOk;
 }
 
-StackedStore::StackedStore(std::vector<std::unique_ptr<ObjectStore>> tiers,
-                           const StackOptions& options)
-    : tiers_(std::move(tiers)),
+StackedStore::StackedStore(std::shared_ptr<Tiers> tiers, const StackOptions& options)
+    : tiers_owner_(std::move(tiers)),
+      tiers_(*tiers_owner_),
       options_(options),
       mover_(tiers_, options, &numbers_, &order_),
       jobs_([this](const Job& job, std::size_t first, std::size_t count,

@@ -25,7 +25,10 @@ namespace nearkv {
 /// not overwrite looks no farther than the first tier (ObjectStore::stack).
 class StackedStore final : public ObjectStore {
  public:
-  static Status open(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options,
+  using Tiers = std::vector<std::unique_ptr<ObjectStore>>;
+
+  /// `tiers` are as they were where it fails.
+  static Status open(Tiers&& tiers, const StackOptions& options,
                      std::unique_ptr<ObjectStore>* store, std::string* reason);
 
   Status open_namespace(const Namespace& name, std::uint32_t* number) override;
@@ -73,7 +76,9 @@ class StackedStore final : public ObjectStore {
  private:
   using Clock = std::chrono::steady_clock;
 
-  StackedStore(std::vector<std::unique_ptr<ObjectStore>> tiers, const StackOptions& options);
+  StackedStore(std::shared_ptr<Tiers> tiers, const StackOptions& options);
+  static Status open(const std::shared_ptr<Tiers>& tiers, const StackOptions& options,
+                     std::unique_ptr<ObjectStore>* store, std::string* reason);
 
   void run_items(const Job& job, std::size_t first, std::size_t count, JobResult* result);
   void get(const Job& job, std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
@@ -116,7 +121,8 @@ class StackedStore final : public ObjectStore {
                   std::span<Status> statuses);
   void erase(const Job& job, std::span<Status> statuses);
 
-  std::vector<std::unique_ptr<ObjectStore>> tiers_;
+  std::shared_ptr<Tiers> tiers_owner_;  ///< Also of open(), which may have to give them back.
+  Tiers& tiers_;
   StackOptions options_;
   TierNumbers numbers_;
   Hotness hotness_;
