@@ -107,5 +107,45 @@ TEST_F(BadListTest, AnObjectWhoseListIsPoisonIsGoneAndTheListsGrainStaysOutOfUse
   for (std::uint64_t i = 1 << 21; set(i, contents(i, 4096), keep) == Status::kOk;) ++i;
 }
 
+/// The failing store as one tier of two.
+class FailingTierTest : public FailingMediumTest {
+ protected:
+  void stack_up(bool is_above, const StackOptions& options) {
+    create(256);
+    std::vector<std::unique_ptr<ObjectStore>> tiers(2);
+    tiers[is_above ? 0 : 1] = std::move(store_);
+    ASSERT_EQ(ObjectStore::create("cpu:?memory=64MiB", {}, &tiers[is_above ? 1 : 0]), Status::kOk);
+    below_ = tiers[1].get();
+    ASSERT_EQ(ObjectStore::stack(std::move(tiers), options, &store_), Status::kOk);
+    Namespace name;
+    name.tenant = 1;
+    name.model = "model";
+    ASSERT_EQ(store_->open_namespace(name, &space_), Status::kOk);
+    ASSERT_EQ(below_->open_namespace(name, &space_below_), Status::kOk);
+  }
+
+  ObjectStore* below_ = nullptr;
+  std::uint32_t space_below_ = 0;
+};
+
+TEST_F(FailingTierTest, VerifyingGoesOnWithTheTierWhoseFirstObjectCouldNotBeRead) {
+  StackOptions options;
+  options.write_through = true;
+  stack_up(/*is_above=*/false, options);
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(set(i, contents(i, 10000)), Status::kOk);
+  VerifyProgress progress;
+  ASSERT_EQ(store_->verify(0, 1U << 20, &progress), Status::kOk);
+  ASSERT_EQ(progress.objects, 3U);
+  const std::uint32_t below = progress.next;
+  ASSERT_NE(below, 0U);
+  fate_ = all(Access::kRead, Status::kTimeout);
+  EXPECT_EQ(store_->verify(below, 1U << 20, &progress), Status::kTimeout);
+  EXPECT_EQ(progress.next, below);
+  fate_ = nullptr;
+  EXPECT_EQ(store_->verify(progress.next, 1U << 20, &progress), Status::kOk);
+  EXPECT_EQ(progress.objects, 6U);
+  EXPECT_EQ(progress.next, 0U);
+}
+
 }  // namespace
 }  // namespace nearkv::test

@@ -116,12 +116,12 @@ std::vector<ObjectInfo> StackedStore::list(std::uint32_t first, std::size_t most
 Status StackedStore::verify(std::uint32_t first, std::size_t most, VerifyProgress* progress) {
   const std::uint32_t tier = first >> kTierShift;
   if (tier >= tiers_.size()) return Status::kBadArgument;
-  const Status status = tiers_[tier]->verify(first & kRecordMask, most, progress);
-  if (progress->next != 0) {
-    progress->next |= tier << kTierShift;
-  } else if (tier + 1 < tiers_.size()) {
-    progress->next = (tier + 1) << kTierShift;
-  }
+  progress->next = first & kRecordMask;
+  const Status status = tiers_[tier]->verify(progress->next, most, progress);
+  // Its end is the beginning of the next one; what failed is where the next step goes on.
+  const bool is_whole = status == Status::kOk && progress->next == 0;
+  progress->next |= (is_whole ? tier + 1 : tier) << kTierShift;
+  if (is_whole && tier + 1 == tiers_.size()) progress->next = 0;
   return status;
 }
 
