@@ -1,6 +1,8 @@
 // What a medium that fails for a moment must not cost: objects that were acknowledged.
 #include "object/failing_medium.hpp"
 
+#include <future>
+
 namespace nearkv::test {
 namespace {
 
@@ -145,6 +147,39 @@ TEST_F(FailingTierTest, VerifyingGoesOnWithTheTierWhoseFirstObjectCouldNotBeRead
   EXPECT_EQ(store_->verify(progress.next, 1U << 20, &progress), Status::kOk);
   EXPECT_EQ(progress.objects, 6U);
   EXPECT_EQ(progress.next, 0U);
+}
+
+TEST_F(FailingTierTest, ALeaseAmidAnOverwriteFindsOneContentsInAllTiers) {
+  StackOptions options;
+  options.write_through = true;
+  stack_up(/*is_above=*/true, options);
+  const Bytes old = contents(1, 10000);
+  const Bytes data = contents(2, 10000);
+  ASSERT_EQ(set(1, old), Status::kOk);
+  const Bytes name = key_of(1);
+  std::future<LeaseId> lease;
+  // Below the new contents are there already, above the old ones still.
+  fate_ = [&](Access access, std::span<const Extent>) {
+    if (access != Access::kWrite || lease.valid()) return Status::kOk;
+    lease = std::async(std::launch::async, [&] {
+      const Key keys[] = {name};
+      Status status = Status::kOk;
+      return store_->pin(space_, keys, std::chrono::hours(1), std::span(&status, 1));
+    });
+    (void)lease.wait_for(std::chrono::milliseconds(200));
+    return Status::kOk;
+  };
+  Job overwrite;
+  overwrite.overwrite = true;
+  const Status status = set(1, data, overwrite);
+  ASSERT_TRUE(lease.valid());
+  EXPECT_NE(lease.get(), 0U);
+  fate_ = nullptr;
+  expect_object(1, status == Status::kOk ? data : old);
+  Bytes found;
+  if (get(below_, space_below_, name, &found) == Status::kOk) {
+    EXPECT_TRUE(found == (status == Status::kOk ? data : old)) << message(status);
+  }
 }
 
 }  // namespace

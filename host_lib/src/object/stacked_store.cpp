@@ -1,6 +1,7 @@
 #include "object/stacked_store.hpp"
 
 #include <algorithm>
+#include <shared_mutex>
 #include <system_error>
 
 #include "edge.hpp"
@@ -67,7 +68,7 @@ StackedStore::StackedStore(std::shared_ptr<Tiers> tiers, const StackOptions& opt
     : tiers_owner_(std::move(tiers)),
       tiers_(*tiers_owner_),
       options_(options),
-      mover_(tiers_, options, &numbers_, &order_),
+      mover_(tiers_, options, &numbers_, &changes_.order),
       jobs_([this](const Job& job, std::size_t first, std::size_t count,
                    JobResult* result) { run_items(job, first, count, result); },
             options.workers) {}
@@ -196,7 +197,7 @@ void StackedStore::promote(const Job& job, const ObjectItem& item, std::size_t t
   if (item.key_is_digest) return;
   if (hotness_.count(job.namespace_number, item.key) < options_.promote_after) return;
   ObjectStore* const below = tiers_[tier].get();
-  const std::scoped_lock lock(order_);
+  const std::scoped_lock lock(changes_.order);
   ObjectInfo info;
   const Status status = below->describe(for_tier(job, tier).namespace_number, item.key, &info);
   if (status != Status::kOk) return;
@@ -242,6 +243,7 @@ void StackedStore::touch(std::uint32_t namespace_number, std::span<const Key> ke
 LeaseId StackedStore::pin(std::uint32_t namespace_number, std::span<const Key> keys,
                           std::chrono::nanoseconds duration, std::span<Status> statuses) {
   std::ranges::fill(statuses, Status::kNotFound);
+  const std::shared_lock changes(changes_.leasing);
   std::vector<LeaseId> leases(tiers_.size(), 0);
   std::vector<Status> here(keys.size());
   bool any = false;

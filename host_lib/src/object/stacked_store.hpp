@@ -11,6 +11,7 @@
 #include "nearkv/object_store.hpp"
 #include "object/hotness.hpp"
 #include "object/job_queue.hpp"
+#include "object/shared_mutex.hpp"
 #include "object/tier_mover.hpp"
 
 namespace nearkv {
@@ -76,6 +77,25 @@ class StackedStore final : public ObjectStore {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// Locked by whoever erases or replaces objects.
+  struct ChangeLock {
+    /// Alone, by whoever moves objects: no copy comes back after it was erased.
+    std::mutex order;
+    /// Shared, by whoever leases objects: what is found not to be leased in one tier is not until
+    /// it is replaced in all.
+    SharedMutex leasing;
+
+    // Names that std::unique_lock asks for.
+    void lock() {
+      order.lock();
+      leasing.lock();
+    }
+    void unlock() {
+      leasing.unlock();
+      order.unlock();
+    }
+  };
+
   StackedStore(std::shared_ptr<Tiers> tiers, const StackOptions& options);
   static Status open(const std::shared_ptr<Tiers>& tiers, const StackOptions& options,
                      std::unique_ptr<ObjectStore>* store, std::string* reason);
@@ -101,7 +121,7 @@ class StackedStore final : public ObjectStore {
   /// objects are to be set then whose statuses are kOk; those that are leased anywhere are kBusy.
   /// False: a tier was not reached, and the statuses say so.
   [[nodiscard]] bool begin_overwrite(std::size_t tier, const Job& job,
-                                     std::unique_lock<std::mutex>* order,
+                                     std::unique_lock<ChangeLock>* lock,
                                      std::span<Status> statuses);
   /// True after a while in which others may have gone down, if `status` says that the first tier is
   /// full and it is worth to try again.
@@ -126,9 +146,7 @@ class StackedStore final : public ObjectStore {
   StackOptions options_;
   TierNumbers numbers_;
   Hotness hotness_;
-  /// Held by whoever erases or replaces objects and by whoever moves them, so that no copy comes
-  /// back after it was erased.
-  std::mutex order_;
+  ChangeLock changes_;
   std::mutex leases_mutex_;
   std::map<LeaseId, std::vector<LeaseId>> leases_;  ///< By tier.
   LeaseId next_lease_ = 1;

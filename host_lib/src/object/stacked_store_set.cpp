@@ -90,11 +90,10 @@ void StackedStore::run_in(std::size_t tier, Job job, bool evict, std::span<Statu
 }
 
 bool StackedStore::begin_overwrite(std::size_t tier, const Job& job,
-                                   std::unique_lock<std::mutex>* order,
-                                   std::span<Status> statuses) {
+                                   std::unique_lock<ChangeLock>* lock, std::span<Status> statuses) {
   std::ranges::fill(statuses, Status::kOk);
   if (!job.overwrite) return true;
-  if (!order->owns_lock()) order->lock();
+  if (!lock->owns_lock()) lock->lock();
   find_leased(job, statuses);
   // No older copy may be left below a newer one.
   const Status status = erase_in(tier + 1, tiers_.size(), job, statuses);
@@ -111,7 +110,7 @@ bool StackedStore::wait_for_room(Status status, Clock::time_point deadline) {
 
 void StackedStore::set(const Job& job, std::span<Status> statuses) {
   std::vector<Status> below(statuses.size(), Status::kPoolFull);
-  std::unique_lock lock(order_, std::defer_lock);
+  std::unique_lock lock(changes_, std::defer_lock);
   if (!begin_overwrite(0, job, &lock, statuses)) return;
   for_each_open(statuses, [&](std::size_t first, std::size_t count) {
     const Job part = slice(job, first, count);
@@ -139,7 +138,7 @@ void StackedStore::set(const Job& job, std::span<Status> statuses) {
 }
 
 void StackedStore::set_in(std::size_t tier, const Job& job, bool evict, Status* status) {
-  std::unique_lock lock(order_, std::defer_lock);
+  std::unique_lock lock(changes_, std::defer_lock);
   // What the mover has in its hands nobody can evict.
   if (evict) lock.lock();
   const std::span<Status> statuses(status, 1);
@@ -169,7 +168,7 @@ void StackedStore::set_where_there_is_room(const Job& job, Clock::time_point dea
 
 void StackedStore::set_parts(const Job& job, std::span<Status> statuses) {
   // All parts go to the first tier: in two of them an object would never be whole.
-  std::unique_lock lock(order_, std::defer_lock);
+  std::unique_lock lock(changes_, std::defer_lock);
   if (!begin_overwrite(0, job, &lock, statuses)) return;
   for_each_open(statuses, [&](std::size_t first, std::size_t count) {
     run_in(0, slice(job, first, count), false, statuses.subspan(first, count));
@@ -185,7 +184,7 @@ void StackedStore::set_parts(const Job& job, std::span<Status> statuses) {
 
 void StackedStore::erase(const Job& job, std::span<Status> statuses) {
   std::ranges::fill(statuses, Status::kNotFound);
-  const std::scoped_lock lock(order_);
+  const std::scoped_lock lock(changes_);
   find_leased(job, statuses);
   const Status status = erase_in(0, tiers_.size(), job, statuses);
   // Erased above, it would come back from below.
