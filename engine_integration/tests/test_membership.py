@@ -214,6 +214,43 @@ async def test_another_endpoint_answers_for_one_that_is_gone(server: EtcdServer)
         await watched.until_names("a")
 
 
+@contextlib.asynccontextmanager
+async def losing_answers(server: EtcdServer) -> AsyncIterator[str]:
+    """An endpoint that does what it is asked for, and never says so."""
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = server.endpoint.removeprefix("http://").split(":")
+        answers, requests = await asyncio.open_connection(host, int(port))
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r")[0])
+        requests.write(head + await reader.readexactly(length))
+        await answers.read(1)
+        for each in (requests, writer):
+            each.close()
+
+    async with await asyncio.start_server(relay, "127.0.0.1") as listening:
+        host, port = listening.sockets[0].getsockname()
+        yield f"http://{host}:{port}"
+
+
+async def test_a_write_whose_answer_is_lost_is_known_to_be_done(server: EtcdServer) -> None:
+    async with losing_answers(server) as lossy:
+
+        async def put(value: str, **options: int) -> bool:
+            async with EtcdClient([lossy, server.endpoint]) as etcd:
+                return await etcd.put(PREFIX + "a", value, **options)
+
+        assert await put("mine", mod_revision=0)
+        assert not await put("another's", mod_revision=0)
+        async with EtcdClient([server.endpoint]) as etcd:
+            entries, _ = await etcd.range(PREFIX)
+            written = entries[PREFIX + "a"]
+            assert written.value == "mine"
+            lease = await etcd.grant(60)
+        assert not await put("mine", lease=lease, mod_revision=0), "it would end with no lease"
+        assert await put("mine", lease=lease, mod_revision=written.mod_revision)
+
+
 def command(*words: str, server: EtcdServer) -> list[str]:
     return [sys.executable, "-m", "nearkv.membership", *words, "--etcd", server.endpoint]
 

@@ -1,11 +1,17 @@
 // The membership on a real etcd: fencing of a paused host, takeover, restart of etcd.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <set>
 #include <thread>
 
+#include "file_descriptor.hpp"
 #include "share/etcd_server.hpp"
 #include "share/mapped_memory.hpp"
 #include "share/sharing_host.hpp"
@@ -41,6 +47,85 @@ bool eventually(Condition until) {
   }
   return false;
 }
+
+/// An endpoint of etcd that makes each change, and tells of it only when it is asked again.
+class AnswerLoser {
+ public:
+  explicit AnswerLoser(const std::string& endpoint)
+      : etcd_(port_of(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)))),
+        listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = port_of(0);
+    socklen_t bytes = sizeof(address);
+    EXPECT_EQ(::bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), bytes), 0);
+    EXPECT_EQ(::listen(listening_.get(), 8), 0);
+    EXPECT_EQ(::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+    endpoint_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    thread_ = std::thread([this] { serve(); });
+  }
+  AnswerLoser(const AnswerLoser&) = delete;
+  AnswerLoser& operator=(const AnswerLoser&) = delete;
+  ~AnswerLoser() {
+    ::shutdown(listening_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+
+  [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  static sockaddr_in port_of(int port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+  }
+
+  /// What comes until `is_whole` of it, or the end.
+  template <typename IsWhole>
+  static std::string receive(int fd, IsWhole is_whole) {
+    std::string text;
+    std::array<char, 4096> buffer;
+    ssize_t bytes = 1;
+    while (bytes > 0 && !is_whole(text)) {
+      bytes = ::read(fd, buffer.data(), buffer.size());
+      if (bytes > 0) text.append(buffer.data(), static_cast<std::size_t>(bytes));
+    }
+    return text;
+  }
+
+  static bool is_request(const std::string& text) {
+    const std::size_t end = text.find("\r\n\r\n");
+    const std::size_t length = text.find("Content-Length: ");
+    return end != std::string::npos &&
+           text.size() == end + 4 + std::stoul(text.substr(length + 16));
+  }
+
+  void serve() {
+    for (;;) {
+      const FileDescriptor client(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (client.get() < 0) return;
+      std::string request = receive(client.get(), is_request);
+      if (!is_request(request)) continue;
+      const FileDescriptor etcd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      EXPECT_EQ(::connect(etcd.get(), reinterpret_cast<const sockaddr*>(&etcd_), sizeof(etcd_)), 0);
+      const bool is_lost = request.find("/v3/kv/txn") != std::string::npos &&
+                           made_.insert(request.substr(request.find("\r\n\r\n"))).second;
+      request.replace(request.find("\r\n"), 2, "\r\nConnection: close\r\n");
+      EXPECT_EQ(::write(etcd.get(), request.data(), request.size()),
+                static_cast<ssize_t>(request.size()));
+      const std::string answer = receive(etcd.get(), [](const std::string&) { return false; });
+      if (is_lost) continue;
+      EXPECT_EQ(::write(client.get(), answer.data(), answer.size()),
+                static_cast<ssize_t>(answer.size()));
+    }
+  }
+
+  sockaddr_in etcd_;
+  FileDescriptor listening_;
+  std::string endpoint_;
+  std::set<std::string> made_;  ///< Bodies of changes.
+  std::thread thread_;
+};
 
 class EtcdTest : public testing::Test {
  protected:
@@ -88,6 +173,23 @@ TEST_F(EtcdTest, LetsOneOfTwoTakeALogOver) {
   EXPECT_EQ(loser.complete(&view), Status::kFenced);
   ASSERT_EQ(winner.complete(&view), Status::kOk);
   EXPECT_FALSE(view.has_orphans());
+}
+
+TEST_F(EtcdTest, AChangeWhoseAnswerIsLostIsMadeOnce) {
+  const AnswerLoser lossy(server_.options(2).endpoints.front());
+  EtcdOptions options = server_.options(2);
+  options.endpoints = {lossy.endpoint(), lossy.endpoint()};
+  EtcdMembership first(options, 0);
+  MembershipView view;
+  ASSERT_EQ(first.join(&view), Status::kOk);
+  ASSERT_EQ(first.activate(&view), Status::kOk);
+  EXPECT_EQ(view.revision, 2U);
+  EXPECT_EQ(EtcdMembership(options, 0).join(&view), Status::kExists)
+      << "two processes are one host";
+  EtcdMembership second(options, 1);
+  ASSERT_EQ(second.join(&view), Status::kOk);
+  EXPECT_EQ(view.revision, 3U);
+  EXPECT_EQ(view.hosts[0].epoch, 1U);
 }
 
 /// The child: publishes and tells the parent what was acknowledged, until it is fenced.

@@ -91,7 +91,11 @@ class EtcdClient:
         await self._post("/v3/lease/revoke", {"ID": lease}, lambda told: None, also_good=404)
 
     async def put(self, key: str, value: str, *, lease: int = 0, mod_revision: int) -> bool:
-        """Writes a key if it is still of that revision; 0: if it is not there."""
+        """Writes a key if it is still of that revision; 0: if it is not there.
+
+        It may be written by an endpoint whose answer is lost, and be asked of another one then:
+        also a key that holds this very value under this lease is written.
+        """
         compare = {
             "key": _base64(key),
             "target": "MOD",
@@ -99,8 +103,19 @@ class EtcdClient:
             "mod_revision": mod_revision,
         }
         put = {"key": _base64(key), "value": _base64(value), "lease": lease}
-        body = {"compare": [compare], "success": [{"request_put": put}]}
-        return await self._post("/v3/kv/txn", body, lambda told: bool(told.get("succeeded")))
+        found = {"request_range": {"key": _base64(key)}}
+        body = {"compare": [compare], "success": [{"request_put": put}], "failure": [found]}
+
+        def read(told: Any) -> bool:
+            if told.get("succeeded"):
+                return True
+            held = told["responses"][0]["response_range"].get("kvs", ())
+            return any(
+                each.get("value", "") == put["value"] and int(each.get("lease", 0)) == lease
+                for each in held
+            )
+
+        return await self._post("/v3/kv/txn", body, read)
 
     async def watch(
         self, prefix: str, revision: int, quiet_s: float

@@ -10,6 +10,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+using namespace nlohmann::literals;
+
 constexpr long kTimeoutMs = 2000;
 
 std::string base64(const std::string& text) {
@@ -114,31 +116,33 @@ Status EtcdClient::get(const std::string& key, EtcdValue* value) {
   return Status::kOk;
 }
 
+Status EtcdClient::put(const std::string& key, const std::string& value, std::int64_t lease,
+                       const Json& compares) {
+  const Json put = {
+      {"key", base64(key)}, {"value", base64(value)}, {"lease", std::to_string(lease)}};
+  const Json body = {{"compare", compares},
+                     {"success", Json::array({{{"request_put", put}}})},
+                     {"failure", Json::array({{{"request_range", {{"key", base64(key)}}}}})}};
+  std::string reply;
+  if (post("/v3/kv/txn", body.dump(), &reply) != Status::kOk) return Status::kIoError;
+  const Json json = parse(reply);
+  if (!json.is_object()) return Status::kIoError;
+  if (json.value("succeeded", false)) return Status::kOk;
+  const Json held = json.value("/responses/0/response_range/kvs/0"_json_pointer, Json::object());
+  const bool is_ours = held.value("value", "") == base64(value) && number(held, "lease") == lease;
+  return is_ours ? Status::kOk : Status::kExists;
+}
+
 Status EtcdClient::put_if(const std::string& key, std::int64_t mod_revision,
                           const std::string& value, const std::string& absent) {
   Json compares = Json::array({compare(key, "MOD", mod_revision)});
   if (!absent.empty()) compares.push_back(compare(absent, "CREATE", 0));
-  const Json put = {{"request_put", {{"key", base64(key)}, {"value", base64(value)}}}};
-  const Json body = {{"compare", compares}, {"success", Json::array({put})}};
-  std::string reply;
-  if (post("/v3/kv/txn", body.dump(), &reply) != Status::kOk) return Status::kIoError;
-  const Json json = parse(reply);
-  if (!json.is_object()) return Status::kIoError;
-  return json.value("succeeded", false) ? Status::kOk : Status::kExists;
+  return put(key, value, 0, compares);
 }
 
 Status EtcdClient::put_leased(const std::string& key, const std::string& value,
                               std::int64_t lease) {
-  const Json put = {
-      {"request_put",
-       {{"key", base64(key)}, {"value", base64(value)}, {"lease", std::to_string(lease)}}}};
-  const Json body = {{"compare", Json::array({compare(key, "CREATE", 0)})},
-                     {"success", Json::array({put})}};
-  std::string reply;
-  if (post("/v3/kv/txn", body.dump(), &reply) != Status::kOk) return Status::kIoError;
-  const Json json = parse(reply);
-  if (!json.is_object()) return Status::kIoError;
-  return json.value("succeeded", false) ? Status::kOk : Status::kExists;
+  return put(key, value, lease, Json::array({compare(key, "CREATE", 0)}));
 }
 
 Status EtcdClient::grant_lease(std::int64_t ttl_s, std::int64_t* lease) {

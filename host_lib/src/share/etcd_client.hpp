@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,9 @@ struct EtcdValue {
 };
 
 /// A blocking client of one etcd cluster. Each call has a deadline; kIoError if none of the
-/// endpoints answers. Not thread safe.
+/// endpoints answers. Where an answer is lost, another endpoint is asked for the same again, so
+/// that a value that a key holds already counts as put: each writer's values are its own. Not
+/// thread safe.
 class EtcdClient {
  public:
   /// Endpoints as "http://host:port".
@@ -48,6 +51,9 @@ class EtcdClient {
   struct Connection;
 
   [[nodiscard]] Status post(const std::string& path, const std::string& body, std::string* reply);
+  /// Puts a value if all compares hold, with a lease or 0.
+  [[nodiscard]] Status put(const std::string& key, const std::string& value, std::int64_t lease,
+                           const nlohmann::json& compares);
 
   std::vector<std::string> endpoints_;
   std::unique_ptr<Connection> connection_;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 
 namespace nearkv {
 namespace {
@@ -95,13 +96,17 @@ Status EtcdMembership::read(MembershipView* view, std::int64_t* revision) {
 
 Status EtcdMembership::change(const Transition& transition, MembershipView* view,
                               const std::string& absent) {
+  std::random_device random;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::int64_t revision = 0;
     Status status = read(view, &revision);
     if (status == Status::kOk) status = transition(view);
     if (status != Status::kOk) return status;
-    status = client_.put_if("/nearkv/" + options_.region + "/membership", revision,
-                            to_json(*view).dump(), absent);
+    // Told from what others write, also where they change the same.
+    Json document = to_json(*view);
+    document["write"] = std::to_string(random()) + std::to_string(random());
+    status = client_.put_if("/nearkv/" + options_.region + "/membership", revision, document.dump(),
+                            absent);
     if (status == Status::kOk) newest_ = *view;
     if (status != Status::kExists) return status;
     if (!absent.empty()) {
