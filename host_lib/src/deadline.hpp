@@ -5,6 +5,9 @@
 
 namespace nearkv {
 
+/// As good as for ever, and still a time that can be added to another.
+inline constexpr std::chrono::hours kForever{24 * 365};
+
 /// `patience` from now, on the clock that never jumps; its last moment where that is farther away
 /// than it can tell.
 template <typename Rep, typename Period>

@@ -113,6 +113,16 @@ TEST_F(SilenceTest, JobsOfASilentDaemonAreGivenUpAndTouchNothingLater) {
   }
 }
 
+TEST_F(SilenceTest, WhoWaitsForEverIsAnswered) {
+  options_.answer_timeout = options_.patience = std::chrono::milliseconds::max();
+  connect();
+  ASSERT_EQ(set(store_.get(), space_, key_of(1), contents(1, 1 << 20)), Status::kOk);
+  EXPECT_TRUE(exists(store_.get(), space_, key_of(1)));
+  EXPECT_EQ(daemon_.end(SIGTERM), 0);
+  daemon_.start();
+  EXPECT_EQ(set(store_.get(), space_, key_of(2), contents(1, 1 << 20)), Status::kOk);
+}
+
 TEST_F(SilenceTest, CallsOfAStoppedDaemonEndInTimeAndGoOnWithIt) {
   options_.answer_timeout = std::chrono::milliseconds(200);
   connect();

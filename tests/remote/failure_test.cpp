@@ -89,6 +89,22 @@ TEST_P(RemoteFailureTest, ASilentServerIsGivenUp) {
   EXPECT_EQ(found, contents(1, 5000));
 }
 
+TEST_P(RemoteFailureTest, ASilentServerIsWaitedForAsLongAsIsAsked) {
+  RemoteStoreOptions options = server_.options();
+  options.answer_time = options.connect_time = std::chrono::milliseconds::max();
+  const auto store = server_.connect(options);
+  ASSERT_NE(store, nullptr);
+  const std::uint32_t space = open_space(store.get());
+  server_.signal(SIGSTOP);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(11));  // More than by default.
+    server_.signal(SIGCONT);
+  });
+  EXPECT_EQ(set(store.get(), space, key_of(1), contents(1, 5 << 20)), Status::kOk);
+  later.join();
+  EXPECT_TRUE(exists(store.get(), space, key_of(1)));
+}
+
 TEST_P(RemoteFailureTest, WhereNobodyListensItSaysSoAtOnce) {
   const RemoteStoreOptions options = server_.options();
   (void)server_.end(SIGKILL);

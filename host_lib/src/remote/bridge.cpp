@@ -11,8 +11,10 @@
 #include <array>
 #include <cstring>
 
+#include "daemon/wire/poll_time.hpp"
 #include "daemon/wire/spin.hpp"
 #include "daemon/wire/wake_pipe.hpp"
+#include "deadline.hpp"
 #include "edge.hpp"
 #include "remote/address.hpp"
 
@@ -44,7 +46,7 @@ Bridge::Bridge(const RemoteStoreOptions& options, std::shared_ptr<BridgeMemory> 
 Status Bridge::connect(const UcxContext& context, const RemoteStoreOptions& options,
                        std::shared_ptr<BridgeMemory>* memory, PacketSocket* socket,
                        std::unique_ptr<Bridge>* bridge, std::string* reason) {
-  const Clock::time_point by = Clock::now() + options.connect_time;
+  const Clock::time_point by = deadline_after(options.connect_time);
   std::unique_ptr<Bridge> made(new Bridge(options, *memory));
   std::vector<std::byte> theirs;
   std::string why;
@@ -316,8 +318,7 @@ void Bridge::sleep() {
   local_->rings.announce_sleep(true);
   const bool nothing = held_ || !local_->rings.has_submission();
   if (nothing && link_->fault().empty() && link_->may_sleep()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(options_.answer_time);
-    const int timeout_ms = in_flight_.empty() ? -1 : static_cast<int>(left.count());
+    const int timeout_ms = in_flight_.empty() ? -1 : poll_ms(deadline_after(options_.answer_time));
     std::array<pollfd, 4> ready = {{{link_->event_fd(), POLLIN, 0},
                                     {local_->woken.get(), POLLIN, 0},
                                     {socket_.fd(), POLLIN, 0},

@@ -1,8 +1,10 @@
 #include "remote/remote_store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/client/daemon_store.hpp"
+#include "deadline.hpp"
 #include "edge.hpp"
 #include "object/process_bound_store.hpp"
 #include "remote/bridge.hpp"
@@ -24,7 +26,7 @@ class Dialer {
     }
     bridge_.reset();
     const Status status = Bridge::connect(context_, options_, &memory_, socket, &bridge_, reason);
-    if (status != Status::kOk) not_before_ = Clock::now() + options_.retry_after;
+    if (status != Status::kOk) not_before_ = deadline_after(options_.retry_after);
     return status;
   }
 
@@ -48,10 +50,14 @@ Status connect_remote(const RemoteStoreOptions& options, std::unique_ptr<ObjectS
     UcxContext context;
     Status status = make_context(options.transports, &context, why);
     if (status != Status::kOk) return status;
-    auto dialer = std::make_shared<Dialer>(options, std::move(context));
+    RemoteStoreOptions bounded = options;
+    bounded.answer_time = std::min<std::chrono::milliseconds>(bounded.answer_time, kForever);
+    auto dialer = std::make_shared<Dialer>(bounded, std::move(context));
     ObjectStore::ClientOptions client_options;
     client_options.window_bytes = options.window_bytes;
     client_options.patience = options.patience;
+    // The bridge, which answers in any case, waits for that long itself.
+    client_options.answer_timeout += bounded.answer_time;
     std::unique_ptr<DaemonClient> client;
     const auto dial = [dialer](PacketSocket* socket, std::string* of_dial) {
       return dialer->dial(socket, of_dial);

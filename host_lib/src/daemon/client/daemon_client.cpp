@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "deadline.hpp"
 #include "object/object_jobs.hpp"
 #include "round_up.hpp"
 
@@ -21,7 +22,6 @@ void signal_event(int fd) {
 }
 
 DaemonClient::Clock::time_point deadline_of(std::chrono::nanoseconds timeout) {
-  constexpr std::chrono::hours kForever{24 * 365};
   return DaemonClient::Clock::now() + std::min<std::chrono::nanoseconds>(timeout, kForever);
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "daemon/client/daemon_client.hpp"
+#include "deadline.hpp"
 #include "edge.hpp"
 
 namespace nearkv {
@@ -17,6 +18,12 @@ constexpr std::chrono::milliseconds kLongestPause{200};
 
 // How long after its last answer a daemon counts as alive without asking the kernel.
 constexpr std::chrono::milliseconds kTrustTime{1};
+
+ObjectStore::ClientOptions within_forever(ObjectStore::ClientOptions options) {
+  options.patience = std::min<std::chrono::milliseconds>(options.patience, kForever);
+  options.answer_timeout = std::min<std::chrono::milliseconds>(options.answer_timeout, kForever);
+  return options;
+}
 
 std::vector<std::byte> encode(const Namespace& name) {
   nkv_daemon_namespace wire{};
@@ -38,7 +45,7 @@ std::vector<std::byte> encode(const Namespace& name) {
 
 DaemonClient::DaemonClient(DaemonPlace place, const ObjectStore::ClientOptions& options)
     : place_(std::move(place)),
-      options_(options),
+      options_(within_forever(options)),
       events_(::epoll_create1(EPOLL_CLOEXEC)),
       ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   watch(ready_.get(), EPOLLIN);
@@ -56,7 +63,8 @@ Status DaemonClient::connect(const DaemonPlace& place, const ObjectStore::Client
                              std::unique_ptr<DaemonClient>* client, std::string* reason) {
   std::unique_ptr<DaemonClient> made(new DaemonClient(place, options));
   std::unique_ptr<Connection> connection;
-  const Status status = Connection::open(place, options.window_bytes, options, &connection, reason);
+  const Status status =
+      Connection::open(place, options.window_bytes, made->options_, &connection, reason);
   if (status == Status::kTimeout) return Status::kNoDaemon;
   if (status != Status::kOk) return status;
   made->memory_ = std::make_unique<ClientMemory>(*connection);
