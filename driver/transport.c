@@ -45,17 +45,36 @@ static const struct nkv_transport nkv_bar = {
 	.write = nkv_bar_write,
 };
 
+/* Waits for a request's answer. */
+static int nkv_bridge_await(struct nkv_card *card, u32 request, unsigned long deadline)
+{
+	unsigned int spins = 0;
+
+	while (readl(&card->bridge->answer) != request) {
+		if (READ_ONCE(card->leaving) || time_after(jiffies, deadline))
+			return -EIO;
+		if (++spins < NKV_BRIDGE_SPINS)
+			cpu_relax();
+		else
+			usleep_range(50, 200);
+	}
+	return 0;
+}
+
 /* Puts a request and waits for its answer. */
 static int nkv_bridge_call(struct nkv_card *card, u8 operation, u64 address, u64 bytes, u64 *value)
 {
 	struct nkv_card_bridge __iomem *bridge = card->bridge;
 	unsigned long deadline = jiffies + NKV_BRIDGE_TIMEOUT;
-	unsigned int spins = 0;
-	int ret = 0;
 	u32 request;
+	int ret;
 
 	mutex_lock(&card->transport_lock);
-	request = readl(&bridge->request) + 1;
+	request = readl(&bridge->request);
+	/* Until a late answer has come the page is the function's. */
+	ret = nkv_bridge_await(card, request++, deadline);
+	if (ret)
+		goto out;
 	writeb(operation, &bridge->operation);
 	writeq(address, &bridge->address);
 	writeq(*value, &bridge->value);
@@ -63,19 +82,11 @@ static int nkv_bridge_call(struct nkv_card *card, u8 operation, u64 address, u64
 	wmb(); /* The count says that all before it is there. */
 	writel(request, &bridge->request);
 	writel(NKV_IVSHMEM_DEVICE, card->doorbell + NKV_IVSHMEM_DOORBELL);
-	while (readl(&bridge->answer) != request) {
-		if (READ_ONCE(card->leaving) || time_after(jiffies, deadline)) {
-			ret = -EIO;
-			break;
-		}
-		if (++spins < NKV_BRIDGE_SPINS)
-			cpu_relax();
-		else
-			usleep_range(50, 200);
-	}
+	ret = nkv_bridge_await(card, request, deadline);
 	rmb(); /* And so does this one. */
 	if (!ret)
 		*value = readq(&bridge->value);
+out:
 	mutex_unlock(&card->transport_lock);
 	return ret;
 }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import struct
 import subprocess
 from pathlib import Path
+
+from nkv_abi import CARD_BRIDGE
 
 
 class FunctionError(RuntimeError):
@@ -55,6 +59,15 @@ class Function:
     def go_on(self) -> None:
         """Ends `hang`."""
         self._process.send_signal(signal.SIGCONT)
+
+    def unanswered(self) -> int:
+        """How many of the driver's requests have no answer yet."""
+        for link in Path(f"/proc/{self._process.pid}/fd").iterdir():
+            if os.readlink(link).startswith("/memfd:nearkv-function"):
+                at = CARD_BRIDGE.offsets["request"]
+                request, answer = struct.unpack_from("<II", link.read_bytes(), at)
+                return request - answer
+        raise FunctionError("it has no memory to share")
 
     def kill(self) -> None:
         """Ends it at once, as a card that dies."""

@@ -231,6 +231,19 @@ def test_an_engine_that_hangs_is_a_timeout_and_works_again_after_a_reset(guest, 
     expect_working(guest)
 
 
+def test_the_next_request_waits_for_an_answer_that_is_late(guest, engine):
+    try:
+        engine.hang()
+        for _ in range(2):
+            with pytest.raises(GuestError, match="Input/output error"):
+                guest.check(f"echo 1 > {CARD}/reset")
+        assert guest.function.unanswered() == 1
+    finally:
+        engine.go_on()
+        guest.check("nearkv card reset nearkv0")
+    expect_working(guest)
+
+
 def test_an_engine_that_dies_can_be_pulled_and_replaced(guest, engine):
     try:
         with working(guest, QUEUE, "TIMEOUT"):
