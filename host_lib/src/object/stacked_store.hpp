@@ -77,12 +77,12 @@ class StackedStore final : public ObjectStore {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Locked by whoever erases or replaces objects.
+  /// Locked while objects are erased or replaced.
   struct ChangeLock {
-    /// Alone, by whoever moves objects: no copy comes back after it was erased.
+    /// Alone while objects move: no copy comes back after it was erased.
     std::mutex order;
-    /// Shared, by whoever leases objects: what is found not to be leased in one tier is not until
-    /// it is replaced in all.
+    /// Shared while objects are leased: what is found not to be leased in one tier is not until it
+    /// is replaced in all.
     SharedMutex leasing;
 
     // Names that std::unique_lock asks for.
