@@ -15,7 +15,8 @@ class ProcessBoundDevice final : public Device {
  public:
   explicit ProcessBoundDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}
   ~ProcessBoundDevice() override {
-    if (!is_here()) (void)device_.release();
+    if (is_here()) return;
+    [[maybe_unused]] Device* const parents = device_.release();
   }
 
   std::uint64_t read_csr(std::uint32_t offset) override {

@@ -18,7 +18,8 @@ class ProcessBoundStore final : public ObjectStore {
   }
   explicit ProcessBoundStore(std::unique_ptr<ObjectStore> store) : store_(std::move(store)) {}
   ~ProcessBoundStore() override {
-    if (!is_here()) (void)store_.release();
+    if (is_here()) return;
+    [[maybe_unused]] ObjectStore* const parents = store_.release();
   }
 
   Status open_namespace(const Namespace& name, std::uint32_t* number) override {

@@ -11,7 +11,8 @@ namespace nearkv {
 
 Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Pool::~Pool() {
-  if (!impl_->is_here()) (void)impl_.release();
+  if (impl_->is_here()) return;
+  [[maybe_unused]] Impl* const parents = impl_.release();
 }
 
 Status PoolAccess::open(std::shared_ptr<Device> device, const Pool::Options& options,
