@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from transformers import DynamicCache, Lfm2Config, LlamaConfig, MambaConfig
+from transformers import DynamicCache, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, MambaConfig
 
 core = pytest.importorskip("nearkv.core", exc_type=ImportError)
 from nearkv.core import Codec, Status  # noqa: E402
@@ -223,12 +223,22 @@ def test_a_full_store_takes_no_more_and_gives_nothing_wrong() -> None:
         assert 0 < found < len(kept)
 
 
-def test_other_models_and_dtypes_do_not_find_it(blocks) -> None:
+def test_other_models_and_dtypes_do_not_find_it(blocks, tmp_path) -> None:
     tokens = words(100)
     with grow(empty_cache(), tokens) as cache:
         assert PrefixStates(blocks, CONFIG).save(tokens, cache)
         other = Lfm2Config(**CONFIG.to_dict() | {"norm_eps": 1e-3})
         assert PrefixStates(blocks, other).find(tokens, cache) == 0
+        assert PrefixStates(blocks, CONFIG, "with an adapter").find(tokens, cache) == 0
+        # Weights are those of the folder that a model was loaded from.
+        found = []
+        for _ in range(2):
+            Lfm2ForCausalLM(CONFIG).save_pretrained(tmp_path)
+            loaded = PrefixStates(blocks, Lfm2ForCausalLM.from_pretrained(tmp_path).config)
+            found.append(loaded.find(tokens, cache))
+            assert loaded.save(tokens, cache)
+            found.append(loaded.find(tokens, cache))
+        assert found == [0, 100, 0, 100]
     with empty_cache(dtype=torch.float16) as cache:
         assert PrefixStates(blocks, CONFIG).load(tokens, cache) == 0
 

@@ -53,8 +53,8 @@ CHUNK_BYTES = SHAPE.numel() * 2
 WAIT_S = 30
 
 
-def keys_of(chunks: range, salt: str = "") -> list[ObjectKey]:
-    return [ObjectKey(chunk.to_bytes(32), "tiny", 0, cache_salt=salt) for chunk in chunks]
+def keys_of(chunks: range, salt: str = "", model: str = "tiny") -> list[ObjectKey]:
+    return [ObjectKey(chunk.to_bytes(32), model, 0, cache_salt=salt) for chunk in chunks]
 
 
 def content(key: ObjectKey) -> torch.Tensor:
@@ -153,15 +153,15 @@ def round_trip(adapter: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
-def put(adapter: dict[str, Any], chunks: int) -> None:
+def put(adapter: dict[str, Any], chunks: int, **more: str) -> None:
     with manager(adapter) as one:
-        store(one, keys_of(range(chunks)))
+        store(one, keys_of(range(chunks), **more))
 
 
-def get(adapter: dict[str, Any], chunks: int) -> list[dict[str, Any]]:
+def get(adapter: dict[str, Any], chunks: int, **more: str) -> list[dict[str, Any]]:
     """Each chunk for itself."""
     with manager(adapter) as one:
-        return [fetch(one, keys_of(range(i, i + 1))) for i in range(chunks)]
+        return [fetch(one, keys_of(range(i, i + 1), **more)) for i in range(chunks)]
 
 
 def evicted(adapter: dict[str, Any], chunks: int) -> dict[str, Any]:
@@ -278,13 +278,15 @@ def refused(adapters: list[dict[str, Any]]) -> list[str]:
     return said
 
 
-def engines_backends(config_file: str, store: dict[str, str]) -> tuple[Any, Any, Any]:
+def engines_backends(
+    config_file: str, store: dict[str, str], model: str = "tiny"
+) -> tuple[Any, Any, Any]:
     """The backend of an engine's own LMCache, whose memory it reads into, and their loop."""
     config = LMCacheEngineConfig.from_file(config_file)
     config.chunk_size, config.max_local_cpu_size = 64, 0.1
     config.extra_config |= store
     metadata = LMCacheMetadata(
-        model_name="tiny",
+        model_name=model,
         world_size=1,
         local_world_size=1,
         worker_id=0,
@@ -321,9 +323,9 @@ def without_daemon(config_file: str, folder: str) -> dict[str, Any]:
     return told
 
 
-def in_process(config_file: str, uri: str, phase: str) -> dict[str, Any]:
-    """The backend of an engine's own LMCache: "put" in one process, "get" in the next."""
-    backend, local, loop = engines_backends(config_file, {"nearkv.uri": uri})
+def in_process(config_file: str, uri: str, phase: str, **more: str) -> dict[str, Any]:
+    """The backend of an engine's own LMCache: "put" in one process, "get" or "find" in the next."""
+    backend, local, loop = engines_backends(config_file, {"nearkv.uri": uri}, **more)
     keys = [CacheEngineKey("tiny", 1, 0, i, torch.bfloat16) for i in range(1, 6)]
     tokens = [64, 64, 64, 64, 17]
     data = [
@@ -343,6 +345,8 @@ def in_process(config_file: str, uri: str, phase: str) -> dict[str, Any]:
     told["contains"] = backend.batched_contains(
         [*keys, CacheEngineKey("tiny", 1, 0, 9, torch.bfloat16)]
     )
+    if phase == "find":
+        return told
     told["stranger"] = backend.contains(CacheEngineKey("tiny", 2, 0, 1, torch.bfloat16))
 
     def same(objs: list) -> list[bool]:

@@ -11,10 +11,12 @@ import os
 import sys
 import threading
 from array import array
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import sglang_absent  # noqa: F401
 import torch
+from sglang.srt.lora.lora_registry import LoRARef
 from sglang.srt.managers.cache_controller import HiCacheController
 from sglang.srt.mem_cache.hicache_storage import PoolHitPolicy, PoolName, PoolTransfer
 from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, MLATokenToKVPool
@@ -23,12 +25,25 @@ from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
 from sglang.srt.mem_cache.pool_host.mla import MLATokenToKVPoolHost
 from sglang.srt.mem_cache.radix_cache import RadixKey
 from sglang.srt.mem_cache.utils import get_storage_hash_str
-from sglang.srt.runtime_context import get_parallel
+from sglang.srt.runtime_context import create_context, get_parallel, use_context
 from sglang.srt.server_args import ServerArgs
 
 LAYERS = 4
 HOST_PAGES = 40
 WAIT_S = 30
+
+
+def serving(models: dict[str, str] | None) -> AbstractContextManager:
+    """As in a process of a server of these folders: model, adapter and draft."""
+    if models is None:
+        return nullcontext()
+    arguments = ServerArgs(
+        model_path=models["model"],
+        speculative_draft_model_path=models["draft"],
+        lora_paths=[LoRARef(lora_name="adapter", lora_path=models["adapter"])],
+        device="cpu",
+    )
+    return use_context(create_context(arguments, role="scheduler"))
 
 
 class _DeviceAllocator:
@@ -105,11 +120,13 @@ class Cache:
         model: str | None = "model",
         tp: tuple[int, int] = (0, 1),
         pp: tuple[int, int] = (0, 1),
+        served: dict[str, str] | None = None,
     ) -> None:
         device, self.host = pools(kind, layout, page_tokens, dtype, heads, host_pages)
         self.page_tokens = page_tokens
         ranks = {"tp_rank": tp[0], "tp_size": tp[1], "pp_rank": pp[0], "pp_size": pp[1]}
-        with get_parallel().override(**ranks, attn_dcp_size=1, attn_dcp_rank=0, attn_dp_size=1):
+        ranks |= {"attn_dcp_size": 1, "attn_dcp_rank": 0, "attn_dp_size": 1}
+        with serving(served), get_parallel().override(**ranks):
             self.controller = HiCacheController(
                 _DeviceAllocator(device),
                 self.host,

@@ -61,6 +61,35 @@ def test_a_later_process_finds_what_is_whole_and_misses_what_is_damaged(ask, tmp
     assert sum(one["l2"] for one in again) < 8
 
 
+@pytest.mark.parametrize("through", ["server", "engine"])
+def test_other_weights_in_the_same_folder_are_another_model(ask, tmp_path, through):
+    (tmp_path / "model").mkdir()
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(b"first")
+    if through == "server":
+        given = {"adapter": adapter(uri=pool(tmp_path)), "chunks": 5}
+    else:
+        config = tmp_path / "lmcache.yaml"
+        config.write_text(re.search(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL)[1])
+        given = {"config_file": str(config), "uri": pool(tmp_path)}
+    given["model"] = str(tmp_path / "model")
+
+    def found() -> int:
+        if through == "server":
+            return sum(one["l2"] for one in ask("get", **given))
+        return ask("in_process", phase="find", **given)["contains"]
+
+    if through == "server":
+        ask("put", **given)
+    else:
+        ask("in_process", phase="put", **given)
+    assert found() == 5
+    weights.write_bytes(b"other")
+    assert found() == 0
+    weights.write_bytes(b"first")
+    assert found() == 5
+
+
 def test_usage_is_what_the_store_still_has(ask, tmp_path):
     told = ask("evicted", adapter=adapter(uri=pool(tmp_path, "8MiB")), chunks=80)
     back = sum(one["l2"] for one in told["back"])

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.engines.environment import Environment
+from bench.engines.environment import ROOT, Environment
 from bench.engines.serving import Daemon
 from tests.engines.readme import commands, in_folder
 
@@ -175,6 +176,7 @@ def test_only_caches_that_agree_in_everything_share_pages(sglang, tmp_path):
             ({}, {"tp": (0, 4)}),
             ({}, {"tp": (0, 2), "pp": (1, 2)}),
             ({}, {"tp": (0, 2), "model": "another"}),
+            ({"model_version": "2"}, {"tp": (0, 2)}),
             ({}, {"tp": (0, 2), "dtype": "float16"}),
             ({}, {"tp": (0, 2), "layout": "page_first_direct"}),
             ({}, {"tp": (0, 2), "layout": "page_head"}),
@@ -192,6 +194,33 @@ def test_only_caches_that_agree_in_everything_share_pages(sglang, tmp_path):
         assert same.load(3) == [3, 3, 0]
         for each in (cache, same):
             each.close()
+
+
+@pytest.mark.parametrize("replaced", ["model", "adapter", "draft"])
+def test_other_weights_in_the_same_folder_are_another_model(sglang, tmp_path, store, replaced):
+    folders = {name: tmp_path / name for name in ("model", "adapter", "draft")}
+    for folder in folders.values():
+        shutil.copytree(ROOT / "engine_integration" / "models" / "recall_3m", folder)
+    served = {name: str(folder) for name, folder in folders.items()}
+
+    def stored_before() -> int:
+        cache = sglang.open(store, served=served)
+        found, *_ = cache.load(2)
+        cache.store(2)
+        cache.close()
+        return found
+
+    assert [stored_before(), stored_before()] == [0, 2]
+    [weights] = folders[replaced].glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[::-1])
+    assert [stored_before(), stored_before()] == [0, 2]
+
+
+def test_a_server_may_name_no_model_and_configure_what_is_its_own(sglang, store):
+    cache = sglang.open(store | {"fault_tolerance": {"retries": 3}}, model=None)
+    assert cache.store(2) == 2
+    assert cache.load(2) == [2, 2, 0]
+    cache.close()
 
 
 def test_tenants_of_one_store_share_nothing(sglang, store):
@@ -341,7 +370,6 @@ WRONG = (
     ({"uri": "cpu:", "interface": 1}, {}, "no option 'interface'; is interface_v1 meant?"),
     ({"uri": "cpu:", "interface_v1": 0}, {}, '"interface_v1": 1'),
     ({"uri": "cpu:pool?memory=64MiB"}, {"tp": (0, 2)}, "put {rank} into the path"),
-    ({"uri": "cpu:"}, {"model": None}, "needs a model's name"),
     ({"uri": "cpu:"}, {"layout": "page_unified"}, "--hicache-mem-layout page_first"),
     (
         {"uri": "cpu:?memory=64MiB"},

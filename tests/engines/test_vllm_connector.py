@@ -1,5 +1,6 @@
 """NearKVConnector: real vLLM engines, one after the other, on the CPU."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.engines.vllm_engines import (
     CACHED,
     Engines,
     hash_in_events,
+    offload,
     shown,
 )
 
@@ -132,6 +134,35 @@ def test_tenants_and_salts_part_what_engines_share(engines, plain, tmp_path):
     assert [answer["cached"] for answer in answers] == [NONE, NONE, CACHED, NONE]
 
 
+@pytest.mark.parametrize("through", ["connector", pytest.param("tier", marks=pytest.mark.long)])
+def test_other_weights_under_the_same_name_are_another_model(vllm, small_llama, tmp_path, through):
+    torch = pytest.importorskip("torch")
+    files = pytest.importorskip("safetensors.torch")
+    uri = f"cpu:{tmp_path}/pool?memory=256MiB"
+    with_nearkv = connect(uri=uri) if through == "connector" else offload({"uri": uri})
+    model = shutil.copytree(small_llama, tmp_path / "model")
+    engines = Engines(vllm, model)
+    first, again = engines.run(with_nearkv, with_nearkv)
+    assert (first["cached"], again["cached"]) == (NONE, CACHED)
+    # A fine-tune, in place.
+    weights = {
+        name: weight + 0.3 * weight.std() * torch.randn_like(weight) if weight.ndim == 2 else weight
+        for name, weight in files.load_file(model / "model.safetensors").items()
+    }
+    files.save_file(weights, model / "model.safetensors", {"format": "pt"})
+    tuned, right = engines.run(with_nearkv, {})
+    assert (tuned["cached"], tuned["tokens"]) == (NONE, right["tokens"])
+    assert right["tokens"] != first["tokens"]
+    if through == "connector":  # What vLLM tells no tier.
+        rope = {"rope_parameters": {"rope_type": "default", "rope_theta": 3e5}}
+        [stretched] = engines.run(with_nearkv | {"hf_overrides": rope})
+        assert stretched["cached"] == NONE
+    # And back.
+    shutil.copytree(small_llama, model, dirs_exist_ok=True)
+    [back] = engines.run(with_nearkv)
+    assert (back["cached"], back["tokens"]) == (CACHED, first["tokens"])
+
+
 def test_a_decoder_does_not_compute_what_a_prefiller_did(engines, plain, tmp_path):
     with Daemon(tmp_path) as daemon:
         prefill = connect(socket=daemon.socket, role="kv_producer")
@@ -213,6 +244,7 @@ WRONG = (
     ({"uri": "cpu:", "cpu_bytes_to_use": 1}, "no option 'cpu_bytes_to_use'"),
     ({"uri": "cpu:", "medium": "CXL"}, "medium is one of"),
     ({"uri": "cpu:", "blocks_per_chunk": 2}, "--block-size"),
+    ({"uri": "cpu:", "canonical_layout": True}, "stores blocks as they lie"),
     ({"uri": "cpu:", "layerwise": True, "async": True}, "no option 'async'"),
     ({"uri": "cpu:", "hand_over": True, "role": "kv_consumer"}, "hand_over needs an engine that"),
     ({"socket": "/nonexistent/nearkv.sock"}, "/nonexistent/nearkv.sock"),

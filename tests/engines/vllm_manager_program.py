@@ -122,10 +122,11 @@ def layouts() -> dict[str, list[str]]:
         told: dict[str, list[str]] = {}
         for has_amx.return_value in (False, True):
             for dtype in ("bfloat16", "float32"):
-                model = SimpleNamespace(dtype=dtype)
-                config = SimpleNamespace(model=model, kv_cache_layout=None)
+                model = SimpleNamespace(name="model", dtype=dtype)
+                config = SimpleNamespace(model=model, kv_cache_layout=None, extra_config={})
                 spec = SimpleNamespace(config=config, blocks_per_chunk=1)
-                layout = chunk_store.layout_of(spec, any_ranks=False)
+                options = VllmStoreSettings(uri="cpu:", model_version="1")
+                layout = chunk_store.layout_of(spec, options, any_ranks=False)
                 told.setdefault(dtype, []).append(layout)
     return told
 

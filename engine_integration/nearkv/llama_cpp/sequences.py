@@ -15,6 +15,7 @@ from nearkv.llama_cpp import compat
 from nearkv.llama_cpp.blocks import StateBlocks
 from nearkv.llama_cpp.state import SequenceState, UnknownState
 from nearkv.store import ObjectStore
+from nearkv.store.model_identity import digest_of_file
 from nearkv.store.settings import StoreSettings
 
 _PART_OF_MODEL = re.compile(r"(.*)-\d{5}(-of-\d{5}\.gguf)")
@@ -64,7 +65,7 @@ class SequenceStore(AbstractContextManager):
         text = json.dumps(agreed, sort_keys=True)
         self._store: ObjectStore = options.open()
         space = self._store.namespace(
-            hash_of_model(model_path),
+            options.model_version or hash_of_model(model_path),
             f"K{params.type_k} V{params.type_v}",
             f"llama.cpp-{hashlib.sha256(text.encode()).hexdigest()[:32]}",
             tenant=options.tenant,
@@ -132,6 +133,5 @@ def hash_of_model(path: str) -> str:
     files = sorted(file.parent.glob(f"{split[1]}-?????{split[2]}")) if split else [file]
     digest = hashlib.sha256()
     for part in files:
-        with part.open("rb") as opened:
-            digest.update(hashlib.file_digest(opened, "sha256").digest())
+        digest.update(bytes.fromhex(digest_of_file(part)))
     return digest.hexdigest()

@@ -22,6 +22,7 @@ from nearkv.core import Error
 from nearkv.lmcache.leases import Leases
 from nearkv.lmcache.settings import LeasingSettings
 from nearkv.store import PATIENCE_S, JobResult, Namespace, Status
+from nearkv.store.model_identity import model_identity
 
 logger = init_logger(__name__)
 
@@ -77,6 +78,7 @@ class NearKVBackend(StoragePluginInterface):
         given = (config.extra_config or {}).items()
         settings = {name.removeprefix(_PREFIX): x for name, x in given if name.startswith(_PREFIX)}
         self._options = LeasingSettings.parse("a NearKV backend", settings)
+        self._model = model_identity(metadata.model_name, self._options.model_version)
         self._store = self._options.open()
         self._spaces: dict[tuple[str, str], Namespace] = {}
         self._leases = Leases()
@@ -194,8 +196,9 @@ class NearKVBackend(StoragePluginInterface):
         """The namespace of chunks as they are now: engines tell their layers late."""
         metadata = self.metadata
         layout = f"lmcache {metadata.world_size} {metadata.use_mla} {metadata.get_shapes(1)}"
+        layout += f" {self._model} {self._options.layout}"
         dtypes = " ".join(str(dtype) for dtype in metadata.get_dtypes())
-        name = f"{layout} {self._options.layout}", dtypes
+        name = layout, dtypes
         if name not in self._spaces:
             digest = hashlib.sha256(name[0].encode()).hexdigest()[:32]
             self._spaces[name] = self._store.namespace(

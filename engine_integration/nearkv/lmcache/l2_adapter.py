@@ -22,6 +22,7 @@ from nearkv.lmcache.residents import Residents
 from nearkv.lmcache.settings import LeasingSettings
 from nearkv.lmcache.tasks import LAYOUT_BYTES, NamespacePart, TransferTask, bitmap_of, layout_of
 from nearkv.store import Job, JobResult, Namespace, Status
+from nearkv.store.model_identity import model_identity
 
 logger = init_logger(__name__)
 
@@ -46,6 +47,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         self._store = self._options.open()
         super().__init__(max_capacity_bytes=self._store.stats().total_bytes)
         self._spaces: dict[tuple[str, int, int, str], Namespace] = {}
+        self._models: dict[str, str] = {}  # Of each name, the identity.
         self._residents = Residents(self._store)
         self._leases = Leases()  # Of the lookup thread.
         self._ids = itertools.count()
@@ -270,9 +272,11 @@ class NearKVL2Adapter(L2AdapterInterface):
     def _namespace(self, model: str, rank: int, group: int, cache_salt: str) -> Namespace:
         name = (model, rank, group, cache_salt)
         if name not in self._spaces:
+            if model not in self._models:
+                self._models[model] = model_identity(model, self._options.model_version)
             self._spaces[name] = self._store.namespace(
                 model,
-                layout=f"lmcache-l2 {self._options.layout}",
+                layout=f"lmcache-l2 {self._models[model]} {self._options.layout}",
                 tenant=self._options.tenant,
                 rank=rank,
                 group=group,

@@ -13,7 +13,9 @@ from sglang.srt.mem_cache.hicache_storage import (
     PoolTransferResult,
 )
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
+from sglang.srt.runtime_context import get_device, get_lora, get_model, get_spec
 
+from nearkv.store.model_identity import model_identity
 from nearkv.versions import check_version
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "PoolTransferResult",
     "buffers_of",
     "is_rank_sharded",
+    "model_settings",
     "page_tokens_of",
 ]
 
@@ -36,6 +39,28 @@ def is_rank_sharded(name: str, pool: Any, config: HiCacheStorageConfig) -> bool:
     """Whether each tensor-parallel rank has pages of its own, of which others know nothing."""
     replicated = config.is_mla_model and not isinstance(pool, MHATokenToKVPoolHost)
     return name == PoolName.MAMBA or not replicated
+
+
+def model_settings(version: str) -> dict[str, Any]:
+    """What model_identity() is to know of the server's models; nothing where there is no server.
+
+    With those of its adapters that hashes of pages know by name and path alone.
+    """
+    try:
+        told, draft, adapters = get_model(), get_spec(), get_lora().lora_paths or []
+    except ValueError:
+        return {}
+    others = [draft.speculative_draft_model_path]
+    others += [getattr(one, "lora_path", one) for one in adapters]
+    return {
+        "name": told.model_path,
+        "revision": told.revision,
+        "overrides": told.json_model_override_args,
+        "quantization": told.quantization,
+        "dtype": told.dtype,
+        "weights": f"random {get_device().random_seed}" if told.load_format == "dummy" else "",
+        "others": [(path, model_identity(path, version)) for path in others if path],
+    }
 
 
 def page_tokens_of(pool: Any) -> int:

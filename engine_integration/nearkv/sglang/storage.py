@@ -1,6 +1,7 @@
 """The storage backend: pages of HiCache's host pools as objects of a NearKV store."""
 
 import dataclasses
+import difflib
 import hashlib
 import json
 import logging
@@ -14,6 +15,7 @@ from nearkv.core import Error
 from nearkv.sglang import compat
 from nearkv.sglang.pages import HostPages
 from nearkv.store import MAX_OBJECT_BYTES, Job, Namespace, Status
+from nearkv.store.model_identity import model_identity
 from nearkv.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -28,20 +30,17 @@ class HiCacheSettings(StoreSettings):
 
     interface_v1: int = 0
     """SGLang's own, has to be 1: pages go straight between host pool and store."""
-    backend_name: str = ""
-    module_path: str = ""
-    class_name: str = ""
-    allocator: str = ""
-    prefetch_threshold: int = 0
-    prefetch_timeout_base: float = 0
-    prefetch_timeout_per_ki_token: float = 0
-    hicache_storage_pass_prefix_keys: bool = False
-    """SGLang's own, as those before it: with it, pages of a prefix are evicted tail first."""
 
     @classmethod
     def of(cls, config: compat.HiCacheStorageConfig) -> "HiCacheSettings":
-        """ValueError names what is wrong, and what may be meant."""
-        settings = cls.parse("NearKV's HiCache storage", dict(config.extra_config or {}))
+        """ValueError names what is wrong, and what may be meant.
+
+        A name that is like none of these is SGLang's own, of whatever version.
+        """
+        given = dict(config.extra_config or {})
+        names = [field.name for field in dataclasses.fields(cls)]
+        others = [name for name in given if not difflib.get_close_matches(name, names)]
+        settings = cls.parse("NearKV's HiCache storage", given, others)
         if not settings.interface_v1:
             raise ValueError('NearKV\'s HiCache storage needs "interface_v1": 1 beside class_name')
         if _RANKED in settings.uri:
@@ -55,9 +54,12 @@ class HiCacheSettings(StoreSettings):
         return settings
 
 
-def layout_of(config: compat.HiCacheStorageConfig, name: str, pool: Any, pages: HostPages) -> str:
-    """What pages of a pool have to agree in to be interchangeable, beside model, dtype and rank."""
+def layout_of(
+    config: compat.HiCacheStorageConfig, model: str, name: str, pool: Any, pages: HostPages
+) -> str:
+    """What pages of a pool have to agree in to be interchangeable, beside dtype and rank."""
     identity = {
+        "model": model,
         "pool": name,
         "class": type(pool).__name__,
         "layout": pool.layout,
@@ -93,10 +95,11 @@ class NearKVHiCache(compat.HiCacheStorage):
 
     def __init__(self, storage_config: compat.HiCacheStorageConfig, kwargs: Any = None) -> None:
         """ValueError or nearkv.core.Error say why there can be no such backend."""
-        if not storage_config.model_name:
-            raise ValueError("NearKV's HiCache storage needs a model's name, to keep models apart")
         self._config = storage_config
         self._settings = HiCacheSettings.of(storage_config)
+        version = self._settings.model_version
+        told = {"name": storage_config.model_name or ""} | compat.model_settings(version)
+        self._model = model_identity(version=version, **told)
         self._store = self._settings.open()
         self._pools: dict[str, _Pool] = {}
         self._said = threading.local()  # The last warning of each thread, which is not repeated.
@@ -117,9 +120,9 @@ class NearKVHiCache(compat.HiCacheStorage):
             )
         sharded = compat.is_rank_sharded(name, host_pool, self._config)
         space = self._store.namespace(
-            self._config.model_name,
+            self._config.model_name or "",
             str(host_pool.dtype).removeprefix("torch."),
-            layout_of(self._config, name, host_pool, pages),
+            layout_of(self._config, self._model, name, host_pool, pages),
             tenant=self._settings.tenant,
             rank=self._config.tp_rank if sharded else 0,
             salt=self._settings.salt.encode(),

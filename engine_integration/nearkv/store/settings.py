@@ -33,6 +33,8 @@ class StoreSettings:
     """Whose objects they are: quotas are the tenant's."""
     salt: str = ""
     """Only engines of the same salt share objects."""
+    model_version: str = ""
+    """What tells these weights from others under the name; without it the model's files do."""
     workers: int = 2
     """Threads that copy, of a store of one's own."""
 

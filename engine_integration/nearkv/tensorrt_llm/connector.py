@@ -17,6 +17,7 @@ from tensorrt_llm._torch.pyexecutor.kv_cache_connector import (
 
 from nearkv.core import Error
 from nearkv.store import Namespace
+from nearkv.store.model_identity import model_identity
 from nearkv.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,8 @@ def keys_of(tokens: Sequence[int], block_tokens: int, salt: str = "") -> list[by
 
 def _open_space(settings: ConnectorSettings, llm_args: Any) -> tuple[Any, Namespace]:
     store = settings.open()
-    layout = f"tensorrt-llm-{llm_args.kv_cache_config.tokens_per_block}"
+    model = model_identity(str(llm_args.model), settings.model_version)
+    layout = f"tensorrt-llm-{llm_args.kv_cache_config.tokens_per_block}-{model}"
     dtype = f"{llm_args.dtype}-{llm_args.kv_cache_config.dtype}"
     space = store.namespace(
         settings.model, dtype, layout, tenant=settings.tenant, salt=settings.salt.encode()

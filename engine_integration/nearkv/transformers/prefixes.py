@@ -16,6 +16,7 @@ from transformers.cache_utils import Cache
 
 from nearkv.core import PAGE_TOKENS, Error
 from nearkv.store import MAX_OBJECT_BYTES, Namespace
+from nearkv.store.model_identity import model_identity
 from nearkv.transformers.parts import CacheParts, States
 
 _logger = logging.getLogger(__name__)
@@ -49,11 +50,18 @@ class PrefixStates:
     cannot be cut. For batches of one; a store that does not answer has nothing and takes nothing.
     """
 
-    def __init__(self, space: Namespace, config: Any) -> None:
-        """`space` is for one model's weights and dtype; other configs do not find what it has."""
+    def __init__(self, space: Namespace, config: Any, model_version: str = "") -> None:
+        """`space` is for one dtype; models of other configs or weights do not find what it has.
+
+        Weights are told by the files of the model that has this config, or by `model_version`,
+        which has to name what was changed in memory: an adapter, or weights.
+        """
         self._space = space
         named = {key: value for key, value in config.to_dict().items() if key not in _VOLATILE}
         self._config = json.dumps(named, sort_keys=True, default=str)
+        name, revision = config.name_or_path, getattr(config, "_commit_hash", None)
+        if name or model_version:  # A model that was never stored has nothing but its namespace.
+            self._config += model_identity(name, model_version, revision=revision)
         self._said = ""  # The last warning, which is not repeated.
 
     def save(self, tokens: Sequence[int], cache: Cache | States) -> bool:

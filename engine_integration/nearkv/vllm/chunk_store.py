@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from vllm.config import VllmConfig
 from vllm.logger import init_logger
 from vllm.platforms import current_platform
 from vllm.v1.kv_offload.base import (
@@ -26,9 +27,12 @@ from vllm.v1.kv_offload.file_mapper import FileMapper
 
 from nearkv.core import Error
 from nearkv.store import Lease, Namespace, ObjectStore, ObjectStoreStats, StoreEventKind
+from nearkv.store.model_identity import model_identity
 from nearkv.vllm.options import VllmStoreSettings
 
 logger = init_logger(__name__)
+
+MODEL_SETTINGS = "nearkv_model"
 
 _KEPT_EVENTS = 65536
 _KEYS_OF_A_LEASE = 1024  # What a request to a daemon has room for.
@@ -37,8 +41,10 @@ _AMX_BLOCK_TOKENS = 32  # Its kernels are taken for blocks of so many tokens, or
 _T = TypeVar("_T")
 
 
-def layout_of(spec: OffloadingSpec, *, any_ranks: bool, **more: Any) -> str:
-    """What chunks have to agree in to be interchangeable, as vLLM's own file tier has it.
+def layout_of(
+    spec: OffloadingSpec, options: VllmStoreSettings, *, any_ranks: bool, **more: Any
+) -> str:
+    """What chunks have to agree in to be interchangeable: what vLLM's file tier names, and weights.
 
     `any_ranks`: engines may differ in their parallelism where vLLM says that it does not matter.
     """
@@ -48,7 +54,7 @@ def layout_of(spec: OffloadingSpec, *, any_ranks: bool, **more: Any) -> str:
         blocks_per_file=spec.blocks_per_chunk,
         parallel_agnostic=any_ranks,
     ).get_run_config()
-    identity |= {**_layout_names(spec.config), **more}
+    identity |= {**_layout_names(spec.config), "model": _model_of(spec.config, options), **more}
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
     return f"vllm-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
@@ -64,6 +70,32 @@ def _layout_names(config: OffloadingConfig) -> dict[str, str | None]:
 
         packed_for = _get_attn_isa(getattr(torch, config.model.dtype), _AMX_BLOCK_TOKENS)
     return {"kv_cache_layout": config.kv_cache_layout, "packed_for": packed_for}
+
+
+def model_settings(vllm_config: VllmConfig) -> dict[str, Any]:
+    """What an engine was told of its models that changes K and V, for extra_config[MODEL_SETTINGS].
+
+    As it was told: what engines make of it may differ between their processes.
+    """
+    model, draft = vllm_config.model_config, vllm_config.speculative_config
+    loaded = str(vllm_config.load_config.load_format)
+    return {
+        "revision": model.revision,
+        "code_revision": model.code_revision,
+        "config_path": model.hf_config_path,
+        "overrides": repr(getattr(model.hf_overrides, "__qualname__", model.hf_overrides)),
+        "quantization": str(model.quantization),
+        "dtype": str(model.dtype),
+        "weights": f"random {model.seed}" if loaded == "dummy" else loaded,
+        "draft": [draft.model, draft.revision] if draft else None,
+    }
+
+
+def _model_of(config: OffloadingConfig, options: VllmStoreSettings) -> str:
+    settings = dict(config.extra_config.get(MODEL_SETTINGS, {}))
+    if draft := settings.pop("draft", None):
+        settings["draft"] = model_identity(draft[0], options.model_version, revision=draft[1])
+    return model_identity(config.model.name, options.model_version, **settings)
 
 
 class GroupKeys(NamedTuple):

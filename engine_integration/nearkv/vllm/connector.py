@@ -18,6 +18,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.offloading_connector import Of
 from vllm.logger import init_logger
 from vllm.v1.kv_offload.base import GPULoadStoreSpec, OffloadKey, ReqContext, make_offload_key
 
+from nearkv.vllm.chunk_store import MODEL_SETTINGS, model_settings
 from nearkv.vllm.direct import ConnectorOptions, DirectManager
 from nearkv.vllm.direct_worker import DirectWorker, LoadFailures
 
@@ -53,9 +54,10 @@ class WorkerMetadata(OffloadingWorkerMetadata):
 
 
 def _with_spec(vllm_config: "VllmConfig") -> "VllmConfig":
-    """The configuration, which names the spec that goes with this connector."""
+    """The configuration, which names the spec that goes with this connector, and its model."""
     extra = vllm_config.kv_transfer_config.kv_connector_extra_config
     extra |= {"spec_name": "NearKVDirectSpec", "spec_module_path": "nearkv.vllm.direct"}
+    extra[MODEL_SETTINGS] = model_settings(vllm_config)
     return vllm_config
 
 

@@ -28,20 +28,22 @@ from vllm.v1.kv_offload.base import (
 from vllm.v1.kv_offload.config import OffloadingConfig
 
 from nearkv.store import Lease
-from nearkv.vllm.chunk_store import ChunkStore, layout_of
+from nearkv.vllm.chunk_store import MODEL_SETTINGS, ChunkStore, layout_of
 from nearkv.vllm.copier import Copier
 from nearkv.vllm.direct_worker import DirectWorker, StoredChunks
 from nearkv.vllm.metrics import StoreMetrics, metric_definitions
 from nearkv.vllm.options import VllmStoreSettings
 from nearkv.vllm.staging import Staging
 
-# What vLLM itself reads from the same place.
-_OF_VLLM = (
+# What vLLM itself reads from the same place, and what NearKVConnector puts there.
+_OTHERS = (
+    MODEL_SETTINGS,
     "spec_name",
     "spec_module_path",
     "block_size",
     "blocks_per_chunk",
     "offload_prompt_only",
+    "canonical_layout",
     "self_describing_kv_events",
 )
 
@@ -66,7 +68,7 @@ class ConnectorOptions(VllmStoreSettings):
     @classmethod
     def of(cls, extra_config: Mapping[str, Any]) -> Self:
         """Those in vLLM's kv_connector_extra_config. ValueError names what is wrong."""
-        options = cls.parse("NearKVConnector", dict(extra_config), _OF_VLLM)
+        options = cls.parse("NearKVConnector", dict(extra_config), _OTHERS)
         if options.medium and options.medium not in _MEDIA:
             raise ValueError(f"medium is one of {', '.join(_MEDIA)}, not '{options.medium}'")
         return options
@@ -209,6 +211,11 @@ class NearKVDirectSpec(OffloadingSpec):
                 "chunks of NearKVConnector are vLLM's blocks: leave block_size and "
                 "blocks_per_chunk out, and give vLLM itself a larger --block-size"
             )
+        if config.canonical_layout:
+            raise ValueError(
+                "NearKVConnector stores blocks as they lie in vLLM's cache: leave canonical_layout "
+                "out, or take NearKVTier below vLLM's own offload"
+            )
         if self.options.uri and config.parallel.world_size > 1:
             raise ValueError(
                 f"{config.parallel.world_size} ranks cannot own one file: give the socket of a "
@@ -237,4 +244,5 @@ class NearKVDirectSpec(OffloadingSpec):
         return Staging(copier, self.options.staging_bytes)
 
     def _open(self) -> ChunkStore:
-        return ChunkStore(self.options, self, layout_of(self, any_ranks=False, stored="by layer"))
+        layout = layout_of(self, self.options, any_ranks=False, stored="by layer")
+        return ChunkStore(self.options, self, layout)

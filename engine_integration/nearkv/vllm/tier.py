@@ -78,7 +78,7 @@ class NearKVTier(SecondaryTierManager):
                 f"a chunk of {self._chunk_bytes} bytes is no object of a NearKV store, which has "
                 f"{MAX_OBJECT_BYTES} at most: take a smaller blocks_per_chunk"
             )
-        layout = layout_of(offloading_spec, any_ranks=True, chunk_bytes=self._chunk_bytes)
+        layout = layout_of(offloading_spec, options, any_ranks=True, chunk_bytes=self._chunk_bytes)
         self._stored = ChunkStore(options, offloading_spec, layout)
         self._metrics = StoreMetrics(self._stored)
         self._transfers: list[_TierTransfer] = []
