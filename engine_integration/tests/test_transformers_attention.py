@@ -125,6 +125,17 @@ def test_every_step_is_exact(cache: NearKVCache, group: int, sliding, pads) -> N
     assert cache.layers[0].keys.shape[2] < WINDOW + core.PAGE_TOKENS
 
 
+@pytest.mark.parametrize("pads", [(33,), (5, 40)])
+def test_a_short_prompt_may_begin_with_padding_in_every_row(cache: NearKVCache, pads) -> None:
+    talk = Conversation(cache, pads=pads)
+    for tokens in (50, 1, 1, 5):
+        talk.add(tokens)
+    assert not talk.stored()
+    talk.add(200)
+    talk.add(1)
+    assert talk.stored()
+
+
 def test_steps_by_the_kernels_of_a_gpu_are_exact(cache: NearKVCache, monkeypatch) -> None:
     kernels = pytest.importorskip("nearkv.cuda")
     try:

@@ -29,7 +29,9 @@ def attend_over(
     queries = query.shape[2]
     if layer.holds_all() and softcap is None:
         plain = sdpa_attention_forward
-        output, _ = plain(module, query, key, value, mask, scaling=scaling, **kwargs)
+        # Columns before them are padding of every row.
+        seen = None if mask is None else mask[..., -key.shape[2] :]
+        output, _ = plain(module, query, key, value, seen, scaling=scaling, **kwargs)
     else:
         if mask is not None:
             check_mask(mask)
