@@ -164,6 +164,51 @@ TEST_P(ObjectRoomTest, WhatWasMovedIsEvictedInItsOldTurn) {
   EXPECT_EQ(turn, 120U);
 }
 
+TEST_P(ObjectRoomTest, AChainThatIsTooLongKeepsItsBeginning) {
+  if (GetParam() == "stack") GTEST_SKIP() << "what leaves a stack leaves its last tier";
+  constexpr std::size_t kAtOnce = 100;
+  const Bytes data = contents(1, 256 * kKiB);
+  const auto set_chain = [&](const Batch& chain, JobKind kind) {
+    for (std::size_t begin = 0; begin < chain.keys.size(); begin += kAtOnce) {
+      Batch blocks(kAtOnce);
+      Job job = blocks.set_to(space_, data);
+      for (std::size_t i = 0; i < kAtOnce; ++i) blocks.items[i].key = chain.keys[begin + i];
+      job.kind = kind;
+      job.chain = true;
+      job.parent = begin == 0 ? Key() : chain.keys[begin - 1];
+      if (kind == JobKind::kSetParts) {
+        job.parts = 2;
+        job.object_bytes = static_cast<std::uint32_t>(data.size());
+      }
+      JobResult result;
+      JobId id = 0;  // Workers have it: no two of them at once.
+      ASSERT_EQ(store_->submit(job, &id), Status::kOk);
+      ASSERT_EQ(store_->wait(id, std::chrono::seconds(20), &result), Status::kOk);
+      for (const Status status : result.items) {
+        ASSERT_TRUE(status == Status::kOk || status == Status::kPoolFull);
+      }
+    }
+  };
+  const Batch too_long(400);  // 100 MiB in 64.
+  const Batch other(kAtOnce, 1000);
+  for (const JobKind kind : {JobKind::kSet, JobKind::kSetParts}) {
+    SCOPED_TRACE(kind == JobKind::kSet ? "whole" : "in parts");
+    ASSERT_NO_FATAL_FAILURE(make("64MiB"));
+    ASSERT_NO_FATAL_FAILURE(set_chain(too_long, kind));
+    const std::size_t kept = store_->match_prefix(space_, too_long.keys);
+    EXPECT_GT(kept, 200U);
+    EXPECT_EQ(store_->stats().objects, kept);
+    // What comes later makes its end go, and may be as long as there is room.
+    ASSERT_NO_FATAL_FAILURE(set_chain(other, kind));
+    EXPECT_EQ(store_->match_prefix(space_, other.keys), kAtOnce);
+    EXPECT_EQ(store_->match_prefix(space_, too_long.keys), store_->stats().objects - kAtOnce);
+    // Once there is room again, it is stored to its end.
+    for (const auto& name : other.names) ASSERT_EQ(erase(store_.get(), space_, name), Status::kOk);
+    ASSERT_NO_FATAL_FAILURE(set_chain(too_long, kind));
+    EXPECT_EQ(store_->match_prefix(space_, too_long.keys), kept);
+  }
+}
+
 TEST_P(ObjectRoomTest, MovedBlocksStayInTheirChain) {
   constexpr std::uint64_t kBlocks = 60;
   const Batch chain(kBlocks);

@@ -46,6 +46,7 @@ struct JobQueue::Pending {
   JobResult result;
   std::atomic<std::size_t> next{0};  ///< Items before it have been taken.
   std::size_t over = 0;              ///< Items that are, under the queue's mutex.
+  std::atomic<bool> taken{false};    ///< Of a chain: a worker has it.
 };
 
 JobQueue::JobQueue(Runner run, unsigned workers)
@@ -92,10 +93,20 @@ void JobQueue::work() {
     if (stop_) return;
     const std::shared_ptr<Pending> pending = queue_.front();
     lock.unlock();
-    const bool more = run_chunk(pending.get());
+    const bool more = pending->job().chain ? run_chain(pending.get()) : run_chunk(pending.get());
     lock.lock();
     if (!more && !queue_.empty() && queue_.front() == pending) queue_.pop_front();
   }
+}
+
+bool JobQueue::run_chain(Pending* pending) {
+  // One worker stores it in its order: where room is short, a block is only worth having if those
+  // before it are there.
+  if (!pending->taken.exchange(true)) {
+    while (run_chunk(pending)) {
+    }
+  }
+  return false;
 }
 
 bool JobQueue::run_chunk(Pending* pending) {
@@ -103,7 +114,7 @@ bool JobQueue::run_chunk(Pending* pending) {
   const std::size_t first = pending->next.fetch_add(kChunkItems);
   if (first >= items) return false;
   const std::size_t count = std::min(kChunkItems, items - first);
-  if (first + count < items &&
+  if (!pending->job().chain && first + count < items &&
       bytes_of(pending->job().items.subspan(first, count)) >= kSharedBytes) {
     work_.notify_one();
   }
@@ -152,7 +163,8 @@ Status JobQueue::wait(JobId id, std::chrono::nanoseconds timeout, JobResult* res
   if (found == pending_.end()) return Status::kNotFound;
   const std::shared_ptr<Pending> pending = found->second;
   lock.unlock();
-  while (std::chrono::steady_clock::now() < deadline && run_chunk(pending.get())) {
+  const bool may_help = !pending->job().chain;
+  while (may_help && std::chrono::steady_clock::now() < deadline && run_chunk(pending.get())) {
   }
   lock.lock();
   const auto is_over = [&] { return std::ranges::find(done_, id) != done_.end(); };

@@ -18,7 +18,7 @@
 namespace nearkv {
 
 /// Jobs in the order of their submission, each cut into chunks that workers, and whoever waits for
-/// the job, take one after the other. Thread safety: all calls.
+/// the job, take one after the other; all those of a chain one worker. Thread safety: all calls.
 class JobQueue {
  public:
   /// Does items [first, first + count) of a job, on the calling thread.
@@ -45,7 +45,9 @@ class JobQueue {
 
   void work();
   void end();
+  /// Whether there may be more of it to do.
   [[nodiscard]] bool run_chunk(Pending* pending);
+  [[nodiscard]] bool run_chain(Pending* pending);
   void finish_items(Pending* pending, std::size_t count);
 
   Runner run_;

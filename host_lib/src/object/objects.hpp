@@ -14,6 +14,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "media/guarded.hpp"
@@ -131,6 +132,7 @@ class Objects {
     std::size_t item = 0;
     StoredKey key;
     std::uint64_t fingerprint = 0;
+    std::uint64_t ancestor = 0;  ///< As Link's.
     ObjectId id = kNoObject;
     nkv_object_record record{};
     std::vector<Extent> extents;
@@ -152,6 +154,15 @@ class Objects {
                        std::span<bool> present) const;
 
   // objects_set.cpp
+  /// By their fingerprints, what an object of a chain follows, and the last one before it that may
+  /// be stored by now; 0: nothing.
+  struct Link {
+    std::uint64_t parent = 0;
+    std::uint64_t ancestor = 0;
+  };
+  /// Of a job's first object.
+  [[nodiscard]] Link link_of(const SetOptions& options) const;
+  static void put(const Link& link, Incoming* incoming);
   Status begin(const SetOptions& options, std::uint64_t bytes, Incoming* incoming);
   /// The same, and waits for room as long as patience lasts.
   Status begin_patiently(const SetOptions& options, std::uint64_t bytes, Incoming* incoming);
@@ -165,8 +176,9 @@ class Objects {
   struct Partial;
   using PartialName = std::pair<std::uint32_t, std::array<std::uint8_t, NKV_OBJECT_KEY_BYTES + 1>>;
   [[nodiscard]] static PartialName name_of(std::uint32_t namespace_number, const StoredKey& key);
-  Status set_part(const SetOptions& options, const ObjectItem& item);
-  Status join(const SetOptions& options, const StoredKey& key, std::shared_ptr<Partial>* partial);
+  Status set_part(const SetOptions& options, const Link& link, const ObjectItem& item);
+  Status join(const SetOptions& options, const Link& link, const StoredKey& key,
+              std::shared_ptr<Partial>* partial);
   Status finish(const SetOptions& options, Partial* partial);
   /// Lets nobody add to it any more. Under its mutex.
   void retire(std::uint32_t namespace_number, Partial* partial);
@@ -210,14 +222,17 @@ class Objects {
 
   // objects_space.cpp; all but reserve() and free_retired() under space_
   Status reserve(bool may_evict, Incoming* incoming);
+  Status reserve_room(bool may_evict, Incoming* incoming);
   [[nodiscard]] bool allocate(Incoming* incoming, ExtentAllocator::Reach reach);
   /// Charges what allocate() and a record took to the tenant.
   void occupy(const Incoming& incoming);
   /// Evicts, or only what is expired, until `bytes` are free or nothing can go; gives what was
   /// freed.
-  std::uint64_t evict(std::uint16_t tenant, std::uint64_t bytes, bool only_expired = false);
+  /// Stops before what leads to `ancestor`.
+  std::uint64_t evict(std::uint16_t tenant, std::uint64_t bytes, bool only_expired = false,
+                      std::uint64_t ancestor = 0);
   /// The same of whose turn it is, of the first who can give anything.
-  std::uint64_t evict_anybody(std::uint64_t bytes, bool only_expired);
+  std::uint64_t evict_anybody(std::uint64_t bytes, bool only_expired, std::uint64_t ancestor);
   /// Puts an object that the index holds into the other views.
   void enlist(ObjectId id, const nkv_object_record& record);
   /// Takes it out of them.
@@ -290,6 +305,7 @@ class Objects {
   ObjectSlabs slabs_;
   ExtentAllocator extents_;
   Tenants tenants_;
+  std::unordered_set<std::uint64_t> refused_;  ///< Of chains, for want of room; the last ones.
   std::map<ObjectId, std::vector<Extent>> retired_;  ///< Gone, but in use.
   std::deque<StoreEvent> events_;
   std::size_t most_events_ = 0;

@@ -73,40 +73,53 @@ Status Objects::copy_in(const ObjectItem& item, Incoming* incoming) {
   return write_extents(payload_.get(), incoming->extents, incoming->has_list, &record);
 }
 
+Objects::Link Objects::link_of(const SetOptions& options) const {
+  if (!options.chain || options.parent.empty()) return {};
+  const auto parent = fingerprint_of(options.namespace_number, StoredKey(options.parent));
+  return {parent, parent};
+}
+
+void Objects::put(const Link& link, Incoming* incoming) {
+  incoming->record.flags |= NKV_OBJECT_FLAG_CHAINED;
+  incoming->record.parent = link.parent;
+  incoming->ancestor = link.ancestor;
+}
+
 void Objects::set(const SetOptions& options, std::span<const ObjectItem> items,
                   std::span<Status> statuses) {
   std::vector<Incoming> group;
   std::uint64_t group_bytes = 0;
+  Link link = link_of(options);
   const auto commit_group = [&] {
     commit(options.overwrite, group, statuses);
+    link.ancestor = group.back().fingerprint;
     group.clear();
     group_bytes = 0;
   };
-  std::uint64_t parent = options.chain && !options.parent.empty()
-                             ? fingerprint_of(options.namespace_number, StoredKey(options.parent))
-                             : 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     Incoming incoming{StoredKey(items[i])};
     incoming.item = i;
     incoming.fingerprint = fingerprint_of(options.namespace_number, incoming.key);
     if (options.chain) {
-      incoming.record.flags |= NKV_OBJECT_FLAG_CHAINED;
-      incoming.record.parent = parent;
-      parent = incoming.fingerprint;
+      put(link, &incoming);
+      link.parent = incoming.fingerprint;
     }
     if (!options.overwrite) {
       if (const auto found = use(options.namespace_number, incoming.key)) {
         const InUse in_use(this, *found);
         hit(*found);
+        link.ancestor = incoming.fingerprint;
         statuses[i] = Status::kOk;
         continue;
       }
     }
     const std::uint64_t bytes = SourceCursor(items[i].source).remaining_bytes();
     statuses[i] = items[i].key.empty() ? Status::kBadArgument : begin(options, bytes, &incoming);
-    if (is_full(statuses[i])) {
+    // What follows one that found no room need not wait for any.
+    if (is_full(statuses[i]) && !(options.chain && i > 0 && is_full(statuses[i - 1]))) {
       // What this job has stored so far may have to make room for what comes, like all else.
       if (!group.empty()) commit_group();
+      if (options.chain) incoming.ancestor = link.ancestor;
       statuses[i] = begin_patiently(options, bytes, &incoming);
     }
     if (statuses[i] != Status::kOk) continue;

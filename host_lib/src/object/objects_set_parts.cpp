@@ -37,7 +37,7 @@ Objects::PartialName Objects::name_of(std::uint32_t namespace_number, const Stor
   return name;
 }
 
-Status Objects::join(const SetOptions& options, const StoredKey& key,
+Status Objects::join(const SetOptions& options, const Link& link, const StoredKey& key,
                      std::shared_ptr<Partial>* partial) {
   {
     const std::scoped_lock lock(partials_mutex_);
@@ -51,6 +51,7 @@ Status Objects::join(const SetOptions& options, const StoredKey& key,
   begun.last_part = std::chrono::steady_clock::now();
   if (begun.status == Status::kBusy) {
     begun.incoming.fingerprint = fingerprint_of(options.namespace_number, key);
+    if (options.chain) put(link, &begun.incoming);
     begun.status = begin_patiently(options, options.object_bytes, &begun.incoming);
     if (begun.status == Status::kOk) {
       begun.parts.resize(options.parts, Partial::Part::kAbsent);
@@ -65,7 +66,7 @@ Status Objects::join(const SetOptions& options, const StoredKey& key,
   return same ? Status::kOk : Status::kBadArgument;
 }
 
-Status Objects::set_part(const SetOptions& options, const ObjectItem& item) {
+Status Objects::set_part(const SetOptions& options, const Link& link, const ObjectItem& item) {
   const std::uint32_t count = item.part_count == 0 ? options.parts : item.part_count;
   if (item.key.empty() || options.parts < 2 || item.first_part + count > options.parts) {
     return Status::kBadArgument;
@@ -73,12 +74,14 @@ Status Objects::set_part(const SetOptions& options, const ObjectItem& item) {
   const StoredKey key(item);
   if (!options.overwrite) {
     if (const auto found = use(options.namespace_number, key)) {
-      end_use(*found);
+      const InUse in_use(this, *found);
+      hit(*found);
       return Status::kOk;
     }
   }
   std::shared_ptr<Partial> partial;
-  if (const Status status = join(options, key, &partial); status != Status::kOk) return status;
+  const Status joined = join(options, link, key, &partial);
+  if (joined != Status::kOk) return joined;
   const nkv_object_record& record = partial->incoming.record;
   SourceCursor source(item.source);
   if (source.remaining_bytes() != part_range(record, item.first_part, count).bytes) {
@@ -183,7 +186,12 @@ void Objects::drop_stale_partials() {
 
 void Objects::set_parts(const SetOptions& options, std::span<const ObjectItem> items,
                         std::span<Status> statuses) {
-  for (std::size_t i = 0; i < items.size(); ++i) statuses[i] = set_part(options, items[i]);
+  Link link = link_of(options);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    statuses[i] = set_part(options, link, items[i]);
+    link.parent = fingerprint_of(options.namespace_number, StoredKey(items[i]));
+    if (tree_.find(link.parent)) link.ancestor = link.parent;  // All its parts are here.
+  }
 }
 
 }  // namespace nearkv

@@ -7,23 +7,45 @@
 #include "object/objects.hpp"
 
 namespace nearkv {
+namespace {
+
+constexpr std::size_t kMostRefused = 65536;
+
+}  // namespace
+
 Status Objects::reserve(bool may_evict, Incoming* incoming) {
-  const nkv_object_record& record = incoming->record;
-  const std::uint64_t bytes = std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
   end_expired_leases();
   drop_stale_partials();
   const std::scoped_lock lock(space_);
+  // A chain that is too long keeps its beginning: what comes later makes nothing go that it hangs
+  // on, and nothing at all where a part of the chain before it was refused.
+  const bool hangs = refused_.contains(incoming->record.parent);
+  const Status status = reserve_room(may_evict && !hangs, incoming);
+  if (status == Status::kOk) {
+    refused_.erase(incoming->fingerprint);
+  } else if (may_evict && (incoming->record.flags & NKV_OBJECT_FLAG_CHAINED) != 0) {
+    if (refused_.size() == kMostRefused) refused_.clear();
+    refused_.insert(incoming->fingerprint);
+  }
+  return status;
+}
+
+Status Objects::reserve_room(bool may_evict, Incoming* incoming) {
+  const nkv_object_record& record = incoming->record;
+  const std::uint64_t bytes = std::uint64_t{record.grains} * NKV_OBJECT_GRAIN_BYTES;
+  const std::uint64_t ancestor = incoming->ancestor;
   Tenants::Tenant& owner = tenants_.at(record.tenant);
   if (owner.wipe) incoming->record.flags |= NKV_OBJECT_FLAG_WIPE;
   if (bytes > owner.quota_bytes) return Status::kQuota;
   while (owner.used_bytes + bytes > owner.quota_bytes) {
-    if (evict(record.tenant, owner.used_bytes + bytes - owner.quota_bytes, !may_evict) == 0) {
+    if (evict(record.tenant, owner.used_bytes + bytes - owner.quota_bytes, !may_evict, ancestor) ==
+        0) {
       return Status::kQuota;
     }
   }
   std::optional<ObjectId> id = records_.take();
   while (!id || !allocate(incoming, ExtentAllocator::Reach::kAnySlab)) {
-    if (evict_anybody(bytes, !may_evict) == 0) {
+    if (evict_anybody(bytes, !may_evict, ancestor) == 0) {
       if (id) records_.release(*id);
       return Status::kPoolFull;
     }
@@ -72,7 +94,8 @@ bool Objects::allocate(Incoming* incoming, ExtentAllocator::Reach reach) {
   return false;
 }
 
-std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes, bool only_expired) {
+std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes, bool only_expired,
+                             std::uint64_t ancestor) {
   std::vector<ObjectId> victims;
   std::uint64_t freed_bytes = 0;
   Evictor& evictor = *tenants_.at(tenant).evictor;
@@ -83,6 +106,7 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes, bool onl
     const bool expired = victim.has_value();
     if (!expired && !only_expired) victim = evictor.victim(clock_s, evictable);
     if (!victim) break;
+    if (!expired && tree_.leads_to(states_[*victim].fingerprint, ancestor)) break;
     // A reader may have come in between: then the next one goes, and this one stays known.
     if (!forget(*victim, StoreEvent::Kind::kEvicted, Held::kByAnyUse)) continue;
     StoreCounters::add(expired ? counters_.expirations : counters_.evictions, 1);
@@ -93,12 +117,13 @@ std::uint64_t Objects::evict(std::uint16_t tenant, std::uint64_t bytes, bool onl
   return freed_bytes;
 }
 
-std::uint64_t Objects::evict_anybody(std::uint64_t bytes, bool only_expired) {
+std::uint64_t Objects::evict_anybody(std::uint64_t bytes, bool only_expired,
+                                     std::uint64_t ancestor) {
   const std::vector<std::uint16_t> turns = tenants_.in_turn();
   for (const bool expired : {true, false}) {
     if (only_expired && !expired) break;
     for (const std::uint16_t tenant : turns) {
-      const std::uint64_t freed_bytes = evict(tenant, bytes, expired);
+      const std::uint64_t freed_bytes = evict(tenant, bytes, expired, ancestor);
       if (freed_bytes != 0) return freed_bytes;
     }
   }

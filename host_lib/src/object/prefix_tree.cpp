@@ -151,6 +151,15 @@ bool PrefixTree::descends(std::uint32_t run, std::uint32_t from) const {
   return run == from;
 }
 
+bool PrefixTree::leads_to(std::uint64_t fingerprint, std::uint64_t later) const {
+  const auto lock = lock_.read();
+  const std::optional<Place> above = locate(fingerprint);
+  const std::optional<Place> below = locate(later);
+  if (!above || !below) return false;
+  return above->run == below->run ? above->offset <= below->offset
+                                  : descends(below->run, above->run);
+}
+
 /// Gives a block that is there its parent; false if it has another, or would descend from itself.
 bool PrefixTree::place_under(const Place& place, std::optional<std::uint64_t> parent) {
   PrefixRuns::Run& run = runs_[place.run];

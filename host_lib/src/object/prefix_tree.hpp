@@ -71,6 +71,9 @@ class PrefixTree {
 
   [[nodiscard]] std::optional<std::uint32_t> find(std::uint64_t fingerprint) const;
 
+  /// Whether a block is another one, or comes before it in its chain.
+  [[nodiscard]] bool leads_to(std::uint64_t fingerprint, std::uint64_t later) const;
+
   /// Direct children that are here or have descendants that are. 0: a leaf, or unknown. Evict
   /// leaves first: blocks behind a hole can no longer be matched from the front.
   [[nodiscard]] std::size_t children(std::uint64_t fingerprint) const;
