@@ -20,7 +20,7 @@ from tests.engines.vllm_engines import (
 pytestmark = pytest.mark.timeout(1200)
 # The connector's tests see the same of the store that both stand on.
 alike = pytest.mark.long
-STOPPED_PROGRAM = Path(__file__).parent / "vllm_tier_program.py"
+ALONE_PROGRAM = Path(__file__).parent / "vllm_tier_program.py"
 
 
 class TierEngines(Engines):
@@ -71,8 +71,8 @@ def test_an_engine_works_on_without_its_daemon(engines, plain, daemon):
 
 @pytest.mark.long
 def test_jobs_of_a_stopped_daemon_fail_in_time(vllm, daemon):
-    question = {"socket": daemon.socket, "daemon": daemon.process_id}
-    told = vllm.run(STOPPED_PROGRAM, question, timeout_s=280)
+    question = {"do": "stopped", "socket": daemon.socket, "daemon": daemon.process_id}
+    told = vllm.run(ALONE_PROGRAM, question, timeout_s=280)
     assert (told["stored"][0], told["found"]) == ([True], "HIT")
     for name in ("loaded_while_stopped", "stored_while_stopped"):
         succeeded, seconds = told[name]
@@ -81,6 +81,19 @@ def test_jobs_of_a_stopped_daemon_fail_in_time(vllm, daemon):
     # Also for who is not asked: what did not load is computed, and stored anew.
     assert told["found_while_stopped"] == "MISS"
     assert (told["stored_again"][0], told["loaded_again"][0]) == ([True], [True])
+
+
+def test_what_cannot_be_is_a_failed_job_and_vllm_goes_on(vllm):
+    told = vllm.run(ALONE_PROGRAM, {"do": "impossible"}, timeout_s=100)
+    assert (told["store_beyond"], told["load_beyond"]) == ([False], [False])
+    # A chunk of another size makes way for what is stored next.
+    assert told["of_another_size"] == [[False], "MISS", [True], "HIT", [True]]
+
+
+def test_a_prompt_larger_than_the_store_keeps_its_beginning(vllm):
+    kept = vllm.run(ALONE_PROGRAM, {"do": "long_prompt"}, timeout_s=100)
+    assert 50 < sum(kept) < len(kept)
+    assert all(kept[: sum(kept)])
 
 
 @alike

@@ -13,11 +13,11 @@ from vllm.config import VllmConfig
 from vllm.logger import init_logger
 from vllm.platforms import current_platform
 from vllm.v1.kv_offload.base import (
-    Locality,
     Medium,
     OffloadingEvent,
     OffloadingSpec,
     OffloadKey,
+    ReqContext,
     get_offload_block_hash,
     get_offload_group_idx,
     make_offload_key,
@@ -108,6 +108,27 @@ class GroupKeys(NamedTuple):
     """Of each, where it stands among all keys."""
     hashes: np.ndarray
     """The blocks' hashes, which are the objects' keys: rows of bytes."""
+    parent: bytes = b""
+    """The hash of the block that the first of them follows, if that is known."""
+
+
+def parents_of(keys: Sequence[OffloadKey], context: ReqContext) -> dict[int, bytes]:
+    """Of some of a request's keys, in their order: by group, the hash of what its first follows."""
+    positions = context._offload_key_positions  # All of the request's, each group's in their order.
+    firsts = {get_offload_group_idx(key): key for key in reversed(keys)}
+    if len(firsts) == 1 and keys[0] == next(iter(positions), None):
+        return {}
+    parents: dict[int, bytes] = {}
+    reached = set()
+    for key in reversed(positions):
+        group = get_offload_group_idx(key)
+        if group in reached:
+            parents.setdefault(group, get_offload_block_hash(key))
+        elif key == firsts.get(group):
+            reached.add(group)
+        if len(parents) == len(firsts):
+            break
+    return parents
 
 
 class _SharedStores:
@@ -175,23 +196,36 @@ class ChunkStore:
         elif options.enable_kv_events:
             logger.warning("enable_kv_events of NearKV needs vLLM's KV events: there are none")
 
-    def by_group(self, keys: Collection[OffloadKey]) -> Iterator[GroupKeys]:
-        """The keys in as many parts as there are groups among them."""
+    def by_group(
+        self, keys: Collection[OffloadKey], context: ReqContext | None = None
+    ) -> Iterator[GroupKeys]:
+        """The keys in as many parts as there are groups among them.
+
+        With their request's context each part is in the order of its tokens, and has its parent.
+        """
         if not keys:
             return
-        names = list(keys)
+        names, order = list(keys), range(len(keys))
+        parents: dict[int, bytes] = {}
+        if context is not None:
+            ends = [context.get_offload_key_position(key) or 0 for key in names]
+            order = sorted(order, key=ends.__getitem__)
+            names = [names[place] for place in order]
+            parents = parents_of(names, context)
         # vLLM's keys are as long as each other: a hash, and the number of a group.
         rows = np.frombuffer(b"".join(names), np.uint8).reshape(len(names), -1)
         hashes = rows[:, :-_GROUP_BYTES]
         if len(self._spaces) == 1:
             [(group, space)] = self._spaces.items()
-            yield GroupKeys(group, space, names, range(len(names)), hashes)
+            yield GroupKeys(group, space, names, order, hashes, parents.get(group, b""))
             return
         groups = rows[:, -_GROUP_BYTES:].copy().view(">u4")[:, 0]
         for group in np.unique(groups).tolist():
-            places = np.flatnonzero(groups == group)
-            of_group = [names[place] for place in places.tolist()]
-            yield GroupKeys(group, self._spaces[group], of_group, places.tolist(), hashes[places])
+            ours = np.flatnonzero(groups == group)
+            of_group = [names[place] for place in ours.tolist()]
+            places = [order[place] for place in ours.tolist()]
+            parent = parents.get(group, b"")
+            yield GroupKeys(group, self._spaces[group], of_group, places, hashes[ours], parent)
 
     def holds(self, key: OffloadKey) -> bool:
         """Whether one key is there."""
@@ -282,7 +316,7 @@ class ChunkStore:
                 keys=list(keys),
                 medium=medium,
                 removed=removed,
-                locality=Locality[self._options.locality],
+                locality=self._options.event_locality,
                 ownership=ownership,
             )
             for keys, removed in ((gone, True), (came, False))

@@ -18,6 +18,8 @@ from vllm.v1.kv_offload.base import (
     OffloadingWorker,
     OffloadKey,
     TransferResult,
+    get_offload_block_hash,
+    get_offload_group_idx,
 )
 from vllm.v1.kv_offload.config import OffloadingConfig
 
@@ -40,6 +42,8 @@ class StoredChunks(LoadStoreSpec):
     """Chunks by their keys, those of a group together; each is one block of vLLM's."""
 
     keys: list[OffloadKey]
+    parents: dict[int, bytes] = dataclasses.field(default_factory=dict)
+    """Of a store, by group: the hash of the block that its first chunk follows."""
 
 
 class _GroupPages:
@@ -93,6 +97,8 @@ class _Copy:
     layer: int | None
     keys: list[OffloadKey]
     blocks: np.ndarray
+    parent: bytes
+    """Of a store: the hash of the block before."""
 
     @property
     def bytes_per_block(self) -> int:
@@ -276,8 +282,10 @@ class DirectWorker(OffloadingWorker):
             most = count
             if self._staging is not None:
                 most = self._staging.lane_bytes // pages.bytes_of(layer)
+            parent = chunks.parents.get(get_offload_group_idx(keys[0]), b"")
             for some in (slice(begin, begin + most) for begin in range(0, count, most)):
-                copy = _Copy(pages, None, layer, keys[some], blocks[some])
+                copy = _Copy(pages, None, layer, keys[some], blocks[some], parent)
+                parent = get_offload_block_hash(copy.keys[-1])
                 copy.job = self._begin(copy, transfer)
                 transfer.copies.append(copy)
 
@@ -289,6 +297,7 @@ class DirectWorker(OffloadingWorker):
             self._chunks.erase(self._unfinished)
             self._unfinished.clear()
         [part] = self._chunks.by_group(copy.keys)
+        part = part._replace(parent=copy.parent)
         pages, layer = copy.pages, copy.layer
         if self._staging is None:
             memory = pages.of_blocks(copy.blocks, layer)
@@ -313,10 +322,14 @@ class DirectWorker(OffloadingWorker):
         if transfer.is_load:
             return part.space.submit_get(part.hashes, memory, first_part=first, part_count=count)
         if count == pages.parts:
-            return part.space.submit_set(part.hashes, memory, parts=count)
+            return part.space.submit_set(
+                part.hashes, memory, parts=count, chain=True, parent=part.parent
+            )
         return part.space.submit_set_parts(
             part.hashes,
             memory,
+            chain=True,
+            parent=part.parent,
             object_bytes=pages.object_bytes,
             parts=pages.parts,
             first_part=first,

@@ -15,13 +15,18 @@ class VllmStoreSettings(StoreSettings):
 
     enable_kv_events: bool = False
     """Tell vLLM's KV events of chunks that come and go."""
-    locality: str = "LOCAL"
-    """What events say of the store: LOCAL or REMOTE."""
+    locality: str = ""
+    """What events say of the store: LOCAL or REMOTE; nothing by default."""
 
     @classmethod
     def parse(cls, whose: str, settings: dict[str, Any], others: Collection[str] = ()) -> Self:
         """As any store's settings."""
         options = super().parse(whose, settings, others)
-        if options.locality not in Locality.__members__:
+        if options.locality and options.locality not in Locality.__members__:
             raise ValueError(f"locality is LOCAL or REMOTE, not '{options.locality}'")
         return options
+
+    @property
+    def event_locality(self) -> Locality | None:
+        """The locality of events."""
+        return Locality[self.locality] if self.locality else None

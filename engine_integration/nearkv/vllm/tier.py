@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,6 @@ from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import (
 )
 from vllm.logger import init_logger
 from vllm.v1.kv_offload.base import (
-    Locality,
     LookupResult,
     Medium,
     OffloadingEvent,
@@ -70,7 +70,7 @@ class NearKVTier(SecondaryTierManager):
             backpressure_detector=backpressure_detector,
         )
         options = VllmStoreSettings.parse("a NearKV tier", settings)
-        self.locality = Locality[options.locality]
+        self.locality = options.event_locality
         self._chunks: Pages | None = Pages([np.asarray(primary_kv_view)])
         self._chunk_bytes = self._chunks.block_bytes
         if self._chunk_bytes > MAX_OBJECT_BYTES:
@@ -155,26 +155,38 @@ class NearKVTier(SecondaryTierManager):
     def _submit(self, asked: TransferJob, *, is_load: bool) -> None:
         assert self._chunks is not None
         transfer = _TierTransfer({}, asked, is_load, time.perf_counter())
-        for part in self._stored.by_group(asked.keys):
-            submit = part.space.submit_get if is_load else part.space.submit_set
-            memory = self._chunks.of(asked.chunk_ids[part.places])
+        self._transfers.append(transfer)
+        # vLLM names chunks to store in any order.
+        for part in self._stored.by_group(asked.keys, None if is_load else asked.req_context):
+            try:
+                memory = self._chunks.of(asked.chunk_ids[part.places])
+            except (
+                ValueError
+            ) as error:  # Chunks that vLLM does not have: they fail, and it goes on.
+                logger.warning("NearKV tier: %s", error)
+                continue
+            begin = partial(part.space.submit_set, chain=True, parent=part.parent)
+            submit = part.space.submit_get if is_load else begin
             # A queue that is full: vLLM computes what it cannot load, and keeps what is not stored.
             if (job := self._stored.ask(None, submit, part.hashes, memory)) is not None:
                 transfer.jobs[job] = part.places
-        self._transfers.append(transfer)
 
     def _end(self, transfer: _TierTransfer) -> None:
         """Waits, if it is not over, and tells vLLM how it ended."""
         asked = transfer.asked
         is_whole = [False] * len(asked.keys)
         statuses: set[str] = set()
+        keys, wrong = list(asked.keys), []
         for job, places in transfer.jobs.items():
             result = job.wait_or_cancel()
             statuses |= {status.name for status in result.statuses if status != Status.OK}
             ends = result.whole(self._chunk_bytes) if transfer.is_load else result.bitmap
-            for place, is_ok in zip(places, ends, strict=True):
+            for place, is_ok, is_there in zip(places, ends, result.bitmap, strict=True):
                 is_whole[place] = is_ok
-        good = [key for key, whole in zip(asked.keys, is_whole, strict=True) if whole]
+                if is_there and not is_ok:
+                    wrong.append(keys[place])
+        self._stored.erase(wrong)  # What has another size would keep others from being stored.
+        good = [key for key, whole in zip(keys, is_whole, strict=True) if whole]
         if len(good) < len(is_whole):
             logger.warning(
                 "NearKV tier: %d of %d chunks did not %s: %s",
