@@ -8,9 +8,11 @@ import os
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 os.environ |= {
@@ -34,12 +36,13 @@ from lmcache.v1.distributed.config import (
     L1MemoryManagerConfig,
     StorageManagerConfig,
 )
+from lmcache.v1.distributed.l2_adapters import create_l2_adapter
 from lmcache.v1.distributed.l2_adapters.config import (
     L2AdaptersConfig,
     get_l2_adapter_config_class,
 )
 from lmcache.v1.distributed.storage_manager import StorageManager
-from lmcache.v1.memory_management import MemoryFormat
+from lmcache.v1.memory_management import MemoryFormat, MemoryObjMetadata, TensorMemoryObj
 from lmcache.v1.metadata import LMCacheMetadata
 from lmcache.v1.storage_backend import CreateStorageBackends
 from program import call, question, tell
@@ -174,6 +177,73 @@ def evicted(adapter: dict[str, Any], chunks: int) -> dict[str, Any]:
     return {"usage": used, "back": back, "chunk_bytes": CHUNK_BYTES}
 
 
+def there(l2: Any, keys: list[ObjectKey]) -> list[bool]:
+    """Which chunks are in the store, whatever LMCache knows."""
+    return l2._namespace("tiny", 0, 0, "").present([key.chunk_hash for key in keys])
+
+
+def long_prompt(adapter: dict[str, Any], chunks: int) -> list[bool]:
+    """Which chunks of a prompt are kept: it was looked up, then computed and stored in steps."""
+    keys = keys_of(range(chunks))
+    with manager(adapter) as one:
+        fetch(one, keys)
+        for first in range(0, chunks, 8):
+            store(one, keys[first : first + 8])
+        return there(one.l2_adapters()[0][1], keys)
+
+
+class Listener:
+    """Counts what LMCache hears of keys."""
+
+    def __init__(self) -> None:
+        self.heard: Counter[str] = Counter()
+
+    def on_l2_keys_stored(self, keys: Any, sizes: Any) -> None:
+        self.heard["stored"] += len(keys)
+
+    def on_l2_keys_accessed(self, keys: Any) -> None:
+        self.heard["accessed"] += len(keys)
+
+    def on_l2_keys_deleted(self, keys: Any, sizes: Any) -> None:
+        self.heard["deleted"] += len(keys)
+
+
+def plain_objects(adapter: dict[str, Any]) -> dict[str, Any]:
+    """Stores and loads objects as LMCache's own tests make them, twice, and deletes when closed."""
+    config = get_l2_adapter_config_class(adapter["type"]).from_dict(adapter)
+    l2, listener = create_l2_adapter(config), Listener()
+    l2.register_listener(listener)
+    shape = torch.Size((4, 100))
+    keys = keys_of(range(2))
+
+    def objects(value: int) -> list[Any]:
+        raw = torch.full((1600,), value, dtype=torch.uint8)
+        return [
+            TensorMemoryObj(raw, MemoryObjMetadata(shape, torch.float32, 0, 1600, 1), None),
+            SimpleNamespace(byte_array=memoryview(bytearray([value] * 1600))),
+        ]
+
+    source = objects(7)
+
+    def stored() -> bool:
+        task = l2.submit_store_task(keys, source)
+        ended: dict = {}
+        until(lambda: ended.update(l2.pop_completed_store_tasks()) or task in ended)
+        return ended[task].is_successful()
+
+    told: dict[str, Any] = {"stored": [stored(), stored()]}
+    loaded = objects(0)
+    task = l2.submit_load_task(keys, loaded)
+    found: list = []
+    until(lambda: found.append(l2.query_load_result(task)) or found[-1] is not None)
+    told["loaded"] = [found[-1].test(i) for i in range(2)]
+    told["bytes"] = [set(bytes(one.byte_array)) == {7} for one in loaded]
+    told["heard"] = dict(listener.heard)
+    l2.close()
+    l2.delete(keys)
+    return told
+
+
 def promised(adapter: dict[str, Any], chunks: int) -> dict[str, Any]:
     """What a lookup found, while others fill the store; and when it was unlocked."""
     mine = keys_of(range(4))
@@ -188,18 +258,15 @@ def promised(adapter: dict[str, Any], chunks: int) -> dict[str, Any]:
             found = l2.query_lookup_and_lock_result(task)
             return found is not None
 
-        def there() -> list[bool]:
-            return l2._namespace("tiny", 0, 0, "").present([key.chunk_hash for key in mine])
-
         until(over)
         for first in range(100, 100 + chunks, 8):
             store(one, keys_of(range(first, first + 8)))
         l2.delete(mine)
-        kept = there()
+        kept = there(l2, mine)
         l2.submit_unlock(mine)
         until(lambda: l2.report_status()["leased_keys"] == 0)
         l2.delete(mine)
-        left = there()
+        left = there(l2, mine)
         return {"found": found.popcount(), "kept": kept, "left": left}
 
 

@@ -98,6 +98,38 @@ def test_usage_is_what_the_store_still_has(ask, tmp_path):
     assert told["usage"] == {"": back * told["chunk_bytes"]}
 
 
+def test_a_prompt_larger_than_the_store_keeps_its_beginning(ask, tmp_path):
+    kept = ask("long_prompt", adapter=adapter(uri=pool(tmp_path, "8MiB")), chunks=80)
+    assert 10 < sum(kept) < 80
+    assert all(kept[: sum(kept)])
+
+
+def test_objects_of_unknown_shapes_are_stored_once_and_deleted_late(ask, tmp_path):
+    told = ask("plain_objects", adapter=adapter(uri=pool(tmp_path)))
+    assert told == {
+        "stored": [True, True],
+        "loaded": [True, True],
+        "bytes": [True, True],
+        # The second store brought nothing new.
+        "heard": {"stored": 2, "accessed": 4},
+    }
+
+
+def test_a_process_that_closes_nothing_ends(lmcache):
+    lines = (
+        "from nearkv.lmcache.l2_adapter import NearKVL2Adapter\n"
+        "adapter = NearKVL2Adapter({'uri': 'cpu:?memory=16MiB'})"
+    )
+    done = subprocess.run(
+        [lmcache.python, "-c", lines],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=os.environ | lmcache.variables,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_a_lookup_promised_is_kept_until_it_is_unlocked(ask, tmp_path):
     told = ask("promised", adapter=adapter(uri=pool(tmp_path, "8MiB")), chunks=80)
     assert told == {"found": 4, "kept": [True] * 4, "left": [False] * 4}

@@ -20,6 +20,7 @@ from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
 from nearkv.core import Error
 from nearkv.lmcache.leases import Leases
+from nearkv.lmcache.order import ChunkOrder
 from nearkv.lmcache.settings import LeasingSettings
 from nearkv.store import PATIENCE_S, JobResult, Namespace, Status
 from nearkv.store.model_identity import model_identity
@@ -82,6 +83,7 @@ class NearKVBackend(StoragePluginInterface):
         self._store = self._options.open()
         self._spaces: dict[tuple[str, str], Namespace] = {}
         self._leases = Leases()
+        self._order = ChunkOrder()
         self._putting: set[CacheEngineKey] = set()
         self._lock = threading.Lock()
 
@@ -97,6 +99,7 @@ class NearKVBackend(StoragePluginInterface):
         try:
             space = self._space()
             names = _names(keys)
+            self._order.learn(names)
             if not pin:
                 return space.exists(names)
             lease = space.pin(names, self._options.lease_s)
@@ -219,11 +222,15 @@ class NearKVBackend(StoragePluginInterface):
     ) -> None:
         stored: list[bool] = [False] * len(keys)
         try:
-            buffers = [one.byte_array for one in objs]
-            setting = self._space().set_async(_names(keys), buffers)
-            result = await asyncio.wait_for(setting, PATIENCE_S)
-            stored = result.bitmap
-            result.check()
+            space, names = self._space(), _names(keys)
+            self._order.learn(names)
+            for options, places in self._order.runs(names):
+                some, buffers = [names[i] for i in places], [objs[i].byte_array for i in places]
+                setting = space.set_async(some, buffers, **options)
+                result = await asyncio.wait_for(setting, PATIENCE_S)
+                for place, ok in zip(places, result.bitmap, strict=True):
+                    stored[place] = ok
+                result.check()
         except (Error, TimeoutError) as error:
             logger.warning("NearKV backend: %r", error)
         finally:

@@ -1,5 +1,6 @@
 """LMCache's L2 adapter: chunks as objects of a NearKV store, leased between lookup and load."""
 
+import atexit
 import itertools
 import os
 import select
@@ -18,6 +19,7 @@ from lmcache.v1.platform import create_event_notifier
 
 from nearkv.core import Error
 from nearkv.lmcache.leases import Leases
+from nearkv.lmcache.order import ChunkOrder
 from nearkv.lmcache.residents import Residents
 from nearkv.lmcache.settings import LeasingSettings
 from nearkv.lmcache.tasks import LAYOUT_BYTES, NamespacePart, TransferTask, bitmap_of, layout_of
@@ -50,6 +52,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         self._models: dict[str, str] = {}  # Of each name, the identity.
         self._residents = Residents(self._store)
         self._leases = Leases()  # Of the lookup thread.
+        self._order = ChunkOrder()
         self._ids = itertools.count()
         self._parts: dict[int, tuple[Job, NamespacePart]] = {}  # By their jobs' ids.
         self._stored: dict[L2TaskId, L2StoreResult] = {}
@@ -62,8 +65,11 @@ class NearKVL2Adapter(L2AdapterInterface):
         )
         self._closing = os.eventfd(0, os.EFD_CLOEXEC)
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="nearkv-lookup")
-        self._completions = threading.Thread(target=self._complete, name="nearkv-completions")
+        self._completions = threading.Thread(
+            target=self._complete, name="nearkv-completions", daemon=True
+        )
         self._completions.start()
+        atexit.register(self.close)  # Of a process that ends without.
 
     def get_store_event_fd(self) -> int:
         """Readable when stores are over."""
@@ -119,7 +125,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         for space, places in self._by_namespace(keys):
             try:
                 result = space.erase([keys[i].chunk_hash for i in places])
-            except Error as error:
+            except (Error, ValueError) as error:  # LMCache deletes while it closes, too.
                 self._tell(str(error))
                 continue
             ended = zip(places, result.statuses, strict=True)
@@ -129,7 +135,7 @@ class NearKVL2Adapter(L2AdapterInterface):
 
     def get_usage(self) -> AdapterUsage:
         """Bytes by cache_salt of what this adapter has stored or loaded and the store still has."""
-        self._tell_deleted(self._residents.take_gone())
+        self._tell_gone()
         return super().get_usage()
 
     def report_status(self) -> dict[str, Any]:
@@ -150,6 +156,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         """Ends what is under way, and the leases; memory of tasks is free afterwards."""
         if self._store.closed:
             return
+        atexit.unregister(self.close)
         os.eventfd_write(self._closing, 1)
         self._completions.join()
         self._lookups.shutdown(cancel_futures=True)
@@ -165,7 +172,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         task = TransferTask(
             next(self._ids), is_load, list(keys), [len(buffer) for buffer in buffers]
         )
-        for space, places in self._by_namespace(keys):
+        for space, places, options in self._parts_of(keys, is_load=is_load):
             layouts = [layout_of(objects[i]) for i in places]
             headers = [bytearray(LAYOUT_BYTES) for _ in places] if is_load else layouts
             part = NamespacePart(task, space, places, layouts, headers)
@@ -174,7 +181,7 @@ class NearKVL2Adapter(L2AdapterInterface):
             submit = space.submit_get if is_load else space.submit_set
             try:
                 with self._lock:  # The job is known even if it is over at once.
-                    job = submit(names, memory)
+                    job = submit(names, memory, **options)
                     self._parts[job.id] = job, part
                     task.jobs_left += 1
             except Error as error:
@@ -182,6 +189,17 @@ class NearKVL2Adapter(L2AdapterInterface):
         with self._lock:
             self._end_job(task)
         return task.id
+
+    def _parts_of(
+        self, keys: list[ObjectKey], *, is_load: bool
+    ) -> Iterator[tuple[Namespace, list[int], dict[str, Any]]]:
+        """What is one job each: a namespace, the places of keys, and options."""
+        for space, places in self._by_namespace(keys):
+            if is_load:
+                yield space, places, {}
+                continue
+            for options, run in self._order.runs([keys[i].chunk_hash for i in places]):
+                yield space, [places[n] for n in run], options
 
     def _complete(self) -> None:
         """Runs in a thread of its own: hears of jobs that are over."""
@@ -245,6 +263,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         """Runs in the lookup thread."""
         found = [False] * len(keys)
         for space, places in self._by_namespace(keys):
+            self._order.learn([keys[i].chunk_hash for i in places])
             for first in range(0, len(places), _KEYS_AT_A_TIME):
                 some = places[first : first + _KEYS_AT_A_TIME]
                 lease = space.pin([keys[i].chunk_hash for i in some], self._options.lease_s)
@@ -266,7 +285,7 @@ class NearKVL2Adapter(L2AdapterInterface):
         for name, places in by_name.items():
             try:
                 yield self._namespace(*name), places
-            except Error as error:
+            except (Error, ValueError) as error:
                 self._tell(str(error))
 
     def _namespace(self, model: str, rank: int, group: int, cache_salt: str) -> Namespace:
@@ -286,14 +305,22 @@ class NearKVL2Adapter(L2AdapterInterface):
 
     def _tell_listeners(self, task: TransferTask, good: list[int], new: list[int]) -> None:
         """LMCache's eviction and accounting: what is there, what is new, what was used."""
-        if task.is_load and good:
-            self._notify_keys_accessed([task.keys[i] for i in good])
-        there = new if task.is_load else good
-        if there:
-            sizes = [task.sizes_bytes[i] if i in new else 0 for i in there]
-            self._notify_keys_stored([task.keys[i] for i in there], sizes)
+        used = good if task.is_load else [i for i in good if i not in new]
+        if used:
+            self._notify_keys_accessed([task.keys[i] for i in used])
+        if new:
+            sizes = [task.sizes_bytes[i] for i in new]
+            self._notify_keys_stored([task.keys[i] for i in new], sizes)
         if not task.is_load:  # Others may have had to make room.
-            self._tell_deleted(self._residents.take_gone())
+            self._tell_gone()
+
+    def _tell_gone(self) -> None:
+        try:
+            gone = self._residents.take_gone()
+        except (Error, ValueError) as error:
+            self._tell(str(error))
+        else:
+            self._tell_deleted(gone)
 
     def _tell_deleted(self, gone: dict[ObjectKey, int]) -> None:
         if gone:

@@ -1,6 +1,7 @@
 """Stores and loads of LMCache's L2 on their way, and the layouts that they are compared by."""
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -13,6 +14,8 @@ from lmcache.v1.memory_management import MemoryObj
 from nearkv.store import Namespace
 
 LAYOUT_BYTES = 16
+# How LMCache's own kinds of objects say that they know no shapes, or no shape.
+_UNTOLD = AssertionError, AttributeError, NotImplementedError
 
 
 @dataclass
@@ -52,8 +55,12 @@ def bitmap_of(bits: list[bool]) -> Bitmap:
 
 
 def layout_of(one: MemoryObj) -> bytes:
-    """The same for objects of the same shapes and dtypes only."""
-    return _layout(tuple(one.get_shapes()), tuple(one.get_dtypes()))
+    """The same for objects of the same shapes and dtypes only, or sizes where they tell none."""
+    with suppress(*_UNTOLD):
+        return _layout(tuple(one.get_shapes()), tuple(one.get_dtypes()))
+    with suppress(*_UNTOLD):
+        return _layout((one.get_shape(),), (one.get_dtype(),))
+    return _layout((torch.Size([len(one.byte_array)]),), (torch.uint8,))
 
 
 @lru_cache
