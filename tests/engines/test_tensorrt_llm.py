@@ -158,6 +158,9 @@ def test_a_later_engine_loads_all_but_the_block_of_the_last_token(shown, monkeyp
     # With a prefix in the engine's own cache; with one that ends inside a block.
     assert later.run(computed_tokens=8) == 8
     assert later.run(computed_tokens=9) == 0
+    # The store knows which block follows which, and so keeps beginnings for longer than ends.
+    keys = sys.modules["nearkv.tensorrt_llm.connector"].keys_of(PROMPT, BLOCK_TOKENS)
+    assert later.worker._space.match_prefix(keys) == len(keys)
 
 
 def test_models_and_salts_share_nothing(shown, monkeypatch, daemon):

@@ -307,8 +307,8 @@ class NearKVHiCache(compat.HiCacheStorage):
         if not stores:
             return space.submit_get(names, pieces)
         before = (extra_info.prefix_keys if extra_info else None) or []
-        parent = {"parent": _key_of(before[-1])} if before else {}
-        return space.submit_set(names, pieces, chain=True, **parent)
+        parent = _key_of(before[-1]) if before else b""
+        return space.submit_set(names, pieces, chain=True, parent=parent)
 
     def _tell(self, error: Exception) -> None:
         if str(error) != getattr(self._said, "text", ""):

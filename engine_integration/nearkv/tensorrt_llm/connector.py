@@ -53,7 +53,8 @@ class BlockMoves:
     """Of one step: keys of blocks, and where in the cache they are."""
 
     loads: list[tuple[bytes, int]] = dataclasses.field(default_factory=list)
-    saves: list[tuple[bytes, int]] = dataclasses.field(default_factory=list)
+    saves: list[tuple[list[bytes], list[int], bytes]] = dataclasses.field(default_factory=list)
+    """Of each request, with the key of the block before."""
 
 
 @dataclasses.dataclass
@@ -146,8 +147,10 @@ class NearKVConnectorScheduler(KvCacheConnectorScheduler):
             asked.first_load = asked.end_of_loads
             # Valid before this step: a block is saved in the step after the one that filled it.
             end = data.computed_position // self._block_tokens
-            saves = range(asked.saved, min(end, len(asked.keys), len(asked.blocks)))
-            moves.saves += [(asked.keys[number], asked.blocks[number]) for number in saves]
+            saves = slice(asked.saved, min(end, len(asked.keys), len(asked.blocks)))
+            if saves.start < saves.stop:
+                parent = asked.keys[saves.start - 1] if saves.start else b""
+                moves.saves.append((asked.keys[saves], asked.blocks[saves], parent))
             asked.saved = max(asked.saved, end)
         return moves
 
@@ -199,14 +202,15 @@ class NearKVConnectorWorker(KvCacheConnectorWorker):
         if not saves or self._cache is None:
             return
         stream.synchronize()
-        host = [self._cache[block].cpu().contiguous() for _, block in saves]
-        try:
-            result = self._space.set([key for key, _ in saves], [_bytes_of(b) for b in host])
-        except Error as error:
-            logger.warning("NearKV: %s", error)
-            return
-        if not result.all_ok:
-            logger.warning("NearKV: %d of %d blocks stored", sum(result.bitmap), len(saves))
+        for keys, blocks, parent in saves:
+            host = [_bytes_of(self._cache[block].cpu().contiguous()) for block in blocks]
+            try:
+                result = self._space.set(keys, host, chain=True, parent=parent)
+            except Error as error:
+                logger.warning("NearKV: %s", error)
+                return
+            if not result.all_ok:
+                logger.warning("NearKV: %d of %d blocks stored", sum(result.bitmap), len(keys))
 
     def get_finished(
         self, finished_gen_req_ids: list[int], started_loading_req_ids: list[int]

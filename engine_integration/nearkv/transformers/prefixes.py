@@ -153,8 +153,8 @@ class PrefixStates:
         for begin in range(known, len(keys), _BLOCKS):
             some = keys[begin : begin + _BLOCKS]
             sources = [parts.block(number) for number in range(begin, begin + len(some))]
-            parent = {"parent": keys[begin - 1]} if begin else {}
-            result = self._space.set(some, sources, chain=True, **parent)
+            parent = keys[begin - 1] if begin else b""
+            result = self._space.set(some, sources, chain=True, parent=parent)
             if result.leading < len(some):
                 self._tell(f"a block was not stored: {result.statuses[result.leading].name}")
                 return False
