@@ -40,6 +40,14 @@ def test_a_reset_leaves_nothing_or_says_so(told):
     assert (left, "permission admin" in said) == (2, True), said
 
 
+def test_an_adapter_that_was_replaced_under_its_name_is_another_one(told):
+    adapters = told["adapters"]
+    first, other = adapters["first"], adapters["loaded_anew"]
+    assert first != other
+    assert (adapters["still_loaded"], adapters["put_back"]) == (first, first)
+    assert adapters["in_place"] == other
+
+
 def test_blocks_that_amx_packed_are_not_shared_with_machines_without_it(told):
     without, with_amx = told["layouts"]["bfloat16"]
     assert without != with_amx

@@ -11,6 +11,8 @@ from unittest import mock
 
 import torch
 from program import question, tell
+from vllm.lora.request import LoRARequest
+from vllm.v1.core import kv_cache_utils
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
 from vllm.v1.kv_offload.file_mapper import FileMapper
 
@@ -76,9 +78,34 @@ def steps(folder: Path) -> dict[str, Any]:
     told["to_store"] = [keys.index(key) for key in stored]
     told["to_store_at_once_again"] = len(manager.prepare_store(keys, REQUEST).keys_to_store)
     told["layouts"] = layouts()
+    told["adapters"] = adapters(folder)
     told["left_after_a_reset"] = left_after_a_reset(chunks)
     told["left_by_a_daemon"] = left_by_a_daemon(folder)
     return told
+
+
+def adapters(folder: Path) -> dict[str, Any]:
+    """What hashes cover of an adapter, by its number, as its files change."""
+    weights = folder / "adapter_model.safetensors"
+
+    def covered(number: int, request: str, *, in_place: bool = False) -> Any:
+        adapter = LoRARequest("tuned", number, str(folder), load_inplace=in_place)
+        asked = SimpleNamespace(
+            request_id=request,
+            lora_request=adapter,
+            mm_features=[],
+            cache_salt=None,
+            prompt_embeds=None,
+        )
+        return kv_cache_utils.generate_block_hash_extra_keys(asked, 0, 32, 0)
+
+    weights.write_bytes(b"first")
+    told = {"first": covered(1, "a")}
+    weights.write_bytes(b"other")
+    told |= {"still_loaded": covered(1, "b"), "loaded_anew": covered(2, "c")}
+    told["in_place"] = covered(1, "d", in_place=True)
+    weights.write_bytes(b"first")
+    return told | {"put_back": covered(3, "e")}
 
 
 def left_after_a_reset(chunks: ChunkStore) -> list[Any]:

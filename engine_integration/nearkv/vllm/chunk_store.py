@@ -28,6 +28,7 @@ from vllm.v1.kv_offload.file_mapper import FileMapper
 from nearkv.core import Error
 from nearkv.store import Lease, Namespace, ObjectStore, ObjectStoreStats, StoreEventKind
 from nearkv.store.model_identity import model_identity
+from nearkv.vllm.adapter_hashes import hash_adapters_files
 from nearkv.vllm.options import VllmStoreSettings
 
 logger = init_logger(__name__)
@@ -174,6 +175,7 @@ class ChunkStore:
     def __init__(self, options: VllmStoreSettings, spec: OffloadingSpec, layout: str) -> None:
         """nearkv.core.Error if there is no store."""
         self._options = options
+        hash_adapters_files(options.model_version)
         self.store: ObjectStore = self._stores.acquire(options)
         self._spaces = {
             group.group_id: self.store.namespace(
