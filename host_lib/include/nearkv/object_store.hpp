@@ -63,7 +63,8 @@ struct Job {
   bool lists_stay = false;  ///< Items, keys and lists of segments live until the job is over too.
 
   // kSet and kSetParts only.
-  bool chain = false;      ///< Item i + 1 is the block after item i in one prefix.
+  /// Item i + 1 is the block after item i in one prefix. None makes those before it go.
+  bool chain = false;
   Key parent;              ///< With chain: the block before item 0; empty: none.
   bool overwrite = false;  ///< Replace what is there; else an existing object counts as set.
   bool evict = true;  ///< Others may have to make room; else kPoolFull, unless some are expired.
