@@ -127,6 +127,19 @@ TEST(ConfigTest, TheShippedFileIsRight) {
   EXPECT_NE(reason.find("cannot be read"), std::string::npos) << reason;
 }
 
+TEST(ConfigTest, ASocketsPathIsNoLongerThanTheSystemTakes) {
+  const auto parse = [](std::size_t bytes, std::string* reason) {
+    ServerConfig config;
+    const std::string path = "/run/" + std::string(bytes - 5, 'n');
+    return parse_config("[socket]\npath = \"" + path + "\"", "nearkv.toml", &config, reason);
+  };
+  std::string reason;
+  EXPECT_EQ(parse(107, &reason), Status::kOk) << reason;
+  EXPECT_EQ(parse(108, &reason), Status::kBadArgument);
+  EXPECT_NE(reason.find("nearkv.toml:2: socket.path: "), std::string::npos) << reason;
+  EXPECT_NE(reason.find("has 108 bytes; a socket's path may have 1 to 107"), std::string::npos);
+}
+
 struct Mistake {
   const char* name;
   const char* text;

@@ -52,6 +52,7 @@ ServerConfig read(const ServeOptions& options) {
   if (!options.pool.empty()) pool.path = options.pool;
   if (!options.size.empty()) pool.size_bytes = require_size("--size", options.size);
   if (!options.socket.empty()) config.socket.path = options.socket;
+  if (check_socket_path(config.socket.path, &reason) != Status::kOk) throw Failure{reason, kUsage};
   // Checked by the command line.
   const std::vector<std::string> levels = {"debug", "info", "warning", "error"};
   if (!options.log_level.empty()) {

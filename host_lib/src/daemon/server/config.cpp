@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "daemon/server/config_table.hpp"
+#include "daemon/wire/packet_socket.hpp"
 #include "edge.hpp"
 #include "policy/eviction_policy.hpp"
 
@@ -73,6 +74,8 @@ void take_stack(ConfigTable table, ServerConfig* config) {
 
 void take_socket(ConfigTable table, ServerConfig* config) {
   table.take("path", &config->socket.path, "the path of a Unix socket");
+  std::string why;
+  if (check_socket_path(config->socket.path, &why) != Status::kOk) table.refuse("path", why);
   table.take_mode("mode", &config->socket.mode);
   table.done();
 }

@@ -16,11 +16,7 @@ std::string error_text() { return std::strerror(errno); }
 
 Status make_address(const std::string& path, sockaddr_un* address, std::string* reason) {
   address->sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address->sun_path)) {
-    *reason = "'" + path + "': a socket's path has 1 to " +
-              std::to_string(sizeof(address->sun_path) - 1) + " characters";
-    return Status::kBadArgument;
-  }
+  if (const Status status = check_socket_path(path, reason); status != Status::kOk) return status;
   std::memcpy(address->sun_path, path.c_str(), path.size() + 1);
   return Status::kOk;
 }
@@ -34,6 +30,14 @@ bool connect_to(const FileDescriptor& fd, const sockaddr_un& address) {
 }
 
 }  // namespace
+
+Status check_socket_path(const std::string& path, std::string* reason) {
+  constexpr std::size_t kMostBytes = sizeof(sockaddr_un::sun_path) - 1;
+  if (!path.empty() && path.size() <= kMostBytes) return Status::kOk;
+  *reason = "'" + path + "' has " + std::to_string(path.size()) +
+            " bytes; a socket's path may have 1 to " + std::to_string(kMostBytes);
+  return Status::kBadArgument;
+}
 
 Status PacketSocket::connect(const std::string& path, PacketSocket* socket, std::string* reason) {
   sockaddr_un address{};

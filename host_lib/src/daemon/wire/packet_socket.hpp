@@ -61,6 +61,9 @@ template <typename Message>
   return std::as_writable_bytes(std::span(message, 1));
 }
 
+/// kBadArgument, and a reason, for a path that is too long for a socket.
+Status check_socket_path(const std::string& path, std::string* reason);
+
 /// A listening socket at `path`, in place of what a dead daemon left there. kBusy if somebody
 /// listens already; kIoError.
 Status listen_at(const std::string& path, mode_t mode, FileDescriptor* listener,
