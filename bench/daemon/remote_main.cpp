@@ -23,7 +23,7 @@ std::vector<std::byte> secret() { return std::vector<std::byte>(32, std::byte{7}
   bench::Contestant local = bench::local_contestant(pool_bytes, 1);
   TenantConfig tenant;
   tenant.permissions = kMayRead | kMayWrite | kMayErase;
-  SessionHost sessions(local.store.get(), {tenant}, {}, 2);
+  SessionHost sessions(local.store.get(), {tenant}, 2);
   RemoteServerOptions options;
   options.address = "127.0.0.1:0";
   options.secret = secret();

@@ -97,7 +97,15 @@ std::uint32_t open_namespace(const Store& self, std::uint16_t tenant, const std:
   const Namespace name{
       tenant, model, dtype, layout, rank, group, std::string(salt.c_str(), salt.size())};
   std::uint32_t number = 0;
-  check(self.ask([&](ObjectStore& store) { return store.open_namespace(name, &number); }));
+  const Status status =
+      self.ask([&](ObjectStore& store) { return store.open_namespace(name, &number); });
+  std::string why;
+  if (status == Status::kNameTooLong) {
+    const auto size = [](const std::string& text) { return std::to_string(text.size()); };
+    why = std::string(message(status)) + "; the model's name has " + size(model) + ", the dtype " +
+          size(dtype) + " and the layout " + size(layout);
+  }
+  check(status, why);
   return number;
 }
 
@@ -108,6 +116,11 @@ nb::tuple transfer(const Store& self, JobKind kind, std::uint32_t space, nb::han
                    std::uint16_t parts, std::uint32_t age_s, std::uint32_t object_bytes,
                    bool quiet) {
   const std::shared_ptr<OpenStore> open = self.use();
+  if (parts > NKV_MAX_OBJECT_PARTS) {
+    throw nb::value_error((std::to_string(parts) + " parts are too many; an object may have " +
+                           std::to_string(NKV_MAX_OBJECT_PARTS))
+                              .c_str());
+  }
   Job options;
   options.kind = kind;
   options.namespace_number = space;
@@ -233,6 +246,12 @@ void bind_store(nb::module_& module) {
       .def_prop_ro("closed", &Store::closed)
       .def("open_namespace", &open_namespace, "tenant"_a, "model"_a, "dtype"_a, "layout"_a,
            "rank"_a, "group"_a, "salt"_a)
+      .def(
+          "close_namespace",
+          [](const Store& self, std::uint32_t number) {
+            check(self.ask([&](ObjectStore& store) { return store.close_namespace(number); }));
+          },
+          "number"_a)
       .def("wait", &wait, "id"_a, "timeout"_a.none(),
            "(statuses, object_bytes), or None if it takes longer. Error NOT_FOUND if the job was\n"
            "acknowledged already.")

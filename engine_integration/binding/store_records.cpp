@@ -40,10 +40,14 @@ void bind_store_records(nb::module_& module) {
       .def_ro("moved", &Stats::moved, "Objects that compaction moved.")
       .def_ro("promotions", &Stats::promotions, "Objects copied to the first of several tiers.")
       .def_ro("demotions", &Stats::demotions, "Objects handed down to the next one.")
-      .def_ro("quarantined", &Stats::quarantined, "Objects whose memory reported poison.");
+      .def_ro("quarantined", &Stats::quarantined, "Objects whose memory reported poison.")
+      .def_ro("max_objects", &Stats::max_objects, "That the pool has records for.")
+      .def_ro("max_namespaces", &Stats::max_namespaces);
   nb::class_<NamespaceInfo>(module, "NamespaceInfo", "What a namespace's record says.")
       .def_ro("number", &NamespaceInfo::number)
       .def_ro("tenant", &NamespaceInfo::tenant)
+      .def_ro("users", &NamespaceInfo::users, "How often it is open now.")
+      .def_ro("objects", &NamespaceInfo::objects)
       .def_ro("text", &NamespaceInfo::text, "Model, dtype, layout, rank and group; not the salt.");
   nb::class_<ObjectInfo>(module, "ObjectInfo", "What an object's record says.")
       .def_ro("number", &ObjectInfo::number, "Of the record; orders lists.")

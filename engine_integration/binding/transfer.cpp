@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -25,6 +27,11 @@ nb::tuple outcome_of(const JobResult& result) {
                         nb::bytes(result.object_bytes.data(), 4 * result.object_bytes.size()));
 }
 
+/// Whether a status of an item says that it is too large: then its size goes with it.
+bool tells_size(Status status) {
+  return status == Status::kObjectTooLarge || status == Status::kWindowTooSmall;
+}
+
 }  // namespace
 
 Transfer::Transfer(const Job& options, nb::handle keys, nb::handle memory, std::uint16_t first_part,
@@ -44,6 +51,16 @@ Transfer::Transfer(const Job& options, nb::handle keys, nb::handle memory, std::
 
 bool Transfer::reads() const {
   return job_.kind == JobKind::kSet || job_.kind == JobKind::kSetParts;
+}
+
+std::uint32_t Transfer::size_of(std::size_t item) const {
+  std::uint64_t bytes = job_.kind == JobKind::kSetParts ? job_.object_bytes : 0;
+  if (bytes == 0) {
+    for (const auto& segment : items_[item].source) bytes += segment.size();
+    for (const auto& segment : items_[item].target) bytes += segment.size();
+  }
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(bytes, std::numeric_limits<std::uint32_t>::max()));
 }
 
 void Transfer::take_pages(nb::handle pages) {
@@ -140,6 +157,13 @@ void Transfer::make_room(ObjectStore* store) {
 nb::object Transfer::room() const { return room_ ? nb::object(*room_) : nb::none(); }
 
 nb::tuple Transfer::outcome(const JobResult& result) const {
+  if (!found_ && std::ranges::any_of(result.items, tells_size)) {
+    JobResult told = result;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      if (tells_size(told.items[i])) told.object_bytes[i] = size_of(i);
+    }
+    return outcome_of(told);
+  }
   if (!found_) return outcome_of(result);
   JobResult all = *found_;
   for (std::size_t i = 0; i < places_.size(); ++i) {

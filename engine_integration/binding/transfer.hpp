@@ -39,6 +39,9 @@ class Transfer {
  private:
   [[nodiscard]] bool reads() const;  ///< Rather than writes to its memory.
 
+  /// Bytes of an item, or of the whole object that it is a part of; 2^32 - 1 for more.
+  [[nodiscard]] std::uint32_t size_of(std::size_t item) const;
+
   void take_pages(nanobind::handle pages);
   void take_list(nanobind::handle memory);
   void take_memory(nanobind::handle piece);

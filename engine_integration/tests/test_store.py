@@ -114,14 +114,50 @@ def test_objects_of_any_key_size_and_pieces_come_back(objects: dict, cuts: list[
         assert {info.bytes for info in store.objects()} == set(objects.values())
 
 
-def test_the_largest_object(blocks: Namespace) -> None:
+def test_large_objects_up_to_the_largest() -> None:
     with ObjectStore.create("cpu:?memory=160MiB") as store:
         blocks = store.namespace()
-        data = numpy.arange(MAX_OBJECT_BYTES // 8)
+        data = numpy.arange(80 << 17)
         blocks.set(b"large", data).check()
         assert (numpy.frombuffer(blocks[b"large"], data.dtype) == data).all()
-        result = blocks.set(b"larger", [data, b"x"])
-        assert result.statuses == [Status.BAD_ARGUMENT]
+
+
+def test_what_is_too_large_is_named_with_its_size_and_the_limit(blocks: Namespace) -> None:
+    piece = bytes(1 << 20)
+    pieces = [piece] * (MAX_OBJECT_BYTES // len(piece) + 1)
+    text = f"object is too large.* {MAX_OBJECT_BYTES} .*has {MAX_OBJECT_BYTES + len(piece)} bytes"
+    for result in (blocks.set(b"key", pieces), blocks.submit_set(b"key", pieces).wait()):
+        with pytest.raises(Error, match=text):
+            result.check()
+    with pytest.raises(ValueError, match="1025 parts are too many; an object may have 1024"):
+        blocks.set(b"key", bytes(4000), parts=1025)
+    blocks.set(b"key", bytes(4000)).check()
+    with pytest.raises(Error, match="memory for it must hold 4000 bytes"):
+        blocks.get(b"key", bytearray(3999)).check()
+    with (
+        ObjectStore.create("cpu:?memory=16MiB") as store,
+        pytest.raises(Error, match="960 bytes; the model's name has 955, the dtype 4 and the lay"),
+    ):
+        store.namespace("m" * 955, "bf16", "NH")
+
+
+def test_a_namespace_is_open_as_long_as_python_has_it() -> None:
+    with ObjectStore.create("cpu:?memory=16MiB", max_namespaces=4) as store:
+        for user in range(20):
+            blocks = store.namespace("model", salt=b"user %d" % user)
+            assert b"key" not in blocks
+            blocks.set(b"key", b"theirs").check()
+            blocks.erase(b"key").check()
+        spaces = [store.namespace("model", salt=b"%d" % user) for user in range(3)]
+        with pytest.raises(Error) as error:
+            store.namespace("one more")
+        assert error.value.status == Status.NAMESPACES_FULL
+        job = spaces.pop().submit_set(b"key", bytes(100))  # Holds it open until it is over.
+        assert job.wait().all_ok
+        assert [info.users for info in store.namespaces()] == [1, 1, 1, 1]
+        del job
+        with pytest.raises(Error, match="max_namespaces"):
+            store.namespace("one more")  # What was stored is there yet.
 
 
 def test_part_of_a_batch_may_fail(blocks: Namespace) -> None:
@@ -435,9 +471,3 @@ def test_a_store_that_cannot_be_says_why(uri: str, options: dict, status, text: 
 def test_settings_that_give_no_store_are_refused_with_why(settings: dict, text: str) -> None:
     with pytest.raises((ValueError, Error), match=re.escape(text)):
         StoreSettings.parse("an adapter", settings).open()
-
-
-def test_a_namespace_that_does_not_fit_is_refused(store: ObjectStore) -> None:
-    with pytest.raises(Error) as failure:
-        store.namespace("m" * 300)
-    assert failure.value.status == Status.BAD_ARGUMENT

@@ -192,6 +192,8 @@ struct nearkv_object_stats {
   uint64_t promotions; /* copied to the first of several tiers */
   uint64_t demotions;  /* handed down to the next one */
   uint64_t quarantined;
+  uint64_t max_objects; /* that the pool has records for */
+  uint64_t max_namespaces;
 };
 
 NEARKV_API void nearkv_store_options_init(struct nearkv_store_options* options);
@@ -225,6 +227,10 @@ NEARKV_API void nearkv_namespace_init(struct nearkv_namespace* name);
 /* The namespace's number, for jobs; made if it is new. */
 NEARKV_API int nearkv_store_open_namespace(struct nearkv_store* store,
                                            const struct nearkv_namespace* name, uint32_t* number);
+
+/* Undoes that. The objects stay; the number is not to be used any more. A namespace that nobody has
+ * open and that holds no objects makes room for others. */
+NEARKV_API int nearkv_store_close_namespace(struct nearkv_store* store, uint32_t number);
 
 /* A GET of no items. */
 NEARKV_API void nearkv_job_init(struct nearkv_job* job);

@@ -187,7 +187,7 @@ TEST_F(AccessTest, ATenantFillsTheTableOfNamespacesNoFurtherThanItsShare) {
     return store->open_namespace(namespace_of(tenant, std::to_string(model)), &number);
   };
   for (int model = 0; model < 8; ++model) ASSERT_EQ(open(1, model), Status::kOk);
-  EXPECT_EQ(open(1, 8), Status::kQuota);
+  EXPECT_EQ(open(1, 8), Status::kNamespacesFull);
   for (int model = 0; model < 8; ++model) EXPECT_EQ(open(1, model), Status::kOk) << "it is there";
   for (int model = 0; model < 8; ++model) ASSERT_EQ(open(2, model), Status::kOk);
   // What is there counts after a restart too, and another limit can be set.
@@ -195,7 +195,31 @@ TEST_F(AccessTest, ATenantFillsTheTableOfNamespacesNoFurtherThanItsShare) {
   config.tenants[0].max_namespaces = 5;
   server_ = start_server(config);
   EXPECT_EQ(open(1, 7), Status::kOk);
-  EXPECT_EQ(open(1, 8), Status::kQuota);
+  EXPECT_EQ(open(1, 8), Status::kNamespacesFull);
+}
+
+TEST_F(AccessTest, ShareOfNamespacesIsOneOfThosePoolWasMadeFor) {
+  ServerConfig config = small_config(folder_);
+  config.pools[0].max_namespaces = 8;
+  config.pools[0].path = folder_.file("pool");
+  server_ = start_server(config);
+  server_.reset();
+  config.pools[0].max_namespaces = 1024;  // Of a pool that were made now.
+  server_ = start_server(config);
+  auto store = connect_to(config.socket.path);
+  std::uint32_t number = 0;
+  const auto open = [&](std::uint16_t tenant, int model) {
+    return store->open_namespace(namespace_of(tenant, std::to_string(model)), &number);
+  };
+  for (int model = 0; model < 4; ++model) ASSERT_EQ(open(1, model), Status::kOk);
+  EXPECT_EQ(open(1, 4), Status::kNamespacesFull);
+  for (int model = 0; model < 4; ++model) ASSERT_EQ(open(2, model), Status::kOk) << "its share";
+  // What a tenant has closed makes room for it, and what its clients had open is closed with them.
+  ASSERT_EQ(store->close_namespace(number), Status::kOk);
+  EXPECT_EQ(open(1, 4), Status::kNamespacesFull) << "it was the other tenant's";
+  EXPECT_EQ(open(2, 4), Status::kOk);
+  store = connect_to(config.socket.path);
+  EXPECT_TRUE(eventually([&] { return open(1, 4) == Status::kOk; }));
 }
 
 TEST_F(AccessTest, AnAdministratorAdoptsNamespacesAndUsesThemAsHeMay) {
@@ -223,8 +247,8 @@ TEST_F(AccessTest, AnAdministratorAdoptsNamespacesAndUsesThemAsHeMay) {
   std::uint32_t opened = 0;
   EXPECT_EQ(admin->open_namespace(name, &opened), Status::kDenied) << "it is not his tenant";
   NamespaceInfo too_long = info;
-  too_long.text.assign(1000, 'x');
-  EXPECT_EQ(admin->adopt_namespace(too_long, &adopted), Status::kBadArgument);
+  too_long.text.assign(NKV_NAMESPACE_TEXT_BYTES + 1, 'x');
+  EXPECT_EQ(admin->adopt_namespace(too_long, &adopted), Status::kNameTooLong);
 }
 
 TEST_F(AccessTest, OnlyAdministratorsAdoptAndAskForTiersAndWhatIsColdest) {

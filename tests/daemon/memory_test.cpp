@@ -64,7 +64,7 @@ TEST_F(ClientMemoryTest, RegisteredMemoryCarriesObjectsLargerThanTheWindow) {
   EXPECT_TRUE(std::ranges::equal(pages.memory, data));
   ASSERT_EQ(store_->unregister_memory(pages.memory), Status::kOk);
   EXPECT_EQ(store_->unregister_memory(pages.memory), Status::kNotFound);
-  EXPECT_EQ(transfer(JobKind::kSet, 2, pages.memory), Status::kBadArgument)
+  EXPECT_EQ(transfer(JobKind::kSet, 2, pages.memory), Status::kWindowTooSmall)
       << "it has to be carried now, and there is no room for that";
 }
 

@@ -39,7 +39,8 @@ class EveryStoreTest : public testing::TestWithParam<std::string> {
     if (GetParam() == "daemon") {
       daemon_.emplace("scrub_rate = 0\neviction = \"lru\"", [&](const auto&) {
         return "[pool]\nsize = \"" + memory +
-               "\"\ndefragment_above = " + std::to_string(defragment_above) + "\n";
+               "\"\ndefragment_above = " + std::to_string(defragment_above) +
+               "\nmax_namespaces = " + std::to_string(max_namespaces_) + "\n";
       });
       store_ = connect_to(daemon_->socket(), 128 << 20);
     } else {
@@ -52,6 +53,7 @@ class EveryStoreTest : public testing::TestWithParam<std::string> {
   void make_here(const std::string& memory, double defragment_above) {
     ObjectStore::Options options;
     options.eviction = "lru";
+    options.max_namespaces = max_namespaces_;
     options.defragment_above = defragment_above;
     std::string reason;
     const std::string uri = GetParam() == "file"
@@ -86,6 +88,7 @@ class EveryStoreTest : public testing::TestWithParam<std::string> {
   std::optional<DaemonProcess> daemon_;
   std::unique_ptr<ObjectStore> store_;
   std::uint32_t space_ = 0;
+  std::uint32_t max_namespaces_ = 1024;  ///< Of stores that are made from then on.
 };
 
 inline auto store_places() {

@@ -304,10 +304,6 @@ TEST_P(ObjectStoreTest, RefusesJobsThatMakeNoSense) {
   Job parts;
   parts.parts = 2000;
   EXPECT_EQ(set(store_.get(), space_, key_of(1), contents(1, 4000), parts), Status::kBadArgument);
-  Namespace name = engine();
-  name.model = std::string(300, 'm');
-  std::uint32_t number = 0;
-  EXPECT_EQ(store_->open_namespace(name, &number), Status::kBadArgument);
 }
 
 TEST_P(ObjectStoreTest, ListsWhatItHolds) {

@@ -38,7 +38,7 @@ int serve(std::span<char*> arguments) {
     configs[i].number = static_cast<std::uint16_t>(i + 1);
     configs[i].permissions = kMayRead | kMayWrite | kMayErase | kMayAdminister;
   }
-  SessionHost sessions(store.get(), configs, {}, 2);
+  SessionHost sessions(store.get(), configs, 2);
   RemoteServerOptions options;
   options.address = arguments[2];
   const auto secret = std::as_bytes(std::span(std::string_view(arguments[3])));

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from weakref import WeakValueDictionary
 
 from lmcache.lmcache_native import Bitmap
 from lmcache.logging import init_logger
@@ -48,7 +49,8 @@ class NearKVL2Adapter(L2AdapterInterface):
         self._options = LeasingSettings.parse("a NearKV L2 adapter", settings)
         self._store = self._options.open()
         super().__init__(max_capacity_bytes=self._store.stats().total_bytes)
-        self._spaces: dict[tuple[str, int, int, str], Namespace] = {}
+        # Each user may have a salt: those that nobody works with are not kept open.
+        self._spaces: WeakValueDictionary[tuple, Namespace] = WeakValueDictionary()
         self._models: dict[str, str] = {}  # Of each name, the identity.
         self._residents = Residents(self._store)
         self._leases = Leases()  # Of the lookup thread.
@@ -290,10 +292,11 @@ class NearKVL2Adapter(L2AdapterInterface):
 
     def _namespace(self, model: str, rank: int, group: int, cache_salt: str) -> Namespace:
         name = (model, rank, group, cache_salt)
-        if name not in self._spaces:
+        space = self._spaces.get(name)
+        if space is None:
             if model not in self._models:
                 self._models[model] = model_identity(model, self._options.model_version)
-            self._spaces[name] = self._store.namespace(
+            space = self._spaces[name] = self._store.namespace(
                 model,
                 layout=f"lmcache-l2 {self._models[model]} {self._options.layout}",
                 tenant=self._options.tenant,
@@ -301,7 +304,7 @@ class NearKVL2Adapter(L2AdapterInterface):
                 group=group,
                 salt=f"{self._options.salt}\0{cache_salt}".encode(),
             )
-        return self._spaces[name]
+        return space
 
     def _tell_listeners(self, task: TransferTask, good: list[int], new: list[int]) -> None:
         """LMCache's eviction and accounting: what is there, what is new, what was used."""

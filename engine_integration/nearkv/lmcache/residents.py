@@ -24,8 +24,8 @@ class Residents:
         self._store = store
         self._lock = threading.Lock()
         self._sizes: dict[ObjectKey, int] = {}
-        self._keys: dict[tuple[int, bytes], ObjectKey] = {}  # By namespace and name in events.
-        self._spaces: dict[int, Namespace] = {}
+        # By namespace and name in events. A namespace is open as long as something is known of it.
+        self._keys: dict[tuple[int, bytes], tuple[Namespace, ObjectKey]] = {}
         store.watch(_KEPT_EVENTS)
 
     def add(self, space: Namespace, key: ObjectKey, size_bytes: int) -> bool:
@@ -33,8 +33,7 @@ class Residents:
         with self._lock:
             is_new = key not in self._sizes
             self._sizes[key] = size_bytes
-            self._keys[space.number, _name_of(key)] = key
-            self._spaces[space.number] = space
+            self._keys[space.number, _name_of(key)] = space, key
         return is_new
 
     def remove(self, space: Namespace, keys: Iterable[ObjectKey]) -> dict[ObjectKey, int]:
@@ -54,16 +53,17 @@ class Residents:
         }
         with self._lock:
             # An object may have come again, and what left one tier of a stack may be in the next.
-            suspects: dict[int, list[ObjectKey]] = {}
-            for number, name in list(self._keys) if missed else names:
-                if (number, name) in self._keys:
-                    suspects.setdefault(number, []).append(self._keys[number, name])
+            suspects: dict[Namespace, list[ObjectKey]] = {}
+            for place in list(self._keys) if missed else names:
+                if place in self._keys:
+                    space, key = self._keys[place]
+                    suspects.setdefault(space, []).append(key)
             gone = {}
-            for number, keys in suspects.items():
-                present = self._spaces[number].present([key.chunk_hash for key in keys])
+            for space, keys in suspects.items():
+                present = space.present([key.chunk_hash for key in keys])
                 for key, is_there in zip(keys, present, strict=True):
                     if not is_there:
-                        gone[key] = self._forget(number, key)
+                        gone[key] = self._forget(space.number, key)
         return gone
 
     def _forget(self, number: int, key: ObjectKey) -> int:

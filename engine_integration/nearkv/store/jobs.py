@@ -59,7 +59,10 @@ class JobResult:
 
     @property
     def object_bytes(self) -> list[int]:
-        """Of a get, what was copied or what too small a target has to hold; else 0."""
+        """Of a get, what was copied or what too small a target has to hold; else 0.
+
+        Of what is too large, how large it is.
+        """
         return self._sizes.tolist()
 
     @property
@@ -91,6 +94,10 @@ class JobResult:
         if first < len(self._statuses):
             status = self._statuses[first]
             text = f"key {bytes(self.keys[first]).hex()[:64]}: {STATUS[Status(status)].message}"
+            if status in (Status.OBJECT_TOO_LARGE, Status.WINDOW_TOO_SMALL):
+                text += f"; it has {self._sizes[first]} bytes"
+            if status == Status.BAD_ARGUMENT and self._sizes[first]:
+                text += f": the memory for it must hold {self._sizes[first]} bytes"
             _nearkv.check(status, text)
         return self
 
@@ -109,9 +116,15 @@ class Job:
     """
 
     def __init__(
-        self, jobs: "Jobs", number: int, keys: Any, memory: list[bytearray | None] | None
+        self,
+        jobs: "Jobs",
+        number: int,
+        space: Any,
+        keys: Any,
+        memory: list[bytearray | None] | None,
     ) -> None:
         self.id = number
+        self._space = space  # Open until the job is over.
         self._jobs = jobs
         self._keys = keys
         self._memory = memory
@@ -199,7 +212,7 @@ class Jobs:
     def submit(
         self,
         kind: _nearkv.JobKind,
-        space: int,
+        space: Any,
         keys: Any,
         memory: Any,
         options: dict[str, Any],
@@ -208,8 +221,8 @@ class Jobs:
         with self._lock:  # collect() finds the job even if it is over at once.
             if self._closed:
                 raise ValueError("the store is closed")
-            number, fresh = self._core.submit(kind, space, keys, memory, **options)
-            job = self._in_flight[number] = Job(self, number, keys, fresh)
+            number, fresh = self._core.submit(kind, space.number, keys, memory, **options)
+            job = self._in_flight[number] = Job(self, number, space, keys, fresh)
         return job
 
     async def submit_async(self, *arguments: Any) -> Job:

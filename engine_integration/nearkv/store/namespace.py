@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -98,6 +100,9 @@ class Lease(AbstractContextManager):
 class Namespace:
     """Objects of one tenant, model, dtype, layout, rank, group and salt.
 
+    It is open as long as this object lives. A namespace that nobody has open and that holds no
+    objects makes room for others where `max_namespaces` of them are there.
+
     set, get, erase run on the calling thread; submit_* hand a Job to the store's workers; *_async
     are awaited, and wait while the queue is full.
     """
@@ -106,6 +111,7 @@ class Namespace:
         self.number = number
         self._core = core
         self._jobs = jobs
+        weakref.finalize(self, _close, core, number).atexit = False
 
     def set(self, keys: KeyList, sources: MemoryList, **options: Unpack[SetOptions]) -> JobResult:
         """Stores objects; each is there, whole, and survives what memory does, once it is OK."""
@@ -281,11 +287,12 @@ class Namespace:
     def _job(self, kind: JobKind, keys: KeyList, memory: Any, options: Any) -> tuple:
         if memory is not None and not isinstance(memory, PageList):
             memory = [memory] if isinstance(keys, bytes) else list(memory)
-        return kind, self.number, _names(keys), memory, options
+        return kind, self, _names(keys), memory, options
 
     def _run(self, kind: JobKind, keys: KeyList, memory: Any, options: Any) -> JobResult:
-        *arguments, options = self._job(kind, keys, memory, options)
-        return JobResult(arguments[2], *self._core.run(*arguments, **options))
+        _, _, names, memory, options = self._job(kind, keys, memory, options)
+        outcome = self._core.run(kind, self.number, names, memory, **options)
+        return JobResult(names, *outcome)
 
     async def _await(self, kind: JobKind, keys: KeyList, memory: Any, options: Any) -> JobResult:
         return await (await self._jobs.submit_async(*self._job(kind, keys, memory, options)))
@@ -296,6 +303,11 @@ class Namespace:
         for wanted in range(part + len(jobs), end):
             into = None if targets is None else targets[wanted]
             jobs.append(self.submit_get(keys, into, first_part=wanted, part_count=1))
+
+
+def _close(core: _nearkv.ObjectStore, number: int) -> None:
+    with contextlib.suppress(ValueError, _nearkv.Error):  # The store, or its daemon, has gone.
+        core.close_namespace(number)
 
 
 def _names(keys: KeyList) -> _Names:

@@ -50,7 +50,7 @@ class StackOptions(TypedDict, total=False):
 
 
 class ObjectStore(AbstractContextManager):
-    """Objects of 1 byte to 64 MiB in the memory of a device URI. A context manager.
+    """Objects of 1 byte to 512 MiB in the memory of a device URI. A context manager.
 
     Without a PATH in "cpu:PATH?memory=8GiB" nothing survives; in a file all that was acknowledged
     survives the process, on a DAX device loss of power too.
@@ -81,11 +81,13 @@ class ObjectStore(AbstractContextManager):
 
     @classmethod
     def connect(
-        cls, socket_path: str, *, window_bytes: int = 128 << 20, patience_s: float = 5
+        cls, socket_path: str, *, window_bytes: int = 1 << 30, patience_s: float = 5
     ) -> Self:
         """A store that a daemon (`nearkv serve`) owns. Error NO_DAEMON if it does not answer.
 
-        `window_bytes` of memory are shared with it; its restart is waited for `patience_s`.
+        `window_bytes` of memory are shared with it, which it takes only as far as it was ever
+        filled; half of it bounds the objects whose bytes lie elsewhere. Its restart is waited for
+        `patience_s`.
         """
         return cls(
             _nearkv.ObjectStore.connect(
@@ -113,7 +115,11 @@ class ObjectStore(AbstractContextManager):
         group: int = 0,
         salt: bytes = b"",
     ) -> Namespace:
-        """Who shares keys; made if it is new. Of the salt only a digest is kept."""
+        """Who shares keys; made if it is new. Of the salt only a digest is kept.
+
+        Error NAME_TOO_LONG: model, dtype and layout have 960 bytes together at most.
+        NAMESPACES_FULL: each of `max_namespaces` has objects, or is open somewhere.
+        """
         arguments = (tenant, model, dtype, layout, rank, group, salt)
         return Namespace(self._core, self._jobs, self._core.open_namespace(*arguments))
 

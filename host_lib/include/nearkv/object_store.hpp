@@ -92,6 +92,8 @@ using LeaseId = std::uint64_t;
 struct NamespaceInfo {
   std::uint32_t number = 0;
   std::uint16_t tenant = 0;
+  std::uint32_t users = 0;                ///< How often it is open now.
+  std::uint32_t objects = 0;              ///< Objects in it, those on their way in or out too.
   std::string text;                       ///< Model, dtype, layout, rank and group; not the salt.
   std::array<std::uint8_t, 32> digest{};  ///< Of all that makes it, the salt included.
 };
@@ -149,6 +151,8 @@ struct ObjectStoreStats {
   std::uint64_t promotions = 0;   ///< Objects copied to the first of several tiers.
   std::uint64_t demotions = 0;    ///< Objects handed down to the next one.
   std::uint64_t quarantined = 0;  ///< Objects whose memory is not used again: it reported poison.
+  std::uint64_t max_objects = 0;  ///< That the pool has records for.
+  std::uint64_t max_namespaces = 0;
 };
 
 /// How tiers work together.
@@ -174,7 +178,7 @@ struct StoreEvent {
   bool key_is_digest = false;
 };
 
-/// Objects of 1 byte to 64 MiB in a pool's memory, found by key.
+/// Objects of 1 byte to 512 MiB in a pool's memory, found by key.
 ///
 /// What a job has acknowledged with kOk survives what the memory survives (Durability) and is never
 /// returned torn: a checksum is verified on every read. An object whose checksum fails, or whose
@@ -231,9 +235,10 @@ class NEARKV_API ObjectStore {
                       std::string* reason = nullptr);
   struct ClientOptions {
     /// Memory to share with the daemon: one half for allocate(), the other to carry the bytes of
-    /// segments that lie elsewhere, and so the largest object that such segments can hold. The
-    /// daemon gives at most what it is configured to.
-    std::uint64_t window_bytes = 128ULL << 20;
+    /// segments that lie elsewhere, and so the largest object that such segments can hold
+    /// (kWindowTooSmall). The daemon gives at most what it is configured to. It takes memory only
+    /// as far as it was ever filled.
+    std::uint64_t window_bytes = 1ULL << 30;
     std::chrono::milliseconds patience{5000};  ///< How long a daemon's restart is waited for.
     /// How long a daemon that is there is waited for: to answer a call, or anything amid a job.
     std::chrono::milliseconds answer_timeout{10000};
@@ -256,12 +261,21 @@ class NEARKV_API ObjectStore {
   ObjectStore& operator=(const ObjectStore&) = delete;
   virtual ~ObjectStore() = default;
 
-  /// The namespace's number, for jobs; made if it is new. kPoolFull beyond max_namespaces,
-  /// kBadArgument if the texts are too long.
+  /// The namespace's number, for jobs; made if it is new. Where max_namespaces are there, one makes
+  /// room that nobody has open and that holds no objects. kNamespacesFull if there is none;
+  /// kNameTooLong: model, dtype and layout have 960 bytes together at most, and each 208 bytes of
+  /// them, after the first, take a further one of max_namespaces.
   virtual Status open_namespace(const Namespace& name, std::uint32_t* number) = 0;
 
   /// The same for a namespace of another store, of which no more is known.
   virtual Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number);
+
+  /// Undoes one of both. Its objects stay; the number is not to be used any more, unless it is open
+  /// elsewhere. What a daemon's client has open is closed with it. kNotFound if it is not open.
+  virtual Status close_namespace(std::uint32_t number);
+
+  /// Most namespaces that open_namespace() makes for a tenant; those that are there stay.
+  virtual Status limit_namespaces(std::uint16_t tenant, std::uint32_t most);
 
   /// Hands a job to the workers. kBadArgument if it makes no sense as a whole; what is wrong with
   /// one item is that item's status.

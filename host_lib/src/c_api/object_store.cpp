@@ -49,11 +49,11 @@ int make_store(MakeStore make, const char* uri, const nearkv_store_options* opti
 }
 
 nearkv_object_stats stats_of(const ObjectStoreStats& now) {
-  return {now.total_bytes, now.slab_bytes, now.used_bytes, now.object_bytes, now.objects,
-          now.namespaces,  now.leases,     now.sets,       now.set_bytes,    now.hits,
-          now.get_bytes,   now.misses,     now.evictions,  now.expirations,  now.corruptions,
-          now.recovered,   now.torn,       now.moved,      now.promotions,   now.demotions,
-          now.quarantined};
+  return {now.total_bytes, now.slab_bytes,  now.used_bytes,    now.object_bytes, now.objects,
+          now.namespaces,  now.leases,      now.sets,          now.set_bytes,    now.hits,
+          now.get_bytes,   now.misses,      now.evictions,     now.expirations,  now.corruptions,
+          now.recovered,   now.torn,        now.moved,         now.promotions,   now.demotions,
+          now.quarantined, now.max_objects, now.max_namespaces};
 }
 
 nearkv_object_info info_of(const ObjectInfo& object) {
@@ -195,6 +195,10 @@ int nearkv_store_open_namespace(nearkv_store* store, const nearkv_namespace* nam
     }
     return store->store->open_namespace(converted, number);
   }));
+}
+
+int nearkv_store_close_namespace(nearkv_store* store, std::uint32_t number) {
+  return to_errno(at_edge([&] { return store->store->close_namespace(number); }));
 }
 
 int nearkv_store_exists(nearkv_store* store, std::uint32_t namespace_number, const iovec* keys,

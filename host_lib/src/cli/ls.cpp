@@ -31,7 +31,11 @@ void list_namespaces(const std::vector<NamespaceInfo>& infos, bool json) {
   if (json) {
     Json all = Json::array();
     for (const NamespaceInfo& info : infos) {
-      all.push_back({{"number", info.number}, {"tenant", info.tenant}, {"text", info.text}});
+      all.push_back({{"number", info.number},
+                     {"tenant", info.tenant},
+                     {"users", info.users},
+                     {"objects", info.objects},
+                     {"text", info.text}});
     }
     print_json(all);
     return;
@@ -39,9 +43,10 @@ void list_namespaces(const std::vector<NamespaceInfo>& infos, bool json) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(infos.size());
   for (const NamespaceInfo& info : infos) {
-    rows.push_back({std::to_string(info.number), std::to_string(info.tenant), info.text});
+    rows.push_back({std::to_string(info.number), std::to_string(info.tenant),
+                    std::to_string(info.users), count_text(info.objects), info.text});
   }
-  print_table({"NUMBER", "TENANT", "NAMESPACE"}, rows);
+  print_table({"NUMBER", "TENANT", "USERS", "OBJECTS", "NAMESPACE"}, rows);
 }
 
 void print_objects(const std::vector<ObjectInfo>& infos, bool json) {

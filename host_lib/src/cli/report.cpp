@@ -30,7 +30,11 @@ Json to_json(const nkv_daemon_store_stats& stats) {
           {"quarantined", stats.quarantined},
           {"promotions", stats.promotions},
           {"demotions", stats.demotions},
-          {"scrubbed_bytes", stats.scrubbed_bytes}};
+          {"scrubbed_bytes", stats.scrubbed_bytes},
+          {"max_objects", stats.max_objects},
+          {"max_object_bytes", NKV_MAX_OBJECT_BYTES},
+          {"max_namespaces", stats.max_namespaces},
+          {"max_name_bytes", NKV_NAMESPACE_NAME_BYTES}};
 }
 
 Json tier_to_json(const nkv_daemon_store_stats& stats) {

@@ -51,6 +51,9 @@ void print_text(const Report& report) {
             << " scrubbed\n"
             << "restart   " << count_text(stats.recovered) << " objects found, "
             << count_text(stats.torn) << " records dropped\n"
+            << "limits    objects of " << size_text(NKV_MAX_OBJECT_BYTES) << ", "
+            << count_text(stats.max_objects) << " of them; " << count_text(stats.max_namespaces)
+            << " namespaces, with names of " << NKV_NAMESPACE_NAME_BYTES << " bytes\n"
             << "clients   " << count_text(stats.clients) << "\n\n";
   print_tiers(report);
   std::vector<std::vector<std::string>> rows;

@@ -103,6 +103,8 @@ Status start(Start how, const std::string& text, const ObjectStore::Options& opt
 Status ObjectStore::adopt_namespace(const NamespaceInfo&, std::uint32_t*) {
   return Status::kUnsupported;
 }
+Status ObjectStore::close_namespace(std::uint32_t) { return Status::kUnsupported; }
+Status ObjectStore::limit_namespaces(std::uint16_t, std::uint32_t) { return Status::kUnsupported; }
 std::vector<ObjectInfo> ObjectStore::coldest(std::uint64_t) { return {}; }
 Status ObjectStore::set_wipe(std::uint16_t, bool) { return Status::kUnsupported; }
 Status ObjectStore::watch(std::size_t) { return Status::kUnsupported; }
@@ -182,6 +184,17 @@ Status LocalStore::open_namespace(const Namespace& name, std::uint32_t* number) 
 
 Status LocalStore::adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) {
   return at_edge([&] { return objects_->adopt_namespace(info, number); });
+}
+
+Status LocalStore::close_namespace(std::uint32_t number) {
+  return objects_->close_namespace(number);
+}
+
+Status LocalStore::limit_namespaces(std::uint16_t tenant, std::uint32_t most) {
+  return at_edge([&] {
+    objects_->limit_namespaces(tenant, most);
+    return Status::kOk;
+  });
 }
 
 Status LocalStore::submit(const Job& job, JobId* id) {

@@ -29,6 +29,8 @@ class LocalStore final : public ObjectStore {
 
   Status open_namespace(const Namespace& name, std::uint32_t* number) override;
   Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) override;
+  Status close_namespace(std::uint32_t number) override;
+  Status limit_namespaces(std::uint16_t tenant, std::uint32_t most) override;
   Status submit(const Job& job, JobId* id) override;
   [[nodiscard]] int event_fd() const override { return jobs_.event_fd(); }
   std::vector<JobResult> drain() override;

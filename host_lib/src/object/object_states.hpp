@@ -11,12 +11,13 @@
 
 namespace nearkv {
 
-/// One object's state in this process. 24 bytes.
+/// One object's state in this process. 32 bytes.
 struct ObjectState {
   std::uint64_t fingerprint = 0;
   std::atomic<std::uint32_t> users{0};
   std::uint32_t grains = 0;
   std::uint32_t bytes = 0;
+  std::uint32_t namespace_number = 0;
   std::uint16_t tenant = 0;
   bool known = false;    ///< Is in the index and its tenant's policy.
   bool chained = false;  ///< Is in the prefix tree.
@@ -27,6 +28,7 @@ struct ObjectState {
     fingerprint = its_fingerprint;
     grains = record.grains;
     bytes = record.bytes;
+    namespace_number = record.namespace_number;
     tenant = record.tenant;
     wipe = (record.flags & NKV_OBJECT_FLAG_WIPE) != 0;
   }

@@ -166,6 +166,8 @@ ObjectStoreStats Objects::stats() const {
   stats.torn = counters_.torn;
   stats.moved = counters_.moved;
   stats.quarantined = counters_.quarantined;
+  stats.max_objects = records_.size();
+  stats.max_namespaces = header.max_namespaces;
   return stats;
 }
 

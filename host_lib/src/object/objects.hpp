@@ -77,6 +77,10 @@ class Objects {
   Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) {
     return namespaces_.adopt(info, number);
   }
+  Status close_namespace(std::uint32_t number) { return namespaces_.close(number); }
+  void limit_namespaces(std::uint16_t tenant, std::uint32_t most) {
+    namespaces_.limit(tenant, most);
+  }
   [[nodiscard]] bool has_namespace(std::uint32_t number) const {
     return namespaces_.tenant(number).has_value();
   }

@@ -163,6 +163,7 @@ bool Objects::move(ObjectId id, const nkv_object_record& record, std::span<const
     }
     incoming.id = *place;
     occupy(incoming);
+    (void)namespaces_.hold(record.namespace_number);  // The object that moves holds it too.
   }
   Status status = at_edge([&] { return write_payload(payload, &incoming); });
   if (status != Status::kOk) {

@@ -166,6 +166,7 @@ std::vector<Objects::Found> Objects::adopt(std::span<Scan> scans) {
       used[found.id] = true;
       generation_ = std::max(generation_.load(), found.generation);
       const ObjectState& state = states_[found.id];
+      (void)namespaces_.hold(state.namespace_number);
       tenants_.at(state.tenant).used_bytes += std::uint64_t{state.grains} * NKV_OBJECT_GRAIN_BYTES;
       if (found.state == NKV_OBJECT_STATE_LIVE) {
         objects.push_back(found);
@@ -181,6 +182,7 @@ std::vector<Objects::Found> Objects::adopt(std::span<Scan> scans) {
         continue;
       }
       used[id] = true;
+      (void)namespaces_.hold(states_[id].namespace_number);
       tenants_.at(states_[id].tenant).used_bytes += NKV_OBJECT_GRAIN_BYTES;
       StoreCounters::add(counters_.quarantined, 1);
     }

@@ -28,8 +28,8 @@ bool wait_until(std::chrono::steady_clock::time_point deadline) {
 }  // namespace
 
 Status Objects::begin(const SetOptions& options, std::uint64_t bytes, Incoming* incoming) {
-  if (bytes == 0 || bytes > NKV_MAX_OBJECT_BYTES || options.parts > NKV_MAX_OBJECT_PARTS ||
-      options.parts > bytes) {
+  if (bytes > NKV_MAX_OBJECT_BYTES) return Status::kObjectTooLarge;
+  if (bytes == 0 || options.parts > NKV_MAX_OBJECT_PARTS || options.parts > bytes) {
     return Status::kBadArgument;
   }
   nkv_object_record& record = incoming->record;
@@ -51,8 +51,12 @@ Status Objects::begin(const SetOptions& options, std::uint64_t bytes, Incoming* 
   if (parts_.seals_new()) record.flags |= NKV_OBJECT_FLAG_SEALED;
   record.grains = static_cast<std::uint32_t>(
       round_up(bytes + trailer_bytes(record), NKV_OBJECT_GRAIN_BYTES) / NKV_OBJECT_GRAIN_BYTES);
-  record.tenant = *namespaces_.tenant(options.namespace_number);
-  return reserve(options.evict, incoming);
+  const std::optional<std::uint16_t> tenant = namespaces_.hold(options.namespace_number);
+  if (!tenant) return Status::kNotFound;  // Closed and gone since the job came.
+  record.tenant = *tenant;
+  const Status status = reserve(options.evict, incoming);
+  if (status != Status::kOk) namespaces_.drop(options.namespace_number);
+  return status;
 }
 
 Status Objects::begin_patiently(const SetOptions& options, std::uint64_t bytes,

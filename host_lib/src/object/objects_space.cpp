@@ -225,6 +225,7 @@ void Objects::free_space(ObjectId id, std::span<const Extent> extents) {
   }
   (void)extents_.release(extents);
   tenants_.at(state.tenant).used_bytes -= std::uint64_t{state.grains} * NKV_OBJECT_GRAIN_BYTES;
+  namespaces_.drop(state.namespace_number);
   states_.reset(id);
   records_.release(id);
 }

@@ -28,6 +28,12 @@ class ProcessBoundStore final : public ObjectStore {
   Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) override {
     return is_here() ? store_->adopt_namespace(info, number) : Status::kForked;
   }
+  Status close_namespace(std::uint32_t number) override {
+    return is_here() ? store_->close_namespace(number) : Status::kForked;
+  }
+  Status limit_namespaces(std::uint16_t tenant, std::uint32_t most) override {
+    return is_here() ? store_->limit_namespaces(tenant, most) : Status::kForked;
+  }
   Status submit(const Job& job, JobId* id) override {
     return is_here() ? store_->submit(job, id) : Status::kForked;
   }

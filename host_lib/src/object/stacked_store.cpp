@@ -52,8 +52,10 @@ Status StackedStore::open(const std::shared_ptr<Tiers>& tiers, const StackOption
   // Every tier knows the namespaces of all, so that objects can move without anybody's help.
   for (std::size_t tier = 0; tier < opened->tiers_.size(); ++tier) {
     for (const NamespaceInfo& info : opened->tiers_[tier]->namespaces()) {
+      if (info.objects == 0) continue;
       std::uint32_t number = 0;
-      const Status status = opened->adopt_namespace(info, &number);
+      Status status = opened->adopt_namespace(info, &number);
+      if (status == Status::kOk) status = opened->close_namespace(number);
       if (status != Status::kOk) {
         *reason = "a tier has no room for the namespaces of another";
         return status;
@@ -73,30 +75,88 @@ StackedStore::StackedStore(std::shared_ptr<Tiers> tiers, const StackOptions& opt
                    JobResult* result) { run_items(job, first, count, result); },
             options.workers) {}
 
-Status StackedStore::open_namespace(const Namespace& name, std::uint32_t* number) {
-  std::vector<std::uint32_t> numbers(tiers_.size());
-  for (std::size_t tier = 0; tier < tiers_.size(); ++tier) {
-    const Status status = tiers_[tier]->open_namespace(name, &numbers[tier]);
-    if (status != Status::kOk) return status;
+void StackedStore::close_in_tiers(std::span<const std::uint32_t> numbers) {
+  for (std::size_t tier = 0; tier < numbers.size(); ++tier) {
+    (void)tiers_[tier]->close_namespace(numbers[tier]);
   }
-  *number = numbers.front();
+}
+
+template <typename Open>
+Status StackedStore::open_in_tiers(Open open, std::vector<std::uint32_t>* numbers) {
+  numbers->clear();
+  for (const auto& tier : tiers_) {
+    std::uint32_t number = 0;
+    if (const Status status = open(tier.get(), &number); status != Status::kOk) {
+      close_in_tiers(*numbers);
+      return status;
+    }
+    numbers->push_back(number);
+  }
+  return Status::kOk;
+}
+
+template <typename Open>
+Status StackedStore::open_by(Open open, std::uint32_t* number) {
   return at_edge([&] {
-    numbers_.add(std::move(numbers));
+    const std::scoped_lock lock(opening_);
+    std::vector<std::uint32_t> numbers;
+    Status status = open_in_tiers(open, &numbers);
+    if (status == Status::kNamespacesFull && close_unused()) status = open_in_tiers(open, &numbers);
+    if (status != Status::kOk) return status;
+    *number = numbers.front();
+    if (numbers_.in_tier(*number, 0)) {
+      close_in_tiers(numbers);
+    } else {
+      numbers_.add(std::move(numbers));
+    }
+    ++users_[*number];
     return Status::kOk;
   });
 }
 
+Status StackedStore::open_namespace(const Namespace& name, std::uint32_t* number) {
+  return open_by(
+      [&](ObjectStore* tier, std::uint32_t* its) { return tier->open_namespace(name, its); },
+      number);
+}
+
 Status StackedStore::adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) {
-  std::vector<std::uint32_t> numbers(tiers_.size());
-  for (std::size_t tier = 0; tier < tiers_.size(); ++tier) {
-    const Status status = tiers_[tier]->adopt_namespace(info, &numbers[tier]);
-    if (status != Status::kOk) return status;
+  return open_by(
+      [&](ObjectStore* tier, std::uint32_t* its) { return tier->adopt_namespace(info, its); },
+      number);
+}
+
+Status StackedStore::close_namespace(std::uint32_t number) {
+  const std::scoped_lock lock(opening_);
+  const auto found = users_.find(number);
+  if (found == users_.end()) return Status::kNotFound;
+  if (--found->second == 0) users_.erase(found);
+  return Status::kOk;
+}
+
+Status StackedStore::limit_namespaces(std::uint16_t tenant, std::uint32_t most) {
+  return tiers_.front()->limit_namespaces(tenant, most);
+}
+
+bool StackedStore::close_unused() {
+  const std::scoped_lock lock(changes_.order);  // Else the mover might have objects in its hands.
+  std::vector<std::vector<NamespaceInfo>> infos;
+  infos.reserve(tiers_.size());
+  for (const auto& tier : tiers_) infos.push_back(tier->namespaces());
+  bool any = false;
+  for (const NamespaceInfo& info : infos.front()) {
+    if (users_.contains(info.number) || !numbers_.in_tier(info.number, 0)) continue;
+    std::vector<std::uint32_t> numbers;
+    for (std::size_t tier = 0; tier < tiers_.size(); ++tier) {
+      const auto found = std::ranges::find(infos[tier], info.digest, &NamespaceInfo::digest);
+      if (found != infos[tier].end() && found->objects == 0) numbers.push_back(found->number);
+    }
+    if (numbers.size() != tiers_.size()) continue;
+    numbers_.remove(info.number);
+    close_in_tiers(numbers);
+    any = true;
   }
-  *number = numbers.front();
-  return at_edge([&] {
-    numbers_.add(std::move(numbers));
-    return Status::kOk;
-  });
+  return any;
 }
 
 Job StackedStore::for_tier(Job job, std::size_t tier) const {

@@ -34,6 +34,8 @@ class StackedStore final : public ObjectStore {
 
   Status open_namespace(const Namespace& name, std::uint32_t* number) override;
   Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) override;
+  Status close_namespace(std::uint32_t number) override;
+  Status limit_namespaces(std::uint16_t tenant, std::uint32_t most) override;
   Status submit(const Job& job, JobId* id) override;
   [[nodiscard]] int event_fd() const override { return jobs_.event_fd(); }
   std::vector<JobResult> drain() override { return jobs_.drain(); }
@@ -100,6 +102,16 @@ class StackedStore final : public ObjectStore {
   static Status open(const std::shared_ptr<Tiers>& tiers, const StackOptions& options,
                      std::unique_ptr<ObjectStore>* store, std::string* reason);
 
+  /// open_namespace() or adopt_namespace(), by what `open(tier, number)` does in each tier.
+  template <typename Open>
+  Status open_by(Open open, std::uint32_t* number);
+  /// `open` in all tiers, or in none.
+  template <typename Open>
+  Status open_in_tiers(Open open, std::vector<std::uint32_t>* numbers);
+  void close_in_tiers(std::span<const std::uint32_t> numbers);
+  /// Lets the tiers forget what nobody has open and none of them has objects of; false: nothing.
+  bool close_unused();
+
   void run_items(const Job& job, std::size_t first, std::size_t count, JobResult* result);
   void get(const Job& job, std::span<Status> statuses, std::span<std::uint32_t> object_bytes);
   /// Which of a job's objects are in any tier.
@@ -144,7 +156,9 @@ class StackedStore final : public ObjectStore {
   std::shared_ptr<Tiers> tiers_owner_;  ///< Also of open(), which may have to give them back.
   Tiers& tiers_;
   StackOptions options_;
-  TierNumbers numbers_;
+  TierNumbers numbers_;  ///< Of namespaces that the stack itself has open, once in each tier.
+  mutable std::mutex opening_;
+  std::map<std::uint32_t, std::uint32_t> users_;  ///< How often callers have a number open.
   Hotness hotness_;
   ChangeLock changes_;
   std::mutex leases_mutex_;

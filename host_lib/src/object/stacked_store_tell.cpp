@@ -63,6 +63,8 @@ ObjectStoreStats StackedStore::stats() const {
     all.moved += stats.moved;
     all.corruptions += stats.corruptions;
     all.quarantined += stats.quarantined;
+    all.max_objects += stats.max_objects;
+    all.max_namespaces = std::min(all.max_namespaces, stats.max_namespaces);
   }
   // A miss above that was a hit below is none.
   all.misses = tiers_.back()->stats().misses;
@@ -78,7 +80,21 @@ std::vector<ObjectStoreStats> StackedStore::tier_stats() const {
   return stats;
 }
 
-std::vector<NamespaceInfo> StackedStore::namespaces() const { return tiers_.front()->namespaces(); }
+std::vector<NamespaceInfo> StackedStore::namespaces() const {
+  std::vector<NamespaceInfo> all = tiers_.front()->namespaces();
+  const std::scoped_lock lock(opening_);
+  for (NamespaceInfo& info : all) {
+    const auto users = users_.find(info.number);
+    info.users = users != users_.end() ? users->second : 0;
+  }
+  for (std::size_t tier = 1; tier < tiers_.size(); ++tier) {
+    for (const NamespaceInfo& below : tiers_[tier]->namespaces()) {
+      const auto same = std::ranges::find(all, below.digest, &NamespaceInfo::digest);
+      if (same != all.end()) same->objects += below.objects;
+    }
+  }
+  return all;
+}
 
 Status StackedStore::describe(std::uint32_t namespace_number, Key key, ObjectInfo* info) {
   Status status = Status::kNotFound;

@@ -19,6 +19,11 @@ void TierNumbers::add(std::vector<std::uint32_t> numbers) {
   numbers_[numbers.front()] = std::move(numbers);
 }
 
+void TierNumbers::remove(std::uint32_t number) {
+  const std::scoped_lock lock(mutex_);
+  numbers_.erase(number);
+}
+
 std::optional<std::uint32_t> TierNumbers::in_tier(std::uint32_t number, std::size_t tier) const {
   const std::scoped_lock lock(mutex_);
   const auto found = numbers_.find(number);

@@ -25,6 +25,8 @@ class TierNumbers {
   /// `numbers`, one for each tier; the first is the namespace's in the stack.
   void add(std::vector<std::uint32_t> numbers);
 
+  void remove(std::uint32_t number);
+
   /// Its number in a tier; nothing if the stack does not know it.
   [[nodiscard]] std::optional<std::uint32_t> in_tier(std::uint32_t number, std::size_t tier) const;
 

@@ -78,7 +78,7 @@ int serve(Settings settings) {
     return fail(reason, 1);
   }
   // Of namespaces the daemon has limits of its own.
-  SessionHost sessions(store.get(), tenants_of(settings.server), {},
+  SessionHost sessions(store.get(), tenants_of(settings.server),
                        std::max(std::thread::hardware_concurrency(), 1U));
   std::unique_ptr<RemoteServer> server;
   if (RemoteServer::start(sessions.context(), settings.server, &server, &reason) != Status::kOk) {

@@ -9,7 +9,7 @@
 namespace nearkv {
 namespace {
 
-constexpr std::uint64_t kMessageBytes = NKV_MAX_OBJECT_BYTES;  // Of data, at most.
+constexpr std::uint64_t kMessageBytes = 64 << 20;  // Of data, at most.
 
 template <typename List>
 std::uint32_t checksum_of(std::span<const std::byte> header, const List& data) {

@@ -13,10 +13,10 @@
 namespace nearkv {
 
 struct RemoteServerOptions {
-  std::string address;                        ///< HOST:PORT; port 0: the kernel's choice.
-  std::vector<std::byte> secret;              ///< That peers must know; at least 16 bytes.
-  std::vector<std::uint16_t> tenants;         ///< That they may use, with what each may do.
-  std::uint64_t window_bytes = 128ULL << 20;  ///< Most of one peer's data area.
+  std::string address;                      ///< HOST:PORT; port 0: the kernel's choice.
+  std::vector<std::byte> secret;            ///< That peers must know; at least 16 bytes.
+  std::vector<std::uint16_t> tenants;       ///< That they may use, with what each may do.
+  std::uint64_t window_bytes = 1ULL << 30;  ///< Most of one peer's data area.
   std::size_t max_peers = 64;
   std::string transports;  ///< As in UCX_TLS; empty: what the environment says.
 };

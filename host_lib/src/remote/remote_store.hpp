@@ -18,7 +18,7 @@ struct RemoteStoreOptions {
   /// Memory that the server mirrors: one half for allocate(), the other to carry the bytes of
   /// segments that lie elsewhere, and so twice the largest object that such segments can hold. The
   /// server gives at most what it is configured to.
-  std::uint64_t window_bytes = 128ULL << 20;
+  std::uint64_t window_bytes = 1ULL << 30;
   std::chrono::milliseconds connect_time{2000};  ///< Longest that connecting takes, all of it.
   std::chrono::milliseconds answer_time{10000};  ///< Longest silence while an answer is awaited.
   std::chrono::milliseconds retry_after{1000};   ///< After a failed attempt, calls fail at once.

@@ -93,7 +93,11 @@ typedef float nkv_f32;
 #define NKV_SLAB_OF_OBJECTS 1
 /** [bytes] Space for objects is counted in these, from the start of the pool. */
 #define NKV_OBJECT_GRAIN_BYTES 4096
-#define NKV_MAX_OBJECT_BYTES 67108864 /**< [bytes] Largest object. */
+/**
+ * [bytes] Largest object: its extents name it in slabs that do not touch, with room for as many
+ * pieces.
+ */
+#define NKV_MAX_OBJECT_BYTES 536870912
 /** [bytes] Keys up to this long are kept as they are; of a longer one, its SHA-256. */
 #define NKV_OBJECT_KEY_BYTES 32
 #define NKV_SEAL_NONCE_BYTES 24 /**< [bytes] Nonce of a sealed part. */
@@ -110,13 +114,21 @@ typedef float nkv_f32;
  * [bytes] Where in its grain the checksum of a list of extents stands, over all bytes before it.
  */
 #define NKV_EXTENT_LIST_CRC_AT 4092
-#define NKV_NAMESPACE_TEXT_BYTES 208 /**< [bytes] Room for a namespace's name for people. */
+/** [bytes] Most bytes that a namespace's model, dtype and layout have together. */
+#define NKV_NAMESPACE_NAME_BYTES 960
+/** [bytes] Room for those, rank and group, as a text for people. */
+#define NKV_NAMESPACE_TEXT_BYTES 1024
+/**
+ * [bytes] What one record of the namespace table holds of a name; a longer one goes on in further
+ * records.
+ */
+#define NKV_NAMESPACE_RECORD_TEXT_BYTES 208
 #define NKV_SHARE_MAGIC 1398164302 /**< First word of a shared region: 'NKVS'. */
 #define NKV_SHARE_VERSION 1 /**< Version of the shared structures. */
 /** First word of each message between a daemon and its clients: 'NVKD'. */
 #define NKV_DAEMON_MAGIC 1145787982
 /** Version of all that a daemon and its clients share. Both refuse another. */
-#define NKV_DAEMON_VERSION 1
+#define NKV_DAEMON_VERSION 2
 /** [entries] Entries of a client's rings: most requests that it may have in flight. */
 #define NKV_DAEMON_RING_ENTRIES 256
 #define NKV_DAEMON_REASON_BYTES 384 /**< [bytes] Room for why a client was refused. */
@@ -125,7 +137,7 @@ typedef float nkv_f32;
 #define NKV_DAEMON_MAX_REGIONS 64
 /** First word of each message between stores of two machines: 'NVKR'. */
 #define NKV_REMOTE_MAGIC 1380669006
-#define NKV_REMOTE_VERSION 2 /**< Version of all that the two share. Both refuse another. */
+#define NKV_REMOTE_VERSION 3 /**< Version of all that the two share. Both refuse another. */
 #define NKV_REMOTE_MAX_RUNS 64 /**< [runs] Most runs of bytes that one message carries. */
 /** [messages] How far a message may be ahead of the first one that has not landed yet. */
 #define NKV_REMOTE_MAX_UNLANDED 8192
@@ -234,6 +246,20 @@ enum nkv_status {
    * opened before this process was made by fork(), and of no use in it; open or connect again here
    */
   NKV_STATUS_FORKED = 82,
+  /** the namespace's model, dtype and layout are too long together; they may have 960 bytes */
+  NKV_STATUS_NAME_TOO_LONG = 83,
+  /** the object is too large; it may have 536870912 bytes (512 MiB) */
+  NKV_STATUS_OBJECT_TOO_LARGE = 84,
+  /**
+   * each namespace that may be there has objects or users; erase a namespace's objects and close
+   * it, or raise max_namespaces: a tenant's in the daemon's configuration, a pool's when it is made
+   */
+  NKV_STATUS_NAMESPACES_FULL = 85,
+  /**
+   * the object does not fit the half of the window that carries bytes to the daemon; raise
+   * window_bytes and the daemon's clients.window, or use memory of allocate()
+   */
+  NKV_STATUS_WINDOW_TOO_SMALL = 86,
   /** the other hosts hold this one for dead; drop its objects and join again */
   NKV_STATUS_FENCED = 88,
   NKV_STATUS_NOT_YET = 89, /**< other hosts have not answered yet; poll and call again */
@@ -333,6 +359,8 @@ enum nkv_object_state {
   /** Its memory could not be read; never given out or used again. */
   NKV_OBJECT_STATE_POISONED = 2,
   NKV_OBJECT_STATE_DOOMED = 3, /**< Deleted; its bytes are wiped before its room is used again. */
+  /** Of the namespace table: more of the name of the namespace with the same digest. */
+  NKV_OBJECT_STATE_CONTINUED = 4,
 };
 
 /**
@@ -398,6 +426,8 @@ enum nkv_daemon_operation {
   NKV_DAEMON_OPERATION_TAKE_EVENTS = 36,
   /** daemon_object_info of the one key to the result. */
   NKV_DAEMON_OPERATION_DESCRIBE_OBJECT = 37,
+  /** Undoes OPEN_NAMESPACE or ADOPT_NAMESPACE of namespace `number`. */
+  NKV_DAEMON_OPERATION_CLOSE_NAMESPACE = 38,
 };
 
 /** What a message on a daemon's socket is. */
@@ -1120,25 +1150,35 @@ NKV_ASSERT_OFFSET(slab_record, copy_slot_bytes, 8);
 NKV_ASSERT_OFFSET(slab_record, copy_crc, 12);
 
 /**
- * Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is its
- * place in the table.
+ * Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. A number is never
+ * given twice: it is the record's place in the table, and `round` times the table's length.
  */
 struct nkv_namespace_record {
   uint32_t state; /**< Written last, in one 8-byte store with `crc`. [a value of object_state] */
-  uint32_t crc; /**< CRC32C of all that follows. */
+  /**
+   * CRC32C of all that follows, exclusive-ored with `state` and with LIVE. A free record has it
+   * too, once it was used.
+   */
+  uint32_t crc;
   uint16_t tenant; /**< Whose it is. */
-  uint16_t reserved; /**< Zero. */
-  uint32_t text_bytes; /**< Length of `text`. [at most NAMESPACE_TEXT_BYTES] */
+  uint16_t round; /**< How often the record was used before. */
+  /**
+   * LIVE: length of the whole name for people. CONTINUED: where in it this piece begins. [at most
+   * NAMESPACE_TEXT_BYTES]
+   */
+  uint32_t text_bytes;
   uint8_t digest[32]; /**< SHA-256 of everything that makes the namespace, the salt included. */
-  /** For people: model, dtype, layout, rank and group, in UTF-8. Never the salt. */
-  uint8_t text[NKV_NAMESPACE_TEXT_BYTES];
+  /**
+   * A piece of what is for people: model, dtype, layout, rank and group, in UTF-8. Never the salt.
+   */
+  uint8_t text[NKV_NAMESPACE_RECORD_TEXT_BYTES];
 };
 #define NKV_NAMESPACE_RECORD_BYTES 256
 NKV_ASSERT_BYTES(namespace_record, 256);
 NKV_ASSERT_OFFSET(namespace_record, state, 0);
 NKV_ASSERT_OFFSET(namespace_record, crc, 4);
 NKV_ASSERT_OFFSET(namespace_record, tenant, 8);
-NKV_ASSERT_OFFSET(namespace_record, reserved, 10);
+NKV_ASSERT_OFFSET(namespace_record, round, 10);
 NKV_ASSERT_OFFSET(namespace_record, text_bytes, 12);
 NKV_ASSERT_OFFSET(namespace_record, digest, 16);
 NKV_ASSERT_OFFSET(namespace_record, text, 48);
@@ -1180,7 +1220,7 @@ struct nkv_object_record {
   uint32_t crc; /**< CRC32C of all that follows. */
   /** Counts what the pool has ever published; of two records with one key the later is right. */
   uint64_t generation;
-  uint32_t namespace_number; /**< Index in the namespace table. */
+  uint32_t namespace_number; /**< Number of its namespace. */
   uint32_t bytes; /**< Length of the payload. [at most MAX_OBJECT_BYTES] */
   uint8_t key[NKV_OBJECT_KEY_BYTES]; /**< The key, or its SHA-256. */
   uint32_t payload_crc; /**< CRC32C of the payload, or of what stands behind it. */
@@ -1645,19 +1685,23 @@ struct nkv_daemon_namespace_info {
   uint16_t tenant; /**< Whose it is. */
   uint16_t reserved; /**< Zero. */
   uint32_t text_bytes; /**< Length of `text`. [at most NAMESPACE_TEXT_BYTES] */
+  uint32_t users; /**< How often it is open now. */
+  uint32_t objects; /**< Records of objects that name it. */
   uint32_t reserved2; /**< Zero. */
   uint8_t digest[32]; /**< Of all that makes the namespace, the salt included. */
   uint8_t text[NKV_NAMESPACE_TEXT_BYTES]; /**< For people. */
 };
-#define NKV_DAEMON_NAMESPACE_INFO_BYTES 256
-NKV_ASSERT_BYTES(daemon_namespace_info, 256);
+#define NKV_DAEMON_NAMESPACE_INFO_BYTES 1080
+NKV_ASSERT_BYTES(daemon_namespace_info, 1080);
 NKV_ASSERT_OFFSET(daemon_namespace_info, number, 0);
 NKV_ASSERT_OFFSET(daemon_namespace_info, tenant, 4);
 NKV_ASSERT_OFFSET(daemon_namespace_info, reserved, 6);
 NKV_ASSERT_OFFSET(daemon_namespace_info, text_bytes, 8);
-NKV_ASSERT_OFFSET(daemon_namespace_info, reserved2, 12);
-NKV_ASSERT_OFFSET(daemon_namespace_info, digest, 16);
-NKV_ASSERT_OFFSET(daemon_namespace_info, text, 48);
+NKV_ASSERT_OFFSET(daemon_namespace_info, users, 12);
+NKV_ASSERT_OFFSET(daemon_namespace_info, objects, 16);
+NKV_ASSERT_OFFSET(daemon_namespace_info, reserved2, 20);
+NKV_ASSERT_OFFSET(daemon_namespace_info, digest, 24);
+NKV_ASSERT_OFFSET(daemon_namespace_info, text, 56);
 
 /** An object, as its record tells it. */
 struct nkv_daemon_object_info {
@@ -1818,10 +1862,12 @@ struct nkv_daemon_store_stats {
   uint64_t slab_bytes; /**< As ObjectStoreStats::slab_bytes. */
   uint64_t scrubbed_bytes; /**< Verified in the background since the daemon began. */
   uint64_t clients; /**< Connected now. */
+  uint64_t max_objects; /**< As ObjectStoreStats::max_objects. */
+  uint64_t max_namespaces; /**< As ObjectStoreStats::max_namespaces. */
   uint64_t reserved; /**< Zero. */
 };
-#define NKV_DAEMON_STORE_STATS_BYTES 192
-NKV_ASSERT_BYTES(daemon_store_stats, 192);
+#define NKV_DAEMON_STORE_STATS_BYTES 208
+NKV_ASSERT_BYTES(daemon_store_stats, 208);
 NKV_ASSERT_OFFSET(daemon_store_stats, total_bytes, 0);
 NKV_ASSERT_OFFSET(daemon_store_stats, used_bytes, 8);
 NKV_ASSERT_OFFSET(daemon_store_stats, object_bytes, 16);
@@ -1845,7 +1891,9 @@ NKV_ASSERT_OFFSET(daemon_store_stats, promotions, 152);
 NKV_ASSERT_OFFSET(daemon_store_stats, slab_bytes, 160);
 NKV_ASSERT_OFFSET(daemon_store_stats, scrubbed_bytes, 168);
 NKV_ASSERT_OFFSET(daemon_store_stats, clients, 176);
-NKV_ASSERT_OFFSET(daemon_store_stats, reserved, 184);
+NKV_ASSERT_OFFSET(daemon_store_stats, max_objects, 184);
+NKV_ASSERT_OFFSET(daemon_store_stats, max_namespaces, 192);
+NKV_ASSERT_OFFSET(daemon_store_stats, reserved, 200);
 
 /** HELLO, CHALLENGE, PROOF and WELCOME. */
 struct nkv_remote_hello {
@@ -2330,6 +2378,14 @@ static inline int nkv_status_errno(uint8_t status) {
       return ECONNREFUSED;
     case NKV_STATUS_FORKED:
       return ESTALE;
+    case NKV_STATUS_NAME_TOO_LONG:
+      return ENAMETOOLONG;
+    case NKV_STATUS_OBJECT_TOO_LARGE:
+      return EFBIG;
+    case NKV_STATUS_NAMESPACES_FULL:
+      return ENOSPC;
+    case NKV_STATUS_WINDOW_TOO_SMALL:
+      return EMSGSIZE;
     case NKV_STATUS_FENCED:
       return ESTALE;
     case NKV_STATUS_NOT_YET:
@@ -2417,6 +2473,18 @@ static inline const char *nkv_status_message(uint8_t status) {
     case NKV_STATUS_FORKED:
       return "opened before this process was made by fork(), and of no use in it; open or connect "
              "again here";
+    case NKV_STATUS_NAME_TOO_LONG:
+      return "the namespace's model, dtype and layout are too long together; they may have 960 "
+             "bytes";
+    case NKV_STATUS_OBJECT_TOO_LARGE:
+      return "the object is too large; it may have 536870912 bytes (512 MiB)";
+    case NKV_STATUS_NAMESPACES_FULL:
+      return "each namespace that may be there has objects or users; erase a namespace's objects "
+             "and close it, or raise max_namespaces: a tenant's in the daemon's configuration, a "
+             "pool's when it is made";
+    case NKV_STATUS_WINDOW_TOO_SMALL:
+      return "the object does not fit the half of the window that carries bytes to the daemon; "
+             "raise window_bytes and the daemon's clients.window, or use memory of allocate()";
     case NKV_STATUS_FENCED:
       return "the other hosts hold this one for dead; drop its objects and join again";
     case NKV_STATUS_NOT_YET:
@@ -2495,6 +2563,14 @@ static inline const char *nkv_status_name(uint8_t status) {
       return "NO_DAEMON";
     case NKV_STATUS_FORKED:
       return "FORKED";
+    case NKV_STATUS_NAME_TOO_LONG:
+      return "NAME_TOO_LONG";
+    case NKV_STATUS_OBJECT_TOO_LARGE:
+      return "OBJECT_TOO_LARGE";
+    case NKV_STATUS_NAMESPACES_FULL:
+      return "NAMESPACES_FULL";
+    case NKV_STATUS_WINDOW_TOO_SMALL:
+      return "WINDOW_TOO_SMALL";
     case NKV_STATUS_FENCED:
       return "FENCED";
     case NKV_STATUS_NOT_YET:

@@ -117,8 +117,9 @@ POOL_VERSION = 4
 SLAB_OF_OBJECTS = 1
 # [bytes] Space for objects is counted in these, from the start of the pool.
 OBJECT_GRAIN_BYTES = 4096
-# [bytes] Largest object.
-MAX_OBJECT_BYTES = 67108864
+# [bytes] Largest object: its extents name it in slabs that do not touch, with room for as many
+# pieces.
+MAX_OBJECT_BYTES = 536870912
 # [bytes] Keys up to this long are kept as they are; of a longer one, its SHA-256.
 OBJECT_KEY_BYTES = 32
 # [bytes] Nonce of a sealed part.
@@ -134,8 +135,13 @@ RECORD_EXTENTS = 5
 MAX_OBJECT_EXTENTS = 511
 # [bytes] Where in its grain the checksum of a list of extents stands, over all bytes before it.
 EXTENT_LIST_CRC_AT = 4092
-# [bytes] Room for a namespace's name for people.
-NAMESPACE_TEXT_BYTES = 208
+# [bytes] Most bytes that a namespace's model, dtype and layout have together.
+NAMESPACE_NAME_BYTES = 960
+# [bytes] Room for those, rank and group, as a text for people.
+NAMESPACE_TEXT_BYTES = 1024
+# [bytes] What one record of the namespace table holds of a name; a longer one goes on in further
+# records.
+NAMESPACE_RECORD_TEXT_BYTES = 208
 # First word of a shared region: 'NKVS'.
 SHARE_MAGIC = 1398164302
 # Version of the shared structures.
@@ -143,7 +149,7 @@ SHARE_VERSION = 1
 # First word of each message between a daemon and its clients: 'NVKD'.
 DAEMON_MAGIC = 1145787982
 # Version of all that a daemon and its clients share. Both refuse another.
-DAEMON_VERSION = 1
+DAEMON_VERSION = 2
 # [entries] Entries of a client's rings: most requests that it may have in flight.
 DAEMON_RING_ENTRIES = 256
 # [bytes] Room for why a client was refused.
@@ -155,7 +161,7 @@ DAEMON_MAX_REGIONS = 64
 # First word of each message between stores of two machines: 'NVKR'.
 REMOTE_MAGIC = 1380669006
 # Version of all that the two share. Both refuse another.
-REMOTE_VERSION = 2
+REMOTE_VERSION = 3
 # [runs] Most runs of bytes that one message carries.
 REMOTE_MAX_RUNS = 64
 # [messages] How far a message may be ahead of the first one that has not landed yet.
@@ -385,6 +391,17 @@ class Status(IntEnum):
     NO_DAEMON = 81
     # opened before this process was made by fork(), and of no use in it; open or connect again here
     FORKED = 82
+    # the namespace's model, dtype and layout are too long together; they may have 960 bytes
+    NAME_TOO_LONG = 83
+    # the object is too large; it may have 536870912 bytes (512 MiB)
+    OBJECT_TOO_LARGE = 84
+    # each namespace that may be there has objects or users; erase a namespace's objects and close
+    # it, or raise max_namespaces: a tenant's in the daemon's configuration, a pool's when it is
+    # made
+    NAMESPACES_FULL = 85
+    # the object does not fit the half of the window that carries bytes to the daemon; raise
+    # window_bytes and the daemon's clients.window, or use memory of allocate()
+    WINDOW_TOO_SMALL = 86
     # the other hosts hold this one for dead; drop its objects and join again
     FENCED = 88
     # other hosts have not answered yet; poll and call again
@@ -512,6 +529,8 @@ class ObjectState(IntEnum):
     POISONED = 2
     # Deleted; its bytes are wiped before its room is used again.
     DOOMED = 3
+    # Of the namespace table: more of the name of the namespace with the same digest.
+    CONTINUED = 4
 
 
 class DaemonOperation(IntEnum):
@@ -577,6 +596,8 @@ class DaemonOperation(IntEnum):
     TAKE_EVENTS = 36
     # daemon_object_info of the one key to the result.
     DESCRIBE_OBJECT = 37
+    # Undoes OPEN_NAMESPACE or ADOPT_NAMESPACE of namespace `number`.
+    CLOSE_NAMESPACE = 38
 
 
 class DaemonMessage(IntEnum):
@@ -1170,6 +1191,25 @@ STATUS = {
         "opened before this process was made by fork(), and of no use in it; open or connect again "
         "here",
     ),
+    Status.NAME_TOO_LONG: StatusText(
+        errno.ENAMETOOLONG,
+        "the namespace's model, dtype and layout are too long together; they may have 960 bytes",
+    ),
+    Status.OBJECT_TOO_LARGE: StatusText(
+        errno.EFBIG,
+        "the object is too large; it may have 536870912 bytes (512 MiB)",
+    ),
+    Status.NAMESPACES_FULL: StatusText(
+        errno.ENOSPC,
+        "each namespace that may be there has objects or users; erase a namespace's objects and "
+        "close it, or raise max_namespaces: a tenant's in the daemon's configuration, a pool's "
+        "when it is made",
+    ),
+    Status.WINDOW_TOO_SMALL: StatusText(
+        errno.EMSGSIZE,
+        "the object does not fit the half of the window that carries bytes to the daemon; raise "
+        "window_bytes and the daemon's clients.window, or use memory of allocate()",
+    ),
     Status.FENCED: StatusText(
         errno.ESTALE,
         "the other hosts hold this one for dead; drop its objects and join again",
@@ -1537,8 +1577,8 @@ SLAB_RECORD = Record(
     },
 )
 
-# Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is its
-# place in the table.
+# Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. A number is never
+# given twice: it is the record's place in the table, and `round` times the table's length.
 NAMESPACE_RECORD = Record(
     "<IIHHI32B208B",
     256,
@@ -1546,7 +1586,7 @@ NAMESPACE_RECORD = Record(
         "state": 0,
         "crc": 4,
         "tenant": 8,
-        "reserved": 10,
+        "round": 10,
         "text_bytes": 12,
         "digest": 16,
         "text": 48,
@@ -1881,16 +1921,18 @@ DAEMON_NAMESPACE = Record(
 
 # A namespace, as its record tells it.
 DAEMON_NAMESPACE_INFO = Record(
-    "<IHHII32B208B",
-    256,
+    "<IHHIIII32B1024B",
+    1080,
     {
         "number": 0,
         "tenant": 4,
         "reserved": 6,
         "text_bytes": 8,
-        "reserved2": 12,
-        "digest": 16,
-        "text": 48,
+        "users": 12,
+        "objects": 16,
+        "reserved2": 20,
+        "digest": 24,
+        "text": 56,
     },
 )
 
@@ -1988,8 +2030,8 @@ DAEMON_CLIENT_INFO = Record(
 
 # Counters of the whole store, as the library's ObjectStoreStats explains them.
 DAEMON_STORE_STATS = Record(
-    "<QQQQQQQQQQQQQQQQQQQQQQQQ",
-    192,
+    "<QQQQQQQQQQQQQQQQQQQQQQQQQQ",
+    208,
     {
         "total_bytes": 0,
         "used_bytes": 8,
@@ -2014,7 +2056,9 @@ DAEMON_STORE_STATS = Record(
         "slab_bytes": 160,
         "scrubbed_bytes": 168,
         "clients": 176,
-        "reserved": 184,
+        "max_objects": 184,
+        "max_namespaces": 192,
+        "reserved": 200,
     },
 )
 

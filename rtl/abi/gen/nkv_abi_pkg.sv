@@ -184,6 +184,17 @@ package nkv_abi_pkg;
     // opened before this process was made by fork(), and of no use in it; open or connect again
     // here
     StatusForked = 8'd82,
+    // the namespace's model, dtype and layout are too long together; they may have 960 bytes
+    StatusNameTooLong = 8'd83,
+    // the object is too large; it may have 536870912 bytes (512 MiB)
+    StatusObjectTooLarge = 8'd84,
+    // each namespace that may be there has objects or users; erase a namespace's objects and close
+    // it, or raise max_namespaces: a tenant's in the daemon's configuration, a pool's when it is
+    // made
+    StatusNamespacesFull = 8'd85,
+    // the object does not fit the half of the window that carries bytes to the daemon; raise
+    // window_bytes and the daemon's clients.window, or use memory of allocate()
+    StatusWindowTooSmall = 8'd86,
     // the other hosts hold this one for dead; drop its objects and join again
     StatusFenced = 8'd88,
     // other hosts have not answered yet; poll and call again

@@ -79,11 +79,16 @@ bool DaemonClient::leaves_room(const Piece& piece) const {
 
 bool DaemonClient::send_piece(ClientJob* job) {
   Piece piece = plan_piece(job->job, job->next, *memory_);
-  const bool possible = piece.request_bytes + piece.result_bytes <= requests_.bytes() &&
+  const auto space = namespaces_.find(job->job.namespace_number);
+  const bool possible = space != namespaces_.end() &&
+                        piece.request_bytes + piece.result_bytes <= requests_.bytes() &&
                         piece.carried_bytes <= memory_->carrier().bytes();
   if (!possible) {
-    // One item alone, and larger than all the room there is.
-    job->result.items[job->next] = Status::kBadArgument;
+    // Closed meanwhile, or one item alone that is larger than all the room there is.
+    Status& status = job->result.items[job->next];
+    const bool carries = piece.carried_bytes > memory_->carrier().bytes();
+    status = carries ? Status::kWindowTooSmall : Status::kBadArgument;
+    if (space == namespaces_.end()) status = Status::kNotFound;
     ++job->next;
     advance(job, 1);
     return true;
@@ -98,7 +103,7 @@ bool DaemonClient::send_piece(ClientJob* job) {
               connection_->window().requests.subspan(flight->request_at, piece.request_bytes),
               memory_->carried(flight->carried_at, piece.carried_bytes), flight->carried_at,
               &submission);
-  submission.number = namespaces_.at(job->job.namespace_number).number;
+  submission.number = space->second.number;
   if (job->owned) submission.flags |= NKV_DAEMON_FLAG_NOTIFY;
   job->next += piece.count;
   send(flight, &submission);

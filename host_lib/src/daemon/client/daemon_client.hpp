@@ -73,6 +73,7 @@ class DaemonClient {
   // As ObjectStore's.
   Status open_namespace(const Namespace& name, std::uint32_t* number);
   Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number);
+  Status close_namespace(std::uint32_t number);
   Status watch(std::size_t most);
   std::vector<StoreEvent> take_events(std::uint64_t* missed);
   Status submit(const Job& job, JobId* id);
@@ -183,7 +184,9 @@ class DaemonClient {
     std::uint8_t operation = 0;
     std::vector<std::byte> request;
     std::uint32_t number = 0;  ///< As this daemon knows it.
+    std::uint32_t users = 1;   ///< How often it is open here; in the daemon it is once.
   };
+  std::mutex opening_;                          ///< Held while one is opened or closed.
   std::map<std::uint32_t, Opened> namespaces_;  ///< By the numbers that callers know.
   std::size_t watched_ = 0;                     ///< Changes that the daemon keeps.
   std::uint64_t lost_watches_ = 0;              ///< Daemons that died with changes not taken.

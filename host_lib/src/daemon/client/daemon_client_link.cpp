@@ -187,7 +187,7 @@ Status DaemonClient::open_namespace(const Namespace& name, std::uint32_t* number
 
 Status DaemonClient::adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) {
   nkv_daemon_namespace_info wire{};
-  if (info.text.size() > sizeof(wire.text)) return Status::kBadArgument;
+  if (info.text.size() > sizeof(wire.text)) return Status::kNameTooLong;
   wire.tenant = info.tenant;
   wire.text_bytes = static_cast<std::uint32_t>(info.text.size());
   std::ranges::copy(info.digest, wire.digest);
@@ -198,6 +198,7 @@ Status DaemonClient::adopt_namespace(const NamespaceInfo& info, std::uint32_t* n
 
 Status DaemonClient::open_by(std::uint8_t operation, std::vector<std::byte> request,
                              std::uint32_t* number) {
+  const std::scoped_lock opening(opening_);
   Call call;
   call.operation = operation;
   call.head = request;
@@ -208,6 +209,7 @@ Status DaemonClient::open_by(std::uint8_t operation, std::vector<std::byte> requ
   const auto same = std::ranges::find_if(
       namespaces_, [&](const auto& known) { return known.second.number == current; });
   if (same != namespaces_.end()) {
+    ++same->second.users;
     *number = same->first;
     return Status::kOk;
   }
@@ -217,6 +219,24 @@ Status DaemonClient::open_by(std::uint8_t operation, std::vector<std::byte> requ
   namespaces_.emplace(known, Opened{operation, std::move(request), current});
   *number = known;
   return Status::kOk;
+}
+
+Status DaemonClient::close_namespace(std::uint32_t number) {
+  const std::scoped_lock opening(opening_);
+  Call call;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = namespaces_.find(number);
+    if (found == namespaces_.end()) return Status::kNotFound;
+    if (--found->second.users != 0) return Status::kOk;
+    call.number = found->second.number;
+    call.life = life_;
+    namespaces_.erase(found);
+    if (!connection_) return Status::kOk;  // What the daemon had open has ended with it.
+  }
+  call.operation = NKV_DAEMON_OPERATION_CLOSE_NAMESPACE;
+  const Status status = this->call(call).status;
+  return status == Status::kNotFound ? Status::kOk : status;
 }
 
 Status DaemonClient::watch(std::size_t most) {

@@ -77,6 +77,10 @@ Status DaemonStore::adopt_namespace(const NamespaceInfo& info, std::uint32_t* nu
   return at_edge([&] { return client_->adopt_namespace(info, number); });
 }
 
+Status DaemonStore::close_namespace(std::uint32_t number) {
+  return at_edge([&] { return client_->close_namespace(number); });
+}
+
 Status DaemonStore::submit(const Job& job, JobId* id) {
   return at_edge([&] { return client_->submit(job, id); });
 }
@@ -237,8 +241,12 @@ Status DaemonStore::namespace_infos(std::vector<NamespaceInfo>* infos) const {
   const Status status = fetch_all(client_.get(), NKV_DAEMON_OPERATION_NAMESPACES, &all);
   for (const nkv_daemon_namespace_info& wire : all) {
     const std::size_t bytes = std::min<std::size_t>(wire.text_bytes, sizeof(wire.text));
-    NamespaceInfo info{
-        wire.number, wire.tenant, std::string(reinterpret_cast<const char*>(wire.text), bytes), {}};
+    NamespaceInfo info;
+    info.number = wire.number;
+    info.tenant = wire.tenant;
+    info.users = wire.users;
+    info.objects = wire.objects;
+    info.text.assign(reinterpret_cast<const char*>(wire.text), bytes);
     std::ranges::copy(wire.digest, info.digest.begin());
     infos->push_back(std::move(info));
   }

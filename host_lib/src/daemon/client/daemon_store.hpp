@@ -17,6 +17,7 @@ class DaemonStore final : public ObjectStore {
 
   Status open_namespace(const Namespace& name, std::uint32_t* number) override;
   Status adopt_namespace(const NamespaceInfo& info, std::uint32_t* number) override;
+  Status close_namespace(std::uint32_t number) override;
   Status submit(const Job& job, JobId* id) override;
   [[nodiscard]] int event_fd() const override { return client_->event_fd(); }
   std::vector<JobResult> drain() override { return client_->drain(); }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "media/byte_streams.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
@@ -159,6 +160,11 @@ void read_piece(const Job& job, const Piece& piece, const ClientMemory& memory,
   Status* const statuses = to->items.data() + piece.first;
   std::memcpy(sizes, result.data(), piece.count * sizeof(*sizes));
   std::memcpy(statuses, result.data() + piece.count * sizeof(*sizes), piece.count);
+  for (std::size_t i = 0; i < piece.count && brings_bytes(job); ++i) {
+    const SourceCursor source(job.items[piece.first + i].source);
+    // Its bytes were left out.
+    if (source.remaining_bytes() > NKV_MAX_OBJECT_BYTES) statuses[i] = Status::kObjectTooLarge;
+  }
   if (job.kind != JobKind::kGet || piece.carried_bytes == 0) return;
   std::uint64_t carried_before = 0;
   for (std::size_t i = 0; i < piece.count; ++i) {

@@ -36,7 +36,7 @@ struct ServerConfig {
   } socket;
   struct {
     std::uint32_t max = 256;
-    std::uint64_t window_bytes = 128ULL << 20;     ///< Most of a client's data area.
+    std::uint64_t window_bytes = 1ULL << 30;       ///< Most of a client's data area.
     std::uint64_t registered_bytes = 64ULL << 30;  ///< Most that one client may register.
   } clients;
   unsigned workers = 0;  ///< Clients that copy at a time; 0: one for each core.

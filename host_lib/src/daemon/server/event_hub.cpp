@@ -37,6 +37,11 @@ void EventHub::add_namespace(EventWatcher* watcher, std::uint32_t number) {
   watcher->namespaces.insert(number);
 }
 
+void EventHub::remove_namespace(EventWatcher* watcher, std::uint32_t number) {
+  const std::scoped_lock lock(mutex_);
+  watcher->namespaces.erase(number);
+}
+
 std::vector<StoreEvent> EventHub::take(EventWatcher* watcher, std::size_t most,
                                        std::uint64_t* missed) {
   const std::scoped_lock lock(mutex_);

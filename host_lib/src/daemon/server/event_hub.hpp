@@ -38,6 +38,9 @@ class EventHub {
   /// The watcher may see this namespace too.
   void add_namespace(EventWatcher* watcher, std::uint32_t number);
 
+  /// It may not any more.
+  void remove_namespace(EventWatcher* watcher, std::uint32_t number);
+
   /// The watcher's oldest changes, up to `most`, and how many it missed.
   std::vector<StoreEvent> take(EventWatcher* watcher, std::size_t most, std::uint64_t* missed);
 

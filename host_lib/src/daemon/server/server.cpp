@@ -72,8 +72,9 @@ Status Server::start(const ServerConfig& config, std::unique_ptr<Server>* server
     Status status = made->open_pool(reason);
     if (status != Status::kOk) return status;
     made->apply_quotas();
-    made->sessions_ = std::make_unique<SessionHost>(made->store_.get(), made->config_.tenants,
-                                                    made->namespace_limits(), copiers(config));
+    made->limit_namespaces();
+    made->sessions_ =
+        std::make_unique<SessionHost>(made->store_.get(), made->config_.tenants, copiers(config));
     const SessionContext& session = made->sessions_->context();
     made->environment_.session = session;
     made->environment_.config = &made->config_;
@@ -153,15 +154,13 @@ Status Server::open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* t
   return ObjectStore::open_or_create(uri + choices, options, tier, reason);
 }
 
-std::map<std::uint16_t, std::uint32_t> Server::namespace_limits() const {
-  const auto least = std::ranges::min_element(config_.pools, {}, &PoolConfig::max_namespaces);
-  const auto share =
-      std::max(least->max_namespaces / static_cast<std::uint32_t>(config_.tenants.size()), 1U);
-  std::map<std::uint16_t, std::uint32_t> most;
+void Server::limit_namespaces() {
+  // What the pool was made for, which may be something else than the configuration says now.
+  const auto all = static_cast<std::uint32_t>(store_->stats().max_namespaces);
+  const auto share = std::max(all / static_cast<std::uint32_t>(config_.tenants.size()), 1U);
   for (const TenantConfig& tenant : config_.tenants) {
-    most[tenant.number] = tenant.max_namespaces.value_or(share);
+    (void)store_->limit_namespaces(tenant.number, tenant.max_namespaces.value_or(share));
   }
-  return most;
 }
 
 void Server::apply_quotas() {

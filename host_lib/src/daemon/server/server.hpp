@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <list>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -41,7 +40,7 @@ class Server {
 
   Status open_pool(std::string* reason);
   Status open_tier(const PoolConfig& pool, std::unique_ptr<ObjectStore>* tier, std::string* reason);
-  [[nodiscard]] std::map<std::uint16_t, std::uint32_t> namespace_limits() const;
+  void limit_namespaces();
   void apply_quotas();
   void accept_clients();
   [[nodiscard]] bool accept_one();

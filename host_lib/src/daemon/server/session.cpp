@@ -55,6 +55,7 @@ Session::Session(const SessionContext& context, std::vector<Grant> grants, Clien
 Session::~Session() {
   (void)context_.events->watch(&watcher_, 0);
   for (const auto& [lease, deadline] : leases_) (void)context_.store->unpin(lease);
+  for (const auto& [number, grant] : namespaces_) (void)context_.store->close_namespace(number);
 }
 
 bool Session::has_work() const { return !jobs_.empty() || rings_.has_submission(); }

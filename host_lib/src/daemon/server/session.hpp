@@ -12,7 +12,6 @@
 
 #include "daemon/server/clients.hpp"
 #include "daemon/server/event_hub.hpp"
-#include "daemon/server/namespace_shares.hpp"
 #include "daemon/server/regions.hpp"
 #include "daemon/server/request.hpp"
 #include "daemon/server/server_counters.hpp"
@@ -28,7 +27,6 @@ struct SessionContext {
   ObjectStore* store = nullptr;
   ServerTenants* tenants = nullptr;
   ClientList* clients = nullptr;
-  NamespaceShares* namespaces = nullptr;
   EventHub* events = nullptr;
   ServerCounters* counters = nullptr;
   std::counting_semaphore<>* copying = nullptr;  ///< As many sessions as may copy at a time.
@@ -47,7 +45,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Ends the client's leases and what it watches; jobs that are not over are dropped.
+  /// Ends the client's leases, closes its namespaces and ends what it watches; jobs that are not
+  /// over are dropped.
   ~Session();
 
   enum class Step : std::uint8_t {
@@ -112,7 +111,9 @@ class Session {
   Answer pin(const Request& request);
   Answer unpin(LeaseId lease);
   Answer open_namespace(const Request& request);
+  /// Keeps what was just opened in the store, once.
   void add_namespace(std::uint32_t number, const Grant& grant);
+  Answer close_namespace(std::uint32_t number);
   Answer watch(std::uint64_t most);
   Answer take_events(const Request& request);
   [[nodiscard]] std::span<std::byte> result_of(const Request& request) const;

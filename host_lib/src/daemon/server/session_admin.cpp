@@ -17,6 +17,8 @@ nkv_daemon_namespace_info to_wire(const NamespaceInfo& info) {
   nkv_daemon_namespace_info wire{};
   wire.number = info.number;
   wire.tenant = info.tenant;
+  wire.users = info.users;
+  wire.objects = info.objects;
   wire.text_bytes =
       static_cast<std::uint32_t>(std::min<std::size_t>(info.text.size(), sizeof(wire.text)));
   std::ranges::copy(info.digest, wire.digest);
@@ -140,7 +142,7 @@ Session::Answer Session::adopt_namespace(const Request& request) {
   Status status = parse_namespace_info(request, &info);
   if (status != Status::kOk) return {status};
   std::uint32_t number = 0;
-  status = context_.namespaces->adopt(info, &number);
+  status = context_.store->adopt_namespace(info, &number);
   if (status != Status::kOk) return {status};
   // What is nobody's of this client it uses as the administrator that it is.
   auto grant = std::ranges::find(grants_, info.tenant, &Grant::tenant);

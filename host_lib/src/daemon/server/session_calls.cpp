@@ -37,6 +37,8 @@ Session::Answer Session::call(const Request& request) {
       return unpin(submission.argument);
     case NKV_DAEMON_OPERATION_OPEN_NAMESPACE:
       return open_namespace(request);
+    case NKV_DAEMON_OPERATION_CLOSE_NAMESPACE:
+      return close_namespace(submission.number);
     case NKV_DAEMON_OPERATION_WATCH:
       return watch(submission.argument);
     case NKV_DAEMON_OPERATION_TAKE_EVENTS:
@@ -144,14 +146,20 @@ Session::Answer Session::open_namespace(const Request& request) {
     return {Status::kDenied};
   }
   std::uint32_t number = 0;
-  status = context_.namespaces->open(name, &number);
+  status = context_.store->open_namespace(name, &number);
   if (status == Status::kOk) add_namespace(number, *grant);
   return {status, number};
 }
 
 void Session::add_namespace(std::uint32_t number, const Grant& grant) {
-  namespaces_.emplace(number, grant);
+  if (!namespaces_.emplace(number, grant).second) (void)context_.store->close_namespace(number);
   context_.events->add_namespace(&watcher_, number);
+}
+
+Session::Answer Session::close_namespace(std::uint32_t number) {
+  if (namespaces_.erase(number) == 0) return {Status::kNotFound};
+  context_.events->remove_namespace(&watcher_, number);
+  return {context_.store->close_namespace(number)};
 }
 
 Session::Answer Session::watch(std::uint64_t most) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <semaphore>
 #include <vector>
 
@@ -14,15 +13,12 @@ namespace nearkv {
 /// Owns it, and says where it is. Thread safety: all calls.
 class SessionHost {
  public:
-  /// `store` outlives this. `most_namespaces`: as NamespaceShares takes them. `copiers`: sessions
-  /// that may copy at a time.
-  SessionHost(ObjectStore* store, const std::vector<TenantConfig>& tenants,
-              std::map<std::uint16_t, std::uint32_t> most_namespaces, std::ptrdiff_t copiers)
+  /// `store` outlives this. `copiers`: sessions that may copy at a time.
+  SessionHost(ObjectStore* store, const std::vector<TenantConfig>& tenants, std::ptrdiff_t copiers)
       : tenants_(tenants),
-        namespaces_(store, std::move(most_namespaces)),
         events_(store),
         copying_(copiers),
-        context_{store, &tenants_, &clients_, &namespaces_, &events_, &counters_, &copying_} {}
+        context_{store, &tenants_, &clients_, &events_, &counters_, &copying_} {}
   SessionHost(const SessionHost&) = delete;
   SessionHost& operator=(const SessionHost&) = delete;
 
@@ -32,7 +28,6 @@ class SessionHost {
  private:
   ServerTenants tenants_;
   ClientList clients_;
-  NamespaceShares namespaces_;
   EventHub events_;
   ServerCounters counters_;
   std::counting_semaphore<> copying_;

@@ -11,7 +11,7 @@ namespace nearkv {
 
 /// Each counter in both structures.
 inline constexpr std::array<
-    std::pair<std::uint64_t ObjectStoreStats::*, std::uint64_t nkv_daemon_store_stats::*>, 21>
+    std::pair<std::uint64_t ObjectStoreStats::*, std::uint64_t nkv_daemon_store_stats::*>, 23>
     kStoreCounters = {{
         {&ObjectStoreStats::total_bytes, &nkv_daemon_store_stats::total_bytes},
         {&ObjectStoreStats::used_bytes, &nkv_daemon_store_stats::used_bytes},
@@ -34,6 +34,8 @@ inline constexpr std::array<
         {&ObjectStoreStats::slab_bytes, &nkv_daemon_store_stats::slab_bytes},
         {&ObjectStoreStats::promotions, &nkv_daemon_store_stats::promotions},
         {&ObjectStoreStats::demotions, &nkv_daemon_store_stats::demotions},
+        {&ObjectStoreStats::max_objects, &nkv_daemon_store_stats::max_objects},
+        {&ObjectStoreStats::max_namespaces, &nkv_daemon_store_stats::max_namespaces},
     }};
 static_assert(sizeof(ObjectStoreStats) == kStoreCounters.size() * sizeof(std::uint64_t));
 

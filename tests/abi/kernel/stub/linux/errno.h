@@ -9,8 +9,10 @@
 #define EEXIST 17
 #define ENODEV 19
 #define EINVAL 22
+#define EFBIG 27
 #define ENOSPC 28
 #define EDOM 33
+#define ENAMETOOLONG 36
 #define EPROTO 71
 #define EBADMSG 74
 #define EMSGSIZE 90
