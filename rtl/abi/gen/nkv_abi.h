@@ -1150,8 +1150,9 @@ NKV_ASSERT_OFFSET(slab_record, copy_slot_bytes, 8);
 NKV_ASSERT_OFFSET(slab_record, copy_crc, 12);
 
 /**
- * Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. A number is never
- * given twice: it is the record's place in the table, and `round` times the table's length.
+ * Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is the
+ * record's place in the table, and `round` times the table's length, so that it is not given again
+ * until the record was used 65,536 times.
  */
 struct nkv_namespace_record {
   uint32_t state; /**< Written last, in one 8-byte store with `crc`. [a value of object_state] */

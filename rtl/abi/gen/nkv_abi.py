@@ -1577,8 +1577,9 @@ SLAB_RECORD = Record(
     },
 )
 
-# Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. A number is never
-# given twice: it is the record's place in the table, and `round` times the table's length.
+# Who shares keys: a tenant, and a model, dtype, layout, rank, group and salt. Its number is the
+# record's place in the table, and `round` times the table's length, so that it is not given again
+# until the record was used 65,536 times.
 NAMESPACE_RECORD = Record(
     "<IIHHI32B208B",
     256,
