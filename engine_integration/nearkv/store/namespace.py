@@ -36,7 +36,8 @@ class SetOptions(TypedDict, total=False):
     """How objects are stored.
 
     `chain`: each key is the block after the one before it in one prefix, and the first is the one
-    after `parent`; no block makes those before it go: then it is POOL_FULL. `overwrite`: replace what is there; else an existing object counts as set.
+    after `parent`; no block makes those before it go: then it is POOL_FULL. `overwrite`: replace
+    what is there; else an existing object counts as set.
     `evict`: others may have to make room; else POOL_FULL.
     `parts`: equal parts (layers) that can be read alone. `age_s`: they may go when older.
     """
