@@ -40,6 +40,10 @@ def test_a_reset_leaves_nothing_or_says_so(told):
     assert (left, "permission admin" in said) == (2, True), said
 
 
+def test_each_group_goes_on_from_its_own_chunk_before(told):
+    assert told["parents"] == [{}, {"0": 1}, {"0": 0, "1": 2}]
+
+
 def test_an_adapter_that_was_replaced_under_its_name_is_another_one(told):
     adapters = told["adapters"]
     first, other = adapters["first"], adapters["loaded_anew"]

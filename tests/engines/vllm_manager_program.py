@@ -79,9 +79,25 @@ def steps(folder: Path) -> dict[str, Any]:
     told["to_store_at_once_again"] = len(manager.prepare_store(keys, REQUEST).keys_to_store)
     told["layouts"] = layouts()
     told["adapters"] = adapters(folder)
+    told["parents"] = parents(chunks)
     told["left_after_a_reset"] = left_after_a_reset(chunks)
     told["left_by_a_daemon"] = left_by_a_daemon(folder)
     return told
+
+
+def parents(chunks: ChunkStore) -> list[dict[int, int]]:
+    """By group, numbers of the chunks that some of a request's follow; it has 4 in each group."""
+    context = ReqContext("long")
+    keys = [[make_offload_key(bytes([n]) * 32, group) for n in range(4)] for group in range(GROUPS)]
+    for end in range(2):  # Two at a time, as they are computed.
+        for group in keys:
+            for number in (2 * end, 2 * end + 1):
+                context.set_offload_key_position(group[number], 32 * (number + 1))
+    some = keys[0], keys[0][2:], [*keys[0][1:], *keys[1][3:]]
+    return [
+        {group: parent[0] for group, parent in chunks.parents_of(asked, context).items()}
+        for asked in some
+    ]
 
 
 def adapters(folder: Path) -> dict[str, Any]:

@@ -113,25 +113,6 @@ class GroupKeys(NamedTuple):
     """The hash of the block that the first of them follows, if that is known."""
 
 
-def parents_of(keys: Sequence[OffloadKey], context: ReqContext) -> dict[int, bytes]:
-    """Of some of a request's keys, in their order: by group, the hash of what its first follows."""
-    positions = context._offload_key_positions  # All of the request's, each group's in their order.
-    firsts = {get_offload_group_idx(key): key for key in reversed(keys)}
-    if len(firsts) == 1 and keys[0] == next(iter(positions), None):
-        return {}
-    parents: dict[int, bytes] = {}
-    reached = set()
-    for key in reversed(positions):
-        group = get_offload_group_idx(key)
-        if group in reached:
-            parents.setdefault(group, get_offload_block_hash(key))
-        elif key == firsts.get(group):
-            reached.add(group)
-        if len(parents) == len(firsts):
-            break
-    return parents
-
-
 class _SharedStores:
     """Stores that scheduler and worker of one process use together: a file has one owner.
 
@@ -213,7 +194,7 @@ class ChunkStore:
             ends = [context.get_offload_key_position(key) or 0 for key in names]
             order = sorted(order, key=ends.__getitem__)
             names = [names[place] for place in order]
-            parents = parents_of(names, context)
+            parents = self.parents_of(names, context)
         # vLLM's keys are as long as each other: a hash, and the number of a group.
         rows = np.frombuffer(b"".join(names), np.uint8).reshape(len(names), -1)
         hashes = rows[:, :-_GROUP_BYTES]
@@ -228,6 +209,27 @@ class ChunkStore:
             places = [order[place] for place in ours.tolist()]
             parent = parents.get(group, b"")
             yield GroupKeys(group, self._spaces[group], of_group, places, hashes[ours], parent)
+
+    def parents_of(self, keys: Sequence[OffloadKey], context: ReqContext) -> dict[int, bytes]:
+        """Of some of a request's keys, by group: the hash of what the first one follows."""
+        positions = context._offload_key_positions  # All of the request's, in each group's order.
+        if len(self._spaces) == 1:
+            firsts = dict.fromkeys(self._spaces, keys[0]) if keys else {}
+        else:
+            firsts = {get_offload_group_idx(key): key for key in reversed(keys)}
+        if len(firsts) == 1 and keys[0] == next(iter(positions), None):
+            return {}  # Nothing is before it.
+        parents: dict[int, bytes] = {}
+        reached = set()
+        for key in reversed(positions):
+            group = get_offload_group_idx(key)
+            if group in reached:
+                parents.setdefault(group, get_offload_block_hash(key))
+            elif key == firsts.get(group):
+                reached.add(group)
+            if len(parents) == len(firsts):
+                break
+        return parents
 
     def holds(self, key: OffloadKey) -> bool:
         """Whether one key is there."""

@@ -28,7 +28,7 @@ from vllm.v1.kv_offload.base import (
 from vllm.v1.kv_offload.config import OffloadingConfig
 
 from nearkv.store import Lease
-from nearkv.vllm.chunk_store import MODEL_SETTINGS, ChunkStore, layout_of, parents_of
+from nearkv.vllm.chunk_store import MODEL_SETTINGS, ChunkStore, layout_of
 from nearkv.vllm.copier import Copier
 from nearkv.vllm.direct_worker import DirectWorker, StoredChunks
 from nearkv.vllm.metrics import StoreMetrics, metric_definitions
@@ -143,7 +143,7 @@ class DirectManager(OffloadingManager):
         left_out |= self._chunks.present(keys) - self._failed
         missing = [key for key in keys if key not in left_out] if left_out else list(keys)
         self._storing.update(missing)
-        chunks = StoredChunks(missing, parents_of(missing, req_context))
+        chunks = StoredChunks(missing, self._chunks.parents_of(missing, req_context))
         return PrepareStoreOutput(missing, chunks, evicted_keys=[])
 
     def complete_store(
