@@ -141,7 +141,7 @@ TEST(NamedNamespaceTest, LongNamesOutliveTheStore) {
   options.max_namespaces = 6;
   ASSERT_EQ(ObjectStore::create(uri, options, &store), Status::kOk);
   std::vector<std::string> names;
-  for (const std::size_t bytes : {10, 300, 400}) names.emplace_back(bytes, 'n');
+  for (const std::size_t bytes : {10UL, 300UL, 400UL}) names.emplace_back(bytes, 'n');
   std::uint32_t space = 0;
   for (const std::string& name : names) {
     ASSERT_EQ(store->open_namespace(engine(name), &space), Status::kOk);
