@@ -94,7 +94,10 @@ static const char *nkv_window_state(const struct nkv_window *window)
 	return window->in_use ? "used" : "kept";
 }
 
-/* Kept windows and those in use: bytes, owner, in use or not, name. */
+/*
+ * Kept windows and those in use: bytes, owner, in use or not, name. Of a name, which its owner chose,
+ * what does not print is escaped: it cannot look like another line.
+ */
 static ssize_t windows_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct nkv_card *card = nkv_of(dev);
@@ -102,11 +105,14 @@ static ssize_t windows_show(struct device *dev, struct device_attribute *attr, c
 	ssize_t length = 0;
 
 	mutex_lock(&card->lock);
-	list_for_each_entry(window, &card->windows, list)
-		length += sysfs_emit_at(buf, length, "%llu %u %s %.*s\n", window->bytes,
+	list_for_each_entry(window, &card->windows, list) {
+		const char *name = window->name[0] ? window->name : "-";
+
+		length += sysfs_emit_at(buf, length, "%llu %u %s %*pE\n", window->bytes,
 					from_kuid_munged(current_user_ns(), window->owner),
-					nkv_window_state(window), NKV_CARD_NAME_BYTES,
-					window->name[0] ? window->name : "-");
+					nkv_window_state(window),
+					(int)strnlen(name, NKV_CARD_NAME_BYTES), name);
+	}
 	mutex_unlock(&card->lock);
 	return length;
 }

@@ -194,6 +194,15 @@ TEST_F(LifecycleTest, AKeptWindowOutlivesItsProcess) {
   EXPECT_EQ(::ioctl(file.fd(), NKV_IOCTL_WINDOW_FORGET), 0);
 }
 
+TEST_F(LifecycleTest, AWindowsNameIsOneLineWhateverIsInIt) {
+  CardFile file;
+  ASSERT_TRUE(file.take_window(kWindowBytes, "a\n9 0 kept b\x1b[2J"));
+  const std::string windows = card_attribute("windows");
+  EXPECT_EQ(windows.find('\x1b'), std::string::npos) << windows;
+  EXPECT_NE(windows.find("used a\\n9 0 kept b"), std::string::npos) << windows;
+  EXPECT_EQ(::ioctl(file.fd(), NKV_IOCTL_WINDOW_FORGET), 0);
+}
+
 TEST_F(LifecycleTest, ProcessesKilledInTheMiddleLeakNothing) {
   Random random = case_random(3);
   const std::uint64_t cycles = by_size(200, 2000);
