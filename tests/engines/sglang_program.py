@@ -56,7 +56,7 @@ class _DeviceAllocator:
 
 def host_pool(device: Any, layout: str, page_tokens: int, pages: int, **more: Any) -> Any:
     kind = MLATokenToKVPoolHost if more else MHATokenToKVPoolHost
-    with host_memory_budget_scope(1 << 30):
+    with host_memory_budget_scope(2 << 30):
         return kind(
             device.get_device_pool_infos()[0].buffer_info,
             pages / 2,

@@ -374,7 +374,7 @@ WRONG = (
     ({"uri": "cpu:"}, {"layout": "page_unified"}, "--hicache-mem-layout page_first"),
     (
         {"uri": "cpu:?memory=64MiB"},
-        {"page_tokens": 33024, "host_pages": 1},
+        {"page_tokens": 264192, "host_pages": 1},
         "take a smaller --page-size",
     ),
     ({"socket": "/nonexistent/nearkv.sock"}, {}, "/nonexistent/nearkv.sock"),

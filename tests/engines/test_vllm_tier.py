@@ -111,8 +111,8 @@ def test_damaged_blocks_are_computed_again(engines, plain, tmp_path):
 
 
 def test_events_tell_what_came_and_what_went(engines, plain, tmp_path):
-    # Too small a store for all of it.
-    pool = f"cpu:{tmp_path}/pool?memory=4MiB"
+    # Too small a store for two of the prompts.
+    pool = f"cpu:{tmp_path}/pool?memory=2MiB"
     tier = {"uri": pool, "enable_kv_events": True}
     publisher = {"publisher": "zmq", "endpoint": f"ipc://{tmp_path}/events"}
     publishing = {"kv_events_config": {"enable_kv_cache_events": True, **publisher}}
