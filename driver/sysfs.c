@@ -95,8 +95,8 @@ static const char *nkv_window_state(const struct nkv_window *window)
 }
 
 /*
- * Kept windows and those in use: bytes, owner, in use or not, name. Of a name, which its owner chose,
- * what does not print is escaped: it cannot look like another line.
+ * Kept windows and those in use: bytes, owner, in use or not, name. Of a name, which its owner
+ * chose, what does not print is escaped: it cannot look like another line.
  */
 static ssize_t windows_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
