@@ -28,6 +28,7 @@ from nearkv.router.gateway import Endpoints, Picker, make_server
 
 PROMPT = list(range(64))
 BODY = json.dumps({"prompt": PROMPT}).encode()
+_PATIENCE_S = 30
 AT = {name: f"10.0.0.{number}:8000" for number, name in enumerate("abc", start=1)}
 NONE, STREAMED, BUFFERED, PARTIAL, DUPLEX = (
     ProcessingMode.NONE,
@@ -148,7 +149,9 @@ class Call:
         await self.send(response_body=pb.HttpBody(body=chunk, end_of_stream=is_last))
 
     async def answer(self) -> pb.ProcessingResponse:
-        found = await self.stream.read()
+        # A time limit of pytest's would leave the loop, which later tests share, in this call.
+        async with asyncio.timeout(_PATIENCE_S):
+            found = await self.stream.read()
         assert found is not grpc.aio.EOF, await self.stream.details()
         return found
 
