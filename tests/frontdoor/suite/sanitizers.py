@@ -33,7 +33,8 @@ def _run_tests(preset: str, options: Options) -> Outcome:
         command = ["ctest", "--test-dir", _folder(preset), "--output-on-failure"]
         command += ["--no-tests=error", "--parallel", str(options.jobs), "--label-exclude", "long"]
         command += ["--label-regex", f"^({'|'.join(_FOLDERS[preset])})$"]
-        status, lines = stream(command, see=options.see)
+        # A test expects that memory of others still faults.
+        status, lines = stream(command, {"ASAN_OPTIONS": "handle_sigbus=0"}, options.see)
         outcome.ok = status == 0
         outcome.closing = [f"{preset}: {line}" for line in lines if "tests passed" in line]
     return outcome
