@@ -1,7 +1,10 @@
 """An engine of which only the KV events are there."""
 
+import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,3 +64,12 @@ class Engine:
 
     def close(self) -> None:
         self.context.destroy(linger=0)
+
+
+def until(condition: Callable[[], bool], *work: Callable[[], Any]) -> None:
+    """Does the work over and over until it is so; fails after 10 s."""
+    deadline_s = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline_s, "it did not happen within 10 s"
+        for each in work:
+            each()

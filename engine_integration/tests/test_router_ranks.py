@@ -1,8 +1,7 @@
 """Data-parallel ranks behind one address: each has a cache and numbers its batches by itself."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ pytest.importorskip("zmq")
 import msgspec
 import zmq
 
+from engine_integration.tests.event_engine import until
 from engine_integration.tests.router_scene import Scene, engines
 from nearkv.kv_events.wire import decode_batch, encode_event, endpoint_of_rank
 from nearkv.membership import BadMember, Member
@@ -105,14 +105,6 @@ def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
     made = Ranks(is_shared=request.param)
     yield made
     made.context.destroy(linger=0)
-
-
-def until(condition: Callable[[], bool], *work: Callable[[], Any]) -> None:
-    deadline_s = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline_s, "it did not happen within 10 s"
-        for each in work:
-            each()
 
 
 @pytest.mark.parametrize("has_replay", [True, False])

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ pytest.importorskip("zmq")
 
 import zmq
 
-from engine_integration.tests.event_engine import HASHES, PROMPT, Engine, stored
+from engine_integration.tests.event_engine import HASHES, PROMPT, Engine, stored, until
 from nearkv.kv_events import BlockChanges, KVEventPublisher
 from nearkv.kv_events.wire import encode_batch, encode_event
 from nearkv.router import CostModel, EventSubscriber, Router, SglangHashes
@@ -42,14 +42,6 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     made = Engine(tmp_path)
     yield made
     made.close()
-
-
-def until(condition: Callable[[], bool], *work: Callable[[], Any]) -> None:
-    deadline_s = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline_s, "it did not happen within 10 s"
-        for each in work:
-            each()
 
 
 def cached(router: Router) -> int:
