@@ -18,8 +18,9 @@ namespace nearkv {
 using NamespaceDigest = decltype(NamespaceInfo::digest);
 
 /// Numbers namespaces, and keeps the numbers over restarts. A namespace that nobody has open and
-/// that no object names makes room where there is none for another. Its number is not given again,
-/// so that whoever still has it finds nothing. Thread safety: all calls.
+/// that no object names makes room where there is none for another. Its number is not given again
+/// until its record was used 65,536 times, so that a program which still has it finds nothing.
+/// Thread safety: all calls.
 class NamespaceTable {
  public:
   /// Takes up the whole records in `pool`.
