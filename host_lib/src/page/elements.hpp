@@ -2,6 +2,7 @@
 // takes them: subnormal binary32 numbers count as zero.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -42,6 +43,18 @@ inline constexpr std::uint32_t kExponentMask = 0x7F800000U;
     return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
   return sign != 0 ? -magnitude : magnitude;
+}
+
+/// Rounds to nearest even; what is too large becomes an infinity, and NaN stays NaN.
+[[nodiscard]] inline std::uint16_t to_fp16(float value) {
+  const auto sign = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16 & 0x8000U);
+  const float magnitude = std::abs(value);
+  if (std::isnan(value)) return sign | 0x7E00U;
+  if (magnitude >= 65520.0F) return sign | 0x7C00U;
+  const int exponent = std::max(biased_exponent(magnitude) - 127, -14);
+  const float units =
+      std::nearbyint(std::ldexp(magnitude, 10 - exponent));  // 1024 and more: normal.
+  return static_cast<std::uint16_t>(sign | (((exponent + 14) << 10) + static_cast<int>(units)));
 }
 
 /// OCP FP8 E4M3FN: bias 7, no infinities, NaN = S.1111.111.

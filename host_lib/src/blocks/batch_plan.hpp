@@ -1,0 +1,90 @@
+// A step's queries, and how the work of a layer is split among threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "nearkv/block_attention.hpp"
+#include "nearkv/status.hpp"
+
+namespace nearkv {
+
+/// One query of a step.
+struct QueryPlace {
+  std::size_t token = 0;    ///< Of the step.
+  std::size_t request = 0;  ///< Of the step.
+  std::size_t length = 0;   ///< Tokens that it may see, its own the last.
+};
+
+/// One query and KV head. Its runs lie together.
+struct AttendTask {
+  std::size_t query = 0;
+  std::size_t kv_head = 0;
+  std::size_t first_run = 0;
+  std::size_t end_run = 0;
+};
+
+/// Some of a task's tokens.
+struct RunPlace {
+  std::size_t task = 0;
+  std::size_t first_token = 0;
+  std::size_t end_token = 0;
+};
+
+class BatchPlan {
+ public:
+  struct Requests {
+    std::span<const std::int32_t> starts;
+    std::span<const std::int32_t> lengths;
+    BlockTable table;
+    std::uint32_t block_tokens = 0;
+    std::uint32_t max_queries = 0;
+  };
+
+  /// As BlockBatch::begin_step().
+  Status begin_step(const Requests& requests, const char** why);
+
+  /// What a split depends on.
+  struct Split {
+    std::size_t kv_heads = 0;
+    std::size_t window = 0;  ///< 0: none.
+    unsigned members = 0;
+    bool operator==(const Split&) const = default;
+  };
+
+  /// Splits the tokens that queries see into runs of about the same length. Kept while layers ask
+  /// for the same.
+  void split(const Split& wanted);
+
+  [[nodiscard]] std::span<const QueryPlace> queries() const { return queries_; }
+  [[nodiscard]] std::span<const AttendTask> tasks() const { return tasks_; }
+  [[nodiscard]] std::span<const RunPlace> runs() const { return runs_; }
+  [[nodiscard]] const std::int32_t* blocks_of(std::size_t request) const {
+    return table_.data() + request * table_blocks_;
+  }
+  [[nodiscard]] std::uint32_t block_tokens() const { return block_tokens_; }
+
+  /// One more than the last token of the step that has a query.
+  [[nodiscard]] std::size_t step_tokens() const { return step_tokens_; }
+
+  /// Whether all blocks that queries may see are below `blocks`.
+  [[nodiscard]] bool names_blocks_below(std::size_t blocks) const { return end_block_ <= blocks; }
+
+ private:
+  [[nodiscard]] std::size_t seen_tokens(const QueryPlace& query, std::size_t window) const;
+
+  std::vector<QueryPlace> queries_;
+  std::vector<std::int32_t> table_;  ///< [requests][table_blocks].
+  std::size_t table_blocks_ = 0;
+  std::uint32_t block_tokens_ = 0;
+  std::size_t step_tokens_ = 0;
+  std::size_t end_block_ = 0;
+
+  Split split_;
+  std::vector<AttendTask> tasks_;
+  std::vector<RunPlace> runs_;
+};
+
+}  // namespace nearkv

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <cmath>
+
+#include "blocks/batch_plan.hpp"
+#include "blocks/layer_work.hpp"
+#include "edge.hpp"
+#include "nearkv/block_attention.hpp"
+
+namespace nearkv {
+namespace {
+
+Status check_cache(const BlockCache& cache, const char** why) {
+  const bool is_known = cache.dtype == NKV_DTYPE_BF16 || cache.dtype == NKV_DTYPE_FP16 ||
+                        cache.dtype == NKV_DTYPE_FP32;
+  const bool has_tiles = cache.layout == BlockLayout::kTiles;
+  if (!is_known || (has_tiles && cache.dtype != NKV_DTYPE_BF16)) {
+    *why = "K and V must be bfloat16, float16 or float32, and bfloat16 in tiles";
+    return Status::kUnsupported;
+  }
+  if (cache.head_dim == 0 || cache.head_dim % 16 != 0 || cache.head_dim > NKV_MAX_HEAD_DIM) {
+    *why = "head_dim must be a multiple of 16 up to 576";
+    return Status::kUnsupported;
+  }
+  if (cache.block_tokens == 0 || cache.block_tokens % (has_tiles ? 32 : 16) != 0) {
+    *why = "block_tokens must be a multiple of 16, and of 32 in tiles";
+    return Status::kUnsupported;
+  }
+  if (cache.keys == nullptr || cache.values == nullptr || cache.kv_heads == 0) {
+    *why = "the cache has no memory or no KV heads";
+    return Status::kBadArgument;
+  }
+  return Status::kOk;
+}
+
+Status check_step(const BatchPlan& plan, const BlockCache& cache, const BlockAttention& attention,
+                  const BlockQueries& queries, const char** why) {
+  if (cache.block_tokens != plan.block_tokens()) {
+    *why = "the cache has blocks of another size than the step";
+  } else if (queries.group == 0 || queries.tokens < plan.step_tokens()) {
+    *why = "queries must be those of all tokens of the step";
+  } else if (!std::isfinite(attention.scale) || !(attention.soft_cap >= 0)) {
+    *why = "scale must be finite, and soft_cap 0 or more";
+  } else if (!plan.names_blocks_below(cache.blocks)) {
+    *why = "the block table names a block that the cache does not have";
+    return Status::kBadPage;
+  } else {
+    return Status::kOk;
+  }
+  return Status::kBadArgument;
+}
+
+}  // namespace
+
+struct BlockBatch::State {
+  BatchPlan plan;
+  RunResults results;
+
+  Status attend(const BlockCache& cache, const BlockAttention& attention,
+                const BlockQueries& queries, const ThreadTeam& team, const char** why) {
+    const Status status = check_step(plan, cache, attention, queries, why);
+    if (status != Status::kOk) return status;
+    const unsigned members = team.run != nullptr ? std::max(team.members, 1U) : 1;
+    plan.split({cache.kv_heads, attention.window, members});
+    results.reset(plan, queries.group, cache.head_dim);
+    const AttendRun fastest = attend_run_bf16(cache);
+    LayerWork work(plan, cache, attention, queries,
+                   fastest != nullptr ? fastest : attend_run_portable, &results);
+    if (members > 1 && plan.runs().size() > 1) {
+      team.run([](void* layer) { static_cast<LayerWork*>(layer)->take_runs(); }, &work, members);
+    } else {
+      work.take_runs();
+    }
+    return Status::kOk;
+  }
+};
+
+BlockBatch::BlockBatch() : state_(std::make_unique<State>()) {}
+BlockBatch::BlockBatch(BlockBatch&&) noexcept = default;
+BlockBatch& BlockBatch::operator=(BlockBatch&&) noexcept = default;
+BlockBatch::~BlockBatch() = default;
+
+Status BlockBatch::begin_step(std::span<const std::int32_t> starts,
+                              std::span<const std::int32_t> lengths, BlockTable table,
+                              std::uint32_t block_tokens, std::uint32_t max_queries,
+                              std::string* reason) {
+  const char* why = "there is no memory for the step";
+  const Status status = at_edge([&] {
+    return state_->plan.begin_step({starts, lengths, table, block_tokens, max_queries}, &why);
+  });
+  if (status != Status::kOk && reason != nullptr) *reason = why;
+  return status;
+}
+
+std::size_t BlockBatch::queries() const { return state_->plan.queries().size(); }
+
+Status BlockBatch::attend(const BlockCache& cache, const BlockAttention& attention,
+                          const BlockQueries& queries, const ThreadTeam& team,
+                          std::string* reason) {
+  const char* why = "there is no memory for the layer";
+  const Status status = at_edge([&] {
+    const Status checked = check_cache(cache, &why);
+    return checked == Status::kOk ? state_->attend(cache, attention, queries, team, &why) : checked;
+  });
+  if (status != Status::kOk && reason != nullptr) *reason = why;
+  return status;
+}
+
+}  // namespace nearkv
