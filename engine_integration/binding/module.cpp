@@ -13,6 +13,7 @@ NB_MODULE(_nearkv, module) {
   nearkv::python::bind_error(module);
   nearkv::python::bind_device(module);
   nearkv::python::bind_pool(module);
+  nearkv::python::bind_block_attention(module);
   nearkv::python::bind_codecs(module);
   nearkv::python::bind_pages(module);
   nearkv::python::bind_store_records(module);

@@ -11,6 +11,9 @@ void bind_device(nanobind::module_& module);
 /// Pool, ColdPages, NearStats, PoolUsage.
 void bind_pool(nanobind::module_& module);
 
+/// BlockBatch, BlockCache, BlockLayout.
+void bind_block_attention(nanobind::module_& module);
+
 /// Pages, PageList.
 void bind_pages(nanobind::module_& module);
 

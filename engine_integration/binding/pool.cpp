@@ -32,7 +32,7 @@ using Sequences = std::variant<std::uint64_t, std::vector<std::uint64_t>>;
 using Floats = nb::ndarray<nb::numpy, float>;
 using Ids = nb::ndarray<nb::numpy, std::uint32_t>;
 using Bounds = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
-using Weights = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using RowWeights = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// Runs a call of the pool without the GIL and raises its error.
 template <typename Call>
@@ -45,16 +45,17 @@ void run(Pool& pool, Call&& call) {
   if (status != Status::kOk) check(status, pool.last_error());
 }
 
-using Start = Status (*)(std::shared_ptr<Device>, const Pool::Options&, std::unique_ptr<Pool>*,
-                         std::string*);
+using StartPool = Status (*)(std::shared_ptr<Device>, const Pool::Options&, std::unique_ptr<Pool>*,
+                             std::string*);
 
-template <Start kStart>
-std::unique_ptr<Pool> start(std::shared_ptr<Device> device, std::uint16_t layers,
-                            std::uint16_t kv_heads, std::uint16_t head_dim,
-                            std::optional<std::uint16_t> value_dim, std::uint8_t dtype,
-                            std::optional<std::uint8_t> k_form, std::optional<std::uint8_t> v_form,
-                            std::uint32_t max_sequences, std::uint64_t staging_bytes,
-                            std::uint64_t memory_bytes, double timeout_s) {
+template <StartPool kStart>
+std::unique_ptr<Pool> start_pool(std::shared_ptr<Device> device, std::uint16_t layers,
+                                 std::uint16_t kv_heads, std::uint16_t head_dim,
+                                 std::optional<std::uint16_t> value_dim, std::uint8_t dtype,
+                                 std::optional<std::uint8_t> k_form,
+                                 std::optional<std::uint8_t> v_form, std::uint32_t max_sequences,
+                                 std::uint64_t staging_bytes, std::uint64_t memory_bytes,
+                                 double timeout_s) {
   const std::uint8_t form = dtype == NKV_DTYPE_BF16 ? NKV_ROW_FORM_DELTA4 : NKV_ROW_FORM_RAW;
   Pool::Options options;
   options.shape = {layers,
@@ -79,8 +80,8 @@ std::unique_ptr<Pool> start(std::shared_ptr<Device> device, std::uint16_t layers
   return pool;
 }
 
-void append(Pool& pool, std::uint64_t sequence, std::uint16_t layer, const Array& keys,
-            const std::optional<Array>& values) {
+void append_rows(Pool& pool, std::uint64_t sequence, std::uint16_t layer, const Array& keys,
+                 const std::optional<Array>& values) {
   const ModelShape& shape = pool.shape();
   check_shape(keys, {shape.kv_heads, -1, shape.head_dim}, "keys");
   const HostRows key_rows = host_rows(keys, shape.dtype, "keys");
@@ -183,7 +184,7 @@ std::tuple<Ids, Floats, Ids> top_k(Pool& pool, std::uint64_t sequence, std::uint
                                    std::uint16_t kv_head, const Array& queries, std::uint16_t k,
                                    float scale, std::uint8_t mode, std::uint8_t planes,
                                    std::uint8_t z16, std::uint32_t tokens, std::uint32_t window,
-                                   std::uint8_t sinks, const std::optional<Weights>& weights,
+                                   std::uint8_t sinks, const std::optional<RowWeights>& weights,
                                    std::uint16_t candidates, ColdPages cold) {
   const ModelShape& shape = pool.shape();
   check_shape(queries, {-1, shape.head_dim}, "queries");
@@ -312,11 +313,11 @@ void bind_statistics(nb::module_& module) {
               "That open() found: gone, with what followed them in their sequences.");
 }
 
-template <Start kStart>
-void bind_start(nb::class_<Pool>& pool, const char* name, const char* doc) {
+template <StartPool kStart>
+void bind_pool_start(nb::class_<Pool>& pool, const char* name, const char* doc) {
   const Pool::Options defaults;
   pool.def_static(
-      name, &start<kStart>, "device"_a, nb::kw_only(), "layers"_a, "kv_heads"_a, "head_dim"_a,
+      name, &start_pool<kStart>, "device"_a, nb::kw_only(), "layers"_a, "kv_heads"_a, "head_dim"_a,
       "value_dim"_a = nb::none(), "dtype"_a = std::uint8_t{NKV_DTYPE_BF16}, "k_form"_a = nb::none(),
       "v_form"_a = nb::none(), "max_sequences"_a = defaults.max_sequences,
       "staging_bytes"_a = defaults.staging_bytes, "memory_bytes"_a = defaults.memory_bytes,
@@ -342,13 +343,13 @@ void bind_pool(nb::module_& module) {
       "bfloat16 hand it over as uint16. Tokens come in whole pages of 64. All calls may be made\n"
       "from any thread and release the GIL. They raise Error for what device or pool refuse,\n"
       "ValueError and TypeError for arrays of a wrong shape or type.");
-  bind_start<&Pool::create>(
+  bind_pool_start<&Pool::create>(
       pool, "create",
       "Formats the device's memory; whatever it held is lost. `dtype` is a `Dtype`, the forms are\n"
       "`RowForm`s: by default DELTA4 for bf16 and RAW for all else. v_form NONE: values are the\n"
       "leading channels of the keys (MLA). staging_bytes 0: chosen by size. memory_bytes 0: all\n"
       "of the device's; otherwise what is behind them is others'.");
-  bind_start<&Pool::open>(
+  bind_pool_start<&Pool::open>(
       pool, "open",
       "Takes up what `create` and earlier work left; the arguments are those of then.");
   pool.def_prop_ro("layers", [](const Pool& self) { return self.shape().layers; })
@@ -379,7 +380,7 @@ void bind_pool(nb::module_& module) {
           },
           "sequence"_a, "Forgets a sequence; its pages are freed once no fork shares them.")
       .def(
-          "append", &append, "sequence"_a, "layer"_a, "keys"_a, "values"_a = nb::none(),
+          "append", &append_rows, "sequence"_a, "layer"_a, "keys"_a, "values"_a = nb::none(),
           "Adds tokens, a multiple of 64, to one layer: keys [kv_heads, tokens, head_dim] and\n"
           "values [kv_heads, tokens, value_dim] in the pool's dtype, any strides of the first two\n"
           "axes (transpose a [tokens, kv_heads, dim] array). On any error nothing has changed.")

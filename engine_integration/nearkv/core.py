@@ -10,6 +10,9 @@ output, lse = pool.attend(1, 0, queries, scale=128**-0.5, mode=AttendMode.TAIL)
 
 try:
     from _nearkv import (
+        BlockBatch,
+        BlockCache,
+        BlockLayout,
         ColdPages,
         Device,
         Error,
@@ -44,6 +47,9 @@ __all__ = [
     "MAX_TOP_K",
     "PAGE_TOKENS",
     "AttendMode",
+    "BlockBatch",
+    "BlockCache",
+    "BlockLayout",
     "Codec",
     "ColdPages",
     "Device",
