@@ -10,6 +10,7 @@ from bench.engines.serving import Daemon
 from tests.engines.compatibility import Recorder
 from tests.engines.preloaded import preloaded
 from tests.engines.small_models import SMALL, save_model
+from tests.engines.vllm_attention import AttentionEngines
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,6 +40,14 @@ def vllm() -> Iterator[Environment]:
     modules = "entrypoints.llm", "v1.worker.cpu_worker", "model_executor.models.llama"
     with preloaded(environment, variables, *(f"vllm.{name}" for name in modules)) as ready:
         yield ready
+
+
+@pytest.fixture(scope="session")
+def attention_engines(
+    vllm: Environment, small_llama: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AttentionEngines:
+    """Engines of vLLM's with and without NearKV's attention."""
+    return AttentionEngines(vllm, tmp_path_factory.mktemp("attention"), small_llama)
 
 
 @pytest.fixture(scope="session")

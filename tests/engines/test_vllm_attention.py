@@ -1,140 +1,46 @@
-"""vLLM's attention near the data, on the CPU: beside plain engines with the same K and V."""
+"""vLLM's attention over a pool, on the CPU: beside plain engines with the same K and V."""
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.engines.environment import ROOT, Environment
-from bench.engines.shapes import DOCUMENT
-from nearkv.demo.prompt import draw_needle, make_prompt, read_document
 from tests.engines.test_vllm_connector import in_file
-from tests.engines.vllm_engines import entry_points_of_the_wheel
+from tests.engines.vllm_attention import (
+    BRANCHES,
+    EXACT,
+    FEW_BLOCKS,
+    IN_CHUNKS,
+    KV_HEADS,
+    LAYERS,
+    NEW_TOKENS,
+    PROMPTS,
+    SHARED,
+    WINDOW_TOKENS,
+    AttentionEngines,
+    difference,
+    far,
+    shown,
+)
 
 # The first makes vLLM's environment.
 pytestmark = pytest.mark.timeout(1200)
-PROGRAM = Path(__file__).parent / "vllm_attention_program.py"
 ROWS_PROGRAM = Path(__file__).parent / "vllm_rows_program.py"
-LAYERS, KV_HEADS, PAGE_TOKENS, WINDOW_TOKENS, NEW_TOKENS = 4, 2, 64, 64, 80
-# Largest difference of a log-probability: the kernels add the same numbers up in other orders, and
-# a long test holds that it is far below what rounding K and V to bfloat16 does.
-EXACT = 2e-4
-SHIPPED = ROOT / "engine_integration" / "models" / "recall_3m"
-
-
-def shown() -> dict[str, Any]:
-    """The README's configuration, with a smaller pool, for a model in float32."""
-    readme = (ROOT / "engine_integration" / "nearkv" / "vllm" / "README.md").read_text()
-    found = map(json.loads, re.findall(r"--additional-config '(.*?)'", readme, re.DOTALL))
-    [config] = [config for config in found if "nearkv_attention" in config]
-    config["nearkv_attention"] |= {
-        "uri": "cpu:?memory=64MiB",
-        "window_tokens": WINDOW_TOKENS,
-        "rounded": "bfloat16",
-    }
-    return config
-
-
-def far(pool: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-    """Options of an engine that attends near the data."""
-    config = shown()
-    config["nearkv_attention"] |= pool or {}
-    return {"additional_config": config} | options
-
-
-def prompt(tokens: int, kind: int) -> list[int]:
-    return [1, *(3 + (i * 7 + kind * kind * (1 + i % 5)) % 500 for i in range(tokens))]
-
-
-PROMPTS = [prompt(300 + 50 * kind, kind) for kind in range(3)]
-SHARED = prompt(319, 5)
-BRANCHES = [SHARED + prompt(70, 6), SHARED + prompt(90, 7)]
-BATCHES = {
-    "all": [PROMPTS, [SHARED], BRANCHES],
-    "prompts": [PROMPTS],
-    # 16 blocks of 32 tokens have no room for what the first two become. Each of the others takes
-    # all blocks, in the reverse order of the one before: the last has the order of the third.
-    "crowd": [[prompt(210, 1), prompt(230, 2)], *([prompt(425, kind)] for kind in (3, 4, 5))],
-}
-FEW_BLOCKS = {"num_gpu_blocks_override": 17, "max_model_len": 512}  # And the null block.
-IN_CHUNKS = {"max_num_batched_tokens": 128}
-
-
-def recalled() -> list[list[int]]:
-    """Documents, each with a needle, for the model that NearKV ships."""
-    transformers = pytest.importorskip("transformers")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(SHIPPED)
-    text = read_document(DOCUMENT)
-    needles = [(draw_needle(text, seed), depth) for seed, depth in enumerate((0.1, 0.5, 0.9))]
-    return [make_prompt(tokenizer, text, needle, at, 1900).tokens for needle, at in needles]
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory, small_llama: Path) -> dict[str, Path]:
-    """Models of random weights, small enough that they do not amplify what is rounded."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("models")
-    shape = {
-        "vocab_size": 512,
-        "hidden_size": 128,
-        "intermediate_size": 256,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 4096,
-        "tie_word_embeddings": False,
-    }
-    mistral = shape | {"num_key_value_heads": KV_HEADS, "head_dim": 64}
-    mixed = {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 200}
-    latents = {"kv_lora_rank": 64, "qk_rope_head_dim": 32, "qk_nope_head_dim": 32, "v_head_dim": 32}
-    latents |= {"q_lora_rank": None, "first_k_dense_replace": LAYERS, "n_routed_experts": 4}
-    configs = {
-        "whole": transformers.MistralConfig(**mistral, sliding_window=None),
-        "sliding": transformers.MistralConfig(**mistral, sliding_window=200),
-        "mixed": transformers.Gemma3TextConfig(**mistral, **mixed),
-        "latents": transformers.DeepseekV2Config(**shape, num_key_value_heads=4, **latents),
-    }
-    for name, config in configs.items():
-        torch.manual_seed(1)
-        model = transformers.AutoModelForCausalLM.from_config(config).float()
-        with torch.no_grad():
-            for weights in model.parameters():
-                if weights.dim() == 2:
-                    weights.normal_(0, 0.08)
-        model.save_pretrained(folder / name)
-        for file in ("tokenizer.json", "tokenizer_config.json"):
-            (folder / name / file).write_bytes((small_llama / file).read_bytes())
-    return {name: folder / name for name in configs} | {"shipped": SHIPPED}
-
-
-@pytest.fixture(scope="module")
-def engines(vllm: Environment, models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory):
-    """Runs engines by their names, all in one process, for each takes seconds."""
-    entry_points = entry_points_of_the_wheel(tmp_path_factory.mktemp("wheel"))
-
-    def run(asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        runs = [
-            {"batches": "all", "tokens": NEW_TOKENS, "options": {}}
-            | each
-            | {"model": str(models[each.get("model", "whole")])}
-            for each in asked.values()
-        ]
-        batches = BATCHES | {"recalled": [recalled()]}
-        question = {"entry_points": str(entry_points), "batches": batches, "runs": runs}
-        return dict(zip(asked, vllm.run(PROGRAM, question, timeout_s=580), strict=True))
-
-    return run
+PAGE_TOKENS = 64
 
 
 WRONG = {
-    "no uri": ({"nearkv_attention": {}}, {}, "needs the uri"),
+    "a pool without a uri": ({"nearkv_attention": {"mode": "tail"}}, {}, "only a pool is read"),
     "a wrong option": ({"nearkv_attention": {"url": "cpu:"}}, {}, "'url'; is uri meant?"),
     "float32": ({"nearkv_attention": {"uri": "cpu:"}}, {}, '"rounded": "bfloat16"'),
     "latents": (shown(), {"model": "latents"}, "has no latents (MLA)"),
 }
 WRONG_TOO = {
+    "a pool's option": (
+        {"nearkv_attention": {"window_tokens": 64}},
+        {},
+        "only a pool has window_tokens",
+    ),
     "a wrong name": ({"nearkv_attn": {"uri": "cpu:"}}, {}, "is nearkv_attention meant?"),
     "a wrong mode": ({"nearkv_attention": {"uri": "cpu:", "mode": "best"}}, {}, "not 'best'"),
     "float16": (shown(), {"dtype": "float16"}, "rounds only float32"),
@@ -153,7 +59,7 @@ def refused(wrong: dict[str, tuple[Any, dict[str, Any], str]]) -> dict[str, dict
 
 
 @pytest.fixture(scope="module")
-def answers(engines) -> dict[str, dict[str, Any]]:
+def answers(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     """What each engine answered. The first has no configuration of NearKV's."""
     sliding = {"model": "sliding", "batches": "prompts"}
     crowd = {"batches": "crowd"}
@@ -167,11 +73,13 @@ def answers(engines) -> dict[str, dict[str, Any]]:
         "crowd oracle": crowd | {"rounded": True, "options": FEW_BLOCKS},
         "crowd far": crowd | {"options": far(**FEW_BLOCKS)},
     }
-    return engines(asked | refused(WRONG))
+    return attention_engines.run(asked | refused(WRONG))
 
 
 @pytest.fixture(scope="module")
-def connected(engines, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def connected(
+    attention_engines: AttentionEngines, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
     """What engines answered beside a connector, the later ones with all blocks in its store."""
     with_store = FEW_BLOCKS | in_file(tmp_path_factory.mktemp("store") / "pool")
     run = {"batches": "crowd", "options": far(**with_store)}
@@ -180,11 +88,13 @@ def connected(engines, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
         "storing": run,
         "loading": run,
     }
-    return engines(asked)
+    return attention_engines.run(asked)
 
 
 @pytest.fixture(scope="module")
-def handed_over(engines, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def handed_over(
+    attention_engines: AttentionEngines, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
     """What was answered to prompts of which one engine computed all but the ends for two others."""
     store = in_file(tmp_path_factory.mktemp("store") / "pool", hand_over=True)
     plain = {"batches": "prompts", "rounded": True}
@@ -194,11 +104,11 @@ def handed_over(engines, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         "fetching": plain | {"options": store},
         "near": {"batches": "prompts", "options": far(**store)},
     }
-    return engines(asked)
+    return attention_engines.run(asked)
 
 
 @pytest.fixture(scope="module")
-def dtypes(engines) -> dict[str, dict[str, Any]]:
+def dtypes(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     """What engines answered in bfloat16, and the model that NearKV ships."""
     own, near = {"dtype": "bfloat16"}, far({"rounded": ""}, dtype="bfloat16")
     shipped = {"model": "shipped", "batches": "recalled"}
@@ -214,21 +124,21 @@ def dtypes(engines) -> dict[str, dict[str, Any]]:
         "shipped far on the oracle's": shipped | {"options": far(), "takes": "shipped"},
         "shipped in chunks": shipped | {"rounded": True, "options": IN_CHUNKS},
     }
-    return engines(asked)
+    return attention_engines.run(asked)
 
 
 @pytest.fixture(scope="module")
-def ranks(engines) -> dict[str, dict[str, Any]]:
+def ranks(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     """What two ranks answered."""
     asked = {
         "oracle": {"rounded": True, "batches": "prompts"},
         "far": {"options": far(tensor_parallel_size=2), "batches": "prompts"},
     }
-    return engines(asked)
+    return attention_engines.run(asked)
 
 
 @pytest.fixture(scope="module")
-def others(engines) -> dict[str, dict[str, Any]]:
+def others(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     """What engines answered that are asked less often."""
     asked = {
         "blocks of 128": {"options": far(block_size=128)},
@@ -243,21 +153,7 @@ def others(engines) -> dict[str, dict[str, Any]]:
         "unmerged": {"options": far(), "flaw": "unmerged"},
         "crowd stale": {"options": far(**FEW_BLOCKS), "batches": "crowd", "flaw": "stale"},
     }
-    return engines(asked | refused(WRONG_TOO))
-
-
-def difference(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """The largest, of the log-probabilities that both name after the same tokens."""
-    largest = 0.0
-    runs = (zip(run["tokens"], run["logprobs"], strict=True) for run in (one, other))
-    for mine, theirs in zip(*runs, strict=True):
-        steps = (zip(*answer, strict=True) for answer in (mine, theirs))
-        for (token, logprobs), (their_token, theirs) in zip(*steps, strict=True):
-            for name in logprobs.keys() & theirs.keys():
-                largest = max(largest, abs(logprobs[name] - theirs[name]))
-            if token != their_token:
-                break
-    return largest
+    return attention_engines.run(asked | refused(WRONG_TOO))
 
 
 def check_same(answer: dict[str, Any], oracle: dict[str, Any]) -> dict[str, int]:

@@ -7,7 +7,7 @@ import pytest
 
 from bench.engines.environment import Environment
 from tests.engines.small_models import SMALL, save_model
-from tests.engines.test_vllm_attention import prompt
+from tests.engines.vllm_attention import prompt
 from tests.engines.vllm_engines import entry_points_of_the_wheel
 
 # The first makes vLLM's environment.

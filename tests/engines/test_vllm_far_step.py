@@ -63,7 +63,7 @@ class Engine:
         written = [self._slots(table, np.arange(end - new, end)) for table, end, new in batch]
         rows = self.pages.begin(tables, lengths, queries, np.concatenate(written))
         starts = np.cumsum([0, *queries]).tolist()
-        device, part = torch.device("cpu"), lambda rows, tokens: None
+        device, part = torch.device("cpu"), lambda rows: None
         step = FarStep(self.pages, FAR, rows, starts, device, self.is_verified, part)
         attended, worst = 0, 0.0
         for number, cache in enumerate(self.caches):

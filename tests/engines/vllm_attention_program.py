@@ -7,9 +7,10 @@ caches is kept, "takes": one whose K and V it caches instead of its own, "flaw":
 "flash": whether it takes NearKV's backend for GPUs, with kernels in torch}, ..]}.
 Its last line: for each run {"tokens", "logprobs", "cached"} by prompt, {"pages"} of each pool after
 each batch, {"counts"} of each pool of each rank, {"to_pool_bytes", "from_pool_bytes", "near_bytes"}
-of the first rank, "preemptions", "flash_calls" of those kernels, "steps" that only decoded and the
-"cpu_us" of one by part, "is_extension_loaded", "turned": of the elements of K and V that it took
-the share that it had rounded otherwise; or {"error"}.
+of the first rank, "in_place_queries" that attended to vLLM's blocks, "preemptions", "flash_calls"
+of those kernels, "steps" that only decoded and the "cpu_us" of one by part, "is_extension_loaded",
+"turned": of the elements of K and V that it took the share that it had rounded otherwise; or
+{"error"}.
 """
 
 import sys
@@ -137,10 +138,17 @@ class Meter:
         return timed
 
 
-def pages_of(worker) -> list:
+def builders_of(worker) -> list:
     groups = [group for of_cache in worker.model_runner.attn_groups for group in of_cache]
-    builders = [group.metadata_builders[0] for group in groups]
-    return [builder.pages for builder in builders if getattr(builder, "pages", None)]
+    return [group.metadata_builders[0] for group in groups]
+
+
+def pages_of(worker) -> list:
+    return [builder.pages for builder in builders_of(worker) if getattr(builder, "pages", None)]
+
+
+def in_place_queries_of(worker) -> int:
+    return sum(getattr(builder, "attended_queries", 0) for builder in builders_of(worker))
 
 
 def counts_of(worker) -> list[dict[str, int]]:
@@ -173,6 +181,7 @@ def run_engine(run: dict) -> dict:
                     logprobs.append([named(step) for step in answer.logprobs])
                 pages.append([group.pool.usage().pages for group in groups])
             counts = engine.collective_rpc(counts_of)
+            in_place_queries = engine.collective_rpc(in_place_queries_of)
     finally:
         engine.llm_engine.engine_core.shutdown()
     stats = [group.pool.stats() for group in groups]
@@ -185,6 +194,7 @@ def run_engine(run: dict) -> dict:
         "to_pool_bytes": sum(each.link_to_device_bytes for each in stats),
         "from_pool_bytes": sum(each.link_from_device_bytes for each in stats),
         "near_bytes": sum(each.near_bytes for each in stats),
+        "in_place_queries": sum(in_place_queries),
         "preemptions": meter.preemptions,
         "flash_calls": flash_in_torch.calls,
         "steps": meter.steps,

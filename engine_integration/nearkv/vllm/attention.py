@@ -20,21 +20,15 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 
 from nearkv.core import MAX_HEAD_DIM, AttendMode, Device, Dtype, Pool
 from nearkv.far import FarAttention
-from nearkv.vllm.attention_options import KEY, AttentionOptions
+from nearkv.vllm.attention_options import AttentionOptions, refuse
 from nearkv.vllm.far_pages import FarPages
 from nearkv.vllm.far_step import FarStep, LayerAttention
 from nearkv.vllm.kv_rows import KVRows, packed_rows
+from nearkv.vllm.some_requests import some_requests
 
 logger = init_logger(__name__)
 
 _DTYPES = {torch.bfloat16: Dtype.BF16, torch.float16: Dtype.FP16}
-
-
-def refuse(what: str, instead: str) -> None:
-    """Raises ValueError for a model that the pool cannot serve."""
-    raise ValueError(
-        f"NearKV's attention {what}; {instead}, or leave {KEY} out of --additional-config"
-    )
 
 
 class FarBuilder:
@@ -59,6 +53,11 @@ class FarBuilder:
         window = kv_cache_spec.sliding_window if is_sliding else 0
         if vllm_config.parallel_config.decode_context_parallel_size > 1:
             refuse("has no decode context parallelism", "take a size of 1")
+        if not options.uri:
+            refuse(
+                "attends in vLLM's own blocks on the CPU alone",
+                'name a pool: "uri": "cpu:?memory=4GiB"',
+            )
         dtype = getattr(torch, options.rounded) if options.rounded else kv_cache_spec.dtype
         pool = Pool.create(
             Device(options.uri.replace("{rank}", str(get_tensor_model_parallel_rank()))),
@@ -80,7 +79,8 @@ class FarBuilder:
     ) -> Any:
         """The base's metadata, with what a step needs of the pool in `nearkv_step`."""
         common = common_attn_metadata
-        metadata = super().build(common_prefix_len, common, fast_build)
+        plain_build = super().build
+        metadata = plain_build(common_prefix_len, common, fast_build)
         metadata.nearkv_step = metadata.nearkv_layers = None
         if self.pages is not None:
             starts = common.query_start_loc_cpu[: common.num_reqs + 1].tolist()
@@ -99,29 +99,9 @@ class FarBuilder:
                     starts,
                     self.device,
                     self._is_verified,
-                    lambda rows, tokens: self._part(common, rows, tokens),
+                    lambda rows: some_requests(plain_build, common, rows),
                 )
         return metadata
-
-    def _part(self, common: CommonAttentionMetadata, rows: list[int], tokens: torch.Tensor) -> Any:
-        """The base's metadata of some requests, whose tokens these are."""
-        counts = common.query_start_loc_cpu.diff()[rows]
-        starts = torch.zeros(len(rows) + 1, dtype=torch.int32)
-        starts[1:] = counts.cumsum(0)
-        lengths = common.seq_lens[rows]
-        part = CommonAttentionMetadata(
-            query_start_loc=starts.to(self.device),
-            query_start_loc_cpu=starts,
-            seq_lens=lengths,
-            num_reqs=len(rows),
-            num_actual_tokens=len(tokens),
-            max_query_len=int(counts.max()),
-            max_seq_len=int(lengths.max()),
-            block_table_tensor=common.block_table_tensor[rows],
-            slot_mapping=common.slot_mapping[tokens],
-        )
-        # FlashAttention keeps one schedule for a step, made ahead: that of all requests.
-        return super().build(0, part, fast_build=True)
 
 
 class FarImpl:

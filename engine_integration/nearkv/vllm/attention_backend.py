@@ -9,7 +9,7 @@ from vllm.v1.attention.backends.cpu_attn import (
     CPUAttentionMetadataBuilder,
 )
 
-from nearkv.vllm.configured import is_configured, is_context_parallel
+from nearkv.vllm.configured import configured_options, is_context_parallel
 
 
 class NearKVAttentionBackend(CPUAttentionBackend):
@@ -18,25 +18,26 @@ class NearKVAttentionBackend(CPUAttentionBackend):
     @staticmethod
     def get_impl_cls() -> type[CPUAttentionBackendImpl]:
         """Who attends."""
-        if not is_configured():
-            if not is_context_parallel():
-                return CPUAttentionBackendImpl
-            from nearkv.vllm.context_parallel import ContextParallelImpl
-
-            return ContextParallelImpl
-        from nearkv.vllm.attention import NearKVAttentionImpl
-
-        return NearKVAttentionImpl
+        return _classes()[0]
 
     @staticmethod
     def get_builder_cls() -> type[CPUAttentionMetadataBuilder]:
         """Who prepares a step."""
-        if not is_configured():
-            if not is_context_parallel():
-                return CPUAttentionMetadataBuilder
-            from nearkv.vllm.context_parallel import ContextParallelBuilder
+        return _classes()[1]
 
-            return ContextParallelBuilder
-        from nearkv.vllm.attention import NearKVMetadataBuilder
 
-        return NearKVMetadataBuilder
+def _classes() -> tuple[type[CPUAttentionBackendImpl], type[CPUAttentionMetadataBuilder]]:
+    options = configured_options()
+    if options is not None and options.uri:
+        from nearkv.vllm.attention import NearKVAttentionImpl, NearKVMetadataBuilder
+
+        return NearKVAttentionImpl, NearKVMetadataBuilder
+    if options is not None:
+        from nearkv.vllm.in_place import InPlaceImpl, InPlaceMetadataBuilder
+
+        return InPlaceImpl, InPlaceMetadataBuilder
+    if is_context_parallel():
+        from nearkv.vllm.context_parallel import ContextParallelBuilder, ContextParallelImpl
+
+        return ContextParallelImpl, ContextParallelBuilder
+    return CPUAttentionBackendImpl, CPUAttentionMetadataBuilder

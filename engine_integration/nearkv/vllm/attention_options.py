@@ -15,11 +15,13 @@ SCHEDULER = "nearkv_scheduler"
 
 @dataclasses.dataclass(frozen=True)
 class AttentionOptions:
-    """The pool, and how much of it an attention reads."""
+    """Where attention reads K and V, and how much of them."""
 
-    uri: str
-    """The pool's device: "cpu:?memory=4GiB". What it held is lost. {rank} becomes the worker's
-    rank; layers that vLLM gives block tables of their own have a pool of this size for each."""
+    uri: str = ""
+    """Empty: in vLLM's own blocks, all of them, exactly; the other options are then those of no
+    pool. Else the device of a pool, such as "cpu:?memory=4GiB", in which K and V lie once more.
+    What it held is lost. {rank} becomes the worker's rank; layers that vLLM gives block tables of
+    their own have a pool of this size for each."""
     window_tokens: int = 256
     """The newest tokens of a request, which the engine attends to itself."""
     mode: str = "dense"
@@ -48,8 +50,11 @@ class AttentionOptions:
             return None
         names = [field.name for field in dataclasses.fields(cls)]
         refuse_unknown(KEY, settings[KEY], names)
-        if "uri" not in settings[KEY]:
-            raise ValueError(f'{KEY} needs the uri of a pool, such as "cpu:?memory=4GiB"')
+        if not settings[KEY].get("uri") and (others := [*settings[KEY].keys() - {"uri", "mode"}]):
+            raise ValueError(
+                f"{KEY}: only a pool has {', '.join(sorted(others))}: name one, such as "
+                '"uri": "cpu:?memory=4GiB", or leave it out'
+            )
         options = cls(**settings[KEY])
         options._check()
         return options
@@ -58,9 +63,21 @@ class AttentionOptions:
         if self.mode.upper() not in AttendMode.__members__:
             modes = ", ".join(mode.name.lower() for mode in AttendMode)
             raise ValueError(f"{KEY}: mode is {modes}, not '{self.mode}'")
+        if not self.uri and self.mode != "dense":
+            raise ValueError(
+                f"{KEY}: only a pool is read by mode {self.mode}: name one, such as "
+                '"uri": "cpu:?memory=4GiB", or take dense'
+            )
         if self.rounded not in ("", "bfloat16", "float16"):
             raise ValueError(f"{KEY}: rounded is bfloat16 or float16, not '{self.rounded}'")
         if self.window_tokens < PAGE_TOKENS:
             raise ValueError(
                 f"{KEY}: window_tokens is {self.window_tokens}; {PAGE_TOKENS} at least"
             )
+
+
+def refuse(what: str, instead: str) -> None:
+    """Raises ValueError for what NearKV's attention cannot serve."""
+    raise ValueError(
+        f"NearKV's attention {what}; {instead}, or leave {KEY} out of --additional-config"
+    )

@@ -5,7 +5,6 @@ No line here knows a platform: vLLM's metadata and caches come as tensors.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from nearkv.far import FarAttention
 from nearkv.near import UNSEEN, attend_here, merge
 from nearkv.vllm.far_pages import FarPages, Row, StoredSequence
 from nearkv.vllm.kv_rows import KVRows, Places
+from nearkv.vllm.some_requests import SomeRequests
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,6 @@ class _Batch:
 
 
 @dataclass
-class LocalRequests:
-    """Requests of a step that see nothing of the pool."""
-
-    metadata: Any
-    """The engine's own, for these alone."""
-    tokens: torch.Tensor
-    """Of the step's tokens: which are theirs."""
-
-
-@dataclass
 class _Check:
     """What is compared in each layer."""
 
@@ -81,7 +71,7 @@ class _WindowPlan:
     """What layers with one sliding window do."""
 
     batches: list[_Batch]
-    part: LocalRequests | None
+    part: SomeRequests | None
 
 
 @dataclass
@@ -96,8 +86,8 @@ class FarStep:
     device: torch.device
     is_verified: bool
     """Whether something else than vLLM's model writes blocks too: contents are then compared."""
-    metadata_of: Callable[[list[int], torch.Tensor], Any]
-    """Makes the engine's own metadata of some of the requests, whose tokens these are."""
+    requests_of: Callable[[list[int]], SomeRequests]
+    """Some of the step's requests, for the engine's own attention."""
     _plans: dict[int, _WindowPlan] = field(default_factory=dict)
     _check: _Check | None = None
 
@@ -106,7 +96,7 @@ class FarStep:
         """Where the pages are."""
         return self.pages.pool
 
-    def part(self, window: int) -> LocalRequests | None:
+    def part(self, window: int) -> SomeRequests | None:
         """Requests that attend to nothing in the pool, beside others that do."""
         return self._plan(window).part
 
@@ -284,8 +274,7 @@ class FarStep:
         ]
         part = None
         if batches and others:
-            tokens = self._indices_of(others)
-            part = LocalRequests(self.metadata_of(others, tokens), tokens)
+            part = self.requests_of(others)
         return _WindowPlan(batches, part)
 
     def _batch(self, group: list[tuple[Row, int]], window: int) -> _Batch:

@@ -17,7 +17,8 @@ from vllm.v1.attention.backends.flash_attn import (
     FlashAttentionMetadataBuilder,
 )
 
-from nearkv.vllm.attention import FarBuilder, FarImpl, refuse
+from nearkv.vllm.attention import FarBuilder, FarImpl
+from nearkv.vllm.attention_options import refuse
 from nearkv.vllm.configured import is_configured
 from nearkv.vllm.kv_rows import KVRows, RowLayout
 

@@ -7,6 +7,8 @@ from itertools import product
 import numpy as np
 import torch
 
+from nearkv.core import BlockLayout
+
 # How many tokens, and how many channels, kernels keep together.
 _TOKEN_GROUPS = (1, 2, 16, 32, 64)
 _CHANNEL_GROUPS = (1, 2, 4, 8, 16, 32)
@@ -115,6 +117,27 @@ class KVRows:
         every = cache.as_strided((count + 1,), (1,))
         picked = every.index_select(0, elements).cpu()
         return picked.view(torch.int16 if picked.element_size() == 2 else torch.int32).numpy()
+
+
+def block_layout(rows: KVRows, block_tokens: int) -> BlockLayout | None:
+    """What the kernels that attend in place call this way of packing, if they know it."""
+    dim = rows.head_dim
+    in_rows = RowLayout(block_tokens * dim, 1, 1, (dim, dim, 1, 1))
+    tiles = (
+        RowLayout(0, 16, 2, (16 * dim, 2, 32, 1)),
+        RowLayout(block_tokens * dim, 2, 16, (32, 1, 16 * block_tokens, 2)),
+    )
+    known = {
+        BlockLayout.ROWS: (RowLayout(0, 1, 1, (dim, dim, 1, 1)), in_rows),
+        BlockLayout.CHANNEL_MAJOR: (
+            RowLayout(0, 1, 1, (1, 1, block_tokens, block_tokens)),
+            in_rows,
+        ),
+        BlockLayout.TILES: tiles,
+    }
+    return next(
+        (layout for layout, packed in known.items() if packed == (rows.keys, rows.values)), None
+    )
 
 
 @functools.cache
