@@ -59,3 +59,13 @@ def test_a_hand_over_copies_blocks_once_each_way(tmp_path: Path) -> None:
         assert copied.value == 1
         # What the router's part hands on are names: tokens, of which engines make hashes.
         assert copied.extra["order_bytes"] < copied.extra["stored_bytes"] / 100
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_decode_steps_are_timed_in_both_ways(tmp_path: Path) -> None:
+    results = {result.name: result for result in run_bench("decode", tmp_path, "--tiny")}
+    (steps,) = (results[name] for name in results if name.startswith("decode/vllm_2x200"))
+    assert steps.extra["kv_bytes_per_step"] > 2 * 200 * 23040  # Bytes of a token, of this model.
+    assert steps.extra["steps"] == 6
+    assert results["decode/vllm_log_probability_difference"].value < 1

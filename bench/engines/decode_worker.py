@@ -1,0 +1,166 @@
+"""A vLLM engine whose decode steps are timed, in NearKV's kernels and in its own by turns.
+
+Runs in vLLM's environment. Its argument: {"model": FOLDER, "threads", "tokens": most that its
+requests have together, "block_tokens"}. Orders:
+`fill {"requests", "tokens"}` computes so many prompts, which decode from then on, and ends others;
+`steps {"count", "turns"}` decodes in turns of so many steps, whose first is not kept, and answers
+{"own": seconds of a step, .., "near": .., "kv_bytes": what the attention of the last one read};
+`read {}` answers {"gb_per_s": of a plain read of memory by all threads};
+`answer {"tokens", "new_tokens"}` gives {"own": [TOKEN, ..], "near": .., "difference": the largest
+of a log-probability before the first token that differs}.
+"""
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from bench.engines.orders import serve
+from bench.quiet import QUIET
+
+for name in QUIET:  # One engine, and its own threads: as vLLM runs.
+    os.environ.pop(name, None)
+os.environ |= {
+    "VLLM_CPU_KVCACHE_SPACE": "2",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "OMP_NUM_THREADS": str(json.loads(sys.argv[1])["threads"]),
+}
+
+import torch  # noqa: E402
+from vllm import LLM, SamplingParams  # noqa: E402
+
+from bench.engines.shapes import tokens_of_the_document  # noqa: E402
+from nearkv.vllm.plugin import register  # noqa: E402
+
+_WAYS = ("own", "near")
+_LONGEST = 8192  # Tokens of a request.
+_READ_BYTES = 1 << 29
+
+
+class DecodeEngine:
+    """Requests that decode together, and steps of theirs."""
+
+    def __init__(self, model: str, threads: int, tokens: int, block_tokens: int) -> None:
+        register()
+        torch.set_num_threads(threads)
+        self._text = tokens_of_the_document(model)
+        self._llm = LLM(
+            model=model,
+            dtype="bfloat16",
+            enforce_eager=True,
+            max_model_len=_LONGEST,
+            max_num_batched_tokens=2048,
+            max_num_seqs=32,
+            block_size=block_tokens,
+            num_gpu_blocks_override=max(tokens, _LONGEST) // block_tokens + 64,
+            enable_prefix_caching=False,
+            async_scheduling=False,
+            disable_log_stats=True,
+            additional_config={"nearkv_attention": {}},
+            seed=0,
+        )
+        self._engine = self._llm.llm_engine
+        runner = self._engine.model_executor.driver_worker.worker.model_runner
+        groups = [group for of_cache in runner.attn_groups for group in of_cache]
+        self._builders = [group.metadata_builders[0] for group in groups]
+        self._token_bytes = sum(
+            cache[0, :, :1].numel() * cache.element_size() for cache in runner.kv_caches
+        )
+        self._lengths: dict[str, int] = {}
+
+    def fill(self, order: dict[str, int]) -> dict[str, Any]:
+        """Ends all requests, and computes the prompts of new ones."""
+        self._engine.abort_request([*self._lengths])
+        self._take_turn("near")
+        sampling = SamplingParams(
+            temperature=0, max_tokens=_LONGEST - order["tokens"], ignore_eos=True, detokenize=False
+        )
+        self._lengths = {}
+        for number in range(order["requests"]):
+            prompt = self._prompt(number, order["tokens"])
+            self._engine.add_request(f"{number}", {"prompt_token_ids": prompt}, sampling)
+            self._lengths[f"{number}"] = len(prompt)
+        while any(length == order["tokens"] for length in self._lengths.values()):
+            self._step()
+        return {}
+
+    def steps(self, order: dict[str, int]) -> dict[str, Any]:
+        """Seconds of steps by the way in which they attended."""
+        seconds: dict[str, list[float]] = {way: [] for way in _WAYS}
+        for turn in range(order["turns"]):
+            for way in _WAYS if turn % 2 == 0 else reversed(_WAYS):
+                self._take_turn(way)
+                for number in range(order["count"]):
+                    began_s = time.perf_counter()
+                    self._step()
+                    if number:
+                        seconds[way].append(time.perf_counter() - began_s)
+        return seconds | {"kv_bytes": sum(self._lengths.values()) * self._token_bytes}
+
+    def answer(self, order: dict[str, int]) -> dict[str, Any]:
+        """The same prompt, answered in both ways."""
+        self._engine.abort_request([*self._lengths])
+        self._lengths = {}
+        sampling = SamplingParams(
+            temperature=0, max_tokens=order["new_tokens"], ignore_eos=True, logprobs=4
+        )
+        prompt = {"prompt_token_ids": self._prompt(0, order["tokens"])}
+        answers = {}
+        for way in _WAYS:
+            self._take_turn(way)
+            (output,) = self._llm.generate(prompt, sampling, use_tqdm=False)
+            answers[way] = output.outputs[0]
+        difference = 0.0
+        own, near = (answers[way] for way in _WAYS)
+        for token, other, *steps in zip(
+            own.token_ids, near.token_ids, own.logprobs, near.logprobs, strict=True
+        ):
+            both = steps[0].keys() & steps[1].keys()
+            away = (abs(steps[0][each].logprob - steps[1][each].logprob) for each in both)
+            difference = max(difference, *away)
+            if token != other:
+                break
+        tokens = {way: list(answers[way].token_ids) for way in _WAYS}
+        return tokens | {"difference": difference}
+
+    def read(self, _: dict[str, int]) -> dict[str, Any]:
+        """The best of some sums over more memory than any cache has."""
+        memory = torch.ones(_READ_BYTES // 8, dtype=torch.int64)
+        best_s = float("inf")
+        for _ in range(9):
+            began_s = time.perf_counter()
+            memory.sum()
+            best_s = min(best_s, time.perf_counter() - began_s)
+        return {"gb_per_s": _READ_BYTES / best_s / 1e9}
+
+    def close(self) -> None:
+        """Ends the engine."""
+        self._engine.engine_core.shutdown()
+
+    def _prompt(self, number: int, tokens: int) -> list[int]:
+        first = number * 7919 % len(self._text)
+        return [self._text[(first + i) % len(self._text)] for i in range(tokens)]
+
+    def _take_turn(self, way: str) -> None:
+        for builder in self._builders:
+            builder.is_in_place = way == "near"
+
+    def _step(self) -> None:
+        for output in self._engine.step():
+            if output.request_id in self._lengths:
+                self._lengths[output.request_id] += 1
+
+
+if __name__ == "__main__":
+    made = json.loads(sys.argv[1])
+    serve(
+        lambda: DecodeEngine(**made),
+        {
+            "fill": DecodeEngine.fill,
+            "steps": DecodeEngine.steps,
+            "answer": DecodeEngine.answer,
+            "read": DecodeEngine.read,
+        },
+    )
