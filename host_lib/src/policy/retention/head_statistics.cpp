@@ -10,20 +10,17 @@
 namespace nearkv {
 namespace {
 
-constexpr std::uint32_t kFormat = 2;
+constexpr std::uint32_t kFormat = 3;
 
-/// What comes before the numbers of pages.
+/// What comes before the fade, the overlap, what was compared, and the numbers of pages.
 struct SavedHeader {
   std::uint32_t format = kFormat;
   std::uint32_t page_tokens = 0;
-  float fade = 0;
   std::uint32_t pages = 0;
-  float overlap = 0;
-  float compared = 0;
   std::uint32_t crc = 0;  ///< Of all else, this being 0.
   std::uint64_t queries = 0;
 };
-static_assert(sizeof(SavedHeader) == 40);
+static_assert(sizeof(SavedHeader) == 24);
 
 }  // namespace
 
@@ -48,13 +45,13 @@ void HeadStatistics::observe(const Observation& seen) {
 std::vector<std::byte> HeadStatistics::save() const {
   SavedHeader header;
   header.page_tokens = page_tokens_;
-  header.fade = fade_;
   header.pages = static_cast<std::uint32_t>(last_pages_.size());
-  header.overlap = overlap_;
-  header.compared = compared_;
   header.queries = queries_;
-  std::vector<std::byte> saved(sizeof(header) + last_pages_.size() * sizeof(std::uint32_t));
+  const float numbers[] = {fade_, overlap_, compared_};
+  std::vector<std::byte> saved(sizeof(header) + sizeof(numbers) +
+                               last_pages_.size() * sizeof(std::uint32_t));
   std::span<std::byte> room = std::span(saved).subspan(sizeof(header));
+  put(std::span<const float>(numbers), &room);
   put(std::span<const std::uint32_t>(last_pages_), &room);
   header.crc = saved_checksum(header, std::span(saved).subspan(sizeof(header)));
   std::memcpy(saved.data(), &header, sizeof(header));
@@ -65,15 +62,18 @@ Status HeadStatistics::restore(std::span<const std::byte> saved) {
   SavedHeader header;
   if (saved.size() < sizeof(header)) return Status::kBadArgument;
   take(&saved, std::span(&header, 1));
-  const std::size_t bytes = std::size_t{header.pages} * sizeof(std::uint32_t);
-  if (header.format != kFormat || header.page_tokens != page_tokens_ || header.fade != fade_ ||
-      saved.size() != bytes || header.crc != saved_checksum(header, saved)) {
+  float numbers[3];
+  const std::size_t bytes = sizeof(numbers) + std::size_t{header.pages} * sizeof(std::uint32_t);
+  if (header.format != kFormat || header.page_tokens != page_tokens_ || saved.size() != bytes ||
+      header.crc != saved_checksum(header, saved)) {
     return Status::kBadArgument;
   }
+  take(&saved, std::span<float>(numbers));
+  if (numbers[0] != fade_) return Status::kBadArgument;
   last_pages_.resize(header.pages);
   take(&saved, std::span(last_pages_));
-  overlap_ = header.overlap;
-  compared_ = header.compared;
+  overlap_ = numbers[1];
+  compared_ = numbers[2];
   queries_ = header.queries;
   return Status::kOk;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "page/checksum.hpp"
 
@@ -29,6 +30,7 @@ void take(std::span<const std::byte>* from, std::span<T> numbers) {
 /// Of a header, its `crc` taken as 0, and what comes behind it.
 template <typename Header>
 std::uint32_t saved_checksum(Header header, std::span<const std::byte> rest) {
+  static_assert(std::has_unique_object_representations_v<Header>, "no copy keeps what pads it");
   header.crc = 0;
   return crc32c(rest, crc32c(std::as_bytes(std::span(&header, 1))));
 }
