@@ -104,8 +104,9 @@ class ErrorParityTest : public testing::TestWithParam<std::tuple<std::string, in
     for (std::uint64_t at = entries + done * sizeof(nkv_page_entry),
                        left = (appends ? kNewPages : kPages) - std::min(done, kPages);
          left > 0 && at + sizeof(nkv_page_entry) <= end; --left, at += sizeof(nkv_page_entry)) {
-      const std::uint64_t place =
-          std::uint64_t{pair_.model().at<nkv_page_entry>(at)->page} * NKV_PAGE_GRAIN_BYTES;
+      nkv_page_entry entry{};  // At any address, which a flipped bit has changed.
+      std::memcpy(&entry, pair_.model().at<std::byte>(at), sizeof(entry));
+      const std::uint64_t place = std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
       if (place + room > end) continue;
       for (BenchDevice* const bench : {&pair_.subject(), &pair_.model()}) {
         if (std::ranges::equal(bench->window().subspan(place, room),
