@@ -42,6 +42,12 @@ TEST_P(PoisonedRecordsTest, VerifyingLosesTheirObjectsAndNoOthers) {
 }
 
 TEST_P(PoisonedRecordsTest, EvictionGoesOnBehindThem) {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  GTEST_SKIP()
+      << "TSan stores a record's state under its own lock, which a SIGBUS would leave held";
+#endif
+#endif
   poison_first_records();
   for (std::uint64_t i = 0; i < 20; ++i) {
     ASSERT_EQ(set(1000 + i, contents(i, 1 << 20)), Status::kOk) << i;
