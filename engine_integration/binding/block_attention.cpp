@@ -32,6 +32,7 @@ class PythonCache {
         {static_cast<std::int64_t>(keys_.shape(0)), static_cast<std::int64_t>(keys_.shape(1)),
          static_cast<std::int64_t>(keys_.shape(2)), static_cast<std::int64_t>(keys_.shape(3))},
         "values");
+    if (keys_.size() == 0) throw nb::value_error("keys must not be empty");
     cache_.dtype = dtype_of(keys_, NKV_DTYPE_BF16, "keys");
     const std::size_t bytes = element_bytes(cache_.dtype);
     const auto dim = static_cast<std::int64_t>(keys_.shape(3));

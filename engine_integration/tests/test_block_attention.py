@@ -105,6 +105,12 @@ def test_a_cache_whose_heads_lie_apart_is_refused():
         BlockCache(cache[:, :, 0], cache[:, :, 1], BlockLayout.ROWS)
 
 
+def test_a_cache_of_nothing_is_refused():
+    nothing = torch.empty(BLOCKS, 0, BLOCK_TOKENS, HEAD_DIM, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="empty"):
+        BlockCache(nothing, nothing, BlockLayout.ROWS)
+
+
 def test_requests_of_more_queries_are_left_out():
     batch = BlockBatch()
     starts, lengths = (np.array(each, np.int32) for each in ([0, 1, 20], [70, 33]))
