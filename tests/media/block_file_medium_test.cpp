@@ -41,11 +41,11 @@ void cut(const std::filesystem::path& path, std::uint64_t bytes) {
 TEST_P(BlockFileTest, AFileCutShortIsAnErrorOfWhatIsGone) {
   OPEN_OR_SKIP(file, options(place_.path()));
   cut(place_.path(), 3 * kBlockBytes + 100);
-  BlockMemory memory(4 * kBlockBytes, 0);
+  BlockMemory memory(5 * kBlockBytes, 0);
   std::vector<BlockRequest> requests = {
       read_request(0, memory.span().first(3 * kBlockBytes)),
-      read_request(3 * kBlockBytes, memory.span().first(kBlockBytes)),
-      read_request(8 * kBlockBytes, memory.span().first(kBlockBytes))};
+      read_request(3 * kBlockBytes, memory.span().subspan(3 * kBlockBytes, kBlockBytes)),
+      read_request(8 * kBlockBytes, memory.span().subspan(4 * kBlockBytes, kBlockBytes))};
   EXPECT_EQ(file->run(requests), Status::kIoError);
   EXPECT_EQ(requests[0].status, Status::kOk);
   EXPECT_EQ(requests[1].status, Status::kIoError);
