@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_const",
         dest="size",
         const="sanitize",
-        help="the C++ tests under sanitizers: an hour on 2 cores",
+        help="the C++ tests under sanitizers: half an hour on 2 cores",
     )
     parser.add_argument("filters", nargs="*", metavar="FILTER", help="what to run (default: all)")
     parsed = parser.parse_args(arguments)
