@@ -62,9 +62,7 @@ struct BlockBatch::State {
     const unsigned members = team.run != nullptr ? std::max(team.members, 1U) : 1;
     plan.split({cache.kv_heads, attention.window, members});
     results.reset(plan, queries.group, cache.head_dim);
-    const AttendRun fastest = attend_run_bf16(cache);
-    LayerWork work(plan, cache, attention, queries,
-                   fastest != nullptr ? fastest : attend_run_portable, &results);
+    LayerWork work(plan, cache, attention, queries, &results);
     if (members > 1 && plan.runs().size() > 1) {
       team.run([](void* layer) { static_cast<LayerWork*>(layer)->take_runs(); }, &work, members);
     } else {

@@ -11,6 +11,9 @@ namespace nearkv {
 /// Tokens that a kernel takes at a time: their scores stay in registers and the first-level cache.
 inline constexpr std::size_t kSpanTokens = 64;
 
+/// Query rows that a kernel takes at a time.
+inline constexpr std::size_t kRunRows = 16;
+
 /// Some of one request's tokens, for one KV head and the query rows that share it.
 struct BlockRun {
   const BlockCache* cache = nullptr;
@@ -31,15 +34,21 @@ struct RunSums {
   float* values = nullptr;   ///< [group][head_dim]: V weighed so; 64-byte aligned.
 };
 
-/// Attends to a run. Sets all of `sums`.
-using AttendRun = void (*)(const BlockRun& run, const RunSums& sums);
+/// Adds a run's tokens to sums over none yet, for at most kRunRows query rows.
+using AttendRows = void (*)(const BlockRun& run, const RunSums& sums);
 
 /// By Google Highway on any processor: every dtype and layout that BlockCache may have.
-void attend_run_portable(const BlockRun& run, const RunSums& sums);
+void attend_rows_portable(const BlockRun& run, const RunSums& sums);
 
 /// By AVX-512's bf16 products; null where this machine or build has none, or for a cache of another
 /// dtype or of heads that are no multiple of 32.
-[[nodiscard]] AttendRun attend_run_bf16(const BlockCache& cache);
+[[nodiscard]] AttendRows attend_rows_bf16(const BlockCache& cache);
+
+/// The fastest kernel that this machine has for a cache.
+[[nodiscard]] AttendRows kernel_of(const BlockCache& cache);
+
+/// Attends to a run of any number of query rows. Sets all of `sums`.
+void attend_run(AttendRows kernel, const BlockRun& run, const RunSums& sums);
 
 /// One span of a run: tokens [token, token + count) of a block; those of [begin, end) are seen.
 struct BlockSpan {
@@ -49,6 +58,7 @@ struct BlockSpan {
   std::size_t count = 0;                    ///< A multiple of 16.
   std::size_t begin = 0;
   std::size_t end = 0;
+  std::uint64_t seen = 0;  ///< Bit t: token + t is seen.
 
   [[nodiscard]] bool is_whole() const { return begin == token && end == token + count; }
 };

@@ -68,7 +68,7 @@ void LayerWork::attend(std::size_t index, const AttendTask& task) {
   run.group = queries_.group;
   run.factor = factor_;
   run.soft_cap = soft_cap_;
-  attend_run_(run, results_.of(index));
+  attend_run(kernel_, run, results_.of(index));
 }
 
 void LayerWork::merge(const AttendTask& task) {

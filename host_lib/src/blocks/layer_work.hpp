@@ -43,11 +43,11 @@ class RunResults {
 class LayerWork {
  public:
   LayerWork(const BatchPlan& plan, const BlockCache& cache, const BlockAttention& attention,
-            const BlockQueries& queries, AttendRun attend_run, RunResults* results)
+            const BlockQueries& queries, RunResults* results)
       : plan_(plan),
         cache_(cache),
         queries_(queries),
-        attend_run_(attend_run),
+        kernel_(kernel_of(cache)),
         results_(*results),
         factor_(attention.scale * std::numbers::log2e_v<float>),
         soft_cap_(attention.soft_cap * std::numbers::log2e_v<float>) {}
@@ -62,7 +62,7 @@ class LayerWork {
   const BatchPlan& plan_;
   const BlockCache& cache_;
   const BlockQueries& queries_;
-  AttendRun attend_run_;
+  AttendRows kernel_;
   RunResults& results_;
   float factor_;
   float soft_cap_;

@@ -14,7 +14,6 @@
 namespace nearkv::bf16 {
 
 using Bf16 = std::uint16_t;
-inline constexpr std::size_t kMostRows = 16;  // Query rows that go through a span together.
 inline constexpr std::size_t kMostDim = 256;
 inline constexpr std::size_t kLanes = 16;
 
@@ -103,13 +102,22 @@ inline void score_rows(const Part& keys, const Bf16* query, std::size_t dim, std
   }
 }
 
-/// Two vectors of 32 channels' 16-bit elements a, b of tokens: pairs (a, b) in unpacked order.
-template <std::size_t kRows>
-inline void score_channels(const Part& keys, const Bf16* query, std::size_t dim, std::size_t count,
-                           float* scores) {
+/// 32 sums in their order, of two vectors that hold those of pairs unpacked by 16-bit elements.
+struct Ordered {
+  __m512 first;
+  __m512 second;
+};
+
+inline Ordered ordered(__m512 low, __m512 high) {
   const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
   const __m512i second =
       _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
+  return {_mm512_permutex2var_ps(low, first, high), _mm512_permutex2var_ps(low, second, high)};
+}
+
+template <std::size_t kRows>
+inline void score_channels(const Part& keys, const Bf16* query, std::size_t dim, std::size_t count,
+                           float* scores) {
   for (std::size_t t = 0; t < count; t += 32) {
     const bool is_half = count - t < 32;  // A block of 16, 48 .. tokens.
     const __mmask32 lanes = is_half ? 0xFFFFU : 0xFFFFFFFFU;
@@ -142,11 +150,11 @@ inline void score_channels(const Part& keys, const Bf16* query, std::size_t dim,
     }
 #pragma GCC unroll 4
     for (std::size_t r = 0; r < kRows; ++r) {
-      const __m512 l = _mm512_add_ps(low[r][0], low[r][1]);
-      const __m512 h = _mm512_add_ps(high[r][0], high[r][1]);
+      const Ordered sums =
+          ordered(_mm512_add_ps(low[r][0], low[r][1]), _mm512_add_ps(high[r][0], high[r][1]));
       float* const to = scores + r * kSpanTokens + t;
-      _mm512_store_ps(to, _mm512_permutex2var_ps(l, first, h));
-      if (!is_half) _mm512_store_ps(to + kLanes, _mm512_permutex2var_ps(l, second, h));
+      _mm512_store_ps(to, sums.first);
+      if (!is_half) _mm512_store_ps(to + kLanes, sums.second);
     }
   }
 }
@@ -190,8 +198,8 @@ inline void score_tiles(const Part& keys, const Bf16* query, std::size_t dim, st
 
 /// Weights of a span's tokens by row, as the sum of two bf16 numbers.
 struct Weights {
-  alignas(64) Bf16 high[kMostRows * kSpanTokens];
-  alignas(64) Bf16 low[kMostRows * kSpanTokens];
+  alignas(64) Bf16 high[kRunRows * kSpanTokens];
+  alignas(64) Bf16 low[kRunRows * kSpanTokens];
 };
 
 // Adds kRows rows' weighted values of `count` tokens to their accumulators.

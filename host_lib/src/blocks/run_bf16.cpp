@@ -40,57 +40,24 @@ inline __m512 capped(__m512 x, float cap) {
   return _mm512_mul_ps(_mm512_set1_ps(cap), _mm512_sub_ps(one, rest));
 }
 
-/// Calls `call` with a compile-time number of rows for each piece of at most kMost rows.
+/// Calls call(row, rows) with `rows`, from 1 to kMost, as a compile-time number.
+template <std::size_t kMost, typename Call>
+inline void with_rows(std::size_t row, std::size_t rows, Call& call) {
+  if constexpr (kMost > 1) {
+    if (rows != kMost) return with_rows<kMost - 1>(row, rows, call);
+  }
+  call(row, std::integral_constant<std::size_t, kMost>());
+}
+
+/// Calls `call` for each piece of at most kMost rows, which are as even as they come.
 template <std::size_t kMost, typename Call>
 inline void by_rows(std::size_t rows, Call&& call) {
   std::size_t pieces = (rows + kMost - 1) / kMost;
   for (std::size_t row = 0; row < rows; --pieces) {
-    const std::size_t some = (rows - row + pieces - 1) / pieces;  // As even as they come.
-    switch (some) {
-      case 1:
-        call(row, std::integral_constant<std::size_t, 1>());
-        break;
-      case 2:
-        call(row, std::integral_constant<std::size_t, 2>());
-        break;
-      case 3:
-        call(row, std::integral_constant<std::size_t, 3>());
-        break;
-      case 4:
-        call(row, std::integral_constant<std::size_t, 4>());
-        break;
-      default:
-        if constexpr (kMost > 4) {
-          switch (some) {
-            case 5:
-              call(row, std::integral_constant<std::size_t, 5>());
-              break;
-            case 6:
-              call(row, std::integral_constant<std::size_t, 6>());
-              break;
-            case 7:
-              call(row, std::integral_constant<std::size_t, 7>());
-              break;
-            default:
-              call(row, std::integral_constant<std::size_t, 8>());
-              break;
-          }
-        }
-    }
+    const std::size_t some = (rows - row + pieces - 1) / pieces;
+    with_rows<kMost>(row, some, call);
     row += some;
   }
-}
-
-/// The lanes of a row's scores [t, t + 16) whose tokens are seen.
-inline __mmask16 seen_lanes(const BlockSpan& span, std::size_t t) {
-  const std::size_t first = span.token + t;
-  std::uint32_t lanes = 0xFFFFU;
-  if (span.begin > first)
-    lanes &= span.begin - first < kLanes ? 0xFFFFU << (span.begin - first) : 0;
-  if (span.end < first + kLanes) {
-    lanes &= span.end > first ? 0xFFFFU >> (first + kLanes - span.end) : 0;
-  }
-  return static_cast<__mmask16>(lanes);
 }
 
 /// Turns the scores of a row into weights, and lifts the row's maximum.
@@ -103,8 +70,8 @@ inline void weigh(const BlockRun& run, const BlockSpan& span, std::size_t row, c
   for (std::size_t i = 0; i < vectors; ++i) {
     __m512 logit = _mm512_mul_ps(_mm512_load_ps(scores + i * kLanes), _mm512_set1_ps(run.factor));
     if (run.soft_cap > 0) logit = capped(logit, run.soft_cap);
-    logits[i] =
-        _mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()), seen_lanes(span, i * kLanes), logit);
+    logits[i] = _mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()),
+                                   static_cast<__mmask16>(span.seen >> (i * kLanes)), logit);
     top = _mm512_max_ps(top, logits[i]);
   }
   const float largest = _mm512_reduce_max_ps(top);
@@ -134,7 +101,7 @@ inline void weigh(const BlockRun& run, const BlockSpan& span, std::size_t row, c
 
 /// Buffers of a run.
 struct Scratch {
-  alignas(64) float scores[kMostRows * kSpanTokens];
+  alignas(64) float scores[kRunRows * kSpanTokens];
   Weights weights;
   alignas(64) Bf16 values[kSpanTokens * kMostDim];  ///< Of a span that is not seen whole.
 };
@@ -181,13 +148,9 @@ inline Part seen_values(const BlockSpan& span, std::size_t dim, const Part& valu
 
 /// From the order in which add_rows() leaves 32 channels to theirs.
 inline void order_channels(float* values) {
-  const __m512 low = _mm512_load_ps(values);
-  const __m512 high = _mm512_load_ps(values + kLanes);
-  const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-  const __m512i second =
-      _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
-  _mm512_store_ps(values, _mm512_permutex2var_ps(low, first, high));
-  _mm512_store_ps(values + kLanes, _mm512_permutex2var_ps(low, second, high));
+  const Ordered channels = ordered(_mm512_load_ps(values), _mm512_load_ps(values + kLanes));
+  _mm512_store_ps(values, channels.first);
+  _mm512_store_ps(values + kLanes, channels.second);
 }
 
 template <BlockLayout kLayout>
@@ -227,15 +190,8 @@ void attend_span(const BlockRun& run, const BlockSpan& span, const BlockSpan* ne
   });
 }
 
-/// Up to kMostRows query rows.
 template <BlockLayout kLayout>
 void attend_rows(const BlockRun& run, const RunSums& sums) {
-  const std::size_t dim = run.cache->head_dim;
-  for (std::size_t row = 0; row < run.group; ++row) {
-    sums.maximum[row] = -__builtin_inff();
-    sums.weight[row] = 0;
-  }
-  std::memset(sums.values, 0, run.group * dim * sizeof(float));
   Scratch scratch;
   BlockSpan span;
   BlockSpan next;
@@ -248,23 +204,13 @@ void attend_rows(const BlockRun& run, const RunSums& sums) {
     span = next;
   }
   if (kLayout == BlockLayout::kTiles) return;
-  for (std::size_t c = 0; c < run.group * dim; c += 32) order_channels(sums.values + c);
-}
-
-template <BlockLayout kLayout>
-void attend_run(const BlockRun& run, const RunSums& sums) {
-  const std::size_t dim = run.cache->head_dim;
-  for (std::size_t row = 0; row < run.group; row += kMostRows) {
-    BlockRun some = run;
-    some.query += row * dim * sizeof(Bf16);
-    some.group = run.group - row < kMostRows ? run.group - row : kMostRows;
-    attend_rows<kLayout>(some, {sums.maximum + row, sums.weight + row, sums.values + row * dim});
-  }
+  for (std::size_t c = 0; c < run.group * run.cache->head_dim; c += 32)
+    order_channels(sums.values + c);
 }
 
 }  // namespace
 
-AttendRun attend_run_bf16(const BlockCache& cache) {
+AttendRows attend_rows_bf16(const BlockCache& cache) {
   const bool fits =
       cache.dtype == NKV_DTYPE_BF16 && cache.head_dim % 32 == 0 && cache.head_dim <= kMostDim;
   if (!fits || !__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw") ||
@@ -273,11 +219,11 @@ AttendRun attend_run_bf16(const BlockCache& cache) {
   }
   switch (cache.layout) {
     case BlockLayout::kRows:
-      return attend_run<BlockLayout::kRows>;
+      return attend_rows<BlockLayout::kRows>;
     case BlockLayout::kChannelMajor:
-      return attend_run<BlockLayout::kChannelMajor>;
+      return attend_rows<BlockLayout::kChannelMajor>;
     case BlockLayout::kTiles:
-      return attend_run<BlockLayout::kTiles>;
+      return attend_rows<BlockLayout::kTiles>;
   }
   return nullptr;
 }
@@ -288,7 +234,7 @@ AttendRun attend_run_bf16(const BlockCache& cache) {
 
 namespace nearkv {
 
-AttendRun attend_run_bf16(const BlockCache& /*cache*/) { return nullptr; }
+AttendRows attend_rows_bf16(const BlockCache& /*cache*/) { return nullptr; }
 
 }  // namespace nearkv
 

@@ -18,7 +18,6 @@ namespace nearkv {
 namespace HWY_NAMESPACE {
 
 static_assert(kScoreStride == kSpanTokens);
-constexpr std::size_t kMostRows = 16;  // Query rows that go through a span together.
 
 struct Bf16 {
   std::uint16_t bits;
@@ -106,17 +105,11 @@ class SpanTiles {
   const T* values_;
 };
 
-std::uint64_t seen(const BlockSpan& span) {
-  const std::uint64_t all = ~std::uint64_t{0};
-  const std::size_t end = span.end - span.token;
-  return (all << (span.begin - span.token)) & (end < kSpanTokens ? ~(all << end) : all);
-}
-
 /// Query rows that go through a span together, scaled to base-2 logits, and buffers of a run.
 struct Scratch {
-  HWY_ALIGN float query[kMostRows * NKV_MAX_HEAD_DIM];
+  HWY_ALIGN float query[kRunRows * NKV_MAX_HEAD_DIM];
   HWY_ALIGN float tile[kTileTokens * NKV_MAX_HEAD_DIM];
-  HWY_ALIGN float scores[kMostRows * kSpanTokens];
+  HWY_ALIGN float scores[kRunRows * kSpanTokens];
 };
 
 template <typename T>
@@ -139,7 +132,7 @@ void attend_span(const BlockRun& run, const BlockSpan& span, Scratch* scratch,
     const bool has_nan =
         std::any_of(scores + (span.begin - span.token), scores + (span.end - span.token),
                     [](float score) { return std::isnan(score); });
-    weigh_row(run.soft_cap, seen(span), scores,
+    weigh_row(run.soft_cap, span.seen, scores,
               {sums.maximum + row, sums.weight + row, sums.values + row * dim, dim});
     // exp2() takes NaN for -inf.
     if (has_nan || std::isinf(sums.maximum[row])) {
@@ -153,16 +146,12 @@ void attend_span(const BlockRun& run, const BlockSpan& span, Scratch* scratch,
   }
 }
 
-/// Up to kMostRows query rows.
 template <typename T>
 void attend_rows(const BlockRun& run, const RunSums& sums) {
   const std::size_t dim = run.cache->head_dim;
   Scratch scratch;
   convert(reinterpret_cast<const T*>(run.query), run.group * dim, scratch.query);
   for (std::size_t i = 0; i < run.group * dim; ++i) scratch.query[i] *= run.factor;
-  std::fill_n(sums.maximum, run.group, -std::numeric_limits<float>::infinity());
-  std::fill_n(sums.weight, run.group, 0.0F);
-  std::fill_n(sums.values, run.group * dim, 0.0F);
   BlockSpan span;
   for (std::size_t token = run.first_token; span_at(run, token, &span);
        token += span.end - span.begin) {
@@ -170,25 +159,14 @@ void attend_rows(const BlockRun& run, const RunSums& sums) {
   }
 }
 
-template <typename T>
-void attend_run(const BlockRun& run, const RunSums& sums) {
-  const std::size_t dim = run.cache->head_dim;
-  for (std::size_t row = 0; row < run.group; row += kMostRows) {
-    BlockRun some = run;
-    some.query += row * dim * sizeof(T);
-    some.group = std::min(run.group - row, kMostRows);
-    attend_rows<T>(some, {sums.maximum + row, sums.weight + row, sums.values + row * dim});
-  }
-}
-
-void attend_run_target(const BlockRun& run, const RunSums& sums) {
+void attend_rows_target(const BlockRun& run, const RunSums& sums) {
   switch (run.cache->dtype) {
     case NKV_DTYPE_BF16:
-      return attend_run<Bf16>(run, sums);
+      return attend_rows<Bf16>(run, sums);
     case NKV_DTYPE_FP16:
-      return attend_run<hwy::float16_t>(run, sums);
+      return attend_rows<hwy::float16_t>(run, sums);
     default:
-      return attend_run<float>(run, sums);
+      return attend_rows<float>(run, sums);
   }
 }
 
@@ -199,10 +177,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace nearkv {
 
-HWY_EXPORT(attend_run_target);
+HWY_EXPORT(attend_rows_target);
 
-void attend_run_portable(const BlockRun& run, const RunSums& sums) {
-  HWY_DYNAMIC_DISPATCH(attend_run_target)(run, sums);
+void attend_rows_portable(const BlockRun& run, const RunSums& sums) {
+  HWY_DYNAMIC_DISPATCH(attend_rows_target)(run, sums);
 }
 
 }  // namespace nearkv
