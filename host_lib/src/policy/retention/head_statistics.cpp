@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kFormat = 3;
 
-/// What comes before the fade, the overlap, what was compared, and the numbers of pages.
+/// What comes before the other numbers, and those of pages.
 struct SavedHeader {
   std::uint32_t format = kFormat;
   std::uint32_t page_tokens = 0;
@@ -21,6 +21,13 @@ struct SavedHeader {
   std::uint64_t queries = 0;
 };
 static_assert(sizeof(SavedHeader) == 24);
+
+/// What comes between.
+struct SavedNumbers {
+  float fade = 0;
+  float overlap = 0;
+  float compared = 0;
+};
 
 }  // namespace
 
@@ -47,11 +54,11 @@ std::vector<std::byte> HeadStatistics::save() const {
   header.page_tokens = page_tokens_;
   header.pages = static_cast<std::uint32_t>(last_pages_.size());
   header.queries = queries_;
-  const float numbers[] = {fade_, overlap_, compared_};
+  const SavedNumbers numbers = {fade_, overlap_, compared_};
   std::vector<std::byte> saved(sizeof(header) + sizeof(numbers) +
                                last_pages_.size() * sizeof(std::uint32_t));
   std::span<std::byte> room = std::span(saved).subspan(sizeof(header));
-  put(std::span<const float>(numbers), &room);
+  put(std::span(&numbers, 1), &room);
   put(std::span<const std::uint32_t>(last_pages_), &room);
   header.crc = saved_checksum(header, std::span(saved).subspan(sizeof(header)));
   std::memcpy(saved.data(), &header, sizeof(header));
@@ -62,18 +69,18 @@ Status HeadStatistics::restore(std::span<const std::byte> saved) {
   SavedHeader header;
   if (saved.size() < sizeof(header)) return Status::kBadArgument;
   take(&saved, std::span(&header, 1));
-  float numbers[3];
+  SavedNumbers numbers;
   const std::size_t bytes = sizeof(numbers) + std::size_t{header.pages} * sizeof(std::uint32_t);
   if (header.format != kFormat || header.page_tokens != page_tokens_ || saved.size() != bytes ||
       header.crc != saved_checksum(header, saved)) {
     return Status::kBadArgument;
   }
-  take(&saved, std::span<float>(numbers));
-  if (numbers[0] != fade_) return Status::kBadArgument;
+  take(&saved, std::span(&numbers, 1));
+  if (numbers.fade != fade_) return Status::kBadArgument;
   last_pages_.resize(header.pages);
   take(&saved, std::span(last_pages_));
-  overlap_ = numbers[1];
-  compared_ = numbers[2];
+  overlap_ = numbers.overlap;
+  compared_ = numbers.compared;
   queries_ = header.queries;
   return Status::kOk;
 }
