@@ -1,18 +1,16 @@
 """vLLM's attention in place: NearKV's kernels on vLLM's own blocks, beside vLLM's own kernel."""
 
-import json
-import re
 from typing import Any
 
 import pytest
 
-from bench.engines.environment import ROOT
 from tests.engines.vllm_attention import (
     EXACT,
     FEW_BLOCKS,
     IN_CHUNKS,
     AttentionEngines,
     difference,
+    shown_configurations,
 )
 
 # The first makes vLLM's environment.
@@ -21,9 +19,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 def shown() -> dict[str, Any]:
     """The README's configuration."""
-    readme = (ROOT / "engine_integration" / "nearkv" / "vllm" / "README.md").read_text()
-    found = map(json.loads, re.findall(r"--additional-config '(.*?)'", readme, re.DOTALL))
-    [config] = [config for config in found if config.get("nearkv_attention") == {}]
+    [config] = [each for each in shown_configurations() if each.get("nearkv_attention") == {}]
     return config
 
 

@@ -20,11 +20,15 @@ EXACT = 2e-4
 SHIPPED = ROOT / "engine_integration" / "models" / "recall_3m"
 
 
-def shown() -> dict[str, Any]:
-    """The README's configuration, with a smaller pool, for a model in float32."""
+def shown_configurations() -> list[dict[str, Any]]:
+    """All of the README's."""
     readme = (ROOT / "engine_integration" / "nearkv" / "vllm" / "README.md").read_text()
-    found = map(json.loads, re.findall(r"--additional-config '(.*?)'", readme, re.DOTALL))
-    [config] = [config for config in found if config.get("nearkv_attention")]
+    return [*map(json.loads, re.findall(r"--additional-config '(.*?)'", readme, re.DOTALL))]
+
+
+def shown() -> dict[str, Any]:
+    """That of a pool, with a smaller one, for a model in float32."""
+    [config] = [each for each in shown_configurations() if each.get("nearkv_attention")]
     config["nearkv_attention"] |= {
         "uri": "cpu:?memory=64MiB",
         "window_tokens": WINDOW_TOKENS,

@@ -192,15 +192,11 @@ class FarImpl:
         **named: Any,
     ) -> torch.Tensor:
         """Attention of a step in one layer; what closed in it goes to the pool afterwards."""
-
-        def attend_here(metadata: Any, tokens: torch.Tensor | slice, into: torch.Tensor) -> None:
-            rows = [part[tokens] for part in (query, key, value)]
-            own = super(FarImpl, self).forward
-            own(layer, *rows, kv_cache, metadata, into, *more, **named)
-
+        rows = query, key, value
+        own = super().forward
         step = getattr(attn_metadata, "nearkv_step", None) if self._is_far else None
         if step is None or any(part is not None for part in (*more, *named.values())):
-            attend_here(attn_metadata, slice(None), output)
+            own(layer, *rows, kv_cache, attn_metadata, output, *more, **named)
             return output
         number = attn_metadata.nearkv_layers[layer.layer_name]
         shape = LayerAttention(number, self._scale, self._soft_cap, self._window)
@@ -208,11 +204,9 @@ class FarImpl:
         step.verify(shape, kv_cache, reader)
         step.attend(shape, query, output, kv_cache, reader)
         if not step.is_far(self._window):
-            attend_here(attn_metadata, slice(None), output)
+            own(layer, *rows, kv_cache, attn_metadata, output)
         elif part := step.part(self._window):
-            into = torch.empty_like(output[part.tokens])
-            attend_here(part.metadata, part.tokens, into)
-            output[part.tokens] = into
+            part.attend(own, layer, rows, kv_cache, output)
         step.store(shape, kv_cache, reader)
         return output
 

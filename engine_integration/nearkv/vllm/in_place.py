@@ -124,16 +124,13 @@ class InPlaceImpl(CPUAttentionBackendImpl):
         output_block_scale: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Attention of a step; query and output [tokens, heads, head_size]."""
-
-        def attend_in_vllm(metadata: Any, tokens: torch.Tensor | slice, into: torch.Tensor) -> None:
-            rows = [part[tokens] for part in (query, key, value)]
-            own = super(InPlaceImpl, self).forward
-            own(layer, *rows, kv_cache, metadata, into, output_scale, output_block_scale)
-
+        rows = query, key, value
+        own = super().forward
         step = getattr(attn_metadata, "nearkv_step", None) if self._is_taken else None
         cache = self._blocks_of(layer, kv_cache) if step else None
         if cache is None or output_scale is not None or output_block_scale is not None:
-            attend_in_vllm(attn_metadata, slice(None), output)
+            scales = output_scale, output_block_scale
+            own(layer, *rows, kv_cache, attn_metadata, output, *scales)
             return output
         step.batch.attend(
             cache,
@@ -144,9 +141,7 @@ class InPlaceImpl(CPUAttentionBackendImpl):
             window=max(self.sliding_window, 0),
         )
         if step.others is not None:
-            into = torch.empty_like(output[step.others.tokens])
-            attend_in_vllm(step.others.metadata, step.others.tokens, into)
-            output[step.others.tokens] = into
+            step.others.attend(own, layer, rows, kv_cache, output)
         return output
 
     def _blocks_of(self, layer: torch.nn.Module, kv_cache: torch.Tensor) -> BlockCache | None:

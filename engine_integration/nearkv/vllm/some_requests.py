@@ -19,6 +19,22 @@ class SomeRequests:
     tokens: torch.Tensor
     """Of the step's tokens: which are theirs."""
 
+    def attend(
+        self,
+        own: Callable[..., Any],
+        layer: torch.nn.Module,
+        rows: tuple[torch.Tensor, ...],
+        kv_cache: torch.Tensor,
+        output: torch.Tensor,
+    ) -> None:
+        """Their part of a layer's output, by the engine's `own` forward of an implementation.
+
+        `rows` are queries, keys and values of all tokens of the step.
+        """
+        into = torch.empty_like(output[self.tokens])
+        own(layer, *(part[self.tokens] for part in rows), kv_cache, self.metadata, into)
+        output[self.tokens] = into
+
 
 def some_requests(
     build: Callable[..., Any], common: "CommonAttentionMetadata", rows: list[int]
