@@ -310,7 +310,14 @@ void bind_statistics(nb::module_& module) {
       .def_ro("pages", &PoolUsage::pages)
       .def_ro("sequences", &PoolUsage::sequences)
       .def_ro("damaged_pages", &PoolUsage::damaged_pages,
-              "That open() found: gone, with what followed them in their sequences.");
+              "That open() found: gone, with what followed them in their sequences.")
+      .def_prop_ro(
+          "oldest_check_s",
+          [](const PoolUsage& self) {
+            return std::chrono::duration<double>(self.oldest_check).count();
+          },
+          "Longest that a page had gone without a comparison with its checksums when its last one "
+          "was relied on; 0 where pages are compared each time that they are read.");
 }
 
 template <StartPool kStart>

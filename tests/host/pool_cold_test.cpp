@@ -131,7 +131,7 @@ class PoolColdTest : public testing::TestWithParam<std::string> {
   }
 
   const KvData data_ = make_data();
-  const std::shared_ptr<Device> device_ = open_or_throw(GetParam());
+  const std::shared_ptr<Device> device_ = open_or_throw(comparing_always(GetParam()));
   const std::uint8_t codec_ = best_codec(*device_);
   const std::unique_ptr<Pool> pool_ = create_or_throw(device_, one_head());
 };

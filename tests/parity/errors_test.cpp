@@ -145,7 +145,7 @@ class ErrorParityTest : public testing::TestWithParam<std::tuple<std::string, in
     return std::uint64_t{entry->page} * NKV_PAGE_GRAIN_BYTES;
   }
 
-  DevicePair pair_{std::get<0>(GetParam()), "2MiB"};
+  DevicePair pair_{comparing_always(std::get<0>(GetParam())), "2MiB"};
   StoredList list_;
   std::vector<PageCommand> commands_;
   std::uint64_t new_pages_ = 0;

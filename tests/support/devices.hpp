@@ -25,6 +25,12 @@ inline std::vector<std::string> device_uris() {
   return uris;
 }
 
+/// The same device, which compares pages with their checksums each time that it reads them.
+inline std::string comparing_always(const std::string& uri) {
+  if (!uri.starts_with("cpu:")) return uri;
+  return uri + (uri.find('?') == std::string::npos ? "?" : "&") + "verify=always";
+}
+
 /// The scheme as a test name.
 inline std::string device_name(const testing::TestParamInfo<std::string>& info) {
   return info.param.substr(0, info.param.find(':'));

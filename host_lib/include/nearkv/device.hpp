@@ -43,6 +43,12 @@ class NEARKV_API Device {
   /// What memory() keeps when this process, or the machine, goes down.
   [[nodiscard]] virtual Durability durability() const { return Durability::kNone; }
 
+  /// Longest that a page had gone without a comparison with its checksums when a command relied on
+  /// its last one; zero where what is streamed is compared each time.
+  [[nodiscard]] virtual std::chrono::nanoseconds oldest_check() const {
+    return std::chrono::nanoseconds::zero();
+  }
+
   /// Sleeps until a completion may have been posted since `*epoch` was last set by this call (start
   /// with 0), so that none can slip in between looking and sleeping; in simulation, runs the clock.
   /// kTimeout if nothing happened in time. May wake early.
@@ -60,6 +66,9 @@ class NEARKV_API Device {
 ///       threads=N             workers; default one per core of the node
 ///       node=N                NUMA node of memory and workers; default any
 ///       huge=on|off           ask for transparent huge pages; default on
+///       verify=SECONDS|always pages are compared with their checksums before they are first
+///                             used, and again when that is so long ago, default 60; or what a
+///                             command streams, each time, and single rows that it picks never
 ///     PATH: a DAX device (/dev/dax0.0) or a file, created with `memory` bytes if absent; the
 ///     contents survive the process and, on a DAX device or file system, the loss of power.
 ///     Without PATH the memory is anonymous.

@@ -23,7 +23,7 @@ inline constexpr std::size_t kLentMemoryAlignment = 4096;
 /// Of `memory` it uses what lies between multiples of kLentMemoryAlignment; nobody else may write
 /// there while the device lives. `owner` is let go of with the device, whichever thread ends it.
 ///
-///   cpu:[?option&...]   threads=N, node=N: as open_device() has them
+///   cpu:[?option&...]   threads=N, node=N, verify=SECONDS|always: as open_device() has them
 ///
 /// kBadUri for another scheme, a path or other options; kBadArgument for memory without a whole
 /// aligned piece. `reason`, if given, receives a line that says what to do.

@@ -98,6 +98,7 @@ struct PoolUsage {
   std::uint64_t pages = 0;
   std::uint64_t sequences = 0;
   std::uint64_t damaged_pages = 0;  ///< That open() found: gone, with what followed in sequences.
+  std::chrono::nanoseconds oldest_check{};  ///< As Device::oldest_check().
 };
 
 /// KV pages of many sequences on one device.

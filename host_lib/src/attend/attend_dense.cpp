@@ -15,12 +15,8 @@ Status open_rows(const AttendContext& context, std::size_t page, std::size_t val
   Status status = context.list.open(page, HeaderDepth::kRows, context.query.dim(), value_dim, view);
   if (status != Status::kOk) return status;
   *read += bursts(sizeof(nkv_page_header));
-  for (const nkv_page_array array : kRowArrays) {
-    status = view->verify(array);
-    if (status != Status::kOk) return status;
-    *read += bursts(view->bytes(array).size());
-  }
-  return Status::kOk;
+  for (const nkv_page_array array : kRowArrays) *read += bursts(view->bytes(array).size());
+  return view->check(kRowArrays);
 }
 
 }  // namespace

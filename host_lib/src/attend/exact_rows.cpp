@@ -48,7 +48,7 @@ Outcome score_exactly(const PageList& list, std::span<const std::uint64_t> chose
     for (std::size_t i = begin; i < end && !fault.precludes(touched[i]); ++i) {
       PageView view;
       Status status = list.open(touched[i], HeaderDepth::kRows, dim, 0, &view);
-      if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_K_EXPONENTS);
+      if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_K_EXPONENTS);
       if (status != Status::kOk) {
         fault.record(touched[i], status);
         continue;

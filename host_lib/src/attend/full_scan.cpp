@@ -1,4 +1,5 @@
 // TOPK modes that read every key row: FULL and INDEXER.
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -13,6 +14,9 @@
 
 namespace nearkv {
 namespace {
+
+constexpr std::array kKeyArrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
+                                   NKV_PAGE_ARRAY_KEY_SCALES};
 
 /// Best tokens so far of some rankings; grows to a few times k between prunings.
 class Rankings {
@@ -75,16 +79,13 @@ Outcome visit_pages(
       if (status == Status::kOk && raw_only && view.header().k_form != NKV_ROW_FORM_RAW) {
         status = Status::kBadPage;
       }
-      for (const nkv_page_array array :
-           {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, NKV_PAGE_ARRAY_KEY_SCALES}) {
-        if (status == Status::kOk) status = view.verify(array);
-        if (status == Status::kOk) read[page] += bursts(view.bytes(array).size());
-      }
+      if (status == Status::kOk) status = view.check(kKeyArrays);
       if (status != Status::kOk) {
         fault.record(page, status);
         continue;
       }
       read[page] += bursts(sizeof(nkv_page_header));
+      for (const nkv_page_array array : kKeyArrays) read[page] += bursts(view.bytes(array).size());
       const std::uint64_t taking_part = mask & ~view.header().nonfinite;
       left_out[page] = taking_part != mask;
       scorer.score(view.keys(), taking_part, scores.data());

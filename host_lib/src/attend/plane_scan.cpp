@@ -10,6 +10,10 @@ namespace {
 
 constexpr std::size_t kGrainPages = 16;
 constexpr int kBinShift = 4;
+/// The digest and all planes; a scan of fewer planes reads so many fewer of them.
+constexpr std::array kScanArrays = {NKV_PAGE_ARRAY_K_DIGEST, NKV_PAGE_ARRAY_K_PLANE0,
+                                    NKV_PAGE_ARRAY_K_PLANE1, NKV_PAGE_ARRAY_K_PLANE2,
+                                    NKV_PAGE_ARRAY_K_PLANE3};
 static_assert((65536 >> kBinShift) == NKV_HISTOGRAM_BINS);
 
 int bin_of(std::int16_t mid) { return (mid + 32768) >> kBinShift; }
@@ -40,10 +44,7 @@ void PlaneScan::fetch_ahead(std::size_t page) const {
 Status PlaneScan::scan_page(std::size_t page, PageFold* fold, std::vector<std::int32_t>* sums) {
   PageView view;
   Status status = list_->open(page, HeaderDepth::kScan, query_->dim(), 0, &view);
-  if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_K_DIGEST);
-  for (unsigned plane = 0; plane < planes_ && status == Status::kOk; ++plane) {
-    status = view.verify(static_cast<nkv_page_array>(NKV_PAGE_ARRAY_K_PLANE0 + plane));
-  }
+  if (status == Status::kOk) status = view.check(std::span(kScanArrays).first(1 + planes_));
   if (status != Status::kOk) return status;
   visible_[page] = visibility_.mask(page) & ~view.header().nonfinite;
   fold_page(*query_, view, list_->k_exponent(), fold);
@@ -93,7 +94,7 @@ Outcome PlaneScan::run(const PageList& list, const Visibility& visibility, const
   PageView view;
   PageFold fold;
   Status status = list.open(reference, HeaderDepth::kScan, query.dim(), 0, &view);
-  if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_K_DIGEST);
+  if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_K_DIGEST);
   if (status != Status::kOk) return {status, reference};
   fold_page(query, view, list.k_exponent(), &fold);
   for (std::size_t row = 0; row < rows_; ++row) {

@@ -97,7 +97,7 @@ Outcome SampledGroups::take(const Sample& sample, bool reads_means, Traffic* tra
           if (sample.chosen[page] == 0) continue;
           PageView view;
           Status status = sums_.open(page, &view);
-          if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_V_EXPONENTS);
+          if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_V_EXPONENTS);
           if (status != Status::kOk) {
             fault.record(page, status);
             continue;

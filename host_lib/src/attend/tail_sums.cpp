@@ -132,7 +132,7 @@ Outcome TailSums::add_scored(std::span<const std::uint64_t> chosen, const ExactT
           if (chosen[page] == 0) continue;
           PageView view;
           Status status = open(page, &view);
-          if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_V_EXPONENTS);
+          if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_V_EXPONENTS);
           if (status != Status::kOk) {
             fault.record(page, status);
             continue;
@@ -174,7 +174,7 @@ std::vector<float> TailSums::midpoint_references() const {
 Status TailSums::take_mean(std::size_t page, Traffic* traffic) {
   PageView view;
   Status status = open(page, &view);
-  if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_V_SUM);
+  if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_V_SUM);
   if (status != Status::kOk) return status;
   traffic->stream += bursts(view.bytes(NKV_PAGE_ARRAY_V_SUM).size());
   page_mean(view.data<std::int32_t>(NKV_PAGE_ARRAY_V_SUM), view.header().value_dim,

@@ -94,7 +94,7 @@ Outcome refine(const PageList& list, const Query& query, const Survivors& surviv
       if (tokens == 0) continue;
       PageView view;
       Status status = list.open(page, HeaderDepth::kScan, query.dim(), 0, &view);
-      if (status == Status::kOk) status = view.verify(NKV_PAGE_ARRAY_K_DIGEST);
+      if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_K_DIGEST);
       if (status != Status::kOk) {
         fault.record(page, status);
         continue;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -54,15 +55,26 @@ Status take_threads(DeviceUri* uri, Workers::Options* workers, std::string* reas
   return Status::kOk;
 }
 
-/// Fills Memory and Workers options from a URI; every option must be known.
-Status parse_options(DeviceUri* uri, Memory::Options* memory, Workers::Options* workers,
-                     std::string* reason) {
-  Status status = take_memory_options(uri, memory, reason);
-  if (status != Status::kOk) return status;
-  workers->node = memory->node;
-  status = take_threads(uri, workers, reason);
-  if (status != Status::kOk) return status;
-  return refuse_unknown_options(*uri, "memory, threads, node, huge", reason);
+Status take_check_age(DeviceUri* uri, std::chrono::nanoseconds* most_age, std::string* reason) {
+  constexpr std::uint64_t kMostSeconds = 30ULL * 24 * 3600;
+  const std::string verify = uri->take("verify", "60");
+  std::uint64_t seconds = 0;
+  if (verify != "always" &&
+      (parse_number(verify, &seconds) != Status::kOk || seconds == 0 || seconds > kMostSeconds)) {
+    return refuse_uri("verify=" + verify + " is neither always nor a number of seconds, at most " +
+                          std::to_string(kMostSeconds),
+                      reason);
+  }
+  *most_age = std::chrono::seconds(seconds);
+  return Status::kOk;
+}
+
+/// What a URI says besides where memory comes from; every option must be known.
+Status take_options(DeviceUri* uri, std::string_view known, CpuDevice::Backing* backing,
+                    Workers::Options* workers, std::string* reason) {
+  Status status = take_threads(uri, workers, reason);
+  if (status == Status::kOk) status = take_check_age(uri, &backing->most_check_age, reason);
+  return status == Status::kOk ? refuse_unknown_options(*uri, known, reason) : status;
 }
 
 Status start_device(CpuDevice::Backing backing, const Workers::Options& workers,
@@ -70,6 +82,9 @@ Status start_device(CpuDevice::Backing backing, const Workers::Options& workers,
   try {
     *device = std::make_unique<CpuDevice>(std::move(backing), workers);
     return Status::kOk;
+  } catch (const std::bad_alloc&) {
+    *reason = "cpu: device: no memory for its tables beside that of its pages; ask for less of it";
+    return Status::kOutOfMemory;
   } catch (const std::system_error& error) {
     *reason = std::string("cpu: device: the system refused a thread (") + error.what() +
               "); ask for fewer with threads=N";
@@ -82,12 +97,17 @@ Status start_device(CpuDevice::Backing backing, const Workers::Options& workers,
 Status CpuDevice::open(DeviceUri uri, std::unique_ptr<Device>* device, std::string* reason) {
   Memory::Options memory_options;
   Workers::Options worker_options;
-  Status status = parse_options(&uri, &memory_options, &worker_options, reason);
+  Backing backing;
+  Status status = take_memory_options(&uri, &memory_options, reason);
+  if (status == Status::kOk) {
+    status = take_options(&uri, "memory, threads, node, huge, verify", &backing, &worker_options,
+                          reason);
+  }
   if (status != Status::kOk) return status;
+  worker_options.node = memory_options.node;
   auto memory = std::make_shared<Memory>();
   status = Memory::map(memory_options, memory.get(), reason);
   if (status != Status::kOk) return status;
-  Backing backing;
   backing.bytes = memory->bytes();
   backing.durability = memory->durability();
   backing.persistence = Persistence::make(backing.durability);
@@ -105,12 +125,13 @@ Status CpuDevice::open_in(DeviceUri uri, std::span<std::byte> memory, std::share
   }
   Memory::Options place;
   Workers::Options workers;
+  Backing backing;
   Status status = take_memory_options(&uri, &place, reason);
-  if (status == Status::kOk) status = take_threads(&uri, &workers, reason);
-  if (status == Status::kOk) status = refuse_unknown_options(uri, "threads, node", reason);
+  if (status == Status::kOk) {
+    status = take_options(&uri, "threads, node, verify", &backing, &workers, reason);
+  }
   if (status != Status::kOk) return status;
   workers.node = place.node;
-  Backing backing;
   backing.bytes = memory;
   backing.persistence = Persistence::make(Durability::kNone);
   backing.owner = std::move(owner);
@@ -118,7 +139,10 @@ Status CpuDevice::open_in(DeviceUri uri, std::span<std::byte> memory, std::share
 }
 
 CpuDevice::CpuDevice(Backing backing, const Workers::Options& workers)
-    : backing_(std::move(backing)), workers_(workers), engine_(&workers_) {
+    : backing_(std::move(backing)),
+      checks_(backing_.bytes, backing_.most_check_age),
+      workers_(workers),
+      engine_(&workers_) {
   dispatcher_ = std::thread([this] { serve(); });
 }
 
@@ -249,8 +273,8 @@ void CpuDevice::start(Queue* queue) {
   }
   queue->submissions = submissions;
   queue->completions = completions;
-  queue->window =
-      Window(window, static_cast<std::uint16_t>(queue->tenant.load()), backing_.persistence.get());
+  queue->window = Window(window, static_cast<std::uint16_t>(queue->tenant.load()),
+                         backing_.persistence.get(), &checks_);
   queue->entries = static_cast<std::uint32_t>(entries);
   queue->head = queue->posted = 0;
   queue->status.store(NKV_REG_QUEUE_STATUS_RUNNING_MASK, std::memory_order_release);
@@ -259,6 +283,7 @@ void CpuDevice::start(Queue* queue) {
 void CpuDevice::reset() {
   const std::scoped_lock lock(execution_);
   doorbell_enable_.store(0, std::memory_order_release);
+  checks_.forget();
   for (Queue& queue : queues_) {
     queue.control.store(0);
     queue.status.store(0, std::memory_order_release);
@@ -367,6 +392,7 @@ bool CpuDevice::serve_queue(Queue* queue) {
               command.size());
   ++queue->head;
   nkv_completion completion;
+  checks_.begin_command();
   engine_.execute(command, queue->window, &completion);
   post(queue, completion);
   return true;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "device/uri.hpp"
 #include "device/workers.hpp"
 #include "nearkv/device.hpp"
+#include "page/page_checks.hpp"
 #include "persist/persistence.hpp"
 
 namespace nearkv {
@@ -31,6 +33,7 @@ class CpuDevice final : public Device {
     std::shared_ptr<void> owner;
     std::unique_ptr<Persistence> persistence;
     Durability durability = Durability::kNone;
+    std::chrono::nanoseconds most_check_age{0};  ///< As PageChecks has it.
   };
 
   /// Consumes the URI's options.
@@ -48,6 +51,7 @@ class CpuDevice final : public Device {
   void write_csr(std::uint32_t offset, std::uint64_t value) override;
   std::span<std::byte> memory() override { return backing_.bytes; }
   [[nodiscard]] Durability durability() const override { return backing_.durability; }
+  [[nodiscard]] std::chrono::nanoseconds oldest_check() const override { return checks_.oldest(); }
   Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override;
 
  private:
@@ -87,6 +91,7 @@ class CpuDevice final : public Device {
   [[nodiscard]] std::atomic<std::uint64_t>* stored_register(std::uint32_t offset);
 
   Backing backing_;
+  PageChecks checks_;
   Workers workers_;
   Engine engine_;
   std::array<Queue, NKV_MAX_QUEUES> queues_;

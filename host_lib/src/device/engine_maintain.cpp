@@ -111,7 +111,7 @@ Outcome Engine::move(const nkv_pages_command& command, const Window& window,
   const std::span<std::byte> table =
       window.at(command.destination, command.count * sizeof(nkv_page_entry));
   for (std::size_t i = 0; i < done; ++i) {
-    publish_page(pages[i].slot, pages[i].flags, &persistence);
+    publish_page(pages[i].slot, pages[i].flags, window);
     std::memcpy(table.data() + i * sizeof(nkv_page_entry), &pages[i].destination,
                 sizeof(nkv_page_entry));
     if (transcodes) {

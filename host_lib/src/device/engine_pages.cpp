@@ -223,7 +223,7 @@ Outcome Engine::append(const nkv_append_command& command, const Window& window,
   });
   if (fault.any()) return fault.outcome();
   // All pages are complete and durable before the first can be found.
-  for (const std::span<std::byte> slot : slots) publish_page(slot, shape.flags, &persistence);
+  for (const std::span<std::byte> slot : slots) publish_page(slot, shape.flags, window);
   persistence.fence();
   std::memcpy(table.data(), entries.data(), table.size());
   completion->count = static_cast<std::uint32_t>(pages);

@@ -27,6 +27,9 @@ class ProcessBoundDevice final : public Device {
   }
   std::span<std::byte> memory() override { return device_->memory(); }
   [[nodiscard]] Durability durability() const override { return device_->durability(); }
+  [[nodiscard]] std::chrono::nanoseconds oldest_check() const override {
+    return device_->oldest_check();
+  }
   Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override {
     return is_here() ? device_->wait(epoch, timeout) : Status::kForked;
   }

@@ -12,6 +12,7 @@
 #include "page/checksum.hpp"
 #include "page/elements.hpp"
 #include "page/encode_kernels.hpp"
+#include "page/page_checks.hpp"
 #include "page/page_view.hpp"
 #include "page/row_source.hpp"
 
@@ -252,7 +253,8 @@ void write_header(const nkv_page_header& header, std::span<std::byte> slot) {
               sizeof(header) - kPublishBytes);
 }
 
-void publish_page(std::span<std::byte> slot, std::uint8_t flags, Persistence* persistence) {
+void publish_page(std::span<std::byte> slot, std::uint8_t flags, const Window& window) {
+  if (window.checks() != nullptr) window.checks()->drop(slot.data());
   nkv_page_header header{};
   header.magic = NKV_PAGE_MAGIC;
   header.version = NKV_PAGE_VERSION;
@@ -260,7 +262,7 @@ void publish_page(std::span<std::byte> slot, std::uint8_t flags, Persistence* pe
   header.flags = flags;
   std::uint64_t word = 0;
   std::memcpy(&word, &header, sizeof(word));
-  persistence->publish(slot.data(), word);
+  window.persistence().publish(slot.data(), word);
 }
 
 void retract_page(std::span<std::byte> slot, Persistence* persistence) {

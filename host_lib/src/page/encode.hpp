@@ -7,6 +7,7 @@
 
 #include "nearkv/status.hpp"
 #include "nkv_abi.h"
+#include "page/window.hpp"
 #include "persist/persistence.hpp"
 
 namespace nearkv {
@@ -38,7 +39,7 @@ void write_header(const nkv_page_header& header, std::span<std::byte> slot);
 
 /// Makes an encoded page visible: one 8-byte store, ordered after all that encode_page wrote, which
 /// has to be durable by now. Durable itself at the next fence. `flags` are the shape's.
-void publish_page(std::span<std::byte> slot, std::uint8_t flags, Persistence* persistence);
+void publish_page(std::span<std::byte> slot, std::uint8_t flags, const Window& window);
 
 /// Makes a page unfindable, in the same way.
 void retract_page(std::span<std::byte> slot, Persistence* persistence);

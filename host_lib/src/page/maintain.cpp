@@ -38,10 +38,7 @@ Status scrub_page(const Window& window, const nkv_page_entry& entry) {
   }
   PageView view;
   status = view.open(window, entry, HeaderDepth::kRows);
-  for (int array = 0; array < NKV_PAGE_ARRAY_COUNT && status == Status::kOk; ++array) {
-    status = view.verify(static_cast<nkv_page_array>(array));
-  }
-  return status;
+  return status == Status::kOk ? view.verify_all() : status;
 }
 
 Status erase_page(const Window& window, const nkv_page_entry& entry) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "page/checksum.hpp"
+#include "page/page_checks.hpp"
 #include "round_up.hpp"
 
 namespace nearkv {
@@ -118,11 +119,35 @@ Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderD
   const std::span<std::byte> page = window.at(address, layout_.total_bytes);
   if (page.empty()) return Status::kAddressFault;
   page_ = page.data();
+  checks_ = window.checks();
   return Status::kOk;
 }
 
 Status PageView::verify(nkv_page_array array) const {
-  return crc32c(bytes(array)) == stored_checksum(header_, array) ? Status::kOk : Status::kCorrupt;
+  if (crc32c(bytes(array)) == stored_checksum(header_, array)) return Status::kOk;
+  if (checks_ != nullptr) checks_->drop(page_);
+  return Status::kCorrupt;
+}
+
+Status PageView::check(std::span<const nkv_page_array> arrays) const {
+  if (checks_ != nullptr && checks_->are_kept()) {
+    if (checks_->holds(page_, header_)) return Status::kOk;
+    const Status status = verify_all();
+    if (status == Status::kOk) checks_->note(page_, header_);
+    return status;
+  }
+  for (const nkv_page_array array : arrays) {
+    if (const Status status = verify(array); status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
+Status PageView::verify_all() const {
+  for (int array = 0; array < NKV_PAGE_ARRAY_COUNT; ++array) {
+    const Status status = verify(static_cast<nkv_page_array>(array));
+    if (status != Status::kOk) return status;
+  }
+  return Status::kOk;
 }
 
 RowSource PageView::keys() const {

@@ -19,8 +19,7 @@ enum class HeaderDepth {
 };
 
 /// A read-only view of one closed page. The header is a private copy, so that what has been checked
-/// cannot change under the reader; arrays are read in place, each after its checksum where it is
-/// streamed as a whole.
+/// cannot change under the reader; arrays are read in place, after check().
 class PageView {
  public:
   /// kAddressFault, kStalePage, kBadPage, kColdPage or kCorrupt. A view that did not open is
@@ -30,8 +29,17 @@ class PageView {
   [[nodiscard]] const nkv_page_header& header() const { return header_; }
   [[nodiscard]] const std::byte* start() const { return page_; }
 
-  /// Compares an array with its checksum: kOk or kCorrupt.
+  /// Compares an array with its checksum: kOk or kCorrupt. A command that finds it kCorrupt has the
+  /// page compared at its next check(), too.
   [[nodiscard]] Status verify(nkv_page_array array) const;
+
+  /// Before `arrays` are read: compares all of the page if its device has not of late; where the
+  /// device keeps no comparisons, these arrays each time. kOk or kCorrupt.
+  [[nodiscard]] Status check(std::span<const nkv_page_array> arrays) const;
+  [[nodiscard]] Status check(nkv_page_array array) const { return check({&array, 1}); }
+
+  /// Compares all arrays with their checksums: kOk or kCorrupt.
+  [[nodiscard]] Status verify_all() const;
 
   [[nodiscard]] std::span<const std::byte> bytes(nkv_page_array array) const {
     return {page_ + layout_.offset[array], layout_.bytes[array]};
@@ -47,6 +55,7 @@ class PageView {
 
  private:
   const std::byte* page_ = nullptr;
+  PageChecks* checks_ = nullptr;
   nkv_page_header header_{};
   nkv_page_layout layout_{};
 };

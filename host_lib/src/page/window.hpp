@@ -9,13 +9,17 @@
 
 namespace nearkv {
 
+class PageChecks;
+
 /// Every address of a command is an offset into its queue's window; this is the only place where
 /// one becomes a pointer. Copyable view; knows how stores to the memory become durable.
 class Window {
  public:
   Window() = default;
-  Window(std::span<std::byte> bytes, std::uint16_t tenant, Persistence* persistence)
-      : bytes_(bytes), tenant_(tenant), persistence_(persistence) {}
+  /// `checks` may be null: then pages are compared with their checksums whenever they are read.
+  Window(std::span<std::byte> bytes, std::uint16_t tenant, Persistence* persistence,
+         PageChecks* checks = nullptr)
+      : bytes_(bytes), tenant_(tenant), persistence_(persistence), checks_(checks) {}
 
   /// `bytes` bytes from `address`, or an empty span if any lies outside.
   [[nodiscard]] std::span<std::byte> at(std::uint64_t address, std::uint64_t bytes) const {
@@ -34,10 +38,14 @@ class Window {
   /// Of the memory; not for a window made from nothing.
   [[nodiscard]] Persistence& persistence() const { return *persistence_; }
 
+  /// Of the device whose memory it is, or null.
+  [[nodiscard]] PageChecks* checks() const { return checks_; }
+
  private:
   std::span<std::byte> bytes_;
   std::uint16_t tenant_ = 0;
   Persistence* persistence_ = nullptr;
+  PageChecks* checks_ = nullptr;
 };
 
 }  // namespace nearkv

@@ -192,6 +192,7 @@ PoolUsage Pool::Impl::usage() const {
   usage.page_bytes = slabs_.used_bytes();
   usage.pages = slabs_.used_slots();
   usage.damaged_pages = damaged_pages_;
+  usage.oldest_check = device_->oldest_check();
   for (const auto& [id, sequence] : sequences_) usage.sequences += sequence.dropped ? 0 : 1;
   return usage;
 }

@@ -1233,9 +1233,14 @@ PAGE_ENTRY = Record(
     },
 )
 
-# Head of a page. The first 64 bytes are all that a plane scan reads, the tenant among them: whoever
-# touches a page sees whose it is. CRC32C (Castagnoli, initial value and final inversion all ones)
-# per array and per header half.
+# Head of a page. The first 64 bytes are all that a plane scan reads, the tenant among them: a page
+# that is touched tells its tenant. CRC32C (Castagnoli, initial value and final inversion all ones)
+# per array and per header half. Of the header, the halves that a command relies on are compared at
+# each use. Arrays are compared in one of two ways, and a device's documentation says which: those
+# that a command streams, each time; or all of a page before the first command that uses it since it
+# came in or the device was reset, and again before a use when the last comparison is older than a
+# stated time. Either way the page is CORRUPT, and nothing of it is used. READ, GATHER, COPY,
+# TRANSCODE and SCRUB compare each time.
 PAGE_HEADER = Record(
     "<IHBBBBBBHHHHBBhQI4IfHBBIIIIIIIIIQIHHI2II",
     128,
