@@ -90,6 +90,29 @@ HWY_INLINE void decode_delta4_row(const std::uint8_t* HWY_RESTRICT row,
   }
 }
 
+#if HWY_TARGET == HWY_AVX2
+/// 32 channels of plain bf16 in kernel order.
+HWY_INLINE void decode_bf16_chunk(const std::uint8_t* HWY_RESTRICT row, float* HWY_RESTRICT out) {
+  const hn::FixedTag<std::uint32_t, 8> d32;
+  const hn::RebindToFloat<decltype(d32)> df;
+  const auto exponent_mask = hn::Set(d32, 0x7F800000U);
+  const auto store = [&](auto bits, float* to) HWY_ATTR {
+    const auto exponent = hn::And(bits, exponent_mask);
+    const auto special = hn::Or(hn::Eq(exponent, hn::Zero(d32)), hn::Eq(exponent, exponent_mask));
+    hn::Store(hn::BitCast(df, hn::IfThenZeroElse(special, bits)), df, to);
+  };
+  const auto a = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(row));
+  const auto b = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(row + 2 * kBlock));
+  const auto first = hn::ConcatLowerLower(d32, b, a);
+  const auto second = hn::ConcatUpperUpper(d32, b, a);
+  const auto odd = hn::Set(d32, 0xFFFF0000U);
+  store(hn::ShiftLeft<16>(first), out);
+  store(hn::And(first, odd), out + 8);
+  store(hn::ShiftLeft<16>(second), out + 16);
+  store(hn::And(second, odd), out + 24);
+}
+#endif
+
 /// One row of plain bf16 in kernel order.
 HWY_INLINE void decode_bf16_row(const std::uint8_t* HWY_RESTRICT row, std::size_t dim,
                                 float* HWY_RESTRICT out) {
@@ -102,7 +125,13 @@ HWY_INLINE void decode_bf16_row(const std::uint8_t* HWY_RESTRICT row, std::size_
     hn::StoreU(hn::BitCast(df, hn::IfThenZeroElse(special, bits)), df, to);
   };
   const std::size_t whole = dim / chunk_channels() * chunk_channels();
-  for (std::size_t channel = 0; channel < dim; channel += kBlock) {
+  std::size_t channel = 0;
+#if HWY_TARGET == HWY_AVX2
+  for (; channel < whole; channel += 2 * kBlock) {
+    decode_bf16_chunk(row + 2 * channel, out + channel);
+  }
+#endif
+  for (; channel < dim; channel += kBlock) {
     const std::size_t chunk = channel < whole ? chunk_channels() : kBlock;
     float* const to = out + channel / chunk * chunk + channel % chunk / 4;
     for (std::size_t half = 0; half < 2; ++half) {

@@ -28,8 +28,15 @@ using FloatTag = hn::CappedTag<float, 16>;
 inline constexpr std::size_t kScoreStride = 64;  // Tokens whose scores lie together, by row.
 inline constexpr std::size_t kTileTokens =
     16;  // Rows decoded at a time: they stay in the first-level cache.
-inline constexpr std::size_t kTokenBlock = 4;  // Tokens and rows whose sums stay in registers.
-inline constexpr std::size_t kRowBlock = 4;
+inline constexpr std::size_t kTokenBlock = 4;  // Tokens whose sums stay in registers.
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3
+inline constexpr std::size_t kMostSums = 8;  // Of 16 registers, operands take the rest.
+#else
+inline constexpr std::size_t kMostSums = 16;
+#endif
+inline constexpr std::size_t kScoreRows = kMostSums / kTokenBlock;
+inline constexpr std::size_t kWeighedRows = 4;
+inline constexpr std::size_t kWeighedVectors = kMostSums / kWeighedRows;
 
 /// Sums of four vectors.
 template <class V>
@@ -84,9 +91,9 @@ HWY_INLINE void score_tile(const float* HWY_RESTRICT keys, const float* HWY_REST
                            std::size_t rows, std::size_t dim, float* HWY_RESTRICT scores) {
   for (std::size_t t = 0; t < kTileTokens; t += kTokenBlock) {
     std::size_t row = 0;
-    for (; row + kRowBlock <= rows; row += kRowBlock) {
-      score_block<kRowBlock>(keys + t * dim, query + row * dim, dim,
-                             scores + row * kScoreStride + t);
+    for (; row + kScoreRows <= rows; row += kScoreRows) {
+      score_block<kScoreRows>(keys + t * dim, query + row * dim, dim,
+                              scores + row * kScoreStride + t);
     }
     for (; row < rows; ++row) {
       score_block<1>(keys + t * dim, query + row * dim, dim, scores + row * kScoreStride + t);
@@ -138,9 +145,10 @@ void accumulate_rows(const float* HWY_RESTRICT values, std::size_t dim, std::siz
                      RowWeights weights, float* HWY_RESTRICT accumulator, std::size_t stride) {
   const std::size_t lanes = hn::Lanes(FloatTag());
   std::size_t channel = 0;
-  for (; channel + 4 * lanes <= dim; channel += 4 * lanes) {
-    accumulate_block<kRows, 4>(values + channel, dim, count, weights, accumulator + channel,
-                               stride);
+  constexpr std::size_t kVectors = kWeighedVectors;
+  for (; channel + kVectors * lanes <= dim; channel += kVectors * lanes) {
+    accumulate_block<kRows, kVectors>(values + channel, dim, count, weights, accumulator + channel,
+                                      stride);
   }
   for (; channel < dim; channel += lanes) {
     accumulate_block<kRows, 1>(values + channel, dim, count, weights, accumulator + channel,
@@ -154,10 +162,10 @@ HWY_INLINE void accumulate(const float* HWY_RESTRICT values, std::size_t dim, st
                            RowWeights weights, std::size_t rows, float* HWY_RESTRICT accumulator,
                            std::size_t stride) {
   std::size_t row = 0;
-  for (; row + kRowBlock <= rows; row += kRowBlock) {
-    accumulate_rows<kRowBlock>(values, dim, count,
-                               {weights.weights + row * weights.stride, weights.stride},
-                               accumulator + row * stride, stride);
+  for (; row + kWeighedRows <= rows; row += kWeighedRows) {
+    accumulate_rows<kWeighedRows>(values, dim, count,
+                                  {weights.weights + row * weights.stride, weights.stride},
+                                  accumulator + row * stride, stride);
   }
   for (; row < rows; ++row) {
     accumulate_rows<1>(values, dim, count, {weights.weights + row * weights.stride, weights.stride},
