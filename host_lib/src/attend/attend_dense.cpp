@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "attend/attend.hpp"
+#include "attend/bf16_pages.hpp"
 
 namespace nearkv {
 namespace {
@@ -19,54 +22,111 @@ Status open_rows(const AttendContext& context, std::size_t page, std::size_t val
   return view->check(kRowArrays);
 }
 
+/// What a worker has summed.
+struct Part {
+  SoftmaxState bf16;          ///< By Bf16Pages,
+  SoftmaxState other;         ///< and of the pages that it does not take.
+  std::size_t value_dim = 0;  ///< Of both; 0: no page yet.
+  std::uint64_t read = 0;
+  bool nonfinite = false;
+};
+
+void merge(SoftmaxState* from, SoftmaxState* into) {
+  if (from->dim == 0) return;
+  if (into->dim == 0) {
+    *into = std::move(*from);
+  } else {
+    into->merge(*from);
+  }
+}
+
+/// One DENSE command.
+class DenseAttention {
+ public:
+  DenseAttention(const AttendContext& context, const AttendSpec& request)
+      : context_(context),
+        request_(request),
+        query_(prepare_dense(context.query, request.scale, request.soft_cap)),
+        bf16_(context.query, request.scale, request.soft_cap, context.list.k_exponent()) {}
+
+  /// Attends to all pages, to those that Bf16Pages takes by it if `with_bf16`.
+  Outcome run(bool with_bf16) {
+    parts_ = std::vector<Part>(context_.workers->size());
+    FirstFault fault;
+    context_.workers->for_each(context_.list.pages(), kGrainPages,
+                               [&](unsigned member, std::size_t begin, std::size_t end) {
+                                 for (std::size_t page = begin;
+                                      page < end && !fault.precludes(page); ++page) {
+                                   if (context_.visibility.mask(page) == 0) continue;
+                                   const Status status = attend(member, page, with_bf16);
+                                   if (status != Status::kOk) fault.record(page, status);
+                                 }
+                               });
+    return fault.outcome();
+  }
+
+  /// Whether Bf16Pages has met no value that is not finite: it does not take those for zero.
+  [[nodiscard]] bool is_finite() const {
+    return std::ranges::all_of(parts_, [](const Part& part) {
+      return std::ranges::all_of(part.bf16.accumulator, [](float x) { return std::isfinite(x); });
+    });
+  }
+
+  void finish(AttendResult* result) {
+    result->state.reset(query_.rows, 0);
+    for (Part& part : parts_) {
+      result->traffic.stream += part.read;
+      result->nonfinite |= part.nonfinite;
+      Bf16Pages::order_channels(&part.bf16);
+      merge(&part.bf16, &result->state);
+      merge(&part.other, &result->state);
+    }
+    result->bound.assign(query_.rows, 0.0F);
+  }
+
+ private:
+  Status attend(unsigned member, std::size_t page, bool with_bf16) {
+    Part& part = parts_[member];
+    DenseScratch& scratch = (*context_.scratch)[member];
+    PageView view;
+    const Status status = open_rows(context_, page, request_.value_dim, &view, &part.read);
+    if (status != Status::kOk) return status;
+    // Pages that store values and pages that do not may have other rows of the same value_dim.
+    const std::size_t dim = view.values().dim;
+    if (part.value_dim == 0) part.value_dim = dim;
+    if (part.value_dim != dim) return Status::kBadPage;
+    const std::uint64_t mask = context_.visibility.mask(page);
+    const std::uint64_t taking_part = mask & ~view.header().nonfinite;
+    part.nonfinite |= taking_part != mask;
+    const std::byte* const next = context_.list.peek(page + 1);
+    const bool is_bf16 = with_bf16 && bf16_.takes(view);
+    SoftmaxState& state = is_bf16 ? part.bf16 : part.other;
+    if (state.dim == 0) state.reset(query_.rows, dim);
+    if (is_bf16) {
+      bf16_.attend(view, taking_part, next, &scratch.bf16, &state);
+    } else {
+      scratch.reserve(query_.rows);
+      attend_page(query_, view, taking_part, next, &scratch, &state);
+    }
+    return Status::kOk;
+  }
+
+  const AttendContext& context_;
+  const AttendSpec& request_;
+  DenseQuery query_;
+  Bf16Pages bf16_;
+  std::vector<Part> parts_;
+};
+
 }  // namespace
 
 Outcome attend_dense(const AttendContext& context, const AttendSpec& request,
                      AttendResult* result) {
-  struct Part {
-    SoftmaxState state;
-    std::uint64_t read = 0;
-    bool nonfinite = false;
-  };
-  const DenseQuery query =
-      prepare_dense(context.query, request.scale, request.soft_cap, context.list.k_exponent());
-  std::vector<Part> parts(context.workers->size());
-  FirstFault fault;
-  context.workers->for_each(
-      context.list.pages(), kGrainPages, [&](unsigned member, std::size_t begin, std::size_t end) {
-        Part& part = parts[member];
-        DenseScratch& scratch = (*context.scratch)[member];
-        scratch.reserve(query.rows);
-        for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
-          const std::uint64_t mask = context.visibility.mask(page);
-          if (mask == 0) continue;
-          PageView view;
-          const Status status = open_rows(context, page, request.value_dim, &view, &part.read);
-          const std::size_t dim = view.values().dim;
-          if (status == Status::kOk && part.state.dim == 0) part.state.reset(query.rows, dim);
-          if (status != Status::kOk || part.state.dim != dim) {
-            fault.record(page, status != Status::kOk ? status : Status::kBadPage);
-            continue;
-          }
-          const std::uint64_t taking_part = mask & ~view.header().nonfinite;
-          part.nonfinite |= taking_part != mask;
-          attend_page(query, view, taking_part, context.list.peek(page + 1), &scratch, &part.state);
-        }
-      });
-  if (fault.any()) return fault.outcome();
-  result->state.reset(query.rows, 0);
-  for (Part& part : parts) {
-    result->traffic.stream += part.read;
-    result->nonfinite |= part.nonfinite;
-    if (part.state.dim == 0) continue;
-    if (result->state.dim == 0) {
-      result->state = std::move(part.state);
-    } else {
-      result->state.merge(part.state);
-    }
-  }
-  result->bound.assign(query.rows, 0.0F);
-  return {};
+  DenseAttention attention(context, request);
+  Outcome outcome = attention.run(true);
+  if (outcome.ok() && !attention.is_finite()) outcome = attention.run(false);
+  if (outcome.ok()) attention.finish(result);
+  return outcome;
 }
 
 }  // namespace nearkv

@@ -1,7 +1,5 @@
 #include "attend/dense.hpp"
 
-#include <bit>
-#include <cmath>
 #include <numbers>
 #include <span>
 
@@ -11,7 +9,6 @@
 #include <hwy/highway.h>
 
 #include "attend/rows-inl.h"
-#include "attend/scores_bf16.hpp"
 #include "attend/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,7 +16,7 @@ namespace nearkv {
 namespace HWY_NAMESPACE {
 
 constexpr std::size_t kTokens = NKV_PAGE_TOKENS;
-static_assert(kTileTokens == kBf16ScoreTokens && kScoreStride == kTokens);
+static_assert(kScoreStride == kTokens);
 
 /// Asks for bytes of the next page that lie where `here` lies in this one.
 HWY_INLINE void fetch(const std::byte* next, std::span<const std::byte> here,
@@ -49,15 +46,10 @@ void attend_page_target(const DenseQuery& query, const PageView& page, std::uint
   float* const tile = scratch->tile.get();
   float* const scores = scratch->scores.get();
   const RowSource keys = page.keys();
-  const bool bf16 = !query.bf16.empty() && has_bf16_scores(keys);
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
     fetch_ahead(next, page, NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, t / kTileTokens);
-    if (bf16) {
-      bf16_scores(keys, t, query.bf16.data(), query.rows, query.bf16_factor, scores + t);
-    } else {
-      decode_rows(keys, t, kTileTokens, tile);
-      score_tile(tile, query.values.get(), query.rows, query.dim, scores + t);
-    }
+    decode_rows(keys, t, kTileTokens, tile);
+    score_tile(tile, query.values.get(), query.rows, query.dim, scores + t);
   }
   for (std::size_t row = 0; row < query.rows; ++row) {
     weigh_row(query.soft_cap, visible, scores + row * kTokens,
@@ -101,45 +93,12 @@ std::vector<std::uint16_t> kernel_order(std::size_t dim) {
   return position;
 }
 
-namespace {
-
-/// Whether sums of products with keys up to 2^(key_exponent - 126) neither overflow binary32 nor
-/// lose anything that `factor` would make visible.
-bool sums_are_safe(const Query& query, int key_exponent, float factor) {
-  constexpr int kLargestSum = 127 + 2 * 126;
-  constexpr int kMostTerms = 10;  // 2^10 > MAX_HEAD_DIM.
-  for (std::size_t row = 0; row < query.rows(); ++row) {
-    if (query.exponent(row) + key_exponent + kMostTerms > kLargestSum) return false;
-  }
-  return std::abs(factor) < 0x1p64F;
-}
-
-/// All rows as bf16; empty if that would change one, or if bf16_scores() takes no such rows.
-std::vector<std::uint16_t> arranged_bf16(const Query& query) {
-  if (query.dim() % kBf16ScoreChannels != 0) return {};
-  std::vector<std::uint16_t> arranged(query.rows() * query.dim());
-  std::vector<std::uint16_t> row_bits(query.dim());
-  for (std::size_t row = 0; row < query.rows(); ++row) {
-    for (std::size_t channel = 0; channel < query.dim(); ++channel) {
-      const auto bits = std::bit_cast<std::uint32_t>(query.values(row)[channel]);
-      if ((bits & 0xFFFFU) != 0) return {};
-      row_bits[channel] = static_cast<std::uint16_t>(bits >> 16);
-    }
-    arrange_bf16_query(row_bits.data(), query.dim(), arranged.data() + row * query.dim());
-  }
-  return arranged;
-}
-
-}  // namespace
-
-DenseQuery prepare_dense(const Query& query, float scale, float soft_cap, int key_exponent) {
+DenseQuery prepare_dense(const Query& query, float scale, float soft_cap) {
   constexpr auto kLog2E = static_cast<float>(std::numbers::log2e);
   DenseQuery dense;
   dense.rows = query.rows();
   dense.dim = query.dim();
   dense.soft_cap = soft_cap * kLog2E;
-  dense.bf16_factor = scale * kLog2E;
-  if (sums_are_safe(query, key_exponent, dense.bf16_factor)) dense.bf16 = arranged_bf16(query);
   dense.values = hwy::AllocateAligned<float>(dense.rows * dense.dim);
   const std::vector<std::uint16_t> position = kernel_order(dense.dim);
   for (std::size_t row = 0; row < dense.rows; ++row) {

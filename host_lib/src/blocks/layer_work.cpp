@@ -68,7 +68,7 @@ void LayerWork::attend(std::size_t index, const AttendTask& task) {
   run.group = queries_.group;
   run.factor = factor_;
   run.soft_cap = soft_cap_;
-  attend_run(kernel_, run, results_.of(index));
+  kernel_.attend(run, results_.of(index));
 }
 
 void LayerWork::merge(const AttendTask& task) {
@@ -82,7 +82,7 @@ void LayerWork::merge(const AttendTask& task) {
     float weight = 0;
     const std::span merged(results_.of(task.first_run).values + row * dim, dim);
     for (std::size_t run = task.first_run; run < task.end_run; ++run) {
-      const RunSums part = results_.of(run);
+      const RowSums part = results_.of(run);
       const float factor = std::exp2(part.maximum[row] - maximum);
       weight += factor * part.weight[row];
       const float* const from = part.values + row * dim;

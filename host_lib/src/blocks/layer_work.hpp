@@ -20,7 +20,7 @@ class RunResults {
   /// Room for a plan's runs, each of `group` rows of `dim` channels. Throws std::bad_alloc.
   void reset(const BatchPlan& plan, std::size_t group, std::size_t dim);
 
-  [[nodiscard]] RunSums of(std::size_t run) const {
+  [[nodiscard]] RowSums of(std::size_t run) const {
     float* const values = sums_.get() + run * stride_;
     return {values + group_ * dim_, values + group_ * (dim_ + 1), values};
   }
@@ -47,7 +47,7 @@ class LayerWork {
       : plan_(plan),
         cache_(cache),
         queries_(queries),
-        kernel_(kernel_of(cache)),
+        kernel_(cache),
         results_(*results),
         factor_(attention.scale * std::numbers::log2e_v<float>),
         soft_cap_(attention.soft_cap * std::numbers::log2e_v<float>) {}
@@ -62,7 +62,7 @@ class LayerWork {
   const BatchPlan& plan_;
   const BlockCache& cache_;
   const BlockQueries& queries_;
-  AttendRows kernel_;
+  RunKernel kernel_;
   RunResults& results_;
   float factor_;
   float soft_cap_;

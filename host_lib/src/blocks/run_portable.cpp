@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -54,11 +55,11 @@ float element(const Bf16* from) {
 template <typename T>
 class SpanTiles {
  public:
-  SpanTiles(const BlockCache& cache, const BlockSpan& span)
+  SpanTiles(const BlockCache& cache, const Span& span)
       : cache_(cache),
         span_(span),
-        keys_(reinterpret_cast<const T*>(span.block_keys)),
-        values_(reinterpret_cast<const T*>(span.block_values)) {}
+        keys_(reinterpret_cast<const T*>(span.keys)),
+        values_(reinterpret_cast<const T*>(span.values)) {}
 
   /// Tokens [t, t + 16) of the span: [16][head_dim], or for kChannelMajor [head_dim][16].
   void keys(std::size_t t, float* HWY_RESTRICT out) const {
@@ -93,28 +94,26 @@ class SpanTiles {
       }
     }
     for (std::size_t i = 0; i < kTileTokens; ++i) {
-      if (token + i >= span_.begin && token + i < span_.end) continue;
-      std::memset(out + i * dim, 0, dim * sizeof(float));
+      if (!span_.sees(t + i)) std::memset(out + i * dim, 0, dim * sizeof(float));
     }
   }
 
  private:
   const BlockCache& cache_;
-  const BlockSpan& span_;
+  const Span& span_;
   const T* keys_;
   const T* values_;
 };
 
 /// Query rows that go through a span together, scaled to base-2 logits, and buffers of a run.
 struct Scratch {
-  HWY_ALIGN float query[kRunRows * NKV_MAX_HEAD_DIM];
+  HWY_ALIGN float query[kSpanRows * NKV_MAX_HEAD_DIM];
   HWY_ALIGN float tile[kTileTokens * NKV_MAX_HEAD_DIM];
-  HWY_ALIGN float scores[kRunRows * kSpanTokens];
+  HWY_ALIGN float scores[kSpanRows * kSpanTokens];
 };
 
 template <typename T>
-void attend_span(const BlockRun& run, const BlockSpan& span, Scratch* scratch,
-                 const RunSums& sums) {
+void attend_span(const BlockRun& run, const Span& span, Scratch* scratch, const RowSums& sums) {
   const std::size_t dim = run.cache->head_dim;
   const SpanTiles<T> tiles(*run.cache, span);
   std::fill_n(scratch->scores, run.group * kSpanTokens, 0.0F);
@@ -129,9 +128,8 @@ void attend_span(const BlockRun& run, const BlockSpan& span, Scratch* scratch,
   }
   for (std::size_t row = 0; row < run.group; ++row) {
     float* const scores = scratch->scores + row * kSpanTokens;
-    const bool has_nan =
-        std::any_of(scores + (span.begin - span.token), scores + (span.end - span.token),
-                    [](float score) { return std::isnan(score); });
+    bool has_nan = false;
+    for (std::size_t t = 0; t < span.count; ++t) has_nan |= span.sees(t) && std::isnan(scores[t]);
     weigh_row(run.soft_cap, span.seen, scores,
               {sums.maximum + row, sums.weight + row, sums.values + row * dim, dim});
     // exp2() takes NaN for -inf.
@@ -147,19 +145,19 @@ void attend_span(const BlockRun& run, const BlockSpan& span, Scratch* scratch,
 }
 
 template <typename T>
-void attend_rows(const BlockRun& run, const RunSums& sums) {
+void attend_rows(const BlockRun& run, const RowSums& sums) {
   const std::size_t dim = run.cache->head_dim;
   Scratch scratch;
   convert(reinterpret_cast<const T*>(run.query), run.group * dim, scratch.query);
   for (std::size_t i = 0; i < run.group * dim; ++i) scratch.query[i] *= run.factor;
-  BlockSpan span;
+  Span span;
   for (std::size_t token = run.first_token; span_at(run, token, &span);
-       token += span.end - span.begin) {
+       token += static_cast<std::size_t>(std::popcount(span.seen))) {
     attend_span<T>(run, span, &scratch, sums);
   }
 }
 
-void attend_rows_target(const BlockRun& run, const RunSums& sums) {
+void attend_rows_target(const BlockRun& run, const RowSums& sums) {
   switch (run.cache->dtype) {
     case NKV_DTYPE_BF16:
       return attend_rows<Bf16>(run, sums);
@@ -179,7 +177,7 @@ namespace nearkv {
 
 HWY_EXPORT(attend_rows_target);
 
-void attend_rows_portable(const BlockRun& run, const RunSums& sums) {
+void attend_rows_portable(const BlockRun& run, const RowSums& sums) {
   HWY_DYNAMIC_DISPATCH(attend_rows_target)(run, sums);
 }
 

@@ -1,6 +1,6 @@
 // Compiled for AVX-512 with BF16 whatever the rest of the library is compiled for, and entered only
 // where the processor has it. Includes nothing whose inline functions other files might share.
-#include "blocks/block_run.hpp"
+#include "attend/span.hpp"
 
 #if defined(__AVX512BF16__)
 
@@ -9,7 +9,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "blocks/products_bf16.hpp"
+#include "attend/products_bf16.hpp"
+#include "nkv_abi.h"
 
 namespace nearkv {
 namespace {
@@ -61,15 +62,15 @@ inline void by_rows(std::size_t rows, Call&& call) {
 }
 
 /// Turns the scores of a row into weights, and lifts the row's maximum.
-inline void weigh(const BlockRun& run, const BlockSpan& span, std::size_t row, const float* scores,
-                  const RunSums& sums, Bf16* high, Bf16* low) {
-  const std::size_t dim = run.cache->head_dim;
+inline void weigh(const SpanShape& shape, const SpanQuery& query, const Span& span, std::size_t row,
+                  const float* scores, const RowSums& sums, Bf16* high, Bf16* low) {
+  const std::size_t dim = shape.value_dim;
   const std::size_t vectors = span.count / kLanes;
   __m512 logits[kSpanTokens / kLanes];
   __m512 top = _mm512_set1_ps(-__builtin_inff());
   for (std::size_t i = 0; i < vectors; ++i) {
-    __m512 logit = _mm512_mul_ps(_mm512_load_ps(scores + i * kLanes), _mm512_set1_ps(run.factor));
-    if (run.soft_cap > 0) logit = capped(logit, run.soft_cap);
+    __m512 logit = _mm512_mul_ps(_mm512_load_ps(scores + i * kLanes), _mm512_set1_ps(query.factor));
+    if (query.soft_cap > 0) logit = capped(logit, query.soft_cap);
     logits[i] = _mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()),
                                    static_cast<__mmask16>(span.seen >> (i * kLanes)), logit);
     top = _mm512_max_ps(top, logits[i]);
@@ -81,8 +82,8 @@ inline void weigh(const BlockRun& run, const BlockSpan& span, std::size_t row, c
     sums.weight[row] *= factor;
     float* const values = sums.values + row * dim;
     for (std::size_t c = 0; c < dim; c += kLanes) {
-      _mm512_store_ps(values + c,
-                      _mm512_mul_ps(_mm512_load_ps(values + c), _mm512_set1_ps(factor)));
+      _mm512_storeu_ps(values + c,
+                       _mm512_mul_ps(_mm512_loadu_ps(values + c), _mm512_set1_ps(factor)));
     }
   }
   const __m512 maximum = _mm512_set1_ps(sums.maximum[row]);
@@ -99,133 +100,119 @@ inline void weigh(const BlockRun& run, const BlockSpan& span, std::size_t row, c
   sums.weight[row] += _mm512_reduce_add_ps(sum);
 }
 
-/// Buffers of a run.
-struct Scratch {
-  alignas(64) float scores[kRunRows * kSpanTokens];
-  Weights weights;
-  alignas(64) Bf16 values[kSpanTokens * kMostDim];  ///< Of a span that is not seen whole.
-};
-
-/// A span's keys or values, with those of the span after it.
+/// A span's keys, and those of the span after it.
 template <BlockLayout kLayout>
-inline Part part_of(const BlockCache& cache, const BlockSpan& span, const BlockSpan* next,
-                    bool is_key) {
-  const std::size_t dim = cache.head_dim;
-  const std::size_t block = cache.block_tokens;
-  const auto at = [&](const BlockSpan& which) {
-    const auto* const first =
-        reinterpret_cast<const Bf16*>(is_key ? which.block_keys : which.block_values);
-    const bool is_channel_major = kLayout == BlockLayout::kChannelMajor && is_key;
-    // Of 16 channels, the pairs of tokens lie together, 16 by 16.
-    if (kLayout == BlockLayout::kTiles && !is_key) return first + which.token * kLanes;
-    return first + which.token * (is_channel_major ? 1 : dim);
+inline Part keys_of(const SpanShape& shape, const Span& span, const Span* next) {
+  const auto at = [&](const Span& which) {
+    return reinterpret_cast<const Bf16*>(which.keys) +
+           which.token * (kLayout == BlockLayout::kChannelMajor ? 1 : shape.key_dim);
   };
-  Part part{at(span), next != nullptr ? at(*next) : nullptr, dim};
-  if (kLayout == BlockLayout::kChannelMajor) part.stride = block;
-  if (kLayout == BlockLayout::kTiles) part.stride = kLanes * (is_key ? dim : block);
+  Part part{at(span), next != nullptr ? at(*next) : nullptr, shape.key_dim};
+  if (kLayout == BlockLayout::kChannelMajor) part.stride = shape.block_tokens;
+  if (kLayout == BlockLayout::kTiles) part.stride = kLanes * shape.key_dim;
   return part;
 }
 
-/// Copies the values that are seen, and zeroes the others: those may be anything, NaN too.
+/// A span's values, and those of the span after it.
 template <BlockLayout kLayout>
-inline Part seen_values(const BlockSpan& span, std::size_t dim, const Part& values, Bf16* to) {
+inline Part values_of(const SpanShape& shape, const Span& span, const Span* next) {
+  // kTiles: of 16 channels, the pairs of tokens lie together, 16 by 16.
+  const std::size_t token = kLayout == BlockLayout::kTiles ? kLanes : shape.value_stride;
+  const auto at = [&](const Span& which) {
+    return reinterpret_cast<const Bf16*>(which.values) + which.token * token;
+  };
+  return {at(span), next != nullptr ? at(*next) : nullptr,
+          kLayout == BlockLayout::kTiles ? kLanes * shape.block_tokens : token};
+}
+
+/// Copies the values that are seen, and zeroes the others.
+template <BlockLayout kLayout>
+inline Part seen_values(const Span& span, std::size_t dim, const Part& values, Bf16* to) {
   std::memset(to, 0, span.count * dim * sizeof(Bf16));
-  if (kLayout != BlockLayout::kTiles) {
-    for (std::size_t t = span.begin - span.token; t < span.end - span.token; ++t) {
-      std::memcpy(to + t * dim, values.here + t * dim, dim * sizeof(Bf16));
+  for (std::size_t t = 0; t < span.count; ++t) {
+    if (!span.sees(t)) continue;
+    if (kLayout != BlockLayout::kTiles) {
+      std::memcpy(to + t * dim, values.here + t * values.stride, dim * sizeof(Bf16));
+      continue;
     }
-    return {to, nullptr, dim};
-  }
-  for (std::size_t c = 0; c < dim; ++c) {
-    for (std::size_t t = span.begin - span.token; t < span.end - span.token; ++t) {
+    for (std::size_t c = 0; c < dim; ++c) {
       const std::size_t inside = t / 2 * 2 * kLanes + c % kLanes * 2 + t % 2;
       to[c / kLanes * kLanes * span.count + inside] =
           values.here[c / kLanes * values.stride + inside];
     }
   }
-  return {to, nullptr, kLanes * span.count};
-}
-
-/// From the order in which add_rows() leaves 32 channels to theirs.
-inline void order_channels(float* values) {
-  const Ordered channels = ordered(_mm512_load_ps(values), _mm512_load_ps(values + kLanes));
-  _mm512_store_ps(values, channels.first);
-  _mm512_store_ps(values + kLanes, channels.second);
+  return {to, nullptr, kLayout == BlockLayout::kTiles ? kLanes * span.count : dim};
 }
 
 template <BlockLayout kLayout>
-void attend_span(const BlockRun& run, const BlockSpan& span, const BlockSpan* next,
-                 Scratch* scratch, const RunSums& sums) {
-  const std::size_t dim = run.cache->head_dim;
-  const auto* const query = reinterpret_cast<const Bf16*>(run.query);
-  const Part keys = part_of<kLayout>(*run.cache, span, next, true);
-  by_rows<4>(run.group, [&](std::size_t row, auto rows) {
+void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
+                 const RowSums& sums) {
+  alignas(64) float scores[kSpanRows * kSpanTokens];
+  alignas(64) Bf16 seen[kSpanTokens * NKV_MAX_HEAD_DIM];
+  Weights weights;
+  const auto* const rows = reinterpret_cast<const Bf16*>(query.rows);
+  const std::size_t key_dim = shape.key_dim;
+  const std::size_t value_dim = shape.value_dim;
+  const Part keys = keys_of<kLayout>(shape, span, next);
+  by_rows<4>(query.group, [&](std::size_t row, auto count) {
     Part part = keys;
     if (row != 0) part.next = nullptr;
-    float* const scores = scratch->scores + row * kSpanTokens;
-    const Bf16* const some = query + row * dim;
+    float* const to = scores + row * kSpanTokens;
+    const Bf16* const some = rows + row * key_dim;
     if constexpr (kLayout == BlockLayout::kRows) {
-      score_rows<rows>(part, some, dim, span.count, scores);
+      score_rows<count>(part, some, key_dim, span.count, to);
     } else if constexpr (kLayout == BlockLayout::kChannelMajor) {
-      score_channels<rows>(part, some, dim, span.count, scores);
+      score_channels<count>(part, some, key_dim, span.count, to);
     } else {
-      score_tiles<rows>(part, some, dim, span.count, scores);
+      score_tiles<count>(part, some, key_dim, span.count, to);
     }
   });
-  for (std::size_t row = 0; row < run.group; ++row) {
+  for (std::size_t row = 0; row < query.group; ++row) {
     const std::size_t place = row * kSpanTokens;
-    weigh(run, span, row, scratch->scores + place, sums, scratch->weights.high + place,
-          scratch->weights.low + place);
+    weigh(shape, query, span, row, scores + place, sums, weights.high + place, weights.low + place);
   }
-  Part values = part_of<kLayout>(*run.cache, span, next, false);
-  if (!span.is_whole()) values = seen_values<kLayout>(span, dim, values, scratch->values);
-  by_rows<8>(run.group, [&](std::size_t row, auto rows) {
+  Part values = values_of<kLayout>(shape, span, next);
+  if (!span.is_whole()) values = seen_values<kLayout>(span, value_dim, values, seen);
+  by_rows<8>(query.group, [&](std::size_t row, auto count) {
     Part part = values;
     if (row != 0) part.next = nullptr;
+    float* const to = sums.values + row * value_dim;
     if constexpr (kLayout == BlockLayout::kTiles) {
-      add_values_tiles<rows>(part, scratch->weights, row, dim, span.count, sums.values + row * dim);
+      add_values_tiles<count>(part, weights, row, value_dim, span.count, to);
     } else {
-      add_values_rows<rows>(part, scratch->weights, row, dim, span.count, sums.values + row * dim);
+      add_values_rows<count>(part, weights, row, value_dim, span.count, to);
     }
   });
-}
-
-template <BlockLayout kLayout>
-void attend_rows(const BlockRun& run, const RunSums& sums) {
-  Scratch scratch;
-  BlockSpan span;
-  BlockSpan next;
-  std::size_t token = run.first_token;
-  bool is_there = span_at(run, token, &span);
-  while (is_there) {
-    token += span.end - span.begin;
-    is_there = span_at(run, token, &next);
-    attend_span<kLayout>(run, span, is_there ? &next : nullptr, &scratch, sums);
-    span = next;
-  }
-  if (kLayout == BlockLayout::kTiles) return;
-  for (std::size_t c = 0; c < run.group * run.cache->head_dim; c += 32)
-    order_channels(sums.values + c);
 }
 
 }  // namespace
 
-AttendRows attend_rows_bf16(const BlockCache& cache) {
-  const bool fits =
-      cache.dtype == NKV_DTYPE_BF16 && cache.head_dim % 32 == 0 && cache.head_dim <= kMostDim;
+AttendSpan attend_span_bf16(const SpanShape& shape) {
+  const bool fits = shape.dtype == NKV_DTYPE_BF16 && shape.key_dim % 32 == 0 &&
+                    shape.value_dim % 32 == 0 && shape.key_dim <= NKV_MAX_HEAD_DIM &&
+                    shape.value_dim <= NKV_MAX_HEAD_DIM;
   if (!fits || !__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
     return nullptr;
   }
-  switch (cache.layout) {
+  switch (shape.layout) {
     case BlockLayout::kRows:
-      return attend_rows<BlockLayout::kRows>;
+      return attend_span<BlockLayout::kRows>;
     case BlockLayout::kChannelMajor:
-      return attend_rows<BlockLayout::kChannelMajor>;
+      return attend_span<BlockLayout::kChannelMajor>;
     case BlockLayout::kTiles:
-      return attend_rows<BlockLayout::kTiles>;
+      return attend_span<BlockLayout::kTiles>;
   }
   return nullptr;
+}
+
+void order_values_bf16(const SpanShape& shape, std::size_t rows, float* values) {
+  if (shape.layout == BlockLayout::kTiles) return;
+  for (float* some = values; some < values + rows * shape.value_dim; some += 2 * kLanes) {
+    const Ordered channels = ordered(_mm512_loadu_ps(some), _mm512_loadu_ps(some + kLanes));
+    _mm512_storeu_ps(some, channels.first);
+    _mm512_storeu_ps(some + kLanes, channels.second);
+  }
 }
 
 }  // namespace nearkv
@@ -234,7 +221,8 @@ AttendRows attend_rows_bf16(const BlockCache& cache) {
 
 namespace nearkv {
 
-AttendRows attend_rows_bf16(const BlockCache& /*cache*/) { return nullptr; }
+AttendSpan attend_span_bf16(const SpanShape& /*shape*/) { return nullptr; }
+void order_values_bf16(const SpanShape& /*shape*/, std::size_t /*rows*/, float* /*values*/) {}
 
 }  // namespace nearkv
 

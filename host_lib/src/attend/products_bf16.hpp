@@ -1,6 +1,6 @@
 // Products of queries with keys, and of weights with values, by AVX-512's bf16 instructions.
 //
-// Only for run_bf16.cpp, which is compiled for them: what is defined here is in no other file.
+// Only for span_bf16.cpp, which is compiled for them: what is defined here is in no other file.
 #pragma once
 
 #include <immintrin.h>
@@ -9,12 +9,11 @@
 #include <cstdint>
 #include <cstring>
 
-#include "blocks/block_run.hpp"
+#include "attend/span.hpp"
 
 namespace nearkv::bf16 {
 
 using Bf16 = std::uint16_t;
-inline constexpr std::size_t kMostDim = 256;
 inline constexpr std::size_t kLanes = 16;
 
 inline __m512 add_products(__m512 sum, __m512i a, __m512i b) {
@@ -198,8 +197,8 @@ inline void score_tiles(const Part& keys, const Bf16* query, std::size_t dim, st
 
 /// Weights of a span's tokens by row, as the sum of two bf16 numbers.
 struct Weights {
-  alignas(64) Bf16 high[kRunRows * kSpanTokens];
-  alignas(64) Bf16 low[kRunRows * kSpanTokens];
+  alignas(64) Bf16 high[kSpanRows * kSpanTokens];
+  alignas(64) Bf16 low[kSpanRows * kSpanTokens];
 };
 
 // Adds kRows rows' weighted values of `count` tokens to their accumulators.
@@ -216,8 +215,8 @@ inline void add_rows(const Part& values, const Weights& weights, std::size_t row
 #pragma GCC unroll 2
     for (std::size_t w = 0; w < kWide; ++w) {
       const float* const from = accumulators + r * dim + channel + 32 * w;
-      sums[r][w][0] = _mm512_load_ps(from);
-      sums[r][w][1] = _mm512_load_ps(from + kLanes);
+      sums[r][w][0] = _mm512_loadu_ps(from);
+      sums[r][w][1] = _mm512_loadu_ps(from + kLanes);
     }
   }
   const Bf16* const high = weights.high + row * kSpanTokens;
@@ -225,14 +224,14 @@ inline void add_rows(const Part& values, const Weights& weights, std::size_t row
   for (std::size_t t = 0; t < count; t += 2) {
 #pragma GCC unroll 2
     for (std::size_t w = 0; w < kWide; ++w) {
-      const Bf16* const at = here + t * dim + 32 * w;
+      const Bf16* const at = here + t * values.stride + 32 * w;
       if (values.next != nullptr) {
         const Bf16* const next = values.next + (at - values.here);
         fetch(next);
-        fetch(next + dim);
+        fetch(next + values.stride);
       }
       const __m512i a = load(at);
-      const __m512i b = load(at + dim);
+      const __m512i b = load(at + values.stride);
       const __m512i pairs_low = _mm512_unpacklo_epi16(a, b);
       const __m512i pairs_high = _mm512_unpackhi_epi16(a, b);
 #pragma GCC unroll 8
@@ -249,8 +248,8 @@ inline void add_rows(const Part& values, const Weights& weights, std::size_t row
 #pragma GCC unroll 2
     for (std::size_t w = 0; w < kWide; ++w) {
       float* const to = accumulators + r * dim + channel + 32 * w;
-      _mm512_store_ps(to, sums[r][w][0]);
-      _mm512_store_ps(to + kLanes, sums[r][w][1]);
+      _mm512_storeu_ps(to, sums[r][w][0]);
+      _mm512_storeu_ps(to + kLanes, sums[r][w][1]);
     }
   }
 }
@@ -279,8 +278,8 @@ inline void add_values_tiles(const Part& values, const Weights& weights, std::si
     __m512 sums[kRows][2];
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      sums[r][0] = _mm512_load_ps(accumulators + r * dim + channel);
-      sums[r][1] = _mm512_load_ps(accumulators + r * dim + channel + kLanes);
+      sums[r][0] = _mm512_loadu_ps(accumulators + r * dim + channel);
+      sums[r][1] = _mm512_loadu_ps(accumulators + r * dim + channel + kLanes);
     }
     for (std::size_t t = 0; t < count; t += 2) {
 #pragma GCC unroll 2
@@ -298,8 +297,8 @@ inline void add_values_tiles(const Part& values, const Weights& weights, std::si
     }
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      _mm512_store_ps(accumulators + r * dim + channel, sums[r][0]);
-      _mm512_store_ps(accumulators + r * dim + channel + kLanes, sums[r][1]);
+      _mm512_storeu_ps(accumulators + r * dim + channel, sums[r][0]);
+      _mm512_storeu_ps(accumulators + r * dim + channel + kLanes, sums[r][1]);
     }
   }
 }
