@@ -31,10 +31,10 @@ class KvSet:
         return self.keys.shape[1] ** -0.5
 
 
-def device_uri(uri: str, memory: str, threads: int | None = None) -> str:
-    """The URI with device memory, unless it states its own, and a number of worker threads."""
-    for option, value in (("memory", memory), ("threads", threads)):
-        if value is not None and f"{option}=" not in uri:
+def device_uri(uri: str, memory: str, **options: object) -> str:
+    """The URI with device memory and other options, each unless it states its own."""
+    for option, value in ({"memory": memory} | options).items():
+        if f"{option}=" not in uri:
             uri += f"{'&' if '?' in uri else '?'}{option}={value}"
     return uri
 
