@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "support/bench_device.hpp"
 #include "support/devices.hpp"
 #include "support/layer_rows.hpp"
 
@@ -16,6 +17,22 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kSequence = 7;
 constexpr std::size_t kTokens = 3 * NKV_PAGE_TOKENS;
 constexpr const char* kNever = "cpu:?memory=16MiB&threads=2&verify=100000";
+
+/// Flips a bit of a page's first value row.
+void flip_value_bit(std::byte* page) {
+  nkv_page_header header{};
+  std::memcpy(&header, page, sizeof(header));
+  nkv_page_shape shape{};
+  shape.k_form = header.k_form;
+  shape.v_form = header.v_form;
+  shape.dtype = header.dtype;
+  shape.flags = header.flags;
+  shape.head_dim = header.head_dim;
+  shape.value_dim = header.value_dim;
+  nkv_page_layout layout{};
+  nkv_lay_out_page(&shape, &layout);
+  page[layout.offset[NKV_PAGE_ARRAY_V_ROWS]] ^= std::byte{1};
+}
 
 class PageChecksTest : public testing::Test {
  protected:
@@ -41,21 +58,7 @@ class PageChecksTest : public testing::Test {
     return device_->memory().data() + std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
   }
 
-  /// Flips a bit of the page's first value row.
-  void damage_values() const {
-    nkv_page_header header{};
-    std::memcpy(&header, page(), sizeof(header));
-    nkv_page_shape shape{};
-    shape.k_form = header.k_form;
-    shape.v_form = header.v_form;
-    shape.dtype = header.dtype;
-    shape.flags = header.flags;
-    shape.head_dim = header.head_dim;
-    shape.value_dim = header.value_dim;
-    nkv_page_layout layout{};
-    nkv_lay_out_page(&shape, &layout);
-    page()[layout.offset[NKV_PAGE_ARRAY_V_ROWS]] ^= std::byte{1};
-  }
+  void damage_values() const { flip_value_bit(page()); }
 
   Status attend(std::uint8_t mode = NKV_ATTEND_MODE_DENSE) {
     std::vector<float> output(kDim);
@@ -141,6 +144,21 @@ TEST_F(PageChecksTest, AlwaysIsAtEachUse) {
   EXPECT_EQ(attend(), Status::kCorrupt);
   EXPECT_EQ(attend(NKV_ATTEND_MODE_TAIL), Status::kOk) << "reads none of this page's values";
   EXPECT_EQ(pool_->usage().oldest_check, 0ns);
+}
+
+TEST(PublishedPageTest, IsComparedEvenIfItIsTheSameAgain) {
+  BenchDevice bench(kNever);
+  const KvData data = make_kv(Shape::kTopics, NKV_PAGE_TOKENS, 64, 64, 5);
+  StoredList list;
+  const nkv_append_command append =
+      append_command(&bench, data, NKV_ROW_FORM_RAW, NKV_ROW_FORM_RAW, 1, &list);
+  const nkv_attend_command attend = attend_command(&bench, list, make_queries(data, 1, 3.0, 6));
+  ASSERT_EQ(bench.run(append).status, NKV_STATUS_OK);
+  ASSERT_EQ(bench.run(attend).status, NKV_STATUS_OK);
+  ASSERT_EQ(bench.run(append).status, NKV_STATUS_OK);
+  const std::uint64_t page = bench.at<nkv_page_entry>(list.page_list)->page;
+  flip_value_bit(bench.at<std::byte>(page * NKV_PAGE_GRAIN_BYTES));
+  EXPECT_EQ(bench.run(attend).status, NKV_STATUS_CORRUPT);
 }
 
 TEST(PageChecksUriTest, RefusesOtherTimes) {
