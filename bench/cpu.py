@@ -58,41 +58,37 @@ class _CpuBench:
         """Dense attention beside a plain read and torch; with tail beside dense."""
         pool = pool_of(kv, self._uri)
         always = device_uri(self._uri, "1GiB", verify="always")
-        checking = pool_of(kv, always) if self._can_compare else pool
         queries = kv.queries[:1]
         keys, values = kv.keys[None, None], kv.values[None, None]
         dense = _Attend(pool, kv, mode=AttendMode.DENSE)
-        checked = _Attend(checking, kv, mode=AttendMode.DENSE)
+        checked = (
+            [_Attend(pool_of(kv, always), kv, mode=AttendMode.DENSE)] if self._can_compare else []
+        )
         tail = _Attend(pool, kv, mode=AttendMode.TAIL, top_k=_TAIL_K)
-        stream, own, with_checks, folded, with_tail = interleave(
+        stream, own, folded, with_tail, *with_checks = interleave(
             [
                 self._stream.sum,
                 dense,
-                checked,
                 # The query heads of a KV head as the query length: torch's fastest form.
                 lambda: functional.scaled_dot_product_attention(queries[None], keys, values),
                 tail,
+                *checked,
             ],
             repeat=self._repeat,
         )
         suffix = f"{kv.tokens // 1024}k_g{kv.queries.shape[1]}"
         error = _relative_error(tail().output, dense().output)
-        yield self._result(
-            f"cpu/dense_bandwidth_{suffix}",
-            own.per_second(dense.near_bytes() / 1e9),
-            "GB/s",
-            peer="plain read",
-            beside=stream.per_second(_STREAM_BYTES / 1e9),
-            goal=Goal(">=", 0.85, of="ratio"),
-        )
-        if self._can_compare:
+        bandwidths = [("dense", own, 0.85)]
+        goal = 0.7 if kv.queries.shape[1] <= 4 else 0.6
+        bandwidths += [("dense_verify_always", samples, goal) for samples in with_checks]
+        for name, samples, goal in bandwidths:
             yield self._result(
-                f"cpu/dense_verify_always_bandwidth_{suffix}",
-                with_checks.per_second(dense.near_bytes() / 1e9),
+                f"cpu/{name}_bandwidth_{suffix}",
+                samples.per_second(dense.near_bytes() / 1e9),
                 "GB/s",
                 peer="plain read",
                 beside=stream.per_second(_STREAM_BYTES / 1e9),
-                goal=Goal(">=", 0.7 if kv.queries.shape[1] <= 4 else 0.6, of="ratio"),
+                goal=Goal(">=", goal, of="ratio"),
             )
         yield self._rate(
             f"cpu/dense_{suffix}",

@@ -5,6 +5,7 @@
 
 #include "support/devices.hpp"
 #include "support/layer_rows.hpp"
+#include "support/page_shape.hpp"
 #include "support/seed.hpp"
 
 namespace nearkv::test {
@@ -115,11 +116,7 @@ TEST_P(DamageTest, NoBitOfAPageGoesUnnoticed) {
   std::byte* const page = find_page();
   nkv_page_header header{};
   std::memcpy(&header, page, sizeof(header));
-  nkv_page_shape shape{};
-  shape.k_form = header.k_form;
-  shape.v_form = header.v_form;
-  shape.head_dim = header.head_dim;
-  shape.value_dim = header.value_dim;
+  const nkv_page_shape shape = shape_of(header);
   nkv_page_layout layout{};
   nkv_lay_out_page(&shape, &layout);
   const auto array_of = [&](std::size_t byte) {

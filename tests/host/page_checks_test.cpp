@@ -8,6 +8,7 @@
 #include "support/bench_device.hpp"
 #include "support/devices.hpp"
 #include "support/layer_rows.hpp"
+#include "support/page_shape.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -22,13 +23,7 @@ constexpr const char* kNever = "cpu:?memory=16MiB&threads=2&verify=100000";
 void flip_value_bit(std::byte* page) {
   nkv_page_header header{};
   std::memcpy(&header, page, sizeof(header));
-  nkv_page_shape shape{};
-  shape.k_form = header.k_form;
-  shape.v_form = header.v_form;
-  shape.dtype = header.dtype;
-  shape.flags = header.flags;
-  shape.head_dim = header.head_dim;
-  shape.value_dim = header.value_dim;
+  const nkv_page_shape shape = shape_of(header);
   nkv_page_layout layout{};
   nkv_lay_out_page(&shape, &layout);
   page[layout.offset[NKV_PAGE_ARRAY_V_ROWS]] ^= std::byte{1};

@@ -57,8 +57,9 @@ class DenseAttention {
                                [&](unsigned member, std::size_t begin, std::size_t end) {
                                  for (std::size_t page = begin;
                                       page < end && !fault.precludes(page); ++page) {
-                                   if (context_.visibility.mask(page) == 0) continue;
-                                   const Status status = attend(member, page, with_bf16);
+                                   const std::uint64_t mask = context_.visibility.mask(page);
+                                   if (mask == 0) continue;
+                                   const Status status = attend(member, page, mask, with_bf16);
                                    if (status != Status::kOk) fault.record(page, status);
                                  }
                                });
@@ -85,7 +86,7 @@ class DenseAttention {
   }
 
  private:
-  Status attend(unsigned member, std::size_t page, bool with_bf16) {
+  Status attend(unsigned member, std::size_t page, std::uint64_t mask, bool with_bf16) {
     Part& part = parts_[member];
     DenseScratch& scratch = (*context_.scratch)[member];
     PageView view;
@@ -95,7 +96,6 @@ class DenseAttention {
     const std::size_t dim = view.values().dim;
     if (part.value_dim == 0) part.value_dim = dim;
     if (part.value_dim != dim) return Status::kBadPage;
-    const std::uint64_t mask = context_.visibility.mask(page);
     const std::uint64_t taking_part = mask & ~view.header().nonfinite;
     part.nonfinite |= taking_part != mask;
     const std::byte* const next = context_.list.peek(page + 1);

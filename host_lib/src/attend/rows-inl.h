@@ -90,26 +90,30 @@ HWY_INLINE void decode_delta4_row(const std::uint8_t* HWY_RESTRICT row,
   }
 }
 
+/// Stores elements, and zero for each that is not finite or is subnormal. `out` need not be
+/// aligned.
+template <class D32>
+HWY_INLINE void store_normal(D32 d32, hn::VFromD<D32> bits, float* HWY_RESTRICT out) {
+  const hn::RebindToFloat<D32> df;
+  const auto exponent_mask = hn::Set(d32, 0x7F800000U);
+  const auto exponent = hn::And(bits, exponent_mask);
+  const auto special = hn::Or(hn::Eq(exponent, hn::Zero(d32)), hn::Eq(exponent, exponent_mask));
+  hn::StoreU(hn::BitCast(df, hn::IfThenZeroElse(special, bits)), df, out);
+}
+
 #if HWY_TARGET == HWY_AVX2
 /// 32 channels of plain bf16 in kernel order.
 HWY_INLINE void decode_bf16_chunk(const std::uint8_t* HWY_RESTRICT row, float* HWY_RESTRICT out) {
   const hn::FixedTag<std::uint32_t, 8> d32;
-  const hn::RebindToFloat<decltype(d32)> df;
-  const auto exponent_mask = hn::Set(d32, 0x7F800000U);
-  const auto store = [&](auto bits, float* to) HWY_ATTR {
-    const auto exponent = hn::And(bits, exponent_mask);
-    const auto special = hn::Or(hn::Eq(exponent, hn::Zero(d32)), hn::Eq(exponent, exponent_mask));
-    hn::Store(hn::BitCast(df, hn::IfThenZeroElse(special, bits)), df, to);
-  };
   const auto a = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(row));
   const auto b = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(row + 2 * kBlock));
   const auto first = hn::ConcatLowerLower(d32, b, a);
   const auto second = hn::ConcatUpperUpper(d32, b, a);
   const auto odd = hn::Set(d32, 0xFFFF0000U);
-  store(hn::ShiftLeft<16>(first), out);
-  store(hn::And(first, odd), out + 8);
-  store(hn::ShiftLeft<16>(second), out + 16);
-  store(hn::And(second, odd), out + 24);
+  store_normal(d32, hn::ShiftLeft<16>(first), out);
+  store_normal(d32, hn::And(first, odd), out + 8);
+  store_normal(d32, hn::ShiftLeft<16>(second), out + 16);
+  store_normal(d32, hn::And(second, odd), out + 24);
 }
 #endif
 
@@ -117,13 +121,6 @@ HWY_INLINE void decode_bf16_chunk(const std::uint8_t* HWY_RESTRICT row, float* H
 HWY_INLINE void decode_bf16_row(const std::uint8_t* HWY_RESTRICT row, std::size_t dim,
                                 float* HWY_RESTRICT out) {
   const hn::FixedTag<std::uint32_t, 4> d32;
-  const hn::RebindToFloat<decltype(d32)> df;
-  const auto exponent_mask = hn::Set(d32, 0x7F800000U);
-  const auto store = [&](auto bits, float* to) HWY_ATTR {
-    const auto exponent = hn::And(bits, exponent_mask);
-    const auto special = hn::Or(hn::Eq(exponent, hn::Zero(d32)), hn::Eq(exponent, exponent_mask));
-    hn::StoreU(hn::BitCast(df, hn::IfThenZeroElse(special, bits)), df, to);
-  };
   const std::size_t whole = dim / chunk_channels() * chunk_channels();
   std::size_t channel = 0;
 #if HWY_TARGET == HWY_AVX2
@@ -137,8 +134,9 @@ HWY_INLINE void decode_bf16_row(const std::uint8_t* HWY_RESTRICT row, std::size_
     for (std::size_t half = 0; half < 2; ++half) {
       const auto pairs =
           hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(row + 2 * channel + half * kBlock));
-      store(hn::ShiftLeft<16>(pairs), to + 2 * half * (chunk / 4));
-      store(hn::And(pairs, hn::Set(d32, 0xFFFF0000U)), to + (2 * half + 1) * (chunk / 4));
+      store_normal(d32, hn::ShiftLeft<16>(pairs), to + 2 * half * (chunk / 4));
+      store_normal(d32, hn::And(pairs, hn::Set(d32, 0xFFFF0000U)),
+                   to + (2 * half + 1) * (chunk / 4));
     }
   }
 }

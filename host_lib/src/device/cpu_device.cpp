@@ -69,11 +69,19 @@ Status take_check_age(DeviceUri* uri, std::chrono::nanoseconds* most_age, std::s
   return Status::kOk;
 }
 
-/// What a URI says besides where memory comes from; every option must be known.
-Status take_options(DeviceUri* uri, std::string_view known, CpuDevice::Backing* backing,
-                    Workers::Options* workers, std::string* reason) {
-  Status status = take_threads(uri, workers, reason);
-  if (status == Status::kOk) status = take_check_age(uri, &backing->most_check_age, reason);
+/// What a URI's options say.
+struct Options {
+  Memory::Options memory;
+  Workers::Options workers;
+  std::chrono::nanoseconds most_check_age{0};
+};
+
+/// Takes all options, which must be among those `known`.
+Status take_options(DeviceUri* uri, std::string_view known, Options* options, std::string* reason) {
+  Status status = take_memory_options(uri, &options->memory, reason);
+  if (status == Status::kOk) status = take_threads(uri, &options->workers, reason);
+  if (status == Status::kOk) status = take_check_age(uri, &options->most_check_age, reason);
+  options->workers.node = options->memory.node;
   return status == Status::kOk ? refuse_unknown_options(*uri, known, reason) : status;
 }
 
@@ -95,24 +103,19 @@ Status start_device(CpuDevice::Backing backing, const Workers::Options& workers,
 }  // namespace
 
 Status CpuDevice::open(DeviceUri uri, std::unique_ptr<Device>* device, std::string* reason) {
-  Memory::Options memory_options;
-  Workers::Options worker_options;
-  Backing backing;
-  Status status = take_memory_options(&uri, &memory_options, reason);
-  if (status == Status::kOk) {
-    status = take_options(&uri, "memory, threads, node, huge, verify", &backing, &worker_options,
-                          reason);
-  }
+  Options options;
+  Status status = take_options(&uri, "memory, threads, node, huge, verify", &options, reason);
   if (status != Status::kOk) return status;
-  worker_options.node = memory_options.node;
   auto memory = std::make_shared<Memory>();
-  status = Memory::map(memory_options, memory.get(), reason);
+  status = Memory::map(options.memory, memory.get(), reason);
   if (status != Status::kOk) return status;
+  Backing backing;
+  backing.most_check_age = options.most_check_age;
   backing.bytes = memory->bytes();
   backing.durability = memory->durability();
   backing.persistence = Persistence::make(backing.durability);
   backing.owner = std::move(memory);
-  return start_device(std::move(backing), worker_options, device, reason);
+  return start_device(std::move(backing), options.workers, device, reason);
 }
 
 Status CpuDevice::open_in(DeviceUri uri, std::span<std::byte> memory, std::shared_ptr<void> owner,
@@ -123,19 +126,15 @@ Status CpuDevice::open_in(DeviceUri uri, std::span<std::byte> memory, std::share
       return refuse_uri(std::string(option) + "= is for memory that the device maps", reason);
     }
   }
-  Memory::Options place;
-  Workers::Options workers;
-  Backing backing;
-  Status status = take_memory_options(&uri, &place, reason);
-  if (status == Status::kOk) {
-    status = take_options(&uri, "threads, node, verify", &backing, &workers, reason);
-  }
+  Options options;
+  const Status status = take_options(&uri, "threads, node, verify", &options, reason);
   if (status != Status::kOk) return status;
-  workers.node = place.node;
+  Backing backing;
+  backing.most_check_age = options.most_check_age;
   backing.bytes = memory;
   backing.persistence = Persistence::make(Durability::kNone);
   backing.owner = std::move(owner);
-  return start_device(std::move(backing), workers, device, reason);
+  return start_device(std::move(backing), options.workers, device, reason);
 }
 
 CpuDevice::CpuDevice(Backing backing, const Workers::Options& workers)

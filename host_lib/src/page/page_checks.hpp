@@ -41,7 +41,8 @@ class PageChecks {
   /// The page's arrays have been compared, and agree.
   void note(const std::byte* page, const nkv_page_header& header);
 
-  /// The page that begins at `page` was found to be damaged: it is compared at its next use.
+  /// The page that begins at `page` is compared at its next use: it was found to be damaged, or one
+  /// was published there.
   void drop(const std::byte* page);
 
   /// The age of the oldest comparison that holds() has let count.

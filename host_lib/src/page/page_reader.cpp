@@ -42,13 +42,6 @@ void restore_row(const RowSource& source, std::size_t token, const nkv_row_excep
   }
 }
 
-Status verify_all(const PageView& view, std::span<const nkv_page_array> arrays) {
-  for (const nkv_page_array array : arrays) {
-    if (const Status status = view.verify(array); status != Status::kOk) return status;
-  }
-  return Status::kOk;
-}
-
 }  // namespace
 
 Status PageReader::open(const PageList& list, std::size_t page, std::uint8_t tensor) {
@@ -62,9 +55,9 @@ Status PageReader::open(const PageList& list, std::size_t page, std::uint8_t ten
 Status PageReader::verify() const {
   Status status = Status::kOk;
   if (tensor_ != NKV_TENSOR_VALUES || header().v_form == NKV_ROW_FORM_NONE) {
-    status = verify_all(view_, kKeyArrays);
+    status = view_.verify(kKeyArrays);
   }
-  if (status == Status::kOk && tensor_ != NKV_TENSOR_KEYS) status = verify_all(view_, kValueArrays);
+  if (status == Status::kOk && tensor_ != NKV_TENSOR_KEYS) status = view_.verify(kValueArrays);
   return status;
 }
 

@@ -123,10 +123,13 @@ Status PageView::open(const Window& window, const nkv_page_entry& entry, HeaderD
   return Status::kOk;
 }
 
-Status PageView::verify(nkv_page_array array) const {
-  if (crc32c(bytes(array)) == stored_checksum(header_, array)) return Status::kOk;
-  if (checks_ != nullptr) checks_->drop(page_);
-  return Status::kCorrupt;
+Status PageView::verify(std::span<const nkv_page_array> arrays) const {
+  for (const nkv_page_array array : arrays) {
+    if (crc32c(bytes(array)) == stored_checksum(header_, array)) continue;
+    if (checks_ != nullptr) checks_->drop(page_);
+    return Status::kCorrupt;
+  }
+  return Status::kOk;
 }
 
 Status PageView::check(std::span<const nkv_page_array> arrays) const {
@@ -136,10 +139,7 @@ Status PageView::check(std::span<const nkv_page_array> arrays) const {
     if (status == Status::kOk) checks_->note(page_, header_);
     return status;
   }
-  for (const nkv_page_array array : arrays) {
-    if (const Status status = verify(array); status != Status::kOk) return status;
-  }
-  return Status::kOk;
+  return verify(arrays);
 }
 
 Status PageView::verify_all() const {

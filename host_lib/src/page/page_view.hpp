@@ -29,9 +29,10 @@ class PageView {
   [[nodiscard]] const nkv_page_header& header() const { return header_; }
   [[nodiscard]] const std::byte* start() const { return page_; }
 
-  /// Compares an array with its checksum: kOk or kCorrupt. A command that finds it kCorrupt has the
-  /// page compared at its next check(), too.
-  [[nodiscard]] Status verify(nkv_page_array array) const;
+  /// Compares arrays with their checksums: kOk or kCorrupt. A command that finds one kCorrupt has
+  /// the page compared at its next check(), too.
+  [[nodiscard]] Status verify(std::span<const nkv_page_array> arrays) const;
+  [[nodiscard]] Status verify(nkv_page_array array) const { return verify({&array, 1}); }
 
   /// Before `arrays` are read: compares all of the page if its device has not of late; where the
   /// device keeps no comparisons, these arrays each time. kOk or kCorrupt.
