@@ -98,19 +98,24 @@ Rows random_rows(std::uint8_t dtype, std::size_t count, std::size_t dim, Content
     mean[c] = random() % 8 == 0 ? 3 * deviation[c] * normal(random) : 0;
     if (content == Content::kZeros && random() % 2 == 0) deviation[c] = mean[c] = 0;
   }
+  const int magnitude = content == Content::kClose ? static_cast<int>(random() % 200) - 100 : 0;
   Rows rows{dtype, count, dim, {}};
   for (std::size_t row = 0; row < count; ++row) {
     const bool repeats = content == Content::kEqual && row >= 8;
     for (std::size_t c = 0; c < dim; ++c) {
       if (repeats) {
         rows.patterns.push_back(rows.patterns[(row % 8) * dim + c]);
+      } else if (content == Content::kClose && row > 0) {
+        const double small = std::ldexp(deviation[c] * normal(random), magnitude - 23);
+        rows.patterns.push_back(c == row % 2 ? encode(dtype, small) : rows.patterns[c]);
       } else if (content == Content::kWild) {
         rows.patterns.push_back(any_pattern(dtype, random));
       } else if (content == Content::kSpecials && dtype != NKV_DTYPE_INT8 &&
                  random() % (4 * dim) == 0) {
         rows.patterns.push_back(special_pattern(dtype, random));
       } else {
-        rows.patterns.push_back(encode(dtype, mean[c] + deviation[c] * normal(random)));
+        const double number = mean[c] + deviation[c] * normal(random);
+        rows.patterns.push_back(encode(dtype, std::ldexp(number, magnitude)));
       }
     }
   }

@@ -17,6 +17,7 @@ enum class Content {
   kSpecials,  ///< The same with NaN, infinities, subnormals and -0 strewn in.
   kZeros,     ///< Half of the channels are zero throughout.
   kEqual,     ///< A few rows repeated: ties everywhere.
+  kClose,     ///< One row, of any magnitude, but for a channel that sums in binary32 do not show.
   kWild,      ///< Any bit pattern.
 };
 

@@ -55,12 +55,12 @@ TEST_P(ParityTest, SelectionsAreTheSame) {
   for (std::uint64_t number = 0; number < 150; number += test_every()) {
     Random random = case_random(number);
     ListShape shape = random_shape(random, false);
-    const auto content = static_cast<Content>(number % 4);
+    const auto content = static_cast<Content>(number % 5);
     // INDEXER takes RAW keys only; what it says to others is compared too, now and then.
     const bool indexer = random() % 2 == 0;
     if (indexer && random() % 8 != 0) shape.k_form = NKV_ROW_FORM_RAW;
     SCOPED_TRACE(case_name(number) + ": " + shape.name() + ", content " +
-                 std::to_string(number % 4));
+                 std::to_string(number % 5));
     pair.clear();
     const std::uint32_t pages = number % 10 == 0 ? 32 : pick(random, 1, 9);
     const ListOnBoth list = append_to_both(pair, shape, pages, content, random);
@@ -74,6 +74,34 @@ TEST_P(ParityTest, SelectionsAreTheSame) {
     if (HasFailure()) break;
   }
   EXPECT_GT(done, 75 / test_every()) << "too few cases could be appended to say anything";
+}
+
+/// FULL scores in binary32 first: what its rounding leaves in question is ranked exactly.
+TEST_P(ParityTest, ScoresThatBinary32DoesNotTellApartAreRanked) {
+  constexpr std::uint16_t kDims[] = {48, 64, 128, 256};
+  DevicePair pair(GetParam());
+  for (std::uint64_t number = 1000; number < 1040 && !HasFailure(); number += test_every()) {
+    Random random = case_random(number);
+    ListShape shape;
+    shape.head_dim = kDims[number % 4];
+    SCOPED_TRACE(case_name(number) + ": " + shape.name());
+    pair.clear();
+    const ListOnBoth list = append_to_both(pair, shape, 32, Content::kClose, random);
+    ASSERT_EQ(list.completion.status, NKV_STATUS_OK);
+    nkv_topk_command command{};
+    command.opcode = NKV_OPCODE_TOPK;
+    command.mode = NKV_SELECT_FULL;
+    command.head_dim = shape.head_dim;
+    command.tokens = list.tokens;
+    command.page_list = list.page_list;
+    command.scale = 1;
+    command.top_k = static_cast<std::uint16_t>(1 + number % 100);
+    command.group = 1;
+    command.query_dtype = number % 3 == 0 ? NKV_DTYPE_FP32 : NKV_DTYPE_BF16;
+    command.query = store_rows(pair, random_queries(list, command.query_dtype, 1, random));
+    command.result = pair.allocate(std::uint64_t{command.top_k} * 8 + 3 * NKV_BURST_BYTES);
+    pair.expect_same(command);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ParityTest, testing::ValuesIn(subject_uris()), device_name);

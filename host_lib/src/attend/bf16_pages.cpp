@@ -23,18 +23,16 @@ bool sums_are_safe(const Query& query, int key_exponent, float factor) {
   return std::abs(factor) < 0x1p64F;
 }
 
-/// All rows; empty if bf16 would change one.
-std::vector<std::uint16_t> bf16_rows(const Query& query) {
-  std::vector<std::uint16_t> rows;
-  rows.reserve(query.rows() * query.dim());
-  for (std::size_t row = 0; row < query.rows(); ++row) {
-    for (const float value : query.values(row)) {
-      const auto bits = std::bit_cast<std::uint32_t>(value);
-      if ((bits & 0xFFFFU) != 0) return {};
-      rows.push_back(static_cast<std::uint16_t>(bits >> 16));
-    }
+/// Empty if bf16 would change one.
+std::vector<std::uint16_t> to_bf16(std::span<const float> values) {
+  std::vector<std::uint16_t> rounded;
+  rounded.reserve(values.size());
+  for (const float value : values) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    if ((bits & 0xFFFFU) != 0) return {};
+    rounded.push_back(static_cast<std::uint16_t>(bits >> 16));
   }
-  return rows;
+  return rounded;
 }
 
 SpanShape page_shape(std::size_t key_dim, std::size_t value_dim, std::size_t value_stride) {
@@ -76,8 +74,11 @@ Bf16Pages::Bf16Pages(const Query& query, float scale, float soft_cap, int key_ex
       dim_(query.dim()),
       factor_(scale * std::numbers::log2e_v<float>),
       soft_cap_(soft_cap * std::numbers::log2e_v<float>) {
-  if (sums_are_safe(query, key_exponent, factor_)) rows_ = bf16_rows(query);
+  if (sums_are_safe(query, key_exponent, factor_)) rows_ = to_bf16(query.values());
 }
+
+Bf16Pages::Bf16Pages(std::span<const float> rows, std::size_t dim)
+    : group_(rows.size() / dim), dim_(dim), factor_(1), rows_(to_bf16(rows)) {}
 
 bool Bf16Pages::takes(const PageView& page) const {
   // The instructions take subnormal products for zeros: values below this might lose all of them.
@@ -106,6 +107,25 @@ void Bf16Pages::attend(const PageView& page, std::uint64_t visible, const std::b
     attend_span(shape, query, span, row == 0 ? &span_after : nullptr,
                 {&state->maximum[row], &state->sum[row], state->values(row).data()});
   }
+}
+
+bool Bf16Pages::score(const PageView& page, const std::byte* next, Bf16Tiles* tiles,
+                      float* scores) const {
+  const RowSource source = page.keys();
+  SpanShape shape = page_shape(dim_, 0, 0);
+  shape.dtype = source.dtype;
+  const ScoreSpan score_span = rows_.empty() ? nullptr : score_span_bf16(shape);
+  if (score_span == nullptr) return false;
+  const Rows keys = plain_rows(page, source, next, tiles->keys());
+  const Span span{keys.here, nullptr, 0, NKV_PAGE_TOKENS, 0};
+  const Span span_after{keys.next, nullptr, 0, NKV_PAGE_TOKENS, 0};
+  for (std::size_t row = 0; row < group_; row += kSpanRows) {
+    const SpanQuery query{reinterpret_cast<const std::byte*>(rows_.data() + row * dim_),
+                          std::min(group_ - row, kSpanRows), factor_, 0};
+    score_span(shape, query, span, row == 0 ? &span_after : nullptr,
+               scores + row * NKV_PAGE_TOKENS);
+  }
+  return true;
 }
 
 void Bf16Pages::order_channels(SoftmaxState* state) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "attend/query.hpp"
@@ -31,6 +32,9 @@ class Bf16Pages {
   /// `scale` and `soft_cap` are the command's, `key_exponent` the list's.
   Bf16Pages(const Query& query, float scale, float soft_cap, int key_exponent);
 
+  /// Of rows [group][dim], for score() alone.
+  Bf16Pages(std::span<const float> rows, std::size_t dim);
+
   /// Whether attend() can be called for a page.
   [[nodiscard]] bool takes(const PageView& page) const;
 
@@ -38,6 +42,10 @@ class Bf16Pages {
   /// is the page after this one, to be fetched ahead, or null. Checksums are the caller's business.
   void attend(const PageView& page, std::uint64_t visible, const std::byte* next, Bf16Tiles* tiles,
               SoftmaxState* state) const;
+
+  /// Dot products of the rows with all keys of a page, scores[row * PAGE_TOKENS + t], aligned to 64
+  /// bytes; false, and nothing is done, for a page that it cannot take. `next` as in attend().
+  bool score(const PageView& page, const std::byte* next, Bf16Tiles* tiles, float* scores) const;
 
   /// Brings the channels of what attend() has summed into kernel order.
   static void order_channels(SoftmaxState* state);

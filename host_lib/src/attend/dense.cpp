@@ -41,16 +41,35 @@ HWY_INLINE void fetch_ahead(const std::byte* next, const PageView& page, nkv_pag
   fetch(next, array.subspan(tile * share, share), page.start());
 }
 
-void attend_page_target(const DenseQuery& query, const PageView& page, std::uint64_t visible,
-                        const std::byte* next, DenseScratch* scratch, SoftmaxState* state) {
+void score_page_target(const DenseQuery& query, const PageView& page, const std::byte* next,
+                       DenseScratch* scratch) {
   float* const tile = scratch->tile.get();
-  float* const scores = scratch->scores.get();
   const RowSource keys = page.keys();
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
     fetch_ahead(next, page, NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, t / kTileTokens);
     decode_rows(keys, t, kTileTokens, tile);
-    score_tile(tile, query.values.get(), query.rows, query.dim, scores + t);
+    score_tile(tile, query.values.get(), query.rows, query.dim, scratch->scores.get() + t);
   }
+}
+
+std::uint64_t tokens_at_least_target(const float* HWY_RESTRICT scores, float bound) {
+  const FloatTag d;
+  std::uint64_t tokens = 0;
+  for (std::size_t t = 0; t < kTokens; t += hn::Lanes(d)) {
+    const auto is_at_least = hn::Ge(hn::Load(d, scores + t), hn::Set(d, bound));
+    if (hn::AllFalse(d, is_at_least)) continue;
+    std::uint64_t bits = 0;
+    hn::StoreMaskBits(d, is_at_least, reinterpret_cast<std::uint8_t*>(&bits));
+    tokens |= bits << t;
+  }
+  return tokens;
+}
+
+void attend_page_target(const DenseQuery& query, const PageView& page, std::uint64_t visible,
+                        const std::byte* next, DenseScratch* scratch, SoftmaxState* state) {
+  float* const tile = scratch->tile.get();
+  float* const scores = scratch->scores.get();
+  score_page_target(query, page, next, scratch);
   for (std::size_t row = 0; row < query.rows; ++row) {
     weigh_row(query.soft_cap, visible, scores + row * kTokens,
               {&state->maximum[row], &state->sum[row], state->values(row).data(), state->dim});
@@ -79,6 +98,8 @@ namespace nearkv {
 
 HWY_EXPORT(attend_page_target);
 HWY_EXPORT(kernel_order_target);
+HWY_EXPORT(score_page_target);
+HWY_EXPORT(tokens_at_least_target);
 
 void DenseScratch::reserve(std::size_t wanted_rows) {
   if (wanted_rows <= rows) return;
@@ -93,19 +114,24 @@ std::vector<std::uint16_t> kernel_order(std::size_t dim) {
   return position;
 }
 
+DenseQuery order_query(std::span<const float> values, std::size_t dim) {
+  DenseQuery dense;
+  dense.rows = values.size() / dim;
+  dense.dim = dim;
+  dense.values = hwy::AllocateAligned<float>(values.size());
+  const std::vector<std::uint16_t> position = kernel_order(dim);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    dense.values[i / dim * dim + position[i % dim]] = values[i];
+  }
+  return dense;
+}
+
 DenseQuery prepare_dense(const Query& query, float scale, float soft_cap) {
   constexpr auto kLog2E = static_cast<float>(std::numbers::log2e);
-  DenseQuery dense;
-  dense.rows = query.rows();
-  dense.dim = query.dim();
+  DenseQuery dense = order_query(query.values(), query.dim());
   dense.soft_cap = soft_cap * kLog2E;
-  dense.values = hwy::AllocateAligned<float>(dense.rows * dense.dim);
-  const std::vector<std::uint16_t> position = kernel_order(dense.dim);
-  for (std::size_t row = 0; row < dense.rows; ++row) {
-    for (std::size_t channel = 0; channel < dense.dim; ++channel) {
-      dense.values[row * dense.dim + position[channel]] =
-          query.values(row)[channel] * scale * kLog2E;
-    }
+  for (std::size_t i = 0; i < dense.rows * dense.dim; ++i) {
+    dense.values[i] = dense.values[i] * scale * kLog2E;
   }
   return dense;
 }
@@ -113,6 +139,15 @@ DenseQuery prepare_dense(const Query& query, float scale, float soft_cap) {
 void attend_page(const DenseQuery& query, const PageView& page, std::uint64_t visible,
                  const std::byte* next, DenseScratch* scratch, SoftmaxState* state) {
   HWY_DYNAMIC_DISPATCH(attend_page_target)(query, page, visible, next, scratch, state);
+}
+
+void score_page(const DenseQuery& query, const PageView& page, const std::byte* next,
+                DenseScratch* scratch) {
+  HWY_DYNAMIC_DISPATCH(score_page_target)(query, page, next, scratch);
+}
+
+std::uint64_t tokens_at_least(const float* scores, float bound) {
+  return HWY_DYNAMIC_DISPATCH(tokens_at_least_target)(scores, bound);
 }
 
 }  // namespace nearkv

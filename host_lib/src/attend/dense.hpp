@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "attend/bf16_pages.hpp"
@@ -15,7 +16,8 @@
 
 namespace nearkv {
 
-/// Query rows ready for the dense kernel: scaled to base-2 logits, in kernel order.
+/// Query rows ready for the dense kernel, in kernel order; for attend_page() scaled to base-2
+/// logits.
 struct DenseQuery {
   std::size_t rows = 0;
   std::size_t dim = 0;
@@ -33,6 +35,9 @@ struct DenseScratch {
   void reserve(std::size_t wanted_rows);
 };
 
+/// Rows [rows][dim] as they are, for score_page().
+[[nodiscard]] DenseQuery order_query(std::span<const float> values, std::size_t dim);
+
 /// Prepares rows for attend_page. `scale` and `soft_cap` are the command's.
 [[nodiscard]] DenseQuery prepare_dense(const Query& query, float scale, float soft_cap);
 
@@ -41,6 +46,13 @@ struct DenseScratch {
 /// Checksums are the caller's business.
 void attend_page(const DenseQuery& query, const PageView& page, std::uint64_t visible,
                  const std::byte* next, DenseScratch* scratch, SoftmaxState* state);
+
+/// Dot products of the rows with all keys of a page: scratch->scores. `next` as in attend_page().
+void score_page(const DenseQuery& query, const PageView& page, const std::byte* next,
+                DenseScratch* scratch);
+
+/// Bit t: scores[t], of PAGE_TOKENS scores that are aligned for vectors, is at least `bound`.
+[[nodiscard]] std::uint64_t tokens_at_least(const float* scores, float bound);
 
 /// position[c] = where channel c of a row of `dim` channels lies in kernel order on this machine.
 [[nodiscard]] std::vector<std::uint16_t> kernel_order(std::size_t dim);

@@ -25,6 +25,8 @@ class Query {
   [[nodiscard]] std::span<const float> values(std::size_t row) const {
     return std::span(values_).subspan(row * dim_, dim_);
   }
+  /// All rows, one after the other.
+  [[nodiscard]] std::span<const float> values() const { return values_; }
   /// Row as QUERY_BITS integers (ARITHMETIC.md 1.1).
   [[nodiscard]] std::span<const std::int32_t> aligned(std::size_t row) const {
     return std::span(aligned_).subspan(row * dim_, dim_);

@@ -59,9 +59,18 @@ struct RowSums {
 using AttendSpan = void (*)(const SpanShape& shape, const SpanQuery& query, const Span& span,
                             const Span* next, const RowSums& sums);
 
+/// Dot products of the query's rows with the keys of a span's tokens, seen or not:
+/// scores[row * kSpanTokens + t], aligned to 64 bytes. Fetches the keys of the span `next`, which
+/// may be null, meanwhile.
+using ScoreSpan = void (*)(const SpanShape& shape, const SpanQuery& query, const Span& span,
+                           const Span* next, float* scores);
+
 /// By AVX-512's bf16 products; null where this machine or build has none, or for rows of another
 /// dtype or of a number of channels that is no multiple of 32.
 [[nodiscard]] AttendSpan attend_span_bf16(const SpanShape& shape);
+
+/// Likewise, of keys alone: whatever the shape says of values, and of kRows only.
+[[nodiscard]] ScoreSpan score_span_bf16(const SpanShape& shape);
 
 /// Puts the channels of `rows` rows from the order of attend_span_bf16() into their own.
 void order_values_bf16(const SpanShape& shape, std::size_t rows, float* values);

@@ -145,14 +145,10 @@ inline Part seen_values(const Span& span, std::size_t dim, const Part& values, B
 }
 
 template <BlockLayout kLayout>
-void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
-                 const RowSums& sums) {
-  alignas(64) float scores[kSpanRows * kSpanTokens];
-  alignas(64) Bf16 seen[kSpanTokens * NKV_MAX_HEAD_DIM];
-  Weights weights;
+void score_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
+                float* scores) {
   const auto* const rows = reinterpret_cast<const Bf16*>(query.rows);
   const std::size_t key_dim = shape.key_dim;
-  const std::size_t value_dim = shape.value_dim;
   const Part keys = keys_of<kLayout>(shape, span, next);
   by_rows<4>(query.group, [&](std::size_t row, auto count) {
     Part part = keys;
@@ -167,6 +163,16 @@ void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& spa
       score_tiles<count>(part, some, key_dim, span.count, to);
     }
   });
+}
+
+template <BlockLayout kLayout>
+void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
+                 const RowSums& sums) {
+  alignas(64) float scores[kSpanRows * kSpanTokens];
+  alignas(64) Bf16 seen[kSpanTokens * NKV_MAX_HEAD_DIM];
+  Weights weights;
+  const std::size_t value_dim = shape.value_dim;
+  score_span<kLayout>(shape, query, span, next, scores);
   for (std::size_t row = 0; row < query.group; ++row) {
     const std::size_t place = row * kSpanTokens;
     weigh(shape, query, span, row, scores + place, sums, weights.high + place, weights.low + place);
@@ -185,16 +191,24 @@ void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& spa
   });
 }
 
+bool fits(std::size_t dim) { return dim % 32 == 0 && dim <= NKV_MAX_HEAD_DIM; }
+
+/// Whether the processor has what this file is compiled for, and the keys suit it.
+bool takes_keys(const SpanShape& shape) {
+  return shape.dtype == NKV_DTYPE_BF16 && fits(shape.key_dim) &&
+         __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
 }  // namespace
 
+ScoreSpan score_span_bf16(const SpanShape& shape) {
+  const bool is_taken = takes_keys(shape) && shape.layout == BlockLayout::kRows;
+  return is_taken ? score_span<BlockLayout::kRows> : nullptr;
+}
+
 AttendSpan attend_span_bf16(const SpanShape& shape) {
-  const bool fits = shape.dtype == NKV_DTYPE_BF16 && shape.key_dim % 32 == 0 &&
-                    shape.value_dim % 32 == 0 && shape.key_dim <= NKV_MAX_HEAD_DIM &&
-                    shape.value_dim <= NKV_MAX_HEAD_DIM;
-  if (!fits || !__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
-    return nullptr;
-  }
+  if (!takes_keys(shape) || !fits(shape.value_dim)) return nullptr;
   switch (shape.layout) {
     case BlockLayout::kRows:
       return attend_span<BlockLayout::kRows>;
@@ -222,6 +236,7 @@ void order_values_bf16(const SpanShape& shape, std::size_t rows, float* values) 
 namespace nearkv {
 
 AttendSpan attend_span_bf16(const SpanShape& /*shape*/) { return nullptr; }
+ScoreSpan score_span_bf16(const SpanShape& /*shape*/) { return nullptr; }
 void order_values_bf16(const SpanShape& /*shape*/, std::size_t /*rows*/, float* /*values*/) {}
 
 }  // namespace nearkv

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "attend/dense.hpp"
 #include "attend/exact_rows.hpp"
 #include "attend/plane_scan.hpp"
 #include "attend/query.hpp"
@@ -47,14 +48,20 @@ Outcome select_by_planes(const PageList& list, const Visibility& visibility, con
                          const TopKSpec& request, Workers* workers, PlaneScan* scan,
                          TopKResult* result);
 
-/// FULL: every visible key row is read exactly.
+/// FULL: every visible key row is read. All are scored in binary32, and those that its rounding
+/// leaves in question, exactly. `scratch`, one per worker, is kept between commands.
 Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, const Query& query,
-                            std::size_t top_k, Workers* workers, TopKResult* result);
+                            std::size_t top_k, Workers* workers, std::vector<DenseScratch>* scratch,
+                            TopKResult* result);
 
 /// INDEXER: one ranking for the whole group, by the sum over rows of weight * relu(q k), times the
 /// key's scale. Every visible key row is read.
 Outcome select_by_indexer(const PageList& list, const Visibility& visibility, const Query& query,
                           const std::vector<float>& weights, std::size_t top_k, Workers* workers,
                           TopKResult* result);
+
+/// Each row's best `top_k` of the tokens that were read, by exact score and then by index.
+void rank(const ExactScorer& scorer, const std::vector<const ExactTokens*>& tokens,
+          std::size_t top_k, TopKResult* result);
 
 }  // namespace nearkv

@@ -264,7 +264,8 @@ Outcome Engine::top_k(const nkv_topk_command& command, const Window& window,
   TopKResult result;
   switch (command.mode) {
     case NKV_SELECT_FULL:
-      outcome = select_by_full_scan(list_, visibility, query_, command.top_k, workers_, &result);
+      outcome = select_by_full_scan(list_, visibility, query_, command.top_k, workers_, &scratch_,
+                                    &result);
       break;
     case NKV_SELECT_INDEXER: {
       std::vector<float> weights(command.group);
