@@ -105,9 +105,11 @@ Rows random_rows(std::uint8_t dtype, std::size_t count, std::size_t dim, Content
     for (std::size_t c = 0; c < dim; ++c) {
       if (repeats) {
         rows.patterns.push_back(rows.patterns[(row % 8) * dim + c]);
-      } else if (content == Content::kClose && row > 0) {
+      } else if (content == Content::kClose && c < 8) {
         const double small = std::ldexp(deviation[c] * normal(random), magnitude - 23);
-        rows.patterns.push_back(c == row % 2 ? encode(dtype, small) : rows.patterns[c]);
+        rows.patterns.push_back(encode(dtype, small));
+      } else if (content == Content::kClose && row > 0) {
+        rows.patterns.push_back(rows.patterns[c]);
       } else if (content == Content::kWild) {
         rows.patterns.push_back(any_pattern(dtype, random));
       } else if (content == Content::kSpecials && dtype != NKV_DTYPE_INT8 &&

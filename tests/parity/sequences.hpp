@@ -17,8 +17,8 @@ enum class Content {
   kSpecials,  ///< The same with NaN, infinities, subnormals and -0 strewn in.
   kZeros,     ///< Half of the channels are zero throughout.
   kEqual,     ///< A few rows repeated: ties everywhere.
-  kClose,     ///< One row, of any magnitude, but for a channel that sums in binary32 do not show.
   kWild,      ///< Any bit pattern.
+  kClose,     ///< One row, of any magnitude, but for channels that sums in binary32 do not show.
 };
 
 /// Rows of one tensor: patterns of a type.

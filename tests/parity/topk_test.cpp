@@ -1,4 +1,7 @@
 // TOPK: the same ids, scores and counts, and as many bursts in each stage.
+#include <algorithm>
+#include <iterator>
+
 #include "sequences.hpp"
 
 namespace nearkv::test {
@@ -50,19 +53,21 @@ void expect_same_selection(DevicePair& pair, const ListOnBoth& list, std::uint8_
 }
 
 TEST_P(ParityTest, SelectionsAreTheSame) {
+  constexpr Content kContents[] = {Content::kNormal, Content::kSpecials, Content::kZeros,
+                                   Content::kEqual, Content::kClose};
   DevicePair pair(GetParam());
   std::uint32_t done = 0;
   for (std::uint64_t number = 0; number < 150; number += test_every()) {
     Random random = case_random(number);
     ListShape shape = random_shape(random, false);
-    const auto content = static_cast<Content>(number % 5);
+    const Content content = kContents[number % std::size(kContents)];
     // INDEXER takes RAW keys only; what it says to others is compared too, now and then.
     const bool indexer = random() % 2 == 0;
     if (indexer && random() % 8 != 0) shape.k_form = NKV_ROW_FORM_RAW;
     SCOPED_TRACE(case_name(number) + ": " + shape.name() + ", content " +
-                 std::to_string(number % 5));
+                 std::to_string(static_cast<int>(content)));
     pair.clear();
-    const std::uint32_t pages = number % 10 == 0 ? 32 : pick(random, 1, 9);
+    const std::uint32_t pages = number % 7 == 0 ? 32 : pick(random, 1, 9);
     const ListOnBoth list = append_to_both(pair, shape, pages, content, random);
     if (list.completion.status != NKV_STATUS_OK) continue;
     ++done;
@@ -76,32 +81,55 @@ TEST_P(ParityTest, SelectionsAreTheSame) {
   EXPECT_GT(done, 75 / test_every()) << "too few cases could be appended to say anything";
 }
 
+/// FULL for the best `top_k` tokens of a list.
+nkv_topk_command full_selection(DevicePair& pair, const ListOnBoth& list, const Rows& queries,
+                                std::uint16_t top_k) {
+  nkv_topk_command command{};
+  command.opcode = NKV_OPCODE_TOPK;
+  command.mode = NKV_SELECT_FULL;
+  command.head_dim = list.shape.head_dim;
+  command.tokens = list.tokens;
+  command.page_list = list.page_list;
+  command.scale = 1;
+  command.top_k = top_k;
+  command.group = static_cast<std::uint8_t>(queries.count);
+  command.query_dtype = queries.dtype;
+  command.query = store_rows(pair, queries);
+  command.result = pair.allocate(queries.count * top_k * 8 + 3 * NKV_BURST_BYTES * queries.count);
+  return command;
+}
+
 /// FULL scores in binary32 first: what its rounding leaves in question is ranked exactly.
 TEST_P(ParityTest, ScoresThatBinary32DoesNotTellApartAreRanked) {
   constexpr std::uint16_t kDims[] = {48, 64, 128, 256};
   DevicePair pair(GetParam());
-  for (std::uint64_t number = 1000; number < 1040 && !HasFailure(); number += test_every()) {
+  for (std::uint64_t number = 1000; number < 1020 && !HasFailure(); number += test_every()) {
     Random random = case_random(number);
     ListShape shape;
     shape.head_dim = kDims[number % 4];
     SCOPED_TRACE(case_name(number) + ": " + shape.name());
     pair.clear();
-    const ListOnBoth list = append_to_both(pair, shape, 32, Content::kClose, random);
+    const ListOnBoth list = append_to_both(pair, shape, 64, Content::kClose, random);
     ASSERT_EQ(list.completion.status, NKV_STATUS_OK);
-    nkv_topk_command command{};
-    command.opcode = NKV_OPCODE_TOPK;
-    command.mode = NKV_SELECT_FULL;
-    command.head_dim = shape.head_dim;
-    command.tokens = list.tokens;
-    command.page_list = list.page_list;
-    command.scale = 1;
-    command.top_k = static_cast<std::uint16_t>(1 + number % 100);
-    command.group = 1;
-    command.query_dtype = number % 3 == 0 ? NKV_DTYPE_FP32 : NKV_DTYPE_BF16;
-    command.query = store_rows(pair, random_queries(list, command.query_dtype, 1, random));
-    command.result = pair.allocate(std::uint64_t{command.top_k} * 8 + 3 * NKV_BURST_BYTES);
-    pair.expect_same(command);
+    const std::uint8_t dtype = number % 3 == 0 ? NKV_DTYPE_FP32 : NKV_DTYPE_BF16;
+    const Rows queries = random_queries(list, dtype, 1 + number % 3, random);
+    pair.expect_same(
+        full_selection(pair, list, queries, static_cast<std::uint16_t>(1 + number % 100)));
   }
+}
+
+/// More of them than it keeps.
+TEST_P(ParityTest, ManyTiesAreRankedByTheirIndex) {
+  DevicePair pair(GetParam());
+  Random random = case_random(2000);
+  ListShape shape;
+  shape.head_dim = 16;
+  const ListOnBoth list = append_to_both(pair, shape, 200, Content::kEqual, random);
+  ASSERT_EQ(list.completion.status, NKV_STATUS_OK);
+  Rows queries = random_queries(list, NKV_DTYPE_BF16, 2, random);
+  pair.expect_same(full_selection(pair, list, queries, 7));
+  std::fill_n(queries.patterns.begin(), shape.head_dim, 0);
+  pair.expect_same(full_selection(pair, list, queries, 7));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ParityTest, testing::ValuesIn(subject_uris()), device_name);

@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "attend/indexer.hpp"
@@ -21,49 +20,87 @@ namespace {
 constexpr std::array kKeyArrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
                                    NKV_PAGE_ARRAY_KEY_SCALES};
 
-/// The tokens of one ranking that may still be among its best `top_k`: those whose score is at most
-/// `slack` below the k-th best one so far.
-template <typename Score>
+/// How many tokens a list of contenders for `top_k` places takes before it is pruned.
+std::size_t room_for(std::size_t top_k) { return 2 * top_k + 1024; }
+
+/// The best `top_k` tokens by exact score.
+class Ranking {
+ public:
+  explicit Ranking(std::size_t top_k) : top_k_(top_k) {}
+
+  void add(std::int64_t score, std::uint32_t token) {
+    if (score < least_) return;
+    best_.push_back({score, token});
+    if (best_.size() >= room_for(top_k_)) prune();
+  }
+  void merge(const Ranking& other) {
+    for (const ScoredToken<std::int64_t>& scored : other.best_) add(scored.score, scored.token);
+  }
+  /// The best first.
+  const std::vector<ScoredToken<std::int64_t>>& finish() {
+    prune();
+    return best_;
+  }
+
+ private:
+  void prune() {
+    keep_best(top_k_, &best_);
+    if (best_.size() == top_k_) least_ = best_.back().score;
+  }
+
+  std::size_t top_k_;
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::lowest();  ///< Nothing below is chosen.
+  std::vector<ScoredToken<std::int64_t>> best_;
+};
+
+/// The tokens whose rounded score is at most `slack` below the k-th best one.
 class Contenders {
  public:
-  Contenders(std::size_t top_k, Score slack)
-      : top_k_(top_k), slack_(slack), room_(2 * top_k + 1024) {}
+  Contenders(std::size_t top_k, float slack) : top_k_(top_k), slack_(slack) {}
 
-  /// No token below it is kept.
-  [[nodiscard]] Score least() const { return least_; }
+  /// Too many to be kept: any token may be one.
+  [[nodiscard]] bool are_all() const { return least_ == kInfinity; }
+  /// No token below it is one.
+  [[nodiscard]] float least() const { return least_; }
 
-  void add(Score score, std::uint32_t token) {
+  void add(float score, std::uint32_t token) {
     if (!(score >= least_)) return;
     tokens_.push_back({score, token});
     if (tokens_.size() >= room_) prune();
   }
   void merge(const Contenders& other) {
-    for (const ScoredToken<Score>& scored : other.tokens_) add(scored.score, scored.token);
+    if (other.are_all()) give_up();
+    for (const ScoredToken<float>& scored : other.tokens_) add(scored.score, scored.token);
   }
-  /// What is left, in no order.
-  std::vector<ScoredToken<Score>>& finish() {
+  /// In no order; none if are_all().
+  const std::vector<ScoredToken<float>>& finish() {
     prune();
     return tokens_;
   }
 
  private:
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  static constexpr std::size_t kMostRooms = 4;
+
   void prune() {
     if (tokens_.size() < top_k_) return;
     const auto worst = tokens_.begin() + static_cast<std::ptrdiff_t>(top_k_ - 1);
     std::nth_element(tokens_.begin(), worst, tokens_.end());
-    least_ = worst->score - slack_;
-    if constexpr (std::is_floating_point_v<Score>) {
-      least_ = std::nextafter(least_, -std::numeric_limits<Score>::infinity());
-    }
-    std::erase_if(tokens_, [&](const ScoredToken<Score>& one) { return one.score < least_; });
+    least_ = std::nextafter(worst->score - slack_, -kInfinity);
+    std::erase_if(tokens_, [&](const ScoredToken<float>& one) { return one.score < least_; });
+    if (tokens_.size() >= kMostRooms * room_for(top_k_)) return give_up();
     room_ = std::max(room_, 2 * tokens_.size());
+  }
+  void give_up() {
+    least_ = kInfinity;
+    tokens_ = {};
   }
 
   std::size_t top_k_;
-  Score slack_;
-  std::size_t room_;
-  Score least_ = std::numeric_limits<Score>::lowest();
-  std::vector<ScoredToken<Score>> tokens_;
+  float slack_;
+  std::size_t room_ = room_for(top_k_);
+  float least_ = std::numeric_limits<float>::lowest();
+  std::vector<ScoredToken<float>> tokens_;
 };
 
 /// A page that a query sees.
@@ -74,17 +111,17 @@ struct SeenPage {
   const std::byte* next = nullptr;  ///< The page after it, to be fetched ahead, or null.
 };
 
-/// Opens every page with a visible token, verifies its rows and hands it to `visit(member, page)`.
-/// `raw_only` refuses other row forms.
-Outcome visit_pages(const PageList& list, const Visibility& visibility, std::size_t dim,
-                    bool raw_only, Workers* workers, TopKResult* result,
+/// Opens every page of which `wanted(page)` has a token, verifies its rows and hands it to
+/// `visit(member, page)`. `raw_only` refuses other row forms.
+Outcome visit_pages(const PageList& list, const std::function<std::uint64_t(std::size_t)>& wanted,
+                    std::size_t dim, bool raw_only, Workers* workers, TopKResult* result,
                     const std::function<void(unsigned, const SeenPage&)>& visit) {
   std::vector<std::uint64_t> read(list.pages());
   std::vector<std::uint8_t> left_out(list.pages());
   FirstFault fault;
   workers->for_each(list.pages(), 8, [&](unsigned member, std::size_t begin, std::size_t end) {
     for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
-      const std::uint64_t mask = visibility.mask(page);
+      const std::uint64_t mask = wanted(page);
       if (mask == 0) continue;
       SeenPage seen;
       seen.index = page;
@@ -127,62 +164,108 @@ void for_each_token(std::size_t page, std::uint64_t tokens, Use use) {
   }
 }
 
+/// What a worker ranks exactly.
+struct ExactPart {
+  ExactPart(const ExactScorer& scorer, std::size_t rankings, std::size_t top_k)
+      : scores(NKV_PAGE_TOKENS * scorer.rows()), best(rankings, Ranking(top_k)) {}
+
+  std::vector<std::int64_t> scores;  ///< Of one page, [tokens that take part][rows].
+  std::vector<Ranking> best;
+};
+
+/// The rankings of all parts.
+std::vector<Ranking>& merged(std::vector<ExactPart>* parts) {
+  std::vector<Ranking>& all = parts->front().best;
+  for (std::size_t part = 1; part < parts->size(); ++part) {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].merge((*parts)[part].best[i]);
+  }
+  return all;
+}
+
+/// Scores all pages in binary32; `chosen` becomes, by page, every token that may be among some
+/// row's best `top_k`.
+Outcome choose(const PageList& list, const Visibility& visibility, const Query& query,
+               std::size_t top_k, Workers* workers, std::vector<DenseScratch>* scratch,
+               TopKResult* result, std::vector<std::uint64_t>* chosen) {
+  const RoundedScorer rounded(query, list.k_exponent());
+  std::vector<Contenders> rows;
+  rows.reserve(query.rows());
+  for (std::size_t row = 0; row < query.rows(); ++row) rows.emplace_back(top_k, rounded.slack(row));
+  std::vector<std::vector<Contenders>> parts(workers->size(), rows);
+  const Outcome outcome = visit_pages(
+      list, [&](std::size_t page) { return visibility.mask(page); }, query.dim(), false, workers,
+      result,
+      [&](unsigned member, const SeenPage& page) {
+        const auto scores = rounded.score(page.view, page.next, &(*scratch)[member]);
+        for (std::size_t row = 0; row < query.rows(); ++row) {
+          const auto of_row = scores.subspan(row * NKV_PAGE_TOKENS, NKV_PAGE_TOKENS);
+          Contenders& best = parts[member][row];
+          const std::uint64_t likely = tokens_at_least(of_row.data(), best.least()) & page.tokens;
+          for_each_token(page.index, likely, [&](std::uint32_t token, std::size_t /*index*/) {
+            best.add(of_row[token % NKV_PAGE_TOKENS], token);
+          });
+        }
+      });
+  chosen->assign(list.pages(), 0);
+  for (std::size_t row = 0; row < query.rows(); ++row) {
+    for (const std::vector<Contenders>& part : parts) rows[row].merge(part[row]);
+    for (const ScoredToken<float>& one : rows[row].finish()) {
+      (*chosen)[one.token / NKV_PAGE_TOKENS] |= std::uint64_t{1} << (one.token % NKV_PAGE_TOKENS);
+    }
+    if (!rows[row].are_all()) continue;
+    for (std::size_t page = 0; page < list.pages(); ++page) {
+      (*chosen)[page] = visibility.mask(page);
+    }
+  }
+  return outcome;
+}
+
 }  // namespace
 
 Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, const Query& query,
                             std::size_t top_k, Workers* workers, std::vector<DenseScratch>* scratch,
                             TopKResult* result) {
-  const RoundedScorer rounded(query, list.k_exponent());
-  using Rows = std::vector<Contenders<float>>;
-  Rows rows;
-  for (std::size_t row = 0; row < query.rows(); ++row) rows.emplace_back(top_k, rounded.slack(row));
-  std::vector<Rows> parts(workers->size(), rows);
-  Outcome outcome = visit_pages(
-      list, visibility, query.dim(), false, workers, result,
-      [&](unsigned member, const SeenPage& page) {
-        const auto scores = rounded.score(page.view, page.next, &(*scratch)[member]);
-        for (std::size_t row = 0; row < query.rows(); ++row) {
-          const auto of_row = scores.subspan(row * NKV_PAGE_TOKENS, NKV_PAGE_TOKENS);
-          Contenders<float>& best = parts[member][row];
-          const std::uint64_t chosen = tokens_at_least(of_row.data(), best.least()) & page.tokens;
-          for_each_token(page.index, chosen, [&](std::uint32_t token, std::size_t /*index*/) {
-            best.add(of_row[token % NKV_PAGE_TOKENS], token);
-          });
-        }
-      });
+  std::vector<std::uint64_t> chosen;
+  Outcome outcome = choose(list, visibility, query, top_k, workers, scratch, result, &chosen);
   if (!outcome.ok()) return outcome;
 
-  std::vector<std::uint64_t> chosen(list.pages());
+  const ExactScorer scorer(query, list.k_exponent());
+  std::vector<ExactPart> parts(workers->size(), {scorer, query.rows(), top_k});
+  TopKResult again;  // These rows have been counted.
+  outcome = visit_pages(
+      list, [&](std::size_t page) { return chosen[page]; }, query.dim(), false, workers, &again,
+      [&](unsigned member, const SeenPage& page) {
+        ExactPart& part = parts[member];
+        scorer.score(page.view.keys(), page.tokens, part.scores.data());
+        for_each_token(page.index, page.tokens, [&](std::uint32_t token, std::size_t index) {
+          for (std::size_t row = 0; row < query.rows(); ++row) {
+            part.best[row].add(part.scores[index * query.rows() + row], token);
+          }
+        });
+      });
+  if (!outcome.ok()) return outcome;
+  std::vector<Ranking>& all = merged(&parts);
+  result->rows.assign(query.rows(), {});
   for (std::size_t row = 0; row < query.rows(); ++row) {
-    for (const Rows& part : parts) rows[row].merge(part[row]);
-    for (const ScoredToken<float>& one : rows[row].finish()) {
-      chosen[one.token / NKV_PAGE_TOKENS] |= std::uint64_t{1} << (one.token % NKV_PAGE_TOKENS);
+    for (const ScoredToken<std::int64_t>& best : all[row].finish()) {
+      result->rows[row].push_back({best.token, static_cast<double>(best.score) * scorer.unit(row)});
     }
   }
-  const ExactScorer scorer(query, list.k_exponent());
-  ExactTokens exact;
-  Traffic again;  // Their rows have been counted.
-  outcome = score_exactly(list, chosen, scorer, query.dim(), workers, &exact, &again);
-  if (outcome.ok()) rank(scorer, {&exact}, top_k, result);
-  return outcome;
+  return {};
 }
 
 Outcome select_by_indexer(const PageList& list, const Visibility& visibility, const Query& query,
                           const std::vector<float>& weights, std::size_t top_k, Workers* workers,
                           TopKResult* result) {
-  struct Part {
-    std::vector<std::int64_t> scores;
-    Contenders<std::int64_t> best;
-  };
   const ExactScorer scorer(query, list.k_exponent());
   const IndexerScorer indexer(weights, query, list.k_exponent());
-  std::vector<Part> parts(workers->size(),
-                          {std::vector<std::int64_t>(NKV_PAGE_TOKENS * scorer.rows()), {top_k, 0}});
+  std::vector<ExactPart> parts(workers->size(), {scorer, 1, top_k});
   std::atomic<bool> left_out{false};
   const Outcome outcome = visit_pages(
-      list, visibility, query.dim(), true, workers, result,
+      list, [&](std::size_t page) { return visibility.mask(page); }, query.dim(), true, workers,
+      result,
       [&](unsigned member, const SeenPage& page) {
-        Part& part = parts[member];
+        ExactPart& part = parts[member];
         scorer.score(page.view.keys(), page.tokens, part.scores.data());
         const bool scaled = (page.view.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
         const auto* const scales = page.view.data<float>(NKV_PAGE_ARRAY_KEY_SCALES);
@@ -191,7 +274,7 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
           // A key whose scale is not finite is no more a key than one whose channels are not.
           if (std::isfinite(scale)) {
             const auto scores = std::span(part.scores).subspan(index * query.rows(), query.rows());
-            part.best.add(indexer.rank(scores, scale), token);
+            part.best[0].add(indexer.rank(scores, scale), token);
           } else {
             left_out.store(true, std::memory_order_relaxed);
           }
@@ -199,13 +282,9 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
       });
   if (!outcome.ok()) return outcome;
   result->nonfinite |= left_out.load(std::memory_order_relaxed);
-  Contenders<std::int64_t>& best = parts.front().best;
-  for (std::size_t i = 1; i < parts.size(); ++i) best.merge(parts[i].best);
-  std::vector<ScoredToken<std::int64_t>>& ranking = best.finish();
-  keep_best(top_k, &ranking);
   result->rows.assign(1, {});
-  for (const ScoredToken<std::int64_t>& one : ranking) {
-    result->rows[0].push_back({one.token, indexer.score(one.score)});
+  for (const ScoredToken<std::int64_t>& best : merged(&parts)[0].finish()) {
+    result->rows[0].push_back({best.token, indexer.score(best.score)});
   }
   return {};
 }

@@ -6,8 +6,8 @@
 namespace nearkv {
 namespace {
 
-/// The exponent to give a row's largest element, so that its products with keys are near one. Not
-/// lower, so that smaller elements do not underflow for the sake of the largest of all keys.
+/// The exponent to give a row's largest element, so that its products with the largest keys are
+/// near one, but not so low that smaller elements of the row underflow.
 int row_exponent(int key_exponent) { return std::clamp(254 - key_exponent, 64, 253); }
 
 /// All rows, each times a power of two.
@@ -23,7 +23,8 @@ std::vector<float> scaled_rows(const Query& query, int key_exponent) {
 
 /// Twice the most that a score can be off. Each of the sum's steps rounds at 2^-24 of what it has
 /// reached, or to zero below 2^-126, and so may the elements of the row. The exact score truncates,
-/// too: a query by at most 2^-23 of its largest element, a key by 2^-26.
+/// too: with the powers of two above the largest elements, a query by 2^-23 of its own, a key by
+/// 2^-26.
 std::vector<float> slacks(std::span<const float> rows, std::size_t dim, int key_exponent) {
   const double largest_key = std::ldexp(1.0, key_exponent - 126);
   const double largest = std::ldexp(largest_key, row_exponent(key_exponent) - 126);

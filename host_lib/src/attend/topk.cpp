@@ -114,15 +114,13 @@ Outcome refine(const PageList& list, const Query& query, const Survivors& surviv
   return fault.outcome();
 }
 
-}  // namespace
-
-void rank(const ExactScorer& scorer, const std::vector<const ExactTokens*>& tokens,
+void rank(const ExactScorer& scorer, const std::vector<const ExactTokens*>& parts,
           std::size_t top_k, TopKResult* result) {
   result->rows.resize(scorer.rows());
   std::vector<Scored> scored;
   for (std::size_t row = 0; row < scorer.rows(); ++row) {
     scored.clear();
-    for (const ExactTokens* part : tokens) append_row(*part, row, &scored);
+    for (const ExactTokens* part : parts) append_row(*part, row, &scored);
     keep_best(top_k, &scored);
     result->rows[row].clear();
     for (const Scored& best : scored) {
@@ -130,6 +128,8 @@ void rank(const ExactScorer& scorer, const std::vector<const ExactTokens*>& toke
     }
   }
 }
+
+}  // namespace
 
 TopKSpec TopKSpec::of(const nkv_topk_command& command) {
   TopKSpec spec{

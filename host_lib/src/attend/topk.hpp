@@ -60,8 +60,4 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
                           const std::vector<float>& weights, std::size_t top_k, Workers* workers,
                           TopKResult* result);
 
-/// Each row's best `top_k` of the tokens that were read, by exact score and then by index.
-void rank(const ExactScorer& scorer, const std::vector<const ExactTokens*>& tokens,
-          std::size_t top_k, TopKResult* result);
-
 }  // namespace nearkv
