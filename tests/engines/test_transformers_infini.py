@@ -113,7 +113,7 @@ def test_logits_are_those_of_the_papers_formulas(delta: bool) -> None:
         assert cache.pool.stats().commands > 0
         assert cache.get_seq_length() == 420
     # Kernels add up in other orders, so that a key or value between two bfloat16 numbers may be
-    # rounded to the other one: noise of 1e-6 in the formulas' own outputs moves a few logits by 3e-4.
+    # rounded to the other one: noise of 1e-6 in the formulas' outputs moves a few logits by 3e-4.
     differences = (near - exact).abs()
     assert differences.flatten().quantile(0.99) < 2e-4
     assert differences.max() < 1e-3

@@ -69,6 +69,7 @@ def test_the_readmes_lines_give_the_plain_tokens(small_llama: Path, tmp_path: Pa
     plain = names["model"].generate(**inputs)
     assert names["cache"].pool.stats().commands > 0
     assert torch.equal(names["output"], plain)
+    assert torch.equal(names["in_place"], plain)
     assert torch.equal(names["within_budget"], plain)
     assert torch.equal(names["compiled"], plain)
     assert names["reused_tokens"] == 0

@@ -15,8 +15,8 @@ from tests.engines.vllm_engines import entry_points_of_the_wheel
 PROGRAM = Path(__file__).parent / "vllm_attention_program.py"
 LAYERS, KV_HEADS, WINDOW_TOKENS, NEW_TOKENS = 4, 2, 64, 80
 # Largest difference of a log-probability: the kernels add the same numbers up in other orders, so
-# that a key or value between two bfloat16 numbers may be rounded to the other one. A long test holds
-# that it is far below what rounding all K and V does.
+# that a key or value between two bfloat16 numbers may be rounded to the other one. A long test
+# holds that it is far below what rounding all K and V does.
 EXACT = 5e-4
 SHIPPED = ROOT / "engine_integration" / "models" / "recall_3m"
 

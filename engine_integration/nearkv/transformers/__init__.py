@@ -1,4 +1,4 @@
-"""NearKV under Hugging Face transformers: the old part of the KV cache lives in a pool.
+"""NearKV under Hugging Face transformers: old K and V in a pool, or all attended to in place.
 
 Importing registers the attention implementation "nearkv". Any model that goes through
 transformers' attention interface and keeps one K and V per layer works unchanged.

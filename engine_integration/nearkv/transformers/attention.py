@@ -1,4 +1,4 @@
-"""The attention implementation "nearkv": the pool's part near the data, the rest here, merged."""
+"""The attention implementation "nearkv": over a pool and what is here, or in place."""
 
 from functools import partial
 from typing import Any
@@ -7,6 +7,7 @@ import torch
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from nearkv.transformers.handover import take_next
+from nearkv.transformers.in_place import attend_in_place
 from nearkv.transformers.infini import NearKVInfiniLayer
 from nearkv.transformers.layer import NearKVLayer
 from nearkv.transformers.over import attend_over
@@ -28,19 +29,28 @@ def nearkv_attention_forward(
     """Attention over a NearKVCache, as transformers' attention interface wants it.
 
     query [batch, heads, queries, head_dim]; key and value are what the cache holds here, or all
-    tokens when no NearKVCache is in use, and then this is plain `sdpa`; of DSA models only over
+    tokens when no NearKVCache is in use. Then a step of one token attends to them in place, where
+    they lie as the kernels read them, and anything else is plain `sdpa`; of DSA models only over
     `indices` [batch, queries, k], what an indexer picked. The result is [batch, queries, heads,
     head_dim].
     """
     layer = take_next(key)
     if layer is None:
+        indices = kwargs.pop("indices", None)
+        is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+        is_plain = is_traced or kwargs.get("dropout") or _unsupported(kwargs)
+        if indices is None and not is_plain:
+            rows = query, key, value, attention_mask
+            output = attend_in_place(module, *rows, scaling=scaling, softcap=softcap)
+            if output is not None:
+                return output, None
         if softcap is not None:
             kwargs["softcap"] = softcap
-        if (indices := kwargs.pop("indices", None)) is not None:
+        if indices is not None:
             attention_mask = only_picked(attention_mask, indices)
         plain = sdpa_attention_forward
         return plain(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    if unsupported := [name for name in _UNSUPPORTED if _matters(name, kwargs.get(name))]:
+    if unsupported := _unsupported(kwargs):
         raise ValueError(f"NearKV's attention has no {' and '.join(unsupported)}")
     if query.requires_grad:
         raise RuntimeError("NearKV attends without gradients: call under torch.no_grad()")
@@ -50,6 +60,10 @@ def nearkv_attention_forward(
     alone = isinstance(layer, NearKVInfiniLayer | NearKVSparseLayer)
     attend = layer.attend if alone else partial(attend_over, layer)
     return attend(module, query, key, value, attention_mask, **options), None
+
+
+def _unsupported(options: dict[str, Any]) -> list[str]:
+    return [name for name in _UNSUPPORTED if _matters(name, options.get(name))]
 
 
 def _matters(name: str, option: torch.Tensor | None) -> bool:

@@ -2,7 +2,8 @@
 
 Runs in vLLM's environment. Its argument: {"model": FOLDER, "threads", "tokens": most that its
 requests have together, "block_tokens"}. Orders:
-`fill {"requests", "tokens"}` computes so many prompts, which decode from then on, and ends others;
+`fill {"requests", "tokens", ..}` computes so many prompts, which decode from then on, and ends
+others;
 `steps {"count", "turns"}` decodes in turns of so many steps, whose first is not kept, and answers
 {"own": seconds of a step, .., "near": .., "kv_bytes": what the attention of the last one read};
 `read {}` answers {"gb_per_s": of a plain read of memory by all threads};
