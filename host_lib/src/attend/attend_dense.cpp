@@ -4,11 +4,11 @@
 
 #include "attend/attend.hpp"
 #include "attend/bf16_pages.hpp"
+#include "attend/grain.hpp"
 
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kGrainPages = 8;
 constexpr std::array kRowArrays = {NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS,
                                    NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS};
 
@@ -23,7 +23,7 @@ Status open_rows(const AttendContext& context, std::size_t page, std::size_t val
 }
 
 /// What a worker has summed.
-struct Part {
+struct DensePart {
   SoftmaxState bf16;          ///< By Bf16Pages,
   SoftmaxState other;         ///< and of the pages that it does not take.
   std::size_t value_dim = 0;  ///< Of both; 0: no page yet.
@@ -51,9 +51,9 @@ class DenseAttention {
 
   /// Attends to all pages, to those that Bf16Pages takes by it if `with_bf16`.
   Outcome run(bool with_bf16) {
-    parts_ = std::vector<Part>(context_.workers->size());
+    parts_ = std::vector<DensePart>(context_.workers->size());
     FirstFault fault;
-    context_.workers->for_each(context_.list.pages(), kGrainPages,
+    context_.workers->for_each(context_.list.pages(), kRowPagesAtATime,
                                [&](unsigned member, std::size_t begin, std::size_t end) {
                                  for (std::size_t page = begin;
                                       page < end && !fault.precludes(page); ++page) {
@@ -68,14 +68,14 @@ class DenseAttention {
 
   /// Whether Bf16Pages has met no value that is not finite: it does not take those for zero.
   [[nodiscard]] bool is_finite() const {
-    return std::ranges::all_of(parts_, [](const Part& part) {
+    return std::ranges::all_of(parts_, [](const DensePart& part) {
       return std::ranges::all_of(part.bf16.accumulator, [](float x) { return std::isfinite(x); });
     });
   }
 
   void finish(AttendResult* result) {
     result->state.reset(query_.rows, 0);
-    for (Part& part : parts_) {
+    for (DensePart& part : parts_) {
       result->traffic.stream += part.read;
       result->nonfinite |= part.nonfinite;
       Bf16Pages::order_channels(&part.bf16);
@@ -87,7 +87,7 @@ class DenseAttention {
 
  private:
   Status attend(unsigned member, std::size_t page, std::uint64_t mask, bool with_bf16) {
-    Part& part = parts_[member];
+    DensePart& part = parts_[member];
     DenseScratch& scratch = (*context_.scratch)[member];
     PageView view;
     const Status status = open_rows(context_, page, request_.value_dim, &view, &part.read);
@@ -115,7 +115,7 @@ class DenseAttention {
   const AttendSpec& request_;
   DenseQuery query_;
   Bf16Pages bf16_;
-  std::vector<Part> parts_;
+  std::vector<DensePart> parts_;
 };
 
 }  // namespace

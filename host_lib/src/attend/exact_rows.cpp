@@ -2,10 +2,10 @@
 
 #include <bit>
 
+#include "attend/grain.hpp"
+
 namespace nearkv {
 namespace {
-
-constexpr std::size_t kGrainPages = 8;
 
 /// Bursts of one page's chosen key rows and, in DELTA4, its channel exponents.
 std::uint64_t key_bursts(const RowSource& keys, std::uint64_t chosen) {
@@ -44,23 +44,24 @@ Outcome score_exactly(const PageList& list, std::span<const std::uint64_t> chose
   result->scores.resize(result->tokens.size() * result->rows);
   std::vector<std::uint64_t> read(touched.size());
   FirstFault fault;
-  workers->for_each(touched.size(), kGrainPages, [&](unsigned, std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end && !fault.precludes(touched[i]); ++i) {
-      PageView view;
-      Status status = list.open(touched[i], HeaderDepth::kRows, dim, 0, &view);
-      if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_K_EXPONENTS);
-      if (status != Status::kOk) {
-        fault.record(touched[i], status);
-        continue;
-      }
-      const RowSource keys = view.keys();
-      fetch_rows(keys, chosen[touched[i]]);
-      const std::byte* const next = i + 1 < end ? list.peek(touched[i + 1]) : nullptr;
-      if (next != nullptr) __builtin_prefetch(next, 0, 3);
-      scorer.score(keys, chosen[touched[i]], result->scores.data() + place[i] * result->rows);
-      read[i] = key_bursts(keys, chosen[touched[i]]);
-    }
-  });
+  workers->for_each(
+      touched.size(), kRowPagesAtATime, [&](unsigned, std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end && !fault.precludes(touched[i]); ++i) {
+          PageView view;
+          Status status = list.open(touched[i], HeaderDepth::kRows, dim, 0, &view);
+          if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_K_EXPONENTS);
+          if (status != Status::kOk) {
+            fault.record(touched[i], status);
+            continue;
+          }
+          const RowSource keys = view.keys();
+          fetch_rows(keys, chosen[touched[i]]);
+          const std::byte* const next = i + 1 < end ? list.peek(touched[i + 1]) : nullptr;
+          if (next != nullptr) __builtin_prefetch(next, 0, 3);
+          scorer.score(keys, chosen[touched[i]], result->scores.data() + place[i] * result->rows);
+          read[i] = key_bursts(keys, chosen[touched[i]]);
+        }
+      });
   for (const std::uint64_t count : read) traffic->exact += count;
   return fault.outcome();
 }

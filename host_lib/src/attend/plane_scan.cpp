@@ -5,10 +5,11 @@
 #include <bit>
 #include <functional>
 
+#include "attend/grain.hpp"
+
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kGrainPages = 16;
 constexpr int kBinShift = 4;
 /// The digest and all planes; a scan of fewer planes reads so many fewer of them.
 constexpr std::array kScanArrays = {NKV_PAGE_ARRAY_K_DIGEST, NKV_PAGE_ARRAY_K_PLANE0,
@@ -102,7 +103,7 @@ Outcome PlaneScan::run(const PageList& list, const Visibility& visibility, const
   }
 
   FirstFault fault;
-  workers->for_each(count, kGrainPages, [&](unsigned, std::size_t begin, std::size_t end) {
+  workers->for_each(count, kPlanePagesAtATime, [&](unsigned, std::size_t begin, std::size_t end) {
     PageFold page_fold;
     std::vector<std::int32_t> sums(rows_ * NKV_PAGE_TOKENS);
     for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {

@@ -5,10 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "attend/grain.hpp"
+
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kGrainPages = 16;
 constexpr double kRandomReads = 96;
 constexpr int kFirstLimit = 64;
 constexpr int kMostHalvings = 16;
@@ -86,7 +87,7 @@ std::vector<LevelCounts> SampleLevels::count(std::span<const std::uint64_t> take
   std::vector<std::vector<LevelCounts>> parts(context_.workers->size(),
                                               std::vector<LevelCounts>(rows));
   context_.workers->for_each(
-      rest_.size(), kGrainPages, [&](unsigned member, std::size_t begin, std::size_t end) {
+      rest_.size(), kPlanePagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
         for (std::size_t page = begin; page < end; ++page) {
           rest_[page] = sums_.rest(page) & ~taken[page];
           if (rest_[page] == 0) continue;
@@ -114,7 +115,7 @@ void SampleLevels::draw(std::span<const SampleThreshold> thresholds, std::uint32
   sample->chosen.assign(rest_.size(), 0);
   std::vector<std::uint8_t> halvings(rest_.size() * NKV_PAGE_TOKENS);
   context_.workers->for_each(
-      rest_.size(), kGrainPages, [&](unsigned, std::size_t begin, std::size_t end) {
+      rest_.size(), kPlanePagesAtATime, [&](unsigned, std::size_t begin, std::size_t end) {
         std::array<std::int16_t, NKV_PAGE_TOKENS> least;  // Levels above the rows' thresholds.
         for (std::size_t page = begin; page < end; ++page) {
           if (rest_[page] == 0) continue;

@@ -5,10 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "attend/grain.hpp"
+
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kGrainPages = 16;
 constexpr double kVarianceShare = 4;  ///< Of the groups' spread in the variance.
 
 /// Index in the sample of the first token of each page.
@@ -91,7 +92,7 @@ Outcome SampledGroups::take(const Sample& sample, bool reads_means, Traffic* tra
     parts.emplace_back(sums_.rows(), sums_.dim());
   FirstFault fault;
   context_.workers->for_each(
-      starts.size(), kGrainPages, [&](unsigned member, std::size_t begin, std::size_t end) {
+      starts.size(), kPlanePagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
         Part& part = parts[member];
         for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
           if (sample.chosen[page] == 0) continue;

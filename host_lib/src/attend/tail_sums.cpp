@@ -5,19 +5,19 @@
 #include <cmath>
 #include <limits>
 
+#include "attend/grain.hpp"
+
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kGrainPages = 16;
-
 /// One worker's share of a pass.
-struct Part {
+struct TailPart {
   std::vector<float> sum;
   hwy::AlignedFreeUniquePtr<float[]> accumulator;
   std::vector<float> weights;
   Traffic traffic;
 
-  Part(std::size_t rows, std::size_t dim)
+  TailPart(std::size_t rows, std::size_t dim)
       : sum(rows),
         accumulator(hwy::AllocateAligned<float>(rows * dim)),
         weights(std::max<std::size_t>(rows, NKV_PAGE_TOKENS)) {
@@ -25,15 +25,15 @@ struct Part {
   }
 };
 
-std::vector<Part> make_parts(unsigned workers, std::size_t rows, std::size_t dim) {
-  std::vector<Part> parts;
+std::vector<TailPart> make_parts(unsigned workers, std::size_t rows, std::size_t dim) {
+  std::vector<TailPart> parts;
   parts.reserve(workers);
   for (unsigned i = 0; i < workers; ++i) parts.emplace_back(rows, dim);
   return parts;
 }
 
-void add_parts(const std::vector<Part>& parts, SoftmaxState* state, Traffic* traffic) {
-  for (const Part& part : parts) {
+void add_parts(const std::vector<TailPart>& parts, SoftmaxState* state, Traffic* traffic) {
+  for (const TailPart& part : parts) {
     *traffic += part.traffic;
     for (std::size_t row = 0; row < state->rows(); ++row) state->sum[row] += part.sum[row];
     add_scaled(1.0F, part.accumulator.get(), state->accumulator.size(), state->accumulator.data());
@@ -123,11 +123,11 @@ Outcome TailSums::add_scored(std::span<const std::uint64_t> chosen, const ExactT
     exact_sums_.resize(exact_sums_.size() + dim_);
   }
   const std::vector<std::size_t> starts = token_starts(chosen);
-  std::vector<Part> parts = make_parts(context_.workers->size(), rows(), dim_);
+  std::vector<TailPart> parts = make_parts(context_.workers->size(), rows(), dim_);
   FirstFault fault;
   context_.workers->for_each(
-      chosen.size(), kGrainPages, [&](unsigned member, std::size_t begin, std::size_t end) {
-        Part& part = parts[member];
+      chosen.size(), kPlanePagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
+        TailPart& part = parts[member];
         for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
           if (chosen[page] == 0) continue;
           PageView view;
@@ -188,11 +188,11 @@ Outcome TailSums::summarise(SoftmaxState* state, Traffic* traffic) {
   *state = exact_state_;
   const std::vector<float> reference = midpoint_references();
   for (std::size_t row = 0; row < rows(); ++row) state->raise(row, reference[row]);
-  std::vector<Part> parts = make_parts(context_.workers->size(), rows(), dim_);
+  std::vector<TailPart> parts = make_parts(context_.workers->size(), rows(), dim_);
   FirstFault fault;
   context_.workers->for_each(
-      exact_.size(), kGrainPages, [&](unsigned member, std::size_t begin, std::size_t end) {
-        Part& part = parts[member];
+      exact_.size(), kPlanePagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
+        TailPart& part = parts[member];
         for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
           const std::uint64_t inexact = rest(page);
           if (inexact == 0) continue;

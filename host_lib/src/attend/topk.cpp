@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "attend/grain.hpp"
 #include "attend/scored_token.hpp"
 
 namespace nearkv {
@@ -86,30 +87,31 @@ Outcome refine(const PageList& list, const Query& query, const Survivors& surviv
   const unsigned granule_tokens = tokens_per_granule(query.dim());
   std::vector<std::uint64_t> read(alive->size());
   FirstFault fault;
-  workers->for_each(alive->size(), 16, [&](unsigned, std::size_t begin, std::size_t end) {
-    PageFold fold;
-    std::vector<std::int32_t> sums(query.rows() * NKV_PAGE_TOKENS);
-    for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
-      std::uint64_t& tokens = (*alive)[page];
-      if (tokens == 0) continue;
-      PageView view;
-      Status status = list.open(page, HeaderDepth::kScan, query.dim(), 0, &view);
-      if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_K_DIGEST);
-      if (status != Status::kOk) {
-        fault.record(page, status);
-        continue;
-      }
-      fold_weights(query, view, list.k_exponent(), &fold);
-      plane_sums(fold, view, {planes - 1, 1}, tokens, sums.data());
-      for (std::size_t row = 0; row < query.rows(); ++row) {
-        sharpen_midpoints(scan->fold(row, page), scan->scale(row), planes, tokens,
-                          sums.data() + row * NKV_PAGE_TOKENS, scan->mids(row, page).data());
-      }
-      read[page] = bursts(2 * query.dim()) +
-                   row_bursts(granules_of(tokens, granule_tokens), query.dim() / 8);
-      tokens = survivors.alive(page, planes, tokens);
-    }
-  });
+  workers->for_each(
+      alive->size(), kPlanePagesAtATime, [&](unsigned, std::size_t begin, std::size_t end) {
+        PageFold fold;
+        std::vector<std::int32_t> sums(query.rows() * NKV_PAGE_TOKENS);
+        for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
+          std::uint64_t& tokens = (*alive)[page];
+          if (tokens == 0) continue;
+          PageView view;
+          Status status = list.open(page, HeaderDepth::kScan, query.dim(), 0, &view);
+          if (status == Status::kOk) status = view.check(NKV_PAGE_ARRAY_K_DIGEST);
+          if (status != Status::kOk) {
+            fault.record(page, status);
+            continue;
+          }
+          fold_weights(query, view, list.k_exponent(), &fold);
+          plane_sums(fold, view, {planes - 1, 1}, tokens, sums.data());
+          for (std::size_t row = 0; row < query.rows(); ++row) {
+            sharpen_midpoints(scan->fold(row, page), scan->scale(row), planes, tokens,
+                              sums.data() + row * NKV_PAGE_TOKENS, scan->mids(row, page).data());
+          }
+          read[page] = bursts(2 * query.dim()) +
+                       row_bursts(granules_of(tokens, granule_tokens), query.dim() / 8);
+          tokens = survivors.alive(page, planes, tokens);
+        }
+      });
   for (const std::uint64_t count : read) traffic->refine += count;
   return fault.outcome();
 }
