@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "attend/grain.hpp"
 #include "attend/indexer.hpp"
 #include "attend/rounded_scores.hpp"
 #include "attend/scored_token.hpp"
@@ -119,31 +120,32 @@ Outcome visit_pages(const PageList& list, const std::function<std::uint64_t(std:
   std::vector<std::uint64_t> read(list.pages());
   std::vector<std::uint8_t> left_out(list.pages());
   FirstFault fault;
-  workers->for_each(list.pages(), 8, [&](unsigned member, std::size_t begin, std::size_t end) {
-    for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
-      const std::uint64_t mask = wanted(page);
-      if (mask == 0) continue;
-      SeenPage seen;
-      seen.index = page;
-      seen.next = list.peek(page + 1);
-      Status status = list.open(page, HeaderDepth::kRows, dim, 0, &seen.view);
-      if (status == Status::kOk && raw_only && seen.view.header().k_form != NKV_ROW_FORM_RAW) {
-        status = Status::kBadPage;
-      }
-      if (status == Status::kOk) status = seen.view.check(kKeyArrays);
-      if (status != Status::kOk) {
-        fault.record(page, status);
-        continue;
-      }
-      read[page] += bursts(sizeof(nkv_page_header));
-      for (const nkv_page_array array : kKeyArrays) {
-        read[page] += bursts(seen.view.bytes(array).size());
-      }
-      seen.tokens = mask & ~seen.view.header().nonfinite;
-      left_out[page] = seen.tokens != mask;
-      visit(member, seen);
-    }
-  });
+  workers->for_each(
+      list.pages(), kRowPagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
+        for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
+          const std::uint64_t mask = wanted(page);
+          if (mask == 0) continue;
+          SeenPage seen;
+          seen.index = page;
+          seen.next = list.peek(page + 1);
+          Status status = list.open(page, HeaderDepth::kRows, dim, 0, &seen.view);
+          if (status == Status::kOk && raw_only && seen.view.header().k_form != NKV_ROW_FORM_RAW) {
+            status = Status::kBadPage;
+          }
+          if (status == Status::kOk) status = seen.view.check(kKeyArrays);
+          if (status != Status::kOk) {
+            fault.record(page, status);
+            continue;
+          }
+          read[page] += bursts(sizeof(nkv_page_header));
+          for (const nkv_page_array array : kKeyArrays) {
+            read[page] += bursts(seen.view.bytes(array).size());
+          }
+          seen.tokens = mask & ~seen.view.header().nonfinite;
+          left_out[page] = seen.tokens != mask;
+          visit(member, seen);
+        }
+      });
   result->traffic = {};
   result->nonfinite = false;
   for (std::size_t page = 0; page < list.pages(); ++page) {
@@ -164,22 +166,33 @@ void for_each_token(std::size_t page, std::uint64_t tokens, Use use) {
   }
 }
 
-/// What a worker ranks exactly.
-struct ExactPart {
-  ExactPart(const ExactScorer& scorer, std::size_t rankings, std::size_t top_k)
-      : scores(NKV_PAGE_TOKENS * scorer.rows()), best(rankings, Ranking(top_k)) {}
-
-  std::vector<std::int64_t> scores;  ///< Of one page, [tokens that take part][rows].
-  std::vector<Ranking> best;
-};
-
-/// The rankings of all parts.
-std::vector<Ranking>& merged(std::vector<ExactPart>* parts) {
-  std::vector<Ranking>& all = parts->front().best;
-  for (std::size_t part = 1; part < parts->size(); ++part) {
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].merge((*parts)[part].best[i]);
+/// The best tokens by exact scores, [rankings]. Each worker calls `rank(page, token, scores, best)`
+/// for every token that takes part, with its scores by row and the worker's own rankings.
+template <typename Rank>
+Outcome rank_exactly(const PageList& list, const std::function<std::uint64_t(std::size_t)>& wanted,
+                     const Query& query, const ExactScorer& scorer, bool raw_only, Workers* workers,
+                     TopKResult* result, std::vector<Ranking>* rankings, const Rank& rank) {
+  struct ExactPart {
+    std::vector<std::int64_t> scores;  ///< Of one page, [tokens that take part][rows].
+    std::vector<Ranking> best;
+  };
+  std::vector<ExactPart> parts(
+      workers->size(), {std::vector<std::int64_t>(NKV_PAGE_TOKENS * query.rows()), *rankings});
+  const Outcome outcome = visit_pages(
+      list, wanted, query.dim(), raw_only, workers, result,
+      [&](unsigned member, const SeenPage& page) {
+        ExactPart& part = parts[member];
+        scorer.score(page.view.keys(), page.tokens, part.scores.data());
+        for_each_token(page.index, page.tokens, [&](std::uint32_t token, std::size_t index) {
+          const auto scores = std::span(part.scores).subspan(index * query.rows(), query.rows());
+          rank(page.view, token, scores, &part.best);
+        });
+      });
+  if (!outcome.ok()) return outcome;
+  for (std::size_t i = 0; i < rankings->size(); ++i) {
+    for (const ExactPart& part : parts) (*rankings)[i].merge(part.best[i]);
   }
-  return all;
+  return {};
 }
 
 /// Scores all pages in binary32; `chosen` becomes, by page, every token that may be among some
@@ -206,6 +219,7 @@ Outcome choose(const PageList& list, const Visibility& visibility, const Query& 
           });
         }
       });
+  if (!outcome.ok()) return outcome;
   chosen->assign(list.pages(), 0);
   for (std::size_t row = 0; row < query.rows(); ++row) {
     for (const std::vector<Contenders>& part : parts) rows[row].merge(part[row]);
@@ -217,7 +231,7 @@ Outcome choose(const PageList& list, const Visibility& visibility, const Query& 
       (*chosen)[page] = visibility.mask(page);
     }
   }
-  return outcome;
+  return {};
 }
 
 }  // namespace
@@ -230,24 +244,19 @@ Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, 
   if (!outcome.ok()) return outcome;
 
   const ExactScorer scorer(query, list.k_exponent());
-  std::vector<ExactPart> parts(workers->size(), {scorer, query.rows(), top_k});
+  std::vector<Ranking> rankings(query.rows(), Ranking(top_k));
   TopKResult again;  // These rows have been counted.
-  outcome = visit_pages(
-      list, [&](std::size_t page) { return chosen[page]; }, query.dim(), false, workers, &again,
-      [&](unsigned member, const SeenPage& page) {
-        ExactPart& part = parts[member];
-        scorer.score(page.view.keys(), page.tokens, part.scores.data());
-        for_each_token(page.index, page.tokens, [&](std::uint32_t token, std::size_t index) {
-          for (std::size_t row = 0; row < query.rows(); ++row) {
-            part.best[row].add(part.scores[index * query.rows() + row], token);
-          }
-        });
+  outcome = rank_exactly(
+      list, [&](std::size_t page) { return chosen[page]; }, query, scorer, false, workers, &again,
+      &rankings,
+      [](const PageView& /*page*/, std::uint32_t token, std::span<const std::int64_t> scores,
+         std::vector<Ranking>* best) {
+        for (std::size_t row = 0; row < scores.size(); ++row) (*best)[row].add(scores[row], token);
       });
   if (!outcome.ok()) return outcome;
-  std::vector<Ranking>& all = merged(&parts);
   result->rows.assign(query.rows(), {});
   for (std::size_t row = 0; row < query.rows(); ++row) {
-    for (const ScoredToken<std::int64_t>& best : all[row].finish()) {
+    for (const ScoredToken<std::int64_t>& best : rankings[row].finish()) {
       result->rows[row].push_back({best.token, static_cast<double>(best.score) * scorer.unit(row)});
     }
   }
@@ -259,31 +268,27 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
                           TopKResult* result) {
   const ExactScorer scorer(query, list.k_exponent());
   const IndexerScorer indexer(weights, query, list.k_exponent());
-  std::vector<ExactPart> parts(workers->size(), {scorer, 1, top_k});
+  std::vector<Ranking> rankings(1, Ranking(top_k));
   std::atomic<bool> left_out{false};
-  const Outcome outcome = visit_pages(
-      list, [&](std::size_t page) { return visibility.mask(page); }, query.dim(), true, workers,
-      result,
-      [&](unsigned member, const SeenPage& page) {
-        ExactPart& part = parts[member];
-        scorer.score(page.view.keys(), page.tokens, part.scores.data());
-        const bool scaled = (page.view.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
-        const auto* const scales = page.view.data<float>(NKV_PAGE_ARRAY_KEY_SCALES);
-        for_each_token(page.index, page.tokens, [&](std::uint32_t token, std::size_t index) {
-          const float scale = scaled ? scales[token % NKV_PAGE_TOKENS] : 1.0F;
-          // A key whose scale is not finite is no more a key than one whose channels are not.
-          if (std::isfinite(scale)) {
-            const auto scores = std::span(part.scores).subspan(index * query.rows(), query.rows());
-            part.best[0].add(indexer.rank(scores, scale), token);
-          } else {
-            left_out.store(true, std::memory_order_relaxed);
-          }
-        });
+  const Outcome outcome = rank_exactly(
+      list, [&](std::size_t page) { return visibility.mask(page); }, query, scorer, true, workers,
+      result, &rankings,
+      [&](const PageView& page, std::uint32_t token, std::span<const std::int64_t> scores,
+          std::vector<Ranking>* best) {
+        const bool is_scaled = (page.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
+        const float scale =
+            is_scaled ? page.data<float>(NKV_PAGE_ARRAY_KEY_SCALES)[token % NKV_PAGE_TOKENS] : 1.0F;
+        // A key whose scale is not finite is no more a key than one whose channels are not.
+        if (std::isfinite(scale)) {
+          best->front().add(indexer.rank(scores, scale), token);
+        } else {
+          left_out.store(true, std::memory_order_relaxed);
+        }
       });
   if (!outcome.ok()) return outcome;
   result->nonfinite |= left_out.load(std::memory_order_relaxed);
   result->rows.assign(1, {});
-  for (const ScoredToken<std::int64_t>& best : merged(&parts)[0].finish()) {
+  for (const ScoredToken<std::int64_t>& best : rankings[0].finish()) {
     result->rows[0].push_back({best.token, indexer.score(best.score)});
   }
   return {};
