@@ -72,6 +72,11 @@ using ScoreSpan = void (*)(const SpanShape& shape, const SpanQuery& query, const
 /// Likewise, of keys alone: whatever the shape says of values, and of kRows only.
 [[nodiscard]] ScoreSpan score_span_bf16(const SpanShape& shape);
 
+/// By Google Highway on any processor, of every dtype and layout; channels keep their order.
+/// Fetches nothing ahead: it computes for longer than it waits.
+void attend_span_portable(const SpanShape& shape, const SpanQuery& query, const Span& span,
+                          const Span* next, const RowSums& sums);
+
 /// Puts the channels of `rows` rows from the order of attend_span_bf16() into their own.
 void order_values_bf16(const SpanShape& shape, std::size_t rows, float* values);
 

@@ -11,6 +11,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -36,7 +37,6 @@ inline constexpr std::size_t kMostSums = 16;
 #endif
 inline constexpr std::size_t kScoreRows = kMostSums / kTokenBlock;
 inline constexpr std::size_t kWeighedRows = 4;
-inline constexpr std::size_t kWeighedVectors = kMostSums / kWeighedRows;
 
 /// Sums of four vectors.
 template <class V>
@@ -87,8 +87,8 @@ HWY_INLINE void score_block(const float* HWY_RESTRICT keys, const float* HWY_RES
 }
 
 /// Dot products of `rows` query rows with a tile of keys, both in one order of channels.
-HWY_INLINE void score_tile(const float* HWY_RESTRICT keys, const float* HWY_RESTRICT query,
-                           std::size_t rows, std::size_t dim, float* HWY_RESTRICT scores) {
+inline void score_tile(const float* HWY_RESTRICT keys, const float* HWY_RESTRICT query,
+                       std::size_t rows, std::size_t dim, float* HWY_RESTRICT scores) {
   for (std::size_t t = 0; t < kTileTokens; t += kTokenBlock) {
     std::size_t row = 0;
     for (; row + kScoreRows <= rows; row += kScoreRows) {
@@ -145,10 +145,14 @@ void accumulate_rows(const float* HWY_RESTRICT values, std::size_t dim, std::siz
                      RowWeights weights, float* HWY_RESTRICT accumulator, std::size_t stride) {
   const std::size_t lanes = hn::Lanes(FloatTag());
   std::size_t channel = 0;
-  constexpr std::size_t kVectors = kWeighedVectors;
+  constexpr std::size_t kVectors = std::min<std::size_t>(kMostSums / kRows, 4);
   for (; channel + kVectors * lanes <= dim; channel += kVectors * lanes) {
     accumulate_block<kRows, kVectors>(values + channel, dim, count, weights, accumulator + channel,
                                       stride);
+  }
+  for (; channel + 2 * lanes <= dim; channel += 2 * lanes) {
+    accumulate_block<kRows, 2>(values + channel, dim, count, weights, accumulator + channel,
+                               stride);
   }
   for (; channel < dim; channel += lanes) {
     accumulate_block<kRows, 1>(values + channel, dim, count, weights, accumulator + channel,
@@ -158,19 +162,17 @@ void accumulate_rows(const float* HWY_RESTRICT values, std::size_t dim, std::siz
 
 /// accumulator[row] += the sum of `count` vectors values[i] of `dim` elements, weighed by
 /// weights[row][i]; accumulators lie `stride` apart.
-HWY_INLINE void accumulate(const float* HWY_RESTRICT values, std::size_t dim, std::size_t count,
-                           RowWeights weights, std::size_t rows, float* HWY_RESTRICT accumulator,
-                           std::size_t stride) {
-  std::size_t row = 0;
-  for (; row + kWeighedRows <= rows; row += kWeighedRows) {
-    accumulate_rows<kWeighedRows>(values, dim, count,
-                                  {weights.weights + row * weights.stride, weights.stride},
-                                  accumulator + row * stride, stride);
+inline void accumulate(const float* HWY_RESTRICT values, std::size_t dim, std::size_t count,
+                       RowWeights weights, std::size_t rows, float* HWY_RESTRICT accumulator,
+                       std::size_t stride) {
+  for (; rows >= kWeighedRows; rows -= kWeighedRows) {
+    accumulate_rows<kWeighedRows>(values, dim, count, weights, accumulator, stride);
+    weights.weights += kWeighedRows * weights.stride;
+    accumulator += kWeighedRows * stride;
   }
-  for (; row < rows; ++row) {
-    accumulate_rows<1>(values, dim, count, {weights.weights + row * weights.stride, weights.stride},
-                       accumulator + row * stride, stride);
-  }
+  if (rows == 3) accumulate_rows<3>(values, dim, count, weights, accumulator, stride);
+  if (rows == 2) accumulate_rows<2>(values, dim, count, weights, accumulator, stride);
+  if (rows == 1) accumulate_rows<1>(values, dim, count, weights, accumulator, stride);
 }
 
 /// What a row has summed so far: see SoftmaxState.
@@ -183,8 +185,8 @@ struct RowSoftmax {
 
 /// Turns kScoreStride logits of a row into weights against the row's running maximum; those that
 /// are not `visible` become zero.
-HWY_INLINE void weigh_row(float soft_cap, std::uint64_t visible, float* HWY_RESTRICT scores,
-                          const RowSoftmax& row) {
+inline void weigh_row(float soft_cap, std::uint64_t visible, float* HWY_RESTRICT scores,
+                      const RowSoftmax& row) {
   const FloatTag d;
   const std::size_t lanes = hn::Lanes(d);
   if (soft_cap > 0) {

@@ -24,7 +24,6 @@ void attend_rows(const SpanShape& shape, AttendSpan attend_span, const BlockRun&
     attend_span(shape, query, span, is_there ? &next : nullptr, sums);
     span = next;
   }
-  order_values_bf16(shape, run.group, sums.values);
 }
 
 }  // namespace
@@ -66,10 +65,11 @@ void RunKernel::attend(const BlockRun& run, const RowSums& sums) const {
     some.query += row * dim * nkv_element_bytes(run.cache->dtype);
     some.group = std::min(run.group - row, kSpanRows);
     const RowSums its{sums.maximum + row, sums.weight + row, sums.values + row * dim};
-    if (attend_span_ != nullptr) {
-      attend_rows(shape_, attend_span_, some, its);
+    if (attend_span_bf16_ != nullptr) {
+      attend_rows(shape_, attend_span_bf16_, some, its);
+      order_values_bf16(shape_, some.group, its.values);
     } else {
-      attend_rows_portable(some, its);
+      attend_rows(shape_, attend_span_portable, some, its);
     }
   }
 }

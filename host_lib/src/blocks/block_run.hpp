@@ -30,18 +30,14 @@ class RunKernel {
  public:
   /// The fastest that this machine has for a cache.
   explicit RunKernel(const BlockCache& cache)
-      : shape_(shape_of(cache)), attend_span_(attend_span_bf16(shape_)) {}
+      : shape_(shape_of(cache)), attend_span_bf16_(attend_span_bf16(shape_)) {}
 
   void attend(const BlockRun& run, const RowSums& sums) const;
 
  private:
   SpanShape shape_;
-  AttendSpan attend_span_;  ///< Null: attend_rows_portable().
+  AttendSpan attend_span_bf16_;  ///< Null: attend_span_portable().
 };
-
-/// Adds a run's tokens to sums over none yet, for at most kSpanRows query rows, by Google Highway
-/// on any processor: every dtype and layout that BlockCache may have.
-void attend_rows_portable(const BlockRun& run, const RowSums& sums);
 
 /// The span of the run that begins with `token`, and ends with its block or kSpanTokens; false from
 /// the run's end on. The next one begins as many tokens later as this one sees.

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <limits>
 
-#include "blocks/block_run.hpp"
+#include "attend/span.hpp"
 #include "nkv_abi.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "blocks/run_portable.cpp"
+#define HWY_TARGET_INCLUDE "attend/span_portable.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -55,21 +55,21 @@ float element(const Bf16* from) {
 template <typename T>
 class SpanTiles {
  public:
-  SpanTiles(const BlockCache& cache, const Span& span)
-      : cache_(cache),
+  SpanTiles(const SpanShape& shape, const Span& span)
+      : shape_(shape),
         span_(span),
         keys_(reinterpret_cast<const T*>(span.keys)),
         values_(reinterpret_cast<const T*>(span.values)) {}
 
-  /// Tokens [t, t + 16) of the span: [16][head_dim], or for kChannelMajor [head_dim][16].
+  /// Tokens [t, t + 16) of the span: [16][key_dim], or for kChannelMajor [key_dim][16].
   void keys(std::size_t t, float* HWY_RESTRICT out) const {
-    const std::size_t dim = cache_.head_dim;
+    const std::size_t dim = shape_.key_dim;
     const std::size_t token = span_.token + t;
-    if (cache_.layout == BlockLayout::kChannelMajor) {
+    if (shape_.layout == BlockLayout::kChannelMajor) {
       for (std::size_t c = 0; c < dim; ++c) {
-        convert(keys_ + c * cache_.block_tokens + token, kTileTokens, out + c * kTileTokens);
+        convert(keys_ + c * shape_.block_tokens + token, kTileTokens, out + c * kTileTokens);
       }
-    } else if (cache_.layout == BlockLayout::kRows) {
+    } else if (shape_.layout == BlockLayout::kRows) {
       convert(keys_ + token * dim, kTileTokens * dim, out);
     } else if constexpr (std::is_same_v<T, Bf16>) {
       for (std::size_t i = 0; i < kTileTokens * dim; ++i) {
@@ -79,33 +79,36 @@ class SpanTiles {
     }
   }
 
-  /// [16][head_dim]; zero where a token is not seen, which may be anything.
+  /// [16][value_dim]; zero where a token is not seen, which may be anything.
   void values(std::size_t t, float* HWY_RESTRICT out) const {
-    const std::size_t dim = cache_.head_dim;
+    const std::size_t dim = shape_.value_dim;
     const std::size_t token = span_.token + t;
-    if (cache_.layout != BlockLayout::kTiles) {
-      convert(values_ + token * dim, kTileTokens * dim, out);
+    if (shape_.layout != BlockLayout::kTiles) {
+      for (std::size_t i = 0; i < kTileTokens; ++i) {
+        convert(values_ + (token + i) * shape_.value_stride, dim, out + i * dim);
+      }
     } else if constexpr (std::is_same_v<T, Bf16>) {
       for (std::size_t i = 0; i < kTileTokens * dim; ++i) {
         const std::size_t at = token + i / dim;
         const std::size_t c = i % dim;
-        out[i] = element(values_ + c / 16 * 16 * cache_.block_tokens + at / 2 * 32 + c % 16 * 2 +
+        out[i] = element(values_ + c / 16 * 16 * shape_.block_tokens + at / 2 * 32 + c % 16 * 2 +
                          at % 2);
       }
     }
+    if (span_.is_whole()) return;
     for (std::size_t i = 0; i < kTileTokens; ++i) {
       if (!span_.sees(t + i)) std::memset(out + i * dim, 0, dim * sizeof(float));
     }
   }
 
  private:
-  const BlockCache& cache_;
+  const SpanShape& shape_;
   const Span& span_;
   const T* keys_;
   const T* values_;
 };
 
-/// Query rows that go through a span together, scaled to base-2 logits, and buffers of a run.
+/// Query rows scaled to base-2 logits, and buffers.
 struct Scratch {
   HWY_ALIGN float query[kSpanRows * NKV_MAX_HEAD_DIM];
   HWY_ALIGN float tile[kTileTokens * NKV_MAX_HEAD_DIM];
@@ -113,24 +116,29 @@ struct Scratch {
 };
 
 template <typename T>
-void attend_span(const BlockRun& run, const Span& span, Scratch* scratch, const RowSums& sums) {
-  const std::size_t dim = run.cache->head_dim;
-  const SpanTiles<T> tiles(*run.cache, span);
-  std::fill_n(scratch->scores, run.group * kSpanTokens, 0.0F);
+void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span,
+                 const RowSums& sums) {
+  const std::size_t rows = query.group;
+  Scratch scratch;
+  convert(reinterpret_cast<const T*>(query.rows), rows * shape.key_dim, scratch.query);
+  for (std::size_t i = 0; i < rows * shape.key_dim; ++i) scratch.query[i] *= query.factor;
+  const SpanTiles<T> tiles(shape, span);
+  std::fill_n(scratch.scores, rows * kSpanTokens, 0.0F);
   for (std::size_t t = 0; t < span.count; t += kTileTokens) {
-    tiles.keys(t, scratch->tile);
-    if (run.cache->layout == BlockLayout::kChannelMajor) {
-      accumulate(scratch->tile, kTileTokens, dim, {scratch->query, dim}, run.group,
-                 scratch->scores + t, kSpanTokens);
+    tiles.keys(t, scratch.tile);
+    if (shape.layout == BlockLayout::kChannelMajor) {
+      accumulate(scratch.tile, kTileTokens, shape.key_dim, {scratch.query, shape.key_dim}, rows,
+                 scratch.scores + t, kSpanTokens);
     } else {
-      score_tile(scratch->tile, scratch->query, run.group, dim, scratch->scores + t);
+      score_tile(scratch.tile, scratch.query, rows, shape.key_dim, scratch.scores + t);
     }
   }
-  for (std::size_t row = 0; row < run.group; ++row) {
-    float* const scores = scratch->scores + row * kSpanTokens;
+  for (std::size_t row = 0; row < rows; ++row) {
+    float* const scores = scratch.scores + row * kSpanTokens;
     bool has_nan = false;
     for (std::size_t t = 0; t < span.count; ++t) has_nan |= span.sees(t) && std::isnan(scores[t]);
-    weigh_row(run.soft_cap, span.seen, scores,
+    const std::size_t dim = shape.value_dim;
+    weigh_row(query.soft_cap, span.seen, scores,
               {sums.maximum + row, sums.weight + row, sums.values + row * dim, dim});
     // exp2() takes NaN for -inf.
     if (has_nan || std::isinf(sums.maximum[row])) {
@@ -138,33 +146,21 @@ void attend_span(const BlockRun& run, const Span& span, Scratch* scratch, const 
     }
   }
   for (std::size_t t = 0; t < span.count; t += kTileTokens) {
-    tiles.values(t, scratch->tile);
-    accumulate(scratch->tile, dim, kTileTokens, {scratch->scores + t, kSpanTokens}, run.group,
-               sums.values, dim);
+    tiles.values(t, scratch.tile);
+    accumulate(scratch.tile, shape.value_dim, kTileTokens, {scratch.scores + t, kSpanTokens}, rows,
+               sums.values, shape.value_dim);
   }
 }
 
-template <typename T>
-void attend_rows(const BlockRun& run, const RowSums& sums) {
-  const std::size_t dim = run.cache->head_dim;
-  Scratch scratch;
-  convert(reinterpret_cast<const T*>(run.query), run.group * dim, scratch.query);
-  for (std::size_t i = 0; i < run.group * dim; ++i) scratch.query[i] *= run.factor;
-  Span span;
-  for (std::size_t token = run.first_token; span_at(run, token, &span);
-       token += static_cast<std::size_t>(std::popcount(span.seen))) {
-    attend_span<T>(run, span, &scratch, sums);
-  }
-}
-
-void attend_rows_target(const BlockRun& run, const RowSums& sums) {
-  switch (run.cache->dtype) {
+void attend_span_target(const SpanShape& shape, const SpanQuery& query, const Span& span,
+                        const RowSums& sums) {
+  switch (shape.dtype) {
     case NKV_DTYPE_BF16:
-      return attend_rows<Bf16>(run, sums);
+      return attend_span<Bf16>(shape, query, span, sums);
     case NKV_DTYPE_FP16:
-      return attend_rows<hwy::float16_t>(run, sums);
+      return attend_span<hwy::float16_t>(shape, query, span, sums);
     default:
-      return attend_rows<float>(run, sums);
+      return attend_span<float>(shape, query, span, sums);
   }
 }
 
@@ -175,10 +171,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace nearkv {
 
-HWY_EXPORT(attend_rows_target);
+HWY_EXPORT(attend_span_target);
 
-void attend_rows_portable(const BlockRun& run, const RowSums& sums) {
-  HWY_DYNAMIC_DISPATCH(attend_rows_target)(run, sums);
+void attend_span_portable(const SpanShape& shape, const SpanQuery& query, const Span& span,
+                          const Span* /*next*/, const RowSums& sums) {
+  HWY_DYNAMIC_DISPATCH(attend_span_target)(shape, query, span, sums);
 }
 
 }  // namespace nearkv
