@@ -2,26 +2,34 @@
 
 One engine decodes, and each turn of a few steps attends in the other way: in its own kernel, or in
 NearKV's on the same K and V. Everything else of a step is the same, so the ratio is what a user
-gains. The engine's threads are its own, as it sets them up.
+gains. In further turns nothing attends, which leaves of a step what no kernel can make less.
+OpenVINO GenAI and llama.cpp, which a user might run instead, decode the same prompts in turns with
+them: with weights of four bits where vLLM's have sixteen, and with K and V as each keeps them by
+itself. Each engine sets its threads up itself.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import Context, Skipped
-from bench.contender import Contender
+from bench.contender import Contender, ContenderError
+from bench.engines.environment import EnvironmentMissing, make_environment
 from bench.engines.found import vllm_environment
 from nearkv.doctor import cpu_count
-from nearkv.real_models import ModelError, fetch_model
+from nearkv.real_models import ModelError, fetch_gguf, fetch_model
 from nearkv.results import Goal, Result, Samples
 
 _WORKERS = Path(__file__).parent / "engines"
 _BLOCK_TOKENS = 32
 _TURN_STEPS = 4
+# For so long OpenMP's threads may spin after their work, on the next engine's cores.
+_PAUSE_S = 0.25
 # Computing this model in bfloat16 instead of float32 moves its four best log-probabilities by up to
 # 0.43 (transformers, 600 tokens of the document).
 _APART_NATS = 0.5
@@ -29,17 +37,39 @@ _APART_NATS = 0.5
 
 @dataclass(frozen=True)
 class _Batch:
-    """Requests of one length, and what the project wants of NearKV beside the engine's own."""
+    """Requests of one length, and how many times as fast as others the project wants NearKV."""
 
     requests: int
     tokens: int
     goal: float
+    """Beside the engine's own attention."""
+    instead_goal: float | None = None
+    """Beside what a user might run instead."""
 
 
-_ALL_CORES = [_Batch(1, 7000, 1.35), _Batch(4, 7000, 1.7), _Batch(8, 7000, 1.9), _Batch(16, 500, 1)]
+_ALL_CORES = [
+    _Batch(1, 7000, 1.35),
+    _Batch(4, 7000, 1.7, 1.5),
+    _Batch(8, 7000, 1.9, 1.5),
+    _Batch(16, 500, 1),
+]
 _ONE_THREAD = [_Batch(4, 7000, 2.2)]
 _TRANSFORMERS = [_Batch(1, 7000, 1.5), _Batch(4, 7000, 1.5)]
 _TINY = [_Batch(2, 200, 1)]
+
+_INSTEAD = [
+    ("OpenVINO GenAI", "openvino", "openvino"),
+    ("llama.cpp", "llama_cpp", "llama_cpp_native"),
+]
+"""Each engine's title, what its worker is named after, and its environment."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """An engine, and whose attention it uses: its "own", "near", or "none": the rest of a step."""
+
+    engine: Contender
+    name: str
 
 
 def run(context: Context) -> Iterator[Result]:
@@ -62,8 +92,12 @@ def _transformers(context: Context, model: Path, turns: int) -> Iterator[Result]
     path = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     context.progress(f"starting transformers with {threads} threads")
     with Contender("transformers", command, path) as engine:
+        read_gb_per_s = engine.order("read {}")["gb_per_s"]
         for batch in _TINY if context.tiny else _TRANSFORMERS:
-            yield _measured(context, engine, "transformers", batch, threads, turns)
+            measured = _measured(context, [engine], batch, threads, turns, read_gb_per_s)
+            yield from measured
+        compared = {"requests": 1, "tokens": 200 if context.tiny else 3000, "steps": 1}
+        engine.order(f"fill {json.dumps(compared)}")
         yield Result(
             name="decode/transformers_log_probability_difference",
             value=engine.order("compare {}")["difference"],
@@ -87,43 +121,119 @@ def _vllm(context: Context, model: Path, turns: int) -> Iterator[Result]:
         }
         worker = _WORKERS / "vllm_decode_worker.py"
         command = [str(environment.python), str(worker), json.dumps(question)]
-        with Contender("vLLM", command, environment.variables) as engine:
-            for batch in batches:
-                yield _measured(context, engine, "vllm", batch, threads, turns)
+        with ExitStack() as engines:
+            engine = engines.enter_context(Contender("vLLM", command, environment.variables))
+            running = [engine]
+            if threads == max(teams):
+                for other in _instead(context, threads):
+                    running.append(engines.enter_context(other))
+            read_gb_per_s = engine.order("read {}")["gb_per_s"]
             yield Result(
-                name=f"decode/plain_read_threads{threads}",
-                value=engine.order("read {}")["gb_per_s"],
-                unit="GB/s",
+                name=f"decode/plain_read_threads{threads}", value=read_gb_per_s, unit="GB/s"
             )
+            for batch in batches:
+                yield from _measured(context, running, batch, threads, turns, read_gb_per_s)
             if threads == max(teams):
                 yield _answered(context, engine)
 
 
+def _instead(context: Context, threads: int) -> Iterator[Contender]:
+    """Engines that a user might run instead; a line says which cannot be had, and why."""
+    for title, name, environment_name in _INSTEAD:
+        if name == "llama_cpp" and not context.long:
+            context.progress(f"without {title}, which takes minutes to build: --long has it")
+            continue
+        context.progress(f"starting {title} with {threads} threads")
+        try:
+            environment = make_environment(environment_name)
+            question = {"model": str(fetch_gguf("smollm2")), "threads": threads}
+        except (EnvironmentMissing, ModelError) as error:
+            context.progress(f"without {title}, which is not here: {error}")
+            continue
+        worker = _WORKERS / f"{name}_decode_worker.py"
+        command = [str(environment.python), str(worker), json.dumps(question)]
+        try:
+            contender = Contender(title, command, environment.variables)
+        except ContenderError as error:
+            context.progress(f"without {title}: {error}")
+            continue
+        yield contender
+
+
 def _measured(
-    context: Context, engine: Contender, name: str, batch: _Batch, threads: int, turns: int
-) -> Result:
+    context: Context,
+    engines: Sequence[Contender],
+    batch: _Batch,
+    threads: int,
+    turns: int,
+    read_gb_per_s: float,
+) -> Iterator[Result]:
+    """The first engine's steps in place, beside its own attention and beside other engines.
+
+    `rest_ms` is a step without attention, `expected_ms` one whose attention takes as long as a
+    plain read of K and V; `gb_per_s` and `own_gb_per_s` are what attention read them at.
+    """
     what = f"{batch.requests} x {batch.tokens} tokens, {threads} threads"
-    context.progress(f"{what}: computing the prompts")
-    steps = 2 * turns * _TURN_STEPS
+    steps = 3 * turns * _TURN_STEPS
     requests = {"requests": batch.requests, "tokens": batch.tokens, "steps": steps}
-    engine.order(f"fill {json.dumps(requests)}")
+    for engine in engines:
+        context.progress(f"{what}: {engine.title} computes the prompts")
+        engine.order(f"fill {json.dumps(requests)}")
     context.progress(f"{what}: decoding")
-    told = engine.order(f"steps {json.dumps({'count': _TURN_STEPS, 'turns': turns})}")
-    own, near = (Samples(tuple(told[way])) for way in ("own", "near"))
-    return Result.of_samples(
-        f"decode/{name}_{batch.requests}x{batch.tokens}_threads{threads}",
-        near.per_second(1),
+    first, *others = engines
+    near, own, rest = (_Way(first, name) for name in ("near", "own", "none"))
+    instead = [_Way(engine, "own") for engine in others]
+    held = [first.order("held {}")["kv_bytes"]]
+    readings = _by_turns([own, near, rest, *instead], turns)
+    held.append(first.order("held {}")["kv_bytes"])
+    kv_bytes = sum(held) // 2
+    near_s, own_s, rest_s = (readings[way].median for way in (near, own, rest))
+    extra = {
+        "step_ms": near_s * 1e3,
+        "own_step_ms": own_s * 1e3,
+        "rest_ms": rest_s * 1e3,
+        "expected_ms": rest_s * 1e3 + kv_bytes / read_gb_per_s / 1e6,
+        "kv_bytes_per_step": kv_bytes,
+        "steps": len(readings[near].readings),
+    }
+    for name, step_s in ("gb_per_s", near_s), ("own_gb_per_s", own_s):
+        if step_s > rest_s:
+            extra[name] = kv_bytes / (step_s - rest_s) / 1e9
+    name = f"decode/{first.title.lower()}_{batch.requests}x{batch.tokens}_threads{threads}"
+    yield Result.of_samples(
+        name,
+        readings[near].per_second(1),
         "steps/s",
-        peer=f"{engine.title}'s own attention",
-        beside=own.per_second(1),
+        peer=f"{first.title}'s own attention",
+        beside=readings[own].per_second(1),
         goal=Goal(">=", batch.goal, of="ratio"),
-        extra={
-            "step_ms": near.median * 1e3,
-            "own_step_ms": own.median * 1e3,
-            "kv_bytes_per_step": told["kv_bytes"],
-            "steps": len(near.readings),
-        },
+        extra=extra,
     )
+    for way in instead:
+        goal = batch.instead_goal
+        yield Result.of_samples(
+            f"{name}_beside_{way.engine.title.split()[0].lower().replace('.', '_')}",
+            readings[near].per_second(1),
+            "steps/s",
+            peer=way.engine.title,
+            beside=readings[way].per_second(1),
+            goal=Goal(">=", goal, of="ratio") if goal else None,
+            extra={"step_ms": near_s * 1e3, "peer_step_ms": readings[way].median * 1e3},
+        )
+
+
+def _by_turns(ways: Sequence[_Way], turns: int) -> dict[_Way, Samples]:
+    """Seconds of steps in each way, which take turns."""
+    seconds: dict[_Way, list[float]] = {way: [] for way in ways}
+    before = ways[0].engine
+    for turn in range(turns):
+        for way in ways if turn % 2 == 0 else reversed(ways):
+            if way.engine is not before:
+                time.sleep(_PAUSE_S)
+            before = way.engine
+            order = {"way": way.name, "count": _TURN_STEPS}
+            seconds[way] += way.engine.order(f"turn {json.dumps(order)}")["seconds"]
+    return {way: Samples(tuple(seconds[way])) for way in ways}
 
 
 def _answered(context: Context, engine: Contender) -> Result:

@@ -24,3 +24,10 @@ def make_quiet() -> None:
     os.environ.update(QUIET)
     for name in _BINDING:
         os.environ.pop(name, None)
+
+
+def as_a_program_of_its_own(threads: int) -> None:
+    """Gives an engine back its own way of waiting, with so many threads: as it runs in service."""
+    for name in QUIET:
+        os.environ.pop(name, None)
+    os.environ["OMP_NUM_THREADS"] = str(threads)

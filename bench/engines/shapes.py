@@ -52,10 +52,10 @@ def long_document_qa(text: Sequence[int], sizes: WorkloadSizes) -> Iterator[Ask]
 
 def multi_round_qa(text: Sequence[int], sizes: WorkloadSizes) -> Iterator[Ask]:
     """Users in turns; each round's prompt is all that was said, and a new question."""
-    users = [_slice(text, user, sizes.context_tokens) for user in range(sizes.contexts)]
+    users = [slice_of(text, user, sizes.context_tokens) for user in range(sizes.contexts)]
     for round_number in range(1 + sizes.repeats):
         for user, said in enumerate(users):
-            question = _slice(text, 1000 + user + 31 * round_number, sizes.question_tokens)
+            question = slice_of(text, 1000 + user + 31 * round_number, sizes.question_tokens)
             users[user] = said + question
             yield Ask(users[user], len(said) if round_number else 0)
 
@@ -70,12 +70,12 @@ SHAPES: dict[str, Callable[[Sequence[int], WorkloadSizes], Iterator[Ask]]] = {
 def _ask(
     text: Sequence[int], sizes: WorkloadSizes, context: int, question: int, is_known: bool
 ) -> Ask:
-    begin = _slice(text, context, sizes.context_tokens)
-    end = _slice(text, 1000 + question, sizes.question_tokens)
+    begin = slice_of(text, context, sizes.context_tokens)
+    end = slice_of(text, 1000 + question, sizes.question_tokens)
     return Ask(begin + end, len(begin) if is_known else 0)
 
 
-def _slice(text: Sequence[int], number: int, tokens: int) -> tuple[int, ...]:
+def slice_of(text: Sequence[int], number: int, tokens: int) -> tuple[int, ...]:
     """Tokens of a text that begin elsewhere for each number; the text goes round."""
     first = number * 7919 % len(text)
     return tuple(text[(first + i) % len(text)] for i in range(tokens))

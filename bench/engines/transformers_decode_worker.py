@@ -3,34 +3,50 @@
 Runs in the project's environment. Its argument: {"model": FOLDER, "threads", "dtype"}. Orders:
 `fill {"requests", "tokens", "steps"}` computes a prompt, gives it to so many requests with room for
 so many steps in a static cache, and forgets others;
-`steps {"count", "turns"}` decodes in turns of so many steps, whose first is not kept, and answers
-{"own": seconds of a step, .., "near": .., "kv_bytes": what the attention of the last one read};
+`turn {"way", "count"}` decodes so many steps with sdpa ("own"), NearKV's attention ("near") or
+"none", whose tokens mean nothing, and answers {"seconds": of each step but the first};
+`held {}` answers {"kv_bytes": what the attention of the last step read};
 `compare {}` takes a step in both ways, and answers {"difference": the largest of a log-probability
-of the four likeliest tokens}.
+of the four likeliest tokens};
+`read {}` answers {"gb_per_s": of a plain read of memory by all threads}.
 """
 
 import json
-import os
 import sys
-import time
 from typing import Any
 
 from bench.engines.orders import serve
-from bench.quiet import QUIET
+from bench.engines.steps import plain_read_gb_per_s, seconds_of_turn
+from bench.quiet import as_a_program_of_its_own
 
-for name in QUIET:  # One model, and its own threads: as transformers runs.
-    os.environ.pop(name, None)
-os.environ["OMP_NUM_THREADS"] = str(json.loads(sys.argv[1])["threads"])
+as_a_program_of_its_own(json.loads(sys.argv[1])["threads"])
 
 import torch  # noqa: E402
-from transformers import AutoModelForCausalLM, StaticCache  # noqa: E402
+from transformers import (  # noqa: E402
+    AttentionInterface,
+    AttentionMaskInterface,
+    AutoModelForCausalLM,
+    StaticCache,
+)
+from transformers.masking_utils import sdpa_mask  # noqa: E402
 
 from bench.engines.shapes import tokens_of_the_document  # noqa: E402
 from nearkv.transformers import ATTENTION  # noqa: E402
 
-_WAYS = {"own": "sdpa", "near": ATTENTION}
+_WAYS = {"own": "sdpa", "near": ATTENTION, "none": "none"}
 _CHUNK_TOKENS = 512
 _BLOCK_TOKENS = 64
+
+
+def _no_attention(
+    _: torch.nn.Module, query: torch.Tensor, *__: Any, **___: Any
+) -> tuple[torch.Tensor, None]:
+    """What stands in for a layer's attention, so that the rest of a step can be timed."""
+    return torch.zeros_like(query).transpose(1, 2), None
+
+
+AttentionInterface.register("none", _no_attention)
+AttentionMaskInterface.register("none", sdpa_mask)
 
 
 class TransformersModel:
@@ -59,29 +75,32 @@ class TransformersModel:
         self._next = self._next.repeat(requests, 1)
         return {}
 
-    def steps(self, order: dict[str, int]) -> dict[str, Any]:
-        """Seconds of steps by the way in which they attended."""
-        seconds: dict[str, list[float]] = {way: [] for way in _WAYS}
-        for turn in range(order["turns"]):
-            for way in _WAYS if turn % 2 == 0 else reversed(_WAYS):
-                self._take_turn(way)
-                for number in range(order["count"]):
-                    began_s = time.perf_counter()
-                    self._step(self._next)
-                    if number:
-                        seconds[way].append(time.perf_counter() - began_s)
-        return seconds | {"kv_bytes": self._kv_bytes()}
+    def turn(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Seconds of steps that attend in one of the ways."""
+        self._take_turn(order["way"])
+        return {"seconds": seconds_of_turn(order["count"], lambda: self._step(self._next))}
+
+    def held(self, _: dict[str, int]) -> dict[str, Any]:
+        """Bytes of all requests' K and V."""
+        layer = self._cache.layers[0]
+        seen = int(self._cache.get_seq_length())
+        row = layer.keys.shape[0] * layer.keys.shape[1] * layer.keys.shape[3]
+        return {"kv_bytes": 2 * len(self._cache.layers) * seen * row * layer.keys.element_size()}
 
     def compare(self, _: dict[str, int]) -> dict[str, Any]:
         """The next step, taken in both ways."""
         tokens, answers = self._next, []
-        for way in _WAYS:
+        for way in ("own", "near"):
             self._take_turn(way)
             answers.append(self._step(tokens))
             for layer in self._cache.layers:  # The next one takes the same place.
                 layer.cumulative_length -= 1
         best = answers[0].topk(4).indices
         return {"difference": float((answers[0] - answers[1]).gather(1, best).abs().max())}
+
+    def read(self, _: dict[str, int]) -> dict[str, Any]:
+        """How fast all threads read memory."""
+        return {"gb_per_s": plain_read_gb_per_s()}
 
     def close(self) -> None:
         """Nothing is left behind."""
@@ -96,12 +115,6 @@ class TransformersModel:
             self._next = output.logits[:, -1].argmax(-1, keepdim=True)
             return output.logits[:, -1].float().log_softmax(-1)
 
-    def _kv_bytes(self) -> int:
-        layer = self._cache.layers[0]
-        seen = int(self._cache.get_seq_length())
-        row = layer.keys.shape[0] * layer.keys.shape[1] * layer.keys.shape[3]
-        return 2 * len(self._cache.layers) * seen * row * layer.keys.element_size()
-
 
 if __name__ == "__main__":
     made = json.loads(sys.argv[1])
@@ -109,7 +122,9 @@ if __name__ == "__main__":
         lambda: TransformersModel(**made),
         {
             "fill": TransformersModel.fill,
-            "steps": TransformersModel.steps,
+            "turn": TransformersModel.turn,
+            "held": TransformersModel.held,
             "compare": TransformersModel.compare,
+            "read": TransformersModel.read,
         },
     )

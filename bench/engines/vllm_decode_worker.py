@@ -4,8 +4,9 @@ Runs in vLLM's environment. Its argument: {"model": FOLDER, "threads", "tokens":
 requests have together, "block_tokens"}. Orders:
 `fill {"requests", "tokens", ..}` computes so many prompts, which decode from then on, and ends
 others;
-`steps {"count", "turns"}` decodes in turns of so many steps, whose first is not kept, and answers
-{"own": seconds of a step, .., "near": .., "kv_bytes": what the attention of the last one read};
+`turn {"way", "count"}` decodes so many steps with its "own" attention, "near", or "none", whose
+tokens mean nothing, and answers {"seconds": of each step but the first};
+`held {}` answers {"kv_bytes": what the attention of the last step read};
 `read {}` answers {"gb_per_s": of a plain read of memory by all threads};
 `answer {"tokens", "new_tokens"}` gives {"own": [TOKEN, ..], "near": .., "difference": the largest
 of a log-probability before the first token that differs}.
@@ -14,30 +15,50 @@ of a log-probability before the first token that differs}.
 import json
 import os
 import sys
-import time
 from typing import Any
 
 from bench.engines.orders import serve
-from bench.quiet import QUIET
+from bench.engines.steps import plain_read_gb_per_s, seconds_of_turn
+from bench.quiet import as_a_program_of_its_own
 
-for name in QUIET:  # One engine, and its own threads: as vLLM runs.
-    os.environ.pop(name, None)
+as_a_program_of_its_own(json.loads(sys.argv[1])["threads"])
 os.environ |= {
     "VLLM_CPU_KVCACHE_SPACE": "2",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "ERROR",
-    "OMP_NUM_THREADS": str(json.loads(sys.argv[1])["threads"]),
 }
 
 import torch  # noqa: E402
 from vllm import LLM, SamplingParams  # noqa: E402
+from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl  # noqa: E402
 
-from bench.engines.shapes import tokens_of_the_document  # noqa: E402
+from bench.engines.shapes import slice_of, tokens_of_the_document  # noqa: E402
+from nearkv.vllm.in_place import InPlaceImpl  # noqa: E402
 from nearkv.vllm.plugin import register  # noqa: E402
 
 _WAYS = ("own", "near")
+_attention = InPlaceImpl.forward
+_own_attention = CPUAttentionBackendImpl.forward
 _LONGEST = 8192  # Tokens of a request.
-_READ_BYTES = 1 << 29
+
+
+class _Calls:
+    """How often layers attended in vLLM's own kernel."""
+
+    own = 0
+
+
+def _counted(*arguments: Any, **named: Any) -> torch.Tensor:
+    _Calls.own += 1
+    return _own_attention(*arguments, **named)
+
+
+CPUAttentionBackendImpl.forward = _counted
+
+
+def _no_attention(*_: Any, output: torch.Tensor, **__: Any) -> torch.Tensor:
+    """What stands in for a layer's attention, so that the rest of a step can be timed."""
+    return output.zero_()
 
 
 class DecodeEngine:
@@ -80,25 +101,26 @@ class DecodeEngine:
         )
         self._lengths = {}
         for number in range(order["requests"]):
-            prompt = self._prompt(number, order["tokens"])
+            prompt = [*slice_of(self._text, number, order["tokens"])]
             self._engine.add_request(f"{number}", {"prompt_token_ids": prompt}, sampling)
             self._lengths[f"{number}"] = len(prompt)
         while any(length == order["tokens"] for length in self._lengths.values()):
             self._step()
         return {}
 
-    def steps(self, order: dict[str, int]) -> dict[str, Any]:
-        """Seconds of steps by the way in which they attended."""
-        seconds: dict[str, list[float]] = {way: [] for way in _WAYS}
-        for turn in range(order["turns"]):
-            for way in _WAYS if turn % 2 == 0 else reversed(_WAYS):
-                self._take_turn(way)
-                for number in range(order["count"]):
-                    began_s = time.perf_counter()
-                    self._step()
-                    if number:
-                        seconds[way].append(time.perf_counter() - began_s)
-        return seconds | {"kv_bytes": sum(self._lengths.values()) * self._token_bytes}
+    def turn(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Seconds of steps that attend in one of the ways."""
+        self._take_turn(order["way"])
+        queries, calls = self._queries_in_place(), _Calls.own
+        seconds = seconds_of_turn(order["count"], self._step)
+        attended = self._queries_in_place() > queries, _Calls.own > calls
+        if attended != (order["way"] == "near", order["way"] == "own"):
+            raise RuntimeError(f"steps attended otherwise than {order['way']}")
+        return {"seconds": seconds}
+
+    def held(self, _: dict[str, int]) -> dict[str, Any]:
+        """Bytes of all requests' K and V."""
+        return {"kv_bytes": sum(self._lengths.values()) * self._token_bytes}
 
     def answer(self, order: dict[str, int]) -> dict[str, Any]:
         """The same prompt, answered in both ways."""
@@ -107,7 +129,7 @@ class DecodeEngine:
         sampling = SamplingParams(
             temperature=0, max_tokens=order["new_tokens"], ignore_eos=True, logprobs=4
         )
-        prompt = {"prompt_token_ids": self._prompt(0, order["tokens"])}
+        prompt = {"prompt_token_ids": [*slice_of(self._text, 0, order["tokens"])]}
         answers = {}
         for way in _WAYS:
             self._take_turn(way)
@@ -127,26 +149,20 @@ class DecodeEngine:
         return tokens | {"difference": difference}
 
     def read(self, _: dict[str, int]) -> dict[str, Any]:
-        """The best of some sums over more memory than any cache has."""
-        memory = torch.ones(_READ_BYTES // 8, dtype=torch.int64)
-        best_s = float("inf")
-        for _ in range(9):
-            began_s = time.perf_counter()
-            memory.sum()
-            best_s = min(best_s, time.perf_counter() - began_s)
-        return {"gb_per_s": _READ_BYTES / best_s / 1e9}
+        """How fast all threads read memory."""
+        return {"gb_per_s": plain_read_gb_per_s()}
 
     def close(self) -> None:
         """Ends the engine."""
         self._engine.engine_core.shutdown()
 
-    def _prompt(self, number: int, tokens: int) -> list[int]:
-        first = number * 7919 % len(self._text)
-        return [self._text[(first + i) % len(self._text)] for i in range(tokens)]
-
     def _take_turn(self, way: str) -> None:
         for builder in self._builders:
             builder.is_in_place = way == "near"
+        InPlaceImpl.forward = _no_attention if way == "none" else _attention
+
+    def _queries_in_place(self) -> int:
+        return sum(builder.attended_queries for builder in self._builders)
 
     def _step(self) -> None:
         for output in self._engine.step():
@@ -160,7 +176,8 @@ if __name__ == "__main__":
         lambda: DecodeEngine(**made),
         {
             "fill": DecodeEngine.fill,
-            "steps": DecodeEngine.steps,
+            "turn": DecodeEngine.turn,
+            "held": DecodeEngine.held,
             "answer": DecodeEngine.answer,
             "read": DecodeEngine.read,
         },

