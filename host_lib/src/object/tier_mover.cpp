@@ -148,7 +148,6 @@ bool TierMover::demote(std::size_t tier) {
       std::min(kMostBatchBytes, static_cast<std::uint64_t>(between_watermarks));
   for (const ObjectInfo& info : tiers_[tier]->coldest(batch_bytes)) {
     if (demote_one(tier, info)) {
-      ++demotions_;
       moved = true;
     } else if (is_cut_off_) {
       break;
@@ -167,7 +166,9 @@ bool TierMover::demote_one(std::size_t tier, const ObjectInfo& info) {
   const Status below =
       copy.write(tiers_[tier + 1].get(), *numbers_->in_tier(*number, tier + 1), true, is_last);
   is_cut_off_ = is_away(below);
-  return below == Status::kOk && copy.erase(tiers_[tier].get()) == Status::kOk;
+  if (below != Status::kOk || copy.erase(tiers_[tier].get()) != Status::kOk) return false;
+  ++demotions_;  // In order with changes: a set that takes the room finds it counted.
+  return true;
 }
 
 }  // namespace nearkv
