@@ -166,12 +166,14 @@ void for_each_token(std::size_t page, std::uint64_t tokens, Use use) {
   }
 }
 
-/// The best tokens by exact scores, [rankings]. Each worker calls `rank(page, token, scores, best)`
-/// for every token that takes part, with its scores by row and the worker's own rankings.
-template <typename Rank>
+/// The best tokens by exact scores, [rankings]. Each worker calls `ranker_of(page)` once a page,
+/// and what that gives with `(token, scores, best)` for every token that takes part: its scores by
+/// row and the worker's own rankings.
+template <typename RankerOf>
 Outcome rank_exactly(const PageList& list, const std::function<std::uint64_t(std::size_t)>& wanted,
                      const Query& query, const ExactScorer& scorer, bool raw_only, Workers* workers,
-                     TopKResult* result, std::vector<Ranking>* rankings, const Rank& rank) {
+                     TopKResult* result, std::vector<Ranking>* rankings,
+                     const RankerOf& ranker_of) {
   struct ExactPart {
     std::vector<std::int64_t> scores;  ///< Of one page, [tokens that take part][rows].
     std::vector<Ranking> best;
@@ -183,9 +185,10 @@ Outcome rank_exactly(const PageList& list, const std::function<std::uint64_t(std
       [&](unsigned member, const SeenPage& page) {
         ExactPart& part = parts[member];
         scorer.score(page.view.keys(), page.tokens, part.scores.data());
+        const auto rank = ranker_of(page.view);
         for_each_token(page.index, page.tokens, [&](std::uint32_t token, std::size_t index) {
           const auto scores = std::span(part.scores).subspan(index * query.rows(), query.rows());
-          rank(page.view, token, scores, &part.best);
+          rank(token, scores, &part.best);
         });
       });
   if (!outcome.ok()) return outcome;
@@ -249,9 +252,11 @@ Outcome select_by_full_scan(const PageList& list, const Visibility& visibility, 
   outcome = rank_exactly(
       list, [&](std::size_t page) { return chosen[page]; }, query, scorer, false, workers, &again,
       &rankings,
-      [](const PageView& /*page*/, std::uint32_t token, std::span<const std::int64_t> scores,
-         std::vector<Ranking>* best) {
-        for (std::size_t row = 0; row < scores.size(); ++row) (*best)[row].add(scores[row], token);
+      [](const PageView& /*page*/) {
+        return [](std::uint32_t token, std::span<const std::int64_t> scores,
+                  std::vector<Ranking>* best) {
+          for (std::size_t i = 0; i < scores.size(); ++i) (*best)[i].add(scores[i], token);
+        };
       });
   if (!outcome.ok()) return outcome;
   result->rows.assign(query.rows(), {});
@@ -273,17 +278,19 @@ Outcome select_by_indexer(const PageList& list, const Visibility& visibility, co
   const Outcome outcome = rank_exactly(
       list, [&](std::size_t page) { return visibility.mask(page); }, query, scorer, true, workers,
       result, &rankings,
-      [&](const PageView& page, std::uint32_t token, std::span<const std::int64_t> scores,
-          std::vector<Ranking>* best) {
+      [&](const PageView& page) {
         const bool is_scaled = (page.header().flags & NKV_PAGE_FLAG_KEY_SCALES) != 0;
-        const float scale =
-            is_scaled ? page.data<float>(NKV_PAGE_ARRAY_KEY_SCALES)[token % NKV_PAGE_TOKENS] : 1.0F;
-        // A key whose scale is not finite is no more a key than one whose channels are not.
-        if (std::isfinite(scale)) {
-          best->front().add(indexer.rank(scores, scale), token);
-        } else {
-          left_out.store(true, std::memory_order_relaxed);
-        }
+        const float* scales = is_scaled ? page.data<float>(NKV_PAGE_ARRAY_KEY_SCALES) : nullptr;
+        return [&, scales](std::uint32_t token, std::span<const std::int64_t> scores,
+                           std::vector<Ranking>* best) {
+          const float scale = scales != nullptr ? scales[token % NKV_PAGE_TOKENS] : 1.0F;
+          // A key whose scale is not finite is no more a key than one whose channels are not.
+          if (std::isfinite(scale)) {
+            best->front().add(indexer.rank(scores, scale), token);
+          } else {
+            left_out.store(true, std::memory_order_relaxed);
+          }
+        };
       });
   if (!outcome.ok()) return outcome;
   result->nonfinite |= left_out.load(std::memory_order_relaxed);
