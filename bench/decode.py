@@ -9,17 +9,16 @@ itself. Each engine sets its threads up itself.
 """
 
 import json
-import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import Context, Skipped
 from bench.contender import Contender, ContenderError
-from bench.engines.environment import EnvironmentMissing, make_environment
+from bench.engines.environment import Environment, EnvironmentMissing, make_environment
 from bench.engines.found import vllm_environment
 from nearkv.doctor import cpu_count
 from nearkv.real_models import ModelError, fetch_gguf, fetch_model
@@ -57,11 +56,23 @@ _ONE_THREAD = [_Batch(4, 7000, 2.2)]
 _TRANSFORMERS = [_Batch(1, 7000, 1.5), _Batch(4, 7000, 1.5)]
 _TINY = [_Batch(2, 200, 1)]
 
+
+@dataclass(frozen=True)
+class _Peer:
+    """An engine that a user might run instead of vLLM or transformers."""
+
+    title: str
+    name: str
+    """Its worker and its results are named after it."""
+    environment: str
+    is_long: bool = False
+    """It takes minutes to install."""
+
+
 _INSTEAD = [
-    ("OpenVINO GenAI", "openvino", "openvino"),
-    ("llama.cpp", "llama_cpp", "llama_cpp_native"),
+    _Peer("OpenVINO GenAI", "openvino", "openvino"),
+    _Peer("llama.cpp", "llama_cpp", "llama_cpp_native", is_long=True),
 ]
-"""Each engine's title, what its worker is named after, and its environment."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,7 @@ class _Way:
     """An engine, and whose attention it uses: its "own", "near", or "none": the rest of a step."""
 
     engine: Contender
-    name: str
+    attention: str
 
 
 def run(context: Context) -> Iterator[Result]:
@@ -87,15 +98,12 @@ def _transformers(context: Context, model: Path, turns: int) -> Iterator[Result]
     """A static cache's steps."""
     threads = cpu_count()
     question = {"model": str(model), "threads": threads, "dtype": "bfloat16"}
-    worker = _WORKERS / "transformers_decode_worker.py"
-    command = [sys.executable, "-P", str(worker), json.dumps(question)]
-    path = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     context.progress(f"starting transformers with {threads} threads")
-    with Contender("transformers", command, path) as engine:
+    here = Environment(Path(sys.executable))
+    with _started("transformers", "transformers", here, question) as engine:
         read_gb_per_s = engine.order("read {}")["gb_per_s"]
         for batch in _TINY if context.tiny else _TRANSFORMERS:
-            measured = _measured(context, [engine], batch, threads, turns, read_gb_per_s)
-            yield from measured
+            yield from _measured(context, engine, [], batch, threads, turns, read_gb_per_s)
         compared = {"requests": 1, "tokens": 200 if context.tiny else 3000, "steps": 1}
         engine.order(f"fill {json.dumps(compared)}")
         yield Result(
@@ -119,56 +127,58 @@ def _vllm(context: Context, model: Path, turns: int) -> Iterator[Result]:
             "tokens": max(batch.requests * (batch.tokens + 600) for batch in batches),
             "block_tokens": _BLOCK_TOKENS,
         }
-        worker = _WORKERS / "vllm_decode_worker.py"
-        command = [str(environment.python), str(worker), json.dumps(question)]
         with ExitStack() as engines:
-            engine = engines.enter_context(Contender("vLLM", command, environment.variables))
-            running = [engine]
+            engine = engines.enter_context(_started("vLLM", "vllm", environment, question))
+            instead = []
             if threads == max(teams):
-                for other in _instead(context, threads):
-                    running.append(engines.enter_context(other))
+                for peer, other in _instead(context, threads):
+                    instead.append((peer, engines.enter_context(other)))
             read_gb_per_s = engine.order("read {}")["gb_per_s"]
             yield Result(
                 name=f"decode/plain_read_threads{threads}", value=read_gb_per_s, unit="GB/s"
             )
             for batch in batches:
-                yield from _measured(context, running, batch, threads, turns, read_gb_per_s)
+                yield from _measured(context, engine, instead, batch, threads, turns, read_gb_per_s)
             if threads == max(teams):
                 yield _answered(context, engine)
 
 
-def _instead(context: Context, threads: int) -> Iterator[Contender]:
+def _instead(context: Context, threads: int) -> Iterator[tuple[_Peer, Contender]]:
     """Engines that a user might run instead; a line says which cannot be had, and why."""
-    for title, name, environment_name in _INSTEAD:
-        if name == "llama_cpp" and not context.long:
-            context.progress(f"without {title}, which takes minutes to build: --long has it")
+    for peer in _INSTEAD:
+        if peer.is_long and not context.long:
+            context.progress(f"without {peer.title}, which takes minutes to build: --long has it")
             continue
-        context.progress(f"starting {title} with {threads} threads")
+        context.progress(f"starting {peer.title} with {threads} threads")
         try:
-            environment = make_environment(environment_name)
+            environment = make_environment(peer.environment)
             question = {"model": str(fetch_gguf("smollm2")), "threads": threads}
-        except (EnvironmentMissing, ModelError) as error:
-            context.progress(f"without {title}, which is not here: {error}")
+            engine = _started(peer.title, peer.name, environment, question)
+        except (EnvironmentMissing, ModelError, ContenderError) as error:
+            context.progress(f"without {peer.title}: {error}")
             continue
-        worker = _WORKERS / f"{name}_decode_worker.py"
-        command = [str(environment.python), str(worker), json.dumps(question)]
-        try:
-            contender = Contender(title, command, environment.variables)
-        except ContenderError as error:
-            context.progress(f"without {title}: {error}")
-            continue
-        yield contender
+        yield peer, engine
+
+
+def _started(
+    title: str, name: str, environment: Environment, question: Mapping[str, object]
+) -> Contender:
+    """An engine's worker in its environment, asked to be what `question` says."""
+    worker = _WORKERS / f"{name}_decode_worker.py"
+    command = [str(environment.python), "-P", str(worker), json.dumps(question)]
+    return Contender(title, command, environment.variables)
 
 
 def _measured(
     context: Context,
-    engines: Sequence[Contender],
+    engine: Contender,
+    instead: Sequence[tuple[_Peer, Contender]],
     batch: _Batch,
     threads: int,
     turns: int,
     read_gb_per_s: float,
 ) -> Iterator[Result]:
-    """The first engine's steps in place, beside its own attention and beside other engines.
+    """An engine's steps in place, beside its own attention and beside engines run instead.
 
     `rest_ms` is a step without attention, `expected_ms` one whose attention takes as long as a
     plain read of K and V; `gb_per_s` and `own_gb_per_s` are what attention read them at.
@@ -176,16 +186,15 @@ def _measured(
     what = f"{batch.requests} x {batch.tokens} tokens, {threads} threads"
     steps = 3 * turns * _TURN_STEPS
     requests = {"requests": batch.requests, "tokens": batch.tokens, "steps": steps}
-    for engine in engines:
-        context.progress(f"{what}: {engine.title} computes the prompts")
-        engine.order(f"fill {json.dumps(requests)}")
+    for each in engine, *(other for _, other in instead):
+        context.progress(f"{what}: {each.title} computes the prompts")
+        each.order(f"fill {json.dumps(requests)}")
     context.progress(f"{what}: decoding")
-    first, *others = engines
-    near, own, rest = (_Way(first, name) for name in ("near", "own", "none"))
-    instead = [_Way(engine, "own") for engine in others]
-    held = [first.order("held {}")["kv_bytes"]]
-    readings = _by_turns([own, near, rest, *instead], turns)
-    held.append(first.order("held {}")["kv_bytes"])
+    near, own, rest = (_Way(engine, attention) for attention in ("near", "own", "none"))
+    ways_instead = {peer: _Way(other, "own") for peer, other in instead}
+    held = [engine.order("held {}")["kv_bytes"]]
+    readings = _by_turns([own, near, rest, *ways_instead.values()], turns)
+    held.append(engine.order("held {}")["kv_bytes"])
     kv_bytes = sum(held) // 2
     near_s, own_s, rest_s = (readings[way].median for way in (near, own, rest))
     extra = {
@@ -196,26 +205,26 @@ def _measured(
         "kv_bytes_per_step": kv_bytes,
         "steps": len(readings[near].readings),
     }
-    for name, step_s in ("gb_per_s", near_s), ("own_gb_per_s", own_s):
+    for rate, step_s in ("gb_per_s", near_s), ("own_gb_per_s", own_s):
         if step_s > rest_s:
-            extra[name] = kv_bytes / (step_s - rest_s) / 1e9
-    name = f"decode/{first.title.lower()}_{batch.requests}x{batch.tokens}_threads{threads}"
+            extra[rate] = kv_bytes / (step_s - rest_s) / 1e9
+    name = f"decode/{engine.title.lower()}_{batch.requests}x{batch.tokens}_threads{threads}"
     yield Result.of_samples(
         name,
         readings[near].per_second(1),
         "steps/s",
-        peer=f"{first.title}'s own attention",
+        peer=f"{engine.title}'s own attention",
         beside=readings[own].per_second(1),
         goal=Goal(">=", batch.goal, of="ratio"),
         extra=extra,
     )
-    for way in instead:
+    for peer, way in ways_instead.items():
         goal = batch.instead_goal
         yield Result.of_samples(
-            f"{name}_beside_{way.engine.title.split()[0].lower().replace('.', '_')}",
+            f"{name}_beside_{peer.name}",
             readings[near].per_second(1),
             "steps/s",
-            peer=way.engine.title,
+            peer=peer.title,
             beside=readings[way].per_second(1),
             goal=Goal(">=", goal, of="ratio") if goal else None,
             extra={"step_ms": near_s * 1e3, "peer_step_ms": readings[way].median * 1e3},
@@ -231,7 +240,7 @@ def _by_turns(ways: Sequence[_Way], turns: int) -> dict[_Way, Samples]:
             if way.engine is not before:
                 time.sleep(_PAUSE_S)
             before = way.engine
-            order = {"way": way.name, "count": _TURN_STEPS}
+            order = {"way": way.attention, "count": _TURN_STEPS}
             seconds[way] += way.engine.order(f"turn {json.dumps(order)}")["seconds"]
     return {way: Samples(tuple(seconds[way])) for way in ways}
 
