@@ -3,268 +3,52 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <numeric>
-#include <thread>
 #include <vector>
 
-#include "support/elements.hpp"
-#include "support/reference.hpp"
+#include "block_engine.hpp"
 #include "support/seed.hpp"
 
 namespace nearkv::test {
 namespace {
 
-struct Shape {
-  std::uint8_t dtype = NKV_DTYPE_BF16;
-  BlockLayout layout = BlockLayout::kRows;
-  std::size_t kv_heads = 2;
-  std::size_t group = 4;
-  std::size_t dim = 64;
-  std::size_t block_tokens = 32;
+/// An engine with requests of these lengths, and a step of so many queries of each.
+struct Engine {
+  Engine(const BlockShape& shape, const std::vector<std::size_t>& lengths,
+         const std::vector<std::size_t>& queries, Random& random)
+      : blocks(shape, room(shape, lengths), &random),
+        step(blocks, admitted(&blocks, lengths, queries), &random) {}
+
+  static std::size_t room(const BlockShape& shape, const std::vector<std::size_t>& lengths) {
+    std::size_t count = 1;
+    for (const std::size_t length : lengths) count += shape.blocks_of(length);
+    return count;
+  }
+  static std::vector<EngineStep::Asked> admitted(BlockEngine* engine,
+                                                 const std::vector<std::size_t>& lengths,
+                                                 const std::vector<std::size_t>& queries) {
+    std::vector<EngineStep::Asked> asked;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      asked.push_back({engine->admit(lengths[i]), queries[i]});
+    }
+    return asked;
+  }
+
+  BlockEngine blocks;
+  EngineStep step;
 };
 
-std::size_t element_bytes(std::uint8_t dtype) { return dtype == NKV_DTYPE_FP32 ? 4 : 2; }
-
-/// Where channel c of token t lies in a head's part of a block, by the header's words.
-std::size_t key_place(const Shape& shape, std::size_t t, std::size_t c) {
-  switch (shape.layout) {
-    case BlockLayout::kChannelMajor:
-      return c * shape.block_tokens + t;
-    case BlockLayout::kTiles:
-      return ((t / 16 * (shape.dim / 2) + c / 2) * 16 + t % 16) * 2 + c % 2;
-    default:
-      return t * shape.dim + c;
+void expect_exact(const Engine& engine, const BlockAttention& attention) {
+  for (std::size_t i = 0; i < engine.step.asked().size(); ++i) {
+    engine.step.expect_exact(i, attention);
   }
-}
-
-std::size_t value_place(const Shape& shape, std::size_t t, std::size_t c) {
-  if (shape.layout != BlockLayout::kTiles) return t * shape.dim + c;
-  return ((c / 16 * (shape.block_tokens / 2) + t / 2) * 16 + c % 16) * 2 + t % 2;
-}
-
-/// An engine's cache of one layer, with requests whose blocks lie here and there in it. Elements
-/// that no request has written are NaN.
-class Engine {
- public:
-  Engine(const Shape& shape, std::vector<std::int32_t> lengths,
-         const std::vector<std::int32_t>& queries, Random& random)
-      : shape_(shape), lengths_(std::move(lengths)), starts_{0} {
-    for (const std::int32_t count : queries) starts_.push_back(starts_.back() + count);
-    std::size_t blocks = 1;  // Of no request, as in vLLM.
-    for (const std::int32_t length : lengths_) blocks += blocks_of(length);
-    blocks_ = blocks;
-    stride_ = blocks_of(*std::max_element(lengths_.begin(), lengths_.end())) + 1;
-    const std::size_t bytes = element_bytes(shape.dtype);
-    memory_.assign(blocks * shape.kv_heads * 2 * head_elements() * bytes, std::byte{0xFF});
-    std::vector<std::int32_t> free(blocks - 1);
-    std::iota(free.begin(), free.end(), 1);
-    std::shuffle(free.begin(), free.end(), random);
-    table_.assign(lengths_.size() * stride_, -7);
-    for (std::size_t request = 0; request < lengths_.size(); ++request) {
-      for (std::size_t i = 0; i < blocks_of(lengths_[request]); ++i) {
-        table_[request * stride_ + i] = free.back();
-        free.pop_back();
-      }
-      fill(request, random);
-    }
-    query_ = numbers(step_tokens() * heads() * shape.dim, 1.0, random);
-    outputs_.assign(query_.size() * bytes, std::byte{0x55});
-    lse_.assign(step_tokens() * heads(), 0.0F);
-  }
-
-  [[nodiscard]] BlockCache cache() const {
-    const std::size_t head_bytes = head_elements() * element_bytes(shape_.dtype);
-    BlockCache cache;
-    cache.keys = memory_.data();
-    cache.values = memory_.data() + head_bytes;
-    cache.blocks = blocks_;
-    cache.head_stride_bytes = 2 * head_bytes;
-    cache.block_stride_bytes = shape_.kv_heads * cache.head_stride_bytes;
-    cache.kv_heads = static_cast<std::uint32_t>(shape_.kv_heads);
-    cache.head_dim = static_cast<std::uint32_t>(shape_.dim);
-    cache.block_tokens = static_cast<std::uint32_t>(shape_.block_tokens);
-    cache.dtype = shape_.dtype;
-    cache.layout = shape_.layout;
-    return cache;
-  }
-
-  Status begin_step(BlockBatch* batch, std::uint32_t max_queries = 8) const {
-    return batch->begin_step(starts_, lengths_, {table_.data(), stride_, stride_},
-                             static_cast<std::uint32_t>(shape_.block_tokens), max_queries);
-  }
-
-  Status attend(BlockBatch* batch, const BlockAttention& attention, const ThreadTeam& team = {}) {
-    std::vector<std::byte> bytes(query_.size() * element_bytes(shape_.dtype));
-    for (std::size_t i = 0; i < query_.size(); ++i) put(bytes.data(), i, query_[i]);
-    BlockQueries queries;
-    queries.queries = bytes.data();
-    queries.outputs = outputs_.data();
-    queries.query_stride_bytes = queries.output_stride_bytes =
-        heads() * shape_.dim * element_bytes(shape_.dtype);
-    queries.lse = lse_.data();
-    queries.tokens = step_tokens();
-    queries.group = static_cast<std::uint32_t>(shape_.group);
-    return batch->attend(cache(), attention, queries, team);
-  }
-
-  /// Compares all queries of a request with double precision.
-  void expect_exact(std::size_t request, const BlockAttention& attention) const {
-    const auto count = static_cast<std::size_t>(starts_[request + 1] - starts_[request]);
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t token = static_cast<std::size_t>(starts_[request]) + i;
-      for (std::size_t head = 0; head < heads(); ++head) {
-        SCOPED_TRACE("request " + std::to_string(request) + ", query " + std::to_string(i) +
-                     ", head " + std::to_string(head));
-        AttentionOptions options;
-        options.scale = attention.scale;
-        options.soft_cap = attention.soft_cap;
-        options.window = attention.window;
-        options.tokens = static_cast<std::size_t>(lengths_[request]) - (count - 1 - i);
-        const std::span row =
-            std::span(query_).subspan((token * heads() + head) * shape_.dim, shape_.dim);
-        const Attention wanted =
-            reference_attention(rows_[request][head / shape_.group], row, options);
-        const std::vector<float> output = output_of(token, head);
-        // Half a unit in the last place of the output's type, and the sums' own 1e-5.
-        const double rounding = shape_.dtype == NKV_DTYPE_BF16   ? 0x1p-8
-                                : shape_.dtype == NKV_DTYPE_FP16 ? 0x1p-11
-                                                                 : 0;
-        EXPECT_LT(max_norm_error(output, wanted.output), rounding + 1e-5);
-        EXPECT_NEAR(lse_[token * heads() + head], wanted.lse, 2e-5 * (1 + std::abs(wanted.lse)));
-      }
-    }
-  }
-
-  [[nodiscard]] std::vector<float> output_of(std::size_t token, std::size_t head) const {
-    std::vector<float> output(shape_.dim);
-    for (std::size_t c = 0; c < shape_.dim; ++c) {
-      output[c] =
-          static_cast<float>(get(outputs_.data(), (token * heads() + head) * shape_.dim + c));
-    }
-    return output;
-  }
-
-  [[nodiscard]] bool is_untouched(std::size_t request) const {
-    const std::size_t bytes = heads() * shape_.dim * element_bytes(shape_.dtype);
-    const std::span all(outputs_);
-    const auto first = static_cast<std::size_t>(starts_[request]);
-    const std::size_t count = static_cast<std::size_t>(starts_[request + 1]) - first;
-    const auto some = all.subspan(first * bytes, count * bytes);
-    return std::all_of(some.begin(), some.end(), [](std::byte b) { return b == std::byte{0x55}; });
-  }
-
-  /// Sets one element of K of a request's token.
-  void set_key(std::size_t request, std::size_t token, double value) {
-    put(head_at(block_of(request, token), 0), key_place(shape_, token % shape_.block_tokens, 3),
-        value);
-  }
-
-  std::vector<std::int32_t>& table() { return table_; }
-  [[nodiscard]] std::size_t requests() const { return lengths_.size(); }
-
- private:
-  [[nodiscard]] std::size_t heads() const { return shape_.kv_heads * shape_.group; }
-  [[nodiscard]] std::size_t head_elements() const { return shape_.block_tokens * shape_.dim; }
-  [[nodiscard]] std::size_t step_tokens() const { return static_cast<std::size_t>(starts_.back()); }
-  [[nodiscard]] std::size_t blocks_of(std::int32_t length) const {
-    return (static_cast<std::size_t>(length) + shape_.block_tokens - 1) / shape_.block_tokens;
-  }
-  [[nodiscard]] std::size_t block_of(std::size_t request, std::size_t token) const {
-    return static_cast<std::size_t>(table_[request * stride_ + token / shape_.block_tokens]);
-  }
-  std::byte* head_at(std::size_t block, std::size_t head) {
-    return memory_.data() +
-           (block * shape_.kv_heads + head) * 2 * head_elements() * element_bytes(shape_.dtype);
-  }
-
-  void put(std::byte* at, std::size_t element, double value) const {
-    if (shape_.dtype == NKV_DTYPE_FP32) {
-      const auto single = static_cast<float>(value);
-      std::memcpy(at + element * sizeof(single), &single, sizeof(single));
-    } else {
-      const auto pattern = static_cast<std::uint16_t>(
-          std::isfinite(value) ? encode(shape_.dtype, value) : 0x7FFFU);  // A NaN in both.
-      std::memcpy(at + element * sizeof(pattern), &pattern, sizeof(pattern));
-    }
-  }
-
-  [[nodiscard]] double get(const std::byte* at, std::size_t element) const {
-    float single = 0;
-    std::uint16_t pattern = 0;
-    if (shape_.dtype == NKV_DTYPE_FP32) {
-      std::memcpy(&single, at + element * sizeof(single), sizeof(single));
-      return single;
-    }
-    std::memcpy(&pattern, at + element * sizeof(pattern), sizeof(pattern));
-    return decode(shape_.dtype, pattern);
-  }
-
-  /// Normal numbers of the cache's type.
-  [[nodiscard]] std::vector<double> numbers(std::size_t count, double deviation,
-                                            Random& random) const {
-    std::normal_distribution<double> normal(0, deviation);
-    std::vector<double> some(count);
-    for (double& value : some) {
-      value = normal(random);
-      value = shape_.dtype == NKV_DTYPE_FP32 ? static_cast<float>(value)
-                                             : decode(shape_.dtype, encode(shape_.dtype, value));
-    }
-    return some;
-  }
-
-  void fill(std::size_t request, Random& random) {
-    std::vector<KvNumbers> heads(shape_.kv_heads);
-    for (std::size_t head = 0; head < shape_.kv_heads; ++head) {
-      KvNumbers& rows = heads[head];
-      rows.tokens = static_cast<std::size_t>(lengths_[request]);
-      rows.head_dim = rows.value_dim = shape_.dim;
-      rows.keys = numbers(rows.tokens * shape_.dim, 2.0, random);
-      rows.values = numbers(rows.tokens * shape_.dim, 1.0, random);
-      for (std::size_t t = 0; t < rows.tokens; ++t) {
-        std::byte* const keys = head_at(block_of(request, t), head);
-        std::byte* const values = keys + head_elements() * element_bytes(shape_.dtype);
-        for (std::size_t c = 0; c < shape_.dim; ++c) {
-          const std::size_t token = t % shape_.block_tokens;
-          put(keys, key_place(shape_, token, c), rows.keys[t * shape_.dim + c]);
-          put(values, value_place(shape_, token, c), rows.values[t * shape_.dim + c]);
-        }
-      }
-    }
-    rows_.push_back(std::move(heads));
-  }
-
-  Shape shape_;
-  std::vector<std::int32_t> lengths_;
-  std::vector<std::int32_t> starts_;
-  std::size_t blocks_ = 0;
-  std::size_t stride_ = 0;
-  std::vector<std::int32_t> table_;
-  std::vector<std::byte> memory_;
-  std::vector<std::vector<KvNumbers>> rows_;  ///< [request][head].
-  std::vector<double> query_;
-  std::vector<std::byte> outputs_;
-  std::vector<float> lse_;
-};
-
-/// Three threads beside the caller's.
-void run_on_threads(ThreadTeam::Body body, void* work, unsigned members) {
-  std::vector<std::jthread> others;
-  for (unsigned member = 1; member < members; ++member) others.emplace_back(body, work);
-  body(work);
-}
-constexpr ThreadTeam kThreads{4, run_on_threads};
-
-BlockAttention scaled(const Shape& shape) {
-  return {1.0F / std::sqrt(static_cast<float>(shape.dim)), 0, 0};
 }
 
 /// Every shape that a kernel has a path of its own for.
-std::vector<Shape> all_shapes() {
-  std::vector<Shape> shapes;
+std::vector<BlockShape> all_shapes() {
+  std::vector<BlockShape> shapes;
   const auto add = [&](std::uint8_t dtype, BlockLayout layout, std::size_t dim, std::size_t group,
                        std::size_t block) {
     shapes.push_back({dtype, layout, 2, group, dim, block});
@@ -291,20 +75,15 @@ std::vector<Shape> all_shapes() {
 
 TEST(BlockAttention, IsExactOnEveryShape) {
   std::uint64_t number = 0;
-  for (const Shape& shape : all_shapes()) {
+  for (const BlockShape& shape : all_shapes()) {
     Random random = case_random(number++);
-    SCOPED_TRACE("dtype " + std::to_string(shape.dtype) + ", layout " +
-                 std::to_string(static_cast<int>(shape.layout)) + ", head_dim " +
-                 std::to_string(shape.dim) + ", group " + std::to_string(shape.group) +
-                 ", blocks of " + std::to_string(shape.block_tokens));
-    Engine engine(shape, {1, 33, 130, 257}, {1, 1, 1, 1}, random);
+    SCOPED_TRACE(shape.name());
+    Engine engine(shape, {1, 33, 130, 257, 70}, {1, 1, 1, 1, 8}, random);
     BlockBatch batch;
-    ASSERT_EQ(engine.begin_step(&batch), Status::kOk);
-    EXPECT_EQ(batch.queries(), 4U);
-    ASSERT_EQ(engine.attend(&batch, scaled(shape)), Status::kOk);
-    for (std::size_t request = 0; request < 4; ++request) {
-      engine.expect_exact(request, scaled(shape));
-    }
+    ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
+    EXPECT_EQ(batch.queries(), 12U);
+    ASSERT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kOk);
+    expect_exact(engine, usual_attention(shape));
   }
 }
 
@@ -314,19 +93,17 @@ TEST(BlockAttention, WindowsAndSoftCapsHideAndBend) {
     for (const std::uint32_t window : {1U, 5U, 64U, 100U, 4096U}) {
       for (const float soft_cap : {0.0F, 20.0F}) {
         Random random = case_random(window);
-        const Shape shape{NKV_DTYPE_BF16, layout};
+        const BlockShape shape{NKV_DTYPE_BF16, layout};
         SCOPED_TRACE("layout " + std::to_string(static_cast<int>(layout)) + ", window " +
                      std::to_string(window) + ", soft_cap " + std::to_string(soft_cap));
-        BlockAttention attention = scaled(shape);
+        BlockAttention attention = usual_attention(shape);
         attention.window = window;
         attention.soft_cap = soft_cap;
-        Engine engine(shape, {3, 200, 131}, {1, 1, 1}, random);
+        Engine engine(shape, {3, 200, 131}, {1, 8, 1}, random);
         BlockBatch batch;
-        ASSERT_EQ(engine.begin_step(&batch), Status::kOk);
-        ASSERT_EQ(engine.attend(&batch, attention), Status::kOk);
-        for (std::size_t request = 0; request < 3; ++request) {
-          engine.expect_exact(request, attention);
-        }
+        ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
+        ASSERT_EQ(engine.step.attend(&batch, attention), Status::kOk);
+        expect_exact(engine, attention);
       }
     }
   }
@@ -334,86 +111,109 @@ TEST(BlockAttention, WindowsAndSoftCapsHideAndBend) {
 
 TEST(BlockAttention, PortableKernelsBendToo) {
   Random random = case_random(1);
-  const Shape shape{NKV_DTYPE_FP16, BlockLayout::kChannelMajor};
-  BlockAttention attention = scaled(shape);
+  const BlockShape shape{NKV_DTYPE_FP16, BlockLayout::kChannelMajor};
+  BlockAttention attention = usual_attention(shape);
   attention.window = 70;
   attention.soft_cap = 20;
   Engine engine(shape, {3, 200, 131}, {1, 1, 1}, random);
   BlockBatch batch;
-  ASSERT_EQ(engine.begin_step(&batch), Status::kOk);
-  ASSERT_EQ(engine.attend(&batch, attention), Status::kOk);
-  for (std::size_t request = 0; request < 3; ++request) engine.expect_exact(request, attention);
+  ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
+  ASSERT_EQ(engine.step.attend(&batch, attention), Status::kOk);
+  expect_exact(engine, attention);
 }
 
 TEST(BlockAttention, LongRequestsAreSplitAmongThreads) {
   for (const std::uint32_t window : {0U, 1500U}) {
     Random random = case_random(window);
-    const Shape shape{NKV_DTYPE_BF16, BlockLayout::kChannelMajor};
-    BlockAttention attention = scaled(shape);
+    const BlockShape shape{NKV_DTYPE_BF16, BlockLayout::kChannelMajor};
+    BlockAttention attention = usual_attention(shape);
     attention.window = window;
     Engine engine(shape, {5000, 40, 1800}, {1, 1, 1}, random);
     BlockBatch batch;
-    ASSERT_EQ(engine.begin_step(&batch), Status::kOk);
-    ASSERT_EQ(engine.attend(&batch, attention, kThreads), Status::kOk);
-    for (std::size_t request = 0; request < 3; ++request) engine.expect_exact(request, attention);
+    ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
+    ASSERT_EQ(engine.step.attend(&batch, attention, four_threads()), Status::kOk);
+    expect_exact(engine, attention);
   }
 }
 
 TEST(BlockAttention, AStepIsUsedByManyLayers) {
   Random random = case_random(2);
-  const Shape shape{NKV_DTYPE_BF16, BlockLayout::kRows};
-  const Shape other{NKV_DTYPE_BF16, BlockLayout::kRows, 1, 8, 128};
+  const BlockShape shape{NKV_DTYPE_BF16, BlockLayout::kRows};
+  const BlockShape other{NKV_DTYPE_BF16, BlockLayout::kRows, 1, 8, 128};
   Engine layer(shape, {300, 2000}, {1, 1}, random);
   Engine of_another_shape(other, {300, 2000}, {1, 1}, random);
   BlockBatch batch;
-  ASSERT_EQ(layer.begin_step(&batch), Status::kOk);
-  for (const ThreadTeam& team : {ThreadTeam{}, kThreads, ThreadTeam{}}) {
-    ASSERT_EQ(layer.attend(&batch, scaled(shape), team), Status::kOk);
-    layer.expect_exact(1, scaled(shape));
+  ASSERT_EQ(layer.step.begin(&batch), Status::kOk);
+  BlockAttention with_window = usual_attention(shape);
+  with_window.window = 700;
+  for (const BlockAttention& attention : {usual_attention(shape), with_window}) {
+    for (const ThreadTeam& team : {ThreadTeam{}, four_threads(), ThreadTeam{}}) {
+      ASSERT_EQ(layer.step.attend(&batch, attention, team), Status::kOk);
+      layer.step.expect_exact(1, attention);
+    }
   }
-  ASSERT_EQ(of_another_shape.begin_step(&batch), Status::kOk);
-  ASSERT_EQ(of_another_shape.attend(&batch, scaled(other), kThreads), Status::kOk);
-  of_another_shape.expect_exact(0, scaled(other));
+  ASSERT_EQ(of_another_shape.step.begin(&batch), Status::kOk);
+  ASSERT_EQ(of_another_shape.step.attend(&batch, usual_attention(other), four_threads()),
+            Status::kOk);
+  of_another_shape.step.expect_exact(0, usual_attention(other));
 }
 
 TEST(BlockAttention, QueriesOfOneRequestSeeUpToThemselves) {
   Random random = case_random(3);
-  const Shape shape{NKV_DTYPE_BF16, BlockLayout::kChannelMajor};
+  const BlockShape shape{NKV_DTYPE_BF16, BlockLayout::kChannelMajor};
   Engine engine(shape, {100, 65, 90}, {4, 0, 9}, random);
   BlockBatch batch;
-  ASSERT_EQ(engine.begin_step(&batch, 8), Status::kOk);
+  ASSERT_EQ(engine.step.begin(&batch, 8), Status::kOk);
   EXPECT_EQ(batch.queries(), 4U);
-  ASSERT_EQ(engine.attend(&batch, scaled(shape)), Status::kOk);
-  engine.expect_exact(0, scaled(shape));
-  EXPECT_TRUE(engine.is_untouched(2)) << "a request with too many queries is left out";
+  ASSERT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kOk);
+  engine.step.expect_exact(0, usual_attention(shape));
+  EXPECT_TRUE(engine.step.is_untouched(2)) << "a request with too many queries is left out";
+}
+
+TEST(BlockAttention, QueriesThatSeeNothingOfARunAddNothing) {
+  const auto expect_exact_on_threads = [](const BlockShape& shape, std::size_t length,
+                                          std::size_t queries, std::uint32_t window) {
+    Random random = case_random(7);
+    BlockAttention attention = usual_attention(shape);
+    attention.window = window;
+    Engine engine(shape, {length}, {queries}, random);
+    BlockBatch batch;
+    ASSERT_EQ(engine.step.begin(&batch, 32), Status::kOk);
+    ASSERT_EQ(engine.step.attend(&batch, attention, four_threads()), Status::kOk);
+    expect_exact(engine, attention);
+  };
+  // Threads get tokens [0, 16) and [16, 33): the first queries are older than the latter.
+  expect_exact_on_threads({NKV_DTYPE_BF16, BlockLayout::kRows, 1, 1, 64, 16}, 33, 32, 0);
+  // The first run is [121, 128), which lies before the window of the last query.
+  expect_exact_on_threads({NKV_DTYPE_BF16, BlockLayout::kRows, 2, 4, 64, 128}, 640, 8, 512);
 }
 
 TEST(BlockAttention, WhatIsNotFiniteStaysInItsRequest) {
   for (const std::uint8_t dtype : {NKV_DTYPE_BF16, NKV_DTYPE_FP16}) {
     for (const BlockLayout layout : {BlockLayout::kRows, BlockLayout::kChannelMajor}) {
       Random random = case_random(4);
-      const Shape shape{dtype, layout};
+      const BlockShape shape{dtype, layout};
       Engine engine(shape, {120, 120}, {1, 1}, random);
-      engine.set_key(0, 70, std::numeric_limits<double>::quiet_NaN());
+      engine.blocks.set_key(0, 70, std::numeric_limits<double>::quiet_NaN());
       BlockBatch batch;
-      ASSERT_EQ(engine.begin_step(&batch), Status::kOk);
-      ASSERT_EQ(engine.attend(&batch, scaled(shape)), Status::kOk);
-      EXPECT_TRUE(std::isnan(engine.output_of(0, 0)[0]));
-      engine.expect_exact(1, scaled(shape));
+      ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
+      ASSERT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kOk);
+      EXPECT_TRUE(std::isnan(engine.step.output_of(0, 0)[0]));
+      engine.step.expect_exact(1, usual_attention(shape));
     }
   }
 }
 
 TEST(BlockAttention, TablesThatNameNoBlockAreRefused) {
   Random random = case_random(5);
-  const Shape shape;
+  const BlockShape shape;
   for (const std::int32_t block : {-1, 1000}) {
     Engine engine(shape, {120, 120}, {1, 1}, random);
-    engine.table()[1] = block;
+    engine.step.blocks(0)[1] = block;
     BlockBatch batch;
-    ASSERT_EQ(engine.begin_step(&batch), Status::kOk);
-    EXPECT_EQ(engine.attend(&batch, scaled(shape)), Status::kBadPage);
-    EXPECT_TRUE(engine.is_untouched(0) && engine.is_untouched(1));
+    ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
+    EXPECT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kBadPage);
+    EXPECT_TRUE(engine.step.is_untouched(0) && engine.step.is_untouched(1));
   }
 }
 
@@ -435,11 +235,11 @@ TEST(BlockAttention, StepsThatDoNotFitAreRefused) {
 
 TEST(BlockAttention, CachesWithoutAKernelAreRefused) {
   Random random = case_random(6);
-  Engine engine(Shape{}, {40}, {1}, random);
+  Engine engine(BlockShape{}, {40}, {1}, random);
   BlockBatch batch;
-  ASSERT_EQ(engine.begin_step(&batch), Status::kOk);
+  ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
   const auto refused = [&](auto&& change) {
-    BlockCache cache = engine.cache();
+    BlockCache cache = engine.blocks.cache();
     change(cache);
     BlockQueries queries;
     queries.tokens = queries.group = 1;
