@@ -48,11 +48,14 @@ def answers(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
 def others(attention_engines: AttentionEngines) -> dict[str, dict[str, Any]]:
     """What engines answered that are asked less often."""
     mixed = {"model": "mixed", "batches": "prompts"}  # Windows in every other layer.
+    # It must come last: after such an engine vLLM starts no other in the process.
+    guessing = {"speculative_config": {"method": "ngram", "num_speculative_tokens": 4}}
     asked = {
         "own": {},
         "in blocks of 128": {"options": near(block_size=128)},
         "mixed own": mixed,
         "mixed near": mixed | {"options": near()},
+        "guessing": {"options": near(**guessing)},
     }
     return attention_engines.run(asked)
 
@@ -76,6 +79,13 @@ def test_answers_are_those_of_vllms_kernel(answers, how):
 def test_windows_and_larger_blocks_are_exact(others):
     check_same(others["in blocks of 128"], others["own"])
     check_same(others["mixed near"], others["mixed own"])
+
+
+@pytest.mark.long
+def test_tokens_that_are_guessed_ahead_are_exact(others):
+    guessing, one_by_one = others["guessing"], others["in blocks of 128"]
+    check_same(guessing, others["own"])
+    assert guessing["in_place_queries"] > one_by_one["in_place_queries"]
 
 
 def test_requests_that_are_preempted_are_exact(answers):

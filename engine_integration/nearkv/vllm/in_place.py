@@ -26,7 +26,8 @@ from nearkv.vllm.some_requests import SomeRequests, some_requests
 logger = init_logger(__name__)
 
 MAX_QUERIES = 8
-"""Of a request in a step: more are a prompt's, which vLLM's kernel reads in blocks of queries."""
+"""Of a request in a step: its last token, and those that are guessed ahead of it. More are a
+prompt's, or many guesses; vLLM's kernel attends for them."""
 
 
 @dataclass

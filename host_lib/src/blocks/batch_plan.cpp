@@ -47,29 +47,30 @@ Status BatchPlan::begin_step(const Requests& requests, const char** why) {
     return Status::kBadArgument;
   }
   table_.resize(count * table_blocks_);
-  for (const QueryPlace& query : queries_) {
+  for (std::size_t i = 0; i < queries_.size(); ++i) {
+    const QueryPlace& query = queries_[i];
+    // The last query of a request sees all that the others see.
+    if (i + 1 < queries_.size() && queries_[i + 1].request == query.request) continue;
     const std::size_t blocks = (query.length + block_tokens_ - 1) / block_tokens_;
     const std::int32_t* const from = requests.table.blocks + query.request * requests.table.stride;
     std::int32_t* const to = table_.data() + query.request * table_blocks_;
-    for (std::size_t i = 0; i < blocks; ++i) {
-      to[i] = from[i];
+    for (std::size_t column = 0; column < blocks; ++column) {
+      to[column] = from[column];
       // A negative number is beyond all blocks.
-      const auto block = static_cast<std::size_t>(static_cast<std::uint32_t>(from[i]));
+      const auto block = static_cast<std::size_t>(static_cast<std::uint32_t>(from[column]));
       end_block_ = std::max(end_block_, block + 1);
     }
   }
   return Status::kOk;
 }
 
-std::size_t BatchPlan::seen_tokens(const QueryPlace& query, std::size_t window) const {
-  return window == 0 ? query.length : std::min(query.length, window);
-}
-
 void BatchPlan::split(const Split& wanted) {
   if (split_ == wanted) return;
   split_ = wanted;
   std::size_t all_tokens = 0;
-  for (const QueryPlace& query : queries_) all_tokens += seen_tokens(query, wanted.window);
+  for (const QueryPlace& query : queries_) {
+    all_tokens += query.length - query.first_seen(wanted.window);
+  }
   all_tokens *= wanted.kv_heads;
   const std::size_t shares = std::size_t{wanted.members} * kRunsOfAMember;
   const std::size_t run_tokens =
@@ -77,27 +78,38 @@ void BatchPlan::split(const Split& wanted) {
                           : std::max(kLeastRunTokens, (all_tokens + shares - 1) / shares);
   tasks_.clear();
   runs_.clear();
-  for (std::size_t query = 0; query < queries_.size(); ++query) {
-    const std::size_t length = queries_[query].length;
-    const std::size_t tokens = seen_tokens(queries_[query], wanted.window);
-    const std::size_t first = length - tokens;
-    const std::size_t parts = (tokens - 1) / run_tokens + 1;
-    for (std::size_t head = 0; head < wanted.kv_heads; ++head) {
-      const std::size_t first_run = runs_.size();
-      for (std::size_t part = 0; part < parts; ++part) {
-        // Cut between blocks: a block that two runs share would be read twice.
-        const auto cut = [&](std::size_t index) {
-          const std::size_t at = first + tokens * index / parts;
-          if (index == parts) return length;
-          return std::max(first, at / block_tokens_ * block_tokens_);
-        };
-        if (cut(part) < cut(part + 1)) {
-          runs_.push_back({tasks_.size(), cut(part), cut(part + 1)});
-        }
-      }
-      tasks_.push_back({query, head, first_run, runs_.size()});
+  run_rows_ = 0;
+  const std::size_t most = std::max<std::size_t>(kTaskRows / wanted.group, 1);
+  for (std::size_t first = 0; first < queries_.size();) {
+    std::size_t end = first + 1;
+    while (end < queries_.size() && end - first < most &&
+           queries_[end].request == queries_[first].request) {
+      ++end;
     }
+    for (std::size_t head = 0; head < wanted.kv_heads; ++head) {
+      add_task({first, end - first, head, runs_.size(), 0}, wanted.window, run_tokens);
+    }
+    first = end;
   }
+}
+
+void BatchPlan::add_task(const AttendTask& task, std::size_t window, std::size_t run_tokens) {
+  const std::size_t first = queries_[task.first_query].first_seen(window);
+  const std::size_t end = queries_[task.first_query + task.queries - 1].length;
+  // A token that more queries see takes longer: it is read once, but multiplied for each.
+  const std::size_t parts = ((end - first) * task.queries - 1) / run_tokens + 1;
+  const auto cut = [&](std::size_t index) {
+    // Between blocks: a block that two runs share would be read twice.
+    const std::size_t at = first + (end - first) * index / parts;
+    return index == parts ? end : std::max(first, at / block_tokens_ * block_tokens_);
+  };
+  for (std::size_t part = 0; part < parts; ++part) {
+    if (cut(part) >= cut(part + 1)) continue;
+    runs_.push_back({tasks_.size(), cut(part), cut(part + 1), run_rows_});
+    run_rows_ += task.queries * split_.group;
+  }
+  tasks_.push_back(task);
+  tasks_.back().end_run = runs_.size();
 }
 
 }  // namespace nearkv

@@ -16,22 +16,32 @@ struct QueryPlace {
   std::size_t token = 0;    ///< Of the step.
   std::size_t request = 0;  ///< Of the step.
   std::size_t length = 0;   ///< Tokens that it may see, its own the last.
+
+  /// The first token that it sees. A window of 0 is none.
+  [[nodiscard]] std::size_t first_seen(std::size_t window) const {
+    return window == 0 || length < window ? 0 : length - window;
+  }
 };
 
-/// One query and KV head. Its runs lie together.
+/// A KV head, and queries of one request that share what is read of it. Its runs lie together.
 struct AttendTask {
-  std::size_t query = 0;
+  std::size_t first_query = 0;
+  std::size_t queries = 0;
   std::size_t kv_head = 0;
   std::size_t first_run = 0;
   std::size_t end_run = 0;
 };
 
-/// Some of a task's tokens.
+/// Some of the tokens that a task's queries see.
 struct RunPlace {
   std::size_t task = 0;
   std::size_t first_token = 0;
   std::size_t end_token = 0;
+  std::size_t first_row = 0;  ///< Of all runs' rows, one after the other.
 };
+
+/// Query rows that share a task, unless those of one query are more.
+inline constexpr std::size_t kTaskRows = 32;
 
 class BatchPlan {
  public:
@@ -49,6 +59,7 @@ class BatchPlan {
   /// What a split depends on.
   struct Split {
     std::size_t kv_heads = 0;
+    std::size_t group = 0;
     std::size_t window = 0;  ///< 0: none.
     unsigned members = 0;
     bool operator==(const Split&) const = default;
@@ -61,6 +72,8 @@ class BatchPlan {
   [[nodiscard]] std::span<const QueryPlace> queries() const { return queries_; }
   [[nodiscard]] std::span<const AttendTask> tasks() const { return tasks_; }
   [[nodiscard]] std::span<const RunPlace> runs() const { return runs_; }
+  /// Rows of all runs together.
+  [[nodiscard]] std::size_t run_rows() const { return run_rows_; }
   [[nodiscard]] const std::int32_t* blocks_of(std::size_t request) const {
     return table_.data() + request * table_blocks_;
   }
@@ -73,7 +86,7 @@ class BatchPlan {
   [[nodiscard]] bool names_blocks_below(std::size_t blocks) const { return end_block_ <= blocks; }
 
  private:
-  [[nodiscard]] std::size_t seen_tokens(const QueryPlace& query, std::size_t window) const;
+  void add_task(const AttendTask& task, std::size_t window, std::size_t run_tokens);
 
   std::vector<QueryPlace> queries_;
   std::vector<std::int32_t> table_;  ///< [requests][table_blocks].
@@ -85,6 +98,7 @@ class BatchPlan {
   Split split_;
   std::vector<AttendTask> tasks_;
   std::vector<RunPlace> runs_;
+  std::size_t run_rows_ = 0;
 };
 
 }  // namespace nearkv

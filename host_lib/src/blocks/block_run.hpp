@@ -3,29 +3,35 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "attend/span.hpp"
+#include "blocks/batch_plan.hpp"
 #include "nearkv/block_attention.hpp"
 
 namespace nearkv {
 
-/// Some of one request's tokens, for one KV head and the query rows that share it.
+/// Some of one request's tokens, for one KV head and the rows of consecutive queries.
 struct BlockRun {
   const BlockCache* cache = nullptr;
   const std::int32_t* table = nullptr;  ///< The request's blocks.
   std::size_t kv_head = 0;
   std::size_t first_token = 0;
   std::size_t end_token = 0;
-  const std::byte* query = nullptr;  ///< [group][head_dim] in the cache's dtype.
+  const std::byte* query = nullptr;  ///< [queries][group][head_dim] in the cache's dtype.
   std::size_t group = 0;
-  float factor = 0;    ///< From a dot product to a base-2 logit.
-  float soft_cap = 0;  ///< Base 2; 0: none.
+  std::span<const QueryPlace> queries;
+  std::size_t window = 0;  ///< Newest tokens that a query sees; 0: all.
+  float factor = 0;        ///< From a dot product to a base-2 logit.
+  float soft_cap = 0;      ///< Base 2; 0: none.
 };
 
 /// Where a cache's rows lie.
 [[nodiscard]] SpanShape shape_of(const BlockCache& cache);
 
-/// Sets all of `sums` to the softmax over a run's tokens, for any number of query rows.
+/// Sets all of `sums`, [queries.size() * group], to the softmax over those of a run's tokens that
+/// each query sees, for any number of rows. A query that sees none of them has a maximum of -inf,
+/// and zeros.
 class RunKernel {
  public:
   /// The fastest that this machine has for a cache.
@@ -35,6 +41,13 @@ class RunKernel {
   void attend(const BlockRun& run, const RowSums& sums) const;
 
  private:
+  struct Rows {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  void attend(const BlockRun& run, const Rows& rows, const Span& span, const Span* next,
+              const RowSums& sums) const;
+
   SpanShape shape_;
   AttendSpan attend_span_bf16_;  ///< Null: attend_span_portable().
 };

@@ -1,6 +1,7 @@
 #include "blocks/layer_work.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,7 +14,7 @@
 namespace nearkv {
 namespace {
 
-constexpr std::size_t kLineFloats = 16;  // Of a line of the cache: members do not share any.
+constexpr std::size_t kLineFloats = 16;
 
 void store_row(std::span<const float> row, std::uint8_t dtype, std::byte* to) {
   for (std::size_t c = 0; c < row.size(); ++c) {
@@ -28,11 +29,10 @@ void store_row(std::span<const float> row, std::uint8_t dtype, std::byte* to) {
 
 }  // namespace
 
-void RunResults::reset(const BatchPlan& plan, std::size_t group, std::size_t dim) {
-  group_ = group;
+void RunResults::reset(const BatchPlan& plan, std::size_t dim) {
   dim_ = dim;
-  stride_ = round_up(group * (dim + 2), kLineFloats);
-  if (const std::size_t floats = stride_ * plan.runs().size(); floats > floats_) {
+  row_floats_ = round_up(dim + 2, kLineFloats);
+  if (const std::size_t floats = row_floats_ * plan.run_rows(); floats > floats_) {
     sums_ = hwy::AllocateAligned<float>(floats);
     floats_ = sums_ != nullptr ? floats : 0;
     if (sums_ == nullptr) throw std::bad_alloc();
@@ -50,57 +50,76 @@ void LayerWork::take_runs() noexcept {
   for (std::size_t run = next_.fetch_add(1, std::memory_order_relaxed); run < runs.size();
        run = next_.fetch_add(1, std::memory_order_relaxed)) {
     const AttendTask& task = plan_.tasks()[runs[run].task];
-    attend(run, task);
+    attend(runs[run], task);
     if (results_.complete(runs[run].task)) merge(task);
   }
 }
 
-void LayerWork::attend(std::size_t index, const AttendTask& task) {
-  const QueryPlace& place = plan_.queries()[task.query];
+void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
+  const std::span<const QueryPlace> queries =
+      plan_.queries().subspan(task.first_query, task.queries);
+  const std::size_t bytes =
+      std::size_t{queries_.group} * cache_.head_dim * nkv_element_bytes(cache_.dtype);
   BlockRun run;
   run.cache = &cache_;
-  run.table = plan_.blocks_of(place.request);
+  run.table = plan_.blocks_of(queries.front().request);
   run.kv_head = task.kv_head;
-  run.first_token = plan_.runs()[index].first_token;
-  run.end_token = plan_.runs()[index].end_token;
-  run.query = queries_.queries + place.token * queries_.query_stride_bytes +
-              task.kv_head * queries_.group * cache_.head_dim * nkv_element_bytes(cache_.dtype);
+  run.first_token = place.first_token;
+  run.end_token = place.end_token;
+  run.query =
+      queries_.queries + queries.front().token * queries_.query_stride_bytes + task.kv_head * bytes;
   run.group = queries_.group;
+  run.queries = queries;
+  run.window = window_;
   run.factor = factor_;
   run.soft_cap = soft_cap_;
-  kernel_.attend(run, results_.of(index));
+  std::array<std::byte, kTaskRows * NKV_MAX_HEAD_DIM * sizeof(float)> together;
+  if (queries.size() > 1) {
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      std::memcpy(together.data() + i * bytes, run.query + i * queries_.query_stride_bytes, bytes);
+    }
+    run.query = together.data();
+  }
+  kernel_.attend(run, sums_of(place, task));
 }
 
 void LayerWork::merge(const AttendTask& task) {
+  for (std::size_t query = 0; query < task.queries; ++query) {
+    for (std::size_t row = 0; row < queries_.group; ++row) merge_row(task, query, row);
+  }
+}
+
+void LayerWork::merge_row(const AttendTask& task, std::size_t query, std::size_t row) {
   const std::size_t dim = cache_.head_dim;
-  const std::size_t token = plan_.queries()[task.query].token;
-  for (std::size_t row = 0; row < queries_.group; ++row) {
-    float maximum = -std::numeric_limits<float>::infinity();
-    for (std::size_t run = task.first_run; run < task.end_run; ++run) {
-      maximum = std::max(maximum, results_.of(run).maximum[row]);
+  const std::size_t token = plan_.queries()[task.first_query + query].token;
+  const std::size_t at = query * queries_.group + row;
+  const std::span<const RunPlace> runs =
+      plan_.runs().subspan(task.first_run, task.end_run - task.first_run);
+  float maximum = -std::numeric_limits<float>::infinity();
+  for (const RunPlace& run : runs) {
+    maximum = std::max(maximum, sums_of(run, task).maximum[at]);
+  }
+  float weight = 0;
+  const std::span merged(sums_of(runs.front(), task).values + at * dim, dim);
+  for (const RunPlace& run : runs) {
+    const RowSums part = sums_of(run, task);
+    const float factor = std::exp2(part.maximum[at] - maximum);
+    weight += factor * part.weight[at];
+    const float* const from = part.values + at * dim;
+    if (&run == &runs.front()) {
+      for (float& value : merged) value *= factor;
+    } else {
+      for (std::size_t c = 0; c < dim; ++c) merged[c] += factor * from[c];
     }
-    float weight = 0;
-    const std::span merged(results_.of(task.first_run).values + row * dim, dim);
-    for (std::size_t run = task.first_run; run < task.end_run; ++run) {
-      const RowSums part = results_.of(run);
-      const float factor = std::exp2(part.maximum[row] - maximum);
-      weight += factor * part.weight[row];
-      const float* const from = part.values + row * dim;
-      if (run == task.first_run) {
-        for (float& value : merged) value *= factor;
-      } else {
-        for (std::size_t c = 0; c < dim; ++c) merged[c] += factor * from[c];
-      }
-    }
-    for (float& value : merged) value /= weight;
-    const std::size_t head = task.kv_head * queries_.group + row;
-    store_row(merged, cache_.dtype,
-              queries_.outputs + token * queries_.output_stride_bytes +
-                  head * dim * nkv_element_bytes(cache_.dtype));
-    if (queries_.lse != nullptr) {
-      queries_.lse[token * cache_.kv_heads * queries_.group + head] =
-          (maximum + std::log2(weight)) / std::numbers::log2e_v<float>;
-    }
+  }
+  for (float& value : merged) value /= weight;
+  const std::size_t head = task.kv_head * queries_.group + row;
+  store_row(merged, cache_.dtype,
+            queries_.outputs + token * queries_.output_stride_bytes +
+                head * dim * nkv_element_bytes(cache_.dtype));
+  if (queries_.lse != nullptr) {
+    queries_.lse[token * cache_.kv_heads * queries_.group + head] =
+        (maximum + std::log2(weight)) / std::numbers::log2e_v<float>;
   }
 }
 

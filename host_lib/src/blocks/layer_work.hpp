@@ -17,12 +17,13 @@ namespace nearkv {
 /// Where the runs of a layer leave what they summed, and how many of a task's are missing.
 class RunResults {
  public:
-  /// Room for a plan's runs, each of `group` rows of `dim` channels. Throws std::bad_alloc.
-  void reset(const BatchPlan& plan, std::size_t group, std::size_t dim);
+  /// Room for a plan's runs, whose rows are of `dim` channels. Throws std::bad_alloc.
+  void reset(const BatchPlan& plan, std::size_t dim);
 
-  [[nodiscard]] RowSums of(std::size_t run) const {
-    float* const values = sums_.get() + run * stride_;
-    return {values + group_ * dim_, values + group_ * (dim_ + 1), values};
+  /// Of a run with so many rows.
+  [[nodiscard]] RowSums of(const RunPlace& run, std::size_t rows) const {
+    float* const values = sums_.get() + run.first_row * row_floats_;
+    return {values + rows * dim_, values + rows * (dim_ + 1), values};
   }
 
   /// Whether the task's last run is done with this one.
@@ -31,9 +32,8 @@ class RunResults {
   }
 
  private:
-  std::size_t group_ = 0;
   std::size_t dim_ = 0;
-  std::size_t stride_ = 0;
+  std::size_t row_floats_ = 0;  ///< Whole lines of the cache: members do not share any.
   hwy::AlignedFreeUniquePtr<float[]> sums_;
   std::size_t floats_ = 0;
   std::vector<std::atomic<std::size_t>> missing_;
@@ -49,6 +49,7 @@ class LayerWork {
         queries_(queries),
         kernel_(cache),
         results_(*results),
+        window_(attention.window),
         factor_(attention.scale * std::numbers::log2e_v<float>),
         soft_cap_(attention.soft_cap * std::numbers::log2e_v<float>) {}
 
@@ -56,14 +57,19 @@ class LayerWork {
   void take_runs() noexcept;
 
  private:
-  void attend(std::size_t index, const AttendTask& task);
+  void attend(const RunPlace& place, const AttendTask& task);
   void merge(const AttendTask& task);
+  void merge_row(const AttendTask& task, std::size_t query, std::size_t row);
+  [[nodiscard]] RowSums sums_of(const RunPlace& run, const AttendTask& task) const {
+    return results_.of(run, task.queries * queries_.group);
+  }
 
   const BatchPlan& plan_;
   const BlockCache& cache_;
   const BlockQueries& queries_;
   RunKernel kernel_;
   RunResults& results_;
+  std::size_t window_;
   float factor_;
   float soft_cap_;
   std::atomic<std::size_t> next_{0};
