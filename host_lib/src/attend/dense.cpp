@@ -48,7 +48,8 @@ void score_page_target(const DenseQuery& query, const PageView& page, const std:
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
     fetch_ahead(next, page, NKV_PAGE_ARRAY_K_EXPONENTS, NKV_PAGE_ARRAY_K_ROWS, t / kTileTokens);
     decode_rows(keys, t, kTileTokens, tile);
-    score_tile(tile, query.values.get(), query.rows, query.dim, scratch->scores.get() + t);
+    score_tile(Stream<float>{tile}, query.values.get(), query.rows, query.dim,
+               scratch->scores.get() + t);
   }
 }
 
@@ -78,8 +79,8 @@ void attend_page_target(const DenseQuery& query, const PageView& page, std::uint
   for (std::size_t t = 0; t < kTokens; t += kTileTokens) {
     fetch_ahead(next, page, NKV_PAGE_ARRAY_V_EXPONENTS, NKV_PAGE_ARRAY_V_ROWS, t / kTileTokens);
     decode_rows(values, t, kTileTokens, tile);
-    accumulate(tile, values.dim, kTileTokens, {scores + t, kTokens}, query.rows,
-               state->accumulator.data(), state->dim);
+    accumulate(Stream<float>{tile}, values.dim, values.dim, kTileTokens, {scores + t, kTokens},
+               query.rows, state->accumulator.data(), state->dim);
   }
 }
 

@@ -24,10 +24,10 @@ struct SpanShape {
   std::size_t value_stride = 0;  ///< kRows: elements from one token's values to the next one's.
 };
 
-/// Query rows that share a KV head.
+/// Query rows that share a KV head, of one query or of several.
 struct SpanQuery {
-  const std::byte* rows = nullptr;  ///< [group][key_dim] in the shape's dtype.
-  std::size_t group = 0;            ///< At most kSpanRows.
+  const std::byte* rows = nullptr;  ///< [count][key_dim] in the shape's dtype.
+  std::size_t count = 0;            ///< At most kSpanRows.
   float factor = 0;                 ///< From a dot product to a base-2 logit.
   float soft_cap = 0;               ///< Base 2; 0: none.
 };
@@ -49,9 +49,9 @@ struct Span {
 
 /// Softmax over tokens, by row: what parts of one request merge by.
 struct RowSums {
-  float* maximum = nullptr;  ///< [group]: the largest base-2 logit; -inf at first.
-  float* weight = nullptr;   ///< [group]: the sum of 2^(logit - maximum).
-  float* values = nullptr;   ///< [group][value_dim]: V weighed so.
+  float* maximum = nullptr;  ///< [count]: the largest base-2 logit; -inf at first.
+  float* weight = nullptr;   ///< [count]: the sum of 2^(logit - maximum).
+  float* values = nullptr;   ///< [count][value_dim]: V weighed so.
 };
 
 /// Adds a span to `sums`, whose channels lie in the kernel's order; fetches the span `next`, which
@@ -73,7 +73,6 @@ using ScoreSpan = void (*)(const SpanShape& shape, const SpanQuery& query, const
 [[nodiscard]] ScoreSpan score_span_bf16(const SpanShape& shape);
 
 /// By Google Highway on any processor, of every dtype and layout; channels keep their order.
-/// Fetches nothing ahead: it computes for longer than it waits.
 void attend_span_portable(const SpanShape& shape, const SpanQuery& query, const Span& span,
                           const Span* next, const RowSums& sums);
 

@@ -150,7 +150,7 @@ void score_span(const SpanShape& shape, const SpanQuery& query, const Span& span
   const auto* const rows = reinterpret_cast<const Bf16*>(query.rows);
   const std::size_t key_dim = shape.key_dim;
   const Part keys = keys_of<kLayout>(shape, span, next);
-  by_rows<4>(query.group, [&](std::size_t row, auto count) {
+  by_rows<4>(query.count, [&](std::size_t row, auto count) {
     Part part = keys;
     if (row != 0) part.next = nullptr;
     float* const to = scores + row * kSpanTokens;
@@ -173,13 +173,13 @@ void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& spa
   Weights weights;
   const std::size_t value_dim = shape.value_dim;
   score_span<kLayout>(shape, query, span, next, scores);
-  for (std::size_t row = 0; row < query.group; ++row) {
+  for (std::size_t row = 0; row < query.count; ++row) {
     const std::size_t place = row * kSpanTokens;
     weigh(shape, query, span, row, scores + place, sums, weights.high + place, weights.low + place);
   }
   Part values = values_of<kLayout>(shape, span, next);
   if (!span.is_whole()) values = seen_values<kLayout>(span, value_dim, values, seen);
-  by_rows<8>(query.group, [&](std::size_t row, auto count) {
+  by_rows<8>(query.count, [&](std::size_t row, auto count) {
     Part part = values;
     if (row != 0) part.next = nullptr;
     float* const to = sums.values + row * value_dim;

@@ -20,26 +20,6 @@ namespace HWY_NAMESPACE {
 
 static_assert(kScoreStride == kSpanTokens);
 
-struct Bf16 {
-  std::uint16_t bits;
-};
-
-template <class D>
-HWY_INLINE hn::Vec<D> load(D d, const float* from) {
-  return hn::LoadU(d, from);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> load(D d, const hwy::float16_t* from) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
-}
-template <class D>
-HWY_INLINE hn::Vec<D> load(D d, const Bf16* from) {
-  const hn::Rebind<std::uint16_t, D> d16;
-  const hn::RebindToUnsigned<D> d32;
-  const auto* const bits = reinterpret_cast<const std::uint16_t*>(from);
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, bits))));
-}
-
 /// `count` elements that lie together.
 template <typename T>
 void convert(const T* HWY_RESTRICT from, std::size_t count, float* HWY_RESTRICT out) {
@@ -51,7 +31,7 @@ float element(const Bf16* from) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(from->bits) << 16);
 }
 
-/// A span's K and V as tiles of 16 tokens in binary32.
+/// What of a span's K and V the loops cannot take as it lies: tiles of 16 tokens in binary32.
 template <typename T>
 class SpanTiles {
  public:
@@ -61,17 +41,11 @@ class SpanTiles {
         keys_(reinterpret_cast<const T*>(span.keys)),
         values_(reinterpret_cast<const T*>(span.values)) {}
 
-  /// Tokens [t, t + 16) of the span: [16][key_dim], or for kChannelMajor [key_dim][16].
+  /// Tokens [t, t + 16) of the span: [16][key_dim]; of kTiles only.
   void keys(std::size_t t, float* HWY_RESTRICT out) const {
     const std::size_t dim = shape_.key_dim;
     const std::size_t token = span_.token + t;
-    if (shape_.layout == BlockLayout::kChannelMajor) {
-      for (std::size_t c = 0; c < dim; ++c) {
-        convert(keys_ + c * shape_.block_tokens + token, kTileTokens, out + c * kTileTokens);
-      }
-    } else if (shape_.layout == BlockLayout::kRows) {
-      convert(keys_ + token * dim, kTileTokens * dim, out);
-    } else if constexpr (std::is_same_v<T, Bf16>) {
+    if constexpr (std::is_same_v<T, Bf16>) {
       for (std::size_t i = 0; i < kTileTokens * dim; ++i) {
         const std::size_t place = i % dim / 2 * 2 * kTileTokens + i / dim * 2 + i % 2;
         out[i] = element(keys_ + token * dim + place);
@@ -115,24 +89,66 @@ struct Scratch {
   HWY_ALIGN float scores[kSpanRows * kSpanTokens];
 };
 
+/// A span's rows from its first token on, and those of the span after it.
 template <typename T>
-void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span,
+Stream<T> stream(const std::byte* Span::* rows, const Span& span, const Span* next,
+                 std::size_t token_elements) {
+  const auto first = [&](const Span& of) {
+    return reinterpret_cast<const T*>(of.*rows) + of.token * token_elements;
+  };
+  return {first(span), next != nullptr ? first(*next) : nullptr};
+}
+
+/// scores[row * kSpanTokens + t] of all tokens, seen or not.
+template <typename T>
+void score_span(const SpanShape& shape, const Span& span, const Span* next, std::size_t rows,
+                Scratch* scratch) {
+  const std::size_t dim = shape.key_dim;
+  if (shape.layout == BlockLayout::kChannelMajor) {
+    std::fill_n(scratch->scores, rows * kSpanTokens, 0.0F);
+    accumulate(stream<T>(&Span::keys, span, next, 1), shape.block_tokens, span.count, dim,
+               {scratch->query, dim}, rows, scratch->scores, kSpanTokens);
+    return;
+  }
+  const Stream<T> keys = stream<T>(&Span::keys, span, next, dim);
+  const SpanTiles<T> tiles(shape, span);
+  for (std::size_t t = 0; t < span.count; t += kTileTokens) {
+    if (shape.layout == BlockLayout::kRows) {
+      score_tile(keys + t * dim, scratch->query, rows, dim, scratch->scores + t);
+    } else {
+      tiles.keys(t, scratch->tile);
+      score_tile(Stream<float>{scratch->tile}, scratch->query, rows, dim, scratch->scores + t);
+    }
+  }
+}
+
+/// Adds the values, weighed by the scratch's scores, to each row's sums.
+template <typename T>
+void add_values(const SpanShape& shape, const Span& span, const Span* next, std::size_t rows,
+                Scratch* scratch, float* HWY_RESTRICT sums) {
+  const std::size_t dim = shape.value_dim;
+  if (shape.layout != BlockLayout::kTiles && span.is_whole()) {
+    const std::size_t stride = shape.value_stride;
+    accumulate(stream<T>(&Span::values, span, next, stride), stride, dim, span.count,
+               {scratch->scores, kSpanTokens}, rows, sums, dim);
+    return;
+  }
+  const SpanTiles<T> tiles(shape, span);
+  for (std::size_t t = 0; t < span.count; t += kTileTokens) {
+    tiles.values(t, scratch->tile);
+    accumulate(Stream<float>{scratch->tile}, dim, dim, kTileTokens,
+               {scratch->scores + t, kSpanTokens}, rows, sums, dim);
+  }
+}
+
+template <typename T>
+void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& span, const Span* next,
                  const RowSums& sums) {
-  const std::size_t rows = query.group;
+  const std::size_t rows = query.count;
   Scratch scratch;
   convert(reinterpret_cast<const T*>(query.rows), rows * shape.key_dim, scratch.query);
   for (std::size_t i = 0; i < rows * shape.key_dim; ++i) scratch.query[i] *= query.factor;
-  const SpanTiles<T> tiles(shape, span);
-  std::fill_n(scratch.scores, rows * kSpanTokens, 0.0F);
-  for (std::size_t t = 0; t < span.count; t += kTileTokens) {
-    tiles.keys(t, scratch.tile);
-    if (shape.layout == BlockLayout::kChannelMajor) {
-      accumulate(scratch.tile, kTileTokens, shape.key_dim, {scratch.query, shape.key_dim}, rows,
-                 scratch.scores + t, kSpanTokens);
-    } else {
-      score_tile(scratch.tile, scratch.query, rows, shape.key_dim, scratch.scores + t);
-    }
-  }
+  score_span<T>(shape, span, next, rows, &scratch);
   for (std::size_t row = 0; row < rows; ++row) {
     float* const scores = scratch.scores + row * kSpanTokens;
     bool has_nan = false;
@@ -145,22 +161,18 @@ void attend_span(const SpanShape& shape, const SpanQuery& query, const Span& spa
       sums.weight[row] = std::numeric_limits<float>::quiet_NaN();
     }
   }
-  for (std::size_t t = 0; t < span.count; t += kTileTokens) {
-    tiles.values(t, scratch.tile);
-    accumulate(scratch.tile, shape.value_dim, kTileTokens, {scratch.scores + t, kSpanTokens}, rows,
-               sums.values, shape.value_dim);
-  }
+  add_values<T>(shape, span, next, rows, &scratch, sums.values);
 }
 
 void attend_span_target(const SpanShape& shape, const SpanQuery& query, const Span& span,
-                        const RowSums& sums) {
+                        const Span* next, const RowSums& sums) {
   switch (shape.dtype) {
     case NKV_DTYPE_BF16:
-      return attend_span<Bf16>(shape, query, span, sums);
+      return attend_span<Bf16>(shape, query, span, next, sums);
     case NKV_DTYPE_FP16:
-      return attend_span<hwy::float16_t>(shape, query, span, sums);
+      return attend_span<hwy::float16_t>(shape, query, span, next, sums);
     default:
-      return attend_span<float>(shape, query, span, sums);
+      return attend_span<float>(shape, query, span, next, sums);
   }
 }
 
@@ -174,8 +186,8 @@ namespace nearkv {
 HWY_EXPORT(attend_span_target);
 
 void attend_span_portable(const SpanShape& shape, const SpanQuery& query, const Span& span,
-                          const Span* /*next*/, const RowSums& sums) {
-  HWY_DYNAMIC_DISPATCH(attend_span_target)(shape, query, span, sums);
+                          const Span* next, const RowSums& sums) {
+  HWY_DYNAMIC_DISPATCH(attend_span_target)(shape, query, span, next, sums);
 }
 
 }  // namespace nearkv

@@ -31,12 +31,55 @@ inline constexpr std::size_t kTileTokens =
     16;  // Rows decoded at a time: they stay in the first-level cache.
 inline constexpr std::size_t kTokenBlock = 4;  // Tokens whose sums stay in registers.
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3
-inline constexpr std::size_t kMostSums = 8;  // Of 16 registers, operands take the rest.
+inline constexpr std::size_t kRegisters = 16;
 #else
-inline constexpr std::size_t kMostSums = 16;
+inline constexpr std::size_t kRegisters = 32;
 #endif
-inline constexpr std::size_t kScoreRows = kMostSums / kTokenBlock;
+// Beside the sums, registers hold an operand of each row and one that all rows share.
+inline constexpr std::size_t kScoreRows =
+    std::min<std::size_t>((kRegisters - 1) / (kTokenBlock + 1), 4);
 inline constexpr std::size_t kWeighedRows = 4;
+
+/// Elements as they lie in memory become numbers on the way into a register.
+struct Bf16 {
+  std::uint16_t bits;
+};
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const hwy::float16_t* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const Bf16* from) {
+  const hn::Rebind<std::uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  const auto* const bits = reinterpret_cast<const std::uint16_t*>(from);
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, bits))));
+}
+
+/// Elements to be read, and those to be fetched meanwhile: as far apart, or none.
+template <typename T>
+struct Stream {
+  const T* here;
+  const T* next = nullptr;
+
+  HWY_INLINE Stream operator+(std::size_t elements) const {
+    return {here + elements, next != nullptr ? next + elements : nullptr};
+  }
+  /// Fetches what stands in for `count` elements that are read now. Into the second-level cache:
+  /// the first one waits for few lines at a time.
+  HWY_INLINE void fetch(std::size_t count) const {
+    constexpr std::size_t kLineBytes = 64;
+    if (next == nullptr) return;
+    for (std::size_t i = 0; i < count; i += kLineBytes / sizeof(T)) {
+      __builtin_prefetch(next + i, 0, 2);
+    }
+  }
+};
 
 /// Sums of four vectors.
 template <class V>
@@ -62,8 +105,8 @@ HWY_INLINE void store_sums(V a, V b, V c, V d, float* HWY_RESTRICT out) {
 }
 
 /// Dot products of kRows query rows with kTokenBlock keys: scores[row * kScoreStride + token].
-template <std::size_t kRows>
-HWY_INLINE void score_block(const float* HWY_RESTRICT keys, const float* HWY_RESTRICT query,
+template <std::size_t kRows, typename T>
+HWY_INLINE void score_block(const T* HWY_RESTRICT keys, const float* HWY_RESTRICT query,
                             std::size_t dim, float* HWY_RESTRICT scores) {
   const FloatTag d;
   using V = hn::Vec<FloatTag>;
@@ -72,12 +115,12 @@ HWY_INLINE void score_block(const float* HWY_RESTRICT keys, const float* HWY_RES
     for (V& sum : row) sum = hn::Zero(d);
   }
   for (std::size_t i = 0; i < dim; i += hn::Lanes(d)) {
-    V key[kTokenBlock];
-    for (std::size_t t = 0; t < kTokenBlock; ++t) key[t] = hn::Load(d, keys + t * dim + i);
-    for (std::size_t row = 0; row < kRows; ++row) {
-      const V q = hn::Load(d, query + row * dim + i);
-      for (std::size_t t = 0; t < kTokenBlock; ++t) {
-        sums[row][t] = hn::MulAdd(q, key[t], sums[row][t]);
+    V q[kRows];
+    for (std::size_t row = 0; row < kRows; ++row) q[row] = hn::Load(d, query + row * dim + i);
+    for (std::size_t t = 0; t < kTokenBlock; ++t) {
+      const V key = load(d, keys + t * dim + i);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        sums[row][t] = hn::MulAdd(q[row], key, sums[row][t]);
       }
     }
   }
@@ -87,17 +130,21 @@ HWY_INLINE void score_block(const float* HWY_RESTRICT keys, const float* HWY_RES
 }
 
 /// Dot products of `rows` query rows with a tile of keys, both in one order of channels.
-inline void score_tile(const float* HWY_RESTRICT keys, const float* HWY_RESTRICT query,
-                       std::size_t rows, std::size_t dim, float* HWY_RESTRICT scores) {
+template <typename T>
+void score_tile(Stream<T> keys, const float* HWY_RESTRICT query, std::size_t rows, std::size_t dim,
+                float* HWY_RESTRICT scores) {
   for (std::size_t t = 0; t < kTileTokens; t += kTokenBlock) {
+    const Stream<T> block = keys + t * dim;
+    block.fetch(kTokenBlock * dim);
     std::size_t row = 0;
     for (; row + kScoreRows <= rows; row += kScoreRows) {
-      score_block<kScoreRows>(keys + t * dim, query + row * dim, dim,
-                              scores + row * kScoreStride + t);
+      score_block<kScoreRows>(block.here, query + row * dim, dim, scores + row * kScoreStride + t);
     }
-    for (; row < rows; ++row) {
-      score_block<1>(keys + t * dim, query + row * dim, dim, scores + row * kScoreStride + t);
-    }
+    const float* const rest = query + row * dim;
+    float* const its = scores + row * kScoreStride + t;
+    if (rows - row == 3) score_block<3>(block.here, rest, dim, its);
+    if (rows - row == 2) score_block<2>(block.here, rest, dim, its);
+    if (rows - row == 1) score_block<1>(block.here, rest, dim, its);
   }
 }
 
@@ -109,10 +156,10 @@ struct RowWeights {
 
 /// Adds kRows rows' weighted sums of `count` vectors to their accumulators, kVectors registers of
 /// elements at a time.
-template <std::size_t kRows, std::size_t kVectors>
-HWY_INLINE void accumulate_block(const float* HWY_RESTRICT values, std::size_t stride,
-                                 std::size_t count, RowWeights weights,
-                                 float* HWY_RESTRICT accumulator, std::size_t accumulator_stride) {
+template <std::size_t kRows, std::size_t kVectors, typename T>
+HWY_INLINE void accumulate_block(Stream<T> values, std::size_t stride, std::size_t count,
+                                 RowWeights weights, float* HWY_RESTRICT accumulator,
+                                 std::size_t accumulator_stride) {
   const FloatTag d;
   using V = hn::Vec<FloatTag>;
   const std::size_t lanes = hn::Lanes(d);
@@ -121,14 +168,16 @@ HWY_INLINE void accumulate_block(const float* HWY_RESTRICT values, std::size_t s
     for (V& sum : row) sum = hn::Zero(d);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    V value[kVectors];
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      value[v] = hn::Load(d, values + i * stride + v * lanes);
-    }
+    V weight[kRows];
     for (std::size_t row = 0; row < kRows; ++row) {
-      const V weight = hn::Set(d, weights.weights[row * weights.stride + i]);
-      for (std::size_t v = 0; v < kVectors; ++v) {
-        sums[row][v] = hn::MulAdd(weight, value[v], sums[row][v]);
+      weight[row] = hn::Set(d, weights.weights[row * weights.stride + i]);
+    }
+    const Stream<T> some = values + i * stride;
+    some.fetch(kVectors * lanes);
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const V value = load(d, some.here + v * lanes);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        sums[row][v] = hn::MulAdd(weight[row], value, sums[row][v]);
       }
     }
   }
@@ -140,39 +189,44 @@ HWY_INLINE void accumulate_block(const float* HWY_RESTRICT values, std::size_t s
   }
 }
 
-template <std::size_t kRows>
-void accumulate_rows(const float* HWY_RESTRICT values, std::size_t dim, std::size_t count,
+template <std::size_t kRows, typename T>
+void accumulate_rows(Stream<T> values, std::size_t value_stride, std::size_t dim, std::size_t count,
                      RowWeights weights, float* HWY_RESTRICT accumulator, std::size_t stride) {
   const std::size_t lanes = hn::Lanes(FloatTag());
   std::size_t channel = 0;
-  constexpr std::size_t kVectors = std::min<std::size_t>(kMostSums / kRows, 4);
+  constexpr std::size_t kVectors = std::min<std::size_t>((kRegisters - 1 - kRows) / kRows, 4);
   for (; channel + kVectors * lanes <= dim; channel += kVectors * lanes) {
-    accumulate_block<kRows, kVectors>(values + channel, dim, count, weights, accumulator + channel,
-                                      stride);
+    accumulate_block<kRows, kVectors>(values + channel, value_stride, count, weights,
+                                      accumulator + channel, stride);
   }
   for (; channel + 2 * lanes <= dim; channel += 2 * lanes) {
-    accumulate_block<kRows, 2>(values + channel, dim, count, weights, accumulator + channel,
-                               stride);
+    accumulate_block<kRows, 2>(values + channel, value_stride, count, weights,
+                               accumulator + channel, stride);
   }
   for (; channel < dim; channel += lanes) {
-    accumulate_block<kRows, 1>(values + channel, dim, count, weights, accumulator + channel,
-                               stride);
+    accumulate_block<kRows, 1>(values + channel, value_stride, count, weights,
+                               accumulator + channel, stride);
   }
 }
 
 /// accumulator[row] += the sum of `count` vectors values[i] of `dim` elements, weighed by
-/// weights[row][i]; accumulators lie `stride` apart.
-inline void accumulate(const float* HWY_RESTRICT values, std::size_t dim, std::size_t count,
-                       RowWeights weights, std::size_t rows, float* HWY_RESTRICT accumulator,
-                       std::size_t stride) {
+/// weights[row][i]; values lie `value_stride` apart, accumulators `stride`.
+template <typename T>
+void accumulate(Stream<T> values, std::size_t value_stride, std::size_t dim, std::size_t count,
+                RowWeights weights, std::size_t rows, float* HWY_RESTRICT accumulator,
+                std::size_t stride) {
   for (; rows >= kWeighedRows; rows -= kWeighedRows) {
-    accumulate_rows<kWeighedRows>(values, dim, count, weights, accumulator, stride);
+    accumulate_rows<kWeighedRows>(values, value_stride, dim, count, weights, accumulator, stride);
     weights.weights += kWeighedRows * weights.stride;
     accumulator += kWeighedRows * stride;
+    values.next = nullptr;
   }
-  if (rows == 3) accumulate_rows<3>(values, dim, count, weights, accumulator, stride);
-  if (rows == 2) accumulate_rows<2>(values, dim, count, weights, accumulator, stride);
-  if (rows == 1) accumulate_rows<1>(values, dim, count, weights, accumulator, stride);
+  const auto add = [&](auto of_rows) {
+    of_rows(values, value_stride, dim, count, weights, accumulator, stride);
+  };
+  if (rows == 3) add(accumulate_rows<3, T>);
+  if (rows == 2) add(accumulate_rows<2, T>);
+  if (rows == 1) add(accumulate_rows<1, T>);
 }
 
 /// What a row has summed so far: see SoftmaxState.
