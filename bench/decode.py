@@ -11,7 +11,7 @@ itself. Each engine sets its threads up itself.
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,11 @@ from pathlib import Path
 from bench import Context, Skipped
 from bench.contender import Contender, ContenderError
 from bench.engines.environment import Environment, EnvironmentMissing, make_environment
-from bench.engines.found import vllm_environment
+from bench.engines.found import start_worker, vllm_environment
 from nearkv.doctor import cpu_count
 from nearkv.real_models import ModelError, fetch_gguf, fetch_model
 from nearkv.results import Goal, Result, Samples
 
-_WORKERS = Path(__file__).parent / "engines"
 _BLOCK_TOKENS = 32
 _TURN_STEPS = 4
 # For so long OpenMP's threads may spin after their work, on the next engine's cores.
@@ -100,7 +99,7 @@ def _transformers(context: Context, model: Path, turns: int) -> Iterator[Result]
     question = {"model": str(model), "threads": threads, "dtype": "bfloat16"}
     context.progress(f"starting transformers with {threads} threads")
     here = Environment(Path(sys.executable))
-    with _started("transformers", "transformers", here, question) as engine:
+    with start_worker("transformers", "transformers_decode", here, question) as engine:
         read_gb_per_s = engine.order("read {}")["gb_per_s"]
         for batch in _TINY if context.tiny else _TRANSFORMERS:
             yield from _measured(context, engine, [], batch, threads, turns, read_gb_per_s)
@@ -128,7 +127,9 @@ def _vllm(context: Context, model: Path, turns: int) -> Iterator[Result]:
             "block_tokens": _BLOCK_TOKENS,
         }
         with ExitStack() as engines:
-            engine = engines.enter_context(_started("vLLM", "vllm", environment, question))
+            engine = engines.enter_context(
+                start_worker("vLLM", "vllm_decode", environment, question)
+            )
             instead = []
             if threads == max(teams):
                 for peer, other in _instead(context, threads):
@@ -153,20 +154,11 @@ def _instead(context: Context, threads: int) -> Iterator[tuple[_Peer, Contender]
         try:
             environment = make_environment(peer.environment)
             question = {"model": str(fetch_gguf("smollm2")), "threads": threads}
-            engine = _started(peer.title, peer.name, environment, question)
+            engine = start_worker(peer.title, f"{peer.name}_decode", environment, question)
         except (EnvironmentMissing, ModelError, ContenderError) as error:
             context.progress(f"without {peer.title}: {error}")
             continue
         yield peer, engine
-
-
-def _started(
-    title: str, name: str, environment: Environment, question: Mapping[str, object]
-) -> Contender:
-    """An engine's worker in its environment, asked to be what `question` says."""
-    worker = _WORKERS / f"{name}_decode_worker.py"
-    command = [str(environment.python), "-P", str(worker), json.dumps(question)]
-    return Contender(title, command, environment.variables)
 
 
 def _measured(

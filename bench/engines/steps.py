@@ -1,4 +1,4 @@
-"""What workers time for the bench `decode`: steps, a turn at a time, and memory."""
+"""What workers time: steps, a turn at a time, and memory."""
 
 import time
 from collections.abc import Callable

@@ -89,3 +89,16 @@ def test_decode_steps_stand_beside_another_engine(decode_steps: dict[str, Result
         pytest.skip("OpenVINO GenAI cannot be had here")
     assert {result.peer for result in beside} == {"OpenVINO GenAI"}
     assert all(result.extra["peer_step_ms"] > 0 for result in beside)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_layers_attention_is_timed_over_batches(tmp_path: Path) -> None:
+    results = run_bench("batches", tmp_path, "--tiny")
+    assert {result.peer for result in results if result.peer} == {
+        "vLLM's kernel",
+        "torch, rows that lie together",
+    }
+    differences = [result for result in results if result.name.endswith("difference")]
+    assert len(differences) == 6
+    assert all(0 < result.value < 0.02 for result in differences)
