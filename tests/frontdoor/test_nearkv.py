@@ -192,6 +192,16 @@ def test_without_rights_the_missing_packages_are_named(
 
 
 @pytest.mark.quick
+def test_wrong_usage_of_the_demo_is_told_before_anything_is_installed(machine: Machine):
+    (machine.root / "engine_integration").symlink_to(ROOT / "engine_integration")
+    machine.provide("dpkg-query", NOT_INSTALLED)
+    refusal = machine.run("demo", "--json")
+    assert refusal.returncode == 2
+    assert "argument --json: expected one argument" in refusal.stderr
+    assert machine.calls("dpkg-query") == []
+
+
+@pytest.mark.quick
 def test_a_system_without_apt_is_told_what_to_provide(machine: Machine):
     (machine.programs / "apt-get").unlink()
     for directory in os.environ["PATH"].split(":"):

@@ -47,6 +47,8 @@ plain one, or the answer is not right; 2 wrong usage; 130 interrupted."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the demo; returns the exit status."""
     options = _parse(arguments)
+    if os.environ.get("NEARKV_CHECK_USAGE"):  # ./nearkv asks before it installs anything.
+        return 0
     try:
         return _run(options)
     except DemoError as error:
