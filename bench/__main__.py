@@ -16,9 +16,6 @@ from bench import Context, Skipped
 from bench.curves import curve_table, curves_of
 from nearkv.results import Result, align_rows, format_number, write_results
 
-_NOT_BENCHES = {"__main__", "report", "bounded", "contender", "curves", "footprint", "programs"}
-_NOT_BENCHES |= {"markdown", "quiet", "rates", "result_file", "timing", "ucx"}
-
 _DESCRIPTION = """\
 Measures NearKV on this machine. Each figure stands beside another program that
 does the same work, where there is one, and beside the goal that the project set
@@ -41,14 +38,15 @@ exit status:
 
 
 def list_benches() -> dict[str, str]:
-    """Every bench by name, with the first line of its docstring; imports none of them."""
+    """Every module here that has a `run`, with its docstring's first line; imports none of them."""
     benches = {}
     for module in pkgutil.iter_modules(bench.__path__):
-        if module.name in _NOT_BENCHES or module.ispkg:
+        if module.ispkg:
             continue
         source = Path(module.module_finder.path) / f"{module.name}.py"
-        docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
-        benches[module.name] = docstring.partition("\n")[0]
+        tree = ast.parse(source.read_text(encoding="utf-8"))
+        if any(isinstance(part, ast.FunctionDef) and part.name == "run" for part in tree.body):
+            benches[module.name] = (ast.get_docstring(tree) or "").partition("\n")[0]
     return benches
 
 

@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass
 from bench import Context
 from bench.contender import Contender
 from bench.engines.found import start_worker, vllm_environment
+from bench.turns import Way, take_turns
 from nearkv.doctor import cpu_count
-from nearkv.results import Goal, Result, Samples
+from nearkv.results import Goal, Result
 
 _BLOCK_TOKENS = 32
 _TURN_CALLS = 4
@@ -85,29 +86,21 @@ def _measured(
     shape = asdict(heads)
     shape.pop("name")
     filled = worker.order(f"fill {json.dumps(shape | asdict(batch))}")
-    seconds = _by_turns(worker, 2 if context.tiny else 16 if context.long else 8)
+    ways = {name: Way(worker, name) for name in _WAYS}
+    turns = 2 if context.tiny else 16 if context.long else 8
+    seconds = take_turns([*ways.values()], turns, _TURN_CALLS)
     gb = filled["kv_bytes"] / 1e9
-    near = seconds["near"].per_second(gb)
+    near = seconds[ways["near"]]
     for way, peer in ("vllm", "vLLM's kernel"), ("torch", "torch, rows that lie together"):
         yield Result.of_samples(
             f"{name}_beside_{way}",
-            near,
+            near.per_second(gb),
             "GB/s",
             peer=peer,
-            beside=seconds[way].per_second(gb),
+            beside=seconds[ways[way]].per_second(gb),
             goal=batch.goal,
-            extra={"ms": seconds["near"].median * 1e3, "peer_ms": seconds[way].median * 1e3},
+            extra={"ms": near.median * 1e3, "peer_ms": seconds[ways[way]].median * 1e3},
         )
     yield Result(
         name=f"{name}_difference", value=filled["difference"], unit="1", goal=Goal("<=", _APART)
     )
-
-
-def _by_turns(worker: Contender, turns: int) -> dict[str, Samples]:
-    """Seconds of a call in each way, which take turns."""
-    seconds: dict[str, list[float]] = {way: [] for way in _WAYS}
-    for turn in range(turns):
-        for way in _WAYS if turn % 2 == 0 else reversed(_WAYS):
-            order = {"way": way, "count": _TURN_CALLS}
-            seconds[way] += worker.order(f"turn {json.dumps(order)}")["seconds"]
-    return {way: Samples(tuple(some)) for way, some in seconds.items()}

@@ -10,7 +10,6 @@ itself. Each engine sets its threads up itself.
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,9 +19,10 @@ from bench import Context, Skipped
 from bench.contender import Contender, ContenderError
 from bench.engines.environment import Environment, EnvironmentMissing, make_environment
 from bench.engines.found import start_worker, vllm_environment
+from bench.turns import Way, take_turns
 from nearkv.doctor import cpu_count
 from nearkv.real_models import ModelError, fetch_gguf, fetch_model
-from nearkv.results import Goal, Result, Samples
+from nearkv.results import Goal, Result
 
 _BLOCK_TOKENS = 32
 _TURN_STEPS = 4
@@ -72,14 +72,6 @@ _INSTEAD = [
     _Peer("OpenVINO GenAI", "openvino", "openvino"),
     _Peer("llama.cpp", "llama_cpp", "llama_cpp_native", is_long=True),
 ]
-
-
-@dataclass(frozen=True)
-class _Way:
-    """An engine, and whose attention it uses: its "own", "near", or "none": the rest of a step."""
-
-    engine: Contender
-    attention: str
 
 
 def run(context: Context) -> Iterator[Result]:
@@ -182,10 +174,11 @@ def _measured(
         context.progress(f"{what}: {each.title} computes the prompts")
         each.order(f"fill {json.dumps(requests)}")
     context.progress(f"{what}: decoding")
-    near, own, rest = (_Way(engine, attention) for attention in ("near", "own", "none"))
-    ways_instead = {peer: _Way(other, "own") for peer, other in instead}
+    near, own, rest = (Way(engine, attention) for attention in ("near", "own", "none"))
+    ways_instead = {peer: Way(other, "own") for peer, other in instead}
     held = [engine.order("held {}")["kv_bytes"]]
-    readings = _by_turns([own, near, rest, *ways_instead.values()], turns)
+    ways = [own, near, rest, *ways_instead.values()]
+    readings = take_turns(ways, turns, _TURN_STEPS, _PAUSE_S)
     held.append(engine.order("held {}")["kv_bytes"])
     kv_bytes = sum(held) // 2
     near_s, own_s, rest_s = (readings[way].median for way in (near, own, rest))
@@ -221,20 +214,6 @@ def _measured(
             goal=Goal(">=", goal, of="ratio") if goal else None,
             extra={"step_ms": near_s * 1e3, "peer_step_ms": readings[way].median * 1e3},
         )
-
-
-def _by_turns(ways: Sequence[_Way], turns: int) -> dict[_Way, Samples]:
-    """Seconds of steps in each way, which take turns."""
-    seconds: dict[_Way, list[float]] = {way: [] for way in ways}
-    before = ways[0].engine
-    for turn in range(turns):
-        for way in ways if turn % 2 == 0 else reversed(ways):
-            if way.engine is not before:
-                time.sleep(_PAUSE_S)
-            before = way.engine
-            order = {"way": way.attention, "count": _TURN_STEPS}
-            seconds[way] += way.engine.order(f"turn {json.dumps(order)}")["seconds"]
-    return {way: Samples(tuple(seconds[way])) for way in ways}
 
 
 def _answered(context: Context, engine: Contender) -> Result:
