@@ -15,6 +15,7 @@ import bench
 from bench import Context, Skipped
 from bench.curves import curve_table, curves_of
 from nearkv.results import Result, align_rows, format_number, write_results
+from nearkv.usage import exit_if_usage_is_all
 
 _DESCRIPTION = """\
 Measures NearKV on this machine. Each figure stands beside another program that
@@ -139,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := [name for name in options.names if name not in benches]:
         parser.error(f"no bench {', '.join(unknown)}; there are: {', '.join(benches)}")
 
+    exit_if_usage_is_all()
     context = Context(
         options.device,
         options.long,

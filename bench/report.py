@@ -20,6 +20,7 @@ from bench.markdown import render_markdown
 from bench.result_file import ResultFile, read_results
 from nearkv.html import html_page
 from nearkv.results import Result, ResultError, format_number
+from nearkv.usage import exit_if_usage_is_all
 
 _DESCRIPTION = """\
 Turns results files (of ./nearkv bench, the demo and tests) into one HTML page
@@ -95,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     paths = options.files or sorted(Path("results").glob("*.json"))
     if not paths:
         parser.error("no results here; measure first: ./nearkv bench memory")
+    exit_if_usage_is_all()
     try:
         files = {path: read_results(path) for path in paths}
     except (ResultError, OSError) as error:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from nearkv.usage import exit_if_usage_is_all
+
 from .packages import PackageError
 from .topology import DEVICE_GRAIN_BYTES, Topology
 
@@ -74,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("1 to 4 devices, and no more bridges than devices")
     if parsed.dynamic > parsed.memory:
         parser.error("--dynamic: the device has not so much memory")
+    exit_if_usage_is_all()
     # What set-up installs: the manual is printed without it.
     import pexpect
     import pytest

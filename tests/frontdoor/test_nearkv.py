@@ -192,12 +192,27 @@ def test_without_rights_the_missing_packages_are_named(
 
 
 @pytest.mark.quick
-def test_wrong_usage_of_the_demo_is_told_before_anything_is_installed(machine: Machine):
-    (machine.root / "engine_integration").symlink_to(ROOT / "engine_integration")
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("demo", "--json"), "argument --json: expected one argument"),
+        (("bench", "nosuch"), "no bench nosuch; there are: adapter"),
+        (("bench", "cpu", "--nosuch"), "unrecognized arguments: --nosuch"),
+        (("report", "--nosuch"), "unrecognized arguments: --nosuch"),
+        (("test", "--nosuch"), "unrecognized arguments: --nosuch"),
+        (("vm", "--devices", "9"), "1 to 4 devices"),
+        (("xrt-emu",), "the following arguments are required: --top"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_installed(
+    machine: Machine, arguments: tuple[str, ...], hint: str
+):
+    for folder in ("bench", "emulator", "engine_integration", "hls", "tests"):
+        (machine.root / folder).symlink_to(ROOT / folder)
     machine.provide("dpkg-query", NOT_INSTALLED)
-    refusal = machine.run("demo", "--json")
+    refusal = machine.run(*arguments)
     assert refusal.returncode == 2
-    assert "argument --json: expected one argument" in refusal.stderr
+    assert hint in refusal.stderr
     assert machine.calls("dpkg-query") == []
 
 

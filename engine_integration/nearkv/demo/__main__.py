@@ -19,6 +19,7 @@ from nearkv.demo.processes import ModelProcess, pull_the_plug, scratch_folder
 from nearkv.demo.prompt import read_document
 from nearkv.demo.question import ANSWER, QUESTION, built_in_document
 from nearkv.real_models import MODELS, ModelError, fetch_model
+from nearkv.usage import exit_if_usage_is_all
 
 _SHIPPED = Path(__file__).resolve().parents[2] / "models" / "recall_3m"
 _MODEL = "smollm2"
@@ -47,8 +48,7 @@ plain one, or the answer is not right; 2 wrong usage; 130 interrupted."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the demo; returns the exit status."""
     options = _parse(arguments)
-    if os.environ.get("NEARKV_CHECK_USAGE"):  # ./nearkv asks before it installs anything.
-        return 0
+    exit_if_usage_is_all()
     try:
         return _run(options)
     except DemoError as error:

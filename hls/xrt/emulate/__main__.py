@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nearkv.usage import exit_if_usage_is_all
+
 from .build import Toolchain, build_simulator, write_package
 from .card import Card, Wish, describe_card
 from .failure import EmulationError
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     if parsed.arg and len(parsed.top) != 1:
         parser.error("--arg is for one kernel; several have a --kernel-xml each")
+    exit_if_usage_is_all()
     try:
         _make(parsed)
     except EmulationError as error:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from nearkv.usage import exit_if_usage_is_all
+
 from . import ctest, lint, pytests, sanitizers, strength
 from .progress import StageClock, build_steps, slowest
 from .resumption import Resumption
@@ -65,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("filters", nargs="*", metavar="FILTER", help="what to run (default: all)")
     parsed = parser.parse_args(arguments)
+    exit_if_usage_is_all()
     jobs = int(os.environ.get("NEARKV_JOBS") or os.cpu_count() or 1)
     options = Options(parsed.size or "default", tuple(parsed.filters), jobs)
 
