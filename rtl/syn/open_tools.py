@@ -67,7 +67,7 @@ def _prepare(tool: str) -> None:
         lock_path.parent.mkdir(parents=True, exist_ok=True)
         with lock_path.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # What it says of preparing is for the user, who waits.
+            # On stderr the tool tells the user why its first run takes minutes.
             subprocess.run([tool, "--version"], stdout=subprocess.DEVNULL, check=True)
     except OSError as error:
         raise ToolError(f"{error}; name another folder with XDG_CACHE_HOME") from error
