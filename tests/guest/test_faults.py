@@ -19,6 +19,8 @@ PATIENCE_S = 40
 """For all that a program does after a fault: the driver gives an engine 10 s to answer."""
 QUEUE = "QueueFaultTest.*"
 POOL = "FaultTest.*"
+MODULES = "/sys/bus/cxl/drivers/cxl_mem"
+"""The kernel's driver of CXL modules."""
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +264,26 @@ def test_a_module_that_fails_takes_its_region_and_gets_another(guest, module):
     assert told[0]["status"] == "NO_DEVICE"
     guest.check("nearkv card detach nearkv0")
     guest.make_card()
+    expect_working(guest)
+
+
+def test_a_region_is_made_as_soon_as_its_module_is_back(guest):
+    guest.check("nearkv card detach nearkv0")
+    guest.check(f"echo mem0 > {MODULES}/unbind")
+    guest.check(f"( sleep 2; echo mem0 > {MODULES}/bind ) &")
+    guest.make_card()
+    expect_working(guest)
+
+
+def test_a_module_that_stays_away_has_no_region_and_no_hang(guest):
+    guest.check("nearkv card detach nearkv0")
+    guest.check(f"echo mem0 > {MODULES}/unbind")
+    try:
+        with pytest.raises(GuestError, match=r"mem0 is not at work, .* `cxl enable-memdev`"):
+            guest.check("nearkv card region nearkv0")
+    finally:
+        guest.check(f"echo mem0 > {MODULES}/bind")
+        guest.make_card()
     expect_working(guest)
 
 

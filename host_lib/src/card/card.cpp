@@ -218,6 +218,8 @@ Status create_card_region(const Card& card, std::string* reason) {
     *reason = "no host bridge above " + card.module_->name + " maps volatile memory";
     return Status::kUnsupported;
   }
+  const Status status = await_module(card.serial, reason);
+  if (status != Status::kOk) return status;
   return run_tool(
       {"cxl", "create-region", "-m", "-d", decoder, "-t", "ram", "-w", "1", card.module_->name},
       reason);

@@ -75,7 +75,8 @@ Status reset_card(const Card& card, std::string* reason);
 /// Has the card forget a window that is kept, of this user. kNotFound; kBusy: a process has it.
 Status forget_window(const Card& card, const std::string& name, std::string* reason);
 
-/// Makes a region of all of the card's module with the standard tool, `cxl`.
+/// Makes a region of all of the card's module with the standard tool, `cxl`. Waits ten seconds for
+/// a module that recovers from an error; kTimeout: it did not come back.
 Status create_card_region(const Card& card, std::string* reason);
 
 /// By the CXL module, or if that does not tell, by the card's own firmware. kUnsupported: neither

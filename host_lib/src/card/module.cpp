@@ -3,8 +3,10 @@
 #include <cxl/libcxl.h>
 #include <daxctl/libdaxctl.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 namespace nearkv {
 namespace {
@@ -39,6 +41,13 @@ cxl_memdev* find_memdev(cxl_ctx* context, std::uint64_t serial) {
     found = memdev;
   }
   return found;
+}
+
+/// Whether regions can be made of it: its driver has found the decoders of its endpoint.
+bool is_active(cxl_memdev* memdev) {
+  cxl_endpoint* const endpoint = cxl_memdev_get_endpoint(memdev);
+  return endpoint != nullptr && cxl_endpoint_is_enabled(endpoint) != 0 &&
+         cxl_decoder_get_first(cxl_endpoint_get_port(endpoint)) != nullptr;
 }
 
 /// Calls take(root decoder) for each until it says that it has found what it sought.
@@ -112,6 +121,26 @@ std::string volatile_decoder(std::uint64_t serial) {
     return !name.empty();
   });
   return name;
+}
+
+Status await_module(std::uint64_t serial, std::string* reason) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kPatience(10);
+  constexpr std::chrono::milliseconds kInterval(50);
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  for (;;) {
+    // A context keeps what it once found.
+    const CxlContext context = open_cxl();
+    cxl_memdev* const memdev = context != nullptr ? find_memdev(context.get(), serial) : nullptr;
+    if (memdev != nullptr && is_active(memdev)) return Status::kOk;
+    if (Clock::now() >= deadline) {
+      const std::string name = memdev != nullptr ? cxl_memdev_get_devname(memdev) : "the module";
+      *reason = name + " is not at work, and was not within " + std::to_string(kPatience.count()) +
+                " s; `dmesg` says why, `cxl enable-memdev` may bring it back";
+      return Status::kTimeout;
+    }
+    std::this_thread::sleep_for(kInterval);
+  }
 }
 
 Status release_dax(const CardRegion& region, std::string* reason) {

@@ -15,6 +15,10 @@ namespace nearkv {
 /// The first root decoder below which a module's volatile memory can be mapped; "" if none.
 [[nodiscard]] std::string volatile_decoder(std::uint64_t serial);
 
+/// Waits, for ten seconds at most, until the kernel works with this module: after an error that was
+/// not corrected the module is away while its link is reset. kTimeout, with a reason.
+Status await_module(std::uint64_t serial, std::string* reason);
+
 /// Frees a region's addresses from the DAX driver that has them. kBusy: they are system RAM.
 Status release_dax(const CardRegion& region, std::string* reason);
 
