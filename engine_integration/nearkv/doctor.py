@@ -83,6 +83,12 @@ def cpu_model(proc: Path = Path("/proc")) -> str:
     return platform.machine()
 
 
+def cpu_extensions(proc: Path = Path("/proc")) -> list[str]:
+    """Names of those extensions that `cpu:` has kernels for and the processor has."""
+    present = _cpu_flags(proc)
+    return [name for name, needed, _ in _extensions() if present.issuperset(needed)]
+
+
 def cpu_count() -> int:
     """Logical processors this process may run on."""
     return len(os.sched_getaffinity(0))
@@ -102,10 +108,8 @@ def check_system(proc: Path = Path("/proc")) -> Iterator[Check]:
     yield Check.of(group, "operating system", linux, "Linux only", "use Linux", required=True)
     cores = f"{cpu_model(proc)}, {cpu_count()} cores"
     yield Check.of(group, "processor", cores, "the cpu: device", "", required=True)
-    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _read(proc / "cpuinfo"), re.MULTILINE)
-    present = set(flags[1].split()) if flags else set()
-    is_x86 = platform.machine() in ("x86_64", "AMD64")
-    for name, needed, purpose in _X86_EXTENSIONS if is_x86 else _ARM_EXTENSIONS:
+    present = _cpu_flags(proc)
+    for name, needed, purpose in _extensions():
         found = " ".join(needed) if present.issuperset(needed) else ""
         yield Check.of(
             group, name, found, purpose, "needs another processor; a slower path is used"
@@ -306,6 +310,16 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         print(format_report(checks))
     return 1 if missing else 0
+
+
+def _cpu_flags(proc: Path) -> set[str]:
+    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _read(proc / "cpuinfo"), re.MULTILINE)
+    return set(flags[1].split()) if flags else set()
+
+
+def _extensions() -> tuple[tuple[str, tuple[str, ...], str], ...]:
+    is_x86 = platform.machine() in ("x86_64", "AMD64")
+    return _X86_EXTENSIONS if is_x86 else _ARM_EXTENSIONS
 
 
 def _read(path: Path) -> str:

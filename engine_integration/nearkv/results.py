@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from nearkv.doctor import cpu_count, cpu_model, memory_bytes
+from nearkv.doctor import cpu_count, cpu_extensions, cpu_model, memory_bytes
 
 SCHEMA = "nearkv-results/1"
 
@@ -242,8 +242,12 @@ def format_number(number: float) -> str:
 
 @cache
 def machine_description() -> str:
-    """The processor, its cores and the memory: what a figure depends on, and no host name."""
-    return f"{cpu_model()}, {cpu_count()} cores, {memory_bytes() / 2**30:.0f} GiB"
+    """The processor, its cores and the memory: what a figure depends on, and no host name.
+
+    Some processors of several generations have one name, so the vector instructions are told too.
+    """
+    processor = f"{cpu_model()} ({', '.join(cpu_extensions()) or 'scalar'})"
+    return f"{processor}, {cpu_count()} cores, {memory_bytes() / 2**30:.0f} GiB"
 
 
 @cache

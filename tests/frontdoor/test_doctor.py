@@ -105,6 +105,7 @@ def test_processor_extensions_are_read_from_cpuinfo(
     assert states["AVX2"] == "ok"
     assert states["AVX-512"] == "optional"  # not without BW and VL
     assert doctor.cpu_model(proc) == "A CPU"
+    assert doctor.cpu_extensions(proc) == ["AVX2"]
 
 
 def test_packages_are_held_to_their_pins(tmp_path: Path):

@@ -11,6 +11,7 @@ import pytest
 from bench.__main__ import format_table
 from bench.result_file import RESULT_KEYS, read_results, result_of
 from bench.timing import interleave
+from nearkv import doctor
 from nearkv import results as schema
 from nearkv.results import Goal, Result, ResultError, Samples, write_results
 
@@ -192,7 +193,9 @@ def test_the_table_is_aligned_and_shouts_what_was_missed():
 
 
 def test_the_machine_is_its_processor_cores_and_memory():
-    assert re.fullmatch(r"\S.*, \d+ cores, \d+ GiB", schema.machine_description())
+    text = schema.machine_description()
+    assert re.fullmatch(r"\S.* \(\S.*\), \d+ cores, \d+ GiB", text)
+    assert all(name in text for name in doctor.cpu_extensions())
 
 
 def test_the_commit_says_when_the_tree_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
