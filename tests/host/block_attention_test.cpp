@@ -40,12 +40,6 @@ struct Engine {
   EngineStep step;
 };
 
-void expect_exact(const Engine& engine, const BlockAttention& attention) {
-  for (std::size_t i = 0; i < engine.step.asked().size(); ++i) {
-    engine.step.expect_exact(i, attention);
-  }
-}
-
 /// Every shape that a kernel has a path of its own for.
 std::vector<BlockShape> all_shapes() {
   std::vector<BlockShape> shapes;
@@ -83,7 +77,7 @@ TEST(BlockAttention, IsExactOnEveryShape) {
     ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
     EXPECT_EQ(batch.queries(), 12U);
     ASSERT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kOk);
-    expect_exact(engine, usual_attention(shape));
+    engine.step.expect_exact(usual_attention(shape));
   }
 }
 
@@ -103,7 +97,7 @@ TEST(BlockAttention, WindowsAndSoftCapsHideAndBend) {
         BlockBatch batch;
         ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
         ASSERT_EQ(engine.step.attend(&batch, attention), Status::kOk);
-        expect_exact(engine, attention);
+        engine.step.expect_exact(attention);
       }
     }
   }
@@ -119,7 +113,7 @@ TEST(BlockAttention, PortableKernelsBendToo) {
   BlockBatch batch;
   ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
   ASSERT_EQ(engine.step.attend(&batch, attention), Status::kOk);
-  expect_exact(engine, attention);
+  engine.step.expect_exact(attention);
 }
 
 TEST(BlockAttention, LongRequestsAreSplitAmongThreads) {
@@ -132,7 +126,7 @@ TEST(BlockAttention, LongRequestsAreSplitAmongThreads) {
     BlockBatch batch;
     ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
     ASSERT_EQ(engine.step.attend(&batch, attention, four_threads()), Status::kOk);
-    expect_exact(engine, attention);
+    engine.step.expect_exact(attention);
   }
 }
 
@@ -149,13 +143,13 @@ TEST(BlockAttention, AStepIsUsedByManyLayers) {
   for (const BlockAttention& attention : {usual_attention(shape), with_window}) {
     for (const ThreadTeam& team : {ThreadTeam{}, four_threads(), ThreadTeam{}}) {
       ASSERT_EQ(layer.step.attend(&batch, attention, team), Status::kOk);
-      layer.step.expect_exact(1, attention);
+      layer.step.expect_exact_request(1, attention);
     }
   }
   ASSERT_EQ(of_another_shape.step.begin(&batch), Status::kOk);
   ASSERT_EQ(of_another_shape.step.attend(&batch, usual_attention(other), four_threads()),
             Status::kOk);
-  of_another_shape.step.expect_exact(0, usual_attention(other));
+  of_another_shape.step.expect_exact_request(0, usual_attention(other));
 }
 
 TEST(BlockAttention, QueriesOfOneRequestSeeUpToThemselves) {
@@ -166,7 +160,7 @@ TEST(BlockAttention, QueriesOfOneRequestSeeUpToThemselves) {
   ASSERT_EQ(engine.step.begin(&batch, 8), Status::kOk);
   EXPECT_EQ(batch.queries(), 4U);
   ASSERT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kOk);
-  engine.step.expect_exact(0, usual_attention(shape));
+  engine.step.expect_exact_request(0, usual_attention(shape));
   EXPECT_TRUE(engine.step.is_untouched(2)) << "a request with too many queries is left out";
 }
 
@@ -180,7 +174,7 @@ TEST(BlockAttention, QueriesThatSeeNothingOfARunAddNothing) {
     BlockBatch batch;
     ASSERT_EQ(engine.step.begin(&batch, 32), Status::kOk);
     ASSERT_EQ(engine.step.attend(&batch, attention, four_threads()), Status::kOk);
-    expect_exact(engine, attention);
+    engine.step.expect_exact(attention, 32);
   };
   // Threads get tokens [0, 16) and [16, 33): the first queries are older than the latter.
   expect_exact_on_threads({NKV_DTYPE_BF16, BlockLayout::kRows, 1, 1, 64, 16}, 33, 32, 0);
@@ -199,7 +193,7 @@ TEST(BlockAttention, WhatIsNotFiniteStaysInItsRequest) {
       ASSERT_EQ(engine.step.begin(&batch), Status::kOk);
       ASSERT_EQ(engine.step.attend(&batch, usual_attention(shape)), Status::kOk);
       EXPECT_TRUE(std::isnan(engine.step.output_of(0, 0)[0]));
-      engine.step.expect_exact(1, usual_attention(shape));
+      engine.step.expect_exact_request(1, usual_attention(shape));
     }
   }
 }

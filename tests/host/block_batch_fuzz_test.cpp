@@ -73,16 +73,6 @@ EngineStep some_step(const BlockEngine& engine, Random& random) {
   return {engine, asked, &random};
 }
 
-void expect_exact(const EngineStep& step, const BlockAttention& attention) {
-  for (std::size_t i = 0; i < step.asked().size(); ++i) {
-    if (step.asked()[i].queries > kMostQueries) {
-      EXPECT_TRUE(step.is_untouched(i)) << "request " << i << " has too many queries";
-    } else {
-      step.expect_exact(i, attention);
-    }
-  }
-}
-
 void expect_the_same_alone(const EngineStep& step, const BlockAttention& attention,
                            BlockBatch* batch) {
   for (std::size_t i = 0; i < step.asked().size(); ++i) {
@@ -142,7 +132,7 @@ TEST(BlockBatchFuzz, AnswersAreExactWhateverElseIsInTheBatch) {
       const ThreadTeam team = pick(random, 0, 1) == 0 ? four_threads() : ThreadTeam{};
       ASSERT_EQ(step.begin(&batch, kMostQueries), Status::kOk);
       ASSERT_EQ(step.attend(&batch, attention, team), Status::kOk);
-      expect_exact(step, attention);
+      step.expect_exact(attention, kMostQueries);
       // How work is split among threads depends on all of it.
       if (team.members == 1) expect_the_same_alone(step, attention, &batch);
       expect_faults_to_stay(&engine, step, attention, team, &batch, random);

@@ -239,7 +239,17 @@ Status EngineStep::attend(BlockBatch* batch, const BlockAttention& attention,
   return batch->attend(engine_->cache(), attention, queries, team);
 }
 
-void EngineStep::expect_exact(std::size_t i, const BlockAttention& attention) const {
+void EngineStep::expect_exact(const BlockAttention& attention, std::uint32_t max_queries) const {
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    if (asked_[i].queries > max_queries) {
+      EXPECT_TRUE(is_untouched(i)) << "request " << i << " has too many queries";
+    } else {
+      expect_exact_request(i, attention);
+    }
+  }
+}
+
+void EngineStep::expect_exact_request(std::size_t i, const BlockAttention& attention) const {
   const BlockShape& shape = engine_->shape();
   const BlockEngine::Request& request = engine_->requests().at(asked_[i].request);
   for (std::size_t query = 0; query < asked_[i].queries; ++query) {

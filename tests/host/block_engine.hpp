@@ -92,8 +92,11 @@ class EngineStep {
   Status begin(BlockBatch* batch, std::uint32_t max_queries = 8) const;
   Status attend(BlockBatch* batch, const BlockAttention& attention, const ThreadTeam& team = {});
 
+  /// Compares all queries of the step with double precision. The answers of requests with more
+  /// queries than `max_queries` must be untouched.
+  void expect_exact(const BlockAttention& attention, std::uint32_t max_queries = 8) const;
   /// Compares all queries of the step's i-th request with double precision.
-  void expect_exact(std::size_t i, const BlockAttention& attention) const;
+  void expect_exact_request(std::size_t i, const BlockAttention& attention) const;
   [[nodiscard]] std::vector<float> output_of(std::size_t token, std::size_t head) const;
   /// All that the i-th request was answered: outputs and LSE.
   [[nodiscard]] std::vector<std::byte> answer(std::size_t i) const;
