@@ -92,9 +92,9 @@ class NEARKV_API BlockBatch {
   ~BlockBatch();
 
   /// Request r has the queries of tokens [starts[r], starts[r + 1]) of the step, which are the last
-  /// of its `lengths[r]` tokens; query i sees all tokens up to its own. K and V are read
-  /// once for several of them. Requests with more than `max_queries` queries are left out:
-  /// their outputs stay as they are. All is copied.
+  /// of its `lengths[r]` tokens; query i sees all tokens up to its own. K and V are read once for
+  /// several of them. Requests with more than `max_queries` queries are left out: their outputs
+  /// stay as they are. All is copied.
   ///
   /// kBadArgument: spans that do not fit, or a request with fewer tokens than queries.
   Status begin_step(std::span<const std::int32_t> starts, std::span<const std::int32_t> lengths,
