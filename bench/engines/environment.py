@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
@@ -119,14 +118,6 @@ def make_environment(name: str) -> Environment:
             (packages / "ours_last.pth").write_text("import ours_last\n")
             unfinished.rename(folder)
     return Environment(folder / "bin" / "python")
-
-
-def environment_or_skip(name: str, title: str) -> Environment:
-    """The same for a fixture: whoever cannot have it skips the test."""
-    try:
-        return make_environment(name)
-    except EnvironmentMissing as error:
-        pytest.skip(f"{title} is not here: {error}")
 
 
 def _pip(folder: Path, text: str) -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment
 from bench.engines.serving import Daemon
 from tests.engines.compatibility import Recorder
 from tests.engines.preloaded import preloaded
+from tests.engines.skipping import environment_or_skip
 from tests.engines.small_models import SMALL, save_model
 from tests.engines.vllm_attention import AttentionEngines
 

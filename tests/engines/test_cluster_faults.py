@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.environment import ROOT, environment_or_skip
+from bench.engines.environment import ROOT
 from bench.engines.shapes import DOCUMENT, MODELS
 from nearkv.cluster.client import Answer, complete
 from nearkv.cluster.processes import Process
@@ -29,6 +29,7 @@ from nearkv.cluster.workers import (
     start_router,
 )
 from nearkv.store import ObjectStore
+from tests.engines.skipping import environment_or_skip
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 PROGRAM = ROOT / "build/release/bin/nearkv"

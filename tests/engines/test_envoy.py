@@ -13,13 +13,14 @@ pytest.importorskip("aiohttp")
 
 import aiohttp
 
-from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment
 from engine_integration.tests.envoy_calls import tell
 from engine_integration.tests.router_scene import CHUNKS, PROMPT, FakeEngine, engines
 from nearkv.router.config import config_of
 from nearkv.router.engines import Engines
 from nearkv.router.gateway import Endpoints, Picker, make_server
 from tests.engines.envoy_proxy import envoy
+from tests.engines.skipping import environment_or_skip
 
 
 @pytest.fixture(scope="module")

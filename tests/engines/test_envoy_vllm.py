@@ -16,13 +16,14 @@ pytest.importorskip("envoy.service.ext_proc.v3.external_processor_pb2_grpc")
 import aiohttp
 from transformers import AutoTokenizer
 
-from bench.engines.environment import ROOT, environment_or_skip
+from bench.engines.environment import ROOT
 from nearkv.cluster.processes import answers
 from nearkv.cluster.workers import BLOCK_TOKENS, Engine, Worker
 from nearkv.router.config import config_of
 from nearkv.router.engines import Engines
 from nearkv.router.gateway import Endpoints, Picker, make_server
 from tests.engines.envoy_proxy import envoy
+from tests.engines.skipping import environment_or_skip
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 START_S = 900  # beside other tests

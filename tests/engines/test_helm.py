@@ -13,9 +13,10 @@ pytest.importorskip("nearkv.core", exc_type=ImportError)
 pytest.importorskip("aiohttp")
 pytest.importorskip("prometheus_client")
 
-from bench.engines.environment import ROOT, Environment, environment_or_skip
+from bench.engines.environment import ROOT, Environment
 from nearkv.kubernetes.__main__ import parser
 from nearkv.router.config import RouterConfig, config_of
+from tests.engines.skipping import environment_or_skip
 
 CHART = ROOT / "engine_integration" / "deploy" / "nearkv"
 TOOL = ROOT / "build" / "release" / "bin" / "nearkv"

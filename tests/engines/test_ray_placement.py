@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment
 from engine_integration.tests import stand_in_engine
 from engine_integration.tests.etcd_server import EtcdServer
 from tests.engines.placing import PATIENCE_S, Load, Placement, raylet_of, routing, wait_gone
+from tests.engines.skipping import environment_or_skip
 
 # The first makes Ray's environment; each node's start takes seconds.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]

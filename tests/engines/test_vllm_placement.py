@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.environment import ROOT, Environment, environment_or_skip
+from bench.engines.environment import ROOT, Environment
 from bench.engines.serving import Daemon
 from engine_integration.tests.etcd_server import EtcdServer
 from nearkv.cluster.workers import (
@@ -27,6 +27,7 @@ from tests.engines.placing import (
     wait_gone,
     wait_served,
 )
+from tests.engines.skipping import environment_or_skip
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 MODEL = ROOT / "engine_integration" / "models" / "recall_3m"

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.environment import Environment, environment_or_skip
+from bench.engines.environment import Environment
 from nearkv.cluster.client import complete
 from nearkv.cluster.processes import Process, answers, free_ports
 from nearkv.cluster.workers import SERVING_VARIABLES
 from tests.engines.readme import commands, in_folder
+from tests.engines.skipping import environment_or_skip
 from tests.engines.small_models import SMALL, save_model
 from tests.engines.vllm_attention import prompt
 from tests.engines.vllm_engines import entry_points_of_the_wheel
