@@ -14,8 +14,8 @@ QUIET = {
     "KMP_BLOCKTIME": "0",  # LLVM's and Intel's
     "OPENBLAS_THREAD_TIMEOUT": "4",  # as an exponent of two, in cycles: its least
 }
-# They bind the calling thread to one core, and a device takes its cores from the thread that makes
-# it: one core against all of the peer's.
+# They bind the thread that calls both sides to one core, where it would wait for the worker that a
+# side has there.
 _BINDING = ("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND")
 
 

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <span>
@@ -65,7 +66,10 @@ void bind_device(nb::module_& module) {
       "With memory=, 'cpu:' works in what an object lends by the buffer protocol or\n"
       "DLPack, such as a tensor: between multiples of 4,096 bytes, where nobody else\n"
       "may write while the device lives.")
-      .def(nb::new_(&open_as_asked), "uri"_a, nb::kw_only(), "memory"_a = nb::none());
+      .def(nb::new_(&open_as_asked), "uri"_a, nb::kw_only(), "memory"_a = nb::none())
+      .def_prop_ro("cores", &Device::cores,
+                   "Cores of this machine that its own threads are pinned to; none of a device\n"
+                   "elsewhere.");
 }
 
 }  // namespace nearkv::python

@@ -59,8 +59,11 @@ class FarBuilder:
                 'name a pool: "uri": "cpu:?memory=4GiB"',
             )
         dtype = getattr(torch, options.rounded) if options.rounded else kv_cache_spec.dtype
+        device = Device(options.uri.replace("{rank}", str(get_tensor_model_parallel_rank())))
+        if device.cores:
+            logger.info_once("NearKV's pool works on cores %s", device.cores)
         pool = Pool.create(
-            Device(options.uri.replace("{rank}", str(get_tensor_model_parallel_rank()))),
+            device,
             layers=len(layer_names),
             kv_heads=kv_cache_spec.num_kv_heads,
             head_dim=kv_cache_spec.head_size,

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "nearkv/api.h"
 #include "nearkv/status.hpp"
@@ -49,6 +50,9 @@ class NEARKV_API Device {
     return std::chrono::nanoseconds::zero();
   }
 
+  /// Cores of this machine that the device's own threads are pinned to; empty if it has none.
+  [[nodiscard]] virtual std::vector<int> cores() const { return {}; }
+
   /// Sleeps until a completion may have been posted since `*epoch` was last set by this call (start
   /// with 0), so that none can slip in between looking and sleeping; in simulation, runs the clock.
   /// kTimeout if nothing happened in time. May wake early.
@@ -63,7 +67,8 @@ class NEARKV_API Device {
 ///
 ///   cpu:[PATH][?option&...]   this machine's cores work on memory near them
 ///       memory=SIZE           device memory; default 1GiB, or the size of PATH
-///       threads=N             workers; default one per core of the node
+///       threads=N             workers, pinned to cores that any thread of the process may use;
+///                             default one for each core of the node
 ///       node=N                NUMA node of memory and workers; default any
 ///       huge=on|off           ask for transparent huge pages; default on
 ///       verify=SECONDS|always pages are compared with their checksums before they are first

@@ -152,6 +152,12 @@ CpuDevice::~CpuDevice() {
   dispatcher_.join();
 }
 
+std::vector<int> CpuDevice::cores() const {
+  const std::size_t members = workers_.size();
+  const std::vector<int>& all = workers_.cores();
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(members, all.size()))};
+}
+
 std::atomic<std::uint64_t>* CpuDevice::stored_register(std::uint32_t offset) {
   const auto place = find_queue_register(offset);
   if (!place) return nullptr;

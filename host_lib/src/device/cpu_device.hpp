@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "device/engine.hpp"
 #include "device/uri.hpp"
@@ -52,6 +53,7 @@ class CpuDevice final : public Device {
   std::span<std::byte> memory() override { return backing_.bytes; }
   [[nodiscard]] Durability durability() const override { return backing_.durability; }
   [[nodiscard]] std::chrono::nanoseconds oldest_check() const override { return checks_.oldest(); }
+  [[nodiscard]] std::vector<int> cores() const override;
   Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override;
 
  private:

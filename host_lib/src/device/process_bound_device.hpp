@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "forks.hpp"
 #include "nearkv/device.hpp"
@@ -30,6 +31,7 @@ class ProcessBoundDevice final : public Device {
   [[nodiscard]] std::chrono::nanoseconds oldest_check() const override {
     return device_->oldest_check();
   }
+  [[nodiscard]] std::vector<int> cores() const override { return device_->cores(); }
   Status wait(std::uint64_t* epoch, std::chrono::nanoseconds timeout) override {
     return is_here() ? device_->wait(epoch, timeout) : Status::kForked;
   }

@@ -1,29 +1,15 @@
 #include "device/workers.hpp"
 
-#include <numa.h>
 #include <sched.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
+#include "device/cores.hpp"
 #include "device/pause.hpp"
 
 namespace nearkv {
 namespace {
-
-/// Cores that this process may use, on `node` if it is one.
-std::vector<int> usable_cores(int node) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  ::sched_getaffinity(0, sizeof(allowed), &allowed);
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    const bool near = node < 0 || numa_available() < 0 || numa_node_of_cpu(core) == node;
-    if (CPU_ISSET(core, &allowed) && near) cores.push_back(core);
-  }
-  return cores;
-}
 
 void pin_to(int core) {
   cpu_set_t set;
@@ -44,8 +30,7 @@ std::uint32_t await_change(const std::atomic<std::uint32_t>& value, std::uint32_
   return value.load(std::memory_order_acquire);
 }
 
-Workers::Workers(const Options& options) : cores_(usable_cores(options.node)) {
-  if (cores_.empty()) cores_ = usable_cores(-1);
+Workers::Workers(const Options& options) : cores_(process_cores(options.node)) {
   const unsigned members =
       options.threads != 0 ? options.threads : static_cast<unsigned>(cores_.size());
   try {

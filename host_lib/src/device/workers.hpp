@@ -18,8 +18,8 @@ namespace nearkv {
 class Workers {
  public:
   struct Options {
-    unsigned threads = 0;  ///< Members, the caller included; 0: one per core that may be used.
-    int node = -1;         ///< NUMA node whose cores to use; -1: all that this process may use.
+    unsigned threads = 0;  ///< Members, the caller included; 0: one for each core.
+    int node = -1;         ///< Of the cores, as process_cores() has it.
   };
 
   /// Throws std::system_error if the system refuses a thread.
@@ -29,6 +29,9 @@ class Workers {
   ~Workers();
 
   [[nodiscard]] unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
+
+  /// Those that members are pinned to, in turn.
+  [[nodiscard]] const std::vector<int>& cores() const { return cores_; }
 
   /// Pins the calling thread to member 0's core.
   void pin_caller() const;
