@@ -70,8 +70,9 @@ class Contenders {
     if (tokens_.size() >= room_) prune();
   }
   void merge(const Contenders& other) {
-    if (other.are_all()) give_up();
-    for (const ScoredToken<float>& scored : other.tokens_) add(scored.score, scored.token);
+    if (are_all()) return;
+    if (other.are_all()) return give_up();
+    tokens_.insert(tokens_.end(), other.tokens_.begin(), other.tokens_.end());
   }
   /// In no order; none if are_all().
   const std::vector<ScoredToken<float>>& finish() {
@@ -82,16 +83,35 @@ class Contenders {
  private:
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   static constexpr std::size_t kMostRooms = 4;
+  static constexpr std::size_t kBins = 1024;
 
   void prune() {
     if (tokens_.size() < top_k_) return;
-    const auto worst = tokens_.begin() + static_cast<std::ptrdiff_t>(top_k_ - 1);
-    std::nth_element(tokens_.begin(), worst, tokens_.end());
-    least_ = std::nextafter(worst->score - slack_, -kInfinity);
+    least_ = std::max(least_, std::nextafter(about_the_worst() - slack_, -kInfinity));
     std::erase_if(tokens_, [&](const ScoredToken<float>& one) { return one.score < least_; });
     if (tokens_.size() >= kMostRooms * room_for(top_k_)) return give_up();
     room_ = std::max(room_, 2 * tokens_.size());
   }
+
+  /// A score that `top_k` tokens reach, and few more: the least one in the bins that they fill.
+  [[nodiscard]] float about_the_worst() const {
+    const auto [low, high] = std::ranges::minmax(tokens_, {}, &ScoredToken<float>::score);
+    const float bins_per_score = static_cast<float>(kBins - 1) / (high.score - low.score);
+    if (!std::isfinite(bins_per_score)) return low.score;
+    const auto bin_of = [&](const ScoredToken<float>& one) {
+      return static_cast<std::size_t>((one.score - low.score) * bins_per_score);
+    };
+    std::array<std::uint32_t, kBins + 1> counts{};
+    for (const ScoredToken<float>& one : tokens_) ++counts[bin_of(one)];
+    std::size_t bin = counts.size() - 1;
+    for (std::size_t reached = counts[bin]; reached < top_k_; reached += counts[bin]) --bin;
+    float worst = high.score;
+    for (const ScoredToken<float>& one : tokens_) {
+      if (bin_of(one) >= bin) worst = std::min(worst, one.score);
+    }
+    return worst;
+  }
+
   void give_up() {
     least_ = kInfinity;
     tokens_ = {};
