@@ -64,6 +64,9 @@ std::vector<BlockShape> all_shapes() {
       for (const std::size_t dim : {64U, 80U, 128U}) add(dtype, layout, dim, 5, 32);
     }
   }
+  for (const bool heads_adjoin : {true, false}) {
+    shapes.push_back({NKV_DTYPE_BF16, BlockLayout::kRows, 5, 8, 64, 32, heads_adjoin});
+  }
   return shapes;
 }
 

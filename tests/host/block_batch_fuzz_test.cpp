@@ -36,6 +36,7 @@ Traffic some_traffic(Random& random) {
   shape.group = pick(random, 1, is_long ? 2 : 9);
   shape.dim = 16 * std::size_t{pick(random, 1, 8)};
   shape.block_tokens = (has_tiles ? 32U : 16U) * std::size_t{pick(random, 1, 4)};
+  shape.heads_adjoin = pick(random, 0, 3) != 0;
   return {shape, is_long ? 1500U : 300U};
 }
 

@@ -49,7 +49,7 @@ BlockAttention usual_attention(const BlockShape& shape) {
 std::string BlockShape::name() const {
   return "dtype " + std::to_string(dtype) + ", layout " + std::to_string(static_cast<int>(layout)) +
          ", head_dim " + std::to_string(dim) + ", group " + std::to_string(group) + ", blocks of " +
-         std::to_string(block_tokens);
+         std::to_string(block_tokens) + (heads_adjoin ? "" : ", heads apart");
 }
 
 void BlockShape::put(std::byte* at, std::size_t element, double value) const {
@@ -133,10 +133,12 @@ std::size_t BlockEngine::fork(std::size_t number) {
 }
 
 void BlockEngine::end(std::size_t number) {
-  const std::size_t bytes = shape_.kv_heads * 2 * head_elements() * shape_.element_bytes();
+  const std::size_t bytes = 2 * head_elements() * shape_.element_bytes();
   for (const std::int32_t block : requests_.at(number).blocks) {
     if (--users_[static_cast<std::size_t>(block)] > 0) continue;
-    std::fill_n(head_at(block, 0), bytes, std::byte{0xFF});
+    for (std::size_t head = 0; head < shape_.kv_heads; ++head) {
+      std::fill_n(head_at(block, head), bytes, std::byte{0xFF});
+    }
     free_.push_back(block);
   }
   std::shuffle(free_.begin(), free_.end(), *random_);
@@ -154,8 +156,9 @@ BlockCache BlockEngine::cache() const {
   cache.keys = memory_.data();
   cache.values = memory_.data() + head_bytes;
   cache.blocks = users_.size();
-  cache.head_stride_bytes = 2 * head_bytes;
-  cache.block_stride_bytes = shape_.kv_heads * cache.head_stride_bytes;
+  const std::size_t both_bytes = 2 * head_bytes;
+  cache.head_stride_bytes = shape_.heads_adjoin ? both_bytes : users_.size() * both_bytes;
+  cache.block_stride_bytes = shape_.heads_adjoin ? shape_.kv_heads * both_bytes : both_bytes;
   cache.kv_heads = static_cast<std::uint32_t>(shape_.kv_heads);
   cache.head_dim = static_cast<std::uint32_t>(shape_.dim);
   cache.block_tokens = static_cast<std::uint32_t>(shape_.block_tokens);
@@ -165,8 +168,10 @@ BlockCache BlockEngine::cache() const {
 }
 
 std::byte* BlockEngine::head_at(std::int32_t block, std::size_t head) {
-  return memory_.data() + (static_cast<std::size_t>(block) * shape_.kv_heads + head) * 2 *
-                              head_elements() * shape_.element_bytes();
+  const auto of_block = static_cast<std::size_t>(block);
+  const std::size_t place =
+      shape_.heads_adjoin ? of_block * shape_.kv_heads + head : head * users_.size() + of_block;
+  return memory_.data() + place * 2 * head_elements() * shape_.element_bytes();
 }
 
 std::int32_t BlockEngine::take_block() {

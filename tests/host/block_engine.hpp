@@ -21,6 +21,7 @@ struct BlockShape {
   std::size_t group = 4;
   std::size_t dim = 64;
   std::size_t block_tokens = 32;
+  bool heads_adjoin = true;  ///< In each block; otherwise each head has its blocks together.
 
   [[nodiscard]] std::size_t heads() const { return kv_heads * group; }
   [[nodiscard]] std::size_t element_bytes() const { return dtype == NKV_DTYPE_FP32 ? 4 : 2; }

@@ -86,8 +86,13 @@ void BatchPlan::split(const Split& wanted) {
            queries_[end].request == queries_[first].request) {
       ++end;
     }
-    for (std::size_t head = 0; head < wanted.kv_heads; ++head) {
-      add_task({first, end - first, head, runs_.size(), 0}, wanted.window, run_tokens);
+    // What adjoins is read in one sweep, which memory answers faster than strides.
+    const std::size_t rows = (end - first) * wanted.group;
+    const std::size_t together =
+        wanted.heads_adjoin ? std::max<std::size_t>(kTaskRows / rows, 1) : 1;
+    for (std::size_t head = 0; head < wanted.kv_heads; head += together) {
+      const std::size_t heads = std::min(together, wanted.kv_heads - head);
+      add_task({first, end - first, head, heads, runs_.size(), 0}, wanted.window, run_tokens);
     }
     first = end;
   }
@@ -97,7 +102,7 @@ void BatchPlan::add_task(const AttendTask& task, std::size_t window, std::size_t
   const std::size_t first = queries_[task.first_query].first_seen(window);
   const std::size_t end = queries_[task.first_query + task.queries - 1].length;
   // A token that more queries see takes longer: it is read once, but multiplied for each.
-  const std::size_t parts = ((end - first) * task.queries - 1) / run_tokens + 1;
+  const std::size_t parts = ((end - first) * task.queries * task.heads - 1) / run_tokens + 1;
   const auto cut = [&](std::size_t index) {
     // Between blocks: a block that two runs share would be read twice.
     const std::size_t at = first + (end - first) * index / parts;
@@ -106,7 +111,7 @@ void BatchPlan::add_task(const AttendTask& task, std::size_t window, std::size_t
   for (std::size_t part = 0; part < parts; ++part) {
     if (cut(part) >= cut(part + 1)) continue;
     runs_.push_back({tasks_.size(), cut(part), cut(part + 1), run_rows_});
-    run_rows_ += task.queries * split_.group;
+    run_rows_ += task.heads * task.queries * split_.group;
   }
   tasks_.push_back(task);
   tasks_.back().end_run = runs_.size();

@@ -23,11 +23,12 @@ struct QueryPlace {
   }
 };
 
-/// A KV head, and queries of one request that share what is read of it. Its runs lie together.
+/// KV heads, and queries of one request that share what is read of them. Its runs lie together.
 struct AttendTask {
   std::size_t first_query = 0;
   std::size_t queries = 0;
-  std::size_t kv_head = 0;
+  std::size_t first_head = 0;
+  std::size_t heads = 0;
   std::size_t first_run = 0;
   std::size_t end_run = 0;
 };
@@ -40,7 +41,7 @@ struct RunPlace {
   std::size_t first_row = 0;  ///< Of all runs' rows, one after the other.
 };
 
-/// Query rows that share a task, unless those of one query are more.
+/// Query rows that share a task, unless those of one query and KV head are more.
 inline constexpr std::size_t kTaskRows = 32;
 
 class BatchPlan {
@@ -62,6 +63,7 @@ class BatchPlan {
     std::size_t group = 0;
     std::size_t window = 0;  ///< 0: none.
     unsigned members = 0;
+    bool heads_adjoin = false;  ///< A block has its KV heads one after the other.
     bool operator==(const Split&) const = default;
   };
 

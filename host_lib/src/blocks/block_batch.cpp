@@ -60,7 +60,8 @@ struct BlockBatch::State {
     const Status status = check_step(plan, cache, attention, queries, why);
     if (status != Status::kOk) return status;
     const unsigned members = team.run != nullptr ? std::max(team.members, 1U) : 1;
-    plan.split({cache.kv_heads, queries.group, attention.window, members});
+    plan.split({cache.kv_heads, queries.group, attention.window, members,
+                cache.head_stride_bytes < cache.block_stride_bytes});
     results.reset(plan, cache.head_dim);
     LayerWork work(plan, cache, attention, queries, &results);
     if (members > 1 && plan.runs().size() > 1) {

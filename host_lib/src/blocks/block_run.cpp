@@ -26,6 +26,13 @@ std::uint64_t seen_by(const QueryPlace& query, std::size_t window, const Span& s
   return bits(bit + from - token, bit + to - token);
 }
 
+Span moved(const Span& span, std::size_t bytes) {
+  Span to = span;
+  to.keys += bytes;
+  to.values += bytes;
+  return to;
+}
+
 }  // namespace
 
 SpanShape shape_of(const BlockCache& cache) {
@@ -43,7 +50,7 @@ bool span_at(const BlockRun& run, std::size_t token, Span* span) {
   const std::size_t index = token / cache.block_tokens;
   const auto block = static_cast<std::size_t>(run.table[index]);
   const std::size_t place =
-      block * cache.block_stride_bytes + run.kv_head * cache.head_stride_bytes;
+      block * cache.block_stride_bytes + run.first_head * cache.head_stride_bytes;
   const std::size_t begin = token % cache.block_tokens;
   span->keys = cache.keys + place;
   span->values = cache.values + place;
@@ -56,35 +63,46 @@ bool span_at(const BlockRun& run, std::size_t token, Span* span) {
 }
 
 void RunKernel::attend(const BlockRun& run, const RowSums& sums) const {
-  const Rows all{0, run.queries.size() * run.group};
-  std::fill_n(sums.maximum, all.count, -std::numeric_limits<float>::infinity());
-  std::fill_n(sums.weight, all.count, 0.0F);
-  std::fill_n(sums.values, all.count * run.cache->head_dim, 0.0F);
-  Span span;
+  const std::size_t head_rows = run.queries.size() * run.group;
+  const std::size_t rows = run.heads * head_rows;
+  std::fill_n(sums.maximum, rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(sums.weight, rows, 0.0F);
+  std::fill_n(sums.values, rows * run.cache->head_dim, 0.0F);
+  SeenSpan here;
   Span after;
   std::size_t token = run.first_token;
-  bool is_there = span_at(run, token, &span);
+  bool is_there = span_at(run, token, &here.span);
   while (is_there) {
-    const std::size_t here = token;
-    token += static_cast<std::size_t>(std::popcount(span.seen));
-    is_there = span_at(run, token, &after);
-    const Span* next = is_there ? &after : nullptr;
+    here.token = token;
     // The first query sees the fewest new tokens, the last one the fewest old ones.
-    if (seen_by(run.queries.front(), run.window, span, here) == span.seen &&
-        seen_by(run.queries.back(), run.window, span, here) == span.seen) {
-      attend(run, all, span, next, sums);
-    } else {
-      for (std::size_t query = 0; query < run.queries.size(); ++query) {
-        Span its = span;
-        its.seen = seen_by(run.queries[query], run.window, span, here);
-        if (its.seen == 0) continue;
-        attend(run, {query * run.group, run.group}, its, next, sums);
-        next = nullptr;
-      }
+    here.by_all = seen_by(run.queries.front(), run.window, here.span, token) == here.span.seen &&
+                  seen_by(run.queries.back(), run.window, here.span, token) == here.span.seen;
+    token += static_cast<std::size_t>(std::popcount(here.span.seen));
+    is_there = span_at(run, token, &after);
+    for (std::size_t head = 0; head < run.heads; ++head) {
+      const Span of_next_head = moved(here.span, run.cache->head_stride_bytes);
+      const Span* const next = head + 1 < run.heads ? &of_next_head : is_there ? &after : nullptr;
+      attend_head(run, head * head_rows, here, next, sums);
+      here.span = of_next_head;
     }
-    span = after;
+    here.span = after;
   }
-  if (attend_span_bf16_ != nullptr) order_values_bf16(shape_, all.count, sums.values);
+  if (attend_span_bf16_ != nullptr) order_values_bf16(shape_, rows, sums.values);
+}
+
+void RunKernel::attend_head(const BlockRun& run, std::size_t first_row, const SeenSpan& seen,
+                            const Span* next, const RowSums& sums) const {
+  if (seen.by_all) {
+    attend(run, {first_row, run.queries.size() * run.group}, seen.span, next, sums);
+    return;
+  }
+  for (std::size_t query = 0; query < run.queries.size(); ++query) {
+    Span its = seen.span;
+    its.seen = seen_by(run.queries[query], run.window, seen.span, seen.token);
+    if (its.seen == 0) continue;
+    attend(run, {first_row + query * run.group, run.group}, its, next, sums);
+    next = nullptr;
+  }
 }
 
 void RunKernel::attend(const BlockRun& run, const Rows& rows, const Span& span, const Span* next,

@@ -63,11 +63,12 @@ void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
   BlockRun run;
   run.cache = &cache_;
   run.table = plan_.blocks_of(queries.front().request);
-  run.kv_head = task.kv_head;
+  run.first_head = task.first_head;
+  run.heads = task.heads;
   run.first_token = place.first_token;
   run.end_token = place.end_token;
-  run.query =
-      queries_.queries + queries.front().token * queries_.query_stride_bytes + task.kv_head * bytes;
+  run.query = queries_.queries + queries.front().token * queries_.query_stride_bytes +
+              task.first_head * bytes;
   run.group = queries_.group;
   run.queries = queries;
   run.window = window_;
@@ -75,8 +76,11 @@ void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
   run.soft_cap = soft_cap_;
   std::array<std::byte, kTaskRows * NKV_MAX_HEAD_DIM * sizeof(float)> together;
   if (queries.size() > 1) {
-    for (std::size_t i = 0; i < queries.size(); ++i) {
-      std::memcpy(together.data() + i * bytes, run.query + i * queries_.query_stride_bytes, bytes);
+    std::byte* to = together.data();
+    for (std::size_t head = 0; head < task.heads; ++head) {
+      for (std::size_t i = 0; i < queries.size(); ++i, to += bytes) {
+        std::memcpy(to, run.query + i * queries_.query_stride_bytes + head * bytes, bytes);
+      }
     }
     run.query = together.data();
   }
@@ -84,15 +88,18 @@ void LayerWork::attend(const RunPlace& place, const AttendTask& task) {
 }
 
 void LayerWork::merge(const AttendTask& task) {
-  for (std::size_t query = 0; query < task.queries; ++query) {
-    for (std::size_t row = 0; row < queries_.group; ++row) merge_row(task, query, row);
+  for (std::size_t head = 0; head < task.heads; ++head) {
+    for (std::size_t query = 0; query < task.queries; ++query) {
+      for (std::size_t row = 0; row < queries_.group; ++row) merge_row(task, head, query, row);
+    }
   }
 }
 
-void LayerWork::merge_row(const AttendTask& task, std::size_t query, std::size_t row) {
+void LayerWork::merge_row(const AttendTask& task, std::size_t head, std::size_t query,
+                          std::size_t row) {
   const std::size_t dim = cache_.head_dim;
   const std::size_t token = plan_.queries()[task.first_query + query].token;
-  const std::size_t at = query * queries_.group + row;
+  const std::size_t at = (head * task.queries + query) * queries_.group + row;
   const std::span<const RunPlace> runs =
       plan_.runs().subspan(task.first_run, task.end_run - task.first_run);
   float maximum = -std::numeric_limits<float>::infinity();
@@ -113,12 +120,12 @@ void LayerWork::merge_row(const AttendTask& task, std::size_t query, std::size_t
     }
   }
   for (float& value : merged) value /= weight;
-  const std::size_t head = task.kv_head * queries_.group + row;
+  const std::size_t query_head = (task.first_head + head) * queries_.group + row;
   store_row(merged, cache_.dtype,
             queries_.outputs + token * queries_.output_stride_bytes +
-                head * dim * nkv_element_bytes(cache_.dtype));
+                query_head * dim * nkv_element_bytes(cache_.dtype));
   if (queries_.lse != nullptr) {
-    queries_.lse[token * cache_.kv_heads * queries_.group + head] =
+    queries_.lse[token * cache_.kv_heads * queries_.group + query_head] =
         (maximum + std::log2(weight)) / std::numbers::log2e_v<float>;
   }
 }

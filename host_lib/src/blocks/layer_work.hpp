@@ -59,9 +59,9 @@ class LayerWork {
  private:
   void attend(const RunPlace& place, const AttendTask& task);
   void merge(const AttendTask& task);
-  void merge_row(const AttendTask& task, std::size_t query, std::size_t row);
+  void merge_row(const AttendTask& task, std::size_t head, std::size_t query, std::size_t row);
   [[nodiscard]] RowSums sums_of(const RunPlace& run, const AttendTask& task) const {
-    return results_.of(run, task.queries * queries_.group);
+    return results_.of(run, task.heads * task.queries * queries_.group);
   }
 
   const BatchPlan& plan_;
