@@ -53,7 +53,8 @@ class DenseAttention {
   Outcome run(bool with_bf16) {
     parts_ = std::vector<DensePart>(context_.workers->size());
     FirstFault fault;
-    context_.workers->for_each(context_.list.pages(), kRowPagesAtATime,
+    const std::size_t pages = context_.list.pages();
+    context_.workers->for_each(pages, whole_pages_at_a_time(pages, context_.workers->size()),
                                [&](unsigned member, std::size_t begin, std::size_t end) {
                                  for (std::size_t page = begin;
                                       page < end && !fault.precludes(page); ++page) {

@@ -141,7 +141,8 @@ Outcome visit_pages(const PageList& list, const std::function<std::uint64_t(std:
   std::vector<std::uint8_t> left_out(list.pages());
   FirstFault fault;
   workers->for_each(
-      list.pages(), kRowPagesAtATime, [&](unsigned member, std::size_t begin, std::size_t end) {
+      list.pages(), whole_pages_at_a_time(list.pages(), workers->size()),
+      [&](unsigned member, std::size_t begin, std::size_t end) {
         for (std::size_t page = begin; page < end && !fault.precludes(page); ++page) {
           const std::uint64_t mask = wanted(page);
           if (mask == 0) continue;
