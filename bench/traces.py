@@ -137,7 +137,7 @@ def _near(simulator: _Simulator) -> Iterator[Result]:
         peer="KV pulled over PCIe 5 x16",
         peer_value=_decode_rate(pulled),
         device=_SIMULATED,
-        extra={"command": "ddr4/attend_tail", "engines": 32},
+        extra={"command": "ddr4/attend_dense", "engines": 32},
     )
 
 

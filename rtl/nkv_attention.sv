@@ -1,20 +1,18 @@
-// Commands that hold a query against a page list, TOPK and ATTEND: their input, the search over planes,
-// exact scores, and attention. Both read pages by passes that they set up (nkv_page_pass), and share one
-// exact stage: keys go first, values in the cycles that they leave.
+// Commands that hold a query against a page list, TOPK and ATTEND: their input, exact scores, ranks and
+// attention. Both read pages by passes that they set up (nkv_page_pass), and share one exact stage: keys go
+// first, values in the cycles that they leave.
 //
-//   scan_input --> topk ---------- visits, midpoints ---.
-//                   ^  `--> results                     v
-//   bursts --> key_scores --> scores, logits --> attend --> results
-//                   `---- exact_stage <---- values ---'
+//   scan_input --> topk ---------> results
+//                   ^
+//   bursts --> key_scores --> attend --> results
+//                   `-- exact_stage <-- values
 
 module nkv_attention
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
-#(
-  parameter int unsigned KeptPages = nkv_pkg::StorePages
-) (
+(
   input  logic          clk_i,
   input  logic          rst_ni,
   input  logic          clear_i,            // CONTROL.RESET
@@ -36,46 +34,30 @@ module nkv_attention
   input  logic          poisoned_i,
   input  exponent_t     key_exponent_i,     // Ek
   input  exponent_t     value_exponent_i,   // Ev
-  output logic          refining_o,         // Entries of pages that were scanned are looked up.
-  output page_index_t   entry_page_o,
-  input  page_entry_t   entry_i,
 
-  // Passes over pages: those in sight, or those that come as visits.
-  output logic          pass_start_o,       // Of pages in sight.
-  output logic          pass_clear_o,       // Before each pass but the first.
+  // The pass over pages in sight.
+  output logic          pass_start_o,
   output logic          abandon_o,          // No pass, and nothing that was read for one, counts any more.
   output pass_setup_t   pass_o,
-  output logic          visits_o,           // The pass goes to visits,
-  output logic          visit_valid_o,
-  input  logic          visit_ready_i,
-  output visit_t        visit_o,
-  output logic          visits_end_o,       // of which no more will come.
   input  pass_report_t  pass_i,
-  input  page_index_t   scanned_page_i,
-  output logic [31:0]   scanned_crc_o,
   input  logic          body_valid_i,
   output logic          body_ready_o,
   input  page_body_t    body_i,
 
-  // Reads past the passes: 0, of query rows; 1, of planes; 2, of midpoints in scratch memory. All bursts of
-  // these, and of arrays; results.
-  output logic          [2:0] request_valid_o,
-  input  logic          [2:0] request_ready_i,
-  output read_request_t [2:0] request_o,
+  // Query rows are read past the pass. All bursts of these, and of arrays; results.
+  output logic          request_valid_o,
+  input  logic          request_ready_i,
+  output read_request_t request_o,
   input  logic          beat_valid_i,
   output logic          beat_ready_o,
   input  read_beat_t    beat_i,
-  output logic           [2:0] write_valid_o,   // 0: ATTEND's, 1: TOPK's, 2: midpoints to scratch memory.
-  input  logic           [2:0] write_ready_i,
-  output write_request_t [2:0] write_o,
-  input  logic           writes_done_i          // Memory has all that was taken of the command.
+  output logic           [1:0] write_valid_o,   // 0: ATTEND's, 1: TOPK's.
+  input  logic           [1:0] write_ready_i,
+  output write_request_t [1:0] write_o
 );
 
   wire attend_command_t attend = attend_command_t'(command_i);
   wire is_topk = attend.opcode == OpcodeTopk;
-  wire is_bounded = !is_topk && attend.mode == AttendModeBounded;
-  wire is_tail = is_bounded || (!is_topk && attend.mode == AttendModeTail);
-  wire searches = is_topk || is_tail;       // nkv_topk goes over the pages.
   wire clears = clear_i || start_i;
   logic go, go_q;                           // What the command needs to begin is here.
 
@@ -90,8 +72,7 @@ module nkv_attention
     .clear_i,
     .busy_i,
     .start_i,
-    .searches_i    (searches),
-    .attends_i     (!is_topk),
+    .ranks_i       (is_topk),
     .input_done_i  (input_done),
     .no_rows_i     (no_rows),
     .set_aside_i   (set_aside),
@@ -133,9 +114,9 @@ module nkv_attention
     .verdict_o       (input_verdict),
     .query_exponent_o(query_exponent),
     .weight_o        (indexer_weight),
-    .request_valid_o (request_valid_o[0]),
-    .request_ready_i (request_ready_i[0]),
-    .request_o       (request_o[0]),
+    .request_valid_o,
+    .request_ready_i,
+    .request_o,
     .beat_valid_i    (beat_valid_i && beat_i.tag.sink == SinkQuery),
     .beat_ready_o    (query_beat_ready),
     .beat_i,
@@ -150,10 +131,10 @@ module nkv_attention
   );
   assign goes_on = input_done && input_verdict.status == StatusOk;
 
-  // ATTEND DENSE asks for pages while its query rows come; if they are no good, that was for nothing. The
+  // ATTEND asks for pages while its query rows come; if they are no good, that was for nothing. The
   // command before may still have values to add. What ATTEND needs of its command until then is kept.
   wire refused = input_done && !goes_on;
-  assign go = (goes_on || query_ready_q || (listed && !searches)) && attend_idle && !begun_q &&
+  assign go = (goes_on || query_ready_q || (listed && !is_topk)) && attend_idle && !begun_q &&
       !refused;
   assign abandon_o = refused && begun_q;
   attend_command_t attend_q;
@@ -180,16 +161,14 @@ module nkv_attention
   wire is_array = beat_valid_i && beat_i.tag.sink == SinkArray;
   wire is_key_exponents = beat_i.tag.array == 4'(PageArrayKExponents);
   wire is_key_rows = beat_i.tag.array == 4'(PageArrayKRows);
-  wire for_planes = beat_i.tag.array <= 4'(PageArrayKPlane3);
   wire for_values = !is_topk &&
-      (beat_i.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows), 4'(PageArrayVSum)} ||
+      (beat_i.tag.array inside {4'(PageArrayVExponents), 4'(PageArrayVRows)} ||
        ((is_key_exponents || is_key_rows) && beat_i.tag.keys_too));
   wire is_scales = is_topk && beat_i.tag.array == 4'(PageArrayKeyScales);
-  logic rows_ready, exponents_ready, values_ready, planes_ready, scales_ready;
+  logic rows_ready, exponents_ready, values_ready, scales_ready;
   wire  key_side_ready = is_key_rows ? rows_ready : !is_key_exponents || exponents_ready;
   wire  value_side_ready = !for_values || values_ready;
-  wire  array_ready = for_planes ? planes_ready
-      : is_scales ? scales_ready : key_side_ready && value_side_ready;
+  wire  array_ready = is_scales ? scales_ready : key_side_ready && value_side_ready;
   assign beat_ready_o = beat_i.tag.sink == SinkQuery ? query_beat_ready : array_ready;
 
   // ---- The exact stage: keys first, values in the cycles that they leave ----
@@ -209,11 +188,6 @@ module nkv_attention
   logic [5:0]  raise[Rows];
   row_index_t  sum_row;
   logic [$clog2(Channels)-1:0] sum_channel;
-  logic        sum_is_z, growing_read, growing_is_z;
-  logic        grouped, clear_sums, clear_groups, word_subtract;
-  row_index_t  growing_row;
-  logic [$clog2(Channels)-1:0] growing_channel;
-  nkv_sample_pkg::sample_group_t sum_group, growing_sum, word_sum;
   sum_t        acc;
   sum_t        z[Rows];
 
@@ -241,45 +215,32 @@ module nkv_attention
     .score_tag_o         (dot_tag),
     .score_o             (dot),
     .value_last_word_i   (value_last_word),
-    .value_grouped_i     (grouped),
     .value_ready_o       (sums_ready),
     .value_idle_o        (sums_idle),
-    .value_clear_i       (go || clear_sums),
-    .value_clear_groups_i(clear_groups),
+    .value_clear_i       (go),
     .value_swap_i        (set_aside),
     .value_raise_valid_i (raise_valid),
     .value_raise_i       (raise),
-    .value_word_sum_i    (word_sum),
-    .value_word_subtract_i(word_subtract),
     .value_weight_i      (weight),
     .value_shift_i       (shift),
     .value_units_i       (units),
     .value_read_valid_i  (sum_read),
     .value_read_ready_o  (sum_read_ready),
-    .value_read_z_i      (sum_is_z),
     .value_read_row_i    (sum_row),
     .value_read_channel_i(sum_channel),
-    .value_read_sum_i    (sum_group),
     .value_acc_valid_o   (acc_valid),
     .value_acc_o         (acc),
-    .value_z_o           (z),
-    .value_growing_valid_i(growing_read),
-    .value_growing_z_i   (growing_is_z),
-    .value_growing_row_i (growing_row),
-    .value_growing_channel_i(growing_channel),
-    .value_growing_sum_i (growing_sum)
+    .value_z_o           (z)
   );
 
   // ---- Exact scores ----
-  logic      page_ready, score_valid, score_last, attend_scores_ready, topk_scores_ready;
-  logic      attend_page_valid, topk_page_valid;
-  row_form_e attend_page_form;
-  token_mask_t attend_rows;
-  dtype_e    attend_page_dtype;
+  logic       page_ready, score_valid, score_last, attend_scores_ready, topk_scores_ready;
+  logic       attend_page_valid, topk_page_valid;
+  row_form_e  attend_page_form;
+  dtype_e     attend_page_dtype;
   page_body_t topk_page;
-  token_mask_t topk_rows;
   logic [$clog2(PageTokens)-1:0] score_token;
-  score_t    score[Rows];
+  score_t     score[Rows];
 
   nkv_key_scores u_scores (
     .clk_i            (exact_clk),
@@ -291,7 +252,6 @@ module nkv_attention
     .page_ready_o     (page_ready),
     .page_form_i      (is_topk ? topk_page.k_form : attend_page_form),
     .page_dtype_i     (is_topk ? topk_page.dtype : attend_page_dtype),
-    .page_rows_i      (is_topk ? topk_rows : attend_rows),
     .exponents_valid_i(is_array && is_key_exponents && value_side_ready),
     .exponents_ready_o(exponents_ready),
     .rows_valid_i     (is_array && is_key_rows && value_side_ready),
@@ -314,27 +274,10 @@ module nkv_attention
   );
 
   // ---- ATTEND ----
-  logic           attended, attend_results_left, attend_start, attend_body_ready;
-  logic           topk_start, topk_body_ready;
-  logic           scans;                    // Bodies are those of a plane scan.
-  pass_setup_t    attend_pass, topk_pass;
-  outcome_t       attend_outcome, topk_outcome;
-  // Between the plane search and what it leaves to ATTEND TAIL.
-  logic           ranked, ranged, tables_built, rest_valid, rest_ready;
-  logic           midpoint_read, midpoint_ready;
-  visit_t         rest;
-  page_index_t    midpoint_page;
-  logic [1:0]     midpoint_word;
-  nkv_scan_pkg::constant_t scan_reference[Rows];
-  nkv_scan_pkg::shift_t    scan_shift[Rows];
-  nkv_scan_pkg::midpoint_t highest[Rows], lowest[Rows];
-  nkv_scan_pkg::midpoint_t midpoint[Rows][nkv_scan_pkg::ScanTokens];
-  // Between the rounds of BOUNDED and ATTEND.
-  logic           midpoint_hold, sampled_ready, dense_after_all, topk_clear;
-  reference_t     midpoint_reference[Rows];
-  nkv_tail_pkg::tail_quad_t       quad;
-  nkv_sample_pkg::sample_orders_t orders;
-  nkv_sample_pkg::sample_report_t report;
+  logic        attended, attend_results_left, attend_start, attend_body_ready;
+  logic        ranked, topk_start, topk_body_ready;
+  pass_setup_t attend_pass, topk_pass;
+  outcome_t    attend_outcome, topk_outcome;
 
   nkv_attend u_attend (
     .clk_i           (attend_clk),
@@ -356,39 +299,15 @@ module nkv_attention
     .results_busy_o,
     .results_wait_i,
     .pass_start_o    (attend_start),
-    .dense_after_all_o(dense_after_all),
     .pass_o          (attend_pass),
     .pass_i,
-    .searched_i      (ranked && is_tail),
-    .search_outcome_i(topk_outcome),
-    .midpoints_any_i (ranged),
-    .reference_i     (scan_reference),
-    .scan_shift_i    (scan_shift),
-    .highest_i       (highest),
-    .lowest_i        (lowest),
-    .tables_built_o  (tables_built),
-    .rest_valid_i    (rest_valid),
-    .rest_ready_o    (rest_ready),
-    .rest_i          (rest),
-    .midpoint_read_o (midpoint_read),
-    .midpoint_ready_i(midpoint_ready),
-    .midpoint_page_o (midpoint_page),
-    .midpoint_word_o (midpoint_word),
-    .midpoint_i      (midpoint),
-    .quad_o          (quad),
-    .midpoint_reference_o(midpoint_reference),
-    .midpoint_hold_i (midpoint_hold),
-    .orders_i        (orders),
-    .sampled_ready_o (sampled_ready),
-    .report_o        (report),
-    .body_valid_i    (body_valid_i && !is_topk && !scans),
+    .body_valid_i    (body_valid_i && !is_topk),
     .body_ready_o    (attend_body_ready),
     .body_i,
     .page_valid_o    (attend_page_valid),
     .page_ready_i    (page_ready && !is_topk),
     .page_form_o     (attend_page_form),
     .page_dtype_o    (attend_page_dtype),
-    .page_rows_o     (attend_rows),
     .score_valid_i   (score_valid && !is_topk),
     .score_ready_o   (attend_scores_ready),
     .score_token_i   (score_token),
@@ -397,9 +316,6 @@ module nkv_attention
     .beat_valid_i    (is_array && for_values && key_side_ready),
     .beat_ready_o    (values_ready),
     .beat_i,
-    .grouped_o       (grouped),
-    .clear_o         (clear_sums),
-    .clear_groups_o  (clear_groups),
     .grant_i         (!key_wants),
     .word_valid_o    (value_valid),
     .word_index_o    (value_index),
@@ -409,8 +325,6 @@ module nkv_attention
     .weight_o        (weight),
     .shift_o         (shift),
     .units_o         (units),
-    .word_sum_o      (word_sum),
-    .word_subtract_o (word_subtract),
     .raise_valid_o   (raise_valid),
     .raise_o         (raise),
     .sums_ready_i    (sums_ready),
@@ -418,18 +332,11 @@ module nkv_attention
     .set_aside_o     (set_aside),
     .read_valid_o    (sum_read),
     .read_ready_i    (sum_read_ready),
-    .read_z_o        (sum_is_z),
     .read_row_o      (sum_row),
     .read_channel_o  (sum_channel),
-    .read_sum_o      (sum_group),
     .acc_valid_i     (acc_valid),
     .acc_i           (acc),
     .z_i             (z),
-    .growing_valid_o (growing_read),
-    .growing_z_o     (growing_is_z),
-    .growing_row_o   (growing_row),
-    .growing_channel_o(growing_channel),
-    .growing_sum_o   (growing_sum),
     .write_valid_o   (write_valid_o[0]),
     .write_ready_i   (write_ready_i[0]),
     .write_o         (write_o[0])
@@ -437,85 +344,30 @@ module nkv_attention
 
   // ---- TOPK ----
 
-  nkv_topk #(
-    .KeptPages(KeptPages)
-  ) u_topk (
+  nkv_topk u_topk (
     .clk_i           (topk_clk),
     .rst_ni,
     .clear_i         (clears),
-    .query_valid_i   (query_valid),
-    .query_row_i     (query_row),
-    .query_word_i    (query_word),
-    .query_i         (query),
-    .start_i         (go_q && searches),
+    .start_i         (go_q && is_topk),
     .command_i       (topk),
-    .tail_i          (is_tail),
-    .bounded_i       (is_bounded),
-    .value_dim_i     (attend.value_dim),
     .query_exponent_i(query_exponent),
     .key_exponent_i,
     .weight_i        (indexer_weight),
     .done_o          (ranked),
     .outcome_o       (topk_outcome),
     .pass_start_o    (topk_start),
-    .pass_clear_o    (topk_clear),
     .pass_o          (topk_pass),
-    .visits_o,
-    .visit_valid_o,
-    .visit_ready_i,
-    .visit_o,
-    .visits_end_o,
     .pass_i,
-    .scanned_page_i,
-    .scanned_crc_o,
-    .body_valid_i    (body_valid_i && (is_topk || scans)),
+    .body_valid_i    (body_valid_i && is_topk),
     .body_ready_o    (topk_body_ready),
     .body_i,
-    .scans_o         (scans),
     .no_rows_o       (no_rows),
-    .refining_o,
-    .entry_page_o,
-    .entry_i,
-    .request_valid_o (request_valid_o[1]),
-    .request_ready_i (request_ready_i[1]),
-    .request_o       (request_o[1]),
-    .spill_valid_o   (write_valid_o[2]),
-    .spill_ready_i   (write_ready_i[2]),
-    .spill_o         (write_o[2]),
-    .spilled_i       (writes_done_i),
-    .load_valid_o    (request_valid_o[2]),
-    .load_ready_i    (request_ready_i[2]),
-    .load_o          (request_o[2]),
-    .loaded_valid_i  (beat_valid_i && beat_i.tag.sink == SinkMidpoints),
-    .beat_valid_i    (is_array && for_planes),
-    .beat_ready_o    (planes_ready),
-    .beat_i,
     .scale_valid_i   (is_array && is_scales),
     .scale_ready_o   (scales_ready),
-    .ranged_o        (ranged),
-    .reference_o     (scan_reference),
-    .shift_o         (scan_shift),
-    .highest_o       (highest),
-    .lowest_o        (lowest),
-    .visits_wait_i   (!tables_built),
-    .rest_valid_o    (rest_valid),
-    .rest_ready_i    (rest_ready),
-    .rest_o          (rest),
-    .read_i          (midpoint_read),
-    .read_ready_o    (midpoint_ready),
-    .read_page_i     (midpoint_page),
-    .read_word_i     (midpoint_word),
-    .midpoint_o      (midpoint),
-    .hold_o          (midpoint_hold),
-    .quad_i          (quad),
-    .midpoint_reference_i(midpoint_reference),
-    .orders_o        (orders),
-    .sampled_ready_i (sampled_ready),
-    .report_i        (report),
+    .scale_i         (beat_i.data),
     .page_valid_o    (topk_page_valid),
     .page_ready_i    (page_ready && is_topk),
     .page_o          (topk_page),
-    .page_rows_o     (topk_rows),
     .score_valid_i   (score_valid && is_topk),
     .score_ready_o   (topk_scores_ready),
     .score_token_i   (score_token),
@@ -527,11 +379,10 @@ module nkv_attention
   );
 
   assign pass_start_o = attend_start || topk_start;
-  assign pass_clear_o = topk_clear || (attend_start && dense_after_all);
-  assign pass_o = searches && !(is_bounded && dense_after_all) ? topk_pass : attend_pass;
-  assign body_ready_o = is_topk || scans ? topk_body_ready : attend_body_ready;
+  assign pass_o = is_topk ? topk_pass : attend_pass;
+  assign body_ready_o = is_topk ? topk_body_ready : attend_body_ready;
 
-  assign done_o = refused || attended || (ranked && is_topk);
+  assign done_o = refused || attended || ranked;
   assign results_left_o = attended && attend_results_left;
   always_comb begin
     outcome_o = is_topk ? topk_outcome : attend_outcome;

@@ -9,10 +9,9 @@ module nkv_attention_clocks
 
   input  logic busy_i,          // A command is here
   input  logic start_i,         // and now begins:
-  input  logic searches_i,      // nkv_topk goes over its pages,
-  input  logic attends_i,       // it is an ATTEND.
+  input  logic ranks_i,         // it is a TOPK, else an ATTEND.
   input  logic input_done_i,    // Its query and list are here.
-  input  logic no_rows_i,       // The search scores no row for now.
+  input  logic no_rows_i,       // TOPK scores no row for now.
   input  logic set_aside_i,     // Sums become the results',
   input  logic results_busy_i,  // which are still to be written.
 
@@ -41,13 +40,13 @@ module nkv_attention_clocks
   ) u_topk (
     .clk_i,
     .rst_ni,
-    .busy_i((busy_i && searches_i) || clear_i),
+    .busy_i((busy_i && ranks_i) || clear_i),
     .clk_o (topk_clk_o)
   );
   nkv_idle_clock u_attend (
     .clk_i,
     .rst_ni,
-    .busy_i((busy_i && attends_i) || results_busy_i || clear_i),
+    .busy_i((busy_i && !ranks_i) || results_busy_i || clear_i),
     .clk_o (attend_clk_o)
   );
   nkv_idle_clock u_result (
@@ -59,7 +58,7 @@ module nkv_attention_clocks
   nkv_idle_clock u_exact (
     .clk_i,
     .rst_ni,
-    .busy_i((busy_i && !(searches_i && no_rows_i)) || results_busy_i || clear_i),
+    .busy_i((busy_i && !(ranks_i && no_rows_i)) || results_busy_i || clear_i),
     .clk_o (exact_clk_o)
   );
 

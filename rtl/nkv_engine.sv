@@ -20,13 +20,11 @@ module nkv_engine
   import nkv_ingest_pkg::guest_report_t;
 #(
   parameter logic [2:0] Client = '0,
-  parameter int unsigned WatchdogCycles = nkv_pkg::PatienceCycles,
-  parameter int unsigned KeptPages = nkv_pkg::StorePages
+  parameter int unsigned WatchdogCycles = nkv_pkg::PatienceCycles
 ) (
   input  logic            clk_i,
   input  logic            rst_ni,
   input  logic            clear_i,        // CONTROL.RESET
-  input  address_t        scratch_i,      // Where its ScratchBytes of memory begin, which no window reaches.
 
   input  logic            command_valid_i,
   output logic            command_ready_o,  // The command before has ended, or but for its results.
@@ -110,7 +108,7 @@ module nkv_engine
   page_entry_t  entry;
   pass_report_t report;
   visit_t       visit;
-  page_index_t  page, scanned_page;
+  page_index_t  page, verified_page;
   logic         body_valid, visit_ready;
   page_record_t record;
   logic         beat_valid, beat_ready;
@@ -236,8 +234,8 @@ module nkv_engine
     .visit_o        (move_visit),
     .visits_end_o   (move_visits_end),
     .pass_i         (report),
-    .scanned_page_i (scanned_page),
-    .scanned_crc_o  (move_crc),
+    .verified_page_i(verified_page),
+    .verified_crc_o (move_crc),
     .body_valid_i   (body_valid && is_move),
     .body_ready_o   (move_body_ready),
     .record_i       (record),
@@ -256,26 +254,20 @@ module nkv_engine
   );
 
   // ---- TOPK and ATTEND ----
-  logic          attention_done, attention_load, attention_start, attention_clear, visits_given,
-                 attention_abandon;
-  logic          refining, given_valid, given_end, attention_body_ready, attention_beat_ready;
+  logic          attention_done, attention_load, attention_start, attention_abandon;
+  logic          attention_body_ready, attention_beat_ready;
   outcome_t      attention_outcome;
   list_load_t    attention_list;
   exponent_t     key_exponent, value_exponent;
-  page_index_t   refined_page;
   pass_setup_t   attention_pass;
-  visit_t        given;
-  logic [31:0]   scanned_crc;
   page_body_t    body;
-  logic [2:0]    attention_request_valid, attention_request_ready;
-  logic [2:0]    attention_write_valid, attention_write_ready;
-  read_request_t  [2:0] attention_request;
-  write_request_t [2:0] attention_write;
-  wire for_attention = beat.tag.sink inside {SinkQuery, SinkArray, SinkMidpoints} && is_scan;
+  logic          attention_request_valid, attention_request_ready;
+  logic [1:0]    attention_write_valid, attention_write_ready;
+  read_request_t attention_request;
+  write_request_t [1:0] attention_write;
+  wire for_attention = beat.tag.sink inside {SinkQuery, SinkArray} && is_scan;
 
-  nkv_attention #(
-    .KeptPages(KeptPages)
-  ) u_attention (
+  nkv_attention u_attention (
     .clk_i,
     .rst_ni,
     .clear_i,
@@ -294,21 +286,10 @@ module nkv_engine
     .poisoned_i      (poisoned),
     .key_exponent_i  (key_exponent),
     .value_exponent_i(value_exponent),
-    .refining_o      (refining),
-    .entry_page_o    (refined_page),
-    .entry_i         (entry),
     .pass_start_o    (attention_start),
-    .pass_clear_o    (attention_clear),
     .abandon_o       (attention_abandon),
     .pass_o          (attention_pass),
-    .visits_o        (visits_given),
-    .visit_valid_o   (given_valid),
-    .visit_ready_i   (visit_ready),
-    .visit_o         (given),
-    .visits_end_o    (given_end),
     .pass_i          (report),
-    .scanned_page_i  (scanned_page),
-    .scanned_crc_o   (scanned_crc),
     .body_valid_i    (body_valid && is_scan),
     .body_ready_o    (attention_body_ready),
     .body_i          (body),
@@ -320,8 +301,7 @@ module nkv_engine
     .beat_i          (beat),
     .write_valid_o   (attention_write_valid),
     .write_ready_i   (attention_write_ready),
-    .write_o         (attention_write),
-    .writes_done_i   (writer_idle)
+    .write_o         (attention_write)
   );
 
   // ---- Page list and passes ----
@@ -329,8 +309,7 @@ module nkv_engine
   read_request_t list_request;
   wire list_load_t list = is_maintenance ? maintenance_list : is_append ? append_list
       : is_move ? move_list : attention_list;
-  wire page_index_t listed_page = is_append ? append_page : is_move && move_looks ? move_page
-      : refining ? refined_page : page;
+  wire page_index_t listed_page = is_append ? append_page : is_move && move_looks ? move_page : page;
 
   nkv_page_list u_list (
     .clk_i,
@@ -355,7 +334,6 @@ module nkv_engine
       is_maintenance ? maintenance_pass : is_move ? move_pass : attention_pass;
   wire move_gives = is_move && move_visits;
   logic        visit_valid, visits_end;
-  logic [PageIndexBits:0] unused_pages;
   // What an erased page was is seen only once memory has the zeros.
   wire may_visit = !pass.erase || writer_idle;
 
@@ -367,7 +345,6 @@ module nkv_engine
     .tokens_i     (pass.tokens),
     .window_i     (pass.window),
     .sinks_i      (pass.sinks),
-    .pages_o      (unused_pages),
     .done_o       (visits_end),
     .visit_valid_o(visit_valid),
     .visit_ready_i(visit_ready && may_visit),
@@ -383,21 +360,20 @@ module nkv_engine
   nkv_page_pass u_pass (
     .clk_i,
     .rst_ni,
-    .clear_i        (clear_i || dispatch || move_clear || attention_clear || attention_abandon),
+    .clear_i        (clear_i || dispatch || move_clear || attention_abandon),
     .domain_i       (command.domain),
     .demand_i       (pass.demand),
     .plan_i         (pass.plan),
     .erase_i        (pass.erase),
     .first_index_i  (pass.first_index),
-    .visit_valid_i  (move_gives ? move_visit_valid
-                     : visits_given ? given_valid : visit_valid && may_visit),
+    .visit_valid_i  (move_gives ? move_visit_valid : visit_valid && may_visit),
     .visit_ready_o  (visit_ready),
-    .visit_i        (move_gives ? move_visit : visits_given ? given : visit),
-    .visits_end_i   (move_gives ? move_visits_end : visits_given ? given_end : visits_end),
+    .visit_i        (move_gives ? move_visit : visit),
+    .visits_end_i   (move_gives ? move_visits_end : visits_end),
     .page_o         (page),
     .entry_i        (entry),
-    .scanned_page_o (scanned_page),
-    .scanned_crc_i  (is_move ? move_crc : scanned_crc),
+    .verified_page_o(verified_page),
+    .verified_crc_i (move_crc),
     .body_valid_o   (body_valid),
     .body_ready_i   (is_maintenance || (is_move ? move_body_ready : attention_body_ready)),
     .body_o         (body),
@@ -407,7 +383,7 @@ module nkv_engine
     .request_o      (pass_request),
     .header_valid_i (beat_valid && beat.tag.sink == SinkHeader),
     .header_ready_o (header_ready),
-    .array_taken_i  (beat_valid && beat_ready && beat.tag.sink == SinkArray && !refining),
+    .array_taken_i  (beat_valid && beat_ready && beat.tag.sink == SinkArray),
     .beat_i         (beat),
     .write_valid_o  (erase_valid),
     .write_ready_i  (erase_ready),
@@ -416,13 +392,10 @@ module nkv_engine
   );
 
   // ---- Memory, for whom everything else waits first ----
-  // Midpoints go before pages, which wait for them, and are few: those of the frames that are free.
   nkv_engine_memory #(
-    .Readers(7),
-    .Writers(6),
-    .Trailing(6'b000010),
-    .ScratchReaders(7'b0000010),
-    .ScratchWriters(6'b001000),
+    .Readers(5),
+    .Writers(5),
+    .Trailing(5'b00010),
     .Client(Client)
   ) u_memory (
     .clk_i,
@@ -431,17 +404,11 @@ module nkv_engine
     .forget_reads_i(attention_abandon),
     .domain_i     (command.domain),
     .trailing_domain_i(trailing_domain),
-    .scratch_domain_i('{
-        tenant: '0,
-        window_bytes: address_t'(ScratchBytes),
-        window_base: scratch_i
-    }),
-    .read_valid_i ({move_request_valid, append_request_valid, attention_request_valid[1:0],
-                    pass_request_valid, attention_request_valid[2], list_request_valid}),
-    .read_ready_o ({move_request_ready, append_request_ready, attention_request_ready[1:0],
-                    pass_request_ready, attention_request_ready[2], list_request_ready}),
-    .read_i       ({move_request, append_request, attention_request[1:0], pass_request,
-                    attention_request[2], list_request}),
+    .read_valid_i ({move_request_valid, append_request_valid, attention_request_valid,
+                    pass_request_valid, list_request_valid}),
+    .read_ready_o ({move_request_ready, append_request_ready, attention_request_ready,
+                    pass_request_ready, list_request_ready}),
+    .read_i       ({move_request, append_request, attention_request, pass_request, list_request}),
     .beat_valid_o (beat_valid),
     .beat_ready_i (beat_ready),
     .beat_o       (beat),

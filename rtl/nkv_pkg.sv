@@ -15,18 +15,11 @@ package nkv_pkg;
   localparam int unsigned Channels = 128;
   // Elements of a row that the exact stages take per cycle.
   localparam int unsigned ExactLanes = 32;
-  // Tokens whose plane bits the plane stage takes per cycle.
-  localparam int unsigned PlaneTokens = 4;
   // Longest page list that is kept on chip: the contract's MaxTokens.
   localparam int unsigned ListPages = 16384;
-  // Pages of a list whose midpoints and plane weights are kept on chip. Midpoints of the others lie in the
-  // engine's scratch memory, and come back for each use, through so many frames; their weights are folded
-  // again.
-  localparam int unsigned StorePages = 2048;
-  localparam int unsigned MidpointFrames = 64;
   localparam int unsigned PageIndexBits = $clog2(ListPages);
   localparam int unsigned ListTokensLog2 = $clog2(ListPages * PageTokens);
-  // How long a plane stage and selectors clear their memories after their use, at the most.
+  // How long selectors clear their memories after their use, at the most.
   localparam int unsigned ClearCycles = 4500;
   // For which memory may not answer, or a command not get on, before it counts as lost.
   localparam int unsigned PatienceCycles = 262144;
@@ -92,16 +85,13 @@ package nkv_pkg;
     SinkHeader,  // Page headers.
     SinkArray,   // Arrays of pages.
     SinkRows,    // Source rows of APPEND.
-    SinkIds,     // Token ids of GATHER.
-    SinkMidpoints  // Midpoints, of scratch memory.
+    SinkIds      // Token ids of GATHER.
   } sink_e;
 
   // What travels with a read and comes back with each of its bursts.
   typedef struct packed {
     logic [6:0]                   last_bytes;  // Bytes that count of the last burst, 1 to 64.
-    logic [$clog2(PageTokens)-1:0] token;      // Rows and granules: the first token.
     logic [PageIndexBits-1:0]     page;        // Of the list on chip.
-    logic                         page_last;   // The last read of its page in this pass.
     logic                         keys_too;    // Key rows that are the page's values, too.
     logic                         whole;       // A whole array, which has a checksum.
     logic [3:0]                   array;       // PageArray*.
@@ -119,11 +109,6 @@ package nkv_pkg;
   function automatic logic [31:0] compressed_page_bytes(logic [31:0] payload_bytes);
     return (32'(PageHeaderBytes) + payload_bytes + 32'(PageGrainBytes) - 32'd1) &
         ~(32'(PageGrainBytes) - 32'd1);
-  endfunction
-
-  // Bursts of a tensor's channel exponents.
-  function automatic burst_count_t exponent_bursts(row_form_e form, logic [15:0] dim);
-    return form == RowFormDelta4 ? bursts_of(32'(dim)) : '0;
   endfunction
 
   // Whether `bytes` from `address` on lie in the first `space` bytes.
@@ -193,21 +178,6 @@ package nkv_pkg;
   // ---- Pages --------------------------------------------------------------------------------
   // Bit t: token t of a page.
   typedef logic [PageTokens-1:0] token_mask_t;
-  // ARITHMETIC.md 5.4: tokens of a granule, as a power of two, and its bursts. head_dim / 16 is odd,
-  // or has one, two or three factors of two.
-  // verilator lint_off UNUSEDSIGNAL
-  function automatic logic [2:0] granule_log2(logic [15:0] head_dim);
-  // verilator lint_on UNUSEDSIGNAL
-    unique casez (head_dim[6:4])
-      3'b??1: return 3'd5;
-      3'b?10: return 3'd4;
-      3'b100: return 3'd3;
-      default: return 3'd2;
-    endcase
-  endfunction
-  function automatic logic [3:0] granule_bursts(logic [15:0] head_dim);
-    return 4'((32'(head_dim) << granule_log2(head_dim)) / BurstBits);
-  endfunction
 
   // What makes a header one is written last: its first bytes, the same for all pages but for the flags.
   localparam int unsigned HeaderWordBytes = 8;
@@ -226,18 +196,16 @@ package nkv_pkg;
   typedef struct packed {
     page_index_t page;
     token_mask_t tokens;
-    logic        sums;    // The others count by their sums.
   } visit_t;
 
   // What a page must be to serve a command.
   typedef struct packed {
-    logic        whole_header;  // Else the first burst, which is all that a plane scan reads.
-    logic        any_codec;     // Compressed pages too.
-    logic        keys;          // `head_dim` must fit,
-    logic        values;        // `value_dim` too, and all pages store values or none does.
-    logic        raw_keys;      // Keys must be RAW.
-    logic        alike;         // All pages are of the first one's type and sizes, and fit this build.
-    logic        any_values;    // There are channels of values.
+    logic        any_codec;   // Compressed pages too.
+    logic        keys;        // `head_dim` must fit,
+    logic        values;      // `value_dim` too, and all pages store values or none does.
+    logic        raw_keys;    // Keys must be RAW.
+    logic        alike;       // All pages are of the first one's type and sizes, and fit this build.
+    logic        any_values;  // There are channels of values.
     logic [15:0] head_dim;
     logic [15:0] value_dim;
   } demand_t;
@@ -247,7 +215,7 @@ package nkv_pkg;
     visit_t       visit;
     verdict_t     verdict;
     logic [63:0]  address;      // Offset into the window.
-    page_header_t header;       // Its second half is zero unless the whole header was demanded.
+    page_header_t header;
     logic [31:0]  total_bytes;
     logic [PageArrayCount-1:0][31:0] offset;  // Of each array in the page,
     logic [PageArrayCount-1:0][31:0] bytes;   // and its size.
@@ -255,17 +223,13 @@ package nkv_pkg;
 
   // A page whose body has been asked for, as whoever takes its bursts must know it.
   typedef struct packed {
-    page_index_t        page;
-    token_mask_t        tokens;     // The visit's,
-    token_mask_t        nonfinite;  // and those whose key is not finite.
-    logic               sums;       // The visit's.
-    logic [7:0]         v_exponent;
-    logic [31:0]        crc_hot;
-    row_form_e          k_form;
-    row_form_e          v_form;
-    dtype_e             dtype;
-    logic               key_scales; // It has KEY_SCALES.
-    logic signed [15:0] k_step_exponent;
+    page_index_t page;
+    token_mask_t tokens;      // The visit's,
+    token_mask_t nonfinite;   // and those whose key is not finite.
+    row_form_e   k_form;
+    row_form_e   v_form;
+    dtype_e      dtype;
+    logic        key_scales;  // It has KEY_SCALES.
   } page_body_t;
 
   // What a pass reads of the pages that it goes to.
@@ -273,12 +237,9 @@ package nkv_pkg;
     logic [PageArrayCount-1:0] whole;       // Arrays, ascending, each verified.
     logic                      compressed;  // Of compressed pages the payload instead.
     logic                      padding;     // After the arrays, what follows them to the page's end.
-    logic                      rows;        // After the arrays, the key rows of the visit's tokens,
-    logic                      value_rows;  // their value rows, and sums where they count.
-    logic                      of_values;   // Rows are of values only; what a page that stores none
-                                            // would have of values is read of its keys instead.
-    logic                      scan;        // Instead: digests, and planes a page later.
-    logic [2:0]                planes;      // That a scan reads.
+    logic                      rows;        // After the arrays, the key rows of the visit's tokens.
+    logic                      of_values;   // Rows are of values; what a page that stores none would
+                                            // have of values is read of its keys instead.
   } plan_t;
 
   // Entries of a page list that are to be brought on chip.
@@ -306,13 +267,11 @@ package nkv_pkg;
 
   // How a pass goes.
   typedef struct packed {
-    logic          done;          // All that it asked for has come and was verified.
+    logic          done;       // All that it asked for has come and was verified.
     logic          failed;
-    page_failure_t failure;       // The failing page of the lowest index.
-    logic          nonfinite;     // A token in sight has a key that is not finite.
-    logic [31:0]   bursts;        // Of headers and arrays of the pages so far.
-    logic [31:0]   value_bursts;  // With plan.value_rows those of values apart,
-    logic [31:0]   sum_bursts;    // and of sums.
+    page_failure_t failure;    // The failing page of the lowest index.
+    logic          nonfinite;  // A token in sight has a key that is not finite.
+    logic [31:0]   bursts;     // Of headers and arrays of the pages so far.
   } pass_report_t;
 
   // verilator lint_on UNUSEDPARAM

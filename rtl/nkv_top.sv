@@ -140,21 +140,12 @@ module nkv_top
     .engine_b_o       (b)
   );
 
-  // Engines' own memory lies behind that of windows, one after the other.
-  address_t [Engines-1:0] scratch;
-  always_comb begin
-    for (int unsigned i = 0; i < Engines; i++) begin
-      scratch[i] = address_t'(memory_bytes_i) + address_t'(i) * address_t'(ScratchBytes);
-    end
-  end
-
   nkv_engine #(
     .WatchdogCycles(WatchdogCycles)
   ) u_engine[Engines-1:0] (
     .clk_i,
     .rst_ni,
     .clear_i        (clear),
-    .scratch_i      (scratch),
     .command_valid_i(command_valid),
     .command_ready_o(command_ready),
     .command_i      (command),

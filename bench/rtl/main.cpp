@@ -37,30 +37,13 @@ void for_each_command(ListBench* bench, std::uint16_t top_k, const Run& run) {
   nkv_topk_command topk =
       test::topk_command(&bench->engine, bench->list, queries, top_k, NKV_SELECT_FULL);
   run("topk_full", topk);
-  topk.mode = NKV_SELECT_CERTIFIED;
-  run("topk_certified", topk);
-  topk.mode = NKV_SELECT_STATISTICAL;
-  topk.planes = 2;
-  run("topk_statistical", topk);
-  topk.mode = NKV_SELECT_SIGN;
-  topk.planes = 1;
-  run("topk_sign", topk);
-  topk.mode = NKV_SELECT_DIGEST;
-  run("topk_digest", topk);
   if (bench->form == NKV_ROW_FORM_RAW) {
     const std::vector<float> weights{0.5F, -0.25F, 1, 0.75F, -0.5F, 0.25F, 1, 0.125F};
     topk.mode = NKV_SELECT_INDEXER;
     topk.weights = bench->engine.store(std::span<const float>(weights));
     run("topk_indexer", topk);
   }
-  nkv_attend_command attend = test::attend_command(&bench->engine, bench->list, queries);
-  run("attend_dense", attend);
-  attend.mode = NKV_ATTEND_MODE_TAIL;
-  attend.top_k = top_k / 4;
-  run("attend_tail", attend);
-  attend.mode = NKV_ATTEND_MODE_BOUNDED;
-  attend.error = 0.05F;
-  run("attend_bounded", attend);
+  run("attend_dense", test::attend_command(&bench->engine, bench->list, queries));
   run("scrub", test::pages_command(bench->list, NKV_OPCODE_SCRUB));
 }
 
@@ -90,14 +73,6 @@ void measure_moves(const std::string& name, ListBench& bench, Table* table) {
   read.page_list = bench.list.page_list;
   read.result = bench.engine.allocate(tokens * 2 * (bench.list.head_dim + bench.list.value_dim));
   table->measure(name + "/read", bench, read, 4 * row_bursts * tokens);
-  // Whatever the form of the rows; counted are the bursts of those that are written, bf16.
-  if (bench.form == NKV_ROW_FORM_RAW) {
-    nkv_read_command leading = read;
-    leading.tensor = NKV_TENSOR_KEYS;
-    leading.planes = 2;
-    table->measure(name + "/read_planes", bench, leading,
-                   tokens * bench.list.head_dim * 2 / NKV_BURST_BYTES);
-  }
   std::vector<std::uint32_t> ids(256);
   for (std::uint64_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<std::uint32_t>(3007 * i % tokens);
@@ -141,27 +116,22 @@ void measure_form(const Options& options, std::uint8_t form, const std::string& 
   if (form == NKV_ROW_FORM_RAW) measure_transcodes(name, bench, table);
 }
 
-/// So many times as long a list: what selections take of it.
-void measure_long(const Options& options, const std::string& name, std::uint32_t times,
-                  Table* table) {
-  ListBench bench(options.device, times * options.tokens, NKV_ROW_FORM_RAW);
+/// Four times as long a list: what a selection takes of it.
+void measure_long(const Options& options, Table* table) {
+  ListBench bench(options.device, 4 * options.tokens, NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
-  table->measure(name + "/topk_certified", bench,
-                 test::topk_command(&bench.engine, bench.list, queries, 256, NKV_SELECT_CERTIFIED));
-  nkv_attend_command tail = test::attend_command(&bench.engine, bench.list, queries);
-  tail.mode = NKV_ATTEND_MODE_TAIL;
-  tail.top_k = 64;
-  table->measure(name + "/attend_tail", bench, tail);
+  table->measure("long/topk_full", bench,
+                 test::topk_command(&bench.engine, bench.list, queries, 256, NKV_SELECT_FULL));
 }
 
 /// A search while the host reads in so many of 100 cycles.
 void measure_beside_host(const Options& options, unsigned percent, Table* table) {
-  const std::string name = "host_" + std::to_string(percent) + "/topk_certified";
+  const std::string name = "host_" + std::to_string(percent) + "/topk_full";
   ListBench bench(options.device + "&host=" + std::to_string(percent), options.tokens,
                   NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = test::make_queries(bench.data, 8, 3.0, 11);
   table->measure(name, bench,
-                 test::topk_command(&bench.engine, bench.list, queries, 256, NKV_SELECT_CERTIFIED));
+                 test::topk_command(&bench.engine, bench.list, queries, 256, NKV_SELECT_FULL));
   if (!table->failed()) table->add_host(name, bench.host());
 }
 
@@ -218,8 +188,8 @@ void measure_small(const Options& options, Table* table) {
   ListBench small(options.device, 256, NKV_ROW_FORM_RAW);
   table->measure("nop", small, nkv_append_command{});
   const std::vector<std::uint16_t> queries = test::make_queries(small.data, 8, 3.0, 11);
-  table->measure("small/topk_certified", small,
-                 test::topk_command(&small.engine, small.list, queries, 16, NKV_SELECT_CERTIFIED));
+  table->measure("small/topk_full", small,
+                 test::topk_command(&small.engine, small.list, queries, 16, NKV_SELECT_FULL));
   table->measure("small/attend_dense", small,
                  test::attend_command(&small.engine, small.list, queries));
 }
@@ -268,20 +238,11 @@ void measure_slices(const Options& options, unsigned slices, Table* table) {
     full.push_back(test::topk_command(&bench.engine, lists[i], queries, 256, NKV_SELECT_FULL));
     dense.push_back(test::attend_command(&bench.engine, lists[i], queries));
   }
-  std::vector<nkv_topk_command> certified = full;
-  for (nkv_topk_command& command : certified) command.mode = NKV_SELECT_CERTIFIED;
-  std::vector<nkv_attend_command> tail = dense;
-  for (nkv_attend_command& command : tail) {
-    command.mode = NKV_ATTEND_MODE_TAIL;
-    command.top_k = 64;
-  }
   test::ManyQueues queues(&bench.engine, slices);
   table->measure_queues(group + "/scrub", &queues, scrubs, bench.page_bursts());
   table->measure_queues(group + "/copy", &queues, copies, 2 * bench.page_bursts());
   table->measure_queues(group + "/topk_full", &queues, full);
-  table->measure_queues(group + "/topk_certified", &queues, certified);
   table->measure_queues(group + "/attend_dense", &queues, dense);
-  table->measure_queues(group + "/attend_tail", &queues, tail);
 }
 
 int run(int argc, char** argv) {
@@ -291,8 +252,8 @@ int run(int argc, char** argv) {
   app.add_option("--tokens", options.tokens, "Tokens of a list")->capture_default_str();
   app.add_option(
       "--only", options.only,
-      "Groups of rows: small, queues_16, slices, raw, delta4, long, spilled, ddr5, ddr4, latency, "
-      "host_25, host_50");
+      "Groups of rows: small, queues_16, slices, raw, delta4, long, ddr5, ddr4, latency, host_25, "
+      "host_50");
   app.add_option("--json", options.json, "Where to write the results");
   CLI11_PARSE(app, argc, argv);
   Table table;
@@ -305,9 +266,7 @@ int run(int argc, char** argv) {
        }},
       {"raw", [&] { measure_form(options, NKV_ROW_FORM_RAW, "raw", &table); }},
       {"delta4", [&] { measure_form(options, NKV_ROW_FORM_DELTA4, "delta4", &table); }},
-      {"long", [&] { measure_long(options, "long", 4, &table); }},
-      // Midpoints of a third of its pages leave the chip.
-      {"spilled", [&] { measure_long(options, "spilled", 6, &table); }},
+      {"long", [&] { measure_long(options, &table); }},
       {"ddr5", [&] { measure_dram(options, "ddr5", &table); }},
       {"ddr4", [&] { measure_dram(options, "ddr4", &table); }},
       {"latency", [&] { measure_latencies(options, &table); }},

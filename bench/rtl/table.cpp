@@ -80,10 +80,6 @@ void Table::add(const std::string& name, const nkv_completion& done, std::uint64
               static_cast<double>(cycles) / seconds / 1000);
   results_.push_back(
       {{"name", name}, {"cycles", cycles}, {"bursts", bursts}, {"seconds", seconds}});
-  if (done.rounds != 0) {
-    std::printf("%-34s %9u rounds, bound %.4f\n", "", done.rounds, static_cast<double>(done.bound));
-    results_.back()["rounds"] = done.rounds;
-  }
   std::fflush(stdout);
 }
 

@@ -26,8 +26,7 @@ class Table {
                std::uint64_t bursts = 0) {
     const auto begin = std::chrono::steady_clock::now();
     const nkv_completion done = bench.engine.run(command);
-    bursts += std::uint64_t{done.stream_bursts} + done.refine_bursts + done.exact_bursts +
-              done.value_bursts;
+    bursts += done.stream_bursts;
     add(name, done, bursts, seconds_since(begin));
     if (dram_ != nullptr && !failed_) add_stream(bursts);
   }

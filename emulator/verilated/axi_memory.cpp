@@ -16,9 +16,8 @@ constexpr std::uint64_t kAllStrobes = ~std::uint64_t{0};
 }  // namespace
 
 AxiMemory::AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
-                     std::unique_ptr<AnswerTimes> times, SliceMap map, std::span<std::byte> scratch)
+                     std::unique_ptr<AnswerTimes> times, SliceMap map)
     : bytes_(bytes),
-      scratch_(scratch),
       timing_(timing),
       map_(map),
       random_(timing.seed + map.slice),
@@ -94,9 +93,7 @@ void AxiMemory::advance() {
 
 std::byte* AxiMemory::place_of(std::uint64_t local) const {
   const std::uint64_t address = device_address(local);
-  if (address < bytes_.size()) return bytes_.data() + address;
-  const std::uint64_t behind = address - bytes_.size();
-  return behind < scratch_.size() ? scratch_.data() + behind : nullptr;
+  return address < bytes_.size() ? bytes_.data() + address : nullptr;
 }
 
 void AxiMemory::apply(const Write& write) {

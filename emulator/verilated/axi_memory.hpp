@@ -90,10 +90,9 @@ class AxiMemory {
     bool error;
   };
 
-  /// `bytes`: of the whole device; behind them `scratch`.
+  /// `bytes`: of the whole device.
   AxiMemory(std::span<std::byte> bytes, MemoryTiming timing,
-            std::unique_ptr<AnswerTimes> times = nullptr, SliceMap map = {},
-            std::span<std::byte> scratch = {});
+            std::unique_ptr<AnswerTimes> times = nullptr, SliceMap map = {});
 
   void set_faults(MemoryFaults faults) { faults_ = std::move(faults); }
 
@@ -134,7 +133,6 @@ class AxiMemory {
   [[nodiscard]] std::byte* place_of(std::uint64_t local) const;
 
   std::span<std::byte> bytes_;
-  std::span<std::byte> scratch_;
   MemoryTiming timing_;
   SliceMap map_;
   MemoryFaults faults_;

@@ -21,16 +21,11 @@ constexpr std::uint64_t kQuietCycles = 4096;
 
 VerilatedCard::VerilatedCard(std::unique_ptr<DeviceMemory> memory, unsigned slices,
                              MemoryTiming timing, const dram::Timing* dram)
-    : memory_(std::move(memory)),
-      scratch_(DeviceMemory::allocate(std::size_t{slices} * NKV_SCRATCH_BYTES)),
-      machine_(make_machine(slices, memory_->bytes().size())) {
-  const std::span<std::byte> scratch =
-      scratch_ == nullptr ? std::span<std::byte>() : scratch_->bytes();
+    : memory_(std::move(memory)), machine_(make_machine(slices, memory_->bytes().size())) {
   for (unsigned i = 0; i < slices; ++i) {
     auto times =
         dram == nullptr ? nullptr : std::make_unique<DramTimes>(*dram, timing.latency_cycles);
-    slices_.push_back(
-        {.axi = AxiMemory(memory_->bytes(), timing, std::move(times), {i, slices}, scratch)});
+    slices_.push_back({.axi = AxiMemory(memory_->bytes(), timing, std::move(times), {i, slices})});
   }
 }
 

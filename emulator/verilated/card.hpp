@@ -61,7 +61,6 @@ class VerilatedCard {
 
   std::mutex mutex_;
   std::unique_ptr<DeviceMemory> memory_;
-  std::unique_ptr<DeviceMemory> scratch_;  // Behind it: what engines keep to themselves.
   struct SliceMemory {
     AxiMemory axi;
     AxiMemory::ReadBeat beat{};

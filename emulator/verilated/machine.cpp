@@ -43,9 +43,6 @@ class MachineOf final : public Machine {
     for (auto& engine : engines_) engine = std::make_unique<Vnkv_engine>(&context_);
     shell_.memory_bytes_i = memory_bytes;
     for (unsigned i = 0; i < kSlices; ++i) {
-      engines_[i]->scratch_i = memory_bytes + std::uint64_t{i} * NKV_SCRATCH_BYTES;
-    }
-    for (unsigned i = 0; i < kSlices; ++i) {
       shell_.host_r_ready_i[i] = 1;
       shell_.host_b_ready_i[i] = 1;
       shell_.host_w_strb_i[i] = ~std::uint64_t{0};

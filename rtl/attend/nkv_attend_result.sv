@@ -1,17 +1,12 @@
 // Writes what ATTEND returns: O [rows][value_dim] as binary32 or bf16, then LSE and bound [rows] as
 // binary32, each part from a burst boundary on (ARITHMETIC.md 4.1). The bound of an exact result is 0.
 // Keeps what it needs of the command, so that the next one may begin; the sums are set aside for it.
-//
-// The eight sums that a row of BOUNDED has (8.5) are added up as they are read: first z of all rows, 8 reads
-// each, then acc, 8 for each output. A row whose Z is not above 0 has outputs of 0, and the LSE of a z of 1.
 
 module nkv_attend_result
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
-  import nkv_sample_pkg::sample_group_t;
-  import nkv_sample_pkg::Sums;
 #(
   localparam int unsigned ChannelBits = $clog2(Channels)
 ) (
@@ -27,17 +22,13 @@ module nkv_attend_result
   input  logic                   base2_i,
   input  exponent_t              value_exponent_i,  // Ev
   input  reference_t             reference_i[Rows], // M
-  input  logic                   grouped_i,         // Rows have eight sums,
-  input  logic [31:0]            bound_i[Rows],     // and these bounds.
   output logic                   busy_o,            // Until everything has been handed on.
 
-  input  sum_t                   z_i[Rows],         // Of sum 0; held while busy_o, as all sums are.
-  output logic                   read_valid_o,
+  input  sum_t                   z_i[Rows],         // Held while busy_o, as the sums are.
+  output logic                   read_valid_o,      // Of acc.
   input  logic                   read_ready_i,
-  output logic                   read_z_o,          // z, else acc.
   output row_index_t             read_row_o,
   output logic [ChannelBits-1:0] read_channel_o,
-  output sample_group_t          read_sum_o,
   input  logic                   acc_valid_i,
   input  sum_t                   acc_i,
 
@@ -62,8 +53,6 @@ module nkv_attend_result
   logic       bf16_q, base2_q;
   exponent_t  value_exponent_q;
   reference_t reference_q[Rows];
-  logic       grouped_q;
-  logic [31:0] bound_q[Rows];
   wire last_row = group_t'(row_q) + 1'b1 == rows_q;
   // A log-sum-exp that was begun before a reset comes to its end.
   assign busy_o = state_q != StIdle || !sums_done_q;
@@ -76,8 +65,6 @@ module nkv_attend_result
       base2_q <= base2_i;
       value_exponent_q <= value_exponent_i;
       reference_q <= reference_i;
-      grouped_q <= grouped_i;
-      bound_q <= bound_i;
     end
   end
 
@@ -85,30 +72,22 @@ module nkv_attend_result
   localparam int unsigned Queue = 64;  // Words that may be on their way to memory.
   localparam int unsigned CountBits = $clog2(Queue) + 1;
   logic [ChannelBits-1:0] channel_q;
-  logic                   reading_q, reading_z_q;
-  sample_group_t          read_sum_q;
-  logic [CountBits-1:0]   in_flight_q, queued_used;  // Outputs, from the first read for each on.
-  wire last_channel = reading_z_q || dim_t'(channel_q) + 1'b1 == value_dim_q;
-  wire last_sum = !grouped_q || read_sum_q == sample_group_t'(Sums - 1);
+  logic                   reading_q;
+  logic [CountBits-1:0]   in_flight_q, queued_used;
+  wire last_channel = dim_t'(channel_q) + 1'b1 == value_dim_q;
   wire read = read_valid_o && read_ready_i;
-  wire begins_output = read && !reading_z_q && read_sum_q == '0;
 
   assign read_valid_o = reading_q && in_flight_q + queued_used < CountBits'(Queue);
-  assign read_z_o = reading_z_q;
   assign read_row_o = row_q;
   assign read_channel_o = channel_q;
-  assign read_sum_o = read_sum_q;
 
-  // A sum follows its read by a fixed time: what it belongs to goes along.
+  // A sum follows its read by a fixed time: its row and whether it is the last go along.
   typedef struct packed {
-    logic       is_z;
     row_index_t row;
-    logic       first;  // Of those to be added up,
-    logic       ends;   // and the last of them.
-    logic       last;   // Of all rows' z, or of all.
+    logic       last;
   } asked_t;
   asked_t asked;
-  logic asked_valid, unused_asked_ready;
+  logic unused_asked_valid, unused_asked_ready;
   logic [3:0] unused_asked_used;
   nkv_fifo #(
     .T(asked_t),
@@ -119,39 +98,12 @@ module nkv_attend_result
     .clear_i,
     .in_valid_i (read),
     .in_ready_o (unused_asked_ready),
-    .in_data_i  ('{
-        is_z: reading_z_q,
-        row: row_q,
-        first: read_sum_q == '0,
-        ends: last_sum,
-        last: last_row && last_channel
-    }),
-    .out_valid_o(asked_valid),
+    .in_data_i  ('{row: row_q, last: last_row && last_channel}),
+    .out_valid_o(unused_asked_valid),
     .out_ready_i(acc_valid_i),
     .out_data_o (asked),
     .used_o     (unused_asked_used)
   );
-
-  // ---- Totals of a row's sums ----
-  sum_t       total_q, total_z_q[Rows];
-  row_index_t total_row_q;
-  logic       total_ends_q, total_is_z_q, total_last_q;
-  wire total_valid = total_ends_q && !total_is_z_q;
-  wire zs_known = total_ends_q && total_is_z_q && total_last_q;
-
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) total_ends_q <= 1'b0;
-    else total_ends_q <= acc_valid_i && asked_valid && asked.ends && grouped_q && !clear_i;
-  end
-  always_ff @(posedge clk_i) begin
-    if (acc_valid_i) begin
-      total_q <= asked.first ? acc_i : total_q + acc_i;
-      total_row_q <= asked.row;
-      total_is_z_q <= asked.is_z;
-      total_last_q <= asked.last;
-    end
-    if (total_ends_q && total_is_z_q) total_z_q[total_row_q] <= total_q > 0 ? total_q : '0;
-  end
 
   logic        quotient_valid, quotient_last;
   logic [31:0] quotient;
@@ -162,58 +114,49 @@ module nkv_attend_result
     .rst_ni,
     .value_exponent_i(value_exponent_q),
     .bf16_i  (bf16_q),
-    .valid_i (grouped_q ? total_valid : acc_valid_i),
-    .tag_i   (grouped_q ? total_last_q : asked.last),
-    .acc_i   (grouped_q ? total_q : acc_i),
-    .z_i     (grouped_q ? total_z_q[total_row_q] : z_i[asked.row]),
+    .valid_i (acc_valid_i),
+    .tag_i   (asked.last),
+    .acc_i,
+    .z_i     (z_i[asked.row]),
     .valid_o (quotient_valid),
     .tag_o   (quotient_last),
     .output_o(quotient)
   );
 
   // ---- Log-sum-exps, meanwhile ----
-  logic        sum_start_q, sum_done, sums_wait_q;  // For zs_known.
-  sum_t        sum_z;
+  logic        sum_start_q, sum_done;
   row_index_t  sum_row_q;
   logic [31:0] sum;
   logic [31:0] sum_q[Rows];
-  always_comb begin
-    sum_z = z_i[sum_row_q];
-    if (grouped_q) sum_z = total_z_q[sum_row_q] == '0 ? sum_t'(1) : total_z_q[sum_row_q];
-  end
   nkv_log_sum_exp u_lse (
     .clk_i,
     .rst_ni,
     .start_i    (sum_start_q),
     .base2_i    (base2_q),
     .reference_i(reference_q[sum_row_q]),
-    .z_i        (sum_z),
+    .z_i        (z_i[sum_row_q]),
     .done_o     (sum_done),
     .result_o   (sum)
   );
-  wire last_sum_row = group_t'(sum_row_q) + 1'b1 == rows_q;
+  wire last_sum = group_t'(sum_row_q) + 1'b1 == rows_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       sum_start_q <= 1'b0;
-      sums_wait_q <= 1'b0;
       sums_done_q <= 1'b1;
       sum_row_q <= '0;
     end else if (clear_i) begin
       sum_start_q <= 1'b0;
-      sums_wait_q <= 1'b0;
-      if (sum_done || sums_wait_q) sums_done_q <= 1'b1;
+      if (sum_done) sums_done_q <= 1'b1;
       sum_row_q <= row_index_t'(rows_q - 1'b1);
     end else if (start_i) begin
-      sum_start_q <= !grouped_i;
-      sums_wait_q <= grouped_i;
+      sum_start_q <= 1'b1;
       sums_done_q <= 1'b0;
       sum_row_q <= '0;
     end else begin
-      sum_start_q <= zs_known || (sum_done && !last_sum_row);
-      if (zs_known) sums_wait_q <= 1'b0;
+      sum_start_q <= sum_done && !last_sum;
       if (sum_done) begin
-        sums_done_q <= last_sum_row;
+        sums_done_q <= last_sum;
         sum_row_q <= sum_row_q + 1'b1;
       end
     end
@@ -242,7 +185,7 @@ module nkv_attend_result
       end
       default: begin
         word_valid = state_q == StBounds;
-        word = '{last: last_row, word: grouped_q ? bound_q[row_q] : '0};
+        word = '{last: last_row, word: '0};
       end
     endcase
   end
@@ -288,9 +231,7 @@ module nkv_attend_result
       state_q <= StIdle;
       row_q <= '0;
       channel_q <= '0;
-      read_sum_q <= '0;
       reading_q <= 1'b0;
-      reading_z_q <= 1'b0;
       in_flight_q <= '0;
       half_q <= 1'b0;
     end else if (clear_i) begin
@@ -299,16 +240,12 @@ module nkv_attend_result
       in_flight_q <= '0;
       half_q <= 1'b0;
     end else begin
-      in_flight_q <= in_flight_q + CountBits'(begins_output) - CountBits'(quotient_valid);
+      in_flight_q <= in_flight_q + CountBits'(read) - CountBits'(quotient_valid);
       if (quotient_valid && bf16_q) half_q <= !half_q;
-      if (read) read_sum_q <= last_sum ? '0 : read_sum_q + 1'b1;
-      if (read && last_sum) begin
+      if (read) begin
         channel_q <= last_channel ? '0 : channel_q + 1'b1;
         if (last_channel) row_q <= last_row ? '0 : row_q + 1'b1;
-        if (last_channel && last_row) begin
-          reading_z_q <= 1'b0;
-          reading_q <= reading_z_q;
-        end
+        if (last_channel && last_row) reading_q <= 1'b0;
       end
       unique case (state_q)
         StIdle: begin
@@ -317,11 +254,9 @@ module nkv_attend_result
           half_q <= 1'b0;
           row_q <= '0;
           channel_q <= '0;
-          read_sum_q <= '0;
           if (start_i) begin
             state_q <= StOutputs;
             reading_q <= 1'b1;
-            reading_z_q <= grouped_i;
           end
         end
         StOutputs: if (word_taken && quotient_last) state_q <= StSums;

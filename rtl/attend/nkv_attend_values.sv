@@ -1,26 +1,18 @@
-// The value side of ATTEND (ARITHMETIC.md sections 4 and 7): raises the sums to a page's references,
-// turns its logits into weights, and has nkv_exact_stage add its value rows under them, and the mean of
-// those that are not read.
+// The value side of ATTEND (ARITHMETIC.md section 4): raises the sums to a page's references, turns its
+// logits into weights, and has nkv_exact_stage add its value rows under them.
 //
-//   exponents, rows --> queue --> page_rows ---.
-//                                     v        +--> words, with weights of page_weights
-//   V_SUM -----------> queue --> tail_mean ----'
+//   exponents, rows --> queue --> page_rows --> words, with weights of page_weights
 //
 // Bursts of a page's values come while its keys are still being scored, so they wait in a queue of
 // `Depth` bursts, which holds all key rows of a page whose values are its keys. A row of a token that
 // is not visible has weights of zero. A page is done with once its weights are on their way: its words
 // may still come while the next page's do, but for a raise, which waits for all words before it.
-//
-// With bounded_i (8.4) words say which of the sums they are for. The row of a sampled token comes out
-// twice, and minus the mean of its page, of all tokens, twice as well: 16 cycles at most a sampled token,
-// of four words or of four weights of four cycles.
 
 module nkv_attend_values
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
-  import nkv_sample_pkg::*;
 #(
   parameter int unsigned Depth = 512,
   localparam int unsigned TokenBits = $clog2(PageTokens)
@@ -32,24 +24,16 @@ module nkv_attend_values
   input  exponent_t              value_exponent_i,   // Ev; held during a command, as the dims are.
   input  dim_t                   head_dim_i,
   input  dim_t                   value_dim_i,
-  input  logic                   chosen_i,           // Rows come of a page's tokens only, not of all,
-  input  logic                   bounded_i,          // of which some may be sampled.
 
   input  logic                   page_valid_i,       // Its logits are complete.
   output logic                   page_ready_o,       // Its logits and references are done with.
-  input  page_body_t             page_i,             // `sums`: V_SUM comes, as it does for
-  input  logic                   page_rest_i,        // a rest, and for
-  input  token_mask_t            page_sampled_i,     // sampled tokens, all of them visible.
+  input  page_body_t             page_i,
   input  logic [5:0]             page_raise_i[Rows],
   input  reference_t             page_reference_i[Rows],
-  output logic                   take_o,             // Logits, and weights of rests (nkv_attend_logits).
+  output logic                   take_o,             // Logits (nkv_attend_logits).
   input  logit_t                 logit_i[Rows],
-  input  halvings_t              halvings_i,
-  input  sample_group_t          group_i,
-  output logic                   take_rest_o,
-  input  weight_t                rest_weight_i[Rows],
 
-  input  logic                   beat_valid_i,       // Exponents and rows of values; V_SUM after them.
+  input  logic                   beat_valid_i,       // Exponents and rows of values.
   output logic                   beat_ready_o,
   input  read_beat_t             beat_i,
 
@@ -63,8 +47,6 @@ module nkv_attend_values
   output weight_t                weight_o[Rows],
   output shift_t                 shift_o[Rows],
   output units_t                 units_o[Rows],
-  output sample_group_t          word_sum_o,         // That the word is for; 0 without bounded_i.
-  output logic                   word_subtract_o,    // Its units are subtracted.
   output logic                   raise_valid_o,
   output logic [5:0]             raise_o[Rows],
   input  logic                   sums_ready_i,
@@ -88,7 +70,7 @@ module nkv_attend_values
     for (int unsigned r = 0; r < Rows; r++) raise_any |= page_raise_i[r] != '0;
   end
 
-  // ---- Bursts that wait: rows and their exponents; V_SUM ----
+  // ---- Bursts that wait: rows and their exponents ----
   typedef struct packed {
     logic   is_exponents;
     logic   first;
@@ -96,14 +78,9 @@ module nkv_attend_values
     burst_t data;
   } waiting_t;
 
-  localparam int unsigned SumDepth = 64;
-  logic     waiting_valid, waiting_pop, waiting_ready, sum_valid, sum_pop, sum_ready;
+  logic     waiting_valid, waiting_pop;
   waiting_t waiting;
-  burst_t   sum;
   logic [$clog2(Depth):0] unused_waiting;
-  logic [$clog2(SumDepth):0] unused_sums;
-  wire is_sum = beat_i.tag.array == 4'(PageArrayVSum);
-  assign beat_ready_o = is_sum ? sum_ready : waiting_ready;
 
   nkv_fifo #(
     .T(waiting_t),
@@ -113,8 +90,8 @@ module nkv_attend_values
     .clk_i,
     .rst_ni,
     .clear_i,
-    .in_valid_i (beat_valid_i && !is_sum),
-    .in_ready_o (waiting_ready),
+    .in_valid_i (beat_valid_i),
+    .in_ready_o (beat_ready_o),
     .in_data_i  ('{
         is_exponents: beat_i.tag.array inside {4'(PageArrayKExponents), 4'(PageArrayVExponents)},
         first: beat_i.first,
@@ -125,22 +102,6 @@ module nkv_attend_values
     .out_ready_i(waiting_pop),
     .out_data_o (waiting),
     .used_o     (unused_waiting)
-  );
-  nkv_fifo #(
-    .T(burst_t),
-    .Depth(SumDepth),
-    .Block(1'b1)
-  ) u_sums (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .in_valid_i (beat_valid_i && is_sum),
-    .in_ready_o (sum_ready),
-    .in_data_i  (beat_i.data),
-    .out_valid_o(sum_valid),
-    .out_ready_i(sum_pop),
-    .out_data_o (sum),
-    .used_o     (unused_sums)
   );
 
   logic burst_ready, exponents_ready;
@@ -160,13 +121,8 @@ module nkv_attend_values
   };
 
   logic described, described_q;
-  logic row_issued_last, unused_row_stored, row_valid, row_word_last;
-  word_index_t row_index;
-  key_t        row_word[ExactLanes];
+  logic row_due, row_issued_last, unused_row_stored;
   logic [TokenBits:0] word_tag;
-  wire token_mask_t page_rows = chosen_i ? page_i.tokens : '1;
-  wire any_rows = page_rows != '0;
-  logic row_issue, row_due, row_again, mean_issue, mean_due, mean_negate, mean_again;
 
   nkv_page_rows u_rows (
     .clk_i,
@@ -175,7 +131,7 @@ module nkv_attend_values
     .page_valid_i     (state_q == StRows && !described_q),
     .page_ready_o     (described),
     .page_format_i    (format),
-    .page_rows_i      (page_rows),
+    .page_rows_i      ('1),
     .exponents_valid_i(is_exponents),
     .exponents_ready_o(exponents_ready),
     .rows_valid_i     (is_row),
@@ -183,108 +139,43 @@ module nkv_attend_values
     .first_i          (waiting.first),
     .last_i           (waiting.last),
     .burst_i          (waiting.data),
-    .issue_i          (row_issue),
-    .again_i          (row_again),
+    .issue_i          (row_due && grant_i),
     .wants_o          (unused_row_stored),
     .issued_last_o    (row_issued_last),
-    .word_valid_o     (row_valid),
+    .word_valid_o,
     .word_tag_o       (word_tag),
-    .word_index_o     (row_index),
-    .word_last_o      (row_word_last),
-    .word_o           (row_word)
+    .word_index_o,
+    .word_last_o,
+    .word_o
   );
-  wire page_out = row_valid && word_tag[TokenBits];
-
-  // ---- The mean of the rest ----
-  logic        mean_page_ready, mean_ready, mean_issued_last, mean_valid, mean_last, mean_idle;
-  word_index_t mean_index;
-  key_t        mean_word[ExactLanes];
-  wire page_taken = state_q == StPage && page_valid_i && (mean_page_ready || !chosen_i);
-  wire rows_begin = (page_taken && !raise_any) || (state_q == StRaised && sums_ready_i);
-
-  nkv_tail_mean u_mean (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .list_exponent_i(value_exponent_i),
-    .value_dim_i,
-    .whole_i        (bounded_i),
-    .page_valid_i   (rows_begin && chosen_i),
-    .page_ready_o   (mean_page_ready),
-    .page_rows_i    (page_i.tokens),
-    .page_rest_i    (page_i.sums),
-    .page_exponent_i(page_i.v_exponent),
-    .exact_valid_i  (row_valid && chosen_i),
-    .exact_index_i  (row_index),
-    .exact_last_i   (page_out),
-    .exact_i        (row_word),
-    .sum_valid_i    (sum_valid),
-    .sum_ready_o    (sum_pop),
-    .sum_i          (sum),
-    .ready_o        (mean_ready),
-    .issue_i        (mean_issue),
-    .negate_i       (mean_negate),
-    .again_i        (mean_again),
-    .issued_last_o  (mean_issued_last),
-    .word_valid_o   (mean_valid),
-    .word_index_o   (mean_index),
-    .word_last_o    (mean_last),
-    .word_o         (mean_word),
-    .idle_o         (mean_idle)
-  );
-
-  // ---- Words take as long from either, so that they never meet ----
-  assign mean_issue = mean_ready && mean_due && grant_i;
-  assign row_issue = !mean_issue && row_due && grant_i;
-  assign word_valid_o = row_valid || mean_valid;
-  assign word_index_o = mean_valid ? mean_index : row_index;
-  assign word_last_o = mean_valid ? mean_last : row_word_last;
-  always_comb begin
-    for (int unsigned i = 0; i < ExactLanes; i++) begin
-      word_o[i] = mean_valid ? mean_word[i] : row_word[i];
-    end
-  end
+  wire page_out = word_valid_o && word_tag[TokenBits];
 
   // ---- Weights ----
   logic weights_idle;
+  wire page_taken = state_q == StPage && page_valid_i;
+  wire rows_begin = (page_taken && !raise_any) || (state_q == StRaised && sums_ready_i);
 
   nkv_page_weights u_weights (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .bounded_i,
-    .start_i      (page_taken),
-    .rows_i       (page_rows),
-    .visible_i    (page_i.tokens & ~page_i.nonfinite),
-    .sampled_i    (page_sampled_i),
-    .rest_i       (page_rest_i),
-    .reference_i  (page_reference_i),
+    .start_i     (page_taken),
+    .visible_i   (page_i.tokens & ~page_i.nonfinite),
+    .reference_i (page_reference_i),
     .take_o,
     .logit_i,
-    .halvings_i,
-    .group_i,
-    .take_rest_o,
-    .rest_weight_i,
-    .row_due_o    (row_due),
-    .row_again_o  (row_again),
-    .row_issued_i (row_issued_last),
-    .mean_due_o   (mean_due),
-    .mean_negate_o(mean_negate),
-    .mean_again_o (mean_again),
-    .mean_issued_i(mean_issued_last),
-    .of_mean_i    (mean_valid),
-    .pop_i        (word_valid_o && word_last_o),
-    .sum_o        (word_sum_o),
-    .subtract_o   (word_subtract_o),
+    .row_due_o   (row_due),
+    .row_issued_i(row_issued_last),
+    .pop_i       (word_valid_o && word_last_o),
     .weight_o,
     .shift_o,
     .units_o,
-    .idle_o       (weights_idle)
+    .idle_o      (weights_idle)
   );
 
   // ---- Sums ----
   logic [4:0] pages_due_q;  // Whose rows have not all come out.
-  wire words_due = pages_due_q != '0 || !mean_idle;
+  wire words_due = pages_due_q != '0;
   assign raise_valid_o = state_q == StRaise && !words_due;
   assign raise_o = page_raise_i;
   assign last_word_o = word_index_t'((value_dim_i - 1'b1) >> $clog2(ExactLanes));
@@ -301,10 +192,10 @@ module nkv_attend_values
       described_q <= 1'b0;
       pages_due_q <= '0;
     end else begin
-      pages_due_q <= pages_due_q + 5'(rows_begin && any_rows) - 5'(page_out);
+      pages_due_q <= pages_due_q + 5'(rows_begin) - 5'(page_out);
       unique case (state_q)
         StPage: begin
-          described_q <= !any_rows;
+          described_q <= 1'b0;
           if (page_taken) state_q <= raise_any ? StRaise : StRows;
         end
         StRaise: if (raise_valid_o && sums_ready_i) state_q <= StRaised;
@@ -318,7 +209,7 @@ module nkv_attend_values
     end
   end
 
-  wire unused = ^{page_i.page, page_i.crc_hot, page_i.k_step_exponent, page_i.key_scales, beat_i.fault,
-                  beat_i.poison, beat_i.tag, word_tag[TokenBits-1:0]};
+  wire unused = ^{page_i.page, page_i.key_scales, beat_i.fault, beat_i.poison, beat_i.tag,
+                  word_tag[TokenBits-1:0]};
 
 endmodule

@@ -9,7 +9,6 @@ module nkv_exact_stage
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
-  import nkv_sample_pkg::sample_group_t;
 #(
   parameter int unsigned TagBits = 8,
   localparam int unsigned ChannelBits = $clog2(Channels)
@@ -36,33 +35,22 @@ module nkv_exact_stage
   output score_t                 score_o[Rows],
 
   input  word_index_t            value_last_word_i,
-  input  logic                   value_grouped_i,
   output logic                   value_ready_o,
   output logic                   value_idle_o,
   input  logic                   value_clear_i,
-  input  logic                   value_clear_groups_i,
   input  logic                   value_swap_i,
   input  logic                   value_raise_valid_i,
   input  logic [5:0]             value_raise_i[Rows],
-  input  sample_group_t          value_word_sum_i,
-  input  logic                   value_word_subtract_i,
   input  weight_t                value_weight_i[Rows],
   input  shift_t                 value_shift_i[Rows],
   input  units_t                 value_units_i[Rows],
   input  logic                   value_read_valid_i,
   output logic                   value_read_ready_o,
-  input  logic                   value_read_z_i,
   input  row_index_t             value_read_row_i,
   input  logic [ChannelBits-1:0] value_read_channel_i,
-  input  sample_group_t          value_read_sum_i,
   output logic                   value_acc_valid_o,
   output sum_t                   value_acc_o,
-  output sum_t                   value_z_o[Rows],
-  input  logic                   value_growing_valid_i,
-  input  logic                   value_growing_z_i,
-  input  row_index_t             value_growing_row_i,
-  input  logic [ChannelBits-1:0] value_growing_channel_i,
-  input  sample_group_t          value_growing_sum_i
+  output sum_t                   value_z_o[Rows]
 );
 
   localparam int unsigned ProductLatency = 6;
@@ -139,39 +127,28 @@ module nkv_exact_stage
   nkv_value_sum u_values (
     .clk_i,
     .rst_ni,
-    .last_word_i      (value_last_word_i),
-    .grouped_i        (value_grouped_i),
-    .ready_o          (value_ready_o),
-    .idle_o           (value_idle_o),
-    .clear_i          (value_clear_i),
-    .clear_groups_i   (value_clear_groups_i),
-    .swap_i           (value_swap_i),
-    .raise_valid_i    (value_raise_valid_i),
-    .raise_i          (value_raise_i),
-    .key_valid_i      (word_valid_i && !word_is_value_i),
-    .word_valid_i     (word_valid_i && word_is_value_i),
+    .last_word_i   (value_last_word_i),
+    .ready_o       (value_ready_o),
+    .idle_o        (value_idle_o),
+    .clear_i       (value_clear_i),
+    .swap_i        (value_swap_i),
+    .raise_valid_i (value_raise_valid_i),
+    .raise_i       (value_raise_i),
+    .key_valid_i   (word_valid_i && !word_is_value_i),
+    .word_valid_i  (word_valid_i && word_is_value_i),
     .word_index_i,
-    .word_sum_i       (value_word_sum_i),
-    .word_subtract_i  (value_word_subtract_i),
-    .weight_i         (value_weight_i),
-    .shift_i          (value_shift_i),
-    .units_i          (value_units_i),
-    .factor_o         (value_factor),
-    .product_i        (product),
-    .read_valid_i     (value_read_valid_i),
-    .read_ready_o     (value_read_ready_o),
-    .read_z_i         (value_read_z_i),
-    .read_row_i       (value_read_row_i),
-    .read_channel_i   (value_read_channel_i),
-    .read_sum_i       (value_read_sum_i),
-    .acc_valid_o      (value_acc_valid_o),
-    .acc_o            (value_acc_o),
-    .z_o              (value_z_o),
-    .growing_valid_i  (value_growing_valid_i),
-    .growing_z_i      (value_growing_z_i),
-    .growing_row_i    (value_growing_row_i),
-    .growing_channel_i(value_growing_channel_i),
-    .growing_sum_i    (value_growing_sum_i)
+    .weight_i      (value_weight_i),
+    .shift_i       (value_shift_i),
+    .units_i       (value_units_i),
+    .factor_o      (value_factor),
+    .product_i     (product),
+    .read_valid_i  (value_read_valid_i),
+    .read_ready_o  (value_read_ready_o),
+    .read_row_i    (value_read_row_i),
+    .read_channel_i(value_read_channel_i),
+    .acc_valid_o   (value_acc_valid_o),
+    .acc_o         (value_acc_o),
+    .z_o           (value_z_o)
   );
 
 endmodule

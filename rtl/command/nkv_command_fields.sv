@@ -17,8 +17,6 @@ module nkv_command_fields
   output verdict_t     verdict_o   // stands until the next start.
 );
 
-  localparam logic [31:0] One = 32'h3F80_0000;
-
   // ---- This build's limits, in the order in which they count ----
   typedef enum logic [3:0] {
     LimitSlotBytes,
@@ -35,16 +33,15 @@ module nkv_command_fields
     LimitScale,
     LimitSoftCap,
     LimitUnsupported,
-    LimitQueryDtype,
-    LimitError
+    LimitQueryDtype
   } limit_e;
-  localparam int unsigned Limits = 16;
+  localparam int unsigned Limits = 15;
   typedef logic [Limits-1:0] limits_t;
 
-  // The byte offset that each of them tells.
-  localparam logic [5:0] Places[Limits] = '{
+  // The byte offset that each of them tells, and at last what a command tells that may run.
+  localparam logic [5:0] Places[Limits+1] = '{
       6'd12, 6'd5, 6'd6, 6'd60, 6'd61, 6'd62, 6'd4, 6'd6, 6'd8, 6'd12, 6'd53, 6'd40, 6'd44, 6'd0,
-      6'd54, 6'd56
+      6'd54, 6'd0
   };
 
   // With several engines, Verilator takes functions' variables to hide signals of nkv_engine.
@@ -94,6 +91,7 @@ module nkv_command_fields
   function automatic limits_t beyond_read(read_command_t command);
     automatic limits_t beyond = '0;
     beyond[LimitReadPlanes] = command.planes != '0 && command.tensor != TensorKeys;
+    beyond[LimitUnsupported] = command.planes != '0;
     // Each is at most MaxTokens.
     beyond[LimitReadEnd] = is_too_long(32'(command.first[21:0]) + 32'(command.count[21:0]));
     return beyond;
@@ -111,6 +109,7 @@ module nkv_command_fields
     beyond[LimitTokens] = is_too_long(command.tokens);
     beyond[LimitGroup] = command.group > 8'(Rows);
     beyond[LimitScale] = !is_normal(command.scale[30:23]);
+    beyond[LimitUnsupported] = !(command.mode inside {SelectFull, SelectIndexer});
     beyond[LimitQueryDtype] = !is_query_dtype(command.query_dtype) &&
         !(command.mode == SelectIndexer && command.query_dtype == DtypeFp8E4m3);
     return beyond;
@@ -125,9 +124,8 @@ module nkv_command_fields
     beyond[LimitScale] = !is_normal(command.scale[30:23]);
     beyond[LimitSoftCap] = command.soft_cap[30:23] == '1 ||
         (command.soft_cap[31] && command.soft_cap[30:0] != '0);
+    beyond[LimitUnsupported] = command.mode != AttendModeDense;
     beyond[LimitQueryDtype] = !is_query_dtype(command.query_dtype);
-    beyond[LimitError] = command.mode == AttendModeBounded &&
-        (command.error == '0 || command.error > One);
     return beyond;
   endfunction
 
@@ -152,7 +150,7 @@ module nkv_command_fields
   rules_t of_kind_q, first_q;
 
   // Of each 16 rules, the place of the first broken one if it is among them.
-  localparam int unsigned Groups = (CommandBytes + Limits) / 16;
+  localparam int unsigned Groups = RuleCount / 16;
   typedef logic [5:0] place_t;
   place_t group_place[Groups], group_place_q[Groups], place;
   status_e status, status_q;

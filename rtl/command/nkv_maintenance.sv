@@ -49,7 +49,7 @@ module nkv_maintenance
       window: '0,
       sinks: '0,
       first_index: list_index_t'(begun_q),
-      demand: '{whole_header: 1'b1, any_codec: 1'b1, default: '0},
+      demand: '{any_codec: 1'b1, default: '0},
       plan: '{whole: '1, compressed: 1'b1, default: '0},
       erase: command_i.opcode == OpcodeErase
   };

@@ -19,7 +19,6 @@ module nkv_key_scores
   output logic                 page_ready_o,
   input  row_form_e            page_form_i,
   input  dtype_e               page_dtype_i,
-  input  token_mask_t          page_rows_i,     // Not zero.
 
   input  logic                 exponents_valid_i,  // Bursts of K_EXPONENTS.
   output logic                 exponents_ready_o,
@@ -67,7 +66,7 @@ module nkv_key_scores
         dtype: page_dtype_i,
         form: page_form_i
     }),
-    .page_rows_i,
+    .page_rows_i      ('1),
     .exponents_valid_i,
     .exponents_ready_o,
     .rows_valid_i,
@@ -76,7 +75,6 @@ module nkv_key_scores
     .last_i           (beat_i.last),
     .burst_i          (beat_i.data),
     .issue_i          (wants_o),
-    .again_i          (1'b0),
     .wants_o          (row_stored),
     .issued_last_o    (issued_last),
     .word_valid_o,

@@ -32,7 +32,6 @@ module nkv_row_decode
   input  burst_t             burst_i,
 
   input  logic               issue_i,
-  input  logic               again_i,             // With a row's last word: the row once more.
   output logic               wants_o,             // A row is complete.
   output logic               issued_last_o,       // In this cycle a row's last word starts.
   output logic               word_valid_o,
@@ -79,7 +78,6 @@ module nkv_row_decode
     .burst_ready_o,
     .burst_i,
     .issue_i,
-    .again_i,
     .wants_o,
     .issued_last_o,
     .word_valid_o    (elements_valid),

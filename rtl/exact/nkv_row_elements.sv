@@ -4,8 +4,7 @@
 // A row comes as its description and its bursts; rows come out in order, word by word. A word
 // starts in a cycle with issue_i (the credit of whoever takes words) if a row is complete, and is
 // at the output 3 cycles later. A burst is taken per cycle: RAW bf16 of 128 channels gives a word
-// per burst, DELTA4 four words per three bursts. Channels from used_dim on are zero. A row may come
-// out again, and again: only the last time is the pass's last word marked.
+// per burst, DELTA4 four words per three bursts. Channels from used_dim on are zero.
 //
 // The channel exponents of DELTA4 are loaded before, into one of two banks; a row says which.
 
@@ -40,7 +39,6 @@ module nkv_row_elements
   input  burst_t             burst_i,
 
   input  logic               issue_i,
-  input  logic               again_i,             // With a row's last word: the row once more.
   output logic               wants_o,             // A row is complete.
   output logic               issued_last_o,       // In this cycle a row's last word starts.
   output logic               word_valid_o,
@@ -69,7 +67,7 @@ module nkv_row_elements
   logic [5:0] granules_q;
   logic [3:0] stored_chunks_q;
   word_index_t last_index_q;
-  logic stored_valid, stored_last, stored_bank, start, row_ends, row_pop, buffer_idle;
+  logic stored_valid, stored_last, stored_bank, start, row_ends, buffer_idle;
   logic [TagBits-1:0] stored_tag;
   word_index_t next_q;
   logic [3:0] nibble_pair;  // Of granules, from the row's start: 32 nibbles.
@@ -88,7 +86,6 @@ module nkv_row_elements
 
   assign start = issue_i && stored_valid;
   assign row_ends = start && next_q == last_index_q;
-  assign row_pop = row_ends && !again_i;
   assign issued_last_o = row_ends;
   assign wants_o = stored_valid;
   assign first_place = is_wide_q ? next_q : 2'(next_q[1]);
@@ -111,7 +108,7 @@ module nkv_row_elements
     .burst_ready_o,
     .burst_i,
     .row_valid_o  (stored_valid),
-    .row_pop_i    (row_pop),
+    .row_pop_i    (row_ends),
     .row_tag_o    ({stored_tag, stored_last, stored_bank}),
     .idle_o       (buffer_idle),
     .read_i       (start),
@@ -140,7 +137,7 @@ module nkv_row_elements
 
   always_ff @(posedge clk_i) begin
     if (start) begin
-      side_q[0] <= '{tag: stored_tag, pass_last: stored_last && row_pop, last: row_ends,
+      side_q[0] <= '{tag: stored_tag, pass_last: stored_last && row_ends, last: row_ends,
                      index: next_q};
     end
     for (int unsigned i = 1; i < Latency; i++) if (valid_q[i-1]) side_q[i] <= side_q[i-1];

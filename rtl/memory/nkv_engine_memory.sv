@@ -1,7 +1,6 @@
 // An engine's way to memory: readers and writers by rank, the lowest first; every address guarded by
 // the window of its command; reads given back in order. Writers in `Trailing` write for the command
-// before the one that runs; readers and writers in `ScratchReaders` and `ScratchWriters` have the engine's
-// scratch memory for a window.
+// before the one that runs.
 
 module nkv_engine_memory
   import nkv_pkg::*;
@@ -9,8 +8,6 @@ module nkv_engine_memory
   parameter int unsigned Readers = 4,
   parameter int unsigned Writers = 3,
   parameter logic [Writers-1:0] Trailing = '0,
-  parameter logic [Readers-1:0] ScratchReaders = '0,
-  parameter logic [Writers-1:0] ScratchWriters = '0,
   parameter logic [2:0] Client = '0       // Upper bits of the ids.
 ) (
   input  logic           clk_i,
@@ -19,7 +16,6 @@ module nkv_engine_memory
   input  logic           forget_reads_i,  // What was asked for is not given any more.
   input  domain_t        domain_i,
   input  domain_t        trailing_domain_i,
-  input  domain_t        scratch_domain_i,
 
   input  logic           [Readers-1:0] read_valid_i,
   output logic           [Readers-1:0] read_ready_o,
@@ -48,19 +44,15 @@ module nkv_engine_memory
 
   read_request_t  request;
   write_request_t write;
-  logic     trails, reads_scratch, writes_scratch;
+  logic     trails;
   logic     request_ready, write_ready, read_inside, write_inside, unused_r_ready;
   address_t read_address, write_address;
 
   always_comb begin
     request = read_i[0];
-    reads_scratch = ScratchReaders[0];
     read_ready_o = '0;
     for (int i = int'(Readers) - 1; i >= 0; i--) begin
-      if (read_valid_i[i]) begin
-        request = read_i[i];
-        reads_scratch = ScratchReaders[i];
-      end
+      if (read_valid_i[i]) request = read_i[i];
     end
     for (int i = 0; i < int'(Readers); i++) begin
       read_ready_o[i] = request_ready;
@@ -68,13 +60,11 @@ module nkv_engine_memory
     end
     write = write_i[0];
     trails = Trailing[0];
-    writes_scratch = ScratchWriters[0];
     write_ready_o = '0;
     for (int i = int'(Writers) - 1; i >= 0; i--) begin
       if (write_valid_i[i]) begin
         write = write_i[i];
         trails = Trailing[i];
-        writes_scratch = ScratchWriters[i];
       end
     end
     for (int i = 0; i < int'(Writers); i++) begin
@@ -84,7 +74,7 @@ module nkv_engine_memory
   end
 
   nkv_window_guard u_read_guard (
-    .domain_i (reads_scratch ? scratch_domain_i : domain_i),
+    .domain_i,
     .offset_i (request.address),
     .bursts_i (request.bursts),
     .inside_o (read_inside),
@@ -114,7 +104,7 @@ module nkv_engine_memory
   );
 
   nkv_window_guard u_write_guard (
-    .domain_i (writes_scratch ? scratch_domain_i : trails ? trailing_domain_i : domain_i),
+    .domain_i (trails ? trailing_domain_i : domain_i),
     .offset_i (write.address),
     .bursts_i (burst_count_t'(1)),
     .inside_o (write_inside),

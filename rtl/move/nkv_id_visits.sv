@@ -35,7 +35,7 @@ module nkv_id_visits
 
   assign id_ready_o = !last_q && (!any_q || joins);
   assign visit_valid_o = any_q && (last_q || (id_valid_i && !joins));
-  assign visit_o = '{page: page_q, tokens: tokens_q, sums: 1'b0};
+  assign visit_o = '{page: page_q, tokens: tokens_q};
   assign ended_o = last_q && !any_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -1,9 +1,7 @@
-// READ and GATHER: stored rows back, exact, or READ's keys as the middles of their leading planes' cells. Takes
-// a checked command for up to ListPages pages.
+// READ and GATHER: stored rows back, exact. Takes a checked command for up to ListPages pages.
 //
 //   ids --> which pages --> page_pass: all that is used of them, verified
-//   ids --> id_visits --> page_pass: chosen rows --> row_return ------> row_write --> memory, for keys, for values
-//                                or digest, planes --> midpoint_return ---^
+//   ids --> id_visits --> page_pass: chosen rows --> row_return --> row_write --> memory, for keys, for values
 //
 // Nothing is written before all pages that the command touches have been accepted and all arrays that it uses
 // have been verified. Rows are read after that, and pages that are no longer the same are STALE_PAGE. A host that
@@ -39,8 +37,8 @@ module nkv_read
   output visit_t          visit_o,
   output logic            visits_end_o,
   input  pass_report_t    pass_i,
-  input  page_index_t     scanned_page_i,
-  output logic [31:0]     scanned_crc_o,
+  input  page_index_t     verified_page_i,
+  output logic [31:0]     verified_crc_o,
   input  logic            body_valid_i,
   output logic            body_ready_o,
   input  page_record_t    record_i,        // Of the body.
@@ -98,9 +96,6 @@ module nkv_read
   logic [15:0] head_dim_q, value_dim_q;
   dtype_e      dtype_q;
 
-  wire read_command_t reading = read_command_t'(command_i);
-  wire [2:0] planes = gathers_i ? '0 : reading.planes[2:0];  // 0: exact.
-  wire by_planes = planes != '0;
   wire tensor_e tensor = command_i.tensor;
   wire wants_keys = tensor != TensorValues;
   wire wants_values = tensor != TensorKeys;
@@ -165,7 +160,7 @@ module nkv_read
 
   assign visits_o = gathers_i;
   assign visit_valid_o = verifies ? looks && is_touched : chosen_valid;
-  assign visit_o = verifies ? '{page: page_q, tokens: '1, sums: 1'b0} : chosen;
+  assign visit_o = verifies ? '{page: page_q, tokens: '1} : chosen;
   assign visits_end_o = verifies ? pages_end_q : chosen_end;
 
   // ---- Passes ----
@@ -177,13 +172,6 @@ module nkv_read
     result[PageArrayVExponents] = values;
     result[PageArrayVRows] = values && rows;
     result[PageArrayVExceptions] = values;
-    return result;
-  endfunction
-
-  function automatic logic [PageArrayCount-1:0] leading(logic [2:0] count);
-    automatic logic [PageArrayCount-1:0] result = '0;
-    result[PageArrayKDigest] = 1'b1;
-    for (int unsigned p = 0; p < KeyPlanes; p++) result[PageArrayKPlane0+p] = p < 32'(count);
     return result;
   endfunction
 
@@ -205,13 +193,12 @@ module nkv_read
       window: command_i.count,
       sinks: '0,
       first_index: '0,
-      demand: '{whole_header: 1'b1, alike: 1'b1, any_values: wants_values, default: '0},
+      demand: '{alike: 1'b1, any_values: wants_values, default: '0},
       plan: '{
-          whole: by_planes ? leading(planes)
-              : verifies ? arrays(wants_keys, wants_values, 1'b1)
+          whole: verifies ? arrays(wants_keys, wants_values, 1'b1)
               : arrays(!of_values, of_values, 1'b0),
           of_values: of_values,
-          rows: !verifies && !by_planes,
+          rows: !verifies,
           default: '0
       },
       erase: 1'b0
@@ -222,7 +209,7 @@ module nkv_read
   wire verified_body = body_valid_i && state_q == StVerify;
   always_ff @(posedge clk_i) begin
     if (verified_body) crc_hot[record_i.visit.page] <= record_i.header.crc_hot;
-    scanned_crc_o <= crc_hot[scanned_page_i];
+    verified_crc_o <= crc_hot[verified_page_i];
     if (verified_body) begin
       head_dim_q <= record_i.header.head_dim;
       value_dim_q <= record_i.header.value_dim;
@@ -231,8 +218,7 @@ module nkv_read
   end
 
   // ---- Where rows go ----
-  wire [31:0] key_element_bytes = element_bytes(by_planes ? DtypeBf16 : dtype_q);
-  wire [63:0] key_bytes = 64'(command_i.count) * 64'(head_dim_q) * 64'(key_element_bytes);
+  wire [63:0] key_bytes = 64'(command_i.count) * 64'(head_dim_q) * 64'(element_bytes(dtype_q));
   wire [63:0] value_bytes = 64'(command_i.count) * 64'(value_dim_q) * 64'(element_bytes(dtype_q));
   wire [63:0] values_offset =
       wants_keys ? 64'({bursts_of(32'(key_bytes)), 6'd0}) : '0;
@@ -279,26 +265,24 @@ module nkv_read
   end
 
   // ---- Rows ----
-  logic        page_ready, return_ready, middles_page_ready, middles_ready, returned, room;
-  logic        word_valid, word_wide, word_half, middle_valid;
-  logic [15:0] element[ExactLanes], middle[ExactLanes], word[ExactLanes];
+  logic        page_ready, return_ready, returned, room;
+  logic        word_valid, word_wide, word_half;
+  logic [15:0] element[ExactLanes];
   wire row_clear = clear_i || state_q == StClear || state_q == StDone;
   wire row_start = pass_begins && !verifies;
-  wire page_comes = body_valid_i && chooses;
-  wire beat_comes = beat_valid_i && chooses;
-  assign body_ready_o = verifies || (by_planes ? middles_page_ready : page_ready);
-  assign beat_ready_o = verifies || (by_planes ? middles_ready : return_ready);
+  assign body_ready_o = verifies || page_ready;
+  assign beat_ready_o = verifies || return_ready;
 
   nkv_row_return u_return (
     .clk_i,
     .rst_ni,
     .clear_i     (row_clear),
     .of_values_i (of_values),
-    .page_valid_i(page_comes && !by_planes),
+    .page_valid_i(body_valid_i && chooses),
     .page_ready_o(page_ready),
     .header_i    (record_i.header),
     .rows_i      (record_i.visit.tokens),
-    .beat_valid_i(beat_comes && !by_planes),
+    .beat_valid_i(beat_valid_i && chooses),
     .beat_ready_o(return_ready),
     .beat_i,
     .issue_i     (room),
@@ -307,27 +291,6 @@ module nkv_read
     .word_half_o (word_half),
     .element_o   (element)
   );
-
-  nkv_midpoint_return u_middles (
-    .clk_i,
-    .rst_ni,
-    .clear_i     (row_clear),
-    .planes_i    (planes),
-    .page_valid_i(page_comes && by_planes),
-    .page_ready_o(middles_page_ready),
-    .header_i    (record_i.header),
-    .rows_i      (record_i.visit.tokens),
-    .beat_valid_i(beat_comes && by_planes),
-    .beat_ready_o(middles_ready),
-    .beat_i,
-    .issue_i     (room),
-    .word_valid_o(middle_valid),
-    .element_o   (middle)
-  );
-
-  always_comb begin
-    for (int unsigned i = 0; i < ExactLanes; i++) word[i] = by_planes ? middle[i] : element[i];
-  end
 
   nkv_row_write u_write (
     .clk_i,
@@ -338,10 +301,10 @@ module nkv_read
     .bytes_i      (of_values ? 32'(value_bytes) : 32'(key_bytes)),
     .done_o       (returned),
     .room_o       (room),
-    .word_valid_i (by_planes ? middle_valid : word_valid),
-    .word_wide_i  (by_planes || word_wide),
-    .word_half_i  (by_planes || word_half),
-    .element_i    (word),
+    .word_valid_i (word_valid),
+    .word_wide_i  (word_wide),
+    .word_half_i  (word_half),
+    .element_i    (element),
     .write_valid_o,
     .write_ready_i,
     .write_o
@@ -439,6 +402,6 @@ module nkv_read
     end
   end
 
-  wire unused = ^{command_i, reading, record_i, pass_i};
+  wire unused = ^{command_i, record_i, pass_i};
 
 endmodule

@@ -161,7 +161,6 @@ module nkv_row_return
     .last_i           (beat_i.last),
     .burst_i          (beat_i.data),
     .issue_i,
-    .again_i          (1'b0),
     .wants_o          (unused_wants),
     .issued_last_o    (unused_issued_last),
     .word_valid_o     (word_valid),

@@ -11,7 +11,6 @@ module nkv_header_fetch
   input  logic          clk_i,
   input  logic          rst_ni,
   input  logic          clear_i,
-  input  logic          whole_header_i,
   input  logic          serial_i,
 
   input  logic          visit_valid_i,
@@ -55,7 +54,7 @@ module nkv_header_fetch
   wire page_entry_t entry = fresh_q ? entry_i : entry_q;
   assign request_o = '{
       tag: '{sink: SinkHeader, last_bytes: 7'(BurstBytes), default: '0},
-      bursts: whole_header_i ? burst_count_t'(PageHeaderBytes / BurstBytes) : burst_count_t'(1),
+      bursts: burst_count_t'(PageHeaderBytes / BurstBytes),
       address: 64'(entry.page) * PageGrainBytes
   };
 

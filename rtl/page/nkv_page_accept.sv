@@ -21,10 +21,10 @@ module nkv_page_accept
   input  visit_t       pending_visit_i,
   input  page_entry_t  pending_entry_i,
 
-  // What was scanned must be what is read now: the checksum that the header's first half had then.
-  input  logic         was_scanned_i,
-  output page_index_t  scanned_page_o,
-  input  logic [31:0]  scanned_crc_i,  // Of `scanned_page_o`, some cycles later.
+  // What was verified before must be what is read now: the checksum that the header's first half had then.
+  input  logic         was_verified_i,
+  output page_index_t  verified_page_o,
+  input  logic [31:0]  verified_crc_i,  // Of `verified_page_o`, some cycles later.
 
   input  logic         beat_valid_i,  // Beats for SinkHeader.
   output logic         beat_ready_o,
@@ -131,7 +131,7 @@ module nkv_page_accept
   logic        layout_done;
   logic [31:0] offset[PageArrayCount], bytes[PageArrayCount];
   logic [31:0] arrays_end;
-  wire last_take = take && !beat_i.fault && (state_q == StCold || !demand_i.whole_header);
+  wire last_take = take && !beat_i.fault && state_q == StCold;
 
   nkv_page_layout u_layout (
     .clk_i,
@@ -176,8 +176,8 @@ module nkv_page_accept
 
   unknown_t    unknown_q;
   unlike_t     unlike_q;
-  differing_t  rescanned_parts_q;
-  logic        no_magic_q, compressed_q, overflows_q, header_outside_q, outside_q, rescanned_q;
+  differing_t  changed_parts_q;
+  logic        no_magic_q, compressed_q, overflows_q, header_outside_q, outside_q, changed_q;
   logic        stale_q, bad_q, unwanted_q, misfit_q;
   logic [31:0] total_bytes_q;
   logic signed [AddressBits:0] space_q;  // From the page's first byte to the window's last.
@@ -204,7 +204,7 @@ module nkv_page_accept
     else if (overflows_q || outside_q) late = StatusAddressFault;
     else if (unwanted_q) late = StatusBadPage;
     else if (misfit_q) late = StatusUnsupported;
-    else if (rescanned_q) late = StatusStalePage;
+    else if (changed_q) late = StatusStalePage;
 
     status = late_q;
     if (differs) status = StatusCorrupt;
@@ -275,10 +275,10 @@ module nkv_page_accept
     end
     if (step_q[LayoutSteps]) begin
       total_bytes_q <= round_end & ~32'(PageGrainBytes - 1);
-      rescanned_parts_q <= differing(header_q.crc_hot, scanned_crc_i);
+      changed_parts_q <= differing(header_q.crc_hot, verified_crc_i);
     end
     if (step_q[LayoutSteps+1]) begin
-      rescanned_q <= was_scanned_i && rescanned_parts_q != '0;
+      changed_q <= was_verified_i && changed_parts_q != '0;
       outside_q <= space_q < signed'((AddressBits + 1)'(total_bytes_q));
     end
     if (step_q[LayoutSteps+2]) begin
@@ -287,7 +287,7 @@ module nkv_page_accept
     end
   end
 
-  assign scanned_page_o = pending_visit_i.page;
+  assign verified_page_o = pending_visit_i.page;
   page_record_t record_q;
   assign record_o = record_q;
   assign record_valid_o = record_valid_q;
@@ -318,18 +318,16 @@ module nkv_page_accept
       else if (record_ready_i) record_valid_q <= 1'b0;
       if (sum_valid) begin
         sums_due_q <= 1'b0;
-        if (sums_due_q || !demand_i.whole_header) hot_differs_q <= differing(sum, header_q.crc_hot);
+        if (sums_due_q) hot_differs_q <= differing(sum, header_q.crc_hot);
         else cold_differs_q <= differing(sum, header_q.crc_cold);
       end
       unique case (state_q)
         StHot: begin
-          sums_due_q <= demand_i.whole_header;
-          cold_differs_q <= '0;
+          sums_due_q <= 1'b1;
           if (take) begin
             fault_q <= beat_i.fault;
             poison_q <= beat_i.poison;
-            if (beat_i.fault) state_q <= StJudge;
-            else state_q <= demand_i.whole_header ? StCold : StSums;
+            state_q <= beat_i.fault ? StJudge : StCold;
           end
         end
         StCold: begin
@@ -357,7 +355,7 @@ module nkv_page_accept
   end
 
   always_ff @(posedge clk_i) begin
-    if (take && state_q == StHot) header_q <= page_header_t'({BurstBits'(0), beat_i.data});
+    if (take && state_q == StHot) header_q[BurstBits-1:0] <= beat_i.data;
     if (take && state_q == StCold) header_q[2*BurstBits-1:BurstBits] <= beat_i.data;
     if (judges) begin
       record_q.visit <= pending_visit_i;

@@ -28,8 +28,8 @@ module nkv_page_pass
   output page_index_t    page_o,          // Look-up in the page list.
   input  page_entry_t    entry_i,
 
-  output page_index_t    scanned_page_o,  // With plan.rows: its header's checksum when scanned.
-  input  logic [31:0]    scanned_crc_i,
+  output page_index_t    verified_page_o,  // With plan.rows: its header's checksum when it was verified.
+  input  logic [31:0]    verified_crc_i,
 
   output logic           body_valid_o,    // Pages whose bursts will come, in order.
   input  logic           body_ready_i,
@@ -53,15 +53,13 @@ module nkv_page_pass
 
   logic          done, failed_q, nonfinite_q;
   page_failure_t failure_q;
-  logic [31:0]   bursts, value_bursts, sum_bursts;
+  logic [31:0]   bursts;
   assign report_o = '{
       done: done,
       failed: failed_q,
       failure: failure_q,
       nonfinite: nonfinite_q,
-      bursts: bursts,
-      value_bursts: value_bursts,
-      sum_bursts: sum_bursts
+      bursts: bursts
   };
 
   // ---- Headers, fetched and judged ----
@@ -85,7 +83,6 @@ module nkv_page_pass
     .clk_i,
     .rst_ni,
     .clear_i,
-    .whole_header_i (demand_i.whole_header),
     .serial_i       (erase_i),
     .visit_valid_i  (visit_valid_i && !failed_q),
     .visit_ready_o  (fetch_ready),
@@ -133,9 +130,9 @@ module nkv_page_pass
     .pending_ready_o(pending_ready),
     .pending_visit_i(pending_visit),
     .pending_entry_i(pending_entry),
-    .was_scanned_i  (plan_i.rows),
-    .scanned_page_o,
-    .scanned_crc_i,
+    .was_verified_i (plan_i.rows),
+    .verified_page_o,
+    .verified_crc_i,
     .beat_valid_i   (waiting_valid),
     .beat_ready_o   (waiting_ready),
     .beat_i         (waiting),
@@ -149,74 +146,38 @@ module nkv_page_pass
   // A body that was announced comes whole: its user waits for it.
   logic begun;
   wire  drop = refused || (failed_q && !begun);
-  wire  to_stream = record_valid && !drop && !erase_i && !plan_i.scan;
-  wire  to_scan = record_valid && !drop && !erase_i && plan_i.scan;
-  logic stream_ready, scan_ready, erase_ready, stream_begun, scan_begun, scan_idle;
-  logic stream_body_valid, scan_body_valid;
-  logic stream_request_valid, scan_request_valid, body_request_valid, body_request_ready;
-  read_request_t stream_request, scan_request;
-  logic        stream_expects, scan_expects, expect_ready, expect_nothing;
-  logic [31:0] stream_crc, scan_crc, stream_bursts, scan_bursts;
-  list_index_t stream_index, scan_index;
+  logic stream_ready, erase_ready, body_request_valid, body_request_ready;
+  read_request_t body_request;
+  logic        expect_valid, expect_ready, expect_nothing;
+  logic [31:0] expect_crc;
+  list_index_t expect_index;
 
   assign record_o = record;
-  assign begun = plan_i.scan ? scan_begun : stream_begun;
-  assign record_ready = drop ||
-      (erase_i ? erase_ready : plan_i.scan ? scan_ready : stream_ready);
+  assign record_ready = drop || (erase_i ? erase_ready : stream_ready);
   assign released = record_valid && record_ready;
-  assign body_valid_o = stream_body_valid || scan_body_valid;
-  assign bursts = plan_i.scan ? scan_bursts : stream_bursts;
-  assign body_request_valid = stream_request_valid || scan_request_valid;
 
   nkv_page_stream u_stream (
     .clk_i,
     .rst_ni,
     .clear_i,
-    .begun_o         (stream_begun),
-    .header_bursts_i (plan_i.rows ? 2'd0 : demand_i.whole_header ? 2'd2 : 2'd1),
+    .begun_o         (begun),
     .plan_i,
     .first_index_i,
-    .record_valid_i  (to_stream),
+    .record_valid_i  (record_valid && !drop && !erase_i),
     .record_ready_o  (stream_ready),
     .record_i        (record),
-    .body_valid_o    (stream_body_valid),
+    .body_valid_o,
     .body_ready_i,
     .body_o,
-    .bursts_o        (stream_bursts),
-    .value_bursts_o  (value_bursts),
-    .sum_bursts_o    (sum_bursts),
-    .request_valid_o (stream_request_valid),
+    .bursts_o        (bursts),
+    .request_valid_o (body_request_valid),
     .request_ready_i (body_request_ready),
-    .request_o       (stream_request),
-    .expect_valid_o  (stream_expects),
+    .request_o       (body_request),
+    .expect_valid_o  (expect_valid),
     .expect_ready_i  (expect_ready),
     .expect_nothing_o(expect_nothing),
-    .expect_crc_o    (stream_crc),
-    .expect_index_o  (stream_index)
-  );
-
-  nkv_scan_stream u_scan (
-    .clk_i,
-    .rst_ni,
-    .clear_i,
-    .planes_i       (plan_i.planes),
-    .first_index_i,
-    .flush_i        (visits_end_i && headers_idle),
-    .record_valid_i (to_scan),
-    .record_ready_o (scan_ready),
-    .record_i       (record),
-    .begun_o        (scan_begun),
-    .idle_o         (scan_idle),
-    .bursts_o       (scan_bursts),
-    .body_valid_o   (scan_body_valid),
-    .body_ready_i,
-    .request_valid_o(scan_request_valid),
-    .request_ready_i(body_request_ready),
-    .request_o      (scan_request),
-    .expect_valid_o (scan_expects),
-    .expect_ready_i (expect_ready),
-    .expect_crc_o   (scan_crc),
-    .expect_index_o (scan_index)
+    .expect_crc_o    (expect_crc),
+    .expect_index_o  (expect_index)
   );
 
   nkv_page_eraser u_eraser (
@@ -233,9 +194,8 @@ module nkv_page_pass
 
   // What bodies need waits here, so that memory's turns end here.
   logic          waiting_request_valid;
-  read_request_t body_request, waiting_request;
+  read_request_t waiting_request;
   logic [1:0]    unused_requests;
-  assign body_request = plan_i.scan ? scan_request : stream_request;
   nkv_fifo #(
     .T(read_request_t),
     .Depth(2)
@@ -265,11 +225,11 @@ module nkv_page_pass
     .clk_i,
     .rst_ni,
     .clear_i,
-    .expect_valid_i  (stream_expects || scan_expects),
+    .expect_valid_i  (expect_valid),
     .expect_ready_o  (expect_ready),
-    .expect_nothing_i(expect_nothing && !plan_i.scan),
-    .expect_crc_i    (plan_i.scan ? scan_crc : stream_crc),
-    .expect_index_i  (plan_i.scan ? scan_index : stream_index),
+    .expect_nothing_i(expect_nothing),
+    .expect_crc_i    (expect_crc),
+    .expect_index_i  (expect_index),
     .beat_valid_i    (array_taken_i && beat_i.tag.whole),
     .beat_i,
     .failed_o        (wrong),
@@ -331,7 +291,7 @@ module nkv_page_pass
 
   // A verdict of the checksums follows the last of them by one cycle.
   logic settled_q;
-  wire  all_idle = verify_idle && headers_idle && visits_end_i && scan_idle && !rows_due;
+  wire  all_idle = verify_idle && headers_idle && visits_end_i && !rows_due;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) settled_q <= 1'b0;
     else settled_q <= all_idle && !clear_i;

@@ -3,11 +3,9 @@
 // to have the checksum of nothing. One request per cycle, three cycles after it was chosen. Before its
 // first array a page's body is announced to whoever takes its bursts.
 //
-// With `plan.rows` the arrays are followed by the key rows of the visit's tokens, which have no
-// checksum of their own; with `plan.value_rows` by their value rows too, and by V_SUM if the visit wants
-// sums, while a visit without tokens wants none of the arrays. With `plan.padding` the arrays are followed
-// by the bursts between them and the end of the page, which no checksum covers. With `plan.of_values` the
-// rows are value rows, or key rows where the page stores no values.
+// With `plan.rows` the arrays are followed by the key rows of the visit's tokens, which have no checksum of
+// their own, or with `plan.of_values` by value rows, where the page stores values. With `plan.padding` the
+// arrays are followed by the bursts between them and the end of the page, which no checksum covers.
 
 module nkv_page_stream
   import nkv_abi_pkg::*;
@@ -17,7 +15,6 @@ module nkv_page_stream
   input  logic          rst_ni,
   input  logic          clear_i,
   input  plan_t         plan_i,
-  input  logic [1:0]    header_bursts_i,  // That were read of each page.
   input  list_index_t   first_index_i,   // Of the page list's part on chip.
 
   input  logic          record_valid_i,  // Pages whose verdict is OK.
@@ -26,8 +23,6 @@ module nkv_page_stream
 
   output logic          begun_o,         // The record's body has been announced.
   output logic [31:0]   bursts_o,        // Of headers and arrays, since clear_i.
-  output logic [31:0]   value_bursts_o,  // With plan.value_rows those of values apart,
-  output logic [31:0]   sum_bursts_o,    // and of sums.
 
   output logic          body_valid_o,
   input  logic          body_ready_i,
@@ -51,7 +46,6 @@ module nkv_page_stream
     StArrays,
     StKeyRows,
     StValueRows,
-    StSums,
     StPadding,
     StDrain     // Until all has been asked for.
   } state_e;
@@ -61,9 +55,8 @@ module nkv_page_stream
     logic       whole;
     logic       padding;
     array_t     array;
-    logic [$clog2(PageTokens)-1:0] token;  // Of a row,
-    logic [7:0] burst;                     // its first burst in the array,
-    logic [2:0] bursts;                    // and how many.
+    logic [7:0] burst;   // Of a row, its first burst in the array,
+    logic [2:0] bursts;  // and how many.
   } choice_t;
 
   // Where it lies.
@@ -100,8 +93,7 @@ module nkv_page_stream
   logic keys_for_values;
   assign keys_for_values = plan_i.of_values && header.v_form == RowFormNone;
   always_comb begin
-    wanted = is_compressed ? PageArrayCount'(plan_i.compressed)
-        : plan_i.value_rows && record_i.visit.tokens == '0 ? '0 : plan_i.whole;
+    wanted = is_compressed ? PageArrayCount'(plan_i.compressed) : plan_i.whole;
     if (keys_for_values && !is_compressed) begin
       wanted[PageArrayKExponents] |= plan_i.whole[PageArrayVExponents];
       wanted[PageArrayKRows] |= plan_i.whole[PageArrayVRows];
@@ -114,7 +106,7 @@ module nkv_page_stream
 
   // ---- Chosen rows, after the arrays ----
   logic       row_valid, rows_ready, unused_row_last, unused_row_shared;
-  logic [$clog2(PageTokens)-1:0] row;
+  logic [$clog2(PageTokens)-1:0] unused_row;
   logic [2:0] row_bursts, unused_row_start;
   logic [7:0] row_burst;
   wire        of_values = state_q == StValueRows;
@@ -134,7 +126,7 @@ module nkv_page_stream
     .granules_i  (granules_q[of_values]),
     .row_valid_o (row_valid),
     .row_ready_i (row_done),
-    .row_o       (row),
+    .row_o       (unused_row),
     .row_last_o  (unused_row_last),
     .row_start_o (unused_row_start),
     .row_shared_o(unused_row_shared),
@@ -161,27 +153,21 @@ module nkv_page_stream
       page: record_i.visit.page,
       tokens: record_i.visit.tokens,
       nonfinite: header.nonfinite,
-      sums: record_i.visit.sums,
-      v_exponent: header.v_exponent,
-      crc_hot: header.crc_hot,
       k_form: header.k_form,
       v_form: header.v_form,
       dtype: header.dtype,
-      key_scales: header.flags[PageFlagKeyScales],
-      k_step_exponent: header.k_step_exponent
+      key_scales: header.flags[PageFlagKeyScales]
   };
 
   // ---- Choices, one after the other ----
   logic chooses, step;
-  wire  reads_values = plan_i.value_rows && header.v_form != RowFormNone;
   state_e next;
   always_comb begin
     chosen = '0;
-    chosen.whole = state_q inside {StArrays, StSums};
+    chosen.whole = state_q == StArrays;
     chosen.padding = state_q == StPadding;
-    chosen.array = state_q == StSums ? array_t'(PageArrayVSum) : rows_now ? rows_array : array;
+    chosen.array = rows_now ? rows_array : array;
     if (rows_now) begin
-      chosen.token = row;
       chosen.burst = row_burst;
       chosen.bursts = row_bursts;
     end
@@ -190,7 +176,7 @@ module nkv_page_stream
         chooses = announced_q && left_q != '0;
         step = announced_q && (left_q == '0 || (moves && then_left == '0));
       end
-      StSums, StPadding: begin
+      StPadding: begin
         chooses = announced_q;
         step = announced_q && moves;
       end
@@ -200,13 +186,11 @@ module nkv_page_stream
         step = announced_q && rows_ready;
       end
     endcase
-    // After the arrays come rows, if there are any, after those sums; or the padding.
+    // After the arrays come rows, if there are any, or the padding.
     if (state_q == StArrays && plan_i.padding) next = StPadding;
     else if (state_q == StArrays && plan_i.rows && any_rows_q) begin
       next = plan_i.of_values && !keys_for_values ? StValueRows : StKeyRows;
     end
-    else if (state_q == StKeyRows && reads_values) next = StValueRows;
-    else if (state_q != StSums && record_i.visit.sums) next = StSums;
     else next = StDrain;
   end
   assign record_ready_o = state_q == StDrain && !chosen_q && !placed_q && !asking_valid_q;
@@ -296,9 +280,7 @@ module nkv_page_stream
               array: place_q.choice.array,
               whole: place_q.choice.whole,
               page: record_i.visit.page,
-              page_last: 1'b0,
               keys_too: header.v_form == RowFormNone,
-              token: place_q.choice.token,
               last_bytes: !place_q.choice.whole || rest == '0 ? 7'(BurstBytes) : 7'(rest)
           },
           bursts: place_q.choice.padding ? padding_bursts_q
@@ -313,28 +295,19 @@ module nkv_page_stream
     end
   end
 
-  wire counts_as_value = plan_i.value_rows &&
-      request_o.tag.array inside {array_t'(PageArrayVExponents), array_t'(PageArrayVRows)};
-  wire counts_as_sum = plan_i.value_rows && request_o.tag.array == array_t'(PageArrayVSum);
+  // Of pages that were verified before, headers do not count again.
+  wire [1:0] header_bursts = plan_i.rows ? '0 : 2'(PageHeaderBytes / BurstBytes);
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       bursts_o <= '0;
-      value_bursts_o <= '0;
-      sum_bursts_o <= '0;
     end else if (clear_i) begin
       bursts_o <= '0;
-      value_bursts_o <= '0;
-      sum_bursts_o <= '0;
     end else begin
-      if (body_valid_o && body_ready_i) bursts_o <= bursts_o + 32'(header_bursts_i);
-      if (asks) begin
-        if (counts_as_value) value_bursts_o <= value_bursts_o + 32'(request_o.bursts);
-        else if (counts_as_sum) sum_bursts_o <= sum_bursts_o + 32'(request_o.bursts);
-        else bursts_o <= bursts_o + 32'(request_o.bursts);
-      end
+      bursts_o <= bursts_o + (body_valid_o && body_ready_i ? 32'(header_bursts) : '0) +
+          (asks ? 32'(request_o.bursts) : '0);
     end
   end
 
-  wire unused = ^{plan_i.scan, plan_i.planes, record_i, header};
+  wire unused = ^{record_i, header};
 
 endmodule

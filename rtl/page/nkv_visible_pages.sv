@@ -15,7 +15,6 @@ module nkv_visible_pages
   input  logic [31:0] window_i,
   input  logic [7:0]  sinks_i,
   output logic        done_o,         // All visits have been taken.
-  output logic [PageIndexBits:0] pages_o,  // In sight by these inputs; combinational.
 
   output logic        visit_valid_o,
   input  logic        visit_ready_i,
@@ -32,14 +31,7 @@ module nkv_visible_pages
     return ~({PageTokens{1'b1}} << distance[$clog2(PageTokens)-1:0]);
   endfunction
 
-  // How many pages that are: those with a token of the window, and those of the sinks before them.
-  wire [31:0] all_pages = (tokens_i + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens);
-  wire [31:0] first_page = (tokens_i - window_i) >> $clog2(PageTokens);
-  wire [31:0] sink_pages = (32'(sinks_i) + 32'(PageTokens) - 32'd1) >> $clog2(PageTokens);
-  wire        all_in_window = window_i == '0 || window_i >= tokens_i;
-  assign pages_o = (PageIndexBits + 1)'(all_in_window ? all_pages :
-      all_pages - first_page + (sink_pages < first_page ? sink_pages : first_page));
-
+  wire    all_in_window = window_i == '0 || window_i >= tokens_i;
   logic   busy_q;
   count_t tokens_q, first_in_window_q, sinks_q, first_q;
   wire token_mask_t in_sight =
@@ -50,8 +42,7 @@ module nkv_visible_pages
   assign visit_valid_o = busy_q && !at_end && in_sight != '0;
   assign visit_o = '{
       page: page_index_t'(first_q >> $clog2(PageTokens)),
-      tokens: in_sight,
-      sums: 1'b0
+      tokens: in_sight
   };
   assign done_o = !busy_q;
 

@@ -88,11 +88,7 @@ module nkv_front
     hw2reg = '0;
     hw2reg.memory_bytes = memory_bytes_i;
     hw2reg.features[FeatureTicks] = 1'b1;
-    hw2reg.features[FeatureAttendTail] = 1'b1;
-    hw2reg.features[FeatureAttendBounded] = 1'b1;
-    hw2reg.features[FeatureTopk] = 1'b1;
     hw2reg.features[FeatureIndexer] = 1'b1;
-    hw2reg.features[FeatureFilters] = 1'b1;
     hw2reg.features[FeatureTranscode] = 1'b1;
     hw2reg.features[FeatureQueueWeights] = 1'b1;
     hw2reg.features[FeatureInterrupts] = 1'b1;

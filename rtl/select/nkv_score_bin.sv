@@ -1,7 +1,6 @@
-// The bin of a candidate's score in the histogram of section 5.3, as if the score were a midpoint:
-// bin = (clamp(((S >> 32) - reference) >> shift, +-32767) + 32768) >> 4. With it comes the order
-// word, S - reference * 2^32 biased by 2^63, which orders scores as unsigned numbers; in a bin
-// other than the first and the last only its low 36 + shift bits differ.
+// The bin of a candidate's score around a reference: (clamp(((S >> 32) - reference) >> shift, +-32767)
+// + 32768) >> 4. With it comes the order word, S - reference * 2^32 biased by 2^63, which orders scores as
+// unsigned numbers; in a bin other than the first and the last only its low 36 + shift bits differ.
 // Latency 5 cycles, one candidate per cycle, no back-pressure. |reference| < 2^30.
 
 module nkv_score_bin

@@ -1,27 +1,24 @@
-// The best k of one query row's candidates, exactly (ARITHMETIC.md section 6): the k-th best score
-// so far, whenever asked, and in the end the best k in order. Any order and distribution of scores;
-// each token comes once.
+// The best k of one query row's candidates, exactly and in order (ARITHMETIC.md section 6). Any order and
+// distribution of scores; each token comes once.
 //
-// Candidates fall into the 4,096 bins of section 5.3 (reference and shift as there; other values
-// cost time, not exactness). The threshold bin, below which nothing can be among the best k, rises
-// as they come. What lies above is stored; when the store is full it is cut: what lies below the
-// threshold bin goes, and if that leaves it more than 3/4 full, all but exactly the best k.
+// Candidates fall into 4,096 bins around a reference (nkv_score_bin), whose choice costs time, not
+// exactness. The threshold bin, below which nothing can be among the best k, rises as they come. What lies
+// above is stored; when the store is full it is cut: what lies below the threshold bin goes, and if that
+// leaves it more than 3/4 full, all but exactly the best k.
 // A cut to exactly k is a radix selection among the members of the threshold bin. Finish does without
 // one where few candidates are left to be too many: they are sorted too, and not given.
 //
-// Interface. A command is taken in an idle row (all of them; Rank and Finish find nothing there) or
-// in one that collects. Candidates that were taken up to that cycle count. in_ready_o falls while a
-// command or a cut is under way. Rank and Finish answer once; after a Finish the candidates follow
-// on out_*, and the row becomes idle.
+// Interface. A command is taken in an idle row (where Finish finds nothing) or in one that collects.
+// Candidates that were taken up to that cycle count. in_ready_o falls while a command or a cut is under
+// way. Finish answers once; after that the candidates follow on out_*, and the row becomes idle.
 //
 // Cost in cycles. Candidates: one per cycle. n = stored candidates (n <= Entries - 16). A cut: what is
 // left of the threshold's climb (200 at most) + p * (n + 90) + n + 25 at most, with p = 0 if the
 // threshold bin holds just what is needed, else usually 1; never more than 15, and never more than 5
 // where all members of the bin have one score. Where the bin and what is above it are m < n / 2, it is
-// n + 30 + p * (m + 90) + m + 25. Rank = a cut. Finish = a cut + the sort of
-// nkv_candidate_sort, where p = 0 also if the threshold bin holds up to 16 too many, and without the
-// cut if n <= k + 16. After every 15th Start the row clears its bins for 4,096 cycles before it is idle,
-// or collects. None of it grows with k but the sort.
+// n + 30 + p * (m + 90) + m + 25. Finish = a cut + the sort of nkv_candidate_sort, where p = 0 also if the
+// threshold bin holds up to 16 too many, and without the cut if n <= k + 16. After every 15th Start the row
+// clears its bins for 4,096 cycles before it is idle, or collects. None of it grows with k but the sort.
 
 module nkv_select
   import nkv_select_pkg::*;
@@ -48,9 +45,7 @@ module nkv_select
   input  token_t             in_token_i,
 
   output logic               answer_valid_o,  // For one cycle.
-  output logic               answer_found_o,  // k candidates have come;
-  output score_t             answer_score_o,  // this is the k-th best score.
-  output count_t             answer_count_o,  // Finish: so many candidates follow.
+  output count_t             answer_count_o,  // So many candidates follow.
 
   output logic               out_valid_o,
   input  logic               out_ready_i,
@@ -71,8 +66,7 @@ module nkv_select
   } state_e;
 
   state_e state_q;
-  select_command_e command_q;
-  logic wants_q;            // A command waits for the cut; otherwise the store was full.
+  logic wants_q;            // Finish waits for the cut; otherwise the store was full.
   logic started_q;
   count_t k_q;
   logic signed [30:0] reference_q;
@@ -92,7 +86,7 @@ module nkv_select
   wire command_taken = command_valid_i && command_ready_o;
   assign command_ready_o = state_q == Idle || state_q == Collect;
   wire restarts = command_taken && command_i == SelectStart && state_q == Collect;
-  wire finishes = state_q == Answer && command_q == SelectFinish;
+  wire finishes = state_q == Answer;
   wire is_full = stored_q >= count_t'(Entries - Margin);
   assign in_ready_o = state_q == Collect && !is_full;
 
@@ -157,8 +151,7 @@ module nkv_select
     .held_score_o(held_score), .held_token_o(held_token),
     .restart_i(state_q == Decide),
     .keep_i(keeps && exact_q),
-    .commit_i(state_q == Fix && exact_q),
-    .tau_score_o(answer_score_o)
+    .commit_i(state_q == Fix && exact_q)
   );
 
   wire collects = state_q == Collect || state_q == Drain;
@@ -247,20 +240,17 @@ module nkv_select
   assign write_token = sort_write ? sort_token : held_token;
 
   assign answer_valid_o = state_q == Answer;
-  assign answer_found_o = reached;
   assign answer_count_o = stored_q > k_q ? k_q : stored_q;
 
   // ---- Order of events -----------------------------------------------------------------------
   wire fits = members_q == need_q;
-  wire sorts = wants_q && command_q == SelectFinish;
-  wire is_cut_by_bin = (!wants_q || sorts) && members_q <= room_q;
+  wire is_cut_by_bin = members_q <= room_q;
   // Passes over what a cut by the bin leaves are so much shorter that it goes first.
   wire bin_first = !fits && !is_cut_by_bin && (CountBits + 1)'(stored_q) > {left_q, 1'b0};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       state_q <= Clear;
-      command_q <= SelectStart;
       wants_q <= 1'b0;
       started_q <= 1'b0;
       k_q <= count_t'(1);
@@ -278,7 +268,6 @@ module nkv_select
         end
         Idle, Collect: begin
           if (command_taken) begin
-            command_q <= command_i;
             wants_q <= 1'b1;
             if (command_i == SelectStart) begin
               state_q <= state_q == Idle ? Collect : Clear;
@@ -297,7 +286,7 @@ module nkv_select
         end
         Drain: if (is_quiet && !new_valid) state_q <= Settle;
         Settle: begin
-          if (settled) state_q <= !reached || (sorts && stored_q <= sortable_q) ? Answer : Refresh;
+          if (settled) state_q <= !reached || (wants_q && stored_q <= sortable_q) ? Answer : Refresh;
         end
         Refresh: state_q <= Choose;
         Choose: state_q <= Decide;
@@ -310,12 +299,8 @@ module nkv_select
           state_q <= again_q ? Refresh : wants_q ? Answer : Collect;
         end
         Answer: begin
-          if (finishes) begin
-            started_q <= 1'b0;
-            state_q <= stored_q == '0 ? Clear : Sort;
-          end else begin
-            state_q <= started_q ? Collect : Idle;
-          end
+          started_q <= 1'b0;
+          state_q <= stored_q == '0 ? Clear : Sort;
         end
         Sort: begin
           if (!sort_busy) begin
@@ -336,7 +321,7 @@ module nkv_select
         need_q <= k_q - above;
         members_q <= at_threshold;
         left_q <= above + at_threshold;
-        room_q <= (sorts ? sortable_q : count_t'(Entries / 4 * 3)) - above;
+        room_q <= (wants_q ? sortable_q : count_t'(Entries / 4 * 3)) - above;
       end
       Decide: begin
         replay_q <= '0;

@@ -5,7 +5,7 @@ package nkv_select_pkg;
 
   localparam int unsigned ScoreBits = 60;
   localparam int unsigned TokenBits = 20;
-  localparam int unsigned BinBits = 12;  // Bins of 5.3.
+  localparam int unsigned BinBits = 12;
   // A score less the row's reference, biased: see nkv_score_bin.
   localparam int unsigned WordBits = 64;
 
@@ -19,9 +19,8 @@ package nkv_select_pkg;
   typedef logic [BinBits-1:0] bin_t;
   typedef logic [WordBits-1:0] word_t;
 
-  typedef enum logic [1:0] {
+  typedef enum logic {
     SelectStart,   // Forgets all and begins with k, reference and shift.
-    SelectRank,    // Asks for the k-th best score so far.
     SelectFinish   // Asks for the best k in order.
   } select_command_e;
 

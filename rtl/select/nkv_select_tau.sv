@@ -22,8 +22,7 @@ module nkv_select_tau
 
   input  logic   restart_i,
   input  logic   keep_i,         // The candidate at held_* is one of the best.
-  input  logic   commit_i,
-  output score_t tau_score_o
+  input  logic   commit_i
 );
 
   logic holds_q, some_q, valid_q;
@@ -31,7 +30,6 @@ module nkv_select_tau
   token_t token_q, tau_token_q;
 
   assign valid_o = valid_q;
-  assign tau_score_o = tau_score_q;
 
   always_ff @(posedge clk_i) begin
     if (valid_i) begin

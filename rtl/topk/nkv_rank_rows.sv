@@ -1,9 +1,8 @@
 // The selectors of TOPK, one for each query row in use, which take every candidate together: starts
-// them, asks all for their k-th best score or for their best k, and keeps the answers.
+// them, asks all for their best k, and keeps the answers.
 //
-// With `own_bins_i` (FULL, which knows no midpoints) the first candidate starts the rows, and its scores
-// lay their bins: the largest of them falls 128 bins from the reference. With `indexer_i` too, there are
-// 512 bins to each power of two around the first score.
+// The first candidate starts the rows, and its scores lay their bins: the largest of them falls 128 bins
+// from the reference. With `indexer_i` there are 512 bins to each power of two around the first score.
 
 module nkv_rank_rows
   import nkv_abi_pkg::*;
@@ -16,21 +15,16 @@ module nkv_rank_rows
   input  logic            rst_ni,
   input  logic            clear_i,           // Before each command.
 
-  input  group_t          rows_i,            // In use; held during a command, as the next two are.
+  input  group_t          rows_i,            // In use; held during a command, as k is.
   input  logic [12:0]     k_i,
-  input  logic            own_bins_i,
   input  logic            indexer_i,         // Scores are R of section 6.
-  input  nkv_scan_pkg::constant_t reference_i[Rows],
-  input  nkv_scan_pkg::shift_t    shift_i[Rows],
 
   input  logic            command_valid_i,   // Taken with command_ready_o.
   output logic            command_ready_o,
   input  select_command_e command_i,
-  output logic            started_o,         // With own bins: by the first candidate.
+  output logic            started_o,         // By the first candidate.
   output logic            answered_o,        // All rows, since the last command.
-  output logic            found_o[Rows],     // Rank: k candidates have come,
-  output score_t          score_o[Rows],     // and this is the k-th best score.
-  output logic [15:0]     count_o[Rows],     // Finish: tokens that follow.
+  output logic [15:0]     count_o[Rows],     // Tokens that follow.
 
   input  logic            candidate_valid_i,
   output logic            candidate_ready_o,
@@ -58,7 +52,7 @@ module nkv_rank_rows
 
   // ---- Bins laid by the first candidate ----
   localparam int unsigned FirstBits = 11;
-  wire starts = own_bins_i && candidate_valid_i && command_ready_o && !started_q;
+  wire starts = candidate_valid_i && command_ready_o && !started_q;
   logic [ScoreBits-1:PlaneWeightShift] magnitude;
   logic [5:0] first_shift;
   // In bins of 16 << shift times 2^32: 2^39 is 1/512 of an exponent of R.
@@ -78,7 +72,7 @@ module nkv_rank_rows
 
   wire taken = starts || (command_valid_i && command_ready_o);
   wire select_command_e command = starts ? nkv_select_pkg::SelectStart : command_i;
-  assign candidate_ready_o = &(in_ready | ~in_use) && (!own_bins_i || started_q);
+  assign candidate_ready_o = &(in_ready | ~in_use) && started_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) started_q <= 1'b0;
@@ -87,8 +81,7 @@ module nkv_rank_rows
   end
 
   for (genvar r = 0; r < int'(Rows); r++) begin : g_row
-    logic answer_valid, answer_found, unused_out_last;
-    score_t answer_score;
+    logic answer_valid, unused_out_last;
     logic [13:0] answer_count;
     // What a row is still to give when a command is cleared is given to nobody.
     logic drops_q;
@@ -105,17 +98,14 @@ module nkv_rank_rows
       .command_ready_o(ready[r]),
       .command_i      (command),
       .k_i,
-      .reference_i    (indexer_i ? 31'(magnitude) : own_bins_i ?
-                       31'(signed'(candidate_score_i[r][ScoreBits-1:PlaneWeightShift])) :
-                       31'(reference_i[r])),
-      .shift_i        (own_bins_i ? first_shift : 6'(shift_i[r])),
+      .reference_i    (indexer_i ? 31'(magnitude)
+                       : 31'(signed'(candidate_score_i[r][ScoreBits-1:PlaneWeightShift]))),
+      .shift_i        (first_shift),
       .in_valid_i     (candidate_valid_i && candidate_ready_o && in_use[r]),
       .in_ready_o     (in_ready[r]),
       .in_score_i     (candidate_score_i[r]),
       .in_token_i     (candidate_i),
       .answer_valid_o (answer_valid),
-      .answer_found_o (answer_found),
-      .answer_score_o (answer_score),
       .answer_count_o (answer_count),
       .out_valid_o    (out_valid[r]),
       .out_ready_i    (drops_q || (out_ready_i && out_row_i == row_index_t'(r))),
@@ -127,15 +117,11 @@ module nkv_rank_rows
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) begin
         answered_q[r] <= 1'b0;
-        found_o[r] <= 1'b0;
-        score_o[r] <= '0;
         count_o[r] <= '0;
       end else if (taken) begin
         answered_q[r] <= !in_use[r];
       end else if (answer_valid) begin
         answered_q[r] <= 1'b1;
-        found_o[r] <= answer_found;
-        score_o[r] <= answer_score;
         count_o[r] <= 16'(answer_count);
       end
     end

@@ -12,22 +12,17 @@ module nkv_topk_ranks
 
   input  logic           start_i,            // With the command, held as all that follows.
   input  topk_command_t  command_i,
-  input  logic           full_i,             // Every row is read: bins are laid by their scores.
   input  logic           indexer_i,
   input  exponent_t      query_exponent_i[Rows],
   input  exponent_t      key_exponent_i,
   input  logic [31:0]    weight_i[Rows],     // INDEXER's.
-  input  nkv_scan_pkg::constant_t reference_i[Rows],
-  input  nkv_scan_pkg::shift_t    shift_i[Rows],
 
   input  logic           ranks_i,            // Selectors are in use.
   input  logic           select_valid_i,
   output logic           select_ready_o,
   input  nkv_select_pkg::select_command_e select_i,
-  output logic           started_o,          // With full_i: by the first candidate.
+  output logic           started_o,          // By the first candidate.
   output logic           answered_o,         // All rows, since the last command.
-  output logic           tau_known_o[Rows],
-  output score_t         tau_score_o[Rows],
   output logic [31:0]    found_o,            // Tokens that all rows return.
   output logic           idle_o,             // Every score has come and is ranked.
   output logic           nonfinite_o,        // A key scale is not finite.
@@ -42,7 +37,6 @@ module nkv_topk_ranks
   output logic           page_valid_o,       // Rows to score, and their scores (nkv_key_scores).
   input  logic           page_ready_i,
   output page_body_t     page_o,
-  output token_mask_t    page_rows_o,
   input  logic           score_valid_i,
   output logic           score_ready_o,
   input  logic [$clog2(PageTokens)-1:0] score_token_i,
@@ -82,7 +76,6 @@ module nkv_topk_ranks
     .out_data_o (page_o),
     .used_o     (unused_pages_used)
   );
-  assign page_rows_o = full_i ? '1 : page_o.tokens;
 
   nkv_fifo #(
     .T(page_body_t),
@@ -179,17 +172,12 @@ module nkv_topk_ranks
     .clear_i,
     .rows_i           (ranked_rows),
     .k_i              (command_i.top_k[12:0]),
-    .own_bins_i       (full_i),
     .indexer_i,
-    .reference_i,
-    .shift_i,
     .command_valid_i  (select_valid_i),
     .command_ready_o  (select_ready_o),
     .command_i        (select_i),
     .started_o,
     .answered_o,
-    .found_o          (tau_known_o),
-    .score_o          (tau_score_o),
     .count_o          (count),
     .candidate_valid_i(indexer_i ? indexed_valid : score_valid_i && bodies_valid && is_candidate),
     .candidate_ready_o(candidate_ready),

@@ -95,7 +95,6 @@ module nkv_hot_open
     .last_i           (beat_i.last),
     .burst_i          (beat_i.data),
     .issue_i          (1'b1),
-    .again_i          (1'b0),
     .wants_o          (unused_wants),
     .issued_last_o    (unused_issued_last),
     .word_valid_o     (word_valid),

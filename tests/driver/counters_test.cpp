@@ -86,14 +86,15 @@ TEST_F(CountersTest, AgreeWithTheQueuesTotals) {
   const KvData data = make_kv(Shape::kTopics, 4 * NKV_PAGE_TOKENS, 128, 128, 5);
   const StoredList list = append(&bench, data, NKV_ROW_FORM_RAW, NKV_ROW_FORM_RAW);
   const std::vector<std::uint16_t> queries = make_queries(data, 2, 3.0, 7);
-  nkv_attend_command command = attend_command(&bench, list, queries);
-  command.mode = NKV_ATTEND_MODE_TAIL;
-  command.top_k = 8;
-  ASSERT_EQ(attend(&bench, command).completion.status, NKV_STATUS_OK);
+  // Twice, so that units of the pages come to be hot.
+  for (unsigned i = 0; i < 2; ++i) {
+    const nkv_attend_command command = attend_command(&bench, list, queries);
+    ASSERT_EQ(attend(&bench, command).completion.status, NKV_STATUS_OK);
+  }
   const std::vector<std::uint64_t> totals = totals_of(bench.device());
   EXPECT_EQ(values_of(read(watch_)), totals);
-  EXPECT_EQ(totals.at(0), 2U);
-  for (const std::size_t busy : {1U, 3U, 4U, 5U, 6U}) EXPECT_NE(totals.at(busy), 0U) << busy;
+  EXPECT_EQ(totals.at(0), 3U);
+  for (const std::size_t busy : {1U, 5U, 6U}) EXPECT_NE(totals.at(busy), 0U) << busy;
 }
 
 TEST_F(CountersTest, BeginWhenTheyAreOpenedAndSurviveTheirQueues) {

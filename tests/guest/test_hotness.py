@@ -55,10 +55,9 @@ def test_the_tool_shows_counters_until_it_is_interrupted(guest):
     with looking(guest, "counters nearkv0 --seconds 100 --json", 7) as said:
         guest.check(TRAFFIC)
     shown = json.loads(said[0])
-    assert shown["commands"] == 2
+    assert shown["commands"] == 3
     assert 0 < shown["seconds"] < 100
-    bursts = ["stream_bursts", "exact_bursts", "value_bursts", "written_bursts"]
-    assert all(shown[name] > 0 for name in [*bursts, "busy_ticks"])
+    assert all(shown[name] > 0 for name in ("stream_bursts", "written_bursts", "busy_ticks"))
     assert "busy_ticks" in guest.check("nearkv card counters nearkv0 --seconds 0.1")
 
 

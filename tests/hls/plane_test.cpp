@@ -1,5 +1,4 @@
-// nearkv_digest_bound, nearkv_plane_score and nearkv_threshold against the model's plane stage, on
-// the pages that the RTL's is tested on.
+// nearkv_digest_bound, nearkv_plane_score and nearkv_threshold against the model's plane stage.
 #include <gtest/gtest.h>
 
 #include "kernel_list.hpp"
@@ -8,14 +7,10 @@
 #include "kernels/threshold.hpp"
 #include "midpoints.hpp"
 #include "planes.hpp"
-#include "scan/scan_pages.hpp"
+#include "scan_pages.hpp"
 
 namespace nearkv::hls_test {
 namespace {
-
-using rtl_test::Keys;
-using rtl_test::ListShape;
-using rtl_test::ScanList;
 
 constexpr int kRows = kernels::kRows;
 

@@ -1,18 +1,13 @@
-// nearkv_score against the model's exact scores, on the pages that the RTL's plane stage is tested
-// on.
+// nearkv_score against the model's exact scores.
 #include "kernels/score.hpp"
 
 #include <gtest/gtest.h>
 
 #include "kernel_list.hpp"
-#include "scan/scan_pages.hpp"
+#include "scan_pages.hpp"
 
 namespace nearkv::hls_test {
 namespace {
-
-using rtl_test::Keys;
-using rtl_test::ListShape;
-using rtl_test::ScanList;
 
 Bursts score(const ScanList& list, int group) {
   const KernelList pages(list.pages());

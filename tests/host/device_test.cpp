@@ -64,6 +64,7 @@ TEST_P(DeviceTest, DenseAttentionOfWideHeadsMatchesDoublePrecision) {
 }
 
 TEST_P(DeviceTest, CertifiedTopKIsThatOfTheFullScan) {
+  if (!offers_planes(bench_.device())) GTEST_SKIP() << has_no("CERTIFIED");
   for (const Shape shape :
        {Shape::kGaussian, Shape::kBiased, Shape::kTopics, Shape::kOutliers, Shape::kDuplicates}) {
     for (const std::size_t dim : {64U, 80U, 128U}) {
@@ -87,6 +88,7 @@ TEST_P(DeviceTest, CertifiedTopKIsThatOfTheFullScan) {
 }
 
 TEST_P(DeviceTest, TailIsCloseToDense) {
+  if (!offers_feature(bench_.device(), NKV_FEATURE_ATTEND_TAIL)) GTEST_SKIP() << has_no("TAIL");
   const KvData data = make_kv(Shape::kTopics, 2000, 128, 128, 3);
   const StoredList list = append(&bench_, data);
   ASSERT_EQ(list.completion.status, NKV_STATUS_OK);

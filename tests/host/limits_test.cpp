@@ -41,6 +41,7 @@ class LimitsTest : public testing::TestWithParam<std::string> {
     Pool::TopKRequest request;
     request.sequence = sequence;
     request.top_k = 8;
+    request.mode = NKV_SELECT_FULL;
     request.query = std::as_bytes(query);
     request.ids = ids;
     request.scores = scores;

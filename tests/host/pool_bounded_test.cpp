@@ -45,7 +45,7 @@ class PoolBoundedTest : public testing::TestWithParam<std::string> {
   void SetUp() override {
     const std::shared_ptr<Device> device = open_or_throw(GetParam());
     if (!offers_feature(*device, NKV_FEATURE_ATTEND_BOUNDED)) {
-      GTEST_SKIP() << "skipped: this device has no BOUNDED (register FEATURES)";
+      GTEST_SKIP() << has_no("BOUNDED");
     }
     codec_ = lossless_codecs(*device).front();
     Pool::Options options;

@@ -361,6 +361,7 @@ class World {
     request.kv_head = place.kv_head;
     request.rows = kRows;
     request.top_k = kBest;
+    request.mode = NKV_SELECT_FULL;
     request.scale = static_cast<float>(kScale);
     request.cold = cold;
     request.query = std::as_bytes(std::span(query));

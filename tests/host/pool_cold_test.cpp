@@ -81,6 +81,7 @@ Found search(Pool* pool, std::uint64_t sequence, const KvData& data, ColdPages c
   request.sequence = sequence;
   request.rows = kRows;
   request.top_k = kBest;
+  request.mode = NKV_SELECT_FULL;
   request.scale = 0.125F;
   request.cold = cold;
   request.query = std::as_bytes(std::span(queries));

@@ -1,19 +1,19 @@
-// The plane stage's kernels against the model's, on the pages that the RTL's is tested on.
+// The plane stage's kernels against the model's.
 #include <array>
 #include <limits>
 
+#include "hls/scan_pages.hpp"
 #include "kernels.hpp"
 #include "opencl/device_steps.hpp"
 #include "opencl/scores.hpp"
 #include "plane_steps.hpp"
-#include "scan/scan_pages.hpp"
 
 namespace nearkv::opencl_test {
 namespace {
 
-using rtl_test::Keys;
-using rtl_test::ListShape;
-using rtl_test::ScanList;
+using hls_test::Keys;
+using hls_test::ListShape;
+using hls_test::ScanList;
 
 constexpr std::size_t kSeeds = 40;
 

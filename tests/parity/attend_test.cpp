@@ -6,6 +6,7 @@
 
 #include "sequences.hpp"
 #include "support/elements.hpp"
+#include "support/offers.hpp"
 
 namespace nearkv::test {
 namespace {
@@ -180,6 +181,9 @@ TEST_P(ParityTest, DenseAttentionLeavesOutWhatIsNotFinite) {
 
 TEST_P(ParityTest, TailReadsTheSameAndIsClose) {
   DevicePair pair(GetParam());
+  if (!offers_feature(pair.subject().device(), NKV_FEATURE_ATTEND_TAIL)) {
+    GTEST_SKIP() << has_no("TAIL");
+  }
   for (std::uint64_t number = 1000; number < 1150 && !HasFailure(); number += test_every()) {
     Random random = case_random(number);
     pair.clear();
@@ -204,6 +208,9 @@ TEST_P(ParityTest, TailReadsTheSameAndIsClose) {
 
 TEST_P(ParityTest, BoundedKeepsItsBoundOnBoth) {
   DevicePair pair(GetParam());
+  if (!offers_feature(pair.subject().device(), NKV_FEATURE_ATTEND_BOUNDED)) {
+    GTEST_SKIP() << has_no("BOUNDED");
+  }
   std::uint32_t rows = 0;
   std::uint32_t subject_misses = 0;
   std::uint32_t model_misses = 0;

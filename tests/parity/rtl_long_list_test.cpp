@@ -1,5 +1,4 @@
-// Lists longer than what stays on the engine's chip, and as long as it takes them: the model's bits
-// from every command, whichever of its memories the list's end lies in.
+// Long lists, and one as long as the engine takes: the model's bits from every command.
 #include <cmath>
 #include <memory>
 
@@ -15,8 +14,8 @@ std::uint32_t most_tokens(DevicePair& pair) {
   return std::uint32_t{1} << (limits >> NKV_REG_LIMITS_TOKENS_LOG2_SHIFT & 0xFF);
 }
 
-/// Midpoints of 2,048 pages stay on chip; more pages than it has frames for those that come back.
-constexpr std::uint32_t kSpilledPages = 2048 + 150;
+/// More than an index of 11 bits reaches.
+constexpr std::uint32_t kLongPages = 2048 + 150;
 
 class LongListParityTest : public testing::Test {
  protected:
@@ -64,11 +63,9 @@ class LongListParityTest : public testing::Test {
     return command;
   }
 
-  nkv_attend_command attend(std::uint8_t mode) {
-    auto command = over_list<nkv_attend_command>(NKV_OPCODE_ATTEND, mode);
+  nkv_attend_command attend() {
+    auto command = over_list<nkv_attend_command>(NKV_OPCODE_ATTEND, NKV_ATTEND_MODE_DENSE);
     command.value_dim = kDim;
-    command.top_k = mode == NKV_ATTEND_MODE_TAIL ? kTopK : 0;
-    command.error = mode == NKV_ATTEND_MODE_BOUNDED ? 0.2F : 0.0F;
     return command;
   }
 
@@ -96,17 +93,11 @@ class LongListParityTest : public testing::Test {
 
 void LongListParityTest::expect_same_of_every_command() {
   std::printf("  %u tokens\n", tokens_);
-  expect_same("TOPK CERTIFIED", topk(NKV_SELECT_CERTIFIED));
-  expect_same("TOPK STATISTICAL", topk(NKV_SELECT_STATISTICAL));
   expect_same("TOPK FULL", topk(NKV_SELECT_FULL));
   expect_same("TOPK INDEXER", topk(NKV_SELECT_INDEXER));
-  expect_same("TOPK SIGN", topk(NKV_SELECT_SIGN));
-  expect_same("TOPK DIGEST", topk(NKV_SELECT_DIGEST));
-  expect_same("ATTEND TAIL", attend(NKV_ATTEND_MODE_TAIL));
-  expect_same("ATTEND BOUNDED", attend(NKV_ATTEND_MODE_BOUNDED));
-  expect_same("ATTEND DENSE", attend(NKV_ATTEND_MODE_DENSE));
+  expect_same("ATTEND DENSE", attend());
   // A window at the end, whose pages' places have the upper bits set.
-  nkv_topk_command window = topk(NKV_SELECT_CERTIFIED);
+  nkv_topk_command window = topk(NKV_SELECT_FULL);
   window.tokens = tokens_ - 3;
   window.window = 5000;
   window.sinks = 7;
@@ -147,50 +138,18 @@ void LongListParityTest::expect_same_of_every_command() {
   expect_same("COPY", copy);
 }
 
-TEST_F(LongListParityTest, EveryCommandTakesAListThatDoesNotStayOnChip) {
-  const auto pages = static_cast<std::uint32_t>(by_size(kSpilledPages, 16384));
-  open("rtl:?latency=60", pages > kSpilledPages ? "512MiB" : "96MiB");
+TEST_F(LongListParityTest, EveryCommandTakesALongList) {
+  const auto pages = static_cast<std::uint32_t>(by_size(kLongPages, 16384));
+  open("rtl:?latency=60", pages > kLongPages ? "512MiB" : "96MiB");
   append(pages);
   if (HasFatalFailure()) return;
   expect_same_of_every_command();
   if (tokens_ != most_tokens(pair())) return;
-  nkv_topk_command longer = topk(NKV_SELECT_CERTIFIED);
+  nkv_topk_command longer = topk(NKV_SELECT_FULL);
   ++longer.tokens;
   const nkv_completion done = pair().subject().run(longer);
   EXPECT_EQ(done.status, NKV_STATUS_BAD_FIELD);
   EXPECT_EQ(done.detail, offsetof(nkv_topk_command, tokens));
-}
-
-// Memory answers late and in any order, and engines keep their midpoints side by side.
-TEST_F(LongListParityTest, MidpointsComeBackFromMemoryThatAnswersInAnyOrder) {
-  open("rtl:?latency=40&jitter=120&seed=5&slices=2", "96MiB");
-  append(kSpilledPages);
-  if (HasFatalFailure()) return;
-  expect_same("TOPK CERTIFIED", topk(NKV_SELECT_CERTIFIED));
-  expect_same("ATTEND TAIL", attend(NKV_ATTEND_MODE_TAIL));
-}
-
-TEST_F(LongListParityTest, PoisonedMidpointsEndTheCommandThatNeedsThem) {
-  constexpr std::uint64_t kMemoryBytes = 96 << 20, kPageMidpointBytes = 1024;
-  constexpr std::uint32_t kPoisoned = 2100;
-  open("rtl:?latency=60&poison=" +
-           std::to_string(kMemoryBytes + kPoisoned * kPageMidpointBytes + 192),
-       "96MiB");
-  append(kSpilledPages);
-  if (HasFatalFailure()) return;
-  const auto expect_poison = [&](const auto& command) {
-    const nkv_completion done = pair().subject().run(command);
-    EXPECT_EQ(done.status, NKV_STATUS_POISON);
-    EXPECT_EQ(done.detail, kPoisoned);
-  };
-  expect_poison(topk(NKV_SELECT_CERTIFIED));
-  expect_poison(topk(NKV_SELECT_STATISTICAL));
-  expect_poison(attend(NKV_ATTEND_MODE_TAIL));
-  expect_poison(attend(NKV_ATTEND_MODE_BOUNDED));
-  expect_same("DENSE, without midpoints", attend(NKV_ATTEND_MODE_DENSE));
-  nkv_topk_command shorter = topk(NKV_SELECT_CERTIFIED);
-  shorter.tokens = kPoisoned * NKV_PAGE_TOKENS;
-  expect_same("before the poison", shorter);
 }
 
 // Its entries are taken up in parts, of as many as the engine keeps: here all of the same page, but

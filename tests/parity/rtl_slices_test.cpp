@@ -49,15 +49,10 @@ class RtlSlicesTest : public testing::TestWithParam<Machine> {
   void for_each_command(std::size_t i, const Submit& submit) {
     const std::vector<std::uint16_t> queries = make_queries(data_.at(i), 3, 3.0, 6);
     const StoredList& list = lists_.at(i);
-    for (const std::uint8_t mode : {NKV_SELECT_CERTIFIED, NKV_SELECT_FULL}) {
-      submit(topk_command(&model_, list, queries, 8, mode));
+    for (const std::uint16_t top_k : {std::uint16_t{8}, std::uint16_t{20}}) {
+      submit(topk_command(&model_, list, queries, top_k, NKV_SELECT_FULL));
+      submit(attend_command(&model_, list, queries));
     }
-    nkv_attend_command attend = attend_command(&model_, list, queries);
-    submit(attend);
-    attend = attend_command(&model_, list, queries);
-    attend.mode = NKV_ATTEND_MODE_TAIL;
-    attend.top_k = 8;
-    submit(attend);
     submit(append_command(&model_, data_.at(i), NKV_ROW_FORM_RAW, NKV_ROW_FORM_DELTA4, 2));
     submit(pages_command(list, NKV_OPCODE_SCRUB));
     submit(pages_command(list, NKV_OPCODE_COPY, free_places(&model_, list, list.page_bytes, 9)));

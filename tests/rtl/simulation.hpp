@@ -19,8 +19,6 @@ namespace nearkv::rtl_test {
 /// The longest list of the build that is tested: ListPages of nkv_pkg.
 inline constexpr std::uint32_t kListPages = NEARKV_RTL_LIST_PAGES;
 inline constexpr std::uint32_t kListTokens = kListPages * 64;
-/// Pages of a list whose midpoints stay on chip: StorePages of nkv_pkg, or the test's KeptPages.
-inline constexpr std::uint32_t kKeptPages = NEARKV_RTL_KEPT_PAGES;
 
 /// Holds one instance of a Verilated module that has ports clk_i and rst_ni, in its own context.
 template <typename Module>

@@ -2,8 +2,27 @@
 
 #include <cstring>
 
+#include "support/offers.hpp"
+
 namespace nearkv::test {
 namespace {
+
+/// A mode and the feature that a device offers it by; 0: every one does.
+struct Mode {
+  const char* name;
+  std::uint8_t number;
+  std::uint64_t feature;
+};
+constexpr Mode kAttendModes[] = {
+    {"ATTEND DENSE", NKV_ATTEND_MODE_DENSE, 0},
+    {"ATTEND TAIL", NKV_ATTEND_MODE_TAIL, NKV_FEATURE_ATTEND_TAIL},
+    {"ATTEND BOUNDED", NKV_ATTEND_MODE_BOUNDED, NKV_FEATURE_ATTEND_BOUNDED}};
+constexpr Mode kSelectModes[] = {{"TOPK CERTIFIED", NKV_SELECT_CERTIFIED, NKV_FEATURE_TOPK},
+                                 {"TOPK STATISTICAL", NKV_SELECT_STATISTICAL, NKV_FEATURE_TOPK},
+                                 {"TOPK FULL", NKV_SELECT_FULL, 0},
+                                 {"TOPK SIGN", NKV_SELECT_SIGN, NKV_FEATURE_FILTERS},
+                                 {"TOPK DIGEST", NKV_SELECT_DIGEST, NKV_FEATURE_FILTERS},
+                                 {"TOPK INDEXER", NKV_SELECT_INDEXER, NKV_FEATURE_INDEXER}};
 
 template <typename Command>
 PageCommand named(std::string name, const Command& command, bool whole_pages = false) {
@@ -52,27 +71,24 @@ std::uint64_t free_places(BenchDevice* bench, const StoredList& list, std::uint3
 std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& list,
                                        std::span<const std::uint16_t> queries, std::uint8_t codec) {
   std::vector<PageCommand> commands;
-  for (const auto& [name, mode] : {std::pair{"ATTEND DENSE", NKV_ATTEND_MODE_DENSE},
-                                   {"ATTEND TAIL", NKV_ATTEND_MODE_TAIL},
-                                   {"ATTEND BOUNDED", NKV_ATTEND_MODE_BOUNDED}}) {
+  // Memory is the same whatever is offered.
+  const auto add_if = [&](std::uint64_t feature, PageCommand command) {
+    const bool offers = feature == 0 || offers_feature(bench->device(), feature);
+    if (offers) commands.push_back(std::move(command));
+  };
+  for (const Mode& mode : kAttendModes) {
     nkv_attend_command command = attend_command(bench, list, queries);
-    command.mode = static_cast<std::uint8_t>(mode);
-    command.top_k = mode == NKV_ATTEND_MODE_TAIL ? 8 : 0;
-    command.error = mode == NKV_ATTEND_MODE_BOUNDED ? 0.1F : 0.0F;
-    commands.push_back(named(name, command));
+    command.mode = mode.number;
+    command.top_k = mode.number == NKV_ATTEND_MODE_TAIL ? 8 : 0;
+    command.error = mode.number == NKV_ATTEND_MODE_BOUNDED ? 0.1F : 0.0F;
+    add_if(mode.feature, named(mode.name, command));
   }
-  for (const auto& [name, mode] : {std::pair{"TOPK CERTIFIED", NKV_SELECT_CERTIFIED},
-                                   {"TOPK STATISTICAL", NKV_SELECT_STATISTICAL},
-                                   {"TOPK FULL", NKV_SELECT_FULL},
-                                   {"TOPK SIGN", NKV_SELECT_SIGN},
-                                   {"TOPK DIGEST", NKV_SELECT_DIGEST},
-                                   {"TOPK INDEXER", NKV_SELECT_INDEXER}}) {
-    nkv_topk_command command =
-        topk_command(bench, list, queries, 8, static_cast<std::uint8_t>(mode));
-    if (mode == NKV_SELECT_INDEXER) {
+  for (const Mode& mode : kSelectModes) {
+    nkv_topk_command command = topk_command(bench, list, queries, 8, mode.number);
+    if (mode.number == NKV_SELECT_INDEXER) {
       command.weights = bench->store(std::span<const float>(std::vector<float>(command.group, 1)));
     }
-    commands.push_back(named(name, command));
+    add_if(mode.feature, named(mode.name, command));
   }
   nkv_read_command read{};
   read.opcode = NKV_OPCODE_READ;
@@ -83,7 +99,7 @@ std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& lis
   commands.push_back(named("READ exact", read));
   read.tensor = NKV_TENSOR_KEYS;
   read.planes = 2;
-  commands.push_back(named("READ planes", read));
+  if (offers_planes(bench->device())) commands.push_back(named("READ planes", read));
 
   const std::vector<std::uint32_t> ids{0, static_cast<std::uint32_t>(list.tokens - 1)};
   nkv_gather_command gather{};

@@ -29,8 +29,8 @@ nkv_pages_command transcode_command(BenchDevice* bench, const StoredList& list, 
 std::uint64_t free_places(BenchDevice* bench, const StoredList& list, std::uint32_t slot_bytes,
                           std::uint16_t generation);
 
-/// Every way to reach the pages of `list`, in every mode; TRANSCODE is to `codec`. ERASE stands
-/// last, for it works.
+/// Every way to reach the pages of `list`, in every mode that the device offers; TRANSCODE is to
+/// `codec`. ERASE stands last, for it works.
 std::vector<PageCommand> page_commands(BenchDevice* bench, const StoredList& list,
                                        std::span<const std::uint16_t> queries, std::uint8_t codec);
 

@@ -96,7 +96,7 @@ std::unique_ptr<XrtCard> XrtCard::open(const CardOptions& options, std::string* 
     xrt::device device(options.index);
     const xrt::uuid uuid = device.load_xclbin(xclbin);
     xrt::kernel kernel(device, uuid, kKernel, xrt::kernel::cu_access_mode::exclusive);
-    xrt::bo buffer(device, options.memory_bytes + NKV_SCRATCH_BYTES, xrt::bo::flags::p2p,
+    xrt::bo buffer(device, options.memory_bytes, xrt::bo::flags::p2p,
                    static_cast<xrt::memory_group>(kernel.group_id(kMemory)));
     reset_engine(kernel, buffer, options.memory_bytes);
     return std::unique_ptr<XrtCard>(

@@ -49,7 +49,7 @@ class XrtCard {
 
   std::mutex mutex_;
   xrt::kernel kernel_;
-  xrt::bo buffer_;  // With the engine's scratch memory at its end.
+  xrt::bo buffer_;
   std::span<std::byte> memory_;
   std::uint32_t registers_;  // Where the engine's begin among the kernel's.
   std::uint64_t masked_ = 0;

@@ -3,7 +3,7 @@
 //
 //   0x00         ap_ctrl_hs
 //   0x10, 0x14   where the engine's memory begins
-//   0x1c, 0x20   its bytes, without the scratch memory behind
+//   0x1c, 0x20   its bytes
 //   Window on    the contract's registers: an access to 64 bits is one to its low half, then one to its high
 //                half; the low half's read takes both, the high half's write gives both
 //

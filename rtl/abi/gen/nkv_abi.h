@@ -58,11 +58,6 @@ typedef float nkv_f32;
  * INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
  */
 #define NKV_MAX_MIDPOINTS 16777216
-/**
- * [bytes] Memory that a device's engine keeps to itself, behind that of register MEMORY_BYTES: no
- * window reaches it. There a device that spills keeps midpoints of long lists, 1 KiB a page.
- */
-#define NKV_SCRATCH_BYTES 16777216
 #define NKV_MAX_TOP_K 4096 /**< [tokens] Largest k of TOPK. */
 #define NKV_MAX_CANDIDATES 8192 /**< [tokens] Most `candidates` of TOPK. */
 #define NKV_MAX_QUEUES 16 /**< [queues] Queue register blocks in the map. */
@@ -535,7 +530,11 @@ enum nkv_share_message_kind {
 #define NKV_COMPLETION_FLAG_ALL 0x7u
 
 /** FEATURES register. */
-#define NKV_FEATURE_TOPK (1ull << 0) /**< CERTIFIED, STATISTICAL and FULL selection. */
+/**
+ * What reads keys by planes: CERTIFIED and STATISTICAL selection, and READ with `planes`. FULL
+ * needs no feature.
+ */
+#define NKV_FEATURE_TOPK (1ull << 0)
 #define NKV_FEATURE_INDEXER (1ull << 1) /**< DSA indexer selection. */
 #define NKV_FEATURE_ATTEND_TAIL (1ull << 2) /**< ATTEND mode TAIL. */
 #define NKV_FEATURE_ATTEND_BOUNDED (1ull << 3) /**< ATTEND mode BOUNDED. */
@@ -1964,11 +1963,7 @@ NKV_ASSERT_OFFSET(remote_message, reserved, 56);
 #define NKV_REG_ABI_MINOR_SHIFT 16 /**< Additions. */
 #define NKV_REG_ABI_MINOR_MASK 0xffff0000ull
 #define NKV_REG_FEATURES 0x10u /**< [ro] What the device offers. */
-/**
- * [ro] Size of device memory that windows may lie in; what engines keep to themselves
- * (SCRATCH_BYTES each) is behind it.
- */
-#define NKV_REG_MEMORY_BYTES 0x18u
+#define NKV_REG_MEMORY_BYTES 0x18u /**< [ro] Size of device memory that windows may lie in. */
 /**
  * [ro] This device's limits, at or below the contract's. A command beyond one is BAD_FIELD, detail
  * = offset of the field.

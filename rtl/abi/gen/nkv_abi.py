@@ -76,9 +76,6 @@ MAX_HEAD_DIM = 576
 # [midpoints] Largest group * tokens of a command that keeps midpoints: TOPK other than FULL and
 # INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
 MAX_MIDPOINTS = 16777216
-# [bytes] Memory that a device's engine keeps to itself, behind that of register MEMORY_BYTES: no
-# window reaches it. There a device that spills keeps midpoints of long lists, 1 KiB a page.
-SCRATCH_BYTES = 16777216
 # [tokens] Largest k of TOPK.
 MAX_TOP_K = 4096
 # [tokens] Most `candidates` of TOPK.
@@ -1012,7 +1009,8 @@ class CompletionFlag(IntFlag):
 class Feature(IntFlag):
     """FEATURES register."""
 
-    # CERTIFIED, STATISTICAL and FULL selection.
+    # What reads keys by planes: CERTIFIED and STATISTICAL selection, and READ with `planes`. FULL
+    # needs no feature.
     TOPK = 1 << 0
     # DSA indexer selection.
     INDEXER = 1 << 1
@@ -2422,8 +2420,7 @@ REG_ABI_MAJOR = RegisterField(0, 16)
 REG_ABI_MINOR = RegisterField(16, 16)
 # [ro] What the device offers.
 REG_FEATURES = 0x10
-# [ro] Size of device memory that windows may lie in; what engines keep to themselves (SCRATCH_BYTES
-# each) is behind it.
+# [ro] Size of device memory that windows may lie in.
 REG_MEMORY_BYTES = 0x18
 # [ro] This device's limits, at or below the contract's. A command beyond one is BAD_FIELD, detail =
 # offset of the field.

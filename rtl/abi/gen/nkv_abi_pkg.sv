@@ -34,9 +34,6 @@ package nkv_abi_pkg;
   // [midpoints] Largest group * tokens of a command that keeps midpoints: TOPK other than FULL and
   // INDEXER, ATTEND other than DENSE. Beyond it: BAD_FIELD, detail = offset of `tokens`.
   localparam int unsigned MaxMidpoints = 16777216;
-  // [bytes] Memory that a device's engine keeps to itself, behind that of register MEMORY_BYTES: no
-  // window reaches it. There a device that spills keeps midpoints of long lists, 1 KiB a page.
-  localparam int unsigned ScratchBytes = 16777216;
   // [tokens] Largest k of TOPK.
   localparam int unsigned MaxTopK = 4096;
   // [tokens] Most `candidates` of TOPK.
@@ -320,7 +317,8 @@ package nkv_abi_pkg;
   localparam logic [7:0] CompletionFlagAll = 8'h07;
 
   // FEATURES register. Bit numbers, and the mask of all.
-  // CERTIFIED, STATISTICAL and FULL selection.
+  // What reads keys by planes: CERTIFIED and STATISTICAL selection, and READ with `planes`. FULL
+  // needs no feature.
   localparam int unsigned FeatureTopk = 0;
   // DSA indexer selection.
   localparam int unsigned FeatureIndexer = 1;
@@ -791,8 +789,7 @@ package nkv_abi_pkg;
   localparam int unsigned RegAbiMinorBits = 16;
   // [ro] What the device offers.
   localparam logic [31:0] RegFeatures = 32'h0000_0010;
-  // [ro] Size of device memory that windows may lie in; what engines keep to themselves
-  // (SCRATCH_BYTES each) is behind it.
+  // [ro] Size of device memory that windows may lie in.
   localparam logic [31:0] RegMemoryBytes = 32'h0000_0018;
   // [ro] This device's limits, at or below the contract's. A command beyond one is BAD_FIELD,
   // detail = offset of the field.

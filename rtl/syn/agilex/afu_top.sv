@@ -8,7 +8,7 @@ module afu_top
   import nkv_pkg::*;
   import nkv_inline_pkg::*;
 #(
-  parameter logic [63:0] MemoryBytes = 64'd16 << 30,  // Of all slices; their ends are the engines' own.
+  parameter logic [63:0] MemoryBytes = 64'd16 << 30,  // Of all slices.
   parameter logic [63:0] ClockHz = 64'd400_000_000,   // Of afu_clk.
   localparam int unsigned Slices = cxlip_top_pkg::MC_CHANNEL
 ) (
@@ -106,7 +106,7 @@ module afu_top
     .csr_wdata_i      (csr_wdata),
     .csr_rdata_o      (csr_rdata),
     .csr_error_o      (csr_error),
-    .memory_bytes_i   (MemoryBytes - 64'(Slices) * 64'(nkv_abi_pkg::ScratchBytes)),
+    .memory_bytes_i   (MemoryBytes),
     .irq_o            (unused_irq),
     .host_ar_valid_i  (host_ar_valid),
     .host_ar_ready_o  (host_ar_ready),

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kScoreLatency = 10;
 constexpr unsigned kReadLatency = 3;
-constexpr unsigned kLongestRaise = 8 + 18 * kWords * kSums;
+constexpr unsigned kLongestRaise = 8 + 18 * kWords;
 
 std::int32_t random_integer(test::Random& random, std::int32_t largest) {
   switch (random() % 16) {
@@ -33,44 +33,32 @@ std::int32_t random_integer(test::Random& random, std::int32_t largest) {
 
 }  // namespace
 
-void Sums::add(const Weights& weights, const Integers& value, const Entry& entry) {
-  One& one = sums_[entry.sum];
+void Sums::add(const Weights& weights, const Integers& value) {
   for (unsigned row = 0; row < kRows; ++row) {
     const model::Weight& weight = weights[row];
     if (weight.is_zero()) continue;
-    one.z[row] += entry.subtract ? -weight.units() : weight.units();
+    z_[row] += weight.units();
     for (size_t c = 0; c < value.size(); ++c) {
       const std::int64_t term =
           model::floor_shift(weight.mantissa * value[c], static_cast<int>(weight.shift));
-      one.acc[row][c] += static_cast<std::uint64_t>(term);
+      acc_[row][c] += static_cast<std::uint64_t>(term);
     }
   }
 }
 
 void Sums::raise(const Distances& distances) {
-  for (One& one : sums_) {
-    for (unsigned row = 0; row < kRows; ++row) {
-      const auto distance = static_cast<int>(distances[row]);
-      one.z[row] = model::floor_shift(one.z[row], distance);
-      for (std::uint64_t& sum : one.acc[row]) {
-        sum = static_cast<std::uint64_t>(
-            model::floor_shift(static_cast<std::int64_t>(sum), distance));
-      }
+  for (unsigned row = 0; row < kRows; ++row) {
+    const auto distance = static_cast<int>(distances[row]);
+    z_[row] = model::floor_shift(z_[row], distance);
+    for (std::uint64_t& sum : acc_[row]) {
+      sum =
+          static_cast<std::uint64_t>(model::floor_shift(static_cast<std::int64_t>(sum), distance));
     }
   }
 }
 
-void Sums::clear_groups() {
-  for (size_t i = 1; i < sums_.size(); ++i) {
-    sums_[i] = One(static_cast<unsigned>(sums_[i].acc[0].size()));
-  }
-}
-
-ExactStage::ExactStage(unsigned value_words, unsigned sums)
-    : value_words_(value_words),
-      sums_(value_words * kLanes, sums),
-      aside_(value_words * kLanes, sums) {
-  (*this)->value_grouped_i = sums != 1;
+ExactStage::ExactStage(unsigned value_words)
+    : value_words_(value_words), sums_(value_words * kLanes), aside_(value_words * kLanes) {
   (*this)->value_last_word_i = static_cast<std::uint8_t>(value_words - 1);
   restart();
 }
@@ -82,11 +70,8 @@ void ExactStage::restart() {
   queued_scores_.clear();
   expected_.clear();
   reads_.clear();
-  to_read_.clear();
-  growing_.clear();
+  reads_left_ = 0;
   (*this)->value_read_valid_i = 0;
-  (*this)->value_growing_valid_i = 0;
-  (*this)->value_clear_groups_i = 0;
   reset();
   clear();
 }
@@ -108,17 +93,17 @@ void ExactStage::load_query(const std::vector<Integers>& query) {
 }
 
 void ExactStage::queue(std::deque<Word>* words, std::uint8_t tag, const Integers& integers,
-                       const Weights& weights, const Entry& entry) {
+                       const Weights& weights) {
   const size_t count = integers.size() / kLanes;
   for (size_t word = 0; word < count; ++word) {
     const auto first = integers.begin() + static_cast<std::ptrdiff_t>(word * kLanes);
     words->push_back({tag, static_cast<std::uint8_t>(word), word + 1 == count,
-                      Integers(first, first + kLanes), weights, entry});
+                      Integers(first, first + kLanes), weights});
   }
 }
 
 void ExactStage::key(std::uint8_t tag, const Integers& key) {
-  queue(&keys_, tag, key, {}, {});
+  queue(&keys_, tag, key, {});
   std::vector<std::int64_t> scores;
   for (const Integers& row : query_) {
     scores.push_back(model::exact_score(std::span(row).first(key.size()), key));
@@ -126,17 +111,15 @@ void ExactStage::key(std::uint8_t tag, const Integers& key) {
   queued_scores_.push_back(scores);
 }
 
-void ExactStage::value(const Weights& weights, const Integers& value, const Entry& entry) {
-  queue(&values_, 0, value, weights, entry);
-  sums_.add(weights, value, entry);
+void ExactStage::value(const Weights& weights, const Integers& value) {
+  queue(&values_, 0, value, weights);
+  sums_.add(weights, value);
 }
 
 void ExactStage::present(const Word& word) {
   (*this)->word_tag_i = word.tag;
   (*this)->word_index_i = word.index;
   (*this)->word_last_i = word.last;
-  (*this)->value_word_sum_i = static_cast<std::uint8_t>(word.entry.sum);
-  (*this)->value_word_subtract_i = word.entry.subtract;
   for (unsigned i = 0; i < kLanes; ++i) {
     (*this)->word_i[i] = static_cast<std::uint32_t>(word.integers[i]) & 0x7ffffff;
   }
@@ -170,56 +153,20 @@ void ExactStage::run(test::Random& random, unsigned pace) {
   (*this)->word_valid_i = 0;
 }
 
-std::deque<ExactStage::Place> ExactStage::places() const {
-  std::deque<Place> places;
-  const unsigned count = sums_.count();
-  for (unsigned row = 0; row < kRows; ++row) {
-    for (unsigned sum = 0; sum < count && count != 1; ++sum) places.push_back({true, row, 0, sum});
-    for (unsigned channel = 0; channel < value_channels(); ++channel) {
-      for (unsigned sum = 0; sum < count; ++sum) places.push_back({false, row, channel, sum});
-    }
-  }
-  return places;
-}
-
-std::uint64_t ExactStage::sum_at(const Sums& sums, const Place& place) {
-  return place.is_z ? static_cast<std::uint64_t>(sums.z(place.row, place.sum))
-                    : sums.acc(place.row, place.channel, place.sum);
-}
-
-void ExactStage::ask() {
-  (*this)->value_read_valid_i = !to_read_.empty();
-  if (!to_read_.empty()) {
-    (*this)->value_read_z_i = to_read_.front().is_z;
-    (*this)->value_read_row_i = static_cast<std::uint8_t>(to_read_.front().row);
-    (*this)->value_read_channel_i = static_cast<std::uint8_t>(to_read_.front().channel);
-    (*this)->value_read_sum_i = static_cast<std::uint8_t>(to_read_.front().sum);
-  }
-  (*this)->value_growing_valid_i = !growing_.empty();
-  if (!growing_.empty()) {
-    (*this)->value_growing_z_i = growing_.front().is_z;
-    (*this)->value_growing_row_i = static_cast<std::uint8_t>(growing_.front().row);
-    (*this)->value_growing_channel_i = static_cast<std::uint8_t>(growing_.front().channel);
-    (*this)->value_growing_sum_i = static_cast<std::uint8_t>(growing_.front().sum);
-  }
-  settle();
-  const std::uint64_t due = cycles() + kReadLatency;
-  if (!growing_.empty()) {
-    reads_.push_back({due, sum_at(sums_, growing_.front()), true});
-    growing_.pop_front();
-    ASSERT_EQ((*this)->value_read_ready_o, 0);
-  } else if (!to_read_.empty() && (*this)->value_read_ready_o) {
-    reads_.push_back({due, sum_at(aside_, to_read_.front()), false});
-    to_read_.pop_front();
-  }
-}
-
 void ExactStage::cycle() {
-  ask();
+  const unsigned place = reads_left_ == 0 ? 0 : kRows * value_channels() - reads_left_;
+  (*this)->value_read_valid_i = reads_left_ != 0;
+  (*this)->value_read_row_i = static_cast<std::uint8_t>(place / value_channels());
+  (*this)->value_read_channel_i = static_cast<std::uint8_t>(place % value_channels());
+  settle();
+  if (reads_left_ != 0 && (*this)->value_read_ready_o) {
+    const std::uint64_t sum = aside_.acc(place / value_channels(), place % value_channels());
+    reads_.push_back({cycles() + kReadLatency, sum});
+    --reads_left_;
+  }
   tick();
   const bool is_read = !reads_.empty() && reads_.front().cycle == cycles();
-  const bool is_growing = is_read && reads_.front().is_growing;
-  ASSERT_EQ((*this)->value_acc_valid_o, is_read && !is_growing);
+  ASSERT_EQ((*this)->value_acc_valid_o, is_read);
   if (is_read) {
     ASSERT_EQ((*this)->value_acc_o, reads_.front().sum);
     reads_.pop_front();
@@ -256,19 +203,11 @@ void ExactStage::raise(const Distances& distances) {
 }
 
 void ExactStage::clear() {
-  sums_ = Sums(value_channels(), sums_.count());
+  sums_ = Sums(value_channels());
   wait_until_ready();
   (*this)->value_clear_i = 1;
   cycle();
   (*this)->value_clear_i = 0;
-}
-
-void ExactStage::clear_groups() {
-  sums_.clear_groups();
-  wait_until_ready();
-  (*this)->value_clear_groups_i = 1;
-  cycle();
-  (*this)->value_clear_groups_i = 0;
 }
 
 unsigned ExactStage::cycles_until_ready() {
@@ -298,10 +237,9 @@ void ExactStage::set_aside() {
 
 void ExactStage::read_aside() {
   for (unsigned row = 0; row < kRows; ++row) {
-    ASSERT_EQ((*this)->value_z_o[row], static_cast<std::uint64_t>(aside_.z(row, 0)))
-        << "row " << row;
+    ASSERT_EQ((*this)->value_z_o[row], static_cast<std::uint64_t>(aside_.z(row))) << "row " << row;
   }
-  to_read_ = places();
+  reads_left_ = kRows * value_channels();
 }
 
 void ExactStage::check_sums() {
@@ -312,15 +250,9 @@ void ExactStage::check_sums() {
   read_aside();
   const std::uint64_t began = cycles();
   while (!aside_is_read() && !testing::Test::HasFatalFailure()) cycle();
-  ASSERT_EQ(cycles() - began, places().size() + kReadLatency - 1);
+  ASSERT_EQ(cycles() - began, kRows * value_channels() + kReadLatency - 1);
   swap();
   aside_ = kept;
-}
-
-void ExactStage::check_growing() {
-  wait_until_idle();
-  growing_ = places();
-  while (!growing_.empty() && !testing::Test::HasFatalFailure()) cycle();
 }
 
 Integers random_integers(test::Random& random, unsigned count, std::int32_t largest) {

@@ -17,7 +17,6 @@ inline constexpr unsigned kRows = 8;
 inline constexpr unsigned kLanes = 32;
 inline constexpr unsigned kWords = 4;
 inline constexpr unsigned kChannels = kWords * kLanes;
-inline constexpr unsigned kSums = 8;
 
 inline constexpr std::int32_t kLargestQuery = (1 << 23) - 1;
 inline constexpr std::int32_t kLargestKey = (1 << 26) - 1;
@@ -27,40 +26,28 @@ using Integers = std::vector<std::int32_t>;
 using Weights = std::array<model::Weight, kRows>;
 using Distances = std::array<unsigned, kRows>;
 
-/// Which of a row's sums a token is for, and whether it leaves that (its value is negated already).
-struct Entry {
-  unsigned sum = 0;
-  bool subtract = false;
-};
-
-/// acc and z as ARITHMETIC.md sections 4 and 8 say, in 64 bits that wrap.
+/// acc and z as ARITHMETIC.md section 4 says, in 64 bits that wrap.
 class Sums {
  public:
-  Sums(unsigned channels, unsigned count) : sums_(count, One(channels)) {}
+  explicit Sums(unsigned channels) : acc_(kRows, std::vector<std::uint64_t>(channels)) {}
 
-  void add(const Weights& weights, const Integers& value, const Entry& entry);
+  void add(const Weights& weights, const Integers& value);
   void raise(const Distances& distances);
-  void clear_groups();
 
-  [[nodiscard]] unsigned count() const { return static_cast<unsigned>(sums_.size()); }
-  [[nodiscard]] std::uint64_t acc(unsigned row, unsigned channel, unsigned sum) const {
-    return sums_[sum].acc[row][channel];
+  [[nodiscard]] std::uint64_t acc(unsigned row, unsigned channel) const {
+    return acc_[row][channel];
   }
-  [[nodiscard]] std::int64_t z(unsigned row, unsigned sum) const { return sums_[sum].z[row]; }
+  [[nodiscard]] std::int64_t z(unsigned row) const { return z_[row]; }
 
  private:
-  struct One {
-    explicit One(unsigned channels) : acc(kRows, std::vector<std::uint64_t>(channels)) {}
-    std::vector<std::vector<std::uint64_t>> acc;
-    std::array<std::int64_t, kRows> z{};
-  };
-  std::vector<One> sums_;
+  std::vector<std::vector<std::uint64_t>> acc_;
+  std::array<std::int64_t, kRows> z_{};
 };
 
 class ExactStage : public Simulation<Vnkv_exact_stage> {
  public:
-  /// Values have `value_words` words, a row `sums` sums: 1, or kSums. The sums are cleared.
-  explicit ExactStage(unsigned value_words = kWords, unsigned sums = 1);
+  /// Values have `value_words` words. The sums are cleared.
+  explicit ExactStage(unsigned value_words = kWords);
 
   [[nodiscard]] unsigned value_channels() const { return value_words_ * kLanes; }
 
@@ -68,7 +55,7 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
 
   /// Queue a token; `run` sends what is queued, keys and values mixed at random.
   void key(std::uint8_t tag, const Integers& key);
-  void value(const Weights& weights, const Integers& value, const Entry& entry = {});
+  void value(const Weights& weights, const Integers& value);
 
   /// `pace` of 8 cycles carry a word. Checks scores as they come.
   void run(test::Random& random, unsigned pace);
@@ -76,7 +63,6 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
   /// These follow at once on what was sent before.
   void raise(const Distances& distances);
   void clear();
-  void clear_groups();
   /// How long nothing is taken from now on.
   [[nodiscard]] unsigned cycles_until_ready();
 
@@ -85,12 +71,10 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
   /// In the cycles of all that follows, until `aside_is_read`: what was set aside is read and
   /// checked.
   void read_aside();
-  [[nodiscard]] bool aside_is_read() const { return to_read_.empty() && reads_.empty(); }
+  [[nodiscard]] bool aside_is_read() const { return reads_left_ == 0 && reads_.empty(); }
 
   /// Checks every sum, read one after the other without a gap.
   void check_sums();
-  /// The same where they grow, while reads of those that were set aside wait.
-  void check_growing();
 
   /// Resets; nothing is expected of what was in flight, and the sums are cleared.
   void restart();
@@ -102,7 +86,6 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
     bool last;
     Integers integers;
     Weights weights;
-    Entry entry;
   };
 
   struct Score {
@@ -112,23 +95,12 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
   };
 
   void queue(std::deque<Word>* words, std::uint8_t tag, const Integers& integers,
-             const Weights& weights, const Entry& entry);
-  /// What is read: z, or acc of a channel.
-  struct Place {
-    bool is_z;
-    unsigned row;
-    unsigned channel;
-    unsigned sum;
-  };
+             const Weights& weights);
   struct Read {
     std::uint64_t cycle;
     std::uint64_t sum;
-    bool is_growing;
   };
 
-  [[nodiscard]] std::deque<Place> places() const;
-  [[nodiscard]] static std::uint64_t sum_at(const Sums& sums, const Place& place);
-  void ask();
   void present(const Word& word);
   void wait_until_idle();
   void swap();
@@ -143,8 +115,7 @@ class ExactStage : public Simulation<Vnkv_exact_stage> {
   std::deque<Score> expected_;
   Sums sums_;
   Sums aside_;
-  std::deque<Place> to_read_;
-  std::deque<Place> growing_;  // To be read where they grow.
+  unsigned reads_left_ = 0;
   std::deque<Read> reads_;
 };
 

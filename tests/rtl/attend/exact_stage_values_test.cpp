@@ -94,93 +94,15 @@ TEST(ExactStageValuesTest, SumsThatWereSetAsideAreReadWhileOthersGrow) {
   }
 }
 
-// A token for any of the eight sums.
-void add_entry(test::Random& random, ExactStage* stage) {
-  stage->value(random_weights(random),
-               random_integers(random, stage->value_channels(), kLargestValue),
-               {.sum = static_cast<unsigned>(random() % kSums), .subtract = random() % 2 == 0});
-}
-
-TEST(ExactStageValuesTest, EightSumsGrowAreClearedAndRaisedTogether) {
-  for (unsigned words = 1; words <= kWords; ++words) {
-    for (const unsigned pace : kPaces) {
-      test::Random random = test::case_random(words * 16 + pace);
-      ExactStage stage(words, kSums);
-      for (unsigned i = 0; i < 80 && !HasFatalFailure(); ++i) {
-        add_entry(random, &stage);
-        if (random() % 2 == 0) stage.run(random, pace);
-        if (random() % 8 == 0) {
-          stage.run(random, pace);
-          stage.raise(random_distances(random));
-        }
-        if (random() % 16 == 0) {
-          stage.run(random, pace);
-          stage.clear_groups();
-        }
-        if (random() % 32 == 0) {
-          stage.run(random, pace);
-          stage.clear();
-        }
-      }
-      stage.run(random, pace);
-      stage.check_growing();
-      stage.check_sums();
-      if (HasFatalFailure()) return;
-    }
-  }
-}
-
-TEST(ExactStageValuesTest, EightSumsAreReadWhereTheyGrowWhileOthersWait) {
-  for (unsigned words = 1; words <= kWords; words += 3) {
-    test::Random random = test::case_random(words);
-    ExactStage stage(words, kSums);
-    for (unsigned round = 0; round < 3 && !HasFatalFailure(); ++round) {
-      for (unsigned i = 0; i < 30; ++i) {
-        add_entry(random, &stage);
-        stage.run(random, 5);
-        if (round != 0 && i == 3) stage.read_aside();
-        if (i == 5 || i == 9) stage.check_growing();
-      }
-      while (!stage.aside_is_read() && !HasFatalFailure()) {
-        add_entry(random, &stage);
-        stage.run(random, 5);
-      }
-      stage.set_aside();
-    }
-  }
-}
-
-TEST(ExactStageValuesTest, TwiceTheLongestListOfTheLargestProductsInOneSum) {
-  constexpr unsigned kEntries = 2 * kListTokens;
-  test::Random random = test::case_random(5);
-  for (const std::int32_t value : {kLargestValue, -kLargestValue}) {
-    ExactStage stage(1, kSums);
-    Weights weights;
-    weights.fill({.mantissa = (1 << 18) - 1, .shift = 0});
-    for (unsigned i = 0; i < kEntries; ++i) {
-      stage.value(weights, Integers(stage.value_channels(), value),
-                  {.sum = 3, .subtract = value < 0});
-    }
-    stage.run(random, 8);
-    stage.check_growing();
-    stage.check_sums();
-  }
-}
-
 TEST(ExactStageValuesTest, WhatClearsAndRaisesTake) {
   constexpr unsigned kPassesOfSeven = 4;  // By 4, then thrice by 1.
   for (unsigned words = 1; words <= kWords; ++words) {
-    for (const unsigned sums : {1U, kSums}) {
-      ExactStage stage(words, sums);
-      EXPECT_EQ(stage.cycles_until_ready(), 1 + words * sums);
-      Distances distances{};
-      distances[3] = 7;
-      stage.raise(distances);
-      EXPECT_EQ(stage.cycles_until_ready(), 1 + kPassesOfSeven * words * sums);
-      if (sums == 1) continue;
-      stage.clear_groups();
-      EXPECT_EQ(stage.cycles_until_ready(), 1 + words * (sums - 1));
-    }
+    ExactStage stage(words);
+    EXPECT_EQ(stage.cycles_until_ready(), 1 + words);
+    Distances distances{};
+    distances[3] = 7;
+    stage.raise(distances);
+    EXPECT_EQ(stage.cycles_until_ready(), 1 + kPassesOfSeven * words);
   }
 }
 

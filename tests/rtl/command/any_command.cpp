@@ -43,7 +43,10 @@ Bytes any_topk(test::Random& random) {
   command.opcode = NKV_OPCODE_TOPK;
   command.planes = static_cast<std::uint8_t>(test::pick(random, 0, NKV_KEY_PLANES));
   command.top_k = static_cast<std::uint16_t>(test::pick(random, 1, NKV_MAX_TOP_K));
+  // Half of them in a mode that may run.
   command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_SELECT_DIGEST));
+  if (random() % 2 == 0) command.mode = NKV_SELECT_FULL;
+  if (random() % 4 == 0) command.mode = NKV_SELECT_INDEXER;
   command.candidates = static_cast<std::uint16_t>(test::pick(random, 0, NKV_MAX_CANDIDATES));
   if (random() % 8 == 0) command.query_dtype = NKV_DTYPE_FP8_E4M3;
   command.weights = any_address(random, 4);
@@ -57,7 +60,10 @@ Bytes any_attend(test::Random& random) {
   if (random() % 2 == 0) command.flags = NKV_ATTEND_FLAG_OUTPUT_BF16;
   command.value_dim = any_dim(random);
   command.top_k = static_cast<std::uint16_t>(test::pick(random, 0, NKV_MAX_TOP_K));
-  command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_ATTEND_MODE_BOUNDED));
+  command.mode = NKV_ATTEND_MODE_DENSE;
+  if (random() % 4 == 0) {
+    command.mode = static_cast<std::uint8_t>(test::pick(random, 0, NKV_ATTEND_MODE_BOUNDED));
+  }
   constexpr float kCaps[] = {0.0F,
                              -0.0F,
                              30.0F,
@@ -65,16 +71,7 @@ Bytes any_attend(test::Random& random) {
                              std::numeric_limits<float>::denorm_min(),
                              std::numeric_limits<float>::infinity()};
   command.soft_cap = kCaps[random() % 2 == 0 ? 0 : random() % std::size(kCaps)];
-  constexpr float kErrors[] = {0.05F,
-                               0.0F,
-                               -0.0F,
-                               -0.1F,
-                               1.0F,
-                               1.0000001F,
-                               std::numeric_limits<float>::denorm_min(),
-                               std::numeric_limits<float>::infinity(),
-                               std::numeric_limits<float>::quiet_NaN()};
-  command.error = kErrors[random() % 2 == 0 ? 0 : random() % std::size(kErrors)];
+  command.error = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
   command.seed = static_cast<std::uint32_t>(random());
   return std::bit_cast<Bytes>(command);
 }

@@ -60,6 +60,7 @@ TEST_F(CommandCheckTest, JudgesCommandsOfEveryKind) {
   EXPECT_GT(seen(NKV_STATUS_OK), 20000u);
   EXPECT_GT(seen(NKV_STATUS_BAD_FIELD), 1000u);
   EXPECT_GT(seen(NKV_STATUS_ADDRESS_FAULT), 1000u);
+  EXPECT_GT(seen(NKV_STATUS_UNSUPPORTED), 1000u);
 }
 
 TEST_F(CommandCheckTest, FindsOneWrongByteInEachPlace) {
@@ -127,6 +128,7 @@ TEST_F(CommandCheckTest, LetsRangesReachTheWindowsEndAndNoFurther) {
   for (const unsigned beyond : {0u, NKV_BURST_BYTES + 0u}) {
     nkv_topk_command topk{};
     topk.opcode = NKV_OPCODE_TOPK;
+    topk.mode = NKV_SELECT_FULL;
     topk.head_dim = 16;
     topk.scale = 1.0F;
     topk.top_k = 3;
@@ -162,6 +164,7 @@ TEST_F(CommandCheckTest, LetsResultsEndWithTheWindow) {
   nkv_attend_command attend = small_attend();
   nkv_topk_command topk{};
   topk.opcode = NKV_OPCODE_TOPK;
+  topk.mode = NKV_SELECT_FULL;
   topk.head_dim = 16;
   topk.scale = 1.0F;
   topk.top_k = 16;

@@ -140,6 +140,7 @@ Verdict expected_topk(const Bytes& bytes, const Window& window) {
   verdict = expected_scan_limits(command);
   if (!verdict.ok()) return verdict;
   const bool is_indexer = command.mode == NKV_SELECT_INDEXER;
+  if (!is_indexer && command.mode != NKV_SELECT_FULL) return {NKV_STATUS_UNSUPPORTED, 0};
   if (!is_query_dtype(command.query_dtype) &&
       !(is_indexer && command.query_dtype == NKV_DTYPE_FP8_E4M3)) {
     return bad_field(offsetof(nkv_topk_command, query_dtype));
@@ -166,12 +167,9 @@ Verdict expected_attend(const Bytes& bytes, const Window& window) {
   if (!std::isfinite(command.soft_cap) || command.soft_cap < 0) {
     return bad_field(offsetof(nkv_attend_command, soft_cap));
   }
+  if (command.mode != NKV_ATTEND_MODE_DENSE) return {NKV_STATUS_UNSUPPORTED, 0};
   if (!is_query_dtype(command.query_dtype)) {
     return bad_field(offsetof(nkv_attend_command, query_dtype));
-  }
-  const bool is_error_usable = command.error > 0.0F && command.error <= 1.0F;
-  if (command.mode == NKV_ATTEND_MODE_BOUNDED && !is_error_usable) {
-    return bad_field(offsetof(nkv_attend_command, error));
   }
   const bool is_short = (command.flags & NKV_ATTEND_FLAG_OUTPUT_BF16) != 0;
   const std::uint64_t output =
@@ -192,6 +190,7 @@ Verdict expected_read(const Bytes& bytes) {
   if (std::uint64_t{command.first} + command.count > kListTokens) {
     return bad_field(offsetof(nkv_read_command, count));
   }
+  if (command.planes != 0) return {NKV_STATUS_UNSUPPORTED, 0};
   return {};
 }
 

@@ -98,10 +98,8 @@ class Decoder : public Simulation<Vnkv_row_decode> {
     (*this)->exponents_valid_i = 0;
   }
 
-  // Queues a row that comes out so many times, and the bursts that it needs beyond those of the row
-  // before.
-  void want(const Format& format, const std::vector<Page>& pages, Row row, bool is_last,
-            unsigned times = 1) {
+  // Queues a row, and the bursts that it needs beyond those of the row before.
+  void want(const Format& format, const std::vector<Page>& pages, Row row, bool is_last) {
     const unsigned start = row.token * format.row_bytes();
     const unsigned first = start / NKV_BURST_BYTES;
     const unsigned last = (start + format.row_bytes() - 1) / NKV_BURST_BYTES;
@@ -117,14 +115,14 @@ class Decoder : public Simulation<Vnkv_row_decode> {
     previous_page_ = row.page;
     previous_burst_ = last;
     const auto integers = model_row(format, pages[row.page], row.token);
-    times_.push_back(times);
-    for (unsigned i = 0; i < times * format.words(); ++i) {
-      const unsigned word = i % format.words();
+    ++to_issue_;
+    for (unsigned word = 0; word < format.words(); ++word) {
+      const bool ends = word + 1 == format.words();
       expected_.push_back(
           {tag_of(row),
            word,
-           word + 1 == format.words(),
-           i + 1 == times * format.words() && is_last,
+           ends,
+           ends && is_last,
            {integers.begin() + word * kLanes, integers.begin() + (word + 1) * kLanes}});
     }
   }
@@ -140,7 +138,7 @@ class Decoder : public Simulation<Vnkv_row_decode> {
     ASSERT_TRUE(expected_.empty());
     ASSERT_TRUE(rows_.empty());
     ASSERT_TRUE(bursts_.empty());
-    ASSERT_TRUE(times_.empty());
+    ASSERT_EQ(to_issue_, 0U);
     tick();
     EXPECT_TRUE((*this)->idle_o);
     EXPECT_FALSE((*this)->word_valid_o);
@@ -163,9 +161,8 @@ class Decoder : public Simulation<Vnkv_row_decode> {
     }
     (*this)->issue_i = is_willing(random, issue_pace);
     issued_.push_back((*this)->issue_i);
-    (*this)->again_i = !times_.empty() && times_.front() > 1;
     settle();
-    if ((*this)->issued_last_o) row_ends();
+    if ((*this)->issued_last_o) --to_issue_;
     const bool row_taken = (*this)->row_valid_i && (*this)->row_ready_o;
     const bool burst_taken = (*this)->burst_valid_i && (*this)->burst_ready_o;
     tick();
@@ -180,7 +177,7 @@ class Decoder : public Simulation<Vnkv_row_decode> {
     bursts_.clear();
     expected_.clear();
     issued_.clear();
-    times_.clear();
+    to_issue_ = 0;
     has_previous_ = false;
   }
 
@@ -194,11 +191,6 @@ class Decoder : public Simulation<Vnkv_row_decode> {
 
   static std::uint8_t tag_of(Row row) {
     return static_cast<std::uint8_t>(row.page * NKV_PAGE_TOKENS + row.token);
-  }
-
-  void row_ends() {
-    ASSERT_FALSE(times_.empty());
-    if (--times_.front() == 0) times_.pop_front();
   }
 
   void check_word() {
@@ -221,7 +213,7 @@ class Decoder : public Simulation<Vnkv_row_decode> {
   std::deque<std::vector<std::byte>> bursts_;
   std::deque<Word> expected_;
   std::deque<bool> issued_;
-  std::deque<unsigned> times_;  // That rows which have not left are still to come out.
+  unsigned to_issue_ = 0;  // Rows whose last word has not started.
   bool has_previous_ = false;
   unsigned previous_page_ = 0;
   unsigned previous_burst_ = 0;
@@ -315,22 +307,6 @@ TEST(RowDecodeTest, ValuesThatAreTheLeadingChannelsOfKeys) {
         if (HasFatalFailure()) return;
       }
     }
-  }
-}
-
-TEST(RowDecodeTest, RowsAgain) {
-  test::Random random = test::case_random(6);
-  Decoder decoder;
-  for (const Format& format : all_formats()) {
-    const std::vector<Page> pages{random_page(random, format)};
-    decoder.set(format);
-    decoder.load_exponents(0, pages[0]);
-    for (unsigned token = 0; token < NKV_PAGE_TOKENS; ++token) {
-      const auto times = static_cast<unsigned>(1 + random() % 3);
-      decoder.want(format, pages, {0, token}, token + 1 == NKV_PAGE_TOKENS, times);
-    }
-    decoder.run(random, 8, 8, kPaces[random() % 3]);
-    if (HasFatalFailure()) return;
   }
 }
 

@@ -95,7 +95,6 @@ module nkv_append_bench
   ) u_memory (
     .forget_reads_i(1'b0),
     .trailing_domain_i('0),
-    .scratch_domain_i('0),
     .read_valid_i ({rows_valid, list_valid}),
     .read_ready_o ({rows_request_ready, list_ready}),
     .read_i       ({rows_request, list_request}),

@@ -20,7 +20,6 @@ constexpr std::uint64_t kWindowBursts = (1 << 20) / NKV_BURST_BYTES - 1;
 constexpr unsigned kOutstanding = 128;
 constexpr unsigned kOnTheirWayOut = 9;  // Whose places are free again.
 constexpr unsigned kClient = 5;
-constexpr std::uint64_t kScratchOffset = 0x7'0000'0000;  // Of reader 2's window.
 constexpr unsigned kReaders = 3;
 
 struct Read {
@@ -53,8 +52,7 @@ std::vector<Beat> beats_of(const Read& read) {
   }
   std::vector<Beat> beats;
   for (std::uint32_t i = 0; i < read.bursts; ++i) {
-    const std::uint64_t address =
-        kWindowBase + (first + i) * NKV_BURST_BYTES + (read.reader == 2 ? kScratchOffset : 0);
+    const std::uint64_t address = kWindowBase + (first + i) * NKV_BURST_BYTES;
     beats.push_back({false, is_poisoned(address) || is_error(address), i == 0, i + 1 == read.bursts,
                      read.page, address});
   }
@@ -65,8 +63,7 @@ class ReadsTest : public ::testing::Test {
  protected:
   ReadsTest() {
     bench_->domain_window_base_i = kWindowBase;
-    bench_->scratch_domain_window_base_i = kWindowBase + kScratchOffset;
-    bench_->domain_window_bytes_i = bench_->scratch_domain_window_bytes_i = kWindowBytes;
+    bench_->domain_window_bytes_i = kWindowBytes;
     bench_.reset();
   }
 
@@ -198,10 +195,8 @@ class ReadsTest : public ::testing::Test {
     const std::uint64_t end = port.ar_addr_o + beats * NKV_BURST_BYTES;
     ASSERT_LE(beats, 16u);
     ASSERT_EQ(port.ar_addr_o >> 12, (end - 1) >> 12) << "crosses 4 KiB";
-    const std::uint64_t base =
-        kWindowBase + (port.ar_addr_o >= kScratchOffset ? kScratchOffset : 0);
-    ASSERT_GE(port.ar_addr_o, base);
-    ASSERT_LE(end, base + kWindowBursts * NKV_BURST_BYTES);
+    ASSERT_GE(port.ar_addr_o, kWindowBase);
+    ASSERT_LE(end, kWindowBase + kWindowBursts * NKV_BURST_BYTES);
     ASSERT_EQ(port.ar_id_o >> 9, kClient);
     outstanding_ += beats;
     ASSERT_LE(outstanding_, kOutstanding + kOnTheirWayOut);

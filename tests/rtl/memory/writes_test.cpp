@@ -1,5 +1,5 @@
 // Writes through nkv_engine_memory: guarded, each once and in order, and told of when memory has
-// all, apart for those of writer 1, which trail. Writer 2 writes to scratch memory.
+// all, apart for those of writer 1, which trail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,6 @@ namespace {
 constexpr std::uint64_t kWindowBase = 0x40000;
 constexpr std::uint64_t kWindowBytes = 1 << 16;
 constexpr std::uint64_t kTrailingOffset = 0x300000;
-constexpr std::uint64_t kScratchOffset = 0x500000;
 constexpr unsigned kWriters = 3;
 constexpr std::size_t kMostUnanswered = 63;
 
@@ -32,9 +31,7 @@ class WritesTest : public ::testing::Test {
   WritesTest() {
     bench_->domain_window_base_i = kWindowBase;
     bench_->trailing_domain_window_base_i = kWindowBase + kTrailingOffset;
-    bench_->scratch_domain_window_base_i = kWindowBase + kScratchOffset;
-    bench_->domain_window_bytes_i = bench_->trailing_domain_window_bytes_i =
-        bench_->scratch_domain_window_bytes_i = kWindowBytes;
+    bench_->domain_window_bytes_i = bench_->trailing_domain_window_bytes_i = kWindowBytes;
     bench_.reset();
   }
 
@@ -130,8 +127,8 @@ class WritesTest : public ::testing::Test {
       ASSERT_FALSE(expected_.empty()) << "a write that nobody asked for";
       const Write write = expected_.front();
       expected_.pop_front();
-      constexpr std::array<std::uint64_t, kWriters> kOffsets{0, kTrailingOffset, kScratchOffset};
-      ASSERT_EQ(port.w_addr_o, kWindowBase + write.address + kOffsets[write.writer]);
+      const std::uint64_t offset = trails(write) ? kTrailingOffset : 0;
+      ASSERT_EQ(port.w_addr_o, kWindowBase + write.address + offset);
       ASSERT_EQ(port.w_strb_o, write.strobes);
       for (unsigned i = 0; i < 16; ++i) ASSERT_EQ(port.w_data_o[i], write.word + i);
       ++written_;

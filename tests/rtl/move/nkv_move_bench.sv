@@ -42,19 +42,18 @@ module nkv_move_bench
   guest_page_t    guest;
   guest_report_t  guest_report;
   list_load_t     list;
-  page_index_t    move_page, page, scanned_page;
+  page_index_t    move_page, page, verified_page;
   page_entry_t    entry;
   pass_setup_t    pass;
   pass_report_t   report;
   page_body_t     unused_body;
   page_record_t   record;
   visit_t         visit, given;
-  logic [31:0]    scanned_crc;
+  logic [31:0]    verified_crc;
   read_request_t  list_request, pass_request, ids_request;
   read_beat_t     beat;
   write_request_t write, built, unused_erase;
   logic [7:0]     unused_k_exponent, unused_v_exponent;
-  logic [PageIndexBits:0] unused_pages;
 
   nkv_move u_move (
     .clk_i,
@@ -81,8 +80,8 @@ module nkv_move_bench
     .visit_o        (given),
     .visits_end_o   (given_end),
     .pass_i         (report),
-    .scanned_page_i (scanned_page),
-    .scanned_crc_o  (scanned_crc),
+    .verified_page_i(verified_page),
+    .verified_crc_o (verified_crc),
     .body_valid_i   (body_valid),
     .body_ready_o   (body_ready),
     .record_i       (record),
@@ -156,7 +155,6 @@ module nkv_move_bench
     .tokens_i     (pass.tokens),
     .window_i     (pass.window),
     .sinks_i      (pass.sinks),
-    .pages_o      (unused_pages),
     .done_o       (visits_end),
     .visit_valid_o(visit_valid),
     .visit_ready_i(visit_ready),
@@ -178,8 +176,8 @@ module nkv_move_bench
     .visits_end_i   (visits_given ? given_end : visits_end),
     .page_o         (page),
     .entry_i        (entry),
-    .scanned_page_o (scanned_page),
-    .scanned_crc_i  (scanned_crc),
+    .verified_page_o(verified_page),
+    .verified_crc_i (verified_crc),
     .body_valid_o   (body_valid),
     .body_ready_i   (body_ready),
     .body_o         (unused_body),
@@ -212,7 +210,6 @@ module nkv_move_bench
   ) u_memory (
     .forget_reads_i(1'b0),
     .trailing_domain_i('0),
-    .scratch_domain_i('0),
     .read_valid_i ({ids_valid, pass_valid, list_valid}),
     .read_ready_o ({ids_ready, pass_request_ready, list_ready}),
     .read_i       ({ids_request, pass_request, list_request}),

@@ -61,9 +61,6 @@ nkv_read_command read_of(MoveUnit& unit, const Listed& listed, test::Random& ran
   nkv_read_command command{};
   command.opcode = NKV_OPCODE_READ;
   command.tensor = static_cast<std::uint8_t>(test::pick(random, 0, 2));
-  if (command.tensor == NKV_TENSOR_KEYS && random() % 2 == 0) {
-    command.planes = static_cast<std::uint8_t>(test::pick(random, 1, NKV_KEY_PLANES));
-  }
   command.first = test::pick(random, 0, listed.tokens() - 1);
   command.count = test::pick(random, 1, listed.tokens() - command.first);
   command.page_list = listed.page_list;
@@ -147,9 +144,7 @@ TEST(ReadTest, EveryDimensionInEveryForm) {
         for (const std::uint8_t tensor : {NKV_TENSOR_KEYS, NKV_TENSOR_VALUES, NKV_TENSOR_BOTH}) {
           nkv_read_command read = read_of(unit, listed, random);
           read.tensor = tensor;
-          for (read.planes = 0; read.planes <= NKV_KEY_PLANES; ++read.planes) {
-            if (read.planes == 0 || tensor == NKV_TENSOR_KEYS) expect_read(unit, read);
-          }
+          expect_read(unit, read);
           nkv_gather_command gather = gather_of(unit, listed, random);
           gather.tensor = tensor;
           expect_gather(unit, gather);
@@ -190,35 +185,6 @@ class ForgedPage {
   std::uint64_t place_;
   nkv_page_layout layout_{};
 };
-
-// Digests that no APPEND wrote: steps beyond the largest number and below the smallest.
-TEST(ReadTest, MiddlesOfAnyDigest) {
-  MoveUnit unit;
-  test::Random random = test::case_random(5);
-  for (unsigned number = 0; number < 60 && !testing::Test::HasFailure(); ++number) {
-    const AppendShape shape = random_append_shape(random);
-    SCOPED_TRACE(shape.name());
-    unit.fill_with_garbage(random);
-    Listed listed{.shape = shape, .entries = store_pages(unit, shape, 2, random), .page_list = 0};
-    if (listed.entries.empty()) continue;
-    list_pages(unit, &listed);
-    for (const nkv_page_entry& entry : listed.entries) {
-      ForgedPage page(unit, entry);
-      std::vector<std::uint16_t> digest(page.header.head_dim);
-      for (std::uint16_t& channel : digest) channel = static_cast<std::uint16_t>(random());
-      page.put(NKV_PAGE_ARRAY_K_DIGEST, digest);
-      constexpr std::array<std::int16_t, 6> kEdges = {118, 127, -110, -135, 32767, -32768};
-      page.header.k_step_exponent = static_cast<std::int16_t>(
-          kEdges.at(number % kEdges.size()) + static_cast<int>(number / 12 % 5) - 2);
-      if (number % 7 == 0) page.header.k_step_exponent = static_cast<std::int16_t>(random());
-      page.seal();
-    }
-    nkv_read_command read = read_of(unit, listed, random);
-    read.tensor = NKV_TENSOR_KEYS;
-    read.planes = static_cast<std::uint8_t>(1 + number % NKV_KEY_PLANES);
-    EXPECT_EQ(expect_read(unit, read), NKV_STATUS_OK);
-  }
-}
 
 // In any order, twice for one element, beyond the page's elements, or not counted.
 TEST(ReadTest, ExceptionsThatNoAppendWrote) {

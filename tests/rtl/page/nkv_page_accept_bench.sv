@@ -24,9 +24,9 @@ module nkv_page_accept_bench
   output logic          beat_ready_o,
   input  read_beat_t    beat_i,
 
-  input  logic          was_scanned_i,
-  output page_index_t   scanned_page_o,
-  input  logic [31:0]   scanned_crc_i,
+  input  logic          was_verified_i,
+  output page_index_t   verified_page_o,
+  input  logic [31:0]   verified_crc_i,
 
   output logic          record_valid_o,
   input  logic          record_ready_i,
@@ -39,7 +39,6 @@ module nkv_page_accept_bench
   page_entry_t   pending_entry;
 
   nkv_header_fetch u_fetch (
-    .whole_header_i (demand_i.whole_header),
     .pending_valid_o(pending_valid),
     .pending_ready_i(pending_ready),
     .pending_visit_o(pending_visit),

@@ -27,7 +27,6 @@ constexpr std::uint16_t kTenant = 7;
 constexpr unsigned kChannels = 128;  // Of this build.
 
 struct Demand {
-  bool whole_header = true;
   bool any_codec = false;
   bool keys = false;
   bool values = false;
@@ -36,7 +35,7 @@ struct Demand {
   bool any_values = false;
   std::uint16_t head_dim = 64;
   std::uint16_t value_dim = 64;
-  bool was_scanned = false;
+  bool was_verified = false;
 };
 
 class PageAcceptTest : public ::testing::Test {
@@ -130,13 +129,12 @@ class PageAcceptTest : public ::testing::Test {
     const std::uint64_t address = std::uint64_t{entry.page} * NKV_PAGE_GRAIN_BYTES;
     const std::uint64_t index = kFirstIndex + place;
     if (address + NKV_PAGE_HEADER_BYTES <= memory_.size() &&
-        (is_poisoned(address) || (demand.whole_header && is_poisoned(address + 64)))) {
+        (is_poisoned(address) || is_poisoned(address + 64))) {
       return {NKV_STATUS_POISON, index};
     }
     const model::Domain domain{model::Window(memory_), kTenant};
-    const Verdict accepted = model::Page::accept(
-        domain, entry, index, {.whole_header = demand.whole_header, .any_codec = demand.any_codec},
-        page);
+    const Verdict accepted =
+        model::Page::accept(domain, entry, index, {.any_codec = demand.any_codec}, page);
     if (!accepted.ok()) return accepted;
     const auto stores_values = [](const model::Page& one) {
       return one.header().v_form != NKV_ROW_FORM_NONE;
@@ -158,14 +156,14 @@ class PageAcceptTest : public ::testing::Test {
     if (demand.alike && std::max(page->header().head_dim, page->header().value_dim) > kChannels) {
       return {NKV_STATUS_UNSUPPORTED, index};
     }
-    if (demand.was_scanned && page->header().crc_hot != scanned_crc(place)) {
+    if (demand.was_verified && page->header().crc_hot != verified_crc(place)) {
       return {NKV_STATUS_STALE_PAGE, index};
     }
     return {};
   }
 
-  // What a scan is said to have seen: now and then another header.
-  std::uint32_t scanned_crc(unsigned place) {
+  // What was verified is said to have been: now and then another header.
+  std::uint32_t verified_crc(unsigned place) {
     nkv_page_header header{};
     const std::uint64_t address = std::uint64_t{entries_[place].page} * NKV_PAGE_GRAIN_BYTES;
     if (address + sizeof(header) > memory_.size()) return 0;
@@ -174,7 +172,6 @@ class PageAcceptTest : public ::testing::Test {
   }
 
   void set_demand(const Demand& demand) {
-    unit_->demand_whole_header_i = demand.whole_header;
     unit_->demand_any_codec_i = demand.any_codec;
     unit_->demand_keys_i = demand.keys;
     unit_->demand_values_i = demand.values;
@@ -183,7 +180,7 @@ class PageAcceptTest : public ::testing::Test {
     unit_->demand_any_values_i = demand.any_values;
     unit_->demand_head_dim_i = demand.head_dim;
     unit_->demand_value_dim_i = demand.value_dim;
-    unit_->was_scanned_i = demand.was_scanned;
+    unit_->was_verified_i = demand.was_verified;
     unit_->first_index_i = kFirstIndex;
     unit_->clear_i = 1;
     unit_->visit_valid_i = unit_->beat_valid_i = unit_->record_ready_i = 0;
@@ -211,7 +208,7 @@ class PageAcceptTest : public ::testing::Test {
       unit_->record_ready_i = is_willing(random_, pace);
       unit_->beat_valid_i = !beats.empty() && beats.front().second <= now;
       if (unit_->beat_valid_i) show_beat(beats.front().first);
-      unit_->scanned_crc_i = scanned_crc(unit_->scanned_page_o);
+      unit_->verified_crc_i = verified_crc(unit_->verified_page_o);
       unit_->clk_i = 0;
       unit_.settle();
       const bool visits = unit_->visit_valid_i && unit_->visit_ready_o;
@@ -220,7 +217,7 @@ class PageAcceptTest : public ::testing::Test {
       if (unit_->request_valid_o && unit_->request_ready_i) {
         // A request beyond the window comes back as one beat.
         const std::uint64_t address = unit_->request_address_o;
-        ASSERT_EQ(unit_->request_bursts_o, demand.whole_header ? 2u : 1u);
+        ASSERT_EQ(unit_->request_bursts_o, 2u);
         const bool faults = address + NKV_PAGE_HEADER_BYTES > memory_.size();
         for (unsigned i = 0; i < (faults ? 1 : unit_->request_bursts_o); ++i) {
           beats.emplace_back(address + i * NKV_BURST_BYTES, now + 20);
@@ -268,9 +265,8 @@ class PageAcceptTest : public ::testing::Test {
     ASSERT_EQ(unit_->record_visit_tokens_o, place * 0x9e3779b97f4a7c15u);
     ASSERT_EQ(unit_->record_address_o, page.address());
     ASSERT_EQ(unit_->record_total_bytes_o, page.bytes().size());
-    // Without the second half nobody looks there.
-    const std::size_t known = page.whole_header() ? sizeof(nkv_page_header) : NKV_BURST_BYTES;
-    ASSERT_EQ(std::memcmp(unit_->record_header_o.data(), &page.header(), known), 0);
+    ASSERT_EQ(std::memcmp(unit_->record_header_o.data(), &page.header(), sizeof(nkv_page_header)),
+              0);
     for (unsigned i = 0; i < NKV_PAGE_ARRAY_COUNT; ++i) {
       ASSERT_EQ(unit_->record_offset_o[i], page.layout().offset[i]);
       ASSERT_EQ(unit_->record_bytes_o[i], page.layout().bytes[i]);
@@ -286,12 +282,11 @@ class PageAcceptTest : public ::testing::Test {
 };
 
 TEST_F(PageAcceptTest, JudgesAsTheModelWhateverTheCommandDemands) {
-  for (unsigned demands = 0; demands < 32; ++demands) {
-    const Demand demand{.whole_header = (demands & 1) != 0,
-                        .any_codec = (demands & 2) != 0,
-                        .keys = (demands & 4) != 0,
-                        .values = (demands & 8) != 0,
-                        .was_scanned = (demands & 16) != 0};
+  for (unsigned demands = 0; demands < 16; ++demands) {
+    const Demand demand{.any_codec = (demands & 1) != 0,
+                        .keys = (demands & 2) != 0,
+                        .values = (demands & 4) != 0,
+                        .was_verified = (demands & 8) != 0};
     pass(demand, 8, false);
     if (HasFatalFailure()) return;
   }
@@ -305,7 +300,7 @@ TEST_F(PageAcceptTest, JudgesAsTheModelWhateverTheCommandDemands) {
 TEST_F(PageAcceptTest, JudgesAtEveryPace) {
   for (const unsigned pace : kPaces) {
     pass({.values = true}, pace, false);
-    pass({.whole_header = false, .keys = true}, pace, false);
+    pass({.keys = true}, pace, false);
     pass({.raw_keys = true}, pace, false);
     pass({.alike = true}, pace, false);
     pass({.any_values = true}, pace, false);

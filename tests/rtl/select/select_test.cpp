@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -26,14 +25,9 @@ constexpr unsigned kLargestK = kEntries / 2;
 constexpr std::uint64_t kScoreMask = (std::uint64_t{1} << 60) - 1;
 constexpr unsigned kLimit = 1'000'000;  // Cycles until a test gives up.
 
-enum Command : std::uint8_t { kStart, kRank, kFinish };
+enum Command : std::uint8_t { kStart, kFinish };
 
 // What a row answered, and how long it took.
-struct Rank {
-  std::optional<std::int64_t> score;
-  std::uint64_t cycles = 0;
-};
-
 struct Result {
   Candidates best;
   std::uint64_t cut_cycles = 0;
@@ -72,15 +66,6 @@ class Row {
       feed({candidate});
       due = std::max(due + period, row_.cycles());
     }
-  }
-
-  Rank rank() {
-    command(kRank);
-    const std::uint64_t begin = row_.cycles();
-    EXPECT_TRUE(row_.tick_until([&] { return row_->answer_valid_o != 0; }, kLimit));
-    Rank answer{.score = std::nullopt, .cycles = row_.cycles() - begin};
-    if (row_->answer_found_o) answer.score = signed_score(row_->answer_score_o);
-    return answer;
   }
 
   Result finish(unsigned pace = 8) {
@@ -145,12 +130,6 @@ void expect_best(const Result& result, const Candidates& candidates, unsigned k)
   }
 }
 
-std::optional<std::int64_t> best_score(const Candidates& candidates, unsigned k) {
-  const Candidates best = model::best_tokens(candidates, k);
-  if (best.size() < k) return std::nullopt;
-  return best.back().score;
-}
-
 // Tokens in a random order, as far as a list may have them.
 Candidates candidates_of(const ScorePattern& pattern, test::Random& random, unsigned count) {
   std::vector<std::uint32_t> tokens(std::max(count, 1U << 16));
@@ -181,25 +160,6 @@ TEST_P(SelectTest, FindsTheBestInOrder) {
   }
 }
 
-TEST_P(SelectTest, TellsTheRankWheneverAsked) {
-  Row row(1);
-  constexpr unsigned kChosen = kLargestK / 4;
-  const Candidates candidates = candidates_of(GetParam(), row.random(), 2 * kEntries);
-  row.start(kChosen, GetParam().binning);
-  Candidates given;
-  for (std::size_t next = 0; next < candidates.size();) {
-    const std::size_t some =
-        std::min<std::size_t>(row.random()() % (kEntries / 2), candidates.size() - next);
-    const auto begin = candidates.begin() + static_cast<std::ptrdiff_t>(next);
-    const Candidates fresh(begin, begin + static_cast<std::ptrdiff_t>(some));
-    row.feed(fresh, next % 2 == 0 ? 8 : 3);
-    given.insert(given.end(), fresh.begin(), fresh.end());
-    next += some;
-    ASSERT_EQ(row.rank().score, best_score(given, kChosen)) << "after " << given.size();
-  }
-  expect_best(row.finish(), given, kChosen);
-}
-
 INSTANTIATE_TEST_SUITE_P(Patterns, SelectTest, testing::ValuesIn(kScorePatterns),
                          [](const auto& pattern) {
                            std::string name = pattern.param.name;
@@ -224,10 +184,8 @@ TEST(SelectRowTest, ServesQueryAfterQuery) {
 
 TEST(SelectRowTest, AnIdleRowFindsNothing) {
   Row row;
-  EXPECT_EQ(row.rank().score, std::nullopt);
   EXPECT_TRUE(row.finish().best.empty());
   row.start(3, {});
-  EXPECT_EQ(row.rank().score, std::nullopt);
   EXPECT_TRUE(row.finish().best.empty());
 }
 
@@ -267,17 +225,17 @@ TEST(SelectRowTest, StartAndResetForgetWhatCame) {
   expect_best(row.finish(), low, 9);
 }
 
-// The costs that the header of nkv_select states, without and with passes.
+// The costs that the header of nkv_select states, of passes over scores that are all the same.
 TEST(SelectRowTest, ACutCostsItsPasses) {
-  for (const unsigned count : {kLargestK, kLargestK + 1, kLargestK + kLargestK / 2}) {
+  for (const unsigned count : {kLargestK + 1, kLargestK + kLargestK / 2}) {
     Row row(1);
     const Candidates equal = candidates_of(kScorePatterns[4], row.random(), count);
     row.start(kLargestK, kScorePatterns[4].binning);
     row.feed(equal);
-    const unsigned passes = count == kLargestK ? 0 : 5;
-    const std::uint64_t cycles = row.rank().cycles;
-    EXPECT_LE(cycles, passes * (count + 90) + count + 25);
-    EXPECT_GE(cycles, count);
+    const Result result = row.finish();
+    expect_best(result, equal, kLargestK);
+    EXPECT_LE(result.cut_cycles, 5 * (count + 90) + count + 25);
+    EXPECT_GE(result.cut_cycles, count);
   }
 }
 
@@ -325,13 +283,11 @@ TEST(SelectRowTest, CostDoesNotGrowWithK) {
     const Candidates candidates = candidates_of(kScorePatterns[1], row.random(), kEntries - 20);
     row.start(k, kScorePatterns[1].binning);
     row.feed(candidates, 2);
-    const Rank rank = row.rank();
-    EXPECT_EQ(rank.score, best_score(candidates, k));
-    // One pass for the digits and one for the cut over what is stored, at most kEntries - 16.
-    EXPECT_LT(rank.cycles, 2U * kEntries + 400);
     const Result result = row.finish();
-    std::printf("k %u of %zu: rank %lu cycles, then finish: cut %lu, all %lu\n", k,
-                candidates.size(), static_cast<unsigned long>(rank.cycles),
+    expect_best(result, candidates, k);
+    // One pass for the digits and one for the cut over what is stored, at most kEntries - 16.
+    EXPECT_LT(result.cut_cycles, 2U * kEntries + 400);
+    std::printf("k %u of %zu: cut %lu cycles, all %lu\n", k, candidates.size(),
                 static_cast<unsigned long>(result.cut_cycles),
                 static_cast<unsigned long>(result.all_cycles));
   }

@@ -59,7 +59,7 @@ _WHOLE_DEVICE = "rtl:?latency=4"  # Of the tests that run on any device.
 _WHOLE_TESTS = {
     "parity_stream_test": "*",
     "parity_errors_test": "*FieldsAtTheirLimits*:*AnyBitOfAPageEntry*",
-    "parity_rtl_bounded_test": "*",
+    "parity_rtl_modes_test": "*",
     "parity_rtl_faults_test": "*",
     "parity_rtl_slices_test": "*",
     "parity_rtl_long_list_test": "*EveryCommand*:*Scrub*",

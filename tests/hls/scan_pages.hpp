@@ -9,9 +9,9 @@
 #include "query.hpp"
 #include "support/seed.hpp"
 
-namespace nearkv::rtl_test {
+namespace nearkv::hls_test {
 
-inline constexpr std::uint32_t kRows = 8;
+inline constexpr std::uint32_t kScanRows = 8;
 
 /// What keys, queries and digests look like.
 enum class Keys {
@@ -55,4 +55,4 @@ class ScanList {
   int key_exponent_ = 0;
 };
 
-}  // namespace nearkv::rtl_test
+}  // namespace nearkv::hls_test

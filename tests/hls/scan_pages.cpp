@@ -10,7 +10,7 @@
 #include "page_builder.hpp"
 #include "rows.hpp"
 
-namespace nearkv::rtl_test {
+namespace nearkv::hls_test {
 
 namespace {
 
@@ -123,7 +123,7 @@ ScanList::ScanList(const ListShape& shape, test::Random& random)
   for (std::uint32_t page = 0; page < shape.pages; ++page) add_page(page, random);
   key_exponent_ = model::list_exponents(entries_).key;
 
-  std::vector<float> elements(std::size_t{kRows} * shape.head_dim);
+  std::vector<float> elements(std::size_t{kScanRows} * shape.head_dim);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     const std::size_t row = i / shape.head_dim;
     // The last rows are steep, constant and zero.
@@ -133,7 +133,7 @@ ScanList::ScanList(const ListShape& shape, test::Random& random)
         : row == 5 ? std::exp2(-static_cast<double>(i % shape.head_dim) / 4) * normal(random)
                    : normal(random));
   }
-  if (!model::Query::decode(std::as_bytes(std::span(elements)), NKV_DTYPE_FP32, kRows,
+  if (!model::Query::decode(std::as_bytes(std::span(elements)), NKV_DTYPE_FP32, kScanRows,
                             shape.head_dim, &query_)
            .ok()) {
     throw std::logic_error("the query is finite");
@@ -154,4 +154,4 @@ std::int64_t ScanList::score(std::size_t row, std::size_t page, std::uint32_t to
                             model::key_row(pages_[page].page, token, key_exponent_));
 }
 
-}  // namespace nearkv::rtl_test
+}  // namespace nearkv::hls_test

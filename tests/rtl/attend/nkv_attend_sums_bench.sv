@@ -1,12 +1,9 @@
 // nkv_attend_logits and nkv_attend_values as nkv_attend joins them, with their set-up.
-module nkv_attend_entries_bench
+module nkv_attend_sums_bench
   import nkv_abi_pkg::*;
   import nkv_pkg::*;
   import nkv_exact_pkg::*;
   import nkv_attend_pkg::*;
-  import nkv_sample_pkg::*;
-  import nkv_tail_pkg::rest_weight_t;
-  import nkv_tail_pkg::TailAnswers;
 (
   input  logic          clk_i,
   input  logic          rst_ni,
@@ -21,30 +18,16 @@ module nkv_attend_entries_bench
   input  exponent_t     value_exponent_i,
   input  dim_t          head_dim_i,
   input  dim_t          value_dim_i,
-  input  logic          chosen_i,
-  input  logic          bounded_i,
 
   input  logic          page_valid_i,
   output logic          page_ready_o,
   input  page_body_t    page_i,
-  input  token_mask_t   page_sampled_i,
-  input  logic          page_rest_i,
 
   input  logic          score_valid_i,
   output logic          score_ready_o,
   input  logic [5:0]    score_token_i,
   input  logic          score_last_i,
   input  score_t        score_i[Rows],
-
-  input  logic          sampled_valid_i,
-  output logic          sampled_ready_o,
-  input  logit_t        sampled_logit_i[Rows],
-  input  halvings_t     sampled_halvings_i,
-  input  sample_group_t sampled_group_i,
-
-  input  logic [5:0]    rests_i,
-  output logic          rest_ready_o,
-  input  rest_weight_t [Rows-1:0] rest_i,
 
   input  logic          beat_valid_i,
   output logic          beat_ready_o,
@@ -58,8 +41,6 @@ module nkv_attend_entries_bench
   output weight_t       weight_o[Rows],
   output shift_t        shift_o[Rows],
   output units_t        units_o[Rows],
-  output sample_group_t word_sum_o,
-  output logic          word_subtract_o,
   output logic          raise_valid_o,
   output logic [5:0]    raise_o[Rows],
   input  logic          sums_ready_i,
@@ -76,25 +57,19 @@ module nkv_attend_entries_bench
   );
 
   // ---- Pages, for logits and for values ----
-  typedef struct packed {
-    logic        rest;
-    token_mask_t sampled;
-    page_body_t  body;
-  } page_t;
   logic [1:0] pages_ready;
   logic       to_logits_valid, to_logits_ready, to_values_valid, to_values_ready;
-  page_t      page, to_logits, to_values;
+  page_body_t to_logits, to_values;
   logic [$clog2(PagesAhead):0] unused_logits_used, unused_values_used;
   assign page_ready_o = &pages_ready;
-  assign page = '{rest: page_rest_i, sampled: page_sampled_i, body: page_i};
 
   nkv_fifo #(
-    .T(page_t),
+    .T(page_body_t),
     .Depth(PagesAhead)
   ) u_to_logits (
     .in_valid_i (page_valid_i && page_ready_o),
     .in_ready_o (pages_ready[0]),
-    .in_data_i  (page),
+    .in_data_i  (page_i),
     .out_valid_o(to_logits_valid),
     .out_ready_i(to_logits_ready),
     .out_data_o (to_logits),
@@ -102,12 +77,12 @@ module nkv_attend_entries_bench
     .*
   );
   nkv_fifo #(
-    .T(page_t),
+    .T(page_body_t),
     .Depth(PagesAhead)
   ) u_to_values (
     .in_valid_i (page_valid_i && page_ready_o),
     .in_ready_o (pages_ready[1]),
-    .in_data_i  (page),
+    .in_data_i  (page_i),
     .out_valid_o(to_values_valid),
     .out_ready_i(to_values_ready),
     .out_data_o (to_values),
@@ -116,32 +91,17 @@ module nkv_attend_entries_bench
   );
 
   // ---- Logits ----
-  logic       logits_valid, logits_idle, take, take_rest, unused_other_valid;
+  logic       logits_valid, logits_idle, take;
   logic       ready_page_q;                  // A page's logits are complete.
-  logic [1:0] unused_other_phase;
-  logit_t     logit[Rows], unused_other_logit[2];
-  score_t     no_score[2];
+  logit_t     logit[Rows];
   logic [5:0] raise[Rows];
   reference_t reference[Rows];
-  weight_t    rest_weight[Rows];
-  halvings_t  halvings;
-  sample_group_t group;
-  assign no_score = '{default: '0};
 
   nkv_attend_logits u_logits (
     .scale_i         (scale),
-    .other_valid_i   (1'b0),
-    .other_phase_i   ('0),
-    .other_score_i   (no_score),
-    .other_valid_o   (unused_other_valid),
-    .other_phase_o   (unused_other_phase),
-    .other_logit_o   (unused_other_logit),
     .page_valid_i    (to_logits_valid),
     .page_ready_o    (to_logits_ready),
-    .page_scored_i   (!chosen_i || to_logits.body.tokens != '0),
-    .page_visible_i  (to_logits.body.tokens & ~to_logits.body.nonfinite),
-    .page_sampled_i  (to_logits.sampled),
-    .page_rest_i     (to_logits.rest),
+    .page_visible_i  (to_logits.tokens & ~to_logits.nonfinite),
     .done_valid_o    (logits_valid),
     .done_ready_i    (!ready_page_q),
     .done_raise_o    (raise),
@@ -149,10 +109,6 @@ module nkv_attend_entries_bench
     .take_i          (take),
     .release_i       (to_values_ready),
     .logit_o         (logit),
-    .halvings_o      (halvings),
-    .group_o         (group),
-    .take_rest_i     (take_rest),
-    .rest_weight_o   (rest_weight),
     .idle_o          (logits_idle),
     .*
   );
@@ -184,17 +140,11 @@ module nkv_attend_entries_bench
   nkv_attend_values u_values (
     .page_valid_i    (ready_page_q && to_values_valid),
     .page_ready_o    (to_values_ready),
-    .page_i          (to_values.body),
-    .page_rest_i     (to_values.rest),
-    .page_sampled_i  (to_values.sampled),
+    .page_i          (to_values),
     .page_raise_i    (raise_q),
     .page_reference_i(reference_q),
     .take_o          (take),
     .logit_i         (logit),
-    .halvings_i      (halvings),
-    .group_i         (group),
-    .take_rest_o     (take_rest),
-    .rest_weight_i   (rest_weight),
     .last_word_o     (unused_last_word),
     .sums_idle_i     (sums_ready_i),
     .idle_o          (values_idle),

@@ -1,0 +1,122 @@
+// Modes that need more of a page than its rows: the engine says UNSUPPORTED, whatever else the
+// command holds, reads no page and writes nothing. Registers say the same.
+#include <algorithm>
+#include <vector>
+
+#include "device_pair.hpp"
+#include "support/kv_data.hpp"
+#include "support/offers.hpp"
+#include "support/page_commands.hpp"
+
+namespace nearkv::test {
+namespace {
+
+constexpr std::uint16_t kDim = 64;
+
+class RtlModesTest : public testing::Test {
+ protected:
+  RtlModesTest() {
+    pair_.allocate(4096);
+    const KvData data = make_kv(Shape::kTopics, 3 * NKV_PAGE_TOKENS, kDim, kDim, 5);
+    const std::vector<std::uint16_t> queries = make_queries(data, 3, 3.0, 6);
+    for (BenchDevice* const bench : {&pair_.subject(), &pair_.model()}) {
+      const StoredList list = append(bench, data);
+      topk_ = topk_command(bench, list, queries, 8, NKV_SELECT_FULL);
+      attend_ = attend_command(bench, list, queries);
+      read_.opcode = NKV_OPCODE_READ;
+      read_.tensor = NKV_TENSOR_KEYS;
+      read_.count = static_cast<std::uint32_t>(list.tokens);
+      read_.page_list = list.page_list;
+      read_.result = bench->allocate(list.tokens * 2 * kDim);
+    }
+    pair_.expect_same_memory();
+  }
+
+  /// The status and detail of the engine, which leaves memory as it was; the model does it.
+  template <typename Command>
+  void expect_unsupported(const std::string& name, const Command& command) {
+    SCOPED_TRACE(name);
+    const std::span<std::byte> memory = pair_.subject().allocated();
+    const std::vector<std::byte> before(memory.begin(), memory.end());
+    const nkv_completion done = pair_.subject().run(command);
+    EXPECT_EQ(done.status, NKV_STATUS_UNSUPPORTED) << describe(done);
+    EXPECT_EQ(done.detail, 0U);
+    EXPECT_EQ(done.count, 0U);
+    EXPECT_EQ(done.stream_bursts, 0U);
+    EXPECT_TRUE(std::ranges::equal(memory, before)) << "memory was written";
+    EXPECT_EQ(pair_.model().run(command).status, NKV_STATUS_OK);
+  }
+
+  DevicePair pair_{"rtl:?latency=20", "4MiB"};
+  nkv_topk_command topk_{};
+  nkv_attend_command attend_{};
+  nkv_read_command read_{};
+};
+
+TEST_F(RtlModesTest, WhatNeedsMoreThanRowsIsUnsupported) {
+  for (const std::uint8_t mode :
+       {NKV_SELECT_CERTIFIED, NKV_SELECT_STATISTICAL, NKV_SELECT_SIGN, NKV_SELECT_DIGEST}) {
+    nkv_topk_command command = topk_;
+    command.mode = mode;
+    expect_unsupported("TOPK mode " + std::to_string(mode), command);
+  }
+  for (const std::uint8_t mode : {NKV_ATTEND_MODE_TAIL, NKV_ATTEND_MODE_BOUNDED}) {
+    nkv_attend_command command = attend_;
+    command.mode = mode;
+    command.error = mode == NKV_ATTEND_MODE_BOUNDED ? 0.1F : 0.0F;
+    expect_unsupported("ATTEND mode " + std::to_string(mode), command);
+  }
+  for (std::uint8_t planes = 1; planes <= NKV_KEY_PLANES; ++planes) {
+    nkv_read_command command = read_;
+    command.planes = planes;
+    expect_unsupported("READ of " + std::to_string(planes) + " planes", command);
+  }
+}
+
+TEST_F(RtlModesTest, WhatIsWrongWithSuchACommandIsToldFirst) {
+  nkv_topk_command topk = topk_;
+  topk.mode = NKV_SELECT_CERTIFIED;
+  topk.group = 9;
+  nkv_attend_command attend = attend_;
+  attend.mode = NKV_ATTEND_MODE_TAIL;
+  attend.scale = 0;
+  nkv_read_command read = read_;
+  read.planes = 1;
+  read.tensor = NKV_TENSOR_BOTH;
+  const auto expect_field = [](const nkv_completion& done, std::size_t offset) {
+    EXPECT_EQ(done.status, NKV_STATUS_BAD_FIELD) << describe(done);
+    EXPECT_EQ(done.detail, offset);
+  };
+  expect_field(pair_.subject().run(topk), offsetof(nkv_topk_command, group));
+  expect_field(pair_.subject().run(attend), offsetof(nkv_attend_command, scale));
+  expect_field(pair_.subject().run(read), offsetof(nkv_read_command, planes));
+}
+
+TEST_F(RtlModesTest, TheOtherModesAreTheModelsBeforeAndAfter) {
+  const auto expect_others = [this] {
+    pair_.expect_same(topk_);
+    pair_.expect_same(attend_);
+    pair_.expect_same(read_);
+  };
+  expect_others();
+  nkv_attend_command tail = attend_;
+  tail.mode = NKV_ATTEND_MODE_TAIL;
+  pair_.run(tail);
+  EXPECT_EQ(pair_.not_offered(), 1U);
+  expect_others();
+  EXPECT_EQ(pair_.not_offered(), 1U);
+}
+
+TEST_F(RtlModesTest, FeaturesSayIt) {
+  Device& device = pair_.subject().device();
+  for (const std::uint64_t feature : {NKV_FEATURE_TOPK, NKV_FEATURE_FILTERS,
+                                      NKV_FEATURE_ATTEND_TAIL, NKV_FEATURE_ATTEND_BOUNDED}) {
+    EXPECT_FALSE(offers_feature(device, feature)) << feature;
+  }
+  for (const std::uint64_t feature : {NKV_FEATURE_INDEXER, NKV_FEATURE_TRANSCODE}) {
+    EXPECT_TRUE(offers_feature(device, feature)) << feature;
+  }
+}
+
+}  // namespace
+}  // namespace nearkv::test
